@@ -1,0 +1,66 @@
+package core
+
+import "slices"
+
+// HostnameLabel is the node label whose value identifies one node.
+const HostnameLabel = "kubernetes.io/hostname"
+
+// NodeState says whether a node may take new work.
+type NodeState string
+
+// The states of a node, best first.
+const (
+	// NodeReady takes work.
+	NodeReady NodeState = "Ready"
+	// NodeWarned takes work when no better node fits (label WARN).
+	NodeWarned NodeState = "Warned"
+	// NodeClosed takes no new work and keeps what runs: cordoned, or under test
+	// (labels TESTING and ERR).
+	NodeClosed NodeState = "Closed"
+	// NodeLost takes no new work; what was planned there and does not run yet is
+	// planned again (NotReady, unreachable).
+	NodeLost NodeState = "Lost"
+	// NodeEvicted takes no new work and gives up what runs (label EVICT).
+	NodeEvicted NodeState = "Evicted"
+)
+
+// TakesWork reports whether new work may be placed on a node in this state.
+func (s NodeState) TakesWork() bool { return s == NodeReady || s == NodeWarned }
+
+// Node is one machine as the engine sees it.
+type Node struct {
+	Name   string
+	Labels map[string]string
+	Taints []Taint
+	// Allocatable is what pods may use in total, with Pods as one of the resources.
+	Allocatable Resources
+	// Foreign is what pods use that the engine did not place there.
+	Foreign Resources
+	State   NodeState
+	// Why says in a few words why State is not NodeReady, e.g. "cordoned" or
+	// "label autopilot.ibm.com/gpuhealth=EVICT".
+	Why string
+}
+
+// Filter says which nodes a pod may run on.
+type Filter struct {
+	// Terms are alternatives of required node affinity; none means every node.
+	Terms []Selector
+	// Must holds in addition: nodeSelector and the labels of assigned flavors.
+	Must Selector
+	// Tolerations of the pod and of assigned flavors.
+	Tolerations []Toleration
+}
+
+// Admits reports whether the filter lets a pod run on the node, leaving aside
+// capacity and state.
+func (f Filter) Admits(n *Node) bool {
+	if !f.Must.Matches(n.Labels) {
+		return false
+	}
+	if len(f.Terms) > 0 && !slices.ContainsFunc(f.Terms, func(s Selector) bool { return s.Matches(n.Labels) }) {
+		return false
+	}
+	_, bad := Untolerated(n.Taints, f.Tolerations)
+	return !bad
+}

@@ -1,0 +1,68 @@
+package core
+
+// Decision is one step of a plan.
+type Decision interface{ decision() }
+
+// Plan is what one call of Decide decided, in order. The engine's state
+// already contains its effects.
+type Plan []Decision
+
+type (
+	// Admit gives a waiting workload quota and places.
+	Admit struct {
+		Key       Key
+		Admission Admission
+	}
+	// Replace gives an admitted workload other places with the same quota,
+	// because planned nodes went away before all its pods ran.
+	Replace struct {
+		Key       Key
+		Admission Admission
+	}
+	// Evict takes quota and places from a workload. It keeps both until it is
+	// reported as released.
+	Evict struct {
+		Key    Key
+		Reason EvictReason
+		// For is the workload that the eviction makes room for; zero if none.
+		For Key
+		// Why holds facts for the message.
+		Why Reason
+	}
+	// Refuse says why a workload waits. It is issued only when the reason changed.
+	Refuse struct {
+		Key Key
+		Why Reason
+	}
+)
+
+func (Admit) decision()   {}
+func (Replace) decision() {}
+func (Evict) decision()   {}
+func (Refuse) decision()  {}
+
+// EvictReason says which rule took a workload's quota. The text is the reason
+// of the Preempted condition where there is one, else of Evicted.
+type EvictReason string
+
+// The reasons of evictions (spec/kueue.md 1.14).
+const (
+	InClusterQueue             EvictReason = "InClusterQueue"
+	InCohortReclamation        EvictReason = "InCohortReclamation"
+	InCohortFairSharing        EvictReason = "InCohortFairSharing"
+	InCohortReclaimWhileBorrow EvictReason = "InCohortReclaimWhileBorrowing"
+	ClusterQueueStopped        EvictReason = "ClusterQueueStopped"
+	LocalQueueStopped          EvictReason = "LocalQueueStopped"
+	NodeFailures               EvictReason = "NodeFailures"
+)
+
+// Preempted reports whether the eviction made room for another workload.
+func (r EvictReason) Preempted() bool {
+	switch r {
+	case InClusterQueue, InCohortReclamation, InCohortFairSharing, InCohortReclaimWhileBorrow:
+		return true
+	case ClusterQueueStopped, LocalQueueStopped, NodeFailures:
+		return false
+	}
+	return false
+}

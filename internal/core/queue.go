@@ -1,0 +1,124 @@
+package core
+
+// Flavor is a kind of node that quota is given for (ResourceFlavor).
+type Flavor struct {
+	Name string
+	// NodeLabels select the flavor's nodes; empty means all nodes.
+	NodeLabels map[string]string
+	// Taints must be tolerated by a pod to use the flavor.
+	Taints []Taint
+	// Tolerations are given to pods that use the flavor.
+	Tolerations []Toleration
+}
+
+// Quota is what one flavor offers of one resource.
+type Quota struct {
+	Resource string
+	Nominal  Amount
+	// Borrowing is how much above Nominal may be used; nil means no limit.
+	Borrowing *Amount
+	// Lending is how much of the unused Nominal others may use; nil means all.
+	Lending *Amount
+}
+
+// FlavorQuotas are the quotas of one flavor in a resource group.
+type FlavorQuotas struct {
+	Flavor string
+	// Quotas are in the order of the group's Covered resources.
+	Quotas []Quota
+}
+
+// ResourceGroup is a set of resources that are always taken from one flavor.
+type ResourceGroup struct {
+	Covered []string
+	// Flavors in the order in which they are tried.
+	Flavors []FlavorQuotas
+}
+
+// Cohort is an inner node of the quota tree. Queues may also name a cohort for
+// which no object exists: it has no quota of its own and no parent.
+type Cohort struct {
+	Name   string
+	Parent string // "" for a root
+	Groups []ResourceGroup
+}
+
+// Strategy is how a queue goes on after a workload that does not fit.
+type Strategy string
+
+// The queueing strategies.
+const (
+	StrictFIFO     Strategy = "StrictFIFO"
+	BestEffortFIFO Strategy = "BestEffortFIFO"
+)
+
+// StopPolicy says whether a queue admits and keeps workloads.
+type StopPolicy string
+
+// The stop policies.
+const (
+	StopNone     StopPolicy = "None"
+	Hold         StopPolicy = "Hold"
+	HoldAndDrain StopPolicy = "HoldAndDrain"
+)
+
+// PreemptionPolicy says which workloads may be evicted.
+type PreemptionPolicy string
+
+// The preemption policies; not every one is legal in every field.
+const (
+	PreemptNever                 PreemptionPolicy = "Never"
+	PreemptLowerPriority         PreemptionPolicy = "LowerPriority"
+	PreemptLowerOrNewerEqualPrio PreemptionPolicy = "LowerOrNewerEqualPriority"
+	PreemptAny                   PreemptionPolicy = "Any"
+)
+
+// Preemption is whom workloads of a queue may evict (spec/kueue.md 2.6).
+type Preemption struct {
+	WithinQueue PreemptionPolicy // Never, LowerPriority, LowerOrNewerEqualPriority
+	Reclaim     PreemptionPolicy // Never, LowerPriority, Any
+	WhileBorrow PreemptionPolicy // Never, LowerPriority
+	MaxPriority *int32           // threshold of WhileBorrow; nil means none
+}
+
+// Fungibility says when to try the next flavor instead of borrowing or
+// preempting in this one.
+type Fungibility struct {
+	// BorrowTriesNext is whenCanBorrow=TryNextFlavor; the default is to stop.
+	BorrowTriesNext bool
+	// PreemptTriesNext is whenCanPreempt=TryNextFlavor, the default upstream.
+	PreemptTriesNext bool
+	// PreferPreemption is preference=PreemptionOverBorrowing.
+	PreferPreemption bool
+}
+
+// Queue is a leaf of the quota tree (ClusterQueue).
+type Queue struct {
+	Name        string
+	Cohort      string // "" for none
+	Groups      []ResourceGroup
+	Strategy    Strategy
+	Preemption  Preemption
+	Fungibility Fungibility
+	Stop        StopPolicy
+	// Namespaces that may use the queue, by namespace labels; nil means none
+	// and an empty selector means all.
+	Namespaces *Selector
+	// Inactive says why the queue cannot admit for reasons outside the engine,
+	// e.g. "AdmissionCheckNotFound"; "" if it can.
+	Inactive string
+}
+
+// LocalQueue is a namespace's door to a queue.
+type LocalQueue struct {
+	Namespace string
+	Name      string
+	Queue     string
+	Stop      StopPolicy
+}
+
+// Namespace carries the labels that queues select by.
+type Namespace struct {
+	Name   string
+	Labels map[string]string
+}

@@ -1,0 +1,97 @@
+package core
+
+// Code classifies why a workload waits. The text is the reason of its
+// QuotaReserved condition.
+type Code string
+
+// The codes, most severe first (spec/kueue.md 1.14 and 2.3).
+const (
+	Misconfigured           Code = "Misconfigured"
+	Suspended               Code = "Suspended" // the queue is stopped or inactive
+	OnHold                  Code = "OnHold"    // the workload itself is held
+	NoMatchingFlavor        Code = "NoMatchingFlavor"
+	ExceedsMaxQuota         Code = "ExceedsMaxQuota"
+	WaitingForQuota         Code = "WaitingForQuota"
+	TopologyPlacementFailed Code = "TopologyPlacementFailed"
+	WaitingForPreempted     Code = "WaitingForPreemptedWorkloads"
+	PendingEvaluation       Code = "PendingEvaluation"
+)
+
+// Cause refines Code where one code has several explanations.
+type Cause string
+
+// The causes, grouped by the code they appear under.
+const (
+	// Misconfigured.
+	QueueMissing      Cause = "QueueMissing"      // LocalQueue or ClusterQueue does not exist
+	NamespaceMismatch Cause = "NamespaceMismatch" // the queue does not select the namespace
+	ResourceUncovered Cause = "ResourceUncovered" // a requested resource has no quota in the queue
+	CohortCycle       Cause = "CohortCycle"
+	FlavorMissing     Cause = "FlavorMissing"
+	// Suspended.
+	QueueStopped Cause = "QueueStopped"
+	QueueUnready Cause = "QueueUnready"
+	// NoMatchingFlavor.
+	UntoleratedTaint Cause = "UntoleratedTaint"
+	AffinityMismatch Cause = "AffinityMismatch"
+	// WaitingForQuota.
+	QuotaShort   Cause = "QuotaShort"
+	BehindStrict Cause = "BehindStrict" // an earlier workload of a StrictFIFO queue waits
+	// TopologyPlacementFailed.
+	NodesShort   Cause = "NodesShort"   // nodes that could hold it are in use, or down
+	PodTooLarge  Cause = "PodTooLarge"  // no node could ever hold one of its pods
+	NoSuchNode   Cause = "NoSuchNode"   // no node satisfies its node selector and tolerations
+	GangTooLarge Cause = "GangTooLarge" // all nodes together, empty, could not hold it
+	// OnHold.
+	BackingOff Cause = "BackingOff"
+)
+
+// Reason is why a workload waits: a code with facts. Package explain makes the
+// sentence. Two reasons are the same when all fields are equal.
+type Reason struct {
+	Code  Code
+	Cause Cause
+	// Queue is the ClusterQueue (or for QueueMissing the LocalQueue) concerned.
+	Queue string
+	// Tree is the cohort, if the queue has one.
+	Tree   string
+	PodSet string
+	// Flavor and Resource are what is short.
+	Flavor   string
+	Resource string
+	// Need is what the workload asks of it, Have what it could get now, Limit
+	// the most it could ever get.
+	Need, Have, Limit Amount
+	// PodsFit of PodsWanted pods have a place now.
+	PodsFit, PodsWanted int32
+	// Nodes matching the pod's filter, and how many of them are out of service.
+	Nodes, NodesDown int32
+	// Ahead is the workload that it waits behind or whose victims must go first;
+	// Holders are those that hold what is short, at most five, most relevant first.
+	Ahead   Key
+	Holders []Key
+	// Detail is a short literal fact, such as the untolerated taint.
+	Detail string
+}
+
+// Equal reports whether both reasons say the same.
+func (r Reason) Equal(o Reason) bool {
+	if len(r.Holders) != len(o.Holders) {
+		return false
+	}
+	for i := range r.Holders {
+		if r.Holders[i] != o.Holders[i] {
+			return false
+		}
+	}
+	r.Holders, o.Holders = nil, nil
+	return r.same(o)
+}
+
+func (r Reason) same(o Reason) bool {
+	return r.Code == o.Code && r.Cause == o.Cause && r.Queue == o.Queue && r.Tree == o.Tree &&
+		r.PodSet == o.PodSet && r.Flavor == o.Flavor && r.Resource == o.Resource &&
+		r.Need == o.Need && r.Have == o.Have && r.Limit == o.Limit &&
+		r.PodsFit == o.PodsFit && r.PodsWanted == o.PodsWanted &&
+		r.Nodes == o.Nodes && r.NodesDown == o.NodesDown && r.Ahead == o.Ahead && r.Detail == o.Detail
+}

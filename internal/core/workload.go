@@ -1,0 +1,99 @@
+package core
+
+import (
+	"cmp"
+	"time"
+)
+
+// Key names a workload.
+type Key struct {
+	Namespace string
+	Name      string
+}
+
+// String is NAMESPACE/NAME.
+func (k Key) String() string { return k.Namespace + "/" + k.Name }
+
+// Compare orders by namespace, then by name.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
+}
+
+// PodSet is a number of equal pods.
+type PodSet struct {
+	Name  string
+	Count int32
+	// Requests of one pod, without Pods.
+	Requests Resources
+	Filter   Filter
+}
+
+// Workload is what waits for or holds quota: one job of any kind, as observed.
+type Workload struct {
+	Key   Key
+	UID   string
+	Queue string // the LocalQueue's name in the workload's namespace
+	// Priority: higher goes first.
+	Priority int32
+	// Created is when the object was made; equal times are told apart by UID.
+	Created time.Time
+	// QueueTime orders workloads of equal priority; it is Created unless an
+	// eviction rule sets a later one (spec/kueue.md 2.5).
+	QueueTime time.Time
+	// PodSets, one at least. Counts are what still has to run: reclaimable pods
+	// are already taken off.
+	PodSets []PodSet
+	// Held says why the workload must not be considered now although it is
+	// pending, e.g. "Deactivated"; "" if it may be.
+	Held string
+	// NotBefore is the end of a back-off; zero if there is none.
+	NotBefore time.Time
+	// Admission is what the workload holds; nil while it waits.
+	Admission *Admission
+	// Reserved is when quota was reserved; zero while it waits.
+	Reserved time.Time
+	// Evicting is true from the moment an eviction was decided until quota was
+	// released. The workload still holds its admission.
+	Evicting bool
+	// Settled is where pods of an admitted workload run or have succeeded.
+	// Places without a settled pod, on nodes that take no work, are moved.
+	Settled []PodSetPlaces
+}
+
+// Place is a number of pods of one pod set on one node.
+type Place struct {
+	Node  string
+	Count int32
+}
+
+// PodSetPlaces is where pods of one pod set are.
+type PodSetPlaces struct {
+	Name string
+	// Places are sorted by node name.
+	Places []Place
+}
+
+// FlavorChoice is the flavor from which a pod set takes one resource.
+type FlavorChoice struct {
+	Resource string
+	Flavor   string
+}
+
+// PodSetAdmission is what one pod set was given.
+type PodSetAdmission struct {
+	Name  string
+	Count int32
+	// Flavors, sorted by resource.
+	Flavors []FlavorChoice
+	// Usage is what the pod set counts against quota in total, sorted by
+	// resource; only covered resources are listed.
+	Usage Resources
+	// Places, sorted by node name; empty if quota alone decided.
+	Places []Place
+}
+
+// Admission is what a workload was given.
+type Admission struct {
+	Queue   string // the ClusterQueue
+	PodSets []PodSetAdmission
+}

@@ -1,0 +1,71 @@
+// Package jobs says what mlbatch needs to know of a kind of job. Each kind has
+// a folder below with an Adapter: a pure translation between its objects and
+// the values here. Adapters get no client and no context; fetching and writing
+// belong to package controllers.
+package jobs
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// Object is any Kubernetes object with metadata.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Facts are what an object of some kind says about its job.
+type Facts struct {
+	// Suspended is true while the job may not have pods.
+	Suspended bool
+	// PodSets are the pods it would run if started now, as the user wrote them.
+	PodSets []kueue.PodSet
+	// Reclaimable are pods that ended well and will not be replaced.
+	Reclaimable []kueue.ReclaimablePod
+	// Active is true while the job may still own unfinished pods.
+	Active bool
+	// Ready is true while all its pods run, or ran and succeeded.
+	Ready bool
+	// Finished is nil until the job ended for good.
+	Finished *Outcome
+}
+
+// Outcome is how a job ended.
+type Outcome struct {
+	Success bool
+	Message string
+}
+
+// PodSetInfo is what an admission adds to the pods of one pod set.
+type PodSetInfo struct {
+	Name         string
+	Count        int32
+	Annotations  map[string]string
+	Labels       map[string]string
+	NodeSelector map[string]string
+	Tolerations  []corev1.Toleration
+}
+
+// Adapter translates one kind. Every method returns new values and leaves its
+// arguments as they are.
+type Adapter interface {
+	// Kind names the kind, e.g. batch/v1 Job.
+	Kind() schema.GroupVersionKind
+	// New returns an empty object of the kind.
+	New() Object
+	// Read extracts the facts. An error means that the object can never run and
+	// is shown to the user.
+	Read(Object) (Facts, error)
+	// Start returns the object allowed to run with what was assigned, one
+	// PodSetInfo per pod set. Starting a started object changes nothing. An
+	// error is permanent: the job cannot run with this admission.
+	Start(Object, []PodSetInfo) (Object, error)
+	// Stop returns the object suspended, with the pods it had before Start;
+	// original are the pod sets recorded in its Workload.
+	Stop(o Object, original []kueue.PodSet) (Object, error)
+}
