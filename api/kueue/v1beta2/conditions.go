@@ -1,0 +1,140 @@
+package v1beta2
+
+// Condition types of Workloads.
+const (
+	// WorkloadQuotaReserved: quota is reserved for the workload.
+	WorkloadQuotaReserved = "QuotaReserved"
+	// WorkloadAdmitted: quota is reserved and all checks passed; the job may run.
+	WorkloadAdmitted = "Admitted"
+	// WorkloadPodsReady: all pods run or succeeded.
+	WorkloadPodsReady = "PodsReady"
+	// WorkloadEvicted: the workload lost its quota or is losing it.
+	WorkloadEvicted = "Evicted"
+	// WorkloadPreempted: it was evicted for another workload.
+	WorkloadPreempted = "Preempted"
+	// WorkloadRequeued: the evicted workload is back in its queue.
+	WorkloadRequeued = "Requeued"
+	// WorkloadDeactivationTarget: the workload will be deactivated.
+	WorkloadDeactivationTarget = "DeactivationTarget"
+	// WorkloadBlockedOnPreemptionGates: a closed gate forbids preemption for it.
+	WorkloadBlockedOnPreemptionGates = "BlockedOnPreemptionGates"
+	// WorkloadWaitingForReplacementPods: failed pods are not yet replaced.
+	WorkloadWaitingForReplacementPods = "WaitingForReplacementPods"
+	// WorkloadFinished: the job ended for good.
+	WorkloadFinished = "Finished"
+)
+
+// Reasons of QuotaReserved.
+const (
+	ReasonQuotaReserved                = "QuotaReserved"
+	ReasonPending                      = "Pending"
+	ReasonInadmissible                 = "Inadmissible"
+	ReasonWaiting                      = "Waiting"
+	ReasonNoMatchingFlavor             = "NoMatchingFlavor"
+	ReasonWaitingForQuota              = "WaitingForQuota"
+	ReasonExceedsMaxQuota              = "ExceedsMaxQuota"
+	ReasonTopologyPlacementFailed      = "TopologyPlacementFailed"
+	ReasonWaitingForPreemptedWorkloads = "WaitingForPreemptedWorkloads"
+	ReasonMisconfigured                = "Misconfigured"
+	ReasonSuspended                    = "Suspended"
+	ReasonPendingEvaluation            = "PendingEvaluation"
+	ReasonWaitingForPodsReady          = "WaitingForPodsReady"
+	ReasonAdmissionGated               = "AdmissionGated"
+	ReasonOnHold                       = "OnHold"
+)
+
+// Reasons of Admitted.
+const (
+	ReasonAdmitted                       = "Admitted"
+	ReasonNoReservation                  = "NoReservation"
+	ReasonUnsatisfiedAdmissionChecks     = "UnsatisfiedAdmissionChecks"
+	ReasonPendingDelayedTopologyRequests = "PendingDelayedTopologyRequests"
+)
+
+// Reasons of PodsReady.
+const (
+	ReasonStarted         = "Started"
+	ReasonRecovered       = "Recovered"
+	ReasonWaitForStart    = "WaitForStart"
+	ReasonWaitForRecovery = "WaitForRecovery"
+)
+
+// Reasons of Evicted.
+const (
+	ReasonPreempted           = "Preempted"
+	ReasonPodsReadyTimeout    = "PodsReadyTimeout"
+	ReasonAdmissionCheck      = "AdmissionCheck"
+	ReasonClusterQueueStopped = "ClusterQueueStopped"
+	ReasonLocalQueueStopped   = "LocalQueueStopped"
+	ReasonNodeFailures        = "NodeFailures"
+	ReasonFlavorMigration     = "FlavorMigration"
+	ReasonDeactivated         = "Deactivated"
+	// ReasonDeactivatedDueTo is followed by a reason of DeactivationTarget.
+	ReasonDeactivatedDueTo = "DeactivatedDueTo"
+)
+
+// Reasons of Preempted.
+const (
+	ReasonInClusterQueue                = "InClusterQueue"
+	ReasonInCohortReclamation           = "InCohortReclamation"
+	ReasonInCohortFairSharing           = "InCohortFairSharing"
+	ReasonInCohortReclaimWhileBorrowing = "InCohortReclaimWhileBorrowing"
+)
+
+// Reasons of Requeued, besides those of Evicted.
+const (
+	ReasonBackoffFinished       = "BackoffFinished"
+	ReasonReactivated           = "Reactivated"
+	ReasonClusterQueueRestarted = "ClusterQueueRestarted"
+	ReasonLocalQueueRestarted   = "LocalQueueRestarted"
+)
+
+// Reasons of DeactivationTarget, besides ReasonAdmissionCheck.
+const (
+	ReasonRequeuingLimitExceeded       = "RequeuingLimitExceeded"
+	ReasonMaximumExecutionTimeExceeded = "MaximumExecutionTimeExceeded"
+	ReasonEvictedOnManagerCluster      = "EvictedOnManagerCluster"
+)
+
+// ReasonPreemptionGated is the reason of BlockedOnPreemptionGates.
+const ReasonPreemptionGated = "PreemptionGated"
+
+// ReasonPodsFailed is the reason of WaitingForReplacementPods.
+const ReasonPodsFailed = "PodsFailed"
+
+// Reasons of Finished.
+const (
+	ReasonSucceeded             = "Succeeded"
+	ReasonFailed                = "Failed"
+	ReasonFailedToStart         = "FailedToStart"
+	ReasonOutOfSync             = "OutOfSync"
+	ReasonOwnerNotFound         = "OwnerNotFound"
+	ReasonWorkloadSliceReplaced = "WorkloadSliceReplaced"
+)
+
+// Condition types of queues and admission checks.
+const (
+	// ClusterQueueActive: the ClusterQueue can admit.
+	ClusterQueueActive = "Active"
+	// LocalQueueActive: workloads can be admitted through the LocalQueue.
+	LocalQueueActive = "Active"
+	// AdmissionCheckActive: the check can be answered.
+	AdmissionCheckActive = "Active"
+)
+
+// Reasons of a queue's Active condition.
+const (
+	ReasonReady                                    = "Ready"
+	ReasonTerminating                              = "Terminating"
+	ReasonStopped                                  = "Stopped"
+	ReasonFlavorNotFound                           = "FlavorNotFound"
+	ReasonAdmissionCheckNotFound                   = "AdmissionCheckNotFound"
+	ReasonAdmissionCheckInactive                   = "AdmissionCheckInactive"
+	ReasonMultipleMultiKueueAdmissionChecks        = "MultipleMultiKueueAdmissionChecks"
+	ReasonMultiKueueAdmissionCheckAppliedPerFlavor = "MultiKueueAdmissionCheckAppliedPerFlavor"
+	ReasonMultiKueueWithProvisioningRequest        = "MultiKueueWithProvisioningRequest"
+	ReasonTopologyNotFound                         = "TopologyNotFound"
+	ReasonUnknown                                  = "Unknown"
+	ReasonClusterQueueIsInactive                   = "ClusterQueueIsInactive"
+	ReasonClusterQueueDoesNotExist                 = "ClusterQueueDoesNotExist"
+)

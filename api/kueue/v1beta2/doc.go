@@ -1,0 +1,38 @@
+// Package v1beta2 is the storage version of the kueue.x-k8s.io API: queues,
+// quotas, flavors and workloads. It is the hub that other versions convert to
+// and from.
+//
+// The package holds the types, the names users see (labels, annotations,
+// condition types and reasons), and two kinds of pure functions: Default*
+// fills in what is left out, Validate* says what is wrong with an object and
+// how to mend it. It speaks to no API server; what a rule needs to know of
+// other objects is an argument.
+//
+// +kubebuilder:object:generate=true
+// +groupName=kueue.x-k8s.io
+package v1beta2
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/scheme"
+)
+
+var (
+	// GroupVersion names this version of the API.
+	GroupVersion = schema.GroupVersion{Group: "kueue.x-k8s.io", Version: "v1beta2"}
+
+	// SchemeBuilder adds the kinds of this version to a scheme.
+	SchemeBuilder = (&scheme.Builder{GroupVersion: GroupVersion}).Register(
+		&AdmissionCheck{}, &AdmissionCheckList{},
+		&ClusterQueue{}, &ClusterQueueList{},
+		&Cohort{}, &CohortList{},
+		&LocalQueue{}, &LocalQueueList{},
+		&ResourceFlavor{}, &ResourceFlavorList{},
+		&Topology{}, &TopologyList{},
+		&Workload{}, &WorkloadList{},
+		&WorkloadPriorityClass{}, &WorkloadPriorityClassList{},
+	)
+
+	// AddToScheme adds the kinds of this version to a scheme.
+	AddToScheme = SchemeBuilder.AddToScheme
+)

@@ -1,0 +1,150 @@
+package v1beta2
+
+// Labels of jobs and pods.
+const (
+	// QueueNameLabel on a job names the LocalQueue it waits in.
+	QueueNameLabel = "kueue.x-k8s.io/queue-name"
+	// PriorityClassLabel on a job names its WorkloadPriorityClass.
+	PriorityClassLabel = "kueue.x-k8s.io/priority-class"
+	// MaxExecTimeSecondsLabel on a job limits how long it may run.
+	MaxExecTimeSecondsLabel = "kueue.x-k8s.io/max-exec-time-seconds"
+	// PrebuiltWorkloadLabel on a job names a Workload made beforehand.
+	PrebuiltWorkloadLabel = "kueue.x-k8s.io/prebuilt-workload-name"
+	// PodGroupNameLabel on pods joins them to one workload.
+	PodGroupNameLabel = "kueue.x-k8s.io/pod-group-name"
+	// PodGroupPodIndexLabel on a pod is its index in its pod group.
+	PodGroupPodIndexLabel = "kueue.x-k8s.io/pod-group-pod-index"
+	// ManagedLabel marks pods whose start is controlled.
+	ManagedLabel = "kueue.x-k8s.io/managed"
+	// PodSetLabel on a pod names its pod set.
+	PodSetLabel = "kueue.x-k8s.io/podset"
+	// ClusterQueueNameLabel on a pod names the ClusterQueue it uses.
+	ClusterQueueNameLabel = "kueue.x-k8s.io/cluster-queue-name"
+	// LocalQueueNameLabel on a pod names the LocalQueue it came through.
+	LocalQueueNameLabel = "kueue.x-k8s.io/local-queue-name"
+	// MultiKueueWorkerWorkloadPodLabel marks pods of a job sent by another cluster.
+	MultiKueueWorkerWorkloadPodLabel = "kueue.x-k8s.io/multikueue-worker-workload-pod"
+)
+
+// Labels of Workloads.
+const (
+	// JobUIDLabel is the UID of the job of a Workload.
+	JobUIDLabel = "kueue.x-k8s.io/job-uid"
+	// MultiKueueOriginLabel names the cluster a Workload came from.
+	MultiKueueOriginLabel = "kueue.x-k8s.io/multikueue-origin"
+	// ConcurrentAdmissionParentLabel names the Workload a variant belongs to.
+	ConcurrentAdmissionParentLabel = "kueue.x-k8s.io/concurrent-admission-parent"
+)
+
+// Annotations of jobs and pods.
+const (
+	// JobMinParallelismAnnotation is the fewest pods a batch/v1 Job can start with.
+	JobMinParallelismAnnotation = "kueue.x-k8s.io/job-min-parallelism"
+	// JobCompletionsEqualParallelismAnnotation keeps completions equal to a
+	// reduced parallelism.
+	JobCompletionsEqualParallelismAnnotation = "kueue.x-k8s.io/job-completions-equal-parallelism"
+	// ElasticJobAnnotation lets a running job change its size.
+	ElasticJobAnnotation = "kueue.x-k8s.io/elastic-job"
+	// AdmissionGatedByAnnotation names who must agree before admission.
+	AdmissionGatedByAnnotation = "kueue.x-k8s.io/admission-gated-by"
+	// PodGroupTotalCountAnnotation is the number of pods of a pod group.
+	PodGroupTotalCountAnnotation = "kueue.x-k8s.io/pod-group-total-count"
+	// PodGroupFastAdmissionAnnotation admits a pod group at its first pod.
+	PodGroupFastAdmissionAnnotation = "kueue.x-k8s.io/pod-group-fast-admission"
+	// PodGroupServingAnnotation marks a pod group that never ends.
+	PodGroupServingAnnotation = "kueue.x-k8s.io/pod-group-serving"
+	// RetriableInGroupAnnotation says whether failed pods may be replaced.
+	RetriableInGroupAnnotation = "kueue.x-k8s.io/retriable-in-group"
+	// RoleHashAnnotation is the fingerprint of a pod's role.
+	RoleHashAnnotation = "kueue.x-k8s.io/role-hash"
+	// IsGroupWorkloadAnnotation marks the Workload of a pod group.
+	IsGroupWorkloadAnnotation = "kueue.x-k8s.io/is-group-workload"
+	// PodSuspendingParentAnnotation names the kind that suspends a pod.
+	PodSuspendingParentAnnotation = "kueue.x-k8s.io/pod-suspending-parent"
+	// PodGroupPodIndexLabelAnnotation names the label with a pod's index.
+	PodGroupPodIndexLabelAnnotation = "kueue.x-k8s.io/pod-group-pod-index-label"
+	// PodSetRequiredTopologyAnnotation is the level all pods must share.
+	PodSetRequiredTopologyAnnotation = "kueue.x-k8s.io/podset-required-topology"
+	// PodSetPreferredTopologyAnnotation is the level all pods should share.
+	PodSetPreferredTopologyAnnotation = "kueue.x-k8s.io/podset-preferred-topology"
+	// PodSetUnconstrainedTopologyAnnotation asks for places anywhere.
+	PodSetUnconstrainedTopologyAnnotation = "kueue.x-k8s.io/podset-unconstrained-topology"
+	// PodSetSliceRequiredTopologyAnnotation is the level each slice must share.
+	PodSetSliceRequiredTopologyAnnotation = "kueue.x-k8s.io/podset-slice-required-topology"
+	// PodSetSliceSizeAnnotation is the number of pods of a slice.
+	PodSetSliceSizeAnnotation = "kueue.x-k8s.io/podset-slice-size"
+	// PodSetSliceRequiredTopologyConstraintsAnnotation are nested slices in JSON.
+	PodSetSliceRequiredTopologyConstraintsAnnotation = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
+	// PodSetGroupNameAnnotation joins pod sets that share a domain.
+	PodSetGroupNameAnnotation = "kueue.x-k8s.io/podset-group-name"
+	// PodIndexOffsetAnnotation is the index of the first pod of a set.
+	PodIndexOffsetAnnotation = "kueue.x-k8s.io/pod-index-offset"
+	// WorkloadAnnotation on a pod names its Workload.
+	WorkloadAnnotation = "kueue.x-k8s.io/workload"
+	// WorkloadSliceNameAnnotation names the first slice of an elastic job.
+	WorkloadSliceNameAnnotation = "kueue.x-k8s.io/workload-slice-name"
+	// WorkloadSliceReplacementForAnnotation names the slice a Workload replaces.
+	WorkloadSliceReplacementForAnnotation = "kueue.x-k8s.io/workload-slice-replacement-for"
+	// SafeToForcefullyDeleteAnnotation on a pod allows deletion without grace
+	// when its node is gone.
+	SafeToForcefullyDeleteAnnotation = "kueue.x-k8s.io/safe-to-forcefully-delete"
+	// StoppingAnnotation marks a Job that is being stopped.
+	StoppingAnnotation = "kueue.x-k8s.io/stopping"
+	// ComponentWorkloadIndexAnnotation is the index of a component's Workload.
+	ComponentWorkloadIndexAnnotation = "kueue.x-k8s.io/component-workload-index"
+	// MultiKueueOriginUIDAnnotation is the UID of the job in the cluster it came
+	// from.
+	MultiKueueOriginUIDAnnotation = "kueue.x-k8s.io/multikueue-origin-uid"
+)
+
+// Annotations of Workloads.
+const (
+	// PriorityBoostAnnotation is added to a Workload's priority.
+	PriorityBoostAnnotation = "kueue.x-k8s.io/priority-boost"
+	// JobOwnerGVKAnnotation is the kind of the job.
+	JobOwnerGVKAnnotation = "kueue.x-k8s.io/job-owner-gvk"
+	// JobOwnerNameAnnotation is the name of the job.
+	JobOwnerNameAnnotation = "kueue.x-k8s.io/job-owner-name"
+	// AllowedResourceFlavorsAnnotation limits the flavors a variant may use.
+	AllowedResourceFlavorsAnnotation = "kueue.x-k8s.io/workload-allowed-resource-flavors"
+)
+
+// Scheduling gates of pods.
+const (
+	// AdmissionGate holds a pod until its workload is admitted.
+	AdmissionGate = "kueue.x-k8s.io/admission"
+	// TopologyGate holds a pod until it has a place.
+	TopologyGate = "kueue.x-k8s.io/topology"
+	// ElasticJobGate holds a pod of an elastic job until its slice is admitted.
+	ElasticJobGate = "kueue.x-k8s.io/elastic-job"
+)
+
+// Finalizers.
+const (
+	// ResourceInUseFinalizer keeps queues, flavors and Workloads while used.
+	ResourceInUseFinalizer = "kueue.x-k8s.io/resource-in-use"
+	// PodFinalizer keeps pods until they are accounted for.
+	PodFinalizer = "kueue.x-k8s.io/managed"
+)
+
+// Names of preemption gates and admission check controllers.
+const (
+	// MultiKueuePreemptionGate is opened by the cluster that sent the workload.
+	MultiKueuePreemptionGate = "kueue.x-k8s.io/multikueue"
+	// ConcurrentAdmissionPreemptionGate lets one variant preempt at a time.
+	ConcurrentAdmissionPreemptionGate = "kueue.x-k8s.io/concurrent-admission"
+	// MultiKueueControllerName answers checks by sending to other clusters.
+	MultiKueueControllerName = "kueue.x-k8s.io/multikueue"
+	// ProvisioningRequestControllerName answers checks by asking for nodes.
+	ProvisioningRequestControllerName = "kueue.x-k8s.io/provisioning-request"
+)
+
+// DefaultLocalQueueName is the LocalQueue of jobs that name none, where a
+// namespace has one of this name.
+const DefaultLocalQueueName LocalQueueName = "default"
+
+// Labels of namespaces.
+const (
+	// TeamNamespaceLabel with value "true" puts a namespace under our rule.
+	TeamNamespaceLabel = "mlbatch-team-namespace"
+)

@@ -1,0 +1,636 @@
+package v1beta2
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// DefaultPodSetName is the name of the only pod set of a simple job.
+const DefaultPodSetName PodSetReference = "main"
+
+// WorkloadSpec is what a job asks for.
+type WorkloadSpec struct {
+	// podSets are the groups of identical pods of the job.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=18
+	// +optional
+	PodSets []PodSet `json:"podSets,omitempty"`
+
+	// queueName is the LocalQueue the workload waits in.
+	// +optional
+	QueueName LocalQueueName `json:"queueName,omitempty"`
+
+	// priorityClassRef names the class that priority was taken from.
+	// +optional
+	PriorityClassRef *PriorityClassRef `json:"priorityClassRef,omitempty"`
+
+	// priority of the workload; higher goes first.
+	// +optional
+	Priority *int32 `json:"priority,omitempty"`
+
+	// active is false while the workload may not be admitted. Setting it to
+	// false evicts an admitted workload.
+	// +kubebuilder:default=true
+	// +optional
+	Active *bool `json:"active,omitempty"`
+
+	// maximumExecutionTimeSeconds is how long the workload may stay admitted in
+	// all before it is deactivated.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	MaximumExecutionTimeSeconds *int32 `json:"maximumExecutionTimeSeconds,omitempty"`
+
+	// preemptionGates hold back preemption for this workload until opened in
+	// status.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	PreemptionGates []PreemptionGate `json:"preemptionGates,omitempty"`
+}
+
+// PriorityClassGroup is the API group of a priority class.
+// +kubebuilder:validation:Enum=kueue.x-k8s.io;scheduling.k8s.io
+type PriorityClassGroup string
+
+// The groups of priority classes.
+const (
+	WorkloadPriorityClassGroup PriorityClassGroup = "kueue.x-k8s.io"
+	PodPriorityClassGroup      PriorityClassGroup = "scheduling.k8s.io"
+)
+
+// PriorityClassKind is the kind of a priority class.
+// +kubebuilder:validation:Enum=WorkloadPriorityClass;PriorityClass
+type PriorityClassKind string
+
+// The kinds of priority classes.
+const (
+	WorkloadPriorityClassKind PriorityClassKind = "WorkloadPriorityClass"
+	PodPriorityClassKind      PriorityClassKind = "PriorityClass"
+)
+
+// PriorityClassRef names a priority class.
+// +kubebuilder:validation:XValidation:rule="(self.group == 'kueue.x-k8s.io') == (self.kind == 'WorkloadPriorityClass')",message="kind must be WorkloadPriorityClass in group kueue.x-k8s.io and PriorityClass in group scheduling.k8s.io",fieldPath=".kind"
+type PriorityClassRef struct {
+	// group of the class.
+	// +required
+	Group PriorityClassGroup `json:"group"`
+
+	// kind of the class.
+	// +required
+	Kind PriorityClassKind `json:"kind"`
+
+	// name of the class.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+	// +required
+	Name string `json:"name"`
+}
+
+// PreemptionGate holds back preemption until it is opened.
+type PreemptionGate struct {
+	// name of the gate.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +required
+	Name string `json:"name"`
+}
+
+// PodSet is a group of identical pods.
+// +kubebuilder:validation:XValidation:rule="!has(self.minCount) || !has(self.count) || self.minCount <= self.count",message="minCount may not exceed count",fieldPath=".minCount"
+type PodSet struct {
+	// name of the pod set.
+	// +kubebuilder:default=main
+	// +optional
+	Name PodSetReference `json:"name,omitempty"`
+
+	// template of the pods. The schema leaves its content open: it was checked
+	// where the job was created, and a full schema of a pod would make every
+	// write of a Workload cost several times as much to validate and prune.
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	Template corev1.PodTemplateSpec `json:"template,omitempty"`
+
+	// count of pods.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:default=1
+	// +optional
+	Count int32 `json:"count"`
+
+	// minCount is the smallest number of pods the job can start with; left out it
+	// is count. At most one pod set may have it.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	MinCount *int32 `json:"minCount,omitempty"`
+
+	// topologyRequest says how near to each other the pods must be.
+	// +optional
+	TopologyRequest *PodSetTopologyRequest `json:"topologyRequest,omitempty"`
+}
+
+// PodSetTopologyRequest says how near to each other the pods of a set must be.
+type PodSetTopologyRequest struct {
+	// required is the level within one domain of which all pods must be.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Required *string `json:"required,omitempty"`
+
+	// preferred is the level within one domain of which the pods should be.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Preferred *string `json:"preferred,omitempty"`
+
+	// unconstrained asks for places on nodes wherever they are.
+	// +optional
+	Unconstrained *bool `json:"unconstrained,omitempty"`
+
+	// podIndexLabel is the label with the index of a pod in its set.
+	// +kubebuilder:validation:MaxLength=317
+	// +optional
+	PodIndexLabel *string `json:"podIndexLabel,omitempty"`
+
+	// subGroupIndexLabel is the label with the index of a pod's replicated job.
+	// +kubebuilder:validation:MaxLength=317
+	// +optional
+	SubGroupIndexLabel *string `json:"subGroupIndexLabel,omitempty"`
+
+	// subGroupCount is the number of replicated jobs.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	SubGroupCount *int32 `json:"subGroupCount,omitempty"`
+
+	// podSetGroupName joins pod sets that must be in one domain.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	PodSetGroupName *string `json:"podSetGroupName,omitempty"`
+
+	// podSetSliceRequiredTopology is the level within one domain of which each
+	// slice must be.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	PodSetSliceRequiredTopology *string `json:"podSetSliceRequiredTopology,omitempty"`
+
+	// podSetSliceSize is the number of pods of a slice.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	PodSetSliceSize *int32 `json:"podSetSliceSize,omitempty"`
+
+	// podsetSliceRequiredTopologyConstraints are nested slices, widest first.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=3
+	// +optional
+	PodsetSliceRequiredTopologyConstraints []PodsetSliceRequiredTopologyConstraint `json:"podsetSliceRequiredTopologyConstraints,omitempty"`
+}
+
+// PodsetSliceRequiredTopologyConstraint is one layer of nested slices.
+type PodsetSliceRequiredTopologyConstraint struct {
+	// topology is the level within one domain of which each slice must be.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +required
+	Topology string `json:"topology"`
+
+	// size is the number of pods of a slice.
+	// +kubebuilder:validation:Minimum=1
+	// +required
+	Size int32 `json:"size"`
+}
+
+// WorkloadStatus is what was decided and observed of a workload.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterName) || !has(self.clusterName) || oldSelf.clusterName == self.clusterName",message="cannot be changed once set, only removed",fieldPath=".clusterName"
+// +kubebuilder:validation:XValidation:rule="!has(self.clusterName) || !has(self.nominatedClusterNames) || size(self.nominatedClusterNames) == 0",message="clusterName and nominatedClusterNames exclude each other",fieldPath=".clusterName"
+type WorkloadStatus struct {
+	// conditions; QuotaReserved, Admitted, PodsReady, Evicted, Finished and more.
+	// +listType=map
+	// +listMapKey=type
+	// +patchStrategy=merge
+	// +patchMergeKey=type
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+
+	// admission is the quota and the places the workload got.
+	// +optional
+	Admission *Admission `json:"admission,omitempty"`
+
+	// requeueState says when an evicted workload may come back.
+	// +optional
+	RequeueState *RequeueState `json:"requeueState,omitempty"`
+
+	// reclaimablePods are pods that ended well and need their quota no longer.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=18
+	// +optional
+	ReclaimablePods []ReclaimablePod `json:"reclaimablePods,omitempty"`
+
+	// admissionChecks are the answers of the checks of the ClusterQueue.
+	// +listType=map
+	// +listMapKey=name
+	// +patchStrategy=merge
+	// +patchMergeKey=name
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	AdmissionChecks []AdmissionCheckState `json:"admissionChecks,omitempty" patchStrategy:"merge" patchMergeKey:"name"`
+
+	// resourceRequests is what the pod sets were found to ask for while the
+	// workload waits.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=18
+	// +optional
+	ResourceRequests []PodSetRequest `json:"resourceRequests,omitempty"`
+
+	// accumulatedPastExecutionTimeSeconds is the time spent admitted before the
+	// last eviction.
+	// +optional
+	AccumulatedPastExecutionTimeSeconds *int32 `json:"accumulatedPastExecutionTimeSeconds,omitempty"`
+
+	// schedulingStats count what happened to the workload.
+	// +optional
+	SchedulingStats *SchedulingStats `json:"schedulingStats,omitempty"`
+
+	// nominatedClusterNames are clusters that may run the workload.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=20
+	// +optional
+	NominatedClusterNames []string `json:"nominatedClusterNames,omitempty"`
+
+	// clusterName is the cluster that runs the workload.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	ClusterName *string `json:"clusterName,omitempty"`
+
+	// unhealthyNodes are nodes of the workload that failed.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	UnhealthyNodes []UnhealthyNode `json:"unhealthyNodes,omitempty"`
+
+	// preemptionGates say which gates are open.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	PreemptionGates []PreemptionGateState `json:"preemptionGates,omitempty"`
+}
+
+// Admission is the quota and the places a workload got.
+type Admission struct {
+	// clusterQueue whose quota is used.
+	// +required
+	ClusterQueue ClusterQueueReference `json:"clusterQueue"`
+
+	// podSetAssignments, one for each pod set.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=18
+	// +optional
+	PodSetAssignments []PodSetAssignment `json:"podSetAssignments,omitempty"`
+}
+
+// DelayedTopologyRequestState says whether places are still to be found.
+// +kubebuilder:validation:Enum=Pending;Ready
+type DelayedTopologyRequestState string
+
+// The states of a delayed topology request.
+const (
+	DelayedTopologyRequestPending DelayedTopologyRequestState = "Pending"
+	DelayedTopologyRequestReady   DelayedTopologyRequestState = "Ready"
+)
+
+// PodSetAssignment is what one pod set got.
+type PodSetAssignment struct {
+	// name of the pod set.
+	// +kubebuilder:default=main
+	// +optional
+	Name PodSetReference `json:"name,omitempty"`
+
+	// flavors by resource.
+	// +kubebuilder:validation:MaxProperties=64
+	// +optional
+	Flavors map[corev1.ResourceName]ResourceFlavorReference `json:"flavors,omitempty"`
+
+	// resourceUsage is what all pods of the set use together.
+	// +optional
+	ResourceUsage corev1.ResourceList `json:"resourceUsage,omitempty"`
+
+	// count of pods that were admitted.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Count *int32 `json:"count,omitempty"`
+
+	// topologyAssignment says where the pods go. Left out the scheduler is free.
+	// +optional
+	TopologyAssignment *TopologyAssignment `json:"topologyAssignment,omitempty"`
+
+	// delayedTopologyRequest says that places are found later.
+	// +optional
+	DelayedTopologyRequest *DelayedTopologyRequestState `json:"delayedTopologyRequest,omitempty"`
+}
+
+// TopologyAssignment says where pods go: domains with a number of pods each.
+// Domains are written in slices that share what their names have in common.
+type TopologyAssignment struct {
+	// levels are the node labels whose values name a domain.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +required
+	Levels []string `json:"levels"`
+
+	// slices of domains, in the order of the pods' ranks.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	// +optional
+	Slices []TopologyAssignmentSlice `json:"slices,omitempty"`
+}
+
+// TopologyAssignmentSlice is a run of domains.
+type TopologyAssignmentSlice struct {
+	// domainCount is the number of domains.
+	// +kubebuilder:validation:Minimum=1
+	// +required
+	DomainCount int32 `json:"domainCount"`
+
+	// valuesPerLevel has one entry for each level.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +required
+	ValuesPerLevel []TopologyAssignmentSliceLevelValues `json:"valuesPerLevel"`
+
+	// podCounts is the number of pods in each domain.
+	// +required
+	PodCounts TopologyAssignmentSlicePodCounts `json:"podCounts"`
+}
+
+// TopologyAssignmentSliceLevelValues are the values of one level: one for all
+// domains, or one for each.
+// +kubebuilder:validation:XValidation:rule="has(self.universal) != has(self.individual)",message="set either universal or individual"
+type TopologyAssignmentSliceLevelValues struct {
+	// universal is the value of all domains.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Universal *string `json:"universal,omitempty"`
+
+	// individual are the values of each domain.
+	// +optional
+	Individual *TopologyAssignmentSliceLevelIndividualValues `json:"individual,omitempty"`
+}
+
+// TopologyAssignmentSliceLevelIndividualValues are values with a common
+// beginning and end.
+type TopologyAssignmentSliceLevelIndividualValues struct {
+	// prefix common to all values.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Prefix *string `json:"prefix,omitempty"`
+
+	// suffix common to all values.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Suffix *string `json:"suffix,omitempty"`
+
+	// roots are what is between prefix and suffix, one for each domain.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100000
+	// +required
+	Roots []string `json:"roots"`
+}
+
+// TopologyAssignmentSlicePodCounts are numbers of pods: one for all domains, or
+// one for each.
+// +kubebuilder:validation:XValidation:rule="has(self.universal) != has(self.individual)",message="set either universal or individual"
+type TopologyAssignmentSlicePodCounts struct {
+	// universal is the number of pods in every domain.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	Universal *int32 `json:"universal,omitempty"`
+
+	// individual are the numbers of pods of each domain.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100000
+	// +optional
+	Individual []int32 `json:"individual,omitempty"`
+}
+
+// RequeueState says when an evicted workload may come back.
+type RequeueState struct {
+	// count of times it was put back.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Count *int32 `json:"count,omitempty"`
+
+	// requeueAt is when it may be admitted again.
+	// +optional
+	RequeueAt *metav1.Time `json:"requeueAt,omitempty"`
+}
+
+// ReclaimablePod counts pods that need their quota no longer.
+type ReclaimablePod struct {
+	// name of the pod set.
+	// +required
+	Name PodSetReference `json:"name"`
+
+	// count of pods.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Count int32 `json:"count"`
+}
+
+// CheckState is the answer of an admission check.
+// +kubebuilder:validation:Enum=Pending;Ready;Retry;Rejected
+type CheckState string
+
+// The answers of admission checks.
+const (
+	CheckStatePending  CheckState = "Pending"
+	CheckStateReady    CheckState = "Ready"
+	CheckStateRetry    CheckState = "Retry"
+	CheckStateRejected CheckState = "Rejected"
+)
+
+// AdmissionCheckState is the answer of one check.
+type AdmissionCheckState struct {
+	// name of the check.
+	// +required
+	Name AdmissionCheckReference `json:"name"`
+
+	// state is the answer.
+	// +required
+	State CheckState `json:"state"`
+
+	// lastTransitionTime is when state last changed.
+	// +required
+	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
+
+	// message for a person.
+	// +kubebuilder:validation:MaxLength=32768
+	// +optional
+	Message string `json:"message"`
+
+	// requeueAfterSeconds is how long to wait after Retry.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	RequeueAfterSeconds *int32 `json:"requeueAfterSeconds,omitempty"`
+
+	// retryCount is the number of Retry answers.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	RetryCount *int32 `json:"retryCount,omitempty"`
+
+	// podSetUpdates is what the check adds to the pods.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=18
+	// +optional
+	PodSetUpdates []PodSetUpdate `json:"podSetUpdates,omitempty"`
+}
+
+// PodSetUpdate is what a check adds to the pods of a set.
+type PodSetUpdate struct {
+	// name of the pod set.
+	// +required
+	Name PodSetReference `json:"name"`
+
+	// labels to add.
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
+
+	// annotations to add.
+	// +optional
+	Annotations map[string]string `json:"annotations,omitempty"`
+
+	// nodeSelector to add.
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// tolerations to add.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+}
+
+// PodSetRequest is what a pod set was found to ask for.
+type PodSetRequest struct {
+	// name of the pod set.
+	// +required
+	Name PodSetReference `json:"name"`
+
+	// resources that all its pods ask for together.
+	// +optional
+	Resources corev1.ResourceList `json:"resources,omitempty"`
+}
+
+// SchedulingStats count what happened to a workload.
+type SchedulingStats struct {
+	// evictions by reason.
+	// +listType=map
+	// +listMapKey=reason
+	// +listMapKey=underlyingCause
+	// +kubebuilder:validation:MaxItems=256
+	// +optional
+	Evictions []WorkloadSchedulingStatsEviction `json:"evictions,omitempty"`
+}
+
+// WorkloadSchedulingStatsEviction counts evictions of one reason.
+type WorkloadSchedulingStatsEviction struct {
+	// reason of the Evicted condition.
+	// +kubebuilder:validation:MaxLength=316
+	// +required
+	Reason string `json:"reason"`
+
+	// underlyingCause within the reason, or empty.
+	// +kubebuilder:validation:MaxLength=316
+	// +required
+	UnderlyingCause EvictionUnderlyingCause `json:"underlyingCause"`
+
+	// count of evictions.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Count int32 `json:"count"`
+}
+
+// EvictionUnderlyingCause is a finer reason of an eviction.
+type EvictionUnderlyingCause string
+
+// UnhealthyNode is a node that failed.
+type UnhealthyNode struct {
+	// name of the node.
+	// +required
+	Name string `json:"name"`
+}
+
+// GatePosition says whether a gate is open.
+// +kubebuilder:validation:Enum=Closed;Open
+type GatePosition string
+
+// The positions of a gate.
+const (
+	GateClosed GatePosition = "Closed"
+	GateOpen   GatePosition = "Open"
+)
+
+// PreemptionGateState says whether a preemption gate is open.
+type PreemptionGateState struct {
+	// name of the gate.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +required
+	Name string `json:"name"`
+
+	// position of the gate.
+	// +required
+	Position GatePosition `json:"position"`
+
+	// lastTransitionTime is when position last changed.
+	// +required
+	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
+}
+
+// Workload is one admission unit: the pod sets of one job.
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:resource:shortName={wl}
+// +kubebuilder:subresource:status
+// +kubebuilder:selectablefield:JSONPath=`.status.admission.clusterQueue`
+// +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.queueName`,description="LocalQueue the workload waits in"
+// +kubebuilder:printcolumn:name="Reserved in",type=string,JSONPath=`.status.admission.clusterQueue`,description="ClusterQueue whose quota is reserved"
+// +kubebuilder:printcolumn:name="Admitted",type=string,JSONPath=`.status.conditions[?(@.type=='Admitted')].status`,description="Whether the job may run"
+// +kubebuilder:printcolumn:name="Finished",type=string,JSONPath=`.status.conditions[?(@.type=='Finished')].status`,description="Whether the job ended"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the workload was created"
+type Workload struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata of the object.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the job asks for.
+	// +optional
+	Spec WorkloadSpec `json:"spec,omitempty"`
+
+	// status is what was decided and observed.
+	// +optional
+	Status WorkloadStatus `json:"status,omitempty"`
+}
+
+// WorkloadList is a list of Workloads.
+// +kubebuilder:object:root=true
+type WorkloadList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Workload `json:"items"`
+}
