@@ -1,0 +1,151 @@
+package nodehealth
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// HealthLabel is the node label by which GPU checks tell their result.
+const HealthLabel = "autopilot.ibm.com/gpuhealth"
+
+// Taints by which Kubernetes says that a node is out of reach.
+const (
+	notReadyTaint    = "node.kubernetes.io/not-ready"
+	unreachableTaint = "node.kubernetes.io/unreachable"
+)
+
+// Facts is what is known of a node and bears on its health.
+type Facts struct {
+	Labels map[string]string
+	Taints []core.Taint
+	// Capacity is all that the node has. A node that lists core.GPU, be it
+	// with 0, is a GPU node.
+	Capacity core.Resources
+	// Unschedulable is true when somebody cordoned the node.
+	Unschedulable bool
+	// Ready is the status of the Ready condition: "True", "False" or
+	// "Unknown"; "" if the node never reported one.
+	Ready string
+	// ReadyReason is the reason of the Ready condition.
+	ReadyReason string
+	// Deleting is true from the moment the node's deletion was asked for.
+	Deleting bool
+}
+
+// Classify returns the state of a node, and in a few words why it is not
+// NodeReady ("" if it is). The worst fact decides the state; the words name all
+// facts, worst first, so that mending what they say brings the node back.
+//
+// The health label counts for nodes with GPUs only, and then for the whole
+// node: what it says of the GPUs closes the node to all pods.
+func Classify(f Facts) (core.NodeState, string) {
+	found := findings(f)
+	if _, hasGPUs := f.Capacity.Lookup(core.GPU); !hasGPUs {
+		found = slices.DeleteFunc(found, func(x finding) bool { return x.scope == gpusOnly })
+	}
+	if len(found) == 0 {
+		return core.NodeReady, ""
+	}
+	words := make([]string, len(found))
+	for i, x := range found {
+		words[i] = x.why
+	}
+	return found[0].state, strings.Join(words, ", ")
+}
+
+// scope is how much of a node a finding concerns.
+type scope int
+
+const (
+	wholeNode scope = iota
+	gpusOnly
+)
+
+// finding is one thing that is wrong with a node.
+type finding struct {
+	state core.NodeState
+	scope scope
+	why   string
+}
+
+// findings lists what is wrong with a node, worst first.
+func findings(f Facts) []finding {
+	var found []finding
+	if f.Deleting {
+		found = append(found, finding{core.NodeLost, wholeNode, "being deleted"})
+	}
+	if x, ok := readiness(f); ok {
+		found = append(found, x)
+	}
+	if f.Unschedulable {
+		found = append(found, finding{core.NodeClosed, wholeNode, "cordoned"})
+	}
+	if x, ok := labelled(f.Labels); ok {
+		found = append(found, x)
+	}
+	slices.SortStableFunc(found, func(a, b finding) int { return cmp.Compare(severity(b.state), severity(a.state)) })
+	return found
+}
+
+// readiness judges the Ready condition and, where that is still good, the
+// taints that follow it: taints may be set before the condition is seen.
+func readiness(f Facts) (finding, bool) {
+	switch f.Ready {
+	case "True":
+	case "":
+		return finding{core.NodeLost, wholeNode, "never reported ready"}, true
+	default:
+		words := "not ready"
+		if f.Ready == "Unknown" {
+			words = "ready unknown"
+		}
+		if f.ReadyReason != "" {
+			words += " (" + f.ReadyReason + ")"
+		}
+		return finding{core.NodeLost, wholeNode, words}, true
+	}
+	for _, t := range f.Taints {
+		if t.Key == notReadyTaint || t.Key == unreachableTaint {
+			return finding{core.NodeLost, wholeNode, "taint " + t.Key}, true
+		}
+	}
+	return finding{}, false
+}
+
+// labelled judges the health label. Several generations of health checks write
+// it: ERR comes from older ones, WARN and TESTING from newer ones. PASS, no
+// value and values nobody knows say nothing bad.
+func labelled(labels map[string]string) (finding, bool) {
+	value := labels[HealthLabel]
+	var state core.NodeState
+	switch strings.ToUpper(strings.TrimSpace(value)) {
+	case "EVICT":
+		state = core.NodeEvicted
+	case "TESTING", "ERR":
+		state = core.NodeClosed
+	case "WARN":
+		state = core.NodeWarned
+	default:
+		return finding{}, false
+	}
+	return finding{state, gpusOnly, "label " + HealthLabel + "=" + value}, true
+}
+
+func severity(s core.NodeState) int {
+	switch s {
+	case core.NodeReady:
+		return 0
+	case core.NodeWarned:
+		return 1
+	case core.NodeClosed:
+		return 2
+	case core.NodeLost:
+		return 3
+	case core.NodeEvicted:
+		return 4
+	}
+	return 0
+}

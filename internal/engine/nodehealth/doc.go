@@ -1,0 +1,14 @@
+// Package nodehealth says what the facts of a node mean: whether it may take
+// work (Classify), and how much of the promised capacity is out of service
+// (Account), from which the lending of the slack queue follows (Lending).
+//
+// Everything here is pure: facts in, verdict out, no clock and no I/O. The
+// memory of nodes that went away is a value too, the Ledger; whoever calls
+// keeps it.
+//
+// One choice is worth knowing. The health label speaks of GPUs only, so a node
+// under test could still serve pods that ask for none. The engine nevertheless
+// takes no new work at all on a labelled node that has GPUs: Classify answers
+// for the whole node. The accounts are finer: a label takes away the GPUs, and
+// only a cordon, a lost or a deleted node takes away everything.
+package nodehealth

@@ -1,0 +1,78 @@
+package nodehealth
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// Entry is what is remembered of a node.
+type Entry struct {
+	// Flavors that the node serves, sorted; one at least.
+	Flavors []string
+	// Capacity is what the node had when it was last in service, without pods
+	// and without amounts of 0.
+	Capacity core.Resources
+}
+
+// Ledger remembers the nodes on which promises were built, by name. A node that
+// is deleted stays in it, so that its capacity stays missing until the node
+// comes back or somebody strikes it out. Treat values as read-only.
+type Ledger map[string]Entry
+
+// Learn returns the ledger after a look at all nodes that exist:
+//
+//   - a node in service is noted as it is;
+//   - a node out of service keeps the capacity it was known for and may only
+//     gain, because broken devices and restarting daemons report less than
+//     there is;
+//   - a node that serves no flavor any more is struck out;
+//   - a node that is gone stays as it was.
+func (l Ledger) Learn(flavors []core.Flavor, machines []Machine) Ledger {
+	out := maps.Clone(l)
+	if out == nil {
+		out = Ledger{}
+	}
+	for _, m := range machines {
+		pools := Pools(flavors, m.Facts)
+		if len(pools) == 0 {
+			delete(out, m.Name)
+			continue
+		}
+		capacity := hardware(m.Facts.Capacity)
+		if outOfService(m.Facts) {
+			capacity = greater(capacity, l[m.Name].Capacity)
+		}
+		out[m.Name] = Entry{Flavors: pools, Capacity: capacity}
+	}
+	return out
+}
+
+// Equal reports whether both ledgers remember the same.
+func (l Ledger) Equal(o Ledger) bool {
+	return maps.EqualFunc(l, o, Entry.Equal)
+}
+
+// Equal reports whether both entries say the same.
+func (e Entry) Equal(o Entry) bool {
+	return slices.Equal(e.Flavors, o.Flavors) && slices.Equal(e.Capacity, o.Capacity)
+}
+
+func (l Ledger) names() []string { return slices.Sorted(maps.Keys(l)) }
+
+// outOfService reports whether any part of the node takes no work.
+func outOfService(f Facts) bool {
+	return slices.ContainsFunc(findings(f), func(x finding) bool { return !x.state.TakesWork() })
+}
+
+// greater returns the greater amount of each resource.
+func greater(a, b core.Resources) core.Resources {
+	out := a
+	for _, q := range b {
+		if q.Amount > out.Of(q.Resource) {
+			out = out.With(q.Resource, q.Amount)
+		}
+	}
+	return out
+}
