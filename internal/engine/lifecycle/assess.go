@@ -1,0 +1,204 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// assessment is what the components and pods of a running AppWrapper amount to.
+type assessment struct {
+	// done is true if every component with pods has ended well.
+	done bool
+	// missing names a component that should exist and does not.
+	missing string
+	// leave says why the AppWrapper has to leave a node; "" if it may stay.
+	leave string
+	// broken is the message of a component that failed as a whole, and
+	// hopeless that it forbids another attempt.
+	broken   string
+	hopeless bool
+	// failed pods that nobody replaces, described; "" if there are none.
+	failed string
+	// terminal describes an exit code that forbids another attempt.
+	terminal string
+	// ready, existing and expected count pods; ready ones run or have
+	// succeeded, existing ones may also be pending.
+	ready, existing, expected int32
+	// allReady and allExist hold for every single pod set.
+	allReady, allExist bool
+}
+
+// tally counts the pods of one pod set.
+type tally struct {
+	pending, running, succeeded, unfinished int32
+	failed                                  []Pod
+}
+
+func assess(f Facts) assessment {
+	a := assessment{done: true, allReady: true, allExist: true}
+	tallies := tallyPods(f.Pods)
+	withPods := false
+	for _, c := range f.Components {
+		if !c.Exists && a.missing == "" {
+			a.missing = c.Name
+		}
+		if c.Verdict == Broken || c.Verdict == Hopeless {
+			a.addBroken(c, tallies)
+		}
+		if len(c.PodSets) > 0 {
+			withPods = true
+			a.done = a.done && ended(c, tallies)
+		}
+		for _, ps := range c.PodSets {
+			a.addPodSet(c, ps, tallies[ps.Name])
+		}
+	}
+	a.done = a.done && withPods && a.missing == ""
+	a.addPods(f)
+	return a
+}
+
+func tallyPods(pods []Pod) map[string]*tally {
+	all := map[string]*tally{}
+	for _, p := range pods {
+		t := all[p.PodSet]
+		if t == nil {
+			t = &tally{}
+			all[p.PodSet] = t
+		}
+		if !p.Finished() {
+			t.unfinished++
+		}
+		switch {
+		case p.Phase == PodSucceeded:
+			t.succeeded++
+		case p.Phase == PodFailed:
+			t.failed = append(t.failed, p)
+		case p.Deleting:
+			// It is going and will be replaced: it stands for nothing.
+		case p.Phase == PodRunning:
+			t.running++
+		case p.Phase == PodPending:
+			t.pending++
+		}
+	}
+	return all
+}
+
+// ended reports whether a component with pods ended well. A kind that reports
+// its own end is believed: counting succeeded pods calls a Job with more
+// completions than parallelism done after its first wave (A1).
+func ended(c Component, tallies map[string]*tally) bool {
+	if c.Reports {
+		return c.Verdict == Completed
+	}
+	for _, ps := range c.PodSets {
+		t := tallies[ps.Name]
+		if t == nil {
+			if ps.Expected > 0 {
+				return false
+			}
+			continue
+		}
+		if t.succeeded < ps.Expected || t.unfinished > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// addBroken notes a component that failed. If one of its failed pods was on a
+// node that has to be left, the node is blamed and not the job.
+func (a *assessment) addBroken(c Component, tallies map[string]*tally) {
+	if a.broken != "" {
+		a.hopeless = a.hopeless || c.Verdict == Hopeless
+		return
+	}
+	a.broken = fmt.Sprintf("%s failed", c.Name)
+	if c.Message != "" {
+		a.broken += ": " + c.Message
+	}
+	a.hopeless = c.Verdict == Hopeless
+	for _, ps := range c.PodSets {
+		if t := tallies[ps.Name]; t != nil {
+			a.blameNode(t.failed)
+		}
+	}
+}
+
+func (a *assessment) blameNode(pods []Pod) {
+	for _, p := range pods {
+		if p.OnBadNode != "" && a.leave == "" {
+			a.leave = fmt.Sprintf("pod %s: %s", p.Name, p.OnBadNode)
+		}
+	}
+}
+
+// addPodSet compares one pod set with what is expected of it. Pod sets are
+// judged one by one: pods too many in one do not make up for another.
+func (a *assessment) addPodSet(c Component, ps PodSet, t *tally) {
+	if t == nil {
+		t = &tally{}
+	}
+	ready := min(ps.Expected, t.running+t.succeeded)
+	existing := min(ps.Expected, ready+t.pending)
+	short := ps.Expected - existing
+	switch {
+	case ps.HeldBack:
+		// An ordered JobSet starts these pods later: none of them is late (A8).
+		existing = ps.Expected
+	case c.Reports && c.Verdict == Completed:
+		// What a finished component left out it did not need.
+		ready, existing = ps.Expected, ps.Expected
+	case c.Reports:
+		// Its controller is going to replace a failed pod after a back-off, or to
+		// report failure: until then the pod counts as pending (A2).
+		existing += min(short, int32(len(t.failed)))
+	case short > 0 && len(t.failed) > 0:
+		// Nobody replaced these.
+		a.blameNode(t.failed)
+		if a.failed == "" {
+			a.failed = describeFailed(t.failed)
+		}
+	}
+	a.expected += ps.Expected
+	a.ready += ready
+	a.existing += existing
+	a.allReady = a.allReady && ready == ps.Expected
+	a.allExist = a.allExist && existing == ps.Expected
+}
+
+// addPods looks at pods one by one: nodes to be left and exit codes.
+func (a *assessment) addPods(f Facts) {
+	for _, p := range f.Pods {
+		if !p.Finished() && !p.Deleting {
+			a.blameNode([]Pod{p})
+		}
+		// What a pod says on being deleted is not its own doing.
+		if p.Phase != PodFailed || p.Deleting || a.terminal != "" {
+			continue
+		}
+		i := slices.IndexFunc(p.ExitCodes, f.Policy.Terminal)
+		if i >= 0 {
+			a.terminal = fmt.Sprintf("pod %s ended with exit code %d, which rules out another attempt", p.Name, p.ExitCodes[i])
+		}
+	}
+}
+
+// describeFailed names at most three pods, with their exit codes.
+func describeFailed(pods []Pod) string {
+	const most = 3
+	var parts []string
+	for _, p := range pods[:min(most, len(pods))] {
+		s := "pod " + p.Name + " failed"
+		if len(p.ExitCodes) > 0 {
+			s += fmt.Sprintf(" with exit code %d", p.ExitCodes[0])
+		}
+		parts = append(parts, s)
+	}
+	if more := len(pods) - most; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,281 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// createRetry is how soon a component that could not be created is tried again.
+	createRetry = time.Second
+	// unwatchedRecheck is how often components that nobody watches are looked at
+	// while something of theirs is awaited.
+	unwatchedRecheck = time.Second
+	// runningRecheck is how often components that nobody watches are looked at
+	// while they run.
+	runningRecheck = 5 * time.Second
+	// forceRecheck is how often forced deletion is repeated.
+	forceRecheck = 5 * time.Second
+)
+
+// machine is one decision in the making.
+type machine struct {
+	f    Facts
+	now  time.Time
+	step Step
+}
+
+// Decide returns the next step of an AppWrapper.
+func Decide(f Facts, now time.Time) Step {
+	m := &machine{f: f, now: now, step: Step{
+		Phase:      f.Phase,
+		Retries:    f.Retries,
+		Conditions: slices.Clone(f.Conditions),
+		Action:     Nothing,
+	}}
+	m.decide()
+	m.hold()
+	slices.SortFunc(m.step.Conditions, func(a, b Condition) int { return order(a.Type) - order(b.Type) })
+	return m.step
+}
+
+func (m *machine) decide() {
+	if m.f.Deleting {
+		m.terminating()
+		return
+	}
+	switch m.f.Phase {
+	case New:
+		m.begin()
+	case Suspended:
+		m.suspended()
+	case Resuming:
+		m.resuming()
+	case Running:
+		m.running()
+	case Resetting:
+		m.resetting()
+	case Suspending:
+		m.suspending()
+	case Succeeded:
+		m.succeeded()
+	case Failed:
+		m.failed()
+	default:
+		// Terminating without a deletion mark, or a phase that is not ours: status
+		// was edited by hand. Clean up and start over, so that nothing is stuck.
+		m.enterSuspending(fmt.Sprintf("The phase %q was not expected", m.f.Phase))
+	}
+}
+
+// hold keeps the quota while a pod may use its resources (P10), whatever state
+// led here.
+func (m *machine) hold() {
+	if !m.is(QuotaReserved) && m.unfinishedPods() {
+		m.set(QuotaReserved, true, UnfinishedPods, "Pods of the AppWrapper still run")
+	}
+}
+
+// begin is the first look at an AppWrapper.
+func (m *machine) begin() {
+	if m.f.Invalid != "" {
+		m.fail(CreateFailed, invalidComponentMessage+m.f.Invalid)
+		return
+	}
+	m.step.Phase = Suspended
+	m.event(Suspended, "Waiting for quota")
+}
+
+func (m *machine) suspended() {
+	switch {
+	case len(m.f.Pods) > 0:
+		// A pod that its controller created just after it was deleted, or that a
+		// person labelled: nothing of ours may run without quota.
+		m.enterSuspending("Pods were found while suspended")
+	case m.f.Suspend:
+	case m.f.Invalid != "":
+		m.fail(CreateFailed, invalidComponentMessage+m.f.Invalid)
+	default:
+		m.resume("Suspend is false")
+	}
+}
+
+// resume begins an attempt. Conditions start over with it, so that the graces
+// of a later failure are measured from that failure and not from an earlier
+// one (A4).
+func (m *machine) resume(why string) {
+	m.step.Phase = Resuming
+	if !m.f.Finalizer {
+		m.step.Finalizer = AddFinalizer
+	}
+	m.set(QuotaReserved, true, string(Resuming), why)
+	m.set(ResourcesDeployed, true, string(Resuming), why)
+	m.set(PodsReady, false, string(Resuming), why)
+	m.set(Unhealthy, false, string(Resuming), why)
+	m.drop(DeletingResources)
+	m.event(Resuming, fmt.Sprintf("Creating %d components", len(m.f.Components)))
+}
+
+func (m *machine) resuming() {
+	switch e := m.f.CreateError; {
+	case m.f.Suspend:
+		m.enterSuspending("Suspend is true")
+	case m.f.Invalid != "":
+		m.fail(CreateFailed, invalidComponentMessage+m.f.Invalid)
+	case e != nil && e.Fatal:
+		m.fail(CreateFailed, fmt.Sprintf("Create %s: %s", e.Component, e.Message))
+	case e != nil:
+		left := m.until(ResourcesDeployed, m.f.Policy.AdmissionGrace)
+		if left <= 0 {
+			m.resetOrFail(trouble{reason: CreateFailed, message: fmt.Sprintf("Create %s: %s", e.Component, e.Message), charged: true})
+			return
+		}
+		m.step.RecheckAfter = min(createRetry, left)
+	case !m.f.Finalizer:
+		m.step.Finalizer, m.step.Action = AddFinalizer, Create
+	case m.missingComponents():
+		m.step.Action = Create
+	default:
+		m.step.Phase = Running
+		m.event(Running, fmt.Sprintf("Created %d components", len(m.f.Components)))
+		m.recheckUnwatched(runningRecheck)
+	}
+}
+
+// enterSuspending gives the quota back as soon as everything is deleted.
+func (m *machine) enterSuspending(why string) {
+	m.step.Phase = Suspending
+	m.event(Suspending, why)
+	m.startDeletion(why)
+}
+
+func (m *machine) suspending() {
+	if !m.deleted() {
+		return
+	}
+	const why = "Suspend is true"
+	m.step.Phase = Suspended
+	m.released(string(Suspended), why)
+	m.set(PodsReady, false, string(Suspended), why)
+	m.set(Unhealthy, false, string(Suspended), why)
+	m.event(Suspended, "Waiting for quota; all pods are gone")
+}
+
+// resetting deletes everything and pauses. The quota is kept.
+func (m *machine) resetting() {
+	if m.f.Suspend {
+		m.enterSuspending("Suspend is true")
+		return
+	}
+	if !m.deleted() {
+		return
+	}
+	m.set(ResourcesDeployed, false, string(Resetting), "All components and pods are deleted")
+	// The pause runs from the beginning of this reset, which is when deletion
+	// began, not from a failure that may lie a grace or an attempt back (A4).
+	if left := m.until(DeletingResources, m.f.Policy.RetryPause); left > 0 {
+		m.step.RecheckAfter = left
+		return
+	}
+	m.resume("The components are created again")
+}
+
+// succeed ends the AppWrapper well. Quota is released at once if no pod is
+// left, and otherwise by succeeded().
+func (m *machine) succeed() {
+	const why = "All components completed"
+	m.step.Phase = Succeeded
+	m.set(PodsReady, false, string(Succeeded), why)
+	if m.is(Unhealthy) {
+		m.set(Unhealthy, false, string(Succeeded), why)
+	}
+	m.event(Succeeded, why)
+	m.succeeded()
+}
+
+// succeeded releases the quota and later cleans up. Upstream releases it
+// together with the phase; here pods that outlive their component, such as a
+// Ray cluster kept after its job, hold it until they are gone.
+func (m *machine) succeeded() {
+	if m.is(DeletingResources) {
+		m.cleanUp("The time to keep completed components is over")
+		return
+	}
+	if m.unfinishedPods() {
+		left := m.until(PodsReady, m.f.Policy.DeletionGrace)
+		if left <= 0 {
+			m.startDeletion("Pods outlived the completion of their components")
+			return
+		}
+		m.step.RecheckAfter = left
+		return
+	}
+	if m.is(QuotaReserved) {
+		m.set(QuotaReserved, false, string(Succeeded), "All components completed")
+	}
+	if !m.is(ResourcesDeployed) {
+		return
+	}
+	// Kept from completion on. Upstream counts from creation, which deletes the
+	// components of a long job the moment it ends.
+	if left := m.until(QuotaReserved, m.f.Policy.SuccessTTL); left > 0 {
+		m.step.RecheckAfter = left
+		return
+	}
+	m.startDeletion("The time to keep completed components is over")
+}
+
+func (m *machine) cleanUp(why string) {
+	if m.deleted() {
+		m.released(string(m.step.Phase), why)
+	}
+}
+
+// fail ends the AppWrapper badly.
+func (m *machine) fail(reason, message string) {
+	m.step.Phase = Failed
+	m.unhealthy(reason, message)
+	m.step.Events = append(m.step.Events, Event{Warning: true, Reason: string(Failed), Message: message})
+	m.failed()
+}
+
+// failed keeps the pods for debugging if asked to, then deletes them and
+// releases the quota. Being suspended, which is how others get the quota,
+// cuts the debugging short.
+func (m *machine) failed() {
+	if !m.is(QuotaReserved) && !m.is(ResourcesDeployed) && !m.unfinishedPods() {
+		return
+	}
+	if !m.is(DeletingResources) {
+		if m.f.Policy.FailedGrace > 0 && !m.f.Suspend {
+			m.set(DeletingResources, false, DeletionPaused, "Components are kept for debugging")
+			if left := m.until(DeletingResources, m.f.Policy.FailedGrace); left > 0 {
+				m.step.RecheckAfter = left
+				return
+			}
+		}
+		m.startDeletion("The AppWrapper failed")
+		return
+	}
+	m.cleanUp("The AppWrapper failed")
+}
+
+// terminating deletes everything because the AppWrapper is being deleted.
+func (m *machine) terminating() {
+	const why = "The AppWrapper is being deleted"
+	if m.f.Phase != Terminating && m.f.Finalizer {
+		m.step.Phase = Terminating
+		m.event(Terminating, why)
+	}
+	if !m.f.Finalizer && len(m.f.Pods) == 0 {
+		return // nothing was ever created, or our part is over
+	}
+	if !m.deleted() {
+		return
+	}
+	m.released(string(Terminating), why)
+	if m.f.Finalizer {
+		m.step.Finalizer = RemoveFinalizer
+	}
+}

@@ -1,0 +1,237 @@
+package lifecycle
+
+import "time"
+
+// Phase is status.phase of an AppWrapper.
+type Phase string
+
+// The phases.
+const (
+	// New has not been looked at yet.
+	New Phase = ""
+	// Suspended waits for quota and has no pods.
+	Suspended Phase = "Suspended"
+	// Resuming creates the components.
+	Resuming Phase = "Resuming"
+	// Running watches the components and their pods.
+	Running Phase = "Running"
+	// Resetting deletes everything and starts again with the same quota.
+	Resetting Phase = "Resetting"
+	// Suspending deletes everything and gives the quota back.
+	Suspending Phase = "Suspending"
+	// Succeeded ended well.
+	Succeeded Phase = "Succeeded"
+	// Failed ended badly.
+	Failed Phase = "Failed"
+	// Terminating deletes everything because the AppWrapper itself goes.
+	Terminating Phase = "Terminating"
+)
+
+// Phases lists every phase but New.
+func Phases() []Phase {
+	return []Phase{Suspended, Resuming, Running, Resetting, Suspending, Succeeded, Failed, Terminating}
+}
+
+// ConditionType is the type of a status condition.
+type ConditionType string
+
+// The condition types.
+const (
+	// QuotaReserved is true while the AppWrapper uses its quota.
+	QuotaReserved ConditionType = "QuotaReserved"
+	// ResourcesDeployed is true while components exist or are being created.
+	ResourcesDeployed ConditionType = "ResourcesDeployed"
+	// PodsReady is true while every expected pod runs or has succeeded.
+	PodsReady ConditionType = "PodsReady"
+	// Unhealthy is true while something is wrong with the components.
+	Unhealthy ConditionType = "Unhealthy"
+	// DeletingResources is true while components are being deleted.
+	DeletingResources ConditionType = "DeletingResources"
+)
+
+// Reasons of conditions; a condition set by entering a phase has the phase's
+// name as its reason.
+const (
+	CreateFailed            = "CreateFailed"
+	MissingComponent        = "MissingComponent"
+	FailedComponent         = "FailedComponent"
+	FoundFailedPods         = "FoundFailedPods"
+	FoundNoFailedPods       = "FoundNoFailedPods"
+	AutopilotNoExecute      = "AutopilotNoExecute"
+	SufficientPodsReady     = "SufficientPodsReady"
+	InsufficientPodsReady   = "InsufficientPodsReady"
+	DeletionInitiated       = "DeletionInitiated"
+	DeletionForced          = "DeletionForced"
+	DeletionPaused          = "DeletionPaused"
+	DeletionCompleted       = "DeletionCompleted"
+	UnfinishedPods          = "UnfinishedPods"
+	invalidComponentMessage = "The components cannot be run: "
+)
+
+// Condition is one status condition.
+type Condition struct {
+	Type    ConditionType
+	True    bool
+	Reason  string
+	Message string
+	// Since is when True last changed.
+	Since time.Time
+}
+
+// Verdict is what a component says about its own end.
+type Verdict int
+
+// The verdicts.
+const (
+	// Undecided goes on, or never says.
+	Undecided Verdict = iota
+	// Completed ended well.
+	Completed
+	// Broken ended badly; another attempt may do better.
+	Broken
+	// Hopeless ended badly by a rule of its own that says another attempt will
+	// not do better, such as a Job's podFailurePolicy.
+	Hopeless
+)
+
+// PodSet is a number of equal pods that a component runs.
+type PodSet struct {
+	Name string
+	// Expected pods that run at the same time, or that succeed.
+	Expected int32
+	// HeldBack is true while the component starts these pods later on purpose.
+	HeldBack bool
+}
+
+// Component is one wrapped object.
+type Component struct {
+	// Name is for people: kind and name.
+	Name string
+	// Exists is true if the object is there and ours.
+	Exists bool
+	// Deleting is true if it is there and marked for deletion.
+	Deleting bool
+	// Watched is true if changes of the object are noticed without asking.
+	Watched bool
+	// Reports is true for kinds whose controller replaces failed pods and says
+	// by itself when the whole is done or has failed. Other components are
+	// judged by their pods.
+	Reports bool
+	Verdict Verdict
+	// Message explains the verdict.
+	Message string
+	PodSets []PodSet
+}
+
+// PodPhase is status.phase of a pod.
+type PodPhase string
+
+// The phases of pods.
+const (
+	PodPending   PodPhase = "Pending"
+	PodRunning   PodPhase = "Running"
+	PodSucceeded PodPhase = "Succeeded"
+	PodFailed    PodPhase = "Failed"
+)
+
+// Pod is one pod of the AppWrapper.
+type Pod struct {
+	Name string
+	// PodSet is the name of its pod set; "" if the pod does not say.
+	PodSet string
+	Node   string
+	Phase  PodPhase
+	// Deleting is true if the pod is marked for deletion.
+	Deleting bool
+	// OnBadNode says why the pod has to leave its node; "" if it may stay.
+	OnBadNode string
+	// ExitCodes are the codes other than 0 that its containers ended with.
+	ExitCodes []int32
+}
+
+// Finished reports whether the pod has ended and uses nothing any more. A pod
+// whose phase is unknown has not.
+func (p Pod) Finished() bool { return p.Phase == PodSucceeded || p.Phase == PodFailed }
+
+// CreateError is why a component could not be created.
+type CreateError struct {
+	Component string
+	Message   string
+	// Fatal errors will not go away by trying again.
+	Fatal bool
+}
+
+// Facts are everything a decision depends on, besides the time.
+type Facts struct {
+	Phase      Phase
+	Retries    int32
+	Conditions []Condition
+	// Suspend is spec.suspend, Deleting that the AppWrapper is marked for deletion.
+	Suspend, Deleting bool
+	// Finalizer is true if ours is on the object.
+	Finalizer bool
+	// Invalid says why the components can never run; "" if they can.
+	Invalid string
+	Policy  Policy
+	// Components are in the order of creation.
+	Components []Component
+	// Pods are all pods labelled as the AppWrapper's, sorted by name.
+	Pods []Pod
+	// CreateError is the result of a create that was carried out for this very
+	// decision; nil if none was, or if it went well.
+	CreateError *CreateError
+	// Fresh is true if Components and Pods were read from the API server for
+	// this decision and not from a cache that may lag behind.
+	Fresh bool
+}
+
+// Action is what is to be done to components and pods.
+type Action string
+
+// The actions.
+const (
+	// Nothing is to be done.
+	Nothing Action = "Nothing"
+	// Create makes the components that do not exist, in order. Its result is
+	// put into the facts and Decide is asked again before status is written.
+	Create Action = "Create"
+	// Delete deletes components and pods that are not marked for deletion yet.
+	Delete Action = "Delete"
+	// ForceDelete deletes pods without grace; components too once no pod is left.
+	ForceDelete Action = "ForceDelete"
+)
+
+// FinalizerChange is what is to be done to our finalizer.
+type FinalizerChange string
+
+// The changes of the finalizer.
+const (
+	KeepFinalizer   FinalizerChange = ""
+	AddFinalizer    FinalizerChange = "Add"
+	RemoveFinalizer FinalizerChange = "Remove"
+)
+
+// Event tells people what happened.
+type Event struct {
+	Warning bool
+	Reason  string
+	Message string
+}
+
+// Step is the answer to Facts.
+type Step struct {
+	Phase   Phase
+	Retries int32
+	// Conditions are all of them, as they are to be written, in a fixed order.
+	Conditions []Condition
+	Action     Action
+	Finalizer  FinalizerChange
+	Events     []Event
+	// ResetReason is the reason of a reset that begins with this step; else "".
+	ResetReason string
+	// RecheckAfter is when to ask again even if nothing changes; 0 is never.
+	RecheckAfter time.Duration
+	// Confirm is true if the step relies on something being absent and the facts
+	// were not Fresh. It must not be carried out: read fresh facts and ask again.
+	Confirm bool
+}

@@ -1,0 +1,162 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+)
+
+// running looks at a deployed AppWrapper; the first that applies decides.
+func (m *machine) running() {
+	a := assess(m.f)
+	switch {
+	// 1. The quota is wanted back.
+	case m.f.Suspend:
+		m.enterSuspending("Suspend is true")
+	// 2. Everything is done.
+	case a.done:
+		m.succeed()
+	// 3. Somebody deleted a component: no attempt of ours would be what was meant.
+	case a.missing != "":
+		if m.confirmed() {
+			m.fail(MissingComponent, a.missing+" does not exist any more")
+		}
+	// 4. An exit code settles it: the same program would fail the same way
+	// anywhere. Other failures may be the node's, which is why they come later.
+	case a.broken != "" && (a.hopeless || a.terminal != ""):
+		m.resetOrFail(trouble{reason: FailedComponent, message: join(a.broken, a.terminal), terminal: true})
+	// 5. A node has to be left. Moving is nobody's fault and needs no retries (A5).
+	case a.leave != "" && a.terminal == "":
+		m.resetOrFail(trouble{reason: AutopilotNoExecute, message: a.leave})
+	// 6. A component gave up.
+	case a.broken != "":
+		m.resetOrFail(trouble{reason: FailedComponent, message: a.broken, charged: true})
+	// 7. Pods failed and stay failed.
+	case a.terminal != "" || a.failed != "":
+		m.failedPods(a)
+	// 8. Pods are fine, or late.
+	default:
+		m.countPods(a)
+	}
+}
+
+func join(a, b string) string {
+	if b == "" {
+		return a
+	}
+	return a + "; " + b
+}
+
+// failedPods leaves failed pods for the grace that users asked for, so that
+// others may end or be looked at.
+func (m *machine) failedPods(a assessment) {
+	message := a.failed
+	if a.terminal != "" {
+		message = a.terminal
+	}
+	m.unhealthy(FoundFailedPods, message)
+	m.setReady(a)
+	left := m.until(Unhealthy, m.f.Policy.FailureGrace)
+	if left <= 0 {
+		m.resetOrFail(trouble{reason: FoundFailedPods, message: message, charged: true, terminal: a.terminal != ""})
+		return
+	}
+	m.step.RecheckAfter = left
+	m.recheckUnwatched(runningRecheck)
+}
+
+// countPods resets an AppWrapper whose pods stay away for too long. The time
+// runs from the beginning of the attempt, or from when pods were last complete:
+// a pod that is drained after hours gets the same patience as a new one (A3).
+func (m *machine) countPods(a assessment) {
+	if m.is(Unhealthy) {
+		m.set(Unhealthy, false, FoundNoFailedPods, "No failed pods")
+	}
+	m.setReady(a)
+	m.recheckUnwatched(runningRecheck)
+	if a.allReady {
+		return
+	}
+	grace := m.f.Policy.AdmissionGrace
+	if a.allExist {
+		grace = m.f.Policy.WarmupGrace
+	}
+	left := max(m.until(ResourcesDeployed, grace), m.until(PodsReady, grace))
+	if left <= 0 {
+		m.resetOrFail(trouble{reason: InsufficientPodsReady, message: shortMessage(a), charged: true})
+		return
+	}
+	m.recheck(left)
+}
+
+// setReady keeps changing numbers out of the message: each pod that starts would
+// cost a write of the status.
+func (m *machine) setReady(a assessment) {
+	if a.allReady {
+		m.set(PodsReady, true, SufficientPodsReady, fmt.Sprintf("All %d pods run or have succeeded", a.expected))
+		return
+	}
+	m.set(PodsReady, false, InsufficientPodsReady, fmt.Sprintf("Not all of %d pods run yet or have succeeded", a.expected))
+}
+
+func shortMessage(a assessment) string {
+	return fmt.Sprintf("%d of %d pods run or have succeeded, %d are pending",
+		a.ready, a.expected, max(0, a.existing-a.ready))
+}
+
+// trouble is why an attempt ends.
+type trouble struct {
+	reason, message string
+	// charged counts against the retry limit; moves to other nodes do not.
+	charged bool
+	// terminal rules out another attempt.
+	terminal bool
+}
+
+// resetOrFail ends the attempt. A reset that is not charged is allowed even if
+// no retries are left (A5): its pace is bounded by the pause between attempts.
+func (m *machine) resetOrFail(t trouble) {
+	limit := m.f.Policy.RetryLimit
+	message := t.message
+	switch {
+	case t.terminal:
+		m.fail(t.reason, message)
+		return
+	case t.charged && m.f.Retries >= limit:
+		m.fail(t.reason, fmt.Sprintf("%s; the limit of %d retries is reached", message, limit))
+		return
+	case t.charged:
+		m.step.Retries++
+		message = fmt.Sprintf("Retry %d of %d: %s", m.step.Retries, limit, t.message)
+	}
+	m.step.Phase = Resetting
+	m.step.ResetReason = t.reason
+	m.unhealthy(t.reason, t.message)
+	m.event(Resetting, message)
+	m.set(PodsReady, false, string(Resetting), t.message)
+	m.startDeletion(t.message)
+}
+
+// unhealthy sets the condition and says so once per reason.
+func (m *machine) unhealthy(reason, message string) {
+	old := m.get(Unhealthy)
+	if old == nil || !old.True || old.Reason != reason {
+		m.step.Events = append(m.step.Events, Event{Warning: true, Reason: string(Unhealthy), Message: reason + ": " + message})
+	}
+	m.set(Unhealthy, true, reason, message)
+}
+
+// recheckUnwatched asks again soon if a component could change unnoticed.
+func (m *machine) recheckUnwatched(after time.Duration) {
+	for _, c := range m.f.Components {
+		if !c.Watched && (c.Reports || c.Exists && m.is(DeletingResources)) {
+			m.recheck(after)
+			return
+		}
+	}
+}
+
+func (m *machine) recheck(after time.Duration) {
+	if m.step.RecheckAfter == 0 || after < m.step.RecheckAfter {
+		m.step.RecheckAfter = after
+	}
+}
