@@ -76,7 +76,7 @@ type PodGroupStatus struct {
 
 	// scheduleStartTime is when scheduling began.
 	// +optional
-	ScheduleStartTime metav1.Time `json:"scheduleStartTime,omitempty"`
+	ScheduleStartTime *metav1.Time `json:"scheduleStartTime,omitempty"`
 }
 
 // PodGroup is a gang of pods.
