@@ -14,6 +14,7 @@ const (
 )
 
 // WorkloadSpec is what a job asks for.
+// +kubebuilder:validation:XValidation:rule="!has(self.podSets) || self.podSets.filter(p, has(p.minCount)).size() <= 1",message="at most one pod set may have minCount",fieldPath=".podSets"
 type WorkloadSpec struct {
 	// podSets are the groups of identical pods of the job.
 	// +listType=map
@@ -215,6 +216,8 @@ type WorkloadStatus struct {
 }
 
 // Admission is the quota and the places a workload got.
+// +kubebuilder:validation:XValidation:rule="self.clusterQueue == oldSelf.clusterQueue",message="cannot be changed, only set and removed",fieldPath=".clusterQueue"
+// +kubebuilder:validation:XValidation:rule="!has(self.podSetAssignments) || !has(oldSelf.podSetAssignments) || self.podSetAssignments.all(a, oldSelf.podSetAssignments.exists(o, o.name == a.name && has(o.count) == has(a.count) && (!has(a.count) || a.count == o.count) && has(o.flavors) == has(a.flavors) && (!has(a.flavors) || a.flavors == o.flavors)))",message="flavors and count cannot be changed, only set and removed with the whole admission",fieldPath=".podSetAssignments"
 type Admission struct {
 	// clusterQueue whose quota is used.
 	// +required
@@ -290,10 +293,22 @@ type TopologyDomainAssignment struct {
 }
 
 // Workload is one admission unit: the pod sets of one job.
+//
+// The rules below keep what an admission was decided on from changing under it.
+// They are part of the schema and not of a webhook because every write of a
+// Workload pays for them: a rule costs microseconds in the API server, a webhook
+// a round trip.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.status.admission) || (has(self.status.admission.podSetAssignments) ? size(self.status.admission.podSetAssignments) : 0) == (has(self.spec.podSets) ? size(self.spec.podSets) : 0)",message="must have one assignment for each pod set",fieldPath=".status.admission"
+// +kubebuilder:validation:XValidation:rule="!(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')) || (has(self.spec.podSets) == has(oldSelf.spec.podSets) && (!has(self.spec.podSets) || self.spec.podSets == oldSelf.spec.podSets))",message="cannot be changed while quota is reserved: suspend the job first",fieldPath=".spec.podSets"
+// +kubebuilder:validation:XValidation:rule="!(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')) || (has(self.spec.queueName) == has(oldSelf.spec.queueName) && (!has(self.spec.queueName) || self.spec.queueName == oldSelf.spec.queueName))",message="cannot be changed while quota is reserved: suspend the job first",fieldPath=".spec.queueName"
+// +kubebuilder:validation:XValidation:rule="!(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'Admitted' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Admitted' && c.status == 'True')) || (has(self.spec.maximumExecutionTimeSeconds) == has(oldSelf.spec.maximumExecutionTimeSeconds) && (!has(self.spec.maximumExecutionTimeSeconds) || self.spec.maximumExecutionTimeSeconds == oldSelf.spec.maximumExecutionTimeSeconds))",message="cannot be changed while the workload is admitted: suspend the job first",fieldPath=".spec.maximumExecutionTimeSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.status.reclaimablePods) || (has(self.spec.podSets) && self.status.reclaimablePods.all(r, self.spec.podSets.exists(p, p.name == r.name && r.count <= p.count)))",message="must name pod sets of spec.podSets with at most their count",fieldPath=".status.reclaimablePods"
+// +kubebuilder:validation:XValidation:rule="!(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')) || !has(oldSelf.status.reclaimablePods) || (has(self.status.reclaimablePods) && oldSelf.status.reclaimablePods.all(o, self.status.reclaimablePods.exists(r, r.name == o.name && r.count >= o.count)))",message="cannot shrink while quota is reserved",fieldPath=".status.reclaimablePods"
+// +kubebuilder:validation:XValidation:rule="!(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')) || ((has(self.spec.priorityClassSource) ? self.spec.priorityClassSource : ”) == (has(oldSelf.spec.priorityClassSource) ? oldSelf.spec.priorityClassSource : ”) && ((has(self.spec.priorityClassSource) && self.spec.priorityClassSource == 'kueue.x-k8s.io/workloadpriorityclass') || (has(self.spec.priorityClassName) ? self.spec.priorityClassName : ”) == (has(oldSelf.spec.priorityClassName) ? oldSelf.spec.priorityClassName : ”)))",message="only the name of a WorkloadPriorityClass can be changed while quota is reserved",fieldPath=".spec.priorityClassName"
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName={wl}
 // +kubebuilder:subresource:status
-// +kubebuilder:selectablefield:JSONPath=`.status.admission.clusterQueue`
 // +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.queueName`,description="LocalQueue the workload waits in"
 // +kubebuilder:printcolumn:name="Reserved in",type=string,JSONPath=`.status.admission.clusterQueue`,description="ClusterQueue whose quota is reserved"
 // +kubebuilder:printcolumn:name="Admitted",type=string,JSONPath=`.status.conditions[?(@.type=='Admitted')].status`,description="Whether the job may run"

@@ -9,6 +9,7 @@ import (
 const DefaultPodSetName PodSetReference = "main"
 
 // WorkloadSpec is what a job asks for.
+// +kubebuilder:validation:XValidation:rule="!has(self.podSets) || self.podSets.filter(p, has(p.minCount)).size() <= 1",message="at most one pod set may have minCount",fieldPath=".podSets"
 type WorkloadSpec struct {
 	// podSets are the groups of identical pods of the job.
 	// +listType=map
@@ -284,6 +285,8 @@ type WorkloadStatus struct {
 }
 
 // Admission is the quota and the places a workload got.
+// +kubebuilder:validation:XValidation:rule="self.clusterQueue == oldSelf.clusterQueue",message="cannot be changed, only set and removed",fieldPath=".clusterQueue"
+// +kubebuilder:validation:XValidation:rule="!has(self.podSetAssignments) || !has(oldSelf.podSetAssignments) || self.podSetAssignments.all(a, oldSelf.podSetAssignments.exists(o, o.name == a.name && has(o.count) == has(a.count) && (!has(a.count) || a.count == o.count) && has(o.flavors) == has(a.flavors) && (!has(a.flavors) || a.flavors == o.flavors)))",message="flavors and count cannot be changed, only set and removed with the whole admission",fieldPath=".podSetAssignments"
 type Admission struct {
 	// clusterQueue whose quota is used.
 	// +required
@@ -601,6 +604,22 @@ type PreemptionGateState struct {
 }
 
 // Workload is one admission unit: the pod sets of one job.
+//
+// The rules below keep what an admission was decided on from changing under it.
+// They are part of the schema and not of a webhook because every write of a
+// Workload pays for them: a rule costs microseconds in the API server, a webhook
+// a round trip.
+//
+// Only this version has the selectable field: an API server refuses a definition
+// whose versions have equal selectable fields and different schemas.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.status.admission) || (has(self.status.admission.podSetAssignments) ? size(self.status.admission.podSetAssignments) : 0) == (has(self.spec.podSets) ? size(self.spec.podSets) : 0)",message="must have one assignment for each pod set",fieldPath=".status.admission"
+// +kubebuilder:validation:XValidation:rule="!(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')) || (has(self.spec.podSets) == has(oldSelf.spec.podSets) && (!has(self.spec.podSets) || self.spec.podSets == oldSelf.spec.podSets))",message="cannot be changed while quota is reserved: suspend the job first",fieldPath=".spec.podSets"
+// +kubebuilder:validation:XValidation:rule="!(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')) || (has(self.spec.queueName) == has(oldSelf.spec.queueName) && (!has(self.spec.queueName) || self.spec.queueName == oldSelf.spec.queueName))",message="cannot be changed while quota is reserved: suspend the job first",fieldPath=".spec.queueName"
+// +kubebuilder:validation:XValidation:rule="!(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'Admitted' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Admitted' && c.status == 'True')) || (has(self.spec.maximumExecutionTimeSeconds) == has(oldSelf.spec.maximumExecutionTimeSeconds) && (!has(self.spec.maximumExecutionTimeSeconds) || self.spec.maximumExecutionTimeSeconds == oldSelf.spec.maximumExecutionTimeSeconds))",message="cannot be changed while the workload is admitted: suspend the job first",fieldPath=".spec.maximumExecutionTimeSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.status.reclaimablePods) || (has(self.spec.podSets) && self.status.reclaimablePods.all(r, self.spec.podSets.exists(p, p.name == r.name && r.count <= p.count)))",message="must name pod sets of spec.podSets with at most their count",fieldPath=".status.reclaimablePods"
+// +kubebuilder:validation:XValidation:rule="!(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')) || !has(oldSelf.status.reclaimablePods) || (has(self.status.reclaimablePods) && oldSelf.status.reclaimablePods.all(o, self.status.reclaimablePods.exists(r, r.name == o.name && r.count >= o.count)))",message="cannot shrink while quota is reserved",fieldPath=".status.reclaimablePods"
+// +kubebuilder:validation:XValidation:rule="!(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')) || (has(self.spec.priorityClassRef) == has(oldSelf.spec.priorityClassRef) && (!has(self.spec.priorityClassRef) || (self.spec.priorityClassRef.group == oldSelf.spec.priorityClassRef.group && self.spec.priorityClassRef.kind == oldSelf.spec.priorityClassRef.kind && (self.spec.priorityClassRef.kind != 'PriorityClass' || self.spec.priorityClassRef.name == oldSelf.spec.priorityClassRef.name))))",message="only the name of a WorkloadPriorityClass can be changed while quota is reserved",fieldPath=".spec.priorityClassRef"
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:resource:shortName={wl}
