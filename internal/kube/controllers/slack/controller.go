@@ -1,0 +1,215 @@
+package slack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// LedgerName is the name of the ConfigMap that remembers the nodes.
+const LedgerName = "mlbatch-nodes"
+
+// Names used where Options leave them empty.
+const (
+	DefaultQueue     = "slack-cluster-queue"
+	DefaultNamespace = "mlbatch-system"
+)
+
+const owner = client.FieldOwner("mlbatch-slack")
+
+// Options names what the controller works on.
+type Options struct {
+	// Queue is the name of the slack ClusterQueue; "" means DefaultQueue. It
+	// need not exist.
+	Queue string
+	// Namespace of the ledger; "" means DefaultNamespace.
+	Namespace string
+}
+
+// SetupWithManager adds the controller to the manager. It needs get, list and
+// watch on nodes, resourceflavors and clusterqueues, patch on clusterqueues,
+// create and patch on events, and get, list, watch, create and patch on
+// configmaps in its namespace.
+func SetupWithManager(mgr manager.Manager, o Options) error {
+	if o.Queue == "" {
+		o.Queue = DefaultQueue
+	}
+	if o.Namespace == "" {
+		o.Namespace = DefaultNamespace
+	}
+	ledgers, err := ledgerCache(mgr, o.Namespace)
+	if err != nil {
+		return fmt.Errorf("watch ConfigMap %s/%s: %w", o.Namespace, LedgerName, err)
+	}
+	r := &reconciler{
+		client:   mgr.GetClient(),
+		ledgers:  ledgers,
+		recorder: mgr.GetEventRecorder("mlbatch-slack"),
+		options:  o,
+	}
+	c, err := controller.New("slack", mgr, controller.Options{
+		Reconciler: r,
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+			10*time.Millisecond, 5*time.Second),
+	})
+	if err != nil {
+		return fmt.Errorf("make the slack controller: %w", err)
+	}
+	for _, s := range sources(mgr.GetCache(), ledgers, o) {
+		if err := c.Watch(s); err != nil {
+			return fmt.Errorf("watch for the slack controller: %w", err)
+		}
+	}
+	return nil
+}
+
+// ledgerCache watches the one ConfigMap, so that others need not be readable.
+func ledgerCache(mgr manager.Manager, namespace string) (cache.Cache, error) {
+	c, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(),
+		Scheme:     mgr.GetScheme(),
+		Mapper:     mgr.GetRESTMapper(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
+				namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", LedgerName)},
+			}},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, mgr.Add(startedEarly{c})
+}
+
+// startedEarly makes the manager start a cache with its own caches, before the
+// controllers that wait for it.
+type startedEarly struct{ cache.Cache }
+
+// GetCache is what the manager tells caches by.
+func (s startedEarly) GetCache() cache.Cache { return s.Cache }
+
+type reconciler struct {
+	client   client.Client
+	ledgers  client.Reader
+	recorder events.EventRecorder
+	options  Options
+	// What was reported last is not repeated: the queue generation that had no
+	// cohort, and the unreadable keys of the ledger.
+	toldCohort told
+	toldTorn   []string
+}
+
+type told struct {
+	uid        types.UID
+	generation int64
+}
+
+// Reconcile makes the lending limits of the slack queue follow the nodes.
+func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	// 1. Gather.
+	queue := &kueue.ClusterQueue{}
+	err := r.client.Get(ctx, client.ObjectKey{Name: r.options.Queue}, queue)
+	if apierrors.IsNotFound(err) || err == nil && queue.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("read slack queue %s: %w", r.options.Queue, err)
+	}
+	if queue.Spec.CohortName == "" {
+		r.tellNoCohort(queue)
+		return reconcile.Result{}, nil
+	}
+	flavors, machines, err := r.pool(ctx, queue)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	book, err := r.readBook(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	// 2. Decide.
+	losses, ledger := nodehealth.Account(flavors, machines, book.ledger)
+	changes := lending(queue, losses)
+	// 3. Apply. A ledger that cannot be written must not keep the promises from
+	// being protected.
+	return reconcile.Result{}, errors.Join(
+		r.writeBook(ctx, queue, book, ledger),
+		r.adjust(ctx, queue, changes),
+	)
+}
+
+// pool reads the flavors of the queue and all nodes.
+func (r *reconciler) pool(ctx context.Context, queue *kueue.ClusterQueue) ([]core.Flavor, []nodehealth.Machine, error) {
+	var flavors []core.Flavor
+	for _, g := range queue.Spec.ResourceGroups {
+		for _, f := range g.Flavors {
+			o := &kueue.ResourceFlavor{}
+			err := r.client.Get(ctx, client.ObjectKey{Name: string(f.Name)}, o)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return nil, nil, fmt.Errorf("read flavor %s of slack queue %s: %w", f.Name, queue.Name, err)
+			}
+			flavors = append(flavors, convert.Flavor(o))
+		}
+	}
+	list := &corev1.NodeList{}
+	if err := r.client.List(ctx, list); err != nil {
+		return nil, nil, fmt.Errorf("list nodes: %w", err)
+	}
+	machines := make([]nodehealth.Machine, len(list.Items))
+	for i := range list.Items {
+		machines[i] = nodehealth.Machine{Name: list.Items[i].Name, Facts: convert.NodeFacts(&list.Items[i])}
+	}
+	return flavors, machines, nil
+}
+
+// adjust writes the changed limits and tells what changed.
+func (r *reconciler) adjust(ctx context.Context, queue *kueue.ClusterQueue, changes []change) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	patch, err := limitsPatch(changes)
+	if err != nil {
+		return fmt.Errorf("compose lending limits of slack queue %s: %w", queue.Name, err)
+	}
+	if err := r.client.Patch(ctx, queue.DeepCopy(), client.RawPatch(types.JSONPatchType, patch), owner); err != nil {
+		return fmt.Errorf("adjust lending limits of slack queue %s: %w", queue.Name, err)
+	}
+	if note := limitedNote(changes); note != "" {
+		r.recorder.Eventf(queue, nil, corev1.EventTypeWarning, "LendingLimited", "AdjustLending", "%s", note)
+	}
+	if note := restoredNote(changes); note != "" {
+		r.recorder.Eventf(queue, nil, corev1.EventTypeNormal, "LendingRestored", "AdjustLending", "%s", note)
+	}
+	return nil
+}
+
+func (r *reconciler) tellNoCohort(queue *kueue.ClusterQueue) {
+	now := told{queue.UID, queue.Generation}
+	if r.toldCohort == now {
+		return
+	}
+	r.toldCohort = now
+	r.recorder.Eventf(queue, nil, corev1.EventTypeWarning, "NoCohort", "AdjustLending",
+		"The slack queue lends to nobody because it is in no cohort: set spec.cohortName")
+}
