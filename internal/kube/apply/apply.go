@@ -1,0 +1,297 @@
+// Package apply carries out the engine's plans: one status write per Workload
+// and decision, in parallel over workloads and in order for each of them. A
+// write that the API server refuses for good is reported back, so that the
+// engine takes the decision back; a write that fails for a passing reason is
+// tried again. Doing a decision twice changes nothing.
+package apply
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// refusalPause is the least time between two status writes that only change
+// the words of why a workload waits. A change of the reason itself is written
+// at once.
+const refusalPause = 5 * time.Second
+
+// Options are what an Applier works with.
+type Options struct {
+	// Client reads from the cache and writes to the API server.
+	Client client.Client
+	Clock  clock.Clock
+	// Refused is called when a decision cannot be carried out.
+	Refused func(core.Key)
+	// Done is called after a decision was written to a Workload.
+	Done func(core.Decision, *kueue.Workload)
+	// Sentence prints a reason for people.
+	Sentence func(core.Reason) string
+	// Workers is how many workloads are written at the same time.
+	Workers int
+}
+
+// Applier writes plans to the API server. Run must be running for Plan to have
+// any effect.
+type Applier struct {
+	opts Options
+
+	mu      sync.Mutex
+	pending map[core.Key]*pending
+
+	urgent workqueue.TypedRateLimitingInterface[core.Key]
+	lazy   workqueue.TypedRateLimitingInterface[core.Key]
+}
+
+// pending is what has still to be written to one workload: decisions in order,
+// and the newest reason if it waits.
+type pending struct {
+	decisions []core.Decision
+	refuse    *core.Refuse
+	// said is when a reason was last written, and which.
+	said time.Time
+	code core.Code
+	// latest is the object as last written here, until the cache shows it: a
+	// decision that follows at once must build on it.
+	latest *kueue.Workload
+}
+
+// New returns an Applier.
+func New(opts Options) *Applier {
+	limiter := func() workqueue.TypedRateLimiter[core.Key] {
+		return workqueue.NewTypedItemExponentialFailureRateLimiter[core.Key](20*time.Millisecond, 5*time.Second)
+	}
+	return &Applier{
+		opts:    opts,
+		pending: map[core.Key]*pending{},
+		urgent:  workqueue.NewTypedRateLimitingQueue(limiter()),
+		lazy:    workqueue.NewTypedRateLimitingQueue(limiter()),
+	}
+}
+
+// Plan queues the decisions of a plan.
+func (a *Applier) Plan(plan core.Plan) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, d := range plan {
+		switch d := d.(type) {
+		case core.Refuse:
+			p := a.of(d.Key)
+			p.refuse = &d
+			a.lazy.AddAfter(d.Key, a.patience(p, d))
+		case core.Admit:
+			a.push(d.Key, d)
+		case core.Replace:
+			a.push(d.Key, d)
+		case core.Evict:
+			a.push(d.Key, d)
+		}
+	}
+}
+
+// Forget drops what is kept of a workload that is gone.
+func (a *Applier) Forget(k core.Key) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.pending, k)
+}
+
+// Run writes until the context ends.
+func (a *Applier) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for range a.opts.Workers {
+		wg.Go(func() { a.work(ctx, a.urgent, a.decide) })
+	}
+	for range max(a.opts.Workers/4, 1) {
+		wg.Go(func() { a.work(ctx, a.lazy, a.refuse) })
+	}
+	<-ctx.Done()
+	a.urgent.ShutDown()
+	a.lazy.ShutDown()
+	wg.Wait()
+}
+
+func (a *Applier) of(k core.Key) *pending {
+	p := a.pending[k]
+	if p == nil {
+		p = &pending{}
+		a.pending[k] = p
+	}
+	return p
+}
+
+func (a *Applier) push(k core.Key, d core.Decision) {
+	p := a.of(k)
+	p.decisions = append(p.decisions, d)
+	p.refuse = nil
+	a.urgent.Add(k)
+}
+
+// patience keeps reasons that hold for a moment only, or that say the same in
+// other words, from costing a write each.
+func (a *Applier) patience(p *pending, d core.Refuse) time.Duration {
+	const settle = 100 * time.Millisecond
+	if p.code != d.Why.Code {
+		return settle
+	}
+	return max(settle, p.said.Add(refusalPause).Sub(a.opts.Clock.Now()))
+}
+
+func (a *Applier) work(ctx context.Context, q workqueue.TypedRateLimitingInterface[core.Key], write func(context.Context, core.Key) error) {
+	for {
+		k, stop := q.Get()
+		if stop {
+			return
+		}
+		if err := write(ctx, k); err != nil {
+			log.FromContext(ctx).V(1).Info("Status write will be tried again", "workload", k.String(), "error", err.Error())
+			q.AddRateLimited(k)
+		} else {
+			q.Forget(k)
+		}
+		q.Done(k)
+	}
+}
+
+// decide writes the decisions of one workload, oldest first.
+func (a *Applier) decide(ctx context.Context, k core.Key) error {
+	for {
+		d := a.next(k)
+		if d == nil {
+			return nil
+		}
+		done, err := a.write(ctx, k, d)
+		if err != nil {
+			return err
+		}
+		a.mu.Lock()
+		if p := a.pending[k]; p != nil && len(p.decisions) > 0 {
+			p.decisions = p.decisions[1:]
+		}
+		if !done { // what follows was decided on top of it
+			delete(a.pending, k)
+		}
+		a.mu.Unlock()
+		if !done {
+			a.opts.Refused(k)
+		}
+	}
+}
+
+func (a *Applier) next(k core.Key) core.Decision {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.pending[k]
+	if p == nil || len(p.decisions) == 0 {
+		return nil
+	}
+	return p.decisions[0]
+}
+
+// write carries out one decision. False means that it can never be carried
+// out; an error means that it may work later.
+func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (bool, error) {
+	var w kueue.Workload
+	if err := a.opts.Client.Get(ctx, types.NamespacedName{Namespace: k.Namespace, Name: k.Name}, &w); err != nil {
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("read workload %s: %w", k, err)
+	}
+	a.newest(k, &w)
+	next, ok := status(&w, d, a.opts.Clock.Now(), a.opts.Sentence)
+	if !ok {
+		return false, nil
+	}
+	if next == nil {
+		return true, nil // it is so already
+	}
+	err := Status(ctx, a.opts.Client, &w, *next)
+	switch {
+	case err == nil:
+		a.wrote(k, &w)
+		a.opts.Done(d, &w)
+		return true, nil
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err):
+		log.FromContext(ctx).Error(err, "The API server rejected a decision", "workload", k.String())
+		return false, nil
+	}
+	return false, fmt.Errorf("write status of workload %s: %w", k, err)
+}
+
+// newest replaces w, as the cache has it, by what was written here since.
+func (a *Applier) newest(k core.Key, w *kueue.Workload) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.pending[k]
+	if p == nil || p.latest == nil {
+		return
+	}
+	if p.latest.UID == w.UID && older(w.ResourceVersion, p.latest.ResourceVersion) {
+		p.latest.DeepCopyInto(w)
+		return
+	}
+	p.latest = nil
+}
+
+func (a *Applier) wrote(k core.Key, w *kueue.Workload) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p := a.pending[k]; p != nil {
+		p.latest = w.DeepCopy()
+	}
+}
+
+// older compares resource versions, which are growing numbers.
+func older(a, b string) bool {
+	x, err1 := strconv.ParseUint(a, 10, 64)
+	y, err2 := strconv.ParseUint(b, 10, 64)
+	return err1 == nil && err2 == nil && x < y
+}
+
+// refuse writes why one workload waits.
+func (a *Applier) refuse(ctx context.Context, k core.Key) error {
+	a.mu.Lock()
+	p := a.pending[k]
+	if p == nil || p.refuse == nil || len(p.decisions) > 0 {
+		a.mu.Unlock()
+		return nil
+	}
+	d := *p.refuse
+	if wait := a.patience(p, d); p.code == d.Why.Code && wait > refusalPause/10 {
+		a.mu.Unlock()
+		a.lazy.AddAfter(k, wait)
+		return nil
+	}
+	p.refuse = nil
+	a.mu.Unlock()
+
+	if _, err := a.write(ctx, k, d); err != nil {
+		a.mu.Lock()
+		if p := a.of(k); p.refuse == nil && len(p.decisions) == 0 {
+			p.refuse = &d
+		}
+		a.mu.Unlock()
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p := a.pending[k]; p != nil {
+		p.said, p.code = a.opts.Clock.Now(), d.Why.Code
+	}
+	return nil
+}

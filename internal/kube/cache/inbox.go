@@ -1,0 +1,104 @@
+package cache
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// Kind says what a Ref points at. Kinds are told to the engine in this order
+// when they change together.
+type Kind int
+
+// The kinds of objects that the engine learns about.
+const (
+	Flavor Kind = iota
+	Cohort
+	Queue
+	LocalQueue
+	Namespace
+	Node
+	Pod
+	Workload
+)
+
+// Ref names one object.
+type Ref struct {
+	Kind      Kind
+	Namespace string
+	Name      string
+}
+
+// Change is the newest known form of one object; a nil Object was deleted.
+type Change struct {
+	Ref
+	Object client.Object
+}
+
+// Inbox collects changes from many watches for one reader. Changes of the same
+// object coalesce: only the newest is kept. It is safe for concurrent use.
+type Inbox struct {
+	mu      sync.Mutex
+	changes map[Ref]client.Object
+	refused map[core.Key]bool
+	wake    chan struct{}
+}
+
+// NewInbox returns an empty inbox.
+func NewInbox() *Inbox {
+	return &Inbox{changes: map[Ref]client.Object{}, refused: map[core.Key]bool{}, wake: make(chan struct{}, 1)}
+}
+
+// Put records the newest form of an object; nil means deleted. The object must
+// not be changed afterwards.
+func (b *Inbox) Put(r Ref, o client.Object) {
+	b.mu.Lock()
+	b.changes[r] = o
+	b.mu.Unlock()
+	b.notify()
+}
+
+// Refuse records that a decision about a workload could not be carried out.
+func (b *Inbox) Refuse(k core.Key) {
+	b.mu.Lock()
+	b.refused[k] = true
+	b.mu.Unlock()
+	b.notify()
+}
+
+// Wake is readable when there may be something to take.
+func (b *Inbox) Wake() <-chan struct{} { return b.wake }
+
+// Take empties the inbox. Changes come sorted by kind, namespace and name,
+// refusals by key, so that the same changes always give the same events.
+func (b *Inbox) Take() ([]Change, []core.Key) {
+	b.mu.Lock()
+	changes, refused := b.changes, b.refused
+	b.changes, b.refused = map[Ref]client.Object{}, map[core.Key]bool{}
+	b.mu.Unlock()
+
+	cs := make([]Change, 0, len(changes))
+	for r, o := range changes {
+		cs = append(cs, Change{r, o})
+	}
+	slices.SortFunc(cs, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	ks := make([]core.Key, 0, len(refused))
+	for k := range refused {
+		ks = append(ks, k)
+	}
+	slices.SortFunc(ks, core.Key.Compare)
+	return cs, ks
+}
+
+func (b *Inbox) notify() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}

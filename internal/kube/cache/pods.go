@@ -1,0 +1,154 @@
+package cache
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// podRecord is what the world keeps of one pod.
+type podRecord struct {
+	workload core.Key // zero if it belongs to none
+	podSet   string
+	node     string // "" until bound
+	requests core.Resources
+	// settled pods run or succeeded; live ones are not finished yet.
+	settled, live bool
+}
+
+func record(p *corev1.Pod) podRecord {
+	r := podRecord{
+		node:    p.Spec.NodeName,
+		live:    p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed,
+		settled: p.Spec.NodeName != "" && p.Status.Phase != corev1.PodFailed && (p.DeletionTimestamp == nil || p.Status.Phase == corev1.PodSucceeded),
+	}
+	if w := convert.WorkloadOf(p); w != (core.Key{}) {
+		r.workload, r.podSet = w, convert.PodSetOf(p)
+	}
+	r.requests = convert.PodRequests(&p.Spec).With(core.Pods, 1)
+	return r
+}
+
+// podTable indexes pods by node and by workload.
+type podTable struct {
+	pods       map[Ref]podRecord
+	byNode     map[string]map[Ref]bool
+	byWorkload map[core.Key]map[Ref]bool
+}
+
+func newPodTable() podTable {
+	return podTable{pods: map[Ref]podRecord{}, byNode: map[string]map[Ref]bool{}, byWorkload: map[core.Key]map[Ref]bool{}}
+}
+
+// set replaces what is known of a pod (nil: deleted) and reports the old and
+// the new record.
+func (t *podTable) set(r Ref, p *corev1.Pod) (was, is podRecord) {
+	was = t.pods[r]
+	if was.node != "" {
+		drop(t.byNode, was.node, r)
+	}
+	if was.workload != (core.Key{}) {
+		drop(t.byWorkload, was.workload, r)
+	}
+	if p == nil {
+		delete(t.pods, r)
+		return was, podRecord{}
+	}
+	is = record(p)
+	t.pods[r] = is
+	if is.node != "" {
+		put(t.byNode, is.node, r)
+	}
+	if is.workload != (core.Key{}) {
+		put(t.byWorkload, is.workload, r)
+	}
+	return was, is
+}
+
+// live counts the unfinished pods of a workload.
+func (t *podTable) live(k core.Key) int {
+	n := 0
+	for r := range t.byWorkload[k] {
+		if t.pods[r].live {
+			n++
+		}
+	}
+	return n
+}
+
+// settled lists where pods of a workload run or succeeded.
+func (t *podTable) settled(k core.Key) []core.PodSetPlaces {
+	counts := map[string]map[string]int32{}
+	for r := range t.byWorkload[k] {
+		p := t.pods[r]
+		if !p.settled {
+			continue
+		}
+		if counts[p.podSet] == nil {
+			counts[p.podSet] = map[string]int32{}
+		}
+		counts[p.podSet][p.node]++
+	}
+	out := make([]core.PodSetPlaces, 0, len(counts))
+	for name, nodes := range counts {
+		ps := core.PodSetPlaces{Name: name}
+		for node, n := range nodes {
+			ps.Places = append(ps.Places, core.Place{Node: node, Count: n})
+		}
+		slices.SortFunc(ps.Places, func(a, b core.Place) int { return cmp.Compare(a.Node, b.Node) })
+		out = append(out, ps)
+	}
+	slices.SortFunc(out, func(a, b core.PodSetPlaces) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// foreign sums what unfinished pods use on a node beyond the planned places.
+// planned returns how many pods of a pod set the engine placed on the node.
+func (t *podTable) foreign(node string, planned func(core.Key, string) int32) core.Resources {
+	type group struct {
+		workload core.Key
+		podSet   string
+	}
+	covered := map[group]int32{}
+	var sum core.Resources
+	refs := make([]Ref, 0, len(t.byNode[node]))
+	for r := range t.byNode[node] {
+		refs = append(refs, r)
+	}
+	slices.SortFunc(refs, func(a, b Ref) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	for _, r := range refs {
+		p := t.pods[r]
+		if !p.live {
+			continue
+		}
+		if p.workload != (core.Key{}) {
+			g := group{p.workload, p.podSet}
+			if covered[g] < planned(p.workload, p.podSet) {
+				covered[g]++
+				continue
+			}
+		}
+		sum = sum.Plus(p.requests)
+	}
+	return sum
+}
+
+func put[K comparable](m map[K]map[Ref]bool, k K, r Ref) {
+	if m[k] == nil {
+		m[k] = map[Ref]bool{}
+	}
+	m[k][r] = true
+}
+
+func drop[K comparable](m map[K]map[Ref]bool, k K, r Ref) {
+	delete(m[k], r)
+	if len(m[k]) == 0 {
+		delete(m, k)
+	}
+}

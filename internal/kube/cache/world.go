@@ -1,0 +1,256 @@
+// Package cache turns watches into engine events. The Inbox collects changes
+// from the informers; the World translates them, one batch at a time, into the
+// events of package core. It derives what no single object says: how much of a
+// node pods use that the engine did not place, and where the pods of a workload
+// have settled. It decides nothing.
+package cache
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// World is the picture from which events are made. It is not safe for
+// concurrent use: the decision loop owns it.
+type World struct {
+	pods      podTable
+	nodes     map[string]core.Node // without Foreign
+	workloads map[core.Key]known
+	// plans are the newest admissions, decided or observed. Pods on planned
+	// places are not foreign to a node.
+	plans map[core.Key]*core.Admission
+}
+
+type known struct {
+	workload core.Workload
+	// leaving is true when the object finished or is gone and only its pods
+	// keep it in the picture.
+	leaving bool
+}
+
+// NewWorld returns an empty world.
+func NewWorld() *World {
+	return &World{pods: newPodTable(), nodes: map[string]core.Node{}, workloads: map[core.Key]known{}, plans: map[core.Key]*core.Admission{}}
+}
+
+// Translate returns the events that tell the engine of the changes.
+func (w *World) Translate(changes []Change) []core.Event {
+	b := batch{world: w, nodes: map[string]bool{}, workloads: map[core.Key]bool{}}
+	for _, c := range changes {
+		b.take(c)
+	}
+	return b.finish()
+}
+
+// Decided remembers the places of a plan, so that pods that arrive there before
+// the written plan is seen are not counted twice.
+func (w *World) Decided(plan core.Plan) {
+	for _, d := range plan {
+		switch d := d.(type) {
+		case core.Admit:
+			w.plans[d.Key] = &d.Admission
+		case core.Replace:
+			w.plans[d.Key] = &d.Admission
+		case core.Evict, core.Refuse:
+		}
+	}
+}
+
+// Undone forgets the places of a plan that could not be carried out.
+func (w *World) Undone(k core.Key) {
+	w.plans[k] = w.workloads[k].workload.Admission
+}
+
+// LivePods counts the unfinished pods of a workload.
+func (w *World) LivePods(k core.Key) int { return w.pods.live(k) }
+
+func (w *World) planned(node string) func(core.Key, string) int32 {
+	return func(k core.Key, podSet string) int32 {
+		a := w.plans[k]
+		if a == nil {
+			return 0
+		}
+		for _, ps := range a.PodSets {
+			if ps.Name != podSet {
+				continue
+			}
+			if i := slices.IndexFunc(ps.Places, func(p core.Place) bool { return p.Node == node }); i >= 0 {
+				return ps.Places[i].Count
+			}
+		}
+		return 0
+	}
+}
+
+// batch gathers what a set of changes touches.
+type batch struct {
+	world     *World
+	events    []core.Event
+	nodes     map[string]bool
+	workloads map[core.Key]bool
+}
+
+func (b *batch) take(c Change) {
+	switch c.Kind {
+	case Flavor, Cohort, Queue, LocalQueue, Namespace:
+		b.events = append(b.events, plain(c))
+	case Node:
+		b.node(c)
+	case Pod:
+		b.pod(c)
+	case Workload:
+		b.workload(c)
+	}
+}
+
+// plain translates the kinds that map to one event each.
+func plain(c Change) core.Event {
+	switch o := c.Object.(type) {
+	case *kueue.ResourceFlavor:
+		return core.FlavorSet{Flavor: convert.Flavor(o)}
+	case *kueue.Cohort:
+		return core.CohortSet{Cohort: convert.Cohort(o)}
+	case *kueue.ClusterQueue:
+		return core.QueueSet{Queue: convert.Queue(o)}
+	case *kueue.LocalQueue:
+		return core.LocalQueueSet{LocalQueue: convert.LocalQueue(o)}
+	case *corev1.Namespace:
+		return core.NamespaceSet{Namespace: core.Namespace{Name: o.Name, Labels: o.Labels}}
+	}
+	return gone(c.Ref)
+}
+
+func gone(r Ref) core.Event {
+	switch r.Kind {
+	case Flavor:
+		return core.FlavorGone{Name: r.Name}
+	case Cohort:
+		return core.CohortGone{Name: r.Name}
+	case Queue:
+		return core.QueueGone{Name: r.Name}
+	case LocalQueue:
+		return core.LocalQueueGone{Namespace: r.Namespace, Name: r.Name}
+	case Namespace:
+		return core.NamespaceGone{Name: r.Name}
+	case Node:
+		return core.NodeGone{Name: r.Name}
+	case Pod, Workload:
+	}
+	panic("cache: no plain event for this kind")
+}
+
+func (b *batch) node(c Change) {
+	n, ok := c.Object.(*corev1.Node)
+	if !ok {
+		delete(b.world.nodes, c.Name)
+		b.events = append(b.events, gone(c.Ref))
+		return
+	}
+	b.world.nodes[c.Name] = convert.Node(n)
+	b.nodes[c.Name] = true
+}
+
+func (b *batch) pod(c Change) {
+	p, _ := c.Object.(*corev1.Pod)
+	was, is := b.world.pods.set(c.Ref, p)
+	if was.node == is.node && was.workload == is.workload && was.settled == is.settled && was.live == is.live {
+		return
+	}
+	for _, r := range []podRecord{was, is} {
+		if r.node != "" {
+			b.nodes[r.node] = true
+		}
+		if r.workload != (core.Key{}) {
+			b.workloads[r.workload] = true
+		}
+	}
+}
+
+func (b *batch) workload(c Change) {
+	k := core.Key{Namespace: c.Namespace, Name: c.Name}
+	b.workloads[k] = true
+	o, ok := c.Object.(*kueue.Workload)
+	if ok && !convert.Finished(o) {
+		w := convert.Workload(o)
+		b.plan(k, w.Admission)
+		b.world.workloads[k] = known{workload: w}
+		return
+	}
+	if old, seen := b.world.workloads[k]; seen {
+		old.leaving = true
+		b.world.workloads[k] = old
+	}
+}
+
+// plan records an observed admission. One that is not observed yet stays as
+// decided: the object seen may be older than the decision.
+func (b *batch) plan(k core.Key, a *core.Admission) {
+	old := b.world.workloads[k].workload.Admission
+	switch {
+	case a != nil:
+		b.world.plans[k] = a
+	case old != nil:
+		delete(b.world.plans, k) // released
+	default:
+		return
+	}
+	b.touch(old)
+	b.touch(a)
+}
+
+func (b *batch) touch(a *core.Admission) {
+	if a == nil {
+		return
+	}
+	for _, ps := range a.PodSets {
+		for _, p := range ps.Places {
+			b.nodes[p.Node] = true
+		}
+	}
+}
+
+// finish adds the events of the touched nodes and workloads.
+func (b *batch) finish() []core.Event {
+	w := b.world
+	keys := make([]core.Key, 0, len(b.workloads))
+	for k := range b.workloads {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, core.Key.Compare)
+	var released []core.Event
+	for _, k := range keys {
+		o, ok := w.workloads[k]
+		switch {
+		case !ok:
+		case !o.leaving:
+			o.workload.Settled = w.pods.settled(k)
+			released = append(released, core.WorkloadSet{Workload: o.workload})
+		case w.pods.live(k) == 0 || o.workload.Admission == nil:
+			b.touch(w.plans[k])
+			delete(w.plans, k)
+			delete(w.workloads, k)
+			released = append(released, core.WorkloadGone{Key: k})
+		default: // quota is released only when the pods are gone
+			o.workload.Evicting = true
+			o.workload.Settled = w.pods.settled(k)
+			released = append(released, core.WorkloadSet{Workload: o.workload})
+		}
+	}
+	names := make([]string, 0, len(b.nodes))
+	for n := range b.nodes {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if n, ok := w.nodes[name]; ok {
+			n.Foreign = w.pods.foreign(name, w.planned(name))
+			b.events = append(b.events, core.NodeSet{Node: n})
+		}
+	}
+	return append(b.events, released...)
+}

@@ -1,0 +1,201 @@
+package job
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/apply"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// situation is everything that the next step of one job depends on.
+type situation struct {
+	job     jobs.Object
+	facts   jobs.Facts
+	adapter jobs.Adapter
+	// queue is the job's queue name, "" if it has none.
+	queue string
+	// priority is what its labels and pods ask for.
+	priority priority
+	workload *kueue.Workload // nil if there is none yet
+	// infos are what the workload's admission adds to the pods; set if admitted.
+	infos []jobs.PodSetInfo
+	// livePods is how many unfinished pods the workload has.
+	livePods int
+	now      time.Time
+}
+
+// step is the one write that comes next. At most one of the pointers is set.
+type step struct {
+	job    jobs.Object           // write the job like this
+	create bool                  // create the workload
+	unpin  bool                  // remove the workload's finalizer
+	spec   *kueue.WorkloadSpec   // change the workload's spec to this
+	status *kueue.WorkloadStatus // change the workload's status to this
+	tell   *tale                 // tell it once the write is done
+}
+
+// tale is an event on the job, told once.
+type tale struct {
+	reason, message string
+	warning         bool
+}
+
+// decide returns the next step of a managed top-level job that is not being
+// deleted. The first case that matches wins (spec/kueue.md 2.11).
+func decide(s situation) (step, error) {
+	w := s.workload
+	switch {
+	case s.queue == "":
+		return hold(s)
+	case w != nil && convert.Finished(w):
+		return step{}, nil
+	case s.facts.Finished != nil:
+		return finish(s), nil
+	case w == nil && !s.facts.Suspended:
+		return stop(s, "Suspended", "Suspended: it has no admitted workload")
+	case w == nil:
+		return step{create: true, tell: &tale{reason: "CreatedWorkload", message: "Created Workload " + workloadName(s.adapter.Kind(), s.job)}}, nil
+	case w.DeletionTimestamp != nil:
+		return vanish(s)
+	case convert.Evicted(w) && w.Status.Admission != nil:
+		return leave(s)
+	case !convert.Admitted(w) && !s.facts.Suspended:
+		return stop(s, "Suspended", "Suspended: it is not admitted")
+	case w.Status.Admission == nil:
+		return follow(s)
+	case !convert.Admitted(w):
+		return step{}, nil
+	case s.facts.Suspended:
+		return start(s)
+	}
+	return reclaim(s), nil
+}
+
+// hold keeps a job without a queue from running, where only queued jobs may.
+func hold(s situation) (step, error) {
+	if s.facts.Suspended || s.facts.Finished != nil {
+		return step{}, nil
+	}
+	return stop(s, "Held", "Held: this namespace runs queued jobs only. Set the label "+kueue.QueueNameLabel+" to the name of a LocalQueue, and it will be queued")
+}
+
+// stop takes a job one step towards being suspended and restored.
+func stop(s situation, reason, message string) (step, error) {
+	var original []kueue.PodSet
+	if s.workload != nil {
+		original = s.workload.Spec.PodSets
+	}
+	next, err := s.adapter.Stop(s.job, original)
+	if err != nil || equality.Semantic.DeepEqual(s.job, next) {
+		return step{}, err
+	}
+	st := step{job: next}
+	if !s.facts.Suspended {
+		st.tell = &tale{reason: reason, message: message}
+	}
+	return st, nil
+}
+
+// vanish stops a job whose workload is being deleted, and lets the workload go
+// when the pods are gone. The job is then queued anew.
+func vanish(s situation) (step, error) {
+	if !s.facts.Suspended {
+		return stop(s, "Stopped", "Stopped: its Workload is being deleted")
+	}
+	return step{unpin: !s.facts.Active && s.livePods == 0}, nil
+}
+
+// leave stops an evicted job, and gives its quota back when its pods are gone.
+func leave(s situation) (step, error) {
+	if !s.facts.Suspended {
+		c := apimeta.FindStatusCondition(s.workload.Status.Conditions, kueue.WorkloadEvicted)
+		return stop(s, "Stopped", "Stopped: "+c.Message)
+	}
+	if s.facts.Active || s.livePods > 0 {
+		return step{}, nil
+	}
+	return step{status: apply.Released(s.workload, s.now)}, nil
+}
+
+// follow keeps the spec of a waiting workload equal to what the job asks for,
+// and the job as its user wrote it.
+func follow(s situation) (step, error) {
+	w := s.workload
+	want := w.Spec.DeepCopy()
+	want.QueueName = kueue.LocalQueueName(s.queue)
+	want.Priority, want.PriorityClassRef = s.priority.value, s.priority.class
+	restored, err := s.adapter.Stop(s.job, w.Spec.PodSets)
+	if err != nil {
+		return step{}, err
+	}
+	if !equality.Semantic.DeepEqual(s.job, restored) && startedBefore(w) {
+		return step{job: restored}, nil
+	}
+	want.PodSets = s.facts.PodSets
+	if !equality.Semantic.DeepEqual(w.Spec, *want) {
+		return step{spec: want, tell: &tale{reason: "UpdatedWorkload", message: "Updated Workload " + w.Name + ", because the job changed while it waited"}}, nil
+	}
+	return step{}, nil
+}
+
+// startedBefore reports whether the job may still carry what an earlier
+// admission added.
+func startedBefore(w *kueue.Workload) bool {
+	return apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted) != nil
+}
+
+// start lets an admitted job run with what it was given.
+func start(s situation) (step, error) {
+	clean := s.job
+	if startedBefore(s.workload) {
+		restored, err := s.adapter.Stop(s.job, s.workload.Spec.PodSets)
+		if err != nil {
+			return step{}, err
+		}
+		clean = restored
+	}
+	next, err := s.adapter.Start(clean, s.infos)
+	if err != nil { // the user's manifest and the admission contradict each other
+		return step{status: apply.Ended(s.workload, kueue.ReasonFailedToStart, err.Error(), s.now),
+			tell: &tale{reason: "FailedToStart", message: err.Error(), warning: true}}, nil
+	}
+	return step{job: next, tell: &tale{reason: "Started", message: "Admitted by clusterQueue " + string(s.workload.Status.Admission.ClusterQueue)}}, nil
+}
+
+// reclaim gives back the quota of pods that are done.
+func reclaim(s situation) step {
+	w := s.workload
+	if len(s.facts.Reclaimable) == 0 || equality.Semantic.DeepEqual(w.Status.ReclaimablePods, s.facts.Reclaimable) {
+		return step{}
+	}
+	for i, r := range s.facts.Reclaimable { // the API wants them to grow only
+		for _, old := range w.Status.ReclaimablePods {
+			if old.Name == r.Name && old.Count > r.Count {
+				s.facts.Reclaimable[i].Count = old.Count
+			}
+		}
+	}
+	next := w.Status.DeepCopy()
+	next.ReclaimablePods = s.facts.Reclaimable
+	return step{status: next}
+}
+
+func finish(s situation) step {
+	if s.workload == nil || s.livePods > 0 {
+		return step{}
+	}
+	reason := kueue.ReasonSucceeded
+	if !s.facts.Finished.Success {
+		reason = kueue.ReasonFailed
+	}
+	return step{
+		status: apply.Ended(s.workload, reason, s.facts.Finished.Message, s.now),
+		tell:   &tale{reason: "FinishedWorkload", message: fmt.Sprintf("Workload %s finished: %s", s.workload.Name, reason)},
+	}
+}

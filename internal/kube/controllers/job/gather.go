@@ -1,0 +1,191 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// PodIndex is the name of the cache index from a Workload's name to its pods.
+const PodIndex = "mlbatch.dev/workload"
+
+// IndexPod returns the Workload that a pod belongs to, for PodIndex.
+func IndexPod(o client.Object) []string {
+	p, ok := o.(*corev1.Pod)
+	if !ok || p.Annotations[kueue.WorkloadAnnotation] == "" {
+		return nil
+	}
+	return []string{p.Annotations[kueue.WorkloadAnnotation]}
+}
+
+// LivePods counts the unfinished pods of a Workload.
+func LivePods(ctx context.Context, c client.Reader, namespace, workload string) (int, error) {
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.InNamespace(namespace), client.MatchingFields{PodIndex: workload}, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("list pods of workload %s/%s: %w", namespace, workload, err)
+	}
+	n := 0
+	for i := range pods.Items {
+		if p := pods.Items[i].Status.Phase; p != corev1.PodSucceeded && p != corev1.PodFailed {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// workloadName is stable for one object, so that a restart finds what it made,
+// and differs for an object of the same name made later.
+func workloadName(gvk schema.GroupVersionKind, o metav1.Object) string {
+	const longest, hashLength = 63, 5
+	sum := sha256.Sum256([]byte(gvk.Group + "/" + gvk.Kind + "/" + o.GetName() + "/" + string(o.GetUID())))
+	prefix := strings.ToLower(gvk.Kind) + "-" + o.GetName()
+	if len(prefix) > longest-hashLength-1 {
+		prefix = strings.TrimRight(prefix[:longest-hashLength-1], ".-")
+	}
+	return prefix + "-" + hex.EncodeToString(sum[:])[:hashLength]
+}
+
+// gather reads what decide needs to know. The second result is false if the
+// job is none of ours.
+func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (situation, bool, error) {
+	s := situation{adapter: r.adapter, now: r.opts.Clock.Now()}
+	s.job = r.adapter.New()
+	if err := r.opts.Client.Get(ctx, name, s.job); err != nil {
+		return s, false, client.IgnoreNotFound(err)
+	}
+	s.queue = s.job.GetLabels()[kueue.QueueNameLabel]
+	if ours, err := r.ours(ctx, s.job, s.queue); err != nil || !ours {
+		return s, false, err
+	}
+	var err error
+	if s.facts, err = r.adapter.Read(s.job); err != nil {
+		r.event(s.job, tale{reason: "ErrWorkloadCompose", message: err.Error(), warning: true})
+		return s, false, nil
+	}
+	if s.priority, err = r.priority(ctx, s.job, s.facts); err != nil {
+		return s, false, err
+	}
+	var w kueue.Workload
+	err = r.opts.Client.Get(ctx, types.NamespacedName{Namespace: name.Namespace, Name: workloadName(r.adapter.Kind(), s.job)}, &w)
+	if apierrors.IsNotFound(err) {
+		return s, true, nil
+	}
+	if err != nil {
+		return s, false, fmt.Errorf("read the workload of %s: %w", name, err)
+	}
+	s.workload = &w
+	if s.livePods, err = LivePods(ctx, r.opts.Client, w.Namespace, w.Name); err != nil {
+		return s, false, err
+	}
+	if convert.Admitted(&w) {
+		s.infos, err = r.infos(ctx, &w)
+	}
+	return s, err == nil, err
+}
+
+// ours reports whether a job is managed here: it is nobody's part, and it has a
+// queue or lives where only queued jobs may run.
+func (r *reconciler) ours(ctx context.Context, o jobs.Object, queue string) (bool, error) {
+	if o.GetDeletionTimestamp() != nil {
+		return false, nil
+	}
+	if owner := metav1.GetControllerOf(o); owner != nil && r.opts.Managed(owner.APIVersion, owner.Kind) {
+		return false, nil
+	}
+	if queue != "" {
+		return true, nil
+	}
+	var ns corev1.Namespace
+	if err := r.opts.Client.Get(ctx, types.NamespacedName{Name: o.GetNamespace()}, &ns); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return ns.Labels[kueue.TeamNamespaceLabel] == "true", nil
+}
+
+// priority is how important a job is, and which class says so.
+type priority struct {
+	value *int32
+	class *kueue.PriorityClassRef
+}
+
+// priority resolves, in this order: the label for a WorkloadPriorityClass, the
+// first pod set's PriorityClass, the cluster's default PriorityClass, 0
+// (spec/kueue.md 1.10). A class that does not exist counts as the default: the
+// webhook refuses it where it can.
+func (r *reconciler) priority(ctx context.Context, o jobs.Object, f jobs.Facts) (priority, error) {
+	if name := o.GetLabels()[kueue.PriorityClassLabel]; name != "" {
+		var c kueue.WorkloadPriorityClass
+		err := r.opts.Client.Get(ctx, types.NamespacedName{Name: name}, &c)
+		if err == nil {
+			return priority{&c.Value, &kueue.PriorityClassRef{Group: kueue.WorkloadPriorityClassGroup, Kind: kueue.WorkloadPriorityClassKind, Name: name}}, nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return priority{}, fmt.Errorf("read WorkloadPriorityClass %s: %w", name, err)
+		}
+		r.event(o, tale{reason: "WorkloadPriorityClassNotFound", message: "WorkloadPriorityClass " + name + " does not exist; the job has the default priority", warning: true})
+	}
+	var all schedulingv1.PriorityClassList
+	if err := r.opts.Client.List(ctx, &all); err != nil {
+		return priority{}, fmt.Errorf("list PriorityClasses: %w", err)
+	}
+	want := ""
+	if len(f.PodSets) > 0 {
+		want = f.PodSets[0].Template.Spec.PriorityClassName
+	}
+	slices.SortFunc(all.Items, func(a, b schedulingv1.PriorityClass) int {
+		return cmp.Or(cmp.Compare(b.Value, a.Value), cmp.Compare(a.Name, b.Name))
+	})
+	for _, c := range all.Items {
+		if c.Name == want || (want == "" && c.GlobalDefault) {
+			return priority{ptr.To(c.Value), &kueue.PriorityClassRef{Group: kueue.PodPriorityClassGroup, Kind: kueue.PodPriorityClassKind, Name: c.Name}}, nil
+		}
+	}
+	return priority{value: ptr.To[int32](0)}, nil
+}
+
+// infos says what the admission adds to the pods of each pod set: the labels
+// and tolerations of the assigned flavors, and whose pods they are.
+func (r *reconciler) infos(ctx context.Context, w *kueue.Workload) ([]jobs.PodSetInfo, error) {
+	out := make([]jobs.PodSetInfo, 0, len(w.Status.Admission.PodSetAssignments))
+	for _, a := range w.Status.Admission.PodSetAssignments {
+		info := jobs.PodSetInfo{
+			Name:         string(a.Name),
+			Count:        ptr.Deref(a.Count, 0),
+			Annotations:  map[string]string{kueue.WorkloadAnnotation: w.Name},
+			Labels:       map[string]string{kueue.PodSetLabel: string(a.Name)},
+			NodeSelector: map[string]string{},
+		}
+		flavors := map[kueue.ResourceFlavorReference]bool{}
+		for _, f := range a.Flavors {
+			flavors[f] = true
+		}
+		for _, name := range slices.Sorted(maps.Keys(flavors)) {
+			var f kueue.ResourceFlavor
+			if err := r.opts.Client.Get(ctx, types.NamespacedName{Name: string(name)}, &f); err != nil {
+				return nil, fmt.Errorf("read flavor %s assigned to workload %s/%s: %w", name, w.Namespace, w.Name, err)
+			}
+			maps.Copy(info.NodeSelector, f.Spec.NodeLabels)
+			info.Tolerations = append(info.Tolerations, f.Spec.Tolerations...)
+		}
+		out = append(out, info)
+	}
+	return out, nil
+}

@@ -1,0 +1,174 @@
+// Package job joins jobs of every kind with their Workloads. For one job it
+// gathers the facts, lets decide choose the one write that comes next, and does
+// it; the write comes back as a watch event and the next step follows. Nothing
+// is kept in memory, so that a restart at any point goes on where it was.
+package job
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/apply"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// Options are what the reconcilers work with.
+type Options struct {
+	Client   client.Client
+	Clock    clock.PassiveClock
+	Recorder events.EventRecorder
+	// Managed reports whether objects of a kind are jobs of their own, so that
+	// what they control is not.
+	Managed func(apiVersion, kind string) bool
+	// Concurrency is how many jobs of one kind are handled at the same time.
+	Concurrency int
+}
+
+// conflictPause is how long to wait for the cache to show what was written.
+const conflictPause = 20 * time.Millisecond
+
+type reconciler struct {
+	opts    Options
+	adapter jobs.Adapter
+}
+
+// SetupWithManager starts a reconciler for the adapter's kind. The cache must
+// have PodIndex.
+func SetupWithManager(mgr ctrl.Manager, adapter jobs.Adapter, opts Options) error {
+	r := &reconciler{opts: opts, adapter: adapter}
+	gvk := adapter.Kind()
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("job-"+gvk.Kind).
+		For(adapter.New()).
+		Owns(&kueue.Workload{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.jobOfPod), PodsEnding()).
+		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Concurrency}).
+		Complete(r)
+}
+
+// Reconcile does the next step for one job.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	s, ours, err := r.gather(ctx, req.NamespacedName)
+	if err != nil || !ours {
+		return reconcile.Result{}, err
+	}
+	next, err := decide(s)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	err = r.do(ctx, s, next)
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+		// Somebody was faster; the cache will show it, and waiting for it is all
+		// there is to do.
+		return reconcile.Result{RequeueAfter: conflictPause}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("%s %s: %w", r.adapter.Kind().Kind, req.NamespacedName, err)
+	}
+	return reconcile.Result{}, nil
+}
+
+func (r *reconciler) do(ctx context.Context, s situation, next step) error {
+	var err error
+	switch {
+	case next.job != nil:
+		err = r.opts.Client.Update(ctx, next.job)
+	case next.create:
+		err = r.create(ctx, s)
+	case next.unpin:
+		err = apply.Unpin(ctx, r.opts.Client, s.workload)
+	case next.spec != nil:
+		w := s.workload.DeepCopy()
+		w.Spec = *next.spec
+		err = r.opts.Client.Update(ctx, w)
+	case next.status != nil:
+		err = apply.Status(ctx, r.opts.Client, s.workload, *next.status)
+	}
+	if err == nil && next.tell != nil {
+		r.event(s.job, *next.tell)
+	}
+	return err
+}
+
+func (r *reconciler) create(ctx context.Context, s situation) error {
+	gvk := r.adapter.Kind()
+	w := &kueue.Workload{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:  s.job.GetNamespace(),
+			Name:       workloadName(gvk, s.job),
+			Labels:     map[string]string{kueue.JobUIDLabel: string(s.job.GetUID())},
+			Finalizers: []string{kueue.ResourceInUseFinalizer},
+		},
+		Spec: kueue.WorkloadSpec{
+			PodSets:          s.facts.PodSets,
+			QueueName:        kueue.LocalQueueName(s.queue),
+			Priority:         s.priority.value,
+			PriorityClassRef: s.priority.class,
+			Active:           ptr.To(true),
+		},
+	}
+	if err := controllerutil.SetControllerReference(s.job, w, r.opts.Client.Scheme()); err != nil {
+		return fmt.Errorf("own workload %s: %w", w.Name, err)
+	}
+	return r.opts.Client.Create(ctx, w)
+}
+
+func (r *reconciler) event(o runtime.Object, e tale) {
+	kind := corev1.EventTypeNormal
+	if e.warning {
+		kind = corev1.EventTypeWarning
+	}
+	r.opts.Recorder.Eventf(o, nil, kind, e.reason, e.reason, "%s", e.message)
+}
+
+// jobOfPod leads from a pod to the job whose Workload it belongs to.
+func (r *reconciler) jobOfPod(ctx context.Context, o client.Object) []reconcile.Request {
+	name := o.GetAnnotations()[kueue.WorkloadAnnotation]
+	if name == "" {
+		return nil
+	}
+	var w kueue.Workload
+	if err := r.opts.Client.Get(ctx, types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, &w); err != nil {
+		return nil
+	}
+	owner := metav1.GetControllerOf(&w)
+	if owner == nil || owner.Kind != r.adapter.Kind().Kind {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: w.Namespace, Name: owner.Name}}}
+}
+
+// PodsEnding lets through the events after which a Workload may have fewer
+// unfinished pods.
+func PodsEnding() builder.Predicates {
+	live := func(o client.Object) bool {
+		p, ok := o.(*corev1.Pod)
+		return ok && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+	}
+	return builder.WithPredicates(predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return true },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return live(e.ObjectOld) && !live(e.ObjectNew) },
+	})
+}

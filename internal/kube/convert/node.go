@@ -1,0 +1,45 @@
+package convert
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
+)
+
+// Node translates a node without what foreign pods use on it.
+func Node(n *corev1.Node) core.Node {
+	state, why := nodehealth.Classify(NodeFacts(n))
+	out := core.Node{
+		Name:        n.Name,
+		Labels:      maps.Clone(n.Labels),
+		Taints:      Taints(n.Spec.Taints),
+		Allocatable: Resources(n.Status.Allocatable),
+		State:       state,
+		Why:         why,
+	}
+	if out.Labels == nil {
+		out.Labels = map[string]string{}
+	}
+	out.Labels[nodeNameKey] = n.Name
+	return out
+}
+
+// NodeFacts gathers what bears on the health of a node.
+func NodeFacts(n *corev1.Node) nodehealth.Facts {
+	f := nodehealth.Facts{
+		Labels:        n.Labels,
+		Taints:        Taints(n.Spec.Taints),
+		Capacity:      Resources(n.Status.Capacity),
+		Unschedulable: n.Spec.Unschedulable,
+		Deleting:      n.DeletionTimestamp != nil,
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			f.Ready, f.ReadyReason = string(c.Status), c.Reason
+		}
+	}
+	return f
+}

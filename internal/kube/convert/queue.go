@@ -1,0 +1,107 @@
+package convert
+
+import (
+	"maps"
+
+	"k8s.io/utils/ptr"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// Flavor translates a ResourceFlavor.
+func Flavor(f *kueue.ResourceFlavor) core.Flavor {
+	return core.Flavor{
+		Name:        f.Name,
+		NodeLabels:  maps.Clone(f.Spec.NodeLabels),
+		Taints:      Taints(f.Spec.NodeTaints),
+		Tolerations: Tolerations(f.Spec.Tolerations),
+	}
+}
+
+// Cohort translates a Cohort.
+func Cohort(c *kueue.Cohort) core.Cohort {
+	return core.Cohort{Name: c.Name, Parent: string(c.Spec.ParentName), Groups: groups(c.Spec.ResourceGroups)}
+}
+
+// Queue translates a ClusterQueue.
+func Queue(q *kueue.ClusterQueue) core.Queue {
+	out := core.Queue{
+		Name:       q.Name,
+		Cohort:     string(q.Spec.CohortName),
+		Groups:     groups(q.Spec.ResourceGroups),
+		Strategy:   core.BestEffortFIFO,
+		Stop:       core.StopPolicy(ptr.Deref(q.Spec.StopPolicy, kueue.StopPolicyNone)),
+		Namespaces: selector(q.Spec.NamespaceSelector),
+		// whenCanPreempt defaults to TryNextFlavor, whenCanBorrow to MayStopSearch.
+		Fungibility: core.Fungibility{PreemptTriesNext: true},
+		Preemption: core.Preemption{
+			WithinQueue: core.PreemptNever, Reclaim: core.PreemptNever, WhileBorrow: core.PreemptNever,
+		},
+	}
+	if q.Spec.QueueingStrategy == kueue.StrictFIFO {
+		out.Strategy = core.StrictFIFO
+	}
+	if q.DeletionTimestamp != nil {
+		out.Inactive = "the ClusterQueue is being deleted"
+	}
+	if f := q.Spec.FlavorFungibility; f != nil {
+		out.Fungibility = core.Fungibility{
+			BorrowTriesNext:  f.WhenCanBorrow == kueue.TryNextFlavor,
+			PreemptTriesNext: f.WhenCanPreempt == kueue.TryNextFlavor || f.WhenCanPreempt == "",
+			PreferPreemption: ptr.Deref(f.Preference, kueue.BorrowingOverPreemption) == kueue.PreemptionOverBorrowing,
+		}
+	}
+	if p := q.Spec.Preemption; p != nil {
+		out.Preemption.WithinQueue = policy(string(p.WithinClusterQueue))
+		out.Preemption.Reclaim = policy(string(p.ReclaimWithinCohort))
+		if b := p.BorrowWithinCohort; b != nil {
+			out.Preemption.WhileBorrow = policy(string(b.Policy))
+			out.Preemption.MaxPriority = b.MaxPriorityThreshold
+		}
+	}
+	return out
+}
+
+// LocalQueue translates a LocalQueue.
+func LocalQueue(q *kueue.LocalQueue) core.LocalQueue {
+	return core.LocalQueue{
+		Namespace: q.Namespace,
+		Name:      q.Name,
+		Queue:     string(q.Spec.ClusterQueue),
+		Stop:      core.StopPolicy(ptr.Deref(q.Spec.StopPolicy, kueue.StopPolicyNone)),
+	}
+}
+
+func policy(s string) core.PreemptionPolicy {
+	if s == "" {
+		return core.PreemptNever
+	}
+	return core.PreemptionPolicy(s)
+}
+
+func groups(in []kueue.ResourceGroup) []core.ResourceGroup {
+	out := make([]core.ResourceGroup, 0, len(in))
+	for _, g := range in {
+		var og core.ResourceGroup
+		for _, r := range g.CoveredResources {
+			og.Covered = append(og.Covered, string(r))
+		}
+		for _, f := range g.Flavors {
+			of := core.FlavorQuotas{Flavor: string(f.Name)}
+			for _, r := range f.Resources {
+				q := core.Quota{Resource: string(r.Name), Nominal: Amount(r.Name, r.NominalQuota)}
+				if r.BorrowingLimit != nil {
+					q.Borrowing = ptr.To(Amount(r.Name, *r.BorrowingLimit))
+				}
+				if r.LendingLimit != nil {
+					q.Lending = ptr.To(Amount(r.Name, *r.LendingLimit))
+				}
+				of.Quotas = append(of.Quotas, q)
+			}
+			og.Flavors = append(og.Flavors, of)
+		}
+		out = append(out, og)
+	}
+	return out
+}

@@ -1,0 +1,100 @@
+// Package convert translates Kubernetes objects to core values and back. It is
+// the only place that does, and the only one where quantities, label selectors
+// and affinities of Kubernetes are read. It makes copies at the border and
+// changes nothing it is given.
+package convert
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// Amount returns q in base units of the named resource. Fractions of a base
+// unit count as a whole one; what does not fit becomes core.Unlimited.
+func Amount(name corev1.ResourceName, q resource.Quantity) core.Amount {
+	scale := resource.Scale(0)
+	limit := int64(math.MaxInt64)
+	if name == corev1.ResourceCPU {
+		scale, limit = resource.Milli, math.MaxInt64/1000
+	}
+	if q.Cmp(*resource.NewQuantity(limit, resource.DecimalSI)) >= 0 {
+		return core.Unlimited
+	}
+	if q.Cmp(*resource.NewQuantity(-limit, resource.DecimalSI)) <= 0 {
+		return -core.Unlimited
+	}
+	return core.Amount(q.ScaledValue(scale))
+}
+
+// Quantity is the inverse of Amount.
+func Quantity(name string, a core.Amount) resource.Quantity {
+	switch name {
+	case core.CPU:
+		if a == core.Unlimited {
+			return *resource.NewQuantity(math.MaxInt64, resource.DecimalSI)
+		}
+		return *resource.NewMilliQuantity(int64(a), resource.DecimalSI)
+	case core.Memory, string(corev1.ResourceEphemeralStorage):
+		return *resource.NewQuantity(int64(a), resource.BinarySI)
+	}
+	return *resource.NewQuantity(int64(a), resource.DecimalSI)
+}
+
+// Resources translates a resource list.
+func Resources(list corev1.ResourceList) core.Resources {
+	m := make(map[string]core.Amount, len(list))
+	for name, q := range list {
+		m[string(name)] = Amount(name, q)
+	}
+	return core.MakeResources(m)
+}
+
+// ResourceList is the inverse of Resources.
+func ResourceList(r core.Resources) corev1.ResourceList {
+	out := make(corev1.ResourceList, len(r))
+	for _, q := range r {
+		out[corev1.ResourceName(q.Resource)] = Quantity(q.Resource, q.Amount)
+	}
+	return out
+}
+
+// PodRequests is what one pod asks for: containers, init containers, sidecars
+// and overhead as the scheduler counts them, where a limit without a request is
+// a request (spec/kueue.md 2.1). Negative requests count as none.
+func PodRequests(spec *corev1.PodSpec) core.Resources {
+	pod := corev1.Pod{Spec: *spec}
+	pod.Spec.Containers = withRequests(spec.Containers)
+	pod.Spec.InitContainers = withRequests(spec.InitContainers)
+	r := Resources(resourcehelper.PodRequests(&pod, resourcehelper.PodResourcesOptions{}))
+	for i := range r {
+		r[i].Amount = max(r[i].Amount, 0)
+	}
+	return r
+}
+
+// withRequests copies containers whose limits stand in for missing requests.
+func withRequests(in []corev1.Container) []corev1.Container {
+	out := slices.Clone(in)
+	for i := range out {
+		missing := false
+		for name := range out[i].Resources.Limits {
+			if _, ok := out[i].Resources.Requests[name]; !ok {
+				missing = true
+			}
+		}
+		if !missing {
+			continue
+		}
+		requests := maps.Clone(out[i].Resources.Limits)
+		maps.Copy(requests, out[i].Resources.Requests)
+		out[i].Resources.Requests = requests
+	}
+	return out
+}

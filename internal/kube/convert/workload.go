@@ -1,0 +1,214 @@
+package convert
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// WorkloadOf names the Workload that a pod belongs to; the zero key if none.
+func WorkloadOf(p *corev1.Pod) core.Key {
+	name := p.Annotations[kueue.WorkloadAnnotation]
+	if name == "" {
+		return core.Key{}
+	}
+	return core.Key{Namespace: p.Namespace, Name: name}
+}
+
+// PodSetOf names the pod set that a pod belongs to.
+func PodSetOf(p *corev1.Pod) string { return p.Labels[kueue.PodSetLabel] }
+
+// Finished reports whether a Workload has ended for good.
+func Finished(w *kueue.Workload) bool {
+	return apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadFinished)
+}
+
+// Evicted reports whether a Workload is losing its quota.
+func Evicted(w *kueue.Workload) bool {
+	return apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadEvicted)
+}
+
+// Admitted reports whether a Workload may run.
+func Admitted(w *kueue.Workload) bool {
+	return w.Status.Admission != nil && apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadAdmitted)
+}
+
+// Workload translates a Workload that has not finished. Settled is left to the
+// caller, who knows the pods.
+func Workload(w *kueue.Workload) core.Workload {
+	out := core.Workload{
+		Key:       core.Key{Namespace: w.Namespace, Name: w.Name},
+		UID:       string(w.UID),
+		Queue:     string(w.Spec.QueueName),
+		Priority:  ptr.Deref(w.Spec.Priority, 0),
+		Created:   w.CreationTimestamp.Time,
+		QueueTime: queueTime(w),
+		Held:      held(w),
+		Admission: Admission(w.Status.Admission),
+		Evicting:  w.Status.Admission != nil && (Evicted(w) || w.DeletionTimestamp != nil),
+	}
+	reclaimed := map[string]int32{}
+	for _, r := range w.Status.ReclaimablePods {
+		reclaimed[string(r.Name)] = r.Count
+	}
+	for i := range w.Spec.PodSets {
+		ps := &w.Spec.PodSets[i]
+		out.PodSets = append(out.PodSets, core.PodSet{
+			Name:     string(ps.Name),
+			Count:    max(ps.Count-reclaimed[string(ps.Name)], 0),
+			Requests: PodRequests(&ps.Template.Spec),
+			Filter:   Filter(&ps.Template.Spec),
+		})
+	}
+	if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadQuotaReserved); c != nil && c.Status == metav1.ConditionTrue {
+		out.Reserved = c.LastTransitionTime.Time
+	}
+	if r := w.Status.RequeueState; r != nil && r.RequeueAt != nil {
+		out.NotBefore = r.RequeueAt.Time
+	}
+	return out
+}
+
+// queueTime is the moment that orders workloads of equal priority: creation,
+// or the eviction for reasons that send a workload to the back of its queue
+// (spec/kueue.md 2.5).
+func queueTime(w *kueue.Workload) time.Time {
+	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted)
+	if c != nil && c.Status == metav1.ConditionTrue &&
+		(c.Reason == kueue.ReasonPodsReadyTimeout || c.Reason == kueue.ReasonAdmissionCheck) {
+		return c.LastTransitionTime.Time
+	}
+	return w.CreationTimestamp.Time
+}
+
+// held says why a Workload must not be considered, "" if it may be.
+func held(w *kueue.Workload) string {
+	switch {
+	case w.DeletionTimestamp != nil:
+		return "it is being deleted"
+	case !ptr.Deref(w.Spec.Active, true):
+		return "it is deactivated (spec.active is false)"
+	}
+	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadRequeued)
+	if c != nil && c.Status == metav1.ConditionFalse && w.Status.Admission == nil {
+		return "it was evicted and may not be queued again yet: " + c.Message
+	}
+	return ""
+}
+
+// Admission translates status.admission; nil stays nil.
+func Admission(a *kueue.Admission) *core.Admission {
+	if a == nil {
+		return nil
+	}
+	out := &core.Admission{Queue: string(a.ClusterQueue)}
+	for i := range a.PodSetAssignments {
+		ps := &a.PodSetAssignments[i]
+		o := core.PodSetAdmission{
+			Name:   string(ps.Name),
+			Count:  ptr.Deref(ps.Count, 0),
+			Usage:  Resources(ps.ResourceUsage),
+			Places: Places(ps.TopologyAssignment),
+		}
+		for _, r := range slices.Sorted(maps.Keys(ps.Flavors)) {
+			o.Flavors = append(o.Flavors, core.FlavorChoice{Resource: string(r), Flavor: string(ps.Flavors[r])})
+		}
+		out.PodSets = append(out.PodSets, o)
+	}
+	return out
+}
+
+// StatusAdmission is the inverse of Admission.
+func StatusAdmission(a core.Admission) *kueue.Admission {
+	out := &kueue.Admission{ClusterQueue: kueue.ClusterQueueReference(a.Queue)}
+	for _, ps := range a.PodSets {
+		o := kueue.PodSetAssignment{
+			Name:               kueue.PodSetReference(ps.Name),
+			Count:              ptr.To(ps.Count),
+			ResourceUsage:      ResourceList(ps.Usage),
+			TopologyAssignment: topology(ps.Places),
+		}
+		for _, f := range ps.Flavors {
+			if o.Flavors == nil {
+				o.Flavors = map[corev1.ResourceName]kueue.ResourceFlavorReference{}
+			}
+			o.Flavors[corev1.ResourceName(f.Resource)] = kueue.ResourceFlavorReference(f.Flavor)
+		}
+		out.PodSetAssignments = append(out.PodSetAssignments, o)
+	}
+	return out
+}
+
+// Places reads the planned nodes of a topology assignment whose lowest level is
+// the host name, sorted by node.
+func Places(t *kueue.TopologyAssignment) []core.Place {
+	if t == nil || len(t.Levels) == 0 || t.Levels[len(t.Levels)-1] != core.HostnameLabel {
+		return nil
+	}
+	last := len(t.Levels) - 1
+	var out []core.Place
+	for _, s := range t.Slices {
+		for i := range int(s.DomainCount) {
+			if last >= len(s.ValuesPerLevel) {
+				break
+			}
+			if node, n := value(s.ValuesPerLevel[last], i), podCount(s.PodCounts, i); node != "" && n > 0 {
+				out = append(out, core.Place{Node: node, Count: n})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b core.Place) int { return strings.Compare(a.Node, b.Node) })
+	return out
+}
+
+func value(v kueue.TopologyAssignmentSliceLevelValues, i int) string {
+	switch {
+	case v.Universal != nil:
+		return *v.Universal
+	case v.Individual != nil && i < len(v.Individual.Roots):
+		return ptr.Deref(v.Individual.Prefix, "") + v.Individual.Roots[i] + ptr.Deref(v.Individual.Suffix, "")
+	}
+	return ""
+}
+
+func podCount(c kueue.TopologyAssignmentSlicePodCounts, i int) int32 {
+	switch {
+	case c.Universal != nil:
+		return *c.Universal
+	case i < len(c.Individual):
+		return c.Individual[i]
+	}
+	return 0
+}
+
+// topology writes places as one slice over host names; none for no places.
+func topology(places []core.Place) *kueue.TopologyAssignment {
+	if len(places) == 0 {
+		return nil
+	}
+	roots := make([]string, len(places))
+	counts := make([]int32, len(places))
+	same := true
+	for i, p := range places {
+		roots[i], counts[i] = p.Node, p.Count
+		same = same && p.Count == places[0].Count
+	}
+	s := kueue.TopologyAssignmentSlice{
+		DomainCount:    int32(len(places)), //nolint:gosec // bounded by the number of nodes
+		ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{{Individual: &kueue.TopologyAssignmentSliceLevelIndividualValues{Roots: roots}}},
+		PodCounts:      kueue.TopologyAssignmentSlicePodCounts{Individual: counts},
+	}
+	if same {
+		s.PodCounts = kueue.TopologyAssignmentSlicePodCounts{Universal: &counts[0]}
+	}
+	return &kueue.TopologyAssignment{Levels: []string{core.HostnameLabel}, Slices: []kueue.TopologyAssignmentSlice{s}}
+}

@@ -1,0 +1,168 @@
+// Package job translates batch/v1 Jobs. It owns how a Job is read, started and
+// stopped as one gang of equal pods; it makes no decisions and no API calls.
+package job
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// PodSet is the name of a Job's only pod set.
+const PodSet = "main"
+
+// Adapter translates batch/v1 Jobs; the zero value is ready.
+type Adapter struct{}
+
+var _ jobs.Adapter = Adapter{}
+
+// Kind is batch/v1 Job.
+func (Adapter) Kind() schema.GroupVersionKind { return batchv1.SchemeGroupVersion.WithKind("Job") }
+
+// New returns an empty Job.
+func (Adapter) New() jobs.Object { return &batchv1.Job{} }
+
+// Read extracts the facts of a Job.
+func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
+	j, err := cast(o)
+	if err != nil {
+		return jobs.Facts{}, err
+	}
+	return jobs.Facts{
+		Suspended: ptr.Deref(j.Spec.Suspend, false),
+		PodSets: []kueue.PodSet{{
+			Name:     PodSet,
+			Count:    pods(j),
+			Template: *j.Spec.Template.DeepCopy(),
+		}},
+		Reclaimable: reclaimable(j),
+		Active:      j.Status.Active != 0 || ptr.Deref(j.Status.Terminating, 0) != 0,
+		Ready:       ready(j),
+		Finished:    finished(j),
+	}, nil
+}
+
+// Start returns the Job unsuspended, with what was assigned in its template.
+func (Adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error) {
+	j, err := cast(o)
+	if err != nil {
+		return nil, err
+	}
+	if !ptr.Deref(j.Spec.Suspend, false) {
+		return j, nil
+	}
+	if len(infos) != 1 {
+		return nil, fmt.Errorf("start job %s/%s: admission has %d pod sets, a Job has 1", j.Namespace, j.Name, len(infos))
+	}
+	out := j.DeepCopy()
+	t := &out.Spec.Template
+	for _, m := range []struct {
+		what string
+		dst  *map[string]string
+		add  map[string]string
+	}{
+		{"label", &t.Labels, infos[0].Labels},
+		{"annotation", &t.Annotations, infos[0].Annotations},
+		{"nodeSelector", &t.Spec.NodeSelector, infos[0].NodeSelector},
+	} {
+		if err := jobs.Merge(m.what, m.dst, m.add); err != nil {
+			return nil, fmt.Errorf("start job %s/%s: %w", j.Namespace, j.Name, err)
+		}
+	}
+	t.Spec.Tolerations = append(t.Spec.Tolerations, infos[0].Tolerations...)
+	out.Spec.Suspend = ptr.To(false)
+	return out, nil
+}
+
+// Stop returns the Job one step closer to suspended and restored: Kubernetes
+// lets a template change only in a Job that is already suspended without
+// active pods, so the first step suspends and the next one restores.
+func (Adapter) Stop(o jobs.Object, original []kueue.PodSet) (jobs.Object, error) {
+	j, err := cast(o)
+	if err != nil {
+		return nil, err
+	}
+	out := j.DeepCopy()
+	if !ptr.Deref(j.Spec.Suspend, false) {
+		out.Spec.Suspend = ptr.To(true)
+		return out, nil
+	}
+	if len(original) != 1 || !templateMutable(j) {
+		return j, nil
+	}
+	was := original[0].Template
+	out.Spec.Template.Labels = maps.Clone(was.Labels)
+	out.Spec.Template.Annotations = maps.Clone(was.Annotations)
+	out.Spec.Template.Spec.NodeSelector = maps.Clone(was.Spec.NodeSelector)
+	out.Spec.Template.Spec.Tolerations = slices.Clone(was.Spec.Tolerations)
+	return out, nil
+}
+
+// templateMutable mirrors the API server's rule for scheduling directives of
+// suspended Jobs (Kubernetes 1.36, KEP-5440).
+func templateMutable(j *batchv1.Job) bool {
+	suspended := slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == batchv1.JobSuspended && c.Status == corev1.ConditionTrue
+	})
+	return (j.Status.StartTime == nil || suspended) && j.Status.Active == 0
+}
+
+func cast(o jobs.Object) (*batchv1.Job, error) {
+	j, ok := o.(*batchv1.Job)
+	if !ok {
+		return nil, fmt.Errorf("read job: %T is not a batch/v1 Job", o)
+	}
+	return j, nil
+}
+
+// pods is the number of pods that run at the same time.
+func pods(j *batchv1.Job) int32 {
+	p := ptr.Deref(j.Spec.Parallelism, 1)
+	return min(p, ptr.Deref(j.Spec.Completions, p))
+}
+
+func ready(j *batchv1.Job) bool {
+	n := j.Status.Succeeded + ptr.Deref(j.Status.Ready, 0)
+	if u := j.Status.UncountedTerminatedPods; u != nil {
+		n += int32(len(u.Succeeded)) //nolint:gosec // a Job has far fewer pods than 2^31
+	}
+	return n >= pods(j)
+}
+
+// reclaimable counts the pods that ended well and will not be replaced: what
+// parallelism exceeds the completions still missing (spec/kueue.md 2.11).
+func reclaimable(j *batchv1.Job) []kueue.ReclaimablePod {
+	p := ptr.Deref(j.Spec.Parallelism, 1)
+	if p <= 1 || j.Status.Succeeded == 0 || j.Spec.Completions == nil {
+		return nil
+	}
+	left := max(*j.Spec.Completions-j.Status.Succeeded, 0)
+	if free := pods(j) - left; free > 0 {
+		return []kueue.ReclaimablePod{{Name: PodSet, Count: free}}
+	}
+	return nil
+}
+
+func finished(j *batchv1.Job) *jobs.Outcome {
+	for _, c := range j.Status.Conditions {
+		if c.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch c.Type {
+		case batchv1.JobComplete:
+			return &jobs.Outcome{Success: true, Message: cmp.Or(c.Message, "Job finished successfully")}
+		case batchv1.JobFailed:
+			return &jobs.Outcome{Message: cmp.Or(c.Message, "Job failed")}
+		}
+	}
+	return nil
+}
