@@ -603,8 +603,6 @@ type PreemptionGateState struct {
 	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
 }
 
-// Workload is one admission unit: the pod sets of one job.
-//
 // The rules below keep what an admission was decided on from changing under it.
 // They are part of the schema and not of a webhook because every write of a
 // Workload pays for them: a rule costs microseconds in the API server, a webhook
@@ -612,7 +610,8 @@ type PreemptionGateState struct {
 //
 // Only this version has the selectable field: an API server refuses a definition
 // whose versions have equal selectable fields and different schemas.
-//
+
+// Workload is one admission unit: the pod sets of one job.
 // +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.status.admission) || (has(self.status.admission.podSetAssignments) ? size(self.status.admission.podSetAssignments) : 0) == (has(self.spec.podSets) ? size(self.spec.podSets) : 0)",message="must have one assignment for each pod set",fieldPath=".status.admission"
 // +kubebuilder:validation:XValidation:rule="!(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')) || (has(self.spec.podSets) == has(oldSelf.spec.podSets) && (!has(self.spec.podSets) || self.spec.podSets == oldSelf.spec.podSets))",message="cannot be changed while quota is reserved: suspend the job first",fieldPath=".spec.podSets"
 // +kubebuilder:validation:XValidation:rule="!(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')) || (has(self.spec.queueName) == has(oldSelf.spec.queueName) && (!has(self.spec.queueName) || self.spec.queueName == oldSelf.spec.queueName))",message="cannot be changed while quota is reserved: suspend the job first",fieldPath=".spec.queueName"
