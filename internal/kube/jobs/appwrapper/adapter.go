@@ -1,0 +1,173 @@
+package appwrapper
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// Adapter translates AppWrappers; the zero value is ready.
+type Adapter struct{}
+
+var _ jobs.Adapter = Adapter{}
+
+// Kind is workload.codeflare.dev/v1beta2 AppWrapper.
+func (Adapter) Kind() schema.GroupVersionKind { return aw.GroupVersion.WithKind(aw.AppWrapperKind) }
+
+// New returns an empty AppWrapper.
+func (Adapter) New() jobs.Object { return &aw.AppWrapper{} }
+
+// Ours reports whether an AppWrapper is left to this controller.
+func Ours(w *aw.AppWrapper) bool {
+	return w.Spec.ManagedBy == nil || *w.Spec.ManagedBy == aw.AppWrapperControllerName
+}
+
+// Read extracts the facts of an AppWrapper.
+func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
+	w, err := cast(o)
+	if err != nil {
+		return jobs.Facts{}, err
+	}
+	components, err := Components(w)
+	if err != nil {
+		return jobs.Facts{}, fmt.Errorf("read AppWrapper %s/%s: %w", w.Namespace, w.Name, err)
+	}
+	facts := jobs.Facts{
+		Suspended: w.Spec.Suspend,
+		Active:    active(w),
+		Ready:     meta.IsStatusConditionTrue(w.Status.Conditions, aw.PodsReady),
+		Finished:  finished(w),
+	}
+	for _, c := range components {
+		for _, ps := range c.PodSets {
+			facts.PodSets = append(facts.PodSets, kueue.PodSet{
+				Name: kueue.PodSetReference(ps.Name), Count: ps.Count, Template: ps.Template,
+				TopologyRequest: topologyRequest(ps),
+			})
+		}
+	}
+	return facts, nil
+}
+
+// active reports whether pods may exist. Besides the condition, which is
+// written before the first pod and withdrawn after the last (P10), an
+// AppWrapper that may start at any moment counts.
+func active(w *aw.AppWrapper) bool {
+	if meta.IsStatusConditionTrue(w.Status.Conditions, aw.QuotaReserved) {
+		return true
+	}
+	switch w.Status.Phase {
+	case aw.AppWrapperEmpty, aw.AppWrapperSuspended:
+		return !w.Spec.Suspend
+	case aw.AppWrapperSucceeded, aw.AppWrapperFailed, aw.AppWrapperTerminating:
+		return false
+	case aw.AppWrapperResuming, aw.AppWrapperRunning, aw.AppWrapperResetting, aw.AppWrapperSuspending:
+		return true
+	}
+	return true
+}
+
+// finished waits until the quota is given back: pods of a failed AppWrapper may
+// be kept for debugging, and those of a succeeded one may take time to go.
+func finished(w *aw.AppWrapper) *jobs.Outcome {
+	if meta.IsStatusConditionTrue(w.Status.Conditions, aw.QuotaReserved) {
+		return nil
+	}
+	switch w.Status.Phase {
+	case aw.AppWrapperSucceeded:
+		return &jobs.Outcome{Success: true, Message: "AppWrapper finished successfully"}
+	case aw.AppWrapperFailed:
+		message := "AppWrapper failed"
+		if c := meta.FindStatusCondition(w.Status.Conditions, aw.Unhealthy); c != nil && c.Message != "" {
+			message += ": " + c.Message
+		}
+		return &jobs.Outcome{Message: message}
+	case aw.AppWrapperEmpty, aw.AppWrapperSuspended, aw.AppWrapperResuming, aw.AppWrapperRunning,
+		aw.AppWrapperResetting, aw.AppWrapperSuspending, aw.AppWrapperTerminating:
+	}
+	return nil
+}
+
+// Start returns the AppWrapper unsuspended, with what was assigned to its pods.
+// It also brings the finalizer: the controller needs it before it creates the
+// first component, and here it costs no write of its own.
+func (Adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error) {
+	w, err := cast(o)
+	if err != nil {
+		return nil, err
+	}
+	if !w.Spec.Suspend {
+		return w, nil
+	}
+	components, err := Components(w)
+	if err != nil {
+		return nil, fmt.Errorf("start AppWrapper %s/%s: %w", w.Namespace, w.Name, err)
+	}
+	out := w.DeepCopy()
+	for i, c := range components {
+		assigned, err := assign(c, infos)
+		if err == nil {
+			// Injecting for trial finds out here what would fail after the start.
+			_, err = Inject(w, c, assigned, InjectOptions{})
+		}
+		if err != nil {
+			return nil, fmt.Errorf("start AppWrapper %s/%s: %w", w.Namespace, w.Name, err)
+		}
+		out.Spec.Components[i].PodSetInfos = assigned
+	}
+	out.Spec.Suspend = false
+	if !slices.Contains(out.Finalizers, aw.AppWrapperFinalizer) {
+		out.Finalizers = append(out.Finalizers, aw.AppWrapperFinalizer)
+	}
+	return out, nil
+}
+
+// assign finds the infos of a component's pod sets by name. By position would
+// give the second component what belongs to the first.
+func assign(c Component, infos []jobs.PodSetInfo) ([]aw.AppWrapperPodSetInfo, error) {
+	var out []aw.AppWrapperPodSetInfo
+	for _, ps := range c.PodSets {
+		at := slices.IndexFunc(infos, func(i jobs.PodSetInfo) bool { return i.Name == ps.Name })
+		if at < 0 {
+			return nil, fmt.Errorf("the admission has nothing for pod set %s", ps.Name)
+		}
+		info := infos[at]
+		if info.Count != ps.Count {
+			return nil, fmt.Errorf("pod set %s has %d pods, the admission is for %d", ps.Name, ps.Count, info.Count)
+		}
+		out = append(out, aw.AppWrapperPodSetInfo{
+			Annotations: info.Annotations, Labels: info.Labels,
+			NodeSelector: info.NodeSelector, Tolerations: info.Tolerations,
+		})
+	}
+	return out, nil
+}
+
+// Stop returns the AppWrapper suspended and without what was assigned. Its
+// templates never changed, so there is nothing to restore.
+func (Adapter) Stop(o jobs.Object, _ []kueue.PodSet) (jobs.Object, error) {
+	w, err := cast(o)
+	if err != nil {
+		return nil, err
+	}
+	out := w.DeepCopy()
+	out.Spec.Suspend = true
+	for i := range out.Spec.Components {
+		out.Spec.Components[i].PodSetInfos = nil
+	}
+	return out, nil
+}
+
+func cast(o jobs.Object) (*aw.AppWrapper, error) {
+	w, ok := o.(*aw.AppWrapper)
+	if !ok {
+		return nil, fmt.Errorf("read AppWrapper: %T is not one", o)
+	}
+	return w, nil
+}

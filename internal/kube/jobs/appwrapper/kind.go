@@ -1,0 +1,193 @@
+package appwrapper
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
+)
+
+// kind is what is known of a kind of component.
+type kind struct {
+	// podSets finds the pod templates of an object, with how many pods each makes.
+	podSets func(template map[string]any) ([]aw.AppWrapperPodSet, error)
+	// verdict reads how far the object is by its own account; nil for kinds that
+	// do not say, which are judged by their pods.
+	verdict func(object map[string]any) (lifecycle.Verdict, string)
+	// heldBack reports whether the object starts the pods at path later on
+	// purpose; nil for kinds that start all at once.
+	heldBack func(object map[string]any, path string) bool
+}
+
+// Labels and annotations about the index of pods that well-known kinds set.
+const (
+	jobIndexLabel     = "batch.kubernetes.io/job-completion-index"
+	jobSetIndexLabel  = "jobset.sigs.k8s.io/job-index"
+	trainerIndexLabel = "training.kubeflow.org/replica-index"
+)
+
+// kindOf returns what is known of a kind, and whether anything is.
+func kindOf(gvk schema.GroupVersionKind) (kind, bool) {
+	switch gvk {
+	case schema.GroupVersionKind{Version: "v1", Kind: "Pod"}:
+		return kind{podSets: podOf}, true
+	case schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+		schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}:
+		return kind{podSets: podsOfReplicas}, true
+	case schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}:
+		return kind{podSets: podsOfJob, verdict: verdictOfConditions("Complete", "Failed")}, true
+	case schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"}:
+		return kind{podSets: podsOfJobSet, verdict: verdictOfConditions("Completed", "Failed"), heldBack: jobSetHoldsBack}, true
+	case schema.GroupVersionKind{Group: "kubeflow.org", Version: "v1", Kind: "PyTorchJob"}:
+		return kind{podSets: podsOfPyTorchJob, verdict: verdictOfConditions("Succeeded", "Failed")}, true
+	case schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayCluster"}:
+		return kind{podSets: podsOfRay("spec")}, true
+	case schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayJob"}:
+		return kind{podSets: podsOfRay("spec", "rayClusterSpec"), verdict: verdictOfRayJob}, true
+	}
+	return kind{}, false
+}
+
+func podOf(map[string]any) ([]aw.AppWrapperPodSet, error) {
+	return []aw.AppWrapperPodSet{{Path: "template", Replicas: new(int32(1))}}, nil
+}
+
+func podsOfReplicas(t map[string]any) ([]aw.AppWrapperPodSet, error) {
+	n, err := number(t, 1, "spec", "replicas")
+	return []aw.AppWrapperPodSet{{Path: "template.spec.template", Replicas: &n}}, err
+}
+
+func podsOfJob(t map[string]any) ([]aw.AppWrapperPodSet, error) {
+	n, err := jobPods(t, "spec")
+	return []aw.AppWrapperPodSet{{
+		Path: "template.spec.template", Replicas: &n,
+		Annotations: map[string]string{aw.TASPodIndexLabelAnnotation: jobIndexLabel},
+	}}, err
+}
+
+// jobPods is how many pods of a Job's spec run at the same time.
+func jobPods(t map[string]any, spec ...string) (int32, error) {
+	parallelism, err := number(t, 1, append(spec[:len(spec):len(spec)], "parallelism")...)
+	if err != nil {
+		return 0, err
+	}
+	completions, err := number(t, parallelism, append(spec[:len(spec):len(spec)], "completions")...)
+	return min(parallelism, completions), err
+}
+
+func podsOfJobSet(t map[string]any) ([]aw.AppWrapperPodSet, error) {
+	groups, err := objects(t, "spec", "replicatedJobs")
+	var out []aw.AppWrapperPodSet
+	for i, g := range groups {
+		replicas, rErr := number(g, 1, "replicas")
+		pods, pErr := jobPods(g, "template", "spec")
+		n, tErr := times(replicas, pods)
+		if err = errors.Join(err, rErr, pErr, tErr); err != nil {
+			return nil, fmt.Errorf("spec.replicatedJobs[%d]: %w", i, err)
+		}
+		out = append(out, aw.AppWrapperPodSet{
+			Path: fmt.Sprintf("template.spec.replicatedJobs[%d].template.spec.template", i), Replicas: &n,
+			Annotations: map[string]string{
+				aw.TASPodIndexLabelAnnotation:      jobIndexLabel,
+				aw.TASSubGroupIndexLabelAnnotation: jobSetIndexLabel,
+				aw.TASSubGroupCountAnnotation:      fmt.Sprint(replicas),
+			},
+		})
+	}
+	return out, err
+}
+
+func podsOfPyTorchJob(t map[string]any) ([]aw.AppWrapperPodSet, error) {
+	var out []aw.AppWrapperPodSet
+	for _, role := range []string{"Master", "Worker"} {
+		if _, ok, _ := unstructured.NestedFieldNoCopy(t, "spec", "pytorchReplicaSpecs", role); !ok {
+			continue
+		}
+		n, err := number(t, 1, "spec", "pytorchReplicaSpecs", role, "replicas")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, aw.AppWrapperPodSet{
+			Path: "template.spec.pytorchReplicaSpecs." + role + ".template", Replicas: &n,
+			Annotations: map[string]string{aw.TASPodIndexLabelAnnotation: trainerIndexLabel},
+		})
+	}
+	return out, nil
+}
+
+// podsOfRay finds the pods of a Ray cluster's spec. A RayJob that uses a
+// cluster which exists already has none of its own.
+func podsOfRay(spec ...string) func(map[string]any) ([]aw.AppWrapperPodSet, error) {
+	path := "template"
+	for _, s := range spec {
+		path += "." + s
+	}
+	return func(t map[string]any) ([]aw.AppWrapperPodSet, error) {
+		at := func(more ...string) []string { return append(spec[:len(spec):len(spec)], more...) }
+		if _, ok, _ := unstructured.NestedFieldNoCopy(t, at("headGroupSpec")...); !ok {
+			return nil, nil
+		}
+		out := []aw.AppWrapperPodSet{{Path: path + ".headGroupSpec.template", Replicas: new(int32(1))}}
+		groups, err := objects(t, at("workerGroupSpecs")...)
+		for i, g := range groups {
+			n, nErr := number(g, 1, "replicas")
+			if nErr != nil {
+				return nil, fmt.Errorf("workerGroupSpecs[%d]: %w", i, nErr)
+			}
+			out = append(out, aw.AppWrapperPodSet{Path: fmt.Sprintf("%s.workerGroupSpecs[%d].template", path, i), Replicas: &n})
+		}
+		return out, err
+	}
+}
+
+// number reads a count; absent and null mean otherwise.
+func number(o map[string]any, otherwise int32, fields ...string) (int32, error) {
+	v, ok, err := unstructured.NestedFieldNoCopy(o, fields...)
+	if err != nil {
+		return 0, fmt.Errorf("read a number: %w", err)
+	}
+	if !ok || v == nil {
+		return otherwise, nil
+	}
+	n, isInt := v.(int64)
+	if !isInt || n < 0 || n > math.MaxInt32 {
+		return 0, fmt.Errorf("%s must be a whole number from 0, not %v", fields[len(fields)-1], v)
+	}
+	return int32(n), nil
+}
+
+func times(a, b int32) (int32, error) {
+	n := int64(a) * int64(b)
+	if n > math.MaxInt32 {
+		return 0, fmt.Errorf("%d times %d pods are too many", a, b)
+	}
+	return int32(n), nil
+}
+
+func objects(o map[string]any, fields ...string) ([]map[string]any, error) {
+	v, ok, err := unstructured.NestedFieldNoCopy(o, fields...)
+	if err != nil {
+		return nil, fmt.Errorf("read a list: %w", err)
+	}
+	if !ok || v == nil {
+		return nil, nil
+	}
+	list, isList := v.([]any)
+	if !isList {
+		return nil, fmt.Errorf("%s must be a list", fields[len(fields)-1])
+	}
+	out := make([]map[string]any, 0, len(list))
+	for i, item := range list {
+		m, isMap := item.(map[string]any)
+		if !isMap {
+			return nil, fmt.Errorf("%s[%d] must be an object", fields[len(fields)-1], i)
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}

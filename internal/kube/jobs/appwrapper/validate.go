@@ -1,0 +1,172 @@
+package appwrapper
+
+import (
+	"bytes"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+)
+
+// mostPodSets is how many pod sets a Workload can have.
+const mostPodSets = 8
+
+// Validate says what is wrong with a new AppWrapper, and how to mend it.
+func Validate(w *aw.AppWrapper) field.ErrorList {
+	var errs field.ErrorList
+	if len(w.Name) > validation.LabelValueMaxLength {
+		errs = append(errs, field.TooLong(field.NewPath("metadata", "name"), "", validation.LabelValueMaxLength))
+	}
+	components, cErrs := parse(w)
+	errs = append(errs, cErrs...)
+	path := field.NewPath("spec", "components")
+	podSets := 0
+	type object struct {
+		kind schema.GroupKind
+		name string
+	}
+	seen := map[object]bool{}
+	for i, c := range components {
+		at := path.Index(i).Child("template")
+		errs = append(errs, validateComponent(w, c, at)...)
+		podSets += len(c.PodSets)
+		o := object{c.GVK.GroupKind(), c.Name}
+		if c.Name != "" && seen[o] {
+			errs = append(errs, field.Duplicate(at.Child("metadata", "name"), c.Name))
+		}
+		seen[o] = true
+	}
+	switch {
+	case len(cErrs) > 0:
+		// The count would be wrong.
+	case podSets == 0:
+		errs = append(errs, field.Required(path, "at least one component must run pods; others can be created without an AppWrapper"))
+	case podSets > mostPodSets:
+		errs = append(errs, field.TooMany(path, podSets, mostPodSets))
+	}
+	return errs
+}
+
+func validateComponent(w *aw.AppWrapper, c Component, at *field.Path) field.ErrorList {
+	if c.GVK.Kind == "" {
+		return nil // reported when it was parsed
+	}
+	if c.GVK.Group == aw.GroupVersion.Group && c.GVK.Kind == aw.AppWrapperKind {
+		return field.ErrorList{field.Invalid(at.Child("kind"), c.GVK.Kind, "an AppWrapper cannot contain another; list its components here")}
+	}
+	metadata, _ := c.template["metadata"].(map[string]any)
+	if ns := text(metadata, "namespace"); ns != "" && ns != w.Namespace {
+		return field.ErrorList{field.Invalid(at.Child("metadata", "namespace"), ns,
+			fmt.Sprintf("a component is created in the namespace of its AppWrapper; leave namespace out or set it to %q", w.Namespace))}
+	}
+	if c.Name == "" || (w.Name == "" && len(c.PodSets) > 0) {
+		return nil // labels are made of the names, which are not known yet
+	}
+	// Injecting for trial finds labels that contradict ours.
+	if _, err := Inject(w, c, nil, InjectOptions{}); err != nil {
+		return field.ErrorList{field.Invalid(at, c.Title(), err.Error())}
+	}
+	return nil
+}
+
+// ValidateUpdate says what may not change. Suspending, what admissions add,
+// annotations and most labels may; what is counted against quota may not.
+func ValidateUpdate(before, after *aw.AppWrapper) field.ErrorList {
+	var errs field.ErrorList
+	const cure = "cannot be changed; delete the AppWrapper and create another"
+	spec := field.NewPath("spec")
+	if !equality.Semantic.DeepEqual(before.Spec.ManagedBy, after.Spec.ManagedBy) {
+		errs = append(errs, field.Forbidden(spec.Child("managedBy"), cure))
+	}
+	for _, l := range []string{aw.AppWrapperUserLabel, aw.AppWrapperUserIDLabel} {
+		if before.Labels[l] != after.Labels[l] {
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(l), "says who created the AppWrapper and cannot be changed"))
+		}
+	}
+	if len(before.Spec.Components) != len(after.Spec.Components) {
+		return append(errs, field.Forbidden(spec.Child("components"), "their number "+cure))
+	}
+	for i := range before.Spec.Components {
+		b, a := &before.Spec.Components[i], &after.Spec.Components[i]
+		path := spec.Child("components").Index(i)
+		if !sameTemplate(b.Template, a.Template) {
+			errs = append(errs, field.Forbidden(path.Child("template"), cure))
+		}
+		if !samePodSets(b.DeclaredPodSets, a.DeclaredPodSets) {
+			errs = append(errs, field.Forbidden(path.Child("podSets"), cure))
+		}
+	}
+	return errs
+}
+
+// sameTemplate compares what the templates say, since clients write the same
+// object with its fields in another order.
+func sameTemplate(a, b runtime.RawExtension) bool {
+	if bytes.Equal(a.Raw, b.Raw) {
+		return true
+	}
+	x, xErr := decodeTemplate(a)
+	y, yErr := decodeTemplate(b)
+	return xErr == nil && yErr == nil && equality.Semantic.DeepEqual(x, y)
+}
+
+func samePodSets(a, b []aw.AppWrapperPodSet) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Path != b[i].Path || replicas(a[i]) != replicas(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// ComponentRef names the kind of a component, for checking whether its author
+// may create such objects.
+type ComponentRef struct {
+	GVK  schema.GroupVersionKind
+	Name string
+	// Path of the component's template.
+	Path *field.Path
+}
+
+// ComponentKinds lists the kinds that an AppWrapper creates.
+func ComponentKinds(w *aw.AppWrapper) ([]ComponentRef, error) {
+	components, errs := parse(w)
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("read components: %w", errs.ToAggregate())
+	}
+	var out []ComponentRef
+	for i, c := range components {
+		out = append(out, ComponentRef{GVK: c.GVK, Name: c.Name, Path: field.NewPath("spec", "components").Index(i).Child("template")})
+	}
+	return out, nil
+}
+
+// PriorityClassName is a priority class that pods of an AppWrapper name.
+type PriorityClassName struct {
+	Name string
+	Path *field.Path
+}
+
+// PriorityClassNames lists the priority classes that pods name. Components
+// that cannot be read are left to Validate.
+func PriorityClassNames(w *aw.AppWrapper) []PriorityClassName {
+	components, _ := parse(w)
+	var out []PriorityClassName
+	for i, c := range components {
+		for _, ps := range c.PodSets {
+			if ps.Template.Spec.PriorityClassName != "" {
+				path := within(field.NewPath("spec", "components").Index(i), ps.Path).Child("spec", "priorityClassName")
+				out = append(out, PriorityClassName{Name: ps.Template.Spec.PriorityClassName, Path: path})
+			}
+		}
+	}
+	return out
+}
