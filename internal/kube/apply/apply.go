@@ -35,7 +35,8 @@ type Options struct {
 	Clock  clock.Clock
 	// Refused is called when a decision cannot be carried out.
 	Refused func(core.Key)
-	// Done is called after a decision was written to a Workload.
+	// Done is called after a decision was written to a Workload; for a Refuse,
+	// only if the code of the reason changed.
 	Done func(core.Decision, *kueue.Workload)
 	// Sentence prints a reason for people.
 	Sentence func(core.Reason) string
@@ -172,9 +173,12 @@ func (a *Applier) decide(ctx context.Context, k core.Key) error {
 		if d == nil {
 			return nil
 		}
-		done, err := a.write(ctx, k, d)
+		w, done, err := a.write(ctx, k, d)
 		if err != nil {
 			return err
+		}
+		if w != nil {
+			a.opts.Done(d, w)
 		}
 		a.mu.Lock()
 		if p := a.pending[k]; p != nil && len(p.decisions) > 0 {
@@ -200,37 +204,37 @@ func (a *Applier) next(k core.Key) core.Decision {
 	return p.decisions[0]
 }
 
-// write carries out one decision. False means that it can never be carried
-// out; an error means that it may work later.
-func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (bool, error) {
+// write carries out one decision and returns the object if that took a write.
+// False means that it can never be carried out; an error means that it may work
+// later.
+func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueue.Workload, bool, error) {
 	var w kueue.Workload
 	if err := a.opts.Client.Get(ctx, types.NamespacedName{Namespace: k.Namespace, Name: k.Name}, &w); err != nil {
 		if apierrors.IsNotFound(err) {
-			return false, nil
+			return nil, false, nil
 		}
-		return false, fmt.Errorf("read workload %s: %w", k, err)
+		return nil, false, fmt.Errorf("read workload %s: %w", k, err)
 	}
 	a.newest(k, &w)
 	next, ok := status(&w, d, a.opts.Clock.Now(), a.opts.Sentence)
 	if !ok {
-		return false, nil
+		return nil, false, nil
 	}
 	if next == nil {
-		return true, nil // it is so already
+		return nil, true, nil // it is so already
 	}
 	err := Status(ctx, a.opts.Client, &w, *next)
 	switch {
 	case err == nil:
 		a.wrote(k, &w)
-		a.opts.Done(d, &w)
-		return true, nil
+		return &w, true, nil
 	case apierrors.IsNotFound(err):
-		return false, nil
+		return nil, false, nil
 	case apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err):
 		log.FromContext(ctx).Error(err, "The API server rejected a decision", "workload", k.String())
-		return false, nil
+		return nil, false, nil
 	}
-	return false, fmt.Errorf("write status of workload %s: %w", k, err)
+	return nil, false, fmt.Errorf("write status of workload %s: %w", k, err)
 }
 
 // newest replaces w, as the cache has it, by what was written here since.
@@ -280,7 +284,8 @@ func (a *Applier) refuse(ctx context.Context, k core.Key) error {
 	p.refuse = nil
 	a.mu.Unlock()
 
-	if _, err := a.write(ctx, k, d); err != nil {
+	w, _, err := a.write(ctx, k, d)
+	if err != nil {
 		a.mu.Lock()
 		if p := a.of(k); p.refuse == nil && len(p.decisions) == 0 {
 			p.refuse = &d
@@ -291,6 +296,9 @@ func (a *Applier) refuse(ctx context.Context, k core.Key) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if p := a.pending[k]; p != nil {
+		if w != nil && p.code != d.Why.Code {
+			a.opts.Done(d, w)
+		}
 		p.said, p.code = a.opts.Clock.Now(), d.Why.Code
 	}
 	return nil

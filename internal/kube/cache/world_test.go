@@ -1,0 +1,173 @@
+package cache_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/cache"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+var key = core.Key{Namespace: "blue", Name: "w"}
+
+func node() cache.Change {
+	return cache.Change{Ref: cache.Ref{Kind: cache.Node, Name: "n"}, Object: &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n"},
+		Status: corev1.NodeStatus{
+			Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")},
+			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
+	}}
+}
+
+func pod(name, workload, on string, phase corev1.PodPhase) cache.Change {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, Labels: map[string]string{kueue.PodSetLabel: "main"}},
+		Spec: corev1.PodSpec{NodeName: on, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
+			Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")},
+		}}}},
+		Status: corev1.PodStatus{Phase: phase},
+	}
+	if workload != "" {
+		p.Annotations = map[string]string{kueue.WorkloadAnnotation: workload}
+	}
+	return cache.Change{Ref: cache.Ref{Kind: cache.Pod, Namespace: "blue", Name: name}, Object: p}
+}
+
+func gonePod(name string) cache.Change {
+	return cache.Change{Ref: cache.Ref{Kind: cache.Pod, Namespace: "blue", Name: name}}
+}
+
+func workload(change ...func(*kueue.Workload)) cache.Change {
+	w := &kueue.Workload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w"},
+		Spec:       kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "main", Count: 1}}, Active: ptr.To(true)},
+	}
+	for _, c := range change {
+		c(w)
+	}
+	return cache.Change{Ref: cache.Ref{Kind: cache.Workload, Namespace: "blue", Name: "w"}, Object: w}
+}
+
+func admitted(w *kueue.Workload) {
+	w.Status.Admission = convert.StatusAdmission(core.Admission{Queue: "q", PodSets: []core.PodSetAdmission{
+		{Name: "main", Count: 1, Places: []core.Place{{Node: "n", Count: 1}}},
+	}})
+}
+
+func finished(w *kueue.Workload) {
+	apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Succeeded"})
+}
+
+// picture is what a batch of events says, in the words of the tests.
+type picture struct {
+	ForeignCPU core.Amount // milli, on node n; -1 if the node was not told
+	Settled    int32
+	Evicting   bool
+	Gone       bool
+	Told       bool // a WorkloadSet was sent
+}
+
+func look(events []core.Event) picture {
+	p := picture{ForeignCPU: -1}
+	for _, e := range events {
+		switch e := e.(type) {
+		case core.NodeSet:
+			p.ForeignCPU = e.Node.Foreign.Of(core.CPU)
+		case core.WorkloadGone:
+			p.Gone = true
+		case core.WorkloadSet:
+			p.Told, p.Evicting = true, e.Workload.Evicting
+			for _, s := range e.Workload.Settled {
+				for _, pl := range s.Places {
+					p.Settled += pl.Count
+				}
+			}
+		}
+	}
+	return p
+}
+
+func TestTranslate(t *testing.T) {
+	cases := map[string]struct {
+		why    string
+		before []cache.Change
+		plan   core.Plan
+		then   []cache.Change
+		want   picture
+	}{
+		"pod of nobody": {
+			why:    "what we did not place takes room that cannot be planned",
+			before: []cache.Change{node()}, then: []cache.Change{pod("p", "", "n", corev1.PodRunning)},
+			want: picture{ForeignCPU: 2000},
+		},
+		"pod of nobody that ended": {
+			why:    "a finished pod uses nothing",
+			before: []cache.Change{node(), pod("p", "", "n", corev1.PodRunning)}, then: []cache.Change{pod("p", "", "n", corev1.PodSucceeded)},
+			want: picture{ForeignCPU: 0},
+		},
+		"pod on its planned node": {
+			why:    "its place is held by the plan already",
+			before: []cache.Change{node(), workload(admitted)}, then: []cache.Change{pod("p", "w", "n", corev1.PodRunning)},
+			want: picture{ForeignCPU: 0, Settled: 1, Told: true},
+		},
+		"pod on its planned node before the written plan is seen": {
+			why:    "counting it twice would refuse others for nothing",
+			before: []cache.Change{node(), workload()},
+			plan: core.Plan{core.Admit{Key: key, Admission: core.Admission{Queue: "q", PodSets: []core.PodSetAdmission{
+				{Name: "main", Count: 1, Places: []core.Place{{Node: "n", Count: 1}}}}}}},
+			then: []cache.Change{pod("p", "w", "n", corev1.PodRunning)},
+			want: picture{ForeignCPU: 0, Settled: 1, Told: true},
+		},
+		"second pod where one was planned": {
+			why:    "what exceeds the plan is foreign",
+			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodRunning)},
+			then:   []cache.Change{pod("p2", "w", "n", corev1.PodRunning)},
+			want:   picture{ForeignCPU: 2000, Settled: 2, Told: true},
+		},
+		"failed pod": {
+			why:    "its place has to be filled again",
+			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodRunning)},
+			then:   []cache.Change{pod("p", "w", "n", corev1.PodFailed)},
+			want:   picture{ForeignCPU: 0, Settled: 0, Told: true},
+		},
+		"deleted workload with a live pod": {
+			why:    "quota is released only when the pods are gone",
+			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodRunning)},
+			then:   []cache.Change{{Ref: workload().Ref}},
+			want:   picture{ForeignCPU: -1, Settled: 1, Evicting: true, Told: true},
+		},
+		"last pod of a deleted workload": {
+			why:    "now it is gone",
+			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodRunning), {Ref: workload().Ref}},
+			then:   []cache.Change{gonePod("p")},
+			want:   picture{ForeignCPU: 0, Gone: true},
+		},
+		"finished workload": {
+			why:    "its pods ended, so it holds nothing",
+			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodSucceeded)},
+			then:   []cache.Change{workload(admitted, finished)},
+			want:   picture{ForeignCPU: 0, Gone: true},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := cache.NewWorld()
+			for _, b := range c.before {
+				w.Translate([]cache.Change{b})
+			}
+			w.Decided(c.plan)
+			if diff := cmp.Diff(c.want, look(w.Translate(c.then))); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.why, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,239 @@
+// Package admission runs the decision loop: changes come in from the watches,
+// the engine decides, the plan goes out as status writes. One goroutine owns
+// the engine; everything that may block happens elsewhere.
+package admission
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/explain"
+	"github.com/mlbatch/mlbatch/internal/kube/apply"
+	world "github.com/mlbatch/mlbatch/internal/kube/cache"
+	"github.com/mlbatch/mlbatch/internal/kube/metrics"
+)
+
+// Options are what the loop works with.
+type Options struct {
+	// Cache has the informers; Client reads from it and writes.
+	Cache    cache.Cache
+	Client   client.Client
+	Clock    clock.WithTicker
+	Recorder events.EventRecorder
+	Metrics  *metrics.Metrics
+	Engine   cycle.Options
+	// Writers is how many Workloads are written at the same time.
+	Writers int
+}
+
+// Loop is the decision loop.
+type Loop struct {
+	opts  Options
+	inbox *world.Inbox
+	world *world.World
+	apply *apply.Applier
+
+	// mu guards engine: the loop changes it, Numbers reads it.
+	mu      sync.Mutex
+	engine  *cycle.Engine
+	changed chan struct{}
+}
+
+// New returns a loop that Start runs.
+func New(opts Options) *Loop {
+	l := &Loop{
+		opts:    opts,
+		inbox:   world.NewInbox(),
+		world:   world.NewWorld(),
+		engine:  cycle.New(opts.Engine),
+		changed: make(chan struct{}, 1),
+	}
+	l.apply = apply.New(apply.Options{
+		Client:   opts.Client,
+		Clock:    opts.Clock,
+		Refused:  l.inbox.Refuse,
+		Done:     l.tell,
+		Sentence: explain.Sentence,
+		Workers:  opts.Writers,
+	})
+	return l
+}
+
+// NeedLeaderElection makes sure that one process decides.
+func (l *Loop) NeedLeaderElection() bool { return true }
+
+// Start watches, decides and writes until the context ends.
+func (l *Loop) Start(ctx context.Context) error {
+	if err := l.watch(ctx); err != nil {
+		return err
+	}
+	var writers sync.WaitGroup
+	writers.Go(func() { l.apply.Run(ctx) })
+	defer writers.Wait()
+
+	timer := l.opts.Clock.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		again := l.decide(ctx)
+		timer.Stop()
+		timer = l.opts.Clock.NewTimer(again)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.inbox.Wake():
+		case <-timer.C():
+		}
+	}
+}
+
+// decide runs one cycle, from changes to a plan on its way out, and returns
+// when to look again at the latest.
+func (l *Loop) decide(ctx context.Context) time.Duration {
+	began := l.opts.Clock.Now()
+	// 1. what changed since the last cycle
+	changes, refused := l.inbox.Take()
+	for _, k := range refused {
+		l.world.Undone(k)
+	}
+	events := l.world.Translate(changes)
+	// 2. tell the engine, and let it decide
+	l.mu.Lock()
+	for _, k := range refused {
+		l.engine.Apply(core.Refused{Key: k})
+	}
+	for _, e := range events {
+		l.engine.Apply(e)
+		if gone, ok := e.(core.WorkloadGone); ok {
+			l.apply.Forget(gone.Key)
+		}
+	}
+	now := l.opts.Clock.Now()
+	plan := l.engine.Decide(now)
+	wake := l.engine.NextWake()
+	l.mu.Unlock()
+	// 3. remember what is planned, and write it
+	l.world.Decided(plan)
+	l.apply.Plan(plan)
+	l.observe(ctx, len(events), plan, began)
+
+	if wake.IsZero() {
+		return time.Hour
+	}
+	return max(wake.Sub(now), 0)
+}
+
+func (l *Loop) observe(ctx context.Context, events int, plan core.Plan, began time.Time) {
+	if events == 0 && len(plan) == 0 {
+		return
+	}
+	took := l.opts.Clock.Since(began)
+	l.opts.Metrics.Attempt(admits(plan) > 0, took)
+	log.FromContext(ctx).V(1).Info("Decided", "events", events, "decisions", len(plan), "admitted", admits(plan), "took", took.String())
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+func admits(plan core.Plan) int {
+	n := 0
+	for _, d := range plan {
+		if _, ok := d.(core.Admit); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// watch feeds the inbox from the informers and returns when all of them have
+// delivered what exists: deciding on half a picture would admit too much.
+func (l *Loop) watch(ctx context.Context) error {
+	var synced []toolscache.InformerSynced
+	for _, w := range []struct {
+		kind world.Kind
+		obj  client.Object
+	}{
+		{world.Flavor, &kueue.ResourceFlavor{}},
+		{world.Cohort, &kueue.Cohort{}},
+		{world.Queue, &kueue.ClusterQueue{}},
+		{world.LocalQueue, &kueue.LocalQueue{}},
+		{world.Namespace, &corev1.Namespace{}},
+		{world.Node, &corev1.Node{}},
+		{world.Pod, &corev1.Pod{}},
+		{world.Workload, &kueue.Workload{}},
+	} {
+		informer, err := l.opts.Cache.GetInformer(ctx, w.obj)
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", w.obj, err)
+		}
+		reg, err := informer.AddEventHandler(l.handler(w.kind))
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", w.obj, err)
+		}
+		synced = append(synced, reg.HasSynced)
+	}
+	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (l *Loop) handler(kind world.Kind) toolscache.ResourceEventHandler {
+	put := func(o any, gone bool) {
+		if t, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+			o = t.Obj
+		}
+		c, ok := o.(client.Object)
+		if !ok {
+			return
+		}
+		ref := world.Ref{Kind: kind, Namespace: c.GetNamespace(), Name: c.GetName()}
+		if gone {
+			c = nil
+		}
+		l.inbox.Put(ref, c)
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { put(o, false) },
+		UpdateFunc: func(_, o any) { put(o, false) },
+		DeleteFunc: func(o any) { put(o, true) },
+	}
+}
+
+// tell reports a decision that was written: as an event on the Workload and in
+// the metrics.
+func (l *Loop) tell(d core.Decision, w *kueue.Workload) {
+	switch d := d.(type) {
+	case core.Admit:
+		wait := l.opts.Clock.Since(w.CreationTimestamp.Time)
+		l.opts.Metrics.Admitted(w, d.Admission.Queue, wait)
+		l.opts.Recorder.Eventf(w, nil, corev1.EventTypeNormal, "Admitted", "Admit",
+			"Admitted by ClusterQueue %s after waiting %s: %s", d.Admission.Queue, wait.Round(time.Second), explain.Places(d.Admission))
+	case core.Replace:
+		l.opts.Recorder.Eventf(w, nil, corev1.EventTypeNormal, "Moved", "Move",
+			"Planned nodes went away; now %s", explain.Places(d.Admission))
+	case core.Evict:
+		l.opts.Metrics.Evicted(w, string(d.Reason))
+		if d.Reason.Preempted() {
+			l.opts.Recorder.Eventf(w, nil, corev1.EventTypeNormal, "Preempted", "Preempt",
+				"Preempted to accommodate the workload %s (%s)", d.For, d.Reason)
+			return
+		}
+		l.opts.Recorder.Eventf(w, nil, corev1.EventTypeNormal, "EvictedDueTo"+string(d.Reason), "Evict", "%s", explain.Sentence(d.Why))
+	case core.Refuse:
+		l.opts.Recorder.Eventf(w, nil, corev1.EventTypeWarning, string(d.Why.Code), "Wait", "%s", explain.Sentence(d.Why))
+	}
+}

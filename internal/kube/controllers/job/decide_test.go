@@ -1,0 +1,237 @@
+package job
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func template() corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever,
+		NodeSelector:  map[string]string{"disk": "ssd"},
+		Containers:    []corev1.Container{{Name: "c"}},
+	}}
+}
+
+func aJob(change ...func(*batchv1.Job)) *batchv1.Job {
+	j := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train", UID: "u1"},
+		Spec:       batchv1.JobSpec{Parallelism: ptr.To[int32](2), Completions: ptr.To[int32](2), Suspend: ptr.To(true), Template: template()},
+	}
+	for _, c := range change {
+		c(j)
+	}
+	return j
+}
+
+func running(j *batchv1.Job) {
+	j.Spec.Suspend = ptr.To(false)
+	j.Status.StartTime = &metav1.Time{Time: now}
+	j.Status.Active = 2
+}
+
+func injected(j *batchv1.Job) {
+	j.Spec.Template.Labels = map[string]string{kueue.PodSetLabel: "main"}
+	j.Spec.Template.Spec.NodeSelector = map[string]string{"disk": "ssd", "gpu": "h100"}
+}
+
+func stopped(j *batchv1.Job) {
+	j.Status.StartTime = &metav1.Time{Time: now}
+	j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue})
+}
+
+func finished(j *batchv1.Job) {
+	j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, Message: "done"})
+}
+
+func aWorkload(change ...func(*kueue.Workload)) *kueue.Workload {
+	w := &kueue.Workload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "job-train"},
+		Spec: kueue.WorkloadSpec{
+			QueueName: "default-queue", Priority: ptr.To[int32](5), Active: ptr.To(true),
+			PodSets: []kueue.PodSet{{Name: "main", Count: 2, Template: template()}},
+		},
+	}
+	for _, c := range change {
+		c(w)
+	}
+	return w
+}
+
+func condition(kind, reason string) func(*kueue.Workload) {
+	return func(w *kueue.Workload) {
+		apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: "because " + reason})
+	}
+}
+
+func admitted(w *kueue.Workload) {
+	w.Status.Admission = &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: ptr.To[int32](2)}}}
+	condition(kueue.WorkloadQuotaReserved, "QuotaReserved")(w)
+	condition(kueue.WorkloadAdmitted, "Admitted")(w)
+}
+
+// outcome is a step in words.
+type outcome struct {
+	Suspended *bool             // the job is written with this
+	Selector  map[string]string // and this node selector
+	Create    bool
+	Unpin     bool
+	Spec      bool
+	Finished  string // reason of the Finished condition written
+	Released  bool   // admission removed
+	Requeued  string
+	Reclaimed int32
+	Event     string
+}
+
+func describe(st step) outcome {
+	o := outcome{Create: st.create, Unpin: st.unpin, Spec: st.spec != nil}
+	if j, ok := st.job.(*batchv1.Job); ok {
+		o.Suspended, o.Selector = j.Spec.Suspend, j.Spec.Template.Spec.NodeSelector
+	}
+	if st.tell != nil {
+		o.Event = st.tell.reason
+	}
+	if st.status == nil {
+		return o
+	}
+	if c := apimeta.FindStatusCondition(st.status.Conditions, kueue.WorkloadFinished); c != nil {
+		o.Finished = c.Reason
+	}
+	if c := apimeta.FindStatusCondition(st.status.Conditions, kueue.WorkloadRequeued); c != nil {
+		o.Requeued = string(c.Status)
+	}
+	o.Released = st.status.Admission == nil && apimeta.IsStatusConditionFalse(st.status.Conditions, kueue.WorkloadQuotaReserved)
+	for _, r := range st.status.ReclaimablePods {
+		o.Reclaimed += r.Count
+	}
+	return o
+}
+
+func TestDecide(t *testing.T) {
+	ssd := map[string]string{"disk": "ssd"}
+	preempted := condition(kueue.WorkloadEvicted, kueue.ReasonPreempted)
+	cases := map[string]struct {
+		why      string
+		job      *batchv1.Job
+		workload *kueue.Workload
+		noQueue  bool
+		live     int
+		want     outcome
+	}{
+		"running without queue": {
+			why: "in a team namespace only queued jobs run", job: aJob(running), noQueue: true,
+			want: outcome{Suspended: ptr.To(true), Selector: ssd, Event: "Held"},
+		},
+		"held already": {why: "nothing happened, no event", job: aJob(), noQueue: true},
+		"new and suspended": {
+			why: "a workload is what queues", job: aJob(), want: outcome{Create: true, Event: "CreatedWorkload"},
+		},
+		"new and running": {
+			why: "it must not run before it is admitted", job: aJob(running),
+			want: outcome{Suspended: ptr.To(true), Selector: ssd, Event: "Suspended"},
+		},
+		"waiting": {why: "the engine has not decided", job: aJob(), workload: aWorkload()},
+		"changed while waiting": {
+			why:      "the workload must ask for what the job will run",
+			job:      aJob(func(j *batchv1.Job) { j.Spec.Parallelism, j.Spec.Completions = ptr.To[int32](3), ptr.To[int32](3) }),
+			workload: aWorkload(), want: outcome{Spec: true, Event: "UpdatedWorkload"},
+		},
+		"admitted": {
+			why: "an admitted job runs with its flavors' labels", job: aJob(), workload: aWorkload(admitted),
+			want: outcome{Suspended: ptr.To(false), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Started"},
+		},
+		"admitted again, still carrying the last admission": {
+			why: "labels of another flavor must not stay", job: aJob(stopped, injected),
+			workload: aWorkload(preempted, func(w *kueue.Workload) {
+				apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionFalse, Reason: "QuotaReserved"})
+			}, admitted),
+			want: outcome{Suspended: ptr.To(false), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Started"},
+		},
+		"running": {why: "all is well", job: aJob(running, injected), workload: aWorkload(admitted), live: 2},
+		"one pod of two done": {
+			why: "the quota of a pod that will not be replaced is given back",
+			job: aJob(running, func(j *batchv1.Job) { j.Status.Active, j.Status.Succeeded = 1, 1 }), workload: aWorkload(admitted), live: 1,
+			want: outcome{Reclaimed: 1},
+		},
+		"running but not admitted": {
+			why: "somebody unsuspended it by hand", job: aJob(running), workload: aWorkload(),
+			want: outcome{Suspended: ptr.To(true), Selector: ssd, Event: "Suspended"},
+		},
+		"evicted and running": {
+			why: "eviction stops the job first", job: aJob(running, injected), workload: aWorkload(admitted, preempted), live: 2,
+			want: outcome{Suspended: ptr.To(true), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Stopped"},
+		},
+		"evicted, pods terminating": {
+			why: "quota is released only when the pods are gone", job: aJob(stopped, injected), workload: aWorkload(admitted, preempted), live: 1,
+		},
+		"evicted, pods gone": {
+			why: "now the quota is free and the job waits again", job: aJob(stopped, injected), workload: aWorkload(admitted, preempted),
+			want: outcome{Released: true, Requeued: "True"},
+		},
+		"deactivated, pods gone": {
+			why: "who deactivates a job wants it to stay away", job: aJob(stopped), workload: aWorkload(admitted, condition(kueue.WorkloadEvicted, kueue.ReasonDeactivated)),
+			want: outcome{Released: true, Requeued: "False"},
+		},
+		"waiting again, still carrying the last admission": {
+			why: "users see their own manifest while it waits", job: aJob(stopped, injected), workload: aWorkload(preempted),
+			want: outcome{Suspended: ptr.To(true), Selector: ssd},
+		},
+		"finished": {
+			why: "a finished job ends its workload", job: aJob(running, finished), workload: aWorkload(admitted),
+			want: outcome{Finished: "Succeeded", Event: "FinishedWorkload"},
+		},
+		"finished, a pod still ending": {
+			why: "quota is released only when the pods are gone", job: aJob(running, finished), workload: aWorkload(admitted), live: 1,
+		},
+		"workload being deleted, job running": {
+			why: "without a workload nothing may run", job: aJob(running),
+			workload: aWorkload(admitted, func(w *kueue.Workload) { w.DeletionTimestamp = &metav1.Time{Time: now} }), live: 2,
+			want: outcome{Suspended: ptr.To(true), Selector: ssd, Event: "Stopped"},
+		},
+		"workload being deleted, pods gone": {
+			why: "it may go now", job: aJob(stopped),
+			workload: aWorkload(admitted, func(w *kueue.Workload) { w.DeletionTimestamp = &metav1.Time{Time: now} }),
+			want:     outcome{Unpin: true},
+		},
+		"admission contradicts the manifest": {
+			why: "a label that the user set otherwise cannot be overridden",
+			job: aJob(func(j *batchv1.Job) { j.Spec.Template.Spec.NodeSelector = map[string]string{"gpu": "a100"} }), workload: aWorkload(admitted),
+			want: outcome{Finished: "FailedToStart", Event: "FailedToStart"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := situation{job: c.job, adapter: batchjob.Adapter{}, queue: "default-queue", priority: priority{value: ptr.To[int32](5)},
+				workload: c.workload, livePods: c.live, now: now,
+				infos: []jobs.PodSetInfo{{Name: "main", Count: 2, NodeSelector: map[string]string{"gpu": "h100"}}}}
+			if c.noQueue {
+				s.queue = ""
+			}
+			var err error
+			if s.facts, err = s.adapter.Read(c.job); err != nil {
+				t.Fatal(err)
+			}
+			got, err := decide(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, describe(got)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.why, diff)
+			}
+		})
+	}
+}
