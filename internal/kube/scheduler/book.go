@@ -1,0 +1,414 @@
+package scheduler
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// Pods lists the pods of a gang as the API server last told, finished ones too.
+type Pods interface {
+	OfGang(Key) []*corev1.Pod
+}
+
+// Gangs describes gangs; ok is false while nothing is known of one.
+type Gangs interface {
+	Gang(Key) (g Gang, ok bool)
+}
+
+// Book holds what this process has promised and not yet seen in the API: nodes
+// reserved for pods, and the seats of gangs that are about to start. All else
+// is read from Pods and Gangs whenever it is needed.
+type Book struct {
+	pods  Pods
+	gangs Gangs
+	now   func() time.Time
+
+	mu sync.Mutex
+	// runs has an entry for a gang only while it has a promise or a refusal.
+	runs map[Key]*run
+}
+
+// run is what is promised to one gang.
+type run struct {
+	// reserved are nodes given to pods that the API does not show there yet.
+	reserved map[types.UID]string
+	// try is the attempt to start the gang together, nil when there is none.
+	try *try
+	// decided is set once the gang was let go; its reservations then count as
+	// bound.
+	decided bool
+	// refusal says why the last attempt did not start. Only the pod that
+	// speaks for the gang tries again; the others repeat what it was told.
+	refusal string
+	speaker types.UID
+}
+
+// try is one attempt to start a gang. Invariant: seats never changes after the
+// attempt began, and every waiting pod has a seat.
+type try struct {
+	seats   map[types.UID]seat
+	waiting map[types.UID]bool
+	// deadline is when held nodes are given back.
+	deadline time.Time
+}
+
+// seat is the node a pod was promised in the rehearsal.
+type seat struct {
+	pod  *corev1.Pod
+	node string
+}
+
+// NewBook returns an empty book.
+func NewBook(pods Pods, gangs Gangs, now func() time.Time) *Book {
+	return &Book{pods: pods, gangs: gangs, now: now, runs: map[Key]*run{}}
+}
+
+// KeyOf names the gang of a pod: its Workload, else its PodGroup. A job wrapped
+// with a PodGroup of its own follows its Workload.
+func KeyOf(pod *corev1.Pod) (Key, bool) {
+	if w := convert.WorkloadOf(pod); w.Name != "" {
+		return Key{KindWorkload, w.Namespace, w.Name}, true
+	}
+	return groupOf(pod)
+}
+
+// groupOf names the PodGroup that a pod carries the label of.
+func groupOf(pod *corev1.Pod) (Key, bool) {
+	if name := pod.Labels[podgroup.PodGroupLabel]; name != "" {
+		return Key{KindPodGroup, pod.Namespace, name}, true
+	}
+	return Key{}, false
+}
+
+// view is one look at a gang: what it is, its members, and what is to be done
+// with those that wait. Member i is pod i.
+type view struct {
+	gang    Gang
+	members []Member
+	pods    []*corev1.Pod
+	verdict Verdict
+}
+
+// look reads the current state of a gang.
+func (b *Book) look(k Key) view {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lookLocked(k)
+}
+
+func (b *Book) lookLocked(k Key) view {
+	g, ok := b.gangs.Gang(k)
+	if !ok {
+		return view{verdict: Verdict{Hold, k.String() + " does not exist yet"}}
+	}
+	pods := b.pods.OfGang(k)
+	v := view{gang: g, pods: make([]*corev1.Pod, 0, len(pods)), members: make([]Member, 0, len(pods))}
+	r := b.runs[k]
+	for _, p := range pods {
+		if m, ok := member(g, p); ok {
+			if r != nil {
+				r.settle(&m)
+			}
+			v.members = append(v.members, m)
+			v.pods = append(v.pods, p)
+		}
+	}
+	v.verdict = Decide(g, v.members)
+	return v
+}
+
+// settle overlays what is promised to a member on what the API shows.
+func (r *run) settle(m *Member) {
+	node, ok := r.reserved[m.UID]
+	switch {
+	case !ok:
+	case m.State != Pending:
+		delete(r.reserved, m.UID)
+	case r.decided:
+		m.Node, m.State = node, Bound
+	default:
+		m.Node, m.State = node, Reserved
+	}
+}
+
+// member reads a pod; ok is false for pods that are on their way out or that
+// nobody may schedule yet.
+func member(g Gang, p *corev1.Pod) (m Member, ok bool) {
+	m = Member{UID: p.UID, Name: p.Name, Set: setOf(g, p), Node: p.Spec.NodeName, Created: p.CreationTimestamp.Time}
+	switch {
+	case p.Status.Phase == corev1.PodSucceeded:
+		m.State = Succeeded
+	case p.Status.Phase == corev1.PodFailed:
+		m.State = Failed
+	case p.DeletionTimestamp != nil:
+		return Member{}, false
+	case p.Spec.NodeName != "":
+		m.State = Bound
+	default:
+		m.State = Pending
+		if len(p.Spec.SchedulingGates) > 0 {
+			return Member{}, false
+		}
+	}
+	if o := metav1.GetControllerOf(p); o != nil {
+		m.OneByOne = o.Kind == "StatefulSet"
+	}
+	return m, true
+}
+
+// setOf names the pod set of a pod. PodGroups have one set without a name; a
+// pod that names none belongs to a Workload's only set.
+func setOf(g Gang, p *corev1.Pod) string {
+	if g.Key.Kind == KindPodGroup {
+		return ""
+	}
+	if name := convert.PodSetOf(p); name != "" || len(g.Sets) != 1 {
+		return name
+	}
+	return g.Sets[0].Name
+}
+
+// pending lists the pods of a gang that wait for a node.
+func (v view) pending() map[string]*corev1.Pod {
+	out := map[string]*corev1.Pod{}
+	for i, m := range v.members {
+		if m.State == Pending {
+			out[m.Name] = v.pods[i]
+		}
+	}
+	return out
+}
+
+// casting picks the pods that start together, see cast.
+func (v view) casting(first types.UID) []*corev1.Pod {
+	byUID := make(map[types.UID]*corev1.Pod, len(v.pods))
+	for _, p := range v.pods {
+		byUID[p.UID] = p
+	}
+	ordered := slices.SortedFunc(slices.Values(v.members), func(x, y Member) int { return strings.Compare(x.Name, y.Name) })
+	var out []*corev1.Pod
+	for _, m := range cast(v.gang, ordered, first) {
+		out = append(out, byUID[m.UID])
+	}
+	return out
+}
+
+func (b *Book) run(k Key) *run {
+	r := b.runs[k]
+	if r == nil {
+		r = &run{reserved: map[types.UID]string{}}
+		b.runs[k] = r
+	}
+	return r
+}
+
+// tidy drops a run that promises nothing.
+func (b *Book) tidy(k Key) {
+	if r := b.runs[k]; r != nil && len(r.reserved) == 0 && r.try == nil && r.refusal == "" {
+		delete(b.runs, k)
+	}
+}
+
+// seatOf answers a pod that starts together with its gang: the node it was
+// promised, or why not; neither if the gang is to be rehearsed now, with this
+// pod as its speaker.
+func (b *Book) seatOf(k Key, uid types.UID) (node, refusal string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.runs[k]
+	if r == nil {
+		return "", ""
+	}
+	if r.try != nil {
+		if s, ok := r.try.seats[uid]; ok {
+			return s.node, ""
+		}
+		return "", k.String() + " is starting; this pod is not among the first and follows"
+	}
+	if r.refusal != "" && r.speaker != uid && b.waits(k, r.speaker) {
+		return "", r.refusal
+	}
+	return "", ""
+}
+
+// waits tells whether a pod of a gang still waits for a node.
+func (b *Book) waits(k Key, uid types.UID) bool {
+	for _, p := range b.pods.OfGang(k) {
+		if p.UID == uid {
+			return p.Spec.NodeName == "" && p.DeletionTimestamp == nil
+		}
+	}
+	return false
+}
+
+// speaks tells whether it is for this pod to try again: always, unless another
+// pod of its gang was refused for all of them.
+func (b *Book) speaks(k Key, uid types.UID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.runs[k]
+	return r == nil || r.refusal == "" || r.speaker == uid || !b.waits(k, r.speaker)
+}
+
+// begin starts an attempt with the seats of a rehearsal.
+func (b *Book) begin(g Gang, seats map[types.UID]seat) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.run(g.Key)
+	r.refusal, r.speaker, r.decided = "", "", false
+	r.try = &try{seats: seats, waiting: map[types.UID]bool{}, deadline: b.now().Add(g.Wait)}
+}
+
+// refuse remembers why a gang did not start and who will try again.
+func (b *Book) refuse(k Key, speaker types.UID, why string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.run(k)
+	r.refusal, r.speaker = why, speaker
+}
+
+// promised lists the seats of other gangs that are not reserved yet: room that
+// a rehearsal must leave alone.
+func (b *Book) promised(but Key) []seat {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []seat
+	for k, r := range b.runs {
+		if k == but || r.try == nil {
+			continue
+		}
+		for uid, s := range r.try.seats {
+			if _, done := r.reserved[uid]; !done {
+				out = append(out, s)
+			}
+		}
+	}
+	slices.SortFunc(out, func(x, y seat) int { return strings.Compare(string(x.pod.UID), string(y.pod.UID)) })
+	return out
+}
+
+// reserve notes that a pod got a node in this process.
+func (b *Book) reserve(k Key, uid types.UID, node string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.run(k).reserved[uid] = node
+}
+
+// ticket is the answer to a pod that has reserved its node.
+type ticket struct {
+	// wait is how long to wait for the rest of the gang; 0 lets the pod go.
+	wait time.Duration
+	// first is set for the pod that opens the attempt.
+	first bool
+	// release are the waiting pods that go now, too.
+	release []types.UID
+	// late is set when the attempt has come too close to its deadline: waiting
+	// pods may be giving up right now, and letting go would split the gang.
+	late bool
+}
+
+// lateMargin is the time before the deadline in which no gang is let go.
+const lateMargin = 500 * time.Millisecond
+
+// arrive says what a pod with a reserved node does next. stillWaiting tells
+// whether a pod that was told to wait does so.
+func (b *Book) arrive(k Key, uid types.UID, stillWaiting func(types.UID) bool) ticket {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.run(k)
+	t := r.try
+	if t == nil {
+		return ticket{}
+	}
+	if _, ok := t.seats[uid]; !ok {
+		return ticket{}
+	}
+	left := t.deadline.Sub(b.now())
+	for other := range t.seats {
+		if _, ok := r.reserved[other]; !ok {
+			first := len(t.waiting) == 0
+			t.waiting[uid] = true
+			return ticket{wait: max(left, lateMargin), first: first}
+		}
+	}
+	release := slices.Sorted(maps.Keys(t.waiting))
+	gone := slices.ContainsFunc(release, func(u types.UID) bool { return !stillWaiting(u) })
+	if gone || (len(release) > 0 && left < lateMargin) {
+		return ticket{late: true}
+	}
+	r.try, r.decided = nil, true
+	return ticket{release: release}
+}
+
+// abandon ends the attempt of a gang, if there is one that is not decided, and
+// returns the pods that wait in it, so that the caller can send them back.
+// began tells whether there was an attempt.
+func (b *Book) abandon(k Key) (waiting []types.UID, began bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.runs[k]
+	if r == nil || r.try == nil {
+		return nil, false
+	}
+	waiting = slices.Sorted(maps.Keys(r.try.waiting))
+	r.try = nil
+	b.tidy(k)
+	return waiting, true
+}
+
+// inTry tells whether a pod has a seat in an attempt that is not decided.
+func (b *Book) inTry(k Key, uid types.UID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.runs[k]
+	if r == nil || r.try == nil {
+		return false
+	}
+	_, ok := r.try.seats[uid]
+	return ok
+}
+
+// release forgets the node reserved for a pod: it failed to bind, is bound, or
+// is gone.
+func (b *Book) release(k Key, uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.runs[k]
+	if r == nil {
+		return
+	}
+	delete(r.reserved, uid)
+	if len(r.reserved) == 0 {
+		r.decided = false
+	}
+	b.tidy(k)
+}
+
+// forget drops a run whose pods are all gone.
+func (b *Book) forget(k Key) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.pods.OfGang(k)) == 0 {
+		delete(b.runs, k)
+	}
+}
+
+// pardon forgets a refusal: something has changed that concerns the gang.
+func (b *Book) pardon(k Key) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.runs[k]; r != nil {
+		r.refusal, r.speaker = "", ""
+		b.tidy(k)
+	}
+}

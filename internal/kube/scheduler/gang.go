@@ -1,0 +1,198 @@
+package scheduler
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Kind says which object describes a gang.
+type Kind string
+
+const (
+	// KindWorkload is a gang inside the queues; its plan rules.
+	KindWorkload Kind = "Workload"
+	// KindPodGroup is a gang outside the queues.
+	KindPodGroup Kind = "PodGroup"
+)
+
+// Key names a gang. The zero Key means "no gang".
+type Key struct {
+	Kind            Kind
+	Namespace, Name string
+}
+
+// String is the form used in messages and as an index value.
+func (k Key) String() string { return string(k.Kind) + " " + k.Namespace + "/" + k.Name }
+
+// Gang is what the API says about pods that start together.
+type Gang struct {
+	Key Key
+	// Since is when the object was created; older gangs go first.
+	Since time.Time
+	// Admitted is true for every PodGroup, and for a Workload once it has quota.
+	Admitted bool
+	// AdmittedAt separates the pods of this admission from those of earlier ones.
+	AdmittedAt time.Time
+	// Wait bounds how long members may hold nodes for the rest of the gang.
+	Wait time.Duration
+	Sets []Set
+}
+
+// Set is one pod set of a gang.
+type Set struct {
+	Name string
+	// Count is how many pods the set has; for a PodGroup, how many it needs.
+	Count int
+	// Reclaimed of these have finished and are not needed any more.
+	Reclaimed int
+	// Places are the planned nodes in stored order; nil leaves the choice to the
+	// scheduler.
+	Places []Place
+}
+
+// Place is room for Count pods on one node.
+type Place struct {
+	Node  string
+	Count int
+}
+
+// need is how many live pods the set must have for the gang to start.
+func (s Set) need() int { return max(0, s.Count-s.Reclaimed) }
+
+// State is how far a member has come.
+type State int
+
+const (
+	// Pending members wait for a node.
+	Pending State = iota
+	// Reserved members hold a node in this process only.
+	Reserved
+	// Bound members have their node for good.
+	Bound
+	// Succeeded members are done and have left their node.
+	Succeeded
+	// Failed members are done and have left their node.
+	Failed
+)
+
+// Member is one pod of a gang. Pods that are being deleted are not members.
+type Member struct {
+	UID     types.UID
+	Name    string
+	Set     string
+	Node    string
+	State   State
+	Created time.Time
+	// OneByOne is set for pods whose owner creates the next only when the
+	// previous one runs: waiting for all to exist would wait forever.
+	OneByOne bool
+}
+
+// Act is what the scheduler does with a pending pod of a gang.
+type Act int
+
+const (
+	// Hold keeps the pod out of scheduling.
+	Hold Act = iota
+	// Alone places the pod without regard to the others.
+	Alone
+	// Together places the pod only with the rest of its gang.
+	Together
+)
+
+// Verdict is an Act and, for Hold, the sentence that says why.
+type Verdict struct {
+	Act Act
+	Why string
+}
+
+// Decide says what to do with the pending members of a gang. It depends on
+// nothing but its arguments.
+func Decide(g Gang, members []Member) Verdict {
+	if !g.Admitted {
+		return Verdict{Hold, g.Key.String() + " is not admitted yet"}
+	}
+	// A gang that has started is kept going: a lost pod is replaced alone, since
+	// the others that are missing may never come back (an Indexed Job gives up
+	// on an index, for example).
+	if started(g, members) {
+		return Verdict{Act: Alone}
+	}
+	exist, need := 0, 0
+	for _, s := range g.Sets {
+		e, n := present(s, members)
+		exist, need = exist+min(e, n), need+n
+	}
+	if exist < need {
+		return Verdict{Hold, fmt.Sprintf("%s starts as a whole: %d of %d pods exist", g.Key, exist, need)}
+	}
+	if need <= 1 {
+		return Verdict{Act: Alone}
+	}
+	return Verdict{Act: Together}
+}
+
+// started tells whether the gang has run, or is allowed to, since it was admitted.
+func started(g Gang, members []Member) bool {
+	for _, m := range members {
+		switch m.State {
+		case Bound:
+			return true
+		case Succeeded, Failed:
+			if !m.Created.Before(g.AdmittedAt) {
+				return true
+			}
+		case Pending, Reserved:
+		}
+	}
+	return false
+}
+
+// present counts the live members of a set and how many of them are needed.
+func present(s Set, members []Member) (exist, need int) {
+	oneByOne := false
+	for _, m := range members {
+		if m.Set == s.Name && m.State <= Bound {
+			exist++
+			oneByOne = oneByOne || m.OneByOne
+		}
+	}
+	if oneByOne {
+		return exist, min(exist, s.need())
+	}
+	return exist, s.need()
+}
+
+// cast picks the pending members that start together: as many of each set as
+// it needs, first first, then the others in the order given.
+func cast(g Gang, members []Member, first types.UID) []Member {
+	var out []Member
+	for _, s := range g.Sets {
+		_, n := present(s, members)
+		var picked []Member
+		for _, m := range members {
+			if m.Set == s.Name && m.State == Pending && m.UID == first {
+				picked = append(picked, m)
+			}
+		}
+		for _, m := range members {
+			if len(picked) < n && m.Set == s.Name && m.State == Pending && m.UID != first {
+				picked = append(picked, m)
+			}
+		}
+		out = append(out, picked...)
+	}
+	return out
+}
+
+// set finds a pod set by name. A pod that names none belongs to the only one.
+func (g Gang) set(name string) (Set, bool) {
+	for _, s := range g.Sets {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return Set{}, false
+}

@@ -1,0 +1,344 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// GangName is the name of the gang plugin, as users see it in messages.
+const GangName = "MLBatchGang"
+
+// maxOpen bounds how many planned nodes are tried for a pod that goes alone.
+const maxOpen = 64
+
+// prefilters is the part of the framework that a rehearsal needs besides what
+// every plugin is handed.
+type prefilters interface {
+	RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
+}
+
+// gangPlugin starts gangs together and keeps planned pods to their nodes. One
+// instance serves each profile; all share the Book.
+type gangPlugin struct {
+	book   *Book
+	handle fwk.Handle
+	rules  prefilters
+}
+
+var (
+	_ fwk.QueueSortPlugin   = &gangPlugin{}
+	_ fwk.PreEnqueuePlugin  = &gangPlugin{}
+	_ fwk.PreFilterPlugin   = &gangPlugin{}
+	_ fwk.FilterPlugin      = &gangPlugin{}
+	_ fwk.PostFilterPlugin  = &gangPlugin{}
+	_ fwk.ReservePlugin     = &gangPlugin{}
+	_ fwk.PermitPlugin      = &gangPlugin{}
+	_ fwk.EnqueueExtensions = &gangPlugin{}
+	_ fwk.SignPlugin        = &gangPlugin{}
+)
+
+// gangFactory makes the plugin of one profile and tells the waker how to
+// reach the queue.
+func gangFactory(book *Book, w *waker) frameworkruntime.PluginFactory {
+	return func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		rules, ok := h.(prefilters)
+		if !ok {
+			return nil, fmt.Errorf("make plugin %s: the framework does not let plugins run PreFilter", GangName)
+		}
+		w.connect(h)
+		return &gangPlugin{book: book, handle: h, rules: rules}, nil
+	}
+}
+
+// Name is the plugin's name.
+func (p *gangPlugin) Name() string { return GangName }
+
+// Less orders the queue: priority, then age, then the pods of one gang next to
+// each other. The age of a gang is that of its object, which never changes, so
+// its pods stay together.
+func (p *gangPlugin) Less(x, y fwk.QueuedPodInfo) bool {
+	px, py := x.GetPodInfo().GetPod(), y.GetPodInfo().GetPod()
+	if a, b := corev1helpers.PodPriority(px), corev1helpers.PodPriority(py); a != b {
+		return a > b
+	}
+	kx, tx := p.age(x)
+	ky, ty := p.age(y)
+	if !tx.Equal(ty) {
+		return tx.Before(ty)
+	}
+	if kx != ky {
+		return kx.String() < ky.String()
+	}
+	if px.Namespace != py.Namespace {
+		return px.Namespace < py.Namespace
+	}
+	return px.Name < py.Name
+}
+
+func (p *gangPlugin) age(x fwk.QueuedPodInfo) (Key, time.Time) {
+	if k, ok := KeyOf(x.GetPodInfo().GetPod()); ok {
+		if g, ok := p.book.gangs.Gang(k); ok {
+			return k, g.Since
+		}
+	}
+	return Key{}, x.GetTimestamp()
+}
+
+// PreEnqueue keeps pods out of the queue while their gang cannot start. The
+// waker brings them back; the noter tells the user.
+func (p *gangPlugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	k, ok := KeyOf(pod)
+	if !ok {
+		return nil
+	}
+	if v := p.book.look(k).verdict; v.Act == Hold {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, v.Why)
+	}
+	return nil
+}
+
+// allowed is what PreFilter leaves for Filter: a pod that was nominated to a
+// node skips PreFilter's choice of nodes, so Filter has to know it.
+type allowed sets.Set[string]
+
+// Clone returns the value itself: it is never changed.
+func (a allowed) Clone() fwk.StateData { return a }
+
+const (
+	allowedKey    fwk.StateKey = GangName + "/allowed"
+	rehearsingKey fwk.StateKey = GangName + "/rehearsing"
+)
+
+// PreFilter limits a pod to its planned nodes, or to the seat that the
+// rehearsal of its gang found for it.
+func (p *gangPlugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	k, ok := KeyOf(pod)
+	if !ok {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	if _, err := state.Read(rehearsingKey); err == nil {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	node, refusal := p.book.seatOf(k, pod.UID)
+	switch {
+	case node != "":
+		return only(state, node)
+	case refusal != "":
+		return nil, refused(refusal)
+	}
+	v := p.book.look(k)
+	switch v.verdict.Act {
+	case Hold:
+		return nil, refused(v.verdict.Why)
+	case Alone:
+		return p.alone(state, v, pod)
+	case Together:
+	}
+	seats, why := p.rehearse(ctx, v, pod.UID)
+	if why != "" {
+		p.book.refuse(k, pod.UID, why)
+		return nil, refused(why)
+	}
+	p.book.begin(v.gang, seats)
+	return only(state, seats[pod.UID].node)
+}
+
+// alone limits a pod without a gang to wait for to the open places of its set.
+func (p *gangPlugin) alone(state fwk.CycleState, v view, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
+	name := setOf(v.gang, pod)
+	s, ok := v.gang.set(name)
+	switch {
+	case !ok:
+		return nil, refused(fmt.Sprintf("%s has no pod set %q (label %s)", v.gang.Key, name, kueue.PodSetLabel))
+	case s.Places == nil:
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	open := Open(s, v.members)
+	if len(open) == 0 {
+		return nil, refused(fmt.Sprintf("all planned places of pod set %q of %s are taken", name, v.gang.Key))
+	}
+	nodes := make([]string, 0, len(open))
+	for _, place := range open[:min(len(open), maxOpen)] {
+		nodes = append(nodes, place.Node)
+	}
+	if missing := p.missing(nodes); len(missing) == len(nodes) {
+		return nil, refused(fmt.Sprintf("planned node %s is not in the cluster", strings.Join(missing, ", ")))
+	}
+	return only(state, nodes...)
+}
+
+// missing returns those of the nodes that the cluster does not have.
+func (p *gangPlugin) missing(nodes []string) []string {
+	infos := p.handle.SnapshotSharedLister().NodeInfos()
+	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool {
+		_, err := infos.Get(n)
+		return err == nil
+	})
+}
+
+func only(state fwk.CycleState, nodes ...string) (*fwk.PreFilterResult, *fwk.Status) {
+	s := sets.New(nodes...)
+	state.Write(allowedKey, allowed(s))
+	return &fwk.PreFilterResult{NodeNames: s}, nil
+}
+
+// refused is the status of a pod that more nodes or fewer pods may help, but
+// never the eviction of other pods.
+func refused(why string) *fwk.Status {
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+}
+
+// PreFilterExtensions returns nil: other pods on a node change nothing here.
+func (p *gangPlugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// Filter repeats PreFilter's choice for nodes that come from elsewhere.
+func (p *gangPlugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	data, err := state.Read(allowedKey)
+	if err != nil {
+		return nil
+	}
+	if a, ok := data.(allowed); ok && !sets.Set[string](a).Has(node.Node().Name) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are not in the plan of the pod")
+	}
+	return nil
+}
+
+// PostFilter keeps preemption away from gangs and planned pods, and sends the
+// waiting pods of a gang back when one of them found no place after all.
+func (p *gangPlugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	k, ok := KeyOf(pod)
+	if !ok {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	if node, _ := p.book.seatOf(k, pod.UID); node != "" {
+		why := fmt.Sprintf("%s starts as a whole: pod %s lost its place on node %s: %s",
+			k, pod.Name, node, strings.Join(nodes.Get(node).Reasons(), ", "))
+		p.sendBack(k, why)
+		p.book.refuse(k, pod.UID, why)
+	}
+	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+}
+
+// Reserve notes the pod's node, so that its place counts as taken.
+func (p *gangPlugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	if k, ok := KeyOf(pod); ok {
+		p.book.reserve(k, pod.UID, node)
+	}
+	return nil
+}
+
+// Unreserve takes the note back. If the pod's gang has not started, no other
+// pod of it may wait any longer either.
+func (p *gangPlugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	k, ok := KeyOf(pod)
+	if !ok {
+		return
+	}
+	if p.book.inTry(k, pod.UID) {
+		p.sendBack(k, fmt.Sprintf("%s starts as a whole: pod %s gave up its place", k, pod.Name))
+		// Nothing in the cluster has changed that would wake them.
+		defer p.wake(k)
+	}
+	p.book.release(k, pod.UID)
+}
+
+// Permit lets a gang go when its last pod has a node; the others wait.
+func (p *gangPlugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
+	k, ok := KeyOf(pod)
+	if !ok {
+		return nil, 0
+	}
+	t := p.book.arrive(k, pod.UID, func(uid types.UID) bool { return p.handle.GetWaitingPod(uid) != nil })
+	switch {
+	case t.late:
+		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("%s starts as a whole: its pods did not all get nodes in time", k)), 0
+	case t.wait > 0:
+		if t.first {
+			p.activate(state, k)
+		}
+		return fwk.NewStatus(fwk.Wait), t.wait
+	}
+	for _, uid := range t.release {
+		if w := p.handle.GetWaitingPod(uid); w != nil {
+			w.Allow(GangName)
+		}
+	}
+	if len(t.release) > 0 {
+		// Pods beyond those that the gang needs follow now.
+		p.activate(state, k)
+	}
+	return nil, 0
+}
+
+// activate brings the pending pods of a gang into the queue at the end of this
+// cycle.
+func (p *gangPlugin) activate(state fwk.CycleState, k Key) {
+	data, err := state.Read(framework.PodsToActivateKey)
+	if err != nil {
+		return
+	}
+	if a, ok := data.(*framework.PodsToActivate); ok {
+		a.Lock()
+		defer a.Unlock()
+		for name, pod := range p.book.look(k).pending() {
+			a.Map[pod.Namespace+"/"+name] = pod
+		}
+	}
+}
+
+// sendBack ends the attempt of a gang and rejects its waiting pods.
+func (p *gangPlugin) sendBack(k Key, why string) {
+	waiting, _ := p.book.abandon(k)
+	for _, uid := range waiting {
+		if w := p.handle.GetWaitingPod(uid); w != nil {
+			w.Reject(GangName, why)
+		}
+	}
+}
+
+// wake brings the pending pods of a gang into the queue now.
+func (p *gangPlugin) wake(k Key) {
+	if pods := p.book.look(k).pending(); len(pods) > 0 {
+		p.handle.Activate(klog.Background(), pods)
+	}
+}
+
+// EventsToRegister names what may help a pod that this plugin refused.
+func (p *gangPlugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint}, QueueingHintFn: p.hint},
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown}, QueueingHintFn: p.hint},
+	}, nil
+}
+
+// hint lets one pod of a refused gang try again for all.
+func (p *gangPlugin) hint(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
+	if k, ok := KeyOf(pod); ok && p.book.speaks(k, pod.UID) {
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
+}
+
+// SignPod keeps gang pods out of the reuse of earlier results: each has its own
+// node. Other pods are nothing to this plugin.
+func (p *gangPlugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	if _, ok := KeyOf(pod); ok {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "pods of gangs have places of their own")
+	}
+	return nil, nil
+}

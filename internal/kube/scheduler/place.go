@@ -1,0 +1,50 @@
+package scheduler
+
+// Open returns the places of a set that a new pod may take, in stored order,
+// with how many pods each still has room for.
+//
+// A place is held by a live pod, and also by a pod that succeeded there: its
+// room may have been given away with the part of the quota it returned. Only
+// when no other place is left (a Job with more completions than parallelism
+// runs its next pod where an earlier one finished) are those places offered
+// again. Failed pods hold nothing.
+func Open(s Set, members []Member) []Place {
+	live, done := map[string]int{}, map[string]int{}
+	for _, m := range members {
+		if m.Set != s.Name || m.Node == "" {
+			continue
+		}
+		switch m.State {
+		case Reserved, Bound:
+			live[m.Node]++
+		case Succeeded:
+			done[m.Node]++
+		case Pending, Failed:
+		}
+	}
+	if open := remaining(s.Places, live, done); len(open) > 0 {
+		return open
+	}
+	return remaining(s.Places, live, nil)
+}
+
+// remaining subtracts what is taken from each place, keeping the order. A node
+// may be listed more than once; what is taken there is charged to its first
+// places first.
+func remaining(places []Place, taken ...map[string]int) []Place {
+	charge := map[string]int{}
+	for _, t := range taken {
+		for node, n := range t {
+			charge[node] += n
+		}
+	}
+	var open []Place
+	for _, p := range places {
+		used := min(p.Count, charge[p.Node])
+		charge[p.Node] -= used
+		if p.Count > used {
+			open = append(open, Place{Node: p.Node, Count: p.Count - used})
+		}
+	}
+	return open
+}

@@ -1,0 +1,273 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// rehearsal seats the pods of a gang one after another on copies of the nodes,
+// by the same filters that decide for real.
+type rehearsal struct {
+	plugin *gangPlugin
+	infos  fwk.NodeInfoLister
+	// copies are the nodes that have been given pods here.
+	copies map[string]fwk.NodeInfo
+	seated []seat
+	// order is every node, best first, for pods without planned places.
+	order []string
+	// full names, by class of pods, the nodes that took no more of them.
+	full map[string]map[string]bool
+}
+
+// marker tells this plugin's own PreFilter that it is a rehearsal.
+type marker struct{}
+
+// Clone returns the value itself.
+func (m marker) Clone() fwk.StateData { return m }
+
+// rehearse finds a seat for every pod that has to start together, or says why
+// there is none for one of them.
+func (p *gangPlugin) rehearse(ctx context.Context, v view, first types.UID) (map[types.UID]seat, string) {
+	r := &rehearsal{
+		plugin: p,
+		infos:  p.handle.SnapshotSharedLister().NodeInfos(),
+		copies: map[string]fwk.NodeInfo{},
+		full:   map[string]map[string]bool{},
+	}
+	for _, s := range p.book.promised(v.gang.Key) {
+		r.sit(s)
+	}
+	pods := v.casting(first)
+	if len(pods) == 0 || pods[0] == nil {
+		return nil, v.gang.Key.String() + " changed while it was looked at"
+	}
+	open := map[string][]Place{}
+	for _, s := range v.gang.Sets {
+		if s.Places != nil {
+			open[s.Name] = Open(s, v.members)
+		}
+	}
+	seats, firstWhy := map[types.UID]seat{}, ""
+	for _, pod := range pods {
+		name := setOf(v.gang, pod)
+		var node, why string
+		if places, planned := open[name]; planned {
+			node, why, open[name] = r.planned(ctx, pod, places)
+		} else {
+			node, why = r.free(ctx, pod, firstWhy == "")
+		}
+		if node == "" {
+			if firstWhy == "" {
+				firstWhy = fmt.Sprintf("no place for pod %s: %s", pod.Name, why)
+			}
+			continue
+		}
+		seats[pod.UID] = seat{pod: pod, node: node}
+		r.sit(seats[pod.UID])
+	}
+	if firstWhy != "" {
+		return nil, fmt.Sprintf("%s starts as a whole: %d of %d pods fit; %s", v.gang.Key, len(seats), len(pods), firstWhy)
+	}
+	if _, ok := seats[first]; !ok {
+		return nil, v.gang.Key.String() + " has all the pods it needs; this pod follows when they have started"
+	}
+	return seats, ""
+}
+
+// planned seats a pod on the first place that takes it. A place that does not
+// is not tried again: the pods of a set are alike.
+func (r *rehearsal) planned(ctx context.Context, pod *corev1.Pod, places []Place) (node, why string, rest []Place) {
+	try := r.prepare(ctx, pod)
+	why = "its pod set has no planned place left"
+	for i, p := range places {
+		bad := try(p.Node)
+		if bad == "" {
+			rest := slices.Clone(places[i:])
+			if rest[0].Count--; rest[0].Count == 0 {
+				rest = rest[1:]
+			}
+			return p.Node, "", rest
+		}
+		why = fmt.Sprintf("planned node %s: %s", p.Node, bad)
+	}
+	return "", why, nil
+}
+
+// free seats a pod on the best node that takes it. Nodes that were full for
+// its like are passed over first, and looked at again only when nothing else
+// is left and thorough is asked for.
+func (r *rehearsal) free(ctx context.Context, pod *corev1.Pod, thorough bool) (node, why string) {
+	if r.order == nil {
+		r.order = r.ranked(pod)
+	}
+	class := classOf(pod)
+	full := r.full[class]
+	if full == nil {
+		full = map[string]bool{}
+		r.full[class] = full
+	}
+	try := r.prepare(ctx, pod)
+	for _, n := range r.order {
+		if full[n] {
+			continue
+		}
+		if try(n) == "" {
+			return n, ""
+		}
+		full[n] = true
+	}
+	if !thorough {
+		return "", "no node takes it"
+	}
+	reasons := map[string]int{}
+	for _, n := range r.order {
+		bad := try(n)
+		if bad == "" {
+			return n, ""
+		}
+		reasons[bad]++
+	}
+	return "", histogram(reasons)
+}
+
+// prepare runs the PreFilters of a pod once and returns a function that tells
+// why a node does not take the pod; "" if it does.
+func (r *rehearsal) prepare(ctx context.Context, pod *corev1.Pod) func(node string) string {
+	state := framework.NewCycleState()
+	state.Write(rehearsingKey, marker{})
+	pre, status, _ := r.plugin.rules.RunPreFilterPlugins(ctx, state, pod)
+	if !status.IsSuccess() {
+		return func(string) string { return status.Message() }
+	}
+	for _, s := range r.seated {
+		info, err := framework.NewPodInfo(s.pod)
+		if err != nil {
+			continue
+		}
+		if status := r.plugin.handle.RunPreFilterExtensionAddPod(ctx, state, pod, info, r.copies[s.node]); !status.IsSuccess() {
+			return func(string) string { return status.Message() }
+		}
+	}
+	return func(node string) string {
+		if !pre.AllNodes() && !pre.NodeNames.Has(node) {
+			return "node(s) excluded by the pod itself"
+		}
+		info, err := r.node(node)
+		if err != nil {
+			return "node is not in the cluster"
+		}
+		return strings.Join(r.plugin.handle.RunFilterPluginsWithNominatedPods(ctx, state, pod, info).Reasons(), ", ")
+	}
+}
+
+// node returns the copy of a node if pods were seated there, else the node.
+func (r *rehearsal) node(name string) (fwk.NodeInfo, error) {
+	if c, ok := r.copies[name]; ok {
+		return c, nil
+	}
+	return r.infos.Get(name)
+}
+
+// sit adds a pod to the copy of its node. Seats on nodes that have gone take
+// no room.
+func (r *rehearsal) sit(s seat) {
+	info, err := r.node(s.node)
+	if err != nil {
+		return
+	}
+	pod := s.pod.DeepCopy()
+	pod.Spec.NodeName = s.node
+	podInfo, err := framework.NewPodInfo(pod)
+	if err != nil {
+		return
+	}
+	if _, ok := r.copies[s.node]; !ok {
+		info = info.Snapshot()
+		r.copies[s.node] = info
+	}
+	info.AddPodInfo(podInfo)
+	r.seated = append(r.seated, seat{pod: pod, node: s.node})
+}
+
+// ranked lists the nodes for a gang: healthy before suspect ones, then those
+// with the fewest free GPUs, or for pods without GPUs the least free CPU, so
+// that whole nodes stay whole; then by name.
+func (r *rehearsal) ranked(pod *corev1.Pod) []string {
+	infos, err := r.infos.List()
+	if err != nil {
+		return nil
+	}
+	gpu := asksForGPU(pod)
+	type rank struct {
+		name    string
+		suspect int
+		free    int64
+	}
+	ranks := make([]rank, 0, len(infos))
+	for _, i := range infos {
+		if i.Node() == nil {
+			continue
+		}
+		k := rank{name: i.Node().Name, free: freeOf(i, gpu)}
+		if health(i.Node()) == core.NodeWarned {
+			k.suspect = 1
+		}
+		ranks = append(ranks, k)
+	}
+	slices.SortFunc(ranks, func(a, b rank) int {
+		return cmp.Or(cmp.Compare(a.suspect, b.suspect), cmp.Compare(a.free, b.free), strings.Compare(a.name, b.name))
+	})
+	names := make([]string, len(ranks))
+	for i, k := range ranks {
+		names[i] = k.name
+	}
+	return names
+}
+
+// freeOf is how many GPUs, or how much CPU, no pod on the node asks for.
+func freeOf(i fwk.NodeInfo, gpu bool) int64 {
+	if gpu {
+		name := corev1.ResourceName(core.GPU)
+		return i.GetAllocatable().GetScalarResources()[name] - i.GetRequested().GetScalarResources()[name]
+	}
+	return i.GetAllocatable().GetMilliCPU() - i.GetRequested().GetMilliCPU()
+}
+
+// classOf is the same for pods that are very likely alike. It only decides
+// which nodes are tried first, so a wrong guess costs time and nothing else.
+func classOf(pod *corev1.Pod) string {
+	var b strings.Builder
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		q := requests[name]
+		fmt.Fprintf(&b, "%s=%s ", name, q.String())
+	}
+	for _, o := range pod.OwnerReferences {
+		b.WriteString(string(o.UID))
+	}
+	return b.String()
+}
+
+// histogram writes "2 reason, 1 other", sorted.
+func histogram(reasons map[string]int) string {
+	words := make([]string, 0, len(reasons))
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+		words = append(words, fmt.Sprintf("%d %s", reasons[reason], reason))
+	}
+	if len(words) == 0 {
+		return "the cluster has no nodes"
+	}
+	return strings.Join(words, ", ")
+}

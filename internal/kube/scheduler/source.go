@@ -1,0 +1,244 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// How long members of a gang hold nodes for the others. A planned gang has its
+// room reserved by the engine, so something is wrong if it does not fill it at
+// once.
+const (
+	plannedWait  = 10 * time.Second
+	podGroupWait = 300 * time.Second
+)
+
+// registry is the set of gangs that the API describes.
+type registry struct {
+	mu    sync.RWMutex
+	gangs map[Key]Gang
+}
+
+func newRegistry() *registry { return &registry{gangs: map[Key]Gang{}} }
+
+// Gang returns what is known of a gang.
+func (r *registry) Gang(k Key) (Gang, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	g, ok := r.gangs[k]
+	return g, ok
+}
+
+// put stores a gang and tells whether it differs from what was known.
+func (r *registry) put(g Gang) (changed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old, ok := r.gangs[g.Key]
+	if ok && reflect.DeepEqual(old, g) {
+		return false
+	}
+	r.gangs[g.Key] = g
+	return true
+}
+
+func (r *registry) drop(k Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.gangs, k)
+}
+
+// fromWorkload reads the plan of a Workload.
+func fromWorkload(w *kueue.Workload) Gang {
+	g := Gang{
+		Key:      Key{KindWorkload, w.Namespace, w.Name},
+		Since:    w.CreationTimestamp.Time,
+		Admitted: convert.Admitted(w),
+		Wait:     plannedWait,
+	}
+	if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadAdmitted); c != nil {
+		g.AdmittedAt = c.LastTransitionTime.Time
+	}
+	a := convert.Admission(w.Status.Admission)
+	if a == nil {
+		return g
+	}
+	for _, ps := range a.PodSets {
+		s := Set{Name: ps.Name, Count: int(ps.Count)}
+		for _, p := range ps.Places {
+			s.Places = append(s.Places, Place{Node: p.Node, Count: int(p.Count)})
+		}
+		for _, rp := range w.Status.ReclaimablePods {
+			if string(rp.Name) == ps.Name {
+				s.Reclaimed = int(rp.Count)
+			}
+		}
+		g.Sets = append(g.Sets, s)
+	}
+	return g
+}
+
+// fromPodGroup reads a PodGroup.
+func fromPodGroup(p *podgroup.PodGroup) Gang {
+	g := Gang{
+		Key:        Key{KindPodGroup, p.Namespace, p.Name},
+		Since:      p.CreationTimestamp.Time,
+		Admitted:   true,
+		AdmittedAt: p.CreationTimestamp.Time,
+		Wait:       podGroupWait,
+		Sets:       []Set{{Count: max(1, int(p.Spec.MinMember))}},
+	}
+	if s := p.Spec.ScheduleTimeoutSeconds; s != nil && *s > 0 {
+		g.Wait = time.Duration(*s) * time.Second
+	}
+	return g
+}
+
+// podGroupResource is the resource name of PodGroups.
+const podGroupResource = "podgroups"
+
+// source watches one kind of gang object.
+type source struct {
+	resource string
+	gv       schema.GroupVersion
+	list     func() runtime.Object
+	object   runtime.Object
+	gang     func(obj any) (Gang, bool)
+	// slim drops what nobody here reads before the object is kept.
+	slim func(obj any)
+}
+
+func workloadSource() source {
+	return source{
+		resource: "workloads",
+		gv:       kueue.GroupVersion,
+		list:     func() runtime.Object { return &kueue.WorkloadList{} },
+		object:   &kueue.Workload{},
+		gang: func(obj any) (Gang, bool) {
+			w, ok := obj.(*kueue.Workload)
+			if !ok {
+				return Gang{}, false
+			}
+			return fromWorkload(w), true
+		},
+		slim: func(obj any) {
+			if w, ok := obj.(*kueue.Workload); ok {
+				w.ManagedFields, w.Annotations, w.Labels = nil, nil, nil
+				w.Spec = kueue.WorkloadSpec{}
+			}
+		},
+	}
+}
+
+func podGroupSource() source {
+	return source{
+		resource: podGroupResource,
+		gv:       podgroup.GroupVersion,
+		list:     func() runtime.Object { return &podgroup.PodGroupList{} },
+		object:   &podgroup.PodGroup{},
+		gang: func(obj any) (Gang, bool) {
+			p, ok := obj.(*podgroup.PodGroup)
+			if !ok {
+				return Gang{}, false
+			}
+			return fromPodGroup(p), true
+		},
+		slim: func(obj any) {
+			if p, ok := obj.(*podgroup.PodGroup); ok {
+				p.ManagedFields = nil
+			}
+		},
+	}
+}
+
+// crdScheme knows the kinds that sources watch.
+func crdScheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{kueue.AddToScheme, podgroup.AddToScheme} {
+		if err := add(s); err != nil {
+			return nil, fmt.Errorf("build scheme: %w", err)
+		}
+	}
+	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
+	return s, nil
+}
+
+// client makes a REST client for the source's API group.
+func (s source) client(cfg *rest.Config, scheme *runtime.Scheme) (rest.Interface, error) {
+	c := rest.CopyConfig(cfg)
+	c.APIPath = "/apis"
+	c.GroupVersion = &s.gv
+	c.ContentType, c.AcceptContentTypes = "", ""
+	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(c)
+	if err != nil {
+		return nil, fmt.Errorf("make client for %s: %w", s.resource, err)
+	}
+	return client, nil
+}
+
+// informer makes the informer of the source.
+func (s source) informer(client rest.Interface, scheme *runtime.Scheme) (cache.SharedIndexInformer, error) {
+	params := runtime.NewParameterCodec(scheme)
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			list := s.list()
+			err := client.Get().Resource(s.resource).VersionedParams(&o, params).Do(ctx).Into(list)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.Watch = true
+			return client.Get().Resource(s.resource).VersionedParams(&o, params).Watch(ctx)
+		},
+	}
+	inf := cache.NewSharedIndexInformer(lw, s.object, 0, cache.Indexers{})
+	err := inf.SetTransform(func(obj any) (any, error) {
+		s.slim(obj)
+		return obj, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up informer for %s: %w", s.resource, err)
+	}
+	return inf, nil
+}
+
+// servedPoll is how often a missing kind is looked for. The informer's own
+// retries slow down to half a minute, which is long for a cluster being set up.
+const servedPoll = 500 * time.Millisecond
+
+// awaitServed returns once the API server serves the source's kind, or the
+// context's error.
+func (s source) awaitServed(ctx context.Context, d discovery.DiscoveryInterface) error {
+	tick := time.NewTicker(servedPoll)
+	defer tick.Stop()
+	for {
+		if list, err := d.ServerResourcesForGroupVersion(s.gv.String()); err == nil {
+			for _, r := range list.APIResources {
+				if r.Name == s.resource {
+					return nil
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}

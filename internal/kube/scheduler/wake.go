@@ -1,0 +1,148 @@
+package scheduler
+
+import (
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// waker brings pods back into the queue when something changed that the queue
+// does not see: a plan, or the other pods of a gang. Pods that it activates skip
+// the queue's backoff.
+type waker struct {
+	book     *Book
+	registry *registry
+	// handle is any profile's: they share the queue and the waiting pods.
+	handle atomic.Pointer[fwk.Handle]
+	// touched is told of every pod that changed.
+	touched func(*corev1.Pod)
+}
+
+func (w *waker) connect(h fwk.Handle) { w.handle.CompareAndSwap(nil, &h) }
+
+// plugin acts on the gang as the plugin would.
+func (w *waker) plugin() *gangPlugin {
+	h := w.handle.Load()
+	if h == nil {
+		return nil
+	}
+	return &gangPlugin{book: w.book, handle: *h}
+}
+
+// restart drops the attempt of a gang, since it was made for other facts, and
+// lets its pods try again.
+func (w *waker) restart(k Key, why string) {
+	p := w.plugin()
+	if p == nil {
+		return
+	}
+	p.sendBack(k, why)
+	w.book.pardon(k)
+	p.wake(k)
+}
+
+// gangHandler follows the objects of one source.
+func (w *waker) gangHandler(s source) cache.ResourceEventHandler {
+	put := func(obj any) {
+		if g, ok := s.gang(obj); ok && w.registry.put(g) {
+			w.restart(g.Key, g.Key.String()+" has changed")
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    put,
+		UpdateFunc: func(_, obj any) { put(obj) },
+		DeleteFunc: func(obj any) {
+			if g, ok := s.gang(last(obj)); ok {
+				w.registry.drop(g.Key)
+				w.restart(g.Key, g.Key.String()+" was deleted")
+			}
+		},
+	}
+}
+
+// podHandler follows pods that are not finished.
+func (w *waker) podHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			if p, ok := obj.(*corev1.Pod); ok {
+				w.touched(p)
+				w.came(p)
+			}
+		},
+		UpdateFunc: func(old, obj any) {
+			o, ok1 := old.(*corev1.Pod)
+			p, ok2 := obj.(*corev1.Pod)
+			if ok1 && ok2 {
+				w.touched(p)
+				w.moved(o, p)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if p, ok := last(obj).(*corev1.Pod); ok {
+				w.touched(p)
+				w.went(p)
+			}
+		},
+	}
+}
+
+// came wakes the siblings of the pod that makes a gang complete. Each earlier
+// pod was held back when it came.
+func (w *waker) came(p *corev1.Pod) {
+	k, ok := KeyOf(p)
+	if !ok || p.Spec.NodeName != "" {
+		return
+	}
+	if w.book.look(k).verdict.Act == Together && !w.book.inTry(k, p.UID) {
+		w.wake(k)
+	}
+}
+
+func (w *waker) moved(old, p *corev1.Pod) {
+	k, ok := KeyOf(p)
+	switch {
+	case !ok:
+	case old.DeletionTimestamp == nil && p.DeletionTimestamp != nil:
+		w.went(p)
+	case old.Spec.NodeName == "" && p.Spec.NodeName != "":
+		w.book.release(k, p.UID)
+	case len(old.Spec.SchedulingGates) > 0 && len(p.Spec.SchedulingGates) == 0:
+		w.came(p)
+	}
+}
+
+// went ends an attempt that counted on the pod, and offers its place.
+func (w *waker) went(p *corev1.Pod) {
+	k, ok := KeyOf(p)
+	if !ok {
+		return
+	}
+	if w.book.inTry(k, p.UID) {
+		w.restart(k, k.String()+" starts as a whole: pod "+p.Name+" is gone")
+	} else {
+		w.wake(k)
+	}
+	w.book.release(k, p.UID)
+	w.book.forget(k)
+}
+
+func (w *waker) wake(k Key) {
+	p := w.plugin()
+	if p == nil {
+		return
+	}
+	if pods := w.book.look(k).pending(); len(pods) > 0 {
+		(*w.handle.Load()).Activate(klog.Background(), pods)
+	}
+}
+
+// last unwraps the last known state of a deleted object.
+func last(obj any) any {
+	if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		return d.Obj
+	}
+	return obj
+}
