@@ -1,0 +1,237 @@
+package metrics
+
+import (
+	"math"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// Status is what a ClusterQueue can do.
+type Status string
+
+// The states of a ClusterQueue.
+const (
+	StatusPending     Status = "pending"
+	StatusActive      Status = "active"
+	StatusTerminating Status = "terminating"
+)
+
+// Queue is the state of a ClusterQueue that the gauges show.
+type Queue struct {
+	Name   string
+	Cohort string
+	Status Status
+	// Pending workloads that are looked at, and those parked until something
+	// they wait for changes.
+	Pending, Inadmissible int32
+	// Reserving workloads hold quota; Admitted ones of them may run.
+	Reserving, Admitted int32
+	// Resources, each flavor and resource once.
+	Resources []QueueResource
+}
+
+// QueueResource is one counted thing of a ClusterQueue.
+type QueueResource struct {
+	core.FlavorResource
+	Nominal core.Amount
+	// Borrowing and Lending limits; nil means none.
+	Borrowing, Lending *core.Amount
+	// Reserved by workloads that hold quota; Used by admitted ones.
+	Reserved, Used core.Amount
+}
+
+// LocalQueue is the state of a LocalQueue that the gauges show.
+type LocalQueue struct {
+	Namespace string
+	Name      string
+	// Active is the status of the Active condition: True, False or Unknown.
+	Active                string
+	Pending, Inadmissible int32
+	Reserving, Admitted   int32
+	Resources             []LocalQueueResource
+}
+
+// LocalQueueResource is one counted thing of a LocalQueue.
+type LocalQueueResource struct {
+	core.FlavorResource
+	Reserved, Used core.Amount
+}
+
+// SetQueue makes the gauges show the state of a ClusterQueue.
+func (m *Metrics) SetQueue(q Queue) { m.queues.set(q) }
+
+// SetLocalQueue makes the gauges show the state of a LocalQueue.
+func (m *Metrics) SetLocalQueue(q LocalQueue) { m.localQueues.set(q) }
+
+type queueGauges struct {
+	pending, reserving, admitted, status            *prometheus.GaugeVec
+	reservation, usage, nominal, borrowing, lending *prometheus.GaugeVec
+	shown                                           *shown
+}
+
+func newQueueGauges(b *builder) queueGauges {
+	resource := func(name, help string) *prometheus.GaugeVec {
+		return b.gauge("cluster_queue_"+name, help, "cohort", "cluster_queue", "flavor", "resource")
+	}
+	return queueGauges{
+		pending: b.gauge("pending_workloads",
+			"Workloads that wait, by ClusterQueue: active ones are looked at, inadmissible ones are parked until something changes.",
+			"cluster_queue", "status"),
+		reserving:   b.gauge("reserving_active_workloads", "Workloads that hold quota and have not finished, by ClusterQueue.", "cluster_queue"),
+		admitted:    b.gauge("admitted_active_workloads", "Admitted workloads that have not finished, by ClusterQueue.", "cluster_queue"),
+		status:      b.gauge("cluster_queue_status", "1 for the status that the ClusterQueue has, 0 for the others.", "cluster_queue", "status"),
+		reservation: resource("resource_reservation", "Quota reserved in the ClusterQueue."),
+		usage:       resource("resource_usage", "Quota used by admitted workloads of the ClusterQueue."),
+		nominal:     resource("nominal_quota", "Quota that the ClusterQueue owns."),
+		borrowing:   resource("borrowing_limit", "How much above its quota the ClusterQueue may use; +Inf if there is no limit."),
+		lending:     resource("lending_limit", "How much of its quota the ClusterQueue lends; +Inf if there is no limit."),
+		shown:       newShown(),
+	}
+}
+
+func (g queueGauges) set(q Queue) {
+	g.pending.WithLabelValues(q.Name, "active").Set(float64(q.Pending))
+	g.pending.WithLabelValues(q.Name, "inadmissible").Set(float64(q.Inadmissible))
+	g.reserving.WithLabelValues(q.Name).Set(float64(q.Reserving))
+	g.admitted.WithLabelValues(q.Name).Set(float64(q.Admitted))
+	for _, s := range []Status{StatusPending, StatusActive, StatusTerminating} {
+		g.status.WithLabelValues(q.Name, string(s)).Set(oneIf(s == q.Status))
+	}
+	rows := make([]row, 0, len(q.Resources))
+	for _, r := range q.Resources {
+		labels := row{q.Cohort, q.Name, r.Flavor, r.Resource}
+		rows = append(rows, labels)
+		g.reservation.WithLabelValues(labels[:]...).Set(units(r.Resource, r.Reserved))
+		g.usage.WithLabelValues(labels[:]...).Set(units(r.Resource, r.Used))
+		g.nominal.WithLabelValues(labels[:]...).Set(units(r.Resource, r.Nominal))
+		g.borrowing.WithLabelValues(labels[:]...).Set(limit(r.Resource, r.Borrowing))
+		g.lending.WithLabelValues(labels[:]...).Set(limit(r.Resource, r.Lending))
+	}
+	for _, stale := range g.shown.replace(q.Name, rows) {
+		for _, v := range g.perResource() {
+			v.DeleteLabelValues(stale[:]...)
+		}
+	}
+}
+
+func (g queueGauges) forget(name string) {
+	g.shown.replace(name, nil)
+	for _, v := range append(g.perResource(), g.pending, g.reserving, g.admitted, g.status) {
+		v.DeletePartialMatch(prometheus.Labels{"cluster_queue": name})
+	}
+}
+
+func (g queueGauges) perResource() []*prometheus.GaugeVec {
+	return []*prometheus.GaugeVec{g.reservation, g.usage, g.nominal, g.borrowing, g.lending}
+}
+
+type localQueueGauges struct {
+	pending, reserving, admitted, status, reservation, usage *prometheus.GaugeVec
+	shown                                                    *shown
+}
+
+func newLocalQueueGauges(b *builder) localQueueGauges {
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return b.gauge("local_queue_"+name, help, append([]string{"name", "namespace"}, labels...)...)
+	}
+	return localQueueGauges{
+		pending: gauge("pending_workloads",
+			"Workloads that wait, by LocalQueue: active ones are looked at, inadmissible ones are parked until something changes.", "status"),
+		reserving:   gauge("reserving_active_workloads", "Workloads that hold quota and have not finished, by LocalQueue."),
+		admitted:    gauge("admitted_active_workloads", "Admitted workloads that have not finished, by LocalQueue."),
+		status:      gauge("status", "1 for the status of the LocalQueue's Active condition, 0 for the others.", "active"),
+		reservation: gauge("resource_reservation", "Quota reserved through the LocalQueue.", "flavor", "resource"),
+		usage:       gauge("resource_usage", "Quota used by admitted workloads of the LocalQueue.", "flavor", "resource"),
+		shown:       newShown(),
+	}
+}
+
+func (g localQueueGauges) set(q LocalQueue) {
+	g.pending.WithLabelValues(q.Name, q.Namespace, "active").Set(float64(q.Pending))
+	g.pending.WithLabelValues(q.Name, q.Namespace, "inadmissible").Set(float64(q.Inadmissible))
+	g.reserving.WithLabelValues(q.Name, q.Namespace).Set(float64(q.Reserving))
+	g.admitted.WithLabelValues(q.Name, q.Namespace).Set(float64(q.Admitted))
+	for _, s := range []string{"True", "False", "Unknown"} {
+		g.status.WithLabelValues(q.Name, q.Namespace, s).Set(oneIf(s == q.Active))
+	}
+	rows := make([]row, 0, len(q.Resources))
+	for _, r := range q.Resources {
+		labels := row{q.Name, q.Namespace, r.Flavor, r.Resource}
+		rows = append(rows, labels)
+		g.reservation.WithLabelValues(labels[:]...).Set(units(r.Resource, r.Reserved))
+		g.usage.WithLabelValues(labels[:]...).Set(units(r.Resource, r.Used))
+	}
+	for _, stale := range g.shown.replace(q.Namespace+"/"+q.Name, rows) {
+		g.reservation.DeleteLabelValues(stale[:]...)
+		g.usage.DeleteLabelValues(stale[:]...)
+	}
+}
+
+func (g localQueueGauges) forget(namespace, name string) {
+	g.shown.replace(namespace+"/"+name, nil)
+	for _, v := range []*prometheus.GaugeVec{g.pending, g.reserving, g.admitted, g.status, g.reservation, g.usage} {
+		v.DeletePartialMatch(prometheus.Labels{"namespace": namespace, "name": name})
+	}
+}
+
+// row is the label values of a series per flavor and resource.
+type row [4]string
+
+// shown remembers which rows exist, so that those that went away can be
+// dropped without a moment in which the others are missing.
+type shown struct {
+	mu   sync.Mutex
+	rows map[string][]row
+}
+
+func newShown() *shown { return &shown{rows: map[string][]row{}} }
+
+// replace notes the rows of an owner and returns those that it had before and
+// has no more.
+func (s *shown) replace(owner string, now []row) []row {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := make(map[row]bool, len(now))
+	for _, r := range now {
+		kept[r] = true
+	}
+	var stale []row
+	for _, r := range s.rows[owner] {
+		if !kept[r] {
+			stale = append(stale, r)
+		}
+	}
+	s.rows[owner] = now
+	if len(now) == 0 {
+		delete(s.rows, owner)
+	}
+	return stale
+}
+
+// units is an amount as people write it.
+func units(resource string, a core.Amount) float64 {
+	if a == core.Unlimited {
+		return math.Inf(1)
+	}
+	if resource == core.CPU {
+		return float64(a) / 1000
+	}
+	return float64(a)
+}
+
+func limit(resource string, a *core.Amount) float64 {
+	if a == nil {
+		return math.Inf(1)
+	}
+	return units(resource, *a)
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

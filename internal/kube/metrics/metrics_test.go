@@ -1,0 +1,153 @@
+package metrics_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/metrics"
+)
+
+func newMetrics(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	m, err := metrics.New(reg, metrics.RoleStandalone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, reg
+}
+
+// expect compares the series of the named metrics, without help and type lines.
+func expect(t *testing.T, reg *prometheus.Registry, why, want string, names ...string) {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, f := range families {
+		for _, n := range names {
+			if f.GetName() == n {
+				text.WriteString("# HELP " + n + " " + f.GetHelp() + "\n# TYPE " + n + " " + strings.ToLower(f.GetType().String()) + "\n")
+			}
+		}
+		for line := range strings.Lines(want) {
+			if name, _, _ := strings.Cut(line, "{"); name == f.GetName() ||
+				f.GetType().String() == "HISTOGRAM" && strings.HasPrefix(name, f.GetName()+"_") {
+				text.WriteString(line)
+			}
+		}
+	}
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(text.String()), names...); err != nil {
+		t.Errorf("%s: %v", why, err)
+	}
+}
+
+func TestCounters(t *testing.T) {
+	m, reg := newMetrics(t)
+	w := metrics.Workload{ClusterQueue: "blue-cluster-queue", Namespace: "blue", LocalQueue: "default-queue", PriorityClass: "p"}
+	m.Admitted(w, time.Second)
+	m.Admitted(w, -time.Second)
+	m.Evicted(w, "Preempted", "")
+	m.Preempted("red-cluster-queue", "InCohortReclamation")
+	m.Attempted(metrics.Success, time.Millisecond)
+	expect(t, reg, "each admission counts once for each kind of queue",
+		`kueue_admitted_workloads_total{cluster_queue="blue-cluster-queue",priority_class="p",replica_role="standalone"} 2
+kueue_local_queue_admitted_workloads_total{name="default-queue",namespace="blue",priority_class="p",replica_role="standalone"} 2
+`, "kueue_admitted_workloads_total", "kueue_local_queue_admitted_workloads_total")
+	expect(t, reg, "evictions name reason and cause",
+		`kueue_evicted_workloads_total{cluster_queue="blue-cluster-queue",priority_class="p",reason="Preempted",replica_role="standalone",underlying_cause=""} 1
+kueue_preempted_workloads_total{preempting_cluster_queue="red-cluster-queue",reason="InCohortReclamation",replica_role="standalone"} 1
+kueue_admission_attempts_total{replica_role="standalone",result="success"} 1
+`, "kueue_evicted_workloads_total", "kueue_preempted_workloads_total", "kueue_admission_attempts_total")
+}
+
+func TestWaitBuckets(t *testing.T) {
+	m, reg := newMetrics(t)
+	m.Admitted(metrics.Workload{ClusterQueue: "q"}, 3*time.Second)
+	m.QuotaReserved(metrics.Workload{ClusterQueue: "q"}, 3*time.Second)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]struct {
+		why     string
+		buckets int
+		last    float64
+	}{
+		"kueue_admission_wait_time_seconds":                  {"16 buckets from 1, 2.5, 5", 16, 2.5 * (1 << 14)},
+		"kueue_local_queue_admission_wait_time_seconds":      {"14 for local queues", 14, 2.5 * (1 << 12)},
+		"kueue_quota_reserved_wait_time_seconds":             {"14 for reservations", 14, 2.5 * (1 << 12)},
+		"kueue_local_queue_quota_reserved_wait_time_seconds": {"14 for local queues", 14, 2.5 * (1 << 12)},
+	}
+	for _, f := range families {
+		w, ok := want[f.GetName()]
+		if !ok {
+			continue
+		}
+		delete(want, f.GetName())
+		b := f.GetMetric()[0].GetHistogram().GetBucket()
+		if len(b) != w.buckets || b[0].GetUpperBound() != 1 || b[len(b)-1].GetUpperBound() != w.last || b[1].GetCumulativeCount() != 0 || b[2].GetCumulativeCount() != 1 {
+			t.Errorf("%s has buckets %v; want %s", f.GetName(), b, w.why)
+		}
+	}
+	if len(want) != 0 {
+		t.Errorf("no series for %v", want)
+	}
+}
+
+func TestQueueGauges(t *testing.T) {
+	m, reg := newMetrics(t)
+	six := core.Amount(6)
+	fr := func(flavor, resource string) core.FlavorResource {
+		return core.FlavorResource{Flavor: flavor, Resource: resource}
+	}
+	m.SetQueue(metrics.Queue{
+		Name: "q", Cohort: "c", Status: metrics.StatusActive, Pending: 2, Inadmissible: 1, Reserving: 4, Admitted: 3,
+		Resources: []metrics.QueueResource{
+			{FlavorResource: fr("f", core.CPU), Nominal: 2500, Reserved: 500, Used: 500},
+			{FlavorResource: fr("f", core.GPU), Nominal: 8, Lending: &six},
+		},
+	})
+	names := []string{"kueue_pending_workloads", "kueue_cluster_queue_status", "kueue_cluster_queue_nominal_quota", "kueue_cluster_queue_lending_limit"}
+	expect(t, reg, "cpu is shown in cores, no limit as infinity",
+		`kueue_cluster_queue_lending_limit{cluster_queue="q",cohort="c",flavor="f",replica_role="standalone",resource="cpu"} +Inf
+kueue_cluster_queue_lending_limit{cluster_queue="q",cohort="c",flavor="f",replica_role="standalone",resource="nvidia.com/gpu"} 6
+kueue_cluster_queue_nominal_quota{cluster_queue="q",cohort="c",flavor="f",replica_role="standalone",resource="cpu"} 2.5
+kueue_cluster_queue_nominal_quota{cluster_queue="q",cohort="c",flavor="f",replica_role="standalone",resource="nvidia.com/gpu"} 8
+kueue_cluster_queue_status{cluster_queue="q",replica_role="standalone",status="active"} 1
+kueue_cluster_queue_status{cluster_queue="q",replica_role="standalone",status="pending"} 0
+kueue_cluster_queue_status{cluster_queue="q",replica_role="standalone",status="terminating"} 0
+kueue_pending_workloads{cluster_queue="q",replica_role="standalone",status="active"} 2
+kueue_pending_workloads{cluster_queue="q",replica_role="standalone",status="inadmissible"} 1
+`, names...)
+	m.SetQueue(metrics.Queue{
+		Name: "q", Cohort: "d", Status: metrics.StatusPending,
+		Resources: []metrics.QueueResource{{FlavorResource: fr("f", core.GPU), Nominal: 8}},
+	})
+	expect(t, reg, "what the queue no longer has is no longer shown",
+		`kueue_cluster_queue_nominal_quota{cluster_queue="q",cohort="d",flavor="f",replica_role="standalone",resource="nvidia.com/gpu"} 8
+`, "kueue_cluster_queue_nominal_quota")
+	m.Admitted(metrics.Workload{ClusterQueue: "q", Namespace: "n", LocalQueue: "l"}, 0)
+	m.SetLocalQueue(metrics.LocalQueue{
+		Namespace: "n", Name: "l", Active: "True",
+		Resources: []metrics.LocalQueueResource{{FlavorResource: fr("f", core.GPU), Used: 1}},
+	})
+	m.ForgetQueue("q")
+	m.ForgetLocalQueue("n", "l")
+	if n, err := testutil.GatherAndCount(reg); n != 0 || err != nil {
+		t.Errorf("%d series left of forgotten queues (error %v), want none", n, err)
+	}
+}
+
+func TestSecondRegistrationFails(t *testing.T) {
+	_, reg := newMetrics(t)
+	if _, err := metrics.New(reg, metrics.RoleStandalone); err == nil {
+		t.Error("two sets of metrics were registered in one place")
+	}
+}
