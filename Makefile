@@ -1,0 +1,56 @@
+# Targets for people. `make` alone lists them.
+#
+# One set of build flags for every target: the go command keeps separate cache
+# entries for each, and a second set would compile Kubernetes a second time
+# (minutes). So nothing here sets -trimpath, -race or CGO_ENABLED; put such
+# flags into GOFLAGS for all targets alike if you want them.
+
+SHELL       := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO    ?= go
+TOOL  := $(GO) tool -modfile=tools.mod
+LINT  ?= ./...
+BENCH ?= .
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: up
+up: build ## build, then start a whole cluster on this machine (UP="--nodes 5" adds flags)
+	@exec ./bin/mlbatch up $(UP)
+
+.PHONY: build
+build: ## build bin/mlbatch; the first build compiles Kubernetes and takes minutes
+	@GO='$(GO)' .ci/build
+
+.PHONY: check
+check: ## format, vet, house rules, unit tests and transcripts: seconds, needs no cluster
+	@GO='$(GO)' .ci/check
+
+.PHONY: test
+test: build ## every test, end to end included
+	@GO='$(GO)' .ci/test
+
+.PHONY: lint
+lint: ## golangci-lint (LINT=./internal/engine/... narrows it)
+	@$(TOOL) golangci-lint run $(LINT)
+
+.PHONY: gen
+gen: ## write deepcopy functions and CRDs from the Go types in api/
+	@GO='$(GO)' .ci/gen
+
+.PHONY: verify-gen
+verify-gen: ## fail if generated files are not current (and bring them up to date)
+	@GO='$(GO)' .ci/gen --verify
+
+.PHONY: bench
+bench: build ## engine benchmarks, then end-to-end figures (BENCH=regexp chooses)
+	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./internal/engine/...
+	@$(GO) test -run '^$$' -bench '$(BENCH)' -timeout 30m ./test/bench/...
+
+.PHONY: clean
+clean: ## remove what was built; clusters and Go's build cache stay
+	@rm -rf bin

@@ -1,0 +1,193 @@
+package arch
+
+import (
+	"strings"
+	"testing"
+)
+
+// layer says what the packages below dir may use. The first layer whose dir
+// matches a package applies to it; a package that no layer matches is free.
+type layer struct {
+	dir string
+	// may lists folders of ours that it may reach, directly or not, besides dir.
+	may []string
+	// alone: packages below dir may not reach each other either.
+	alone bool
+	// outside lists what it may import of other modules. Nil: anything.
+	outside []string
+	// never lists packages it may not reach, directly or not; packages of the
+	// standard library count only when imported directly.
+	never []string
+	why   string // printed when the rule is broken
+}
+
+var (
+	none  = []string{}
+	noIO  = []string{"net", "os", "log", "sync", "math/rand", "context"}
+	apis  = []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils/ptr"}
+	edges = []string{"internal/local", "internal/cli", "internal/server", "cmd", "test"}
+)
+
+// ladder is the table of the import ladder in ARCHITECTURE.md, most special first.
+var ladder = []layer{
+	{
+		dir: "internal/core", outside: none, never: noIO,
+		why: "core is vocabulary: values and arithmetic",
+	},
+	{
+		dir: "internal/engine/preempt", outside: none, never: noIO,
+		may: []string{"internal/core", "internal/engine/quota", "internal/engine/place"},
+		why: "preempt asks quota and place whether an eviction helps, and nothing else",
+	},
+	{
+		dir: "internal/engine/cycle", outside: none, never: noIO,
+		may: []string{"internal/core", "internal/engine"},
+		why: "cycle ties the engine together and does no I/O",
+	},
+	{
+		dir: "internal/engine/explain", outside: none, never: noIO,
+		may: []string{"internal/core", "internal/engine"},
+		why: "explain turns reasons into sentences and does no I/O",
+	},
+	{
+		dir: "internal/engine", alone: true, outside: none, never: noIO,
+		may: []string{"internal/core"},
+		why: "a part of the engine knows core only; cycle puts the parts together",
+	},
+	{
+		dir: "api", may: none,
+		outside: append([]string{
+			"sigs.k8s.io/controller-runtime/pkg/scheme",
+			"sigs.k8s.io/controller-runtime/pkg/conversion",
+		}, apis...),
+		why: "api is what clients import: types, defaults, validation, conversion",
+	},
+	{
+		dir: "config", may: []string{"api"},
+		why: "config is data",
+	},
+	{
+		dir: "internal/kube/jobs", may: []string{"api", "internal/core", "internal/engine", "internal/kube/convert"},
+		never: []string{"k8s.io/client-go/rest", "sigs.k8s.io/controller-runtime/pkg/client", "context"},
+		why:   "a job kind is a translation; it gets no client",
+	},
+	{
+		dir: "internal/kube", may: []string{"api", "config", "internal/core", "internal/engine"},
+		never: []string{"k8s.io/kubernetes/cmd"},
+		why:   "what runs in a real cluster knows nothing of the embedded one or of the command line",
+	},
+	{
+		dir: "internal/local", may: []string{"api", "config", "internal/core", "internal/kube"},
+		why: "the embedded cluster runs the program's parts; it decides nothing",
+	},
+	{
+		dir: "internal/cli/demo", may: []string{"api", "config", "internal/cli", "internal/core", "internal/kube/scheme", "internal/local", "internal/kube/install", "examples"},
+		why: "the demo is a user of the cluster and watches it through the API",
+	},
+	{
+		dir: "internal/cli", may: []string{"api", "internal/core", "internal/kube/scheme"},
+		never: []string{"k8s.io/kubernetes"},
+		why:   "the command line shows what the API says",
+	},
+	{
+		dir: "internal/tally", outside: none, may: none,
+		why: "the tally of tests must build in an instant",
+	},
+}
+
+func TestImportsGoOneWay(t *testing.T) {
+	used := map[string]bool{}
+	for _, p := range packages(t) {
+		l := layerOf(p.rel())
+		if l == nil {
+			continue
+		}
+		used[l.dir] = true
+		for _, bad := range l.broken(p) {
+			t.Errorf("%s: %s", bad, l.why)
+		}
+	}
+	for _, l := range ladder {
+		if !used[l.dir] {
+			t.Errorf("no package lies below %s: the rule is stale", l.dir)
+		}
+	}
+}
+
+func TestNothingImportsTheEdges(t *testing.T) {
+	for _, p := range packages(t) {
+		if withinAny(p.rel(), edges) {
+			continue
+		}
+		for _, dep := range p.Imports {
+			if rel, is := strings.CutPrefix(dep, module); is && withinAny(rel, edges) {
+				t.Errorf("%s imports %s: only cmd and other edges may", p.rel(), rel)
+			}
+		}
+	}
+}
+
+func layerOf(rel string) *layer {
+	for i := range ladder {
+		if within(rel, ladder[i].dir) {
+			return &ladder[i]
+		}
+	}
+	return nil
+}
+
+// broken lists what p uses against the rules of its layer.
+func (l *layer) broken(p pkg) []string {
+	var bad []string
+	for _, dep := range p.Deps {
+		rel, our := strings.CutPrefix(dep, module)
+		switch {
+		case our && !l.mayReach(p.rel(), rel):
+			bad = append(bad, p.rel()+" reaches "+rel)
+		case !our && !standard(dep) && withinAny(dep, l.never):
+			bad = append(bad, p.rel()+" reaches "+dep)
+		}
+	}
+	for _, dep := range p.Imports {
+		switch {
+		case strings.HasPrefix(dep, module):
+		case standard(dep):
+			if withinAny(dep, l.never) {
+				bad = append(bad, p.rel()+" imports "+dep)
+			}
+		case l.outside != nil && !withinAny(dep, l.outside):
+			bad = append(bad, p.rel()+" imports "+dep)
+		}
+	}
+	return bad
+}
+
+func (l *layer) mayReach(from, to string) bool {
+	if within(to, l.dir) {
+		return !l.alone || within(to, from)
+	}
+	return withinAny(to, l.may)
+}
+
+func TestBrokenRulesAreFound(t *testing.T) {
+	engine, jobs := layerOf("internal/engine/quota"), layerOf("internal/kube/jobs/job")
+	cases := map[string]struct {
+		why  string
+		l    *layer
+		p    pkg
+		want int
+	}{
+		"sibling":            {"parts of the engine do not know each other", engine, pkg{ImportPath: module + "internal/engine/quota", Deps: []string{module + "internal/engine/order"}}, 1},
+		"core is fine":       {"core is the vocabulary of all", engine, pkg{ImportPath: module + "internal/engine/quota", Deps: []string{module + "internal/core", "strings"}, Imports: []string{"strings"}}, 0},
+		"operating system":   {"the engine does no I/O", engine, pkg{ImportPath: module + "internal/engine/quota", Imports: []string{"os/exec"}}, 1},
+		"other module":       {"the engine needs no library", engine, pkg{ImportPath: module + "internal/engine/quota", Imports: []string{"k8s.io/api/core/v1"}}, 1},
+		"client, indirectly": {"a client hidden behind another package is a client", jobs, pkg{ImportPath: module + "internal/kube/jobs/job", Deps: []string{"k8s.io/client-go/rest"}}, 1},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := c.l.broken(c.p); len(got) != c.want {
+				t.Errorf("%s: got %v, want %d complaints", c.why, got, c.want)
+			}
+		})
+	}
+}
