@@ -1,0 +1,32 @@
+// Package scheme knows every kind that mlbatch reads or writes: those of
+// Kubernetes, the definitions of custom kinds, and our own APIs.
+package scheme
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
+	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	pgv1alpha1 "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+)
+
+// New returns a scheme of its own, so that no one's additions affect others.
+func New() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme,
+		apiextensionsv1.AddToScheme,
+		v1beta1.AddToScheme,
+		v1beta2.AddToScheme,
+		awv1beta2.AddToScheme,
+		pgv1alpha1.AddToScheme,
+	} {
+		// It fails only if two Go types claim the same kind.
+		utilruntime.Must(add(s))
+	}
+	return s
+}
