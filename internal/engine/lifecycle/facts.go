@@ -137,6 +137,8 @@ const (
 // Pod is one pod of the AppWrapper.
 type Pod struct {
 	Name string
+	// UID tells it from another pod of the same name.
+	UID string
 	// PodSet is the name of its pod set; "" if the pod does not say.
 	PodSet string
 	Node   string

@@ -64,6 +64,30 @@ func Components(w *aw.AppWrapper) ([]Component, error) {
 	return components, nil
 }
 
+// Recorded returns the components as they were written to status when the
+// AppWrapper was first seen, without templates; false if they were not. What
+// was created is looked after by this record, whatever the spec says later.
+func Recorded(w *aw.AppWrapper) ([]Component, bool) {
+	statuses := w.Status.ComponentStatus
+	if len(statuses) == 0 {
+		return nil, false
+	}
+	var out []Component
+	podSets := 0
+	for i := range statuses {
+		s := &statuses[i]
+		c := Component{Index: i, GVK: schema.FromAPIVersionAndKind(s.APIVersion, s.Kind), Namespace: w.Namespace, Name: s.Name}
+		for _, ps := range s.PodSets {
+			c.PodSets = append(c.PodSets, PodSet{
+				Name: podSetName(w.Name, podSets), Count: replicas(ps), Path: ps.Path, Annotations: ps.Annotations,
+			})
+			podSets++
+		}
+		out = append(out, c)
+	}
+	return out, true
+}
+
 func parse(w *aw.AppWrapper) ([]Component, field.ErrorList) {
 	var errs field.ErrorList
 	var out []Component
@@ -199,10 +223,7 @@ func readPodSet(template map[string]any, ps aw.AppWrapperPodSet) (PodSet, error)
 	if err != nil {
 		return PodSet{}, err
 	}
-	n := int32(1)
-	if ps.Replicas != nil {
-		n = *ps.Replicas
-	}
+	n := replicas(ps)
 	if n < 0 {
 		return PodSet{}, fmt.Errorf("replicas must not be negative")
 	}

@@ -21,9 +21,10 @@ import (
 type Avoid struct {
 	Resource corev1.ResourceName
 	Label    string
-	// Never are label values of nodes that such pods may not use, Rather values
-	// of nodes that they use only if no others fit.
-	Never, Rather []string
+	// Never are label values of nodes that such pods may not begin to use, Rather
+	// values of nodes that they use only if no others fit, and Leave values of
+	// nodes that they have to leave.
+	Never, Rather, Leave []string
 }
 
 // AvoidBadGPUs keeps pods with GPUs away from nodes whose health label speaks
@@ -34,10 +35,11 @@ func AvoidBadGPUs() []Avoid {
 		Label:    nodehealth.HealthLabel,
 		Never:    []string{"ERR", "TESTING", "EVICT"},
 		Rather:   []string{"WARN"},
+		Leave:    []string{"EVICT"},
 	}}
 }
 
-// rather is the weight of avoiding a node that may be used.
+// ratherWeight is the weight of avoiding a node that may be used.
 const ratherWeight = 50
 
 // InjectOptions are what a cluster adds to every component.

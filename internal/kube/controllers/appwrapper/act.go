@@ -1,0 +1,158 @@
+package appwrapper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
+)
+
+// parallelDeletes bounds how many pods of one AppWrapper are deleted at once.
+const parallelDeletes = 16
+
+// errForeign means that an object with a component's name belongs to others.
+var errForeign = errors.New("an object of this name exists and does not belong to the AppWrapper; rename the component or delete the object")
+
+// errGoing means that an earlier object of a component is not gone yet.
+var errGoing = errors.New("the previous object of this name is still being deleted")
+
+// create makes the components that do not exist, in order, and notes the
+// outcome in the facts.
+func (a *attempt) create(ctx context.Context) {
+	for i, c := range a.components {
+		if a.facts.Components[i].Exists {
+			continue
+		}
+		if err := a.createOne(ctx, c); err != nil {
+			a.failedAt = i
+			a.facts.CreateError = &lifecycle.CreateError{Component: c.Title(), Message: err.Error(), Fatal: fatal(err)}
+			return
+		}
+		a.facts.Components[i].Exists = true
+	}
+}
+
+// injectError wraps what is wrong with a component itself.
+type injectError struct{ error }
+
+func (e injectError) Unwrap() error { return e.error }
+
+func (a *attempt) createOne(ctx context.Context, c appwrapper.Component) error {
+	object, err := appwrapper.Inject(a.w, c, a.w.Spec.Components[c.Index].PodSetInfos, a.inject)
+	if err != nil {
+		return injectError{err}
+	}
+	err = a.client.Create(ctx, object)
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	// Ours from before a crash, or somebody else's. Owners are told apart by UID:
+	// an AppWrapper of the same name that was deleted is somebody else (A17).
+	there, err := a.find(ctx, c, fresh)
+	switch {
+	case err != nil:
+		return err
+	case there == nil:
+		return errGoing
+	case !metav1.IsControlledBy(there, a.w):
+		return errForeign
+	case there.GetDeletionTimestamp() != nil:
+		return errGoing
+	}
+	return nil
+}
+
+// fatal reports whether creating again would end the same way.
+func fatal(err error) bool {
+	var inject injectError
+	return errors.As(err, &inject) || errors.Is(err, errForeign) ||
+		apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || meta.IsNoMatchError(err)
+}
+
+// deleteComponents deletes what is not marked yet. What they own goes in the
+// background.
+func (a *attempt) deleteComponents(ctx context.Context, opts ...client.DeleteOption) error {
+	var errs []error
+	for i, c := range a.components {
+		f := a.facts.Components[i]
+		if !f.Exists || f.Deleting && len(opts) == 0 {
+			continue
+		}
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(c.GVK)
+		object.SetNamespace(c.Namespace)
+		object.SetName(c.Name)
+		all := append([]client.DeleteOption{
+			client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &a.uids[i]},
+		}, opts...)
+		if err := gone(a.client.Delete(ctx, object, all...)); err != nil {
+			errs = append(errs, fmt.Errorf("delete %s: %w", c.Title(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// deletePods deletes the pods at once, besides the components that own them:
+// the garbage collector would take its time, and the nodes are waited for.
+func (a *attempt) deletePods(ctx context.Context, opts ...client.DeleteOption) error {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	slots := make(chan struct{}, parallelDeletes)
+	for _, p := range a.facts.Pods {
+		if p.Deleting && len(opts) == 0 {
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := a.deletePod(ctx, p, opts); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (a *attempt) deletePod(ctx context.Context, p lifecycle.Pod, opts []client.DeleteOption) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: a.w.Namespace, Name: p.Name}}
+	uid := types.UID(p.UID)
+	all := append([]client.DeleteOption{client.Preconditions{UID: &uid}}, opts...)
+	if err := gone(a.client.Delete(ctx, pod, all...)); err != nil {
+		return fmt.Errorf("delete pod %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// forceDelete leaves no time to end. Components wait until no pod is left:
+// their controllers may be what is needed to let the pods go.
+func (a *attempt) forceDelete(ctx context.Context) error {
+	now := client.GracePeriodSeconds(0)
+	if len(a.facts.Pods) > 0 {
+		return errors.Join(a.deleteComponents(ctx), a.deletePods(ctx, now))
+	}
+	return a.deleteComponents(ctx, now)
+}
+
+// gone treats an object that is not there, or is another one by now, as
+// deleted.
+func gone(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
+}

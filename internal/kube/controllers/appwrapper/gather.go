@@ -1,0 +1,238 @@
+package appwrapper
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
+)
+
+// source says where facts are read.
+type source int
+
+const (
+	// cached facts may lag behind by a moment.
+	cached source = iota
+	// fresh facts are asked of the API server.
+	fresh
+)
+
+// gather reads the facts of the AppWrapper.
+func (a *attempt) gather(ctx context.Context, from source) error {
+	w := a.w
+	policy, warnings := lifecycle.ParsePolicy(a.policy, w.Annotations)
+	a.warnings = warnings
+	a.facts = lifecycle.Facts{
+		Phase:      lifecycle.Phase(w.Status.Phase),
+		Retries:    w.Status.Retries,
+		Conditions: conditionsOf(w),
+		Suspend:    w.Spec.Suspend,
+		Deleting:   w.DeletionTimestamp != nil,
+		Finalizer:  controllerutil.ContainsFinalizer(w, awv1beta2.AppWrapperFinalizer),
+		Policy:     policy,
+		Fresh:      from == fresh,
+	}
+	a.understand()
+	a.uids = make([]types.UID, len(a.components))
+	for i := range a.components {
+		observed, err := a.observe(ctx, i, from)
+		if err != nil {
+			return err
+		}
+		a.facts.Components = append(a.facts.Components, observed)
+	}
+	pods, err := a.readPods(ctx, from)
+	a.facts.Pods = pods
+	return err
+}
+
+// understand reads the spec while nothing is created from it, and the record of
+// it afterwards.
+func (a *attempt) understand() {
+	recorded, was := appwrapper.Recorded(a.w)
+	switch a.facts.Phase {
+	case lifecycle.New, lifecycle.Suspended, lifecycle.Resuming:
+	case lifecycle.Running, lifecycle.Resetting, lifecycle.Suspending,
+		lifecycle.Succeeded, lifecycle.Failed, lifecycle.Terminating:
+		a.components = recorded
+		return
+	}
+	components, err := appwrapper.Components(a.w)
+	switch {
+	case err != nil:
+		a.facts.Invalid, a.components = err.Error(), recorded
+	case a.facts.Phase == lifecycle.Resuming && was && !sameObjects(components, recorded):
+		a.facts.Invalid, a.components = "they were exchanged after their creation began", recorded
+	default:
+		a.components = components
+	}
+}
+
+func sameObjects(a, b []appwrapper.Component) bool {
+	return slices.EqualFunc(a, b, func(x, y appwrapper.Component) bool { return x.GVK == y.GVK && x.Name == y.Name })
+}
+
+// observe reads one component, unless nothing depends on it.
+func (a *attempt) observe(ctx context.Context, i int, from source) (lifecycle.Component, error) {
+	c := a.components[i]
+	var object *unstructured.Unstructured
+	if a.mayExist() {
+		found, err := a.find(ctx, c, from)
+		if err != nil {
+			return lifecycle.Component{}, err
+		}
+		if found != nil && metav1.IsControlledBy(found, a.w) {
+			object = found
+			a.uids[i] = found.GetUID()
+		}
+	}
+	out := c.Observe(object)
+	out.Watched = isJob(c.GVK)
+	return out, nil
+}
+
+// mayExist reports whether components can be there at all. It saves the reads
+// for AppWrappers that wait, which are the most, and for finished ones.
+func (a *attempt) mayExist() bool {
+	if a.facts.Deleting {
+		return a.facts.Finalizer
+	}
+	switch a.facts.Phase {
+	case lifecycle.New, lifecycle.Suspended:
+		return false
+	case lifecycle.Succeeded, lifecycle.Failed:
+		return meta.IsStatusConditionTrue(a.w.Status.Conditions, awv1beta2.ResourcesDeployed)
+	case lifecycle.Resuming, lifecycle.Running, lifecycle.Resetting, lifecycle.Suspending, lifecycle.Terminating:
+		return true
+	}
+	return true
+}
+
+func isJob(gvk schema.GroupVersionKind) bool {
+	return gvk == batchv1.SchemeGroupVersion.WithKind("Job")
+}
+
+// find reads the object of a component; nil if there is none. A kind that does
+// not exist has no objects: its definition may have been deleted while the
+// AppWrapper still wants to be cleaned up (A18).
+func (a *attempt) find(ctx context.Context, c appwrapper.Component, from source) (*unstructured.Unstructured, error) {
+	key := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
+	if isJob(c.GVK) && from == cached {
+		return a.findJob(ctx, key)
+	}
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(c.GVK)
+	err := a.live.Get(ctx, key, u)
+	switch {
+	case err == nil:
+		return u, nil
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return nil, nil
+	}
+	return nil, fmt.Errorf("read %s: %w", c.Title(), err)
+}
+
+func (a *attempt) findJob(ctx context.Context, key types.NamespacedName) (*unstructured.Unstructured, error) {
+	var job batchv1.Job
+	if err := a.client.Get(ctx, key, &job); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("read Job %s: %w", key.Name, err)
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&job)
+	if err != nil {
+		return nil, fmt.Errorf("read Job %s: %w", key.Name, err)
+	}
+	return &unstructured.Unstructured{Object: content}, nil
+}
+
+// readPods reads every pod that carries the AppWrapper's label.
+func (a *attempt) readPods(ctx context.Context, from source) ([]lifecycle.Pod, error) {
+	var list corev1.PodList
+	var err error
+	if from == fresh {
+		err = a.live.List(ctx, &list, client.InNamespace(a.w.Namespace), client.MatchingLabels{awv1beta2.AppWrapperLabel: a.w.Name})
+	} else {
+		err = a.client.List(ctx, &list, client.InNamespace(a.w.Namespace), client.MatchingFields{byAppWrapper: a.w.Name}, client.UnsafeDisableDeepCopy)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	out := make([]lifecycle.Pod, 0, len(list.Items))
+	for i := range list.Items {
+		p, err := a.readPod(ctx, &list.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(x, y lifecycle.Pod) int { return cmp.Compare(x.Name, y.Name) })
+	return out, nil
+}
+
+func (a *attempt) readPod(ctx context.Context, p *corev1.Pod) (lifecycle.Pod, error) {
+	out := lifecycle.Pod{
+		Name:     p.Name,
+		UID:      string(p.UID),
+		PodSet:   p.Labels[kueue.PodSetLabel],
+		Node:     p.Spec.NodeName,
+		Phase:    lifecycle.PodPhase(p.Status.Phase),
+		Deleting: p.DeletionTimestamp != nil,
+	}
+	if p.Status.Phase == "" {
+		out.Phase = lifecycle.PodPending // just created
+	}
+	for _, statuses := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range statuses {
+			if t := statuses[i].State.Terminated; t != nil && t.ExitCode != 0 {
+				out.ExitCodes = append(out.ExitCodes, t.ExitCode)
+			}
+		}
+	}
+	var err error
+	if a.facts.Phase == lifecycle.Running {
+		out.OnBadNode, err = a.onBadNode(ctx, p)
+	}
+	return out, err
+}
+
+// onBadNode says why a pod has to leave its node; "" if it may stay.
+func (a *attempt) onBadNode(ctx context.Context, p *corev1.Pod) (string, error) {
+	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded {
+		return "", nil
+	}
+	for _, avoid := range a.inject.Avoid {
+		if !appwrapper.AsksFor(p, avoid.Resource) {
+			continue
+		}
+		var node corev1.Node
+		if err := a.client.Get(ctx, types.NamespacedName{Name: p.Spec.NodeName}, &node, client.UnsafeDisableDeepCopy); err != nil {
+			if apierrors.IsNotFound(err) {
+				return "", nil
+			}
+			return "", fmt.Errorf("read node %s: %w", p.Spec.NodeName, err)
+		}
+		if leaves(node.Labels, avoid) {
+			return fmt.Sprintf("node %s has the label %s=%s", node.Name, avoid.Label, node.Labels[avoid.Label]), nil
+		}
+	}
+	return "", nil
+}

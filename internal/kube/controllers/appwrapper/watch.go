@@ -1,0 +1,80 @@
+package appwrapper
+
+import (
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
+)
+
+// jobEnds lets through what changes the end of a Job: its conditions, and its
+// deletion.
+func jobEnds() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(*batchv1.Job)
+			after, ok2 := e.ObjectNew.(*batchv1.Job)
+			if !ok1 || !ok2 || marked(before) != marked(after) {
+				return true
+			}
+			same := func(a, b batchv1.JobCondition) bool { return a.Type == b.Type && a.Status == b.Status }
+			return !slices.EqualFunc(before.Status.Conditions, after.Status.Conditions, same)
+		},
+	}
+}
+
+func marked(o client.Object) bool { return o.GetDeletionTimestamp() != nil }
+
+// podChanges lets through what counts of a pod: that it is there, its phase,
+// its node, and its deletion.
+func podChanges() predicate.Predicate {
+	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[awv1beta2.AppWrapperLabel] != "" })
+	return predicate.And(ours, predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(*corev1.Pod)
+			after, ok2 := e.ObjectNew.(*corev1.Pod)
+			if !ok1 || !ok2 {
+				return true
+			}
+			return marked(before) != marked(after) ||
+				before.Status.Phase != after.Status.Phase ||
+				before.Spec.NodeName != after.Spec.NodeName
+		},
+	})
+}
+
+// nodeTurnsBad lets through nodes that pods have to leave from now on.
+func nodeTurnsBad(avoid []appwrapper.Avoid) predicate.Predicate {
+	leave := func(o client.Object) string { return mustLeave(o.GetLabels(), avoid) }
+	return predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return leave(e.Object) != "" },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return leave(e.ObjectNew) != "" && leave(e.ObjectOld) == "" },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// mustLeave returns the labels that drive pods off a node, as "label=value";
+// "" if none does.
+func mustLeave(labels map[string]string, avoid []appwrapper.Avoid) string {
+	var found []string
+	for _, a := range avoid {
+		if leaves(labels, a) {
+			found = append(found, a.Label+"="+labels[a.Label])
+		}
+	}
+	return strings.Join(found, ", ")
+}
+
+func leaves(labels map[string]string, a appwrapper.Avoid) bool {
+	return slices.ContainsFunc(a.Leave, func(v string) bool { return strings.EqualFold(v, labels[a.Label]) })
+}
