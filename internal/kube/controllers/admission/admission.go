@@ -140,7 +140,11 @@ func (l *Loop) observe(ctx context.Context, events int, plan core.Plan, began ti
 		return
 	}
 	took := l.opts.Clock.Since(began)
-	l.opts.Metrics.Attempt(admits(plan) > 0, took)
+	result := metrics.Inadmissible
+	if admits(plan) > 0 {
+		result = metrics.Success
+	}
+	l.opts.Metrics.Attempted(result, took)
 	log.FromContext(ctx).V(1).Info("Decided", "events", events, "decisions", len(plan), "admitted", admits(plan), "took", took.String())
 	select {
 	case l.changed <- struct{}{}:
@@ -210,30 +214,5 @@ func (l *Loop) handler(kind world.Kind) toolscache.ResourceEventHandler {
 		AddFunc:    func(o any) { put(o, false) },
 		UpdateFunc: func(_, o any) { put(o, false) },
 		DeleteFunc: func(o any) { put(o, true) },
-	}
-}
-
-// tell reports a decision that was written: as an event on the Workload and in
-// the metrics.
-func (l *Loop) tell(d core.Decision, w *kueue.Workload) {
-	switch d := d.(type) {
-	case core.Admit:
-		wait := l.opts.Clock.Since(w.CreationTimestamp.Time)
-		l.opts.Metrics.Admitted(w, d.Admission.Queue, wait)
-		l.opts.Recorder.Eventf(w, nil, corev1.EventTypeNormal, "Admitted", "Admit",
-			"Admitted by ClusterQueue %s after waiting %s: %s", d.Admission.Queue, wait.Round(time.Second), explain.Places(d.Admission))
-	case core.Replace:
-		l.opts.Recorder.Eventf(w, nil, corev1.EventTypeNormal, "Moved", "Move",
-			"Planned nodes went away; now %s", explain.Places(d.Admission))
-	case core.Evict:
-		l.opts.Metrics.Evicted(w, string(d.Reason))
-		if d.Reason.Preempted() {
-			l.opts.Recorder.Eventf(w, nil, corev1.EventTypeNormal, "Preempted", "Preempt",
-				"Preempted to accommodate the workload %s (%s)", d.For, d.Reason)
-			return
-		}
-		l.opts.Recorder.Eventf(w, nil, corev1.EventTypeNormal, "EvictedDueTo"+string(d.Reason), "Evict", "%s", explain.Sentence(d.Why))
-	case core.Refuse:
-		l.opts.Recorder.Eventf(w, nil, corev1.EventTypeWarning, string(d.Why.Code), "Wait", "%s", explain.Sentence(d.Why))
 	}
 }

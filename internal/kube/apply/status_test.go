@@ -1,0 +1,196 @@
+package apply
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+var (
+	key = core.Key{Namespace: "blue", Name: "w"}
+	at  = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+)
+
+func aWorkload(change ...func(*kueue.Workload)) *kueue.Workload {
+	w := &kueue.Workload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, ResourceVersion: "7"},
+		Spec:       kueue.WorkloadSpec{QueueName: "default-queue", Active: ptr.To(true), PodSets: []kueue.PodSet{{Name: "main", Count: 2}}},
+	}
+	for _, c := range change {
+		c(w)
+	}
+	return w
+}
+
+func on(nodes ...string) core.Admission {
+	ps := core.PodSetAdmission{Name: "main", Count: int32(len(nodes))}
+	for _, n := range nodes {
+		ps.Places = append(ps.Places, core.Place{Node: n, Count: 1})
+	}
+	return core.Admission{Queue: "blue-cluster-queue", PodSets: []core.PodSetAdmission{ps}}
+}
+
+func admittedOn(nodes ...string) func(*kueue.Workload) {
+	return func(w *kueue.Workload) { w.Status.Admission = convert.StatusAdmission(on(nodes...)) }
+}
+
+func is(kind, reason string) func(*kueue.Workload) {
+	return func(w *kueue.Workload) {
+		NewConditions(w, &w.Status, at.Add(-time.Hour)).Set(kind, metav1.ConditionTrue, reason, "")
+	}
+}
+
+func sentence(r core.Reason) string { return "waits: " + string(r.Code) }
+
+// result is a status in the words of the tests.
+type result struct {
+	Refused    bool // the decision does not suit any more
+	Nodes      []string
+	Conditions map[string]string // type to status and reason
+	Evictions  int32
+}
+
+func TestStatus(t *testing.T) {
+	quota := map[string]string{"QuotaReserved": "True QuotaReserved", "Admitted": "True Admitted"}
+	cases := map[string]struct {
+		why      string
+		workload *kueue.Workload
+		decision core.Decision
+		want     result
+	}{
+		"admit": {
+			why: "one write reserves quota and admits", workload: aWorkload(),
+			decision: core.Admit{Key: key, Admission: on("n1", "n2")},
+			want:     result{Nodes: []string{"n1", "n2"}, Conditions: quota},
+		},
+		"admit twice": {
+			why: "doing it again changes nothing", workload: aWorkload(admittedOn("n1", "n2")),
+			decision: core.Admit{Key: key, Admission: on("n1", "n2")},
+			want:     result{Nodes: []string{"n1", "n2"}, Conditions: map[string]string{}},
+		},
+		"admit what somebody else admitted otherwise": {
+			why: "two admissions would take quota twice", workload: aWorkload(admittedOn("n3")),
+			decision: core.Admit{Key: key, Admission: on("n1", "n2")}, want: result{Refused: true},
+		},
+		"admit what is being deleted": {
+			why:      "it could never run",
+			workload: aWorkload(func(w *kueue.Workload) { w.DeletionTimestamp = &metav1.Time{Time: at} }),
+			decision: core.Admit{Key: key, Admission: on("n1")}, want: result{Refused: true},
+		},
+		"admit what was deactivated meanwhile": {
+			why: "its user does not want it to run", workload: aWorkload(func(w *kueue.Workload) { w.Spec.Active = ptr.To(false) }),
+			decision: core.Admit{Key: key, Admission: on("n1")}, want: result{Refused: true},
+		},
+		"admit what finished": {
+			why: "finished is final", workload: aWorkload(is(kueue.WorkloadFinished, "Succeeded")),
+			decision: core.Admit{Key: key, Admission: on("n1")}, want: result{Refused: true},
+		},
+		"admit after an eviction": {
+			why: "old conditions must not look like a new eviction", workload: aWorkload(is(kueue.WorkloadEvicted, "Preempted"), is(kueue.WorkloadPreempted, "InClusterQueue")),
+			decision: core.Admit{Key: key, Admission: on("n1")},
+			want: result{Nodes: []string{"n1"}, Conditions: map[string]string{
+				"QuotaReserved": "True QuotaReserved", "Admitted": "True Admitted",
+				"Evicted": "False QuotaReserved", "Preempted": "False QuotaReserved",
+			}},
+		},
+		"move to another node": {
+			why: "only the nodes change", workload: aWorkload(admittedOn("n1", "n2")),
+			decision: core.Replace{Key: key, Admission: on("n1", "n3")},
+			want:     result{Nodes: []string{"n1", "n3"}, Conditions: map[string]string{}},
+		},
+		"move what is being evicted": {
+			why: "it is on its way out", workload: aWorkload(admittedOn("n1"), is(kueue.WorkloadEvicted, "Preempted")),
+			decision: core.Replace{Key: key, Admission: on("n3")}, want: result{Refused: true},
+		},
+		"preempt": {
+			why: "quota stays taken until the pods are gone", workload: aWorkload(admittedOn("n1")),
+			decision: core.Evict{Key: key, Reason: core.InCohortReclamation, For: core.Key{Namespace: "red", Name: "x"}},
+			want: result{Nodes: []string{"n1"}, Evictions: 1, Conditions: map[string]string{
+				"Evicted": "True Preempted", "Preempted": "True InCohortReclamation",
+			}},
+		},
+		"evict twice": {
+			why: "one eviction counts once", workload: aWorkload(admittedOn("n1"), is(kueue.WorkloadEvicted, "Preempted")),
+			decision: core.Evict{Key: key, Reason: core.InClusterQueue},
+			want:     result{Nodes: []string{"n1"}, Conditions: map[string]string{"Evicted": "True Preempted"}},
+		},
+		"evict what holds nothing": {
+			why: "there is nothing to take", workload: aWorkload(),
+			decision: core.Evict{Key: key, Reason: core.InClusterQueue}, want: result{Refused: true},
+		},
+		"refuse": {
+			why: "the condition carries the typed reason", workload: aWorkload(),
+			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}},
+			want:     result{Conditions: map[string]string{"QuotaReserved": "False WaitingForQuota"}},
+		},
+		"refuse what is admitted": {
+			why: "the reason is out of date", workload: aWorkload(admittedOn("n1")),
+			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}}, want: result{Refused: true},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			next, ok := status(c.workload, c.decision, at, sentence)
+			got := result{Refused: !ok}
+			if ok {
+				if next == nil {
+					next = &c.workload.Status
+				}
+				got = describe(next)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.why, diff)
+			}
+		})
+	}
+}
+
+func describe(s *kueue.WorkloadStatus) result {
+	r := result{Conditions: map[string]string{}}
+	for _, c := range s.Conditions {
+		r.Conditions[c.Type] = string(c.Status) + " " + c.Reason
+	}
+	if s.Admission != nil {
+		for _, p := range convert.Admission(s.Admission).PodSets[0].Places {
+			r.Nodes = append(r.Nodes, p.Node)
+		}
+	}
+	if s.SchedulingStats != nil {
+		for _, e := range s.SchedulingStats.Evictions {
+			r.Evictions += e.Count
+		}
+	}
+	return r
+}
+
+func TestReleased(t *testing.T) {
+	cases := map[string]struct {
+		why    string
+		reason string
+		again  bool
+	}{
+		"preempted":     {"it did nothing wrong and waits again", kueue.ReasonPreempted, true},
+		"node failed":   {"another node may take it", kueue.ReasonNodeFailures, true},
+		"queue stopped": {"the queue itself holds it", kueue.ReasonClusterQueueStopped, true},
+		"deactivated":   {"its user keeps it away", kueue.ReasonDeactivated, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			next := Released(aWorkload(admittedOn("n1"), is(kueue.WorkloadEvicted, c.reason)), at)
+			if next.Admission != nil {
+				t.Errorf("%s: the admission is still there", c.why)
+			}
+			if got := apimeta.IsStatusConditionTrue(next.Conditions, kueue.WorkloadRequeued); got != c.again {
+				t.Errorf("%s: Requeued is %v, want %v", c.why, got, c.again)
+			}
+		})
+	}
+}
