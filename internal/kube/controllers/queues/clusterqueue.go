@@ -1,0 +1,170 @@
+package queues
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// recheck is how often a queue that waits for its end is looked at in case the
+// last of its users went without a change of the tally.
+const recheck = time.Second
+
+type clusterQueues struct {
+	client  client.Client
+	numbers Numbers
+	gauges  Gauges
+	clock   clock.PassiveClock
+	pace    *pace
+}
+
+// Reconcile keeps the finalizer and the status of one ClusterQueue.
+func (r *clusterQueues) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	// 1. Gather.
+	q := &kueue.ClusterQueue{}
+	err := r.client.Get(ctx, req.NamespacedName, q)
+	if apierrors.IsNotFound(err) {
+		r.pace.forget(req.NamespacedName)
+		r.gauges.ForgetQueue(req.Name)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("read ClusterQueue %s: %w", req.Name, err)
+	}
+	around, err := surroundingsOf(ctx, r.client, q)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("look around ClusterQueue %s: %w", q.Name, err)
+	}
+	var tally *Tally
+	if t, ok := r.numbers.Queue(q.Name); ok {
+		tally = &t
+	}
+	// 2. The finalizer keeps the queue until nothing holds its quota.
+	gone, err := r.finalize(ctx, q, tally)
+	if gone || err != nil {
+		return reconcile.Result{}, err
+	}
+	// 3. Status and gauges.
+	active := queueActive(q, around)
+	if tally != nil {
+		r.gauges.SetQueue(queueGauge(q, active, *tally))
+	}
+	result := reconcile.Result{}
+	if q.DeletionTimestamp != nil {
+		result.RequeueAfter = recheck
+	}
+	next := queueStatus(q, active, tally, r.clock.Now())
+	if equality.Semantic.DeepEqual(q.Status, next) {
+		return result, nil
+	}
+	if wait := r.pace.wait(req.NamespacedName); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	before := q.DeepCopy()
+	q.Status = next
+	if err := r.client.Status().Patch(ctx, q, client.MergeFrom(before), owner); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("write status of ClusterQueue %s: %w", q.Name, err)
+	}
+	return result, nil
+}
+
+// finalize puts the finalizer on a living queue and takes it off a deleted one
+// once it is free; it reports whether the queue is gone with that.
+func (r *clusterQueues) finalize(ctx context.Context, q *kueue.ClusterQueue, t *Tally) (bool, error) {
+	if q.DeletionTimestamp == nil {
+		return false, addFinalizer(ctx, r.client, q)
+	}
+	free, err := r.free(ctx, q, t)
+	if !free || err != nil {
+		return false, err
+	}
+	log.FromContext(ctx).V(1).Info("Nothing holds quota of the deleted ClusterQueue any more")
+	return true, removeFinalizer(ctx, r.client, q)
+}
+
+// free reports whether nothing holds quota of the queue: neither by the tally,
+// which knows of decisions that are not written yet, nor by what is written.
+func (r *clusterQueues) free(ctx context.Context, q *kueue.ClusterQueue, t *Tally) (bool, error) {
+	if t != nil && t.Reserving > 0 {
+		return false, nil
+	}
+	list := &kueue.WorkloadList{}
+	if err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("list Workloads of ClusterQueue %s: %w", q.Name, err)
+	}
+	return !slices.ContainsFunc(list.Items, func(w kueue.Workload) bool {
+		return w.Status.Admission != nil && string(w.Status.Admission.ClusterQueue) == q.Name && !convert.Finished(&w)
+	}), nil
+}
+
+// surroundingsOf finds out what a ClusterQueue refers to and cannot use.
+func surroundingsOf(ctx context.Context, c client.Reader, q *kueue.ClusterQueue) (surroundings, error) {
+	var s surroundings
+	for _, f := range flavorsOf(q) {
+		err := c.Get(ctx, client.ObjectKey{Name: string(f.Name)}, &kueue.ResourceFlavor{})
+		if apierrors.IsNotFound(err) {
+			s.missingFlavors = append(s.missingFlavors, string(f.Name))
+			continue
+		}
+		if err != nil {
+			return s, fmt.Errorf("read ResourceFlavor %s: %w", f.Name, err)
+		}
+	}
+	var path []string
+	for name := string(q.Spec.CohortName); name != ""; {
+		again := slices.Contains(path, name)
+		path = append(path, name)
+		if again {
+			s.cycle = path
+			return s, nil
+		}
+		cohort := &kueue.Cohort{}
+		err := c.Get(ctx, client.ObjectKey{Name: name}, cohort)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return s, fmt.Errorf("read Cohort %s: %w", name, err)
+		}
+		name = string(cohort.Spec.ParentName)
+	}
+	return s, nil
+}
+
+// usingFlavor names the ClusterQueues that refer to a flavor.
+func (r *clusterQueues) usingFlavor(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.those(ctx, func(q *kueue.ClusterQueue) bool { return uses(q, o.GetName()) })
+}
+
+// inCohorts names the ClusterQueues whose place in the tree a changed cohort
+// may concern.
+func (r *clusterQueues) inCohorts(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.those(ctx, func(q *kueue.ClusterQueue) bool { return q.Spec.CohortName != "" })
+}
+
+func (r *clusterQueues) those(ctx context.Context, match func(*kueue.ClusterQueue) bool) []reconcile.Request {
+	list := &kueue.ClusterQueueList{}
+	if err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "List ClusterQueues")
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		if match(&list.Items[i]) {
+			out = append(out, request(&list.Items[i]))
+		}
+	}
+	return out
+}
+
+func uses(q *kueue.ClusterQueue, flavor string) bool {
+	return slices.ContainsFunc(flavorsOf(q), func(f kueue.FlavorQuotas) bool { return string(f.Name) == flavor })
+}

@@ -1,0 +1,101 @@
+package queues
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// feeder passes on which queues have a new tally. It looks at all of them
+// after each change, at most once per interval; that is cheap, and it needs no
+// list of names from those who count.
+type feeder struct {
+	reader      client.Reader
+	numbers     Numbers
+	clock       clock.Clock
+	interval    time.Duration
+	queues      chan event.GenericEvent
+	localQueues chan event.GenericEvent
+	// seen are the tallies passed on last.
+	seenQueues, seenLocal map[types.NamespacedName]Tally
+}
+
+func newFeeder(reader client.Reader, o Options) *feeder {
+	return &feeder{
+		reader: reader, numbers: o.Numbers, clock: o.Clock, interval: o.Interval,
+		queues: make(chan event.GenericEvent), localQueues: make(chan event.GenericEvent),
+		seenQueues: map[types.NamespacedName]Tally{}, seenLocal: map[types.NamespacedName]Tally{},
+	}
+}
+
+// Start feeds until ctx ends.
+func (f *feeder) Start(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-f.numbers.Changed():
+		}
+		if err := f.scan(ctx); err != nil {
+			// Tallies that were not passed on are still new to the next scan.
+			log.FromContext(ctx).Error(err, "Look for changed queues")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-f.clock.After(f.interval):
+		}
+	}
+}
+
+func (f *feeder) scan(ctx context.Context) error {
+	queues := &kueue.ClusterQueueList{}
+	if err := f.reader.List(ctx, queues, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list ClusterQueues: %w", err)
+	}
+	seen := make(map[types.NamespacedName]Tally, len(queues.Items))
+	for i := range queues.Items {
+		q := &queues.Items[i]
+		if t, ok := f.numbers.Queue(q.Name); ok {
+			f.pass(ctx, f.queues, q, f.seenQueues, seen, t)
+		}
+	}
+	f.seenQueues = seen
+
+	local := &kueue.LocalQueueList{}
+	if err := f.reader.List(ctx, local, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list LocalQueues: %w", err)
+	}
+	seen = make(map[types.NamespacedName]Tally, len(local.Items))
+	for i := range local.Items {
+		q := &local.Items[i]
+		if t, ok := f.numbers.LocalQueue(q.Namespace, q.Name); ok {
+			f.pass(ctx, f.localQueues, q, f.seenLocal, seen, t)
+		}
+	}
+	f.seenLocal = seen
+	return nil
+}
+
+// pass notes the tally of a queue and sends the queue if its tally is new.
+func (f *feeder) pass(ctx context.Context, to chan<- event.GenericEvent, o client.Object, old, now map[types.NamespacedName]Tally, t Tally) {
+	key := client.ObjectKeyFromObject(o)
+	last, known := old[key]
+	if known && last.equal(t) {
+		now[key] = last
+		return
+	}
+	select {
+	case to <- event.GenericEvent{Object: o}:
+		now[key] = t
+	case <-ctx.Done():
+	}
+}

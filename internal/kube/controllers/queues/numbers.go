@@ -1,0 +1,53 @@
+package queues
+
+import (
+	"maps"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/metrics"
+)
+
+// Numbers says how full the queues are. Its methods may be called from several
+// goroutines at any time, and are quick.
+type Numbers interface {
+	// Queue returns the tally of a ClusterQueue, false as long as it is not
+	// known: the queue was never heard of, or not all workloads that exist at
+	// the start have been counted yet. The caller does not change the result.
+	Queue(name string) (Tally, bool)
+	// LocalQueue does the same for a LocalQueue.
+	LocalQueue(namespace, name string) (Tally, bool)
+	// Changed returns a channel, always the same, on which a value arrives after
+	// some tally changed. Several changes may share one value; none is lost.
+	// There is one receiver.
+	Changed() <-chan struct{}
+}
+
+// Tally is how full one queue is.
+type Tally struct {
+	// Pending workloads that are looked at, and Inadmissible ones, which are
+	// parked until what they wait for changes. A workload is in one of the two.
+	Pending, Inadmissible int32
+	// Reserving workloads hold quota, those that are being evicted included;
+	// Admitted ones of them may run.
+	Reserving, Admitted int32
+	// Reserved is what reserving workloads count against the quota; Used is
+	// what admitted ones do. What is missing is 0.
+	Reserved, Used map[core.FlavorResource]core.Amount
+}
+
+func (t Tally) equal(o Tally) bool {
+	return t.Pending == o.Pending && t.Inadmissible == o.Inadmissible &&
+		t.Reserving == o.Reserving && t.Admitted == o.Admitted &&
+		maps.Equal(t.Reserved, o.Reserved) && maps.Equal(t.Used, o.Used)
+}
+
+// Gauges shows the state of queues outside the API; *metrics.Metrics does.
+type Gauges interface {
+	// SetQueue shows the state of a ClusterQueue instead of what was shown.
+	SetQueue(q metrics.Queue)
+	// ForgetQueue drops all that was shown of a ClusterQueue.
+	ForgetQueue(name string)
+	// SetLocalQueue and ForgetLocalQueue do the same for LocalQueues.
+	SetLocalQueue(q metrics.LocalQueue)
+	ForgetLocalQueue(namespace, name string)
+}

@@ -1,0 +1,254 @@
+package queues
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/metrics"
+)
+
+var (
+	cpu = core.FlavorResource{Flavor: "f", Resource: core.CPU}
+	gpu = core.FlavorResource{Flavor: "f", Resource: core.GPU}
+)
+
+// usage is a readable form of flavorsReservation or flavorsUsage.
+func usage(all []kueue.FlavorUsage) map[string]string {
+	out := map[string]string{}
+	for _, f := range all {
+		for _, r := range f.Resources {
+			out[string(f.Name)+"/"+string(r.Name)] = r.Total.String() + " borrowed " + r.Borrowed.String()
+		}
+	}
+	return out
+}
+
+func TestClusterQueueStatus(t *testing.T) {
+	w := newWorld(t, clusterQueue(), flavor())
+	w.numbers.queues["q"] = Tally{
+		Pending: 2, Inadmissible: 1, Reserving: 4, Admitted: 3,
+		Reserved: map[core.FlavorResource]core.Amount{cpu: 2500, gpu: 6},
+		Used:     map[core.FlavorResource]core.Amount{gpu: 4},
+	}
+	q := clusterQueue()
+	w.reconcile(w.queues, q)
+	w.read(q)
+	if !slices.Equal(q.Finalizers, []string{"kueue.x-k8s.io/resource-in-use"}) {
+		t.Errorf("finalizers are %v", q.Finalizers)
+	}
+	if got := [3]int32{q.Status.PendingWorkloads, q.Status.ReservingWorkloads, q.Status.AdmittedWorkloads}; got != [3]int32{3, 4, 3} {
+		t.Errorf("pending, reserving, admitted = %v", got)
+	}
+	if diff := cmp.Diff(map[string]string{"f/cpu": "2500m borrowed 0", "f/nvidia.com/gpu": "6 borrowed 2"}, usage(q.Status.FlavorsReservation)); diff != "" {
+		t.Errorf("flavorsReservation (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"f/cpu": "0 borrowed 0", "f/nvidia.com/gpu": "4 borrowed 0"}, usage(q.Status.FlavorsUsage)); diff != "" {
+		t.Errorf("flavorsUsage (-want +got):\n%s", diff)
+	}
+	if !apimeta.IsStatusConditionTrue(q.Status.Conditions, kueue.ClusterQueueActive) {
+		t.Errorf("conditions are %v", q.Status.Conditions)
+	}
+	if g := w.gauges.queues["q"]; g.Status != metrics.StatusActive || g.Inadmissible != 1 || len(g.Resources) != 2 || g.Resources[1].Reserved != 6 {
+		t.Errorf("gauges show %+v", g)
+	}
+	w.reconcile(w.queues, q)
+	if w.writes != 1 {
+		t.Errorf("%d status writes, want one: nothing changed since", w.writes)
+	}
+}
+
+func TestWritesArePaced(t *testing.T) {
+	w := newWorld(t, clusterQueue(), flavor())
+	q := clusterQueue()
+	set := func(pending int32) { w.numbers.queues["q"] = Tally{Pending: pending} }
+	set(1)
+	w.reconcile(w.queues, q)
+	set(2)
+	w.clock.Step(100 * time.Millisecond)
+	if got := w.reconcile(w.queues, q).RequeueAfter; got != 400*time.Millisecond {
+		t.Errorf("comes back after %v, want what is left of the interval", got)
+	}
+	set(3)
+	w.clock.Step(400 * time.Millisecond)
+	w.reconcile(w.queues, q)
+	w.read(q)
+	if w.writes != 2 || q.Status.PendingWorkloads != 3 {
+		t.Errorf("%d writes and %d pending, want the first at once and the last after the interval", w.writes, q.Status.PendingWorkloads)
+	}
+}
+
+func TestUnknownTallyKeepsNumbers(t *testing.T) {
+	stored := clusterQueue()
+	stored.Status.PendingWorkloads = 7
+	w := newWorld(t, stored)
+	q := clusterQueue()
+	w.reconcile(w.queues, q)
+	w.read(q)
+	c := apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive)
+	if q.Status.PendingWorkloads != 7 || c == nil || c.Reason != kueue.ReasonFlavorNotFound {
+		t.Errorf("status is %+v, want the old numbers and the true condition: a restart must not blink", q.Status)
+	}
+}
+
+func TestCohortCycleIsFound(t *testing.T) {
+	w := newWorld(t, clusterQueue(), flavor(),
+		&kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: kueue.CohortSpec{ParentName: "d"}},
+		&kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: kueue.CohortSpec{ParentName: "c"}})
+	around, err := surroundingsOf(t.Context(), w.c, clusterQueue())
+	w.must(err)
+	if diff := cmp.Diff([]string{"c", "d", "c"}, around.cycle); diff != "" {
+		t.Errorf("cycle (-want +got):\n%s", diff)
+	}
+}
+
+func TestDeletedQueueWaitsUntilFree(t *testing.T) {
+	holder := &kueue.Workload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "w"},
+		Status:     kueue.WorkloadStatus{Admission: &kueue.Admission{ClusterQueue: "q"}},
+	}
+	w := newWorld(t, clusterQueue(), flavor(), holder)
+	q := clusterQueue()
+	w.numbers.queues["q"] = Tally{Reserving: 1, Admitted: 1}
+	w.reconcile(w.queues, q)
+	w.must(w.c.Delete(t.Context(), q))
+	w.clock.Step(time.Second)
+
+	if after := w.reconcile(w.queues, q).RequeueAfter; !w.exists(q) || after == 0 {
+		t.Fatal("a queue with an admitted workload was deleted, or is not looked at again")
+	}
+	if c := apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive); c.Reason != kueue.ReasonTerminating {
+		t.Errorf("Active has reason %s, want Terminating", c.Reason)
+	}
+	if s := w.gauges.queues["q"].Status; s != metrics.StatusTerminating {
+		t.Errorf("gauges show status %s, want terminating", s)
+	}
+	w.numbers.queues["q"] = Tally{}
+	if w.reconcile(w.queues, q); !w.exists(q) {
+		t.Fatal("the queue was deleted while a Workload still says that it holds its quota")
+	}
+	holder.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Succeeded"}}
+	w.must(w.c.Status().Update(t.Context(), holder))
+	if w.reconcile(w.queues, q); w.exists(q) {
+		t.Error("the queue stays although its last workload finished")
+	}
+	w.reconcile(w.queues, q)
+	if len(w.gauges.queues) != 0 {
+		t.Error("gauges still show the deleted queue")
+	}
+}
+
+func TestDeletedFlavorWaitsForQueues(t *testing.T) {
+	w := newWorld(t, clusterQueue(), flavor())
+	f := flavor()
+	w.reconcile(w.flavors, f)
+	w.must(w.c.Delete(t.Context(), f))
+	if w.reconcile(w.flavors, f); !w.exists(f) {
+		t.Fatal("a flavor in use was deleted")
+	}
+	if got, want := <-w.events.Events, "Warning InUse Deletion waits for ClusterQueues that refer to the flavor: q"; got != want {
+		t.Errorf("event %q, want %q", got, want)
+	}
+	w.must(w.c.Delete(t.Context(), clusterQueue()))
+	if w.reconcile(w.flavors, f); w.exists(f) {
+		t.Error("the flavor stays although nothing refers to it")
+	}
+}
+
+func TestLocalQueueStatus(t *testing.T) {
+	w := newWorld(t, clusterQueue(), flavor(), localQueue())
+	w.numbers.local["n/l"] = Tally{
+		Pending: 1, Reserving: 2, Admitted: 2,
+		Reserved: map[core.FlavorResource]core.Amount{gpu: 6}, Used: map[core.FlavorResource]core.Amount{gpu: 6},
+	}
+	q := localQueue()
+	w.reconcile(w.local, q)
+	w.read(q)
+	if got := [3]int32{q.Status.PendingWorkloads, q.Status.ReservingWorkloads, q.Status.AdmittedWorkloads}; got != [3]int32{1, 2, 2} {
+		t.Errorf("pending, reserving, admitted = %v", got)
+	}
+	if f := q.Status.FlavorsUsage; len(f) != 1 || len(f[0].Resources) != 2 || f[0].Resources[1].Total.String() != "6" {
+		t.Errorf("flavorsUsage is %+v", f)
+	}
+	if !apimeta.IsStatusConditionTrue(q.Status.Conditions, kueue.LocalQueueActive) || w.gauges.local["n/l"].Active != "True" {
+		t.Errorf("conditions are %v, gauges %+v", q.Status.Conditions, w.gauges.local)
+	}
+	stopped := clusterQueue()
+	w.read(stopped)
+	stopped.Spec.StopPolicy = ptr.To(kueue.StopPolicyHold)
+	w.must(w.c.Update(t.Context(), stopped))
+	w.clock.Step(time.Second)
+	w.reconcile(w.local, q)
+	w.read(q)
+	if c := apimeta.FindStatusCondition(q.Status.Conditions, kueue.LocalQueueActive); c.Reason != kueue.ReasonClusterQueueIsInactive {
+		t.Errorf("Active has reason %s, want that the queue behind it is stopped", c.Reason)
+	}
+	w.must(w.c.Delete(t.Context(), q))
+	w.reconcile(w.local, q)
+	if len(w.gauges.local) != 0 {
+		t.Error("gauges still show the deleted LocalQueue")
+	}
+}
+
+func TestFeederPassesOnWhatChanged(t *testing.T) {
+	other := clusterQueue()
+	other.Name = "other"
+	c := newWorld(t, clusterQueue(), other, localQueue()).c
+	synctest.Test(t, func(t *testing.T) {
+		numbers := newTallies()
+		f := newFeeder(c, Options{Numbers: numbers, Interval: DefaultInterval, Clock: clock.RealClock{}})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- f.Start(ctx) }()
+		defer func() {
+			stop()
+			if err := <-done; err != nil {
+				t.Errorf("the feeder ended with %v", err)
+			}
+		}()
+		next := func(from <-chan event.GenericEvent) string {
+			select {
+			case e := <-from:
+				return e.Object.GetName()
+			case <-time.After(time.Minute):
+				return "nothing"
+			}
+		}
+		numbers.queues["q"] = Tally{Pending: 1}
+		numbers.queues["other"] = Tally{}
+		numbers.local["n/l"] = Tally{Pending: 1}
+		numbers.changed <- struct{}{}
+		got := []string{next(f.queues), next(f.queues)}
+		slices.Sort(got)
+		if diff := cmp.Diff([]string{"other", "q"}, got); diff != "" {
+			t.Errorf("at first all queues are new (-want +got):\n%s", diff)
+		}
+		if n := next(f.localQueues); n != "l" {
+			t.Errorf("passed on %s, want the LocalQueue", n)
+		}
+		synctest.Wait()
+		numbers.queues["q"] = Tally{Pending: 1, Used: map[core.FlavorResource]core.Amount{gpu: 1}}
+		start := time.Now()
+		numbers.changed <- struct{}{}
+		if n := next(f.queues); n != "q" {
+			t.Errorf("passed on %s, want the one queue that changed", n)
+		}
+		if waited := time.Since(start); waited != DefaultInterval {
+			t.Errorf("passed on after %v, want the interval %v", waited, DefaultInterval)
+		}
+		if n := next(f.queues); n != "nothing" {
+			t.Errorf("passed on %s, which did not change", n)
+		}
+	})
+}

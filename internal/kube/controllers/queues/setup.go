@@ -1,0 +1,144 @@
+package queues
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/metrics"
+)
+
+// DefaultInterval is the time between two writes of one queue's status.
+const DefaultInterval = 500 * time.Millisecond
+
+const owner = client.FieldOwner("mlbatch-queues")
+
+// Options are what the controllers work with.
+type Options struct {
+	// Numbers must be set.
+	Numbers Numbers
+	// Gauges may be nil: nothing is shown then.
+	Gauges Gauges
+	// Interval is the least time between two writes of one queue's status; 0
+	// means DefaultInterval.
+	Interval time.Duration
+	// Clock is the real one if nil.
+	Clock clock.Clock
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Numbers == nil {
+		return o, errors.New("set up the queue controllers: Options.Numbers is missing")
+	}
+	if o.Gauges == nil {
+		o.Gauges = noGauges{}
+	}
+	if o.Interval == 0 {
+		o.Interval = DefaultInterval
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return o, nil
+}
+
+// SetupWithManager adds the controllers of ClusterQueues, LocalQueues and
+// ResourceFlavors to the manager. They need get, list and watch on
+// clusterqueues, localqueues, resourceflavors, cohorts and workloads, patch on
+// clusterqueues, clusterqueues/status, localqueues/status and resourceflavors,
+// and create and patch on events.
+func SetupWithManager(mgr manager.Manager, o Options) error {
+	o, err := o.withDefaults()
+	if err != nil {
+		return err
+	}
+	f := newFeeder(mgr.GetClient(), o)
+	c, recorder := mgr.GetClient(), mgr.GetEventRecorder("mlbatch-queues")
+	err = errors.Join(
+		mgr.Add(f),
+		newClusterQueues(c, o).setup(mgr, f),
+		newLocalQueues(c, o).setup(mgr, f),
+		newFlavors(c, recorder).setup(mgr),
+	)
+	if err != nil {
+		return fmt.Errorf("set up the queue controllers: %w", err)
+	}
+	return nil
+}
+
+func newClusterQueues(c client.Client, o Options) *clusterQueues {
+	return &clusterQueues{client: c, numbers: o.Numbers, gauges: o.Gauges, clock: o.Clock, pace: newPace(o.Clock, o.Interval)}
+}
+
+func (r *clusterQueues) setup(mgr manager.Manager, f *feeder) error {
+	generation := builder.WithPredicates(predicate.GenerationChangedPredicate{})
+	return builder.ControllerManagedBy(mgr).Named("clusterqueue").
+		For(&kueue.ClusterQueue{}).
+		Watches(&kueue.ResourceFlavor{}, handler.EnqueueRequestsFromMapFunc(r.usingFlavor), generation).
+		Watches(&kueue.Cohort{}, handler.EnqueueRequestsFromMapFunc(r.inCohorts), generation).
+		WatchesRawSource(source.Channel(f.queues, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		Complete(r)
+}
+
+func newLocalQueues(c client.Client, o Options) *localQueues {
+	return &localQueues{client: c, numbers: o.Numbers, gauges: o.Gauges, clock: o.Clock, pace: newPace(o.Clock, o.Interval)}
+}
+
+func (r *localQueues) setup(mgr manager.Manager, f *feeder) error {
+	return builder.ControllerManagedBy(mgr).Named("localqueue").
+		For(&kueue.LocalQueue{}).
+		Watches(&kueue.ClusterQueue{}, handler.EnqueueRequestsFromMapFunc(r.leadingTo), builder.WithPredicates(activityChanged())).
+		WatchesRawSource(source.Channel(f.localQueues, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		Complete(r)
+}
+
+func newFlavors(c client.Client, recorder events.EventRecorder) *flavors {
+	return &flavors{client: c, recorder: recorder}
+}
+
+func (r *flavors) setup(mgr manager.Manager) error {
+	return builder.ControllerManagedBy(mgr).Named("resourceflavor").
+		For(&kueue.ResourceFlavor{}).
+		Watches(&kueue.ClusterQueue{}, handler.EnqueueRequestsFromMapFunc(usedBy),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Complete(r)
+}
+
+func request(o client.Object) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}
+}
+
+// usedBy names the flavors of a ClusterQueue.
+func usedBy(_ context.Context, o client.Object) []reconcile.Request {
+	q, ok := o.(*kueue.ClusterQueue)
+	if !ok {
+		return nil
+	}
+	var out []reconcile.Request
+	for _, f := range flavorsOf(q) {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: string(f.Name)}})
+	}
+	return out
+}
+
+type noGauges struct{}
+
+func (noGauges) SetQueue(metrics.Queue)           {}
+func (noGauges) ForgetQueue(string)               {}
+func (noGauges) SetLocalQueue(metrics.LocalQueue) {}
+func (noGauges) ForgetLocalQueue(string, string)  {}
