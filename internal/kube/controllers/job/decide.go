@@ -51,8 +51,6 @@ type tale struct {
 func decide(s situation) (step, error) {
 	w := s.workload
 	switch {
-	case s.queue == "":
-		return hold(s)
 	case w != nil && convert.Finished(w):
 		return step{}, nil
 	case s.facts.Finished != nil:
@@ -60,7 +58,7 @@ func decide(s situation) (step, error) {
 	case w == nil && !s.facts.Suspended:
 		return stop(s, "Suspended", "Suspended: it has no admitted workload")
 	case w == nil:
-		return step{create: true, tell: &tale{reason: "CreatedWorkload", message: "Created Workload " + workloadName(s.adapter.Kind(), s.job)}}, nil
+		return create(s), nil
 	case w.DeletionTimestamp != nil:
 		return vanish(s)
 	case convert.Evicted(w) && w.Status.Admission != nil:
@@ -77,12 +75,14 @@ func decide(s situation) (step, error) {
 	return reclaim(s), nil
 }
 
-// hold keeps a job without a queue from running, where only queued jobs may.
-func hold(s situation) (step, error) {
-	if s.facts.Suspended || s.facts.Finished != nil {
-		return step{}, nil
+// create says what to tell about a new workload. One without a queue is made
+// all the same: it is where the user looks to see why the job does not run.
+func create(s situation) step {
+	if s.queue == "" {
+		return step{create: true, tell: &tale{reason: "Held", warning: true,
+			message: "Held, because this namespace runs queued jobs only: set the label " + kueue.QueueNameLabel + " to the name of a LocalQueue"}}
 	}
-	return stop(s, "Held", "Held: this namespace runs queued jobs only. Set the label "+kueue.QueueNameLabel+" to the name of a LocalQueue, and it will be queued")
+	return step{create: true, tell: &tale{reason: "CreatedWorkload", message: "Created Workload " + workloadName(s.adapter.Kind(), s.job)}}
 }
 
 // stop takes a job one step towards being suspended and restored.

@@ -134,9 +134,15 @@ func TestDecide(t *testing.T) {
 	}{
 		"running without queue": {
 			why: "in a team namespace only queued jobs run", job: aJob(running), noQueue: true,
-			want: outcome{Suspended: ptr.To(true), Selector: ssd, Event: "Held"},
+			want: outcome{Suspended: ptr.To(true), Selector: ssd, Event: "Suspended"},
 		},
-		"held already": {why: "nothing happened, no event", job: aJob(), noQueue: true},
+		"suspended without queue": {
+			why: "its workload says why it is held", job: aJob(), noQueue: true, want: outcome{Create: true, Event: "Held"},
+		},
+		"queue named later": {
+			why: "naming a queue is the cure", job: aJob(), workload: aWorkload(func(w *kueue.Workload) { w.Spec.QueueName = "" }),
+			want: outcome{Spec: true, Event: "UpdatedWorkload"},
+		},
 		"new and suspended": {
 			why: "a workload is what queues", job: aJob(), want: outcome{Create: true, Event: "CreatedWorkload"},
 		},

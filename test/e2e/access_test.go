@@ -1,0 +1,159 @@
+package e2e_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+const podManifest = `
+apiVersion: v1
+kind: Pod
+metadata: {name: bare}
+spec:
+  containers: [{name: c, image: busybox}]
+`
+
+const jobManifest = `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: bare, labels: {kueue.x-k8s.io/queue-name: default-queue}}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: c, image: busybox}]
+`
+
+func wrap(manifest string) string {
+	var inner map[string]any
+	if err := yaml.Unmarshal([]byte(manifest), &inner); err != nil {
+		panic(err)
+	}
+	out, err := yaml.Marshal(map[string]any{
+		"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper",
+		"metadata": map[string]any{"name": "wrapped"},
+		"spec":     map[string]any{"components": []any{map[string]any{"template": inner}}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return string(out)
+}
+
+const roleBinding = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: grab}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}]
+`
+
+const workloadManifest = `
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Workload
+metadata: {name: forged}
+spec:
+  queueName: default-queue
+  podSets: [{name: main, count: 1, template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}]
+`
+
+const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: notes}\ndata: {a: b}\n"
+
+// What alice may do in her team's namespace, and what she may not.
+func TestAccess(t *testing.T) {
+	settle(t, "blue", "red")
+	cases := map[string]struct {
+		why       string
+		namespace string
+		manifest  string
+		allowed   bool
+	}{
+		"AppWrapper in blue":              {"her way to run jobs", "blue", wrap(jobManifest), true},
+		"ConfigMap in blue":               {"not compute, so not counted", "blue", configMap, true},
+		"AppWrapper in red":               {"another team's quota", "red", wrap(jobManifest), false},
+		"ConfigMap in red":                {"another team's data", "red", configMap, false},
+		"bare pod in blue":                {"it would run outside the quota", "blue", podManifest, false},
+		"bare job in blue":                {"she has AppWrappers for that", "blue", jobManifest, false},
+		"workload in blue":                {"it would forge an admission", "blue", workloadManifest, false},
+		"role binding in blue":            {"it would make her an admin", "blue", roleBinding, false},
+		"role binding through AppWrapper": {"the controller must not do for her what she may not", "blue", wrap(roleBinding), false},
+	}
+	alice := user(t, "alice")
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			o, err := tryCreate(t, alice, c.manifest, c.namespace)
+			switch {
+			case c.allowed && err != nil:
+				t.Errorf("%s, but: %v", c.why, err)
+			case !c.allowed && err == nil:
+				t.Errorf("%s %s was accepted: %s", o.GetKind(), o.GetName(), c.why)
+			case !c.allowed && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err):
+				t.Errorf("the refusal has another cause: %v", err)
+			}
+		})
+	}
+}
+
+func TestAccessToRead(t *testing.T) {
+	alice := user(t, "alice")
+	for _, l := range []client.ObjectList{&aw.AppWrapperList{}, &kueue.WorkloadList{}, &corev1.PodList{}} {
+		if err := alice.List(t.Context(), l, client.InNamespace("blue")); err != nil {
+			t.Errorf("alice cannot look at %T in blue: %v", l, err)
+		}
+		if err := alice.List(t.Context(), l, client.InNamespace("red")); !apierrors.IsForbidden(err) {
+			t.Errorf("alice looks at %T in red: %v", l, err)
+		}
+	}
+}
+
+// The user labels say who submitted, whatever the manifest claims.
+func TestUserIsStamped(t *testing.T) {
+	settle(t, "blue")
+	m := strings.Replace(wrap(jobManifest), "name: wrapped", "name: wrapped\n  labels: {workload.codeflare.dev/user: bob}", 1)
+	name := create(t, user(t, "alice"), m, "blue")
+	if got := wrapper(t, "blue", name).Labels["workload.codeflare.dev/user"]; got != "alice" {
+		t.Errorf("the user label says %q, want alice", got)
+	}
+}
+
+// In a team namespace a Job without queue is held, not run, and says so.
+func TestJobWithoutQueueIsHeld(t *testing.T) {
+	settle(t, "blue")
+	admin := user(t, "")
+	m := strings.Replace(jobManifest, ", labels: {kueue.x-k8s.io/queue-name: default-queue}", "", 1)
+	name := create(t, admin, m, "blue")
+	var o unstructured.Unstructured
+	o.SetAPIVersion("batch/v1")
+	o.SetKind("Job")
+	get := func() *unstructured.Unstructured {
+		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: name}, &o); err != nil {
+			t.Fatal(err)
+		}
+		return &o
+	}
+	if s, _, _ := unstructured.NestedBool(get().Object, "spec", "suspend"); !s {
+		t.Fatal("the job was not suspended when it was created")
+	}
+	eventually(t, "it says that it needs a queue", waits(t, "blue", name, "Misconfigured", kueue.QueueNameLabel))
+	job := get()
+	job.SetLabels(map[string]string{kueue.QueueNameLabel: "default-queue"})
+	if err := admin.Update(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "with a queue it runs", func() string {
+		if n := len(pods(t, "blue", name)); n != 1 {
+			return fmt.Sprintf("%d pods", n)
+		}
+		return ""
+	})
+}
