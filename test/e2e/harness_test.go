@@ -254,3 +254,25 @@ func story(t testing.TB) string {
 	}
 	return b.String()
 }
+
+// withoutCancel is the test's context, usable in cleanups.
+func withoutCancel(t testing.TB) context.Context { return context.WithoutCancel(t.Context()) }
+
+// jobSucceeded is "" once a Job is complete.
+func jobSucceeded(t testing.TB, c client.Client, namespace, name string) string {
+	t.Helper()
+	var j batchv1.Job
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &j); err != nil {
+		return err.Error()
+	}
+	for _, cond := range j.Status.Conditions {
+		if cond.Type == batchv1.JobComplete && cond.Status == corev1.ConditionTrue {
+			return ""
+		}
+	}
+	return fmt.Sprintf("job %s has %d of %d pods done", name, j.Status.Succeeded, *j.Spec.Completions)
+}
+
+func isFinished(w *kueue.Workload) bool {
+	return apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadFinished)
+}
