@@ -87,7 +87,7 @@ func Account(flavors []core.Flavor, machines []Machine, known Ledger) ([]Loss, L
 	for _, l := range sums {
 		losses = append(losses, *l)
 	}
-	slices.SortFunc(losses, func(a, b Loss) int { return a.FlavorResource.Compare(b.FlavorResource) })
+	slices.SortFunc(losses, func(a, b Loss) int { return a.Compare(b.FlavorResource) })
 	return losses, ledger
 }
 
@@ -141,7 +141,7 @@ func unavailable(f Facts, capacity core.Resources) (core.Resources, string) {
 // is zero if nothing is lost.
 func Find(losses []Loss, fr core.FlavorResource) Loss {
 	i, ok := slices.BinarySearchFunc(losses, fr, func(l Loss, fr core.FlavorResource) int {
-		return l.FlavorResource.Compare(fr)
+		return l.Compare(fr)
 	})
 	if !ok {
 		return Loss{FlavorResource: fr}
@@ -156,8 +156,7 @@ func Lending(nominal, unavailable core.Amount) *core.Amount {
 	if unavailable <= 0 || nominal == core.Unlimited {
 		return nil
 	}
-	left := max(0, nominal.Sub(unavailable))
-	return &left
+	return new(max(0, nominal.Sub(unavailable)))
 }
 
 // hardware returns what of r is lost with a machine: all amounts above 0, sorted,

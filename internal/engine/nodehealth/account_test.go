@@ -44,7 +44,8 @@ func TestSlackStory(t *testing.T) {
 		{"n1 is evicted", 6, []nodehealth.Machine{machine("n1", 4, label("EVICT")), machine("n2", 4)}, "", limit(2)},
 		{
 			"more is lost than the slack holds", 6,
-			[]nodehealth.Machine{machine("n1", 4, label("EVICT")), machine("n2", 4, label("ERR"))}, "", limit(0),
+			[]nodehealth.Machine{machine("n1", 4, label("EVICT")), machine("n2", 4, label("ERR"))},
+			"", limit(0),
 		},
 		{"n1 recovers", 6, []nodehealth.Machine{machine("n1", 4), machine("n2", 4, label("ERR"))}, "", limit(2)},
 		{"n2 recovers", 6, []nodehealth.Machine{machine("n1", 4), machine("n2", 4)}, "", nil},
@@ -53,7 +54,8 @@ func TestSlackStory(t *testing.T) {
 		{"the admin adds slack", 8, []nodehealth.Machine{machine("n1", 4, cordon), machine("n2", 4)}, "", limit(4)},
 		{
 			"n2 is deleted: its GPUs are gone although no node says so any more", 8,
-			[]nodehealth.Machine{machine("n1", 4, cordon)}, "", limit(0),
+			[]nodehealth.Machine{machine("n1", 4, cordon)},
+			"", limit(0),
 		},
 		{"cordoned n1 is deleted: still nothing to lend", 8, nil, "", limit(0)},
 		{"the admin accepts the loss of n2", 8, nil, "n2", limit(4)},
@@ -61,7 +63,8 @@ func TestSlackStory(t *testing.T) {
 		{"n1 stops answering", 8, []nodehealth.Machine{machine("n1", 4, notReady)}, "", limit(4)},
 		{
 			"n1 comes back without its device plugin: it still lacks 4", 8,
-			[]nodehealth.Machine{machine("n1", 0, notReady)}, "", limit(4),
+			[]nodehealth.Machine{machine("n1", 0, notReady)},
+			"", limit(4),
 		},
 	}
 	var ledger nodehealth.Ledger

@@ -98,7 +98,7 @@ func (g queueGauges) set(q Queue) {
 	g.reserving.WithLabelValues(q.Name).Set(float64(q.Reserving))
 	g.admitted.WithLabelValues(q.Name).Set(float64(q.Admitted))
 	for _, s := range []Status{StatusPending, StatusActive, StatusTerminating} {
-		g.status.WithLabelValues(q.Name, string(s)).Set(oneIf(s == q.Status))
+		g.status.WithLabelValues(q.Name, string(s)).Set(oneIfEqual(s, q.Status))
 	}
 	rows := make([]row, 0, len(q.Resources))
 	for _, r := range q.Resources {
@@ -155,7 +155,7 @@ func (g localQueueGauges) set(q LocalQueue) {
 	g.reserving.WithLabelValues(q.Name, q.Namespace).Set(float64(q.Reserving))
 	g.admitted.WithLabelValues(q.Name, q.Namespace).Set(float64(q.Admitted))
 	for _, s := range []string{"True", "False", "Unknown"} {
-		g.status.WithLabelValues(q.Name, q.Namespace, s).Set(oneIf(s == q.Active))
+		g.status.WithLabelValues(q.Name, q.Namespace, s).Set(oneIfEqual(s, q.Active))
 	}
 	rows := make([]row, 0, len(q.Resources))
 	for _, r := range q.Resources {
@@ -229,8 +229,8 @@ func limit(resource string, a *core.Amount) float64 {
 	return units(resource, *a)
 }
 
-func oneIf(yes bool) float64 {
-	if yes {
+func oneIfEqual[T comparable](a, b T) float64 {
+	if a == b {
 		return 1
 	}
 	return 0

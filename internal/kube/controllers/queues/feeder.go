@@ -65,7 +65,7 @@ func (f *feeder) scan(ctx context.Context) error {
 	for i := range queues.Items {
 		q := &queues.Items[i]
 		if t, ok := f.numbers.Queue(q.Name); ok {
-			f.pass(ctx, f.queues, q, f.seenQueues, seen, t)
+			pass(ctx, f.queues, q, t, f.seenQueues, seen)
 		}
 	}
 	f.seenQueues = seen
@@ -78,15 +78,16 @@ func (f *feeder) scan(ctx context.Context) error {
 	for i := range local.Items {
 		q := &local.Items[i]
 		if t, ok := f.numbers.LocalQueue(q.Namespace, q.Name); ok {
-			f.pass(ctx, f.localQueues, q, f.seenLocal, seen, t)
+			pass(ctx, f.localQueues, q, t, f.seenLocal, seen)
 		}
 	}
 	f.seenLocal = seen
 	return nil
 }
 
-// pass notes the tally of a queue and sends the queue if its tally is new.
-func (f *feeder) pass(ctx context.Context, to chan<- event.GenericEvent, o client.Object, old, now map[types.NamespacedName]Tally, t Tally) {
+// pass notes the tally of a queue in now and sends the queue if it is not the
+// one in old.
+func pass(ctx context.Context, to chan<- event.GenericEvent, o client.Object, t Tally, old, now map[types.NamespacedName]Tally) {
 	key := client.ObjectKeyFromObject(o)
 	last, known := old[key]
 	if known && last.equal(t) {

@@ -118,12 +118,10 @@ func queueGauge(q *kueue.ClusterQueue, active metav1.Condition, t Tally) metrics
 				FlavorResource: fr, Nominal: convert.Amount(r.Name, r.NominalQuota), Reserved: t.Reserved[fr], Used: t.Used[fr],
 			}
 			if r.BorrowingLimit != nil {
-				a := convert.Amount(r.Name, *r.BorrowingLimit)
-				row.Borrowing = &a
+				row.Borrowing = new(convert.Amount(r.Name, *r.BorrowingLimit))
 			}
 			if r.LendingLimit != nil {
-				a := convert.Amount(r.Name, *r.LendingLimit)
-				row.Lending = &a
+				row.Lending = new(convert.Amount(r.Name, *r.LendingLimit))
 			}
 			out.Resources = append(out.Resources, row)
 		}

@@ -87,16 +87,17 @@ func ledgerCache(mgr manager.Manager, namespace string) (cache.Cache, error) {
 		HTTPClient: mgr.GetHTTPClient(),
 		Scheme:     mgr.GetScheme(),
 		Mapper:     mgr.GetRESTMapper(),
-		ByObject: map[client.Object]cache.ByObject{
-			&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
-				namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", LedgerName)},
-			}},
+		DefaultNamespaces: map[string]cache.Config{
+			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", LedgerName)},
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return c, mgr.Add(startedEarly{c})
+	if err := mgr.Add(startedEarly{c}); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // startedEarly makes the manager start a cache with its own caches, before the

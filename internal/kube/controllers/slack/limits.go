@@ -40,7 +40,7 @@ func lending(queue *kueue.ClusterQueue, losses []nodehealth.Loss) []change {
 					nominal: convert.Amount(r.Name, r.NominalQuota),
 				}
 				if r.LendingLimit != nil {
-					c.old = ptr.To(convert.Amount(r.Name, *r.LendingLimit))
+					c.old = new(convert.Amount(r.Name, *r.LendingLimit))
 				}
 				c.limit = nodehealth.Lending(c.nominal, loss.Amount)
 				if !ptr.Equal(c.old, c.limit) {

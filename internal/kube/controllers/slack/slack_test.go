@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -26,13 +25,14 @@ import (
 // world is an API server with a slack queue of 6 GPUs and 20 cpu.
 type world struct {
 	*testing.T
-	c       client.Client
+	c       client.WithWatch
 	r       *reconciler
 	events  *events.FakeRecorder
 	patches int // writes to the queue
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, kueue.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -193,7 +193,7 @@ func TestNothingIsWrittenWithoutChange(t *testing.T) {
 
 func TestPatchTouchesNothingElse(t *testing.T) {
 	queue := slackQueue()
-	queue.Spec.ResourceGroups[0].Flavors[0].Resources[1].LendingLimit = ptr.To(resource.MustParse("1"))
+	queue.Spec.ResourceGroups[0].Flavors[0].Resources[1].LendingLimit = new(resource.MustParse("1"))
 	w := newWorld(t, queue, flavor(), node("n1"))
 	before := &kueue.ClusterQueue{}
 	w.must(w.c.Get(t.Context(), client.ObjectKey{Name: DefaultQueue}, before))
@@ -274,7 +274,7 @@ func TestLimitsFollowThoughLedgerCannotBeWritten(t *testing.T) {
 	sick.Spec.Unschedulable = true
 	w := newWorld(t, slackQueue(), flavor(), sick)
 	boom := errors.New("namespace not found")
-	w.r.client = interceptor.NewClient(w.c.(client.WithWatch), interceptor.Funcs{
+	w.r.client = interceptor.NewClient(w.c, interceptor.Funcs{
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return boom },
 	})
 	if _, err := w.r.Reconcile(t.Context(), reconcile.Request{}); !errors.Is(err, boom) {
