@@ -1,0 +1,87 @@
+package supervise
+
+import (
+	"context"
+	"time"
+)
+
+// Spec describes one process to keep alive.
+type Spec struct {
+	// Name is unique within a supervisor.
+	Name string
+	// Path and Args are the command line; Env is added to our environment.
+	Path string
+	Args []string
+	Env  []string
+	// LogFile gets what the process prints.
+	LogFile string
+	// Stage orders stopping: higher stages stop first.
+	Stage int
+	// Probe says whether the process can do its work. It is called again and
+	// again, never twice at a time, with a context that bounds one call. Nil
+	// means that a running process is a ready one.
+	Probe func(ctx context.Context) error
+	// Grace is how long the process may take to stop before it is killed.
+	Grace time.Duration
+}
+
+// Health is the state of one process.
+type Health string
+
+// The states of a process.
+const (
+	// Starting runs, but was not ready yet since it was started.
+	Starting Health = "starting"
+	// Ready runs and answers its probe.
+	Ready Health = "ready"
+	// Unhealthy runs, was ready before, and does not answer its probe.
+	Unhealthy Health = "unhealthy"
+	// Waiting died and is about to be started again.
+	Waiting Health = "restarting"
+	// Stopped was asked to stop, and did.
+	Stopped Health = "stopped"
+)
+
+// Status is what is known of one process.
+type Status struct {
+	Name string `json:"name"`
+	// PID is zero while no process runs.
+	PID    int    `json:"pid,omitempty"`
+	Health Health `json:"health"`
+	// Message says why the process is not ready.
+	Message string `json:"message,omitempty"`
+	// Restarts counts how often it was started again.
+	Restarts int `json:"restarts"`
+	// Started is when the running process was started.
+	Started time.Time `json:"started,omitzero"`
+}
+
+// The pauses before a restart: the first is short because most deaths are
+// accidents, and the cap keeps a broken component from eating the machine.
+const (
+	firstPause   = 100 * time.Millisecond
+	longestPause = 10 * time.Second
+	// healthyAfter is how long a run must last for its end to count as a first
+	// death again.
+	healthyAfter = 30 * time.Second
+)
+
+// pause is how long to wait before the next start after this many deaths in a
+// row.
+func pause(deaths int) time.Duration {
+	d := firstPause
+	for range deaths - 1 {
+		if d *= 2; d >= longestPause {
+			return longestPause
+		}
+	}
+	return d
+}
+
+// deathsAfter counts deaths in a row, given the last run's length.
+func deathsAfter(before int, ran time.Duration) int {
+	if ran >= healthyAfter {
+		return 1
+	}
+	return before + 1
+}

@@ -1,0 +1,252 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The test binary plays the children and, for TestNoOrphans, a supervisor.
+func TestMain(m *testing.M) {
+	switch os.Getenv("SUPERVISE_TEST_ROLE") {
+	case "sleep":
+		time.Sleep(time.Hour)
+	case "fail":
+		fmt.Println("cannot find my shoes")
+		os.Exit(3)
+	case "parent":
+		actAsParent()
+	}
+	os.Exit(m.Run())
+}
+
+func actAsParent() {
+	s := New(func() {})
+	for i := range 3 {
+		_ = s.Start(sleeper(os.Getenv("SUPERVISE_TEST_DIR"), "c"+strconv.Itoa(i)))
+	}
+	for {
+		pids := ""
+		for _, st := range s.Status() {
+			if st.Health == Ready {
+				pids += strconv.Itoa(st.PID) + " "
+			}
+		}
+		if len(strings.Fields(pids)) == 3 {
+			fmt.Println(pids)
+			time.Sleep(time.Hour)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func sleeper(dir, name string) Spec {
+	self, _ := os.Executable()
+	return Spec{
+		Name: name, Path: self, Env: []string{"SUPERVISE_TEST_ROLE=sleep"},
+		LogFile: filepath.Join(dir, name+".log"), Grace: 5 * time.Second,
+	}
+}
+
+func TestPauses(t *testing.T) {
+	tests := map[string]struct {
+		why    string
+		deaths int
+		want   time.Duration
+	}{
+		"first":  {"an accident should hardly be noticed", 1, 100 * time.Millisecond},
+		"second": {"it doubles", 2, 200 * time.Millisecond},
+		"sixth":  {"and doubles", 6, 3200 * time.Millisecond},
+		"many":   {"but never waits longer than somebody would watch", 50, 10 * time.Second},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, pause(tc.deaths)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
+			}
+		})
+	}
+	if got := deathsAfter(7, healthyAfter); got != 1 {
+		t.Errorf("deaths after a long run = %d, want 1", got)
+	}
+}
+
+func TestKilledChildComesBack(t *testing.T) {
+	s := New(func() {})
+	t.Cleanup(func() { s.Stop(context.Background()) })
+	start(t, s, sleeper(t.TempDir(), "a"))
+	before := s.Status()[0]
+	if err := s.Kill("a"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if st := s.Status()[0]; st.Health != Ready || st.PID == before.PID || st.Restarts != 1 {
+			return fmt.Errorf("status is %+v, want ready with one restart", st)
+		}
+		return nil
+	})
+	if err := s.Kill("b"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("killing an unknown component: %v, want ErrUnknown", err)
+	}
+}
+
+func TestStopGoesByStage(t *testing.T) {
+	var s *Supervisor
+	var mu sync.Mutex
+	var order []string
+	s = New(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, st := range s.Status() {
+			if st.Health == Stopped && !slices.Contains(order, st.Name) {
+				order = append(order, st.Name)
+			}
+		}
+	})
+	dir := t.TempDir()
+	base, top := sleeper(dir, "base"), sleeper(dir, "top")
+	top.Stage = 1
+	start(t, s, base)
+	start(t, s, top)
+	pids := []int{s.Status()[0].PID, s.Status()[1].PID}
+	s.Stop(t.Context())
+	mu.Lock()
+	defer mu.Unlock()
+	if diff := cmp.Diff([]string{"top", "base"}, order); diff != "" {
+		t.Errorf("what others need stops last (-want +got):\n%s", diff)
+	}
+	for _, pid := range pids {
+		if alive(pid) {
+			t.Errorf("process %d still runs after Stop", pid)
+		}
+	}
+	if err := s.Start(sleeper(dir, "late")); err == nil {
+		t.Error("a process could be started after Stop")
+	}
+}
+
+func TestHopelessChildIsExplained(t *testing.T) {
+	s := New(func() {})
+	t.Cleanup(func() { s.Stop(context.Background()) })
+	spec := sleeper(t.TempDir(), "bad")
+	spec.Env = []string{"SUPERVISE_TEST_ROLE=fail"}
+	spec.Probe = func(context.Context) error { return errors.New("not up") }
+	if err := s.Start(spec); err != nil {
+		t.Fatal(err)
+	}
+	err := s.WaitReady(t.Context(), "bad")
+	if err == nil || !strings.Contains(err.Error(), "cannot find my shoes") {
+		t.Errorf("error = %v, want one that quotes the log", err)
+	}
+}
+
+func TestFailingProbeShows(t *testing.T) {
+	s := New(func() {})
+	t.Cleanup(func() { s.Stop(context.Background()) })
+	spec := sleeper(t.TempDir(), "a")
+	spec.Probe = func(context.Context) error { return errors.New("not yet") }
+	if err := s.Start(spec); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if st := s.Status()[0]; st.Health != Starting || st.Message != "not yet" {
+			return fmt.Errorf("status is %+v, want starting with the probe's error", st)
+		}
+		return nil
+	})
+}
+
+// Whatever happens to the parent, its children go with it.
+func TestNoOrphans(t *testing.T) {
+	self, _ := os.Executable()
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), "SUPERVISE_TEST_ROLE=parent", "SUPERVISE_TEST_DIR="+t.TempDir())
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pids [3]int
+	if _, err := fmt.Fscan(out, &pids[0], &pids[1], &pids[2]); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	eventually(t, func() error {
+		for _, pid := range pids {
+			if alive(pid) {
+				return fmt.Errorf("child %d outlives its killed parent", pid)
+			}
+		}
+		return nil
+	})
+}
+
+func TestLogsStaySmall(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.log")
+	f, err := openLog(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	_, _ = f.WriteString(strings.Repeat("x", 100))
+	if err := rotate(file, 50); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = f.WriteString("new\n")
+	if got := tail(file, 5); got != "new" {
+		t.Errorf("log after rotation = %q, want only what was written since", got)
+	}
+	if old, _ := os.ReadFile(file + ".1"); len(old) != 100 {
+		t.Errorf("old log has %d bytes, want 100", len(old))
+	}
+}
+
+func start(t *testing.T, s *Supervisor, spec Spec) {
+	t.Helper()
+	if err := s.Start(spec); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.WaitReady(t.Context(), spec.Name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func alive(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	// A zombie that nobody waits for is dead.
+	return err == nil && syscall.Kill(pid, 0) == nil && !strings.Contains(string(b), ") Z ")
+}
+
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal(err)
+		case <-tick.C:
+		}
+	}
+}
