@@ -1,0 +1,77 @@
+package webhook
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// answer allows what has no errors. Otherwise it refuses in the form in which
+// the API server refuses by itself, so that kubectl shows the fields.
+func answer(req admission.Request, errs field.ErrorList) admission.Response {
+	if len(errs) == 0 {
+		return admission.Allowed("")
+	}
+	name := req.Name
+	if name == "" {
+		name = "(generated name)"
+	}
+	status := apierrors.NewInvalid(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, name, errs).ErrStatus
+	resp := admission.Denied("")
+	resp.Result = &status
+	return resp
+}
+
+// failed says that the question could not be answered.
+func failed(err error) admission.Response {
+	return admission.Errored(http.StatusInternalServerError, err)
+}
+
+// malformed says that the object could not be read.
+func malformed(err error) admission.Response {
+	return admission.Errored(http.StatusBadRequest, err)
+}
+
+// edit changes some fields of a raw object and leaves all others as they were
+// written, those that our types do not know included.
+type edit struct {
+	raw    []byte
+	object *unstructured.Unstructured
+}
+
+func newEdit(raw []byte) (*edit, error) {
+	e := &edit{raw: raw, object: &unstructured.Unstructured{}}
+	if err := json.Unmarshal(raw, &e.object.Object); err != nil {
+		return nil, fmt.Errorf("read object: %w", err)
+	}
+	return e, nil
+}
+
+// set writes a value at a path of fields.
+func (e *edit) set(value any, path ...string) error {
+	if err := unstructured.SetNestedField(e.object.Object, value, path...); err != nil {
+		return fmt.Errorf("set %s: %w", strings.Join(path, "."), err)
+	}
+	return nil
+}
+
+// label sets one label.
+func (e *edit) label(key, value string) error {
+	return e.set(value, "metadata", "labels", key)
+}
+
+// response asks the API server for the changes.
+func (e *edit) response() admission.Response {
+	after, err := json.Marshal(e.object.Object)
+	if err != nil {
+		return failed(fmt.Errorf("write object: %w", err))
+	}
+	return admission.PatchResponseFromRaw(e.raw, after)
+}

@@ -1,0 +1,162 @@
+package webhook
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
+)
+
+// wrapperHandler answers for AppWrappers.
+type wrapperHandler struct {
+	decoder      admission.Decoder
+	cluster      Cluster
+	defaultQueue string
+	allowed      []schema.GroupKind
+}
+
+// mutate gives a new AppWrapper a queue, writes down who submitted it, and
+// suspends it until it is admitted. One that another controller manages only
+// gets its author.
+func (h *wrapperHandler) mutate(_ context.Context, req admission.Request) admission.Response {
+	w := &aw.AppWrapper{}
+	if err := h.decoder.Decode(req, w); err != nil {
+		return malformed(err)
+	}
+	e, err := newEdit(req.Object.Raw)
+	if err != nil {
+		return malformed(err)
+	}
+	if err := h.fill(e, w, req); err != nil {
+		return malformed(err)
+	}
+	return e.response()
+}
+
+func (h *wrapperHandler) fill(e *edit, w *aw.AppWrapper, req admission.Request) error {
+	// Whatever the author wrote there is replaced: the labels are for accounting.
+	if err := e.label(aw.AppWrapperUserLabel, labelValue(req.UserInfo.Username)); err != nil {
+		return err
+	}
+	if err := e.label(aw.AppWrapperUserIDLabel, labelValue(req.UserInfo.UID)); err != nil {
+		return err
+	}
+	if !appwrapper.Ours(w) {
+		return nil
+	}
+	if _, ok := w.Labels[kueue.QueueNameLabel]; !ok && h.defaultQueue != "" {
+		if err := e.label(kueue.QueueNameLabel, h.defaultQueue); err != nil {
+			return err
+		}
+	}
+	if w.Spec.Suspend {
+		return nil
+	}
+	return e.set(true, "spec", "suspend")
+}
+
+// labelValue makes a legal label value of any text.
+func labelValue(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
+			return r
+		}
+		return '_'
+	}, s)
+	if len(s) > validation.LabelValueMaxLength {
+		s = s[:validation.LabelValueMaxLength]
+	}
+	return strings.Trim(s, "-_.")
+}
+
+func (h *wrapperHandler) validate(ctx context.Context, req admission.Request) admission.Response {
+	w := &aw.AppWrapper{}
+	if err := h.decoder.Decode(req, w); err != nil {
+		return malformed(err)
+	}
+	if req.Operation != admissionv1.Update {
+		errs, err := h.checkNew(ctx, req, w)
+		if err != nil {
+			return failed(err)
+		}
+		return answer(req, errs)
+	}
+	was := &aw.AppWrapper{}
+	if err := h.decoder.DecodeRaw(req.OldObject, was); err != nil {
+		return malformed(err)
+	}
+	errs, err := h.checkChange(ctx, req, was, w)
+	if err != nil {
+		return failed(err)
+	}
+	return answer(req, errs)
+}
+
+func (h *wrapperHandler) checkNew(ctx context.Context, req admission.Request, w *aw.AppWrapper) (field.ErrorList, error) {
+	errs := validateLabels(w)
+	found, err := h.cluster.checkLabels(ctx, req.Namespace, nil, w)
+	if err != nil {
+		return nil, err
+	}
+	errs = append(errs, found...)
+	// The API server fills in the namespace only later.
+	w.Namespace = req.Namespace
+	wrong := appwrapper.Validate(w)
+	errs = append(errs, wrong...)
+	for _, p := range appwrapper.PriorityClassNames(w) {
+		found, err := h.cluster.checkPriorityClass(ctx, p.Name, p.Path)
+		if err != nil {
+			return nil, err
+		}
+		errs = append(errs, found...)
+	}
+	if len(wrong) > 0 {
+		return errs, nil // what it would create is not clear
+	}
+	found, err = h.checkRights(ctx, req, w)
+	return append(errs, found...), err
+}
+
+func (h *wrapperHandler) checkChange(ctx context.Context, req admission.Request, was, w *aw.AppWrapper) (field.ErrorList, error) {
+	errs := validateLabels(w)
+	// An AppWrapper has no default queue of the namespace, its own was filled in
+	// when it was created.
+	errs = append(errs, validateLabelChanges(queued{was, was.Spec.Suspend}, queued{w, w.Spec.Suspend}, false)...)
+	errs = append(errs, appwrapper.ValidateUpdate(was, w)...)
+	found, err := h.cluster.checkLabels(ctx, req.Namespace, was, w)
+	if err != nil {
+		return nil, err
+	}
+	errs = append(errs, found...)
+	if !admissionChanged(was, w) {
+		return errs, nil
+	}
+	may, err := h.cluster.mayAdmit(ctx, req)
+	if err != nil || may {
+		return errs, err
+	}
+	return append(errs, field.Forbidden(field.NewPath("spec"),
+		"suspend is set to false and podSetInfos are filled in when the job is admitted: leave both as they are")), nil
+}
+
+// admissionChanged is true if a change starts an AppWrapper or says where its
+// pods go, which is for the admission to decide. Anyone may suspend one.
+func admissionChanged(was, is *aw.AppWrapper) bool {
+	if was.Spec.Suspend && !is.Spec.Suspend {
+		return true
+	}
+	return !slices.EqualFunc(was.Spec.Components, is.Spec.Components, func(a, b aw.AppWrapperComponent) bool {
+		return equality.Semantic.DeepEqual(a.PodSetInfos, b.PodSetInfos)
+	})
+}

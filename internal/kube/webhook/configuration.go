@@ -1,0 +1,202 @@
+package webhook
+
+import (
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// Names of the webhook configurations.
+const (
+	MutatingName   = "mlbatch-mutating-webhook"
+	ValidatingName = "mlbatch-validating-webhook"
+)
+
+// timeoutSeconds is how long the API server waits for an answer.
+const timeoutSeconds = 10
+
+// Location says where the webhooks are served: the client configuration for a
+// path.
+type Location func(path string) admissionregistrationv1.WebhookClientConfig
+
+// AtURL serves the webhooks at an address of its own, e.g.
+// https://127.0.0.1:9443.
+func AtURL(url string, ca []byte) Location {
+	return func(path string) admissionregistrationv1.WebhookClientConfig {
+		return admissionregistrationv1.WebhookClientConfig{URL: ptr.To(strings.TrimSuffix(url, "/") + path), CABundle: ca}
+	}
+}
+
+// AtService serves the webhooks behind a Service.
+func AtService(namespace, name string, port int32, ca []byte) Location {
+	return func(path string) admissionregistrationv1.WebhookClientConfig {
+		return admissionregistrationv1.WebhookClientConfig{
+			Service:  &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: name, Path: &path, Port: &port},
+			CABundle: ca,
+		}
+	}
+}
+
+// Conversion is where objects are converted between versions.
+func Conversion(at Location) admissionregistrationv1.WebhookClientConfig { return at(pathConvert) }
+
+// Conditions under which the API server calls at all, in CEL. It evaluates them
+// by itself, in microseconds.
+const (
+	// mayAdmit: the author may decide on admission, as controllers may.
+	mayAdmit = "authorizer.group('kueue.x-k8s.io').resource('workloads').subresource('status').namespace(request.namespace).check('update').allowed()"
+	// isComponent: the object says that it belongs to an AppWrapper. Only a
+	// controller is believed, or anyone could run a Job unqueued by saying so.
+	isComponent = "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller && o.kind == 'AppWrapper' && o.apiVersion.startsWith('workload.codeflare.dev/'))"
+	// relabeled: labels or annotations changed.
+	relabeled = "object.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({}) || object.metadata.?annotations.orValue({}) != oldObject.metadata.?annotations.orValue({})"
+	// rewrapped: something changed that may never change.
+	rewrapped = "object.spec.?managedBy.orValue('') != oldObject.spec.?managedBy.orValue('') || object.spec.components.map(c, [c.template, c.?podSets.orValue([])]) != oldObject.spec.components.map(c, [c.template, c.?podSets.orValue([])])"
+	// handMade: the object was made by no controller.
+	handMade = "!has(object.metadata.ownerReferences) || !object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)"
+)
+
+// jobConditions leave out the Jobs of AppWrappers, which start with it, and the
+// changes by which controllers start and stop Jobs.
+func jobConditions() []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{
+		{Name: "not-a-component", Expression: "!(" + isComponent + ") || !" + mayAdmit},
+		{Name: "not-a-step-of-ours", Expression: "request.operation == 'CREATE' || " + relabeled + " || !" + mayAdmit},
+	}
+}
+
+// wrapperConditions leave out the changes by which controllers start and stop
+// AppWrappers.
+func wrapperConditions() []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{
+		{Name: "not-a-step-of-ours", Expression: "request.operation == 'CREATE' || " + relabeled + " || " + rewrapped + " || !" + mayAdmit},
+	}
+}
+
+// queueNamespaces are all namespaces but those of the cluster itself and, since
+// they have an entry of their own, those of teams.
+func queueNamespaces() *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system", "kube-public", "kube-node-lease"}},
+		{Key: kueue.TeamNamespaceLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
+	}}
+}
+
+func teamNamespaces() *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{kueue.TeamNamespaceLabel: "true"}}
+}
+
+func queuedObjects() *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: kueue.QueueNameLabel, Operator: metav1.LabelSelectorOpExists},
+	}}
+}
+
+// hook is what our webhooks differ in.
+type hook struct {
+	name       string
+	path       string
+	rule       admissionregistrationv1.RuleWithOperations
+	namespaces *metav1.LabelSelector
+	objects    *metav1.LabelSelector
+	conditions []admissionregistrationv1.MatchCondition
+}
+
+// Configurations returns what tells the API server to call the webhooks.
+// Namespaces without the team label depend on them for Jobs with a queue and
+// for our own kinds only, kube-system for our own kinds only.
+func Configurations(at Location) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
+	const create, update = admissionregistrationv1.Create, admissionregistrationv1.Update
+	jobs := func(ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
+		return rule("batch", []string{"v1"}, []string{"jobs"}, ops...)
+	}
+	wrappers := func(ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
+		return rule("workload.codeflare.dev", []string{"v1beta2"}, []string{"appwrappers"}, ops...)
+	}
+	queueing := func(resources []string, ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
+		versions := []string{v1beta1.GroupVersion.Version, kueue.GroupVersion.Version}
+		return rule(kueue.GroupVersion.Group, versions, resources, ops...)
+	}
+
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: MutatingName}}
+	for _, h := range []hook{
+		{name: "mjob.team", path: pathMutateJob, rule: jobs(create), namespaces: teamNamespaces(), conditions: jobConditions()[:1]},
+		{name: "mjob.queued", path: pathMutateJob, rule: jobs(create), namespaces: queueNamespaces(), objects: queuedObjects(), conditions: jobConditions()[:1]},
+		{name: "mappwrapper", path: pathMutateAppWrapper, rule: wrappers(create)},
+	} {
+		mutating.Webhooks = append(mutating.Webhooks, h.mutating(at))
+	}
+
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ValidatingName}}
+	for _, h := range []hook{
+		{name: "vjob.team", path: pathValidateJob, rule: jobs(create, update), namespaces: teamNamespaces(), conditions: jobConditions()},
+		{name: "vjob.queued", path: pathValidateJob, rule: jobs(create, update), namespaces: queueNamespaces(), objects: queuedObjects(), conditions: jobConditions()},
+		{name: "vappwrapper", path: pathValidateAppWrapper, rule: wrappers(create, update), conditions: wrapperConditions()},
+		{
+			name: "vqueueing", path: pathValidateQueueing,
+			rule: queueing([]string{"clusterqueues", "cohorts", "localqueues", "resourceflavors"}, create, update),
+		},
+		{
+			name: "vworkload", path: pathValidateQueueing, rule: queueing([]string{"workloads"}, create),
+			conditions: []admissionregistrationv1.MatchCondition{{Name: "hand-made", Expression: handMade}},
+		},
+	} {
+		validating.Webhooks = append(validating.Webhooks, h.validating(at))
+	}
+	return mutating, validating
+}
+
+func rule(group string, versions, resources []string, ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
+	return admissionregistrationv1.RuleWithOperations{
+		Operations: ops,
+		Rule: admissionregistrationv1.Rule{
+			APIGroups: []string{group}, APIVersions: versions, Resources: resources,
+			Scope: ptr.To(admissionregistrationv1.AllScopes),
+		},
+	}
+}
+
+func (h hook) mutating(at Location) admissionregistrationv1.MutatingWebhook {
+	return admissionregistrationv1.MutatingWebhook{
+		Name: h.name + ".mlbatch.dev", ClientConfig: at(h.path),
+		Rules:                   []admissionregistrationv1.RuleWithOperations{h.rule},
+		FailurePolicy:           ptr.To(admissionregistrationv1.Fail),
+		MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
+		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+		ReinvocationPolicy:      ptr.To(admissionregistrationv1.NeverReinvocationPolicy),
+		TimeoutSeconds:          ptr.To[int32](timeoutSeconds),
+		NamespaceSelector:       orEverything(h.namespaces),
+		ObjectSelector:          orEverything(h.objects),
+		MatchConditions:         h.conditions,
+		AdmissionReviewVersions: []string{"v1"},
+	}
+}
+
+func (h hook) validating(at Location) admissionregistrationv1.ValidatingWebhook {
+	return admissionregistrationv1.ValidatingWebhook{
+		Name: h.name + ".mlbatch.dev", ClientConfig: at(h.path),
+		Rules:                   []admissionregistrationv1.RuleWithOperations{h.rule},
+		FailurePolicy:           ptr.To(admissionregistrationv1.Fail),
+		MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
+		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+		TimeoutSeconds:          ptr.To[int32](timeoutSeconds),
+		NamespaceSelector:       orEverything(h.namespaces),
+		ObjectSelector:          orEverything(h.objects),
+		MatchConditions:         h.conditions,
+		AdmissionReviewVersions: []string{"v1"},
+	}
+}
+
+// orEverything writes the default down, so that what is applied equals what the
+// API server has.
+func orEverything(s *metav1.LabelSelector) *metav1.LabelSelector {
+	if s == nil {
+		return &metav1.LabelSelector{}
+	}
+	return s
+}

@@ -1,0 +1,162 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// jobHandler answers for batch/v1 Jobs. It is asked only about Jobs that are
+// ours to start: those of team namespaces and those that name a queue, without
+// the components of AppWrappers (see jobConditions).
+type jobHandler struct {
+	decoder       admission.Decoder
+	cluster       Cluster
+	schedulerName string
+}
+
+// mutate suspends a new Job until it is admitted, gives it the default queue of
+// its namespace if it names none, and hands its pods to our scheduler.
+func (h *jobHandler) mutate(ctx context.Context, req admission.Request) admission.Response {
+	job := &batchv1.Job{}
+	if err := h.decoder.Decode(req, job); err != nil {
+		return malformed(err)
+	}
+	e, err := newEdit(req.Object.Raw)
+	if err != nil {
+		return malformed(err)
+	}
+	queue := job.Labels[kueue.QueueNameLabel]
+	if queue == "" {
+		has, err := h.cluster.hasDefaultQueue(ctx, req.Namespace)
+		if err != nil {
+			return failed(err)
+		}
+		if has {
+			queue = string(kueue.DefaultLocalQueueName)
+			if err := e.label(kueue.QueueNameLabel, queue); err != nil {
+				return malformed(err)
+			}
+		}
+	}
+	if !ptr.Deref(job.Spec.Suspend, false) {
+		if err := e.set(true, "spec", "suspend"); err != nil {
+			return malformed(err)
+		}
+	}
+	if s := job.Spec.Template.Spec.SchedulerName; h.schedulerName != "" && (s == "" || s == corev1.DefaultSchedulerName) {
+		if err := e.set(h.schedulerName, "spec", "template", "spec", "schedulerName"); err != nil {
+			return malformed(err)
+		}
+	}
+	resp := e.response()
+	if queue == "" {
+		resp = resp.WithWarnings(fmt.Sprintf("the Job is held and does not run, because it names no queue: set the label %s to a LocalQueue of namespace %s",
+			kueue.QueueNameLabel, req.Namespace))
+	}
+	return resp
+}
+
+func (h *jobHandler) validate(ctx context.Context, req admission.Request) admission.Response {
+	job := &batchv1.Job{}
+	if err := h.decoder.Decode(req, job); err != nil {
+		return malformed(err)
+	}
+	var was *batchv1.Job
+	if req.Operation == admissionv1.Update {
+		was = &batchv1.Job{}
+		if err := h.decoder.DecodeRaw(req.OldObject, was); err != nil {
+			return malformed(err)
+		}
+	}
+	errs, err := h.check(ctx, req.Namespace, was, job)
+	if err != nil {
+		return failed(err)
+	}
+	return answer(req, errs)
+}
+
+// check applies the rules for Jobs; was is nil for a new one.
+func (h *jobHandler) check(ctx context.Context, namespace string, was, job *batchv1.Job) (field.ErrorList, error) {
+	errs := validateLabels(job)
+	if was == nil {
+		errs = append(errs, validateParallelism(job)...)
+		found, err := h.cluster.checkLabels(ctx, namespace, nil, job)
+		if err != nil {
+			return nil, err
+		}
+		errs = append(errs, found...)
+		if name := job.Spec.Template.Spec.PriorityClassName; name != "" {
+			found, err := h.cluster.checkPriorityClass(ctx, name, field.NewPath("spec", "template", "spec", "priorityClassName"))
+			if err != nil {
+				return nil, err
+			}
+			errs = append(errs, found...)
+		}
+		return errs, nil
+	}
+	hasDefault, err := h.cluster.hasDefaultQueue(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	before, after := queued{was, suspended(was)}, queued{job, suspended(job)}
+	errs = append(errs, validateLabelChanges(before, after, hasDefault)...)
+	errs = append(errs, validateParallelismChange(was, job)...)
+	found, err := h.cluster.checkLabels(ctx, namespace, was, job)
+	return append(errs, found...), err
+}
+
+func suspended(j *batchv1.Job) bool { return ptr.Deref(j.Spec.Suspend, false) }
+
+// validateParallelism checks the annotations by which a Job may start with
+// fewer pods than it asks for.
+func validateParallelism(j *batchv1.Job) field.ErrorList {
+	var errs field.ErrorList
+	pods := ptr.Deref(j.Spec.Parallelism, 1)
+	if v, ok := j.Annotations[kueue.JobMinParallelismAnnotation]; ok {
+		if n, err := strconv.ParseInt(v, 10, 32); err != nil || n <= 0 || n >= int64(pods) {
+			errs = append(errs, field.Invalid(annotationPath(kueue.JobMinParallelismAnnotation), v,
+				fmt.Sprintf("use a whole number between 0 and %d, which is one less than spec.parallelism", pods-1)))
+		}
+	}
+	if v, ok := j.Annotations[kueue.JobCompletionsEqualParallelismAnnotation]; ok {
+		at := annotationPath(kueue.JobCompletionsEqualParallelismAnnotation)
+		on, err := strconv.ParseBool(v)
+		switch {
+		case err != nil:
+			errs = append(errs, field.Invalid(at, v, "use true or false"))
+		case on && ptr.Deref(j.Spec.CompletionMode, "") != batchv1.IndexedCompletion:
+			errs = append(errs, field.Invalid(at, v, "needs spec.completionMode Indexed"))
+		case on && ptr.Deref(j.Spec.Completions, 0) != pods:
+			errs = append(errs, field.Invalid(at, v, "needs spec.completions equal to spec.parallelism"))
+		}
+	}
+	return errs
+}
+
+func validateParallelismChange(was, is *batchv1.Job) field.ErrorList {
+	var errs field.ErrorList
+	fewest := kueue.JobMinParallelismAnnotation
+	same := kueue.JobCompletionsEqualParallelismAnnotation
+	if was.Annotations[fewest] != is.Annotations[fewest] || was.Annotations[same] != is.Annotations[same] {
+		errs = append(errs, validateParallelism(is)...)
+	}
+	if was.Annotations[same] != is.Annotations[same] && !suspended(was) && !suspended(is) {
+		errs = append(errs, field.Forbidden(annotationPath(same), "cannot be changed while the Job runs"))
+	}
+	if _, partial := was.Annotations[fewest]; partial && !suspended(was) && !suspended(is) &&
+		ptr.Deref(was.Spec.Parallelism, 1) != ptr.Deref(is.Spec.Parallelism, 1) {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "parallelism"),
+			"cannot be changed while the Job runs, since its admission set it"))
+	}
+	return errs
+}

@@ -1,0 +1,117 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// exists looks in the cache and, before saying no, asks the API server: an
+// object may have been created a moment ago by the same `kubectl apply`.
+func (c Cluster) exists(ctx context.Context, key client.ObjectKey, o client.Object) (bool, error) {
+	var err error
+	for _, reader := range []client.Reader{c.Cached, c.Live} {
+		if err = reader.Get(ctx, key, o); !apierrors.IsNotFound(err) {
+			break
+		}
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("look up %s: %w", key, err)
+	}
+	return true, nil
+}
+
+// teamNamespace reports whether a namespace is a team's.
+func (c Cluster) teamNamespace(ctx context.Context, name string) (bool, error) {
+	for _, reader := range []client.Reader{c.Cached, c.Live} {
+		ns := &corev1.Namespace{}
+		if err := reader.Get(ctx, client.ObjectKey{Name: name}, ns); client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("look up namespace %s: %w", name, err)
+		}
+		if ns.Labels[kueue.TeamNamespaceLabel] == "true" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// checkQueue refuses a queue that the namespace does not have.
+func (c Cluster) checkQueue(ctx context.Context, namespace, name string, at *field.Path) (field.ErrorList, error) {
+	ok, err := c.exists(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &kueue.LocalQueue{})
+	if ok || err != nil {
+		return nil, err
+	}
+	queues := &kueue.LocalQueueList{}
+	if err := c.Live.List(ctx, queues, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list queues of namespace %s: %w", namespace, err)
+	}
+	cure := fmt.Sprintf("there is no such LocalQueue, and no other one in namespace %s: ask its admin for one", namespace)
+	if names := listNames(queues.Items); len(names) > 0 {
+		cure = fmt.Sprintf("there is no such LocalQueue in namespace %s: use one of %s", namespace, strings.Join(names, ", "))
+	}
+	return field.ErrorList{field.Invalid(at, name, cure)}, nil
+}
+
+// checkPriorityClass refuses a priority class that does not exist.
+func (c Cluster) checkPriorityClass(ctx context.Context, name string, at *field.Path) (field.ErrorList, error) {
+	ok, err := c.exists(ctx, client.ObjectKey{Name: name}, &schedulingv1.PriorityClass{})
+	if ok || err != nil {
+		return nil, err
+	}
+	classes := &schedulingv1.PriorityClassList{}
+	if err := c.Live.List(ctx, classes); err != nil {
+		return nil, fmt.Errorf("list priority classes: %w", err)
+	}
+	classes.Items = slices.DeleteFunc(classes.Items, func(p schedulingv1.PriorityClass) bool {
+		return strings.HasPrefix(p.Name, "system-")
+	})
+	return field.ErrorList{unknownClass("PriorityClass", name, listNames(classes.Items), at)}, nil
+}
+
+// checkWorkloadPriorityClass refuses a workload priority class that does not
+// exist.
+func (c Cluster) checkWorkloadPriorityClass(ctx context.Context, name string, at *field.Path) (field.ErrorList, error) {
+	ok, err := c.exists(ctx, client.ObjectKey{Name: name}, &kueue.WorkloadPriorityClass{})
+	if ok || err != nil {
+		return nil, err
+	}
+	classes := &kueue.WorkloadPriorityClassList{}
+	if err := c.Live.List(ctx, classes); err != nil {
+		return nil, fmt.Errorf("list workload priority classes: %w", err)
+	}
+	return field.ErrorList{unknownClass("WorkloadPriorityClass", name, listNames(classes.Items), at)}, nil
+}
+
+func unknownClass(kind, name string, names []string, at *field.Path) *field.Error {
+	if len(names) == 0 {
+		return field.Invalid(at, name, fmt.Sprintf("there is no such %s, and no other one: remove this field", kind))
+	}
+	return field.Invalid(at, name, fmt.Sprintf("there is no such %s: use one of %s", kind, strings.Join(names, ", ")))
+}
+
+// named is a pointer to an API object.
+type named[T any] interface {
+	*T
+	GetName() string
+}
+
+func listNames[T any, P named[T]](items []T) []string {
+	names := make([]string, len(items))
+	for i := range items {
+		names[i] = P(&items[i]).GetName()
+	}
+	slices.Sort(names)
+	return names
+}

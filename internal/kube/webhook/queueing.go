@@ -1,0 +1,115 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
+	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// queueingHandler answers for the kinds of kueue.x-k8s.io in both versions. An
+// object of the older one is converted first, and what is wrong with it is told
+// in the words of its own version.
+type queueingHandler struct {
+	decoder admission.Decoder
+	cluster Cluster
+}
+
+func (h *queueingHandler) validate(ctx context.Context, req admission.Request) admission.Response {
+	is, err := h.hub(req, req.Object)
+	if err != nil {
+		return malformed(err)
+	}
+	var was runtime.Object
+	if req.Operation == admissionv1.Update {
+		if was, err = h.hub(req, req.OldObject); err != nil {
+			return malformed(err)
+		}
+	}
+	errs, err := h.check(ctx, was, is)
+	if err != nil {
+		return failed(err)
+	}
+	if req.Kind.Version == v1beta1.GroupVersion.Version {
+		errs = v1beta1.Respell(errs)
+	}
+	return answer(req, errs)
+}
+
+// check applies the rules of the kind; was is nil for a new object.
+func (h *queueingHandler) check(ctx context.Context, was, is runtime.Object) (field.ErrorList, error) {
+	switch o := is.(type) {
+	case *v1beta2.ClusterQueue:
+		if old, ok := was.(*v1beta2.ClusterQueue); ok {
+			return v1beta2.ValidateClusterQueueUpdate(old, o), nil
+		}
+		return v1beta2.ValidateClusterQueue(o), nil
+	case *v1beta2.LocalQueue:
+		if old, ok := was.(*v1beta2.LocalQueue); ok {
+			return v1beta2.ValidateLocalQueueUpdate(old, o), nil
+		}
+		return v1beta2.ValidateLocalQueue(o), nil
+	case *v1beta2.Cohort:
+		parents, err := h.parents(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return v1beta2.ValidateCohort(o, parents), nil
+	case *v1beta2.ResourceFlavor:
+		return v1beta2.ValidateResourceFlavor(o), nil
+	case *v1beta2.Workload:
+		return v1beta2.ValidateWorkload(o), nil
+	}
+	return nil, fmt.Errorf("validate %T: no rules are known for it", is)
+}
+
+// parents are the parents of all cohorts. They are read from the API server,
+// since two cohorts written one after the other could make a cycle that the
+// cache does not show yet.
+func (h *queueingHandler) parents(ctx context.Context) (map[v1beta2.CohortReference]v1beta2.CohortReference, error) {
+	cohorts := &v1beta2.CohortList{}
+	if err := h.cluster.Live.List(ctx, cohorts); err != nil {
+		return nil, fmt.Errorf("list cohorts: %w", err)
+	}
+	parents := map[v1beta2.CohortReference]v1beta2.CohortReference{}
+	for _, c := range cohorts.Items {
+		if c.Spec.ParentName != "" {
+			parents[v1beta2.CohortReference(c.Name)] = c.Spec.ParentName
+		}
+	}
+	return parents, nil
+}
+
+// hub reads an object of either version as one of the hub.
+func (h *queueingHandler) hub(req admission.Request, raw runtime.RawExtension) (runtime.Object, error) {
+	old := req.Kind.Version == v1beta1.GroupVersion.Version
+	switch req.Kind.Kind {
+	case "ClusterQueue":
+		return read(h.decoder, raw, old, &v1beta1.ClusterQueue{}, &v1beta2.ClusterQueue{})
+	case "LocalQueue":
+		return read(h.decoder, raw, old, &v1beta1.LocalQueue{}, &v1beta2.LocalQueue{})
+	case "Cohort":
+		return read(h.decoder, raw, old, &v1beta1.Cohort{}, &v1beta2.Cohort{})
+	case "ResourceFlavor":
+		return read(h.decoder, raw, old, &v1beta1.ResourceFlavor{}, &v1beta2.ResourceFlavor{})
+	case "Workload":
+		return read(h.decoder, raw, old, &v1beta1.Workload{}, &v1beta2.Workload{})
+	}
+	return nil, fmt.Errorf("read %s: no rules are known for it", req.Kind.Kind)
+}
+
+func read[S convertible[H], H runtime.Object](d admission.Decoder, raw runtime.RawExtension, old bool, spoke S, hub H) (runtime.Object, error) {
+	if !old {
+		return hub, d.DecodeRaw(raw, hub)
+	}
+	if err := d.DecodeRaw(raw, spoke); err != nil {
+		return nil, err
+	}
+	return hub, spoke.ConvertTo(hub)
+}

@@ -1,0 +1,127 @@
+// Package webhook answers the API server's questions about objects that are
+// about to be written: it fills in defaults, refuses nonsense with the field
+// and the cure, and converts between the versions of our kinds.
+//
+// The rules are pure functions in api/ and internal/kube/jobs; this package
+// looks up what they need to know of other objects, and knows who asks. What
+// the schema can rule is ruled there (defaults of queues, what may change in a
+// Workload), because a webhook costs every writer a round trip. For the same
+// reason the configurations (see Configurations) carry conditions under which
+// the API server does not call at all, above all for the writes of the
+// controllers themselves.
+package webhook
+
+import (
+	"fmt"
+	"net/http"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	pgv1alpha1 "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+)
+
+// Options are the choices of an installation.
+type Options struct {
+	// SchedulerName is given to the pods of Jobs that name no other scheduler;
+	// empty leaves them.
+	SchedulerName string
+	// DefaultQueue is the LocalQueue of AppWrappers that name none; empty gives
+	// them none.
+	DefaultQueue string
+	// AllowedKinds are what an AppWrapper may create in a team namespace
+	// whatever its author may create directly; nil means DefaultAllowedKinds.
+	AllowedKinds []schema.GroupKind
+}
+
+// DefaultAllowedKinds are the kinds that users of a team may wrap although they
+// may not create all of them directly: what runs pods goes through a queue that
+// way, and the rest gives no right that a user of a team does not have. A
+// ServiceAccount, for one, is not among them.
+func DefaultAllowedKinds() []schema.GroupKind {
+	return []schema.GroupKind{
+		corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(),
+		corev1.SchemeGroupVersion.WithKind("Service").GroupKind(),
+		corev1.SchemeGroupVersion.WithKind("ConfigMap").GroupKind(),
+		corev1.SchemeGroupVersion.WithKind("Secret").GroupKind(),
+		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim").GroupKind(),
+		batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(),
+		{Group: "apps", Kind: "Deployment"},
+		{Group: "apps", Kind: "StatefulSet"},
+		pgv1alpha1.GroupVersion.WithKind("PodGroup").GroupKind(),
+		{Group: "kubeflow.org", Kind: "PyTorchJob"},
+		{Group: "ray.io", Kind: "RayCluster"},
+		{Group: "ray.io", Kind: "RayJob"},
+		{Group: "jobset.x-k8s.io", Kind: "JobSet"},
+	}
+}
+
+// Cluster is how the webhooks look things up.
+type Cluster struct {
+	Scheme *runtime.Scheme
+	// Cached answers at once and may be a moment behind.
+	Cached client.Reader
+	// Live asks the API server. It is consulted before anything is refused
+	// because it does not exist.
+	Live client.Reader
+	// Access creates SubjectAccessReviews.
+	Access client.Writer
+	Mapper meta.RESTMapper
+}
+
+// Register serves the webhooks from the manager's webhook server.
+func Register(mgr manager.Manager, opts Options) error {
+	handlers, err := Handlers(Cluster{
+		Scheme: mgr.GetScheme(),
+		Cached: mgr.GetClient(),
+		Live:   mgr.GetAPIReader(),
+		Access: mgr.GetClient(),
+		Mapper: mgr.GetRESTMapper(),
+	}, opts)
+	if err != nil {
+		return err
+	}
+	for path, handler := range handlers {
+		mgr.GetWebhookServer().Register(path, handler)
+	}
+	return nil
+}
+
+// Paths below which the webhooks are served.
+const (
+	pathConvert            = "/convert"
+	pathMutateJob          = "/mutate-batch-v1-job"
+	pathValidateJob        = "/validate-batch-v1-job"
+	pathMutateAppWrapper   = "/mutate-workload-codeflare-dev-v1beta2-appwrapper"
+	pathValidateAppWrapper = "/validate-workload-codeflare-dev-v1beta2-appwrapper"
+	pathValidateQueueing   = "/validate-kueue-x-k8s-io"
+)
+
+// Handlers returns all webhooks by path.
+func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
+	if opts.AllowedKinds == nil {
+		opts.AllowedKinds = DefaultAllowedKinds()
+	}
+	decoder := admission.NewDecoder(c.Scheme)
+	jobs := &jobHandler{decoder: decoder, cluster: c, schedulerName: opts.SchedulerName}
+	wrappers := &wrapperHandler{decoder: decoder, cluster: c, defaultQueue: opts.DefaultQueue, allowed: opts.AllowedKinds}
+	queueing := &queueingHandler{decoder: decoder, cluster: c}
+	convert, err := newConverter(c.Scheme)
+	if err != nil {
+		return nil, fmt.Errorf("set up conversion: %w", err)
+	}
+	return map[string]http.Handler{
+		pathConvert:            convert,
+		pathMutateJob:          &admission.Webhook{Handler: admission.HandlerFunc(jobs.mutate)},
+		pathValidateJob:        &admission.Webhook{Handler: admission.HandlerFunc(jobs.validate)},
+		pathMutateAppWrapper:   &admission.Webhook{Handler: admission.HandlerFunc(wrappers.mutate)},
+		pathValidateAppWrapper: &admission.Webhook{Handler: admission.HandlerFunc(wrappers.validate)},
+		pathValidateQueueing:   &admission.Webhook{Handler: admission.HandlerFunc(queueing.validate)},
+	}, nil
+}
