@@ -32,8 +32,8 @@ type attempt struct {
 	// uids of the components that exist.
 	uids     []types.UID
 	warnings []lifecycle.Warning
-	facts      lifecycle.Facts
-	step       lifecycle.Step
+	facts    lifecycle.Facts
+	step     lifecycle.Step
 	// failedAt is the index of the component that could not be created; -1 if
 	// none was.
 	failedAt int
