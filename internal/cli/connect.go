@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Connection says which cluster to ask, and as whom.
+type Connection struct {
+	// Kubeconfig is a file; "" looks for one.
+	Kubeconfig string
+	// DataDir is the folder of a cluster made by `mlbatch up`, whose kubeconfig
+	// is used if no other was named.
+	DataDir string
+	// As is the user to impersonate, "" for nobody else.
+	As string
+}
+
+// Config finds the kubeconfig, in this order: the one that was named,
+// $KUBECONFIG, the one in the data directory, the user's own.
+func (c Connection) Config() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	switch own := filepath.Join(c.DataDir, "kubeconfig"); {
+	case c.Kubeconfig != "":
+		rules.ExplicitPath = c.Kubeconfig
+	case os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "":
+	case c.DataDir != "" && readableFile(own):
+		rules.ExplicitPath = own
+	}
+	overrides := &clientcmd.ConfigOverrides{AuthInfo: clientcmdapi.AuthInfo{Impersonate: c.As}}
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	case clientcmd.IsEmptyConfig(err):
+		return nil, errors.New("no cluster found: start one with `mlbatch up`, or name a kubeconfig with --kubeconfig")
+	case err != nil:
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	cfg.QPS = -1 // the API server limits by itself
+	return cfg, nil
+}
+
+func readableFile(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	return f.Close() == nil
+}

@@ -1,0 +1,322 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// Gather fetches what there is to know about a job, whichever of its objects
+// was named. What the user may not read is left out, except the object itself.
+func Gather(ctx context.Context, c client.Reader, ref Ref, now time.Time) (Picture, error) {
+	named, err := resolve(ctx, c, ref)
+	if err != nil {
+		return Picture{}, err
+	}
+	p := Picture{Now: now}
+	if err := p.climb(ctx, c, named); err != nil {
+		return Picture{}, err
+	}
+	if root := named.ref; p.Asked != root {
+		p.Through = root
+	}
+	for _, fill := range []func(context.Context, client.Reader) error{
+		p.findWorkload, p.findQueue, p.findNamespace, p.findPods, p.findAhead,
+	} {
+		if err := fill(ctx, c); err != nil {
+			return Picture{}, err
+		}
+	}
+	return p, nil
+}
+
+// found is an object that carries the name of the question.
+type found struct {
+	ref    Ref
+	object client.Object
+}
+
+func empty(k Kind) client.Object {
+	switch k {
+	case AppWrapper:
+		return &appwrapper.AppWrapper{}
+	case Job:
+		return &batchv1.Job{}
+	case Workload:
+		return &kueue.Workload{}
+	}
+	return nil
+}
+
+// resolve finds the one object that ref means.
+func resolve(ctx context.Context, c client.Reader, ref Ref) (found, error) {
+	kinds := Kinds()
+	if ref.Kind != "" {
+		kinds = []Kind{ref.Kind}
+	}
+	var all []found
+	var forbidden error
+	for _, k := range kinds {
+		o := empty(k)
+		err := c.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, o)
+		switch {
+		case err == nil:
+			all = append(all, found{Ref{Kind: k, Namespace: ref.Namespace, Name: ref.Name}, o})
+		case apierrors.IsForbidden(err):
+			forbidden = cmp.Or(forbidden, err)
+		case !apierrors.IsNotFound(err):
+			return found{}, fmt.Errorf("read %s %s/%s: %w", k, ref.Namespace, ref.Name, err)
+		}
+	}
+	roots := slices.DeleteFunc(slices.Clone(all), func(f found) bool { return ownedByAny(f, all) })
+	switch {
+	case len(roots) == 1:
+		return roots[0], nil
+	case len(roots) > 1:
+		var names []string
+		for _, f := range roots {
+			names = append(names, string(f.ref.Kind))
+		}
+		return found{}, fmt.Errorf("%s/%s is the name of several objects (%s): say which with --kind", ref.Namespace, ref.Name, strings.Join(names, ", "))
+	case forbidden != nil:
+		return found{}, fmt.Errorf("you may not read %s: %w", ref, forbidden)
+	}
+	return found{}, missing(ctx, c, ref, kinds)
+}
+
+func ownedByAny(f found, all []found) bool {
+	owner := metav1.GetControllerOf(f.object)
+	return owner != nil && slices.ContainsFunc(all, func(o found) bool { return o.object.GetUID() == owner.UID })
+}
+
+// missing is the error for a name that nothing has. It proposes names that
+// begin alike, because job names are generated.
+func missing(ctx context.Context, c client.Reader, ref Ref, kinds []Kind) error {
+	const most = 5
+	var like []string
+	for _, list := range []client.ObjectList{&appwrapper.AppWrapperList{}, &batchv1.JobList{}} {
+		if err := c.List(ctx, list, client.InNamespace(ref.Namespace)); err != nil {
+			continue
+		}
+		for _, o := range items(list) {
+			if strings.HasPrefix(o.GetName(), ref.Name) && metav1.GetControllerOf(o) == nil {
+				like = append(like, ref.Namespace+"/"+o.GetName())
+			}
+		}
+	}
+	var names []string
+	for _, k := range kinds {
+		names = append(names, string(k))
+	}
+	text := fmt.Sprintf("there is no %s %s/%s", strings.Join(names, ", "), ref.Namespace, ref.Name)
+	slices.Sort(like)
+	if len(like) > most {
+		like = like[:most]
+	}
+	if len(like) > 0 {
+		text += "; did you mean " + strings.Join(like, ", ") + "?"
+	}
+	return &MissingError{text}
+}
+
+// MissingError says that nothing has the name that was asked for.
+type MissingError struct{ text string }
+
+// Error is a sentence with proposals.
+func (e *MissingError) Error() string { return e.text }
+
+func items(list client.ObjectList) []client.Object {
+	var out []client.Object
+	switch l := list.(type) {
+	case *appwrapper.AppWrapperList:
+		for i := range l.Items {
+			out = append(out, &l.Items[i])
+		}
+	case *batchv1.JobList:
+		for i := range l.Items {
+			out = append(out, &l.Items[i])
+		}
+	}
+	return out
+}
+
+// climb goes from the named object up to the job that was queued.
+func (p *Picture) climb(ctx context.Context, c client.Reader, f found) error {
+	for {
+		p.Asked = f.ref
+		switch o := f.object.(type) {
+		case *appwrapper.AppWrapper:
+			p.AppWrapper, p.Job = o, nil
+		case *batchv1.Job:
+			p.Job = o
+		case *kueue.Workload:
+			p.Workload = o
+		}
+		owner := metav1.GetControllerOf(f.object)
+		if owner == nil || !slices.Contains(Kinds(), Kind(owner.Kind)) {
+			return nil
+		}
+		up := found{Ref{Kind: Kind(owner.Kind), Namespace: f.ref.Namespace, Name: owner.Name}, empty(Kind(owner.Kind))}
+		err := c.Get(ctx, types.NamespacedName{Namespace: up.ref.Namespace, Name: up.ref.Name}, up.object)
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && up.object.GetUID() != owner.UID {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read %s, which owns %s: %w", up.ref, f.ref, err)
+		}
+		f = up
+	}
+}
+
+// findWorkload finds the Workload of the job, the unfinished one if it has had
+// several.
+func (p *Picture) findWorkload(ctx context.Context, c client.Reader) error {
+	if p.Workload != nil {
+		return nil
+	}
+	var root client.Object = p.AppWrapper
+	if p.AppWrapper == nil {
+		root = p.Job
+	}
+	var list kueue.WorkloadList
+	err := c.List(ctx, &list, client.InNamespace(root.GetNamespace()), client.MatchingLabels{kueue.JobUIDLabel: string(root.GetUID())})
+	if err := readable(err); err != nil {
+		return fmt.Errorf("list workloads of %s: %w", p.Asked, err)
+	}
+	slices.SortFunc(list.Items, func(a, b kueue.Workload) int {
+		return cmp.Or(
+			cmp.Compare(rank(&a), rank(&b)),
+			b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+			cmp.Compare(a.Name, b.Name),
+		)
+	})
+	if len(list.Items) > 0 {
+		p.Workload = &list.Items[0]
+	}
+	return nil
+}
+
+func rank(w *kueue.Workload) int {
+	if isTrue(w.Status.Conditions, kueue.WorkloadFinished) {
+		return 1
+	}
+	return 0
+}
+
+func (p *Picture) findQueue(ctx context.Context, c client.Reader) error {
+	if p.Workload == nil || p.Workload.Spec.QueueName == "" {
+		return nil
+	}
+	var q kueue.LocalQueue
+	err := c.Get(ctx, types.NamespacedName{Namespace: p.Workload.Namespace, Name: string(p.Workload.Spec.QueueName)}, &q)
+	if err == nil {
+		p.LocalQueue = &q
+	}
+	return readable(err)
+}
+
+func (p *Picture) findNamespace(ctx context.Context, c client.Reader) error {
+	var ns corev1.Namespace
+	err := c.Get(ctx, types.NamespacedName{Name: p.Asked.Namespace}, &ns)
+	p.Team = err == nil && ns.Labels[kueue.TeamNamespaceLabel] == "true"
+	return readable(err)
+}
+
+func (p *Picture) findPods(ctx context.Context, c client.Reader) error {
+	var list corev1.PodList
+	if err := c.List(ctx, &list, client.InNamespace(p.Asked.Namespace)); err != nil {
+		return readable(err)
+	}
+	for i := range list.Items {
+		if p.owns(&list.Items[i]) {
+			p.Pods = append(p.Pods, list.Items[i])
+		}
+	}
+	slices.SortFunc(p.Pods, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// owns reports whether a pod belongs to the job.
+func (p *Picture) owns(pod *corev1.Pod) bool {
+	switch {
+	case p.AppWrapper != nil:
+		return pod.Labels[appwrapper.AppWrapperLabel] == p.AppWrapper.Name
+	case p.Job != nil:
+		return pod.Labels[batchv1.JobNameLabel] == p.Job.Name
+	}
+	return pod.Annotations[kueue.WorkloadAnnotation] == p.Workload.Name
+}
+
+// findAhead counts the workloads that wait for the same ClusterQueue and come
+// first: by priority, then by age.
+func (p *Picture) findAhead(ctx context.Context, c client.Reader) error {
+	w := p.Workload
+	if w == nil || w.Status.Admission != nil || p.LocalQueue == nil {
+		return nil
+	}
+	var queues kueue.LocalQueueList
+	var all kueue.WorkloadList
+	err := cmp.Or(c.List(ctx, &queues), c.List(ctx, &all))
+	if apierrors.IsForbidden(err) {
+		p.Ahead.Partial = true
+		in := client.InNamespace(w.Namespace)
+		err = cmp.Or(c.List(ctx, &queues, in), c.List(ctx, &all, in))
+	}
+	if err != nil {
+		return readable(err)
+	}
+	p.Ahead.Known = true
+	same := map[types.NamespacedName]bool{}
+	for _, q := range queues.Items {
+		same[types.NamespacedName{Namespace: q.Namespace, Name: q.Name}] = q.Spec.ClusterQueue == p.LocalQueue.Spec.ClusterQueue
+	}
+	for i := range all.Items {
+		o := &all.Items[i]
+		if o.UID != w.UID && same[types.NamespacedName{Namespace: o.Namespace, Name: string(o.Spec.QueueName)}] && queued(o) && before(o, w) {
+			p.Ahead.Count++
+		}
+	}
+	return nil
+}
+
+// queued reports whether a workload waits for quota.
+func queued(w *kueue.Workload) bool {
+	return w.Status.Admission == nil && (w.Spec.Active == nil || *w.Spec.Active) && !isTrue(w.Status.Conditions, kueue.WorkloadFinished)
+}
+
+// before reports whether a is considered before b.
+func before(a, b *kueue.Workload) bool {
+	return cmp.Or(
+		cmp.Compare(priority(b), priority(a)),
+		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+		cmp.Compare(a.UID, b.UID),
+	) < 0
+}
+
+func priority(w *kueue.Workload) int32 {
+	if w.Spec.Priority == nil {
+		return 0
+	}
+	return *w.Spec.Priority
+}
+
+// readable drops the errors that mean that there is nothing to tell.
+func readable(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil
+	}
+	return err
+}
