@@ -45,6 +45,9 @@ func Queue(q *kueue.ClusterQueue) core.Queue {
 	if q.DeletionTimestamp != nil {
 		out.Inactive = "the ClusterQueue is being deleted"
 	}
+	if c := q.Spec.AdmissionChecksStrategy; c != nil && len(c.AdmissionChecks) > 0 {
+		out.Inactive = "it names admission checks, and no controller here answers them"
+	}
 	if f := q.Spec.FlavorFungibility; f != nil {
 		out.Fungibility = core.Fungibility{
 			BorrowTriesNext:  f.WhenCanBorrow == kueue.TryNextFlavor,

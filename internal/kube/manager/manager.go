@@ -16,7 +16,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -71,8 +70,16 @@ func Run(ctx context.Context, opts Options) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, job.PodIndex, job.IndexPod); err != nil {
 		return fmt.Errorf("index pods: %w", err)
 	}
-	for _, set := range []func(manager.Manager, Options) error{probes, webhooks, decisions, jobKinds, nodesAndQueues} {
-		if err := set(mgr, opts); err != nil {
+	role := metrics.RoleStandalone
+	if opts.LeaderElection {
+		role = metrics.RoleLeader
+	}
+	counters, err := metrics.New(crmetrics.Registry, role)
+	if err != nil {
+		return fmt.Errorf("set up metrics: %w", err)
+	}
+	for _, set := range []func(manager.Manager, Options, *metrics.Metrics) error{probes, webhooks, decisions, jobKinds, nodesAndQueues} {
+		if err := set(mgr, opts, counters); err != nil {
 			return err
 		}
 	}
@@ -99,12 +106,11 @@ func managerOptions(opts Options) ctrl.Options {
 		}),
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         map[client.Object]cache.ByObject{},
 		},
 	}
 }
 
-func probes(mgr manager.Manager, _ Options) error {
+func probes(mgr manager.Manager, _ Options, _ *metrics.Metrics) error {
 	synced := func(req *http.Request) error {
 		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
 		defer cancel()
@@ -113,15 +119,14 @@ func probes(mgr manager.Manager, _ Options) error {
 		}
 		return nil
 	}
-	webhook := mgr.GetWebhookServer().StartedChecker()
 	return errors.Join(
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("caches", synced),
-		mgr.AddReadyzCheck("webhook", webhook),
+		mgr.AddReadyzCheck("webhook", mgr.GetWebhookServer().StartedChecker()),
 	)
 }
 
-func webhooks(mgr manager.Manager, opts Options) error {
+func webhooks(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 	return mlwebhook.Register(mgr, mlwebhook.Options{
 		SchedulerName: opts.SchedulerName,
 		DefaultQueue:  opts.DefaultQueue,
@@ -129,24 +134,24 @@ func webhooks(mgr manager.Manager, opts Options) error {
 }
 
 // decisions adds the decision loop and what shows its numbers.
-func decisions(mgr manager.Manager, opts Options) error {
+func decisions(mgr manager.Manager, _ Options, counters *metrics.Metrics) error {
 	loop := admission.New(admission.Options{
 		Cache:    mgr.GetCache(),
 		Client:   mgr.GetClient(),
 		Clock:    clock.RealClock{},
 		Recorder: mgr.GetEventRecorder("mlbatch"),
-		Metrics:  metrics.New(crmetrics.Registry),
+		Metrics:  counters,
 		Engine:   cycle.Options{},
 		Writers:  16,
 	})
 	if err := mgr.Add(loop); err != nil {
 		return fmt.Errorf("add the decision loop: %w", err)
 	}
-	return queues.SetupWithManager(mgr, queues.Options{Numbers: loop, Clock: clock.RealClock{}})
+	return queues.SetupWithManager(mgr, queues.Options{Numbers: loop, Gauges: counters})
 }
 
 // jobKinds adds a reconciler for every kind of job, and the AppWrapper's own.
-func jobKinds(mgr manager.Manager, opts Options) error {
+func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
 	adapters := []jobs.Adapter{batchjob.Adapter{}, appwrapper.Adapter{}}
 	managed := map[schema.GroupVersionKind]bool{}
 	for _, a := range adapters {
@@ -159,6 +164,7 @@ func jobKinds(mgr manager.Manager, opts Options) error {
 		Managed: func(apiVersion, kind string) bool {
 			return managed[schema.FromAPIVersionAndKind(apiVersion, kind)]
 		},
+		Ended:       counters.Ended,
 		Concurrency: 8,
 	}
 	for _, a := range adapters {
@@ -176,6 +182,6 @@ func jobKinds(mgr manager.Manager, opts Options) error {
 	return nil
 }
 
-func nodesAndQueues(mgr manager.Manager, opts Options) error {
+func nodesAndQueues(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 	return slack.SetupWithManager(mgr, slack.Options{Queue: opts.SlackQueue, Namespace: opts.Namespace})
 }

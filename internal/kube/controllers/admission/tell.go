@@ -18,9 +18,9 @@ func (l *Loop) tell(d core.Decision, w *kueue.Workload) {
 	kind, reason, action, message := corev1.EventTypeNormal, "", "", ""
 	switch d := d.(type) {
 	case core.Admit:
-		wait := l.opts.Clock.Since(queuedSince(w))
-		l.opts.Metrics.QuotaReserved(labels(w, d.Admission.Queue), wait)
-		l.opts.Metrics.Admitted(labels(w, d.Admission.Queue), wait)
+		wait := l.opts.Clock.Since(metrics.QueuedSince(w))
+		l.opts.Metrics.QuotaReserved(metrics.Of(w, d.Admission.Queue), wait)
+		l.opts.Metrics.Admitted(metrics.Of(w, d.Admission.Queue), wait)
 		reason, action = kueue.ReasonAdmitted, "Admit"
 		message = "Admitted by ClusterQueue " + d.Admission.Queue + " after " + wait.Round(time.Second).String() + explain.Where(d.Admission)
 	case core.Replace:
@@ -41,27 +41,10 @@ func (l *Loop) evicted(d core.Evict, w *kueue.Workload) (reason, action, message
 	if w.Status.Admission != nil {
 		queue = string(w.Status.Admission.ClusterQueue)
 	}
-	l.opts.Metrics.Evicted(labels(w, queue), c.Reason, "")
+	l.opts.Metrics.Evicted(metrics.Of(w, queue), c.Reason, "")
 	if d.Reason.Preempted() {
 		l.opts.Metrics.Preempted(d.Why.Queue, string(d.Reason))
 		return kueue.ReasonPreempted, "Preempt", c.Message
 	}
 	return "EvictedDueTo" + c.Reason, "Evict", c.Message
-}
-
-func labels(w *kueue.Workload, queue string) metrics.Workload {
-	out := metrics.Workload{ClusterQueue: queue, Namespace: w.Namespace, LocalQueue: string(w.Spec.QueueName)}
-	if w.Spec.PriorityClassRef != nil {
-		out.PriorityClass = w.Spec.PriorityClassRef.Name
-	}
-	return out
-}
-
-// queuedSince is when a Workload began to wait: when it was made, or queued
-// again after an eviction.
-func queuedSince(w *kueue.Workload) time.Time {
-	if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadRequeued); c != nil && c.LastTransitionTime.After(w.CreationTimestamp.Time) {
-		return c.LastTransitionTime.Time
-	}
-	return w.CreationTimestamp.Time
 }

@@ -29,6 +29,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
@@ -40,6 +41,8 @@ type Options struct {
 	// Managed reports whether objects of a kind are jobs of their own, so that
 	// what they control is not.
 	Managed func(apiVersion, kind string) bool
+	// Ended is told of every Workload whose end was written.
+	Ended func(*kueue.Workload)
 	// Concurrency is how many jobs of one kind are handled at the same time.
 	Concurrency int
 }
@@ -102,7 +105,10 @@ func (r *reconciler) do(ctx context.Context, s situation, next step) error {
 		w.Spec = *next.spec
 		err = r.opts.Client.Update(ctx, w)
 	case next.status != nil:
-		err = apply.Status(ctx, r.opts.Client, s.workload, *next.status)
+		was := convert.Finished(s.workload)
+		if err = apply.Status(ctx, r.opts.Client, s.workload, *next.status); err == nil && !was && convert.Finished(s.workload) {
+			r.opts.Ended(s.workload)
+		}
 	}
 	if err == nil && next.tell != nil {
 		r.event(s.job, *next.tell)
