@@ -32,6 +32,9 @@ type Book struct {
 	pods  Pods
 	gangs Gangs
 	now   func() time.Time
+	// names are the scheduler names that this process answers. It cannot start
+	// a gang whose pods are another's to place.
+	names []string
 
 	mu sync.Mutex
 	// runs has an entry for a gang only while it has a promise or a refusal.
@@ -69,8 +72,8 @@ type seat struct {
 }
 
 // NewBook returns an empty book.
-func NewBook(pods Pods, gangs Gangs, now func() time.Time) *Book {
-	return &Book{pods: pods, gangs: gangs, now: now, runs: map[Key]*run{}}
+func NewBook(pods Pods, gangs Gangs, names []string, now func() time.Time) *Book {
+	return &Book{pods: pods, gangs: gangs, names: names, now: now, runs: map[Key]*run{}}
 }
 
 // KeyOf names the gang of a pod: its Workload, else its PodGroup. A job wrapped
@@ -115,7 +118,7 @@ func (b *Book) lookLocked(k Key) view {
 	v := view{gang: g, pods: make([]*corev1.Pod, 0, len(pods)), members: make([]Member, 0, len(pods))}
 	r := b.runs[k]
 	for _, p := range pods {
-		if m, ok := member(g, p); ok {
+		if m, ok := b.member(g, p); ok {
 			if r != nil {
 				r.settle(&m)
 			}
@@ -142,23 +145,20 @@ func (r *run) settle(m *Member) {
 }
 
 // member reads a pod; ok is false for pods that are on their way out or that
-// nobody may schedule yet.
-func member(g Gang, p *corev1.Pod) (m Member, ok bool) {
+// are not ours to schedule.
+func (b *Book) member(g Gang, p *corev1.Pod) (m Member, ok bool) {
 	m = Member{UID: p.UID, Name: p.Name, Set: setOf(g, p), Node: p.Spec.NodeName, Created: p.CreationTimestamp.Time}
 	switch {
+	case p.DeletionTimestamp != nil:
+		return Member{}, false
 	case p.Status.Phase == corev1.PodSucceeded:
 		m.State = Succeeded
 	case p.Status.Phase == corev1.PodFailed:
 		m.State = Failed
-	case p.DeletionTimestamp != nil:
-		return Member{}, false
 	case p.Spec.NodeName != "":
 		m.State = Bound
-	default:
-		m.State = Pending
-		if len(p.Spec.SchedulingGates) > 0 {
-			return Member{}, false
-		}
+	case len(p.Spec.SchedulingGates) > 0 || !slices.Contains(b.names, p.Spec.SchedulerName):
+		return Member{}, false
 	}
 	if o := metav1.GetControllerOf(p); o != nil {
 		m.OneByOne = o.Kind == "StatefulSet"
@@ -235,20 +235,10 @@ func (b *Book) seatOf(k Key, uid types.UID) (node, refusal string) {
 		}
 		return "", k.String() + " is starting; this pod is not among the first and follows"
 	}
-	if r.refusal != "" && r.speaker != uid && b.waits(k, r.speaker) {
+	if r.refusal != "" && r.speaker != uid {
 		return "", r.refusal
 	}
 	return "", ""
-}
-
-// waits tells whether a pod of a gang still waits for a node.
-func (b *Book) waits(k Key, uid types.UID) bool {
-	for _, p := range b.pods.OfGang(k) {
-		if p.UID == uid {
-			return p.Spec.NodeName == "" && p.DeletionTimestamp == nil
-		}
-	}
-	return false
 }
 
 // speaks tells whether it is for this pod to try again: always, unless another
@@ -257,7 +247,7 @@ func (b *Book) speaks(k Key, uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.runs[k]
-	return r == nil || r.refusal == "" || r.speaker == uid || !b.waits(k, r.speaker)
+	return r == nil || r.refusal == "" || r.speaker == uid
 }
 
 // begin starts an attempt with the seats of a rehearsal.
@@ -378,29 +368,39 @@ func (b *Book) inTry(k Key, uid types.UID) bool {
 	return ok
 }
 
-// release forgets the node reserved for a pod: it failed to bind, is bound, or
-// is gone.
-func (b *Book) release(k Key, uid types.UID) {
+// release forgets the node reserved for a pod that failed to bind. empty tells
+// that a gang which was not let go holds no node any more, so that it may be
+// tried again.
+func (b *Book) release(k Key, uid types.UID) (empty bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.releaseLocked(k, uid)
+}
+
+func (b *Book) releaseLocked(k Key, uid types.UID) (empty bool) {
 	r := b.runs[k]
 	if r == nil {
-		return
+		return false
 	}
+	_, had := r.reserved[uid]
 	delete(r.reserved, uid)
+	empty = had && len(r.reserved) == 0 && !r.decided
 	if len(r.reserved) == 0 {
 		r.decided = false
 	}
 	b.tidy(k)
+	return empty
 }
 
-// forget drops a run whose pods are all gone.
-func (b *Book) forget(k Key) {
+// settled forgets what was promised to a pod that is bound or gone. If it
+// spoke for its gang, another pod has to.
+func (b *Book) settled(k Key, uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.pods.OfGang(k)) == 0 {
-		delete(b.runs, k)
+	if r := b.runs[k]; r != nil && r.speaker == uid {
+		r.refusal, r.speaker = "", ""
 	}
+	b.releaseLocked(k, uid)
 }
 
 // pardon forgets a refusal: something has changed that concerns the gang.

@@ -166,9 +166,12 @@ func present(s Set, members []Member) (exist, need int) {
 }
 
 // cast picks the pending members that start together: as many of each set as
-// it needs, first first, then the others in the order given.
+// it needs, first first, then the others in the order given. It picks none if
+// some are missing: pods of an earlier attempt that still hold their nodes
+// have to give them back first, or the gang would start without them.
 func cast(g Gang, members []Member, first types.UID) []Member {
 	var out []Member
+	need := 0
 	for _, s := range g.Sets {
 		_, n := present(s, members)
 		var picked []Member
@@ -183,6 +186,10 @@ func cast(g Gang, members []Member, first types.UID) []Member {
 			}
 		}
 		out = append(out, picked...)
+		need += n
+	}
+	if len(out) < need {
+		return nil
 	}
 	return out
 }

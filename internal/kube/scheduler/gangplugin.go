@@ -251,10 +251,11 @@ func (p *gangPlugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.
 	}
 	if p.book.inTry(k, pod.UID) {
 		p.sendBack(k, fmt.Sprintf("%s starts as a whole: pod %s gave up its place", k, pod.Name))
-		// Nothing in the cluster has changed that would wake them.
-		defer p.wake(k)
 	}
-	p.book.release(k, pod.UID)
+	if p.book.release(k, pod.UID) {
+		// Nothing in the cluster has changed that would wake the gang.
+		p.wake(k)
+	}
 }
 
 // Permit lets a gang go when its last pod has a node; the others wait.

@@ -50,8 +50,8 @@ func (p *gangPlugin) rehearse(ctx context.Context, v view, first types.UID) (map
 		r.sit(s)
 	}
 	pods := v.casting(first)
-	if len(pods) == 0 || pods[0] == nil {
-		return nil, v.gang.Key.String() + " changed while it was looked at"
+	if len(pods) == 0 {
+		return nil, v.gang.Key.String() + " starts as a whole: its pods give back the nodes of an earlier attempt"
 	}
 	open := map[string][]Place{}
 	for _, s := range v.gang.Sets {
@@ -149,7 +149,7 @@ func (r *rehearsal) prepare(ctx context.Context, pod *corev1.Pod) func(node stri
 	state.Write(rehearsingKey, marker{})
 	pre, status, _ := r.plugin.rules.RunPreFilterPlugins(ctx, state, pod)
 	if !status.IsSuccess() {
-		return func(string) string { return status.Message() }
+		return func(string) string { return cmp.Or(status.Message(), "refused without a reason") }
 	}
 	for _, s := range r.seated {
 		info, err := framework.NewPodInfo(s.pod)
@@ -157,7 +157,7 @@ func (r *rehearsal) prepare(ctx context.Context, pod *corev1.Pod) func(node stri
 			continue
 		}
 		if status := r.plugin.handle.RunPreFilterExtensionAddPod(ctx, state, pod, info, r.copies[s.node]); !status.IsSuccess() {
-			return func(string) string { return status.Message() }
+			return func(string) string { return cmp.Or(status.Message(), "refused without a reason") }
 		}
 	}
 	return func(node string) string {
@@ -168,7 +168,11 @@ func (r *rehearsal) prepare(ctx context.Context, pod *corev1.Pod) func(node stri
 		if err != nil {
 			return "node is not in the cluster"
 		}
-		return strings.Join(r.plugin.handle.RunFilterPluginsWithNominatedPods(ctx, state, pod, info).Reasons(), ", ")
+		status := r.plugin.handle.RunFilterPluginsWithNominatedPods(ctx, state, pod, info)
+		if status.IsSuccess() {
+			return ""
+		}
+		return cmp.Or(strings.Join(status.Reasons(), ", "), "refused without a reason")
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -22,7 +23,6 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	"k8s.io/kubernetes/pkg/scheduler/profile"
 )
 
 // Options say how the scheduler runs.
@@ -75,9 +75,10 @@ type process struct {
 	isSynced atomic.Bool
 }
 
-// watched is a source with its informer.
+// watched is a source with its client and informer.
 type watched struct {
 	source   source
+	client   rest.Interface
 	informer cache.SharedIndexInformer
 }
 
@@ -107,7 +108,7 @@ func Run(ctx context.Context, o Options) error {
 	// 2. Watch. Pods that name a kind that is not served wait; others do not.
 	for _, w := range p.crds {
 		wg.Go(func() {
-			if w.source.awaitServed(ctx, p.client.Discovery()) == nil {
+			if w.source.awaitServed(ctx, w.client) == nil {
 				w.informer.RunWithContext(ctx)
 			}
 		})
@@ -176,7 +177,7 @@ func wire(ctx context.Context, o Options) (*process, error) {
 		},
 	}
 	known := newRegistry()
-	p.book = NewBook(pods, known, time.Now)
+	p.book = NewBook(pods, known, o.SchedulerNames, time.Now)
 	p.waker = &waker{book: p.book, registry: known}
 	p.noter = newNoter(p.book, client, factory.Core().V1().Pods().Lister(), func(name string) bool {
 		return slices.Contains(o.SchedulerNames, name)
@@ -214,7 +215,7 @@ func (p *process) wireSources() error {
 		if _, err := inf.AddEventHandler(p.waker.gangHandler(s)); err != nil {
 			return fmt.Errorf("watch %s: %w", s.resource, err)
 		}
-		p.crds = append(p.crds, watched{s, inf})
+		p.crds = append(p.crds, watched{s, client, inf})
 		if s.resource == podGroupResource {
 			p.groups = newGroupStatus(p.pods, inf, client)
 			if _, err := inf.AddEventHandler(p.groups.handler()); err != nil {
@@ -246,7 +247,9 @@ func (p *process) wireScheduler(ctx context.Context, factory informers.SharedInf
 		HealthName: newHealthPlugin,
 	}
 	p.sched, err = kubescheduler.New(ctx, p.client, factory, nil,
-		profile.NewRecorderFactory(p.events),
+		func(name string) events.EventRecorderLogger {
+			return recorder{p.events.NewRecorder(clientgoscheme.Scheme, name), p.book}
+		},
 		kubescheduler.WithComponentConfigVersion("kubescheduler.config.k8s.io/v1"),
 		kubescheduler.WithKubeConfig(p.opts.Client),
 		kubescheduler.WithProfiles(profs...),
@@ -260,6 +263,6 @@ func (p *process) wireScheduler(ctx context.Context, factory informers.SharedInf
 	if err != nil {
 		return fmt.Errorf("build scheduler: %w", err)
 	}
-	klog.FromContext(ctx).Info("Scheduler is ready to start", "schedulerNames", p.opts.SchedulerNames)
+	klog.FromContext(ctx).Info("Starting scheduler", "schedulerNames", p.opts.SchedulerNames)
 	return nil
 }

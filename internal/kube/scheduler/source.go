@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -222,18 +221,14 @@ func (s source) informer(client rest.Interface, scheme *runtime.Scheme) (cache.S
 // retries slow down to half a minute, which is long for a cluster being set up.
 const servedPoll = 500 * time.Millisecond
 
-// awaitServed returns once the API server serves the source's kind, or the
+// awaitServed returns once the source's kind is served and may be read, or the
 // context's error.
-func (s source) awaitServed(ctx context.Context, d discovery.DiscoveryInterface) error {
+func (s source) awaitServed(ctx context.Context, client rest.Interface) error {
 	tick := time.NewTicker(servedPoll)
 	defer tick.Stop()
 	for {
-		if list, err := d.ServerResourcesForGroupVersion(s.gv.String()); err == nil {
-			for _, r := range list.APIResources {
-				if r.Name == s.resource {
-					return nil
-				}
-			}
+		if client.Get().Resource(s.resource).Param("limit", "1").Do(ctx).Error() == nil {
+			return nil
 		}
 		select {
 		case <-ctx.Done():

@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -108,7 +107,7 @@ func (w *waker) moved(old, p *corev1.Pod) {
 	case old.DeletionTimestamp == nil && p.DeletionTimestamp != nil:
 		w.went(p)
 	case old.Spec.NodeName == "" && p.Spec.NodeName != "":
-		w.book.release(k, p.UID)
+		w.book.settled(k, p.UID)
 	case len(old.Spec.SchedulingGates) > 0 && len(p.Spec.SchedulingGates) == 0:
 		w.came(p)
 	}
@@ -120,22 +119,18 @@ func (w *waker) went(p *corev1.Pod) {
 	if !ok {
 		return
 	}
-	if w.book.inTry(k, p.UID) {
+	inTry := w.book.inTry(k, p.UID)
+	w.book.settled(k, p.UID)
+	if inTry {
 		w.restart(k, k.String()+" starts as a whole: pod "+p.Name+" is gone")
 	} else {
 		w.wake(k)
 	}
-	w.book.release(k, p.UID)
-	w.book.forget(k)
 }
 
 func (w *waker) wake(k Key) {
-	p := w.plugin()
-	if p == nil {
-		return
-	}
-	if pods := w.book.look(k).pending(); len(pods) > 0 {
-		(*w.handle.Load()).Activate(klog.Background(), pods)
+	if p := w.plugin(); p != nil {
+		p.wake(k)
 	}
 }
 

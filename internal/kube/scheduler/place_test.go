@@ -1,0 +1,72 @@
+package scheduler
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestOpen(t *testing.T) {
+	on := func(node string, s State) Member { return Member{Set: "main", Node: node, State: s} }
+	cases := map[string]struct {
+		why     string
+		places  []Place
+		members []Member
+		want    []Place
+	}{
+		"fresh": {
+			why:    "stored order is kept",
+			places: []Place{{"b", 2}, {"a", 1}},
+			want:   []Place{{"b", 2}, {"a", 1}},
+		},
+		"partly taken": {
+			why:     "bound and reserved pods hold their places",
+			places:  []Place{{"a", 2}, {"b", 2}},
+			members: []Member{on("a", Bound), on("a", Reserved), on("b", Bound)},
+			want:    []Place{{"b", 1}},
+		},
+		"failed pod": {
+			why:     "its replacement goes where it was",
+			places:  []Place{{"a", 1}, {"b", 1}},
+			members: []Member{on("a", Failed), on("b", Bound)},
+			want:    []Place{{"a", 1}},
+		},
+		"succeeded pod": {
+			why:     "its room may have been given to others, so a free place is taken first",
+			places:  []Place{{"a", 1}, {"b", 1}},
+			members: []Member{on("a", Succeeded)},
+			want:    []Place{{"b", 1}},
+		},
+		"only places of succeeded pods": {
+			why:     "a Job with more completions than parallelism runs on where it ran",
+			places:  []Place{{"a", 1}, {"b", 1}},
+			members: []Member{on("a", Succeeded), on("a", Succeeded), on("b", Bound)},
+			want:    []Place{{"a", 1}},
+		},
+		"full": {
+			why:     "no pod more than planned",
+			places:  []Place{{"a", 1}},
+			members: []Member{on("a", Bound)},
+			want:    nil,
+		},
+		"node listed twice": {
+			why:     "a pod takes one place, not one in each mention of its node",
+			places:  []Place{{"a", 1}, {"b", 1}, {"a", 2}},
+			members: []Member{on("a", Bound), on("a", Bound)},
+			want:    []Place{{"b", 1}, {"a", 1}},
+		},
+		"elsewhere": {
+			why:     "pods on nodes outside the plan, or of other sets, hold no place in it",
+			places:  []Place{{"a", 1}},
+			members: []Member{on("x", Bound), {Set: "other", Node: "a", State: Bound}},
+			want:    []Place{{"a", 1}},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, Open(Set{Name: "main", Places: c.places}, c.members)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.why, diff)
+			}
+		})
+	}
+}
