@@ -1,0 +1,162 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/config"
+	"github.com/mlbatch/mlbatch/internal/kube/webhook"
+)
+
+// Service is a Service in front of the webhooks.
+type Service struct {
+	Namespace string
+	Name      string
+	Port      int32
+}
+
+// Options say where the webhooks are served.
+type Options struct {
+	// WebhookURL is their address, e.g. https://127.0.0.1:9443, where they are
+	// reached without a Service. One of WebhookURL and WebhookService is set.
+	WebhookURL     string
+	WebhookService *Service
+	// CABundle is the PEM certificate that vouches for them.
+	CABundle []byte
+	// Namespace is where mlbatch keeps its own objects; empty means
+	// mlbatch-system.
+	Namespace string
+}
+
+// DefaultNamespace is where mlbatch keeps its own objects.
+const DefaultNamespace = "mlbatch-system"
+
+func (o Options) location() (webhook.Location, error) {
+	switch {
+	case (o.WebhookURL == "") == (o.WebhookService == nil):
+		return nil, errors.New("set either WebhookURL or WebhookService")
+	case o.WebhookURL != "":
+		return webhook.AtURL(o.WebhookURL, o.CABundle), nil
+	}
+	s := o.WebhookService
+	return webhook.AtService(s.Namespace, s.Name, s.Port, o.CABundle), nil
+}
+
+// Apply creates or updates everything. Kinds may be served only a moment later
+// (see Wait). The webhook configurations come last: before them nothing of
+// ours can be in the way of anyone.
+func Apply(ctx context.Context, c client.Client, opts Options) error {
+	at, err := opts.location()
+	if err != nil {
+		return fmt.Errorf("install mlbatch: %w", err)
+	}
+	if opts.Namespace == "" {
+		opts.Namespace = DefaultNamespace
+	}
+	objects, err := definitions(at)
+	if err != nil {
+		return fmt.Errorf("install mlbatch: %w", err)
+	}
+	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: opts.Namespace}})
+	objects = append(objects, roles(opts.Namespace)...)
+	mutating, validating := webhook.Configurations(at)
+	objects = append(objects, mutating, validating)
+	for _, o := range objects {
+		if err := put(ctx, c, o); err != nil {
+			return fmt.Errorf("install %T %s: %w", o, o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// definitions are the definitions of all kinds, with conversion where there is
+// more than one version.
+func definitions(at webhook.Location) ([]client.Object, error) {
+	crds, err := config.CRDs()
+	if err != nil {
+		return nil, err
+	}
+	var objects []client.Object
+	for _, crd := range crds {
+		if len(crd.Spec.Versions) > 1 {
+			crd.Spec.Conversion = conversion(webhook.Conversion(at))
+		}
+		objects = append(objects, crd)
+	}
+	return objects, nil
+}
+
+func conversion(at admissionregistrationv1.WebhookClientConfig) *apiextensionsv1.CustomResourceConversion {
+	out := &apiextensionsv1.WebhookClientConfig{URL: at.URL, CABundle: at.CABundle}
+	if s := at.Service; s != nil {
+		out.Service = &apiextensionsv1.ServiceReference{Namespace: s.Namespace, Name: s.Name, Path: s.Path, Port: s.Port}
+	}
+	return &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: out, ConversionReviewVersions: []string{"v1"}},
+	}
+}
+
+// fieldOwner is who the API server notes down as owner of what is applied.
+const fieldOwner = "mlbatch"
+
+// put applies an object: what it holds is set, what an earlier version of ours
+// held and this one does not is removed, and what others added stays.
+func put(ctx context.Context, c client.Client, o client.Object) error {
+	gvk, err := c.GroupVersionKindFor(o)
+	if err != nil {
+		return err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return err
+	}
+	delete(content, "status")
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(gvk)
+	return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(fieldOwner), client.ForceOwnership)
+}
+
+// pollInterval is how often Wait looks.
+const pollInterval = 50 * time.Millisecond
+
+// Wait returns once the API server serves all kinds.
+func Wait(ctx context.Context, c client.Client) error {
+	crds, err := config.CRDs()
+	if err != nil {
+		return fmt.Errorf("wait for mlbatch's kinds: %w", err)
+	}
+	for _, crd := range crds {
+		err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+			have := &apiextensionsv1.CustomResourceDefinition{}
+			if err := c.Get(ctx, client.ObjectKeyFromObject(crd), have); err != nil {
+				return false, err
+			}
+			return established(have), nil
+		})
+		if err != nil {
+			return fmt.Errorf("wait for %s to be served: %w", crd.Name, err)
+		}
+	}
+	return nil
+}
+
+func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, c := range crd.Status.Conditions {
+		if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,195 @@
+package install_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/mlbatch/mlbatch/internal/kube/install"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+)
+
+func TestApplyTwice(t *testing.T) {
+	// An admin's label, and a rule that an older version might have left.
+	edit := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: install.EditRole, Labels: map[string]string{"ours": "no"}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}},
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(edit).Build()
+	apply(t, c, "https://127.0.0.1:1")
+	apply(t, c, "https://127.0.0.1:2")
+
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	get(t, c, "", "workloads.kueue.x-k8s.io", crd)
+	want := &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook: &apiextensionsv1.WebhookConversion{
+			ConversionReviewVersions: []string{"v1"},
+			ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: new("https://127.0.0.1:2/convert"), CABundle: []byte("ca")},
+		},
+	}
+	if diff := cmp.Diff(want, crd.Spec.Conversion); diff != "" {
+		t.Errorf("versions must be converted where the webhook is served now (-want +got):\n%s", diff)
+	}
+	single := &apiextensionsv1.CustomResourceDefinition{}
+	get(t, c, "", "appwrappers.workload.codeflare.dev", single)
+	if single.Spec.Conversion != nil {
+		t.Error("a kind with one version must not depend on the webhook")
+	}
+	hooks := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	get(t, c, "", "mlbatch-validating-webhook", hooks)
+	if got := *hooks.Webhooks[0].ClientConfig.URL; got != "https://127.0.0.1:2/validate-batch-v1-job" {
+		t.Errorf("webhook is called at %s", got)
+	}
+	get(t, c, "", install.EditRole, edit)
+	if edit.Labels["ours"] != "no" || slices.Contains(edit.Rules[0].Verbs, "*") {
+		t.Errorf("foreign labels must stay and foreign rules go, got %v %v", edit.Labels, edit.Rules)
+	}
+	get(t, c, "mlbatch-system", install.Controller, &corev1.ServiceAccount{})
+}
+
+func TestApplyNeedsOneLocation(t *testing.T) {
+	cases := map[string]struct {
+		why  string
+		opts install.Options
+	}{
+		"None": {"webhooks that are served nowhere would refuse everything", install.Options{}},
+		"Both": {"two places contradict each other", install.Options{WebhookURL: "https://x", WebhookService: &install.Service{}}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if install.Apply(t.Context(), fake.NewClientBuilder().WithScheme(scheme.New()).Build(), tc.opts) == nil {
+				t.Errorf("no error, but %s", tc.why)
+			}
+		})
+	}
+}
+
+// TestEditRole holds the promises made to admins about what users can do.
+func TestEditRole(t *testing.T) {
+	c := fake.NewClientBuilder().WithScheme(scheme.New()).Build()
+	apply(t, c, "https://127.0.0.1:1")
+	role := &rbacv1.ClusterRole{}
+	get(t, c, "", install.EditRole, role)
+	cases := map[string]struct {
+		why, group, resource, verb string
+		want                       bool
+	}{
+		"CreatePod":         {"bare pods would pass the queues", "", "pods", "create", false},
+		"DeletePod":         {"users clean up", "", "pods", "delete", true},
+		"CreateJob":         {"jobs go in AppWrappers", "batch", "jobs", "create", false},
+		"UpdateJob":         {"unsuspending a job would pass the queues", "batch", "jobs", "update", false},
+		"PatchDeployment":   {"scaling one would pass the queues", "apps", "deployments", "patch", false},
+		"CreateWrapper":     {"the way to run anything", "workload.codeflare.dev", "appwrappers", "create", true},
+		"WrapperStatus":     {"the phase is not the user's to write", "workload.codeflare.dev", "appwrappers/status", "update", false},
+		"SeeWorkloads":      {"users see why they wait", "kueue.x-k8s.io", "workloads", "list", true},
+		"CreateWorkload":    {"a hand-made Workload would take quota", "kueue.x-k8s.io", "workloads", "create", false},
+		"PatchWorkload":     {"users do not set their own priority", "kueue.x-k8s.io", "workloads", "patch", false},
+		"AdmitWorkload":     {"the status of a Workload is its admission", "kueue.x-k8s.io", "workloads/status", "update", false},
+		"Exec":              {"debugging", "", "pods/exec", "create", true},
+		"CreateSecret":      {"what needs no quota is free", "", "secrets", "create", true},
+		"CreateRoleBinding": {"users give no rights", "rbac.authorization.k8s.io", "rolebindings", "create", false},
+		"ServiceAccounts":   {"no identities beyond the user's own", "", "serviceaccounts", "create", false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := allows(role.Rules, tc.group, tc.resource, tc.verb); got != tc.want {
+				t.Errorf("%s: %s %s.%s is %v, want %v", tc.why, tc.verb, tc.resource, tc.group, got, tc.want)
+			}
+		})
+	}
+}
+
+func allows(rules []rbacv1.PolicyRule, group, resource, verb string) bool {
+	return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
+		return slices.Contains(r.APIGroups, group) && slices.Contains(r.Verbs, verb) &&
+			(slices.Contains(r.Resources, resource) || slices.Contains(r.Resources, "*"))
+	})
+}
+
+func apply(t *testing.T, c client.Client, url string) {
+	t.Helper()
+	if err := install.Apply(t.Context(), c, install.Options{WebhookURL: url, CABundle: []byte("ca")}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func get(t *testing.T, c client.Client, namespace, name string, o client.Object) {
+	t.Helper()
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEnsureCerts(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "certs")
+	first := ensure(t, dir, "127.0.0.1")
+	if again := ensure(t, dir, "127.0.0.1"); !cmp.Equal(first, again) {
+		t.Error("good certificates must be kept, or every restart would change the webhook configurations")
+	}
+	handshake(t, dir, first)
+
+	other := ensure(t, dir, "127.0.0.1", "webhook.mlbatch-system.svc")
+	if cmp.Equal(first, other) {
+		t.Error("a certificate that does not name a host must be replaced")
+	}
+	if err := os.Truncate(filepath.Join(dir, install.KeyFile), 10); err != nil {
+		t.Fatal(err)
+	}
+	handshake(t, dir, ensure(t, dir, "127.0.0.1"))
+
+	for _, name := range []string{install.CertFile, install.KeyFile, install.CAFile} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %o, want 600", name, info.Mode().Perm())
+		}
+	}
+}
+
+func ensure(t *testing.T, dir string, hosts ...string) []byte {
+	t.Helper()
+	ca, err := install.EnsureCerts(dir, hosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca
+}
+
+// handshake connects to a server that uses the files, as the API server does.
+func handshake(t *testing.T, dir string, ca []byte) {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, install.CertFile), filepath.Join(dir, install.KeyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	here, there := net.Pipe()
+	served := make(chan error, 1)
+	go func() {
+		served <- tls.Server(there, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}).HandshakeContext(t.Context())
+	}()
+	if err := tls.Client(here, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}).HandshakeContext(t.Context()); err != nil {
+		t.Error(err)
+	}
+	_ = here.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}

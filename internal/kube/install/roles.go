@@ -1,0 +1,140 @@
+package install
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Names of roles and accounts.
+const (
+	// EditRole is bound to users in the namespaces of their teams.
+	EditRole = "mlbatch-edit"
+	// Controller names the role and the service account of the controller.
+	Controller = "mlbatch-controller"
+	// Scheduler names the role and the service account of the scheduler. The role
+	// holds what it needs beyond system:kube-scheduler.
+	Scheduler = "mlbatch-scheduler"
+)
+
+// roles are the roles, the accounts and who has which.
+func roles(namespace string) []client.Object {
+	objects := []client.Object{
+		clusterRole(EditRole, editRules()),
+		clusterRole(Controller, controllerRules()),
+		clusterRole(Scheduler, schedulerRules()),
+	}
+	for account, clusterRoles := range map[string][]string{
+		Controller: {Controller},
+		Scheduler:  {Scheduler, "system:kube-scheduler", "system:volume-scheduler"},
+	} {
+		subject := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}}
+		objects = append(objects,
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}},
+			&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}, Rules: homeRules(account)},
+			&rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}, Subjects: subject,
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
+			})
+		for _, role := range clusterRoles {
+			name := account
+			if role != account {
+				name = account + ":" + role
+			}
+			objects = append(objects, &rbacv1.ClusterRoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subject,
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			})
+		}
+	}
+	return objects
+}
+
+func clusterRole(name string, rules []rbacv1.PolicyRule) *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
+}
+
+func allow(group string, verbs []string, resources ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
+}
+
+func read() []string { return []string{"get", "list", "watch"} }
+
+func write() []string {
+	return []string{"create", "delete", "get", "list", "patch", "update", "watch"}
+}
+
+// editRules are what a user may do in the namespace of a team. What runs pods
+// cannot be created directly, only deleted: it must go through a queue.
+// Workloads can be seen but not touched, since their status is who may run.
+func editRules() []rbacv1.PolicyRule {
+	remove := []string{"delete", "get", "list", "watch"}
+	return []rbacv1.PolicyRule{
+		allow("", remove, "pods"),
+		allow("apps", remove, "deployments", "statefulsets"),
+		allow("batch", remove, "jobs"),
+		allow("", write(), "services", "secrets", "configmaps", "persistentvolumeclaims"),
+		allow("kueue.x-k8s.io", read(), "*"),
+		allow("kubeflow.org", write(), "pytorchjobs"),
+		allow("ray.io", write(), "rayjobs", "rayclusters"),
+		allow("workload.codeflare.dev", write(), "appwrappers"),
+		allow("scheduling.x-k8s.io", write(), "podgroups"),
+		allow("scheduling.k8s.io", read(), "priorityclasses"),
+		allow("", read(), "events"),
+		allow("events.k8s.io", read(), "events"),
+		allow("", []string{"get"}, "namespaces", "pods/log"),
+		allow("", []string{"create"}, "pods/exec", "pods/portforward"),
+	}
+}
+
+// controllerRules are what the controller does: it decides on Workloads, runs
+// AppWrappers, whose components it creates and deletes, and starts Jobs.
+func controllerRules() []rbacv1.PolicyRule {
+	status := []string{"get", "patch", "update"}
+	return []rbacv1.PolicyRule{
+		allow("kueue.x-k8s.io", read(), "*"),
+		allow("kueue.x-k8s.io", write(), "workloads"),
+		allow("kueue.x-k8s.io", []string{"patch", "update"}, "clusterqueues", "localqueues", "cohorts", "resourceflavors", "admissionchecks", "topologies"),
+		allow("kueue.x-k8s.io", status, "workloads/status", "clusterqueues/status", "localqueues/status", "cohorts/status", "admissionchecks/status"),
+		allow("kueue.x-k8s.io", []string{"update"}, "workloads/finalizers", "clusterqueues/finalizers", "localqueues/finalizers", "resourceflavors/finalizers"),
+		allow("workload.codeflare.dev", append(read(), "patch", "update"), "appwrappers"),
+		allow("workload.codeflare.dev", status, "appwrappers/status"),
+		allow("workload.codeflare.dev", []string{"update"}, "appwrappers/finalizers"),
+		allow("batch", write(), "jobs"),
+		allow("batch", status, "jobs/status"),
+		allow("batch", []string{"update"}, "jobs/finalizers"),
+		allow("", write(), "pods", "services", "configmaps", "persistentvolumeclaims"),
+		allow("", []string{"create", "delete", "get"}, "secrets"),
+		allow("apps", write(), "deployments", "statefulsets"),
+		allow("scheduling.x-k8s.io", write(), "podgroups"),
+		allow("kubeflow.org", write(), "pytorchjobs"),
+		allow("ray.io", write(), "rayjobs", "rayclusters"),
+		allow("jobset.x-k8s.io", write(), "jobsets"),
+		allow("", read(), "nodes", "namespaces", "limitranges"),
+		allow("scheduling.k8s.io", read(), "priorityclasses"),
+		allow("", []string{"create", "patch", "update"}, "events"),
+		allow("events.k8s.io", []string{"create", "patch", "update"}, "events"),
+		allow("authorization.k8s.io", []string{"create"}, "subjectaccessreviews"),
+	}
+}
+
+// schedulerRules are what the scheduler needs beyond system:kube-scheduler: to
+// read plans and gangs, and to say how gangs stand.
+func schedulerRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		allow("kueue.x-k8s.io", read(), "workloads"),
+		allow("scheduling.x-k8s.io", append(read(), "patch", "update"), "podgroups"),
+		allow("scheduling.x-k8s.io", []string{"get", "patch", "update"}, "podgroups/status"),
+	}
+}
+
+// homeRules are for leader election in mlbatch's own namespace.
+func homeRules(account string) []rbacv1.PolicyRule {
+	lease := allow("coordination.k8s.io", []string{"get", "patch", "update"}, "leases")
+	lease.ResourceNames = []string{account}
+	return []rbacv1.PolicyRule{
+		allow("coordination.k8s.io", []string{"create"}, "leases"),
+		lease,
+	}
+}
