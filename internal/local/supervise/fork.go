@@ -40,8 +40,9 @@ func (f *forker) start(s Spec) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()                      // the child has its own descriptor
-	cmd := exec.Command(s.Path, s.Args...) //nolint:gosec,noctx // our own binary; it is stopped by signal
+	defer log.Close()           // the child has its own descriptor
+	cmd := exec.Command(s.Path) //nolint:gosec,noctx // our own binary; it is stopped by signal
+	cmd.Args = s.Args
 	cmd.Env = append(os.Environ(), s.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -9,7 +9,8 @@ import (
 type Spec struct {
 	// Name is unique within a supervisor.
 	Name string
-	// Path and Args are the command line; Env is added to our environment.
+	// Path is the program to execute; Args is the command line that it sees,
+	// its own name included. Env is added to our environment.
 	Path string
 	Args []string
 	Env  []string

@@ -55,7 +55,7 @@ func actAsParent() {
 func sleeper(dir, name string) Spec {
 	self, _ := os.Executable()
 	return Spec{
-		Name: name, Path: self, Env: []string{"SUPERVISE_TEST_ROLE=sleep"},
+		Name: name, Path: self, Args: []string{self}, Env: []string{"SUPERVISE_TEST_ROLE=sleep"},
 		LogFile: filepath.Join(dir, name+".log"), Grace: 5 * time.Second,
 	}
 }

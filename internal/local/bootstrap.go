@@ -1,0 +1,213 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"text/template"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/local/simnode"
+)
+
+// systemYAML is what the embedded cluster itself needs, tutorialYAML what the
+// tutorial's administrator sets up.
+var (
+	//go:embed setup/system.yaml
+	systemYAML string //nolint:gochecknoglobals // embedded file
+	//go:embed setup/tutorial.yaml
+	tutorialYAML string //nolint:gochecknoglobals // embedded file
+)
+
+// retryEvery is the pause between attempts while webhooks or definitions are
+// not served yet.
+const retryEvery = 50 * time.Millisecond
+
+// bootstrap creates what must be there before the other processes start.
+func (c *Cluster) bootstrap(ctx context.Context) error {
+	cl, err := client.New(c.admin, client.Options{})
+	if err != nil {
+		return fmt.Errorf("connect to the API server: %w", err)
+	}
+	objects, err := parse(systemYAML)
+	if err != nil {
+		return err
+	}
+	if err := createMissing(ctx, cl, objects); err != nil {
+		return err
+	}
+	if c.cfg.Parts != APIOnly {
+		if err := registerNodes(ctx, cl, c.cfg.Fleet, c.clock.Now()); err != nil {
+			return err
+		}
+	}
+	if c.cfg.Install == nil {
+		return nil
+	}
+	if err := c.cfg.Install(ctx, c.Access()); err != nil {
+		return fmt.Errorf("install mlbatch: %w", err)
+	}
+	c.step("definitions")
+	return nil
+}
+
+// registerNodes makes the simulated nodes those of the fleet. It alone creates
+// nodes, so one that an administrator deletes stays deleted until the next
+// start, however often the simulator is restarted.
+func registerNodes(ctx context.Context, cl client.Client, f simnode.Fleet, now time.Time) error {
+	var have corev1.NodeList
+	if err := cl.List(ctx, &have, client.HasLabels{simnode.LabelSimulated}); err != nil {
+		return fmt.Errorf("list simulated nodes: %w", err)
+	}
+	change := simnode.Reconcile(f, have.Items, now)
+	for _, n := range change.Delete {
+		if err := cl.Delete(ctx, n); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete node %s: %w", n.Name, err)
+		}
+	}
+	for _, n := range change.Create {
+		if err := cl.Create(ctx, n); err != nil {
+			return fmt.Errorf("register node %s: %w", n.Name, err)
+		}
+	}
+	for _, n := range change.Update {
+		if err := cl.Status().Update(ctx, n); err != nil {
+			return fmt.Errorf("change the capacity of node %s: %w", n.Name, err)
+		}
+	}
+	return nil
+}
+
+// tutorial creates the tutorial's objects, once per data directory.
+func (c *Cluster) tutorial(ctx context.Context) error {
+	if !c.cfg.Tutorial || c.marker.Tutorial {
+		return nil
+	}
+	text, err := renderTutorial(c.cfg.Fleet)
+	if err != nil {
+		return err
+	}
+	objects, err := parse(text)
+	if err != nil {
+		return err
+	}
+	cl, err := client.New(c.admin, client.Options{})
+	if err != nil {
+		return fmt.Errorf("connect to the API server: %w", err)
+	}
+	if err := createMissing(ctx, cl, objects); err != nil {
+		return err
+	}
+	c.marker.Tutorial = true
+	if err := c.files.writeMarker(c.marker); err != nil {
+		return err
+	}
+	c.step("tutorial set-up")
+	return nil
+}
+
+// share is the quota of one queue in the tutorial's set-up.
+type share struct {
+	CPU, Memory string
+	GPUs, Pods  int64
+}
+
+// renderTutorial fills in the quotas.
+func renderTutorial(f simnode.Fleet) (string, error) {
+	t, err := template.New("tutorial").Parse(tutorialYAML)
+	if err != nil {
+		return "", fmt.Errorf("read the tutorial's set-up: %w", err)
+	}
+	team, slack := shares(f)
+	var b bytes.Buffer
+	if err := t.Execute(&b, map[string]share{"Team": team, "Slack": slack}); err != nil {
+		return "", fmt.Errorf("fill in the tutorial's set-up: %w", err)
+	}
+	return b.String(), nil
+}
+
+// shares divides a fleet among two teams and the slack queue as the tutorial
+// does: a third each, GPUs that do not divide to the slack queue. As there,
+// memory quota is as many G as the nodes have Gi, which leaves the system a
+// part, and 100 of a node's 250 pods are for jobs.
+func shares(f simnode.Fleet) (team, slack share) {
+	const parts = 3
+	n := int64(f.Count)
+	gpus := n * f.GPUs
+	team = share{
+		CPU:    strconv.FormatInt(n*f.CPU.MilliValue()/parts, 10) + "m",
+		Memory: strconv.FormatInt(n*f.Memory.Value()>>30/parts, 10) + "G",
+		GPUs:   gpus / parts,
+		Pods:   n * f.Pods * 100 / 250 / parts,
+	}
+	if milli := n * f.CPU.MilliValue() / parts; milli%1000 == 0 {
+		team.CPU = strconv.FormatInt(milli/1000, 10)
+	}
+	slack = team
+	slack.GPUs = gpus - 2*team.GPUs
+	return team, slack
+}
+
+// createMissing creates the objects that do not exist yet and leaves the
+// others as they are. It tries again while what serves them comes up.
+func createMissing(ctx context.Context, cl client.Client, objects []*unstructured.Unstructured) error {
+	for _, o := range objects {
+		var last error
+		err := wait.PollUntilContextCancel(ctx, retryEvery, true, func(ctx context.Context) (bool, error) {
+			last = cl.Create(ctx, o.DeepCopy())
+			if last == nil || apierrors.IsAlreadyExists(last) {
+				return true, nil
+			}
+			if !comingUp(last) {
+				return false, last
+			}
+			return false, nil
+		})
+		if err != nil {
+			if last == nil {
+				last = err
+			}
+			return fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), last)
+		}
+	}
+	return nil
+}
+
+// comingUp says whether an error may go away by itself shortly: the kind or
+// its webhook is not served yet, or the API server is busy.
+func comingUp(err error) bool {
+	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsInternalError(err) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTooManyRequests(err) || !errors.As(err, new(apierrors.APIStatus))
+}
+
+// parse reads the objects of a YAML file.
+func parse(text string) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(text)), 4096)
+	for {
+		var o unstructured.Unstructured
+		err := d.Decode(&o.Object)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read embedded manifests: %w", err)
+		}
+		if len(o.Object) > 0 {
+			out = append(out, &o)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package local
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/local/supervise"
+)
+
+const (
+	serviceCIDR  = "10.96.0.0/16"
+	apiServiceIP = "10.96.0.1"
+	// issuer names the cluster in service account tokens.
+	issuer = "https://kubernetes.default.svc.cluster.local"
+)
+
+// Stages: what others need starts first and stops last.
+const (
+	stageEtcd = iota
+	stageAPI
+	stageRest
+)
+
+// self is this binary, even after a new build replaced its file.
+const self = "/proc/self/exe"
+
+// program describes one component before it becomes a supervise.Spec.
+type program struct {
+	name  string
+	args  []string
+	stage int
+	grace time.Duration
+	probe probe
+	// goGC and memory bound the garbage of the process: how much it may grow
+	// between collections (percent), and where collecting becomes urgent.
+	goGC   int
+	memory string
+}
+
+func (c *Cluster) spec(p program) supervise.Spec {
+	return supervise.Spec{
+		Name:    p.name,
+		Path:    self,
+		Args:    append([]string{"mlbatch"}, p.args...),
+		Env:     []string{childVariable + "=" + p.name, fmt.Sprintf("GOGC=%d", p.goGC), "GOMEMLIMIT=" + p.memory},
+		LogFile: c.files.log(p.name),
+		Stage:   p.stage,
+		Probe:   p.probe,
+		Grace:   p.grace,
+	}
+}
+
+func (c *Cluster) etcd() program {
+	args := []string{
+		componentCommand, Etcd,
+		"--data-dir=" + c.files.etcd(),
+		"--listen=" + address(c.ports.Etcd),
+		"--cert-file=" + c.id.etcdServer.Cert,
+		"--key-file=" + c.id.etcdServer.Key,
+		"--trusted-ca-file=" + c.id.etcdCA.CertFile(),
+	}
+	if c.cfg.UnsafeNoFsync {
+		args = append(args, "--unsafe-no-fsync")
+	}
+	return program{
+		name: Etcd, args: args, stage: stageEtcd, grace: 5 * time.Second, goGC: 50, memory: "512MiB",
+		probe: httpProbe("https://"+address(c.ports.Etcd)+"/health", c.etcdTLS),
+	}
+}
+
+func (c *Cluster) apiServer() program {
+	return program{
+		name: APIServer, stage: stageAPI, grace: 5 * time.Second, goGC: 75, memory: "2GiB",
+		probe: httpProbe(apiURL(c.ports.API)+"/readyz", c.adminTLS),
+		args: []string{
+			componentCommand, APIServer,
+			"--etcd-servers=https://" + address(c.ports.Etcd),
+			"--etcd-cafile=" + c.id.etcdCA.CertFile(),
+			"--etcd-certfile=" + c.id.etcdClient.Cert,
+			"--etcd-keyfile=" + c.id.etcdClient.Key,
+			"--bind-address=" + loopback,
+			fmt.Sprintf("--secure-port=%d", c.ports.API),
+			"--tls-cert-file=" + c.id.apiServer.Cert,
+			"--tls-private-key-file=" + c.id.apiServer.Key,
+			"--client-ca-file=" + c.id.ca.CertFile(),
+			"--service-account-issuer=" + issuer,
+			"--service-account-key-file=" + c.id.signingKey,
+			"--service-account-signing-key-file=" + c.id.signingKey,
+			"--authorization-mode=RBAC",
+			"--anonymous-auth=false",
+			"--allow-privileged=true",
+			"--service-cluster-ip-range=" + serviceCIDR,
+			// Nobody routes to the API server's service address, and an
+			// endpoint must not be a loopback address.
+			"--advertise-address=" + loopback,
+			"--endpoint-reconciler-type=none",
+			// Nodes are registered ready; without this every node would first
+			// get a taint that another process must take off again.
+			"--disable-admission-plugins=TaintNodesByCondition",
+			"--max-requests-inflight=2000",
+			"--max-mutating-requests-inflight=1000",
+			"--profiling=false",
+			"--shutdown-send-retry-after=false",
+		},
+	}
+}
+
+func (c *Cluster) controllerManager() program {
+	kubeconfig := c.files.kubeconfigOf(ControllerManager)
+	return program{
+		name: ControllerManager, stage: stageRest, grace: 2 * time.Second, goGC: 75, memory: "512MiB",
+		probe: httpProbe("https://"+address(c.ports.ControllerManager)+"/healthz", c.adminTLS),
+		args: []string{
+			componentCommand, ControllerManager,
+			"--kubeconfig=" + kubeconfig,
+			"--bind-address=" + loopback,
+			fmt.Sprintf("--secure-port=%d", c.ports.ControllerManager),
+			"--tls-cert-file=" + c.id.controllerManager.Cert,
+			"--tls-private-key-file=" + c.id.controllerManager.Key,
+			"--authentication-skip-lookup=true",
+			"--controllers=" + strings.Join(controllers(), ","),
+			"--leader-elect=false",
+			"--use-service-account-credentials=true",
+			"--service-account-private-key-file=" + c.id.signingKey,
+			"--root-ca-file=" + c.id.ca.CertFile(),
+			"--kube-api-qps=2000",
+			"--kube-api-burst=4000",
+			"--kube-api-content-type=application/vnd.kubernetes.protobuf",
+			"--concurrent-job-syncs=20",
+			"--concurrent-gc-syncs=20",
+			"--concurrent-namespace-syncs=5",
+			// A dead node shows within seconds: nodes renew every 5 s.
+			"--node-monitor-period=2s",
+			"--node-monitor-grace-period=20s",
+			"--profiling=false",
+		},
+	}
+}
+
+// controllers are those of kube-controller-manager that batch work needs.
+func controllers() []string {
+	return []string{
+		"serviceaccount-controller",
+		"serviceaccount-token-controller",
+		"root-ca-certificate-publisher-controller",
+		"namespace-controller",
+		"garbage-collector-controller",
+		"pod-garbage-collector-controller",
+		"ttl-after-finished-controller",
+		"job-controller",
+		"cronjob-controller",
+		"deployment-controller",
+		"replicaset-controller",
+		"replicationcontroller-controller",
+		"statefulset-controller",
+		"daemonset-controller",
+		"endpoints-controller",
+		"endpointslice-controller",
+		"node-lifecycle-controller",
+		"taint-eviction-controller",
+		"resourcequota-controller",
+		"disruption-controller",
+		"clusterrole-aggregation-controller",
+		"persistentvolume-binder-controller",
+		"persistentvolumeclaim-protection-controller",
+		"persistentvolume-protection-controller",
+		"resourceclaim-controller",
+		"validatingadmissionpolicy-status-controller",
+	}
+}
+
+func (c *Cluster) nodes() program {
+	return program{
+		name: Nodes, stage: stageRest, grace: 2 * time.Second, goGC: 50, memory: "256MiB",
+		probe: httpProbe("http://"+address(c.ports.Nodes)+"/healthz", nil),
+		args: []string{
+			componentCommand, Nodes,
+			"--kubeconfig=" + c.files.kubeconfigOf(Nodes),
+			"--health-address=" + address(c.ports.Nodes),
+			fmt.Sprintf("--time-scale=%g", c.cfg.TimeScale),
+		},
+	}
+}
+
+func (c *Cluster) controller() program {
+	return program{
+		name: Controller, stage: stageRest, grace: 3 * time.Second, goGC: 75, memory: "1GiB",
+		probe: httpProbe("http://"+address(c.ports.Health)+"/readyz", nil),
+		args: []string{
+			Controller,
+			"--kubeconfig=" + c.files.kubeconfigOf(Controller),
+			"--bind-address=" + loopback,
+			fmt.Sprintf("--webhook-port=%d", c.ports.Webhook),
+			"--webhook-cert-dir=" + c.files.webhookCerts(),
+			"--webhook-url=" + c.webhookURL(),
+			fmt.Sprintf("--metrics-port=%d", c.ports.Metrics),
+			fmt.Sprintf("--health-port=%d", c.ports.Health),
+		},
+	}
+}
+
+func (c *Cluster) scheduler() program {
+	return program{
+		name: Scheduler, stage: stageRest, grace: 3 * time.Second, goGC: 75, memory: "1GiB",
+		probe: httpProbe("http://"+address(c.ports.Scheduler)+"/healthz", nil),
+		args: []string{
+			Scheduler,
+			"--kubeconfig=" + c.files.kubeconfigOf(Scheduler),
+			"--scheduler-names=mlbatch-scheduler,scheduler-plugins-scheduler,sakkara-scheduler,sakkara,default-scheduler",
+			fmt.Sprintf("--health-port=%d", c.ports.Scheduler),
+		},
+	}
+}
+
+func (c *Cluster) webhookURL() string { return "https://" + address(c.ports.Webhook) }

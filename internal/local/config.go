@@ -1,0 +1,152 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/mlbatch/mlbatch/internal/local/simnode"
+)
+
+// Parts says how much of a cluster to run.
+type Parts int
+
+// The sizes of a cluster.
+const (
+	// Full runs everything.
+	Full Parts = iota
+	// Kubernetes leaves out mlbatch's controller and scheduler.
+	Kubernetes
+	// APIOnly runs etcd and kube-apiserver.
+	APIOnly
+)
+
+// Config says what cluster to run. Only DataDir is required.
+type Config struct {
+	// DataDir holds all state. It is made if it does not exist; if it holds a
+	// cluster, that one resumes.
+	DataDir string
+	// Parts says how much to run.
+	Parts Parts
+	// APIPort is the port of the API server; zero keeps the last or picks one.
+	APIPort int
+	// Fleet is the simulated nodes. The zero value keeps the last, or is
+	// simnode.DefaultFleet.
+	Fleet simnode.Fleet
+	// TimeScale divides how long simulated pods run. Zero keeps the last, or
+	// is 1.
+	TimeScale float64
+	// Tutorial creates the queues and teams of MLBatch's tutorial, once per
+	// data directory. It needs Full.
+	Tutorial bool
+	// Install prepares the API server (CRDs, roles, webhooks) before the nodes
+	// and mlbatch start. It runs at every start.
+	Install func(ctx context.Context, a Access) error
+	// Progress, if set, is told what happens during Start. Calls are one at a
+	// time.
+	Progress func(Step)
+	// StartTimeout bounds Start; zero is two minutes.
+	StartTimeout time.Duration
+	// UnsafeNoFsync lets etcd not wait for the disk. Killing processes still
+	// loses nothing, a crash of the machine may. For tests on slow disks.
+	UnsafeNoFsync bool
+}
+
+// Access is what Install gets.
+type Access struct {
+	// Client is cluster administrator.
+	Client *rest.Config
+	// WebhookURL is where the controller's webhooks answer, CABundle (PEM)
+	// signs their certificate.
+	WebhookURL string
+	CABundle   []byte
+}
+
+// Step is one piece of progress.
+type Step struct {
+	// Name is a component or a thing done.
+	Name string
+	// Took is how long it took since the start of the cluster.
+	Took time.Duration
+}
+
+// Errors that a caller may want to tell apart.
+var (
+	// ErrPortInUse means that another program listens on the wanted port.
+	ErrPortInUse = errors.New("port is in use")
+	// ErrInUse means that another process runs a cluster on the directory.
+	ErrInUse = errors.New("data directory is in use")
+	// ErrHalfWritten means that the first start on the directory was cut off.
+	ErrHalfWritten = errors.New("data directory is half-written")
+	// ErrForeign means that the directory holds something else.
+	ErrForeign = errors.New("data directory holds other files")
+	// ErrNoCluster means that there is no cluster in the directory.
+	ErrNoCluster = errors.New("no cluster in the data directory")
+)
+
+const (
+	defaultStartTimeout = 2 * time.Minute
+	dataDirVariable     = "MLBATCH_DATA_DIR"
+)
+
+// DefaultDataDir is where a cluster lives if nobody says otherwise:
+// $MLBATCH_DATA_DIR, else mlbatch in the user's data directory.
+func DefaultDataDir() (string, error) {
+	if d := os.Getenv(dataDirVariable); d != "" {
+		return d, nil
+	}
+	if d := os.Getenv("XDG_DATA_HOME"); d != "" {
+		return filepath.Join(d, "mlbatch"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("find a data directory: set --data-dir or %s: %w", dataDirVariable, err)
+	}
+	return filepath.Join(home, ".local", "share", "mlbatch"), nil
+}
+
+// complete fills in what is not set, from the last run if there was one.
+func (c *Config) complete(last State) error {
+	if c.DataDir == "" {
+		return errors.New("no data directory was given")
+	}
+	if c.Fleet.Count == 0 && c.Fleet.CPU.IsZero() {
+		c.Fleet = last.Fleet
+	}
+	if c.Fleet.Count == 0 && c.Fleet.CPU.IsZero() {
+		c.Fleet = simnode.DefaultFleet()
+	}
+	if c.TimeScale == 0 {
+		c.TimeScale = last.TimeScale
+	}
+	if c.TimeScale == 0 {
+		c.TimeScale = 1
+	}
+	if c.StartTimeout == 0 {
+		c.StartTimeout = defaultStartTimeout
+	}
+	if c.Progress == nil {
+		c.Progress = func(Step) {}
+	}
+	return c.validate()
+}
+
+func (c *Config) validate() error {
+	switch {
+	case c.APIPort < 0 || c.APIPort > 65535:
+		return fmt.Errorf("API port %d: must be between 1 and 65535, or 0 to pick one", c.APIPort)
+	case c.TimeScale < 0:
+		return fmt.Errorf("time scale %g: must be greater than 0", c.TimeScale)
+	case c.Tutorial && c.Parts != Full:
+		return errors.New("the tutorial's queues need a full cluster")
+	}
+	if err := c.Fleet.Validate(); err != nil {
+		return fmt.Errorf("simulated nodes: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package local
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/local/pki"
+)
+
+// layout names the files of a data directory.
+type layout struct{ dir string }
+
+func (l layout) path(name ...string) string {
+	return filepath.Join(append([]string{l.dir}, name...)...)
+}
+
+func (l layout) marker() string       { return l.path("mlbatch.json") }
+func (l layout) lock() string         { return l.path("lock") }
+func (l layout) state() string        { return l.path("cluster.json") }
+func (l layout) kubeconfig() string   { return l.path("kubeconfig") }
+func (l layout) pki() string          { return l.path("pki") }
+func (l layout) etcd() string         { return l.path("etcd") }
+func (l layout) logs() string         { return l.path("logs") }
+func (l layout) webhookCerts() string { return l.path("webhook") }
+func (l layout) kubeconfigOf(component string) string {
+	return l.path("kubeconfigs", component+".kubeconfig")
+}
+
+func (l layout) log(component string) string { return l.path("logs", component+".log") }
+
+// marker is the file that makes a directory ours. Complete is set last: a
+// directory where it is false may lack anything.
+type marker struct {
+	Complete bool      `json:"complete"`
+	Created  time.Time `json:"created"`
+	// Tutorial says that the tutorial's objects were created; they belong to
+	// the administrator from then on.
+	Tutorial bool `json:"tutorial"`
+}
+
+// open makes the directory if needed, takes its lock, and checks what is in
+// it. The returned file holds the lock until it is closed.
+func (l layout) open(now time.Time) (*os.File, marker, error) {
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		return nil, marker{}, fmt.Errorf("make the data directory: %w", err)
+	}
+	if err := l.checkForeign(); err != nil {
+		return nil, marker{}, err
+	}
+	lock, err := l.takeLock()
+	if err != nil {
+		return nil, marker{}, err
+	}
+	m, err := l.readOrBegin(now)
+	if err != nil {
+		lock.Close()
+		return nil, marker{}, err
+	}
+	return lock, m, nil
+}
+
+// takeLock locks the directory for this process. The kernel lets go of it
+// when the process ends, however that happens.
+func (l layout) takeLock() (*os.File, error) {
+	f, err := os.OpenFile(l.lock(), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the data directory: %w", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		holder, _ := os.ReadFile(l.lock())
+		f.Close()
+		return nil, fmt.Errorf("%w: %s runs a cluster as process %s; stop it with: mlbatch down --data-dir %s",
+			ErrInUse, l.dir, strings.TrimSpace(string(holder)), l.dir)
+	}
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock the data directory: %w", err)
+	}
+	return f, nil
+}
+
+// holder is the process that holds the lock, zero if none does.
+func (l layout) holder() int {
+	f, err := os.Open(l.lock())
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil {
+		return 0
+	}
+	b, err := os.ReadFile(l.lock())
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+// checkForeign refuses a directory that holds files and no marker.
+func (l layout) checkForeign() error {
+	if _, err := os.Stat(l.marker()); err == nil {
+		return nil
+	}
+	entries, err := os.ReadDir(l.dir)
+	if err != nil {
+		return fmt.Errorf("read the data directory: %w", err)
+	}
+	// A lock alone is a start that was cut off before it wrote anything, or
+	// that runs right now.
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return e.Name() == filepath.Base(l.lock()) })
+	if len(entries) > 0 {
+		return fmt.Errorf("%w: %s is not empty (it holds %s) and was not made by mlbatch; choose another with --data-dir, or empty it",
+			ErrForeign, l.dir, entries[0].Name())
+	}
+	return nil
+}
+
+// readOrBegin reads the marker, or writes an incomplete one.
+func (l layout) readOrBegin(now time.Time) (marker, error) {
+	m, err := l.readMarker()
+	if errors.Is(err, os.ErrNotExist) {
+		m = marker{Created: now.UTC().Truncate(time.Second)}
+		return m, l.writeMarker(m)
+	}
+	if err == nil && m.Complete {
+		err = l.checkWhole()
+	} else if err == nil {
+		err = errors.New("the first start was cut off")
+	}
+	if err != nil {
+		return marker{}, fmt.Errorf("%w: %s: %w; remove it with: mlbatch down --delete --data-dir %s", ErrHalfWritten, l.dir, err, l.dir)
+	}
+	return m, nil
+}
+
+// checkWhole finds the files without which a cluster cannot resume.
+func (l layout) checkWhole() error {
+	for _, f := range []string{l.path("pki", caName+".key"), l.path("pki", caName+".crt"), l.path("pki", signingKeyName+".key")} {
+		if _, err := os.Stat(f); err != nil {
+			return fmt.Errorf("%s is missing", f)
+		}
+	}
+	return nil
+}
+
+func (l layout) readMarker() (marker, error) {
+	var m marker
+	b, err := os.ReadFile(l.marker())
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return m, fmt.Errorf("read %s: %w", l.marker(), err)
+	}
+	return m, nil
+}
+
+func (l layout) writeMarker(m marker) error {
+	b, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", l.marker(), err)
+	}
+	return pki.WriteFile(l.marker(), append(b, '\n'))
+}
+
+// Delete removes a data directory. It refuses one that mlbatch did not make,
+// or that is in use.
+func Delete(dir string) error {
+	l := layout{dir: dir}
+	if _, err := os.Stat(l.marker()); err != nil {
+		if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("%w: %s does not exist", ErrNoCluster, dir)
+		}
+		return fmt.Errorf("%w: %s was not made by mlbatch and is left alone", ErrForeign, dir)
+	}
+	lock, err := l.takeLock()
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("delete the data directory: %w", err)
+	}
+	return nil
+}

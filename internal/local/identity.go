@@ -1,0 +1,158 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/mlbatch/mlbatch/internal/local/pki"
+)
+
+// Names of files in the pki directory.
+const (
+	caName         = "ca"
+	etcdCAName     = "etcd-ca"
+	signingKeyName = "service-accounts"
+)
+
+// identities are the certificates of a cluster. etcd has an authority of its
+// own: whoever may talk to the API server must not be able to go around it.
+type identities struct {
+	ca, etcdCA        *pki.Authority
+	etcdServer        pki.Pair
+	etcdClient        pki.Pair
+	apiServer         pki.Pair
+	controllerManager pki.Pair
+	signingKey        string
+	adminCert         pki.Pair
+	clientOf          map[string]pki.Pair
+	webhookCert       pki.Pair
+}
+
+// clients are the users behind the components, by component.
+func clients() map[string]pki.Leaf {
+	return map[string]pki.Leaf{
+		ControllerManager: {User: "system:kube-controller-manager"},
+		Scheduler:         {User: "system:kube-scheduler"},
+		Controller:        {User: "mlbatch-controller"},
+		Nodes:             {User: nodesUser},
+	}
+}
+
+const (
+	adminUser = "kubernetes-admin"
+	nodesUser = "mlbatch-nodes"
+)
+
+// makeIdentities makes what is missing of a cluster's certificates.
+func makeIdentities(l layout, now time.Time) (*identities, error) {
+	for _, d := range []string{l.pki(), l.webhookCerts(), l.path("kubeconfigs"), l.logs(), l.etcd()} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, fmt.Errorf("make a directory: %w", err)
+		}
+	}
+	var id identities
+	var err error
+	if id.ca, err = pki.Open(l.pki(), caName, now); err != nil {
+		return nil, err
+	}
+	if id.etcdCA, err = pki.Open(l.pki(), etcdCAName, now); err != nil {
+		return nil, err
+	}
+	if id.signingKey, err = pki.SigningKey(l.pki(), signingKeyName); err != nil {
+		return nil, err
+	}
+	hosts := []string{loopback, "localhost"}
+	apiHosts := append([]string{apiServiceIP, "kubernetes", "kubernetes.default", "kubernetes.default.svc"}, hosts...)
+	issue := func(a *pki.Authority, to *pki.Pair, leaf pki.Leaf) {
+		if err == nil {
+			*to, err = a.Issue(leaf, now)
+		}
+	}
+	issue(id.etcdCA, &id.etcdServer, pki.Leaf{Name: "etcd", User: "etcd", Hosts: hosts, Usage: pki.Server})
+	issue(id.etcdCA, &id.etcdClient, pki.Leaf{Name: "etcd-client", User: APIServer, Usage: pki.Client})
+	issue(id.ca, &id.apiServer, pki.Leaf{Name: APIServer, User: APIServer, Hosts: apiHosts, Usage: pki.Server})
+	issue(id.ca, &id.controllerManager, pki.Leaf{Name: ControllerManager, User: ControllerManager, Hosts: hosts, Usage: pki.Server})
+	issue(id.ca, &id.webhookCert, pki.Leaf{Name: "webhook", User: "mlbatch-webhook", Hosts: hosts, Usage: pki.Server})
+	issue(id.ca, &id.adminCert, pki.Leaf{Name: "admin", User: adminUser, Groups: []string{"system:masters"}, Usage: pki.Client})
+	id.clientOf = map[string]pki.Pair{}
+	for component, leaf := range clients() {
+		leaf.Name, leaf.Usage = component+"-client", pki.Client
+		var pair pki.Pair
+		issue(id.ca, &pair, leaf)
+		id.clientOf[component] = pair
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &id, id.publishWebhookCert(l)
+}
+
+// publishWebhookCert puts the webhook's certificate where and as the
+// controller expects it.
+func (id *identities) publishWebhookCert(l layout) error {
+	for from, to := range map[string]string{id.webhookCert.Cert: "tls.crt", id.webhookCert.Key: "tls.key"} {
+		b, err := os.ReadFile(from)
+		if err != nil {
+			return fmt.Errorf("read the webhook's certificate: %w", err)
+		}
+		if err := pki.WriteFile(l.path("webhook", to), b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeKubeconfigs writes the administrator's and the components' kubeconfigs.
+func (id *identities) writeKubeconfigs(l layout, api int) error {
+	if err := id.writeKubeconfig(l.kubeconfig(), adminUser, id.adminCert, api); err != nil {
+		return err
+	}
+	for component, pair := range id.clientOf {
+		if err := id.writeKubeconfig(l.kubeconfigOf(component), clients()[component].User, pair, api); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeKubeconfig embeds certificate and key, so that the file can be copied.
+func (id *identities) writeKubeconfig(file, user string, pair pki.Pair, api int) error {
+	cert, err := os.ReadFile(pair.Cert)
+	if err != nil {
+		return fmt.Errorf("make kubeconfig of %s: %w", user, err)
+	}
+	key, err := os.ReadFile(pair.Key)
+	if err != nil {
+		return fmt.Errorf("make kubeconfig of %s: %w", user, err)
+	}
+	const name = "mlbatch"
+	cfg := clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: apiURL(api), CertificateAuthorityData: id.ca.PEM()}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{user: {ClientCertificateData: cert, ClientKeyData: key}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: user}},
+		CurrentContext: name,
+	}
+	b, err := clientcmd.Write(cfg)
+	if err != nil {
+		return fmt.Errorf("make kubeconfig of %s: %w", user, err)
+	}
+	return pki.WriteFile(file, b)
+}
+
+func apiURL(port int) string { return "https://" + address(port) }
+
+// adminConfig is a client without a rate limit: the API server's own fairness
+// is the limit.
+func adminConfig(l layout) (*rest.Config, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", l.kubeconfig())
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", l.kubeconfig(), err)
+	}
+	cfg.QPS = -1
+	return cfg, nil
+}

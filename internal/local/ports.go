@@ -1,0 +1,66 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+const (
+	loopback = "127.0.0.1"
+
+	// Ports are picked below the range that the kernel uses for outgoing
+	// connections, so that none of those takes a component's port while it is
+	// being restarted.
+	lowestPort  = 20000
+	highestPort = 30000
+)
+
+// Ports are the ports that a cluster listens on, all on loopback.
+type Ports struct {
+	API               int `json:"api"`
+	Etcd              int `json:"etcd"`
+	ControllerManager int `json:"controllerManager"`
+	Webhook           int `json:"webhook"`
+	Metrics           int `json:"metrics"`
+	Health            int `json:"health"`
+	Scheduler         int `json:"scheduler"`
+	Nodes             int `json:"nodes"`
+}
+
+// choosePorts keeps the ports of the last run where they are free, so that
+// copies of the kubeconfig go on working. A port that the user asked for must
+// be free.
+func choosePorts(ctx context.Context, last Ports, api int) (Ports, error) {
+	p := last
+	if api != 0 {
+		if !free(ctx, api) {
+			return p, fmt.Errorf("API port %d: %w: choose another with --api-port, or leave that out", api, ErrPortInUse)
+		}
+		p.API = api
+	}
+	taken := map[int]bool{}
+	for _, port := range []*int{&p.API, &p.Etcd, &p.ControllerManager, &p.Webhook, &p.Metrics, &p.Health, &p.Scheduler, &p.Nodes} {
+		for tries := 0; *port == 0 || taken[*port] || !free(ctx, *port); tries++ {
+			if tries > highestPort-lowestPort {
+				return p, fmt.Errorf("find a port between %d and %d: all are taken", lowestPort, highestPort)
+			}
+			*port = lowestPort + rand.IntN(highestPort-lowestPort) //nolint:gosec // no secret
+		}
+		taken[*port] = true
+	}
+	return p, nil
+}
+
+func free(ctx context.Context, port int) bool {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", address(port))
+	if err != nil {
+		return false
+	}
+	return ln.Close() == nil
+}
+
+func address(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }

@@ -1,0 +1,2 @@
+// Package simnode plays the kubelets of simulated GPU nodes.
+package simnode

@@ -1,0 +1,9 @@
+package simnode
+
+import "context"
+
+// Main runs the simulator.
+func Main(ctx context.Context, args []string) error {
+	<-ctx.Done()
+	return nil
+}

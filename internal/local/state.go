@@ -1,0 +1,89 @@
+package local
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/local/pki"
+	"github.com/mlbatch/mlbatch/internal/local/simnode"
+	"github.com/mlbatch/mlbatch/internal/local/supervise"
+)
+
+// Phase is what a cluster as a whole does.
+type Phase string
+
+// The phases of a cluster.
+const (
+	Starting Phase = "starting"
+	Running  Phase = "running"
+	Stopping Phase = "stopping"
+	Stopped  Phase = "stopped"
+)
+
+// ComponentStatus is what is known of one component.
+type ComponentStatus = supervise.Status
+
+// State is the file in the data directory that tells other processes about
+// the cluster, and the next start about the last.
+type State struct {
+	Phase Phase `json:"phase"`
+	// PID is the process that supervises the components.
+	PID               int               `json:"pid"`
+	Started           time.Time         `json:"started"`
+	KubernetesVersion string            `json:"kubernetesVersion"`
+	Ports             Ports             `json:"ports"`
+	Fleet             simnode.Fleet     `json:"fleet"`
+	TimeScale         float64           `json:"timeScale"`
+	Components        []ComponentStatus `json:"components"`
+}
+
+// ReadState tells about the cluster in a data directory. It returns
+// ErrNoCluster if there was never one. A cluster whose process is gone is
+// Stopped, whatever the file says.
+func ReadState(dir string) (State, error) {
+	l := layout{dir: dir}
+	s, err := l.readState()
+	if errors.Is(err, os.ErrNotExist) {
+		return s, fmt.Errorf("%w: %s; start one with: mlbatch up --data-dir %s", ErrNoCluster, dir, dir)
+	}
+	if err != nil {
+		return s, err
+	}
+	if l.holder() == 0 {
+		s.stopped()
+	}
+	return s, nil
+}
+
+// Kubeconfig is the administrator's kubeconfig in a data directory.
+func Kubeconfig(dir string) string { return layout{dir: dir}.kubeconfig() }
+
+func (s *State) stopped() {
+	s.Phase, s.PID = Stopped, 0
+	for i := range s.Components {
+		s.Components[i].PID, s.Components[i].Health = 0, supervise.Stopped
+	}
+}
+
+func (l layout) readState() (State, error) {
+	var s State
+	b, err := os.ReadFile(l.state())
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(b, &s); err != nil {
+		return s, fmt.Errorf("read %s: %w", l.state(), err)
+	}
+	return s, nil
+}
+
+func (l layout) writeState(s State) error {
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", l.state(), err)
+	}
+	return pki.WriteFile(l.state(), append(b, '\n'))
+}
