@@ -139,6 +139,7 @@ func (m *machine) resuming() {
 	default:
 		m.step.Phase = Running
 		m.event(Running, fmt.Sprintf("Created %d components", len(m.f.Components)))
+		m.setReady(assess(m.f)) // in this write, so that waiting for pods costs none
 		m.recheckUnwatched(runningRecheck)
 	}
 }
