@@ -1,0 +1,10 @@
+// Package examples holds the manifests that documents and the demo use, so
+// that what is shown is what runs.
+package examples
+
+import "embed"
+
+// Tutorial has the sample jobs of the tutorial in tutorial/*.yaml.
+//
+//go:embed tutorial/*.yaml
+var Tutorial embed.FS

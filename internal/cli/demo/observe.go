@@ -1,0 +1,252 @@
+package demo
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+const (
+	healthLabel = "autopilot.ibm.com/gpuhealth"
+	gpuResource = "nvidia.com/gpu"
+)
+
+// observer turns watch events into moments by comparing each object with what
+// was seen of it before.
+type observer struct {
+	wrappers  map[string]*appwrapper.AppWrapper
+	workloads map[string]*kueue.Workload
+	pods      map[string]podSeen
+	health    map[string]string
+	// owner leads from a Workload's name to its job.
+	owner map[string]string
+}
+
+type podSeen struct{ running, leaving, ended bool }
+
+func newObserver() *observer {
+	return &observer{
+		wrappers: map[string]*appwrapper.AppWrapper{}, workloads: map[string]*kueue.Workload{},
+		pods: map[string]podSeen{}, health: map[string]string{}, owner: map[string]string{},
+	}
+}
+
+// observe returns what an event says that was not known, without the time.
+func (o *observer) observe(e watch.Event) []Moment {
+	var ms []Moment
+	switch obj := e.Object.(type) {
+	case *appwrapper.AppWrapper:
+		ms = o.wrapper(obj, e.Type == watch.Deleted)
+	case *kueue.Workload:
+		ms = o.workload(obj, e.Type == watch.Deleted)
+	case *corev1.Pod:
+		ms = o.pod(obj, e.Type == watch.Deleted)
+	case *corev1.Node:
+		ms = o.node(obj)
+	default:
+		return nil
+	}
+	object, _ := e.Object.(client.Object)
+	rev, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return nil
+	}
+	for i := range ms {
+		ms[i].rev = rev
+	}
+	return ms
+}
+
+func key(o metav1.Object) string { return o.GetNamespace() + "/" + o.GetName() }
+
+func (o *observer) wrapper(aw *appwrapper.AppWrapper, deleted bool) []Moment {
+	job := key(aw)
+	if deleted {
+		delete(o.wrappers, job)
+		return []Moment{{What: Removed, Job: job}}
+	}
+	was, known := o.wrappers[job]
+	o.wrappers[job] = aw
+	var ms []Moment
+	if !known {
+		was = &appwrapper.AppWrapper{}
+		ms = append(ms, Moment{What: Submitted, Job: job, Who: aw.Labels[appwrapper.AppWrapperUserLabel]})
+	}
+	if aw.Status.Phase != was.Status.Phase {
+		ms = append(ms, Moment{What: Phase, Job: job, Reason: string(aw.Status.Phase)})
+	}
+	if aw.Status.Retries > was.Status.Retries {
+		ms = append(ms, Moment{What: Retries, Job: job, Reason: strconv.Itoa(int(aw.Status.Retries))})
+	}
+	return ms
+}
+
+func (o *observer) workload(w *kueue.Workload, deleted bool) []Moment {
+	name := key(w)
+	was, known := o.workloads[name]
+	if !known {
+		owner := metav1.GetControllerOf(w)
+		if owner == nil || deleted {
+			return nil
+		}
+		was = &kueue.Workload{}
+		o.owner[name] = w.Namespace + "/" + owner.Name
+	}
+	job := o.owner[name]
+	if deleted {
+		delete(o.workloads, name)
+		if was.Status.Admission != nil && !apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadFinished) {
+			return []Moment{{What: Released, Job: job}}
+		}
+		return nil
+	}
+	o.workloads[name] = w
+	var ms []Moment
+	if !known {
+		ms = append(ms, Moment{What: Queued, Job: job, Created: w.CreationTimestamp.Time})
+	}
+	return append(ms, o.decisions(job, was, w)...)
+}
+
+// decisions finds what the engine decided about a workload since it was seen.
+func (o *observer) decisions(job string, was, is *kueue.Workload) []Moment {
+	var ms []Moment
+	evicted := apimeta.FindStatusCondition(is.Status.Conditions, kueue.WorkloadEvicted)
+	if evicted != nil && evicted.Status == metav1.ConditionTrue && !apimeta.IsStatusConditionTrue(was.Status.Conditions, kueue.WorkloadEvicted) {
+		m := Moment{What: Evicted, Job: job, Reason: evicted.Reason, Message: evicted.Message}
+		if p := apimeta.FindStatusCondition(is.Status.Conditions, kueue.WorkloadPreempted); p != nil && p.Status == metav1.ConditionTrue {
+			m.Reason, m.For = p.Reason, o.beneficiary(p.Message)
+		}
+		ms = append(ms, m)
+	}
+	switch {
+	case is.Status.Admission != nil && was.Status.Admission == nil:
+		ms = append(ms, Moment{What: Admitted, Job: job, Node: strings.Join(plannedNodes(is), " ")})
+	case is.Status.Admission == nil && was.Status.Admission != nil:
+		ms = append(ms, Moment{What: Released, Job: job})
+	}
+	now, before := refusal(is), refusal(was)
+	if now != nil && (before == nil || now.Reason != before.Reason || now.Message != before.Message) {
+		ms = append(ms, Moment{What: Waits, Job: job, Reason: now.Reason, Message: now.Message})
+	}
+	return ms
+}
+
+// beneficiary finds the job for which a workload was preempted: the Workload
+// that the message names.
+func (o *observer) beneficiary(message string) string {
+	for word := range strings.FieldsSeq(message) {
+		if job, ok := o.owner[strings.TrimRight(word, ".,:;")]; ok {
+			return job
+		}
+	}
+	return ""
+}
+
+func refusal(w *kueue.Workload) *metav1.Condition {
+	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadQuotaReserved)
+	if c == nil || c.Status != metav1.ConditionFalse {
+		return nil
+	}
+	return c
+}
+
+// plannedNodes lists the nodes of an admission.
+func plannedNodes(w *kueue.Workload) []string {
+	var nodes []string
+	for _, a := range w.Status.Admission.PodSetAssignments {
+		if a.TopologyAssignment == nil {
+			continue
+		}
+		for _, s := range a.TopologyAssignment.Slices {
+			nodes = append(nodes, lowestLevel(s)...)
+		}
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
+// lowestLevel lists the values of the last level of a slice.
+func lowestLevel(s kueue.TopologyAssignmentSlice) []string {
+	if len(s.ValuesPerLevel) == 0 {
+		return nil
+	}
+	v := s.ValuesPerLevel[len(s.ValuesPerLevel)-1]
+	if v.Universal != nil {
+		return []string{*v.Universal}
+	}
+	if v.Individual == nil {
+		return nil
+	}
+	var prefix, suffix string
+	if v.Individual.Prefix != nil {
+		prefix = *v.Individual.Prefix
+	}
+	if v.Individual.Suffix != nil {
+		suffix = *v.Individual.Suffix
+	}
+	var names []string
+	for _, root := range v.Individual.Roots {
+		names = append(names, prefix+root+suffix)
+	}
+	return names
+}
+
+func (o *observer) pod(p *corev1.Pod, deleted bool) []Moment {
+	wrapper := p.Labels[appwrapper.AppWrapperLabel]
+	if wrapper == "" {
+		return nil
+	}
+	id := key(p) + " " + string(p.UID)
+	m := Moment{Job: p.Namespace + "/" + wrapper, Pod: p.Name, Node: p.Spec.NodeName, GPUs: podGPUs(p)}
+	was := o.pods[id]
+	is := podSeen{
+		running: was.running || p.Status.Phase == corev1.PodRunning,
+		leaving: was.leaving || p.DeletionTimestamp != nil,
+		ended:   was.ended || deleted || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
+	}
+	o.pods[id] = is
+	if deleted {
+		delete(o.pods, id)
+	}
+	var ms []Moment
+	add := func(what What) { m.What = what; ms = append(ms, m) }
+	if is.running && !was.running {
+		add(PodRuns)
+	}
+	if is.leaving && !was.leaving {
+		add(PodLeaves)
+	}
+	if is.ended && !was.ended {
+		add(PodEnded)
+	}
+	return ms
+}
+
+func podGPUs(p *corev1.Pod) int64 {
+	var n int64
+	for _, c := range p.Spec.Containers {
+		q := c.Resources.Requests[gpuResource]
+		n += q.Value()
+	}
+	return n
+}
+
+func (o *observer) node(n *corev1.Node) []Moment {
+	was, known := o.health[n.Name]
+	is := n.Labels[healthLabel]
+	o.health[n.Name] = is
+	if is == was || !known && is == "" {
+		return nil
+	}
+	return []Moment{{What: Labelled, Node: n.Name, Reason: is}}
+}

@@ -1,0 +1,75 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+)
+
+// ErrFailed says that a statement of the tutorial did not hold.
+var ErrFailed = errors.New("a statement of the tutorial did not hold")
+
+// Run plays scenarios, one after the other, on a cluster in which the
+// tutorial's teams exist and nothing runs. It prints to out and returns
+// ErrFailed if a statement failed.
+func Run(ctx context.Context, cfg *rest.Config, clk clock.Clock, scenarios []Scenario, out io.Writer) error {
+	admin, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme.New()})
+	if err != nil {
+		return fmt.Errorf("connect to the cluster: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	recorder, err := Record(ctx, admin, clk)
+	if err != nil {
+		cancel()
+		return err
+	}
+	defer recorder.Wait()
+	defer cancel()
+
+	s := &stage{config: cfg, admin: admin, users: map[string]client.Client{}, clock: clk, recorder: recorder}
+	failed, total := 0, 0
+	for i, scenario := range scenarios {
+		n, err := play(ctx, s, scenario, out)
+		if err != nil {
+			return err
+		}
+		failed, total = failed+n, total+len(scenario.Statements)
+		if i < len(scenarios)-1 {
+			if err := s.clear(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	fmt.Fprintf(out, "\n%d statements hold, %d do not.\n", total-failed, failed)
+	if failed > 0 {
+		return ErrFailed
+	}
+	return nil
+}
+
+// play runs one scenario and returns how many of its statements failed.
+func play(ctx context.Context, s *stage, scenario Scenario, out io.Writer) (int, error) {
+	fmt.Fprintf(out, "\n== %s: %s\n\n", scenario.Name, scenario.Title)
+	s.recorder.Begin(newPrinter(out).tell)
+	begin := s.clock.Now()
+	err := scenario.drive(ctx, s)
+	s.recorder.Hush()
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	if err != nil {
+		fmt.Fprintf(out, "\nThe scenario did not go on: %v\n", err)
+	}
+	return report(out, scenario.Name, judge(scenario.Statements, s.recorder.Timeline()), s.clock.Since(begin)), nil
+}
+
+func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
