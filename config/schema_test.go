@@ -1,0 +1,266 @@
+package config_test
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/config"
+)
+
+// schema does to objects of one version what the API server does.
+type schema struct {
+	structural *structuralschema.Structural
+	validator  validation.SchemaValidator
+	rules      *cel.Validator
+}
+
+func schemaOf(t *testing.T, name, version string) schema {
+	t.Helper()
+	crds, err := config.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, crd := range crds {
+		for _, v := range crd.Spec.Versions {
+			if crd.Name != name || v.Name != version {
+				continue
+			}
+			props := &apiextensions.JSONSchemaProps{}
+			if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, props, nil); err != nil {
+				t.Fatal(err)
+			}
+			s, err := structuralschema.NewStructural(props)
+			if err != nil {
+				t.Fatal(err)
+			}
+			validator, _, err := validation.NewSchemaValidator(props)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return schema{s, validator, cel.NewValidator(s, true, celconfig.PerCallLimit)}
+		}
+	}
+	t.Fatalf("no %s in %s", name, version)
+	return schema{}
+}
+
+// parse reads an object and fills in defaults.
+func (s schema) parse(t *testing.T, text string) map[string]any {
+	t.Helper()
+	if text == "" {
+		return nil
+	}
+	var o map[string]any
+	data, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &o); err != nil {
+		t.Fatal(err)
+	}
+	integers(o)
+	pruning.Prune(o, s.structural, true)
+	defaulting.Default(o, s.structural)
+	return o
+}
+
+// integers makes whole numbers integers, as the API server reads them.
+func integers(o map[string]any) {
+	for k, v := range o {
+		switch v := v.(type) {
+		case float64:
+			if v == math.Trunc(v) {
+				o[k] = int64(v)
+			}
+		case map[string]any:
+			integers(v)
+		case []any:
+			for _, e := range v {
+				if m, ok := e.(map[string]any); ok {
+					integers(m)
+				}
+			}
+		}
+	}
+}
+
+// validate returns all complaints about writing o over old, which may be nil.
+func (s schema) validate(t *testing.T, o, old map[string]any) string {
+	t.Helper()
+	errs := validation.ValidateCustomResource(nil, o, s.validator)
+	var before any
+	if old != nil {
+		before = old
+	}
+	more, _ := s.rules.Validate(t.Context(), nil, s.structural, o, before, celconfig.RuntimeCELCostBudget)
+	var lines []string
+	for _, e := range append(errs, more...) {
+		lines = append(lines, e.Error())
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestSchemaDefaultsAgree(t *testing.T) {
+	s := schemaOf(t, "clusterqueues.kueue.x-k8s.io", "v1beta2")
+	data, err := json.Marshal(s.parse(t, "spec: {fairSharing: {}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := &v1beta2.ClusterQueue{}, &v1beta2.ClusterQueue{Spec: v1beta2.ClusterQueueSpec{FairSharing: &v1beta2.FairSharing{}}}
+	if err := json.Unmarshal(data, got); err != nil {
+		t.Fatal(err)
+	}
+	v1beta2.DefaultClusterQueue(want)
+	if diff := cmp.Diff(want.Spec, got.Spec); diff != "" {
+		t.Errorf("the schema and DefaultClusterQueue must agree (-function +schema):\n%s", diff)
+	}
+}
+
+const waiting = `
+metadata: {name: w, namespace: blue}
+spec:
+  queueName: default-queue
+  podSets: [{name: main, count: 4, template: {spec: {containers: [{name: c, future: [1, 2]}]}}}]
+`
+
+const reserved = waiting + `
+status:
+  conditions: [{type: QuotaReserved, status: "True", reason: QuotaReserved, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}]
+  admission:
+    clusterQueue: blue
+    podSetAssignments: [{name: main, count: 4, flavors: {cpu: f}}]
+  reclaimablePods: [{name: main, count: 1}]
+`
+
+func TestRules(t *testing.T) {
+	const (
+		workloads = "workloads.kueue.x-k8s.io"
+		queues    = "clusterqueues.kueue.x-k8s.io"
+	)
+	limits := `{spec: {COHORTresourceGroups: [{coveredResources: [cpu], flavors: [{name: f, resources: [{name: cpu, nominalQuota: 4, lendingLimit: 1}]}]}]}}`
+	cases := map[string]struct {
+		why, crd, version string
+		old, is           string
+		want              string // part of the complaint; "" for none
+	}{
+		"Tutorial": {
+			why: "queues of the tutorial are in the older version", crd: queues, version: "v1beta1",
+			is: strings.Replace(limits, "COHORT", "cohort: default-cohort, ", 1),
+		},
+		"LimitWithoutCohort": {
+			why: "the schema knows this rule too", crd: queues, version: "v1beta2",
+			is: strings.Replace(limits, "COHORT", "", 1), want: "set spec.cohortName or remove lendingLimit",
+		},
+		"LimitWithoutCohortOldVersion": {
+			why: "the cure names the field of the version at hand", crd: queues, version: "v1beta1",
+			is: strings.Replace(limits, "COHORT", "", 1), want: "set spec.cohort or remove lendingLimit",
+		},
+		"ResourceMissing": {
+			why: "flavors of one group have the same resources", crd: queues, version: "v1beta2",
+			is:   `{spec: {resourceGroups: [{coveredResources: [cpu, memory], flavors: [{name: f, resources: [{name: cpu, nominalQuota: 1}]}]}]}}`,
+			want: "spec.resourceGroups[0].flavors",
+		},
+		"BothCheckForms": {
+			why: "two lists could contradict each other", crd: queues, version: "v1beta1",
+			is:   `{spec: {admissionChecks: [a], admissionChecksStrategy: {admissionChecks: [{name: b}]}}}`,
+			want: "use admissionChecks or admissionChecksStrategy",
+		},
+		"Preference": {
+			why: "a preference between what is never both tried", crd: queues, version: "v1beta2",
+			is: `{spec: {flavorFungibility: {preference: PreemptionOverBorrowing}}}`, want: "preference has an effect only if",
+		},
+		"Waiting":  {why: "a plain workload", crd: workloads, version: "v1beta2", is: waiting},
+		"Reserve":  {why: "a plan is written", crd: workloads, version: "v1beta2", old: waiting, is: reserved},
+		"Release":  {why: "a plan is withdrawn", crd: workloads, version: "v1beta2", old: reserved, is: waiting},
+		"Same":     {why: "a write of what is there", crd: workloads, version: "v1beta2", old: reserved, is: reserved},
+		"SameOld":  {why: "in the older version too", crd: workloads, version: "v1beta1", old: reserved, is: reserved},
+		"NewQueue": {why: "a waiting workload may move", crd: workloads, version: "v1beta2", old: waiting, is: strings.Replace(waiting, "default-queue", "other", 1)},
+		"NewQueueReserved": {
+			why: "its quota is of the old queue", crd: workloads, version: "v1beta2", old: reserved,
+			is: strings.Replace(reserved, "default-queue", "other", 1), want: "spec.queueName: Invalid value",
+		},
+		"MorePods": {
+			why: "the quota was counted for four", crd: workloads, version: "v1beta2", old: reserved,
+			is: strings.Replace(reserved, "count: 4, template", "count: 5, template", 1), want: "spec.podSets",
+		},
+		"OtherTemplate": {
+			why: "the rule sees into the template, although the schema does not", crd: workloads, version: "v1beta2", old: reserved,
+			is: strings.Replace(reserved, "[1, 2]", "[1, 3]", 1), want: "spec.podSets",
+		},
+		"OtherTemplateOld": {
+			why: "in the older version too", crd: workloads, version: "v1beta1", old: reserved,
+			is: strings.Replace(reserved, "[1, 2]", "[1, 3]", 1), want: "spec.podSets",
+		},
+		"OtherFlavor": {
+			why: "quota moves only through release and reservation", crd: workloads, version: "v1beta2", old: reserved,
+			is: strings.Replace(reserved, "cpu: f", "cpu: g", 1), want: "status.admission.podSetAssignments",
+		},
+		"AssignmentMissing": {
+			why: "every pod set needs its quota", crd: workloads, version: "v1beta2", old: waiting,
+			is: strings.Replace(reserved, "[{name: main, count: 4, flavors: {cpu: f}}]", "[]", 1), want: "one assignment for each pod set",
+		},
+		"ReclaimTooMany": {
+			why: "there are four pods", crd: workloads, version: "v1beta2", old: reserved,
+			is: strings.Replace(reserved, "name: main, count: 1}]", "name: main, count: 5}]", 1), want: "status.reclaimablePods",
+		},
+		"ReclaimBack": {
+			why: "quota that was given back may be in use", crd: workloads, version: "v1beta2", old: reserved,
+			is: strings.Replace(reserved, "name: main, count: 1}]", "name: main, count: 0}]", 1), want: "cannot shrink",
+		},
+		"PriorityClassKind": {
+			why: "group and kind belong together", crd: workloads, version: "v1beta2",
+			is:   waiting + "  priorityClassRef: {group: kueue.x-k8s.io, kind: PriorityClass, name: p}\n",
+			want: "spec.priorityClassRef.kind",
+		},
+		"QueueMoved": {
+			why: "its workloads hold quota of the old ClusterQueue", crd: "localqueues.kueue.x-k8s.io", version: "v1beta1",
+			old: "{spec: {clusterQueue: a}}", is: "{spec: {clusterQueue: b}}", want: "cannot be changed",
+		},
+		"TopologyTwice": {
+			why: "a level is above itself", crd: "topologies.kueue.x-k8s.io", version: "v1beta2",
+			is: "{spec: {levels: [{nodeLabel: rack}, {nodeLabel: rack}]}}", want: "each nodeLabel may appear once",
+		},
+		"FlavorToleration": {
+			why: "no pod could have it", crd: "resourceflavors.kueue.x-k8s.io", version: "v1beta2",
+			is: "{spec: {tolerations: [{operator: Exists, value: x}]}}", want: "value must be empty",
+		},
+		"WrapperEmpty": {
+			why: "there is nothing to run", crd: "appwrappers.workload.codeflare.dev", version: "v1beta2",
+			is: "{spec: {components: []}}", want: "spec.components",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := schemaOf(t, tc.crd, tc.version)
+			got := s.validate(t, s.parse(t, tc.is), s.parse(t, tc.old))
+			if tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
+				t.Errorf("%s: got %q, want %q", tc.why, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestTemplatesKeepEverything(t *testing.T) {
+	s := schemaOf(t, "workloads.kueue.x-k8s.io", "v1beta2")
+	data, err := yaml.Marshal(s.parse(t, waiting))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(data), "future:") {
+		t.Errorf("a pod template must be stored whole, got:\n%s", data)
+	}
+}
