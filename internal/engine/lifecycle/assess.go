@@ -32,7 +32,9 @@ type assessment struct {
 // tally counts the pods of one pod set.
 type tally struct {
 	pending, running, succeeded, unfinished int32
-	failed                                  []Pod
+	// failed pods, and their number.
+	failed    []Pod
+	failCount int32
 }
 
 func assess(f Facts) assessment {
@@ -75,6 +77,7 @@ func tallyPods(pods []Pod) map[string]*tally {
 			t.succeeded++
 		case p.Phase == PodFailed:
 			t.failed = append(t.failed, p)
+			t.failCount++
 		case p.Deleting:
 			// It is going and will be replaced: it stands for nothing.
 		case p.Phase == PodRunning:
@@ -154,8 +157,8 @@ func (a *assessment) addPodSet(c Component, ps PodSet, t *tally) {
 	case c.Reports:
 		// Its controller is going to replace a failed pod after a back-off, or to
 		// report failure: until then the pod counts as pending (A2).
-		existing += min(short, int32(len(t.failed)))
-	case short > 0 && len(t.failed) > 0:
+		existing += min(short, t.failCount)
+	case short > 0 && t.failCount > 0:
 		// Nobody replaced these.
 		a.blameNode(t.failed)
 		if a.failed == "" {

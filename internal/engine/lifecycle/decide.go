@@ -19,6 +19,9 @@ const (
 	forceRecheck = 5 * time.Second
 )
 
+// invalidComponentMessage begins what is said of components that cannot run.
+const invalidComponentMessage = "The components cannot be run: "
+
 // machine is one decision in the making.
 type machine struct {
 	f    Facts

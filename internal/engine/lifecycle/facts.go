@@ -52,20 +52,19 @@ const (
 // Reasons of conditions; a condition set by entering a phase has the phase's
 // name as its reason.
 const (
-	CreateFailed            = "CreateFailed"
-	MissingComponent        = "MissingComponent"
-	FailedComponent         = "FailedComponent"
-	FoundFailedPods         = "FoundFailedPods"
-	FoundNoFailedPods       = "FoundNoFailedPods"
-	AutopilotNoExecute      = "AutopilotNoExecute"
-	SufficientPodsReady     = "SufficientPodsReady"
-	InsufficientPodsReady   = "InsufficientPodsReady"
-	DeletionInitiated       = "DeletionInitiated"
-	DeletionForced          = "DeletionForced"
-	DeletionPaused          = "DeletionPaused"
-	DeletionCompleted       = "DeletionCompleted"
-	UnfinishedPods          = "UnfinishedPods"
-	invalidComponentMessage = "The components cannot be run: "
+	CreateFailed          = "CreateFailed"
+	MissingComponent      = "MissingComponent"
+	FailedComponent       = "FailedComponent"
+	FoundFailedPods       = "FoundFailedPods"
+	FoundNoFailedPods     = "FoundNoFailedPods"
+	AutopilotNoExecute    = "AutopilotNoExecute"
+	SufficientPodsReady   = "SufficientPodsReady"
+	InsufficientPodsReady = "InsufficientPodsReady"
+	DeletionInitiated     = "DeletionInitiated"
+	DeletionForced        = "DeletionForced"
+	DeletionPaused        = "DeletionPaused"
+	DeletionCompleted     = "DeletionCompleted"
+	UnfinishedPods        = "UnfinishedPods"
 )
 
 // Condition is one status condition.

@@ -163,7 +163,7 @@ func number(o map[string]any, otherwise int32, fields ...string) (int32, error) 
 
 func times(a, b int32) (int32, error) {
 	n := int64(a) * int64(b)
-	if n > math.MaxInt32 {
+	if n < 0 || n > math.MaxInt32 {
 		return 0, fmt.Errorf("%d times %d pods are too many", a, b)
 	}
 	return int32(n), nil
