@@ -1,0 +1,97 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/local"
+)
+
+// newWhyCommand says why a job is where it is.
+func newWhyCommand() *cobra.Command {
+	var conn cli.Connection
+	var kind, output string
+	cmd := &cobra.Command{
+		Use:   "why NAMESPACE/NAME",
+		Short: "Say why a job waits, or where it is: what is short, who holds it, what helps",
+		Long: `Say in one paragraph where a job is and why: what it waits for, how much of it is
+short, who holds it, and what would help. The job may be named by its AppWrapper,
+its Job or its Workload.
+
+The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
+"mlbatch up" runs, else the one in ~/.kube/config.`,
+		Example: `  # why does this job not start?
+  mlbatch why blue/normal-x7k2p
+
+  # what alice is told
+  mlbatch why blue/normal-x7k2p --as alice
+
+  # for a script
+  mlbatch why blue/normal-x7k2p -o json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			show, err := printerOf(output)
+			if err != nil {
+				return err
+			}
+			ref, err := cli.ParseRef(args[0], kind)
+			if err != nil {
+				return err
+			}
+			cfg, err := conn.Config()
+			if err != nil {
+				return err
+			}
+			c, err := client.New(cfg, client.Options{Scheme: scheme.New()})
+			if err != nil {
+				return fmt.Errorf("connect to %s: %w", cfg.Host, err)
+			}
+			picture, err := cli.Gather(cmd.Context(), c, ref, time.Now())
+			if err != nil {
+				return err
+			}
+			return show(cmd.OutOrStdout(), cli.Explain(picture))
+		},
+	}
+	// Without a home directory there is none of ours to look into.
+	dataDir, _ := local.DefaultDataDir()
+	f := cmd.Flags()
+	f.StringVar(&kind, "kind", "", "AppWrapper, Job or Workload, where several have the same name")
+	f.StringVarP(&output, "output", "o", "", "json or yaml instead of a paragraph")
+	f.StringVar(&conn.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
+	f.StringVar(&conn.DataDir, "data-dir", dataDir, "data directory of a cluster made by mlbatch up")
+	f.StringVar(&conn.As, "as", "", "user to ask as")
+	return cmd
+}
+
+// printerOf returns what prints an explanation in a format.
+func printerOf(format string) (func(io.Writer, cli.Explanation) error, error) {
+	switch format {
+	case "":
+		return func(w io.Writer, e cli.Explanation) error { return e.Text(w) }, nil
+	case "json":
+		return func(w io.Writer, e cli.Explanation) error {
+			enc := json.NewEncoder(w)
+			enc.SetIndent("", "  ")
+			return enc.Encode(e)
+		}, nil
+	case "yaml":
+		return func(w io.Writer, e cli.Explanation) error {
+			data, err := yaml.Marshal(e)
+			if err != nil {
+				return fmt.Errorf("print as YAML: %w", err)
+			}
+			_, err = w.Write(data)
+			return err
+		}, nil
+	}
+	return nil, fmt.Errorf("-o %s is not known: use json or yaml", format)
+}
