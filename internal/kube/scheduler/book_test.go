@@ -1,0 +1,218 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// desk is a Book with gangs and pods of the test's own, and a clock.
+type desk struct {
+	*Book
+	pods  map[Key][]*corev1.Pod
+	gangs map[Key]Gang
+	now   time.Time
+}
+
+func newDesk() *desk {
+	d := &desk{pods: map[Key][]*corev1.Pod{}, gangs: map[Key]Gang{}, now: time.Unix(1000, 0)}
+	d.Book = NewBook(d, d, []string{testScheduler}, func() time.Time { return d.now })
+	return d
+}
+
+func (d *desk) OfGang(k Key) []*corev1.Pod { return d.pods[k] }
+
+func (d *desk) Gang(k Key) (Gang, bool) {
+	g, ok := d.gangs[k]
+	return g, ok
+}
+
+// gang adds an admitted gang with pods that wait, whose UIDs are their names.
+func (d *desk) gang(name string, podNames ...string) Gang {
+	k := Key{KindWorkload, "blue", name}
+	g := Gang{Key: k, Admitted: true, Wait: 10 * time.Second, Sets: []Set{{Name: "main", Count: len(podNames)}}}
+	d.gangs[k] = g
+	for _, n := range podNames {
+		d.pods[k] = append(d.pods[k], &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: n, UID: types.UID(n)},
+			Spec:       corev1.PodSpec{SchedulerName: testScheduler},
+		})
+	}
+	return g
+}
+
+// begin seats the pods of a gang, each on a node of its own.
+func (d *desk) begin(g Gang) {
+	seats := map[types.UID]seat{}
+	for _, p := range d.pods[g.Key] {
+		seats[p.UID] = seat{pod: p, node: "node-of-" + p.Name}
+	}
+	d.Book.begin(g, seats)
+}
+
+func waits(types.UID) bool { return true }
+
+func TestLastPodLetsTheGangGo(t *testing.T) {
+	d := newDesk()
+	g := d.gang("job", "a", "b", "c")
+	d.begin(g)
+	for i, uid := range []types.UID{"b", "a"} {
+		d.reserve(g.Key, uid, "n")
+		got := d.arrive(g.Key, uid, waits)
+		if diff := cmp.Diff(ticket{wait: 10 * time.Second, first: i == 0}, got, cmp.AllowUnexported(ticket{})); diff != "" {
+			t.Errorf("pod %s arrives (-want +got):\n%s", uid, diff)
+		}
+	}
+	d.reserve(g.Key, "c", "n")
+	got := d.arrive(g.Key, "c", waits)
+	if diff := cmp.Diff(ticket{release: []types.UID{"a", "b"}}, got, cmp.AllowUnexported(ticket{})); diff != "" {
+		t.Errorf("the last pod arrives (-want +got):\n%s", diff)
+	}
+	if v := d.look(g.Key).verdict; v.Act != Alone {
+		t.Errorf("after the gang was let go a pod is placed %v, want alone: it has started", v)
+	}
+}
+
+func TestNoGangIsLetGoNearItsDeadline(t *testing.T) {
+	d := newDesk()
+	g := d.gang("job", "a", "b")
+	d.begin(g)
+	d.reserve(g.Key, "a", "n")
+	d.arrive(g.Key, "a", waits)
+	d.now = d.now.Add(g.Wait - lateMargin/2)
+	d.reserve(g.Key, "b", "n")
+	if got := d.arrive(g.Key, "b", waits); !got.late {
+		t.Errorf("arrive just before the deadline: %+v, want late: the first pod may be giving up right now", got)
+	}
+}
+
+func TestNoGangIsLetGoWithoutAPodThatGaveUp(t *testing.T) {
+	d := newDesk()
+	g := d.gang("job", "a", "b")
+	d.begin(g)
+	d.reserve(g.Key, "a", "n")
+	d.arrive(g.Key, "a", waits)
+	d.reserve(g.Key, "b", "n")
+	if got := d.arrive(g.Key, "b", func(types.UID) bool { return false }); !got.late {
+		t.Errorf("arrive after a pod gave up: %+v, want late", got)
+	}
+}
+
+func TestAbandonedAttemptHoldsUntilItsPodsGaveBack(t *testing.T) {
+	d := newDesk()
+	g := d.gang("job", "a", "b")
+	d.begin(g)
+	d.reserve(g.Key, "a", "n")
+	d.arrive(g.Key, "a", waits)
+	waiting, began := d.abandon(g.Key)
+	if diff := cmp.Diff([]types.UID{"a"}, waiting); diff != "" || !began {
+		t.Errorf("abandon: began %v, waiting (-want +got):\n%s", began, diff)
+	}
+	if pods := d.look(g.Key).casting("b"); len(pods) != 0 {
+		t.Errorf("%d pods are cast while another still holds a node, want none", len(pods))
+	}
+	if !d.release(g.Key, "a") {
+		t.Error("the last node is given back: want word of it, so that the gang is tried again")
+	}
+	if pods := d.look(g.Key).casting("b"); len(pods) != 2 {
+		t.Errorf("%d pods are cast after all nodes are given back, want 2", len(pods))
+	}
+	if len(d.runs) != 0 {
+		t.Errorf("the book keeps %v of a gang that is promised nothing", d.runs)
+	}
+}
+
+func TestOnePodSpeaksForARefusedGang(t *testing.T) {
+	d := newDesk()
+	g := d.gang("job", "a", "b")
+	d.refuse(g.Key, "a", "too big")
+	if _, why := d.seatOf(g.Key, "b"); why != "too big" {
+		t.Errorf("another pod is told %q, want what the speaker was told", why)
+	}
+	if _, why := d.seatOf(g.Key, "a"); why != "" {
+		t.Errorf("the speaker is told %q, want a new rehearsal", why)
+	}
+	if d.speaks(g.Key, "b") || !d.speaks(g.Key, "a") {
+		t.Error("want only the speaker to be woken")
+	}
+	d.settled(g.Key, "a")
+	if _, why := d.seatOf(g.Key, "b"); why != "" || !d.speaks(g.Key, "b") {
+		t.Error("the speaker is gone: want another pod to try")
+	}
+}
+
+func TestPromisedSeatsAreKeptFromOthers(t *testing.T) {
+	d := newDesk()
+	g, other := d.gang("job", "a", "b"), d.gang("other", "x")
+	d.begin(g)
+	d.reserve(g.Key, "a", "n")
+	var got []string
+	for _, s := range d.promised(other.Key) {
+		got = append(got, s.pod.Name)
+	}
+	if diff := cmp.Diff([]string{"b"}, got); diff != "" {
+		t.Errorf("promised but not reserved (-want +got):\n%s", diff)
+	}
+	if own := d.promised(g.Key); len(own) != 0 {
+		t.Errorf("a gang's own seats stand in its way: %v", own)
+	}
+}
+
+func TestKeyOf(t *testing.T) {
+	cases := map[string]struct {
+		why  string
+		pod  *corev1.Pod
+		want Key
+	}{
+		"plain":    {"other pods are not our business", pod("ns", "p", 0), Key{}},
+		"planned":  {"a workload is a gang", planned(pod("ns", "p", 0), "w", "main"), Key{KindWorkload, "ns", "w"}},
+		"grouped":  {"a pod group is a gang", grouped(pod("ns", "p", 0), "g"), Key{KindPodGroup, "ns", "g"}},
+		"both":     {"the plan rules", grouped(planned(pod("ns", "p", 0), "w", "main"), "g"), Key{KindWorkload, "ns", "w"}},
+		"only set": {"a pod set alone names no workload", func() *corev1.Pod { p := planned(pod("ns", "p", 0), "", "main"); return p }(), Key{}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, _ := KeyOf(c.pod)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.why, diff)
+			}
+		})
+	}
+}
+
+func TestMembers(t *testing.T) {
+	change := func(f func(*corev1.Pod)) *corev1.Pod {
+		p := pod("ns", "p", 0)
+		f(p)
+		return p
+	}
+	cases := map[string]struct {
+		why   string
+		pod   *corev1.Pod
+		state State
+		ok    bool
+	}{
+		"waiting": {"it takes part", pod("ns", "p", 0), Pending, true},
+		"bound":   {"it has its place", change(func(p *corev1.Pod) { p.Spec.NodeName = "n" }), Bound, true},
+		"failed":  {"it leaves its place to others", change(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), Failed, true},
+		"going": {"a pod of an earlier attempt says nothing about this one", change(func(p *corev1.Pod) {
+			p.Status.Phase, p.DeletionTimestamp = corev1.PodSucceeded, &metav1.Time{}
+		}), 0, false},
+		"gated": {"nobody may schedule it yet", change(func(p *corev1.Pod) {
+			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}}
+		}), 0, false},
+		"another's": {"it never comes to this scheduler", change(func(p *corev1.Pod) { p.Spec.SchedulerName = "other" }), 0, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			m, ok := newDesk().member(Gang{}, c.pod)
+			if ok != c.ok || m.State != c.state {
+				t.Errorf("%s: got %v %v, want %v %v", c.why, m.State, ok, c.state, c.ok)
+			}
+		})
+	}
+}
