@@ -1,0 +1,190 @@
+package webhook_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+const (
+	mutateWrapper   = "/mutate-workload-codeflare-dev-v1beta2-appwrapper"
+	validateWrapper = "/validate-workload-codeflare-dev-v1beta2-appwrapper"
+)
+
+// wrapper is an AppWrapper with components in YAML.
+func wrapper(namespace, labels string, suspend string, components ...string) string {
+	return strings.NewReplacer("NAMESPACE", namespace, "LABELS", labels, "SUSPEND", suspend, "COMPONENTS", strings.Join(components, ", ")).Replace(`
+apiVersion: workload.codeflare.dev/v1beta2
+kind: AppWrapper
+metadata: {name: w, namespace: NAMESPACE, labels: {LABELS}}
+spec: {suspend: SUSPEND, components: [COMPONENTS]}
+`)
+}
+
+const (
+	podComponent = `{template: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}}`
+	jobComponent = `{template: {apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {template: {spec: {priorityClassName: CLASS, containers: [{name: c}]}}}}}`
+	binding      = `{template: {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: b}}}`
+	unheardOf    = `{template: {apiVersion: example.com/v1, kind: Thing, metadata: {name: t}}}`
+	account      = `{template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: s}}}`
+)
+
+func TestMutateWrapper(t *testing.T) {
+	type outcome struct {
+		Labels  map[string]string
+		Suspend bool
+	}
+	author := func(queue string) map[string]string {
+		l := map[string]string{"workload.codeflare.dev/user": "alice", "workload.codeflare.dev/userid": "alice_1"}
+		if queue != "" {
+			l["kueue.x-k8s.io/queue-name"] = queue
+		}
+		return l
+	}
+	cases := map[string]struct {
+		why  string
+		new  string
+		want outcome
+	}{
+		"Plain": {
+			why:  "it gets a queue and waits",
+			new:  wrapper("blue", "", "false", podComponent),
+			want: outcome{author("default-queue"), true},
+		},
+		"OwnQueue": {
+			why:  "a queue that the author chose stays",
+			new:  wrapper("lab", "kueue.x-k8s.io/queue-name: big", "true", podComponent),
+			want: outcome{author("big"), true},
+		},
+		"FalseAuthor": {
+			why:  "use is accounted to who submits",
+			new:  wrapper("blue", "workload.codeflare.dev/user: bob", "true", podComponent),
+			want: outcome{author("default-queue"), true},
+		},
+		"ManagedElsewhere": {
+			why:  "another controller decides when it starts",
+			new:  strings.Replace(wrapper("blue", "", "false", podComponent), "spec: {", "spec: {managedBy: example.com/other, ", 1),
+			want: outcome{author(""), false},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := send(t, serve(t, nil, world()...), ask{path: mutateWrapper, new: tc.new})
+			o := unstructured.Unstructured{Object: r.Object}
+			got := outcome{Labels: o.GetLabels()}
+			got.Suspend, _, _ = unstructured.NestedBool(r.Object, "spec", "suspend")
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
+			}
+		})
+	}
+}
+
+func TestValidateNewWrapper(t *testing.T) {
+	good := strings.Replace(jobComponent, "CLASS", "default-priority", 1)
+	create := func(namespace string, components ...string) ask {
+		return ask{path: validateWrapper, new: wrapper(namespace, queueLabel, "true", components...)}
+	}
+	verdicts{
+		"TeamJob": {
+			why: "users of a team may wrap Jobs, which they may not create directly",
+			ask: create("blue", good),
+		},
+		"TeamPod": {why: "and pods", ask: create("blue", podComponent)},
+		"TeamBinding": {
+			why:    "or anyone could give themselves rights through the controller",
+			ask:    create("blue", good, binding),
+			refuse: []string{"spec.components[1].template", "RoleBinding.rbac.authorization.k8s.io", `"alice" may not create`},
+		},
+		"TeamBindingAllowed": {
+			why:    "who may create it directly may wrap it",
+			rights: []string{"create rolebindings"},
+			ask:    create("blue", good, binding),
+		},
+		"TeamServiceAccount": {
+			why:    "an identity is a right",
+			ask:    create("blue", good, account),
+			refuse: []string{"spec.components[1].template", "ServiceAccount"},
+		},
+		"UnknownKind": {
+			why:    "the right to a kind that is not there is the right to its whole group",
+			ask:    create("blue", good, unheardOf),
+			refuse: []string{"Thing.example.com"},
+		},
+		"OutsideTeams": {
+			why:    "where there is no team the author's own rights count",
+			ask:    create("lab", good),
+			refuse: []string{"spec.components[0].template", "Job.batch"},
+		},
+		"OutsideTeamsAllowed": {
+			why:    "who may create Jobs may wrap them",
+			rights: []string{"create jobs"},
+			ask:    create("lab", good),
+		},
+		"UnknownQueue": {
+			why:    "it would wait forever",
+			ask:    ask{path: validateWrapper, new: wrapper("lab", "kueue.x-k8s.io/queue-name: fast", "true", good), user: "admin"},
+			refuse: []string{"metadata.labels[kueue.x-k8s.io/queue-name]", "use one of big, default-queue"},
+		},
+		"UnknownPriorityClass": {
+			why:    "its pods would be refused after admission",
+			ask:    create("blue", strings.Replace(jobComponent, "CLASS", "urgent", 1)),
+			refuse: []string{"spec.components[0].template.spec.template.spec.priorityClassName", "use one of default-priority"},
+		},
+		"Nested": {
+			why:    "an AppWrapper has no AppWrappers",
+			ask:    create("blue", good, `{template: {apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {name: n}}}`),
+			refuse: []string{"spec.components[1].template.kind"},
+		},
+		"OtherNamespace": {
+			why:    "components stay at home",
+			ask:    create("blue", strings.Replace(good, "name: j", "name: j, namespace: red", 1)),
+			refuse: []string{"spec.components[0].template.metadata.namespace", `"blue"`},
+		},
+		"NoPods": {
+			why:    "there is nothing to queue",
+			ask:    create("blue", `{template: {apiVersion: v1, kind: ConfigMap, metadata: {name: m}}}`),
+			refuse: []string{"spec.components"},
+		},
+	}.run(t, world()...)
+}
+
+func TestValidateWrapperChange(t *testing.T) {
+	change := func(user, from, to string) ask { return ask{path: validateWrapper, user: user, old: from, new: to} }
+	waiting, running := wrapper("blue", queueLabel, "true", podComponent), wrapper("blue", queueLabel, "false", podComponent)
+	placed := strings.Replace(running, "{template", "{podSetInfos: [{nodeSelector: {a: b}}], template", 1)
+	verdicts{
+		"StartByHand": {
+			why:    "a user cannot admit",
+			ask:    change("", waiting, running),
+			refuse: []string{"spec: Forbidden", "when the job is admitted"},
+		},
+		"PlaceByHand": {
+			why:    "nor choose places",
+			ask:    change("", running, placed),
+			refuse: []string{"when the job is admitted"},
+		},
+		"StartByController": {
+			why:    "who may write the status of Workloads may admit",
+			rights: []string{"update workloads/status"},
+			ask:    change("", waiting, placed),
+		},
+		"SuspendByHand": {why: "a user may give up quota", ask: change("", running, waiting)},
+		"OtherTemplate": {
+			why:    "what was counted may not change, whoever asks",
+			ask:    change("admin", running, strings.Replace(running, "name: c", "name: d", 1)),
+			refuse: []string{"spec.components[0].template"},
+		},
+		"OtherQueueWhileRunning": {
+			why:    "its quota is of the old queue",
+			ask:    change("", running, strings.Replace(running, "default-queue", "other", 1)),
+			refuse: []string{"queue-name"},
+		},
+		"Annotate": {
+			why: "grace periods may be changed at any time",
+			ask: change("", running, strings.Replace(running, "labels:", "annotations: {workload.codeflare.dev.appwrapper/retryLimit: \"1\"}, labels:", 1)),
+		},
+	}.run(t, world()...)
+}

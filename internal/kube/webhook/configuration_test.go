@@ -1,0 +1,171 @@
+package webhook_test
+
+import (
+	"context"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/cel"
+	apiwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mlbatch/mlbatch/internal/kube/webhook"
+)
+
+// mayAdmit is an authorizer by which only the controller may write the status
+// of Workloads.
+func mayAdmit(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if a.GetUser().GetName() == "controller" && a.GetVerb() == "update" && a.GetAPIGroup() == "kueue.x-k8s.io" &&
+		a.GetResource() == "workloads" && a.GetSubresource() == "status" && a.GetNamespace() == "blue" {
+		return authorizer.DecisionAllow, "", nil
+	}
+	return authorizer.DecisionDeny, "", nil
+}
+
+// called reports whether the API server calls a webhook about a write, as far
+// as its conditions go.
+func called(t *testing.T, h *admissionregistrationv1.ValidatingWebhook, name, is, was string) bool {
+	t.Helper()
+	parse := func(text string) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	operation := admission.Create
+	object := parse(is)
+	var old *unstructured.Unstructured
+	gvk := object.GroupVersionKind()
+	a := &admission.VersionedAttributes{VersionedObject: object, VersionedKind: gvk}
+	if was != "" {
+		operation, old = admission.Update, parse(was)
+		a.VersionedOldObject = old
+	}
+	a.Attributes = admission.NewAttributesRecord(object, old, gvk, "blue", object.GetName(),
+		schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: "any"}, "", operation, nil, false, &user.DefaultInfo{Name: name})
+	compiler := cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	m := apiwebhook.NewValidatingWebhookAccessor("", "", h).GetCompiledMatcher(compiler)
+	result := m.Match(t.Context(), a, nil, authorizer.AuthorizerFunc(mayAdmit))
+	if result.Error != nil {
+		t.Fatalf("a condition that fails would refuse the write: %v", result.Error)
+	}
+	return result.Matches
+}
+
+func TestConditions(t *testing.T) {
+	const child = "ownerReferences: [{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, name: w, uid: u, controller: true}], "
+	j := func(metadata, spec string) string {
+		return "{apiVersion: batch/v1, kind: Job, metadata: {" + metadata + "name: j}, spec: {" + spec + "}}"
+	}
+	w := func(metadata, spec string) string {
+		return "{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {" + metadata + "name: w}, spec: {" + spec + "}}"
+	}
+	wl := func(metadata string) string {
+		return "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, metadata: {" + metadata + "name: w}}"
+	}
+	const parts = "components: [{template: {kind: Pod}}]"
+	cases := map[string]struct {
+		why, webhook, user string
+		is, was            string
+		want               bool
+	}{
+		"UserJob":        {why: "a new Job is checked", webhook: "vjob.team", user: "alice", is: j("", ""), want: true},
+		"ComponentJob":   {why: "the Job of an AppWrapper starts with it", webhook: "vjob.team", user: "controller", is: j(child, "")},
+		"PretendedChild": {why: "a user is not believed", webhook: "vjob.team", user: "alice", is: j(child, ""), want: true},
+		"StartJob":       {why: "the controller's own step costs no call", webhook: "vjob.team", user: "controller", is: j("", "suspend: false"), was: j("", "suspend: true")},
+		"UserStartsJob":  {why: "a user's does", webhook: "vjob.team", user: "alice", is: j("", "suspend: false"), was: j("", "suspend: true"), want: true},
+		"RelabelJob":     {why: "a new queue is checked, whoever writes it", webhook: "vjob.queued", user: "controller", is: j("labels: {a: b}, ", ""), was: j("", ""), want: true},
+
+		"NewWrapper":      {why: "a new AppWrapper is checked", webhook: "vappwrapper", user: "controller", is: w("", parts), want: true},
+		"StartWrapper":    {why: "the controller's own step costs no call", webhook: "vappwrapper", user: "controller", is: w("", parts), was: w("", "suspend: true, "+parts)},
+		"UserStarts":      {why: "a user's does", webhook: "vappwrapper", user: "alice", is: w("", parts), was: w("", "suspend: true, "+parts), want: true},
+		"OtherTemplate":   {why: "what never changes is checked, whoever writes it", webhook: "vappwrapper", user: "controller", is: w("", "components: [{template: {kind: Job}}]"), was: w("", parts), want: true},
+		"DeclaredPodSets": {why: "pod sets never change either", webhook: "vappwrapper", user: "controller", is: w("", "components: [{template: {kind: Pod}, podSets: [{path: template}]}]"), was: w("", parts), want: true},
+		"PodSetInfos":     {why: "the admission may add to pods", webhook: "vappwrapper", user: "controller", is: w("", "components: [{template: {kind: Pod}, podSetInfos: [{labels: {a: b}}]}]"), was: w("", parts)},
+
+		"ControllersWorkload": {why: "a job's Workload was made by us", webhook: "vworkload", user: "controller", is: wl("ownerReferences: [{kind: Job, controller: true}], ")},
+		"HandMadeWorkload":    {why: "one without a job was not", webhook: "vworkload", user: "admin", is: wl(""), want: true},
+	}
+	_, validating := webhook.Configurations(webhook.AtURL("https://127.0.0.1:1/", nil))
+	hooks := map[string]*admissionregistrationv1.ValidatingWebhook{}
+	for i := range validating.Webhooks {
+		hooks[validating.Webhooks[i].Name] = &validating.Webhooks[i]
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := called(t, hooks[tc.webhook+".mlbatch.dev"], tc.user, tc.is, tc.was); got != tc.want {
+				t.Errorf("%s: called is %v, want %v", tc.why, got, tc.want)
+			}
+		})
+	}
+}
+
+// TestScope holds the promise that clusters do not depend on us where we have
+// nothing to say.
+func TestScope(t *testing.T) {
+	team := labels.Set{"kubernetes.io/metadata.name": "blue", "mlbatch-team-namespace": "true"}
+	other := labels.Set{"kubernetes.io/metadata.name": "lab"}
+	system := labels.Set{"kubernetes.io/metadata.name": "kube-system"}
+	queued := labels.Set{"kueue.x-k8s.io/queue-name": "q"}
+	cases := map[string]struct {
+		why               string
+		namespace, object labels.Set
+		want              int
+	}{
+		"TeamJob":         {why: "every Job of a team is ours", namespace: team, want: 1},
+		"TeamQueuedJob":   {why: "and is asked about once", namespace: team, object: queued, want: 1},
+		"OtherJob":        {why: "others' Jobs do not depend on us", namespace: other},
+		"OtherQueuedJob":  {why: "unless they ask for a queue", namespace: other, object: queued, want: 1},
+		"SystemQueuedJob": {why: "the cluster's own never do", namespace: system, object: queued},
+	}
+	_, validating := webhook.Configurations(webhook.AtURL("https://127.0.0.1:1", nil))
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := 0
+			for _, h := range validating.Webhooks {
+				if h.Rules[0].Resources[0] == "jobs" && selects(t, h.NamespaceSelector, tc.namespace) && selects(t, h.ObjectSelector, tc.object) {
+					got++
+				}
+			}
+			if got != tc.want {
+				t.Errorf("%s: %d webhooks are called, want %d", tc.why, got, tc.want)
+			}
+		})
+	}
+}
+
+func selects(t *testing.T, s *metav1.LabelSelector, set labels.Set) bool {
+	t.Helper()
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return selector.Matches(set)
+}
+
+func TestEveryWebhookIsServed(t *testing.T) {
+	handlers := serve(t, nil)
+	var asked []admissionregistrationv1.WebhookClientConfig
+	at := webhook.AtService("mlbatch-system", "webhook", 443, []byte("ca"))
+	mutating, validating := webhook.Configurations(at)
+	for _, h := range mutating.Webhooks {
+		asked = append(asked, h.ClientConfig)
+	}
+	for _, h := range validating.Webhooks {
+		asked = append(asked, h.ClientConfig)
+	}
+	for _, c := range append(asked, webhook.Conversion(at)) {
+		if handlers[*c.Service.Path] == nil {
+			t.Errorf("nothing is served at %s", *c.Service.Path)
+		}
+	}
+}

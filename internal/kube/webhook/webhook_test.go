@@ -1,0 +1,200 @@
+package webhook_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/kube/webhook"
+)
+
+// world is a cluster with a team, blue, that has one queue, and a namespace of
+// no team, lab, that has another.
+func world(extra ...client.Object) []client.Object {
+	return append([]client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{"mlbatch-team-namespace": "true"}}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab"}},
+		localQueue("blue", "default-queue"),
+		localQueue("lab", "default-queue"),
+		localQueue("lab", "big"),
+		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "default-priority"}, Value: 5},
+		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "system-node-critical"}, Value: 2000000000},
+	}, extra...)
+}
+
+func localQueue(namespace, name string) client.Object {
+	return &v1beta2.LocalQueue{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1beta2.LocalQueueSpec{ClusterQueue: "cq"},
+	}
+}
+
+// serve answers like a controller in the cluster. rights lists what alice may
+// do, as "verb resource".
+func serve(t *testing.T, rights []string, objects ...client.Object) map[string]http.Handler {
+	t.Helper()
+	s := scheme.New()
+	live := fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			review, ok := o.(*authorizationv1.SubjectAccessReview)
+			if !ok {
+				t.Errorf("webhooks create nothing, but created %T", o)
+				return nil
+			}
+			a := review.Spec.ResourceAttributes
+			resource := a.Resource
+			if a.Subresource != "" {
+				resource += "/" + a.Subresource
+			}
+			review.Status.Allowed = review.Spec.User == "admin" || slices.Contains(rights, a.Verb+" "+resource)
+			return nil
+		},
+	}).Build()
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"}, meta.RESTScopeNamespace)
+	mapper.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
+	handlers, err := webhook.Handlers(webhook.Cluster{
+		Scheme: s,
+		// A cache that knows nothing yet: what was created a moment ago must be
+		// found nevertheless.
+		Cached: fake.NewClientBuilder().WithScheme(s).Build(),
+		Live:   live, Access: live, Mapper: mapper,
+	}, webhook.Options{SchedulerName: "mlbatch-scheduler", DefaultQueue: "default-queue"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return handlers
+}
+
+// ask sends one admission request.
+type ask struct {
+	path     string
+	user     string // alice if empty
+	old, new string // YAML; old is empty for a creation
+}
+
+// reply is what came back.
+type reply struct {
+	Allowed  bool
+	Message  string
+	Warnings []string
+	Object   map[string]any // after the patches
+}
+
+func send(t *testing.T, handlers map[string]http.Handler, a ask) reply {
+	t.Helper()
+	object, old := jsonOf(t, a.new), jsonOf(t, a.old)
+	var m metav1.PartialObjectMetadata
+	if err := json.Unmarshal(object, &m); err != nil {
+		t.Fatal(err)
+	}
+	if a.user == "" {
+		a.user = "alice"
+	}
+	gvk := m.GroupVersionKind()
+	req := &admissionv1.AdmissionRequest{
+		UID: "u", Kind: metav1.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind},
+		Namespace: m.Namespace, Name: m.Name, Operation: admissionv1.Create,
+		UserInfo: authenticationv1.UserInfo{Username: a.user, UID: a.user + "@1"},
+		Object:   runtime.RawExtension{Raw: object},
+	}
+	if old != nil {
+		req.Operation, req.OldObject = admissionv1.Update, runtime.RawExtension{Raw: old}
+	}
+	review := admissionv1.AdmissionReview{Request: req}
+	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
+	post(t, handlers[a.path], &review)
+	r := reply{Allowed: review.Response.Allowed, Warnings: review.Response.Warnings}
+	if review.Response.Result != nil {
+		r.Message = review.Response.Result.Message
+	}
+	if review.Response.Patch != nil {
+		patch, err := jsonpatch.DecodePatch(review.Response.Patch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if object, err = patch.Apply(object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := json.Unmarshal(object, &r.Object); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// post sends v and reads the answer into it.
+func post(t *testing.T, h http.Handler, v any) {
+	t.Helper()
+	body, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(body))
+	req.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req)
+	if err := json.Unmarshal(w.Body.Bytes(), v); err != nil {
+		t.Fatalf("%v in %s", err, w.Body)
+	}
+}
+
+func jsonOf(t *testing.T, text string) []byte {
+	t.Helper()
+	if text == "" {
+		return nil
+	}
+	data, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// cases of requests that are allowed or refused.
+type verdicts map[string]struct {
+	why    string
+	rights []string // of alice
+	ask    ask
+	refuse []string // parts of the message; none if allowed
+}
+
+func (cases verdicts) run(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := send(t, serve(t, tc.rights, objects...), tc.ask)
+			if r.Allowed != (len(tc.refuse) == 0) {
+				t.Errorf("%s: allowed is %v: %s", tc.why, r.Allowed, r.Message)
+			}
+			for _, part := range tc.refuse {
+				if !strings.Contains(r.Message, part) {
+					t.Errorf("%s: message lacks %q: %s", tc.why, part, r.Message)
+				}
+			}
+		})
+	}
+}
