@@ -447,6 +447,34 @@ func TestInjectWithoutGPUs(t *testing.T) {
 	}
 }
 
+func TestInjectDrops(t *testing.T) {
+	cases := map[string]struct{ why, manifest string }{
+		"Job":        {"made for a queue of its own, it would stay suspended for ever", strings.ReplaceAll(batchJob, "parallelism: 2", "suspend: true, ttlSecondsAfterFinished: 0")},
+		"PyTorchJob": {"the same in another place", `{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: p}, spec: {runPolicy: {suspend: true, ttlSecondsAfterFinished: 0}, pytorchReplicaSpecs: {Master: {template: {spec: PODSPEC}}}}}`},
+		"RayJob":     {"a job that deletes itself looks like one that was taken away", `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {suspend: true, ttlSecondsAfterFinished: 5, rayClusterSpec: {headGroupSpec: {template: {spec: PODSPEC}}}}}`},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := wrap(t, c.manifest)
+			components, err := Components(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			object, err := Inject(w, components[0], nil, InjectOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(object.Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := string(text); strings.Contains(s, `"suspend"`) || strings.Contains(s, "ttlSeconds") {
+				t.Errorf("%s: %s", c.why, s)
+			}
+		})
+	}
+}
+
 func TestObserve(t *testing.T) {
 	jobSet := `{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: s}, spec: {replicatedJobs: [
 		{name: leader, template: {spec: {template: {spec: PODSPEC}}}},

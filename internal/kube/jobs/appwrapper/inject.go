@@ -69,10 +69,9 @@ func Inject(w *aw.AppWrapper, c Component, infos []aw.AppWrapperPodSetInfo, o In
 	object.SetOwnerReferences([]metav1.OwnerReference{
 		*metav1.NewControllerRef(w, aw.GroupVersion.WithKind(aw.AppWrapperKind)),
 	})
-	if c.GVK.Group == "batch" && c.GVK.Kind == "Job" {
-		// A Job that deletes itself looks like one that somebody took away. How
-		// long finished components are kept is the AppWrapper's to say.
-		unstructured.RemoveNestedField(object.Object, "spec", "ttlSecondsAfterFinished")
+	k, _ := kindOf(c.GVK)
+	for _, f := range k.dropped {
+		unstructured.RemoveNestedField(object.Object, f...)
 	}
 	for i, ps := range c.PodSets {
 		var info aw.AppWrapperPodSetInfo

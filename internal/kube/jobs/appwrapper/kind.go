@@ -22,6 +22,10 @@ type kind struct {
 	// heldBack reports whether the object starts the pods at path later on
 	// purpose; nil for kinds that start all at once.
 	heldBack func(object map[string]any, path string) bool
+	// dropped are fields that are the AppWrapper's to say: whether the object is
+	// suspended, which nobody else would lift, and when it deletes itself, which
+	// would look as if somebody had taken it away.
+	dropped [][]string
 }
 
 // Labels and annotations about the index of pods that well-known kinds set.
@@ -40,17 +44,23 @@ func kindOf(gvk schema.GroupVersionKind) (kind, bool) {
 		schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}:
 		return kind{podSets: podsOfReplicas}, true
 	case schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}:
-		return kind{podSets: podsOfJob, verdict: verdictOfConditions("Complete", "Failed")}, true
+		return kind{podSets: podsOfJob, verdict: verdictOfConditions("Complete", "Failed"), dropped: suspendAndTTL("spec")}, true
 	case schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"}:
-		return kind{podSets: podsOfJobSet, verdict: verdictOfConditions("Completed", "Failed"), heldBack: jobSetHoldsBack}, true
+		return kind{podSets: podsOfJobSet, verdict: verdictOfConditions("Completed", "Failed"),
+			heldBack: jobSetHoldsBack, dropped: suspendAndTTL("spec")}, true
 	case schema.GroupVersionKind{Group: "kubeflow.org", Version: "v1", Kind: "PyTorchJob"}:
-		return kind{podSets: podsOfPyTorchJob, verdict: verdictOfConditions("Succeeded", "Failed")}, true
+		return kind{podSets: podsOfPyTorchJob, verdict: verdictOfConditions("Succeeded", "Failed"),
+			dropped: suspendAndTTL("spec", "runPolicy")}, true
 	case schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayCluster"}:
-		return kind{podSets: podsOfRay("spec")}, true
+		return kind{podSets: podsOfRay("spec"), dropped: suspendAndTTL("spec")}, true
 	case schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayJob"}:
-		return kind{podSets: podsOfRay("spec", "rayClusterSpec"), verdict: verdictOfRayJob}, true
+		return kind{podSets: podsOfRay("spec", "rayClusterSpec"), verdict: verdictOfRayJob, dropped: suspendAndTTL("spec")}, true
 	}
 	return kind{}, false
+}
+
+func suspendAndTTL(at ...string) [][]string {
+	return [][]string{append(at[:len(at):len(at)], "suspend"), append(at[:len(at):len(at)], "ttlSecondsAfterFinished")}
 }
 
 func podOf(map[string]any) ([]aw.AppWrapperPodSet, error) {
