@@ -32,13 +32,15 @@ func (e *Explanation) wrapper(p Picture) {
 	aw := p.AppWrapper
 	unhealthy := find(aw.Status.Conditions, appwrapper.Unhealthy)
 	bad := unhealthy != nil && unhealthy.Status == metav1.ConditionTrue
-	switch {
-	case aw.Status.Phase == appwrapper.AppWrapperResetting:
+	switch aw.Status.Phase {
+	case appwrapper.AppWrapperResetting:
 		e.State, e.Reason = Resetting, string(appwrapper.AppWrapperResetting)
 		e.say("It is being reset: its pods are removed and made anew, and it keeps its quota")
-	case aw.Status.Phase == appwrapper.AppWrapperSuspending:
+	case appwrapper.AppWrapperSuspending:
 		e.State, e.Reason = Stopping, string(appwrapper.AppWrapperSuspending)
 		e.say("It is being suspended: its pods are removed")
+	default:
+		// What the other phases mean is told by the pods.
 	}
 	if bad {
 		e.Reason = unhealthy.Reason

@@ -118,12 +118,12 @@ func jobEnded(p Picture, e *Explanation) bool {
 		if c.Status != corev1.ConditionTrue {
 			continue
 		}
-		switch c.Type {
-		case batchv1.JobComplete:
+		if c.Type == batchv1.JobComplete {
 			e.State, e.Reason = Succeeded, string(batchv1.JobComplete)
 			e.say("%s completed %s ago", e.Object, p.ago(c.LastTransitionTime))
 			return true
-		case batchv1.JobFailed:
+		}
+		if c.Type == batchv1.JobFailed {
 			e.State, e.Reason = Failed, c.Reason
 			e.say("%s failed %s ago: %s", e.Object, p.ago(c.LastTransitionTime), c.Message)
 			return true
@@ -215,11 +215,11 @@ func deactivated(p Picture, e *Explanation) {
 }
 
 // ago prints how long ago t was.
-func (p Picture) ago(t metav1.Time) string {
+func (p *Picture) ago(t metav1.Time) string {
 	return duration.HumanDuration(max(p.Now.Sub(t.Time), 0).Round(time.Second))
 }
 
-func (p Picture) queueLabel() string {
+func (p *Picture) queueLabel() string {
 	switch {
 	case p.AppWrapper != nil:
 		return p.AppWrapper.Labels[kueue.QueueNameLabel]

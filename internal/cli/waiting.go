@@ -41,7 +41,7 @@ func waiting(p Picture, e *Explanation) {
 }
 
 // queueInFull names the queue and whose quota it gives.
-func (p Picture) queueInFull() string {
+func (p *Picture) queueInFull() string {
 	local := string(p.Workload.Spec.QueueName)
 	detail := ""
 	if p.LocalQueue != nil {

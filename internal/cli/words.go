@@ -12,7 +12,7 @@ import (
 const width = 96
 
 // Text prints the explanation: one paragraph, and a line on what helps.
-func (e Explanation) Text(w io.Writer) error {
+func (e *Explanation) Text(w io.Writer) error {
 	text := wrap(strings.Join(e.Sentences, " ")) + "\n"
 	if e.Helps != "" {
 		text += "\nWhat helps: " + e.Helps + "\n"
@@ -25,7 +25,7 @@ func (e Explanation) Text(w io.Writer) error {
 func wrap(text string) string {
 	var b strings.Builder
 	used := 0
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		n := utf8.RuneCountInString(word)
 		switch {
 		case used == 0:

@@ -45,11 +45,11 @@ func (o *observer) observe(e watch.Event) []Moment {
 	var ms []Moment
 	switch obj := e.Object.(type) {
 	case *appwrapper.AppWrapper:
-		ms = o.wrapper(obj, e.Type == watch.Deleted)
+		ms = choose(e.Type, o.wrapper, o.wrapperGone)(obj)
 	case *kueue.Workload:
-		ms = o.workload(obj, e.Type == watch.Deleted)
+		ms = choose(e.Type, o.workload, o.workloadGone)(obj)
 	case *corev1.Pod:
-		ms = o.pod(obj, e.Type == watch.Deleted)
+		ms = choose(e.Type, o.pod, o.podGone)(obj)
 	case *corev1.Node:
 		ms = o.node(obj)
 	default:
@@ -66,14 +66,23 @@ func (o *observer) observe(e watch.Event) []Moment {
 	return ms
 }
 
+// choose picks what to do with an object that is there, or is gone.
+func choose[T any](kind watch.EventType, there, gone func(T) []Moment) func(T) []Moment {
+	if kind == watch.Deleted {
+		return gone
+	}
+	return there
+}
+
 func key(o metav1.Object) string { return o.GetNamespace() + "/" + o.GetName() }
 
-func (o *observer) wrapper(aw *appwrapper.AppWrapper, deleted bool) []Moment {
+func (o *observer) wrapperGone(aw *appwrapper.AppWrapper) []Moment {
+	delete(o.wrappers, key(aw))
+	return []Moment{{What: Removed, Job: key(aw)}}
+}
+
+func (o *observer) wrapper(aw *appwrapper.AppWrapper) []Moment {
 	job := key(aw)
-	if deleted {
-		delete(o.wrappers, job)
-		return []Moment{{What: Removed, Job: job}}
-	}
 	was, known := o.wrappers[job]
 	o.wrappers[job] = aw
 	var ms []Moment
@@ -90,31 +99,30 @@ func (o *observer) wrapper(aw *appwrapper.AppWrapper, deleted bool) []Moment {
 	return ms
 }
 
-func (o *observer) workload(w *kueue.Workload, deleted bool) []Moment {
+func (o *observer) workload(w *kueue.Workload) []Moment {
 	name := key(w)
+	var ms []Moment
 	was, known := o.workloads[name]
 	if !known {
 		owner := metav1.GetControllerOf(w)
-		if owner == nil || deleted {
+		if owner == nil {
 			return nil
 		}
 		was = &kueue.Workload{}
 		o.owner[name] = w.Namespace + "/" + owner.Name
-	}
-	job := o.owner[name]
-	if deleted {
-		delete(o.workloads, name)
-		if was.Status.Admission != nil && !apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadFinished) {
-			return []Moment{{What: Released, Job: job}}
-		}
-		return nil
+		ms = append(ms, Moment{What: Queued, Job: o.owner[name], Created: w.CreationTimestamp.Time})
 	}
 	o.workloads[name] = w
-	var ms []Moment
-	if !known {
-		ms = append(ms, Moment{What: Queued, Job: job, Created: w.CreationTimestamp.Time})
+	return append(ms, o.decisions(o.owner[name], was, w)...)
+}
+
+func (o *observer) workloadGone(w *kueue.Workload) []Moment {
+	was := o.workloads[key(w)]
+	delete(o.workloads, key(w))
+	if was == nil || was.Status.Admission == nil || apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadFinished) {
+		return nil
 	}
-	return append(ms, o.decisions(job, was, w)...)
+	return []Moment{{What: Released, Job: o.owner[key(w)]}}
 }
 
 // decisions finds what the engine decided about a workload since it was seen.
@@ -201,33 +209,43 @@ func lowestLevel(s kueue.TopologyAssignmentSlice) []string {
 	return names
 }
 
-func (o *observer) pod(p *corev1.Pod, deleted bool) []Moment {
-	wrapper := p.Labels[appwrapper.AppWrapperLabel]
-	if wrapper == "" {
-		return nil
-	}
+func (o *observer) pod(p *corev1.Pod) []Moment {
 	id := key(p) + " " + string(p.UID)
-	m := Moment{Job: p.Namespace + "/" + wrapper, Pod: p.Name, Node: p.Spec.NodeName, GPUs: podGPUs(p)}
 	was := o.pods[id]
 	is := podSeen{
 		running: was.running || p.Status.Phase == corev1.PodRunning,
 		leaving: was.leaving || p.DeletionTimestamp != nil,
-		ended:   was.ended || deleted || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
+		ended:   was.ended || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
 	}
 	o.pods[id] = is
-	if deleted {
-		delete(o.pods, id)
+	return news(p, was, is)
+}
+
+func (o *observer) podGone(p *corev1.Pod) []Moment {
+	id := key(p) + " " + string(p.UID)
+	was := o.pods[id]
+	delete(o.pods, id)
+	return news(p, was, podSeen{running: was.running, leaving: was.leaving, ended: true})
+}
+
+// news tells the difference between two sights of a pod.
+func news(p *corev1.Pod, was, is podSeen) []Moment {
+	wrapper := p.Labels[appwrapper.AppWrapperLabel]
+	if wrapper == "" {
+		return nil
 	}
+	m := Moment{Job: p.Namespace + "/" + wrapper, Pod: p.Name, Node: p.Spec.NodeName, GPUs: podGPUs(p)}
 	var ms []Moment
-	add := func(what What) { m.What = what; ms = append(ms, m) }
-	if is.running && !was.running {
-		add(PodRuns)
-	}
-	if is.leaving && !was.leaving {
-		add(PodLeaves)
-	}
-	if is.ended && !was.ended {
-		add(PodEnded)
+	for _, c := range []struct {
+		what    What
+		was, is bool
+	}{
+		{PodRuns, was.running, is.running}, {PodLeaves, was.leaving, is.leaving}, {PodEnded, was.ended, is.ended},
+	} {
+		if c.is && !c.was {
+			m.What = c.what
+			ms = append(ms, m)
+		}
 	}
 	return ms
 }

@@ -99,17 +99,21 @@ func TestObserve(t *testing.T) {
 			},
 			want: []Moment{
 				{What: Queued, Job: "blue/b"},
-				{What: Queued, Job: "blue/a"}, {What: Waits, Job: "blue/a", Reason: "WaitingForQuota", Message: "no GPUs"},
+				{What: Queued, Job: "blue/a"},
+				{What: Waits, Job: "blue/a", Reason: "WaitingForQuota", Message: "no GPUs"},
 				{What: Admitted, Job: "blue/a", Node: "node-0 node-1"},
 				{What: Evicted, Job: "blue/a", Reason: "InClusterQueue", Message: "x", For: "blue/b"},
-				{What: Released, Job: "blue/a"}, {What: Waits, Job: "blue/a", Reason: "Pending", Message: "x"},
+				{What: Released, Job: "blue/a"},
+				{What: Waits, Job: "blue/a", Reason: "Pending", Message: "x"},
 			},
 		},
 		"a pod runs and is removed": {
 			why: "a pod is gone when it is gone, not when its deletion begins",
 			events: []watch.Event{
-				{Type: add, Object: pod(corev1.PodPending)}, {Type: mod, Object: pod(corev1.PodRunning)},
-				{Type: mod, Object: leaving(pod(corev1.PodRunning))}, {Type: del, Object: leaving(pod(corev1.PodRunning))},
+				{Type: add, Object: pod(corev1.PodPending)},
+				{Type: mod, Object: pod(corev1.PodRunning)},
+				{Type: mod, Object: leaving(pod(corev1.PodRunning))},
+				{Type: del, Object: leaving(pod(corev1.PodRunning))},
 			},
 			want: []Moment{
 				{What: PodRuns, Job: "blue/a", Pod: "p", Node: "node-1", GPUs: 4},
