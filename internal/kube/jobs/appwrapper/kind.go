@@ -52,9 +52,10 @@ func kindOf(gvk schema.GroupVersionKind) (kind, bool) {
 		return kind{podSets: podsOfPyTorchJob, verdict: verdictOfConditions("Succeeded", "Failed"),
 			dropped: suspendAndTTL("spec", "runPolicy")}, true
 	case schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayCluster"}:
-		return kind{podSets: podsOfRay("spec"), dropped: suspendAndTTL("spec")}, true
+		return kind{podSets: podsOfRay("spec"), dropped: [][]string{{"spec", "suspend"}}}, true
 	case schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayJob"}:
-		return kind{podSets: podsOfRay("spec", "rayClusterSpec"), verdict: verdictOfRayJob, dropped: suspendAndTTL("spec")}, true
+		return kind{podSets: podsOfRay("spec", "rayClusterSpec"), verdict: verdictOfRayJob,
+			dropped: [][]string{{"spec", "suspend"}}}, true
 	}
 	return kind{}, false
 }
