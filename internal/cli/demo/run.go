@@ -22,6 +22,8 @@ var ErrFailed = errors.New("a statement of the tutorial did not hold")
 // tutorial's teams exist and nothing runs. It prints to out and returns
 // ErrFailed if a statement failed.
 func Run(ctx context.Context, cfg *rest.Config, clk clock.Clock, scenarios []Scenario, out io.Writer) error {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1 // the API server limits by itself
 	admin, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme.New()})
 	if err != nil {
 		return fmt.Errorf("connect to the cluster: %w", err)
