@@ -37,6 +37,11 @@ type Options struct {
 	// Namespace is where mlbatch keeps its own objects; empty means
 	// mlbatch-system.
 	Namespace string
+	// ControllerUser and SchedulerUser are users that the processes log in as
+	// where they run outside the cluster. They get the rights that their service
+	// accounts have. Both may be empty.
+	ControllerUser string
+	SchedulerUser  string
 }
 
 // DefaultNamespace is where mlbatch keeps its own objects.
@@ -69,7 +74,7 @@ func Apply(ctx context.Context, c client.Client, opts Options) error {
 		return fmt.Errorf("install mlbatch: %w", err)
 	}
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: opts.Namespace}})
-	objects = append(objects, roles(opts.Namespace)...)
+	objects = append(objects, roles(opts)...)
 	mutating, validating := webhook.Configurations(at)
 	objects = append(objects, mutating, validating)
 	for _, o := range objects {

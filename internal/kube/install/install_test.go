@@ -59,6 +59,15 @@ func TestApplyTwice(t *testing.T) {
 		t.Errorf("foreign labels must stay and foreign rules go, got %v %v", edit.Labels, edit.Rules)
 	}
 	get(t, c, "mlbatch-system", install.Controller, &corev1.ServiceAccount{})
+	binding := &rbacv1.ClusterRoleBinding{}
+	get(t, c, "", install.Controller, binding)
+	subjects := []rbacv1.Subject{
+		{Kind: "ServiceAccount", Namespace: "mlbatch-system", Name: install.Controller},
+		{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "controller"},
+	}
+	if diff := cmp.Diff(subjects, binding.Subjects); diff != "" {
+		t.Errorf("the controller has its rights in the cluster and outside (-want +got):\n%s", diff)
+	}
 }
 
 func TestApplyNeedsOneLocation(t *testing.T) {
@@ -122,7 +131,7 @@ func allows(rules []rbacv1.PolicyRule, group, resource, verb string) bool {
 
 func apply(t *testing.T, c client.Client, url string) {
 	t.Helper()
-	if err := install.Apply(t.Context(), c, install.Options{WebhookURL: url, CABundle: []byte("ca")}); err != nil {
+	if err := install.Apply(t.Context(), c, install.Options{WebhookURL: url, CABundle: []byte("ca"), ControllerUser: "controller"}); err != nil {
 		t.Fatal(err)
 	}
 }

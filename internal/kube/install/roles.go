@@ -18,32 +18,48 @@ const (
 	Scheduler = "mlbatch-scheduler"
 )
 
+// party is one of mlbatch's processes and what it may do.
+type party struct {
+	account string
+	// user, if set, has the same rights as the service account.
+	user         string
+	clusterRoles []string
+}
+
+func parties(o Options) []party {
+	return []party{
+		{account: Controller, user: o.ControllerUser, clusterRoles: []string{Controller}},
+		{account: Scheduler, user: o.SchedulerUser, clusterRoles: []string{Scheduler, "system:kube-scheduler", "system:volume-scheduler"}},
+	}
+}
+
 // roles are the roles, the accounts and who has which.
-func roles(namespace string) []client.Object {
+func roles(o Options) []client.Object {
 	objects := []client.Object{
 		clusterRole(EditRole, editRules()),
 		clusterRole(Controller, controllerRules()),
 		clusterRole(Scheduler, schedulerRules()),
 	}
-	for account, clusterRoles := range map[string][]string{
-		Controller: {Controller},
-		Scheduler:  {Scheduler, "system:kube-scheduler", "system:volume-scheduler"},
-	} {
-		subject := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}}
+	for _, p := range parties(o) {
+		home := metav1.ObjectMeta{Namespace: o.Namespace, Name: p.account}
+		subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: o.Namespace, Name: p.account}}
+		if p.user != "" {
+			subjects = append(subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: p.user})
+		}
 		objects = append(objects,
-			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}},
-			&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}, Rules: homeRules(account)},
+			&corev1.ServiceAccount{ObjectMeta: home},
+			&rbacv1.Role{ObjectMeta: home, Rules: homeRules(p.account)},
 			&rbacv1.RoleBinding{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}, Subjects: subject,
-				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
+				ObjectMeta: home, Subjects: subjects,
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: p.account},
 			})
-		for _, role := range clusterRoles {
-			name := account
-			if role != account {
-				name = account + ":" + role
+		for _, role := range p.clusterRoles {
+			name := p.account
+			if role != p.account {
+				name = p.account + ":" + role
 			}
 			objects = append(objects, &rbacv1.ClusterRoleBinding{
-				ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subject,
+				ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subjects,
 				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 			})
 		}
