@@ -134,7 +134,7 @@ func (r *Recorder) Until(ctx context.Context, what string, reached func(Timeline
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait until %s: %w", what, ctx.Err())
+			return fmt.Errorf("wait until %s: %w", what, context.Cause(ctx))
 		case <-changed:
 		}
 	}

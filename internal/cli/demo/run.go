@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -18,18 +19,35 @@ import (
 // ErrFailed says that a statement of the tutorial did not hold.
 var ErrFailed = errors.New("a statement of the tutorial did not hold")
 
-// Run plays scenarios, one after the other, on a cluster in which the
-// tutorial's teams exist and nothing runs. It prints to out and returns
-// ErrFailed if a statement failed.
-func Run(ctx context.Context, cfg *rest.Config, clk clock.Clock, scenarios []Scenario, out io.Writer) error {
-	cfg = rest.CopyConfig(cfg)
+// Theatre is where scenarios are played.
+type Theatre struct {
+	// Config reaches, as its admin, a cluster in which the tutorial's teams
+	// exist and nothing runs.
+	Config *rest.Config
+	Clock  clock.Clock
+	// TimeScale is how many times faster than real time jobs run there.
+	TimeScale float64
+	// Out is where the story is told.
+	Out io.Writer
+}
+
+// patience is how long one step of a scenario may take: three rounds of short
+// jobs, and time for a busy machine.
+func (t Theatre) patience() time.Duration {
+	return time.Minute + time.Duration(float64(3*30*time.Second)/t.TimeScale)
+}
+
+// Play plays scenarios one after the other. It returns ErrFailed if a statement
+// failed.
+func (t Theatre) Play(ctx context.Context, scenarios []Scenario) error {
+	cfg := rest.CopyConfig(t.Config)
 	cfg.QPS = -1 // the API server limits by itself
 	admin, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme.New()})
 	if err != nil {
 		return fmt.Errorf("connect to the cluster: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	recorder, err := Record(ctx, admin, clk)
+	recorder, err := Record(ctx, admin, t.Clock)
 	if err != nil {
 		cancel()
 		return err
@@ -37,10 +55,10 @@ func Run(ctx context.Context, cfg *rest.Config, clk clock.Clock, scenarios []Sce
 	defer recorder.Wait()
 	defer cancel()
 
-	s := &stage{config: cfg, admin: admin, users: map[string]client.Client{}, clock: clk, recorder: recorder}
+	s := &stage{config: cfg, admin: admin, users: map[string]client.Client{}, clock: t.Clock, patience: t.patience(), recorder: recorder}
 	failed, total := 0, 0
 	for i, scenario := range scenarios {
-		n, err := play(ctx, s, scenario, out)
+		n, err := play(ctx, s, scenario, t.Out)
 		if err != nil {
 			return err
 		}
@@ -51,7 +69,7 @@ func Run(ctx context.Context, cfg *rest.Config, clk clock.Clock, scenarios []Sce
 			}
 		}
 	}
-	fmt.Fprintf(out, "\n%d statements hold, %d do not.\n", total-failed, failed)
+	fmt.Fprintf(t.Out, "\n%d statements hold, %d do not.\n", total-failed, failed)
 	if failed > 0 {
 		return ErrFailed
 	}

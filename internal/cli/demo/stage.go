@@ -19,17 +19,15 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
-// patience is how long one step of a scenario may take at most, whatever the
-// machine is busy with.
-const patience = 60 * time.Second
-
 // stage is where a scenario plays: the cluster as its admin and its users
 // reach it.
 type stage struct {
-	config   *rest.Config
-	admin    client.WithWatch
-	users    map[string]client.Client
-	clock    clock.Clock
+	config *rest.Config
+	admin  client.WithWatch
+	users  map[string]client.Client
+	clock  clock.Clock
+	// patience is how long one step may take at most.
+	patience time.Duration
 	recorder *Recorder
 }
 
@@ -90,7 +88,7 @@ func (s *stage) label(ctx context.Context, node, health string) error {
 }
 
 func (s *stage) until(ctx context.Context, what string, reached func(Timeline) bool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %s", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, s.patience, fmt.Errorf("not within %s", s.patience))
 	defer cancel()
 	return s.recorder.Until(ctx, what, reached)
 }
