@@ -37,6 +37,14 @@ type (
 	// Refused says that a decision could not be carried out (the API server
 	// rejected the write): an assumed admission is taken back and decided again.
 	Refused struct{ Key Key }
+	// Applied says that the last decision about a workload was written and that
+	// its states from Seq on contain it. It is optional: without it, an admission
+	// is confirmed when it is observed, and states like those before the decision
+	// are taken for late echoes.
+	Applied struct {
+		Key Key
+		Seq uint64
+	}
 )
 
 func (FlavorSet) event()      {}
@@ -54,3 +62,4 @@ func (NodeGone) event()       {}
 func (WorkloadSet) event()    {}
 func (WorkloadGone) event()   {}
 func (Refused) event()        {}
+func (Applied) event()        {}

@@ -86,6 +86,15 @@ type Taint struct {
 	Effect TaintEffect
 }
 
+// String is KEY=VALUE:EFFECT, as kubectl writes it.
+func (t Taint) String() string {
+	s := t.Key
+	if t.Value != "" {
+		s += "=" + t.Value
+	}
+	return s + ":" + string(t.Effect)
+}
+
 // Toleration lets a pod stay with a taint. An empty Key with operator Exists
 // tolerates every taint; an empty Effect tolerates every effect.
 type Toleration struct {

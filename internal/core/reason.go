@@ -66,6 +66,8 @@ type Reason struct {
 	PodsFit, PodsWanted int32
 	// Nodes matching the pod's filter, and how many of them are out of service.
 	Nodes, NodesDown int32
+	// Victims is how many workloads must go first (WaitingForPreempted).
+	Victims int32
 	// Ahead is the workload that it waits behind or whose victims must go first;
 	// Holders are those that hold what is short, at most five, most relevant first.
 	Ahead   Key
@@ -93,5 +95,5 @@ func (r Reason) same(o Reason) bool {
 		r.PodSet == o.PodSet && r.Flavor == o.Flavor && r.Resource == o.Resource &&
 		r.Need == o.Need && r.Have == o.Have && r.Limit == o.Limit &&
 		r.PodsFit == o.PodsFit && r.PodsWanted == o.PodsWanted &&
-		r.Nodes == o.Nodes && r.NodesDown == o.NodesDown && r.Ahead == o.Ahead && r.Detail == o.Detail
+		r.Nodes == o.Nodes && r.NodesDown == o.NodesDown && r.Victims == o.Victims && r.Ahead == o.Ahead && r.Detail == o.Detail
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -58,6 +59,12 @@ type Workload struct {
 	// Settled is where pods of an admitted workload run or have succeeded.
 	// Places without a settled pod, on nodes that take no work, are moved.
 	Settled []PodSetPlaces
+	// Ended is where pods of an admitted workload have succeeded and left their
+	// place to others; the engine gives these places back.
+	Ended []PodSetPlaces
+	// Seq grows with every state of the object; 0 if unknown. With Applied it
+	// tells states older than the engine's own decision from newer ones.
+	Seq uint64
 }
 
 // Place is a number of pods of one pod set on one node.
@@ -96,4 +103,24 @@ type PodSetAdmission struct {
 type Admission struct {
 	Queue   string // the ClusterQueue
 	PodSets []PodSetAdmission
+}
+
+// FlavorOf returns the flavor that a resource is taken from, "" if none.
+func (p *PodSetAdmission) FlavorOf(resource string) string {
+	for _, f := range p.Flavors {
+		if f.Resource == resource {
+			return f.Flavor
+		}
+	}
+	return ""
+}
+
+// FlavorNames returns the flavors in use, sorted, each once.
+func (p *PodSetAdmission) FlavorNames() []string {
+	names := make([]string, 0, len(p.Flavors))
+	for _, f := range p.Flavors {
+		names = append(names, f.Flavor)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

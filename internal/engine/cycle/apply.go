@@ -1,0 +1,321 @@
+package cycle
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// Apply takes in one event. It changes the picture and decides nothing.
+func (e *Engine) Apply(ev core.Event) {
+	switch ev := ev.(type) {
+	case core.WorkloadSet:
+		e.observe(&ev.Workload)
+	case core.WorkloadGone:
+		if w := e.works[ev.Key]; w != nil {
+			e.gone(w)
+		}
+	case core.Refused:
+		e.refused(ev.Key)
+	case core.Applied:
+		if w := e.works[ev.Key]; w != nil {
+			w.applied = max(w.applied, ev.Seq)
+		}
+	case core.NodeSet:
+		e.nodeSet(ev.Node)
+	case core.NodeGone:
+		e.displaceUsers(ev.Name)
+		e.nodes.Gone(ev.Name)
+	default:
+		e.edit(ev)
+	}
+}
+
+// edit takes in changes of queues, cohorts, flavors and namespaces. They take
+// effect at the next Decide, many at once. An edit that changes nothing costs
+// nothing.
+func (e *Engine) edit(ev core.Event) {
+	changed := false
+	switch ev := ev.(type) {
+	case core.FlavorSet:
+		changed = e.setFlavor(ev.Flavor)
+	case core.FlavorGone:
+		_, changed = e.flavors[ev.Name]
+		delete(e.flavors, ev.Name)
+	case core.CohortSet:
+		if old, ok := e.cohorts[ev.Cohort.Name]; !ok || !reflect.DeepEqual(old, ev.Cohort) {
+			e.cohorts[ev.Cohort.Name] = ev.Cohort
+			e.forest.SetCohort(ev.Cohort)
+			changed = true
+		}
+	case core.CohortGone:
+		_, changed = e.cohorts[ev.Name]
+		delete(e.cohorts, ev.Name)
+		e.forest.DropCohort(ev.Name)
+	case core.QueueSet:
+		q := e.queueNamed(ev.Queue.Name)
+		if q.spec == nil || !reflect.DeepEqual(*q.spec, ev.Queue) {
+			q.spec = &ev.Queue
+			e.forest.SetQueue(q.name, ev.Queue.Cohort, ev.Queue.Groups)
+			changed = true
+		}
+	case core.QueueGone:
+		q := e.queueNamed(ev.Name)
+		changed = q.spec != nil
+		q.spec = nil
+		e.forest.DropQueue(ev.Name)
+	case core.LocalQueueSet:
+		d := e.doorNamed(doorKey{ev.LocalQueue.Namespace, ev.LocalQueue.Name})
+		if d.spec == nil || *d.spec != ev.LocalQueue {
+			d.spec = &ev.LocalQueue
+			changed = true
+		}
+	case core.LocalQueueGone:
+		d := e.doorNamed(doorKey{ev.Namespace, ev.Name})
+		changed = d.spec != nil
+		d.spec = nil
+	case core.NamespaceSet:
+		if old, ok := e.namespaces[ev.Namespace.Name]; !ok || !reflect.DeepEqual(old, ev.Namespace) {
+			e.namespaces[ev.Namespace.Name] = ev.Namespace
+			changed = true
+		}
+	case core.NamespaceGone:
+		_, changed = e.namespaces[ev.Name]
+		delete(e.namespaces, ev.Name)
+	}
+	e.edited = e.edited || changed
+}
+
+func (e *Engine) setFlavor(f core.Flavor) bool {
+	old := e.flavors[f.Name]
+	if old != nil && reflect.DeepEqual(old.spec, f) {
+		return false
+	}
+	e.flavors[f.Name] = &flavor{spec: f}
+	for _, s := range e.shapes { // every shape alike, so order does not matter
+		e.forgetClasses(s)
+	}
+	return true
+}
+
+func (e *Engine) nodeSet(n core.Node) {
+	better, lost := e.nodes.Set(n)
+	e.nodesFreed = e.nodesFreed || better
+	if lost || !n.State.TakesWork() {
+		e.displaceUsers(n.Name)
+	}
+}
+
+// displaceUsers marks who may have to move off a node.
+func (e *Engine) displaceUsers(name string) {
+	n := e.nodes.Get(name)
+	if n == nil {
+		return
+	}
+	for _, id := range n.Users() {
+		e.displace(e.byID[id])
+	}
+}
+
+func (e *Engine) displace(w *work) {
+	if !w.listed {
+		w.listed = true
+		e.displaced = append(e.displaced, w)
+	}
+}
+
+// observe takes in the state of a workload as the API has it, which may be
+// older than what the engine decided since.
+func (e *Engine) observe(o *core.Workload) {
+	w := e.works[o.Key]
+	if w != nil && w.obs.uid != o.UID {
+		e.gone(w) // deleted and made anew under the same name
+		w = nil
+	}
+	if w == nil {
+		w = e.newWork(o)
+	} else {
+		e.update(w, o)
+	}
+	if o.Seq == 0 || o.Seq >= w.applied {
+		e.reconcile(w, o)
+	}
+	if w.phase == running {
+		e.checkPlaces(w)
+	}
+}
+
+func (e *Engine) newWork(o *core.Workload) *work {
+	w := &work{}
+	w.Key, w.UID = o.Key, o.UID
+	if n := len(e.freeIDs); n > 0 {
+		w.ID = e.freeIDs[n-1]
+		e.freeIDs = e.freeIDs[:n-1]
+		e.byID[w.ID] = w
+	} else {
+		w.ID = int32(len(e.byID)) //nolint:gosec // workloads fit in 31 bits
+		e.byID = append(e.byID, w)
+	}
+	e.works[o.Key] = w
+	e.describe(w, o)
+	e.enter(w)
+	return w
+}
+
+// describe copies what is kept of an observed workload.
+func (e *Engine) describe(w *work, o *core.Workload) {
+	w.obs = observed{
+		uid: o.UID, door: o.Queue, held: o.Held, notBefore: o.NotBefore,
+		evicting: o.Evicting, settled: o.Settled, ended: o.Ended,
+	}
+	at := o.QueueTime
+	if at.IsZero() {
+		at = o.Created
+	}
+	w.key.Priority, w.key.Time, w.key.UID = o.Priority, at.UnixNano(), o.UID
+	w.Priority, w.Time = o.Priority, w.key.Time
+	old := w.shape
+	if old == nil || old.key != shapeKey(o) {
+		w.shape = e.shapeOf(o)
+		if old != nil {
+			e.dropShape(old)
+		}
+	}
+	d := e.doorNamed(doorKey{o.Key.Namespace, o.Queue})
+	if w.door != d {
+		if w.door != nil {
+			delete(w.door.works, w)
+			w.door.counts[w.phase]--
+		}
+		d.works[w] = struct{}{}
+		d.counts[w.phase]++
+		w.door = d
+	}
+}
+
+// update takes in everything but the admission of a known workload.
+func (e *Engine) update(w *work, o *core.Workload) {
+	at := o.QueueTime
+	if at.IsZero() {
+		at = o.Created
+	}
+	same := w.key.Time == at.UnixNano() && w.shape.key == shapeKey(o) && w.obs.door == o.Queue
+	same = same && samePlaces(w.obs.ended, o.Ended)
+	switch w.phase {
+	case waiting, promised:
+		if same && w.obs.held == o.Held && w.obs.notBefore.Equal(o.NotBefore) {
+			w.obs.settled, w.obs.evicting = o.Settled, o.Evicting
+			return
+		}
+		e.withdraw(w)
+		e.describe(w, o)
+		e.enter(w)
+	case running, leaving:
+		if same {
+			w.obs.held, w.obs.notBefore = o.Held, o.NotBefore
+			w.obs.settled, w.obs.evicting = o.Settled, o.Evicting
+			return
+		}
+		e.unhold(w)
+		e.describe(w, o)
+		e.hold(w)
+	}
+}
+
+// reconcile compares the admission in the API with the engine's.
+func (e *Engine) reconcile(w *work, o *core.Workload) {
+	echo := sameAdmission(o.Admission, w.seen)
+	// A state from before the decision looks like the one before it.
+	late := w.assumed && echo && w.applied == 0
+	w.seen = o.Admission
+	if o.Admission == nil {
+		if (w.phase == running || w.phase == leaving) && !late {
+			e.release(w)
+		}
+		return
+	}
+	switch {
+	case w.phase == waiting || w.phase == promised:
+		e.withdraw(w)
+		e.take(w, o)
+	case sameAdmission(o.Admission, w.admission):
+		w.assumed = false
+	case !late:
+		e.unhold(w)
+		e.take(w, o)
+	}
+	if o.Evicting {
+		w.ordered = false
+		if w.phase == running {
+			e.leave(w)
+		}
+	} else if w.phase == leaving && !w.ordered {
+		e.stay(w)
+	}
+}
+
+// take accepts an admission that was not decided here, be it above quota.
+func (e *Engine) take(w *work, o *core.Workload) {
+	w.admission, w.assumed, w.told = o.Admission, false, nil
+	w.Reserved = o.Reserved.Unix()
+	if w.phase != leaving {
+		e.setPhase(w, running)
+	}
+	e.hold(w)
+	e.facts = true
+}
+
+// refused takes a decision back that the API did not accept.
+func (e *Engine) refused(k core.Key) {
+	w := e.works[k]
+	switch {
+	case w == nil:
+	case w.phase == leaving && w.ordered:
+		w.ordered = false
+		if !w.obs.evicting {
+			e.stay(w)
+		}
+	case w.phase == running && w.assumed && w.seen == nil:
+		e.release(w)
+	case w.phase == running && w.assumed:
+		e.unhold(w)
+		w.admission, w.assumed = w.seen, false
+		e.hold(w)
+		e.checkPlaces(w)
+	}
+}
+
+// gone forgets a workload and everything it held.
+func (e *Engine) gone(w *work) {
+	switch w.phase {
+	case waiting, promised:
+		e.withdraw(w)
+	case running, leaving:
+		e.unhold(w)
+		e.paid(w)
+	}
+	w.inbox = false
+	w.door.counts[w.phase]--
+	delete(w.door.works, w)
+	delete(e.works, w.Key)
+	e.dropShape(w.shape)
+	e.byID[w.ID] = nil
+	e.freeIDs = append(e.freeIDs, w.ID)
+}
+
+func samePlaces(a, b []core.PodSetPlaces) bool {
+	return slices.EqualFunc(a, b, func(x, y core.PodSetPlaces) bool {
+		return x.Name == y.Name && slices.Equal(x.Places, y.Places)
+	})
+}
+
+func sameAdmission(a, b *core.Admission) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Queue == b.Queue && slices.EqualFunc(a.PodSets, b.PodSets, func(x, y core.PodSetAdmission) bool {
+		return x.Name == y.Name && x.Count == y.Count && slices.Equal(x.Flavors, y.Flavors) &&
+			slices.Equal(x.Usage, y.Usage) && slices.Equal(x.Places, y.Places)
+	})
+}

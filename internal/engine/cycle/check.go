@@ -1,0 +1,182 @@
+package cycle
+
+import (
+	"fmt"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// Check recomputes everything the slow way and compares it with what is kept.
+// An error is a broken invariant and names the values that break it.
+func (e *Engine) Check() error {
+	if err := e.forest.Check(); err != nil {
+		return err
+	}
+	if err := e.nodes.Check(); err != nil {
+		return err
+	}
+	if err := e.checkBooks(); err != nil {
+		return err
+	}
+	for _, w := range e.works {
+		if err := e.checkWork(w); err != nil {
+			return fmt.Errorf("workload %s: %w", w.Key, err)
+		}
+	}
+	for _, q := range e.queues {
+		if err := e.checkQueue(q); err != nil {
+			return fmt.Errorf("queue %s: %w", q.name, err)
+		}
+	}
+	return e.checkPledges()
+}
+
+// checkBooks sums up what workloads hold and compares it with both ledgers.
+func (e *Engine) checkBooks() error {
+	type cell struct {
+		queue *quota.Node
+		pair  quota.Pair
+	}
+	var want [core.Ledgers]map[cell]core.Amount
+	var held [core.Ledgers]map[string]int64
+	for l := range want {
+		want[l], held[l] = map[cell]core.Amount{}, map[string]int64{}
+	}
+	apart := 0
+	for _, w := range e.works {
+		for l := range core.Ledgers {
+			if !books(w.phase, l) {
+				continue
+			}
+			for _, u := range w.Uses {
+				want[l][cell{w.Queue, u.Pair}] = want[l][cell{w.Queue, u.Pair}].Add(u.Amount)
+			}
+			for _, h := range w.Holds {
+				held[l][h.Node.Name()] += int64(h.Count)
+			}
+		}
+		if w.phase == leaving || w.phase == promised {
+			apart++
+		}
+	}
+	for l := range core.Ledgers {
+		for _, q := range e.queues {
+			for _, p := range e.forest.PairsOf(q.node) {
+				if got := q.node.Usage(l, p); got != want[l][cell{q.node, p}] && !e.forest.Overflown() {
+					return fmt.Errorf("queue %s: ledger %d has %v of %v, workloads hold %v",
+						q.name, l, got, e.forest.Name(p), want[l][cell{q.node, p}])
+				}
+			}
+		}
+		if err := e.nodes.CheckPods(l, held[l]); err != nil {
+			return err
+		}
+	}
+	if got := e.nodes.Apart(); got != apart {
+		return fmt.Errorf("%d workloads are in one ledger only, %d are noted", apart, got)
+	}
+	return nil
+}
+
+// books reports whether a workload in a phase is booked in a ledger.
+func books(p phase, l core.Ledger) bool {
+	return p == running || (p == leaving && l == core.Now) || (p == promised && l == core.Then)
+}
+
+func (e *Engine) checkWork(w *work) error {
+	switch w.phase {
+	case waiting:
+		if w.admission != nil || len(w.Uses) > 0 || len(w.Holds) > 0 || w.pledge != nil {
+			return fmt.Errorf("waits but holds %v", w.admission)
+		}
+		aside := w.obs.held != "" || w.timer != nil || w.door.closed != nil
+		if !w.inbox && !e.edited && (w.group == nil) != aside {
+			return fmt.Errorf("in a group: %t, kept aside: %t", w.group != nil, aside)
+		}
+		if !w.inbox && w.group == nil && w.told == nil {
+			return fmt.Errorf("kept aside and not told why")
+		}
+	case promised:
+		if w.pledge == nil || w.admission == nil || w.group != nil {
+			return fmt.Errorf("promised without a pledge")
+		}
+	case running, leaving:
+		if w.admission == nil || w.group != nil || w.pledge != nil {
+			return fmt.Errorf("admitted and still in a queue")
+		}
+	}
+	return nil
+}
+
+func (e *Engine) checkQueue(q *queue) error {
+	active, reserving := 0, 0
+	for _, g := range q.groups {
+		if g.members.Len() == 0 {
+			return fmt.Errorf("an empty group is kept")
+		}
+		if g.parked == (g.slot > 0) {
+			return fmt.Errorf("a group is parked: %t, active: %t", g.parked, g.slot > 0)
+		}
+		if g.slot > 0 {
+			active++
+		}
+		for _, w := range g.members.Items() {
+			if w.group != g || w.phase != waiting {
+				return fmt.Errorf("%s is listed as waiting", w.Key)
+			}
+			if g.members.First() != w && w.Before(g.members.First()) {
+				return fmt.Errorf("%s should be first of its group", w.Key)
+			}
+		}
+	}
+	if active != q.active.Len() {
+		return fmt.Errorf("%d active groups, %d in the heap", active, q.active.Len())
+	}
+	if ready := active > 0 && q.closed == nil && q.ahead() == nil; ready != (q.slot > 0) && !e.edited {
+		return fmt.Errorf("ready: %t, among the heads: %t", ready, q.slot > 0)
+	}
+	for _, w := range e.works {
+		if (w.phase == running || w.phase == leaving) && w.Queue == q.node {
+			reserving++
+		}
+	}
+	if reserving != q.reserving {
+		return fmt.Errorf("%d workloads hold quota, %d are counted", reserving, q.reserving)
+	}
+	return nil
+}
+
+// checkPledges verifies that pledges wait for leaving workloads only, and that
+// whoever leaves is remembered.
+func (e *Engine) checkPledges() error {
+	owing := map[*pledge]int{}
+	left := 0
+	for _, w := range e.leaving {
+		if w.phase != leaving {
+			return fmt.Errorf("%s is listed as leaving", w.Key)
+		}
+		for _, p := range w.owed {
+			owing[p]++
+		}
+	}
+	for _, w := range e.works {
+		if w.phase == leaving {
+			left++
+		} else if len(w.owed) > 0 {
+			return fmt.Errorf("%s is waited for but does not leave", w.Key)
+		}
+	}
+	if left != len(e.leaving) {
+		return fmt.Errorf("%d workloads leave, %d are listed", left, len(e.leaving))
+	}
+	for _, p := range e.pledges {
+		if p.work.pledge != p || p.work.phase != promised {
+			return fmt.Errorf("%s has lost its pledge", p.work.Key)
+		}
+		if p.owing != owing[p] {
+			return fmt.Errorf("%s waits for %d, %d know of it", p.work.Key, p.owing, owing[p])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// admit gives a workload its quota and nodes now.
+func (e *Engine) admit(w *work, v verdict) {
+	w.admission = e.admission(w.group, v)
+	e.depart(w, w.group)
+	e.setPhase(w, running)
+	w.Reserved = e.now.Unix()
+	w.assumed, w.told, w.applied = true, nil, 0
+	e.hold(w)
+	e.plan = append(e.plan, core.Admit{Key: w.Key, Admission: *w.admission})
+}
+
+// evict orders a running workload to give up what it holds.
+func (e *Engine) evict(w *work, reason core.EvictReason, beneficiary *work) {
+	d := core.Evict{Key: w.Key, Reason: reason}
+	if beneficiary != nil {
+		d.For = beneficiary.Key
+		d.Why = core.Reason{
+			Code: core.WaitingForPreempted, Queue: e.byNode[beneficiary.Queue.ID].name, Tree: beneficiary.Queue.CohortName(),
+			Ahead: beneficiary.Key,
+		}
+	}
+	w.ordered = true
+	e.leave(w)
+	e.plan = append(e.plan, d)
+}
+
+// admission spells out what a verdict gives.
+func (e *Engine) admission(g *group, v verdict) *core.Admission {
+	p := g.plan
+	a := &core.Admission{Queue: g.queue.name, PodSets: make([]core.PodSetAdmission, len(g.shape.podSets))}
+	for i := range g.shape.podSets {
+		set := &g.shape.podSets[i]
+		out := &a.PodSets[i]
+		out.Name, out.Count = set.Name, set.Count
+		n := 0
+		for _, k := range p.asks[i] {
+			n += len(p.Asks[k].Options[v.chosen[k]].Uses)
+		}
+		out.Flavors = make([]core.FlavorChoice, 0, n)
+		out.Usage = make(core.Resources, 0, n)
+		for _, k := range p.asks[i] {
+			for _, u := range p.Asks[k].Options[v.chosen[k]].Uses {
+				fr := e.forest.Name(u.Pair)
+				out.Flavors = append(out.Flavors, core.FlavorChoice{Resource: fr.Resource, Flavor: fr.Flavor})
+				out.Usage = append(out.Usage, core.Quantity{Resource: fr.Resource, Amount: u.Amount})
+			}
+		}
+		if len(p.asks[i]) > 1 {
+			slices.SortFunc(out.Flavors, func(a, b core.FlavorChoice) int { return cmp.Compare(a.Resource, b.Resource) })
+			slices.SortFunc(out.Usage, func(a, b core.Quantity) int { return cmp.Compare(a.Resource, b.Resource) })
+		}
+	}
+	for s, spots := range v.spots {
+		a.PodSets[e.sets[s].Index].Places = places(spots)
+	}
+	return a
+}
+
+func places(spots []place.Spot) []core.Place {
+	out := make([]core.Place, len(spots))
+	for i, s := range spots {
+		out[i] = core.Place{Node: s.Node.Name(), Count: s.Count}
+	}
+	return out
+}
+
+// explain completes a reason with who holds what is short.
+func (e *Engine) explain(w *work, why core.Reason) *core.Reason {
+	switch why.Code {
+	case core.WaitingForQuota:
+		why.Holders = e.quotaHolders(w.group.queue.node, e.forest.Pair(why.Flavor, why.Resource))
+	case core.TopologyPlacementFailed:
+		if why.Cause == core.NodesShort {
+			why.Holders = e.nodeHolders(w, why)
+		}
+	default:
+	}
+	if why.Queue == "" {
+		why.Queue, why.Tree = w.group.queue.name, w.group.queue.node.CohortName()
+	}
+	return &why
+}
+
+const (
+	maxHolders = 5
+	// maxLooks bounds how many workloads are looked at to find holders.
+	maxLooks = 64
+)
+
+// quotaHolders names who uses a pair: in the own queue first, then in queues of
+// the tree that borrow it, the next victims first.
+func (e *Engine) quotaHolders(n *quota.Node, p quota.Pair) []core.Key {
+	var keys []core.Key
+	looks := 0
+	add := func(q *quota.Node) {
+		list := e.search.Running(q)
+		for i := len(list) - 1; i >= 0 && len(keys) < maxHolders && looks < maxLooks; i-- {
+			looks++
+			if slices.ContainsFunc(list[i].Uses, func(u quota.Use) bool { return u.Pair == p && u.Amount > 0 }) {
+				keys = append(keys, list[i].Key)
+			}
+		}
+	}
+	add(n)
+	var walk func(at *quota.Node)
+	walk = func(at *quota.Node) {
+		for _, c := range at.Children() {
+			if len(keys) >= maxHolders || looks >= maxLooks {
+				return
+			}
+			if looks++; c != n && c.Queue && c.Borrowed(core.Then, p) > 0 {
+				add(c)
+			}
+			walk(c)
+		}
+	}
+	walk(n.Root())
+	return keys
+}
+
+// nodeHolders names who is on the nodes that a pod set could use.
+func (e *Engine) nodeHolders(w *work, why core.Reason) []core.Key {
+	set := w.shape.podSet(why.PodSet)
+	if set < 0 {
+		return nil
+	}
+	flavors := []string{}
+	for _, k := range w.group.plan.asks[set] {
+		if len(e.assigned.Chosen) > k && e.assigned.Chosen[k] >= 0 {
+			flavors = append(flavors, w.group.plan.Asks[k].Options[e.assigned.Chosen[k]].Flavor)
+		}
+	}
+	slices.Sort(flavors)
+	ids := e.nodes.Holders(e.class(w.shape, set, slices.Compact(flavors)), maxLooks)
+	var keys []core.Key
+	for _, id := range ids {
+		if h := e.byID[id]; h != nil {
+			keys = append(keys, h.Key)
+		}
+	}
+	slices.SortFunc(keys, core.Key.Compare)
+	keys = slices.Compact(keys)
+	return keys[:min(len(keys), maxHolders)]
+}

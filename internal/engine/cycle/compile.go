@@ -1,0 +1,206 @@
+package cycle
+
+import (
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/preempt"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// compiled is a shape's requests in terms of one queue: what flavor assignment
+// and placement work on.
+type compiled struct {
+	quota.Plan
+	revision uint64 // of the engine's edits
+	nodes    uint64 // version of the nodes
+	// refusal is set when the queue can never serve the shape.
+	refusal *core.Reason
+	// classes are, per ask and option, the kind of pod that the option's flavor
+	// makes of the pod set; nil if the flavor has no nodes to look at.
+	classes [][]*place.Class
+	// asks are the indices of each pod set's asks.
+	asks [][]int
+}
+
+func (e *Engine) current(p *compiled) bool {
+	return p.revision == e.revision && p.nodes == e.nodes.Version()
+}
+
+// compile returns the group's plan, made anew if queues, flavors or the set of
+// nodes changed.
+func (e *Engine) compile(g *group) *compiled {
+	if g.plan != nil && e.current(g.plan) {
+		return g.plan
+	}
+	spec := g.queue.spec
+	p := &compiled{revision: e.revision, nodes: e.nodes.Version()}
+	p.Queue, p.Fungibility = g.queue.node, spec.Fungibility
+	p.Reclaims = spec.Preemption.WhileBorrow != core.PreemptNever && spec.Preemption.WhileBorrow != ""
+	p.asks = make([][]int, len(g.shape.podSets))
+	for set := range g.shape.podSets {
+		e.compileSet(p, g, set)
+	}
+	g.plan = p
+	return p
+}
+
+// compileSet turns one pod set into asks, one per resource group it touches.
+func (e *Engine) compileSet(p *compiled, g *group, set int) {
+	spec := g.queue.spec
+	podSet := &g.shape.podSets[set]
+	requests := podSet.Requests.Times(int64(podSet.Count))
+	if groupOf(spec, core.Pods) >= 0 {
+		requests = requests.With(core.Pods, core.Amount(podSet.Count))
+	}
+	done := make([]bool, len(spec.Groups))
+	for _, r := range requests {
+		i := groupOf(spec, r.Resource)
+		if i < 0 {
+			if r.Amount > 0 && p.refusal == nil {
+				p.refusal = &core.Reason{
+					Code: core.Misconfigured, Cause: core.ResourceUncovered, Queue: g.queue.name, PodSet: podSet.Name, Resource: r.Resource,
+				}
+			}
+			continue
+		}
+		if done[i] {
+			continue
+		}
+		done[i] = true
+		ask := quota.Ask{Set: set, PodSet: podSet.Name}
+		var classes []*place.Class
+		for _, f := range spec.Groups[i].Flavors {
+			ask.Options = append(ask.Options, e.option(podSet, &spec.Groups[i], f.Flavor, requests))
+			var c *place.Class
+			if podSet.Count > 0 && e.hasNodes(f.Flavor) {
+				c = e.class(g.shape, set, []string{f.Flavor})
+			}
+			classes = append(classes, c)
+		}
+		p.asks[set] = append(p.asks[set], len(p.Asks))
+		p.Asks = append(p.Asks, ask)
+		p.classes = append(p.classes, classes)
+	}
+}
+
+func groupOf(q *core.Queue, resource string) int {
+	return slices.IndexFunc(q.Groups, func(g core.ResourceGroup) bool { return slices.Contains(g.Covered, resource) })
+}
+
+// option is one flavor as an alternative for a pod set.
+func (e *Engine) option(p *core.PodSet, g *core.ResourceGroup, name string, requests core.Resources) quota.Option {
+	o := quota.Option{Flavor: name}
+	for _, r := range requests {
+		if slices.Contains(g.Covered, r.Resource) {
+			o.Uses = append(o.Uses, quota.Use{Pair: e.forest.Pair(name, r.Resource), Amount: max(0, r.Amount)})
+		}
+	}
+	f := e.flavors[name]
+	if f == nil {
+		o.Bad, o.Detail = core.FlavorMissing, name
+		return o
+	}
+	tolerations := append(slices.Clone(p.Filter.Tolerations), f.spec.Tolerations...)
+	if taint, bad := core.Untolerated(f.spec.Taints, tolerations); bad {
+		o.Bad, o.Detail = core.UntoleratedTaint, taint.String()
+		return o
+	}
+	if !matchesFlavor(p.Filter, f.spec.NodeLabels) {
+		o.Bad = core.AffinityMismatch
+	}
+	return o
+}
+
+// matchesFlavor evaluates a pod's node selector and affinity over the labels of
+// a flavor, ignoring labels that the flavor does not speak of.
+func matchesFlavor(f core.Filter, labels map[string]string) bool {
+	if !over(f.Must, labels).Matches(labels) {
+		return false
+	}
+	if len(f.Terms) == 0 {
+		return true
+	}
+	for _, t := range f.Terms {
+		if over(t, labels).Matches(labels) {
+			return true
+		}
+	}
+	return false
+}
+
+// over keeps the requirements on the given labels.
+func over(s core.Selector, labels map[string]string) core.Selector {
+	var out core.Selector
+	for _, r := range s {
+		if _, ok := labels[r.Key]; ok {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// scene answers flavor assignment's questions for the workload being judged.
+type scene struct {
+	engine *Engine
+	work   *work
+	group  *group
+}
+
+// Victims implements quota.Scene.
+func (s *scene) Victims(p quota.Pair, need core.Amount) (quota.Mode, int) {
+	e := s.engine
+	return e.search.Grade(e.request(s.work, []quota.Use{{Pair: p, Amount: need}}, []quota.Pair{p}, nil))
+}
+
+// Nodes implements quota.Scene.
+func (s *scene) Nodes(ask, option int) (quota.Mode, core.Reason) {
+	mode, short := s.nodes(s.group, ask, option)
+	if mode == quota.Fit {
+		return mode, core.Reason{}
+	}
+	a := &s.group.plan.Asks[ask]
+	why := nodeReason(s.group, a.Set, short)
+	why.Flavor = a.Options[option].Flavor
+	if mode == quota.Await {
+		why.Cause = core.NodesShort
+	}
+	return mode, why
+}
+
+// nodes says whether the nodes of one flavor hold a pod set, taken alone.
+func (s *scene) nodes(g *group, ask, option int) (quota.Mode, place.Shortage) {
+	e := s.engine
+	c := g.plan.classes[ask][option]
+	if c == nil {
+		return quota.Fit, place.Shortage{}
+	}
+	want := g.shape.podSets[g.plan.Asks[ask].Set].Count
+	free := e.nodes.Slots(c, place.Free)
+	if free >= int64(want) {
+		return quota.Fit, place.Shortage{}
+	}
+	short, possible := e.nodes.Possible(place.Set{Class: c, Count: want})
+	short.Fit = int32(free) //nolint:gosec // below want
+	switch {
+	case !possible:
+		return quota.NoFit, short
+	case e.nodes.Slots(c, place.After) >= int64(want):
+		return quota.Await, short
+	case preempt.Forbids(g.queue.spec.Preemption):
+		short.Cause = core.NodesShort
+		return quota.NoCandidates, short
+	}
+	short.Cause = core.NodesShort
+	return quota.Preempt, short
+}
+
+// nodeReason is a shortage as a reason.
+func nodeReason(g *group, set int, short place.Shortage) core.Reason {
+	return core.Reason{
+		Code: core.TopologyPlacementFailed, Cause: short.Cause, Queue: g.queue.name, Tree: g.queue.node.CohortName(),
+		PodSet: g.shape.podSets[set].Name, PodsFit: short.Fit, PodsWanted: short.Wanted,
+		Nodes: short.Nodes, NodesDown: short.Down,
+	}
+}

@@ -1,0 +1,158 @@
+// Package cycle is the decision engine: events in, a plan out. One picture of
+// the world decides quota, nodes and preemption together.
+//
+// The main path is Engine.Decide. Everything else keeps the picture current
+// (apply.go), judges one workload (judge.go), carries a verdict out
+// (commit.go), keeps refused work out of the way until what it waits for
+// changes (park.go, wake.go), holds plans whose victims must first go
+// (pledge.go), and moves pods off lost nodes (move.go).
+//
+// The engine is pure: no clock, no I/O, no goroutines, and no decision depends
+// on the order of a map. The same events give the same plan.
+//
+// Invariants, checked by Check:
+//   - ledger Now holds exactly what running and leaving workloads hold, ledger
+//     Then exactly what running ones hold and what is pledged;
+//   - what is pledged fits into ledger Then: nobody else can take it;
+//   - every waiting workload is in one group, or told why it is in none.
+package cycle
+
+import (
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/order"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/preempt"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// Options are settings that hold for an engine's whole life.
+type Options struct {
+	// Budget bounds how many workloads one Decide judges; the next one goes on
+	// where it stopped, with the same outcome. Zero means no bound.
+	Budget int
+	// Pack is the resource of which whole nodes are kept free; core.GPU if empty.
+	Pack string
+}
+
+// Engine is the picture of the world and the decisions on it.
+type Engine struct {
+	opt    Options
+	forest *quota.Forest
+	nodes  *place.Nodes
+	search preempt.Searcher
+
+	flavors    map[string]*flavor
+	cohorts    map[string]core.Cohort
+	queues     map[string]*queue
+	byNode     []*queue // by quota.Node.ID
+	doors      map[doorKey]*door
+	namespaces map[string]core.Namespace
+	works      map[core.Key]*work
+	byID       []*work
+	freeIDs    []int32
+	shapes     map[string]*shape
+
+	// What happened since the last Decide.
+	edited     bool    // queues, cohorts, flavors, doors or namespaces changed
+	facts      bool    // admissions were observed that were not decided here
+	arrivals   []*work // waiting, not sorted in yet
+	displaced  []*work // may have pods planned on nodes that take no work
+	freed      []*quota.Node
+	nodesFreed bool
+
+	heads   order.Heap[*queue]
+	timers  order.Heap[*timer]
+	pledges []*pledge
+	leaving []*work
+	// onNodes are the parked groups that wait for nodes; untold those with members
+	// that were not told why they wait.
+	onNodes []*group
+	untold  []*group
+
+	// revision grows with edits; plans compiled before are stale.
+	revision uint64
+	now      time.Time
+	plan     core.Plan
+	scene    scene
+	assigned quota.Assignment
+	start    []int
+	sets     []place.Set
+}
+
+// New returns an engine that knows nothing.
+func New(o Options) *Engine {
+	if o.Pack == "" {
+		o.Pack = core.GPU
+	}
+	e := &Engine{
+		opt:        o,
+		forest:     quota.New(),
+		nodes:      place.New(o.Pack),
+		flavors:    map[string]*flavor{},
+		cohorts:    map[string]core.Cohort{},
+		queues:     map[string]*queue{},
+		doors:      map[doorKey]*door{},
+		namespaces: map[string]core.Namespace{},
+		works:      map[core.Key]*work{},
+		shapes:     map[string]*shape{},
+		revision:   1,
+	}
+	e.search.Forest, e.search.Nodes = e.forest, e.nodes
+	e.scene.engine = e
+	return e
+}
+
+// Decide decides everything that can be decided at this time and returns the
+// decisions in order. The state already contains them; the edge reports what
+// became of them as events.
+func (e *Engine) Decide(now time.Time) core.Plan {
+	e.now, e.plan = now, nil
+
+	e.settle()  // 1. take in edits of queues, cohorts and flavors
+	e.drain()   // 2. evict from queues that are being drained
+	e.move()    // 3. move pods off nodes that went away
+	e.redeem()  // 4. admit those whose victims are gone
+	e.arrive()  // 5. sort in what is new
+	e.wake()    // 6. look again at parked work whose blocker changed
+	judged := 0 // 7. the best head of all queues, again and again
+	for e.heads.Len() > 0 && (e.opt.Budget == 0 || judged < e.opt.Budget) {
+		q := e.heads.First()
+		w := q.first()
+		e.assign(w)
+		if e.fallsBack(q) {
+			continue // others borrow less: they go first
+		}
+		judged++
+		switch v := e.judge(w); v.kind {
+		case admit:
+			e.admit(w, v)
+		case pledged:
+			e.pledge(w, v)
+		case refuse:
+			e.park(w, v.why)
+		}
+	}
+	e.tell() // 8. say why the others wait
+	return e.plan
+}
+
+// fallsBack corrects the borrowing level in a head's key. It reports whether
+// another queue comes first now.
+func (e *Engine) fallsBack(q *queue) bool {
+	if e.assigned.Level <= q.head.Level {
+		return false
+	}
+	q.head.Level = e.assigned.Level
+	e.heads.Fix(q)
+	return e.heads.First() != q
+}
+
+// NextWake returns when the earliest back-off ends; zero if there is none.
+func (e *Engine) NextWake() time.Time {
+	if e.timers.Len() == 0 {
+		return time.Time{}
+	}
+	return e.timers.First().at
+}

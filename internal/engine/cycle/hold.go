@@ -1,0 +1,179 @@
+package cycle
+
+import (
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// setPhase moves a workload to another phase and keeps the counts.
+func (e *Engine) setPhase(w *work, p phase) {
+	w.door.counts[w.phase]--
+	w.phase = p
+	w.door.counts[p]++
+}
+
+// hold books what a running or leaving workload's admission gives it.
+func (e *Engine) hold(w *work) {
+	q := e.queueNamed(w.admission.Queue)
+	w.Queue = q.node
+	w.Uses = e.usesOf(w)
+	w.Holds = e.holdsOf(w)
+	e.forest.Add(core.Now, w.Queue, w.Uses)
+	e.nodes.Take(core.Now, w.Holds, w.ID)
+	q.reserving++
+	if w.phase == leaving {
+		q.evicting++
+		e.nodes.Split(1)
+		return
+	}
+	e.forest.Add(core.Then, w.Queue, w.Uses)
+	e.nodes.Take(core.Then, w.Holds, w.ID)
+	e.search.Add(&w.Candidate)
+}
+
+// unhold takes off the books what hold put there.
+func (e *Engine) unhold(w *work) {
+	q := e.byNode[w.Queue.ID]
+	e.forest.Remove(core.Now, w.Queue, w.Uses)
+	e.nodes.Give(core.Now, w.Holds, w.ID)
+	q.reserving--
+	if w.phase == leaving {
+		q.evicting--
+		e.nodes.Split(-1)
+	} else {
+		e.search.Remove(&w.Candidate)
+		e.forest.Remove(core.Then, w.Queue, w.Uses)
+		e.nodes.Give(core.Then, w.Holds, w.ID)
+	}
+	e.free(w.Queue, len(w.Holds) > 0)
+	w.Uses, w.Holds = nil, nil
+}
+
+// free notes that quota of a tree, and perhaps nodes, came free.
+func (e *Engine) free(n *quota.Node, nodes bool) {
+	if !slices.Contains(e.freed, n.Root()) {
+		e.freed = append(e.freed, n.Root())
+	}
+	e.nodesFreed = e.nodesFreed || nodes
+}
+
+// leave turns a running workload into one that was evicted and still holds.
+func (e *Engine) leave(w *work) {
+	e.search.Remove(&w.Candidate)
+	e.forest.Remove(core.Then, w.Queue, w.Uses)
+	e.nodes.Give(core.Then, w.Holds, w.ID)
+	e.nodes.Split(1)
+	e.setPhase(w, leaving)
+	e.byNode[w.Queue.ID].evicting++
+	e.leaving = append(e.leaving, w)
+}
+
+// stay undoes leave: the eviction was not carried out. Who counted on it is
+// decided again.
+func (e *Engine) stay(w *work) {
+	e.setPhase(w, running)
+	e.byNode[w.Queue.ID].evicting--
+	e.nodes.Split(-1)
+	e.forest.Add(core.Then, w.Queue, w.Uses)
+	e.nodes.Take(core.Then, w.Holds, w.ID)
+	e.search.Add(&w.Candidate)
+	e.paid(w)
+	e.checkPlaces(w)
+}
+
+// release ends an admission: the workload waits again.
+func (e *Engine) release(w *work) {
+	e.unhold(w)
+	e.paid(w)
+	w.admission, w.assumed, w.ordered, w.told = nil, false, false, nil
+	w.applied = 0
+	e.setPhase(w, waiting)
+	e.enter(w)
+}
+
+// paid tells pledges that a workload they waited for is out of the way.
+func (e *Engine) paid(w *work) {
+	for _, p := range w.owed {
+		p.owing--
+	}
+	w.owed = nil
+	if i := slices.Index(e.leaving, w); i >= 0 {
+		e.leaving = slices.Delete(e.leaving, i, i+1)
+	}
+}
+
+// usesOf is what an admission counts against quota: what it was given, scaled
+// down to the pods that still have to run.
+func (e *Engine) usesOf(w *work) []quota.Use {
+	var uses []quota.Use
+	for _, p := range w.admission.PodSets {
+		left := p.Count
+		if s := w.shape.podSet(p.Name); s >= 0 {
+			left = min(left, w.shape.podSets[s].Count)
+		}
+		for _, u := range p.Usage {
+			amount := u.Amount
+			if left < p.Count {
+				amount = amount / core.Amount(p.Count) * core.Amount(left)
+			}
+			flavor := p.FlavorOf(u.Resource)
+			if flavor == "" || amount == 0 {
+				continue
+			}
+			uses = addUse(uses, quota.Use{Pair: e.forest.Pair(flavor, u.Resource), Amount: amount})
+		}
+	}
+	return uses
+}
+
+func addUse(uses []quota.Use, u quota.Use) []quota.Use {
+	for i := range uses {
+		if uses[i].Pair == u.Pair {
+			uses[i].Amount = uses[i].Amount.Add(u.Amount)
+			return uses
+		}
+	}
+	return append(uses, u)
+}
+
+// holdsOf is what an admission takes of nodes, less where pods have ended.
+func (e *Engine) holdsOf(w *work) []place.Hold {
+	var holds []place.Hold
+	for i := range w.admission.PodSets {
+		p := &w.admission.PodSets[i]
+		set := w.shape.podSet(p.Name)
+		if set < 0 || len(p.Places) == 0 {
+			continue
+		}
+		class := e.class(w.shape, set, p.FlavorNames())
+		for _, pl := range p.Places {
+			if n := pl.Count - podsAt(w.obs.ended, p.Name, pl.Node); n > 0 {
+				holds = append(holds, place.Hold{Node: e.nodes.Node(pl.Node), Class: class, Count: n})
+			}
+		}
+	}
+	return holds
+}
+
+// podsAt is how many pods of a pod set are listed on a node.
+func podsAt(sets []core.PodSetPlaces, set, node string) int32 {
+	for _, s := range sets {
+		if s.Name != set {
+			continue
+		}
+		for _, p := range s.Places {
+			if p.Node == node {
+				return p.Count
+			}
+		}
+	}
+	return 0
+}
+
+// podSet returns the index of the named pod set, -1 if there is none.
+func (s *shape) podSet(name string) int {
+	return slices.IndexFunc(s.podSets, func(p core.PodSet) bool { return p.Name == name })
+}

@@ -1,0 +1,189 @@
+package cycle
+
+import (
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/preempt"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// verdict is what was found out about one workload. It changes nothing yet.
+type verdict struct {
+	kind verdictKind
+	// flavors are the options chosen, uses their quota, spots the nodes per pod
+	// set (nil where quota alone decides).
+	chosen []int
+	uses   []quota.Use
+	spots  [][]place.Spot
+	// victims must go first; empty if others that already leave suffice.
+	victims []preempt.Victim
+	why     *core.Reason
+}
+
+type verdictKind uint8
+
+const (
+	refuse verdictKind = iota
+	pledged
+	admit
+)
+
+// assign chooses flavors for a workload under the current usage.
+func (e *Engine) assign(w *work) {
+	p := e.compile(w.group)
+	e.assigned.Mode, e.assigned.Level = quota.NoFit, 0
+	if p.refusal == nil {
+		e.scene.work, e.scene.group = w, w.group
+		e.forest.Assign(&p.Plan, nil, &e.scene, &e.assigned)
+	}
+}
+
+// judge decides about a workload whose flavors were just assigned. When flavors
+// were passed over because an earlier one looked good enough, and that one
+// fails after all, it tries the rest.
+func (e *Engine) judge(w *work) verdict {
+	p := e.compile(w.group)
+	if p.refusal != nil {
+		return verdict{why: p.refusal}
+	}
+	var first *core.Reason
+	for {
+		v := e.resolve(w, p)
+		if v.kind != refuse {
+			return v
+		}
+		if first == nil {
+			first = v.why
+		}
+		if !e.assigned.Pending() {
+			return verdict{why: first}
+		}
+		e.start = append(e.start[:0], e.assigned.Next...)
+		e.forest.Assign(&p.Plan, e.start, &e.scene, &e.assigned)
+	}
+}
+
+// resolve carries one assignment through nodes and preemption.
+func (e *Engine) resolve(w *work, p *compiled) verdict {
+	a := &e.assigned
+	if a.Mode == quota.NoFit {
+		return verdict{why: e.explain(w, a.Why)}
+	}
+	sets, short, ok := e.podSets(w.group, p, a)
+	if !ok {
+		return verdict{why: e.explain(w, short)}
+	}
+	why := a.Why
+	if a.Mode == quota.Fit {
+		spots, short, ok := e.nodes.Place(place.Request{View: place.Free, Sets: sets})
+		if ok {
+			return verdict{kind: admit, chosen: a.Chosen, uses: a.Uses, spots: spots}
+		}
+		why = e.nodesWhy(w.group, sets, short)
+	}
+	if v, ok := e.promise(w, sets, nil, why); ok {
+		return v
+	}
+	scarce := a.Short
+	if len(scarce) == 0 { // only nodes are short: whoever uses the same quota may hold them
+		for _, u := range a.Uses {
+			scarce = append(scarce, u.Pair)
+		}
+	}
+	req := e.request(w, a.Uses, scarce, sets)
+	if victims := e.search.Find(req); victims != nil {
+		victims = slices.Clone(victims)
+		if v, ok := e.promise(w, sets, victims, why); ok {
+			return v
+		}
+	}
+	if why.Code == core.WaitingForQuota && len(sets) > 0 {
+		req.Sets = nil
+		if e.search.Find(req) != nil { // quota could be had, nodes could not
+			if _, short, ok := e.nodes.Place(place.Request{View: place.After, Sets: sets}); !ok {
+				why = e.nodesWhy(w.group, sets, short)
+			}
+		}
+	}
+	return verdict{why: e.explain(w, why)}
+}
+
+// promise tests whether a workload fits once its victims, and all others that
+// leave already, are gone.
+func (e *Engine) promise(w *work, sets []place.Set, victims []preempt.Victim, why core.Reason) (verdict, bool) {
+	a := &e.assigned
+	e.search.TakeOut(victims)
+	defer e.search.Back(victims)
+	for _, u := range a.Uses {
+		if u.Amount > w.group.queue.node.Room(core.Then, u.Pair) {
+			return verdict{}, false
+		}
+	}
+	spots, _, ok := e.nodes.Place(place.Request{View: place.After, Sets: sets})
+	if !ok {
+		return verdict{}, false
+	}
+	why.Code = core.WaitingForPreempted
+	return verdict{kind: pledged, chosen: a.Chosen, uses: a.Uses, spots: spots, victims: victims, why: &why}, true
+}
+
+// request describes a workload to the search for victims.
+func (e *Engine) request(w *work, uses []quota.Use, scarce []quota.Pair, sets []place.Set) preempt.Request {
+	return preempt.Request{
+		Queue: w.group.queue.node, Policy: w.group.queue.spec.Preemption,
+		Priority: w.key.Priority, Time: w.key.Time,
+		Uses: uses, Short: scarce, Sets: sets, Spare: w.spare,
+	}
+}
+
+// podSets lists the pods that need nodes under an assignment. It fails for
+// pods that no node of the chosen flavors could ever hold.
+func (e *Engine) podSets(g *group, p *compiled, a *quota.Assignment) ([]place.Set, core.Reason, bool) {
+	e.sets = e.sets[:0]
+	for i := range g.shape.podSets {
+		c := e.classFor(g, p, i, a.Chosen)
+		if c == nil {
+			continue
+		}
+		set := place.Set{Index: i, Class: c, Count: g.shape.podSets[i].Count}
+		if len(p.asks[i]) != 1 { // else flavor assignment has seen to it
+			if short, ok := e.nodes.Possible(set); !ok {
+				return nil, nodeReason(g, i, short), false
+			}
+		}
+		e.sets = append(e.sets, set)
+	}
+	return e.sets, core.Reason{}, true
+}
+
+// classFor is the kind of pod that a pod set becomes with the chosen flavors,
+// nil if it needs no nodes: it has no pods, or a flavor of it has no nodes.
+func (e *Engine) classFor(g *group, p *compiled, set int, chosen []int) *place.Class {
+	asks := p.asks[set]
+	switch {
+	case g.shape.podSets[set].Count == 0:
+		return nil
+	case len(asks) == 0:
+		if !e.nodes.Any(nil) {
+			return nil
+		}
+		return e.class(g.shape, set, nil)
+	case len(asks) == 1:
+		return p.classes[asks[0]][chosen[asks[0]]]
+	}
+	flavors := make([]string, 0, len(asks))
+	for _, k := range asks {
+		if p.classes[k][chosen[k]] == nil {
+			return nil
+		}
+		flavors = append(flavors, p.Asks[k].Options[chosen[k]].Flavor)
+	}
+	slices.Sort(flavors)
+	return e.class(g.shape, set, slices.Compact(flavors))
+}
+
+func (e *Engine) nodesWhy(g *group, sets []place.Set, short place.Shortage) core.Reason {
+	return nodeReason(g, sets[short.Set].Index, short)
+}

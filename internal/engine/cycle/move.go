@@ -1,0 +1,109 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+)
+
+// checkPlaces marks a running workload whose pods may be planned on nodes that
+// take no work.
+func (e *Engine) checkPlaces(w *work) {
+	if slices.ContainsFunc(w.Holds, func(h place.Hold) bool { return !h.Node.TakesWork() }) {
+		e.displace(w)
+	}
+}
+
+// move gives pods that are planned on nodes that take no work, and do not run
+// there, other places with the same quota. Where there is no room the whole
+// workload is evicted: a gang is all or nothing.
+func (e *Engine) move() {
+	slices.SortFunc(e.displaced, func(a, b *work) int { return cmp.Or(a.key.Compare(b.key), a.Key.Compare(b.Key)) })
+	for _, w := range e.displaced {
+		w.listed = false
+		if w.phase != running || e.works[w.Key] != w {
+			continue
+		}
+		moved, any := e.homeless(w)
+		if !any {
+			continue
+		}
+		if a, ok := e.rehouse(w, moved); ok {
+			e.unhold(w)
+			w.admission, w.assumed, w.applied = a, true, 0
+			e.hold(w)
+			e.plan = append(e.plan, core.Replace{Key: w.Key, Admission: *a})
+			continue
+		}
+		e.evict(w, core.NodeFailures, nil)
+	}
+	e.displaced = e.displaced[:0]
+}
+
+// homeless counts, per pod set and place, the pods that have to move.
+func (e *Engine) homeless(w *work) (moved [][]int32, any bool) {
+	moved = make([][]int32, len(w.admission.PodSets))
+	for i, p := range w.admission.PodSets {
+		moved[i] = make([]int32, len(p.Places))
+		for j, pl := range p.Places {
+			if n := e.nodes.Get(pl.Node); n != nil && n.TakesWork() {
+				continue
+			}
+			if left := pl.Count - podsAt(w.obs.settled, p.Name, pl.Node); left > 0 {
+				moved[i][j] = left
+				any = true
+			}
+		}
+	}
+	return moved, any
+}
+
+// rehouse finds new places for the pods that have to move.
+func (e *Engine) rehouse(w *work, moved [][]int32) (*core.Admission, bool) {
+	var sets []place.Set
+	for i := range moved {
+		total := int32(0)
+		for _, n := range moved[i] {
+			total += n
+		}
+		p := &w.admission.PodSets[i]
+		if s := w.shape.podSet(p.Name); s >= 0 && total > 0 {
+			sets = append(sets, place.Set{Index: i, Class: e.class(w.shape, s, p.FlavorNames()), Count: total})
+		}
+	}
+	spots, _, ok := e.nodes.Place(place.Request{View: place.Free, Sets: sets})
+	if !ok || len(sets) == 0 {
+		return nil, false
+	}
+	a := &core.Admission{Queue: w.admission.Queue, PodSets: slices.Clone(w.admission.PodSets)}
+	for i := range a.PodSets {
+		p := &a.PodSets[i]
+		var kept []core.Place
+		for j, pl := range p.Places {
+			if pl.Count -= moved[i][j]; pl.Count > 0 {
+				kept = append(kept, pl)
+			}
+		}
+		p.Places = kept
+	}
+	for s, set := range sets {
+		p := &a.PodSets[set.Index]
+		for _, pl := range places(spots[s]) {
+			p.Places = addPlace(p.Places, pl)
+		}
+		slices.SortFunc(p.Places, func(a, b core.Place) int { return cmp.Compare(a.Node, b.Node) })
+	}
+	return a, true
+}
+
+func addPlace(ps []core.Place, p core.Place) []core.Place {
+	for i := range ps {
+		if ps[i].Node == p.Node {
+			ps[i].Count += p.Count
+			return ps
+		}
+	}
+	return append(ps, p)
+}

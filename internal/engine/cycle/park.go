@@ -1,0 +1,300 @@
+package cycle
+
+import (
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/order"
+	"github.com/mlbatch/mlbatch/internal/engine/preempt"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// enter puts a waiting workload in front of the queues; arrive sorts it in.
+func (e *Engine) enter(w *work) {
+	if !w.inbox {
+		w.inbox = true
+		e.arrivals = append(e.arrivals, w)
+	}
+}
+
+// withdraw takes a waiting or promised workload out of wherever it waits.
+func (e *Engine) withdraw(w *work) {
+	w.inbox = false
+	if w.timer != nil {
+		e.timers.Remove(w.timer)
+		w.timer = nil
+	}
+	if w.pledge != nil {
+		e.dropPledge(w.pledge)
+	}
+	if g := w.group; g != nil {
+		e.depart(w, g)
+	}
+}
+
+// depart takes a workload out of its group.
+func (e *Engine) depart(w *work, g *group) {
+	q := g.queue
+	g.members.Remove(w)
+	w.group = nil
+	if q.blocker == w {
+		q.blocker = nil
+	}
+	w.unsaid = false
+	if g.members.Len() > 0 {
+		q.active.Fix(g)
+		e.rehead(q)
+		return
+	}
+	q.active.Remove(g)
+	e.unlistOnNodes(g)
+	delete(q.byKey, g.shape)
+	last := len(q.groups) - 1
+	q.groups[g.index] = q.groups[last]
+	q.groups[g.index].index = g.index
+	q.groups = q.groups[:last]
+	e.rehead(q)
+}
+
+// rehead puts a queue among the heads with its first workload, or takes it off.
+// The level starts at the best; Decide corrects it when its turn comes.
+func (e *Engine) rehead(q *queue) {
+	if q.active.Len() == 0 || q.closed != nil || q.ahead() != nil {
+		e.heads.Remove(q)
+		return
+	}
+	q.head = order.Head{Key: q.first().key}
+	if q.slot > 0 {
+		e.heads.Fix(q)
+		return
+	}
+	e.heads.Push(q)
+}
+
+// arrive sorts in what is new: under its group, or aside with a reason.
+func (e *Engine) arrive() {
+	for e.timers.Len() > 0 && !e.timers.First().at.After(e.now) {
+		w := e.timers.First().work
+		e.timers.Remove(w.timer)
+		w.timer = nil
+		e.enter(w)
+	}
+	slices.SortFunc(e.arrivals, func(a, b *work) int { return a.Key.Compare(b.Key) })
+	for _, w := range e.arrivals {
+		if w.inbox {
+			w.inbox = false
+			e.sortIn(w)
+		}
+	}
+	e.arrivals = e.arrivals[:0]
+}
+
+func (e *Engine) sortIn(w *work) {
+	switch {
+	case w.obs.held != "":
+		e.say(w, &core.Reason{Code: core.OnHold, Queue: w.obs.door, Detail: w.obs.held})
+	case w.obs.notBefore.After(e.now):
+		w.timer = &timer{work: w, at: w.obs.notBefore}
+		e.timers.Push(w.timer)
+		e.say(w, &core.Reason{Code: core.OnHold, Cause: core.BackingOff, Queue: w.obs.door})
+	case w.door.closed != nil:
+		e.say(w, w.door.closed)
+	default:
+		e.join(w)
+	}
+}
+
+// join adds a workload to the group of its shape.
+func (e *Engine) join(w *work) {
+	q := w.door.queue
+	g := q.byKey[w.shape]
+	if g == nil {
+		g = &group{queue: q, shape: w.shape, index: len(q.groups)}
+		q.byKey[w.shape] = g
+		q.groups = append(q.groups, g)
+	}
+	w.group = g
+	g.members.Push(w)
+	g.fresh = append(g.fresh, w)
+	w.unsaid = true
+	e.mention(g)
+	if b := q.blocker; b != nil && w.Before(b) {
+		q.blocker = nil
+		b.unsaid = true
+		b.group.fresh = append(b.group.fresh, b)
+	}
+	switch first := g.members.First() == w; {
+	case g.parked && first && !preempt.Forbids(q.spec.Preemption):
+		e.unpark(g) // being earlier, it may evict whom the others may not
+	case g.parked:
+	case g.slot == 0:
+		q.active.Push(g)
+	default:
+		q.active.Fix(g)
+	}
+	e.rehead(q)
+}
+
+// mention notes that a group has members that were told nothing yet.
+func (e *Engine) mention(g *group) {
+	if !g.untold {
+		g.untold = true
+		e.untold = append(e.untold, g)
+	}
+}
+
+func (e *Engine) mentionAll(q *queue) {
+	for _, g := range q.groups {
+		e.mention(g)
+	}
+}
+
+// park keeps a refused workload, and all of its shape, out of the way. In a
+// StrictFIFO queue nobody behind it may pass.
+func (e *Engine) park(w *work, why *core.Reason) {
+	g := w.group
+	q := g.queue
+	g.why = why
+	e.noteWait(g, why)
+	e.say(w, why)
+	w.unsaid = false
+	e.mention(g)
+	if q.strict() {
+		q.blocker = w
+		e.mentionAll(q)
+	} else {
+		g.parked = true
+		q.active.Remove(g)
+	}
+	e.rehead(q)
+}
+
+// noteWait records what a group waits for: pairs that were short, or nodes.
+func (e *Engine) noteWait(g *group, why *core.Reason) {
+	g.shorts = g.shorts[:0]
+	for i := range g.plan.Asks {
+		for _, o := range g.plan.Asks[i].Options {
+			for _, u := range o.Uses {
+				if o.Bad == "" && u.Amount > min(g.queue.node.Room(core.Now, u.Pair), g.queue.node.Room(core.Then, u.Pair)) {
+					g.shorts = append(g.shorts, short{u.Pair, u.Amount})
+				}
+			}
+		}
+	}
+	if g.onNodes == 0 && (why.Code == core.TopologyPlacementFailed || e.nodesShort(g)) {
+		e.onNodes = append(e.onNodes, g)
+		g.onNodes = len(e.onNodes)
+	}
+}
+
+// nodesShort reports whether some flavor's nodes do not hold some pod set now.
+func (e *Engine) nodesShort(g *group) bool {
+	for i := range g.plan.Asks {
+		for o := range g.plan.Asks[i].Options {
+			if mode, _ := e.scene.nodes(g, i, o); mode != quota.Fit {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (e *Engine) unlistOnNodes(g *group) {
+	if g.onNodes == 0 {
+		return
+	}
+	last := len(e.onNodes) - 1
+	moved := e.onNodes[last]
+	e.onNodes[g.onNodes-1] = moved
+	moved.onNodes = g.onNodes
+	e.onNodes = e.onNodes[:last]
+	g.onNodes = 0
+}
+
+// unpark lets a group be judged again.
+func (e *Engine) unpark(g *group) {
+	q := g.queue
+	e.unlistOnNodes(g)
+	if q.blocker != nil && q.blocker.group == g {
+		q.blocker = nil
+	}
+	if g.parked {
+		g.parked = false
+		q.active.Push(g)
+	}
+	e.rehead(q)
+}
+
+// wake looks at parked groups whose blocker changed since the last Decide.
+func (e *Engine) wake() {
+	for _, root := range e.freed {
+		e.wakeTree(root)
+	}
+	e.freed = e.freed[:0]
+	if e.nodesFreed {
+		e.nodesFreed = false
+		for i := len(e.onNodes) - 1; i >= 0; i-- {
+			if i < len(e.onNodes) && e.worthNodes(e.onNodes[i]) {
+				e.unpark(e.onNodes[i])
+			}
+		}
+		for _, q := range slices.Clone(e.heads.Items()) {
+			e.rehead(q)
+		}
+	}
+}
+
+// wakeTree wakes what waits for quota anywhere in a tree.
+func (e *Engine) wakeTree(n node) {
+	for _, c := range n.Children() {
+		e.wakeTree(c)
+	}
+	if !n.Queue || n.ID >= len(e.byNode) {
+		return
+	}
+	q := e.byNode[n.ID]
+	if q == nil || len(q.groups) == 0 {
+		return
+	}
+	if b := q.blocker; b != nil && b.group != nil && e.worthQuota(b.group) {
+		e.unpark(b.group)
+	}
+	for _, g := range slices.Clone(q.groups) {
+		if g.parked && e.worthQuota(g) {
+			e.unpark(g)
+		}
+	}
+	e.rehead(q)
+}
+
+// worthQuota is a bound that costs next to nothing: whether what a group found
+// short has room now. Groups that may evict are always worth a look, since what
+// was freed together with victims may do.
+func (e *Engine) worthQuota(g *group) bool {
+	if g.plan == nil || g.plan.revision != e.revision || !preempt.Forbids(g.queue.spec.Preemption) {
+		return true
+	}
+	n := g.queue.node
+	for _, s := range g.shorts {
+		if s.need <= min(n.Room(core.Now, s.pair), n.Room(core.Then, s.pair)) {
+			return true
+		}
+	}
+	return false
+}
+
+// worthNodes is the same bound for nodes: whether some flavor has as many slots
+// as a pod set has pods.
+func (e *Engine) worthNodes(g *group) bool {
+	if g.plan == nil || !e.current(g.plan) || !preempt.Forbids(g.queue.spec.Preemption) {
+		return true
+	}
+	for i := range g.plan.Asks {
+		for o := range g.plan.Asks[i].Options {
+			if mode, _ := e.scene.nodes(g, i, o); mode != quota.NoFit {
+				return true
+			}
+		}
+	}
+	return len(g.plan.Asks) == 0
+}

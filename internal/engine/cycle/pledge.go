@@ -1,0 +1,172 @@
+package cycle
+
+import (
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+)
+
+// pledge is a complete plan, quota and nodes, held for a workload until those
+// that must first go are gone. It is booked in ledger Then, so that nobody,
+// least of all a victim, can take it; that makes loops impossible. It ends when
+// it is redeemed, when the workload leaves, or when it does not fit any more.
+type pledge struct {
+	work *work
+	// owing counts workloads that must be gone before it is redeemed.
+	owing int
+}
+
+// pledge evicts the victims of a verdict and holds the plan for the workload.
+func (e *Engine) pledge(w *work, v verdict) {
+	g := w.group
+	w.admission = e.admission(g, v)
+	e.depart(w, g)
+	e.setPhase(w, promised)
+	w.Queue = g.queue.node
+	p := &pledge{work: w}
+	w.pledge = p
+	why := *v.why
+	why.Holders = nil
+	for _, victim := range v.victims {
+		x := e.byID[victim.ID]
+		x.spare = w.Key
+		e.evict(x, victim.Reason, w)
+		e.owe(p, x)
+		if len(why.Holders) < maxHolders {
+			why.Holders = append(why.Holders, x.Key)
+		}
+	}
+	w.Uses, w.Holds = e.usesOf(w), e.holdsOf(w)
+	e.forest.Add(core.Then, w.Queue, w.Uses)
+	e.nodes.Take(core.Then, w.Holds, w.ID)
+	e.nodes.Split(1)
+	if !e.coveredBy(p) {
+		for _, x := range e.leaving { // some of what it counts on comes from those that left before
+			if !slices.Contains(x.owed, p) && e.related(p, x) {
+				e.owe(p, x)
+				if len(why.Holders) < maxHolders {
+					why.Holders = append(why.Holders, x.Key)
+				}
+			}
+		}
+	}
+	why.Victims = int32(p.owing) //nolint:gosec // few
+	e.pledges = append(e.pledges, p)
+	g.queue.promised = append(g.queue.promised, w)
+	if g.queue.strict() {
+		e.mentionAll(g.queue)
+	}
+	e.rehead(g.queue)
+	e.say(w, &why)
+}
+
+func (e *Engine) owe(p *pledge, x *work) {
+	p.owing++
+	x.owed = append(x.owed, p)
+}
+
+// coveredBy reports whether the plan would fit now if only those were gone that
+// it waits for so far.
+func (e *Engine) coveredBy(p *pledge) bool {
+	var gone []*work
+	for _, x := range e.leaving {
+		if slices.Contains(x.owed, p) {
+			gone = append(gone, x)
+		}
+	}
+	for _, x := range gone {
+		e.forest.Remove(core.Now, x.Queue, x.Uses)
+		e.nodes.Give(core.Now, x.Holds, x.ID)
+	}
+	ok := e.fitsNow(p.work)
+	for _, x := range gone {
+		e.forest.Add(core.Now, x.Queue, x.Uses)
+		e.nodes.Take(core.Now, x.Holds, x.ID)
+	}
+	return ok
+}
+
+// fitsNow reports whether what a workload was promised is free at this moment.
+func (e *Engine) fitsNow(w *work) bool {
+	for _, u := range w.Uses {
+		if u.Amount > w.Queue.Room(core.Now, u.Pair) {
+			return false
+		}
+	}
+	return e.nodes.Holdable(core.Now, w.Holds)
+}
+
+// related reports whether a leaving workload holds quota of the same tree, or
+// nodes that were promised.
+func (e *Engine) related(p *pledge, x *work) bool {
+	if x.Queue.Root() == p.work.Queue.Root() {
+		return true
+	}
+	return slices.ContainsFunc(p.work.Holds, func(h place.Hold) bool {
+		return slices.Contains(h.Node.Users(), x.ID)
+	})
+}
+
+// redeem admits those whose victims are gone, and drops pledges that do not
+// hold any more.
+func (e *Engine) redeem() {
+	for _, p := range slices.Clone(e.pledges) {
+		w := p.work
+		if !e.stillFits(w) {
+			e.withdraw(w)
+			e.enter(w)
+			continue
+		}
+		if p.owing > 0 || !e.fitsNow(w) {
+			continue
+		}
+		e.endPledge(p)
+		e.forest.Remove(core.Then, w.Queue, w.Uses)
+		e.nodes.Give(core.Then, w.Holds, w.ID)
+		e.setPhase(w, running)
+		w.Reserved = e.now.Unix()
+		w.assumed, w.told, w.applied = true, nil, 0
+		e.hold(w)
+		e.plan = append(e.plan, core.Admit{Key: w.Key, Admission: *w.admission})
+	}
+}
+
+// stillFits reports whether a pledge fits ledger Then: it does not when quota
+// was cut, a node was lost, or something was admitted past the engine.
+func (e *Engine) stillFits(w *work) bool {
+	e.forest.Remove(core.Then, w.Queue, w.Uses)
+	e.nodes.Give(core.Then, w.Holds, w.ID)
+	ok := e.nodes.Holdable(core.Then, w.Holds)
+	for _, u := range w.Uses {
+		ok = ok && u.Amount <= w.Queue.Room(core.Then, u.Pair)
+	}
+	e.forest.Add(core.Then, w.Queue, w.Uses)
+	e.nodes.Take(core.Then, w.Holds, w.ID)
+	return ok
+}
+
+// endPledge takes a pledge off all lists; its bookings stay.
+func (e *Engine) endPledge(p *pledge) {
+	w := p.work
+	w.pledge = nil
+	e.pledges = slices.DeleteFunc(e.pledges, func(x *pledge) bool { return x == p })
+	for _, x := range e.leaving {
+		x.owed = slices.DeleteFunc(x.owed, func(o *pledge) bool { return o == p })
+	}
+	e.nodes.Split(-1)
+	q := e.byNode[w.Queue.ID]
+	q.promised = slices.DeleteFunc(q.promised, func(x *work) bool { return x == w })
+	e.rehead(q)
+}
+
+// dropPledge gives back what was held for a workload.
+func (e *Engine) dropPledge(p *pledge) {
+	w := p.work
+	e.endPledge(p)
+	e.forest.Remove(core.Then, w.Queue, w.Uses)
+	e.nodes.Give(core.Then, w.Holds, w.ID)
+	e.free(w.Queue, len(w.Holds) > 0)
+	w.Uses, w.Holds, w.admission = nil, nil, nil
+	e.setPhase(w, waiting)
+}

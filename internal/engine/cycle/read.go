@@ -1,0 +1,149 @@
+package cycle
+
+import (
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// Usage is what a queue uses of one flavor and resource.
+type Usage struct {
+	core.FlavorResource
+	// Total is reserved, evicted workloads included until they are gone; Borrowed
+	// is the part above the nominal quota.
+	Total, Borrowed core.Amount
+}
+
+// Counts are numbers of workloads.
+type Counts struct {
+	// Active are waiting and can be admitted when their turn comes; Inadmissible
+	// are parked until something changes. Reserving hold quota; Evicting are those
+	// of them that are on their way out.
+	Active, Inadmissible, Reserving, Evicting int
+}
+
+// Pending is how many workloads wait.
+func (c Counts) Pending() int { return c.Active + c.Inadmissible }
+
+// Usage lists what a queue uses, sorted by flavor and resource: every pair that
+// the queue has quota for or uses.
+func (e *Engine) Usage(name string) []Usage {
+	q := e.queues[name]
+	if q == nil {
+		return nil
+	}
+	var out []Usage
+	for _, p := range e.forest.PairsOf(q.node) {
+		out = append(out, Usage{
+			FlavorResource: e.forest.Name(p),
+			Total:          q.node.Usage(core.Now, p),
+			Borrowed:       q.node.Borrowed(core.Now, p),
+		})
+	}
+	slices.SortFunc(out, func(a, b Usage) int { return a.Compare(b.FlavorResource) })
+	return out
+}
+
+// LocalUsage lists what the workloads of a LocalQueue use, sorted by flavor and
+// resource.
+func (e *Engine) LocalUsage(namespace, name string) []Usage {
+	d := e.doors[doorKey{namespace, name}]
+	if d == nil {
+		return nil
+	}
+	var sum []quota.Use
+	for w := range d.works { // sums, so order does not matter
+		if w.phase == running || w.phase == leaving {
+			for _, u := range w.Uses {
+				sum = addUse(sum, u)
+			}
+		}
+	}
+	out := make([]Usage, 0, len(sum))
+	for _, u := range sum {
+		out = append(out, Usage{FlavorResource: e.forest.Name(u.Pair), Total: u.Amount})
+	}
+	slices.SortFunc(out, func(a, b Usage) int { return a.Compare(b.FlavorResource) })
+	return out
+}
+
+// Counts counts the workloads of a queue.
+func (e *Engine) Counts(name string) Counts {
+	q := e.queues[name]
+	if q == nil {
+		return Counts{}
+	}
+	c := Counts{Reserving: q.reserving, Evicting: q.evicting, Active: len(q.promised)}
+	for _, g := range q.groups {
+		if !g.parked {
+			c.Active += g.members.Len()
+		}
+	}
+	pending := 0
+	for _, d := range q.doors {
+		pending += d.counts[waiting] + d.counts[promised]
+	}
+	c.Inadmissible = max(0, pending-c.Active)
+	return c
+}
+
+// LocalCounts counts the workloads of a LocalQueue; those that wait are all
+// given as Active.
+func (e *Engine) LocalCounts(namespace, name string) Counts {
+	d := e.doors[doorKey{namespace, name}]
+	if d == nil {
+		return Counts{}
+	}
+	return Counts{
+		Active:    d.counts[waiting] + d.counts[promised],
+		Reserving: d.counts[running] + d.counts[leaving], Evicting: d.counts[leaving],
+	}
+}
+
+// Positions lists the waiting workloads of a queue in the order in which they
+// are considered.
+func (e *Engine) Positions(name string) []core.Key {
+	q := e.queues[name]
+	if q == nil {
+		return nil
+	}
+	var all []*work
+	for _, d := range q.doors {
+		for w := range d.works {
+			if w.phase == waiting || w.phase == promised {
+				all = append(all, w)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b *work) int {
+		if a.Before(b) {
+			return -1
+		}
+		return 1
+	})
+	keys := make([]core.Key, len(all))
+	for i, w := range all {
+		keys[i] = w.Key
+	}
+	return keys
+}
+
+// Closed says why a queue admits nothing; false if it is open.
+func (e *Engine) Closed(name string) (core.Reason, bool) {
+	q := e.queues[name]
+	if q == nil || q.closed == nil {
+		return core.Reason{}, false
+	}
+	return *q.closed, true
+}
+
+// Holding returns what a workload holds by the engine's account, including what
+// was decided and not observed yet.
+func (e *Engine) Holding(k core.Key) (core.Admission, bool) {
+	w := e.works[k]
+	if w == nil || (w.phase != running && w.phase != leaving) {
+		return core.Admission{}, false
+	}
+	return *w.admission, true
+}

@@ -1,0 +1,160 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+type node = *quota.Node
+
+// settle makes edits effective: trees, which queues are open, and everything
+// parked gets another look.
+func (e *Engine) settle() {
+	if e.forest.Overflown() {
+		e.recount()
+	}
+	e.forest.Settle()
+	if !e.edited {
+		return
+	}
+	e.revision++
+	for _, q := range e.sortedQueues() {
+		q.closed = e.closedQueue(q)
+		q.doors = q.doors[:0]
+	}
+	for _, d := range e.sortedDoors() {
+		e.settleDoor(d)
+	}
+	for _, q := range e.sortedQueues() {
+		q.blocker = nil
+		for _, g := range q.groups {
+			e.unpark(g)
+		}
+		e.rehead(q)
+	}
+}
+
+// settleDoor links a door with its queue, and moves its workloads if it opened,
+// closed or leads elsewhere.
+func (e *Engine) settleDoor(d *door) {
+	var q *queue
+	if d.spec != nil {
+		q = e.queueNamed(d.spec.Queue)
+		q.doors = append(q.doors, d)
+	}
+	closed := e.closedDoor(d, q)
+	same := q == d.queue && (closed == nil) == (d.closed == nil) && (closed == nil || closed.Equal(*d.closed))
+	d.queue, d.closed = q, closed
+	if same {
+		return
+	}
+	for _, w := range d.sorted() {
+		if w.phase == waiting || w.phase == promised {
+			e.withdraw(w)
+			e.enter(w)
+		}
+	}
+}
+
+// closedDoor says why nothing passes through a door; nil if it is open.
+func (e *Engine) closedDoor(d *door, q *queue) *core.Reason {
+	switch {
+	case d.spec == nil:
+		return &core.Reason{Code: core.Misconfigured, Cause: core.QueueMissing, Queue: d.key.name, Detail: "LocalQueue"}
+	case stopped(d.spec.Stop):
+		return &core.Reason{Code: core.Suspended, Cause: core.QueueStopped, Queue: d.key.name, Detail: "LocalQueue"}
+	case q.closed != nil:
+		return q.closed
+	case q.spec.Namespaces == nil || !q.spec.Namespaces.Matches(e.namespaces[d.key.namespace].Labels):
+		return &core.Reason{
+			Code: core.Misconfigured, Cause: core.NamespaceMismatch, Queue: q.name, Detail: d.key.namespace,
+		}
+	}
+	return nil
+}
+
+// closedQueue says why a queue admits nothing; nil if it is open.
+func (e *Engine) closedQueue(q *queue) *core.Reason {
+	switch {
+	case q.spec == nil:
+		return &core.Reason{Code: core.Misconfigured, Cause: core.QueueMissing, Queue: q.name, Detail: "ClusterQueue"}
+	case stopped(q.spec.Stop):
+		return &core.Reason{Code: core.Suspended, Cause: core.QueueStopped, Queue: q.name, Detail: "ClusterQueue"}
+	case q.spec.Inactive != "":
+		return &core.Reason{Code: core.Suspended, Cause: core.QueueUnready, Queue: q.name, Detail: q.spec.Inactive}
+	case q.node.Cyclic():
+		return &core.Reason{Code: core.Misconfigured, Cause: core.CohortCycle, Queue: q.name, Tree: q.spec.Cohort}
+	}
+	for _, g := range q.spec.Groups {
+		for _, f := range g.Flavors {
+			if e.flavors[f.Flavor] == nil {
+				return &core.Reason{Code: core.Misconfigured, Cause: core.FlavorMissing, Queue: q.name, Flavor: f.Flavor}
+			}
+		}
+	}
+	return nil
+}
+
+func stopped(p core.StopPolicy) bool { return p == core.Hold || p == core.HoldAndDrain }
+
+// drain evicts from queues and doors that are being emptied.
+func (e *Engine) drain() {
+	if !e.edited && !e.facts {
+		return
+	}
+	for _, q := range e.sortedQueues() {
+		if q.spec == nil || q.spec.Stop != core.HoldAndDrain {
+			continue
+		}
+		for _, c := range slices.Clone(e.search.Running(q.node)) {
+			e.evict(e.byID[c.ID], core.ClusterQueueStopped, nil)
+		}
+	}
+	for _, d := range e.sortedDoors() {
+		if d.spec == nil || d.spec.Stop != core.HoldAndDrain {
+			continue
+		}
+		for _, w := range d.sorted() {
+			if w.phase == running {
+				e.evict(w, core.LocalQueueStopped, nil)
+			}
+		}
+	}
+	e.edited, e.facts = false, false
+}
+
+// recount books all usage anew after a sum overflowed and cannot be undone.
+func (e *Engine) recount() {
+	e.forest.ClearUsage()
+	for _, w := range e.works { // sums, so order does not matter
+		if w.phase == running || w.phase == leaving {
+			e.forest.Add(core.Now, w.Queue, w.Uses)
+		}
+		if w.phase == running || w.phase == promised {
+			e.forest.Add(core.Then, w.Queue, w.Uses)
+		}
+	}
+}
+
+func (e *Engine) sortedQueues() []*queue {
+	out := make([]*queue, 0, len(e.queues))
+	for _, q := range e.queues {
+		out = append(out, q)
+	}
+	slices.SortFunc(out, func(a, b *queue) int { return cmp.Compare(a.name, b.name) })
+	return out
+}
+
+func (e *Engine) sortedDoors() []*door {
+	out := make([]*door, 0, len(e.doors))
+	for _, d := range e.doors {
+		out = append(out, d)
+	}
+	slices.SortFunc(out, func(a, b *door) int {
+		return cmp.Or(cmp.Compare(a.key.namespace, b.key.namespace), cmp.Compare(a.key.name, b.key.name))
+	})
+	return out
+}

@@ -1,0 +1,110 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// say tells a workload why it waits, unless it knows.
+func (e *Engine) say(w *work, why *core.Reason) {
+	if w.told != nil && sameFacts(*w.told, *why) {
+		return
+	}
+	w.told = why
+	e.plan = append(e.plan, core.Refuse{Key: w.Key, Why: *why})
+}
+
+// tell gives reasons to those that were not judged themselves: members of
+// parked groups share the reason of the first, and in a StrictFIFO queue all
+// wait behind it. Who was told the same kind of reason before is left alone, so
+// that a long queue costs no writes when only amounts change.
+func (e *Engine) tell() {
+	for _, g := range e.untold {
+		g.untold = false
+		if g.members.Len() == 0 {
+			continue
+		}
+		var why *core.Reason
+		switch {
+		case g.queue.ahead() != nil:
+			why = behind(g.queue)
+		case g.parked:
+			why = g.why
+		default:
+			continue
+		}
+		if g.told == nil || !sameNature(*g.told, *why) {
+			g.fresh = append(g.fresh[:0], g.members.Items()...)
+			for _, w := range g.fresh {
+				w.unsaid = true
+			}
+		}
+		g.told = why
+		slices.SortFunc(g.fresh, func(a, b *work) int { return cmp.Or(a.key.Compare(b.key), a.Key.Compare(b.Key)) })
+		for _, w := range g.fresh {
+			if w.group != g || !w.unsaid {
+				continue
+			}
+			w.unsaid = false
+			if w != g.queue.blocker && (w.told == nil || !sameNature(*w.told, *why)) {
+				e.say(w, why)
+			}
+		}
+		g.fresh = g.fresh[:0]
+	}
+	e.untold = e.untold[:0]
+}
+
+// behind is the reason of those that wait behind the first of a StrictFIFO
+// queue. It names nobody, because who is first changes all the time; Why does.
+func behind(q *queue) *core.Reason {
+	return &core.Reason{Code: core.WaitingForQuota, Cause: core.BehindStrict, Queue: q.name, Tree: q.node.CohortName()}
+}
+
+// sameFacts reports whether two reasons say the same, apart from who holds what
+// is short: that changes with every job that ends. Whom a workload waits to be
+// evicted does matter.
+func sameFacts(a, b core.Reason) bool {
+	if a.Code != core.WaitingForPreempted {
+		a.Holders, b.Holders = nil, nil
+	}
+	return a.Equal(b)
+}
+
+// sameNature reports whether two reasons name the same obstacle, whatever the
+// amounts are.
+func sameNature(a, b core.Reason) bool {
+	return a.Code == b.Code && a.Cause == b.Cause && a.Queue == b.Queue && a.Tree == b.Tree && a.PodSet == b.PodSet &&
+		a.Flavor == b.Flavor && a.Resource == b.Resource && a.Need == b.Need && a.Limit == b.Limit &&
+		a.PodsWanted == b.PodsWanted && a.Detail == b.Detail
+}
+
+// Why says why a workload waits, judged afresh so that it is true now. It is
+// false for workloads that are admitted or unknown.
+func (e *Engine) Why(k core.Key) (core.Reason, bool) {
+	w := e.works[k]
+	if w == nil || w.phase == running || w.phase == leaving {
+		return core.Reason{}, false
+	}
+	unsettled := e.edited || e.forest.Dirty() || w.inbox
+	switch {
+	case w.told != nil && (unsettled || w.group == nil):
+		return *w.told, true
+	case w.group == nil || unsettled:
+		return core.Reason{Code: core.PendingEvaluation, Queue: w.obs.door}, true
+	}
+	q := w.group.queue
+	if a := q.ahead(); a != nil && a != w {
+		why := *behind(q)
+		why.Ahead = a.Key
+		return why, true
+	}
+	e.assign(w)
+	v := e.judge(w)
+	if v.kind != refuse {
+		return core.Reason{Code: core.PendingEvaluation, Queue: q.name, Tree: q.node.CohortName()}, true
+	}
+	return *v.why, true
+}

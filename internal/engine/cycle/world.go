@@ -1,0 +1,336 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/order"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/preempt"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// phase is where a workload stands.
+type phase uint8
+
+const (
+	waiting  phase = iota
+	promised       // its plan is pledged, victims must first go
+	running        // admitted
+	leaving        // evicted, still holding quota and nodes
+)
+
+// work is one workload.
+type work struct {
+	preempt.Candidate // what it holds, while running or leaving, or is promised
+
+	obs   observed
+	key   order.Key
+	shape *shape
+	door  *door
+	phase phase
+	// admission is what it holds or is promised. assumed says that the decision
+	// was not seen in the API yet; seen is the last admission that was.
+	admission *core.Admission
+	seen      *core.Admission
+	assumed   bool
+	// ordered says that an eviction was decided here and not seen yet.
+	ordered bool
+	// applied is the Seq from which on states contain the last decision.
+	applied uint64
+	// spare is the workload that this one was evicted for, last time.
+	spare core.Key
+
+	group  *group
+	slot   int  // in the group's heap
+	unsaid bool // in group.fresh, to be told why it waits
+	inbox  bool
+	listed bool // in engine.displaced
+	timer  *timer
+	told   *core.Reason
+	pledge *pledge
+	// owed are the pledges that wait for this workload to be gone.
+	owed []*pledge
+}
+
+// observed is the part of core.Workload that is kept.
+type observed struct {
+	uid       string
+	door      string
+	created   time.Time
+	held      string
+	notBefore time.Time
+	evicting  bool
+	settled   []core.PodSetPlaces
+	ended     []core.PodSetPlaces
+}
+
+// Before orders waiting workloads of a queue.
+func (w *work) Before(o *work) bool {
+	if c := w.key.Compare(o.key); c != 0 {
+		return c < 0
+	}
+	return w.Key.Compare(o.Key) < 0
+}
+
+// Slot is the position in the group's heap.
+func (w *work) Slot() *int { return &w.slot }
+
+// timer is the end of a back-off.
+type timer struct {
+	work *work
+	at   time.Time
+	slot int
+}
+
+// Before orders timers by time.
+func (t *timer) Before(o *timer) bool {
+	if c := t.at.Compare(o.at); c != 0 {
+		return c < 0
+	}
+	return t.work.Key.Compare(o.work.Key) < 0
+}
+
+// Slot is the position in the heap of timers.
+func (t *timer) Slot() *int { return &t.slot }
+
+// flavor is a flavor's spec, and whether nodes of it exist.
+type flavor struct {
+	spec    core.Flavor
+	version uint64 // of the nodes for which hasNodes was computed
+	has     bool
+}
+
+// queue is a ClusterQueue; without spec it is only named.
+type queue struct {
+	name   string
+	spec   *core.Queue
+	node   *quota.Node
+	closed *core.Reason // why nothing may be admitted
+	doors  []*door
+	groups []*group
+	byKey  map[*shape]*group
+	active order.Heap[*group]
+	head   order.Head
+	slot   int // in engine.heads
+	// blocker is the first workload of a StrictFIFO queue when it was refused:
+	// nobody may pass it. promised are those that wait for their victims.
+	blocker  *work
+	promised []*work
+	// reserving counts workloads that hold quota here, evicting those of them that
+	// were evicted.
+	reserving, evicting int
+}
+
+// Before orders queues by their heads.
+func (q *queue) Before(o *queue) bool {
+	if c := q.head.Compare(o.head); c != 0 {
+		return c < 0
+	}
+	return q.name < o.name
+}
+
+// Slot is the position among the heads.
+func (q *queue) Slot() *int { return &q.slot }
+
+func (q *queue) first() *work { return q.active.First().members.First() }
+
+// ahead returns the workload that a StrictFIFO queue must admit first although
+// it cannot now; nil if the queue's first may be judged.
+func (q *queue) ahead() *work {
+	if q.blocker != nil || !q.strict() || q.active.Len() == 0 {
+		return q.blocker
+	}
+	for _, p := range q.promised {
+		if p.Before(q.first()) {
+			return p
+		}
+	}
+	return nil
+}
+
+func (q *queue) strict() bool { return q.spec != nil && q.spec.Strategy == core.StrictFIFO }
+
+// group is the workloads of one shape that wait in a queue. They are refused
+// together: what is true of one is true of all.
+type group struct {
+	queue   *queue
+	shape   *shape
+	members order.Heap[*work]
+	slot    int // in queue.active
+	index   int // in queue.groups
+	plan    *compiled
+	// Parked groups wait for quota, nodes, or both.
+	parked  bool
+	shorts  []short
+	onNodes int // position in engine.onNodes plus one
+	// why is the last refusal, told what members were told, fresh those that were
+	// told nothing yet.
+	why    *core.Reason
+	told   *core.Reason
+	fresh  []*work
+	untold bool // in engine.untold
+}
+
+// short is a pair that a parked group found too scarce.
+type short struct {
+	pair quota.Pair
+	need core.Amount
+}
+
+// Before orders a queue's groups by their first members.
+func (g *group) Before(o *group) bool { return g.members.First().Before(o.members.First()) }
+
+// Slot is the position among the queue's active groups.
+func (g *group) Slot() *int { return &g.slot }
+
+type doorKey struct{ namespace, name string }
+
+// door is a LocalQueue; without spec it is only named.
+type door struct {
+	key    doorKey
+	spec   *core.LocalQueue
+	queue  *queue
+	closed *core.Reason
+	works  map[*work]struct{}
+	counts [leaving + 1]int // workloads by phase
+}
+
+// sorted returns the door's workloads in a stable order.
+func (d *door) sorted() []*work {
+	out := make([]*work, 0, len(d.works))
+	for w := range d.works {
+		out = append(out, w)
+	}
+	slices.SortFunc(out, func(a, b *work) int { return cmp.Or(a.key.Compare(b.key), a.Key.Compare(b.Key)) })
+	return out
+}
+
+// shape is everything a decision depends on except who asks. Shapes are shared.
+type shape struct {
+	key      string
+	refs     int
+	priority int32
+	podSets  []core.PodSet
+	classes  map[string]*place.Class
+}
+
+func shapeKey(w *core.Workload) string {
+	var b strings.Builder
+	b.WriteString(strconv.Itoa(int(w.Priority)))
+	for _, p := range w.PodSets {
+		b.WriteString("[" + strconv.Quote(p.Name) + strconv.Itoa(int(p.Count)))
+		for _, q := range p.Requests {
+			b.WriteString(strconv.Quote(q.Resource) + strconv.FormatInt(int64(q.Amount), 10))
+		}
+		place.FilterKey(&b, p.Filter)
+	}
+	return b.String()
+}
+
+// shapeOf returns the shared shape of a workload.
+func (e *Engine) shapeOf(w *core.Workload) *shape {
+	key := shapeKey(w)
+	s := e.shapes[key]
+	if s == nil {
+		s = &shape{key: key, priority: w.Priority, podSets: w.PodSets, classes: map[string]*place.Class{}}
+		e.shapes[key] = s
+	}
+	s.refs++
+	return s
+}
+
+func (e *Engine) dropShape(s *shape) {
+	if s.refs--; s.refs > 0 {
+		return
+	}
+	delete(e.shapes, s.key)
+	e.forgetClasses(s)
+}
+
+func (e *Engine) forgetClasses(s *shape) {
+	for _, c := range s.classes {
+		e.nodes.Release(c)
+	}
+	clear(s.classes)
+}
+
+// class is the kind of pod that a pod set becomes with the given flavors.
+func (e *Engine) class(s *shape, set int, flavors []string) *place.Class {
+	key := strconv.Itoa(set) + "|" + strings.Join(flavors, "|")
+	if c := s.classes[key]; c != nil {
+		return c
+	}
+	p := s.podSets[set]
+	filter := core.Filter{
+		Terms:       p.Filter.Terms,
+		Must:        slices.Clone(p.Filter.Must),
+		Tolerations: slices.Clone(p.Filter.Tolerations),
+	}
+	for _, name := range flavors {
+		f := e.flavors[name]
+		if f == nil {
+			continue
+		}
+		for _, label := range sortedLabels(f.spec.NodeLabels) {
+			filter.Must = append(filter.Must, core.Requirement{
+				Key: label, Operator: core.In, Values: []string{f.spec.NodeLabels[label]},
+			})
+		}
+		filter.Tolerations = append(filter.Tolerations, f.spec.Tolerations...)
+	}
+	c := e.nodes.Class(p.Requests, filter)
+	s.classes[key] = c
+	return c
+}
+
+func sortedLabels(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// hasNodes reports whether any node of the flavor exists, whatever its state.
+func (e *Engine) hasNodes(name string) bool {
+	f := e.flavors[name]
+	if f == nil {
+		return false
+	}
+	if f.version != e.nodes.Version()+1 {
+		f.version = e.nodes.Version() + 1
+		f.has = e.nodes.Any(f.spec.NodeLabels)
+	}
+	return f.has
+}
+
+// queueNamed returns the queue, made up if it is not defined.
+func (e *Engine) queueNamed(name string) *queue {
+	q := e.queues[name]
+	if q == nil {
+		q = &queue{name: name, node: e.forest.Queue(name), byKey: map[*shape]*group{}}
+		e.queues[name] = q
+		for len(e.byNode) <= q.node.ID {
+			e.byNode = append(e.byNode, nil)
+		}
+		e.byNode[q.node.ID] = q
+	}
+	return q
+}
+
+// doorNamed returns the door, made up if it is not defined.
+func (e *Engine) doorNamed(k doorKey) *door {
+	d := e.doors[k]
+	if d == nil {
+		d = &door{key: k, works: map[*work]struct{}{}}
+		d.closed = &core.Reason{Code: core.Misconfigured, Cause: core.QueueMissing, Queue: k.name, Detail: "LocalQueue"}
+		e.doors[k] = d
+	}
+	return d
+}

@@ -1,0 +1,154 @@
+// Package explain turns reasons into sentences. It is the only place where the
+// text of a refusal is made; status conditions, events and the command line all
+// print it.
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// Sentence says why a workload waits, in one plain sentence.
+func Sentence(r core.Reason) string {
+	switch r.Code {
+	case core.Misconfigured:
+		return misconfigured(r)
+	case core.Suspended:
+		return suspended(r)
+	case core.OnHold:
+		if r.Cause == core.BackingOff {
+			return "the workload waits for its back-off to end"
+		}
+		return "the workload is on hold: " + r.Detail
+	case core.NoMatchingFlavor:
+		return couldNot(r) + noFlavor(r)
+	case core.ExceedsMaxQuota:
+		return couldNot(r) + fmt.Sprintf("insufficient quota for %s in flavor %s, request %s > maximum capacity (%s)",
+			r.Resource, r.Flavor, Amount(r.Resource, r.Need), Amount(r.Resource, r.Limit))
+	case core.WaitingForQuota:
+		if r.Cause == core.BehindStrict {
+			return behind(r)
+		}
+		return couldNot(r) + quota(r)
+	case core.TopologyPlacementFailed:
+		return couldNot(r) + nodes(r)
+	case core.WaitingForPreempted:
+		return waitingForPreempted(r)
+	case core.PendingEvaluation:
+		return "the workload has not been considered yet"
+	}
+	return "the workload waits: " + string(r.Code)
+}
+
+// Paragraph is Sentence followed by who holds what is short and who is ahead,
+// for people who ask.
+func Paragraph(r core.Reason) string {
+	s := Sentence(r)
+	s = strings.ToUpper(s[:1]) + s[1:] + "."
+	if r.Tree != "" && (r.Code == core.WaitingForQuota || r.Code == core.ExceedsMaxQuota) && r.Cause != core.BehindStrict {
+		s += fmt.Sprintf(" Queue %s in cohort %s could use %s of %s at most.", r.Queue, r.Tree, Amount(r.Resource, r.Limit), r.Resource)
+	}
+	if len(r.Holders) == 0 {
+		return s
+	}
+	if r.Code == core.WaitingForPreempted {
+		return s + " Being stopped: " + list(r.Holders) + "."
+	}
+	return s + " Held by: " + list(r.Holders) + "."
+}
+
+func list(keys []core.Key) string {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.String()
+	}
+	return strings.Join(names, ", ")
+}
+
+func couldNot(r core.Reason) string {
+	if r.PodSet == "" {
+		return "couldn't assign flavors: "
+	}
+	return "couldn't assign flavors to pod set " + r.PodSet + ": "
+}
+
+func quota(r core.Reason) string {
+	return fmt.Sprintf("insufficient unused quota for %s in flavor %s, %s more needed",
+		r.Resource, r.Flavor, Amount(r.Resource, r.Need.Sub(r.Have)))
+}
+
+func noFlavor(r core.Reason) string {
+	switch r.Cause {
+	case core.UntoleratedTaint:
+		return fmt.Sprintf("untolerated taint {%s} in flavor %s", r.Detail, r.Flavor)
+	case core.AffinityMismatch:
+		return fmt.Sprintf("flavor %s doesn't match node affinity", r.Flavor)
+	default:
+		return fmt.Sprintf("flavor %s not found", r.Flavor)
+	}
+}
+
+func nodes(r core.Reason) string {
+	on := ""
+	if r.Flavor != "" {
+		on = " of flavor " + r.Flavor
+	}
+	switch r.Cause {
+	case core.NoSuchNode:
+		return fmt.Sprintf("no node%s satisfies the node selector, affinity and tolerations", on)
+	case core.PodTooLarge:
+		return fmt.Sprintf("a pod is larger than any of the %d node(s)%s", r.Nodes, on)
+	case core.GangTooLarge:
+		return fmt.Sprintf("all %d node(s)%s together hold only %d out of %d pod(s), even if empty", r.Nodes, on, r.PodsFit, r.PodsWanted)
+	default:
+		s := fmt.Sprintf("nodes%s have room for only %d out of %d pod(s). Total nodes: %d", on, r.PodsFit, r.PodsWanted, r.Nodes)
+		if r.NodesDown > 0 {
+			s += fmt.Sprintf("; out of service: %d", r.NodesDown)
+		}
+		return s
+	}
+}
+
+func behind(r core.Reason) string {
+	if r.Ahead == (core.Key{}) {
+		return fmt.Sprintf("an earlier workload of StrictFIFO queue %s waits", r.Queue)
+	}
+	return fmt.Sprintf("workload %s is ahead in StrictFIFO queue %s and waits", r.Ahead, r.Queue)
+}
+
+func waitingForPreempted(r core.Reason) string {
+	pending := fmt.Sprintf("Pending the preemption of %d workload(s)", r.Victims)
+	switch {
+	case r.Resource != "":
+		return couldNot(r) + quota(r) + ". " + pending
+	case r.PodsWanted > 0:
+		return couldNot(r) + nodes(r) + ". " + pending
+	}
+	return pending
+}
+
+func misconfigured(r core.Reason) string {
+	switch r.Cause {
+	case core.QueueMissing:
+		return fmt.Sprintf("%s %s doesn't exist", r.Detail, r.Queue)
+	case core.NamespaceMismatch:
+		return fmt.Sprintf("namespace %s doesn't match the namespaceSelector of ClusterQueue %s", r.Detail, r.Queue)
+	case core.ResourceUncovered:
+		return couldNot(r) + fmt.Sprintf("resource %s unavailable in ClusterQueue", r.Resource)
+	case core.CohortCycle:
+		return fmt.Sprintf("ClusterQueue %s is inactive: the cohorts above it (%s) form a cycle", r.Queue, r.Tree)
+	case core.FlavorMissing:
+		return fmt.Sprintf("ClusterQueue %s is inactive: flavor %s not found", r.Queue, r.Flavor)
+	default:
+		return "misconfigured: " + r.Detail
+	}
+}
+
+func suspended(r core.Reason) string {
+	if r.Cause == core.QueueStopped {
+		return fmt.Sprintf("%s %s is stopped", r.Detail, r.Queue)
+	}
+	return fmt.Sprintf("ClusterQueue %s is inactive: %s", r.Queue, r.Detail)
+}

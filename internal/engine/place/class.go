@@ -1,0 +1,334 @@
+package place
+
+import (
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// View is what a placement may count on.
+type View uint8
+
+const (
+	// Free is what is free now and promised to nobody.
+	Free View = iota
+	// After is what is free once the evictions under way are done.
+	After
+	views
+)
+
+// Class is a kind of pod: equal requests and an equal filter. Classes are
+// shared; Release gives one back.
+type Class struct {
+	key    string
+	refs   int
+	needs  []need
+	pack   int64 // of the packed resource
+	size   int64 // tie-break for the order in which pod sets are placed
+	filter core.Filter
+
+	matched []match // by rank
+	epoch   uint32
+	views   [views]index
+	ideal   ideal
+}
+
+type need struct {
+	resource int
+	amount   int64
+}
+
+type match struct {
+	version uint32
+	ok      bool
+}
+
+// ideal is what the class would get if all its nodes were empty and in service.
+type ideal struct {
+	version uint64
+	nodes   int32 // that the filter admits
+	down    int32 // of these, not taking work
+	slots   int64
+}
+
+// index is how many pods of a class fit per node, and the nodes with room
+// arranged by what they have left of the packed resource.
+type index struct {
+	built bool
+	epoch uint32
+	seen  uint64
+	slots []int32
+	where []int16 // bucket of the node, -1 for none
+	total int64
+	rooms [buckets]room
+}
+
+// room is a set of nodes, a bit per rank.
+type room struct {
+	count int
+	bits  []uint64
+}
+
+// Buckets are by free packed resource up to maxPack, ready nodes first.
+const (
+	maxPack = 64
+	buckets = 2 * (maxPack + 1)
+)
+
+// Class interns a kind of pod. requests are those of one pod; one of core.Pods
+// is added.
+func (s *Nodes) Class(requests core.Resources, filter core.Filter) *Class {
+	requests = requests.With(core.Pods, 1)
+	key := classKey(requests, filter)
+	c := s.classes[key]
+	if c == nil {
+		c = &Class{key: key, filter: filter}
+		for _, q := range requests {
+			if q.Amount > 0 {
+				c.needs = append(c.needs, need{s.resource(q.Resource), int64(min(q.Amount, maxRequest))})
+			}
+		}
+		c.pack = int64(min(max(0, requests.Of(s.pack)), maxRequest))
+		c.size = int64(min(max(0, requests.Of(core.CPU)), maxRequest))
+		s.classes[key] = c
+	}
+	c.refs++
+	return c
+}
+
+// Release gives back a class that Class returned.
+func (s *Nodes) Release(c *Class) {
+	if c.refs--; c.refs == 0 {
+		delete(s.classes, c.key)
+	}
+}
+
+func classKey(requests core.Resources, f core.Filter) string {
+	var b strings.Builder
+	for _, q := range requests {
+		b.WriteString(strconv.Quote(q.Resource))
+		b.WriteString(strconv.FormatInt(int64(q.Amount), 10))
+	}
+	b.WriteByte('|')
+	FilterKey(&b, f)
+	return b.String()
+}
+
+// FilterKey writes a string that is equal for equal filters.
+func FilterKey(b *strings.Builder, f core.Filter) {
+	for _, t := range f.Terms {
+		b.WriteByte('(')
+		selectorKey(b, t)
+		b.WriteByte(')')
+	}
+	b.WriteByte('&')
+	selectorKey(b, f.Must)
+	for _, t := range f.Tolerations {
+		b.WriteString("~" + strconv.Quote(t.Key) + strconv.Quote(t.Value) + strconv.Quote(string(t.Effect)))
+		if t.Exists {
+			b.WriteByte('*')
+		}
+	}
+}
+
+func selectorKey(b *strings.Builder, sel core.Selector) {
+	for _, r := range sel {
+		b.WriteString(strconv.Quote(r.Key) + string(r.Operator))
+		for _, v := range r.Values {
+			b.WriteString(strconv.Quote(v))
+		}
+		b.WriteByte(';')
+	}
+}
+
+// Slots returns how many pods of the class fit in a view, all nodes together.
+func (s *Nodes) Slots(c *Class, v View) int64 { return s.index(c, v).total }
+
+// Total returns how many pods would fit if all nodes were empty and in service,
+// how many nodes the filter admits, and how many of these are out of service.
+func (s *Nodes) Total(c *Class) (slots int64, nodes, down int32) {
+	if c.ideal.version != s.specs+1 {
+		s.settle()
+		c.ideal = ideal{version: s.specs + 1}
+		for _, n := range s.order {
+			if !c.filter.Admits(&n.spec) {
+				continue
+			}
+			c.ideal.nodes++
+			if !n.spec.State.TakesWork() {
+				c.ideal.down++
+			}
+			c.ideal.slots += int64(c.count(n.cap, n.cap))
+		}
+	}
+	return c.ideal.slots, c.ideal.nodes, c.ideal.down
+}
+
+// count returns how many pods fit into the smaller of two vectors.
+func (c *Class) count(a, b []int64) int32 {
+	most := int64(1 << 30)
+	for _, r := range c.needs {
+		if r.resource >= len(a) || r.resource >= len(b) {
+			return 0
+		}
+		free := min(a[r.resource], b[r.resource])
+		if free < r.amount {
+			return 0
+		}
+		if free < most*r.amount {
+			most = free / r.amount
+		}
+	}
+	return int32(most) //nolint:gosec // at most 1<<30
+}
+
+// index returns the class's index of a view, brought up to date.
+func (s *Nodes) index(c *Class, v View) *index {
+	s.settle()
+	if s.apart == 0 {
+		v = Free // the ledgers agree, one index serves both
+	}
+	ix := &c.views[v]
+	end := s.base + uint64(len(s.log))
+	if !ix.built || ix.epoch != s.epoch || ix.seen < s.base || end-ix.seen > uint64(len(s.order)) {
+		s.rebuild(c, v)
+		return ix
+	}
+	for ; ix.seen < end; ix.seen++ {
+		s.refresh(c, v, int(s.log[ix.seen-s.base]))
+	}
+	return ix
+}
+
+func (s *Nodes) rebuild(c *Class, v View) {
+	ix := &c.views[v]
+	n := len(s.order)
+	*ix = index{built: true, epoch: s.epoch, seen: s.base + uint64(len(s.log)), rooms: ix.rooms}
+	ix.slots = make([]int32, n)
+	ix.where = slices.Repeat([]int16{-1}, n)
+	for i := range ix.rooms {
+		ix.rooms[i] = room{}
+	}
+	if c.epoch != s.epoch || len(c.matched) != n {
+		c.epoch = s.epoch
+		c.matched = make([]match, n)
+	}
+	for rank := range n {
+		s.refresh(c, v, rank)
+	}
+}
+
+// refresh recomputes one node in an index.
+func (s *Nodes) refresh(c *Class, v View, rank int) {
+	ix := &c.views[v]
+	n := s.order[rank]
+	m := &c.matched[rank]
+	if m.version != n.version+1 {
+		*m = match{n.version + 1, c.filter.Admits(&n.spec)}
+	}
+	slots, bucket := int32(0), int16(-1)
+	if m.ok && n.TakesWork() {
+		slots = s.fits(c, v, n)
+	}
+	if slots > 0 {
+		bucket = s.bucket(v, n)
+	}
+	ix.total += int64(slots - ix.slots[rank])
+	ix.slots[rank] = slots
+	if old := ix.where[rank]; old != bucket {
+		if old >= 0 {
+			ix.rooms[old].clear(rank)
+		}
+		if bucket >= 0 {
+			ix.rooms[bucket].set(rank, len(s.order))
+		}
+		ix.where[rank] = bucket
+	}
+}
+
+func (s *Nodes) fits(c *Class, v View, n *Node) int32 {
+	if v == Free {
+		return c.count(n.free[core.Now], n.free[core.Then])
+	}
+	return c.count(n.free[core.Then], n.free[core.Then])
+}
+
+func (s *Nodes) bucket(v View, n *Node) int16 {
+	left := int64(0)
+	if s.packID < len(n.free[core.Then]) {
+		left = n.free[core.Then][s.packID]
+	}
+	if v == Free && s.packID < len(n.free[core.Now]) {
+		left = min(left, n.free[core.Now][s.packID])
+	}
+	b := int16(max(0, min(left, maxPack))) //nolint:gosec // at most maxPack
+	if n.spec.State != core.NodeReady {
+		b += maxPack + 1
+	}
+	return b
+}
+
+func (r *room) set(rank, n int) {
+	if r.bits == nil {
+		r.bits = make([]uint64, (n+63)/64)
+	}
+	r.bits[rank/64] |= 1 << (rank % 64)
+	r.count++
+}
+
+func (r *room) clear(rank int) {
+	r.bits[rank/64] &^= 1 << (rank % 64)
+	r.count--
+}
+
+// each calls f with the ranks in the room, lowest first, until f says no.
+func (r *room) each(f func(rank int) bool) {
+	if r.count == 0 {
+		return
+	}
+	for i, word := range r.bits {
+		for ; word != 0; word &= word - 1 {
+			if !f(i*64 + bits.TrailingZeros64(word)) {
+				return
+			}
+		}
+	}
+}
+
+// Any reports whether a node with these labels exists, in whatever state.
+func (s *Nodes) Any(labels map[string]string) bool {
+	for _, n := range s.byName {
+		if n.known && has(n.spec.Labels, labels) {
+			return true
+		}
+	}
+	return false
+}
+
+func has(labels, want map[string]string) bool {
+	for k, v := range want {
+		if w, ok := labels[k]; !ok || w != v {
+			return false
+		}
+	}
+	return true
+}
+
+// Holders lists owners of what is held on nodes that the class could use, from
+// the first looks nodes in order of names.
+func (s *Nodes) Holders(c *Class, looks int) []int32 {
+	s.settle()
+	var out []int32
+	for _, n := range s.order {
+		if looks--; looks < 0 {
+			break
+		}
+		if n.TakesWork() && len(n.users) > 0 && c.filter.Admits(&n.spec) {
+			out = append(out, n.users...)
+		}
+	}
+	return out
+}

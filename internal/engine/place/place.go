@@ -1,0 +1,287 @@
+package place
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// Set is a number of pods of one class that must all be placed.
+type Set struct {
+	// Index is the caller's own.
+	Index int
+	Class *Class
+	Count int32
+}
+
+// Spot is a number of pods on one node.
+type Spot struct {
+	Node  *Node
+	Count int32
+}
+
+// Shortage says why a gang has no place.
+type Shortage struct {
+	// Set is the index of the pod set that found no place.
+	Set int
+	// Cause is core.NodesShort, PodTooLarge, NoSuchNode or GangTooLarge.
+	Cause core.Cause
+	// Fit of Wanted pods have a place; Nodes match the filter, Down of them are
+	// out of service.
+	Fit, Wanted int32
+	Nodes, Down int32
+}
+
+// searchSteps bounds the exact search that follows when simple orders of
+// placing several pod sets fail.
+const searchSteps = 4000
+
+// Request is what a gang asks for.
+type Request struct {
+	View View
+	Sets []Set
+}
+
+// Possible returns a Shortage if the request can never be placed on the nodes
+// there are, even if they were empty and in service.
+func (s *Nodes) Possible(set Set) (Shortage, bool) {
+	slots, nodes, down := s.Total(set.Class)
+	short := Shortage{Wanted: set.Count, Nodes: nodes, Down: down}
+	switch {
+	case set.Count == 0:
+		return short, true
+	case nodes == 0:
+		short.Cause = core.NoSuchNode
+	case slots == 0:
+		short.Cause = core.PodTooLarge
+	case slots < int64(set.Count):
+		short.Cause = core.GangTooLarge
+		short.Fit = int32(slots) //nolint:gosec // below Count
+	default:
+		return short, true
+	}
+	return short, false
+}
+
+// Fits reports whether the whole request has places.
+func (s *Nodes) Fits(r Request) bool {
+	if _, ok := s.enough(r); !ok {
+		return false
+	}
+	if len(r.Sets) < 2 {
+		return true
+	}
+	_, _, ok := s.Place(r)
+	return ok
+}
+
+// enough checks each set alone: a bound that needs no search.
+func (s *Nodes) enough(r Request) (Shortage, bool) {
+	for i, set := range r.Sets {
+		total := s.index(set.Class, r.View).total
+		if total >= int64(set.Count) {
+			continue
+		}
+		short, possible := s.Possible(set)
+		short.Set = i
+		if possible {
+			short.Cause = core.NodesShort
+		}
+		short.Fit = int32(total) //nolint:gosec // below Count
+		return short, false
+	}
+	return Shortage{}, true
+}
+
+// Place chooses nodes for every pod of the request, or none. Pods go where the
+// fewest of the packed resource are left, ready nodes before warned ones, ties
+// by node name, so that whole nodes stay free. Spots are parallel to r.Sets, each
+// sorted by node name.
+func (s *Nodes) Place(r Request) ([][]Spot, Shortage, bool) {
+	if short, ok := s.enough(r); !ok {
+		return nil, short, false
+	}
+	spots := make([][]Spot, len(r.Sets))
+	if len(r.Sets) == 1 {
+		spots[0], _ = s.fill(r.Sets[0], r.View, nil)
+		sortSpots(spots)
+		return spots, Shortage{}, true
+	}
+	short, ok := s.inTurn(r, largestFirst(r.Sets), spots)
+	if !ok {
+		if s.exact(r, spots) {
+			ok = true
+		}
+	}
+	if !ok {
+		return nil, short, false
+	}
+	sortSpots(spots)
+	return spots, Shortage{}, true
+}
+
+func sortSpots(spots [][]Spot) {
+	for _, s := range spots {
+		slices.SortFunc(s, func(a, b Spot) int { return cmp.Compare(a.Node.spec.Name, b.Node.spec.Name) })
+	}
+}
+
+// largestFirst orders sets by what is hardest to place.
+func largestFirst(sets []Set) []int {
+	turn := make([]int, len(sets))
+	for i := range turn {
+		turn[i] = i
+	}
+	slices.SortStableFunc(turn, func(a, b int) int {
+		x, y := sets[a].Class, sets[b].Class
+		return cmp.Or(cmp.Compare(y.pack, x.pack), cmp.Compare(y.size, x.size))
+	})
+	return turn
+}
+
+// fill places one set on the fullest nodes that hold it, changing nothing. It
+// appends to dst and returns how many pods are left over.
+func (s *Nodes) fill(set Set, v View, dst []Spot) ([]Spot, int32) {
+	ix := s.index(set.Class, v)
+	left := set.Count
+	for b := range ix.rooms {
+		if left == 0 {
+			break
+		}
+		ix.rooms[b].each(func(rank int) bool {
+			n := min(left, ix.slots[rank])
+			dst = append(dst, Spot{s.order[rank], n})
+			left -= n
+			return left > 0
+		})
+	}
+	return dst, left
+}
+
+// inTurn places the sets one after the other in the given turn. What it books
+// on the way it takes back.
+func (s *Nodes) inTurn(r Request, turn []int, spots [][]Spot) (Shortage, bool) {
+	var booked []Hold
+	defer func() { s.unbook(booked) }()
+	for _, i := range turn {
+		set := r.Sets[i]
+		var left int32
+		spots[i], left = s.fill(set, r.View, spots[i][:0])
+		if left > 0 {
+			_, nodes, down := s.Total(set.Class)
+			return Shortage{
+				Set: i, Cause: core.NodesShort, Fit: set.Count - left, Wanted: set.Count, Nodes: nodes, Down: down,
+			}, false
+		}
+		for _, sp := range spots[i] {
+			booked = append(booked, s.tentative(Hold{sp.Node, set.Class, sp.Count}))
+		}
+	}
+	return Shortage{}, true
+}
+
+// tentative books in both ledgers, so that either view sees it.
+func (s *Nodes) tentative(h Hold) Hold {
+	s.book(core.Now, h, 1)
+	s.book(core.Then, h, 1)
+	return h
+}
+
+func (s *Nodes) unbook(holds []Hold) {
+	for _, h := range holds {
+		s.book(core.Now, h, -1)
+		s.book(core.Then, h, -1)
+	}
+}
+
+// exact searches all distributions, within a bound on its steps: set by set in
+// turn, node by node, the most pods first. Simple greedy order can miss a
+// distribution when pod sets differ in shape.
+func (s *Nodes) exact(r Request, spots [][]Spot) bool {
+	x := search{s: s, r: r, turn: largestFirst(r.Sets), spots: spots, steps: searchSteps}
+	for i := range spots {
+		spots[i] = spots[i][:0]
+	}
+	return x.set(0)
+}
+
+type search struct {
+	s     *Nodes
+	r     Request
+	turn  []int
+	spots [][]Spot
+	steps int
+}
+
+// set places the sets from position k of the turn on.
+func (x *search) set(k int) bool {
+	if k == len(x.turn) {
+		return true
+	}
+	for _, i := range x.turn[k:] {
+		if x.s.index(x.r.Sets[i].Class, x.r.View).total < int64(x.r.Sets[i].Count) {
+			return false
+		}
+	}
+	i := x.turn[k]
+	ix := x.s.index(x.r.Sets[i].Class, x.r.View)
+	var ranks []int
+	for b := range ix.rooms {
+		ix.rooms[b].each(func(rank int) bool { ranks = append(ranks, rank); return true })
+	}
+	room := make([]int32, len(ranks)+1) // slots from here on
+	slots := make([]int32, len(ranks))
+	for j := len(ranks) - 1; j >= 0; j-- {
+		slots[j] = ix.slots[ranks[j]]
+		room[j] = min(room[j+1]+min(slots[j], 1<<29), 1<<30)
+	}
+	return x.node(k, ranks, slots, room, x.r.Sets[i].Count)
+}
+
+// node decides how many of the left pods of turn k go to the first node of ranks.
+func (x *search) node(k int, ranks []int, slots, room []int32, left int32) bool {
+	if left == 0 {
+		return x.set(k + 1)
+	}
+	if len(ranks) == 0 {
+		return false
+	}
+	i := x.turn[k]
+	for n := min(left, slots[0]); n >= 0; n-- {
+		if x.steps--; x.steps < 0 || room[1] < left-n {
+			return false
+		}
+		if n == 0 {
+			return x.node(k, ranks[1:], slots[1:], room[1:], left)
+		}
+		h := x.s.tentative(Hold{x.s.order[ranks[0]], x.r.Sets[i].Class, n})
+		x.spots[i] = append(x.spots[i], Spot{h.Node, n})
+		ok := x.node(k, ranks[1:], slots[1:], room[1:], left-n)
+		x.s.unbook([]Hold{h})
+		if ok {
+			return true
+		}
+		x.spots[i] = x.spots[i][:len(x.spots[i])-1]
+	}
+	return false
+}
+
+// Holdable reports whether holds that are not booked in a ledger could be: their
+// nodes take work and have room.
+func (s *Nodes) Holdable(l core.Ledger, holds []Hold) bool {
+	ok := true
+	for _, h := range holds {
+		ok = ok && h.Node.TakesWork() && h.Class.filter.Admits(&h.Node.spec)
+		s.book(l, h, 1)
+	}
+	for _, h := range holds {
+		for _, r := range h.Class.needs {
+			ok = ok && h.Node.free[l][r.resource] >= 0
+		}
+	}
+	for _, h := range holds {
+		s.book(l, h, -1)
+	}
+	return ok
+}

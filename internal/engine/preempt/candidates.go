@@ -1,0 +1,155 @@
+package preempt
+
+import (
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// cursor walks the candidates of one queue in victim order.
+type cursor struct {
+	list  []*Candidate // reversed; the current one is the last
+	queue *quota.Node
+	// common is the lowest cohort above both queues; nil for the own queue.
+	common *quota.Node
+	// advantage says that what is reclaimed lies within quota that the own side
+	// of the tree has lent out.
+	advantage bool
+	policy    core.PreemptionPolicy
+}
+
+func (c *cursor) current() *Candidate { return c.list[len(c.list)-1] }
+
+// advance moves to the next candidate, false if there is none.
+func (c *cursor) advance(r *Request) bool {
+	c.list = c.list[:len(c.list)-1]
+	return c.seek(r)
+}
+
+// seek skips whom the policy spares and who uses nothing that is short.
+func (c *cursor) seek(r *Request) bool {
+	for ; len(c.list) > 0; c.list = c.list[:len(c.list)-1] {
+		cand := c.current()
+		if c.policy != core.PreemptAny && cand.Priority > r.Priority {
+			return false // and so are all that follow
+		}
+		if permits(c.policy, r, cand) && cand.Key != r.Spare && uses(cand, r.Short) {
+			return true
+		}
+	}
+	return false
+}
+
+func permits(p core.PreemptionPolicy, r *Request, c *Candidate) bool {
+	switch p {
+	case core.PreemptAny:
+		return true
+	case core.PreemptLowerPriority:
+		return c.Priority < r.Priority
+	case core.PreemptLowerOrNewerEqualPrio:
+		return c.Priority < r.Priority || (c.Priority == r.Priority && r.Time < c.Time)
+	default:
+		return false
+	}
+}
+
+func uses(c *Candidate, pairs []quota.Pair) bool {
+	for _, u := range c.Uses {
+		if u.Amount > 0 && slices.Contains(pairs, u.Pair) {
+			return true
+		}
+	}
+	return false
+}
+
+// collect finds the queues with candidates: the own one, and for reclaiming
+// those of ever larger subtrees around it that use more than their quota.
+func (s *Searcher) collect() {
+	r := &s.req
+	s.own, s.hierarchy, s.priority = s.own[:0], s.hierarchy[:0], s.priority[:0]
+	if allows(r.Policy.WithinQueue) {
+		s.own = s.open(s.own, cursor{queue: r.Queue, policy: r.Policy.WithinQueue})
+	}
+	if r.Queue.Parent() == nil || !allows(r.Policy.Reclaim) {
+		return
+	}
+	s.rest = append(s.rest[:0], r.Uses...)
+	advantage := r.Queue.Absorb(core.Then, s.rest)
+	visited := r.Queue
+	for top := r.Queue.Parent(); top != nil; top = top.Parent() {
+		list := &s.priority
+		if advantage {
+			list = &s.hierarchy
+		}
+		*list = s.below(*list, top, visited, cursor{common: top, advantage: advantage, policy: r.Policy.Reclaim})
+		if top.Absorb(core.Then, s.rest) {
+			advantage = true
+		}
+		visited = top
+	}
+}
+
+// below opens the queues under n, leaving out one child and every subtree that
+// keeps within its quota.
+func (s *Searcher) below(list []cursor, n, except *quota.Node, proto cursor) []cursor {
+	for _, child := range n.Children() {
+		if child == except || child.WithinNominal(core.Then, s.req.Short) {
+			continue
+		}
+		if !child.Queue {
+			list = s.below(list, child, except, proto)
+			continue
+		}
+		proto.queue = child
+		list = s.open(list, proto)
+	}
+	return list
+}
+
+func (s *Searcher) open(list []cursor, c cursor) []cursor {
+	c.list = s.Running(c.queue)
+	if c.seek(&s.req) {
+		list = append(list, c)
+	}
+	return list
+}
+
+// The merge heap: cursors by their current candidate.
+
+func before(a, b *cursor) bool { return victimOrder(a.current(), b.current()) < 0 }
+
+func heapify(h []cursor) {
+	for i := len(h)/2 - 1; i >= 0; i-- {
+		down(h, i)
+	}
+}
+
+func sink(h []cursor) { down(h, 0) }
+
+func drop(h []cursor) []cursor {
+	last := len(h) - 1
+	h[0] = h[last]
+	h = h[:last]
+	if last > 0 {
+		down(h, 0)
+	}
+	return h
+}
+
+func down(h []cursor, i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			return
+		}
+		if child+1 < len(h) && before(&h[child+1], &h[child]) {
+			child++
+		}
+		if !before(&h[child], &h[i]) {
+			return
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
+}

@@ -1,0 +1,316 @@
+// Package preempt chooses whom to evict for whom: the fewest workloads, in the
+// order of spec/kueue.md 2.6, whose eviction gives a waiting workload its quota
+// and its nodes together.
+//
+// The search runs on the live ledgers (core.Then): it takes candidates out one
+// by one until the workload fits, gives back those that turn out not to be
+// needed, and restores everything before it returns. It decides nothing; the
+// caller commits. Cost grows with the victims, not with the candidates, because
+// running workloads stand in victim order per queue.
+package preempt
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// Candidate is a running workload as the search sees it. It is immutable while
+// it is listed.
+type Candidate struct {
+	ID       int32
+	Key      core.Key
+	UID      string
+	Priority int32
+	// Reserved is when quota was reserved, in seconds: the resolution at which it
+	// is kept in the API, so that the order survives a restart.
+	Reserved int64
+	// Time is the queue time in nanoseconds.
+	Time  int64
+	Queue *quota.Node
+	Uses  []quota.Use
+	Holds []place.Hold
+}
+
+// victimOrder is negative if a is evicted before b: lower priority, then later
+// reservation, then later in the queue, then UID.
+func victimOrder(a, b *Candidate) int {
+	switch {
+	case a.Priority != b.Priority:
+		return cmp.Compare(a.Priority, b.Priority)
+	case a.Reserved != b.Reserved:
+		return cmp.Compare(b.Reserved, a.Reserved)
+	case a.Time != b.Time:
+		return cmp.Compare(b.Time, a.Time)
+	}
+	return cmp.Or(cmp.Compare(a.UID, b.UID), a.Key.Compare(b.Key))
+}
+
+// Searcher holds the running workloads per queue and searches victims.
+type Searcher struct {
+	Forest *quota.Forest
+	Nodes  *place.Nodes
+	// lists are by queue ID, each in reverse victim order, so that the newest of
+	// the lowest priority is added and taken at the end.
+	lists [][]*Candidate
+
+	// scratch of one search
+	req       Request
+	own       []cursor
+	hierarchy []cursor
+	priority  []cursor
+	rest      []quota.Use
+	merge     []cursor
+	picked    []Victim
+}
+
+// Add lists a running workload.
+func (s *Searcher) Add(c *Candidate) {
+	for len(s.lists) <= c.Queue.ID {
+		s.lists = append(s.lists, nil)
+	}
+	l := s.lists[c.Queue.ID]
+	i := locate(l, c)
+	s.lists[c.Queue.ID] = slices.Insert(l, i, c)
+}
+
+// Remove takes a workload off its list.
+func (s *Searcher) Remove(c *Candidate) {
+	l := s.lists[c.Queue.ID]
+	if i := locate(l, c); i < len(l) && l[i] == c {
+		s.lists[c.Queue.ID] = slices.Delete(l, i, i+1)
+	}
+}
+
+func locate(l []*Candidate, c *Candidate) int {
+	if n := len(l); n == 0 || victimOrder(l[n-1], c) > 0 {
+		return n
+	}
+	i, _ := slices.BinarySearchFunc(l, c, func(x, c *Candidate) int { return victimOrder(c, x) })
+	return i
+}
+
+// Running returns the running workloads of a queue, last victim first. Do not
+// change it.
+func (s *Searcher) Running(q *quota.Node) []*Candidate {
+	if q.ID >= len(s.lists) {
+		return nil
+	}
+	return s.lists[q.ID]
+}
+
+// Request is a workload that does not fit.
+type Request struct {
+	Queue    *quota.Node
+	Policy   core.Preemption
+	Priority int32
+	Time     int64
+	// Uses is all quota it needs; Short the pairs that need an eviction: only
+	// workloads that use one of them are candidates.
+	Uses  []quota.Use
+	Short []quota.Pair
+	// Sets are the pods that need nodes; none if quota alone decides.
+	Sets []place.Set
+	// Spare is never evicted: the workload that this one was evicted for.
+	Spare core.Key
+}
+
+// Victim is a candidate chosen, and by which rule.
+type Victim struct {
+	*Candidate
+	Reason core.EvictReason
+}
+
+// Forbids reports whether the policy lets a queue evict nobody at all.
+func Forbids(p core.Preemption) bool {
+	return !allows(p.WithinQueue) && !allows(p.Reclaim)
+}
+
+func allows(p core.PreemptionPolicy) bool { return p != core.PreemptNever && p != "" }
+
+// Find returns victims whose eviction makes room for the request, or nil. The
+// result is valid until the next call.
+func (s *Searcher) Find(r Request) []Victim {
+	s.req = r
+	s.collect()
+	if len(s.own)+len(s.hierarchy)+len(s.priority) == 0 {
+		return nil
+	}
+	for _, borrow := range s.attempts() {
+		if s.attempt(borrow) {
+			return s.picked
+		}
+	}
+	return nil
+}
+
+// attempts says in which order to try with and without borrowing.
+func (s *Searcher) attempts() []bool {
+	forbidden := !allows(s.req.Policy.WhileBorrow)
+	switch {
+	case len(s.hierarchy)+len(s.priority) == 0,
+		forbidden && !s.req.Queue.UnderNominal(core.Then, s.req.Short):
+		return []bool{true}
+	case forbidden && len(s.hierarchy) == 0:
+		return []bool{false, true}
+	}
+	return []bool{true, false}
+}
+
+// attempt takes candidates until the request fits, then gives back whom it can.
+func (s *Searcher) attempt(borrow bool) bool {
+	s.picked = s.picked[:0]
+	fits := false
+	for _, list := range [...][]cursor{s.hierarchy, s.priority, s.own} {
+		if fits = s.drain(list, borrow); fits {
+			break
+		}
+	}
+	if fits {
+		s.giveBack(borrow)
+	}
+	for i := range s.picked {
+		s.back(s.picked[i].Candidate)
+	}
+	return fits
+}
+
+// drain takes candidates from a list of queues, merged in victim order.
+func (s *Searcher) drain(list []cursor, borrow bool) bool {
+	s.merge = append(s.merge[:0], list...)
+	heapify(s.merge)
+	for len(s.merge) > 0 {
+		c := &s.merge[0]
+		if !s.valid(c) {
+			s.merge = drop(s.merge)
+			continue
+		}
+		cand := c.current()
+		reason, ok := s.reason(c, cand, borrow)
+		if ok {
+			s.takeOut(cand)
+			s.picked = append(s.picked, Victim{cand, reason})
+			if s.fits(borrow) {
+				return true
+			}
+		}
+		if !c.advance(&s.req) {
+			s.merge = drop(s.merge)
+			continue
+		}
+		sink(s.merge)
+	}
+	return false
+}
+
+// valid reports whether the cursor's queue, and the cohorts between it and the
+// common ancestor, still use more than their own: others lose only what they
+// borrowed.
+func (s *Searcher) valid(c *cursor) bool {
+	if c.common == nil {
+		return true
+	}
+	for n := c.queue; n != c.common; n = n.Parent() {
+		if n.WithinNominal(core.Then, s.req.Short) {
+			return false
+		}
+	}
+	return true
+}
+
+// reason classifies a candidate; false if this attempt must not take it.
+func (s *Searcher) reason(c *cursor, cand *Candidate, borrow bool) (core.EvictReason, bool) {
+	p := s.req.Policy
+	switch {
+	case c.common == nil:
+		return core.InClusterQueue, true
+	case c.advantage:
+		return core.InCohortReclamation, true
+	case !allows(p.WhileBorrow),
+		cand.Priority >= s.req.Priority,
+		p.MaxPriority != nil && cand.Priority > *p.MaxPriority:
+		return core.InCohortReclamation, !borrow
+	}
+	return core.InCohortReclaimWhileBorrow, true
+}
+
+// fits reports whether the request fits as things stand after the evictions.
+func (s *Searcher) fits(borrow bool) bool {
+	q := s.req.Queue
+	for _, u := range s.req.Uses {
+		if !borrow && q.BorrowsWith(core.Then, u.Pair, u.Amount) {
+			return false
+		}
+		if u.Amount > q.Room(core.Then, u.Pair) {
+			return false
+		}
+	}
+	return len(s.req.Sets) == 0 || s.Nodes.Fits(place.Request{View: place.After, Sets: s.req.Sets})
+}
+
+// giveBack puts victims back that are not needed, the last taken first.
+func (s *Searcher) giveBack(borrow bool) {
+	for i := len(s.picked) - 2; i >= 0; i-- {
+		s.back(s.picked[i].Candidate)
+		if s.fits(borrow) {
+			last := len(s.picked) - 1
+			s.picked[i] = s.picked[last]
+			s.picked = s.picked[:last]
+			continue
+		}
+		s.takeOut(s.picked[i].Candidate)
+	}
+}
+
+// TakeOut takes victims off ledger Then; Back undoes it.
+func (s *Searcher) TakeOut(victims []Victim) {
+	for _, v := range victims {
+		s.takeOut(v.Candidate)
+	}
+}
+
+// Back puts victims back that TakeOut took.
+func (s *Searcher) Back(victims []Victim) {
+	for _, v := range victims {
+		s.back(v.Candidate)
+	}
+}
+
+func (s *Searcher) takeOut(c *Candidate) {
+	s.Forest.Remove(core.Then, c.Queue, c.Uses)
+	s.Nodes.Give(core.Then, c.Holds, c.ID)
+	s.Nodes.Split(1)
+}
+
+func (s *Searcher) back(c *Candidate) {
+	s.Forest.Add(core.Then, c.Queue, c.Uses)
+	s.Nodes.Take(core.Then, c.Holds, c.ID)
+	s.Nodes.Split(-1)
+}
+
+// Grade is the oracle of flavor assignment: whom would evicting have to hit to
+// make room for one pair alone, and how far would the queue then borrow.
+func (s *Searcher) Grade(r Request) (quota.Mode, int) {
+	r.Sets = nil
+	u := r.Uses[0]
+	victims := s.Find(r)
+	if len(victims) == 0 {
+		level, _ := r.Queue.Level(core.Then, u.Pair, u.Amount)
+		return quota.NoCandidates, level
+	}
+	mode := quota.Reclaim
+	for _, v := range victims {
+		s.takeOut(v.Candidate)
+		if v.Queue == r.Queue {
+			mode = quota.Preempt
+		}
+	}
+	level, _ := r.Queue.Level(core.Then, u.Pair, u.Amount)
+	for _, v := range victims {
+		s.back(v.Candidate)
+	}
+	return mode, level
+}

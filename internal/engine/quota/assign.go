@@ -1,0 +1,308 @@
+package quota
+
+import "github.com/mlbatch/mlbatch/internal/core"
+
+// Mode is how well a flavor suits a workload, worst first.
+type Mode uint8
+
+const (
+	// NoFit: never, or not without someone else's work ending.
+	NoFit Mode = iota
+	// NoCandidates: evicting could help, but nobody may be evicted.
+	NoCandidates
+	// Preempt: evicting workloads of the own queue, and perhaps others, helps.
+	Preempt
+	// Reclaim: evicting workloads of other queues helps.
+	Reclaim
+	// Await: it fits once evictions under way are done.
+	Await
+	// Fit: it fits now.
+	Fit
+)
+
+// Ask is what one pod set takes from one resource group: all from one flavor.
+type Ask struct {
+	Set     int    // index of the pod set
+	PodSet  string // its name
+	Options []Option
+}
+
+// Option is one flavor that could serve an Ask.
+type Option struct {
+	Flavor string
+	// Bad is set when the flavor can never serve the pod set: an untolerated
+	// taint or a mismatch of affinity, with Detail.
+	Bad    core.Cause
+	Detail string
+	// Uses are the amounts, one per requested resource of the group.
+	Uses []Use
+}
+
+// Plan is a workload's requests, compiled for one queue.
+type Plan struct {
+	Queue       *Node
+	Asks        []Ask
+	Fungibility core.Fungibility
+	// Reclaims is true if the queue may evict while it borrows, so that flavors
+	// above its nominal quota are worth a search for victims.
+	Reclaims bool
+}
+
+// Scene answers what the quota tree cannot: whom to evict and which nodes fit.
+type Scene interface {
+	// Victims searches workloads whose eviction makes room for an amount of one
+	// pair: NoCandidates, Preempt or Reclaim, and the borrowing level afterwards.
+	Victims(p Pair, need core.Amount) (Mode, int)
+	// Nodes says whether nodes of the option's flavor hold the ask's pod set:
+	// NoFit, NoCandidates, Preempt, Await or Fit. The reason is for all but Fit.
+	Nodes(ask, option int) (Mode, core.Reason)
+}
+
+// Assignment is the outcome of Assign. It is reused from call to call.
+type Assignment struct {
+	// Mode is the worst over all asks; Level the highest borrowing level.
+	Mode  Mode
+	Level int
+	// Chosen is the option per ask.
+	Chosen []int
+	// Next is, per ask, where to go on when Chosen turns out useless; -1 if all
+	// options were tried.
+	Next []int
+	// Uses is the sum over all asks, each pair once.
+	Uses []Use
+	// Short are the pairs that need an eviction.
+	Short []Pair
+	// Why explains a Mode below Fit.
+	Why core.Reason
+}
+
+// Pending reports whether options remain that were not tried.
+func (a *Assignment) Pending() bool {
+	for _, n := range a.Next {
+		if n >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// used returns what earlier asks take of a pair.
+func (a *Assignment) used(p Pair) core.Amount {
+	for _, u := range a.Uses {
+		if u.Pair == p {
+			return u.Amount
+		}
+	}
+	return 0
+}
+
+func (a *Assignment) use(u Use) {
+	for i := range a.Uses {
+		if a.Uses[i].Pair == u.Pair {
+			a.Uses[i].Amount = a.Uses[i].Amount.Add(u.Amount)
+			return
+		}
+	}
+	a.Uses = append(a.Uses, u)
+}
+
+func (a *Assignment) short(p Pair) {
+	for _, s := range a.Short {
+		if s == p {
+			return
+		}
+	}
+	a.Short = append(a.Short, p)
+}
+
+// Assign chooses a flavor for every ask, one ask after the other. start says
+// per ask with which option to begin; nil means with the first. It stops at the
+// first ask that nothing serves.
+func (f *Forest) Assign(p *Plan, start []int, sc Scene, a *Assignment) {
+	a.Mode, a.Level = Fit, 0
+	a.Chosen, a.Next = a.Chosen[:0], a.Next[:0]
+	a.Uses, a.Short = a.Uses[:0], a.Short[:0]
+	a.Why = core.Reason{}
+	for i := range p.Asks {
+		first := 0
+		if start != nil && start[i] > 0 {
+			first = start[i]
+		}
+		best := f.pick(p, i, first, sc, a)
+		a.Chosen = append(a.Chosen, best.option)
+		a.Next = append(a.Next, best.next)
+		if best.mode < a.Mode {
+			a.Mode, a.Why = best.mode, best.why
+		}
+		if best.mode == NoFit {
+			return
+		}
+		a.Level = max(a.Level, best.level)
+		for _, u := range p.Asks[i].Options[best.option].Uses {
+			if best.mode != Fit && a.Mode != Fit {
+				f.markShort(p.Queue, u, a)
+			}
+			a.use(u)
+		}
+	}
+}
+
+// markShort notes a pair that has no room for u on top of what a uses already,
+// even after the evictions under way.
+func (f *Forest) markShort(n *Node, u Use, a *Assignment) {
+	val := u.Amount.Add(a.used(u.Pair))
+	if val > n.Room(core.Then, u.Pair) {
+		a.short(u.Pair)
+	}
+}
+
+// graded is one option, judged.
+type graded struct {
+	option int
+	next   int
+	mode   Mode
+	level  int
+	why    core.Reason
+}
+
+// pick tries the options of one ask in order, until one is good enough to stop.
+func (f *Forest) pick(p *Plan, ask, first int, sc Scene, a *Assignment) graded {
+	options := p.Asks[ask].Options
+	best := graded{option: -1, next: -1, mode: NoFit}
+	for i := first; i < len(options); i++ {
+		g := f.grade(p, ask, i, sc, a)
+		if best.option < 0 || prefer(g, best, p.Fungibility) {
+			if best.option >= 0 && g.mode == NoFit {
+				g.why = milder(best.why, g.why)
+			}
+			best = g
+		} else if best.mode == NoFit {
+			best.why = milder(best.why, g.why)
+		}
+		if stop(g, p.Fungibility) {
+			best = g
+			if i+1 < len(options) {
+				best.next = i + 1
+			}
+			return best
+		}
+	}
+	best.next = -1
+	return best
+}
+
+// stop is the fungibility rule: whether to take the flavor without looking on.
+func stop(g graded, f core.Fungibility) bool {
+	switch {
+	case g.mode <= NoCandidates:
+		return false
+	case g.mode < Fit && f.PreemptTriesNext:
+		return false
+	case g.level > 0 && f.BorrowTriesNext:
+		return false
+	}
+	return true
+}
+
+// prefer reports whether a is better than b.
+func prefer(a, b graded, f core.Fungibility) bool {
+	if a.mode == NoFit || b.mode == NoFit {
+		return a.mode > b.mode
+	}
+	if (a.mode == NoCandidates) != (b.mode == NoCandidates) {
+		return a.mode > b.mode
+	}
+	if f.PreferPreemption {
+		if a.level != b.level {
+			return a.level < b.level
+		}
+		return a.mode > b.mode
+	}
+	if a.mode != b.mode {
+		return a.mode > b.mode
+	}
+	return a.level < b.level
+}
+
+// milder returns the less severe of two reasons, the first if they are equal:
+// flavors are alternatives, so the one closest to success explains best.
+func milder(a, b core.Reason) core.Reason {
+	if severity(b) < severity(a) {
+		return b
+	}
+	return a
+}
+
+func severity(r core.Reason) int {
+	switch {
+	case r.Code == core.NoMatchingFlavor:
+		return 3
+	case r.Code == core.ExceedsMaxQuota,
+		r.Code == core.TopologyPlacementFailed && r.Cause != core.NodesShort:
+		return 2
+	case r.Code == core.WaitingForQuota:
+		return 1
+	}
+	return 0
+}
+
+// grade judges one option: eligibility, then quota per resource, then nodes.
+func (f *Forest) grade(p *Plan, ask, option int, sc Scene, a *Assignment) graded {
+	k := &p.Asks[ask]
+	o := &k.Options[option]
+	g := graded{option: option, mode: Fit}
+	if o.Bad != "" {
+		g.mode = NoFit
+		g.why = core.Reason{Code: core.NoMatchingFlavor, Cause: o.Bad, PodSet: k.PodSet, Flavor: o.Flavor, Detail: o.Detail}
+		return g
+	}
+	for _, u := range o.Uses {
+		mode, level, why := f.gradeUse(p, u, sc, a)
+		if mode < g.mode {
+			g.mode, g.why = mode, why
+			g.why.PodSet = k.PodSet
+		}
+		if mode == NoFit && why.Code == core.ExceedsMaxQuota {
+			return g
+		}
+		g.level = max(g.level, level)
+	}
+	// Nodes that could never hold it are worth saying even if quota is short too.
+	if mode, why := sc.Nodes(ask, option); mode < g.mode || (mode == NoFit && g.mode == NoFit) {
+		g.mode, g.why = mode, why
+	}
+	return g
+}
+
+// gradeUse judges one resource of an option against the tree.
+func (f *Forest) gradeUse(p *Plan, u Use, sc Scene, a *Assignment) (Mode, int, core.Reason) {
+	n := p.Queue
+	val := u.Amount.Add(a.used(u.Pair))
+	level, reclaim := n.Level(core.Then, u.Pair, val)
+	then := n.Room(core.Then, u.Pair)
+	now := n.Room(core.Now, u.Pair)
+	if val <= then && val <= now {
+		return Fit, level, core.Reason{}
+	}
+	why := f.shortage(n, u.Pair, val, min(then, now))
+	if limit := n.Limit(u.Pair); val > limit {
+		why.Code, why.Cause = core.ExceedsMaxQuota, ""
+		return NoFit, level, why
+	}
+	if val <= then {
+		return Await, level, why
+	}
+	if n.Nominal(u.Pair) < val && !reclaim && !p.Reclaims {
+		return NoFit, level, why
+	}
+	mode, level := sc.Victims(u.Pair, val)
+	return mode, level, why
+}
+
+func (f *Forest) shortage(n *Node, p Pair, need, have core.Amount) core.Reason {
+	fr := f.names[p]
+	return core.Reason{
+		Code: core.WaitingForQuota, Cause: core.QuotaShort, Queue: n.Name, Tree: n.parentName,
+		Flavor: fr.Flavor, Resource: fr.Resource, Need: need, Have: have, Limit: max(0, n.Limit(p)),
+	}
+}

@@ -1,0 +1,366 @@
+// Package quota is the tree of queues and cohorts: who may use how much of
+// which flavor, what is lent and borrowed, and which flavors a workload gets.
+//
+// Quantities live in dense vectors indexed by Pair, an interned (flavor,
+// resource). Every change walks the path from a queue to its root and nothing
+// else. The arithmetic is that of spec/kueue.md 2.2, flavor assignment that of
+// 2.3. The package knows nothing of nodes or of victims: Assign asks for both
+// through the Scene interface.
+//
+// Invariants, checked by Forest.Check:
+//   - the usage of a cohort is the sum over its children of what they use above
+//     what they keep for themselves;
+//   - subtree quotas are sums of the quotas below, minus what is kept;
+//   - nodes on a cycle of cohorts, and all below them, stand alone.
+package quota
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// Pair is an interned (flavor, resource).
+type Pair int32
+
+// Use is an amount of one pair.
+type Use struct {
+	Pair   Pair
+	Amount core.Amount
+}
+
+// Node is a queue or a cohort in the tree.
+type Node struct {
+	Name string
+	// Queue is false for cohorts.
+	Queue bool
+	// ID numbers queues densely, from zero, in the order they were first named.
+	ID int
+
+	defined    bool // an object exists; false for cohorts that are only named
+	parentName string
+	groups     []core.ResourceGroup
+
+	parent   *Node
+	children []*Node // by kind (cohorts first), then name
+	root     *Node
+	height   int // of the subtree: 0 for a queue
+	cyclic   bool
+	cells    []cell
+	stamp    uint64 // at the root: grows with every change in the tree
+}
+
+// cell is what a node knows of one pair.
+type cell struct {
+	nominal core.Amount
+	borrow  core.Amount // Unlimited: no limit
+	lend    core.Amount // Unlimited: no limit
+	// subtree is the quota of the whole subtree that can be used from above.
+	subtree core.Amount
+	// kept is the part of subtree that is not lent (the guaranteed part).
+	kept  core.Amount
+	usage [core.Ledgers]core.Amount
+	set   bool // the node's spec names the pair
+}
+
+// Forest is all trees. Edits are collected and take effect with Settle.
+type Forest struct {
+	queues  map[string]*Node
+	cohorts map[string]*Node
+	pairs   map[core.FlavorResource]Pair
+	names   []core.FlavorResource
+	dirty   bool
+	// overflown is set when a usage reached Unlimited: sums cannot be undone any
+	// more and must be counted again.
+	overflown bool
+}
+
+// New returns an empty forest.
+func New() *Forest {
+	return &Forest{queues: map[string]*Node{}, cohorts: map[string]*Node{}, pairs: map[core.FlavorResource]Pair{}}
+}
+
+// Pair interns a flavor and a resource.
+func (f *Forest) Pair(flavor, resource string) Pair {
+	fr := core.FlavorResource{Flavor: flavor, Resource: resource}
+	if p, ok := f.pairs[fr]; ok {
+		return p
+	}
+	p := Pair(len(f.names))
+	f.pairs[fr] = p
+	f.names = append(f.names, fr)
+	f.dirty = true
+	return p
+}
+
+// Name returns the flavor and resource of a pair.
+func (f *Forest) Name(p Pair) core.FlavorResource { return f.names[p] }
+
+// Queue returns the node of the named queue; it is made if need be, without
+// quota and parent until SetQueue defines it.
+func (f *Forest) Queue(name string) *Node {
+	n := f.queues[name]
+	if n == nil {
+		n = &Node{Name: name, Queue: true, ID: len(f.queues)}
+		n.root = n
+		f.queues[name] = n
+		f.dirty = true
+	}
+	return n
+}
+
+// SetQueue defines a queue's place and quotas.
+func (f *Forest) SetQueue(name, cohort string, groups []core.ResourceGroup) *Node {
+	f.intern(groups)
+	n := f.Queue(name)
+	n.defined, n.parentName, n.groups = true, cohort, groups
+	f.dirty = true
+	return n
+}
+
+// DropQueue takes a queue's definition away; its usage stays on record.
+func (f *Forest) DropQueue(name string) {
+	if n := f.queues[name]; n != nil {
+		n.defined, n.parentName, n.groups = false, "", nil
+		f.dirty = true
+	}
+}
+
+// SetCohort defines a cohort object.
+func (f *Forest) SetCohort(c core.Cohort) {
+	f.intern(c.Groups)
+	n := f.cohort(c.Name)
+	n.defined, n.parentName, n.groups = true, c.Parent, c.Groups
+	f.dirty = true
+}
+
+// DropCohort takes a cohort object away; while something names it, it lives on
+// without quota and parent.
+func (f *Forest) DropCohort(name string) {
+	if n := f.cohorts[name]; n != nil {
+		n.defined, n.parentName, n.groups = false, "", nil
+		f.dirty = true
+	}
+}
+
+func (f *Forest) cohort(name string) *Node {
+	n := f.cohorts[name]
+	if n == nil {
+		n = &Node{Name: name}
+		n.root = n
+		f.cohorts[name] = n
+	}
+	return n
+}
+
+// Dirty reports whether edits wait for Settle.
+func (f *Forest) Dirty() bool { return f.dirty }
+
+// Overflown reports whether usage has to be counted again: call ClearUsage and
+// Add everything once more.
+func (f *Forest) Overflown() bool { return f.overflown }
+
+// ClearUsage sets all usage to zero.
+func (f *Forest) ClearUsage() {
+	for _, n := range f.queues {
+		for i := range n.cells {
+			n.cells[i].usage = [core.Ledgers]core.Amount{}
+		}
+	}
+	f.overflown, f.dirty = false, true
+}
+
+// Settle makes edits effective: links, cycles, quotas and sums of all trees.
+func (f *Forest) Settle() {
+	if !f.dirty {
+		return
+	}
+	f.dirty = false
+	f.link()
+	for _, n := range f.ordered() {
+		f.sum(n)
+	}
+}
+
+// link connects children with parents and forgets cohorts nobody names.
+func (f *Forest) link() {
+	for _, n := range f.cohorts {
+		n.children = nil
+	}
+	for _, n := range f.queues {
+		if n.parentName != "" {
+			f.cohort(n.parentName)
+		}
+	}
+	for _, n := range slices.Collect(maps.Values(f.cohorts)) {
+		if n.parentName != "" {
+			f.cohort(n.parentName)
+		}
+	}
+	used := map[string]bool{}
+	all := f.all()
+	for _, n := range all {
+		used[n.parentName] = true
+	}
+	for name, n := range f.cohorts {
+		if !n.defined && !used[name] {
+			delete(f.cohorts, name)
+		}
+	}
+	for _, n := range all {
+		n.cyclic = f.cycles(n)
+		n.parent = nil
+		if n.parentName != "" && !n.cyclic {
+			n.parent = f.cohorts[n.parentName]
+			n.parent.children = append(n.parent.children, n)
+		}
+	}
+	for _, n := range f.cohorts {
+		slices.SortFunc(n.children, compareNodes)
+	}
+}
+
+// cycles reports whether the way up from n never ends.
+func (f *Forest) cycles(n *Node) bool {
+	steps := 0
+	for name := n.parentName; name != ""; name = f.cohorts[name].parentName {
+		if steps++; steps > len(f.cohorts) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *Forest) all() []*Node {
+	all := make([]*Node, 0, len(f.queues)+len(f.cohorts))
+	all = slices.AppendSeq(all, maps.Values(f.queues))
+	all = slices.AppendSeq(all, maps.Values(f.cohorts))
+	slices.SortFunc(all, compareNodes)
+	return all
+}
+
+func compareNodes(a, b *Node) int {
+	if a.Queue != b.Queue {
+		if b.Queue {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(a.Name, b.Name)
+}
+
+// ordered returns all nodes, children before parents.
+func (f *Forest) ordered() []*Node {
+	out := make([]*Node, 0, len(f.queues)+len(f.cohorts))
+	var down func(n, root *Node)
+	down = func(n, root *Node) {
+		n.root, n.height = root, 0
+		for _, c := range n.children {
+			down(c, root)
+			n.height = max(n.height, c.height+1)
+		}
+		if !n.Queue && n.height == 0 {
+			n.height = 1
+		}
+		out = append(out, n)
+	}
+	for _, n := range f.all() {
+		if n.parent == nil {
+			down(n, n)
+		}
+	}
+	return out
+}
+
+// sum computes a node's quotas from its spec, and its sums from its children.
+func (f *Forest) sum(n *Node) {
+	for len(n.cells) < len(f.names) {
+		n.cells = append(n.cells, cell{})
+	}
+	for i := range n.cells {
+		c := &n.cells[i]
+		*c = cell{borrow: core.Unlimited, lend: core.Unlimited, usage: c.usage}
+		if !n.Queue {
+			c.usage = [core.Ledgers]core.Amount{}
+		}
+	}
+	for _, g := range n.groups {
+		for _, fl := range g.Flavors {
+			for _, q := range fl.Quotas {
+				n.limit(f.pairs[core.FlavorResource{Flavor: fl.Flavor, Resource: q.Resource}], q)
+			}
+		}
+	}
+	for i := range n.cells {
+		c := &n.cells[i]
+		c.subtree = c.nominal
+		for _, child := range n.children {
+			cc := &child.cells[i]
+			c.subtree = c.subtree.Add(cc.subtree.Sub(cc.kept))
+			for l := range c.usage {
+				c.usage[l] = c.usage[l].Add(max(0, cc.usage[l].Sub(cc.kept)))
+			}
+		}
+		c.kept = 0
+		if c.lend != core.Unlimited {
+			c.kept = max(0, c.subtree.Sub(c.lend))
+		}
+	}
+	n.root.stamp++
+}
+
+func (n *Node) limit(p Pair, q core.Quota) {
+	c := &n.cells[p]
+	c.set = true
+	c.nominal = q.Nominal
+	if q.Borrowing != nil {
+		c.borrow = *q.Borrowing
+	}
+	if q.Lending != nil {
+		c.lend = *q.Lending
+	}
+}
+
+// intern makes pairs for everything the groups mention.
+func (f *Forest) intern(groups []core.ResourceGroup) {
+	for _, g := range groups {
+		for _, fl := range g.Flavors {
+			for _, q := range fl.Quotas {
+				f.Pair(fl.Flavor, q.Resource)
+			}
+		}
+	}
+}
+
+// Check recomputes every sum the slow way and compares.
+func (f *Forest) Check() error {
+	if f.dirty {
+		return nil
+	}
+	for _, n := range f.all() {
+		for i := range n.cells {
+			c := n.cells[i]
+			quota, usage := c.nominal, [core.Ledgers]core.Amount{}
+			for _, child := range n.children {
+				if child.parent != n || child.root != n.root {
+					return fmt.Errorf("%s hangs below %s but points elsewhere", child.Name, n.Name)
+				}
+				cc := child.cells[i]
+				quota = quota.Add(cc.subtree.Sub(cc.kept))
+				for l := range usage {
+					usage[l] = usage[l].Add(max(0, cc.usage[l].Sub(cc.kept)))
+				}
+			}
+			if quota != c.subtree {
+				return fmt.Errorf("%s: subtree quota of %v is %v, its parts sum to %v", n.Name, f.names[i], c.subtree, quota)
+			}
+			if !n.Queue && usage != c.usage && !f.overflown {
+				return fmt.Errorf("%s: usage of %v is %v, its children sum to %v", n.Name, f.names[i], c.usage, usage)
+			}
+		}
+	}
+	return nil
+}
