@@ -28,7 +28,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
-	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
 // errCrash is what the process's last write ends with.
@@ -76,6 +75,19 @@ func wrapper(manifests ...string) *awv1beta2.AppWrapper {
 	return w
 }
 
+// smallScheme knows just the kinds of these tests: the fake client walks
+// through all kinds at every call.
+func smallScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, awv1beta2.AddToScheme} {
+		if err := add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
 func newWorld(t *testing.T, w *awv1beta2.AppWrapper, more ...client.Object) *world {
 	t.Helper()
 	x := &world{
@@ -83,7 +95,7 @@ func newWorld(t *testing.T, w *awv1beta2.AppWrapper, more ...client.Object) *wor
 		clock:  clocktesting.NewFakePassiveClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)),
 		events: events.NewFakeRecorder(1000),
 	}
-	b := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&awv1beta2.AppWrapper{}).
+	b := fake.NewClientBuilder().WithScheme(smallScheme(t)).WithStatusSubresource(&awv1beta2.AppWrapper{}).
 		WithObjects(w).WithObjects(more...)
 	for i := range 3 {
 		b = b.WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i)}})

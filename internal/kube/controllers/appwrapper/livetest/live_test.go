@@ -332,4 +332,3 @@ func (x *cluster) label(node, value string) {
 		return x.Update(x.t.Context(), n) == nil
 	})
 }
-
