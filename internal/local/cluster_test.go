@@ -2,26 +2,362 @@ package local
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/mlbatch/mlbatch/internal/local/kubeversion"
+	"github.com/mlbatch/mlbatch/internal/local/simnode"
+	"github.com/mlbatch/mlbatch/internal/local/supervise"
 )
 
-func TestAPIOnly(t *testing.T) {
-	begun := time.Now()
-	c, err := Start(t.Context(), Config{DataDir: t.TempDir(), Parts: APIOnly, Progress: func(s Step) { t.Log(s) }})
+const testScale = 20
+
+// shared is one cluster for all tests that do not stop it.
+var shared struct {
+	sync.Once
+	cluster *Cluster
+	dir     string
+	took    time.Duration
+	err     error
+}
+
+func sharedCluster(t *testing.T) *Cluster {
+	t.Helper()
+	shared.Do(func() {
+		if shared.dir, shared.err = os.MkdirTemp("", "mlbatch-test-"); shared.err != nil { //nolint:usetesting // outlives one test
+			return
+		}
+		begun := time.Now()
+		shared.cluster, shared.err = Start(context.Background(), Config{DataDir: shared.dir, Parts: Kubernetes, TimeScale: testScale})
+		shared.took = time.Since(begun)
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.cluster
+}
+
+func TestMain(m *testing.M) {
+	if code, child := RunChild(context.Background(), nil); child {
+		os.Exit(code)
+	}
+	if dir := os.Getenv("LOCAL_TEST_PARENT"); dir != "" {
+		actAsParent(dir)
+	}
+	code := m.Run()
+	if shared.cluster != nil {
+		_ = shared.cluster.Stop(context.Background())
+	}
+	_ = os.RemoveAll(shared.dir)
+	os.Exit(code)
+}
+
+func TestStartIsQuick(t *testing.T) {
+	c := sharedCluster(t)
+	if shared.took > 30*time.Second {
+		t.Errorf("the cluster took %v to be ready; the aim is 10 s on an idle machine", shared.took)
+	}
+	t.Logf("ready after %v", shared.took.Round(time.Millisecond))
+	v, err := clientOf(t, c).Discovery().ServerVersion()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		b := time.Now()
-		if err := c.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-		t.Log("stop", time.Since(b))
-	})
-	t.Log(time.Since(begun))
-	v, err := kubernetes.NewForConfigOrDie(c.RESTConfig()).Discovery().ServerVersion()
-	t.Log(v, err)
+	if diff := cmp.Diff([]string{kubeversion.Release, "1", "36"}, []string{v.GitVersion, v.Major, v.Minor}); diff != "" {
+		t.Errorf("version (-want +got):\n%s", diff)
+	}
+	for _, s := range c.Status() {
+		t.Logf("%-25s %4d MiB", s.Name, Memory(s.PID)>>20)
+	}
 }
+
+func TestImpersonationAndRBAC(t *testing.T) {
+	c := sharedCluster(t)
+	alice := kubernetes.NewForConfigOrDie(c.RESTConfigFor("alice"))
+	if _, err := alice.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("alice, who has no rights, gets %v; want forbidden", err)
+	}
+}
+
+func TestPodsRunInScaledTime(t *testing.T) {
+	c := sharedCluster(t)
+	cl := clientOf(t, c)
+	waitForServiceAccount(t, cl)
+	begun := time.Now()
+	createPod(t, cl, "timed", "sh", "-c", "sleep 40")
+	var p *corev1.Pod
+	eventually(t, func() error { p = pod(t, cl, "timed"); return phaseIs(p, corev1.PodRunning) })
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("the pod ran after %v, want within a second", took)
+	}
+	if p.Spec.NodeName != "node-0" || p.Status.HostIP == "" {
+		t.Errorf("status = %+v, want one from node-0", p.Status)
+	}
+	eventually(t, func() error { p = pod(t, cl, "timed"); return phaseIs(p, corev1.PodSucceeded) })
+	if took, want := time.Since(begun), 40*time.Second/testScale; took < want || took > want+2*time.Second {
+		t.Errorf("40 s of sleep took %v, want %v", took, want)
+	}
+}
+
+func TestDeletedPodsGo(t *testing.T) {
+	c := sharedCluster(t)
+	cl := clientOf(t, c)
+	waitForServiceAccount(t, cl)
+	createPod(t, cl, "doomed", "sleep", "infinity")
+	eventually(t, func() error { return phaseIs(pod(t, cl, "doomed"), corev1.PodRunning) })
+	if err := cl.CoreV1().Pods("default").Delete(t.Context(), "doomed", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	eventually(t, func() error { return gone(t, cl, "doomed") })
+	t.Logf("gone after %v", time.Since(begun))
+}
+
+// A node that is taken down falls silent, and comes back.
+func TestNodeGoesDownAndComesBack(t *testing.T) {
+	c := sharedCluster(t)
+	cl := clientOf(t, c)
+	ready := func(want corev1.ConditionStatus) {
+		t.Helper()
+		eventually(t, func() error {
+			n, err := cl.CoreV1().Nodes().Get(t.Context(), "node-2", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			for _, cond := range n.Status.Conditions {
+				if cond.Type == corev1.NodeReady && cond.Status == want {
+					return nil
+				}
+			}
+			return fmt.Errorf("node-2 is not Ready=%s: %+v", want, n.Status.Conditions)
+		})
+	}
+	annotate(t, cl, simnode.NotReady)
+	ready(corev1.ConditionFalse)
+	annotate(t, cl, "")
+	ready(corev1.ConditionTrue)
+	annotate(t, cl, simnode.Down)
+	ready(corev1.ConditionUnknown)
+	annotate(t, cl, "")
+	ready(corev1.ConditionTrue)
+}
+
+// kill -9 of any component: it comes back, what was stored is there, and work
+// goes on.
+func TestKilledComponentsComeBack(t *testing.T) {
+	c := sharedCluster(t)
+	cl := clientOf(t, c)
+	waitForServiceAccount(t, cl)
+	for i, name := range []string{Etcd, APIServer, ControllerManager, Nodes} {
+		t.Run(name, func(t *testing.T) {
+			before := statusOf(t, c, name)
+			job := createJob(t, cl, fmt.Sprintf("job-%d", i))
+			if err := c.Kill(name); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, func() error {
+				s := statusOf(t, c, name)
+				if s.Health != supervise.Ready || s.PID == before.PID || s.Restarts != before.Restarts+1 {
+					return fmt.Errorf("%+v: not ready again", s)
+				}
+				return nil
+			})
+			eventually(t, func() error {
+				j, err := cl.BatchV1().Jobs("default").Get(t.Context(), job, metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				bind(t, cl)
+				if j.Status.Succeeded != 2 || j.Status.Failed != 0 {
+					return fmt.Errorf("job status %+v, want 2 succeeded", j.Status)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+func TestResume(t *testing.T) {
+	dir := t.TempDir()
+	c, err := Start(t.Context(), Config{DataDir: dir, Parts: APIOnly})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cl := clientOf(t, c)
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}
+	if _, err := cl.CoreV1().ConfigMaps("default").Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Start(t.Context(), Config{DataDir: dir, Parts: APIOnly})
+	if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+		t.Errorf("a second cluster on the directory: %v, want ErrInUse with our process", err)
+	}
+	if err := c.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := ReadState(dir); err != nil || st.Phase != Stopped {
+		t.Errorf("state after Stop = %v, %v; want stopped", st.Phase, err)
+	}
+	again, err := Start(t.Context(), Config{DataDir: dir, Parts: APIOnly})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = again.Stop(context.Background()) })
+	if again.Ports().API != c.Ports().API {
+		t.Errorf("the API moved from port %d to %d; copies of the kubeconfig are useless now", c.Ports().API, again.Ports().API)
+	}
+	if _, err := clientOf(t, again).CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+		t.Errorf("an object of the first run: %v", err)
+	}
+}
+
+// actAsParent runs a cluster for TestKilledParentLeavesNothing.
+func actAsParent(dir string) {
+	c, err := Start(context.Background(), Config{DataDir: dir, Parts: APIOnly})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println(len(c.Status()), "run")
+	select {}
+}
+
+func clientOf(t *testing.T, c *Cluster) *kubernetes.Clientset {
+	t.Helper()
+	cl, err := kubernetes.NewForConfig(c.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cl
+}
+
+// waitForServiceAccount waits until pods can be created.
+func waitForServiceAccount(t *testing.T, cl *kubernetes.Clientset) {
+	t.Helper()
+	eventually(t, func() error {
+		_, err := cl.CoreV1().ServiceAccounts("default").Get(t.Context(), "default", metav1.GetOptions{})
+		return err
+	})
+}
+
+func podSpec(command ...string) corev1.PodSpec {
+	return corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever,
+		Containers:    []corev1.Container{{Name: "main", Image: "busybox", Command: command}},
+	}
+}
+
+func createPod(t *testing.T, cl *kubernetes.Clientset, name string, command ...string) {
+	t.Helper()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: podSpec(command...)}
+	p.Spec.NodeName = "node-0"
+	if _, err := cl.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func createJob(t *testing.T, cl *kubernetes.Clientset, name string) string {
+	t.Helper()
+	j := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: batchv1.JobSpec{
+			Completions: new(int32(2)), Parallelism: new(int32(2)), BackoffLimit: new(int32(0)),
+			Template: corev1.PodTemplateSpec{Spec: podSpec("sleep", "20")},
+		},
+	}
+	if _, err := cl.BatchV1().Jobs("default").Create(t.Context(), j, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// bind plays the scheduler, which these clusters lack.
+func bind(t *testing.T, cl *kubernetes.Clientset) {
+	t.Helper()
+	pods, err := cl.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName="})
+	if err != nil {
+		return // the caller tries again
+	}
+	for _, p := range pods.Items {
+		b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-1"}}
+		_ = cl.CoreV1().Pods("default").Bind(t.Context(), b, metav1.CreateOptions{}) // the caller tries again
+	}
+}
+
+func pod(t *testing.T, cl *kubernetes.Clientset, name string) *corev1.Pod {
+	t.Helper()
+	p, err := cl.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func phaseIs(p *corev1.Pod, want corev1.PodPhase) error {
+	if p.Status.Phase != want {
+		return fmt.Errorf("pod %s is %s, want %s: %s", p.Name, p.Status.Phase, want, p.Status.Message)
+	}
+	return nil
+}
+
+func gone(t *testing.T, cl *kubernetes.Clientset, name string) error {
+	t.Helper()
+	_, err := cl.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf("pod %s is still there: %w", name, err)
+}
+
+func annotate(t *testing.T, cl *kubernetes.Clientset, value string) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, simnode.AnnotationSimulate, value)
+	if _, err := cl.CoreV1().Nodes().Patch(t.Context(), "node-2", "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func statusOf(t *testing.T, c *Cluster, name string) ComponentStatus {
+	t.Helper()
+	for _, s := range c.Status() {
+		if s.Name == name {
+			return s
+		}
+	}
+	t.Fatalf("no component %s", name)
+	return ComponentStatus{}
+}
+
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal(err)
+		case <-tick.C:
+		}
+	}
+}
+
+var _, _ = net.Listen, filepath.Join

@@ -1,0 +1,122 @@
+package simnode
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+func TestNodesHaveTheTutorialsCapacity(t *testing.T) {
+	n := DefaultFleet().Node(2, at(0))
+	got := map[string]string{"name": n.Name, "hostname": n.Labels[corev1.LabelHostname]}
+	for _, r := range []corev1.ResourceName{"cpu", "memory", "nvidia.com/gpu", "pods"} {
+		q := n.Status.Allocatable[r]
+		got[string(r)] = q.String()
+	}
+	want := map[string]string{"name": "node-2", "hostname": "node-2", "cpu": "224", "memory": "2000Gi", "nvidia.com/gpu": "8", "pods": "250"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("node (-want +got):\n%s", diff)
+	}
+}
+
+func TestReconcile(t *testing.T) {
+	f := DefaultFleet()
+	node := func(i int) corev1.Node { return *f.Node(i, at(0)) }
+	bigger := f
+	bigger.GPUs = 16
+	smaller := f
+	smaller.Count = 1
+	tests := map[string]struct {
+		why                    string
+		fleet                  Fleet
+		have                   []corev1.Node
+		create, update, delete []string
+	}{
+		"new":      {"a fresh cluster", f, nil, []string{"node-0", "node-1", "node-2"}, nil, nil},
+		"resumed":  {"nodes of the last run stay as they are", f, []corev1.Node{node(0), node(1), node(2)}, nil, nil, nil},
+		"deleted":  {"a deleted node is back after the next start", f, []corev1.Node{node(0), node(2)}, []string{"node-1"}, nil, nil},
+		"smaller":  {"nodes that are no longer wanted go", smaller, []corev1.Node{node(0), node(1)}, nil, nil, []string{"node-1"}},
+		"capacity": {"a new size takes effect", bigger, []corev1.Node{node(0), node(1), node(2)}, nil, []string{"node-0", "node-1", "node-2"}, nil},
+	}
+	names := func(nodes []*corev1.Node) []string {
+		var out []string
+		for _, n := range nodes {
+			out = append(out, n.Name)
+		}
+		return out
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := Reconcile(tc.fleet, tc.have, at(1))
+			if diff := cmp.Diff([][]string{tc.create, tc.update, tc.delete}, [][]string{names(c.Create), names(c.Update), names(c.Delete)}); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
+			}
+		})
+	}
+}
+
+func TestBadFleets(t *testing.T) {
+	tests := map[string]struct {
+		why    string
+		change func(*Fleet)
+	}{
+		"negative count": {"no such thing", func(f *Fleet) { f.Count = -1 }},
+		"negative GPUs":  {"no such thing", func(f *Fleet) { f.GPUs = -1 }},
+		"no CPU":         {"nothing would run", func(f *Fleet) { f.CPU = resource.Quantity{} }},
+		"no memory":      {"nothing would run", func(f *Fleet) { f.Memory = resource.MustParse("0") }},
+		"no pods":        {"nothing would run", func(f *Fleet) { f.Pods = 0 }},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := DefaultFleet()
+			tc.change(&f)
+			if f.Validate() == nil {
+				t.Errorf("accepted: %s", tc.why)
+			}
+		})
+	}
+}
+
+func TestNodesSayHowTheyAre(t *testing.T) {
+	ready := func(st *corev1.NodeStatus) string {
+		if st == nil {
+			return "nothing"
+		}
+		for _, c := range st.Conditions {
+			if c.Type == corev1.NodeReady {
+				return string(c.Status)
+			}
+		}
+		return "no condition"
+	}
+	with := func(value string, st corev1.ConditionStatus) *corev1.Node {
+		n := DefaultFleet().Node(0, at(0))
+		n.Annotations = map[string]string{AnnotationSimulate: value}
+		for i := range n.Status.Conditions {
+			if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady && c.Status != st {
+				c.Status, c.Reason = st, "NodeStatusUnknown"
+			}
+		}
+		return n
+	}
+	tests := map[string]struct {
+		why  string
+		node *corev1.Node
+		want string
+	}{
+		"fine":       {"nothing new, nothing written", with("", corev1.ConditionTrue), "nothing"},
+		"thought up": {"it lives after all", with("", corev1.ConditionUnknown), "True"},
+		"dead":       {"the dead say nothing", with(Down, corev1.ConditionTrue), "nothing"},
+		"not ready":  {"it says so itself", with(NotReady, corev1.ConditionTrue), "False"},
+		"still not":  {"once", with("", corev1.ConditionFalse), "True"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := ready(nodeStatus(tc.node, at(5))); got != tc.want {
+				t.Errorf("says %s, want %s: %s", got, tc.want, tc.why)
+			}
+		})
+	}
+}

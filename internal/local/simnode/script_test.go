@@ -1,0 +1,83 @@
+package simnode
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestHowLongCommandsRun(t *testing.T) {
+	never, always := corev1.RestartPolicyNever, corev1.RestartPolicyAlways
+	tests := map[string]struct {
+		why     string
+		words   []string
+		restart corev1.RestartPolicy
+		want    time.Duration
+	}{
+		"tutorial":       {"the tutorial's jobs", []string{"sh", "-c", "sleep 600"}, never, 600 * time.Second},
+		"plain":          {"no shell", []string{"sleep", "30"}, never, 30 * time.Second},
+		"path":           {"full path", []string{"/bin/sleep", "30"}, never, 30 * time.Second},
+		"minutes":        {"units of sleep(1)", []string{"sleep", "2m"}, never, 2 * time.Minute},
+		"hours and days": {"units of sleep(1)", []string{"sh", "-c", "sleep 1h && sleep 1d"}, never, 25 * time.Hour},
+		"fraction":       {"GNU sleep takes fractions", []string{"sleep", "0.5"}, never, 500 * time.Millisecond},
+		"several words":  {"GNU sleep adds its arguments", []string{"sleep", "1m", "30s"}, never, 90 * time.Second},
+		"several sleeps": {"they run one after the other", []string{"bash", "-c", "echo a; sleep 10; echo b;sleep 5"}, never, 15 * time.Second},
+		"lines":          {"scripts have lines", []string{"sh", "-c", "set -e\nsleep 3\nsleep 4\n"}, never, 7 * time.Second},
+		"zero":           {"ends at once, as it says", []string{"sleep", "0"}, never, 0},
+		"infinity":       {"GNU sleep knows it", []string{"sleep", "infinity"}, never, forever},
+		"endless loop":   {"a server of sorts", []string{"sh", "-c", "while true; do sleep 1; done"}, never, forever},
+		"tail -f":        {"the usual way to do nothing", []string{"tail", "-f", "/dev/null"}, never, forever},
+		"other loop":     {"nobody knows how often it repeats", []string{"sh", "-c", "until [ -f x ]; do sleep 1; done"}, never, time.Minute},
+		"not a sleep":    {"a word that only contains it", []string{"python", "oversleep.py", "nosleep", "5"}, never, time.Minute},
+		"for-word":       {"a flag is not a loop", []string{"train", "--for-steps", "10"}, never, time.Minute},
+		"unknown job":    {"something that may end does", []string{"python", "train.py"}, never, time.Minute},
+		"on failure":     {"may end as well", nil, corev1.RestartPolicyOnFailure, time.Minute},
+		"unknown server": {"something that is always restarted does not end", nil, always, forever},
+		"server sleeps":  {"its command knows better", []string{"sleep", "5"}, always, 5 * time.Second},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := commandRuns(tc.words, tc.restart); got != tc.want {
+				t.Errorf("%q runs %v, want %v: %s", tc.words, got, tc.want, tc.why)
+			}
+		})
+	}
+}
+
+func TestAnnotations(t *testing.T) {
+	tests := map[string]struct {
+		why         string
+		annotations map[string]string
+		want        time.Duration
+		exit        int32
+		wrong       string
+	}{
+		"run-for":        {"overrides the command, and is scaled like it", map[string]string{AnnotationRunFor: "2h"}, 2 * time.Hour / 10, 0, ""},
+		"run-for ever":   {"a word for what no duration says", map[string]string{AnnotationRunFor: "forever"}, forever, 0, ""},
+		"exit code":      {"jobs can fail", map[string]string{AnnotationExitCode: "3"}, time.Minute / 10, 3, ""},
+		"bad run-for":    {"the author must see it", map[string]string{AnnotationRunFor: "soon"}, 0, 0, AnnotationRunFor},
+		"bad exit code":  {"the author must see it", map[string]string{AnnotationExitCode: "256"}, 0, 0, AnnotationExitCode},
+		"bad stop-after": {"the author must see it", map[string]string{AnnotationStopAfter: "-1s"}, 0, 0, AnnotationStopAfter},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := newPod()
+			p.Annotations = tc.annotations
+			s, err := read(p, 10)
+			if tc.wrong != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wrong) {
+					t.Errorf("error = %v, want one that names %s: %s", err, tc.wrong, tc.why)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.runs["main"] != tc.want || s.exitCode != tc.exit {
+				t.Errorf("runs %v with exit code %d, want %v with %d: %s", s.runs["main"], s.exitCode, tc.want, tc.exit, tc.why)
+			}
+		})
+	}
+}

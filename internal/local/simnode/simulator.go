@@ -1,0 +1,404 @@
+package simnode
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+const (
+	podWorkers  = 16
+	nodeWorkers = 4
+	// byNode indexes pods by the node that they are bound to.
+	byNode = "node"
+)
+
+// simulator plays all simulated nodes.
+type simulator struct {
+	client kubernetes.Interface
+	clock  clock.Clock
+	scale  float64
+
+	pods  cache.SharedIndexInformer
+	nodes cache.SharedIndexInformer
+
+	podQueue  workqueue.TypedRateLimitingInterface[string]
+	nodeQueue workqueue.TypedRateLimitingInterface[string]
+
+	mu sync.Mutex
+	// began holds when containers were started, exactly, by pod and container.
+	began map[types.UID]map[string]time.Time
+	// admitted are pods that were taken in and whose status may not have come
+	// back yet, by the node that runs them.
+	admitted map[types.UID]string
+	// beat is when the leases of nodes were last renewed.
+	beat map[types.UID]time.Time
+}
+
+func newSimulator(cl kubernetes.Interface, c clock.Clock, scale float64) (*simulator, error) {
+	s := &simulator{
+		client: cl, clock: c, scale: scale,
+		began: map[types.UID]map[string]time.Time{}, admitted: map[types.UID]string{}, beat: map[types.UID]time.Time{},
+		podQueue:  newQueue("pods"),
+		nodeQueue: newQueue("nodes"),
+	}
+	s.pods = informers.NewSharedInformerFactoryWithOptions(cl, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
+	})).Core().V1().Pods().Informer()
+	s.nodes = informers.NewSharedInformerFactoryWithOptions(cl, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.LabelSelector = LabelSimulated
+	})).Core().V1().Nodes().Informer()
+	return s, s.watch()
+}
+
+func newQueue(name string) workqueue.TypedRateLimitingInterface[string] {
+	const first, longest = 5 * time.Millisecond, 5 * time.Second
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](first, longest),
+		workqueue.TypedRateLimitingQueueConfig[string]{Name: name})
+}
+
+// watch lets changes of pods and nodes reach the queues.
+func (s *simulator) watch() error {
+	_, err := s.pods.AddEventHandler(enqueue(s.podQueue, func(o any) {
+		if p, ok := o.(*corev1.Pod); ok {
+			s.forget(p.UID)
+		}
+	}))
+	if err != nil {
+		return fmt.Errorf("watch pods: %w", err)
+	}
+	if _, err = s.nodes.AddEventHandler(enqueue(s.nodeQueue, func(o any) {
+		if n, ok := o.(*corev1.Node); ok {
+			s.stopBeat(n.UID)
+		}
+	})); err != nil {
+		return fmt.Errorf("watch nodes: %w", err)
+	}
+	if _, err = s.nodes.AddEventHandler(s.onReturn()); err != nil {
+		return fmt.Errorf("watch nodes: %w", err)
+	}
+	for _, i := range []cache.SharedIndexInformer{s.pods, s.nodes} {
+		if err := i.SetTransform(dropManagedFields); err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+	}
+	err = s.pods.AddIndexers(cache.Indexers{byNode: func(o any) ([]string, error) {
+		p, ok := o.(*corev1.Pod)
+		if !ok {
+			return nil, nil
+		}
+		return []string{p.Spec.NodeName}, nil
+	}})
+	if err != nil {
+		return fmt.Errorf("index pods: %w", err)
+	}
+	return nil
+}
+
+// onReturn lets the pods of a node go on when it appears or comes back to
+// life: nothing else may happen to them.
+func (s *simulator) onReturn() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) {
+			if n, ok := o.(*corev1.Node); ok {
+				s.enqueuePodsOf(n.Name)
+			}
+		},
+		UpdateFunc: func(before, after any) {
+			b, ok1 := before.(*corev1.Node)
+			a, ok2 := after.(*corev1.Node)
+			if ok1 && ok2 && !beats(b) && beats(a) {
+				s.enqueuePodsOf(a.Name)
+			}
+		},
+	}
+}
+
+// dropManagedFields saves memory: nobody here reads them.
+func dropManagedFields(o any) (any, error) {
+	if m, err := meta.Accessor(o); err == nil {
+		m.SetManagedFields(nil)
+	}
+	return o, nil
+}
+
+func enqueue(q workqueue.TypedRateLimitingInterface[string], gone func(any)) cache.ResourceEventHandlerFuncs {
+	add := func(o any) {
+		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o); err == nil {
+			q.Add(key)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    add,
+		UpdateFunc: func(_, o any) { add(o) },
+		DeleteFunc: func(o any) {
+			if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = t.Obj
+			}
+			gone(o)
+			add(o)
+		},
+	}
+}
+
+// run simulates until ctx ends.
+func (s *simulator) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { s.nodes.RunWithContext(ctx) })
+	wg.Go(func() { s.pods.RunWithContext(ctx) })
+	if cache.WaitForCacheSync(ctx.Done(), s.nodes.HasSynced, s.pods.HasSynced) {
+		for range podWorkers {
+			wg.Go(func() { work(ctx, s.podQueue, s.syncPod) })
+		}
+		for range nodeWorkers {
+			wg.Go(func() { work(ctx, s.nodeQueue, s.syncNode) })
+		}
+	}
+	<-ctx.Done()
+	s.podQueue.ShutDown()
+	s.nodeQueue.ShutDown()
+	wg.Wait()
+}
+
+// ready says whether the simulator knows its nodes and pods.
+func (s *simulator) ready() bool { return s.nodes.HasSynced() && s.pods.HasSynced() }
+
+// work handles keys until the queue is shut down. A key whose handling fails
+// comes back later.
+func work(ctx context.Context, q workqueue.TypedRateLimitingInterface[string], sync func(context.Context, string) (time.Duration, error)) {
+	for {
+		key, quit := q.Get()
+		if quit {
+			return
+		}
+		again, err := sync(ctx, key)
+		switch {
+		case err != nil:
+			if !apierrors.IsConflict(err) && ctx.Err() == nil {
+				klog.FromContext(ctx).Error(err, "Simulating", "key", key)
+			}
+			q.AddRateLimited(key)
+		case again > 0:
+			q.Forget(key)
+			q.AddAfter(key, again)
+		default:
+			q.Forget(key)
+		}
+		q.Done(key)
+	}
+}
+
+// syncPod brings one pod to where it should be now, and says when to look
+// again.
+func (s *simulator) syncPod(ctx context.Context, key string) (time.Duration, error) {
+	pod, ok := get[*corev1.Pod](s.pods, key)
+	if !ok {
+		return 0, nil
+	}
+	node, ok := get[*corev1.Node](s.nodes, pod.Spec.NodeName)
+	if !ok || !beats(node) {
+		return 0, nil
+	}
+	now := s.clock.Now()
+	v := Decide(Facts{Pod: pod, Began: s.startsOf(pod.UID), Now: now, Scale: s.scale, Refusal: s.admit(node, pod)})
+	if v.Status != nil {
+		if err := s.writePod(ctx, pod, v.Status, now); err != nil {
+			return 0, err
+		}
+	}
+	if v.Remove {
+		if err := s.removePod(ctx, pod); err != nil {
+			return 0, err
+		}
+	}
+	if v.Wake.IsZero() {
+		return 0, nil
+	}
+	return max(v.Wake.Sub(s.clock.Now()), time.Millisecond), nil
+}
+
+func (s *simulator) writePod(ctx context.Context, pod *corev1.Pod, st *corev1.PodStatus, now time.Time) error {
+	p := pod.DeepCopy()
+	p.Status = *st
+	_, err := s.client.CoreV1().Pods(p.Namespace).UpdateStatus(ctx, p, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write the status of pod %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	s.remember(p, now)
+	return nil
+}
+
+func (s *simulator) removePod(ctx context.Context, pod *corev1.Pod) error {
+	err := s.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: new(int64(0)), Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
+	})
+	// A conflict means that another pod has this name now.
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return fmt.Errorf("remove pod %s/%s: %w", pod.Namespace, pod.Name, err)
+}
+
+// admit says why the node cannot take the pod in; once it has, it always can.
+func (s *simulator) admit(node *corev1.Node, pod *corev1.Pod) string {
+	if Started(pod) || ended(pod) || pod.DeletionTimestamp != nil {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.admitted[pod.UID]; ok {
+		return ""
+	}
+	others, err := s.pods.GetIndexer().ByIndex(byNode, node.Name)
+	if err != nil {
+		return ""
+	}
+	var taken []*corev1.Pod
+	for _, o := range others {
+		p, ok := o.(*corev1.Pod)
+		if !ok || p.UID == pod.UID || ended(p) {
+			continue
+		}
+		if _, in := s.admitted[p.UID]; in || Started(p) {
+			taken = append(taken, p)
+		}
+	}
+	why := refusal(node, taken, pod)
+	if why == "" {
+		s.admitted[pod.UID] = node.Name
+	}
+	return why
+}
+
+// remember notes exactly when containers were started.
+func (s *simulator) remember(pod *corev1.Pod, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, cs := range pod.Status.ContainerStatuses {
+		if r := cs.State.Running; r != nil && r.StartedAt.Time.Equal(now) {
+			if s.began[pod.UID] == nil {
+				s.began[pod.UID] = map[string]time.Time{}
+			}
+			s.began[pod.UID][cs.Name] = now
+		}
+	}
+	if ended(pod) {
+		delete(s.began, pod.UID)
+	}
+}
+
+func (s *simulator) startsOf(pod types.UID) map[string]time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[string]time.Time, len(s.began[pod]))
+	for name, t := range s.began[pod] {
+		out[name] = t
+	}
+	return out
+}
+
+func (s *simulator) forget(pod types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.began, pod)
+	delete(s.admitted, pod)
+}
+
+func (s *simulator) stopBeat(node types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.beat, node)
+}
+
+// syncNode renews a node's lease and keeps its status right. When a node comes
+// back, its pods go on.
+func (s *simulator) syncNode(ctx context.Context, key string) (time.Duration, error) {
+	node, ok := get[*corev1.Node](s.nodes, key)
+	if !ok || !beats(node) {
+		return 0, nil
+	}
+	now := s.clock.Now()
+	if st := nodeStatus(node, now); st != nil {
+		n := node.DeepCopy()
+		n.Status = *st
+		if _, err := s.client.CoreV1().Nodes().UpdateStatus(ctx, n, metav1.UpdateOptions{}); err != nil {
+			return 0, fmt.Errorf("write the status of node %s: %w", n.Name, err)
+		}
+	}
+	return s.renew(ctx, node, now)
+}
+
+func (s *simulator) enqueuePodsOf(node string) {
+	keys, err := s.pods.GetIndexer().IndexKeys(byNode, node)
+	if err != nil {
+		return
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		s.podQueue.Add(k)
+	}
+}
+
+// renew writes the lease if it is time to, and returns when it is again.
+func (s *simulator) renew(ctx context.Context, node *corev1.Node, now time.Time) (time.Duration, error) {
+	every := renewal(node)
+	last, known := s.renewed(node)
+	if age := now.Sub(last); known && age < every {
+		return every - age, nil
+	}
+	leases, lease := s.client.CoordinationV1().Leases(leaseNamespace), newLease(node, now)
+	// A patch overwrites whatever is there: nobody else renews for this node.
+	patch, err := json.Marshal(lease)
+	if err != nil {
+		return 0, fmt.Errorf("renew the lease of node %s: %w", node.Name, err)
+	}
+	_, err = leases.Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = leases.Create(ctx, lease, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return 0, fmt.Errorf("renew the lease of node %s: %w", node.Name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beat[node.UID] = now
+	return every, nil
+}
+
+// renewed is when the node's lease was last written, if it was.
+func (s *simulator) renewed(node *corev1.Node) (time.Time, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, ok := s.beat[node.UID]
+	return t, ok
+}
+
+func get[T any](i cache.SharedIndexInformer, key string) (T, bool) {
+	var zero T
+	o, ok, err := i.GetIndexer().GetByKey(key)
+	if err != nil || !ok {
+		return zero, false
+	}
+	t, ok := o.(T)
+	return t, ok
+}
