@@ -9,20 +9,20 @@
 package v1beta2
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/scheme"
 )
 
-var (
-	// GroupVersion names this version of the API.
-	GroupVersion = schema.GroupVersion{Group: "workload.codeflare.dev", Version: "v1beta2"}
-
-	// SchemeBuilder adds the kinds of this version to a scheme.
-	SchemeBuilder = (&scheme.Builder{GroupVersion: GroupVersion}).Register(&AppWrapper{}, &AppWrapperList{})
-
-	// AddToScheme adds the kinds of this version to a scheme.
-	AddToScheme = SchemeBuilder.AddToScheme
-)
+// GroupVersion names this version of the API.
+var GroupVersion = schema.GroupVersion{Group: "workload.codeflare.dev", Version: "v1beta2"}
 
 // AppWrapperKind is the kind of an AppWrapper.
 const AppWrapperKind = "AppWrapper"
+
+// AddToScheme adds the kinds of this version to a scheme.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &AppWrapper{}, &AppWrapperList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}

@@ -103,10 +103,10 @@ func (in *ClusterQueue) ConvertFrom(hub *v1beta2.ClusterQueue) error {
 // hubFungibility gives the hub's spelling of p. If p is the newer of two
 // spellings it is kept.
 func hubFungibility(p FlavorFungibilityPolicy, kept *FlavorFungibilityPolicy) v1beta2.FlavorFungibilityPolicy {
-	switch p {
-	case Borrow, Preempt:
+	if p == Borrow || p == Preempt {
 		return v1beta2.MayStopSearch
-	case MayStopSearch:
+	}
+	if p == MayStopSearch {
 		*kept = p
 	}
 	return v1beta2.FlavorFungibilityPolicy(p)

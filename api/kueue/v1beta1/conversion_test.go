@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/randfill"
 
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
@@ -44,6 +43,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func roundTrip[S, H any, P spoke[S, H]](t *testing.T) {
+	t.Helper()
 	for seed := range int64(rounds) {
 		fill := filler(seed)
 		var old, back S
@@ -146,23 +146,23 @@ func fillTopology(a *v1beta2.TopologyAssignment, c randfill.Continue) {
 			s.DomainCount++
 		}
 		for range a.Levels {
-			v := v1beta2.TopologyAssignmentSliceLevelValues{Universal: ptr.To("u")}
+			v := v1beta2.TopologyAssignmentSliceLevelValues{Universal: new("u")}
 			if c.Bool() {
 				v = v1beta2.TopologyAssignmentSliceLevelValues{Individual: &v1beta2.TopologyAssignmentSliceLevelIndividualValues{}}
 				for range n {
 					v.Individual.Roots = append(v.Individual.Roots, pick(c, "x", "y"))
 				}
 				if c.Bool() {
-					v.Individual.Prefix = ptr.To("node-")
+					v.Individual.Prefix = new("node-")
 				}
 				if c.Bool() {
-					v.Individual.Suffix = ptr.To(".local")
+					v.Individual.Suffix = new(".local")
 				}
 			}
 			s.ValuesPerLevel = append(s.ValuesPerLevel, v)
 		}
 		if c.Bool() {
-			s.PodCounts.Universal = ptr.To(int32(c.Intn(3) + 1))
+			s.PodCounts.Universal = new(int32(c.Intn(3) + 1))
 		} else {
 			for range n {
 				s.PodCounts.Individual = append(s.PodCounts.Individual, int32(c.Intn(3)+1))

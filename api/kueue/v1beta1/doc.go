@@ -12,16 +12,17 @@
 package v1beta1
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/scheme"
 )
 
-var (
-	// GroupVersion names this version of the API.
-	GroupVersion = schema.GroupVersion{Group: "kueue.x-k8s.io", Version: "v1beta1"}
+// GroupVersion names this version of the API.
+var GroupVersion = schema.GroupVersion{Group: "kueue.x-k8s.io", Version: "v1beta1"}
 
-	// SchemeBuilder adds the kinds of this version to a scheme.
-	SchemeBuilder = (&scheme.Builder{GroupVersion: GroupVersion}).Register(
+// AddToScheme adds the kinds of this version to a scheme.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion,
 		&AdmissionCheck{}, &AdmissionCheckList{},
 		&ClusterQueue{}, &ClusterQueueList{},
 		&Cohort{}, &CohortList{},
@@ -31,7 +32,6 @@ var (
 		&Workload{}, &WorkloadList{},
 		&WorkloadPriorityClass{}, &WorkloadPriorityClassList{},
 	)
-
-	// AddToScheme adds the kinds of this version to a scheme.
-	AddToScheme = SchemeBuilder.AddToScheme
-)
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}

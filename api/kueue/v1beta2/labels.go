@@ -58,7 +58,7 @@ const (
 	// RoleHashAnnotation is the fingerprint of a pod's role.
 	RoleHashAnnotation = "kueue.x-k8s.io/role-hash"
 	// IsGroupWorkloadAnnotation marks the Workload of a pod group.
-	IsGroupWorkloadAnnotation = "kueue.x-k8s.io/is-group-workload"
+	IsGroupWorkloadAnnotation = "kueue.x-k8s.io/is-group-workload" //nolint:gosec // a name, not a credential
 	// PodSuspendingParentAnnotation names the kind that suspends a pod.
 	PodSuspendingParentAnnotation = "kueue.x-k8s.io/pod-suspending-parent"
 	// PodGroupPodIndexLabelAnnotation names the label with a pod's index.

@@ -28,7 +28,7 @@ func findings(errs field.ErrorList) []finding {
 	return out
 }
 
-func quantity(s string) *resource.Quantity { return ptr.To(resource.MustParse(s)) }
+func quantity(s string) *resource.Quantity { return new(resource.MustParse(s)) }
 
 func quota(name, nominal string, change ...func(*v1beta2.ResourceQuota)) v1beta2.ResourceQuota {
 	q := v1beta2.ResourceQuota{Name: corev1.ResourceName(name), NominalQuota: resource.MustParse(nominal)}
@@ -186,8 +186,10 @@ func TestValidateClusterQueue(t *testing.T) {
 				}}
 			}),
 			want: []finding{
-				{policy, field.ErrorTypeForbidden}, {policy, field.ErrorTypeForbidden},
-				{last, field.ErrorTypeForbidden}, {last, field.ErrorTypeNotSupported},
+				{policy, field.ErrorTypeForbidden},
+				{policy, field.ErrorTypeForbidden},
+				{last, field.ErrorTypeForbidden},
+				{last, field.ErrorTypeNotSupported},
 			},
 		},
 	}

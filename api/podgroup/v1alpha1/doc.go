@@ -6,17 +6,17 @@
 package v1alpha1
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/scheme"
 )
 
-var (
-	// GroupVersion names this version of the API.
-	GroupVersion = schema.GroupVersion{Group: "scheduling.x-k8s.io", Version: "v1alpha1"}
+// GroupVersion names this version of the API.
+var GroupVersion = schema.GroupVersion{Group: "scheduling.x-k8s.io", Version: "v1alpha1"}
 
-	// SchemeBuilder adds the kinds of this version to a scheme.
-	SchemeBuilder = (&scheme.Builder{GroupVersion: GroupVersion}).Register(&PodGroup{}, &PodGroupList{})
-
-	// AddToScheme adds the kinds of this version to a scheme.
-	AddToScheme = SchemeBuilder.AddToScheme
-)
+// AddToScheme adds the kinds of this version to a scheme.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &PodGroup{}, &PodGroupList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -173,7 +174,7 @@ func TestEnsureCerts(t *testing.T) {
 
 func ensure(t *testing.T, dir string, hosts ...string) []byte {
 	t.Helper()
-	ca, err := install.EnsureCerts(dir, hosts)
+	ca, err := install.EnsureCerts(dir, hosts, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

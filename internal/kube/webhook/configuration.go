@@ -28,7 +28,7 @@ type Location func(path string) admissionregistrationv1.WebhookClientConfig
 // https://127.0.0.1:9443.
 func AtURL(url string, ca []byte) Location {
 	return func(path string) admissionregistrationv1.WebhookClientConfig {
-		return admissionregistrationv1.WebhookClientConfig{URL: ptr.To(strings.TrimSuffix(url, "/") + path), CABundle: ca}
+		return admissionregistrationv1.WebhookClientConfig{URL: new(strings.TrimSuffix(url, "/") + path), CABundle: ca}
 	}
 }
 

@@ -88,24 +88,24 @@ func (h *queueingHandler) parents(ctx context.Context) (map[v1beta2.CohortRefere
 
 // hub reads an object of either version as one of the hub.
 func (h *queueingHandler) hub(req admission.Request, raw runtime.RawExtension) (runtime.Object, error) {
-	old := req.Kind.Version == v1beta1.GroupVersion.Version
+	version := req.Kind.Version
 	switch req.Kind.Kind {
 	case "ClusterQueue":
-		return read(h.decoder, raw, old, &v1beta1.ClusterQueue{}, &v1beta2.ClusterQueue{})
+		return read(h.decoder, raw, version, &v1beta1.ClusterQueue{}, &v1beta2.ClusterQueue{})
 	case "LocalQueue":
-		return read(h.decoder, raw, old, &v1beta1.LocalQueue{}, &v1beta2.LocalQueue{})
+		return read(h.decoder, raw, version, &v1beta1.LocalQueue{}, &v1beta2.LocalQueue{})
 	case "Cohort":
-		return read(h.decoder, raw, old, &v1beta1.Cohort{}, &v1beta2.Cohort{})
+		return read(h.decoder, raw, version, &v1beta1.Cohort{}, &v1beta2.Cohort{})
 	case "ResourceFlavor":
-		return read(h.decoder, raw, old, &v1beta1.ResourceFlavor{}, &v1beta2.ResourceFlavor{})
+		return read(h.decoder, raw, version, &v1beta1.ResourceFlavor{}, &v1beta2.ResourceFlavor{})
 	case "Workload":
-		return read(h.decoder, raw, old, &v1beta1.Workload{}, &v1beta2.Workload{})
+		return read(h.decoder, raw, version, &v1beta1.Workload{}, &v1beta2.Workload{})
 	}
 	return nil, fmt.Errorf("read %s: no rules are known for it", req.Kind.Kind)
 }
 
-func read[S convertible[H], H runtime.Object](d admission.Decoder, raw runtime.RawExtension, old bool, spoke S, hub H) (runtime.Object, error) {
-	if !old {
+func read[S convertible[H], H runtime.Object](d admission.Decoder, raw runtime.RawExtension, version string, spoke S, hub H) (runtime.Object, error) {
+	if version != v1beta1.GroupVersion.Version {
 		return hub, d.DecodeRaw(raw, hub)
 	}
 	if err := d.DecodeRaw(raw, spoke); err != nil {
