@@ -76,7 +76,7 @@ func (m *machine) decide() {
 // led here.
 func (m *machine) hold() {
 	if !m.is(QuotaReserved) && m.unfinishedPods() {
-		m.set(QuotaReserved, true, UnfinishedPods, "Pods of the AppWrapper still run")
+		m.setTrue(QuotaReserved, UnfinishedPods, "Pods of the AppWrapper still run")
 	}
 }
 
@@ -112,10 +112,10 @@ func (m *machine) resume(why string) {
 	if !m.f.Finalizer {
 		m.step.Finalizer = AddFinalizer
 	}
-	m.set(QuotaReserved, true, string(Resuming), why)
-	m.set(ResourcesDeployed, true, string(Resuming), why)
-	m.set(PodsReady, false, string(Resuming), why)
-	m.set(Unhealthy, false, string(Resuming), why)
+	m.setTrue(QuotaReserved, string(Resuming), why)
+	m.setTrue(ResourcesDeployed, string(Resuming), why)
+	m.setFalse(PodsReady, string(Resuming), why)
+	m.setFalse(Unhealthy, string(Resuming), why)
 	m.drop(DeletingResources)
 	m.event(Resuming, fmt.Sprintf("Creating %d components", len(m.f.Components)))
 }
@@ -161,8 +161,8 @@ func (m *machine) suspending() {
 	const why = "Suspend is true"
 	m.step.Phase = Suspended
 	m.released(string(Suspended), why)
-	m.set(PodsReady, false, string(Suspended), why)
-	m.set(Unhealthy, false, string(Suspended), why)
+	m.setFalse(PodsReady, string(Suspended), why)
+	m.setFalse(Unhealthy, string(Suspended), why)
 	m.event(Suspended, "Waiting for quota; all pods are gone")
 }
 
@@ -175,7 +175,7 @@ func (m *machine) resetting() {
 	if !m.deleted() {
 		return
 	}
-	m.set(ResourcesDeployed, false, string(Resetting), "All components and pods are deleted")
+	m.setFalse(ResourcesDeployed, string(Resetting), "All components and pods are deleted")
 	// The pause runs from the beginning of this reset, which is when deletion
 	// began, not from a failure that may lie a grace or an attempt back (A4).
 	if left := m.until(DeletingResources, m.f.Policy.RetryPause); left > 0 {
@@ -190,9 +190,9 @@ func (m *machine) resetting() {
 func (m *machine) succeed() {
 	const why = "All components completed"
 	m.step.Phase = Succeeded
-	m.set(PodsReady, false, string(Succeeded), why)
+	m.setFalse(PodsReady, string(Succeeded), why)
 	if m.is(Unhealthy) {
-		m.set(Unhealthy, false, string(Succeeded), why)
+		m.setFalse(Unhealthy, string(Succeeded), why)
 	}
 	m.event(Succeeded, why)
 	m.succeeded()
@@ -216,7 +216,7 @@ func (m *machine) succeeded() {
 		return
 	}
 	if m.is(QuotaReserved) {
-		m.set(QuotaReserved, false, string(Succeeded), "All components completed")
+		m.setFalse(QuotaReserved, string(Succeeded), "All components completed")
 	}
 	if !m.is(ResourcesDeployed) {
 		return
@@ -253,7 +253,7 @@ func (m *machine) failed() {
 	}
 	if !m.is(DeletingResources) {
 		if m.f.Policy.FailedGrace > 0 && !m.f.Suspend {
-			m.set(DeletingResources, false, DeletionPaused, "Components are kept for debugging")
+			m.setFalse(DeletingResources, DeletionPaused, "Components are kept for debugging")
 			if left := m.until(DeletingResources, m.f.Policy.FailedGrace); left > 0 {
 				m.step.RecheckAfter = left
 				return

@@ -32,8 +32,10 @@ func deployed(d time.Duration, more ...Condition) []Condition {
 }
 
 func job(verdict Verdict, pods int32) Component {
-	return Component{Name: "Job j", Exists: true, Watched: true, Reports: true, Verdict: verdict,
-		PodSets: []PodSet{{Name: "aw-0", Expected: pods}}}
+	return Component{
+		Name: "Job j", Exists: true, Watched: true, Reports: true, Verdict: verdict,
+		PodSets: []PodSet{{Name: "aw-0", Expected: pods}},
+	}
 }
 
 // counted is a component that never says how it ends.
@@ -92,8 +94,10 @@ func summarize(s Step) summary {
 	for _, e := range s.Events {
 		events = append(events, e.Reason)
 	}
-	return summary{Phase: s.Phase, Retries: s.Retries, Action: s.Action, True: strings.Join(on, " "),
-		Recheck: s.RecheckAfter, Events: strings.Join(events, " "), Finalizer: s.Finalizer}
+	return summary{
+		Phase: s.Phase, Retries: s.Retries, Action: s.Action, True: strings.Join(on, " "),
+		Recheck: s.RecheckAfter, Events: strings.Join(events, " "), Finalizer: s.Finalizer,
+	}
 }
 
 func TestDecide(t *testing.T) {
@@ -137,14 +141,18 @@ func TestDecide(t *testing.T) {
 		"suspended with a stray pod": {
 			why:   "a pod created by its controller at the last moment must not run without quota (P10)",
 			facts: Facts{Phase: Suspended, Suspend: true, Pods: pods(PodRunning)},
-			want: summary{Phase: Suspending, Action: Delete, True: "QuotaReserved/UnfinishedPods DeletingResources/DeletionInitiated",
-				Recheck: 10 * time.Minute, Events: "Suspending"},
+			want: summary{
+				Phase: Suspending, Action: Delete, True: "QuotaReserved/UnfinishedPods DeletingResources/DeletionInitiated",
+				Recheck: 10 * time.Minute, Events: "Suspending",
+			},
 		},
 		"resuming and suspended again": {
 			why:   "preemption may come before creation",
 			facts: Facts{Phase: Resuming, Suspend: true, Finalizer: true, Conditions: deployed(0), Components: two},
-			want: summary{Phase: Suspending, Action: Delete, Recheck: 10 * time.Minute, Events: "Suspending",
-				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/DeletionInitiated"},
+			want: summary{
+				Phase: Suspending, Action: Delete, Recheck: 10 * time.Minute, Events: "Suspending",
+				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/DeletionInitiated",
+			},
 		},
 		"resuming creates": {
 			why:   "components that are missing are created; the rest was before a crash",
@@ -163,47 +171,65 @@ func TestDecide(t *testing.T) {
 		},
 		"resuming fatal": {
 			why: "an object that the API server calls invalid stays invalid",
-			facts: Facts{Phase: Resuming, Finalizer: true, Conditions: deployed(0), Components: []Component{missing(two[0])}, Policy: Defaults(),
-				CreateError: &CreateError{Component: "Job j", Message: "invalid", Fatal: true}},
-			want: summary{Phase: Failed, Action: Nothing, Recheck: time.Second, Events: "Unhealthy Failed",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/CreateFailed DeletingResources/DeletionInitiated"},
+			facts: Facts{
+				Phase: Resuming, Finalizer: true, Conditions: deployed(0), Components: []Component{missing(two[0])}, Policy: Defaults(),
+				CreateError: &CreateError{Component: "Job j", Message: "invalid", Fatal: true},
+			},
+			want: summary{
+				Phase: Failed, Action: Nothing, Recheck: time.Second, Events: "Unhealthy Failed",
+				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/CreateFailed DeletingResources/DeletionInitiated",
+			},
 		},
 		"resuming, passing error": {
 			why: "the API server may be away for a moment",
-			facts: Facts{Phase: Resuming, Finalizer: true, Conditions: deployed(30 * time.Second), Components: []Component{missing(two[0])}, Policy: Defaults(),
-				CreateError: &CreateError{Component: "Job j", Message: "timeout"}},
+			facts: Facts{
+				Phase: Resuming, Finalizer: true, Conditions: deployed(30 * time.Second), Components: []Component{missing(two[0])}, Policy: Defaults(),
+				CreateError: &CreateError{Component: "Job j", Message: "timeout"},
+			},
 			want: summary{Phase: Resuming, Action: Nothing, Recheck: time.Second, True: "QuotaReserved/Before ResourcesDeployed/Before"},
 		},
 		"resuming, passing error that stays": {
 			why: "after the admission grace the attempt is over",
-			facts: Facts{Phase: Resuming, Finalizer: true, Conditions: deployed(time.Minute), Components: []Component{two[0], missing(counted(1))}, Policy: Defaults(),
-				CreateError: &CreateError{Component: "Pod p", Message: "timeout"}},
-			want: summary{Phase: Resetting, Retries: 1, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Resetting",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/CreateFailed DeletingResources/DeletionInitiated"},
+			facts: Facts{
+				Phase: Resuming, Finalizer: true, Conditions: deployed(time.Minute), Components: []Component{two[0], missing(counted(1))}, Policy: Defaults(),
+				CreateError: &CreateError{Component: "Pod p", Message: "timeout"},
+			},
+			want: summary{
+				Phase: Resetting, Retries: 1, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Resetting",
+				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/CreateFailed DeletingResources/DeletionInitiated",
+			},
 		},
 		"running suspended": {
 			why:   "preemption",
 			facts: Facts{Phase: Running, Suspend: true, Conditions: deployed(time.Hour), Components: two, Pods: pods(PodRunning, PodRunning), Policy: Defaults()},
-			want: summary{Phase: Suspending, Action: Delete, Recheck: 10 * time.Minute, Events: "Suspending",
-				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/DeletionInitiated"},
+			want: summary{
+				Phase: Suspending, Action: Delete, Recheck: 10 * time.Minute, Events: "Suspending",
+				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/DeletionInitiated",
+			},
 		},
 		"running, component gone": {
 			why:   "somebody deleted it on purpose: no retry and no grace",
 			facts: Facts{Phase: Running, Fresh: true, Conditions: deployed(time.Hour), Components: []Component{two[0], missing(counted(1))}, Pods: pods(PodRunning), Policy: Defaults()},
-			want: summary{Phase: Failed, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Failed",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/MissingComponent DeletingResources/DeletionInitiated"},
+			want: summary{
+				Phase: Failed, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Failed",
+				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/MissingComponent DeletingResources/DeletionInitiated",
+			},
 		},
 		"running, job failed": {
 			why:   "the Job gave up: another attempt at once",
 			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{job(Broken, 2)}, Pods: pods(PodFailed, PodFailed), Policy: Defaults()},
-			want: summary{Phase: Resetting, Retries: 1, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Resetting",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FailedComponent DeletingResources/DeletionInitiated"},
+			want: summary{
+				Phase: Resetting, Retries: 1, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Resetting",
+				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FailedComponent DeletingResources/DeletionInitiated",
+			},
 		},
 		"running, job failed, no retries left": {
 			why:   "the limit is a limit",
 			facts: Facts{Phase: Running, Retries: 3, Conditions: deployed(time.Hour), Components: []Component{job(Broken, 2)}, Pods: pods(PodFailed, PodFailed), Policy: Defaults()},
-			want: summary{Phase: Failed, Retries: 3, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Failed",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FailedComponent DeletingResources/DeletionInitiated"},
+			want: summary{
+				Phase: Failed, Retries: 3, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Failed",
+				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FailedComponent DeletingResources/DeletionInitiated",
+			},
 		},
 		"running, all done": {
 			why:   "quota is free at once, the components stay to be looked at",
@@ -218,35 +244,51 @@ func TestDecide(t *testing.T) {
 		"running, failed pod": {
 			why:   "others may still end, or a person look: a grace begins",
 			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{counted(2)}, Pods: pods(PodRunning, PodFailed), Policy: Defaults()},
-			want: summary{Phase: Running, Action: Nothing, Recheck: time.Minute, Events: "Unhealthy",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FoundFailedPods"},
+			want: summary{
+				Phase: Running, Action: Nothing, Recheck: time.Minute, Events: "Unhealthy",
+				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FoundFailedPods",
+			},
 		},
 		"running, failed pod, grace over": {
 			why: "the attempt is over",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Hour, Condition{Type: Unhealthy, True: true, Reason: FoundFailedPods, Since: start().Add(-time.Minute)}),
-				Components: []Component{counted(2)}, Pods: pods(PodRunning, PodFailed), Policy: Defaults()},
-			want: summary{Phase: Resetting, Retries: 1, Action: Delete, Recheck: time.Second, Events: "Resetting",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FoundFailedPods DeletingResources/DeletionInitiated"},
+			facts: Facts{
+				Phase: Running, Conditions: deployed(time.Hour, Condition{Type: Unhealthy, True: true, Reason: FoundFailedPods, Since: start().Add(-time.Minute)}),
+				Components: []Component{counted(2)}, Pods: pods(PodRunning, PodFailed), Policy: Defaults(),
+			},
+			want: summary{
+				Phase: Resetting, Retries: 1, Action: Delete, Recheck: time.Second, Events: "Resetting",
+				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FoundFailedPods DeletingResources/DeletionInitiated",
+			},
 		},
 		"running, terminal exit code, grace over": {
 			why: "the program says that trying again is useless",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Hour, ago(Unhealthy, true, time.Minute)), Components: []Component{counted(2)},
-				Pods: pods(PodRunning, PodFailed), Policy: with(func(p *Policy) { p.TerminalExitCodes = []int32{1} })},
-			want: summary{Phase: Failed, Action: Delete, Recheck: time.Second, Events: "Unhealthy Failed",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FoundFailedPods DeletingResources/DeletionInitiated"},
+			facts: Facts{
+				Phase: Running, Conditions: deployed(time.Hour, ago(Unhealthy, true, time.Minute)), Components: []Component{counted(2)},
+				Pods: pods(PodRunning, PodFailed), Policy: with(func(p *Policy) { p.TerminalExitCodes = []int32{1} }),
+			},
+			want: summary{
+				Phase: Failed, Action: Delete, Recheck: time.Second, Events: "Unhealthy Failed",
+				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FoundFailedPods DeletingResources/DeletionInitiated",
+			},
 		},
 		"running, exit code not retryable": {
 			why: "a list of retryable codes makes every other one terminal",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{job(Broken, 1)},
-				Pods: pods(PodFailed), Policy: with(func(p *Policy) { p.RetryableExitCodes = []int32{2} })},
-			want: summary{Phase: Failed, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Failed",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FailedComponent DeletingResources/DeletionInitiated"},
+			facts: Facts{
+				Phase: Running, Conditions: deployed(time.Hour), Components: []Component{job(Broken, 1)},
+				Pods: pods(PodFailed), Policy: with(func(p *Policy) { p.RetryableExitCodes = []int32{2} }),
+			},
+			want: summary{
+				Phase: Failed, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Failed",
+				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FailedComponent DeletingResources/DeletionInitiated",
+			},
 		},
 		"running, bad node": {
 			why:   "pods leave a node labelled EVICT without grace and without using retries",
 			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: two, Pods: onBadNode(pods(PodRunning, PodRunning), 1), Policy: Defaults()},
-			want: summary{Phase: Resetting, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Resetting",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/AutopilotNoExecute DeletingResources/DeletionInitiated"},
+			want: summary{
+				Phase: Resetting, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Resetting",
+				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/AutopilotNoExecute DeletingResources/DeletionInitiated",
+			},
 		},
 		"running, healed": {
 			why:   "the failed pod was replaced or deleted",
@@ -271,8 +313,10 @@ func TestDecide(t *testing.T) {
 		"running, pods missing for too long": {
 			why:   "after the admission grace the attempt is over",
 			facts: Facts{Phase: Running, Conditions: deployed(time.Minute), Components: two, Pods: pods(PodPending), Policy: Defaults()},
-			want: summary{Phase: Resetting, Retries: 1, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Resetting",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/InsufficientPodsReady DeletingResources/DeletionInitiated"},
+			want: summary{
+				Phase: Resetting, Retries: 1, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Resetting",
+				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/InsufficientPodsReady DeletingResources/DeletionInitiated",
+			},
 		},
 		"running, pods pending": {
 			why:   "images are pulled: the longer grace applies",
@@ -282,14 +326,18 @@ func TestDecide(t *testing.T) {
 		"resetting suspended": {
 			why:   "preemption during a reset gives the quota back",
 			facts: Facts{Phase: Resetting, Suspend: true, Conditions: deployed(time.Minute, ago(DeletingResources, true, time.Second)), Policy: Defaults()},
-			want: summary{Phase: Suspending, Action: Nothing, Recheck: time.Second, Events: "Suspending",
-				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/DeletionInitiated"},
+			want: summary{
+				Phase: Suspending, Action: Nothing, Recheck: time.Second, Events: "Suspending",
+				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/DeletionInitiated",
+			},
 		},
 		"resetting, waiting for deletion": {
 			why:   "what is marked is not deleted again",
 			facts: Facts{Phase: Resetting, Conditions: deployed(time.Minute, ago(DeletingResources, true, time.Minute)), Pods: []Pod{{Name: "p", Phase: PodRunning, Deleting: true}}, Policy: Defaults()},
-			want: summary{Phase: Resetting, Action: Nothing, Recheck: 9 * time.Minute,
-				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/Before"},
+			want: summary{
+				Phase: Resetting, Action: Nothing, Recheck: 9 * time.Minute,
+				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/Before",
+			},
 		},
 		"resetting, pause": {
 			why:   "the pause runs from the beginning of the reset",
@@ -309,27 +357,37 @@ func TestDecide(t *testing.T) {
 		"suspending, pods left": {
 			why:   "the component is gone, its pods are not",
 			facts: Facts{Phase: Suspending, Suspend: true, Conditions: deployed(time.Hour, ago(DeletingResources, true, time.Second)), Pods: pods(PodRunning), Policy: Defaults()},
-			want: summary{Phase: Suspending, Action: Delete, Recheck: 10*time.Minute - time.Second,
-				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/Before"},
+			want: summary{
+				Phase: Suspending, Action: Delete, Recheck: 10*time.Minute - time.Second,
+				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/Before",
+			},
 		},
 		"suspending, forced": {
 			why: "a node that does not answer must not hold the quota for ever",
-			facts: Facts{Phase: Suspending, Suspend: true, Conditions: deployed(time.Hour, ago(DeletingResources, true, 10*time.Minute)),
-				Pods: []Pod{{Name: "p", Phase: PodRunning, Deleting: true}}, Policy: Defaults()},
-			want: summary{Phase: Suspending, Action: ForceDelete, Recheck: 5 * time.Second, Events: "DeletionForced",
-				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/DeletionForced"},
+			facts: Facts{
+				Phase: Suspending, Suspend: true, Conditions: deployed(time.Hour, ago(DeletingResources, true, 10*time.Minute)),
+				Pods: []Pod{{Name: "p", Phase: PodRunning, Deleting: true}}, Policy: Defaults(),
+			},
+			want: summary{
+				Phase: Suspending, Action: ForceDelete, Recheck: 5 * time.Second, Events: "DeletionForced",
+				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/DeletionForced",
+			},
 		},
 		"failed, kept for debugging": {
 			why:   "the user asked to keep the pods; the quota is kept with them",
 			facts: Facts{Phase: Failed, Conditions: deployed(time.Hour, ago(Unhealthy, true, 0)), Components: two, Pods: pods(PodRunning), Policy: with(func(p *Policy) { p.FailedGrace = time.Hour })},
-			want: summary{Phase: Failed, Action: Nothing, Recheck: time.Hour,
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/Before"},
+			want: summary{
+				Phase: Failed, Action: Nothing, Recheck: time.Hour,
+				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/Before",
+			},
 		},
 		"failed, kept, preempted": {
 			why:   "others need the quota more than the debugger",
 			facts: Facts{Phase: Failed, Suspend: true, Conditions: deployed(time.Hour, ago(Unhealthy, true, 0), ago(DeletingResources, false, time.Minute)), Components: two, Pods: pods(PodRunning), Policy: with(func(p *Policy) { p.FailedGrace = time.Hour })},
-			want: summary{Phase: Failed, Action: Delete, Recheck: 10 * time.Minute,
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/Before DeletingResources/DeletionInitiated"},
+			want: summary{
+				Phase: Failed, Action: Delete, Recheck: 10 * time.Minute,
+				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/Before DeletingResources/DeletionInitiated",
+			},
 		},
 		"failed, deleted": {
 			why:   "the quota is released when the last pod is gone; what was wrong stays to be read",
@@ -354,8 +412,10 @@ func TestDecide(t *testing.T) {
 		"terminating": {
 			why:   "deletion of the AppWrapper deletes its components, whatever it was doing",
 			facts: Facts{Phase: Running, Deleting: true, Finalizer: true, Conditions: deployed(time.Hour), Components: two, Pods: pods(PodRunning, PodRunning), Policy: Defaults()},
-			want: summary{Phase: Terminating, Action: Delete, Recheck: 10 * time.Minute, Events: "Terminating",
-				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/DeletionInitiated"},
+			want: summary{
+				Phase: Terminating, Action: Delete, Recheck: 10 * time.Minute, Events: "Terminating",
+				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/DeletionInitiated",
+			},
 		},
 		"terminating, done": {
 			why:   "the AppWrapper may go once nothing is left of it",
@@ -370,8 +430,10 @@ func TestDecide(t *testing.T) {
 		"unknown phase": {
 			why:   "status that was edited by hand must not leave an AppWrapper stuck",
 			facts: Facts{Phase: "Dancing", Conditions: deployed(time.Hour), Components: two, Policy: Defaults()},
-			want: summary{Phase: Suspending, Action: Delete, Recheck: 10 * time.Minute, Events: "Suspending",
-				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/DeletionInitiated"},
+			want: summary{
+				Phase: Suspending, Action: Delete, Recheck: 10 * time.Minute, Events: "Suspending",
+				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/DeletionInitiated",
+			},
 		},
 	}
 	for name, c := range cases {
@@ -445,8 +507,10 @@ func TestFaults(t *testing.T) {
 		},
 		"A3 one set makes up for another": {
 			why: "two masters do not replace a worker",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Minute), Components: []Component{{Name: "X x", Exists: true, PodSets: []PodSet{{Name: "aw-0", Expected: 1}, {Name: "aw-1", Expected: 1}}}},
-				Pods: pods(PodRunning, PodRunning)},
+			facts: Facts{
+				Phase: Running, Conditions: deployed(time.Minute), Components: []Component{{Name: "X x", Exists: true, PodSets: []PodSet{{Name: "aw-0", Expected: 1}, {Name: "aw-1", Expected: 1}}}},
+				Pods: pods(PodRunning, PodRunning),
+			},
 			want: Resetting,
 		},
 		"A5 bad node, no retries left": {
@@ -477,8 +541,10 @@ func TestFaults(t *testing.T) {
 		},
 		"A8 ordered start": {
 			why: "the second stage of a JobSet is not late while the first has to get ready",
-			facts: Facts{Phase: Running, Conditions: deployed(2 * time.Minute), Components: []Component{{Name: "JobSet s", Exists: true, Reports: true,
-				PodSets: []PodSet{{Name: "aw-0", Expected: 1}, {Name: "aw-1", Expected: 4, HeldBack: true}}}}, Pods: pods(PodPending)},
+			facts: Facts{Phase: Running, Conditions: deployed(2 * time.Minute), Components: []Component{{
+				Name: "JobSet s", Exists: true, Reports: true,
+				PodSets: []PodSet{{Name: "aw-0", Expected: 1}, {Name: "aw-1", Expected: 4, HeldBack: true}},
+			}}, Pods: pods(PodPending)},
 			want: Running,
 		},
 	}

@@ -8,7 +8,7 @@ import (
 // startDeletion marks the beginning of deletion and orders it, in one step:
 // the mark is written before anything is deleted.
 func (m *machine) startDeletion(why string) {
-	m.set(DeletingResources, true, DeletionInitiated, why)
+	m.setTrue(DeletingResources, DeletionInitiated, why)
 	m.orderDeletion()
 }
 
@@ -33,7 +33,7 @@ func (m *machine) orderDeletion() {
 		if c := m.get(DeletingResources); c.Reason != DeletionForced {
 			message := fmt.Sprintf("Deletion took longer than %s: %d components and %d pods are deleted without grace",
 				m.f.Policy.DeletionGrace, m.components(), len(m.f.Pods))
-			m.set(DeletingResources, true, DeletionForced, message)
+			m.setTrue(DeletingResources, DeletionForced, message)
 			m.step.Events = append(m.step.Events, Event{Warning: true, Reason: DeletionForced, Message: message})
 		}
 		m.step.Action = ForceDelete
@@ -52,13 +52,13 @@ func (m *machine) orderDeletion() {
 
 // released says that nothing is left.
 func (m *machine) released(reason, why string) {
-	m.set(QuotaReserved, false, reason, why)
-	m.set(ResourcesDeployed, false, reason, why)
+	m.setFalse(QuotaReserved, reason, why)
+	m.setFalse(ResourcesDeployed, reason, why)
 	if m.is(PodsReady) {
-		m.set(PodsReady, false, reason, why)
+		m.setFalse(PodsReady, reason, why)
 	}
 	if m.get(DeletingResources) != nil {
-		m.set(DeletingResources, false, DeletionCompleted, "All components and pods are deleted")
+		m.setFalse(DeletingResources, DeletionCompleted, "All components and pods are deleted")
 	}
 }
 
@@ -149,17 +149,26 @@ func (m *machine) is(t ConditionType) bool {
 	return c != nil && c.True
 }
 
-// set changes a condition; its time changes only with its truth.
-func (m *machine) set(t ConditionType, truth bool, reason, message string) {
-	c := m.get(t)
-	if c == nil {
-		m.step.Conditions = append(m.step.Conditions, Condition{Type: t, True: truth, Reason: reason, Message: message, Since: m.now})
+func (m *machine) setTrue(t ConditionType, reason, message string) {
+	m.put(Condition{Type: t, True: true, Reason: reason, Message: message})
+}
+
+func (m *machine) setFalse(t ConditionType, reason, message string) {
+	m.put(Condition{Type: t, Reason: reason, Message: message})
+}
+
+// put changes a condition; its time changes only with its truth.
+func (m *machine) put(next Condition) {
+	next.Since = m.now
+	old := m.get(next.Type)
+	if old == nil {
+		m.step.Conditions = append(m.step.Conditions, next)
 		return
 	}
-	if c.True != truth {
-		c.Since = m.now
+	if old.True == next.True {
+		next.Since = old.Since
 	}
-	c.True, c.Reason, c.Message = truth, reason, message
+	*old = next
 }
 
 func (m *machine) drop(t ConditionType) {

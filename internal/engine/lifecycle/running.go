@@ -69,7 +69,7 @@ func (m *machine) failedPods(a assessment) {
 // a pod that is drained after hours gets the same patience as a new one (A3).
 func (m *machine) countPods(a assessment) {
 	if m.is(Unhealthy) {
-		m.set(Unhealthy, false, FoundNoFailedPods, "No failed pods")
+		m.setFalse(Unhealthy, FoundNoFailedPods, "No failed pods")
 	}
 	m.setReady(a)
 	m.recheckUnwatched(runningRecheck)
@@ -92,10 +92,10 @@ func (m *machine) countPods(a assessment) {
 // cost a write of the status.
 func (m *machine) setReady(a assessment) {
 	if a.allReady {
-		m.set(PodsReady, true, SufficientPodsReady, fmt.Sprintf("All %d pods run or have succeeded", a.expected))
+		m.setTrue(PodsReady, SufficientPodsReady, fmt.Sprintf("All %d pods run or have succeeded", a.expected))
 		return
 	}
-	m.set(PodsReady, false, InsufficientPodsReady, fmt.Sprintf("Not all of %d pods run yet or have succeeded", a.expected))
+	m.setFalse(PodsReady, InsufficientPodsReady, fmt.Sprintf("Not all of %d pods run yet or have succeeded", a.expected))
 }
 
 func shortMessage(a assessment) string {
@@ -132,7 +132,7 @@ func (m *machine) resetOrFail(t trouble) {
 	m.step.ResetReason = t.reason
 	m.unhealthy(t.reason, t.message)
 	m.event(Resetting, message)
-	m.set(PodsReady, false, string(Resetting), t.message)
+	m.setFalse(PodsReady, string(Resetting), t.message)
 	m.startDeletion(t.message)
 }
 
@@ -142,7 +142,7 @@ func (m *machine) unhealthy(reason, message string) {
 	if old == nil || !old.True || old.Reason != reason {
 		m.step.Events = append(m.step.Events, Event{Warning: true, Reason: string(Unhealthy), Message: reason + ": " + message})
 	}
-	m.set(Unhealthy, true, reason, message)
+	m.setTrue(Unhealthy, reason, message)
 }
 
 // recheckUnwatched asks again soon if a component could change unnoticed.

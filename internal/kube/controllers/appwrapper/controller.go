@@ -63,8 +63,8 @@ const defaultWorkers = 8
 
 // Names of indexes of pods.
 const (
-	byAppWrapper = "mlbatch.dev/appwrapper"
-	byNode       = "mlbatch.dev/appwrapper-node"
+	byAppWrapper = "appwrapper"
+	byNode       = "appwrapper-node"
 )
 
 // reconciler works on AppWrappers.

@@ -32,8 +32,7 @@ func newCounters(registry prometheus.Registerer) (*counters, error) {
 	}
 	for _, v := range []**prometheus.CounterVec{&c.phases, &c.resets} {
 		err := registry.Register(*v)
-		var already prometheus.AlreadyRegisteredError
-		if errors.As(err, &already) {
+		if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
 			// Another manager of the same process counts in the same place.
 			if existing, ok := already.ExistingCollector.(*prometheus.CounterVec); ok {
 				*v, err = existing, nil

@@ -198,16 +198,6 @@ func (x *world) phase() string {
 	return "gone"
 }
 
-// user changes the AppWrapper as somebody else.
-func (x *world) user(change func(*awv1beta2.AppWrapper)) {
-	x.t.Helper()
-	w := x.get()
-	change(w)
-	if err := x.server.Update(x.t.Context(), w); err != nil {
-		x.t.Fatal(err)
-	}
-}
-
 // admit lets the AppWrapper run the way that whoever admits it does.
 func (x *world) admit() {
 	x.t.Helper()

@@ -101,7 +101,7 @@ func TestValidate(t *testing.T) {
 	many := func(t *testing.T) *aw.AppWrapper {
 		t.Helper()
 		var all []string
-		for _, n := range strings.Split("abcdefghi", "") {
+		for n := range strings.SplitSeq("abcdefghi", "") {
 			all = append(all, strings.ReplaceAll(pod, "NAME", n))
 		}
 		return wrap(t, all...)

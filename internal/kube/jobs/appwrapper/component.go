@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -275,12 +276,8 @@ func withAnnotations(inferred, declared []aw.AppWrapperPodSet) []aw.AppWrapperPo
 				continue
 			}
 			merged := map[string]string{}
-			for k, v := range inferred[i].Annotations {
-				merged[k] = v
-			}
-			for k, v := range d.Annotations {
-				merged[k] = v
-			}
+			maps.Copy(merged, inferred[i].Annotations)
+			maps.Copy(merged, d.Annotations)
 			inferred[i].Annotations = merged
 		}
 	}

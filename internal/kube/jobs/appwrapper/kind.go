@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -46,22 +48,28 @@ func kindOf(gvk schema.GroupVersionKind) (kind, bool) {
 	case schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}:
 		return kind{podSets: podsOfJob, verdict: verdictOfConditions("Complete", "Failed"), dropped: suspendAndTTL("spec")}, true
 	case schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"}:
-		return kind{podSets: podsOfJobSet, verdict: verdictOfConditions("Completed", "Failed"),
-			heldBack: jobSetHoldsBack, dropped: suspendAndTTL("spec")}, true
+		return kind{
+			podSets: podsOfJobSet, verdict: verdictOfConditions("Completed", "Failed"),
+			heldBack: jobSetHoldsBack, dropped: suspendAndTTL("spec"),
+		}, true
 	case schema.GroupVersionKind{Group: "kubeflow.org", Version: "v1", Kind: "PyTorchJob"}:
-		return kind{podSets: podsOfPyTorchJob, verdict: verdictOfConditions("Succeeded", "Failed"),
-			dropped: suspendAndTTL("spec", "runPolicy")}, true
+		return kind{
+			podSets: podsOfPyTorchJob, verdict: verdictOfConditions("Succeeded", "Failed"),
+			dropped: suspendAndTTL("spec", "runPolicy"),
+		}, true
 	case schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayCluster"}:
 		return kind{podSets: podsOfRay("spec"), dropped: [][]string{{"spec", "suspend"}}}, true
 	case schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayJob"}:
-		return kind{podSets: podsOfRay("spec", "rayClusterSpec"), verdict: verdictOfRayJob,
-			dropped: [][]string{{"spec", "suspend"}}}, true
+		return kind{
+			podSets: podsOfRay("spec", "rayClusterSpec"), verdict: verdictOfRayJob,
+			dropped: [][]string{{"spec", "suspend"}},
+		}, true
 	}
 	return kind{}, false
 }
 
 func suspendAndTTL(at ...string) [][]string {
-	return [][]string{append(at[:len(at):len(at)], "suspend"), append(at[:len(at):len(at)], "ttlSecondsAfterFinished")}
+	return [][]string{append(slices.Clip(at), "suspend"), append(slices.Clip(at), "ttlSecondsAfterFinished")}
 }
 
 func podOf(map[string]any) ([]aw.AppWrapperPodSet, error) {
@@ -83,11 +91,11 @@ func podsOfJob(t map[string]any) ([]aw.AppWrapperPodSet, error) {
 
 // jobPods is how many pods of a Job's spec run at the same time.
 func jobPods(t map[string]any, spec ...string) (int32, error) {
-	parallelism, err := number(t, 1, append(spec[:len(spec):len(spec)], "parallelism")...)
+	parallelism, err := number(t, 1, append(slices.Clip(spec), "parallelism")...)
 	if err != nil {
 		return 0, err
 	}
-	completions, err := number(t, parallelism, append(spec[:len(spec):len(spec)], "completions")...)
+	completions, err := number(t, parallelism, append(slices.Clip(spec), "completions")...)
 	return min(parallelism, completions), err
 }
 
@@ -134,12 +142,9 @@ func podsOfPyTorchJob(t map[string]any) ([]aw.AppWrapperPodSet, error) {
 // podsOfRay finds the pods of a Ray cluster's spec. A RayJob that uses a
 // cluster which exists already has none of its own.
 func podsOfRay(spec ...string) func(map[string]any) ([]aw.AppWrapperPodSet, error) {
-	path := "template"
-	for _, s := range spec {
-		path += "." + s
-	}
+	path := "template." + strings.Join(spec, ".")
 	return func(t map[string]any) ([]aw.AppWrapperPodSet, error) {
-		at := func(more ...string) []string { return append(spec[:len(spec):len(spec)], more...) }
+		at := func(more ...string) []string { return append(slices.Clip(spec), more...) }
 		if _, ok, _ := unstructured.NestedFieldNoCopy(t, at("headGroupSpec")...); !ok {
 			return nil, nil
 		}

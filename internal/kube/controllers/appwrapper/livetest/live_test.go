@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -62,11 +61,11 @@ func TestAgainstAPIServer(t *testing.T) {
 	}
 	x.key = client.ObjectKeyFromObject(w)
 	x.phase("Suspended")
-	took := x.timed(func() { x.admit(); x.await("pods run", func() bool { return x.count(corev1.PodRunning) == 4 }) })
+	took := timed(func() { x.admit(); x.await("pods run", func() bool { return x.count(corev1.PodRunning) == 4 }) })
 	t.Logf("admitted to running: %s", took)
 	x.await("ready", func() bool { return x.condition(awv1beta2.PodsReady) })
 
-	took = x.timed(func() { x.label("n1", "EVICT"); x.await("pods gone", func() bool { return len(x.pods()) == 0 }) })
+	took = timed(func() { x.label("n1", "EVICT"); x.await("pods gone", func() bool { return len(x.pods()) == 0 }) })
 	t.Logf("EVICT to last pod deleted: %s", took)
 	if took > 2*time.Second {
 		t.Errorf("EVICT to last pod deleted took %s", took)
@@ -83,7 +82,7 @@ func TestAgainstAPIServer(t *testing.T) {
 		t.Errorf("moving used %d retries", n)
 	}
 
-	took = x.timed(func() { x.stop(); x.phase("Suspended") })
+	took = timed(func() { x.stop(); x.phase("Suspended") })
 	t.Logf("suspended to released: %s", took)
 	if x.condition(awv1beta2.QuotaReserved) || len(x.pods()) != 0 {
 		t.Errorf("suspended with %d pods", len(x.pods()))
@@ -188,17 +187,18 @@ func (x *cluster) install() {
 // await lets the test's scheduler and kubelets work until ok.
 func (x *cluster) await(what string, ok func() bool) {
 	x.t.Helper()
-	err := wait.PollUntilContextTimeout(x.t.Context(), 10*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		x.work(ctx)
-		return ok(), nil
-	})
-	if err != nil {
-		x.t.Fatalf("%s: %v; %+v", what, err, x.get().Status)
+	const pause = 10 * time.Millisecond
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-time.After(pause) {
+		x.work()
+		if ok() {
+			return
+		}
 	}
+	x.t.Fatalf("%s: not within %s; %+v", what, patience, x.get().Status)
 }
 
 // work binds pods that wait and runs those that are bound.
-func (x *cluster) work(ctx context.Context) {
+func (x *cluster) work() {
 	x.t.Helper()
 	for i, p := range x.pods() {
 		switch {
@@ -208,20 +208,20 @@ func (x *cluster) work(ctx context.Context) {
 			if node == x.bad {
 				node = "n2"
 			}
-			err := x.SubResource("binding").Create(ctx, &p, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}})
+			err := x.SubResource("binding").Create(x.t.Context(), &p, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}})
 			if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 				x.t.Errorf("bind: %v", err)
 			}
 		case p.Status.Phase == corev1.PodPending:
-			x.run(ctx, p, corev1.PodRunning)
+			x.run(p, corev1.PodRunning)
 		}
 	}
 }
 
-func (x *cluster) run(ctx context.Context, p corev1.Pod, phase corev1.PodPhase) {
+func (x *cluster) run(p corev1.Pod, phase corev1.PodPhase) {
 	x.t.Helper()
 	p.Status.Phase = phase
-	if err := x.Status().Update(ctx, &p); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+	if err := x.Status().Update(x.t.Context(), &p); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		x.t.Errorf("set phase of pod: %v", err)
 	}
 }
@@ -229,7 +229,7 @@ func (x *cluster) run(ctx context.Context, p corev1.Pod, phase corev1.PodPhase) 
 func (x *cluster) finish() {
 	x.t.Helper()
 	for _, p := range x.pods() {
-		x.run(x.t.Context(), p, corev1.PodSucceeded)
+		x.run(p, corev1.PodSucceeded)
 	}
 }
 
@@ -279,7 +279,7 @@ func (x *cluster) condition(kind string) bool {
 	return false
 }
 
-func (x *cluster) timed(do func()) time.Duration {
+func timed(do func()) time.Duration {
 	begun := time.Now()
 	do()
 	return time.Since(begun)
