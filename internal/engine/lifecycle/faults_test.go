@@ -1,0 +1,148 @@
+package lifecycle
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestFaults are the faults of earlier controllers, each by its number in the
+// list of what was found.
+func TestFaults(t *testing.T) {
+	cases := map[string]struct {
+		why   string
+		facts Facts
+		want  Phase
+		check func(t *testing.T, s Step)
+	}{
+		"A1 more completions than parallelism": {
+			why:   "a Job with 6 completions, 2 at a time, is not done after its first two pods",
+			facts: Facts{Phase: Running, Conditions: deployed(time.Minute), Components: []Component{job(Undecided, 2)}, Pods: pods(PodSucceeded, PodSucceeded)},
+			want:  Running,
+		},
+		"A1 leader that never ends": {
+			why:   "a JobSet is done when its success policy says so, though its leader was stopped",
+			facts: Facts{Phase: Running, Conditions: deployed(time.Minute), Components: []Component{job(Completed, 3)}, Pods: pods(PodSucceeded, PodSucceeded)},
+			want:  Succeeded,
+		},
+		"A2 failed pod, replaced": {
+			why:   "a Job that replaced a failed pod within its backoffLimit is healthy",
+			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{job(Undecided, 2)}, Pods: pods(PodFailed, PodRunning, PodRunning)},
+			want:  Running,
+			check: func(t *testing.T, s Step) {
+				t.Helper()
+				if on := summarize(s).True; strings.Contains(on, "Unhealthy") || s.RecheckAfter != 0 {
+					t.Errorf("it must be healthy and at rest, got %s, recheck after %s", on, s.RecheckAfter)
+				}
+			},
+		},
+		"A2 failed pod, back-off": {
+			why:   "while the Job waits to replace a pod, only the long grace runs",
+			facts: Facts{Phase: Running, Conditions: deployed(time.Hour, ago(PodsReady, false, 2*time.Minute)), Components: []Component{job(Undecided, 2)}, Pods: pods(PodFailed, PodRunning)},
+			want:  Running,
+		},
+		"A2 failed pod, replaced, counted": {
+			why:   "a Deployment replaces an evicted pod and leaves the failed one behind",
+			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{counted(2)}, Pods: pods(PodFailed, PodRunning, PodRunning)},
+			want:  Running,
+		},
+		"A2 pod failure policy": {
+			why:   "a Job failed by its own podFailurePolicy is not tried again",
+			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{job(Hopeless, 2)}, Pods: pods(PodFailed)},
+			want:  Failed,
+		},
+		"A3 pod drained late": {
+			why:   "a pod lost after hours has the whole admission grace to come back",
+			facts: Facts{Phase: Running, Conditions: deployed(5*time.Hour, ago(PodsReady, true, 4*time.Hour)), Components: []Component{job(Undecided, 2)}, Pods: pods(PodRunning)},
+			want:  Running,
+			check: func(t *testing.T, s Step) {
+				t.Helper()
+				if s.RecheckAfter != time.Minute {
+					t.Errorf("want the full grace of 1m, got %s", s.RecheckAfter)
+				}
+			},
+		},
+		"A3 one set makes up for another": {
+			why: "two masters do not replace a worker",
+			facts: Facts{
+				Phase: Running, Conditions: deployed(time.Minute), Components: []Component{{Name: "X x", Exists: true, PodSets: []PodSet{{Name: "aw-0", Expected: 1}, {Name: "aw-1", Expected: 1}}}},
+				Pods: pods(PodRunning, PodRunning),
+			},
+			want: Resetting,
+		},
+		"A5 bad node, no retries left": {
+			why:   "a healthy job on a bad node moves although its retries are used up",
+			facts: Facts{Phase: Running, Retries: 3, Conditions: deployed(time.Hour), Components: []Component{job(Undecided, 1)}, Pods: onBadNode(pods(PodRunning), 0)},
+			want:  Resetting,
+			check: func(t *testing.T, s Step) {
+				t.Helper()
+				if s.Retries != 3 {
+					t.Errorf("moving must not count: %d retries", s.Retries)
+				}
+			},
+		},
+		"A5 bad node, retry limit 0": {
+			why:   "no retries for failures does not mean no moves",
+			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Policy: with(func(p *Policy) { p.RetryLimit = 0 }), Components: []Component{job(Undecided, 1)}, Pods: onBadNode(pods(PodRunning), 0)},
+			want:  Resetting,
+		},
+		"A5 failed on a bad node": {
+			why:   "the node is blamed for the failure of a job that ran on it",
+			facts: Facts{Phase: Running, Retries: 3, Conditions: deployed(time.Hour), Components: []Component{job(Broken, 1)}, Pods: onBadNode(pods(PodFailed), 0)},
+			want:  Resetting,
+		},
+		"A7 finished Ray job": {
+			why:   "a RayJob deletes its cluster when done; the missing pods are not missed",
+			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{{Name: "RayJob r", Exists: true, Reports: true, Verdict: Completed, PodSets: []PodSet{{Name: "aw-0", Expected: 8}}}}},
+			want:  Succeeded,
+		},
+		"A8 ordered start": {
+			why: "the second stage of a JobSet is not late while the first has to get ready",
+			facts: Facts{Phase: Running, Conditions: deployed(2 * time.Minute), Components: []Component{{
+				Name: "JobSet s", Exists: true, Reports: true,
+				PodSets: []PodSet{{Name: "aw-0", Expected: 1}, {Name: "aw-1", Expected: 4, HeldBack: true}},
+			}}, Pods: pods(PodPending)},
+			want: Running,
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if c.facts.Policy.GraceMaximum == 0 {
+				c.facts.Policy = Defaults()
+			}
+			c.facts.Fresh, c.facts.Finalizer = true, true
+			s := Decide(c.facts, start())
+			if s.Phase != c.want {
+				t.Errorf("%s: got %s, want %s: %+v", c.why, s.Phase, c.want, s.Events)
+			}
+			if c.check != nil {
+				c.check(t, s)
+			}
+		})
+	}
+}
+
+// TestSecondFailure is fault A4: graces and pauses of a second failure are as
+// long as those of the first.
+func TestSecondFailure(t *testing.T) {
+	w := newWorld(Defaults(), counted(2))
+	w.suspend = false
+	w.advanceTo(t, Running)
+	for attempt := range 2 {
+		w.pods = pods(PodRunning, PodFailed)
+		failed := w.now
+		w.advanceTo(t, Resetting)
+		if grace := w.now.Sub(failed); grace != time.Minute {
+			t.Errorf("attempt %d: failure grace lasted %s, want 1m", attempt, grace)
+		}
+		began := w.now
+		w.advanceTo(t, Resuming)
+		if pause := w.now.Sub(began); pause != 90*time.Second {
+			t.Errorf("attempt %d: retry pause lasted %s, want 90s", attempt, pause)
+		}
+		w.advanceTo(t, Running)
+	}
+	if w.retries != 2 {
+		t.Errorf("two failures used %d retries", w.retries)
+	}
+}
