@@ -13,9 +13,9 @@ import (
 
 // Names of the components, as in status and logs.
 const (
-	Etcd              = "etcd"
-	APIServer         = "kube-apiserver"
-	ControllerManager = "kube-controller-manager"
+	Etcd              = controlplane.EtcdName
+	APIServer         = controlplane.APIServerName
+	ControllerManager = controlplane.ControllerManagerName
 	Nodes             = "nodes"
 	Controller        = "controller"
 	Scheduler         = "scheduler"
@@ -34,12 +34,11 @@ type Program func(ctx context.Context, args []string) error
 
 // Components are the programs behind "component NAME".
 func Components() map[string]Program {
-	return map[string]Program{
-		Etcd:              controlplane.Etcd,
-		APIServer:         controlplane.APIServer,
-		ControllerManager: controlplane.ControllerManager,
-		Nodes:             simnode.Main,
+	all := map[string]Program{Nodes: simnode.Main}
+	for name, p := range controlplane.Programs() {
+		all[name] = p
 	}
+	return all
 }
 
 // RunChild plays a component if this process was started to be one, and says

@@ -282,3 +282,6 @@ func (c *Cluster) writeStates() {
 		_ = c.files.writeState(c.State())
 	}
 }
+
+// DataDir is the directory that holds all state.
+func (c *Cluster) DataDir() string { return c.files.dir }

@@ -193,7 +193,6 @@ func (c *Cluster) controller() program {
 			"--bind-address=" + loopback,
 			fmt.Sprintf("--webhook-port=%d", c.ports.Webhook),
 			"--webhook-cert-dir=" + c.files.webhookCerts(),
-			"--webhook-url=" + c.webhookURL(),
 			fmt.Sprintf("--metrics-port=%d", c.ports.Metrics),
 			fmt.Sprintf("--health-port=%d", c.ports.Health),
 		},

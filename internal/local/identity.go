@@ -37,11 +37,17 @@ type identities struct {
 func clients() map[string]pki.Leaf {
 	return map[string]pki.Leaf{
 		ControllerManager: {User: "system:kube-controller-manager"},
-		Scheduler:         {User: "system:kube-scheduler"},
-		Controller:        {User: "mlbatch-controller"},
+		Scheduler:         {User: SchedulerUser},
+		Controller:        {User: ControllerUser},
 		Nodes:             {User: nodesUser},
 	}
 }
+
+// Users that mlbatch's processes log in as; Install gives them their rights.
+const (
+	ControllerUser = "mlbatch-controller"
+	SchedulerUser  = "system:kube-scheduler"
+)
 
 const (
 	adminUser = "kubernetes-admin"

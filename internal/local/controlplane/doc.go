@@ -1,7 +1,17 @@
 // Package controlplane holds the real Kubernetes control plane as programs of
 // this binary: etcd, kube-apiserver and kube-controller-manager.
 //
+// The build tag noembed leaves all of them out, for the image that runs inside
+// real clusters.
+//
 // Each program takes the command line of its upstream namesake (etcd: the few
 // flags that are needed here) and runs until its context ends or the process
 // gets SIGTERM. They keep global state, so each must have a process of its own.
 package controlplane
+
+// Names of the programs.
+const (
+	EtcdName              = "etcd"
+	APIServerName         = "kube-apiserver"
+	ControllerManagerName = "kube-controller-manager"
+)

@@ -1,3 +1,5 @@
+//go:build !noembed
+
 package controlplane
 
 import (
@@ -33,8 +35,8 @@ const (
 	quotaBytes = 4 << 30
 )
 
-// Etcd runs a single-member etcd that only its API server can talk to.
-func Etcd(ctx context.Context, args []string) error {
+// runEtcd runs a single-member etcd that only its API server can talk to.
+func runEtcd(ctx context.Context, args []string) error {
 	cfg, err := etcdConfig(args)
 	if err != nil {
 		return err

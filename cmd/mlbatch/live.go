@@ -1,0 +1,122 @@
+//go:build !noembed
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/local"
+)
+
+// refreshEvery is the rhythm of the live screen.
+const refreshEvery = 2 * time.Second
+
+// showLive keeps one screen of status on a terminal until ctx ends.
+func showLive(ctx context.Context, w io.Writer, c *local.Cluster) {
+	cl, err := client.New(c.RESTConfig(), client.Options{Scheme: scheme.New()})
+	if err != nil {
+		fmt.Fprintf(w, "no live status: %v\n", err)
+		return
+	}
+	tick := time.NewTicker(refreshEvery)
+	defer tick.Stop()
+	lines := 0
+	for {
+		text := liveScreen(ctx, cl, c)
+		if ctx.Err() != nil {
+			return
+		}
+		// Up to where the last screen began, and clear from there.
+		if lines > 0 {
+			fmt.Fprintf(w, "\x1b[%dA\x1b[J", lines)
+		}
+		fmt.Fprint(w, text)
+		lines = strings.Count(text, "\n")
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// liveScreen is the text of one screen.
+func liveScreen(ctx context.Context, cl client.Client, c *local.Cluster) string {
+	ctx, cancel := context.WithTimeout(ctx, refreshEvery)
+	defer cancel()
+	var b strings.Builder
+	st := c.State()
+	_ = newReport(st, c.DataDir()).table(&b, time.Now()) // a builder takes everything
+	b.WriteString("\n")
+	if err := nodesAndQueues(ctx, &b, cl); err != nil {
+		fmt.Fprintf(&b, "the API server does not answer: %v\n", firstLine(err.Error()))
+	}
+	return b.String()
+}
+
+func nodesAndQueues(ctx context.Context, w io.Writer, cl client.Client) error {
+	var nodes corev1.NodeList
+	if err := cl.List(ctx, &nodes); err != nil {
+		return err
+	}
+	pods, err := countPods(ctx, cl)
+	if err != nil {
+		return err
+	}
+	var queues v1beta2.ClusterQueueList
+	if err := cl.List(ctx, &queues); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%d of %d nodes ready, %d pods\n\n", readyNodes(nodes.Items), len(nodes.Items), pods)
+	if len(queues.Items) == 0 {
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(t, "QUEUE\tWAITING\tADMITTED")
+	for _, q := range queues.Items {
+		fmt.Fprintf(t, "%s\t%d\t%d\n", q.Name, q.Status.PendingWorkloads, q.Status.AdmittedWorkloads)
+	}
+	return t.Flush()
+}
+
+// countPods asks for one pod and how many more there are.
+func countPods(ctx context.Context, cl client.Client) (int64, error) {
+	var one metav1.PartialObjectMetadataList
+	one.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	if err := cl.List(ctx, &one, client.Limit(1)); err != nil {
+		return 0, err
+	}
+	n := int64(len(one.Items))
+	if more := one.RemainingItemCount; more != nil {
+		n += *more
+	}
+	return n, nil
+}
+
+func readyNodes(nodes []corev1.Node) int {
+	n := 0
+	for _, node := range nodes {
+		for _, c := range node.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return s
+}

@@ -1,0 +1,205 @@
+//go:build !noembed
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/mlbatch/mlbatch/internal/local"
+	"github.com/mlbatch/mlbatch/internal/local/simnode"
+)
+
+// stopTimeout is how long a cluster may take to stop before it is killed.
+const stopTimeout = 20 * time.Second
+
+// upOptions are the flags of up.
+type upOptions struct {
+	dir       dataDir
+	apiPort   int
+	nodes     int
+	gpus      int64
+	cpus      string
+	memory    string
+	timeScale float64
+	detach    bool
+	empty     bool
+	// reportFD is how a detached process tells its parent what happens.
+	reportFD int
+}
+
+func newUpCommand() *cobra.Command {
+	var o upOptions
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start a whole cluster on this machine, with simulated GPU nodes",
+		Long: `Start a whole cluster on this machine: a real Kubernetes control plane, mlbatch,
+and simulated GPU nodes on which pods run for as long as their commands sleep.
+Unless --empty is given, it has the queues and teams of the tutorial.
+
+All state is in the data directory. A cluster that was stopped resumes where it
+was, with its jobs, ports and nodes; flags that are given change it.`,
+		Example: `  # in the foreground; Ctrl-C stops it
+  mlbatch up
+
+  # in the background, 10 nodes, jobs 60 times faster than real time
+  mlbatch up --detach --nodes 10 --time-scale 60
+
+  # a second cluster beside the first
+  mlbatch up --data-dir /tmp/other --detach`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := o.config(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			switch {
+			case o.detach:
+				return detach(cmd, cfg.DataDir)
+			case o.reportFD != 0:
+				return runDetached(cmd.Context(), cfg, o.reportFD)
+			default:
+				return runForeground(cmd, cfg)
+			}
+		},
+	}
+	f := cmd.Flags()
+	o.dir.addTo(f)
+	f.IntVar(&o.apiPort, "api-port", 0, "`port` of the API server (default: the last one, or any free one)")
+	f.IntVar(&o.nodes, "nodes", 3, "number of simulated nodes")
+	f.Int64Var(&o.gpus, "gpus-per-node", 8, "GPUs of each node")
+	f.StringVar(&o.cpus, "cpus-per-node", "224", "CPUs of each node")
+	f.StringVar(&o.memory, "memory-per-node", "2000Gi", "memory of each node")
+	f.Float64Var(&o.timeScale, "time-scale", 1, "how many times faster than real time pods run")
+	f.BoolVar(&o.detach, "detach", false, "return once the cluster is ready and leave it running")
+	f.BoolVar(&o.empty, "empty", false, "leave out the tutorial's queues and teams")
+	f.IntVar(&o.reportFD, "report-fd", 0, "file descriptor to report to")
+	_ = f.MarkHidden("report-fd") // the flag exists
+	return cmd
+}
+
+// config is what the flags ask for: what the last run on the data directory
+// had, changed by the flags that were given.
+func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
+	dir, err := o.dir.path()
+	if err != nil {
+		return local.Config{}, err
+	}
+	cfg := local.Config{
+		DataDir: dir, APIPort: o.apiPort, Install: installMLBatch, Tutorial: !o.empty,
+		Fleet: simnode.DefaultFleet(), TimeScale: 1,
+	}
+	last, err := local.ReadState(dir)
+	if err != nil && !errors.Is(err, local.ErrNoCluster) {
+		return cfg, err
+	}
+	if err == nil {
+		cfg.Fleet, cfg.TimeScale = last.Fleet, last.TimeScale
+	}
+	if f.Changed("nodes") {
+		cfg.Fleet.Count = o.nodes
+	}
+	if f.Changed("gpus-per-node") {
+		cfg.Fleet.GPUs = o.gpus
+	}
+	if f.Changed("cpus-per-node") {
+		if cfg.Fleet.CPU, err = quantity("cpus-per-node", o.cpus, "224"); err != nil {
+			return cfg, err
+		}
+	}
+	if f.Changed("memory-per-node") {
+		if cfg.Fleet.Memory, err = quantity("memory-per-node", o.memory, "2000Gi"); err != nil {
+			return cfg, err
+		}
+	}
+	if f.Changed("time-scale") {
+		cfg.TimeScale = o.timeScale
+		if o.timeScale <= 0 {
+			return cfg, usageError{fmt.Errorf("--time-scale %g: must be greater than 0", o.timeScale)}
+		}
+	}
+	if o.apiPort < 0 || o.apiPort > 65535 {
+		return cfg, usageError{fmt.Errorf("--api-port %d: must be between 1 and 65535", o.apiPort)}
+	}
+	if err := cfg.Fleet.Validate(); err != nil {
+		return cfg, usageError{err}
+	}
+	return cfg, nil
+}
+
+func quantity(flag, value, example string) (resource.Quantity, error) {
+	q, err := resource.ParseQuantity(value)
+	if err != nil {
+		return q, usageError{fmt.Errorf("--%s %q: is not a quantity such as %s", flag, value, example)}
+	}
+	return q, nil
+}
+
+// runForeground runs a cluster until it is interrupted.
+func runForeground(cmd *cobra.Command, cfg local.Config) error {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	fmt.Fprintf(out, "Starting a cluster in %s\n", cfg.DataDir)
+	cfg.Progress = func(s local.Step) { fmt.Fprintln(out, progressLine(s)) }
+	c, err := local.Start(ctx, cfg)
+	if err != nil {
+		if ctx.Err() != nil {
+			return errors.New("interrupted; nothing is left running")
+		}
+		return err
+	}
+	fmt.Fprint(out, nextSteps(cfg.DataDir, cfg.Tutorial))
+	fmt.Fprintln(out, "Ctrl-C stops the cluster; \"mlbatch up\" resumes it.")
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		showLive(ctx, f, c)
+	}
+	<-ctx.Done()
+	fmt.Fprintln(out, "\nStopping")
+	if err := stop(ctx, c); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "Stopped; \"mlbatch up\" resumes.")
+	return nil
+}
+
+func stop(ctx context.Context, c *local.Cluster) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	return c.Stop(ctx)
+}
+
+func progressLine(s local.Step) string {
+	return fmt.Sprintf("%6.1fs  %s ready", s.Took.Seconds(), s.Name)
+}
+
+// nextSteps tells how to use the cluster.
+func nextSteps(dir string, tutorial bool) string {
+	def, err := local.DefaultDataDir()
+	flag := ""
+	if err != nil || def != dir {
+		flag = " --data-dir " + dir
+	}
+	steps := []string{
+		"mlbatch kubectl" + flag + " get nodes",
+		"mlbatch kubectl" + flag + " create -f my-job.yaml -n blue --as alice",
+		"mlbatch kubectl" + flag + " get clusterqueues,workloads -A",
+	}
+	if !tutorial {
+		steps[1] = "mlbatch kubectl" + flag + " apply -f my-queues.yaml"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nThe cluster is ready. With any kubectl:\n\n  export KUBECONFIG=%s\n\nNext, try:\n\n", local.Kubeconfig(dir))
+	for _, s := range steps {
+		fmt.Fprintf(&b, "  %s\n", s)
+	}
+	b.WriteString("\n")
+	return b.String()
+}
