@@ -49,6 +49,7 @@ type Loop struct {
 	// mu guards engine: the loop changes it, Numbers reads it.
 	mu      sync.Mutex
 	engine  *cycle.Engine
+	counted bool // the engine has been told of all that exists
 	changed chan struct{}
 }
 
@@ -66,7 +67,7 @@ func New(opts Options) *Loop {
 		Clock:    opts.Clock,
 		Refused:  l.inbox.Refuse,
 		Done:     l.tell,
-		Sentence: explain.Sentence,
+		Sentence: explain.Paragraph,
 		Workers:  opts.Writers,
 	})
 	return l
@@ -122,6 +123,7 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 	}
 	now := l.opts.Clock.Now()
 	plan := l.engine.Decide(now)
+	l.counted = true
 	wake := l.engine.NextWake()
 	l.mu.Unlock()
 	// 3. remember what is planned, and write it

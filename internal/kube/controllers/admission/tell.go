@@ -1,6 +1,9 @@
 package admission
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,10 +25,10 @@ func (l *Loop) tell(d core.Decision, w *kueue.Workload) {
 		l.opts.Metrics.QuotaReserved(metrics.Of(w, d.Admission.Queue), wait)
 		l.opts.Metrics.Admitted(metrics.Of(w, d.Admission.Queue), wait)
 		reason, action = kueue.ReasonAdmitted, "Admit"
-		message = "Admitted by ClusterQueue " + d.Admission.Queue + " after " + wait.Round(time.Second).String() + explain.Where(d.Admission)
+		message = "Admitted by ClusterQueue " + d.Admission.Queue + " after " + wait.Round(time.Second).String() + where(d.Admission)
 	case core.Replace:
 		reason, action = "Moved", "Move"
-		message = "Planned nodes went away, planned again" + explain.Where(d.Admission)
+		message = "Planned nodes went away, planned again" + where(d.Admission)
 	case core.Evict:
 		reason, action, message = l.evicted(d, w)
 	case core.Refuse:
@@ -47,4 +50,24 @@ func (l *Loop) evicted(d core.Evict, w *kueue.Workload) (reason, action, message
 		return kueue.ReasonPreempted, "Preempt", c.Message
 	}
 	return "EvictedDueTo" + c.Reason, "Evict", c.Message
+}
+
+// where lists the planned nodes of an admission, for an event.
+func where(a core.Admission) string {
+	const most = 8
+	var nodes []string
+	for _, ps := range a.PodSets {
+		for _, p := range ps.Places {
+			if !slices.Contains(nodes, p.Node) {
+				nodes = append(nodes, p.Node)
+			}
+		}
+	}
+	switch n := len(nodes); {
+	case n == 0:
+		return ""
+	case n > most:
+		return fmt.Sprintf(", on %s and %d more nodes", strings.Join(nodes[:most], ", "), n-most)
+	}
+	return ", on " + strings.Join(nodes, ", ")
 }
