@@ -1,0 +1,51 @@
+package admission
+
+import (
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
+)
+
+var _ queues.Numbers = (*Loop)(nil)
+
+// Queue returns how full a ClusterQueue is, false until all Workloads that
+// exist have been counted.
+func (l *Loop) Queue(name string) (queues.Tally, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.counted {
+		return queues.Tally{}, false
+	}
+	return tally(l.engine.Counts(name), l.engine.Usage(name)), true
+}
+
+// LocalQueue does the same for a LocalQueue.
+func (l *Loop) LocalQueue(namespace, name string) (queues.Tally, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.counted {
+		return queues.Tally{}, false
+	}
+	return tally(l.engine.LocalCounts(namespace, name), l.engine.LocalUsage(namespace, name)), true
+}
+
+// Changed says that numbers may have changed.
+func (l *Loop) Changed() <-chan struct{} { return l.changed }
+
+// tally counts what is reserved as used too: there is one phase of admission.
+func tally(c cycle.Counts, usage []cycle.Usage) queues.Tally {
+	out := queues.Tally{
+		Pending:      clip(c.Active),
+		Inadmissible: clip(c.Inadmissible),
+		Reserving:    clip(c.Reserving),
+		Admitted:     clip(c.Reserving),
+		Reserved:     map[core.FlavorResource]core.Amount{},
+	}
+	for _, u := range usage {
+		out.Reserved[u.FlavorResource] = u.Total
+	}
+	out.Used = out.Reserved
+	return out
+}
+
+func clip(n int) int32 { return int32(min(n, 1<<31-1)) } //nolint:gosec // bounded on this line
