@@ -1,3 +1,5 @@
+//go:build !noembed
+
 package main
 
 import (
@@ -6,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
@@ -14,9 +15,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli/demo"
 	"github.com/mlbatch/mlbatch/internal/local"
 )
-
-// demoStopTimeout is how long the cluster of a demo may take to stop.
-const demoStopTimeout = 15 * time.Second
 
 // newDemoCommand runs the tutorial in a cluster of its own.
 func newDemoCommand() *cobra.Command {
@@ -37,13 +35,12 @@ It exits with 1 if a statement did not hold.`,
 		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: demo.Names(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name := "all"
-			if len(args) > 0 {
-				name = args[0]
-			}
-			scenarios, err := demo.Choose(name)
+			scenarios, err := demo.Choose(append(args, "all")[0])
 			if err != nil {
-				return err
+				return usageError{err}
+			}
+			if timeScale <= 0 {
+				return usageError{fmt.Errorf("--time-scale %g: must be greater than 0", timeScale)}
 			}
 			return runDemo(cmd, scenarios, timeScale)
 		},
@@ -53,9 +50,6 @@ It exits with 1 if a statement did not hold.`,
 }
 
 func runDemo(cmd *cobra.Command, scenarios []demo.Scenario, timeScale float64) (err error) {
-	if timeScale <= 0 {
-		return fmt.Errorf("--time-scale %g: must be greater than 0", timeScale)
-	}
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	dir, err := os.MkdirTemp("", "mlbatch-demo-")
 	if err != nil {
@@ -77,10 +71,13 @@ func runDemo(cmd *cobra.Command, scenarios []demo.Scenario, timeScale float64) (
 		return fmt.Errorf("start the demo's cluster: %w", err)
 	}
 	defer func() {
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), demoStopTimeout)
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
 		err = errors.Join(err, cluster.Stop(stop))
 	}()
 	theatre := demo.Theatre{Config: cluster.RESTConfig(), Clock: clock.RealClock{}, TimeScale: timeScale, Out: out}
-	return theatre.Play(ctx, scenarios)
+	if err := theatre.Play(ctx, scenarios); !errors.Is(err, demo.ErrFailed) {
+		return err
+	}
+	return errSilent // the report says what failed
 }

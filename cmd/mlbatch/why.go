@@ -40,11 +40,15 @@ The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
 		RunE: func(cmd *cobra.Command, args []string) error {
 			show, err := printerOf(output)
 			if err != nil {
-				return err
+				return usageError{err}
 			}
 			ref, err := cli.ParseRef(args[0], kind)
 			if err != nil {
-				return err
+				return usageError{err}
+			}
+			if conn.DataDir == "" {
+				// Without a home directory there is none of ours to look into.
+				conn.DataDir, _ = local.DefaultDataDir()
 			}
 			cfg, err := conn.Config()
 			if err != nil {
@@ -61,13 +65,11 @@ The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
 			return show(cmd.OutOrStdout(), cli.Explain(picture))
 		},
 	}
-	// Without a home directory there is none of ours to look into.
-	dataDir, _ := local.DefaultDataDir()
 	f := cmd.Flags()
 	f.StringVar(&kind, "kind", "", "AppWrapper, Job or Workload, where several have the same name")
 	f.StringVarP(&output, "output", "o", "", "json or yaml instead of a paragraph")
 	f.StringVar(&conn.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
-	f.StringVar(&conn.DataDir, "data-dir", dataDir, "data directory of a cluster made by mlbatch up")
+	f.StringVar(&conn.DataDir, "data-dir", "", "`directory` of a cluster made by mlbatch up (default $MLBATCH_DATA_DIR or ~/.local/share/mlbatch)")
 	f.StringVar(&conn.As, "as", "", "user to ask as")
 	return cmd
 }

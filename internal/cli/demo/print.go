@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 )
 
 // printer writes a timeline for people while it grows: what happens to jobs,
@@ -116,17 +115,21 @@ func orGone(value string) string {
 	return value
 }
 
-// report prints the verdicts of a scenario and returns how many failed.
-func report(out io.Writer, name string, verdicts []Verdict, took time.Duration) int {
+// report prints a line for each verdict and returns how many failed.
+func report(out io.Writer, verdicts []Verdict) int {
 	failed := 0
-	fmt.Fprintf(out, "\n%s, after %.1f s:\n", name, took.Seconds())
 	for _, v := range verdicts {
 		if v.Err != nil {
 			failed++
-			fmt.Fprintf(out, "FAIL  %s\n        %v\n", v.Text, v.Err)
+		}
+	}
+	fmt.Fprintf(out, "\n%d of %d statements of the tutorial hold:\n\n", len(verdicts)-failed, len(verdicts))
+	for _, v := range verdicts {
+		if v.Err != nil {
+			fmt.Fprintf(out, "FAIL  %-10s  %s: %v\n", v.Scenario, v.Text, v.Err)
 			continue
 		}
-		fmt.Fprintf(out, "PASS  %s\n", v.Text)
+		fmt.Fprintf(out, "PASS  %-10s  %s\n", v.Scenario, v.Text)
 	}
 	return failed
 }

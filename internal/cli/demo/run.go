@@ -56,40 +56,39 @@ func (t Theatre) Play(ctx context.Context, scenarios []Scenario) error {
 	defer cancel()
 
 	s := &stage{config: cfg, admin: admin, users: map[string]client.Client{}, clock: t.Clock, patience: t.patience(), recorder: recorder}
-	failed, total := 0, 0
+	var verdicts []Verdict
 	for i, scenario := range scenarios {
-		n, err := play(ctx, s, scenario, t.Out)
+		vs, err := s.play(ctx, scenario, t.Out)
 		if err != nil {
 			return err
 		}
-		failed, total = failed+n, total+len(scenario.Statements)
-		if i < len(scenarios)-1 {
-			if err := s.clear(ctx); err != nil {
-				return err
-			}
+		verdicts = append(verdicts, vs...)
+		if i == len(scenarios)-1 {
+			break
+		}
+		if err := s.clear(ctx); err != nil {
+			return err
 		}
 	}
-	fmt.Fprintf(t.Out, "\n%d statements hold, %d do not.\n", total-failed, failed)
-	if failed > 0 {
+	if report(t.Out, verdicts) > 0 {
 		return ErrFailed
 	}
 	return nil
 }
 
-// play runs one scenario and returns how many of its statements failed.
-func play(ctx context.Context, s *stage, scenario Scenario, out io.Writer) (int, error) {
+// play runs one scenario and judges what was seen of it.
+func (s *stage) play(ctx context.Context, scenario Scenario, out io.Writer) ([]Verdict, error) {
 	fmt.Fprintf(out, "\n== %s: %s\n\n", scenario.Name, scenario.Title)
 	s.recorder.Begin(newPrinter(out).tell)
-	begin := s.clock.Now()
 	err := scenario.drive(ctx, s)
 	s.recorder.Hush()
 	if ctx.Err() != nil {
-		return 0, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	if err != nil {
 		fmt.Fprintf(out, "\nThe scenario did not go on: %v\n", err)
 	}
-	return report(out, scenario.Name, judge(scenario.Statements, s.recorder.Timeline()), s.clock.Since(begin)), nil
+	return judge(scenario.Name, scenario.Statements, s.recorder.Timeline()), nil
 }
 
 func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }

@@ -18,15 +18,17 @@ type Statement struct {
 
 // Verdict is what became of a statement.
 type Verdict struct {
-	Text string
-	Err  error
+	Scenario string
+	Text     string
+	// Err says what is wrong, nil if the statement held.
+	Err error
 }
 
 // judge checks all statements of a scenario.
-func judge(statements []Statement, t Timeline) []Verdict {
+func judge(scenario string, statements []Statement, t Timeline) []Verdict {
 	var verdicts []Verdict
 	for _, s := range statements {
-		verdicts = append(verdicts, Verdict{s.Text, s.Check(t)})
+		verdicts = append(verdicts, Verdict{scenario, s.Text, s.Check(t)})
 	}
 	return verdicts
 }

@@ -276,7 +276,7 @@ func TestStatements(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var fails []int
 			var said []string
-			for i, v := range judge(c.statements, story(t, c.story)) {
+			for i, v := range judge("", c.statements, story(t, c.story)) {
 				if v.Err != nil {
 					fails = append(fails, i)
 					said = append(said, fmt.Sprintf("%d: %s: %v", i, v.Text, v.Err))
