@@ -27,7 +27,7 @@ type spoke[S, H any] interface {
 }
 
 // rounds is how many random objects of each kind are converted there and back.
-const rounds = 300
+const rounds = 100
 
 // TestRoundTrip converts random objects to the other version and back: nothing
 // may be lost in either direction.

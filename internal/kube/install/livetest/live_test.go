@@ -1,0 +1,342 @@
+// Package livetest tries what is installed, webhooks included, on a real API
+// server: that it takes the definitions, calls the webhooks when it should, and
+// shows users what they are told.
+package livetest
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mlbatch/mlbatch/internal/kube/install"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/kube/webhook"
+	"github.com/mlbatch/mlbatch/internal/local"
+)
+
+func TestMain(m *testing.M) {
+	if code, child := local.RunChild(context.Background(), nil); child {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// cluster is an API server with mlbatch installed and its webhooks served.
+type cluster struct {
+	t *testing.T
+	// admin may do anything, alice what users of team blue may, the controller
+	// what its role allows.
+	admin, alice, controller client.Client
+}
+
+const controllerUser = "mlbatch-controller"
+
+func begin(t *testing.T) *cluster {
+	t.Helper()
+	lc, err := local.Start(t.Context(), local.Config{DataDir: t.TempDir(), Parts: local.APIOnly, UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := lc.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	x := &cluster{t: t, admin: connect(t, lc.RESTConfig(), ""), alice: connect(t, lc.RESTConfig(), "alice"), controller: connect(t, lc.RESTConfig(), controllerUser)}
+	certs := t.TempDir()
+	ca, err := install.EnsureCerts(certs, []string{"127.0.0.1"}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := install.Options{WebhookURL: x.serve(certs), CABundle: ca, ControllerUser: controllerUser}
+	for range 2 { // as at every start
+		if err := install.Apply(t.Context(), x.admin, opts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := install.Wait(t.Context(), x.admin); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// connect logs in as a user; as the administrator if it is empty.
+func connect(t *testing.T, cfg *rest.Config, user string) client.Client {
+	t.Helper()
+	cfg.QPS, cfg.Impersonate.UserName = -1, user
+	c, err := client.New(cfg, client.Options{Scheme: scheme.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// serve runs the webhooks and returns their address.
+func (x *cluster) serve(certs string) string {
+	x.t.Helper()
+	handlers, err := webhook.Handlers(webhook.Cluster{
+		Scheme: scheme.New(), Cached: x.admin, Live: x.admin, Access: x.admin, Mapper: x.admin.RESTMapper(),
+	}, webhook.Options{SchedulerName: "mlbatch-scheduler", DefaultQueue: "default-queue"})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	for path, h := range handlers {
+		mux.Handle(path, h)
+	}
+	pair, err := tls.LoadX509KeyPair(filepath.Join(certs, install.CertFile), filepath.Join(certs, install.KeyFile))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(mux)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	x.t.Cleanup(server.Close)
+	return server.URL
+}
+
+func (x *cluster) parse(text string) *unstructured.Unstructured {
+	x.t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+		x.t.Fatal(err)
+	}
+	return o
+}
+
+// create makes an object that must be accepted.
+func (x *cluster) create(as client.Client, text string) *unstructured.Unstructured {
+	x.t.Helper()
+	o := x.parse(text)
+	if err := as.Create(x.t.Context(), o); err != nil {
+		x.t.Fatalf("create %s: %v", o.GetKind(), err)
+	}
+	return o
+}
+
+// refused checks that an attempt failed and what the user was told.
+func (x *cluster) refused(why string, err error, parts ...string) {
+	x.t.Helper()
+	if err == nil {
+		x.t.Errorf("was allowed, but %s", why)
+		return
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			x.t.Errorf("%s: message lacks %q: %v", why, part, err)
+		}
+	}
+}
+
+const (
+	queueOfTeam = `
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ClusterQueue
+metadata: {name: blue-cluster-queue}
+spec:
+  cohort: default-cohort
+  namespaceSelector: {}
+  preemption: {withinClusterQueue: LowerOrNewerEqualPriority, reclaimWithinCohort: Any}
+  resourceGroups:
+  - coveredResources: [cpu, nvidia.com/gpu]
+    flavors: [{name: default-flavor, resources: [{name: cpu, nominalQuota: 224}, {name: nvidia.com/gpu, nominalQuota: 8}]}]`
+	wrappedJob = `
+apiVersion: workload.codeflare.dev/v1beta2
+kind: AppWrapper
+metadata: {generateName: aw-, namespace: blue}
+spec:
+  components:
+  - template:
+      apiVersion: batch/v1
+      kind: Job
+      metadata: {generateName: j-}
+      spec: {template: {spec: {priorityClassName: default-priority, restartPolicy: Never, containers: [{name: c, image: x}]}}}`
+	bareJob = `
+apiVersion: batch/v1
+kind: Job
+metadata: {generateName: j-, namespace: blue}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: x}]}}}`
+	workload = `
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Workload
+metadata:
+  name: w
+  namespace: blue
+  ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: u, controller: true}]
+spec:
+  queueName: default-queue
+  podSets: [{name: main, count: 2, template: {spec: {containers: [{name: c, image: x}]}}}]`
+	admission = `
+conditions: [{type: QuotaReserved, status: "True", reason: QuotaReserved, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}]
+admission:
+  clusterQueue: blue-cluster-queue
+  podSetAssignments:
+  - name: main
+    count: 2
+    topologyAssignment:
+      levels: [kubernetes.io/hostname]
+      slices: [{domainCount: 2, valuesPerLevel: [{individual: {roots: [node-0, node-1]}}], podCounts: {universal: 1}}]`
+)
+
+func TestInstalled(t *testing.T) {
+	x := begin(t)
+	x.create(x.admin, "{apiVersion: v1, kind: Namespace, metadata: {name: blue, labels: {mlbatch-team-namespace: 'true'}}}")
+	x.create(x.admin, "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: default-priority}, value: 5}")
+	x.create(x.admin, queueOfTeam)
+	x.create(x.admin, "{apiVersion: kueue.x-k8s.io/v1beta1, kind: LocalQueue, metadata: {name: default-queue, namespace: blue}, spec: {clusterQueue: blue-cluster-queue}}")
+	x.bind()
+	t.Run("Versions", x.with((*cluster).versions))
+	t.Run("Cohorts", x.with((*cluster).cohorts))
+	t.Run("Jobs", x.with((*cluster).jobs))
+	t.Run("Wrappers", x.with((*cluster).wrappers))
+	t.Run("Workloads", x.with((*cluster).workloads))
+}
+
+func (x *cluster) with(check func(*cluster)) func(*testing.T) {
+	return func(t *testing.T) {
+		c := *x
+		c.t = t
+		check(&c)
+	}
+}
+
+// bind makes alice a user of team blue and waits until the API server knows.
+func (x *cluster) bind() {
+	x.t.Helper()
+	b := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "users"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "alice"}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: install.EditRole},
+	}
+	if err := x.admin.Create(x.t.Context(), b); err != nil {
+		x.t.Fatal(err)
+	}
+	probe := x.parse("{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue}")
+	err := wait.PollUntilContextTimeout(x.t.Context(), 20*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		return x.alice.Get(ctx, client.ObjectKey{Namespace: "blue", Name: "default-queue"}, probe) == nil, nil
+	})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// versions reads what was written in one version in the other.
+func (x *cluster) versions() {
+	for version, path := range map[string]string{"v1beta1": "cohort", "v1beta2": "cohortName"} {
+		o := x.parse("{apiVersion: kueue.x-k8s.io/" + version + ", kind: ClusterQueue}")
+		if err := x.admin.Get(x.t.Context(), client.ObjectKey{Name: "blue-cluster-queue"}, o); err != nil {
+			x.t.Fatal(err)
+		}
+		if got, _, _ := unstructured.NestedString(o.Object, "spec", path); got != "default-cohort" {
+			x.t.Errorf("%s: spec.%s is %q", version, path, got)
+		}
+		if got, _, _ := unstructured.NestedString(o.Object, "spec", "queueingStrategy"); got != "BestEffortFIFO" {
+			x.t.Errorf("%s: no defaults, strategy is %q", version, got)
+		}
+	}
+	bad := strings.Replace(strings.Replace(queueOfTeam, "blue-cluster-queue", "bad", 1), "nominalQuota: 8", "nominalQuota: 8, lendingLimit: 9", 1)
+	x.refused("a queue cannot lend what it has not", x.admin.Create(x.t.Context(), x.parse(bad)),
+		"spec.resourceGroups[0].flavors[0].resources[1].lendingLimit", "at most 8")
+	x.refused("limits need a cohort", x.admin.Create(x.t.Context(), x.parse(strings.Replace(bad, "cohort: default-cohort", "stopPolicy: None", 1))),
+		"set spec.cohort or remove lendingLimit")
+}
+
+func (x *cluster) cohorts() {
+	x.create(x.admin, "{apiVersion: kueue.x-k8s.io/v1beta1, kind: Cohort, metadata: {name: a}, spec: {parentName: b}}")
+	x.refused("cohorts cannot be below each other",
+		x.admin.Create(x.t.Context(), x.parse("{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: b}, spec: {parentName: a}}")),
+		"spec.parentName", "b -> a -> b")
+}
+
+func (x *cluster) jobs() {
+	x.refused("users wrap their jobs", x.alice.Create(x.t.Context(), x.parse(bareJob)), "forbidden")
+	job := x.create(x.admin, bareJob)
+	if held, _, _ := unstructured.NestedBool(job.Object, "spec", "suspend"); !held {
+		x.t.Error("a Job of a team without a queue must be held")
+	}
+	child := x.parse(bareJob)
+	child.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "workload.codeflare.dev/v1beta2", Kind: "AppWrapper", Name: "w", UID: "u", Controller: new(true)}})
+	if err := x.controller.Create(x.t.Context(), child); err != nil {
+		x.t.Fatalf("the controller creates components: %v", err)
+	}
+	if held, _, _ := unstructured.NestedBool(child.Object, "spec", "suspend"); held {
+		x.t.Error("a component starts with its AppWrapper")
+	}
+}
+
+func (x *cluster) wrappers() {
+	ctx := x.t.Context()
+	w := x.create(x.alice, wrappedJob)
+	if suspended, _, _ := unstructured.NestedBool(w.Object, "spec", "suspend"); !suspended {
+		x.t.Error("an AppWrapper waits until it is admitted")
+	}
+	if l := w.GetLabels(); l["kueue.x-k8s.io/queue-name"] != "default-queue" || l["workload.codeflare.dev/user"] != "alice" {
+		x.t.Errorf("queue and author are filled in, got %v", l)
+	}
+	x.refused("there is no such class", x.alice.Create(ctx, x.parse(strings.Replace(wrappedJob, "default-priority", "urgent", 1))),
+		"spec.components[0].template.spec.template.spec.priorityClassName", "use one of default-priority")
+	x.refused("there is no such queue",
+		x.alice.Create(ctx, x.parse(strings.Replace(wrappedJob, "namespace: blue", "namespace: blue, labels: {kueue.x-k8s.io/queue-name: fast}", 1))),
+		"metadata.labels[kueue.x-k8s.io/queue-name]", "use one of default-queue")
+	x.refused("rights cannot be wrapped",
+		x.alice.Create(ctx, x.parse(wrappedJob+"\n  - template: {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: b}}")),
+		"spec.components[1].template", `"alice" may not create RoleBinding`)
+
+	started := w.DeepCopy()
+	if err := unstructured.SetNestedField(started.Object, false, "spec", "suspend"); err != nil {
+		x.t.Fatal(err)
+	}
+	x.refused("users do not admit", x.alice.Update(ctx, started.DeepCopy()), "when the job is admitted")
+	if err := x.controller.Update(ctx, started); err != nil {
+		x.t.Errorf("the controller starts AppWrappers: %v", err)
+	}
+}
+
+func (x *cluster) workloads() {
+	ctx := x.t.Context()
+	w := x.create(x.controller, workload)
+	var status map[string]any
+	if err := yaml.Unmarshal([]byte(admission), &status); err != nil {
+		x.t.Fatal(err)
+	}
+	w.Object["status"] = status
+	x.refused("users do not admit", x.alice.Status().Update(ctx, w.DeepCopy()), "forbidden")
+	if err := x.controller.Status().Update(ctx, w); err != nil {
+		x.t.Fatalf("the controller admits: %v", err)
+	}
+	moved := w.DeepCopy()
+	if err := unstructured.SetNestedField(moved.Object, "other", "spec", "queueName"); err != nil {
+		x.t.Fatal(err)
+	}
+	x.refused("quota is of the old queue", x.admin.Update(ctx, moved), "spec.queueName", "while quota is reserved")
+
+	old := x.parse("{apiVersion: kueue.x-k8s.io/v1beta1, kind: Workload}")
+	if err := x.admin.Get(ctx, client.ObjectKeyFromObject(w), old); err != nil {
+		x.t.Fatal(err)
+	}
+	sets, _, _ := unstructured.NestedSlice(old.Object, "status", "admission", "podSetAssignments")
+	first, _ := sets[0].(map[string]any)
+	if domains, _, _ := unstructured.NestedSlice(first, "topologyAssignment", "domains"); len(domains) != 2 {
+		x.t.Errorf("v1beta1 lists the nodes one by one, got %v", domains)
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(w.GroupVersionKind())
+	err := x.admin.List(ctx, list, client.MatchingFields{"status.admission.clusterQueue": "blue-cluster-queue"})
+	if err != nil || len(list.Items) != 1 {
+		x.t.Errorf("workloads are selected by the queue whose quota they hold, got %d, %v", len(list.Items), err)
+	}
+}
