@@ -52,7 +52,7 @@ func begin(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := lc.Stop(context.Background()); err != nil {
+		if err := lc.Stop(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
@@ -208,6 +208,7 @@ func TestInstalled(t *testing.T) {
 
 func (x *cluster) with(check func(*cluster)) func(*testing.T) {
 	return func(t *testing.T) {
+		t.Helper()
 		c := *x
 		c.t = t
 		check(&c)
