@@ -66,7 +66,7 @@ func gangFactory(book *Book, w *waker) frameworkruntime.PluginFactory {
 }
 
 // Name is the plugin's name.
-func (p *gangPlugin) Name() string { return GangName }
+func (*gangPlugin) Name() string { return GangName }
 
 // Less orders the queue: priority, then age, then the pods of one gang next to
 // each other. The age of a gang is that of its object, which never changes, so
@@ -204,10 +204,10 @@ func refused(why string) *fwk.Status {
 }
 
 // PreFilterExtensions returns nil: other pods on a node change nothing here.
-func (p *gangPlugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+func (*gangPlugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter repeats PreFilter's choice for nodes that come from elsewhere.
-func (p *gangPlugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+func (*gangPlugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	data, err := state.Read(allowedKey)
 	if err != nil {
 		return nil
@@ -337,7 +337,7 @@ func (p *gangPlugin) hint(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Queuein
 
 // SignPod keeps gang pods out of the reuse of earlier results: each has its own
 // node. Other pods are nothing to this plugin.
-func (p *gangPlugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+func (*gangPlugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if _, ok := KeyOf(pod); ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "pods of gangs have places of their own")
 	}

@@ -50,7 +50,7 @@ func (healthPlugin) Score(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	if health(info.Node()) == core.NodeWarned && asksForGPU(pod) {
 		return 0, nil
 	}
-	return fwk.MaxNodeScore, nil
+	return fwk.MaxScore, nil
 }
 
 // ScoreExtensions returns nil: the scores need no scaling.

@@ -66,7 +66,10 @@ func (p *gangPlugin) rehearse(ctx context.Context, v view, first types.UID) (map
 		if places, planned := open[name]; planned {
 			node, why, open[name] = r.planned(ctx, pod, places)
 		} else {
-			node, why = r.free(ctx, pod, firstWhy == "")
+			node = r.free(ctx, pod)
+			if node == "" && firstWhy == "" {
+				node, why = r.anywhere(ctx, pod)
+			}
 		}
 		if node == "" {
 			if firstWhy == "" {
@@ -105,10 +108,9 @@ func (r *rehearsal) planned(ctx context.Context, pod *corev1.Pod, places []Place
 	return "", why, nil
 }
 
-// free seats a pod on the best node that takes it. Nodes that were full for
-// its like are passed over first, and looked at again only when nothing else
-// is left and thorough is asked for.
-func (r *rehearsal) free(ctx context.Context, pod *corev1.Pod, thorough bool) (node, why string) {
+// free seats a pod on the best node that takes it, passing over nodes that
+// were full for its like.
+func (r *rehearsal) free(ctx context.Context, pod *corev1.Pod) (node string) {
 	if r.order == nil {
 		r.order = r.ranked(pod)
 	}
@@ -124,13 +126,17 @@ func (r *rehearsal) free(ctx context.Context, pod *corev1.Pod, thorough bool) (n
 			continue
 		}
 		if try(n) == "" {
-			return n, ""
+			return n
 		}
 		full[n] = true
 	}
-	if !thorough {
-		return "", "no node takes it"
-	}
+	return ""
+}
+
+// anywhere looks at every node for a pod, full for its like or not, and says
+// why none takes it.
+func (r *rehearsal) anywhere(ctx context.Context, pod *corev1.Pod) (node, why string) {
+	try := r.prepare(ctx, pod)
 	reasons := map[string]int{}
 	for _, n := range r.order {
 		bad := try(n)
@@ -213,7 +219,10 @@ func (r *rehearsal) ranked(pod *corev1.Pod) []string {
 	if err != nil {
 		return nil
 	}
-	gpu := asksForGPU(pod)
+	free := freeCPU
+	if asksForGPU(pod) {
+		free = freeGPU
+	}
 	type rank struct {
 		name    string
 		suspect int
@@ -224,7 +233,7 @@ func (r *rehearsal) ranked(pod *corev1.Pod) []string {
 		if i.Node() == nil {
 			continue
 		}
-		k := rank{name: i.Node().Name, free: freeOf(i, gpu)}
+		k := rank{name: i.Node().Name, free: free(i)}
 		if health(i.Node()) == core.NodeWarned {
 			k.suspect = 1
 		}
@@ -240,12 +249,13 @@ func (r *rehearsal) ranked(pod *corev1.Pod) []string {
 	return names
 }
 
-// freeOf is how many GPUs, or how much CPU, no pod on the node asks for.
-func freeOf(i fwk.NodeInfo, gpu bool) int64 {
-	if gpu {
-		name := corev1.ResourceName(core.GPU)
-		return i.GetAllocatable().GetScalarResources()[name] - i.GetRequested().GetScalarResources()[name]
-	}
+// freeGPU is how many GPUs no pod on the node asks for.
+func freeGPU(i fwk.NodeInfo) int64 {
+	return i.GetAllocatable().GetScalarResources()[core.GPU] - i.GetRequested().GetScalarResources()[core.GPU]
+}
+
+// freeCPU is how many thousandths of a CPU no pod on the node asks for.
+func freeCPU(i fwk.NodeInfo) int64 {
 	return i.GetAllocatable().GetMilliCPU() - i.GetRequested().GetMilliCPU()
 }
 

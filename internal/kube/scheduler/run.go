@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
@@ -23,6 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/utils/clock"
 )
 
 // Options say how the scheduler runs.
@@ -177,7 +177,7 @@ func wire(ctx context.Context, o Options) (*process, error) {
 		},
 	}
 	known := newRegistry()
-	p.book = NewBook(pods, known, o.SchedulerNames, time.Now)
+	p.book = NewBook(pods, known, o.SchedulerNames, clock.RealClock{}.Now)
 	p.waker = &waker{book: p.book, registry: known}
 	p.noter = newNoter(p.book, client, factory.Core().V1().Pods().Lister(), func(name string) bool {
 		return slices.Contains(o.SchedulerNames, name)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -224,16 +225,7 @@ const servedPoll = 500 * time.Millisecond
 // awaitServed returns once the source's kind is served and may be read, or the
 // context's error.
 func (s source) awaitServed(ctx context.Context, client rest.Interface) error {
-	tick := time.NewTicker(servedPoll)
-	defer tick.Stop()
-	for {
-		if client.Get().Resource(s.resource).Param("limit", "1").Do(ctx).Error() == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
+	return wait.PollUntilContextCancel(ctx, servedPoll, true, func(ctx context.Context) (bool, error) {
+		return client.Get().Resource(s.resource).Param("limit", "1").Do(ctx).Error() == nil, nil
+	})
 }

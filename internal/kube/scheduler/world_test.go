@@ -3,11 +3,13 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -64,8 +66,8 @@ func runChild(v string) error {
 	cfg.QPS = -1
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	var n int
-	if _, err := fmt.Sscan(port, &n); err != nil {
+	n, err := strconv.Atoi(port)
+	if err != nil {
 		return err
 	}
 	return Run(ctx, Options{Client: cfg, SchedulerNames: []string{testScheduler}, HealthPort: n})
@@ -82,18 +84,18 @@ type world struct {
 
 // newWorld starts an API server that serves our kinds. There are no
 // controllers and no kubelets: pods stay as tests put them.
-func newWorld(t testing.TB) *world {
-	t.Helper()
+func newWorld(tb testing.TB) *world {
+	tb.Helper()
 	if testing.Short() {
-		t.Skip("needs an API server")
+		tb.Skip("needs an API server")
 	}
-	w := &world{t: t, ctx: context.WithoutCancel(t.Context())} // outlives the test, for cleanup
-	cluster, err := local.Start(w.ctx, local.Config{DataDir: t.TempDir(), Parts: local.APIOnly, UnsafeNoFsync: true})
+	w := &world{t: tb, ctx: context.WithoutCancel(tb.Context())} // outlives the test, for cleanup
+	cluster, err := local.Start(w.ctx, local.Config{DataDir: tb.TempDir(), Parts: local.APIOnly, UnsafeNoFsync: true})
 	w.must(err, "start API server")
 	w.cluster = cluster
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := cluster.Stop(w.ctx); err != nil {
-			t.Errorf("stop API server: %v", err)
+			tb.Errorf("stop API server: %v", err)
 		}
 	})
 	cfg := cluster.RESTConfig()
@@ -225,7 +227,7 @@ func (w *world) awaitReady(port int) {
 		if err != nil {
 			return err.Error()
 		}
-		defer resp.Body.Close()
+		w.must(resp.Body.Close(), "close answer")
 		if resp.StatusCode != http.StatusOK {
 			return resp.Status
 		}
@@ -233,23 +235,31 @@ func (w *world) awaitReady(port int) {
 	})
 }
 
-func freePort(t testing.TB) int {
-	t.Helper()
+func freePort(tb testing.TB) int {
+	tb.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
+	_, port, err := net.SplitHostPort(ln.Addr().String())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := ln.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return n
 }
 
 // node makes a ready node.
 func (w *world) node(name string, gpus int, labels map[string]string) {
 	w.t.Helper()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{core.HostnameLabel: name}}}
-	for k, v := range labels {
-		n.Labels[k] = v
-	}
+	maps.Copy(n.Labels, labels)
 	w.must(w.c.Create(w.ctx, n), "create node")
 	n.Status.Capacity = corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("100"), corev1.ResourceMemory: resource.MustParse("1000Gi"),
