@@ -240,7 +240,7 @@ func (e *Engine) reconcile(w *work, o *core.Workload) {
 		e.withdraw(w)
 		e.take(w, o)
 	case sameAdmission(o.Admission, w.admission):
-		w.assumed = false
+		e.confirm(w)
 	case !late:
 		e.unhold(w)
 		e.take(w, o)
@@ -255,9 +255,22 @@ func (e *Engine) reconcile(w *work, o *core.Workload) {
 	}
 }
 
+// confirm notes that an admission decided here was seen in the API.
+func (e *Engine) confirm(w *work) {
+	w.assumed = false
+	if !w.Unseen {
+		return
+	}
+	w.Unseen = false
+	if root := w.Queue.Root(); e.recheck[root] {
+		delete(e.recheck, root)
+		e.free(w.Queue, false)
+	}
+}
+
 // take accepts an admission that was not decided here, be it above quota.
 func (e *Engine) take(w *work, o *core.Workload) {
-	w.admission, w.assumed, w.told = o.Admission, false, nil
+	w.admission, w.assumed, w.Unseen, w.told = o.Admission, false, false, nil
 	w.Reserved = o.Reserved.Unix()
 	if w.phase != leaving {
 		e.setPhase(w, running)

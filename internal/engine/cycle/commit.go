@@ -15,7 +15,7 @@ func (e *Engine) admit(w *work, v verdict) {
 	e.depart(w, w.group)
 	e.setPhase(w, running)
 	w.Reserved = e.now.Unix()
-	w.assumed, w.told, w.applied = true, nil, 0
+	w.assumed, w.Unseen, w.told, w.applied = true, true, nil, 0
 	e.hold(w)
 	e.plan = append(e.plan, core.Admit{Key: w.Key, Admission: *w.admission})
 }

@@ -182,10 +182,11 @@ func (s *scene) nodes(g *group, ask, option int) (quota.Mode, place.Shortage) {
 		return quota.Fit, place.Shortage{}
 	}
 	short, possible := e.nodes.Possible(place.Set{Class: c, Count: want})
+	if !possible {
+		return quota.NoFit, short
+	}
 	short.Fit = int32(free) //nolint:gosec // below want
 	switch {
-	case !possible:
-		return quota.NoFit, short
 	case e.nodes.Slots(c, place.After) >= int64(want):
 		return quota.Await, short
 	case preempt.Forbids(g.queue.spec.Preemption):

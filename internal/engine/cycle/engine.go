@@ -60,6 +60,9 @@ type Engine struct {
 	arrivals   []*work // waiting, not sorted in yet
 	displaced  []*work // may have pods planned on nodes that take no work
 	freed      []*quota.Node
+	// recheck are trees in which somebody could not be evicted yet because its
+	// admission was not seen.
+	recheck map[*quota.Node]bool
 	nodesFreed bool
 
 	heads   order.Heap[*queue]
@@ -97,6 +100,7 @@ func New(o Options) *Engine {
 		namespaces: map[string]core.Namespace{},
 		works:      map[core.Key]*work{},
 		shapes:     map[string]*shape{},
+		recheck:    map[*quota.Node]bool{},
 		revision:   1,
 	}
 	e.search.Forest, e.search.Nodes = e.forest, e.nodes

@@ -89,7 +89,7 @@ func (e *Engine) release(w *work) {
 	e.unhold(w)
 	e.paid(w)
 	w.admission, w.assumed, w.ordered, w.told = nil, false, false, nil
-	w.applied = 0
+	w.applied, w.Unseen = 0, false
 	e.setPhase(w, waiting)
 	e.enter(w)
 }

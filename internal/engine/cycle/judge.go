@@ -34,6 +34,7 @@ const (
 func (e *Engine) assign(w *work) {
 	p := e.compile(w.group)
 	e.assigned.Mode, e.assigned.Level = quota.NoFit, 0
+	e.search.Passed = false
 	if p.refusal == nil {
 		e.scene.work, e.scene.group = w, w.group
 		e.forest.Assign(&p.Plan, nil, &e.scene, &e.assigned)
@@ -49,6 +50,8 @@ func (e *Engine) judge(w *work) verdict {
 		return verdict{why: p.refusal}
 	}
 	var first *core.Reason
+	e.start = slices.Grow(e.start[:0], len(p.Asks))[:len(p.Asks)]
+	clear(e.start)
 	for {
 		v := e.resolve(w, p)
 		if v.kind != refuse {
@@ -57,10 +60,9 @@ func (e *Engine) judge(w *work) verdict {
 		if first == nil {
 			first = v.why
 		}
-		if !e.assigned.Pending() {
+		if !e.assigned.Advance(e.start) {
 			return verdict{why: first}
 		}
-		e.start = append(e.start[:0], e.assigned.Next...)
 		e.forest.Assign(&p.Plan, e.start, &e.scene, &e.assigned)
 	}
 }

@@ -155,6 +155,9 @@ func (e *Engine) park(w *work, why *core.Reason) {
 	g := w.group
 	q := g.queue
 	g.why = why
+	if e.search.Passed {
+		e.recheck[q.node.Root()] = true
+	}
 	e.noteWait(g, why)
 	e.say(w, why)
 	w.unsaid = false

@@ -16,6 +16,13 @@ func (e *Engine) settle() {
 	if e.forest.Overflown() {
 		e.recount()
 	}
+	if e.edited {
+		for _, d := range e.sortedDoors() {
+			if d.spec != nil {
+				e.queueNamed(d.spec.Queue)
+			}
+		}
+	}
 	e.forest.Settle()
 	if !e.edited {
 		return

@@ -315,6 +315,7 @@ func (e *Engine) queueNamed(name string) *queue {
 	q := e.queues[name]
 	if q == nil {
 		q = &queue{name: name, node: e.forest.Queue(name), byKey: map[*shape]*group{}}
+		q.closed = e.closedQueue(q)
 		e.queues[name] = q
 		for len(e.byNode) <= q.node.ID {
 			e.byNode = append(e.byNode, nil)

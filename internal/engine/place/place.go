@@ -87,8 +87,8 @@ func (s *Nodes) enough(r Request) (Shortage, bool) {
 		short.Set = i
 		if possible {
 			short.Cause = core.NodesShort
+			short.Fit = int32(total) //nolint:gosec // below Count
 		}
-		short.Fit = int32(total) //nolint:gosec // below Count
 		return short, false
 	}
 	return Shortage{}, true

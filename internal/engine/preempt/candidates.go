@@ -22,21 +22,26 @@ type cursor struct {
 func (c *cursor) current() *Candidate { return c.list[len(c.list)-1] }
 
 // advance moves to the next candidate, false if there is none.
-func (c *cursor) advance(r *Request) bool {
+func (s *Searcher) advance(c *cursor) bool {
 	c.list = c.list[:len(c.list)-1]
-	return c.seek(r)
+	return s.seek(c)
 }
 
 // seek skips whom the policy spares and who uses nothing that is short.
-func (c *cursor) seek(r *Request) bool {
+func (s *Searcher) seek(c *cursor) bool {
+	r := &s.req
 	for ; len(c.list) > 0; c.list = c.list[:len(c.list)-1] {
 		cand := c.current()
 		if c.policy != core.PreemptAny && cand.Priority > r.Priority {
 			return false // and so are all that follow
 		}
-		if permits(c.policy, r, cand) && cand.Key != r.Spare && uses(cand, r.Short) {
+		if !permits(c.policy, r, cand) || cand.Key == r.Spare || !uses(cand, r.Short) {
+			continue
+		}
+		if !cand.Unseen {
 			return true
 		}
+		s.Passed = true
 	}
 	return false
 }
@@ -109,7 +114,7 @@ func (s *Searcher) below(list []cursor, n, except *quota.Node, proto cursor) []c
 
 func (s *Searcher) open(list []cursor, c cursor) []cursor {
 	c.list = s.Running(c.queue)
-	if c.seek(&s.req) {
+	if s.seek(&c) {
 		list = append(list, c)
 	}
 	return list

@@ -33,6 +33,9 @@ type Candidate struct {
 	Queue *quota.Node
 	Uses  []quota.Use
 	Holds []place.Hold
+	// Unseen is true until the admission was seen in the API. Nobody is evicted
+	// before: the eviction could overtake the admission.
+	Unseen bool
 }
 
 // victimOrder is negative if a is evicted before b: lower priority, then later
@@ -57,6 +60,10 @@ type Searcher struct {
 	// the lowest priority is added and taken at the end.
 	lists [][]*Candidate
 
+	// Passed is set when a search passed over a candidate only because it is
+	// Unseen. The caller clears it.
+	Passed bool
+
 	// scratch of one search
 	req       Request
 	own       []cursor
@@ -79,6 +86,9 @@ func (s *Searcher) Add(c *Candidate) {
 
 // Remove takes a workload off its list.
 func (s *Searcher) Remove(c *Candidate) {
+	if c.Queue.ID >= len(s.lists) {
+		return
+	}
 	l := s.lists[c.Queue.ID]
 	if i := locate(l, c); i < len(l) && l[i] == c {
 		s.lists[c.Queue.ID] = slices.Delete(l, i, i+1)
@@ -197,7 +207,7 @@ func (s *Searcher) drain(list []cursor, borrow bool) bool {
 				return true
 			}
 		}
-		if !c.advance(&s.req) {
+		if !s.advance(c) {
 			s.merge = drop(s.merge)
 			continue
 		}

@@ -76,14 +76,16 @@ type Assignment struct {
 	Why core.Reason
 }
 
-// Pending reports whether options remain that were not tried.
-func (a *Assignment) Pending() bool {
-	for _, n := range a.Next {
-		if n >= 0 {
-			return true
+// Advance moves start to the options that were not tried yet. It reports whether
+// there are any.
+func (a *Assignment) Advance(start []int) bool {
+	more := false
+	for i, n := range a.Next {
+		if n > start[i] {
+			start[i], more = n, true
 		}
 	}
-	return false
+	return more
 }
 
 // used returns what earlier asks take of a pair.
@@ -286,7 +288,7 @@ func (f *Forest) gradeUse(p *Plan, u Use, sc Scene, a *Assignment) (Mode, int, c
 	}
 	why := f.shortage(n, u.Pair, val, min(then, now))
 	if limit := n.Limit(u.Pair); val > limit {
-		why.Code, why.Cause = core.ExceedsMaxQuota, ""
+		why.Code, why.Cause, why.Have = core.ExceedsMaxQuota, "", 0
 		return NoFit, level, why
 	}
 	if val <= then {

@@ -1,0 +1,306 @@
+package cycle_test
+
+import (
+	"flag"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/explain"
+)
+
+// TestScenarios runs test/scenarios/*.txt; test/scenarios/README.md explains the
+// language. Run it with -rewrite to write the outcomes into the files.
+func TestScenarios(t *testing.T) {
+	if f := flag.Lookup("rewrite"); f == nil {
+		t.Fatal("datadriven has no -rewrite flag any more")
+	}
+	datadriven.Walk(t, filepath.Join("..", "..", "..", "test", "scenarios"), func(t *testing.T, path string) {
+		if filepath.Ext(path) != ".txt" {
+			return
+		}
+		s := newScript()
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			return s.run(t, d)
+		})
+	})
+}
+
+// script is one scenario file being run. It plays the edge: every decision is
+// carried out and observed at once, except that evicted workloads keep their
+// nodes until the file says release or finish.
+type script struct {
+	engine *cycle.Engine
+	now    time.Time
+	works  map[core.Key]*core.Workload
+	nodes  map[string]core.Node
+	queues map[string]core.Queue
+	flav   map[string]core.Flavor
+}
+
+func newScript() *script {
+	return &script{
+		engine: cycle.New(cycle.Options{}), now: time.Unix(0, 0).UTC(),
+		works: map[core.Key]*core.Workload{}, nodes: map[string]core.Node{},
+		queues: map[string]core.Queue{}, flav: map[string]core.Flavor{},
+	}
+}
+
+func (s *script) run(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	var out strings.Builder
+	switch d.Cmd {
+	case "do":
+		for line := range strings.Lines(d.Input) {
+			if err := s.line(strings.Fields(line)); err != nil {
+				d.Fatalf(t, "%s: %v", strings.TrimSpace(line), err)
+			}
+		}
+		s.now = s.now.Add(time.Second)
+		s.decide(t, d, &out)
+	case "why":
+		for _, arg := range d.CmdArgs {
+			r, ok := s.engine.Why(parseKey(arg.Key))
+			if !ok {
+				out.WriteString("does not wait\n")
+				continue
+			}
+			fmt.Fprintf(&out, "[%s/%s] %s\n", r.Code, r.Cause, explain.Paragraph(r))
+		}
+	case "usage":
+		for _, arg := range d.CmdArgs {
+			c := s.engine.Counts(arg.Key)
+			fmt.Fprintf(&out, "%s: active %d, inadmissible %d, reserving %d, evicting %d\n", arg.Key, c.Active, c.Inadmissible, c.Reserving, c.Evicting)
+			for _, u := range s.engine.Usage(arg.Key) {
+				fmt.Fprintf(&out, "  %s %s: %s, borrowed %s\n", u.Flavor, short(u.Resource),
+					explain.Amount(u.Resource, u.Total), explain.Amount(u.Resource, u.Borrowed))
+			}
+		}
+	case "positions":
+		fmt.Fprintln(&out, s.engine.Positions(d.CmdArgs[0].Key))
+	default:
+		d.Fatalf(t, "unknown command %s", d.Cmd)
+	}
+	if out.Len() == 0 {
+		return "nothing\n"
+	}
+	return out.String()
+}
+
+// decide prints decisions and carries them out, until nothing more is decided.
+func (s *script) decide(t *testing.T, d *datadriven.TestData, out *strings.Builder) {
+	t.Helper()
+	for round := range 10 {
+		plan := s.engine.Decide(s.now)
+		if err := s.engine.Check(); err != nil {
+			d.Fatalf(t, "check: %v", err)
+		}
+		if len(plan) == 0 {
+			return
+		}
+		if round > 0 {
+			out.WriteString("then\n")
+		}
+		for _, dec := range plan {
+			out.WriteString(printDecision(dec) + "\n")
+		}
+		for _, dec := range plan {
+			s.carryOut(dec)
+		}
+	}
+	d.Fatalf(t, "no end to decisions:\n%s", out.String())
+}
+
+// carryOut plays the edge for one decision.
+func (s *script) carryOut(d core.Decision) {
+	switch d := d.(type) {
+	case core.Admit:
+		w := s.works[d.Key]
+		w.Admission, w.Reserved = &d.Admission, s.now
+		s.tell(w)
+	case core.Replace:
+		w := s.works[d.Key]
+		w.Admission = &d.Admission
+		s.tell(w)
+	case core.Evict:
+		w := s.works[d.Key]
+		w.Evicting = true
+		s.tell(w)
+	case core.Refuse:
+	}
+}
+
+func (s *script) tell(w *core.Workload) { s.engine.Apply(core.WorkloadSet{Workload: *w}) }
+
+func printDecision(d core.Decision) string {
+	switch d := d.(type) {
+	case core.Admit:
+		return "admit " + d.Key.String() + printAdmission(d.Admission)
+	case core.Replace:
+		return "replace " + d.Key.String() + printAdmission(d.Admission)
+	case core.Evict:
+		if d.For == (core.Key{}) {
+			return fmt.Sprintf("evict %s (%s)", d.Key, d.Reason)
+		}
+		return fmt.Sprintf("evict %s for %s (%s)", d.Key, d.For, d.Reason)
+	case core.Refuse:
+		return fmt.Sprintf("refuse %s [%s] %s", d.Key, d.Why.Code, explain.Sentence(d.Why))
+	}
+	return fmt.Sprint(d)
+}
+
+func printAdmission(a core.Admission) string {
+	var b strings.Builder
+	b.WriteString(" to " + a.Queue)
+	for _, p := range a.PodSets {
+		fmt.Fprintf(&b, "; %s*%d", p.Name, p.Count)
+		for i, f := range p.Flavors {
+			fmt.Fprintf(&b, " %s=%s:%s", short(f.Resource), explain.Amount(f.Resource, p.Usage[i].Amount), f.Flavor)
+		}
+		for i, pl := range p.Places {
+			fmt.Fprintf(&b, "%s%s*%d", map[bool]string{true: " on ", false: ", "}[i == 0], pl.Node, pl.Count)
+		}
+	}
+	return b.String()
+}
+
+func short(resource string) string {
+	if resource == core.GPU {
+		return "gpu"
+	}
+	return resource
+}
+
+func long(resource string) string {
+	if resource == "gpu" {
+		return core.GPU
+	}
+	return resource
+}
+
+func parseKey(s string) core.Key {
+	ns, name, _ := strings.Cut(s, "/")
+	return core.Key{Namespace: ns, Name: name}
+}
+
+// parseAmount reads cores for cpu and Gi for memory, pieces for the rest.
+func parseAmount(resource, s string) (core.Amount, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	switch resource {
+	case core.CPU:
+		n *= 1000
+	case core.Memory:
+		n <<= 30
+	}
+	return core.Amount(n), err
+}
+
+func isResource(s string) bool { return slices.Contains([]string{"gpu", "cpu", "memory", "pods"}, s) }
+
+// line runs one line of a "do" block.
+func (s *script) line(f []string) error {
+	if len(f) == 0 || strings.HasPrefix(f[0], "#") {
+		return nil
+	}
+	args := f[2:]
+	switch f[0] {
+	case "flavor":
+		return s.flavor(f[1], args)
+	case "cohort":
+		return s.cohort(f[1], args)
+	case "queue":
+		return s.queue(f[1], args)
+	case "local":
+		return s.local(f[1], args)
+	case "namespace":
+		ns := core.Namespace{Name: f[1], Labels: pairs(args)}
+		s.engine.Apply(core.NamespaceSet{Namespace: ns})
+	case "node":
+		return s.node(f[1], args)
+	case "job":
+		return s.job(f[1], args)
+	case "gone":
+		return s.gone(f[1], args)
+	default:
+		return s.happens(f[0], parseKey(f[1]), args)
+	}
+	return nil
+}
+
+// happens runs the lines about something that happened to a job.
+func (s *script) happens(what string, k core.Key, args []string) error {
+	w := s.works[k]
+	if w == nil {
+		return fmt.Errorf("no such job or word")
+	}
+	switch what {
+	case "finish", "delete":
+		delete(s.works, k)
+		s.engine.Apply(core.WorkloadGone{Key: k})
+		return nil
+	case "release":
+		w.Admission, w.Evicting, w.Reserved, w.Settled = nil, false, time.Time{}, nil
+	case "hold":
+		w.Held = "Deactivated"
+	case "resume":
+		w.Held = ""
+	case "backoff":
+		d, err := time.ParseDuration(args[0])
+		if err != nil {
+			return err
+		}
+		w.NotBefore = s.now.Add(d)
+	case "settle": // settle NS/JOB SET NODE*COUNT...
+		ps := core.PodSetPlaces{Name: args[0]}
+		for _, a := range args[1:] {
+			node, count, _ := strings.Cut(a, "*")
+			n, err := strconv.Atoi(count)
+			if err != nil {
+				return err
+			}
+			ps.Places = append(ps.Places, core.Place{Node: node, Count: int32(n)})
+		}
+		w.Settled = append(slices.DeleteFunc(slices.Clone(w.Settled), func(x core.PodSetPlaces) bool { return x.Name == ps.Name }), ps)
+	case "refused":
+		s.engine.Apply(core.Refused{Key: k})
+		return nil
+	default:
+		return fmt.Errorf("unknown word")
+	}
+	s.tell(w)
+	return nil
+}
+
+func (s *script) gone(what string, args []string) error {
+	switch what {
+	case "node":
+		s.engine.Apply(core.NodeGone{Name: args[0]})
+	case "queue":
+		s.engine.Apply(core.QueueGone{Name: args[0]})
+	case "cohort":
+		s.engine.Apply(core.CohortGone{Name: args[0]})
+	case "flavor":
+		s.engine.Apply(core.FlavorGone{Name: args[0]})
+	default:
+		return fmt.Errorf("cannot go")
+	}
+	return nil
+}
+
+// pairs reads KEY=VALUE words.
+func pairs(args []string) map[string]string {
+	m := map[string]string{}
+	for _, a := range args {
+		k, v, _ := strings.Cut(a, "=")
+		m[k] = v
+	}
+	return m
+}

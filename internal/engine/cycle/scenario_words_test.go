@@ -1,0 +1,262 @@
+package cycle_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// split divides k:v,k:v.
+func split(s string) map[string]string {
+	m := map[string]string{}
+	for kv := range strings.SplitSeq(s, ",") {
+		k, v, _ := strings.Cut(kv, ":")
+		m[k] = v
+	}
+	return m
+}
+
+func taint(s string) core.Taint {
+	p := strings.Split(s, ":")
+	return core.Taint{Key: p[0], Value: p[1], Effect: core.TaintEffect(p[2])}
+}
+
+func toleration(s string) core.Toleration {
+	p := strings.Split(s, ":")
+	return core.Toleration{Key: p[0], Value: p[1], Effect: core.TaintEffect(p[2])}
+}
+
+func (s *script) flavor(name string, args []string) error {
+	f := core.Flavor{Name: name}
+	for _, a := range args {
+		k, v, _ := strings.Cut(a, "=")
+		switch k {
+		case "labels":
+			f.NodeLabels = split(v)
+		case "taint":
+			f.Taints = append(f.Taints, taint(v))
+		case "tolerate":
+			f.Tolerations = append(f.Tolerations, toleration(v))
+		default:
+			return fmt.Errorf("unknown %s", a)
+		}
+	}
+	s.engine.Apply(core.FlavorSet{Flavor: f})
+	return nil
+}
+
+// groups reads FLAVOR/RESOURCE=NOMINAL[+BORROWING][-LENDING] words; a "|" starts
+// another resource group.
+func groups(args []string) (out []core.ResourceGroup, rest []string, err error) {
+	fresh := true
+	for _, a := range args {
+		k, v, _ := strings.Cut(a, "=")
+		flavor, resource, ok := strings.Cut(k, "/")
+		if a == "|" {
+			fresh = true
+			continue
+		}
+		if !ok {
+			rest = append(rest, a)
+			continue
+		}
+		if fresh {
+			out = append(out, core.ResourceGroup{})
+			fresh = false
+		}
+		g := &out[len(out)-1]
+		if n := len(g.Flavors); n == 0 || g.Flavors[n-1].Flavor != flavor {
+			g.Flavors = append(g.Flavors, core.FlavorQuotas{Flavor: flavor})
+		}
+		fq := &g.Flavors[len(g.Flavors)-1]
+		q := core.Quota{Resource: long(resource)}
+		v, lending, lends := strings.Cut(v, "-")
+		v, borrowing, borrows := strings.Cut(v, "+")
+		if q.Nominal, err = parseAmount(resource, v); err != nil {
+			return nil, nil, err
+		}
+		if lends {
+			l, _ := parseAmount(resource, lending)
+			q.Lending = &l
+		}
+		if borrows {
+			b, _ := parseAmount(resource, borrowing)
+			q.Borrowing = &b
+		}
+		fq.Quotas = append(fq.Quotas, q)
+		if len(g.Flavors) == 1 {
+			g.Covered = append(g.Covered, q.Resource)
+		}
+	}
+	return out, rest, nil
+}
+
+func (s *script) cohort(name string, args []string) error {
+	g, rest, err := groups(args)
+	c := core.Cohort{Name: name, Groups: g, Parent: pairs(rest)["parent"]}
+	s.engine.Apply(core.CohortSet{Cohort: c})
+	return err
+}
+
+// queue defines a queue, and on first sight a LocalQueue "q" for it in the
+// namespace of the same name.
+func (s *script) queue(name string, args []string) error {
+	q, known := s.queues[name]
+	if !known {
+		all := core.Selector{}
+		q = core.Queue{Name: name, Strategy: core.BestEffortFIFO, Namespaces: &all}
+		q.Fungibility.PreemptTriesNext = true
+		s.engine.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: name, Name: "q", Queue: name}})
+	}
+	g, rest, err := groups(args)
+	if err != nil {
+		return err
+	}
+	if g != nil {
+		q.Groups = g
+	}
+	for k, v := range pairs(rest) {
+		switch k {
+		case "cohort":
+			q.Cohort = v
+		case "strict":
+			q.Strategy = core.StrictFIFO
+		case "stop":
+			q.Stop = core.StopPolicy(v)
+		case "within":
+			q.Preemption.WithinQueue = core.PreemptionPolicy(v)
+		case "reclaim":
+			q.Preemption.Reclaim = core.PreemptionPolicy(v)
+		case "whileborrow":
+			p, limit, has := strings.Cut(v, ":")
+			q.Preemption.WhileBorrow = core.PreemptionPolicy(p)
+			if n, err := strconv.Atoi(limit); has && err == nil {
+				q.Preemption.MaxPriority = new(int32(n))
+			}
+		case "preemptstops":
+			q.Fungibility.PreemptTriesNext = false
+		case "borrownext":
+			q.Fungibility.BorrowTriesNext = true
+		case "preferpreemption":
+			q.Fungibility.PreferPreemption = true
+		case "namespaces":
+			q.Namespaces = &core.Selector{{Key: v, Operator: core.Exists}}
+		default:
+			return fmt.Errorf("unknown %s", k)
+		}
+	}
+	s.queues[name] = q
+	s.engine.Apply(core.QueueSet{Queue: q})
+	return nil
+}
+
+func (s *script) local(key string, args []string) error {
+	k, p := parseKey(key), pairs(args)
+	s.engine.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{
+		Namespace: k.Namespace, Name: k.Name, Queue: p["queue"], Stop: core.StopPolicy(p["stop"]),
+	}})
+	return nil
+}
+
+// node defines NAME or NAME-FIRST..LAST; words not given stay as they were.
+func (s *script) node(name string, args []string) error {
+	base, last, many := strings.Cut(name, "..")
+	if many {
+		i := strings.LastIndexByte(base, '-')
+		from, err1 := strconv.Atoi(base[i+1:])
+		to, err2 := strconv.Atoi(last)
+		if err1 != nil || err2 != nil {
+			return fmt.Errorf("not a range")
+		}
+		for n := from; n <= to; n++ {
+			if err := s.node(base[:i+1]+strconv.Itoa(n), args); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	n, known := s.nodes[name]
+	if !known {
+		n = core.Node{Name: name, State: core.NodeReady, Labels: map[string]string{core.HostnameLabel: name}}
+		n.Allocatable = n.Allocatable.With(core.Pods, 100)
+	}
+	for _, a := range args {
+		k, v, _ := strings.Cut(a, "=")
+		switch {
+		case isResource(k):
+			amount, err := parseAmount(k, v)
+			if err != nil {
+				return err
+			}
+			n.Allocatable = n.Allocatable.With(long(k), amount)
+		case k == "state":
+			n.State = core.NodeState(v)
+		case k == "taint":
+			n.Taints = append(n.Taints, taint(v))
+		case k == "labels":
+			for lk, lv := range split(v) {
+				n.Labels[lk] = lv
+			}
+		case k == "foreign":
+			r, x, _ := strings.Cut(v, ":")
+			amount, err := parseAmount(r, x)
+			if err != nil {
+				return err
+			}
+			n.Foreign = n.Foreign.With(long(r), amount)
+		default:
+			return fmt.Errorf("unknown %s", a)
+		}
+	}
+	s.nodes[name] = n
+	s.engine.Apply(core.NodeSet{Node: n})
+	return nil
+}
+
+// job defines a job. Words before the first "set=" describe the pod set main.
+func (s *script) job(key string, args []string) error {
+	k := parseKey(key)
+	s.now = s.now.Add(time.Second)
+	w := &core.Workload{Key: k, UID: k.String(), Queue: "q", Created: s.now, QueueTime: s.now}
+	p := core.PodSet{Name: "main", Count: 1}
+	named := false
+	for _, a := range args {
+		f, v, _ := strings.Cut(a, "=")
+		n, _ := strconv.Atoi(v)
+		switch {
+		case f == "set":
+			if named {
+				w.PodSets = append(w.PodSets, p)
+			}
+			named = true
+			p = core.PodSet{Name: v, Count: 1}
+		case f == "pods":
+			p.Count = int32(n)
+		case isResource(f):
+			amount, err := parseAmount(f, v)
+			if err != nil {
+				return err
+			}
+			p.Requests = p.Requests.With(long(f), amount)
+		case f == "priority":
+			w.Priority = int32(n)
+		case f == "queue":
+			w.Queue = v
+		case f == "select":
+			for lk, lv := range split(v) {
+				p.Filter.Must = append(p.Filter.Must, core.Requirement{Key: lk, Operator: core.In, Values: []string{lv}})
+			}
+		case f == "tolerate":
+			p.Filter.Tolerations = append(p.Filter.Tolerations, toleration(v))
+		default:
+			return fmt.Errorf("unknown %s", a)
+		}
+	}
+	w.PodSets = append(w.PodSets, p)
+	s.works[k] = w
+	s.tell(w)
+	return nil
+}
