@@ -34,7 +34,7 @@ func TestKillAnything(t *testing.T) {
 				}
 				return ""
 			})
-			if err := cluster.Kill(victim); err != nil {
+			if err := cluster.Kill(t.Context(), victim); err != nil {
 				t.Fatal(err)
 			}
 			always(t, "capacity and quota are never exceeded", exceeded(t), func() string {

@@ -145,8 +145,8 @@ func TestCordonedNodeTakesNothing(t *testing.T) {
 	}
 	cordon(true)
 	t.Cleanup(func() { cordon(false) })
-	create(t, user(t, "alice"), gang("three", 3, 8, 600), "blue")
-	eventually(t, "three whole nodes are not there", waits(t, "blue", "three", "2", "3"))
+	create(t, user(t, "alice"), gang("three", 3, 5, 600), "blue")
+	eventually(t, "only two nodes take work", waits(t, "blue", "three", "TopologyPlacementFailed", "2", "3"))
 	cordon(false)
-	eventually(t, "now they are", inPhase(t, "Running", "blue", "three"))
+	eventually(t, "all three take it now", inPhase(t, "Running", "blue", "three"))
 }

@@ -106,20 +106,14 @@ func TestTutorialFault(t *testing.T) {
 	settle(t, "blue", "red")
 	admin := user(t, "")
 	large := sample(t, user(t, "alice"), "large", "blue")
-	eventually(t, "the large job runs", inPhase(t, "Running", "blue", large))
+	eventually(t, "the large job runs", func() string { return runs(t, "blue", large, 4) })
 	bad := pods(t, "blue", large)[0].Spec.NodeName
 	label(t, admin, bad, `"EVICT"`)
 	t.Cleanup(func() { label(t, admin, bad, "null") })
 
 	eventually(t, "no pod is left on the bad node", func() string { return on(t, bad) })
 	always(t, "no pod comes back to the bad node", func() string { return on(t, bad) }, func() string {
-		if got := inPhase(t, "Running", "blue", large)(); got != "" {
-			return got
-		}
-		if n := len(pods(t, "blue", large)); n != 4 {
-			return fmt.Sprintf("%d of 4 pods are there", n)
-		}
-		return ""
+		return runs(t, "blue", large, 4)
 	})
 	if w := wrapper(t, "blue", large); w.Status.Retries != 0 {
 		t.Errorf("the reset for a bad node used %d of the job's retries", w.Status.Retries)
@@ -127,6 +121,24 @@ func TestTutorialFault(t *testing.T) {
 	eventually(t, "the slack queue lends nothing while 8 GPUs are missing", func() string { return lends(t, admin, "0") })
 	label(t, admin, bad, "null")
 	eventually(t, "the slack queue lends all again", func() string { return lends(t, admin, "") })
+}
+
+// runs is "" when all pods of an AppWrapper run.
+func runs(t *testing.T, namespace, name string, n int) string {
+	t.Helper()
+	if got := inPhase(t, "Running", namespace, name)(); got != "" {
+		return got
+	}
+	running := 0
+	for _, p := range pods(t, namespace, name) {
+		if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+			running++
+		}
+	}
+	if running != n {
+		return fmt.Sprintf("%d of %d pods run", running, n)
+	}
+	return ""
 }
 
 // label sets the health label of a node; null removes it.

@@ -1,0 +1,36 @@
+// Package e2e_test runs the whole of mlbatch, with its users' own manifests,
+// against the cluster that "mlbatch up" starts.
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/mlbatch/mlbatch/test/rig"
+)
+
+// cluster is shared by all tests; each empties it before it begins.
+var cluster *rig.Cluster
+
+// timeScale divides how long simulated pods run, so that the tutorial's ten
+// minutes last half a minute. Durations of the system itself are not scaled.
+const timeScale = "20"
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	var err error
+	cluster, err = rig.Start(context.Background(), os.Stderr, "--time-scale", timeScale)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	if err := cluster.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}

@@ -1,0 +1,164 @@
+// Package rig runs the mlbatch binary for tests the way a user does: it builds
+// it, types "mlbatch up", and works with the kubeconfig that comes out. The
+// cluster ends with the process that started it.
+package rig
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Cluster is a running "mlbatch up".
+type Cluster struct {
+	// Binary is the built program, Dir its data directory.
+	Binary, Dir string
+	// Took is how long it took from the command to being ready.
+	Took time.Duration
+
+	work string // removed in the end
+	up   *exec.Cmd
+	rest *rest.Config
+}
+
+// Component is one line of "mlbatch status".
+type Component struct {
+	Name     string `json:"name"`
+	PID      int    `json:"pid"`
+	Restarts int    `json:"restarts"`
+	Health   string `json:"health"`
+	// MemoryBytes is what the process holds in memory, its share of what
+	// several processes map counted as a share.
+	MemoryBytes int64 `json:"memoryBytes"`
+}
+
+// Start builds the program, starts a cluster with the arguments of "mlbatch up"
+// and returns when it is ready. What the program prints goes to log.
+func Start(ctx context.Context, log io.Writer, args ...string) (*Cluster, error) {
+	work, err := os.MkdirTemp("", "mlbatch-test-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory: %w", err)
+	}
+	c := &Cluster{Binary: filepath.Join(work, "mlbatch"), Dir: filepath.Join(work, "data"), work: work}
+	if err := c.start(ctx, log, args); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+func (c *Cluster) start(ctx context.Context, log io.Writer, args []string) error {
+	build := exec.CommandContext(ctx, "go", "build", "-o", c.Binary, "github.com/mlbatch/mlbatch/cmd/mlbatch")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build mlbatch: %w\n%s", err, out)
+	}
+	begin := time.Now()
+	//nolint:gosec,noctx // it is the program under test, and Stop ends it
+	c.up = exec.Command(c.Binary, append([]string{"up", "--data-dir", c.Dir}, args...)...)
+	c.up.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	c.up.Stderr = log
+	out, err := c.up.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("start mlbatch up: %w", err)
+	}
+	if err := c.up.Start(); err != nil {
+		return fmt.Errorf("start mlbatch up: %w", err)
+	}
+	if err := awaitReady(ctx, out, log); err != nil {
+		return err
+	}
+	c.Took = time.Since(begin)
+	c.rest, err = clientcmd.BuildConfigFromFlags("", filepath.Join(c.Dir, "kubeconfig"))
+	if err != nil {
+		return fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	c.rest.QPS = -1
+	return nil
+}
+
+// awaitReady copies what the program prints until it says that it is ready, and
+// goes on copying in the background.
+func awaitReady(ctx context.Context, out io.Reader, log io.Writer) error {
+	ready := make(chan error, 1)
+	go func() {
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			fmt.Fprintln(log, lines.Text())
+			if strings.HasPrefix(lines.Text(), "The cluster is ready") {
+				ready <- nil
+			}
+		}
+		ready <- errors.New("mlbatch up ended before it was ready")
+	}()
+	select {
+	case err := <-ready:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("wait for mlbatch up: %w", ctx.Err())
+	}
+}
+
+// RESTConfig is the admin's access, without throttling.
+func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.rest) }
+
+// Run types a command of mlbatch and returns what it prints.
+func (c *Cluster) Run(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, c.Binary, args...) //nolint:gosec // it is the program under test
+	cmd.Env = append(os.Environ(), "MLBATCH_DATA_DIR="+c.Dir, "KUBECONFIG="+filepath.Join(c.Dir, "kubeconfig"))
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("mlbatch %s: %w\n%s", strings.Join(args, " "), err, errs.String())
+	}
+	return out.String(), nil
+}
+
+// Components reads "mlbatch status".
+func (c *Cluster) Components(ctx context.Context) ([]Component, error) {
+	out, err := c.Run(ctx, "status", "-o", "json")
+	if err != nil {
+		return nil, err
+	}
+	var status struct {
+		Components []Component `json:"components"`
+	}
+	if err := json.Unmarshal([]byte(out), &status); err != nil {
+		return nil, fmt.Errorf("read mlbatch status: %w\n%s", err, out)
+	}
+	return status.Components, nil
+}
+
+// Kill ends a component as a crash would. It comes back by itself.
+func (c *Cluster) Kill(ctx context.Context, name string) error {
+	all, err := c.Components(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		if p.Name == name {
+			return syscall.Kill(p.PID, syscall.SIGKILL)
+		}
+	}
+	return fmt.Errorf("there is no component %q", name)
+}
+
+// Stop ends the cluster and removes its data.
+func (c *Cluster) Stop() error {
+	if c.up != nil && c.up.Process != nil {
+		_ = c.up.Process.Signal(syscall.SIGTERM)
+		_ = c.up.Wait() // it ends by a signal, which is no news
+	}
+	return os.RemoveAll(c.work)
+}
