@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -56,6 +57,7 @@ func Explain(p Picture) Explanation {
 	if p.Through != (Ref{}) {
 		e.say("%s belongs to %s", p.Through, p.Asked)
 	}
+	said := len(e.Sentences)
 	switch w := p.Workload; {
 	case ended(p, &e):
 	case foreign(p, &e):
@@ -72,7 +74,22 @@ func Explain(p Picture) Explanation {
 	default:
 		waiting(p, &e)
 	}
+	for i, s := range e.Sentences[said:] {
+		e.Sentences[said+i] = p.withJobNames(s)
+	}
 	return e
+}
+
+// withJobNames puts the names of jobs where the names of their workloads stand.
+func (p *Picture) withJobNames(text string) string {
+	words := strings.Split(text, " ")
+	for i, word := range words {
+		name := strings.TrimRight(word, ".,:;")
+		if job, ok := p.Jobs[name]; ok {
+			words[i] = job + word[len(name):]
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 func (e *Explanation) say(format string, args ...any) {

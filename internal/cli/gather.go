@@ -34,7 +34,7 @@ func Gather(ctx context.Context, c client.Reader, ref Ref, now time.Time) (Pictu
 		p.Through = root
 	}
 	for _, fill := range []func(context.Context, client.Reader) error{
-		p.findWorkload, p.findQueue, p.findNamespace, p.findPods, p.findAhead,
+		p.findWorkload, p.findQueue, p.findNamespace, p.findPods, p.findOthers,
 	} {
 		if err := fill(ctx, c); err != nil {
 			return Picture{}, err
@@ -260,11 +260,11 @@ func (p *Picture) owns(pod *corev1.Pod) bool {
 	return pod.Annotations[kueue.WorkloadAnnotation] == p.Workload.Name
 }
 
-// findAhead counts the workloads that wait for the same ClusterQueue and come
-// first: by priority, then by age.
-func (p *Picture) findAhead(ctx context.Context, c client.Reader) error {
+// findOthers looks at the other workloads: whose jobs they are, and how many of
+// them wait for the same ClusterQueue and come first, by priority, then by age.
+func (p *Picture) findOthers(ctx context.Context, c client.Reader) error {
 	w := p.Workload
-	if w == nil || w.Status.Admission != nil || p.LocalQueue == nil {
+	if w == nil || rank(w) != 0 {
 		return nil
 	}
 	var queues kueue.LocalQueueList
@@ -278,18 +278,38 @@ func (p *Picture) findAhead(ctx context.Context, c client.Reader) error {
 	if err != nil {
 		return readable(err)
 	}
-	p.Ahead.Known = true
-	same := map[types.NamespacedName]bool{}
-	for _, q := range queues.Items {
-		same[types.NamespacedName{Namespace: q.Namespace, Name: q.Name}] = q.Spec.ClusterQueue == p.LocalQueue.Spec.ClusterQueue
-	}
+	p.Jobs = map[string]string{}
 	for i := range all.Items {
 		o := &all.Items[i]
-		if o.UID != w.UID && same[types.NamespacedName{Namespace: o.Namespace, Name: string(o.Spec.QueueName)}] && queued(o) && before(o, w) {
-			p.Ahead.Count++
+		if owner := metav1.GetControllerOf(o); owner != nil {
+			p.Jobs[o.Namespace+"/"+o.Name] = o.Namespace + "/" + owner.Name
 		}
 	}
+	if w.Status.Admission == nil && p.LocalQueue != nil {
+		p.Ahead.Known = true
+		p.Ahead.Count = ahead(w, all.Items, sameQueue(queues.Items, p.LocalQueue))
+	}
 	return nil
+}
+
+// sameQueue are the local queues that lead to the same ClusterQueue as q.
+func sameQueue(all []kueue.LocalQueue, q *kueue.LocalQueue) map[types.NamespacedName]bool {
+	same := map[types.NamespacedName]bool{}
+	for _, o := range all {
+		same[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = o.Spec.ClusterQueue == q.Spec.ClusterQueue
+	}
+	return same
+}
+
+func ahead(w *kueue.Workload, all []kueue.Workload, same map[types.NamespacedName]bool) int {
+	n := 0
+	for i := range all {
+		o := &all[i]
+		if o.UID != w.UID && same[types.NamespacedName{Namespace: o.Namespace, Name: string(o.Spec.QueueName)}] && queued(o) && before(o, w) {
+			n++
+		}
+	}
+	return n
 }
 
 // queued reports whether a workload waits for quota.

@@ -77,7 +77,10 @@ type Picture struct {
 	Pods []corev1.Pod
 	// Ahead is how many waiting workloads the queue considers first.
 	Ahead Ahead
-	Now   time.Time
+	// Jobs leads from workloads that the user may read to their jobs, both as
+	// NAMESPACE/NAME. People know the names of jobs.
+	Jobs map[string]string
+	Now  time.Time
 }
 
 // Ahead counts waiting workloads.

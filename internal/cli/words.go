@@ -86,7 +86,7 @@ func run(n int) string { return verb(n, "runs", "run") }
 // runs says that all pods run.
 func runs(n, want int) string {
 	if n == want && n > 1 {
-		return fmt.Sprintf("All %d pods run,", n)
+		return fmt.Sprintf("Its %d pods run,", n)
 	}
 	return count(n, "pod") + " " + run(n) + ","
 }

@@ -119,7 +119,7 @@ func (o *observer) workload(w *kueue.Workload) []Moment {
 func (o *observer) workloadGone(w *kueue.Workload) []Moment {
 	was := o.workloads[key(w)]
 	delete(o.workloads, key(w))
-	if was == nil || was.Status.Admission == nil || apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadFinished) {
+	if was == nil || was.Status.Admission == nil {
 		return nil
 	}
 	return []Moment{{What: Released, Job: o.owner[key(w)]}}

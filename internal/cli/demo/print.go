@@ -48,11 +48,7 @@ func (p *printer) words(m Moment) string {
 		p.runs[m.Job] = false
 		return "gave its quota back"
 	case Waits:
-		if p.waits[m.Job] == m.Reason {
-			return ""
-		}
-		p.waits[m.Job] = m.Reason
-		return "waits: " + strings.TrimSuffix(m.Message, ".")
+		return p.refused(m)
 	case Phase:
 		return p.phase(m)
 	case PodRuns:
@@ -64,6 +60,17 @@ func (p *printer) words(m Moment) string {
 	case Queued, PodLeaves, PodEnded, Removed:
 	}
 	return ""
+}
+
+// refused prints the first sentence of a reason, unless the reason was told
+// already, or is only that the job was evicted a moment ago.
+func (p *printer) refused(m Moment) string {
+	if p.waits[m.Job] == m.Reason || m.Reason == "Pending" {
+		return ""
+	}
+	p.waits[m.Job] = m.Reason
+	first, _, _ := strings.Cut(m.Message, ". ")
+	return "waits: " + strings.TrimSuffix(first, ".")
 }
 
 func (p *printer) phase(m Moment) string {

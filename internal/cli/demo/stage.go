@@ -114,7 +114,7 @@ func (s *stage) clear(ctx context.Context) error {
 	jobs := t.jobs("")
 	return s.until(ctx, "all jobs are gone", func(t Timeline) bool {
 		for _, j := range jobs {
-			if s := t.stand(j); !s.removed || s.admitted && s.phase != succeeded || len(t.pods(j)) > 0 {
+			if s := t.stand(j); !s.removed || s.admitted || len(t.pods(j)) > 0 {
 				return false
 			}
 		}
