@@ -11,7 +11,7 @@ SHELL       := bash
 
 GO    ?= go
 TOOL  := $(GO) tool -modfile=tools.mod
-LINT  ?= ./...
+PKG   ?= ./...
 BENCH ?= .
 
 .PHONY: help
@@ -35,8 +35,13 @@ test: build ## every test, end to end included
 	@GO='$(GO)' .ci/test
 
 .PHONY: lint
-lint: ## golangci-lint (LINT=./internal/engine/... narrows it)
-	@$(TOOL) golangci-lint run $(LINT)
+lint: ## golangci-lint (PKG=./internal/engine/... narrows it)
+	@$(TOOL) golangci-lint run $(PKG)
+
+.PHONY: fix
+fix: ## format, and let the linters correct what they can
+	@$(TOOL) golangci-lint fmt
+	@$(TOOL) golangci-lint run --fix $(PKG)
 
 .PHONY: gen
 gen: ## write deepcopy functions and CRDs from the Go types in api/
