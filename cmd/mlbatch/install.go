@@ -1,5 +1,3 @@
-//go:build !noembed
-
 package main
 
 import (

@@ -42,6 +42,7 @@ type Cluster struct {
 	mu    sync.Mutex
 	phase Phase
 
+	saving   sync.Mutex // one writer of the state file at a time
 	progress sync.Mutex // one call of cfg.Progress at a time
 	stopOnce sync.Once
 }
@@ -62,6 +63,8 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		return nil, errors.Join(err, c.Stop(stop))
 	}
 	c.setPhase(Running)
+	// Others may look as soon as we return.
+	_ = c.save() // as in writeStates
 	return c, nil
 }
 
@@ -191,7 +194,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 		c.setPhase(Stopped)
 		close(c.dirty)
 		<-c.written
-		err = c.files.writeState(c.State())
+		err = c.save()
 		c.lock.Close()
 	})
 	return err
@@ -279,8 +282,15 @@ func (c *Cluster) writeStates() {
 	defer close(c.written)
 	for range c.dirty {
 		// The file informs others; a cluster whose disk is full still runs.
-		_ = c.files.writeState(c.State())
+		_ = c.save()
 	}
+}
+
+// save writes the state file. Of two writers, the later has the later state.
+func (c *Cluster) save() error {
+	c.saving.Lock()
+	defer c.saving.Unlock()
+	return c.files.writeState(c.State())
 }
 
 // DataDir is the directory that holds all state.

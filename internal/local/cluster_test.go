@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -224,6 +224,79 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// Whoever runs the cluster may die at any moment; nothing is left behind, and
+// the next start finds everything as it was.
+func TestKilledParentLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := exec.Command(self)
+	parent.Env = append(os.Environ(), "LOCAL_TEST_PARENT="+dir)
+	parent.Stderr = os.Stderr
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = parent.Process.Kill() })
+	if _, err := fmt.Fscanln(out, new(int), new(string)); err != nil {
+		t.Fatalf("the cluster did not start: %v", err)
+	}
+	st, err := ReadState(dir)
+	if err != nil || st.Phase != Running || st.PID != parent.Process.Pid || len(st.Components) != 2 {
+		t.Fatalf("state = %+v, %v; want two components running under process %d", st, err, parent.Process.Pid)
+	}
+	_ = parent.Process.Kill()
+	_ = parent.Wait()
+	eventually(t, func() error {
+		for _, c := range st.Components {
+			if Memory(c.PID) != 0 {
+				return fmt.Errorf("%s still runs as process %d", c.Name, c.PID)
+			}
+		}
+		return nil
+	})
+	if st, err = ReadState(dir); err != nil || st.Phase != Stopped {
+		t.Errorf("state after the kill = %v, %v; want stopped", st.Phase, err)
+	}
+	c, err := Start(t.Context(), Config{DataDir: dir, Parts: APIOnly})
+	if err != nil {
+		t.Fatalf("resume after the kill: %v", err)
+	}
+	if ran, err := Shutdown(t.Context(), filepath.Join(dir, "nothing")); ran || !errors.Is(err, ErrNoCluster) {
+		t.Errorf("Shutdown where nothing is = %v, %v; want ErrNoCluster", ran, err)
+	}
+	if err := c.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if ran, err := Shutdown(t.Context(), dir); ran || err != nil {
+		t.Errorf("Shutdown of a stopped cluster = %v, %v; want nothing to do", ran, err)
+	}
+}
+
+// A start that cannot succeed says why, and leaves nothing running.
+func TestFailedStartIsCleanedUp(t *testing.T) {
+	dir := t.TempDir()
+	broken := errors.New("broken")
+	_, err := Start(t.Context(), Config{DataDir: dir, Parts: APIOnly, Install: func(context.Context, Access) error { return broken }})
+	if !errors.Is(err, broken) {
+		t.Fatalf("error = %v, want the one of Install", err)
+	}
+	st, err := ReadState(dir)
+	if err != nil || st.Phase != Stopped {
+		t.Errorf("state = %v, %v; want stopped", st.Phase, err)
+	}
+	for _, c := range st.Components {
+		if c.PID != 0 {
+			t.Errorf("%s is left as process %d", c.Name, c.PID)
+		}
+	}
+}
+
 // actAsParent runs a cluster for TestKilledParentLeavesNothing.
 func actAsParent(dir string) {
 	c, err := Start(context.Background(), Config{DataDir: dir, Parts: APIOnly})
@@ -359,5 +432,3 @@ func eventually(t *testing.T, check func() error) {
 		}
 	}
 }
-
-var _, _ = net.Listen, filepath.Join

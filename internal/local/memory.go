@@ -8,22 +8,26 @@ import (
 )
 
 // Memory is the resident memory of a process in bytes, zero if there is none.
+// Pages that several processes share are divided among them: all components
+// run the same large binary, and the sum is then what the cluster really takes.
 func Memory(pid int) int64 {
 	if pid == 0 {
 		return 0
 	}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
 		return 0
 	}
 	for line := range strings.Lines(string(b)) {
-		if v, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kb, err := strconv.ParseInt(strings.Fields(v)[0], 10, 64)
-			if err != nil {
-				return 0
-			}
-			return kb << 10
+		v, ok := strings.CutPrefix(line, "Pss:")
+		if !ok {
+			continue
 		}
+		kb, err := strconv.ParseInt(strings.Fields(v)[0], 10, 64)
+		if err != nil {
+			return 0
+		}
+		return kb << 10
 	}
 	return 0
 }

@@ -1,0 +1,71 @@
+package local
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/mlbatch/mlbatch/internal/local/simnode"
+)
+
+func TestShares(t *testing.T) {
+	fleet := func(nodes int, gpus int64, cpu, memory string) simnode.Fleet {
+		f := simnode.DefaultFleet()
+		f.Count, f.GPUs, f.CPU, f.Memory = nodes, gpus, resource.MustParse(cpu), resource.MustParse(memory)
+		return f
+	}
+	tests := map[string]struct {
+		why         string
+		fleet       simnode.Fleet
+		team, slack share
+	}{
+		"tutorial": {
+			"exactly its quotas", fleet(3, 8, "224", "2000Gi"),
+			share{"224", "2000G", 8, 100}, share{"224", "2000G", 8, 100},
+		},
+		"larger": {
+			"a third each", fleet(30, 8, "224", "2000Gi"),
+			share{"2240", "20000G", 80, 1000}, share{"2240", "20000G", 80, 1000},
+		},
+		"uneven": {
+			"what does not divide is nobody's, so it is slack", fleet(2, 4, "7", "10Gi"),
+			share{"4666m", "6G", 2, 66}, share{"4666m", "6G", 4, 66},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			team, slack := shares(tc.fleet)
+			if diff := cmp.Diff([]share{tc.team, tc.slack}, []share{team, slack}); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
+			}
+		})
+	}
+}
+
+func TestManifestsAreWhole(t *testing.T) {
+	text, err := renderTutorial(simnode.DefaultFleet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range objects {
+		got = append(got, o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName())
+	}
+	want := []string{
+		"PriorityClass /low-priority", "PriorityClass /default-priority", "PriorityClass /high-priority",
+		"ResourceFlavor /default-flavor", "ClusterQueue /slack-cluster-queue",
+		"Namespace /blue", "ClusterQueue /blue-cluster-queue", "LocalQueue blue/default-queue", "RoleBinding blue/alice",
+		"Namespace /red", "ClusterQueue /red-cluster-queue", "LocalQueue red/default-queue", "RoleBinding red/bob",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+	if system, err := parse(systemYAML); err != nil || len(system) != 3 {
+		t.Errorf("the system's manifests are %d objects, %v; want 3", len(system), err)
+	}
+}

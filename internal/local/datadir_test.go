@@ -1,0 +1,177 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestDataDirErrors(t *testing.T) {
+	tests := map[string]struct {
+		why   string
+		setUp func(t *testing.T, l layout)
+		want  error
+		says  string
+	}{
+		"new":     {"a new directory is made", func(*testing.T, layout) {}, nil, ""},
+		"empty":   {"an empty one is fine", func(t *testing.T, l layout) { mkdir(t, l.dir) }, nil, ""},
+		"foreign": {"nobody's files are touched", func(t *testing.T, l layout) { write(t, l.path("thesis.tex")) }, ErrForeign, "thesis.tex"},
+		"cut off": {
+			"a first start that was killed left an incomplete marker",
+			func(t *testing.T, l layout) { begin(t, l, marker{}) }, ErrHalfWritten, "mlbatch down --delete",
+		},
+		"keys lost": {
+			"a cluster without its authority cannot resume",
+			func(t *testing.T, l layout) { begin(t, l, marker{Complete: true}) }, ErrHalfWritten, "ca.key",
+		},
+		"in use": {
+			"two clusters on one directory would destroy it",
+			func(t *testing.T, l layout) {
+				lock, _, err := l.open(time.Now())
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { lock.Close() })
+			}, ErrInUse, strconv.Itoa(os.Getpid()),
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := layout{dir: filepath.Join(t.TempDir(), "data")}
+			tc.setUp(t, l)
+			lock, _, err := l.open(time.Now())
+			if lock != nil {
+				lock.Close()
+			}
+			if !errors.Is(err, tc.want) || tc.want != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("error = %v, want %v that says %q: %s", err, tc.want, tc.says, tc.why)
+			}
+		})
+	}
+}
+
+func TestDataDirIsPrivate(t *testing.T) {
+	l := layout{dir: filepath.Join(t.TempDir(), "a", "b")}
+	lock, _, err := l.open(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	id, err := makeIdentities(l, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := id.writeKubeconfigs(l, 1234); err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.Walk(l.dir, func(path string, fi os.FileInfo, err error) error {
+		if err == nil && fi.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v; others may look", path, fi.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDelete(t *testing.T) {
+	foreign := layout{dir: t.TempDir()}
+	write(t, foreign.path("thesis.tex"))
+	if err := Delete(foreign.dir); !errors.Is(err, ErrForeign) {
+		t.Errorf("deleting somebody's directory: %v, want ErrForeign", err)
+	}
+	if _, err := os.Stat(foreign.path("thesis.tex")); err != nil {
+		t.Error("somebody's file is gone")
+	}
+	ours := layout{dir: t.TempDir()}
+	begin(t, ours, marker{})
+	if err := Delete(ours.dir); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(ours.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory is still there: %v", err)
+	}
+	if err := Delete(ours.dir); !errors.Is(err, ErrNoCluster) {
+		t.Errorf("deleting nothing: %v, want ErrNoCluster", err)
+	}
+}
+
+func TestPorts(t *testing.T) {
+	ln, err := net.Listen("tcp", loopback+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	taken := ln.Addr().(*net.TCPAddr).Port
+	if _, err := choosePorts(t.Context(), Ports{}, taken); !errors.Is(err, ErrPortInUse) || !strings.Contains(err.Error(), "--api-port") {
+		t.Errorf("a wanted port that is taken: %v, want ErrPortInUse with the cure", err)
+	}
+	first, err := choosePorts(t.Context(), Ports{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := choosePorts(t.Context(), first, 0)
+	if err != nil || again != first {
+		t.Errorf("ports of the second start = %+v, %v; want those of the first, %+v", again, err, first)
+	}
+	moved := first
+	moved.Etcd = taken
+	again, err = choosePorts(t.Context(), moved, 0)
+	if err != nil || again.Etcd == taken || again.API != first.API {
+		t.Errorf("ports = %+v, %v; want only the taken one changed", again, err)
+	}
+}
+
+// A port that is taken must not spoil a new directory.
+func TestPortInUseLeavesNoHalfWrittenDirectory(t *testing.T) {
+	ln, err := net.Listen("tcp", loopback+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	port := ln.Addr().(*net.TCPAddr).Port
+	if _, err := Start(t.Context(), Config{DataDir: dir, Parts: APIOnly, APIPort: port}); !errors.Is(err, ErrPortInUse) {
+		t.Fatalf("error = %v, want ErrPortInUse", err)
+	}
+	ln.Close()
+	c, err := Start(t.Context(), Config{DataDir: dir, Parts: APIOnly, APIPort: port})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Ports().API != port {
+		t.Errorf("the API server listens on port %d, want %d", c.Ports().API, port)
+	}
+	if err := c.Stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+func mkdir(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, file string) {
+	t.Helper()
+	mkdir(t, filepath.Dir(file))
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func begin(t *testing.T, l layout, m marker) {
+	t.Helper()
+	mkdir(t, l.dir)
+	if err := l.writeMarker(m); err != nil {
+		t.Fatal(err)
+	}
+}
