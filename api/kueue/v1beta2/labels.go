@@ -79,6 +79,10 @@ const (
 	PodSetGroupNameAnnotation = "kueue.x-k8s.io/podset-group-name"
 	// PodIndexOffsetAnnotation is the index of the first pod of a set.
 	PodIndexOffsetAnnotation = "kueue.x-k8s.io/pod-index-offset"
+	// SubmittedAtAnnotation on a job and its Workload is when the job was created,
+	// in RFC 3339 with nanoseconds: object metadata has seconds only, and jobs
+	// submitted within one are to start in their order. The webhook sets it.
+	SubmittedAtAnnotation = "mlbatch.dev/submitted-at"
 	// WorkloadAnnotation on a pod names its Workload.
 	WorkloadAnnotation = "kueue.x-k8s.io/workload"
 	// WorkloadSliceNameAnnotation names the first slice of an elastic job.

@@ -8,7 +8,6 @@ package apply
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
 // refusalPause is the least time between two status writes that only change
@@ -245,7 +245,7 @@ func (a *Applier) newest(k core.Key, w *kueue.Workload) {
 	if p == nil || p.latest == nil {
 		return
 	}
-	if p.latest.UID == w.UID && older(w.ResourceVersion, p.latest.ResourceVersion) {
+	if p.latest.UID == w.UID && convert.Seq(w) < convert.Seq(p.latest) {
 		p.latest.DeepCopyInto(w)
 		return
 	}
@@ -258,13 +258,6 @@ func (a *Applier) wrote(k core.Key, w *kueue.Workload) {
 	if p := a.pending[k]; p != nil {
 		p.latest = w.DeepCopy()
 	}
-}
-
-// older compares resource versions, which are growing numbers.
-func older(a, b string) bool {
-	x, err1 := strconv.ParseUint(a, 10, 64)
-	y, err2 := strconv.ParseUint(b, 10, 64)
-	return err1 == nil && err2 == nil && x < y
 }
 
 // refuse writes why one workload waits.

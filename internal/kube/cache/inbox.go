@@ -2,6 +2,7 @@ package cache
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 
@@ -62,8 +63,8 @@ func (b *Inbox) Put(r Ref, o client.Object) {
 	b.notify()
 }
 
-// Refuse records that a decision about a workload could not be carried out.
-func (b *Inbox) Refuse(k core.Key) {
+// Refused records that a decision about a workload could not be carried out.
+func (b *Inbox) Refused(k core.Key) {
 	b.mu.Lock()
 	b.refused[k] = true
 	b.mu.Unlock()
@@ -74,8 +75,9 @@ func (b *Inbox) Refuse(k core.Key) {
 func (b *Inbox) Wake() <-chan struct{} { return b.wake }
 
 // Take empties the inbox. Changes come sorted by kind, namespace and name,
-// refusals by key, so that the same changes always give the same events.
-func (b *Inbox) Take() ([]Change, []core.Key) {
+// refusals by key, so that the same changes always give the same
+// events.
+func (b *Inbox) Take() ([]Change, []core.Event) {
 	b.mu.Lock()
 	changes, refused := b.changes, b.refused
 	b.changes, b.refused = map[Ref]client.Object{}, map[core.Key]bool{}
@@ -88,12 +90,11 @@ func (b *Inbox) Take() ([]Change, []core.Key) {
 	slices.SortFunc(cs, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	ks := make([]core.Key, 0, len(refused))
-	for k := range refused {
-		ks = append(ks, k)
+	es := make([]core.Event, 0, len(refused))
+	for _, k := range slices.SortedFunc(maps.Keys(refused), core.Key.Compare) {
+		es = append(es, core.Refused{Key: k})
 	}
-	slices.SortFunc(ks, core.Key.Compare)
-	return cs, ks
+	return cs, es
 }
 
 func (b *Inbox) notify() {

@@ -82,10 +82,42 @@ func (t *podTable) live(k core.Key) int {
 
 // settled lists where pods of a workload run or succeeded.
 func (t *podTable) settled(k core.Key) []core.PodSetPlaces {
+	return t.places(k, func(p podRecord) bool { return p.settled })
+}
+
+// ended lists where pods of a workload succeeded and will not be replaced:
+// reclaimed says how many per pod set, and a place that another pod of the
+// workload has taken since does not count.
+func (t *podTable) ended(k core.Key, reclaimed map[string]int32, planned func(node, podSet string) int32) []core.PodSetPlaces {
+	if len(reclaimed) == 0 {
+		return nil
+	}
+	live := map[string]map[string]int32{}
+	for _, ps := range t.places(k, func(p podRecord) bool { return p.settled && p.live }) {
+		live[ps.Name] = map[string]int32{}
+		for _, p := range ps.Places {
+			live[ps.Name][p.Node] = p.Count
+		}
+	}
+	done := t.places(k, func(p podRecord) bool { return p.settled && !p.live })
+	for i := range done {
+		ps, left := &done[i], reclaimed[done[i].Name]
+		for j := range ps.Places {
+			p := &ps.Places[j]
+			p.Count = max(min(p.Count, left, planned(p.Node, ps.Name)-live[ps.Name][p.Node]), 0)
+			left -= p.Count
+		}
+		ps.Places = slices.DeleteFunc(ps.Places, func(p core.Place) bool { return p.Count == 0 })
+	}
+	return slices.DeleteFunc(done, func(ps core.PodSetPlaces) bool { return len(ps.Places) == 0 })
+}
+
+// places counts the bound pods of a workload that match, by pod set and node.
+func (t *podTable) places(k core.Key, match func(podRecord) bool) []core.PodSetPlaces {
 	counts := map[string]map[string]int32{}
 	for r := range t.byWorkload[k] {
 		p := t.pods[r]
-		if !p.settled {
+		if p.node == "" || !match(p) {
 			continue
 		}
 		if counts[p.podSet] == nil {

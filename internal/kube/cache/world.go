@@ -28,6 +28,8 @@ type World struct {
 
 type known struct {
 	workload core.Workload
+	// reclaimed is how many pods of each pod set are done for good.
+	reclaimed map[string]int32
 	// leaving is true when the object finished or is gone and only its pods
 	// keep it in the picture.
 	leaving bool
@@ -64,6 +66,13 @@ func (w *World) Decided(plan core.Plan) {
 // Undone forgets the places of a plan that could not be carried out.
 func (w *World) Undone(k core.Key) {
 	w.plans[k] = w.workloads[k].workload.Admission
+}
+
+// observed completes a workload with what its pods say.
+func (w *World) observed(k core.Key, o known) core.Event {
+	o.workload.Settled = w.pods.settled(k)
+	o.workload.Ended = w.pods.ended(k, o.reclaimed, func(node, podSet string) int32 { return w.planned(node)(k, podSet) })
+	return core.WorkloadSet{Workload: o.workload}
 }
 
 // LivePods counts the unfinished pods of a workload.
@@ -178,7 +187,7 @@ func (b *batch) workload(c Change) {
 	if ok && !convert.Finished(o) {
 		w := convert.Workload(o)
 		b.plan(k, w.Admission)
-		b.world.workloads[k] = known{workload: w}
+		b.world.workloads[k] = known{workload: w, reclaimed: convert.Reclaimed(o)}
 		return
 	}
 	if old, seen := b.world.workloads[k]; seen {
@@ -228,8 +237,7 @@ func (b *batch) finish() []core.Event {
 		switch {
 		case !ok:
 		case !o.leaving:
-			o.workload.Settled = w.pods.settled(k)
-			released = append(released, core.WorkloadSet{Workload: o.workload})
+			released = append(released, w.observed(k, o))
 		case w.pods.live(k) == 0 || o.workload.Admission == nil:
 			b.touch(w.plans[k])
 			delete(w.plans, k)
@@ -237,8 +245,7 @@ func (b *batch) finish() []core.Event {
 			released = append(released, core.WorkloadGone{Key: k})
 		default: // quota is released only when the pods are gone
 			o.workload.Evicting = true
-			o.workload.Settled = w.pods.settled(k)
-			released = append(released, core.WorkloadSet{Workload: o.workload})
+			released = append(released, w.observed(k, o))
 		}
 	}
 	names := make([]string, 0, len(b.nodes))

@@ -3,6 +3,7 @@ package convert
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -54,12 +55,10 @@ func Workload(w *kueue.Workload) core.Workload {
 		QueueTime: queueTime(w),
 		Held:      held(w),
 		Admission: Admission(w.Status.Admission),
+		Seq:       Seq(w),
 		Evicting:  w.Status.Admission != nil && (Evicted(w) || w.DeletionTimestamp != nil),
 	}
-	reclaimed := map[string]int32{}
-	for _, r := range w.Status.ReclaimablePods {
-		reclaimed[string(r.Name)] = r.Count
-	}
+	reclaimed := Reclaimed(w)
 	for i := range w.Spec.PodSets {
 		ps := &w.Spec.PodSets[i]
 		out.PodSets = append(out.PodSets, core.PodSet{
@@ -78,16 +77,46 @@ func Workload(w *kueue.Workload) core.Workload {
 	return out
 }
 
-// queueTime is the moment that orders workloads of equal priority: creation,
-// or the eviction for reasons that send a workload to the back of its queue
-// (spec/kueue.md 2.5).
+// Reclaimed is how many pods of each pod set succeeded and will not be replaced.
+func Reclaimed(w *kueue.Workload) map[string]int32 {
+	out := map[string]int32{}
+	for _, r := range w.Status.ReclaimablePods {
+		out[string(r.Name)] = r.Count
+	}
+	return out
+}
+
+// Seq numbers the states of an object: resource versions are numbers that grow.
+// It is 0 for an object that the API server has not stored.
+func Seq(o metav1.Object) uint64 {
+	n, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// queueTime is the moment that orders workloads of equal priority: when the job
+// was submitted, or the eviction for reasons that send a workload to the back of
+// its queue (spec/kueue.md 2.5).
 func queueTime(w *kueue.Workload) time.Time {
 	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted)
 	if c != nil && c.Status == metav1.ConditionTrue &&
 		(c.Reason == kueue.ReasonPodsReadyTimeout || c.Reason == kueue.ReasonAdmissionCheck) {
 		return c.LastTransitionTime.Time
 	}
-	return w.CreationTimestamp.Time
+	return Submitted(w)
+}
+
+// Submitted is when the job of a Workload, or a Workload without one, was
+// created. The annotation tells creations within one second apart; it is
+// believed only if it names that very second, or the one before the Workload's.
+func Submitted(w *kueue.Workload) time.Time {
+	at, err := time.Parse(time.RFC3339Nano, w.Annotations[kueue.SubmittedAtAnnotation])
+	if err != nil || at.After(w.CreationTimestamp.Add(time.Second)) {
+		return w.CreationTimestamp.Time
+	}
+	return at
 }
 
 // held says why a Workload must not be considered, "" if it may be.

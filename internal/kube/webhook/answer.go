@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
 // answer allows what has no errors. Otherwise it refuses in the form in which
@@ -65,6 +68,12 @@ func (e *edit) set(value any, path ...string) error {
 // label sets one label.
 func (e *edit) label(key, value string) error {
 	return e.set(value, "metadata", "labels", key)
+}
+
+// submittedAt stamps a new job with the moment of its creation, whatever its
+// author wrote there.
+func (e *edit) submittedAt(now time.Time) error {
+	return e.set(now.UTC().Format(time.RFC3339Nano), "metadata", "annotations", kueue.SubmittedAtAnnotation)
 }
 
 // response asks the API server for the changes.

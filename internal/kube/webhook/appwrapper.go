@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
@@ -19,6 +20,7 @@ import (
 
 // wrapperHandler answers for AppWrappers.
 type wrapperHandler struct {
+	clock        clock.PassiveClock
 	decoder      admission.Decoder
 	cluster      Cluster
 	defaultQueue string
@@ -53,6 +55,9 @@ func (h *wrapperHandler) fill(e *edit, w *aw.AppWrapper, req admission.Request) 
 	}
 	if !appwrapper.Ours(w) {
 		return nil
+	}
+	if err := e.submittedAt(h.clock.Now()); err != nil {
+		return err
 	}
 	if _, ok := w.Labels[kueue.QueueNameLabel]; !ok && h.defaultQueue != "" {
 		if err := e.label(kueue.QueueNameLabel, h.defaultQueue); err != nil {

@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -21,6 +22,7 @@ import (
 type jobHandler struct {
 	decoder       admission.Decoder
 	cluster       Cluster
+	clock         clock.PassiveClock
 	schedulerName string
 }
 
@@ -33,6 +35,9 @@ func (h *jobHandler) mutate(ctx context.Context, req admission.Request) admissio
 	}
 	e, err := newEdit(req.Object.Raw)
 	if err != nil {
+		return malformed(err)
+	}
+	if err := e.submittedAt(h.clock.Now()); err != nil {
 		return malformed(err)
 	}
 	queue := job.Labels[kueue.QueueNameLabel]

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -35,6 +36,8 @@ type Options struct {
 	// DefaultQueue is the LocalQueue of AppWrappers that name none; empty gives
 	// them none.
 	DefaultQueue string
+	// Clock tells when a job was created; nil means the real one.
+	Clock clock.PassiveClock
 	// AllowedKinds are what an AppWrapper may create in a team namespace
 	// whatever its author may create directly; nil means DefaultAllowedKinds.
 	AllowedKinds []schema.GroupKind
@@ -108,9 +111,12 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 	if opts.AllowedKinds == nil {
 		opts.AllowedKinds = DefaultAllowedKinds()
 	}
+	if opts.Clock == nil {
+		opts.Clock = clock.RealClock{}
+	}
 	decoder := admission.NewDecoder(c.Scheme)
-	jobs := &jobHandler{decoder: decoder, cluster: c, schedulerName: opts.SchedulerName}
-	wrappers := &wrapperHandler{decoder: decoder, cluster: c, defaultQueue: opts.DefaultQueue, allowed: opts.AllowedKinds}
+	jobs := &jobHandler{decoder: decoder, cluster: c, clock: opts.Clock, schedulerName: opts.SchedulerName}
+	wrappers := &wrapperHandler{decoder: decoder, cluster: c, clock: opts.Clock, defaultQueue: opts.DefaultQueue, allowed: opts.AllowedKinds}
 	queueing := &queueingHandler{decoder: decoder, cluster: c}
 	convert, err := newConverter(c.Scheme)
 	if err != nil {

@@ -65,7 +65,7 @@ func New(opts Options) *Loop {
 	l.apply = apply.New(apply.Options{
 		Client:   opts.Client,
 		Clock:    opts.Clock,
-		Refused:  l.inbox.Refuse,
+		Refused:  l.inbox.Refused,
 		Done:     l.tell,
 		Sentence: explain.Paragraph,
 		Workers:  opts.Writers,
@@ -106,19 +106,16 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 	began := l.opts.Clock.Now()
 	// 1. what changed since the last cycle
 	changes, refused := l.inbox.Take()
-	for _, k := range refused {
-		l.world.Undone(k)
-	}
-	events := l.world.Translate(changes)
+	events := append(refused, l.world.Translate(changes)...)
 	// 2. tell the engine, and let it decide
 	l.mu.Lock()
-	for _, k := range refused {
-		l.engine.Apply(core.Refused{Key: k})
-	}
 	for _, e := range events {
 		l.engine.Apply(e)
-		if gone, ok := e.(core.WorkloadGone); ok {
-			l.apply.Forget(gone.Key)
+		switch e := e.(type) {
+		case core.Refused:
+			l.world.Undone(e.Key)
+		case core.WorkloadGone:
+			l.apply.Forget(e.Key)
 		}
 	}
 	now := l.opts.Clock.Now()

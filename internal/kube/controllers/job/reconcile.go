@@ -120,10 +120,11 @@ func (r *reconciler) create(ctx context.Context, s situation) error {
 	gvk := r.adapter.Kind()
 	w := &kueue.Workload{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace:  s.job.GetNamespace(),
-			Name:       workloadName(gvk, s.job),
-			Labels:     map[string]string{kueue.JobUIDLabel: string(s.job.GetUID())},
-			Finalizers: []string{kueue.ResourceInUseFinalizer},
+			Namespace:   s.job.GetNamespace(),
+			Name:        workloadName(gvk, s.job),
+			Labels:      map[string]string{kueue.JobUIDLabel: string(s.job.GetUID())},
+			Annotations: submitted(s.job),
+			Finalizers:  []string{kueue.ResourceInUseFinalizer},
 		},
 		Spec: kueue.WorkloadSpec{
 			PodSets:          s.facts.PodSets,
@@ -137,6 +138,17 @@ func (r *reconciler) create(ctx context.Context, s situation) error {
 		return fmt.Errorf("own workload %s: %w", w.Name, err)
 	}
 	return r.opts.Client.Create(ctx, w)
+}
+
+// submitted hands on when a job was created, as precisely as it is known. What
+// contradicts the API server's own time is not believed.
+func submitted(o metav1.Object) map[string]string {
+	created := o.GetCreationTimestamp()
+	at, err := time.Parse(time.RFC3339Nano, o.GetAnnotations()[kueue.SubmittedAtAnnotation])
+	if d := at.Sub(created.Time); err != nil || d < -time.Second || d >= 2*time.Second {
+		at = created.Time
+	}
+	return map[string]string{kueue.SubmittedAtAnnotation: at.UTC().Format(time.RFC3339Nano)}
 }
 
 func (r *reconciler) event(o runtime.Object, e tale) {
