@@ -99,7 +99,11 @@ func nodes(r core.Reason) string {
 	case core.NoSuchNode:
 		return fmt.Sprintf("no node%s satisfies the node selector, affinity and tolerations", on)
 	case core.PodTooLarge:
-		return fmt.Sprintf("a pod is larger than any of the %d node(s)%s", r.Nodes, on)
+		s := fmt.Sprintf("a pod is larger than any of the %d node(s)%s", r.Nodes, on)
+		if r.Resource != "" {
+			s += fmt.Sprintf(": it asks for %s of %s, and the largest has %s", Amount(r.Resource, r.Need), r.Resource, Amount(r.Resource, r.Limit))
+		}
+		return s
 	case core.GangTooLarge:
 		return fmt.Sprintf("all %d node(s)%s together hold only %d out of %d pod(s), even if empty", r.Nodes, on, r.PodsFit, r.PodsWanted)
 	default:
@@ -132,6 +136,9 @@ func waitingForPreempted(r core.Reason) string {
 func misconfigured(r core.Reason) string {
 	switch r.Cause {
 	case core.QueueMissing:
+		if r.Queue == "" {
+			return "the job names no queue: set its label kueue.x-k8s.io/queue-name to the name of a LocalQueue"
+		}
 		return fmt.Sprintf("%s %s doesn't exist", r.Detail, r.Queue)
 	case core.NamespaceMismatch:
 		return fmt.Sprintf("namespace %s doesn't match the namespaceSelector of ClusterQueue %s", r.Detail, r.Queue)
