@@ -203,5 +203,6 @@ func nodeReason(g *group, set int, short place.Shortage) core.Reason {
 		Code: core.TopologyPlacementFailed, Cause: short.Cause, Queue: g.queue.name, Tree: g.queue.node.CohortName(),
 		PodSet: g.shape.podSets[set].Name, PodsFit: short.Fit, PodsWanted: short.Wanted,
 		Nodes: short.Nodes, NodesDown: short.Down,
+		Resource: short.Resource, Need: short.Need, Limit: short.Largest,
 	}
 }

@@ -167,6 +167,46 @@ func (s *Nodes) Total(c *Class) (slots int64, nodes, down int32) {
 	return c.ideal.slots, c.ideal.nodes, c.ideal.down
 }
 
+// excess returns a resource of which a pod needs more than any node has that
+// its filter admits, the packed resource first; "" if there is none.
+func (s *Nodes) excess(c *Class) (resource string, needed, largest core.Amount) {
+	needs := slices.Clone(c.needs)
+	slices.SortStableFunc(needs, func(a, b need) int { return order(a.resource != s.packID, b.resource != s.packID) })
+	for _, r := range needs {
+		most := int64(0)
+		for _, n := range s.order {
+			if c.filter.Admits(&n.spec) && r.resource < len(n.cap) {
+				most = max(most, n.cap[r.resource])
+			}
+		}
+		if most < r.amount {
+			return s.resourceName(r.resource), core.Amount(r.amount), core.Amount(most)
+		}
+	}
+	return "", 0, 0
+}
+
+// order puts false before true.
+func order(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// resourceName is the inverse of resource.
+func (s *Nodes) resourceName(id int) string {
+	for name, i := range s.resources { // one name per id, so order does not matter
+		if i == id {
+			return name
+		}
+	}
+	return ""
+}
+
 // count returns how many pods fit into the smaller of two vectors.
 func (c *Class) count(a, b []int64) int32 {
 	most := int64(1 << 30)

@@ -31,6 +31,10 @@ type Shortage struct {
 	// out of service.
 	Fit, Wanted int32
 	Nodes, Down int32
+	// Resource, for PodTooLarge, is one of which a pod needs more than the largest
+	// node has; "" if no single resource is too much.
+	Resource      string
+	Need, Largest core.Amount
 }
 
 // searchSteps bounds the exact search that follows when simple orders of
@@ -55,6 +59,7 @@ func (s *Nodes) Possible(set Set) (Shortage, bool) {
 		short.Cause = core.NoSuchNode
 	case slots == 0:
 		short.Cause = core.PodTooLarge
+		short.Resource, short.Need, short.Largest = s.excess(set.Class)
 	case slots < int64(set.Count):
 		short.Cause = core.GangTooLarge
 		short.Fit = int32(slots) //nolint:gosec // below Count
