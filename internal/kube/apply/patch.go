@@ -1,11 +1,11 @@
 package apply
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -13,20 +13,20 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
-// Status changes the status of a Workload to next by sending only the fields
-// that differ, on condition that the object is still the one that was read. It
-// updates w to what the API server stored. No difference sends nothing.
+// Status changes the status of a Workload to next by sending only what differs,
+// on condition that the object is still the one that was read. It updates w to
+// what the API server stored. No difference sends nothing.
 func Status(ctx context.Context, c client.Client, w *kueue.Workload, next kueue.WorkloadStatus) error {
 	diff, err := difference(w.Status, next)
 	if err != nil {
 		return fmt.Errorf("compare status of workload %s/%s: %w", w.Namespace, w.Name, err)
 	}
-	if len(diff) == 0 {
+	if string(diff) == "{}" {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": w.ResourceVersion},
-		"status":   diff,
+		"status":   json.RawMessage(diff),
 	})
 	if err != nil {
 		return fmt.Errorf("encode status of workload %s/%s: %w", w.Namespace, w.Name, err)
@@ -34,39 +34,17 @@ func Status(ctx context.Context, c client.Client, w *kueue.Workload, next kueue.
 	return c.Status().Patch(ctx, w, client.RawPatch(types.MergePatchType, patch))
 }
 
-// difference returns the top-level fields that differ; null removes one. A merge
-// patch merges objects, which is right here: the only object among the fields
-// whose members come and go is requeueState, and it is set or removed whole.
-func difference(was, is kueue.WorkloadStatus) (map[string]json.RawMessage, error) {
-	a, err := fields(was)
+// difference is the merge patch that turns one status into the other.
+func difference(was, is kueue.WorkloadStatus) ([]byte, error) {
+	a, err := json.Marshal(was)
 	if err != nil {
 		return nil, err
 	}
-	b, err := fields(is)
+	b, err := json.Marshal(is)
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]json.RawMessage{}
-	for k, v := range b {
-		if !bytes.Equal(a[k], v) {
-			out[k] = v
-		}
-	}
-	for k := range a {
-		if _, ok := b[k]; !ok {
-			out[k] = json.RawMessage("null")
-		}
-	}
-	return out, nil
-}
-
-func fields(s kueue.WorkloadStatus) (map[string]json.RawMessage, error) {
-	data, err := json.Marshal(s)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]json.RawMessage{}
-	return out, json.Unmarshal(data, &out)
+	return jsonpatch.CreateMergePatch(a, b)
 }
 
 // Unpin removes the finalizer that keeps a Workload, and with it its quota,

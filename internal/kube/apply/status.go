@@ -58,7 +58,9 @@ func admit(w *kueue.Workload, next *kueue.WorkloadStatus, set Conditions, d core
 			set.Set(t, metav1.ConditionFalse, kueue.ReasonQuotaReserved, "Quota reserved again in ClusterQueue "+d.Admission.Queue)
 		}
 	}
-	next.RequeueState = nil
+	if next.RequeueState != nil { // its count goes on, should it happen again
+		next.RequeueState.RequeueAt = nil
+	}
 	return true
 }
 
@@ -149,6 +151,8 @@ func Released(w *kueue.Workload, now time.Time) *kueue.WorkloadStatus {
 	again := metav1.ConditionFalse
 	switch evicted.Reason {
 	case kueue.ReasonPreempted, kueue.ReasonNodeFailures,
+		// The pause before the next turn is in requeueState.
+		kueue.ReasonPodsReadyTimeout,
 		// A stopped queue holds its workloads itself; nothing has to be undone on
 		// them when it starts again.
 		kueue.ReasonClusterQueueStopped, kueue.ReasonLocalQueueStopped:

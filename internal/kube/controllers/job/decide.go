@@ -6,12 +6,18 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
+
+// refusalPatience is how long planned nodes may refuse a job's pods before the
+// plan is withdrawn: nodes and pods may be about to change.
+const refusalPatience = time.Minute
 
 // situation is everything that the next step of one job depends on.
 type situation struct {
@@ -25,9 +31,8 @@ type situation struct {
 	workload *kueue.Workload // nil if there is none yet
 	// infos are what the workload's admission adds to the pods; set if admitted.
 	infos []jobs.PodSetInfo
-	// livePods is how many unfinished pods the workload has.
-	livePods int
-	now      time.Time
+	pods  Pods
+	now   time.Time
 }
 
 // step is the one write that comes next. At most one of the pointers is set.
@@ -37,6 +42,7 @@ type step struct {
 	unpin  bool                  // remove the workload's finalizer
 	spec   *kueue.WorkloadSpec   // change the workload's spec to this
 	status *kueue.WorkloadStatus // change the workload's status to this
+	again  time.Duration         // look again then, at the latest; 0 for never
 	tell   *tale                 // tell it once the write is done
 }
 
@@ -72,7 +78,7 @@ func decide(s situation) (step, error) {
 	case s.facts.Suspended:
 		return start(s)
 	}
-	return reclaim(s), nil
+	return run(s), nil
 }
 
 // create says what to tell about a new workload. One without a queue is made
@@ -108,7 +114,7 @@ func vanish(s situation) (step, error) {
 	if !s.facts.Suspended {
 		return stop(s, "Stopped", "Stopped: its Workload is being deleted")
 	}
-	return step{unpin: !s.facts.Active && s.livePods == 0}, nil
+	return step{unpin: !s.facts.Active && s.pods.Live == 0}, nil
 }
 
 // leave stops an evicted job, and gives its quota back when its pods are gone.
@@ -117,7 +123,7 @@ func leave(s situation) (step, error) {
 		c := apimeta.FindStatusCondition(s.workload.Status.Conditions, kueue.WorkloadEvicted)
 		return stop(s, "Stopped", "Stopped: "+c.Message)
 	}
-	if s.facts.Active || s.livePods > 0 {
+	if s.facts.Active || s.pods.Live > 0 {
 		return step{}, nil
 	}
 	return step{status: apply.Released(s.workload, s.now)}, nil
@@ -168,6 +174,39 @@ func start(s situation) (step, error) {
 	return step{job: next, tell: &tale{reason: "Started", message: "Admitted by clusterQueue " + string(s.workload.Status.Admission.ClusterQueue)}}, nil
 }
 
+// run looks after an admitted job that may run.
+func run(s situation) step {
+	if s.pods.Refused.IsZero() {
+		return reclaim(s)
+	}
+	if left := s.pods.Refused.Add(refusalPatience).Sub(s.now); left > 0 {
+		st := reclaim(s)
+		st.again = left
+		return st
+	}
+	return step{status: withdraw(s), tell: &tale{reason: "PlanWithdrawn", warning: true,
+		message: "The planned nodes refuse its pods, so it is queued again: " + s.pods.Why}}
+}
+
+// withdraw evicts a job whose planned nodes refuse its pods for a reason that
+// the engine cannot see (a volume, an affinity between pods, ...). It is queued
+// again after a pause that doubles, so that others get their turn meanwhile.
+func withdraw(s situation) *kueue.WorkloadStatus {
+	const first, longest = time.Minute, time.Hour
+	w := s.workload
+	next := w.Status.DeepCopy()
+	if next.RequeueState == nil {
+		next.RequeueState = &kueue.RequeueState{}
+	}
+	n := ptr.Deref(next.RequeueState.Count, 0) + 1
+	pause := min(first<<min(n-1, 10), longest)
+	next.RequeueState.Count = &n
+	next.RequeueState.RequeueAt = ptr.To(metav1.NewTime(s.now.Add(pause)))
+	apply.NewConditions(w, next, s.now).Set(kueue.WorkloadEvicted, metav1.ConditionTrue, kueue.ReasonPodsReadyTimeout,
+		"The planned nodes refuse its pods: "+s.pods.Why)
+	return next
+}
+
 // reclaim gives back the quota of pods that are done.
 func reclaim(s situation) step {
 	w := s.workload
@@ -187,7 +226,7 @@ func reclaim(s situation) step {
 }
 
 func finish(s situation) step {
-	if s.workload == nil || s.livePods > 0 {
+	if s.workload == nil || s.pods.Live > 0 {
 		return step{}
 	}
 	reason := kueue.ReasonSucceeded

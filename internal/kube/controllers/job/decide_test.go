@@ -94,11 +94,13 @@ type outcome struct {
 	Released  bool   // admission removed
 	Requeued  string
 	Reclaimed int32
+	Withdrawn time.Duration // until it is considered again
+	Again     time.Duration // when to look again
 	Event     string
 }
 
 func describe(st step) outcome {
-	o := outcome{Create: st.create, Unpin: st.unpin, Spec: st.spec != nil}
+	o := outcome{Again: st.again, Create: st.create, Unpin: st.unpin, Spec: st.spec != nil}
 	if j, ok := st.job.(*batchv1.Job); ok {
 		o.Suspended, o.Selector = j.Spec.Suspend, j.Spec.Template.Spec.NodeSelector
 	}
@@ -115,6 +117,9 @@ func describe(st step) outcome {
 		o.Requeued = string(c.Status)
 	}
 	o.Released = st.status.Admission == nil && apimeta.IsStatusConditionFalse(st.status.Conditions, kueue.WorkloadQuotaReserved)
+	if r := st.status.RequeueState; r != nil {
+		o.Withdrawn = r.RequeueAt.Sub(now)
+	}
 	for _, r := range st.status.ReclaimablePods {
 		o.Reclaimed += r.Count
 	}
@@ -130,6 +135,7 @@ func TestDecide(t *testing.T) {
 		workload *kueue.Workload
 		noQueue  bool
 		live     int
+		refused  time.Time
 		want     outcome
 	}{
 		"running without queue": {
@@ -172,6 +178,19 @@ func TestDecide(t *testing.T) {
 			why: "the quota of a pod that will not be replaced is given back",
 			job: aJob(running, func(j *batchv1.Job) { j.Status.Active, j.Status.Succeeded = 1, 1 }), workload: aWorkload(admitted), live: 1,
 			want: outcome{Reclaimed: 1},
+		},
+		"planned nodes refuse a pod": {
+			why: "nodes and pods may be about to change", job: aJob(running), workload: aWorkload(admitted), live: 2,
+			refused: now.Add(-20 * time.Second), want: outcome{Again: 40 * time.Second},
+		},
+		"planned nodes refuse a pod for a minute": {
+			why: "the plan rests on something the engine cannot see: another turn, later", job: aJob(running), workload: aWorkload(admitted), live: 2,
+			refused: now.Add(-time.Minute), want: outcome{Withdrawn: time.Minute, Event: "PlanWithdrawn"},
+		},
+		"planned nodes refuse it again": {
+			why: "each time it pauses twice as long", job: aJob(running), live: 2,
+			workload: aWorkload(admitted, func(w *kueue.Workload) { w.Status.RequeueState = &kueue.RequeueState{Count: ptr.To[int32](2)} }),
+			refused:  now.Add(-time.Hour), want: outcome{Withdrawn: 4 * time.Minute, Event: "PlanWithdrawn"},
 		},
 		"running but not admitted": {
 			why: "somebody unsuspended it by hand", job: aJob(running), workload: aWorkload(),
@@ -222,7 +241,7 @@ func TestDecide(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := situation{job: c.job, adapter: batchjob.Adapter{}, queue: "default-queue", priority: priority{value: ptr.To[int32](5)},
-				workload: c.workload, livePods: c.live, now: now,
+				workload: c.workload, pods: Pods{Live: c.live, Refused: c.refused, Why: "volume node affinity conflict"}, now: now,
 				infos: []jobs.PodSetInfo{{Name: "main", Count: 2, NodeSelector: map[string]string{"gpu": "h100"}}}}
 			if c.noQueue {
 				s.queue = ""

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -36,19 +37,44 @@ func IndexPod(o client.Object) []string {
 	return []string{p.Annotations[kueue.WorkloadAnnotation]}
 }
 
-// LivePods counts the unfinished pods of a Workload.
-func LivePods(ctx context.Context, c client.Reader, namespace, workload string) (int, error) {
+// Pods are what the pods of a Workload say about it.
+type Pods struct {
+	// Live is how many are unfinished.
+	Live int
+	// Refused is since when the scheduler has found no place for one of them, and
+	// Why what it says; zero if all is well.
+	Refused time.Time
+	Why     string
+}
+
+// PodsOf looks at the pods of a Workload.
+func PodsOf(ctx context.Context, c client.Reader, namespace, workload string) (Pods, error) {
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods, client.InNamespace(namespace), client.MatchingFields{PodIndex: workload}, client.UnsafeDisableDeepCopy); err != nil {
-		return 0, fmt.Errorf("list pods of workload %s/%s: %w", namespace, workload, err)
+		return Pods{}, fmt.Errorf("list pods of workload %s/%s: %w", namespace, workload, err)
 	}
-	n := 0
+	var out Pods
 	for i := range pods.Items {
-		if p := pods.Items[i].Status.Phase; p != corev1.PodSucceeded && p != corev1.PodFailed {
-			n++
+		p := &pods.Items[i]
+		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		out.Live++
+		if since, why := refused(p); !since.IsZero() && (out.Refused.IsZero() || since.Before(out.Refused)) {
+			out.Refused, out.Why = since, why
 		}
 	}
-	return n, nil
+	return out, nil
+}
+
+// refused is since when a pod has been refused by every node, and why.
+func refused(p *corev1.Pod) (time.Time, string) {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && p.DeletionTimestamp == nil {
+			return c.LastTransitionTime.Time, c.Message
+		}
+	}
+	return time.Time{}, ""
 }
 
 // workloadName is stable for one object, so that a restart finds what it made,
@@ -92,7 +118,7 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (sit
 		return s, false, fmt.Errorf("read the workload of %s: %w", name, err)
 	}
 	s.workload = &w
-	if s.livePods, err = LivePods(ctx, r.opts.Client, w.Namespace, w.Name); err != nil {
+	if s.pods, err = PodsOf(ctx, r.opts.Client, w.Namespace, w.Name); err != nil {
 		return s, false, err
 	}
 	if convert.Admitted(&w) {

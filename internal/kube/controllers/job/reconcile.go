@@ -88,7 +88,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("%s %s: %w", r.adapter.Kind().Kind, req.NamespacedName, err)
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: next.again}, nil
 }
 
 func (r *reconciler) do(ctx context.Context, s situation, next step) error {
@@ -176,8 +176,18 @@ func (r *reconciler) jobOfPod(ctx context.Context, o client.Object) []reconcile.
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: w.Namespace, Name: owner.Name}}}
 }
 
+// unplaced reports whether the scheduler found no place for a pod.
+func unplaced(o client.Object) bool {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return false
+	}
+	since, _ := refused(p)
+	return !since.IsZero()
+}
+
 // PodsEnding lets through the events after which a Workload may have fewer
-// unfinished pods.
+// unfinished pods, or pods that no node takes.
 func PodsEnding() builder.Predicates {
 	live := func(o client.Object) bool {
 		p, ok := o.(*corev1.Pod)
@@ -187,6 +197,8 @@ func PodsEnding() builder.Predicates {
 		CreateFunc:  func(event.CreateEvent) bool { return false },
 		DeleteFunc:  func(event.DeleteEvent) bool { return true },
 		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return live(e.ObjectOld) && !live(e.ObjectNew) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return live(e.ObjectOld) && !live(e.ObjectNew) || !unplaced(e.ObjectOld) && unplaced(e.ObjectNew)
+		},
 	})
 }

@@ -156,8 +156,8 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (sit
 			s.class = &c.Value
 		}
 	}
-	var err error
-	s.livePods, err = job.LivePods(ctx, r.Client, w.Namespace, w.Name)
+	pods, err := job.PodsOf(ctx, r.Client, w.Namespace, w.Name)
+	s.livePods = pods.Live
 	return s, err == nil, err
 }
 
