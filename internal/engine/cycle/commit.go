@@ -75,8 +75,18 @@ func places(spots []place.Spot) []core.Place {
 	return out
 }
 
-// explain completes a reason with who holds what is short.
-func (e *Engine) explain(w *work, why core.Reason) *core.Reason {
+// refusal completes a reason with the queue it concerns.
+func (e *Engine) refusal(w *work, why core.Reason) *core.Reason {
+	if why.Queue == "" {
+		why.Queue, why.Tree = w.group.queue.name, w.group.queue.node.CohortName()
+	}
+	return &why
+}
+
+// withHolders adds who holds what is short. It looks at e.assigned, so it must
+// follow the judgement.
+func (e *Engine) withHolders(w *work, r *core.Reason) *core.Reason {
+	why := *r
 	switch why.Code {
 	case core.WaitingForQuota:
 		why.Holders = e.quotaHolders(w.group.queue.node, e.forest.Pair(why.Flavor, why.Resource))
@@ -85,9 +95,6 @@ func (e *Engine) explain(w *work, why core.Reason) *core.Reason {
 			why.Holders = e.nodeHolders(w, why)
 		}
 	default:
-	}
-	if why.Queue == "" {
-		why.Queue, why.Tree = w.group.queue.name, w.group.queue.node.CohortName()
 	}
 	return &why
 }

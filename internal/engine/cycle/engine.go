@@ -55,14 +55,14 @@ type Engine struct {
 	shapes     map[string]*shape
 
 	// What happened since the last Decide.
-	edited     bool    // queues, cohorts, flavors, doors or namespaces changed
-	facts      bool    // admissions were observed that were not decided here
-	arrivals   []*work // waiting, not sorted in yet
-	displaced  []*work // may have pods planned on nodes that take no work
-	freed      []*quota.Node
+	edited    bool    // queues, cohorts, flavors, doors or namespaces changed
+	facts     bool    // admissions were observed that were not decided here
+	arrivals  []*work // waiting, not sorted in yet
+	displaced []*work // may have pods planned on nodes that take no work
+	freed     []*quota.Node
 	// recheck are trees in which somebody could not be evicted yet because its
 	// admission was not seen.
-	recheck map[*quota.Node]bool
+	recheck    map[*quota.Node]bool
 	nodesFreed bool
 
 	heads   order.Heap[*queue]
@@ -124,6 +124,10 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 	for e.heads.Len() > 0 && (e.opt.Budget == 0 || judged < e.opt.Budget) {
 		q := e.heads.First()
 		w := q.first()
+		if e.hopeless(w) {
+			e.repark(w)
+			continue
+		}
 		e.assign(w)
 		if e.fallsBack(q) {
 			continue // others borrow less: they go first

@@ -71,11 +71,11 @@ func (e *Engine) judge(w *work) verdict {
 func (e *Engine) resolve(w *work, p *compiled) verdict {
 	a := &e.assigned
 	if a.Mode == quota.NoFit {
-		return verdict{why: e.explain(w, a.Why)}
+		return verdict{why: e.refusal(w, a.Why)}
 	}
 	sets, short, ok := e.podSets(w.group, p, a)
 	if !ok {
-		return verdict{why: e.explain(w, short)}
+		return verdict{why: e.refusal(w, short)}
 	}
 	why := a.Why
 	if a.Mode == quota.Fit {
@@ -109,7 +109,7 @@ func (e *Engine) resolve(w *work, p *compiled) verdict {
 			}
 		}
 	}
-	return verdict{why: e.explain(w, why)}
+	return verdict{why: e.refusal(w, why)}
 }
 
 // promise tests whether a workload fits once its victims, and all others that

@@ -48,7 +48,7 @@ func (e *Engine) depart(w *work, g *group) {
 	}
 	q.active.Remove(g)
 	e.unlistOnNodes(g)
-	delete(q.byKey, g.shape)
+	delete(q.byKey, g.key)
 	last := len(q.groups) - 1
 	q.groups[g.index] = q.groups[last]
 	q.groups[g.index].index = g.index
@@ -79,17 +79,29 @@ func (e *Engine) arrive() {
 		w.timer = nil
 		e.enter(w)
 	}
-	slices.SortFunc(e.arrivals, func(a, b *work) int { return a.Key.Compare(b.Key) })
+	aside := e.arrivals[:0]
 	for _, w := range e.arrivals {
+		switch {
+		case !w.inbox:
+		case w.obs.held != "" || w.obs.notBefore.After(e.now) || w.door.closed != nil:
+			aside = append(aside, w)
+		default:
+			w.inbox = false
+			e.join(w)
+		}
+	}
+	slices.SortFunc(aside, func(a, b *work) int { return a.Key.Compare(b.Key) })
+	for _, w := range aside {
 		if w.inbox {
 			w.inbox = false
-			e.sortIn(w)
+			e.setAside(w)
 		}
 	}
 	e.arrivals = e.arrivals[:0]
 }
 
-func (e *Engine) sortIn(w *work) {
+// setAside keeps a workload out of the queues and says why.
+func (e *Engine) setAside(w *work) {
 	switch {
 	case w.obs.held != "":
 		e.say(w, &core.Reason{Code: core.OnHold, Queue: w.obs.door, Detail: w.obs.held})
@@ -97,20 +109,19 @@ func (e *Engine) sortIn(w *work) {
 		w.timer = &timer{work: w, at: w.obs.notBefore}
 		e.timers.Push(w.timer)
 		e.say(w, &core.Reason{Code: core.OnHold, Cause: core.BackingOff, Queue: w.obs.door})
-	case w.door.closed != nil:
-		e.say(w, w.door.closed)
 	default:
-		e.join(w)
+		e.say(w, w.door.closed)
 	}
 }
 
 // join adds a workload to the group of its shape.
 func (e *Engine) join(w *work) {
 	q := w.door.queue
-	g := q.byKey[w.shape]
+	key := groupKey{w.shape, w.spare}
+	g := q.byKey[key]
 	if g == nil {
-		g = &group{queue: q, shape: w.shape, index: len(q.groups)}
-		q.byKey[w.shape] = g
+		g = &group{queue: q, key: key, shape: w.shape, index: len(q.groups)}
+		q.byKey[key] = g
 		q.groups = append(q.groups, g)
 	}
 	w.group = g
@@ -159,9 +170,34 @@ func (e *Engine) park(w *work, why *core.Reason) {
 		e.recheck[q.node.Root()] = true
 	}
 	e.noteWait(g, why)
-	e.say(w, why)
+	if w.told == nil || !sameFacts(*w.told, *why) {
+		e.say(w, e.withHolders(w, why))
+	}
 	w.unsaid = false
 	e.mention(g)
+	e.block(w)
+}
+
+// repark puts a group back that was woken in vain: somebody else took what had
+// come free.
+func (e *Engine) repark(w *work) {
+	e.mention(w.group)
+	e.block(w)
+}
+
+// hopeless reports whether a workload that was refused before cannot do better
+// now, for the same reason. It costs next to nothing.
+func (e *Engine) hopeless(w *work) bool {
+	g := w.group
+	return g.why != nil && w.told != nil && sameNature(*w.told, *g.why) && g.why.Code == core.WaitingForQuota && g.onNodes == 0 &&
+		g.plan != nil && e.current(g.plan) && !e.worthQuota(g)
+}
+
+// block keeps a refused workload's group, or in a StrictFIFO queue everybody
+// behind it, from being judged.
+func (e *Engine) block(w *work) {
+	g := w.group
+	q := g.queue
 	if q.strict() {
 		q.blocker = w
 		e.mentionAll(q)

@@ -106,5 +106,5 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 	if v.kind != refuse {
 		return core.Reason{Code: core.PendingEvaluation, Queue: q.name, Tree: q.node.CohortName()}, true
 	}
-	return *v.why, true
+	return *e.withHolders(w, v.why), true
 }

@@ -113,7 +113,7 @@ type queue struct {
 	closed *core.Reason // why nothing may be admitted
 	doors  []*door
 	groups []*group
-	byKey  map[*shape]*group
+	byKey  map[groupKey]*group
 	active order.Heap[*group]
 	head   order.Head
 	slot   int // in engine.heads
@@ -155,10 +155,18 @@ func (q *queue) ahead() *work {
 
 func (q *queue) strict() bool { return q.spec != nil && q.spec.Strategy == core.StrictFIFO }
 
+// groupKey tells groups apart. Whom a workload must spare is part of it, because
+// others may evict that one.
+type groupKey struct {
+	shape *shape
+	spare core.Key
+}
+
 // group is the workloads of one shape that wait in a queue. They are refused
 // together: what is true of one is true of all.
 type group struct {
 	queue   *queue
+	key     groupKey
 	shape   *shape
 	members order.Heap[*work]
 	slot    int // in queue.active
@@ -314,7 +322,7 @@ func (e *Engine) hasNodes(name string) bool {
 func (e *Engine) queueNamed(name string) *queue {
 	q := e.queues[name]
 	if q == nil {
-		q = &queue{name: name, node: e.forest.Queue(name), byKey: map[*shape]*group{}}
+		q = &queue{name: name, node: e.forest.Queue(name), byKey: map[groupKey]*group{}}
 		q.closed = e.closedQueue(q)
 		e.queues[name] = q
 		for len(e.byNode) <= q.node.ID {

@@ -1,0 +1,361 @@
+package cycle_test
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// decide returns what an engine should decide, without refusals.
+func (r *reference) decide(now time.Time) []string {
+	r.now, r.out, r.refused = now.Unix(), nil, map[core.Key]bool{}
+	r.drain()
+	r.move()
+	r.redeem()
+	for {
+		w, asks, a := r.next()
+		if w == nil {
+			return r.out
+		}
+		r.judge(w, asks, a)
+	}
+}
+
+func (r *reference) drain() {
+	for _, q := range sortedKeys(r.queues) {
+		if r.queues[q].Stop != core.HoldAndDrain {
+			continue
+		}
+		for _, w := range r.sorted() {
+			if w.phase == refRunning && w.adm.Queue == q {
+				w.phase = refLeaving
+				r.say("evict %s", w.Key)
+			}
+		}
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// next is the best workload of all that may be judged: the first of each queue,
+// the lowest borrowing level, then the order of the queue.
+func (r *reference) next() (best *refWork, bestAsks []refAsk, bestAssign refAssign) {
+	for name, q := range r.queues {
+		if q.Stop == core.Hold || q.Stop == core.HoldAndDrain {
+			continue
+		}
+		for _, w := range r.sorted() {
+			if w.queue != name || w.phase == refRunning || w.phase == refLeaving {
+				continue
+			}
+			if w.phase == refPromised || r.refused[w.Key] {
+				if q.Strategy == core.StrictFIFO {
+					break
+				}
+				continue
+			}
+			asks, ok := r.asks(w)
+			a := refAssign{}
+			if ok {
+				a = r.assign(w, asks, make([]int, len(asks)))
+			}
+			if best == nil || cmp.Or(cmp.Compare(a.level, bestAssign.level), refOrder(w, best)) < 0 {
+				best, bestAsks, bestAssign = w, asks, a
+			}
+			break
+		}
+	}
+	return best, bestAsks, bestAssign
+}
+
+func (r *reference) judge(w *refWork, asks []refAsk, a refAssign) {
+	start := make([]int, len(asks))
+	for asks != nil {
+		if r.resolve(w, asks, a) {
+			return
+		}
+		more := false
+		for i, n := range a.next {
+			if n > start[i] {
+				start[i], more = n, true
+			}
+		}
+		if !more {
+			break
+		}
+		a = r.assign(w, asks, start)
+	}
+	r.refused[w.Key] = true
+}
+
+func (r *reference) resolve(w *refWork, asks []refAsk, a refAssign) bool {
+	if a.mode == mNoFit {
+		return false
+	}
+	var sets []refSet
+	for i := range w.PodSets {
+		var flavors []string
+		for k, ask := range asks {
+			if ask.set == i {
+				flavors = append(flavors, ask.flavors[a.chosen[k]])
+			}
+		}
+		if s, ok := r.set(w, i, flavors); ok {
+			sets = append(sets, s)
+		}
+	}
+	if a.mode == mFit {
+		if seats, ok := r.place(sets, []core.Ledger{core.Now, core.Then}, nil); ok {
+			r.grant(w, asks, a, sets, seats)
+			w.phase, w.reserved, w.unseen = refRunning, r.now, true
+			r.say("admit %s%s", w.Key, printAdmission(*w.adm))
+			return true
+		}
+	}
+	if r.promise(w, asks, a, sets, nil) {
+		return true
+	}
+	short := a.short
+	if len(short) == 0 {
+		for x := range a.uses {
+			short[x] = true
+		}
+	}
+	victims := r.search(w, a.uses, short, sets)
+	return victims != nil && r.promise(w, asks, a, sets, victims)
+}
+
+// promise pledges quota and nodes if the workload fits once everybody who
+// leaves, victims included, is gone.
+func (r *reference) promise(w *refWork, asks []refAsk, a refAssign, sets []refSet, victims []*refWork) bool {
+	g := gone{}
+	for _, v := range victims {
+		g[v.Key] = true
+	}
+	for x, v := range a.uses {
+		if v > r.room(w.queue, x, core.Then, g) {
+			return false
+		}
+	}
+	seats, ok := r.place(sets, []core.Ledger{core.Then}, g)
+	if !ok {
+		return false
+	}
+	for _, v := range victims {
+		v.phase, v.spare = refLeaving, w.Key
+		r.say("evict %s for %s", v.Key, w.Key)
+	}
+	r.grant(w, asks, a, sets, seats)
+	w.phase, w.deps = refPromised, g
+	if !r.fitsNow(w, g) {
+		for _, x := range r.works {
+			if x.phase == refLeaving && r.related(w, x) {
+				w.deps[x.Key] = true
+			}
+		}
+	}
+	r.pledges = append(r.pledges, w)
+	return true
+}
+
+func (r *reference) root(queue string) refNode {
+	n := refNode{queue, true}
+	for {
+		p, ok := r.parent(n)
+		if !ok {
+			return n
+		}
+		n = p
+	}
+}
+
+func (r *reference) related(w, x *refWork) bool {
+	if r.root(w.adm.Queue) == r.root(x.adm.Queue) {
+		return true
+	}
+	nodes := map[string]bool{}
+	for _, p := range w.adm.PodSets {
+		for _, pl := range p.Places {
+			nodes[pl.Node] = true
+		}
+	}
+	for _, p := range x.adm.PodSets {
+		for _, pl := range p.Places {
+			if nodes[pl.Node] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fitsNow reports whether a promised workload fits ledger Now without some.
+func (r *reference) fitsNow(w *refWork, g gone) bool {
+	for x, v := range w.uses() {
+		if v > r.room(w.adm.Queue, x, core.Now, g) {
+			return false
+		}
+	}
+	return r.holdable(w, core.Now, g)
+}
+
+// holdable reports whether the nodes promised to w have room in a ledger in
+// which w is not booked.
+func (r *reference) holdable(w *refWork, l core.Ledger, g gone) bool {
+	need := map[string]map[string]core.Amount{}
+	for i, p := range w.adm.PodSets {
+		for _, pl := range p.Places {
+			n, ok := r.nodes[pl.Node]
+			if !ok || !n.State.TakesWork() {
+				return false
+			}
+			if need[pl.Node] == nil {
+				need[pl.Node] = map[string]core.Amount{}
+			}
+			for _, q := range w.PodSets[i].Requests.With(core.Pods, 1) {
+				need[pl.Node][q.Resource] += q.Amount * core.Amount(pl.Count)
+			}
+		}
+	}
+	for node, res := range need {
+		for resource, v := range res {
+			if v > 0 && v > r.free(node, resource, l, g) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (r *reference) redeem() {
+	for _, w := range slices.Clone(r.pledges) {
+		self := gone{w.Key: true}
+		ok := r.holdable(w, core.Then, self)
+		for x, v := range w.uses() {
+			ok = ok && v <= r.room(w.adm.Queue, x, core.Then, self)
+		}
+		if !ok {
+			r.drop(w)
+			continue
+		}
+		owing := false
+		for k := range w.deps {
+			x := r.works[k]
+			owing = owing || x != nil && x.phase == refLeaving
+		}
+		if owing || !r.fitsNow(w, nil) {
+			continue
+		}
+		r.unpledge(w)
+		w.phase, w.reserved, w.unseen = refRunning, r.now, true
+		r.say("admit %s%s", w.Key, printAdmission(*w.adm))
+	}
+}
+
+func (r *reference) unpledge(w *refWork) {
+	r.pledges = slices.DeleteFunc(r.pledges, func(x *refWork) bool { return x == w })
+	w.deps = nil
+}
+
+func (r *reference) drop(w *refWork) {
+	r.unpledge(w)
+	w.phase, w.adm = refWaiting, nil
+}
+
+// grant writes the admission that an assignment and seats amount to.
+func (r *reference) grant(w *refWork, asks []refAsk, a refAssign, sets []refSet, seats []seat) {
+	w.adm = &core.Admission{Queue: w.queue}
+	for i, p := range w.PodSets {
+		out := core.PodSetAdmission{Name: p.Name, Count: p.Count}
+		for k, ask := range asks {
+			if ask.set != i {
+				continue
+			}
+			for x, v := range ask.need[a.chosen[k]] {
+				out.Flavors = append(out.Flavors, core.FlavorChoice{Resource: x.Resource, Flavor: x.Flavor})
+				out.Usage = out.Usage.With(x.Resource, v)
+			}
+		}
+		slices.SortFunc(out.Flavors, func(a, b core.FlavorChoice) int { return cmp.Compare(a.Resource, b.Resource) })
+		for _, s := range seats {
+			if sets[s.set].index == i {
+				out.Places = append(out.Places, core.Place{Node: s.node, Count: s.count})
+			}
+		}
+		slices.SortFunc(out.Places, func(a, b core.Place) int { return cmp.Compare(a.Node, b.Node) })
+		w.adm.PodSets = append(w.adm.PodSets, out)
+	}
+}
+
+// move finds other nodes for pods planned on nodes that take no work.
+func (r *reference) move() {
+	for _, w := range r.sorted() {
+		if w.phase != refRunning {
+			continue
+		}
+		var sets []refSet
+		kept := slices.Clone(w.adm.PodSets)
+		for i, p := range w.adm.PodSets {
+			moving := int32(0)
+			kept[i].Places = nil
+			for _, pl := range p.Places {
+				stay := pl.Count
+				if n, ok := r.nodes[pl.Node]; !ok || !n.State.TakesWork() {
+					stay = min(stay, settledAt(w, p.Name, pl.Node))
+				}
+				moving += pl.Count - stay
+				if stay > 0 {
+					kept[i].Places = append(kept[i].Places, core.Place{Node: pl.Node, Count: stay})
+				}
+			}
+			if moving > 0 {
+				s, _ := r.set(w, i, p.FlavorNames())
+				s = refSet{index: i, count: moving, pod: w.PodSets[i].Requests.With(core.Pods, 1), filter: s.filter}
+				sets = append(sets, s)
+			}
+		}
+		if len(sets) == 0 {
+			continue
+		}
+		seats, ok := r.place(sets, []core.Ledger{core.Now, core.Then}, nil)
+		if !ok {
+			w.phase = refLeaving
+			r.say("evict %s", w.Key)
+			continue
+		}
+		for _, s := range seats {
+			p := &kept[sets[s.set].index]
+			j := slices.IndexFunc(p.Places, func(pl core.Place) bool { return pl.Node == s.node })
+			if j >= 0 {
+				p.Places[j].Count += s.count
+				continue
+			}
+			p.Places = append(p.Places, core.Place{Node: s.node, Count: s.count})
+		}
+		for i := range kept {
+			slices.SortFunc(kept[i].Places, func(a, b core.Place) int { return cmp.Compare(a.Node, b.Node) })
+		}
+		w.adm = &core.Admission{Queue: w.adm.Queue, PodSets: kept}
+		r.say("replace %s%s", w.Key, printAdmission(*w.adm))
+	}
+}
+
+func settledAt(w *refWork, set, node string) int32 {
+	for _, s := range w.Settled {
+		for _, p := range s.Places {
+			if s.Name == set && p.Node == node {
+				return p.Count
+			}
+		}
+	}
+	return 0
+}

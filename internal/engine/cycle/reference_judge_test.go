@@ -1,0 +1,371 @@
+package cycle_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// Modes of a flavor, worst first, as in spec/kueue.md 2.3, and "await" for what
+// fits once evictions under way are done.
+const (
+	mNoFit = iota
+	mNoCandidates
+	mPreempt
+	mReclaim
+	mAwait
+	mFit
+)
+
+// refAsk is a pod set's share of a resource group.
+type refAsk struct {
+	set     int
+	flavors []string
+	need    []map[fr]core.Amount // per flavor
+	bad     []bool
+}
+
+type refAssign struct {
+	mode, level int
+	chosen      []int
+	next        []int
+	uses        map[fr]core.Amount
+	short       map[fr]bool
+}
+
+func (r *reference) asks(w *refWork) (asks []refAsk, ok bool) {
+	q := r.queues[w.queue]
+	for i, p := range w.PodSets {
+		req := p.Requests.Times(int64(p.Count))
+		for _, g := range q.Groups {
+			if slices.Contains(g.Covered, core.Pods) {
+				req = req.With(core.Pods, core.Amount(p.Count))
+			}
+		}
+		seen := map[int]bool{}
+		for _, x := range req {
+			gi := slices.IndexFunc(q.Groups, func(g core.ResourceGroup) bool { return slices.Contains(g.Covered, x.Resource) })
+			if gi < 0 && x.Amount > 0 {
+				return nil, false
+			}
+			if gi < 0 || seen[gi] {
+				continue
+			}
+			seen[gi] = true
+			a := refAsk{set: i}
+			for _, f := range q.Groups[gi].Flavors {
+				need := map[fr]core.Amount{}
+				for _, y := range req {
+					if slices.Contains(q.Groups[gi].Covered, y.Resource) {
+						need[fr{Flavor: f.Flavor, Resource: y.Resource}] = y.Amount
+					}
+				}
+				_, bad := core.Untolerated(r.flavors[f.Flavor].Taints, p.Filter.Tolerations)
+				a.flavors, a.need, a.bad = append(a.flavors, f.Flavor), append(a.need, need), append(a.bad, bad)
+			}
+			asks = append(asks, a)
+		}
+	}
+	return asks, true
+}
+
+func (r *reference) assign(w *refWork, asks []refAsk, start []int) refAssign {
+	a := refAssign{mode: mFit, uses: map[fr]core.Amount{}, short: map[fr]bool{}}
+	f := r.queues[w.queue].Fungibility
+	for k, ask := range asks {
+		best, bestMode, bestLevel, next := -1, mNoFit, 0, -1
+		for o := start[k]; o < len(ask.flavors); o++ {
+			mode, level := r.grade(w, ask, o, a.uses)
+			if best < 0 || better(mode, level, bestMode, bestLevel, f.PreferPreemption) {
+				best, bestMode, bestLevel = o, mode, level
+			}
+			goOn := mode <= mNoCandidates || (mode < mFit && f.PreemptTriesNext) || (level > 0 && f.BorrowTriesNext)
+			if !goOn {
+				best, bestMode, bestLevel = o, mode, level
+				if o+1 < len(ask.flavors) {
+					next = o + 1
+				}
+				break
+			}
+		}
+		a.chosen, a.next = append(a.chosen, best), append(a.next, next)
+		a.mode = min(a.mode, bestMode)
+		if bestMode == mNoFit {
+			return a
+		}
+		a.level = max(a.level, bestLevel)
+		for x, v := range ask.need[best] {
+			if v+a.uses[x] > r.room(w.queue, x, core.Then, nil) {
+				a.short[x] = true
+			}
+		}
+		for x, v := range ask.need[best] {
+			a.uses[x] += v
+		}
+	}
+	return a
+}
+
+func better(m1, l1, m2, l2 int, preferPreemption bool) bool {
+	switch {
+	case m1 == mNoFit || m2 == mNoFit:
+		return m1 > m2
+	case (m1 == mNoCandidates) != (m2 == mNoCandidates):
+		return m1 > m2
+	case preferPreemption && l1 != l2:
+		return l1 < l2
+	case m1 != m2:
+		return m1 > m2
+	}
+	return l1 < l2
+}
+
+func (r *reference) grade(w *refWork, ask refAsk, o int, used map[fr]core.Amount) (mode, level int) {
+	if ask.bad[o] {
+		return mNoFit, 0
+	}
+	q := r.queues[w.queue]
+	mode = mFit
+	for x, v := range ask.need[o] {
+		v += used[x]
+		lv, reclaim := r.level(w.queue, x, v, nil)
+		m := mFit
+		then, now := r.room(w.queue, x, core.Then, nil), r.room(w.queue, x, core.Now, nil)
+		nominal, _, _ := r.quota(refNode{w.queue, true}, x)
+		switch {
+		case v <= then && v <= now:
+		case v > r.limit(refNode{w.queue, true}, x):
+			m = mNoFit
+		case v <= then:
+			m = mAwait
+		case nominal >= v || reclaim || allowsPolicy(q.Preemption.WhileBorrow):
+			victims := r.search(w, map[fr]core.Amount{x: v}, map[fr]bool{x: true}, nil)
+			m = mNoCandidates
+			if len(victims) > 0 {
+				m = mReclaim
+				g := gone{}
+				for _, c := range victims {
+					g[c.Key] = true
+					if c.adm.Queue == w.queue {
+						m = mPreempt
+					}
+				}
+				lv, _ = r.level(w.queue, x, v, g)
+			}
+		default:
+			m = mNoFit
+		}
+		mode, level = min(mode, m), max(level, lv)
+	}
+	if s, ok := r.set(w, ask.set, ask.flavors[o:o+1]); ok {
+		mode = min(mode, r.gradeNodes(q, s))
+	}
+	return mode, level
+}
+
+func (r *reference) gradeNodes(q core.Queue, s refSet) int {
+	ideal, free, after := int32(0), int32(0), int32(0)
+	for name, n := range r.nodes {
+		free += r.slots(s, name, []core.Ledger{core.Now, core.Then}, nil, nil, nil)
+		after += r.slots(s, name, []core.Ledger{core.Then}, nil, nil, nil)
+		if s.filter.Admits(&n) {
+			most := core.Amount(1 << 20)
+			for _, x := range s.pod {
+				if x.Amount > 0 {
+					most = min(most, n.Allocatable.Of(x.Resource)/x.Amount)
+				}
+			}
+			ideal += int32(most)
+		}
+	}
+	switch {
+	case free >= s.count:
+		return mFit
+	case ideal < s.count:
+		return mNoFit
+	case after >= s.count:
+		return mAwait
+	case !allowsPolicy(q.Preemption.WithinQueue) && !allowsPolicy(q.Preemption.Reclaim):
+		return mNoCandidates
+	}
+	return mPreempt
+}
+
+// set is a pod set that needs nodes when it gets these flavors.
+func (r *reference) set(w *refWork, i int, flavors []string) (refSet, bool) {
+	p := w.PodSets[i]
+	s := refSet{index: i, count: p.Count, pod: p.Requests.With(core.Pods, 1), filter: p.Filter}
+	s.filter.Must = slices.Clone(s.filter.Must)
+	for _, f := range flavors {
+		any := false
+		labels := r.flavors[f].NodeLabels
+		for k, v := range labels {
+			s.filter.Must = append(s.filter.Must, core.Requirement{Key: k, Operator: core.In, Values: []string{v}})
+		}
+		for _, n := range r.nodes {
+			any = any || core.Selector(s.filter.Must[len(s.filter.Must)-len(labels):]).Matches(n.Labels)
+		}
+		if !any {
+			return refSet{}, false
+		}
+	}
+	return s, p.Count > 0 && (len(flavors) > 0 || len(r.nodes) > 0)
+}
+
+func allowsPolicy(p core.PreemptionPolicy) bool { return p != "" && p != core.PreemptNever }
+
+// search is spec/kueue.md 2.6 on copies: candidate lists, attempts, fill-back.
+func (r *reference) search(w *refWork, uses map[fr]core.Amount, short map[fr]bool, sets []refSet) []*refWork {
+	q := r.queues[w.queue]
+	me := refNode{w.queue, true}
+	var own, hierarchy, priority []*refWork
+	common, advantaged := map[core.Key]refNode{}, map[core.Key]bool{}
+	candidates := func(queue string, policy core.PreemptionPolicy) (out []*refWork) {
+		for _, c := range r.works {
+			if c.phase != refRunning || c.unseen || c.adm.Queue != queue || c.Key == w.spare || !r.permits(policy, w, c) {
+				continue
+			}
+			for x, v := range c.uses() {
+				if short[x] && v > 0 {
+					out = append(out, c)
+					break
+				}
+			}
+		}
+		return out
+	}
+	if allowsPolicy(q.Preemption.WithinQueue) {
+		own = candidates(w.queue, q.Preemption.WithinQueue)
+	}
+	within := func(n refNode, g gone) bool {
+		for x := range short {
+			if r.subtree(n, x) < r.usage(n, x, core.Then, g) {
+				return false
+			}
+		}
+		return true
+	}
+	if top, ok := r.parent(me); ok && allowsPolicy(q.Preemption.Reclaim) {
+		rest := map[fr]core.Amount{}
+		for x, v := range uses {
+			rest[x] = v
+		}
+		absorb := func(n refNode) bool {
+			fits := true
+			for x, v := range rest {
+				fits = fits && r.subtree(n, x) >= r.usage(n, x, core.Then, nil)+v
+				rest[x] = max(0, v-max(0, r.local(n, x)-r.usage(n, x, core.Then, nil)))
+			}
+			return fits
+		}
+		advantage, visited := absorb(me), me
+		for ; ok; top, ok = r.parent(top) {
+			var below func(n refNode)
+			below = func(n refNode) {
+				for _, c := range r.children(n) {
+					if c == visited || within(c, nil) {
+						continue
+					}
+					if !c.queue {
+						below(c)
+						continue
+					}
+					for _, x := range candidates(c.name, q.Preemption.Reclaim) {
+						common[x.Key], advantaged[x.Key] = top, advantage
+						if advantage {
+							hierarchy = append(hierarchy, x)
+						} else {
+							priority = append(priority, x)
+						}
+					}
+				}
+			}
+			below(top)
+			advantage = absorb(top) || advantage
+			visited = top
+		}
+	}
+	for _, l := range [][]*refWork{own, hierarchy, priority} {
+		slices.SortFunc(l, func(a, b *refWork) int {
+			return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.reserved, a.reserved),
+				b.QueueTime.Compare(a.QueueTime), cmp.Compare(a.UID, b.UID))
+		})
+	}
+	all := slices.Concat(hierarchy, priority, own)
+	if len(all) == 0 {
+		return nil
+	}
+	fits := func(g gone, borrow bool) bool {
+		for x, v := range uses {
+			if !borrow && r.borrows(me, x, v, g) || v > r.room(w.queue, x, core.Then, g) {
+				return false
+			}
+		}
+		_, ok := r.place(sets, []core.Ledger{core.Then}, g)
+		return ok
+	}
+	forbidden := !allowsPolicy(q.Preemption.WhileBorrow)
+	under := true
+	for x := range short {
+		nominal, _, _ := r.quota(me, x)
+		under = under && r.usage(me, x, core.Then, nil) < nominal
+	}
+	attempts := []bool{true, false}
+	if len(hierarchy)+len(priority) == 0 || (forbidden && !under) {
+		attempts = []bool{true}
+	} else if forbidden && len(hierarchy) == 0 {
+		attempts = []bool{false, true}
+	}
+	for _, borrow := range attempts {
+		g, taken := gone{}, []*refWork{}
+		for _, c := range all {
+			if top, cross := common[c.Key]; cross {
+				without := !advantaged[c.Key] && (forbidden || c.Priority >= w.Priority ||
+					(q.Preemption.MaxPriority != nil && c.Priority > *q.Preemption.MaxPriority))
+				if borrow && without {
+					continue
+				}
+				spared := false
+				for n := (refNode{c.adm.Queue, true}); n != top; n, _ = r.parent(n) {
+					spared = spared || within(n, g)
+				}
+				if spared {
+					continue
+				}
+			}
+			g[c.Key] = true
+			taken = append(taken, c)
+			if !fits(g, borrow) {
+				continue
+			}
+			for i := len(taken) - 2; i >= 0; i-- {
+				delete(g, taken[i].Key)
+				if fits(g, borrow) {
+					taken[i] = taken[len(taken)-1]
+					taken = taken[:len(taken)-1]
+				} else {
+					g[taken[i].Key] = true
+				}
+			}
+			return taken
+		}
+	}
+	return nil
+}
+
+func (*reference) permits(p core.PreemptionPolicy, w, c *refWork) bool {
+	switch p {
+	case core.PreemptAny:
+		return true
+	case core.PreemptLowerPriority:
+		return c.Priority < w.Priority
+	case core.PreemptLowerOrNewerEqualPrio:
+		return c.Priority < w.Priority || c.Priority == w.Priority && w.QueueTime.Before(c.QueueTime)
+	default:
+		return false
+	}
+}
+
+func (r *reference) say(format string, args ...any) { r.out = append(r.out, fmt.Sprintf(format, args...)) }

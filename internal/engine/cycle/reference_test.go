@@ -1,0 +1,339 @@
+package cycle_test
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+)
+
+// reference is the engine written to be read: no sums are kept, nothing is
+// cached or parked, every question is answered from the list of workloads.
+// It follows spec/kueue.md 2.2, 2.3 and 2.6 line by line. It knows no broken
+// queues: in its worlds every name exists and no cohorts form cycles.
+type reference struct {
+	flavors map[string]core.Flavor
+	queues  map[string]core.Queue
+	cohorts map[string]core.Cohort
+	nodes   map[string]core.Node
+	works   map[core.Key]*refWork
+	pledges []*refWork
+	now     int64
+	out     []string
+	refused map[core.Key]bool
+}
+
+type refPhase int
+
+const (
+	refWaiting refPhase = iota
+	refPromised
+	refRunning
+	refLeaving
+)
+
+type refWork struct {
+	core.Workload
+	queue    string
+	phase    refPhase
+	adm      *core.Admission
+	reserved int64
+	unseen   bool
+	spare    core.Key
+	deps     map[core.Key]bool
+}
+
+type fr = core.FlavorResource
+
+// gone are running workloads to be thought away.
+type gone map[core.Key]bool
+
+func (r *reference) sorted() []*refWork {
+	return slices.SortedFunc(maps.Values(r.works), refOrder)
+}
+
+func refOrder(a, b *refWork) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.QueueTime.Compare(b.QueueTime), cmp.Compare(a.UID, b.UID))
+}
+
+func (w *refWork) books(l core.Ledger) bool {
+	return w.phase == refRunning || (w.phase == refLeaving && l == core.Now) || (w.phase == refPromised && l == core.Then)
+}
+
+func (w *refWork) uses() map[fr]core.Amount {
+	u := map[fr]core.Amount{}
+	for _, p := range w.adm.PodSets {
+		for _, q := range p.Usage {
+			u[fr{Flavor: p.FlavorOf(q.Resource), Resource: q.Resource}] += q.Amount
+		}
+	}
+	return u
+}
+
+// A tree node is a queue or a cohort.
+type refNode struct {
+	name  string
+	queue bool
+}
+
+func (r *reference) parent(n refNode) (refNode, bool) {
+	p := r.cohorts[n.name].Parent
+	if n.queue {
+		p = r.queues[n.name].Cohort
+	}
+	return refNode{name: p}, p != ""
+}
+
+func (r *reference) children(n refNode) (out []refNode) {
+	for name, q := range r.queues {
+		if !n.queue && q.Cohort == n.name {
+			out = append(out, refNode{name, true})
+		}
+	}
+	for name, c := range r.cohorts {
+		if !n.queue && c.Parent == n.name {
+			out = append(out, refNode{name, false})
+		}
+	}
+	return out
+}
+
+func (r *reference) quota(n refNode, x fr) (nominal core.Amount, borrow, lend *core.Amount) {
+	groups := r.cohorts[n.name].Groups
+	if n.queue {
+		groups = r.queues[n.name].Groups
+	}
+	for _, g := range groups {
+		for _, f := range g.Flavors {
+			for _, q := range f.Quotas {
+				if f.Flavor == x.Flavor && q.Resource == x.Resource {
+					return q.Nominal, q.Borrowing, q.Lending
+				}
+			}
+		}
+	}
+	return 0, nil, nil
+}
+
+func (r *reference) subtree(n refNode, x fr) core.Amount {
+	sum, _, _ := r.quota(n, x)
+	for _, c := range r.children(n) {
+		sum += r.subtree(c, x) - r.local(c, x)
+	}
+	return sum
+}
+
+func (r *reference) local(n refNode, x fr) core.Amount {
+	_, _, lend := r.quota(n, x)
+	if lend == nil {
+		return 0
+	}
+	return max(0, r.subtree(n, x)-*lend)
+}
+
+func (r *reference) usage(n refNode, x fr, l core.Ledger, g gone) (sum core.Amount) {
+	if !n.queue {
+		for _, c := range r.children(n) {
+			sum += max(0, r.usage(c, x, l, g)-r.local(c, x))
+		}
+		return sum
+	}
+	for _, w := range r.works {
+		if w.books(l) && w.adm.Queue == n.name && !g[w.Key] {
+			sum += w.uses()[x]
+		}
+	}
+	return sum
+}
+
+func (r *reference) available(n refNode, x fr, l core.Ledger, g gone) core.Amount {
+	p, ok := r.parent(n)
+	if !ok {
+		return r.subtree(n, x) - r.usage(n, x, l, g)
+	}
+	above := r.available(p, x, l, g)
+	if _, borrow, _ := r.quota(n, x); borrow != nil {
+		above = min(above, r.subtree(n, x)-r.local(n, x)-max(0, r.usage(n, x, l, g)-r.local(n, x))+*borrow)
+	}
+	return max(0, r.local(n, x)-r.usage(n, x, l, g)) + above
+}
+
+func (r *reference) room(q string, x fr, l core.Ledger, g gone) core.Amount {
+	return max(0, r.available(refNode{q, true}, x, l, g))
+}
+
+func (r *reference) limit(n refNode, x fr) core.Amount {
+	p, ok := r.parent(n)
+	if !ok {
+		return r.subtree(n, x)
+	}
+	most := r.local(n, x) + r.limit(p, x)
+	if _, borrow, _ := r.quota(n, x); borrow != nil {
+		most = min(most, r.subtree(n, x)+*borrow)
+	}
+	return most
+}
+
+func (r *reference) height(n refNode) int {
+	if n.queue {
+		return 0
+	}
+	h := 1
+	for _, c := range r.children(n) {
+		h = max(h, r.height(c)+1)
+	}
+	return h
+}
+
+func (r *reference) borrows(n refNode, x fr, v core.Amount, g gone) bool {
+	return r.subtree(n, x) < r.usage(n, x, core.Then, g)+v
+}
+
+func (r *reference) level(q string, x fr, v core.Amount, g gone) (int, bool) {
+	n := refNode{q, true}
+	p, ok := r.parent(n)
+	if !ok || !r.borrows(n, x, v, g) {
+		return 0, ok
+	}
+	rest := v - max(0, r.local(n, x)-r.usage(n, x, core.Then, g))
+	for {
+		up, more := r.parent(p)
+		if !r.borrows(p, x, rest, g) || !more {
+			return r.height(p), more && !r.borrows(p, x, rest, g)
+		}
+		rest -= max(0, r.local(p, x)-r.usage(p, x, core.Then, g))
+		p = up
+	}
+}
+
+// Nodes.
+
+func (r *reference) free(node, resource string, l core.Ledger, g gone) core.Amount {
+	n := r.nodes[node]
+	f := n.Allocatable.Of(resource) - n.Foreign.Of(resource)
+	for _, w := range r.works {
+		if !w.books(l) || g[w.Key] {
+			continue
+		}
+		for i, p := range w.adm.PodSets {
+			for _, pl := range p.Places {
+				if pl.Node == node {
+					f -= w.PodSets[i].Requests.With(core.Pods, 1).Of(resource) * core.Amount(pl.Count)
+				}
+			}
+		}
+	}
+	return f
+}
+
+// refSet is a pod set that needs nodes.
+type refSet struct {
+	index  int
+	count  int32
+	pod    core.Resources // with pods
+	filter core.Filter
+}
+
+// seat is a number of pods of one set on one node.
+type seat struct {
+	set   int
+	node  string
+	count int32
+}
+
+// slots is how many pods of a set fit on a node beside what is seated already.
+func (r *reference) slots(s refSet, node string, views []core.Ledger, g gone, sets []refSet, seated []seat) int32 {
+	n := r.nodes[node]
+	if !n.State.TakesWork() || !s.filter.Admits(&n) {
+		return 0
+	}
+	most := core.Amount(1 << 20)
+	for _, q := range s.pod {
+		if q.Amount > 0 {
+			most = min(most, max(0, r.left(node, q.Resource, views, g, sets, seated))/q.Amount)
+		}
+	}
+	return int32(most)
+}
+
+func (r *reference) left(node, resource string, views []core.Ledger, g gone, sets []refSet, seated []seat) core.Amount {
+	f := core.Unlimited
+	for _, l := range views {
+		f = min(f, r.free(node, resource, l, g))
+	}
+	for _, x := range seated {
+		if x.node == node {
+			f -= sets[x.set].pod.Of(resource) * core.Amount(x.count)
+		}
+	}
+	return f
+}
+
+// place seats every pod, or nobody: sets in order of GPUs, then cpu; nodes with
+// the fewest GPUs left first; as many pods as fit. It tries everything.
+func (r *reference) place(sets []refSet, views []core.Ledger, g gone) ([]seat, bool) {
+	turn := make([]int, len(sets))
+	for i := range turn {
+		turn[i] = i
+	}
+	slices.SortStableFunc(turn, func(a, b int) int {
+		return cmp.Or(cmp.Compare(sets[b].pod.Of(core.GPU), sets[a].pod.Of(core.GPU)),
+			cmp.Compare(sets[b].pod.Of(core.CPU), sets[a].pod.Of(core.CPU)))
+	})
+	return r.seat(sets, turn, views, g, nil)
+}
+
+func (r *reference) seat(sets []refSet, turn []int, views []core.Ledger, g gone, seated []seat) ([]seat, bool) {
+	if len(turn) == 0 {
+		return seated, true
+	}
+	s := sets[turn[0]]
+	type cand struct {
+		node  string
+		tier  int
+		gpus  core.Amount
+		slots int32
+	}
+	var cands []cand
+	for name, n := range r.nodes {
+		if k := r.slots(s, name, views, g, sets, seated); k > 0 {
+			tier := 0
+			if n.State != core.NodeReady {
+				tier = 1
+			}
+			cands = append(cands, cand{name, tier, r.left(name, core.GPU, views, g, sets, seated), k})
+		}
+	}
+	slices.SortFunc(cands, func(a, b cand) int {
+		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.gpus, b.gpus), place.CompareNames(a.node, b.node))
+	})
+	var deal func(i int, left int32, seated []seat) ([]seat, bool)
+	deal = func(i int, left int32, seated []seat) ([]seat, bool) {
+		if left == 0 {
+			return r.seat(sets, turn[1:], views, g, seated)
+		}
+		if i == len(cands) {
+			return nil, false
+		}
+		for n := min(left, cands[i].slots); n >= 0; n-- {
+			next := seated
+			if n > 0 {
+				next = append(slices.Clone(seated), seat{turn[0], cands[i].node, n})
+			}
+			if out, ok := deal(i+1, left-n, next); ok {
+				return out, true
+			}
+			rest := int32(0)
+			for _, c := range cands[i+1:] {
+				rest += c.slots
+			}
+			if rest < left-n+1 {
+				return nil, false
+			}
+		}
+		return nil, false
+	}
+	return deal(0, s.count, seated)
+}
