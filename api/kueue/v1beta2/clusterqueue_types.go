@@ -354,15 +354,18 @@ type ClusterQueueStatus struct {
 	FlavorsUsage []FlavorUsage `json:"flavorsUsage,omitempty"`
 
 	// pendingWorkloads is the number of workloads that wait.
+	// +kubebuilder:default=0
 	// +optional
 	PendingWorkloads int32 `json:"pendingWorkloads"`
 
 	// reservingWorkloads is the number of workloads that hold quota.
+	// +kubebuilder:default=0
 	// +optional
 	ReservingWorkloads int32 `json:"reservingWorkloads"`
 
 	// admittedWorkloads is the number of admitted workloads that have not
 	// finished.
+	// +kubebuilder:default=0
 	// +optional
 	AdmittedWorkloads int32 `json:"admittedWorkloads"`
 
