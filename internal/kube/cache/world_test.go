@@ -71,6 +71,7 @@ func finished(w *kueue.Workload) {
 type picture struct {
 	ForeignCPU core.Amount // milli, on node n; -1 if the node was not told
 	Settled    int32
+	Ended      int32 // places given back
 	Evicting   bool
 	Gone       bool
 	Told       bool // a WorkloadSet was sent
@@ -86,14 +87,24 @@ func look(events []core.Event) picture {
 			p.Gone = true
 		case core.WorkloadSet:
 			p.Told, p.Evicting = true, e.Workload.Evicting
-			for _, s := range e.Workload.Settled {
-				for _, pl := range s.Places {
-					p.Settled += pl.Count
-				}
-			}
+			p.Settled, p.Ended = total(e.Workload.Settled), total(e.Workload.Ended)
 		}
 	}
 	return p
+}
+
+func total(sets []core.PodSetPlaces) int32 {
+	n := int32(0)
+	for _, s := range sets {
+		for _, pl := range s.Places {
+			n += pl.Count
+		}
+	}
+	return n
+}
+
+func reclaimed(w *kueue.Workload) {
+	w.Status.ReclaimablePods = []kueue.ReclaimablePod{{Name: "main", Count: 1}}
 }
 
 func TestTranslate(t *testing.T) {
@@ -132,6 +143,24 @@ func TestTranslate(t *testing.T) {
 			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodRunning)},
 			then:   []cache.Change{pod("p2", "w", "n", corev1.PodRunning)},
 			want:   picture{ForeignCPU: 2000, Settled: 2, Told: true},
+		},
+		"pod that succeeded and will be replaced": {
+			why:    "a Job with more completions than pods at a time goes on there",
+			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodRunning)},
+			then:   []cache.Change{pod("p", "w", "n", corev1.PodSucceeded)},
+			want:   picture{ForeignCPU: 0, Settled: 1, Told: true},
+		},
+		"pod that succeeded for good": {
+			why:    "others may use its place",
+			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodSucceeded)},
+			then:   []cache.Change{workload(admitted, reclaimed)},
+			want:   picture{ForeignCPU: 0, Settled: 1, Ended: 1, Told: true},
+		},
+		"pod that succeeded for good, and its place taken since": {
+			why:    "the place is in use",
+			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodSucceeded), pod("p2", "w", "n", corev1.PodRunning)},
+			then:   []cache.Change{workload(admitted, reclaimed)},
+			want:   picture{ForeignCPU: 0, Settled: 2, Told: true},
 		},
 		"failed pod": {
 			why:    "its place has to be filled again",

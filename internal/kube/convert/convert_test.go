@@ -3,12 +3,14 @@ package convert_test
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
@@ -127,6 +129,31 @@ func TestFilter(t *testing.T) {
 			f := convert.Filter(&c.spec)
 			if got := f.Admits(node); got != c.want {
 				t.Errorf("%s: got %v, want %v", c.why, got, c.want)
+			}
+		})
+	}
+}
+
+// Jobs submitted within one second are to start in their order, and nobody may
+// jump the queue by claiming an earlier moment than the API server saw.
+func TestSubmitted(t *testing.T) {
+	created := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	cases := map[string]struct {
+		why, annotation string
+		want            time.Time
+	}{
+		"precise":       {"nanoseconds order what seconds cannot", "2026-01-02T03:04:04.123456789Z", time.Date(2026, 1, 2, 3, 4, 4, 123456789, time.UTC)},
+		"none":          {"the object's own time", "", created},
+		"malformed":     {"the object's own time", "yesterday", created},
+		"in the future": {"no clock of ours could have said that", "2026-01-02T03:05:00Z", created},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := &kueue.Workload{}
+			w.CreationTimestamp.Time = created
+			w.Annotations = map[string]string{kueue.SubmittedAtAnnotation: c.annotation}
+			if got := convert.Submitted(w); !got.Equal(c.want) {
+				t.Errorf("%s: got %s, want %s", c.why, got, c.want)
 			}
 		})
 	}

@@ -109,8 +109,8 @@ func queueTime(w *kueue.Workload) time.Time {
 }
 
 // Submitted is when the job of a Workload, or a Workload without one, was
-// created. The annotation tells creations within one second apart; it is
-// believed only if it names that very second, or the one before the Workload's.
+// created. The annotation tells creations within one second apart; whoever makes
+// the Workload has checked it against the job's own time.
 func Submitted(w *kueue.Workload) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, w.Annotations[kueue.SubmittedAtAnnotation])
 	if err != nil || at.After(w.CreationTimestamp.Add(time.Second)) {
