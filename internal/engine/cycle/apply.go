@@ -27,6 +27,7 @@ func (e *Engine) Apply(ev core.Event) {
 	case core.NodeGone:
 		e.displaceUsers(ev.Name)
 		e.nodes.Gone(ev.Name)
+		e.nodesFreed = true // with its last node a flavor is decided by quota alone
 	default:
 		e.edit(ev)
 	}

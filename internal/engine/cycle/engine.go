@@ -138,6 +138,7 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 			e.admit(w, v)
 		case pledged:
 			e.pledge(w, v)
+			e.wake() // what its victims leave beyond its need
 		case refuse:
 			e.park(w, v.why)
 		}

@@ -69,6 +69,7 @@ func (e *Engine) leave(w *work) {
 	e.setPhase(w, leaving)
 	e.byNode[w.Queue.ID].evicting++
 	e.leaving = append(e.leaving, w)
+	e.free(w.Queue, len(w.Holds) > 0) // what it leaves can be pledged
 }
 
 // stay undoes leave: the eviction was not carried out. Who counted on it is

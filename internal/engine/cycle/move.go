@@ -20,7 +20,7 @@ func (e *Engine) checkPlaces(w *work) {
 // there, other places with the same quota. Where there is no room the whole
 // workload is evicted: a gang is all or nothing.
 func (e *Engine) move() {
-	slices.SortFunc(e.displaced, func(a, b *work) int { return cmp.Or(a.key.Compare(b.key), a.Key.Compare(b.Key)) })
+	slices.SortFunc(e.displaced, compareWorks)
 	for _, w := range e.displaced {
 		w.listed = false
 		if w.phase != running || e.works[w.Key] != w {

@@ -151,6 +151,7 @@ func (r *reference) promise(w *refWork, asks []refAsk, a refAssign, sets []refSe
 		return false
 	}
 	for _, v := range victims {
+		clear(r.refused) // what they leave may do for somebody refused before
 		v.phase, v.spare = refLeaving, w.Key
 		r.say("evict %s for %s", v.Key, w.Key)
 	}

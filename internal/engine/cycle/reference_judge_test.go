@@ -198,6 +198,7 @@ func (r *reference) set(w *refWork, i int, flavors []string) (refSet, bool) {
 	p := w.PodSets[i]
 	s := refSet{index: i, count: p.Count, pod: p.Requests.With(core.Pods, 1), filter: p.Filter}
 	s.filter.Must = slices.Clone(s.filter.Must)
+	seen := p.Count > 0 && (len(flavors) > 0 || len(r.nodes) > 0)
 	for _, f := range flavors {
 		any := false
 		labels := r.flavors[f].NodeLabels
@@ -207,11 +208,9 @@ func (r *reference) set(w *refWork, i int, flavors []string) (refSet, bool) {
 		for _, n := range r.nodes {
 			any = any || core.Selector(s.filter.Must[len(s.filter.Must)-len(labels):]).Matches(n.Labels)
 		}
-		if !any {
-			return refSet{}, false
-		}
+		seen = seen && any
 	}
-	return s, p.Count > 0 && (len(flavors) > 0 || len(r.nodes) > 0)
+	return s, seen
 }
 
 func allowsPolicy(p core.PreemptionPolicy) bool { return p != "" && p != core.PreemptNever }

@@ -303,7 +303,7 @@ func (r *reference) seat(sets []refSet, turn []int, views []core.Ledger, g gone,
 			if n.State != core.NodeReady {
 				tier = 1
 			}
-			cands = append(cands, cand{name, tier, r.left(name, core.GPU, views, g, sets, seated), k})
+			cands = append(cands, cand{name, tier, max(0, r.left(name, core.GPU, views, g, sets, seated)), k})
 		}
 	}
 	slices.SortFunc(cands, func(a, b cand) int {

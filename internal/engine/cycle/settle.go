@@ -116,8 +116,13 @@ func (e *Engine) drain() {
 		if q.spec == nil || q.spec.Stop != core.HoldAndDrain {
 			continue
 		}
-		for _, c := range slices.Clone(e.search.Running(q.node)) {
-			e.evict(e.byID[c.ID], core.ClusterQueueStopped, nil)
+		var all []*work
+		for _, c := range e.search.Running(q.node) {
+			all = append(all, e.byID[c.ID])
+		}
+		slices.SortFunc(all, compareWorks)
+		for _, w := range all {
+			e.evict(w, core.ClusterQueueStopped, nil)
 		}
 	}
 	for _, d := range e.sortedDoors() {

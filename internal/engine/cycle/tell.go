@@ -1,7 +1,6 @@
 package cycle
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -42,7 +41,7 @@ func (e *Engine) tell() {
 			}
 		}
 		g.told = why
-		slices.SortFunc(g.fresh, func(a, b *work) int { return cmp.Or(a.key.Compare(b.key), a.Key.Compare(b.Key)) })
+		slices.SortFunc(g.fresh, compareWorks)
 		for _, w := range g.fresh {
 			if w.group != g || !w.unsaid {
 				continue

@@ -214,9 +214,12 @@ func (d *door) sorted() []*work {
 	for w := range d.works {
 		out = append(out, w)
 	}
-	slices.SortFunc(out, func(a, b *work) int { return cmp.Or(a.key.Compare(b.key), a.Key.Compare(b.Key)) })
+	slices.SortFunc(out, compareWorks)
 	return out
 }
+
+// compareWorks is the order of a queue, for any set of workloads.
+func compareWorks(a, b *work) int { return cmp.Or(a.key.Compare(b.key), a.Key.Compare(b.Key)) }
 
 // shape is everything a decision depends on except who asks. Shapes are shared.
 type shape struct {

@@ -1,0 +1,353 @@
+package cycle_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+)
+
+// TestAgainstReference drives random worlds through the engine and through the
+// reference, step by step: the same admissions, places and evictions, in the
+// same order. On the way it checks the engine's own invariants and P2-P5.
+func TestAgainstReference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := newDuel(t)
+		steps := rapid.IntRange(1, 25).Draw(t, "steps")
+		for range steps {
+			for range rapid.IntRange(1, 4).Draw(t, "events") {
+				x.event()
+			}
+			x.decide()
+		}
+		x.settleDown()
+	})
+}
+
+// duel is an engine and the reference in the same world.
+type duel struct {
+	t       *rapid.T
+	engine  *cycle.Engine
+	ref     *reference
+	now     time.Time
+	serial  int
+	pending []core.Key // admissions and evictions that were not observed yet
+	log     []core.Event
+}
+
+func newDuel(t *rapid.T) *duel {
+	x := &duel{t: t, engine: cycle.New(cycle.Options{}), now: time.Unix(1000, 0)}
+	x.ref = &reference{
+		flavors: map[string]core.Flavor{}, queues: map[string]core.Queue{}, cohorts: map[string]core.Cohort{},
+		nodes: map[string]core.Node{}, works: map[core.Key]*refWork{},
+	}
+	for _, f := range []core.Flavor{
+		{Name: "x", NodeLabels: map[string]string{"kind": "x"}},
+		{Name: "y", NodeLabels: map[string]string{"kind": "y"}, Taints: []core.Taint{{Key: "y", Effect: core.NoSchedule}}},
+		{Name: "c"},
+	} {
+		x.ref.flavors[f.Name] = f
+		x.apply(core.FlavorSet{Flavor: f})
+	}
+	for _, c := range []string{"left", "right", "top"} {
+		x.cohort(c)
+	}
+	for i := range rapid.IntRange(1, 4).Draw(t, "queues") {
+		x.queue(fmt.Sprintf("q%d", i))
+	}
+	for i := range rapid.IntRange(0, 4).Draw(t, "nodes") {
+		x.node(fmt.Sprintf("n-%d", i))
+	}
+	return x
+}
+
+func (x *duel) apply(ev core.Event) {
+	x.log = append(x.log, ev)
+	x.engine.Apply(ev)
+}
+
+func pick[T any](t *rapid.T, name string, values ...T) T {
+	return rapid.SampledFrom(values).Draw(t, name)
+}
+
+func (x *duel) quotas(name string, cohort bool) core.Quota {
+	q := core.Quota{Resource: name, Nominal: core.Amount(rapid.IntRange(0, 6).Draw(x.t, "nominal"))}
+	if cohort && pick(x.t, "limits borrowing", false, false, true) {
+		q.Borrowing = new(core.Amount(rapid.IntRange(0, 4).Draw(x.t, "borrowing")))
+	}
+	if cohort && pick(x.t, "limits lending", false, false, true) {
+		q.Lending = new(core.Amount(rapid.IntRange(0, int(q.Nominal)).Draw(x.t, "lending")))
+	}
+	return q
+}
+
+func (x *duel) groups(cohort bool) []core.ResourceGroup {
+	g := core.ResourceGroup{Covered: []string{core.GPU}}
+	for _, f := range pick(x.t, "flavors", []string{"x"}, []string{"x", "y"}, []string{"y", "x"}) {
+		g.Flavors = append(g.Flavors, core.FlavorQuotas{Flavor: f, Quotas: []core.Quota{x.quotas(core.GPU, cohort)}})
+	}
+	out := []core.ResourceGroup{g}
+	if pick(x.t, "cpu group", true, false) {
+		q := x.quotas(core.CPU, cohort)
+		q.Nominal *= 2
+		out = append(out, core.ResourceGroup{
+			Covered: []string{core.CPU}, Flavors: []core.FlavorQuotas{{Flavor: "c", Quotas: []core.Quota{q}}},
+		})
+	}
+	return out
+}
+
+func (x *duel) cohort(name string) {
+	c := core.Cohort{Name: name}
+	if name != "top" && pick(x.t, "parent", true, false) {
+		c.Parent = "top"
+	}
+	if pick(x.t, "cohort has quota", false, false, true) {
+		c.Groups = x.groups(c.Parent != "")
+	}
+	x.ref.cohorts[name] = c
+	x.apply(core.CohortSet{Cohort: c})
+}
+
+func (x *duel) queue(name string) {
+	all := core.Selector{}
+	q := core.Queue{Name: name, Namespaces: &all, Cohort: pick(x.t, "cohort", "", "left", "right", "left", "top")}
+	q.Groups = x.groups(q.Cohort != "")
+	q.Strategy = pick(x.t, "strategy", core.BestEffortFIFO, core.BestEffortFIFO, core.StrictFIFO)
+	p := &q.Preemption
+	p.WithinQueue = pick(x.t, "within", core.PreemptNever, core.PreemptLowerPriority, core.PreemptLowerOrNewerEqualPrio)
+	p.Reclaim = pick(x.t, "reclaim", core.PreemptNever, core.PreemptLowerPriority, core.PreemptAny)
+	if p.Reclaim != core.PreemptNever {
+		p.WhileBorrow = pick(x.t, "while borrowing", core.PreemptNever, core.PreemptLowerPriority)
+		if pick(x.t, "threshold", false, true) {
+			p.MaxPriority = new(int32(1))
+		}
+	}
+	f := &q.Fungibility
+	f.PreemptTriesNext = pick(x.t, "preempt tries next", true, true, false)
+	f.BorrowTriesNext = pick(x.t, "borrow tries next", false, true)
+	f.PreferPreemption = f.PreemptTriesNext && f.BorrowTriesNext && pick(x.t, "prefer", false, true)
+	if _, known := x.ref.queues[name]; !known {
+		x.apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: name, Name: "q", Queue: name}})
+	}
+	x.ref.queues[name] = q
+	x.apply(core.QueueSet{Queue: q})
+}
+
+func (x *duel) node(name string) {
+	n, known := x.ref.nodes[name]
+	if !known {
+		n = core.Node{Name: name, State: core.NodeReady, Labels: map[string]string{"kind": pick(x.t, "kind", "x", "x", "y")}}
+		n.Allocatable = core.MakeResources(map[string]core.Amount{
+			core.GPU: core.Amount(rapid.IntRange(0, 4).Draw(x.t, "gpus")), core.CPU: 6, core.Pods: 5,
+		})
+	} else {
+		n.State = pick(x.t, "state", core.NodeReady, core.NodeReady, core.NodeWarned, core.NodeClosed, core.NodeLost)
+	}
+	x.ref.nodes[name] = n
+	x.apply(core.NodeSet{Node: n})
+}
+
+func (x *duel) job() {
+	x.serial++
+	names := sortedKeys(x.ref.queues)
+	q := pick(x.t, "queue", names...)
+	w := core.Workload{
+		Key: core.Key{Namespace: q, Name: fmt.Sprintf("j%d", x.serial)}, UID: fmt.Sprintf("u%02d", x.serial), Queue: "q",
+		Priority: pick[int32](x.t, "priority", 0, 0, 1, 2), Created: x.now, QueueTime: x.now,
+	}
+	for i := range pick(x.t, "pod sets", 1, 1, 2) {
+		p := core.PodSet{Name: fmt.Sprintf("s%d", i), Count: int32(rapid.IntRange(1, 3).Draw(x.t, "count"))}
+		p.Requests = core.MakeResources(map[string]core.Amount{
+			core.GPU: core.Amount(rapid.IntRange(0, 3).Draw(x.t, "gpu")),
+		})
+		if pick(x.t, "asks cpu", true, false) {
+			p.Requests = p.Requests.With(core.CPU, core.Amount(rapid.IntRange(0, 3).Draw(x.t, "cpu")))
+		}
+		if pick(x.t, "tolerates", true, false) {
+			p.Filter.Tolerations = []core.Toleration{{Key: "y"}}
+		}
+		w.PodSets = append(w.PodSets, p)
+	}
+	x.ref.works[w.Key] = &refWork{Workload: w, queue: q}
+	x.apply(core.WorkloadSet{Workload: w})
+}
+
+// event makes something happen.
+func (x *duel) event() {
+	x.now = x.now.Add(time.Duration(rapid.IntRange(0, 2).Draw(x.t, "seconds")) * time.Second)
+	what := pick(x.t, "event", "job", "job", "job", "finish", "release", "release", "node", "queue", "cohort", "settle", "stop", "node gone")
+	works := x.ref.sorted()
+	switch what {
+	case "job":
+		x.job()
+	case "node":
+		x.node(fmt.Sprintf("n-%d", rapid.IntRange(0, 4).Draw(x.t, "node")))
+	case "node gone":
+		name := fmt.Sprintf("n-%d", rapid.IntRange(0, 4).Draw(x.t, "node"))
+		if _, ok := x.ref.nodes[name]; ok && pick(x.t, "really", false, true) {
+			delete(x.ref.nodes, name)
+			x.apply(core.NodeGone{Name: name})
+		}
+	case "queue":
+		if pick(x.t, "edit", false, true) {
+			x.queue(pick(x.t, "name", sortedKeys(x.ref.queues)...))
+		}
+	case "cohort":
+		if pick(x.t, "edit", false, true) {
+			x.cohort(pick(x.t, "name", "left", "right"))
+		}
+	case "stop":
+		name := pick(x.t, "name", sortedKeys(x.ref.queues)...)
+		q := x.ref.queues[name]
+		q.Stop = pick(x.t, "stop", core.StopNone, core.StopNone, core.Hold, core.HoldAndDrain)
+		x.ref.queues[name] = q
+		if q.Stop == core.Hold || q.Stop == core.HoldAndDrain {
+			for _, w := range works {
+				if w.phase == refPromised && w.queue == name {
+					x.ref.drop(w)
+				}
+			}
+		}
+		x.apply(core.QueueSet{Queue: q})
+	default:
+		if len(works) > 0 {
+			x.happen(what, pick(x.t, "work", works...))
+		}
+	}
+}
+
+// happen makes something happen to a workload.
+func (x *duel) happen(what string, w *refWork) {
+	switch {
+	case what == "finish":
+		if w.phase == refPromised {
+			x.ref.unpledge(w)
+		}
+		delete(x.ref.works, w.Key)
+		x.apply(core.WorkloadGone{Key: w.Key})
+	case what == "release" && w.phase == refLeaving:
+		x.observe(w) // the eviction is seen before the release
+		w.phase, w.adm, w.unseen, w.Settled = refWaiting, nil, false, nil
+		x.observe(w)
+	case what == "settle" && w.phase == refRunning:
+		w.Settled = nil
+		for _, p := range w.adm.PodSets {
+			w.Settled = append(w.Settled, core.PodSetPlaces{Name: p.Name, Places: p.Places})
+		}
+		x.observe(w)
+	}
+}
+
+// observe shows the engine a workload as the API has it.
+func (x *duel) observe(w *refWork) {
+	o := w.Workload
+	if w.adm != nil && w.phase != refPromised {
+		o.Admission, o.Reserved, o.Evicting = w.adm, time.Unix(w.reserved, 0), w.phase == refLeaving
+		w.unseen = false
+	}
+	x.apply(core.WorkloadSet{Workload: o})
+}
+
+// decide lets both decide and compares. Decisions are observed now or later.
+func (x *duel) decide() int {
+	x.t.Helper()
+	want := x.ref.decide(x.now)
+	plan := x.engine.Decide(x.now)
+	var got []string
+	for _, d := range plan {
+		switch d := d.(type) {
+		case core.Admit:
+			got = append(got, "admit "+d.Key.String()+printAdmission(d.Admission))
+			x.pending = append(x.pending, d.Key)
+		case core.Replace:
+			got = append(got, "replace "+d.Key.String()+printAdmission(d.Admission))
+		case core.Evict:
+			s := "evict " + d.Key.String()
+			if d.For != (core.Key{}) {
+				s += " for " + d.For.String()
+			}
+			got = append(got, s)
+			x.pending = append(x.pending, d.Key)
+		case core.Refuse:
+			if d.Why.Code == "" {
+				x.t.Fatalf("%s refused without a reason", d.Key)
+			}
+		}
+	}
+	if err := x.engine.Check(); err != nil {
+		x.t.Fatalf("check: %v", err)
+	}
+	if !slices.Equal(got, want) {
+		x.t.Fatalf("the engine decided\n  %s\nthe reference\n  %s\n%s", strings.Join(got, "\n  "), strings.Join(want, "\n  "), x.dump())
+	}
+	x.checkWaiting()
+	if pick(x.t, "observed at once", true, true, false) {
+		for _, k := range x.pending {
+			if w := x.ref.works[k]; w != nil {
+				x.observe(w)
+			}
+		}
+		x.pending = nil
+	} else if len(x.ref.works) > 0 {
+		// A late echo: the state before any decision that is still under way.
+		k := pick(x.t, "echo", x.ref.sorted()...)
+		if slices.Contains(x.pending, k.Key) && k.phase == refRunning && k.unseen {
+			x.apply(core.WorkloadSet{Workload: k.Workload})
+		}
+	}
+	return len(plan)
+}
+
+// checkWaiting verifies that whoever waits has a reason (P1).
+func (x *duel) checkWaiting() {
+	for _, w := range x.ref.sorted() {
+		r, ok := x.engine.Why(w.Key)
+		if ok != (w.phase == refWaiting || w.phase == refPromised) || (ok && (r.Code == "" || r.Code == core.PendingEvaluation)) {
+			x.t.Fatalf("%s: phase %d, reason %v %v", w.Key, w.phase, r, ok)
+		}
+	}
+}
+
+// settleDown releases all evicted workloads until nothing happens any more:
+// evictions come to an end (P5), and every pledge is redeemed or dropped (P4).
+func (x *duel) settleDown() {
+	for range 60 {
+		for _, k := range x.pending {
+			if w := x.ref.works[k]; w != nil {
+				x.observe(w)
+			}
+		}
+		x.pending = nil
+		busy := false
+		for _, w := range x.ref.sorted() {
+			if w.phase == refLeaving {
+				busy = true
+				x.happen("release", w)
+			}
+		}
+		if x.decide() == 0 && !busy && len(x.pending) == 0 {
+			for _, w := range x.ref.sorted() {
+				if w.phase == refPromised {
+					x.t.Fatalf("%s was promised a place and nobody leaves", w.Key)
+				}
+			}
+			return
+		}
+	}
+	x.t.Fatalf("evictions do not end\n%s", x.dump())
+}
+
+func (x *duel) dump() string {
+	var b strings.Builder
+	for _, ev := range x.log {
+		fmt.Fprintf(&b, "%T%+v\n", ev, ev)
+	}
+	return b.String()
+}
