@@ -128,12 +128,12 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 			e.repark(w)
 			continue
 		}
-		e.assign(w)
-		if e.fallsBack(q) {
+		v := e.judge(w)
+		if v.kind != refuse && e.fallsBack(q, v.level) {
 			continue // others borrow less: they go first
 		}
 		judged++
-		switch v := e.judge(w); v.kind {
+		switch v.kind {
 		case admit:
 			e.admit(w, v)
 		case pledged:
@@ -149,11 +149,11 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 
 // fallsBack corrects the borrowing level in a head's key. It reports whether
 // another queue comes first now.
-func (e *Engine) fallsBack(q *queue) bool {
-	if e.assigned.Level <= q.head.Level {
+func (e *Engine) fallsBack(q *queue, level int) bool {
+	if level <= q.head.Level {
 		return false
 	}
-	q.head.Level = e.assigned.Level
+	q.head.Level = level
 	e.heads.Fix(q)
 	return e.heads.First() != q
 }

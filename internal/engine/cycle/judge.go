@@ -11,11 +11,10 @@ import (
 
 // verdict is what was found out about one workload. It changes nothing yet.
 type verdict struct {
-	kind verdictKind
-	// flavors are the options chosen, uses their quota, spots the nodes per pod
-	// set (nil where quota alone decides).
+	kind  verdictKind
+	level int // of borrowing
+	// chosen are the options per ask, spots the nodes per pod set in Engine.sets.
 	chosen []int
-	uses   []quota.Use
 	spots  [][]place.Spot
 	// victims must go first; empty if others that already leave suffice.
 	victims []preempt.Victim
@@ -30,31 +29,24 @@ const (
 	admit
 )
 
-// assign chooses flavors for a workload under the current usage.
-func (e *Engine) assign(w *work) {
-	p := e.compile(w.group)
-	e.assigned.Mode, e.assigned.Level = quota.NoFit, 0
-	e.search.Passed = false
-	if p.refusal == nil {
-		e.scene.work, e.scene.group = w, w.group
-		e.forest.Assign(&p.Plan, nil, &e.scene, &e.assigned)
-	}
-}
-
-// judge decides about a workload whose flavors were just assigned. When flavors
-// were passed over because an earlier one looked good enough, and that one
-// fails after all, it tries the rest.
+// judge finds out what can be done for a workload under the current usage. When
+// flavors were passed over because an earlier one looked good enough, and that
+// one fails after all, it tries the rest.
 func (e *Engine) judge(w *work) verdict {
 	p := e.compile(w.group)
+	e.search.Passed = false
 	if p.refusal != nil {
 		return verdict{why: p.refusal}
 	}
+	e.scene.work, e.scene.group = w, w.group
+	e.forest.Assign(&p.Plan, nil, &e.scene, &e.assigned)
 	var first *core.Reason
 	e.start = slices.Grow(e.start[:0], len(p.Asks))[:len(p.Asks)]
 	clear(e.start)
 	for {
 		v := e.resolve(w, p)
 		if v.kind != refuse {
+			v.level = e.assigned.Level
 			return v
 		}
 		if first == nil {
@@ -81,11 +73,12 @@ func (e *Engine) resolve(w *work, p *compiled) verdict {
 	if a.Mode == quota.Fit {
 		spots, short, ok := e.nodes.Place(place.Request{View: place.Free, Sets: sets})
 		if ok {
-			return verdict{kind: admit, chosen: a.Chosen, uses: a.Uses, spots: spots}
+			return verdict{kind: admit, chosen: a.Chosen, spots: spots}
 		}
 		why = e.nodesWhy(w.group, sets, short)
 	}
-	if v, ok := e.promise(w, sets, nil, why); ok {
+	v, ok := e.promise(w, sets, nil, &why)
+	if ok {
 		return v
 	}
 	scarce := a.Short
@@ -97,24 +90,23 @@ func (e *Engine) resolve(w *work, p *compiled) verdict {
 	req := e.request(w, a.Uses, scarce, sets)
 	if victims := e.search.Find(req); victims != nil {
 		victims = slices.Clone(victims)
-		if v, ok := e.promise(w, sets, victims, why); ok {
+		if v, ok := e.promise(w, sets, victims, &why); ok {
 			return v
 		}
 	}
 	if why.Code == core.WaitingForQuota && len(sets) > 0 {
 		req.Sets = nil
-		if e.search.Find(req) != nil { // quota could be had, nodes could not
-			if _, short, ok := e.nodes.Place(place.Request{View: place.After, Sets: sets}); !ok {
-				why = e.nodesWhy(w.group, sets, short)
-			}
+		if victims := e.search.Find(req); victims != nil {
+			e.promise(w, sets, slices.Clone(victims), &why) // quota could be had, nodes could not
 		}
 	}
 	return verdict{why: e.refusal(w, why)}
 }
 
 // promise tests whether a workload fits once its victims, and all others that
-// leave already, are gone.
-func (e *Engine) promise(w *work, sets []place.Set, victims []preempt.Victim, why core.Reason) (verdict, bool) {
+// leave already, are gone. Where quota would do and nodes would not, it says so
+// in why.
+func (e *Engine) promise(w *work, sets []place.Set, victims []preempt.Victim, why *core.Reason) (verdict, bool) {
 	a := &e.assigned
 	e.search.TakeOut(victims)
 	defer e.search.Back(victims)
@@ -123,12 +115,16 @@ func (e *Engine) promise(w *work, sets []place.Set, victims []preempt.Victim, wh
 			return verdict{}, false
 		}
 	}
-	spots, _, ok := e.nodes.Place(place.Request{View: place.After, Sets: sets})
+	spots, short, ok := e.nodes.Place(place.Request{View: place.After, Sets: sets})
 	if !ok {
+		if why.Code == core.WaitingForQuota {
+			*why = e.nodesWhy(w.group, sets, short)
+		}
 		return verdict{}, false
 	}
-	why.Code = core.WaitingForPreempted
-	return verdict{kind: pledged, chosen: a.Chosen, uses: a.Uses, spots: spots, victims: victims, why: &why}, true
+	waits := *why
+	waits.Code = core.WaitingForPreempted
+	return verdict{kind: pledged, chosen: a.Chosen, spots: spots, victims: victims, why: &waits}, true
 }
 
 // request describes a workload to the search for victims.
@@ -187,5 +183,10 @@ func (e *Engine) classFor(g *group, p *compiled, set int, chosen []int) *place.C
 }
 
 func (e *Engine) nodesWhy(g *group, sets []place.Set, short place.Shortage) core.Reason {
-	return nodeReason(g, sets[short.Set].Index, short)
+	set := sets[short.Set].Index
+	why := nodeReason(g, set, short)
+	if asks := g.plan.asks[set]; len(asks) == 1 {
+		why.Flavor = g.plan.Asks[asks[0]].Options[e.assigned.Chosen[asks[0]]].Flavor
+	}
+	return why
 }

@@ -310,7 +310,7 @@ func (x *duel) checkWaiting() {
 	for _, w := range x.ref.sorted() {
 		r, ok := x.engine.Why(w.Key)
 		if ok != (w.phase == refWaiting || w.phase == refPromised) || (ok && (r.Code == "" || r.Code == core.PendingEvaluation)) {
-			x.t.Fatalf("%s: phase %d, reason %v %v", w.Key, w.phase, r, ok)
+			x.t.Fatalf("%s: phase %d, reason %v %v; order %v\n%s", w.Key, w.phase, r, ok, x.engine.Positions(w.queue), x.dump())
 		}
 	}
 }

@@ -15,11 +15,11 @@ func (r *reference) decide(now time.Time) []string {
 	r.move()
 	r.redeem()
 	for {
-		w, asks, a := r.next()
+		w, act := r.next()
 		if w == nil {
 			return r.out
 		}
-		r.judge(w, asks, a)
+		act()
 	}
 }
 
@@ -46,9 +46,10 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// next is the best workload of all that may be judged: the first of each queue,
-// the lowest borrowing level, then the order of the queue.
-func (r *reference) next() (best *refWork, bestAsks []refAsk, bestAssign refAssign) {
+// next is the best workload for which something can be done: the first such of
+// each queue, the lowest borrowing level, then the order of the queue.
+func (r *reference) next() (best *refWork, act func()) {
+	bestLevel := 0
 	for name, q := range r.queues {
 		if q.Stop == core.Hold || q.Stop == core.HoldAndDrain {
 			continue
@@ -63,25 +64,34 @@ func (r *reference) next() (best *refWork, bestAsks []refAsk, bestAssign refAssi
 				}
 				continue
 			}
-			asks, ok := r.asks(w)
-			a := refAssign{}
-			if ok {
-				a = r.assign(w, asks, make([]int, len(asks)))
+			level, try := r.judge(w)
+			if try == nil {
+				r.refused[w.Key] = true
+				if q.Strategy == core.StrictFIFO {
+					break
+				}
+				continue
 			}
-			if best == nil || cmp.Or(cmp.Compare(a.level, bestAssign.level), refOrder(w, best)) < 0 {
-				best, bestAsks, bestAssign = w, asks, a
+			if best == nil || cmp.Or(cmp.Compare(level, bestLevel), refOrder(w, best)) < 0 {
+				best, bestLevel, act = w, level, try
 			}
 			break
 		}
 	}
-	return best, bestAsks, bestAssign
+	return best, act
 }
 
-func (r *reference) judge(w *refWork, asks []refAsk, a refAssign) {
+// judge finds what can be done for a workload; nil if nothing.
+func (r *reference) judge(w *refWork) (level int, act func()) {
+	asks, ok := r.asks(w)
+	if !ok {
+		return 0, nil
+	}
 	start := make([]int, len(asks))
-	for asks != nil {
-		if r.resolve(w, asks, a) {
-			return
+	a := r.assign(w, asks, start)
+	for {
+		if act := r.resolve(w, asks, a); act != nil {
+			return a.level, act
 		}
 		more := false
 		for i, n := range a.next {
@@ -90,16 +100,15 @@ func (r *reference) judge(w *refWork, asks []refAsk, a refAssign) {
 			}
 		}
 		if !more {
-			break
+			return 0, nil
 		}
 		a = r.assign(w, asks, start)
 	}
-	r.refused[w.Key] = true
 }
 
-func (r *reference) resolve(w *refWork, asks []refAsk, a refAssign) bool {
+func (r *reference) resolve(w *refWork, asks []refAsk, a refAssign) func() {
 	if a.mode == mNoFit {
-		return false
+		return nil
 	}
 	var sets []refSet
 	for i := range w.PodSets {
@@ -115,14 +124,15 @@ func (r *reference) resolve(w *refWork, asks []refAsk, a refAssign) bool {
 	}
 	if a.mode == mFit {
 		if seats, ok := r.place(sets, []core.Ledger{core.Now, core.Then}, nil); ok {
-			r.grant(w, asks, a, sets, seats)
-			w.phase, w.reserved, w.unseen = refRunning, r.now, true
-			r.say("admit %s%s", w.Key, printAdmission(*w.adm))
-			return true
+			return func() {
+				r.grant(w, asks, a, sets, seats)
+				w.phase, w.reserved, w.unseen = refRunning, r.now, true
+				r.say("admit %s%s", w.Key, printAdmission(*w.adm))
+			}
 		}
 	}
-	if r.promise(w, asks, a, sets, nil) {
-		return true
+	if act := r.promise(w, asks, a, sets, nil); act != nil {
+		return act
 	}
 	short := a.short
 	if len(short) == 0 {
@@ -131,25 +141,32 @@ func (r *reference) resolve(w *refWork, asks []refAsk, a refAssign) bool {
 		}
 	}
 	victims := r.search(w, a.uses, short, sets)
-	return victims != nil && r.promise(w, asks, a, sets, victims)
+	if victims == nil {
+		return nil
+	}
+	return r.promise(w, asks, a, sets, victims)
 }
 
 // promise pledges quota and nodes if the workload fits once everybody who
 // leaves, victims included, is gone.
-func (r *reference) promise(w *refWork, asks []refAsk, a refAssign, sets []refSet, victims []*refWork) bool {
+func (r *reference) promise(w *refWork, asks []refAsk, a refAssign, sets []refSet, victims []*refWork) func() {
 	g := gone{}
 	for _, v := range victims {
 		g[v.Key] = true
 	}
 	for x, v := range a.uses {
 		if v > r.room(w.queue, x, core.Then, g) {
-			return false
+			return nil
 		}
 	}
 	seats, ok := r.place(sets, []core.Ledger{core.Then}, g)
 	if !ok {
-		return false
+		return nil
 	}
+	return func() { r.pledge(w, asks, a, sets, seats, victims, g) }
+}
+
+func (r *reference) pledge(w *refWork, asks []refAsk, a refAssign, sets []refSet, seats []seat, victims []*refWork, g gone) {
 	for _, v := range victims {
 		clear(r.refused) // what they leave may do for somebody refused before
 		v.phase, v.spare = refLeaving, w.Key
@@ -165,7 +182,6 @@ func (r *reference) promise(w *refWork, asks []refAsk, a refAssign, sets []refSe
 		}
 	}
 	r.pledges = append(r.pledges, w)
-	return true
 }
 
 func (r *reference) root(queue string) refNode {

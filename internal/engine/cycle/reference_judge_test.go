@@ -367,4 +367,6 @@ func (*reference) permits(p core.PreemptionPolicy, w, c *refWork) bool {
 	}
 }
 
-func (r *reference) say(format string, args ...any) { r.out = append(r.out, fmt.Sprintf(format, args...)) }
+func (r *reference) say(format string, args ...any) {
+	r.out = append(r.out, fmt.Sprintf(format, args...))
+}

@@ -100,7 +100,6 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 		why.Ahead = a.Key
 		return why, true
 	}
-	e.assign(w)
 	v := e.judge(w)
 	if v.kind != refuse {
 		return core.Reason{Code: core.PendingEvaluation, Queue: q.name, Tree: q.node.CohortName()}, true
