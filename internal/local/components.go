@@ -71,7 +71,7 @@ func (c *Cluster) etcd() program {
 
 func (c *Cluster) apiServer() program {
 	return program{
-		name: APIServer, stage: stageAPI, grace: 5 * time.Second, goGC: 75, memory: "2GiB",
+		name: APIServer, stage: stageAPI, grace: 5 * time.Second, goGC: 200, memory: "1536MiB",
 		probe: httpProbe(apiURL(c.ports.API)+"/readyz", c.adminTLS),
 		args: []string{
 			componentCommand, APIServer,
@@ -109,7 +109,7 @@ func (c *Cluster) apiServer() program {
 func (c *Cluster) controllerManager() program {
 	kubeconfig := c.files.kubeconfigOf(ControllerManager)
 	return program{
-		name: ControllerManager, stage: stageRest, grace: 2 * time.Second, goGC: 75, memory: "512MiB",
+		name: ControllerManager, stage: stageRest, grace: 2 * time.Second, goGC: 100, memory: "512MiB",
 		probe: httpProbe("https://"+address(c.ports.ControllerManager)+"/healthz", c.adminTLS),
 		args: []string{
 			componentCommand, ControllerManager,
@@ -130,7 +130,8 @@ func (c *Cluster) controllerManager() program {
 			"--concurrent-job-syncs=20",
 			"--concurrent-gc-syncs=20",
 			"--concurrent-namespace-syncs=5",
-			// A dead node shows within seconds: nodes renew every 5 s.
+			// A dead node shows sooner than the 50 s of a real cluster; nodes
+			// renew every 7 s.
 			"--node-monitor-period=2s",
 			"--node-monitor-grace-period=20s",
 			"--profiling=false",
@@ -185,7 +186,7 @@ func (c *Cluster) nodes() program {
 
 func (c *Cluster) controller() program {
 	return program{
-		name: Controller, stage: stageRest, grace: 3 * time.Second, goGC: 75, memory: "1GiB",
+		name: Controller, stage: stageRest, grace: 3 * time.Second, goGC: 100, memory: "1GiB",
 		probe: httpProbe("http://"+address(c.ports.Health)+"/readyz", nil),
 		args: []string{
 			Controller,
@@ -201,7 +202,7 @@ func (c *Cluster) controller() program {
 
 func (c *Cluster) scheduler() program {
 	return program{
-		name: Scheduler, stage: stageRest, grace: 3 * time.Second, goGC: 75, memory: "1GiB",
+		name: Scheduler, stage: stageRest, grace: 3 * time.Second, goGC: 100, memory: "1GiB",
 		probe: httpProbe("http://"+address(c.ports.Scheduler)+"/healthz", nil),
 		args: []string{
 			Scheduler,

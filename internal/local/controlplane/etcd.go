@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
@@ -33,6 +34,9 @@ const (
 	electionMS  = 250
 
 	quotaBytes = 4 << 30
+
+	// slowRequest is when etcd logs a request; without it, it logs all.
+	slowRequest = time.Second
 )
 
 // runEtcd runs a single-member etcd that only its API server can talk to.
@@ -86,5 +90,6 @@ func etcdConfig(args []string) (*embed.Config, error) {
 	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = snapshotEvery, keepAfterSnapshot
 	cfg.TickMs, cfg.ElectionMs = heartbeatMS, electionMS
 	cfg.QuotaBackendBytes = quotaBytes
+	cfg.WarningUnaryRequestDuration = slowRequest
 	return cfg, nil
 }

@@ -2,12 +2,12 @@ package simnode
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -47,14 +47,14 @@ type simulator struct {
 	// admitted are pods that were taken in and whose status may not have come
 	// back yet, by the node that runs them.
 	admitted map[types.UID]string
-	// beat is when the leases of nodes were last renewed.
-	beat map[types.UID]time.Time
+	// leases are the nodes' leases as they were last written.
+	leases map[types.UID]*coordinationv1.Lease
 }
 
 func newSimulator(cl kubernetes.Interface, c clock.Clock, scale float64) (*simulator, error) {
 	s := &simulator{
 		client: cl, clock: c, scale: scale,
-		began: map[types.UID]map[string]time.Time{}, admitted: map[types.UID]string{}, beat: map[types.UID]time.Time{},
+		began: map[types.UID]map[string]time.Time{}, admitted: map[types.UID]string{}, leases: map[types.UID]*coordinationv1.Lease{},
 		podQueue:  newQueue("pods"),
 		nodeQueue: newQueue("nodes"),
 	}
@@ -86,7 +86,7 @@ func (s *simulator) watch() error {
 	}
 	if _, err = s.nodes.AddEventHandler(enqueue(s.nodeQueue, func(o any) {
 		if n, ok := o.(*corev1.Node); ok {
-			s.stopBeat(n.UID)
+			s.setLease(n.UID, nil)
 		}
 	})); err != nil {
 		return fmt.Errorf("watch nodes: %w", err)
@@ -324,12 +324,6 @@ func (s *simulator) forget(pod types.UID) {
 	delete(s.admitted, pod)
 }
 
-func (s *simulator) stopBeat(node types.UID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.beat, node)
-}
-
 // syncNode renews a node's lease and keeps its status right. When a node comes
 // back, its pods go on.
 func (s *simulator) syncNode(ctx context.Context, key string) (time.Duration, error) {
@@ -362,35 +356,53 @@ func (s *simulator) enqueuePodsOf(node string) {
 // renew writes the lease if it is time to, and returns when it is again.
 func (s *simulator) renew(ctx context.Context, node *corev1.Node, now time.Time) (time.Duration, error) {
 	every := renewal(node)
-	last, known := s.renewed(node)
-	if age := now.Sub(last); known && age < every {
-		return every - age, nil
+	last := s.leaseOf(node)
+	if last != nil {
+		if age := now.Sub(last.Spec.RenewTime.Time); age < every {
+			return every - age, nil
+		}
 	}
-	leases, lease := s.client.CoordinationV1().Leases(leaseNamespace), newLease(node, now)
-	// A patch overwrites whatever is there: nobody else renews for this node.
-	patch, err := json.Marshal(lease)
+	lease, err := s.writeLease(ctx, node, last, now)
 	if err != nil {
+		s.setLease(node.UID, nil) // the next attempt reads it
 		return 0, fmt.Errorf("renew the lease of node %s: %w", node.Name, err)
 	}
-	_, err = leases.Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = leases.Create(ctx, lease, metav1.CreateOptions{})
-	}
-	if err != nil {
-		return 0, fmt.Errorf("renew the lease of node %s: %w", node.Name, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.beat[node.UID] = now
+	s.setLease(node.UID, lease)
 	return every, nil
 }
 
-// renewed is when the node's lease was last written, if it was.
-func (s *simulator) renewed(node *corev1.Node) (time.Time, bool) {
+// writeLease renews the lease as it was last written, or as it is found.
+func (s *simulator) writeLease(ctx context.Context, node *corev1.Node, last *coordinationv1.Lease, now time.Time) (*coordinationv1.Lease, error) {
+	leases, lease := s.client.CoordinationV1().Leases(leaseNamespace), newLease(node, now)
+	if last == nil {
+		found, err := leases.Get(ctx, node.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return leases.Create(ctx, lease, metav1.CreateOptions{})
+		}
+		if err != nil {
+			return nil, err
+		}
+		last = found
+	}
+	lease.ResourceVersion = last.ResourceVersion
+	return leases.Update(ctx, lease, metav1.UpdateOptions{})
+}
+
+func (s *simulator) leaseOf(node *corev1.Node) *coordinationv1.Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t, ok := s.beat[node.UID]
-	return t, ok
+	return s.leases[node.UID]
+}
+
+// setLease notes a node's lease; nil forgets it.
+func (s *simulator) setLease(node types.UID, l *coordinationv1.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l == nil {
+		delete(s.leases, node)
+		return
+	}
+	s.leases[node] = l
 }
 
 func get[T any](i cache.SharedIndexInformer, key string) (T, bool) {

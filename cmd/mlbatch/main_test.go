@@ -1,0 +1,169 @@
+//go:build !noembed
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"github.com/mlbatch/mlbatch/internal/local"
+	"github.com/mlbatch/mlbatch/internal/local/supervise"
+)
+
+func TestEveryCommandHasHelpAndAnExample(t *testing.T) {
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		if c.Short == "" || c.Example == "" {
+			t.Errorf("%q lacks a description or an example", c.CommandPath())
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRootCommand())
+}
+
+func TestExitCodes(t *testing.T) {
+	empty, foreign := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(foreign, "thesis.tex"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		why  string
+		args []string
+		code int
+		says string
+	}{
+		"nothing":        {"tells what there is", nil, exitOK, "Available Commands"},
+		"version":        {"says which Kubernetes is inside", []string{"version"}, exitOK, "v1.36.3"},
+		"kubectl help":   {"says how it differs", []string{"kubectl", "--help"}, exitOK, "--data-dir"},
+		"unknown":        {"a slip of the finger", []string{"staus"}, exitUsage, `did you mean "status"`},
+		"unknown flag":   {"a slip of the finger", []string{"up", "--nodez", "3"}, exitUsage, "nodez"},
+		"argument":       {"up takes none", []string{"up", "now"}, exitUsage, "now"},
+		"bad number":     {"names the flag", []string{"up", "--nodes", "many"}, exitUsage, "--nodes"},
+		"no nodes":       {"says what is allowed", []string{"up", "--data-dir", empty, "--nodes", "-1"}, exitUsage, "between 0"},
+		"bad quantity":   {"names flag and cure", []string{"up", "--data-dir", empty, "--memory-per-node", "lots"}, exitUsage, "such as 2000Gi"},
+		"bad scale":      {"names flag and cure", []string{"up", "--data-dir", empty, "--time-scale", "0"}, exitUsage, "greater than 0"},
+		"bad port":       {"names flag and cure", []string{"up", "--data-dir", empty, "--api-port", "70000"}, exitUsage, "65535"},
+		"foreign dir":    {"touches nobody's files", []string{"up", "--data-dir", foreign}, exitFailure, "thesis.tex"},
+		"status of none": {"tells how to start one", []string{"status", "--data-dir", empty}, exitFailure, "mlbatch up"},
+		"down of none":   {"is no success", []string{"down", "--data-dir", empty}, exitFailure, "no cluster"},
+		"delete foreign": {"touches nobody's files", []string{"down", "--delete", "--data-dir", foreign}, exitFailure, "no cluster"},
+		"no component":   {"lists them", []string{"component", "kubelet"}, exitUsage, "kube-apiserver"},
+		"kubectl where":  {"the wrong directory is an error", []string{"kubectl", "--data-dir", empty, "get", "pods"}, exitFailure, "no cluster"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if code := run(t.Context(), tc.args, &out, &out); code != tc.code || !strings.Contains(out.String(), tc.says) {
+				t.Errorf("mlbatch %s exits with %d, want %d and %q: %s\n%s", strings.Join(tc.args, " "), code, tc.code, tc.says, tc.why, out.String())
+			}
+		})
+	}
+}
+
+func TestUpKeepsWhatTheLastRunHad(t *testing.T) {
+	dir := t.TempDir()
+	last := local.State{TimeScale: 7}
+	last.Fleet.Count, last.Fleet.GPUs, last.Fleet.Pods = 5, 4, 250
+	last.Fleet.CPU.Set(10)
+	last.Fleet.Memory.Set(1 << 40)
+	b, err := json.Marshal(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cluster.json"), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var o upOptions
+	cmd := newUpCommand()
+	f := cmd.Flags()
+	if err := f.Parse([]string{"--gpus-per-node=16"}); err != nil {
+		t.Fatal(err)
+	}
+	o.dir, o.gpus = dataDir(dir), 16
+	cfg, err := o.config(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []any{cfg.Fleet.Count, cfg.Fleet.GPUs, cfg.Fleet.CPU.String(), cfg.TimeScale}
+	if diff := cmp.Diff([]any{5, int64(16), "10", 7.0}, got); diff != "" {
+		t.Errorf("a flag that is given changes its own value only (-want +got):\n%s", diff)
+	}
+}
+
+func TestDetachedCommandLine(t *testing.T) {
+	f := newUpCommand().Flags()
+	if err := f.Parse([]string{"--detach", "--nodes=5", "--data-dir=x", "--empty"}); err != nil {
+		t.Fatal(err)
+	}
+	got := detachedArgs(f, "/abs/x")
+	slices.Sort(got)
+	want := []string{"--data-dir=/abs/x", "--empty=true", "--nodes=5", "--report-fd=3", "up"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("arguments (-want +got):\n%s", diff)
+	}
+}
+
+func TestLeadingDataDir(t *testing.T) {
+	tests := map[string]struct {
+		why  string
+		args []string
+		dir  dataDir
+		rest []string
+		err  bool
+	}{
+		"none":    {"kubectl as always", []string{"get", "pods"}, "", []string{"get", "pods"}, false},
+		"two":     {"ours is taken off", []string{"--data-dir", "d", "get"}, "d", []string{"get"}, false},
+		"one":     {"in either form", []string{"--data-dir=d", "get"}, "d", []string{"get"}, false},
+		"later":   {"further back it is kubectl's or its plugin's", []string{"foo", "--data-dir", "d"}, "", []string{"foo", "--data-dir", "d"}, false},
+		"missing": {"and must be complete", []string{"--data-dir"}, "", nil, true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir, rest, err := leadingDataDir(tc.args)
+			if diff := cmp.Diff([]any{tc.dir, tc.rest, tc.err}, []any{dir, rest, err != nil}); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
+			}
+		})
+	}
+}
+
+func TestStatusTable(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 5, 0, 0, time.UTC)
+	r := report{DataDir: "/d", State: local.State{Phase: local.Running, KubernetesVersion: "v1.36.3"}, Components: []componentReport{
+		{ComponentStatus: local.ComponentStatus{Name: "etcd", PID: 7, Health: supervise.Ready, Restarts: 1, Started: now.Add(-time.Minute)}, MemoryBytes: 50 << 20},
+		{ComponentStatus: local.ComponentStatus{Name: "controller", Health: supervise.Waiting, Message: "ended: signal: killed", Restarts: 3}},
+	}}
+	var out bytes.Buffer
+	if err := r.print(&out, "", now); err != nil {
+		t.Fatal(err)
+	}
+	want := `running, Kubernetes v1.36.3, data in /d
+
+COMPONENT    PID   UPTIME   RESTARTS   HEALTH                               MEMORY
+etcd         7     60s      1          ready                                50 MiB
+controller   -     -        3          restarting (ended: signal: killed)   -
+total                                                                       50 MiB
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+	if r.healthy() {
+		t.Error("a cluster with a dead component counts as healthy")
+	}
+	var usage usageError
+	if err := r.print(&out, "xml", now); !errors.As(err, &usage) {
+		t.Errorf("-o xml: %v, want a usage error", err)
+	}
+}
