@@ -20,6 +20,10 @@ type compiled struct {
 	// classes are, per ask and option, the kind of pod that the option's flavor
 	// makes of the pod set; nil if the flavor has no nodes to look at.
 	classes [][]*place.Class
+	// single says that there is one flavor for everything.
+	single bool
+	// shared says that several pod sets use the same pair.
+	shared bool
 	// asks are the indices of each pod set's asks.
 	asks [][]int
 }
@@ -41,6 +45,19 @@ func (e *Engine) compile(g *group) *compiled {
 	p.asks = make([][]int, len(g.shape.podSets))
 	for set := range g.shape.podSets {
 		e.compileSet(p, g, set)
+	}
+	pairs := map[quota.Pair]int{}
+	p.single = true
+	for i, a := range p.Asks {
+		p.single = p.single && len(a.Options) == 1
+		for _, o := range a.Options {
+			for _, u := range o.Uses {
+				if first, known := pairs[u.Pair]; known && first != i {
+					p.shared = true
+				}
+				pairs[u.Pair] = i
+			}
+		}
 	}
 	g.plan = p
 	return p
@@ -146,6 +163,7 @@ type scene struct {
 	engine *Engine
 	work   *work
 	group  *group
+	blind  bool // to nodes
 }
 
 // Victims implements quota.Scene.
@@ -156,6 +174,9 @@ func (s *scene) Victims(p quota.Pair, need core.Amount) (quota.Mode, int) {
 
 // Nodes implements quota.Scene.
 func (s *scene) Nodes(ask, option int) (quota.Mode, core.Reason) {
+	if s.blind {
+		return quota.Fit, core.Reason{}
+	}
 	mode, short := s.nodes(s.group, ask, option)
 	if mode == quota.Fit {
 		return mode, core.Reason{}

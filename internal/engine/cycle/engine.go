@@ -80,8 +80,12 @@ type Engine struct {
 	plan     core.Plan
 	scene    scene
 	assigned quota.Assignment
-	start    []int
-	sets     []place.Set
+	ranked   quota.Assignment
+	// borrowers are the heads that would borrow, by tree: their level is looked at
+	// again when somebody else of the tree is admitted.
+	borrowers map[*quota.Node][]*queue
+	start     []int
+	sets      []place.Set
 }
 
 // New returns an engine that knows nothing.
@@ -101,6 +105,7 @@ func New(o Options) *Engine {
 		works:      map[core.Key]*work{},
 		shapes:     map[string]*shape{},
 		recheck:    map[*quota.Node]bool{},
+		borrowers:  map[*quota.Node][]*queue{},
 		revision:   1,
 	}
 	e.search.Forest, e.search.Nodes = e.forest, e.nodes
@@ -129,7 +134,7 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 			continue
 		}
 		v := e.judge(w)
-		if v.kind != refuse && e.fallsBack(q, v.level) {
+		if v.kind != refuse && e.fallsBack(w) {
 			continue // others borrow less: they go first
 		}
 		judged++
@@ -145,17 +150,6 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 	}
 	e.tell() // 8. say why the others wait
 	return e.plan
-}
-
-// fallsBack corrects the borrowing level in a head's key. It reports whether
-// another queue comes first now.
-func (e *Engine) fallsBack(q *queue, level int) bool {
-	if level <= q.head.Level {
-		return false
-	}
-	q.head.Level = level
-	e.heads.Fix(q)
-	return e.heads.First() != q
 }
 
 // NextWake returns when the earliest back-off ends; zero if there is none.

@@ -11,8 +11,7 @@ import (
 
 // verdict is what was found out about one workload. It changes nothing yet.
 type verdict struct {
-	kind  verdictKind
-	level int // of borrowing
+	kind verdictKind
 	// chosen are the options per ask, spots the nodes per pod set in Engine.sets.
 	chosen []int
 	spots  [][]place.Spot
@@ -43,21 +42,25 @@ func (e *Engine) judge(w *work) verdict {
 	var first *core.Reason
 	e.start = slices.Grow(e.start[:0], len(p.Asks))[:len(p.Asks)]
 	clear(e.start)
-	for {
+	for range maxCombinations {
 		v := e.resolve(w, p)
 		if v.kind != refuse {
-			v.level = e.assigned.Level
 			return v
 		}
 		if first == nil {
 			first = v.why
 		}
 		if !e.assigned.Advance(e.start) {
-			return verdict{why: first}
+			break
 		}
 		e.forest.Assign(&p.Plan, e.start, &e.scene, &e.assigned)
 	}
+	return verdict{why: first}
 }
+
+// maxCombinations bounds how many combinations of flavors are tried for one
+// workload.
+const maxCombinations = 32
 
 // resolve carries one assignment through nodes and preemption.
 func (e *Engine) resolve(w *work, p *compiled) verdict {

@@ -214,8 +214,13 @@ func (e *Engine) noteWait(g *group, why *core.Reason) {
 	for i := range g.plan.Asks {
 		for _, o := range g.plan.Asks[i].Options {
 			for _, u := range o.Uses {
-				if o.Bad == "" && u.Amount > min(g.queue.node.Room(core.Now, u.Pair), g.queue.node.Room(core.Then, u.Pair)) {
+				room := g.queue.node.Room(core.Then, u.Pair)
+				switch {
+				case o.Bad != "":
+				case u.Amount > room:
 					g.shorts = append(g.shorts, short{u.Pair, u.Amount})
+				case g.plan.shared: // pod sets together may be short where each alone is not
+					g.shorts = append(g.shorts, short{u.Pair, room.Add(1)})
 				}
 			}
 		}
@@ -315,7 +320,7 @@ func (e *Engine) worthQuota(g *group) bool {
 	}
 	n := g.queue.node
 	for _, s := range g.shorts {
-		if s.need <= min(n.Room(core.Now, s.pair), n.Room(core.Then, s.pair)) {
+		if s.need <= n.Room(core.Then, s.pair) {
 			return true
 		}
 	}

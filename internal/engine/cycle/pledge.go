@@ -51,6 +51,7 @@ func (e *Engine) pledge(w *work, v verdict) {
 			}
 		}
 	}
+	e.unsettle(w.Queue.Root())
 	why.Victims = int32(p.owing) //nolint:gosec // few
 	e.pledges = append(e.pledges, p)
 	g.queue.promised = append(g.queue.promised, w)
@@ -128,6 +129,7 @@ func (e *Engine) redeem() {
 		w.Reserved = e.now.Unix()
 		w.assumed, w.Unseen, w.told, w.applied = true, true, nil, 0
 		e.hold(w)
+		e.recheck[w.Queue.Root()] = true // those who could not take the pledge may evict its owner
 		e.plan = append(e.plan, core.Admit{Key: w.Key, Admission: *w.admission})
 	}
 }

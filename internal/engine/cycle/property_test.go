@@ -39,6 +39,7 @@ type duel struct {
 	serial  int
 	pending []core.Key // admissions and evictions that were not observed yet
 	log     []core.Event
+	plan    core.Plan // the last one
 }
 
 func newDuel(t *rapid.T) *duel {
@@ -208,13 +209,6 @@ func (x *duel) event() {
 		q := x.ref.queues[name]
 		q.Stop = pick(x.t, "stop", core.StopNone, core.StopNone, core.Hold, core.HoldAndDrain)
 		x.ref.queues[name] = q
-		if q.Stop == core.Hold || q.Stop == core.HoldAndDrain {
-			for _, w := range works {
-				if w.phase == refPromised && w.queue == name {
-					x.ref.drop(w)
-				}
-			}
-		}
 		x.apply(core.QueueSet{Queue: q})
 	default:
 		if len(works) > 0 {
@@ -260,6 +254,7 @@ func (x *duel) decide() int {
 	x.t.Helper()
 	want := x.ref.decide(x.now)
 	plan := x.engine.Decide(x.now)
+	x.plan = plan
 	var got []string
 	for _, d := range plan {
 		switch d := d.(type) {
@@ -348,6 +343,9 @@ func (x *duel) dump() string {
 	var b strings.Builder
 	for _, ev := range x.log {
 		fmt.Fprintf(&b, "%T%+v\n", ev, ev)
+	}
+	for _, d := range x.plan {
+		fmt.Fprintln(&b, printDecision(d))
 	}
 	return b.String()
 }

@@ -24,6 +24,11 @@ func (r *reference) decide(now time.Time) []string {
 }
 
 func (r *reference) drain() {
+	for _, w := range slices.Clone(r.pledges) {
+		if stop := r.queues[w.queue].Stop; stop == core.Hold || stop == core.HoldAndDrain {
+			r.drop(w)
+		}
+	}
 	for _, q := range sortedKeys(r.queues) {
 		if r.queues[q].Stop != core.HoldAndDrain {
 			continue
@@ -91,12 +96,16 @@ func (r *reference) judge(w *refWork) (level int, act func()) {
 	a := r.assign(w, asks, start)
 	for {
 		if act := r.resolve(w, asks, a); act != nil {
-			return a.level, act
+			r.blind = true
+			level = r.assign(w, asks, make([]int, len(asks))).level
+			r.blind = false
+			return level, act
 		}
 		more := false
-		for i, n := range a.next {
-			if n > start[i] {
-				start[i], more = n, true
+		for i := len(a.next) - 1; i >= 0 && !more; i-- {
+			if more = a.next[i] > start[i]; more {
+				start[i] = a.next[i]
+				clear(start[i+1:])
 			}
 		}
 		if !more {

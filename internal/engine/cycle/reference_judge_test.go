@@ -159,7 +159,7 @@ func (r *reference) grade(w *refWork, ask refAsk, o int, used map[fr]core.Amount
 		}
 		mode, level = min(mode, m), max(level, lv)
 	}
-	if s, ok := r.set(w, ask.set, ask.flavors[o:o+1]); ok {
+	if s, ok := r.set(w, ask.set, ask.flavors[o:o+1]); ok && !r.blind {
 		mode = min(mode, r.gradeNodes(q, s))
 	}
 	return mode, level

@@ -23,6 +23,7 @@ type reference struct {
 	now     int64
 	out     []string
 	refused map[core.Key]bool
+	blind   bool // to nodes: levels count quota alone
 }
 
 type refPhase int

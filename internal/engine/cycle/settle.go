@@ -28,6 +28,7 @@ func (e *Engine) settle() {
 		return
 	}
 	e.revision++
+	clear(e.borrowers)
 	for _, q := range e.sortedQueues() {
 		q.closed = e.closedQueue(q)
 		q.doors = q.doors[:0]

@@ -117,6 +117,10 @@ type queue struct {
 	active order.Heap[*group]
 	head   order.Head
 	slot   int // in engine.heads
+	// counts is the quota by which the head's level was found; firm says that the
+	// level cannot get better while there is room for it.
+	counts []quota.Use
+	firm   bool
 	// blocker is the first workload of a StrictFIFO queue when it was refused:
 	// nobody may pass it. promised are those that wait for their victims.
 	blocker  *work

@@ -76,16 +76,18 @@ type Assignment struct {
 	Why core.Reason
 }
 
-// Advance moves start to the options that were not tried yet. It reports whether
-// there are any.
+// Advance moves start to the next combination of options that was not tried: the
+// last ask with another option takes it, and those after it begin anew. It
+// reports whether there is one.
 func (a *Assignment) Advance(start []int) bool {
-	more := false
-	for i, n := range a.Next {
-		if n > start[i] {
-			start[i], more = n, true
+	for i := len(a.Next) - 1; i >= 0; i-- {
+		if a.Next[i] > start[i] {
+			start[i] = a.Next[i]
+			clear(start[i+1:])
+			return true
 		}
 	}
-	return more
+	return false
 }
 
 // used returns what earlier asks take of a pair.

@@ -1,0 +1,70 @@
+package cycle
+
+import (
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// fallsBack corrects the borrowing level in the key of the head that is being
+// judged. It reports whether another queue comes first now.
+//
+// Levels are corrected lazily: a head starts at level 0 and learns its true one
+// when it comes to the top. That is exact as long as levels only get worse,
+// which unsettle sees to.
+func (e *Engine) fallsBack(w *work) bool {
+	q := w.group.queue
+	a := e.rank(w)
+	if a.Level <= q.head.Level {
+		return false
+	}
+	q.head.Level = a.Level
+	e.heads.Fix(q)
+	q.counts = append(q.counts[:0], a.Uses...)
+	q.firm = w.group.plan.single && a.Mode == quota.Fit
+	root := q.node.Root()
+	e.borrowers[root] = append(e.borrowers[root], q)
+	return e.heads.First() != q
+}
+
+// rank assigns flavors by quota alone, to see how far a workload would have to
+// borrow: which nodes are free changes the order of nobody. With one flavor for
+// everything the assignment that was just judged says the same.
+func (e *Engine) rank(w *work) *quota.Assignment {
+	if w.group.plan.single {
+		return &e.assigned
+	}
+	e.scene.blind = true
+	e.forest.Assign(&w.group.plan.Plan, nil, &e.scene, &e.ranked)
+	e.scene.blind = false
+	return &e.ranked
+}
+
+// unsettle resets the level of heads of a tree in which somebody was admitted,
+// where it could have become better: a head that would have borrowed may take
+// another flavor now, or evict.
+func (e *Engine) unsettle(root *quota.Node) {
+	list := e.borrowers[root]
+	if len(list) == 0 {
+		return
+	}
+	kept := list[:0]
+	for _, q := range list {
+		switch {
+		case q.slot == 0 || q.head.Level == 0:
+		case q.firm && e.roomFor(q):
+			kept = append(kept, q)
+		default:
+			e.rehead(q)
+		}
+	}
+	e.borrowers[root] = kept
+}
+
+func (e *Engine) roomFor(q *queue) bool {
+	for _, u := range q.counts {
+		if u.Amount > min(q.node.Room(core.Now, u.Pair), q.node.Room(core.Then, u.Pair)) {
+			return false
+		}
+	}
+	return true
+}
