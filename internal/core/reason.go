@@ -22,27 +22,27 @@ type Cause string
 
 // The causes, grouped by the code they appear under.
 const (
-	// Misconfigured.
+	// QueueMissing and those up to FlavorMissing refine Misconfigured.
 	QueueMissing      Cause = "QueueMissing"      // LocalQueue or ClusterQueue does not exist
 	NamespaceMismatch Cause = "NamespaceMismatch" // the queue does not select the namespace
 	ResourceUncovered Cause = "ResourceUncovered" // a requested resource has no quota in the queue
 	CohortCycle       Cause = "CohortCycle"
 	FlavorMissing     Cause = "FlavorMissing"
-	// Suspended.
+	// QueueStopped and QueueUnready refine Suspended.
 	QueueStopped Cause = "QueueStopped"
 	QueueUnready Cause = "QueueUnready"
-	// NoMatchingFlavor.
+	// UntoleratedTaint and AffinityMismatch refine NoMatchingFlavor.
 	UntoleratedTaint Cause = "UntoleratedTaint"
 	AffinityMismatch Cause = "AffinityMismatch"
-	// WaitingForQuota.
+	// QuotaShort and BehindStrict refine WaitingForQuota.
 	QuotaShort   Cause = "QuotaShort"
 	BehindStrict Cause = "BehindStrict" // an earlier workload of a StrictFIFO queue waits
-	// TopologyPlacementFailed.
+	// NodesShort and those up to GangTooLarge refine TopologyPlacementFailed.
 	NodesShort   Cause = "NodesShort"   // nodes that could hold it are in use, or down
 	PodTooLarge  Cause = "PodTooLarge"  // no node could ever hold one of its pods
 	NoSuchNode   Cause = "NoSuchNode"   // no node satisfies its node selector and tolerations
 	GangTooLarge Cause = "GangTooLarge" // all nodes together, empty, could not hold it
-	// OnHold.
+	// BackingOff refines OnHold.
 	BackingOff Cause = "BackingOff"
 )
 

@@ -104,7 +104,7 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (sit
 	var err error
 	if s.facts, err = r.adapter.Read(s.job); err != nil {
 		r.event(s.job, tale{reason: "ErrWorkloadCompose", message: err.Error(), warning: true})
-		return s, false, nil
+		return s, false, nil //nolint:nilerr // trying again does not mend a manifest; the event tells its author
 	}
 	if s.priority, err = r.priority(ctx, s.job, s.facts); err != nil {
 		return s, false, err

@@ -162,6 +162,8 @@ func finished(j *batchv1.Job) *jobs.Outcome {
 			return &jobs.Outcome{Success: true, Message: cmp.Or(c.Message, "Job finished successfully")}
 		case batchv1.JobFailed:
 			return &jobs.Outcome{Message: cmp.Or(c.Message, "Job failed")}
+		case batchv1.JobSuspended, batchv1.JobFailureTarget, batchv1.JobSuccessCriteriaMet:
+			// Pods may still be ending.
 		}
 	}
 	return nil
