@@ -28,6 +28,11 @@ import (
 // at once.
 const refusalPause = 5 * time.Second
 
+// forbiddenTries is how often a decision is written before the answer that it
+// is forbidden counts: an API server that was just started knows no rights for
+// a moment. With the growing pauses between them these are about five seconds.
+const forbiddenTries = 8
+
 // Options are what an Applier works with.
 type Options struct {
 	// Client reads from the cache and writes to the API server.
@@ -230,6 +235,7 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 		return &w, true, nil
 	case apierrors.IsNotFound(err):
 		return nil, false, nil
+	case apierrors.IsForbidden(err) && a.urgent.NumRequeues(k) < forbiddenTries:
 	case apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err):
 		log.FromContext(ctx).Error(err, "The API server rejected a decision", "workload", k.String())
 		return nil, false, nil
