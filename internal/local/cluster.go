@@ -71,6 +71,9 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 // stopTimeout is how long a failed start may take to clean up politely.
 const stopTimeout = 10 * time.Second
 
+// dyingTimeout is how long the components of a killed run may take to vanish.
+const dyingTimeout = 5 * time.Second
+
 // prepare does what needs no process: directory, lock, ports, certificates.
 func prepare(ctx context.Context, cfg Config) (*Cluster, error) {
 	dir, err := filepath.Abs(cfg.DataDir)
@@ -104,6 +107,11 @@ func prepare(ctx context.Context, cfg Config) (*Cluster, error) {
 // it marked complete.
 func (c *Cluster) initialise(ctx context.Context, last State) error {
 	var err error
+	if last.Phase != Stopped {
+		dying, cancel := context.WithTimeout(ctx, dyingTimeout)
+		last.Ports.awaitFree(dying)
+		cancel()
+	}
 	if c.ports, err = choosePorts(ctx, last.Ports, c.cfg.APIPort); err != nil {
 		if !c.marker.Complete {
 			// Nothing is lost, and the next start need not stumble over it.
@@ -168,7 +176,7 @@ func (c *Cluster) start(ctx context.Context) error {
 
 // run starts one component and waits until it is ready.
 func (c *Cluster) run(ctx context.Context, p program) error {
-	if err := c.sup.Start(c.spec(p)); err != nil {
+	if err := c.sup.Start(c.spec(p)); err != nil { //nolint:contextcheck // the process outlives the start, which ctx bounds
 		return err
 	}
 	if err := c.sup.WaitReady(ctx, p.name); err != nil {

@@ -8,43 +8,52 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
 
 func TestDataDirErrors(t *testing.T) {
+	marked := func(m marker) func(layout) error {
+		return func(l layout) error {
+			return errors.Join(os.MkdirAll(l.dir, 0o700), l.writeMarker(m))
+		}
+	}
+	var held *os.File
 	tests := map[string]struct {
 		why   string
-		setUp func(t *testing.T, l layout)
+		setUp func(l layout) error
 		want  error
 		says  string
 	}{
-		"new":     {"a new directory is made", func(*testing.T, layout) {}, nil, ""},
-		"empty":   {"an empty one is fine", func(t *testing.T, l layout) { mkdir(t, l.dir) }, nil, ""},
-		"foreign": {"nobody's files are touched", func(t *testing.T, l layout) { write(t, l.path("thesis.tex")) }, ErrForeign, "thesis.tex"},
+		"new":   {"a new directory is made", func(layout) error { return nil }, nil, ""},
+		"empty": {"an empty one is fine", func(l layout) error { return os.MkdirAll(l.dir, 0o700) }, nil, ""},
+		"foreign": {
+			"nobody's files are touched",
+			func(l layout) error {
+				return errors.Join(os.MkdirAll(l.dir, 0o700), os.WriteFile(l.path("thesis.tex"), nil, 0o600))
+			}, ErrForeign, "thesis.tex",
+		},
 		"cut off": {
 			"a first start that was killed left an incomplete marker",
-			func(t *testing.T, l layout) { begin(t, l, marker{}) }, ErrHalfWritten, "mlbatch down --delete",
+			marked(marker{}), ErrHalfWritten, "mlbatch down --delete",
 		},
 		"keys lost": {
 			"a cluster without its authority cannot resume",
-			func(t *testing.T, l layout) { begin(t, l, marker{Complete: true}) }, ErrHalfWritten, "ca.key",
+			marked(marker{Complete: true}), ErrHalfWritten, "ca.key",
 		},
 		"in use": {
 			"two clusters on one directory would destroy it",
-			func(t *testing.T, l layout) {
-				lock, _, err := l.open(time.Now())
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { lock.Close() })
-			}, ErrInUse, strconv.Itoa(os.Getpid()),
+			func(l layout) (err error) { held, _, err = l.open(time.Now()); return err },
+			ErrInUse, strconv.Itoa(os.Getpid()),
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			l := layout{dir: filepath.Join(t.TempDir(), "data")}
-			tc.setUp(t, l)
+			if err := tc.setUp(l); err != nil {
+				t.Fatal(err)
+			}
 			lock, _, err := l.open(time.Now())
 			if lock != nil {
 				lock.Close()
@@ -54,6 +63,7 @@ func TestDataDirErrors(t *testing.T) {
 			}
 		})
 	}
+	held.Close()
 }
 
 func TestDataDirIsPrivate(t *testing.T) {
@@ -127,6 +137,32 @@ func TestPorts(t *testing.T) {
 	if err != nil || again.Etcd == taken || again.API != first.API {
 		t.Errorf("ports = %+v, %v; want only the taken one changed", again, err)
 	}
+}
+
+// The processes of a cluster that was killed may outlive it for a moment; its
+// ports are worth waiting for, because copies of the kubeconfig name them.
+func TestPortsOfAKilledCluster(t *testing.T) {
+	dying, err := net.Listen("tcp", loopback+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := Ports{API: dying.Addr().(*net.TCPAddr).Port}
+	var kernel sync.WaitGroup
+	kernel.Go(func() { dying.Close() })
+	last.awaitFree(t.Context())
+	kernel.Wait()
+	if p, err := choosePorts(t.Context(), last, 0); err != nil || p.API != last.API {
+		t.Errorf("API port = %d, %v; want the one of the last run, %d", p.API, err, last.API)
+	}
+
+	stranger, err := net.Listen("tcp", loopback+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	impatient, cancel := context.WithCancel(t.Context())
+	cancel()
+	Ports{API: stranger.Addr().(*net.TCPAddr).Port}.awaitFree(impatient) // returns
 }
 
 // A port that is taken must not spoil a new directory.

@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
@@ -30,6 +33,24 @@ type Ports struct {
 	Nodes             int `json:"nodes"`
 }
 
+func (p *Ports) all() []*int {
+	return []*int{&p.API, &p.Etcd, &p.ControllerManager, &p.Webhook, &p.Metrics, &p.Health, &p.Scheduler, &p.Nodes}
+}
+
+// awaitFree waits until the components of a run that was killed are off their
+// ports: the kernel kills them with their parent, and takes a moment to take
+// down large processes. When ctx ends, whoever has a port may keep it.
+func (p Ports) awaitFree(ctx context.Context) {
+	for _, port := range p.all() {
+		if *port == 0 {
+			continue
+		}
+		_ = wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			return free(ctx, *port), nil
+		})
+	}
+}
+
 // choosePorts keeps the ports of the last run where they are free, so that
 // copies of the kubeconfig go on working. A port that the user asked for must
 // be free.
@@ -42,7 +63,7 @@ func choosePorts(ctx context.Context, last Ports, api int) (Ports, error) {
 		p.API = api
 	}
 	taken := map[int]bool{}
-	for _, port := range []*int{&p.API, &p.Etcd, &p.ControllerManager, &p.Webhook, &p.Metrics, &p.Health, &p.Scheduler, &p.Nodes} {
+	for _, port := range p.all() {
 		for tries := 0; *port == 0 || taken[*port] || !free(ctx, *port); tries++ {
 			if tries > highestPort-lowestPort {
 				return p, fmt.Errorf("find a port between %d and %d: all are taken", lowestPort, highestPort)
