@@ -60,6 +60,7 @@ type Engine struct {
 	arrivals  []*work // waiting, not sorted in yet
 	displaced []*work // may have pods planned on nodes that take no work
 	freed     []*quota.Node
+	lent      []*quota.Node // trees in which somebody began to borrow
 	// recheck are trees in which somebody could not be evicted yet because its
 	// admission was not seen.
 	recheck    map[*quota.Node]bool
@@ -84,7 +85,7 @@ type Engine struct {
 	// borrowers are the heads that would borrow, by tree: their level is looked at
 	// again when somebody else of the tree is admitted.
 	borrowers map[*quota.Node][]*queue
-	start     []int
+	tried     []uint64
 	sets      []place.Set
 }
 

@@ -29,8 +29,8 @@ const (
 )
 
 // judge finds out what can be done for a workload under the current usage. When
-// flavors were passed over because an earlier one looked good enough, and that
-// one fails after all, it tries the rest.
+// the flavors that look best fail after all, on nodes or for want of victims, it
+// tries the others.
 func (e *Engine) judge(w *work) verdict {
 	p := e.compile(w.group)
 	e.search.Passed = false
@@ -40,8 +40,8 @@ func (e *Engine) judge(w *work) verdict {
 	e.scene.work, e.scene.group = w, w.group
 	e.forest.Assign(&p.Plan, nil, &e.scene, &e.assigned)
 	var first *core.Reason
-	e.start = slices.Grow(e.start[:0], len(p.Asks))[:len(p.Asks)]
-	clear(e.start)
+	e.tried = slices.Grow(e.tried[:0], len(p.Asks))[:len(p.Asks)]
+	clear(e.tried)
 	for range maxCombinations {
 		v := e.resolve(w, p)
 		if v.kind != refuse {
@@ -50,10 +50,10 @@ func (e *Engine) judge(w *work) verdict {
 		if first == nil {
 			first = v.why
 		}
-		if !e.assigned.Advance(e.start) {
+		if !e.assigned.Advance(&p.Plan, e.tried) {
 			break
 		}
-		e.forest.Assign(&p.Plan, e.start, &e.scene, &e.assigned)
+		e.forest.Assign(&p.Plan, e.tried, &e.scene, &e.assigned)
 	}
 	return verdict{why: first}
 }

@@ -275,6 +275,10 @@ func (e *Engine) wake() {
 		e.wakeTree(root)
 	}
 	e.freed = e.freed[:0]
+	for _, root := range e.lent {
+		e.wakeReclaimers(root)
+	}
+	e.lent = e.lent[:0]
 	if e.nodesFreed {
 		e.nodesFreed = false
 		for i := len(e.onNodes) - 1; i >= 0; i-- {
@@ -309,6 +313,24 @@ func (e *Engine) wakeTree(n node) {
 		}
 	}
 	e.rehead(q)
+}
+
+// wakeReclaimers wakes those of a tree who may take quota back from others: there
+// is somebody new to take it from.
+func (e *Engine) wakeReclaimers(n node) {
+	for _, c := range n.Children() {
+		e.wakeReclaimers(c)
+	}
+	if !n.Queue || n.ID >= len(e.byNode) {
+		return
+	}
+	q := e.byNode[n.ID]
+	if q == nil || q.spec == nil || !preempt.Allows(q.spec.Preemption.Reclaim) {
+		return
+	}
+	for _, g := range q.groups {
+		e.unpark(g)
+	}
 }
 
 // worthQuota is a bound that costs next to nothing: whether what a group found

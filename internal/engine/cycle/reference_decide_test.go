@@ -92,27 +92,38 @@ func (r *reference) judge(w *refWork) (level int, act func()) {
 	if !ok {
 		return 0, nil
 	}
-	start := make([]int, len(asks))
-	a := r.assign(w, asks, start)
-	for {
+	tried := make([]map[int]bool, len(asks))
+	a := r.assign(w, asks, tried)
+	for range 32 {
 		if act := r.resolve(w, asks, a); act != nil {
 			r.blind = true
-			level = r.assign(w, asks, make([]int, len(asks))).level
+			level = r.assign(w, asks, make([]map[int]bool, len(asks))).level
 			r.blind = false
 			return level, act
 		}
 		more := false
-		for i := len(a.next) - 1; i >= 0 && !more; i-- {
-			if more = a.next[i] > start[i]; more {
-				start[i] = a.next[i]
-				clear(start[i+1:])
+		last := len(a.chosen) - 1
+		if a.mode == mNoFit {
+			last--
+		}
+		for i := last; i >= 0 && !more; i-- {
+			if a.chosen[i] < 0 {
+				continue
+			}
+			if tried[i] == nil {
+				tried[i] = map[int]bool{}
+			}
+			tried[i][a.chosen[i]] = true
+			if more = len(tried[i]) < len(asks[i].flavors); more {
+				clear(tried[i+1:])
 			}
 		}
 		if !more {
-			return 0, nil
+			break
 		}
-		a = r.assign(w, asks, start)
+		a = r.assign(w, asks, tried)
 	}
+	return 0, nil
 }
 
 func (r *reference) resolve(w *refWork, asks []refAsk, a refAssign) func() {

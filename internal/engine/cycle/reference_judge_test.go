@@ -30,7 +30,6 @@ type refAsk struct {
 type refAssign struct {
 	mode, level int
 	chosen      []int
-	next        []int
 	uses        map[fr]core.Amount
 	short       map[fr]bool
 }
@@ -71,12 +70,15 @@ func (r *reference) asks(w *refWork) (asks []refAsk, ok bool) {
 	return asks, true
 }
 
-func (r *reference) assign(w *refWork, asks []refAsk, start []int) refAssign {
+func (r *reference) assign(w *refWork, asks []refAsk, tried []map[int]bool) refAssign {
 	a := refAssign{mode: mFit, uses: map[fr]core.Amount{}, short: map[fr]bool{}}
 	f := r.queues[w.queue].Fungibility
 	for k, ask := range asks {
-		best, bestMode, bestLevel, next := -1, mNoFit, 0, -1
-		for o := start[k]; o < len(ask.flavors); o++ {
+		best, bestMode, bestLevel := -1, mNoFit, 0
+		for o := range ask.flavors {
+			if tried[k][o] {
+				continue
+			}
 			mode, level := r.grade(w, ask, o, a.uses)
 			if best < 0 || better(mode, level, bestMode, bestLevel, f.PreferPreemption) {
 				best, bestMode, bestLevel = o, mode, level
@@ -84,13 +86,10 @@ func (r *reference) assign(w *refWork, asks []refAsk, start []int) refAssign {
 			goOn := mode <= mNoCandidates || (mode < mFit && f.PreemptTriesNext) || (level > 0 && f.BorrowTriesNext)
 			if !goOn {
 				best, bestMode, bestLevel = o, mode, level
-				if o+1 < len(ask.flavors) {
-					next = o + 1
-				}
 				break
 			}
 		}
-		a.chosen, a.next = append(a.chosen, best), append(a.next, next)
+		a.chosen = append(a.chosen, best)
 		a.mode = min(a.mode, bestMode)
 		if bestMode == mNoFit {
 			return a

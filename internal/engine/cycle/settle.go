@@ -27,6 +27,7 @@ func (e *Engine) settle() {
 	if !e.edited {
 		return
 	}
+	e.nodes.Sweep()
 	e.revision++
 	clear(e.borrowers)
 	for _, q := range e.sortedQueues() {

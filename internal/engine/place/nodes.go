@@ -163,13 +163,14 @@ func (s *Nodes) Gone(name string) {
 	s.measure(n)
 	s.unordered = true
 	s.specs++
-	s.forget(n)
 }
 
-// forget drops a record that nothing needs.
-func (s *Nodes) forget(n *Node) {
-	if !n.known && len(n.users) == 0 && allZero(n.held[core.Now]) && allZero(n.held[core.Then]) {
-		delete(s.byName, n.spec.Name)
+// Sweep drops records of nodes that are gone and hold nothing any more.
+func (s *Nodes) Sweep() {
+	for name, n := range s.byName {
+		if !n.known && len(n.users) == 0 && allZero(n.held[core.Now]) && allZero(n.held[core.Then]) {
+			delete(s.byName, name)
+		}
 	}
 }
 
@@ -266,7 +267,6 @@ func (s *Nodes) Give(l core.Ledger, holds []Hold, owner int32) {
 			u[i] = u[len(u)-1]
 			h.Node.users = u[:len(u)-1]
 		}
-		s.forget(h.Node)
 	}
 }
 

@@ -73,10 +73,10 @@ func uses(c *Candidate, pairs []quota.Pair) bool {
 func (s *Searcher) collect() {
 	r := &s.req
 	s.own, s.hierarchy, s.priority = s.own[:0], s.hierarchy[:0], s.priority[:0]
-	if allows(r.Policy.WithinQueue) {
+	if Allows(r.Policy.WithinQueue) {
 		s.own = s.open(s.own, cursor{queue: r.Queue, policy: r.Policy.WithinQueue})
 	}
-	if r.Queue.Parent() == nil || !allows(r.Policy.Reclaim) {
+	if r.Queue.Parent() == nil || !Allows(r.Policy.Reclaim) {
 		return
 	}
 	s.rest = append(s.rest[:0], r.Uses...)

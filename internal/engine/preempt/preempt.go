@@ -136,10 +136,11 @@ type Victim struct {
 
 // Forbids reports whether the policy lets a queue evict nobody at all.
 func Forbids(p core.Preemption) bool {
-	return !allows(p.WithinQueue) && !allows(p.Reclaim)
+	return !Allows(p.WithinQueue) && !Allows(p.Reclaim)
 }
 
-func allows(p core.PreemptionPolicy) bool { return p != core.PreemptNever && p != "" }
+// Allows reports whether a policy lets anybody be evicted.
+func Allows(p core.PreemptionPolicy) bool { return p != core.PreemptNever && p != "" }
 
 // Find returns victims whose eviction makes room for the request, or nil. The
 // result is valid until the next call.
@@ -159,7 +160,7 @@ func (s *Searcher) Find(r Request) []Victim {
 
 // attempts says in which order to try with and without borrowing.
 func (s *Searcher) attempts() []bool {
-	forbidden := !allows(s.req.Policy.WhileBorrow)
+	forbidden := !Allows(s.req.Policy.WhileBorrow)
 	switch {
 	case len(s.hierarchy)+len(s.priority) == 0,
 		forbidden && !s.req.Queue.UnderNominal(core.Then, s.req.Short):
@@ -239,7 +240,7 @@ func (s *Searcher) reason(c *cursor, cand *Candidate, borrow bool) (core.EvictRe
 		return core.InClusterQueue, true
 	case c.advantage:
 		return core.InCohortReclamation, true
-	case !allows(p.WhileBorrow),
+	case !Allows(p.WhileBorrow),
 		cand.Priority >= s.req.Priority,
 		p.MaxPriority != nil && cand.Priority > *p.MaxPriority:
 		return core.InCohortReclamation, !borrow

@@ -157,6 +157,20 @@ func (n *Node) WithinNominal(l core.Ledger, pairs []Pair) bool {
 	return true
 }
 
+// BeganToBorrow reports whether the node, or a cohort above it, uses more than
+// its quota of some pair in ledger Then, and would not without the uses.
+func (n *Node) BeganToBorrow(uses []Use) bool {
+	for ; n != nil; n = n.parent {
+		for _, u := range uses {
+			c := &n.cells[u.Pair]
+			if used := c.usage[core.Then]; used > c.subtree && used.Sub(u.Amount) <= c.subtree {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // UnderNominal reports whether a queue uses strictly less than its own quota of
 // all the pairs.
 func (n *Node) UnderNominal(l core.Ledger, pairs []Pair) bool {

@@ -1,6 +1,10 @@
 package quota
 
-import "github.com/mlbatch/mlbatch/internal/core"
+import (
+	"math/bits"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
 
 // Mode is how well a flavor suits a workload, worst first.
 type Mode uint8
@@ -65,9 +69,6 @@ type Assignment struct {
 	Level int
 	// Chosen is the option per ask.
 	Chosen []int
-	// Next is, per ask, where to go on when Chosen turns out useless; -1 if all
-	// options were tried.
-	Next []int
 	// Uses is the sum over all asks, each pair once.
 	Uses []Use
 	// Short are the pairs that need an eviction.
@@ -76,15 +77,21 @@ type Assignment struct {
 	Why core.Reason
 }
 
-// Advance moves start to the next combination of options that was not tried: the
-// last ask with another option takes it, and those after it begin anew. It
-// reports whether there is one.
-func (a *Assignment) Advance(start []int) bool {
-	for i := len(a.Next) - 1; i >= 0; i-- {
-		if a.Next[i] > start[i] {
-			start[i] = a.Next[i]
-			clear(start[i+1:])
-			return true
+// Advance excludes the combination of options that was chosen: the last ask that
+// has another option takes it, and those after it begin anew. It reports whether
+// there is one.
+func (a *Assignment) Advance(p *Plan, tried []uint64) bool {
+	last := len(a.Chosen) - 1
+	if a.Mode == NoFit {
+		last-- // nothing serves the last ask, whatever is left out
+	}
+	for i := last; i >= 0; i-- {
+		if a.Chosen[i] >= 0 && a.Chosen[i] < 64 {
+			tried[i] |= 1 << a.Chosen[i]
+			if n := len(p.Asks[i].Options); bits.OnesCount64(tried[i]) < min(n, 64) {
+				clear(tried[i+1:])
+				return true
+			}
 		}
 	}
 	return false
@@ -119,22 +126,21 @@ func (a *Assignment) short(p Pair) {
 	a.Short = append(a.Short, p)
 }
 
-// Assign chooses a flavor for every ask, one ask after the other. start says
-// per ask with which option to begin; nil means with the first. It stops at the
+// Assign chooses a flavor for every ask, one ask after the other. tried are the
+// options per ask to leave out, as a set of bits; nil means none. It stops at the
 // first ask that nothing serves.
-func (f *Forest) Assign(p *Plan, start []int, sc Scene, a *Assignment) {
+func (f *Forest) Assign(p *Plan, tried []uint64, sc Scene, a *Assignment) {
 	a.Mode, a.Level = Fit, 0
-	a.Chosen, a.Next = a.Chosen[:0], a.Next[:0]
+	a.Chosen = a.Chosen[:0]
 	a.Uses, a.Short = a.Uses[:0], a.Short[:0]
 	a.Why = core.Reason{}
 	for i := range p.Asks {
-		first := 0
-		if start != nil && start[i] > 0 {
-			first = start[i]
+		var leave uint64
+		if tried != nil {
+			leave = tried[i]
 		}
-		best := f.pick(p, i, first, sc, a)
+		best := f.pick(p, i, leave, sc, a)
 		a.Chosen = append(a.Chosen, best.option)
-		a.Next = append(a.Next, best.next)
 		if best.mode < a.Mode {
 			a.Mode, a.Why = best.mode, best.why
 		}
@@ -163,35 +169,32 @@ func (f *Forest) markShort(n *Node, u Use, a *Assignment) {
 // graded is one option, judged.
 type graded struct {
 	option int
-	next   int
 	mode   Mode
 	level  int
 	why    core.Reason
 }
 
-// pick tries the options of one ask in order, until one is good enough to stop.
-func (f *Forest) pick(p *Plan, ask, first int, sc Scene, a *Assignment) graded {
-	options := p.Asks[ask].Options
-	best := graded{option: -1, next: -1, mode: NoFit}
-	for i := first; i < len(options); i++ {
+// pick tries the options of one ask in order, but for those to leave out, until
+// one is good enough to stop.
+func (f *Forest) pick(p *Plan, ask int, leave uint64, sc Scene, a *Assignment) graded {
+	best := graded{option: -1, mode: NoFit}
+	for i := range p.Asks[ask].Options {
+		if i < 64 && leave&(1<<i) != 0 {
+			continue
+		}
 		g := f.grade(p, ask, i, sc, a)
-		if best.option < 0 || prefer(g, best, p.Fungibility) {
-			if best.option >= 0 && g.mode == NoFit {
-				g.why = milder(best.why, g.why)
-			}
+		if stop(g, p.Fungibility) {
+			return g
+		}
+		switch {
+		case best.option < 0:
 			best = g
-		} else if best.mode == NoFit {
+		case prefer(g, best, p.Fungibility):
+			best = g
+		case best.mode == NoFit:
 			best.why = milder(best.why, g.why)
 		}
-		if stop(g, p.Fungibility) {
-			best = g
-			if i+1 < len(options) {
-				best.next = i + 1
-			}
-			return best
-		}
 	}
-	best.next = -1
 	return best
 }
 
