@@ -32,14 +32,14 @@ const (
 
 // detach starts this program again as a process of its own session, and
 // returns once that says that the cluster is ready.
-func detach(cmd *cobra.Command, dir string) error {
+func detach(cmd *cobra.Command, cfg local.Config) error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("start in the background: %w", err)
 	}
 	defer r.Close()
 	child := exec.Command("/proc/self/exe") //nolint:noctx // it is to outlive this process
-	child.Args = append([]string{os.Args[0]}, detachedArgs(cmd.Flags(), dir)...)
+	child.Args = append([]string{os.Args[0]}, detachedArgs(cmd.Flags(), cfg.DataDir)...)
 	child.ExtraFiles = []*os.File{w}
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = child.Start()
@@ -52,12 +52,12 @@ func detach(cmd *cobra.Command, dir string) error {
 	defer undo()
 
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "Starting a cluster in %s\n", dir)
+	fmt.Fprintf(out, "Starting a cluster in %s\n", cfg.DataDir)
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		switch line := lines.Text(); {
 		case line == reportReady:
-			fmt.Fprint(out, nextSteps(dir, !cmd.Flags().Changed("empty")))
-			fmt.Fprintf(out, "It runs in the background; stop it with: mlbatch down --data-dir %s\n", dir)
+			fmt.Fprint(out, nextSteps(cfg))
+			fmt.Fprintf(out, "It runs in the background; stop it with: %s down --data-dir %s\n", os.Args[0], cfg.DataDir)
 			return child.Process.Release()
 		case strings.HasPrefix(line, reportProgress):
 			fmt.Fprintln(out, strings.TrimPrefix(line, reportProgress))

@@ -29,7 +29,14 @@ resumes where it stopped; --delete removes it with everything in it.`,
 			if err != nil {
 				return err
 			}
-			return down(cmd, path, del)
+			if err := down(cmd, path); err != nil || !del {
+				return err
+			}
+			if err := local.Delete(path); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Deleted %s\n", path)
+			return err
 		},
 	}
 	dir.addTo(cmd.Flags())
@@ -37,25 +44,18 @@ resumes where it stopped; --delete removes it with everything in it.`,
 	return cmd
 }
 
-func down(cmd *cobra.Command, dir string, del bool) error {
+// down stops the cluster in dir, if one runs.
+func down(cmd *cobra.Command, dir string) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), 2*stopTimeout)
 	defer cancel()
 	ran, err := local.Shutdown(ctx, dir)
 	if err != nil {
 		return err
 	}
-	out := cmd.OutOrStdout()
+	said := "No cluster runs in %s\n"
 	if ran {
-		fmt.Fprintf(out, "Stopped the cluster in %s\n", dir)
-	} else {
-		fmt.Fprintf(out, "No cluster runs in %s\n", dir)
+		said = "Stopped the cluster in %s\n"
 	}
-	if !del {
-		return nil
-	}
-	if err := local.Delete(dir); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "Deleted %s\n", dir)
-	return nil
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), said, dir)
+	return err
 }

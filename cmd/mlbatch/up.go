@@ -64,7 +64,7 @@ was, with its jobs, ports and nodes; flags that are given change it.`,
 			}
 			switch {
 			case o.detach:
-				return detach(cmd, cfg.DataDir)
+				return detach(cmd, cfg)
 			case o.reportFD != 0:
 				return runDetached(cmd.Context(), cfg, o.reportFD)
 			default:
@@ -156,7 +156,7 @@ func runForeground(cmd *cobra.Command, cfg local.Config) error {
 		}
 		return err
 	}
-	fmt.Fprint(out, nextSteps(cfg.DataDir, cfg.Tutorial))
+	fmt.Fprint(out, nextSteps(cfg))
 	fmt.Fprintln(out, "Ctrl-C stops the cluster; \"mlbatch up\" resumes it.")
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		showLive(ctx, f, c)
@@ -180,25 +180,25 @@ func progressLine(s local.Step) string {
 	return fmt.Sprintf("%6.1fs  %s ready", s.Took.Seconds(), s.Name)
 }
 
-// nextSteps tells how to use the cluster.
-func nextSteps(dir string, tutorial bool) string {
-	def, err := local.DefaultDataDir()
-	flag := ""
-	if err != nil || def != dir {
-		flag = " --data-dir " + dir
+// nextSteps tells how to use a cluster, in commands that can be typed as they
+// stand.
+func nextSteps(cfg local.Config) string {
+	kubectl := os.Args[0] + " kubectl"
+	if def, err := local.DefaultDataDir(); err != nil || def != cfg.DataDir {
+		kubectl += " --data-dir " + cfg.DataDir
 	}
-	steps := []string{
-		"mlbatch kubectl" + flag + " get nodes",
-		"mlbatch kubectl" + flag + " create -f my-job.yaml -n blue --as alice",
-		"mlbatch kubectl" + flag + " get clusterqueues,workloads -A",
+	next := []string{
+		"get nodes,clusterqueues",
+		"create -n blue --as alice -f examples/tutorial/normal.yaml",
+		"get appwrappers,pods -n blue",
 	}
-	if !tutorial {
-		steps[1] = "mlbatch kubectl" + flag + " apply -f my-queues.yaml"
+	if !cfg.Tutorial {
+		next = []string{"get nodes", "explain clusterqueue.spec", "create namespace my-team"}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nThe cluster is ready. With any kubectl:\n\n  export KUBECONFIG=%s\n\nNext, try:\n\n", local.Kubeconfig(dir))
-	for _, s := range steps {
-		fmt.Fprintf(&b, "  %s\n", s)
+	fmt.Fprintf(&b, "\nThe cluster is ready. With any kubectl:\n\n  export KUBECONFIG=%s\n\nNext, try:\n\n", local.Kubeconfig(cfg.DataDir))
+	for _, args := range next {
+		fmt.Fprintf(&b, "  %s %s\n", kubectl, args)
 	}
 	b.WriteString("\n")
 	return b.String()

@@ -26,9 +26,9 @@ import (
 // tutorial's administrator sets up.
 var (
 	//go:embed setup/system.yaml
-	systemYAML string //nolint:gochecknoglobals // embedded file
+	systemYAML string
 	//go:embed setup/tutorial.yaml
-	tutorialYAML string //nolint:gochecknoglobals // embedded file
+	tutorialYAML string
 )
 
 // retryEvery is the pause between attempts while webhooks or definitions are

@@ -22,15 +22,18 @@ func TestShares(t *testing.T) {
 	}{
 		"tutorial": {
 			"exactly its quotas", fleet(3, 8, "224", "2000Gi"),
-			share{"224", "2000G", 8, 100}, share{"224", "2000G", 8, 100},
+			share{CPU: "224", Memory: "2000G", GPUs: 8, Pods: 100},
+			share{CPU: "224", Memory: "2000G", GPUs: 8, Pods: 100},
 		},
 		"larger": {
 			"a third each", fleet(30, 8, "224", "2000Gi"),
-			share{"2240", "20000G", 80, 1000}, share{"2240", "20000G", 80, 1000},
+			share{CPU: "2240", Memory: "20000G", GPUs: 80, Pods: 1000},
+			share{CPU: "2240", Memory: "20000G", GPUs: 80, Pods: 1000},
 		},
 		"uneven": {
 			"what does not divide is nobody's, so it is slack", fleet(2, 4, "7", "10Gi"),
-			share{"4666m", "6G", 2, 66}, share{"4666m", "6G", 4, 66},
+			share{CPU: "4666m", Memory: "6G", GPUs: 2, Pods: 66},
+			share{CPU: "4666m", Memory: "6G", GPUs: 4, Pods: 66},
 		},
 	}
 	for name, tc := range tests {

@@ -162,7 +162,8 @@ func TestPortsOfAKilledCluster(t *testing.T) {
 	defer stranger.Close()
 	impatient, cancel := context.WithCancel(t.Context())
 	cancel()
-	Ports{API: stranger.Addr().(*net.TCPAddr).Port}.awaitFree(impatient) // returns
+	taken := Ports{API: stranger.Addr().(*net.TCPAddr).Port}
+	taken.awaitFree(impatient) // returns
 }
 
 // A port that is taken must not spoil a new directory.

@@ -40,7 +40,7 @@ func (p *Ports) all() []*int {
 // awaitFree waits until the components of a run that was killed are off their
 // ports: the kernel kills them with their parent, and takes a moment to take
 // down large processes. When ctx ends, whoever has a port may keep it.
-func (p Ports) awaitFree(ctx context.Context) {
+func (p *Ports) awaitFree(ctx context.Context) {
 	for _, port := range p.all() {
 		if *port == 0 {
 			continue

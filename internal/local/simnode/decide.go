@@ -312,10 +312,16 @@ func settle(pod *corev1.Pod, st *corev1.PodStatus, now time.Time) {
 			endSidecar(&st.InitContainerStatuses[i], now)
 		}
 	}
-	set(st, pod, corev1.PodReadyToStartContainers, !over, "", now)
-	set(st, pod, corev1.PodInitialized, st.StartTime != nil, "", now)
-	set(st, pod, corev1.PodReady, ready && !over, reason, now)
-	set(st, pod, corev1.ContainersReady, ready && !over, reason, now)
+	status := map[bool]corev1.ConditionStatus{true: corev1.ConditionTrue, false: corev1.ConditionFalse}
+	for _, c := range []corev1.PodCondition{
+		{Type: corev1.PodReadyToStartContainers, Status: status[!over]},
+		{Type: corev1.PodInitialized, Status: status[st.StartTime != nil]},
+		{Type: corev1.PodReady, Status: status[ready && !over], Reason: reason},
+		{Type: corev1.ContainersReady, Status: status[ready && !over], Reason: reason},
+	} {
+		c.LastTransitionTime, c.ObservedGeneration = metav1.NewTime(now), pod.Generation
+		set(st, c)
+	}
 }
 
 func endSidecar(cs *corev1.ContainerStatus, now time.Time) {
@@ -328,14 +334,10 @@ func endSidecar(cs *corev1.ContainerStatus, now time.Time) {
 }
 
 // set changes one condition, and its time only if its status changes.
-func set(st *corev1.PodStatus, pod *corev1.Pod, ty corev1.PodConditionType, yes bool, reason string, now time.Time) {
-	want := corev1.PodCondition{Type: ty, Status: corev1.ConditionFalse, Reason: reason, LastTransitionTime: metav1.NewTime(now), ObservedGeneration: pod.Generation}
-	if yes {
-		want.Status = corev1.ConditionTrue
-	}
+func set(st *corev1.PodStatus, want corev1.PodCondition) {
 	for i := range st.Conditions {
 		c := &st.Conditions[i]
-		if c.Type != ty {
+		if c.Type != want.Type {
 			continue
 		}
 		if c.Status == want.Status {

@@ -76,13 +76,14 @@ func describe(p *corev1.Pod, now time.Time) string {
 		}
 	}
 	for _, cs := range p.Status.ContainerStatuses {
+		s += " " + cs.Name + ":"
 		switch {
 		case cs.State.Running != nil:
-			s += " running"
+			s += "up"
 		case cs.State.Waiting != nil:
-			s += " " + cs.State.Waiting.Reason
+			s += cs.State.Waiting.Reason
 		case cs.State.Terminated != nil:
-			s += " " + cs.State.Terminated.Reason
+			s += cs.State.Terminated.Reason
 		}
 		if cs.RestartCount > 0 {
 			s += " again"
@@ -101,25 +102,25 @@ func TestLivesOfPods(t *testing.T) {
 		"success": {
 			"runs as long as it says, in scaled time, with one write each way",
 			newPod(command("sh", "-c", "sleep 600")), 100,
-			[]string{"500ms Running ready running", "6.5s Succeeded Completed"},
+			[]string{"500ms Running ready main:up", "6.5s Succeeded main:Completed"},
 		},
 		"failure": {
 			"the exit code decides",
 			newPod(command("sleep", "10"), annotated(AnnotationExitCode, "1")), 1,
-			[]string{"500ms Running ready running", "10.5s Failed Error"},
+			[]string{"500ms Running ready main:up", "10.5s Failed main:Error"},
 		},
 		"forever": {
 			"a server never ends",
 			newPod(policy(corev1.RestartPolicyAlways)), 1,
-			[]string{"500ms Running ready running"},
+			[]string{"500ms Running ready main:up"},
 		},
 		"on failure": {
 			"the first restart is immediate, later ones wait longer and longer",
 			newPod(policy(corev1.RestartPolicyOnFailure), command("sleep", "1"), annotated(AnnotationExitCode, "2")), 1,
 			[]string{
-				"500ms Running ready running", "1.5s Running ready running again", "2.5s Running CrashLoopBackOff again",
-				"12.5s Running ready running again", "13.5s Running CrashLoopBackOff again", "33.5s Running ready running again",
-				"34.5s Running CrashLoopBackOff again",
+				"500ms Running ready main:up", "1.5s Running ready main:up again", "2.5s Running main:CrashLoopBackOff again",
+				"12.5s Running ready main:up again", "13.5s Running main:CrashLoopBackOff again", "33.5s Running ready main:up again",
+				"34.5s Running main:CrashLoopBackOff again",
 			},
 		},
 		"two containers": {
@@ -127,7 +128,7 @@ func TestLivesOfPods(t *testing.T) {
 			newPod(command("sleep", "5"), func(p *corev1.Pod) {
 				p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "b", Command: []string{"sleep", "9"}})
 			}), 1,
-			[]string{"500ms Running ready running running", "5.5s Running Completed running", "9.5s Succeeded Completed Completed"},
+			[]string{"500ms Running ready main:up b:up", "5.5s Running main:Completed b:up", "9.5s Succeeded main:Completed b:Completed"},
 		},
 		"bad annotation": {
 			"nothing runs by a wish that cannot be read",
@@ -137,7 +138,7 @@ func TestLivesOfPods(t *testing.T) {
 		"deadline": {
 			"a kubelet ends what runs too long",
 			newPod(command("sleep", "50"), func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(20)) }), 1,
-			[]string{"500ms Running ready running", "20.5s Failed Error"},
+			[]string{"500ms Running ready main:up", "20.5s Failed main:Error"},
 		},
 	}
 	for name, tc := range tests {

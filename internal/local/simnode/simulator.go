@@ -3,6 +3,7 @@ package simnode
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -310,11 +311,7 @@ func (s *simulator) remember(pod *corev1.Pod, now time.Time) {
 func (s *simulator) startsOf(pod types.UID) map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make(map[string]time.Time, len(s.began[pod]))
-	for name, t := range s.began[pod] {
-		out[name] = t
-	}
-	return out
+	return maps.Clone(s.began[pod])
 }
 
 func (s *simulator) forget(pod types.UID) {

@@ -27,7 +27,7 @@ func openLog(file string) (*os.File, error) {
 func rotate(file string, limit int64) error {
 	fi, err := os.Stat(file)
 	if err != nil || fi.Size() <= limit {
-		return nil //nolint:nilerr // no log yet
+		return nil // no log yet, or a small one
 	}
 	from, err := os.Open(file)
 	if err != nil {
