@@ -33,7 +33,6 @@ func BenchmarkDrain(b *testing.B) {
 				submitted, took = bd.drain(b, k)
 				used = bd.used(b).since(before)
 				bd.count(b)
-				bd.clear(b, k)
 			})
 			cpu, writes := used.totals()
 			b.ReportMetric(drainJobs*drainPods/took.Seconds(), "pods/s")
@@ -108,14 +107,4 @@ func (bd bed) count(b *testing.B) {
 	if succeeded != drainJobs*drainPods || len(pods.Items) != succeeded {
 		b.Fatalf("%d pods, %d of them succeeded, want %d", len(pods.Items), succeeded, drainJobs*drainPods)
 	}
-}
-
-// clear removes all jobs.
-func (bd bed) clear(b *testing.B, k kind) {
-	b.Helper()
-	o := k.object("any", shape{})
-	if err := bd.client.DeleteAllOf(b.Context(), o, client.InNamespace(team), client.PropagationPolicy("Background")); err != nil {
-		b.Fatal(err)
-	}
-	bd.empty(b)
 }
