@@ -210,7 +210,7 @@ func (e *Engine) block(w *work) {
 
 // noteWait records what a group waits for: pairs that were short, or nodes.
 func (e *Engine) noteWait(g *group, why *core.Reason) {
-	g.shorts = g.shorts[:0]
+	g.shorts, g.bound = g.shorts[:0], g.plan
 	for i := range g.plan.Asks {
 		for _, o := range g.plan.Asks[i].Options {
 			for _, u := range o.Uses {
@@ -337,7 +337,7 @@ func (e *Engine) wakeReclaimers(n node) {
 // short has room now. Groups that may evict are always worth a look, since what
 // was freed together with victims may do.
 func (e *Engine) worthQuota(g *group) bool {
-	if g.plan == nil || g.plan.revision != e.revision || !preempt.Forbids(g.queue.spec.Preemption) {
+	if g.plan == nil || g.bound != g.plan || g.plan.revision != e.revision || !preempt.Forbids(g.queue.spec.Preemption) {
 		return true
 	}
 	n := g.queue.node

@@ -304,7 +304,8 @@ func (x *duel) decide() int {
 func (x *duel) checkWaiting() {
 	for _, w := range x.ref.sorted() {
 		r, ok := x.engine.Why(w.Key)
-		if ok != (w.phase == refWaiting || w.phase == refPromised) || (ok && (r.Code == "" || r.Code == core.PendingEvaluation)) {
+		promised := r.Code == core.WaitingForPreempted
+		if ok != (w.phase == refWaiting || w.phase == refPromised) || (ok && r.Code == "") || promised != (w.phase == refPromised) {
 			x.t.Fatalf("%s: phase %d, reason %v %v; order %v\n%s", w.Key, w.phase, r, ok, x.engine.Positions(w.queue), x.dump())
 		}
 	}

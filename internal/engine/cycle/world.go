@@ -179,7 +179,8 @@ type group struct {
 	// Parked groups wait for quota, nodes, or both.
 	parked  bool
 	shorts  []short
-	onNodes int // position in engine.onNodes plus one
+	bound   *compiled // the plan for which shorts was found
+	onNodes int       // position in engine.onNodes plus one
 	// why is the last refusal, told what members were told, fresh those that were
 	// told nothing yet.
 	why    *core.Reason
