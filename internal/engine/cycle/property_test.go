@@ -229,6 +229,9 @@ func (x *duel) happen(what string, w *refWork) {
 	case what == "release" && w.phase == refLeaving:
 		x.observe(w) // the eviction is seen before the release
 		w.phase, w.adm, w.unseen, w.Settled = refWaiting, nil, false, nil
+		for _, p := range x.ref.pledges {
+			delete(p.deps, w.Key)
+		}
 		x.observe(w)
 	case what == "settle" && w.phase == refRunning:
 		w.Settled = nil
