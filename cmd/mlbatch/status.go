@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -135,7 +136,7 @@ func (r report) table(w io.Writer, now time.Time) error {
 		total += c.MemoryBytes
 		health := string(c.Health)
 		if c.Message != "" && c.Health != supervise.Ready {
-			health += " (" + c.Message + ")"
+			health += " (" + shorten(c.Message) + ")"
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\n", c.Name, pid, uptime, c.Restarts, health, memory)
 	}
@@ -144,3 +145,13 @@ func (r report) table(w io.Writer, now time.Time) error {
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }
+
+// shorten keeps a row of the table on one line; -o json has all of it.
+func shorten(s string) string {
+	const most = 60
+	s, _, _ = strings.Cut(s, "\n")
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "..."
+	}
+	return s
+}
