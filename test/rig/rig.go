@@ -14,10 +14,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -30,6 +32,7 @@ type Cluster struct {
 	Took time.Duration
 
 	work string // removed in the end
+	log  io.Writer
 	up   *exec.Cmd
 	rest *rest.Config
 }
@@ -52,23 +55,35 @@ func Start(ctx context.Context, log io.Writer, args ...string) (*Cluster, error)
 	if err != nil {
 		return nil, fmt.Errorf("make a directory: %w", err)
 	}
-	c := &Cluster{Binary: filepath.Join(work, "mlbatch"), Dir: filepath.Join(work, "data"), work: work}
-	if err := c.start(ctx, log, args); err != nil {
+	c := &Cluster{Binary: filepath.Join(work, "mlbatch"), Dir: filepath.Join(work, "data"), work: work, log: log}
+	if err := c.build(ctx); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	if err := c.begin(ctx, args...); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
 }
 
-func (c *Cluster) start(ctx context.Context, log io.Writer, args []string) error {
-	build := exec.CommandContext(ctx, "go", "build", "-o", c.Binary, "github.com/mlbatch/mlbatch/cmd/mlbatch")
-	if out, err := build.CombinedOutput(); err != nil {
+func (c *Cluster) build(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", c.Binary, "github.com/mlbatch/mlbatch/cmd/mlbatch")
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build mlbatch: %w\n%s", err, out)
 	}
+	return nil
+}
+
+// Restart types "mlbatch up" again after Crash, and returns when the cluster is
+// ready.
+func (c *Cluster) Restart(ctx context.Context) error { return c.begin(ctx) }
+
+// begin types "mlbatch up" with further arguments.
+func (c *Cluster) begin(ctx context.Context, args ...string) error {
 	begin := time.Now()
 	//nolint:gosec,noctx // it is the program under test, and Stop ends it
 	c.up = exec.Command(c.Binary, append([]string{"up", "--data-dir", c.Dir}, args...)...)
 	c.up.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	c.up.Stderr = log
+	c.up.Stderr = c.log
 	out, err := c.up.StdoutPipe()
 	if err != nil {
 		return fmt.Errorf("start mlbatch up: %w", err)
@@ -76,7 +91,7 @@ func (c *Cluster) start(ctx context.Context, log io.Writer, args []string) error
 	if err := c.up.Start(); err != nil {
 		return fmt.Errorf("start mlbatch up: %w", err)
 	}
-	if err := awaitReady(ctx, out, log); err != nil {
+	if err := awaitReady(ctx, out, c.log); err != nil {
 		return err
 	}
 	c.Took = time.Since(begin)
@@ -128,7 +143,7 @@ func (c *Cluster) Run(ctx context.Context, args ...string) (string, error) {
 // Components reads "mlbatch status".
 func (c *Cluster) Components(ctx context.Context) ([]Component, error) {
 	out, err := c.Run(ctx, "status", "-o", "json")
-	if err != nil {
+	if out == "" { // with an output, the error says that something is not ready
 		return nil, err
 	}
 	var status struct {
@@ -140,18 +155,65 @@ func (c *Cluster) Components(ctx context.Context) ([]Component, error) {
 	return status.Components, nil
 }
 
+// Aim returns a function that ends the running processes of some components at
+// the same time, as a crash would. They come back by themselves.
+func (c *Cluster) Aim(ctx context.Context, names ...string) (fire func(), err error) {
+	all, err := c.Components(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, p := range all {
+		if slices.Contains(names, p.Name) && p.PID != 0 {
+			pids = append(pids, p.PID)
+		}
+	}
+	if len(pids) != len(names) {
+		return nil, fmt.Errorf("of %v only processes %v run", names, pids)
+	}
+	return func() {
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // one that is gone already is dead, too
+		}
+	}, nil
+}
+
 // Kill ends a component as a crash would. It comes back by itself.
 func (c *Cluster) Kill(ctx context.Context, name string) error {
+	fire, err := c.Aim(ctx, name)
+	if err != nil {
+		return err
+	}
+	fire()
+	return nil
+}
+
+// Crash kills "mlbatch up" itself and returns when no component is left. The
+// data stays, for Restart.
+func (c *Cluster) Crash(ctx context.Context) error {
 	all, err := c.Components(ctx)
 	if err != nil {
 		return err
 	}
+	if err := c.up.Process.Kill(); err != nil {
+		return fmt.Errorf("kill mlbatch up: %w", err)
+	}
+	_ = c.up.Wait() // killed is what it shall be
 	for _, p := range all {
-		if p.Name == name {
-			return syscall.Kill(p.PID, syscall.SIGKILL)
+		if err := awaitEnd(ctx, p.PID); err != nil {
+			return fmt.Errorf("%s outlives its parent: %w", p.Name, err)
 		}
 	}
-	return fmt.Errorf("there is no component %q", name)
+	return nil
+}
+
+// awaitEnd returns when a process, possibly a stranger's child, has ended. One
+// that nobody has waited for yet is a zombie, without memory.
+func awaitEnd(ctx context.Context, pid int) error {
+	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		memory, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+		return err != nil || strings.HasPrefix(string(memory), "0 "), nil
+	})
 }
 
 // Stop ends the cluster and removes its data.
