@@ -51,7 +51,7 @@ func (e *Engine) pledge(w *work, v verdict) {
 			}
 		}
 	}
-	e.unsettle(w.Queue.Root())
+	e.unsettle(w)
 	why.Victims = int32(p.owing) //nolint:gosec // few
 	e.pledges = append(e.pledges, p)
 	g.queue.promised = append(g.queue.promised, w)

@@ -39,25 +39,41 @@ func (e *Engine) rank(w *work) *quota.Assignment {
 	return &e.ranked
 }
 
-// unsettle resets the level of heads of a tree in which somebody was admitted,
-// where it could have become better: a head that would have borrowed may take
-// another flavor now, or evict.
-func (e *Engine) unsettle(root *quota.Node) {
-	list := e.borrowers[root]
-	if len(list) == 0 {
+// unsettle resets the level of heads where it could have become better by w
+// getting its quota and nodes: a head that would have borrowed may take another
+// flavor now, or evict, or have to leave its turn to the next of its queue.
+func (e *Engine) unsettle(w *work) {
+	root := w.Queue.Root()
+	if len(w.Holds) == 0 {
+		e.unsettleTree(root)
 		return
 	}
+	for root := range e.borrowers { // trees are apart, so order does not matter
+		e.unsettleTree(root)
+	}
+}
+
+func (e *Engine) unsettleTree(root *quota.Node) {
+	list := e.borrowers[root]
 	kept := list[:0]
 	for _, q := range list {
 		switch {
 		case q.slot == 0 || q.head.Level == 0:
-		case q.firm && e.roomFor(q):
+		case q.firm && e.roomFor(q) && e.nodesFor(q):
 			kept = append(kept, q)
 		default:
 			e.rehead(q)
 		}
 	}
-	e.borrowers[root] = kept
+	if e.borrowers[root] = kept; len(kept) == 0 {
+		delete(e.borrowers, root)
+	}
+}
+
+// nodesFor reports whether nodes surely hold the first of a queue still.
+func (e *Engine) nodesFor(q *queue) bool {
+	g := q.active.First()
+	return g.plan != nil && len(g.shape.podSets) == 1 && len(g.plan.Asks) > 0 && !e.nodesShort(g)
 }
 
 func (e *Engine) roomFor(q *queue) bool {
