@@ -87,6 +87,7 @@ func (j task) manifest() string {
 // runDemo lets the jobs of two teams run while processes are killed after a
 // number of changes, and returns how many changes there were.
 func runDemo(t *testing.T, prefix string, victims []string, after int) int {
+	t.Helper()
 	awaitHealthy(t)
 	settle(t, "blue", "red")
 	normal := func(name, team, user string) task {
@@ -141,6 +142,7 @@ func runDemo(t *testing.T, prefix string, victims []string, after int) int {
 // strike kills the victims after a number of changes. When all die, the cluster
 // is started again.
 func strike(t *testing.T, w *witness, victims []string, after int) {
+	t.Helper()
 	if len(victims) == 0 {
 		return
 	}
@@ -179,6 +181,7 @@ func submit(t *testing.T, jobs []task) {
 
 // idle is "" when no queue has anything reserved or waiting.
 func idle(t *testing.T) string {
+	t.Helper()
 	var all kueue.ClusterQueueList
 	if err := user(t, "").List(t.Context(), &all); err != nil {
 		return err.Error()
@@ -201,6 +204,7 @@ func idle(t *testing.T) string {
 
 // leftovers names what deleted jobs left behind.
 func leftovers(t *testing.T, namespaces ...string) string {
+	t.Helper()
 	for _, ns := range namespaces {
 		for _, l := range []client.ObjectList{&aw.AppWrapperList{}, &kueue.WorkloadList{}, &batchv1.JobList{}, &corev1.PodList{}} {
 			if err := user(t, "").List(t.Context(), l, client.InNamespace(ns)); err != nil {

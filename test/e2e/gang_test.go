@@ -70,6 +70,7 @@ func TestCompetingGangs(t *testing.T) {
 }
 
 func bound(t *testing.T, namespace, owner string) []corev1.Pod {
+	t.Helper()
 	var out []corev1.Pod
 	for _, p := range pods(t, namespace, owner) {
 		if p.Spec.NodeName != "" {

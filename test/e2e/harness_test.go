@@ -128,9 +128,10 @@ func phases(t testing.TB, namespace string, names ...string) []string {
 }
 
 // inPhase is a check that all AppWrappers are in a phase.
-func inPhase(t testing.TB, phase, namespace string, names ...string) func() string {
+func inPhase(tb testing.TB, phase, namespace string, names ...string) func() string {
+	tb.Helper()
 	return func() string {
-		got := phases(t, namespace, names...)
+		got := phases(tb, namespace, names...)
 		if slices.ContainsFunc(got, func(p string) bool { return p != phase }) {
 			return fmt.Sprintf("phases of %v are %v, want all %s", names, got, phase)
 		}
@@ -154,9 +155,10 @@ func workloadOf(t testing.TB, namespace, owner string) *kueue.Workload {
 }
 
 // waits is a check that the job's Workload waits, with words in its reason.
-func waits(t testing.TB, namespace, owner string, words ...string) func() string {
+func waits(tb testing.TB, namespace, owner string, words ...string) func() string {
+	tb.Helper()
 	return func() string {
-		w := workloadOf(t, namespace, owner)
+		w := workloadOf(tb, namespace, owner)
 		if w == nil {
 			return "it has no workload yet"
 		}
@@ -256,7 +258,10 @@ func story(t testing.TB) string {
 }
 
 // withoutCancel is the test's context, usable in cleanups.
-func withoutCancel(t testing.TB) context.Context { return context.WithoutCancel(t.Context()) }
+func withoutCancel(tb testing.TB) context.Context {
+	tb.Helper()
+	return context.WithoutCancel(tb.Context())
+}
 
 // jobSucceeded is "" once a Job is complete.
 func jobSucceeded(t testing.TB, c client.Client, namespace, name string) string {

@@ -94,7 +94,7 @@ func newWitness(t *testing.T, size map[string]int) *witness {
 	} {
 		source := &toolscache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (out runtime.Object, err error) {
-				list := k.list.DeepCopyObject().(client.ObjectList) //nolint:forcetypeassert // a copy of one
+				list := k.list.DeepCopyObject().(client.ObjectList)
 				return list, c.List(ctx, list, &client.ListOptions{Raw: &o})
 			},
 			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {

@@ -66,6 +66,7 @@ func Start(ctx context.Context, log io.Writer, args ...string) (*Cluster, error)
 }
 
 func (c *Cluster) build(ctx context.Context) error {
+	//nolint:gosec // the path is of our own making
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", c.Binary, "github.com/mlbatch/mlbatch/cmd/mlbatch")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build mlbatch: %w\n%s", err, out)
@@ -212,7 +213,7 @@ func (c *Cluster) Crash(ctx context.Context) error {
 func awaitEnd(ctx context.Context, pid int) error {
 	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
 		memory, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-		return err != nil || strings.HasPrefix(string(memory), "0 "), nil
+		return err != nil || strings.HasPrefix(string(memory), "0 "), nil //nolint:nilerr // no such process is what we wait for
 	})
 }
 

@@ -22,13 +22,14 @@ func TestDifference(t *testing.T) {
 		was, is kueue.WorkloadStatus
 		want    string
 	}{
-		"nothing": {"no write at all", kueue.WorkloadStatus{ClusterName: ptr.To("a")}, kueue.WorkloadStatus{ClusterName: ptr.To("a")}, `{}`},
+		"nothing": {"no write at all", kueue.WorkloadStatus{ClusterName: new("a")}, kueue.WorkloadStatus{ClusterName: new("a")}, `{}`},
 		"one field": {
 			"the others stay at home",
-			kueue.WorkloadStatus{ClusterName: ptr.To("a"), RequeueState: count(1, nil)}, kueue.WorkloadStatus{ClusterName: ptr.To("b"), RequeueState: count(1, nil)},
+			kueue.WorkloadStatus{ClusterName: new("a"), RequeueState: count(1, nil)},
+			kueue.WorkloadStatus{ClusterName: new("b"), RequeueState: count(1, nil)},
 			`{"clusterName":"b"}`,
 		},
-		"a field goes":  {"null removes it", kueue.WorkloadStatus{ClusterName: ptr.To("a")}, kueue.WorkloadStatus{}, `{"clusterName":null}`},
+		"a field goes":  {"null removes it", kueue.WorkloadStatus{ClusterName: new("a")}, kueue.WorkloadStatus{}, `{"clusterName":null}`},
 		"a member goes": {"a merge patch would keep it otherwise", kueue.WorkloadStatus{RequeueState: count(2, at)}, kueue.WorkloadStatus{RequeueState: count(2, nil)}, `{"requeueState":{"requeueAt":null}}`},
 	}
 	for name, c := range cases {

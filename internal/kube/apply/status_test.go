@@ -22,7 +22,7 @@ var (
 func aWorkload(change ...func(*kueue.Workload)) *kueue.Workload {
 	w := &kueue.Workload{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, ResourceVersion: "7"},
-		Spec:       kueue.WorkloadSpec{QueueName: "default-queue", Active: ptr.To(true), PodSets: []kueue.PodSet{{Name: "main", Count: 2}}},
+		Spec:       kueue.WorkloadSpec{QueueName: "default-queue", Active: new(true), PodSets: []kueue.PodSet{{Name: "main", Count: 2}}},
 	}
 	for _, c := range change {
 		c(w)
@@ -86,7 +86,7 @@ func TestStatus(t *testing.T) {
 			decision: core.Admit{Key: key, Admission: on("n1")}, want: result{Refused: true},
 		},
 		"admit what was deactivated meanwhile": {
-			why: "its user does not want it to run", workload: aWorkload(func(w *kueue.Workload) { w.Spec.Active = ptr.To(false) }),
+			why: "its user does not want it to run", workload: aWorkload(func(w *kueue.Workload) { w.Spec.Active = new(false) }),
 			decision: core.Admit{Key: key, Admission: on("n1")}, want: result{Refused: true},
 		},
 		"admit what finished": {

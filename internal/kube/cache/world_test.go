@@ -49,7 +49,7 @@ func gonePod(name string) cache.Change {
 func workload(change ...func(*kueue.Workload)) cache.Change {
 	w := &kueue.Workload{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w"},
-		Spec:       kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "main", Count: 1}}, Active: ptr.To(true)},
+		Spec:       kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "main", Count: 1}}, Active: new(true)},
 	}
 	for _, c := range change {
 		c(w)
@@ -134,7 +134,8 @@ func TestTranslate(t *testing.T) {
 			why:    "counting it twice would refuse others for nothing",
 			before: []cache.Change{node(), workload()},
 			plan: core.Plan{core.Admit{Key: key, Admission: core.Admission{Queue: "q", PodSets: []core.PodSetAdmission{
-				{Name: "main", Count: 1, Places: []core.Place{{Node: "n", Count: 1}}}}}}},
+				{Name: "main", Count: 1, Places: []core.Place{{Node: "n", Count: 1}}},
+			}}}},
 			then: []cache.Change{pod("p", "w", "n", corev1.PodRunning)},
 			want: picture{ForeignCPU: 0, Settled: 1, Told: true},
 		},

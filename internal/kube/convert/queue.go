@@ -95,10 +95,10 @@ func groups(in []kueue.ResourceGroup) []core.ResourceGroup {
 			for _, r := range f.Resources {
 				q := core.Quota{Resource: string(r.Name), Nominal: Amount(r.Name, r.NominalQuota)}
 				if r.BorrowingLimit != nil {
-					q.Borrowing = ptr.To(Amount(r.Name, *r.BorrowingLimit))
+					q.Borrowing = new(Amount(r.Name, *r.BorrowingLimit))
 				}
 				if r.LendingLimit != nil {
-					q.Lending = ptr.To(Amount(r.Name, *r.LendingLimit))
+					q.Lending = new(Amount(r.Name, *r.LendingLimit))
 				}
 				of.Quotas = append(of.Quotas, q)
 			}

@@ -162,7 +162,7 @@ func StatusAdmission(a core.Admission) *kueue.Admission {
 	for _, ps := range a.PodSets {
 		o := kueue.PodSetAssignment{
 			Name:               kueue.PodSetReference(ps.Name),
-			Count:              ptr.To(ps.Count),
+			Count:              new(ps.Count),
 			ResourceUsage:      ResourceList(ps.Usage),
 			TopologyAssignment: topology(ps.Places),
 		}

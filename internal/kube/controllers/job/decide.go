@@ -85,8 +85,10 @@ func decide(s situation) (step, error) {
 // all the same: it is where the user looks to see why the job does not run.
 func create(s situation) step {
 	if s.queue == "" {
-		return step{create: true, tell: &tale{reason: "Held", warning: true,
-			message: "Held, because this namespace runs queued jobs only: set the label " + kueue.QueueNameLabel + " to the name of a LocalQueue"}}
+		return step{create: true, tell: &tale{
+			reason: "Held", warning: true,
+			message: "Held, because this namespace runs queued jobs only: set the label " + kueue.QueueNameLabel + " to the name of a LocalQueue",
+		}}
 	}
 	return step{create: true, tell: &tale{reason: "CreatedWorkload", message: "Created Workload " + workloadName(s.adapter.Kind(), s.job)}}
 }
@@ -168,8 +170,10 @@ func start(s situation) (step, error) {
 	}
 	next, err := s.adapter.Start(clean, s.infos)
 	if err != nil { // the user's manifest and the admission contradict each other
-		return step{status: apply.Ended(s.workload, kueue.ReasonFailedToStart, err.Error(), s.now),
-			tell: &tale{reason: "FailedToStart", message: err.Error(), warning: true}}, nil
+		return step{
+			status: apply.Ended(s.workload, kueue.ReasonFailedToStart, err.Error(), s.now),
+			tell:   &tale{reason: "FailedToStart", message: err.Error(), warning: true},
+		}, nil
 	}
 	return step{job: next, tell: &tale{reason: "Started", message: "Admitted by clusterQueue " + string(s.workload.Status.Admission.ClusterQueue)}}, nil
 }
@@ -184,8 +188,10 @@ func run(s situation) step {
 		st.again = left
 		return st
 	}
-	return step{status: withdraw(s), tell: &tale{reason: "PlanWithdrawn", warning: true,
-		message: "The planned nodes refuse its pods, so it is queued again: " + s.pods.Why}}
+	return step{status: withdraw(s), tell: &tale{
+		reason: "PlanWithdrawn", warning: true,
+		message: "The planned nodes refuse its pods, so it is queued again: " + s.pods.Why,
+	}}
 }
 
 // withdraw evicts a job whose planned nodes refuse its pods for a reason that
@@ -201,7 +207,7 @@ func withdraw(s situation) *kueue.WorkloadStatus {
 	n := ptr.Deref(next.RequeueState.Count, 0) + 1
 	pause := min(first<<min(n-1, 10), longest)
 	next.RequeueState.Count = &n
-	next.RequeueState.RequeueAt = ptr.To(metav1.NewTime(s.now.Add(pause)))
+	next.RequeueState.RequeueAt = new(metav1.NewTime(s.now.Add(pause)))
 	apply.NewConditions(w, next, s.now).Set(kueue.WorkloadEvicted, metav1.ConditionTrue, kueue.ReasonPodsReadyTimeout,
 		"The planned nodes refuse its pods: "+s.pods.Why)
 	return next

@@ -29,7 +29,7 @@ func template() corev1.PodTemplateSpec {
 func aJob(change ...func(*batchv1.Job)) *batchv1.Job {
 	j := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train", UID: "u1"},
-		Spec:       batchv1.JobSpec{Parallelism: ptr.To[int32](2), Completions: ptr.To[int32](2), Suspend: ptr.To(true), Template: template()},
+		Spec:       batchv1.JobSpec{Parallelism: ptr.To[int32](2), Completions: ptr.To[int32](2), Suspend: new(true), Template: template()},
 	}
 	for _, c := range change {
 		c(j)
@@ -38,7 +38,7 @@ func aJob(change ...func(*batchv1.Job)) *batchv1.Job {
 }
 
 func running(j *batchv1.Job) {
-	j.Spec.Suspend = ptr.To(false)
+	j.Spec.Suspend = new(false)
 	j.Status.StartTime = &metav1.Time{Time: now}
 	j.Status.Active = 2
 }
@@ -61,7 +61,7 @@ func aWorkload(change ...func(*kueue.Workload)) *kueue.Workload {
 	w := &kueue.Workload{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "job-train"},
 		Spec: kueue.WorkloadSpec{
-			QueueName: "default-queue", Priority: ptr.To[int32](5), Active: ptr.To(true),
+			QueueName: "default-queue", Priority: ptr.To[int32](5), Active: new(true),
 			PodSets: []kueue.PodSet{{Name: "main", Count: 2, Template: template()}},
 		},
 	}
@@ -140,7 +140,7 @@ func TestDecide(t *testing.T) {
 	}{
 		"running without queue": {
 			why: "in a team namespace only queued jobs run", job: aJob(running), noQueue: true,
-			want: outcome{Suspended: ptr.To(true), Selector: ssd, Event: "Suspended"},
+			want: outcome{Suspended: new(true), Selector: ssd, Event: "Suspended"},
 		},
 		"suspended without queue": {
 			why: "its workload says why it is held", job: aJob(), noQueue: true, want: outcome{Create: true, Event: "Held"},
@@ -154,7 +154,7 @@ func TestDecide(t *testing.T) {
 		},
 		"new and running": {
 			why: "it must not run before it is admitted", job: aJob(running),
-			want: outcome{Suspended: ptr.To(true), Selector: ssd, Event: "Suspended"},
+			want: outcome{Suspended: new(true), Selector: ssd, Event: "Suspended"},
 		},
 		"waiting": {why: "the engine has not decided", job: aJob(), workload: aWorkload()},
 		"changed while waiting": {
@@ -164,14 +164,14 @@ func TestDecide(t *testing.T) {
 		},
 		"admitted": {
 			why: "an admitted job runs with its flavors' labels", job: aJob(), workload: aWorkload(admitted),
-			want: outcome{Suspended: ptr.To(false), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Started"},
+			want: outcome{Suspended: new(false), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Started"},
 		},
 		"admitted again, still carrying the last admission": {
 			why: "labels of another flavor must not stay", job: aJob(stopped, injected),
 			workload: aWorkload(preempted, func(w *kueue.Workload) {
 				apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionFalse, Reason: "QuotaReserved"})
 			}, admitted),
-			want: outcome{Suspended: ptr.To(false), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Started"},
+			want: outcome{Suspended: new(false), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Started"},
 		},
 		"running": {why: "all is well", job: aJob(running, injected), workload: aWorkload(admitted), live: 2},
 		"one pod of two done": {
@@ -194,11 +194,11 @@ func TestDecide(t *testing.T) {
 		},
 		"running but not admitted": {
 			why: "somebody unsuspended it by hand", job: aJob(running), workload: aWorkload(),
-			want: outcome{Suspended: ptr.To(true), Selector: ssd, Event: "Suspended"},
+			want: outcome{Suspended: new(true), Selector: ssd, Event: "Suspended"},
 		},
 		"evicted and running": {
 			why: "eviction stops the job first", job: aJob(running, injected), workload: aWorkload(admitted, preempted), live: 2,
-			want: outcome{Suspended: ptr.To(true), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Stopped"},
+			want: outcome{Suspended: new(true), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Stopped"},
 		},
 		"evicted, pods terminating": {
 			why: "quota is released only when the pods are gone", job: aJob(stopped, injected), workload: aWorkload(admitted, preempted), live: 1,
@@ -213,7 +213,7 @@ func TestDecide(t *testing.T) {
 		},
 		"waiting again, still carrying the last admission": {
 			why: "users see their own manifest while it waits", job: aJob(stopped, injected), workload: aWorkload(preempted),
-			want: outcome{Suspended: ptr.To(true), Selector: ssd},
+			want: outcome{Suspended: new(true), Selector: ssd},
 		},
 		"finished": {
 			why: "a finished job ends its workload", job: aJob(running, finished), workload: aWorkload(admitted),
@@ -225,7 +225,7 @@ func TestDecide(t *testing.T) {
 		"workload being deleted, job running": {
 			why: "without a workload nothing may run", job: aJob(running),
 			workload: aWorkload(admitted, func(w *kueue.Workload) { w.DeletionTimestamp = &metav1.Time{Time: now} }), live: 2,
-			want: outcome{Suspended: ptr.To(true), Selector: ssd, Event: "Stopped"},
+			want: outcome{Suspended: new(true), Selector: ssd, Event: "Stopped"},
 		},
 		"workload being deleted, pods gone": {
 			why: "it may go now", job: aJob(stopped),
@@ -240,9 +240,11 @@ func TestDecide(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := situation{job: c.job, adapter: batchjob.Adapter{}, queue: "default-queue", priority: priority{value: ptr.To[int32](5)},
+			s := situation{
+				job: c.job, adapter: batchjob.Adapter{}, queue: "default-queue", priority: priority{value: ptr.To[int32](5)},
 				workload: c.workload, pods: Pods{Live: c.live, Refused: c.refused, Why: "volume node affinity conflict"}, now: now,
-				infos: []jobs.PodSetInfo{{Name: "main", Count: 2, NodeSelector: map[string]string{"gpu": "h100"}}}}
+				infos: []jobs.PodSetInfo{{Name: "main", Count: 2, NodeSelector: map[string]string{"gpu": "h100"}}},
+			}
 			if c.noQueue {
 				s.queue = ""
 			}

@@ -181,7 +181,7 @@ func (r *reconciler) priority(ctx context.Context, o jobs.Object, f jobs.Facts) 
 	})
 	for _, c := range all.Items {
 		if c.Name == want || (want == "" && c.GlobalDefault) {
-			return priority{ptr.To(c.Value), &kueue.PriorityClassRef{Group: kueue.PodPriorityClassGroup, Kind: kueue.PodPriorityClassKind, Name: c.Name}}, nil
+			return priority{new(c.Value), &kueue.PriorityClassRef{Group: kueue.PodPriorityClassGroup, Kind: kueue.PodPriorityClassKind, Name: c.Name}}, nil
 		}
 	}
 	return priority{value: ptr.To[int32](0)}, nil

@@ -131,7 +131,7 @@ func (r *reconciler) create(ctx context.Context, s situation) error {
 			QueueName:        kueue.LocalQueueName(s.queue),
 			Priority:         s.priority.value,
 			PriorityClassRef: s.priority.class,
-			Active:           ptr.To(true),
+			Active:           new(true),
 		},
 	}
 	if err := controllerutil.SetControllerReference(s.job, w, r.opts.Client.Scheme()); err != nil {

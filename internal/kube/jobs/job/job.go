@@ -79,7 +79,7 @@ func (Adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error
 		}
 	}
 	t.Spec.Tolerations = append(t.Spec.Tolerations, infos[0].Tolerations...)
-	out.Spec.Suspend = ptr.To(false)
+	out.Spec.Suspend = new(false)
 	return out, nil
 }
 
@@ -93,7 +93,7 @@ func (Adapter) Stop(o jobs.Object, original []kueue.PodSet) (jobs.Object, error)
 	}
 	out := j.DeepCopy()
 	if !ptr.Deref(j.Spec.Suspend, false) {
-		out.Spec.Suspend = ptr.To(true)
+		out.Spec.Suspend = new(true)
 		return out, nil
 	}
 	if len(original) != 1 || !templateMutable(j) {

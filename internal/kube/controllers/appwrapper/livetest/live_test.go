@@ -118,7 +118,7 @@ func begin(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := c.Stop(context.Background()); err != nil { //nolint:usetesting // the test's context is over by then
+		if err := c.Stop(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
