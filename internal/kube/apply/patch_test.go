@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )

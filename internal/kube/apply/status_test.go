@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"

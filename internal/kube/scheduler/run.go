@@ -258,7 +258,7 @@ func (p *process) wireScheduler(ctx context.Context, factory informers.SharedInf
 		kubescheduler.WithPodMaxBackoffSeconds(maxBackoffSeconds),
 		// A planned pod looks at one node, so more threads only get in each
 		// other's way; pods without a plan gain from all cores.
-		kubescheduler.WithParallelism(int32(min(16, runtime.GOMAXPROCS(0)))),
+		kubescheduler.WithParallelism(int32(min(16, runtime.GOMAXPROCS(0)))), //nolint:gosec // at most 16
 	)
 	if err != nil {
 		return fmt.Errorf("build scheduler: %w", err)
