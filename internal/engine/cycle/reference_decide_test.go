@@ -252,7 +252,8 @@ func (r *reference) holdable(w *refWork, l core.Ledger, g gone) bool {
 	for i, p := range w.adm.PodSets {
 		for _, pl := range p.Places {
 			n, ok := r.nodes[pl.Node]
-			if !ok || !n.State.TakesWork() {
+			s, _ := r.set(w, i, p.FlavorNames())
+			if !ok || !n.State.TakesWork() || !s.filter.Admits(&n) {
 				return false
 			}
 			if need[pl.Node] == nil {

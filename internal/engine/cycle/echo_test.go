@@ -1,0 +1,267 @@
+package cycle_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+)
+
+// small is one queue of 4 cpu that may evict lower priorities, without nodes.
+func small() *cycle.Engine {
+	e := cycle.New(cycle.Options{})
+	for _, ev := range smallWorld() {
+		e.Apply(ev)
+	}
+	return e
+}
+
+func smallWorld() []core.Event {
+	all := core.Selector{}
+	return []core.Event{
+		core.FlavorSet{Flavor: core.Flavor{Name: "f"}},
+		core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "a", Name: "q", Queue: "a"}},
+		core.QueueSet{Queue: core.Queue{
+			Name: "a", Namespaces: &all, Preemption: core.Preemption{WithinQueue: core.PreemptLowerPriority},
+			Groups: []core.ResourceGroup{{
+				Covered: []string{core.CPU},
+				Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: 4000}}}},
+			}},
+		}},
+	}
+}
+
+func cpuJob(name string, priority int32, cpus core.Amount) core.Workload {
+	at := time.Unix(100, 0)
+	return core.Workload{
+		Key: core.Key{Namespace: "a", Name: name}, UID: name, Queue: "q", Priority: priority, Created: at, QueueTime: at,
+		PodSets: []core.PodSet{{Name: "main", Count: 1, Requests: core.MakeResources(map[string]core.Amount{core.CPU: cpus * 1000})}},
+	}
+}
+
+// steps prints what an engine decides.
+func steps(t *testing.T, e *cycle.Engine, second int64) []string {
+	t.Helper()
+	var out []string
+	for _, d := range e.Decide(time.Unix(second, 0)) {
+		switch d := d.(type) {
+		case core.Admit:
+			out = append(out, "admit "+d.Key.Name)
+		case core.Evict:
+			out = append(out, "evict "+d.Key.Name+" for "+d.For.Name)
+		case core.Replace:
+			out = append(out, "replace "+d.Key.Name)
+		case core.Refuse:
+			out = append(out, "refuse "+d.Key.Name)
+		}
+	}
+	if err := e.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func expect(t *testing.T, why string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: decided %q, want %q", why, got, want)
+	}
+}
+
+// admitted is w as the API shows it after its admission was written.
+func admitted(t *testing.T, e *cycle.Engine, w core.Workload) core.Workload {
+	t.Helper()
+	a, ok := e.Holding(w.Key)
+	if !ok {
+		t.Fatalf("%s holds nothing", w.Key)
+	}
+	w.Admission, w.Reserved = &a, time.Unix(200, 0)
+	return w
+}
+
+func TestLateEchoes(t *testing.T) {
+	e := small()
+	one, two := cpuJob("one", 0, 4), cpuJob("two", 0, 4)
+	e.Apply(core.WorkloadSet{Workload: one})
+	expect(t, "it fits", steps(t, e, 200), "admit one")
+
+	e.Apply(core.WorkloadSet{Workload: one})
+	e.Apply(core.WorkloadSet{Workload: two})
+	expect(t, "a state from before the admission takes nothing back", steps(t, e, 201), "refuse two")
+
+	seen := admitted(t, e, one)
+	e.Apply(core.WorkloadSet{Workload: seen})
+	expect(t, "the admission is confirmed", steps(t, e, 202))
+
+	e.Apply(core.WorkloadSet{Workload: one})
+	expect(t, "after confirmation, no admission means that it was released", steps(t, e, 203), "admit one")
+}
+
+func TestRefusedWrites(t *testing.T) {
+	e := small()
+	low, high := cpuJob("low", 0, 4), cpuJob("high", 5, 4)
+	e.Apply(core.WorkloadSet{Workload: low})
+	expect(t, "it fits", steps(t, e, 200), "admit low")
+	e.Apply(core.Refused{Key: low.Key})
+	expect(t, "a refused admission is decided again", steps(t, e, 201), "admit low")
+
+	e.Apply(core.WorkloadSet{Workload: high})
+	expect(t, "nobody is evicted before its admission was seen", steps(t, e, 202), "refuse high")
+	seen := admitted(t, e, low)
+	e.Apply(core.WorkloadSet{Workload: seen})
+	expect(t, "now it may be", steps(t, e, 203), "evict low for high", "refuse high")
+	e.Apply(core.Refused{Key: low.Key})
+	expect(t, "a refused eviction ends the pledge, and is decided again", steps(t, e, 204), "evict low for high")
+	seen.Evicting = true
+	e.Apply(core.WorkloadSet{Workload: seen})
+	expect(t, "an eviction that is seen changes nothing", steps(t, e, 205))
+	e.Apply(core.WorkloadSet{Workload: low})
+	expect(t, "quota moves when the victim is gone", steps(t, e, 206), "admit high", "refuse low")
+}
+
+func TestAppliedTellsOldFromNew(t *testing.T) {
+	e := small()
+	one := cpuJob("one", 0, 4)
+	one.Seq = 7
+	e.Apply(core.WorkloadSet{Workload: one})
+	expect(t, "it fits", steps(t, e, 200), "admit one")
+	e.Apply(core.Applied{Key: one.Key, Seq: 9})
+	one.Seq = 8
+	e.Apply(core.WorkloadSet{Workload: one})
+	expect(t, "an older state is an echo", steps(t, e, 201))
+	one.Seq = 12
+	e.Apply(core.WorkloadSet{Workload: one})
+	expect(t, "a newer state without admission is a release, even if the admission was never seen", steps(t, e, 202), "admit one")
+}
+
+func TestObservedAdmissionIsFact(t *testing.T) {
+	e := small()
+	big := cpuJob("big", 0, 9)
+	big.Admission = &core.Admission{Queue: "a", PodSets: []core.PodSetAdmission{{
+		Name: "main", Count: 1, Flavors: []core.FlavorChoice{{Resource: core.CPU, Flavor: "f"}},
+		Usage: core.MakeResources(map[string]core.Amount{core.CPU: 9000}),
+	}}}
+	e.Apply(core.WorkloadSet{Workload: big})
+	e.Apply(core.WorkloadSet{Workload: cpuJob("one", 0, 1)})
+	expect(t, "an admission above quota stands, and nothing new fits", steps(t, e, 200), "refuse one")
+	if u := e.Usage("a"); len(u) != 1 || u[0].Total != 9000 || u[0].Borrowed != 5000 {
+		t.Errorf("usage %v", u)
+	}
+	e.Apply(core.WorkloadGone{Key: big.Key})
+	expect(t, "it ends", steps(t, e, 201), "admit one")
+}
+
+func TestReclaimablePodsGiveBack(t *testing.T) {
+	e := small()
+	wide := cpuJob("four", 0, 1)
+	wide.PodSets[0].Count = 4
+	e.Apply(core.WorkloadSet{Workload: wide})
+	e.Apply(core.WorkloadSet{Workload: cpuJob("two", 0, 2)})
+	expect(t, "four pods fill the queue", steps(t, e, 200), "admit four", "refuse two")
+	seen := admitted(t, e, wide)
+	seen.PodSets = []core.PodSet{{Name: "main", Count: 2, Requests: wide.PodSets[0].Requests}}
+	e.Apply(core.WorkloadSet{Workload: seen})
+	expect(t, "two of four pods are done", steps(t, e, 201), "admit two")
+}
+
+func TestSameNameAgain(t *testing.T) {
+	e := small()
+	one := cpuJob("one", 0, 4)
+	e.Apply(core.WorkloadSet{Workload: one})
+	expect(t, "it fits", steps(t, e, 200), "admit one")
+	one.UID = "other"
+	e.Apply(core.WorkloadSet{Workload: one})
+	expect(t, "deleted and made anew under the same name", steps(t, e, 201), "admit one")
+}
+
+func TestBackOff(t *testing.T) {
+	e := small()
+	one := cpuJob("one", 0, 4)
+	one.NotBefore = time.Unix(300, 0)
+	e.Apply(core.WorkloadSet{Workload: one})
+	expect(t, "too early", steps(t, e, 200), "refuse one")
+	if got := e.NextWake(); !got.Equal(one.NotBefore) {
+		t.Errorf("wakes at %v", got)
+	}
+	expect(t, "still too early", steps(t, e, 299))
+	expect(t, "now", steps(t, e, 300), "admit one")
+	if got := e.NextWake(); !got.IsZero() {
+		t.Errorf("wakes at %v for nothing", got)
+	}
+}
+
+// TestAnyOrderOfFacts feeds the objects of a world in a random order before the
+// first decision, as after a restart: the plan is the same (P6). And the work of
+// one call may be spread over many without changing the outcome.
+func TestAnyOrderOfFacts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := newDuel(t)
+		for range rapid.IntRange(1, 15).Draw(t, "steps") {
+			x.event()
+			x.decide()
+		}
+		for range rapid.IntRange(1, 6).Draw(t, "more") {
+			x.event()
+		}
+		facts := x.facts()
+		want := fmt.Sprint(planOf(facts, 0))
+		if got := fmt.Sprint(planOf(rapid.Permutation(facts).Draw(t, "order"), 0)); got != want {
+			t.Fatalf("in another order (-want +got):\n%s", cmp.Diff(want, got))
+		}
+		if got := fmt.Sprint(planOf(facts, 1)); got != want {
+			t.Fatalf("in small steps (-want +got):\n%s", cmp.Diff(want, got))
+		}
+	})
+}
+
+// facts are the objects of the world as the API has them.
+func (x *duel) facts() []core.Event {
+	var out []core.Event
+	for _, n := range sortedKeys(x.ref.flavors) {
+		out = append(out, core.FlavorSet{Flavor: x.ref.flavors[n]})
+	}
+	for _, n := range sortedKeys(x.ref.cohorts) {
+		out = append(out, core.CohortSet{Cohort: x.ref.cohorts[n]})
+	}
+	for _, n := range sortedKeys(x.ref.queues) {
+		out = append(out, core.QueueSet{Queue: x.ref.queues[n]},
+			core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: n, Name: "q", Queue: n}})
+	}
+	for _, n := range sortedKeys(x.ref.nodes) {
+		out = append(out, core.NodeSet{Node: x.ref.nodes[n]})
+	}
+	for _, w := range x.ref.sorted() {
+		o := w.Workload
+		if w.adm != nil && w.phase != refPromised {
+			o.Admission, o.Reserved, o.Evicting = w.adm, time.Unix(w.reserved, 0), w.phase == refLeaving
+		}
+		out = append(out, core.WorkloadSet{Workload: o})
+	}
+	return out
+}
+
+// planOf is everything a fresh engine decides about some facts, refusals aside:
+// they may be told in other calls.
+func planOf(facts []core.Event, budget int) (all []string) {
+	e := cycle.New(cycle.Options{Budget: budget})
+	for _, ev := range facts {
+		e.Apply(ev)
+	}
+	for range 200 {
+		for _, d := range e.Decide(time.Unix(5000, 0)) {
+			if _, refusal := d.(core.Refuse); !refusal || budget == 0 {
+				all = append(all, printDecision(d))
+			}
+		}
+		if err := e.Check(); err != nil {
+			all = append(all, err.Error())
+		}
+	}
+	return slices.DeleteFunc(all, func(s string) bool { return s[:3] == "ref" })
+}

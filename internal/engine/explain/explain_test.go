@@ -1,0 +1,91 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+func TestSentence(t *testing.T) {
+	key := core.Key{Namespace: "blue", Name: "job"}
+	short := core.Reason{
+		Code: core.WaitingForQuota, Cause: core.QuotaShort, Queue: "blue", Tree: "all", PodSet: "main",
+		Flavor: "f", Resource: core.CPU, Need: 5000, Have: 3000, Limit: 9000,
+	}
+	waits := short
+	waits.Code, waits.Victims = core.WaitingForPreempted, 2
+	tests := map[string]struct {
+		why  string
+		r    core.Reason
+		want string
+	}{
+		"quota":   {"the message that Kueue's users know", short, "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor f, 2 more needed"},
+		"victims": {"and how many must go first", waits, "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor f, 2 more needed. Pending the preemption of 2 workload(s)"},
+		"never": {
+			"more than there will ever be", core.Reason{Code: core.ExceedsMaxQuota, PodSet: "main", Flavor: "f", Resource: core.Memory, Need: 3 << 30, Limit: 1536 << 20},
+			"couldn't assign flavors to pod set main: insufficient quota for memory in flavor f, request 3Gi > maximum capacity (1536Mi)",
+		},
+		"taint":    {"which taint", core.Reason{Code: core.NoMatchingFlavor, Cause: core.UntoleratedTaint, PodSet: "main", Flavor: "f", Detail: "spot=yes:NoSchedule"}, "couldn't assign flavors to pod set main: untolerated taint {spot=yes:NoSchedule} in flavor f"},
+		"affinity": {"which flavor", core.Reason{Code: core.NoMatchingFlavor, Cause: core.AffinityMismatch, PodSet: "main", Flavor: "f"}, "couldn't assign flavors to pod set main: flavor f doesn't match node affinity"},
+		"uncovered": {
+			"which resource", core.Reason{Code: core.Misconfigured, Cause: core.ResourceUncovered, PodSet: "main", Resource: "x.io/y"},
+			"couldn't assign flavors to pod set main: resource x.io/y unavailable in ClusterQueue",
+		},
+		"gang": {
+			"how many pods fit, and that nodes are down",
+			core.Reason{Code: core.TopologyPlacementFailed, Cause: core.NodesShort, PodSet: "main", Flavor: "f", PodsFit: 3, PodsWanted: 4, Nodes: 5, NodesDown: 1},
+			"couldn't assign flavors to pod set main: nodes of flavor f have room for only 3 out of 4 pod(s). Total nodes: 5; out of service: 1",
+		},
+		"behind": {"who is ahead, if known", core.Reason{Code: core.WaitingForQuota, Cause: core.BehindStrict, Queue: "q", Ahead: key}, "workload blue/job is ahead in StrictFIFO queue q and waits"},
+		"cycle":  {"which cohort", core.Reason{Code: core.Misconfigured, Cause: core.CohortCycle, Queue: "q", Tree: "c"}, "ClusterQueue q is inactive: the cohorts above it (c) form a cycle"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := Sentence(tc.r); got != tc.want {
+				t.Errorf("%s:\n got %s\nwant %s", tc.why, got, tc.want)
+			}
+		})
+	}
+}
+
+// TestTotal gives every code and cause a sentence, even without facts.
+func TestTotal(t *testing.T) {
+	codes := []core.Code{
+		core.Misconfigured, core.Suspended, core.OnHold, core.NoMatchingFlavor, core.ExceedsMaxQuota, core.WaitingForQuota,
+		core.TopologyPlacementFailed, core.WaitingForPreempted, core.PendingEvaluation, "",
+	}
+	causes := []core.Cause{
+		"", core.QueueMissing, core.NamespaceMismatch, core.ResourceUncovered, core.CohortCycle, core.FlavorMissing, core.QueueStopped,
+		core.QueueUnready, core.UntoleratedTaint, core.AffinityMismatch, core.QuotaShort, core.BehindStrict, core.NodesShort,
+		core.PodTooLarge, core.NoSuchNode, core.GangTooLarge, core.BackingOff,
+	}
+	for _, code := range codes {
+		for _, cause := range causes {
+			r := core.Reason{Code: code, Cause: cause, Holders: []core.Key{{Namespace: "a", Name: "b"}}}
+			if s := Paragraph(r); len(s) < 10 || !strings.HasSuffix(s, ".") {
+				t.Errorf("%s/%s: %q", code, cause, s)
+			}
+		}
+	}
+}
+
+func TestAmount(t *testing.T) {
+	for want, v := range map[string]struct {
+		resource string
+		a        core.Amount
+	}{
+		"2":         {core.CPU, 2000},
+		"1500m":     {core.CPU, 1500},
+		"-2":        {core.CPU, -2000},
+		"0":         {core.Memory, 0},
+		"2000Gi":    {core.Memory, 2000 << 30},
+		"1000":      {core.Memory, 1000},
+		"8":         {core.GPU, 8},
+		"unlimited": {core.GPU, core.Unlimited},
+	} {
+		if got := Amount(v.resource, v.a); got != want {
+			t.Errorf("%d of %s is %s, want %s", v.a, v.resource, got, want)
+		}
+	}
+}
