@@ -86,7 +86,10 @@ type Engine struct {
 	// again when somebody else of the tree is admitted.
 	borrowers map[*quota.Node][]*queue
 	tried     []uint64
-	sets      []place.Set
+	// lacksNodes says that the workload judged last failed on nodes, with one of the
+	// combinations of flavors at least.
+	lacksNodes bool
+	sets       []place.Set
 }
 
 // New returns an engine that knows nothing.

@@ -33,7 +33,7 @@ const (
 // tries the others.
 func (e *Engine) judge(w *work) verdict {
 	p := e.compile(w.group)
-	e.search.Passed = false
+	e.search.Passed, e.lacksNodes = false, false
 	if p.refusal != nil {
 		return verdict{why: p.refusal}
 	}
@@ -50,6 +50,7 @@ func (e *Engine) judge(w *work) verdict {
 		if first == nil {
 			first = v.why
 		}
+		e.lacksNodes = e.lacksNodes || v.why.Code == core.TopologyPlacementFailed
 		if !e.assigned.Advance(&p.Plan, e.tried) {
 			break
 		}
@@ -84,16 +85,10 @@ func (e *Engine) resolve(w *work, p *compiled) verdict {
 	if ok {
 		return v
 	}
-	scarce := a.Short
-	if len(scarce) == 0 { // only nodes are short: whoever uses the same quota may hold them
-		for _, u := range a.Uses {
-			scarce = append(scarce, u.Pair)
-		}
-	}
-	req := e.request(w, a.Uses, scarce, sets)
-	if victims := e.search.Find(req); victims != nil {
-		victims = slices.Clone(victims)
-		if v, ok := e.promise(w, sets, victims, &why); ok {
+	req := e.request(w, a.Uses, a.Short, sets)
+	victims := e.victims(&req)
+	if victims != nil {
+		if v, ok := e.promise(w, sets, slices.Clone(victims), &why); ok {
 			return v
 		}
 	}
@@ -104,6 +99,25 @@ func (e *Engine) resolve(w *work, p *compiled) verdict {
 		}
 	}
 	return verdict{why: e.refusal(w, why)}
+}
+
+// victims searches workloads that use what is short of quota. Where nodes are
+// short too, or alone, whoever uses any of the same quota may hold them.
+func (e *Engine) victims(r *preempt.Request) []preempt.Victim {
+	if len(r.Short) > 0 {
+		if v := e.search.Find(*r); v != nil || len(r.Sets) == 0 {
+			return v
+		}
+	}
+	all := make([]quota.Pair, 0, len(r.Uses))
+	for _, u := range r.Uses {
+		all = append(all, u.Pair)
+	}
+	if len(all) == len(r.Short) {
+		return nil
+	}
+	r.Short = all
+	return e.search.Find(*r)
 }
 
 // promise tests whether a workload fits once its victims, and all others that

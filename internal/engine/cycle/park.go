@@ -169,7 +169,7 @@ func (e *Engine) park(w *work, why *core.Reason) {
 	if e.search.Passed {
 		e.recheck[q.node.Root()] = true
 	}
-	e.noteWait(g, why)
+	e.noteWait(g)
 	if w.told == nil || !sameFacts(*w.told, *why) {
 		e.say(w, e.withHolders(w, why))
 	}
@@ -209,7 +209,7 @@ func (e *Engine) block(w *work) {
 }
 
 // noteWait records what a group waits for: pairs that were short, or nodes.
-func (e *Engine) noteWait(g *group, why *core.Reason) {
+func (e *Engine) noteWait(g *group) {
 	g.shorts, g.bound = g.shorts[:0], g.plan
 	for i := range g.plan.Asks {
 		for _, o := range g.plan.Asks[i].Options {
@@ -225,7 +225,7 @@ func (e *Engine) noteWait(g *group, why *core.Reason) {
 			}
 		}
 	}
-	if g.onNodes == 0 && (why.Code == core.TopologyPlacementFailed || e.nodesShort(g)) {
+	if g.onNodes == 0 && (e.lacksNodes || e.nodesShort(g)) {
 		e.onNodes = append(e.onNodes, g)
 		g.onNodes = len(e.onNodes)
 	}

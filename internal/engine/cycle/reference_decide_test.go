@@ -154,13 +154,16 @@ func (r *reference) resolve(w *refWork, asks []refAsk, a refAssign) func() {
 	if act := r.promise(w, asks, a, sets, nil); act != nil {
 		return act
 	}
-	short := a.short
-	if len(short) == 0 {
-		for x := range a.uses {
-			short[x] = true
-		}
+	var victims []*refWork
+	if len(a.short) > 0 {
+		victims = r.search(w, a.uses, a.short, sets)
 	}
-	victims := r.search(w, a.uses, short, sets)
+	if victims == nil && (len(a.short) == 0 || len(sets) > 0) {
+		for x := range a.uses {
+			a.short[x] = true
+		}
+		victims = r.search(w, a.uses, a.short, sets)
+	}
 	if victims == nil {
 		return nil
 	}
