@@ -60,7 +60,7 @@ type Engine struct {
 	arrivals  []*work // waiting, not sorted in yet
 	displaced []*work // may have pods planned on nodes that take no work
 	freed     []*quota.Node
-	lent      []*quota.Node // trees in which somebody began to borrow
+	lent      []*quota.Node // trees in which somebody borrowed
 	// recheck are trees in which somebody could not be evicted yet because its
 	// admission was not seen.
 	recheck    map[*quota.Node]bool

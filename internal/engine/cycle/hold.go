@@ -32,7 +32,7 @@ func (e *Engine) hold(w *work) {
 	e.forest.Add(core.Then, w.Queue, w.Uses)
 	e.nodes.Take(core.Then, w.Holds, w.ID)
 	e.search.Add(&w.Candidate)
-	if root := q.node.Root(); !e.forest.Dirty() && q.node.BeganToBorrow(w.Uses) && !slices.Contains(e.lent, root) {
+	if root := q.node.Root(); !e.forest.Dirty() && q.node.Borrows(w.Uses) && !slices.Contains(e.lent, root) {
 		e.lent = append(e.lent, root) // it may be reclaimed from now on
 	}
 }

@@ -157,13 +157,12 @@ func (n *Node) WithinNominal(l core.Ledger, pairs []Pair) bool {
 	return true
 }
 
-// BeganToBorrow reports whether the node, or a cohort above it, uses more than
-// its quota of some pair in ledger Then, and would not without the uses.
-func (n *Node) BeganToBorrow(uses []Use) bool {
+// Borrows reports whether the node, or a cohort above it, uses more than its
+// quota of some of the pairs in ledger Then.
+func (n *Node) Borrows(uses []Use) bool {
 	for ; n != nil; n = n.parent {
 		for _, u := range uses {
-			c := &n.cells[u.Pair]
-			if used := c.usage[core.Then]; used > c.subtree && used.Sub(u.Amount) <= c.subtree {
+			if c := &n.cells[u.Pair]; c.usage[core.Then] > c.subtree {
 				return true
 			}
 		}
