@@ -1,7 +1,6 @@
 package job
 
 import (
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -81,16 +80,17 @@ func decide(s situation) (step, error) {
 	return run(s), nil
 }
 
-// create says what to tell about a new workload. One without a queue is made
-// all the same: it is where the user looks to see why the job does not run.
+// create makes the workload. Nobody has to be told, unless the job has no queue:
+// its workload, made all the same, is where the user looks to see why it does
+// not run.
 func create(s situation) step {
-	if s.queue == "" {
-		return step{create: true, tell: &tale{
-			reason: "Held", warning: true,
-			message: "Held, because this namespace runs queued jobs only: set the label " + kueue.QueueNameLabel + " to the name of a LocalQueue",
-		}}
+	if s.queue != "" {
+		return step{create: true}
 	}
-	return step{create: true, tell: &tale{reason: "CreatedWorkload", message: "Created Workload " + workloadName(s.adapter.Kind(), s.job)}}
+	return step{create: true, tell: &tale{
+		reason: "Held", warning: true,
+		message: "Held, because this namespace runs queued jobs only: set the label " + kueue.QueueNameLabel + " to the name of a LocalQueue",
+	}}
 }
 
 // stop takes a job one step towards being suspended and restored.
@@ -231,6 +231,7 @@ func reclaim(s situation) step {
 	return step{status: next}
 }
 
+// finish ends the workload of a job that ended, of which its own kind tells.
 func finish(s situation) step {
 	if s.workload == nil || s.pods.Live > 0 {
 		return step{}
@@ -239,8 +240,5 @@ func finish(s situation) step {
 	if !s.facts.Finished.Success {
 		reason = kueue.ReasonFailed
 	}
-	return step{
-		status: apply.Ended(s.workload, reason, s.facts.Finished.Message, s.now),
-		tell:   &tale{reason: "FinishedWorkload", message: fmt.Sprintf("Workload %s finished: %s", s.workload.Name, reason)},
-	}
+	return step{status: apply.Ended(s.workload, reason, s.facts.Finished.Message, s.now)}
 }
