@@ -1,7 +1,9 @@
 package e2e_test
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -47,11 +49,60 @@ func TestKillAnything(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(uint64(seed), 0))
 
 	changes := 0
-	t.Run("nothing", func(t *testing.T) { changes = runDemo(t, "calm", nil, 0) })
+	t.Run("nothing", func(t *testing.T) { changes = runDemo(t, "calm", nil, nil) })
 	for i, v := range victims(rnd, rounds) {
 		after := 1 + rnd.IntN(max(changes, 1))
 		name := fmt.Sprintf("%02d-%s-after-%d", i+1, strings.Join(v, "+"), after)
-		t.Run(name, func(t *testing.T) { runDemo(t, fmt.Sprintf("r%d", i+1), v, after) })
+		t.Run(name, func(t *testing.T) {
+			runDemo(t, fmt.Sprintf("r%d", i+1), v, func(w *witness, _ change) bool { return w.changes >= after })
+		})
+	}
+}
+
+// Processes die between two writes that belong together, which random kills
+// seldom hit.
+func TestKillAtTheWorstMoment(t *testing.T) {
+	evicted := func(_ *witness, c change) bool {
+		w, ok := c.now.(*kueue.Workload)
+		return ok && w.Status.Admission != nil && apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadEvicted)
+	}
+	preempting := func(_ *witness, c change) bool {
+		w, ok := c.now.(*kueue.Workload)
+		return ok && strings.Contains(w.Name, "important") && w.Status.Admission != nil
+	}
+	halfBound := func(w *witness, _ change) bool {
+		for job := range w.halfBound {
+			if strings.HasSuffix(job, "-wide") {
+				return true
+			}
+		}
+		return false
+	}
+	halfMade := func(w *witness, c change) bool {
+		p, ok := c.now.(*corev1.Pod)
+		if !ok || c.old != nil {
+			return false
+		}
+		h := w.jobs[p.Labels[aw.AppWrapperLabel]]
+		return h != nil && len(h.pods) == 1
+	}
+	moments := map[string]struct {
+		victims []string
+		when    moment
+		why     string
+	}{
+		"controller-evicted":    {[]string{"controller"}, evicted, "the victim is told to go, and nobody remembers for whom"},
+		"controller-preempting": {[]string{"controller"}, preempting, "the important job has its quota, and is not started"},
+		"apiserver-evicted":     {[]string{"kube-apiserver"}, evicted, "the answer to the write gets lost"},
+		"scheduler-half-bound":  {[]string{"scheduler"}, halfBound, "some pods of a gang are bound, and others not"},
+		"manager-half-made":     {[]string{"kube-controller-manager", "controller"}, halfMade, "some pods of a job exist, and others not"},
+	}
+	for _, name := range slices.Sorted(maps.Keys(moments)) {
+		m := moments[name]
+		t.Run(name, func(t *testing.T) {
+			t.Log(m.why)
+			runDemo(t, name, m.victims, m.when)
+		})
 	}
 }
 
@@ -84,9 +135,9 @@ func (j task) manifest() string {
 		"restartPolicy: Never", "restartPolicy: Never\n            priorityClassName: "+j.priority, 1)
 }
 
-// runDemo lets the jobs of two teams run while processes are killed after a
-// number of changes, and returns how many changes there were.
-func runDemo(t *testing.T, prefix string, victims []string, after int) int {
+// runDemo lets the jobs of two teams run while processes are killed at some
+// moment, and returns how many changes there were.
+func runDemo(t *testing.T, prefix string, victims []string, when moment) int {
 	t.Helper()
 	awaitHealthy(t)
 	settle(t, "blue", "red")
@@ -100,7 +151,7 @@ func runDemo(t *testing.T, prefix string, victims []string, after int) int {
 	then := []task{
 		{name: prefix + "-important", team: "blue", user: "alice", pods: 2, gpus: 4, seconds: 30, priority: "high-priority"},
 		normal("b1", "red", "bob"), normal("b2", "red", "bob"),
-		{name: prefix + "-wide", team: "blue", user: "alice", pods: 3, gpus: 5, seconds: 30, priority: "default-priority"},
+		{name: prefix + "-wide", team: "blue", user: "alice", pods: 12, gpus: 2, seconds: 30, priority: "default-priority"},
 	}
 	size := map[string]int{}
 	var names []string
@@ -108,23 +159,26 @@ func runDemo(t *testing.T, prefix string, victims []string, after int) int {
 		size[j.name] = j.pods
 		names = append(names, j.name)
 	}
-	w := newWitness(t, size)
+	w := newWitness(t, size, when)
 	killed := make(chan struct{})
 	go func() {
 		defer close(killed)
-		strike(t, w, victims, after)
+		if len(victims) == 0 {
+			return
+		}
+		if err := strike(t.Context(), w.reached, victims); err != nil {
+			t.Error(err)
+		}
 	}()
 
 	submit(t, first)
-	always(t, "alice's jobs run at some time", w.wrong,
+	always(t, "alice's jobs have run", w.wrong,
 		w.all("running", func(h *history) bool { return h.ran }, names[:len(first)]...))
 	submit(t, then)
 	always(t, "every job succeeds", w.wrong,
 		w.all("Succeeded", func(h *history) bool { return h.succeeded }, names...))
-	changes := w.seen()
-	w.hurry()
+	changes := w.end()
 	<-killed
-
 	for _, wrong := range append(w.accounts(), panics(t)...) {
 		t.Error(wrong)
 	}
@@ -139,30 +193,29 @@ func runDemo(t *testing.T, prefix string, victims []string, after int) int {
 	return changes
 }
 
-// strike kills the victims after a number of changes. When all die, the cluster
-// is started again.
-func strike(t *testing.T, w *witness, victims []string, after int) {
-	t.Helper()
-	if len(victims) == 0 {
-		return
-	}
-	if slices.Contains(victims, whole) {
-		<-w.after(after)
-		if err := cluster.Crash(t.Context()); err != nil {
-			t.Error(err)
+// strike kills the victims at a moment. When all die, the cluster is started
+// again.
+func strike(ctx context.Context, moment <-chan struct{}, victims []string) error {
+	fire := func() {}
+	all := slices.Contains(victims, whole)
+	if !all {
+		var err error
+		if fire, err = cluster.Aim(ctx, victims...); err != nil {
+			return err
 		}
-		if err := cluster.Restart(t.Context()); err != nil {
-			t.Error(err)
-		}
-		return
 	}
-	fire, err := cluster.Aim(t.Context(), victims...)
-	if err != nil {
-		t.Error(err)
-		return
+	select {
+	case <-moment:
+	case <-ctx.Done(): // the test failed before
+		return nil
 	}
-	<-w.after(after)
-	fire()
+	if fire(); !all {
+		return nil
+	}
+	if err := cluster.Crash(ctx); err != nil {
+		return err
+	}
+	return cluster.Restart(ctx)
 }
 
 // submit creates jobs as their users, who try again when they get no answer.

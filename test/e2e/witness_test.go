@@ -49,9 +49,15 @@ type witness struct {
 	longest   time.Duration
 
 	changes int
-	waiting map[int]chan struct{} // by number of changes
+	// awaited is what somebody waits for, until it is reached.
+	awaited moment
+	reached chan struct{}
 	broken  []string
 }
+
+// A moment says whether the point that somebody waits for was reached with a
+// change.
+type moment func(*witness, change) bool
 
 // history is what a witness saw of one job. What happened while the API server
 // was away and was over when it came back is missing, except for evictions,
@@ -66,11 +72,11 @@ type history struct {
 }
 
 // newWitness watches until the test ends.
-func newWitness(t *testing.T, size map[string]int) *witness {
+func newWitness(t *testing.T, size map[string]int, awaited moment) *witness {
 	t.Helper()
 	w := &witness{
 		size: size, jobs: map[string]*history{}, live: map[types.UID]*corev1.Pod{},
-		reserved: map[types.UID]*kueue.Workload{}, halfBound: map[string]time.Time{}, waiting: map[int]chan struct{}{},
+		reserved: map[types.UID]*kueue.Workload{}, halfBound: map[string]time.Time{}, awaited: awaited, reached: make(chan struct{}),
 	}
 	for name := range size {
 		w.jobs[name] = &history{pods: map[types.UID]bool{}}
@@ -106,52 +112,34 @@ func newWitness(t *testing.T, size map[string]int) *witness {
 			defer w.mu.Unlock()
 			for _, c := range all {
 				k.note(c.old, c.now)
-				w.count()
 			}
 			k.judge()
+			for _, c := range all {
+				w.changes++
+				if w.awaited != nil && w.awaited(w, c) {
+					w.hurry()
+				}
+			}
 		}}
 		all.Go(func() { toolscache.NewReflector(source, k.object, store, 0).RunWithContext(ctx) })
 	}
 	return w
 }
 
-// count goes one change further.
-func (w *witness) count() {
-	w.changes++
-	if c := w.waiting[w.changes]; c != nil {
-		close(c)
-		delete(w.waiting, w.changes)
-	}
-}
-
-// after is closed when n changes were seen.
-func (w *witness) after(n int) <-chan struct{} {
+// end returns the number of changes so far and lets nobody wait any longer.
+func (w *witness) end() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := make(chan struct{})
-	if w.changes >= n {
-		close(c)
-	} else {
-		w.waiting[n] = c
-	}
-	return c
-}
-
-// seen is the number of changes so far.
-func (w *witness) seen() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.hurry()
 	return w.changes
 }
 
-// hurry lets those go on who wait for more changes than there were.
+// hurry ends the wait for the awaited moment.
 func (w *witness) hurry() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range w.waiting {
-		close(c)
+	if w.awaited != nil {
+		w.awaited = nil
+		close(w.reached)
 	}
-	clear(w.waiting)
 }
 
 func (w *witness) breaks(format string, args ...any) {
