@@ -316,7 +316,7 @@ func (e *Engine) wakeTree(n node) {
 }
 
 // wakeReclaimers wakes those of a tree who may take quota back from others: there
-// is somebody new to take it from.
+// is more to take.
 func (e *Engine) wakeReclaimers(n node) {
 	for _, c := range n.Children() {
 		e.wakeReclaimers(c)
