@@ -40,10 +40,12 @@ type program struct {
 
 func (c *Cluster) spec(p program) supervise.Spec {
 	return supervise.Spec{
-		Name:    p.name,
-		Path:    self,
-		Args:    append([]string{"mlbatch"}, p.args...),
-		Env:     []string{childVariable + "=" + p.name, fmt.Sprintf("GOGC=%d", p.goGC), "GOMEMLIMIT=" + p.memory},
+		Name: p.name,
+		Path: self,
+		Args: append([]string{"mlbatch"}, p.args...),
+		// Servers start a goroutine for every request, some of them deep: with
+		// stacks that are large enough from the start, none is copied to grow.
+		Env:     []string{childVariable + "=" + p.name, fmt.Sprintf("GOGC=%d", p.goGC), "GOMEMLIMIT=" + p.memory, "GODEBUG=adaptivestackstart=1"},
 		LogFile: c.files.log(p.name),
 		Stage:   p.stage,
 		Probe:   p.probe,
@@ -64,7 +66,7 @@ func (c *Cluster) etcd() program {
 		args = append(args, "--unsafe-no-fsync")
 	}
 	return program{
-		name: Etcd, args: args, stage: stageEtcd, grace: 5 * time.Second, goGC: 50, memory: "512MiB",
+		name: Etcd, args: args, stage: stageEtcd, grace: 5 * time.Second, goGC: 100, memory: "512MiB",
 		probe: httpProbe("https://"+address(c.ports.Etcd)+"/health", c.etcdTLS),
 	}
 }
@@ -173,7 +175,7 @@ func controllers() []string {
 
 func (c *Cluster) nodes() program {
 	return program{
-		name: Nodes, stage: stageRest, grace: 2 * time.Second, goGC: 50, memory: "256MiB",
+		name: Nodes, stage: stageRest, grace: 2 * time.Second, goGC: 100, memory: "256MiB",
 		probe: httpProbe("http://"+address(c.ports.Nodes)+"/healthz", nil),
 		args: []string{
 			componentCommand, Nodes,

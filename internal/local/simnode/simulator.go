@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -43,6 +44,9 @@ type simulator struct {
 	nodeQueue workqueue.TypedRateLimitingInterface[string]
 
 	mu sync.Mutex
+	// written are pods as last written here, by key, until the watch shows them:
+	// what comes next must build on that, or the API server refuses it.
+	written map[string]*corev1.Pod
 	// began holds when containers were started, exactly, by pod and container.
 	began map[types.UID]map[string]time.Time
 	// admitted are pods that were taken in and whose status may not have come
@@ -210,7 +214,7 @@ func work(ctx context.Context, q workqueue.TypedRateLimitingInterface[string], s
 // again.
 func (s *simulator) syncPod(ctx context.Context, key string) (time.Duration, error) {
 	pod, ok := get[*corev1.Pod](s.pods, key)
-	if !ok {
+	if pod = s.newest(key, pod); !ok {
 		return 0, nil
 	}
 	node, ok := get[*corev1.Node](s.nodes, pod.Spec.NodeName)
@@ -220,7 +224,7 @@ func (s *simulator) syncPod(ctx context.Context, key string) (time.Duration, err
 	now := s.clock.Now()
 	v := Decide(Facts{Pod: pod, Began: s.startsOf(pod.UID), Now: now, Scale: s.scale, Refusal: s.admit(node, pod)})
 	if v.Status != nil {
-		if err := s.writePod(ctx, pod, v.Status, now); err != nil {
+		if err := s.writePod(ctx, key, pod, v.Status, now); err != nil {
 			return 0, err
 		}
 	}
@@ -235,18 +239,37 @@ func (s *simulator) syncPod(ctx context.Context, key string) (time.Duration, err
 	return max(v.Wake.Sub(s.clock.Now()), time.Millisecond), nil
 }
 
-func (s *simulator) writePod(ctx context.Context, pod *corev1.Pod, st *corev1.PodStatus, now time.Time) error {
+func (s *simulator) writePod(ctx context.Context, key string, pod *corev1.Pod, st *corev1.PodStatus, now time.Time) error {
 	p := pod.DeepCopy()
 	p.Status = *st
-	_, err := s.client.CoreV1().Pods(p.Namespace).UpdateStatus(ctx, p, metav1.UpdateOptions{})
+	p, err := s.client.CoreV1().Pods(p.Namespace).UpdateStatus(ctx, p, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("write the status of pod %s/%s: %w", p.Namespace, p.Name, err)
+		return fmt.Errorf("write the status of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	s.remember(p, now)
+	p.ManagedFields = nil
+	s.remember(pod.UID, st, now)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written[key] = p
 	return nil
+}
+
+// newest is the pod as the watch shows it (nil if it does not), or as it was
+// written here since.
+func (s *simulator) newest(key string, pod *corev1.Pod) *corev1.Pod {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.written[key]
+	if w != nil && pod != nil && w.UID == pod.UID {
+		if order, err := resourceversion.CompareResourceVersion(pod.ResourceVersion, w.ResourceVersion); err == nil && order < 0 {
+			return w
+		}
+	}
+	delete(s.written, key)
+	return pod
 }
 
 func (s *simulator) removePod(ctx context.Context, pod *corev1.Pod) error {
@@ -292,19 +315,19 @@ func (s *simulator) admit(node *corev1.Node, pod *corev1.Pod) string {
 }
 
 // remember notes exactly when containers were started.
-func (s *simulator) remember(pod *corev1.Pod, now time.Time) {
+func (s *simulator) remember(pod types.UID, st *corev1.PodStatus, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, cs := range pod.Status.ContainerStatuses {
+	for _, cs := range st.ContainerStatuses {
 		if r := cs.State.Running; r != nil && r.StartedAt.Time.Equal(now) {
-			if s.began[pod.UID] == nil {
-				s.began[pod.UID] = map[string]time.Time{}
+			if s.began[pod] == nil {
+				s.began[pod] = map[string]time.Time{}
 			}
-			s.began[pod.UID][cs.Name] = now
+			s.began[pod][cs.Name] = now
 		}
 	}
-	if ended(pod) {
-		delete(s.began, pod.UID)
+	if isTerminal(st.Phase) {
+		delete(s.began, pod)
 	}
 }
 

@@ -216,7 +216,7 @@ func withdraw(s situation) *kueue.WorkloadStatus {
 // reclaim gives back the quota of pods that are done.
 func reclaim(s situation) step {
 	w := s.workload
-	if len(s.facts.Reclaimable) == 0 || equality.Semantic.DeepEqual(w.Status.ReclaimablePods, s.facts.Reclaimable) {
+	if len(s.facts.Reclaimable) == 0 || allDone(s.facts) || equality.Semantic.DeepEqual(w.Status.ReclaimablePods, s.facts.Reclaimable) {
 		return step{}
 	}
 	for i, r := range s.facts.Reclaimable { // the API wants them to grow only
@@ -229,6 +229,19 @@ func reclaim(s situation) step {
 	next := w.Status.DeepCopy()
 	next.ReclaimablePods = s.facts.Reclaimable
 	return step{status: next}
+}
+
+// allDone reports whether every pod can be given back. The job is about to say
+// that it finished, which gives back the same and is written anyway.
+func allDone(f jobs.Facts) bool {
+	var left int32
+	for _, ps := range f.PodSets {
+		left += ps.Count
+	}
+	for _, r := range f.Reclaimable {
+		left -= r.Count
+	}
+	return left <= 0
 }
 
 // finish ends the workload of a job that ended, of which its own kind tells.

@@ -179,6 +179,10 @@ func TestDecide(t *testing.T) {
 			job: aJob(running, func(j *batchv1.Job) { j.Status.Active, j.Status.Succeeded = 1, 1 }), workload: aWorkload(admitted), live: 1,
 			want: outcome{Reclaimed: 1},
 		},
+		"both pods done, not finished yet": {
+			why: "the end, a moment later, gives back the same with one write less",
+			job: aJob(running, func(j *batchv1.Job) { j.Status.Active, j.Status.Succeeded = 0, 2 }), workload: aWorkload(admitted),
+		},
 		"planned nodes refuse a pod": {
 			why: "nodes and pods may be about to change", job: aJob(running), workload: aWorkload(admitted), live: 2,
 			refused: now.Add(-20 * time.Second), want: outcome{Again: 40 * time.Second},
