@@ -59,7 +59,8 @@ type simulator struct {
 func newSimulator(cl kubernetes.Interface, c clock.Clock, scale float64) (*simulator, error) {
 	s := &simulator{
 		client: cl, clock: c, scale: scale,
-		began: map[types.UID]map[string]time.Time{}, admitted: map[types.UID]string{}, leases: map[types.UID]*coordinationv1.Lease{},
+		written: map[string]*corev1.Pod{}, began: map[types.UID]map[string]time.Time{},
+		admitted: map[types.UID]string{}, leases: map[types.UID]*coordinationv1.Lease{},
 		podQueue:  newQueue("pods"),
 		nodeQueue: newQueue("nodes"),
 	}
