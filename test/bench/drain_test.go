@@ -21,9 +21,10 @@ const (
 
 // BenchmarkDrain measures how fast many small jobs go through one queue: from
 // the first that is submitted until the last has finished. Pods run for 0.1 s,
-// so that the system is the limit and not their sleep.
+// so that the system is the limit and not their sleep. Bare jobs have no queue:
+// what Kubernetes alone does on the same machine.
 func BenchmarkDrain(b *testing.B) {
-	for _, k := range kinds() {
+	for _, k := range append(kinds(), bare()) {
 		b.Run(k.name, func(b *testing.B) {
 			bd := start(b, drainNodes, "--time-scale", "10")
 			var submitted, took time.Duration
@@ -32,7 +33,7 @@ func BenchmarkDrain(b *testing.B) {
 				before := bd.used(b)
 				submitted, took = bd.drain(b, k)
 				used = bd.used(b).since(before)
-				bd.count(b)
+				bd.count(b, k)
 			})
 			cpu, writes := used.totals()
 			b.ReportMetric(drainJobs*drainPods/took.Seconds(), "pods/s")
@@ -48,7 +49,7 @@ func BenchmarkDrain(b *testing.B) {
 // until all of them had finished.
 func (bd bed) drain(b *testing.B, k kind) (submitted, took time.Duration) {
 	b.Helper()
-	events := bd.watch(b, k.list())
+	events := bd.watch(b, k.list(), k.namespace)
 	began := time.Now()
 	sent := make(chan error, 1)
 	go func() {
@@ -81,7 +82,7 @@ func (bd bed) awaitDone(b *testing.B, k kind, events <-chan watch.Event) {
 		select {
 		case e, open := <-events:
 			if !open {
-				events = bd.watch(b, k.list())
+				events = bd.watch(b, k.list(), k.namespace)
 				continue
 			}
 			o, ok := e.Object.(client.Object)
@@ -95,10 +96,10 @@ func (bd bed) awaitDone(b *testing.B, k kind, events <-chan watch.Event) {
 }
 
 // count checks that every pod ran once.
-func (bd bed) count(b *testing.B) {
+func (bd bed) count(b *testing.B, k kind) {
 	b.Helper()
 	var pods corev1.PodList
-	if err := bd.client.List(b.Context(), &pods, client.InNamespace(team)); err != nil {
+	if err := bd.client.List(b.Context(), &pods, client.InNamespace(k.namespace)); err != nil {
 		b.Fatal(err)
 	}
 	succeeded := 0

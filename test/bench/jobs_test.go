@@ -24,7 +24,8 @@ type shape struct {
 
 // kind is a way to submit a job.
 type kind struct {
-	name string
+	name      string
+	namespace string
 	// object makes the job of a name.
 	object func(name string, s shape) client.Object
 	list   func() client.ObjectList
@@ -36,16 +37,13 @@ type kind struct {
 func kinds() []kind {
 	return []kind{
 		{
-			name:   "Job",
+			name: "Job", namespace: team,
 			object: func(name string, s shape) client.Object { return job(name, s) },
 			list:   func() client.ObjectList { return &batchv1.JobList{} },
-			done: func(o runtime.Object) bool {
-				j, ok := o.(*batchv1.Job)
-				return ok && jobComplete(j)
-			},
+			done:   jobComplete,
 		},
 		{
-			name:   "AppWrapper",
+			name: "AppWrapper", namespace: team,
 			object: func(name string, s shape) client.Object { return appWrapper(name, s) },
 			list:   func() client.ObjectList { return &aw.AppWrapperList{} },
 			done: func(o runtime.Object) bool {
@@ -56,7 +54,27 @@ func kinds() []kind {
 	}
 }
 
-func jobComplete(j *batchv1.Job) bool {
+// bare is a Job that knows of no queue: Kubernetes alone, for comparison. All its
+// pods fit at once.
+func bare() kind {
+	return kind{
+		name: "Bare", namespace: metav1.NamespaceDefault,
+		object: func(name string, s shape) client.Object {
+			s.gpus = 0
+			j := plainJob(name, s)
+			j.Namespace = metav1.NamespaceDefault
+			return j
+		},
+		list: func() client.ObjectList { return &batchv1.JobList{} },
+		done: jobComplete,
+	}
+}
+
+func jobComplete(o runtime.Object) bool {
+	j, ok := o.(*batchv1.Job)
+	if !ok {
+		return false
+	}
 	for _, c := range j.Status.Conditions {
 		if c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue {
 			return true

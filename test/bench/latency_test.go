@@ -34,7 +34,7 @@ func BenchmarkSubmit(b *testing.B) {
 	bd := start(b, 3)
 	for _, k := range kinds() {
 		b.Run(k.name, func(b *testing.B) {
-			pods, workloads := bd.watch(b, &corev1.PodList{}), bd.watch(b, &kueue.WorkloadList{})
+			pods, workloads := bd.watch(b, &corev1.PodList{}, team), bd.watch(b, &kueue.WorkloadList{}, team)
 			var s stages
 			once(b, func() {
 				s = stages{}
@@ -52,10 +52,10 @@ func BenchmarkSubmit(b *testing.B) {
 	}
 }
 
-// watch sees objects of the team until the benchmark ends.
-func (bd bed) watch(b *testing.B, l client.ObjectList) <-chan watch.Event {
+// watch sees the objects in a namespace until the benchmark ends.
+func (bd bed) watch(b *testing.B, l client.ObjectList, namespace string) <-chan watch.Event {
 	b.Helper()
-	w, err := bd.client.Watch(b.Context(), l, client.InNamespace(team))
+	w, err := bd.client.Watch(b.Context(), l, client.InNamespace(namespace))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func (bd bed) submit(b *testing.B, o client.Object, pods, workloads <-chan watch
 // gone once a node of theirs is labelled EVICT, and to run again elsewhere.
 func BenchmarkEvict(b *testing.B) {
 	bd := start(b, 3)
-	pods := bd.watch(b, &corev1.PodList{})
+	pods := bd.watch(b, &corev1.PodList{}, team)
 	var gone, again []time.Duration
 	once(b, func() {
 		gone, again = nil, nil

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/mlbatch/mlbatch/test/rig"
 )
 
 // usage is what the cluster has used so far.
@@ -87,6 +89,7 @@ func (bd bed) processorTime(b *testing.B) map[string]time.Duration {
 		b.Fatal(err)
 	}
 	out := map[string]time.Duration{}
+	components = append(components, rig.Component{Name: "benchmark itself", PID: os.Getpid()})
 	for _, c := range components {
 		data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(c.PID), "stat"))
 		if err != nil {
