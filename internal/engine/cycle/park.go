@@ -189,7 +189,7 @@ func (e *Engine) repark(w *work) {
 // now, for the same reason. It costs next to nothing.
 func (e *Engine) hopeless(w *work) bool {
 	g := w.group
-	return g.why != nil && w.told != nil && sameNature(*w.told, *g.why) && g.why.Code == core.WaitingForQuota && g.onNodes == 0 &&
+	return g.why != nil && w.told != nil && sameNature(*w.told, *g.why) && g.why.Code == core.WaitingForQuota && !g.lacksNodes &&
 		g.plan != nil && e.current(g.plan) && !e.worthQuota(g)
 }
 
@@ -225,7 +225,8 @@ func (e *Engine) noteWait(g *group) {
 			}
 		}
 	}
-	if g.onNodes == 0 && (e.lacksNodes || e.nodesShort(g)) {
+	g.lacksNodes = e.lacksNodes || e.nodesShort(g)
+	if g.onNodes == 0 && g.lacksNodes {
 		e.onNodes = append(e.onNodes, g)
 		g.onNodes = len(e.onNodes)
 	}

@@ -177,10 +177,11 @@ type group struct {
 	index   int // in queue.groups
 	plan    *compiled
 	// Parked groups wait for quota, nodes, or both.
-	parked  bool
-	shorts  []short
-	bound   *compiled // the plan for which shorts was found
-	onNodes int       // position in engine.onNodes plus one
+	parked     bool
+	shorts     []short
+	bound      *compiled // the plan for which shorts was found
+	onNodes    int       // position in engine.onNodes plus one
+	lacksNodes bool      // it was nodes that failed, with some flavor at least
 	// why is the last refusal, told what members were told, fresh those that were
 	// told nothing yet.
 	why    *core.Reason
