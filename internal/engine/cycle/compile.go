@@ -178,8 +178,12 @@ func (s *scene) Nodes(ask, option int) (quota.Mode, core.Reason) {
 		return quota.Fit, core.Reason{}
 	}
 	mode, short := s.nodes(s.group, ask, option)
-	if mode == quota.Fit {
+	switch mode {
+	case quota.Fit:
 		return mode, core.Reason{}
+	case quota.NoFit:
+		s.engine.lacksNodes = true // other nodes could do
+	default:
 	}
 	a := &s.group.plan.Asks[ask]
 	why := nodeReason(s.group, a.Set, short)

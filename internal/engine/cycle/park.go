@@ -225,7 +225,7 @@ func (e *Engine) noteWait(g *group) {
 			}
 		}
 	}
-	g.lacksNodes = e.lacksNodes || e.nodesShort(g)
+	g.lacksNodes = e.lacksNodes
 	if g.onNodes == 0 && g.lacksNodes {
 		e.onNodes = append(e.onNodes, g)
 		g.onNodes = len(e.onNodes)
