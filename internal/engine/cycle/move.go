@@ -26,8 +26,8 @@ func (e *Engine) move() {
 		if w.phase != running || e.works[w.Key] != w {
 			continue
 		}
-		moved, any := e.homeless(w)
-		if !any {
+		moved, some := e.homeless(w)
+		if !some {
 			continue
 		}
 		if a, ok := e.rehouse(w, moved); ok {
@@ -43,7 +43,7 @@ func (e *Engine) move() {
 }
 
 // homeless counts, per pod set and place, the pods that have to move.
-func (e *Engine) homeless(w *work) (moved [][]int32, any bool) {
+func (e *Engine) homeless(w *work) (moved [][]int32, some bool) {
 	moved = make([][]int32, len(w.admission.PodSets))
 	for i, p := range w.admission.PodSets {
 		moved[i] = make([]int32, len(p.Places))
@@ -53,11 +53,11 @@ func (e *Engine) homeless(w *work) (moved [][]int32, any bool) {
 			}
 			if left := pl.Count - podsAt(w.obs.settled, p.Name, pl.Node); left > 0 {
 				moved[i][j] = left
-				any = true
+				some = true
 			}
 		}
 	}
-	return moved, any
+	return moved, some
 }
 
 // rehouse finds new places for the pods that have to move.

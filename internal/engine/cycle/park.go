@@ -282,9 +282,9 @@ func (e *Engine) wake() {
 	e.lent = e.lent[:0]
 	if e.nodesFreed {
 		e.nodesFreed = false
-		for i := len(e.onNodes) - 1; i >= 0; i-- {
-			if i < len(e.onNodes) && e.worthNodes(e.onNodes[i]) {
-				e.unpark(e.onNodes[i])
+		for i, v := range slices.Backward(e.onNodes) {
+			if i < len(e.onNodes) && e.worthNodes(v) {
+				e.unpark(v)
 			}
 		}
 		for _, q := range slices.Clone(e.heads.Items()) {

@@ -77,7 +77,7 @@ func pick[T any](t *rapid.T, name string, values ...T) T {
 	return rapid.SampledFrom(values).Draw(t, name)
 }
 
-func (x *duel) quotas(name string, cohort bool) core.Quota {
+func (x *duel) quotas(name string, cohort bool) core.Quota { //nolint:revive // limits are for members only
 	q := core.Quota{Resource: name, Nominal: core.Amount(rapid.IntRange(0, 6).Draw(x.t, "nominal"))}
 	if cohort && pick(x.t, "limits borrowing", false, false, true) {
 		q.Borrowing = new(core.Amount(rapid.IntRange(0, 4).Draw(x.t, "borrowing")))

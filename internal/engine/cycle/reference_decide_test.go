@@ -189,7 +189,7 @@ func (r *reference) promise(w *refWork, asks []refAsk, a refAssign, sets []refSe
 	return func() { r.pledge(w, asks, a, sets, seats, victims, g) }
 }
 
-func (r *reference) pledge(w *refWork, asks []refAsk, a refAssign, sets []refSet, seats []seat, victims []*refWork, g gone) {
+func (r *reference) pledge(w *refWork, asks []refAsk, a refAssign, sets []refSet, seats []seat, victims []*refWork, g gone) { //nolint:revive // what a verdict consists of
 	for _, v := range victims {
 		clear(r.refused) // what they leave may do for somebody refused before
 		v.phase, v.spare = refLeaving, w.Key

@@ -3,6 +3,7 @@ package cycle_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -199,15 +200,15 @@ func (r *reference) set(w *refWork, i int, flavors []string) (refSet, bool) {
 	s.filter.Must = slices.Clone(s.filter.Must)
 	seen := p.Count > 0 && (len(flavors) > 0 || len(r.nodes) > 0)
 	for _, f := range flavors {
-		any := false
+		some := false
 		labels := r.flavors[f].NodeLabels
 		for k, v := range labels {
 			s.filter.Must = append(s.filter.Must, core.Requirement{Key: k, Operator: core.In, Values: []string{v}})
 		}
 		for _, n := range r.nodes {
-			any = any || core.Selector(s.filter.Must[len(s.filter.Must)-len(labels):]).Matches(n.Labels)
+			some = some || s.filter.Must[len(s.filter.Must)-len(labels):].Matches(n.Labels)
 		}
-		seen = seen && any
+		seen = seen && some
 	}
 	return s, seen
 }
@@ -247,9 +248,7 @@ func (r *reference) search(w *refWork, uses map[fr]core.Amount, short map[fr]boo
 	}
 	if top, ok := r.parent(me); ok && allowsPolicy(q.Preemption.Reclaim) {
 		rest := map[fr]core.Amount{}
-		for x, v := range uses {
-			rest[x] = v
-		}
+		maps.Copy(rest, uses)
 		absorb := func(n refNode) bool {
 			fits := true
 			for x, v := range rest {

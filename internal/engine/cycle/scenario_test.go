@@ -24,11 +24,13 @@ func TestScenarios(t *testing.T) {
 		t.Fatal("datadriven has no -rewrite flag any more")
 	}
 	datadriven.Walk(t, filepath.Join("..", "..", "..", "test", "scenarios"), func(t *testing.T, path string) {
+		t.Helper()
 		if filepath.Ext(path) != ".txt" {
 			return
 		}
 		s := newScript()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			t.Helper()
 			return s.run(t, d)
 		})
 	})

@@ -2,6 +2,7 @@ package cycle_test
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -197,9 +198,7 @@ func (s *script) node(name string, args []string) error {
 		case k == "taint":
 			n.Taints = append(n.Taints, taint(v))
 		case k == "labels":
-			for lk, lv := range split(v) {
-				n.Labels[lk] = lv
-			}
+			maps.Copy(n.Labels, split(v))
 		case k == "foreign":
 			r, x, _ := strings.Cut(v, ":")
 			amount, err := parseAmount(r, x)

@@ -61,7 +61,6 @@ type work struct {
 type observed struct {
 	uid       string
 	door      string
-	created   time.Time
 	held      string
 	notBefore time.Time
 	evicting  bool

@@ -23,13 +23,15 @@ func TestSentence(t *testing.T) {
 		"quota":   {"the message that Kueue's users know", short, "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor f, 2 more needed"},
 		"victims": {"and how many must go first", waits, "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor f, 2 more needed. Pending the preemption of 2 workload(s)"},
 		"never": {
-			"more than there will ever be", core.Reason{Code: core.ExceedsMaxQuota, PodSet: "main", Flavor: "f", Resource: core.Memory, Need: 3 << 30, Limit: 1536 << 20},
+			"more than there will ever be",
+			core.Reason{Code: core.ExceedsMaxQuota, PodSet: "main", Flavor: "f", Resource: core.Memory, Need: 3 << 30, Limit: 1536 << 20},
 			"couldn't assign flavors to pod set main: insufficient quota for memory in flavor f, request 3Gi > maximum capacity (1536Mi)",
 		},
 		"taint":    {"which taint", core.Reason{Code: core.NoMatchingFlavor, Cause: core.UntoleratedTaint, PodSet: "main", Flavor: "f", Detail: "spot=yes:NoSchedule"}, "couldn't assign flavors to pod set main: untolerated taint {spot=yes:NoSchedule} in flavor f"},
 		"affinity": {"which flavor", core.Reason{Code: core.NoMatchingFlavor, Cause: core.AffinityMismatch, PodSet: "main", Flavor: "f"}, "couldn't assign flavors to pod set main: flavor f doesn't match node affinity"},
 		"uncovered": {
-			"which resource", core.Reason{Code: core.Misconfigured, Cause: core.ResourceUncovered, PodSet: "main", Resource: "x.io/y"},
+			"which resource",
+			core.Reason{Code: core.Misconfigured, Cause: core.ResourceUncovered, PodSet: "main", Resource: "x.io/y"},
 			"couldn't assign flavors to pod set main: resource x.io/y unavailable in ClusterQueue",
 		},
 		"gang": {

@@ -36,7 +36,7 @@ func (s *Nodes) Check() error {
 		}
 	}
 	for _, c := range s.classes {
-		for v := Free; v < views; v++ {
+		for v := range views {
 			if err := s.checkIndex(c, v); err != nil {
 				return err
 			}

@@ -222,7 +222,7 @@ func (c *Class) count(a, b []int64) int32 {
 			most = free / r.amount
 		}
 	}
-	return int32(most) //nolint:gosec // at most 1<<30
+	return int32(most)
 }
 
 // index returns the class's index of a view, brought up to date.
@@ -304,7 +304,7 @@ func (s *Nodes) bucket(v View, n *Node) int16 {
 	if v == Free && s.packID < len(n.free[core.Now]) {
 		left = min(left, n.free[core.Now][s.packID])
 	}
-	b := int16(max(0, min(left, maxPack))) //nolint:gosec // at most maxPack
+	b := int16(max(0, min(left, maxPack)))
 	if n.spec.State != core.NodeReady {
 		b += maxPack + 1
 	}

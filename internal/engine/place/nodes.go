@@ -222,7 +222,7 @@ func (s *Nodes) touch(n *Node) {
 	if len(s.log) > 4*len(s.order)+1024 {
 		half := len(s.log) / 2
 		s.log = append(s.log[:0], s.log[half:]...)
-		s.base += uint64(half) //nolint:gosec // half is a length
+		s.base += uint64(half)
 	}
 	s.log = append(s.log, int32(n.rank)) //nolint:gosec // ranks are lengths of slices
 }

@@ -150,10 +150,8 @@ func (s *Searcher) Find(r Request) []Victim {
 	if len(s.own)+len(s.hierarchy)+len(s.priority) == 0 {
 		return nil
 	}
-	for _, borrow := range s.attempts() {
-		if s.attempt(borrow) {
-			return s.picked
-		}
+	if slices.ContainsFunc(s.attempts(), s.attempt) {
+		return s.picked
 	}
 	return nil
 }
@@ -172,7 +170,7 @@ func (s *Searcher) attempts() []bool {
 }
 
 // attempt takes candidates until the request fits, then gives back whom it can.
-func (s *Searcher) attempt(borrow bool) bool {
+func (s *Searcher) attempt(borrow bool) bool { //nolint:revive // the attempt is one of two, with borrowing or without
 	s.picked = s.picked[:0]
 	fits := false
 	for _, list := range [...][]cursor{s.hierarchy, s.priority, s.own} {
@@ -190,7 +188,7 @@ func (s *Searcher) attempt(borrow bool) bool {
 }
 
 // drain takes candidates from a list of queues, merged in victim order.
-func (s *Searcher) drain(list []cursor, borrow bool) bool {
+func (s *Searcher) drain(list []cursor, borrow bool) bool { //nolint:revive // the attempt is one of two, with borrowing or without
 	s.merge = append(s.merge[:0], list...)
 	heapify(s.merge)
 	for len(s.merge) > 0 {
@@ -233,7 +231,7 @@ func (s *Searcher) valid(c *cursor) bool {
 }
 
 // reason classifies a candidate; false if this attempt must not take it.
-func (s *Searcher) reason(c *cursor, cand *Candidate, borrow bool) (core.EvictReason, bool) {
+func (s *Searcher) reason(c *cursor, cand *Candidate, borrow bool) (core.EvictReason, bool) { //nolint:revive // the attempt is one of two, with borrowing or without
 	p := s.req.Policy
 	switch {
 	case c.common == nil:
@@ -249,7 +247,7 @@ func (s *Searcher) reason(c *cursor, cand *Candidate, borrow bool) (core.EvictRe
 }
 
 // fits reports whether the request fits as things stand after the evictions.
-func (s *Searcher) fits(borrow bool) bool {
+func (s *Searcher) fits(borrow bool) bool { //nolint:revive // the attempt is one of two, with borrowing or without
 	q := s.req.Queue
 	for _, u := range s.req.Uses {
 		if !borrow && q.BorrowsWith(core.Then, u.Pair, u.Amount) {
@@ -263,7 +261,7 @@ func (s *Searcher) fits(borrow bool) bool {
 }
 
 // giveBack puts victims back that are not needed, the last taken first.
-func (s *Searcher) giveBack(borrow bool) {
+func (s *Searcher) giveBack(borrow bool) { //nolint:revive // the attempt is one of two, with borrowing or without
 	for i := len(s.picked) - 2; i >= 0; i-- {
 		s.back(s.picked[i].Candidate)
 		if s.fits(borrow) {

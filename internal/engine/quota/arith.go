@@ -223,7 +223,7 @@ func (f *Forest) PairsOf(n *Node) []Pair {
 	var out []Pair
 	for i := range n.cells {
 		if c := &n.cells[i]; c.set || c.usage[core.Now] != 0 {
-			out = append(out, Pair(i)) //nolint:gosec // few pairs
+			out = append(out, Pair(i))
 		}
 	}
 	return out

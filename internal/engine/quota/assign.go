@@ -2,6 +2,7 @@ package quota
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 )
@@ -10,17 +11,17 @@ import (
 type Mode uint8
 
 const (
-	// NoFit: never, or not without someone else's work ending.
+	// NoFit means never, or not without someone else's work ending.
 	NoFit Mode = iota
-	// NoCandidates: evicting could help, but nobody may be evicted.
+	// NoCandidates means evicting could help, but nobody may be evicted.
 	NoCandidates
-	// Preempt: evicting workloads of the own queue, and perhaps others, helps.
+	// Preempt means evicting workloads of the own queue, and perhaps others, helps.
 	Preempt
-	// Reclaim: evicting workloads of other queues helps.
+	// Reclaim means evicting workloads of other queues helps.
 	Reclaim
-	// Await: it fits once evictions under way are done.
+	// Await means it fits once evictions under way are done.
 	Await
-	// Fit: it fits now.
+	// Fit means it fits now.
 	Fit
 )
 
@@ -118,10 +119,8 @@ func (a *Assignment) use(u Use) {
 }
 
 func (a *Assignment) short(p Pair) {
-	for _, s := range a.Short {
-		if s == p {
-			return
-		}
+	if slices.Contains(a.Short, p) {
+		return
 	}
 	a.Short = append(a.Short, p)
 }

@@ -89,7 +89,7 @@ func (f *Forest) Pair(flavor, resource string) Pair {
 	if p, ok := f.pairs[fr]; ok {
 		return p
 	}
-	p := Pair(len(f.names))
+	p := Pair(len(f.names)) //nolint:gosec // flavors times resources: few
 	f.pairs[fr] = p
 	f.names = append(f.names, fr)
 	f.dirty = true
