@@ -170,7 +170,7 @@ func (s *Searcher) attempts() []bool {
 }
 
 // attempt takes candidates until the request fits, then gives back whom it can.
-func (s *Searcher) attempt(borrow bool) bool { //nolint:revive // the attempt is one of two, with borrowing or without
+func (s *Searcher) attempt(borrow bool) bool {
 	s.picked = s.picked[:0]
 	fits := false
 	for _, list := range [...][]cursor{s.hierarchy, s.priority, s.own} {
@@ -231,7 +231,7 @@ func (s *Searcher) valid(c *cursor) bool {
 }
 
 // reason classifies a candidate; false if this attempt must not take it.
-func (s *Searcher) reason(c *cursor, cand *Candidate, borrow bool) (core.EvictReason, bool) { //nolint:revive // the attempt is one of two, with borrowing or without
+func (s *Searcher) reason(c *cursor, cand *Candidate, borrow bool) (core.EvictReason, bool) {
 	p := s.req.Policy
 	switch {
 	case c.common == nil:
