@@ -156,30 +156,39 @@ func (s *Searcher) Find(r Request) []Victim {
 	return nil
 }
 
+// borrowing says whether the request may end up above the nominal quota of its
+// queue. If not, more may be taken from others.
+type borrowing uint8
+
+const (
+	forbidden borrowing = iota
+	allowed
+)
+
 // attempts says in which order to try with and without borrowing.
-func (s *Searcher) attempts() []bool {
-	forbidden := !Allows(s.req.Policy.WhileBorrow)
+func (s *Searcher) attempts() []borrowing {
+	never := !Allows(s.req.Policy.WhileBorrow)
 	switch {
 	case len(s.hierarchy)+len(s.priority) == 0,
-		forbidden && !s.req.Queue.UnderNominal(core.Then, s.req.Short):
-		return []bool{true}
-	case forbidden && len(s.hierarchy) == 0:
-		return []bool{false, true}
+		never && !s.req.Queue.UnderNominal(core.Then, s.req.Short):
+		return []borrowing{allowed}
+	case never && len(s.hierarchy) == 0:
+		return []borrowing{forbidden, allowed}
 	}
-	return []bool{true, false}
+	return []borrowing{allowed, forbidden}
 }
 
 // attempt takes candidates until the request fits, then gives back whom it can.
-func (s *Searcher) attempt(borrow bool) bool {
+func (s *Searcher) attempt(may borrowing) bool {
 	s.picked = s.picked[:0]
 	fits := false
 	for _, list := range [...][]cursor{s.hierarchy, s.priority, s.own} {
-		if fits = s.drain(list, borrow); fits {
+		if fits = s.drain(list, may); fits {
 			break
 		}
 	}
 	if fits {
-		s.giveBack(borrow)
+		s.giveBack(may)
 	}
 	for i := range s.picked {
 		s.back(s.picked[i].Candidate)
@@ -188,7 +197,7 @@ func (s *Searcher) attempt(borrow bool) bool {
 }
 
 // drain takes candidates from a list of queues, merged in victim order.
-func (s *Searcher) drain(list []cursor, borrow bool) bool { //nolint:revive // the attempt is one of two, with borrowing or without
+func (s *Searcher) drain(list []cursor, may borrowing) bool {
 	s.merge = append(s.merge[:0], list...)
 	heapify(s.merge)
 	for len(s.merge) > 0 {
@@ -198,11 +207,11 @@ func (s *Searcher) drain(list []cursor, borrow bool) bool { //nolint:revive // t
 			continue
 		}
 		cand := c.current()
-		reason, ok := s.reason(c, cand, borrow)
+		reason, ok := s.reason(c, cand, may)
 		if ok {
 			s.takeOut(cand)
 			s.picked = append(s.picked, Victim{cand, reason})
-			if s.fits(borrow) {
+			if s.fits(may) {
 				return true
 			}
 		}
@@ -231,7 +240,7 @@ func (s *Searcher) valid(c *cursor) bool {
 }
 
 // reason classifies a candidate; false if this attempt must not take it.
-func (s *Searcher) reason(c *cursor, cand *Candidate, borrow bool) (core.EvictReason, bool) {
+func (s *Searcher) reason(c *cursor, cand *Candidate, may borrowing) (core.EvictReason, bool) {
 	p := s.req.Policy
 	switch {
 	case c.common == nil:
@@ -241,16 +250,16 @@ func (s *Searcher) reason(c *cursor, cand *Candidate, borrow bool) (core.EvictRe
 	case !Allows(p.WhileBorrow),
 		cand.Priority >= s.req.Priority,
 		p.MaxPriority != nil && cand.Priority > *p.MaxPriority:
-		return core.InCohortReclamation, !borrow
+		return core.InCohortReclamation, may == forbidden
 	}
 	return core.InCohortReclaimWhileBorrow, true
 }
 
 // fits reports whether the request fits as things stand after the evictions.
-func (s *Searcher) fits(borrow bool) bool { //nolint:revive // the attempt is one of two, with borrowing or without
+func (s *Searcher) fits(may borrowing) bool {
 	q := s.req.Queue
 	for _, u := range s.req.Uses {
-		if !borrow && q.BorrowsWith(core.Then, u.Pair, u.Amount) {
+		if may == forbidden && q.BorrowsWith(core.Then, u.Pair, u.Amount) {
 			return false
 		}
 		if u.Amount > q.Room(core.Then, u.Pair) {
@@ -261,10 +270,10 @@ func (s *Searcher) fits(borrow bool) bool { //nolint:revive // the attempt is on
 }
 
 // giveBack puts victims back that are not needed, the last taken first.
-func (s *Searcher) giveBack(borrow bool) { //nolint:revive // the attempt is one of two, with borrowing or without
+func (s *Searcher) giveBack(may borrowing) {
 	for i := len(s.picked) - 2; i >= 0; i-- {
 		s.back(s.picked[i].Candidate)
-		if s.fits(borrow) {
+		if s.fits(may) {
 			last := len(s.picked) - 1
 			s.picked[i] = s.picked[last]
 			s.picked = s.picked[:last]
