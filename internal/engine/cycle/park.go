@@ -117,7 +117,7 @@ func (e *Engine) setAside(w *work) {
 // join adds a workload to the group of its shape.
 func (e *Engine) join(w *work) {
 	q := w.door.queue
-	key := groupKey{w.shape, w.spare}
+	key := groupKey{w.shape, w.spareKey}
 	g := q.byKey[key]
 	if g == nil {
 		g = &group{queue: q, key: key, shape: w.shape, index: len(q.groups)}

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -30,7 +31,7 @@ func (e *Engine) pledge(w *work, v verdict) {
 	why.Holders = nil
 	for _, victim := range v.victims {
 		x := e.byID[victim.ID]
-		x.spare = w.Key
+		e.spare(x, w)
 		e.evict(x, victim.Reason, w)
 		e.owe(p, x)
 		if len(why.Holders) < maxHolders {
@@ -60,6 +61,16 @@ func (e *Engine) pledge(w *work, v verdict) {
 	}
 	e.rehead(g.queue)
 	e.say(w, &why)
+}
+
+// spare makes a victim spare the beneficiary and everybody whom that one spares.
+func (e *Engine) spare(victim, beneficiary *work) {
+	all := append(slices.Clone(beneficiary.spare), beneficiary.Key)
+	all = append(all, victim.spare...)
+	all = slices.DeleteFunc(all, func(k core.Key) bool { return k == victim.Key || e.works[k] == nil })
+	slices.SortFunc(all, core.Key.Compare)
+	victim.spare = slices.Compact(all)
+	victim.spareKey = fmt.Sprint(victim.spare)
 }
 
 func (e *Engine) owe(p *pledge, x *work) {

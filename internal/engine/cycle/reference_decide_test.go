@@ -2,6 +2,7 @@ package cycle_test
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -192,7 +193,12 @@ func (r *reference) promise(w *refWork, asks []refAsk, a refAssign, sets []refSe
 func (r *reference) pledge(w *refWork, asks []refAsk, a refAssign, sets []refSet, seats []seat, victims []*refWork, g gone) { //nolint:revive // what a verdict consists of
 	for _, v := range victims {
 		clear(r.refused) // what they leave may do for somebody refused before
-		v.phase, v.spare = refLeaving, w.Key
+		v.phase = refLeaving
+		if v.spare == nil {
+			v.spare = map[core.Key]bool{}
+		}
+		maps.Copy(v.spare, w.spare)
+		v.spare[w.Key] = true
 		r.say("evict %s for %s", v.Key, w.Key)
 	}
 	r.grant(w, asks, a, sets, seats)

@@ -221,9 +221,9 @@ func (r *reference) search(w *refWork, uses map[fr]core.Amount, short map[fr]boo
 	me := refNode{w.queue, true}
 	var own, hierarchy, priority []*refWork
 	common, advantaged := map[core.Key]refNode{}, map[core.Key]bool{}
-	candidates := func(queue string, policy core.PreemptionPolicy) (out []*refWork) {
+	candidates := func(queue string, policy core.PreemptionPolicy, spare map[core.Key]bool) (out []*refWork) {
 		for _, c := range r.works {
-			if c.phase != refRunning || c.unseen || c.adm.Queue != queue || c.Key == w.spare || !r.permits(policy, w, c) {
+			if c.phase != refRunning || c.unseen || c.adm.Queue != queue || spare[c.Key] || !r.permits(policy, w, c) {
 				continue
 			}
 			for x, v := range c.uses() {
@@ -236,7 +236,7 @@ func (r *reference) search(w *refWork, uses map[fr]core.Amount, short map[fr]boo
 		return out
 	}
 	if allowsPolicy(q.Preemption.WithinQueue) {
-		own = candidates(w.queue, q.Preemption.WithinQueue)
+		own = candidates(w.queue, q.Preemption.WithinQueue, w.spare)
 	}
 	within := func(n refNode, g gone) bool {
 		for x := range short {
@@ -269,7 +269,11 @@ func (r *reference) search(w *refWork, uses map[fr]core.Amount, short map[fr]boo
 						below(c)
 						continue
 					}
-					for _, x := range candidates(c.name, q.Preemption.Reclaim) {
+					spare := w.spare
+					if advantage {
+						spare = nil
+					}
+					for _, x := range candidates(c.name, q.Preemption.Reclaim, spare) {
 						common[x.Key], advantaged[x.Key] = top, advantage
 						if advantage {
 							hierarchy = append(hierarchy, x)

@@ -42,7 +42,7 @@ type refWork struct {
 	adm      *core.Admission
 	reserved int64
 	unseen   bool
-	spare    core.Key
+	spare    map[core.Key]bool
 	deps     map[core.Key]bool
 }
 

@@ -42,8 +42,11 @@ type work struct {
 	ordered bool
 	// applied is the Seq from which on states contain the last decision.
 	applied uint64
-	// spare is the workload that this one was evicted for, last time.
-	spare core.Key
+	// spare are the workloads that this one was evicted for, and whom they must
+	// spare in turn, sorted; spareKey is the same as text. Whoever evicts is spared
+	// by its victims, so that no circle of evictions goes round twice.
+	spare    []core.Key
+	spareKey string
 
 	group  *group
 	slot   int  // in the group's heap
@@ -162,7 +165,7 @@ func (q *queue) strict() bool { return q.spec != nil && q.spec.Strategy == core.
 // others may evict that one.
 type groupKey struct {
 	shape *shape
-	spare core.Key
+	spare string
 }
 
 // group is the workloads of one shape that wait in a queue. They are refused

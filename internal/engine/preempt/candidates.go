@@ -35,7 +35,7 @@ func (s *Searcher) seek(c *cursor) bool {
 		if c.policy != core.PreemptAny && cand.Priority > r.Priority {
 			return false // and so are all that follow
 		}
-		if !permits(c.policy, r, cand) || cand.Key == r.Spare || !uses(cand, r.Short) {
+		if !permits(c.policy, r, cand) || (!c.advantage && slices.Contains(r.Spare, cand.Key)) || !uses(cand, r.Short) {
 			continue
 		}
 		if !cand.Unseen {

@@ -124,8 +124,10 @@ type Request struct {
 	Short []quota.Pair
 	// Sets are the pods that need nodes; none if quota alone decides.
 	Sets []place.Set
-	// Spare is never evicted: the workload that this one was evicted for.
-	Spare core.Key
+	// Spare are not evicted unless they hold quota that the request's own side of
+	// the tree has lent: the workloads that this one was evicted for, and whom
+	// those must spare. This is what ends circles of evictions.
+	Spare []core.Key
 }
 
 // Victim is a candidate chosen, and by which rule.
