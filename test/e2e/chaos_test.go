@@ -78,13 +78,9 @@ func TestKillAtTheWorstMoment(t *testing.T) {
 		}
 		return false
 	}
-	halfMade := func(w *witness, c change) bool {
-		p, ok := c.now.(*corev1.Pod)
-		if !ok || c.old != nil {
-			return false
-		}
-		h := w.jobs[p.Labels[aw.AppWrapperLabel]]
-		return h != nil && len(h.pods) == 1
+	halfMade := func(_ *witness, c change) bool {
+		_, ok := c.now.(*corev1.Pod)
+		return ok && c.old == nil
 	}
 	moments := map[string]struct {
 		victims []string
