@@ -53,16 +53,19 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	want := map[string]map[string]version{
-		"admissionchecks.kueue.x-k8s.io":         both(true),
-		"appwrappers.workload.codeflare.dev":     {"v1beta2": {Served: true, Storage: true, Status: true}},
-		"clusterqueues.kueue.x-k8s.io":           both(true),
-		"cohorts.kueue.x-k8s.io":                 both(true),
-		"localqueues.kueue.x-k8s.io":             both(true),
-		"podgroups.scheduling.x-k8s.io":          {"v1alpha1": {Served: true, Storage: true, Status: true}},
-		"resourceflavors.kueue.x-k8s.io":         both(false),
-		"topologies.kueue.x-k8s.io":              both(false),
-		"workloadpriorityclasses.kueue.x-k8s.io": both(false),
-		"workloads.kueue.x-k8s.io":               both(true),
+		"admissionchecks.kueue.x-k8s.io":            both(true),
+		"appwrappers.workload.codeflare.dev":        {"v1beta2": {Served: true, Storage: true, Status: true}},
+		"clusterqueues.kueue.x-k8s.io":              both(true),
+		"cohorts.kueue.x-k8s.io":                    both(true),
+		"localqueues.kueue.x-k8s.io":                both(true),
+		"multikueueclusters.kueue.x-k8s.io":         both(true),
+		"multikueueconfigs.kueue.x-k8s.io":          both(false),
+		"podgroups.scheduling.x-k8s.io":             {"v1alpha1": {Served: true, Storage: true, Status: true}},
+		"provisioningrequestconfigs.kueue.x-k8s.io": both(false),
+		"resourceflavors.kueue.x-k8s.io":            both(false),
+		"topologies.kueue.x-k8s.io":                 both(false),
+		"workloadpriorityclasses.kueue.x-k8s.io":    both(false),
+		"workloads.kueue.x-k8s.io":                  both(true),
 	}
 	crds, err := config.CRDs()
 	if err != nil {

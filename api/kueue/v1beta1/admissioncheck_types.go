@@ -26,7 +26,7 @@ type AdmissionCheckSpec struct {
 
 // AdmissionCheck is something that must say yes before a workload is admitted.
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:resource:scope=Cluster,shortName={ac}
 // +kubebuilder:subresource:status
 type AdmissionCheck struct {
 	metav1.TypeMeta `json:",inline"`

@@ -9,7 +9,7 @@ import (
 // Cohort is an inner node of the quota tree: queues and cohorts that lend to
 // each other.
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:resource:scope=Cluster,shortName={co}
 // +kubebuilder:subresource:status
 type Cohort struct {
 	metav1.TypeMeta `json:",inline"`

@@ -114,32 +114,3 @@ func (in *WorkloadPriorityClass) ConvertFrom(hub *v1beta2.WorkloadPriorityClass)
 	in.ObjectMeta, in.Value, in.Description = src.ObjectMeta, src.Value, src.Description
 	return nil
 }
-
-// onlyAdmissionCheck is what an AdmissionCheck of v1beta2 cannot hold.
-type onlyAdmissionCheck struct {
-	RetryDelayMinutes *int64 `json:"retryDelayMinutes,omitempty"`
-}
-
-// ConvertTo writes the AdmissionCheck to out, which is of the hub version.
-func (in *AdmissionCheck) ConvertTo(out *v1beta2.AdmissionCheck) error {
-	src := in.DeepCopy()
-	out.ObjectMeta, out.Status = src.ObjectMeta, src.Status
-	out.Spec = v1beta2.AdmissionCheckSpec{
-		ControllerName: src.Spec.ControllerName,
-		Parameters:     src.Spec.Parameters,
-	}
-	return keep(out, OnlyV1beta1Annotation, onlyAdmissionCheck{src.Spec.RetryDelayMinutes})
-}
-
-// ConvertFrom fills the AdmissionCheck from the hub version.
-func (in *AdmissionCheck) ConvertFrom(hub *v1beta2.AdmissionCheck) error {
-	src := hub.DeepCopy()
-	kept := recall[onlyAdmissionCheck](src, OnlyV1beta1Annotation)
-	in.ObjectMeta, in.Status = src.ObjectMeta, src.Status
-	in.Spec = AdmissionCheckSpec{
-		ControllerName:    src.Spec.ControllerName,
-		RetryDelayMinutes: kept.RetryDelayMinutes,
-		Parameters:        src.Spec.Parameters,
-	}
-	return nil
-}

@@ -36,6 +36,9 @@ func TestRoundTrip(t *testing.T) {
 	t.Run("ClusterQueue", roundTrip[v1beta1.ClusterQueue, v1beta2.ClusterQueue])
 	t.Run("Cohort", roundTrip[v1beta1.Cohort, v1beta2.Cohort])
 	t.Run("LocalQueue", roundTrip[v1beta1.LocalQueue, v1beta2.LocalQueue])
+	t.Run("MultiKueueCluster", roundTrip[v1beta1.MultiKueueCluster, v1beta2.MultiKueueCluster])
+	t.Run("MultiKueueConfig", roundTrip[v1beta1.MultiKueueConfig, v1beta2.MultiKueueConfig])
+	t.Run("ProvisioningRequestConfig", roundTrip[v1beta1.ProvisioningRequestConfig, v1beta2.ProvisioningRequestConfig])
 	t.Run("ResourceFlavor", roundTrip[v1beta1.ResourceFlavor, v1beta2.ResourceFlavor])
 	t.Run("Topology", roundTrip[v1beta1.Topology, v1beta2.Topology])
 	t.Run("Workload", roundTrip[v1beta1.Workload, v1beta2.Workload])
@@ -124,6 +127,12 @@ func filler(seed int64) *randfill.Filler {
 						d.Values = append(d.Values, pick(c, "a", "b", "abc"))
 					}
 					a.Domains = append(a.Domains, d)
+				}
+			},
+			func(s *v1beta2.ClusterSource, c randfill.Continue) {
+				c.FillNoCustom(s)
+				if s.KubeConfig != nil {
+					s.ClusterProfileRef = nil
 				}
 			},
 			fillTopology,

@@ -5,7 +5,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // WorkloadPriorityClass names a priority that orders workloads without
 // changing the priority of their pods.
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:resource:scope=Cluster,shortName={wpc}
 // +kubebuilder:printcolumn:name="Value",type=integer,JSONPath=`.value`,description="Priority of workloads of this class"
 type WorkloadPriorityClass struct {
 	metav1.TypeMeta `json:",inline"`

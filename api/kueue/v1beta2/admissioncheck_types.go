@@ -55,7 +55,7 @@ type AdmissionCheckStatus struct {
 // AdmissionCheck is something that must say yes before a workload is admitted.
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
-// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:resource:scope=Cluster,shortName={ac}
 // +kubebuilder:subresource:status
 type AdmissionCheck struct {
 	metav1.TypeMeta `json:",inline"`

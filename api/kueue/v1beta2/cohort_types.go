@@ -32,7 +32,7 @@ type CohortStatus struct {
 // each other.
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
-// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:resource:scope=Cluster,shortName={co}
 // +kubebuilder:subresource:status
 type Cohort struct {
 	metav1.TypeMeta `json:",inline"`

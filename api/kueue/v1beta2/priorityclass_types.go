@@ -6,7 +6,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // changing the priority of their pods.
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
-// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:resource:scope=Cluster,shortName={wpc}
 // +kubebuilder:printcolumn:name="Value",type=integer,JSONPath=`.value`,description="Priority of workloads of this class"
 type WorkloadPriorityClass struct {
 	metav1.TypeMeta `json:",inline"`

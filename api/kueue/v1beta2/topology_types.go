@@ -28,7 +28,7 @@ type TopologyLevel struct {
 // Topology says how the nodes of a flavor are nested in domains.
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
-// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:resource:scope=Cluster,shortName={topo}
 type Topology struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata of the object.

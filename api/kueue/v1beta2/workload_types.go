@@ -372,7 +372,7 @@ type PreemptionGateState struct {
 // +kubebuilder:validation:XValidation:rule="!(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')) || (has(self.spec.priorityClassRef) == has(oldSelf.spec.priorityClassRef) && (!has(self.spec.priorityClassRef) || (self.spec.priorityClassRef.group == oldSelf.spec.priorityClassRef.group && self.spec.priorityClassRef.kind == oldSelf.spec.priorityClassRef.kind && (self.spec.priorityClassRef.kind != 'PriorityClass' || self.spec.priorityClassRef.name == oldSelf.spec.priorityClassRef.name))))",message="only the name of a WorkloadPriorityClass can be changed while quota is reserved",fieldPath=".spec.priorityClassRef"
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
-// +kubebuilder:resource:shortName={wl}
+// +kubebuilder:resource:shortName={wl,kwl,kueueworkload,kueueworkloads}
 // +kubebuilder:subresource:status
 // +kubebuilder:selectablefield:JSONPath=`.status.admission.clusterQueue`
 // +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.queueName`,description="LocalQueue the workload waits in"

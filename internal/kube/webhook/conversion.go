@@ -16,14 +16,17 @@ import (
 func newConverter(scheme *runtime.Scheme) (http.Handler, error) {
 	registry := conversion.NewRegistry()
 	for kind, build := range map[string]func(*runtime.Scheme) (conversion.Converter, error){
-		"AdmissionCheck":        between(&v1beta1.AdmissionCheck{}, &v1beta2.AdmissionCheck{}),
-		"ClusterQueue":          between(&v1beta1.ClusterQueue{}, &v1beta2.ClusterQueue{}),
-		"Cohort":                between(&v1beta1.Cohort{}, &v1beta2.Cohort{}),
-		"LocalQueue":            between(&v1beta1.LocalQueue{}, &v1beta2.LocalQueue{}),
-		"ResourceFlavor":        between(&v1beta1.ResourceFlavor{}, &v1beta2.ResourceFlavor{}),
-		"Topology":              between(&v1beta1.Topology{}, &v1beta2.Topology{}),
-		"Workload":              between(&v1beta1.Workload{}, &v1beta2.Workload{}),
-		"WorkloadPriorityClass": between(&v1beta1.WorkloadPriorityClass{}, &v1beta2.WorkloadPriorityClass{}),
+		"AdmissionCheck":            between(&v1beta1.AdmissionCheck{}, &v1beta2.AdmissionCheck{}),
+		"ClusterQueue":              between(&v1beta1.ClusterQueue{}, &v1beta2.ClusterQueue{}),
+		"Cohort":                    between(&v1beta1.Cohort{}, &v1beta2.Cohort{}),
+		"LocalQueue":                between(&v1beta1.LocalQueue{}, &v1beta2.LocalQueue{}),
+		"MultiKueueCluster":         between(&v1beta1.MultiKueueCluster{}, &v1beta2.MultiKueueCluster{}),
+		"MultiKueueConfig":          between(&v1beta1.MultiKueueConfig{}, &v1beta2.MultiKueueConfig{}),
+		"ProvisioningRequestConfig": between(&v1beta1.ProvisioningRequestConfig{}, &v1beta2.ProvisioningRequestConfig{}),
+		"ResourceFlavor":            between(&v1beta1.ResourceFlavor{}, &v1beta2.ResourceFlavor{}),
+		"Topology":                  between(&v1beta1.Topology{}, &v1beta2.Topology{}),
+		"Workload":                  between(&v1beta1.Workload{}, &v1beta2.Workload{}),
+		"WorkloadPriorityClass":     between(&v1beta1.WorkloadPriorityClass{}, &v1beta2.WorkloadPriorityClass{}),
 	} {
 		c, err := build(scheme)
 		if err != nil {
