@@ -1,5 +1,3 @@
-// Package e2e_test runs the whole of mlbatch, with its users' own manifests,
-// against the cluster that "mlbatch up" starts.
 package e2e_test
 
 import (
