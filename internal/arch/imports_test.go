@@ -55,6 +55,10 @@ var ladder = []layer{
 		why: "a part of the engine knows core only; cycle puts the parts together",
 	},
 	{
+		dir: "internal/record", may: []string{"internal/core"}, outside: none,
+		why: "recordings are read wherever there is an engine, and need none themselves",
+	},
+	{
 		dir: "api", may: none,
 		outside: append([]string{
 			"sigs.k8s.io/controller-runtime/pkg/scheme",
@@ -72,12 +76,12 @@ var ladder = []layer{
 		why:   "a job kind is a translation; it gets no client",
 	},
 	{
-		dir: "internal/kube", may: []string{"api", "config", "internal/core", "internal/engine"},
+		dir: "internal/kube", may: []string{"api", "config", "internal/core", "internal/engine", "internal/record"},
 		never: []string{"k8s.io/kubernetes/cmd"},
 		why:   "what runs in a real cluster knows nothing of the embedded one or of the command line",
 	},
 	{
-		dir: "internal/local", may: []string{"api", "config", "internal/core", "internal/kube"},
+		dir: "internal/local", may: []string{"api", "config", "internal/core", "internal/kube", "internal/record"},
 		why: "the embedded cluster runs the program's parts; it decides nothing",
 	},
 	{
