@@ -22,12 +22,13 @@ type Cause string
 
 // The causes, grouped by the code they appear under.
 const (
-	// QueueMissing and those up to FlavorMissing refine Misconfigured.
+	// QueueMissing and those up to PodsInvalid refine Misconfigured.
 	QueueMissing      Cause = "QueueMissing"      // LocalQueue or ClusterQueue does not exist
 	NamespaceMismatch Cause = "NamespaceMismatch" // the queue does not select the namespace
 	ResourceUncovered Cause = "ResourceUncovered" // a requested resource has no quota in the queue
 	CohortCycle       Cause = "CohortCycle"
 	FlavorMissing     Cause = "FlavorMissing"
+	PodsInvalid       Cause = "PodsInvalid" // its pods would be rejected, whatever the quota
 	// QueueStopped and QueueUnready refine Suspended.
 	QueueStopped Cause = "QueueStopped"
 	QueueUnready Cause = "QueueUnready"

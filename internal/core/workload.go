@@ -24,9 +24,20 @@ func (k Key) Compare(o Key) int {
 type PodSet struct {
 	Name  string
 	Count int32
-	// Requests of one pod, without Pods.
+	// Requests of one pod, without Pods: what it takes of a node.
 	Requests Resources
-	Filter   Filter
+	// Quota is what one pod counts against quota, without Pods, where the
+	// installation counts something other than Requests; nil where it does not.
+	Quota  Resources
+	Filter Filter
+}
+
+// Counted is what one pod counts against quota, without Pods.
+func (p *PodSet) Counted() Resources {
+	if p.Quota != nil {
+		return p.Quota
+	}
+	return p.Requests
 }
 
 // Workload is what waits for or holds quota: one job of any kind, as observed.
@@ -47,6 +58,9 @@ type Workload struct {
 	// Held says why the workload must not be considered now although it is
 	// pending, e.g. "Deactivated"; "" if it may be.
 	Held string
+	// Invalid says why its pods can never be made as they are asked for, and what
+	// to do; "" if they can. It waits as Misconfigured.
+	Invalid string
 	// NotBefore is the end of a back-off; zero if there is none.
 	NotBefore time.Time
 	// Admission is what the workload holds; nil while it waits.

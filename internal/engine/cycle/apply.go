@@ -167,7 +167,7 @@ func (e *Engine) newWork(o *core.Workload) *work {
 // describe copies what is kept of an observed workload.
 func (e *Engine) describe(w *work, o *core.Workload) {
 	w.obs = observed{
-		uid: o.UID, door: o.Queue, held: o.Held, notBefore: o.NotBefore,
+		uid: o.UID, door: o.Queue, held: o.Held, invalid: o.Invalid, notBefore: o.NotBefore,
 		evicting: o.Evicting, settled: o.Settled, ended: o.Ended,
 	}
 	at := o.QueueTime
@@ -205,7 +205,7 @@ func (e *Engine) update(w *work, o *core.Workload) {
 	same = same && samePlaces(w.obs.ended, o.Ended)
 	switch w.phase {
 	case waiting, promised:
-		if same && w.obs.held == o.Held && w.obs.notBefore.Equal(o.NotBefore) {
+		if same && w.obs.held == o.Held && w.obs.invalid == o.Invalid && w.obs.notBefore.Equal(o.NotBefore) {
 			w.obs.settled, w.obs.evicting = o.Settled, o.Evicting
 			return
 		}
@@ -214,7 +214,7 @@ func (e *Engine) update(w *work, o *core.Workload) {
 		e.enter(w)
 	case running, leaving:
 		if same {
-			w.obs.held, w.obs.notBefore = o.Held, o.NotBefore
+			w.obs.held, w.obs.invalid, w.obs.notBefore = o.Held, o.Invalid, o.NotBefore
 			w.obs.settled, w.obs.evicting = o.Settled, o.Evicting
 			return
 		}

@@ -67,7 +67,7 @@ func (e *Engine) compile(g *group) *compiled {
 func (e *Engine) compileSet(p *compiled, g *group, set int) {
 	spec := g.queue.spec
 	podSet := &g.shape.podSets[set]
-	requests := podSet.Requests.Times(int64(podSet.Count))
+	requests := podSet.Counted().Times(int64(podSet.Count))
 	if groupOf(spec, core.Pods) >= 0 {
 		requests = requests.With(core.Pods, core.Amount(podSet.Count))
 	}
@@ -75,7 +75,7 @@ func (e *Engine) compileSet(p *compiled, g *group, set int) {
 	for _, r := range requests {
 		i := groupOf(spec, r.Resource)
 		if i < 0 {
-			if r.Amount > 0 && p.refusal == nil {
+			if r.Amount > 0 && p.refusal == nil && !e.opt.IgnoreUndeclared {
 				p.refusal = &core.Reason{
 					Code: core.Misconfigured, Cause: core.ResourceUncovered, Queue: g.queue.name, PodSet: podSet.Name, Resource: r.Resource,
 				}

@@ -34,6 +34,9 @@ type Options struct {
 	Budget int
 	// Pack is the resource of which whole nodes are kept free; core.GPU if empty.
 	Pack string
+	// IgnoreUndeclared lets a workload ask for resources that its queue does not
+	// cover: they count against nothing. Otherwise such a workload is refused.
+	IgnoreUndeclared bool
 }
 
 // Engine is the picture of the world and the decisions on it.

@@ -83,7 +83,7 @@ func (e *Engine) arrive() {
 	for _, w := range e.arrivals {
 		switch {
 		case !w.inbox:
-		case w.obs.held != "" || w.obs.notBefore.After(e.now) || w.door.closed != nil:
+		case w.obs.held != "" || w.obs.invalid != "" || w.obs.notBefore.After(e.now) || w.door.closed != nil:
 			aside = append(aside, w)
 		default:
 			w.inbox = false
@@ -105,6 +105,8 @@ func (e *Engine) setAside(w *work) {
 	switch {
 	case w.obs.held != "":
 		e.say(w, &core.Reason{Code: core.OnHold, Queue: w.obs.door, Detail: w.obs.held})
+	case w.obs.invalid != "":
+		e.say(w, &core.Reason{Code: core.Misconfigured, Cause: core.PodsInvalid, Queue: w.obs.door, Detail: w.obs.invalid})
 	case w.obs.notBefore.After(e.now):
 		w.timer = &timer{work: w, at: w.obs.notBefore}
 		e.timers.Push(w.timer)

@@ -43,9 +43,11 @@ type duel struct {
 }
 
 func newDuel(t *rapid.T) *duel {
-	x := &duel{t: t, engine: cycle.New(cycle.Options{}), now: time.Unix(1000, 0)}
+	options := cycle.Options{IgnoreUndeclared: pick(t, "undeclared", false, false, true)}
+	x := &duel{t: t, engine: cycle.New(options), now: time.Unix(1000, 0)}
 	x.ref = &reference{
-		flavors: map[string]core.Flavor{}, queues: map[string]core.Queue{}, cohorts: map[string]core.Cohort{},
+		ignoreUndeclared: options.IgnoreUndeclared,
+		flavors:          map[string]core.Flavor{}, queues: map[string]core.Queue{}, cohorts: map[string]core.Cohort{},
 		nodes: map[string]core.Node{}, works: map[core.Key]*refWork{},
 	}
 	for _, f := range []core.Flavor{
@@ -170,6 +172,12 @@ func (x *duel) job() {
 		})
 		if pick(x.t, "asks cpu", true, false) {
 			p.Requests = p.Requests.With(core.CPU, core.Amount(rapid.IntRange(0, 3).Draw(x.t, "cpu")))
+		}
+		switch pick(x.t, "counts", "its requests", "its requests", "something else", "nothing") {
+		case "something else":
+			p.Quota = core.MakeResources(map[string]core.Amount{core.GPU: core.Amount(rapid.IntRange(0, 3).Draw(x.t, "counted gpu"))})
+		case "nothing":
+			p.Quota = core.Resources{}
 		}
 		if pick(x.t, "tolerates", true, false) {
 			p.Filter.Tolerations = []core.Toleration{{Key: "y"}}

@@ -38,7 +38,7 @@ type refAssign struct {
 func (r *reference) asks(w *refWork) (asks []refAsk, ok bool) {
 	q := r.queues[w.queue]
 	for i, p := range w.PodSets {
-		req := p.Requests.Times(int64(p.Count))
+		req := p.Counted().Times(int64(p.Count))
 		for _, g := range q.Groups {
 			if slices.Contains(g.Covered, core.Pods) {
 				req = req.With(core.Pods, core.Amount(p.Count))
@@ -47,7 +47,7 @@ func (r *reference) asks(w *refWork) (asks []refAsk, ok bool) {
 		seen := map[int]bool{}
 		for _, x := range req {
 			gi := slices.IndexFunc(q.Groups, func(g core.ResourceGroup) bool { return slices.Contains(g.Covered, x.Resource) })
-			if gi < 0 && x.Amount > 0 {
+			if gi < 0 && x.Amount > 0 && !r.ignoreUndeclared {
 				return nil, false
 			}
 			if gi < 0 || seen[gi] {

@@ -24,6 +24,8 @@ type reference struct {
 	out     []string
 	refused map[core.Key]bool
 	blind   bool // to nodes: levels count quota alone
+
+	ignoreUndeclared bool
 }
 
 type refPhase int

@@ -214,6 +214,9 @@ func (s *script) line(f []string) error {
 	}
 	args := f[2:]
 	switch f[0] {
+	case "options": // before everything else
+		s.engine = cycle.New(cycle.Options{IgnoreUndeclared: f[1] == "ignoreundeclared"})
+		return nil
 	case "flavor":
 		return s.flavor(f[1], args)
 	case "cohort":

@@ -240,6 +240,20 @@ func (s *script) job(key string, args []string) error {
 				return err
 			}
 			p.Requests = p.Requests.With(long(f), amount)
+		case f == "counts": // RES:N,RES:N or none
+			p.Quota = core.Resources{}
+			for r, n := range split(v) {
+				if r == "none" {
+					continue
+				}
+				amount, err := parseAmount(r, n)
+				if err != nil {
+					return err
+				}
+				p.Quota = p.Quota.With(long(r), amount)
+			}
+		case f == "invalid":
+			w.Invalid = v
 		case f == "priority":
 			w.Priority = int32(n)
 		case f == "queue":

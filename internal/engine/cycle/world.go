@@ -65,6 +65,7 @@ type observed struct {
 	uid       string
 	door      string
 	held      string
+	invalid   string
 	notBefore time.Time
 	evicting  bool
 	settled   []core.PodSetPlaces
@@ -245,6 +246,12 @@ func shapeKey(w *core.Workload) string {
 		b.WriteString("[" + strconv.Quote(p.Name) + strconv.Itoa(int(p.Count)))
 		for _, q := range p.Requests {
 			b.WriteString(strconv.Quote(q.Resource) + strconv.FormatInt(int64(q.Amount), 10))
+		}
+		if p.Quota != nil {
+			b.WriteString("=")
+			for _, q := range p.Quota {
+				b.WriteString(strconv.Quote(q.Resource) + strconv.FormatInt(int64(q.Amount), 10))
+			}
 		}
 		place.FilterKey(&b, p.Filter)
 	}

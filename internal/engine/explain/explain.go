@@ -148,6 +148,8 @@ func misconfigured(r core.Reason) string {
 		return fmt.Sprintf("ClusterQueue %s is inactive: the cohorts above it (%s) form a cycle", r.Queue, r.Tree)
 	case core.FlavorMissing:
 		return fmt.Sprintf("ClusterQueue %s is inactive: flavor %s not found", r.Queue, r.Flavor)
+	case core.PodsInvalid:
+		return "its pods would be rejected: " + r.Detail
 	default:
 		return "misconfigured: " + r.Detail
 	}

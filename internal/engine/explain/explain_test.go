@@ -34,6 +34,11 @@ func TestSentence(t *testing.T) {
 			core.Reason{Code: core.Misconfigured, Cause: core.ResourceUncovered, PodSet: "main", Resource: "x.io/y"},
 			"couldn't assign flavors to pod set main: resource x.io/y unavailable in ClusterQueue",
 		},
+		"rejected pods": {
+			"what to change",
+			core.Reason{Code: core.Misconfigured, Cause: core.PodsInvalid, Detail: "container c of pod set main requests more cpu than its limit"},
+			"its pods would be rejected: container c of pod set main requests more cpu than its limit",
+		},
 		"gang": {
 			"how many pods fit, and that nodes are down",
 			core.Reason{Code: core.TopologyPlacementFailed, Cause: core.NodesShort, PodSet: "main", Flavor: "f", PodsFit: 3, PodsWanted: 4, Nodes: 5, NodesDown: 1},
@@ -58,7 +63,7 @@ func TestTotal(t *testing.T) {
 		core.TopologyPlacementFailed, core.WaitingForPreempted, core.PendingEvaluation, "",
 	}
 	causes := []core.Cause{
-		"", core.QueueMissing, core.NamespaceMismatch, core.ResourceUncovered, core.CohortCycle, core.FlavorMissing, core.QueueStopped,
+		"", core.QueueMissing, core.NamespaceMismatch, core.ResourceUncovered, core.CohortCycle, core.FlavorMissing, core.PodsInvalid, core.QueueStopped,
 		core.QueueUnready, core.UntoleratedTaint, core.AffinityMismatch, core.QuotaShort, core.BehindStrict, core.NodesShort,
 		core.PodTooLarge, core.NoSuchNode, core.GangTooLarge, core.BackingOff,
 	}
