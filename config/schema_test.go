@@ -12,6 +12,7 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -102,6 +103,7 @@ func integers(o map[string]any) {
 func (s schema) validate(t *testing.T, o, old map[string]any) string {
 	t.Helper()
 	errs := validation.ValidateCustomResource(nil, o, s.validator)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, s.structural, o)...)
 	var before any
 	if old != nil {
 		before = old

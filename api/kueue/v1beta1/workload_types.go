@@ -217,7 +217,7 @@ type WorkloadStatus struct {
 
 // Admission is the quota and the places a workload got.
 // +kubebuilder:validation:XValidation:rule="self.clusterQueue == oldSelf.clusterQueue",message="cannot be changed, only set and removed",fieldPath=".clusterQueue"
-// +kubebuilder:validation:XValidation:rule="!has(self.podSetAssignments) || !has(oldSelf.podSetAssignments) || self.podSetAssignments.all(a, oldSelf.podSetAssignments.exists(o, o.name == a.name && has(o.count) == has(a.count) && (!has(a.count) || a.count == o.count) && has(o.flavors) == has(a.flavors) && (!has(a.flavors) || a.flavors == o.flavors)))",message="flavors and count cannot be changed, only set and removed with the whole admission",fieldPath=".podSetAssignments"
+// +kubebuilder:validation:XValidation:rule="!has(self.podSetAssignments) || !has(oldSelf.podSetAssignments) || self.podSetAssignments.all(a, oldSelf.podSetAssignments.exists(o, o.name == a.name))",message="pod sets cannot be renamed, only set and removed with the whole admission",fieldPath=".podSetAssignments"
 type Admission struct {
 	// clusterQueue whose quota is used.
 	// +required
@@ -232,6 +232,7 @@ type Admission struct {
 }
 
 // PodSetAssignment is what one pod set got.
+// +kubebuilder:validation:XValidation:rule="has(self.count) == has(oldSelf.count) && (!has(self.count) || self.count == oldSelf.count) && has(self.flavors) == has(oldSelf.flavors) && (!has(self.flavors) || self.flavors == oldSelf.flavors) && has(self.resourceUsage) == has(oldSelf.resourceUsage) && (!has(self.resourceUsage) || self.resourceUsage == oldSelf.resourceUsage)",message="count, flavors and resourceUsage cannot be changed, only set and removed with the whole admission"
 type PodSetAssignment struct {
 	// name of the pod set.
 	// +kubebuilder:default=main

@@ -4,7 +4,7 @@ import corev1 "k8s.io/api/core/v1"
 
 // Admission is the quota and the places a workload got.
 // +kubebuilder:validation:XValidation:rule="self.clusterQueue == oldSelf.clusterQueue",message="cannot be changed, only set and removed",fieldPath=".clusterQueue"
-// +kubebuilder:validation:XValidation:rule="!has(self.podSetAssignments) || !has(oldSelf.podSetAssignments) || self.podSetAssignments.all(a, oldSelf.podSetAssignments.exists(o, o.name == a.name && has(o.count) == has(a.count) && (!has(a.count) || a.count == o.count) && has(o.flavors) == has(a.flavors) && (!has(a.flavors) || a.flavors == o.flavors)))",message="flavors and count cannot be changed, only set and removed with the whole admission",fieldPath=".podSetAssignments"
+// +kubebuilder:validation:XValidation:rule="!has(self.podSetAssignments) || !has(oldSelf.podSetAssignments) || self.podSetAssignments.all(a, oldSelf.podSetAssignments.exists(o, o.name == a.name))",message="pod sets cannot be renamed, only set and removed with the whole admission",fieldPath=".podSetAssignments"
 type Admission struct {
 	// clusterQueue whose quota is used.
 	// +required
@@ -29,6 +29,7 @@ const (
 )
 
 // PodSetAssignment is what one pod set got.
+// +kubebuilder:validation:XValidation:rule="has(self.count) == has(oldSelf.count) && (!has(self.count) || self.count == oldSelf.count) && has(self.flavors) == has(oldSelf.flavors) && (!has(self.flavors) || self.flavors == oldSelf.flavors) && has(self.resourceUsage) == has(oldSelf.resourceUsage) && (!has(self.resourceUsage) || self.resourceUsage == oldSelf.resourceUsage)",message="count, flavors and resourceUsage cannot be changed, only set and removed with the whole admission"
 type PodSetAssignment struct {
 	// name of the pod set.
 	// +kubebuilder:default=main
@@ -60,6 +61,7 @@ type PodSetAssignment struct {
 
 // TopologyAssignment says where pods go: domains with a number of pods each.
 // Domains are written in slices that share what their names have in common.
+// +kubebuilder:validation:XValidation:rule="!has(self.slices) || self.slices.all(s, size(s.valuesPerLevel) == size(self.levels))",message="valuesPerLevel must have one entry for each level",fieldPath=".slices"
 type TopologyAssignment struct {
 	// levels are the node labels whose values name a domain.
 	// +listType=atomic
@@ -76,6 +78,8 @@ type TopologyAssignment struct {
 }
 
 // TopologyAssignmentSlice is a run of domains.
+// +kubebuilder:validation:XValidation:rule="self.valuesPerLevel.all(v, !has(v.individual) || size(v.individual.roots) == self.domainCount)",message="individual values must have one root for each domain",fieldPath=".valuesPerLevel"
+// +kubebuilder:validation:XValidation:rule="!has(self.podCounts.individual) || size(self.podCounts.individual) == self.domainCount",message="individual counts must have one entry for each domain",fieldPath=".podCounts"
 type TopologyAssignmentSlice struct {
 	// domainCount is the number of domains.
 	// +kubebuilder:validation:Minimum=1

@@ -84,6 +84,7 @@ const (
 // ClusterQueueSpec is what an admin wants of a ClusterQueue.
 // +kubebuilder:validation:XValidation:rule="has(self.cohortName) || !has(self.resourceGroups) || self.resourceGroups.all(rg, rg.flavors.all(f, f.resources.all(r, !has(r.borrowingLimit))))",message="borrowingLimit needs a cohort to borrow from: set spec.cohortName or remove borrowingLimit",fieldPath=".resourceGroups"
 // +kubebuilder:validation:XValidation:rule="has(self.cohortName) || !has(self.resourceGroups) || self.resourceGroups.all(rg, rg.flavors.all(f, f.resources.all(r, !has(r.lendingLimit))))",message="lendingLimit needs a cohort to lend to: set spec.cohortName or remove lendingLimit",fieldPath=".resourceGroups"
+// +kubebuilder:validation:XValidation:rule="has(self.concurrentAdmissionPolicy) == has(oldSelf.concurrentAdmissionPolicy) && (!has(self.concurrentAdmissionPolicy) || self.concurrentAdmissionPolicy == oldSelf.concurrentAdmissionPolicy)",message="cannot be changed: delete the ClusterQueue and create it anew",fieldPath=".concurrentAdmissionPolicy"
 type ClusterQueueSpec struct {
 	// resourceGroups are the resources the queue has quota for. Resources of one
 	// group are always taken from the same flavor.

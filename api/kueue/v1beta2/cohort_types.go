@@ -3,6 +3,8 @@ package v1beta2
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // CohortSpec is what an admin wants of a Cohort.
+// +kubebuilder:validation:XValidation:rule="has(self.parentName) || !has(self.resourceGroups) || self.resourceGroups.all(rg, rg.flavors.all(f, f.resources.all(r, !has(r.borrowingLimit))))",message="borrowingLimit needs a cohort to borrow from: set spec.parentName or remove borrowingLimit",fieldPath=".resourceGroups"
+// +kubebuilder:validation:XValidation:rule="has(self.parentName) || !has(self.resourceGroups) || self.resourceGroups.all(rg, rg.flavors.all(f, f.resources.all(r, !has(r.lendingLimit))))",message="lendingLimit needs a cohort to lend to: set spec.parentName or remove lendingLimit",fieldPath=".resourceGroups"
 type CohortSpec struct {
 	// parentName is the cohort above this one; left out this is a root.
 	// +optional

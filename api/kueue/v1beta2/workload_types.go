@@ -217,6 +217,7 @@ const (
 )
 
 // AdmissionCheckState is the answer of one check.
+// +kubebuilder:validation:XValidation:rule="self.state != 'Ready' || oldSelf.state != 'Ready' || (has(self.podSetUpdates) == has(oldSelf.podSetUpdates) && (!has(self.podSetUpdates) || self.podSetUpdates == oldSelf.podSetUpdates))",message="cannot be changed while the check is Ready",fieldPath=".podSetUpdates"
 type AdmissionCheckState struct {
 	// name of the check.
 	// +required
