@@ -26,6 +26,8 @@ type compiled struct {
 	shared bool
 	// asks are the indices of each pod set's asks.
 	asks [][]int
+	// pairs are all that some flavor would use, in a stable order.
+	pairs []quota.Pair
 }
 
 func (e *Engine) current(p *compiled) bool {
@@ -52,8 +54,12 @@ func (e *Engine) compile(g *group) *compiled {
 		p.single = p.single && len(a.Options) == 1
 		for _, o := range a.Options {
 			for _, u := range o.Uses {
-				if first, known := pairs[u.Pair]; known && first != i {
+				first, known := pairs[u.Pair]
+				if known && first != i {
 					p.shared = true
+				}
+				if !known {
+					p.pairs = append(p.pairs, u.Pair)
 				}
 				pairs[u.Pair] = i
 			}

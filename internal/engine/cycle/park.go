@@ -337,13 +337,14 @@ func (e *Engine) wakeReclaimers(n node) {
 }
 
 // worthQuota is a bound that costs next to nothing: whether what a group found
-// short has room now. Groups that may evict are always worth a look, since what
-// was freed together with victims may do.
+// short has room now. Groups that could evict somebody are always worth a look,
+// since what was freed together with victims may do.
 func (e *Engine) worthQuota(g *group) bool {
-	if g.plan == nil || g.bound != g.plan || g.plan.revision != e.revision || !preempt.Forbids(g.queue.spec.Preemption) {
+	n := g.queue.node
+	if g.plan == nil || g.bound != g.plan || g.plan.revision != e.revision ||
+		!e.search.Hopeless(n, g.queue.spec.Preemption, g.shape.priority, g.plan.pairs) {
 		return true
 	}
-	n := g.queue.node
 	for _, s := range g.shorts {
 		if s.need <= n.Room(core.Then, s.pair) {
 			return true

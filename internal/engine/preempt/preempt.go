@@ -144,6 +144,20 @@ func Forbids(p core.Preemption) bool {
 // Allows reports whether a policy lets anybody be evicted.
 func Allows(p core.PreemptionPolicy) bool { return p != core.PreemptNever && p != "" }
 
+// Hopeless reports, at next to no cost, that nobody can be evicted who uses one
+// of the pairs: nobody in the own queue is less important, and no other queue has
+// borrowed any of them. If it is false there may be victims.
+func (s *Searcher) Hopeless(q *quota.Node, p core.Preemption, priority int32, pairs []quota.Pair) bool {
+	if l := s.Running(q); Allows(p.WithinQueue) && len(l) > 0 {
+		// The first victim is the least important; an equal one may be newer.
+		least := l[len(l)-1].Priority
+		if least < priority || (least == priority && p.WithinQueue == core.PreemptLowerOrNewerEqualPrio) {
+			return false
+		}
+	}
+	return !Allows(p.Reclaim) || !slices.ContainsFunc(pairs, q.OthersBorrow)
+}
+
 // Find returns victims whose eviction makes room for the request, or nil. The
 // result is valid until the next call.
 func (s *Searcher) Find(r Request) []Victim {

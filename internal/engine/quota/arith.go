@@ -76,6 +76,9 @@ func (f *Forest) leafAdd(l core.Ledger, n *Node, p Pair, v core.Amount) {
 }
 
 func (f *Forest) add(l core.Ledger, n *Node, p Pair, v core.Amount) {
+	if c := &n.cells[p]; l == core.Then && c.usage[l] <= c.subtree && c.usage[l].Add(v) > c.subtree {
+		n.root.borrowers[p]++
+	}
 	for {
 		c := &n.cells[p]
 		local := max(0, c.kept.Sub(c.usage[l]))
@@ -91,6 +94,9 @@ func (f *Forest) add(l core.Ledger, n *Node, p Pair, v core.Amount) {
 }
 
 func (f *Forest) remove(l core.Ledger, n *Node, p Pair, v core.Amount) {
+	if c := &n.cells[p]; l == core.Then && c.usage[l] > c.subtree && c.usage[l].Sub(v) <= c.subtree {
+		n.root.borrowers[p]--
+	}
 	for {
 		c := &n.cells[p]
 		if c.usage[l] == core.Unlimited {
@@ -168,6 +174,16 @@ func (n *Node) Borrows(uses []Use) bool {
 		}
 	}
 	return false
+}
+
+// OthersBorrow reports whether another queue of the tree uses more of a pair than
+// its own quota, in ledger Then. Without one there is nothing to take back.
+func (n *Node) OthersBorrow(p Pair) bool {
+	own := int32(0)
+	if c := &n.cells[p]; c.usage[core.Then] > c.subtree {
+		own = 1
+	}
+	return n.root.borrowers[p] > own
 }
 
 // UnderNominal reports whether a queue uses strictly less than its own quota of

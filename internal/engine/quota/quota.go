@@ -51,6 +51,9 @@ type Node struct {
 	cyclic   bool
 	cells    []cell
 	stamp    uint64 // at the root: grows with every change in the tree
+	// borrowers, at the root, counts by pair the queues of the tree that use more
+	// than their own quota in ledger Then.
+	borrowers []int32
 }
 
 // cell is what a node knows of one pair.
@@ -180,7 +183,12 @@ func (f *Forest) Settle() {
 	}
 	f.dirty = false
 	f.link()
-	for _, n := range f.ordered() {
+	all := f.ordered()
+	for _, n := range all {
+		n.root.borrowers = slices.Grow(n.root.borrowers[:0], len(f.names))[:len(f.names)]
+		clear(n.root.borrowers)
+	}
+	for _, n := range all {
 		f.sum(n)
 	}
 }
@@ -308,6 +316,9 @@ func (f *Forest) sum(n *Node) {
 		if c.lend != core.Unlimited {
 			c.kept = max(0, c.subtree.Sub(c.lend))
 		}
+		if n.Queue && c.usage[core.Then] > c.subtree {
+			n.root.borrowers[i]++
+		}
 	}
 	n.root.stamp++
 }
@@ -339,6 +350,22 @@ func (f *Forest) intern(groups []core.ResourceGroup) {
 func (f *Forest) Check() error {
 	if f.dirty {
 		return nil
+	}
+	borrowers := map[*Node][]int32{}
+	for _, n := range f.all() {
+		if borrowers[n.root] == nil {
+			borrowers[n.root] = make([]int32, len(n.root.borrowers))
+		}
+		for i := range n.root.borrowers {
+			if c := &n.cells[i]; n.Queue && c.usage[core.Then] > c.subtree {
+				borrowers[n.root][i]++
+			}
+		}
+	}
+	for root, want := range borrowers {
+		if !slices.Equal(root.borrowers, want) {
+			return fmt.Errorf("%s: counts %v borrowing queues by pair, there are %v", root.Name, root.borrowers, want)
+		}
 	}
 	for _, n := range f.all() {
 		for i := range n.cells {
