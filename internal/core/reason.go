@@ -35,9 +35,12 @@ const (
 	// UntoleratedTaint and AffinityMismatch refine NoMatchingFlavor.
 	UntoleratedTaint Cause = "UntoleratedTaint"
 	AffinityMismatch Cause = "AffinityMismatch"
-	// QuotaShort and BehindStrict refine WaitingForQuota.
+	// QuotaShort and those up to QuotaClaimed refine WaitingForQuota.
 	QuotaShort   Cause = "QuotaShort"
 	BehindStrict Cause = "BehindStrict" // an earlier workload of a StrictFIFO queue waits
+	// QuotaClaimed: what is free is kept for the first workload of a StrictFIFO
+	// queue that owns it.
+	QuotaClaimed Cause = "QuotaClaimed"
 	// NodesShort and those up to GangTooLarge refine TopologyPlacementFailed.
 	NodesShort   Cause = "NodesShort"   // nodes that could hold it are in use, or down
 	PodTooLarge  Cause = "PodTooLarge"  // no node could ever hold one of its pods

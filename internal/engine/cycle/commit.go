@@ -90,6 +90,9 @@ func (e *Engine) withHolders(w *work, r *core.Reason) *core.Reason {
 	why := *r
 	switch why.Code {
 	case core.WaitingForQuota:
+		if why.Cause == core.QuotaClaimed {
+			return &why
+		}
 		why.Holders = e.quotaHolders(w.group.queue.node, e.forest.Pair(why.Flavor, why.Resource))
 	case core.TopologyPlacementFailed:
 		if why.Cause == core.NodesShort {

@@ -24,6 +24,8 @@ type compiled struct {
 	single bool
 	// shared says that several pod sets use the same pair.
 	shared bool
+	// claim is what the shape claims as the first of its queue.
+	claim []quota.Use
 	// asks are the indices of each pod set's asks.
 	asks [][]int
 	// pairs are all that some flavor would use, in a stable order.
@@ -64,6 +66,9 @@ func (e *Engine) compile(g *group) *compiled {
 				pairs[u.Pair] = i
 			}
 		}
+	}
+	if g.queue.claims() && p.refusal == nil {
+		p.claim = e.claimOf(p, g)
 	}
 	g.plan = p
 	return p

@@ -5,7 +5,8 @@
 // (apply.go), judges one workload (judge.go), carries a verdict out
 // (commit.go), keeps refused work out of the way until what it waits for
 // changes (park.go, wake.go), holds plans whose victims must first go
-// (pledge.go), and moves pods off lost nodes (move.go).
+// (pledge.go), keeps a StrictFIFO queue's own quota for its first workload
+// (claim.go), and moves pods off lost nodes (move.go).
 //
 // The engine is pure: no clock, no I/O, no goroutines, and no decision depends
 // on the order of a map. The same events give the same plan.
@@ -77,6 +78,16 @@ type Engine struct {
 	// that were not told why they wait.
 	onNodes []*group
 	untold  []*group
+	// claimants are the queues that may claim, by tree; contestedGroups the parked
+	// groups that were refused for claims. The rest is scratch of one question.
+	claimants       map[*quota.Node][]*queue
+	contestedGroups []*group
+	// changes counts what could end a claim or make room beside it; contestedAt is
+	// its value when contestedGroups were looked at last.
+	changes, contestedAt uint64
+	contests             []claimed
+	claimers             []*work
+	booked               []core.Amount
 
 	// revision grows with edits; plans compiled before are stale.
 	revision uint64
@@ -113,6 +124,7 @@ func New(o Options) *Engine {
 		shapes:     map[string]*shape{},
 		recheck:    map[*quota.Node]bool{},
 		borrowers:  map[*quota.Node][]*queue{},
+		claimants:  map[*quota.Node][]*queue{},
 		revision:   1,
 	}
 	e.search.Forest, e.search.Nodes = e.forest, e.nodes
@@ -147,7 +159,11 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 		judged++
 		switch v.kind {
 		case admit:
+			claimed := w.group.queue.claims()
 			e.admit(w, v)
+			if claimed { // and does so no more, or for another
+				e.wakeContested()
+			}
 		case pledged:
 			e.pledge(w, v)
 			e.wake() // what its victims leave beyond its need

@@ -10,6 +10,7 @@ import (
 
 // setPhase moves a workload to another phase and keeps the counts.
 func (e *Engine) setPhase(w *work, p phase) {
+	e.changes++
 	w.door.counts[w.phase]--
 	w.phase = p
 	w.door.counts[p]++
@@ -17,6 +18,7 @@ func (e *Engine) setPhase(w *work, p phase) {
 
 // hold books what a running or leaving workload's admission gives it.
 func (e *Engine) hold(w *work) {
+	e.changes++
 	q := e.queueNamed(w.admission.Queue)
 	w.Queue = q.node
 	w.Uses = e.usesOf(w)
@@ -39,6 +41,7 @@ func (e *Engine) hold(w *work) {
 
 // unhold takes off the books what hold put there.
 func (e *Engine) unhold(w *work) {
+	e.changes++
 	q := e.byNode[w.Queue.ID]
 	e.forest.Remove(core.Now, w.Queue, w.Uses)
 	e.nodes.Give(core.Now, w.Holds, w.ID)

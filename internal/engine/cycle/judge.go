@@ -34,6 +34,7 @@ const (
 func (e *Engine) judge(w *work) verdict {
 	p := e.compile(w.group)
 	e.search.Passed, e.lacksNodes = false, false
+	e.contests = e.contests[:0]
 	if p.refusal != nil {
 		return verdict{why: p.refusal}
 	}
@@ -75,6 +76,9 @@ func (e *Engine) resolve(w *work, p *compiled) verdict {
 	}
 	why := a.Why
 	if a.Mode == quota.Fit {
+		if why, yes := e.contested(w.group, a.Uses); yes {
+			return verdict{why: e.refusal(w, why)}
+		}
 		spots, short, ok := e.nodes.Place(place.Request{View: place.Free, Sets: sets})
 		if ok {
 			return verdict{kind: admit, chosen: a.Chosen, spots: spots}
@@ -131,6 +135,10 @@ func (e *Engine) promise(w *work, sets []place.Set, victims []preempt.Victim, wh
 		if u.Amount > w.group.queue.node.Room(core.Then, u.Pair) {
 			return verdict{}, false
 		}
+	}
+	if claims, yes := e.contested(w.group, a.Uses); yes {
+		*why = claims
+		return verdict{}, false
 	}
 	spots, short, ok := e.nodes.Place(place.Request{View: place.After, Sets: sets})
 	if !ok {

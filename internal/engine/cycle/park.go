@@ -36,6 +36,7 @@ func (e *Engine) withdraw(w *work) {
 func (e *Engine) depart(w *work, g *group) {
 	q := g.queue
 	g.members.Remove(w)
+	e.claimsChange(q)
 	w.group = nil
 	if q.blocker == w {
 		q.blocker = nil
@@ -48,6 +49,7 @@ func (e *Engine) depart(w *work, g *group) {
 	}
 	q.active.Remove(g)
 	e.unlistOnNodes(g)
+	e.unlistContested(g)
 	delete(q.byKey, g.key)
 	last := len(q.groups) - 1
 	q.groups[g.index] = q.groups[last]
@@ -128,6 +130,7 @@ func (e *Engine) join(w *work) {
 	}
 	w.group = g
 	g.members.Push(w)
+	e.claimsChange(q)
 	g.fresh = append(g.fresh, w)
 	w.unsaid = true
 	e.mention(g)
@@ -172,6 +175,7 @@ func (e *Engine) park(w *work, why *core.Reason) {
 		e.recheck[q.node.Root()] = true
 	}
 	e.noteWait(g)
+	e.listContested(g)
 	if w.told == nil || !sameFacts(*w.told, *why) {
 		e.say(w, e.withHolders(w, why))
 	}
@@ -191,7 +195,7 @@ func (e *Engine) repark(w *work) {
 // now, for the same reason. It costs next to nothing.
 func (e *Engine) hopeless(w *work) bool {
 	g := w.group
-	return g.why != nil && w.told != nil && sameNature(*w.told, *g.why) && g.why.Code == core.WaitingForQuota && !g.lacksNodes &&
+	return g.why != nil && len(g.contests) == 0 && w.told != nil && sameNature(*w.told, *g.why) && g.why.Code == core.WaitingForQuota && !g.lacksNodes &&
 		g.plan != nil && e.current(g.plan) && !e.worthQuota(g)
 }
 
@@ -262,6 +266,7 @@ func (e *Engine) unlistOnNodes(g *group) {
 func (e *Engine) unpark(g *group) {
 	q := g.queue
 	e.unlistOnNodes(g)
+	e.unlistContested(g)
 	if q.blocker != nil && q.blocker.group == g {
 		q.blocker = nil
 	}
@@ -282,6 +287,7 @@ func (e *Engine) wake() {
 		e.wakeReclaimers(root)
 	}
 	e.lent = e.lent[:0]
+	e.wakeContested()
 	if e.nodesFreed {
 		e.nodesFreed = false
 		for i, v := range slices.Backward(e.onNodes) {

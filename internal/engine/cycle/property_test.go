@@ -40,6 +40,8 @@ type duel struct {
 	pending []core.Key // admissions and evictions that were not observed yet
 	log     []core.Event
 	plan    core.Plan // the last one
+	// claiming worlds have mostly StrictFIFO queues that lend and cannot reclaim.
+	claiming bool
 }
 
 func newDuel(t *rapid.T) *duel {
@@ -50,6 +52,7 @@ func newDuel(t *rapid.T) *duel {
 		flavors:          map[string]core.Flavor{}, queues: map[string]core.Queue{}, cohorts: map[string]core.Cohort{},
 		nodes: map[string]core.Node{}, works: map[core.Key]*refWork{},
 	}
+	x.claiming = pick(t, "claiming", false, false, true)
 	for _, f := range []core.Flavor{
 		{Name: "x", NodeLabels: map[string]string{"kind": "x"}},
 		{Name: "y", NodeLabels: map[string]string{"kind": "y"}, Taints: []core.Taint{{Key: "y", Effect: core.NoSchedule}}},
@@ -64,7 +67,11 @@ func newDuel(t *rapid.T) *duel {
 	for i := range rapid.IntRange(1, 4).Draw(t, "queues") {
 		x.queue(fmt.Sprintf("q%d", i))
 	}
-	for i := range rapid.IntRange(0, 4).Draw(t, "nodes") {
+	most := 4
+	if x.claiming {
+		most = pick(t, "most nodes", 0, 0, 4)
+	}
+	for i := range rapid.IntRange(0, most).Draw(t, "nodes") {
 		x.node(fmt.Sprintf("n-%d", i))
 	}
 	return x
@@ -123,9 +130,15 @@ func (x *duel) queue(name string) {
 	q := core.Queue{Name: name, Namespaces: &all, Cohort: pick(x.t, "cohort", "", "left", "right", "left", "top")}
 	q.Groups = x.groups(q.Cohort != "")
 	q.Strategy = pick(x.t, "strategy", core.BestEffortFIFO, core.BestEffortFIFO, core.StrictFIFO)
+	if x.claiming {
+		q.Strategy = pick(x.t, "strategy again", core.StrictFIFO, core.StrictFIFO, core.BestEffortFIFO)
+	}
 	p := &q.Preemption
 	p.WithinQueue = pick(x.t, "within", core.PreemptNever, core.PreemptLowerPriority, core.PreemptLowerOrNewerEqualPrio)
 	p.Reclaim = pick(x.t, "reclaim", core.PreemptNever, core.PreemptLowerPriority, core.PreemptAny)
+	if x.claiming {
+		p.Reclaim = pick(x.t, "reclaim again", core.PreemptNever, core.PreemptNever, core.PreemptLowerPriority)
+	}
 	if p.Reclaim != core.PreemptNever {
 		p.WhileBorrow = pick(x.t, "while borrowing", core.PreemptNever, core.PreemptLowerPriority)
 		if pick(x.t, "threshold", false, true) {
@@ -197,6 +210,9 @@ func (x *duel) event() {
 	case "job":
 		x.job()
 	case "node":
+		if len(x.ref.nodes) == 0 && x.claiming {
+			return // quota alone decides there
+		}
 		x.node(fmt.Sprintf("n-%d", rapid.IntRange(0, 4).Draw(x.t, "node")))
 	case "node gone":
 		name := fmt.Sprintf("n-%d", rapid.IntRange(0, 4).Draw(x.t, "node"))

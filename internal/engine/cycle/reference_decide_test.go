@@ -11,7 +11,7 @@ import (
 
 // decide returns what an engine should decide, without refusals.
 func (r *reference) decide(now time.Time) []string {
-	r.now, r.out, r.refused = now.Unix(), nil, map[core.Key]bool{}
+	r.now, r.out, r.refused, r.held = now.Unix(), nil, map[core.Key]bool{}, map[core.Key]bool{}
 	r.drain()
 	r.move()
 	r.redeem()
@@ -144,10 +144,14 @@ func (r *reference) resolve(w *refWork, asks []refAsk, a refAssign) func() {
 		}
 	}
 	if a.mode == mFit {
+		if r.contested(w, a.uses, nil) {
+			return nil
+		}
 		if seats, ok := r.place(sets, []core.Ledger{core.Now, core.Then}, nil); ok {
 			return func() {
 				r.grant(w, asks, a, sets, seats)
 				w.phase, w.reserved, w.unseen = refRunning, r.now, true
+				r.claimEnds(w)
 				r.say("admit %s%s", w.Key, printAdmission(*w.adm))
 			}
 		}
@@ -182,6 +186,9 @@ func (r *reference) promise(w *refWork, asks []refAsk, a refAssign, sets []refSe
 		if v > r.room(w.queue, x, core.Then, g) {
 			return nil
 		}
+	}
+	if r.contested(w, a.uses, g) {
+		return nil
 	}
 	seats, ok := r.place(sets, []core.Ledger{core.Then}, g)
 	if !ok {

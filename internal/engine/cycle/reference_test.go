@@ -23,7 +23,8 @@ type reference struct {
 	now     int64
 	out     []string
 	refused map[core.Key]bool
-	blind   bool // to nodes: levels count quota alone
+	held    map[core.Key]bool // refused for claims
+	blind   bool              // to nodes: levels count quota alone
 
 	ignoreUndeclared bool
 }

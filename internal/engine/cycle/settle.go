@@ -34,6 +34,7 @@ func (e *Engine) settle() {
 		q.closed = e.closedQueue(q)
 		q.doors = q.doors[:0]
 	}
+	e.settleClaims()
 	for _, d := range e.sortedDoors() {
 		e.settleDoor(d)
 	}

@@ -104,5 +104,9 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 	if v.kind != refuse {
 		return core.Reason{Code: core.PendingEvaluation, Queue: q.name, Tree: q.node.CohortName()}, true
 	}
-	return *e.withHolders(w, v.why), true
+	why := *e.withHolders(w, v.why)
+	if why.Cause == core.QuotaClaimed && len(e.claimers) > 0 {
+		why.Ahead = e.claimers[0].Key
+	}
+	return why, true
 }

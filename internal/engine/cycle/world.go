@@ -185,6 +185,10 @@ type group struct {
 	bound      *compiled // the plan for which shorts was found
 	onNodes    int       // position in engine.onNodes plus one
 	lacksNodes bool      // it was nodes that failed, with some flavor at least
+	// contests are the pairs that others claim, contested the position in
+	// engine.contestedGroups plus one.
+	contests  []claimed
+	contested int
 	// why is the last refusal, told what members were told, fresh those that were
 	// told nothing yet.
 	why    *core.Reason

@@ -31,6 +31,9 @@ func Sentence(r core.Reason) string {
 		if r.Cause == core.BehindStrict {
 			return behind(r)
 		}
+		if r.Cause == core.QuotaClaimed {
+			return couldNot(r) + claimed(r)
+		}
 		return couldNot(r) + quota(r)
 	case core.TopologyPlacementFailed:
 		return couldNot(r) + nodes(r)
@@ -77,6 +80,14 @@ func couldNot(r core.Reason) string {
 func quota(r core.Reason) string {
 	return fmt.Sprintf("insufficient unused quota for %s in flavor %s, %s more needed",
 		r.Resource, r.Flavor, Amount(r.Resource, r.Need.Sub(r.Have)))
+}
+
+func claimed(r core.Reason) string {
+	s := fmt.Sprintf("the unused quota for %s in flavor %s would have to be borrowed, and its owner keeps it for ", r.Resource, r.Flavor)
+	if r.Ahead == (core.Key{}) {
+		return s + "the first workload of a StrictFIFO queue"
+	}
+	return s + "workload " + r.Ahead.String()
 }
 
 func noFlavor(r core.Reason) string {

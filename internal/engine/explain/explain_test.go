@@ -45,7 +45,12 @@ func TestSentence(t *testing.T) {
 			"couldn't assign flavors to pod set main: nodes of flavor f have room for only 3 out of 4 pod(s). Total nodes: 5; out of service: 1",
 		},
 		"behind": {"who is ahead, if known", core.Reason{Code: core.WaitingForQuota, Cause: core.BehindStrict, Queue: "q", Ahead: key}, "workload blue/job is ahead in StrictFIFO queue q and waits"},
-		"cycle":  {"which cohort", core.Reason{Code: core.Misconfigured, Cause: core.CohortCycle, Queue: "q", Tree: "c"}, "ClusterQueue q is inactive: the cohorts above it (c) form a cycle"},
+		"claimed": {
+			"whose it is",
+			core.Reason{Code: core.WaitingForQuota, Cause: core.QuotaClaimed, PodSet: "main", Flavor: "f", Resource: core.CPU, Ahead: key},
+			"couldn't assign flavors to pod set main: the unused quota for cpu in flavor f would have to be borrowed, and its owner keeps it for workload blue/job",
+		},
+		"cycle": {"which cohort", core.Reason{Code: core.Misconfigured, Cause: core.CohortCycle, Queue: "q", Tree: "c"}, "ClusterQueue q is inactive: the cohorts above it (c) form a cycle"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +69,7 @@ func TestTotal(t *testing.T) {
 	}
 	causes := []core.Cause{
 		"", core.QueueMissing, core.NamespaceMismatch, core.ResourceUncovered, core.CohortCycle, core.FlavorMissing, core.PodsInvalid, core.QueueStopped,
-		core.QueueUnready, core.UntoleratedTaint, core.AffinityMismatch, core.QuotaShort, core.BehindStrict, core.NodesShort,
+		core.QueueUnready, core.UntoleratedTaint, core.AffinityMismatch, core.QuotaShort, core.BehindStrict, core.QuotaClaimed, core.NodesShort,
 		core.PodTooLarge, core.NoSuchNode, core.GangTooLarge, core.BackingOff,
 	}
 	for _, code := range codes {

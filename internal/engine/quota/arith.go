@@ -60,6 +60,13 @@ func (f *Forest) Remove(l core.Ledger, n *Node, uses []Use) {
 	n.root.stamp++
 }
 
+// Book pretends, in ledger Then, that a queue uses v more of a pair; Unbook
+// undoes it. Nothing may be added or removed in between.
+func (f *Forest) Book(n *Node, p Pair, v core.Amount) { f.add(core.Then, n, p, v) }
+
+// Unbook undoes Book; the last booked first.
+func (f *Forest) Unbook(n *Node, p Pair, v core.Amount) { f.remove(core.Then, n, p, v) }
+
 // leafAdd books on the queue alone; Settle will sum.
 func (f *Forest) leafAdd(l core.Ledger, n *Node, p Pair, v core.Amount) {
 	for len(n.cells) <= int(p) {
