@@ -66,6 +66,8 @@ type Applier struct {
 type pending struct {
 	decisions []core.Decision
 	refuse    *core.Refuse
+	// podSets are what it asks for, told together with the reason.
+	podSets []core.PodSet
 	// said is when a reason was last written, and which.
 	said time.Time
 	code core.Code
@@ -87,15 +89,17 @@ func New(opts Options) *Applier {
 	}
 }
 
-// Plan queues the decisions of a plan.
-func (a *Applier) Plan(plan core.Plan) {
+// Plan queues the decisions of a plan. podSets tells what a workload asks for,
+// which is written with the reason why it waits; it is called before Plan
+// returns.
+func (a *Applier) Plan(plan core.Plan, podSets func(core.Key) []core.PodSet) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, d := range plan {
 		switch d := d.(type) {
 		case core.Refuse:
 			p := a.of(d.Key)
-			p.refuse = &d
+			p.refuse, p.podSets = &d, podSets(d.Key)
 			a.lazy.AddAfter(d.Key, a.patience(p, d))
 		case core.Admit:
 			a.push(d.Key, d)
@@ -228,6 +232,9 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 	if next == nil {
 		return nil, true, nil // it is so already
 	}
+	if _, waits := d.(core.Refuse); waits {
+		next.ResourceRequests = a.asked(k)
+	}
 	err := Status(ctx, a.opts.Client, &w, *next)
 	switch {
 	case err == nil:
@@ -241,6 +248,24 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 		return nil, false, nil
 	}
 	return nil, false, fmt.Errorf("write status of workload %s: %w", k, err)
+}
+
+// asked is what a waiting workload asks for in total, pod set by pod set.
+func (a *Applier) asked(k core.Key) []kueue.PodSetRequest {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.pending[k]
+	if p == nil {
+		return nil
+	}
+	out := make([]kueue.PodSetRequest, 0, len(p.podSets))
+	for i := range p.podSets {
+		ps := &p.podSets[i]
+		out = append(out, kueue.PodSetRequest{
+			Name: kueue.PodSetReference(ps.Name), Resources: convert.ResourceList(ps.Counted().Times(int64(ps.Count))),
+		})
+	}
+	return out
 }
 
 // newest replaces w, as the cache has it, by what was written here since.

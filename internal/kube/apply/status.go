@@ -51,6 +51,7 @@ func admit(w *kueue.Workload, next *kueue.WorkloadStatus, set Conditions, d core
 		return false
 	}
 	next.Admission = want
+	next.ResourceRequests = nil // it says what a waiting workload asks for
 	set.Set(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, kueue.ReasonQuotaReserved, "Quota reserved in ClusterQueue "+d.Admission.Queue)
 	set.Set(kueue.WorkloadAdmitted, metav1.ConditionTrue, kueue.ReasonAdmitted, "The workload is admitted")
 	for _, t := range []string{kueue.WorkloadEvicted, kueue.WorkloadPreempted} {

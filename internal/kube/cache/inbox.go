@@ -22,6 +22,8 @@ const (
 	Queue
 	LocalQueue
 	Namespace
+	LimitRange
+	RuntimeClass
 	Node
 	Pod
 	Workload

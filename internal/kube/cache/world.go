@@ -18,6 +18,12 @@ import (
 // World is the picture from which events are made. It is not safe for
 // concurrent use: the decision loop owns it.
 type World struct {
+	rules convert.Rules
+	// limits are the LimitRanges by namespace and name, overheads what each
+	// RuntimeClass adds to a pod.
+	limits    map[string]map[string]*corev1.LimitRange
+	overheads map[string]corev1.ResourceList
+
 	pods      podTable
 	nodes     map[string]core.Node // without Foreign
 	workloads map[core.Key]known
@@ -28,6 +34,10 @@ type World struct {
 
 type known struct {
 	workload core.Workload
+	// object is what workload was translated from, while it waits: the limits
+	// around it may change and make it ask for something else. What was admitted
+	// keeps what it was admitted with.
+	object *kueue.Workload
 	// reclaimed is how many pods of each pod set are done for good.
 	reclaimed map[string]int32
 	// leaving is true when the object finished or is gone and only its pods
@@ -35,14 +45,20 @@ type known struct {
 	leaving bool
 }
 
-// NewWorld returns an empty world.
-func NewWorld() *World {
-	return &World{pods: newPodTable(), nodes: map[string]core.Node{}, workloads: map[core.Key]known{}, plans: map[core.Key]*core.Admission{}}
+// NewWorld returns an empty world in an installation with these rules.
+func NewWorld(rules convert.Rules) *World {
+	return &World{
+		rules: rules, limits: map[string]map[string]*corev1.LimitRange{}, overheads: map[string]corev1.ResourceList{},
+		pods: newPodTable(), nodes: map[string]core.Node{}, workloads: map[core.Key]known{}, plans: map[core.Key]*core.Admission{},
+	}
 }
 
 // Translate returns the events that tell the engine of the changes.
 func (w *World) Translate(changes []Change) []core.Event {
-	b := batch{world: w, nodes: map[string]bool{}, workloads: map[core.Key]bool{}}
+	b := batch{
+		world: w, nodes: map[string]bool{}, workloads: map[core.Key]bool{},
+		limits: map[string]bool{}, classes: map[string]bool{},
+	}
 	for _, c := range changes {
 		b.take(c)
 	}
@@ -102,12 +118,17 @@ type batch struct {
 	events    []core.Event
 	nodes     map[string]bool
 	workloads map[core.Key]bool
+	// limits are the namespaces whose LimitRanges changed, classes the
+	// RuntimeClasses that did.
+	limits, classes map[string]bool
 }
 
 func (b *batch) take(c Change) {
 	switch c.Kind {
 	case Flavor, Cohort, Queue, LocalQueue, Namespace:
 		b.events = append(b.events, plain(c))
+	case LimitRange, RuntimeClass:
+		b.surroundings(c)
 	case Node:
 		b.node(c)
 	case Pod:
@@ -148,7 +169,7 @@ func gone(r Ref) core.Event {
 		return core.NamespaceGone{Name: r.Name}
 	case Node:
 		return core.NodeGone{Name: r.Name}
-	case Pod, Workload:
+	case LimitRange, RuntimeClass, Pod, Workload:
 	}
 	panic("cache: no plain event for this kind")
 }
@@ -185,9 +206,13 @@ func (b *batch) workload(c Change) {
 	b.workloads[k] = true
 	o, ok := c.Object.(*kueue.Workload)
 	if ok && !convert.Finished(o) {
-		w := convert.Workload(o)
+		w := b.world.translate(o)
 		b.plan(k, w.Admission)
-		b.world.workloads[k] = known{workload: w, reclaimed: convert.Reclaimed(o)}
+		entry := known{workload: w, reclaimed: convert.Reclaimed(o)}
+		if w.Admission == nil {
+			entry.object = o
+		}
+		b.world.workloads[k] = entry
 		return
 	}
 	if old, seen := b.world.workloads[k]; seen {
@@ -226,6 +251,7 @@ func (b *batch) touch(a *core.Admission) {
 // finish adds the events of the touched nodes and workloads.
 func (b *batch) finish() []core.Event {
 	w := b.world
+	b.retranslate()
 	keys := make([]core.Key, 0, len(b.workloads))
 	for k := range b.workloads {
 		keys = append(keys, k)

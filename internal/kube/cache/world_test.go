@@ -189,7 +189,7 @@ func TestTranslate(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := cache.NewWorld()
+			w := cache.NewWorld(convert.Rules{})
 			for _, b := range c.before {
 				w.Translate([]cache.Change{b})
 			}

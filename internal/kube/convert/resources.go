@@ -5,13 +5,10 @@
 package convert
 
 import (
-	"maps"
 	"math"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 )
@@ -61,40 +58,6 @@ func ResourceList(r core.Resources) corev1.ResourceList {
 	out := make(corev1.ResourceList, len(r))
 	for _, q := range r {
 		out[corev1.ResourceName(q.Resource)] = Quantity(q.Resource, q.Amount)
-	}
-	return out
-}
-
-// PodRequests is what one pod asks for: containers, init containers, sidecars
-// and overhead as the scheduler counts them, where a limit without a request is
-// a request (spec/kueue.md 2.1). Negative requests count as none.
-func PodRequests(spec *corev1.PodSpec) core.Resources {
-	pod := corev1.Pod{Spec: *spec}
-	pod.Spec.Containers = withRequests(spec.Containers)
-	pod.Spec.InitContainers = withRequests(spec.InitContainers)
-	r := Resources(resourcehelper.PodRequests(&pod, resourcehelper.PodResourcesOptions{}))
-	for i := range r {
-		r[i].Amount = max(r[i].Amount, 0)
-	}
-	return r
-}
-
-// withRequests copies containers whose limits stand in for missing requests.
-func withRequests(in []corev1.Container) []corev1.Container {
-	out := slices.Clone(in)
-	for i := range out {
-		missing := false
-		for name := range out[i].Resources.Limits {
-			if _, ok := out[i].Resources.Requests[name]; !ok {
-				missing = true
-			}
-		}
-		if !missing {
-			continue
-		}
-		requests := maps.Clone(out[i].Resources.Limits)
-		maps.Copy(requests, out[i].Resources.Requests)
-		out[i].Resources.Requests = requests
 	}
 	return out
 }

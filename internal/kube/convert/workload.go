@@ -2,6 +2,7 @@ package convert
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,14 +44,22 @@ func Admitted(w *kueue.Workload) bool {
 	return w.Status.Admission != nil && apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadAdmitted)
 }
 
-// Workload translates a Workload that has not finished. Settled is left to the
-// caller, who knows the pods.
-func Workload(w *kueue.Workload) core.Workload {
+// Rules are the choices of an installation that bear on Workloads.
+type Rules struct {
+	// Counting is how requests count against quota.
+	Counting Counting
+	// PriorityBoost adds the annotation of that name to a Workload's priority.
+	PriorityBoost bool
+}
+
+// Workload translates a Workload that has not finished, in the surroundings of
+// its namespace. Settled is left to the caller, who knows the pods.
+func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 	out := core.Workload{
 		Key:       core.Key{Namespace: w.Namespace, Name: w.Name},
 		UID:       string(w.UID),
 		Queue:     string(w.Spec.QueueName),
-		Priority:  ptr.Deref(w.Spec.Priority, 0),
+		Priority:  rules.priority(w),
 		Created:   w.CreationTimestamp.Time,
 		QueueTime: queueTime(w),
 		Held:      held(w),
@@ -61,12 +70,17 @@ func Workload(w *kueue.Workload) core.Workload {
 	reclaimed := Reclaimed(w)
 	for i := range w.Spec.PodSets {
 		ps := &w.Spec.PodSets[i]
+		r := RequestsOf(&ps.Template.Spec, s, rules.Counting)
 		out.PodSets = append(out.PodSets, core.PodSet{
 			Name:     string(ps.Name),
-			Count:    max(ps.Count-reclaimed[string(ps.Name)], 0),
-			Requests: PodRequests(&ps.Template.Spec),
+			Count:    max(podCountOf(w, ps)-reclaimed[string(ps.Name)], 0),
+			Requests: r.Node,
+			Quota:    r.Quota,
 			Filter:   Filter(&ps.Template.Spec),
 		})
+		if r.Invalid != "" && out.Invalid == "" {
+			out.Invalid = "in pod set " + string(ps.Name) + ", " + r.Invalid
+		}
 	}
 	if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadQuotaReserved); c != nil && c.Status == metav1.ConditionTrue {
 		out.Reserved = c.LastTransitionTime.Time
@@ -75,6 +89,32 @@ func Workload(w *kueue.Workload) core.Workload {
 		out.NotBefore = r.RequeueAt.Time
 	}
 	return out
+}
+
+// podCountOf is how many pods a pod set has, reclaimable ones included: all that
+// it asks for, or what it was admitted with if it can do with fewer.
+func podCountOf(w *kueue.Workload, ps *kueue.PodSet) int32 {
+	if w.Status.Admission == nil || ps.MinCount == nil {
+		return ps.Count
+	}
+	for i := range w.Status.Admission.PodSetAssignments {
+		if a := &w.Status.Admission.PodSetAssignments[i]; a.Name == ps.Name {
+			return ptr.Deref(a.Count, ps.Count)
+		}
+	}
+	return ps.Count
+}
+
+// priority is what orders a Workload among others. A boost that is no whole
+// number of 32 bits counts as none.
+func (r Rules) priority(w *kueue.Workload) int32 {
+	p := int64(ptr.Deref(w.Spec.Priority, 0))
+	if r.PriorityBoost {
+		if boost, err := strconv.ParseInt(w.Annotations[kueue.PriorityBoostAnnotation], 10, 32); err == nil {
+			p += boost
+		}
+	}
+	return int32(min(max(p, math.MinInt32), math.MaxInt32)) //nolint:gosec // clamped on this line
 }
 
 // Reclaimed is how many pods of each pod set succeeded and will not be replaced.

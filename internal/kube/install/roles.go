@@ -128,6 +128,7 @@ func controllerRules() []rbacv1.PolicyRule {
 		allow("ray.io", write(), "rayjobs", "rayclusters"),
 		allow("jobset.x-k8s.io", write(), "jobsets"),
 		allow("", read(), "nodes", "namespaces", "limitranges"),
+		allow("node.k8s.io", read(), "runtimeclasses"),
 		allow("scheduling.k8s.io", read(), "priorityclasses"),
 		allow("", []string{"create", "patch", "update"}, "events"),
 		allow("events.k8s.io", []string{"create", "patch", "update"}, "events"),

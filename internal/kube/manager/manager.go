@@ -29,6 +29,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/slack"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/workload"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
@@ -57,6 +58,13 @@ type Options struct {
 	SlackQueue string
 	// DefaultQueue is the queue of AppWrappers that name none.
 	DefaultQueue string
+	// Rules are how Workloads are read: what counts against quota, and which
+	// priority.
+	Rules convert.Rules
+	// IgnoreUndeclared admits workloads that ask for resources which their
+	// ClusterQueue does not cover (resources.quotaCheckStrategy IgnoreUndeclared);
+	// otherwise they wait as Misconfigured.
+	IgnoreUndeclared bool
 }
 
 // Run works until the context ends.
@@ -134,14 +142,15 @@ func webhooks(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 }
 
 // decisions adds the decision loop and what shows its numbers.
-func decisions(mgr manager.Manager, _ Options, counters *metrics.Metrics) error {
+func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
 	loop := admission.New(admission.Options{
 		Cache:    mgr.GetCache(),
 		Client:   mgr.GetClient(),
 		Clock:    clock.RealClock{},
 		Recorder: mgr.GetEventRecorder("mlbatch"),
 		Metrics:  counters,
-		Engine:   cycle.Options{},
+		Engine:   cycle.Options{IgnoreUndeclared: opts.IgnoreUndeclared},
+		Rules:    opts.Rules,
 		Writers:  16,
 	})
 	if err := mgr.Add(loop); err != nil {

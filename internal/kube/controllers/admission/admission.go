@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -23,6 +24,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/explain"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	world "github.com/mlbatch/mlbatch/internal/kube/cache"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 )
 
@@ -35,6 +37,8 @@ type Options struct {
 	Recorder events.EventRecorder
 	Metrics  *metrics.Metrics
 	Engine   cycle.Options
+	// Rules are how Workloads are read.
+	Rules convert.Rules
 	// Writers is how many Workloads are written at the same time.
 	Writers int
 }
@@ -58,7 +62,7 @@ func New(opts Options) *Loop {
 	l := &Loop{
 		opts:    opts,
 		inbox:   world.NewInbox(),
-		world:   world.NewWorld(),
+		world:   world.NewWorld(opts.Rules),
 		engine:  cycle.New(opts.Engine),
 		changed: make(chan struct{}, 1),
 	}
@@ -125,7 +129,7 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 	l.mu.Unlock()
 	// 3. remember what is planned, and write it
 	l.world.Decided(plan)
-	l.apply.Plan(plan)
+	l.apply.Plan(plan, l.world.PodSets)
 	l.observe(ctx, len(events), plan, began)
 
 	if wake.IsZero() {
@@ -174,6 +178,8 @@ func (l *Loop) watch(ctx context.Context) error {
 		{world.Queue, &kueue.ClusterQueue{}},
 		{world.LocalQueue, &kueue.LocalQueue{}},
 		{world.Namespace, &corev1.Namespace{}},
+		{world.LimitRange, &corev1.LimitRange{}},
+		{world.RuntimeClass, &nodev1.RuntimeClass{}},
 		{world.Node, &corev1.Node{}},
 		{world.Pod, &corev1.Pod{}},
 		{world.Workload, &kueue.Workload{}},

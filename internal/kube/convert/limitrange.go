@@ -1,0 +1,141 @@
+package convert
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// overhead is what the RuntimeClass of a pod adds to it. A pod of a class that
+// does not exist is rejected.
+func (s Surroundings) overhead(spec *corev1.PodSpec) (list corev1.ResourceList, invalid string) {
+	if spec.RuntimeClassName == nil || *spec.RuntimeClassName == "" {
+		return spec.Overhead, ""
+	}
+	list, ok := s.Overheads[*spec.RuntimeClassName]
+	if !ok {
+		return spec.Overhead, fmt.Sprintf("RuntimeClass %s doesn't exist: name another one in runtimeClassName, or none", *spec.RuntimeClassName)
+	}
+	if len(spec.Overhead) > 0 {
+		return spec.Overhead, ""
+	}
+	return list, ""
+}
+
+// hasDefaults reports whether any LimitRange fills in what containers leave out.
+func (s Surroundings) hasDefaults() bool {
+	return slices.ContainsFunc(s.LimitRanges, func(r *corev1.LimitRange) bool {
+		return slices.ContainsFunc(r.Spec.Limits, func(i corev1.LimitRangeItem) bool {
+			return i.Type == corev1.LimitTypeContainer && len(i.Default)+len(i.DefaultRequest) > 0
+		})
+	})
+}
+
+// defaults fills in what a container leaves out.
+func (s Surroundings) defaults(r *corev1.ResourceRequirements) {
+	for _, limits := range s.LimitRanges {
+		for _, item := range limits.Spec.Limits {
+			if item.Type == corev1.LimitTypeContainer {
+				r.Requests = withMissing(r.Requests, item.DefaultRequest)
+				r.Limits = withMissing(r.Limits, item.Default)
+			}
+		}
+	}
+}
+
+// violation says what is wrong with the resources of a pod as it would be made,
+// "" if nothing is. The first fault in the order of the manifest is told.
+func (s Surroundings) violation(made *corev1.PodSpec) string {
+	for _, c := range slices.Concat(made.InitContainers, made.Containers) {
+		what := "container " + c.Name
+		if v := aboveLimits(what, c.Resources); v != "" {
+			return v
+		}
+		if v := s.breaks(corev1.LimitTypeContainer, what, c.Resources); v != "" {
+			return v
+		}
+	}
+	if made.Resources != nil {
+		if v := aboveLimits("the pod", *made.Resources); v != "" {
+			return v
+		}
+	}
+	if len(s.LimitRanges) == 0 {
+		return ""
+	}
+	pod := &corev1.Pod{Spec: *made}
+	opts := resourcehelper.PodResourcesOptions{ExcludeOverhead: true}
+	return s.breaks(corev1.LimitTypePod, "the pod", corev1.ResourceRequirements{
+		Requests: resourcehelper.PodRequests(pod, opts), Limits: resourcehelper.PodLimits(pod, opts),
+	})
+}
+
+// aboveLimits says which request exceeds its limit.
+func aboveLimits(what string, r corev1.ResourceRequirements) string {
+	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
+		request := r.Requests[name]
+		if limit, ok := r.Limits[name]; ok && request.Cmp(limit) > 0 {
+			return fmt.Sprintf("%s requests %s of %s, more than its limit of %s: lower the request or raise the limit", what, request.String(), name, limit.String())
+		}
+	}
+	return ""
+}
+
+// breaks says which rule of the LimitRanges for one type of thing is broken.
+func (s Surroundings) breaks(kind corev1.LimitType, what string, r corev1.ResourceRequirements) string {
+	for _, limits := range s.LimitRanges {
+		for _, item := range limits.Spec.Limits {
+			if item.Type != kind {
+				continue
+			}
+			if v := breaksItem(what, r, item); v != "" {
+				return fmt.Sprintf("%s (LimitRange %s)", v, limits.Name)
+			}
+		}
+	}
+	return ""
+}
+
+func breaksItem(what string, r corev1.ResourceRequirements, item corev1.LimitRangeItem) string {
+	for _, name := range slices.Sorted(maps.Keys(item.Min)) {
+		least := item.Min[name]
+		for _, list := range []corev1.ResourceList{r.Requests, r.Limits} {
+			if q, ok := list[name]; ok && q.Cmp(least) < 0 {
+				return fmt.Sprintf("%s asks for %s of %s: ask for at least %s", what, q.String(), name, least.String())
+			}
+		}
+		if _, ok := r.Requests[name]; !ok {
+			return fmt.Sprintf("%s requests no %s: request at least %s", what, name, least.String())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(item.Max)) {
+		most := item.Max[name]
+		for _, list := range []corev1.ResourceList{r.Requests, r.Limits} {
+			if q, ok := list[name]; ok && q.Cmp(most) > 0 {
+				return fmt.Sprintf("%s asks for %s of %s: ask for at most %s", what, q.String(), name, most.String())
+			}
+		}
+		if _, ok := r.Limits[name]; !ok {
+			return fmt.Sprintf("%s has no limit for %s: set one of at most %s", what, name, most.String())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(item.MaxLimitRequestRatio)) {
+		ratio := item.MaxLimitRequestRatio[name]
+		request, limit := r.Requests[name], r.Limits[name]
+		if most := product(request, ratio); limit.Cmp(most) > 0 {
+			return fmt.Sprintf("%s has a limit of %s for %s, more than %s times its request of %s: set them closer together",
+				what, limit.String(), name, ratio.String(), request.String())
+		}
+	}
+	return ""
+}
+
+// product multiplies exactly.
+func product(a, b resource.Quantity) resource.Quantity {
+	x, y, z := a.DeepCopy(), b.DeepCopy(), resource.Quantity{}
+	return *resource.NewDecimalQuantity(*z.AsDec().Mul(x.AsDec(), y.AsDec()), resource.DecimalSI)
+}
