@@ -101,8 +101,10 @@ func (e *Engine) setFlavor(f core.Flavor) bool {
 }
 
 func (e *Engine) nodeSet(n core.Node) {
+	before := e.nodes.Version()
 	better, lost := e.nodes.Set(n)
 	e.nodesFreed = e.nodesFreed || better
+	e.nodesNew = e.nodesNew || e.nodes.Version() != before
 	if lost || !n.State.TakesWork() {
 		e.displaceUsers(n.Name)
 	}

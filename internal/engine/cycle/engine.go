@@ -69,6 +69,7 @@ type Engine struct {
 	// admission was not seen.
 	recheck    map[*quota.Node]bool
 	nodesFreed bool
+	nodesNew   bool // which nodes there are, or what they are like, changed
 
 	heads   order.Heap[*queue]
 	timers  order.Heap[*timer]

@@ -75,7 +75,7 @@ func (e *Engine) resolve(w *work, p *compiled) verdict {
 		return verdict{why: e.refusal(w, short)}
 	}
 	why := a.Why
-	if a.Mode == quota.Fit {
+	if a.Mode == quota.Fit || e.fitsTogether(w.group, p, a) {
 		if why, yes := e.contested(w.group, a.Uses); yes {
 			return verdict{why: e.refusal(w, why)}
 		}
@@ -103,6 +103,18 @@ func (e *Engine) resolve(w *work, p *compiled) verdict {
 		}
 	}
 	return verdict{why: e.refusal(w, why)}
+}
+
+// fitsTogether reports whether nodes are worth a try although those of one
+// flavor, looked at alone, do not do: a pod set with several flavors goes where
+// all of them are, or, if one of them has no nodes, wherever the scheduler likes.
+func (e *Engine) fitsTogether(g *group, p *compiled, a *quota.Assignment) bool {
+	if !slices.ContainsFunc(p.asks, func(asks []int) bool { return len(asks) > 1 }) {
+		return false
+	}
+	return !slices.ContainsFunc(a.Uses, func(u quota.Use) bool {
+		return u.Amount > min(g.queue.node.Room(core.Now, u.Pair), g.queue.node.Room(core.Then, u.Pair))
+	})
 }
 
 // victims searches workloads that use what is short of quota. Where nodes are

@@ -288,6 +288,12 @@ func (e *Engine) wake() {
 	}
 	e.lent = e.lent[:0]
 	e.wakeContested()
+	if e.nodesNew {
+		e.nodesNew = false
+		for _, q := range e.sortedQueues() {
+			e.wakeEvictors(q)
+		}
+	}
 	if e.nodesFreed {
 		e.nodesFreed = false
 		for i, v := range slices.Backward(e.onNodes) {
@@ -298,6 +304,18 @@ func (e *Engine) wake() {
 		for _, q := range slices.Clone(e.heads.Items()) {
 			e.rehead(q)
 		}
+	}
+}
+
+// wakeEvictors wakes those of a queue who may evict. Once their flavors have
+// nodes, whoever holds any of their quota may be in the way, not only who holds
+// what is short.
+func (e *Engine) wakeEvictors(q *queue) {
+	if q.spec == nil || preempt.Forbids(q.spec.Preemption) {
+		return
+	}
+	for _, g := range q.groups {
+		e.unpark(g)
 	}
 }
 

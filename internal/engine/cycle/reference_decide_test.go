@@ -143,7 +143,11 @@ func (r *reference) resolve(w *refWork, asks []refAsk, a refAssign) func() {
 			sets = append(sets, s)
 		}
 	}
-	if a.mode == mFit {
+	now := mixed(asks) // nodes of one flavor, looked at alone, say little
+	for x, v := range a.uses {
+		now = now && v <= r.room(w.queue, x, core.Then, nil) && v <= r.room(w.queue, x, core.Now, nil)
+	}
+	if a.mode == mFit || now {
 		if r.contested(w, a.uses, nil) {
 			return nil
 		}
@@ -173,6 +177,16 @@ func (r *reference) resolve(w *refWork, asks []refAsk, a refAssign) func() {
 		return nil
 	}
 	return r.promise(w, asks, a, sets, victims)
+}
+
+// mixed reports whether some pod set takes resources from several groups.
+func mixed(asks []refAsk) bool {
+	for i := range asks {
+		if i > 0 && asks[i].set == asks[i-1].set {
+			return true
+		}
+	}
+	return false
 }
 
 // promise pledges quota and nodes if the workload fits once everybody who
