@@ -1,0 +1,129 @@
+package v1beta2
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// The values of fields that a file leaves out. They are Kueue's, except those
+// that say otherwise.
+const (
+	// DefaultNamespace differs from Kueue's, so that both can be installed.
+	DefaultNamespace   = "mlbatch-system"
+	DefaultWebhookPort = 9443
+	// DefaultMetricsBindAddress differs from Kueue's :8443: metrics are plain
+	// HTTP here.
+	DefaultMetricsBindAddress = ":8080"
+	DefaultHealthBindAddress  = ":8081"
+	DefaultReadinessEndpoint  = "readyz"
+	DefaultLivenessEndpoint   = "healthz"
+	// DefaultLeaderElectionName differs from Kueue's.
+	DefaultLeaderElectionName = "mlbatch-controller"
+	// LeaderElectionLock is the only kind of lock there is.
+	LeaderElectionLock        = "leases"
+	DefaultPodsReadyTimeout   = 30 * time.Minute
+	DefaultBackoffBaseSeconds = 60
+	DefaultBackoffMaxSeconds  = 3600
+	// DefaultUsageHalfLifeTime differs from Kueue, where nothing is remembered if
+	// it is not set and admission fair sharing is then silently off.
+	DefaultUsageHalfLifeTime     = 7 * 24 * time.Hour
+	DefaultUsageSamplingInterval = 5 * time.Minute
+	DefaultCacheSyncTimeout      = 2 * time.Minute
+	DefaultVisibilityBindAddress = "0.0.0.0"
+	DefaultVisibilityBindPort    = 8082
+)
+
+// Default fills in what a file leaves out, in place. ownNamespace is that of
+// the process, empty if it runs in none. A section whose presence turns
+// something on is not added; of those, WaitForPodsReady is there by default.
+func Default(c *Configuration, ownNamespace string) {
+	c.APIVersion, c.Kind = APIVersion, Kind
+	if ownNamespace == "" {
+		ownNamespace = DefaultNamespace
+	}
+	set(&c.Namespace, ownNamespace)
+	defaultManager(&c.ControllerManager, *c.Namespace)
+	if c.ManagedJobsNamespaceSelector == nil {
+		c.ManagedJobsNamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn,
+			Values: []string{metav1.NamespaceSystem, *c.Namespace},
+		}}}
+	}
+	defaultWaitForPodsReady(section(&c.WaitForPodsReady))
+	if f := c.FairSharing; f != nil && len(f.PreemptionStrategies) == 0 {
+		f.PreemptionStrategies = []PreemptionStrategy{LessThanOrEqualToFinalShare, LessThanInitialShare}
+	}
+	a := section(&c.AdmissionFairSharing)
+	set(&a.UsageHalfLifeTime, metav1.Duration{Duration: DefaultUsageHalfLifeTime})
+	set(&a.UsageSamplingInterval, metav1.Duration{Duration: DefaultUsageSamplingInterval})
+	r := section(&c.Resources)
+	set(&r.QuotaCheckStrategy, BlockUndeclared)
+	r.Transformations = slices.Clone(r.Transformations)
+	for i := range r.Transformations {
+		set(&r.Transformations[i].Strategy, Retain)
+	}
+	v := section(&c.VisibilityServer)
+	set(&v.BindAddress, DefaultVisibilityBindAddress)
+	set(&v.BindPort, DefaultVisibilityBindPort)
+}
+
+func defaultManager(m *ControllerManager, namespace string) {
+	set(&m.Webhook.Port, DefaultWebhookPort)
+	text(&m.Metrics.BindAddress, DefaultMetricsBindAddress)
+	set(&section(&m.Metrics.LocalQueueMetrics).Enable, true)
+	for i := range m.Metrics.CustomLabels {
+		l := &m.Metrics.CustomLabels[i]
+		set(&l.SourceKind, SourceClusterQueue)
+		if l.SourceLabelKey == "" && l.SourceAnnotationKey == "" {
+			l.SourceLabelKey = l.Name
+		}
+	}
+	text(&m.Health.HealthProbeBindAddress, DefaultHealthBindAddress)
+	text(&m.Health.ReadinessEndpointName, DefaultReadinessEndpoint)
+	text(&m.Health.LivenessEndpointName, DefaultLivenessEndpoint)
+	set(&section(&m.Controller).CacheSyncTimeout, Timeout{DefaultCacheSyncTimeout})
+	l := section(&m.LeaderElection)
+	set(&l.LeaderElect, true)
+	set(&l.LeaseDuration, metav1.Duration{Duration: 15 * time.Second})
+	set(&l.RenewDeadline, metav1.Duration{Duration: 10 * time.Second})
+	set(&l.RetryPeriod, metav1.Duration{Duration: 2 * time.Second})
+	text(&l.ResourceLock, LeaderElectionLock)
+	text(&l.ResourceName, DefaultLeaderElectionName)
+	text(&l.ResourceNamespace, namespace)
+}
+
+func defaultWaitForPodsReady(w *WaitForPodsReady) {
+	set(&w.Timeout, metav1.Duration{Duration: DefaultPodsReadyTimeout})
+	set(&w.BlockAdmission, false)
+	set(&w.RecoveryTimeout, *w.Timeout)
+	s := section(&w.RequeuingStrategy)
+	set(&s.Timestamp, EvictionTimestamp)
+	set(&s.BackoffBaseSeconds, DefaultBackoffBaseSeconds)
+	set(&s.BackoffMaxSeconds, DefaultBackoffMaxSeconds)
+}
+
+// set gives a field that is left out a value.
+func set[T any](field **T, value T) {
+	if *field == nil {
+		*field = ptr.To(value)
+	}
+}
+
+// text gives a text that is left out a value.
+func text(field *string, value string) {
+	if *field == "" {
+		*field = value
+	}
+}
+
+// section returns a section, which is added if it is left out.
+func section[T any](field **T) *T {
+	if *field == nil {
+		*field = new(T)
+	}
+	return *field
+}

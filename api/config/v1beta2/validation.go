@@ -1,0 +1,245 @@
+package v1beta2
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Validate says what is wrong with a configuration that Default has completed.
+// Whether mlbatch can do what it asks for is not its matter.
+func Validate(c *Configuration) field.ErrorList {
+	var errs field.ErrorList
+	errs = append(errs, names(field.NewPath("namespace"), *c.Namespace, validation.IsDNS1123Label)...)
+	errs = append(errs, validateManager(&c.ControllerManager)...)
+	errs = append(errs, validateSelector(c)...)
+	errs = append(errs, validateCerts(c.InternalCertManagement, field.NewPath("internalCertManagement"))...)
+	errs = append(errs, validatePodsReady(c.WaitForPodsReady, field.NewPath("waitForPodsReady"))...)
+	errs = append(errs, validateIntegrations(c.Integrations, field.NewPath("integrations"))...)
+	errs = append(errs, validateMultiKueue(c.MultiKueue, field.NewPath("multiKueue"))...)
+	errs = append(errs, validateFairSharing(c.FairSharing, field.NewPath("fairSharing", "preemptionStrategies"))...)
+	errs = append(errs, validateAdmissionFairSharing(c.AdmissionFairSharing, field.NewPath("admissionFairSharing"))...)
+	errs = append(errs, validateResources(c.Resources, field.NewPath("resources"))...)
+	if p := c.ObjectRetentionPolicies; p != nil && p.Workloads != nil {
+		at := field.NewPath("objectRetentionPolicies", "workloads")
+		errs = append(errs, notNegative(at.Child("afterFinished"), p.Workloads.AfterFinished)...)
+		errs = append(errs, notNegative(at.Child("afterDeactivatedByKueue"), p.Workloads.AfterDeactivatedByKueue)...)
+	}
+	return errs
+}
+
+func validateSelector(c *Configuration) field.ErrorList {
+	at := field.NewPath("managedJobsNamespaceSelector")
+	errs := metav1validation.ValidateLabelSelector(c.ManagedJobsNamespaceSelector, metav1validation.LabelSelectorValidationOptions{}, at)
+	selector, err := metav1.LabelSelectorAsSelector(c.ManagedJobsNamespaceSelector)
+	if len(errs) > 0 || err != nil {
+		return errs
+	}
+	for _, ns := range []string{metav1.NamespaceSystem, *c.Namespace} {
+		if selector.Matches(labels.Set{corev1.LabelMetadataName: ns}) {
+			errs = append(errs, field.Invalid(at, metav1.FormatLabelSelector(c.ManagedJobsNamespaceSelector), fmt.Sprintf(
+				"must leave out the namespace %s, or the cluster could block itself: add a matchExpression with key %s, operator NotIn and that value", ns, corev1.LabelMetadataName)))
+		}
+	}
+	return errs
+}
+
+func validateCerts(m *InternalCertManagement, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if m == nil {
+		return nil
+	}
+	if m.WebhookServiceName != nil {
+		errs = append(errs, names(at.Child("webhookServiceName"), *m.WebhookServiceName, validation.IsDNS1035Label)...)
+	}
+	if m.WebhookSecretName != nil {
+		errs = append(errs, names(at.Child("webhookSecretName"), *m.WebhookSecretName, validation.IsDNS1123Subdomain)...)
+	}
+	return errs
+}
+
+func validatePodsReady(w *WaitForPodsReady, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	errs = append(errs, notNegative(at.Child("timeout"), w.Timeout)...)
+	errs = append(errs, notNegative(at.Child("recoveryTimeout"), w.RecoveryTimeout)...)
+	at = at.Child("requeuingStrategy")
+	s := w.RequeuingStrategy
+	errs = append(errs, oneOf(at.Child("timestamp"), *s.Timestamp, EvictionTimestamp, CreationTimestamp)...)
+	errs = append(errs, atLeast(at.Child("backoffLimitCount"), s.BackoffLimitCount, 0)...)
+	errs = append(errs, atLeast(at.Child("backoffBaseSeconds"), s.BackoffBaseSeconds, 0)...)
+	return append(errs, atLeast(at.Child("backoffMaxSeconds"), s.BackoffMaxSeconds, 0)...)
+}
+
+func validateIntegrations(n *Integrations, at *field.Path) field.ErrorList {
+	if n == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i, name := range n.Frameworks {
+		at := at.Child("frameworks").Index(i)
+		switch {
+		case !slices.Contains(FrameworkNames(), name):
+			errs = append(errs, field.NotSupported(at, name, FrameworkNames()))
+		case seen[name]:
+			errs = append(errs, field.Duplicate(at, name))
+		}
+		seen[name] = true
+	}
+	kinds := map[schema.GroupVersionKind]bool{}
+	for i, name := range n.ExternalFrameworks {
+		at := at.Child("externalFrameworks").Index(i)
+		gvk, _ := schema.ParseKindArg(name)
+		switch {
+		case gvk == nil:
+			errs = append(errs, field.Invalid(at, name, "must be Kind.version.group, such as AppWrapper.v1beta2.workload.codeflare.dev"))
+		case kinds[*gvk]:
+			errs = append(errs, field.Duplicate(at, name))
+		default:
+			kinds[*gvk] = true
+		}
+	}
+	for i, key := range n.LabelKeysToCopy {
+		errs = append(errs, names(at.Child("labelKeysToCopy").Index(i), key, validation.IsQualifiedName)...)
+	}
+	return errs
+}
+
+func validateMultiKueue(m *MultiKueue, at *field.Path) field.ErrorList {
+	if m == nil {
+		return nil
+	}
+	errs := notNegative(at.Child("gcInterval"), m.GCInterval)
+	errs = append(errs, notNegative(at.Child("workerLostTimeout"), m.WorkerLostTimeout)...)
+	if m.Origin != nil {
+		errs = append(errs, names(at.Child("origin"), *m.Origin, validation.IsValidLabelValue)...)
+	}
+	if m.IncrementalDispatcherConfig != nil {
+		errs = append(errs, atLeast(at.Child("incrementalDispatcherConfig", "stepSize"), m.IncrementalDispatcherConfig.StepSize, 1)...)
+	}
+	return errs
+}
+
+func validateFairSharing(f *FairSharing, at *field.Path) field.ErrorList {
+	if f == nil {
+		return nil
+	}
+	allowed := [][]PreemptionStrategy{
+		{LessThanOrEqualToFinalShare}, {LessThanInitialShare}, {LessThanOrEqualToFinalShare, LessThanInitialShare},
+	}
+	for _, a := range allowed {
+		if slices.Equal(a, f.PreemptionStrategies) {
+			return nil
+		}
+	}
+	return field.ErrorList{field.Invalid(at, f.PreemptionStrategies, fmt.Sprintf(
+		"must be [%s], [%s], or both in this order", LessThanOrEqualToFinalShare, LessThanInitialShare))}
+}
+
+func validateAdmissionFairSharing(a *AdmissionFairSharing, at *field.Path) field.ErrorList {
+	errs := notNegative(at.Child("usageHalfLifeTime"), a.UsageHalfLifeTime)
+	if d := a.UsageSamplingInterval.Duration; d <= 0 {
+		errs = append(errs, field.Invalid(at.Child("usageSamplingInterval"), d.String(), "must be longer than 0"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.ResourceWeights)) {
+		w := a.ResourceWeights[name]
+		if !(w >= 0) || math.IsInf(w, 1) {
+			errs = append(errs, field.Invalid(at.Child("resourceWeights").Key(string(name)), w, "must be 0 or more"))
+		}
+	}
+	return errs
+}
+
+func validateResources(r *Resources, at *field.Path) field.ErrorList {
+	errs := oneOf(at.Child("quotaCheckStrategy"), *r.QuotaCheckStrategy, BlockUndeclared, IgnoreUndeclared)
+	if *r.QuotaCheckStrategy == IgnoreUndeclared && len(r.ExcludeResourcePrefixes) > 0 {
+		errs = append(errs, field.Invalid(at.Child("excludeResourcePrefixes"), r.ExcludeResourcePrefixes,
+			"must be empty if quotaCheckStrategy is IgnoreUndeclared, which leaves out whatever has no quota"))
+	}
+	for i, p := range r.ExcludeResourcePrefixes {
+		if p == "" {
+			errs = append(errs, field.Invalid(at.Child("excludeResourcePrefixes").Index(i), p, "must not be empty, or nothing would count: take the entry out"))
+		}
+	}
+	inputs := map[corev1.ResourceName]bool{}
+	for i, t := range r.Transformations {
+		at := at.Child("transformations").Index(i)
+		errs = append(errs, validateTransformation(t, at)...)
+		if inputs[t.Input] {
+			errs = append(errs, field.Duplicate(at.Child("input"), t.Input))
+		}
+		inputs[t.Input] = true
+	}
+	return append(errs, validateDeviceClasses(r.DeviceClassMappings, at.Child("deviceClassMappings"))...)
+}
+
+func validateTransformation(t ResourceTransformation, at *field.Path) field.ErrorList {
+	errs := names(at.Child("input"), string(t.Input), validation.IsQualifiedName)
+	errs = append(errs, oneOf(at.Child("strategy"), *t.Strategy, Retain, Replace)...)
+	if t.MultiplyBy != "" {
+		errs = append(errs, names(at.Child("multiplyBy"), string(t.MultiplyBy), validation.IsQualifiedName)...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Outputs)) {
+		errs = append(errs, names(at.Child("outputs").Key(string(name)), string(name), validation.IsQualifiedName)...)
+	}
+	return errs
+}
+
+func validateDeviceClasses(all []DeviceClassMapping, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(all) > 16 {
+		errs = append(errs, field.TooMany(at, len(all), 16))
+	}
+	for i, m := range all {
+		at := at.Index(i)
+		errs = append(errs, names(at.Child("name"), string(m.Name), validation.IsQualifiedName)...)
+		if n := len(m.DeviceClassNames); n == 0 || n > 8 {
+			errs = append(errs, field.Invalid(at.Child("deviceClassNames"), n, "must be 1 to 8 names"))
+		}
+		for j, s := range m.Sources {
+			if (s.Counter == nil) == (s.Capacity == nil) {
+				errs = append(errs, field.Invalid(at.Child("sources").Index(j), "", "must be either counter or capacity"))
+			}
+		}
+	}
+	return errs
+}
+
+// names reports what a rule for names finds wrong with one.
+func names(at *field.Path, value string, rule func(string) []string) field.ErrorList {
+	if found := rule(value); len(found) > 0 {
+		return field.ErrorList{field.Invalid(at, value, strings.Join(found, ", "))}
+	}
+	return nil
+}
+
+func oneOf[T ~string](at *field.Path, value T, allowed ...T) field.ErrorList {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(at, value, allowed)}
+}
+
+func notNegative(at *field.Path, d *metav1.Duration) field.ErrorList {
+	if d != nil && d.Duration < 0 {
+		return field.ErrorList{field.Invalid(at, d.Duration.String(), "must be 0 or longer")}
+	}
+	return nil
+}
+
+func atLeast(at *field.Path, n *int32, low int32) field.ErrorList {
+	if n != nil && *n < low {
+		return field.ErrorList{field.Invalid(at, *n, fmt.Sprintf("must be %d or more", low))}
+	}
+	return nil
+}
