@@ -17,6 +17,7 @@ import (
 // newControllerCommand is the brain of a cluster.
 func newControllerCommand() *cobra.Command {
 	var opts manager.Options
+	var set controllerSettings
 	var kubeconfig string
 	var verbosity int
 	cmd := &cobra.Command{
@@ -26,32 +27,43 @@ func newControllerCommand() *cobra.Command {
 them, keeps AppWrappers alive and answers the API server's webhook calls.
 
 It keeps nothing on disk: everything is in the API server, and it may be killed
-and restarted at any time.`,
+and restarted at any time.
+
+--config takes Kueue's configuration file (config.kueue.x-k8s.io/v1beta2 or
+v1beta1); a flag that is given wins over the file. docs/configuration.md lists
+the fields.`,
 		Example: `  # in a cluster, with the service account of its pod
   mlbatch controller --webhook-cert-dir /certs
 
   # against any cluster, from a laptop
-  mlbatch controller --kubeconfig ~/.kube/config --bind-address 127.0.0.1 --webhook-cert-dir ./certs`,
+  mlbatch controller --kubeconfig ~/.kube/config --bind-address 127.0.0.1 --webhook-cert-dir ./certs
+
+  # check a configuration file and see what it comes to
+  mlbatch controller --config kueue.yaml --check-config -o yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			settled, err := set.settle(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			if set.check {
+				return set.print(cmd, settled)
+			}
 			setLogger(textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(verbosity), textlogger.Output(os.Stderr))))
+			for _, n := range settled.Notices {
+				ctrl.Log.WithName("configuration").Info("A setting has no effect", "field", n.Path, "line", n.Line, "why", n.Text)
+			}
 			cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 			if err != nil {
 				return fmt.Errorf("read kubeconfig %q: %w", kubeconfig, err)
 			}
 			opts.Config = cfg
-			return manager.Run(cmd.Context(), opts)
+			return manager.Run(cmd.Context(), settled.Options(opts))
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the pod's service account)")
-	f.StringVar(&opts.BindAddress, "bind-address", "", "address that all ports listen on (default: all)")
-	f.IntVar(&opts.WebhookPort, "webhook-port", 9443, "port of the webhooks (HTTPS)")
-	f.StringVar(&opts.WebhookCertDir, "webhook-cert-dir", "", "directory with tls.crt and tls.key of the webhooks")
-	f.IntVar(&opts.MetricsPort, "metrics-port", 8080, "port of /metrics (HTTP); 0 turns it off")
-	f.IntVar(&opts.HealthPort, "health-port", 8081, "port of /healthz and /readyz (HTTP); 0 turns it off")
-	f.BoolVar(&opts.LeaderElection, "leader-elect", false, "let several controllers run, one of them deciding")
-	f.StringVar(&opts.Namespace, "namespace", "mlbatch-system", "namespace of mlbatch's own objects")
+	set.addTo(f)
 	f.StringVar(&opts.SchedulerName, "scheduler-name", "mlbatch-scheduler", "scheduler given to pods whose job names none; empty leaves them")
 	f.StringVar(&opts.SlackQueue, "slack-queue", "slack-cluster-queue", "ClusterQueue that lends less while nodes are missing")
 	f.StringVar(&opts.DefaultQueue, "default-queue", "default-queue", "LocalQueue of AppWrappers that name none")

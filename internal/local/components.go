@@ -198,6 +198,8 @@ func (c *Cluster) controller() program {
 			"--webhook-cert-dir=" + c.files.webhookCerts(),
 			fmt.Sprintf("--metrics-port=%d", c.ports.Metrics),
 			fmt.Sprintf("--health-port=%d", c.ports.Health),
+			// There is one, and it must not wait for its own lease after a kill.
+			"--leader-elect=false",
 		},
 	}
 }

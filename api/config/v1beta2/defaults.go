@@ -15,6 +15,8 @@ const (
 	// DefaultNamespace differs from Kueue's, so that both can be installed.
 	DefaultNamespace   = "mlbatch-system"
 	DefaultWebhookPort = 9443
+	// DefaultWebhookCertDir is where controller-runtime looks too.
+	DefaultWebhookCertDir = "/tmp/k8s-webhook-server/serving-certs"
 	// DefaultMetricsBindAddress differs from Kueue's :8443: metrics are plain
 	// HTTP here.
 	DefaultMetricsBindAddress = ":8080"
@@ -73,6 +75,7 @@ func Default(c *Configuration, ownNamespace string) {
 
 func defaultManager(m *ControllerManager, namespace string) {
 	set(&m.Webhook.Port, DefaultWebhookPort)
+	text(&m.Webhook.CertDir, DefaultWebhookCertDir)
 	text(&m.Metrics.BindAddress, DefaultMetricsBindAddress)
 	set(&section(&m.Metrics.LocalQueueMetrics).Enable, true)
 	for i := range m.Metrics.CustomLabels {

@@ -5,9 +5,13 @@ package manager
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -38,18 +43,44 @@ import (
 	mlwebhook "github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
-// Options configure the process. Ports of 0 are off.
+// Options configure the process. Addresses are host:port; "" and "0" are off.
 type Options struct {
-	Config      *rest.Config
+	Config *rest.Config
+	// QPS and Burst limit the requests to the API server; a QPS of 0 does not,
+	// which leaves it to the API server's own priority and fairness.
+	QPS   float32
+	Burst int
+
+	// WebhookHost and WebhookPort are where the webhooks listen; no host is
+	// every address.
+	WebhookHost string
 	WebhookPort int
 	// WebhookCertDir holds tls.crt and tls.key.
 	WebhookCertDir string
-	MetricsPort    int
-	HealthPort     int
-	// BindAddress is where all ports listen, e.g. 127.0.0.1; "" is everywhere.
-	BindAddress string
-	// LeaderElection lets several processes run with one of them deciding.
-	LeaderElection bool
+	// TLS restricts versions, suites and curves of the webhooks; nil is Go's
+	// choice.
+	TLS            *tls.Config
+	MetricsAddress string
+	HealthAddress  string
+	// ReadyPath and AlivePath are where probes are answered; "" is readyz and
+	// healthz.
+	ReadyPath, AlivePath string
+	// ProfilesAddress serves Go's profiles.
+	ProfilesAddress string
+	LeaderElection  LeaderElection
+	// Concurrency is how many objects of a kind (Kind.group) are handled at the
+	// same time, where it differs from Concurrency().
+	Concurrency map[string]int
+	// CacheSyncTimeout bounds the start of a reconciler; 0 is two minutes.
+	CacheSyncTimeout time.Duration
+
+	// Frameworks names the kinds of jobs that are queued, see Frameworks(); nil is
+	// all of them.
+	Frameworks []string
+	// External are kinds whose objects are queued by controllers of others: what
+	// they control waits with them.
+	External []schema.GroupVersionKind
+
 	// Namespace is where mlbatch keeps its own objects.
 	Namespace string
 	// SchedulerName is given to pods whose job names none; "" leaves them.
@@ -67,10 +98,36 @@ type Options struct {
 	IgnoreUndeclared bool
 }
 
+// LeaderElection lets several processes run with one of them deciding.
+type LeaderElection struct {
+	Enabled bool
+	// Name and Namespace are those of the Lease.
+	Name, Namespace string
+	// Lease is how long others wait for a silent leader, Renew after how long one
+	// that cannot renew gives up, Retry the pause between tries.
+	Lease, Renew, Retry time.Duration
+}
+
+// Concurrency returns the kinds (Kind.group) whose reconcilers handle several
+// objects at the same time, and how many by default.
+func Concurrency() map[string]int {
+	return map[string]int{
+		"AppWrapper.workload.codeflare.dev": 8,
+		"ClusterQueue.kueue.x-k8s.io":       4,
+		"Job.batch":                         8,
+		"LocalQueue.kueue.x-k8s.io":         4,
+		"ResourceFlavor.kueue.x-k8s.io":     1,
+		"Workload.kueue.x-k8s.io":           1,
+	}
+}
+
 // Run works until the context ends.
 func Run(ctx context.Context, opts Options) error {
 	cfg := rest.CopyConfig(opts.Config)
-	cfg.QPS = -1 // the API server's priority and fairness is the limit
+	cfg.QPS, cfg.Burst = opts.QPS, opts.Burst
+	if cfg.QPS == 0 {
+		cfg.QPS = -1
+	}
 	mgr, err := ctrl.NewManager(cfg, managerOptions(opts))
 	if err != nil {
 		return fmt.Errorf("start the controller: %w", err)
@@ -79,7 +136,7 @@ func Run(ctx context.Context, opts Options) error {
 		return fmt.Errorf("index pods: %w", err)
 	}
 	role := metrics.RoleStandalone
-	if opts.LeaderElection {
+	if opts.LeaderElection.Enabled {
 		role = metrics.RoleLeader
 	}
 	counters, err := metrics.New(crmetrics.Registry, role)
@@ -95,27 +152,67 @@ func Run(ctx context.Context, opts Options) error {
 }
 
 func managerOptions(opts Options) ctrl.Options {
-	address := func(port int) string {
-		if port == 0 {
-			return "0"
-		}
-		return fmt.Sprintf("%s:%d", opts.BindAddress, port)
-	}
+	leader := opts.LeaderElection
+	concurrency := Concurrency()
+	maps.Copy(concurrency, opts.Concurrency)
 	return ctrl.Options{
 		Scheme:                        scheme.New(),
-		Metrics:                       metricsserver.Options{BindAddress: address(opts.MetricsPort)},
-		HealthProbeBindAddress:        address(opts.HealthPort),
-		LeaderElection:                opts.LeaderElection,
-		LeaderElectionID:              "mlbatch-controller",
-		LeaderElectionNamespace:       opts.Namespace,
+		Metrics:                       metricsserver.Options{BindAddress: address(opts.MetricsAddress)},
+		HealthProbeBindAddress:        address(opts.HealthAddress),
+		ReadinessEndpointName:         path(opts.ReadyPath),
+		LivenessEndpointName:          path(opts.AlivePath),
+		PprofBindAddress:              address(opts.ProfilesAddress),
+		LeaderElection:                leader.Enabled,
+		LeaderElectionID:              leader.Name,
+		LeaderElectionNamespace:       leader.Namespace,
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 nonzero(leader.Lease),
+		RenewDeadline:                 nonzero(leader.Renew),
+		RetryPeriod:                   nonzero(leader.Retry),
+		Controller: config.Controller{
+			GroupKindConcurrency: concurrency,
+			CacheSyncTimeout:     opts.CacheSyncTimeout,
+		},
 		WebhookServer: webhook.NewServer(webhook.Options{
-			Host: opts.BindAddress, Port: opts.WebhookPort, CertDir: opts.WebhookCertDir,
+			Host: opts.WebhookHost, Port: opts.WebhookPort, CertDir: opts.WebhookCertDir,
+			TLSOpts: restrictions(opts.TLS),
 		}),
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 		},
 	}
+}
+
+// address spells "off" the way controller-runtime does.
+func address(a string) string {
+	if a == "" {
+		return "0"
+	}
+	return a
+}
+
+// path makes a path of the name of a probe; "" stays.
+func path(name string) string {
+	if name == "" {
+		return ""
+	}
+	return "/" + strings.TrimPrefix(name, "/")
+}
+
+func nonzero(d time.Duration) *time.Duration {
+	if d == 0 {
+		return nil
+	}
+	return &d
+}
+
+func restrictions(t *tls.Config) []func(*tls.Config) {
+	if t == nil {
+		return nil
+	}
+	return []func(*tls.Config){func(c *tls.Config) {
+		c.MinVersion, c.CipherSuites, c.CurvePreferences = t.MinVersion, t.CipherSuites, t.CurvePreferences
+	}}
 }
 
 func probes(mgr manager.Manager, _ Options, _ *metrics.Metrics) error {
@@ -159,12 +256,40 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 	return queues.SetupWithManager(mgr, queues.Options{Numbers: loop, Gauges: counters})
 }
 
+// framework is a kind of job under the name that configurations have for it.
+type framework struct {
+	name    string
+	adapter jobs.Adapter
+}
+
+func builtIn() []framework {
+	return []framework{
+		{"batch/job", batchjob.Adapter{}},
+		{"workload.codeflare.dev/appwrapper", appwrapper.Adapter{}},
+	}
+}
+
+// Frameworks are the names of the kinds of jobs that can be queued.
+func Frameworks() []string {
+	var out []string
+	for _, f := range builtIn() {
+		out = append(out, f.name)
+	}
+	return out
+}
+
 // jobKinds adds a reconciler for every kind of job, and the AppWrapper's own.
 func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
-	adapters := []jobs.Adapter{batchjob.Adapter{}, appwrapper.Adapter{}}
+	var adapters []jobs.Adapter
 	managed := map[schema.GroupVersionKind]bool{}
-	for _, a := range adapters {
-		managed[a.Kind()] = true
+	for _, gvk := range opts.External {
+		managed[gvk] = true
+	}
+	for _, f := range builtIn() {
+		if opts.Frameworks == nil || slices.Contains(opts.Frameworks, f.name) {
+			adapters = append(adapters, f.adapter)
+			managed[f.adapter.Kind()] = true
+		}
 	}
 	shared := job.Options{
 		Client:   mgr.GetClient(),
@@ -173,8 +298,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		Managed: func(apiVersion, kind string) bool {
 			return managed[schema.FromAPIVersionAndKind(apiVersion, kind)]
 		},
-		Ended:       counters.Ended,
-		Concurrency: 8,
+		Ended: counters.Ended,
 	}
 	for _, a := range adapters {
 		if err := job.SetupWithManager(mgr, a, shared); err != nil {

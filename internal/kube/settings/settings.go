@@ -84,7 +84,11 @@ func (p places) find(path string) Position {
 func (p places) problems(errs field.ErrorList) []Problem {
 	var out []Problem
 	for _, e := range errs {
-		out = append(out, Problem{Position: p.find(e.Field), Path: e.Field, Text: e.ErrorBody()})
+		text := e.ErrorBody()
+		if e.Type == field.ErrorTypeForbidden {
+			text = e.Detail
+		}
+		out = append(out, Problem{Position: p.find(e.Field), Path: e.Field, Text: text})
 	}
 	return out
 }

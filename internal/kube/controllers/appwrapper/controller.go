@@ -55,11 +55,7 @@ type Options struct {
 	// Metrics is where counters are registered; nil means the registry that
 	// controller-runtime serves.
 	Metrics prometheus.Registerer
-	// Workers is how many AppWrappers are worked on at the same time; 0 means 8.
-	Workers int
 }
-
-const defaultWorkers = 8
 
 // Names of indexes of pods.
 const (
@@ -107,9 +103,6 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	if o.Avoid == nil {
 		r.inject.Avoid = appwrapper.AvoidBadGPUs()
 	}
-	if o.Workers == 0 {
-		o.Workers = defaultWorkers
-	}
 	for name, of := range podIndexes() {
 		//nolint:forbidigo // an index is as old as its manager, which has no context yet
 		if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, name, of); err != nil {
@@ -123,7 +116,6 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(appWrapperOf), builder.WithPredicates(podChanges())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.onNode), builder.WithPredicates(nodeTurnsBad(r.inject.Avoid))).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: o.Workers,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
 				10*time.Millisecond, 5*time.Second),
 		}).

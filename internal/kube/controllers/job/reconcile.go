@@ -19,7 +19,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -42,8 +41,6 @@ type Options struct {
 	Managed func(apiVersion, kind string) bool
 	// Ended is told of every Workload whose end was written.
 	Ended func(*kueue.Workload)
-	// Concurrency is how many jobs of one kind are handled at the same time.
-	Concurrency int
 }
 
 // conflictPause is how long to wait for the cache to show what was written.
@@ -55,7 +52,8 @@ type reconciler struct {
 }
 
 // SetupWithManager starts a reconciler for the adapter's kind. The cache must
-// have PodIndex.
+// have PodIndex. How many jobs are handled at the same time is the manager's
+// GroupKindConcurrency.
 func SetupWithManager(mgr ctrl.Manager, adapter jobs.Adapter, opts Options) error {
 	r := &reconciler{opts: opts, adapter: adapter}
 	gvk := adapter.Kind()
@@ -64,7 +62,6 @@ func SetupWithManager(mgr ctrl.Manager, adapter jobs.Adapter, opts Options) erro
 		For(adapter.New()).
 		Owns(&kueue.Workload{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.jobOfPod), PodsEnding()).
-		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Concurrency}).
 		Complete(r)
 }
 

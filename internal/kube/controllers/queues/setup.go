@@ -10,7 +10,6 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -90,7 +89,6 @@ func (r *clusterQueues) setup(mgr manager.Manager, f *feeder) error {
 		Watches(&kueue.ResourceFlavor{}, handler.EnqueueRequestsFromMapFunc(r.usingFlavor), generation).
 		Watches(&kueue.Cohort{}, handler.EnqueueRequestsFromMapFunc(r.inCohorts), generation).
 		WatchesRawSource(source.Channel(f.queues, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
 }
 
@@ -103,7 +101,6 @@ func (r *localQueues) setup(mgr manager.Manager, f *feeder) error {
 		For(&kueue.LocalQueue{}).
 		Watches(&kueue.ClusterQueue{}, handler.EnqueueRequestsFromMapFunc(r.leadingTo), builder.WithPredicates(activityChanged())).
 		WatchesRawSource(source.Channel(f.localQueues, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
 }
 

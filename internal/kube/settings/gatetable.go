@@ -1,0 +1,123 @@
+package settings
+
+// Reasons that several gates share.
+const (
+	builtIn     = "it is how mlbatch works; take the gate out"
+	internal    = "it is about the inside of Kueue, which is made differently here"
+	noMulti     = "mlbatch does not send jobs to other clusters yet"
+	noDevices   = "mlbatch does not count devices of dynamic resource allocation yet"
+	noElastic   = "mlbatch does not resize running jobs yet"
+	noTopology  = "mlbatch does not follow topology levels yet; it places whole gangs on nodes"
+	noSuchKind  = "mlbatch does not queue this kind of job yet"
+	noVariants  = "mlbatch does not try several flavors of one job at a time yet"
+	hardened    = "such objects are refused in any case"
+	alwaysThere = "the metrics are always there; they cost little"
+)
+
+// gates are all feature gates of Kueue 0.20, in the order of its documentation.
+func gates() []gate {
+	return []gate{
+		{"PartialAdmission", "Beta", true, always, "", builtIn},
+		{"FlavorFungibility", "Beta", true, always, "", "set whenCanBorrow and whenCanPreempt to TryNextFlavor or MayStopSearch in the queue instead"},
+		{"FlavorFungibilityPreserveScanProgress", "Beta", true, always, "FlavorFungibility", builtIn},
+		{"VisibilityOnDemand", "Beta", true, always, "", builtIn},
+		{"DisableWaitForPodsReady", "Alpha", false, choice, "", ""},
+		{"PrioritySortingWithinCohort", "Beta", true, always, "", builtIn},
+		{"PrioritizePreemptorWorkloads", "Alpha", false, inner, "", "who waits for its own evictions keeps its claim in any case"},
+		{"RecomputeAssignmentUponPreemptionTargetsOverlap", "Beta", true, inner, "", internal},
+		{"FairSharingPreemptWithinNominal", "Beta", true, always, "", builtIn},
+		{"FairSharingPrioritizeNonBorrowing", "Beta", true, always, "", builtIn},
+		{"AdmissionFairSharing", "Beta", true, always, "", "it is on for queues that ask for it; set admissionScope in the queue instead"},
+		{"SchedulingEquivalenceHashing", "Beta", true, inner, "", internal},
+		{"PriorityBoost", "Alpha", false, absent, "", "mlbatch does not read the annotation priority-boost yet"},
+		{"AdmissionGatedBy", "Beta", true, always, "", builtIn},
+		{"ConcurrentAdmission", "Alpha", false, absent, "", noVariants},
+		{"QuotaCheckStrategy", "Beta", true, always, "", "set resources.quotaCheckStrategy instead"},
+		{"ReclaimablePods", "Beta", true, always, "", builtIn},
+		{"TopologyAwareScheduling", "Beta", true, inner, "", noTopology},
+		{"TASProfileMixed", "Beta", true, inner, "", noTopology},
+		{"TASBalancedPlacement", "Alpha", false, absent, "TopologyAwareScheduling", noTopology},
+		{"TASMultiLayerTopology", "Beta", true, inner, "", noTopology},
+		{"TASRespectNodeAffinityPreferred", "Alpha", false, absent, "TopologyAwareScheduling", noTopology},
+		{"TASFailedNodeReplacement", "Beta", true, inner, "", noTopology},
+		{"TASFailedNodeReplacementFailFast", "Beta", true, inner, "", noTopology},
+		{"TASReplaceNodeOnPodTermination", "Beta", true, inner, "", noTopology},
+		{"TASReplaceNodeOnNodeTaints", "Beta", true, inner, "", noTopology},
+		{"TASReplaceNodeDueToNotReadyOverFixedTime", "Deprecated", false, absent, "TopologyAwareScheduling", noTopology},
+		{"SkipReassignmentForPodOwnedWorkloads", "Beta", true, inner, "", noTopology},
+		{"TASRecomputeAssignmentWithinSchedulingCycle", "Beta", true, inner, "", noTopology},
+		{"TASHandleOverlappingFlavors", "Beta", true, inner, "", noTopology},
+		{"TASAssignmentsEncodingByHostnamePrefix", "Beta", true, inner, "", noTopology},
+		{"TASCacheNodeMatchResults", "Beta", true, inner, "", internal},
+		{"TASCachingRemainingResources", "Beta", true, inner, "", internal},
+		{"TASCacheTopologyTree", "Beta", true, inner, "", internal},
+		{"VectorizedResourceRequests", "Beta", true, inner, "", internal},
+		{"TASValidateWorkloadSliceSize", "Beta", true, inner, "", noTopology},
+		{"ElasticJobsViaWorkloadSlices", "Beta", true, inner, "", noElastic},
+		{"ElasticJobsViaWorkloadSlicesWithTAS", "Alpha", false, absent, "ElasticJobsViaWorkloadSlices", noElastic},
+		{"KueueDRAIntegration", "Beta", true, inner, "", noDevices},
+		{"KueueDRAIntegrationExtendedResource", "Beta", true, inner, "", noDevices},
+		{"KueueDRAIntegrationPartitionableDevices", "Beta", true, inner, "", noDevices},
+		{"KueueDRAIntegrationConsumableCapacity", "Alpha", false, absent, "KueueDRAIntegration", noDevices},
+		{"KueueDRARejectWorkloadsWhenDRADisabled", "Beta", true, inner, "", noDevices},
+		{"MultiKueue", "Beta", true, inner, "", noMulti},
+		{"MultiKueueAdaptersForCustomJobs", "Beta", true, inner, "", noMulti},
+		{"MultiKueueClusterProfile", "Alpha", false, absent, "MultiKueue", noMulti},
+		{"MultiKueueOrchestratedPreemption", "Alpha", false, absent, "MultiKueue", noMulti},
+		{"MultiKueueIncrementalDispatcherConfig", "Beta", true, inner, "", noMulti},
+		{"MultiKueueIncrementalDispatcherRespectConfigOrder", "Beta", true, inner, "", noMulti},
+		{"MultiKueueManagerQuotaAutomation", "Alpha", false, absent, "MultiKueue", noMulti},
+		{"MultiKueueRemoteSpecSync", "Beta", true, inner, "", noMulti},
+		{"MultiKueueKubeConfigPathValidation", "Beta", true, inner, "", noMulti},
+		{"LocalQueueMetrics", "Beta", true, always, "", "set metrics.localQueueMetrics.enable instead"},
+		{"MetricsForCohorts", "Beta", true, always, "", alwaysThere},
+		{"MetricForWorkloadCreationLatency", "Beta", true, always, "", alwaysThere},
+		{"CustomMetricLabels", "Alpha", false, absent, "", "mlbatch has no labels of metrics from objects yet"},
+		{"UnadmittedWorkloadsObservability", "Beta", true, always, "", builtIn},
+		{"UnadmittedWorkloadsExplicitStatus", "Beta", false, absent, "", "conditions are written when there is something to say; take the gate out"},
+		{"FailureRecoveryPolicy", "Alpha", false, absent, "", "mlbatch does not delete pods of unreachable nodes by force; AppWrappers are reset elsewhere"},
+		{"FinishOrphanedWorkloads", "Beta", true, always, "", builtIn},
+		{"CleanupProvisioningRequestsOnEviction", "Beta", true, always, "", builtIn},
+		{"FastQuotaReleaseInPodIntegration", "Alpha", false, absent, "", "quota is released when the pods are gone, never before"},
+		{"WorkloadPriorityClassDefaulting", "Beta", true, always, "", "delete the WorkloadPriorityClass named default instead"},
+		{"WorkloadIdentifierAnnotations", "Beta", true, inner, "", noSuchKind},
+		{"ShortWorkloadNames", "Alpha", false, absent, "", "names of Workloads are as long as Kueue's"},
+		{"WorkloadRequestUseMergePatch", "Alpha", false, inner, "", internal},
+		{"AssignQueueLabelsForPods", "Beta", true, always, "", builtIn},
+		{"RemoveFinalizersWithStrictPatch", "Beta", true, inner, "", internal},
+		{"RejectUpdatesToCQWithInvalidOnFlavors", "Alpha", false, inner, "", hardened},
+		{"WorkloadValidateResourcesAreNonNegative", "Beta", true, always, "", hardened},
+		{"WorkloadValidationForPodSetMetadata", "Beta", true, always, "", hardened},
+		{"LWSImmutableGroupSize", "Beta", true, inner, "", noSuchKind},
+		{"PodIntegrationValidateGroupOwner", "Beta", true, inner, "", noSuchKind},
+		{"ValidateRayAndSparkJobUpdates", "Beta", true, inner, "", noSuchKind},
+		{"SkipAncestorCheckForDeletedWorkloads", "Beta", true, inner, "", internal},
+		{"DeferRayServiceFinalizationForRedisCleanup", "Beta", true, inner, "", noSuchKind},
+		{"SparkApplicationIntegration", "Alpha", false, absent, "", noSuchKind},
+		{"SchedulerLibraryIntegration", "Alpha", false, inner, "", "mlbatch decides nodes and quota together in any case"},
+		{"ManagedJobsNamespaceSelectorAlwaysRespected", "GA", true, always, "", "it is locked in Kueue too"},
+		{"TLSOptions", "GA", true, always, "", "it is locked in Kueue too"},
+	}
+}
+
+// retiredGates are gates of earlier releases that files may still name, with
+// the value that they have for good.
+func retiredGates() map[string]bool {
+	return map[string]bool{
+		"LendingLimit":                               true,
+		"MultiplePreemptions":                        true,
+		"ConfigurableResourceTransformations":        true,
+		"AdmissionCheckValidationRules":              false,
+		"ExposeFlavorsInLocalQueue":                  true,
+		"HierarchicalCohorts":                        true,
+		"KeepQuotaForProvReqRetry":                   false,
+		"ManagedJobsNamespaceSelector":               true,
+		"MultiKueueBatchJobWithManagedBy":            true,
+		"ObjectRetentionPolicies":                    true,
+		"QueueVisibility":                            false,
+		"TASProfileLeastFreeCapacity":                false,
+		"TASProfileMostFreeCapacity":                 false,
+		"WorkloadResourceRequestsSummary":            true,
+		"FlavorFungibilityImplicitPreferenceDefault": false,
+	}
+}

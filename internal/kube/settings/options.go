@@ -1,0 +1,61 @@
+package settings
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	"github.com/mlbatch/mlbatch/api/config/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/manager"
+)
+
+// Options sets what the configuration decides. What it does not know of, such
+// as how to reach the API server, stays as it is in opts.
+func (s *Settled) Options(opts manager.Options) manager.Options {
+	c := s.Configuration
+	opts.Namespace = *c.Namespace
+	if k := c.ClientConnection; k != nil && ptr.Deref(k.QPS, 0) > 0 {
+		opts.QPS, opts.Burst = *k.QPS, int(ptr.Deref(k.Burst, 0))
+	}
+	opts.WebhookHost, opts.WebhookPort, opts.WebhookCertDir = c.Webhook.Host, *c.Webhook.Port, c.Webhook.CertDir
+	if c.TLS != nil {
+		opts.TLS, _ = c.TLS.Config(field.NewPath("tls")) // it is valid
+	}
+	opts.MetricsAddress = c.Metrics.BindAddress
+	opts.HealthAddress = c.Health.HealthProbeBindAddress
+	opts.ReadyPath, opts.AlivePath = c.Health.ReadinessEndpointName, c.Health.LivenessEndpointName
+	opts.ProfilesAddress = c.PprofBindAddress
+	l := c.LeaderElection
+	opts.LeaderElection = manager.LeaderElection{
+		Enabled: *l.LeaderElect, Name: l.ResourceName, Namespace: l.ResourceNamespace,
+		Lease: l.LeaseDuration.Duration, Renew: l.RenewDeadline.Duration, Retry: l.RetryPeriod.Duration,
+	}
+	opts.Concurrency = c.Controller.GroupKindConcurrency
+	opts.CacheSyncTimeout = c.Controller.CacheSyncTimeout.Duration
+	if i := c.Integrations; i != nil {
+		opts.Frameworks, opts.External = frameworks(i)
+	}
+	return opts
+}
+
+// frameworks are the kinds of jobs that a file names. One of ours that it has
+// as an external one counts as ours: there it is served by a program of its own.
+func frameworks(i *v1beta2.Integrations) (ours []string, external []schema.GroupVersionKind) {
+	if len(i.Frameworks) > 0 {
+		ours = slices.Clone(i.Frameworks)
+	}
+	for _, name := range i.ExternalFrameworks {
+		gvk, _ := schema.ParseKindArg(name) // it is valid
+		if gvk.GroupKind() == awv1beta2.GroupVersion.WithKind("AppWrapper").GroupKind() {
+			if ours != nil {
+				ours = append(ours, "workload.codeflare.dev/appwrapper")
+			}
+			continue
+		}
+		external = append(external, *gvk)
+	}
+	return ours, external
+}

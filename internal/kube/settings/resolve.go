@@ -1,0 +1,147 @@
+package settings
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/mlbatch/mlbatch/api/config/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/manager"
+)
+
+// Given is what a user gives besides the file. It wins over the file.
+type Given struct {
+	// FeatureGates is NAME=true,NAME=false; it excludes gates in the file.
+	FeatureGates string
+	// Namespace is that of the process, used if nothing else says; may be empty.
+	Namespace string
+	// Set writes flags into the configuration before defaults are filled in; may
+	// be nil.
+	Set func(*v1beta2.Configuration)
+}
+
+// Settled is a configuration with nothing left open.
+type Settled struct {
+	// Configuration is complete and valid. Read again it settles to itself.
+	Configuration *v1beta2.Configuration
+	// Gates are all feature gates.
+	Gates Gates
+	// Notices tell of fields that are accepted and have no effect.
+	Notices []Notice
+}
+
+// Resolve completes and checks a configuration. It changes the file's
+// configuration. What is wrong in it is a *Problems.
+func Resolve(f *File, given Given) (*Settled, error) {
+	c := f.Configuration
+	flagged, err := parseGates(given.FeatureGates)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(flagged) > 0 && len(c.FeatureGates) > 0:
+		return nil, failed(f.Name, []Problem{{
+			Position: f.places.find("featureGates"), Path: "featureGates",
+			Text: "--feature-gates is given too: set gates in one place",
+		}})
+	}
+	if given.Set != nil {
+		given.Set(c)
+	}
+	v1beta2.Default(c, given.Namespace)
+	set := c.FeatureGates
+	if len(flagged) > 0 {
+		set = flagged
+	}
+	gates, notices, gateErrs := settleGates(set)
+	if len(flagged) > 0 && len(gateErrs) > 0 {
+		return nil, flagErrors(gateErrs)
+	}
+	errs := append(v1beta2.Validate(c), gateErrs...)
+	errs = append(errs, refused(c)...)
+	for _, path := range missing() {
+		if _, written := f.places[path]; written {
+			errs = append(errs, field.Forbidden(field.NewPath(path), "mlbatch does not do this yet: take it out"))
+		}
+	}
+	if err := failed(f.Name, f.places.problems(errs)); err != nil {
+		return nil, err
+	}
+	if len(flagged) > 0 {
+		c.FeatureGates = flagged
+	}
+	notices = append(slices.Concat(f.Notices, notices), unused(c)...)
+	for i := range notices {
+		if notices[i].Line == 0 {
+			notices[i].Position = f.places.find(notices[i].Path)
+		}
+	}
+	slices.SortStableFunc(notices, func(a, b Notice) int { return cmp.Compare(a.Line, b.Line) })
+	return &Settled{Configuration: c, Gates: gates, Notices: notices}, nil
+}
+
+// flagErrors are errors about gates that were given as a flag.
+func flagErrors(errs field.ErrorList) error {
+	lines := make([]string, len(errs))
+	for i, e := range errs {
+		name := strings.TrimSuffix(strings.TrimPrefix(e.Field, "featureGates["), "]")
+		lines[i] = fmt.Sprintf("--feature-gates: %s=%v: %s", name, e.BadValue, e.Detail)
+	}
+	return errors.New(strings.Join(lines, "\n"))
+}
+
+// missing are the settings that mlbatch has no part for yet.
+func missing() []string {
+	return []string{
+		"manageJobsWithoutQueueName", "managedJobsNamespaceSelector", "waitForPodsReady",
+		"integrations.labelKeysToCopy", "fairSharing", "admissionFairSharing",
+		"resources.quotaCheckStrategy", "resources.excludeResourcePrefixes", "resources.transformations",
+		"objectRetentionPolicies", "visibilityServer",
+		"metrics.enableClusterQueueResources", "metrics.customLabels", "metrics.localQueueMetrics",
+	}
+}
+
+// refused are settings that ask for what mlbatch does not have, and whose
+// absence would change what happens to jobs.
+func refused(c *v1beta2.Configuration) field.ErrorList {
+	var errs field.ErrorList
+	no := func(at *field.Path, why string) { errs = append(errs, field.Forbidden(at, why)) }
+	if c.MultiKueue != nil {
+		no(field.NewPath("multiKueue"), noMulti+": take the section out")
+	}
+	if len(c.Resources.DeviceClassMappings) > 0 {
+		no(field.NewPath("resources", "deviceClassMappings"), noDevices+": take the field out")
+	}
+	return errs
+}
+
+// unused are settings that are accepted and do nothing, because they tune what
+// does not exist here.
+func unused(c *v1beta2.Configuration) []Notice {
+	var out []Notice
+	note := func(at *field.Path, format string, args ...any) {
+		out = append(out, Notice{Path: at.String(), Text: fmt.Sprintf(format, args...)})
+	}
+	if m := c.InternalCertManagement; m != nil {
+		note(field.NewPath("internalCertManagement"), "has no effect: certificates are made when mlbatch is installed; the controller reads them from webhook.certDir")
+	}
+	if c.Integrations != nil {
+		at := field.NewPath("integrations")
+		for i, name := range c.Integrations.Frameworks {
+			if !slices.Contains(manager.Frameworks(), name) {
+				note(at.Child("frameworks").Index(i), "%s has no effect: mlbatch does not queue this kind of job yet; those that are created directly run outside the queues, those in AppWrappers are queued", name)
+			}
+		}
+	}
+	kinds := slices.Sorted(maps.Keys(manager.Concurrency()))
+	for _, kind := range slices.Sorted(maps.Keys(c.Controller.GroupKindConcurrency)) {
+		if !slices.Contains(kinds, kind) {
+			note(field.NewPath("controller", "groupKindConcurrency").Key(kind), "has no effect: there is a number for %s", strings.Join(kinds, ", "))
+		}
+	}
+	return out
+}
