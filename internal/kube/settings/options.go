@@ -41,21 +41,21 @@ func (s *Settled) Options(opts manager.Options) manager.Options {
 	return opts
 }
 
-// frameworks are the kinds of jobs that a file names. One of ours that it has
-// as an external one counts as ours: there it is served by a program of its own.
+// appWrapper is the framework that is always there: AppWrappers are mlbatch's
+// own kind, and nothing would ever start one that is not queued.
+const appWrapper = "workload.codeflare.dev/appwrapper"
+
+// frameworks are the kinds of jobs that a file names; nil is all of ours. One
+// of ours that it has as an external one counts as ours.
 func frameworks(i *v1beta2.Integrations) (ours []string, external []schema.GroupVersionKind) {
 	if len(i.Frameworks) > 0 {
-		ours = slices.Clone(i.Frameworks)
+		ours = append(slices.Clone(i.Frameworks), appWrapper)
 	}
 	for _, name := range i.ExternalFrameworks {
 		gvk, _ := schema.ParseKindArg(name) // it is valid
-		if gvk.GroupKind() == awv1beta2.GroupVersion.WithKind("AppWrapper").GroupKind() {
-			if ours != nil {
-				ours = append(ours, "workload.codeflare.dev/appwrapper")
-			}
-			continue
+		if gvk.GroupKind() != awv1beta2.GroupVersion.WithKind("AppWrapper").GroupKind() {
+			external = append(external, *gvk)
 		}
-		external = append(external, *gvk)
 	}
 	return ours, external
 }
