@@ -65,7 +65,7 @@ func Resolve(f *File, given Given) (*Settled, error) {
 	errs = append(errs, refused(c)...)
 	for _, path := range missing() {
 		if _, written := f.places[path]; written {
-			errs = append(errs, field.Forbidden(field.NewPath(path), "mlbatch does not do this yet: take it out"))
+			notices = append(notices, Notice{Path: path, Text: "has no effect: mlbatch does not do this yet"})
 		}
 	}
 	if err := failed(f.Name, f.places.problems(errs)); err != nil {
