@@ -175,7 +175,7 @@ func (s *controllerSettings) print(cmd *cobra.Command, settled *settings.Settled
 		return fmt.Errorf("print configuration: %w", err)
 	case s.output == "":
 		fmt.Fprintln(cmd.OutOrStdout(), "The configuration is valid.")
-	case s.output == "yaml" || s.output == "json":
+	case s.output == "yaml", s.output == "json":
 		_, err = cmd.OutOrStdout().Write(b)
 	default:
 		return usageError{fmt.Errorf("-o %s: must be yaml or json", s.output)}

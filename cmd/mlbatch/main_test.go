@@ -35,9 +35,16 @@ func TestEveryCommandHasHelpAndAnExample(t *testing.T) {
 
 func TestExitCodes(t *testing.T) {
 	empty, foreign := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(foreign, "thesis.tex"), nil, 0o600); err != nil {
-		t.Fatal(err)
+	write := func(name, content string) string {
+		file := filepath.Join(foreign, name)
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
 	}
+	write("thesis.tex", "")
+	const header = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+	good, bad := write("good.yaml", header+"metrics: {bindAddress: \":1234\"}\n"), write("bad.yaml", header+"webhok: {}\n")
 	tests := map[string]struct {
 		why  string
 		args []string
@@ -60,6 +67,15 @@ func TestExitCodes(t *testing.T) {
 		"down of none":   {"is no success", []string{"down", "--data-dir", empty}, exitFailure, "no cluster"},
 		"delete foreign": {"touches nobody's files", []string{"down", "--delete", "--data-dir", foreign}, exitFailure, "no cluster"},
 		"no component":   {"lists them", []string{"component", "kubelet"}, exitUsage, "kube-apiserver"},
+		"config":         {"tells that it is valid", []string{"controller", "--config", good, "--check-config"}, exitOK, "valid"},
+		"config shown":   {"the file wins over the default", []string{"controller", "--config", good, "--check-config", "-o", "yaml"}, exitOK, "bindAddress: :1234"},
+		"config flags":   {"a flag wins over the file, and leaves what it does not say", []string{"controller", "--config", good, "--bind-address", "::1", "--check-config", "-o", "json"}, exitOK, `"bindAddress":"[::1]:1234"`},
+		"config off":     {"port 0 is none", []string{"controller", "--config", good, "--metrics-port", "0", "--check-config", "-o", "yaml"}, exitOK, `bindAddress: "0"`},
+		"bad config":     {"names file, line and cure", []string{"controller", "--config", bad, "--check-config"}, exitFailure, `bad.yaml:3:1: webhok: unknown field; did you mean "webhook"?`},
+		"bad config up":  {"before anything starts", []string{"up", "--data-dir", empty, "--config", bad}, exitFailure, "bad.yaml:3:1"},
+		"no config":      {"names the file", []string{"controller", "--config", filepath.Join(empty, "none")}, exitFailure, "no such file"},
+		"config format":  {"lists them", []string{"controller", "--check-config", "-o", "xml"}, exitUsage, "yaml or json"},
+		"bad gate":       {"names flag and cure", []string{"controller", "--check-config", "--feature-gates", "PartialAdmision=true"}, exitFailure, "did you mean PartialAdmission?"},
 		"kubectl where":  {"the wrong directory is an error", []string{"kubectl", "--data-dir", empty, "get", "pods"}, exitFailure, "no cluster"},
 	}
 	for name, tc := range tests {

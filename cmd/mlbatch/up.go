@@ -15,6 +15,8 @@ import (
 	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/mlbatch/mlbatch/api/config/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/settings"
 	"github.com/mlbatch/mlbatch/internal/local"
 	"github.com/mlbatch/mlbatch/internal/local/simnode"
 )
@@ -24,15 +26,16 @@ const stopTimeout = 20 * time.Second
 
 // upOptions are the flags of up.
 type upOptions struct {
-	dir       dataDir
-	apiPort   int
-	nodes     int
-	gpus      int64
-	cpus      string
-	memory    string
-	timeScale float64
-	detach    bool
-	empty     bool
+	dir           dataDir
+	apiPort       int
+	nodes         int
+	gpus          int64
+	cpus          string
+	memory        string
+	timeScale     float64
+	configuration string
+	detach        bool
+	empty         bool
 	// reportFD is how a detached process tells its parent what happens.
 	reportFD int
 }
@@ -80,6 +83,7 @@ was, with its jobs, ports and nodes; flags that are given change it.`,
 	f.StringVar(&o.cpus, "cpus-per-node", "224", "CPUs of each node")
 	f.StringVar(&o.memory, "memory-per-node", "2000Gi", "memory of each node")
 	f.Float64Var(&o.timeScale, "time-scale", 1, "how many times faster than real time pods run")
+	f.StringVar(&o.configuration, "config", "", "Kueue configuration `file` for the controller (default: the last one; \"\" goes back to none)")
 	f.BoolVar(&o.detach, "detach", false, "return once the cluster is ready and leave it running")
 	f.BoolVar(&o.empty, "empty", false, "leave out the tutorial's queues and teams")
 	f.IntVar(&o.reportFD, "report-fd", 0, "file descriptor to report to")
@@ -121,6 +125,11 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 			return cfg, err
 		}
 	}
+	if f.Changed("config") {
+		if cfg.Configuration, err = upConfiguration(o.configuration); err != nil {
+			return cfg, err
+		}
+	}
 	if f.Changed("time-scale") {
 		cfg.TimeScale = o.timeScale
 		if o.timeScale <= 0 {
@@ -134,6 +143,30 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 		return cfg, usageError{err}
 	}
 	return cfg, nil
+}
+
+// upConfiguration reads a configuration file for the controller and checks it,
+// so that a mistake shows here and not in the controller's log.
+func upConfiguration(file string) ([]byte, error) {
+	if file == "" {
+		return []byte{}, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	parsed, err := settings.Read(file, data)
+	if err != nil {
+		return nil, err
+	}
+	settled, err := settings.Resolve(parsed, settings.Given{})
+	if err != nil {
+		return nil, err
+	}
+	if name := settled.Configuration.Health.ReadinessEndpointName; name != v1beta2.DefaultReadinessEndpoint {
+		return nil, fmt.Errorf("%s: health.readinessEndpointName: is %q: mlbatch up asks for /%s, take it out", file, name, v1beta2.DefaultReadinessEndpoint)
+	}
+	return data, nil
 }
 
 func quantity(flag, value, example string) (resource.Quantity, error) {

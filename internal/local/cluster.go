@@ -134,6 +134,9 @@ func (c *Cluster) initialise(ctx context.Context, last State) error {
 	if c.admin, err = adminConfig(c.files); err != nil {
 		return err
 	}
+	if err := c.files.keepConfiguration(c.cfg.Configuration); err != nil {
+		return err
+	}
 	if !c.marker.Complete {
 		c.marker.Complete = true
 		return c.files.writeMarker(c.marker)

@@ -11,6 +11,8 @@ import (
 const (
 	serviceCIDR  = "10.96.0.0/16"
 	apiServiceIP = "10.96.0.1"
+	// systemNamespace is where mlbatch keeps its own objects.
+	systemNamespace = "mlbatch-system"
 	// issuer names the cluster in service account tokens.
 	issuer = "https://kubernetes.default.svc.cluster.local"
 )
@@ -186,21 +188,28 @@ func (c *Cluster) nodes() program {
 	}
 }
 
+// controller runs with the cluster's own addresses, which win over those of
+// its configuration file.
 func (c *Cluster) controller() program {
+	args := []string{
+		Controller,
+		"--kubeconfig=" + c.files.kubeconfigOf(Controller),
+		"--namespace=" + systemNamespace,
+		"--bind-address=" + loopback,
+		fmt.Sprintf("--webhook-port=%d", c.ports.Webhook),
+		"--webhook-cert-dir=" + c.files.webhookCerts(),
+		fmt.Sprintf("--metrics-port=%d", c.ports.Metrics),
+		fmt.Sprintf("--health-port=%d", c.ports.Health),
+		// There is one, and it must not wait for its own lease after a kill.
+		"--leader-elect=false",
+	}
+	if c.files.hasConfiguration() {
+		args = append(args, "--config="+c.files.configuration())
+	}
 	return program{
 		name: Controller, stage: stageRest, grace: 3 * time.Second, goGC: 100, memory: "1GiB",
 		probe: httpProbe("http://"+address(c.ports.Health)+"/readyz", nil),
-		args: []string{
-			Controller,
-			"--kubeconfig=" + c.files.kubeconfigOf(Controller),
-			"--bind-address=" + loopback,
-			fmt.Sprintf("--webhook-port=%d", c.ports.Webhook),
-			"--webhook-cert-dir=" + c.files.webhookCerts(),
-			fmt.Sprintf("--metrics-port=%d", c.ports.Metrics),
-			fmt.Sprintf("--health-port=%d", c.ports.Health),
-			// There is one, and it must not wait for its own lease after a kill.
-			"--leader-elect=false",
-		},
+		args:  args,
 	}
 }
 

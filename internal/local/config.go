@@ -44,6 +44,9 @@ type Config struct {
 	// Tutorial creates the queues and teams of MLBatch's tutorial, once per
 	// data directory. It needs Full.
 	Tutorial bool
+	// Configuration is what the controller's configuration file holds; it is not
+	// checked here. Nil keeps the last one, empty goes back to none.
+	Configuration []byte
 	// Install prepares the API server (CRDs, roles, webhooks) before the nodes
 	// and mlbatch start. It runs at every start.
 	Install func(ctx context.Context, a Access) error

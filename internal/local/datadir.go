@@ -24,14 +24,15 @@ func (l layout) path(name ...string) string {
 	return filepath.Join(append([]string{l.dir}, name...)...)
 }
 
-func (l layout) marker() string       { return l.path("mlbatch.json") }
-func (l layout) lock() string         { return l.path("lock") }
-func (l layout) state() string        { return l.path("cluster.json") }
-func (l layout) kubeconfig() string   { return l.path("kubeconfig") }
-func (l layout) pki() string          { return l.path("pki") }
-func (l layout) etcd() string         { return l.path("etcd") }
-func (l layout) logs() string         { return l.path("logs") }
-func (l layout) webhookCerts() string { return l.path("webhook") }
+func (l layout) marker() string        { return l.path("mlbatch.json") }
+func (l layout) lock() string          { return l.path("lock") }
+func (l layout) state() string         { return l.path("cluster.json") }
+func (l layout) kubeconfig() string    { return l.path("kubeconfig") }
+func (l layout) pki() string           { return l.path("pki") }
+func (l layout) etcd() string          { return l.path("etcd") }
+func (l layout) logs() string          { return l.path("logs") }
+func (l layout) webhookCerts() string  { return l.path("webhook") }
+func (l layout) configuration() string { return l.path("configuration.yaml") }
 func (l layout) kubeconfigOf(component string) string {
 	return l.path("kubeconfigs", component+".kubeconfig")
 }

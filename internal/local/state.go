@@ -87,3 +87,25 @@ func (l layout) writeState(s State) error {
 	}
 	return pki.WriteFile(l.state(), append(b, '\n'))
 }
+
+// keepConfiguration stores what the controller is configured with. Nil leaves
+// what is there, empty removes it.
+func (l layout) keepConfiguration(content []byte) error {
+	switch {
+	case content == nil:
+		return nil
+	case len(content) > 0:
+		return pki.WriteFile(l.configuration(), content)
+	}
+	err := os.Remove(l.configuration())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// hasConfiguration reports whether the controller has a configuration file.
+func (l layout) hasConfiguration() bool {
+	_, err := os.Stat(l.configuration())
+	return err == nil
+}
