@@ -41,6 +41,8 @@ type Cohort struct {
 	Name   string
 	Parent string // "" for a root
 	Groups []ResourceGroup
+	// Weight among the children of its parent; nil means WeightOne.
+	Weight *Weight
 }
 
 // Strategy is how a queue goes on after a workload that does not fit.
@@ -107,6 +109,8 @@ type Queue struct {
 	// Inactive says why the queue cannot admit for reasons outside the engine,
 	// e.g. "AdmissionCheckNotFound"; "" if it can.
 	Inactive string
+	// Weight among the members of its cohort; nil means WeightOne.
+	Weight *Weight
 }
 
 // LocalQueue is a namespace's door to a queue.
@@ -115,6 +119,8 @@ type LocalQueue struct {
 	Name      string
 	Queue     string
 	Stop      StopPolicy
+	// Weight among the local queues of its ClusterQueue; nil means WeightOne.
+	Weight *Weight
 }
 
 // Namespace carries the labels that queues select by.

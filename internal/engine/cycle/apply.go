@@ -58,7 +58,7 @@ func (e *Engine) edit(ev core.Event) {
 		q := e.queueNamed(ev.Queue.Name)
 		if q.spec == nil || !reflect.DeepEqual(*q.spec, ev.Queue) {
 			q.spec = &ev.Queue
-			e.forest.SetQueue(q.name, ev.Queue.Cohort, ev.Queue.Groups)
+			e.forest.SetQueue(q.name, ev.Queue.Cohort, ev.Queue.Groups).Weigh(ev.Queue.Weight)
 			changed = true
 		}
 	case core.QueueGone:
@@ -68,7 +68,7 @@ func (e *Engine) edit(ev core.Event) {
 		e.forest.DropQueue(ev.Name)
 	case core.LocalQueueSet:
 		d := e.doorNamed(doorKey{ev.LocalQueue.Namespace, ev.LocalQueue.Name})
-		if d.spec == nil || *d.spec != ev.LocalQueue {
+		if d.spec == nil || !reflect.DeepEqual(*d.spec, ev.LocalQueue) {
 			d.spec = &ev.LocalQueue
 			changed = true
 		}

@@ -45,7 +45,8 @@ func (e *Engine) compile(g *group) *compiled {
 	spec := g.queue.spec
 	p := &compiled{revision: e.revision, nodes: e.nodes.Version()}
 	p.Queue, p.Fungibility = g.queue.node, spec.Fungibility
-	p.Reclaims = spec.Preemption.WhileBorrow != core.PreemptNever && spec.Preemption.WhileBorrow != ""
+	p.Reclaims = preempt.Allows(spec.Preemption.WhileBorrow) ||
+		(e.opt.FairSharing != nil && preempt.Allows(spec.Preemption.Reclaim))
 	p.asks = make([][]int, len(g.shape.podSets))
 	for set := range g.shape.podSets {
 		e.compileSet(p, g, set)

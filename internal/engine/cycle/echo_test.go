@@ -201,7 +201,7 @@ func TestBackOff(t *testing.T) {
 // one call may be spread over many without changing the outcome.
 func TestAnyOrderOfFacts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		x := newDuel(t)
+		x := newDuel(t, nil)
 		for range rapid.IntRange(1, 15).Draw(t, "steps") {
 			x.event()
 			x.decide()

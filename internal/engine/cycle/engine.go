@@ -33,6 +33,9 @@ type Options struct {
 	// Budget bounds how many workloads one Decide judges; the next one goes on
 	// where it stopped, with the same outcome. Zero means no bound.
 	Budget int
+	// FairSharing makes queues of a cohort share by weight what none of them owns;
+	// nil is off. Without strategies it has both.
+	FairSharing *core.FairSharing
 	// Pack is the resource of which whole nodes are kept free; core.GPU if empty.
 	Pack string
 	// IgnoreUndeclared lets a workload ask for resources that its queue does not
@@ -71,10 +74,12 @@ type Engine struct {
 	nodesFreed bool
 	nodesNew   bool // which nodes there are, or what they are like, changed
 
-	heads   order.Heap[*queue]
-	timers  order.Heap[*timer]
-	pledges []*pledge
-	leaving []*work
+	heads order.Heap[*queue]
+	// contests are the heads with fair sharing, by tree.
+	contests order.Heap[*contest]
+	timers   order.Heap[*timer]
+	pledges  []*pledge
+	leaving  []*work
 	// onNodes are the parked groups that wait for nodes; untold those with members
 	// that were not told why they wait.
 	onNodes []*group
@@ -97,6 +102,7 @@ type Engine struct {
 	scene    scene
 	assigned quota.Assignment
 	ranked   quota.Assignment
+	lifted   []quota.Use
 	// borrowers are the heads that would borrow, by tree: their level is looked at
 	// again when somebody else of the tree is admitted.
 	borrowers map[*quota.Node][]*queue
@@ -129,6 +135,14 @@ func New(o Options) *Engine {
 		revision:   1,
 	}
 	e.search.Forest, e.search.Nodes = e.forest, e.nodes
+	if o.FairSharing != nil {
+		fair := *o.FairSharing // whoever switches it on gets it, with nothing else to set
+		if len(fair.Strategies) == 0 {
+			fair.Strategies = core.DefaultFairSharing().Strategies
+		}
+		e.opt.FairSharing, e.search.Fair = &fair, &fair
+		e.forest.Track()
+	}
 	e.scene.engine = e
 	return e
 }
@@ -146,8 +160,7 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 	e.arrive()  // 5. sort in what is new
 	e.wake()    // 6. look again at parked work whose blocker changed
 	judged := 0 // 7. the best head of all queues, again and again
-	for e.heads.Len() > 0 && (e.opt.Budget == 0 || judged < e.opt.Budget) {
-		q := e.heads.First()
+	for q := e.turn(); q != nil && (e.opt.Budget == 0 || judged < e.opt.Budget); q = e.turn() {
 		w := q.first()
 		if e.hopeless(w) {
 			e.repark(w)

@@ -62,15 +62,11 @@ func (e *Engine) depart(w *work, g *group) {
 // The level starts at the best; Decide corrects it when its turn comes.
 func (e *Engine) rehead(q *queue) {
 	if q.active.Len() == 0 || q.closed != nil || q.ahead() != nil {
-		e.heads.Remove(q)
+		e.strike(q)
 		return
 	}
-	q.head = order.Head{Key: q.first().key}
-	if q.slot > 0 {
-		e.heads.Fix(q)
-		return
-	}
-	e.heads.Push(q)
+	q.head, q.exact = order.Head{Key: q.first().key}, false
+	e.enlist(q)
 }
 
 // arrive sorts in what is new: under its group, or aside with a reason.
@@ -301,7 +297,7 @@ func (e *Engine) wake() {
 				e.unpark(v)
 			}
 		}
-		for _, q := range slices.Clone(e.heads.Items()) {
+		for _, q := range e.ready() {
 			e.rehead(q)
 		}
 	}

@@ -17,17 +17,19 @@ import (
 // reference, step by step: the same admissions, places and evictions, in the
 // same order. On the way it checks the engine's own invariants and P2-P5.
 func TestAgainstReference(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		x := newDuel(t)
-		steps := rapid.IntRange(1, 25).Draw(t, "steps")
-		for range steps {
-			for range rapid.IntRange(1, 4).Draw(t, "events") {
-				x.event()
-			}
-			x.decide()
+	rapid.Check(t, func(t *rapid.T) { newDuel(t, nil).play() })
+}
+
+// play makes things happen and compares the decisions.
+func (x *duel) play() {
+	steps := rapid.IntRange(1, 25).Draw(x.t, "steps")
+	for range steps {
+		for range rapid.IntRange(1, 4).Draw(x.t, "events") {
+			x.event()
 		}
-		x.settleDown()
-	})
+		x.decide()
+	}
+	x.settleDown()
 }
 
 // duel is an engine and the reference in the same world.
@@ -44,12 +46,12 @@ type duel struct {
 	claiming bool
 }
 
-func newDuel(t *rapid.T) *duel {
-	options := cycle.Options{IgnoreUndeclared: pick(t, "undeclared", false, false, true)}
+func newDuel(t *rapid.T, fair *core.FairSharing) *duel {
+	options := cycle.Options{IgnoreUndeclared: pick(t, "undeclared", false, false, true), FairSharing: fair}
 	x := &duel{t: t, engine: cycle.New(options), now: time.Unix(1000, 0)}
 	x.ref = &reference{
-		ignoreUndeclared: options.IgnoreUndeclared,
-		flavors:          map[string]core.Flavor{}, queues: map[string]core.Queue{}, cohorts: map[string]core.Cohort{},
+		fair: fair, ignoreUndeclared: options.IgnoreUndeclared,
+		flavors: map[string]core.Flavor{}, queues: map[string]core.Queue{}, cohorts: map[string]core.Cohort{},
 		nodes: map[string]core.Node{}, works: map[core.Key]*refWork{},
 	}
 	x.claiming = pick(t, "claiming", false, false, true)
@@ -121,6 +123,7 @@ func (x *duel) cohort(name string) {
 	if pick(x.t, "cohort has quota", false, false, true) {
 		c.Groups = x.groups(c.Parent != "")
 	}
+	c.Weight = x.weight()
 	x.ref.cohorts[name] = c
 	x.apply(core.CohortSet{Cohort: c})
 }
@@ -129,6 +132,7 @@ func (x *duel) queue(name string) {
 	all := core.Selector{}
 	q := core.Queue{Name: name, Namespaces: &all, Cohort: pick(x.t, "cohort", "", "left", "right", "left", "top")}
 	q.Groups = x.groups(q.Cohort != "")
+	q.Weight = x.weight()
 	q.Strategy = pick(x.t, "strategy", core.BestEffortFIFO, core.BestEffortFIFO, core.StrictFIFO)
 	if x.claiming {
 		q.Strategy = pick(x.t, "strategy again", core.StrictFIFO, core.StrictFIFO, core.BestEffortFIFO)

@@ -12,6 +12,9 @@ import (
 // when it comes to the top. That is exact as long as levels only get worse,
 // which unsettle sees to.
 func (e *Engine) fallsBack(w *work) bool {
+	if e.opt.FairSharing != nil {
+		return e.outplayed(w)
+	}
 	q := w.group.queue
 	a := e.rank(w)
 	if a.Level <= q.head.Level {
@@ -19,11 +22,17 @@ func (e *Engine) fallsBack(w *work) bool {
 	}
 	q.head.Level = a.Level
 	e.heads.Fix(q)
+	e.pin(q, a)
+	return e.heads.First() != q
+}
+
+// pin notes by which quota a head was ranked, so that unsettle can tell whether
+// that still holds.
+func (e *Engine) pin(q *queue, a *quota.Assignment) {
 	q.counts = append(q.counts[:0], a.Uses...)
-	q.firm = w.group.plan.single && a.Mode == quota.Fit
+	q.firm = q.active.First().plan.single && a.Mode == quota.Fit
 	root := q.node.Root()
 	e.borrowers[root] = append(e.borrowers[root], q)
-	return e.heads.First() != q
 }
 
 // rank assigns flavors by quota alone, to see how far a workload would have to
@@ -39,7 +48,7 @@ func (e *Engine) rank(w *work) *quota.Assignment {
 	return &e.ranked
 }
 
-// unsettle resets the level of heads where it could have become better by w
+// unsettle resets the rank of heads where it could have become better by w
 // getting its quota and nodes: a head that would have borrowed may take another
 // flavor now, or evict, or have to leave its turn to the next of its queue.
 func (e *Engine) unsettle(w *work) {
@@ -58,7 +67,7 @@ func (e *Engine) unsettleTree(root *quota.Node) {
 	kept := list[:0]
 	for _, q := range list {
 		switch {
-		case q.slot == 0 || q.head.Level == 0:
+		case q.slot == 0 || (q.head.Level == 0 && !q.exact):
 		case q.firm && e.roomFor(q) && e.nodesFor(q):
 			kept = append(kept, q)
 		default:

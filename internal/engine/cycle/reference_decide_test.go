@@ -56,6 +56,8 @@ func sortedKeys[V any](m map[string]V) []string {
 // each queue, the lowest borrowing level, then the order of the queue.
 func (r *reference) next() (best *refWork, act func()) {
 	bestLevel := 0
+	heads := map[string]*refWork{}
+	acts := map[string]func(){}
 	for name, q := range r.queues {
 		if q.Stop == core.Hold || q.Stop == core.HoldAndDrain {
 			continue
@@ -78,11 +80,16 @@ func (r *reference) next() (best *refWork, act func()) {
 				}
 				continue
 			}
+			heads[name], acts[name] = w, try
 			if best == nil || cmp.Or(cmp.Compare(level, bestLevel), refOrder(w, best)) < 0 {
 				best, bestLevel, act = w, level, try
 			}
 			break
 		}
+	}
+	if r.fair != nil && best != nil {
+		best = r.tournament(heads)
+		act = acts[best.queue]
 	}
 	return best, act
 }
@@ -98,7 +105,8 @@ func (r *reference) judge(w *refWork) (level int, act func()) {
 	for range 32 {
 		if act := r.resolve(w, asks, a); act != nil {
 			r.blind = true
-			level = r.assign(w, asks, make([]map[int]bool, len(asks))).level
+			ranked := r.assign(w, asks, make([]map[int]bool, len(asks)))
+			level, w.counts = ranked.level, ranked.uses
 			r.blind = false
 			return level, act
 		}

@@ -140,7 +140,7 @@ func (r *reference) grade(w *refWork, ask refAsk, o int, used map[fr]core.Amount
 			m = mNoFit
 		case v <= then:
 			m = mAwait
-		case nominal >= v || reclaim || allowsPolicy(q.Preemption.WhileBorrow):
+		case nominal >= v || reclaim || allowsPolicy(q.Preemption.WhileBorrow) || r.fair != nil && allowsPolicy(q.Preemption.Reclaim):
 			victims := r.search(w, map[fr]core.Amount{x: v}, map[fr]bool{x: true}, nil)
 			m = mNoCandidates
 			if len(victims) > 0 {
@@ -217,6 +217,9 @@ func allowsPolicy(p core.PreemptionPolicy) bool { return p != "" && p != core.Pr
 
 // search is spec/kueue.md 2.6 on copies: candidate lists, attempts, fill-back.
 func (r *reference) search(w *refWork, uses map[fr]core.Amount, short map[fr]bool, sets []refSet) []*refWork {
+	if r.fair != nil {
+		return r.fairSearch(w, uses, short, sets)
+	}
 	q := r.queues[w.queue]
 	me := refNode{w.queue, true}
 	var own, hierarchy, priority []*refWork

@@ -24,9 +24,14 @@ type reference struct {
 	out     []string
 	refused map[core.Key]bool
 	held    map[core.Key]bool // refused for claims
-	blind   bool              // to nodes: levels count quota alone
 
 	ignoreUndeclared bool
+	blind            bool // to nodes: levels count quota alone
+	// fair is fair sharing; nil is off. extra is usage that is thought to be there
+	// in ledger Then, of one queue.
+	fair       *core.FairSharing
+	extra      map[fr]core.Amount
+	extraQueue string
 }
 
 type refPhase int
@@ -46,6 +51,7 @@ type refWork struct {
 	reserved int64
 	unseen   bool
 	spare    map[core.Key]bool
+	counts   map[fr]core.Amount // what it asks for, when it was judged last
 	deps     map[core.Key]bool
 }
 
@@ -148,6 +154,9 @@ func (r *reference) usage(n refNode, x fr, l core.Ledger, g gone) (sum core.Amou
 		if w.books(l) && w.adm.Queue == n.name && !g[w.Key] {
 			sum += w.uses()[x]
 		}
+	}
+	if l == core.Then && r.extraQueue == n.name {
+		sum += r.extra[x]
 	}
 	return sum
 }

@@ -30,6 +30,7 @@ func (e *Engine) settle() {
 	e.nodes.Sweep()
 	e.revision++
 	clear(e.borrowers)
+	e.draw()
 	for _, q := range e.sortedQueues() {
 		q.closed = e.closedQueue(q)
 		q.doors = q.doors[:0]

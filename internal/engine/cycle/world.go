@@ -124,6 +124,11 @@ type queue struct {
 	// level cannot get better while there is room for it.
 	counts []quota.Use
 	firm   bool
+	// With fair sharing: bout is the queue's place in the tournament; exact says
+	// that the head plays with counts and not with nothing; stale that its matches
+	// have to be played again.
+	bout         *bout
+	exact, stale bool
 	// blocker is the first workload of a StrictFIFO queue when it was refused:
 	// nobody may pass it. promised are those that wait for their victims.
 	blocker  *work

@@ -1,6 +1,6 @@
 // Package preempt chooses whom to evict for whom: the fewest workloads, in the
-// order of spec/kueue.md 2.6, whose eviction gives a waiting workload its quota
-// and its nodes together.
+// order of spec/kueue.md 2.6, or with fair sharing in that of 2.7, whose eviction
+// gives a waiting workload its quota and its nodes together.
 //
 // The search runs on the live ledgers (core.Then): it takes candidates out one
 // by one until the workload fits, gives back those that turn out not to be
@@ -64,7 +64,12 @@ type Searcher struct {
 	// Unseen. The caller clears it.
 	Passed bool
 
+	// Fair makes queues of a cohort share what none of them owns; nil is off. Its
+	// Strategies are not empty.
+	Fair *core.FairSharing
+
 	// scratch of one search
+	fair      fairSearch
 	req       Request
 	own       []cursor
 	hierarchy []cursor
@@ -162,6 +167,9 @@ func (s *Searcher) Hopeless(q *quota.Node, p core.Preemption, priority int32, pa
 // result is valid until the next call.
 func (s *Searcher) Find(r Request) []Victim {
 	s.req = r
+	if s.Fair != nil {
+		return s.findFair()
+	}
 	s.collect()
 	if len(s.own)+len(s.hierarchy)+len(s.priority) == 0 {
 		return nil

@@ -38,6 +38,7 @@ func (n *Node) Borrowed(l core.Ledger, p Pair) core.Amount {
 
 // Add books usage of a queue and up its path.
 func (f *Forest) Add(l core.Ledger, n *Node, uses []Use) {
+	f.note(l, n)
 	for _, u := range uses {
 		if f.dirty {
 			f.leafAdd(l, n, u.Pair, u.Amount)
@@ -50,6 +51,7 @@ func (f *Forest) Add(l core.Ledger, n *Node, uses []Use) {
 
 // Remove takes usage of a queue off again.
 func (f *Forest) Remove(l core.Ledger, n *Node, uses []Use) {
+	f.note(l, n)
 	for _, u := range uses {
 		if f.dirty {
 			f.leafAdd(l, n, u.Pair, -u.Amount)

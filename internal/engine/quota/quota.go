@@ -43,6 +43,7 @@ type Node struct {
 	defined    bool // an object exists; false for cohorts that are only named
 	parentName string
 	groups     []core.ResourceGroup
+	weight     core.Weight
 
 	parent   *Node
 	children []*Node // by kind (cohorts first), then name
@@ -54,6 +55,11 @@ type Node struct {
 	// borrowers, at the root, counts by pair the queues of the tree that use more
 	// than their own quota in ledger Then.
 	borrowers []int32
+	kinds     []kind // at the root: what the tree knows, by resource
+	// lendable is, at a cohort, the most that its children could ever use, per
+	// kind of the root.
+	lendable []core.Amount
+	noted    bool // in Forest.changed
 }
 
 // cell is what a node knows of one pair.
@@ -76,6 +82,9 @@ type Forest struct {
 	pairs   map[core.FlavorResource]Pair
 	names   []core.FlavorResource
 	dirty   bool
+	// changed are the queues whose usage in ledger Then changed, if track is set.
+	track   bool
+	changed []*Node
 	// overflown is set when a usage reached Unlimited: sums cannot be undone any
 	// more and must be counted again.
 	overflown bool
@@ -107,7 +116,7 @@ func (f *Forest) Name(p Pair) core.FlavorResource { return f.names[p] }
 func (f *Forest) Queue(name string) *Node {
 	n := f.queues[name]
 	if n == nil {
-		n = &Node{Name: name, Queue: true, ID: len(f.queues)}
+		n = &Node{Name: name, Queue: true, ID: len(f.queues), weight: core.WeightOne}
 		n.root = n
 		f.queues[name] = n
 		f.dirty = true
@@ -127,7 +136,7 @@ func (f *Forest) SetQueue(name, cohort string, groups []core.ResourceGroup) *Nod
 // DropQueue takes a queue's definition away; its usage stays on record.
 func (f *Forest) DropQueue(name string) {
 	if n := f.queues[name]; n != nil {
-		n.defined, n.parentName, n.groups = false, "", nil
+		n.defined, n.parentName, n.groups, n.weight = false, "", nil, core.WeightOne
 		f.dirty = true
 	}
 }
@@ -137,6 +146,7 @@ func (f *Forest) SetCohort(c core.Cohort) {
 	f.intern(c.Groups)
 	n := f.cohort(c.Name)
 	n.defined, n.parentName, n.groups = true, c.Parent, c.Groups
+	n.Weigh(c.Weight)
 	f.dirty = true
 }
 
@@ -144,7 +154,7 @@ func (f *Forest) SetCohort(c core.Cohort) {
 // without quota and parent.
 func (f *Forest) DropCohort(name string) {
 	if n := f.cohorts[name]; n != nil {
-		n.defined, n.parentName, n.groups = false, "", nil
+		n.defined, n.parentName, n.groups, n.weight = false, "", nil, core.WeightOne
 		f.dirty = true
 	}
 }
@@ -152,7 +162,7 @@ func (f *Forest) DropCohort(name string) {
 func (f *Forest) cohort(name string) *Node {
 	n := f.cohorts[name]
 	if n == nil {
-		n = &Node{Name: name}
+		n = &Node{Name: name, weight: core.WeightOne}
 		n.root = n
 		f.cohorts[name] = n
 	}
@@ -191,6 +201,7 @@ func (f *Forest) Settle() {
 	for _, n := range all {
 		f.sum(n)
 	}
+	f.lend(all)
 }
 
 // link connects children with parents and forgets cohorts nobody names.

@@ -3,6 +3,7 @@ package convert
 import (
 	"maps"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -21,7 +22,9 @@ func Flavor(f *kueue.ResourceFlavor) core.Flavor {
 
 // Cohort translates a Cohort.
 func Cohort(c *kueue.Cohort) core.Cohort {
-	return core.Cohort{Name: c.Name, Parent: string(c.Spec.ParentName), Groups: groups(c.Spec.ResourceGroups)}
+	return core.Cohort{
+		Name: c.Name, Parent: string(c.Spec.ParentName), Groups: groups(c.Spec.ResourceGroups), Weight: weight(c.Spec.FairSharing),
+	}
 }
 
 // Queue translates a ClusterQueue.
@@ -33,6 +36,7 @@ func Queue(q *kueue.ClusterQueue) core.Queue {
 		Strategy:   core.BestEffortFIFO,
 		Stop:       core.StopPolicy(ptr.Deref(q.Spec.StopPolicy, kueue.StopPolicyNone)),
 		Namespaces: selector(q.Spec.NamespaceSelector),
+		Weight:     weight(q.Spec.FairSharing),
 		// whenCanPreempt defaults to TryNextFlavor, whenCanBorrow to MayStopSearch.
 		Fungibility: core.Fungibility{PreemptTriesNext: true},
 		Preemption: core.Preemption{
@@ -73,7 +77,20 @@ func LocalQueue(q *kueue.LocalQueue) core.LocalQueue {
 		Name:      q.Name,
 		Queue:     string(q.Spec.ClusterQueue),
 		Stop:      core.StopPolicy(ptr.Deref(q.Spec.StopPolicy, kueue.StopPolicyNone)),
+		Weight:    weight(q.Spec.FairSharing),
 	}
+}
+
+// weight is a weight in billionths, rounded up; nil if none is given.
+func weight(f *kueue.FairSharing) *core.Weight {
+	if f == nil || f.Weight == nil {
+		return nil
+	}
+	w := f.Weight.DeepCopy()
+	if w.CmpInt64(int64(core.HeaviestWeight/core.WeightOne)) > 0 {
+		return new(core.HeaviestWeight)
+	}
+	return new(core.Weight(w.ScaledValue(resource.Nano)))
 }
 
 func policy(s string) core.PreemptionPolicy {

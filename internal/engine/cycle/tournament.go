@@ -1,0 +1,270 @@
+package cycle
+
+import (
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/order"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// With fair sharing the heads of queues play a tournament (spec/kueue.md 2.4).
+// In each cohort the best of its children goes on: whose side of the tree borrows
+// nothing of what it asks for, then whose side would have the smaller share with
+// it, then the order of workloads, then names. Trees take turns in the order of
+// their winners, and queues without a cohort are trees of their own: upstream
+// takes them as a map gives them.
+//
+// Only heads for which something can be done take part, and which flavors they
+// take depends on who was admitted before. So the tournament is lazy: a head that
+// was not judged yet plays as if it asked for nothing, which is the best that it
+// or anybody behind it can be. When it wins it is judged, and plays again with
+// what it asks for, or makes room for the next. The winner who was judged is the
+// true one. After a change only the matches on the way up from it are played
+// again.
+
+// bout is a node of the quota tree in the tournament.
+type bout struct {
+	node    *quota.Node
+	parent  *bout
+	contest *contest
+	// rivals are the children that have a champion, the best first.
+	rivals order.Heap[*bout]
+	// champion is who plays for the subtree, nil if nobody does; match is how it
+	// stood among its siblings when it was last looked at.
+	champion *queue
+	match    match
+	slot     int // in parent.rivals
+}
+
+// match is what siblings are compared by, best first.
+type match struct {
+	borrows bool
+	share   quota.Share
+	key     order.Key
+	name    string
+}
+
+// Before orders siblings.
+func (b *bout) Before(o *bout) bool {
+	m, n := &b.match, &o.match
+	if m.borrows != n.borrows {
+		return n.borrows
+	}
+	if by := m.share.Compare(n.share); by != 0 {
+		return by < 0
+	}
+	if by := m.key.Compare(n.key); by != 0 {
+		return by < 0
+	}
+	return m.name < n.name
+}
+
+// Slot is the position among the siblings.
+func (b *bout) Slot() *int { return &b.slot }
+
+// contest is the tournament of one tree.
+type contest struct {
+	root *bout
+	// queues are the heads of the tree in their order: the first is a bound for
+	// the winner. winner is who won, judged; nil if it has to be found.
+	queues order.Heap[*queue]
+	winner *queue
+	// stale are queues whose head or usage changed since the last match.
+	stale []*queue
+	slot  int // in engine.contests
+}
+
+// Before orders trees by their winners.
+func (t *contest) Before(o *contest) bool { return t.lead().Before(o.lead()) }
+
+// Slot is the position among the trees.
+func (t *contest) Slot() *int { return &t.slot }
+
+func (t *contest) lead() *queue {
+	if t.winner != nil {
+		return t.winner
+	}
+	return t.queues.First()
+}
+
+// draw makes a new tournament for the trees as they are now, without heads.
+func (e *Engine) draw() {
+	if e.opt.FairSharing == nil {
+		return
+	}
+	e.contests = order.Heap[*contest]{}
+	bouts := map[*quota.Node]*bout{}
+	for _, q := range e.sortedQueues() {
+		q.slot, q.exact, q.stale, q.bout = 0, false, false, nil
+		var below *bout
+		for n := q.node; n != nil; n = n.Parent() {
+			b, known := bouts[n]
+			if !known {
+				b = &bout{node: n}
+				bouts[n] = b
+			}
+			if below != nil {
+				below.parent = b
+			} else {
+				q.bout = b
+			}
+			if n.Parent() == nil && b.contest == nil {
+				b.contest = &contest{root: b}
+			}
+			below = b
+		}
+	}
+	for _, b := range bouts { // each alone, so order does not matter
+		b.contest = bouts[b.node.Root()].contest
+	}
+}
+
+// enlist puts a queue among the heads, or back in its place there.
+func (e *Engine) enlist(q *queue) {
+	switch {
+	case e.opt.FairSharing == nil && q.slot > 0:
+		e.heads.Fix(q)
+		return
+	case e.opt.FairSharing == nil:
+		e.heads.Push(q)
+		return
+	case q.bout == nil:
+		return // it is not in the tree yet; settle looks at every queue
+	}
+	t := q.bout.contest
+	if q.slot > 0 {
+		t.queues.Fix(q)
+	} else {
+		t.queues.Push(q)
+	}
+	if t.slot == 0 {
+		t.winner = nil
+		e.contests.Push(t)
+	}
+	e.outdate(q)
+}
+
+// strike takes a queue off the heads.
+func (e *Engine) strike(q *queue) {
+	switch {
+	case q.bout == nil:
+		e.heads.Remove(q)
+	case q.slot > 0:
+		t := q.bout.contest
+		if t.queues.Len() == 1 {
+			e.contests.Remove(t)
+		}
+		t.queues.Remove(q)
+		e.outdate(q)
+	}
+}
+
+// outdate notes that matches of a queue have to be played again.
+func (e *Engine) outdate(q *queue) {
+	t := q.bout.contest
+	if !q.stale {
+		q.stale = true
+		t.stale = append(t.stale, q)
+	}
+	t.winner = nil
+	if t.slot > 0 {
+		e.contests.Fix(t)
+	}
+}
+
+// ready returns all heads in no particular order.
+func (e *Engine) ready() []*queue {
+	out := append([]*queue(nil), e.heads.Items()...)
+	for _, t := range e.contests.Items() {
+		out = append(out, t.queues.Items()...)
+	}
+	return out
+}
+
+// turn returns the queue whose first workload is next; nil if there is none.
+func (e *Engine) turn() *queue {
+	if e.opt.FairSharing == nil {
+		if e.heads.Len() == 0 {
+			return nil
+		}
+		return e.heads.First()
+	}
+	e.forest.Changed(func(n *quota.Node) {
+		if q := e.byNode[n.ID]; q.bout != nil {
+			e.outdate(q)
+		}
+	})
+	for e.contests.Len() > 0 {
+		t := e.contests.First()
+		if t.winner != nil {
+			return t.winner
+		}
+		for _, q := range t.stale {
+			q.stale = false
+			e.replay(q)
+		}
+		t.stale = t.stale[:0]
+		champion := t.root.champion
+		if !champion.exact {
+			return champion // to be judged
+		}
+		t.winner = champion
+		e.contests.Fix(t)
+	}
+	return nil
+}
+
+// replay plays the matches on the way up from a queue.
+func (e *Engine) replay(q *queue) {
+	b := q.bout
+	b.champion = nil
+	if q.slot > 0 {
+		b.champion = q
+	}
+	for ; b.parent != nil; b = b.parent {
+		up := b.parent
+		switch {
+		case b.champion == nil:
+			up.rivals.Remove(b)
+		case b.slot == 0:
+			b.match = e.matchOf(b)
+			up.rivals.Push(b)
+		default:
+			b.match = e.matchOf(b)
+			up.rivals.Fix(b)
+		}
+		up.champion = nil
+		if up.rivals.Len() > 0 {
+			up.champion = up.rivals.First().champion
+		}
+	}
+}
+
+// matchOf is how the champion of a subtree stands among its siblings.
+func (e *Engine) matchOf(b *bout) match {
+	c := b.champion
+	m := match{key: c.head.Key, name: c.name}
+	if !c.exact {
+		m.share = b.node.Share(core.Then)
+		return m
+	}
+	e.lifted = append(e.lifted[:0], c.counts...)
+	for n := c.node; n != b.node; n = n.Parent() {
+		n.Lift(core.Then, e.lifted)
+	}
+	m.borrows = e.opt.FairSharing.NonBorrowingFirst && b.node.BorrowsOn(core.Then, c.counts, e.lifted)
+	m.share = b.node.ShareWith(core.Then, e.lifted)
+	return m
+}
+
+// outplayed lets the judged head of a queue play with what it asks for. It
+// reports whether somebody else is next now.
+func (e *Engine) outplayed(w *work) bool {
+	q := w.group.queue
+	if q.exact {
+		return false
+	}
+	e.pin(q, e.rank(w))
+	q.exact = true
+	e.outdate(q)
+	return e.turn() != q
+}

@@ -1,0 +1,361 @@
+package preempt
+
+import (
+	"cmp"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// Fair sharing chooses victims by shares (spec/kueue.md 2.7): the request is
+// booked first, and then whoever has the largest share gives, as long as a
+// strategy allows it. Where the text leaves the order open, cohorts of equal
+// share go by name.
+//
+// What ends: a victim spares its beneficiary and all whom that one spares, as in
+// classical preemption, unless the request stays within quota that its own queue
+// owns. So no circle of evictions goes round twice.
+
+// contender is a node of the tree that victims may come from.
+type contender struct {
+	node   *quota.Node
+	parent *contender
+	// path says that it is the request's queue or a cohort above it.
+	path  bool
+	share quota.Share
+	// cursor walks a queue's candidates; retry is the first that the first
+	// strategy spared.
+	cursor cursor
+	retry  *Candidate
+	// children that have candidates, as a heap, the largest share first.
+	children []*contender
+	slot     int // in the parent's heap, plus one
+}
+
+// fairSearch is the scratch of a search.
+type fairSearch struct {
+	pool []*contender
+	used int
+	root *contender
+	// nominal says that the request stays within the quota of its own queue.
+	nominal bool
+}
+
+func (f *fairSearch) contender(n *quota.Node, parent *contender) *contender {
+	if f.used == len(f.pool) {
+		f.pool = append(f.pool, &contender{})
+	}
+	c := f.pool[f.used]
+	f.used++
+	*c = contender{node: n, parent: parent, children: c.children[:0]}
+	return c
+}
+
+// findFair searches victims with the request's usage booked on its queue.
+func (s *Searcher) findFair() []Victim {
+	s.picked = s.picked[:0]
+	r := &s.req
+	s.Forest.Add(core.Then, r.Queue, r.Uses)
+	found := s.byShares()
+	s.Forest.Remove(core.Then, r.Queue, r.Uses)
+	if found {
+		s.giveBack(allowed)
+	}
+	for i := range s.picked {
+		s.back(s.picked[i].Candidate)
+	}
+	if !found {
+		return nil
+	}
+	return s.picked
+}
+
+// byShares takes candidates until the request fits.
+func (s *Searcher) byShares() bool {
+	f := &s.fair
+	f.used = 0
+	f.nominal = s.Fair.ReclaimNominal && s.req.Queue.WithinNominal(core.Then, s.req.Short)
+	root := s.req.Queue.Root()
+	f.root = f.contender(root, nil)
+	if !s.gather(f.root) {
+		return false
+	}
+	if s.firstStrategy(s.Fair.Strategies[0]) {
+		return true
+	}
+	return len(s.Fair.Strategies) > 1 && s.secondStrategy()
+}
+
+// gather opens the queues with candidates below c; false if there are none.
+func (s *Searcher) gather(c *contender) bool {
+	r := &s.req
+	c.path = covers(c.node, r.Queue)
+	if c.parent != nil && !c.path {
+		c.share = c.node.Share(core.Then)
+		if c.share.Zero() {
+			return false
+		}
+	}
+	if c.node.Queue {
+		c.cursor = cursor{queue: c.node, policy: r.Policy.WithinQueue}
+		if !c.path {
+			if c.node.WithinNominal(core.Then, r.Short) {
+				return false
+			}
+			c.cursor.common = c.node.Root()
+			c.cursor.policy, c.cursor.advantage = r.Policy.Reclaim, s.fair.nominal
+		}
+		if !Allows(c.cursor.policy) {
+			return false
+		}
+		c.cursor.list = s.Running(c.node)
+		return s.seek(&c.cursor)
+	}
+	for _, n := range c.node.Children() {
+		mark := s.fair.used
+		child := s.fair.contender(n, c)
+		if !s.gather(child) {
+			s.fair.used = mark // nobody below is kept either
+			continue
+		}
+		if child.path {
+			child.share = n.Share(core.Then)
+		}
+		c.children = append(c.children, child)
+		child.slot = len(c.children)
+	}
+	for i := len(c.children)/2 - 1; i >= 0; i-- {
+		sinkContender(c.children, i)
+	}
+	return len(c.children) > 0
+}
+
+// covers reports whether n is q or above it.
+func covers(n, q *quota.Node) bool {
+	for ; q != nil; q = q.Parent() {
+		if q == n {
+			return true
+		}
+	}
+	return false
+}
+
+// target is the queue that gives next: down from the root the largest share; nil
+// if nobody is left.
+func (f *fairSearch) target() *contender {
+	c := f.root
+	for !c.node.Queue {
+		if len(c.children) == 0 {
+			return nil
+		}
+		c = c.children[0]
+	}
+	if len(c.cursor.list) == 0 {
+		return nil
+	}
+	return c
+}
+
+// firstStrategy takes one candidate after the other from whoever has the largest
+// share at that moment.
+func (s *Searcher) firstStrategy(rule core.FairStrategy) bool {
+	for t := s.fair.target(); t != nil; t = s.fair.target() {
+		var took bool
+		switch {
+		case t.path:
+			took = s.pick(t, core.InClusterQueue)
+		case s.Fair.ReclaimNominal && s.req.Queue.WithinNominal(core.Then, s.req.Short):
+			took = s.pick(t, core.InCohortReclamation)
+		default:
+			took = s.pickByShare(t, rule)
+		}
+		if took && s.fitsBooked() {
+			return true
+		}
+		s.refresh(t)
+	}
+	return false
+}
+
+// pick takes the queue's current candidate.
+func (s *Searcher) pick(t *contender, why core.EvictReason) bool {
+	c := t.cursor.current()
+	s.takeOut(c)
+	s.picked = append(s.picked, Victim{c, why})
+	s.pass(t)
+	return true
+}
+
+// pass moves a queue to its next candidate.
+func (s *Searcher) pass(t *contender) {
+	if !s.advance(&t.cursor) {
+		t.cursor.list = nil
+	}
+}
+
+// pickByShare takes the queue's first candidate that the rule allows and passes
+// over those before.
+func (s *Searcher) pickByShare(t *contender, rule core.FairStrategy) bool {
+	mine, theirs := s.sides(t)
+	share, before := mine.Share(core.Then), theirs.Share(core.Then)
+	for len(t.cursor.list) > 0 {
+		c := t.cursor.current()
+		var ok bool
+		if rule == core.LessThanInitialShare {
+			ok = share.Compare(before) < 0
+		} else {
+			s.Forest.Remove(core.Then, c.Queue, c.Uses)
+			ok = share.Compare(theirs.Share(core.Then)) <= 0
+			s.Forest.Add(core.Then, c.Queue, c.Uses)
+		}
+		if ok {
+			return s.pick(t, core.InCohortFairSharing)
+		}
+		if t.retry == nil {
+			t.retry = c
+		}
+		s.pass(t)
+	}
+	return false
+}
+
+// secondStrategy gives each queue that was spared one more look, with
+// LessThanInitialShare: its first candidate goes, or nobody.
+func (s *Searcher) secondStrategy() bool {
+	f := &s.fair
+	for _, c := range f.pool[:f.used] {
+		c.children, c.slot = c.children[:0], 0
+	}
+	for _, c := range f.pool[:f.used] {
+		if c.node.Queue && c.retry != nil {
+			c.cursor.list = append([]*Candidate(nil), c.retry)
+			s.refresh(c)
+		}
+	}
+	for t := f.target(); t != nil; t = f.target() {
+		mine, theirs := s.sides(t)
+		c := t.cursor.current()
+		t.cursor.list = nil
+		if mine.Share(core.Then).Compare(theirs.Share(core.Then)) < 0 {
+			s.takeOut(c)
+			s.picked = append(s.picked, Victim{c, core.InCohortFairSharing})
+			if s.fitsBooked() {
+				return true
+			}
+		}
+		s.refresh(t)
+	}
+	return false
+}
+
+// sides are the children of the lowest cohort above both queues, on the
+// request's side and on the target's.
+func (s *Searcher) sides(t *contender) (mine, theirs *quota.Node) {
+	for !t.parent.path {
+		t = t.parent
+	}
+	mine = s.req.Queue
+	for mine.Parent() != t.parent.node {
+		mine = mine.Parent()
+	}
+	return mine, t.node
+}
+
+// fitsBooked is fits with the request's own usage taken off for the question.
+func (s *Searcher) fitsBooked() bool {
+	r := &s.req
+	s.Forest.Remove(core.Then, r.Queue, r.Uses)
+	ok := s.fits(allowed)
+	s.Forest.Add(core.Then, r.Queue, r.Uses)
+	return ok
+}
+
+// refresh brings a queue and all above it to their place after candidates or
+// usage changed. Who has no candidates left, or borrows nothing and is not on the
+// request's path, is out: shares only fall.
+func (s *Searcher) refresh(t *contender) {
+	for c := t; c.parent != nil; c = c.parent {
+		left := len(c.children) > 0
+		if c.node.Queue {
+			left = len(c.cursor.list) > 0
+		}
+		if left {
+			c.share = c.node.Share(core.Then)
+		}
+		h := &c.parent.children
+		switch {
+		case !left, c.share.Zero() && !c.path:
+			removeContender(h, c)
+		case c.slot == 0:
+			*h = append(*h, c)
+			c.slot = len(*h)
+			liftContender(*h, c.slot-1)
+		default:
+			fixContender(*h, c.slot-1)
+		}
+	}
+}
+
+// ahead reports whether a gives before b.
+func (c *contender) ahead(o *contender) bool {
+	if by := c.share.Compare(o.share); by != 0 {
+		return by > 0
+	}
+	switch {
+	case c.node.Queue != o.node.Queue:
+		return !c.node.Queue
+	case c.node.Queue:
+		return victimOrder(c.cursor.current(), o.cursor.current()) < 0
+	}
+	return cmp.Less(c.node.Name, o.node.Name)
+}
+
+func removeContender(h *[]*contender, c *contender) {
+	i := c.slot - 1
+	if i < 0 {
+		return
+	}
+	last := len(*h) - 1
+	swapContenders(*h, i, last)
+	*h = (*h)[:last]
+	c.slot = 0
+	if i < last {
+		fixContender(*h, i)
+	}
+}
+
+func fixContender(h []*contender, i int) {
+	if !sinkContender(h, i) {
+		liftContender(h, i)
+	}
+}
+
+func liftContender(h []*contender, i int) {
+	for i > 0 && h[i].ahead(h[(i-1)/2]) {
+		swapContenders(h, i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+}
+
+func sinkContender(h []*contender, i int) bool {
+	start := i
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			return i > start
+		}
+		if child+1 < len(h) && h[child+1].ahead(h[child]) {
+			child++
+		}
+		if !h[child].ahead(h[i]) {
+			return i > start
+		}
+		swapContenders(h, i, child)
+		i = child
+	}
+}
+
+func swapContenders(h []*contender, i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].slot, h[j].slot = i+1, j+1
+}

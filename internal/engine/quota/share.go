@@ -1,0 +1,234 @@
+package quota
+
+import (
+	"cmp"
+	"math"
+	"math/big"
+	"math/bits"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// Share is a node's dominant resource share (spec/kueue.md 2.8): of the resource
+// of which it borrows the largest part of what its siblings together could get,
+// that part, divided by the node's weight. Shares are exact fractions and are
+// compared as such. The zero value is the share of a node that borrows nothing.
+type Share struct {
+	// Resource is the dominant one, the alphabetically first of equal ones; "" if
+	// nothing is borrowed.
+	Resource           string
+	borrowed, lendable core.Amount
+	weight             core.Weight
+}
+
+// kind is the pairs of one resource that a tree knows.
+type kind struct {
+	resource string
+	pairs    []Pair
+}
+
+// Zero reports whether nothing is borrowed of what anybody lends.
+func (s Share) Zero() bool { return s.borrowed == 0 }
+
+// Infinite reports whether a node of weight 0 borrows.
+func (s Share) Infinite() bool { return s.borrowed > 0 && s.weight == 0 }
+
+// Compare is negative if s is the smaller share. Infinite shares are larger than
+// all others and differ by how much is borrowed.
+func (s Share) Compare(o Share) int {
+	switch {
+	case s.Zero() || o.Zero():
+		return cmp.Compare(s.borrowed, o.borrowed)
+	case s.Infinite() != o.Infinite():
+		if o.Infinite() {
+			return -1
+		}
+		return 1
+	case s.weight == o.weight:
+		return compareRatios(s.borrowed, s.lendable, o.borrowed, o.lendable)
+	}
+	left := mul3(uint64(s.borrowed), uint64(o.lendable), uint64(o.weight))
+	right := mul3(uint64(o.borrowed), uint64(s.lendable), uint64(s.weight))
+	return cmp.Or(cmp.Compare(left[0], right[0]), cmp.Compare(left[1], right[1]), cmp.Compare(left[2], right[2]))
+}
+
+// Value is the share in thousandths, rounded up: what status.fairSharing shows.
+// It is math.MaxInt64 for infinite shares and those too large.
+func (s Share) Value() int64 {
+	switch {
+	case s.Zero():
+		return 0
+	case s.Infinite():
+		return math.MaxInt64
+	}
+	above := big.NewInt(int64(s.borrowed))
+	above.Mul(above, big.NewInt(1000*int64(core.WeightOne)))
+	below := big.NewInt(int64(s.lendable))
+	below.Mul(below, big.NewInt(int64(s.weight)))
+	value, rest := above.QuoRem(above, below, new(big.Int))
+	if rest.Sign() > 0 {
+		value.Add(value, big.NewInt(1))
+	}
+	if !value.IsInt64() {
+		return math.MaxInt64
+	}
+	return value.Int64()
+}
+
+// compareRatios compares a/b with c/d; all are positive.
+func compareRatios(a, b, c, d core.Amount) int {
+	if b == d {
+		return cmp.Compare(a, c)
+	}
+	h1, l1 := bits.Mul64(uint64(a), uint64(d))
+	h2, l2 := bits.Mul64(uint64(c), uint64(b))
+	return cmp.Or(cmp.Compare(h1, h2), cmp.Compare(l1, l2))
+}
+
+// mul3 is a*b*c in three words, the highest first.
+func mul3(a, b, c uint64) [3]uint64 {
+	hi, lo := bits.Mul64(a, b)
+	mid, low := bits.Mul64(lo, c)
+	high, m := bits.Mul64(hi, c)
+	mid, carry := bits.Add64(mid, m, 0)
+	return [3]uint64{high + carry, mid, low}
+}
+
+// Weigh sets the node's weight among its siblings; nil means WeightOne.
+func (n *Node) Weigh(w *core.Weight) { n.weight = core.WeightOr(w) }
+
+// Share is the node's share of what its parent's subtree can lend; zero for a
+// root, which has nobody to borrow from.
+func (n *Node) Share(l core.Ledger) Share { return n.ShareWith(l, nil) }
+
+// ShareWith is the share with uses added to what the node's subtree uses. Where
+// they come from below, Lift them first.
+func (n *Node) ShareWith(l core.Ledger, uses []Use) Share {
+	if n.parent == nil {
+		return Share{}
+	}
+	best := Share{weight: n.weight}
+	kinds := n.root.kinds
+	for i := range kinds {
+		lendable := n.parent.lendable[i]
+		if lendable <= 0 {
+			continue
+		}
+		borrowed := core.Amount(0)
+		for _, p := range kinds[i].pairs {
+			borrowed = borrowed.Add(n.above(l, p, uses))
+		}
+		if borrowed > 0 && (best.Zero() || compareRatios(borrowed, lendable, best.borrowed, best.lendable) > 0) {
+			best.Resource, best.borrowed, best.lendable = kinds[i].resource, borrowed, lendable
+		}
+	}
+	return best
+}
+
+// above is what the subtree uses of a pair above its quota when uses are added.
+func (n *Node) above(l core.Ledger, p Pair, uses []Use) core.Amount {
+	c := &n.cells[p]
+	if c.subtree == core.Unlimited {
+		return 0
+	}
+	used := c.usage[l]
+	for i := range uses {
+		if uses[i].Pair == p {
+			used = used.Add(uses[i].Amount)
+		}
+	}
+	return max(0, used.Sub(c.subtree))
+}
+
+// BorrowsOn reports whether the node would use more than its quota of a pair
+// that is asked for, when lifted is added: the same uses as asked, less what the
+// nodes below keep for themselves.
+func (n *Node) BorrowsOn(l core.Ledger, asked, lifted []Use) bool {
+	for i := range asked {
+		if asked[i].Amount > 0 && n.above(l, asked[i].Pair, lifted) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Lift replaces uses that are added to the node by what its parent sees of them.
+func (n *Node) Lift(l core.Ledger, uses []Use) { n.Absorb(l, uses) }
+
+// lend computes what the trees can lend, from their quotas alone.
+func (f *Forest) lend(all []*Node) {
+	known := map[*Node][]bool{}
+	for _, n := range all {
+		if n.root.Queue {
+			n.kinds, n.lendable = nil, nil
+			continue
+		}
+		if known[n.root] == nil {
+			known[n.root] = make([]bool, len(f.names))
+		}
+		for i := range n.cells {
+			if n.cells[i].set {
+				known[n.root][i] = true
+			}
+		}
+	}
+	for _, n := range all {
+		if set := known[n]; set != nil {
+			n.kinds = f.kindsOf(set)
+		}
+	}
+	for _, n := range all {
+		if n.Queue {
+			continue
+		}
+		n.lendable = make([]core.Amount, len(n.root.kinds))
+		for i, k := range n.root.kinds {
+			for _, p := range k.pairs {
+				n.lendable[i] = n.lendable[i].Add(n.Limit(p))
+			}
+		}
+	}
+}
+
+// kindsOf groups pairs by resource, in alphabetical order.
+func (f *Forest) kindsOf(set []bool) []kind {
+	var out []kind
+	for p, is := range set {
+		if !is {
+			continue
+		}
+		name := f.names[p].Resource
+		i := slices.IndexFunc(out, func(k kind) bool { return k.resource == name })
+		if i < 0 {
+			i = len(out)
+			out = append(out, kind{resource: name})
+		}
+		out[i].pairs = append(out[i].pairs, Pair(p)) //nolint:gosec // flavors times resources: few
+	}
+	slices.SortFunc(out, func(a, b kind) int { return cmp.Compare(a.resource, b.resource) })
+	return out
+}
+
+// Track makes the forest note whose usage changes.
+func (f *Forest) Track() { f.track = true }
+
+// Changed calls do for each queue whose usage in ledger Then was touched since
+// the last call, and forgets them.
+func (f *Forest) Changed(do func(*Node)) {
+	for _, n := range f.changed {
+		n.noted = false
+		do(n)
+	}
+	f.changed = f.changed[:0]
+}
+
+func (f *Forest) note(l core.Ledger, n *Node) {
+	if f.track && l == core.Then && !n.noted {
+		n.noted = true
+		f.changed = append(f.changed, n)
+	}
+}
+
+// Named returns the node of a cohort, nil if there is none.
+func (f *Forest) Named(cohort string) *Node { return f.cohorts[cohort] }
