@@ -129,6 +129,27 @@ func (e *Engine) Positions(name string) []core.Key {
 	return keys
 }
 
+// Share is the dominant resource share of a queue by what is reserved now, in
+// thousandths, rounded up: what status.fairSharing.weightedShare shows. It is 0
+// for unknown queues and those without a cohort, math.MaxInt64 for a queue of
+// weight 0 that borrows. Edits count from the next Decide.
+func (e *Engine) Share(queue string) int64 {
+	q := e.queues[queue]
+	if q == nil || e.forest.Dirty() {
+		return 0
+	}
+	return q.node.Share(core.Now).Value()
+}
+
+// CohortShare is the same for a cohort; 0 for a root.
+func (e *Engine) CohortShare(cohort string) int64 {
+	n := e.forest.Named(cohort)
+	if n == nil || e.forest.Dirty() {
+		return 0
+	}
+	return n.Share(core.Now).Value()
+}
+
 // Closed says why a queue admits nothing; false if it is open.
 func (e *Engine) Closed(name string) (core.Reason, bool) {
 	q := e.queues[name]

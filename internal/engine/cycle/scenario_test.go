@@ -3,6 +3,7 @@ package cycle_test
 import (
 	"flag"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -46,13 +47,15 @@ type script struct {
 	nodes  map[string]core.Node
 	queues map[string]core.Queue
 	flav   map[string]core.Flavor
+	// cohorts are those that were defined.
+	cohorts map[string]bool
 }
 
 func newScript() *script {
 	return &script{
 		engine: cycle.New(cycle.Options{}), now: time.Unix(0, 0).UTC(),
 		works: map[core.Key]*core.Workload{}, nodes: map[string]core.Node{},
-		queues: map[string]core.Queue{}, flav: map[string]core.Flavor{},
+		queues: map[string]core.Queue{}, flav: map[string]core.Flavor{}, cohorts: map[string]bool{},
 	}
 }
 
@@ -85,6 +88,18 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 				fmt.Fprintf(&out, "  %s %s: %s, borrowed %s\n", u.Flavor, short(u.Resource),
 					explain.Amount(u.Resource, u.Total), explain.Amount(u.Resource, u.Borrowed))
 			}
+		}
+	case "share":
+		for _, arg := range d.CmdArgs {
+			share := s.engine.Share(arg.Key)
+			if s.cohorts[arg.Key] {
+				share = s.engine.CohortShare(arg.Key)
+			}
+			if share == math.MaxInt64 {
+				fmt.Fprintf(&out, "%s: infinite\n", arg.Key)
+				continue
+			}
+			fmt.Fprintf(&out, "%s: %d\n", arg.Key, share)
 		}
 	case "positions":
 		fmt.Fprintln(&out, s.engine.Positions(d.CmdArgs[0].Key))
@@ -211,6 +226,9 @@ func isResource(s string) bool { return slices.Contains([]string{"gpu", "cpu", "
 func (s *script) line(f []string) error {
 	if len(f) == 0 || strings.HasPrefix(f[0], "#") {
 		return nil
+	}
+	if f[0] == "fair" {
+		return s.fair(f[1:])
 	}
 	args := f[2:]
 	switch f[0] {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 )
 
 // split divides k:v,k:v.
@@ -95,9 +96,49 @@ func groups(args []string) (out []core.ResourceGroup, rest []string, err error) 
 	return out, rest, nil
 }
 
+// fair switches fair sharing on, in an engine that was told nothing yet.
+func (s *script) fair(args []string) error {
+	if len(s.queues)+len(s.nodes)+len(s.cohorts) > 0 {
+		return fmt.Errorf("must come first")
+	}
+	fair := core.DefaultFairSharing()
+	for k, v := range pairs(args) {
+		switch {
+		case k == "strategies" && v == "none":
+			fair.Strategies = nil
+		case k == "strategies":
+			fair.Strategies = nil
+			for name := range strings.SplitSeq(v, ",") {
+				fair.Strategies = append(fair.Strategies, core.FairStrategy(name))
+			}
+		case k == "nonborrowing" && v == "off":
+			fair.NonBorrowingFirst = false
+		case k == "nominal" && v == "off":
+			fair.ReclaimNominal = false
+		default:
+			return fmt.Errorf("unknown %s", k)
+		}
+	}
+	s.engine = cycle.New(cycle.Options{FairSharing: fair})
+	return nil
+}
+
+// weight reads a decimal number.
+func weight(s string) (*core.Weight, error) {
+	whole, rest, _ := strings.Cut(s, ".")
+	n, err := strconv.ParseInt(whole+(rest + "000000000")[:9], 10, 64)
+	return new(core.Weight(n)), err
+}
+
 func (s *script) cohort(name string, args []string) error {
 	g, rest, err := groups(args)
 	c := core.Cohort{Name: name, Groups: g, Parent: pairs(rest)["parent"]}
+	if w, ok := pairs(rest)["weight"]; ok {
+		if c.Weight, err = weight(w); err != nil {
+			return err
+		}
+	}
+	s.cohorts[name] = true
 	s.engine.Apply(core.CohortSet{Cohort: c})
 	return err
 }
@@ -127,6 +168,10 @@ func (s *script) queue(name string, args []string) error {
 			q.Strategy = core.StrictFIFO
 		case "stop":
 			q.Stop = core.StopPolicy(v)
+		case "weight":
+			if q.Weight, err = weight(v); err != nil {
+				return err
+			}
 		case "within":
 			q.Preemption.WithinQueue = core.PreemptionPolicy(v)
 		case "reclaim":

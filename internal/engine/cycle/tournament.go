@@ -1,6 +1,8 @@
 package cycle
 
 import (
+	"math"
+
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/order"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
@@ -245,6 +247,10 @@ func (e *Engine) matchOf(b *bout) match {
 	m := match{key: c.head.Key, name: c.name}
 	if !c.exact {
 		m.share = b.node.Share(core.Then)
+		if c.bout != b {
+			// Somebody below with a larger share may be earlier: take the foremost key.
+			m.key = order.Key{Priority: math.MaxInt32, Time: math.MinInt64}
+		}
 		return m
 	}
 	e.lifted = append(e.lifted[:0], c.counts...)
