@@ -75,8 +75,8 @@ type Engine struct {
 	nodesNew   bool // which nodes there are, or what they are like, changed
 
 	heads order.Heap[*queue]
-	// contests are the heads with fair sharing, by tree.
-	contests order.Heap[*contest]
+	// tourneys are the heads with fair sharing, by tree.
+	tourneys order.Heap[*tourney]
 	timers   order.Heap[*timer]
 	pledges  []*pledge
 	leaving  []*work

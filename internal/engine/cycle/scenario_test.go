@@ -227,14 +227,10 @@ func (s *script) line(f []string) error {
 	if len(f) == 0 || strings.HasPrefix(f[0], "#") {
 		return nil
 	}
-	if f[0] == "fair" {
-		return s.fair(f[1:])
-	}
 	args := f[2:]
 	switch f[0] {
-	case "options": // before everything else
-		s.engine = cycle.New(cycle.Options{IgnoreUndeclared: f[1] == "ignoreundeclared"})
-		return nil
+	case "options":
+		return s.options(f[1:])
 	case "flavor":
 		return s.flavor(f[1], args)
 	case "cohort":

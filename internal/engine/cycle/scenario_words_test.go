@@ -96,30 +96,36 @@ func groups(args []string) (out []core.ResourceGroup, rest []string, err error) 
 	return out, rest, nil
 }
 
-// fair switches fair sharing on, in an engine that was told nothing yet.
-func (s *script) fair(args []string) error {
+// options makes the engine anew; it was told nothing yet.
+func (s *script) options(args []string) error {
 	if len(s.queues)+len(s.nodes)+len(s.cohorts) > 0 {
 		return fmt.Errorf("must come first")
 	}
+	var o cycle.Options
 	fair := core.DefaultFairSharing()
-	for k, v := range pairs(args) {
+	for _, a := range args {
+		k, v, _ := strings.Cut(a, "=")
 		switch {
-		case k == "strategies" && v == "none":
+		case a == "ignoreundeclared":
+			o.IgnoreUndeclared = true
+		case a == "fair":
+			o.FairSharing = fair
+		case a == "strategies=":
 			fair.Strategies = nil
 		case k == "strategies":
 			fair.Strategies = nil
 			for name := range strings.SplitSeq(v, ",") {
 				fair.Strategies = append(fair.Strategies, core.FairStrategy(name))
 			}
-		case k == "nonborrowing" && v == "off":
+		case a == "nonborrowing=off":
 			fair.NonBorrowingFirst = false
-		case k == "nominal" && v == "off":
+		case a == "nominal=off":
 			fair.ReclaimNominal = false
 		default:
-			return fmt.Errorf("unknown %s", k)
+			return fmt.Errorf("unknown %s", a)
 		}
 	}
-	s.engine = cycle.New(cycle.Options{FairSharing: fair})
+	s.engine = cycle.New(o)
 	return nil
 }
 

@@ -27,7 +27,7 @@ import (
 type bout struct {
 	node    *quota.Node
 	parent  *bout
-	contest *contest
+	tourney *tourney
 	// rivals are the children that have a champion, the best first.
 	rivals order.Heap[*bout]
 	// champion is who plays for the subtree, nil if nobody does; match is how it
@@ -63,8 +63,8 @@ func (b *bout) Before(o *bout) bool {
 // Slot is the position among the siblings.
 func (b *bout) Slot() *int { return &b.slot }
 
-// contest is the tournament of one tree.
-type contest struct {
+// tourney is the tournament of one tree.
+type tourney struct {
 	root *bout
 	// queues are the heads of the tree in their order: the first is a bound for
 	// the winner. winner is who won, judged; nil if it has to be found.
@@ -72,16 +72,16 @@ type contest struct {
 	winner *queue
 	// stale are queues whose head or usage changed since the last match.
 	stale []*queue
-	slot  int // in engine.contests
+	slot  int // in engine.tourneys
 }
 
 // Before orders trees by their winners.
-func (t *contest) Before(o *contest) bool { return t.lead().Before(o.lead()) }
+func (t *tourney) Before(o *tourney) bool { return t.lead().Before(o.lead()) }
 
 // Slot is the position among the trees.
-func (t *contest) Slot() *int { return &t.slot }
+func (t *tourney) Slot() *int { return &t.slot }
 
-func (t *contest) lead() *queue {
+func (t *tourney) lead() *queue {
 	if t.winner != nil {
 		return t.winner
 	}
@@ -93,7 +93,7 @@ func (e *Engine) draw() {
 	if e.opt.FairSharing == nil {
 		return
 	}
-	e.contests = order.Heap[*contest]{}
+	e.tourneys = order.Heap[*tourney]{}
 	bouts := map[*quota.Node]*bout{}
 	for _, q := range e.sortedQueues() {
 		q.slot, q.exact, q.stale, q.bout = 0, false, false, nil
@@ -109,14 +109,14 @@ func (e *Engine) draw() {
 			} else {
 				q.bout = b
 			}
-			if n.Parent() == nil && b.contest == nil {
-				b.contest = &contest{root: b}
+			if n.Parent() == nil && b.tourney == nil {
+				b.tourney = &tourney{root: b}
 			}
 			below = b
 		}
 	}
 	for _, b := range bouts { // each alone, so order does not matter
-		b.contest = bouts[b.node.Root()].contest
+		b.tourney = bouts[b.node.Root()].tourney
 	}
 }
 
@@ -132,7 +132,7 @@ func (e *Engine) enlist(q *queue) {
 	case q.bout == nil:
 		return // it is not in the tree yet; settle looks at every queue
 	}
-	t := q.bout.contest
+	t := q.bout.tourney
 	if q.slot > 0 {
 		t.queues.Fix(q)
 	} else {
@@ -140,7 +140,7 @@ func (e *Engine) enlist(q *queue) {
 	}
 	if t.slot == 0 {
 		t.winner = nil
-		e.contests.Push(t)
+		e.tourneys.Push(t)
 	}
 	e.outdate(q)
 }
@@ -151,9 +151,9 @@ func (e *Engine) strike(q *queue) {
 	case q.bout == nil:
 		e.heads.Remove(q)
 	case q.slot > 0:
-		t := q.bout.contest
+		t := q.bout.tourney
 		if t.queues.Len() == 1 {
-			e.contests.Remove(t)
+			e.tourneys.Remove(t)
 		}
 		t.queues.Remove(q)
 		e.outdate(q)
@@ -162,21 +162,21 @@ func (e *Engine) strike(q *queue) {
 
 // outdate notes that matches of a queue have to be played again.
 func (e *Engine) outdate(q *queue) {
-	t := q.bout.contest
+	t := q.bout.tourney
 	if !q.stale {
 		q.stale = true
 		t.stale = append(t.stale, q)
 	}
 	t.winner = nil
 	if t.slot > 0 {
-		e.contests.Fix(t)
+		e.tourneys.Fix(t)
 	}
 }
 
 // ready returns all heads in no particular order.
 func (e *Engine) ready() []*queue {
 	out := append([]*queue(nil), e.heads.Items()...)
-	for _, t := range e.contests.Items() {
+	for _, t := range e.tourneys.Items() {
 		out = append(out, t.queues.Items()...)
 	}
 	return out
@@ -195,8 +195,8 @@ func (e *Engine) turn() *queue {
 			e.outdate(q)
 		}
 	})
-	for e.contests.Len() > 0 {
-		t := e.contests.First()
+	for e.tourneys.Len() > 0 {
+		t := e.tourneys.First()
 		if t.winner != nil {
 			return t.winner
 		}
@@ -210,7 +210,7 @@ func (e *Engine) turn() *queue {
 			return champion // to be judged
 		}
 		t.winner = champion
-		e.contests.Fix(t)
+		e.tourneys.Fix(t)
 	}
 	return nil
 }
