@@ -34,17 +34,18 @@ func TestEveryCommandHasHelpAndAnExample(t *testing.T) {
 }
 
 func TestExitCodes(t *testing.T) {
-	empty, foreign := t.TempDir(), t.TempDir()
-	write := func(name, content string) string {
-		file := filepath.Join(foreign, name)
+	empty, foreign, files := t.TempDir(), t.TempDir(), t.TempDir()
+	write := func(dir, name, content string) string {
+		t.Helper()
+		file := filepath.Join(dir, name)
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return file
 	}
-	write("thesis.tex", "")
+	write(foreign, "thesis.tex", "")
 	const header = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
-	good, bad := write("good.yaml", header+"metrics: {bindAddress: \":1234\"}\n"), write("bad.yaml", header+"webhok: {}\n")
+	good, bad := write(files, "good.yaml", header+"metrics: {bindAddress: \":1234\"}\n"), write(files, "bad.yaml", header+"webhok: {}\n")
 	tests := map[string]struct {
 		why  string
 		args []string
