@@ -15,6 +15,8 @@ const (
 	TopologyPlacementFailed Code = "TopologyPlacementFailed"
 	WaitingForPreempted     Code = "WaitingForPreemptedWorkloads"
 	PendingEvaluation       Code = "PendingEvaluation"
+	AdmissionGated          Code = "AdmissionGated"      // somebody must still agree
+	WaitingForPodsReady     Code = "WaitingForPodsReady" // pods of another workload are not ready
 )
 
 // Cause refines Code where one code has several explanations.
@@ -41,6 +43,9 @@ const (
 	// QuotaClaimed: what is free is kept for the first workload of a StrictFIFO
 	// queue that owns it.
 	QuotaClaimed Cause = "QuotaClaimed"
+	// PreemptionGated: it could evict, and a gate forbids it. It appears under
+	// WaitingForQuota and TopologyPlacementFailed.
+	PreemptionGated Cause = "PreemptionGated"
 	// NodesShort and those up to GangTooLarge refine TopologyPlacementFailed.
 	NodesShort   Cause = "NodesShort"   // nodes that could hold it are in use, or down
 	PodTooLarge  Cause = "PodTooLarge"  // no node could ever hold one of its pods

@@ -61,12 +61,21 @@ type Workload struct {
 	// Invalid says why its pods can never be made as they are asked for, and what
 	// to do; "" if they can. It waits as Misconfigured.
 	Invalid string
+	// GatedBy names who must still agree before the workload is considered; ""
+	// for nobody.
+	GatedBy string
+	// PreemptionGate is a closed gate: while it is set, nobody is evicted for the
+	// workload. "" if there is none.
+	PreemptionGate string
 	// NotBefore is the end of a back-off; zero if there is none.
 	NotBefore time.Time
 	// Admission is what the workload holds; nil while it waits.
 	Admission *Admission
 	// Reserved is when quota was reserved; zero while it waits.
 	Reserved time.Time
+	// Admitted is true once all admission checks have agreed and the workload may
+	// run; quota is reserved before. Ready is true once all its pods are ready.
+	Admitted, Ready bool
 	// Evicting is true from the moment an eviction was decided until quota was
 	// released. The workload still holds its admission.
 	Evicting bool

@@ -147,6 +147,10 @@ func (e *Engine) observe(o *core.Workload) {
 	if w.phase == running {
 		e.checkPlaces(w)
 	}
+	if o.Admission != nil { // else it says nothing of an admission decided since
+		w.obs.admitted, w.obs.ready = o.Admitted, o.Ready
+	}
+	e.countReady(w)
 }
 
 func (e *Engine) newWork(o *core.Workload) *work {
@@ -169,7 +173,7 @@ func (e *Engine) newWork(o *core.Workload) *work {
 // describe copies what is kept of an observed workload.
 func (e *Engine) describe(w *work, o *core.Workload) {
 	w.obs = observed{
-		uid: o.UID, door: o.Queue, held: o.Held, invalid: o.Invalid, notBefore: o.NotBefore,
+		uid: o.UID, door: o.Queue, held: o.Held, invalid: o.Invalid, gatedBy: o.GatedBy, notBefore: o.NotBefore,
 		evicting: o.Evicting, settled: o.Settled, ended: o.Ended,
 	}
 	at := o.QueueTime
@@ -207,7 +211,7 @@ func (e *Engine) update(w *work, o *core.Workload) {
 	same = same && samePlaces(w.obs.ended, o.Ended)
 	switch w.phase {
 	case waiting, promised:
-		if same && w.obs.held == o.Held && w.obs.invalid == o.Invalid && w.obs.notBefore.Equal(o.NotBefore) {
+		if same && w.obs.held == o.Held && w.obs.invalid == o.Invalid && w.obs.gatedBy == o.GatedBy && w.obs.notBefore.Equal(o.NotBefore) {
 			w.obs.settled, w.obs.evicting = o.Settled, o.Evicting
 			return
 		}
@@ -216,7 +220,7 @@ func (e *Engine) update(w *work, o *core.Workload) {
 		e.enter(w)
 	case running, leaving:
 		if same {
-			w.obs.held, w.obs.invalid, w.obs.notBefore = o.Held, o.Invalid, o.NotBefore
+			w.obs.held, w.obs.invalid, w.obs.gatedBy, w.obs.notBefore = o.Held, o.Invalid, o.GatedBy, o.NotBefore
 			w.obs.settled, w.obs.evicting = o.Settled, o.Evicting
 			return
 		}
@@ -298,6 +302,7 @@ func (e *Engine) refused(k core.Key) {
 		e.unhold(w)
 		w.admission, w.assumed = w.seen, false
 		e.hold(w)
+		e.countReady(w)
 		e.checkPlaces(w)
 	}
 }
@@ -312,6 +317,9 @@ func (e *Engine) gone(w *work) {
 		e.paid(w)
 	}
 	w.inbox = false
+	if w.unready {
+		e.unready--
+	}
 	w.door.counts[w.phase]--
 	delete(w.door.works, w)
 	delete(e.works, w.Key)

@@ -29,6 +29,9 @@ func (e *Engine) Check() error {
 			return fmt.Errorf("queue %s: %w", q.name, err)
 		}
 	}
+	if err := e.checkReady(); err != nil {
+		return err
+	}
 	return e.checkPledges()
 }
 
@@ -90,7 +93,7 @@ func (e *Engine) checkWork(w *work) error {
 		if w.admission != nil || len(w.Uses) > 0 || len(w.Holds) > 0 || w.pledge != nil {
 			return fmt.Errorf("waits but holds %v", w.admission)
 		}
-		aside := w.obs.held != "" || w.obs.invalid != "" || w.timer != nil || w.door.closed != nil
+		aside := w.obs.held != "" || w.obs.gatedBy != "" || w.obs.invalid != "" || w.timer != nil || w.door.closed != nil
 		if !w.inbox && !e.edited && (w.group == nil) != aside {
 			return fmt.Errorf("in a group: %t, kept aside: %t", w.group != nil, aside)
 		}
@@ -143,6 +146,20 @@ func (e *Engine) checkQueue(q *queue) error {
 	}
 	if reserving != q.reserving {
 		return fmt.Errorf("%d workloads hold quota, %d are counted", reserving, q.reserving)
+	}
+	return nil
+}
+
+// checkReady counts the workloads whose pods are not ready.
+func (e *Engine) checkReady() error {
+	n := 0
+	for _, w := range e.works {
+		if w.phase == running && !w.obs.ready && (w.assumed || w.obs.admitted) && e.opt.BlockAdmission {
+			n++
+		}
+	}
+	if n != e.unready {
+		return fmt.Errorf("pods of %d workloads are not ready, %d are counted", n, e.unready)
 	}
 	return nil
 }

@@ -36,6 +36,9 @@ type Options struct {
 	// FairSharing makes queues of a cohort share by weight what none of them owns;
 	// nil is off. Without strategies it has both.
 	FairSharing *core.FairSharing
+	// BlockAdmission admits nobody while pods of an admitted workload are not ready
+	// (waitForPodsReady.blockAdmission).
+	BlockAdmission bool
 	// Pack is the resource of which whole nodes are kept free; core.GPU if empty.
 	Pack string
 	// IgnoreUndeclared lets a workload ask for resources that its queue does not
@@ -84,6 +87,11 @@ type Engine struct {
 	// that were not told why they wait.
 	onNodes []*group
 	untold  []*group
+	// unready counts admitted workloads whose pods are not ready, onReady are the
+	// groups that wait for them; both only with Options.BlockAdmission.
+	unready   int
+	onReady   []*group
+	onReadyAt uint64 // the value of changes when they were looked at
 	// claimants are the queues that may claim, by tree; contestedGroups the parked
 	// groups that were refused for claims. The rest is scratch of one question.
 	claimants       map[*quota.Node][]*queue
@@ -171,6 +179,9 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 			continue // others borrow less: they go first
 		}
 		judged++
+		if v.kind == admit && e.unready > 0 {
+			v = verdict{why: podsReady(q)}
+		}
 		switch v.kind {
 		case admit:
 			claimed := w.group.queue.claims()

@@ -14,6 +14,10 @@ func (e *Engine) setPhase(w *work, p phase) {
 	w.door.counts[w.phase]--
 	w.phase = p
 	w.door.counts[p]++
+	if p == waiting {
+		w.obs.admitted, w.obs.ready = false, false
+	}
+	e.countReady(w)
 }
 
 // hold books what a running or leaving workload's admission gives it.

@@ -93,6 +93,11 @@ func (e *Engine) resolve(w *work, p *compiled) verdict {
 	victims := e.victims(&req)
 	if victims != nil {
 		if v, ok := e.promise(w, sets, slices.Clone(victims), &why); ok {
+			if gate := w.shape.gate; gate != "" {
+				why.Cause, why.Detail = core.PreemptionGated, gate
+				why.Victims = int32(len(v.victims)) //nolint:gosec // few
+				return verdict{why: e.refusal(w, why)}
+			}
 			return v
 		}
 	}

@@ -81,7 +81,7 @@ func (e *Engine) arrive() {
 	for _, w := range e.arrivals {
 		switch {
 		case !w.inbox:
-		case w.obs.held != "" || w.obs.invalid != "" || w.obs.notBefore.After(e.now) || w.door.closed != nil:
+		case w.obs.held != "" || w.obs.invalid != "" || w.obs.gatedBy != "" || w.obs.notBefore.After(e.now) || w.door.closed != nil:
 			aside = append(aside, w)
 		default:
 			w.inbox = false
@@ -105,6 +105,8 @@ func (e *Engine) setAside(w *work) {
 		e.say(w, &core.Reason{Code: core.OnHold, Queue: w.obs.door, Detail: w.obs.held})
 	case w.obs.invalid != "":
 		e.say(w, &core.Reason{Code: core.Misconfigured, Cause: core.PodsInvalid, Queue: w.obs.door, Detail: w.obs.invalid})
+	case w.obs.gatedBy != "":
+		e.say(w, &core.Reason{Code: core.AdmissionGated, Queue: w.obs.door, Detail: w.obs.gatedBy})
 	case w.obs.notBefore.After(e.now):
 		w.timer = &timer{work: w, at: w.obs.notBefore}
 		e.timers.Push(w.timer)
@@ -172,6 +174,7 @@ func (e *Engine) park(w *work, why *core.Reason) {
 	}
 	e.noteWait(g)
 	e.listContested(g)
+	e.listOnReady(g)
 	if w.told == nil || !sameFacts(*w.told, *why) {
 		e.say(w, e.withHolders(w, why))
 	}
@@ -290,6 +293,7 @@ func (e *Engine) wake() {
 			e.wakeEvictors(q)
 		}
 	}
+	e.wakeReady()
 	if e.nodesFreed {
 		e.nodesFreed = false
 		for i, v := range slices.Backward(e.onNodes) {

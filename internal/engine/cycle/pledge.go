@@ -133,12 +133,17 @@ func (e *Engine) redeem() {
 		if p.owing > 0 || !e.fitsNow(w) {
 			continue
 		}
+		if e.unready > 0 {
+			e.say(w, podsReady(e.byNode[w.Queue.ID]))
+			continue
+		}
 		e.endPledge(p)
 		e.forest.Remove(core.Then, w.Queue, w.Uses)
 		e.nodes.Give(core.Then, w.Holds, w.ID)
 		e.setPhase(w, running)
 		w.Reserved = e.now.Unix()
 		w.assumed, w.Unseen, w.told, w.applied = true, true, nil, 0
+		e.countReady(w)
 		e.hold(w)
 		e.recheck[w.Queue.Root()] = true // those who could not take the pledge may evict its owner
 		e.plan = append(e.plan, core.Admit{Key: w.Key, Admission: *w.admission})

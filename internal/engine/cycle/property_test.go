@@ -47,10 +47,13 @@ type duel struct {
 }
 
 func newDuel(t *rapid.T, fair *core.FairSharing) *duel {
-	options := cycle.Options{IgnoreUndeclared: pick(t, "undeclared", false, false, true), FairSharing: fair}
+	options := cycle.Options{
+		IgnoreUndeclared: pick(t, "undeclared", false, false, true), FairSharing: fair,
+		BlockAdmission: pick(t, "block admission", false, false, false, true),
+	}
 	x := &duel{t: t, engine: cycle.New(options), now: time.Unix(1000, 0)}
 	x.ref = &reference{
-		fair: fair, ignoreUndeclared: options.IgnoreUndeclared,
+		fair: fair, ignoreUndeclared: options.IgnoreUndeclared, block: options.BlockAdmission,
 		flavors: map[string]core.Flavor{}, queues: map[string]core.Queue{}, cohorts: map[string]core.Cohort{},
 		nodes: map[string]core.Node{}, works: map[core.Key]*refWork{},
 	}
@@ -182,6 +185,9 @@ func (x *duel) job() {
 		Key: core.Key{Namespace: q, Name: fmt.Sprintf("j%d", x.serial)}, UID: fmt.Sprintf("u%02d", x.serial), Queue: "q",
 		Priority: pick[int32](x.t, "priority", 0, 0, 1, 2), Created: x.now, QueueTime: x.now,
 	}
+	if pick(x.t, "gated", false, false, false, false, true) {
+		w.PreemptionGate = "g"
+	}
 	for i := range pick(x.t, "pod sets", 1, 1, 2) {
 		p := core.PodSet{Name: fmt.Sprintf("s%d", i), Count: int32(rapid.IntRange(1, 3).Draw(x.t, "count"))}
 		p.Requests = core.MakeResources(map[string]core.Amount{
@@ -208,7 +214,7 @@ func (x *duel) job() {
 // event makes something happen.
 func (x *duel) event() {
 	x.now = x.now.Add(time.Duration(rapid.IntRange(0, 2).Draw(x.t, "seconds")) * time.Second)
-	what := pick(x.t, "event", "job", "job", "job", "finish", "release", "release", "node", "queue", "cohort", "settle", "stop", "node gone")
+	what := pick(x.t, "event", "job", "job", "job", "finish", "release", "release", "node", "queue", "cohort", "settle", "stop", "node gone", "ready", "open")
 	works := x.ref.sorted()
 	switch what {
 	case "job":
@@ -256,10 +262,16 @@ func (x *duel) happen(what string, w *refWork) {
 		x.apply(core.WorkloadGone{Key: w.Key})
 	case what == "release" && w.phase == refLeaving:
 		x.observe(w) // the eviction is seen before the release
-		w.phase, w.adm, w.unseen, w.Settled = refWaiting, nil, false, nil
+		w.phase, w.adm, w.unseen, w.Settled, w.Ready = refWaiting, nil, false, nil, false
 		for _, p := range x.ref.pledges {
 			delete(p.deps, w.Key)
 		}
+		x.observe(w)
+	case what == "ready" && w.phase == refRunning:
+		w.Ready = true
+		x.observe(w)
+	case what == "open":
+		w.PreemptionGate = ""
 		x.observe(w)
 	case what == "settle" && w.phase == refRunning:
 		w.Settled = nil
@@ -275,6 +287,7 @@ func (x *duel) observe(w *refWork) {
 	o := w.Workload
 	if w.adm != nil && w.phase != refPromised {
 		o.Admission, o.Reserved, o.Evicting = w.adm, time.Unix(w.reserved, 0), w.phase == refLeaving
+		o.Admitted = true
 		w.unseen = false
 	}
 	x.apply(core.WorkloadSet{Workload: o})
@@ -335,7 +348,7 @@ func (x *duel) decide() int {
 func (x *duel) checkWaiting() {
 	for _, w := range x.ref.sorted() {
 		r, ok := x.engine.Why(w.Key)
-		promised := r.Code == core.WaitingForPreempted
+		promised := r.Code == core.WaitingForPreempted || (w.phase == refPromised && r.Code == core.WaitingForPodsReady)
 		if ok != (w.phase == refWaiting || w.phase == refPromised) || (ok && r.Code == "") || promised != (w.phase == refPromised) {
 			x.t.Fatalf("%s: phase %d, reason %v %v; order %v\n%s", w.Key, w.phase, r, ok, x.engine.Positions(w.queue), x.dump())
 		}
@@ -354,9 +367,13 @@ func (x *duel) settleDown() {
 		x.pending = nil
 		busy := false
 		for _, w := range x.ref.sorted() {
-			if w.phase == refLeaving {
+			switch {
+			case w.phase == refLeaving:
 				busy = true
 				x.happen("release", w)
+			case w.phase == refRunning && !w.Ready && x.ref.block:
+				busy = true
+				x.happen("ready", w)
 			}
 		}
 		if x.decide() == 0 && !busy && len(x.pending) == 0 {

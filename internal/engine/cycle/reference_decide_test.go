@@ -11,7 +11,7 @@ import (
 
 // decide returns what an engine should decide, without refusals.
 func (r *reference) decide(now time.Time) []string {
-	r.now, r.out, r.refused, r.held = now.Unix(), nil, map[core.Key]bool{}, map[core.Key]bool{}
+	r.now, r.out, r.refused, r.held, r.late = now.Unix(), nil, map[core.Key]bool{}, map[core.Key]bool{}, map[core.Key]bool{}
 	r.drain()
 	r.move()
 	r.redeem()
@@ -73,6 +73,10 @@ func (r *reference) next() (best *refWork, act func()) {
 				continue
 			}
 			level, try := r.judge(w)
+			if try != nil && r.fit && r.unready() {
+				r.late[w.Key] = true
+				try = nil
+			}
 			if try == nil {
 				r.refused[w.Key] = true
 				if q.Strategy == core.StrictFIFO {
@@ -96,6 +100,7 @@ func (r *reference) next() (best *refWork, act func()) {
 
 // judge finds what can be done for a workload; nil if nothing.
 func (r *reference) judge(w *refWork) (level int, act func()) {
+	r.fit = false
 	asks, ok := r.asks(w)
 	if !ok {
 		return 0, nil
@@ -160,6 +165,7 @@ func (r *reference) resolve(w *refWork, asks []refAsk, a refAssign) func() {
 			return nil
 		}
 		if seats, ok := r.place(sets, []core.Ledger{core.Now, core.Then}, nil); ok {
+			r.fit = true
 			return func() {
 				r.grant(w, asks, a, sets, seats)
 				w.phase, w.reserved, w.unseen = refRunning, r.now, true
@@ -181,7 +187,7 @@ func (r *reference) resolve(w *refWork, asks []refAsk, a refAssign) func() {
 		}
 		victims = r.search(w, a.uses, a.short, sets)
 	}
-	if victims == nil {
+	if victims == nil || w.PreemptionGate != "" {
 		return nil
 	}
 	return r.promise(w, asks, a, sets, victims)
@@ -230,6 +236,10 @@ func (r *reference) pledge(w *refWork, asks []refAsk, a refAssign, sets []refSet
 		v.spare[w.Key] = true
 		r.say("evict %s for %s", v.Key, w.Key)
 	}
+	for k := range r.late { // what was free for them may be taken now
+		delete(r.refused, k)
+	}
+	clear(r.late)
 	r.grant(w, asks, a, sets, seats)
 	w.phase, w.deps = refPromised, g
 	if !r.fitsNow(w, g) {
@@ -328,13 +338,23 @@ func (r *reference) redeem() {
 			x := r.works[k]
 			owing = owing || x != nil && x.phase == refLeaving
 		}
-		if owing || !r.fitsNow(w, nil) {
+		if owing || !r.fitsNow(w, nil) || r.unready() {
 			continue
 		}
 		r.unpledge(w)
 		w.phase, w.reserved, w.unseen = refRunning, r.now, true
 		r.say("admit %s%s", w.Key, printAdmission(*w.adm))
 	}
+}
+
+// unready reports whether admission waits for the pods of somebody.
+func (r *reference) unready() bool {
+	for _, w := range r.works {
+		if r.block && w.phase == refRunning && !w.Ready {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *reference) unpledge(w *refWork) {

@@ -23,6 +23,9 @@ type reference struct {
 	now     int64
 	out     []string
 	refused map[core.Key]bool
+	block   bool              // admission waits for pods
+	fit     bool              // the last judgement admits
+	late    map[core.Key]bool // refused for the pods of others
 	held    map[core.Key]bool // refused for claims
 
 	ignoreUndeclared bool

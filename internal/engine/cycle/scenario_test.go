@@ -141,7 +141,7 @@ func (s *script) carryOut(d core.Decision) {
 	switch d := d.(type) {
 	case core.Admit:
 		w := s.works[d.Key]
-		w.Admission, w.Reserved = &d.Admission, s.now
+		w.Admission, w.Reserved, w.Admitted = &d.Admission, s.now, true
 		s.tell(w)
 	case core.Replace:
 		w := s.works[d.Key]
@@ -267,6 +267,13 @@ func (s *script) happens(what string, k core.Key, args []string) error {
 		return nil
 	case "release":
 		w.Admission, w.Evicting, w.Reserved, w.Settled = nil, false, time.Time{}, nil
+		w.Admitted, w.Ready = false, false
+	case "agree": // the admission gate is gone
+		w.GatedBy = ""
+	case "opengate":
+		w.PreemptionGate = ""
+	case "ready":
+		w.Ready = true
 	case "hold":
 		w.Held = "Deactivated"
 	case "resume":

@@ -108,6 +108,8 @@ func (s *script) options(args []string) error {
 		switch {
 		case a == "ignoreundeclared":
 			o.IgnoreUndeclared = true
+		case a == "blockadmission":
+			o.BlockAdmission = true
 		case a == "fair":
 			o.FairSharing = fair
 		case a == "strategies=":
@@ -303,6 +305,10 @@ func (s *script) job(key string, args []string) error {
 				}
 				p.Quota = p.Quota.With(long(r), amount)
 			}
+		case f == "gatedby":
+			w.GatedBy = v
+		case f == "gate":
+			w.PreemptionGate = v
 		case f == "invalid":
 			w.Invalid = v
 		case f == "priority":

@@ -101,6 +101,11 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 		return why, true
 	}
 	v := e.judge(w)
+	if v.kind == admit && e.unready > 0 {
+		why := *podsReady(q)
+		why.Ahead = e.firstUnready()
+		return why, true
+	}
 	if v.kind != refuse {
 		return core.Reason{Code: core.PendingEvaluation, Queue: q.name, Tree: q.node.CohortName()}, true
 	}

@@ -48,14 +48,15 @@ type work struct {
 	spare    []core.Key
 	spareKey string
 
-	group  *group
-	slot   int  // in the group's heap
-	unsaid bool // in group.fresh, to be told why it waits
-	inbox  bool
-	listed bool // in engine.displaced
-	timer  *timer
-	told   *core.Reason
-	pledge *pledge
+	group   *group
+	slot    int  // in the group's heap
+	unsaid  bool // in group.fresh, to be told why it waits
+	inbox   bool
+	listed  bool // in engine.displaced
+	unready bool // counted in engine.unready
+	timer   *timer
+	told    *core.Reason
+	pledge  *pledge
 	// owed are the pledges that wait for this workload to be gone.
 	owed []*pledge
 }
@@ -67,6 +68,9 @@ type observed struct {
 	held      string
 	invalid   string
 	notBefore time.Time
+	gatedBy   string
+	admitted  bool
+	ready     bool
 	evicting  bool
 	settled   []core.PodSetPlaces
 	ended     []core.PodSetPlaces
@@ -194,6 +198,7 @@ type group struct {
 	// engine.contestedGroups plus one.
 	contests  []claimed
 	contested int
+	onReady   bool // in engine.onReady
 	// why is the last refusal, told what members were told, fresh those that were
 	// told nothing yet.
 	why    *core.Reason
@@ -244,13 +249,18 @@ type shape struct {
 	key      string
 	refs     int
 	priority int32
-	podSets  []core.PodSet
-	classes  map[string]*place.Class
+	// gate, if closed, forbids to evict.
+	gate    string
+	podSets []core.PodSet
+	classes map[string]*place.Class
 }
 
 func shapeKey(w *core.Workload) string {
 	var b strings.Builder
 	b.WriteString(strconv.Itoa(int(w.Priority)))
+	if w.PreemptionGate != "" {
+		b.WriteString("!" + strconv.Quote(w.PreemptionGate))
+	}
 	for _, p := range w.PodSets {
 		b.WriteString("[" + strconv.Quote(p.Name) + strconv.Itoa(int(p.Count)))
 		for _, q := range p.Requests {
@@ -272,7 +282,7 @@ func (e *Engine) shapeOf(w *core.Workload) *shape {
 	key := shapeKey(w)
 	s := e.shapes[key]
 	if s == nil {
-		s = &shape{key: key, priority: w.Priority, podSets: w.PodSets, classes: map[string]*place.Class{}}
+		s = &shape{key: key, priority: w.Priority, gate: w.PreemptionGate, podSets: w.PodSets, classes: map[string]*place.Class{}}
 		e.shapes[key] = s
 	}
 	s.refs++

@@ -28,6 +28,9 @@ func Sentence(r core.Reason) string {
 		return couldNot(r) + fmt.Sprintf("insufficient quota for %s in flavor %s, request %s > maximum capacity (%s)",
 			r.Resource, r.Flavor, Amount(r.Resource, r.Need), Amount(r.Resource, r.Limit))
 	case core.WaitingForQuota:
+		if r.Cause == core.PreemptionGated {
+			return couldNot(r) + quota(r) + gated(r)
+		}
 		if r.Cause == core.BehindStrict {
 			return behind(r)
 		}
@@ -36,9 +39,16 @@ func Sentence(r core.Reason) string {
 		}
 		return couldNot(r) + quota(r)
 	case core.TopologyPlacementFailed:
+		if r.Cause == core.PreemptionGated {
+			return couldNot(r) + nodes(r) + gated(r)
+		}
 		return couldNot(r) + nodes(r)
 	case core.WaitingForPreempted:
 		return waitingForPreempted(r)
+	case core.AdmissionGated:
+		return "the workload is held back by the admission gate " + r.Detail
+	case core.WaitingForPodsReady:
+		return podsReady(r)
 	case core.PendingEvaluation:
 		return "the workload has not been considered yet"
 	}
@@ -80,6 +90,18 @@ func couldNot(r core.Reason) string {
 func quota(r core.Reason) string {
 	return fmt.Sprintf("insufficient unused quota for %s in flavor %s, %s more needed",
 		r.Resource, r.Flavor, Amount(r.Resource, r.Need.Sub(r.Have)))
+}
+
+// gated says that a workload could evict and may not.
+func gated(r core.Reason) string {
+	return fmt.Sprintf(". Preempting %d workload(s) would do, and the preemption gate %s is closed", r.Victims, r.Detail)
+}
+
+func podsReady(r core.Reason) string {
+	if r.Ahead == (core.Key{}) {
+		return "waiting for all admitted workloads to have their pods ready"
+	}
+	return "waiting for all admitted workloads to have their pods ready; those of " + r.Ahead.String() + " are not"
 }
 
 func claimed(r core.Reason) string {

@@ -44,7 +44,14 @@ func TestSentence(t *testing.T) {
 			core.Reason{Code: core.TopologyPlacementFailed, Cause: core.NodesShort, PodSet: "main", Flavor: "f", PodsFit: 3, PodsWanted: 4, Nodes: 5, NodesDown: 1},
 			"couldn't assign flavors to pod set main: nodes of flavor f have room for only 3 out of 4 pod(s). Total nodes: 5; out of service: 1",
 		},
-		"behind": {"who is ahead, if known", core.Reason{Code: core.WaitingForQuota, Cause: core.BehindStrict, Queue: "q", Ahead: key}, "workload blue/job is ahead in StrictFIFO queue q and waits"},
+		"behind":         {"who is ahead, if known", core.Reason{Code: core.WaitingForQuota, Cause: core.BehindStrict, Queue: "q", Ahead: key}, "workload blue/job is ahead in StrictFIFO queue q and waits"},
+		"admission gate": {"who must agree", core.Reason{Code: core.AdmissionGated, Detail: "example.com/quota"}, "the workload is held back by the admission gate example.com/quota"},
+		"preemption gate": {
+			"what could be done if it were open",
+			core.Reason{Code: core.WaitingForQuota, Cause: core.PreemptionGated, PodSet: "main", Flavor: "f", Resource: core.CPU, Need: 5000, Have: 3000, Victims: 1, Detail: "g"},
+			"couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor f, 2 more needed. Preempting 1 workload(s) would do, and the preemption gate g is closed",
+		},
+		"pods": {"whose, if known", core.Reason{Code: core.WaitingForPodsReady, Ahead: key}, "waiting for all admitted workloads to have their pods ready; those of blue/job are not"},
 		"claimed": {
 			"whose it is",
 			core.Reason{Code: core.WaitingForQuota, Cause: core.QuotaClaimed, PodSet: "main", Flavor: "f", Resource: core.CPU, Ahead: key},
@@ -65,11 +72,12 @@ func TestSentence(t *testing.T) {
 func TestTotal(t *testing.T) {
 	codes := []core.Code{
 		core.Misconfigured, core.Suspended, core.OnHold, core.NoMatchingFlavor, core.ExceedsMaxQuota, core.WaitingForQuota,
-		core.TopologyPlacementFailed, core.WaitingForPreempted, core.PendingEvaluation, "",
+		core.TopologyPlacementFailed, core.WaitingForPreempted, core.PendingEvaluation,
+		core.AdmissionGated, core.WaitingForPodsReady, "",
 	}
 	causes := []core.Cause{
 		"", core.QueueMissing, core.NamespaceMismatch, core.ResourceUncovered, core.CohortCycle, core.FlavorMissing, core.PodsInvalid, core.QueueStopped,
-		core.QueueUnready, core.UntoleratedTaint, core.AffinityMismatch, core.QuotaShort, core.BehindStrict, core.QuotaClaimed, core.NodesShort,
+		core.QueueUnready, core.UntoleratedTaint, core.AffinityMismatch, core.QuotaShort, core.BehindStrict, core.QuotaClaimed, core.PreemptionGated, core.NodesShort,
 		core.PodTooLarge, core.NoSuchNode, core.GangTooLarge, core.BackingOff,
 	}
 	for _, code := range codes {
