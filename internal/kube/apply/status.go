@@ -52,6 +52,7 @@ func admit(w *kueue.Workload, next *kueue.WorkloadStatus, set Conditions, d core
 	}
 	next.Admission = want
 	next.ResourceRequests = nil // it says what a waiting workload asks for
+	gated(w, set, core.Reason{}, "")
 	set.Set(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, kueue.ReasonQuotaReserved, "Quota reserved in ClusterQueue "+d.Admission.Queue)
 	set.Set(kueue.WorkloadAdmitted, metav1.ConditionTrue, kueue.ReasonAdmitted, "The workload is admitted")
 	for _, t := range []string{kueue.WorkloadEvicted, kueue.WorkloadPreempted} {
@@ -91,6 +92,12 @@ func evict(w *kueue.Workload, next *kueue.WorkloadStatus, set Conditions, d core
 		set.Set(kueue.WorkloadPreempted, metav1.ConditionTrue, string(d.Reason), message)
 	}
 	set.Set(kueue.WorkloadEvicted, metav1.ConditionTrue, reason, message)
+	for i := range next.PreemptionGates { // whoever opened one has to agree again
+		if g := &next.PreemptionGates[i]; g.Position != kueue.GateClosed {
+			g.Position, g.LastTransitionTime = kueue.GateClosed, set.now
+		}
+	}
+	gated(w, set, core.Reason{}, "")
 	count(next, reason, string(d.Reason))
 	return true
 }
@@ -135,7 +142,19 @@ func refuse(w *kueue.Workload, set Conditions, d core.Refuse, sentence func(core
 		return false
 	}
 	set.Set(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, string(d.Why.Code), sentence(d.Why))
+	gated(w, set, d.Why, sentence(d.Why))
 	return true
+}
+
+// gated says whether a closed preemption gate is all that keeps a workload from
+// evicting others.
+func gated(w *kueue.Workload, set Conditions, why core.Reason, message string) {
+	switch {
+	case why.Cause == core.PreemptionGated:
+		set.Set(kueue.WorkloadBlockedOnPreemptionGates, metav1.ConditionTrue, kueue.ReasonPreemptionGated, message)
+	case apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadBlockedOnPreemptionGates):
+		set.Set(kueue.WorkloadBlockedOnPreemptionGates, metav1.ConditionFalse, kueue.ReasonPreemptionGated, "No preemption gate holds it back")
+	}
 }
 
 // Released returns the status of a workload whose pods are gone after an

@@ -55,6 +55,7 @@ type result struct {
 	Nodes      []string
 	Conditions map[string]string // type to status and reason
 	Evictions  int32
+	Closed     []string // preemption gates
 }
 
 func TestStatus(t *testing.T) {
@@ -130,6 +131,28 @@ func TestStatus(t *testing.T) {
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}},
 			want:     result{Conditions: map[string]string{"QuotaReserved": "False WaitingForQuota"}},
 		},
+		"a gate forbids to evict": {
+			why: "whoever opens gates looks for the condition", workload: aWorkload(),
+			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota, Cause: core.PreemptionGated}},
+			want: result{Conditions: map[string]string{
+				"QuotaReserved": "False WaitingForQuota", "BlockedOnPreemptionGates": "True PreemptionGated",
+			}},
+		},
+		"no gate forbids it any more": {
+			why: "the condition follows", workload: aWorkload(is(kueue.WorkloadBlockedOnPreemptionGates, kueue.ReasonPreemptionGated)),
+			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}},
+			want: result{Conditions: map[string]string{
+				"QuotaReserved": "False WaitingForQuota", "BlockedOnPreemptionGates": "False PreemptionGated",
+			}},
+		},
+		"evicted, gates close": {
+			why: "whoever opened one has to agree again",
+			workload: aWorkload(admittedOn("n1"), func(w *kueue.Workload) {
+				w.Status.PreemptionGates = []kueue.PreemptionGateState{{Name: "g", Position: kueue.GateOpen}}
+			}),
+			decision: core.Evict{Key: key, Reason: core.NodeFailures},
+			want:     result{Nodes: []string{"n1"}, Closed: []string{"g"}, Evictions: 1, Conditions: map[string]string{"Evicted": "True NodeFailures"}},
+		},
 		"refuse what is admitted": {
 			why: "the reason is out of date", workload: aWorkload(admittedOn("n1")),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}}, want: result{Refused: true},
@@ -160,6 +183,11 @@ func describe(s *kueue.WorkloadStatus) result {
 	if s.Admission != nil {
 		for _, p := range convert.Admission(s.Admission).PodSets[0].Places {
 			r.Nodes = append(r.Nodes, p.Node)
+		}
+	}
+	for _, g := range s.PreemptionGates {
+		if g.Position == kueue.GateClosed {
+			r.Closed = append(r.Closed, g.Name)
 		}
 	}
 	if s.SchedulingStats != nil {

@@ -158,3 +158,38 @@ func TestSubmitted(t *testing.T) {
 		})
 	}
 }
+
+func TestGates(t *testing.T) {
+	open, closed := kueue.PreemptionGateState{Name: "g", Position: kueue.GateOpen}, kueue.PreemptionGateState{Name: "g", Position: kueue.GateClosed}
+	for name, c := range map[string]struct {
+		why    string
+		gates  []kueue.PreemptionGate
+		states []kueue.PreemptionGateState
+		want   string
+	}{
+		"none":            {why: "it may evict"},
+		"nobody said":     {why: "gates are closed until somebody opens them", gates: []kueue.PreemptionGate{{Name: "g"}}, want: "g"},
+		"closed":          {why: "it may not evict", gates: []kueue.PreemptionGate{{Name: "g"}}, states: []kueue.PreemptionGateState{closed}, want: "g"},
+		"open":            {why: "it may evict", gates: []kueue.PreemptionGate{{Name: "g"}}, states: []kueue.PreemptionGateState{open}},
+		"one of two open": {why: "all must agree", gates: []kueue.PreemptionGate{{Name: "g"}, {Name: "h"}}, states: []kueue.PreemptionGateState{open}, want: "h"},
+		"no such gate":    {why: "only what the spec names counts", states: []kueue.PreemptionGateState{closed}},
+	} {
+		w := &kueue.Workload{Spec: kueue.WorkloadSpec{PreemptionGates: c.gates}, Status: kueue.WorkloadStatus{PreemptionGates: c.states}}
+		w.Annotations = map[string]string{kueue.AdmissionGatedByAnnotation: "example.com/x"}
+		got := convert.Workload(w, convert.Rules{}, convert.Surroundings{})
+		if got.PreemptionGate != c.want || got.GatedBy != "example.com/x" {
+			t.Errorf("%s: %s: gate %q, admission gate %q", name, c.why, got.PreemptionGate, got.GatedBy)
+		}
+	}
+}
+
+func TestChecksHold(t *testing.T) {
+	w := &kueue.Workload{Status: kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{{Name: "c", State: kueue.CheckStateRetry, Message: "no stock"}}}}
+	if got, want := convert.Workload(w, convert.Rules{}, convert.Surroundings{}).Held, "admission check c says Retry: no stock"; got != want {
+		t.Errorf("held: %q, want %q", got, want)
+	}
+	w.Status.AdmissionChecks[0].State = kueue.CheckStatePending
+	if got := convert.Workload(w, convert.Rules{}, convert.Surroundings{}).Held; got != "" {
+		t.Errorf("a check that was reset holds back: %q", got)
+	}
+}

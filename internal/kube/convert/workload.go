@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -63,10 +64,14 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		Created:   w.CreationTimestamp.Time,
 		QueueTime: queueTime(w),
 		Held:      held(w),
+		GatedBy:   w.Annotations[kueue.AdmissionGatedByAnnotation],
+		Admitted:  Admitted(w),
+		Ready:     apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadPodsReady),
 		Admission: Admission(w.Status.Admission),
 		Seq:       Seq(w),
 		Evicting:  w.Status.Admission != nil && (Evicted(w) || w.DeletionTimestamp != nil),
 	}
+	out.PreemptionGate = closedGate(w)
 	reclaimed := Reclaimed(w)
 	for i := range w.Spec.PodSets {
 		ps := &w.Spec.PodSets[i]
@@ -159,6 +164,19 @@ func Submitted(w *kueue.Workload) time.Time {
 	return at
 }
 
+// closedGate is the first preemption gate of a Workload that is not open, "" if
+// there is none.
+func closedGate(w *kueue.Workload) string {
+	for _, g := range w.Spec.PreemptionGates {
+		if !slices.ContainsFunc(w.Status.PreemptionGates, func(s kueue.PreemptionGateState) bool {
+			return s.Name == g.Name && s.Position == kueue.GateOpen
+		}) {
+			return g.Name
+		}
+	}
+	return ""
+}
+
 // held says why a Workload must not be considered, "" if it may be.
 func held(w *kueue.Workload) string {
 	switch {
@@ -166,6 +184,12 @@ func held(w *kueue.Workload) string {
 		return "it is being deleted"
 	case !ptr.Deref(w.Spec.Active, true):
 		return "it is deactivated (spec.active is false)"
+	}
+	for i := range w.Status.AdmissionChecks {
+		c := &w.Status.AdmissionChecks[i]
+		if w.Status.Admission == nil && (c.State == kueue.CheckStateRetry || c.State == kueue.CheckStateRejected) {
+			return fmt.Sprintf("admission check %s says %s: %s", c.Name, c.State, c.Message)
+		}
 	}
 	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadRequeued)
 	if c != nil && c.Status == metav1.ConditionFalse && w.Status.Admission == nil {

@@ -74,6 +74,9 @@ type Options struct {
 	// CacheSyncTimeout bounds the start of a reconciler; 0 is two minutes.
 	CacheSyncTimeout time.Duration
 
+	// BlockAdmission admits nobody while pods of an admitted workload are not ready
+	// (waitForPodsReady.blockAdmission).
+	BlockAdmission bool
 	// Frameworks names the kinds of jobs that are queued, see Frameworks(); nil is
 	// all of them.
 	Frameworks []string
@@ -246,7 +249,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		Clock:    clock.RealClock{},
 		Recorder: mgr.GetEventRecorder("mlbatch"),
 		Metrics:  counters,
-		Engine:   cycle.Options{IgnoreUndeclared: opts.IgnoreUndeclared},
+		Engine:   cycle.Options{IgnoreUndeclared: opts.IgnoreUndeclared, BlockAdmission: opts.BlockAdmission},
 		Rules:    opts.Rules,
 		Writers:  16,
 	})
