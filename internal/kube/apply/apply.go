@@ -21,6 +21,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 )
 
 // refusalPause is the least time between two status writes that only change
@@ -45,6 +46,8 @@ type Options struct {
 	Done func(core.Decision, *kueue.Workload)
 	// Sentence prints a reason for people.
 	Sentence func(core.Reason) string
+	// Tenure are the settings of what follows a reservation.
+	Tenure tenure.Config
 	// Workers is how many workloads are written at the same time.
 	Workers int
 }
@@ -225,7 +228,19 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 		return nil, false, fmt.Errorf("read workload %s: %w", k, err)
 	}
 	a.newest(k, &w)
-	next, ok := status(&w, d, a.opts.Clock.Now(), a.opts.Sentence)
+	s := scene{now: a.opts.Clock.Now(), sentence: a.opts.Sentence, tenure: a.opts.Tenure}
+	if admit, is := d.(core.Admit); is {
+		// Its checks have to be asked in the write that reserves its quota.
+		s.queue = &kueue.ClusterQueue{}
+		err := a.opts.Client.Get(ctx, types.NamespacedName{Name: admit.Admission.Queue}, s.queue)
+		if apierrors.IsNotFound(err) {
+			return nil, false, nil
+		}
+		if err != nil {
+			return nil, false, fmt.Errorf("read the ClusterQueue of workload %s: %w", k, err)
+		}
+	}
+	next, ok := status(&w, d, s)
 	if !ok {
 		return nil, false, nil
 	}

@@ -37,7 +37,7 @@ func TestAnswersOfTheAPIServer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tries := 0
 				c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).
-					WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" })).
+					WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }), aQueue()).
 					WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 						tries++
 						if err := tc.answers[min(tries, len(tc.answers))-1]; err != nil {

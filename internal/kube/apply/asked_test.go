@@ -21,7 +21,7 @@ import (
 func TestAskedIsWrittenWithTheReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).
-			WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" })).Build()
+			WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }), aQueue()).Build()
 		done := make(chan *kueue.Workload)
 		a := New(Options{
 			Client: c, Clock: clock.RealClock{}, Workers: 1, Sentence: sentence,

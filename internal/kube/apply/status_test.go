@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 )
 
 var (
@@ -29,6 +29,11 @@ func aWorkload(change ...func(*kueue.Workload)) *kueue.Workload {
 	return w
 }
 
+// aQueue is the ClusterQueue that decisions here admit to.
+func aQueue() *kueue.ClusterQueue {
+	return &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "blue-cluster-queue"}}
+}
+
 func on(nodes ...string) core.Admission {
 	ps := core.PodSetAdmission{Name: "main", Count: int32(len(nodes))}
 	for _, n := range nodes {
@@ -43,8 +48,14 @@ func admittedOn(nodes ...string) func(*kueue.Workload) {
 
 func is(kind, reason string) func(*kueue.Workload) {
 	return func(w *kueue.Workload) {
-		NewConditions(w, &w.Status, at.Add(-time.Hour)).Set(kind, metav1.ConditionTrue, reason, "")
+		tenure.NewConditions(w, &w.Status, at.Add(-time.Hour)).Set(kind, metav1.ConditionTrue, reason, "")
 	}
+}
+
+func asking(check kueue.AdmissionCheckReference) *kueue.ClusterQueue {
+	return &kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{AdmissionChecksStrategy: &kueue.AdmissionChecksStrategy{
+		AdmissionChecks: []kueue.AdmissionCheckStrategyRule{{Name: check}},
+	}}}
 }
 
 func sentence(r core.Reason) string { return "waits: " + string(r.Code) }
@@ -63,6 +74,7 @@ func TestStatus(t *testing.T) {
 	cases := map[string]struct {
 		why      string
 		workload *kueue.Workload
+		queue    *kueue.ClusterQueue
 		decision core.Decision
 		want     result
 	}{
@@ -70,6 +82,13 @@ func TestStatus(t *testing.T) {
 			why: "one write reserves quota and admits", workload: aWorkload(),
 			decision: core.Admit{Key: key, Admission: on("n1", "n2")},
 			want:     result{Nodes: []string{"n1", "n2"}, Conditions: quota},
+		},
+		"reserve": {
+			why: "what an admission check has to agree to gets quota, and does not run yet", workload: aWorkload(), queue: asking("budget"),
+			decision: core.Admit{Key: key, Admission: on("n1", "n2")},
+			want: result{Nodes: []string{"n1", "n2"}, Conditions: map[string]string{
+				"QuotaReserved": "True QuotaReserved", "Admitted": "False UnsatisfiedAdmissionChecks",
+			}},
 		},
 		"admit twice": {
 			why: "doing it again changes nothing", workload: aWorkload(admittedOn("n1", "n2")),
@@ -160,7 +179,7 @@ func TestStatus(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			next, ok := status(c.workload, c.decision, at, sentence)
+			next, ok := status(c.workload, c.decision, scene{now: at, sentence: sentence, queue: c.queue})
 			got := result{Refused: !ok}
 			if ok {
 				if next == nil {
@@ -196,28 +215,4 @@ func describe(s *kueue.WorkloadStatus) result {
 		}
 	}
 	return r
-}
-
-func TestReleased(t *testing.T) {
-	cases := map[string]struct {
-		why    string
-		reason string
-		again  bool
-	}{
-		"preempted":     {"it did nothing wrong and waits again", kueue.ReasonPreempted, true},
-		"node failed":   {"another node may take it", kueue.ReasonNodeFailures, true},
-		"queue stopped": {"the queue itself holds it", kueue.ReasonClusterQueueStopped, true},
-		"deactivated":   {"its user keeps it away", kueue.ReasonDeactivated, false},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			next := Released(aWorkload(admittedOn("n1"), is(kueue.WorkloadEvicted, c.reason)), at)
-			if next.Admission != nil {
-				t.Errorf("%s: the admission is still there", c.why)
-			}
-			if got := apimeta.IsStatusConditionTrue(next.Conditions, kueue.WorkloadRequeued); got != c.again {
-				t.Errorf("%s: Requeued is %v, want %v", c.why, got, c.again)
-			}
-		})
-	}
 }

@@ -19,6 +19,7 @@ type Kind int
 const (
 	Flavor Kind = iota
 	Cohort
+	AdmissionCheck
 	Queue
 	LocalQueue
 	Namespace

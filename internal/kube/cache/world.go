@@ -30,6 +30,11 @@ type World struct {
 	// plans are the newest admissions, decided or observed. Pods on planned
 	// places are not foreign to a node.
 	plans map[core.Key]*core.Admission
+	// queues are the ClusterQueues as last seen; what a change of a check means
+	// for them is told anew.
+	queues map[string]*kueue.ClusterQueue
+	// checks are the AdmissionChecks that exist, and whether they are answered.
+	checks map[string]bool
 }
 
 type known struct {
@@ -50,6 +55,7 @@ func NewWorld(rules convert.Rules) *World {
 	return &World{
 		rules: rules, limits: map[string]map[string]*corev1.LimitRange{}, overheads: map[string]corev1.ResourceList{},
 		pods: newPodTable(), nodes: map[string]core.Node{}, workloads: map[core.Key]known{}, plans: map[core.Key]*core.Admission{},
+		queues: map[string]*kueue.ClusterQueue{}, checks: map[string]bool{},
 	}
 }
 
@@ -57,7 +63,7 @@ func NewWorld(rules convert.Rules) *World {
 func (w *World) Translate(changes []Change) []core.Event {
 	b := batch{
 		world: w, nodes: map[string]bool{}, workloads: map[core.Key]bool{},
-		limits: map[string]bool{}, classes: map[string]bool{},
+		limits: map[string]bool{}, classes: map[string]bool{}, queues: map[string]bool{},
 	}
 	for _, c := range changes {
 		b.take(c)
@@ -121,11 +127,16 @@ type batch struct {
 	// limits are the namespaces whose LimitRanges changed, classes the
 	// RuntimeClasses that did.
 	limits, classes map[string]bool
+	queues          map[string]bool
 }
 
 func (b *batch) take(c Change) {
 	switch c.Kind {
-	case Flavor, Cohort, Queue, LocalQueue, Namespace:
+	case AdmissionCheck:
+		b.check(c)
+	case Queue:
+		b.queue(c)
+	case Flavor, Cohort, LocalQueue, Namespace:
 		b.events = append(b.events, plain(c))
 	case LimitRange, RuntimeClass:
 		b.surroundings(c)
@@ -145,8 +156,6 @@ func plain(c Change) core.Event {
 		return core.FlavorSet{Flavor: convert.Flavor(o)}
 	case *kueue.Cohort:
 		return core.CohortSet{Cohort: convert.Cohort(o)}
-	case *kueue.ClusterQueue:
-		return core.QueueSet{Queue: convert.Queue(o)}
 	case *kueue.LocalQueue:
 		return core.LocalQueueSet{LocalQueue: convert.LocalQueue(o)}
 	case *corev1.Namespace:
@@ -169,7 +178,7 @@ func gone(r Ref) core.Event {
 		return core.NamespaceGone{Name: r.Name}
 	case Node:
 		return core.NodeGone{Name: r.Name}
-	case LimitRange, RuntimeClass, Pod, Workload:
+	case AdmissionCheck, LimitRange, RuntimeClass, Pod, Workload:
 	}
 	panic("cache: no plain event for this kind")
 }
@@ -285,5 +294,5 @@ func (b *batch) finish() []core.Event {
 			b.events = append(b.events, core.NodeSet{Node: n})
 		}
 	}
-	return append(b.events, released...)
+	return slices.Concat(b.events, b.changedQueues(), released)
 }

@@ -27,7 +27,8 @@ func Cohort(c *kueue.Cohort) core.Cohort {
 	}
 }
 
-// Queue translates a ClusterQueue.
+// Queue translates a ClusterQueue. Whether its admission checks can be answered
+// is left to the caller, who knows them.
 func Queue(q *kueue.ClusterQueue) core.Queue {
 	out := core.Queue{
 		Name:       q.Name,
@@ -48,9 +49,6 @@ func Queue(q *kueue.ClusterQueue) core.Queue {
 	}
 	if q.DeletionTimestamp != nil {
 		out.Inactive = "the ClusterQueue is being deleted"
-	}
-	if c := q.Spec.AdmissionChecksStrategy; c != nil && len(c.AdmissionChecks) > 0 {
-		out.Inactive = "it names admission checks, and no controller here answers them"
 	}
 	if f := q.Spec.FlavorFungibility; f != nil {
 		out.Fungibility = core.Fungibility{

@@ -51,6 +51,10 @@ type Rules struct {
 	Counting Counting
 	// PriorityBoost adds the annotation of that name to a Workload's priority.
 	PriorityBoost bool
+	// RequeueByCreation keeps the place in the queue of workloads whose pods were
+	// not ready in time (requeuingStrategy.timestamp Creation); otherwise they go
+	// to its back.
+	RequeueByCreation bool
 }
 
 // Workload translates a Workload that has not finished, in the surroundings of
@@ -62,7 +66,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		Queue:     string(w.Spec.QueueName),
 		Priority:  rules.priority(w),
 		Created:   w.CreationTimestamp.Time,
-		QueueTime: queueTime(w),
+		QueueTime: rules.queueTime(w),
 		Held:      held(w),
 		GatedBy:   w.Annotations[kueue.AdmissionGatedByAnnotation],
 		Admitted:  Admitted(w),
@@ -144,10 +148,13 @@ func Seq(o metav1.Object) uint64 {
 // queueTime is the moment that orders workloads of equal priority: when the job
 // was submitted, or the eviction for reasons that send a workload to the back of
 // its queue (spec/kueue.md 2.5).
-func queueTime(w *kueue.Workload) time.Time {
+func (r Rules) queueTime(w *kueue.Workload) time.Time {
 	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted)
-	if c != nil && c.Status == metav1.ConditionTrue &&
-		(c.Reason == kueue.ReasonPodsReadyTimeout || c.Reason == kueue.ReasonAdmissionCheck) {
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return Submitted(w)
+	}
+	switch {
+	case c.Reason == kueue.ReasonAdmissionCheck, c.Reason == kueue.ReasonPodsReadyTimeout && !r.RequeueByCreation:
 		return c.LastTransitionTime.Time
 	}
 	return Submitted(w)

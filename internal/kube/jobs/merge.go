@@ -1,9 +1,45 @@
 package jobs
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
+
+// Conflict is a key that two parties give different values.
+type Conflict struct{ What, Key, Old, New string }
+
+// Error says what the user can do about it.
+func (c *Conflict) Error() string {
+	return fmt.Sprintf("%s %s: the pod template says %q, the admission %q; remove it from the template", c.What, c.Key, c.Old, c.New)
+}
+
+// With returns the info with what an admission check adds. A value that differs
+// from one given already is an error.
+func (i PodSetInfo) With(u kueue.PodSetUpdate) (PodSetInfo, error) {
+	for _, m := range []struct {
+		what string
+		dst  *map[string]string
+		add  map[string]string
+	}{
+		{"label", &i.Labels, u.Labels},
+		{"annotation", &i.Annotations, u.Annotations},
+		{"nodeSelector", &i.NodeSelector, u.NodeSelector},
+	} {
+		if err := Merge(m.what, m.dst, m.add); err != nil {
+			var c *Conflict
+			if errors.As(err, &c) {
+				return i, fmt.Errorf("%s %s: it says %q, the flavor or another check %q", c.What, c.Key, c.New, c.Old)
+			}
+			return i, err
+		}
+	}
+	i.Tolerations = append(slices.Clip(i.Tolerations), u.Tolerations...)
+	return i, nil
+}
 
 // Merge adds the entries of add to *dst, which it replaces by a copy. A key
 // that has another value already is an error: an admission never overrides
@@ -13,7 +49,7 @@ func Merge(what string, dst *map[string]string, add map[string]string) error {
 	maps.Copy(out, *dst)
 	for k, v := range add {
 		if old, ok := out[k]; ok && old != v {
-			return fmt.Errorf("%s %s: the pod template says %q, the admission %q; remove it from the template", what, k, old, v)
+			return &Conflict{What: what, Key: k, Old: old, New: v}
 		}
 		out[k] = v
 	}

@@ -27,6 +27,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/admission"
 	awcontroller "github.com/mlbatch/mlbatch/internal/kube/controllers/appwrapper"
@@ -40,6 +41,7 @@ import (
 	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 	mlwebhook "github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
@@ -99,6 +101,9 @@ type Options struct {
 	// ClusterQueue does not cover (resources.quotaCheckStrategy IgnoreUndeclared);
 	// otherwise they wait as Misconfigured.
 	IgnoreUndeclared bool
+	// Tenure are the settings of what follows a reservation: waitForPodsReady and
+	// the retention of objects.
+	Tenure tenure.Config
 }
 
 // LeaderElection lets several processes run with one of them deciding.
@@ -120,7 +125,7 @@ func Concurrency() map[string]int {
 		"Job.batch":                         8,
 		"LocalQueue.kueue.x-k8s.io":         4,
 		"ResourceFlavor.kueue.x-k8s.io":     1,
-		"Workload.kueue.x-k8s.io":           1,
+		"Workload.kueue.x-k8s.io":           4,
 	}
 }
 
@@ -251,6 +256,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		Metrics:  counters,
 		Engine:   cycle.Options{IgnoreUndeclared: opts.IgnoreUndeclared, BlockAdmission: opts.BlockAdmission},
 		Rules:    opts.Rules,
+		Tenure:   opts.Tenure,
 		Writers:  16,
 	})
 	if err := mgr.Add(loop); err != nil {
@@ -301,14 +307,18 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		Managed: func(apiVersion, kind string) bool {
 			return managed[schema.FromAPIVersionAndKind(apiVersion, kind)]
 		},
-		Ended: counters.Ended,
+		Ended:  counters.Ended,
+		Tenure: opts.Tenure,
+		Told:   told(counters),
 	}
 	for _, a := range adapters {
 		if err := job.SetupWithManager(mgr, a, shared); err != nil {
 			return fmt.Errorf("add %s jobs: %w", a.Kind().Kind, err)
 		}
 	}
-	err := workload.SetupWithManager(mgr, workload.Options{Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder})
+	err := workload.SetupWithManager(mgr, workload.Options{
+		Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder, Config: opts.Tenure, Told: shared.Told,
+	})
 	if err != nil {
 		return fmt.Errorf("add workloads: %w", err)
 	}
@@ -316,6 +326,22 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		return fmt.Errorf("add AppWrappers: %w", err)
 	}
 	return nil
+}
+
+// told counts the changes of state that no decision of the engine is.
+func told(counters *metrics.Metrics) func(*kueue.Workload, tenure.Event) {
+	return func(w *kueue.Workload, e tenure.Event) {
+		queue := ""
+		if w.Status.Admission != nil {
+			queue = string(w.Status.Admission.ClusterQueue)
+		}
+		switch {
+		case e.Eviction != nil:
+			counters.Evicted(metrics.Of(w, queue), e.Eviction.Reason, e.Eviction.Cause)
+		case e.Reason == kueue.ReasonAdmitted:
+			counters.Admitted(metrics.Of(w, queue), time.Since(metrics.QueuedSince(w)))
+		}
+	}
 }
 
 func nodesAndQueues(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {

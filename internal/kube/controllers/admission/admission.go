@@ -26,6 +26,7 @@ import (
 	world "github.com/mlbatch/mlbatch/internal/kube/cache"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
+	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 )
 
 // Options are what the loop works with.
@@ -39,6 +40,8 @@ type Options struct {
 	Engine   cycle.Options
 	// Rules are how Workloads are read.
 	Rules convert.Rules
+	// Tenure are the settings of what follows a reservation.
+	Tenure tenure.Config
 	// Writers is how many Workloads are written at the same time.
 	Writers int
 }
@@ -72,6 +75,7 @@ func New(opts Options) *Loop {
 		Refused:  l.inbox.Refused,
 		Done:     l.tell,
 		Sentence: explain.Paragraph,
+		Tenure:   opts.Tenure,
 		Workers:  opts.Writers,
 	})
 	return l
@@ -175,6 +179,7 @@ func (l *Loop) watch(ctx context.Context) error {
 	}{
 		{world.Flavor, &kueue.ResourceFlavor{}},
 		{world.Cohort, &kueue.Cohort{}},
+		{world.AdmissionCheck, &kueue.AdmissionCheck{}},
 		{world.Queue, &kueue.ClusterQueue{}},
 		{world.LocalQueue, &kueue.LocalQueue{}},
 		{world.Namespace, &corev1.Namespace{}},

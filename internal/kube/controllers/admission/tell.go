@@ -12,6 +12,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/explain"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 )
 
@@ -23,9 +24,14 @@ func (l *Loop) tell(d core.Decision, w *kueue.Workload) {
 	case core.Admit:
 		wait := l.opts.Clock.Since(metrics.QueuedSince(w))
 		l.opts.Metrics.QuotaReserved(metrics.Of(w, d.Admission.Queue), wait)
-		l.opts.Metrics.Admitted(metrics.Of(w, d.Admission.Queue), wait)
-		reason, action = kueue.ReasonAdmitted, "Admit"
-		message = "Admitted by ClusterQueue " + d.Admission.Queue + " after " + wait.Round(time.Second).String() + where(d.Admission)
+		reason, action = kueue.ReasonQuotaReserved, "Reserve"
+		message = "Quota reserved in ClusterQueue "
+		if convert.Admitted(w) {
+			l.opts.Metrics.Admitted(metrics.Of(w, d.Admission.Queue), wait)
+			reason, action = kueue.ReasonAdmitted, "Admit"
+			message = "Admitted by ClusterQueue "
+		}
+		message += d.Admission.Queue + " after " + wait.Round(time.Second).String() + where(d.Admission)
 	case core.Replace:
 		reason, action = "Moved", "Move"
 		message = "Planned nodes went away, planned again" + where(d.Admission)

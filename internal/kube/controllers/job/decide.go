@@ -9,9 +9,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 )
 
 // refusalPatience is how long planned nodes may refuse a job's pods before the
@@ -30,8 +30,11 @@ type situation struct {
 	workload *kueue.Workload // nil if there is none yet
 	// infos are what the workload's admission adds to the pods; set if admitted.
 	infos []jobs.PodSetInfo
-	pods  Pods
-	now   time.Time
+	// conflict says why infos contradict each other.
+	conflict error
+	pods     Pods
+	tenure   tenure.Config
+	now      time.Time
 }
 
 // step is the one write that comes next. At most one of the pointers is set.
@@ -43,6 +46,8 @@ type step struct {
 	status *kueue.WorkloadStatus // change the workload's status to this
 	again  time.Duration         // look again then, at the latest; 0 for never
 	tell   *tale                 // tell it once the write is done
+	// evicted is told of the workload once the write is done.
+	evicted *tenure.Event
 }
 
 // tale is an event on the job, told once.
@@ -72,6 +77,8 @@ func decide(s situation) (step, error) {
 		return stop(s, "Suspended", "Suspended: it is not admitted")
 	case w.Status.Admission == nil:
 		return follow(s)
+	case relabeled(s):
+		return promote(s), nil
 	case !convert.Admitted(w):
 		return step{}, nil
 	case s.facts.Suspended:
@@ -128,7 +135,7 @@ func leave(s situation) (step, error) {
 	if s.facts.Active || s.pods.Live > 0 {
 		return step{}, nil
 	}
-	return step{status: apply.Released(s.workload, s.now)}, nil
+	return step{status: tenure.Released(s.workload, s.now)}, nil
 }
 
 // follow keeps the spec of a waiting workload equal to what the job asks for,
@@ -138,6 +145,7 @@ func follow(s situation) (step, error) {
 	want := w.Spec.DeepCopy()
 	want.QueueName = kueue.LocalQueueName(s.queue)
 	want.Priority, want.PriorityClassRef = s.priority.value, s.priority.class
+	want.MaximumExecutionTimeSeconds = executionTime(s.job)
 	restored, err := s.adapter.Stop(s.job, w.Spec.PodSets)
 	if err != nil {
 		return step{}, err
@@ -152,6 +160,20 @@ func follow(s situation) (step, error) {
 	return step{}, nil
 }
 
+// relabeled reports whether a job with a reservation was given another
+// WorkloadPriorityClass. Whether it has one at all may not change then.
+func relabeled(s situation) bool {
+	was, is := s.workload.Spec.PriorityClassRef, s.priority.class
+	return was != nil && is != nil && was.Kind == kueue.WorkloadPriorityClassKind && is.Kind == was.Kind && is.Name != was.Name
+}
+
+// promote gives a workload the priority class of its job.
+func promote(s situation) step {
+	want := s.workload.Spec.DeepCopy()
+	want.Priority, want.PriorityClassRef = s.priority.value, s.priority.class
+	return step{spec: want, tell: &tale{reason: "UpdatedWorkload", message: "Updated the priority class of Workload " + s.workload.Name + " to " + want.PriorityClassRef.Name}}
+}
+
 // startedBefore reports whether the job may still carry what an earlier
 // admission added.
 func startedBefore(w *kueue.Workload) bool {
@@ -160,6 +182,9 @@ func startedBefore(w *kueue.Workload) bool {
 
 // start lets an admitted job run with what it was given.
 func start(s situation) (step, error) {
+	if s.conflict != nil {
+		return cannotStart(s, s.conflict), nil
+	}
 	clean := s.job
 	if startedBefore(s.workload) {
 		restored, err := s.adapter.Stop(s.job, s.workload.Spec.PodSets)
@@ -169,17 +194,26 @@ func start(s situation) (step, error) {
 		clean = restored
 	}
 	next, err := s.adapter.Start(clean, s.infos)
-	if err != nil { // the user's manifest and the admission contradict each other
-		return step{
-			status: apply.Ended(s.workload, kueue.ReasonFailedToStart, err.Error(), s.now),
-			tell:   &tale{reason: "FailedToStart", message: err.Error(), warning: true},
-		}, nil
+	if err != nil {
+		return cannotStart(s, err), nil
 	}
 	return step{job: next, tell: &tale{reason: "Started", message: "Admitted by clusterQueue " + string(s.workload.Status.Admission.ClusterQueue)}}, nil
 }
 
+// cannotStart ends the workload of a job whose manifest and admission, or whose
+// admission checks, contradict each other: trying again would find the same.
+func cannotStart(s situation, why error) step {
+	return step{
+		status: tenure.Ended(s.workload, kueue.ReasonFailedToStart, why.Error(), s.now),
+		tell:   &tale{reason: kueue.ReasonFailedToStart, message: why.Error(), warning: true},
+	}
+}
+
 // run looks after an admitted job that may run.
 func run(s situation) step {
+	if next := tenure.ObservePods(s.workload, s.facts.Ready, s.tenure, s.now); next != nil {
+		return step{status: next}
+	}
 	if s.pods.Refused.IsZero() {
 		return reclaim(s)
 	}
@@ -188,7 +222,8 @@ func run(s situation) step {
 		st.again = left
 		return st
 	}
-	return step{status: withdraw(s), tell: &tale{
+	next, evicted := withdraw(s)
+	return step{status: next, evicted: &evicted, tell: &tale{
 		reason: "PlanWithdrawn", warning: true,
 		message: "The planned nodes refuse its pods, so it is queued again: " + s.pods.Why,
 	}}
@@ -197,7 +232,7 @@ func run(s situation) step {
 // withdraw evicts a job whose planned nodes refuse its pods for a reason that
 // the engine cannot see (a volume, an affinity between pods, ...). It is queued
 // again after a pause that doubles, so that others get their turn meanwhile.
-func withdraw(s situation) *kueue.WorkloadStatus {
+func withdraw(s situation) (*kueue.WorkloadStatus, tenure.Event) {
 	const first, longest = time.Minute, time.Hour
 	w := s.workload
 	next := w.Status.DeepCopy()
@@ -208,9 +243,10 @@ func withdraw(s situation) *kueue.WorkloadStatus {
 	pause := min(first<<min(n-1, 10), longest)
 	next.RequeueState.Count = &n
 	next.RequeueState.RequeueAt = new(metav1.NewTime(s.now.Add(pause)))
-	apply.NewConditions(w, next, s.now).Set(kueue.WorkloadEvicted, metav1.ConditionTrue, kueue.ReasonPodsReadyTimeout,
-		"The planned nodes refuse its pods: "+s.pods.Why)
-	return next
+	return next, tenure.Evict(w, next, s.now, tenure.Eviction{
+		Reason: kueue.ReasonPodsReadyTimeout, Cause: kueue.ReasonWaitForStart,
+		Message: "The planned nodes refuse its pods: " + s.pods.Why,
+	})
 }
 
 // reclaim gives back the quota of pods that are done.
@@ -253,5 +289,5 @@ func finish(s situation) step {
 	if !s.facts.Finished.Success {
 		reason = kueue.ReasonFailed
 	}
-	return step{status: apply.Ended(s.workload, reason, s.facts.Finished.Message, s.now)}
+	return step{status: tenure.Ended(s.workload, reason, s.facts.Finished.Message, s.now)}
 }

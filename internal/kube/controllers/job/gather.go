@@ -92,7 +92,7 @@ func workloadName(gvk schema.GroupVersionKind, o metav1.Object) string {
 // gather reads what decide needs to know. The second result is false if the
 // job is none of ours.
 func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (situation, bool, error) {
-	s := situation{adapter: r.adapter, now: r.opts.Clock.Now()}
+	s := situation{adapter: r.adapter, tenure: r.opts.Tenure, now: r.opts.Clock.Now()}
 	s.job = r.adapter.New()
 	if err := r.opts.Client.Get(ctx, name, s.job); err != nil {
 		return s, false, client.IgnoreNotFound(err)
@@ -122,7 +122,9 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (sit
 		return s, false, err
 	}
 	if convert.Admitted(&w) {
-		s.infos, err = r.infos(ctx, &w)
+		if s.infos, err = r.infos(ctx, &w); err == nil {
+			s.infos, s.conflict = updated(s.infos, w.Status.AdmissionChecks)
+		}
 	}
 	return s, err == nil, err
 }
@@ -214,4 +216,22 @@ func (r *reconciler) infos(ctx context.Context, w *kueue.Workload) ([]jobs.PodSe
 		out = append(out, info)
 	}
 	return out, nil
+}
+
+// updated adds what the admission checks want the pods to have.
+func updated(infos []jobs.PodSetInfo, checks []kueue.AdmissionCheckState) ([]jobs.PodSetInfo, error) {
+	for _, c := range checks {
+		for _, u := range c.PodSetUpdates {
+			at := slices.IndexFunc(infos, func(i jobs.PodSetInfo) bool { return i.Name == string(u.Name) })
+			if at < 0 {
+				return infos, fmt.Errorf("admission check %s: the job has no pod set %s", c.Name, u.Name)
+			}
+			next, err := infos[at].With(u)
+			if err != nil {
+				return infos, fmt.Errorf("admission check %s, pod set %s: %w", c.Name, u.Name, err)
+			}
+			infos[at] = next
+		}
+	}
+	return infos, nil
 }

@@ -7,6 +7,7 @@ package job
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 )
 
 // Options are what the reconcilers work with.
@@ -41,6 +43,11 @@ type Options struct {
 	Managed func(apiVersion, kind string) bool
 	// Ended is told of every Workload whose end was written.
 	Ended func(*kueue.Workload)
+	// Tenure are the settings of what follows a reservation.
+	Tenure tenure.Config
+	// Told is called for every eviction of a Workload, once, after it was written;
+	// w is as it was before.
+	Told func(w *kueue.Workload, e tenure.Event)
 }
 
 // conflictPause is how long to wait for the cache to show what was written.
@@ -101,9 +108,16 @@ func (r *reconciler) do(ctx context.Context, s situation, next step) error {
 		w.Spec = *next.spec
 		err = r.opts.Client.Update(ctx, w)
 	case next.status != nil:
-		was := convert.Finished(s.workload)
-		if err = apply.Status(ctx, r.opts.Client, s.workload, *next.status); err == nil && !was && convert.Finished(s.workload) {
+		before := s.workload.DeepCopy()
+		if err = apply.Status(ctx, r.opts.Client, s.workload, *next.status); err != nil {
+			break
+		}
+		if !convert.Finished(before) && convert.Finished(s.workload) {
 			r.opts.Ended(s.workload)
+		}
+		if next.evicted != nil {
+			r.event(before, tale{reason: next.evicted.Reason, message: next.evicted.Message})
+			r.opts.Told(before, *next.evicted)
 		}
 	}
 	if err == nil && next.tell != nil {
@@ -128,12 +142,25 @@ func (r *reconciler) create(ctx context.Context, s situation) error {
 			Priority:         s.priority.value,
 			PriorityClassRef: s.priority.class,
 			Active:           new(true),
+
+			MaximumExecutionTimeSeconds: executionTime(s.job),
 		},
 	}
 	if err := controllerutil.SetControllerReference(s.job, w, r.opts.Client.Scheme()); err != nil {
 		return fmt.Errorf("own workload %s: %w", w.Name, err)
 	}
 	return r.opts.Client.Create(ctx, w)
+}
+
+// executionTime is what the label of a job allows it; nil is without limit. A
+// label that is no positive number is refused by the webhook, and says nothing
+// here.
+func executionTime(o metav1.Object) *int32 {
+	n, err := strconv.ParseInt(o.GetLabels()[kueue.MaxExecTimeSecondsLabel], 10, 32)
+	if err != nil || n <= 0 {
+		return nil
+	}
+	return new(int32(n))
 }
 
 // submitted hands on when a job was created, as precisely as it is known. What

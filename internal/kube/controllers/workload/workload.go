@@ -1,7 +1,7 @@
-// Package workload keeps Workloads in order where no job of theirs does: it
-// lets deleted ones go when their pods are gone, evicts deactivated ones and
-// brings them back, gives back the quota of evicted ones that no job owns, and
-// follows changes of priority classes.
+// Package workload carries out the rules of package tenure for Workloads: it
+// gathers the facts of one, asks for the next step, and does it. The write comes
+// back as a watch event and the next step follows; nothing is kept in memory, so
+// that a restart at any point goes on where it was.
 package workload
 
 import (
@@ -11,13 +11,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -27,6 +25,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 )
 
 // Options are what the reconciler works with.
@@ -34,6 +33,11 @@ type Options struct {
 	Client   client.Client
 	Clock    clock.PassiveClock
 	Recorder events.EventRecorder
+	// Config are the settings of the rules.
+	Config tenure.Config
+	// Told is called for every change of state, once, after it was written; w is
+	// as it was before.
+	Told func(w *kueue.Workload, e tenure.Event)
 }
 
 type reconciler struct{ Options }
@@ -46,119 +50,152 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		For(&kueue.Workload{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(workloadOfPod), job.PodsEnding()).
 		Watches(&kueue.WorkloadPriorityClass{}, handler.EnqueueRequestsFromMapFunc(r.ofClass)).
+		Watches(&kueue.ClusterQueue{}, handler.EnqueueRequestsFromMapFunc(r.ofClusterQueue), rulesChanged()).
+		Watches(&kueue.LocalQueue{}, handler.EnqueueRequestsFromMapFunc(r.ofLocalQueue), rulesChanged()).
 		Complete(r)
-}
-
-// situation is everything that the next step of one Workload depends on.
-type situation struct {
-	workload *kueue.Workload
-	// orphan is true if the job it was made for is gone, owned if there is one.
-	orphan, owned bool
-	// class is the value of the WorkloadPriorityClass it refers to, if any.
-	class    *int32
-	livePods int
-	now      time.Time
-}
-
-// step is the one write that comes next; the zero value is none.
-type step struct {
-	unpin    bool
-	priority *int32
-	status   *kueue.WorkloadStatus
-	reason   string // of the event told with it
-}
-
-// decide returns the next step of one Workload. The first case that matches
-// wins.
-func decide(s situation) step {
-	w := s.workload
-	active := ptr.Deref(w.Spec.Active, true)
-	evicted := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted)
-	requeued := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadRequeued)
-	switch {
-	case w.DeletionTimestamp != nil:
-		// While its job exists, the job's reconciler knows when all has stopped.
-		return step{unpin: (!s.owned || convert.Finished(w)) && s.livePods == 0}
-	case convert.Finished(w):
-		return step{}
-	case s.orphan && s.livePods == 0:
-		return step{status: apply.Ended(w, kueue.ReasonOwnerNotFound, "The job that this workload was made for is gone", s.now)}
-	case s.class != nil && *s.class != ptr.Deref(w.Spec.Priority, 0):
-		return step{priority: s.class}
-	case !active && w.Status.Admission != nil && !convert.Evicted(w):
-		next := w.Status.DeepCopy()
-		next.RequeueState = nil
-		apply.NewConditions(w, next, s.now).Set(kueue.WorkloadEvicted, metav1.ConditionTrue, kueue.ReasonDeactivated, "The workload is deactivated: spec.active is false")
-		return step{status: next, reason: "EvictedDueToDeactivated"}
-	case !s.owned && w.Status.Admission != nil && convert.Evicted(w) && s.livePods == 0:
-		return step{status: apply.Released(w, s.now)}
-	case active && requeued != nil && requeued.Status == metav1.ConditionFalse && evicted != nil && evicted.Reason == kueue.ReasonDeactivated && w.Status.Admission == nil:
-		next := w.Status.DeepCopy()
-		apply.NewConditions(w, next, s.now).Set(kueue.WorkloadRequeued, metav1.ConditionTrue, kueue.ReasonReactivated, "The workload was activated again")
-		return step{status: next}
-	}
-	return step{}
 }
 
 // Reconcile does the next step for one Workload.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	s, ok, err := r.gather(ctx, req.NamespacedName)
+	f, ok, err := r.gather(ctx, req.NamespacedName)
 	if err != nil || !ok {
 		return reconcile.Result{}, err
 	}
-	next := decide(s)
-	switch {
-	case next.unpin:
-		err = apply.Unpin(ctx, r.Client, s.workload)
-	case next.priority != nil:
-		w := s.workload.DeepCopy()
-		w.Spec.Priority = next.priority
-		err = r.Client.Update(ctx, w)
-	case next.status != nil:
-		err = apply.Status(ctx, r.Client, s.workload, *next.status)
-	}
+	next := tenure.Next(f)
+	before := f.Workload.DeepCopy()
+	err = r.do(ctx, f.Workload, next)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return reconcile.Result{}, nil // the newer object is on its way here
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("workload %s: %w", req.NamespacedName, err)
 	}
-	if next.reason != "" {
-		r.Recorder.Eventf(s.workload, nil, corev1.EventTypeNormal, next.reason, next.reason, "The workload is deactivated")
+	for _, e := range next.Events {
+		kind := corev1.EventTypeNormal
+		if e.Warning {
+			kind = corev1.EventTypeWarning
+		}
+		r.Recorder.Eventf(before, nil, kind, e.Reason, e.Reason, "%s", e.Message)
+		r.Told(before, e)
 	}
-	return reconcile.Result{}, nil
+	if next.Again.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{RequeueAfter: max(next.Again.Sub(f.Now), time.Millisecond)}, nil
 }
 
-func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (situation, bool, error) {
-	s := situation{workload: &kueue.Workload{}, now: r.Clock.Now()}
-	if err := r.Client.Get(ctx, name, s.workload); err != nil {
-		return s, false, client.IgnoreNotFound(err)
+func (r *reconciler) do(ctx context.Context, w *kueue.Workload, next tenure.Step) error {
+	switch {
+	case next.Unpin:
+		return apply.Unpin(ctx, r.Client, w)
+	case next.Priority != nil:
+		w := w.DeepCopy()
+		w.Spec.Priority = next.Priority
+		return r.Client.Update(ctx, w)
+	case next.Deactivate:
+		w := w.DeepCopy()
+		w.Spec.Active = new(false)
+		return r.Client.Update(ctx, w)
+	case next.Status != nil:
+		return apply.Status(ctx, r.Client, w, *next.Status)
+	case next.Delete == tenure.DeleteWorkload:
+		return r.Client.Delete(ctx, w, client.Preconditions{UID: &w.UID, ResourceVersion: &w.ResourceVersion})
+	case next.Delete == tenure.DeleteJob:
+		return r.deleteJob(ctx, w)
 	}
-	w := s.workload
+	return nil
+}
+
+// deleteJob deletes the job of a Workload; the garbage collector takes the
+// Workload along.
+func (r *reconciler) deleteJob(ctx context.Context, w *kueue.Workload) error {
+	owner := metav1.GetControllerOf(w)
+	o := &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: owner.APIVersion, Kind: owner.Kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: owner.Name},
+	}
+	return r.Client.Delete(ctx, o, client.Preconditions{UID: &owner.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+}
+
+func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (tenure.Facts, bool, error) {
+	f := tenure.Facts{Workload: &kueue.Workload{}, Config: r.Config, Now: r.Clock.Now()}
+	if err := r.Client.Get(ctx, name, f.Workload); err != nil {
+		return f, false, client.IgnoreNotFound(err)
+	}
+	w := f.Workload
 	owner := metav1.GetControllerOf(w)
 	if owner != nil {
 		// Deleting a job deletes its Workload through the garbage collector, so a
 		// Workload that is being deleted may have lost its job.
 		exists, err := r.exists(ctx, w, owner)
 		if err != nil {
-			return s, false, err
+			return f, false, err
 		}
-		s.owned = exists
+		f.Owned = exists
 	}
-	s.orphan = owner == nil && w.Labels[kueue.JobUIDLabel] != ""
-	if ref := w.Spec.PriorityClassRef; ref != nil && ref.Kind == kueue.WorkloadPriorityClassKind {
-		var c kueue.WorkloadPriorityClass
-		err := r.Client.Get(ctx, types.NamespacedName{Name: ref.Name}, &c)
+	f.Orphan = owner == nil && w.Labels[kueue.JobUIDLabel] != ""
+	pods, err := job.PodsOf(ctx, r.Client, w.Namespace, w.Name)
+	if err != nil {
+		return f, false, err
+	}
+	f.LivePods = pods.Live
+	if w.DeletionTimestamp != nil || convert.Finished(w) {
+		return f, true, nil
+	}
+	if f.Priority, err = r.classValue(ctx, w); err != nil {
+		return f, false, err
+	}
+	return f, true, r.queues(ctx, &f)
+}
+
+// classValue is the value of the WorkloadPriorityClass of w, nil without one.
+func (r *reconciler) classValue(ctx context.Context, w *kueue.Workload) (*int32, error) {
+	ref := w.Spec.PriorityClassRef
+	if ref == nil || ref.Kind != kueue.WorkloadPriorityClassKind {
+		return nil, nil
+	}
+	var c kueue.WorkloadPriorityClass
+	err := r.Client.Get(ctx, types.NamespacedName{Name: ref.Name}, &c)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read WorkloadPriorityClass %s: %w", ref.Name, err)
+	}
+	return &c.Value, nil
+}
+
+// queues adds the LocalQueue of a Workload, and the ClusterQueue that it has a
+// reservation in or waits for.
+func (r *reconciler) queues(ctx context.Context, f *tenure.Facts) error {
+	w := f.Workload
+	clusterQueue := ""
+	if w.Spec.QueueName != "" {
+		var q kueue.LocalQueue
+		err := r.Client.Get(ctx, types.NamespacedName{Namespace: w.Namespace, Name: string(w.Spec.QueueName)}, &q)
 		if client.IgnoreNotFound(err) != nil {
-			return s, false, fmt.Errorf("read WorkloadPriorityClass %s: %w", ref.Name, err)
+			return fmt.Errorf("read LocalQueue %s/%s: %w", w.Namespace, w.Spec.QueueName, err)
 		}
 		if err == nil {
-			s.class = &c.Value
+			f.LocalQueue = &q
+			clusterQueue = string(q.Spec.ClusterQueue)
 		}
 	}
-	pods, err := job.PodsOf(ctx, r.Client, w.Namespace, w.Name)
-	s.livePods = pods.Live
-	return s, err == nil, err
+	if w.Status.Admission != nil {
+		clusterQueue = string(w.Status.Admission.ClusterQueue)
+	}
+	if clusterQueue == "" {
+		return nil
+	}
+	var q kueue.ClusterQueue
+	err := r.Client.Get(ctx, types.NamespacedName{Name: clusterQueue}, &q)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read ClusterQueue %s: %w", clusterQueue, err)
+	}
+	if err == nil {
+		f.ClusterQueue = &q
+	}
+	return nil
 }
 
 // exists asks the cache for the object that owns a Workload, when it matters.
@@ -179,28 +216,4 @@ func (r *reconciler) exists(ctx context.Context, w *kueue.Workload, owner *metav
 		return false, fmt.Errorf("read %s %s that owns workload %s/%s: %w", owner.Kind, owner.Name, w.Namespace, w.Name, err)
 	}
 	return o.GetUID() == owner.UID && o.GetDeletionTimestamp() == nil, nil
-}
-
-func workloadOfPod(_ context.Context, o client.Object) []reconcile.Request {
-	name := o.GetAnnotations()[kueue.WorkloadAnnotation]
-	if name == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
-}
-
-// ofClass leads from a priority class to the unfinished Workloads that use it.
-func (r *reconciler) ofClass(ctx context.Context, o client.Object) []reconcile.Request {
-	var all kueue.WorkloadList
-	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range all.Items {
-		w := &all.Items[i]
-		if ref := w.Spec.PriorityClassRef; ref != nil && ref.Kind == kueue.WorkloadPriorityClassKind && ref.Name == o.GetName() && !convert.Finished(w) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w)})
-		}
-	}
-	return out
 }

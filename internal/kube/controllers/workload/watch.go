@@ -1,0 +1,109 @@
+package workload
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+func workloadOfPod(_ context.Context, o client.Object) []reconcile.Request {
+	name := o.GetAnnotations()[kueue.WorkloadAnnotation]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
+}
+
+// ofClass leads from a priority class to the unfinished Workloads that use it.
+func (r *reconciler) ofClass(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.those(ctx, "", func(w *kueue.Workload) bool {
+		ref := w.Spec.PriorityClassRef
+		return ref != nil && ref.Kind == kueue.WorkloadPriorityClassKind && ref.Name == o.GetName()
+	})
+}
+
+// ofClusterQueue leads from a ClusterQueue to the unfinished Workloads that have
+// a reservation in it or wait for it.
+func (r *reconciler) ofClusterQueue(ctx context.Context, o client.Object) []reconcile.Request {
+	var doors kueue.LocalQueueList
+	if err := r.Client.List(ctx, &doors, client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	behind := map[types.NamespacedName]bool{}
+	for i := range doors.Items {
+		if d := &doors.Items[i]; string(d.Spec.ClusterQueue) == o.GetName() {
+			behind[client.ObjectKeyFromObject(d)] = true
+		}
+	}
+	return r.those(ctx, "", func(w *kueue.Workload) bool {
+		if w.Status.Admission != nil {
+			return string(w.Status.Admission.ClusterQueue) == o.GetName()
+		}
+		return behind[types.NamespacedName{Namespace: w.Namespace, Name: string(w.Spec.QueueName)}]
+	})
+}
+
+// ofLocalQueue leads from a LocalQueue to its unfinished Workloads.
+func (r *reconciler) ofLocalQueue(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.those(ctx, o.GetNamespace(), func(w *kueue.Workload) bool { return string(w.Spec.QueueName) == o.GetName() })
+}
+
+// those lists the unfinished Workloads of a namespace, or of all, for which
+// concerned is true.
+func (r *reconciler) those(ctx context.Context, namespace string, concerned func(*kueue.Workload) bool) []reconcile.Request {
+	var all kueue.WorkloadList
+	if err := r.Client.List(ctx, &all, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range all.Items {
+		if w := &all.Items[i]; concerned(w) && !convert.Finished(w) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w)})
+		}
+	}
+	return out
+}
+
+// rulesChanged lets through the events after which a queue stops, starts or
+// asks other checks.
+func rulesChanged() builder.Predicates {
+	return builder.WithPredicates(predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return !equality.Semantic.DeepEqual(rulesOf(e.Object), ruled{}) },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return !equality.Semantic.DeepEqual(rulesOf(e.ObjectOld), rulesOf(e.ObjectNew))
+		},
+	})
+}
+
+// ruled is what a queue rules for Workloads with a reservation; the zero value
+// is nothing.
+type ruled struct {
+	stopped bool
+	checks  []kueue.AdmissionCheckStrategyRule
+}
+
+func rulesOf(o client.Object) ruled {
+	switch q := o.(type) {
+	case *kueue.ClusterQueue:
+		r := ruled{stopped: ptr.Deref(q.Spec.StopPolicy, kueue.StopPolicyNone) != kueue.StopPolicyNone}
+		if q.Spec.AdmissionChecksStrategy != nil {
+			r.checks = q.Spec.AdmissionChecksStrategy.AdmissionChecks
+		}
+		return r
+	case *kueue.LocalQueue:
+		return ruled{stopped: ptr.Deref(q.Spec.StopPolicy, kueue.StopPolicyNone) != kueue.StopPolicyNone}
+	}
+	return ruled{}
+}

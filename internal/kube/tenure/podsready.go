@@ -1,0 +1,105 @@
+package tenure
+
+import (
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+const (
+	notAllReady = "Not all pods are ready or succeeded"
+	allAreReady = "All pods are ready or succeeded since the workload was admitted"
+	readyAgain  = "All pods are ready or succeeded again"
+	failedAgain = "At least one pod has failed, waiting for recovery"
+)
+
+// awaitPods starts the wait for the pods of a workload that is being admitted.
+// It is part of that write, so that waiting costs none of its own.
+func (c Config) awaitPods(set Conditions) {
+	if c.PodsReady != nil {
+		set.Set(kueue.WorkloadPodsReady, metav1.ConditionFalse, kueue.ReasonWaitForStart, notAllReady)
+	}
+}
+
+// ObservePods returns the status of an admitted workload whose pods are all
+// ready, or not; nil if it says so already or nobody waits for them.
+func ObservePods(w *kueue.Workload, ready bool, c Config, now time.Time) *kueue.WorkloadStatus {
+	if c.PodsReady == nil || !isTrue(w, kueue.WorkloadAdmitted) {
+		return nil
+	}
+	was := condition(w, kueue.WorkloadPodsReady)
+	var status metav1.ConditionStatus
+	var reason, message string
+	switch {
+	case was != nil && ready == (was.Status == metav1.ConditionTrue):
+		return nil
+	case ready && was != nil && was.Reason == kueue.ReasonWaitForRecovery:
+		status, reason, message = metav1.ConditionTrue, kueue.ReasonRecovered, readyAgain
+	case ready:
+		status, reason, message = metav1.ConditionTrue, kueue.ReasonStarted, allAreReady
+	case was == nil:
+		status, reason, message = metav1.ConditionFalse, kueue.ReasonWaitForStart, notAllReady
+	default:
+		status, reason, message = metav1.ConditionFalse, kueue.ReasonWaitForRecovery, failedAgain
+	}
+	next := w.Status.DeepCopy()
+	NewConditions(w, next, now).Set(kueue.WorkloadPodsReady, status, reason, message)
+	return next
+}
+
+// podsTimeout is the rule of waitForPodsReady: what was admitted and does not
+// run in time makes room for others, and is deactivated if that goes on.
+func podsTimeout(f Facts) (Step, bool) {
+	w, c := f.Workload, f.Config.PodsReady
+	if c == nil || !isTrue(w, kueue.WorkloadAdmitted) || isTrue(w, kueue.WorkloadEvicted) || isTrue(w, kueue.WorkloadPodsReady) {
+		return Step{}, false
+	}
+	cause, since, limit := kueue.ReasonWaitForStart, condition(w, kueue.WorkloadAdmitted).LastTransitionTime, c.Timeout
+	if p := condition(w, kueue.WorkloadPodsReady); p != nil && p.Reason == kueue.ReasonWaitForRecovery {
+		if c.RecoveryTimeout == 0 {
+			return Step{}, false
+		}
+		cause, since, limit = kueue.ReasonWaitForRecovery, p.LastTransitionTime, c.RecoveryTimeout
+	}
+	if end := since.Add(limit); end.After(f.Now) {
+		return Step{Again: end}, false
+	}
+	n := int32(1)
+	if r := w.Status.RequeueState; r != nil {
+		n += ptr.Deref(r.Count, 0)
+	}
+	if c.BackoffLimit != nil && n > *c.BackoffLimit {
+		message := fmt.Sprintf("its pods were not ready in time, after %d returns to the queue", *c.BackoffLimit)
+		return target(f, kueue.ReasonRequeuingLimitExceeded, message, Event{
+			Reason: kueue.ReasonRequeuingLimitExceeded, Warning: true, Message: "Deactivating the workload: " + message,
+		}), true
+	}
+	next := w.Status.DeepCopy()
+	next.RequeueState = &kueue.RequeueState{Count: &n, RequeueAt: new(wholeSecond(f.Now.Add(c.pause(w, n))))}
+	e := Eviction{Reason: kueue.ReasonPodsReadyTimeout, Cause: cause, Message: fmt.Sprintf("Exceeded the PodsReady timeout of %s", limit)}
+	return Step{Status: next, Events: []Event{Evict(w, next, f.Now, e)}}, true
+}
+
+// pause is how long a workload stays away the n-th time: base doubled n-1
+// times, at most max, and up to 0.01 % more, so that those evicted together do
+// not come back together. What is added follows from the workload alone.
+func (c *PodsReady) pause(w *kueue.Workload, n int32) time.Duration {
+	d := c.BackoffBase
+	for i := int32(1); i < n && d < c.BackoffMax; i++ {
+		d *= 2
+	}
+	d = min(d, c.BackoffMax)
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%s/%d", w.UID, n)
+	return d + time.Duration(int64(d)/10_000*int64(h.Sum32()%1000)/1000)
+}
+
+// wholeSecond is the first moment from t on that the API can store.
+func wholeSecond(t time.Time) metav1.Time {
+	return metav1.NewTime(t.Add(time.Second - 1).Truncate(time.Second))
+}

@@ -1,0 +1,219 @@
+// Package tenure holds the rules for the life of a Workload between the
+// reservation of its quota and its end: admission checks, the readiness of its
+// pods, limits of time, evictions and the way back into the queue, deactivation
+// and retention (spec/kueue.md 2.10).
+//
+// Everything is pure: facts and the time in, the next write out. A rule looks
+// at what the API says now and at nothing that was remembered, so that a
+// process may die between any two writes; doing a step twice changes nothing.
+// It decides nothing about quota or places, and whether a job's pods are gone
+// is known to the job's reconciler, which calls Released then.
+package tenure
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// Config are the settings of the rules; the zero value waits for no pods and
+// keeps every object.
+type Config struct {
+	// PodsReady makes workloads prove that their pods run; nil does not ask.
+	PodsReady *PodsReady
+	// Retention says when objects that ended are deleted.
+	Retention Retention
+}
+
+// PodsReady are the settings of waitForPodsReady.
+type PodsReady struct {
+	// Timeout is how long after its admission all pods of a workload must be
+	// ready.
+	Timeout time.Duration
+	// RecoveryTimeout is how long a workload whose pods were ready may go on
+	// with one that is not; 0 is for ever.
+	RecoveryTimeout time.Duration
+	// BackoffLimit is how often a workload may be put back for this before it is
+	// deactivated; nil is without limit.
+	BackoffLimit *int32
+	// BackoffBase is the pause before the first return, doubled for each further
+	// one; BackoffMax is the longest.
+	BackoffBase, BackoffMax time.Duration
+}
+
+// Retention says how long objects are kept after their end; nil is for ever.
+type Retention struct {
+	// AfterFinished counts from the end of a Workload; its job stays.
+	AfterFinished *time.Duration
+	// AfterDeactivated counts from the deactivation of a Workload by one of these
+	// rules, not by a user; its job is deleted with it.
+	AfterDeactivated *time.Duration
+}
+
+// Facts are everything that the next step of one Workload depends on.
+type Facts struct {
+	Workload *kueue.Workload
+	// Orphan is true if the job it was made for is gone, Owned if there is one.
+	Orphan, Owned bool
+	// LivePods counts its unfinished pods.
+	LivePods int
+	// Priority is the value of the WorkloadPriorityClass it refers to, if any.
+	Priority *int32
+	// ClusterQueue is the one that it waits for or has a reservation in, and
+	// LocalQueue the door it came through; nil if there is none.
+	ClusterQueue *kueue.ClusterQueue
+	LocalQueue   *kueue.LocalQueue
+	Config       Config
+	Now          time.Time
+}
+
+// Step is the one write that comes next; at most one of the first five fields is
+// set, and the zero value is none.
+type Step struct {
+	// Status is the status to give to the Workload.
+	Status *kueue.WorkloadStatus
+	// Priority is the spec.priority to give to it.
+	Priority *int32
+	// Deactivate sets spec.active to false.
+	Deactivate bool
+	// Unpin lets a deleted Workload go.
+	Unpin bool
+	// Delete says what to delete.
+	Delete Deletion
+	// Events are told once the write is done.
+	Events []Event
+	// Again is when to look again at the latest; zero is never.
+	Again time.Time
+}
+
+// Deletion is what the end of a retention deletes.
+type Deletion string
+
+// What is deleted.
+const (
+	DeleteNothing  Deletion = ""
+	DeleteWorkload Deletion = "Workload"
+	// DeleteJob deletes the job, and the Workload with it.
+	DeleteJob Deletion = "Job"
+)
+
+// Reasons of events that are no reasons of conditions.
+const (
+	EventAdmissionCheckRejected = "AdmissionCheckRejected"
+	// EventEvictedDueTo is followed by the reason of the eviction.
+	EventEvictedDueTo = "EvictedDueTo"
+)
+
+// Event is a change of state, told once.
+type Event struct {
+	Reason, Message string
+	Warning         bool
+	// Eviction is set if the workload was evicted.
+	Eviction *Eviction
+}
+
+// rules of a Workload that waits or runs. The first one that has something to
+// write wins.
+func rules() []func(Facts) (Step, bool) {
+	return []func(Facts) (Step, bool){
+		orphaned,     // without a job it has ended
+		deactivated,  // spec.active is false
+		deactivating, // it shall be false
+		followClass,  // the priority class changed
+		release,      // nobody else gives back its quota
+		refusals,     // a check said no
+		stopped,      // its queue was stopped before it was admitted
+		admission,    // checks came, went or said yes
+		executionTime,
+		podsTimeout,
+		requeue,
+	}
+}
+
+// Next returns the next step of one Workload.
+func Next(f Facts) Step {
+	w := f.Workload
+	switch {
+	case w.DeletionTimestamp != nil:
+		// While its job exists, the job's reconciler knows when all has stopped.
+		return Step{Unpin: (!f.Owned || convert.Finished(w)) && f.LivePods == 0}
+	case convert.Finished(w):
+		return retain(f, w, kueue.WorkloadFinished, f.Config.Retention.AfterFinished, DeleteWorkload)
+	}
+	var again time.Time
+	for _, rule := range rules() {
+		step, acts := rule(f)
+		if acts {
+			return step
+		}
+		if !step.Again.IsZero() && (again.IsZero() || step.Again.Before(again)) {
+			again = step.Again
+		}
+	}
+	return Step{Again: again}
+}
+
+func orphaned(f Facts) (Step, bool) {
+	if !f.Orphan || f.LivePods > 0 {
+		return Step{}, false
+	}
+	return Step{Status: Ended(f.Workload, kueue.ReasonOwnerNotFound, "The job that this workload was made for is gone", f.Now)}, true
+}
+
+func followClass(f Facts) (Step, bool) {
+	if f.Priority == nil || *f.Priority == ptr.Deref(f.Workload.Spec.Priority, 0) {
+		return Step{}, false
+	}
+	return Step{Priority: f.Priority}, true
+}
+
+// release gives back the quota of an evicted workload that no job owns.
+func release(f Facts) (Step, bool) {
+	w := f.Workload
+	if f.Owned || f.LivePods > 0 || w.Status.Admission == nil || !isTrue(w, kueue.WorkloadEvicted) {
+		return Step{}, false
+	}
+	return Step{Status: Released(w, f.Now)}, true
+}
+
+// stopped takes the reservation of a workload that was not admitted when its
+// queue was stopped, with either policy. Nothing of it runs, so that it is no
+// eviction. What is admitted is the engine's to drain.
+func stopped(f Facts) (Step, bool) {
+	w := f.Workload
+	if w.Status.Admission == nil || isTrue(w, kueue.WorkloadEvicted) || !neverAdmitted(w) || f.LivePods > 0 {
+		return Step{}, false
+	}
+	what := ""
+	switch {
+	case f.ClusterQueue != nil && !open(f.ClusterQueue.Spec.StopPolicy):
+		what = "ClusterQueue " + f.ClusterQueue.Name
+	case f.LocalQueue != nil && !open(f.LocalQueue.Spec.StopPolicy):
+		what = "LocalQueue " + f.LocalQueue.Name
+	default:
+		return Step{}, false
+	}
+	next := w.Status.DeepCopy()
+	message := "The " + what + " was stopped before the workload was admitted"
+	unreserve(w, next, f.Now, kueue.ReasonSuspended, message)
+	next.AdmissionChecks = resetChecks(next.AdmissionChecks, f.Now)
+	return Step{Status: next, Events: []Event{{Reason: kueue.ReasonSuspended, Message: message, Warning: true}}}, true
+}
+
+func open(p *kueue.StopPolicy) bool {
+	return ptr.Deref(p, kueue.StopPolicyNone) == kueue.StopPolicyNone
+}
+
+// neverAdmitted reports whether a workload was not admitted with the reservation
+// it has: then it cannot have pods.
+func neverAdmitted(w *kueue.Workload) bool {
+	admitted, reserved := condition(w, kueue.WorkloadAdmitted), condition(w, kueue.WorkloadQuotaReserved)
+	if admitted == nil {
+		return true
+	}
+	return admitted.Status != metav1.ConditionTrue && reserved != nil && !admitted.LastTransitionTime.After(reserved.LastTransitionTime.Time)
+}
