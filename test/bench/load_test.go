@@ -1,0 +1,328 @@
+package bench_test
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// The load that Kueue publishes for its own scalability test.
+const (
+	loadCohorts   = 5
+	loadQueues    = 6 // in each cohort
+	loadNominal   = 20
+	loadBorrowing = 100
+	loadClients   = 32
+)
+
+// loadClass is one kind of workload of the load, in each queue.
+type loadClass struct {
+	name     string
+	count    int
+	every    time.Duration
+	runs     time.Duration
+	cpus     int64
+	priority int32
+}
+
+func loadClasses() []loadClass {
+	return []loadClass{
+		{"small", 350, 100 * time.Millisecond, 200 * time.Millisecond, 1, 50},
+		{"medium", 100, 500 * time.Millisecond, 500 * time.Millisecond, 5, 100},
+		{"large", 50, 1200 * time.Millisecond, time.Second, 20, 200},
+	}
+}
+
+// BenchmarkLoad creates 15,000 Workload objects as their users would, and
+// finishes each when it has run for its time, as its job's controller would:
+// what is left is the queueing itself.
+func BenchmarkLoad(b *testing.B) {
+	bd := start(b, 1)
+	bd.loadQueues(b)
+	l := &load{bed: bd, waits: map[string][]time.Duration{}, created: map[string]time.Time{}, stays: map[string]*stay{}}
+	var took time.Duration
+	var used usage
+	once(b, func() {
+		before := bd.used(b)
+		took = l.run(b)
+		used = bd.used(b).since(before)
+	})
+	total := 0
+	for _, c := range loadClasses() {
+		total += c.count * loadCohorts * loadQueues
+		var sum time.Duration
+		for _, w := range l.waits[c.name] {
+			sum += w
+		}
+		b.ReportMetric(sum.Seconds()/float64(len(l.waits[c.name])), "s-wait-"+c.name)
+	}
+	cpu, writes := used.totals()
+	b.ReportMetric(took.Seconds(), "s-total")
+	b.ReportMetric(float64(l.evicted), "evictions")
+	b.ReportMetric(cpu.Seconds()*1000/float64(total), "cpu-ms/workload")
+	b.ReportMetric(writes/float64(total), "writes/workload")
+	b.Logf("each workload took%s", used.perJob(total))
+}
+
+func loadQueue(i int) string { return fmt.Sprintf("load-%d-%d", i/loadQueues, i%loadQueues) }
+
+func (bd bed) loadQueues(b *testing.B) {
+	b.Helper()
+	// A flavor without nodes: quota alone decides.
+	objects := []client.Object{&kueue.ResourceFlavor{
+		ObjectMeta: metav1.ObjectMeta{Name: "nowhere"},
+		Spec:       kueue.ResourceFlavorSpec{NodeLabels: map[string]string{"load": "nowhere"}},
+	}}
+	limit := resource.MustParse(fmt.Sprint(loadBorrowing))
+	for i := range loadCohorts * loadQueues {
+		name := loadQueue(i)
+		objects = append(objects,
+			&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: kueue.ClusterQueueSpec{
+				CohortName:        kueue.CohortReference(fmt.Sprintf("load-%d", i/loadQueues)),
+				NamespaceSelector: &metav1.LabelSelector{},
+				Preemption: &kueue.ClusterQueuePreemption{
+					ReclaimWithinCohort: kueue.PreemptionPolicyAny, WithinClusterQueue: kueue.PreemptionPolicyLowerPriority,
+				},
+				ResourceGroups: []kueue.ResourceGroup{{
+					CoveredResources: []corev1.ResourceName{corev1.ResourceCPU},
+					Flavors: []kueue.FlavorQuotas{{Name: "nowhere", Resources: []kueue.ResourceQuota{{
+						Name: corev1.ResourceCPU, NominalQuota: resource.MustParse(fmt.Sprint(loadNominal)), BorrowingLimit: &limit,
+					}}}},
+				}},
+			}},
+			&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name}, Spec: kueue.LocalQueueSpec{ClusterQueue: kueue.ClusterQueueReference(name)}})
+	}
+	for _, o := range objects {
+		if err := bd.client.Create(b.Context(), o); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// load plays users and jobs.
+type load struct {
+	bed
+	mu      sync.Mutex
+	created map[string]time.Time // by name, when the API server had it
+	stays   map[string]*stay     // by name, once admitted
+	waits   map[string][]time.Duration
+	evicted int
+	done    int
+}
+
+// stay is what became of an admitted workload.
+type stay struct {
+	runs  bool
+	times int // that it was admitted
+}
+
+// arrival is one workload to create.
+type arrival struct {
+	at    time.Duration
+	class loadClass
+	queue int
+	n     int
+}
+
+type arrivals []arrival
+
+func (a arrivals) Len() int           { return len(a) }
+func (a arrivals) Less(i, j int) bool { return a[i].at < a[j].at }
+func (a arrivals) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
+
+// Push implements heap.Interface.
+func (a *arrivals) Push(x any) { *a = append(*a, x.(arrival)) } //nolint:forcetypeassert // heap of arrivals
+
+// Pop implements heap.Interface.
+func (a *arrivals) Pop() any {
+	last := (*a)[len(*a)-1]
+	*a = (*a)[:len(*a)-1]
+	return last
+}
+
+// run creates all, finishes all, and returns how long that took.
+func (l *load) run(b *testing.B) time.Duration {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Minute)
+	defer cancel()
+	var queue arrivals
+	total := 0
+	for q := range loadCohorts * loadQueues {
+		for _, c := range loadClasses() {
+			queue = append(queue, arrival{at: c.every, class: c, queue: q})
+			total += c.count
+		}
+	}
+	heap.Init(&queue)
+	began := time.Now()
+	finished := make(chan error, 1)
+	go func() { finished <- l.finishAll(ctx, total) }()
+
+	g, ctx2 := errgroup.WithContext(ctx)
+	g.SetLimit(loadClients)
+	for len(queue) > 0 {
+		a := queue[0]
+		if wait := time.Until(began.Add(a.at)); wait > 0 {
+			select {
+			case <-time.After(wait):
+			case <-ctx2.Done():
+			}
+		}
+		g.Go(func() error { return l.create(ctx2, a) })
+		if queue[0].n++; queue[0].n == a.class.count {
+			heap.Pop(&queue)
+			continue
+		}
+		queue[0].at += a.class.every
+		heap.Fix(&queue, 0)
+	}
+	if err := g.Wait(); err != nil {
+		b.Fatalf("create workloads: %v", err)
+	}
+	b.Logf("all were created after %s", time.Since(began).Round(100*time.Millisecond))
+	if err := <-finished; err != nil {
+		b.Fatalf("%v; %d of %d finished", err, l.done, total)
+	}
+	return time.Since(began)
+}
+
+func (l *load) create(ctx context.Context, a arrival) error {
+	w := &kueue.Workload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: fmt.Sprintf("%s-%s-%d", loadQueue(a.queue), a.class.name, a.n)},
+		Spec: kueue.WorkloadSpec{
+			QueueName: kueue.LocalQueueName(loadQueue(a.queue)),
+			Priority:  &a.class.priority,
+			PodSets: []kueue.PodSet{{Name: "main", Count: 1, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever,
+				Containers: []corev1.Container{{Name: "c", Image: "none", Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(a.class.cpus, resource.DecimalSI)},
+				}}},
+			}}}},
+		},
+	}
+	err := l.client.Create(ctx, w)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.created[w.Name]; !ok { // else its admission came first
+		l.created[w.Name] = time.Now()
+	}
+	return err
+}
+
+// finishAll watches for admissions and ends each workload after its time.
+func (l *load) finishAll(ctx context.Context, total int) error {
+	runs := map[int32]loadClass{}
+	for _, c := range loadClasses() {
+		runs[c.priority] = c
+	}
+	var g errgroup.Group
+	for {
+		events, err := l.client.Watch(ctx, &kueue.WorkloadList{}, client.InNamespace(team))
+		if err != nil {
+			return fmt.Errorf("watch workloads: %w", err)
+		}
+		for e := range events.ResultChan() {
+			w, ok := e.Object.(*kueue.Workload)
+			if !ok {
+				break // the API server ended the watch; begin again with what there is
+			}
+			if w.Spec.Priority == nil {
+				continue
+			}
+			class := runs[*w.Spec.Priority]
+			turn := l.follow(w, class.name)
+			if turn == 0 {
+				continue
+			}
+			g.Go(func() error {
+				select {
+				case <-time.After(class.runs):
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				if !l.still(w.Name, turn) {
+					return nil // evicted: it has to start over
+				}
+				if err := l.finish(ctx, w); err != nil {
+					return err
+				}
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				if l.done++; l.done == total {
+					events.Stop()
+				}
+				return nil
+			})
+		}
+		events.Stop()
+		l.mu.Lock()
+		all := l.done == total
+		l.mu.Unlock()
+		if all || ctx.Err() != nil {
+			return g.Wait()
+		}
+	}
+}
+
+// follow notes what happened to a workload. It returns which turn of it began
+// now, counted from one; zero if none did.
+func (l *load) follow(w *kueue.Workload, class string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	st := l.stays[w.Name]
+	runs := w.Status.Admission != nil && !apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadEvicted)
+	switch {
+	case st != nil && st.runs && !runs:
+		st.runs = false
+		l.evicted++
+		return 0
+	case !runs || st != nil && st.runs:
+		return 0
+	case st == nil:
+		st = &stay{}
+		l.stays[w.Name] = st
+		at, ok := l.created[w.Name]
+		if !ok { // its creation was not answered yet
+			at = time.Now()
+			l.created[w.Name] = at
+		}
+		l.waits[class] = append(l.waits[class], time.Since(at))
+	}
+	st.runs = true
+	st.times++
+	return st.times
+}
+
+// still reports whether the given turn of a workload goes on.
+func (l *load) still(name string, turn int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	st := l.stays[name]
+	return st.runs && st.times == turn
+}
+
+// finish says that a workload is done, in one write that needs no reading.
+func (l *load) finish(ctx context.Context, w *kueue.Workload) error {
+	now := metav1.Now()
+	next := w.DeepCopy()
+	apimeta.SetStatusCondition(&next.Status.Conditions, metav1.Condition{
+		Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: kueue.ReasonSucceeded, Message: "done", LastTransitionTime: now,
+	})
+	if err := l.client.Status().Patch(ctx, next, client.MergeFrom(w)); err != nil {
+		return fmt.Errorf("finish %s: %w", types.NamespacedName{Namespace: w.Namespace, Name: w.Name}, err)
+	}
+	return nil
+}
