@@ -8,7 +8,8 @@ const (
 	PriorityClassLabel = "kueue.x-k8s.io/priority-class"
 	// MaxExecTimeSecondsLabel on a job limits how long it may run.
 	MaxExecTimeSecondsLabel = "kueue.x-k8s.io/max-exec-time-seconds"
-	// PrebuiltWorkloadLabel on a job names a Workload made beforehand.
+	// PrebuiltWorkloadLabel on a job names a Workload made beforehand; an
+	// annotation of the same name does too, and wins.
 	PrebuiltWorkloadLabel = "kueue.x-k8s.io/prebuilt-workload-name"
 	// PodGroupNameLabel on pods joins them to one workload.
 	PodGroupNameLabel = "kueue.x-k8s.io/pod-group-name"

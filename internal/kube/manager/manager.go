@@ -104,6 +104,29 @@ type Options struct {
 	// Tenure are the settings of what follows a reservation: waitForPodsReady and
 	// the retention of objects.
 	Tenure tenure.Config
+	// Scope says which jobs wait for admission (manageJobsWithoutQueueName,
+	// managedJobsNamespaceSelector).
+	Scope jobs.Scope
+	// LabelKeysToCopy are the labels of a job that its Workload gets too.
+	LabelKeysToCopy []string
+	// Gates switch off what jobs could do otherwise.
+	Gates Gates
+}
+
+// Gates are Kueue's feature gates on jobs that are on if nothing else is said.
+type Gates struct {
+	// WholeJobsOnly ignores the annotation by which a Job can start with fewer
+	// pods (PartialAdmission off).
+	WholeJobsOnly bool
+	// NoReclaimablePods keeps the quota of pods that are done until the job ends
+	// (ReclaimablePods off).
+	NoReclaimablePods bool
+	// NoQueueLabels leaves the names of queues off the pods
+	// (AssignQueueLabelsForPods off).
+	NoQueueLabels bool
+	// NoDefaultPriorityClass gives jobs that name no WorkloadPriorityClass none,
+	// even if one is named default (WorkloadPriorityClassDefaulting off).
+	NoDefaultPriorityClass bool
 }
 
 // LeaderElection lets several processes run with one of them deciding.
@@ -142,6 +165,9 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, job.PodIndex, job.IndexPod); err != nil {
 		return fmt.Errorf("index pods: %w", err)
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &kueue.Workload{}, job.JobIndex, job.IndexWorkload); err != nil {
+		return fmt.Errorf("index workloads: %w", err)
 	}
 	role := metrics.RoleStandalone
 	if opts.LeaderElection.Enabled {
@@ -271,17 +297,28 @@ type framework struct {
 	adapter jobs.Adapter
 }
 
-func builtIn() []framework {
+// Names of the kinds of jobs in configurations.
+const (
+	frameworkJob        = "batch/job"
+	frameworkAppWrapper = "workload.codeflare.dev/appwrapper"
+)
+
+func builtIn(gates Gates) []framework {
 	return []framework{
-		{"batch/job", batchjob.Adapter{}},
-		{"workload.codeflare.dev/appwrapper", appwrapper.Adapter{}},
+		{frameworkJob, batchjob.Adapter{WholeOnly: gates.WholeJobsOnly}},
+		{frameworkAppWrapper, appwrapper.Adapter{}},
 	}
+}
+
+// queues reports whether jobs of a kind are queued.
+func (o Options) queues(framework string) bool {
+	return o.Frameworks == nil || slices.Contains(o.Frameworks, framework)
 }
 
 // Frameworks are the names of the kinds of jobs that can be queued.
 func Frameworks() []string {
 	var out []string
-	for _, f := range builtIn() {
+	for _, f := range builtIn(Gates{}) {
 		out = append(out, f.name)
 	}
 	return out
@@ -294,8 +331,8 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	for _, gvk := range opts.External {
 		managed[gvk] = true
 	}
-	for _, f := range builtIn() {
-		if opts.Frameworks == nil || slices.Contains(opts.Frameworks, f.name) {
+	for _, f := range builtIn(opts.Gates) {
+		if opts.queues(f.name) {
 			adapters = append(adapters, f.adapter)
 			managed[f.adapter.Kind()] = true
 		}
@@ -310,6 +347,12 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		Ended:  counters.Ended,
 		Tenure: opts.Tenure,
 		Told:   told(counters),
+		Scope:  opts.Scope,
+		Live:   mgr.GetAPIReader(),
+
+		LabelKeysToCopy:   opts.LabelKeysToCopy,
+		NoQueueLabels:     opts.Gates.NoQueueLabels,
+		NoReclaimablePods: opts.Gates.NoReclaimablePods,
 	}
 	for _, a := range adapters {
 		if err := job.SetupWithManager(mgr, a, shared); err != nil {

@@ -28,6 +28,16 @@ type situation struct {
 	// priority is what its labels and pods ask for.
 	priority priority
 	workload *kueue.Workload // nil if there is none yet
+	// prebuilt is the name of the Workload that the job wants, "" if one is to be
+	// made for it.
+	prebuilt string
+	// extra is a Workload that the job has besides, with so many unfinished pods.
+	extra     *kueue.Workload
+	extraLive int
+	// nested is true for a part of another managed job, and whole is that job's
+	// Workload, nil if it has none.
+	nested bool
+	whole  *kueue.Workload
 	// infos are what the workload's admission adds to the pods; set if admitted.
 	infos []jobs.PodSetInfo
 	// conflict says why infos contradict each other.
@@ -41,8 +51,11 @@ type situation struct {
 type step struct {
 	job    jobs.Object           // write the job like this
 	create bool                  // create the workload
+	adopt  bool                  // make the prebuilt workload the job's own
+	remove *kueue.Workload       // delete this workload, or its finalizer if it is being deleted
 	unpin  bool                  // remove the workload's finalizer
 	spec   *kueue.WorkloadSpec   // change the workload's spec to this
+	gates  *string               // and its admission gates to these
 	status *kueue.WorkloadStatus // change the workload's status to this
 	again  time.Duration         // look again then, at the latest; 0 for never
 	tell   *tale                 // tell it once the write is done
@@ -56,17 +69,29 @@ type tale struct {
 	warning         bool
 }
 
-// decide returns the next step of a managed top-level job that is not being
-// deleted. The first case that matches wins (spec/kueue.md 2.11).
+// decide returns the next step of a managed job that is not being deleted. The first case that matches wins (spec/kueue.md 2.11).
 func decide(s situation) (step, error) {
 	w := s.workload
 	switch {
+	case s.nested:
+		return contain(s, s.whole)
+	case s.extra != nil && (s.extra.DeletionTimestamp == nil || s.extraLive == 0):
+		return tidy(s), nil
+	case foreign(s):
+		return claim(s)
 	case w != nil && convert.Finished(w):
 		return step{}, nil
 	case s.facts.Finished != nil:
 		return finish(s), nil
 	case w == nil && !s.facts.Suspended:
 		return stop(s, "Suspended", "Suspended: it has no admitted workload")
+	case w == nil && s.prebuilt != "":
+		return step{tell: &tale{
+			reason: "PrebuiltWorkloadNotFound", warning: true,
+			message: "Waiting for the prebuilt Workload " + s.prebuilt + ", which doesn't exist",
+		}}, nil
+	case w == nil && s.facts.Active:
+		return step{}, nil // its pods, of an earlier workload, end first
 	case w == nil:
 		return create(s), nil
 	case w.DeletionTimestamp != nil:
@@ -77,6 +102,11 @@ func decide(s situation) (step, error) {
 		return stop(s, "Suspended", "Suspended: it is not admitted")
 	case w.Status.Admission == nil:
 		return follow(s)
+	}
+	if next, outgrown, err := outgrown(s); outgrown || err != nil {
+		return next, err
+	}
+	switch {
 	case relabeled(s):
 		return promote(s), nil
 	case !convert.Admitted(w):
@@ -123,7 +153,14 @@ func vanish(s situation) (step, error) {
 	if !s.facts.Suspended {
 		return stop(s, "Stopped", "Stopped: its Workload is being deleted")
 	}
-	return step{unpin: !s.facts.Active && s.pods.Live == 0}, nil
+	if s.facts.Active || s.pods.Live > 0 {
+		return step{}, nil
+	}
+	// The Workload is the only one to know what the job was like before.
+	if next, err := stop(s, "", ""); err != nil || next.job != nil {
+		return next, err
+	}
+	return step{unpin: true}, nil
 }
 
 // leave stops an evicted job, and gives its quota back when its pods are gone.
@@ -153,9 +190,18 @@ func follow(s situation) (step, error) {
 	if !equality.Semantic.DeepEqual(s.job, restored) && startedBefore(w) {
 		return step{job: restored}, nil
 	}
-	want.PodSets = s.facts.PodSets
-	if !equality.Semantic.DeepEqual(w.Spec, *want) {
-		return step{spec: want, tell: &tale{reason: "UpdatedWorkload", message: "Updated Workload " + w.Name + ", because the job changed while it waited"}}, nil
+	if s.prebuilt != "" && !samePods(w.Spec.PodSets, s.facts.PodSets) {
+		return outOfSync(s), nil
+	}
+	gates := s.job.GetAnnotations()[kueue.AdmissionGatedByAnnotation]
+	if s.prebuilt == "" {
+		want.PodSets = s.facts.PodSets
+	} else {
+		gates = keepOwn(s, want)
+	}
+	same := gates == w.Annotations[kueue.AdmissionGatedByAnnotation]
+	if !same || !equality.Semantic.DeepEqual(w.Spec, *want) {
+		return step{spec: want, gates: &gates, tell: &tale{reason: "UpdatedWorkload", message: "Updated Workload " + w.Name + ", because the job changed while it waited"}}, nil
 	}
 	return step{}, nil
 }

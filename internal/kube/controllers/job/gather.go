@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -98,54 +99,37 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (sit
 		return s, false, client.IgnoreNotFound(err)
 	}
 	s.queue = s.job.GetLabels()[kueue.QueueNameLabel]
-	if ours, err := r.ours(ctx, s.job, s.queue); err != nil || !ours {
+	stands, whole, err := r.placeOf(ctx, s.job, s.queue)
+	if err != nil || stands == alone {
 		return s, false, err
 	}
-	var err error
 	if s.facts, err = r.adapter.Read(s.job); err != nil {
 		r.event(s.job, tale{reason: "ErrWorkloadCompose", message: err.Error(), warning: true})
 		return s, false, nil //nolint:nilerr // trying again does not mend a manifest; the event tells its author
 	}
+	if r.opts.NoReclaimablePods {
+		s.facts.Reclaimable = nil
+	}
+	if stands == nested {
+		s.nested, s.whole = true, whole
+		return s, true, nil
+	}
 	if s.priority, err = r.priority(ctx, s.job, s.facts); err != nil {
 		return s, false, err
 	}
-	var w kueue.Workload
-	err = r.opts.Client.Get(ctx, types.NamespacedName{Namespace: name.Namespace, Name: workloadName(r.adapter.Kind(), s.job)}, &w)
-	if apierrors.IsNotFound(err) {
-		return s, true, nil
+	if err := r.workloads(ctx, &s); err != nil || s.workload == nil {
+		return s, err == nil, err
 	}
-	if err != nil {
-		return s, false, fmt.Errorf("read the workload of %s: %w", name, err)
-	}
-	s.workload = &w
+	w := s.workload
 	if s.pods, err = PodsOf(ctx, r.opts.Client, w.Namespace, w.Name); err != nil {
 		return s, false, err
 	}
-	if convert.Admitted(&w) {
-		if s.infos, err = r.infos(ctx, &w); err == nil {
+	if convert.Admitted(w) {
+		if s.infos, err = r.infos(ctx, w); err == nil {
 			s.infos, s.conflict = updated(s.infos, w.Status.AdmissionChecks)
 		}
 	}
 	return s, err == nil, err
-}
-
-// ours reports whether a job is managed here: it is nobody's part, and it has a
-// queue or lives where only queued jobs may run.
-func (r *reconciler) ours(ctx context.Context, o jobs.Object, queue string) (bool, error) {
-	if o.GetDeletionTimestamp() != nil {
-		return false, nil
-	}
-	if owner := metav1.GetControllerOf(o); owner != nil && r.opts.Managed(owner.APIVersion, owner.Kind) {
-		return false, nil
-	}
-	if queue != "" {
-		return true, nil
-	}
-	var ns corev1.Namespace
-	if err := r.opts.Client.Get(ctx, types.NamespacedName{Name: o.GetNamespace()}, &ns); err != nil {
-		return false, client.IgnoreNotFound(err)
-	}
-	return ns.Labels[kueue.TeamNamespaceLabel] == "true", nil
 }
 
 // priority is how important a job is, and which class says so.
@@ -201,6 +185,9 @@ func (r *reconciler) infos(ctx context.Context, w *kueue.Workload) ([]jobs.PodSe
 			Labels:       map[string]string{kueue.PodSetLabel: string(a.Name)},
 			NodeSelector: map[string]string{},
 		}
+		if !r.opts.NoQueueLabels {
+			queueLabels(info.Labels, w)
+		}
 		flavors := map[kueue.ResourceFlavorReference]bool{}
 		for _, f := range a.Flavors {
 			flavors[f] = true
@@ -234,4 +221,17 @@ func updated(infos []jobs.PodSetInfo, checks []kueue.AdmissionCheckState) ([]job
 		}
 	}
 	return infos, nil
+}
+
+// queueLabels tells on the pods which queues they came through. A name that is
+// too long for a label is left out.
+func queueLabels(labels map[string]string, w *kueue.Workload) {
+	for key, name := range map[string]string{
+		kueue.ClusterQueueNameLabel: string(w.Status.Admission.ClusterQueue),
+		kueue.LocalQueueNameLabel:   string(w.Spec.QueueName),
+	} {
+		if name != "" && len(name) <= validation.LabelValueMaxLength {
+			labels[key] = name
+		}
+	}
 }

@@ -7,6 +7,7 @@ package job
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -48,6 +49,16 @@ type Options struct {
 	// Told is called for every eviction of a Workload, once, after it was written;
 	// w is as it was before.
 	Told func(w *kueue.Workload, e tenure.Event)
+	// Scope says which jobs are managed.
+	Scope jobs.Scope
+	// Live reads from the API server what is not watched.
+	Live client.Reader
+	// LabelKeysToCopy are the labels of a job that its Workload gets too.
+	LabelKeysToCopy []string
+	// NoQueueLabels leaves the names of the queues off the pods.
+	NoQueueLabels bool
+	// NoReclaimablePods keeps the quota of pods that are done until the job ends.
+	NoReclaimablePods bool
 }
 
 // conflictPause is how long to wait for the cache to show what was written.
@@ -59,15 +70,19 @@ type reconciler struct {
 }
 
 // SetupWithManager starts a reconciler for the adapter's kind. The cache must
-// have PodIndex. How many jobs are handled at the same time is the manager's
+// have PodIndex and JobIndex. How many jobs are handled at the same time is the manager's
 // GroupKindConcurrency.
 func SetupWithManager(mgr ctrl.Manager, adapter jobs.Adapter, opts Options) error {
 	r := &reconciler{opts: opts, adapter: adapter}
 	gvk := adapter.Kind()
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), adapter.New(), PrebuiltIndex, indexPrebuilt); err != nil {
+		return fmt.Errorf("index %ss: %w", gvk.Kind, err)
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("job-"+gvk.Kind).
 		For(adapter.New()).
 		Owns(&kueue.Workload{}).
+		Watches(&kueue.Workload{}, r.jobOfPrebuilt()).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.jobOfPod), PodsEnding()).
 		Complete(r)
 }
@@ -101,12 +116,14 @@ func (r *reconciler) do(ctx context.Context, s situation, next step) error {
 		err = r.opts.Client.Update(ctx, next.job)
 	case next.create:
 		err = r.create(ctx, s)
+	case next.adopt:
+		err = r.adopt(ctx, s)
+	case next.remove != nil:
+		err = r.remove(ctx, next.remove)
 	case next.unpin:
 		err = apply.Unpin(ctx, r.opts.Client, s.workload)
 	case next.spec != nil:
-		w := s.workload.DeepCopy()
-		w.Spec = *next.spec
-		err = r.opts.Client.Update(ctx, w)
+		err = r.respec(ctx, s.workload, next)
 	case next.status != nil:
 		before := s.workload.DeepCopy()
 		if err = apply.Status(ctx, r.opts.Client, s.workload, *next.status); err != nil {
@@ -132,8 +149,8 @@ func (r *reconciler) create(ctx context.Context, s situation) error {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   s.job.GetNamespace(),
 			Name:        workloadName(gvk, s.job),
-			Labels:      map[string]string{kueue.JobUIDLabel: string(s.job.GetUID())},
-			Annotations: submitted(s.job),
+			Labels:      r.labels(s.job),
+			Annotations: annotations(s.job),
 			Finalizers:  []string{kueue.ResourceInUseFinalizer},
 		},
 		Spec: kueue.WorkloadSpec{
@@ -149,7 +166,64 @@ func (r *reconciler) create(ctx context.Context, s situation) error {
 	if err := controllerutil.SetControllerReference(s.job, w, r.opts.Client.Scheme()); err != nil {
 		return fmt.Errorf("own workload %s: %w", w.Name, err)
 	}
-	return r.opts.Client.Create(ctx, w)
+	if err := r.opts.Client.Create(ctx, w); err != nil {
+		return err
+	}
+	if by := w.Annotations[kueue.AdmissionGatedByAnnotation]; by != "" {
+		r.event(w, tale{reason: "AdmissionGated", message: "Admission is gated by: " + by})
+	}
+	return nil
+}
+
+// respec changes the spec of a Workload, and its admission gates with it: it
+// must not be queued for a moment between the two.
+func (r *reconciler) respec(ctx context.Context, old *kueue.Workload, next step) error {
+	w := old.DeepCopy()
+	w.Spec = *next.spec
+	if next.gates != nil {
+		gate(w, *next.gates)
+	}
+	if err := r.opts.Client.Update(ctx, w); err != nil {
+		return err
+	}
+	if old.Annotations[kueue.AdmissionGatedByAnnotation] != "" && w.Annotations[kueue.AdmissionGatedByAnnotation] == "" {
+		r.event(w, tale{reason: "AdmissionGateCleared", message: "Admission is no longer gated"})
+	}
+	return nil
+}
+
+// gate writes down who must agree before a Workload is admitted, "" for nobody.
+func gate(o metav1.Object, by string) {
+	all := maps.Clone(o.GetAnnotations())
+	delete(all, kueue.AdmissionGatedByAnnotation)
+	if by != "" {
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[kueue.AdmissionGatedByAnnotation] = by
+	}
+	o.SetAnnotations(all)
+}
+
+// labels are those of a job's new Workload.
+func (r *reconciler) labels(job metav1.Object) map[string]string {
+	out := map[string]string{}
+	for _, key := range r.opts.LabelKeysToCopy {
+		if v, ok := job.GetLabels()[key]; ok {
+			out[key] = v
+		}
+	}
+	out[kueue.JobUIDLabel] = string(job.GetUID())
+	return out
+}
+
+// annotations are those of a job's new Workload.
+func annotations(job metav1.Object) map[string]string {
+	out := submitted(job)
+	if by := job.GetAnnotations()[kueue.AdmissionGatedByAnnotation]; by != "" {
+		out[kueue.AdmissionGatedByAnnotation] = by
+	}
+	return out
 }
 
 // executionTime is what the label of a job allows it; nil is without limit. A

@@ -21,7 +21,10 @@ import (
 const PodSet = "main"
 
 // Adapter translates batch/v1 Jobs; the zero value is ready.
-type Adapter struct{}
+type Adapter struct {
+	// WholeOnly starts Jobs with all their pods, whatever their annotations allow.
+	WholeOnly bool
+}
 
 var _ jobs.Adapter = Adapter{}
 
@@ -32,12 +35,12 @@ func (Adapter) Kind() schema.GroupVersionKind { return batchv1.SchemeGroupVersio
 func (Adapter) New() jobs.Object { return &batchv1.Job{} }
 
 // Read extracts the facts of a Job.
-func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
+func (a Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	j, err := cast(o)
 	if err != nil {
 		return jobs.Facts{}, err
 	}
-	return jobs.Facts{
+	facts := jobs.Facts{
 		Suspended: ptr.Deref(j.Spec.Suspend, false),
 		PodSets: []kueue.PodSet{{
 			Name:     PodSet,
@@ -48,7 +51,11 @@ func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		Active:      j.Status.Active != 0 || ptr.Deref(j.Status.Terminating, 0) != 0,
 		Ready:       ready(j),
 		Finished:    finished(j),
-	}, nil
+	}
+	if !a.WholeOnly {
+		facts.PodSets[0].MinCount = fewest(j)
+	}
+	return facts, nil
 }
 
 // Start returns the Job unsuspended, with what was assigned in its template.
@@ -79,6 +86,9 @@ func (Adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error
 		}
 	}
 	t.Spec.Tolerations = append(t.Spec.Tolerations, infos[0].Tolerations...)
+	if shrinks(j) {
+		resize(out, infos[0].Count)
+	}
 	out.Spec.Suspend = new(false)
 	return out, nil
 }
@@ -104,6 +114,9 @@ func (Adapter) Stop(o jobs.Object, original []kueue.PodSet) (jobs.Object, error)
 	out.Spec.Template.Annotations = maps.Clone(was.Annotations)
 	out.Spec.Template.Spec.NodeSelector = maps.Clone(was.Spec.NodeSelector)
 	out.Spec.Template.Spec.Tolerations = slices.Clone(was.Spec.Tolerations)
+	if shrinks(j) {
+		resize(out, original[0].Count)
+	}
 	return out, nil
 }
 
@@ -138,14 +151,17 @@ func ready(j *batchv1.Job) bool {
 	return n >= pods(j)
 }
 
-// reclaimable counts the pods that ended well and will not be replaced: what
+// reclaimable counts the pods that ended and will not be replaced: what
 // parallelism exceeds the completions still missing (spec/kueue.md 2.11).
 func reclaimable(j *batchv1.Job) []kueue.ReclaimablePod {
-	p := ptr.Deref(j.Spec.Parallelism, 1)
-	if p <= 1 || j.Status.Succeeded == 0 || j.Spec.Completions == nil {
+	if ptr.Deref(j.Spec.Parallelism, 1) <= 1 || j.Spec.Completions == nil {
 		return nil
 	}
-	left := max(*j.Spec.Completions-j.Status.Succeeded, 0)
+	done := ended(j)
+	if done == 0 {
+		return nil
+	}
+	left := max(*j.Spec.Completions-done, 0)
 	if free := pods(j) - left; free > 0 {
 		return []kueue.ReclaimablePod{{Name: PodSet, Count: free}}
 	}

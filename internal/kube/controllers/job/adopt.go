@@ -1,0 +1,246 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/apply"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+)
+
+// Names of further cache indexes: from the UID of a job to the Workloads it
+// controls, and from the name of a prebuilt Workload to the jobs that name it.
+const (
+	JobIndex      = "mlbatch.dev/job"
+	PrebuiltIndex = "mlbatch.dev/prebuilt"
+)
+
+// IndexWorkload returns the UID of the job that controls a Workload, for
+// JobIndex.
+func IndexWorkload(o client.Object) []string {
+	if owner := metav1.GetControllerOf(o); owner != nil {
+		return []string{string(owner.UID)}
+	}
+	return nil
+}
+
+// indexPrebuilt returns the Workload that a job names, for PrebuiltIndex.
+func indexPrebuilt(o client.Object) []string {
+	if name := jobs.Prebuilt(o); name != "" {
+		return []string{name}
+	}
+	return nil
+}
+
+// workloadsOf lists the Workloads that a job controls.
+func (r *reconciler) workloadsOf(ctx context.Context, namespace string, job types.UID) ([]kueue.Workload, error) {
+	var all kueue.WorkloadList
+	if err := r.opts.Client.List(ctx, &all, client.InNamespace(namespace), client.MatchingFields{JobIndex: string(job)}); err != nil {
+		return nil, fmt.Errorf("list workloads of job %s in namespace %s: %w", job, namespace, err)
+	}
+	return all.Items, nil
+}
+
+// choose picks the Workload of a job from those it controls: the one with the
+// name it would get now, then one that holds quota, then the oldest.
+func choose(all []kueue.Workload, name string) *kueue.Workload {
+	rank := func(w *kueue.Workload) int {
+		switch {
+		case w.Name == name:
+			return 0
+		case w.Status.Admission != nil:
+			return 1
+		}
+		return 2
+	}
+	best := slices.MinFunc(all, func(a, b kueue.Workload) int {
+		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return &best
+}
+
+// workloads finds the Workload of a job and those that are too many. A prebuilt
+// Workload need not be the job's yet.
+func (r *reconciler) workloads(ctx context.Context, s *situation) error {
+	all, err := r.workloadsOf(ctx, s.job.GetNamespace(), s.job.GetUID())
+	if err != nil {
+		return err
+	}
+	s.prebuilt = jobs.Prebuilt(s.job)
+	if s.prebuilt != "" {
+		var w kueue.Workload
+		err := r.opts.Client.Get(ctx, types.NamespacedName{Namespace: s.job.GetNamespace(), Name: s.prebuilt}, &w)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("read the prebuilt workload %s: %w", s.prebuilt, err)
+		}
+		if err == nil {
+			s.workload = &w
+		}
+	} else if len(all) > 0 {
+		s.workload = choose(all, workloadName(r.adapter.Kind(), s.job))
+	}
+	for i := range all {
+		if s.workload == nil || all[i].Name != s.workload.Name {
+			s.extra = &all[i]
+			pods, err := PodsOf(ctx, r.opts.Client, all[i].Namespace, all[i].Name)
+			if err != nil {
+				return err
+			}
+			s.extraLive = pods.Live
+			break // one step at a time
+		}
+	}
+	return nil
+}
+
+// foreign reports whether a job's prebuilt Workload is not, or not yet, its own.
+func foreign(s situation) bool {
+	return s.prebuilt != "" && s.workload != nil && !metav1.IsControlledBy(s.workload, s.job)
+}
+
+// claim makes a prebuilt Workload the job's own, which it must not be of another
+// job.
+func claim(s situation) (step, error) {
+	if !s.facts.Suspended {
+		return stop(s, "Suspended", "Suspended: it has no admitted workload")
+	}
+	w := s.workload
+	switch owner := metav1.GetControllerOf(w); {
+	case owner != nil:
+		return step{tell: &tale{
+			reason: "PrebuiltWorkloadTaken", warning: true,
+			message: fmt.Sprintf("The prebuilt Workload %s belongs to %s %s: name another one", w.Name, owner.Kind, owner.Name),
+		}}, nil
+	case w.DeletionTimestamp != nil || convert.Finished(w):
+		return step{}, nil
+	}
+	return step{adopt: true}, nil
+}
+
+// adopt writes that a prebuilt Workload is controlled by the job.
+func (r *reconciler) adopt(ctx context.Context, s situation) error {
+	w := s.workload.DeepCopy()
+	if err := controllerutil.SetControllerReference(s.job, w, r.opts.Client.Scheme()); err != nil {
+		return fmt.Errorf("own workload %s: %w", w.Name, err)
+	}
+	metav1.SetMetaDataLabel(&w.ObjectMeta, kueue.JobUIDLabel, string(s.job.GetUID()))
+	controllerutil.AddFinalizer(w, kueue.ResourceInUseFinalizer)
+	return r.opts.Client.Update(ctx, w)
+}
+
+// remove deletes a Workload, and lets one that is being deleted go once its
+// pods are gone.
+func (r *reconciler) remove(ctx context.Context, w *kueue.Workload) error {
+	if w.DeletionTimestamp == nil {
+		return r.opts.Client.Delete(ctx, w, client.Preconditions{UID: &w.UID, ResourceVersion: &w.ResourceVersion})
+	}
+	return apply.Unpin(ctx, r.opts.Client, w)
+}
+
+// samePods reports whether two lists of pod sets ask for the same: pods of the
+// same number and size, on the same nodes. Defaults that the API server filled
+// in on one side do not matter.
+func samePods(a, b []kueue.PodSet) bool {
+	return slices.EqualFunc(a, b, func(a, b kueue.PodSet) bool {
+		return a.Name == b.Name && a.Count == b.Count && equality.Semantic.DeepEqual(a.MinCount, b.MinCount) && samePod(&a.Template.Spec, &b.Template.Spec)
+	})
+}
+
+func samePod(a, b *corev1.PodSpec) bool {
+	ra, rb := convert.RequestsOf(a, convert.Surroundings{}, convert.Counting{}), convert.RequestsOf(b, convert.Surroundings{}, convert.Counting{})
+	return slices.Equal(ra.Node, rb.Node) && equality.Semantic.DeepEqual(convert.Filter(a), convert.Filter(b)) &&
+		a.PriorityClassName == b.PriorityClassName && equality.Semantic.DeepEqual(a.RuntimeClassName, b.RuntimeClassName)
+}
+
+// outgrown is the next step of a suspended job that asks for something other
+// than what its Workload was given quota for; false if it does not. A job that
+// still carries what an earlier admission added is not compared.
+func outgrown(s situation) (step, bool, error) {
+	w := s.workload
+	if !s.facts.Suspended {
+		return step{}, false, nil
+	}
+	restored, err := s.adapter.Stop(s.job, w.Spec.PodSets)
+	if err != nil || !equality.Semantic.DeepEqual(s.job, restored) || samePods(w.Spec.PodSets, s.facts.PodSets) {
+		return step{}, false, err
+	}
+	if s.prebuilt != "" {
+		return outOfSync(s), true, nil
+	}
+	return step{remove: w, tell: &tale{
+		reason: "DeletedWorkload", message: "Deleted Workload " + w.Name + ", because the job changed after quota was reserved for it",
+	}}, true, nil
+}
+
+// outOfSync ends a prebuilt Workload that is not for the pods of its job.
+func outOfSync(s situation) step {
+	message := "The prebuilt Workload " + s.workload.Name + " has other pod sets than the job: make both the same, with a new Workload"
+	return step{
+		status: tenure.Ended(s.workload, kueue.ReasonOutOfSync, message, s.now),
+		tell:   &tale{reason: kueue.ReasonOutOfSync, message: message, warning: true},
+	}
+}
+
+// keepOwn leaves in a prebuilt Workload what its author wrote and the job does
+// not say, and returns its admission gates.
+func keepOwn(s situation, want *kueue.WorkloadSpec) string {
+	is := &s.workload.Spec
+	if s.queue == "" {
+		want.QueueName = is.QueueName
+	}
+	if s.job.GetLabels()[kueue.PriorityClassLabel] == "" {
+		want.Priority, want.PriorityClassRef = is.Priority, is.PriorityClassRef
+	}
+	return s.workload.Annotations[kueue.AdmissionGatedByAnnotation]
+}
+
+// tidy removes a Workload that the job has besides its own.
+func tidy(s situation) step {
+	next := step{remove: s.extra}
+	if s.extra.DeletionTimestamp == nil {
+		next.tell = &tale{reason: "DeletedWorkload", message: "Deleted Workload " + s.extra.Name + ", because the job has another one"}
+	}
+	return next
+}
+
+// jobOfPrebuilt leads from a Workload to the jobs that name it and may adopt it.
+func (r *reconciler) jobOfPrebuilt() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		if metav1.GetControllerOf(o) != nil {
+			return nil // known to its job
+		}
+		gvk := r.adapter.Kind()
+		made, err := r.opts.Client.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		list, known := made.(client.ObjectList)
+		if err != nil || !known {
+			return nil
+		}
+		if err := r.opts.Client.List(ctx, list, client.InNamespace(o.GetNamespace()), client.MatchingFields{PrebuiltIndex: o.GetName()}); err != nil {
+			return nil
+		}
+		var out []reconcile.Request
+		_ = apimeta.EachListItem(list, func(item runtime.Object) error {
+			if job, ok := item.(client.Object); ok {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)})
+			}
+			return nil
+		})
+		return out
+	})
+}

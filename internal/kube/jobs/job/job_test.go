@@ -1,0 +1,148 @@
+package job_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
+)
+
+// aJob is a suspended Job of 4 pods.
+func aJob(change ...func(*batchv1.Job)) *batchv1.Job {
+	j := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "j", Annotations: map[string]string{}},
+		Spec:       batchv1.JobSpec{Parallelism: ptr.To[int32](4), Completions: ptr.To[int32](4), Suspend: new(true)},
+	}
+	for _, c := range change {
+		c(j)
+	}
+	return j
+}
+
+func annotated(key, value string) func(*batchv1.Job) {
+	return func(j *batchv1.Job) { j.Annotations[key] = value }
+}
+
+func indexed(completed, failed string) func(*batchv1.Job) {
+	return func(j *batchv1.Job) {
+		j.Spec.CompletionMode = new(batchv1.IndexedCompletion)
+		j.Status.CompletedIndexes, j.Status.FailedIndexes = completed, &failed
+	}
+}
+
+func size(parallelism, completions int32) func(*batchv1.Job) {
+	return func(j *batchv1.Job) { j.Spec.Parallelism, j.Spec.Completions = &parallelism, &completions }
+}
+
+func succeeded(n int32) func(*batchv1.Job) { return func(j *batchv1.Job) { j.Status.Succeeded = n } }
+
+// A Job that can do with fewer pods says so, starts with what it was given, and
+// is what its author wrote when it stops.
+func TestPartialAdmission(t *testing.T) {
+	atLeast2 := annotated(kueue.JobMinParallelismAnnotation, "2")
+	same := annotated(kueue.JobCompletionsEqualParallelismAnnotation, "true")
+	type shape struct {
+		Fewest                   *int32
+		Parallelism, Completions int32
+	}
+	cases := map[string]struct {
+		why     string
+		job     *batchv1.Job
+		whole   bool // gate
+		given   int32
+		started shape
+	}{
+		"all or nothing":        {"the usual Job", aJob(), false, 4, shape{nil, 4, 4}},
+		"fewer":                 {"the work takes longer", aJob(atLeast2), false, 3, shape{new(int32(2)), 3, 4}},
+		"fewer pods, less work": {"each pod is one completion", aJob(atLeast2, same), false, 3, shape{new(int32(2)), 3, 3}},
+		"all after all":         {"nothing is reduced", aJob(atLeast2, same), false, 4, shape{new(int32(2)), 4, 4}},
+		"as many as it has":     {"then it needs all of them", aJob(annotated(kueue.JobMinParallelismAnnotation, "4")), false, 4, shape{nil, 4, 4}},
+		"no number":             {"the webhook refuses it", aJob(annotated(kueue.JobMinParallelismAnnotation, "few")), false, 4, shape{nil, 4, 4}},
+		"gate is off":           {"the annotation means nothing", aJob(atLeast2), true, 4, shape{nil, 4, 4}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			adapter := job.Adapter{WholeOnly: c.whole}
+			facts, err := adapter.Read(c.job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := adapter.Start(c.job, []jobs.PodSetInfo{{Name: job.PodSet, Count: c.given}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			started := o.(*batchv1.Job)
+			if diff := cmp.Diff(c.started, shape{facts.PodSets[0].MinCount, *started.Spec.Parallelism, *started.Spec.Completions}); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.why, diff)
+			}
+			for range 2 { // first suspended, then restored
+				if o, err = adapter.Stop(o, facts.PodSets); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(c.job.Spec, o.(*batchv1.Job).Spec); diff != "" {
+				t.Errorf("not restored (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReclaimable(t *testing.T) {
+	cases := map[string]struct {
+		why  string
+		job  *batchv1.Job
+		want int32
+	}{
+		"none ended":             {"all pods are needed", aJob(), 0},
+		"one ended":              {"three are left for three completions", aJob(succeeded(1)), 1},
+		"more to do than pods":   {"the next pod takes the place", aJob(size(4, 8), succeeded(3)), 0},
+		"the tail":               {"two completions are left", aJob(size(4, 8), succeeded(6)), 2},
+		"one at a time":          {"its only pod is needed to the end", aJob(size(1, 3), succeeded(2)), 0},
+		"no completions":         {"a work queue may need every pod", aJob(func(j *batchv1.Job) { j.Spec.Completions = nil; j.Status.Succeeded = 2 }), 0},
+		"indexes":                {"they are counted, not pods", aJob(indexed("0,2", "")), 2},
+		"failed indexes":         {"they are not tried again", aJob(indexed("0", "2-3")), 3},
+		"index in both":          {"it counts once", aJob(indexed("0-1", "1")), 2},
+		"indexes beyond the end": {"completions were reduced since", aJob(indexed("0,4-9", "")), 1},
+		"succeeded and indexed":  {"a pod of an index that ended already is not counted twice", aJob(indexed("0", ""), succeeded(3)), 1},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			facts, err := job.Adapter{}.Read(c.job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := int32(0)
+			for _, r := range facts.Reclaimable {
+				got += r.Count
+			}
+			if got != c.want {
+				t.Errorf("%s: got %d, want %d", c.why, got, c.want)
+			}
+		})
+	}
+}
+
+// Whatever the status says, a Job never gives back more pods than it has.
+func TestReclaimableIsBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := rapid.StringMatching(`([0-9]{0,3}(-[0-9]{0,3})?,?){0,5}`)
+		j := aJob(size(rapid.Int32Range(0, 9).Draw(t, "parallelism"), rapid.Int32Range(0, 9).Draw(t, "completions")),
+			indexed(list.Draw(t, "completed"), list.Draw(t, "failed")))
+		facts, err := job.Adapter{}.Read(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range facts.Reclaimable {
+			if r.Count <= 0 || r.Count > facts.PodSets[0].Count {
+				t.Fatalf("gives back %d of %d pods", r.Count, facts.PodSets[0].Count)
+			}
+		}
+	})
+}
