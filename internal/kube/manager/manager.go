@@ -269,6 +269,11 @@ func webhooks(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 	return mlwebhook.Register(mgr, mlwebhook.Options{
 		SchedulerName: opts.SchedulerName,
 		DefaultQueue:  opts.DefaultQueue,
+		Scope:         opts.Scope,
+		NoJobs:        !opts.manages(FrameworkJob),
+		NoAppWrappers: !opts.manages(FrameworkAppWrapper),
+
+		NoDefaultPriorityClass: opts.Gates.NoDefaultPriorityClass,
 	})
 }
 

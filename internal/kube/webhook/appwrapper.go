@@ -11,10 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 )
 
@@ -24,13 +26,16 @@ type wrapperHandler struct {
 	decoder      admission.Decoder
 	cluster      Cluster
 	defaultQueue string
+	scope        jobs.Scope
+	off          bool // AppWrappers do not wait for admission
+	defaultClass bool // name the default WorkloadPriorityClass
 	allowed      []schema.GroupKind
 }
 
 // mutate gives a new AppWrapper a queue, writes down who submitted it, and
-// suspends it until it is admitted. One that another controller manages only
-// gets its author.
-func (h *wrapperHandler) mutate(_ context.Context, req admission.Request) admission.Response {
+// suspends it until it is admitted. One that another controller manages, or that
+// does not wait for admission where it is, only gets its author.
+func (h *wrapperHandler) mutate(ctx context.Context, req admission.Request) admission.Response {
 	w := &aw.AppWrapper{}
 	if err := h.decoder.Decode(req, w); err != nil {
 		return malformed(err)
@@ -39,28 +44,62 @@ func (h *wrapperHandler) mutate(_ context.Context, req admission.Request) admiss
 	if err != nil {
 		return malformed(err)
 	}
-	if err := h.fill(e, w, req); err != nil {
+	// Whatever the author wrote there is replaced: the labels are for accounting.
+	if err := e.label(aw.AppWrapperUserLabel, labelValue(req.UserInfo.Username)); err != nil {
 		return malformed(err)
+	}
+	if err := e.label(aw.AppWrapperUserIDLabel, labelValue(req.UserInfo.UID)); err != nil {
+		return malformed(err)
+	}
+	if !appwrapper.Ours(w) || h.off {
+		return e.response()
+	}
+	queue, err := h.queueOf(ctx, w, req.Namespace)
+	if err != nil {
+		return failed(err)
+	}
+	ours, err := h.cluster.covers(ctx, h.scope, req.Namespace, queue)
+	if err != nil {
+		return failed(err)
+	}
+	if ours {
+		if err := h.fill(ctx, e, w, queue); err != nil {
+			return malformed(err)
+		}
 	}
 	return e.response()
 }
 
-func (h *wrapperHandler) fill(e *edit, w *aw.AppWrapper, req admission.Request) error {
-	// Whatever the author wrote there is replaced: the labels are for accounting.
-	if err := e.label(aw.AppWrapperUserLabel, labelValue(req.UserInfo.Username)); err != nil {
-		return err
+// queueOf is the queue of a new AppWrapper: the one it names, or that of the
+// installation, or else the default one of its namespace. Where the namespace has
+// neither, the installation's is named, so that the refusal names it too.
+func (h *wrapperHandler) queueOf(ctx context.Context, w *aw.AppWrapper, namespace string) (string, error) {
+	if name, ok := w.Labels[kueue.QueueNameLabel]; ok {
+		return name, nil
 	}
-	if err := e.label(aw.AppWrapperUserIDLabel, labelValue(req.UserInfo.UID)); err != nil {
-		return err
+	for _, name := range []string{h.defaultQueue, string(kueue.DefaultLocalQueueName)} {
+		if name == "" {
+			continue
+		}
+		ok, err := h.cluster.exists(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &kueue.LocalQueue{})
+		if ok || err != nil {
+			return name, err
+		}
 	}
-	if !appwrapper.Ours(w) {
-		return nil
-	}
+	return h.defaultQueue, nil
+}
+
+func (h *wrapperHandler) fill(ctx context.Context, e *edit, w *aw.AppWrapper, queue string) error {
 	if err := e.submittedAt(h.clock.Now()); err != nil {
 		return err
 	}
-	if _, ok := w.Labels[kueue.QueueNameLabel]; !ok && h.defaultQueue != "" {
-		if err := e.label(kueue.QueueNameLabel, h.defaultQueue); err != nil {
+	if queue != w.Labels[kueue.QueueNameLabel] {
+		if err := e.label(kueue.QueueNameLabel, queue); err != nil {
+			return err
+		}
+	}
+	if h.defaultClass {
+		if err := h.cluster.addPriorityClass(ctx, e, w); err != nil {
 			return err
 		}
 	}
@@ -135,9 +174,11 @@ func (h *wrapperHandler) checkNew(ctx context.Context, req admission.Request, w 
 
 func (h *wrapperHandler) checkChange(ctx context.Context, req admission.Request, was, w *aw.AppWrapper) (field.ErrorList, error) {
 	errs := validateLabels(w)
-	// An AppWrapper has no default queue of the namespace, its own was filled in
-	// when it was created.
-	errs = append(errs, validateLabelChanges(queued{was, was.Spec.Suspend}, queued{w, w.Spec.Suspend}, false)...)
+	hasDefault, err := h.cluster.keepsQueue(ctx, req.Namespace, was, w)
+	if err != nil {
+		return nil, err
+	}
+	errs = append(errs, validateLabelChanges(queued{was, was.Spec.Suspend}, queued{w, w.Spec.Suspend}, hasDefault)...)
 	errs = append(errs, appwrapper.ValidateUpdate(was, w)...)
 	found, err := h.cluster.checkLabels(ctx, req.Namespace, was, w)
 	if err != nil {

@@ -17,8 +17,12 @@ const (
 	ValidatingName = "mlbatch-validating-webhook"
 )
 
-// timeoutSeconds is how long the API server waits for an answer.
-const timeoutSeconds = 10
+// timeoutSeconds is how long the API server waits for an answer,
+// optionalSeconds for one that it can do without.
+const (
+	timeoutSeconds  = 10
+	optionalSeconds = 2
+)
 
 // Location says where the webhooks are served: the client configuration for a
 // path.
@@ -97,6 +101,12 @@ func queuedObjects() *metav1.LabelSelector {
 	}}
 }
 
+func unqueuedObjects() *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: kueue.QueueNameLabel, Operator: metav1.LabelSelectorOpDoesNotExist},
+	}}
+}
+
 // hook is what our webhooks differ in.
 type hook struct {
 	name       string
@@ -105,11 +115,22 @@ type hook struct {
 	namespaces *metav1.LabelSelector
 	objects    *metav1.LabelSelector
 	conditions []admissionregistrationv1.MatchCondition
+	// optional: without an answer the object is written as it is.
+	optional bool
+}
+
+// onFailure is what happens without an answer, and after how many seconds.
+func (h hook) onFailure() (*admissionregistrationv1.FailurePolicyType, *int32) {
+	if h.optional {
+		return ptr.To(admissionregistrationv1.Ignore), ptr.To[int32](optionalSeconds)
+	}
+	return ptr.To(admissionregistrationv1.Fail), ptr.To[int32](timeoutSeconds)
 }
 
 // Configurations returns what tells the API server to call the webhooks.
 // Namespaces without the team label depend on them for Jobs with a queue and
-// for our own kinds only, kube-system for our own kinds only.
+// for our own kinds only, kube-system for our own kinds only. Jobs without a
+// queue are given the default one of their namespace, if there is an answer.
 func Configurations(at Location) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	const create, update = admissionregistrationv1.Create, admissionregistrationv1.Update
 	jobs := func(ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
@@ -127,6 +148,7 @@ func Configurations(at Location) (*admissionregistrationv1.MutatingWebhookConfig
 	for _, h := range []hook{
 		{name: "mjob.team", path: pathMutateJob, rule: jobs(create), namespaces: teamNamespaces(), conditions: jobConditions()[:1]},
 		{name: "mjob.queued", path: pathMutateJob, rule: jobs(create), namespaces: queueNamespaces(), objects: queuedObjects(), conditions: jobConditions()[:1]},
+		{name: "mjob.default", path: pathMutateJob, rule: jobs(create), namespaces: queueNamespaces(), objects: unqueuedObjects(), conditions: jobConditions()[:1], optional: true},
 		{name: "mappwrapper", path: pathMutateAppWrapper, rule: wrappers(create)},
 	} {
 		mutating.Webhooks = append(mutating.Webhooks, h.mutating(at))
@@ -162,14 +184,15 @@ func rule(group string, versions, resources []string, ops ...admissionregistrati
 }
 
 func (h hook) mutating(at Location) admissionregistrationv1.MutatingWebhook {
+	policy, timeout := h.onFailure()
 	return admissionregistrationv1.MutatingWebhook{
 		Name: h.name + ".mlbatch.dev", ClientConfig: at(h.path),
 		Rules:                   []admissionregistrationv1.RuleWithOperations{h.rule},
-		FailurePolicy:           ptr.To(admissionregistrationv1.Fail),
+		FailurePolicy:           policy,
 		MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
 		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
 		ReinvocationPolicy:      ptr.To(admissionregistrationv1.NeverReinvocationPolicy),
-		TimeoutSeconds:          ptr.To[int32](timeoutSeconds),
+		TimeoutSeconds:          timeout,
 		NamespaceSelector:       orEverything(h.namespaces),
 		ObjectSelector:          orEverything(h.objects),
 		MatchConditions:         h.conditions,
@@ -178,13 +201,14 @@ func (h hook) mutating(at Location) admissionregistrationv1.MutatingWebhook {
 }
 
 func (h hook) validating(at Location) admissionregistrationv1.ValidatingWebhook {
+	policy, timeout := h.onFailure()
 	return admissionregistrationv1.ValidatingWebhook{
 		Name: h.name + ".mlbatch.dev", ClientConfig: at(h.path),
 		Rules:                   []admissionregistrationv1.RuleWithOperations{h.rule},
-		FailurePolicy:           ptr.To(admissionregistrationv1.Fail),
+		FailurePolicy:           policy,
 		MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
 		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
-		TimeoutSeconds:          ptr.To[int32](timeoutSeconds),
+		TimeoutSeconds:          timeout,
 		NamespaceSelector:       orEverything(h.namespaces),
 		ObjectSelector:          orEverything(h.objects),
 		MatchConditions:         h.conditions,

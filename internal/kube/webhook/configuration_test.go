@@ -169,3 +169,23 @@ func TestEveryWebhookIsServed(t *testing.T) {
 		}
 	}
 }
+
+// Jobs of namespaces that are no team's are asked about to give them a default
+// queue, and created without an answer if there is none.
+func TestOthersDoNotDependOnDefaults(t *testing.T) {
+	mutating, _ := webhook.Configurations(webhook.AtURL("https://127.0.0.1:1", nil))
+	other := labels.Set{"kubernetes.io/metadata.name": "lab"}
+	asked := 0
+	for _, h := range mutating.Webhooks {
+		if h.Rules[0].Resources[0] != "jobs" || !selects(t, h.NamespaceSelector, other) || !selects(t, h.ObjectSelector, labels.Set{}) {
+			continue
+		}
+		asked++
+		if *h.FailurePolicy != admissionregistrationv1.Ignore || *h.TimeoutSeconds > 2 {
+			t.Errorf("%s: policy %s after %d s; Jobs of others must not wait for us", h.Name, *h.FailurePolicy, *h.TimeoutSeconds)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("%d webhooks are asked, want 1", asked)
+	}
+}

@@ -14,30 +14,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
-// jobHandler answers for batch/v1 Jobs. It is asked only about Jobs that are
-// ours to start: those of team namespaces and those that name a queue, without
-// the components of AppWrappers (see jobConditions).
+// jobHandler answers for batch/v1 Jobs without the components of AppWrappers (see
+// jobConditions).
 type jobHandler struct {
+	scope         jobs.Scope
+	off           bool // Jobs do not wait for admission
+	defaultClass  bool // name the default WorkloadPriorityClass
 	decoder       admission.Decoder
 	cluster       Cluster
 	clock         clock.PassiveClock
 	schedulerName string
 }
 
-// mutate suspends a new Job until it is admitted, gives it the default queue of
-// its namespace if it names none, and hands its pods to our scheduler.
+// mutate gives a new Job the default queue of its namespace if it names none,
+// suspends it until it is admitted if it waits for that, and hands its pods to
+// our scheduler.
 func (h *jobHandler) mutate(ctx context.Context, req admission.Request) admission.Response {
 	job := &batchv1.Job{}
 	if err := h.decoder.Decode(req, job); err != nil {
-		return malformed(err)
-	}
-	e, err := newEdit(req.Object.Raw)
-	if err != nil {
-		return malformed(err)
-	}
-	if err := e.submittedAt(h.clock.Now()); err != nil {
 		return malformed(err)
 	}
 	queue := job.Labels[kueue.QueueNameLabel]
@@ -48,20 +45,21 @@ func (h *jobHandler) mutate(ctx context.Context, req admission.Request) admissio
 		}
 		if has {
 			queue = string(kueue.DefaultLocalQueueName)
-			if err := e.label(kueue.QueueNameLabel, queue); err != nil {
-				return malformed(err)
-			}
 		}
 	}
-	if !ptr.Deref(job.Spec.Suspend, false) {
-		if err := e.set(true, "spec", "suspend"); err != nil {
-			return malformed(err)
-		}
+	ours, err := h.cluster.covers(ctx, h.scope, req.Namespace, queue)
+	if err != nil {
+		return failed(err)
 	}
-	if s := job.Spec.Template.Spec.SchedulerName; h.schedulerName != "" && (s == "" || s == corev1.DefaultSchedulerName) {
-		if err := e.set(h.schedulerName, "spec", "template", "spec", "schedulerName"); err != nil {
-			return malformed(err)
-		}
+	if !ours || h.off {
+		return admission.Allowed("")
+	}
+	e, err := newEdit(req.Object.Raw)
+	if err != nil {
+		return malformed(err)
+	}
+	if err := h.fill(ctx, e, job, queue); err != nil {
+		return malformed(err)
 	}
 	resp := e.response()
 	if queue == "" {
@@ -69,6 +67,31 @@ func (h *jobHandler) mutate(ctx context.Context, req admission.Request) admissio
 			kueue.QueueNameLabel, req.Namespace))
 	}
 	return resp
+}
+
+func (h *jobHandler) fill(ctx context.Context, e *edit, job *batchv1.Job, queue string) error {
+	if err := e.submittedAt(h.clock.Now()); err != nil {
+		return err
+	}
+	if queue != job.Labels[kueue.QueueNameLabel] {
+		if err := e.label(kueue.QueueNameLabel, queue); err != nil {
+			return err
+		}
+	}
+	if h.defaultClass {
+		if err := h.cluster.addPriorityClass(ctx, e, job); err != nil {
+			return err
+		}
+	}
+	if !ptr.Deref(job.Spec.Suspend, false) {
+		if err := e.set(true, "spec", "suspend"); err != nil {
+			return err
+		}
+	}
+	if s := job.Spec.Template.Spec.SchedulerName; h.schedulerName != "" && (s == "" || s == corev1.DefaultSchedulerName) {
+		return e.set(h.schedulerName, "spec", "template", "spec", "schedulerName")
+	}
+	return nil
 }
 
 func (h *jobHandler) validate(ctx context.Context, req admission.Request) admission.Response {
@@ -109,7 +132,7 @@ func (h *jobHandler) check(ctx context.Context, namespace string, was, job *batc
 		}
 		return errs, nil
 	}
-	hasDefault, err := h.cluster.hasDefaultQueue(ctx, namespace)
+	hasDefault, err := h.cluster.keepsQueue(ctx, namespace, was, job)
 	if err != nil {
 		return nil, err
 	}

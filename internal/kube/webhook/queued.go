@@ -3,14 +3,19 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // queued is what the rules for all kinds of jobs need to know of one.
@@ -23,7 +28,7 @@ func labelPath(key string) *field.Path { return field.NewPath("metadata", "label
 
 func annotationPath(key string) *field.Path { return field.NewPath("metadata", "annotations").Key(key) }
 
-// validateLabels checks the labels by which a job is queued.
+// validateLabels checks the labels and annotations by which a job is queued.
 func validateLabels(o metav1.Object) field.ErrorList {
 	var errs field.ErrorList
 	if v, ok := o.GetLabels()[kueue.QueueNameLabel]; ok {
@@ -36,7 +41,71 @@ func validateLabels(o metav1.Object) field.ErrorList {
 			errs = append(errs, field.Invalid(labelPath(kueue.MaxExecTimeSecondsLabel), v, "use a whole number of seconds above 0"))
 		}
 	}
+	if name, at := prebuilt(o); name != "" {
+		for _, msg := range validation.IsDNS1123Subdomain(name) {
+			errs = append(errs, field.Invalid(at, name, msg))
+		}
+	}
+	if v := o.GetAnnotations()[kueue.ElasticJobAnnotation]; v == "true" {
+		errs = append(errs, field.Invalid(annotationPath(kueue.ElasticJobAnnotation), v, "jobs of this kind cannot change their size while they run: remove the annotation"))
+	}
+	return append(errs, validateGates(o.GetAnnotations()[kueue.AdmissionGatedByAnnotation])...)
+}
+
+// prebuilt is the name of a job's prebuilt Workload and where it says so.
+func prebuilt(o metav1.Object) (string, *field.Path) {
+	name := jobs.Prebuilt(o)
+	if o.GetAnnotations()[kueue.PrebuiltWorkloadLabel] == name {
+		return name, annotationPath(kueue.PrebuiltWorkloadLabel)
+	}
+	return name, labelPath(kueue.PrebuiltWorkloadLabel)
+}
+
+// longestGate is the longest name of who must agree to an admission, as in the
+// field managedBy of Jobs.
+const longestGate = 63
+
+// validateGates checks a list of those who must agree to an admission.
+func validateGates(list string) field.ErrorList {
+	if list == "" {
+		return nil
+	}
+	at := annotationPath(kueue.AdmissionGatedByAnnotation)
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for name := range strings.SplitSeq(list, ",") {
+		switch {
+		case seen[name]:
+			errs = append(errs, field.Duplicate(at, name))
+		case len(name) > longestGate:
+			errs = append(errs, field.TooLong(at, name, longestGate))
+		default:
+			for _, e := range validation.IsDomainPrefixedPath(at, name) {
+				e.Detail += ": give names like example.com/gate, separated by commas"
+				errs = append(errs, e)
+			}
+		}
+		seen[name] = true
+	}
 	return errs
+}
+
+// validateGateChange lets those who must agree only become fewer.
+func validateGateChange(was, is string) field.ErrorList {
+	if is == "" || was == is {
+		return nil
+	}
+	at := annotationPath(kueue.AdmissionGatedByAnnotation)
+	if was == "" {
+		return field.ErrorList{field.Forbidden(at, "cannot be added after the job was created: delete the job and submit it anew")}
+	}
+	before := strings.Split(was, ",")
+	for name := range strings.SplitSeq(is, ",") {
+		if !slices.Contains(before, name) {
+			return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%s cannot be added after the job was created, names can only be removed", name))}
+		}
+	}
+	return nil
 }
 
 // validateLabelChanges checks what a job may change of how it is queued.
@@ -52,6 +121,11 @@ func validateLabelChanges(was, is queued, hasDefaultQueue bool) field.ErrorList 
 		errs = append(errs, field.Invalid(labelPath(kueue.QueueNameLabel), to,
 			fmt.Sprintf("cannot be removed where jobs have the default queue %q: name another queue", kueue.DefaultLocalQueueName)))
 	}
+	if from, _ := prebuilt(was); !is.suspended {
+		if to, at := prebuilt(is); from != to {
+			errs = append(errs, field.Invalid(at, to, suspendFirst))
+		}
+	}
 	if before[kueue.MaxExecTimeSecondsLabel] != after[kueue.MaxExecTimeSecondsLabel] && (!was.suspended || !is.suspended) {
 		errs = append(errs, field.Invalid(labelPath(kueue.MaxExecTimeSecondsLabel), after[kueue.MaxExecTimeSecondsLabel], suspendFirst))
 	}
@@ -61,7 +135,13 @@ func validateLabelChanges(was, is queued, hasDefaultQueue bool) field.ErrorList 
 	case from == "" && to != "" && !is.suspended:
 		errs = append(errs, field.Invalid(labelPath(kueue.PriorityClassLabel), to, suspendFirst))
 	}
-	return errs
+	gates := kueue.AdmissionGatedByAnnotation
+	return append(errs, validateGateChange(was.GetAnnotations()[gates], is.GetAnnotations()[gates])...)
+}
+
+// clears reports whether a change takes a job's queue away.
+func clears(was, is metav1.Object) bool {
+	return was.GetLabels()[kueue.QueueNameLabel] != "" && is.GetLabels()[kueue.QueueNameLabel] == ""
 }
 
 // checkLabels checks that the queue and the class that a job names exist, where
@@ -92,9 +172,53 @@ func (c Cluster) checkLabels(ctx context.Context, namespace string, was, is meta
 	return errs, nil
 }
 
+// keepsQueue reports whether a change takes a job's queue away in a namespace
+// where jobs always have one.
+func (c Cluster) keepsQueue(ctx context.Context, namespace string, was, is metav1.Object) (bool, error) {
+	if !clears(was, is) {
+		return false, nil
+	}
+	return c.hasDefaultQueue(ctx, namespace)
+}
+
 // hasDefaultQueue reports whether jobs of a namespace that name no queue get
 // one.
 func (c Cluster) hasDefaultQueue(ctx context.Context, namespace string) (bool, error) {
 	key := client.ObjectKey{Namespace: namespace, Name: string(kueue.DefaultLocalQueueName)}
 	return c.exists(ctx, key, &kueue.LocalQueue{})
+}
+
+// addPriorityClass names the WorkloadPriorityClass called default in a job that
+// names none, where there is one. Only the cache is asked: it is one question
+// per job.
+func (c Cluster) addPriorityClass(ctx context.Context, e *edit, o metav1.Object) error {
+	if o.GetLabels()[kueue.PriorityClassLabel] != "" {
+		return nil
+	}
+	const name = "default"
+	err := c.Cached.Get(ctx, client.ObjectKey{Name: name}, &kueue.WorkloadPriorityClass{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look up WorkloadPriorityClass %s: %w", name, err)
+	}
+	return e.label(kueue.PriorityClassLabel, name)
+}
+
+// covers reports whether a job with this queue name waits for admission.
+func (c Cluster) covers(ctx context.Context, scope jobs.Scope, namespace, queue string) (bool, error) {
+	if scope.Namespaces == nil && (queue != "" || scope.WithoutQueue) {
+		return true, nil
+	}
+	for _, reader := range []client.Reader{c.Cached, c.Live} {
+		ns := &corev1.Namespace{}
+		if err := reader.Get(ctx, client.ObjectKey{Name: namespace}, ns); client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("look up namespace %s: %w", namespace, err)
+		}
+		if ns.Name != "" {
+			return scope.Covers(ns, queue), nil
+		}
+	}
+	return false, nil
 }

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	pgv1alpha1 "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // Options are the choices of an installation.
@@ -36,6 +37,13 @@ type Options struct {
 	// DefaultQueue is the LocalQueue of AppWrappers that name none; empty gives
 	// them none.
 	DefaultQueue string
+	// Scope says which jobs wait for admission.
+	Scope jobs.Scope
+	// NoJobs and NoAppWrappers leave all objects of a kind as they are.
+	NoJobs, NoAppWrappers bool
+	// NoDefaultPriorityClass gives jobs that name no WorkloadPriorityClass none,
+	// even if one is named default.
+	NoDefaultPriorityClass bool
 	// Clock tells when a job was created; nil means the real one.
 	Clock clock.PassiveClock
 	// AllowedKinds are what an AppWrapper may create in a team namespace
@@ -115,8 +123,14 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		opts.Clock = clock.RealClock{}
 	}
 	decoder := admission.NewDecoder(c.Scheme)
-	jobs := &jobHandler{decoder: decoder, cluster: c, clock: opts.Clock, schedulerName: opts.SchedulerName}
-	wrappers := &wrapperHandler{decoder: decoder, cluster: c, clock: opts.Clock, defaultQueue: opts.DefaultQueue, allowed: opts.AllowedKinds}
+	batch := &jobHandler{
+		decoder: decoder, cluster: c, clock: opts.Clock, schedulerName: opts.SchedulerName,
+		scope: opts.Scope, off: opts.NoJobs, defaultClass: !opts.NoDefaultPriorityClass,
+	}
+	wrappers := &wrapperHandler{
+		decoder: decoder, cluster: c, clock: opts.Clock, defaultQueue: opts.DefaultQueue, allowed: opts.AllowedKinds,
+		scope: opts.Scope, off: opts.NoAppWrappers, defaultClass: !opts.NoDefaultPriorityClass,
+	}
 	queueing := &queueingHandler{decoder: decoder, cluster: c}
 	convert, err := newConverter(c.Scheme)
 	if err != nil {
@@ -124,8 +138,8 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 	}
 	return map[string]http.Handler{
 		pathConvert:            convert,
-		pathMutateJob:          &admission.Webhook{Handler: admission.HandlerFunc(jobs.mutate)},
-		pathValidateJob:        &admission.Webhook{Handler: admission.HandlerFunc(jobs.validate)},
+		pathMutateJob:          &admission.Webhook{Handler: admission.HandlerFunc(batch.mutate)},
+		pathValidateJob:        &admission.Webhook{Handler: admission.HandlerFunc(batch.validate)},
 		pathMutateAppWrapper:   &admission.Webhook{Handler: admission.HandlerFunc(wrappers.mutate)},
 		pathValidateAppWrapper: &admission.Webhook{Handler: admission.HandlerFunc(wrappers.validate)},
 		pathValidateQueueing:   &admission.Webhook{Handler: admission.HandlerFunc(queueing.validate)},

@@ -56,6 +56,14 @@ func localQueue(namespace, name string) client.Object {
 // do, as "verb resource".
 func serve(t *testing.T, rights []string, objects ...client.Object) map[string]http.Handler {
 	t.Helper()
+	return serveWith(t, webhook.Options{}, nil, rights, objects...)
+}
+
+// serveWith answers with other choices of the installation and with objects
+// that the cache knows.
+func serveWith(t *testing.T, opts webhook.Options, cached []client.Object, rights []string, objects ...client.Object) map[string]http.Handler {
+	t.Helper()
+	opts.SchedulerName, opts.DefaultQueue = "mlbatch-scheduler", "default-queue"
 	s := scheme.New()
 	live := fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
@@ -80,9 +88,9 @@ func serve(t *testing.T, rights []string, objects ...client.Object) map[string]h
 		Scheme: s,
 		// A cache that knows nothing yet: what was created a moment ago must be
 		// found nevertheless.
-		Cached: fake.NewClientBuilder().WithScheme(s).Build(),
+		Cached: fake.NewClientBuilder().WithScheme(s).WithObjects(cached...).Build(),
 		Live:   live, Access: live, Mapper: mapper,
-	}, webhook.Options{SchedulerName: "mlbatch-scheduler", DefaultQueue: "default-queue"})
+	}, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
