@@ -270,8 +270,8 @@ func webhooks(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 		SchedulerName: opts.SchedulerName,
 		DefaultQueue:  opts.DefaultQueue,
 		Scope:         opts.Scope,
-		NoJobs:        !opts.manages(FrameworkJob),
-		NoAppWrappers: !opts.manages(FrameworkAppWrapper),
+		NoJobs:        !opts.queues(frameworkJob),
+		NoAppWrappers: !opts.queues(frameworkAppWrapper),
 
 		NoDefaultPriorityClass: opts.Gates.NoDefaultPriorityClass,
 	})
