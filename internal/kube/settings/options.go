@@ -2,7 +2,9 @@ package settings
 
 import (
 	"slices"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -10,6 +12,7 @@ import (
 	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
+	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 )
 
 // Options sets what the configuration decides. What it does not know of, such
@@ -38,7 +41,31 @@ func (s *Settled) Options(opts manager.Options) manager.Options {
 	if i := c.Integrations; i != nil {
 		opts.Frameworks, opts.External = frameworks(i)
 	}
+	if w := c.WaitForPodsReady; w != nil && !s.Gates["DisableWaitForPodsReady"] {
+		r := w.RequeuingStrategy
+		opts.BlockAdmission = *w.BlockAdmission
+		opts.Rules.RequeueByCreation = *r.Timestamp == v1beta2.CreationTimestamp
+		opts.Tenure.PodsReady = &tenure.PodsReady{
+			Timeout: w.Timeout.Duration, RecoveryTimeout: w.RecoveryTimeout.Duration, BackoffLimit: r.BackoffLimitCount,
+			BackoffBase: seconds(*r.BackoffBaseSeconds), BackoffMax: seconds(*r.BackoffMaxSeconds),
+		}
+	}
+	if p := c.ObjectRetentionPolicies; p != nil && p.Workloads != nil {
+		opts.Tenure.Retention = tenure.Retention{
+			AfterFinished: duration(p.Workloads.AfterFinished), AfterDeactivated: duration(p.Workloads.AfterDeactivatedByKueue),
+		}
+	}
 	return opts
+}
+
+func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
+
+// duration is what a file says; nil stays nil.
+func duration(d *metav1.Duration) *time.Duration {
+	if d == nil {
+		return nil
+	}
+	return &d.Duration
 }
 
 // appWrapper is the framework that is always there: AppWrappers are mlbatch's

@@ -29,11 +29,12 @@ type File struct {
 	Notices []Notice
 
 	places places
+	absent bool // there is no file
 }
 
 // Empty is what a file without any setting says.
 func Empty() *File {
-	return &File{Name: "configuration", Configuration: &v1beta2.Configuration{}, places: places{}}
+	return &File{Name: "configuration", Configuration: &v1beta2.Configuration{}, places: places{}, absent: true}
 }
 
 // Read decodes a file in YAML or JSON. What is wrong is a *Problems that names

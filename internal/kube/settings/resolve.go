@@ -57,6 +57,9 @@ func Resolve(f *File, given Given) (*Settled, error) {
 	if len(flagged) > 0 {
 		set = flagged
 	}
+	if f.absent {
+		set = withoutFile(set)
+	}
 	gates, notices, gateErrs := settleGates(set)
 	if len(flagged) > 0 && len(gateErrs) > 0 {
 		return nil, flagErrors(gateErrs)
@@ -71,8 +74,8 @@ func Resolve(f *File, given Given) (*Settled, error) {
 	if err := failed(f.Name, f.places.problems(errs)); err != nil {
 		return nil, err
 	}
-	if len(flagged) > 0 {
-		c.FeatureGates = flagged
+	if len(flagged) > 0 || f.absent {
+		c.FeatureGates = set
 	}
 	notices = append(slices.Concat(f.Notices, notices), unused(c)...)
 	for i := range notices {
@@ -82,6 +85,19 @@ func Resolve(f *File, given Given) (*Settled, error) {
 	}
 	slices.SortStableFunc(notices, func(a, b Notice) int { return cmp.Compare(a.Line, b.Line) })
 	return &Settled{Configuration: c, Gates: gates, Notices: notices}, nil
+}
+
+// withoutFile adds the choice in which mlbatch without a file differs from
+// Kueue: nobody is evicted because pods are not ready in time. AppWrappers have
+// graces of their own for that (warmupGracePeriod), and MLBatch sets Kueue up so.
+func withoutFile(gates map[string]bool) map[string]bool {
+	const off = "DisableWaitForPodsReady"
+	if _, chosen := gates[off]; chosen {
+		return gates
+	}
+	out := map[string]bool{off: true}
+	maps.Copy(out, gates)
+	return out
 }
 
 // flagErrors are errors about gates that were given as a flag.
@@ -97,10 +113,10 @@ func flagErrors(errs field.ErrorList) error {
 // missing are the settings that mlbatch has no part for yet.
 func missing() []string {
 	return []string{
-		"manageJobsWithoutQueueName", "managedJobsNamespaceSelector", "waitForPodsReady",
+		"manageJobsWithoutQueueName", "managedJobsNamespaceSelector",
 		"integrations.labelKeysToCopy", "fairSharing", "admissionFairSharing",
 		"resources.quotaCheckStrategy", "resources.excludeResourcePrefixes", "resources.transformations",
-		"objectRetentionPolicies", "visibilityServer",
+		"visibilityServer",
 		"metrics.enableClusterQueueResources", "metrics.customLabels", "metrics.localQueueMetrics",
 	}
 }

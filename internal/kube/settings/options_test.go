@@ -1,0 +1,52 @@
+package settings
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mlbatch/mlbatch/internal/kube/manager"
+	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+)
+
+// How long jobs may hold what they do not use, by what a file says.
+func TestTenure(t *testing.T) {
+	const head = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+	kueues := tenure.PodsReady{Timeout: 30 * time.Minute, RecoveryTimeout: 30 * time.Minute, BackoffBase: time.Minute, BackoffMax: time.Hour}
+	cases := map[string]struct {
+		why, file string
+		want      tenure.Config
+	}{
+		"no file":    {"AppWrappers have graces of their own, and MLBatch sets Kueue up so", "", tenure.Config{}},
+		"empty file": {"who brings Kueue's file gets Kueue's default", head, tenure.Config{PodsReady: &kueues}},
+		"gate":       {"Kueue's way out", head + "featureGates: {DisableWaitForPodsReady: true}\n", tenure.Config{}},
+		"all": {
+			"every field counts", head + `waitForPodsReady: {timeout: 1h, recoveryTimeout: 0s, requeuingStrategy: {backoffLimitCount: 3, backoffBaseSeconds: 1, backoffMaxSeconds: 2}}
+objectRetentionPolicies: {workloads: {afterFinished: 0s, afterDeactivatedByKueue: 1h}}
+`,
+			tenure.Config{
+				PodsReady: &tenure.PodsReady{Timeout: time.Hour, BackoffLimit: new(int32(3)), BackoffBase: time.Second, BackoffMax: 2 * time.Second},
+				Retention: tenure.Retention{AfterFinished: new(time.Duration(0)), AfterDeactivated: new(time.Hour)},
+			},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := Empty()
+			if c.file != "" {
+				var err error
+				if f, err = Read("f.yaml", []byte(c.file)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s, err := Resolve(f, Given{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, s.Options(manager.Options{}).Tenure); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.why, diff)
+			}
+		})
+	}
+}
