@@ -24,6 +24,9 @@ func (k Key) Compare(o Key) int {
 type PodSet struct {
 	Name  string
 	Count int32
+	// MinCount is how many pods it can do with, if Count of them cannot be had; 0
+	// means all.
+	MinCount int32
 	// Requests of one pod, without Pods: what it takes of a node.
 	Requests Resources
 	// Quota is what one pod counts against quota, without Pods, where the

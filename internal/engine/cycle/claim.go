@@ -69,7 +69,7 @@ func (e *Engine) claimOf(p *compiled, g *group) []quota.Use {
 				return u.Amount.Add(amountOf(uses, u.Pair)) > g.queue.node.Nominal(u.Pair)
 			})
 		})
-		if o < 0 || !e.couldHold(p, g, i, o) {
+		if o < 0 || !e.couldHold(p, i, o) {
 			return nil
 		}
 		for _, u := range p.Asks[i].Options[o].Uses {
@@ -80,12 +80,12 @@ func (e *Engine) claimOf(p *compiled, g *group) []quota.Use {
 }
 
 // couldHold reports whether a flavor's nodes, if empty, hold an ask's pod set.
-func (e *Engine) couldHold(p *compiled, g *group, ask, option int) bool {
+func (e *Engine) couldHold(p *compiled, ask, option int) bool {
 	c := p.classes[ask][option]
 	if c == nil {
 		return true
 	}
-	_, ok := e.nodes.Possible(place.Set{Class: c, Count: g.shape.podSets[p.Asks[ask].Set].Count})
+	_, ok := e.nodes.Possible(place.Set{Class: c, Count: p.counts[p.Asks[ask].Set]})
 	return ok
 }
 

@@ -39,12 +39,12 @@ func (e *Engine) evict(w *work, reason core.EvictReason, beneficiary *work) {
 
 // admission spells out what a verdict gives.
 func (e *Engine) admission(g *group, v verdict) *core.Admission {
-	p := g.plan
+	p := v.plan
 	a := &core.Admission{Queue: g.queue.name, PodSets: make([]core.PodSetAdmission, len(g.shape.podSets))}
 	for i := range g.shape.podSets {
 		set := &g.shape.podSets[i]
 		out := &a.PodSets[i]
-		out.Name, out.Count = set.Name, set.Count
+		out.Name, out.Count = set.Name, p.counts[i]
 		n := 0
 		for _, k := range p.asks[i] {
 			n += len(p.Asks[k].Options[v.chosen[k]].Uses)

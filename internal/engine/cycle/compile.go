@@ -30,6 +30,10 @@ type compiled struct {
 	asks [][]int
 	// pairs are all that some flavor would use, in a stable order.
 	pairs []quota.Pair
+	// counts are the pods per pod set: those of the shape, or fewer.
+	counts []int32
+	// least is the plan for as few pods as possible, nil until it is asked for.
+	least *compiled
 }
 
 func (e *Engine) current(p *compiled) bool {
@@ -39,11 +43,16 @@ func (e *Engine) current(p *compiled) bool {
 // compile returns the group's plan, made anew if queues, flavors or the set of
 // nodes changed.
 func (e *Engine) compile(g *group) *compiled {
-	if g.plan != nil && e.current(g.plan) {
-		return g.plan
+	if g.plan == nil || !e.current(g.plan) {
+		g.plan = e.compileFor(g, g.shape.countsWithout(0))
 	}
+	return g.plan
+}
+
+// compileFor makes a plan for so many pods per pod set.
+func (e *Engine) compileFor(g *group, counts []int32) *compiled {
 	spec := g.queue.spec
-	p := &compiled{revision: e.revision, nodes: e.nodes.Version()}
+	p := &compiled{revision: e.revision, nodes: e.nodes.Version(), counts: counts}
 	p.Queue, p.Fungibility = g.queue.node, spec.Fungibility
 	p.Reclaims = preempt.Allows(spec.Preemption.WhileBorrow) ||
 		(e.opt.FairSharing != nil && preempt.Allows(spec.Preemption.Reclaim))
@@ -71,7 +80,6 @@ func (e *Engine) compile(g *group) *compiled {
 	if g.queue.claims() && p.refusal == nil {
 		p.claim = e.claimOf(p, g)
 	}
-	g.plan = p
 	return p
 }
 
@@ -79,9 +87,9 @@ func (e *Engine) compile(g *group) *compiled {
 func (e *Engine) compileSet(p *compiled, g *group, set int) {
 	spec := g.queue.spec
 	podSet := &g.shape.podSets[set]
-	requests := podSet.Counted().Times(int64(podSet.Count))
+	requests := podSet.Counted().Times(int64(p.counts[set]))
 	if groupOf(spec, core.Pods) >= 0 {
-		requests = requests.With(core.Pods, core.Amount(podSet.Count))
+		requests = requests.With(core.Pods, core.Amount(p.counts[set]))
 	}
 	done := make([]bool, len(spec.Groups))
 	for _, r := range requests {
@@ -103,7 +111,7 @@ func (e *Engine) compileSet(p *compiled, g *group, set int) {
 		for _, f := range spec.Groups[i].Flavors {
 			ask.Options = append(ask.Options, e.option(podSet, &spec.Groups[i], f.Flavor, requests))
 			var c *place.Class
-			if podSet.Count > 0 && e.hasNodes(f.Flavor) {
+			if p.counts[set] > 0 && e.hasNodes(f.Flavor) {
 				c = e.class(g.shape, set, []string{f.Flavor})
 			}
 			classes = append(classes, c)
@@ -175,6 +183,7 @@ type scene struct {
 	engine *Engine
 	work   *work
 	group  *group
+	plan   *compiled
 	blind  bool // to nodes
 }
 
@@ -189,7 +198,7 @@ func (s *scene) Nodes(ask, option int) (quota.Mode, core.Reason) {
 	if s.blind {
 		return quota.Fit, core.Reason{}
 	}
-	mode, short := s.nodes(s.group, ask, option)
+	mode, short := s.nodes(s.group, s.plan, ask, option)
 	switch mode {
 	case quota.Fit:
 		return mode, core.Reason{}
@@ -197,7 +206,7 @@ func (s *scene) Nodes(ask, option int) (quota.Mode, core.Reason) {
 		s.engine.lacksNodes = true // other nodes could do
 	default:
 	}
-	a := &s.group.plan.Asks[ask]
+	a := &s.plan.Asks[ask]
 	why := nodeReason(s.group, a.Set, short)
 	why.Flavor = a.Options[option].Flavor
 	if mode == quota.Await {
@@ -207,13 +216,13 @@ func (s *scene) Nodes(ask, option int) (quota.Mode, core.Reason) {
 }
 
 // nodes says whether the nodes of one flavor hold a pod set, taken alone.
-func (s *scene) nodes(g *group, ask, option int) (quota.Mode, place.Shortage) {
+func (s *scene) nodes(g *group, p *compiled, ask, option int) (quota.Mode, place.Shortage) {
 	e := s.engine
-	c := g.plan.classes[ask][option]
+	c := p.classes[ask][option]
 	if c == nil {
 		return quota.Fit, place.Shortage{}
 	}
-	want := g.shape.podSets[g.plan.Asks[ask].Set].Count
+	want := p.counts[p.Asks[ask].Set]
 	free := e.nodes.Slots(c, place.Free)
 	if free >= int64(want) {
 		return quota.Fit, place.Shortage{}

@@ -12,6 +12,7 @@ import (
 // verdict is what was found out about one workload. It changes nothing yet.
 type verdict struct {
 	kind verdictKind
+	plan *compiled
 	// chosen are the options per ask, spots the nodes per pod set in Engine.sets.
 	chosen []int
 	spots  [][]place.Spot
@@ -35,10 +36,19 @@ func (e *Engine) judge(w *work) verdict {
 	p := e.compile(w.group)
 	e.search.Passed, e.lacksNodes = false, false
 	e.contests = e.contests[:0]
+	v := e.try(w, p)
+	if v.kind == refuse {
+		return e.reduce(w, v)
+	}
+	return v
+}
+
+// try does the same for so many pods as the plan is for.
+func (e *Engine) try(w *work, p *compiled) verdict {
+	e.scene.work, e.scene.group, e.scene.plan = w, w.group, p
 	if p.refusal != nil {
 		return verdict{why: p.refusal}
 	}
-	e.scene.work, e.scene.group = w, w.group
 	e.forest.Assign(&p.Plan, nil, &e.scene, &e.assigned)
 	var first *core.Reason
 	e.tried = slices.Grow(e.tried[:0], len(p.Asks))[:len(p.Asks)]
@@ -46,6 +56,7 @@ func (e *Engine) judge(w *work) verdict {
 	for range maxCombinations {
 		v := e.resolve(w, p)
 		if v.kind != refuse {
+			v.plan = p
 			return v
 		}
 		if first == nil {
@@ -187,7 +198,7 @@ func (e *Engine) podSets(g *group, p *compiled, a *quota.Assignment) ([]place.Se
 		if c == nil {
 			continue
 		}
-		set := place.Set{Index: i, Class: c, Count: g.shape.podSets[i].Count}
+		set := place.Set{Index: i, Class: c, Count: p.counts[i]}
 		if len(p.asks[i]) != 1 { // else flavor assignment has seen to it
 			if short, ok := e.nodes.Possible(set); !ok {
 				return nil, nodeReason(g, i, short), false
@@ -203,7 +214,7 @@ func (e *Engine) podSets(g *group, p *compiled, a *quota.Assignment) ([]place.Se
 func (e *Engine) classFor(g *group, p *compiled, set int, chosen []int) *place.Class {
 	asks := p.asks[set]
 	switch {
-	case g.shape.podSets[set].Count == 0:
+	case p.counts[set] == 0:
 		return nil
 	case len(asks) == 0:
 		if !e.nodes.Any(nil) {
@@ -227,8 +238,9 @@ func (e *Engine) classFor(g *group, p *compiled, set int, chosen []int) *place.C
 func (e *Engine) nodesWhy(g *group, sets []place.Set, short place.Shortage) core.Reason {
 	set := sets[short.Set].Index
 	why := nodeReason(g, set, short)
-	if asks := g.plan.asks[set]; len(asks) == 1 {
-		why.Flavor = g.plan.Asks[asks[0]].Options[e.assigned.Chosen[asks[0]]].Flavor
+	p := e.scene.plan
+	if asks := p.asks[set]; len(asks) == 1 {
+		why.Flavor = p.Asks[asks[0]].Options[e.assigned.Chosen[asks[0]]].Flavor
 	}
 	return why
 }

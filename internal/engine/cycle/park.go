@@ -216,15 +216,16 @@ func (e *Engine) block(w *work) {
 // noteWait records what a group waits for: pairs that were short, or nodes.
 func (e *Engine) noteWait(g *group) {
 	g.shorts, g.bound = g.shorts[:0], g.plan
-	for i := range g.plan.Asks {
-		for _, o := range g.plan.Asks[i].Options {
+	p := e.least(g)
+	for i := range p.Asks {
+		for _, o := range p.Asks[i].Options {
 			for _, u := range o.Uses {
 				room := g.queue.node.Room(core.Then, u.Pair)
 				switch {
 				case o.Bad != "":
 				case u.Amount > room:
 					g.shorts = append(g.shorts, short{u.Pair, u.Amount})
-				case g.plan.shared: // pod sets together may be short where each alone is not
+				case p.shared: // pod sets together may be short where each alone is not
 					g.shorts = append(g.shorts, short{u.Pair, room.Add(1)})
 				}
 			}
@@ -241,7 +242,7 @@ func (e *Engine) noteWait(g *group) {
 func (e *Engine) nodesShort(g *group) bool {
 	for i := range g.plan.Asks {
 		for o := range g.plan.Asks[i].Options {
-			if mode, _ := e.scene.nodes(g, i, o); mode != quota.Fit {
+			if mode, _ := e.scene.nodes(g, g.plan, i, o); mode != quota.Fit {
 				return true
 			}
 		}
@@ -383,9 +384,10 @@ func (e *Engine) worthNodes(g *group) bool {
 	if g.plan == nil || !e.current(g.plan) || !preempt.Forbids(g.queue.spec.Preemption) {
 		return true
 	}
-	for i := range g.plan.Asks {
-		for o := range g.plan.Asks[i].Options {
-			if mode, _ := e.scene.nodes(g, i, o); mode != quota.NoFit {
+	p := e.least(g)
+	for i := range p.Asks {
+		for o := range p.Asks[i].Options {
+			if mode, _ := e.scene.nodes(g, p, i, o); mode != quota.NoFit {
 				return true
 			}
 		}

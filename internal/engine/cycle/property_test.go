@@ -189,7 +189,7 @@ func (x *duel) job() {
 		w.PreemptionGate = "g"
 	}
 	for i := range pick(x.t, "pod sets", 1, 1, 2) {
-		p := core.PodSet{Name: fmt.Sprintf("s%d", i), Count: int32(rapid.IntRange(1, 3).Draw(x.t, "count"))}
+		p := core.PodSet{Name: fmt.Sprintf("s%d", i), Count: int32(rapid.IntRange(1, pick(x.t, "most pods", 3, 3, 3, 6)).Draw(x.t, "count"))}
 		p.Requests = core.MakeResources(map[string]core.Amount{
 			core.GPU: core.Amount(rapid.IntRange(0, 3).Draw(x.t, "gpu")),
 		})
@@ -204,6 +204,9 @@ func (x *duel) job() {
 		}
 		if pick(x.t, "tolerates", true, false) {
 			p.Filter.Tolerations = []core.Toleration{{Key: "y"}}
+		}
+		if i == 0 && p.Count > 1 && pick(x.t, "partial", false, false, true) {
+			p.MinCount = int32(rapid.IntRange(1, int(p.Count)).Draw(x.t, "least"))
 		}
 		w.PodSets = append(w.PodSets, p)
 	}
@@ -271,6 +274,9 @@ func (x *duel) happen(what string, w *refWork) {
 		w.Ready = true
 		x.observe(w)
 	case what == "open":
+		if w.phase == refPromised && w.PreemptionGate != "" {
+			x.ref.drop(w) // it changed, so it is judged anew
+		}
 		w.PreemptionGate = ""
 		x.observe(w)
 	case what == "settle" && w.phase == refRunning:
@@ -287,7 +293,7 @@ func (x *duel) observe(w *refWork) {
 	o := w.Workload
 	if w.adm != nil && w.phase != refPromised {
 		o.Admission, o.Reserved, o.Evicting = w.adm, time.Unix(w.reserved, 0), w.phase == refLeaving
-		o.Admitted = true
+		o.Admitted, o.PodSets = true, w.reduced()
 		w.unseen = false
 	}
 	x.apply(core.WorkloadSet{Workload: o})

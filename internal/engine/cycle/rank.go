@@ -16,7 +16,7 @@ func (e *Engine) fallsBack(w *work) bool {
 		return e.outplayed(w)
 	}
 	q := w.group.queue
-	a := e.rank(w)
+	a := e.rank()
 	if a.Level <= q.head.Level {
 		return false
 	}
@@ -30,7 +30,7 @@ func (e *Engine) fallsBack(w *work) bool {
 // that still holds.
 func (e *Engine) pin(q *queue, a *quota.Assignment) {
 	q.counts = append(q.counts[:0], a.Uses...)
-	q.firm = q.active.First().plan.single && a.Mode == quota.Fit
+	q.firm = q.active.First().plan == e.scene.plan && e.scene.plan.single && a.Mode == quota.Fit
 	root := q.node.Root()
 	e.borrowers[root] = append(e.borrowers[root], q)
 }
@@ -38,12 +38,13 @@ func (e *Engine) pin(q *queue, a *quota.Assignment) {
 // rank assigns flavors by quota alone, to see how far a workload would have to
 // borrow: which nodes are free changes the order of nobody. With one flavor for
 // everything the assignment that was just judged says the same.
-func (e *Engine) rank(w *work) *quota.Assignment {
-	if w.group.plan.single {
+func (e *Engine) rank() *quota.Assignment {
+	p := e.scene.plan
+	if p.single {
 		return &e.assigned
 	}
 	e.scene.blind = true
-	e.forest.Assign(&w.group.plan.Plan, nil, &e.scene, &e.ranked)
+	e.forest.Assign(&p.Plan, nil, &e.scene, &e.ranked)
 	e.scene.blind = false
 	return &e.ranked
 }

@@ -98,8 +98,8 @@ func (r *reference) next() (best *refWork, act func()) {
 	return best, act
 }
 
-// judge finds what can be done for a workload; nil if nothing.
-func (r *reference) judge(w *refWork) (level int, act func()) {
+// judgeAll finds what can be done for a workload with all its pods; nil if nothing.
+func (r *reference) judgeAll(w *refWork) (level int, act func()) {
 	r.fit = false
 	asks, ok := r.asks(w)
 	if !ok {

@@ -287,6 +287,8 @@ func (s *script) job(key string, args []string) error {
 			p = core.PodSet{Name: v, Count: 1}
 		case f == "pods":
 			p.Count = int32(n)
+		case f == "least":
+			p.MinCount = int32(n)
 		case isResource(f):
 			amount, err := parseAmount(f, v)
 			if err != nil {

@@ -269,7 +269,7 @@ func (e *Engine) outplayed(w *work) bool {
 	if q.exact {
 		return false
 	}
-	e.pin(q, e.rank(w))
+	e.pin(q, e.rank())
 	q.exact = true
 	e.outdate(q)
 	return e.turn() != q

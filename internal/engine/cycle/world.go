@@ -263,6 +263,9 @@ func shapeKey(w *core.Workload) string {
 	}
 	for _, p := range w.PodSets {
 		b.WriteString("[" + strconv.Quote(p.Name) + strconv.Itoa(int(p.Count)))
+		if spareOf(&p) > 0 {
+			b.WriteString("-" + strconv.Itoa(int(p.MinCount)))
+		}
 		for _, q := range p.Requests {
 			b.WriteString(strconv.Quote(q.Resource) + strconv.FormatInt(int64(q.Amount), 10))
 		}

@@ -83,6 +83,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		out.PodSets = append(out.PodSets, core.PodSet{
 			Name:     string(ps.Name),
 			Count:    max(podCountOf(w, ps)-reclaimed[string(ps.Name)], 0),
+			MinCount: ptr.Deref(ps.MinCount, 0),
 			Requests: r.Node,
 			Quota:    r.Quota,
 			Filter:   Filter(&ps.Template.Spec),
