@@ -35,6 +35,7 @@ func main() {
 func commands() []func() *cobra.Command {
 	return []func() *cobra.Command{
 		newWhyCommand,
+		newSimulateCommand,
 		newControllerCommand,
 		newSchedulerCommand,
 		newVersionCommand,

@@ -59,6 +59,11 @@ var ladder = []layer{
 		why: "recordings are read wherever there is an engine, and need none themselves",
 	},
 	{
+		dir: "internal/sim", may: []string{"internal/core", "internal/engine", "internal/record"},
+		outside: []string{"sigs.k8s.io/yaml"}, never: []string{"net", "os", "log", "sync", "context"},
+		why: "the simulator runs the engine alone: no Kubernetes, no clock, no files",
+	},
+	{
 		dir: "api", may: none,
 		outside: append([]string{
 			"sigs.k8s.io/controller-runtime/pkg/scheme",

@@ -1,0 +1,397 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// state is where a job is in truth, whatever the engine knows of it.
+type state uint8
+
+const (
+	absent    state = iota // not submitted yet
+	queued                 // it waits
+	starting               // admitted, pods come up
+	running                // all pods run
+	stopping               // evicted, pods go
+	resetting              // pods go and come back, the admission stays
+	done                   // finished or deleted, pods are gone
+	states    = iota
+)
+
+// holdsPods reports whether pods of a job in this state may exist.
+func (s state) holdsPods() bool {
+	return s == starting || s == running || s == stopping || s == resetting
+}
+
+// job is one job in the API and on the nodes.
+type job struct {
+	spec  *Job
+	index int
+	team  int
+	units core.Amount // of World.Unit that its pods ask for
+	state state
+	// gen lapses what was queued for an earlier state.
+	gen uint32
+
+	// What the API has.
+	admission *core.Admission
+	reserved  time.Time
+	evicting  bool
+	settled   []core.PodSetPlaces
+	priority  int32
+	held      string
+	deleting  bool
+	seq       uint64
+
+	left  time.Duration // work left
+	since int64         // when it began to run, or to wait
+	// told and written are when the last event and the last write arrive: one
+	// object's changes keep their order.
+	told, written int64
+	draws         uint64
+
+	// For reports.
+	started, ended                int64 // first start, end; -1 before
+	admitted                      int
+	preempted, evicted, restarted int
+	lost                          time.Duration // work done in vain
+	code                          core.Code     // why it waits
+	grants                        []grant       // what its admission uses, while it has one
+	payer                         int           // the team whose quota that is
+}
+
+// edgeState is everything outside the engine.
+type edgeState struct {
+	jobs       []*job
+	byKey      map[core.Key]*job
+	nodes      map[string]*node
+	objects    []core.Event // as the API has them, nodes excepted
+	index      map[string]int
+	count      [states]int
+	process    uint32
+	refuseNext bool
+	version    uint64 // of the newest state in the API
+	teams      map[string]int
+	doors      map[[2]string]string // LocalQueue to ClusterQueue
+	unit       string
+	start      time.Time
+}
+
+func (e *edgeState) init(w *World) {
+	e.byKey = make(map[core.Key]*job, len(w.Jobs))
+	e.nodes, e.index, e.teams, e.doors = map[string]*node{}, map[string]int{}, map[string]int{}, map[[2]string]string{}
+	for i, t := range w.Teams {
+		e.teams[t.Queue] = i
+	}
+	e.unit, e.start = w.unit(), w.Start
+}
+
+// job makes a job known that will be submitted.
+func (e *edgeState) job(spec *Job) *job {
+	j := &job{spec: spec, index: len(e.jobs), team: -1, started: -1, ended: -1, priority: spec.Priority, left: spec.Work}
+	for _, p := range spec.PodSets {
+		j.units = j.units.Add(p.Requests.Of(e.unit).Mul(int64(p.Count)))
+	}
+	e.jobs = append(e.jobs, j)
+	e.byKey[spec.Key] = j
+	e.count[absent]++
+	return j
+}
+
+func (r *Run) enter(j *job, s state) {
+	r.edgeOf.count[j.state]--
+	r.edgeOf.count[s]++
+	r.meter.moved(j, j.state, s)
+	j.state = s
+	j.gen++
+}
+
+func (r *Run) span(s Span, j *job) int64 {
+	if s.Max <= s.Min {
+		return int64(s.Min)
+	}
+	j.draws++
+	return int64(s.draw(chance(r.world.Seed, j.spec.UID, j.draws)))
+}
+
+// at queues the next turn of a job in its present state.
+func (r *Run) at(j *job, k kind, after int64) {
+	r.queue.push(item{at: r.now + after, kind: k, job: j, gen: j.gen})
+}
+
+func (r *Run) submit(j *job) {
+	if t, ok := r.edgeOf.teams[r.edgeOf.doors[[2]string{j.spec.Key.Namespace, j.spec.Queue}]]; ok {
+		j.team = t
+	}
+	j.since = r.now
+	r.enter(j, queued)
+	r.changed(j)
+}
+
+// changed tells the engine, in a while, what the API has of a job.
+func (r *Run) changed(j *job) {
+	r.edgeOf.version++
+	j.seq = r.edgeOf.version
+	ev := core.Event(core.WorkloadGone{Key: j.spec.Key})
+	if j.state != done {
+		ev = core.WorkloadSet{Workload: j.observed(r.world.Start)}
+	}
+	r.tell(j, ev)
+}
+
+func (r *Run) tell(j *job, ev core.Event) {
+	edge := &r.world.Edge
+	at := max(r.now+r.span(edge.Observe, j), j.told)
+	j.told = at
+	r.deliver(at, ev)
+	if edge.Repeat > 0 && share(r.draw("repeat "+j.spec.UID)) < edge.Repeat {
+		j.told = at + r.span(edge.Observe, j)
+		r.deliver(j.told, ev)
+	}
+}
+
+func (r *Run) deliver(at int64, ev core.Event) {
+	if at <= r.now {
+		r.inbox = append(r.inbox, ev)
+		return
+	}
+	r.queue.push(item{at: at, kind: doTell, event: ev, gen: r.edgeOf.process})
+}
+
+// observed is the job's Workload as the API has it.
+func (j *job) observed(start time.Time) core.Workload {
+	at := start.Add(j.spec.Submit)
+	w := core.Workload{
+		Key: j.spec.Key, UID: j.spec.UID, Queue: j.spec.Queue, Priority: j.priority, Created: at, QueueTime: at,
+		PodSets: j.spec.PodSets, Held: j.held, Admission: j.admission, Reserved: j.reserved,
+		Evicting: j.evicting, Settled: j.settled, Seq: j.seq,
+	}
+	if j.deleting {
+		w.Held = "it is being deleted"
+	}
+	return w
+}
+
+// carryOut sends a decision to the API server.
+func (r *Run) carryOut(d core.Decision) {
+	var key core.Key
+	switch d := d.(type) {
+	case core.Admit:
+		key = d.Key
+	case core.Replace:
+		key = d.Key
+	case core.Evict:
+		key = d.Key
+	case core.Refuse:
+		if j := r.edgeOf.byKey[d.Key]; j != nil {
+			j.code = d.Why.Code
+		}
+		return
+	}
+	j := r.edgeOf.byKey[key]
+	if j == nil {
+		return
+	}
+	at := max(r.now+r.span(r.world.Edge.Write, j), j.written)
+	if j.written = at; at <= r.now {
+		r.write(j, d)
+		return
+	}
+	r.queue.push(item{at: at, kind: doWrite, job: j, order: d})
+}
+
+// write is the API server's answer to a decision. It accepts what suits the state
+// that it has; the engine may have decided on an older one.
+func (r *Run) write(j *job, d core.Decision) {
+	if d == nil {
+		return
+	}
+	accepted := !r.rejected(j)
+	if accepted {
+		switch d := d.(type) {
+		case core.Admit:
+			accepted = r.admitted(j, &d.Admission)
+		case core.Replace:
+			accepted = r.replaced(j, &d.Admission)
+		case core.Evict:
+			accepted = r.evicted(j, d)
+		}
+	}
+	if !accepted {
+		r.deliver(r.now, core.Refused{Key: j.spec.Key})
+	}
+}
+
+func (r *Run) rejected(j *job) bool {
+	if r.edgeOf.refuseNext {
+		r.edgeOf.refuseNext = false
+		return true
+	}
+	share0 := r.world.Edge.Refuse
+	return share0 > 0 && share(r.draw("refuse "+j.spec.UID)) < share0
+}
+
+func (r *Run) admitted(j *job, a *core.Admission) bool {
+	if j.state != queued || j.admission != nil || j.deleting {
+		return false
+	}
+	j.admission, j.evicting, j.reserved = a, false, r.clock().Truncate(time.Second)
+	j.admitted++
+	r.settleOn(j)
+	r.enter(j, starting)
+	r.changed(j)
+	r.at(j, doReady, r.span(r.world.Edge.Start, j))
+	return true
+}
+
+func (r *Run) replaced(j *job, a *core.Admission) bool {
+	if (j.state != starting && j.state != resetting) || j.evicting || j.deleting {
+		return false // its pods run: the engine was late
+	}
+	r.leaveNodes(j)
+	j.admission = a
+	r.settleOn(j)
+	if j.state == starting {
+		j.gen++
+		r.at(j, doReady, r.span(r.world.Edge.Start, j))
+	}
+	r.changed(j)
+	return true
+}
+
+func (r *Run) evicted(j *job, d core.Evict) bool {
+	if j.admission == nil || j.deleting || (j.state != starting && j.state != running && j.state != resetting) {
+		return j.state == stopping
+	}
+	j.evicting = true
+	j.evicted++
+	if d.Reason.Preempted() {
+		j.preempted++
+	}
+	r.stop(j, stopping)
+	r.changed(j)
+	return true
+}
+
+// stop has a job's pods go. What it did since the last checkpoint is lost.
+func (r *Run) stop(j *job, s state) {
+	if j.state == running {
+		ran := time.Duration(r.now - j.since)
+		kept := time.Duration(0)
+		if c := j.spec.Checkpoint; c > 0 {
+			kept = ran / c * c
+		}
+		j.left -= kept
+		j.lost += ran - kept
+		r.meter.lost(j, ran-kept)
+		j.restarted++
+	}
+	r.enter(j, s)
+	r.at(j, doStopped, r.span(r.world.Edge.Stop, j))
+}
+
+// turn moves a job on when its time has come.
+func (r *Run) turn(j *job, k kind) {
+	switch k {
+	case doReady:
+		if r.homeless(j) {
+			return // until the engine moves it, or the node is back
+		}
+		j.settled = j.settled[:0:0]
+		for _, p := range j.admission.PodSets {
+			j.settled = append(j.settled, core.PodSetPlaces{Name: p.Name, Places: p.Places})
+		}
+		if j.started < 0 {
+			j.started = r.now
+		}
+		j.since = r.now
+		r.enter(j, running)
+		r.at(j, doFinish, int64(j.left))
+		r.changed(j)
+	case doFinish:
+		r.meter.finished(j)
+		r.end(j)
+	case doStopped:
+		switch {
+		case j.deleting:
+			r.end(j)
+		case j.state == resetting:
+			j.settled = nil
+			r.enter(j, starting)
+			r.changed(j)
+			r.at(j, doReady, r.span(r.world.Edge.Start, j))
+		default:
+			r.release(j)
+			j.since = r.now
+			r.enter(j, queued)
+			r.changed(j)
+		}
+	default:
+	}
+}
+
+// release takes the admission off a job whose pods are gone.
+func (r *Run) release(j *job) {
+	r.leaveNodes(j)
+	j.admission, j.evicting, j.settled, j.reserved = nil, false, nil, time.Time{}
+}
+
+func (r *Run) end(j *job) {
+	r.leaveNodes(j)
+	j.admission, j.settled = nil, nil
+	j.ended = r.now
+	r.enter(j, done)
+	r.changed(j)
+}
+
+// remove is the user deleting a job.
+func (r *Run) remove(j *job) {
+	switch {
+	case j == nil || j.deleting || j.state == absent || j.state == done:
+		return
+	case j.state == queued:
+		j.deleting = true
+		r.end(j)
+		return
+	}
+	j.deleting = true
+	if j.state == starting || j.state == running {
+		r.stop(j, stopping)
+	}
+	r.changed(j)
+}
+
+// change is the user editing a job.
+func (r *Run) change(c *Change) {
+	j := r.edgeOf.byKey[c.Key]
+	if j == nil || j.state == absent || j.state == done {
+		return
+	}
+	if c.Priority != nil {
+		j.priority = *c.Priority
+	}
+	if c.Held != nil {
+		j.held = *c.Held
+	}
+	r.changed(j)
+}
+
+// facts are all objects as the API has them, for a process that starts.
+func (e *edgeState) facts(now int64) []core.Event {
+	out := slices.Clone(e.objects)
+	for _, name := range sortedNames(e.nodes) {
+		if n := e.nodes[name]; !n.gone {
+			out = append(out, core.NodeSet{Node: n.spec})
+		}
+	}
+	for _, j := range e.jobs {
+		if j.state != absent && j.state != done {
+			j.told = max(j.told, now)
+			out = append(out, core.WorkloadSet{Workload: j.observed(e.start)})
+		}
+	}
+	return slices.DeleteFunc(out, func(ev core.Event) bool { return ev == nil })
+}

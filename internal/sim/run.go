@@ -1,0 +1,339 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+)
+
+// Log is told everything that an engine is told and decides, in order.
+type Log interface {
+	// Began says that a fresh engine starts, at the beginning and after a restart.
+	Began(cycle.Options)
+	Event(core.Event)
+	Decided(time.Time, core.Plan)
+}
+
+// Watch says who looks on while a world runs.
+type Watch struct {
+	// Check has the auditor look at everything after each decision. It costs many
+	// times the run itself.
+	Check bool
+	// Log, if not nil, is told what the engine is told.
+	Log Log
+}
+
+// Run is a world in progress.
+type Run struct {
+	world  World
+	watch  Watch
+	engine *cycle.Engine
+	audit  *Auditor
+	now    int64
+	queue  queue
+	inbox  []core.Event
+	spare  []core.Event // the inbox's other buffer
+	nudged bool         // there is reason to decide, without an event
+	edgeOf edgeState
+	meter  meter
+	// woken is the back-off end that an item is queued for.
+	woken int64
+	// decides and events count calls, for reports.
+	decides, events int
+	seqs            map[string]uint64
+	broken          error
+}
+
+// maxRounds bounds how often the engine may decide at one moment: with an edge
+// that answers at once, every round is an answer to the last.
+const maxRounds = 10_000
+
+// New prepares a world to run.
+func New(w World, watch Watch) *Run {
+	r := &Run{watch: watch, seqs: map[string]uint64{}}
+	if watch.Check {
+		r.audit = newAuditor(&w)
+	}
+	if len(w.Teams) == 0 {
+		w.Teams = teamsOf(w.Objects)
+	}
+	r.world = w
+	r.startEngine()
+	r.meter.init(&w)
+	r.edgeOf.init(&w)
+	for _, ev := range w.Objects {
+		r.object(ev)
+	}
+	for i := range w.Jobs {
+		j := r.edgeOf.job(&w.Jobs[i])
+		r.queue.push(item{at: int64(w.Jobs[i].Submit), kind: doSubmit, job: j})
+	}
+	for i := range w.Script {
+		r.queue.push(item{at: int64(w.Script[i].At), kind: doOp, n: i})
+	}
+	if w.Faults.Restarts > 0 {
+		r.planRestart()
+	}
+	return r
+}
+
+// Advance lets at most so many moments pass and reports whether there are more.
+func (r *Run) Advance(moments int) bool {
+	for range moments {
+		if !r.step() {
+			return false
+		}
+	}
+	return true
+}
+
+// Finish runs the world to its end and returns what came of it. The error is the
+// first invariant that broke.
+func (r *Run) Finish() (*Result, error) {
+	for r.step() {
+	}
+	return r.Result(), r.broken
+}
+
+// Err is the first invariant that broke; nil if none did.
+func (r *Run) Err() error { return r.broken }
+
+// Progress is how far a run is.
+type Progress struct {
+	Now time.Time
+	// Done of Jobs have finished; Waiting and Active are submitted.
+	Jobs, Done, Waiting, Active int
+}
+
+// Progress says how far the run is.
+func (r *Run) Progress() Progress {
+	e := &r.edgeOf
+	return Progress{
+		Now: r.clock(), Jobs: len(e.jobs), Done: e.count[done],
+		Waiting: e.count[queued], Active: e.count[starting] + e.count[running] + e.count[stopping] + e.count[resetting],
+	}
+}
+
+// step moves to the next moment at which something happens.
+func (r *Run) step() bool {
+	if r.broken != nil || (r.queue.vital == 0 && len(r.inbox) == 0) {
+		return false
+	}
+	if len(r.inbox) == 0 && len(r.queue.items) > 0 {
+		at := r.queue.items[0].at
+		if h := int64(r.world.Horizon); h > 0 && at > h {
+			r.advance(h)
+			return false
+		}
+		r.advance(at)
+	}
+	// 1. everything that happens now, 2. tell and decide, 3. carry out; an edge
+	// that answers at once makes more happen now.
+	for round := 0; ; round++ {
+		for len(r.queue.items) > 0 && r.queue.items[0].at <= r.now {
+			r.happen(r.queue.pop())
+		}
+		if len(r.inbox) == 0 && !r.nudged {
+			break
+		}
+		if round == maxRounds {
+			r.fail(fmt.Errorf("P5: at %s the engine still decides after %d rounds", r.clock(), round))
+			break
+		}
+		r.decide()
+	}
+	if r.audit != nil && r.broken == nil {
+		r.fail(r.audit.moment(r))
+	}
+	return r.broken == nil
+}
+
+func (r *Run) advance(at int64) {
+	if at > r.now {
+		r.meter.advance(r.now, at)
+		r.now = at
+	}
+}
+
+func (r *Run) clock() time.Time { return r.world.Start.Add(time.Duration(r.now)) }
+
+// decide tells the engine what arrived, lets it decide, and has the edge carry
+// the plan out.
+func (r *Run) decide() {
+	told := r.inbox
+	r.inbox, r.nudged = r.spare, false
+	for _, ev := range told {
+		r.engine.Apply(ev)
+		if r.watch.Log != nil {
+			r.watch.Log.Event(ev)
+		}
+		if r.audit != nil {
+			r.fail(r.audit.told(ev))
+		}
+	}
+	r.events += len(told)
+	r.spare = told[:0]
+	now := r.clock()
+	plan := r.engine.Decide(now)
+	r.decides++
+	if r.watch.Log != nil {
+		r.watch.Log.Decided(now, plan)
+	}
+	if r.audit != nil {
+		r.fail(r.audit.decided(r.engine, now, plan))
+	}
+	for _, d := range plan {
+		r.carryOut(d)
+	}
+	r.wakeUp()
+}
+
+// wakeUp queues the end of the earliest back-off.
+func (r *Run) wakeUp() {
+	at := r.engine.NextWake()
+	if at.IsZero() {
+		return
+	}
+	if n := max(int64(at.Sub(r.world.Start)), r.now+1); r.woken <= r.now || n < r.woken {
+		r.woken = n
+		r.queue.push(item{at: n, kind: doWake})
+	}
+}
+
+// happen does what an item says, unless it has lapsed.
+func (r *Run) happen(x item) {
+	switch x.kind {
+	case doSubmit:
+		r.submit(x.job)
+	case doOp:
+		r.op(&r.world.Script[x.n])
+	case doWrite:
+		r.write(x.job, x.order)
+	case doReady, doFinish, doStopped:
+		if x.gen == x.job.gen {
+			r.turn(x.job, x.kind)
+		}
+	case doTell:
+		if x.gen == r.edgeOf.process {
+			r.inbox = append(r.inbox, x.event)
+		}
+	case doLost:
+		r.lost(x.node, x.gen)
+	case doFail:
+		r.nodeFails(x.node)
+	case doRepair:
+		r.nodeRepaired(x.node, x.gen)
+	case doRestart:
+		r.restart()
+		r.planRestart()
+	case doWake:
+		r.nudged = true
+	}
+}
+
+// teamsOf takes every queue for a team.
+func teamsOf(objects []core.Event) []Team {
+	var teams []Team
+	for _, ev := range objects {
+		if q, ok := ev.(core.QueueSet); ok {
+			teams = append(teams, Team{Name: q.Queue.Name, Queue: q.Queue.Name})
+		}
+	}
+	return teams
+}
+
+// op carries out an entry of the script.
+func (r *Run) op(o *Op) {
+	switch {
+	case o.Object != nil:
+		r.object(o.Object)
+	case o.Job != nil:
+		if r.edgeOf.byKey[o.Job.Key] == nil {
+			r.submit(r.edgeOf.job(o.Job))
+		}
+	case o.Delete != nil:
+		r.remove(r.edgeOf.byKey[*o.Delete])
+	case o.Finish != nil:
+		if j := r.edgeOf.byKey[*o.Finish]; j != nil && j.state == running {
+			r.turn(j, doFinish)
+		}
+	case o.Change != nil:
+		r.change(o.Change)
+	case o.Restart:
+		r.restart()
+	case o.Refuse:
+		r.edgeOf.refuseNext = true
+	}
+}
+
+// startEngine begins with an engine that knows nothing.
+func (r *Run) startEngine() {
+	r.engine = cycle.New(r.world.Engine)
+	if r.watch.Log != nil {
+		r.watch.Log.Began(r.world.Engine)
+	}
+}
+
+// restart kills the process that decides. Writes under way arrive or are lost,
+// what it had in memory is gone, and the new one reads all objects, in any order.
+func (r *Run) restart() {
+	e := &r.edgeOf
+	e.process++
+	for i := range r.queue.items {
+		x := &r.queue.items[i]
+		if x.kind == doWrite && r.luck("restart", 2) == 0 {
+			r.write(x.job, x.order)
+		}
+	}
+	for i := range r.queue.items {
+		if x := &r.queue.items[i]; x.kind == doWrite {
+			x.order = nil // arrived already, or lost
+		}
+	}
+	r.inbox = r.inbox[:0]
+	r.startEngine()
+	if r.audit != nil {
+		r.audit.restarted()
+	}
+	facts := e.facts(r.now)
+	for i := len(facts) - 1; i > 0; i-- {
+		k := int(r.luck("shuffle", uint64(i+1))) //nolint:gosec // below i
+		facts[i], facts[k] = facts[k], facts[i]
+	}
+	r.inbox = append(r.inbox, facts...)
+}
+
+func (r *Run) planRestart() {
+	d := exponential(r.world.Faults.Restarts, r.draw("restarts"))
+	r.queue.push(item{at: r.now + int64(d), kind: doRestart})
+}
+
+// draw is the next number of a named sequence; luck is one below n.
+func (r *Run) draw(name string) uint64 {
+	n := r.seqs[name]
+	r.seqs[name] = n + 1
+	return chance(r.world.Seed, name, n)
+}
+
+func (r *Run) luck(name string, n uint64) uint64 { return r.draw(name) % n }
+
+func (r *Run) fail(err error) {
+	if err != nil && r.broken == nil {
+		r.broken = fmt.Errorf("at %s (%s after the start): %w", r.clock().UTC().Format(time.RFC3339Nano), time.Duration(r.now), err)
+	}
+}
+
+// Waiting lists the jobs that wait now, in order of their keys.
+func (r *Run) Waiting() []core.Key {
+	var keys []core.Key
+	for _, j := range r.edgeOf.jobs {
+		if j.state == queued {
+			keys = append(keys, j.spec.Key)
+		}
+	}
+	slices.SortFunc(keys, core.Key.Compare)
+	return keys
+}

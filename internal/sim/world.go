@@ -1,0 +1,121 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+)
+
+// World is all that a run depends on.
+type World struct {
+	Name string
+	// Seed decides everything that is left to chance.
+	Seed uint64
+	// Start is the moment that all times below count from.
+	Start time.Time
+	// Horizon ends the run; zero lets it go on until nothing can happen any more.
+	Horizon time.Duration
+	Engine  cycle.Options
+	// Objects exist from the start: flavors, cohorts, queues, local queues,
+	// namespaces and nodes.
+	Objects []core.Event
+	// Jobs sorted by Submit.
+	Jobs []Job
+	// Script is what else happens, sorted by At.
+	Script []Op
+	Teams  []Team
+	// Unit is the resource that is reported: core.GPU if empty.
+	Unit   string
+	Edge   Edge
+	Faults Faults
+}
+
+// Team is a queue as reports show it.
+type Team struct {
+	Name  string
+	Queue string // the ClusterQueue
+	// Weight is the team's share in fair sharing; zero means its nominal quota.
+	Weight float64
+}
+
+// Job is one job to come.
+type Job struct {
+	Key core.Key
+	UID string
+	// Queue is the LocalQueue in the job's namespace.
+	Queue    string
+	Priority int32
+	PodSets  []core.PodSet
+	Submit   time.Duration
+	// Work is how long its pods run when they are left alone.
+	Work time.Duration
+	// Checkpoint is how often progress is saved; zero: a stopped job starts over.
+	Checkpoint time.Duration
+}
+
+// Op is one thing that happens to the world. Exactly one of the fields after At
+// is set. An Op about something that does not exist does nothing, so that any
+// subset of a script is a script.
+type Op struct {
+	At time.Duration
+	// Object appears, changes or goes (any event but those of workloads).
+	Object core.Event
+	// Job is submitted.
+	Job *Job
+	// Delete is a job that its user deletes; its pods take a while to go.
+	Delete *core.Key
+	// Finish is a running job that ends now.
+	Finish *core.Key
+	// Change is a job whose user edits it.
+	Change *Change
+	// Restart kills the process that decides and starts a new one.
+	Restart bool
+	// Refuse makes the API server reject the next write of a decision.
+	Refuse bool
+}
+
+// Change is an edit of a job.
+type Change struct {
+	Key      core.Key
+	Priority *int32
+	// Held says why the job must not be considered; "" lets it be.
+	Held *string
+}
+
+// Span is a time drawn evenly from Min to Max for each use.
+type Span struct{ Min, Max time.Duration }
+
+// Always is a span that is always d.
+func Always(d time.Duration) Span { return Span{d, d} }
+
+// Edge says how slow and unreliable everything around the engine is.
+type Edge struct {
+	// Write is from a decision until the API server has it, Observe from any state
+	// of the API until the engine is told.
+	Write, Observe Span
+	// Start is from an admission until all pods run, Stop from an order to stop
+	// until all pods are gone.
+	Start, Stop Span
+	// Detect is from a node's failure until its pods are known to be lost.
+	Detect Span
+	// Refuse and Repeat are the shares of writes that are rejected, and of events
+	// that are told twice.
+	Refuse, Repeat float64
+}
+
+// Faults happen by chance.
+type Faults struct {
+	// MTBF is a node's mean time between failures, 0 for never; MTTR the mean time
+	// until it is repaired. Both are exponentially distributed.
+	MTBF, MTTR time.Duration
+	// Restarts is the mean time between restarts of the process, 0 for never.
+	Restarts time.Duration
+}
+
+func (w *World) unit() string {
+	if w.Unit == "" {
+		return core.GPU
+	}
+	return w.Unit
+}

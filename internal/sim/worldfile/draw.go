@@ -1,0 +1,56 @@
+package worldfile
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// draw takes a value from a distribution.
+func (d *Distribution) draw(r *rand.Rand) float64 {
+	var v float64
+	switch {
+	case d.Fixed != nil:
+		v = float64(*d.Fixed)
+	case d.Uniform != nil:
+		v = float64(d.Uniform.Min) + r.Float64()*float64(d.Uniform.Max-d.Uniform.Min)
+	case d.Exponential != nil:
+		v = r.ExpFloat64() * float64(d.Exponential.Mean)
+	case d.Lognormal != nil:
+		v = float64(d.Lognormal.Median) * math.Exp(r.NormFloat64()*d.Lognormal.Sigma)
+	default:
+		v = d.choose(r)
+	}
+	if d.Min != nil {
+		v = max(v, float64(*d.Min))
+	}
+	if d.Max != nil {
+		v = min(v, float64(*d.Max))
+	}
+	return v
+}
+
+func (d *Distribution) choose(r *rand.Rand) float64 {
+	weights := make([]float64, len(d.Choose))
+	for i, c := range d.Choose {
+		weights[i] = 1
+		if c.Weight != nil {
+			weights[i] = *c.Weight
+		}
+	}
+	return float64(d.Choose[pick(r, weights)].Value)
+}
+
+// pick draws an index in proportion to its weight.
+func pick(r *rand.Rand, weights []float64) int {
+	var sum float64
+	for _, w := range weights {
+		sum += w
+	}
+	x := r.Float64() * sum
+	for i, w := range weights {
+		if x -= w; x < 0 {
+			return i
+		}
+	}
+	return len(weights) - 1
+}

@@ -1,0 +1,275 @@
+package worldfile
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// File is a world as it is written down.
+type File struct {
+	// Name of the world, for reports.
+	Name string `json:"name,omitempty"`
+	// Seed of everything left to chance; 1 if not given.
+	Seed *uint64 `json:"seed,omitempty"`
+	// Start is the moment the world begins; for a trace its first job, else
+	// 2026-01-01.
+	Start string `json:"start,omitempty"`
+	// Horizon ends the run; not given: when nothing can happen any more.
+	Horizon Duration  `json:"horizon,omitempty"`
+	Engine  Engine    `json:"engine,omitempty"`
+	Flavors []Flavor  `json:"flavors,omitempty"`
+	Nodes   []Nodes   `json:"nodes,omitempty"`
+	Cohorts []Cohort  `json:"cohorts,omitempty"`
+	Teams   []Team    `json:"teams,omitempty"`
+	Jobs    []Jobs    `json:"jobs,omitempty"`
+	Trace   *Trace    `json:"trace,omitempty"`
+	Edge    Edge      `json:"edge,omitempty"`
+	Faults  Faults    `json:"faults,omitempty"`
+	Events  []Happens `json:"events,omitempty"`
+}
+
+// Engine are policies that hold for the whole cluster.
+type Engine struct{}
+
+// Flavor is a kind of node that quota is given for.
+type Flavor struct {
+	Name string `json:"name"`
+	// NodeLabels select the flavor's nodes; none: every node.
+	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
+	Taints     []Taint           `json:"taints,omitempty"`
+}
+
+// Taint keeps away jobs that do not tolerate its key.
+type Taint struct {
+	Key   string `json:"key"`
+	Value string `json:"value,omitempty"`
+}
+
+// Nodes is a number of equal nodes.
+type Nodes struct {
+	// Name is the prefix of the nodes' names: gpu gives gpu-0, gpu-1, ...
+	Name   string            `json:"name"`
+	Count  int               `json:"count"`
+	GPUs   int64             `json:"gpus,omitempty"`
+	CPU    Quantity          `json:"cpu,omitempty"`
+	Memory Quantity          `json:"memory,omitempty"`
+	Pods   int64             `json:"pods,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Taints []Taint           `json:"taints,omitempty"`
+}
+
+// Cohort is a group of teams, or of cohorts, that lend to each other.
+type Cohort struct {
+	Name   string   `json:"name"`
+	Parent string   `json:"parent,omitempty"`
+	Quotas []Quota  `json:"quotas,omitempty"`
+	Weight *float64 `json:"weight,omitempty"`
+}
+
+// Team is a queue with a quota, and its door in a namespace of the same name.
+type Team struct {
+	Name   string  `json:"name"`
+	Cohort string  `json:"cohort,omitempty"`
+	Quotas []Quota `json:"quotas,omitempty"`
+	// GPUs is short for one quota of so many GPUs in the only flavor.
+	GPUs     *int64   `json:"gpus,omitempty"`
+	Weight   *float64 `json:"weight,omitempty"`
+	Strategy string   `json:"strategy,omitempty"`
+	// Preemption as in a ClusterQueue.
+	Preemption Preemption `json:"preemption,omitempty"`
+	// Fungibility as flavorFungibility in a ClusterQueue.
+	Fungibility Fungibility `json:"flavorFungibility,omitempty"`
+	Stop        string      `json:"stopPolicy,omitempty"`
+}
+
+// Quota is what one flavor offers.
+type Quota struct {
+	Flavor    string           `json:"flavor,omitempty"`
+	Resources map[string]Limit `json:"resources"`
+}
+
+// Limit is a quota of one resource: a quantity, or with limits.
+type Limit struct {
+	Nominal   Quantity  `json:"nominalQuota"`
+	Borrowing *Quantity `json:"borrowingLimit,omitempty"`
+	Lending   *Quantity `json:"lendingLimit,omitempty"`
+}
+
+// Preemption is whom a team's jobs may evict.
+type Preemption struct {
+	WithinQueue string       `json:"withinClusterQueue,omitempty"`
+	Reclaim     string       `json:"reclaimWithinCohort,omitempty"`
+	WhileBorrow *WhileBorrow `json:"borrowWithinCohort,omitempty"`
+}
+
+// WhileBorrow says whether a team may evict others while it borrows.
+type WhileBorrow struct {
+	Policy      string `json:"policy"`
+	MaxPriority *int32 `json:"maxPriorityThreshold,omitempty"`
+}
+
+// Fungibility says when to try the next flavor.
+type Fungibility struct {
+	WhenCanBorrow  string `json:"whenCanBorrow,omitempty"`
+	WhenCanPreempt string `json:"whenCanPreempt,omitempty"`
+	Preference     string `json:"preference,omitempty"`
+}
+
+// Jobs are jobs made from distributions.
+type Jobs struct {
+	// Name is the prefix of the jobs' names.
+	Name string `json:"name"`
+	// Team, or Teams with how often each is drawn.
+	Team  string             `json:"team,omitempty"`
+	Teams map[string]float64 `json:"teams,omitempty"`
+	// Count is how many there are; without it, as many as arrive until Until.
+	Count int      `json:"count,omitempty"`
+	From  Duration `json:"from,omitempty"`
+	Until Duration `json:"until,omitempty"`
+	// Arrival of the jobs.
+	Arrival  Arrival      `json:"arrival,omitempty"`
+	Duration Distribution `json:"duration"`
+	// GPUs in all; 1 if not given.
+	GPUs *Distribution `json:"gpus,omitempty"`
+	// GPUsPerPod: a job with more has several pods. It is 8 if not given.
+	GPUsPerPod int64         `json:"gpusPerPod,omitempty"`
+	CPU        Quantity      `json:"cpuPerPod,omitempty"`
+	Memory     Quantity      `json:"memoryPerPod,omitempty"`
+	Priority   *Distribution `json:"priority,omitempty"`
+	Checkpoint Duration      `json:"checkpoint,omitempty"`
+	// NodeSelector and Tolerations (keys of taints) of the pods.
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	Tolerations  []string          `json:"tolerations,omitempty"`
+}
+
+// Arrival says when jobs come; exactly one of Every, Mean and At is given.
+type Arrival struct {
+	// Every is the fixed time between jobs.
+	Every Duration `json:"every,omitempty"`
+	// Mean is the mean time between jobs of a Poisson process.
+	Mean Duration `json:"poisson,omitempty"`
+	// Burst is how many come at once; 1 if not given.
+	Burst int `json:"burst,omitempty"`
+}
+
+// Distribution draws values; exactly one field is given, besides Min and Max. A
+// plain value stands for Fixed. Values are numbers, or durations.
+type Distribution struct {
+	Fixed       *Value       `json:"fixed,omitempty"`
+	Uniform     *Uniform     `json:"uniform,omitempty"`
+	Exponential *Exponential `json:"exponential,omitempty"`
+	Lognormal   *Lognormal   `json:"lognormal,omitempty"`
+	Choose      []Choice     `json:"choose,omitempty"`
+	// Min and Max bound what is drawn.
+	Min *Value `json:"min,omitempty"`
+	Max *Value `json:"max,omitempty"`
+}
+
+// Uniform draws evenly.
+type Uniform struct {
+	Min Value `json:"min"`
+	Max Value `json:"max"`
+}
+
+// Exponential draws with a mean.
+type Exponential struct {
+	Mean Value `json:"mean"`
+}
+
+// Lognormal draws values whose logarithm is normal: half are below Median, two
+// thirds within a factor of exp(Sigma).
+type Lognormal struct {
+	Median Value   `json:"median"`
+	Sigma  float64 `json:"sigma"`
+}
+
+// Choice is one value of a list; Weight is 1 if not given.
+type Choice struct {
+	Value  Value    `json:"value"`
+	Weight *float64 `json:"weight,omitempty"`
+}
+
+// Trace is a CSV file with one job a line.
+type Trace struct {
+	// File, relative to the world's file.
+	File    string  `json:"file"`
+	Columns Columns `json:"columns,omitempty"`
+	// GPUsPerPod as for Jobs.
+	GPUsPerPod int64    `json:"gpusPerPod,omitempty"`
+	Checkpoint Duration `json:"checkpoint,omitempty"`
+	// Speed divides the time between jobs: 2 makes twice the load.
+	Speed float64 `json:"speed,omitempty"`
+}
+
+// Columns names the columns of a trace.
+type Columns struct {
+	Submitted string `json:"submitted,omitempty"` // timestamp
+	Duration  string `json:"duration,omitempty"`  // duration, in seconds
+	GPUs      string `json:"gpus,omitempty"`      // num_gpus
+	Team      string `json:"team,omitempty"`      // cluster
+	Priority  string `json:"priority,omitempty"`  // none
+}
+
+// Edge says how long things take around the engine; 0 is at once.
+type Edge struct {
+	Write   *Between `json:"write,omitempty"`
+	Observe *Between `json:"observe,omitempty"`
+	Start   *Between `json:"start,omitempty"`
+	Stop    *Between `json:"stop,omitempty"`
+	Detect  *Between `json:"detect,omitempty"`
+	// Refused writes and Repeated events, as shares from 0 to 1.
+	Refused  float64 `json:"refused,omitempty"`
+	Repeated float64 `json:"repeated,omitempty"`
+}
+
+// Between is a duration, or an even draw between two.
+type Between struct {
+	Min Duration `json:"min"`
+	Max Duration `json:"max"`
+}
+
+// Faults happen by chance.
+type Faults struct {
+	// MTBF and MTTR of each node: mean time between failures and to repair.
+	MTBF Duration `json:"mtbf,omitempty"`
+	MTTR Duration `json:"mttr,omitempty"`
+	// Restarts is the mean time between restarts of the controller.
+	Restarts Duration `json:"restarts,omitempty"`
+}
+
+// Happens is something that happens at a time. One of Node, Team, Cohort and
+// Restart says to what.
+type Happens struct {
+	At Duration `json:"at"`
+	// Node is one node's name; State what becomes of it, for For or for good.
+	Node  string   `json:"node,omitempty"`
+	State string   `json:"state,omitempty"`
+	For   Duration `json:"for,omitempty"`
+	// Team's Quotas, GPUs or Stop change, or Cohort's Quotas.
+	Team   string  `json:"team,omitempty"`
+	Cohort string  `json:"cohort,omitempty"`
+	Quotas []Quota `json:"quotas,omitempty"`
+	GPUs   *int64  `json:"gpus,omitempty"`
+	Stop   string  `json:"stopPolicy,omitempty"`
+	// MoveTo is the team's new cohort, or the cohort's new parent.
+	MoveTo *string `json:"moveTo,omitempty"`
+	// Restart kills the controller.
+	Restart bool `json:"restart,omitempty"`
+}
+
+// Parse reads a file's text. Unknown and repeated fields are errors.
+func Parse(text []byte) (*File, error) {
+	f := &File{}
+	if err := yaml.UnmarshalStrict(text, f); err != nil {
+		return nil, fmt.Errorf("%s (docs/simulate.md lists the fields)", plain(err.Error()))
+	}
+	return f, nil
+}
+
+var decoderWords = regexp.MustCompile(`error (un)?marshaling JSON: |error converting YAML to JSON: |while decoding JSON: |json: |Go struct field |Go value of type |yaml: `) //nolint:gochecknoglobals // a constant
+
+// plain takes the decoder's own words out of its message.
+func plain(s string) string { return strings.TrimSpace(decoderWords.ReplaceAllString(s, "")) }

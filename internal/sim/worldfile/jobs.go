@@ -1,0 +1,197 @@
+package worldfile
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/sim"
+)
+
+// maxJobs bounds how many jobs a group makes, against a slip of the pen.
+const maxJobs = 5_000_000
+
+// makeJobs draws the jobs of all groups. Each group draws from a sequence of its
+// own, so that editing one leaves the others as they were.
+func (b *builder) makeJobs() error {
+	for i := range b.file.Jobs {
+		g := &b.file.Jobs[i]
+		if g.Name == "" {
+			return fmt.Errorf("jobs[%d] has no name", i)
+		}
+		where := fmt.Sprintf("jobs[%d] (%s)", i, g.Name)
+		for k := range i {
+			if b.file.Jobs[k].Name == g.Name {
+				return fmt.Errorf("%s: the name is used twice", where)
+			}
+		}
+		if err := b.group(g, where, rand.New(rand.NewPCG(b.world.Seed, uint64(i)+1))); err != nil { //nolint:gosec // not for secrets
+			return err
+		}
+	}
+	return nil
+}
+
+// arrivals says when the jobs of a group come.
+func arrivals(g *Jobs, where string, horizon Duration, r *rand.Rand) ([]time.Duration, error) {
+	until := cmp.Or(g.Until, horizon)
+	a := g.Arrival
+	switch {
+	case a.Every > 0 && a.Mean > 0:
+		return nil, fmt.Errorf("%s.arrival: every and poisson are both given, use one", where)
+	case g.Count < 0 || a.Burst < 0:
+		return nil, fmt.Errorf("%s: count and arrival.burst cannot be negative", where)
+	case g.Count == 0 && until == 0:
+		return nil, fmt.Errorf("%s: say how many jobs by count, or until when they come by until", where)
+	case g.Count == 0 && a.Every == 0 && a.Mean == 0:
+		return nil, fmt.Errorf("%s.arrival: without count, say how often jobs come: {every: 10m} or {poisson: 10m}", where)
+	}
+	limit := g.Count
+	if limit == 0 {
+		limit = maxJobs + 1
+	}
+	var out []time.Duration
+	at := float64(g.From)
+	for len(out) < limit {
+		if until > 0 && at > float64(until) {
+			break
+		}
+		for range max(1, a.Burst) {
+			if len(out) < limit {
+				out = append(out, time.Duration(at))
+			}
+		}
+		if at += float64(a.Every); a.Mean > 0 {
+			at += r.ExpFloat64() * float64(a.Mean)
+		}
+	}
+	if len(out) > maxJobs {
+		return nil, fmt.Errorf("%s: more than %d jobs", where, maxJobs)
+	}
+	return out, nil
+}
+
+func (b *builder) group(g *Jobs, where string, r *rand.Rand) error {
+	times, err := arrivals(g, where, b.file.Horizon, r)
+	if err != nil {
+		return err
+	}
+	teams, weights, err := b.teamsOf(g, where)
+	if err != nil {
+		return err
+	}
+	cpu, err := g.CPU.amount(core.CPU)
+	if err != nil {
+		return fmt.Errorf("%s.cpuPerPod: %w", where, err)
+	}
+	memory, err := g.Memory.amount(core.Memory)
+	if err != nil {
+		return fmt.Errorf("%s.memoryPerPod: %w", where, err)
+	}
+	s := shapes{perPod: cmp.Or(g.GPUsPerPod, defaultPerPod), cpu: cpu, memory: memory, known: map[int64][]core.PodSet{}}
+	s.filter = filterOf(g)
+	for i, at := range times {
+		team := teams[pick(r, weights)]
+		gpus := int64(1)
+		if g.GPUs != nil {
+			gpus = int64(math.Round(g.GPUs.draw(r)))
+		}
+		priority := int32(defaultPriority)
+		if g.Priority != nil {
+			priority = int32(max(math.MinInt32, min(math.MaxInt32, math.Round(g.Priority.draw(r)))))
+		}
+		work := max(0, g.Duration.draw(r))
+		if gpus < 0 || work > maxWork {
+			return fmt.Errorf("%s: job %d drew %d GPUs for %.0f s: bound the distributions by min and max", where, i, gpus, work)
+		}
+		b.job(sim.Job{
+			Key:      core.Key{Namespace: team, Name: fmt.Sprintf("%s-%d", g.Name, i)},
+			Priority: priority, PodSets: s.of(gpus), Submit: at,
+			Work: time.Duration(work * float64(time.Second)), Checkpoint: time.Duration(g.Checkpoint),
+		})
+	}
+	return nil
+}
+
+// maxWork is ten years, in seconds.
+const maxWork = 10 * 365 * 24 * 3600
+
+// job completes and adds a job.
+func (b *builder) job(j sim.Job) {
+	j.Queue = doorName
+	j.UID = fmt.Sprintf("%09d", len(b.world.Jobs)) // ties go by the order of creation
+	b.world.Jobs = append(b.world.Jobs, j)
+}
+
+func (b *builder) teamsOf(g *Jobs, where string) (names []string, weights []float64, err error) {
+	if (g.Team == "") == (len(g.Teams) == 0) {
+		return nil, nil, fmt.Errorf("%s: give either team, or teams with weights", where)
+	}
+	teams := g.Teams
+	if g.Team != "" {
+		teams = map[string]float64{g.Team: 1}
+	}
+	for _, name := range sortedKeys(teams) {
+		if _, ok := b.queues[name]; !ok {
+			return nil, nil, fmt.Errorf("%s: there is no team %q", where, name)
+		}
+		if teams[name] < 0 {
+			return nil, nil, fmt.Errorf("%s.teams[%s] is negative", where, name)
+		}
+		names = append(names, name)
+		weights = append(weights, teams[name])
+	}
+	return names, weights, nil
+}
+
+func filterOf(g *Jobs) core.Filter {
+	var f core.Filter
+	for _, k := range sortedKeys(g.NodeSelector) {
+		f.Must = append(f.Must, core.Requirement{Key: k, Operator: core.In, Values: []string{g.NodeSelector[k]}})
+	}
+	for _, k := range g.Tolerations {
+		f.Tolerations = append(f.Tolerations, core.Toleration{Key: k, Exists: true})
+	}
+	return f
+}
+
+// shapes makes pod sets; jobs of one size share them.
+type shapes struct {
+	perPod      int64
+	cpu, memory core.Amount
+	filter      core.Filter
+	known       map[int64][]core.PodSet
+}
+
+// of splits GPUs into equal pods, as few as nodes allow.
+func (s *shapes) of(gpus int64) []core.PodSet {
+	if p := s.known[gpus]; p != nil {
+		return p
+	}
+	each, pods := split(gpus, s.perPod)
+	ask := map[string]core.Amount{}
+	for name, a := range map[string]core.Amount{core.GPU: core.Amount(each), core.CPU: s.cpu, core.Memory: s.memory} {
+		if a > 0 {
+			ask[name] = a
+		}
+	}
+	p := []core.PodSet{{Name: "main", Count: int32(pods), Requests: core.MakeResources(ask), Filter: s.filter}} //nolint:gosec // GPUs fit
+	s.known[gpus] = p
+	return p
+}
+
+// split divides GPUs evenly over as few pods as possible.
+func split(gpus, perPod int64) (each, pods int64) {
+	if gpus <= perPod {
+		return gpus, 1
+	}
+	for each = perPod; each > 1; each-- {
+		if gpus%each == 0 {
+			return each, gpus / each
+		}
+	}
+	return 1, gpus
+}
