@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -59,7 +60,7 @@ func Build(f *File, trace io.Reader) (*sim.World, error) {
 		return nil, err
 	}
 	for _, step := range []func() error{
-		b.edge, b.makeFlavors, b.makeCohorts, b.makeTeams, b.makeNodes, b.makeJobs,
+		b.edge, b.engine, b.makeFlavors, b.makeCohorts, b.makeTeams, b.makeNodes, b.makeJobs,
 		func() error { return b.replay(traced) }, b.script, b.complete,
 	} {
 		if err := step(); err != nil {
@@ -114,6 +115,35 @@ func (b *builder) edge() error {
 	return nil
 }
 
+// engine sets the policies that hold for the whole cluster.
+func (b *builder) engine() error {
+	f := b.file.Engine.FairSharing
+	if f == nil || (f.Enable != nil && !*f.Enable) {
+		return nil
+	}
+	out := &core.FairSharing{NonBorrowingFirst: f.NonBorrowingFirst, ReclaimNominal: f.ReclaimNominal}
+	for _, s := range f.Strategies {
+		strategy, err := oneOf("engine.fairSharing.preemptionStrategies", s, core.LessThanOrEqualToFinalShare, core.LessThanInitialShare)
+		if err != nil {
+			return err
+		}
+		out.Strategies = append(out.Strategies, strategy)
+	}
+	b.world.Engine.FairSharing = out
+	return nil
+}
+
+// weight is a share of what nobody owns.
+func weight(w *float64, where string) (*core.Weight, error) {
+	if w == nil {
+		return nil, nil //nolint:nilnil // not given is a value
+	}
+	if *w < 0 || *w > 1e9 {
+		return nil, fmt.Errorf("%s.weight is %g: it must be from 0 to 1e9", where, *w)
+	}
+	return new(core.Weight(math.Round(*w * float64(core.WeightOne)))), nil
+}
+
 func (b *builder) add(ev core.Event) { b.world.Objects = append(b.world.Objects, ev) }
 
 func (b *builder) makeFlavors() error {
@@ -151,6 +181,9 @@ func (b *builder) makeCohorts() error {
 			return err
 		}
 		cohort := core.Cohort{Name: c.Name, Parent: c.Parent, Groups: groups}
+		if cohort.Weight, err = weight(c.Weight, fmt.Sprintf("cohorts[%d] (%s)", i, c.Name)); err != nil {
+			return err
+		}
 		b.tree[c.Name] = cohort
 		b.add(core.CohortSet{Cohort: cohort})
 	}
@@ -211,8 +244,8 @@ func (b *builder) team(t Team, where string) (core.Queue, error) {
 	if q.Groups, err = b.groups(quotas, where); err != nil {
 		return q, err
 	}
-	if t.Weight != nil && *t.Weight < 0 {
-		return q, fmt.Errorf("%s.weight is %g: it cannot be negative", where, *t.Weight)
+	if q.Weight, err = weight(t.Weight, where); err != nil {
+		return q, err
 	}
 	check := func(e error) {
 		if err == nil {

@@ -32,7 +32,23 @@ type File struct {
 }
 
 // Engine are policies that hold for the whole cluster.
-type Engine struct{}
+type Engine struct {
+	// FairSharing shares by weight what no team owns; not given: off.
+	FairSharing *FairSharing `json:"fairSharing,omitempty"`
+}
+
+// FairSharing as in Kueue's configuration.
+type FairSharing struct {
+	// Enable is true if not given.
+	Enable *bool `json:"enable,omitempty"`
+	// Strategies LessThanOrEqualToFinalShare and LessThanInitialShare; both if not
+	// given.
+	Strategies []string `json:"preemptionStrategies,omitempty"`
+	// NonBorrowingFirst and ReclaimNominal as the gates
+	// FairSharingPrioritizeNonBorrowing and FairSharingPreemptWithinNominal.
+	NonBorrowingFirst bool `json:"prioritizeNonBorrowing,omitempty"`
+	ReclaimNominal    bool `json:"preemptWithinNominal,omitempty"`
+}
 
 // Flavor is a kind of node that quota is given for.
 type Flavor struct {
