@@ -76,15 +76,17 @@ func (r *reconciler) those(ctx context.Context, namespace string, concerned func
 
 // rulesChanged lets through the events after which a queue stops, starts or
 // asks other checks.
-func rulesChanged() builder.Predicates {
-	return builder.WithPredicates(predicate.Funcs{
-		CreateFunc:  func(e event.CreateEvent) bool { return !equality.Semantic.DeepEqual(rulesOf(e.Object), ruled{}) },
+func rulesChanged() builder.Predicates { return builder.WithPredicates(changedRules()) }
+
+func changedRules() predicate.Funcs {
+	return predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return !rulesOf(e.Object).same(ruled{}) },
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return !equality.Semantic.DeepEqual(rulesOf(e.ObjectOld), rulesOf(e.ObjectNew))
+			return !rulesOf(e.ObjectOld).same(rulesOf(e.ObjectNew))
 		},
-	})
+	}
 }
 
 // ruled is what a queue rules for Workloads with a reservation; the zero value
@@ -92,6 +94,10 @@ func rulesChanged() builder.Predicates {
 type ruled struct {
 	stopped bool
 	checks  []kueue.AdmissionCheckStrategyRule
+}
+
+func (r ruled) same(o ruled) bool {
+	return r.stopped == o.stopped && equality.Semantic.DeepEqual(r.checks, o.checks)
 }
 
 func rulesOf(o client.Object) ruled {
