@@ -141,6 +141,9 @@ func (e *Engine) Share(queue string) int64 {
 	return q.node.Share(core.Now).Value()
 }
 
+// Shares reports whether fair sharing is on.
+func (e *Engine) Shares() bool { return e.opt.FairSharing != nil }
+
 // CohortShare is the same for a cohort; 0 for a root.
 func (e *Engine) CohortShare(cohort string) int64 {
 	n := e.forest.Named(cohort)

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/admission"
 	awcontroller "github.com/mlbatch/mlbatch/internal/kube/controllers/appwrapper"
@@ -101,6 +102,9 @@ type Options struct {
 	// ClusterQueue does not cover (resources.quotaCheckStrategy IgnoreUndeclared);
 	// otherwise they wait as Misconfigured.
 	IgnoreUndeclared bool
+	// FairSharing makes queues of a cohort share by weight what none of them owns;
+	// nil is off (fairSharing).
+	FairSharing *core.FairSharing
 	// Tenure are the settings of what follows a reservation: waitForPodsReady and
 	// the retention of objects.
 	Tenure tenure.Config
@@ -285,10 +289,12 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		Clock:    clock.RealClock{},
 		Recorder: mgr.GetEventRecorder("mlbatch"),
 		Metrics:  counters,
-		Engine:   cycle.Options{IgnoreUndeclared: opts.IgnoreUndeclared, BlockAdmission: opts.BlockAdmission},
-		Rules:    opts.Rules,
-		Tenure:   opts.Tenure,
-		Writers:  16,
+		Engine: cycle.Options{
+			IgnoreUndeclared: opts.IgnoreUndeclared, BlockAdmission: opts.BlockAdmission, FairSharing: opts.FairSharing,
+		},
+		Rules:   opts.Rules,
+		Tenure:  opts.Tenure,
+		Writers: 16,
 	})
 	if err := mgr.Add(loop); err != nil {
 		return fmt.Errorf("add the decision loop: %w", err)

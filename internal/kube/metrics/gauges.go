@@ -29,6 +29,8 @@ type Queue struct {
 	Pending, Inadmissible int32
 	// Reserving workloads hold quota; Admitted ones of them may run.
 	Reserving, Admitted int32
+	// Share is the weighted share in thousandths; nil while fair sharing is off.
+	Share *int64
 	// Resources, each flavor and resource once.
 	Resources []QueueResource
 }
@@ -63,12 +65,29 @@ type LocalQueueResource struct {
 // SetQueue makes the gauges show the state of a ClusterQueue.
 func (m *Metrics) SetQueue(q Queue) { m.queues.set(q) }
 
+// SetCohortShare makes a gauge show the weighted share of a cohort.
+func (m *Metrics) SetCohortShare(name string, v int64) {
+	m.queues.cohortShare.WithLabelValues(name).Set(share(v))
+}
+
+// ForgetCohort drops what was shown of a cohort.
+func (m *Metrics) ForgetCohort(name string) { m.queues.cohortShare.DeleteLabelValues(name) }
+
+// share is a weighted share as a number; math.MaxInt64 stands for infinity.
+func share(v int64) float64 {
+	if v == math.MaxInt64 {
+		return math.Inf(1)
+	}
+	return float64(v)
+}
+
 // SetLocalQueue makes the gauges show the state of a LocalQueue.
 func (m *Metrics) SetLocalQueue(q LocalQueue) { m.localQueues.set(q) }
 
 type queueGauges struct {
 	pending, reserving, admitted, status            *prometheus.GaugeVec
 	reservation, usage, nominal, borrowing, lending *prometheus.GaugeVec
+	share, cohortShare                              *prometheus.GaugeVec
 	shown                                           *shown
 }
 
@@ -88,7 +107,11 @@ func newQueueGauges(b *builder) queueGauges {
 		nominal:     resource("nominal_quota", "Quota that the ClusterQueue owns."),
 		borrowing:   resource("borrowing_limit", "How much above its quota the ClusterQueue may use; +Inf if there is no limit."),
 		lending:     resource("lending_limit", "How much of its quota the ClusterQueue lends; +Inf if there is no limit."),
-		shown:       newShown(),
+		share: b.gauge("cluster_queue_weighted_share",
+			"The ClusterQueue's dominant resource share by weight, in thousandths; +Inf if its weight is 0 and it borrows.", "cluster_queue", "cohort"),
+		cohortShare: b.gauge("cohort_weighted_share",
+			"The Cohort's dominant resource share by weight, in thousandths; +Inf if its weight is 0 and it borrows.", "cohort"),
+		shown: newShown(),
 	}
 }
 
@@ -99,6 +122,14 @@ func (g queueGauges) set(q Queue) {
 	g.admitted.WithLabelValues(q.Name).Set(float64(q.Admitted))
 	for _, s := range []Status{StatusPending, StatusActive, StatusTerminating} {
 		g.status.WithLabelValues(q.Name, string(s)).Set(oneIfEqual(s, q.Status))
+	}
+	var shares []row
+	if q.Share != nil {
+		shares = []row{{q.Name, q.Cohort}}
+		g.share.WithLabelValues(q.Name, q.Cohort).Set(share(*q.Share))
+	}
+	for _, stale := range g.shown.replace("share of "+q.Name, shares) {
+		g.share.DeleteLabelValues(stale[:2]...)
 	}
 	rows := make([]row, 0, len(q.Resources))
 	for _, r := range q.Resources {
@@ -119,7 +150,8 @@ func (g queueGauges) set(q Queue) {
 
 func (g queueGauges) forget(name string) {
 	g.shown.replace(name, nil)
-	for _, v := range append(g.perResource(), g.pending, g.reserving, g.admitted, g.status) {
+	g.shown.replace("share of "+name, nil)
+	for _, v := range append(g.perResource(), g.pending, g.reserving, g.admitted, g.status, g.share) {
 		v.DeletePartialMatch(prometheus.Labels{"cluster_queue": name})
 	}
 }

@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,25 @@ kueue_pending_workloads{cluster_queue="q",replica_role="standalone",status="inad
 	if n, err := testutil.GatherAndCount(reg); n != 0 || err != nil {
 		t.Errorf("%d series left of forgotten queues (error %v), want none", n, err)
 	}
+}
+
+func TestShares(t *testing.T) {
+	m, reg := newMetrics(t)
+	m.SetQueue(metrics.Queue{Name: "q", Cohort: "c", Share: new(int64(125))})
+	m.SetQueue(metrics.Queue{Name: "z", Cohort: "c", Share: new(int64(math.MaxInt64))})
+	m.SetCohortShare("c", 250)
+	names := []string{"kueue_cluster_queue_weighted_share", "kueue_cohort_weighted_share"}
+	expect(t, reg, "weight 0 shows as infinity",
+		`kueue_cluster_queue_weighted_share{cluster_queue="q",cohort="c",replica_role="standalone"} 125
+kueue_cluster_queue_weighted_share{cluster_queue="z",cohort="c",replica_role="standalone"} +Inf
+kueue_cohort_weighted_share{cohort="c",replica_role="standalone"} 250
+`, names...)
+	m.SetQueue(metrics.Queue{Name: "q", Cohort: "d", Share: new(int64(7))})
+	m.SetQueue(metrics.Queue{Name: "z", Cohort: "c"})
+	m.ForgetCohort("c")
+	expect(t, reg, "a queue that moved, fair sharing off, a cohort gone",
+		`kueue_cluster_queue_weighted_share{cluster_queue="q",cohort="d",replica_role="standalone"} 7
+`, names...)
 }
 
 func TestSecondRegistrationFails(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 )
@@ -48,6 +49,15 @@ func (s *Settled) Options(opts manager.Options) manager.Options {
 		opts.Tenure.PodsReady = &tenure.PodsReady{
 			Timeout: w.Timeout.Duration, RecoveryTimeout: w.RecoveryTimeout.Duration, BackoffLimit: r.BackoffLimitCount,
 			BackoffBase: seconds(*r.BackoffBaseSeconds), BackoffMax: seconds(*r.BackoffMaxSeconds),
+		}
+	}
+	if f := c.FairSharing; f != nil {
+		opts.FairSharing = &core.FairSharing{
+			NonBorrowingFirst: s.Gates["FairSharingPrioritizeNonBorrowing"],
+			ReclaimNominal:    s.Gates["FairSharingPreemptWithinNominal"],
+		}
+		for _, strategy := range f.PreemptionStrategies {
+			opts.FairSharing.Strategies = append(opts.FairSharing.Strategies, core.FairStrategy(strategy))
 		}
 	}
 	if p := c.ObjectRetentionPolicies; p != nil && p.Workloads != nil {

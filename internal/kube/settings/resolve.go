@@ -114,7 +114,7 @@ func flagErrors(errs field.ErrorList) error {
 func missing() []string {
 	return []string{
 		"manageJobsWithoutQueueName", "managedJobsNamespaceSelector",
-		"integrations.labelKeysToCopy", "fairSharing", "admissionFairSharing",
+		"integrations.labelKeysToCopy", "admissionFairSharing",
 		"resources.quotaCheckStrategy", "resources.excludeResourcePrefixes", "resources.transformations",
 		"visibilityServer",
 		"metrics.enableClusterQueueResources", "metrics.customLabels", "metrics.localQueueMetrics",

@@ -16,7 +16,22 @@ func (l *Loop) Queue(name string) (queues.Tally, bool) {
 	if !l.counted {
 		return queues.Tally{}, false
 	}
-	return tally(l.engine.Counts(name), l.engine.Usage(name)), true
+	t := tally(l.engine.Counts(name), l.engine.Usage(name))
+	if l.engine.Shares() {
+		t.Share = new(l.engine.Share(name))
+	}
+	return t, true
+}
+
+// CohortShare returns the share of a cohort; false while fair sharing is off, and
+// until all Workloads that exist have been counted.
+func (l *Loop) CohortShare(name string) (int64, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.counted || !l.engine.Shares() {
+		return 0, false
+	}
+	return l.engine.CohortShare(name), true
 }
 
 // LocalQueue does the same for a LocalQueue.

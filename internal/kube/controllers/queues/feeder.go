@@ -24,14 +24,17 @@ type feeder struct {
 	interval    time.Duration
 	queues      chan event.GenericEvent
 	localQueues chan event.GenericEvent
+	cohorts     chan event.GenericEvent
 	// seen are the tallies passed on last.
 	seenQueues, seenLocal map[types.NamespacedName]Tally
+	seenCohorts           map[string]int64
 }
 
 func newFeeder(reader client.Reader, o Options) *feeder {
 	return &feeder{
 		reader: reader, numbers: o.Numbers, clock: o.Clock, interval: o.Interval,
 		queues: make(chan event.GenericEvent), localQueues: make(chan event.GenericEvent),
+		cohorts: make(chan event.GenericEvent), seenCohorts: map[string]int64{},
 		seenQueues: map[types.NamespacedName]Tally{}, seenLocal: map[types.NamespacedName]Tally{},
 	}
 }
@@ -82,6 +85,32 @@ func (f *feeder) scan(ctx context.Context) error {
 		}
 	}
 	f.seenLocal = seen
+	return f.scanCohorts(ctx)
+}
+
+// scanCohorts passes on cohorts whose share changed.
+func (f *feeder) scanCohorts(ctx context.Context) error {
+	list := &kueue.CohortList{}
+	if err := f.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list Cohorts: %w", err)
+	}
+	seen := make(map[string]int64, len(list.Items))
+	for i := range list.Items {
+		c := &list.Items[i]
+		share, ok := f.numbers.CohortShare(c.Name)
+		if !ok {
+			continue
+		}
+		if last, known := f.seenCohorts[c.Name]; !known || last != share {
+			select {
+			case f.cohorts <- event.GenericEvent{Object: c}:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		seen[c.Name] = share
+	}
+	f.seenCohorts = seen
 	return nil
 }
 

@@ -16,6 +16,9 @@ type Numbers interface {
 	Queue(name string) (Tally, bool)
 	// LocalQueue does the same for a LocalQueue.
 	LocalQueue(namespace, name string) (Tally, bool)
+	// CohortShare returns the weighted share of a cohort in thousandths, false
+	// while it is not known or fair sharing is off.
+	CohortShare(name string) (int64, bool)
 	// Changed returns a channel, always the same, on which a value arrives after
 	// some tally changed. Several changes may share one value; none is lost.
 	// There is one receiver.
@@ -33,11 +36,15 @@ type Tally struct {
 	// Reserved is what reserving workloads count against the quota; Used is
 	// what admitted ones do. What is missing is 0.
 	Reserved, Used map[core.FlavorResource]core.Amount
+	// Share is the weighted share of a ClusterQueue in thousandths; nil while fair
+	// sharing is off.
+	Share *int64
 }
 
 func (t Tally) equal(o Tally) bool {
 	return t.Pending == o.Pending && t.Inadmissible == o.Inadmissible &&
 		t.Reserving == o.Reserving && t.Admitted == o.Admitted &&
+		(t.Share == nil) == (o.Share == nil) && (t.Share == nil || *t.Share == *o.Share) &&
 		maps.Equal(t.Reserved, o.Reserved) && maps.Equal(t.Used, o.Used)
 }
 
@@ -47,6 +54,9 @@ type Gauges interface {
 	SetQueue(q metrics.Queue)
 	// ForgetQueue drops all that was shown of a ClusterQueue.
 	ForgetQueue(name string)
+	// SetCohortShare shows the weighted share of a cohort, ForgetCohort drops it.
+	SetCohortShare(name string, share int64)
+	ForgetCohort(name string)
 	// SetLocalQueue and ForgetLocalQueue do the same for LocalQueues.
 	SetLocalQueue(q metrics.LocalQueue)
 	ForgetLocalQueue(namespace, name string)

@@ -57,7 +57,7 @@ func (o Options) withDefaults() (Options, error) {
 // SetupWithManager adds the controllers of ClusterQueues, LocalQueues and
 // ResourceFlavors to the manager. They need get, list and watch on
 // clusterqueues, localqueues, resourceflavors, cohorts and workloads, patch on
-// clusterqueues, clusterqueues/status, localqueues/status and resourceflavors,
+// clusterqueues, clusterqueues/status, localqueues/status, cohorts/status and resourceflavors,
 // and create and patch on events.
 func SetupWithManager(mgr manager.Manager, o Options) error {
 	o, err := o.withDefaults()
@@ -71,6 +71,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 		newClusterQueues(c, o).setup(mgr, f),
 		newLocalQueues(c, o).setup(mgr, f),
 		newFlavors(c, recorder).setup(mgr),
+		newCohorts(c, o).setup(mgr, f),
 	)
 	if err != nil {
 		return fmt.Errorf("set up the queue controllers: %w", err)
@@ -137,5 +138,7 @@ type noGauges struct{}
 
 func (noGauges) SetQueue(metrics.Queue)           {}
 func (noGauges) ForgetQueue(string)               {}
+func (noGauges) SetCohortShare(string, int64)     {}
+func (noGauges) ForgetCohort(string)              {}
 func (noGauges) SetLocalQueue(metrics.LocalQueue) {}
 func (noGauges) ForgetLocalQueue(string, string)  {}

@@ -28,6 +28,10 @@ func queueStatus(q *kueue.ClusterQueue, active metav1.Condition, t *Tally, now t
 	s.AdmittedWorkloads = t.Admitted
 	s.FlavorsReservation = queueUsage(q, t.Reserved)
 	s.FlavorsUsage = queueUsage(q, t.Used)
+	s.FairSharing = nil
+	if t.Share != nil {
+		s.FairSharing = &kueue.FairSharingStatus{WeightedShare: *t.Share}
+	}
 	return *s
 }
 
@@ -104,6 +108,7 @@ func queueGauge(q *kueue.ClusterQueue, active metav1.Condition, t Tally) metrics
 	out := metrics.Queue{
 		Name: q.Name, Cohort: string(q.Spec.CohortName), Status: metrics.StatusActive,
 		Pending: t.Pending, Inadmissible: t.Inadmissible, Reserving: t.Reserving, Admitted: t.Admitted,
+		Share: t.Share,
 	}
 	switch {
 	case active.Reason == kueue.ReasonTerminating:

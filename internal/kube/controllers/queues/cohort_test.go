@@ -1,0 +1,50 @@
+package queues
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+func TestShares(t *testing.T) {
+	cohort := &kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
+	w := newWorld(t, clusterQueue(), flavor(), cohort)
+	q := clusterQueue()
+
+	w.numbers.queues["q"] = Tally{}
+	w.reconcile(w.queues, q)
+	w.reconcile(w.cohorts, cohort)
+	w.read(q)
+	w.read(cohort)
+	if q.Status.FairSharing != nil || cohort.Status.FairSharing != nil || len(w.gauges.cohorts) != 0 {
+		t.Errorf("shares %v and %v without fair sharing, want none", q.Status.FairSharing, cohort.Status.FairSharing)
+	}
+
+	w.writes = 0
+	w.clock.Step(DefaultInterval)
+	w.numbers.queues["q"] = Tally{Share: new(int64(125))}
+	w.numbers.cohorts["c"] = 250
+	w.reconcile(w.queues, q)
+	w.reconcile(w.cohorts, cohort)
+	w.reconcile(w.cohorts, cohort)
+	w.read(q)
+	w.read(cohort)
+	if q.Status.FairSharing == nil || q.Status.FairSharing.WeightedShare != 125 ||
+		cohort.Status.FairSharing == nil || cohort.Status.FairSharing.WeightedShare != 250 {
+		t.Errorf("shares %v and %v, want 125 and 250", q.Status.FairSharing, cohort.Status.FairSharing)
+	}
+	if w.writes != 2 {
+		t.Errorf("%d writes, want one for each: nothing changed since", w.writes)
+	}
+	if g := w.gauges.queues["q"]; g.Share == nil || *g.Share != 125 || w.gauges.cohorts["c"] != 250 {
+		t.Errorf("gauges show %v and %v", g.Share, w.gauges.cohorts)
+	}
+
+	w.must(w.c.Delete(t.Context(), cohort))
+	w.reconcile(w.cohorts, cohort)
+	if len(w.gauges.cohorts) != 0 {
+		t.Errorf("gauges still show %v", w.gauges.cohorts)
+	}
+}
