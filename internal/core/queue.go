@@ -106,6 +106,9 @@ type Queue struct {
 	// Namespaces that may use the queue, by namespace labels; nil means none
 	// and an empty selector means all.
 	Namespaces *Selector
+	// Provisioned are the flavors, sorted, whose nodes are made on demand once quota
+	// is reserved: no nodes are looked for then.
+	Provisioned []string
 	// Inactive says why the queue cannot admit for reasons outside the engine,
 	// e.g. "AdmissionCheckNotFound"; "" if it can.
 	Inactive string

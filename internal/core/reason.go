@@ -53,6 +53,9 @@ const (
 	GangTooLarge Cause = "GangTooLarge" // all nodes together, empty, could not hold it
 	// BackingOff refines OnHold.
 	BackingOff Cause = "BackingOff"
+	// AdmissionLost refines PendingEvaluation: an admission was decided and never
+	// seen, so it was taken back.
+	AdmissionLost Cause = "AdmissionLost"
 )
 
 // Reason is why a workload waits: a code with facts. Package explain makes the

@@ -265,6 +265,7 @@ func (e *Engine) reconcile(w *work, o *core.Workload) {
 // confirm notes that an admission decided here was seen in the API.
 func (e *Engine) confirm(w *work) {
 	w.assumed = false
+	e.unexpect(w)
 	if !w.Unseen {
 		return
 	}
@@ -278,6 +279,7 @@ func (e *Engine) confirm(w *work) {
 // take accepts an admission that was not decided here, be it above quota.
 func (e *Engine) take(w *work, o *core.Workload) {
 	w.admission, w.assumed, w.Unseen, w.told = o.Admission, false, false, nil
+	e.unexpect(w)
 	w.Reserved = o.Reserved.Unix()
 	if w.phase != leaving {
 		e.setPhase(w, running)
@@ -317,6 +319,7 @@ func (e *Engine) gone(w *work) {
 		e.paid(w)
 	}
 	w.inbox = false
+	e.unexpect(w)
 	if w.unready {
 		e.unready--
 	}

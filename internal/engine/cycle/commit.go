@@ -17,6 +17,7 @@ func (e *Engine) admit(w *work, v verdict) {
 	w.Reserved = e.now.Unix()
 	w.assumed, w.Unseen, w.told, w.applied = true, true, nil, 0
 	e.countReady(w)
+	e.expect(w)
 	e.hold(w)
 	e.unsettle(w)
 	e.plan = append(e.plan, core.Admit{Key: w.Key, Admission: *w.admission})

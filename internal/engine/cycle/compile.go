@@ -111,7 +111,7 @@ func (e *Engine) compileSet(p *compiled, g *group, set int) {
 		for _, f := range spec.Groups[i].Flavors {
 			ask.Options = append(ask.Options, e.option(podSet, &spec.Groups[i], f.Flavor, requests))
 			var c *place.Class
-			if p.counts[set] > 0 && e.hasNodes(f.Flavor) {
+			if p.counts[set] > 0 && e.hasNodes(f.Flavor) && !slices.Contains(spec.Provisioned, f.Flavor) {
 				c = e.class(g.shape, set, []string{f.Flavor})
 			}
 			classes = append(classes, c)

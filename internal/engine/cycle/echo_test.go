@@ -191,6 +191,11 @@ func TestBackOff(t *testing.T) {
 	}
 	expect(t, "still too early", steps(t, e, 299))
 	expect(t, "now", steps(t, e, 300), "admit one")
+	if got, want := e.NextWake(), time.Unix(600, 0); !got.Equal(want) {
+		t.Errorf("wakes at %v, the admission must have been seen at %v", got, want)
+	}
+	one.Admission, _ = holding(e, one.Key)
+	e.Apply(core.WorkloadSet{Workload: one})
 	if got := e.NextWake(); !got.IsZero() {
 		t.Errorf("wakes at %v for nothing", got)
 	}
@@ -264,4 +269,52 @@ func planOf(facts []core.Event, budget int) (all []string) {
 		}
 	}
 	return slices.DeleteFunc(all, func(s string) bool { return s[:3] == "ref" })
+}
+
+func holding(e *cycle.Engine, k core.Key) (*core.Admission, bool) {
+	a, ok := e.Holding(k)
+	return &a, ok
+}
+
+// TestLostAdmission takes back an admission that is never seen, and only that.
+func TestLostAdmission(t *testing.T) {
+	e := small()
+	one, two := cpuJob("one", 0, 4), cpuJob("two", 0, 4)
+	e.Apply(core.WorkloadSet{Workload: one})
+	expect(t, "it fits", steps(t, e, 200), "admit one")
+	e.Apply(core.WorkloadSet{Workload: one}) // an echo from before
+	expect(t, "in time", steps(t, e, 499))
+	expect(t, "lost: said, and decided anew", steps(t, e, 500), "refuse one", "admit one")
+	one.Admission, _ = holding(e, one.Key)
+	e.Apply(core.WorkloadSet{Workload: one})
+	e.Apply(core.WorkloadSet{Workload: two})
+	expect(t, "seen this time", steps(t, e, 5000), "refuse two")
+	e.Apply(core.WorkloadGone{Key: one.Key})
+	expect(t, "now there is room", steps(t, e, 5001), "admit two")
+	e.Apply(core.WorkloadGone{Key: two.Key})
+	expect(t, "gone before it was seen", steps(t, e, 9000))
+}
+
+// TestTwoPhases counts what waits for admission checks as reserved and not as
+// used.
+func TestTwoPhases(t *testing.T) {
+	e := small()
+	one := cpuJob("one", 0, 3)
+	e.Apply(core.WorkloadSet{Workload: one})
+	expect(t, "quota is reserved", steps(t, e, 200), "admit one")
+	one.Admission, _ = holding(e, one.Key)
+	for admitted, want := range map[bool]core.Amount{false: 0, true: 3000} {
+		one.Admitted = admitted
+		e.Apply(core.WorkloadSet{Workload: one})
+		q := e.Counts("a").Admitted
+		local := e.LocalCounts("a", "q").Admitted
+		for _, u := range append(e.Usage("a"), e.LocalUsage("a", "q")...) {
+			if u.Resource == core.CPU && (u.Total != 3000 || u.Admitted != want) {
+				t.Errorf("admitted %t: reserved %v, used %v", admitted, u.Total, u.Admitted)
+			}
+		}
+		if (q == 1) != admitted || (local == 1) != admitted {
+			t.Errorf("admitted %t: counted %d and %d", admitted, q, local)
+		}
+	}
 }

@@ -39,6 +39,9 @@ type Options struct {
 	// BlockAdmission admits nobody while pods of an admitted workload are not ready
 	// (waitForPodsReady.blockAdmission).
 	BlockAdmission bool
+	// Observe is how long an admission may stay unobserved before it is taken back;
+	// 0 means 5 minutes.
+	Observe time.Duration
 	// Pack is the resource of which whole nodes are kept free; core.GPU if empty.
 	Pack string
 	// IgnoreUndeclared lets a workload ask for resources that its queue does not
@@ -81,8 +84,10 @@ type Engine struct {
 	// tourneys are the heads with fair sharing, by tree.
 	tourneys order.Heap[*tourney]
 	timers   order.Heap[*timer]
-	pledges  []*pledge
-	leaving  []*work
+	// deadlines are when admissions must have been seen.
+	deadlines order.Heap[*timer]
+	pledges   []*pledge
+	leaving   []*work
 	// onNodes are the parked groups that wait for nodes; untold those with members
 	// that were not told why they wait.
 	onNodes []*group
@@ -123,6 +128,9 @@ type Engine struct {
 
 // New returns an engine that knows nothing.
 func New(o Options) *Engine {
+	if o.Observe <= 0 {
+		o.Observe = defaultObserve
+	}
 	if o.Pack == "" {
 		o.Pack = core.GPU
 	}
@@ -164,7 +172,8 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 	e.settle()  // 1. take in edits of queues, cohorts and flavors
 	e.drain()   // 2. evict from queues that are being drained
 	e.move()    // 3. move pods off nodes that went away
-	e.redeem()  // 4. admit those whose victims are gone
+	e.expire()  // 4. take back admissions that never arrived
+	e.redeem()  //    admit those whose victims are gone
 	e.arrive()  // 5. sort in what is new
 	e.wake()    // 6. look again at parked work whose blocker changed
 	judged := 0 // 7. the best head of all queues, again and again
@@ -200,10 +209,14 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 	return e.plan
 }
 
-// NextWake returns when the earliest back-off ends; zero if there is none.
+// NextWake returns when something is due without an event: the earliest end of a
+// back-off or of the wait for an admission to be seen; zero if nothing is.
 func (e *Engine) NextWake() time.Time {
-	if e.timers.Len() == 0 {
-		return time.Time{}
+	var at time.Time
+	for _, h := range []*order.Heap[*timer]{&e.timers, &e.deadlines} {
+		if h.Len() > 0 && (at.IsZero() || h.First().at.Before(at)) {
+			at = h.First().at
+		}
 	}
-	return e.timers.First().at
+	return at
 }

@@ -98,6 +98,7 @@ func (e *Engine) stay(w *work) {
 // release ends an admission: the workload waits again.
 func (e *Engine) release(w *work) {
 	e.unhold(w)
+	e.unexpect(w)
 	e.paid(w)
 	w.admission, w.assumed, w.ordered, w.told = nil, false, false, nil
 	w.applied, w.Unseen = 0, false

@@ -144,6 +144,7 @@ func (e *Engine) redeem() {
 		w.Reserved = e.now.Unix()
 		w.assumed, w.Unseen, w.told, w.applied = true, true, nil, 0
 		e.countReady(w)
+		e.expect(w)
 		e.hold(w)
 		e.recheck[w.Queue.Root()] = true // those who could not take the pledge may evict its owner
 		e.plan = append(e.plan, core.Admit{Key: w.Key, Admission: *w.admission})

@@ -13,6 +13,9 @@ type Usage struct {
 	// Total is reserved, evicted workloads included until they are gone; Borrowed
 	// is the part above the nominal quota.
 	Total, Borrowed core.Amount
+	// Admitted is what workloads use that may run; the others wait for admission
+	// checks.
+	Admitted core.Amount
 }
 
 // Counts are numbers of workloads.
@@ -21,6 +24,8 @@ type Counts struct {
 	// are parked until something changes. Reserving hold quota; Evicting are those
 	// of them that are on their way out.
 	Active, Inadmissible, Reserving, Evicting int
+	// Admitted are those that hold quota and may run.
+	Admitted int
 }
 
 // Pending is how many workloads wait.
@@ -34,15 +39,41 @@ func (e *Engine) Usage(name string) []Usage {
 		return nil
 	}
 	var out []Usage
+	checking, _ := e.checking(q)
 	for _, p := range e.forest.PairsOf(q.node) {
 		out = append(out, Usage{
 			FlavorResource: e.forest.Name(p),
 			Total:          q.node.Usage(core.Now, p),
 			Borrowed:       q.node.Borrowed(core.Now, p),
+			Admitted:       q.node.Usage(core.Now, p).Sub(amountOf(checking, p)),
 		})
 	}
 	slices.SortFunc(out, func(a, b Usage) int { return a.Compare(b.FlavorResource) })
 	return out
+}
+
+// checking reports whether a workload holds quota and waits for admission checks.
+func (w *work) checking() bool {
+	return (w.phase == running || w.phase == leaving) && !w.assumed && !w.obs.admitted
+}
+
+// checking sums what such workloads of a queue use, and counts them.
+func (e *Engine) checking(q *queue) (sum []quota.Use, n int) {
+	add := func(w *work) {
+		if w.Queue == q.node && w.checking() {
+			n++
+			for _, u := range w.Uses {
+				sum = addUse(sum, u)
+			}
+		}
+	}
+	for _, c := range e.search.Running(q.node) {
+		add(e.byID[c.ID])
+	}
+	for _, w := range e.leaving {
+		add(w)
+	}
+	return sum, n
 }
 
 // LocalUsage lists what the workloads of a LocalQueue use, sorted by flavor and
@@ -52,17 +83,20 @@ func (e *Engine) LocalUsage(namespace, name string) []Usage {
 	if d == nil {
 		return nil
 	}
-	var sum []quota.Use
+	var sum, checking []quota.Use
 	for w := range d.works { // sums, so order does not matter
 		if w.phase == running || w.phase == leaving {
 			for _, u := range w.Uses {
 				sum = addUse(sum, u)
+				if w.checking() {
+					checking = addUse(checking, u)
+				}
 			}
 		}
 	}
 	out := make([]Usage, 0, len(sum))
 	for _, u := range sum {
-		out = append(out, Usage{FlavorResource: e.forest.Name(u.Pair), Total: u.Amount})
+		out = append(out, Usage{FlavorResource: e.forest.Name(u.Pair), Total: u.Amount, Admitted: u.Amount.Sub(amountOf(checking, u.Pair))})
 	}
 	slices.SortFunc(out, func(a, b Usage) int { return a.Compare(b.FlavorResource) })
 	return out
@@ -74,7 +108,8 @@ func (e *Engine) Counts(name string) Counts {
 	if q == nil {
 		return Counts{}
 	}
-	c := Counts{Reserving: q.reserving, Evicting: q.evicting, Active: len(q.promised)}
+	_, n := e.checking(q)
+	c := Counts{Reserving: q.reserving, Admitted: q.reserving - n, Evicting: q.evicting, Active: len(q.promised)}
 	for _, g := range q.groups {
 		if !g.parked {
 			c.Active += g.members.Len()
@@ -95,7 +130,14 @@ func (e *Engine) LocalCounts(namespace, name string) Counts {
 	if d == nil {
 		return Counts{}
 	}
+	n := 0
+	for w := range d.works { // a count, so order does not matter
+		if w.checking() {
+			n++
+		}
+	}
 	return Counts{
+		Admitted:  d.counts[running] + d.counts[leaving] - n,
 		Active:    d.counts[waiting] + d.counts[promised],
 		Reserving: d.counts[running] + d.counts[leaving], Evicting: d.counts[leaving],
 	}

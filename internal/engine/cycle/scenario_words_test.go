@@ -196,6 +196,8 @@ func (s *script) queue(name string, args []string) error {
 			q.Fungibility.BorrowTriesNext = true
 		case "preferpreemption":
 			q.Fungibility.PreferPreemption = true
+		case "provisioned":
+			q.Provisioned = strings.Split(v, ",")
 		case "namespaces":
 			q.Namespaces = &core.Selector{{Key: v, Operator: core.Exists}}
 		default:

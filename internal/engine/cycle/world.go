@@ -55,8 +55,10 @@ type work struct {
 	listed  bool // in engine.displaced
 	unready bool // counted in engine.unready
 	timer   *timer
-	told    *core.Reason
-	pledge  *pledge
+	// deadline is when its admission must have been seen, while it was not.
+	deadline *timer
+	told     *core.Reason
+	pledge   *pledge
 	// owed are the pledges that wait for this workload to be gone.
 	owed []*pledge
 }

@@ -50,6 +50,9 @@ func Sentence(r core.Reason) string {
 	case core.WaitingForPodsReady:
 		return podsReady(r)
 	case core.PendingEvaluation:
+		if r.Cause == core.AdmissionLost {
+			return "an admission to ClusterQueue " + r.Queue + " was decided and never took effect; it was taken back"
+		}
 		return "the workload has not been considered yet"
 	}
 	return "the workload waits: " + string(r.Code)

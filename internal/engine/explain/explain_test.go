@@ -52,6 +52,7 @@ func TestSentence(t *testing.T) {
 			"couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor f, 2 more needed. Preempting 1 workload(s) would do, and the preemption gate g is closed",
 		},
 		"pods": {"whose, if known", core.Reason{Code: core.WaitingForPodsReady, Ahead: key}, "waiting for all admitted workloads to have their pods ready; those of blue/job are not"},
+		"lost": {"that something went wrong", core.Reason{Code: core.PendingEvaluation, Cause: core.AdmissionLost, Queue: "q"}, "an admission to ClusterQueue q was decided and never took effect; it was taken back"},
 		"claimed": {
 			"whose it is",
 			core.Reason{Code: core.WaitingForQuota, Cause: core.QuotaClaimed, PodSet: "main", Flavor: "f", Resource: core.CPU, Ahead: key},
@@ -77,7 +78,7 @@ func TestTotal(t *testing.T) {
 	}
 	causes := []core.Cause{
 		"", core.QueueMissing, core.NamespaceMismatch, core.ResourceUncovered, core.CohortCycle, core.FlavorMissing, core.PodsInvalid, core.QueueStopped,
-		core.QueueUnready, core.UntoleratedTaint, core.AffinityMismatch, core.QuotaShort, core.BehindStrict, core.QuotaClaimed, core.PreemptionGated, core.NodesShort,
+		core.QueueUnready, core.UntoleratedTaint, core.AffinityMismatch, core.QuotaShort, core.BehindStrict, core.QuotaClaimed, core.PreemptionGated, core.AdmissionLost, core.NodesShort,
 		core.PodTooLarge, core.NoSuchNode, core.GangTooLarge, core.BackingOff,
 	}
 	for _, code := range codes {

@@ -13,15 +13,25 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
+// admissionCheck is what the queues that name a check have to know of it.
+type admissionCheck struct {
+	answered   bool // some controller is ready to answer it
+	provisions bool // it makes nodes once quota is reserved
+}
+
 // check notes an AdmissionCheck, and which queues have to be told anew.
 func (b *batch) check(c Change) {
 	o, exists := c.Object.(*kueue.AdmissionCheck)
-	answered := exists && apimeta.IsStatusConditionTrue(o.Status.Conditions, kueue.AdmissionCheckActive)
-	if was, known := b.world.checks[c.Name]; known == exists && was == answered {
+	var is admissionCheck
+	if exists {
+		is.answered = apimeta.IsStatusConditionTrue(o.Status.Conditions, kueue.AdmissionCheckActive)
+		is.provisions = o.Spec.ControllerName == kueue.ProvisioningRequestControllerName
+	}
+	if was, known := b.world.checks[c.Name]; known == exists && was == is {
 		return
 	}
 	if exists {
-		b.world.checks[c.Name] = answered
+		b.world.checks[c.Name] = is
 	} else {
 		delete(b.world.checks, c.Name)
 	}
@@ -55,6 +65,7 @@ func (b *batch) changedQueues() []core.Event {
 		if q.Inactive == "" {
 			q.Inactive = b.world.unanswered(checksOf(object))
 		}
+		q.Provisioned = b.world.provisioned(object)
 		out = append(out, core.QueueSet{Queue: q})
 	}
 	return out
@@ -65,9 +76,9 @@ func (b *batch) changedQueues() []core.Event {
 func (w *World) unanswered(checks []string) string {
 	var missing, inactive []string
 	for _, name := range checks {
-		if answered, exists := w.checks[name]; !exists {
+		if check, exists := w.checks[name]; !exists {
 			missing = append(missing, name)
-		} else if !answered {
+		} else if !check.answered {
 			inactive = append(inactive, name)
 		}
 	}
@@ -78,6 +89,28 @@ func (w *World) unanswered(checks []string) string {
 		return fmt.Sprintf("no controller answers its admission checks %s: they are not Active", strings.Join(inactive, ", "))
 	}
 	return ""
+}
+
+// provisioned lists the flavors of a queue whose nodes are made on demand, sorted.
+func (w *World) provisioned(q *kueue.ClusterQueue) []string {
+	if q.Spec.AdmissionChecksStrategy == nil {
+		return nil
+	}
+	var out []string
+	for _, c := range q.Spec.AdmissionChecksStrategy.AdmissionChecks {
+		if !w.checks[string(c.Name)].provisions {
+			continue
+		}
+		for _, g := range q.Spec.ResourceGroups {
+			for _, f := range g.Flavors {
+				if len(c.OnFlavors) == 0 || slices.Contains(c.OnFlavors, f.Name) {
+					out = append(out, string(f.Name))
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func checksOf(q *kueue.ClusterQueue) []string {

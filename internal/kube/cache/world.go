@@ -33,8 +33,8 @@ type World struct {
 	// queues are the ClusterQueues as last seen; what a change of a check means
 	// for them is told anew.
 	queues map[string]*kueue.ClusterQueue
-	// checks are the AdmissionChecks that exist, and whether they are answered.
-	checks map[string]bool
+	// checks are the AdmissionChecks that exist.
+	checks map[string]admissionCheck
 }
 
 type known struct {
@@ -55,7 +55,7 @@ func NewWorld(rules convert.Rules) *World {
 	return &World{
 		rules: rules, limits: map[string]map[string]*corev1.LimitRange{}, overheads: map[string]corev1.ResourceList{},
 		pods: newPodTable(), nodes: map[string]core.Node{}, workloads: map[core.Key]known{}, plans: map[core.Key]*core.Admission{},
-		queues: map[string]*kueue.ClusterQueue{}, checks: map[string]bool{},
+		queues: map[string]*kueue.ClusterQueue{}, checks: map[string]admissionCheck{},
 	}
 }
 

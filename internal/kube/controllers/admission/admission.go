@@ -132,6 +132,12 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 	wake := l.engine.NextWake()
 	l.mu.Unlock()
 	// 3. remember what is planned, and write it
+	for _, d := range plan {
+		if r, ok := d.(core.Refuse); ok && r.Why.Cause == core.AdmissionLost {
+			l.world.Undone(r.Key)
+			log.FromContext(ctx).Error(nil, "An admission was decided and never seen; it is taken back", "workload", r.Key.String())
+		}
+	}
 	l.world.Decided(plan)
 	l.apply.Plan(plan, l.world.PodSets)
 	l.observe(ctx, len(events), plan, began)

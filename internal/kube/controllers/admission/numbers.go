@@ -47,19 +47,19 @@ func (l *Loop) LocalQueue(namespace, name string) (queues.Tally, bool) {
 // Changed says that numbers may have changed.
 func (l *Loop) Changed() <-chan struct{} { return l.changed }
 
-// tally counts what is reserved as used too: there is one phase of admission.
 func tally(c cycle.Counts, usage []cycle.Usage) queues.Tally {
 	out := queues.Tally{
 		Pending:      clip(c.Active),
 		Inadmissible: clip(c.Inadmissible),
 		Reserving:    clip(c.Reserving),
-		Admitted:     clip(c.Reserving),
+		Admitted:     clip(c.Admitted),
 		Reserved:     map[core.FlavorResource]core.Amount{},
+		Used:         map[core.FlavorResource]core.Amount{},
 	}
 	for _, u := range usage {
 		out.Reserved[u.FlavorResource] = u.Total
+		out.Used[u.FlavorResource] = u.Admitted
 	}
-	out.Used = out.Reserved
 	return out
 }
 

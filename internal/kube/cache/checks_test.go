@@ -1,0 +1,70 @@
+package cache_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/cache"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// TestChecks follows what AdmissionChecks mean for the queues that name them.
+func TestChecks(t *testing.T) {
+	queue := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: kueue.ClusterQueueSpec{
+		ResourceGroups: []kueue.ResourceGroup{{Flavors: []kueue.FlavorQuotas{{Name: "metal"}, {Name: "cloud"}}}},
+		AdmissionChecksStrategy: &kueue.AdmissionChecksStrategy{AdmissionChecks: []kueue.AdmissionCheckStrategyRule{
+			{Name: "nodes", OnFlavors: []kueue.ResourceFlavorReference{"cloud"}}, {Name: "budget"},
+		}},
+	}}
+	check := func(name, controller string, active bool) cache.Change {
+		c := &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: kueue.AdmissionCheckSpec{ControllerName: controller}}
+		if active {
+			apimeta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{Type: kueue.AdmissionCheckActive, Status: metav1.ConditionTrue})
+		}
+		return cache.Change{Ref: cache.Ref{Kind: cache.AdmissionCheck, Name: name}, Object: c}
+	}
+	type told struct {
+		Inactive    string
+		Provisioned []string
+	}
+	w := cache.NewWorld(convert.Rules{})
+	for _, step := range []struct {
+		why    string
+		change cache.Change
+		want   []told
+	}{
+		{
+			"nobody knows the checks", cache.Change{Ref: cache.Ref{Kind: cache.Queue, Name: "q"}, Object: queue},
+			[]told{{Inactive: "its admission checks nodes, budget do not exist"}},
+		},
+		{
+			"one of them makes nodes for its flavor", check("nodes", kueue.ProvisioningRequestControllerName, true),
+			[]told{{Inactive: "its admission checks budget do not exist", Provisioned: []string{"cloud"}}},
+		},
+		{
+			"nobody answers the other", check("budget", "example.com/budget", false),
+			[]told{{Inactive: "no controller answers its admission checks budget: they are not Active", Provisioned: []string{"cloud"}}},
+		},
+		{"now somebody does", check("budget", "example.com/budget", true), []told{{Provisioned: []string{"cloud"}}}},
+		{"nothing new", check("budget", "example.com/budget", true), nil},
+		{
+			"gone", cache.Change{Ref: cache.Ref{Kind: cache.AdmissionCheck, Name: "nodes"}},
+			[]told{{Inactive: "its admission checks nodes do not exist"}},
+		},
+	} {
+		var got []told
+		for _, ev := range w.Translate([]cache.Change{step.change}) {
+			if q, ok := ev.(core.QueueSet); ok {
+				got = append(got, told{q.Queue.Inactive, q.Queue.Provisioned})
+			}
+		}
+		if d := cmp.Diff(step.want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", step.why, d)
+		}
+	}
+}
