@@ -1,6 +1,7 @@
 package convert_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
@@ -206,4 +208,62 @@ func TestRequestsSaturate(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The order of a Workload is its priority and, where the installation allows
+// it, a boost.
+func TestPriority(t *testing.T) {
+	boosts := convert.Rules{PriorityBoost: true}
+	for name, c := range map[string]struct {
+		why      string
+		rules    convert.Rules
+		priority int32
+		boost    string
+		want     int32
+	}{
+		"plain":        {"nothing is added", boosts, 5, "", 5},
+		"boosted":      {"the annotation adds", boosts, 5, "10", 15},
+		"lowered":      {"or takes off", boosts, 5, "-10", -5},
+		"gate off":     {"the annotation means nothing", convert.Rules{}, 5, "10", 5},
+		"no number":    {"counts as none", boosts, 5, "high", 5},
+		"too far up":   {"saturates and does not wrap", boosts, math.MaxInt32, "1", math.MaxInt32},
+		"too far down": {"saturates and does not wrap", boosts, math.MinInt32, "-1", math.MinInt32},
+	} {
+		w := &kueue.Workload{Spec: kueue.WorkloadSpec{Priority: &c.priority}}
+		if c.boost != "" {
+			w.Annotations = map[string]string{kueue.PriorityBoostAnnotation: c.boost}
+		}
+		if got := convert.Workload(w, c.rules, convert.Surroundings{}).Priority; got != c.want {
+			t.Errorf("%s: %s: got %d, want %d", name, c.why, got, c.want)
+		}
+	}
+}
+
+// A Workload admitted with fewer pods has those; pods that are done go off them.
+func TestCountOfPartlyAdmitted(t *testing.T) {
+	for name, c := range map[string]struct {
+		why                         string
+		fewest, admitted, reclaimed int32
+		want                        int32
+	}{
+		"waiting":               {"it asks for all", 2, 0, 0, 8},
+		"all":                   {"nothing was reduced", 2, 8, 0, 8},
+		"fewer":                 {"the others are not its", 2, 3, 0, 3},
+		"fewer, one done":       {"its place is free", 2, 3, 1, 2},
+		"needs all, three done": {"its admission counts them once", 0, 8, 3, 5},
+	} {
+		w := &kueue.Workload{Spec: kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "main", Count: 8}}}}
+		if c.fewest > 0 {
+			w.Spec.PodSets[0].MinCount = &c.fewest
+		}
+		if c.admitted > 0 {
+			w.Status.Admission = &kueue.Admission{PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: &c.admitted}}}
+		}
+		if c.reclaimed > 0 {
+			w.Status.ReclaimablePods = []kueue.ReclaimablePod{{Name: "main", Count: c.reclaimed}}
+		}
+		if got := convert.Workload(w, convert.Rules{}, convert.Surroundings{}).PodSets[0].Count; got != c.want {
+			t.Errorf("%s: %s: got %d, want %d", name, c.why, got, c.want)
+		}
+	}
 }

@@ -51,6 +51,9 @@ type Rules struct {
 	Counting Counting
 	// PriorityBoost adds the annotation of that name to a Workload's priority.
 	PriorityBoost bool
+	// NoAdmissionGates ignores the annotation that names who must agree to an
+	// admission.
+	NoAdmissionGates bool
 	// RequeueByCreation keeps the place in the queue of workloads whose pods were
 	// not ready in time (requeuingStrategy.timestamp Creation); otherwise they go
 	// to its back.
@@ -68,7 +71,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		Created:   w.CreationTimestamp.Time,
 		QueueTime: rules.queueTime(w),
 		Held:      held(w),
-		GatedBy:   w.Annotations[kueue.AdmissionGatedByAnnotation],
+		GatedBy:   rules.gates(w),
 		Admitted:  Admitted(w),
 		Ready:     apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadPodsReady),
 		Admission: Admission(w.Status.Admission),
@@ -125,6 +128,14 @@ func (r Rules) priority(w *kueue.Workload) int32 {
 		}
 	}
 	return int32(min(max(p, math.MinInt32), math.MaxInt32)) //nolint:gosec // clamped on this line
+}
+
+// gates names who must still agree to a Workload's admission.
+func (r Rules) gates(w *kueue.Workload) string {
+	if r.NoAdmissionGates {
+		return ""
+	}
+	return w.Annotations[kueue.AdmissionGatedByAnnotation]
 }
 
 // Reclaimed is how many pods of each pod set succeeded and will not be replaced.

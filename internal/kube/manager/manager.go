@@ -278,6 +278,7 @@ func webhooks(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 		NoAppWrappers: !opts.queues(frameworkAppWrapper),
 
 		NoDefaultPriorityClass: opts.Gates.NoDefaultPriorityClass,
+		NoAdmissionGates:       opts.Rules.NoAdmissionGates,
 	})
 }
 

@@ -28,6 +28,7 @@ type wrapperHandler struct {
 	defaultQueue string
 	scope        jobs.Scope
 	off          bool // AppWrappers do not wait for admission
+	gates        gateRules
 	defaultClass bool // name the default WorkloadPriorityClass
 	allowed      []schema.GroupKind
 }
@@ -148,7 +149,7 @@ func (h *wrapperHandler) validate(ctx context.Context, req admission.Request) ad
 }
 
 func (h *wrapperHandler) checkNew(ctx context.Context, req admission.Request, w *aw.AppWrapper) (field.ErrorList, error) {
-	errs := validateLabels(w)
+	errs := append(validateLabels(w), h.gates.create(w)...)
 	found, err := h.cluster.checkLabels(ctx, req.Namespace, nil, w)
 	if err != nil {
 		return nil, err
@@ -173,7 +174,7 @@ func (h *wrapperHandler) checkNew(ctx context.Context, req admission.Request, w 
 }
 
 func (h *wrapperHandler) checkChange(ctx context.Context, req admission.Request, was, w *aw.AppWrapper) (field.ErrorList, error) {
-	errs := validateLabels(w)
+	errs := append(validateLabels(w), h.gates.update(was, w)...)
 	hasDefault, err := h.cluster.keepsQueue(ctx, req.Namespace, was, w)
 	if err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ import (
 type jobHandler struct {
 	scope         jobs.Scope
 	off           bool // Jobs do not wait for admission
+	gates         gateRules
 	defaultClass  bool // name the default WorkloadPriorityClass
 	decoder       admission.Decoder
 	cluster       Cluster
@@ -117,6 +118,7 @@ func (h *jobHandler) validate(ctx context.Context, req admission.Request) admiss
 func (h *jobHandler) check(ctx context.Context, namespace string, was, job *batchv1.Job) (field.ErrorList, error) {
 	errs := validateLabels(job)
 	if was == nil {
+		errs = append(errs, h.gates.create(job)...)
 		errs = append(errs, validateParallelism(job)...)
 		found, err := h.cluster.checkLabels(ctx, namespace, nil, job)
 		if err != nil {
@@ -137,6 +139,7 @@ func (h *jobHandler) check(ctx context.Context, namespace string, was, job *batc
 		return nil, err
 	}
 	before, after := queued{was, suspended(was)}, queued{job, suspended(job)}
+	errs = append(errs, h.gates.update(was, job)...)
 	errs = append(errs, validateLabelChanges(before, after, hasDefault)...)
 	errs = append(errs, validateParallelismChange(was, job)...)
 	found, err := h.cluster.checkLabels(ctx, namespace, was, job)

@@ -3,9 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,7 +47,7 @@ func validateLabels(o metav1.Object) field.ErrorList {
 	if v := o.GetAnnotations()[kueue.ElasticJobAnnotation]; v == "true" {
 		errs = append(errs, field.Invalid(annotationPath(kueue.ElasticJobAnnotation), v, "jobs of this kind cannot change their size while they run: remove the annotation"))
 	}
-	return append(errs, validateGates(o.GetAnnotations()[kueue.AdmissionGatedByAnnotation])...)
+	return errs
 }
 
 // prebuilt is the name of a job's prebuilt Workload and where it says so.
@@ -59,53 +57,6 @@ func prebuilt(o metav1.Object) (string, *field.Path) {
 		return name, annotationPath(kueue.PrebuiltWorkloadLabel)
 	}
 	return name, labelPath(kueue.PrebuiltWorkloadLabel)
-}
-
-// longestGate is the longest name of who must agree to an admission, as in the
-// field managedBy of Jobs.
-const longestGate = 63
-
-// validateGates checks a list of those who must agree to an admission.
-func validateGates(list string) field.ErrorList {
-	if list == "" {
-		return nil
-	}
-	at := annotationPath(kueue.AdmissionGatedByAnnotation)
-	var errs field.ErrorList
-	seen := map[string]bool{}
-	for name := range strings.SplitSeq(list, ",") {
-		switch {
-		case seen[name]:
-			errs = append(errs, field.Duplicate(at, name))
-		case len(name) > longestGate:
-			errs = append(errs, field.TooLong(at, name, longestGate))
-		default:
-			for _, e := range validation.IsDomainPrefixedPath(at, name) {
-				e.Detail += ": give names like example.com/gate, separated by commas"
-				errs = append(errs, e)
-			}
-		}
-		seen[name] = true
-	}
-	return errs
-}
-
-// validateGateChange lets those who must agree only become fewer.
-func validateGateChange(was, is string) field.ErrorList {
-	if is == "" || was == is {
-		return nil
-	}
-	at := annotationPath(kueue.AdmissionGatedByAnnotation)
-	if was == "" {
-		return field.ErrorList{field.Forbidden(at, "cannot be added after the job was created: delete the job and submit it anew")}
-	}
-	before := strings.Split(was, ",")
-	for name := range strings.SplitSeq(is, ",") {
-		if !slices.Contains(before, name) {
-			return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%s cannot be added after the job was created, names can only be removed", name))}
-		}
-	}
-	return nil
 }
 
 // validateLabelChanges checks what a job may change of how it is queued.
@@ -135,8 +86,7 @@ func validateLabelChanges(was, is queued, hasDefaultQueue bool) field.ErrorList 
 	case from == "" && to != "" && !is.suspended:
 		errs = append(errs, field.Invalid(labelPath(kueue.PriorityClassLabel), to, suspendFirst))
 	}
-	gates := kueue.AdmissionGatedByAnnotation
-	return append(errs, validateGateChange(was.GetAnnotations()[gates], is.GetAnnotations()[gates])...)
+	return errs
 }
 
 // clears reports whether a change takes a job's queue away.

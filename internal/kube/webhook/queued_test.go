@@ -70,6 +70,19 @@ func TestQueuedRules(t *testing.T) {
 	}.run(t, world(localQueue("blue", "default"))...)
 }
 
+// With the gate off the annotation is one like any other.
+func TestGatesOff(t *testing.T) {
+	handlers := serveWith(t, webhook.Options{NoAdmissionGates: true}, nil, nil, world()...)
+	for _, a := range []ask{
+		{path: validateJob, new: job(queueLabel, gatedBy+"mine", "")},
+		{path: validateJob, old: job(queueLabel, "", isWaiting), new: job(queueLabel, gatedBy+"mine", isWaiting)},
+	} {
+		if r := send(t, handlers, a); !r.Allowed {
+			t.Errorf("refused: %s", r.Message)
+		}
+	}
+}
+
 // What new jobs are given, by where they are and what the installation chose.
 func TestDefaults(t *testing.T) {
 	type outcome struct {

@@ -44,6 +44,9 @@ type Options struct {
 	// NoDefaultPriorityClass gives jobs that name no WorkloadPriorityClass none,
 	// even if one is named default.
 	NoDefaultPriorityClass bool
+	// NoAdmissionGates ignores the annotation that names who must agree to an
+	// admission.
+	NoAdmissionGates bool
 	// Clock tells when a job was created; nil means the real one.
 	Clock clock.PassiveClock
 	// AllowedKinds are what an AppWrapper may create in a team namespace
@@ -125,11 +128,11 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 	decoder := admission.NewDecoder(c.Scheme)
 	batch := &jobHandler{
 		decoder: decoder, cluster: c, clock: opts.Clock, schedulerName: opts.SchedulerName,
-		scope: opts.Scope, off: opts.NoJobs, defaultClass: !opts.NoDefaultPriorityClass,
+		scope: opts.Scope, off: opts.NoJobs, defaultClass: !opts.NoDefaultPriorityClass, gates: gateRules{off: opts.NoAdmissionGates},
 	}
 	wrappers := &wrapperHandler{
 		decoder: decoder, cluster: c, clock: opts.Clock, defaultQueue: opts.DefaultQueue, allowed: opts.AllowedKinds,
-		scope: opts.Scope, off: opts.NoAppWrappers, defaultClass: !opts.NoDefaultPriorityClass,
+		scope: opts.Scope, off: opts.NoAppWrappers, defaultClass: !opts.NoDefaultPriorityClass, gates: gateRules{off: opts.NoAdmissionGates},
 	}
 	queueing := &queueingHandler{decoder: decoder, cluster: c}
 	convert, err := newConverter(c.Scheme)

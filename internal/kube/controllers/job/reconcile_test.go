@@ -1,0 +1,265 @@
+package job
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+)
+
+// bench is one reconciler for Jobs over objects in memory.
+type bench struct {
+	*reconciler
+	told *events.FakeRecorder
+}
+
+func newBench(t *testing.T, change func(*Options), objects ...client.Object) bench {
+	t.Helper()
+	objects = append(objects,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab"}},
+	)
+	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).
+		WithStatusSubresource(&kueue.Workload{}, &batchv1.Job{}).
+		WithIndex(&corev1.Pod{}, PodIndex, IndexPod).
+		WithIndex(&kueue.Workload{}, JobIndex, IndexWorkload).
+		WithIndex(&batchv1.Job{}, PrebuiltIndex, indexPrebuilt).
+		Build()
+	told := events.NewFakeRecorder(100)
+	opts := Options{
+		Client: c, Live: c, Recorder: told, Clock: clocktesting.NewFakePassiveClock(now),
+		Managed: func(_, kind string) bool { return kind == "Job" || kind == aw.AppWrapperKind },
+		Ended:   func(*kueue.Workload) {}, Told: func(*kueue.Workload, tenure.Event) {},
+	}
+	if change != nil {
+		change(&opts)
+	}
+	return bench{&reconciler{opts: opts, adapter: batchjob.Adapter{}}, told}
+}
+
+// settle reconciles the Job until nothing is written any more, and returns it.
+func (b bench) settle(t *testing.T, name types.NamespacedName) *batchv1.Job {
+	t.Helper()
+	last := ""
+	for range 20 {
+		if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); err != nil {
+			t.Fatal(err)
+		}
+		if v := b.versions(t); v == last {
+			var j batchv1.Job
+			if err := b.opts.Client.Get(t.Context(), name, &j); err != nil {
+				t.Fatal(err)
+			}
+			return &j
+		} else {
+			last = v
+		}
+	}
+	t.Fatal("it never settles")
+	return nil
+}
+
+func (b bench) versions(t *testing.T) string {
+	t.Helper()
+	var js batchv1.JobList
+	if err := b.opts.Client.List(t.Context(), &js); err != nil {
+		t.Fatal(err)
+	}
+	out := ""
+	for _, j := range js.Items {
+		out += j.Name + j.ResourceVersion + " "
+	}
+	for _, w := range b.workloads(t) {
+		out += w.Name + w.ResourceVersion + " "
+	}
+	return out
+}
+
+func (b bench) workloads(t *testing.T) []kueue.Workload {
+	t.Helper()
+	var ws kueue.WorkloadList
+	if err := b.opts.Client.List(t.Context(), &ws); err != nil {
+		t.Fatal(err)
+	}
+	return ws.Items
+}
+
+func (b bench) events() string {
+	var out []string
+	for {
+		select {
+		case e := <-b.told.Events:
+			out = append(out, strings.Fields(e)[1])
+		default:
+			return strings.Join(out, " ")
+		}
+	}
+}
+
+func inQueue(j *batchv1.Job) { metav1.SetMetaDataLabel(&j.ObjectMeta, kueue.QueueNameLabel, "q") }
+
+func inLab(j *batchv1.Job) { j.Namespace = "lab" }
+
+func controlledBy(apiVersion, kind, name string, uid types.UID) func(*batchv1.Job) {
+	return func(j *batchv1.Job) {
+		j.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: new(true)}}
+	}
+}
+
+func cronJob(owner ...metav1.OwnerReference) client.Object {
+	return &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "nightly", UID: "c1", OwnerReferences: owner}}
+}
+
+func aWrapper(labels map[string]string) client.Object {
+	return &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "wrap", UID: "a1", Labels: labels}}
+}
+
+// Which jobs get a Workload, and which are left alone.
+func TestWhichJobsAreManaged(t *testing.T) {
+	wrapper := metav1.OwnerReference{APIVersion: aw.GroupVersion.String(), Kind: aw.AppWrapperKind, Name: "wrap", UID: "a1", Controller: new(true)}
+	teams := labels.SelectorFromSet(labels.Set{kueue.TeamNamespaceLabel: "true"})
+	var chain []client.Object
+	for i := range 12 {
+		o := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: string(rune('a' + i)), UID: types.UID("c" + string(rune('a'+i)))}}
+		if i < 11 {
+			next := string(rune('a' + i + 1))
+			o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "CronJob", Name: next, UID: types.UID("c" + next), Controller: new(true)}}
+		}
+		chain = append(chain, o)
+	}
+	cases := map[string]struct {
+		why     string
+		job     *batchv1.Job
+		objects []client.Object
+		scope   jobs.Scope
+		managed bool
+		event   string
+	}{
+		"team":                      {why: "every Job of a team waits", job: aJob(), managed: true, event: "Held"},
+		"no team, no queue":         {why: "it is nobody's business", job: aJob(inLab)},
+		"no team, queue":            {why: "it asks to wait", job: aJob(inLab, inQueue), managed: true},
+		"no team, all managed":      {why: "the installation wants it", job: aJob(inLab), scope: jobs.Scope{WithoutQueue: true}, managed: true, event: "Held"},
+		"outside the selector":      {why: "the selector is always respected", job: aJob(inLab, inQueue), scope: jobs.Scope{Namespaces: teams, WithoutQueue: true}},
+		"of a CronJob":              {why: "which is no job", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{cronJob()}, managed: true},
+		"of an AppWrapper":          {why: "the AppWrapper waits for both", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil)}},
+		"of an AppWrapper's part":   {why: "the whole waits, however deep", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{aWrapper(nil), cronJob(wrapper)}},
+		"of a gone AppWrapper":      {why: "the garbage collector is about to remove it", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1"))},
+		"of an earlier AppWrapper":  {why: "of the same name: gone as well", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a0")), objects: []client.Object{aWrapper(nil)}},
+		"eleven deep":               {why: "no job is that nested", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "a", "ca")), objects: chain, event: "JobNestingTooDeep"},
+		"owned, and not controlled": {why: "only a controller makes it a part", job: aJob(inQueue, controlledBy("v1", "ConfigMap", "x", "x"), func(j *batchv1.Job) { j.OwnerReferences[0].Controller = nil }), managed: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, func(o *Options) { o.Scope = c.scope }, append(c.objects, c.job)...)
+			b.settle(t, client.ObjectKeyFromObject(c.job))
+			if n := len(b.workloads(t)); n > 1 || (n == 1) != c.managed {
+				t.Errorf("%s: it has %d workloads", c.why, n)
+			}
+			if told := b.events(); !strings.HasPrefix(told, c.event) || c.event == "" && told != "" {
+				t.Errorf("told %q, want %q", told, c.event)
+			}
+		})
+	}
+}
+
+// A new Workload says whose it is, who must agree, and what the installation
+// copies.
+func TestNewWorkload(t *testing.T) {
+	j := aJob(inQueue, gatedJob("acme.com/x"), func(j *batchv1.Job) { j.Labels["team"] = "nlp" })
+	b := newBench(t, func(o *Options) { o.LabelKeysToCopy = []string{"team", "absent"} }, j)
+	b.settle(t, client.ObjectKeyFromObject(j))
+	w := b.workloads(t)[0]
+	if diff := cmp.Diff(map[string]string{kueue.JobUIDLabel: "u1", "team": "nlp"}, w.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	if by := w.Annotations[kueue.AdmissionGatedByAnnotation]; by != "acme.com/x" {
+		t.Errorf("it is gated by %q", by)
+	}
+	if got := b.events(); got != "AdmissionGated" {
+		t.Errorf("told %q", got)
+	}
+	b.edit(t, j, func(j *batchv1.Job) { j.Annotations = nil })
+	b.settle(t, client.ObjectKeyFromObject(j))
+	if _, gated := b.workloads(t)[0].Annotations[kueue.AdmissionGatedByAnnotation]; gated {
+		t.Error("the gate was opened, and the workload does not know")
+	}
+	if got := b.events(); got != "AdmissionGateCleared UpdatedWorkload" {
+		t.Errorf("told %q", got)
+	}
+}
+
+func (b bench) edit(t *testing.T, key client.Object, change func(*batchv1.Job)) {
+	t.Helper()
+	var j batchv1.Job
+	if err := b.opts.Client.Get(t.Context(), client.ObjectKeyFromObject(key), &j); err != nil {
+		t.Fatal(err)
+	}
+	change(&j)
+	if err := b.opts.Client.Update(t.Context(), &j); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A prebuilt Workload becomes the job's own as it is, and the job's others go.
+func TestAdoptPrebuilt(t *testing.T) {
+	prebuilt := aWorkload(named("made-before"))
+	prebuilt.Spec.Priority = new(int32(77))
+	old := aWorkload(named("old"), ownedBy("train", ""), func(w *kueue.Workload) { w.Finalizers = []string{kueue.ResourceInUseFinalizer} })
+	j := aJob(inQueue, func(j *batchv1.Job) { j.Labels[kueue.PrebuiltWorkloadLabel] = "made-before" })
+	b := newBench(t, nil, j, prebuilt, old)
+	b.settle(t, client.ObjectKeyFromObject(j))
+	ws := b.workloads(t)
+	if len(ws) != 1 || ws[0].Name != "made-before" || !metav1.IsControlledBy(&ws[0], j) {
+		t.Fatalf("workloads are %+v", ws)
+	}
+	if w := ws[0]; w.Labels[kueue.JobUIDLabel] != "u1" || !slices.Contains(w.Finalizers, kueue.ResourceInUseFinalizer) || *w.Spec.Priority != 77 || w.Spec.QueueName != "q" {
+		t.Errorf("adopted as %+v", w)
+	}
+}
+
+// The pods say which queues they came through, unless that is too long or not
+// wanted.
+func TestPodLabels(t *testing.T) {
+	cases := map[string]struct {
+		why   string
+		queue string
+		off   bool
+		want  map[string]string
+	}{
+		"names":     {"accounting goes by them", "cq", false, map[string]string{kueue.PodSetLabel: "main", kueue.ClusterQueueNameLabel: "cq", kueue.LocalQueueNameLabel: "default-queue"}},
+		"long name": {"no label can hold it, and the job must start", strings.Repeat("q", 64), false, map[string]string{kueue.PodSetLabel: "main", kueue.LocalQueueNameLabel: "default-queue"}},
+		"gate off":  {"the installation does without", "cq", true, map[string]string{kueue.PodSetLabel: "main"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, func(o *Options) { o.NoQueueLabels = c.off })
+			w := aWorkload(admitted)
+			w.Status.Admission.ClusterQueue = kueue.ClusterQueueReference(c.queue)
+			infos, err := b.infos(t.Context(), w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, infos[0].Labels); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.why, diff)
+			}
+		})
+	}
+}

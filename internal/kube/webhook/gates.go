@@ -1,0 +1,80 @@
+package webhook
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// longestGate is the longest name of who must agree to an admission, as in the
+// field managedBy of Jobs.
+const longestGate = 63
+
+// validateGates checks a list of those who must agree to an admission.
+func validateGates(list string) field.ErrorList {
+	if list == "" {
+		return nil
+	}
+	at := annotationPath(kueue.AdmissionGatedByAnnotation)
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for name := range strings.SplitSeq(list, ",") {
+		switch {
+		case seen[name]:
+			errs = append(errs, field.Duplicate(at, name))
+		case len(name) > longestGate:
+			errs = append(errs, field.TooLong(at, name, longestGate))
+		default:
+			for _, e := range validation.IsDomainPrefixedPath(at, name) {
+				e.Detail += ": give names like example.com/gate, separated by commas"
+				errs = append(errs, e)
+			}
+		}
+		seen[name] = true
+	}
+	return errs
+}
+
+// validateGateChange lets those who must agree only become fewer.
+func validateGateChange(was, is string) field.ErrorList {
+	if is == "" || was == is {
+		return nil
+	}
+	at := annotationPath(kueue.AdmissionGatedByAnnotation)
+	if was == "" {
+		return field.ErrorList{field.Forbidden(at, "cannot be added after the job was created: delete the job and submit it anew")}
+	}
+	before := strings.Split(was, ",")
+	for name := range strings.SplitSeq(is, ",") {
+		if !slices.Contains(before, name) {
+			return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%s cannot be added after the job was created, names can only be removed", name))}
+		}
+	}
+	return nil
+}
+
+// gateRules check who must agree to the admission of a job.
+type gateRules struct {
+	off bool // the annotation means nothing
+}
+
+func (r gateRules) create(o metav1.Object) field.ErrorList {
+	if r.off {
+		return nil
+	}
+	return validateGates(o.GetAnnotations()[kueue.AdmissionGatedByAnnotation])
+}
+
+func (r gateRules) update(was, is metav1.Object) field.ErrorList {
+	if r.off {
+		return nil
+	}
+	before, after := was.GetAnnotations()[kueue.AdmissionGatedByAnnotation], is.GetAnnotations()[kueue.AdmissionGatedByAnnotation]
+	return append(validateGates(after), validateGateChange(before, after)...)
+}
