@@ -65,7 +65,7 @@ func (s *Settled) Options(opts manager.Options) manager.Options {
 			AfterFinished: duration(p.Workloads.AfterFinished), AfterDeactivated: duration(p.Workloads.AfterDeactivatedByKueue),
 		}
 	}
-	return opts
+	return s.jobs(opts)
 }
 
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }

@@ -113,9 +113,7 @@ func flagErrors(errs field.ErrorList) error {
 // missing are the settings that mlbatch has no part for yet.
 func missing() []string {
 	return []string{
-		"manageJobsWithoutQueueName", "managedJobsNamespaceSelector",
-		"integrations.labelKeysToCopy", "admissionFairSharing",
-		"resources.quotaCheckStrategy", "resources.excludeResourcePrefixes", "resources.transformations",
+		"admissionFairSharing",
 		"visibilityServer",
 		"metrics.enableClusterQueueResources", "metrics.customLabels", "metrics.localQueueMetrics",
 	}
