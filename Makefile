@@ -56,6 +56,11 @@ bench: build ## engine benchmarks, then end-to-end figures (BENCH=regexp chooses
 	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./internal/engine/...
 	@$(GO) test -v -run '^$$' -bench '$(BENCH)' -timeout 30m ./test/bench/...
 
+.PHONY: soak
+soak: ## break the engine in made-up worlds (WORLDS=10000, SEED=1, or MINUTES=10)
+	@MLBATCH_SIM_WORLDS='$(WORLDS)' MLBATCH_SIM_SEED='$(SEED)' MLBATCH_SIM_MINUTES='$(MINUTES)' \
+	  $(GO) test -v -count 1 -timeout 0 -run '^TestWorlds$$' -artifacts -outputdir "$${TMPDIR:-/tmp}" ./internal/sim/chaos
+
 .PHONY: clean
 clean: ## remove what was built; clusters and Go's build cache stay
 	@rm -rf bin

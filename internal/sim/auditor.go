@@ -1,17 +1,381 @@
 package sim
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 )
 
-// Auditor knows what must always hold.
-type Auditor struct{}
+// Auditor knows what must always hold. It keeps books of its own, in the simplest
+// way: what the engine was told, and what each workload holds by the engine's
+// account. Messages begin with the number of the promise in the design.
+type Auditor struct {
+	options cycle.Options
+	flavors map[string]core.Flavor
+	cohorts map[string]core.Cohort
+	queues  map[string]core.Queue
+	doors   map[string]core.LocalQueue
+	spaces  map[string]core.Namespace
+	nodes   map[string]core.Node
+	works   map[core.Key]*audited
+	pledges map[core.Key]*pledged
+	spared  map[[2]core.Key]bool // victim, beneficiary
+	// disturbed counts what may make a plan fail through no fault of the engine;
+	// outside counts what happens that the engine did not bring about.
+	disturbed, outside int
+	moments            int
+	evictions          int
+}
 
-func newAuditor(*World) *Auditor                                                { return &Auditor{} }
-func (a *Auditor) told(core.Event) error                                        { return nil }
-func (a *Auditor) decided(e *cycle.Engine, now time.Time, plan core.Plan) error { return e.Check() }
-func (a *Auditor) moment(*Run) error                                            { return nil }
-func (a *Auditor) restarted()                                                   {}
+// audited is one workload as the engine was told of it.
+type audited struct {
+	told core.Workload
+	held *core.Admission
+	// leaving says that it was evicted and holds still.
+	leaving bool
+	unseen  bool
+	code    core.Code
+	// evicted counts evictions since something happened from outside.
+	evicted, evictedAt int
+}
+
+// pledged is a beneficiary that waits for its victims.
+type pledged struct {
+	disturbed int
+	victims   []core.Key
+}
+
+func newAuditor(w *World) *Auditor {
+	a := &Auditor{options: w.Engine}
+	a.restarted()
+	return a
+}
+
+// restarted forgets everything: a new process is told it again.
+func (a *Auditor) restarted() {
+	a.flavors, a.cohorts, a.queues = map[string]core.Flavor{}, map[string]core.Cohort{}, map[string]core.Queue{}
+	a.doors, a.spaces, a.nodes = map[string]core.LocalQueue{}, map[string]core.Namespace{}, map[string]core.Node{}
+	a.works, a.pledges, a.spared = map[core.Key]*audited{}, map[core.Key]*pledged{}, map[[2]core.Key]bool{}
+	a.disturbed++
+	a.outside++
+}
+
+// told takes in an event that the engine was just told.
+func (a *Auditor) told(e *cycle.Engine, ev core.Event) error {
+	switch ev := ev.(type) {
+	case core.WorkloadSet:
+		return a.observe(e, ev.Workload)
+	case core.WorkloadGone:
+		a.outside++
+		delete(a.works, ev.Key)
+		return nil
+	case core.Refused:
+		a.disturbed++
+		a.outside++
+		if w := a.works[ev.Key]; w != nil {
+			w.leaving = w.leaving && w.told.Evicting
+			a.follow(e, w)
+		}
+		return nil
+	case core.Applied:
+		return nil
+	case core.FlavorSet:
+		a.flavors[ev.Flavor.Name] = ev.Flavor
+	case core.FlavorGone:
+		delete(a.flavors, ev.Name)
+	case core.CohortSet:
+		a.cohorts[ev.Cohort.Name] = ev.Cohort
+	case core.CohortGone:
+		delete(a.cohorts, ev.Name)
+	case core.QueueSet:
+		a.queues[ev.Queue.Name] = ev.Queue
+	case core.QueueGone:
+		delete(a.queues, ev.Name)
+	case core.LocalQueueSet:
+		a.doors[ev.LocalQueue.Namespace+"/"+ev.LocalQueue.Name] = ev.LocalQueue
+	case core.LocalQueueGone:
+		delete(a.doors, ev.Namespace+"/"+ev.Name)
+	case core.NamespaceSet:
+		a.spaces[ev.Namespace.Name] = ev.Namespace
+	case core.NamespaceGone:
+		delete(a.spaces, ev.Name)
+	case core.NodeSet:
+		a.nodes[ev.Node.Name] = ev.Node
+	case core.NodeGone:
+		delete(a.nodes, ev.Name)
+	}
+	a.disturbed++
+	a.outside++
+	return nil
+}
+
+// observe takes in a state of a workload, late or not.
+func (a *Auditor) observe(e *cycle.Engine, o core.Workload) error {
+	w := a.works[o.Key]
+	if w == nil {
+		w = &audited{}
+		a.works[o.Key] = w
+		a.outside++
+		a.disturbed++
+	} else if w.told.Priority != o.Priority || w.told.Held != o.Held {
+		a.outside++
+		a.disturbed++
+		for pair := range a.spared {
+			if pair[0] == o.Key || pair[1] == o.Key {
+				delete(a.spared, pair)
+			}
+		}
+	}
+	w.told = o
+	before := w.held
+	a.follow(e, w)
+	w.unseen = w.unseen && o.Admission == nil
+	switch {
+	case w.held == nil:
+		w.leaving = false
+	case o.Evicting:
+		w.leaving = true
+	}
+	if before == nil && w.held != nil {
+		a.disturbed++ // an admission that the engine did not decide
+	}
+	return nil
+}
+
+// follow asks the engine what a workload holds by its account.
+func (a *Auditor) follow(e *cycle.Engine, w *audited) {
+	w.held = nil
+	if h, ok := e.Holding(w.told.Key); ok {
+		w.held = &h
+	}
+}
+
+// decided checks a plan, step by step and as a whole.
+func (a *Auditor) decided(e *cycle.Engine, now time.Time, plan core.Plan) error {
+	for _, d := range plan {
+		if err := a.step(d, plan); err != nil {
+			return fmt.Errorf("%w\nin the plan\n%s", err, printPlan(plan))
+		}
+	}
+	for _, d := range plan {
+		if r, ok := d.(core.Refuse); ok {
+			if w := a.works[r.Key]; w == nil || w.held != nil {
+				return fmt.Errorf("P1: %s is told why it waits, and does not wait", r.Key)
+			}
+		}
+	}
+	if err := e.Check(); err != nil {
+		return fmt.Errorf("the engine's books: %w\nafter the plan\n%s", err, printPlan(plan))
+	}
+	if err := a.pledgesHold(e); err != nil {
+		return fmt.Errorf("%w\nafter the plan\n%s", err, printPlan(plan))
+	}
+	return nil
+}
+
+func (a *Auditor) step(d core.Decision, plan core.Plan) error {
+	switch d := d.(type) {
+	case core.Admit:
+		return a.admit(d)
+	case core.Replace:
+		return a.replace(d)
+	case core.Evict:
+		return a.evict(d, plan)
+	case core.Refuse:
+		w := a.works[d.Key]
+		if w == nil || d.Why.Code == "" {
+			return fmt.Errorf("P1: %s is refused for %q: unknown workload or no reason", d.Key, d.Why.Code)
+		}
+		w.code = d.Why.Code
+	}
+	return nil
+}
+
+func (a *Auditor) admit(d core.Admit) error {
+	w := a.works[d.Key]
+	if w == nil || w.held != nil {
+		return fmt.Errorf("P1: %s is admitted, but does not wait", d.Key)
+	}
+	if err := a.allowed(w, &d.Admission); err != nil {
+		return fmt.Errorf("%s is admitted: %w", d.Key, err)
+	}
+	if err := a.whole(w, &d.Admission); err != nil {
+		return fmt.Errorf("%s is admitted: %w", d.Key, err)
+	}
+	if err := a.withinQuota(&d.Admission); err != nil {
+		return fmt.Errorf("%s is admitted: %w", d.Key, err)
+	}
+	w.held, w.leaving, w.unseen, w.code = &d.Admission, false, true, ""
+	return a.onNodes(w, nil)
+}
+
+func (a *Auditor) replace(d core.Replace) error {
+	w := a.works[d.Key]
+	if w == nil || w.held == nil || w.leaving {
+		return fmt.Errorf("P1: %s is moved, but is not admitted", d.Key)
+	}
+	if err := a.whole(w, &d.Admission); err != nil {
+		return fmt.Errorf("%s is moved: %w", d.Key, err)
+	}
+	old := w.held
+	for i := range d.Admission.PodSets {
+		if !slices.Equal(d.Admission.PodSets[i].Usage, old.PodSets[i].Usage) {
+			return fmt.Errorf("P2: %s is moved and its usage changes", d.Key)
+		}
+	}
+	w.held = &d.Admission
+	return a.onNodes(w, old)
+}
+
+// allowed checks that the queue is open to the workload.
+func (a *Auditor) allowed(w *audited, adm *core.Admission) error {
+	door, ok := a.doors[w.told.Key.Namespace+"/"+w.told.Queue]
+	q, known := a.queues[adm.Queue]
+	switch {
+	case !ok || door.Queue != adm.Queue || !known:
+		return fmt.Errorf("P2: its queue is not %s", adm.Queue)
+	case door.Stop == core.Hold || door.Stop == core.HoldAndDrain || q.Stop == core.Hold || q.Stop == core.HoldAndDrain || q.Inactive != "":
+		return fmt.Errorf("P2: its queue is stopped")
+	case w.told.Held != "":
+		return fmt.Errorf("P2: it is held: %s", w.told.Held)
+	}
+	return nil
+}
+
+// whole checks that a gang has all its pods, and all of them places (P3).
+func (a *Auditor) whole(w *audited, adm *core.Admission) error {
+	if len(adm.PodSets) != len(w.told.PodSets) {
+		return fmt.Errorf("P3: %d of %d pod sets", len(adm.PodSets), len(w.told.PodSets))
+	}
+	for i := range adm.PodSets {
+		got, want := &adm.PodSets[i], &w.told.PodSets[i]
+		least := want.Count
+		if want.MinCount > 0 {
+			least = want.MinCount
+		}
+		if got.Name != want.Name || got.Count > want.Count || got.Count < least {
+			return fmt.Errorf("P3: %d of %d pods of pod set %s", got.Count, want.Count, want.Name)
+		}
+		for _, u := range got.Usage {
+			if each := want.Counted().Of(u.Resource); u.Resource != core.Pods && u.Amount != each.Mul(int64(got.Count)) {
+				return fmt.Errorf("P2: pod set %s counts %v of %s, not %d times %v", want.Name, u.Amount, u.Resource, got.Count, each)
+			}
+		}
+		var placed int32
+		for _, p := range got.Places {
+			placed += p.Count
+		}
+		if need := a.needsNodes(got); placed != got.Count && (need || placed != 0) {
+			return fmt.Errorf("P3: %d of %d pods of pod set %s have a place", placed, got.Count, want.Name)
+		}
+	}
+	return nil
+}
+
+// needsNodes reports whether all flavors of a pod set have nodes.
+func (a *Auditor) needsNodes(p *core.PodSetAdmission) bool {
+	for _, f := range p.FlavorNames() {
+		flavor := a.flavors[f]
+		some := false
+		for _, n := range a.nodes {
+			if !some && matches(flavor.NodeLabels, n.Labels) {
+				some = true
+			}
+		}
+		if !some {
+			return false
+		}
+	}
+	return len(a.nodes) > 0 && p.Count > 0
+}
+
+func matches(want, have map[string]string) bool {
+	for k, v := range want {
+		if got, ok := have[k]; !ok || got != v {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *Auditor) evict(d core.Evict, plan core.Plan) error {
+	w := a.works[d.Key]
+	if w == nil || w.held == nil || w.leaving {
+		return fmt.Errorf("P4: %s is evicted, but is not admitted or leaves already", d.Key)
+	}
+	w.leaving = true
+	if d.For == (core.Key{}) {
+		return nil
+	}
+	a.evictions++
+	b := a.works[d.For]
+	if b == nil || b.held != nil {
+		return fmt.Errorf("P4: %s is evicted for %s, which does not wait", d.Key, d.For)
+	}
+	announced := b.code == core.WaitingForPreempted || slices.ContainsFunc(plan, func(x core.Decision) bool {
+		r, ok := x.(core.Refuse)
+		return ok && r.Key == d.For && r.Why.Code == core.WaitingForPreempted
+	})
+	if !announced {
+		return fmt.Errorf("P4: %s is evicted for %s, which has no plan", d.Key, d.For)
+	}
+	if w.unseen {
+		return fmt.Errorf("P4: %s is evicted before its admission was seen", d.Key)
+	}
+	if a.spared[[2]core.Key{d.For, d.Key}] && d.Reason == core.InClusterQueue {
+		return fmt.Errorf("P5: %s is evicted for %s, which was evicted for it", d.Key, d.For)
+	}
+	a.spared[[2]core.Key{d.Key, d.For}] = true
+	p := a.pledges[d.For]
+	if p == nil {
+		p = &pledged{}
+		a.pledges[d.For] = p
+	}
+	p.disturbed = a.disturbed
+	p.victims = append(p.victims, d.Key)
+	if w.evictedAt != a.outside {
+		w.evicted, w.evictedAt = 0, a.outside
+	}
+	if w.evicted++; w.evicted > len(a.works) {
+		return fmt.Errorf("P5: %s was evicted %d times while nothing happened", d.Key, w.evicted)
+	}
+	return nil
+}
+
+// pledgesHold checks that whoever had others evicted starts once they are gone,
+// unless the world changed meanwhile (P4).
+func (a *Auditor) pledgesHold(e *cycle.Engine) error {
+	leaving := 0
+	for _, w := range a.works {
+		if w.held != nil && w.leaving {
+			leaving++
+		}
+	}
+	for _, key := range sortedWorks(a.pledges) {
+		p, w := a.pledges[key], a.works[key]
+		if w == nil || w.held != nil || p.disturbed != a.disturbed {
+			delete(a.pledges, key)
+			continue
+		}
+		why, _ := e.Why(key)
+		if why.Code != core.WaitingForPreempted {
+			return fmt.Errorf("P4: %v were evicted for %s, which now waits for %s instead", p.victims, key, why.Code)
+		}
+		if leaving == 0 {
+			return fmt.Errorf("P4: %v were evicted for %s and are gone, and it does not start", p.victims, key)
+		}
+	}
+	return nil
+}
+
+func sortedWorks[T any](m map[core.Key]T) []core.Key {
+	keys := make([]core.Key, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, core.Key.Compare)
+	return keys
+}

@@ -70,6 +70,7 @@ type edgeState struct {
 	nodes      map[string]*node
 	objects    []core.Event // as the API has them, nodes excepted
 	index      map[string]int
+	told       map[string]int64 // when the last change of an object arrives
 	count      [states]int
 	process    uint32
 	refuseNext bool
@@ -86,6 +87,7 @@ func (e *edgeState) init(w *World) {
 	for i, t := range w.Teams {
 		e.teams[t.Queue] = i
 	}
+	e.told = map[string]int64{}
 	e.unit, e.start = w.unit(), w.Start
 }
 
@@ -168,6 +170,7 @@ func (j *job) observed(start time.Time) core.Workload {
 		Key: j.spec.Key, UID: j.spec.UID, Queue: j.spec.Queue, Priority: j.priority, Created: at, QueueTime: at,
 		PodSets: j.spec.PodSets, Held: j.held, Admission: j.admission, Reserved: j.reserved,
 		Evicting: j.evicting, Settled: j.settled, Seq: j.seq,
+		Admitted: j.admission != nil, Ready: j.state == running,
 	}
 	if j.deleting {
 		w.Held = "it is being deleted"
@@ -380,7 +383,7 @@ func (r *Run) change(c *Change) {
 }
 
 // facts are all objects as the API has them, for a process that starts.
-func (e *edgeState) facts(now int64) []core.Event {
+func (e *edgeState) facts() []core.Event {
 	out := slices.Clone(e.objects)
 	for _, name := range sortedNames(e.nodes) {
 		if n := e.nodes[name]; !n.gone {
@@ -389,7 +392,6 @@ func (e *edgeState) facts(now int64) []core.Event {
 	}
 	for _, j := range e.jobs {
 		if j.state != absent && j.state != done {
-			j.told = max(j.told, now)
 			out = append(out, core.WorkloadSet{Workload: j.observed(e.start)})
 		}
 	}

@@ -53,7 +53,9 @@ func (r *Run) object(ev core.Event) {
 		e.objects = append(e.objects, ev)
 	}
 	r.meter.object(ev)
-	r.deliver(r.now+int64(r.world.Edge.Observe.draw(r.drawIf(r.world.Edge.Observe, "object "+name))), ev)
+	at := max(e.told[name], r.now+int64(r.world.Edge.Observe.draw(r.drawIf(r.world.Edge.Observe, "object "+name))))
+	e.told[name] = at
+	r.deliver(at, ev)
 }
 
 // drawIf draws only where the span leaves something to chance.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -171,7 +172,7 @@ func (r *Run) decide() {
 			r.watch.Log.Event(ev)
 		}
 		if r.audit != nil {
-			r.fail(r.audit.told(ev))
+			r.fail(r.audit.told(r.engine, ev))
 		}
 	}
 	r.events += len(told)
@@ -282,15 +283,17 @@ func (r *Run) startEngine() {
 func (r *Run) restart() {
 	e := &r.edgeOf
 	e.process++
-	for i := range r.queue.items {
-		x := &r.queue.items[i]
-		if x.kind == doWrite && r.luck("restart", 2) == 0 {
-			r.write(x.job, x.order)
-		}
-	}
+	var under []item
 	for i := range r.queue.items {
 		if x := &r.queue.items[i]; x.kind == doWrite {
-			x.order = nil // arrived already, or lost
+			under = append(under, *x)
+			x.order = nil // it arrives now or never
+		}
+	}
+	slices.SortFunc(under, func(a, b item) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.seq, b.seq)) })
+	for _, x := range under {
+		if r.luck("restart", 2) == 0 {
+			r.write(x.job, x.order)
 		}
 	}
 	r.inbox = r.inbox[:0]
@@ -298,7 +301,10 @@ func (r *Run) restart() {
 	if r.audit != nil {
 		r.audit.restarted()
 	}
-	facts := e.facts(r.now)
+	facts := e.facts()
+	for _, j := range e.jobs {
+		j.told = max(j.told, r.now)
+	}
 	for i := len(facts) - 1; i > 0; i-- {
 		k := int(r.luck("shuffle", uint64(i+1))) //nolint:gosec // below i
 		facts[i], facts[k] = facts[k], facts[i]

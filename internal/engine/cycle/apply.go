@@ -297,6 +297,7 @@ func (e *Engine) refused(k core.Key) {
 		w.ordered = false
 		if !w.obs.evicting {
 			e.stay(w)
+			e.facts = true // a queue that is being drained orders it again
 		}
 	case w.phase == running && w.assumed && w.seen == nil:
 		e.release(w)

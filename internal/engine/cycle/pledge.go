@@ -151,12 +151,26 @@ func (e *Engine) redeem() {
 	}
 }
 
+// placeless reports whether pods of an admission have no place although their
+// flavors have nodes: the first of them appeared after the plan was made.
+func (e *Engine) placeless(w *work) bool {
+	for i := range w.admission.PodSets {
+		p := &w.admission.PodSets[i]
+		names := p.FlavorNames()
+		if p.Count > 0 && len(p.Places) == 0 && len(names) > 0 && !slices.ContainsFunc(names, func(f string) bool { return !e.hasNodes(f) }) {
+			return true
+		}
+	}
+	return false
+}
+
 // stillFits reports whether a pledge fits ledger Then: it does not when quota
-// was cut, a node was lost, or something was admitted past the engine.
+// was cut, a node was lost, something was admitted past the engine, or nodes
+// appeared where there were none.
 func (e *Engine) stillFits(w *work) bool {
 	e.forest.Remove(core.Then, w.Queue, w.Uses)
 	e.nodes.Give(core.Then, w.Holds, w.ID)
-	ok := e.nodes.Holdable(core.Then, w.Holds)
+	ok := e.nodes.Holdable(core.Then, w.Holds) && !e.placeless(w)
 	for _, u := range w.Uses {
 		ok = ok && u.Amount <= w.Queue.Room(core.Then, u.Pair)
 	}

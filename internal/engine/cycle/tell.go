@@ -100,6 +100,9 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 		why.Ahead = a.Key
 		return why, true
 	}
+	// A question changes nothing: with a plan made now, the next Decide could take
+	// another way.
+	defer func(plan *compiled) { w.group.plan = plan }(w.group.plan)
 	v := e.judge(w)
 	if v.kind == admit && e.unready > 0 {
 		why := *podsReady(q)

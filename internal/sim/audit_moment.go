@@ -1,0 +1,129 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+)
+
+// How often the dearer checks are made, in moments.
+const (
+	everyReason  = 5
+	everyRestart = 7
+)
+
+// moment compares the engine's account with the truth, once everything that
+// happens at a moment has happened.
+func (a *Auditor) moment(r *Run) error {
+	a.moments++
+	for _, j := range r.edgeOf.jobs {
+		if j.state == absent || j.state == done {
+			continue
+		}
+		w := a.works[j.spec.Key]
+		held, ok := r.engine.Holding(j.spec.Key)
+		if j.state.holdsPods() && !ok {
+			return fmt.Errorf("P10: pods of %s exist and its quota is free", j.spec.Key)
+		}
+		if j.state.holdsPods() && !j.evicting && w != nil && held.Queue != j.admission.Queue {
+			return fmt.Errorf("P10: pods of %s use quota of %s, the engine counts %s", j.spec.Key, j.admission.Queue, held.Queue)
+		}
+		if w == nil {
+			continue // on its way
+		}
+		why, waits := r.engine.Why(j.spec.Key)
+		if ok == waits || (waits && why.Code == "") {
+			return fmt.Errorf("P1: %s holds quota: %t, waits: %t for %q", j.spec.Key, ok, waits, why.Code)
+		}
+	}
+	if r.inFlight() {
+		return nil
+	}
+	if err := a.quiet(r); err != nil {
+		return err
+	}
+	if a.moments%everyReason == 0 {
+		if err := a.reasonIsTrue(r.engine, a.moments); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inFlight reports whether events or writes are under way.
+func (r *Run) inFlight() bool {
+	for i := range r.queue.items {
+		x := &r.queue.items[i]
+		if (x.kind == doTell && x.gen == r.edgeOf.process) || (x.kind == doWrite && x.order != nil) {
+			return true
+		}
+	}
+	return false
+}
+
+// quiet checks what holds when the engine knows everything: whoever waits knows
+// why, whoever was promised a place has somebody to wait for, and a process that
+// starts now would find nothing more to do (P6).
+func (a *Auditor) quiet(r *Run) error {
+	leaving, promised := 0, 0
+	var last core.Key
+	for _, key := range sortedWorks(a.works) {
+		w := a.works[key]
+		if w.held != nil {
+			if w.leaving {
+				leaving++
+			}
+			continue
+		}
+		why, _ := r.engine.Why(key)
+		if why.Code == core.WaitingForPreempted {
+			promised++
+			last = key
+		}
+		if why.Code == core.PendingEvaluation || w.code == "" {
+			return fmt.Errorf("P1: nothing is under way and %s was never told why it waits (%s)", key, why.Code)
+		}
+	}
+	if promised > 0 && leaving == 0 {
+		return fmt.Errorf("P4: %s waits for others to go, and nobody leaves", last)
+	}
+	if promised == 0 && leaving == 0 && a.moments%everyRestart == 0 {
+		return a.restartFindsNothing(r)
+	}
+	return nil
+}
+
+func (a *Auditor) restartFindsNothing(r *Run) error {
+	fresh := cycle.New(a.options)
+	for _, ev := range r.edgeOf.facts() {
+		fresh.Apply(ev)
+	}
+	for _, d := range fresh.Decide(r.clock()) {
+		switch d := d.(type) {
+		case core.Admit:
+			return fmt.Errorf("P6: a fresh engine admits %s, which waits for %s here", d.Key, a.reasonOf(r.engine, d.Key))
+		case core.Evict:
+			if a.evictions == 0 { // else whom to spare was forgotten
+				return fmt.Errorf("P6: a fresh engine evicts %s for %s, which waits for %s here", d.Key, d.For, a.reasonOf(r.engine, d.For))
+			}
+			return nil
+		case core.Replace, core.Refuse:
+		}
+	}
+	return nil
+}
+
+func (a *Auditor) reasonOf(e *cycle.Engine, k core.Key) string {
+	why, _ := e.Why(k)
+	return fmt.Sprintf("%s %s", why.Code, why.Cause)
+}
+
+func printPlan(p core.Plan) string {
+	var b strings.Builder
+	for _, d := range p {
+		fmt.Fprintf(&b, "  %T %+v\n", d, d)
+	}
+	return b.String()
+}

@@ -1,0 +1,86 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// onNodes checks the places of a decision: nodes that take work, suit the pods
+// and have room for them beside everybody else (P2). Places that the workload had
+// before are not new.
+func (a *Auditor) onNodes(w *audited, before *core.Admission) error {
+	for i := range w.held.PodSets {
+		p := &w.held.PodSets[i]
+		for _, pl := range p.Places {
+			if before != nil && podsOn(before.PodSets[i].Places, pl.Node) >= pl.Count {
+				continue
+			}
+			if err := a.suits(&w.told.PodSets[i], p, pl.Node); err != nil {
+				return fmt.Errorf("%s: %w", w.told.Key, err)
+			}
+			if err := a.roomOn(pl.Node); err != nil {
+				return fmt.Errorf("%s: %w", w.told.Key, err)
+			}
+		}
+	}
+	return nil
+}
+
+func podsOn(places []core.Place, node string) int32 {
+	for _, p := range places {
+		if p.Node == node {
+			return p.Count
+		}
+	}
+	return 0
+}
+
+func (a *Auditor) suits(set *core.PodSet, p *core.PodSetAdmission, name string) error {
+	n, ok := a.nodes[name]
+	if !ok || !n.State.TakesWork() {
+		return fmt.Errorf("P2: pods are placed on node %s, which takes no work (%s)", name, n.State)
+	}
+	f := set.Filter
+	for _, flavor := range p.FlavorNames() {
+		spec := a.flavors[flavor]
+		if !matches(spec.NodeLabels, n.Labels) {
+			return fmt.Errorf("P2: node %s is not of flavor %s", name, flavor)
+		}
+		f.Tolerations = append(f.Tolerations[:len(f.Tolerations):len(f.Tolerations)], spec.Tolerations...)
+	}
+	if !f.Admits(&n) {
+		return fmt.Errorf("P2: node %s does not suit pod set %s", name, set.Name)
+	}
+	return nil
+}
+
+// roomOn checks that a node holds all that is planned there.
+func (a *Auditor) roomOn(name string) error {
+	n := a.nodes[name]
+	used := map[string]core.Amount{}
+	for _, q := range n.Foreign {
+		used[q.Resource] = used[q.Resource].Add(q.Amount)
+	}
+	for _, w := range a.works { // sums, so order does not matter
+		if w.held == nil {
+			continue
+		}
+		for i := range w.held.PodSets {
+			count := podsOn(w.held.PodSets[i].Places, name)
+			if count == 0 || i >= len(w.told.PodSets) {
+				continue
+			}
+			used[core.Pods] += core.Amount(count)
+			for _, q := range w.told.PodSets[i].Requests {
+				used[q.Resource] = used[q.Resource].Add(q.Amount.Mul(int64(count)))
+			}
+		}
+	}
+	for _, resource := range sortedNames(used) {
+		if has := n.Allocatable.Of(resource); used[resource] > has {
+			return fmt.Errorf("P2: node %s has %v of %s and %v are planned there", name, has, resource, used[resource])
+		}
+	}
+	return nil
+}

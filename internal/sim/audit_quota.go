@@ -1,0 +1,147 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// pair is one counted thing.
+type pair = core.FlavorResource
+
+// member is a node of the quota tree: a queue or a cohort.
+type member struct {
+	name  string
+	queue bool
+}
+
+// withinQuota checks that an admission fits into what its queue may use now, by
+// the formulas of spec/kueue.md 2.1, computed from the list of all workloads.
+func (a *Auditor) withinQuota(adm *core.Admission) error {
+	asks := map[pair]core.Amount{}
+	for i := range adm.PodSets {
+		for _, u := range adm.PodSets[i].Usage {
+			k := pair{Flavor: adm.PodSets[i].FlavorOf(u.Resource), Resource: u.Resource}
+			asks[k] = asks[k].Add(u.Amount)
+		}
+	}
+	at := member{adm.Queue, true}
+	if a.circular(at) {
+		return fmt.Errorf("P2: the cohorts of %s form a circle", adm.Queue)
+	}
+	for k, need := range asks {
+		if have := a.available(at, k); need > 0 && need > have {
+			return fmt.Errorf("P2: it takes %v of %s in flavor %s, and queue %s can use %v more", need, k.Resource, k.Flavor, adm.Queue, have)
+		}
+	}
+	return nil
+}
+
+func (a *Auditor) circular(m member) bool {
+	for range len(a.cohorts) + 2 {
+		p, ok := a.parent(m)
+		if !ok {
+			return false
+		}
+		m = p
+	}
+	return true
+}
+
+func (a *Auditor) parent(m member) (member, bool) {
+	p := a.cohorts[m.name].Parent
+	if m.queue {
+		p = a.queues[m.name].Cohort
+	}
+	return member{name: p}, p != ""
+}
+
+func (a *Auditor) children(m member) (out []member) {
+	if m.queue {
+		return nil
+	}
+	for name, q := range a.queues { // sums are made of these, so order does not matter
+		if q.Cohort == m.name {
+			out = append(out, member{name, true})
+		}
+	}
+	for name, c := range a.cohorts {
+		if c.Parent == m.name {
+			out = append(out, member{name, false})
+		}
+	}
+	return out
+}
+
+func (a *Auditor) quota(m member, k pair) core.Quota {
+	groups := a.cohorts[m.name].Groups
+	if m.queue {
+		groups = a.queues[m.name].Groups
+	}
+	for _, g := range groups {
+		for _, f := range g.Flavors {
+			for _, q := range f.Quotas {
+				if f.Flavor == k.Flavor && q.Resource == k.Resource {
+					return q
+				}
+			}
+		}
+	}
+	return core.Quota{}
+}
+
+// subtree is all quota below and at a member that its parent may count on.
+func (a *Auditor) subtree(m member, k pair) core.Amount {
+	sum := a.quota(m, k).Nominal
+	for _, c := range a.children(m) {
+		sum = sum.Add(a.subtree(c, k).Sub(a.guaranteed(c, k)))
+	}
+	return sum
+}
+
+// guaranteed is what a member keeps for itself.
+func (a *Auditor) guaranteed(m member, k pair) core.Amount {
+	l := a.quota(m, k).Lending
+	if _, has := a.parent(m); l == nil || !has {
+		return 0
+	}
+	return max(0, a.subtree(m, k).Sub(*l))
+}
+
+// usage is what a member's workloads use beyond what its members keep.
+func (a *Auditor) usage(m member, k pair) core.Amount {
+	var sum core.Amount
+	if m.queue {
+		for _, w := range a.works {
+			if w.held == nil || w.held.Queue != m.name {
+				continue
+			}
+			for i := range w.held.PodSets {
+				if p := &w.held.PodSets[i]; p.FlavorOf(k.Resource) == k.Flavor {
+					sum = sum.Add(p.Usage.Of(k.Resource))
+				}
+			}
+		}
+		return sum
+	}
+	for _, c := range a.children(m) {
+		sum = sum.Add(max(0, a.usage(c, k).Sub(a.guaranteed(c, k))))
+	}
+	return sum
+}
+
+// available is what a member can use more.
+func (a *Auditor) available(m member, k pair) core.Amount {
+	p, has := a.parent(m)
+	used := a.usage(m, k)
+	if !has {
+		return a.subtree(m, k).Sub(used)
+	}
+	kept := a.guaranteed(m, k)
+	above := a.available(p, k)
+	if b := a.quota(m, k).Borrowing; b != nil {
+		stored := a.subtree(m, k).Sub(kept)
+		above = min(above, stored.Sub(max(0, used.Sub(kept))).Add(*b))
+	}
+	return max(0, kept.Sub(used)).Add(above)
+}

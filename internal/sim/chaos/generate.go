@@ -1,0 +1,278 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/sim"
+)
+
+// maker makes up one world.
+type maker struct {
+	*rand.Rand
+	world   sim.World
+	flavors []string
+	cohorts []string
+	parents map[string]string
+	queues  []string
+	specs   map[string]core.Queue
+	nodes   map[string]core.Node
+	jobs    []core.Key
+}
+
+func pick[T any](m *maker, values ...T) T { return values[m.IntN(len(values))] }
+
+// upTo is from 0 to n.
+func (m *maker) upTo(n int) int { return m.IntN(n + 1) }
+
+func (m *maker) odds(percent int) bool { return m.IntN(100) < percent }
+
+// World makes up the world of a seed.
+func World(seed uint64) sim.World {
+	m := &maker{
+		Rand:    rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // not for secrets
+		parents: map[string]string{}, specs: map[string]core.Queue{}, nodes: map[string]core.Node{},
+	}
+	m.world = sim.World{Name: fmt.Sprint("seed ", seed), Seed: seed, Start: time.Unix(1_000_000, 0).UTC()}
+	m.policies()
+	m.edge()
+	m.makeFlavors()
+	m.makeTree()
+	for i := range m.upTo(5) {
+		m.makeNode(fmt.Sprintf("n-%d", i))
+	}
+	end := 20 + m.IntN(100)
+	for range 3 + m.upTo(20) {
+		m.makeJob(m.IntN(end))
+	}
+	for range m.upTo(12) {
+		m.trouble(m.moment(end))
+	}
+	slices.SortStableFunc(m.world.Script, func(a, b sim.Op) int { return cmp.Compare(a.At, b.At) })
+	return m.world
+}
+
+func (m *maker) policies() {
+	if m.odds(30) {
+		all := []core.FairStrategy{core.LessThanOrEqualToFinalShare, core.LessThanInitialShare}
+		m.world.Engine.FairSharing = &core.FairSharing{
+			Strategies:        pick(m, nil, all[:1], all[1:], all),
+			NonBorrowingFirst: m.odds(20), ReclaimNominal: m.odds(20),
+		}
+	}
+}
+
+// edge is an ideal world, a real one, or a bad one.
+func (m *maker) edge() {
+	e := &m.world.Edge
+	switch m.IntN(3) {
+	case 0:
+		e.Stop = sim.Always(pick(m, 0, time.Second))
+	case 1:
+		e.Write, e.Observe = sim.Span{Max: 100 * time.Millisecond}, sim.Span{Max: 50 * time.Millisecond}
+		e.Start, e.Stop = sim.Span{Min: time.Second, Max: 3 * time.Second}, sim.Span{Max: 5 * time.Second}
+		e.Detect = sim.Always(time.Second)
+	default:
+		e.Write, e.Observe = sim.Span{Max: 3 * time.Second}, sim.Span{Max: 3 * time.Second}
+		e.Start, e.Stop = sim.Span{Max: 3 * time.Second}, sim.Span{Max: 15 * time.Second}
+		e.Detect = sim.Span{Max: 5 * time.Second}
+		e.Refuse, e.Repeat = pick(m, 0, 0.05), pick(m, 0, 0.2)
+	}
+	if m.odds(15) {
+		m.world.Faults.Restarts = time.Duration(10+m.IntN(60)) * time.Second
+	}
+}
+
+func (m *maker) at(t time.Duration, op sim.Op) {
+	op.At = t
+	m.world.Script = append(m.world.Script, op)
+}
+
+func (m *maker) object(t time.Duration, ev core.Event) { m.at(t, sim.Op{Object: ev}) }
+
+func (m *maker) makeFlavors() {
+	for _, f := range []core.Flavor{
+		{Name: "c"},
+		{Name: "x", NodeLabels: map[string]string{"kind": "x"}},
+		{Name: "y", NodeLabels: map[string]string{"kind": "y"}, Taints: []core.Taint{{Key: "y", Effect: core.NoSchedule}}},
+	} {
+		m.object(0, core.FlavorSet{Flavor: f})
+	}
+	m.flavors = pick(m, []string{"x"}, []string{"x"}, []string{"x", "y"}, []string{"y", "x"})
+}
+
+func (m *maker) weight() *core.Weight {
+	if m.odds(60) {
+		return nil
+	}
+	return new(core.WeightOne * core.Weight(m.upTo(3)))
+}
+
+func (m *maker) quota(name string, most int, limits bool) core.Quota {
+	q := core.Quota{Resource: name, Nominal: core.Amount(m.upTo(most))}
+	if limits && m.odds(30) {
+		q.Borrowing = new(core.Amount(m.upTo(4)))
+	}
+	if limits && m.odds(30) {
+		q.Lending = new(core.Amount(m.upTo(int(q.Nominal))))
+	}
+	return q
+}
+
+func (m *maker) groups(limits bool) []core.ResourceGroup {
+	g := core.ResourceGroup{Covered: []string{core.GPU}}
+	for _, f := range m.flavors {
+		g.Flavors = append(g.Flavors, core.FlavorQuotas{Flavor: f, Quotas: []core.Quota{m.quota(core.GPU, 6, limits)}})
+	}
+	out := []core.ResourceGroup{g}
+	if m.odds(40) {
+		out = append(out, core.ResourceGroup{
+			Covered: []string{core.CPU},
+			Flavors: []core.FlavorQuotas{{Flavor: "c", Quotas: []core.Quota{m.quota(core.CPU, 10, limits)}}},
+		})
+	}
+	return out
+}
+
+// makeTree makes cohorts, each below an earlier one or none, and queues.
+func (m *maker) makeTree() {
+	for i := range m.upTo(4) {
+		m.cohorts = append(m.cohorts, fmt.Sprintf("h%d", i))
+		m.editCohort(0, i)
+	}
+	for i := range 1 + m.upTo(4) {
+		name := fmt.Sprintf("q%d", i)
+		m.queues = append(m.queues, name)
+		m.object(0, core.NamespaceSet{Namespace: core.Namespace{Name: name}})
+		m.object(0, core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: name, Name: "q", Queue: name}})
+		m.editQueue(0, name)
+	}
+}
+
+func (m *maker) editCohort(t time.Duration, i int) {
+	c := core.Cohort{Name: m.cohorts[i], Weight: m.weight()}
+	if i > 0 && m.odds(70) {
+		c.Parent = m.cohorts[m.IntN(i)]
+	}
+	if m.odds(30) {
+		c.Groups = m.groups(c.Parent != "")
+	}
+	m.object(t, core.CohortSet{Cohort: c})
+}
+
+func (m *maker) editQueue(t time.Duration, name string) {
+	q := core.Queue{Name: name, Namespaces: new(core.Selector), Weight: m.weight(), Strategy: pick(m, core.BestEffortFIFO, core.BestEffortFIFO, core.StrictFIFO)}
+	*q.Namespaces = core.Selector{}
+	if len(m.cohorts) > 0 && m.odds(85) {
+		q.Cohort = pick(m, m.cohorts...)
+	}
+	q.Groups = m.groups(q.Cohort != "")
+	p := &q.Preemption
+	p.WithinQueue = pick(m, core.PreemptNever, core.PreemptLowerPriority, core.PreemptLowerOrNewerEqualPrio)
+	p.Reclaim = pick(m, core.PreemptNever, core.PreemptLowerPriority, core.PreemptAny)
+	p.WhileBorrow = core.PreemptNever
+	if p.Reclaim != core.PreemptNever && m.odds(50) {
+		p.WhileBorrow = core.PreemptLowerPriority
+		if m.odds(50) {
+			p.MaxPriority = new(int32(1))
+		}
+	}
+	f := &q.Fungibility
+	f.PreemptTriesNext, f.BorrowTriesNext = m.odds(66), m.odds(50)
+	f.PreferPreemption = f.PreemptTriesNext && f.BorrowTriesNext && m.odds(50)
+	m.specs[name] = q
+	m.object(t, core.QueueSet{Queue: q})
+}
+
+func (m *maker) makeNode(name string) {
+	n := core.Node{Name: name, State: core.NodeReady, Labels: map[string]string{"kind": pick(m, "x", "x", "y")}}
+	n.Allocatable = core.MakeResources(map[string]core.Amount{core.GPU: core.Amount(m.upTo(4)), core.CPU: 6, core.Pods: 5})
+	m.nodes[name] = n
+	m.object(0, core.NodeSet{Node: n})
+}
+
+// moment is a time that often coincides with others.
+func (m *maker) moment(end int) time.Duration {
+	return time.Duration(m.IntN(end))*time.Second + pick(m, 0, 0, 500*time.Millisecond)
+}
+
+func (m *maker) makeJob(second int) {
+	q := pick(m, m.queues...)
+	n := len(m.jobs)
+	j := &sim.Job{
+		Key: core.Key{Namespace: q, Name: fmt.Sprintf("j%d", n)}, UID: fmt.Sprintf("u%02d", n), Queue: "q",
+		Priority: pick[int32](m, 0, 0, 1, 2), Work: time.Duration(5+m.IntN(60)) * time.Second,
+		Checkpoint: pick(m, 0, 0, 10*time.Second),
+	}
+	for i := range pick(m, 1, 1, 2) {
+		p := core.PodSet{Name: fmt.Sprintf("s%d", i), Count: int32(1 + m.upTo(2))}
+		ask := map[string]core.Amount{core.GPU: core.Amount(m.upTo(3))}
+		if m.odds(30) {
+			ask[core.CPU] = core.Amount(m.upTo(3))
+		}
+		p.Requests = core.MakeResources(ask)
+		if m.odds(50) {
+			p.Filter.Tolerations = []core.Toleration{{Key: "y"}}
+		}
+		j.PodSets = append(j.PodSets, p)
+	}
+	m.jobs = append(m.jobs, j.Key)
+	t := time.Duration(second) * time.Second
+	j.Submit = t
+	m.at(t, sim.Op{Job: j})
+}
+
+// trouble is one thing that goes wrong, or that somebody changes.
+func (m *maker) trouble(t time.Duration) {
+	job := pick(m, m.jobs...)
+	switch m.IntN(13) {
+	case 0:
+		m.at(t, sim.Op{Restart: true})
+	case 1:
+		m.at(t, sim.Op{Refuse: true})
+	case 2:
+		m.at(t, sim.Op{Delete: &job})
+	case 3:
+		m.at(t, sim.Op{Change: &sim.Change{Key: job, Priority: new(int32(m.upTo(3)))}})
+	case 4:
+		m.at(t, sim.Op{Change: &sim.Change{Key: job, Held: new("deactivated")}})
+		m.at(t+m.moment(30), sim.Op{Change: &sim.Change{Key: job, Held: new("")}})
+	case 5:
+		m.editQueue(t, pick(m, m.queues...))
+	case 6:
+		if len(m.cohorts) > 0 {
+			m.editCohort(t, m.IntN(len(m.cohorts)))
+		}
+	case 7:
+		q := m.specs[pick(m, m.queues...)]
+		q.Stop = pick(m, core.Hold, core.HoldAndDrain)
+		m.object(t, core.QueueSet{Queue: q})
+		q.Stop = core.StopNone
+		m.object(t+m.moment(30), core.QueueSet{Queue: q})
+	case 8:
+		m.at(t, sim.Op{Finish: &job})
+	default:
+		m.nodeTrouble(t)
+	}
+}
+
+func (m *maker) nodeTrouble(t time.Duration) {
+	if len(m.nodes) == 0 {
+		return
+	}
+	n := m.nodes[fmt.Sprintf("n-%d", m.IntN(len(m.nodes)))]
+	if m.odds(10) {
+		m.object(t, core.NodeGone{Name: n.Name})
+	} else {
+		bad := n
+		bad.State = pick(m, core.NodeWarned, core.NodeClosed, core.NodeLost, core.NodeLost, core.NodeEvicted)
+		m.object(t, core.NodeSet{Node: bad})
+	}
+	if m.odds(80) {
+		m.object(t+m.moment(40), core.NodeSet{Node: n})
+	}
+}
