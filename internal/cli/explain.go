@@ -67,6 +67,8 @@ func Explain(p Picture) Explanation {
 		finished(p, &e)
 	case w.Status.Admission != nil && isTrue(w.Status.Conditions, kueue.WorkloadEvicted):
 		stopping(p, &e)
+	case w.Status.Admission != nil && !isTrue(w.Status.Conditions, kueue.WorkloadAdmitted):
+		checking(p, &e)
 	case w.Status.Admission != nil:
 		admitted(p, &e)
 	case w.Spec.Active != nil && !*w.Spec.Active:
@@ -221,10 +223,39 @@ func stopping(p Picture, e *Explanation) {
 	e.say("After that it waits in its queue again")
 }
 
+// checking tells of jobs that have quota and wait for admission checks.
+func checking(p Picture, e *Explanation) {
+	w := p.Workload
+	e.State, e.Reason = Waiting, kueue.ReasonUnsatisfiedAdmissionChecks
+	since := w.CreationTimestamp
+	if c := find(w.Status.Conditions, kueue.WorkloadQuotaReserved); c != nil {
+		since = c.LastTransitionTime
+	}
+	e.say("%s has had quota in ClusterQueue %s for %s and waits for admission checks", e.Object, w.Status.Admission.ClusterQueue, p.ago(since))
+	var open []string
+	for _, c := range w.Status.AdmissionChecks {
+		if c.State == kueue.CheckStateReady {
+			continue
+		}
+		open = append(open, string(c.Name))
+		e.say("check %s is %s%s", c.Name, c.State, colon(c.Message))
+	}
+	if len(open) > 0 {
+		e.Helps = "ask who answers them: kubectl get admissionchecks.kueue.x-k8s.io " + strings.Join(open, " ")
+	}
+}
+
+func colon(message string) string {
+	if message == "" {
+		return ""
+	}
+	return ": " + message
+}
+
 func deactivated(p Picture, e *Explanation) {
 	e.State, e.Reason = Held, kueue.ReasonDeactivated
 	e.say("%s is held: its Workload is deactivated (spec.active is false)", e.Object)
-	if c := find(p.Workload.Status.Conditions, kueue.WorkloadDeactivationTarget); c != nil {
+	if c := find(p.Workload.Status.Conditions, kueue.WorkloadEvicted); c != nil && strings.HasPrefix(c.Reason, kueue.ReasonDeactivatedDueTo) {
 		e.Reason = c.Reason
 		e.say("%s", orElse(c.Message, c.Reason))
 	}

@@ -65,6 +65,19 @@ func Start(ctx context.Context, log io.Writer, args ...string) (*Cluster, error)
 	return c, nil
 }
 
+// Another starts a second cluster from the same program, with data of its own.
+func (c *Cluster) Another(ctx context.Context, log io.Writer, args ...string) (*Cluster, error) {
+	work, err := os.MkdirTemp("", "mlbatch-test-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory: %w", err)
+	}
+	other := &Cluster{Binary: c.Binary, Dir: filepath.Join(work, "data"), work: work, log: log}
+	if err := other.begin(ctx, args...); err != nil {
+		return nil, errors.Join(err, other.Stop())
+	}
+	return other, nil
+}
+
 func (c *Cluster) build(ctx context.Context) error {
 	//nolint:gosec // the path is of our own making
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", c.Binary, "github.com/mlbatch/mlbatch/cmd/mlbatch")

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
+	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -83,6 +85,28 @@ func admitted(w *kueue.Workload) {
 	condition(kueue.WorkloadAdmitted, "Admitted")(w)
 }
 
+// reserved has quota and waits for its admission checks.
+func reserved(w *kueue.Workload) {
+	admitted(w)
+	apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionFalse, Reason: kueue.ReasonUnsatisfiedAdmissionChecks})
+}
+
+// ofClass gives a workload a WorkloadPriorityClass.
+func ofClass(name string) func(*kueue.Workload) {
+	return func(w *kueue.Workload) {
+		w.Spec.PriorityClassRef = &kueue.PriorityClassRef{Group: kueue.WorkloadPriorityClassGroup, Kind: kueue.WorkloadPriorityClassKind, Name: name}
+	}
+}
+
+// updates is what a check that said yes wants the pods to have.
+func updates(u kueue.PodSetUpdate) func(*kueue.Workload) {
+	return func(w *kueue.Workload) {
+		w.Status.AdmissionChecks = append(w.Status.AdmissionChecks, kueue.AdmissionCheckState{
+			Name: kueue.AdmissionCheckReference("check-" + strconv.Itoa(len(w.Status.AdmissionChecks))), State: kueue.CheckStateReady, PodSetUpdates: []kueue.PodSetUpdate{u},
+		})
+	}
+}
+
 // outcome is a step in words.
 type outcome struct {
 	Suspended *bool             // the job is written with this
@@ -96,6 +120,9 @@ type outcome struct {
 	Reclaimed int32
 	Withdrawn time.Duration // until it is considered again
 	Again     time.Duration // when to look again
+	Ready     string        // reason of the PodsReady condition
+	Priority  string        // class and value in the spec
+	Limit     int32         // of execution time, in the spec
 	Event     string
 }
 
@@ -107,8 +134,17 @@ func describe(st step) outcome {
 	if st.tell != nil {
 		o.Event = st.tell.reason
 	}
+	if st.spec != nil {
+		o.Limit = ptr.Deref(st.spec.MaximumExecutionTimeSeconds, 0)
+		if ref := st.spec.PriorityClassRef; ref != nil {
+			o.Priority = ref.Name + " " + strconv.Itoa(int(*st.spec.Priority))
+		}
+	}
 	if st.status == nil {
 		return o
+	}
+	if c := apimeta.FindStatusCondition(st.status.Conditions, kueue.WorkloadPodsReady); c != nil {
+		o.Ready = c.Reason
 	}
 	if c := apimeta.FindStatusCondition(st.status.Conditions, kueue.WorkloadFinished); c != nil {
 		o.Finished = c.Reason
@@ -136,8 +172,56 @@ func TestDecide(t *testing.T) {
 		noQueue  bool
 		live     int
 		refused  time.Time
+		class    string // its label names this WorkloadPriorityClass, of value 9
+		awaited  bool   // its pods have to be ready in time
 		want     outcome
 	}{
+		"reserved": {why: "quota alone lets nothing run", job: aJob(), workload: aWorkload(reserved)},
+		"running, a check took its yes back": {
+			why: "who is not admitted must not run", job: aJob(running, injected), workload: aWorkload(reserved), live: 2,
+			want: outcome{Suspended: new(true), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Suspended"},
+		},
+		"admitted by a check": {
+			why: "its pods get what the check found out", job: aJob(),
+			workload: aWorkload(admitted, updates(kueue.PodSetUpdate{Name: "main", NodeSelector: map[string]string{"pool": "p1"}})),
+			want:     outcome{Suspended: new(false), Selector: map[string]string{"disk": "ssd", "gpu": "h100", "pool": "p1"}, Event: "Started"},
+		},
+		"a check and the flavor disagree": {
+			why: "its pods could go nowhere, now or later", job: aJob(),
+			workload: aWorkload(admitted, updates(kueue.PodSetUpdate{Name: "main", NodeSelector: map[string]string{"gpu": "a100"}})),
+			want:     outcome{Finished: "FailedToStart", Event: "FailedToStart"},
+		},
+		"two checks disagree": {
+			why: "neither gives way", job: aJob(),
+			workload: aWorkload(admitted, updates(kueue.PodSetUpdate{Name: "main", Labels: map[string]string{"a": "1"}}), updates(kueue.PodSetUpdate{Name: "main", Labels: map[string]string{"a": "2"}})),
+			want:     outcome{Finished: "FailedToStart", Event: "FailedToStart"},
+		},
+		"a check means other pods": {
+			why: "what it wants cannot be done", job: aJob(), workload: aWorkload(admitted, updates(kueue.PodSetUpdate{Name: "driver"})),
+			want: outcome{Finished: "FailedToStart", Event: "FailedToStart"},
+		},
+		"given another class while it runs": {
+			why: "the class is the one thing that may change then", job: aJob(running, injected), workload: aWorkload(admitted, ofClass("low")), live: 2, class: "high",
+			want: outcome{Spec: true, Priority: "high 9", Event: "UpdatedWorkload"},
+		},
+		"given another class while checks are asked": {
+			why: "it counts for who may evict whom at once", job: aJob(), workload: aWorkload(reserved, ofClass("low")), class: "high",
+			want: outcome{Spec: true, Priority: "high 9", Event: "UpdatedWorkload"},
+		},
+		"given a first class while it runs": {
+			why: "the API would refuse it", job: aJob(running, injected), workload: aWorkload(admitted), live: 2, class: "high",
+		},
+		"given a limit of time while it waits": {
+			why: "the limit is the label's", job: aJob(func(j *batchv1.Job) { j.Labels = map[string]string{kueue.MaxExecTimeSecondsLabel: "60"} }), workload: aWorkload(),
+			want: outcome{Spec: true, Limit: 60, Event: "UpdatedWorkload"},
+		},
+		"pods are ready": {
+			why: "somebody waits for that", job: aJob(running, injected, func(j *batchv1.Job) { j.Status.Ready = new(int32(2)) }), workload: aWorkload(admitted), live: 2, awaited: true,
+			want: outcome{Ready: "Started"},
+		},
+		"pods are ready, nobody waits": {
+			why: "no write that nobody reads", job: aJob(running, injected, func(j *batchv1.Job) { j.Status.Ready = new(int32(2)) }), workload: aWorkload(admitted), live: 2,
+		},
 		"running without queue": {
 			why: "in a team namespace only queued jobs run", job: aJob(running), noQueue: true,
 			want: outcome{Suspended: new(true), Selector: ssd, Event: "Suspended"},
@@ -249,6 +333,13 @@ func TestDecide(t *testing.T) {
 				workload: c.workload, pods: Pods{Live: c.live, Refused: c.refused, Why: "volume node affinity conflict"}, now: now,
 				infos: []jobs.PodSetInfo{{Name: "main", Count: 2, NodeSelector: map[string]string{"gpu": "h100"}}},
 			}
+			s.infos, s.conflict = updated(s.infos, checksOf(c.workload))
+			if c.class != "" {
+				s.priority = priority{value: new(int32(9)), class: aWorkload(ofClass(c.class)).Spec.PriorityClassRef}
+			}
+			if c.awaited {
+				s.tenure.PodsReady = &tenure.PodsReady{Timeout: time.Minute}
+			}
 			if c.noQueue {
 				s.queue = ""
 			}
@@ -265,4 +356,11 @@ func TestDecide(t *testing.T) {
 			}
 		})
 	}
+}
+
+func checksOf(w *kueue.Workload) []kueue.AdmissionCheckState {
+	if w == nil {
+		return nil
+	}
+	return w.Status.AdmissionChecks
 }

@@ -16,6 +16,9 @@ const ReasonCohortCycle = "CohortCycle"
 // surroundings are what a ClusterQueue refers to and cannot use.
 type surroundings struct {
 	missingFlavors []string // in the order of the spec
+	// missingChecks do not exist, inactiveChecks nobody answers; in the order of
+	// the spec.
+	missingChecks, inactiveChecks []string
 	// cycle is the path of cohorts that leads back to itself; empty if none does.
 	cycle []string
 }
@@ -45,9 +48,11 @@ func queueActive(q *kueue.ClusterQueue, s surroundings) metav1.Condition {
 	if len(s.missingFlavors) > 0 {
 		fault(kueue.ReasonFlavorNotFound, "references missing ResourceFlavor(s): "+strings.Join(s.missingFlavors, ","))
 	}
-	if checks := admissionChecks(q); len(checks) > 0 {
-		// Nothing in mlbatch answers admission checks.
-		fault(kueue.ReasonAdmissionCheckInactive, "references inactive AdmissionCheck(s): "+strings.Join(checks, ","))
+	if len(s.missingChecks) > 0 {
+		fault(kueue.ReasonAdmissionCheckNotFound, "references missing AdmissionCheck(s): "+strings.Join(s.missingChecks, ","))
+	}
+	if len(s.inactiveChecks) > 0 {
+		fault(kueue.ReasonAdmissionCheckInactive, "references inactive AdmissionCheck(s): "+strings.Join(s.inactiveChecks, ","))
 	}
 	if len(s.cycle) > 0 {
 		fault(ReasonCohortCycle, "cohorts form a cycle: "+strings.Join(s.cycle, " in "))

@@ -33,15 +33,17 @@ func TestQueueActive(t *testing.T) {
 			status: metav1.ConditionFalse, reason: "FlavorNotFound",
 			text: "Can't admit new workloads: references missing ResourceFlavor(s): a,b.",
 		},
-		"admission check": {
-			why: "nothing would ever answer it",
-			change: func(q *kueue.ClusterQueue) {
-				q.Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{
-					AdmissionChecks: []kueue.AdmissionCheckStrategyRule{{Name: "dws"}},
-				}
-			},
+		"admission check inactive": {
+			why:    "nobody would ever answer it",
+			around: surroundings{inactiveChecks: []string{"dws"}},
 			status: metav1.ConditionFalse, reason: "AdmissionCheckInactive",
 			text: "Can't admit new workloads: references inactive AdmissionCheck(s): dws.",
+		},
+		"admission check missing": {
+			why:    "one that does not exist comes before one that nobody answers",
+			around: surroundings{missingChecks: []string{"a", "b"}, inactiveChecks: []string{"c"}},
+			status: metav1.ConditionFalse, reason: "AdmissionCheckNotFound",
+			text: "Can't admit new workloads: references missing AdmissionCheck(s): a,b, references inactive AdmissionCheck(s): c.",
 		},
 		"cohort cycle": {
 			why:    "the tree has no root to borrow from",

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -121,6 +122,18 @@ func surroundingsOf(ctx context.Context, c client.Reader, q *kueue.ClusterQueue)
 			return s, fmt.Errorf("read ResourceFlavor %s: %w", f.Name, err)
 		}
 	}
+	for _, name := range admissionChecks(q) {
+		check := &kueue.AdmissionCheck{}
+		err := c.Get(ctx, client.ObjectKey{Name: name}, check)
+		switch {
+		case apierrors.IsNotFound(err):
+			s.missingChecks = append(s.missingChecks, name)
+		case err != nil:
+			return s, fmt.Errorf("read AdmissionCheck %s: %w", name, err)
+		case !apimeta.IsStatusConditionTrue(check.Status.Conditions, kueue.AdmissionCheckActive):
+			s.inactiveChecks = append(s.inactiveChecks, name)
+		}
+	}
 	var path []string
 	for name := string(q.Spec.CohortName); name != ""; {
 		again := slices.Contains(path, name)
@@ -142,6 +155,11 @@ func surroundingsOf(ctx context.Context, c client.Reader, q *kueue.ClusterQueue)
 // usingFlavor names the ClusterQueues that refer to a flavor.
 func (r *clusterQueues) usingFlavor(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.those(ctx, func(q *kueue.ClusterQueue) bool { return uses(q, o.GetName()) })
+}
+
+// asking names the ClusterQueues that ask an AdmissionCheck.
+func (r *clusterQueues) asking(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.those(ctx, func(q *kueue.ClusterQueue) bool { return slices.Contains(admissionChecks(q), o.GetName()) })
 }
 
 // inCohorts names the ClusterQueues whose place in the tree a changed cohort

@@ -56,7 +56,7 @@ func (o Options) withDefaults() (Options, error) {
 
 // SetupWithManager adds the controllers of ClusterQueues, LocalQueues and
 // ResourceFlavors to the manager. They need get, list and watch on
-// clusterqueues, localqueues, resourceflavors, cohorts and workloads, patch on
+// clusterqueues, localqueues, resourceflavors, cohorts, admissionchecks and workloads, patch on
 // clusterqueues, clusterqueues/status, localqueues/status, cohorts/status and resourceflavors,
 // and create and patch on events.
 func SetupWithManager(mgr manager.Manager, o Options) error {
@@ -89,6 +89,7 @@ func (r *clusterQueues) setup(mgr manager.Manager, f *feeder) error {
 		For(&kueue.ClusterQueue{}).
 		Watches(&kueue.ResourceFlavor{}, handler.EnqueueRequestsFromMapFunc(r.usingFlavor), generation).
 		Watches(&kueue.Cohort{}, handler.EnqueueRequestsFromMapFunc(r.inCohorts), generation).
+		Watches(&kueue.AdmissionCheck{}, handler.EnqueueRequestsFromMapFunc(r.asking)).
 		WatchesRawSource(source.Channel(f.queues, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 }
