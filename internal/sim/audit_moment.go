@@ -45,7 +45,7 @@ func (a *Auditor) moment(r *Run) error {
 		return err
 	}
 	if a.moments%everyReason == 0 {
-		if err := a.reasonIsTrue(r.engine, a.moments); err != nil {
+		if err := a.reasonIsTrue(r.engine, r.clock(), a.moments); err != nil {
 			return err
 		}
 	}

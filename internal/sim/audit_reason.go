@@ -1,5 +1,295 @@
 package sim
 
-import "github.com/mlbatch/mlbatch/internal/engine/cycle"
+import (
+	"fmt"
+	"time"
 
-func (a *Auditor) reasonIsTrue(*cycle.Engine, int) error { return nil }
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+)
+
+// maxCures bounds how many reasons in a row a workload may give before it starts.
+const maxCures = 60
+
+// bench is a copy of the world with one waiting workload in it, to see whether
+// doing what its reason asks for makes it start (P9).
+type bench struct {
+	Auditor
+	now     time.Time
+	patient core.Key
+	last    core.Reason
+}
+
+// reasonIsTrue takes one waiting workload and does what its reason suggests, and
+// what the next reason suggests, until it starts. It is only asked when nobody is
+// promised a place and nobody leaves.
+func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
+	var waiting []core.Key
+	for _, k := range sortedWorks(a.works) {
+		w := a.works[k]
+		if w.leaving || w.code == core.WaitingForPreempted {
+			return nil
+		}
+		if w.held == nil {
+			waiting = append(waiting, k)
+		}
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	key := waiting[pick%len(waiting)]
+	why, _ := e.Why(key)
+	b := a.copyFor(key, now)
+	if why.Cause == core.BehindStrict || why.Cause == core.QuotaClaimed {
+		if w := a.works[why.Ahead]; w == nil || w.held != nil {
+			return fmt.Errorf("P9: %s waits behind %s, which does not wait", key, why.Ahead)
+		}
+		var started bool
+		if why, started = b.try(); started { // alone it does
+			return nil
+		}
+	}
+	for n := range maxCures {
+		said := why
+		helped := b.cure(why)
+		// Pod sets that together exceed all nodes, each alone fitting, are told that
+		// nodes are short; so only gangs of one pod set are held to it.
+		if !helped && why.Cause == core.NodesShort && len(a.works[key].told.PodSets) == 1 {
+			return fmt.Errorf("P9: %s waits for nodes (%+v), and none is out of service and nobody holds them", key, why)
+		}
+		if !helped {
+			return nil // nothing in the world would help, or nothing that can be tried here
+		}
+		var started bool
+		if why, started = b.try(); started {
+			return nil
+		}
+		if n > 0 && why.Equal(said) && b.last.Equal(said) {
+			return fmt.Errorf("P9: %s waits because of %+v; that was seen to, and it gives the same reason", key, said)
+		}
+		b.last = said
+	}
+	return fmt.Errorf("P9: %s does not start although %d reasons were seen to; the last is %+v", key, maxCures, why)
+}
+
+// copyFor copies the world with all who hold quota and one who waits.
+func (a *Auditor) copyFor(key core.Key, now time.Time) *bench {
+	b := &bench{now: now, patient: key}
+	b.restarted()
+	b.options = a.options
+	for k, v := range a.flavors {
+		b.flavors[k] = v
+	}
+	for k, v := range a.cohorts {
+		b.cohorts[k] = v
+	}
+	for k, v := range a.queues {
+		b.queues[k] = v
+	}
+	for k, v := range a.doors {
+		b.doors[k] = v
+	}
+	for k, v := range a.spaces {
+		b.spaces[k] = v
+	}
+	for k, v := range a.nodes {
+		b.nodes[k] = v
+	}
+	for k, w := range a.works {
+		if w.held == nil && k != key {
+			continue
+		}
+		o := w.told
+		o.Admission = w.held
+		b.works[k] = &audited{told: o, held: w.held}
+	}
+	return b
+}
+
+// try shows the copy to a fresh engine and reports whether the patient starts, or
+// is promised a place; else why not.
+func (b *bench) try() (core.Reason, bool) {
+	e := cycle.New(b.options)
+	for _, k := range sortedNames(b.flavors) {
+		e.Apply(core.FlavorSet{Flavor: b.flavors[k]})
+	}
+	for _, k := range sortedNames(b.cohorts) {
+		e.Apply(core.CohortSet{Cohort: b.cohorts[k]})
+	}
+	for _, k := range sortedNames(b.queues) {
+		e.Apply(core.QueueSet{Queue: b.queues[k]})
+	}
+	for _, k := range sortedNames(b.doors) {
+		e.Apply(core.LocalQueueSet{LocalQueue: b.doors[k]})
+	}
+	for _, k := range sortedNames(b.spaces) {
+		e.Apply(core.NamespaceSet{Namespace: b.spaces[k]})
+	}
+	for _, k := range sortedNames(b.nodes) {
+		e.Apply(core.NodeSet{Node: b.nodes[k]})
+	}
+	for _, k := range sortedWorks(b.works) {
+		e.Apply(core.WorkloadSet{Workload: b.works[k].told})
+	}
+	e.Decide(b.now)
+	if _, ok := e.Holding(b.patient); ok {
+		return core.Reason{}, true
+	}
+	why, _ := e.Why(b.patient)
+	return why, why.Code == core.WaitingForPreempted
+}
+
+// cure changes the copy as a reason suggests. It is false where the reason names
+// nothing that can be changed here.
+func (b *bench) cure(why core.Reason) bool {
+	w := b.works[b.patient]
+	switch why.Code {
+	case core.WaitingForQuota:
+		if why.Cause == core.BehindStrict || why.Cause == core.QuotaClaimed {
+			return b.leaves(why.Ahead)
+		}
+		return b.grant(why, why.Need.Sub(why.Have))
+	case core.ExceedsMaxQuota:
+		return b.grant(why, why.Need.Sub(why.Limit))
+	case core.TopologyPlacementFailed:
+		return b.roomFor(why)
+	case core.NoMatchingFlavor:
+		return b.suit(why)
+	case core.Suspended:
+		return b.open(why)
+	case core.OnHold:
+		w.told.Held, w.told.NotBefore = "", time.Time{}
+		return true
+	case core.Misconfigured:
+		return b.uncover(why)
+	case core.PendingEvaluation:
+		return true
+	case core.WaitingForPreempted:
+	}
+	return false
+}
+
+// grant gives the queue as much more of its own as was said to be missing.
+func (b *bench) grant(why core.Reason, missing core.Amount) bool {
+	q, ok := b.queues[why.Queue]
+	if !ok || missing <= 0 {
+		return false
+	}
+	q.Groups = cloneGroups(q.Groups)
+	for _, g := range q.Groups {
+		for _, f := range g.Flavors {
+			for i := range f.Quotas {
+				if f.Flavor == why.Flavor && f.Quotas[i].Resource == why.Resource {
+					f.Quotas[i].Nominal = f.Quotas[i].Nominal.Add(missing)
+					b.queues[why.Queue] = q
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// uncover has the workload not ask for what its queue does not offer.
+func (b *bench) uncover(why core.Reason) bool {
+	w := b.works[b.patient]
+	if why.Cause != core.ResourceUncovered {
+		return false
+	}
+	sets := append([]core.PodSet(nil), w.told.PodSets...)
+	helped := false
+	for i := range sets {
+		if sets[i].Name == why.PodSet {
+			helped = sets[i].Requests.Of(why.Resource) > 0
+			sets[i].Requests = sets[i].Requests.With(why.Resource, 0)
+		}
+	}
+	w.told.PodSets = sets
+	return helped
+}
+
+func cloneGroups(groups []core.ResourceGroup) []core.ResourceGroup {
+	out := append([]core.ResourceGroup(nil), groups...)
+	for i := range out {
+		out[i].Flavors = append([]core.FlavorQuotas(nil), out[i].Flavors...)
+		for k := range out[i].Flavors {
+			out[i].Flavors[k].Quotas = append([]core.Quota(nil), out[i].Flavors[k].Quotas...)
+		}
+	}
+	return out
+}
+
+func (b *bench) leaves(k core.Key) bool {
+	_, ok := b.works[k]
+	delete(b.works, k)
+	return ok
+}
+
+// roomFor makes room on nodes: those that are out of service come back and those
+// who hold the places go; where no node could do, new ones are made that can.
+func (b *bench) roomFor(why core.Reason) bool {
+	if why.Cause == core.NodesShort {
+		helped := false
+		for _, name := range sortedNames(b.nodes) {
+			if n := b.nodes[name]; !n.State.TakesWork() {
+				n.State = core.NodeReady
+				b.nodes[name] = n
+				helped = true
+			}
+		}
+		for _, k := range why.Holders {
+			helped = b.leaves(k) || helped
+		}
+		return helped
+	}
+	set := b.works[b.patient].told.PodSets
+	for i := range set {
+		if set[i].Name != why.PodSet {
+			continue
+		}
+		labels := map[string]string{}
+		for k, v := range b.flavors[why.Flavor].NodeLabels {
+			labels[k] = v
+		}
+		n := core.Node{Name: fmt.Sprintf("new-%d", len(b.nodes)), Labels: labels, State: core.NodeReady}
+		n.Allocatable = set[i].Requests.Times(int64(set[i].Count)).With(core.Pods, core.Amount(set[i].Count))
+		b.nodes[n.Name] = n
+		return true
+	}
+	return false
+}
+
+// suit takes off a flavor what the workload does not tolerate.
+func (b *bench) suit(why core.Reason) bool {
+	f, ok := b.flavors[why.Flavor]
+	if !ok || why.Cause != core.UntoleratedTaint {
+		return false
+	}
+	kept := f.Taints[:0:0]
+	for _, t := range f.Taints {
+		if t.String() != why.Detail {
+			kept = append(kept, t)
+		}
+	}
+	helped := len(kept) < len(f.Taints)
+	f.Taints = kept
+	b.flavors[why.Flavor] = f
+	return helped
+}
+
+// open lets a stopped queue or local queue go on.
+func (b *bench) open(why core.Reason) bool {
+	if why.Cause != core.QueueStopped {
+		return false
+	}
+	if q, ok := b.queues[why.Queue]; ok && why.Detail == "ClusterQueue" {
+		q.Stop = core.StopNone
+		b.queues[why.Queue] = q
+		return true
+	}
+	k := b.patient.Namespace + "/" + why.Queue
+	d, ok := b.doors[k]
+	d.Stop = core.StopNone
+	b.doors[k] = d
+	return ok
+}

@@ -149,6 +149,9 @@ func (r *Run) tell(j *job, ev core.Event) {
 	at := max(r.now+r.span(edge.Observe, j), j.told)
 	j.told = at
 	r.deliver(at, ev)
+	if _, refused := ev.(core.Refused); refused {
+		return
+	}
 	if edge.Repeat > 0 && share(r.draw("repeat "+j.spec.UID)) < edge.Repeat {
 		j.told = at + r.span(edge.Observe, j)
 		r.deliver(j.told, ev)
@@ -224,7 +227,9 @@ func (r *Run) write(j *job, d core.Decision) {
 		}
 	}
 	if !accepted {
-		r.deliver(r.now, core.Refused{Key: j.spec.Key})
+		// Refusals keep their order among the states of the object: the engine knows
+		// what was accepted before.
+		r.tell(j, core.Refused{Key: j.spec.Key})
 	}
 }
 

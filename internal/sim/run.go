@@ -282,7 +282,6 @@ func (r *Run) startEngine() {
 // what it had in memory is gone, and the new one reads all objects, in any order.
 func (r *Run) restart() {
 	e := &r.edgeOf
-	e.process++
 	var under []item
 	for i := range r.queue.items {
 		if x := &r.queue.items[i]; x.kind == doWrite {
@@ -296,6 +295,7 @@ func (r *Run) restart() {
 			r.write(x.job, x.order)
 		}
 	}
+	e.process++ // what the old one was about to be told reaches nobody
 	r.inbox = r.inbox[:0]
 	r.startEngine()
 	if r.audit != nil {

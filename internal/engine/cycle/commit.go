@@ -86,8 +86,8 @@ func (e *Engine) refusal(w *work, why core.Reason) *core.Reason {
 	return &why
 }
 
-// withHolders adds who holds what is short. It looks at e.assigned, so it must
-// follow the judgement.
+// withHolders adds who holds what is short. It looks at what the judgement left,
+// so it must follow it.
 func (e *Engine) withHolders(w *work, r *core.Reason) *core.Reason {
 	why := *r
 	switch why.Code {
@@ -150,8 +150,12 @@ func (e *Engine) nodeHolders(w *work, why core.Reason) []core.Key {
 	}
 	flavors := []string{}
 	for _, k := range w.group.plan.asks[set] {
-		if len(e.assigned.Chosen) > k && e.assigned.Chosen[k] >= 0 {
-			flavors = append(flavors, w.group.plan.Asks[k].Options[e.assigned.Chosen[k]].Flavor)
+		options := w.group.plan.Asks[k].Options
+		switch {
+		case slices.ContainsFunc(options, func(o quota.Option) bool { return o.Flavor == why.Flavor }):
+			flavors = append(flavors, why.Flavor)
+		case len(e.refusedWith) > k && e.refusedWith[k] >= 0:
+			flavors = append(flavors, options[e.refusedWith[k]].Flavor)
 		}
 	}
 	slices.Sort(flavors)

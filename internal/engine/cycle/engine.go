@@ -115,7 +115,10 @@ type Engine struct {
 	scene    scene
 	assigned quota.Assignment
 	ranked   quota.Assignment
-	lifted   []quota.Use
+	// refusedWith are the flavors that the reason of the last refusal is about:
+	// those that looked best, not those that were tried after them.
+	refusedWith []int
+	lifted      []quota.Use
 	// borrowers are the heads that would borrow, by tree: their level is looked at
 	// again when somebody else of the tree is admitted.
 	borrowers map[*quota.Node][]*queue

@@ -61,6 +61,7 @@ func (e *Engine) try(w *work, p *compiled) verdict {
 		}
 		if first == nil {
 			first = v.why
+			e.refusedWith = append(e.refusedWith[:0], e.assigned.Chosen...)
 		}
 		e.lacksNodes = e.lacksNodes || v.why.Code == core.TopologyPlacementFailed
 		if !e.assigned.Advance(&p.Plan, e.tried) {

@@ -32,7 +32,7 @@ func number(t *testing.T, name string) int {
 func TestWorlds(t *testing.T) {
 	worlds, seed, minutes := number(t, "MLBATCH_SIM_WORLDS"), max(1, number(t, "MLBATCH_SIM_SEED")), number(t, "MLBATCH_SIM_MINUTES")
 	if worlds == 0 && minutes == 0 {
-		worlds = 150 // about two seconds
+		worlds = 1500 // some seconds
 	}
 	began, said := time.Now(), time.Now()
 	for n := 0; (worlds == 0 || n < worlds) && (minutes == 0 || time.Since(began) < time.Duration(minutes)*time.Minute); n++ {
