@@ -232,7 +232,7 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 	if admit, is := d.(core.Admit); is {
 		// Its checks have to be asked in the write that reserves its quota.
 		s.queue = &kueue.ClusterQueue{}
-		err := a.opts.Client.Get(ctx, types.NamespacedName{Name: admit.Admission.Queue}, s.queue)
+		err := a.opts.Client.Get(ctx, types.NamespacedName{Name: admit.Admission.Queue}, s.queue, client.UnsafeDisableDeepCopy)
 		if apierrors.IsNotFound(err) {
 			return nil, false, nil
 		}

@@ -159,7 +159,7 @@ func (r *clusterQueues) usingFlavor(ctx context.Context, o client.Object) []reco
 
 // asking names the ClusterQueues that ask an AdmissionCheck.
 func (r *clusterQueues) asking(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.those(ctx, func(q *kueue.ClusterQueue) bool { return slices.Contains(admissionChecks(q), o.GetName()) })
+	return r.those(ctx, func(q *kueue.ClusterQueue) bool { return asks(q, o.GetName()) })
 }
 
 // inCohorts names the ClusterQueues whose place in the tree a changed cohort

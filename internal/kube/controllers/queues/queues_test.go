@@ -157,12 +157,29 @@ func TestDeletedFlavorWaitsForQueues(t *testing.T) {
 	if w.reconcile(w.flavors, f); !w.exists(f) {
 		t.Fatal("a flavor in use was deleted")
 	}
-	if got, want := <-w.events.Events, "Warning InUse Deletion waits for ClusterQueues that refer to the flavor: q"; got != want {
+	if got, want := <-w.events.Events, "Warning InUse Deletion waits for ClusterQueues that refer to the ResourceFlavor: q"; got != want {
 		t.Errorf("event %q, want %q", got, want)
 	}
 	w.must(w.c.Delete(t.Context(), clusterQueue()))
 	if w.reconcile(w.flavors, f); w.exists(f) {
 		t.Error("the flavor stays although nothing refers to it")
+	}
+}
+
+func TestDeletedCheckWaitsForQueues(t *testing.T) {
+	q := clusterQueue()
+	q.Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{AdmissionChecks: []kueue.AdmissionCheckStrategyRule{{Name: "budget"}}}
+	budget := &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: "budget"}}
+	w := newWorld(t, q, flavor(), budget)
+	w.reconcile(w.checks, budget)
+	w.must(w.c.Delete(t.Context(), budget))
+	if w.reconcile(w.checks, budget); !w.exists(budget) {
+		t.Fatal("a check that is asked was deleted: its queue would admit nothing any more")
+	}
+	q.Spec.AdmissionChecksStrategy = nil
+	w.must(w.c.Update(t.Context(), q))
+	if w.reconcile(w.checks, budget); w.exists(budget) {
+		t.Error("the check stays although nobody asks it")
 	}
 }
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,11 +54,11 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// SetupWithManager adds the controllers of ClusterQueues, LocalQueues and
-// ResourceFlavors to the manager. They need get, list and watch on
-// clusterqueues, localqueues, resourceflavors, cohorts, admissionchecks and workloads, patch on
-// clusterqueues, clusterqueues/status, localqueues/status, cohorts/status and resourceflavors,
-// and create and patch on events.
+// SetupWithManager adds the controllers of ClusterQueues, LocalQueues, Cohorts,
+// ResourceFlavors and AdmissionChecks to the manager. They need get, list and
+// watch on all of these and on workloads; patch on clusterqueues,
+// resourceflavors, admissionchecks, clusterqueues/status, localqueues/status and
+// cohorts/status; and create and patch on events.
 func SetupWithManager(mgr manager.Manager, o Options) error {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -70,7 +70,8 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 		mgr.Add(f),
 		newClusterQueues(c, o).setup(mgr, f),
 		newLocalQueues(c, o).setup(mgr, f),
-		newFlavors(c, recorder).setup(mgr),
+		newFlavors(c, recorder).setup(mgr, flavorNames),
+		newChecks(c, recorder).setup(mgr, admissionChecks),
 		newCohorts(c, o).setup(mgr, f),
 	)
 	if err != nil {
@@ -106,14 +107,12 @@ func (r *localQueues) setup(mgr manager.Manager, f *feeder) error {
 		Complete(r)
 }
 
-func newFlavors(c client.Client, recorder events.EventRecorder) *flavors {
-	return &flavors{client: c, recorder: recorder}
-}
-
-func (r *flavors) setup(mgr manager.Manager) error {
-	return builder.ControllerManagedBy(mgr).Named("resourceflavor").
-		For(&kueue.ResourceFlavor{}).
-		Watches(&kueue.ClusterQueue{}, handler.EnqueueRequestsFromMapFunc(usedBy),
+// setup makes the reconciler run whenever an object, or a ClusterQueue that
+// refers to it, changes. named lists what a ClusterQueue refers to.
+func (r *used[T]) setup(mgr manager.Manager, named func(*kueue.ClusterQueue) []string) error {
+	return builder.ControllerManagedBy(mgr).Named(strings.ToLower(r.kind)).
+		For(r.empty()).
+		Watches(&kueue.ClusterQueue{}, handler.EnqueueRequestsFromMapFunc(referred(named)),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Complete(r)
 }
@@ -122,15 +121,25 @@ func request(o client.Object) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}
 }
 
-// usedBy names the flavors of a ClusterQueue.
-func usedBy(_ context.Context, o client.Object) []reconcile.Request {
-	q, ok := o.(*kueue.ClusterQueue)
-	if !ok {
-		return nil
+// referred leads from a ClusterQueue to what it refers to.
+func referred(named func(*kueue.ClusterQueue) []string) handler.MapFunc {
+	return func(_ context.Context, o client.Object) []reconcile.Request {
+		q, ok := o.(*kueue.ClusterQueue)
+		if !ok {
+			return nil
+		}
+		var out []reconcile.Request
+		for _, name := range named(q) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
+		}
+		return out
 	}
-	var out []reconcile.Request
+}
+
+func flavorNames(q *kueue.ClusterQueue) []string {
+	var out []string
 	for _, f := range flavorsOf(q) {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: string(f.Name)}})
+		out = append(out, string(f.Name))
 	}
 	return out
 }

@@ -72,6 +72,7 @@ type world struct {
 	queues  *clusterQueues
 	local   *localQueues
 	flavors *flavors
+	checks  *checks
 	cohorts *cohorts
 }
 
@@ -94,7 +95,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		}}).Build()
 	o := Options{Numbers: w.numbers, Gauges: w.gauges, Interval: DefaultInterval, Clock: w.clock}
 	w.queues, w.local, w.flavors = newClusterQueues(w.c, o), newLocalQueues(w.c, o), newFlavors(w.c, w.events)
-	w.cohorts = newCohorts(w.c, o)
+	w.cohorts, w.checks = newCohorts(w.c, o), newChecks(w.c, w.events)
 	return w
 }
 

@@ -173,7 +173,7 @@ func (r *reconciler) queues(ctx context.Context, f *tenure.Facts) error {
 	clusterQueue := ""
 	if w.Spec.QueueName != "" {
 		var q kueue.LocalQueue
-		err := r.Client.Get(ctx, types.NamespacedName{Namespace: w.Namespace, Name: string(w.Spec.QueueName)}, &q)
+		err := r.Client.Get(ctx, types.NamespacedName{Namespace: w.Namespace, Name: string(w.Spec.QueueName)}, &q, client.UnsafeDisableDeepCopy)
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("read LocalQueue %s/%s: %w", w.Namespace, w.Spec.QueueName, err)
 		}
@@ -189,7 +189,7 @@ func (r *reconciler) queues(ctx context.Context, f *tenure.Facts) error {
 		return nil
 	}
 	var q kueue.ClusterQueue
-	err := r.Client.Get(ctx, types.NamespacedName{Name: clusterQueue}, &q)
+	err := r.Client.Get(ctx, types.NamespacedName{Name: clusterQueue}, &q, client.UnsafeDisableDeepCopy)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read ClusterQueue %s: %w", clusterQueue, err)
 	}
