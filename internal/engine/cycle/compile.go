@@ -190,6 +190,9 @@ type scene struct {
 // Victims implements quota.Scene.
 func (s *scene) Victims(p quota.Pair, need core.Amount) (quota.Mode, int) {
 	e := s.engine
+	if e.opt.FairSharing != nil && s.plan.single {
+		return quota.Preempt, 0 // there is no other flavor to prefer, and nobody asks for the level
+	}
 	return e.search.Grade(e.request(s.work, []quota.Use{{Pair: p, Amount: need}}, []quota.Pair{p}, nil))
 }
 
