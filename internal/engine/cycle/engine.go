@@ -83,7 +83,9 @@ type Engine struct {
 	heads order.Heap[*queue]
 	// tourneys are the heads with fair sharing, by tree.
 	tourneys order.Heap[*tourney]
-	timers   order.Heap[*timer]
+	// wanted is, by kind of pod, the most that some judged head counts on.
+	wanted map[*place.Class]int64
+	timers order.Heap[*timer]
 	// deadlines are when admissions must have been seen.
 	deadlines order.Heap[*timer]
 	pledges   []*pledge
@@ -151,6 +153,7 @@ func New(o Options) *Engine {
 		recheck:    map[*quota.Node]bool{},
 		borrowers:  map[*quota.Node][]*queue{},
 		claimants:  map[*quota.Node][]*queue{},
+		wanted:     map[*place.Class]int64{},
 		revision:   1,
 	}
 	e.search.Forest, e.search.Nodes = e.forest, e.nodes
@@ -172,13 +175,14 @@ func New(o Options) *Engine {
 func (e *Engine) Decide(now time.Time) core.Plan {
 	e.now, e.plan = now, nil
 
-	e.settle()  // 1. take in edits of queues, cohorts and flavors
-	e.drain()   // 2. evict from queues that are being drained
-	e.move()    // 3. move pods off nodes that went away
-	e.expire()  // 4. take back admissions that never arrived
-	e.redeem()  //    admit those whose victims are gone
-	e.arrive()  // 5. sort in what is new
-	e.wake()    // 6. look again at parked work whose blocker changed
+	e.settle() // 1. take in edits of queues, cohorts and flavors
+	e.drain()  // 2. evict from queues that are being drained
+	e.move()   // 3. move pods off nodes that went away
+	e.expire() // 4. take back admissions that never arrived
+	e.redeem() //    admit those whose victims are gone
+	e.arrive() // 5. sort in what is new
+	e.wake()   // 6. look again at parked work whose blocker changed
+	e.rejudge()
 	judged := 0 // 7. the best head of all queues, again and again
 	for q := e.turn(); q != nil && (e.opt.Budget == 0 || judged < e.opt.Budget); q = e.turn() {
 		w := q.first()

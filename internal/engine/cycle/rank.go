@@ -53,6 +53,10 @@ func (e *Engine) rank() *quota.Assignment {
 // getting its quota and nodes: a head that would have borrowed may take another
 // flavor now, or evict, or have to leave its turn to the next of its queue.
 func (e *Engine) unsettle(w *work) {
+	if e.opt.FairSharing != nil {
+		e.unpin(w)
+		return
+	}
 	root := w.Queue.Root()
 	if len(w.Holds) == 0 {
 		e.unsettleTree(root)

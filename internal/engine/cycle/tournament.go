@@ -72,7 +72,13 @@ type tourney struct {
 	winner *queue
 	// stale are queues whose head or usage changed since the last match.
 	stale []*queue
-	slot  int // in engine.tourneys
+	// pinned are the queues whose heads were judged, if they still are. slack bounds
+	// from below what is left for any firm one of them beyond its need; loose says
+	// that some are not firm.
+	pinned []*queue
+	slack  []core.Amount // by pair
+	loose  bool
+	slot   int // in engine.tourneys
 }
 
 // Before orders trees by their winners.
@@ -94,9 +100,10 @@ func (e *Engine) draw() {
 		return
 	}
 	e.tourneys = order.Heap[*tourney]{}
+	clear(e.wanted)
 	bouts := map[*quota.Node]*bout{}
 	for _, q := range e.sortedQueues() {
-		q.slot, q.exact, q.stale, q.bout = 0, false, false, nil
+		q.slot, q.exact, q.stale, q.hung, q.bout = 0, false, false, false, nil
 		var below *bout
 		for n := q.node; n != nil; n = n.Parent() {
 			b, known := bouts[n]
@@ -170,6 +177,19 @@ func (e *Engine) outdate(q *queue) {
 	t.winner = nil
 	if t.slot > 0 {
 		e.tourneys.Fix(t)
+	}
+}
+
+// rejudge forgets what was found out about heads that the last Decide left over:
+// the world has changed since.
+func (e *Engine) rejudge() {
+	if e.opt.FairSharing == nil {
+		return
+	}
+	for _, q := range e.ready() {
+		if q.exact {
+			e.rehead(q)
+		}
 	}
 }
 
@@ -269,8 +289,11 @@ func (e *Engine) outplayed(w *work) bool {
 	if q.exact {
 		return false
 	}
-	e.pin(q, e.rank())
+	a := e.rank()
+	q.counts = append(q.counts[:0], a.Uses...)
+	q.firm = q.active.First().plan == e.scene.plan && e.scene.plan.single && a.Mode == quota.Fit && e.nodesFor(q)
 	q.exact = true
+	e.hang(q)
 	e.outdate(q)
 	return e.turn() != q
 }

@@ -135,6 +135,7 @@ type queue struct {
 	// have to be played again.
 	bout         *bout
 	exact, stale bool
+	hung         bool // in tourney.pinned
 	// blocker is the first workload of a StrictFIFO queue when it was refused:
 	// nobody may pass it. promised are those that wait for their victims.
 	blocker  *work

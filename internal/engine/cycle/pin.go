@@ -1,0 +1,112 @@
+package cycle
+
+import (
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// A judged head of the tournament keeps its standing while what it was judged by
+// still holds: it is firm if it fits now with the only flavors it could take, so
+// that room in its quota and on its nodes is all it needs. Looking at every firm
+// head after every admission would cost as much as there are queues. Instead each
+// tree keeps a slack: an admission takes no more room from anybody than it uses
+// itself, so as long as the slack lasts nobody has to be looked at. What nodes are
+// left is counted by kind of pod.
+
+// hang notes a judged head.
+func (e *Engine) hang(q *queue) {
+	t := q.bout.tourney
+	if !q.hung {
+		q.hung = true
+		t.pinned = append(t.pinned, q)
+	}
+	if !q.firm {
+		t.loose = true
+		return
+	}
+	e.tighten(t, q)
+	g := q.active.First()
+	for i := range g.plan.Asks {
+		if c := g.plan.classes[i][0]; c != nil {
+			e.wanted[c] = max(e.wanted[c], int64(g.shape.podSets[g.plan.Asks[i].Set].Count))
+		}
+	}
+}
+
+// tighten takes a firm head into account.
+func (e *Engine) tighten(t *tourney, q *queue) {
+	for _, u := range q.counts {
+		for len(t.slack) <= int(u.Pair) {
+			t.slack = append(t.slack, core.Unlimited)
+		}
+		left := min(q.node.Room(core.Now, u.Pair), q.node.Room(core.Then, u.Pair)).Sub(u.Amount)
+		t.slack[u.Pair] = min(t.slack[u.Pair], left)
+	}
+}
+
+// unpin lets heads be judged again whose standing w may have changed by getting
+// its quota and nodes.
+func (e *Engine) unpin(w *work) {
+	own := e.byNode[w.Queue.ID].bout
+	if own == nil {
+		return
+	}
+	tight := len(w.Holds) > 0 && e.nodesTight()
+	if !spend(own.tourney.slack, w.Uses) || own.tourney.loose || tight {
+		e.review(own.tourney)
+	}
+	if len(w.Holds) == 0 {
+		return
+	}
+	for _, t := range slices.Clone(e.tourneys.Items()) {
+		if t != own.tourney && (t.loose || tight) {
+			e.review(t)
+		}
+	}
+}
+
+// spend takes uses off the slack; false if it does not suffice.
+func spend(slack []core.Amount, uses []quota.Use) bool {
+	ok := true
+	for _, u := range uses {
+		if int(u.Pair) < len(slack) {
+			slack[u.Pair] = slack[u.Pair].Sub(u.Amount)
+			ok = ok && slack[u.Pair] >= 0
+		}
+	}
+	return ok
+}
+
+// nodesTight reports whether some kind of pod has fewer places left than some
+// head counts on. What was counted on is then counted anew.
+func (e *Engine) nodesTight() bool {
+	for c, n := range e.wanted { // any will do, so order does not matter
+		if e.nodes.Slots(c, place.Free) < n {
+			clear(e.wanted)
+			return true
+		}
+	}
+	return false
+}
+
+// review looks at every judged head of a tree.
+func (e *Engine) review(t *tourney) {
+	list := t.pinned
+	t.pinned, t.loose = nil, false
+	for i := range t.slack {
+		t.slack[i] = core.Unlimited
+	}
+	for _, q := range list {
+		q.hung = false
+		switch {
+		case q.slot == 0 || !q.exact:
+		case q.firm && e.roomFor(q) && e.nodesFor(q):
+			e.hang(q)
+		default:
+			e.rehead(q)
+		}
+	}
+}
