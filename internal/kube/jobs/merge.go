@@ -9,11 +9,11 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
-// Conflict is a key that two parties give different values.
-type Conflict struct{ What, Key, Old, New string }
+// ConflictError is a key that two parties give different values.
+type ConflictError struct{ What, Key, Old, New string }
 
 // Error says what the user can do about it.
-func (c *Conflict) Error() string {
+func (c *ConflictError) Error() string {
 	return fmt.Sprintf("%s %s: the pod template says %q, the admission %q; remove it from the template", c.What, c.Key, c.Old, c.New)
 }
 
@@ -30,7 +30,7 @@ func (i PodSetInfo) With(u kueue.PodSetUpdate) (PodSetInfo, error) {
 		{"nodeSelector", &i.NodeSelector, u.NodeSelector},
 	} {
 		if err := Merge(m.what, m.dst, m.add); err != nil {
-			var c *Conflict
+			var c *ConflictError
 			if errors.As(err, &c) {
 				return i, fmt.Errorf("%s %s: it says %q, the flavor or another check %q", c.What, c.Key, c.New, c.Old)
 			}
@@ -49,7 +49,7 @@ func Merge(what string, dst *map[string]string, add map[string]string) error {
 	maps.Copy(out, *dst)
 	for k, v := range add {
 		if old, ok := out[k]; ok && old != v {
-			return &Conflict{What: what, Key: k, Old: old, New: v}
+			return &ConflictError{What: what, Key: k, Old: old, New: v}
 		}
 		out[k] = v
 	}

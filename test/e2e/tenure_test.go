@@ -1,0 +1,347 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// checkedQueue is a queue whose workloads need the word of the check "budget",
+// which an external controller answers: the test.
+const checkedQueue = `
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: checked-cluster-queue}
+spec:
+  namespaceSelector: {}
+  admissionChecksStrategy: {admissionChecks: [{name: budget}, {name: elsewhere, onFlavors: [unused]}]}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors:
+    - {name: checked, resources: [{name: cpu, nominalQuota: 1}]}
+    - {name: unused, resources: [{name: cpu, nominalQuota: 0}]}
+`
+
+const checkedJob = `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: checked}}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 0
+      containers:
+      - {name: c, image: busybox, command: [sleep, "600"], resources: {requests: {cpu: 1}}}
+`
+
+// checked sets up the queue; its checks have nobody yet who answers them. It
+// stays for the next test.
+func checked(t *testing.T, admin client.Client) {
+	t.Helper()
+	settle(t, "blue")
+	for _, m := range []string{
+		"{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: checked}}",
+		"{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: unused}}",
+		"{apiVersion: kueue.x-k8s.io/v1beta2, kind: AdmissionCheck, metadata: {name: budget}, spec: {controllerName: example.com/budget}}",
+		"{apiVersion: kueue.x-k8s.io/v1beta2, kind: AdmissionCheck, metadata: {name: elsewhere}, spec: {controllerName: example.com/budget}}",
+		checkedQueue,
+	} {
+		if _, err := tryCreate(t, admin, m, ""); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+	}
+	create(t, admin, "{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: checked}, spec: {clusterQueue: checked-cluster-queue}}", "blue")
+	answering(t, admin, metav1.ConditionFalse)
+}
+
+// answering says whether somebody answers the checks.
+func answering(t *testing.T, admin client.Client, active metav1.ConditionStatus) {
+	t.Helper()
+	for _, name := range []string{"budget", "elsewhere"} {
+		c := &kueue.AdmissionCheck{}
+		if err := admin.Get(t.Context(), client.ObjectKey{Name: name}, c); err != nil {
+			t.Fatal(err)
+		}
+		apimeta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{Type: kueue.AdmissionCheckActive, Status: active, Reason: "Test", Message: "The test answers them, or not"})
+		if err := admin.Status().Update(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// answer is the word of the external controller.
+func answer(t *testing.T, admin client.Client, owner string, state kueue.CheckState, more ...func(*kueue.AdmissionCheckState)) {
+	t.Helper()
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		w := workloadOf(t, "blue", owner)
+		c := &w.Status.AdmissionChecks[0]
+		c.State, c.LastTransitionTime, c.Message = state, metav1.Now(), "the test says "+string(state)
+		for _, m := range more {
+			m(c)
+		}
+		return admin.Status().Update(t.Context(), w)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reservedOnly is "" while a job has quota and waits for the check "budget".
+func reservedOnly(t *testing.T, owner string) string {
+	t.Helper()
+	w := workloadOf(t, "blue", owner)
+	if w == nil || w.Status.Admission == nil {
+		return "it has no reservation"
+	}
+	if a := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadAdmitted); a == nil || a.Reason != kueue.ReasonUnsatisfiedAdmissionChecks {
+		return fmt.Sprintf("Admitted is %+v", a)
+	}
+	if c := w.Status.AdmissionChecks; len(c) != 1 || c[0].Name != "budget" || c[0].State != kueue.CheckStatePending {
+		return fmt.Sprintf("checks are %+v, want budget pending and none of another flavor", c)
+	}
+	if n := len(pods(t, "blue", owner)); n > 0 {
+		return fmt.Sprintf("%d pods exist before it is admitted", n)
+	}
+	return ""
+}
+
+// is is "" once a condition of the job's Workload has a status and a reason.
+func is(t *testing.T, c client.Client, owner, kind, status, reason string) string {
+	t.Helper()
+	var all kueue.WorkloadList
+	if err := c.List(t.Context(), &all, client.InNamespace("blue")); err != nil {
+		return err.Error()
+	}
+	for i := range all.Items {
+		if o := metav1.GetControllerOf(&all.Items[i]); o == nil || o.Name != owner {
+			continue
+		}
+		got := apimeta.FindStatusCondition(all.Items[i].Status.Conditions, kind)
+		if got == nil || string(got.Status) != status || got.Reason != reason {
+			return fmt.Sprintf("%s is %+v, want %s %s", kind, got, status, reason)
+		}
+		return ""
+	}
+	return "it has no workload"
+}
+
+// told is "" once an event on the job's Workload was recorded exactly once.
+func told(t *testing.T, c client.Client, owner, reason string) string {
+	t.Helper()
+	w := workloadOf(t, "blue", owner)
+	var all corev1.EventList
+	if err := c.List(t.Context(), &all, client.InNamespace("blue")); err != nil {
+		return err.Error()
+	}
+	n := 0
+	for _, e := range all.Items {
+		if e.InvolvedObject.UID == w.UID && e.Reason == reason {
+			n++
+		}
+	}
+	if n != 1 {
+		return fmt.Sprintf("there are %d events %s on its workload, want 1", n, reason)
+	}
+	return ""
+}
+
+func TestAdmissionCheckSaysYes(t *testing.T) {
+	admin := user(t, "")
+	checked(t, admin)
+	create(t, admin, fmt.Sprintf(checkedJob, "agreed"), "blue")
+	eventually(t, "nobody answers the check", waits(t, "blue", "agreed", "Suspended", "budget"))
+	answering(t, admin, metav1.ConditionTrue)
+	eventually(t, "quota comes first", func() string { return reservedOnly(t, "agreed") })
+	// The answer comes while nobody is there to hear it.
+	if err := cluster.Kill(t.Context(), "controller"); err != nil {
+		t.Fatal(err)
+	}
+	answer(t, admin, "agreed", kueue.CheckStateReady, func(c *kueue.AdmissionCheckState) {
+		c.PodSetUpdates = []kueue.PodSetUpdate{{
+			Name: "main", Labels: map[string]string{"example.com/account": "a-17"}, Annotations: map[string]string{"example.com/note": "paid"},
+			NodeSelector: map[string]string{"kubernetes.io/hostname": "node-1"},
+			Tolerations:  []corev1.Toleration{{Key: "example.com/paid", Operator: corev1.TolerationOpExists}},
+		}}
+	})
+	eventually(t, "it runs with what the check wants", func() string {
+		all := pods(t, "blue", "agreed")
+		if len(all) != 1 || all[0].Labels["example.com/account"] != "a-17" || all[0].Annotations["example.com/note"] != "paid" ||
+			all[0].Spec.NodeSelector["kubernetes.io/hostname"] != "node-1" {
+			return fmt.Sprintf("its pods are %+v", all)
+		}
+		for _, tol := range all[0].Spec.Tolerations {
+			if tol.Key == "example.com/paid" {
+				return ""
+			}
+		}
+		return fmt.Sprintf("its pod tolerates %+v", all[0].Spec.Tolerations)
+	})
+	eventually(t, "its reservation was told", func() string { return told(t, admin, "agreed", "QuotaReserved") })
+	eventually(t, "its admission was told", func() string { return told(t, admin, "agreed", "Admitted") })
+	settle(t, "blue")
+}
+
+func TestAdmissionCheckAsksForAnotherTry(t *testing.T) {
+	admin := user(t, "")
+	checked(t, admin)
+	answering(t, admin, metav1.ConditionTrue)
+	create(t, admin, fmt.Sprintf(checkedJob, "again"), "blue")
+	eventually(t, "quota comes first", func() string { return reservedOnly(t, "again") })
+	answer(t, admin, "again", kueue.CheckStateRetry, func(c *kueue.AdmissionCheckState) { c.RequeueAfterSeconds = new(int32(2)) })
+	eventually(t, "it leaves", func() string { return told(t, admin, "again", "EvictedDueToAdmissionCheck") })
+	eventually(t, "it comes back after the pause", func() string {
+		if diff := is(t, admin, "again", kueue.WorkloadRequeued, "True", kueue.ReasonBackoffFinished); diff != "" {
+			return diff
+		}
+		return reservedOnly(t, "again")
+	})
+	w := workloadOf(t, "blue", "again")
+	if c := w.Status.AdmissionChecks[0]; ptr.Deref(c.RetryCount, 0) != 1 || c.Message != "Reset to Pending after eviction. Previously: Retry" {
+		t.Errorf("the check is %+v, want asked anew with one retry", c)
+	}
+	answer(t, admin, "again", kueue.CheckStateReady)
+	eventually(t, "it runs", func() string { return jobRuns(t, "again", 1) })
+	settle(t, "blue")
+}
+
+func TestAdmissionCheckSaysNo(t *testing.T) {
+	admin := user(t, "")
+	checked(t, admin)
+	answering(t, admin, metav1.ConditionTrue)
+	create(t, admin, fmt.Sprintf(checkedJob, "refused"), "blue")
+	eventually(t, "quota comes first", func() string { return reservedOnly(t, "refused") })
+	answer(t, admin, "refused", kueue.CheckStateRejected)
+	eventually(t, "it is deactivated and gives its quota back", func() string {
+		w := workloadOf(t, "blue", "refused")
+		if ptr.Deref(w.Spec.Active, true) || w.Status.Admission != nil {
+			return fmt.Sprintf("active is %v, its admission %+v", ptr.Deref(w.Spec.Active, true), w.Status.Admission)
+		}
+		return is(t, admin, "refused", kueue.WorkloadEvicted, "True", "DeactivatedDueToAdmissionCheck")
+	})
+	eventually(t, "why was told", func() string { return told(t, admin, "refused", "AdmissionCheckRejected") })
+	activate(t, admin, "refused", true)
+	eventually(t, "activated again, it is asked about again", func() string { return reservedOnly(t, "refused") })
+	answer(t, admin, "refused", kueue.CheckStateReady)
+	eventually(t, "it runs", func() string { return jobRuns(t, "refused", 1) })
+	settle(t, "blue")
+}
+
+// activate sets spec.active of a job's Workload.
+func activate(t *testing.T, admin client.Client, owner string, active bool) {
+	t.Helper()
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		w := workloadOf(t, "blue", owner)
+		w.Spec.Active = &active
+		return admin.Update(t.Context(), w)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const limitedJob = `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue, %s}}
+spec:
+  template:
+    spec:
+      %s
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 0
+      containers:
+      - {name: c, image: busybox, command: [sleep, "6000"], resources: {limits: {nvidia.com/gpu: 1}}}
+`
+
+func TestMaximumExecutionTime(t *testing.T) {
+	settle(t, "blue")
+	admin := user(t, "")
+	create(t, admin, fmt.Sprintf(limitedJob, "brief", "kueue.x-k8s.io/max-exec-time-seconds: '2'", ""), "blue")
+	eventually(t, "it runs", func() string { return jobRuns(t, "brief", 1) })
+	eventually(t, "its time is over", func() string { return gone(t, admin, "brief", "DeactivatedDueToMaximumExecutionTimeExceeded") })
+	settle(t, "blue")
+}
+
+// gone is "" once a job was evicted for a reason, and has neither pods nor quota.
+func gone(t *testing.T, admin client.Client, owner, reason string) string {
+	t.Helper()
+	if n := len(pods(t, "blue", owner)); n > 0 {
+		return fmt.Sprintf("%d pods are left", n)
+	}
+	if w := workloadOf(t, "blue", owner); w == nil || w.Status.Admission != nil {
+		return "it has its quota still"
+	}
+	return is(t, admin, owner, kueue.WorkloadEvicted, "True", reason)
+}
+
+func TestDeactivatedAndBack(t *testing.T) {
+	settle(t, "blue")
+	admin := user(t, "")
+	create(t, admin, fmt.Sprintf(limitedJob, "pausing", "a: b", ""), "blue")
+	eventually(t, "it runs", func() string { return jobRuns(t, "pausing", 1) })
+	activate(t, admin, "pausing", false)
+	eventually(t, "it stops", func() string { return gone(t, admin, "pausing", "Deactivated") })
+	activate(t, admin, "pausing", true)
+	eventually(t, "it runs again", func() string { return jobRuns(t, "pausing", 1) })
+	settle(t, "blue")
+}
+
+const impatient = `
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+waitForPodsReady:
+  timeout: 2s
+  requeuingStrategy: {backoffLimitCount: 1, backoffBaseSeconds: 1}
+objectRetentionPolicies: {workloads: {afterDeactivatedByKueue: 3s}}
+`
+
+// Jobs whose pods do not come up make room for others, come back, and are given
+// up in the end. This needs a controller with short patience.
+func TestPodsReadyTimeout(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(impatient), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shared := cluster
+	own, err := shared.Another(t.Context(), os.Stderr, "--config", file, "--time-scale", timeScale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster = own
+	t.Cleanup(func() {
+		cluster = shared
+		if err := own.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	admin := user(t, "")
+	create(t, admin, fmt.Sprintf(limitedJob, "good", "a: b", ""), "blue")
+	eventually(t, "pods that come up are seen", func() string { return is(t, admin, "good", kueue.WorkloadPodsReady, "True", kueue.ReasonStarted) })
+	// No scheduler of that name will ever place its pod.
+	create(t, admin, fmt.Sprintf(limitedJob, "stuck", "a: b", "schedulerName: nobody"), "blue")
+	eventually(t, "it makes room", func() string { return told(t, admin, "stuck", "EvictedDueToPodsReadyTimeoutDueToWaitForStart") })
+	eventually(t, "it comes back", func() string { return told(t, admin, "stuck", "BackoffFinished") })
+	eventually(t, "it is given up", func() string { return gone(t, admin, "stuck", "DeactivatedDueToRequeuingLimitExceeded") })
+	eventually(t, "its job is deleted after its time", func() string {
+		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "stuck"}, &batchv1.Job{}); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("the job is still there: %v", err)
+		}
+		return ""
+	})
+	if d := jobRuns(t, "good", 1); d != "" {
+		t.Errorf("the good job suffers: %s", d)
+	}
+}
