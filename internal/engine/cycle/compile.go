@@ -28,6 +28,8 @@ type compiled struct {
 	claim []quota.Use
 	// asks are the indices of each pod set's asks.
 	asks [][]int
+	// fixed is what it uses if single.
+	fixed []quota.Use
 	// pairs are all that some flavor would use, in a stable order.
 	pairs []quota.Pair
 	// counts are the pods per pod set: those of the shape, or fewer.
@@ -74,6 +76,13 @@ func (e *Engine) compileFor(g *group, counts []int32) *compiled {
 					p.pairs = append(p.pairs, u.Pair)
 				}
 				pairs[u.Pair] = i
+			}
+		}
+	}
+	if p.single {
+		for _, a := range p.Asks {
+			for _, u := range a.Options[0].Uses {
+				p.fixed = addUse(p.fixed, u)
 			}
 		}
 	}

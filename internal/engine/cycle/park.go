@@ -367,7 +367,8 @@ func (e *Engine) wakeReclaimers(n node) {
 func (e *Engine) worthQuota(g *group) bool {
 	n := g.queue.node
 	if g.plan == nil || g.bound != g.plan || g.plan.revision != e.revision ||
-		!e.search.Hopeless(n, g.queue.spec.Preemption, g.shape.priority, g.plan.pairs) {
+		(!e.search.Hopeless(n, g.queue.spec.Preemption, g.shape.priority, g.plan.pairs) &&
+			!e.search.Outweighed(n, g.queue.spec.Preemption, g.shape.priority, e.least(g).fixed)) {
 		return true
 	}
 	for _, s := range g.shorts {

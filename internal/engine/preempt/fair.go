@@ -2,6 +2,7 @@ package preempt
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
@@ -39,6 +40,9 @@ type fairSearch struct {
 	root *contender
 	// nominal says that the request stays within the quota of its own queue.
 	nominal bool
+	// missing is what the request lacks of each of its uses, less what was taken
+	// from others: before that is had, it cannot fit.
+	missing []quota.Use
 }
 
 func (f *fairSearch) contender(n *quota.Node, parent *contender) *contender {
@@ -55,6 +59,10 @@ func (f *fairSearch) contender(n *quota.Node, parent *contender) *contender {
 func (s *Searcher) findFair() []Victim {
 	s.picked = s.picked[:0]
 	r := &s.req
+	s.fair.missing = s.fair.missing[:0]
+	for _, u := range r.Uses {
+		s.fair.missing = append(s.fair.missing, quota.Use{Pair: u.Pair, Amount: u.Amount.Sub(r.Queue.Room(core.Then, u.Pair))})
+	}
 	s.Forest.Add(core.Then, r.Queue, r.Uses)
 	found := s.byShares()
 	s.Forest.Remove(core.Then, r.Queue, r.Uses)
@@ -180,10 +188,22 @@ func (s *Searcher) firstStrategy(rule core.FairStrategy) bool {
 // pick takes the queue's current candidate.
 func (s *Searcher) pick(t *contender, why core.EvictReason) bool {
 	c := t.cursor.current()
-	s.takeOut(c)
-	s.picked = append(s.picked, Victim{c, why})
+	s.pickOne(c, why)
 	s.pass(t)
 	return true
+}
+
+func (s *Searcher) pickOne(c *Candidate, why core.EvictReason) {
+	s.takeOut(c)
+	s.picked = append(s.picked, Victim{c, why})
+	for i := range s.fair.missing {
+		m := &s.fair.missing[i]
+		for _, u := range c.Uses {
+			if u.Pair == m.Pair {
+				m.Amount = m.Amount.Sub(u.Amount)
+			}
+		}
+	}
 }
 
 // pass moves a queue to its next candidate.
@@ -198,18 +218,27 @@ func (s *Searcher) pass(t *contender) {
 func (s *Searcher) pickByShare(t *contender, rule core.FairStrategy) bool {
 	mine, theirs := s.sides(t)
 	share, before := mine.Share(core.Then), theirs.Share(core.Then)
+	if by := share.Compare(before); by > 0 || (by == 0 && rule == core.LessThanInitialShare) {
+		if t.retry == nil {
+			t.retry = t.cursor.current()
+		}
+		t.cursor.list = nil // no rule lets a larger share evict from a smaller one
+		return false
+	}
+	var failed []quota.Use
 	for len(t.cursor.list) > 0 {
 		c := t.cursor.current()
-		var ok bool
 		if rule == core.LessThanInitialShare {
-			ok = share.Compare(before) < 0
-		} else {
-			s.Forest.Remove(core.Then, c.Queue, c.Uses)
-			ok = share.Compare(theirs.Share(core.Then)) <= 0
-			s.Forest.Add(core.Then, c.Queue, c.Uses)
-		}
-		if ok {
 			return s.pick(t, core.InCohortFairSharing)
+		}
+		if !slices.Equal(c.Uses, failed) { // who uses the same leaves the same
+			s.Forest.Remove(core.Then, c.Queue, c.Uses)
+			ok := share.Compare(theirs.Share(core.Then)) <= 0
+			s.Forest.Add(core.Then, c.Queue, c.Uses)
+			if ok {
+				return s.pick(t, core.InCohortFairSharing)
+			}
+			failed = c.Uses
 		}
 		if t.retry == nil {
 			t.retry = c
@@ -237,8 +266,7 @@ func (s *Searcher) secondStrategy() bool {
 		c := t.cursor.current()
 		t.cursor.list = nil
 		if mine.Share(core.Then).Compare(theirs.Share(core.Then)) < 0 {
-			s.takeOut(c)
-			s.picked = append(s.picked, Victim{c, core.InCohortFairSharing})
+			s.pickOne(c, core.InCohortFairSharing)
 			if s.fitsBooked() {
 				return true
 			}
@@ -264,6 +292,11 @@ func (s *Searcher) sides(t *contender) (mine, theirs *quota.Node) {
 // fitsBooked is fits with the request's own usage taken off for the question.
 func (s *Searcher) fitsBooked() bool {
 	r := &s.req
+	for _, u := range s.fair.missing {
+		if u.Amount > 0 {
+			return false
+		}
+	}
 	s.Forest.Remove(core.Then, r.Queue, r.Uses)
 	ok := s.fits(allowed)
 	s.Forest.Add(core.Then, r.Queue, r.Uses)

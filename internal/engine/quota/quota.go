@@ -60,6 +60,11 @@ type Node struct {
 	// kind of the root.
 	lendable []core.Amount
 	noted    bool // in Forest.changed
+	// top are the two largest shares among the children at topStamp, topNode whose
+	// the first is.
+	top      [2]Share
+	topNode  *Node
+	topStamp uint64
 }
 
 // cell is what a node knows of one pair.

@@ -98,6 +98,27 @@ func mul3(a, b, c uint64) [3]uint64 {
 // Weigh sets the node's weight among its siblings; nil means WeightOne.
 func (n *Node) Weigh(w *core.Weight) { n.weight = core.WeightOr(w) }
 
+// RivalShare is the largest share among the node's siblings in ledger Then. It
+// costs nothing while the tree does not change.
+func (n *Node) RivalShare() Share {
+	p := n.parent
+	if p.topStamp != n.root.stamp || p.topNode == nil {
+		p.topStamp, p.topNode, p.top = n.root.stamp, p, [2]Share{}
+		for _, c := range p.children {
+			switch s := c.Share(core.Then); {
+			case s.Compare(p.top[0]) > 0:
+				p.top[0], p.top[1], p.topNode = s, p.top[0], c
+			case s.Compare(p.top[1]) > 0:
+				p.top[1] = s
+			}
+		}
+	}
+	if p.topNode == n {
+		return p.top[1]
+	}
+	return p.top[0]
+}
+
 // Share is the node's share of what its parent's subtree can lend; zero for a
 // root, which has nobody to borrow from.
 func (n *Node) Share(l core.Ledger) Share { return n.ShareWith(l, nil) }
