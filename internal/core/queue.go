@@ -1,5 +1,7 @@
 package core
 
+import "time"
+
 // Flavor is a kind of node that quota is given for (ResourceFlavor).
 type Flavor struct {
 	Name string
@@ -106,6 +108,9 @@ type Queue struct {
 	// Namespaces that may use the queue, by namespace labels; nil means none
 	// and an empty selector means all.
 	Namespaces *Selector
+	// UsageBased lets the local queue go first that used less in the past
+	// (admission fair sharing).
+	UsageBased bool
 	// Provisioned are the flavors, sorted, whose nodes are made on demand once quota
 	// is reserved: no nodes are looked for then.
 	Provisioned []string
@@ -124,6 +129,10 @@ type LocalQueue struct {
 	Stop      StopPolicy
 	// Weight among the local queues of its ClusterQueue; nil means WeightOne.
 	Weight *Weight
+	// Consumed is what it used in the past as the API remembers it, in thousandths
+	// of base units, as of ConsumedAt. It matters when the engine first hears of it.
+	Consumed   Resources
+	ConsumedAt time.Time
 }
 
 // Namespace carries the labels that queues select by.

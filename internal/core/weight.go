@@ -1,9 +1,11 @@
 package core
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Weight is how much of what is shared a queue, a cohort or a local queue may
@@ -76,4 +78,33 @@ func DefaultFairSharing() *FairSharing {
 		Strategies:        []FairStrategy{LessThanOrEqualToFinalShare, LessThanInitialShare},
 		NonBorrowingFirst: true, ReclaimNominal: true,
 	}
+}
+
+// AdmissionFairSharing is how past usage counts in queues that go by it. The
+// zero value is complete: a queue that asks for it gets it.
+type AdmissionFairSharing struct {
+	// HalfLife is the time after which past usage counts half; 0 means 7 days.
+	HalfLife time.Duration
+	// Sampling is the time between two samples of usage; 0 means 5 minutes.
+	Sampling time.Duration
+	// Weights says how much a resource counts; WeightOne if it is not listed.
+	Weights map[string]Weight
+}
+
+// Standing is how much a local queue used for its weight, in units of 2^-32
+// thousandths: whoever used less goes first.
+type Standing struct {
+	Last   bool // weight 0: behind all others
+	Hi, Lo uint64
+}
+
+// Compare is negative if s goes before o.
+func (s Standing) Compare(o Standing) int {
+	if s.Last != o.Last {
+		if s.Last {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Or(cmp.Compare(s.Hi, o.Hi), cmp.Compare(s.Lo, o.Lo))
 }

@@ -68,10 +68,12 @@ func (e *Engine) edit(ev core.Event) {
 		e.forest.DropQueue(ev.Name)
 	case core.LocalQueueSet:
 		d := e.doorNamed(doorKey{ev.LocalQueue.Namespace, ev.LocalQueue.Name})
-		if d.spec == nil || !reflect.DeepEqual(*d.spec, ev.LocalQueue) {
-			d.spec = &ev.LocalQueue
-			changed = true
+		changed = d.spec == nil
+		if !changed { // what the API remembers follows the engine
+			ev.LocalQueue.Consumed, ev.LocalQueue.ConsumedAt = d.spec.Consumed, d.spec.ConsumedAt
+			changed = !reflect.DeepEqual(*d.spec, ev.LocalQueue)
 		}
+		d.spec = &ev.LocalQueue
 	case core.LocalQueueGone:
 		d := e.doorNamed(doorKey{ev.Namespace, ev.Name})
 		changed = d.spec != nil
@@ -151,6 +153,9 @@ func (e *Engine) observe(o *core.Workload) {
 		w.obs.admitted, w.obs.ready = o.Admitted, o.Ready
 	}
 	e.countReady(w)
+	if w.obs.admitted {
+		e.discharge(w, true)
+	}
 }
 
 func (e *Engine) newWork(o *core.Workload) *work {
@@ -321,6 +326,7 @@ func (e *Engine) gone(w *work) {
 	}
 	w.inbox = false
 	e.unexpect(w)
+	e.discharge(w, false)
 	if w.unready {
 		e.unready--
 	}

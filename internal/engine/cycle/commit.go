@@ -19,6 +19,7 @@ func (e *Engine) admit(w *work, v verdict) {
 	e.countReady(w)
 	e.expect(w)
 	e.hold(w)
+	e.charge(w)
 	e.unsettle(w)
 	e.plan = append(e.plan, core.Admit{Key: w.Key, Admission: *w.admission})
 }

@@ -237,6 +237,9 @@ func (x *duel) facts() []core.Event {
 	for _, n := range sortedKeys(x.ref.queues) {
 		out = append(out, core.QueueSet{Queue: x.ref.queues[n]},
 			core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: n, Name: "q", Queue: n}})
+		if x.byUsage {
+			out = append(out, core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: n, Name: "p", Queue: n}})
+		}
 	}
 	for _, n := range sortedKeys(x.ref.nodes) {
 		out = append(out, core.NodeSet{Node: x.ref.nodes[n]})

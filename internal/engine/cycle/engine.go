@@ -39,6 +39,8 @@ type Options struct {
 	// BlockAdmission admits nobody while pods of an admitted workload are not ready
 	// (waitForPodsReady.blockAdmission).
 	BlockAdmission bool
+	// AdmissionFairSharing is how past usage counts in queues with UsageBased.
+	AdmissionFairSharing core.AdmissionFairSharing
 	// Observe is how long an admission may stay unobserved before it is taken back;
 	// 0 means 5 minutes.
 	Observe time.Duration
@@ -99,6 +101,9 @@ type Engine struct {
 	unready   int
 	onReady   []*group
 	onReadyAt uint64 // the value of changes when they were looked at
+	// metered are the doors that go by past usage, sampled when that was counted.
+	metered []*door
+	sampled time.Time
 	// claimants are the queues that may claim, by tree; contestedGroups the parked
 	// groups that were refused for claims. The rest is scratch of one question.
 	claimants       map[*quota.Node][]*queue
@@ -133,6 +138,12 @@ type Engine struct {
 
 // New returns an engine that knows nothing.
 func New(o Options) *Engine {
+	if o.AdmissionFairSharing.HalfLife <= 0 { // never silently off
+		o.AdmissionFairSharing.HalfLife = defaultHalfLife
+	}
+	if o.AdmissionFairSharing.Sampling <= 0 {
+		o.AdmissionFairSharing.Sampling = defaultSampling
+	}
 	if o.Observe <= 0 {
 		o.Observe = defaultObserve
 	}
@@ -176,6 +187,7 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 	e.now, e.plan = now, nil
 
 	e.settle() // 1. take in edits of queues, cohorts and flavors
+	e.sample() //    and count what local queues have used
 	e.drain()  // 2. evict from queues that are being drained
 	e.move()   // 3. move pods off nodes that went away
 	e.expire() // 4. take back admissions that never arrived
@@ -223,6 +235,11 @@ func (e *Engine) NextWake() time.Time {
 	for _, h := range []*order.Heap[*timer]{&e.timers, &e.deadlines} {
 		if h.Len() > 0 && (at.IsZero() || h.First().at.Before(at)) {
 			at = h.First().at
+		}
+	}
+	if len(e.metered) > 0 {
+		if next := e.sampled.Add(e.opt.AdmissionFairSharing.Sampling); at.IsZero() || next.Before(at) {
+			at = next
 		}
 	}
 	return at

@@ -25,6 +25,7 @@ func (e *Engine) hold(w *work) {
 	e.changes++
 	q := e.queueNamed(w.admission.Queue)
 	w.Queue = q.node
+	w.Stands = w.door.stands
 	w.Uses = e.usesOf(w)
 	w.Holds = e.holdsOf(w)
 	e.forest.Add(core.Now, w.Queue, w.Uses)
@@ -99,6 +100,7 @@ func (e *Engine) stay(w *work) {
 func (e *Engine) release(w *work) {
 	e.unhold(w)
 	e.unexpect(w)
+	e.discharge(w, false)
 	e.paid(w)
 	w.admission, w.assumed, w.ordered, w.told = nil, false, false, nil
 	w.applied, w.Unseen = 0, false

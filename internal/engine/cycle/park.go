@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"math"
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -66,6 +67,9 @@ func (e *Engine) rehead(q *queue) {
 		return
 	}
 	q.head, q.exact = order.Head{Key: q.first().key}, false
+	if q.byUsage { // whoever is behind it may have a higher priority; its turn corrects it
+		q.head.Key = order.Key{Priority: math.MaxInt32, Time: math.MinInt64}
+	}
 	e.enlist(q)
 }
 
@@ -119,7 +123,10 @@ func (e *Engine) setAside(w *work) {
 // join adds a workload to the group of its shape.
 func (e *Engine) join(w *work) {
 	q := w.door.queue
-	key := groupKey{w.shape, w.spareKey}
+	key := groupKey{shape: w.shape, spare: w.spareKey}
+	if q.byUsage {
+		key.door = w.door
+	}
 	g := q.byKey[key]
 	if g == nil {
 		g = &group{queue: q, key: key, shape: w.shape, index: len(q.groups)}

@@ -146,6 +146,7 @@ func (e *Engine) redeem() {
 		e.countReady(w)
 		e.expect(w)
 		e.hold(w)
+		e.charge(w)
 		e.recheck[w.Queue.Root()] = true // those who could not take the pledge may evict its owner
 		e.plan = append(e.plan, core.Admit{Key: w.Key, Admission: *w.admission})
 	}

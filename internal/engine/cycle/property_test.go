@@ -44,12 +44,15 @@ type duel struct {
 	plan    core.Plan // the last one
 	// claiming worlds have mostly StrictFIFO queues that lend and cannot reclaim.
 	claiming bool
+	// byUsage worlds have queues with two local queues that go by past usage.
+	byUsage bool
 }
 
 func newDuel(t *rapid.T, fair *core.FairSharing) *duel {
 	options := cycle.Options{
 		IgnoreUndeclared: pick(t, "undeclared", false, false, true), FairSharing: fair,
-		BlockAdmission: pick(t, "block admission", false, false, false, true),
+		BlockAdmission:       pick(t, "block admission", false, false, false, true),
+		AdmissionFairSharing: core.AdmissionFairSharing{HalfLife: refHalfLife, Sampling: refSampling},
 	}
 	x := &duel{t: t, engine: cycle.New(options), now: time.Unix(1000, 0)}
 	x.ref = &reference{
@@ -57,6 +60,8 @@ func newDuel(t *rapid.T, fair *core.FairSharing) *duel {
 		flavors: map[string]core.Flavor{}, queues: map[string]core.Queue{}, cohorts: map[string]core.Cohort{},
 		nodes: map[string]core.Node{}, works: map[core.Key]*refWork{},
 	}
+	x.ref.doors = map[string]*refDoor{}
+	x.byUsage = fair == nil && pick(t, "by usage", false, false, true)
 	x.claiming = pick(t, "claiming", false, false, true)
 	for _, f := range []core.Flavor{
 		{Name: "x", NodeLabels: map[string]string{"kind": "x"}},
@@ -157,10 +162,26 @@ func (x *duel) queue(name string) {
 	f.BorrowTriesNext = pick(x.t, "borrow tries next", false, true)
 	f.PreferPreemption = f.PreemptTriesNext && f.BorrowTriesNext && pick(x.t, "prefer", false, true)
 	if _, known := x.ref.queues[name]; !known {
-		x.apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: name, Name: "q", Queue: name}})
+		x.door(name, "q")
+		if x.byUsage {
+			x.door(name, "p")
+		}
 	}
+	q.UsageBased = x.byUsage && pick(x.t, "usage based", true, true, false)
 	x.ref.queues[name] = q
 	x.apply(core.QueueSet{Queue: q})
+}
+
+// door makes a LocalQueue.
+func (x *duel) door(queue, name string) {
+	q := core.LocalQueue{Namespace: queue, Name: name, Queue: queue}
+	weight := 1.0
+	if x.byUsage {
+		weight = pick(x.t, "door's weight", 1.0, 1.0, 2.0, 0.0)
+		q.Weight = new(core.Weight(weight * float64(core.WeightOne)))
+	}
+	x.ref.doors[queue+"/"+name] = &refDoor{weight: weight, used: map[string]float64{}}
+	x.apply(core.LocalQueueSet{LocalQueue: q})
 }
 
 func (x *duel) node(name string) {
@@ -187,6 +208,9 @@ func (x *duel) job() {
 	}
 	if pick(x.t, "gated", false, false, false, false, true) {
 		w.PreemptionGate = "g"
+	}
+	if x.byUsage {
+		w.Queue = pick(x.t, "door", "q", "p")
 	}
 	for i := range pick(x.t, "pod sets", 1, 1, 2) {
 		p := core.PodSet{Name: fmt.Sprintf("s%d", i), Count: int32(rapid.IntRange(1, pick(x.t, "most pods", 3, 3, 3, 6)).Draw(x.t, "count"))}
@@ -291,6 +315,9 @@ func (x *duel) happen(what string, w *refWork) {
 // observe shows the engine a workload as the API has it.
 func (x *duel) observe(w *refWork) {
 	o := w.Workload
+	if w.adm != nil && w.phase != refPromised {
+		x.ref.fold(w)
+	}
 	if w.adm != nil && w.phase != refPromised {
 		o.Admission, o.Reserved, o.Evicting = w.adm, time.Unix(w.reserved, 0), w.phase == refLeaving
 		o.Admitted, o.PodSets = true, w.reduced()

@@ -9,7 +9,9 @@ import (
 // judged. It reports whether another queue comes first now.
 //
 // Levels are corrected lazily: a head starts at level 0 and learns its true one
-// when it comes to the top. That is exact as long as levels only get worse,
+// when it comes to the top. So does the head of a queue that goes by past usage
+// with its priority and time: it starts as the best that could be behind it. That
+// is exact as long as levels only get worse,
 // which unsettle sees to.
 func (e *Engine) fallsBack(w *work) bool {
 	if e.opt.FairSharing != nil {
@@ -17,12 +19,15 @@ func (e *Engine) fallsBack(w *work) bool {
 	}
 	q := w.group.queue
 	a := e.rank()
-	if a.Level <= q.head.Level {
+	if a.Level <= q.head.Level && q.head.Key == w.key {
 		return false
 	}
-	q.head.Level = a.Level
+	q.head.Key = w.key
+	if a.Level > q.head.Level {
+		q.head.Level = a.Level
+		e.pin(q, a)
+	}
 	e.heads.Fix(q)
-	e.pin(q, a)
 	return e.heads.First() != q
 }
 

@@ -54,9 +54,8 @@ func (r *reference) claimant(queue string) *refWork {
 	if q.Strategy != core.StrictFIFO || q.Preemption.Reclaim == core.PreemptAny || q.Cohort == "" || q.Stop == core.Hold || q.Stop == core.HoldAndDrain {
 		return nil
 	}
-	for _, w := range r.sorted() {
+	for _, w := range r.inQueue(queue) {
 		switch {
-		case w.queue != queue:
 		case w.phase == refPromised:
 			return nil
 		case w.phase == refWaiting:

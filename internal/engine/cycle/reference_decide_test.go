@@ -12,6 +12,7 @@ import (
 // decide returns what an engine should decide, without refusals.
 func (r *reference) decide(now time.Time) []string {
 	r.now, r.out, r.refused, r.held, r.late = now.Unix(), nil, map[core.Key]bool{}, map[core.Key]bool{}, map[core.Key]bool{}
+	r.sample(now)
 	r.drain()
 	r.move()
 	r.redeem()
@@ -62,7 +63,7 @@ func (r *reference) next() (best *refWork, act func()) {
 		if q.Stop == core.Hold || q.Stop == core.HoldAndDrain {
 			continue
 		}
-		for _, w := range r.sorted() {
+		for _, w := range r.inQueue(name) {
 			if w.queue != name || w.phase == refRunning || w.phase == refLeaving {
 				continue
 			}
@@ -169,6 +170,7 @@ func (r *reference) resolve(w *refWork, asks []refAsk, a refAssign) func() {
 			return func() {
 				r.grant(w, asks, a, sets, seats)
 				w.phase, w.reserved, w.unseen = refRunning, r.now, true
+				r.charge(w)
 				r.claimEnds(w)
 				r.say("admit %s%s", w.Key, printAdmission(*w.adm))
 			}
@@ -346,6 +348,7 @@ func (r *reference) redeem() {
 		}
 		r.unpledge(w)
 		w.phase, w.reserved, w.unseen = refRunning, r.now, true
+		r.charge(w)
 		r.say("admit %s%s", w.Key, printAdmission(*w.adm))
 	}
 }

@@ -1,7 +1,6 @@
 package cycle_test
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -291,13 +290,7 @@ func (r *reference) search(w *refWork, uses map[fr]core.Amount, short map[fr]boo
 			visited = top
 		}
 	}
-	for _, l := range [][]*refWork{own, hierarchy, priority} {
-		slices.SortFunc(l, func(a, b *refWork) int {
-			return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.reserved, a.reserved),
-				b.QueueTime.Compare(a.QueueTime), cmp.Compare(a.UID, b.UID))
-		})
-	}
-	all := slices.Concat(hierarchy, priority, own)
+	all := slices.Concat(r.merge(hierarchy), r.merge(priority), r.merge(own))
 	if len(all) == 0 {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
@@ -23,8 +24,10 @@ type reference struct {
 	now     int64
 	out     []string
 	refused map[core.Key]bool
-	block   bool              // admission waits for pods
-	fit     bool              // the last judgement admits
+	block   bool // admission waits for pods
+	fit     bool // the last judgement admits
+	doors   map[string]*refDoor
+	sampled time.Time
 	late    map[core.Key]bool // refused for the pods of others
 	held    map[core.Key]bool // refused for claims
 
@@ -53,6 +56,7 @@ type refWork struct {
 	adm      *core.Admission
 	reserved int64
 	unseen   bool
+	costs    map[string]float64 // to its LocalQueue, until it is seen as admitted
 	spare    map[core.Key]bool
 	counts   map[fr]core.Amount // what it asks for, when it was judged last
 	deps     map[core.Key]bool

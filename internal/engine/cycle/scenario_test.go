@@ -101,6 +101,16 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 			}
 			fmt.Fprintf(&out, "%s: %d\n", arg.Key, share)
 		}
+	case "consumed":
+		for _, arg := range d.CmdArgs {
+			k := parseKey(arg.Key)
+			used, at, _ := s.engine.Consumed(k.Namespace, k.Name)
+			fmt.Fprintf(&out, "%s at %s:", arg.Key, at.Format(time.TimeOnly))
+			for _, u := range used {
+				fmt.Fprintf(&out, " %s %d thousandths", u.Resource, u.Amount)
+			}
+			out.WriteString("\n")
+		}
 	case "positions":
 		fmt.Fprintln(&out, s.engine.Positions(d.CmdArgs[0].Key))
 	default:
@@ -229,6 +239,10 @@ func (s *script) line(f []string) error {
 	}
 	args := f[2:]
 	switch f[0] {
+	case "after":
+		d, err := time.ParseDuration(f[1])
+		s.now = s.now.Add(d)
+		return err
 	case "options":
 		return s.options(f[1:])
 	case "flavor":

@@ -108,6 +108,10 @@ func (s *script) options(args []string) error {
 		switch {
 		case a == "ignoreundeclared":
 			o.IgnoreUndeclared = true
+		case k == "halflife":
+			o.AdmissionFairSharing.HalfLife, _ = time.ParseDuration(v)
+		case k == "sampling":
+			o.AdmissionFairSharing.Sampling, _ = time.ParseDuration(v)
 		case a == "blockadmission":
 			o.BlockAdmission = true
 		case a == "fair":
@@ -196,6 +200,8 @@ func (s *script) queue(name string, args []string) error {
 			q.Fungibility.BorrowTriesNext = true
 		case "preferpreemption":
 			q.Fungibility.PreferPreemption = true
+		case "usage":
+			q.UsageBased = true
 		case "provisioned":
 			q.Provisioned = strings.Split(v, ",")
 		case "namespaces":

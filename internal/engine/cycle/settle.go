@@ -39,6 +39,7 @@ func (e *Engine) settle() {
 	for _, d := range e.sortedDoors() {
 		e.settleDoor(d)
 	}
+	e.settleUsage()
 	for _, q := range e.sortedQueues() {
 		q.blocker = nil
 		for _, g := range q.groups {

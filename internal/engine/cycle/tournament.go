@@ -292,7 +292,7 @@ func (e *Engine) outplayed(w *work) bool {
 	a := e.rank()
 	q.counts = append(q.counts[:0], a.Uses...)
 	q.firm = q.active.First().plan == e.scene.plan && e.scene.plan.single && a.Mode == quota.Fit && e.nodesFor(q)
-	q.exact = true
+	q.exact, q.head.Key = true, w.key
 	e.hang(q)
 	e.outdate(q)
 	return e.turn() != q

@@ -55,6 +55,9 @@ type work struct {
 	listed  bool // in engine.displaced
 	unready bool // counted in engine.unready
 	timer   *timer
+	// charged is the door that pays its costs, until it is admitted.
+	charged *door
+	costs   map[string]order.Past
 	// deadline is when its admission must have been seen, while it was not.
 	deadline *timer
 	told     *core.Reason
@@ -80,6 +83,11 @@ type observed struct {
 
 // Before orders waiting workloads of a queue.
 func (w *work) Before(o *work) bool {
+	if a, b := w.door.stands, o.door.stands; a != b && a != nil && b != nil {
+		if c := a.Compare(*b); c != 0 {
+			return c < 0
+		}
+	}
 	if c := w.key.Compare(o.key); c != 0 {
 		return c < 0
 	}
@@ -143,6 +151,8 @@ type queue struct {
 	// reserving counts workloads that hold quota here, evicting those of them that
 	// were evicted.
 	reserving, evicting int
+	// byUsage says that groups are of one door each.
+	byUsage bool
 }
 
 // Before orders queues by their heads.
@@ -179,6 +189,8 @@ func (q *queue) strict() bool { return q.spec != nil && q.spec.Strategy == core.
 type groupKey struct {
 	shape *shape
 	spare string
+	// door is set in queues that go by usage: members stand and fall together.
+	door *door
 }
 
 // group is the workloads of one shape that wait in a queue. They are refused
@@ -232,6 +244,10 @@ type door struct {
 	closed *core.Reason
 	works  map[*work]struct{}
 	counts [leaving + 1]int // workloads by phase
+	// past is what it used, stands where it stands in a queue that goes by usage;
+	// nil in others.
+	past   *past
+	stands *core.Standing
 }
 
 // sorted returns the door's workloads in a stable order.

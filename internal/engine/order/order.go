@@ -96,6 +96,13 @@ func (h *Heap[T]) Fix(x T) {
 	}
 }
 
+// Sort restores order after many keys changed.
+func (h *Heap[T]) Sort() {
+	for i := len(h.items)/2 - 1; i >= 0; i-- {
+		h.down(i)
+	}
+}
+
 func (h *Heap[T]) fix(i int) {
 	if !h.down(i) {
 		h.up(i)

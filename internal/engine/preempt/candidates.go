@@ -33,7 +33,10 @@ func (s *Searcher) seek(c *cursor) bool {
 	for ; len(c.list) > 0; c.list = c.list[:len(c.list)-1] {
 		cand := c.current()
 		if c.policy != core.PreemptAny && cand.Priority > r.Priority {
-			return false // and so are all that follow
+			if cand.Stands == nil {
+				return false // and so are all that follow
+			}
+			continue
 		}
 		if !permits(c.policy, r, cand) || (!c.advantage && slices.Contains(r.Spare, cand.Key)) || !uses(cand, r.Short) {
 			continue
@@ -44,6 +47,22 @@ func (s *Searcher) seek(c *cursor) bool {
 		s.Passed = true
 	}
 	return false
+}
+
+// inTurn orders the running workloads of a queue, last victim first: by past usage
+// of their local queues where that counts, else as they stand.
+func inTurn(l []*Candidate) []*Candidate {
+	if len(l) == 0 || l[0].Stands == nil {
+		return l
+	}
+	l = slices.Clone(l)
+	slices.SortStableFunc(l, func(a, b *Candidate) int {
+		if a.Stands == b.Stands || a.Stands == nil || b.Stands == nil {
+			return 0
+		}
+		return a.Stands.Compare(*b.Stands)
+	})
+	return l
 }
 
 func permits(p core.PreemptionPolicy, r *Request, c *Candidate) bool {
@@ -113,7 +132,7 @@ func (s *Searcher) below(list []cursor, n, except *quota.Node, proto cursor) []c
 }
 
 func (s *Searcher) open(list []cursor, c cursor) []cursor {
-	c.list = s.Running(c.queue)
+	c.list = inTurn(s.Running(c.queue))
 	if s.seek(&c) {
 		list = append(list, c)
 	}

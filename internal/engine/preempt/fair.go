@@ -116,7 +116,7 @@ func (s *Searcher) gather(c *contender) bool {
 		if !Allows(c.cursor.policy) {
 			return false
 		}
-		c.cursor.list = s.Running(c.node)
+		c.cursor.list = inTurn(s.Running(c.node))
 		return s.seek(&c.cursor)
 	}
 	for _, n := range c.node.Children() {

@@ -36,6 +36,9 @@ type Candidate struct {
 	// Unseen is true until the admission was seen in the API. Nobody is evicted
 	// before: the eviction could overtake the admission.
 	Unseen bool
+	// Stands is where its local queue stands by past usage; nil in queues that do
+	// not go by it. In one queue, who used more is evicted first.
+	Stands *core.Standing
 }
 
 // victimOrder is negative if a is evicted before b: lower priority, then later

@@ -1,0 +1,162 @@
+package cycle_test
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// refDoor is what a LocalQueue is remembered for, in floating point.
+type refDoor struct {
+	weight float64
+	used   map[string]float64
+	at     time.Time
+}
+
+// How past usage counts in the duel.
+const (
+	refHalfLife = 20 * time.Second
+	refSampling = 6 * time.Second
+)
+
+func refAlpha(d time.Duration) float64 { return 1 - math.Exp2(-d.Seconds()/refHalfLife.Seconds()) }
+
+// doorOf is the LocalQueue of a workload, by queue and name.
+func doorOf(w *refWork) string { return w.queue + "/" + w.Queue }
+
+// sample counts the usage since the last sampling.
+func (r *reference) sample(now time.Time) {
+	for name, d := range r.doors {
+		queue, _, _ := cutDoor(name)
+		if r.queues[queue].UsageBased && d.at.IsZero() {
+			d.at = now
+		}
+	}
+	if r.sampled.IsZero() {
+		r.sampled = now
+	}
+	if now.Before(r.sampled.Add(refSampling)) {
+		return
+	}
+	metered := false
+	for name, d := range r.doors {
+		queue, _, _ := cutDoor(name)
+		if !r.queues[queue].UsageBased {
+			continue
+		}
+		metered = true
+		inUse := map[string]float64{}
+		for _, w := range r.works {
+			if doorOf(w) == name && (w.phase == refRunning || w.phase == refLeaving) && !w.unseen {
+				for x, v := range w.uses() {
+					inUse[x.Resource] += float64(v)
+				}
+			}
+		}
+		a := refAlpha(now.Sub(d.at))
+		for _, res := range []string{core.CPU, core.GPU} {
+			d.used[res] = d.used[res]*(1-a) + inUse[res]*a
+		}
+		d.at = now
+	}
+	if metered {
+		r.sampled = now
+	}
+}
+
+func cutDoor(s string) (queue, name string, ok bool) {
+	i := slices.Index([]byte(s), '/')
+	return s[:i], s[i+1:], true
+}
+
+// stands is the usage of a workload's LocalQueue for its weight, costs included.
+func (r *reference) stands(w *refWork) float64 {
+	d := r.doors[doorOf(w)]
+	if d.weight == 0 {
+		return math.Inf(1)
+	}
+	sum := 0.0
+	for _, res := range []string{core.CPU, core.GPU} {
+		v := d.used[res]
+		for _, o := range r.sorted() {
+			if doorOf(o) == doorOf(w) {
+				v += o.costs[res]
+			}
+		}
+		if res == core.CPU {
+			v /= 1000
+		}
+		sum += v
+	}
+	return sum / d.weight
+}
+
+// charge makes an admission cost its LocalQueue.
+func (r *reference) charge(w *refWork) {
+	if !r.queues[w.queue].UsageBased {
+		return
+	}
+	w.costs = map[string]float64{}
+	for x, v := range w.uses() {
+		w.costs[x.Resource] += float64(v) * refAlpha(refSampling)
+	}
+}
+
+// fold makes the costs of a workload past usage once it is seen as admitted.
+func (r *reference) fold(w *refWork) {
+	for res, v := range w.costs {
+		r.doors[doorOf(w)].used[res] += v
+	}
+	w.costs = nil
+}
+
+// inQueue orders the workloads of a queue.
+func (r *reference) inQueue(name string) []*refWork {
+	out := slices.DeleteFunc(r.sorted(), func(w *refWork) bool { return w.queue != name })
+	if r.queues[name].UsageBased {
+		slices.SortStableFunc(out, func(a, b *refWork) int { return compareUsage(r.stands(a), r.stands(b)) })
+	}
+	return out
+}
+
+// compareUsage takes for equal what only rounding tells apart.
+func compareUsage(a, b float64) int {
+	if a == b || math.Abs(a-b) < 1e-6 {
+		return 0
+	}
+	return cmp.Compare(a, b)
+}
+
+// merge puts candidates in the order in which they are evicted: those of each
+// queue by past usage where that counts, the queues by who is next in each.
+func (r *reference) merge(all []*refWork) []*refWork {
+	byQueue := map[string][]*refWork{}
+	for _, c := range all {
+		byQueue[c.adm.Queue] = append(byQueue[c.adm.Queue], c)
+	}
+	victim := func(a, b *refWork) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.reserved, a.reserved),
+			b.QueueTime.Compare(a.QueueTime), cmp.Compare(a.UID, b.UID))
+	}
+	for name, l := range byQueue {
+		slices.SortFunc(l, victim)
+		if r.queues[name].UsageBased {
+			slices.SortStableFunc(l, func(a, b *refWork) int { return compareUsage(r.stands(b), r.stands(a)) })
+		}
+	}
+	var out []*refWork
+	for range all {
+		best := ""
+		for name, l := range byQueue {
+			if len(l) > 0 && (best == "" || victim(l[0], byQueue[best][0]) < 0) {
+				best = name
+			}
+		}
+		out = append(out, byQueue[best][0])
+		byQueue[best] = byQueue[best][1:]
+	}
+	return out
+}

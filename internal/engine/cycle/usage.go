@@ -1,0 +1,231 @@
+package cycle
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/order"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// Admission fair sharing (spec/kueue.md 2.9). In a queue with UsageBased the
+// LocalQueue that used less in the past, for its weight, goes first, before
+// priority and time; and is evicted from last.
+//
+// What a LocalQueue used is sampled: at each sampling the usage of its admitted
+// workloads counts for the time since the last one, and what was there counts
+// less. A workload that was given quota costs its LocalQueue at once what it will
+// have used by the next sampling; the cost becomes past usage when the workload
+// is admitted, and is given back if it never is. So one LocalQueue cannot take a
+// whole queue between two samplings.
+//
+// Groups of waiting workloads belong to one LocalQueue there, so that a change of
+// its standing moves whole groups in their queue and nothing else.
+
+const (
+	defaultHalfLife = 7 * 24 * time.Hour
+	defaultSampling = 5 * time.Minute
+)
+
+// past is what a door is remembered for.
+type past struct {
+	used   map[string]order.Past // by resource
+	costs  map[string]order.Past // of workloads that are not admitted yet
+	at     time.Time             // of the last sampling
+	stands core.Standing
+}
+
+// usageBased reports whether the queue's local queues go by past usage.
+func (q *queue) usageBased() bool { return q.spec != nil && q.spec.UsageBased }
+
+// remember starts the memory of a door, with what the API remembers.
+func (e *Engine) remember(d *door) {
+	if d.past != nil || d.spec == nil {
+		return
+	}
+	d.past = &past{used: map[string]order.Past{}, costs: map[string]order.Past{}, at: d.spec.ConsumedAt}
+	for _, r := range d.spec.Consumed {
+		d.past.used[r.Resource] = order.Thousandths(r.Amount)
+	}
+}
+
+// settleUsage lists the doors of queues that go by usage, and regroups the
+// workloads of a queue that began or ceased to.
+func (e *Engine) settleUsage() {
+	e.metered = e.metered[:0]
+	for _, d := range e.sortedDoors() {
+		if d.spec == nil || !d.queue.usageBased() {
+			e.meter(d, nil)
+			continue
+		}
+		e.remember(d)
+		if d.past.at.IsZero() {
+			d.past.at = e.now
+		}
+		e.metered = append(e.metered, d)
+		e.stand(d)
+		e.meter(d, &d.past.stands)
+	}
+	for _, q := range e.sortedQueues() {
+		if q.byUsage == q.usageBased() {
+			continue
+		}
+		q.byUsage = q.usageBased()
+		for _, d := range q.doors {
+			for _, w := range d.sorted() {
+				if w.group != nil {
+					e.depart(w, w.group)
+					e.enter(w)
+				}
+			}
+		}
+	}
+	if e.sampled.IsZero() {
+		e.sampled = e.now
+	}
+}
+
+// meter says where a door stands from now on; nil if its queue does not ask.
+func (e *Engine) meter(d *door, stands *core.Standing) {
+	if d.stands == stands {
+		return
+	}
+	d.stands = stands
+	for w := range d.works { // each alike, so order does not matter
+		if w.phase == running {
+			w.Stands = stands
+		}
+	}
+}
+
+// sample counts the usage of the time since the last sampling.
+func (e *Engine) sample() {
+	if len(e.metered) == 0 || e.now.Before(e.sampled.Add(e.opt.AdmissionFairSharing.Sampling)) {
+		return
+	}
+	e.sampled = e.now
+	for _, d := range e.metered {
+		var sum []quota.Use
+		for w := range d.works { // a sum, so order does not matter
+			if (w.phase == running || w.phase == leaving) && w.obs.admitted {
+				for _, u := range w.Uses {
+					sum = addUse(sum, u)
+				}
+			}
+		}
+		inUse := map[string]core.Amount{}
+		for _, u := range sum {
+			r := e.forest.Name(u.Pair).Resource
+			inUse[r] = inUse[r].Add(u.Amount)
+		}
+		keep := order.Decay(e.now.Sub(d.past.at), e.opt.AdmissionFairSharing.HalfLife)
+		for r := range d.past.used {
+			inUse[r] = inUse[r].Add(0)
+		}
+		for r, amount := range inUse { // each on its own, so order does not matter
+			if p := d.past.used[r].Fade(keep, amount); p.IsZero() {
+				delete(d.past.used, r)
+			} else {
+				d.past.used[r] = p
+			}
+		}
+		d.past.at = e.now
+		e.restand(d)
+	}
+}
+
+// charge makes a workload that was just given quota cost its LocalQueue what it
+// will have used by the next sampling.
+func (e *Engine) charge(w *work) {
+	d := w.door
+	if d.stands == nil {
+		return
+	}
+	share := order.One - order.Decay(e.opt.AdmissionFairSharing.Sampling, e.opt.AdmissionFairSharing.HalfLife)
+	w.costs = map[string]order.Past{}
+	for _, u := range w.Uses {
+		r := e.forest.Name(u.Pair).Resource
+		c := order.Share(u.Amount, share)
+		w.costs[r] = w.costs[r].Plus(c)
+		d.past.costs[r] = d.past.costs[r].Plus(c)
+	}
+	w.charged = d
+	e.restand(d)
+}
+
+// discharge ends the cost of a workload: it counts as used if the workload was
+// admitted, and is given back if it never was.
+func (e *Engine) discharge(w *work, used bool) {
+	d := w.charged
+	if d == nil {
+		return
+	}
+	for r, c := range w.costs { // each on its own, so order does not matter
+		if d.past.costs[r] = d.past.costs[r].Minus(c); d.past.costs[r].IsZero() {
+			delete(d.past.costs, r)
+		}
+		if used {
+			d.past.used[r] = d.past.used[r].Plus(c)
+		}
+	}
+	w.charged, w.costs = nil, nil
+	e.restand(d)
+}
+
+// stand computes where a door stands.
+func (e *Engine) stand(d *door) {
+	all := map[string]bool{}
+	for _, m := range []map[string]order.Past{d.past.used, d.past.costs} {
+		for r := range m {
+			all[r] = true
+		}
+	}
+	var usage []order.Weighed
+	for _, r := range slices.Sorted(maps.Keys(all)) {
+		weight, ok := e.opt.AdmissionFairSharing.Weights[r]
+		if !ok {
+			weight = core.WeightOne
+		}
+		usage = append(usage, order.Weighed{Resource: r, Past: d.past.used[r].Plus(d.past.costs[r]), Weight: weight})
+	}
+	d.past.stands = order.StandingOf(usage, core.WeightOr(d.spec.Weight))
+}
+
+// restand does so after a change, and moves the door's groups in their queue.
+func (e *Engine) restand(d *door) {
+	if d.spec == nil || d.stands == nil {
+		return
+	}
+	before := d.past.stands
+	e.stand(d)
+	if before == d.past.stands {
+		return
+	}
+	q := d.queue
+	q.active.Sort()
+	if b := q.blocker; b != nil && q.active.Len() > 0 && q.first() != b {
+		q.blocker = nil // somebody else is first now
+		b.unsaid = true
+		b.group.fresh = append(b.group.fresh, b)
+		e.mention(b.group)
+	}
+	e.claimsChange(q)
+	e.rehead(q)
+}
+
+// Consumed is what a LocalQueue used in the past, older use counting less, in
+// thousandths of base units, and when that was computed. It is false unless the
+// LocalQueue's queue goes by usage.
+func (e *Engine) Consumed(namespace, name string) (core.Resources, time.Time, bool) {
+	d := e.doors[doorKey{namespace, name}]
+	if d == nil || d.stands == nil {
+		return nil, time.Time{}, false
+	}
+	used := map[string]core.Amount{}
+	for r, p := range d.past.used {
+		used[r] = p.Thousandths()
+	}
+	return core.MakeResources(used), d.past.at, true
+}
