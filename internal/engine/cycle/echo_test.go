@@ -321,3 +321,37 @@ func TestTwoPhases(t *testing.T) {
 		}
 	}
 }
+
+// TestPastUsageIsRestored goes on with what the API remembers of local queues.
+func TestPastUsageIsRestored(t *testing.T) {
+	e := cycle.New(cycle.Options{})
+	for _, ev := range smallWorld() {
+		if q, ok := ev.(core.QueueSet); ok {
+			q.Queue.UsageBased = true
+			ev = q
+		}
+		e.Apply(ev)
+	}
+	at := time.Unix(100, 0)
+	used := core.MakeResources(map[string]core.Amount{core.CPU: 5_000_000})
+	e.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "a", Name: "busy", Queue: "a", Consumed: used, ConsumedAt: at}})
+	one, two := cpuJob("one", 9, 4), cpuJob("two", 0, 4)
+	one.Queue = "busy"
+	e.Apply(core.WorkloadSet{Workload: one})
+	e.Apply(core.WorkloadSet{Workload: two})
+	expect(t, "who used nothing goes first", steps(t, e, 200), "admit two", "refuse one")
+	if got, when, ok := e.Consumed("a", "busy"); !ok || !when.Equal(at) || cmp.Diff(used, got) != "" {
+		t.Errorf("remembers %v of %v, %t", got, when, ok)
+	}
+	half := at.Add(7 * 24 * time.Hour)
+	e.Decide(half)
+	if got, when, _ := e.Consumed("a", "busy"); !when.Equal(half) || got.Of(core.CPU) != 2_500_000 {
+		t.Errorf("after the half-life, which is never off: %v of %v", got, when)
+	}
+	if got, want := e.NextWake(), half.Add(5*time.Minute); got.After(want) {
+		t.Errorf("wakes at %v, the next sampling is at %v", got, want)
+	}
+	if _, _, ok := e.Consumed("a", "nobody"); ok {
+		t.Error("a local queue that does not exist used something")
+	}
+}

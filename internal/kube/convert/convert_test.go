@@ -193,3 +193,19 @@ func TestChecksHold(t *testing.T) {
 		t.Errorf("a check that was reset holds back: %q", got)
 	}
 }
+
+// TestConsumed keeps past usage over a restart of the controller.
+func TestConsumed(t *testing.T) {
+	at := time.Unix(1e9, 0)
+	used := core.MakeResources(map[string]core.Amount{core.CPU: 1500001, core.GPU: 3, core.Memory: 5<<40 + 1})
+	q := &kueue.LocalQueue{Status: kueue.LocalQueueStatus{FairSharing: &kueue.LocalQueueFairSharingStatus{
+		AdmissionFairSharingStatus: convert.ConsumedStatus(used, at),
+	}}}
+	got := convert.LocalQueue(q)
+	if d := cmp.Diff(used, got.Consumed); d != "" || !got.ConsumedAt.Equal(at) {
+		t.Errorf("at %v (-want +got):\n%s", got.ConsumedAt, d)
+	}
+	if s := q.Status.FairSharing.AdmissionFairSharingStatus.ConsumedResources.Cpu().String(); s != "1500001u" {
+		t.Errorf("a core and a half is %s", s)
+	}
+}

@@ -2,8 +2,12 @@ package convert
 
 import (
 	"maps"
+	"math"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -47,6 +51,9 @@ func Queue(q *kueue.ClusterQueue) core.Queue {
 	if q.Spec.QueueingStrategy == kueue.StrictFIFO {
 		out.Strategy = core.StrictFIFO
 	}
+	if a := q.Spec.AdmissionScope; a != nil {
+		out.UsageBased = a.AdmissionMode == kueue.UsageBasedAdmissionFairSharing
+	}
 	if q.DeletionTimestamp != nil {
 		out.Inactive = "the ClusterQueue is being deleted"
 	}
@@ -70,13 +77,49 @@ func Queue(q *kueue.ClusterQueue) core.Queue {
 
 // LocalQueue translates a LocalQueue.
 func LocalQueue(q *kueue.LocalQueue) core.LocalQueue {
-	return core.LocalQueue{
+	out := core.LocalQueue{
 		Namespace: q.Namespace,
 		Name:      q.Name,
 		Queue:     string(q.Spec.ClusterQueue),
 		Stop:      core.StopPolicy(ptr.Deref(q.Spec.StopPolicy, kueue.StopPolicyNone)),
 		Weight:    weight(q.Spec.FairSharing),
 	}
+	if f := q.Status.FairSharing; f != nil && f.AdmissionFairSharingStatus != nil {
+		out.Consumed = consumed(f.AdmissionFairSharingStatus.ConsumedResources)
+		out.ConsumedAt = f.AdmissionFairSharingStatus.LastUpdate.Time
+	}
+	return out
+}
+
+// consumed reads past usage: thousandths of base units.
+func consumed(list corev1.ResourceList) core.Resources {
+	m := make(map[string]core.Amount, len(list))
+	for name, q := range list {
+		a := core.Unlimited
+		if q.CmpInt64(math.MaxInt64/1_000_000) < 0 {
+			a = core.Amount(q.ScaledValue(thousandth(string(name))))
+		}
+		m[string(name)] = max(a, 0)
+	}
+	return core.MakeResources(m)
+}
+
+// ConsumedStatus is what the API remembers of past usage, which is in thousandths
+// of base units.
+func ConsumedStatus(used core.Resources, at time.Time) *kueue.AdmissionFairSharingStatus {
+	list := corev1.ResourceList{}
+	for _, u := range used {
+		list[corev1.ResourceName(u.Resource)] = *resource.NewScaledQuantity(int64(u.Amount), thousandth(u.Resource))
+	}
+	return &kueue.AdmissionFairSharingStatus{ConsumedResources: list, LastUpdate: metav1.NewTime(at)}
+}
+
+// thousandth is the scale of a thousandth of a resource's base unit.
+func thousandth(name string) resource.Scale {
+	if name == core.CPU {
+		return resource.Micro
+	}
+	return resource.Milli
 }
 
 // weight is a weight in billionths, rounded up; nil if none is given.

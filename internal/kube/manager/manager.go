@@ -105,6 +105,8 @@ type Options struct {
 	// FairSharing makes queues of a cohort share by weight what none of them owns;
 	// nil is off (fairSharing).
 	FairSharing *core.FairSharing
+	// AdmissionFairSharing is how past usage counts in queues that go by it.
+	AdmissionFairSharing core.AdmissionFairSharing
 	// Tenure are the settings of what follows a reservation: waitForPodsReady and
 	// the retention of objects.
 	Tenure tenure.Config
@@ -292,6 +294,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		Metrics:  counters,
 		Engine: cycle.Options{
 			IgnoreUndeclared: opts.IgnoreUndeclared, BlockAdmission: opts.BlockAdmission, FairSharing: opts.FairSharing,
+			AdmissionFairSharing: opts.AdmissionFairSharing,
 		},
 		Rules:   opts.Rules,
 		Tenure:  opts.Tenure,

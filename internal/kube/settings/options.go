@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -60,12 +61,33 @@ func (s *Settled) Options(opts manager.Options) manager.Options {
 			opts.FairSharing.Strategies = append(opts.FairSharing.Strategies, core.FairStrategy(strategy))
 		}
 	}
+	opts.AdmissionFairSharing = admissionFairSharing(c.AdmissionFairSharing)
 	if p := c.ObjectRetentionPolicies; p != nil && p.Workloads != nil {
 		opts.Tenure.Retention = tenure.Retention{
 			AfterFinished: duration(p.Workloads.AfterFinished), AfterDeactivated: duration(p.Workloads.AfterDeactivatedByKueue),
 		}
 	}
 	return s.jobs(opts)
+}
+
+// admissionFairSharing is how past usage counts. A half-life of 0 forgets at once,
+// which for the engine is the shortest there is.
+func admissionFairSharing(a *v1beta2.AdmissionFairSharing) core.AdmissionFairSharing {
+	var out core.AdmissionFairSharing
+	if a == nil {
+		return out
+	}
+	if a.UsageHalfLifeTime != nil {
+		out.HalfLife = max(a.UsageHalfLifeTime.Duration, 1)
+	}
+	if a.UsageSamplingInterval != nil {
+		out.Sampling = a.UsageSamplingInterval.Duration
+	}
+	out.Weights = map[string]core.Weight{}
+	for name, w := range a.ResourceWeights {
+		out.Weights[string(name)] = core.Weight(math.Round(w * float64(core.WeightOne)))
+	}
+	return out
 }
 
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }

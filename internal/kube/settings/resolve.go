@@ -113,7 +113,6 @@ func flagErrors(errs field.ErrorList) error {
 // missing are the settings that mlbatch has no part for yet.
 func missing() []string {
 	return []string{
-		"admissionFairSharing",
 		"visibilityServer",
 		"metrics.enableClusterQueueResources", "metrics.customLabels", "metrics.localQueueMetrics",
 	}

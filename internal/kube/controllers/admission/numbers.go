@@ -41,7 +41,9 @@ func (l *Loop) LocalQueue(namespace, name string) (queues.Tally, bool) {
 	if !l.counted {
 		return queues.Tally{}, false
 	}
-	return tally(l.engine.LocalCounts(namespace, name), l.engine.LocalUsage(namespace, name)), true
+	t := tally(l.engine.LocalCounts(namespace, name), l.engine.LocalUsage(namespace, name))
+	t.Consumed, t.ConsumedAt, _ = l.engine.Consumed(namespace, name)
+	return t, true
 }
 
 // Changed says that numbers may have changed.

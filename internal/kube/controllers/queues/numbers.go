@@ -2,6 +2,7 @@ package queues
 
 import (
 	"maps"
+	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
@@ -36,6 +37,10 @@ type Tally struct {
 	// Reserved is what reserving workloads count against the quota; Used is
 	// what admitted ones do. What is missing is 0.
 	Reserved, Used map[core.FlavorResource]core.Amount
+	// Consumed is what a LocalQueue used in the past, in thousandths of base units,
+	// as of ConsumedAt; that is zero unless its queue goes by past usage.
+	Consumed   core.Resources
+	ConsumedAt time.Time
 	// Share is the weighted share of a ClusterQueue in thousandths; nil while fair
 	// sharing is off.
 	Share *int64
@@ -45,7 +50,7 @@ func (t Tally) equal(o Tally) bool {
 	return t.Pending == o.Pending && t.Inadmissible == o.Inadmissible &&
 		t.Reserving == o.Reserving && t.Admitted == o.Admitted &&
 		(t.Share == nil) == (o.Share == nil) && (t.Share == nil || *t.Share == *o.Share) &&
-		maps.Equal(t.Reserved, o.Reserved) && maps.Equal(t.Used, o.Used)
+		t.ConsumedAt.Equal(o.ConsumedAt) && maps.Equal(t.Reserved, o.Reserved) && maps.Equal(t.Used, o.Used)
 }
 
 // Gauges shows the state of queues outside the API; *metrics.Metrics does.

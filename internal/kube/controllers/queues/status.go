@@ -70,7 +70,23 @@ func localQueueStatus(q *kueue.LocalQueue, behind *kueue.ClusterQueue, active me
 	s.AdmittedWorkloads = t.Admitted
 	s.FlavorsReservation = localQueueUsage(behind, t.Reserved)
 	s.FlavorsUsage = localQueueUsage(behind, t.Used)
+	remember(s, t)
 	return *s
+}
+
+// remember keeps past usage for the next start of the controller. It is written
+// once a sampling, however often it changes in between.
+func remember(s *kueue.LocalQueueStatus, t *Tally) {
+	if t.ConsumedAt.IsZero() {
+		return
+	}
+	if s.FairSharing == nil {
+		s.FairSharing = &kueue.LocalQueueFairSharingStatus{}
+	}
+	old := s.FairSharing.AdmissionFairSharingStatus
+	if old == nil || old.LastUpdate.Unix() != t.ConsumedAt.Unix() {
+		s.FairSharing.AdmissionFairSharingStatus = convert.ConsumedStatus(t.Consumed, t.ConsumedAt)
+	}
 }
 
 func localQueueUsage(behind *kueue.ClusterQueue, used map[core.FlavorResource]core.Amount) []kueue.LocalQueueFlavorUsage {
