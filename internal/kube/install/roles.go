@@ -114,7 +114,7 @@ func controllerRules() []rbacv1.PolicyRule {
 		allow("kueue.x-k8s.io", []string{"patch", "update"}, "clusterqueues", "localqueues", "cohorts", "resourceflavors", "admissionchecks", "topologies"),
 		allow("kueue.x-k8s.io", status, "workloads/status", "clusterqueues/status", "localqueues/status", "cohorts/status", "admissionchecks/status"),
 		allow("kueue.x-k8s.io", []string{"update"}, "workloads/finalizers", "clusterqueues/finalizers", "localqueues/finalizers", "resourceflavors/finalizers"),
-		allow("workload.codeflare.dev", append(read(), "patch", "update"), "appwrappers"),
+		allow("workload.codeflare.dev", append(read(), "delete", "patch", "update"), "appwrappers"),
 		allow("workload.codeflare.dev", status, "appwrappers/status"),
 		allow("workload.codeflare.dev", []string{"update"}, "appwrappers/finalizers"),
 		allow("batch", write(), "jobs"),

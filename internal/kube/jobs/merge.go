@@ -30,8 +30,7 @@ func (i PodSetInfo) With(u kueue.PodSetUpdate) (PodSetInfo, error) {
 		{"nodeSelector", &i.NodeSelector, u.NodeSelector},
 	} {
 		if err := Merge(m.what, m.dst, m.add); err != nil {
-			var c *ConflictError
-			if errors.As(err, &c) {
+			if c, is := errors.AsType[*ConflictError](err); is {
 				return i, fmt.Errorf("%s %s: it says %q, the flavor or another check %q", c.What, c.Key, c.New, c.Old)
 			}
 			return i, err

@@ -3,6 +3,7 @@ package tenure
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -218,15 +219,13 @@ func settle(w *kueue.Workload, next *kueue.WorkloadStatus, f Facts) Event {
 
 // unsatisfied names the checks that did not say yes.
 func unsatisfied(list []kueue.AdmissionCheckState) string {
-	out := "Waiting for admission checks:"
-	sep := " "
+	var names []string
 	for _, c := range list {
 		if c.State != kueue.CheckStateReady {
-			out += sep + string(c.Name)
-			sep = ", "
+			names = append(names, string(c.Name))
 		}
 	}
-	return out
+	return "Waiting for admission checks: " + strings.Join(names, ", ")
 }
 
 func reservedAt(w *kueue.Workload) time.Time {

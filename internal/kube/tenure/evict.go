@@ -141,7 +141,7 @@ func requeue(f Facts) (Step, bool) {
 	if w.Status.Admission != nil || evicted == nil || evicted.Status != metav1.ConditionTrue || requeued == nil || requeued.Status != metav1.ConditionFalse {
 		return Step{}, false
 	}
-	reason, message := "", ""
+	var reason, message string
 	switch evicted.Reason {
 	case kueue.ReasonPodsReadyTimeout, kueue.ReasonAdmissionCheck:
 		if r := w.Status.RequeueState; r != nil && r.RequeueAt != nil && r.RequeueAt.After(f.Now) {

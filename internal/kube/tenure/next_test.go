@@ -110,6 +110,7 @@ func pods(n int) change { return func(f *Facts) { f.LivePods = n } }
 func limited(seconds int32) change {
 	return func(f *Facts) { f.Workload.Spec.MaximumExecutionTimeSeconds = &seconds }
 }
+
 func used(seconds int32) change {
 	return func(f *Facts) { f.Workload.Status.AccumulatedPastExecutionTimeSeconds = &seconds }
 }

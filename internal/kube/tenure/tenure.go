@@ -188,7 +188,7 @@ func stopped(f Facts) (Step, bool) {
 	if w.Status.Admission == nil || isTrue(w, kueue.WorkloadEvicted) || !neverAdmitted(w) || f.LivePods > 0 {
 		return Step{}, false
 	}
-	what := ""
+	var what string
 	switch {
 	case f.ClusterQueue != nil && !open(f.ClusterQueue.Spec.StopPolicy):
 		what = "ClusterQueue " + f.ClusterQueue.Name

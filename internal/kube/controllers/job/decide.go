@@ -228,8 +228,8 @@ func startedBefore(w *kueue.Workload) bool {
 
 // start lets an admitted job run with what it was given.
 func start(s situation) (step, error) {
-	if s.conflict != nil {
-		return cannotStart(s, s.conflict), nil
+	if why := s.conflict; why != nil {
+		return cannotStart(s, why), nil
 	}
 	clean := s.job
 	if startedBefore(s.workload) {
