@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	var err error
-	cluster, err = rig.Start(context.Background(), os.Stderr, "--time-scale", timeScale)
+	cluster, err = rig.Start(context.Background(), os.Stderr, "--time-scale", timeScale, "--config", "testdata/configuration.yaml")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
