@@ -82,8 +82,8 @@ func edit[T client.Object](t *testing.T, c client.Client, o T, change func(T)) {
 	})
 }
 
-// runs is a check that a Job has so many unfinished pods.
-func runs(tb testing.TB, namespace, job string, n int) func() string {
+// jobPods is a check that a Job has so many unfinished pods.
+func jobPods(tb testing.TB, namespace, job string, n int) func() string {
 	tb.Helper()
 	return func() string {
 		if got := len(pods(tb, namespace, job)); got != n {
@@ -106,7 +106,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	const tenGB = `resources: {requests: {ephemeral-storage: 10G}}`
 	// They name no queue: the namespace has a default one.
 	create(t, admin, labJob("first", "labels: {example.com/project: p}", "", tenGB), "scratch")
-	eventually(t, "the first runs", runs(t, "scratch", "first", 1))
+	eventually(t, "the first runs", jobPods(t, "scratch", "first", 1))
 	w := workloadOf(t, "scratch", "first")
 	usage := w.Status.Admission.PodSetAssignments[0].ResourceUsage
 	if cpu, units := usage["cpu"], usage["example.com/scratch"]; cpu.String() != "1" || units.String() != "10" || len(usage) != 2 {
@@ -136,7 +136,7 @@ func TestRequestsAreCounted(t *testing.T) {
 		l.Spec.Limits[0].Max["cpu"] = resource.MustParse("3")
 		l.Spec.Limits[0].Default["cpu"] = resource.MustParse("3")
 	})
-	eventually(t, "the rule was changed, so it runs", runs(t, "scratch", "wide", 1))
+	eventually(t, "the rule was changed, so it runs", jobPods(t, "scratch", "wide", 1))
 }
 
 // A Job that can do with fewer pods starts with those that quota allows, and is
@@ -146,7 +146,7 @@ func TestPartialAdmission(t *testing.T) {
 	create(t, admin, labJob("part",
 		`labels: {kueue.x-k8s.io/queue-name: q}, annotations: {kueue.x-k8s.io/job-min-parallelism: "2", kueue.x-k8s.io/job-completions-equal-parallelism: "true"}`,
 		"parallelism: 5\n  completions: 5\n  completionMode: Indexed", "resources: {limits: {cpu: 1}}"), "partial")
-	eventually(t, "three of five pods run", runs(t, "partial", "part", 3))
+	eventually(t, "three of five pods run", jobPods(t, "partial", "part", 3))
 	size := func(want int32, suspended bool) func() string {
 		return func() string {
 			var j batchv1.Job
@@ -168,7 +168,7 @@ func TestPartialAdmission(t *testing.T) {
 	})
 	edit(t, admin, w, func(w *kueue.Workload) { w.Spec.Active = new(true) })
 	eventually(t, "with more quota it runs whole", size(5, false))
-	eventually(t, "with all its pods", runs(t, "partial", "part", 5))
+	eventually(t, "with all its pods", jobPods(t, "partial", "part", 5))
 }
 
 // A waiting Job moves to another queue, and one that somebody must agree to
@@ -198,7 +198,7 @@ func TestQueueMoveAndGates(t *testing.T) {
 		t.Errorf("another gate: %v", err)
 	}
 	edit(t, admin, j, func(j *batchv1.Job) { delete(j.Annotations, kueue.AdmissionGatedByAnnotation) })
-	eventually(t, "all agreed, so it runs", runs(t, "moving", "mover", 1))
+	eventually(t, "all agreed, so it runs", jobPods(t, "moving", "mover", 1))
 	edit(t, admin, j, func(*batchv1.Job) {})
 	j.Labels[kueue.QueueNameLabel] = "closed"
 	if err := admin.Update(t.Context(), j); err == nil || !strings.Contains(err.Error(), kueue.QueueNameLabel) {
@@ -219,7 +219,7 @@ spec:
   queueName: q
   podSets: [{name: main, count: 2, template: {spec: {restartPolicy: Never, containers: [{name: c, image: busybox, resources: {limits: {cpu: 1}}}]}}}]
 `, "prebuilt")
-	eventually(t, "it runs on the workload made before", runs(t, "prebuilt", "late", 2))
+	eventually(t, "it runs on the workload made before", jobPods(t, "prebuilt", "late", 2))
 	if w := workloadOf(t, "prebuilt", "late"); w == nil || w.Name != "made-before" {
 		t.Errorf("its workload is %+v", w)
 	}
@@ -238,6 +238,6 @@ spec:
 		if w == nil || !isFinished(w) {
 			return "the workload has not ended"
 		}
-		return runs(t, "prebuilt", "greedy", 0)()
+		return jobPods(t, "prebuilt", "greedy", 0)()
 	})
 }
