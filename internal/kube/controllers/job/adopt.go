@@ -141,7 +141,14 @@ func (r *reconciler) adopt(ctx context.Context, s situation) error {
 	}
 	metav1.SetMetaDataLabel(&w.ObjectMeta, kueue.JobUIDLabel, string(s.job.GetUID()))
 	controllerutil.AddFinalizer(w, kueue.ResourceInUseFinalizer)
-	return r.opts.Client.Update(ctx, w)
+	return r.patch(ctx, s.workload, w)
+}
+
+// patch writes what differs between two states of a Workload. What its author
+// wrote in another form (cpu: 1 for cpu: "1") stays as it is, so that the API
+// server does not take it for a change of pods that have quota.
+func (r *reconciler) patch(ctx context.Context, was, is *kueue.Workload) error {
+	return r.opts.Client.Patch(ctx, is, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}))
 }
 
 // remove deletes a Workload, and lets one that is being deleted go once its
@@ -169,16 +176,26 @@ func samePod(a, b *corev1.PodSpec) bool {
 }
 
 // outgrown is the next step of a suspended job that asks for something other
-// than what its Workload was given quota for; false if it does not. A job that
-// still carries what an earlier admission added is not compared.
+// than what its Workload was given quota for; false if it does not.
 func outgrown(s situation) (step, bool, error) {
 	w := s.workload
 	if !s.facts.Suspended {
 		return step{}, false, nil
 	}
-	restored, err := s.adapter.Stop(s.job, w.Spec.PodSets)
-	if err != nil || !equality.Semantic.DeepEqual(s.job, restored) || samePods(w.Spec.PodSets, s.facts.PodSets) {
-		return step{}, false, err
+	asks := s.facts.PodSets
+	if startedBefore(w) { // without what the job may carry of that
+		restored, err := s.adapter.Stop(s.job, sized(w.Spec.PodSets, asks))
+		if err != nil {
+			return step{}, false, err
+		}
+		facts, err := s.adapter.Read(restored)
+		if err != nil {
+			return step{}, false, err
+		}
+		asks = facts.PodSets
+	}
+	if samePods(w.Spec.PodSets, asks) {
+		return step{}, false, nil
 	}
 	if s.prebuilt != "" {
 		return outOfSync(s), true, nil
@@ -186,6 +203,25 @@ func outgrown(s situation) (step, bool, error) {
 	return step{remove: w, tell: &tale{
 		reason: "DeletedWorkload", message: "Deleted Workload " + w.Name + ", because the job changed after quota was reserved for it",
 	}}, true, nil
+}
+
+// sized returns the pod sets with as many pods as a job asks for, for a job
+// whose size is its author's.
+func sized(original, asks []kueue.PodSet) []kueue.PodSet {
+	out := slices.Clone(original)
+	for i := range out {
+		at := slices.IndexFunc(asks, func(ps kueue.PodSet) bool { return ps.Name == out[i].Name })
+		if at >= 0 {
+			out[i].Count = asks[at].Count
+		}
+	}
+	return out
+}
+
+// shrinks reports whether a Workload may have been admitted with fewer pods than
+// its job asks for.
+func shrinks(w *kueue.Workload) bool {
+	return slices.ContainsFunc(w.Spec.PodSets, func(ps kueue.PodSet) bool { return ps.MinCount != nil })
 }
 
 // outOfSync ends a prebuilt Workload that is not for the pods of its job.

@@ -123,6 +123,13 @@ func TestChooseWorkload(t *testing.T) {
 		"workload deleted, job was shrunk": {
 			why: "only the workload knows how many pods the user wanted", job: aJob(stopped, shrunk), workload: aWorkload(mine, deleting, partial), want: deed{Job: true},
 		},
+		"evicted, admitted with fewer pods": {
+			why: "later nobody knows what its size was", job: aJob(stopped, shrunk), workload: aWorkload(mine, partial, admitted, condition(kueue.WorkloadEvicted, "Preempted")), want: deed{Job: true},
+		},
+		"resized by its author while it waits again": {
+			why: "the size is its author's once it was restored", job: aJob(stopped, shrunk), want: deed{Queue: "default-queue", Gates: new(""), Event: "UpdatedWorkload"},
+			workload: aWorkload(mine, partial, condition(kueue.WorkloadEvicted, "Preempted")),
+		},
 		"gates fewer":      {why: "a gate was opened", job: aJob(gatedJob("acme.com/y")), workload: aWorkload(mine, gatedBy("acme.com/x,acme.com/y")), want: deed{Queue: "default-queue", Gates: new("acme.com/y"), Event: "UpdatedWorkload"}},
 		"gates gone":       {why: "the last gate was opened", job: aJob(), workload: aWorkload(mine, gatedBy("acme.com/x")), want: deed{Queue: "default-queue", Gates: new(""), Event: "UpdatedWorkload"}},
 		"part, whole runs": {why: "who runs the whole starts its parts", job: aJob(running), nested: true, whole: aWorkload(admitted)},

@@ -172,6 +172,11 @@ func leave(s situation) (step, error) {
 	if s.facts.Active || s.pods.Live > 0 {
 		return step{}, nil
 	}
+	if shrinks(s.workload) { // later, its size is what its author wrote
+		if next, err := stop(s, "", ""); err != nil || next.job != nil {
+			return next, err
+		}
+	}
 	return step{status: tenure.Released(s.workload, s.now)}, nil
 }
 
@@ -183,7 +188,7 @@ func follow(s situation) (step, error) {
 	want.QueueName = kueue.LocalQueueName(s.queue)
 	want.Priority, want.PriorityClassRef = s.priority.value, s.priority.class
 	want.MaximumExecutionTimeSeconds = executionTime(s.job)
-	restored, err := s.adapter.Stop(s.job, w.Spec.PodSets)
+	restored, err := s.adapter.Stop(s.job, sized(w.Spec.PodSets, s.facts.PodSets))
 	if err != nil {
 		return step{}, err
 	}

@@ -322,7 +322,10 @@ func TestDecide(t *testing.T) {
 		},
 		"admission contradicts the manifest": {
 			why: "a label that the user set otherwise cannot be overridden",
-			job: aJob(func(j *batchv1.Job) { j.Spec.Template.Spec.NodeSelector = map[string]string{"gpu": "a100"} }), workload: aWorkload(admitted),
+			job: aJob(func(j *batchv1.Job) { j.Spec.Template.Spec.NodeSelector = map[string]string{"gpu": "a100"} }),
+			workload: aWorkload(admitted, func(w *kueue.Workload) {
+				w.Spec.PodSets[0].Template.Spec.NodeSelector = map[string]string{"gpu": "a100"}
+			}),
 			want: outcome{Finished: "FailedToStart", Event: "FailedToStart"},
 		},
 	}

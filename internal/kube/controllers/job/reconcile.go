@@ -183,7 +183,7 @@ func (r *reconciler) respec(ctx context.Context, old *kueue.Workload, next step)
 	if next.gates != nil {
 		gate(w, *next.gates)
 	}
-	if err := r.opts.Client.Update(ctx, w); err != nil {
+	if err := r.patch(ctx, old, w); err != nil {
 		return err
 	}
 	if old.Annotations[kueue.AdmissionGatedByAnnotation] != "" && w.Annotations[kueue.AdmissionGatedByAnnotation] == "" {

@@ -19,6 +19,7 @@ import (
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
@@ -232,6 +233,33 @@ func TestAdoptPrebuilt(t *testing.T) {
 	}
 	if w := ws[0]; w.Labels[kueue.JobUIDLabel] != "u1" || !slices.Contains(w.Finalizers, kueue.ResourceInUseFinalizer) || *w.Spec.Priority != 77 || w.Spec.QueueName != "q" {
 		t.Errorf("adopted as %+v", w)
+	}
+}
+
+// A prebuilt Workload that was written by hand, and admitted before its job came,
+// is compared with the job all the same.
+func TestAdoptAdmitted(t *testing.T) {
+	byHand := aWorkload(named("made-before"), admitted, func(w *kueue.Workload) { w.Spec.PodSets[0].Template = corev1.PodTemplateSpec{Spec: template().Spec} })
+	for name, c := range map[string]struct {
+		why    string
+		change func(*batchv1.Job)
+		ended  bool
+	}{
+		"same pods":  {"labels that the API server gave the Job do not matter", func(*batchv1.Job) {}, false},
+		"other pods": {"the quota is for fewer", wider, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := aJob(inQueue, c.change, func(j *batchv1.Job) {
+				j.Labels[kueue.PrebuiltWorkloadLabel] = "made-before"
+				j.Spec.Template.Labels = map[string]string{batchv1.JobNameLabel: "train", "mine": "x"}
+			})
+			b := newBench(t, nil, j, byHand.DeepCopy())
+			after := b.settle(t, client.ObjectKeyFromObject(j))
+			w := b.workloads(t)[0]
+			if ended := convert.Finished(&w); ended != c.ended || *after.Spec.Suspend != c.ended || !metav1.IsControlledBy(&w, j) {
+				t.Errorf("%s: ended %v, job suspended %v, owners %v", c.why, ended, *after.Spec.Suspend, w.OwnerReferences)
+			}
+		})
 	}
 }
 

@@ -106,18 +106,38 @@ func (Adapter) Stop(o jobs.Object, original []kueue.PodSet) (jobs.Object, error)
 		out.Spec.Suspend = new(true)
 		return out, nil
 	}
-	if len(original) != 1 || !templateMutable(j) {
+	if len(original) != 1 {
 		return j, nil
 	}
-	was := original[0].Template
-	out.Spec.Template.Labels = maps.Clone(was.Labels)
-	out.Spec.Template.Annotations = maps.Clone(was.Annotations)
-	out.Spec.Template.Spec.NodeSelector = maps.Clone(was.Spec.NodeSelector)
-	out.Spec.Template.Spec.Tolerations = slices.Clone(was.Spec.Tolerations)
 	if shrinks(j) {
 		resize(out, original[0].Count)
 	}
+	if !templateMutable(j) {
+		return out, nil
+	}
+	was := original[0].Template
+	out.Spec.Template.Labels = withOwn(was.Labels, j.Spec.Template.Labels)
+	out.Spec.Template.Annotations = maps.Clone(was.Annotations)
+	out.Spec.Template.Spec.NodeSelector = maps.Clone(was.Spec.NodeSelector)
+	out.Spec.Template.Spec.Tolerations = slices.Clone(was.Spec.Tolerations)
 	return out, nil
+}
+
+// withOwn returns labels with those that the API server gave the template of a
+// Job: a Workload that was made before the Job lacks them.
+func withOwn(labels, template map[string]string) map[string]string {
+	out := maps.Clone(labels)
+	for _, key := range []string{batchv1.ControllerUidLabel, batchv1.JobNameLabel, "controller-uid", "job-name"} {
+		v, given := template[key]
+		if _, known := out[key]; !given || known {
+			continue
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[key] = v
+	}
+	return out
 }
 
 // templateMutable mirrors the API server's rule for scheduling directives of

@@ -94,6 +94,21 @@ func TestPartialAdmission(t *testing.T) {
 	}
 }
 
+// The API server's own labels of a template stay, whatever the Workload knows.
+func TestStopKeepsTheJobsLabels(t *testing.T) {
+	j := aJob(func(j *batchv1.Job) {
+		j.Spec.Template.Labels = map[string]string{batchv1.ControllerUidLabel: "u", batchv1.JobNameLabel: "j", kueue.PodSetLabel: "main"}
+	})
+	o, err := job.Adapter{}.Stop(j, []kueue.PodSet{{Name: job.PodSet, Count: 4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{batchv1.ControllerUidLabel: "u", batchv1.JobNameLabel: "j"}
+	if diff := cmp.Diff(want, o.(*batchv1.Job).Spec.Template.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+}
+
 func TestReclaimable(t *testing.T) {
 	cases := map[string]struct {
 		why  string
