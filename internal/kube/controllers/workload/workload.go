@@ -85,18 +85,24 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: max(next.Again.Sub(f.Now), time.Millisecond)}, nil
 }
 
+// onlyChanges writes what differs from w, and so leaves its pods as their author
+// spelled them: those of a Workload with quota may not change.
+func onlyChanges(w *kueue.Workload) client.Patch {
+	return client.MergeFromWithOptions(w, client.MergeFromWithOptimisticLock{})
+}
+
 func (r *reconciler) do(ctx context.Context, w *kueue.Workload, next tenure.Step) error {
 	switch {
 	case next.Unpin:
 		return apply.Unpin(ctx, r.Client, w)
 	case next.Priority != nil:
-		w := w.DeepCopy()
-		w.Spec.Priority = next.Priority
-		return r.Client.Update(ctx, w)
+		is := w.DeepCopy()
+		is.Spec.Priority = next.Priority
+		return r.Client.Patch(ctx, is, onlyChanges(w))
 	case next.Deactivate:
-		w := w.DeepCopy()
-		w.Spec.Active = new(false)
-		return r.Client.Update(ctx, w)
+		is := w.DeepCopy()
+		is.Spec.Active = new(false)
+		return r.Client.Patch(ctx, is, onlyChanges(w))
 	case next.Status != nil:
 		return apply.Status(ctx, r.Client, w, *next.Status)
 	case next.Delete == tenure.DeleteWorkload:
