@@ -361,6 +361,9 @@ func (a *Auditor) pledgesHold(e *cycle.Engine) error {
 			continue
 		}
 		why, _ := e.Why(key)
+		if a.options.BlockAdmission {
+			continue // pods of others must be ready first, whatever was planned
+		}
 		if why.Code != core.WaitingForPreempted {
 			return fmt.Errorf("P4: %v were evicted for %s, which now waits for %s instead", p.victims, key, why.Code)
 		}

@@ -51,7 +51,9 @@ type job struct {
 	// told and written are when the last event and the last write arrive: one
 	// object's changes keep their order.
 	told, written int64
-	draws         uint64
+	// deaf is until when decisions are dropped, because one before was refused.
+	deaf  int64
+	draws uint64
 
 	// For reports.
 	started, ended                int64 // first start, end; -1 before
@@ -198,7 +200,7 @@ func (r *Run) carryOut(d core.Decision) {
 		return
 	}
 	j := r.edgeOf.byKey[key]
-	if j == nil {
+	if j == nil || r.now < j.deaf {
 		return
 	}
 	at := max(r.now+r.span(r.world.Edge.Write, j), j.written)
@@ -230,6 +232,13 @@ func (r *Run) write(j *job, d core.Decision) {
 		// Refusals keep their order among the states of the object: the engine knows
 		// what was accepted before.
 		r.tell(j, core.Refused{Key: j.spec.Key})
+		// What was decided before the engine hears of it builds on what was refused.
+		j.deaf = j.told
+		for i := range r.queue.items {
+			if x := &r.queue.items[i]; x.kind == doWrite && x.job == j {
+				x.order = nil
+			}
+		}
 	}
 }
 

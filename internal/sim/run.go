@@ -303,7 +303,7 @@ func (r *Run) restart() {
 	}
 	facts := e.facts()
 	for _, j := range e.jobs {
-		j.told = max(j.told, r.now)
+		j.told, j.deaf = max(j.told, r.now), 0
 	}
 	for i := len(facts) - 1; i > 0; i-- {
 		k := int(r.luck("shuffle", uint64(i+1))) //nolint:gosec // below i

@@ -293,17 +293,21 @@ func (e *Engine) take(w *work, o *core.Workload) {
 	e.facts = true
 }
 
-// refused takes a decision back that the API did not accept.
+// refused takes back what was decided since the last state that was seen: the API
+// did not accept it.
 func (e *Engine) refused(k core.Key) {
 	w := e.works[k]
-	switch {
-	case w == nil:
-	case w.phase == leaving && w.ordered:
+	if w == nil {
+		return
+	}
+	if w.phase == leaving && w.ordered {
 		w.ordered = false
 		if !w.obs.evicting {
 			e.stay(w)
 			e.facts = true // a queue that is being drained orders it again
 		}
+	}
+	switch { // an eviction may have been ordered on top of an admission that was refused
 	case w.phase == running && w.assumed && w.seen == nil:
 		e.release(w)
 	case w.phase == running && w.assumed:

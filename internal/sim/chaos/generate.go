@@ -64,6 +64,7 @@ func (m *maker) policies() {
 			NonBorrowingFirst: m.odds(20), ReclaimNominal: m.odds(20),
 		}
 	}
+	m.world.Engine.BlockAdmission = m.odds(10)
 }
 
 // edge is an ideal world, a real one, or a bad one.

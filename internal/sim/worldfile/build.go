@@ -117,6 +117,7 @@ func (b *builder) edge() error {
 
 // engine sets the policies that hold for the whole cluster.
 func (b *builder) engine() error {
+	b.world.Engine.BlockAdmission = b.file.Engine.BlockAdmission
 	f := b.file.Engine.FairSharing
 	if f == nil || (f.Enable != nil && !*f.Enable) {
 		return nil

@@ -35,6 +35,9 @@ type File struct {
 type Engine struct {
 	// FairSharing shares by weight what no team owns; not given: off.
 	FairSharing *FairSharing `json:"fairSharing,omitempty"`
+	// BlockAdmission admits nothing while an admitted job's pods are not all ready
+	// (waitForPodsReady.blockAdmission).
+	BlockAdmission bool `json:"blockAdmission,omitempty"`
 }
 
 // FairSharing as in Kueue's configuration.
