@@ -8,6 +8,17 @@
 // (pledge.go), keeps a StrictFIFO queue's own quota for its first workload
 // (claim.go), and moves pods off lost nodes (move.go).
 //
+// What Kueue keeps from one scheduling cycle to the next has no counterpart here.
+// Its LastAssignment remembers which flavors of a workload were tried, so that the
+// next cycle goes on with the others; here one judgement tries them all, in the
+// same order and with the same preferences, and takes the first that will do, so
+// that a workload waits only if none does. Its sticky head, which keeps a workload
+// in front while its victims go, is the pledge. Where it requeues a workload at
+// once, because another took its place within the cycle, Decide has not ended yet.
+// The queue time comes with the workload: its creation, or its eviction where the
+// rules say so (spec/kueue.md 2.5). Back-offs are timers; a workload whose
+// LocalQueue changes moves to the other queue, and keeps its time.
+//
 // The engine is pure: no clock, no I/O, no goroutines, and no decision depends
 // on the order of a map. The same events give the same plan.
 //
