@@ -288,6 +288,8 @@ func (s *script) happens(what string, k core.Key, args []string) error {
 		w.PreemptionGate = ""
 	case "ready":
 		w.Ready = true
+	case "move": // to another LocalQueue
+		w.Queue = args[0]
 	case "hold":
 		w.Held = "Deactivated"
 	case "resume":
