@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
@@ -141,14 +143,13 @@ func is(t *testing.T, c client.Client, owner, kind, status, reason string) strin
 // told is "" once an event on the job's Workload was recorded exactly once.
 func told(t *testing.T, c client.Client, owner, reason string) string {
 	t.Helper()
-	w := workloadOf(t, "blue", owner)
 	var all corev1.EventList
 	if err := c.List(t.Context(), &all, client.InNamespace("blue")); err != nil {
 		return err.Error()
 	}
 	n := 0
-	for _, e := range all.Items {
-		if e.InvolvedObject.UID == w.UID && e.Reason == reason {
+	for _, e := range all.Items { // the Workload itself may be gone already
+		if o := e.InvolvedObject; o.Kind == "Workload" && strings.Contains(o.Name, "-"+owner+"-") && e.Reason == reason {
 			n++
 		}
 	}
@@ -330,17 +331,24 @@ func TestPodsReadyTimeout(t *testing.T) {
 	admin := user(t, "")
 	create(t, admin, fmt.Sprintf(limitedJob, "good", "a: b", ""), "blue")
 	eventually(t, "pods that come up are seen", func() string { return is(t, admin, "good", kueue.WorkloadPodsReady, "True", kueue.ReasonStarted) })
-	// No scheduler of that name will ever place its pod.
+	// No scheduler of that name will ever place their pods.
 	create(t, admin, fmt.Sprintf(limitedJob, "stuck", "a: b", "schedulerName: nobody"), "blue")
-	eventually(t, "it makes room", func() string { return told(t, admin, "stuck", "EvictedDueToPodsReadyTimeoutDueToWaitForStart") })
-	eventually(t, "it comes back", func() string { return told(t, admin, "stuck", "BackoffFinished") })
-	eventually(t, "it is given up", func() string { return gone(t, admin, "stuck", "DeactivatedDueToRequeuingLimitExceeded") })
-	eventually(t, "its job is deleted after its time", func() string {
-		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "stuck"}, &batchv1.Job{}); !apierrors.IsNotFound(err) {
-			return fmt.Sprintf("the job is still there: %v", err)
-		}
-		return ""
-	})
+	create(t, admin, wrap(`{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: {schedulerName: nobody, restartPolicy: Never,
+		terminationGracePeriodSeconds: 0, containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 1}}}]}}}}`), "blue")
+	for name, o := range map[string]client.Object{"stuck": &batchv1.Job{}, "wrapped": &aw.AppWrapper{}} {
+		eventually(t, name+" makes room", func() string { return told(t, admin, name, "EvictedDueToPodsReadyTimeoutDueToWaitForStart") })
+		eventually(t, name+" comes back", func() string { return told(t, admin, name, "BackoffFinished") })
+		eventually(t, name+" is given up", func() string { return told(t, admin, name, "EvictedDueToDeactivatedDueToRequeuingLimitExceeded") })
+		eventually(t, name+" is deleted after its time, and nothing of it is left", func() string {
+			if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: name}, o); !apierrors.IsNotFound(err) {
+				return fmt.Sprintf("the job is still there: %v", err)
+			}
+			if n := len(pods(t, "blue", name)); n > 0 {
+				return fmt.Sprintf("%d pods are left", n)
+			}
+			return ""
+		})
+	}
 	if d := jobRuns(t, "good", 1); d != "" {
 		t.Errorf("the good job suffers: %s", d)
 	}
