@@ -3,6 +3,8 @@ package worldfile_test
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -125,5 +127,61 @@ func TestTraceMakesItsWorld(t *testing.T) {
 	}
 	if r.Total.Finished != 2 || r.Total.Used != 24.018 {
 		t.Errorf("result %+v", r.Total)
+	}
+}
+
+// TestExamples keeps the example worlds sound, and shows what the comparison of
+// policies is for: fair sharing gives the modest team its part.
+func TestExamples(t *testing.T) {
+	paths, err := filepath.Glob("../../../examples/simulate/*.yaml")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	results := map[string]*sim.Result{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path) //nolint:gosec // found above
+		if err != nil {
+			t.Fatal(err)
+		}
+		if results[filepath.Base(path)], err = sim.New(*build(t, string(text)), sim.Watch{Check: true}).Finish(); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	fair, first := results["fair-sharing.yaml"], results["no-fair-sharing.yaml"]
+	if fair == nil || first == nil {
+		t.Fatal("the two worlds to compare are missing")
+	}
+	if a, b := fair.Teams[1].Wait.Mean, first.Teams[1].Wait.Mean; a >= b {
+		t.Errorf("the modest team waits %.0f s with fair sharing and %.0f s without", a, b)
+	}
+	var b bytes.Buffer
+	if err := report.Compare(first, fair).Text(&b); err != nil || !strings.Contains(b.String(), "modest") {
+		t.Errorf("comparison %q: %v", b.String(), err)
+	}
+	t.Log("\n" + b.String())
+}
+
+// TestDocumentedWorld keeps docs/simulate.md true: its example is a world.
+func TestDocumentedWorld(t *testing.T) {
+	doc, err := os.ReadFile("../../../docs/simulate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(doc), "```yaml\n")
+	text, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("the page has no example")
+	}
+	f, err := worldfile.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace := "timestamp,duration,num_gpus,cluster\n2026-01-02 00:00:00,60,1,red\n"
+	w, err := worldfile.Build(f, strings.NewReader(trace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sim.New(*w, sim.Watch{Check: true}).Finish(); err != nil {
+		t.Error(err)
 	}
 }
