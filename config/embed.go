@@ -11,20 +11,26 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-//go:embed crd/*.yaml
+//go:embed crd/*.yaml foreign/*.yaml
 var files embed.FS
 
 // CRDs returns the definitions of all kinds, sorted by name. The caller may
 // change what it gets. How versions are converted is not set: it depends on
 // where the webhook is served.
-func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	entries, err := files.ReadDir("crd")
+func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) { return definitions("crd") }
+
+// Foreign returns definitions of kinds that belong to others and that mlbatch
+// works with where there are any. A cluster that has one of them keeps its own.
+func Foreign() ([]*apiextensionsv1.CustomResourceDefinition, error) { return definitions("foreign") }
+
+func definitions(dir string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	entries, err := files.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list embedded definitions: %w", err)
 	}
 	crds := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(entries))
 	for _, e := range entries {
-		data, err := files.ReadFile(path.Join("crd", e.Name()))
+		data, err := files.ReadFile(path.Join(dir, e.Name()))
 		if err != nil {
 			return nil, fmt.Errorf("read embedded definition %s: %w", e.Name(), err)
 		}

@@ -22,6 +22,7 @@ func installMLBatch(ctx context.Context, a local.Access) error {
 		CABundle:       a.CABundle,
 		ControllerUser: local.ControllerUser,
 		SchedulerUser:  local.SchedulerUser,
+		Foreign:        true,
 	})
 	if err != nil {
 		return err

@@ -42,6 +42,9 @@ type Options struct {
 	// accounts have. Both may be empty.
 	ControllerUser string
 	SchedulerUser  string
+	// Foreign adds the definitions of kinds that belong to others (see
+	// config.Foreign) if nobody brought them.
+	Foreign bool
 }
 
 // DefaultNamespace is where mlbatch keeps its own objects.
@@ -73,6 +76,11 @@ func Apply(ctx context.Context, c client.Client, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("install mlbatch: %w", err)
 	}
+	if opts.Foreign {
+		if err := addForeign(ctx, c); err != nil {
+			return err
+		}
+	}
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: opts.Namespace}})
 	objects = append(objects, roles(opts)...)
 	mutating, validating := webhook.Configurations(at)
@@ -80,6 +88,20 @@ func Apply(ctx context.Context, c client.Client, opts Options) error {
 	for _, o := range objects {
 		if err := put(ctx, c, o); err != nil {
 			return fmt.Errorf("install %T %s: %w", o, o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// addForeign creates what belongs to others and does not exist.
+func addForeign(ctx context.Context, c client.Client) error {
+	crds, err := config.Foreign()
+	if err != nil {
+		return err
+	}
+	for _, crd := range crds {
+		if err := client.IgnoreAlreadyExists(c.Create(ctx, crd)); err != nil {
+			return fmt.Errorf("install %s: %w", crd.Name, err)
 		}
 	}
 	return nil
@@ -142,19 +164,31 @@ func Wait(ctx context.Context, c client.Client) error {
 	if err != nil {
 		return fmt.Errorf("wait for mlbatch's kinds: %w", err)
 	}
+	foreign, err := config.Foreign()
+	if err != nil {
+		return fmt.Errorf("wait for kinds of others: %w", err)
+	}
 	for _, crd := range crds {
-		err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-			have := &apiextensionsv1.CustomResourceDefinition{}
-			if err := c.Get(ctx, client.ObjectKeyFromObject(crd), have); err != nil {
-				return false, err
-			}
-			return established(have), nil
-		})
-		if err != nil {
+		if err := waitFor(ctx, c, crd.Name); err != nil {
+			return fmt.Errorf("wait for %s to be served: %w", crd.Name, err)
+		}
+	}
+	for _, crd := range foreign { // it may not have been asked for
+		if err := waitFor(ctx, c, crd.Name); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("wait for %s to be served: %w", crd.Name, err)
 		}
 	}
 	return nil
+}
+
+func waitFor(ctx context.Context, c client.Client, name string) error {
+	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		have := &apiextensionsv1.CustomResourceDefinition{}
+		if err := c.Get(ctx, client.ObjectKey{Name: name}, have); err != nil {
+			return false, err
+		}
+		return established(have), nil
+	})
 }
 
 func established(crd *apiextensionsv1.CustomResourceDefinition) bool {

@@ -124,6 +124,8 @@ func controllerRules() []rbacv1.PolicyRule {
 		allow("", []string{"create", "delete", "get"}, "secrets"),
 		allow("apps", write(), "deployments", "statefulsets"),
 		allow("scheduling.x-k8s.io", write(), "podgroups"),
+		allow("autoscaling.x-k8s.io", write(), "provisioningrequests"),
+		allow("", write(), "podtemplates"),
 		allow("kubeflow.org", write(), "pytorchjobs"),
 		allow("ray.io", write(), "rayjobs", "rayclusters"),
 		allow("jobset.x-k8s.io", write(), "jobsets"),
@@ -150,6 +152,10 @@ func schedulerRules() []rbacv1.PolicyRule {
 func homeRules(account string) []rbacv1.PolicyRule {
 	lease := allow("coordination.k8s.io", []string{"get", "patch", "update"}, "leases")
 	lease.ResourceNames = []string{account}
+	if account == Controller {
+		// The name in configuration files that come from Kueue.
+		lease.ResourceNames = append(lease.ResourceNames, "c1f6bfd2.kueue.x-k8s.io")
+	}
 	return []rbacv1.PolicyRule{
 		allow("coordination.k8s.io", []string{"create"}, "leases"),
 		lease,
