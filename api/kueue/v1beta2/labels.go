@@ -144,6 +144,10 @@ const (
 	ProvisioningRequestControllerName = "kueue.x-k8s.io/provisioning-request"
 )
 
+// ProvisioningParameterPrefix begins annotations of jobs that are passed on to
+// their ProvisioningRequests as parameters.
+const ProvisioningParameterPrefix = "provreq.kueue.x-k8s.io/"
+
 // DefaultLocalQueueName is the LocalQueue of jobs that name none, where a
 // namespace has one of this name.
 const DefaultLocalQueueName LocalQueueName = "default"

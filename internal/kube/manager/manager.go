@@ -27,12 +27,14 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/mlbatch/mlbatch/api/autoscaling"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/admission"
 	awcontroller "github.com/mlbatch/mlbatch/internal/kube/controllers/appwrapper"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/provisioning"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/slack"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/workload"
@@ -165,7 +167,15 @@ func Run(ctx context.Context, opts Options) error {
 	if cfg.QPS == 0 {
 		cfg.QPS = -1
 	}
-	mgr, err := ctrl.NewManager(cfg, managerOptions(opts))
+	settings := managerOptions(opts)
+	version, err := provisioning.Version(cfg)
+	if err == nil && version != "" {
+		err = autoscaling.AddToScheme(version)(settings.Scheme)
+	}
+	if err != nil {
+		return fmt.Errorf("start the controller: %w", err)
+	}
+	mgr, err := ctrl.NewManager(cfg, settings)
 	if err != nil {
 		return fmt.Errorf("start the controller: %w", err)
 	}
@@ -187,6 +197,12 @@ func Run(ctx context.Context, opts Options) error {
 		if err := set(mgr, opts, counters); err != nil {
 			return err
 		}
+	}
+	err = provisioning.SetupWithManager(mgr, provisioning.Options{
+		Client: mgr.GetClient(), Clock: clock.RealClock{}, Recorder: mgr.GetEventRecorder("mlbatch"), Served: version != "",
+	})
+	if err != nil {
+		return err
 	}
 	return mgr.Start(ctx)
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -220,6 +221,11 @@ func (r *reconciler) labels(job metav1.Object) map[string]string {
 // annotations are those of a job's new Workload.
 func annotations(job metav1.Object) map[string]string {
 	out := submitted(job)
+	for k, v := range job.GetAnnotations() {
+		if strings.HasPrefix(k, kueue.ProvisioningParameterPrefix) {
+			out[k] = v
+		}
+	}
 	if by := job.GetAnnotations()[kueue.AdmissionGatedByAnnotation]; by != "" {
 		out[kueue.AdmissionGatedByAnnotation] = by
 	}

@@ -59,7 +59,7 @@ func parameters(w *kueue.Workload, config *kueue.ProvisioningRequestConfig) map[
 		out[k] = autoscaling.Parameter(v)
 	}
 	for k, v := range w.Annotations {
-		if name, is := strings.CutPrefix(k, parameterPrefix); is {
+		if name, is := strings.CutPrefix(k, kueue.ProvisioningParameterPrefix); is {
 			out[name] = autoscaling.Parameter(v)
 		}
 	}

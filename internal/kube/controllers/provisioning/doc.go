@@ -13,11 +13,6 @@
 // asked for another try, plus one, so that nothing has to be remembered here.
 package provisioning
 
-const (
-	// parameterPrefix begins annotations of a Workload that are passed on to its
-	// requests as parameters.
-	parameterPrefix = "provreq.kueue.x-k8s.io/"
-	// reservationAnnotation of a request says for which reservation it is: since
-	// when quota is reserved, RFC 3339.
-	reservationAnnotation = "mlbatch.dev/reserved-at"
-)
+// reservationAnnotation of a request says for which reservation it is: since
+// when quota is reserved, RFC 3339.
+const reservationAnnotation = "mlbatch.dev/reserved-at"
