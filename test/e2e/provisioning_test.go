@@ -56,8 +56,8 @@ spec:
 	say(t, c, first, autoscaling.Failed, nil)
 
 	second := request(t, c, "2") // the quota was given back and is reserved again
-	eventually(t, "the first request goes", func() string { return gone(c.Get(t.Context(), client.ObjectKeyFromObject(first), first)) })
-	eventually(t, "its template goes", func() string { return gone(c.Get(t.Context(), client.ObjectKeyFromObject(&template), &template)) })
+	eventually(t, "the first request goes", func() string { return notFound(c.Get(t.Context(), client.ObjectKeyFromObject(first), first)) })
+	eventually(t, "its template goes", func() string { return notFound(c.Get(t.Context(), client.ObjectKeyFromObject(&template), &template)) })
 	say(t, c, second, autoscaling.Provisioned, map[string]autoscaling.Detail{"System": "linux"})
 
 	eventually(t, "both pods run, tied to their nodes", func() string {
@@ -74,7 +74,7 @@ spec:
 		return ""
 	})
 	settle(t, "on-demand")
-	eventually(t, "nothing is asked for any more", func() string { return gone(c.Get(t.Context(), client.ObjectKeyFromObject(second), second)) })
+	eventually(t, "nothing is asked for any more", func() string { return notFound(c.Get(t.Context(), client.ObjectKeyFromObject(second), second)) })
 }
 
 // onDemand makes a queue whose nodes are made on demand.
@@ -138,7 +138,7 @@ func say(t *testing.T, c client.Client, r *autoscaling.ProvisioningRequest, cond
 	}
 }
 
-func gone(err error) string {
+func notFound(err error) string {
 	switch {
 	case apierrors.IsNotFound(err):
 		return ""
