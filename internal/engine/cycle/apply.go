@@ -25,6 +25,7 @@ func (e *Engine) Apply(ev core.Event) {
 	case core.NodeSet:
 		e.nodeSet(ev.Node)
 	case core.NodeGone:
+		e.changes++
 		e.displaceUsers(ev.Name)
 		e.nodes.Gone(ev.Name)
 		e.nodesFreed = true // with its last node a flavor is decided by quota alone
@@ -104,6 +105,7 @@ func (e *Engine) setFlavor(f core.Flavor) bool {
 
 func (e *Engine) nodeSet(n core.Node) {
 	before := e.nodes.Version()
+	e.changes++
 	better, lost := e.nodes.Set(n)
 	e.nodesFreed = e.nodesFreed || better
 	e.nodesNew = e.nodesNew || e.nodes.Version() != before

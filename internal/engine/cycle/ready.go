@@ -37,7 +37,7 @@ func podsReady(q *queue) *core.Reason {
 }
 
 // wakeReady looks again at who waits for pods: when none is missing any more, and
-// whenever usage changed. What was free for them may be taken then, and they can
+// whenever usage or nodes changed. What was free for them may be taken then, and they can
 // be promised something that needs no pods of others.
 func (e *Engine) wakeReady() {
 	if e.unready > 0 && e.onReadyAt == e.changes {
