@@ -22,12 +22,9 @@ func (e *Engine) fallsBack(w *work) bool {
 	if a.Level <= q.head.Level && q.head.Key == w.key {
 		return false
 	}
-	q.head.Key = w.key
-	if a.Level > q.head.Level {
-		q.head.Level = a.Level
-		e.pin(q, a)
-	}
+	q.head.Key, q.head.Level = w.key, max(a.Level, q.head.Level)
 	e.heads.Fix(q)
+	e.pin(q, a)
 	return e.heads.First() != q
 }
 
@@ -77,7 +74,7 @@ func (e *Engine) unsettleTree(root *quota.Node) {
 	kept := list[:0]
 	for _, q := range list {
 		switch {
-		case q.slot == 0 || (q.head.Level == 0 && !q.exact):
+		case q.slot == 0 || (q.head.Level == 0 && !q.exact && !q.byUsage):
 		case q.firm && e.roomFor(q) && e.nodesFor(q):
 			kept = append(kept, q)
 		default:
