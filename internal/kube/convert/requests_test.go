@@ -195,7 +195,7 @@ func TestRequestsSaturate(t *testing.T) {
 		if diff := cmp.Diff(plain.Node, got.Node); diff != "" {
 			t.Fatalf("transformations change what a node gives:\n%s", diff)
 		}
-		for _, r := range [](core.Resources){got.Node, got.Quota} {
+		for _, r := range []core.Resources{got.Node, got.Quota} {
 			for _, q := range r {
 				if q.Amount < 0 {
 					t.Fatalf("%s is negative: %d", q.Resource, q.Amount)

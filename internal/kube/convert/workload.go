@@ -127,7 +127,7 @@ func (r Rules) priority(w *kueue.Workload) int32 {
 			p += boost
 		}
 	}
-	return int32(min(max(p, math.MinInt32), math.MaxInt32)) //nolint:gosec // clamped on this line
+	return int32(min(max(p, math.MinInt32), math.MaxInt32))
 }
 
 // gates names who must still agree to a Workload's admission.

@@ -185,6 +185,11 @@ func Run(ctx context.Context, opts Options) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &kueue.Workload{}, job.JobIndex, job.IndexWorkload); err != nil {
 		return fmt.Errorf("index workloads: %w", err)
 	}
+	for _, f := range builtIn(opts.Gates) {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, f.adapter.New(), job.PrebuiltIndex, job.IndexPrebuilt); err != nil {
+			return fmt.Errorf("index jobs of %s: %w", f.name, err)
+		}
+	}
 	role := metrics.RoleStandalone
 	if opts.LeaderElection.Enabled {
 		role = metrics.RoleLeader

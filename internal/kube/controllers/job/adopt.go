@@ -40,8 +40,8 @@ func IndexWorkload(o client.Object) []string {
 	return nil
 }
 
-// indexPrebuilt returns the Workload that a job names, for PrebuiltIndex.
-func indexPrebuilt(o client.Object) []string {
+// IndexPrebuilt returns the Workload that a job names, for PrebuiltIndex.
+func IndexPrebuilt(o client.Object) []string {
 	if name := jobs.Prebuilt(o); name != "" {
 		return []string{name}
 	}

@@ -71,14 +71,11 @@ type reconciler struct {
 }
 
 // SetupWithManager starts a reconciler for the adapter's kind. The cache must
-// have PodIndex and JobIndex. How many jobs are handled at the same time is the manager's
+// have PodIndex, JobIndex and, for the kind, PrebuiltIndex. How many jobs are handled at the same time is the manager's
 // GroupKindConcurrency.
 func SetupWithManager(mgr ctrl.Manager, adapter jobs.Adapter, opts Options) error {
 	r := &reconciler{opts: opts, adapter: adapter}
 	gvk := adapter.Kind()
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), adapter.New(), PrebuiltIndex, indexPrebuilt); err != nil {
-		return fmt.Errorf("index %ss: %w", gvk.Kind, err)
-	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("job-"+gvk.Kind).
 		For(adapter.New()).

@@ -42,7 +42,7 @@ func newBench(t *testing.T, change func(*Options), objects ...client.Object) ben
 		WithStatusSubresource(&kueue.Workload{}, &batchv1.Job{}).
 		WithIndex(&corev1.Pod{}, PodIndex, IndexPod).
 		WithIndex(&kueue.Workload{}, JobIndex, IndexWorkload).
-		WithIndex(&batchv1.Job{}, PrebuiltIndex, indexPrebuilt).
+		WithIndex(&batchv1.Job{}, PrebuiltIndex, IndexPrebuilt).
 		Build()
 	told := events.NewFakeRecorder(100)
 	opts := Options{
@@ -64,15 +64,15 @@ func (b bench) settle(t *testing.T, name types.NamespacedName) *batchv1.Job {
 		if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); err != nil {
 			t.Fatal(err)
 		}
-		if v := b.versions(t); v == last {
+		now := b.versions(t)
+		if now == last {
 			var j batchv1.Job
 			if err := b.opts.Client.Get(t.Context(), name, &j); err != nil {
 				t.Fatal(err)
 			}
 			return &j
-		} else {
-			last = v
 		}
+		last = now
 	}
 	t.Fatal("it never settles")
 	return nil
