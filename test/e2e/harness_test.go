@@ -120,9 +120,17 @@ func wrapper(t testing.TB, namespace, name string) *aw.AppWrapper {
 // phases returns the phases of AppWrappers, in the order of their names given.
 func phases(t testing.TB, namespace string, names ...string) []string {
 	t.Helper()
+	var all aw.AppWrapperList // all at one moment
+	if err := user(t, "").List(t.Context(), &all, client.InNamespace(namespace)); err != nil {
+		t.Fatalf("list appwrappers in %s: %v", namespace, err)
+	}
 	out := make([]string, 0, len(names))
 	for _, n := range names {
-		out = append(out, string(wrapper(t, namespace, n).Status.Phase))
+		at := slices.IndexFunc(all.Items, func(w aw.AppWrapper) bool { return w.Name == n })
+		if at < 0 {
+			t.Fatalf("appwrapper %s/%s is gone", namespace, n)
+		}
+		out = append(out, string(all.Items[at].Status.Phase))
 	}
 	return out
 }
