@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 )
@@ -47,7 +48,7 @@ func (a *Auditor) suits(set *core.PodSet, p *core.PodSetAdmission, name string) 
 		if !matches(spec.NodeLabels, n.Labels) {
 			return fmt.Errorf("P2: node %s is not of flavor %s", name, flavor)
 		}
-		f.Tolerations = append(f.Tolerations[:len(f.Tolerations):len(f.Tolerations)], spec.Tolerations...)
+		f.Tolerations = append(slices.Clip(f.Tolerations), spec.Tolerations...)
 	}
 	if !f.Admits(&n) {
 		return fmt.Errorf("P2: node %s does not suit pod set %s", name, set.Name)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -77,24 +78,12 @@ func (a *Auditor) copyFor(key core.Key, now time.Time) *bench {
 	b := &bench{now: now, patient: key}
 	b.restarted()
 	b.options = a.options
-	for k, v := range a.flavors {
-		b.flavors[k] = v
-	}
-	for k, v := range a.cohorts {
-		b.cohorts[k] = v
-	}
-	for k, v := range a.queues {
-		b.queues[k] = v
-	}
-	for k, v := range a.doors {
-		b.doors[k] = v
-	}
-	for k, v := range a.spaces {
-		b.spaces[k] = v
-	}
-	for k, v := range a.nodes {
-		b.nodes[k] = v
-	}
+	maps.Copy(b.flavors, a.flavors)
+	maps.Copy(b.cohorts, a.cohorts)
+	maps.Copy(b.queues, a.queues)
+	maps.Copy(b.doors, a.doors)
+	maps.Copy(b.spaces, a.spaces)
+	maps.Copy(b.nodes, a.nodes)
 	for k, w := range a.works {
 		if w.held == nil && k != key {
 			continue
@@ -164,7 +153,7 @@ func (b *bench) cure(why core.Reason) bool {
 		return b.uncover(why)
 	case core.PendingEvaluation:
 		return true
-	case core.WaitingForPreempted:
+	case core.WaitingForPreempted, core.AdmissionGated, core.WaitingForPodsReady:
 	}
 	return false
 }
@@ -248,9 +237,7 @@ func (b *bench) roomFor(why core.Reason) bool {
 			continue
 		}
 		labels := map[string]string{}
-		for k, v := range b.flavors[why.Flavor].NodeLabels {
-			labels[k] = v
-		}
+		maps.Copy(labels, b.flavors[why.Flavor].NodeLabels)
 		n := core.Node{Name: fmt.Sprintf("new-%d", len(b.nodes)), Labels: labels, State: core.NodeReady}
 		n.Allocatable = set[i].Requests.Times(int64(set[i].Count)).With(core.Pods, core.Amount(set[i].Count))
 		b.nodes[n.Name] = n

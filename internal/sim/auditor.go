@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
@@ -154,7 +153,7 @@ func (a *Auditor) follow(e *cycle.Engine, w *audited) {
 }
 
 // decided checks a plan, step by step and as a whole.
-func (a *Auditor) decided(e *cycle.Engine, now time.Time, plan core.Plan) error {
+func (a *Auditor) decided(e *cycle.Engine, plan core.Plan) error {
 	for _, d := range plan {
 		if err := a.step(d, plan); err != nil {
 			return fmt.Errorf("%w\nin the plan\n%s", err, printPlan(plan))

@@ -16,7 +16,7 @@ func BenchmarkTrace(b *testing.B) {
 	if path == "" {
 		b.Skip("set MLBATCH_SIM_TRACE to the path of a trace")
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // the caller names it
+	text, err := os.ReadFile(path)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -299,7 +299,7 @@ func (r *Run) stop(j *job, s state) {
 		ran := time.Duration(r.now - j.since)
 		kept := time.Duration(0)
 		if c := j.spec.Checkpoint; c > 0 {
-			kept = ran / c * c
+			kept = ran - ran%c
 		}
 		j.left -= kept
 		j.lost += ran - kept

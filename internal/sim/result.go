@@ -147,11 +147,11 @@ func (r *Run) Result() *Result {
 		}
 		out.jobs = append(out.jobs, r.jobResult(j))
 	}
-	out.Total = sumUp("all", all, r.now)
+	out.Total = sumUp("all", all)
 	out.Total.Offered = r.hours(m.offered)
 	weights := m.weights()
 	for i, t := range w.Teams {
-		a := sumUp(t.Name, per[i], r.now)
+		a := sumUp(t.Name, per[i])
 		r.account(&a, &m.teams[i])
 		a.Entitled = round(weights[i])
 		out.Teams = append(out.Teams, a)
@@ -234,7 +234,7 @@ func (m *meter) weights() []float64 {
 	return out
 }
 
-func sumUp(name string, jobs []*job, now int64) Account {
+func sumUp(name string, jobs []*job) Account {
 	a := Account{Team: name, Jobs: len(jobs)}
 	var waits, slow []float64
 	for _, j := range jobs {
@@ -360,15 +360,15 @@ func (r *Run) timeline() Timeline {
 	}
 	t := Timeline{
 		StepSeconds: round(seconds(s.end) / steps),
-		Offered:     scale(s.mean(s.all[totalOffered], steps)),
-		Used:        scale(s.mean(s.all[totalUsed], steps)),
-		Worked:      scale(s.mean(s.all[totalWorking], steps)),
+		Offered:     scale(s.mean(s.all[totalOffered])),
+		Used:        scale(s.mean(s.all[totalUsed])),
+		Worked:      scale(s.mean(s.all[totalWorking])),
 	}
 	for i, team := range r.world.Teams {
 		k := &s.teams[i]
 		t.Teams = append(t.Teams, TeamSeries{
-			Team: team.Name, Used: scale(s.mean(k[perTeamUsed], steps)), Waiting: plain(s.mean(k[perTeamWaiting], steps)),
-			Borrowed: scale(s.mean(k[perTeamBorrowed], steps)), Lent: scale(s.mean(k[perTeamLent], steps)),
+			Team: team.Name, Used: scale(s.mean(k[perTeamUsed])), Waiting: plain(s.mean(k[perTeamWaiting])),
+			Borrowed: scale(s.mean(k[perTeamBorrowed])), Lent: scale(s.mean(k[perTeamLent])),
 		})
 	}
 	return t

@@ -184,7 +184,7 @@ func (r *Run) decide() {
 		r.watch.Log.Decided(now, plan)
 	}
 	if r.audit != nil {
-		r.fail(r.audit.decided(r.engine, now, plan))
+		r.fail(r.audit.decided(r.engine, plan))
 	}
 	for _, d := range plan {
 		r.carryOut(d)

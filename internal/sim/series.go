@@ -93,8 +93,9 @@ func (s *series) spread(b []float64, from, to int64, v float64) {
 	}
 }
 
-// mean are averages over n intervals of equal width up to the end.
-func (s *series) mean(b []float64, n int) []float64 {
+// mean are averages over a number of intervals of equal width up to the end.
+func (s *series) mean(b []float64) []float64 {
+	const n = steps
 	out := make([]float64, n)
 	if s.end == 0 {
 		return out

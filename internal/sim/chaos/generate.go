@@ -113,7 +113,7 @@ func (m *maker) weight() *core.Weight {
 	return new(core.WeightOne * core.Weight(m.upTo(3)))
 }
 
-func (m *maker) quota(name string, most int, limits bool) core.Quota {
+func (m *maker) quota(name string, most int, limits bool) core.Quota { //nolint:revive // limits are for members of cohorts only
 	q := core.Quota{Resource: name, Nominal: core.Amount(m.upTo(most))}
 	if limits && m.odds(30) {
 		q.Borrowing = new(core.Amount(m.upTo(4)))
@@ -210,7 +210,7 @@ func (m *maker) makeJob(second int) {
 		Checkpoint: pick(m, 0, 0, 10*time.Second),
 	}
 	for i := range pick(m, 1, 1, 2) {
-		p := core.PodSet{Name: fmt.Sprintf("s%d", i), Count: int32(1 + m.upTo(2))}
+		p := core.PodSet{Name: fmt.Sprintf("s%d", i), Count: 1 + m.Int32N(3)}
 		ask := map[string]core.Amount{core.GPU: core.Amount(m.upTo(3))}
 		if m.odds(30) {
 			ask[core.CPU] = core.Amount(m.upTo(3))
@@ -238,7 +238,7 @@ func (m *maker) trouble(t time.Duration) {
 	case 2:
 		m.at(t, sim.Op{Delete: &job})
 	case 3:
-		m.at(t, sim.Op{Change: &sim.Change{Key: job, Priority: new(int32(m.upTo(3)))}})
+		m.at(t, sim.Op{Change: &sim.Change{Key: job, Priority: new(m.Int32N(4))}})
 	case 4:
 		m.at(t, sim.Op{Change: &sim.Change{Key: job, Held: new("deactivated")}})
 		m.at(t+m.moment(30), sim.Op{Change: &sim.Change{Key: job, Held: new("")}})

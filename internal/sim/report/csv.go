@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/mlbatch/mlbatch/internal/sim"
@@ -56,7 +57,7 @@ func teams(w *csv.Writer, r *sim.Result) {
 		"slowdown_mean", "slowdown_p50", "slowdown_p90", "slowdown_p99", "slowdown_max",
 		"used_hours", "worked_hours", "lost_hours", "offered_hours", "utilisation", "borrowed_hours", "lent_hours",
 		"preemptions", "evictions", "restarts", "mean_waiting", "share", "entitled")
-	for _, a := range append(r.Teams[:len(r.Teams):len(r.Teams)], r.Total) {
+	for _, a := range append(slices.Clip(r.Teams), r.Total) {
 		put(w, a.Team, a.Jobs, a.Finished, a.Deleted, a.Unfinished, a.NeverStarted,
 			a.Wait.Mean, a.Wait.P50, a.Wait.P90, a.Wait.P99, a.Wait.Max,
 			a.Slowdown.Mean, a.Slowdown.P50, a.Slowdown.P90, a.Slowdown.P99, a.Slowdown.Max,

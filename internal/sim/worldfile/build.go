@@ -94,8 +94,11 @@ func (b *builder) edge() error {
 		from *Between
 		to   *sim.Span
 	}{
-		{"write", e.Write, &b.world.Edge.Write}, {"observe", e.Observe, &b.world.Edge.Observe},
-		{"start", e.Start, &b.world.Edge.Start}, {"stop", e.Stop, &b.world.Edge.Stop}, {"detect", e.Detect, &b.world.Edge.Detect},
+		{"write", e.Write, &b.world.Edge.Write},
+		{"observe", e.Observe, &b.world.Edge.Observe},
+		{"start", e.Start, &b.world.Edge.Start},
+		{"stop", e.Stop, &b.world.Edge.Stop},
+		{"detect", e.Detect, &b.world.Edge.Detect},
 	} {
 		if s.from != nil {
 			*s.to = sim.Span{Min: time.Duration(s.from.Min), Max: time.Duration(s.from.Max)}

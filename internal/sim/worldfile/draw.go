@@ -5,6 +5,43 @@ import (
 	"math/rand/v2"
 )
 
+// Distribution draws values; exactly one field is given, besides Min and Max. A
+// plain value stands for Fixed. Values are numbers, or durations.
+type Distribution struct {
+	Fixed       *Value       `json:"fixed,omitempty"`
+	Uniform     *Uniform     `json:"uniform,omitempty"`
+	Exponential *Exponential `json:"exponential,omitempty"`
+	Lognormal   *Lognormal   `json:"lognormal,omitempty"`
+	Choose      []Choice     `json:"choose,omitempty"`
+	// Min and Max bound what is drawn.
+	Min *Value `json:"min,omitempty"`
+	Max *Value `json:"max,omitempty"`
+}
+
+// Uniform draws evenly.
+type Uniform struct {
+	Min Value `json:"min"`
+	Max Value `json:"max"`
+}
+
+// Exponential draws with a mean.
+type Exponential struct {
+	Mean Value `json:"mean"`
+}
+
+// Lognormal draws values whose logarithm is normal: half are below Median, two
+// thirds within a factor of exp(Sigma).
+type Lognormal struct {
+	Median Value   `json:"median"`
+	Sigma  float64 `json:"sigma"`
+}
+
+// Choice is one value of a list; Weight is 1 if not given.
+type Choice struct {
+	Value  Value    `json:"value"`
+	Weight *float64 `json:"weight,omitempty"`
+}
+
 // draw takes a value from a distribution.
 func (d *Distribution) draw(r *rand.Rand) float64 {
 	var v float64

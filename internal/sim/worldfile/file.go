@@ -174,43 +174,6 @@ type Arrival struct {
 	Burst int `json:"burst,omitempty"`
 }
 
-// Distribution draws values; exactly one field is given, besides Min and Max. A
-// plain value stands for Fixed. Values are numbers, or durations.
-type Distribution struct {
-	Fixed       *Value       `json:"fixed,omitempty"`
-	Uniform     *Uniform     `json:"uniform,omitempty"`
-	Exponential *Exponential `json:"exponential,omitempty"`
-	Lognormal   *Lognormal   `json:"lognormal,omitempty"`
-	Choose      []Choice     `json:"choose,omitempty"`
-	// Min and Max bound what is drawn.
-	Min *Value `json:"min,omitempty"`
-	Max *Value `json:"max,omitempty"`
-}
-
-// Uniform draws evenly.
-type Uniform struct {
-	Min Value `json:"min"`
-	Max Value `json:"max"`
-}
-
-// Exponential draws with a mean.
-type Exponential struct {
-	Mean Value `json:"mean"`
-}
-
-// Lognormal draws values whose logarithm is normal: half are below Median, two
-// thirds within a factor of exp(Sigma).
-type Lognormal struct {
-	Median Value   `json:"median"`
-	Sigma  float64 `json:"sigma"`
-}
-
-// Choice is one value of a list; Weight is 1 if not given.
-type Choice struct {
-	Value  Value    `json:"value"`
-	Weight *float64 `json:"weight,omitempty"`
-}
-
 // Trace is a CSV file with one job a line.
 type Trace struct {
 	// File, relative to the world's file.
@@ -288,7 +251,7 @@ func Parse(text []byte) (*File, error) {
 	return f, nil
 }
 
-var decoderWords = regexp.MustCompile(`error (un)?marshaling JSON: |error converting YAML to JSON: |while decoding JSON: |json: |Go struct field |Go value of type |yaml: `) //nolint:gochecknoglobals // a constant
+var decoderWords = regexp.MustCompile(`error (un)?marshaling JSON: |error converting YAML to JSON: |while decoding JSON: |json: |Go struct field |Go value of type |yaml: `)
 
 // plain takes the decoder's own words out of its message.
 func plain(s string) string { return strings.TrimSpace(decoderWords.ReplaceAllString(s, "")) }

@@ -77,7 +77,7 @@ type columns struct{ at, duration, gpus, team, priority int }
 
 func find(header []string, name string) int { return slices.Index(header, name) }
 
-var notInNames = regexp.MustCompile(`[^a-z0-9]+`) //nolint:gochecknoglobals // a constant
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
 func (c columns) job(record []string) (traceJob, error) {
 	var j traceJob

@@ -22,7 +22,7 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-var days = regexp.MustCompile(`^(-?)(?:(\d+(?:\.\d+)?)d)?(.*)$`) //nolint:gochecknoglobals // a constant
+var days = regexp.MustCompile(`^(-?)(?:(\d+(?:\.\d+)?)d)?(.*)$`)
 
 func parseDuration(s string) (time.Duration, error) {
 	bad := fmt.Errorf("%q is no duration: write it like 90s, 15m, 2h, 7d or 1d12h", s)

@@ -139,7 +139,7 @@ func TestExamples(t *testing.T) {
 	}
 	results := map[string]*sim.Result{}
 	for _, path := range paths {
-		text, err := os.ReadFile(path) //nolint:gosec // found above
+		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
