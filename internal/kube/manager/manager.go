@@ -117,6 +117,8 @@ type Options struct {
 	Scope jobs.Scope
 	// LabelKeysToCopy are the labels of a job that its Workload gets too.
 	LabelKeysToCopy []string
+	// Metrics says which series of queues there are.
+	Metrics metrics.Choice
 	// Gates switch off what jobs could do otherwise.
 	Gates Gates
 }
@@ -324,7 +326,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 	if err := mgr.Add(loop); err != nil {
 		return fmt.Errorf("add the decision loop: %w", err)
 	}
-	return queues.SetupWithManager(mgr, queues.Options{Numbers: loop, Gauges: counters})
+	return queues.SetupWithManager(mgr, queues.Options{Numbers: loop, Gauges: metrics.Chosen{Metrics: counters, Choice: opts.Metrics}})
 }
 
 // framework is a kind of job under the name that configurations have for it.

@@ -49,6 +49,8 @@ type QueueResource struct {
 type LocalQueue struct {
 	Namespace string
 	Name      string
+	// Labels are those of the object; a Choice looks at them.
+	Labels map[string]string
 	// Active is the status of the Active condition: True, False or Unknown.
 	Active                string
 	Pending, Inadmissible int32

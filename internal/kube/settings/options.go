@@ -14,6 +14,7 @@ import (
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
+	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 )
 
@@ -66,6 +67,11 @@ func (s *Settled) Options(opts manager.Options) manager.Options {
 		opts.Tenure.Retention = tenure.Retention{
 			AfterFinished: duration(p.Workloads.AfterFinished), AfterDeactivated: duration(p.Workloads.AfterDeactivatedByKueue),
 		}
+	}
+	m := c.Metrics
+	opts.Metrics = metrics.Choice{NoQueueResources: !m.EnableClusterQueueResources, NoLocalQueues: !*m.LocalQueueMetrics.Enable || !s.Gates["LocalQueueMetrics"]}
+	if sel := m.LocalQueueMetrics.LocalQueueSelector; sel != nil {
+		opts.Metrics.LocalQueues, _ = metav1.LabelSelectorAsSelector(sel) // it is valid
 	}
 	return s.jobs(opts)
 }

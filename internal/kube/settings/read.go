@@ -32,6 +32,12 @@ type File struct {
 	absent bool // there is no file
 }
 
+// has reports whether a field is written in the file.
+func (f *File) has(path string) bool {
+	_, written := f.places[path]
+	return written
+}
+
 // Empty is what a file without any setting says.
 func Empty() *File {
 	return &File{Name: "configuration", Configuration: &v1beta2.Configuration{}, places: places{}, absent: true}

@@ -43,7 +43,7 @@ func Resolve(f *File, given Given) (*Settled, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case len(flagged) > 0 && len(c.FeatureGates) > 0:
+	case len(flagged) > 0 && f.has("featureGates"):
 		return nil, failed(f.Name, []Problem{{
 			Position: f.places.find("featureGates"), Path: "featureGates",
 			Text: "--feature-gates is given too: set gates in one place",
@@ -53,12 +53,12 @@ func Resolve(f *File, given Given) (*Settled, error) {
 		given.Set(c)
 	}
 	v1beta2.Default(c, given.Namespace)
-	set := c.FeatureGates
-	if len(flagged) > 0 {
-		set = flagged
-	}
+	set := map[string]bool{}
+	maps.Copy(set, c.FeatureGates) // conversion may have added one
+	maps.Copy(set, flagged)
 	if f.absent {
 		set = withoutFile(set)
+		c.Metrics.EnableClusterQueueResources = true
 	}
 	gates, notices, gateErrs := settleGates(set)
 	if len(flagged) > 0 && len(gateErrs) > 0 {
@@ -67,16 +67,14 @@ func Resolve(f *File, given Given) (*Settled, error) {
 	errs := append(v1beta2.Validate(c), gateErrs...)
 	errs = append(errs, refused(c)...)
 	for _, path := range missing() {
-		if _, written := f.places[path]; written {
+		if f.has(path) {
 			notices = append(notices, Notice{Path: path, Text: "has no effect: mlbatch does not do this yet"})
 		}
 	}
 	if err := failed(f.Name, f.places.problems(errs)); err != nil {
 		return nil, err
 	}
-	if len(flagged) > 0 || f.absent {
-		c.FeatureGates = set
-	}
+	c.FeatureGates = set
 	notices = append(slices.Concat(f.Notices, notices), unused(c)...)
 	for i := range notices {
 		if notices[i].Line == 0 {
@@ -87,7 +85,7 @@ func Resolve(f *File, given Given) (*Settled, error) {
 	return &Settled{Configuration: c, Gates: gates, Notices: notices}, nil
 }
 
-// withoutFile adds the choice in which mlbatch without a file differs from
+// withoutFile adds a choice in which mlbatch without a file differs from
 // Kueue: nobody is evicted because pods are not ready in time. AppWrappers have
 // graces of their own for that (warmupGracePeriod), and MLBatch sets Kueue up so.
 func withoutFile(gates map[string]bool) map[string]bool {
@@ -112,10 +110,7 @@ func flagErrors(errs field.ErrorList) error {
 
 // missing are the settings that mlbatch has no part for yet.
 func missing() []string {
-	return []string{
-		"visibilityServer",
-		"metrics.enableClusterQueueResources", "metrics.customLabels", "metrics.localQueueMetrics",
-	}
+	return []string{"visibilityServer"}
 }
 
 // refused are settings that ask for what mlbatch does not have, and whose
@@ -125,6 +120,9 @@ func refused(c *v1beta2.Configuration) field.ErrorList {
 	no := func(at *field.Path, why string) { errs = append(errs, field.Forbidden(at, why)) }
 	if c.MultiKueue != nil {
 		no(field.NewPath("multiKueue"), noMulti+": take the section out")
+	}
+	if len(c.Metrics.CustomLabels) > 0 {
+		no(field.NewPath("metrics", "customLabels"), noCustomLabels+": take the field out")
 	}
 	if len(c.Resources.DeviceClassMappings) > 0 {
 		no(field.NewPath("resources", "deviceClassMappings"), noDevices+": take the field out")

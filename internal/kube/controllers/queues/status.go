@@ -153,7 +153,7 @@ func queueGauge(q *kueue.ClusterQueue, active metav1.Condition, t Tally) metrics
 // localQueueGauge is what the gauges show of a LocalQueue.
 func localQueueGauge(q *kueue.LocalQueue, behind *kueue.ClusterQueue, active metav1.Condition, t Tally) metrics.LocalQueue {
 	out := metrics.LocalQueue{
-		Namespace: q.Namespace, Name: q.Name, Active: string(active.Status),
+		Namespace: q.Namespace, Name: q.Name, Labels: q.Labels, Active: string(active.Status),
 		Pending: t.Pending, Inadmissible: t.Inadmissible, Reserving: t.Reserving, Admitted: t.Admitted,
 	}
 	for _, f := range flavorsOf(behind) {
