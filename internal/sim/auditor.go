@@ -201,7 +201,7 @@ func (a *Auditor) admit(d core.Admit) error {
 	if err := a.allowed(w, &d.Admission); err != nil {
 		return fmt.Errorf("%s is admitted: %w", d.Key, err)
 	}
-	if err := a.whole(w, &d.Admission); err != nil {
+	if err := a.whole(w, &d.Admission, nil); err != nil {
 		return fmt.Errorf("%s is admitted: %w", d.Key, err)
 	}
 	if err := a.withinQuota(&d.Admission); err != nil {
@@ -216,7 +216,7 @@ func (a *Auditor) replace(d core.Replace) error {
 	if w == nil || w.held == nil || w.leaving {
 		return fmt.Errorf("P1: %s is moved, but is not admitted", d.Key)
 	}
-	if err := a.whole(w, &d.Admission); err != nil {
+	if err := a.whole(w, &d.Admission, w.held); err != nil {
 		return fmt.Errorf("%s is moved: %w", d.Key, err)
 	}
 	old := w.held
@@ -244,8 +244,9 @@ func (a *Auditor) allowed(w *audited, adm *core.Admission) error {
 	return nil
 }
 
-// whole checks that a gang has all its pods, and all of them places (P3).
-func (a *Auditor) whole(w *audited, adm *core.Admission) error {
+// whole checks that a gang has all its pods, and all of them places (P3). Before is
+// what it had, if it is moved.
+func (a *Auditor) whole(w *audited, adm, before *core.Admission) error {
 	if len(adm.PodSets) != len(w.told.PodSets) {
 		return fmt.Errorf("P3: %d of %d pod sets", len(adm.PodSets), len(w.told.PodSets))
 	}
@@ -267,7 +268,8 @@ func (a *Auditor) whole(w *audited, adm *core.Admission) error {
 		for _, p := range got.Places {
 			placed += p.Count
 		}
-		if need := a.needsNodes(got); placed != got.Count && (need || placed != 0) {
+		need := a.needsNodes(got) && (before == nil || len(before.PodSets[i].Places) > 0) // admitted by quota alone it stays
+		if placed != got.Count && (need || placed != 0) {
 			return fmt.Errorf("P3: %d of %d pods of pod set %s have a place", placed, got.Count, want.Name)
 		}
 	}
