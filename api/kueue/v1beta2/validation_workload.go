@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -33,6 +34,90 @@ func ValidateWorkload(w *Workload) field.ErrorList {
 			}
 		}
 		errs = append(errs, ValidatePodTemplate(&ps.Template, at.Child("template"))...)
+	}
+	if partial > 0 && w.Annotations[ElasticJobAnnotation] == "true" {
+		errs = append(errs, field.Forbidden(at, "an elastic job changes its size by itself: remove minCount, or the annotation "+ElasticJobAnnotation))
+	}
+	return errs
+}
+
+// ValidateWorkloadUpdate says what is wrong with changing was to w: with its
+// spec if that changed, with its status if that did. What may not change at all
+// is ruled by the schema.
+func ValidateWorkloadUpdate(was, w *Workload) field.ErrorList {
+	var errs field.ErrorList
+	if !equality.Semantic.DeepEqual(was.Spec, w.Spec) {
+		errs = append(errs, ValidateWorkload(w)...)
+	}
+	if !equality.Semantic.DeepEqual(was.Status, w.Status) {
+		errs = append(errs, validateWorkloadStatus(w)...)
+	}
+	return errs
+}
+
+func validateWorkloadStatus(w *Workload) field.ErrorList {
+	var errs field.ErrorList
+	status := field.NewPath("status")
+	names := make([]PodSetReference, len(w.Spec.PodSets))
+	for i := range w.Spec.PodSets {
+		names[i] = w.Spec.PodSets[i].Name
+	}
+	if a := w.Status.Admission; a != nil {
+		for i := range a.PodSetAssignments {
+			errs = append(errs, validateAssignment(&a.PodSetAssignments[i], names, status.Child("admission", "podSetAssignments").Index(i))...)
+		}
+	}
+	for i := range w.Status.AdmissionChecks {
+		updates := status.Child("admissionChecks").Index(i).Child("podSetUpdates")
+		seen := map[PodSetReference]bool{}
+		for j, u := range w.Status.AdmissionChecks[i].PodSetUpdates {
+			if seen[u.Name] {
+				errs = append(errs, field.Duplicate(updates.Index(j).Child("name"), u.Name))
+			}
+			seen[u.Name] = true
+			errs = append(errs, validatePodSetUpdate(&u, names, updates.Index(j))...)
+		}
+	}
+	return errs
+}
+
+// validateAssignment says what is wrong with what one pod set got. Every pod
+// uses the same, so usage must be a multiple of their number: it is scaled down
+// as pods end.
+func validateAssignment(a *PodSetAssignment, podSets []PodSetReference, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if !slices.Contains(podSets, a.Name) {
+		errs = append(errs, field.NotSupported(at.Child("name"), a.Name, podSets))
+	}
+	if a.Count == nil || *a.Count < 1 {
+		return errs
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.ResourceUsage)) {
+		q := a.ResourceUsage[name]
+		n := q.Value()
+		if name == corev1.ResourceCPU {
+			n = q.MilliValue()
+		}
+		if n%int64(*a.Count) != 0 {
+			errs = append(errs, field.Invalid(at.Child("resourceUsage").Key(string(name)), q.String(),
+				fmt.Sprintf("must be a multiple of the count of %d: each pod uses the same", *a.Count)))
+		}
+	}
+	return errs
+}
+
+func validatePodSetUpdate(u *PodSetUpdate, podSets []PodSetReference, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if !slices.Contains(podSets, u.Name) {
+		errs = append(errs, field.NotSupported(at.Child("name"), u.Name, podSets))
+	}
+	errs = append(errs, metavalidation.ValidateLabels(u.Labels, at.Child("labels"))...)
+	errs = append(errs, apivalidation.ValidateAnnotations(u.Annotations, at.Child("annotations"))...)
+	errs = append(errs, metavalidation.ValidateLabels(u.NodeSelector, at.Child("nodeSelector"))...)
+	for i, t := range u.Tolerations {
+		if t.Key != "" {
+			errs = append(errs, metavalidation.ValidateLabelName(t.Key, at.Child("tolerations").Index(i).Child("key"))...)
+		}
 	}
 	return errs
 }

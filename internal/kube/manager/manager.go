@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -220,6 +221,7 @@ func managerOptions(opts Options) ctrl.Options {
 	maps.Copy(concurrency, opts.Concurrency)
 	return ctrl.Options{
 		Scheme:                        scheme.New(),
+		Client:                        client.Options{FieldOwner: mlwebhook.FieldOwner},
 		Metrics:                       metricsserver.Options{BindAddress: address(opts.MetricsAddress)},
 		HealthProbeBindAddress:        address(opts.HealthAddress),
 		ReadinessEndpointName:         path(opts.ReadyPath),

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
@@ -32,7 +33,7 @@ func mayAdmit(_ context.Context, a authorizer.Attributes) (authorizer.Decision, 
 
 // called reports whether the API server calls a webhook about a write, as far
 // as its conditions go.
-func called(t *testing.T, h *admissionregistrationv1.ValidatingWebhook, name, is, was string) bool {
+func called(t *testing.T, h *admissionregistrationv1.ValidatingWebhook, name, by, is, was string) bool {
 	t.Helper()
 	parse := func(text string) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{}
@@ -42,16 +43,17 @@ func called(t *testing.T, h *admissionregistrationv1.ValidatingWebhook, name, is
 		return o
 	}
 	operation := admission.Create
+	var options runtime.Object = &metav1.CreateOptions{FieldManager: by}
 	object := parse(is)
 	var old *unstructured.Unstructured
 	gvk := object.GroupVersionKind()
 	a := &admission.VersionedAttributes{VersionedObject: object, VersionedKind: gvk}
 	if was != "" {
-		operation, old = admission.Update, parse(was)
+		operation, old, options = admission.Update, parse(was), &metav1.UpdateOptions{FieldManager: by}
 		a.VersionedOldObject = old
 	}
 	a.Attributes = admission.NewAttributesRecord(object, old, gvk, "blue", object.GetName(),
-		schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: "any"}, "", operation, nil, false, &user.DefaultInfo{Name: name})
+		schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: "any"}, "", operation, options, false, &user.DefaultInfo{Name: name})
 	compiler := cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	m := apiwebhook.NewValidatingWebhookAccessor("", "", h).GetCompiledMatcher(compiler)
 	result := m.Match(t.Context(), a, nil, authorizer.AuthorizerFunc(mayAdmit))
@@ -69,12 +71,13 @@ func TestConditions(t *testing.T) {
 	w := func(metadata, spec string) string {
 		return "{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {" + metadata + "name: w}, spec: {" + spec + "}}"
 	}
-	wl := func(metadata string) string {
-		return "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, metadata: {" + metadata + "name: w}}"
+	wl := func(metadata, rest string) string {
+		return "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, metadata: {" + metadata + "name: w}, " + rest + "}"
 	}
 	const parts = "components: [{template: {kind: Pod}}]"
 	cases := map[string]struct {
 		why, webhook, user string
+		by                 string // who the write says it is by
 		is, was            string
 		want               bool
 	}{
@@ -92,8 +95,14 @@ func TestConditions(t *testing.T) {
 		"DeclaredPodSets": {why: "pod sets never change either", webhook: "vappwrapper", user: "controller", is: w("", "components: [{template: {kind: Pod}, podSets: [{path: template}]}]"), was: w("", parts), want: true},
 		"PodSetInfos":     {why: "the admission may add to pods", webhook: "vappwrapper", user: "controller", is: w("", "components: [{template: {kind: Pod}, podSetInfos: [{labels: {a: b}}]}]"), was: w("", parts)},
 
-		"ControllersWorkload": {why: "a job's Workload was made by us", webhook: "vworkload", user: "controller", is: wl("ownerReferences: [{kind: Job, controller: true}], ")},
-		"HandMadeWorkload":    {why: "one without a job was not", webhook: "vworkload", user: "admin", is: wl(""), want: true},
+		"OurWorkload":         {why: "we write what is right", webhook: "vworkload", user: "controller", by: webhook.FieldOwner, is: wl("", "")},
+		"OthersWorkload":      {why: "others may not", webhook: "vworkload", user: "admin", is: wl("", ""), want: true},
+		"OthersSpec":          {why: "others may not", webhook: "vworkload", user: "admin", by: "kubectl-edit", is: wl("", "spec: {priority: 1}"), was: wl("", ""), want: true},
+		"OthersFinalizer":     {why: "an end waits for nobody", webhook: "vworkload", user: "admin", is: wl("", "spec: {priority: 1}"), was: wl("finalizers: [a/b], ", "spec: {priority: 1}")},
+		"OurStatus":           {why: "a plan costs no call", webhook: "vworkloadstatus", user: "controller", by: webhook.FieldOwner, is: wl("", "status: {clusterName: a}"), was: wl("", "")},
+		"OthersStatus":        {why: "checks are answered by others", webhook: "vworkloadstatus", user: "check", is: wl("", "status: {clusterName: a}"), was: wl("", ""), want: true},
+		"FinalizerOfQueue":    {why: "an end waits for nobody", webhook: "vclusterqueue", user: "admin", is: wl("", ""), was: wl("finalizers: [a/b], ", "")},
+		"ChangedClusterQueue": {why: "new quotas are checked, whoever writes them", webhook: "vclusterqueue", user: "controller", by: webhook.FieldOwner, is: wl("", "spec: {}"), was: wl("", ""), want: true},
 	}
 	_, validating := webhook.Configurations(webhook.AtURL("https://127.0.0.1:1/", nil))
 	hooks := map[string]*admissionregistrationv1.ValidatingWebhook{}
@@ -102,7 +111,7 @@ func TestConditions(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := called(t, hooks[tc.webhook+".mlbatch.dev"], tc.user, tc.is, tc.was); got != tc.want {
+			if got := called(t, hooks[tc.webhook+".mlbatch.dev"], tc.user, tc.by, tc.is, tc.was); got != tc.want {
 				t.Errorf("%s: called is %v, want %v", tc.why, got, tc.want)
 			}
 		})

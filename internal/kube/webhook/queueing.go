@@ -64,6 +64,9 @@ func (h *queueingHandler) check(ctx context.Context, was, is runtime.Object) (fi
 	case *v1beta2.ResourceFlavor:
 		return v1beta2.ValidateResourceFlavor(o), nil
 	case *v1beta2.Workload:
+		if old, ok := was.(*v1beta2.Workload); ok {
+			return v1beta2.ValidateWorkloadUpdate(old, o), nil
+		}
 		return v1beta2.ValidateWorkload(o), nil
 	}
 	return nil, fmt.Errorf("validate %T: no rules are known for it", is)

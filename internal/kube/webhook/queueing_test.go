@@ -15,7 +15,7 @@ import (
 
 func TestValidateQueueing(t *testing.T) {
 	create := func(version, kind, spec string) ask {
-		return ask{path: "/validate-kueue-x-k8s-io", new: strings.NewReplacer("VERSION", version, "KIND", kind, "SPEC", spec).Replace(
+		return ask{path: "/validate-kueue-x-k8s-io-v1beta2-" + strings.ToLower(kind), new: strings.NewReplacer("VERSION", version, "KIND", kind, "SPEC", spec).Replace(
 			"{apiVersion: kueue.x-k8s.io/VERSION, kind: KIND, metadata: {name: a}, spec: {SPEC}}")}
 	}
 	quota := func(rest string) string {
@@ -51,7 +51,7 @@ func TestMovedQueue(t *testing.T) {
 	}
 	verdicts{
 		"Moved": {
-			why: "its workloads hold quota of the old one", ask: ask{path: "/validate-kueue-x-k8s-io", old: queue("a"), new: queue("b")},
+			why: "its workloads hold quota of the old one", ask: ask{path: "/validate-kueue-x-k8s-io-v1beta2-localqueue", old: queue("a"), new: queue("b")},
 			refuse: []string{"spec.clusterQueue", `from "a"`},
 		},
 	}.run(t)

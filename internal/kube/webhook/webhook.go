@@ -114,7 +114,12 @@ const (
 	pathValidateJob        = "/validate-batch-v1-job"
 	pathMutateAppWrapper   = "/mutate-workload-codeflare-dev-v1beta2-appwrapper"
 	pathValidateAppWrapper = "/validate-workload-codeflare-dev-v1beta2-appwrapper"
-	pathValidateQueueing   = "/validate-kueue-x-k8s-io"
+
+	pathValidateClusterQueue   = "/validate-kueue-x-k8s-io-v1beta2-clusterqueue"
+	pathValidateCohort         = "/validate-kueue-x-k8s-io-v1beta2-cohort"
+	pathValidateLocalQueue     = "/validate-kueue-x-k8s-io-v1beta2-localqueue"
+	pathValidateResourceFlavor = "/validate-kueue-x-k8s-io-v1beta2-resourceflavor"
+	pathValidateWorkload       = "/validate-kueue-x-k8s-io-v1beta2-workload"
 )
 
 // Handlers returns all webhooks by path.
@@ -139,12 +144,18 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up conversion: %w", err)
 	}
+	validateQueueing := &admission.Webhook{Handler: admission.HandlerFunc(queueing.validate)}
 	return map[string]http.Handler{
 		pathConvert:            convert,
 		pathMutateJob:          &admission.Webhook{Handler: admission.HandlerFunc(batch.mutate)},
 		pathValidateJob:        &admission.Webhook{Handler: admission.HandlerFunc(batch.validate)},
 		pathMutateAppWrapper:   &admission.Webhook{Handler: admission.HandlerFunc(wrappers.mutate)},
 		pathValidateAppWrapper: &admission.Webhook{Handler: admission.HandlerFunc(wrappers.validate)},
-		pathValidateQueueing:   &admission.Webhook{Handler: admission.HandlerFunc(queueing.validate)},
+
+		pathValidateClusterQueue:   validateQueueing,
+		pathValidateCohort:         validateQueueing,
+		pathValidateLocalQueue:     validateQueueing,
+		pathValidateResourceFlavor: validateQueueing,
+		pathValidateWorkload:       validateQueueing,
 	}, nil
 }
