@@ -38,6 +38,8 @@ type cluster struct {
 	// admin may do anything, alice what users of team blue may, the controller
 	// what its role allows.
 	admin, alice, controller client.Client
+	// config is how the admin reaches the API server.
+	config *rest.Config
 }
 
 const controllerUser = "mlbatch-controller"
@@ -53,7 +55,7 @@ func begin(t *testing.T) *cluster {
 			t.Error(err)
 		}
 	})
-	x := &cluster{t: t, admin: connect(t, lc.RESTConfig(), ""), alice: connect(t, lc.RESTConfig(), "alice"), controller: connect(t, lc.RESTConfig(), controllerUser)}
+	x := &cluster{t: t, config: lc.RESTConfig(), admin: connect(t, lc.RESTConfig(), ""), alice: connect(t, lc.RESTConfig(), "alice"), controller: connect(t, lc.RESTConfig(), controllerUser)}
 	certs := t.TempDir()
 	ca, err := install.EnsureCerts(certs, []string{"127.0.0.1"}, time.Now())
 	if err != nil {
@@ -201,6 +203,9 @@ func TestInstalled(t *testing.T) {
 	t.Run("Jobs", x.with((*cluster).jobs))
 	t.Run("Wrappers", x.with((*cluster).wrappers))
 	t.Run("Workloads", x.with((*cluster).workloads))
+	t.Run("Statuses", x.with((*cluster).statuses))
+	t.Run("Defaults", x.with((*cluster).defaults))
+	t.Run("Shown", x.with((*cluster).shown))
 }
 
 func (x *cluster) with(check func(*cluster)) func(*testing.T) {
