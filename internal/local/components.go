@@ -75,7 +75,7 @@ func (c *Cluster) etcd() program {
 
 func (c *Cluster) apiServer() program {
 	return program{
-		name: APIServer, stage: stageAPI, grace: 5 * time.Second, goGC: 200, memory: "1536MiB",
+		name: APIServer, stage: stageAPI, grace: 5 * time.Second, goGC: 300, memory: "1536MiB",
 		probe: httpProbe(apiURL(c.ports.API)+"/readyz", c.adminTLS),
 		args: []string{
 			componentCommand, APIServer,

@@ -10,10 +10,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -314,15 +314,29 @@ func (l *load) still(name string, turn int) bool {
 	return st.runs && st.times == turn
 }
 
-// finish says that a workload is done, in one write that needs no reading.
+// finish says that a workload is done. Its object may have changed since it was
+// seen.
 func (l *load) finish(ctx context.Context, w *kueue.Workload) error {
-	now := metav1.Now()
 	next := w.DeepCopy()
-	apimeta.SetStatusCondition(&next.Status.Conditions, metav1.Condition{
-		Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: kueue.ReasonSucceeded, Message: "done", LastTransitionTime: now,
-	})
-	if err := l.client.Status().Patch(ctx, next, client.MergeFrom(w)); err != nil {
-		return fmt.Errorf("finish %s: %w", types.NamespacedName{Namespace: w.Namespace, Name: w.Name}, err)
+	for {
+		apimeta.SetStatusCondition(&next.Status.Conditions, metav1.Condition{
+			Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: kueue.ReasonSucceeded, Message: "done",
+		})
+		err := l.client.Status().Update(ctx, next)
+		switch {
+		case err == nil:
+			return nil
+		case !apierrors.IsConflict(err):
+			return fmt.Errorf("finish %s: %w", w.Name, err)
+		}
+		if err := l.client.Get(ctx, client.ObjectKeyFromObject(w), next); err != nil {
+			return fmt.Errorf("read %s: %w", w.Name, err)
+		}
+		if next.Status.Admission == nil || apimeta.IsStatusConditionTrue(next.Status.Conditions, kueue.WorkloadEvicted) {
+			l.mu.Lock()
+			l.done-- // its next turn counts
+			l.mu.Unlock()
+			return nil
+		}
 	}
-	return nil
 }

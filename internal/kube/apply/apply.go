@@ -59,6 +59,8 @@ type Applier struct {
 
 	mu      sync.Mutex
 	pending map[core.Key]*pending
+	// untold is how many workloads have a reason that was not written yet.
+	untold int
 
 	urgent workqueue.TypedRateLimitingInterface[core.Key]
 	lazy   workqueue.TypedRateLimitingInterface[core.Key]
@@ -102,7 +104,8 @@ func (a *Applier) Plan(plan core.Plan, podSets func(core.Key) []core.PodSet) {
 		switch d := d.(type) {
 		case core.Refuse:
 			p := a.of(d.Key)
-			p.refuse, p.podSets = &d, podSets(d.Key)
+			a.tell(p, &d)
+			p.podSets = podSets(d.Key)
 			a.lazy.AddAfter(d.Key, a.patience(p, d))
 		case core.Admit:
 			a.push(d.Key, d)
@@ -118,6 +121,9 @@ func (a *Applier) Plan(plan core.Plan, podSets func(core.Key) []core.PodSet) {
 func (a *Applier) Forget(k core.Key) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if p := a.pending[k]; p != nil {
+		a.tell(p, nil)
+	}
 	delete(a.pending, k)
 }
 
@@ -148,18 +154,33 @@ func (a *Applier) of(k core.Key) *pending {
 func (a *Applier) push(k core.Key, d core.Decision) {
 	p := a.of(k)
 	p.decisions = append(p.decisions, d)
-	p.refuse = nil
+	a.tell(p, nil)
 	a.urgent.Add(k)
 }
 
-// patience keeps reasons that hold for a moment only, or that say the same in
-// other words, from costing a write each.
-func (a *Applier) patience(p *pending, d core.Refuse) time.Duration {
-	const settle = 100 * time.Millisecond
-	if p.code != d.Why.Code {
-		return settle
+// tell notes the reason to write next; nil if there is none any more.
+func (a *Applier) tell(p *pending, d *core.Refuse) {
+	if (p.refuse == nil) != (d == nil) {
+		if d == nil {
+			a.untold--
+		} else {
+			a.untold++
+		}
 	}
-	return max(settle, p.said.Add(refusalPause).Sub(a.opts.Clock.Now()))
+	p.refuse = d
+}
+
+// patience keeps reasons that hold for a moment only, or that say the same in
+// other words, from costing a write each. The more reasons there are to write,
+// the longer each waits: while thousands of jobs are submitted, those that start
+// within seconds are not told first why they have not started.
+func (a *Applier) patience(p *pending, d core.Refuse) time.Duration {
+	const settle, more = 100 * time.Millisecond, 10 * time.Millisecond
+	first := min(settle+time.Duration(a.untold)*more, refusalPause)
+	if p.code != d.Why.Code {
+		return first
+	}
+	return max(first, p.said.Add(refusalPause).Sub(a.opts.Clock.Now()))
 }
 
 func (a *Applier) work(ctx context.Context, q workqueue.TypedRateLimitingInterface[core.Key], write func(context.Context, core.Key) error) {
@@ -197,6 +218,9 @@ func (a *Applier) decide(ctx context.Context, k core.Key) error {
 			p.decisions = p.decisions[1:]
 		}
 		if !done { // what follows was decided on top of it
+			if p := a.pending[k]; p != nil {
+				a.tell(p, nil)
+			}
 			delete(a.pending, k)
 		}
 		a.mu.Unlock()
@@ -315,19 +339,19 @@ func (a *Applier) refuse(ctx context.Context, k core.Key) error {
 		return nil
 	}
 	d := *p.refuse
-	if wait := a.patience(p, d); p.code == d.Why.Code && wait > refusalPause/10 {
+	if wait := p.said.Add(refusalPause).Sub(a.opts.Clock.Now()); p.code == d.Why.Code && wait > refusalPause/10 {
 		a.mu.Unlock()
 		a.lazy.AddAfter(k, wait)
 		return nil
 	}
-	p.refuse = nil
+	a.tell(p, nil)
 	a.mu.Unlock()
 
 	w, _, err := a.write(ctx, k, d)
 	if err != nil {
 		a.mu.Lock()
 		if p := a.of(k); p.refuse == nil && len(p.decisions) == 0 {
-			p.refuse = &d
+			a.tell(p, &d)
 		}
 		a.mu.Unlock()
 		return err

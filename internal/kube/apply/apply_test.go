@@ -38,12 +38,12 @@ func TestAnswersOfTheAPIServer(t *testing.T) {
 				tries := 0
 				c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).
 					WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }), aQueue()).
-					WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+					WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
 						tries++
 						if err := tc.answers[min(tries, len(tc.answers))-1]; err != nil {
 							return err
 						}
-						return c.SubResource(sub).Patch(ctx, o, p, opts...)
+						return c.SubResource(sub).Update(ctx, o, opts...)
 					}}).Build()
 				outcome := make(chan bool, 1)
 				a := New(Options{

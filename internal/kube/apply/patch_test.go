@@ -1,45 +1,59 @@
 package apply
 
 import (
+	"context"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
-// A status write carries what changed and nothing else: every write of a
-// Workload is checked, stored and sent to all watchers.
-func TestDifference(t *testing.T) {
-	count := func(n int32, at *metav1.Time) *kueue.RequeueState {
-		return &kueue.RequeueState{Count: &n, RequeueAt: at}
+// Every write of a Workload is checked, stored and sent to all watchers: there
+// must be none without need, and none on top of what somebody else wrote.
+func TestStatusWrites(t *testing.T) {
+	writes := 0
+	c := fake.NewClientBuilder().WithScheme(scheme.New()).
+		WithObjects(&kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "w"}}).
+		WithStatusSubresource(&kueue.Workload{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+				writes++
+				return c.SubResource(sub).Update(ctx, o, opts...)
+			},
+		}).Build()
+	read := func() *kueue.Workload {
+		t.Helper()
+		w := &kueue.Workload{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: "w"}, w); err != nil {
+			t.Fatal(err)
+		}
+		return w
 	}
-	at := &metav1.Time{}
-	cases := map[string]struct {
-		why     string
-		was, is kueue.WorkloadStatus
-		want    string
-	}{
-		"nothing": {"no write at all", kueue.WorkloadStatus{ClusterName: new("a")}, kueue.WorkloadStatus{ClusterName: new("a")}, `{}`},
-		"one field": {
-			"the others stay at home",
-			kueue.WorkloadStatus{ClusterName: new("a"), RequeueState: count(1, nil)},
-			kueue.WorkloadStatus{ClusterName: new("b"), RequeueState: count(1, nil)},
-			`{"clusterName":"b"}`,
-		},
-		"a field goes":  {"null removes it", kueue.WorkloadStatus{ClusterName: new("a")}, kueue.WorkloadStatus{}, `{"clusterName":null}`},
-		"a member goes": {"a merge patch would keep it otherwise", kueue.WorkloadStatus{RequeueState: count(2, at)}, kueue.WorkloadStatus{RequeueState: count(2, nil)}, `{"requeueState":{"requeueAt":null}}`},
+	w, stale := read(), read()
+
+	if err := Status(t.Context(), c, w, w.Status); err != nil || writes != 0 {
+		t.Errorf("a status that is so already: %d writes, error %v", writes, err)
 	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			got, err := difference(c.was, c.is)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.want, string(got)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", c.why, diff)
-			}
-		})
+	if err := Status(t.Context(), c, w, kueue.WorkloadStatus{ClusterName: new("a")}); err != nil || writes != 1 {
+		t.Errorf("a new status: %d writes, error %v", writes, err)
+	}
+	if stored := read(); w.ResourceVersion != stored.ResourceVersion || *stored.Status.ClusterName != "a" {
+		t.Errorf("the caller has version %s, stored is %s with %v", w.ResourceVersion, stored.ResourceVersion, stored.Status)
+	}
+	err := Status(t.Context(), c, stale, kueue.WorkloadStatus{ClusterName: new("b")})
+	if !apierrors.IsConflict(err) {
+		t.Errorf("a status decided on an older object: error %v, want a conflict", err)
+	}
+	if stale.Status.ClusterName != nil {
+		t.Errorf("what was not written must not be left in the object: %v", stale.Status)
+	}
+	if err := Status(t.Context(), c, w, kueue.WorkloadStatus{}); err != nil || read().Status.ClusterName != nil {
+		t.Errorf("a field that goes: error %v, stored %v", err, read().Status)
 	}
 }

@@ -90,7 +90,7 @@ func Apply(ctx context.Context, c client.Client, opts Options) error {
 			return fmt.Errorf("install %T %s: %w", o, o.GetName(), err)
 		}
 	}
-	return nil
+	return putLight(ctx, c)
 }
 
 // addForeign creates what belongs to others and does not exist.

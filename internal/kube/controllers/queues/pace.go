@@ -8,17 +8,27 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// pace keeps writes of one object apart by at least the interval.
+// pace keeps writes of one object apart: by the interval at least, and by up to
+// ten times as much while changes never cease, as numbers that move all the time
+// need not be exact. After a rest of the same length it begins anew.
 type pace struct {
 	clock    clock.PassiveClock
 	interval time.Duration
 
 	mu   sync.Mutex
-	last map[types.NamespacedName]time.Time
+	last map[types.NamespacedName]beat
 }
 
+// beat is when an object was last written, and how long the next write waits.
+type beat struct {
+	at   time.Time
+	rest time.Duration
+}
+
+const mostIntervals = 10
+
 func newPace(c clock.PassiveClock, interval time.Duration) *pace {
-	return &pace{clock: c, interval: interval, last: map[types.NamespacedName]time.Time{}}
+	return &pace{clock: c, interval: interval, last: map[types.NamespacedName]beat{}}
 }
 
 // wait returns how long a write still has to wait; 0 means that it may go now,
@@ -27,12 +37,17 @@ func (p *pace) wait(key types.NamespacedName) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now()
+	next := p.interval
 	if last, ok := p.last[key]; ok {
-		if left := p.interval - now.Sub(last); left > 0 {
-			return left
+		since := now.Sub(last.at)
+		if since < last.rest {
+			return last.rest - since
+		}
+		if since < 2*last.rest {
+			next = min(last.rest*3/2, mostIntervals*p.interval)
 		}
 	}
-	p.last[key] = now
+	p.last[key] = beat{now, next}
 	return 0
 }
 
