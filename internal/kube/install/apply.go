@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -82,15 +83,31 @@ func Apply(ctx context.Context, c client.Client, opts Options) error {
 		}
 	}
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: opts.Namespace}})
-	objects = append(objects, roles(opts)...)
 	mutating, validating := webhook.Configurations(at)
-	objects = append(objects, mutating, validating)
-	for _, o := range objects {
-		if err := put(ctx, c, o); err != nil {
-			return fmt.Errorf("install %T %s: %w", o, o.GetName(), err)
+	for _, step := range [][]client.Object{objects, roles(opts), {mutating, validating}} {
+		if err := putAll(ctx, c, step); err != nil {
+			return err
 		}
 	}
 	return putLight(ctx, c)
+}
+
+// putAll applies objects that do not depend on each other, several at a time.
+func putAll(ctx context.Context, c client.Client, objects []client.Object) error {
+	const atOnce = 8
+	errs := make([]error, len(objects))
+	var workers sync.WaitGroup
+	for first := range min(atOnce, len(objects)) {
+		workers.Go(func() {
+			for i := first; i < len(objects); i += atOnce {
+				if err := put(ctx, c, objects[i]); err != nil {
+					errs[i] = fmt.Errorf("install %T %s: %w", objects[i], objects[i].GetName(), err)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return errors.Join(errs...)
 }
 
 // addForeign creates what belongs to others and does not exist.
@@ -150,6 +167,9 @@ func put(ctx context.Context, c client.Client, o client.Object) error {
 		return err
 	}
 	delete(content, "status")
+	if content["rules"] == nil {
+		delete(content, "rules") // others fill them in
+	}
 	u := &unstructured.Unstructured{Object: content}
 	u.SetGroupVersionKind(gvk)
 	return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(fieldOwner), client.ForceOwnership)

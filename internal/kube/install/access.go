@@ -1,0 +1,112 @@
+package install
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Roles for admins to bind, under the names that bindings of existing setups
+// use. Nothing of mlbatch's own depends on them.
+const (
+	// BatchAdminRole is for those who own queues and quotas.
+	BatchAdminRole = "kueue-batch-admin-role"
+	// BatchUserRole is for those who run jobs.
+	BatchUserRole = "kueue-batch-user-role"
+	// MetricsReaderRole lets read the metrics.
+	MetricsReaderRole = "kueue-metrics-reader"
+)
+
+// Labels by which roles become part of others. Roles that an admin labels so
+// become part too.
+const (
+	batchAdminLabel = "rbac.kueue.x-k8s.io/batch-admin"
+	batchUserLabel  = "rbac.kueue.x-k8s.io/batch-user"
+)
+
+// accessed is a kind that people read or write.
+type accessed struct {
+	name, group, resource string
+	namespaced            bool
+	// editors and viewers are the labels of the roles to write and to read it.
+	editors, viewers []string
+}
+
+func accessedKinds() []accessed {
+	const kueue, kubeflow, ray = "kueue.x-k8s.io", "kubeflow.org", "ray.io"
+	admins, users := []string{batchAdminLabel}, []string{batchUserLabel}
+	kinds := []accessed{
+		{"clusterqueue", kueue, "clusterqueues", false, admins, admins},
+		{"cohort", kueue, "cohorts", false, admins, admins},
+		{"resourceflavor", kueue, "resourceflavors", false, admins, admins},
+		{"topology", kueue, "topologies", false, admins, admins},
+		{"localqueue", kueue, "localqueues", true, admins, users},
+		{"workload", kueue, "workloads", true, admins, users},
+	}
+	for _, job := range []struct{ name, group, resource string }{
+		{"appwrapper", "workload.codeflare.dev", "appwrappers"},
+		{"job", "batch", "jobs"},
+		{"jobset", "jobset.x-k8s.io", "jobsets"},
+		{"jaxjob", kubeflow, "jaxjobs"},
+		{"mpijob", kubeflow, "mpijobs"},
+		{"paddlejob", kubeflow, "paddlejobs"},
+		{"pytorchjob", kubeflow, "pytorchjobs"},
+		{"tfjob", kubeflow, "tfjobs"},
+		{"xgboostjob", kubeflow, "xgboostjobs"},
+		{"raycluster", ray, "rayclusters"},
+		{"rayjob", ray, "rayjobs"},
+		{"rayservice", ray, "rayservices"},
+		{"sparkapplication", "sparkoperator.k8s.io", "sparkapplications"},
+		{"trainjob", "trainer.kubeflow.org", "trainjobs"},
+	} {
+		both := []string{batchAdminLabel, batchUserLabel}
+		kinds = append(kinds, accessed{job.name, job.group, job.resource, true, both, both})
+	}
+	return kinds
+}
+
+// accessRoles are the roles for admins to bind.
+func accessRoles() []client.Object {
+	objects := []client.Object{
+		combined(BatchAdminRole, batchAdminLabel),
+		combined(BatchUserRole, batchUserLabel),
+		clusterRole(MetricsReaderRole, []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}),
+		labeled(clusterRole("kueue-pending-workloads-cq-viewer-role",
+			[]rbacv1.PolicyRule{allow("visibility.kueue.x-k8s.io", read(), "clusterqueues/pendingworkloads")}), batchAdminLabel),
+		labeled(clusterRole("kueue-pending-workloads-lq-viewer-role",
+			[]rbacv1.PolicyRule{allow("visibility.kueue.x-k8s.io", read(), "localqueues/pendingworkloads")}), batchUserLabel),
+	}
+	for _, k := range accessedKinds() {
+		see := allow(k.group, []string{"get"}, k.resource+"/status")
+		viewers := k.viewers
+		if k.namespaced {
+			// Whoever sees what is in a namespace sees what waits there.
+			viewers = append([]string{
+				"rbac.authorization.k8s.io/aggregate-to-admin", "rbac.authorization.k8s.io/aggregate-to-edit", "rbac.authorization.k8s.io/aggregate-to-view",
+			}, viewers...)
+		}
+		objects = append(objects,
+			labeled(clusterRole("kueue-"+k.name+"-editor-role", []rbacv1.PolicyRule{allow(k.group, write(), k.resource), see}), k.editors...),
+			labeled(clusterRole("kueue-"+k.name+"-viewer-role", []rbacv1.PolicyRule{allow(k.group, read(), k.resource), see}), viewers...))
+	}
+	return objects
+}
+
+func labeled(r *rbacv1.ClusterRole, labels ...string) *rbacv1.ClusterRole {
+	r.Labels = map[string]string{}
+	for _, l := range labels {
+		r.Labels[l] = "true"
+	}
+	return r
+}
+
+// combined is a role made of all that have a label. The controller manager of
+// Kubernetes fills in its rules.
+func combined(name, label string) *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		AggregationRule: &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{
+			{MatchLabels: map[string]string{label: "true"}},
+		}},
+	}
+}
