@@ -3,8 +3,6 @@ package v1beta1
 import (
 	"maps"
 
-	"k8s.io/utils/ptr"
-
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
 )
 
@@ -47,7 +45,7 @@ func Convert(in *Configuration) *v1beta2.Configuration {
 		out.WaitForPodsReady = &v1beta2.WaitForPodsReady{
 			Timeout: w.Timeout, RecoveryTimeout: w.RecoveryTimeout, RequeuingStrategy: w.RequeuingStrategy,
 			// Left out, it blocks in v1beta1 and does not in v1beta2.
-			BlockAdmission: ptr.To(ptr.Deref(w.BlockAdmission, true)),
+			BlockAdmission: new(w.BlockAdmission == nil || *w.BlockAdmission),
 		}
 	default:
 		out.FeatureGates = maps.Clone(in.FeatureGates)

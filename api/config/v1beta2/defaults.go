@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 // The values of fields that a file leaves out. They are Kueue's, except those
@@ -112,7 +111,7 @@ func defaultWaitForPodsReady(w *WaitForPodsReady) {
 // set gives a field that is left out a value.
 func set[T any](field **T, value T) {
 	if *field == nil {
-		*field = ptr.To(value)
+		*field = &value
 	}
 }
 

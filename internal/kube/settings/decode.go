@@ -46,7 +46,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, at *field.Path) {
 		v.Set(made)
 		return
 	}
-	if u, own := v.Addr().Interface().(json.Unmarshaler); own {
+	if u, own := reflect.TypeAssert[json.Unmarshaler](v.Addr()); own {
 		d.custom(n, u, v, at)
 		return
 	}

@@ -107,12 +107,7 @@ func unknownGate(name string, all map[string]gate) string {
 	return "there is no such gate: take it out, or see docs/configuration.md for those there are"
 }
 
-func onOff(v bool) string {
-	if v {
-		return "on"
-	}
-	return "off"
-}
+func onOff(v bool) string { return map[bool]string{true: "on", false: "off"}[v] }
 
 // parseGates reads the value of --feature-gates: A=true,B=false.
 func parseGates(text string) (map[string]bool, error) {

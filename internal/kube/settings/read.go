@@ -43,7 +43,7 @@ func Empty() *File {
 	return &File{Name: "configuration", Configuration: &v1beta2.Configuration{}, places: places{}, absent: true}
 }
 
-// Read decodes a file in YAML or JSON. What is wrong is a *Problems that names
+// Read decodes a file in YAML or JSON. What is wrong is a *FileError that names
 // everything at once.
 func Read(name string, data []byte) (*File, error) {
 	if len(data) > maxSize {
@@ -125,7 +125,7 @@ func hintsV1beta2() map[string]string {
 	return map[string]string{
 		"waitForPodsReady.enable": "is a field of v1beta1: in v1beta2 it is always on; the feature gate DisableWaitForPodsReady turns it off",
 		"fairSharing.enable":      "is a field of v1beta1: in v1beta2 the section itself turns it on; take the section out to turn it off",
-		"queueVisibility":         "is a field of v1beta1: take it out; the visibility API tells who waits in a queue",
+		"queueVisibility":         "is a field of v1beta1: take it out; queues do not list who waits in their status",
 		"integrations.podOptions": "is a field of v1beta1: use managedJobsNamespaceSelector",
 	}
 }
@@ -136,7 +136,7 @@ func noticesV1beta1(c *v1beta1.Configuration, at places) []Notice {
 		out = append(out, Notice{Position: at.find(path), Path: path, Text: text})
 	}
 	if c.QueueVisibility != nil {
-		note("queueVisibility", "has no effect: queues do not list who waits in their status; the visibility API does")
+		note("queueVisibility", "has no effect: queues do not list who waits in their status")
 	}
 	if c.Integrations != nil && c.Integrations.PodOptions != nil {
 		note("integrations.podOptions", "has no effect: plain pods are not queued; managedJobsNamespaceSelector chooses namespaces")

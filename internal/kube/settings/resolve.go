@@ -36,7 +36,7 @@ type Settled struct {
 }
 
 // Resolve completes and checks a configuration. It changes the file's
-// configuration. What is wrong in it is a *Problems.
+// configuration. What is wrong in it is a *FileError.
 func Resolve(f *File, given Given) (*Settled, error) {
 	c := f.Configuration
 	flagged, err := parseGates(given.FeatureGates)

@@ -30,15 +30,15 @@ type Problem struct {
 	Text string
 }
 
-// Problems are all that is wrong with one file, in its order.
-type Problems struct {
+// FileError is all that is wrong with one file, in its order.
+type FileError struct {
 	// File is the name to print.
 	File string
 	List []Problem
 }
 
 // Error prints a line for each problem: file:line:column: field: text.
-func (p *Problems) Error() string {
+func (p *FileError) Error() string {
 	lines := make([]string, len(p.List))
 	for i, one := range p.List {
 		var b strings.Builder
@@ -101,5 +101,5 @@ func failed(file string, list []Problem) error {
 	slices.SortStableFunc(list, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	return &Problems{File: file, List: list}
+	return &FileError{File: file, List: list}
 }

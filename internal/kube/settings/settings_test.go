@@ -7,7 +7,6 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
@@ -18,6 +17,7 @@ import (
 // is wrong with it, or what it comes to. The arguments are flags.
 func TestFiles(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		t.Helper()
 		datadriven.RunTest(t, path, func(_ *testing.T, td *datadriven.TestData) string {
 			return transcript(td)
 		})
@@ -35,7 +35,7 @@ func transcript(td *datadriven.TestData) string {
 		case "gates":
 			given.FeatureGates = strings.Join(a.Vals, "")
 		case "port":
-			given.Set = func(c *v1beta2.Configuration) { c.Webhook.Port = ptr.To(7) }
+			given.Set = func(c *v1beta2.Configuration) { c.Webhook.Port = new(7) }
 		}
 	}
 	s, err := Resolve(f, given)
@@ -110,7 +110,7 @@ func anyFile(t *rapid.T) []byte {
 		"visibilityServer: {bindAddress: 127.0.0.1, bindPort: 8083}",
 		"featureGates: {DisableWaitForPodsReady: true, VectorizedResourceRequests: false}",
 	} {
-		name := strings.SplitN(s, ":", 2)[0]
+		name, _, _ := strings.Cut(s, ":")
 		if rapid.Bool().Draw(t, name) {
 			lines = append(lines, s)
 		}

@@ -179,7 +179,7 @@ func fail(next *kueue.AdmissionCheckState, config *kueue.ProvisioningRequestConf
 	}
 	next.State = kueue.CheckStateRetry
 	next.Message = fmt.Sprintf("Retrying after %s: %s", what, message)
-	next.RequeueAfterSeconds = ptr.To(backoff(base, longest, attempt))
+	next.RequeueAfterSeconds = new(backoff(base, longest, attempt))
 }
 
 // retries returns the settings of retryStrategy with the schema's defaults, for

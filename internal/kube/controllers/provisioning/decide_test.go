@@ -19,7 +19,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
-var t0 = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
+var t0 = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // story is a workload of one pod set that has quota and waits for one check.
 type story struct {
@@ -29,13 +29,13 @@ type story struct {
 func newStory() *story {
 	gpu := corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}}
 	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "wl"}}
-	w.Spec.Active = ptr.To(true)
+	w.Spec.Active = new(true)
 	w.Spec.PodSets = []kueue.PodSet{{
 		Name: "main", Count: 4,
 		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: gpu}}}},
 	}}
 	w.Status.Admission = &kueue.Admission{ClusterQueue: "q", PodSetAssignments: []kueue.PodSetAssignment{{
-		Name: "main", Count: ptr.To[int32](3), Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{"nvidia.com/gpu": "dws"},
+		Name: "main", Count: new(int32(3)), Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{"nvidia.com/gpu": "dws"},
 	}}}
 	w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadQuotaReserved, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(t0)}}
 	w.Status.AdmissionChecks = []kueue.AdmissionCheckState{{Name: "nodes", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(t0)}}
@@ -144,17 +144,20 @@ func TestDecide(t *testing.T) {
 		},
 		"class changed": {
 			"the request is removed; when it is gone another is made",
-			newStory().asked().with(func(s *story) { s.config().ProvisioningClassName = "other" }), outcome{Remove: first},
+			newStory().asked().with(func(s *story) { s.config().ProvisioningClassName = "other" }),
+			outcome{Remove: first},
 		},
 		"class changed under a running job": {
 			"its nodes are in use",
-			newStory().with(is(kueue.CheckStateReady)).asked(autoscaling.Provisioned).with(func(s *story) { s.config().ProvisioningClassName = "other" }), outcome{},
+			newStory().with(is(kueue.CheckStateReady)).asked(autoscaling.Provisioned).with(func(s *story) { s.config().ProvisioningClassName = "other" }),
+			outcome{},
 		},
 		"request of an earlier reservation": {
 			"its nodes were for other flavors, or are gone",
 			newStory().asked(autoscaling.Provisioned).with(func(s *story) {
 				s.workload.Status.Conditions[0].LastTransitionTime = metav1.NewTime(t0.Add(time.Hour))
-			}), outcome{Remove: first},
+			}),
+			outcome{Remove: first},
 		},
 		"request of an earlier try": {"one is enough", newStory().asked(autoscaling.Failed).with(retried(1)), outcome{Create: []string{"wl-nodes-2"}, Remove: first}},
 		"evicted":                   {"the nodes are not needed", newStory().with(condition(kueue.WorkloadEvicted)).asked(autoscaling.Provisioned), outcome{Remove: first}},
@@ -256,7 +259,7 @@ func TestMergePolicy(t *testing.T) {
 			}
 			s.workload.Spec.PodSets = append(s.workload.Spec.PodSets, second)
 			a := *s.workload.Status.Admission.PodSetAssignments[0].DeepCopy()
-			a.Name, a.Count = "second", ptr.To[int32](2)
+			a.Name, a.Count = "second", new(int32(2))
 			s.workload.Status.Admission.PodSetAssignments = append(s.workload.Status.Admission.PodSetAssignments, a)
 			if c.policy != "" {
 				s.config().PodSetMergePolicy = &c.policy
