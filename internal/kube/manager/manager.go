@@ -197,7 +197,7 @@ func Run(ctx context.Context, opts Options) error {
 	if opts.LeaderElection.Enabled {
 		role = metrics.RoleLeader
 	}
-	counters, err := metrics.New(crmetrics.Registry, role)
+	counters, err := metrics.New(crmetrics.Registry, role, opts.Metrics)
 	if err != nil {
 		return fmt.Errorf("set up metrics: %w", err)
 	}
@@ -328,7 +328,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 	if err := mgr.Add(loop); err != nil {
 		return fmt.Errorf("add the decision loop: %w", err)
 	}
-	return queues.SetupWithManager(mgr, queues.Options{Numbers: loop, Gauges: metrics.Chosen{Metrics: counters, Choice: opts.Metrics}})
+	return queues.SetupWithManager(mgr, queues.Options{Numbers: loop, Gauges: counters})
 }
 
 // framework is a kind of job under the name that configurations have for it.

@@ -1,6 +1,10 @@
 package metrics
 
-import "k8s.io/apimachinery/pkg/labels"
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
 
 // Choice says which series of queues there are. The zero value is all.
 type Choice struct {
@@ -13,26 +17,46 @@ type Choice struct {
 	LocalQueues labels.Selector
 }
 
-// Chosen shows the series of a choice.
-type Chosen struct {
-	*Metrics
-	Choice Choice
+// chosen knows which LocalQueues are among the chosen. With a selector, one that
+// was not shown yet is not.
+type chosen struct {
+	Choice
+
+	mu     sync.RWMutex
+	queues map[localQueue]bool
 }
 
-// SetQueue shows the state of a ClusterQueue.
-func (c Chosen) SetQueue(q Queue) {
-	if c.Choice.NoQueueResources {
-		q.Resources = nil
+type localQueue struct{ namespace, name string }
+
+// learn notes the labels of a LocalQueue and reports whether it is chosen.
+func (c *chosen) learn(q LocalQueue) bool {
+	if c.NoLocalQueues || c.LocalQueues == nil {
+		return !c.NoLocalQueues
 	}
-	c.Metrics.SetQueue(q)
+	id := localQueue{q.Namespace, q.Name}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.LocalQueues.Matches(labels.Set(q.Labels)) {
+		delete(c.queues, id)
+		return false
+	}
+	c.queues[id] = true
+	return true
 }
 
-// SetLocalQueue shows the state of a LocalQueue, or drops it if it is not, or
-// no longer, among the chosen.
-func (c Chosen) SetLocalQueue(q LocalQueue) {
-	if c.Choice.NoLocalQueues || (c.Choice.LocalQueues != nil && !c.Choice.LocalQueues.Matches(labels.Set(q.Labels))) {
-		c.ForgetLocalQueue(q.Namespace, q.Name)
-		return
+// has reports whether a LocalQueue is chosen.
+func (c *chosen) has(namespace, name string) bool {
+	if c.NoLocalQueues || c.LocalQueues == nil {
+		return !c.NoLocalQueues
 	}
-	c.Metrics.SetLocalQueue(q)
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.queues[localQueue{namespace, name}]
+}
+
+// forget drops what is known of a LocalQueue that is gone.
+func (c *chosen) forget(namespace, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.queues, localQueue{namespace, name})
 }

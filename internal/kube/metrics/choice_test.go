@@ -11,30 +11,30 @@ import (
 )
 
 func TestChoice(t *testing.T) {
-	chosen := map[string]string{"metrics": "yes"}
+	yes := map[string]string{"metrics": "yes"}
 	cases := map[string]struct {
 		why    string
 		choice Choice
 		labels map[string]string
-		want   int // series of quotas and of LocalQueues
+		want   int // series: one of quotas, three of LocalQueues
 	}{
-		"all":           {"nothing is left out", Choice{}, nil, 2},
-		"no quotas":     {"a series for each flavor and resource is many", Choice{NoQueueResources: true}, nil, 1},
-		"no LocalQueue": {"there may be thousands", Choice{NoLocalQueues: true}, chosen, 1},
-		"selected":      {"its labels match", Choice{LocalQueues: labels.SelectorFromSet(chosen)}, chosen, 2},
-		"not selected":  {"its labels do not", Choice{LocalQueues: labels.SelectorFromSet(chosen)}, nil, 1},
+		"all":           {"nothing is left out", Choice{}, nil, 4},
+		"no quotas":     {"a series for each flavor and resource is many", Choice{NoQueueResources: true}, nil, 3},
+		"no LocalQueue": {"there may be thousands", Choice{NoLocalQueues: true}, yes, 1},
+		"selected":      {"its labels match", Choice{LocalQueues: labels.SelectorFromSet(yes)}, yes, 4},
+		"not selected":  {"its labels do not", Choice{LocalQueues: labels.SelectorFromSet(yes)}, nil, 1},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			reg := prometheus.NewRegistry()
-			m, err := New(reg, RoleStandalone)
+			show, err := New(reg, RoleStandalone, c.choice)
 			if err != nil {
 				t.Fatal(err)
 			}
-			show := Chosen{m, c.choice}
 			show.SetQueue(Queue{Name: "q", Status: StatusActive, Resources: []QueueResource{{FlavorResource: core.FlavorResource{Flavor: "f", Resource: "cpu"}}}})
 			show.SetLocalQueue(LocalQueue{Namespace: "n", Name: "l", Active: "True", Labels: c.labels})
-			n, err := testutil.GatherAndCount(reg, "kueue_cluster_queue_nominal_quota", "kueue_local_queue_admitted_active_workloads")
+			show.Admitted(Workload{ClusterQueue: "q", Namespace: "n", LocalQueue: "l"}, 0)
+			n, err := testutil.GatherAndCount(reg, "kueue_cluster_queue_nominal_quota", "kueue_local_queue_admitted_active_workloads", "kueue_local_queue_admitted_workloads_total", "kueue_local_queue_admission_wait_time_seconds")
 			if err != nil || n != c.want {
 				t.Errorf("%s: %d series, want %d (%v)", c.why, n, c.want, err)
 			}
@@ -44,11 +44,10 @@ func TestChoice(t *testing.T) {
 
 func TestALocalQueueThatIsNoLongerChosenGoes(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	m, err := New(reg, RoleStandalone)
+	show, err := New(reg, RoleStandalone, Choice{LocalQueues: labels.SelectorFromSet(map[string]string{"a": "b"})})
 	if err != nil {
 		t.Fatal(err)
 	}
-	show := Chosen{m, Choice{LocalQueues: labels.SelectorFromSet(map[string]string{"a": "b"})}}
 	show.SetLocalQueue(LocalQueue{Namespace: "n", Name: "l", Active: "True", Labels: map[string]string{"a": "b"}})
 	show.SetLocalQueue(LocalQueue{Namespace: "n", Name: "l", Active: "True"})
 	if n, err := testutil.GatherAndCount(reg, "kueue_local_queue_admitted_active_workloads"); err != nil || n != 0 {

@@ -65,7 +65,12 @@ type LocalQueueResource struct {
 }
 
 // SetQueue makes the gauges show the state of a ClusterQueue.
-func (m *Metrics) SetQueue(q Queue) { m.queues.set(q) }
+func (m *Metrics) SetQueue(q Queue) {
+	if m.chosen.NoQueueResources {
+		q.Resources = nil
+	}
+	m.queues.set(q)
+}
 
 // SetCohortShare makes a gauge show the weighted share of a cohort.
 func (m *Metrics) SetCohortShare(name string, v int64) {
@@ -83,8 +88,15 @@ func share(v int64) float64 {
 	return float64(v)
 }
 
-// SetLocalQueue makes the gauges show the state of a LocalQueue.
-func (m *Metrics) SetLocalQueue(q LocalQueue) { m.localQueues.set(q) }
+// SetLocalQueue makes the gauges show the state of a LocalQueue. One that is
+// not, or no longer, among the chosen is forgotten.
+func (m *Metrics) SetLocalQueue(q LocalQueue) {
+	if !m.chosen.learn(q) {
+		m.ForgetLocalQueue(q.Namespace, q.Name)
+		return
+	}
+	m.localQueues.set(q)
+}
 
 type queueGauges struct {
 	pending, reserving, admitted, status            *prometheus.GaugeVec

@@ -40,14 +40,15 @@ type Metrics struct {
 
 	queues      queueGauges
 	localQueues localQueueGauges
+	chosen      *chosen
 }
 
 // New makes the metrics and registers them.
-func New(reg prometheus.Registerer, role Role) (*Metrics, error) {
+func New(reg prometheus.Registerer, role Role, choice Choice) (*Metrics, error) {
 	if role != "" {
 		reg = prometheus.WrapRegistererWith(prometheus.Labels{"replica_role": string(role)}, reg)
 	}
-	b := &builder{reg: reg}
+	b := &builder{reg: reg, chosen: &chosen{Choice: choice, queues: map[localQueue]bool{}}}
 	m := &Metrics{
 		attempts: b.counter("admission_attempts_total",
 			"Attempts to admit workloads, by result: success means that at least one was admitted.", "result"),
@@ -66,6 +67,7 @@ func New(reg prometheus.Registerer, role Role) (*Metrics, error) {
 
 		queues:      newQueueGauges(b),
 		localQueues: newLocalQueueGauges(b),
+		chosen:      b.chosen,
 	}
 	return m, b.err
 }
@@ -148,29 +150,41 @@ func (m *Metrics) ForgetLocalQueue(namespace, name string) {
 		h.local.DeletePartialMatch(labels)
 	}
 	m.localQueues.forget(namespace, name)
+	m.chosen.forget(namespace, name)
 }
 
 // countedTwice counts by ClusterQueue and by LocalQueue.
-type countedTwice struct{ queue, local *prometheus.CounterVec }
+type countedTwice struct {
+	queue, local *prometheus.CounterVec
+	chosen       *chosen
+}
 
 func (c countedTwice) inc(w Workload, labels ...string) {
 	c.queue.WithLabelValues(append([]string{w.ClusterQueue}, labels...)...).Inc()
-	c.local.WithLabelValues(append([]string{w.LocalQueue, w.Namespace}, labels...)...).Inc()
+	if c.chosen.has(w.Namespace, w.LocalQueue) {
+		c.local.WithLabelValues(append([]string{w.LocalQueue, w.Namespace}, labels...)...).Inc()
+	}
 }
 
 // timedTwice observes durations by ClusterQueue and by LocalQueue.
-type timedTwice struct{ queue, local *prometheus.HistogramVec }
+type timedTwice struct {
+	queue, local *prometheus.HistogramVec
+	chosen       *chosen
+}
 
 func (h timedTwice) observe(w Workload, d time.Duration) {
 	seconds := max(d, 0).Seconds()
 	h.queue.WithLabelValues(w.ClusterQueue, w.PriorityClass).Observe(seconds)
-	h.local.WithLabelValues(w.LocalQueue, w.Namespace, w.PriorityClass).Observe(seconds)
+	if h.chosen.has(w.Namespace, w.LocalQueue) {
+		h.local.WithLabelValues(w.LocalQueue, w.Namespace, w.PriorityClass).Observe(seconds)
+	}
 }
 
 // builder makes and registers metrics and keeps the first error.
 type builder struct {
-	reg prometheus.Registerer
-	err error
+	reg    prometheus.Registerer
+	chosen *chosen
+	err    error
 }
 
 func (b *builder) register(name string, c prometheus.Collector) {
@@ -201,6 +215,8 @@ func (b *builder) countedTwice(name, help string, labels ...string) countedTwice
 	return countedTwice{
 		queue: b.counter(name, help+", by ClusterQueue.", append([]string{"cluster_queue"}, labels...)...),
 		local: b.counter("local_queue_"+name, help+", by LocalQueue.", append([]string{"name", "namespace"}, labels...)...),
+
+		chosen: b.chosen,
 	}
 }
 
@@ -208,6 +224,8 @@ func (b *builder) timedTwice(name, help string, queueBuckets, localBuckets int) 
 	return timedTwice{
 		queue: b.histogram(name, help+", by ClusterQueue.", waits(queueBuckets), "cluster_queue", "priority_class"),
 		local: b.histogram("local_queue_"+name, help+", by LocalQueue.", waits(localBuckets), "name", "namespace", "priority_class"),
+
+		chosen: b.chosen,
 	}
 }
 

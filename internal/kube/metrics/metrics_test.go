@@ -16,7 +16,7 @@ import (
 func newMetrics(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	m, err := metrics.New(reg, metrics.RoleStandalone)
+	m, err := metrics.New(reg, metrics.RoleStandalone, metrics.Choice{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ kueue_cohort_weighted_share{cohort="c",replica_role="standalone"} 250
 
 func TestSecondRegistrationFails(t *testing.T) {
 	_, reg := newMetrics(t)
-	if _, err := metrics.New(reg, metrics.RoleStandalone); err == nil {
+	if _, err := metrics.New(reg, metrics.RoleStandalone, metrics.Choice{}); err == nil {
 		t.Error("two sets of metrics were registered in one place")
 	}
 }
