@@ -9,7 +9,7 @@ import (
 // ruling is one rule of a schema and an object that meets or breaks it.
 type ruling struct {
 	why string
-	// is is the object written, in place of old if that is not empty.
+	// is: the object written, in place of old if that is not empty.
 	is, old string
 	// want is part of the complaint, "" for none.
 	want string

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
@@ -95,7 +94,7 @@ func readConfiguration(name string) (*settings.File, error) {
 // overlay writes the flags that are given into the configuration.
 func (s *controllerSettings) overlay(f *pflag.FlagSet, c *v1beta2.Configuration) {
 	if f.Changed("webhook-port") {
-		c.Webhook.Port = ptr.To(s.webhookPort)
+		c.Webhook.Port = new(s.webhookPort)
 	}
 	if f.Changed("webhook-cert-dir") {
 		c.Webhook.CertDir = s.certDir
@@ -115,10 +114,10 @@ func (s *controllerSettings) overlay(f *pflag.FlagSet, c *v1beta2.Configuration)
 		if c.LeaderElection == nil {
 			c.LeaderElection = &v1beta2.LeaderElection{}
 		}
-		c.LeaderElection.LeaderElect = ptr.To(s.leaderElect)
+		c.LeaderElection.LeaderElect = new(s.leaderElect)
 	}
 	if f.Changed("namespace") {
-		c.Namespace = ptr.To(s.namespace)
+		c.Namespace = new(s.namespace)
 	}
 }
 

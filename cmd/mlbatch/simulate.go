@@ -252,7 +252,7 @@ func writeTables(dir string, r *sim.Result) error {
 		return fmt.Errorf("write CSV files: %w", err)
 	}
 	for _, t := range simreport.Tables() {
-		f, err := os.Create(filepath.Join(dir, t.Name)) //nolint:gosec // the user named it
+		f, err := os.Create(filepath.Join(dir, t.Name))
 		if err != nil {
 			return fmt.Errorf("write CSV files: %w", err)
 		}

@@ -60,9 +60,22 @@ type Decide struct {
 // events has one value of each type of event.
 func events() []core.Event {
 	return []core.Event{
-		core.FlavorSet{}, core.FlavorGone{}, core.CohortSet{}, core.CohortGone{}, core.QueueSet{}, core.QueueGone{},
-		core.LocalQueueSet{}, core.LocalQueueGone{}, core.NamespaceSet{}, core.NamespaceGone{},
-		core.NodeSet{}, core.NodeGone{}, core.WorkloadSet{}, core.WorkloadGone{}, core.Refused{}, core.Applied{},
+		core.FlavorSet{},
+		core.FlavorGone{},
+		core.CohortSet{},
+		core.CohortGone{},
+		core.QueueSet{},
+		core.QueueGone{},
+		core.LocalQueueSet{},
+		core.LocalQueueGone{},
+		core.NamespaceSet{},
+		core.NamespaceGone{},
+		core.NodeSet{},
+		core.NodeGone{},
+		core.WorkloadSet{},
+		core.WorkloadGone{},
+		core.Refused{},
+		core.Applied{},
 	}
 }
 

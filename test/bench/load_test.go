@@ -139,12 +139,17 @@ type arrival struct {
 
 type arrivals []arrival
 
-func (a arrivals) Len() int           { return len(a) }
-func (a arrivals) Less(i, j int) bool { return a[i].at < a[j].at }
-func (a arrivals) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
+// Len implements heap.Interface.
+func (a *arrivals) Len() int { return len(*a) }
+
+// Less implements heap.Interface.
+func (a *arrivals) Less(i, j int) bool { return (*a)[i].at < (*a)[j].at }
+
+// Swap implements heap.Interface.
+func (a *arrivals) Swap(i, j int) { (*a)[i], (*a)[j] = (*a)[j], (*a)[i] }
 
 // Push implements heap.Interface.
-func (a *arrivals) Push(x any) { *a = append(*a, x.(arrival)) } //nolint:forcetypeassert // heap of arrivals
+func (a *arrivals) Push(x any) { *a = append(*a, x.(arrival)) }
 
 // Pop implements heap.Interface.
 func (a *arrivals) Pop() any {

@@ -120,7 +120,7 @@ func reservedOnly(t *testing.T, owner string) string {
 	return ""
 }
 
-// is is "" once a condition of the job's Workload has a status and a reason.
+// is returns "" once a condition of the job's Workload has a status and a reason.
 func is(t *testing.T, c client.Client, owner, kind, status, reason string) string {
 	t.Helper()
 	var all kueue.WorkloadList

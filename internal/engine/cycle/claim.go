@@ -160,8 +160,8 @@ func (e *Engine) roomBesideClaims(g *group, p quota.Pair, all []*queue) core.Amo
 		}
 	}
 	room := g.queue.node.Room(core.Then, p)
-	for i := len(e.booked) - 1; i >= 0; i-- {
-		e.forest.Unbook(e.claimers[i].group.queue.node, p, e.booked[i])
+	for i, v := range slices.Backward(e.booked) {
+		e.forest.Unbook(e.claimers[i].group.queue.node, p, v)
 	}
 	return room
 }

@@ -90,6 +90,7 @@ func (c *crowd) priority(n int) int32 { return int32(n / (len(c.running) + 1) % 
 // admissions that follow.
 func BenchmarkEvent(b *testing.B) {
 	growth(b, "pending", []int{10_000, 100_000, 1_000_000}, func(b *testing.B, pending int) time.Duration {
+		b.Helper()
 		b.StopTimer()
 		c := newCrowd(pending, pending/100, core.Preemption{})
 		if len(c.running) != pending/100 {
@@ -139,7 +140,7 @@ func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc) //nolint:gosec // below 2^63
+	return int64(m.HeapAlloc)
 }
 
 // BenchmarkInfeasible judges a workload that nothing can make fit, with many
@@ -149,6 +150,7 @@ func BenchmarkInfeasible(b *testing.B) {
 		WithinQueue: core.PreemptLowerPriority, Reclaim: core.PreemptAny, WhileBorrow: core.PreemptLowerPriority,
 	}
 	growth(b, "running", []int{100, 1_000, 10_000}, func(b *testing.B, running int) time.Duration {
+		b.Helper()
 		b.StopTimer()
 		e := cycle.New(cycle.Options{})
 		d := &edge{e, map[core.Key]core.Workload{}}

@@ -55,10 +55,10 @@ func (r *reference) claimant(queue string) *refWork {
 		return nil
 	}
 	for _, w := range r.inQueue(queue) {
-		switch {
-		case w.phase == refPromised:
+		switch w.phase {
+		case refPromised:
 			return nil
-		case w.phase == refWaiting:
+		case refWaiting:
 			return w
 		}
 	}

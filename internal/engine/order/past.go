@@ -38,14 +38,15 @@ func Decay(elapsed, halfLife time.Duration) Factor {
 		0xffffffa746f41377, 0xffffffd3a37a05e4, 0xffffffe9d1bd01fc, 0xfffffff4e8de80c0, 0xfffffffa746f4051, 0xfffffffd3a37a025,
 		0xfffffffe9d1bd011, 0xffffffff4e8de808,
 	}
-	fraction, _ := bits.Div64(uint64(elapsed%halfLife)>>32, uint64(elapsed%halfLife)<<32, uint64(halfLife))
+	rest := uint64(elapsed % halfLife)                              //nolint:gosec // not negative
+	fraction, _ := bits.Div64(rest>>32, rest<<32, uint64(halfLife)) //nolint:gosec // not negative
 	f := uint64(math.MaxUint64)
 	for i, root := range roots {
 		if fraction&(1<<(31-i)) != 0 {
 			f, _ = bits.Mul64(f, root)
 		}
 	}
-	return Factor(f>>32+f>>31&1) >> uint(elapsed/halfLife)
+	return Factor(f>>32+f>>31&1) >> uint(elapsed/halfLife) //nolint:gosec // not negative
 }
 
 // Past is an amount with a fraction, in units of 2^-32 of the resource's base
@@ -63,7 +64,7 @@ func Share(a core.Amount, f Factor) Past {
 // Thousandths reads an amount that is given in thousandths of base units.
 func Thousandths(a core.Amount) Past {
 	n := uint64(max(a, 0))
-	return Past{whole: n / 1000, part: uint32((n % 1000) << 32 / 1000)} //nolint:gosec // below 2^32
+	return Past{whole: n / 1000, part: uint32((n % 1000) << 32 / 1000)}
 }
 
 // Thousandths is the amount in thousandths of base units, rounded; it saturates.

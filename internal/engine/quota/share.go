@@ -48,8 +48,8 @@ func (s Share) Compare(o Share) int {
 	case s.weight == o.weight:
 		return compareRatios(s.borrowed, s.lendable, o.borrowed, o.lendable)
 	}
-	left := mul3(uint64(s.borrowed), uint64(o.lendable), uint64(o.weight))
-	right := mul3(uint64(o.borrowed), uint64(s.lendable), uint64(s.weight))
+	left := mul3(uint64(s.borrowed), uint64(o.lendable), uint64(o.weight))  //nolint:gosec // none is negative
+	right := mul3(uint64(o.borrowed), uint64(s.lendable), uint64(s.weight)) //nolint:gosec // none is negative
 	return cmp.Or(cmp.Compare(left[0], right[0]), cmp.Compare(left[1], right[1]), cmp.Compare(left[2], right[2]))
 }
 
@@ -81,8 +81,8 @@ func compareRatios(a, b, c, d core.Amount) int {
 	if b == d {
 		return cmp.Compare(a, c)
 	}
-	h1, l1 := bits.Mul64(uint64(a), uint64(d))
-	h2, l2 := bits.Mul64(uint64(c), uint64(b))
+	h1, l1 := bits.Mul64(uint64(a), uint64(d)) //nolint:gosec // none is negative
+	h2, l2 := bits.Mul64(uint64(c), uint64(b)) //nolint:gosec // none is negative
 	return cmp.Or(cmp.Compare(h1, h2), cmp.Compare(l1, l2))
 }
 
@@ -225,7 +225,7 @@ func (f *Forest) kindsOf(set []bool) []kind {
 			i = len(out)
 			out = append(out, kind{resource: name})
 		}
-		out[i].pairs = append(out[i].pairs, Pair(p)) //nolint:gosec // flavors times resources: few
+		out[i].pairs = append(out[i].pairs, Pair(p))
 	}
 	slices.SortFunc(out, func(a, b kind) int { return cmp.Compare(a.resource, b.resource) })
 	return out

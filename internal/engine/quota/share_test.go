@@ -209,7 +209,7 @@ func TestShareWith(t *testing.T) {
 	f.SetQueue("b", "top", offers(offer{"f", "gpu", 8, nil, nil}))
 	p := f.Pair("f", "gpu")
 	f.Settle()
-	for used := core.Amount(0); used < 12; used++ {
+	for used := range core.Amount(12) {
 		asked := []Use{{p, 2}}
 		lifted := []Use{{p, 2}}
 		queue, left := a.ShareWith(core.Now, lifted), f.Named("left")

@@ -39,7 +39,8 @@ func TestChecks(t *testing.T) {
 		want   []told
 	}{
 		{
-			"nobody knows the checks", cache.Change{Ref: cache.Ref{Kind: cache.Queue, Name: "q"}, Object: queue},
+			"nobody knows the checks",
+			cache.Change{Ref: cache.Ref{Kind: cache.Queue, Name: "q"}, Object: queue},
 			[]told{{Inactive: "its admission checks nodes, budget do not exist"}},
 		},
 		{
@@ -53,7 +54,8 @@ func TestChecks(t *testing.T) {
 		{"now somebody does", check("budget", "example.com/budget", true), []told{{Provisioned: []string{"cloud"}}}},
 		{"nothing new", check("budget", "example.com/budget", true), nil},
 		{
-			"gone", cache.Change{Ref: cache.Ref{Kind: cache.AdmissionCheck, Name: "nodes"}},
+			"gone",
+			cache.Change{Ref: cache.Ref{Kind: cache.AdmissionCheck, Name: "nodes"}},
 			[]told{{Inactive: "its admission checks nodes do not exist"}},
 		},
 	} {

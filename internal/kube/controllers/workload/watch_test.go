@@ -3,7 +3,6 @@ package workload
 import (
 	"testing"
 
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -14,7 +13,7 @@ import (
 // Workloads that hold quota.
 func TestRulesChanged(t *testing.T) {
 	queue := func(stop kueue.StopPolicy, checks ...kueue.AdmissionCheckReference) *kueue.ClusterQueue {
-		q := &kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{StopPolicy: ptr.To(stop)}}
+		q := &kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{StopPolicy: new(stop)}}
 		for _, c := range checks {
 			if q.Spec.AdmissionChecksStrategy == nil {
 				q.Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{}
