@@ -161,6 +161,13 @@ func (e *Engine) observe(o *core.Workload) {
 }
 
 func (e *Engine) newWork(o *core.Workload) *work {
+	w := e.register(o)
+	e.enter(w)
+	return w
+}
+
+// register makes the record of a workload that waits and is nowhere yet.
+func (e *Engine) register(o *core.Workload) *work {
 	w := &work{}
 	w.Key, w.UID = o.Key, o.UID
 	if n := len(e.freeIDs); n > 0 {
@@ -173,7 +180,6 @@ func (e *Engine) newWork(o *core.Workload) *work {
 	}
 	e.works[o.Key] = w
 	e.describe(w, o)
-	e.enter(w)
 	return w
 }
 

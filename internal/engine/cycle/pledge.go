@@ -38,10 +38,7 @@ func (e *Engine) pledge(w *work, v verdict) {
 			why.Holders = append(why.Holders, x.Key)
 		}
 	}
-	w.Uses, w.Holds = e.usesOf(w), e.holdsOf(w)
-	e.forest.Add(core.Then, w.Queue, w.Uses)
-	e.nodes.Take(core.Then, w.Holds, w.ID)
-	e.nodes.Split(1)
+	e.bookPromise(w)
 	if !e.coveredBy(p) {
 		for _, x := range e.leaving { // some of what it counts on comes from those that left before
 			if !slices.Contains(x.owed, p) && e.related(p, x) {
@@ -61,6 +58,15 @@ func (e *Engine) pledge(w *work, v verdict) {
 	}
 	e.rehead(g.queue)
 	e.say(w, &why)
+}
+
+// bookPromise books what a workload is promised.
+func (e *Engine) bookPromise(w *work) {
+	w.Queue = e.queueNamed(w.admission.Queue).node
+	w.Uses, w.Holds = e.usesOf(w), e.holdsOf(w)
+	e.forest.Add(core.Then, w.Queue, w.Uses)
+	e.nodes.Take(core.Then, w.Holds, w.ID)
+	e.nodes.Split(1)
 }
 
 // spare makes a victim spare the beneficiary and everybody whom that one spares.

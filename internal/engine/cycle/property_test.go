@@ -46,6 +46,10 @@ type duel struct {
 	claiming bool
 	// byUsage worlds have queues with two local queues that go by past usage.
 	byUsage bool
+	// told and decided are called, if set, with what the engine is told and after
+	// it decided.
+	told    func(core.Event)
+	decided func()
 }
 
 func newDuel(t *rapid.T, fair *core.FairSharing) *duel {
@@ -90,6 +94,9 @@ func newDuel(t *rapid.T, fair *core.FairSharing) *duel {
 func (x *duel) apply(ev core.Event) {
 	x.log = append(x.log, ev)
 	x.engine.Apply(ev)
+	if x.told != nil {
+		x.told(ev)
+	}
 }
 
 func pick[T any](t *rapid.T, name string, values ...T) T {
@@ -332,6 +339,9 @@ func (x *duel) decide() int {
 	want := x.ref.decide(x.now)
 	plan := x.engine.Decide(x.now)
 	x.plan = plan
+	if x.decided != nil {
+		x.decided()
+	}
 	var got []string
 	for _, d := range plan {
 		switch d := d.(type) {

@@ -328,11 +328,22 @@ func (e *Engine) forgetClasses(s *shape) {
 
 // class is the kind of pod that a pod set becomes with the given flavors.
 func (e *Engine) class(s *shape, set int, flavors []string) *place.Class {
-	key := strconv.Itoa(set) + "|" + strings.Join(flavors, "|")
+	key := classKey(set, flavors)
 	if c := s.classes[key]; c != nil {
 		return c
 	}
-	p := s.podSets[set]
+	c := e.nodes.Class(s.podSets[set].Requests, e.filter(s, set, flavors))
+	s.classes[key] = c
+	return c
+}
+
+func classKey(set int, flavors []string) string {
+	return strconv.Itoa(set) + "|" + strings.Join(flavors, "|")
+}
+
+// filter says which nodes a pod set may use with the given flavors.
+func (e *Engine) filter(s *shape, set int, flavors []string) core.Filter {
+	p := &s.podSets[set]
 	filter := core.Filter{
 		Terms:       p.Filter.Terms,
 		Must:        slices.Clone(p.Filter.Must),
@@ -350,9 +361,7 @@ func (e *Engine) class(s *shape, set int, flavors []string) *place.Class {
 		}
 		filter.Tolerations = append(filter.Tolerations, f.spec.Tolerations...)
 	}
-	c := e.nodes.Class(p.Requests, filter)
-	s.classes[key] = c
-	return c
+	return filter
 }
 
 func sortedLabels(m map[string]string) []string {

@@ -99,6 +99,9 @@ func (s *Nodes) Class(requests core.Resources, filter core.Filter) *Class {
 	return c
 }
 
+// Filter says which nodes the class may use. Do not change it.
+func (c *Class) Filter() core.Filter { return c.filter }
+
 // Release gives back a class that Class returned.
 func (s *Nodes) Release(c *Class) {
 	if c.refs--; c.refs == 0 {

@@ -115,6 +115,18 @@ func (s *Nodes) Version() uint64 { return s.specs }
 // Get returns the named node; nil if nothing is known of it.
 func (s *Nodes) Get(name string) *Node { return s.byName[name] }
 
+// Specs lists the nodes that are there, sorted by name.
+func (s *Nodes) Specs() []core.Node {
+	var out []core.Node
+	for _, n := range s.byName {
+		if n.known {
+			out = append(out, n.spec)
+		}
+	}
+	slices.SortFunc(out, func(a, b core.Node) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
 // Node returns the named node, made up if it is not there, so that what was
 // observed on it can be held.
 func (s *Nodes) Node(name string) *Node {

@@ -174,6 +174,9 @@ func (f *Forest) cohort(name string) *Node {
 	return n
 }
 
+// Cohort returns the node of the named cohort, nil if nothing names it.
+func (f *Forest) Cohort(name string) *Node { return f.cohorts[name] }
+
 // Dirty reports whether edits wait for Settle.
 func (f *Forest) Dirty() bool { return f.dirty }
 

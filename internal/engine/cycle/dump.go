@@ -1,0 +1,329 @@
+package cycle
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// StateVersion is the version of State. It grows when an old state would be
+// loaded with another meaning.
+const StateVersion = 1
+
+// State is everything that an engine knows, as values: an engine that loads it
+// decides from there on what the one that dumped it decides, to the byte. What
+// can be computed from the rest is left out; state_test.go says for every field
+// of the engine which it is. Lists are sorted unless they say otherwise. The
+// values are shared with the engine and with others: treat them as read-only.
+type State struct {
+	Version    int
+	Flavors    []core.Flavor
+	Cohorts    []core.Cohort
+	Namespaces []core.Namespace
+	Nodes      []core.Node
+	Doors      []DoorState
+	Queues     []QueueState
+	Works      []WorkState
+	// Leaving and Pledges are in the order in which they began, Arrivals and
+	// Displaced in that in which they are looked at.
+	Leaving   []core.Key
+	Pledges   []PledgeState
+	Arrivals  []core.Key
+	Displaced []core.Key
+	// Freed, Lent and Recheck are trees, in the order in which they are looked at.
+	Freed, Lent, Recheck []TreeName
+	NodesFreed           bool
+	Facts                bool
+}
+
+// DoorState is a LocalQueue; Spec is nil if it is only named.
+type DoorState struct {
+	Namespace, Name string
+	Spec            *core.LocalQueue
+}
+
+// QueueState is a ClusterQueue; Spec is nil if it is only named.
+type QueueState struct {
+	Name string
+	Spec *core.Queue
+	// Groups are in the engine's order, in which it tells them why they wait.
+	Groups   []GroupState
+	Blocker  *core.Key
+	Promised []core.Key
+	// Head is set while the queue has a first workload to be judged: after a
+	// Decide, only if that ran out of budget.
+	Head *HeadState
+}
+
+// HeadState is how far the first workload of a queue would borrow, as far as it
+// is known.
+type HeadState struct {
+	Level  int
+	Counts []PairAmount
+	Firm   bool
+}
+
+// PairAmount is an amount of a resource in a flavor.
+type PairAmount struct {
+	core.FlavorResource
+	Amount core.Amount
+}
+
+// GroupState is the waiting workloads of one shape.
+type GroupState struct {
+	// Members are sorted; Fresh are those who were not told why they wait, in the
+	// engine's order.
+	Members []core.Key
+	Fresh   []core.Key
+	Parked  bool
+	Shorts  []PairAmount
+	Plan    PlanState
+	// OnNodes says that it waits for nodes too.
+	OnNodes, LacksNodes bool
+	Why, Told           *core.Reason
+}
+
+// PlanState says how current a group's compiled plan is.
+type PlanState struct {
+	Compiled bool
+	// Current holds for edits, NodesCurrent for the set of nodes; Bound says that
+	// the group's shorts were found for this plan.
+	Current, NodesCurrent, Bound bool
+}
+
+// WorkState is a workload as observed and as decided.
+type WorkState struct {
+	Key      core.Key
+	UID      string
+	Door     string
+	Priority int32
+	// Time is the queue time in nanoseconds since 1970.
+	Time      int64
+	PodSets   []core.PodSet
+	Held      string
+	NotBefore time.Time
+	Evicting  bool
+	Settled   []core.PodSetPlaces
+	Ended     []core.PodSetPlaces
+
+	Phase     uint8
+	Admission *core.Admission
+	// Seen is the last admission that was observed, left out if it is Admission;
+	// SeenSame says so.
+	Seen     *core.Admission
+	SeenSame bool
+	// Filters are those of pods that were placed before their flavors changed.
+	Filters  []FilterState
+	Assumed  bool
+	Unseen   bool
+	Ordered  bool
+	Applied  uint64
+	Reserved int64
+	Spare    []core.Key
+	// Timed says that the end of a back-off is waited for.
+	Timed bool
+	Told  *core.Reason
+}
+
+// FilterState is which nodes the pods of a pod set could use when they were
+// placed.
+type FilterState struct {
+	PodSet string
+	Filter core.Filter
+}
+
+// PledgeState is a promise, and whom it waits for.
+type PledgeState struct {
+	Key   core.Key
+	Waits []core.Key
+}
+
+// TreeName names the root of a tree: a cohort, or a queue without one.
+type TreeName struct {
+	Name  string
+	Queue bool
+}
+
+// ErrUnsettled says that edits of queues, cohorts, flavors or namespaces wait for
+// the next Decide: a state cannot be dumped in between.
+var ErrUnsettled = errors.New("edits wait for a decision") //nolint:gochecknoglobals // a sentinel
+
+// Dump returns everything that the engine knows. It fails with ErrUnsettled
+// between an edit and the next Decide. It takes microseconds per workload and
+// changes nothing.
+func (e *Engine) Dump() (*State, error) {
+	if e.edited || e.forest.Dirty() {
+		return nil, ErrUnsettled
+	}
+	s := &State{Version: StateVersion, NodesFreed: e.nodesFreed, Facts: e.facts, Nodes: e.nodes.Specs()}
+	for _, name := range slices.Sorted(maps.Keys(e.flavors)) {
+		s.Flavors = append(s.Flavors, e.flavors[name].spec)
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.cohorts)) {
+		s.Cohorts = append(s.Cohorts, e.cohorts[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.namespaces)) {
+		s.Namespaces = append(s.Namespaces, e.namespaces[name])
+	}
+	for _, d := range e.sortedDoors() {
+		s.Doors = append(s.Doors, DoorState{Namespace: d.key.namespace, Name: d.key.name, Spec: d.spec})
+	}
+	for _, q := range e.sortedQueues() {
+		s.Queues = append(s.Queues, e.dumpQueue(q))
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(e.works), core.Key.Compare) {
+		s.Works = append(s.Works, e.dumpWork(e.works[k]))
+	}
+	for _, w := range e.leaving {
+		s.Leaving = append(s.Leaving, w.Key)
+	}
+	for _, p := range e.pledges {
+		s.Pledges = append(s.Pledges, e.dumpPledge(p))
+	}
+	for _, w := range e.arrivals {
+		if w.inbox && e.works[w.Key] == w && !slices.Contains(s.Arrivals, w.Key) {
+			s.Arrivals = append(s.Arrivals, w.Key)
+		}
+	}
+	for _, w := range e.displaced {
+		if e.works[w.Key] == w {
+			s.Displaced = append(s.Displaced, w.Key)
+		}
+	}
+	s.Freed, s.Lent = treeNames(e.freed), treeNames(e.lent)
+	s.Recheck = treeNames(slices.Collect(maps.Keys(e.recheck)))
+	slices.SortFunc(s.Recheck, func(a, b TreeName) int {
+		switch {
+		case a.Name != b.Name || a.Queue == b.Queue:
+			return cmp.Compare(a.Name, b.Name)
+		case a.Queue:
+			return 1
+		}
+		return -1
+	})
+	return s, nil
+}
+
+func treeNames(roots []*quota.Node) []TreeName {
+	var out []TreeName
+	for _, n := range roots {
+		out = append(out, TreeName{n.Name, n.Queue})
+	}
+	return out
+}
+
+func (e *Engine) dumpQueue(q *queue) QueueState {
+	s := QueueState{Name: q.name, Spec: q.spec}
+	for _, g := range q.groups {
+		s.Groups = append(s.Groups, e.dumpGroup(g))
+	}
+	if q.blocker != nil {
+		s.Blocker = new(q.blocker.Key)
+	}
+	for _, w := range q.promised {
+		s.Promised = append(s.Promised, w.Key)
+	}
+	if q.slot > 0 {
+		s.Head = &HeadState{Level: q.head.Level}
+		if q.head.Level > 0 {
+			s.Head.Firm, s.Head.Counts = q.firm, e.dumpUses(q.counts)
+		}
+	}
+	return s
+}
+
+func (e *Engine) dumpUses(uses []quota.Use) []PairAmount {
+	var out []PairAmount
+	for _, u := range uses {
+		out = append(out, PairAmount{e.forest.Name(u.Pair), u.Amount})
+	}
+	return out
+}
+
+func (e *Engine) dumpGroup(g *group) GroupState {
+	s := GroupState{Parked: g.parked, OnNodes: g.onNodes > 0, LacksNodes: g.lacksNodes, Why: g.why, Told: g.told}
+	for _, w := range g.members.Items() {
+		s.Members = append(s.Members, w.Key)
+	}
+	slices.SortFunc(s.Members, core.Key.Compare)
+	for _, w := range g.fresh {
+		if w.group == g && w.unsaid && !slices.Contains(s.Fresh, w.Key) {
+			s.Fresh = append(s.Fresh, w.Key)
+		}
+	}
+	if p := g.plan; p != nil {
+		s.Plan = PlanState{Compiled: true, Current: p.revision == e.revision, NodesCurrent: p.nodes == e.nodes.Version(), Bound: g.bound == p}
+	}
+	if s.Plan.Bound && s.Plan.Current { // else nobody looks at them
+		for _, x := range g.shorts {
+			s.Shorts = append(s.Shorts, PairAmount{e.forest.Name(x.pair), x.need})
+		}
+	}
+	return s
+}
+
+func (e *Engine) dumpWork(w *work) WorkState {
+	s := WorkState{
+		Key: w.Key, UID: w.UID, Door: w.obs.door, Priority: w.key.Priority, Time: w.key.Time, PodSets: w.shape.podSets,
+		Held: w.obs.held, NotBefore: w.obs.notBefore, Evicting: w.obs.evicting, Settled: w.obs.settled, Ended: w.obs.ended,
+		Phase: uint8(w.phase), Admission: w.admission, SeenSame: w.seen != nil && sameAdmission(w.seen, w.admission),
+		Assumed: w.assumed, Unseen: w.Unseen, Ordered: w.ordered, Applied: w.applied, Reserved: w.Reserved,
+		Spare: w.spare, Timed: w.timer != nil, Told: w.told,
+	}
+	if !s.SeenSame {
+		s.Seen = w.seen
+	}
+	s.Filters = e.dumpFilters(w)
+	return s
+}
+
+// dumpFilters lists the pod sets whose nodes are held under an older filter than
+// their flavors have now. Holds are in the order of holdsOf.
+func (e *Engine) dumpFilters(w *work) []FilterState {
+	var out []FilterState
+	holds := w.Holds
+	for i := 0; len(holds) > 0; i++ {
+		p := &w.admission.PodSets[i]
+		n := 0
+		for _, pl := range p.Places {
+			if pl.Count > podsAt(w.obs.ended, p.Name, pl.Node) {
+				n++
+			}
+		}
+		set := w.shape.podSet(p.Name)
+		if set < 0 || n == 0 {
+			continue
+		}
+		if was := holds[0].Class.Filter(); !sameFilter(was, e.filter(w.shape, set, p.FlavorNames())) {
+			out = append(out, FilterState{p.Name, was})
+		}
+		holds = holds[n:]
+	}
+	return out
+}
+
+func sameFilter(a, b core.Filter) bool {
+	var x, y strings.Builder
+	place.FilterKey(&x, a)
+	place.FilterKey(&y, b)
+	return x.String() == y.String()
+}
+
+func (e *Engine) dumpPledge(p *pledge) PledgeState {
+	s := PledgeState{Key: p.work.Key}
+	for _, w := range e.leaving {
+		for _, o := range w.owed {
+			if o == p {
+				s.Waits = append(s.Waits, w.Key)
+			}
+		}
+	}
+	return s
+}

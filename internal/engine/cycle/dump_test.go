@@ -1,0 +1,216 @@
+package cycle_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/record"
+)
+
+// twins are an engine and others that were loaded from what it dumped.
+type twins struct {
+	t       *rapid.T
+	opt     cycle.Options
+	engine  *cycle.Engine
+	loaded  []*cycle.Engine
+	decides int
+}
+
+func (w *twins) apply(ev core.Event) {
+	w.engine.Apply(ev)
+	for _, l := range w.loaded {
+		l.Apply(ev)
+	}
+}
+
+// decide lets all of them decide and compares every byte.
+func (w *twins) decide(now time.Time) {
+	w.t.Helper()
+	w.check(now, w.engine.Decide(now))
+}
+
+// check compares a plan of the engine with those of the others, and at times adds
+// another one. A second state, dumped right after the first was loaded, must be
+// the same.
+func (w *twins) check(now time.Time, plan core.Plan) {
+	w.t.Helper()
+	want := printPlan(w.t, now, plan)
+	for i, l := range w.loaded {
+		if diff := cmp.Diff(want, printPlan(w.t, now, l.Decide(now))); diff != "" {
+			w.t.Fatalf("%+v: the engine and the one loaded from its state %d decide differently (-dumped +loaded):\n%s", w.opt, i, diff)
+		}
+		if err := l.Check(); err != nil {
+			w.t.Fatalf("%+v: loaded: %v", w.opt, err)
+		}
+	}
+	if w.decides++; len(w.loaded) < 3 && rapid.IntRange(0, 3).Draw(w.t, "dump") == 0 {
+		w.loaded = append(w.loaded, reload(w.t, w.opt, w.engine))
+	}
+}
+
+// reload sends an engine's state through the format of recordings.
+func reload(t *rapid.T, o cycle.Options, e *cycle.Engine) *cycle.Engine {
+	t.Helper()
+	text := dumped(t, e)
+	var s cycle.State
+	if err := record.NewCodec().Decode([]byte(text), &s); err != nil {
+		t.Fatal(err)
+	}
+	l, err := cycle.Load(o, &s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Check(); err != nil {
+		t.Fatalf("loaded: %v", err)
+	}
+	if diff := cmp.Diff(strings.Split(text, ","), strings.Split(dumped(t, l), ",")); diff != "" {
+		t.Fatalf("dumping what was just loaded (-want +got):\n%s", diff)
+	}
+	return l
+}
+
+func dumped(t *rapid.T, e *cycle.Engine) string {
+	t.Helper()
+	s, err := e.Dump()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := record.NewCodec().Append(nil, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func printPlan(t *rapid.T, now time.Time, plan core.Plan) string {
+	t.Helper()
+	b, err := record.NewCodec().AppendDecide(nil, now, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(string(b), `},{`, "},\n{")
+}
+
+// TestLoadedEnginesDecideTheSame dumps engines in the middle of random worlds and
+// loads the states: from there on, through everything that follows, both decide
+// the same to the byte. One engine decides alone; engines with a budget live in
+// the same world, where somebody else decides too, which they observe.
+func TestLoadedEnginesDecideTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := newDuel(t)
+		own := &twins{t: t, engine: x.engine}
+		all := []*twins{own}
+		for _, budget := range []int{1, 2} {
+			o := cycle.Options{Budget: budget}
+			w := &twins{t: t, opt: o, engine: cycle.New(o)}
+			for _, ev := range x.log {
+				w.apply(ev)
+			}
+			all = append(all, w)
+		}
+		x.told = func(ev core.Event) {
+			for _, l := range own.loaded {
+				l.Apply(ev)
+			}
+			for _, w := range all[1:] {
+				w.apply(ev)
+			}
+		}
+		x.decided = func() {
+			own.check(x.now, x.plan)
+			for _, w := range all[1:] {
+				w.decide(x.now)
+			}
+		}
+		for range rapid.IntRange(1, 25).Draw(t, "steps") {
+			for range rapid.IntRange(1, 4).Draw(t, "events") {
+				x.event()
+			}
+			x.extra()
+			x.decide()
+		}
+		x.settleDown()
+	})
+}
+
+// extra makes things happen that the reference knows nothing of, to workloads
+// that are the engine's own business alone.
+func (x *duel) extra() {
+	if x.told == nil || pick(x.t, "extra", true, false, false) {
+		return
+	}
+	tell := func(ev core.Event) { x.told(ev) }
+	if len(x.ref.works) == 0 {
+		return
+	}
+	w := pick(x.t, "who", x.ref.sorted()...)
+	switch pick(x.t, "what", "refused", "applied", "held", "backoff") {
+	case "refused":
+		tell(core.Refused{Key: w.Key})
+	case "applied":
+		tell(core.Applied{Key: w.Key, Seq: uint64(x.serial)}) //nolint:gosec // small
+	case "held":
+		o := w.Workload
+		o.Held = "Deactivated"
+		tell(core.WorkloadSet{Workload: o})
+	case "backoff":
+		o := w.Workload
+		o.NotBefore = x.now.Add(time.Second)
+		tell(core.WorkloadSet{Workload: o})
+	}
+}
+
+func TestDumpIsForDecidedWorlds(t *testing.T) {
+	e := small()
+	if _, err := e.Dump(); err == nil {
+		t.Error("edits that no Decide has taken in cannot be dumped")
+	}
+	e.Decide(time.Unix(1, 0))
+	if _, err := e.Dump(); err != nil {
+		t.Errorf("after a Decide: %v", err)
+	}
+}
+
+func TestLoadRefusesNonsense(t *testing.T) {
+	key := core.Key{Namespace: "a", Name: "x"}
+	waits := cycle.WorkState{Key: key, UID: "u", Door: "q"}
+	tests := map[string]struct {
+		why, says string
+		state     cycle.State
+	}{
+		"version":   {"says which it takes", fmt.Sprintf("version 99, this program loads version %d", cycle.StateVersion), cycle.State{Version: 99}},
+		"twice":     {"names it", "a/x is listed twice", cycle.State{Works: []cycle.WorkState{waits, waits}}},
+		"unknown":   {"names it", "no workload a/x", cycle.State{Leaving: []core.Key{key}}},
+		"no phase":  {"would index out of range", "phase 9", cycle.State{Works: []cycle.WorkState{{Key: key, Phase: 9}}}},
+		"holds nil": {"running needs an admission", "phase 2", cycle.State{Works: []cycle.WorkState{{Key: key, Phase: 2}}}},
+		"empty group": {"has no shape", "group without members", cycle.State{Queues: []cycle.QueueState{{
+			Name: "q", Groups: []cycle.GroupState{{}},
+		}}}},
+		"no such promise": {"it waits", "cannot have this promise", cycle.State{
+			Works: []cycle.WorkState{waits}, Pledges: []cycle.PledgeState{{Key: key}},
+		}},
+		"headless": {"nobody to judge", "nobody to be judged", cycle.State{Queues: []cycle.QueueState{{Name: "q", Head: &cycle.HeadState{}}}}},
+		"no spec": {"nothing to compile", "not defined and has a plan", cycle.State{
+			Works:  []cycle.WorkState{waits},
+			Queues: []cycle.QueueState{{Name: "q", Groups: []cycle.GroupState{{Members: []core.Key{key}, Plan: cycle.PlanState{Compiled: true, Current: true}}}}},
+		}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if tc.state.Version == 0 {
+				tc.state.Version = cycle.StateVersion
+			}
+			_, err := cycle.Load(cycle.Options{}, &tc.state)
+			if err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("%s: got %v, want %q", tc.why, err, tc.says)
+			}
+		})
+	}
+}
