@@ -58,8 +58,7 @@ func (e *Engine) edit(ev core.Event) {
 	case core.QueueSet:
 		q := e.queueNamed(ev.Queue.Name)
 		if q.spec == nil || !reflect.DeepEqual(*q.spec, ev.Queue) {
-			q.spec = &ev.Queue
-			e.forest.SetQueue(q.name, ev.Queue.Cohort, ev.Queue.Groups).Weigh(ev.Queue.Weight)
+			e.define(q, &ev.Queue)
 			changed = true
 		}
 	case core.QueueGone:
@@ -89,6 +88,11 @@ func (e *Engine) edit(ev core.Event) {
 		delete(e.namespaces, ev.Name)
 	}
 	e.edited = e.edited || changed
+}
+
+func (e *Engine) define(q *queue, spec *core.Queue) {
+	q.spec = spec
+	e.forest.SetQueue(q.name, spec.Cohort, spec.Groups).Weigh(spec.Weight)
 }
 
 func (e *Engine) setFlavor(f core.Flavor) bool {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/order"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
@@ -39,14 +40,33 @@ type State struct {
 	Displaced []core.Key
 	// Freed, Lent and Recheck are trees, in the order in which they are looked at.
 	Freed, Lent, Recheck []TreeName
-	NodesFreed           bool
+	NodesFreed, NodesNew bool
 	Facts                bool
+	// ContestedSeen and ReadySeen say that nothing changed since groups that wait
+	// for claims, or for pods, were looked at.
+	ContestedSeen, ReadySeen bool
+	// Sampled is when past usage was counted last.
+	Sampled time.Time
 }
 
 // DoorState is a LocalQueue; Spec is nil if it is only named.
 type DoorState struct {
 	Namespace, Name string
 	Spec            *core.LocalQueue
+	Past            *PastState
+}
+
+// PastState is what a LocalQueue used in the past, and when that was counted.
+type PastState struct {
+	Used, Costs []PastAmount
+	At          time.Time
+}
+
+// PastAmount is past usage of a resource: base units and 2^-32 parts of one.
+type PastAmount struct {
+	Resource string
+	Whole    uint64
+	Part     uint32
 }
 
 // QueueState is a ClusterQueue; Spec is nil if it is only named.
@@ -63,9 +83,14 @@ type QueueState struct {
 }
 
 // HeadState is how far the first workload of a queue would borrow, as far as it
-// is known.
+// is known. With fair sharing every Decide finds that out afresh.
 type HeadState struct {
-	Level  int
+	Level int
+	// Ranked says that the queue's place goes by its first workload, in queues
+	// where it may also go by the best that could be behind it.
+	Ranked bool
+	// Pinned says that Counts and Firm tell whether Level still holds.
+	Pinned bool
 	Counts []PairAmount
 	Firm   bool
 }
@@ -85,8 +110,11 @@ type GroupState struct {
 	Parked  bool
 	Shorts  []PairAmount
 	Plan    PlanState
-	// OnNodes says that it waits for nodes too.
+	// OnNodes says that it waits for nodes too, Contested that it waits for the end
+	// of claims, OnReady for the pods of others.
 	OnNodes, LacksNodes bool
+	Contested, OnReady  bool
+	Contests            []PairAmount
 	Why, Told           *core.Reason
 }
 
@@ -104,11 +132,17 @@ type WorkState struct {
 	UID      string
 	Door     string
 	Priority int32
+	// Gate, if closed, forbids to evict.
+	Gate string
 	// Time is the queue time in nanoseconds since 1970.
 	Time      int64
 	PodSets   []core.PodSet
 	Held      string
+	Invalid   string
+	GatedBy   string
 	NotBefore time.Time
+	Admitted  bool
+	Ready     bool
 	Evicting  bool
 	Settled   []core.PodSetPlaces
 	Ended     []core.PodSetPlaces
@@ -127,9 +161,14 @@ type WorkState struct {
 	Applied  uint64
 	Reserved int64
 	Spare    []core.Key
-	// Timed says that the end of a back-off is waited for.
-	Timed bool
-	Told  *core.Reason
+	// Timed says that the end of a back-off is waited for; Deadline is when the
+	// admission must have been seen, zero if nobody waits for that.
+	Timed    bool
+	Deadline time.Time
+	// Charged is the LocalQueue that Costs are charged to; zero if none is.
+	Charged core.Key
+	Costs   []PastAmount
+	Told    *core.Reason
 }
 
 // FilterState is which nodes the pods of a pod set could use when they were
@@ -162,7 +201,10 @@ func (e *Engine) Dump() (*State, error) {
 	if e.edited || e.forest.Dirty() {
 		return nil, ErrUnsettled
 	}
-	s := &State{Version: StateVersion, NodesFreed: e.nodesFreed, Facts: e.facts, Nodes: e.nodes.Specs()}
+	s := &State{
+		Version: StateVersion, NodesFreed: e.nodesFreed, NodesNew: e.nodesNew, Facts: e.facts, Sampled: e.sampled,
+		ContestedSeen: e.contestedAt == e.changes, ReadySeen: e.onReadyAt == e.changes, Nodes: e.nodes.Specs(),
+	}
 	for _, name := range slices.Sorted(maps.Keys(e.flavors)) {
 		s.Flavors = append(s.Flavors, e.flavors[name].spec)
 	}
@@ -173,7 +215,11 @@ func (e *Engine) Dump() (*State, error) {
 		s.Namespaces = append(s.Namespaces, e.namespaces[name])
 	}
 	for _, d := range e.sortedDoors() {
-		s.Doors = append(s.Doors, DoorState{Namespace: d.key.namespace, Name: d.key.name, Spec: d.spec})
+		ds := DoorState{Namespace: d.key.namespace, Name: d.key.name, Spec: d.spec}
+		if d.past != nil {
+			ds.Past = &PastState{Used: dumpPast(d.past.used), Costs: dumpPast(d.past.costs), At: d.past.at}
+		}
+		s.Doors = append(s.Doors, ds)
 	}
 	for _, q := range e.sortedQueues() {
 		s.Queues = append(s.Queues, e.dumpQueue(q))
@@ -219,6 +265,15 @@ func treeNames(roots []*quota.Node) []TreeName {
 	return out
 }
 
+func dumpPast(m map[string]order.Past) []PastAmount {
+	var out []PastAmount
+	for _, r := range slices.Sorted(maps.Keys(m)) {
+		whole, part := m[r].Parts()
+		out = append(out, PastAmount{r, whole, part})
+	}
+	return out
+}
+
 func (e *Engine) dumpQueue(q *queue) QueueState {
 	s := QueueState{Name: q.name, Spec: q.spec}
 	for _, g := range q.groups {
@@ -231,10 +286,18 @@ func (e *Engine) dumpQueue(q *queue) QueueState {
 		s.Promised = append(s.Promised, w.Key)
 	}
 	if q.slot > 0 {
-		s.Head = &HeadState{Level: q.head.Level}
-		if q.head.Level > 0 {
-			s.Head.Firm, s.Head.Counts = q.firm, e.dumpUses(q.counts)
-		}
+		s.Head = e.dumpHead(q)
+	}
+	return s
+}
+
+func (e *Engine) dumpHead(q *queue) *HeadState {
+	if e.opt.FairSharing != nil {
+		return &HeadState{}
+	}
+	s := &HeadState{Level: q.head.Level, Ranked: q.head.Key == q.first().key}
+	if s.Pinned = slices.Contains(e.borrowers[q.node.Root()], q); s.Pinned {
+		s.Firm, s.Counts = q.firm, e.dumpUses(q.counts)
 	}
 	return s
 }
@@ -248,7 +311,13 @@ func (e *Engine) dumpUses(uses []quota.Use) []PairAmount {
 }
 
 func (e *Engine) dumpGroup(g *group) GroupState {
-	s := GroupState{Parked: g.parked, OnNodes: g.onNodes > 0, LacksNodes: g.lacksNodes, Why: g.why, Told: g.told}
+	s := GroupState{
+		Parked: g.parked, OnNodes: g.onNodes > 0, LacksNodes: g.lacksNodes,
+		Contested: g.contested > 0, OnReady: g.onReady, Why: g.why, Told: g.told,
+	}
+	for _, x := range g.contests {
+		s.Contests = append(s.Contests, PairAmount{e.forest.Name(x.pair), x.need})
+	}
 	for _, w := range g.members.Items() {
 		s.Members = append(s.Members, w.Key)
 	}
@@ -259,9 +328,12 @@ func (e *Engine) dumpGroup(g *group) GroupState {
 		}
 	}
 	if p := g.plan; p != nil {
-		s.Plan = PlanState{Compiled: true, Current: p.revision == e.revision, NodesCurrent: p.nodes == e.nodes.Version(), Bound: g.bound == p}
+		s.Plan = PlanState{Compiled: true, Current: p.revision == e.revision}
+		if s.Plan.Current { // else nobody looks at the rest
+			s.Plan.NodesCurrent, s.Plan.Bound = p.nodes == e.nodes.Version(), g.bound == p
+		}
 	}
-	if s.Plan.Bound && s.Plan.Current { // else nobody looks at them
+	if s.Plan.Bound {
 		for _, x := range g.shorts {
 			s.Shorts = append(s.Shorts, PairAmount{e.forest.Name(x.pair), x.need})
 		}
@@ -271,17 +343,39 @@ func (e *Engine) dumpGroup(g *group) GroupState {
 
 func (e *Engine) dumpWork(w *work) WorkState {
 	s := WorkState{
-		Key: w.Key, UID: w.UID, Door: w.obs.door, Priority: w.key.Priority, Time: w.key.Time, PodSets: w.shape.podSets,
-		Held: w.obs.held, NotBefore: w.obs.notBefore, Evicting: w.obs.evicting, Settled: w.obs.settled, Ended: w.obs.ended,
-		Phase: uint8(w.phase), Admission: w.admission, SeenSame: w.seen != nil && sameAdmission(w.seen, w.admission),
+		Key: w.Key, UID: w.UID, Door: w.obs.door, Priority: w.key.Priority, Gate: w.shape.gate,
+		Time: w.key.Time, PodSets: w.shape.podSets, Held: w.obs.held, Invalid: w.obs.invalid, GatedBy: w.obs.gatedBy,
+		NotBefore: w.obs.notBefore, Admitted: w.obs.admitted, Ready: w.obs.ready, Evicting: w.obs.evicting, Settled: w.obs.settled, Ended: w.obs.ended,
+		Phase: uint8(w.phase), Admission: w.admission, SeenSame: identical(w.seen, w.admission),
 		Assumed: w.assumed, Unseen: w.Unseen, Ordered: w.ordered, Applied: w.applied, Reserved: w.Reserved,
 		Spare: w.spare, Timed: w.timer != nil, Told: w.told,
 	}
 	if !s.SeenSame {
 		s.Seen = w.seen
 	}
+	if w.deadline != nil {
+		s.Deadline = w.deadline.at
+	}
+	if w.charged != nil {
+		s.Charged, s.Costs = core.Key{Namespace: w.charged.key.namespace, Name: w.charged.key.name}, dumpPast(w.costs)
+	}
 	s.Filters = e.dumpFilters(w)
 	return s
+}
+
+// identical reports whether two admissions are the same to the byte: in the API
+// an empty list is none, and what was written may come back that way.
+func identical(a, b *core.Admission) bool {
+	if a == nil || !sameAdmission(a, b) || (a.PodSets == nil) != (b.PodSets == nil) {
+		return false
+	}
+	for i := range a.PodSets {
+		x, y := &a.PodSets[i], &b.PodSets[i]
+		if (x.Flavors == nil) != (y.Flavors == nil) || (x.Usage == nil) != (y.Usage == nil) || (x.Places == nil) != (y.Places == nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // dumpFilters lists the pod sets whose nodes are held under an older filter than

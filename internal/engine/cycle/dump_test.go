@@ -100,70 +100,74 @@ func printPlan(t *rapid.T, now time.Time, plan core.Plan) string {
 
 // TestLoadedEnginesDecideTheSame dumps engines in the middle of random worlds and
 // loads the states: from there on, through everything that follows, both decide
-// the same to the byte. One engine decides alone; engines with a budget live in
-// the same world, where somebody else decides too, which they observe.
+// the same to the byte. One engine decides alone; the others live in the same
+// world, where somebody else decides too, which they observe.
 func TestLoadedEnginesDecideTheSame(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		x := newDuel(t)
-		own := &twins{t: t, engine: x.engine}
-		all := []*twins{own}
-		for _, budget := range []int{1, 2} {
-			o := cycle.Options{Budget: budget}
-			w := &twins{t: t, opt: o, engine: cycle.New(o)}
-			for _, ev := range x.log {
-				w.apply(ev)
-			}
-			all = append(all, w)
-		}
-		x.told = func(ev core.Event) {
-			for _, l := range own.loaded {
-				l.Apply(ev)
-			}
-			for _, w := range all[1:] {
-				w.apply(ev)
-			}
-		}
-		x.decided = func() {
-			own.check(x.now, x.plan)
-			for _, w := range all[1:] {
-				w.decide(x.now)
-			}
-		}
-		for range rapid.IntRange(1, 25).Draw(t, "steps") {
-			for range rapid.IntRange(1, 4).Draw(t, "events") {
-				x.event()
-			}
-			x.extra()
-			x.decide()
-		}
-		x.settleDown()
-	})
+	usage := core.AdmissionFairSharing{HalfLife: refHalfLife, Sampling: refSampling}
+	for name, fair := range map[string]*core.FairSharing{"classical": nil, "fair": core.DefaultFairSharing()} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				x := newDuel(t, fair)
+				own := &twins{t: t, opt: x.options, engine: x.engine}
+				all := []*twins{
+					{t: t, opt: cycle.Options{Budget: 1, FairSharing: fair, AdmissionFairSharing: usage}},
+					{t: t, opt: cycle.Options{Budget: 2, FairSharing: fair, AdmissionFairSharing: usage, BlockAdmission: true, Observe: 3 * time.Second}},
+				}
+				for _, w := range all {
+					w.engine = cycle.New(w.opt)
+					for _, ev := range x.log {
+						w.apply(ev)
+					}
+				}
+				x.told = func(ev core.Event) {
+					for _, l := range own.loaded {
+						l.Apply(ev)
+					}
+					for _, w := range all {
+						w.apply(ev)
+					}
+				}
+				x.others = func(ev core.Event) {
+					for _, w := range all {
+						w.apply(ev)
+					}
+				}
+				x.decided = func() {
+					own.check(x.now, x.plan)
+					for _, w := range all {
+						w.decide(x.now)
+					}
+				}
+				x.play()
+			})
+		})
+	}
 }
 
-// extra makes things happen that the reference knows nothing of, to workloads
-// that are the engine's own business alone.
+// extra makes things happen that the reference knows nothing of, to the engines
+// beside it.
 func (x *duel) extra() {
-	if x.told == nil || pick(x.t, "extra", true, false, false) {
-		return
-	}
-	tell := func(ev core.Event) { x.told(ev) }
-	if len(x.ref.works) == 0 {
+	if x.others == nil || len(x.ref.works) == 0 || pick(x.t, "extra", true, false, false) {
 		return
 	}
 	w := pick(x.t, "who", x.ref.sorted()...)
-	switch pick(x.t, "what", "refused", "applied", "held", "backoff") {
+	switch pick(x.t, "what", "refused", "applied", "held", "backoff", "gate") {
 	case "refused":
-		tell(core.Refused{Key: w.Key})
+		x.others(core.Refused{Key: w.Key})
 	case "applied":
-		tell(core.Applied{Key: w.Key, Seq: uint64(x.serial)}) //nolint:gosec // small
+		x.others(core.Applied{Key: w.Key, Seq: uint64(x.serial)}) //nolint:gosec // small
 	case "held":
 		o := w.Workload
 		o.Held = "Deactivated"
-		tell(core.WorkloadSet{Workload: o})
+		x.others(core.WorkloadSet{Workload: o})
+	case "gate":
+		o := w.Workload
+		o.PreemptionGate = "closed"
+		x.others(core.WorkloadSet{Workload: o})
 	case "backoff":
 		o := w.Workload
 		o.NotBefore = x.now.Add(time.Second)
-		tell(core.WorkloadSet{Workload: o})
+		x.others(core.WorkloadSet{Workload: o})
 	}
 }
 

@@ -87,6 +87,7 @@ func (e *Engine) leave(w *work) {
 // decided again.
 func (e *Engine) stay(w *work) {
 	e.setPhase(w, running)
+	w.Stands = w.door.stands // it may have come or gone meanwhile
 	e.byNode[w.Queue.ID].evicting--
 	e.nodes.Split(-1)
 	e.forest.Add(core.Then, w.Queue, w.Uses)

@@ -82,23 +82,39 @@ func (l *loader) world(s *State) {
 	}
 	for i := range s.Queues {
 		q := l.queueNamed(s.Queues[i].Name)
-		if q.spec = s.Queues[i].Spec; q.spec != nil {
-			l.forest.SetQueue(q.name, q.spec.Cohort, q.spec.Groups)
+		if spec := s.Queues[i].Spec; spec != nil {
+			l.define(q, spec)
 		}
 	}
 	for _, d := range s.Doors {
-		l.doorNamed(doorKey{d.Namespace, d.Name}).spec = d.Spec
+		door := l.doorNamed(doorKey{d.Namespace, d.Name})
+		door.spec = d.Spec
 		if d.Spec != nil {
 			l.queueNamed(d.Spec.Queue)
 		}
+		if d.Past != nil {
+			door.past = &past{used: loadPast(d.Past.Used), costs: loadPast(d.Past.Costs), at: d.Past.At}
+		}
 	}
 	l.forest.Settle()
+	l.draw()
 	for _, q := range l.sortedQueues() {
 		q.closed = l.closedQueue(q)
 	}
+	l.settleClaims()
 	for _, d := range l.sortedDoors() {
 		l.settleDoor(d)
 	}
+	l.settleUsage()
+	l.sampled = s.Sampled
+}
+
+func loadPast(amounts []PastAmount) map[string]order.Past {
+	m := map[string]order.Past{}
+	for _, a := range amounts {
+		m[a.Resource] = order.PastOf(a.Whole, a.Part)
+	}
+	return m
 }
 
 func (l *loader) work(s *WorkState) {
@@ -107,8 +123,8 @@ func (l *loader) work(s *WorkState) {
 		return
 	}
 	o := core.Workload{
-		Key: s.Key, UID: s.UID, Queue: s.Door, Priority: s.Priority, PodSets: s.PodSets,
-		Held: s.Held, NotBefore: s.NotBefore, Evicting: s.Evicting, Settled: s.Settled, Ended: s.Ended,
+		Key: s.Key, UID: s.UID, Queue: s.Door, Priority: s.Priority, PreemptionGate: s.Gate, PodSets: s.PodSets,
+		Held: s.Held, Invalid: s.Invalid, GatedBy: s.GatedBy, NotBefore: s.NotBefore, Evicting: s.Evicting, Settled: s.Settled, Ended: s.Ended,
 	}
 	w := l.register(&o)
 	w.key.Time, w.Time = s.Time, s.Time
@@ -125,12 +141,26 @@ func (l *loader) work(s *WorkState) {
 		w.timer = &timer{work: w, at: s.NotBefore}
 		l.timers.Push(w.timer)
 	}
+	if !s.Deadline.IsZero() {
+		w.deadline = &timer{work: w, at: s.Deadline}
+		l.deadlines.Push(w.deadline)
+	}
+	if s.Charged != (core.Key{}) {
+		w.charged, w.costs = l.doorNamed(doorKey{s.Charged.Namespace, s.Charged.Name}), loadPast(s.Costs)
+	}
+	l.phase(w, s)
+}
+
+// phase books what a workload holds or is promised.
+func (l *loader) phase(w *work, s *WorkState) {
 	p := phase(s.Phase)
 	if p > leaving || (p != waiting) != (w.admission != nil) {
 		l.fail("workload %s: phase %d, admission %v", s.Key, s.Phase, s.Admission != nil)
 		return
 	}
 	l.setPhase(w, p)
+	w.obs.admitted, w.obs.ready = s.Admitted, s.Ready
+	l.countReady(w)
 	l.useFilters(w, s.Filters)
 	switch p {
 	case waiting:
@@ -184,9 +214,13 @@ func (l *loader) queue(s *QueueState) {
 		l.fail("queue %s has a head and nobody to be judged", s.Name)
 		return
 	}
-	q.head = order.Head{Level: s.Head.Level, Key: q.first().key}
-	l.heads.Push(q)
-	if q.head.Level > 0 {
+	l.rehead(q)
+	if s.Head.Ranked {
+		q.head.Key = q.first().key
+	}
+	q.head.Level = s.Head.Level
+	l.enlist(q)
+	if s.Head.Pinned {
 		q.counts, q.firm = l.uses(s.Head.Counts), s.Head.Firm
 		root := q.node.Root()
 		l.borrowers[root] = append(l.borrowers[root], q)
@@ -209,13 +243,16 @@ func (l *loader) group(q *queue, s *GroupState) *group {
 	}
 	first := members[0]
 	g := &group{
-		queue: q, key: groupKey{first.shape, first.spareKey}, shape: first.shape, index: len(q.groups),
+		queue: q, key: groupKey{shape: first.shape, spare: first.spareKey}, shape: first.shape, index: len(q.groups),
 		parked: s.Parked, lacksNodes: s.LacksNodes, why: s.Why, told: s.Told,
+	}
+	if q.byUsage {
+		g.key.door = first.door
 	}
 	q.byKey[g.key] = g
 	q.groups = append(q.groups, g)
 	for _, w := range members {
-		if w.group != nil || w.phase != waiting || w.shape != g.shape || w.spareKey != g.key.spare {
+		if w.group != nil || w.phase != waiting || w.shape != g.shape || w.spareKey != g.key.spare || (q.byUsage && w.door != g.key.door) {
 			l.fail("workload %s is in a group of queue %s where it does not belong", w.Key, q.name)
 			return nil
 		}
@@ -232,6 +269,16 @@ func (l *loader) group(q *queue, s *GroupState) *group {
 	if s.OnNodes {
 		l.onNodes = append(l.onNodes, g)
 		g.onNodes = len(l.onNodes)
+	}
+	for _, u := range l.uses(s.Contests) {
+		g.contests = append(g.contests, claimed{u.Pair, u.Amount})
+	}
+	if s.Contested {
+		l.contestedGroups = append(l.contestedGroups, g)
+		g.contested = len(l.contestedGroups)
+	}
+	if g.onReady = s.OnReady; g.onReady {
+		l.onReady = append(l.onReady, g)
 	}
 	l.plan(g, s.Plan)
 	return g
@@ -291,8 +338,18 @@ func (l *loader) pending(s *State) {
 	for _, root := range l.trees(s.Recheck) {
 		l.recheck[root] = true
 	}
-	l.nodesFreed, l.facts, l.edited = s.NodesFreed, s.Facts, false
+	l.nodesFreed, l.nodesNew, l.facts, l.edited = s.NodesFreed, s.NodesNew, s.Facts, false
+	l.changes = 2
+	l.contestedAt, l.onReadyAt = seen(s.ContestedSeen), seen(s.ReadySeen)
 	l.forest.Settle() // what only old admissions name was interned on the way
+}
+
+// seen is a value of changes: the present one, or one before.
+func seen(present bool) uint64 { //nolint:revive // a recorded fact
+	if present {
+		return 2
+	}
+	return 1
 }
 
 func (l *loader) trees(names []TreeName) []*quota.Node {

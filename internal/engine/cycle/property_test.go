@@ -27,6 +27,7 @@ func (x *duel) play() {
 		for range rapid.IntRange(1, 4).Draw(x.t, "events") {
 			x.event()
 		}
+		x.extra()
 		x.decide()
 	}
 	x.settleDown()
@@ -46,9 +47,11 @@ type duel struct {
 	claiming bool
 	// byUsage worlds have queues with two local queues that go by past usage.
 	byUsage bool
+	options cycle.Options
 	// told and decided are called, if set, with what the engine is told and after
 	// it decided.
 	told    func(core.Event)
+	others  func(core.Event) // those beside the engine, if any
 	decided func()
 }
 
@@ -58,7 +61,7 @@ func newDuel(t *rapid.T, fair *core.FairSharing) *duel {
 		BlockAdmission:       pick(t, "block admission", false, false, false, true),
 		AdmissionFairSharing: core.AdmissionFairSharing{HalfLife: refHalfLife, Sampling: refSampling},
 	}
-	x := &duel{t: t, engine: cycle.New(options), now: time.Unix(1000, 0)}
+	x := &duel{t: t, options: options, engine: cycle.New(options), now: time.Unix(1000, 0)}
 	x.ref = &reference{
 		fair: fair, ignoreUndeclared: options.IgnoreUndeclared, block: options.BlockAdmission,
 		flavors: map[string]core.Flavor{}, queues: map[string]core.Queue{}, cohorts: map[string]core.Cohort{},

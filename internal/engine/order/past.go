@@ -56,6 +56,12 @@ type Past struct {
 	part  uint32
 }
 
+// PastOf is the inverse of Parts.
+func PastOf(whole uint64, part uint32) Past { return Past{whole, part} }
+
+// Parts are the whole base units, and the rest in units of 2^-32.
+func (p Past) Parts() (whole uint64, part uint32) { return p.whole, p.part }
+
 // Share is the part of an amount that a factor says; negative amounts count as 0.
 func Share(a core.Amount, f Factor) Past {
 	return Past{whole: uint64(max(a, 0))}.times(f)
