@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
@@ -19,6 +20,7 @@ func newControllerCommand() *cobra.Command {
 	var opts manager.Options
 	var set controllerSettings
 	var kubeconfig string
+	var flightSize string
 	var verbosity int
 	cmd := &cobra.Command{
 		Use:   "controller",
@@ -26,8 +28,9 @@ func newControllerCommand() *cobra.Command {
 		Long: `Run the brain of a cluster: it decides which jobs run where, admits and evicts
 them, keeps AppWrappers alive and answers the API server's webhook calls.
 
-It keeps nothing on disk: everything is in the API server, and it may be killed
-and restarted at any time.
+It keeps nothing on disk that it needs: everything is in the API server, and it
+may be killed and restarted at any time. With --flight-recorder-dir it writes down
+what it was told and what it decided, for "mlbatch replay".
 
 --config takes Kueue's configuration file (config.kueue.x-k8s.io/v1beta2 or
 v1beta1); a flag that is given wins over the file. docs/configuration.md lists
@@ -58,6 +61,9 @@ the fields.`,
 				return fmt.Errorf("read kubeconfig %q: %w", kubeconfig, err)
 			}
 			opts.Config = cfg
+			if opts.FlightLimit, err = sizeOf("flight-recorder-size", flightSize); err != nil {
+				return usageError{err}
+			}
 			return manager.Run(cmd.Context(), settled.Options(opts))
 		},
 	}
@@ -67,6 +73,8 @@ the fields.`,
 	f.StringVar(&opts.SchedulerName, "scheduler-name", "mlbatch-scheduler", "scheduler given to pods whose job names none; empty leaves them")
 	f.StringVar(&opts.SlackQueue, "slack-queue", "slack-cluster-queue", "ClusterQueue that lends less while nodes are missing")
 	f.StringVar(&opts.DefaultQueue, "default-queue", "default-queue", "LocalQueue of AppWrappers that name none")
+	f.StringVar(&opts.FlightDir, "flight-recorder-dir", "", "`directory` to record in what was decided from which input (default: nothing is recorded)")
+	f.StringVar(&flightSize, "flight-recorder-size", "256Mi", "`size` of all recordings together; the oldest are dropped")
 	f.IntVarP(&verbosity, "verbosity", "v", 0, "how much to log: 0 to 4")
 	return cmd
 }
@@ -75,4 +83,13 @@ the fields.`,
 func setLogger(l logr.Logger) {
 	ctrl.SetLogger(l)
 	klog.SetLogger(l)
+}
+
+// sizeOf reads a number of bytes.
+func sizeOf(flag, text string) (int64, error) {
+	q, err := resource.ParseQuantity(text)
+	if err != nil || q.Value() <= 0 {
+		return 0, fmt.Errorf("--%s %q: must be a size such as 256Mi", flag, text)
+	}
+	return q.Value(), nil
 }

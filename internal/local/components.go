@@ -202,6 +202,7 @@ func (c *Cluster) controller() program {
 		fmt.Sprintf("--health-port=%d", c.ports.Health),
 		// There is one, and it must not wait for its own lease after a kill.
 		"--leader-elect=false",
+		"--flight-recorder-dir=" + c.files.flights(),
 	}
 	if c.files.hasConfiguration() {
 		args = append(args, "--config="+c.files.configuration())

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +22,6 @@ type Recorder struct {
 	done chan struct{}
 	// renew asks the loop for a new segment.
 	renew atomic.Bool
-	gaps  atomic.Int64
 
 	// Of the loop: started is false until the first cycle, behind true while
 	// cycles are left out.
@@ -46,9 +46,12 @@ const (
 	pause = time.Minute
 )
 
+// ErrBehind is reported when cycles are left out because the disk is too slow.
+var ErrBehind = errors.New("writing is too slow: decisions are left out of the recording") //nolint:gochecknoglobals // a sentinel
+
 // NewRecorder starts a recorder of an engine that knows nothing yet and has these
-// options. failed is called from another goroutine, once for every failure to
-// write; until the next attempt a minute later nothing is recorded.
+// options. failed is called from any goroutine, once for every failure to
+// write, after which nothing is recorded for a minute, and with ErrBehind.
 func NewRecorder(ring *Ring, options any, failed func(error)) *Recorder {
 	r := &Recorder{ring: ring, options: options, failed: failed, in: make(chan cycle, backlog), done: make(chan struct{})}
 	go r.run()
@@ -65,7 +68,7 @@ func (r *Recorder) Record(events []core.Event, at time.Time, plan core.Plan, sta
 	}
 	if !r.behind && !r.send(cycle{events: events, at: at, plan: plan}) {
 		r.behind = true
-		r.gaps.Add(1)
+		r.failed(ErrBehind)
 	}
 	if r.behind && len(r.in) > 0 {
 		return // not before the writer has caught up
@@ -90,9 +93,6 @@ func (r *Recorder) send(c cycle) bool {
 	}
 }
 
-// Gaps is how many times cycles were left out because writing was too slow.
-func (r *Recorder) Gaps() int64 { return r.gaps.Load() }
-
 // Close writes what is left, and waits for it. Nothing may be recorded
 // afterwards.
 func (r *Recorder) Close() {
@@ -107,6 +107,9 @@ func (r *Recorder) run() {
 		switch {
 		case c.start:
 			r.check(r.ring.Start(r.options, c.state), c.at)
+		case r.ring.overfull(): // the loop was asked for a state and has not sent it yet
+			r.ring.stop()
+			r.failed(ErrBehind)
 		case r.ring.file != nil:
 			r.check(r.ring.Append(c.events, c.at, c.plan), c.at)
 			if r.ring.Full() {

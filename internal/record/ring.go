@@ -170,6 +170,12 @@ func (r *Ring) Full() bool {
 	return size >= r.limit/4 && size-r.head >= r.limit/8
 }
 
+// overfull reports that the newest segment takes so much that nothing older is
+// kept beside it.
+func (r *Ring) overfull() bool {
+	return r.file != nil && r.segments[len(r.segments)-1].size >= r.limit/4*3
+}
+
 // Close ends the newest segment.
 func (r *Ring) Close() { r.stop() }
 

@@ -47,6 +47,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 	mlwebhook "github.com/mlbatch/mlbatch/internal/kube/webhook"
+	"github.com/mlbatch/mlbatch/internal/record"
 )
 
 // Options configure the process. Addresses are host:port; "" and "0" are off.
@@ -116,6 +117,10 @@ type Options struct {
 	// Scope says which jobs wait for admission (manageJobsWithoutQueueName,
 	// managedJobsNamespaceSelector).
 	Scope jobs.Scope
+	// FlightDir is a directory for recordings of what the engine was told and
+	// decided; "" records nothing. They take FlightLimit bytes at most.
+	FlightDir   string
+	FlightLimit int64
 	// LabelKeysToCopy are the labels of a job that its Workload gets too.
 	LabelKeysToCopy []string
 	// Metrics says which series of queues there are.
@@ -311,6 +316,13 @@ func webhooks(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 
 // decisions adds the decision loop and what shows its numbers.
 func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
+	var flight *record.Ring
+	if opts.FlightDir != "" {
+		var err error
+		if flight, err = record.OpenRing(opts.FlightDir, opts.FlightLimit); err != nil {
+			return fmt.Errorf("start the flight recorder: %w", err)
+		}
+	}
 	loop := admission.New(admission.Options{
 		Cache:    mgr.GetCache(),
 		Client:   mgr.GetClient(),
@@ -323,6 +335,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		},
 		Rules:   opts.Rules,
 		Tenure:  opts.Tenure,
+		Flight:  flight,
 		Writers: 16,
 	})
 	if err := mgr.Add(loop); err != nil {

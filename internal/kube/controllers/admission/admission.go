@@ -27,6 +27,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+	"github.com/mlbatch/mlbatch/internal/record"
 )
 
 // Options are what the loop works with.
@@ -42,6 +43,8 @@ type Options struct {
 	Rules convert.Rules
 	// Tenure are the settings of what follows a reservation.
 	Tenure tenure.Config
+	// Flight is where the engine's input and decisions are recorded; nil is nowhere.
+	Flight *record.Ring
 	// Writers is how many Workloads are written at the same time.
 	Writers int
 }
@@ -52,6 +55,8 @@ type Loop struct {
 	inbox *world.Inbox
 	world *world.World
 	apply *apply.Applier
+	// flight is nil where nothing is recorded.
+	flight *record.Recorder
 
 	// mu guards engine: the loop changes it, Numbers reads it.
 	mu      sync.Mutex
@@ -93,6 +98,13 @@ func (l *Loop) Start(ctx context.Context) error {
 	writers.Go(func() { l.apply.Run(ctx) })
 	defer writers.Wait()
 
+	if l.opts.Flight != nil {
+		l.flight = record.NewRecorder(l.opts.Flight, l.opts.Engine, func(err error) {
+			log.FromContext(ctx).Error(err, "The flight recorder has a gap")
+		})
+		defer l.flight.Close()
+	}
+
 	timer := l.opts.Clock.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -131,6 +143,9 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 	l.counted = true
 	wake := l.engine.NextWake()
 	l.mu.Unlock()
+	if l.flight != nil {
+		l.flight.Record(events, now, plan, func() (any, error) { return l.engine.Dump() })
+	}
 	// 3. remember what is planned, and write it
 	for _, d := range plan {
 		if r, ok := d.(core.Refuse); ok && r.Why.Cause == core.AdmissionLost {
