@@ -166,6 +166,22 @@ func (e *Engine) roomBesideClaims(g *group, p quota.Pair, all []*queue) core.Amo
 	return room
 }
 
+// claimable bounds what others of the tree may claim of a use: as much as those
+// who may claim do not use of their own, if the use has to be borrowed at all.
+func (e *Engine) claimable(q *queue, u quota.Use) core.Amount {
+	all := e.claimants[q.node.Root()]
+	if len(all) == 0 || !q.node.BorrowsWith(core.Then, u.Pair, u.Amount) {
+		return 0
+	}
+	sum := core.Amount(0)
+	for _, c := range all {
+		if c != q {
+			sum = sum.Add(max(0, c.node.Nominal(u.Pair).Sub(c.node.Usage(core.Then, u.Pair))))
+		}
+	}
+	return sum
+}
+
 // listContested notes what a refusal was for. Such groups are listed apart,
 // because claims end in ways that free nothing.
 func (e *Engine) listContested(g *group) {

@@ -12,6 +12,7 @@ import (
 // admit gives a workload its quota and nodes now.
 func (e *Engine) admit(w *work, v verdict) {
 	w.admission = e.admission(w.group, v)
+	free := e.unready == 0
 	e.depart(w, w.group)
 	e.setPhase(w, running)
 	w.Reserved = e.now.Unix()
@@ -21,6 +22,9 @@ func (e *Engine) admit(w *work, v verdict) {
 	e.hold(w)
 	e.charge(w)
 	e.unsettle(w)
+	if free && e.unready > 0 {
+		e.closeAdmission()
+	}
 	e.plan = append(e.plan, core.Admit{Key: w.Key, Admission: *w.admission})
 }
 

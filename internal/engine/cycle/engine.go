@@ -214,13 +214,13 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 			continue
 		}
 		v := e.judge(w)
+		if v.kind == admit && e.unready > 0 {
+			v = verdict{why: podsReady(q)}
+		}
 		if v.kind != refuse && e.fallsBack(w) {
 			continue // others borrow less: they go first
 		}
 		judged++
-		if v.kind == admit && e.unready > 0 {
-			v = verdict{why: podsReady(q)}
-		}
 		switch v.kind {
 		case admit:
 			claimed := w.group.queue.claims()

@@ -42,8 +42,7 @@ func (e *Engine) tighten(t *tourney, q *queue) {
 		for len(t.slack) <= int(u.Pair) {
 			t.slack = append(t.slack, core.Unlimited)
 		}
-		left := min(q.node.Room(core.Now, u.Pair), q.node.Room(core.Then, u.Pair)).Sub(u.Amount)
-		t.slack[u.Pair] = min(t.slack[u.Pair], left)
+		t.slack[u.Pair] = min(t.slack[u.Pair], e.leftFor(q, u))
 	}
 }
 

@@ -68,7 +68,7 @@ func newDuel(t *rapid.T, fair *core.FairSharing) *duel {
 		nodes: map[string]core.Node{}, works: map[core.Key]*refWork{},
 	}
 	x.ref.doors = map[string]*refDoor{}
-	x.byUsage = fair == nil && pick(t, "by usage", false, false, true)
+	x.byUsage = pick(t, "by usage", false, false, true)
 	x.claiming = pick(t, "claiming", false, false, true)
 	for _, f := range []core.Flavor{
 		{Name: "x", NodeLabels: map[string]string{"kind": "x"}},

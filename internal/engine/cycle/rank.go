@@ -1,6 +1,8 @@
 package cycle
 
 import (
+	"slices"
+
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
@@ -32,7 +34,7 @@ func (e *Engine) fallsBack(w *work) bool {
 // that still holds.
 func (e *Engine) pin(q *queue, a *quota.Assignment) {
 	q.counts = append(q.counts[:0], a.Uses...)
-	q.firm = q.active.First().plan == e.scene.plan && e.scene.plan.single && a.Mode == quota.Fit
+	q.firm = q.active.First().plan == e.scene.plan && e.scene.plan.single && a.Mode == quota.Fit && e.roomFor(q)
 	root := q.node.Root()
 	e.borrowers[root] = append(e.borrowers[root], q)
 }
@@ -92,11 +94,13 @@ func (e *Engine) nodesFor(q *queue) bool {
 	return g.plan != nil && len(g.shape.podSets) == 1 && len(g.plan.Asks) > 0 && !e.nodesShort(g)
 }
 
+// roomFor reports whether quota surely suffices for the first of a queue still.
 func (e *Engine) roomFor(q *queue) bool {
-	for _, u := range q.counts {
-		if u.Amount > min(q.node.Room(core.Now, u.Pair), q.node.Room(core.Then, u.Pair)) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(q.counts, func(u quota.Use) bool { return e.leftFor(q, u) < 0 })
+}
+
+// leftFor is what a queue could use at least of a pair beyond a use, whatever
+// others claim. An admission makes it smaller by no more than it uses itself.
+func (e *Engine) leftFor(q *queue, u quota.Use) core.Amount {
+	return min(q.node.Room(core.Now, u.Pair), q.node.Room(core.Then, u.Pair)).Sub(u.Amount).Sub(e.claimable(q, u))
 }

@@ -30,6 +30,15 @@ func (e *Engine) countReady(w *work) {
 	e.unready--
 }
 
+// closeAdmission lets all heads be judged again, once the first pods are awaited:
+// who would have been admitted leaves its turn to the next of its queue, who may
+// evict.
+func (e *Engine) closeAdmission() {
+	for _, q := range e.ready() {
+		e.rehead(q)
+	}
+}
+
 // podsReady is the refusal of those who wait for the pods of others. It names
 // nobody, because who is not ready changes all the time; Why does.
 func podsReady(q *queue) *core.Reason {

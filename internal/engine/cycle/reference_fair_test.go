@@ -3,7 +3,6 @@ package cycle_test
 import (
 	"cmp"
 	"math/big"
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -264,8 +263,8 @@ func (s *fairSearch) collect() {
 			s.candidates[q] = append(s.candidates[q], c)
 		}
 	}
-	for _, l := range s.candidates {
-		slices.SortFunc(l, victimOrder)
+	for name, l := range s.candidates {
+		s.candidates[name] = s.merge(l)
 	}
 }
 
