@@ -202,7 +202,7 @@ func Run(ctx context.Context, opts Options) error {
 	if opts.LeaderElection.Enabled {
 		role = metrics.RoleLeader
 	}
-	counters, err := metrics.New(crmetrics.Registry, role, opts.Metrics)
+	counters, err := metrics.New(crmetrics.Registry, metrics.Options{Role: role, Choice: opts.Metrics})
 	if err != nil {
 		return fmt.Errorf("set up metrics: %w", err)
 	}
@@ -338,6 +338,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		Flight:  flight,
 		Writers: 16,
 	})
+	counters.SetCensus(loop.Census)
 	if err := mgr.Add(loop); err != nil {
 		return fmt.Errorf("add the decision loop: %w", err)
 	}
@@ -431,10 +432,7 @@ func told(counters *metrics.Metrics) func(*kueue.Workload, tenure.Event) {
 		if w.Status.Admission != nil {
 			queue = string(w.Status.Admission.ClusterQueue)
 		}
-		switch {
-		case e.Eviction != nil:
-			counters.Evicted(metrics.Of(w, queue), e.Eviction.Reason, e.Eviction.Cause)
-		case e.Reason == kueue.ReasonAdmitted:
+		if e.Reason == kueue.ReasonAdmitted {
 			counters.Admitted(metrics.Of(w, queue), time.Since(metrics.QueuedSince(w)))
 		}
 	}

@@ -4,12 +4,13 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Choice says which series of queues there are. The zero value is all.
 type Choice struct {
 	// NoQueueResources leaves out quotas and usage of ClusterQueues by flavor and
-	// resource.
+	// resource, and what is pending by resource.
 	NoQueueResources bool
 	// NoLocalQueues leaves out LocalQueues.
 	NoLocalQueues bool
@@ -17,46 +18,76 @@ type Choice struct {
 	LocalQueues labels.Selector
 }
 
-// chosen knows which LocalQueues are among the chosen. With a selector, one that
-// was not shown yet is not.
-type chosen struct {
-	Choice
-
-	mu     sync.RWMutex
-	queues map[localQueue]bool
+func (c Choice) takes(set map[string]string) bool {
+	return !c.NoLocalQueues && (c.LocalQueues == nil || c.LocalQueues.Matches(labels.Set(set)))
 }
 
-type localQueue struct{ namespace, name string }
+// surroundings is what is known of queues beyond what a Workload says.
+type surroundings struct {
+	choice Choice
 
-// learn notes the labels of a LocalQueue and reports whether it is chosen.
-func (c *chosen) learn(q LocalQueue) bool {
-	if c.NoLocalQueues || c.LocalQueues == nil {
-		return !c.NoLocalQueues
-	}
-	id := localQueue{q.Namespace, q.Name}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.LocalQueues.Matches(labels.Set(q.Labels)) {
-		delete(c.queues, id)
-		return false
-	}
-	c.queues[id] = true
-	return true
+	mu sync.RWMutex
+	// doors are the LocalQueues that were shown last.
+	doors map[types.NamespacedName]door
+	// cohorts are those above each ClusterQueue, the nearest first.
+	cohorts map[string][]string
 }
 
-// has reports whether a LocalQueue is chosen.
-func (c *chosen) has(namespace, name string) bool {
-	if c.NoLocalQueues || c.LocalQueues == nil {
-		return !c.NoLocalQueues
-	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.queues[localQueue{namespace, name}]
+type door struct {
+	queue  string
+	chosen bool
 }
 
-// forget drops what is known of a LocalQueue that is gone.
-func (c *chosen) forget(namespace, name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.queues, localQueue{namespace, name})
+func newSurroundings(c Choice) *surroundings {
+	return &surroundings{choice: c, doors: map[types.NamespacedName]door{}, cohorts: map[string][]string{}}
+}
+
+// set notes a LocalQueue and reports whether it is among the chosen.
+func (s *surroundings) set(q LocalQueue) bool {
+	d := door{queue: q.ClusterQueue, chosen: s.choice.takes(q.Labels)}
+	s.mu.Lock()
+	s.doors[types.NamespacedName{Namespace: q.Namespace, Name: q.Name}] = d
+	s.mu.Unlock()
+	return d.chosen
+}
+
+func (s *surroundings) forget(namespace, name string) {
+	s.mu.Lock()
+	delete(s.doors, types.NamespacedName{Namespace: namespace, Name: name})
+	s.mu.Unlock()
+}
+
+// shows reports whether there are series of a LocalQueue. While nothing is known
+// of it there are, unless the choice depends on its labels.
+func (s *surroundings) shows(namespace, name string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if d, known := s.doors[types.NamespacedName{Namespace: namespace, Name: name}]; known {
+		return d.chosen
+	}
+	return !s.choice.NoLocalQueues && s.choice.LocalQueues == nil
+}
+
+// behind is the ClusterQueue of a LocalQueue, "" while nothing is known of it.
+func (s *surroundings) behind(namespace, name string) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.doors[types.NamespacedName{Namespace: namespace, Name: name}].queue
+}
+
+// place notes the cohorts above a ClusterQueue.
+func (s *surroundings) place(queue string, cohorts []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(cohorts) == 0 {
+		delete(s.cohorts, queue)
+		return
+	}
+	s.cohorts[queue] = cohorts
+}
+
+func (s *surroundings) above(queue string) []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.cohorts[queue]
 }

@@ -27,7 +27,7 @@ func TestChoice(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			reg := prometheus.NewRegistry()
-			show, err := New(reg, RoleStandalone, c.choice)
+			show, err := New(reg, Options{Choice: c.choice})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,13 +44,18 @@ func TestChoice(t *testing.T) {
 
 func TestALocalQueueThatIsNoLongerChosenGoes(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	show, err := New(reg, RoleStandalone, Choice{LocalQueues: labels.SelectorFromSet(map[string]string{"a": "b"})})
+	show, err := New(reg, Options{Choice: Choice{LocalQueues: labels.SelectorFromSet(map[string]string{"a": "b"})}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	show.SetLocalQueue(LocalQueue{Namespace: "n", Name: "l", Active: "True", Labels: map[string]string{"a": "b"}})
+	w := Workload{ClusterQueue: "q", Namespace: "n", LocalQueue: "l"}
+	show.Admitted(w, 0)
 	show.SetLocalQueue(LocalQueue{Namespace: "n", Name: "l", Active: "True"})
-	if n, err := testutil.GatherAndCount(reg, "kueue_local_queue_admitted_active_workloads"); err != nil || n != 0 {
+	show.Admitted(w, 0)
+	show.Finished(Workload{ClusterQueue: "q", Namespace: "n", LocalQueue: "never seen"}, 0)
+	if n, err := testutil.GatherAndCount(reg, "kueue_local_queue_admitted_active_workloads",
+		"kueue_local_queue_admitted_workloads_total", "kueue_local_queue_finished_workloads_total"); err != nil || n != 0 {
 		t.Errorf("%d series are left (%v)", n, err)
 	}
 }

@@ -23,7 +23,9 @@ const (
 type Queue struct {
 	Name   string
 	Cohort string
-	Status Status
+	// Cohorts are all cohorts above the queue, the nearest first.
+	Cohorts []string
+	Status  Status
 	// Pending workloads that are looked at, and those parked until something
 	// they wait for changes.
 	Pending, Inadmissible int32
@@ -49,6 +51,8 @@ type QueueResource struct {
 type LocalQueue struct {
 	Namespace string
 	Name      string
+	// ClusterQueue is the one it leads to.
+	ClusterQueue string
 	// Labels are those of the object; a Choice looks at them.
 	Labels map[string]string
 	// Active is the status of the Active condition: True, False or Unknown.
@@ -66,7 +70,8 @@ type LocalQueueResource struct {
 
 // SetQueue makes the gauges show the state of a ClusterQueue.
 func (m *Metrics) SetQueue(q Queue) {
-	if m.chosen.NoQueueResources {
+	m.around.place(q.Name, q.Cohorts)
+	if m.around.choice.NoQueueResources {
 		q.Resources = nil
 	}
 	m.queues.set(q)
@@ -78,7 +83,10 @@ func (m *Metrics) SetCohortShare(name string, v int64) {
 }
 
 // ForgetCohort drops what was shown of a cohort.
-func (m *Metrics) ForgetCohort(name string) { m.queues.cohortShare.DeleteLabelValues(name) }
+func (m *Metrics) ForgetCohort(name string) {
+	m.queues.cohortShare.DeleteLabelValues(name)
+	m.cohortAdmitted.DeletePartialMatch(prometheus.Labels{"cohort": name})
+}
 
 // share is a weighted share as a number; math.MaxInt64 stands for infinity.
 func share(v int64) float64 {
@@ -88,11 +96,11 @@ func share(v int64) float64 {
 	return float64(v)
 }
 
-// SetLocalQueue makes the gauges show the state of a LocalQueue. One that is
-// not, or no longer, among the chosen is forgotten.
+// SetLocalQueue makes the gauges show the state of a LocalQueue, or drops it if
+// it is not, or no longer, among the chosen.
 func (m *Metrics) SetLocalQueue(q LocalQueue) {
-	if !m.chosen.learn(q) {
-		m.ForgetLocalQueue(q.Namespace, q.Name)
+	if !m.around.set(q) {
+		m.hideLocalQueue(q.Namespace, q.Name)
 		return
 	}
 	m.localQueues.set(q)

@@ -35,20 +35,35 @@ type Metrics struct {
 
 	reserved, admitted, finished             countedTwice
 	reservedWait, admittedWait, finishedTime timedTwice
-	evicted                                  countedTwice
-	preempted                                *prometheus.CounterVec
+	preempted, cohortAdmitted                *prometheus.CounterVec
+	lifetime                                 lifetime
 
+	around      *surroundings
 	queues      queueGauges
 	localQueues localQueueGauges
-	chosen      *chosen
+	population  *population
+	census      *census
+
+	// byQueue and byDoor are what is forgotten with a queue.
+	byQueue, byDoor []forgetful
+}
+
+// Options say how metrics are shown.
+type Options struct {
+	// Role is the value of the label replica_role; "" leaves it out.
+	Role   Role
+	Choice Choice
 }
 
 // New makes the metrics and registers them.
-func New(reg prometheus.Registerer, role Role, choice Choice) (*Metrics, error) {
-	if role != "" {
-		reg = prometheus.WrapRegistererWith(prometheus.Labels{"replica_role": string(role)}, reg)
+func New(reg prometheus.Registerer, o Options) (*Metrics, error) {
+	outer := &builder{reg: reg}
+	outer.register("build_info", newBuildInfo())
+	if o.Role != "" {
+		reg = prometheus.WrapRegistererWith(prometheus.Labels{"replica_role": string(o.Role)}, reg)
 	}
-	b := &builder{reg: reg, chosen: &chosen{Choice: choice, queues: map[localQueue]bool{}}}
+	around := newSurroundings(o.Choice)
+	b := &builder{reg: reg, around: around, err: outer.err}
 	m := &Metrics{
 		attempts: b.counter("admission_attempts_total",
 			"Attempts to admit workloads, by result: success means that at least one was admitted.", "result"),
@@ -61,14 +76,18 @@ func New(reg prometheus.Registerer, role Role, choice Choice) (*Metrics, error) 
 		reservedWait: b.timedTwice("quota_reserved_wait_time_seconds", "Time from creation or requeue to the reservation of quota", 14, 14),
 		admittedWait: b.timedTwice("admission_wait_time_seconds", "Time from creation or requeue to admission", 16, 14),
 		finishedTime: b.timedTwice("execution_time_seconds", "Time from admission to the end", 16, 16),
-		evicted:      b.countedTwice("evicted_workloads_total", "Workloads that were evicted", "reason", "underlying_cause", "priority_class"),
 		preempted: b.counter("preempted_workloads_total",
 			"Workloads that were evicted for another one, by the queue of that other one.", "preempting_cluster_queue", "reason"),
+		cohortAdmitted: b.counter("cohort_subtree_admitted_workloads_total", "Workloads that were admitted below the cohort.", "cohort", "priority_class"),
+		lifetime:       newLifetime(b),
 
+		around:      around,
 		queues:      newQueueGauges(b),
 		localQueues: newLocalQueueGauges(b),
-		chosen:      b.chosen,
+		population:  newPopulation(b, around),
+		census:      newCensus(b, o.Choice, around),
 	}
+	m.byQueue, m.byDoor = b.byQueue, b.byDoor
 	return m, b.err
 }
 
@@ -107,18 +126,15 @@ func (m *Metrics) QuotaReserved(w Workload, wait time.Duration) {
 func (m *Metrics) Admitted(w Workload, wait time.Duration) {
 	m.admitted.inc(w, w.PriorityClass)
 	m.admittedWait.observe(w, wait)
+	for _, cohort := range m.around.above(w.ClusterQueue) {
+		m.cohortAdmitted.WithLabelValues(cohort, w.PriorityClass).Inc()
+	}
 }
 
 // Finished counts the end of a workload that was admitted for the given time.
 func (m *Metrics) Finished(w Workload, ran time.Duration) {
 	m.finished.inc(w, w.PriorityClass)
 	m.finishedTime.observe(w, ran)
-}
-
-// Evicted counts an eviction by the reason of the Evicted condition; cause
-// refines it and is mostly "".
-func (m *Metrics) Evicted(w Workload, reason, cause string) {
-	m.evicted.inc(w, reason, cause, w.PriorityClass)
 }
 
 // Preempted counts an eviction for a workload of the queue named preempting,
@@ -130,38 +146,37 @@ func (m *Metrics) Preempted(preempting, reason string) {
 // ForgetQueue drops every series of a ClusterQueue that is gone.
 func (m *Metrics) ForgetQueue(name string) {
 	labels := prometheus.Labels{"cluster_queue": name}
-	for _, c := range []countedTwice{m.reserved, m.admitted, m.finished, m.evicted} {
-		c.queue.DeletePartialMatch(labels)
-	}
-	for _, h := range []timedTwice{m.reservedWait, m.admittedWait, m.finishedTime} {
-		h.queue.DeletePartialMatch(labels)
+	for _, v := range m.byQueue {
+		v.DeletePartialMatch(labels)
 	}
 	m.preempted.DeletePartialMatch(prometheus.Labels{"preempting_cluster_queue": name})
 	m.queues.forget(name)
+	m.around.place(name, nil)
 }
 
 // ForgetLocalQueue drops every series of a LocalQueue that is gone.
 func (m *Metrics) ForgetLocalQueue(namespace, name string) {
+	m.hideLocalQueue(namespace, name)
+	m.around.forget(namespace, name)
+}
+
+func (m *Metrics) hideLocalQueue(namespace, name string) {
 	labels := prometheus.Labels{"namespace": namespace, "name": name}
-	for _, c := range []countedTwice{m.reserved, m.admitted, m.finished, m.evicted} {
-		c.local.DeletePartialMatch(labels)
-	}
-	for _, h := range []timedTwice{m.reservedWait, m.admittedWait, m.finishedTime} {
-		h.local.DeletePartialMatch(labels)
+	for _, v := range m.byDoor {
+		v.DeletePartialMatch(labels)
 	}
 	m.localQueues.forget(namespace, name)
-	m.chosen.forget(namespace, name)
 }
 
 // countedTwice counts by ClusterQueue and by LocalQueue.
 type countedTwice struct {
 	queue, local *prometheus.CounterVec
-	chosen       *chosen
+	around       *surroundings
 }
 
 func (c countedTwice) inc(w Workload, labels ...string) {
 	c.queue.WithLabelValues(append([]string{w.ClusterQueue}, labels...)...).Inc()
-	if c.chosen.has(w.Namespace, w.LocalQueue) {
+	if c.around.shows(w.Namespace, w.LocalQueue) {
 		c.local.WithLabelValues(append([]string{w.LocalQueue, w.Namespace}, labels...)...).Inc()
 	}
 }
@@ -169,13 +184,13 @@ func (c countedTwice) inc(w Workload, labels ...string) {
 // timedTwice observes durations by ClusterQueue and by LocalQueue.
 type timedTwice struct {
 	queue, local *prometheus.HistogramVec
-	chosen       *chosen
+	around       *surroundings
 }
 
 func (h timedTwice) observe(w Workload, d time.Duration) {
 	seconds := max(d, 0).Seconds()
 	h.queue.WithLabelValues(w.ClusterQueue, w.PriorityClass).Observe(seconds)
-	if h.chosen.has(w.Namespace, w.LocalQueue) {
+	if h.around.shows(w.Namespace, w.LocalQueue) {
 		h.local.WithLabelValues(w.LocalQueue, w.Namespace, w.PriorityClass).Observe(seconds)
 	}
 }
@@ -183,8 +198,15 @@ func (h timedTwice) observe(w Workload, d time.Duration) {
 // builder makes and registers metrics and keeps the first error.
 type builder struct {
 	reg    prometheus.Registerer
-	chosen *chosen
+	around *surroundings
 	err    error
+	// byQueue and byDoor are what has labels of a ClusterQueue or a LocalQueue.
+	byQueue, byDoor []forgetful
+}
+
+// forgetful can drop series.
+type forgetful interface {
+	DeletePartialMatch(prometheus.Labels) int
 }
 
 func (b *builder) register(name string, c prometheus.Collector) {
@@ -211,22 +233,38 @@ func (b *builder) histogram(name, help string, buckets []float64, labels ...stri
 	return v
 }
 
-func (b *builder) countedTwice(name, help string, labels ...string) countedTwice {
-	return countedTwice{
-		queue: b.counter(name, help+", by ClusterQueue.", append([]string{"cluster_queue"}, labels...)...),
-		local: b.counter("local_queue_"+name, help+", by LocalQueue.", append([]string{"name", "namespace"}, labels...)...),
+// queueCounter is a counter with the label cluster_queue.
+func (b *builder) queueCounter(name, help string, labels ...string) *prometheus.CounterVec {
+	v := b.counter(name, help, labels...)
+	b.byQueue = append(b.byQueue, v)
+	return v
+}
 
-		chosen: b.chosen,
+// queueHistogram is a histogram with the label cluster_queue.
+func (b *builder) queueHistogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	v := b.histogram(name, help, buckets, labels...)
+	b.byQueue = append(b.byQueue, v)
+	return v
+}
+
+func (b *builder) countedTwice(name, help string, labels ...string) countedTwice {
+	c := countedTwice{
+		queue:  b.queueCounter(name, help+", by ClusterQueue.", append([]string{"cluster_queue"}, labels...)...),
+		local:  b.counter("local_queue_"+name, help+", by LocalQueue.", append([]string{"name", "namespace"}, labels...)...),
+		around: b.around,
 	}
+	b.byDoor = append(b.byDoor, c.local)
+	return c
 }
 
 func (b *builder) timedTwice(name, help string, queueBuckets, localBuckets int) timedTwice {
-	return timedTwice{
-		queue: b.histogram(name, help+", by ClusterQueue.", waits(queueBuckets), "cluster_queue", "priority_class"),
-		local: b.histogram("local_queue_"+name, help+", by LocalQueue.", waits(localBuckets), "name", "namespace", "priority_class"),
-
-		chosen: b.chosen,
+	h := timedTwice{
+		queue:  b.queueHistogram(name, help+", by ClusterQueue.", waits(queueBuckets), "cluster_queue", "priority_class"),
+		local:  b.histogram("local_queue_"+name, help+", by LocalQueue.", waits(localBuckets), "name", "namespace", "priority_class"),
+		around: b.around,
 	}
+	b.byDoor = append(b.byDoor, h.local)
+	return h
 }
 
 // waits are n buckets: 1 s, then 2.5 s doubled again and again.

@@ -219,6 +219,11 @@ func (l *Loop) watch(ctx context.Context) error {
 			return fmt.Errorf("watch %T: %w", w.obj, err)
 		}
 		synced = append(synced, reg.HasSynced)
+		if w.kind == world.Workload {
+			if _, err := informer.AddEventHandler(l.opts.Metrics.Workloads(l.opts.Clock.Now)); err != nil {
+				return fmt.Errorf("watch %T for metrics: %w", w.obj, err)
+			}
+		}
 	}
 	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
 		return ctx.Err()

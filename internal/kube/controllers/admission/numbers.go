@@ -46,6 +46,17 @@ func (l *Loop) LocalQueue(namespace, name string) (queues.Tally, bool) {
 	return t, true
 }
 
+// Census takes the census of the engine, false until all Workloads that exist
+// have been counted.
+func (l *Loop) Census() (cycle.Census, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.counted {
+		return cycle.Census{}, false
+	}
+	return l.engine.Census(), true
+}
+
 // Changed says that numbers may have changed.
 func (l *Loop) Changed() <-chan struct{} { return l.changed }
 

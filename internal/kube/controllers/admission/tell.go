@@ -46,11 +46,6 @@ func (l *Loop) tell(d core.Decision, w *kueue.Workload) {
 
 func (l *Loop) evicted(d core.Evict, w *kueue.Workload) (reason, action, message string) {
 	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted)
-	queue := ""
-	if w.Status.Admission != nil {
-		queue = string(w.Status.Admission.ClusterQueue)
-	}
-	l.opts.Metrics.Evicted(metrics.Of(w, queue), c.Reason, "")
 	if d.Reason.Preempted() {
 		l.opts.Metrics.Preempted(d.Why.Queue, string(d.Reason))
 		return kueue.ReasonPreempted, "Preempt", c.Message

@@ -19,6 +19,8 @@ type surroundings struct {
 	// missingChecks do not exist, inactiveChecks nobody answers; in the order of
 	// the spec.
 	missingChecks, inactiveChecks []string
+	// cohorts are those above the queue, the nearest first.
+	cohorts []string
 	// cycle is the path of cohorts that leads back to itself; empty if none does.
 	cycle []string
 }

@@ -59,7 +59,7 @@ func (r *clusterQueues) Reconcile(ctx context.Context, req reconcile.Request) (r
 	// 3. Status and gauges.
 	active := queueActive(q, around)
 	if tally != nil {
-		r.gauges.SetQueue(queueGauge(q, active, *tally))
+		r.gauges.SetQueue(queueGauge(q, around, active, *tally))
 	}
 	result := reconcile.Result{}
 	if q.DeletionTimestamp != nil {
@@ -134,14 +134,12 @@ func surroundingsOf(ctx context.Context, c client.Reader, q *kueue.ClusterQueue)
 			s.inactiveChecks = append(s.inactiveChecks, name)
 		}
 	}
-	var path []string
 	for name := string(q.Spec.CohortName); name != ""; {
-		again := slices.Contains(path, name)
-		path = append(path, name)
-		if again {
-			s.cycle = path
+		if slices.Contains(s.cohorts, name) {
+			s.cycle = append(slices.Clone(s.cohorts), name)
 			return s, nil
 		}
+		s.cohorts = append(s.cohorts, name)
 		cohort := &kueue.Cohort{}
 		err := c.Get(ctx, client.ObjectKey{Name: name}, cohort)
 		if err != nil && !apierrors.IsNotFound(err) {

@@ -120,9 +120,9 @@ func setCondition(all *[]metav1.Condition, c metav1.Condition, now time.Time) {
 }
 
 // queueGauge is what the gauges show of a ClusterQueue.
-func queueGauge(q *kueue.ClusterQueue, active metav1.Condition, t Tally) metrics.Queue {
+func queueGauge(q *kueue.ClusterQueue, around surroundings, active metav1.Condition, t Tally) metrics.Queue {
 	out := metrics.Queue{
-		Name: q.Name, Cohort: string(q.Spec.CohortName), Status: metrics.StatusActive,
+		Name: q.Name, Cohort: string(q.Spec.CohortName), Cohorts: around.cohorts, Status: metrics.StatusActive,
 		Pending: t.Pending, Inadmissible: t.Inadmissible, Reserving: t.Reserving, Admitted: t.Admitted,
 		Share: t.Share,
 	}
@@ -153,7 +153,7 @@ func queueGauge(q *kueue.ClusterQueue, active metav1.Condition, t Tally) metrics
 // localQueueGauge is what the gauges show of a LocalQueue.
 func localQueueGauge(q *kueue.LocalQueue, behind *kueue.ClusterQueue, active metav1.Condition, t Tally) metrics.LocalQueue {
 	out := metrics.LocalQueue{
-		Namespace: q.Namespace, Name: q.Name, Labels: q.Labels, Active: string(active.Status),
+		Namespace: q.Namespace, Name: q.Name, ClusterQueue: string(q.Spec.ClusterQueue), Labels: q.Labels, Active: string(active.Status),
 		Pending: t.Pending, Inadmissible: t.Inadmissible, Reserving: t.Reserving, Admitted: t.Admitted,
 	}
 	for _, f := range flavorsOf(behind) {
