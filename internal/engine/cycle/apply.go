@@ -140,7 +140,7 @@ func (e *Engine) displace(w *work) {
 // older than what the engine decided since.
 func (e *Engine) observe(o *core.Workload) {
 	w := e.works[o.Key]
-	if w != nil && w.obs.uid != o.UID {
+	if w != nil && w.UID != o.UID {
 		e.gone(w) // deleted and made anew under the same name
 		w = nil
 	}
@@ -189,16 +189,13 @@ func (e *Engine) register(o *core.Workload) *work {
 
 // describe copies what is kept of an observed workload.
 func (e *Engine) describe(w *work, o *core.Workload) {
-	w.obs = observed{
-		uid: o.UID, door: o.Queue, held: o.Held, invalid: o.Invalid, gatedBy: o.GatedBy, notBefore: o.NotBefore,
-		evicting: o.Evicting, settled: o.Settled, ended: o.Ended,
-	}
+	w.obs = observed{door: o.Queue, evicting: o.Evicting}
+	w.obs.keep(detailsOf(o))
 	at := o.QueueTime
 	if at.IsZero() {
 		at = o.Created
 	}
-	w.key.Priority, w.key.Time, w.key.UID = o.Priority, at.UnixNano(), o.UID
-	w.Priority, w.Time = o.Priority, w.key.Time
+	w.Priority, w.Time = o.Priority, at.UnixNano()
 	old := w.shape
 	if old == nil || old.key != shapeKey(o) {
 		w.shape = e.shapeOf(o)
@@ -224,12 +221,14 @@ func (e *Engine) update(w *work, o *core.Workload) {
 	if at.IsZero() {
 		at = o.Created
 	}
-	same := w.key.Time == at.UnixNano() && w.shape.key == shapeKey(o) && w.obs.door == o.Queue
-	same = same && samePlaces(w.obs.ended, o.Ended)
+	same := w.Time == at.UnixNano() && w.shape.key == shapeKey(o) && w.obs.door == o.Queue
+	was, is := w.obs.details(), detailsOf(o)
+	same = same && samePlaces(was.ended, is.ended)
 	switch w.phase {
 	case waiting, promised:
-		if same && w.obs.held == o.Held && w.obs.invalid == o.Invalid && w.obs.gatedBy == o.GatedBy && w.obs.notBefore.Equal(o.NotBefore) {
-			w.obs.settled, w.obs.evicting = o.Settled, o.Evicting
+		if same && was.held == is.held && was.invalid == is.invalid && was.gatedBy == is.gatedBy && was.notBefore.Equal(is.notBefore) {
+			w.obs.evicting = o.Evicting
+			w.obs.keep(is)
 			return
 		}
 		e.withdraw(w)
@@ -237,8 +236,8 @@ func (e *Engine) update(w *work, o *core.Workload) {
 		e.enter(w)
 	case running, leaving:
 		if same {
-			w.obs.held, w.obs.invalid, w.obs.gatedBy, w.obs.notBefore = o.Held, o.Invalid, o.GatedBy, o.NotBefore
-			w.obs.settled, w.obs.evicting = o.Settled, o.Evicting
+			w.obs.evicting = o.Evicting
+			w.obs.keep(is)
 			return
 		}
 		e.unhold(w)

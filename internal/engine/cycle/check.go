@@ -93,7 +93,8 @@ func (e *Engine) checkWork(w *work) error {
 		if w.admission != nil || len(w.Uses) > 0 || len(w.Holds) > 0 || w.pledge != nil {
 			return fmt.Errorf("waits but holds %v", w.admission)
 		}
-		aside := w.obs.held != "" || w.obs.gatedBy != "" || w.obs.invalid != "" || w.timer != nil || w.door.closed != nil
+		d := w.obs.details()
+		aside := d.bars() || w.timer != nil || w.door.closed != nil
 		if !w.inbox && !e.edited && (w.group == nil) != aside {
 			return fmt.Errorf("in a group: %t, kept aside: %t", w.group != nil, aside)
 		}

@@ -149,7 +149,7 @@ func (e *Engine) roomBesideClaims(g *group, p quota.Pair, all []*queue) core.Amo
 		if q == g.queue || b == nil {
 			continue
 		}
-		if preempt.Allows(q.spec.Preemption.Reclaim) && g.shape.priority < b.key.Priority {
+		if preempt.Allows(q.spec.Preemption.Reclaim) && g.shape.priority < b.Priority {
 			continue // it could be evicted again
 		}
 		unused := q.node.Nominal(p).Sub(q.node.Usage(core.Then, p))

@@ -295,7 +295,7 @@ func (e *Engine) dumpHead(q *queue) *HeadState {
 	if e.opt.FairSharing != nil {
 		return &HeadState{}
 	}
-	s := &HeadState{Level: q.head.Level, Ranked: q.head.Key == q.first().key}
+	s := &HeadState{Level: q.head.Level, Ranked: q.head.Key == q.first().turn()}
 	if s.Pinned = slices.Contains(e.borrowers[q.node.Root()], q); s.Pinned {
 		s.Firm, s.Counts = q.firm, e.dumpUses(q.counts)
 	}
@@ -342,10 +342,11 @@ func (e *Engine) dumpGroup(g *group) GroupState {
 }
 
 func (e *Engine) dumpWork(w *work) WorkState {
+	d := w.obs.details()
 	s := WorkState{
-		Key: w.Key, UID: w.UID, Door: w.obs.door, Priority: w.key.Priority, Gate: w.shape.gate,
-		Time: w.key.Time, PodSets: w.shape.podSets, Held: w.obs.held, Invalid: w.obs.invalid, GatedBy: w.obs.gatedBy,
-		NotBefore: w.obs.notBefore, Admitted: w.obs.admitted, Ready: w.obs.ready, Evicting: w.obs.evicting, Settled: w.obs.settled, Ended: w.obs.ended,
+		Key: w.Key, UID: w.UID, Door: w.obs.door, Priority: w.Priority, Gate: w.shape.gate,
+		Time: w.Time, PodSets: w.shape.podSets, Held: d.held, Invalid: d.invalid, GatedBy: d.gatedBy,
+		NotBefore: d.notBefore, Admitted: w.obs.admitted, Ready: w.obs.ready, Evicting: w.obs.evicting, Settled: d.settled, Ended: d.ended,
 		Phase: uint8(w.phase), Admission: w.admission, SeenSame: identical(w.seen, w.admission),
 		Assumed: w.assumed, Unseen: w.Unseen, Ordered: w.ordered, Applied: w.applied, Reserved: w.Reserved,
 		Spare: w.spare, Timed: w.timer != nil, Told: w.told,
@@ -382,12 +383,12 @@ func identical(a, b *core.Admission) bool {
 // their flavors have now. Holds are in the order of holdsOf.
 func (e *Engine) dumpFilters(w *work) []FilterState {
 	var out []FilterState
-	holds := w.Holds
+	holds, ended := w.Holds, w.obs.details().ended
 	for i := 0; len(holds) > 0; i++ {
 		p := &w.admission.PodSets[i]
 		n := 0
 		for _, pl := range p.Places {
-			if pl.Count > podsAt(w.obs.ended, p.Name, pl.Node) {
+			if pl.Count > podsAt(ended, p.Name, pl.Node) {
 				n++
 			}
 		}

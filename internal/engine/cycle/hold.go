@@ -157,6 +157,7 @@ func addUse(uses []quota.Use, u quota.Use) []quota.Use {
 // holdsOf is what an admission takes of nodes, less where pods have ended.
 func (e *Engine) holdsOf(w *work) []place.Hold {
 	var holds []place.Hold
+	ended := w.obs.details().ended
 	for i := range w.admission.PodSets {
 		p := &w.admission.PodSets[i]
 		set := w.shape.podSet(p.Name)
@@ -165,7 +166,7 @@ func (e *Engine) holdsOf(w *work) []place.Hold {
 		}
 		class := e.class(w.shape, set, p.FlavorNames())
 		for _, pl := range p.Places {
-			if n := pl.Count - podsAt(w.obs.ended, p.Name, pl.Node); n > 0 {
+			if n := pl.Count - podsAt(ended, p.Name, pl.Node); n > 0 {
 				holds = append(holds, place.Hold{Node: e.nodes.Node(pl.Node), Class: class, Count: n})
 			}
 		}

@@ -185,7 +185,7 @@ func (e *Engine) promise(w *work, sets []place.Set, victims []preempt.Victim, wh
 func (e *Engine) request(w *work, uses []quota.Use, scarce []quota.Pair, sets []place.Set) preempt.Request {
 	return preempt.Request{
 		Queue: w.group.queue.node, Policy: w.group.queue.spec.Preemption,
-		Priority: w.key.Priority, Time: w.key.Time,
+		Priority: w.Priority, Time: w.Time,
 		Uses: uses, Short: scarce, Sets: sets, Spare: w.spare,
 	}
 }

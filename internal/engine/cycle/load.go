@@ -127,7 +127,7 @@ func (l *loader) work(s *WorkState) {
 		Held: s.Held, Invalid: s.Invalid, GatedBy: s.GatedBy, NotBefore: s.NotBefore, Evicting: s.Evicting, Settled: s.Settled, Ended: s.Ended,
 	}
 	w := l.register(&o)
-	w.key.Time, w.Time = s.Time, s.Time
+	w.Time = s.Time
 	w.admission, w.seen = s.Admission, s.Seen
 	if s.SeenSame {
 		w.seen = s.Admission
@@ -216,7 +216,7 @@ func (l *loader) queue(s *QueueState) {
 	}
 	l.rehead(q)
 	if s.Head.Ranked {
-		q.head.Key = q.first().key
+		q.head.Key = q.first().turn()
 	}
 	q.head.Level = s.Head.Level
 	l.enlist(q)

@@ -45,13 +45,14 @@ func (e *Engine) move() {
 // homeless counts, per pod set and place, the pods that have to move.
 func (e *Engine) homeless(w *work) (moved [][]int32, some bool) {
 	moved = make([][]int32, len(w.admission.PodSets))
+	settled := w.obs.details().settled
 	for i, p := range w.admission.PodSets {
 		moved[i] = make([]int32, len(p.Places))
 		for j, pl := range p.Places {
 			if n := e.nodes.Get(pl.Node); n != nil && n.TakesWork() {
 				continue
 			}
-			if left := pl.Count - podsAt(w.obs.settled, p.Name, pl.Node); left > 0 {
+			if left := pl.Count - podsAt(settled, p.Name, pl.Node); left > 0 {
 				moved[i][j] = left
 				some = true
 			}

@@ -66,7 +66,7 @@ func (e *Engine) rehead(q *queue) {
 		e.strike(q)
 		return
 	}
-	q.head, q.exact = order.Head{Key: q.first().key}, false
+	q.head, q.exact = order.Head{Key: q.first().turn()}, false
 	if q.byUsage { // whoever is behind it may have a higher priority; its turn corrects it
 		q.head.Key = order.Key{Priority: math.MaxInt32, Time: math.MinInt64}
 	}
@@ -83,9 +83,9 @@ func (e *Engine) arrive() {
 	}
 	aside := e.arrivals[:0]
 	for _, w := range e.arrivals {
-		switch {
+		switch d := w.obs.rest; {
 		case !w.inbox:
-		case w.obs.held != "" || w.obs.invalid != "" || w.obs.gatedBy != "" || w.obs.notBefore.After(e.now) || w.door.closed != nil:
+		case w.door.closed != nil, d != nil && (d.bars() || d.notBefore.After(e.now)):
 			aside = append(aside, w)
 		default:
 			w.inbox = false
@@ -104,15 +104,15 @@ func (e *Engine) arrive() {
 
 // setAside keeps a workload out of the queues and says why.
 func (e *Engine) setAside(w *work) {
-	switch {
-	case w.obs.held != "":
-		e.say(w, &core.Reason{Code: core.OnHold, Queue: w.obs.door, Detail: w.obs.held})
-	case w.obs.invalid != "":
-		e.say(w, &core.Reason{Code: core.Misconfigured, Cause: core.PodsInvalid, Queue: w.obs.door, Detail: w.obs.invalid})
-	case w.obs.gatedBy != "":
-		e.say(w, &core.Reason{Code: core.AdmissionGated, Queue: w.obs.door, Detail: w.obs.gatedBy})
-	case w.obs.notBefore.After(e.now):
-		w.timer = &timer{work: w, at: w.obs.notBefore}
+	switch d := w.obs.details(); {
+	case d.held != "":
+		e.say(w, &core.Reason{Code: core.OnHold, Queue: w.obs.door, Detail: d.held})
+	case d.invalid != "":
+		e.say(w, &core.Reason{Code: core.Misconfigured, Cause: core.PodsInvalid, Queue: w.obs.door, Detail: d.invalid})
+	case d.gatedBy != "":
+		e.say(w, &core.Reason{Code: core.AdmissionGated, Queue: w.obs.door, Detail: d.gatedBy})
+	case d.notBefore.After(e.now):
+		w.timer = &timer{work: w, at: d.notBefore}
 		e.timers.Push(w.timer)
 		e.say(w, &core.Reason{Code: core.OnHold, Cause: core.BackingOff, Queue: w.obs.door})
 	default:

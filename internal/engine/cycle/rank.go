@@ -21,10 +21,10 @@ func (e *Engine) fallsBack(w *work) bool {
 	}
 	q := w.group.queue
 	a := e.rank()
-	if a.Level <= q.head.Level && q.head.Key == w.key {
+	if a.Level <= q.head.Level && q.head.Key == w.turn() {
 		return false
 	}
-	q.head.Key, q.head.Level = w.key, max(a.Level, q.head.Level)
+	q.head.Key, q.head.Level = w.turn(), max(a.Level, q.head.Level)
 	e.heads.Fix(q)
 	e.pin(q, a)
 	return e.heads.First() != q

@@ -292,8 +292,8 @@ func (e *Engine) outplayed(w *work) bool {
 	a := e.rank()
 	q.counts = append(q.counts[:0], a.Uses...)
 	q.firm = q.active.First().plan == e.scene.plan && e.scene.plan.single && a.Mode == quota.Fit && e.roomFor(q) && e.nodesFor(q)
-	if q.exact = true; q.head.Key != w.key { // in a queue that goes by past usage it was the best there could be
-		q.head.Key = w.key
+	if q.exact = true; q.head.Key != w.turn() { // in a queue that goes by past usage it was the best there could be
+		q.head.Key = w.turn()
 		q.bout.tourney.queues.Fix(q)
 	}
 	e.hang(q)

@@ -29,7 +29,6 @@ type work struct {
 	preempt.Candidate // what it holds, while running or leaving, or is promised
 
 	obs   observed
-	key   order.Key
 	shape *shape
 	door  *door
 	phase phase
@@ -66,19 +65,56 @@ type work struct {
 	owed []*pledge
 }
 
+// turn is a workload's place in its queue.
+func (w *work) turn() order.Key { return order.Key{Priority: w.Priority, Time: w.Time, UID: w.UID} }
+
 // observed is the part of core.Workload that is kept.
 type observed struct {
-	uid       string
-	door      string
+	door     string
+	admitted bool
+	ready    bool
+	evicting bool
+	// rest is nil for most of those that wait: there may be millions of them.
+	rest *details
+}
+
+// details are what few workloads have.
+type details struct {
 	held      string
 	invalid   string
-	notBefore time.Time
 	gatedBy   string
-	admitted  bool
-	ready     bool
-	evicting  bool
+	notBefore time.Time
 	settled   []core.PodSetPlaces
 	ended     []core.PodSetPlaces
+}
+
+// details returns what was observed, empty if there is nothing of the kind.
+func (o *observed) details() details {
+	if o.rest == nil {
+		return details{}
+	}
+	return *o.rest
+}
+
+// keep notes what was observed.
+func (o *observed) keep(d details) {
+	o.rest = nil
+	if !d.empty() {
+		o.rest = &d
+	}
+}
+
+func (d *details) empty() bool {
+	return d.held == "" && d.invalid == "" && d.gatedBy == "" && d.notBefore.IsZero() && d.settled == nil && d.ended == nil
+}
+
+// bars reports whether the workload must not be considered, whatever the time.
+func (d *details) bars() bool { return d.held != "" || d.invalid != "" || d.gatedBy != "" }
+
+func detailsOf(o *core.Workload) details {
+	return details{
+		held: o.Held, invalid: o.Invalid, gatedBy: o.GatedBy, notBefore: o.NotBefore, settled: o.Settled, ended: o.Ended,
+	}
 }
 
 // Before orders waiting workloads of a queue.
@@ -88,7 +124,7 @@ func (w *work) Before(o *work) bool {
 			return c < 0
 		}
 	}
-	if c := w.key.Compare(o.key); c != 0 {
+	if c := w.turn().Compare(o.turn()); c != 0 {
 		return c < 0
 	}
 	return w.Key.Compare(o.Key) < 0
@@ -261,7 +297,7 @@ func (d *door) sorted() []*work {
 }
 
 // compareWorks is the order of a queue, for any set of workloads.
-func compareWorks(a, b *work) int { return cmp.Or(a.key.Compare(b.key), a.Key.Compare(b.Key)) }
+func compareWorks(a, b *work) int { return cmp.Or(a.turn().Compare(b.turn()), a.Key.Compare(b.Key)) }
 
 // shape is everything a decision depends on except who asks. Shapes are shared.
 type shape struct {
