@@ -21,6 +21,8 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
+	// exitUnreadable is that of commands for which exitFailure is a result.
+	exitUnreadable = 2
 )
 
 func main() {
@@ -36,6 +38,7 @@ func commands() []func() *cobra.Command {
 	return []func() *cobra.Command{
 		newWhyCommand,
 		newSimulateCommand,
+		newReplayCommand,
 		newControllerCommand,
 		newSchedulerCommand,
 		newVersionCommand,
@@ -50,6 +53,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	var usage usageError
+	var unreadable unreadableError
 	switch {
 	case err == nil:
 		return exitOK
@@ -58,6 +62,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	case errors.Is(err, errSilent):
 		return exitFailure
+	case errors.As(err, &unreadable):
+		fmt.Fprintf(stderr, "mlbatch: %v\n", err)
+		return exitUnreadable
 	default:
 		fmt.Fprintf(stderr, "mlbatch: %v\n", err)
 		return exitFailure
@@ -71,6 +78,12 @@ var errSilent = errors.New("failed")
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
+
+// unreadableError is input that a command cannot make sense of, where failing
+// means something else.
+type unreadableError struct{ error }
+
+func (e unreadableError) Unwrap() error { return e.error }
 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{

@@ -77,6 +77,11 @@ func TestExitCodes(t *testing.T) {
 		"no config":      {"names the file", []string{"controller", "--config", filepath.Join(empty, "none")}, exitFailure, "no such file"},
 		"config format":  {"lists them", []string{"controller", "--check-config", "-o", "xml"}, exitUsage, "yaml or json"},
 		"bad gate":       {"names flag and cure", []string{"controller", "--check-config", "--feature-gates", "PartialAdmision=true"}, exitFailure, "did you mean PartialAdmission?"},
+		"replay what":    {"one path", []string{"replay"}, exitUsage, "accepts 1 arg"},
+		"replay nothing": {"no difference, but unreadable", []string{"replay", filepath.Join(empty, "none")}, exitUnreadable, "no such file"},
+		"replay empty":   {"says what it looks for", []string{"replay", empty}, exitUnreadable, "has no recordings"},
+		"replay until":   {"names flag and cure", []string{"replay", empty, "--until", "noon"}, exitUsage, "such as 2026"},
+		"replay why":     {"names flag and cure", []string{"replay", empty, "--why", "job"}, exitUsage, "NAMESPACE/NAME"},
 		"kubectl where":  {"the wrong directory is an error", []string{"kubectl", "--data-dir", empty, "get", "pods"}, exitFailure, "no cluster"},
 	}
 	for name, tc := range tests {

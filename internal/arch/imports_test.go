@@ -59,6 +59,10 @@ var ladder = []layer{
 		why: "recordings are read wherever there is an engine, and need none themselves",
 	},
 	{
+		dir: "internal/replay", may: []string{"internal/core", "internal/engine", "internal/record"}, outside: none,
+		why: "a replay needs an engine and a file, and no cluster",
+	},
+	{
 		dir: "internal/sim", may: []string{"internal/core", "internal/engine", "internal/record"},
 		outside: []string{"sigs.k8s.io/yaml"}, never: []string{"net", "os", "log", "sync", "context"},
 		why: "the simulator runs the engine alone: no Kubernetes, no clock, no files",

@@ -24,6 +24,9 @@ type Line struct {
 // Header is the first line of a recording.
 type Header struct {
 	Version int
+	// Decided is how many decisions the engine had made before: where that is how
+	// many the recording before ends with, nothing was left out.
+	Decided uint64
 	// options and state are the texts of both; state is nil for an engine that
 	// knew nothing.
 	options, state []byte
@@ -95,9 +98,13 @@ func typed[T any](all []T) map[string]reflect.Type {
 }
 
 // AppendHeader appends a header line. A nil state is that of an engine that knows
-// nothing.
-func (c *Codec) AppendHeader(b []byte, options, state any) ([]byte, error) {
-	b = fmt.Appendf(b, `{"recording":%d,"options":`, Version)
+// nothing; decided is how many decisions it has made.
+func (c *Codec) AppendHeader(b []byte, options, state any, decided uint64) ([]byte, error) {
+	b = fmt.Appendf(b, `{"recording":%d,`, Version)
+	if decided > 0 {
+		b = fmt.Appendf(b, `"decided":%d,`, decided)
+	}
+	b = append(b, `"options":`...)
 	b, err := c.Append(b, options)
 	if err != nil {
 		return nil, fmt.Errorf("record options: %w", err)
@@ -202,6 +209,8 @@ func (l *lines) header(p *parser, name string, h *Header) (err error) {
 	switch {
 	case h.Version != Version:
 		return fmt.Errorf("recorded in version %d of the format, this program reads version %d", h.Version, Version)
+	case name == "decided" && h.Decided == 0 && h.options == nil:
+		err = p.scalar(reflect.ValueOf(&h.Decided).Elem())
 	case name == "options" && h.options == nil:
 		h.options, err = p.skip()
 	case name == "state" && h.state == nil:

@@ -26,17 +26,19 @@ type Recorder struct {
 	// Of the loop: started is false until the first cycle, behind true while
 	// cycles are left out.
 	started, behind bool
+	decided         uint64
 	// Of the goroutine: when the last failure was, or the last attempt since.
 	broken time.Time
 }
 
 // cycle is one turn of the decision loop, or the start of a segment.
 type cycle struct {
-	start  bool
-	state  any
-	events []core.Event
-	at     time.Time
-	plan   core.Plan
+	start   bool
+	state   any
+	decided uint64
+	events  []core.Event
+	at      time.Time
+	plan    core.Plan
 }
 
 const (
@@ -66,6 +68,7 @@ func (r *Recorder) Record(events []core.Event, at time.Time, plan core.Plan, sta
 		r.started = true
 		r.in <- cycle{start: true, at: at} // there is room: nothing was sent before
 	}
+	r.decided++
 	if !r.behind && !r.send(cycle{events: events, at: at, plan: plan}) {
 		r.behind = true
 		r.failed(ErrBehind)
@@ -77,7 +80,7 @@ func (r *Recorder) Record(events []core.Event, at time.Time, plan core.Plan, sta
 		return
 	}
 	s, err := state()
-	if err != nil || !r.send(cycle{start: true, state: s, at: at}) {
+	if err != nil || !r.send(cycle{start: true, state: s, decided: r.decided, at: at}) {
 		return
 	}
 	r.behind = false
@@ -106,7 +109,7 @@ func (r *Recorder) run() {
 	for c := range r.in {
 		switch {
 		case c.start:
-			r.check(r.ring.Start(r.options, c.state), c.at)
+			r.check(r.ring.Start(r.options, c.state, c.decided), c.at)
 		case r.ring.overfull(): // the loop was asked for a state and has not sent it yet
 			r.ring.stop()
 			r.failed(ErrBehind)

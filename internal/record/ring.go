@@ -106,11 +106,11 @@ func segments(dir string) ([]segment, error) {
 	return out, nil
 }
 
-// Start begins a new segment with a state; nil is that of an engine that knows
-// nothing. It fails for a state that takes more than half of the ring.
-func (r *Ring) Start(options, state any) error {
+// Start begins a new segment with a state, after so many decisions; nil is that
+// of an engine that knows nothing. It fails for a state that takes more than half of the ring.
+func (r *Ring) Start(options, state any, decided uint64) error {
 	r.stop()
-	b, err := r.codec.AppendHeader(r.buf[:0], options, state)
+	b, err := r.codec.AppendHeader(r.buf[:0], options, state, decided)
 	if err != nil {
 		return err
 	}

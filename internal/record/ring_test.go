@@ -52,7 +52,7 @@ func TestRingStaysWithinItsLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Start(settings{}, nil); err != nil {
+	if err := r.Start(settings{}, nil, 0); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 2000 {
@@ -63,7 +63,7 @@ func TestRingStaysWithinItsLimit(t *testing.T) {
 			t.Fatalf("%d bytes after cycle %d", size, i)
 		}
 		if r.Full() {
-			if err := r.Start(settings{}, note{i + 1}); err != nil {
+			if err := r.Start(settings{}, note{i + 1}, uint64(i+1)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -72,7 +72,7 @@ func TestRingStaysWithinItsLimit(t *testing.T) {
 			if r, err = OpenRing(dir, leastRing); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.Start(settings{}, note{i + 1}); err != nil {
+			if err := r.Start(settings{}, note{i + 1}, uint64(i+1)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -129,10 +129,10 @@ func TestRingErrors(t *testing.T) {
 	if err := r.Append(nil, at(0), nil); err == nil {
 		t.Error("nothing can be appended before a start")
 	}
-	if err := r.Start(settings{}, strings.Repeat("x", leastRing)); err == nil || !strings.Contains(err.Error(), "give it more") {
+	if err := r.Start(settings{}, strings.Repeat("x", leastRing), 0); err == nil || !strings.Contains(err.Error(), "give it more") {
 		t.Errorf("a state that does not fit: %v", err)
 	}
-	if err := r.Start(settings{}, nil); err != nil {
+	if err := r.Start(settings{}, nil, 0); err != nil {
 		t.Fatal(err)
 	}
 	big := core.NodeGone{Name: strings.Repeat("x", leastRing)}

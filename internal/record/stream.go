@@ -22,7 +22,7 @@ type Writer struct {
 // knows at the start, nil if that is nothing.
 func NewWriter(out io.Writer, options, state any) (*Writer, error) {
 	w := &Writer{out: out, codec: NewCodec()}
-	b, err := w.codec.AppendHeader(nil, options, state)
+	b, err := w.codec.AppendHeader(nil, options, state, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,8 @@ func NewReader(in io.Reader) *Reader {
 
 // Next returns the next line, io.EOF after the last. The first line is the
 // header, and no other is. Errors name the line. A last line that was cut off, as
-// when the writer was killed, counts as not written; Cut tells.
+// when the writer was killed, counts as not written; Cut tells. A header that was
+// cut off is an error.
 func (r *Reader) Next() (Line, error) {
 	text, err := r.in.ReadBytes('\n')
 	whole := err == nil
@@ -79,6 +80,7 @@ func (r *Reader) Next() (Line, error) {
 	}
 	if text = bytes.TrimRight(text, "\r\n"); len(text) == 0 && !whole {
 		if r.n == 0 {
+			r.cut = true
 			return Line{}, errors.New("line 1: the recording is empty")
 		}
 		return Line{}, io.EOF
@@ -91,6 +93,7 @@ func (r *Reader) Next() (Line, error) {
 		r.cut = true
 		return Line{}, io.EOF
 	case err != nil:
+		r.cut = !whole
 		return Line{}, fmt.Errorf("line %d: %w", r.n, err)
 	case (l.Header != nil) != (r.n == 1):
 		return Line{}, fmt.Errorf("line %d: the first line, and no other, must be the header", r.n)

@@ -1,0 +1,319 @@
+package replay_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/record"
+	"github.com/mlbatch/mlbatch/internal/replay"
+)
+
+// controller is a decision loop that is recorded.
+type controller struct {
+	t       *testing.T
+	ring    *record.Ring
+	engine  *cycle.Engine
+	decided uint64
+	second  int64
+}
+
+func start(t *testing.T, dir string) *controller {
+	t.Helper()
+	ring, err := record.OpenRing(dir, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ring.Close)
+	c := &controller{t: t, ring: ring, engine: cycle.New(cycle.Options{}), second: 1000}
+	if err := ring.Start(cycle.Options{}, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// cycle tells the engine something, lets it decide, and records both.
+func (c *controller) cycle(events ...core.Event) {
+	c.t.Helper()
+	c.second++
+	for _, ev := range events {
+		c.engine.Apply(ev)
+	}
+	now := time.Unix(c.second, 0)
+	plan := c.engine.Decide(now)
+	c.decided++
+	if err := c.ring.Append(events, now, plan); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// rotate goes on in a new recording.
+func (c *controller) rotate() {
+	c.t.Helper()
+	s, err := c.engine.Dump()
+	if err == nil {
+		err = c.ring.Start(cycle.Options{}, s, c.decided)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func world() []core.Event {
+	all := core.Selector{}
+	return []core.Event{
+		core.FlavorSet{Flavor: core.Flavor{Name: "f"}},
+		core.NodeSet{Node: core.Node{Name: "n1", State: core.NodeReady, Allocatable: core.MakeResources(map[string]core.Amount{core.GPU: 8, core.Pods: 100})}},
+		core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "blue", Name: "q", Queue: "blue-queue"}},
+		core.QueueSet{Queue: core.Queue{
+			Name: "blue-queue", Namespaces: &all,
+			Groups: []core.ResourceGroup{{
+				Covered: []string{core.GPU},
+				Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 8}}}},
+			}},
+		}},
+	}
+}
+
+func job(i int) core.Workload {
+	at := time.Unix(int64(900+i), 0)
+	return core.Workload{
+		Key: core.Key{Namespace: "blue", Name: fmt.Sprintf("job-%d", i)}, UID: fmt.Sprintf("u%03d", i), Queue: "q", Created: at, QueueTime: at,
+		PodSets: []core.PodSet{{Name: "main", Count: 1, Requests: core.MakeResources(map[string]core.Amount{core.GPU: 4})}},
+	}
+}
+
+// day is a recorded history: jobs 0 and 1 run, 2 waits until 0 has ended.
+func day(t *testing.T, dir string) *controller {
+	t.Helper()
+	c := start(t, dir)
+	c.cycle(world()...)
+	for i := range 3 {
+		c.cycle(core.WorkloadSet{Workload: job(i)})
+	}
+	c.rotate()
+	c.cycle(core.WorkloadGone{Key: job(0).Key})
+	c.cycle()
+	return c
+}
+
+func run(t *testing.T, r replay.Request) *replay.Report {
+	t.Helper()
+	report, err := replay.Run(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// text is a report with the names of directories taken out.
+func text(t *testing.T, r *replay.Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.Text(&b); err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile(`\S*/flight-`).ReplaceAllString(b.String(), "DIR/flight-")
+}
+
+func TestReplay(t *testing.T) {
+	key := func(i int) *core.Key { return &core.Key{Namespace: "blue", Name: fmt.Sprintf("job-%d", i)} }
+	tests := map[string]struct {
+		why     string
+		change  func(t *testing.T, dir string, c *controller)
+		request replay.Request
+		want    string
+	}{
+		"all": {
+			why: "what was decided is decided again", want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
+8 events, 6 cycles, 4 decisions reproduced
+`,
+		},
+		"until, waiting": {
+			why: "before its turn it waits", request: replay.Request{Until: time.Unix(1004, 0), Why: key(2)},
+			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:44.000Z
+7 events, 4 cycles, 3 decisions reproduced
+
+blue/job-2 waits, number 1 in blue-queue. Couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor f, 4 more needed. Held by: blue/job-1, blue/job-0.
+`,
+		},
+		"running": {
+			why: "in the end it runs", request: replay.Request{Why: key(2)},
+			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
+8 events, 6 cycles, 4 decisions reproduced
+
+blue/job-2 holds quota of blue-queue: 1 of main on n1.
+`,
+		},
+		"gone": {
+			why: "what has ended is forgotten", request: replay.Request{Why: key(0)},
+			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
+8 events, 6 cycles, 4 decisions reproduced
+
+blue/job-0 is not known at this time.
+`,
+		},
+		"restart": {
+			why:    "a new process begins with an engine that knows nothing",
+			change: func(t *testing.T, dir string, _ *controller) { t.Helper(); day(t, dir) },
+			want: `4 recordings of 2 runs, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
+16 events, 12 cycles, 8 decisions reproduced
+`,
+		},
+		"gap": {
+			why: "after a gap the recorded state is where it goes on",
+			change: func(t *testing.T, _ string, c *controller) {
+				t.Helper()
+				c.engine.Apply(core.WorkloadGone{Key: job(1).Key}) // left out
+				c.engine.Decide(time.Unix(1010, 0))
+				c.decided++
+				c.rotate()
+				c.cycle(core.WorkloadSet{Workload: job(3)})
+			},
+			want: `3 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:47.000Z
+9 events, 7 cycles, 5 decisions reproduced
+1 gap between recordings, where writing was too slow
+`,
+		},
+		"killed": {
+			why: "the line that was being written is not there",
+			change: func(t *testing.T, dir string, _ *controller) {
+				t.Helper()
+				edit(t, dir, 2, func(s string) string { return s[:len(s)-10] })
+			},
+			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:45.000Z
+8 events, 5 cycles, 4 decisions reproduced
+a recording ends within a line: its writer was stopped there
+`,
+		},
+		"killed at the start of a recording": {
+			why: "all that came before counts",
+			change: func(t *testing.T, dir string, _ *controller) {
+				t.Helper()
+				edit(t, dir, 2, func(string) string { return `{"recording":1,"dec` })
+			},
+			want: `1 recording of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:44.000Z
+7 events, 4 cycles, 3 decisions reproduced
+a recording ends within a line: its writer was stopped there
+`,
+		},
+		"other decision": {
+			why: "the first difference is shown with what led to it",
+			change: func(t *testing.T, dir string, _ *controller) {
+				t.Helper()
+				edit(t, dir, 2, func(s string) string {
+					return strings.Replace(s, `"Places":[{"Node":"n1"`, `"Places":[{"Node":"n2"`, 1)
+				})
+			},
+			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:44.000Z
+7 events, 4 cycles, 3 decisions reproduced
+
+DIFFERENT: the state of the engine at 1970-01-01T00:16:44.000Z, DIR/flight-00000002.jsonl line 1
+`,
+		},
+		"lost decision": {
+			why: "a decision that was not recorded",
+			change: func(t *testing.T, dir string, _ *controller) {
+				t.Helper()
+				edit(t, dir, 1, func(s string) string {
+					return regexp.MustCompile(`(?m)^(\{"decide":"1970-01-01T00:16:43Z").*$`).ReplaceAllString(s, "$1}")
+				})
+			},
+			want: `1 recording of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:43.000Z
+6 events, 3 cycles, 1 decision reproduced
+
+DIFFERENT: decision 1 of 1970-01-01T00:16:43.000Z, DIR/flight-00000001.jsonl line 10
+  told      {"WorkloadSet":{"Workload":{"Key":"blue/job-1","UID":"u001","Queue":"q","Created":"1970-01-01T00:15:01Z","QueueTime":"1970-01-01T00:15:01Z","PodSets":[{"Name":"main","Count":1,"Requests":[{"Resource":"nvidia.com/gpu","Amount":4}]}]}}}
+  recorded  (nothing more)
+  replayed  {"Admit":{"Key":"blue/job-1","Admission":{"Queue":"blue-queue","PodSets":[{"Name":"main","Count":1,"Flavors":[{"Resource":"nvidia.com/gpu","Flavor":"f"}],"Usage":[{"Resource":"nvidia.com/gpu","Amount":4}],"Places":[{"Node":"n1","Count":1}]}]}}}
+`,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			c := day(t, dir)
+			if tc.change != nil {
+				tc.change(t, dir, c)
+			}
+			tc.request.Path = dir
+			got := text(t, run(t, tc.request))
+			if i := strings.Index(got, "line 1\n"); i >= 0 { // states are long
+				got = got[:i+len("line 1\n")]
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
+			}
+		})
+	}
+}
+
+// edit changes the text of a recording.
+func edit(t *testing.T, dir string, number int, change func(string) string) {
+	t.Helper()
+	path := filepath.Join(dir, fmt.Sprintf("flight-%08d.jsonl", number))
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(change(string(b))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	dir := t.TempDir()
+	day(t, dir)
+	var b bytes.Buffer
+	r := run(t, replay.Request{Path: filepath.Join(dir, "flight-00000002.jsonl"), Why: &core.Key{Namespace: "blue", Name: "job-2"}})
+	if err := r.JSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	var back replay.Report
+	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(r, &back); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if back.Cycles != 2 || back.Decisions != 1 || back.Difference != nil || back.Why.Queue != "blue-queue" {
+		t.Errorf("a recording can be read alone: %s", b.String())
+	}
+}
+
+func TestUnreadable(t *testing.T) {
+	tests := map[string]struct {
+		why, says string
+		change    func(string) string
+	}{
+		"unknown field": {"names file and line", "flight-00000002.jsonl: line 2: WorkloadGone: Kee", func(s string) string {
+			return strings.Replace(s, `{"WorkloadGone":{"Key"`, `{"WorkloadGone":{"Kee"`, 1)
+		}},
+		"options of a newer program": {"it would decide otherwise", "line 1: options: Luck", func(s string) string {
+			return strings.Replace(s, `"options":{}`, `"options":{"Luck":1}`, 1)
+		}},
+		"state of another version": {"it would be loaded with another meaning", "state has version 7", func(s string) string {
+			return strings.Replace(s, `"state":{"Version":1`, `"state":{"Version":7`, 1)
+		}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			day(t, dir)
+			edit(t, dir, 2, tc.change)
+			if _, err := replay.Run(replay.Request{Path: dir}); err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("%s: got %v, want %q", tc.why, err, tc.says)
+			}
+		})
+	}
+}
