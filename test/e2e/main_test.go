@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/mlbatch/mlbatch/test/rig"
@@ -26,6 +27,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	// Whatever the tests did, kills included: every decision is reproduced.
+	if out, err := cluster.Run(context.Background(), "replay", filepath.Join(cluster.Dir, "flights")); err != nil {
+		fmt.Fprintf(os.Stderr, "replay of all that was decided: %v\n%s\n", err, out)
+		code = 1
+	}
 	if err := cluster.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
