@@ -15,8 +15,8 @@ import (
 
 // admissionCheck is what the queues that name a check have to know of it.
 type admissionCheck struct {
-	answered   bool // some controller is ready to answer it
-	provisions bool // it makes nodes once quota is reserved
+	answered   bool   // some controller is ready to answer it
+	controller string // who answers it
 }
 
 // check notes an AdmissionCheck, and which queues have to be told anew.
@@ -25,7 +25,7 @@ func (b *batch) check(c Change) {
 	var is admissionCheck
 	if exists {
 		is.answered = apimeta.IsStatusConditionTrue(o.Status.Conditions, kueue.AdmissionCheckActive)
-		is.provisions = o.Spec.ControllerName == kueue.ProvisioningRequestControllerName
+		is.controller = o.Spec.ControllerName
 	}
 	if was, known := b.world.checks[c.Name]; known == exists && was == is {
 		return
@@ -63,10 +63,83 @@ func (b *batch) changedQueues() []core.Event {
 		}
 		q := convert.Queue(object)
 		if q.Inactive == "" {
-			q.Inactive = b.world.unanswered(checksOf(object))
+			q.Inactive = b.world.faults(object)
 		}
 		q.Provisioned = b.world.provisioned(object)
 		out = append(out, core.QueueSet{Queue: q})
+	}
+	return out
+}
+
+// topology notes whether a Topology exists, and which queues have to be told anew.
+func (b *batch) topology(c Change) {
+	exists := c.Object != nil
+	if b.world.topologies[c.Name] == exists {
+		return
+	}
+	b.world.topologies[c.Name] = exists
+	if !exists {
+		delete(b.world.topologies, c.Name)
+	}
+	for flavor, topology := range b.world.topologyOf {
+		if topology == c.Name {
+			b.using(flavor)
+		}
+	}
+}
+
+// flavor notes the Topology that a ResourceFlavor names.
+func (b *batch) flavor(c Change) {
+	topology := ""
+	if o, exists := c.Object.(*kueue.ResourceFlavor); exists && o.Spec.TopologyName != nil {
+		topology = string(*o.Spec.TopologyName)
+	}
+	if b.world.topologyOf[c.Name] == topology {
+		return
+	}
+	b.world.topologyOf[c.Name] = topology
+	if topology == "" {
+		delete(b.world.topologyOf, c.Name)
+	}
+	b.using(c.Name)
+}
+
+// using tells the queues of a flavor anew.
+func (b *batch) using(flavor string) {
+	for name, q := range b.world.queues {
+		if slices.Contains(flavorsOf(q), flavor) {
+			b.queues[name] = true
+		}
+	}
+}
+
+// faults says why a queue cannot admit because of what it refers to, "" if it
+// can. Flavors that do not exist are the engine's own matter.
+func (w *World) faults(q *kueue.ClusterQueue) string {
+	if why := w.unanswered(checksOf(q)); why != "" {
+		return why
+	}
+	if faults := convert.RemoteFaults(q, func(check string) string { return w.checks[check].controller }); len(faults) > 0 {
+		return "it " + faults[0].Message
+	}
+	var missing []string
+	for _, f := range flavorsOf(q) {
+		if t := w.topologyOf[f]; t != "" && !w.topologies[t] && !slices.Contains(missing, t) {
+			missing = append(missing, t)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Sprintf("the topologies %s of its flavors do not exist", strings.Join(missing, ", "))
+	}
+	return ""
+}
+
+func flavorsOf(q *kueue.ClusterQueue) []string {
+	var out []string
+	for _, g := range q.Spec.ResourceGroups {
+		for _, f := range g.Flavors {
+			out = append(out, string(f.Name))
+		}
 	}
 	return out
 }
@@ -98,7 +171,7 @@ func (w *World) provisioned(q *kueue.ClusterQueue) []string {
 	}
 	var out []string
 	for _, c := range q.Spec.AdmissionChecksStrategy.AdmissionChecks {
-		if !w.checks[string(c.Name)].provisions {
+		if w.checks[string(c.Name)].controller != kueue.ProvisioningRequestControllerName {
 			continue
 		}
 		for _, g := range q.Spec.ResourceGroups {

@@ -70,3 +70,41 @@ func TestChecks(t *testing.T) {
 		}
 	}
 }
+
+// TestTopologies follows what Topologies mean for the queues of their flavors.
+func TestTopologies(t *testing.T) {
+	queue := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: kueue.ClusterQueueSpec{
+		ResourceGroups: []kueue.ResourceGroup{{Flavors: []kueue.FlavorQuotas{{Name: "metal"}, {Name: "cloud"}}}},
+	}}
+	flavor := func(topology string) cache.Change {
+		f := &kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "metal"}}
+		if topology != "" {
+			f.Spec.TopologyName = new(kueue.TopologyReference(topology))
+		}
+		return cache.Change{Ref: cache.Ref{Kind: cache.Flavor, Name: "metal"}, Object: f}
+	}
+	topology := cache.Ref{Kind: cache.Topology, Name: "racks"}
+	w := cache.NewWorld(convert.Rules{})
+	for _, step := range []struct {
+		why     string
+		changes []cache.Change
+		want    []string // why the queue cannot admit, each time it is told
+	}{
+		{"no topology is named", []cache.Change{flavor(""), {Ref: cache.Ref{Kind: cache.Queue, Name: "q"}, Object: queue}}, []string{""}},
+		{"one is named that does not exist", []cache.Change{flavor("racks")}, []string{"the topologies racks of its flavors do not exist"}},
+		{"it is made", []cache.Change{{Ref: topology, Object: &kueue.Topology{}}}, []string{""}},
+		{"nothing new", []cache.Change{{Ref: topology, Object: &kueue.Topology{}}}, nil},
+		{"it goes", []cache.Change{{Ref: topology}}, []string{"the topologies racks of its flavors do not exist"}},
+		{"the flavor goes", []cache.Change{{Ref: cache.Ref{Kind: cache.Flavor, Name: "metal"}}}, []string{""}},
+	} {
+		var got []string
+		for _, ev := range w.Translate(step.changes) {
+			if q, ok := ev.(core.QueueSet); ok {
+				got = append(got, q.Queue.Inactive)
+			}
+		}
+		if d := cmp.Diff(step.want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", step.why, d)
+		}
+	}
+}

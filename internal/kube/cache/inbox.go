@@ -17,7 +17,8 @@ type Kind int
 
 // The kinds of objects that the engine learns about.
 const (
-	Flavor Kind = iota
+	Topology Kind = iota
+	Flavor
 	Cohort
 	AdmissionCheck
 	Queue

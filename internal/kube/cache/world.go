@@ -33,8 +33,11 @@ type World struct {
 	// queues are the ClusterQueues as last seen; what a change of a check means
 	// for them is told anew.
 	queues map[string]*kueue.ClusterQueue
-	// checks are the AdmissionChecks that exist.
-	checks map[string]admissionCheck
+	// checks are the AdmissionChecks that exist, topologies the Topologies, and
+	// topologyOf those that flavors name.
+	checks     map[string]admissionCheck
+	topologies map[string]bool
+	topologyOf map[string]string
 }
 
 type known struct {
@@ -56,6 +59,7 @@ func NewWorld(rules convert.Rules) *World {
 		rules: rules, limits: map[string]map[string]*corev1.LimitRange{}, overheads: map[string]corev1.ResourceList{},
 		pods: newPodTable(), nodes: map[string]core.Node{}, workloads: map[core.Key]known{}, plans: map[core.Key]*core.Admission{},
 		queues: map[string]*kueue.ClusterQueue{}, checks: map[string]admissionCheck{},
+		topologies: map[string]bool{}, topologyOf: map[string]string{},
 	}
 }
 
@@ -136,7 +140,12 @@ func (b *batch) take(c Change) {
 		b.check(c)
 	case Queue:
 		b.queue(c)
-	case Flavor, Cohort, LocalQueue, Namespace:
+	case Topology:
+		b.topology(c)
+	case Flavor:
+		b.flavor(c)
+		b.events = append(b.events, plain(c))
+	case Cohort, LocalQueue, Namespace:
 		b.events = append(b.events, plain(c))
 	case LimitRange, RuntimeClass:
 		b.surroundings(c)

@@ -198,6 +198,7 @@ func (l *Loop) watch(ctx context.Context) error {
 		kind world.Kind
 		obj  client.Object
 	}{
+		{world.Topology, &kueue.Topology{}},
 		{world.Flavor, &kueue.ResourceFlavor{}},
 		{world.Cohort, &kueue.Cohort{}},
 		{world.AdmissionCheck, &kueue.AdmissionCheck{}},

@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
 // ReasonCohortCycle is a reason of the Active condition of a ClusterQueue:
@@ -19,6 +20,10 @@ type surroundings struct {
 	// missingChecks do not exist, inactiveChecks nobody answers; in the order of
 	// the spec.
 	missingChecks, inactiveChecks []string
+	// remote are the rules it breaks about checks that send workloads elsewhere.
+	remote []convert.Fault
+	// missingTopologies are named by flavors and do not exist.
+	missingTopologies []string
 	// cohorts are those above the queue, the nearest first.
 	cohorts []string
 	// cycle is the path of cohorts that leads back to itself; empty if none does.
@@ -55,6 +60,12 @@ func queueActive(q *kueue.ClusterQueue, s surroundings) metav1.Condition {
 	}
 	if len(s.inactiveChecks) > 0 {
 		fault(kueue.ReasonAdmissionCheckInactive, "references inactive AdmissionCheck(s): "+strings.Join(s.inactiveChecks, ","))
+	}
+	for _, f := range s.remote {
+		fault(f.Reason, f.Message)
+	}
+	if len(s.missingTopologies) > 0 {
+		fault(kueue.ReasonTopologyNotFound, "there is no Topology: "+strings.Join(s.missingTopologies, ","))
 	}
 	if len(s.cycle) > 0 {
 		fault(ReasonCohortCycle, "cohorts form a cycle: "+strings.Join(s.cycle, " in "))

@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
 func TestQueueActive(t *testing.T) {
@@ -44,6 +45,18 @@ func TestQueueActive(t *testing.T) {
 			around: surroundings{missingChecks: []string{"a", "b"}, inactiveChecks: []string{"c"}},
 			status: metav1.ConditionFalse, reason: "AdmissionCheckNotFound",
 			text: "Can't admit new workloads: references missing AdmissionCheck(s): a,b, references inactive AdmissionCheck(s): c.",
+		},
+		"two clusters": {
+			why:    "a workload runs in one place",
+			around: surroundings{remote: []convert.Fault{{Reason: "MultipleMultiKueueAdmissionChecks", Message: "references two"}}, missingTopologies: []string{"t"}},
+			status: metav1.ConditionFalse, reason: "MultipleMultiKueueAdmissionChecks",
+			text: "Can't admit new workloads: references two, there is no Topology: t.",
+		},
+		"topology missing": {
+			why:    "nobody knows how its nodes are nested",
+			around: surroundings{missingTopologies: []string{"t", "u"}},
+			status: metav1.ConditionFalse, reason: "TopologyNotFound",
+			text: "Can't admit new workloads: there is no Topology: t,u.",
 		},
 		"cohort cycle": {
 			why:    "the tree has no root to borrow from",

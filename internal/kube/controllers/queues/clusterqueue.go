@@ -112,47 +112,100 @@ func (r *clusterQueues) free(ctx context.Context, q *kueue.ClusterQueue, t *Tall
 // surroundingsOf finds out what a ClusterQueue refers to and cannot use.
 func surroundingsOf(ctx context.Context, c client.Reader, q *kueue.ClusterQueue) (surroundings, error) {
 	var s surroundings
-	for _, f := range flavorsOf(q) {
-		err := c.Get(ctx, client.ObjectKey{Name: string(f.Name)}, &kueue.ResourceFlavor{})
-		if apierrors.IsNotFound(err) {
-			s.missingFlavors = append(s.missingFlavors, string(f.Name))
-			continue
-		}
-		if err != nil {
-			return s, fmt.Errorf("read ResourceFlavor %s: %w", f.Name, err)
+	for _, look := range []func(context.Context, client.Reader, *kueue.ClusterQueue) error{s.flavors, s.checks, s.tree} {
+		if err := look(ctx, c, q); err != nil {
+			return s, err
 		}
 	}
+	return s, nil
+}
+
+func (s *surroundings) flavors(ctx context.Context, c client.Reader, q *kueue.ClusterQueue) error {
+	for _, f := range flavorsOf(q) {
+		flavor := &kueue.ResourceFlavor{}
+		exists, err := find(ctx, c, string(f.Name), flavor)
+		if err != nil {
+			return err
+		}
+		if !exists {
+			s.missingFlavors = append(s.missingFlavors, string(f.Name))
+		}
+		if flavor.Spec.TopologyName == nil {
+			continue
+		}
+		topology := string(*flavor.Spec.TopologyName)
+		if exists, err = find(ctx, c, topology, &kueue.Topology{}); err != nil {
+			return err
+		}
+		if !exists && !slices.Contains(s.missingTopologies, topology) {
+			s.missingTopologies = append(s.missingTopologies, topology)
+		}
+	}
+	return nil
+}
+
+func (s *surroundings) checks(ctx context.Context, c client.Reader, q *kueue.ClusterQueue) error {
+	controllers := map[string]string{}
 	for _, name := range admissionChecks(q) {
 		check := &kueue.AdmissionCheck{}
-		err := c.Get(ctx, client.ObjectKey{Name: name}, check)
+		exists, err := find(ctx, c, name, check)
 		switch {
-		case apierrors.IsNotFound(err):
-			s.missingChecks = append(s.missingChecks, name)
 		case err != nil:
-			return s, fmt.Errorf("read AdmissionCheck %s: %w", name, err)
+			return err
+		case !exists:
+			s.missingChecks = append(s.missingChecks, name)
 		case !apimeta.IsStatusConditionTrue(check.Status.Conditions, kueue.AdmissionCheckActive):
 			s.inactiveChecks = append(s.inactiveChecks, name)
 		}
+		controllers[name] = check.Spec.ControllerName
 	}
+	s.remote = convert.RemoteFaults(q, func(check string) string { return controllers[check] })
+	return nil
+}
+
+func (s *surroundings) tree(ctx context.Context, c client.Reader, q *kueue.ClusterQueue) error {
 	for name := string(q.Spec.CohortName); name != ""; {
 		if slices.Contains(s.cohorts, name) {
 			s.cycle = append(slices.Clone(s.cohorts), name)
-			return s, nil
+			return nil
 		}
 		s.cohorts = append(s.cohorts, name)
 		cohort := &kueue.Cohort{}
-		err := c.Get(ctx, client.ObjectKey{Name: name}, cohort)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return s, fmt.Errorf("read Cohort %s: %w", name, err)
+		if _, err := find(ctx, c, name, cohort); err != nil {
+			return err
 		}
 		name = string(cohort.Spec.ParentName)
 	}
-	return s, nil
+	return nil
+}
+
+// find reads an object and reports whether it exists.
+func find(ctx context.Context, c client.Reader, name string, o client.Object) (bool, error) {
+	err := c.Get(ctx, client.ObjectKey{Name: name}, o)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %T %s: %w", o, name, err)
+	}
+	return true, nil
 }
 
 // usingFlavor names the ClusterQueues that refer to a flavor.
 func (r *clusterQueues) usingFlavor(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.those(ctx, func(q *kueue.ClusterQueue) bool { return uses(q, o.GetName()) })
+}
+
+// usingTopology names the ClusterQueues that refer to a flavor of a Topology.
+func (r *clusterQueues) usingTopology(ctx context.Context, o client.Object) []reconcile.Request {
+	list := &kueue.ResourceFlavorList{}
+	if err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "List ResourceFlavors")
+		return nil
+	}
+	return r.those(ctx, func(q *kueue.ClusterQueue) bool {
+		return slices.ContainsFunc(list.Items, func(f kueue.ResourceFlavor) bool { return named(&f, o.GetName()) && uses(q, f.Name) })
+	})
 }
 
 // asking names the ClusterQueues that ask an AdmissionCheck.

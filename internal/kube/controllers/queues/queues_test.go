@@ -3,6 +3,7 @@ package queues
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -268,4 +270,47 @@ func TestFeederPassesOnWhatChanged(t *testing.T) {
 			t.Errorf("passed on %s, which did not change", n)
 		}
 	})
+}
+
+func TestTopologyIsKeptWhileFlavorsNameIt(t *testing.T) {
+	f := flavor()
+	f.Spec.TopologyName = new(kueue.TopologyReference("racks"))
+	topology := &kueue.Topology{ObjectMeta: metav1.ObjectMeta{Name: "racks"}}
+	w := newWorld(t, clusterQueue(), f, topology)
+	active := func() string {
+		w.clock.Step(DefaultInterval)
+		q := clusterQueue()
+		w.reconcile(w.queues, q)
+		w.read(q)
+		return apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive).Reason
+	}
+	keep := newTopologies(w.c, w.events)
+	w.reconcile(keep, topology)
+	if got := active(); got != kueue.ReasonReady {
+		t.Errorf("the queue is %s while all is there", got)
+	}
+	w.must(w.c.Delete(w.Context(), topology))
+	if w.reconcile(keep, topology); !w.exists(topology) {
+		t.Fatal("a topology in use was deleted")
+	}
+	if got, want := <-w.events.Events, "Deletion waits for ResourceFlavors that refer to the Topology: f"; !strings.Contains(got, want) {
+		t.Errorf("event %q does not say %q", got, want)
+	}
+	if !slices.Contains(names(topologyOf(w.Context(), f)), "racks") || !slices.Contains(names(w.queues.usingTopology(w.Context(), topology)), "q") {
+		t.Error("changes of a flavor lead to its topology, those of a topology to the queues of its flavors")
+	}
+	w.read(topology)
+	topology.Finalizers = nil // an admin insists
+	w.must(w.c.Update(w.Context(), topology))
+	if got := active(); got != kueue.ReasonTopologyNotFound {
+		t.Errorf("the queue is %s without the topology", got)
+	}
+}
+
+func names(requests []reconcile.Request) []string {
+	var out []string
+	for _, r := range requests {
+		out = append(out, r.Name)
+	}
+	return out
 }

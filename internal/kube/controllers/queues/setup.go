@@ -55,10 +55,10 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 // SetupWithManager adds the controllers of ClusterQueues, LocalQueues, Cohorts,
-// ResourceFlavors and AdmissionChecks to the manager. They need get, list and
-// watch on all of these and on workloads; patch on clusterqueues,
-// resourceflavors, admissionchecks, clusterqueues/status, localqueues/status and
-// cohorts/status; and create and patch on events.
+// ResourceFlavors, AdmissionChecks and Topologies to the manager. They need get,
+// list and watch on all of these and on workloads; patch on clusterqueues,
+// resourceflavors, admissionchecks, topologies, clusterqueues/status,
+// localqueues/status and cohorts/status; and create and patch on events.
 func SetupWithManager(mgr manager.Manager, o Options) error {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -70,8 +70,9 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 		mgr.Add(f),
 		newClusterQueues(c, o).setup(mgr, f),
 		newLocalQueues(c, o).setup(mgr, f),
-		newFlavors(c, recorder).setup(mgr, flavorNames),
-		newChecks(c, recorder).setup(mgr, admissionChecks),
+		newFlavors(c, recorder).setup(mgr, &kueue.ClusterQueue{}, referred(flavorNames)),
+		newChecks(c, recorder).setup(mgr, &kueue.ClusterQueue{}, referred(admissionChecks)),
+		newTopologies(c, recorder).setup(mgr, &kueue.ResourceFlavor{}, topologyOf),
 		newCohorts(c, o).setup(mgr, f),
 	)
 	if err != nil {
@@ -91,6 +92,7 @@ func (r *clusterQueues) setup(mgr manager.Manager, f *feeder) error {
 		Watches(&kueue.ResourceFlavor{}, handler.EnqueueRequestsFromMapFunc(r.usingFlavor), generation).
 		Watches(&kueue.Cohort{}, handler.EnqueueRequestsFromMapFunc(r.inCohorts), generation).
 		Watches(&kueue.AdmissionCheck{}, handler.EnqueueRequestsFromMapFunc(r.asking)).
+		Watches(&kueue.Topology{}, handler.EnqueueRequestsFromMapFunc(r.usingTopology), generation).
 		WatchesRawSource(source.Channel(f.queues, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 }
@@ -107,12 +109,12 @@ func (r *localQueues) setup(mgr manager.Manager, f *feeder) error {
 		Complete(r)
 }
 
-// setup makes the reconciler run whenever an object, or a ClusterQueue that
-// refers to it, changes. named lists what a ClusterQueue refers to.
-func (r *used[T]) setup(mgr manager.Manager, named func(*kueue.ClusterQueue) []string) error {
+// setup makes the reconciler run whenever an object, or a user that refers to it,
+// changes. to leads from a user to what it refers to.
+func (r *used[T]) setup(mgr manager.Manager, user client.Object, to handler.MapFunc) error {
 	return builder.ControllerManagedBy(mgr).Named(strings.ToLower(r.kind)).
 		For(r.empty()).
-		Watches(&kueue.ClusterQueue{}, handler.EnqueueRequestsFromMapFunc(referred(named)),
+		Watches(user, handler.EnqueueRequestsFromMapFunc(to),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Complete(r)
 }
@@ -134,6 +136,15 @@ func referred(named func(*kueue.ClusterQueue) []string) handler.MapFunc {
 		}
 		return out
 	}
+}
+
+// topologyOf leads from a ResourceFlavor to its Topology.
+func topologyOf(_ context.Context, o client.Object) []reconcile.Request {
+	f, ok := o.(*kueue.ResourceFlavor)
+	if !ok || f.Spec.TopologyName == nil {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: string(*f.Spec.TopologyName)}}}
 }
 
 func flavorNames(q *kueue.ClusterQueue) []string {
