@@ -207,6 +207,11 @@ func (a *Applier) decide(ctx context.Context, k core.Key) error {
 			return nil
 		}
 		w, done, err := a.write(ctx, k, d)
+		if err == nil && !done && a.unseen(k) {
+			// The engine would take back more than was refused, and get it back with
+			// the state that is still on its way.
+			err = fmt.Errorf("decision about workload %s is refused, but its last one was not seen yet", k)
+		}
 		if err != nil {
 			return err
 		}
@@ -247,6 +252,7 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 	var w kueue.Workload
 	if err := a.opts.Client.Get(ctx, types.NamespacedName{Namespace: k.Namespace, Name: k.Name}, &w); err != nil {
 		if apierrors.IsNotFound(err) {
+			a.wrote(k, nil)
 			return nil, false, nil
 		}
 		return nil, false, fmt.Errorf("read workload %s: %w", k, err)
@@ -280,6 +286,7 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 		a.wrote(k, &w)
 		return &w, true, nil
 	case apierrors.IsNotFound(err):
+		a.wrote(k, nil)
 		return nil, false, nil
 	case apierrors.IsForbidden(err) && a.urgent.NumRequeues(k) < forbiddenTries:
 	case apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err):
@@ -322,12 +329,21 @@ func (a *Applier) newest(k core.Key, w *kueue.Workload) {
 	p.latest = nil
 }
 
+// wrote notes what was written last; nil if the object is gone.
 func (a *Applier) wrote(k core.Key, w *kueue.Workload) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if p := a.pending[k]; p != nil {
 		p.latest = w.DeepCopy()
 	}
+}
+
+// unseen reports whether something was written that the cache does not show yet.
+func (a *Applier) unseen(k core.Key) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.pending[k]
+	return p != nil && p.latest != nil
 }
 
 // refuse writes why one workload waits.
