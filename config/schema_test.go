@@ -29,7 +29,7 @@ type schema struct {
 	rules      *cel.Validator
 }
 
-func schemaOf(t *testing.T, name, version string) schema {
+func schemaOf(t testing.TB, name, version string) schema {
 	t.Helper()
 	crds, err := config.CRDs()
 	if err != nil {
@@ -60,7 +60,7 @@ func schemaOf(t *testing.T, name, version string) schema {
 }
 
 // parse reads an object and fills in defaults.
-func (s schema) parse(t *testing.T, text string) map[string]any {
+func (s schema) parse(t testing.TB, text string) map[string]any {
 	t.Helper()
 	if text == "" {
 		return nil
@@ -100,7 +100,7 @@ func integers(o map[string]any) {
 }
 
 // validate returns all complaints about writing o over old, which may be nil.
-func (s schema) validate(t *testing.T, o, old map[string]any) string {
+func (s schema) validate(t testing.TB, o, old map[string]any) string {
 	t.Helper()
 	errs := validation.ValidateCustomResource(nil, o, s.validator)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, s.structural, o)...)
