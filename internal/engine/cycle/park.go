@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -123,6 +124,9 @@ func (e *Engine) setAside(w *work) {
 // join adds a workload to the group of its shape.
 func (e *Engine) join(w *work) {
 	q := w.door.queue
+	if len(w.spare) > 0 && w.spareKey == "" {
+		w.spareKey = fmt.Sprint(w.spare)
+	}
 	key := groupKey{shape: w.shape, spare: w.spareKey}
 	if q.byUsage {
 		key.door = w.door

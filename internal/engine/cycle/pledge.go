@@ -1,7 +1,6 @@
 package cycle
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -29,9 +28,11 @@ func (e *Engine) pledge(w *work, v verdict) {
 	w.pledge = p
 	why := *v.why
 	why.Holders = nil
+	spared := e.sparedFor(w)
+	e.plan = slices.Grow(e.plan, len(v.victims))
 	for _, victim := range v.victims {
 		x := e.byID[victim.ID]
-		e.spare(x, w)
+		e.spare(x, spared)
 		e.evict(x, victim.Reason, w)
 		e.owe(p, x)
 		if len(why.Holders) < maxHolders {
@@ -69,14 +70,28 @@ func (e *Engine) bookPromise(w *work) {
 	e.nodes.Split(1)
 }
 
-// spare makes a victim spare the beneficiary and everybody whom that one spares.
-func (e *Engine) spare(victim, beneficiary *work) {
-	all := append(slices.Clone(beneficiary.spare), beneficiary.Key)
-	all = append(all, victim.spare...)
-	all = slices.DeleteFunc(all, func(k core.Key) bool { return k == victim.Key || e.works[k] == nil })
-	slices.SortFunc(all, core.Key.Compare)
-	victim.spare = slices.Compact(all)
-	victim.spareKey = fmt.Sprint(victim.spare)
+// sparedFor lists whom victims of w must spare: w itself and whom w must spare.
+func (e *Engine) sparedFor(w *work) []core.Key {
+	return e.stillKnown(append(slices.Clone(w.spare), w.Key))
+}
+
+// spare makes a victim spare some more.
+func (e *Engine) spare(victim *work, keys []core.Key) {
+	if i, own := slices.BinarySearchFunc(keys, victim.Key, core.Key.Compare); own {
+		keys = slices.Delete(slices.Clone(keys), i, i+1)
+	}
+	if len(victim.spare) > 0 { // else victims share the list, which nobody changes
+		all := append(slices.Clone(keys), victim.spare...)
+		keys = e.stillKnown(slices.DeleteFunc(all, func(k core.Key) bool { return k == victim.Key }))
+	}
+	victim.spare, victim.spareKey = keys, ""
+}
+
+// stillKnown sorts keys and leaves out those of workloads that are gone.
+func (e *Engine) stillKnown(keys []core.Key) []core.Key {
+	keys = slices.DeleteFunc(keys, func(k core.Key) bool { return e.works[k] == nil })
+	slices.SortFunc(keys, core.Key.Compare)
+	return slices.Compact(keys)
 }
 
 func (e *Engine) owe(p *pledge, x *work) {

@@ -252,6 +252,7 @@ func (r *reference) pledge(w *refWork, asks []refAsk, a refAssign, sets []refSet
 		}
 	}
 	r.pledges = append(r.pledges, w)
+	r.claimEnds(w)
 }
 
 func (r *reference) root(queue string) refNode {

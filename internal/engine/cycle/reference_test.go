@@ -28,6 +28,7 @@ type reference struct {
 	fit     bool // the last judgement admits
 	doors   map[string]*refDoor
 	sampled time.Time
+	tied    bool              // two LocalQueues used the same, but for rounding
 	late    map[core.Key]bool // refused for the pods of others
 	held    map[core.Key]bool // refused for claims
 

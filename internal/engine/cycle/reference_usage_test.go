@@ -117,17 +117,20 @@ func (r *reference) fold(w *refWork) {
 func (r *reference) inQueue(name string) []*refWork {
 	out := slices.DeleteFunc(r.sorted(), func(w *refWork) bool { return w.queue != name })
 	if r.queues[name].UsageBased {
-		slices.SortStableFunc(out, func(a, b *refWork) int { return compareUsage(r.stands(a), r.stands(b)) })
+		slices.SortStableFunc(out, func(a, b *refWork) int { return r.compareStands(a, b) })
 	}
 	return out
 }
 
-// compareUsage takes for equal what only rounding tells apart.
-func compareUsage(a, b float64) int {
-	if a == b || math.Abs(a-b) < 1e-6 {
-		return 0
+// compareStands takes for equal what only rounding tells apart, and notes that it
+// did: the engine rounds in its own way.
+func (r *reference) compareStands(a, b *refWork) int {
+	x, y := r.stands(a), r.stands(b)
+	if x != y && math.Abs(x-y) >= 1e-6 {
+		return cmp.Compare(x, y)
 	}
-	return cmp.Compare(a, b)
+	r.tied = r.tied || doorOf(a) != doorOf(b) && x > 0 && !math.IsInf(x, 0)
+	return 0
 }
 
 // merge puts candidates in the order in which they are evicted: those of each
@@ -144,7 +147,7 @@ func (r *reference) merge(all []*refWork) []*refWork {
 	for name, l := range byQueue {
 		slices.SortFunc(l, victim)
 		if r.queues[name].UsageBased {
-			slices.SortStableFunc(l, func(a, b *refWork) int { return compareUsage(r.stands(b), r.stands(a)) })
+			slices.SortStableFunc(l, func(a, b *refWork) int { return r.compareStands(b, a) })
 		}
 	}
 	var out []*refWork

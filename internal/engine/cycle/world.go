@@ -42,8 +42,9 @@ type work struct {
 	// applied is the Seq from which on states contain the last decision.
 	applied uint64
 	// spare are the workloads that this one was evicted for, and whom they must
-	// spare in turn, sorted; spareKey is the same as text. Whoever evicts is spared
-	// by its victims, so that no circle of evictions goes round twice.
+	// spare in turn, sorted; spareKey is the same as text, "" until it is needed.
+	// Whoever evicts is spared by its victims, so that no circle of evictions goes
+	// round twice.
 	spare    []core.Key
 	spareKey string
 
