@@ -39,8 +39,13 @@ func (e *Engine) hold(w *work) {
 	e.forest.Add(core.Then, w.Queue, w.Uses)
 	e.nodes.Take(core.Then, w.Holds, w.ID)
 	e.search.Add(&w.Candidate)
-	if root := q.node.Root(); !e.forest.Dirty() && q.node.Borrows(w.Uses) && !slices.Contains(e.lent, root) {
-		e.lent = append(e.lent, root) // it may be reclaimed from now on
+	e.lend(w)
+}
+
+// lend notes that somebody borrows more now, which may be reclaimed.
+func (e *Engine) lend(w *work) {
+	if root := w.Queue.Root(); !e.forest.Dirty() && w.Queue.Borrows(w.Uses) && !slices.Contains(e.lent, root) {
+		e.lent = append(e.lent, root)
 	}
 }
 

@@ -40,6 +40,7 @@ func (e *Engine) pledge(w *work, v verdict) {
 		}
 	}
 	e.bookPromise(w)
+	e.lend(w)
 	if !e.coveredBy(p) {
 		for _, x := range e.leaving { // some of what it counts on comes from those that left before
 			if !slices.Contains(x.owed, p) && e.related(p, x) {

@@ -103,7 +103,7 @@ func (r *reference) withinNominal(w *refWork, ask refAsk, o int, sum map[fr]core
 }
 
 // claimEnds looks again at who was refused for claims, once a queue that claims
-// has admitted its first workload or promised it its place.
+// has admitted its first workload.
 func (r *reference) claimEnds(w *refWork) {
 	q := r.queues[w.queue]
 	if q.Strategy != core.StrictFIFO || q.Preemption.Reclaim == core.PreemptAny || q.Cohort == "" {

@@ -11,7 +11,7 @@ import (
 
 // decide returns what an engine should decide, without refusals.
 func (r *reference) decide(now time.Time) []string {
-	r.now, r.out, r.refused, r.held, r.late = now.Unix(), nil, map[core.Key]bool{}, map[core.Key]bool{}, map[core.Key]bool{}
+	r.now, r.out, r.refused, r.held = now.Unix(), nil, map[core.Key]bool{}, map[core.Key]bool{}
 	r.sample(now)
 	r.drain()
 	r.move()
@@ -75,7 +75,6 @@ func (r *reference) next() (best *refWork, act func()) {
 			}
 			level, try := r.judge(w)
 			if try != nil && r.fit && r.unready() {
-				r.late[w.Key] = true
 				try = nil
 			}
 			if try == nil {
@@ -229,7 +228,6 @@ func (r *reference) promise(w *refWork, asks []refAsk, a refAssign, sets []refSe
 
 func (r *reference) pledge(w *refWork, asks []refAsk, a refAssign, sets []refSet, seats []seat, victims []*refWork, g gone) { //nolint:revive // what a verdict consists of
 	for _, v := range victims {
-		clear(r.refused) // what they leave may do for somebody refused before
 		v.phase = refLeaving
 		if v.spare == nil {
 			v.spare = map[core.Key]bool{}
@@ -238,10 +236,9 @@ func (r *reference) pledge(w *refWork, asks []refAsk, a refAssign, sets []refSet
 		v.spare[w.Key] = true
 		r.say("evict %s for %s", v.Key, w.Key)
 	}
-	for k := range r.late { // what was free for them may be taken now
-		delete(r.refused, k)
-	}
-	clear(r.late)
+	// What victims leave may do for somebody refused before; what is promised may be
+	// reclaimed, ends a claim, or was counted on by those who wait for pods.
+	clear(r.refused)
 	r.grant(w, asks, a, sets, seats)
 	w.phase, w.deps = refPromised, g
 	if !r.fitsNow(w, g) {
@@ -252,7 +249,6 @@ func (r *reference) pledge(w *refWork, asks []refAsk, a refAssign, sets []refSet
 		}
 	}
 	r.pledges = append(r.pledges, w)
-	r.claimEnds(w)
 }
 
 func (r *reference) root(queue string) refNode {

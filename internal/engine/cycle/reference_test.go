@@ -29,7 +29,6 @@ type reference struct {
 	doors   map[string]*refDoor
 	sampled time.Time
 	tied    bool              // two LocalQueues used the same, but for rounding
-	late    map[core.Key]bool // refused for the pods of others
 	held    map[core.Key]bool // refused for claims
 
 	ignoreUndeclared bool
