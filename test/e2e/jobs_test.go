@@ -199,9 +199,8 @@ func TestQueueMoveAndGates(t *testing.T) {
 	}
 	edit(t, admin, j, func(j *batchv1.Job) { delete(j.Annotations, kueue.AdmissionGatedByAnnotation) })
 	eventually(t, "all agreed, so it runs", jobPods(t, "moving", "mover", 1))
-	edit(t, admin, j, func(*batchv1.Job) {})
-	j.Labels[kueue.QueueNameLabel] = "closed"
-	if err := admin.Update(t.Context(), j); err == nil || !strings.Contains(err.Error(), kueue.QueueNameLabel) {
+	move := []byte(`{"metadata":{"labels":{"` + kueue.QueueNameLabel + `":"closed"}}}`)
+	if err := admin.Patch(t.Context(), j, client.RawPatch(types.MergePatchType, move)); err == nil || !strings.Contains(err.Error(), kueue.QueueNameLabel) {
 		t.Errorf("a running Job moved: %v", err)
 	}
 }

@@ -186,7 +186,9 @@ func Configurations(at Location) (*admissionregistrationv1.MutatingWebhookConfig
 		{name: "vlocalqueue", path: pathValidateLocalQueue, rule: queueing("localqueues", create, update), conditions: specConditions()},
 		{name: "vresourceflavor", path: pathValidateResourceFlavor, rule: queueing("resourceflavors", create, update), conditions: specConditions()},
 		{name: "vworkload", path: pathValidateWorkload, rule: queueing("workloads", create, update), conditions: workloadConditions("spec")},
-		{name: "vworkloadstatus", path: pathValidateWorkload, rule: queueing("workloads/status", update), conditions: workloadConditions("status")},
+		// Who answers an admission check must be able to while no controller runs;
+		// the rules of the schema hold all the same.
+		{name: "vworkloadstatus", path: pathValidateWorkload, rule: queueing("workloads/status", update), conditions: workloadConditions("status"), optional: true},
 	} {
 		validating.Webhooks = append(validating.Webhooks, h.validating(at))
 	}

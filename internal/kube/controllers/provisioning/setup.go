@@ -3,6 +3,7 @@ package provisioning
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -98,6 +99,9 @@ func checked() predicate.Predicate {
 	return p
 }
 
+// conflictPause is how long to wait for the newer object after a conflict.
+const conflictPause = 100 * time.Millisecond
+
 // activity says which of our checks are active.
 type activity struct{ Options }
 
@@ -119,10 +123,11 @@ func (a *activity) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return reconcile.Result{}, nil
 	}
 	err = a.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(&c, client.MergeFromWithOptimisticLock{}))
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return reconcile.Result{}, nil // the newer object is on its way here
+	if apierrors.IsConflict(err) {
+		// Changes that leave the spec alone, such as a finalizer, do not come here.
+		return reconcile.Result{RequeueAfter: conflictPause}, nil
 	}
-	return reconcile.Result{}, err
+	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
 // using leads from settings to the checks that refer to them.
