@@ -433,7 +433,7 @@ func told(counters *metrics.Metrics) func(*kueue.Workload, tenure.Event) {
 			queue = string(w.Status.Admission.ClusterQueue)
 		}
 		if e.Reason == kueue.ReasonAdmitted {
-			counters.Admitted(metrics.Of(w, queue), time.Since(metrics.QueuedSince(w)))
+			counters.Admitted(metrics.Of(w, queue), clock.RealClock{}.Since(metrics.QueuedSince(w)))
 		}
 	}
 }

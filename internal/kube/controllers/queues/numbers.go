@@ -53,15 +53,20 @@ func (t Tally) equal(o Tally) bool {
 		t.ConsumedAt.Equal(o.ConsumedAt) && maps.Equal(t.Reserved, o.Reserved) && maps.Equal(t.Used, o.Used)
 }
 
+// CohortGauges shows the state of cohorts outside the API.
+type CohortGauges interface {
+	// SetCohortShare shows the weighted share of a cohort, ForgetCohort drops it.
+	SetCohortShare(name string, share int64)
+	ForgetCohort(name string)
+}
+
 // Gauges shows the state of queues outside the API; *metrics.Metrics does.
 type Gauges interface {
+	CohortGauges
 	// SetQueue shows the state of a ClusterQueue instead of what was shown.
 	SetQueue(q metrics.Queue)
 	// ForgetQueue drops all that was shown of a ClusterQueue.
 	ForgetQueue(name string)
-	// SetCohortShare shows the weighted share of a cohort, ForgetCohort drops it.
-	SetCohortShare(name string, share int64)
-	ForgetCohort(name string)
 	// SetLocalQueue and ForgetLocalQueue do the same for LocalQueues.
 	SetLocalQueue(q metrics.LocalQueue)
 	ForgetLocalQueue(namespace, name string)
