@@ -30,6 +30,7 @@ type controllerSettings struct {
 	certDir     string
 	metricsPort int
 	healthPort  int
+	visibility  int
 	leaderElect bool
 	namespace   string
 }
@@ -44,6 +45,7 @@ func (s *controllerSettings) addTo(f *pflag.FlagSet) {
 	f.StringVar(&s.certDir, "webhook-cert-dir", "", "directory with tls.crt and tls.key of the webhooks (default "+v1beta2.DefaultWebhookCertDir+")")
 	f.IntVar(&s.metricsPort, "metrics-port", 8080, "port of /metrics (HTTP); 0 turns it off")
 	f.IntVar(&s.healthPort, "health-port", 8081, "port of /healthz and /readyz (HTTP); 0 turns it off")
+	f.IntVar(&s.visibility, "visibility-port", v1beta2.DefaultVisibilityBindPort, "port of the API of pending workloads (HTTPS); 0 turns it off")
 	f.BoolVar(&s.leaderElect, "leader-elect", true, "let several controllers run, one of them deciding")
 	f.StringVar(&s.namespace, "namespace", "", "namespace of mlbatch's own objects (default: the pod's, or "+v1beta2.DefaultNamespace+")")
 }
@@ -54,7 +56,7 @@ func (s *controllerSettings) settle(f *pflag.FlagSet) (*settings.Settled, error)
 		flag string
 		port int
 		low  int
-	}{{"webhook-port", s.webhookPort, 1}, {"metrics-port", s.metricsPort, 0}, {"health-port", s.healthPort, 0}} {
+	}{{"webhook-port", s.webhookPort, 1}, {"metrics-port", s.metricsPort, 0}, {"health-port", s.healthPort, 0}, {"visibility-port", s.visibility, 0}} {
 		if p.port < p.low || p.port > 65535 {
 			return nil, usageError{fmt.Errorf("--%s %d: must be between %d and 65535", p.flag, p.port, p.low)}
 		}
@@ -105,7 +107,11 @@ func (s *controllerSettings) overlay(f *pflag.FlagSet, c *v1beta2.Configuration)
 	if f.Changed("health-port") {
 		c.Health.HealthProbeBindAddress = onPort(c.Health.HealthProbeBindAddress, s.healthPort)
 	}
+	if f.Changed("visibility-port") {
+		visibilityOf(c).BindPort = new(int32(s.visibility)) //nolint:gosec // a port
+	}
 	if f.Changed("bind-address") {
+		visibilityOf(c).BindAddress = new(s.bindAddress)
 		c.Webhook.Host = s.bindAddress
 		c.Metrics.BindAddress = onHost(c.Metrics.BindAddress, s.bindAddress, s.metricsPort)
 		c.Health.HealthProbeBindAddress = onHost(c.Health.HealthProbeBindAddress, s.bindAddress, s.healthPort)
@@ -119,6 +125,13 @@ func (s *controllerSettings) overlay(f *pflag.FlagSet, c *v1beta2.Configuration)
 	if f.Changed("namespace") {
 		c.Namespace = new(s.namespace)
 	}
+}
+
+func visibilityOf(c *v1beta2.Configuration) *v1beta2.VisibilityServer {
+	if c.VisibilityServer == nil {
+		c.VisibilityServer = &v1beta2.VisibilityServer{}
+	}
+	return c.VisibilityServer
 }
 
 // onPort changes the port of host:port; port 0 is nowhere.

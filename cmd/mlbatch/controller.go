@@ -60,7 +60,7 @@ the fields.`,
 			if err != nil {
 				return fmt.Errorf("read kubeconfig %q: %w", kubeconfig, err)
 			}
-			opts.Config = cfg
+			opts.Config, opts.Kubeconfig = cfg, kubeconfig
 			if opts.FlightLimit, err = sizeOf("flight-recorder-size", flightSize); err != nil {
 				return usageError{err}
 			}

@@ -23,6 +23,7 @@ func installMLBatch(ctx context.Context, a local.Access) error {
 		ControllerUser: local.ControllerUser,
 		SchedulerUser:  local.SchedulerUser,
 		Foreign:        true,
+		Visibility:     &install.Visibility{ExternalName: "localhost", Port: int32(a.VisibilityPort)}, //nolint:gosec // a port
 	})
 	if err != nil {
 		return err

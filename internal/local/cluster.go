@@ -235,7 +235,7 @@ func (c *Cluster) Ports() Ports { return c.ports }
 // Access is what Install got, for tests that serve webhooks themselves. The
 // certificate is in the directory WebhookCerts.
 func (c *Cluster) Access() Access {
-	return Access{Client: c.RESTConfig(), WebhookURL: c.webhookURL(), CABundle: c.id.ca.PEM()}
+	return Access{Client: c.RESTConfig(), WebhookURL: c.webhookURL(), VisibilityPort: c.ports.Visibility, CABundle: c.id.ca.PEM()}
 }
 
 // WebhookCerts is the directory with tls.crt and tls.key for webhooks on

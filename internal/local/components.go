@@ -92,6 +92,14 @@ func (c *Cluster) apiServer() program {
 			"--service-account-key-file=" + c.id.signingKey,
 			"--service-account-signing-key-file=" + c.id.signingKey,
 			"--authorization-mode=RBAC",
+			// How it tells the servers of aggregated APIs who is asking.
+			"--requestheader-client-ca-file=" + c.id.frontProxyCA.CertFile(),
+			"--requestheader-allowed-names=" + frontProxyUser,
+			"--requestheader-username-headers=X-Remote-User",
+			"--requestheader-group-headers=X-Remote-Group",
+			"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+			"--proxy-client-cert-file=" + c.id.frontProxy.Cert,
+			"--proxy-client-key-file=" + c.id.frontProxy.Key,
 			"--anonymous-auth=false",
 			"--allow-privileged=true",
 			"--service-cluster-ip-range=" + serviceCIDR,
@@ -200,6 +208,7 @@ func (c *Cluster) controller() program {
 		"--webhook-cert-dir=" + c.files.webhookCerts(),
 		fmt.Sprintf("--metrics-port=%d", c.ports.Metrics),
 		fmt.Sprintf("--health-port=%d", c.ports.Health),
+		fmt.Sprintf("--visibility-port=%d", c.ports.Visibility),
 		// There is one, and it must not wait for its own lease after a kill.
 		"--leader-elect=false",
 		"--flight-recorder-dir=" + c.files.flights(),

@@ -67,7 +67,10 @@ type Access struct {
 	// WebhookURL is where the controller's webhooks answer, CABundle (PEM)
 	// signs their certificate.
 	WebhookURL string
-	CABundle   []byte
+	// VisibilityPort is where the API of pending workloads answers, on loopback and
+	// under the name VisibilityHost.
+	VisibilityPort int
+	CABundle       []byte
 }
 
 // Step is one piece of progress.

@@ -16,13 +16,18 @@ import (
 const (
 	caName         = "ca"
 	etcdCAName     = "etcd-ca"
+	frontProxyName = "front-proxy-ca"
 	signingKeyName = "service-accounts"
 )
 
 // identities are the certificates of a cluster. etcd has an authority of its
-// own: whoever may talk to the API server must not be able to go around it.
+// own: whoever may talk to the API server must not be able to go around it. So
+// have the servers of aggregated APIs: who is vouched for by the front proxy's
+// authority may act as anybody there.
 type identities struct {
 	ca, etcdCA        *pki.Authority
+	frontProxyCA      *pki.Authority
+	frontProxy        pki.Pair
 	etcdServer        pki.Pair
 	etcdClient        pki.Pair
 	apiServer         pki.Pair
@@ -43,6 +48,10 @@ func clients() map[string]pki.Leaf {
 	}
 }
 
+// VisibilityHost is the name that the controller's certificate has for the API
+// server: that of the Service in front of the visibility API.
+const VisibilityHost = "mlbatch-visibility.mlbatch-system.svc"
+
 // Users that mlbatch's processes log in as; Install gives them their rights.
 const (
 	ControllerUser = "mlbatch-controller"
@@ -51,7 +60,9 @@ const (
 
 const (
 	adminUser = "kubernetes-admin"
-	nodesUser = "mlbatch-nodes"
+	// frontProxyUser is the API server as a client of aggregated APIs.
+	frontProxyUser = "front-proxy-client"
+	nodesUser      = "mlbatch-nodes"
 )
 
 // makeIdentities makes what is missing of a cluster's certificates.
@@ -69,6 +80,9 @@ func makeIdentities(l layout, now time.Time) (*identities, error) {
 	if id.etcdCA, err = pki.Open(l.pki(), etcdCAName, now); err != nil {
 		return nil, err
 	}
+	if id.frontProxyCA, err = pki.Open(l.pki(), frontProxyName, now); err != nil {
+		return nil, err
+	}
 	if id.signingKey, err = pki.SigningKey(l.pki(), signingKeyName); err != nil {
 		return nil, err
 	}
@@ -81,9 +95,10 @@ func makeIdentities(l layout, now time.Time) (*identities, error) {
 	}
 	issue(id.etcdCA, &id.etcdServer, pki.Leaf{Name: "etcd", User: "etcd", Hosts: hosts, Usage: pki.Server})
 	issue(id.etcdCA, &id.etcdClient, pki.Leaf{Name: "etcd-client", User: APIServer, Usage: pki.Client})
+	issue(id.frontProxyCA, &id.frontProxy, pki.Leaf{Name: frontProxyUser, User: frontProxyUser, Usage: pki.Client})
 	issue(id.ca, &id.apiServer, pki.Leaf{Name: APIServer, User: APIServer, Hosts: apiHosts, Usage: pki.Server})
 	issue(id.ca, &id.controllerManager, pki.Leaf{Name: ControllerManager, User: ControllerManager, Hosts: hosts, Usage: pki.Server})
-	issue(id.ca, &id.webhookCert, pki.Leaf{Name: "webhook", User: "mlbatch-webhook", Hosts: hosts, Usage: pki.Server})
+	issue(id.ca, &id.webhookCert, pki.Leaf{Name: "webhook", User: "mlbatch-webhook", Hosts: append([]string{VisibilityHost}, hosts...), Usage: pki.Server})
 	issue(id.ca, &id.adminCert, pki.Leaf{Name: "admin", User: adminUser, Groups: []string{"system:masters"}, Usage: pki.Client})
 	id.clientOf = map[string]pki.Pair{}
 	for component, leaf := range clients() {

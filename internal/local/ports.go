@@ -29,12 +29,13 @@ type Ports struct {
 	Webhook           int `json:"webhook"`
 	Metrics           int `json:"metrics"`
 	Health            int `json:"health"`
+	Visibility        int `json:"visibility"`
 	Scheduler         int `json:"scheduler"`
 	Nodes             int `json:"nodes"`
 }
 
 func (p *Ports) all() []*int {
-	return []*int{&p.API, &p.Etcd, &p.ControllerManager, &p.Webhook, &p.Metrics, &p.Health, &p.Scheduler, &p.Nodes}
+	return []*int{&p.API, &p.Etcd, &p.ControllerManager, &p.Webhook, &p.Metrics, &p.Health, &p.Visibility, &p.Scheduler, &p.Nodes}
 }
 
 // awaitFree waits until the components of a run that was killed are off their

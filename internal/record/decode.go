@@ -35,7 +35,7 @@ type parser struct {
 	codec *Codec
 }
 
-var errCut = errors.New("the text ends too early") //nolint:gochecknoglobals // a sentinel
+var errCut = errors.New("the text ends too early")
 
 func (p *parser) peek() byte {
 	for p.at < len(p.text) && (p.text[p.at] == ' ' || p.text[p.at] == '\t') {
@@ -102,11 +102,11 @@ func (p *parser) str() (string, error) {
 	}
 	from, plain := p.at, true
 	for ; p.at < len(p.text); p.at++ {
-		switch ch := p.text[p.at]; {
-		case ch == '\\':
+		switch p.text[p.at] {
+		case '\\':
 			plain = false
 			p.at++
-		case ch == '"':
+		case '"':
 			p.at++
 			if plain {
 				return string(p.text[from : p.at-1]), nil

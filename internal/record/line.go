@@ -191,7 +191,7 @@ func (l *lines) parse(text []byte) (Line, error) {
 		case isEvent && n == 1:
 			v := reflect.New(t).Elem()
 			err := p.value(v)
-			out.Event, _ = v.Interface().(core.Event)
+			out.Event, _ = reflect.TypeAssert[core.Event](v)
 			return err
 		}
 		return errors.New("neither a header, nor an event, nor a decision")
@@ -237,7 +237,7 @@ func (l *lines) plan(p *parser, plan *core.Plan) error {
 			}
 			v := reflect.New(t).Elem()
 			err := p.value(v)
-			d, _ = v.Interface().(core.Decision)
+			d, _ = reflect.TypeAssert[core.Decision](v)
 			return err
 		})
 		if err == nil && d == nil {

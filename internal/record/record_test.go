@@ -74,8 +74,8 @@ func draw(t *rapid.T, v reflect.Value) {
 			}
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			draw(t, v.Field(i))
+		for _, f := range v.Fields() {
+			draw(t, f)
 		}
 	default:
 		t.Fatalf("%s cannot be recorded", v.Type())
@@ -85,7 +85,7 @@ func draw(t *rapid.T, v reflect.Value) {
 func drawn[T any](t *rapid.T, like T) T {
 	v := reflect.New(reflect.TypeOf(like)).Elem()
 	draw(t, v)
-	out, _ := v.Interface().(T)
+	out, _ := reflect.TypeAssert[T](v)
 	return out
 }
 

@@ -49,7 +49,7 @@ const (
 )
 
 // ErrBehind is reported when cycles are left out because the disk is too slow.
-var ErrBehind = errors.New("writing is too slow: decisions are left out of the recording") //nolint:gochecknoglobals // a sentinel
+var ErrBehind = errors.New("writing is too slow: decisions are left out of the recording")
 
 // NewRecorder starts a recorder of an engine that knows nothing yet and has these
 // options. failed is called from any goroutine, once for every failure to

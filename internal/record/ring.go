@@ -141,7 +141,8 @@ func (r *Ring) Append(events []core.Event, at time.Time, plan core.Plan) error {
 	if r.file == nil {
 		return errors.New("no recording was started")
 	}
-	b, err := r.buf[:0], error(nil)
+	b := r.buf[:0]
+	var err error
 	for _, ev := range events {
 		if b, err = r.codec.AppendEvent(b, ev); err != nil {
 			r.stop()

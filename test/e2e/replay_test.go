@@ -6,9 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/replay"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // What the controller recorded, killed and restarted in between, is decided again

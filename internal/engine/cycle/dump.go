@@ -192,7 +192,7 @@ type TreeName struct {
 
 // ErrUnsettled says that edits of queues, cohorts, flavors or namespaces wait for
 // the next Decide: a state cannot be dumped in between.
-var ErrUnsettled = errors.New("edits wait for a decision") //nolint:gochecknoglobals // a sentinel
+var ErrUnsettled = errors.New("edits wait for a decision")
 
 // Dump returns everything that the engine knows. It fails with ErrUnsettled
 // between an edit and the next Decide. It takes microseconds per workload and

@@ -155,7 +155,7 @@ func (x *duel) extra() {
 	case "refused":
 		x.others(core.Refused{Key: w.Key})
 	case "applied":
-		x.others(core.Applied{Key: w.Key, Seq: uint64(x.serial)}) //nolint:gosec // small
+		x.others(core.Applied{Key: w.Key, Seq: uint64(x.serial)})
 	case "held":
 		o := w.Workload
 		o.Held = "Deactivated"

@@ -146,6 +146,38 @@ func (e *Engine) LocalCounts(namespace, name string) Counts {
 // Positions lists the waiting workloads of a queue in the order in which they
 // are considered.
 func (e *Engine) Positions(name string) []core.Key {
+	all := e.line(name)
+	keys := make([]core.Key, len(all))
+	for i, w := range all {
+		keys[i] = w.Key
+	}
+	return keys
+}
+
+// Waiting is a workload that waits in a queue.
+type Waiting struct {
+	Key core.Key
+	// LocalQueue is its door in its namespace.
+	LocalQueue string
+	Priority   int32
+}
+
+// Line lists the waiting workloads of a queue in the order in which they are
+// considered, whether they can be admitted now or not. It is false if the queue
+// is not defined.
+func (e *Engine) Line(name string) ([]Waiting, bool) {
+	if q := e.queues[name]; q == nil || q.spec == nil {
+		return nil, false
+	}
+	all := e.line(name)
+	out := make([]Waiting, len(all))
+	for i, w := range all {
+		out[i] = Waiting{Key: w.Key, LocalQueue: w.obs.door, Priority: w.Priority}
+	}
+	return out, true
+}
+
+func (e *Engine) line(name string) []*work {
 	q := e.queues[name]
 	if q == nil {
 		return nil
@@ -164,11 +196,17 @@ func (e *Engine) Positions(name string) []core.Key {
 		}
 		return 1
 	})
-	keys := make([]core.Key, len(all))
-	for i, w := range all {
-		keys[i] = w.Key
+	return all
+}
+
+// QueueOf names the queue that a LocalQueue leads to, false if the LocalQueue is
+// not defined.
+func (e *Engine) QueueOf(namespace, name string) (string, bool) {
+	d := e.doors[doorKey{namespace, name}]
+	if d == nil || d.spec == nil {
+		return "", false
 	}
-	return keys
+	return d.spec.Queue, true
 }
 
 // Share is the dominant resource share of a queue by what is reserved now, in

@@ -35,6 +35,10 @@ type Options struct {
 	WebhookService *Service
 	// CABundle is the PEM certificate that vouches for them.
 	CABundle []byte
+	// Visibility is where the API of pending workloads is served; nil installs none.
+	// CABundle vouches for it too, under the name
+	// mlbatch-visibility.NAMESPACE.svc.
+	Visibility *Visibility
 	// Namespace is where mlbatch keeps its own objects; empty means
 	// mlbatch-system.
 	Namespace string
@@ -84,7 +88,7 @@ func Apply(ctx context.Context, c client.Client, opts Options) error {
 	}
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: opts.Namespace}})
 	mutating, validating := webhook.Configurations(at)
-	for _, step := range [][]client.Object{objects, roles(opts), {mutating, validating}} {
+	for _, step := range [][]client.Object{objects, roles(opts), visibilityObjects(opts), {mutating, validating}} {
 		if err := putAll(ctx, c, step); err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ type party struct {
 
 func parties(o Options) []party {
 	return []party{
-		{account: Controller, user: o.ControllerUser, clusterRoles: []string{Controller}},
+		{account: Controller, user: o.ControllerUser, clusterRoles: []string{Controller, "system:auth-delegator"}},
 		{account: Scheduler, user: o.SchedulerUser, clusterRoles: []string{Scheduler, "system:kube-scheduler", "system:volume-scheduler"}},
 	}
 }
@@ -54,6 +54,13 @@ func roles(o Options) []client.Object {
 				ObjectMeta: home, Subjects: subjects,
 				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: p.account},
 			})
+		if p.account == Controller {
+			objects = append(objects, &rbacv1.RoleBinding{
+				// It holds how the API server tells aggregated APIs who is asking.
+				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: p.account + ":authentication-reader"}, Subjects: subjects,
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "extension-apiserver-authentication-reader"},
+			})
+		}
 		for _, role := range p.clusterRoles {
 			name := p.account
 			if role != p.account {
@@ -93,6 +100,7 @@ func editRules() []rbacv1.PolicyRule {
 		allow("batch", remove, "jobs"),
 		allow("", write(), "services", "secrets", "configmaps", "persistentvolumeclaims"),
 		allow("kueue.x-k8s.io", read(), "*"),
+		allow("visibility.kueue.x-k8s.io", []string{"get"}, "localqueues/pendingworkloads"),
 		allow("kubeflow.org", write(), "pytorchjobs"),
 		allow("ray.io", write(), "rayjobs", "rayclusters"),
 		allow("workload.codeflare.dev", write(), "appwrappers"),

@@ -46,6 +46,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+	"github.com/mlbatch/mlbatch/internal/kube/visibility"
 	mlwebhook "github.com/mlbatch/mlbatch/internal/kube/webhook"
 	"github.com/mlbatch/mlbatch/internal/record"
 )
@@ -72,6 +73,11 @@ type Options struct {
 	// ReadyPath and AlivePath are where probes are answered; "" is readyz and
 	// healthz.
 	ReadyPath, AlivePath string
+	// VisibilityAddress is where the API of pending workloads is served. It has the
+	// certificate of the webhooks.
+	VisibilityAddress string
+	// Kubeconfig is the file that Config is from; "" is the pod's service account.
+	Kubeconfig string
 	// ProfilesAddress serves Go's profiles.
 	ProfilesAddress string
 	LeaderElection  LeaderElection
@@ -341,6 +347,15 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 	counters.SetCensus(loop.Census)
 	if err := mgr.Add(loop); err != nil {
 		return fmt.Errorf("add the decision loop: %w", err)
+	}
+	if opts.VisibilityAddress != "" && opts.VisibilityAddress != "0" {
+		err := mgr.Add(visibility.New(visibility.Options{
+			Address: opts.VisibilityAddress, CertDir: opts.WebhookCertDir, Kubeconfig: opts.Kubeconfig,
+			Lines: loop, Workloads: mgr.GetClient(), Clock: clock.RealClock{},
+		}))
+		if err != nil {
+			return fmt.Errorf("add the visibility API: %w", err)
+		}
 	}
 	return queues.SetupWithManager(mgr, queues.Options{Numbers: loop, Gauges: counters})
 }

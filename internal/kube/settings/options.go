@@ -2,7 +2,9 @@ package settings
 
 import (
 	"math"
+	"net"
 	"slices"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +33,9 @@ func (s *Settled) Options(opts manager.Options) manager.Options {
 		opts.TLS, _ = c.TLS.Config(field.NewPath("tls")) // it is valid
 	}
 	opts.MetricsAddress = c.Metrics.BindAddress
+	if v := c.VisibilityServer; *v.BindPort != 0 {
+		opts.VisibilityAddress = net.JoinHostPort(*v.BindAddress, strconv.Itoa(int(*v.BindPort)))
+	}
 	opts.HealthAddress = c.Health.HealthProbeBindAddress
 	opts.ReadyPath, opts.AlivePath = c.Health.ReadinessEndpointName, c.Health.LivenessEndpointName
 	opts.ProfilesAddress = c.PprofBindAddress

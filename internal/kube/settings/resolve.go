@@ -66,11 +66,6 @@ func Resolve(f *File, given Given) (*Settled, error) {
 	}
 	errs := append(v1beta2.Validate(c), gateErrs...)
 	errs = append(errs, refused(c)...)
-	for _, path := range missing() {
-		if f.has(path) {
-			notices = append(notices, Notice{Path: path, Text: "has no effect: mlbatch does not do this yet"})
-		}
-	}
 	if err := failed(f.Name, f.places.problems(errs)); err != nil {
 		return nil, err
 	}
@@ -106,11 +101,6 @@ func flagErrors(errs field.ErrorList) error {
 		lines[i] = fmt.Sprintf("--feature-gates: %s=%v: %s", name, e.BadValue, e.Detail)
 	}
 	return errors.New(strings.Join(lines, "\n"))
-}
-
-// missing are the settings that mlbatch has no part for yet.
-func missing() []string {
-	return []string{"visibilityServer"}
 }
 
 // refused are settings that ask for what mlbatch does not have, and whose

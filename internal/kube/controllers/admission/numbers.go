@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"errors"
+
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
@@ -77,3 +79,29 @@ func tally(c cycle.Counts, usage []cycle.Usage) queues.Tally {
 }
 
 func clip(n int) int32 { return int32(min(n, 1<<31-1)) } //nolint:gosec // bounded on this line
+
+// Line lists who waits in a ClusterQueue, in order; known is false if there is no
+// such queue. It fails until all Workloads that exist have been counted, and for
+// ever in a process that does not decide.
+func (l *Loop) Line(queue string) (line []cycle.Waiting, known bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.counted {
+		return nil, false, errNotDeciding
+	}
+	line, known = l.engine.Line(queue)
+	return line, known, nil
+}
+
+// QueueOf names the ClusterQueue of a LocalQueue; it fails as Line does.
+func (l *Loop) QueueOf(namespace, name string) (queue string, known bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.counted {
+		return "", false, errNotDeciding
+	}
+	queue, known = l.engine.QueueOf(namespace, name)
+	return queue, known, nil
+}
+
+var errNotDeciding = errors.New("this controller does not decide, or has just started")

@@ -1,0 +1,68 @@
+package install
+
+import (
+	"encoding/base64"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/api/visibility/v1beta1"
+	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+)
+
+// VisibilityService names the Service in front of the visibility API.
+const VisibilityService = "mlbatch-visibility"
+
+// Visibility is where the visibility API is served.
+type Visibility struct {
+	// Port is the one that the controller listens on.
+	Port int32
+	// Selector finds the controller's pods.
+	Selector map[string]string
+	// ExternalName is a host, instead of pods, where the controller runs outside the
+	// cluster.
+	ExternalName string
+}
+
+// visibilityObjects are the Service and the registration of both versions.
+func visibilityObjects(o Options) []client.Object {
+	v := o.Visibility
+	if v == nil {
+		return nil
+	}
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: VisibilityService}}
+	if v.ExternalName != "" {
+		s.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: v.ExternalName}
+	} else {
+		s.Spec = corev1.ServiceSpec{Selector: v.Selector, Ports: []corev1.ServicePort{{
+			Name: "https", Port: v.Port, TargetPort: intstr.FromInt32(v.Port), Protocol: corev1.ProtocolTCP,
+		}}}
+	}
+	objects := []client.Object{s}
+	for i, version := range []string{v1beta2.GroupVersion.Version, v1beta1.GroupVersion.Version} {
+		objects = append(objects, apiService(o, version, int64(20-i)))
+	}
+	return objects
+}
+
+// apiService registers a version. The higher the priority, the more it is
+// preferred among versions of the group.
+func apiService(o Options, version string, priority int64) client.Object {
+	group := v1beta2.GroupVersion.Group
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiregistration.k8s.io/v1",
+		"kind":       "APIService",
+		"metadata":   map[string]any{"name": version + "." + group},
+		"spec": map[string]any{
+			"group":                group,
+			"version":              version,
+			"groupPriorityMinimum": int64(100),
+			"versionPriority":      priority,
+			"caBundle":             base64.StdEncoding.EncodeToString(o.CABundle),
+			"service":              map[string]any{"namespace": o.Namespace, "name": VisibilityService, "port": int64(o.Visibility.Port)},
+		},
+	}}
+}

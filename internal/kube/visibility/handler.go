@@ -1,0 +1,214 @@
+package visibility
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/api/visibility/v1beta1"
+	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+)
+
+// Lines knows who waits where. All methods fail while it cannot be known.
+type Lines interface {
+	// Line lists who waits in a ClusterQueue, in order; false if there is no such
+	// queue.
+	Line(queue string) ([]cycle.Waiting, bool, error)
+	// QueueOf names the ClusterQueue of a LocalQueue, false if there is no such
+	// LocalQueue.
+	QueueOf(namespace, name string) (string, bool, error)
+}
+
+const (
+	clusterQueues = "clusterqueues"
+	localQueues   = "localqueues"
+	pending       = "pendingworkloads"
+)
+
+// versions of the API, the preferred one first.
+func versions() []schema.GroupVersion {
+	return []schema.GroupVersion{v1beta2.GroupVersion, v1beta1.GroupVersion}
+}
+
+// handler answers requests whose sender is known and may ask.
+type handler struct {
+	lines     Lines
+	workloads client.Reader
+}
+
+// ServeHTTP answers one request.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	info, ok := request.RequestInfoFrom(r.Context())
+	switch {
+	case !ok:
+		reply(w, nil, apierrors.NewInternalError(errors.New("a request without request information")))
+	case info.IsResourceRequest:
+		answer, err := h.resource(r, info)
+		reply(w, answer, err)
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		reply(w, nil, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: r.URL.Path}, r.Method))
+	case r.URL.Path == "/healthz" || r.URL.Path == "/livez" || r.URL.Path == "/readyz":
+		_, _ = w.Write([]byte("ok")) // whoever does not listen needs no answer
+	default:
+		reply(w, nil, discover(w, r))
+	}
+}
+
+// resource answers for a resource of the API.
+func (h *handler) resource(r *http.Request, info *request.RequestInfo) (any, error) {
+	of := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource + "/" + info.Subresource}
+	known := info.APIGroup == v1beta2.GroupVersion.Group && info.Subresource == pending && info.Name != "" &&
+		(info.Resource == clusterQueues && info.Namespace == "" || info.Resource == localQueues && info.Namespace != "")
+	switch {
+	case !known:
+		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, info.Verb, of, info.Name, "", 0, true)
+	case info.Verb != "get":
+		return nil, apierrors.NewMethodNotSupported(of, info.Verb)
+	}
+	p, err := pageOf(r.URL.Query())
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	items, err := h.items(r.Context(), info, p)
+	if err != nil {
+		return nil, err
+	}
+	return answerIn(info, items)
+}
+
+// items are those of the answer.
+func (h *handler) items(ctx context.Context, info *request.RequestInfo, p page) ([]v1beta2.PendingWorkload, error) {
+	queue, of := info.Name, filter{}
+	if info.Resource == localQueues {
+		of = filter{namespace: info.Namespace, localQueue: info.Name}
+		var known bool
+		var err error
+		queue, known, err = h.lines.QueueOf(info.Namespace, info.Name)
+		switch {
+		case err != nil:
+			return nil, apierrors.NewServiceUnavailable(err.Error())
+		case !known:
+			return nil, apierrors.NewNotFound(schema.GroupResource{Group: info.APIGroup, Resource: localQueues}, info.Name)
+		}
+	}
+	line, known, err := h.lines.Line(queue)
+	switch {
+	case err != nil:
+		return nil, apierrors.NewServiceUnavailable(err.Error())
+	case !known && info.Resource == clusterQueues:
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: info.APIGroup, Resource: clusterQueues}, info.Name)
+	}
+	var all kueue.WorkloadList
+	if err := h.workloads.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("list workloads: %w", err))
+	}
+	objects := make(map[core.Key]*kueue.Workload, len(line))
+	for i := range all.Items {
+		o := &all.Items[i]
+		objects[core.Key{Namespace: o.Namespace, Name: o.Name}] = o
+	}
+	return summarize(line, objects, of, p), nil
+}
+
+// answerIn is the answer in the version that was asked for.
+func answerIn(info *request.RequestInfo, items []v1beta2.PendingWorkload) (any, error) {
+	kind := metav1.TypeMeta{Kind: "PendingWorkloadsSummary", APIVersion: info.APIGroup + "/" + info.APIVersion}
+	switch info.APIVersion {
+	case v1beta2.GroupVersion.Version:
+		return v1beta2.PendingWorkloadsSummary{TypeMeta: kind, Items: items}, nil
+	case v1beta1.GroupVersion.Version:
+		old := make([]v1beta1.PendingWorkload, len(items))
+		for i := range items {
+			old[i] = v1beta1.PendingWorkload(items[i])
+		}
+		return v1beta1.PendingWorkloadsSummary{TypeMeta: kind, Items: old}, nil
+	}
+	return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, info.Verb, schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Name,
+		"there is no version "+info.APIVersion, 0, true)
+}
+
+// discover answers what there is. Where it returns an error, nothing was written.
+func discover(w http.ResponseWriter, r *http.Request) error {
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	group := groupOf()
+	switch path {
+	case "/apis":
+		if strings.Contains(r.Header.Get("Accept"), "APIGroupDiscoveryList") {
+			// Whoever asks for all at once falls back to one version at a time.
+			return apierrors.NewGenericServerResponse(http.StatusNotAcceptable, "get", schema.GroupResource{}, "", "ask for application/json", 0, true)
+		}
+		reply(w, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{group}}, nil)
+		return nil
+	case "/apis/" + group.Name:
+		reply(w, group, nil)
+		return nil
+	}
+	for _, v := range versions() {
+		if path == "/apis/"+v.String() {
+			reply(w, resourcesOf(v), nil)
+			return nil
+		}
+	}
+	return apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{}, "", "there is nothing at "+r.URL.Path, 0, true)
+}
+
+func groupOf() metav1.APIGroup {
+	g := metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: v1beta2.GroupVersion.Group}
+	for _, v := range versions() {
+		g.Versions = append(g.Versions, metav1.GroupVersionForDiscovery{GroupVersion: v.String(), Version: v.Version})
+	}
+	g.PreferredVersion = g.Versions[0]
+	return g
+}
+
+// resourcesOf lists the queues too, though nobody can read them here: clients
+// find a subresource under its resource.
+func resourcesOf(v schema.GroupVersion) metav1.APIResourceList {
+	out := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: v.String()}
+	for _, r := range []struct {
+		name, singular, kind string
+		namespaced           bool
+	}{{clusterQueues, "clusterqueue", "ClusterQueue", false}, {localQueues, "localqueue", "LocalQueue", true}} {
+		out.APIResources = append(out.APIResources,
+			metav1.APIResource{Name: r.name, SingularName: r.singular, Kind: r.kind, Namespaced: r.namespaced, Verbs: []string{}},
+			metav1.APIResource{Name: r.name + "/" + pending, Kind: "PendingWorkloadsSummary", Namespaced: r.namespaced, Verbs: []string{"get"}})
+	}
+	return out
+}
+
+// reply writes an answer or, if err is not nil, the error as a Status.
+func reply(w http.ResponseWriter, answer any, err error) {
+	code := http.StatusOK
+	if err != nil {
+		status := apierrors.NewInternalError(err).ErrStatus
+		var known apierrors.APIStatus
+		if errors.As(err, &known) {
+			status = known.Status()
+		}
+		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+		answer, code = status, int(status.Code)
+	}
+	if answer == nil {
+		return // written already
+	}
+	b, err := json.Marshal(answer)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(append(b, '\n')) // whoever does not listen needs no answer
+}

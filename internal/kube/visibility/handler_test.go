@@ -1,0 +1,197 @@
+package visibility
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+)
+
+// queues are lines without an engine.
+type queues struct {
+	lines map[string][]cycle.Waiting
+	doors map[core.Key]string
+	err   error
+}
+
+func (q queues) Line(name string) ([]cycle.Waiting, bool, error) {
+	l, ok := q.lines[name]
+	return l, ok, q.err
+}
+
+func (q queues) QueueOf(namespace, name string) (string, bool, error) {
+	n, ok := q.doors[core.Key{Namespace: namespace, Name: name}]
+	return n, ok, q.err
+}
+
+// shared is a queue with doors of two teams: blue/a, red/b, blue/c, blue/off,
+// blue/d in another LocalQueue, and one that is gone.
+func shared() queues {
+	w := func(namespace, name, door string, priority int32) cycle.Waiting {
+		return cycle.Waiting{Key: core.Key{Namespace: namespace, Name: name}, LocalQueue: door, Priority: priority}
+	}
+	return queues{
+		lines: map[string][]cycle.Waiting{"shared": {
+			w("blue", "a", "q", 5), w("red", "b", "q", 5), w("blue", "gone", "q", 4), w("blue", "off", "q", 4),
+			w("blue", "c", "q", 3), w("blue", "d", "other", 1),
+		}, "empty": {}},
+		doors: map[core.Key]string{
+			{Namespace: "blue", Name: "q"}: "shared", {Namespace: "red", Name: "q"}: "shared",
+			{Namespace: "blue", Name: "lost"}: "missing",
+		},
+	}
+}
+
+func serve(t *testing.T, q queues) http.Handler {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := kueue.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	var objects []client.Object
+	for i, k := range []core.Key{{Namespace: "blue", Name: "a"}, {Namespace: "red", Name: "b"}, {Namespace: "blue", Name: "c"}, {Namespace: "blue", Name: "d"}, {Namespace: "blue", Name: "off"}} {
+		objects = append(objects, &kueue.Workload{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: k.Namespace, Name: k.Name, CreationTimestamp: metav1.Unix(int64(1000+i), 0),
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "job-" + k.Name, UID: "u"}},
+			},
+			Spec: kueue.WorkloadSpec{Active: new(k.Name != "off")},
+		})
+	}
+	h := &handler{lines: q, workloads: fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).Build()}
+	return filters.WithRequestInfo(h, &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")})
+}
+
+const root = "/apis/visibility.kueue.x-k8s.io"
+
+func TestPending(t *testing.T) {
+	tests := map[string]struct {
+		why, path string
+		want      []string // namespace/name priority localQueue positionInClusterQueue positionInLocalQueue
+	}{
+		"queue": {
+			"all of them, but who is switched off or gone", "/v1beta2/clusterqueues/shared/pendingworkloads",
+			[]string{"blue/a 5 q 0 0", "red/b 5 q 1 0", "blue/c 3 q 2 1", "blue/d 1 other 3 0"},
+		},
+		"local queue": {
+			"one's own, with their places among all", "/v1beta2/namespaces/blue/localqueues/q/pendingworkloads",
+			[]string{"blue/a 5 q 0 0", "blue/c 3 q 2 1"},
+		},
+		"old version":   {"says the same", "/v1beta1/namespaces/red/localqueues/q/pendingworkloads", []string{"red/b 5 q 1 0"}},
+		"page":          {"a part of it", "/v1beta2/clusterqueues/shared/pendingworkloads?offset=1&limit=2", []string{"red/b 5 q 1 0", "blue/c 3 q 2 1"}},
+		"local page":    {"offset counts what is listed", "/v1beta2/namespaces/blue/localqueues/q/pendingworkloads?offset=1", []string{"blue/c 3 q 2 1"}},
+		"past the end":  {"is empty", "/v1beta2/clusterqueues/shared/pendingworkloads?offset=99", nil},
+		"nobody waits":  {"is empty, and no error", "/v1beta2/clusterqueues/empty/pendingworkloads", nil},
+		"queue is lost": {"a LocalQueue of a queue that is missing", "/v1beta2/namespaces/blue/localqueues/lost/pendingworkloads", nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			serve(t, shared()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, root+tc.path, nil))
+			var got v1beta2.PendingWorkloadsSummary
+			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK || got.Items == nil {
+				t.Fatalf("%d, %v: %s", w.Code, err, w.Body)
+			}
+			var items []string
+			for _, i := range got.Items {
+				items = append(items, fmt.Sprintf("%s/%s %d %s %d %d", i.Namespace, i.Name, i.Priority, i.LocalQueueName, i.PositionInClusterQueue, i.PositionInLocalQueue))
+				if len(i.OwnerReferences) != 1 || i.OwnerReferences[0].Name != "job-"+i.Name || i.CreationTimestamp.Before(&metav1.Time{Time: time.Unix(1000, 0)}) {
+					t.Errorf("%s: metadata %+v", i.Name, i.ObjectMeta)
+				}
+			}
+			if diff := cmp.Diff(tc.want, items); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
+			}
+			if got.Kind != "PendingWorkloadsSummary" || got.APIVersion != "visibility.kueue.x-k8s.io"+tc.path[:len("/v1beta2")] {
+				t.Errorf("kind %s of %s", got.Kind, got.APIVersion)
+			}
+		})
+	}
+}
+
+func TestErrors(t *testing.T) {
+	tests := map[string]struct {
+		why, method, path string
+		busy              error
+		code              int
+	}{
+		"no such queue":       {"", "GET", "/v1beta2/clusterqueues/none/pendingworkloads", nil, 404},
+		"no such local queue": {"", "GET", "/v1beta2/namespaces/blue/localqueues/none/pendingworkloads", nil, 404},
+		"no such version":     {"", "GET", "/v1/clusterqueues/shared/pendingworkloads", nil, 404},
+		"no such resource":    {"", "GET", "/v1beta2/pods/x", nil, 404},
+		"no subresource":      {"the queue itself is in another group", "GET", "/v1beta2/clusterqueues/shared", nil, 404},
+		"namespace missing":   {"", "GET", "/v1beta2/localqueues/q/pendingworkloads", nil, 404},
+		"bad limit":           {"", "GET", "/v1beta2/clusterqueues/shared/pendingworkloads?limit=-1", nil, 400},
+		"bad offset":          {"", "GET", "/v1beta2/clusterqueues/shared/pendingworkloads?offset=x", nil, 400},
+		"write":               {"it can be read only", "PUT", "/v1beta2/clusterqueues/shared/pendingworkloads", nil, 405},
+		"post":                {"it can be read only", "POST", "", nil, 405},
+		"not deciding":        {"another replica knows", "GET", "/v1beta2/clusterqueues/shared/pendingworkloads", errors.New("not yet"), 503},
+		"nor locally":         {"another replica knows", "GET", "/v1beta2/namespaces/blue/localqueues/q/pendingworkloads", errors.New("not yet"), 503},
+		"nothing there":       {"", "GET", "/v1beta9", nil, 404},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			q := shared()
+			q.err = tc.busy
+			w := httptest.NewRecorder()
+			serve(t, q).ServeHTTP(w, httptest.NewRequest(tc.method, root+tc.path, nil))
+			var s metav1.Status
+			if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil || s.Kind != "Status" || w.Code != tc.code || s.Code != int32(tc.code) || s.Message == "" {
+				t.Errorf("%s: %d instead of %d, %v: %s", tc.why, w.Code, tc.code, err, w.Body)
+			}
+		})
+	}
+}
+
+func TestDiscovery(t *testing.T) {
+	for path, want := range map[string]string{
+		"/apis": `"kind":"APIGroupList"`, root: `"preferredVersion":{"groupVersion":"visibility.kueue.x-k8s.io/v1beta2"`,
+		root + "/v1beta2": `"name":"clusterqueues/pendingworkloads"`, root + "/v1beta1/": `"name":"localqueues/pendingworkloads"`,
+		"/healthz": "ok",
+	} {
+		w := httptest.NewRecorder()
+		serve(t, shared()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d, want %s: %s", path, w.Code, want, w.Body)
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, "/apis", nil)
+	r.Header.Set("Accept", "application/json;v=v2;g=apidiscovery.k8s.io;as=APIGroupDiscoveryList")
+	w := httptest.NewRecorder()
+	if serve(t, shared()).ServeHTTP(w, r); w.Code != http.StatusNotAcceptable {
+		t.Errorf("aggregated discovery: %d", w.Code)
+	}
+}
+
+func TestPages(t *testing.T) {
+	for query, want := range map[string]page{
+		"": {0, 1000}, "limit=0": {0, 1000}, "limit=5&offset=7": {7, 5}, "limit=999999": {0, 100000}, "offset=99999999999": {1<<31 - 1, 1000},
+	} {
+		q, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := pageOf(q); err != nil || got != want {
+			t.Errorf("%q: %v, %v, want %v", query, got, err, want)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package visibility
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	serverfilters "k8s.io/apiserver/pkg/server/filters"
+	"k8s.io/apiserver/pkg/server/options"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+)
+
+// Options say where the API is served and what it knows.
+type Options struct {
+	// Address is host:port.
+	Address string
+	// CertDir has tls.crt and tls.key. They are read again when they change.
+	CertDir string
+	// Kubeconfig is how the API server is asked who somebody is and what they may;
+	// "" is the service account of the pod.
+	Kubeconfig string
+	Lines      Lines
+	// Workloads reads Workloads from a cache.
+	Workloads client.Reader
+	Clock     clock.Clock
+}
+
+// Server serves the API. Every replica of the controller does; those that do not
+// decide answer that they cannot know.
+type Server struct{ opts Options }
+
+// New returns a server that Start runs.
+func New(opts Options) *Server { return &Server{opts} }
+
+// NeedLeaderElection is false: see Server.
+func (s *Server) NeedLeaderElection() bool { return false }
+
+// retryAfter is the pause after a start that failed.
+const retryAfter = 10 * time.Second
+
+// Start serves until the context ends. Where the cluster does not say how to know
+// its users (no rights, an API server that cannot pass requests on), it says so
+// and tries again: nothing else in the process depends on it.
+func (s *Server) Start(ctx context.Context) error {
+	for {
+		err := s.serve(ctx)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // it ended because it was told to
+		}
+		log.FromContext(ctx).Error(err, "The visibility API is not served; trying again", "after", retryAfter.String())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.opts.Clock.After(retryAfter):
+		}
+	}
+}
+
+// serve returns when the context ends, or if it cannot begin.
+func (s *Server) serve(parent context.Context) error {
+	ctx, cancel := context.WithCancel(parent) // what was begun ends with a failure
+	defer cancel()
+	cert, err := dynamiccertificates.NewDynamicServingContentFromFiles(v1beta2.GroupVersion.Group,
+		filepath.Join(s.opts.CertDir, "tls.crt"), filepath.Join(s.opts.CertDir, "tls.key"))
+	if err != nil {
+		return fmt.Errorf("read the certificate of the visibility API: %w", err)
+	}
+	serving := &server.SecureServingInfo{Cert: cert}
+	var who server.AuthenticationInfo
+	var may server.AuthorizationInfo
+	authn := options.NewDelegatingAuthenticationOptions()
+	authn.RemoteKubeConfigFile = s.opts.Kubeconfig
+	if err := authn.ApplyTo(&who, serving, nil); err != nil {
+		return fmt.Errorf("learn how the cluster knows its users: %w", err)
+	}
+	authz := options.NewDelegatingAuthorizationOptions().WithAlwaysAllowGroups("system:masters").WithAlwaysAllowPaths("/healthz", "/livez", "/readyz")
+	authz.RemoteKubeConfigFile = s.opts.Kubeconfig
+	if err := authz.ApplyTo(&may); err != nil {
+		return fmt.Errorf("ask the cluster what its users may: %w", err)
+	}
+	var lc net.ListenConfig
+	if serving.Listener, err = lc.Listen(ctx, "tcp", s.opts.Address); err != nil {
+		return fmt.Errorf("serve the visibility API: %w", err)
+	}
+	h := chain(&handler{lines: s.opts.Lines, workloads: s.opts.Workloads}, who, may)
+	stopped, _, err := serving.Serve(h, 2*time.Second, ctx.Done())
+	if err != nil {
+		serving.Listener.Close()
+		return fmt.Errorf("serve the visibility API: %w", err)
+	}
+	<-stopped
+	return nil
+}
+
+// chain puts what every request goes through before a handler.
+func chain(h http.Handler, who server.AuthenticationInfo, may server.AuthorizationInfo) http.Handler {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
+	codecs := serializer.NewCodecFactory(scheme)
+	resolver := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	h = filters.WithAuthorization(h, may.Authorizer, codecs)
+	h = filters.WithAuthentication(h, who.Authenticator, filters.Unauthorized(codecs), who.APIAudiences, who.RequestHeaderConfig)
+	h = filters.WithRequestInfo(h, resolver)
+	return serverfilters.WithPanicRecovery(h, resolver)
+}
