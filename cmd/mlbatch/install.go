@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/kube/install"
@@ -28,5 +29,9 @@ func installMLBatch(ctx context.Context, a local.Access) error {
 	if err != nil {
 		return err
 	}
-	return install.Wait(ctx, cl)
+	served, err := discovery.NewDiscoveryClientForConfig(a.Client)
+	if err != nil {
+		return fmt.Errorf("connect to the API server: %w", err)
+	}
+	return install.Wait(ctx, cl, served)
 }

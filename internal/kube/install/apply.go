@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -182,8 +183,15 @@ func put(ctx context.Context, c client.Client, o client.Object) error {
 // pollInterval is how often Wait looks.
 const pollInterval = 50 * time.Millisecond
 
-// Wait returns once the API server serves all kinds.
-func Wait(ctx context.Context, c client.Client) error {
+// Resources lists what the API server says that it serves; a discovery client
+// does.
+type Resources interface {
+	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
+}
+
+// Wait returns once the API server serves all kinds and says so: whoever asks it
+// for its kinds a moment too early may remember that one of them is missing.
+func Wait(ctx context.Context, c client.Client, served Resources) error {
 	crds, err := config.CRDs()
 	if err != nil {
 		return fmt.Errorf("wait for mlbatch's kinds: %w", err)
@@ -193,26 +201,46 @@ func Wait(ctx context.Context, c client.Client) error {
 		return fmt.Errorf("wait for kinds of others: %w", err)
 	}
 	for _, crd := range crds {
-		if err := waitFor(ctx, c, crd.Name); err != nil {
+		if err := waitFor(ctx, c, served, crd); err != nil {
 			return fmt.Errorf("wait for %s to be served: %w", crd.Name, err)
 		}
 	}
 	for _, crd := range foreign { // it may not have been asked for
-		if err := waitFor(ctx, c, crd.Name); client.IgnoreNotFound(err) != nil {
+		if err := waitFor(ctx, c, served, crd); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("wait for %s to be served: %w", crd.Name, err)
 		}
 	}
 	return nil
 }
 
-func waitFor(ctx context.Context, c client.Client, name string) error {
+func waitFor(ctx context.Context, c client.Client, served Resources, crd *apiextensionsv1.CustomResourceDefinition) error {
 	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		have := &apiextensionsv1.CustomResourceDefinition{}
-		if err := c.Get(ctx, client.ObjectKey{Name: name}, have); err != nil {
+		if err := c.Get(ctx, client.ObjectKey{Name: crd.Name}, have); err != nil {
 			return false, err
 		}
-		return established(have), nil
+		if !established(have) {
+			return false, nil
+		}
+		for _, v := range have.Spec.Versions {
+			if listed, err := lists(served, have, v); !listed || err != nil {
+				return false, err
+			}
+		}
+		return true, nil
 	})
+}
+
+// lists reports whether the API server says that it serves a version of a kind.
+func lists(served Resources, crd *apiextensionsv1.CustomResourceDefinition, v apiextensionsv1.CustomResourceDefinitionVersion) (bool, error) {
+	if !v.Served {
+		return true, nil
+	}
+	list, err := served.ServerResourcesForGroupVersion(crd.Spec.Group + "/" + v.Name)
+	if err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == crd.Spec.Names.Plural }), nil
 }
 
 func established(crd *apiextensionsv1.CustomResourceDefinition) bool {

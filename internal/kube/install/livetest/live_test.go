@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -67,7 +68,11 @@ func begin(t *testing.T) *cluster {
 			t.Fatal(err)
 		}
 	}
-	if err := install.Wait(t.Context(), x.admin); err != nil {
+	served, err := discovery.NewDiscoveryClientForConfig(x.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := install.Wait(t.Context(), x.admin, served); err != nil {
 		t.Fatal(err)
 	}
 	return x
