@@ -29,6 +29,9 @@ import (
 // at once.
 const refusalPause = 5 * time.Second
 
+// crowd is how many reasons wait to be written when each is no news any more.
+const crowd = 100
+
 // forbiddenTries is how often a decision is written before the answer that it
 // is forbidden counts: an API server that was just started knows no rights for
 // a moment. With the growing pauses between them these are about five seconds.
@@ -42,7 +45,8 @@ type Options struct {
 	// Refused is called when a decision cannot be carried out.
 	Refused func(core.Key)
 	// Done is called after a decision was written to a Workload; for a Refuse,
-	// only if the code of the reason changed.
+	// only if the code of the reason changed, and no crowd of others waits to be
+	// told: thousands of events that repeat conditions are read by nobody.
 	Done func(core.Decision, *kueue.Workload)
 	// Sentence prints a reason for people.
 	Sentence func(core.Reason) string
@@ -173,10 +177,10 @@ func (a *Applier) tell(p *pending, d *core.Refuse) {
 // patience keeps reasons that hold for a moment only, or that say the same in
 // other words, from costing a write each. The more reasons there are to write,
 // the longer each waits: while thousands of jobs are submitted, those that start
-// within seconds are not told first why they have not started.
+// within half a minute are not told first why they have not started.
 func (a *Applier) patience(p *pending, d core.Refuse) time.Duration {
-	const settle, more = 100 * time.Millisecond, 10 * time.Millisecond
-	first := min(settle+time.Duration(a.untold)*more, refusalPause)
+	const settle, more, longest = 100 * time.Millisecond, 20 * time.Millisecond, 30 * time.Second
+	first := min(settle+time.Duration(a.untold)*more, longest)
 	if p.code != d.Why.Code {
 		return first
 	}
@@ -375,7 +379,7 @@ func (a *Applier) refuse(ctx context.Context, k core.Key) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if p := a.pending[k]; p != nil {
-		if w != nil && p.code != d.Why.Code {
+		if w != nil && p.code != d.Why.Code && a.untold < crowd {
 			a.opts.Done(d, w)
 		}
 		p.said, p.code = a.opts.Clock.Now(), d.Why.Code
