@@ -187,7 +187,7 @@ func gone(r Ref) core.Event {
 		return core.NamespaceGone{Name: r.Name}
 	case Node:
 		return core.NodeGone{Name: r.Name}
-	case AdmissionCheck, LimitRange, RuntimeClass, Pod, Workload:
+	case Topology, AdmissionCheck, LimitRange, RuntimeClass, Pod, Workload:
 	}
 	panic("cache: no plain event for this kind")
 }
