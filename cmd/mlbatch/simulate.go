@@ -83,7 +83,7 @@ world that fits the trace. It exits with 1 if the world cannot be read, or if
 }
 
 // complete checks that the flags suit each other.
-func (s *simulation) complete(args []string, comparing bool) error {
+func (s *simulation) complete(args []string, comparing bool) error { //nolint:revive // whether a flag was given
 	if comparing {
 		s.compare = append(s.compare, args...)
 	}
@@ -206,7 +206,7 @@ func buildWorld(file *worldfile.File, dir string) (*sim.World, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(path) //nolint:gosec // the user named it
 	if err != nil {
 		return nil, fmt.Errorf("read trace.file: %w", err)
 	}

@@ -160,7 +160,7 @@ func (e *Engine) observe(o *core.Workload) {
 	}
 	e.countReady(w)
 	if w.obs.admitted {
-		e.discharge(w, true)
+		e.discharge(w, admitted)
 	}
 }
 
@@ -341,7 +341,7 @@ func (e *Engine) gone(w *work) {
 	}
 	w.inbox = false
 	e.unexpect(w)
-	e.discharge(w, false)
+	e.discharge(w, withdrawn)
 	if w.unready {
 		e.unready--
 	}

@@ -106,7 +106,7 @@ func (e *Engine) stay(w *work) {
 func (e *Engine) release(w *work) {
 	e.unhold(w)
 	e.unexpect(w)
-	e.discharge(w, false)
+	e.discharge(w, withdrawn)
 	e.paid(w)
 	w.admission, w.assumed, w.ordered, w.told = nil, false, false, nil
 	w.applied, w.Unseen = 0, false

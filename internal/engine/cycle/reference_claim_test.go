@@ -60,6 +60,7 @@ func (r *reference) claimant(queue string) *refWork {
 			return nil
 		case refWaiting:
 			return w
+		case refRunning, refLeaving: // nobody waits on their account
 		}
 	}
 	return nil

@@ -155,9 +155,17 @@ func (e *Engine) charge(w *work) {
 	e.restand(d)
 }
 
+// outcome is what became of a workload that was charged a cost.
+type outcome uint8
+
+const (
+	withdrawn outcome = iota // it never ran
+	admitted
+)
+
 // discharge ends the cost of a workload: it counts as used if the workload was
 // admitted, and is given back if it never was.
-func (e *Engine) discharge(w *work, used bool) {
+func (e *Engine) discharge(w *work, as outcome) {
 	d := w.charged
 	if d == nil {
 		return
@@ -166,7 +174,7 @@ func (e *Engine) discharge(w *work, used bool) {
 		if d.past.costs[r] = d.past.costs[r].Minus(c); d.past.costs[r].IsZero() {
 			delete(d.past.costs, r)
 		}
-		if used {
+		if as == admitted {
 			d.past.used[r] = d.past.used[r].Plus(c)
 		}
 	}

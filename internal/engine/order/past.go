@@ -38,8 +38,8 @@ func Decay(elapsed, halfLife time.Duration) Factor {
 		0xffffffa746f41377, 0xffffffd3a37a05e4, 0xffffffe9d1bd01fc, 0xfffffff4e8de80c0, 0xfffffffa746f4051, 0xfffffffd3a37a025,
 		0xfffffffe9d1bd011, 0xffffffff4e8de808,
 	}
-	rest := uint64(elapsed % halfLife)                              //nolint:gosec // not negative
-	fraction, _ := bits.Div64(rest>>32, rest<<32, uint64(halfLife)) //nolint:gosec // not negative
+	rest := uint64(elapsed % halfLife) //nolint:gosec // not negative
+	fraction, _ := bits.Div64(rest>>32, rest<<32, uint64(halfLife))
 	f := uint64(math.MaxUint64)
 	for i, root := range roots {
 		if fraction&(1<<(31-i)) != 0 {

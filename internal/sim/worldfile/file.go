@@ -19,15 +19,15 @@ type File struct {
 	Start string `json:"start,omitempty"`
 	// Horizon ends the run; not given: when nothing can happen any more.
 	Horizon Duration  `json:"horizon,omitempty"`
-	Engine  Engine    `json:"engine,omitempty"`
+	Engine  Engine    `json:"engine,omitzero"`
 	Flavors []Flavor  `json:"flavors,omitempty"`
 	Nodes   []Nodes   `json:"nodes,omitempty"`
 	Cohorts []Cohort  `json:"cohorts,omitempty"`
 	Teams   []Team    `json:"teams,omitempty"`
 	Jobs    []Jobs    `json:"jobs,omitempty"`
 	Trace   *Trace    `json:"trace,omitempty"`
-	Edge    Edge      `json:"edge,omitempty"`
-	Faults  Faults    `json:"faults,omitempty"`
+	Edge    Edge      `json:"edge,omitzero"`
+	Faults  Faults    `json:"faults,omitzero"`
 	Events  []Happens `json:"events,omitempty"`
 }
 
@@ -98,9 +98,9 @@ type Team struct {
 	Weight   *float64 `json:"weight,omitempty"`
 	Strategy string   `json:"strategy,omitempty"`
 	// Preemption as in a ClusterQueue.
-	Preemption Preemption `json:"preemption,omitempty"`
+	Preemption Preemption `json:"preemption,omitzero"`
 	// Fungibility as flavorFungibility in a ClusterQueue.
-	Fungibility Fungibility `json:"flavorFungibility,omitempty"`
+	Fungibility Fungibility `json:"flavorFungibility,omitzero"`
 	Stop        string      `json:"stopPolicy,omitempty"`
 }
 
@@ -149,7 +149,7 @@ type Jobs struct {
 	From  Duration `json:"from,omitempty"`
 	Until Duration `json:"until,omitempty"`
 	// Arrival of the jobs.
-	Arrival  Arrival      `json:"arrival,omitempty"`
+	Arrival  Arrival      `json:"arrival,omitzero"`
 	Duration Distribution `json:"duration"`
 	// GPUs in all; 1 if not given.
 	GPUs *Distribution `json:"gpus,omitempty"`
@@ -178,7 +178,7 @@ type Arrival struct {
 type Trace struct {
 	// File, relative to the world's file.
 	File    string  `json:"file"`
-	Columns Columns `json:"columns,omitempty"`
+	Columns Columns `json:"columns,omitzero"`
 	// GPUsPerPod as for Jobs.
 	GPUsPerPod int64    `json:"gpusPerPod,omitempty"`
 	Checkpoint Duration `json:"checkpoint,omitempty"`
