@@ -25,6 +25,8 @@ const StateVersion = 1
 // values are shared with the engine and with others: treat them as read-only.
 type State struct {
 	Version    int
+	// Pairs are all flavors and resources ever named together, in that order.
+	Pairs      []core.FlavorResource
 	Flavors    []core.Flavor
 	Cohorts    []core.Cohort
 	Namespaces []core.Namespace
@@ -204,6 +206,7 @@ func (e *Engine) Dump() (*State, error) {
 	s := &State{
 		Version: StateVersion, NodesFreed: e.nodesFreed, NodesNew: e.nodesNew, Facts: e.facts, Sampled: e.sampled,
 		ContestedSeen: e.contestedAt == e.changes, ReadySeen: e.onReadyAt == e.changes, Nodes: e.nodes.Specs(),
+		Pairs: e.forest.Names(),
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.flavors)) {
 		s.Flavors = append(s.Flavors, e.flavors[name].spec)
@@ -296,6 +299,11 @@ func (e *Engine) dumpHead(q *queue) *HeadState {
 		return &HeadState{}
 	}
 	s := &HeadState{Level: q.head.Level, Ranked: q.head.Key == q.first().turn()}
+	// Who goes by its own place without borrowing, or by the best that could be
+	// behind it, is listed at most since an earlier turn, and nobody looks at that.
+	if s.Level == 0 && !(q.byUsage && s.Ranked) {
+		return s
+	}
 	if s.Pinned = slices.Contains(e.borrowers[q.node.Root()], q); s.Pinned {
 		s.Firm, s.Counts = q.firm, e.dumpUses(q.counts)
 	}

@@ -49,6 +49,9 @@ func (w *twins) check(now time.Time, plan core.Plan) {
 		if err := l.Check(); err != nil {
 			w.t.Fatalf("%+v: loaded: %v", w.opt, err)
 		}
+		if diff := cmp.Diff(strings.Split(dumped(w.t, w.engine), ","), strings.Split(dumped(w.t, l), ",")); diff != "" {
+			w.t.Fatalf("%+v: the states of the engine and of the one loaded from its state %d differ (-dumped +loaded):\n%s", w.opt, i, diff)
+		}
 	}
 	if w.decides++; len(w.loaded) < 3 && rapid.IntRange(0, 3).Draw(w.t, "dump") == 0 {
 		w.loaded = append(w.loaded, reload(w.t, w.opt, w.engine))

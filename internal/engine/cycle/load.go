@@ -67,6 +67,9 @@ func (l *loader) all(keys []core.Key) []*work {
 // world takes in flavors, cohorts, queues, doors and nodes, and settles them as
 // a Decide would.
 func (l *loader) world(s *State) {
+	for _, p := range s.Pairs {
+		l.forest.Pair(p.Flavor, p.Resource)
+	}
 	for _, f := range s.Flavors {
 		l.setFlavor(f)
 	}

@@ -159,7 +159,11 @@ func (s *Nodes) Set(spec core.Node) (better, lost bool) {
 	lost = was && old.State.TakesWork() && !spec.State.TakesWork()
 	better = !was || old.State != spec.State || !sameKind(&old, &spec)
 	for i, f := range n.free[core.Now] {
-		better = better || i >= len(before) || f > before[i]
+		was := int64(0) // of a resource that nobody had asked for yet
+		if i < len(before) {
+			was = before[i]
+		}
+		better = better || f > was
 	}
 	return better && spec.State.TakesWork(), lost
 }

@@ -113,6 +113,9 @@ func (f *Forest) Pair(flavor, resource string) Pair {
 	return p
 }
 
+// Names lists all flavors and resources that were ever named together, by Pair.
+func (f *Forest) Names() []core.FlavorResource { return slices.Clone(f.names) }
+
 // Name returns the flavor and resource of a pair.
 func (f *Forest) Name(p Pair) core.FlavorResource { return f.names[p] }
 
