@@ -24,7 +24,7 @@ const StateVersion = 1
 // of the engine which it is. Lists are sorted unless they say otherwise. The
 // values are shared with the engine and with others: treat them as read-only.
 type State struct {
-	Version    int
+	Version int
 	// Pairs are all flavors and resources ever named together, in that order.
 	Pairs      []core.FlavorResource
 	Flavors    []core.Flavor
