@@ -68,7 +68,8 @@ func (a *Auditor) roomOn(name string) error {
 			continue
 		}
 		for i := range w.held.PodSets {
-			count := podsOn(w.held.PodSets[i].Places, name)
+			p := &w.held.PodSets[i]
+			count := podsOn(p.Places, name) - endedOn(w.told.Ended, p.Name, name)
 			if count == 0 || i >= len(w.told.PodSets) {
 				continue
 			}

@@ -118,7 +118,7 @@ func (a *Auditor) usage(m member, k pair) core.Amount {
 			}
 			for i := range w.held.PodSets {
 				if p := &w.held.PodSets[i]; p.FlavorOf(k.Resource) == k.Flavor {
-					sum = sum.Add(p.Usage.Of(k.Resource))
+					sum = sum.Add(w.uses(i, k.Resource))
 				}
 			}
 		}
@@ -128,6 +128,20 @@ func (a *Auditor) usage(m member, k pair) core.Amount {
 		sum = sum.Add(max(0, a.usage(c, k).Sub(a.guaranteed(c, k))))
 	}
 	return sum
+}
+
+// uses is what a pod set counts against quota: what it was given, for the pods that
+// still have to run.
+func (w *audited) uses(set int, resource string) core.Amount {
+	p := &w.held.PodSets[set]
+	left := p.Count
+	if set < len(w.told.PodSets) {
+		left = min(left, w.told.PodSets[set].Count)
+	}
+	if left == p.Count {
+		return p.Usage.Of(resource)
+	}
+	return (p.Usage.Of(resource) / core.Amount(p.Count)).Mul(int64(left))
 }
 
 // available is what a member can use more.

@@ -132,6 +132,10 @@ func (b *bench) try() (core.Reason, bool) {
 // nothing that can be changed here.
 func (b *bench) cure(why core.Reason) bool {
 	w := b.works[b.patient]
+	if why.Cause == core.PreemptionGated {
+		w.told.PreemptionGate = ""
+		return true
+	}
 	switch why.Code {
 	case core.WaitingForQuota:
 		if why.Cause == core.BehindStrict || why.Cause == core.QuotaClaimed {
@@ -153,7 +157,15 @@ func (b *bench) cure(why core.Reason) bool {
 		return b.uncover(why)
 	case core.PendingEvaluation:
 		return true
-	case core.WaitingForPreempted, core.AdmissionGated, core.WaitingForPodsReady:
+	case core.AdmissionGated:
+		w.told.GatedBy = ""
+		return true
+	case core.WaitingForPodsReady:
+		for _, other := range b.works { // each alike, so order does not matter
+			other.told.Admitted, other.told.Ready = true, true
+		}
+		return true
+	case core.WaitingForPreempted:
 	}
 	return false
 }
@@ -182,6 +194,15 @@ func (b *bench) grant(why core.Reason, missing core.Amount) bool {
 // uncover has the workload not ask for what its queue does not offer.
 func (b *bench) uncover(why core.Reason) bool {
 	w := b.works[b.patient]
+	if why.Cause == core.CohortCycle {
+		for name, c := range b.cohorts { // each alike, so order does not matter
+			if b.circular(member{name: name}) {
+				c.Parent = ""
+				b.cohorts[name] = c
+			}
+		}
+		return true
+	}
 	if why.Cause != core.ResourceUncovered {
 		return false
 	}

@@ -119,7 +119,7 @@ func (a *Auditor) observe(e *cycle.Engine, o core.Workload) error {
 		a.works[o.Key] = w
 		a.outside++
 		a.disturbed++
-	} else if w.told.Priority != o.Priority || w.told.Held != o.Held {
+	} else if w.told.Priority != o.Priority || w.told.Held != o.Held || w.told.GatedBy != o.GatedBy || w.told.PreemptionGate != o.PreemptionGate {
 		a.outside++
 		a.disturbed++
 		for pair := range a.spared {
@@ -127,6 +127,9 @@ func (a *Auditor) observe(e *cycle.Engine, o core.Workload) error {
 				delete(a.spared, pair)
 			}
 		}
+	}
+	if o.Ready != w.told.Ready || o.Admitted != w.told.Admitted || (o.Evicting && !w.leaving) || len(o.Ended) != len(w.told.Ended) {
+		a.outside++
 	}
 	w.told = o
 	before := w.held
@@ -240,6 +243,8 @@ func (a *Auditor) allowed(w *audited, adm *core.Admission) error {
 		return fmt.Errorf("P2: its queue is stopped")
 	case w.told.Held != "":
 		return fmt.Errorf("P2: it is held: %s", w.told.Held)
+	case w.told.GatedBy != "":
+		return fmt.Errorf("P2: its admission is gated by %s", w.told.GatedBy)
 	}
 	return nil
 }
@@ -252,11 +257,14 @@ func (a *Auditor) whole(w *audited, adm, before *core.Admission) error {
 	}
 	for i := range adm.PodSets {
 		got, want := &adm.PodSets[i], &w.told.PodSets[i]
-		least := want.Count
+		least, most := want.Count, want.Count
 		if want.MinCount > 0 {
 			least = want.MinCount
 		}
-		if got.Name != want.Name || got.Count > want.Count || got.Count < least {
+		if before != nil { // however many of its pods are done
+			least, most = before.PodSets[i].Count, before.PodSets[i].Count
+		}
+		if got.Name != want.Name || got.Count > most || got.Count < least {
 			return fmt.Errorf("P3: %d of %d pods of pod set %s", got.Count, want.Count, want.Name)
 		}
 		for _, u := range got.Usage {
@@ -326,6 +334,9 @@ func (a *Auditor) evict(d core.Evict, plan core.Plan) error {
 	if w.unseen {
 		return fmt.Errorf("P4: %s is evicted before its admission was seen", d.Key)
 	}
+	if gate := b.told.PreemptionGate; gate != "" {
+		return fmt.Errorf("P4: %s is evicted for %s, whose gate %s is closed", d.Key, d.For, gate)
+	}
 	if a.spared[[2]core.Key{d.For, d.Key}] && d.Reason == core.InClusterQueue {
 		return fmt.Errorf("P5: %s is evicted for %s, which was evicted for it", d.Key, d.For)
 	}
@@ -362,8 +373,8 @@ func (a *Auditor) pledgesHold(e *cycle.Engine) error {
 			continue
 		}
 		why, _ := e.Why(key)
-		if a.options.BlockAdmission {
-			continue // pods of others must be ready first, whatever was planned
+		if why.Code == core.WaitingForPodsReady && a.unready() {
+			continue // it keeps its place meanwhile
 		}
 		if why.Code != core.WaitingForPreempted {
 			return fmt.Errorf("P4: %v were evicted for %s, which now waits for %s instead", p.victims, key, why.Code)
@@ -373,6 +384,17 @@ func (a *Auditor) pledgesHold(e *cycle.Engine) error {
 		}
 	}
 	return nil
+}
+
+// unready reports whether pods of an admitted workload are not ready where
+// others wait for them.
+func (a *Auditor) unready() bool {
+	for _, w := range a.works { // any will do, so order does not matter
+		if a.options.BlockAdmission && w.held != nil && !w.leaving && !w.told.Ready && (w.unseen || w.told.Admitted) {
+			return true
+		}
+	}
+	return false
 }
 
 func sortedWorks[T any](m map[core.Key]T) []core.Key {

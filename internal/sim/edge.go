@@ -13,6 +13,7 @@ type state uint8
 const (
 	absent    state = iota // not submitted yet
 	queued                 // it waits
+	checking               // it has quota, an admission check thinks about it
 	starting               // admitted, pods come up
 	running                // all pods run
 	stopping               // evicted, pods go
@@ -21,9 +22,9 @@ const (
 	states    = iota
 )
 
-// holdsPods reports whether pods of a job in this state may exist.
-func (s state) holdsPods() bool {
-	return s == starting || s == running || s == stopping || s == resetting
+// holds reports whether a job in this state has quota, and perhaps pods.
+func (s state) holds() bool {
+	return s == checking || s == starting || s == running || s == stopping || s == resetting
 }
 
 // job is one job in the API and on the nodes.
@@ -43,8 +44,16 @@ type job struct {
 	settled   []core.PodSetPlaces
 	priority  int32
 	held      string
+	gatedBy   string
+	gate      string // for preemption
+	notBefore time.Time
+	checked   bool // admission checks have agreed
 	deleting  bool
-	seq       uint64
+	// past is how many pods of the first pod set ended in admissions before, ended
+	// where pods of this one ended.
+	past  int32
+	ended []core.PodSetPlaces
+	seq   uint64
 
 	left  time.Duration // work left
 	since int64         // when it began to run, or to wait
@@ -56,12 +65,13 @@ type job struct {
 	draws uint64
 
 	// For reports.
-	started, ended                int64 // first start, end; -1 before
+	started, finished             int64 // first start, end; -1 before
 	admitted                      int
 	preempted, evicted, restarted int
 	lost                          time.Duration // work done in vain
 	code                          core.Code     // why it waits
 	grants                        []grant       // what its admission uses, while it has one
+	runs                          core.Amount   // of World.Unit, by its pods that run
 	payer                         int           // the team whose quota that is
 }
 
@@ -95,7 +105,8 @@ func (e *edgeState) init(w *World) {
 
 // job makes a job known that will be submitted.
 func (e *edgeState) job(spec *Job) *job {
-	j := &job{spec: spec, index: len(e.jobs), team: -1, started: -1, ended: -1, priority: spec.Priority, left: spec.Work}
+	j := &job{spec: spec, index: len(e.jobs), team: -1, started: -1, finished: -1, priority: spec.Priority, left: spec.Work}
+	j.gatedBy, j.gate = spec.GatedBy, spec.PreemptionGate
 	for _, p := range spec.PodSets {
 		j.units = j.units.Add(p.Requests.Of(e.unit).Mul(int64(p.Count)))
 	}
@@ -173,9 +184,9 @@ func (j *job) observed(start time.Time) core.Workload {
 	at := start.Add(j.spec.Submit)
 	w := core.Workload{
 		Key: j.spec.Key, UID: j.spec.UID, Queue: j.spec.Queue, Priority: j.priority, Created: at, QueueTime: at,
-		PodSets: j.spec.PodSets, Held: j.held, Admission: j.admission, Reserved: j.reserved,
-		Evicting: j.evicting, Settled: j.settled, Seq: j.seq,
-		Admitted: j.admission != nil, Ready: j.state == running,
+		PodSets: j.podSets(), Held: j.held, GatedBy: j.gatedBy, PreemptionGate: j.gate, NotBefore: j.notBefore, Admission: j.admission, Reserved: j.reserved,
+		Evicting: j.evicting, Settled: j.settled, Ended: j.ended, Seq: j.seq,
+		Admitted: j.admission != nil && j.checked, Ready: j.state == running,
 	}
 	if j.deleting {
 		w.Held = "it is being deleted"
@@ -257,15 +268,20 @@ func (r *Run) admitted(j *job, a *core.Admission) bool {
 	}
 	j.admission, j.evicting, j.reserved = a, false, r.clock().Truncate(time.Second)
 	j.admitted++
+	j.notBefore = time.Time{}
 	r.settleOn(j)
-	r.enter(j, starting)
-	r.changed(j)
-	r.at(j, doReady, r.span(r.world.Edge.Start, j))
+	if c := r.checkOf(a.Queue); c != nil {
+		r.enter(j, checking)
+		r.changed(j)
+		r.at(j, doAnswer, r.span(c.Answer, j))
+		return true
+	}
+	r.agreed(j)
 	return true
 }
 
 func (r *Run) replaced(j *job, a *core.Admission) bool {
-	if (j.state != starting && j.state != resetting) || j.evicting || j.deleting {
+	if (j.state != checking && j.state != starting && j.state != resetting) || j.evicting || j.deleting {
 		return false // its pods run: the engine was late
 	}
 	r.leaveNodes(j)
@@ -280,17 +296,22 @@ func (r *Run) replaced(j *job, a *core.Admission) bool {
 }
 
 func (r *Run) evicted(j *job, d core.Evict) bool {
-	if j.admission == nil || j.deleting || (j.state != starting && j.state != running && j.state != resetting) {
+	if j.admission == nil || j.deleting || !j.state.holds() || j.state == stopping {
 		return j.state == stopping
 	}
-	j.evicting = true
-	j.evicted++
 	if d.Reason.Preempted() {
 		j.preempted++
 	}
+	r.sendBack(j)
+	return true
+}
+
+// sendBack takes its quota from a job once its pods are gone.
+func (r *Run) sendBack(j *job) {
+	j.evicting = true
+	j.evicted++
 	r.stop(j, stopping)
 	r.changed(j)
-	return true
 }
 
 // stop has a job's pods go. What it did since the last checkpoint is lost.
@@ -301,7 +322,7 @@ func (r *Run) stop(j *job, s state) {
 		if c := j.spec.Checkpoint; c > 0 {
 			kept = ran - ran%c
 		}
-		j.left -= kept
+		j.left -= min(j.left, j.progress(kept))
 		j.lost += ran - kept
 		r.meter.lost(j, ran-kept)
 		j.restarted++
@@ -326,17 +347,24 @@ func (r *Run) turn(j *job, k kind) {
 		}
 		j.since = r.now
 		r.enter(j, running)
-		r.at(j, doFinish, int64(j.left))
+		r.at(j, doFinish, int64(j.needs(j.left)))
+		if j.early() > 0 {
+			r.at(j, doEarly, int64(j.spec.EarlyAfter))
+		}
 		r.changed(j)
 	case doFinish:
 		r.meter.finished(j)
 		r.end(j)
+	case doAnswer:
+		r.answer(j)
+	case doEarly:
+		r.endEarly(j)
 	case doStopped:
 		switch {
 		case j.deleting:
 			r.end(j)
 		case j.state == resetting:
-			j.settled = nil
+			j.settled = j.ended // what has succeeded stays where it was
 			r.enter(j, starting)
 			r.changed(j)
 			r.at(j, doReady, r.span(r.world.Edge.Start, j))
@@ -353,13 +381,15 @@ func (r *Run) turn(j *job, k kind) {
 // release takes the admission off a job whose pods are gone.
 func (r *Run) release(j *job) {
 	r.leaveNodes(j)
+	j.past += endedPods(j.ended)
 	j.admission, j.evicting, j.settled, j.reserved = nil, false, nil, time.Time{}
+	j.checked, j.ended = false, nil
 }
 
 func (r *Run) end(j *job) {
 	r.leaveNodes(j)
-	j.admission, j.settled = nil, nil
-	j.ended = r.now
+	j.admission, j.settled, j.ended = nil, nil, nil
+	j.finished = r.now
 	r.enter(j, done)
 	r.changed(j)
 }
@@ -375,7 +405,7 @@ func (r *Run) remove(j *job) {
 		return
 	}
 	j.deleting = true
-	if j.state == starting || j.state == running {
+	if j.state == checking || j.state == starting || j.state == running {
 		r.stop(j, stopping)
 	}
 	r.changed(j)
@@ -390,8 +420,10 @@ func (r *Run) change(c *Change) {
 	if c.Priority != nil {
 		j.priority = *c.Priority
 	}
-	if c.Held != nil {
-		j.held = *c.Held
+	for _, edit := range []struct{ from, to *string }{{c.Held, &j.held}, {c.GatedBy, &j.gatedBy}, {c.PreemptionGate, &j.gate}} {
+		if edit.from != nil {
+			*edit.to = *edit.from
+		}
 	}
 	r.changed(j)
 }

@@ -154,36 +154,56 @@ func (m *meter) moved(j *job, from, to state) {
 		home.waiting++
 		home.asking += j.units
 	}
-	if from.holdsPods() != to.holdsPods() {
-		sign := core.Amount(1)
-		if from.holdsPods() {
-			sign = -1
-		} else {
-			j.grants = grantsOf(j.admission, m.unit)
-			j.payer = j.team
-			if i, ok := m.byQueue[j.admission.Queue]; ok {
-				j.payer = i
-			}
+	switch {
+	case from.holds() && !to.holds():
+		m.book(j, -1)
+	case to.holds() && !from.holds():
+		j.grants = j.grantsOf(m.unit)
+		j.payer = j.team
+		if i, ok := m.byQueue[j.admission.Queue]; ok {
+			j.payer = i
 		}
-		a := &m.teams[j.payer]
-		for _, g := range j.grants {
-			a.flavor(g.flavor).used += sign * g.amount
-			a.used += sign * g.amount
-		}
-		a.dirty = true
+		m.book(j, 1)
 	}
 	if from == running {
-		home.working -= j.units
+		home.working -= j.runs
 	}
 	if to == running {
-		home.working += j.units
+		j.runs = j.unitsLeft(m.unit)
+		home.working += j.runs
 	}
 }
 
-func grantsOf(a *core.Admission, unit string) (out []grant) {
-	for i := range a.PodSets {
-		p := &a.PodSets[i]
-		if n := p.Usage.Of(unit); n > 0 {
+func (m *meter) book(j *job, sign core.Amount) {
+	a := &m.teams[j.payer]
+	for _, g := range j.grants {
+		a.flavor(g.flavor).used += sign * g.amount
+		a.used += sign * g.amount
+	}
+	a.dirty = true
+}
+
+// shrunk notes that pods of a running job ended and gave back what they held.
+func (m *meter) shrunk(j *job) {
+	if j.team < 0 {
+		return
+	}
+	m.book(j, -1)
+	j.grants = j.grantsOf(m.unit)
+	m.book(j, 1)
+	m.teams[j.team].working -= j.runs
+	j.runs = j.unitsLeft(m.unit)
+	m.teams[j.team].working += j.runs
+}
+
+func (j *job) grantsOf(unit string) (out []grant) {
+	for i := range j.admission.PodSets {
+		p := &j.admission.PodSets[i]
+		n := p.Usage.Of(unit)
+		if gone := core.Amount(endedOf(j.ended, p.Name)); gone > 0 {
+			n -= n / core.Amount(p.Count) * gone
+		}
+		if n > 0 {
 			out = append(out, grant{p.FlavorOf(unit), n})
 		}
 	}
@@ -192,7 +212,7 @@ func grantsOf(a *core.Admission, unit string) (out []grant) {
 
 func (m *meter) lost(j *job, t time.Duration) {
 	if j.team >= 0 {
-		m.teams[j.team].lostTime += float64(j.units) * float64(t)
+		m.teams[j.team].lostTime += float64(j.runs) * float64(t)
 	}
 }
 

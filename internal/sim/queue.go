@@ -17,12 +17,15 @@ const (
 	doFail                // a node fails
 	doRepair              // a node is repaired
 	doRestart             // the process dies
-	doWake                // a back-off ends
+	doWake                // the engine asked to be woken
+	doRetry               // a job's back-off ends
+	doAnswer              // the admission check of job answers
+	doEarly               // some pods of job are done
 )
 
 // idle reports whether an item of this kind cannot by itself keep a run going:
 // when only such items are left, nothing more happens that anyone waits for.
-func (k kind) idle() bool { return k == doFail || k == doRestart }
+func (k kind) idle() bool { return k == doFail || k == doRestart || k == doWake }
 
 // item is something to happen at a time.
 type item struct {

@@ -248,7 +248,7 @@ func sumUp(name string, jobs []*job) Account {
 		case j.state == done:
 			a.Finished++
 			work := max(float64(j.spec.Work), float64(10*time.Second))
-			slow = append(slow, max(1, float64(j.ended-submitted)/work))
+			slow = append(slow, max(1, float64(j.finished-submitted)/work))
 		case j.started >= 0 || j.state != queued:
 			a.Unfinished++
 		default:
@@ -286,7 +286,7 @@ func (r *Run) jobResult(j *job) JobResult {
 		out.State = "Active"
 	}
 	if j.state == done {
-		out.Ended = seconds(j.ended)
+		out.Ended = seconds(j.finished)
 	}
 	return out
 }

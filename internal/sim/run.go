@@ -114,7 +114,7 @@ func (r *Run) Progress() Progress {
 	e := &r.edgeOf
 	return Progress{
 		Now: r.clock(), Jobs: len(e.jobs), Done: e.count[done],
-		Waiting: e.count[queued], Active: e.count[starting] + e.count[running] + e.count[stopping] + e.count[resetting],
+		Waiting: e.count[queued], Active: e.count[checking] + e.count[starting] + e.count[running] + e.count[stopping] + e.count[resetting],
 	}
 }
 
@@ -192,7 +192,7 @@ func (r *Run) decide() {
 	r.wakeUp()
 }
 
-// wakeUp queues the end of the earliest back-off.
+// wakeUp queues the moment at which the engine wants to decide without an event.
 func (r *Run) wakeUp() {
 	at := r.engine.NextWake()
 	if at.IsZero() {
@@ -213,7 +213,7 @@ func (r *Run) happen(x item) {
 		r.op(&r.world.Script[x.n])
 	case doWrite:
 		r.write(x.job, x.order)
-	case doReady, doFinish, doStopped:
+	case doReady, doFinish, doStopped, doAnswer, doEarly:
 		if x.gen == x.job.gen {
 			r.turn(x.job, x.kind)
 		}
@@ -230,7 +230,7 @@ func (r *Run) happen(x item) {
 	case doRestart:
 		r.restart()
 		r.planRestart()
-	case doWake:
+	case doWake, doRetry:
 		r.nudged = true
 	}
 }
@@ -282,6 +282,7 @@ func (r *Run) startEngine() {
 // what it had in memory is gone, and the new one reads all objects, in any order.
 func (r *Run) restart() {
 	e := &r.edgeOf
+	r.keepUsage()
 	var under []item
 	for i := range r.queue.items {
 		if x := &r.queue.items[i]; x.kind == doWrite {

@@ -25,6 +25,9 @@ type World struct {
 	// Script is what else happens, sorted by At.
 	Script []Op
 	Teams  []Team
+	// Checks are the admission checks of queues; a queue without one runs its jobs
+	// as soon as they have quota.
+	Checks []Check
 	// Unit is the resource that is reported: core.GPU if empty.
 	Unit   string
 	Edge   Edge
@@ -39,6 +42,18 @@ type Team struct {
 	Weight float64
 }
 
+// Check is an admission check of a queue: once a job has quota, somebody else
+// must agree before its pods are made.
+type Check struct {
+	Queue string // the ClusterQueue
+	// Answer is how long it takes to answer.
+	Answer Span
+	// Retry and Reject are the shares of answers that send a job back to its queue
+	// for Backoff, and for good.
+	Retry, Reject float64
+	Backoff       time.Duration
+}
+
 // Job is one job to come.
 type Job struct {
 	Key core.Key
@@ -48,10 +63,17 @@ type Job struct {
 	Priority int32
 	PodSets  []core.PodSet
 	Submit   time.Duration
-	// Work is how long its pods run when they are left alone.
+	// Work is how long its pods run when all of them do and are left alone; with
+	// fewer it takes as much longer.
 	Work time.Duration
 	// Checkpoint is how often progress is saved; zero: a stopped job starts over.
 	Checkpoint time.Duration
+	// GatedBy and PreemptionGate are closed gates; a Change opens them.
+	GatedBy, PreemptionGate string
+	// EarlyPods of the first pod set end EarlyAfter all pods began to run, and give
+	// back what they held. One pod at least goes on.
+	EarlyPods  int32
+	EarlyAfter time.Duration
 }
 
 // Op is one thing that happens to the world. Exactly one of the fields after At
@@ -81,6 +103,8 @@ type Change struct {
 	Priority *int32
 	// Held says why the job must not be considered; "" lets it be.
 	Held *string
+	// GatedBy and PreemptionGate close a gate; "" opens it.
+	GatedBy, PreemptionGate *string
 }
 
 // Span is a time drawn evenly from Min to Max for each use.

@@ -155,7 +155,7 @@ func (e *Engine) checkQueue(q *queue) error {
 func (e *Engine) checkReady() error {
 	n := 0
 	for _, w := range e.works {
-		if w.phase == running && !w.obs.ready && (w.assumed || w.obs.admitted) && e.opt.BlockAdmission {
+		if w.phase == running && !w.obs.ready && (w.Unseen || w.obs.admitted) && e.opt.BlockAdmission {
 			n++
 		}
 	}

@@ -21,6 +21,7 @@ type head struct {
 	Engine cycle.Options
 	Edge   sim.Edge
 	Faults sim.Faults
+	Checks []sim.Check
 }
 
 // line is one entry of a script; one field after At is set.
@@ -52,7 +53,7 @@ func Write(out io.Writer, w sim.World) error {
 		return errors.New("only worlds whose objects and jobs are in the script can be written")
 	}
 	c := record.NewCodec()
-	b, err := c.Append(nil, head{w.Name, w.Seed, w.Start, w.Engine, w.Edge, w.Faults})
+	b, err := c.Append(nil, head{w.Name, w.Seed, w.Start, w.Engine, w.Edge, w.Faults, w.Checks})
 	if err != nil {
 		return fmt.Errorf("write the world: %w", err)
 	}
@@ -79,7 +80,7 @@ func Read(in io.Reader) (sim.World, error) {
 			if err := c.Decode(s.Bytes(), &h); err != nil {
 				return w, fmt.Errorf("line 1: %w", err)
 			}
-			w = sim.World{Name: h.World, Seed: h.Seed, Start: h.Start, Engine: h.Engine, Edge: h.Edge, Faults: h.Faults}
+			w = sim.World{Name: h.World, Seed: h.Seed, Start: h.Start, Engine: h.Engine, Edge: h.Edge, Faults: h.Faults, Checks: h.Checks}
 			continue
 		}
 		var l line

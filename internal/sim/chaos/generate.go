@@ -17,10 +17,12 @@ type maker struct {
 	world   sim.World
 	flavors []string
 	cohorts []string
-	parents map[string]string
 	queues  []string
 	specs   map[string]core.Queue
 	nodes   map[string]core.Node
+	doors   map[string][]string // of each queue
+	// byUsage: some queues of this world go by past usage.
+	byUsage bool
 	jobs    []core.Key
 }
 
@@ -34,8 +36,8 @@ func (m *maker) odds(percent int) bool { return m.IntN(100) < percent }
 // World makes up the world of a seed.
 func World(seed uint64) sim.World {
 	m := &maker{
-		Rand:    rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // not for secrets
-		parents: map[string]string{}, specs: map[string]core.Queue{}, nodes: map[string]core.Node{},
+		Rand:  rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // not for secrets
+		doors: map[string][]string{}, specs: map[string]core.Queue{}, nodes: map[string]core.Node{},
 	}
 	m.world = sim.World{Name: fmt.Sprint("seed ", seed), Seed: seed, Start: time.Unix(1_000_000, 0).UTC()}
 	m.policies()
@@ -65,6 +67,14 @@ func (m *maker) policies() {
 		}
 	}
 	m.world.Engine.BlockAdmission = m.odds(10)
+	if m.byUsage = m.odds(15); m.byUsage {
+		m.world.Engine.AdmissionFairSharing = core.AdmissionFairSharing{
+			HalfLife: pick(m, 10*time.Second, time.Minute), Sampling: pick(m, 2*time.Second, 20*time.Second),
+		}
+		if m.odds(30) {
+			m.world.Engine.AdmissionFairSharing.Weights = map[string]core.Weight{core.CPU: core.WeightOne * core.Weight(m.upTo(2))}
+		}
+	}
 }
 
 // edge is an ideal world, a real one, or a bad one.
@@ -149,8 +159,23 @@ func (m *maker) makeTree() {
 		name := fmt.Sprintf("q%d", i)
 		m.queues = append(m.queues, name)
 		m.object(0, core.NamespaceSet{Namespace: core.Namespace{Name: name}})
-		m.object(0, core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: name, Name: "q", Queue: name}})
+		m.doors[name] = pick(m, []string{"q"}, []string{"q", "r"})
+		for _, door := range m.doors[name] {
+			d := core.LocalQueue{Namespace: name, Name: door, Queue: name}
+			if m.byUsage {
+				d.Weight = m.weight()
+			}
+			m.object(0, core.LocalQueueSet{LocalQueue: d})
+		}
 		m.editQueue(0, name)
+	}
+	for _, q := range m.queues {
+		if m.odds(12) {
+			m.world.Checks = append(m.world.Checks, sim.Check{
+				Queue: q, Answer: sim.Span{Max: time.Duration(m.upTo(10)) * time.Second},
+				Retry: pick(m, 0, 0.3), Reject: pick(m, 0, 0.1), Backoff: time.Duration(m.upTo(20)) * time.Second,
+			})
+		}
 	}
 }
 
@@ -172,6 +197,7 @@ func (m *maker) editQueue(t time.Duration, name string) {
 		q.Cohort = pick(m, m.cohorts...)
 	}
 	q.Groups = m.groups(q.Cohort != "")
+	q.UsageBased = m.byUsage && m.odds(60)
 	p := &q.Preemption
 	p.WithinQueue = pick(m, core.PreemptNever, core.PreemptLowerPriority, core.PreemptLowerOrNewerEqualPrio)
 	p.Reclaim = pick(m, core.PreemptNever, core.PreemptLowerPriority, core.PreemptAny)
@@ -205,12 +231,15 @@ func (m *maker) makeJob(second int) {
 	q := pick(m, m.queues...)
 	n := len(m.jobs)
 	j := &sim.Job{
-		Key: core.Key{Namespace: q, Name: fmt.Sprintf("j%d", n)}, UID: fmt.Sprintf("u%02d", n), Queue: "q",
+		Key: core.Key{Namespace: q, Name: fmt.Sprintf("j%d", n)}, UID: fmt.Sprintf("u%02d", n), Queue: pick(m, m.doors[q]...),
 		Priority: pick[int32](m, 0, 0, 1, 2), Work: time.Duration(5+m.IntN(60)) * time.Second,
 		Checkpoint: pick(m, 0, 0, 10*time.Second),
 	}
 	for i := range pick(m, 1, 1, 2) {
 		p := core.PodSet{Name: fmt.Sprintf("s%d", i), Count: 1 + m.Int32N(3)}
+		if m.odds(15) {
+			p.MinCount = 1 + m.Int32N(p.Count)
+		}
 		ask := map[string]core.Amount{core.GPU: core.Amount(m.upTo(3))}
 		if m.odds(30) {
 			ask[core.CPU] = core.Amount(m.upTo(3))
@@ -225,12 +254,29 @@ func (m *maker) makeJob(second int) {
 	t := time.Duration(second) * time.Second
 	j.Submit = t
 	m.at(t, sim.Op{Job: j})
+	m.tenure(j)
+}
+
+// tenure closes gates before a job, and lets some of its pods end early.
+func (m *maker) tenure(j *sim.Job) {
+	opened := func() time.Duration { return j.Submit + m.moment(40) }
+	if m.odds(8) {
+		j.GatedBy = "example.com/gate"
+		m.at(opened(), sim.Op{Change: &sim.Change{Key: j.Key, GatedBy: new("")}})
+	}
+	if m.odds(8) {
+		j.PreemptionGate = "example.com/gate"
+		m.at(opened(), sim.Op{Change: &sim.Change{Key: j.Key, PreemptionGate: new("")}})
+	}
+	if m.odds(15) {
+		j.EarlyPods, j.EarlyAfter = 1+m.Int32N(2), m.moment(20)
+	}
 }
 
 // trouble is one thing that goes wrong, or that somebody changes.
 func (m *maker) trouble(t time.Duration) {
 	job := pick(m, m.jobs...)
-	switch m.IntN(13) {
+	switch m.IntN(14) {
 	case 0:
 		m.at(t, sim.Op{Restart: true})
 	case 1:
@@ -256,9 +302,22 @@ func (m *maker) trouble(t time.Duration) {
 		m.object(t+m.moment(30), core.QueueSet{Queue: q})
 	case 8:
 		m.at(t, sim.Op{Finish: &job})
+	case 9:
+		m.circle(t)
 	default:
 		m.nodeTrouble(t)
 	}
+}
+
+// circle puts a cohort below itself or one that may stand below it, and back.
+func (m *maker) circle(t time.Duration) {
+	if len(m.cohorts) == 0 {
+		return
+	}
+	c := core.Cohort{Name: pick(m, m.cohorts...), Parent: pick(m, m.cohorts...)}
+	m.object(t, core.CohortSet{Cohort: c})
+	c.Parent = ""
+	m.object(t+m.moment(30), core.CohortSet{Cohort: c})
 }
 
 func (m *maker) nodeTrouble(t time.Duration) {

@@ -113,6 +113,8 @@ func Shorten(w sim.World, broken error) (sim.World, error) {
 		func(c *sim.World) { c.Edge.Refuse, c.Edge.Repeat = 0, 0 },
 		func(c *sim.World) { c.Faults = sim.Faults{} },
 		func(c *sim.World) { c.Engine.FairSharing = nil },
+		func(c *sim.World) { c.Engine.BlockAdmission = false },
+		func(c *sim.World) { c.Checks = nil },
 	} {
 		c := w
 		simpler(&c)

@@ -14,7 +14,9 @@ import (
 
 const (
 	defaultFlavor = "default-flavor"
-	doorName      = "default-queue"
+	// The admission modes of a ClusterQueue.
+	noUsage, usageBased = "NoAdmissionFairSharing", "UsageBasedAdmissionFairSharing"
+	doorName            = "default-queue"
 	// defaultPriority is what MLBatch gives to jobs that ask for none.
 	defaultPriority = 5
 	defaultPerPod   = 8
@@ -30,6 +32,7 @@ type builder struct {
 	multi  bool
 	covers bool // quotas cover cpu or memory
 	queues map[string]core.Queue
+	doors  map[string][]string // local queues of each team
 	tree   map[string]core.Cohort
 	nodes  map[string]core.Node
 }
@@ -38,7 +41,7 @@ type builder struct {
 // has none.
 func Build(f *File, trace io.Reader) (*sim.World, error) {
 	b := &builder{
-		file: f, flavors: map[string]bool{}, queues: map[string]core.Queue{},
+		file: f, flavors: map[string]bool{}, queues: map[string]core.Queue{}, doors: map[string][]string{},
 		tree: map[string]core.Cohort{}, nodes: map[string]core.Node{},
 	}
 	b.world.Name, b.world.Seed = cmp.Or(f.Name, "world"), 1
@@ -121,11 +124,22 @@ func (b *builder) edge() error {
 // engine sets the policies that hold for the whole cluster.
 func (b *builder) engine() error {
 	b.world.Engine.BlockAdmission = b.file.Engine.BlockAdmission
+	if err := b.pastUsage(); err != nil {
+		return err
+	}
 	f := b.file.Engine.FairSharing
 	if f == nil || (f.Enable != nil && !*f.Enable) {
 		return nil
 	}
-	out := &core.FairSharing{NonBorrowingFirst: f.NonBorrowingFirst, ReclaimNominal: f.ReclaimNominal}
+	out := core.DefaultFairSharing()
+	for _, rule := range []struct{ from, to *bool }{{f.NonBorrowingFirst, &out.NonBorrowingFirst}, {f.ReclaimNominal, &out.ReclaimNominal}} {
+		if rule.from != nil {
+			*rule.to = *rule.from
+		}
+	}
+	if len(f.Strategies) > 0 {
+		out.Strategies = nil
+	}
 	for _, s := range f.Strategies {
 		strategy, err := oneOf("engine.fairSharing.preemptionStrategies", s, core.LessThanOrEqualToFinalShare, core.LessThanInitialShare)
 		if err != nil {
@@ -134,6 +148,28 @@ func (b *builder) engine() error {
 		out.Strategies = append(out.Strategies, strategy)
 	}
 	b.world.Engine.FairSharing = out
+	return nil
+}
+
+// pastUsage says how past usage counts.
+func (b *builder) pastUsage() error {
+	f := b.file.Engine.AdmissionFairSharing
+	if f == nil {
+		return nil
+	}
+	out := core.AdmissionFairSharing{HalfLife: time.Duration(f.HalfLife), Sampling: time.Duration(f.Sampling)}
+	for _, name := range sortedKeys(f.Weights) {
+		v := f.Weights[name]
+		w, err := weight(&v, fmt.Sprintf("engine.admissionFairSharing.resourceWeights[%s]", name))
+		if err != nil {
+			return err
+		}
+		if out.Weights == nil {
+			out.Weights = map[string]core.Weight{}
+		}
+		out.Weights[name] = *w
+	}
+	b.world.Engine.AdmissionFairSharing = out
 	return nil
 }
 
@@ -213,13 +249,55 @@ func (b *builder) makeTeams() error {
 		b.queues[t.Name] = q
 		b.add(core.NamespaceSet{Namespace: core.Namespace{Name: t.Name}})
 		b.add(core.QueueSet{Queue: q})
-		b.add(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: t.Name, Name: doorName, Queue: t.Name}})
+		if err := b.makeDoors(t, where); err != nil {
+			return err
+		}
+		if err := b.check(t, where); err != nil {
+			return err
+		}
 		team := sim.Team{Name: t.Name, Queue: t.Name}
 		if t.Weight != nil {
 			team.Weight = *t.Weight
 		}
 		b.world.Teams = append(b.world.Teams, team)
 	}
+	return nil
+}
+
+// makeDoors makes a team's local queues; the first is for jobs that name none.
+func (b *builder) makeDoors(t Team, where string) error {
+	doors := t.LocalQueues
+	if len(doors) == 0 {
+		doors = []LocalQueue{{Name: doorName}}
+	}
+	for i, d := range doors {
+		at := fmt.Sprintf("%s.localQueues[%d]", where, i)
+		if d.Name == "" || slices.Contains(b.doors[t.Name], d.Name) {
+			return fmt.Errorf("%s.name %q is empty or used twice: give each local queue its own name", at, d.Name)
+		}
+		w, err := weight(d.Weight, at)
+		if err != nil {
+			return err
+		}
+		b.doors[t.Name] = append(b.doors[t.Name], d.Name)
+		b.add(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: t.Name, Name: d.Name, Queue: t.Name, Weight: w}})
+	}
+	return nil
+}
+
+// check makes a team's admission check.
+func (b *builder) check(t Team, where string) error {
+	c := t.Check
+	if c == nil {
+		return nil
+	}
+	if c.Retry < 0 || c.Reject < 0 || c.Retry > 0.9 || c.Retry+c.Reject > 1 {
+		return fmt.Errorf("%s.admissionCheck: retry is %g and reject %g: they are shares from 0, retry to 0.9, together to 1", where, c.Retry, c.Reject)
+	}
+	b.world.Checks = append(b.world.Checks, sim.Check{
+		Queue: t.Name, Answer: sim.Span{Min: time.Duration(c.Answer.Min), Max: time.Duration(c.Answer.Max)},
+		Retry: c.Retry, Reject: c.Reject, Backoff: time.Duration(c.Backoff),
+	})
 	return nil
 }
 
@@ -261,6 +339,9 @@ func (b *builder) team(t Team, where string) (core.Queue, error) {
 	check(e)
 	q.Stop, e = oneOf(where+".stopPolicy", t.Stop, core.StopNone, core.Hold, core.HoldAndDrain)
 	check(e)
+	mode, e := oneOf(where+".admissionMode", t.AdmissionMode, noUsage, usageBased)
+	check(e)
+	q.UsageBased = mode == usageBased
 	p := t.Preemption
 	q.Preemption.WithinQueue, e = oneOf(where+".preemption.withinClusterQueue", p.WithinQueue, core.PreemptLowerPriority, core.PreemptNever, core.PreemptLowerOrNewerEqualPrio)
 	check(e)

@@ -38,6 +38,16 @@ type Engine struct {
 	// BlockAdmission admits nothing while an admitted job's pods are not all ready
 	// (waitForPodsReady.blockAdmission).
 	BlockAdmission bool `json:"blockAdmission,omitempty"`
+	// AdmissionFairSharing says how past usage counts in teams that go by it.
+	AdmissionFairSharing *AdmissionFairSharing `json:"admissionFairSharing,omitempty"`
+}
+
+// AdmissionFairSharing as in Kueue's configuration.
+type AdmissionFairSharing struct {
+	// HalfLife is 7 days, Sampling 5 minutes if not given.
+	HalfLife Duration           `json:"usageHalfLifeTime,omitempty"`
+	Sampling Duration           `json:"usageSamplingInterval,omitempty"`
+	Weights  map[string]float64 `json:"resourceWeights,omitempty"`
 }
 
 // FairSharing as in Kueue's configuration.
@@ -48,9 +58,10 @@ type FairSharing struct {
 	// given.
 	Strategies []string `json:"preemptionStrategies,omitempty"`
 	// NonBorrowingFirst and ReclaimNominal as the gates
-	// FairSharingPrioritizeNonBorrowing and FairSharingPreemptWithinNominal.
-	NonBorrowingFirst bool `json:"prioritizeNonBorrowing,omitempty"`
-	ReclaimNominal    bool `json:"preemptWithinNominal,omitempty"`
+	// FairSharingPrioritizeNonBorrowing and FairSharingPreemptWithinNominal; on if
+	// not given.
+	NonBorrowingFirst *bool `json:"prioritizeNonBorrowing,omitempty"`
+	ReclaimNominal    *bool `json:"preemptWithinNominal,omitempty"`
 }
 
 // Flavor is a kind of node that quota is given for.
@@ -102,6 +113,29 @@ type Team struct {
 	// Fungibility as flavorFungibility in a ClusterQueue.
 	Fungibility Fungibility `json:"flavorFungibility,omitzero"`
 	Stop        string      `json:"stopPolicy,omitempty"`
+	// AdmissionMode as admissionScope.admissionMode in a ClusterQueue:
+	// UsageBasedAdmissionFairSharing lets the local queue go first that used less.
+	AdmissionMode string `json:"admissionMode,omitempty"`
+	// LocalQueues in the team's namespace; one, default-queue, if not given.
+	LocalQueues []LocalQueue `json:"localQueues,omitempty"`
+	// Check is who must agree once a job has quota.
+	Check *Check `json:"admissionCheck,omitempty"`
+}
+
+// LocalQueue is a door to a team's queue.
+type LocalQueue struct {
+	Name   string   `json:"name"`
+	Weight *float64 `json:"weight,omitempty"`
+}
+
+// Check answers after a time.
+type Check struct {
+	Answer Between `json:"answer"`
+	// Retry and Reject are shares of the answers from 0 to 1: back to the queue for
+	// Backoff, and for good. All others agree.
+	Retry   float64  `json:"retry,omitempty"`
+	Reject  float64  `json:"reject,omitempty"`
+	Backoff Duration `json:"backoff,omitempty"`
 }
 
 // Quota is what one flavor offers.
@@ -162,6 +196,23 @@ type Jobs struct {
 	// NodeSelector and Tolerations (keys of taints) of the pods.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	Tolerations  []string          `json:"tolerations,omitempty"`
+	// LocalQueue of the team; its first if not given.
+	LocalQueue string `json:"localQueue,omitempty"`
+	// MinPods is how many pods a job can do with (partial admission); all if not
+	// given.
+	MinPods int32 `json:"minPods,omitempty"`
+	// GatedFor and PreemptionGatedFor are how long after its submission a job's gates
+	// are opened: until then it is not considered, or nobody is evicted for it.
+	GatedFor           Duration `json:"gatedFor,omitempty"`
+	PreemptionGatedFor Duration `json:"preemptionGatedFor,omitempty"`
+	// Early are pods of a job that end before the others.
+	Early *Early `json:"endEarly,omitempty"`
+}
+
+// Early pods give their quota and places back.
+type Early struct {
+	Pods  int32    `json:"pods"`
+	After Duration `json:"after"`
 }
 
 // Arrival says when jobs come; exactly one of Every, Mean and At is given.

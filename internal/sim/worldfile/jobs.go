@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -92,7 +93,10 @@ func (b *builder) group(g *Jobs, where string, r *rand.Rand) error {
 		return fmt.Errorf("%s.memoryPerPod: %w", where, err)
 	}
 	s := shapes{perPod: cmp.Or(g.GPUsPerPod, defaultPerPod), cpu: cpu, memory: memory, known: map[int64][]core.PodSet{}}
-	s.filter = filterOf(g)
+	s.filter, s.least = filterOf(g), g.MinPods
+	if err := b.checkTenure(g, teams, where); err != nil {
+		return err
+	}
 	for i, at := range times {
 		team := teams[pick(r, weights)]
 		gpus := int64(1)
@@ -107,11 +111,44 @@ func (b *builder) group(g *Jobs, where string, r *rand.Rand) error {
 		if gpus < 0 || work > maxWork {
 			return fmt.Errorf("%s: job %d drew %d GPUs for %.0f s: bound the distributions by min and max", where, i, gpus, work)
 		}
-		b.job(sim.Job{
+		j := sim.Job{
+			Queue:    g.LocalQueue,
 			Key:      core.Key{Namespace: team, Name: fmt.Sprintf("%s-%d", g.Name, i)},
 			Priority: priority, PodSets: s.of(gpus), Submit: at,
 			Work: time.Duration(work * float64(time.Second)), Checkpoint: time.Duration(g.Checkpoint),
-		})
+		}
+		b.tenure(&j, g)
+		b.job(j)
+	}
+	return nil
+}
+
+// gateName is who keeps the gates of jobs in world files.
+const gateName = "example.com/gate"
+
+// tenure closes a job's gates until they are opened, and says which pods end early.
+func (b *builder) tenure(j *sim.Job, g *Jobs) {
+	if g.GatedFor > 0 {
+		j.GatedBy = gateName
+		b.at(Duration(j.Submit)+g.GatedFor, sim.Op{Change: &sim.Change{Key: j.Key, GatedBy: new("")}})
+	}
+	if g.PreemptionGatedFor > 0 {
+		j.PreemptionGate = gateName
+		b.at(Duration(j.Submit)+g.PreemptionGatedFor, sim.Op{Change: &sim.Change{Key: j.Key, PreemptionGate: new("")}})
+	}
+	if g.Early != nil {
+		j.EarlyPods, j.EarlyAfter = g.Early.Pods, time.Duration(g.Early.After)
+	}
+}
+
+func (b *builder) checkTenure(g *Jobs, teams []string, where string) error {
+	for _, team := range teams {
+		if g.LocalQueue != "" && !slices.Contains(b.doors[team], g.LocalQueue) {
+			return fmt.Errorf("%s.localQueue: team %s has no local queue %q, only %v", where, team, g.LocalQueue, b.doors[team])
+		}
+	}
+	if g.MinPods < 0 || (g.Early != nil && g.Early.Pods < 1) {
+		return fmt.Errorf("%s: minPods cannot be negative, and endEarly.pods must be at least 1", where)
 	}
 	return nil
 }
@@ -121,7 +158,7 @@ const maxWork = 10 * 365 * 24 * 3600
 
 // job completes and adds a job.
 func (b *builder) job(j sim.Job) {
-	j.Queue = doorName
+	j.Queue = cmp.Or(j.Queue, b.doors[j.Key.Namespace][0])
 	j.UID = fmt.Sprintf("%09d", len(b.world.Jobs)) // ties go by the order of creation
 	b.world.Jobs = append(b.world.Jobs, j)
 }
@@ -163,6 +200,7 @@ type shapes struct {
 	perPod      int64
 	cpu, memory core.Amount
 	filter      core.Filter
+	least       int32 // pods that a job can do with; 0 for all
 	known       map[int64][]core.PodSet
 }
 
@@ -179,6 +217,9 @@ func (s *shapes) of(gpus int64) []core.PodSet {
 		}
 	}
 	p := []core.PodSet{{Name: "main", Count: int32(pods), Requests: core.MakeResources(ask), Filter: s.filter}} //nolint:gosec // GPUs fit
+	if s.least > 0 {
+		p[0].MinCount = min(s.least, p[0].Count)
+	}
 	s.known[gpus] = p
 	return p
 }

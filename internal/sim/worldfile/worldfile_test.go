@@ -84,6 +84,11 @@ func TestErrorsNameFieldAndCure(t *testing.T) {
 		"unknown policy":     {"policies are words", "teams: [{name: red, gpus: 8, preemption: {withinClusterQueue: Always}}]\n" + job, []string{"withinClusterQueue", "Always", "LowerPriority"}},
 		"mtbf without mttr":  {"nodes that never come back are stated, not implied", team + job + "faults: {mtbf: 3d}\n", []string{"mttr"}},
 		"unknown flavor":     {"a quota of nothing", "teams: [{name: red, quotas: [{flavor: a100, resources: {nvidia.com/gpu: 3}}]}]\n" + job, []string{"a100", "flavors"}},
+		"unknown door":       {"a job of no queue", team + "jobs: [{name: j, team: red, count: 1, duration: 1h, localQueue: x}]\n", []string{"jobs[0]", "localQueue", "default-queue"}},
+		"two doors":          {"which one?", "teams: [{name: red, gpus: 8, localQueues: [{name: a}, {name: a}]}]\n" + job, []string{"localQueues[1]"}},
+		"endless retries":    {"a check that never agrees", "teams: [{name: red, gpus: 8, admissionCheck: {answer: 1m, retry: 1}}]\n" + job, []string{"admissionCheck", "retry"}},
+		"no early pods":      {"which pods?", team + "jobs: [{name: j, team: red, count: 1, duration: 1h, endEarly: {after: 1m}}]\n", []string{"endEarly.pods"}},
+		"unknown mode":       {"modes are words", "teams: [{name: red, gpus: 8, admissionMode: Fair}]\n" + job, []string{"admissionMode", "UsageBased"}},
 		"unknown node event": {"an event about nothing", team + job + "events: [{at: 1h, node: x}]\n", []string{"events[0]", "\"x\""}},
 	}
 	for name, c := range cases {
