@@ -301,7 +301,7 @@ func (e *Engine) dumpHead(q *queue) *HeadState {
 	s := &HeadState{Level: q.head.Level, Ranked: q.head.Key == q.first().turn()}
 	// Who goes by its own place without borrowing, or by the best that could be
 	// behind it, is listed at most since an earlier turn, and nobody looks at that.
-	if s.Level == 0 && !(q.byUsage && s.Ranked) {
+	if s.Level == 0 && (!q.byUsage || !s.Ranked) {
 		return s
 	}
 	if s.Pinned = slices.Contains(e.borrowers[q.node.Root()], q); s.Pinned {
