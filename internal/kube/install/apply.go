@@ -94,7 +94,7 @@ func Apply(ctx context.Context, c client.Client, opts Options) error {
 			return err
 		}
 	}
-	return putLight(ctx, c)
+	return nil
 }
 
 // putAll applies objects that do not depend on each other, several at a time.

@@ -10,7 +10,13 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/rest"
+	basecompatibility "k8s.io/component-base/compatibility"
+	logsapi "k8s.io/component-base/logs/api/v1"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 
 	"github.com/mlbatch/mlbatch/internal/local/kubeversion"
@@ -27,7 +33,44 @@ func Programs() map[string]func(ctx context.Context, args []string) error {
 
 // runAPIServer leaves signals to upstream's code, which lets requests finish.
 func runAPIServer(ctx context.Context, args []string) error {
-	return run(ctx, apiserver.NewAPIServerCommand, args)
+	return run(ctx, apiServerCommand, args)
+}
+
+// apiServerCommand is upstream's command with one more admission plugin.
+func apiServerCommand() *cobra.Command {
+	opts := options.NewServerRunOptions()
+	plugins := opts.Admission.GenericAdmission
+	plugins.Plugins.Register(lightName, newLight)
+	plugins.RecommendedPluginOrder = append(plugins.RecommendedPluginOrder, lightName)
+
+	kubernetes := opts.GenericServerRunOptions.ComponentGlobalsRegistry
+	cmd := &cobra.Command{
+		Use:          APIServerName,
+		SilenceUsage: true,
+		RunE: func(*cobra.Command, []string) error {
+			if err := kubernetes.Set(); err != nil {
+				return fmt.Errorf("feature gates: %w", err)
+			}
+			if err := logsapi.ValidateAndApply(opts.Logs, kubernetes.FeatureGateFor(basecompatibility.DefaultKubeComponent)); err != nil {
+				return fmt.Errorf("logging: %w", err)
+			}
+			rest.SetDefaultWarningHandler(rest.NoWarnings{}) // of what it asks itself
+			ctx := genericapiserver.SetupSignalContext()
+			completed, err := opts.Complete(ctx)
+			if err != nil {
+				return fmt.Errorf("complete options: %w", err)
+			}
+			if errs := completed.Validate(); len(errs) != 0 {
+				return utilerrors.NewAggregate(errs)
+			}
+			return apiserver.Run(ctx, completed)
+		},
+	}
+	flags := opts.Flags()
+	for _, set := range flags.FlagSets {
+		cmd.Flags().AddFlagSet(set)
+	}
+	return cmd
 }
 
 // runControllerManager returns at once when it is to stop: whatever its

@@ -326,6 +326,16 @@ func (x *cluster) workloads() {
 	if err := x.controller.Status().Update(ctx, w); err != nil {
 		x.t.Fatalf("the controller admits: %v", err)
 	}
+	if fields := w.GetManagedFields(); len(fields) != 0 {
+		x.t.Errorf("writes cost more with a record of who wrote what, got %v", fields)
+	}
+	applied := x.parse(strings.Replace(workload, "name: w", "name: applied", 1))
+	if err := x.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("kubectl")); err != nil {
+		x.t.Fatal(err)
+	}
+	if fields := applied.GetManagedFields(); len(fields) == 0 {
+		x.t.Error("who applies an object needs the record, but there is none")
+	}
 	moved := w.DeepCopy()
 	if err := unstructured.SetNestedField(moved.Object, "other", "spec", "queueName"); err != nil {
 		x.t.Fatal(err)
