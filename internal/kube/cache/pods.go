@@ -86,10 +86,10 @@ func (t *podTable) settled(k core.Key) []core.PodSetPlaces {
 }
 
 // ended lists where pods of a workload succeeded and will not be replaced:
-// reclaimed says how many per pod set, and a place that another pod of the
+// of says how many per pod set, and a place that another pod of the
 // workload has taken since does not count.
-func (t *podTable) ended(k core.Key, reclaimed map[string]int32, planned func(node, podSet string) int32) []core.PodSetPlaces {
-	if len(reclaimed) == 0 {
+func (t *podTable) ended(k core.Key, of map[string]int32, planned func(node, podSet string) int32) []core.PodSetPlaces {
+	if len(of) == 0 {
 		return nil
 	}
 	live := map[string]map[string]int32{}
@@ -101,7 +101,7 @@ func (t *podTable) ended(k core.Key, reclaimed map[string]int32, planned func(no
 	}
 	done := t.places(k, func(p podRecord) bool { return p.settled && !p.live })
 	for i := range done {
-		ps, left := &done[i], reclaimed[done[i].Name]
+		ps, left := &done[i], of[done[i].Name]
 		for j := range ps.Places {
 			p := &ps.Places[j]
 			p.Count = max(min(p.Count, left, planned(p.Node, ps.Name)-live[ps.Name][p.Node]), 0)

@@ -46,8 +46,8 @@ type known struct {
 	// around it may change and make it ask for something else. What was admitted
 	// keeps what it was admitted with.
 	object *kueue.Workload
-	// reclaimed is how many pods of each pod set are done for good.
-	reclaimed map[string]int32
+	// done is how many pods of each pod set, of those admitted, are done for good.
+	done map[string]int32
 	// leaving is true when the object finished or is gone and only its pods
 	// keep it in the picture.
 	leaving bool
@@ -97,7 +97,7 @@ func (w *World) Undone(k core.Key) {
 // observed completes a workload with what its pods say.
 func (w *World) observed(k core.Key, o known) core.Event {
 	o.workload.Settled = w.pods.settled(k)
-	o.workload.Ended = w.pods.ended(k, o.reclaimed, func(node, podSet string) int32 { return w.planned(node)(k, podSet) })
+	o.workload.Ended = w.pods.ended(k, o.done, func(node, podSet string) int32 { return w.planned(node)(k, podSet) })
 	return core.WorkloadSet{Workload: o.workload}
 }
 
@@ -226,7 +226,7 @@ func (b *batch) workload(c Change) {
 	if ok && !convert.Finished(o) {
 		w := b.world.translate(o)
 		b.plan(k, w.Admission)
-		entry := known{workload: w, reclaimed: convert.Reclaimed(o)}
+		entry := known{workload: w, done: convert.Done(o)}
 		if w.Admission == nil {
 			entry.object = o
 		}

@@ -239,18 +239,28 @@ func TestPriority(t *testing.T) {
 	}
 }
 
-// A Workload admitted with fewer pods has those; pods that are done go off them.
-func TestCountOfPartlyAdmitted(t *testing.T) {
+// A Workload admitted with fewer pods has those. Pods that are done are counted
+// off what it asks for in all, so that those of an earlier admission, which the
+// present one does not contain, are not taken off it again.
+func TestPodsLeft(t *testing.T) {
+	type counts struct{ Left, Fewest, Done int32 }
 	for name, c := range map[string]struct {
 		why                         string
 		fewest, admitted, reclaimed int32
-		want                        int32
+		want                        counts
 	}{
-		"waiting":               {"it asks for all", 2, 0, 0, 8},
-		"all":                   {"nothing was reduced", 2, 8, 0, 8},
-		"fewer":                 {"the others are not its", 2, 3, 0, 3},
-		"fewer, one done":       {"its place is free", 2, 3, 1, 2},
-		"needs all, three done": {"its admission counts them once", 0, 8, 3, 5},
+		"waiting":                        {"it asks for all", 2, 0, 0, counts{8, 2, 0}},
+		"waiting again, three done":      {"they do not run twice", 0, 0, 3, counts{5, 0, 0}},
+		"waiting again, seven done":      {"fewer than one cannot be asked for", 2, 0, 7, counts{1, 1, 0}},
+		"all":                            {"nothing was reduced", 2, 8, 0, counts{8, 2, 0}},
+		"fewer":                          {"the others are not its", 2, 3, 0, counts{3, 2, 0}},
+		"fewer, one done":                {"the five that it was not given are done with too", 2, 3, 6, counts{2, 2, 1}},
+		"needs all, three done":          {"its admission counts them once", 0, 8, 3, counts{5, 0, 3}},
+		"again, three done before":       {"it was given the five that are left", 0, 5, 3, counts{5, 0, 0}},
+		"again, one more done":           {"that one was in its admission", 0, 5, 4, counts{4, 0, 1}},
+		"again with fewer, three before": {"they were never part of the four", 2, 4, 3, counts{4, 2, 0}},
+		"again with fewer, then done":    {"two of the four go on", 2, 4, 6, counts{2, 2, 2}},
+		"all done":                       {"nothing is left", 0, 8, 8, counts{0, 0, 8}},
 	} {
 		w := &kueue.Workload{Spec: kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "main", Count: 8}}}}
 		if c.fewest > 0 {
@@ -262,8 +272,9 @@ func TestCountOfPartlyAdmitted(t *testing.T) {
 		if c.reclaimed > 0 {
 			w.Status.ReclaimablePods = []kueue.ReclaimablePod{{Name: "main", Count: c.reclaimed}}
 		}
-		if got := convert.Workload(w, convert.Rules{}, convert.Surroundings{}).PodSets[0].Count; got != c.want {
-			t.Errorf("%s: %s: got %d, want %d", name, c.why, got, c.want)
+		ps := convert.Workload(w, convert.Rules{}, convert.Surroundings{}).PodSets[0]
+		if diff := cmp.Diff(c.want, counts{ps.Count, ps.MinCount, convert.Done(w)["main"]}); diff != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", name, c.why, diff)
 		}
 	}
 }

@@ -79,14 +79,14 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		Evicting:  w.Status.Admission != nil && (Evicted(w) || w.DeletionTimestamp != nil),
 	}
 	out.PreemptionGate = closedGate(w)
-	reclaimed := Reclaimed(w)
+	left := Left(w)
 	for i := range w.Spec.PodSets {
 		ps := &w.Spec.PodSets[i]
 		r := RequestsOf(&ps.Template.Spec, s, rules.Counting)
 		out.PodSets = append(out.PodSets, core.PodSet{
 			Name:     string(ps.Name),
-			Count:    max(podCountOf(w, ps)-reclaimed[string(ps.Name)], 0),
-			MinCount: ptr.Deref(ps.MinCount, 0),
+			Count:    left[ps.Name],
+			MinCount: min(ptr.Deref(ps.MinCount, 0), left[ps.Name]),
 			Requests: r.Node,
 			Quota:    r.Quota,
 			Filter:   Filter(&ps.Template.Spec),
@@ -102,20 +102,6 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		out.NotBefore = r.RequeueAt.Time
 	}
 	return out
-}
-
-// podCountOf is how many pods a pod set has, reclaimable ones included: all that
-// it asks for, or what it was admitted with if it can do with fewer.
-func podCountOf(w *kueue.Workload, ps *kueue.PodSet) int32 {
-	if w.Status.Admission == nil || ps.MinCount == nil {
-		return ps.Count
-	}
-	for i := range w.Status.Admission.PodSetAssignments {
-		if a := &w.Status.Admission.PodSetAssignments[i]; a.Name == ps.Name {
-			return ptr.Deref(a.Count, ps.Count)
-		}
-	}
-	return ps.Count
 }
 
 // priority is what orders a Workload among others. A boost that is no whole
@@ -136,15 +122,6 @@ func (r Rules) gates(w *kueue.Workload) string {
 		return ""
 	}
 	return w.Annotations[kueue.AdmissionGatedByAnnotation]
-}
-
-// Reclaimed is how many pods of each pod set succeeded and will not be replaced.
-func Reclaimed(w *kueue.Workload) map[string]int32 {
-	out := map[string]int32{}
-	for _, r := range w.Status.ReclaimablePods {
-		out[string(r.Name)] = r.Count
-	}
-	return out
 }
 
 // Seq numbers the states of an object: resource versions are numbers that grow.

@@ -79,15 +79,11 @@ func fromWorkload(w *kueue.Workload) Gang {
 	if a == nil {
 		return g
 	}
+	done := convert.Done(w)
 	for _, ps := range a.PodSets {
-		s := Set{Name: ps.Name, Count: int(ps.Count)}
+		s := Set{Name: ps.Name, Count: int(ps.Count), Reclaimed: int(done[ps.Name])}
 		for _, p := range ps.Places {
 			s.Places = append(s.Places, Place{Node: p.Node, Count: int(p.Count)})
-		}
-		for _, rp := range w.Status.ReclaimablePods {
-			if string(rp.Name) == ps.Name {
-				s.Reclaimed = int(rp.Count)
-			}
 		}
 		g.Sets = append(g.Sets, s)
 	}
@@ -140,7 +136,11 @@ func workloadSource() source {
 		slim: func(obj any) {
 			if w, ok := obj.(*kueue.Workload); ok {
 				w.ManagedFields, w.Annotations, w.Labels = nil, nil, nil
-				w.Spec = kueue.WorkloadSpec{}
+				sets := make([]kueue.PodSet, len(w.Spec.PodSets))
+				for i := range sets { // their sizes are all that is read
+					sets[i].Name, sets[i].Count = w.Spec.PodSets[i].Name, w.Spec.PodSets[i].Count
+				}
+				w.Spec = kueue.WorkloadSpec{PodSets: sets}
 			}
 		},
 	}

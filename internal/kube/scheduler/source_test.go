@@ -16,6 +16,7 @@ func TestFromWorkload(t *testing.T) {
 	at := metav1.NewTime(time.Unix(2000, 0))
 	wl := func(change func(*kueue.Workload)) *kueue.Workload {
 		w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "job"}}
+		w.Spec.PodSets = []kueue.PodSet{{Name: "head", Count: 1}, {Name: "work", Count: 3}}
 		w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue, LastTransitionTime: at}}
 		count, one := int32(3), int32(1)
 		node := "n1"
@@ -52,6 +53,15 @@ func TestFromWorkload(t *testing.T) {
 				w.Status.Conditions[0].Status = metav1.ConditionFalse
 			}),
 			want: Gang{Key: key, AdmittedAt: at.Time, Wait: plannedWait, Sets: sets},
+		},
+		"admitted again": {
+			why: "the pod that was done before is not one of the two that start together",
+			in: wl(func(w *kueue.Workload) {
+				two := int32(2)
+				w.Status.Admission.PodSetAssignments[1].Count = &two
+				w.Status.ReclaimablePods[0].Count = 1
+			}),
+			want: Gang{Key: key, Admitted: true, AdmittedAt: at.Time, Wait: plannedWait, Sets: []Set{sets[0], {Name: "work", Count: 2}}},
 		},
 		"waiting": {
 			why:  "no quota, no plan",

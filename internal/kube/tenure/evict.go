@@ -119,7 +119,6 @@ func hasToWait(reason string) bool {
 func unreserve(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, reason, message string) {
 	leaveAdmitted(w, next, now)
 	next.Admission = nil
-	next.ReclaimablePods = nil
 	set := NewConditions(w, next, now)
 	set.Set(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, reason, message)
 	set.Set(kueue.WorkloadAdmitted, metav1.ConditionFalse, kueue.ReasonNoReservation, "The workload has no reservation")

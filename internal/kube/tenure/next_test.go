@@ -158,6 +158,8 @@ func TestNext(t *testing.T) {
 		"orphan, pods run":       {"quota is released when they are gone", facts(admitted(time.Hour), alone, orphan, pods(1)), outcome{}},
 		"finished":               {"kept as long as the retention says", facts(tidy, ago(time.Minute, "Finished", "True", "Succeeded")), outcome{Again: 59 * time.Minute}},
 		"finished long ago":      {"the job stays, for it is the user's", facts(tidy, ago(time.Hour, "Finished", "True", "Succeeded")), outcome{Does: "delete Workload"}},
+		"never started":          {"its job would be queued anew and fail again", facts(tidy, ago(time.Hour, "Finished", "True", "FailedToStart")), outcome{}},
+		"never started, alone":   {"nobody queues it anew", facts(tidy, alone, ago(time.Hour, "Finished", "True", "FailedToStart")), outcome{Does: "delete Workload"}},
 		"finished, no retention": {"nothing is deleted unasked", facts(ago(time.Hour, "Finished", "True", "Succeeded")), outcome{}},
 
 		// Checks.

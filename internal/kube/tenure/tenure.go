@@ -142,6 +142,9 @@ func Next(f Facts) Step {
 		// While its job exists, the job's reconciler knows when all has stopped.
 		return Step{Unpin: (!f.Owned || convert.Finished(w)) && f.LivePods == 0}
 	case convert.Finished(w):
+		if f.Owned && condition(w, kueue.WorkloadFinished).Reason == kueue.ReasonFailedToStart {
+			return Step{} // its job, which has not run, would be queued anew and fail again
+		}
 		return retain(f, w, kueue.WorkloadFinished, f.Config.Retention.AfterFinished, DeleteWorkload)
 	}
 	var again time.Time

@@ -184,8 +184,8 @@ func outgrown(s situation) (step, bool, error) {
 	}
 	asks := s.facts.PodSets
 	if startedBefore(w) { // without what the job may carry of that
-		restored, err := s.adapter.Stop(s.job, sized(w.Spec.PodSets, asks))
-		if err != nil {
+		restored, mended, err := s.restored(sized(w.Spec.PodSets, asks))
+		if err != nil || !mended {
 			return step{}, false, err
 		}
 		facts, err := s.adapter.Read(restored)
@@ -222,6 +222,36 @@ func sized(original, asks []kueue.PodSet) []kueue.PodSet {
 // its job asks for.
 func shrinks(w *kueue.Workload) bool {
 	return slices.ContainsFunc(w.Spec.PodSets, func(ps kueue.PodSet) bool { return ps.MinCount != nil })
+}
+
+// ended is the next step of a job whose Workload has ended. One that never
+// started stays so, and waits for its author: once the job asks for other pods or
+// another queue, it is queued anew.
+func ended(s situation) (step, error) {
+	c := apimeta.FindStatusCondition(s.workload.Status.Conditions, kueue.WorkloadFinished)
+	if s.facts.Finished != nil || (c.Reason != kueue.ReasonFailedToStart && c.Reason != kueue.ReasonOutOfSync) {
+		return step{}, nil
+	}
+	if !s.facts.Suspended {
+		return stop(s, "Suspended", "Suspended: "+c.Message)
+	}
+	if c.Reason != kueue.ReasonFailedToStart || s.prebuilt != "" || s.workload.DeletionTimestamp != nil {
+		return step{}, nil
+	}
+	restored, mended, err := s.restored(sized(s.workload.Spec.PodSets, s.facts.PodSets))
+	if err != nil || !mended {
+		return step{}, err
+	}
+	facts, err := s.adapter.Read(restored)
+	if err != nil {
+		return step{}, err
+	}
+	if s.workload.Spec.QueueName == kueue.LocalQueueName(s.queue) && equality.Semantic.DeepEqual(s.workload.Spec.PodSets, facts.PodSets) {
+		return step{}, nil
+	}
+	return step{remove: s.workload, tell: &tale{
+		reason: "DeletedWorkload", message: "Deleted Workload " + s.workload.Name + ", because the job, which could not start, changed",
+	}}, nil
 }
 
 // outOfSync ends a prebuilt Workload that is not for the pods of its job.

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -80,7 +81,7 @@ func decide(s situation) (step, error) {
 	case foreign(s):
 		return claim(s)
 	case w != nil && convert.Finished(w):
-		return step{}, nil
+		return ended(s)
 	case s.facts.Finished != nil:
 		return finish(s), nil
 	case w == nil && !s.facts.Suspended:
@@ -177,7 +178,9 @@ func leave(s situation) (step, error) {
 			return next, err
 		}
 	}
-	return step{status: tenure.Released(s.workload, s.now)}, nil
+	next := tenure.Released(s.workload, s.now)
+	next.ReclaimablePods = givenBack(s) // what is done need not run when it comes back
+	return step{status: next}, nil
 }
 
 // follow keeps the spec of a waiting workload equal to what the job asks for,
@@ -188,8 +191,8 @@ func follow(s situation) (step, error) {
 	want.QueueName = kueue.LocalQueueName(s.queue)
 	want.Priority, want.PriorityClassRef = s.priority.value, s.priority.class
 	want.MaximumExecutionTimeSeconds = executionTime(s.job)
-	restored, err := s.adapter.Stop(s.job, sized(w.Spec.PodSets, s.facts.PodSets))
-	if err != nil {
+	restored, mended, err := s.restored(sized(w.Spec.PodSets, s.facts.PodSets))
+	if err != nil || !mended {
 		return step{}, err
 	}
 	if !equality.Semantic.DeepEqual(s.job, restored) && startedBefore(w) {
@@ -208,7 +211,7 @@ func follow(s situation) (step, error) {
 	if !same || !equality.Semantic.DeepEqual(w.Spec, *want) {
 		return step{spec: want, gates: &gates, tell: &tale{reason: "UpdatedWorkload", message: "Updated Workload " + w.Name + ", because the job changed while it waited"}}, nil
 	}
-	return step{}, nil
+	return tellDone(s, givenBack(s)), nil
 }
 
 // relabeled reports whether a job with a reservation was given another
@@ -231,6 +234,22 @@ func startedBefore(w *kueue.Workload) bool {
 	return apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted) != nil
 }
 
+// restored is the suspended job without what an earlier admission added, with
+// the sizes of these pod sets. False means that the API does not let it be
+// restored yet; its kind's controller is about to change that.
+func (s situation) restored(original []kueue.PodSet) (jobs.Object, bool, error) {
+	o, err := s.adapter.Stop(s.job, original)
+	if err != nil || !startedBefore(s.workload) {
+		return o, err == nil, err
+	}
+	facts, err := s.adapter.Read(o)
+	if err != nil {
+		return nil, false, err
+	}
+	carries := slices.ContainsFunc(facts.PodSets, func(ps kueue.PodSet) bool { return ps.Template.Labels[kueue.PodSetLabel] != "" })
+	return o, !carries, nil
+}
+
 // start lets an admitted job run with what it was given.
 func start(s situation) (step, error) {
 	if why := s.conflict; why != nil {
@@ -238,8 +257,8 @@ func start(s situation) (step, error) {
 	}
 	clean := s.job
 	if startedBefore(s.workload) {
-		restored, err := s.adapter.Stop(s.job, s.workload.Spec.PodSets)
-		if err != nil {
+		restored, mended, err := s.restored(s.workload.Spec.PodSets)
+		if err != nil || !mended {
 			return step{}, err
 		}
 		clean = restored
@@ -303,19 +322,43 @@ func withdraw(s situation) (*kueue.WorkloadStatus, tenure.Event) {
 // reclaim gives back the quota of pods that are done.
 func reclaim(s situation) step {
 	w := s.workload
-	if len(s.facts.Reclaimable) == 0 || allDone(s.facts) || equality.Semantic.DeepEqual(w.Status.ReclaimablePods, s.facts.Reclaimable) {
+	done := givenBack(s)
+	if len(done) == 0 || allDone(s.facts) {
 		return step{}
 	}
-	for i, r := range s.facts.Reclaimable { // the API wants them to grow only
+	for i, r := range done { // the API wants them to grow only
 		for _, old := range w.Status.ReclaimablePods {
 			if old.Name == r.Name && old.Count > r.Count {
-				s.facts.Reclaimable[i].Count = old.Count
+				done[i].Count = old.Count
 			}
 		}
 	}
-	next := w.Status.DeepCopy()
-	next.ReclaimablePods = s.facts.Reclaimable
+	return tellDone(s, done)
+}
+
+// tellDone writes which pods of a job are done.
+func tellDone(s situation, done []kueue.ReclaimablePod) step {
+	if equality.Semantic.DeepEqual(s.workload.Status.ReclaimablePods, done) {
+		return step{}
+	}
+	next := s.workload.Status.DeepCopy()
+	next.ReclaimablePods = done
 	return step{status: next}
+}
+
+// givenBack says which pods of a job are done, in the words of its Workload: see
+// convert.Left.
+func givenBack(s situation) []kueue.ReclaimablePod {
+	var out []kueue.ReclaimablePod
+	for _, r := range s.facts.Reclaimable {
+		for i := range s.facts.PodSets {
+			at := slices.IndexFunc(s.workload.Spec.PodSets, func(ps kueue.PodSet) bool { return ps.Name == r.Name })
+			if asks := &s.facts.PodSets[i]; asks.Name == r.Name && at >= 0 {
+				out = append(out, convert.GivenBack(&s.workload.Spec.PodSets[at], asks.Count-r.Count))
+			}
+		}
+	}
+	return out
 }
 
 // allDone reports whether every pod can be given back. The job is about to say

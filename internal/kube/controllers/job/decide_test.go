@@ -55,6 +55,9 @@ func stopped(j *batchv1.Job) {
 	j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue})
 }
 
+// begun is a Job that was suspended before its controller noticed.
+func begun(j *batchv1.Job) { j.Status.StartTime = &metav1.Time{Time: now} }
+
 func finished(j *batchv1.Job) {
 	j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, Message: "done"})
 }
@@ -91,6 +94,17 @@ func reserved(w *kueue.Workload) {
 	apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionFalse, Reason: kueue.ReasonUnsatisfiedAdmissionChecks})
 }
 
+// notEvicted was evicted once and has quota again.
+func notEvicted(w *kueue.Workload) {
+	apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionFalse, Reason: "QuotaReserved"})
+}
+
+// couldNotStart is how a workload ends whose admission contradicts its job.
+func couldNotStart(w *kueue.Workload) {
+	admitted(w)
+	condition(kueue.WorkloadFinished, kueue.ReasonFailedToStart)(w)
+}
+
 // ofClass gives a workload a WorkloadPriorityClass.
 func ofClass(name string) func(*kueue.Workload) {
 	return func(w *kueue.Workload) {
@@ -113,11 +127,13 @@ type outcome struct {
 	Selector  map[string]string // and this node selector
 	Create    bool
 	Unpin     bool
+	Removed   bool // its workload is deleted
 	Spec      bool
 	Finished  string // reason of the Finished condition written
 	Released  bool   // admission removed
 	Requeued  string
 	Reclaimed int32
+	Cleared   bool          // no pod is reclaimable
 	Withdrawn time.Duration // until it is considered again
 	Again     time.Duration // when to look again
 	Ready     string        // reason of the PodsReady condition
@@ -126,8 +142,8 @@ type outcome struct {
 	Event     string
 }
 
-func describe(st step) outcome {
-	o := outcome{Again: st.again, Create: st.create, Unpin: st.unpin, Spec: st.spec != nil}
+func describe(was *kueue.Workload, st step) outcome {
+	o := outcome{Again: st.again, Create: st.create, Unpin: st.unpin, Removed: st.remove != nil, Spec: st.spec != nil}
 	if j, ok := st.job.(*batchv1.Job); ok {
 		o.Suspended, o.Selector = j.Spec.Suspend, j.Spec.Template.Spec.NodeSelector
 	}
@@ -156,6 +172,7 @@ func describe(st step) outcome {
 	if r := st.status.RequeueState; r != nil {
 		o.Withdrawn = r.RequeueAt.Sub(now)
 	}
+	o.Cleared = len(was.Status.ReclaimablePods) > 0 && len(st.status.ReclaimablePods) == 0
 	for _, r := range st.status.ReclaimablePods {
 		o.Reclaimed += r.Count
 	}
@@ -252,16 +269,36 @@ func TestDecide(t *testing.T) {
 		},
 		"admitted again, still carrying the last admission": {
 			why: "labels of another flavor must not stay", job: aJob(stopped, injected),
-			workload: aWorkload(preempted, func(w *kueue.Workload) {
-				apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionFalse, Reason: "QuotaReserved"})
-			}, admitted),
-			want: outcome{Suspended: new(false), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Started"},
+			workload: aWorkload(notEvicted, admitted),
+			want:     outcome{Suspended: new(false), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Started"},
 		},
 		"running": {why: "all is well", job: aJob(running, injected), workload: aWorkload(admitted), live: 2},
 		"one pod of two done": {
 			why: "the quota of a pod that will not be replaced is given back",
 			job: aJob(running, func(j *batchv1.Job) { j.Status.Active, j.Status.Succeeded = 1, 1 }), workload: aWorkload(admitted), live: 1,
 			want: outcome{Reclaimed: 1},
+		},
+		"one pod of two done, of a pod set of five": {
+			why:      "the three that it was not given are done with too, so that the one is not counted again in a later admission",
+			job:      aJob(running, func(j *batchv1.Job) { j.Status.Active, j.Status.Succeeded = 1, 1 }),
+			workload: aWorkload(admitted, func(w *kueue.Workload) { w.Spec.PodSets[0].Count, w.Spec.PodSets[0].MinCount = 5, new(int32(2)) }), live: 1,
+			want: outcome{Reclaimed: 4},
+		},
+		"evicted, pods gone, one done": {
+			why: "what is done need not run again: it asks for what is left",
+			job: aJob(stopped, injected, func(j *batchv1.Job) { j.Status.Succeeded = 1 }), workload: aWorkload(admitted, preempted),
+			want: outcome{Released: true, Requeued: "True", Reclaimed: 1},
+		},
+		"waiting again, another one done": {
+			why: "the last words of its pods came late",
+			job: aJob(stopped, func(j *batchv1.Job) { j.Status.Succeeded = 1 }), workload: aWorkload(preempted),
+			want: outcome{Reclaimed: 1},
+		},
+		"waiting again, has more to do": {
+			why:      "its author gave it more completions, so nothing of it is done",
+			job:      aJob(stopped, func(j *batchv1.Job) { j.Status.Succeeded = 1; j.Spec.Completions = new(int32(5)) }),
+			workload: aWorkload(preempted, func(w *kueue.Workload) { w.Status.ReclaimablePods = []kueue.ReclaimablePod{{Name: "main", Count: 1}} }),
+			want:     outcome{Cleared: true},
 		},
 		"both pods done, not finished yet": {
 			why: "the end, a moment later, gives back the same with one write less",
@@ -303,6 +340,17 @@ func TestDecide(t *testing.T) {
 			why: "users see their own manifest while it waits", job: aJob(stopped, injected), workload: aWorkload(preempted),
 			want: outcome{Suspended: new(true), Selector: ssd},
 		},
+		"waiting again, cannot be restored yet": {
+			why: "what an admission put into it is not what its author asks for", job: aJob(injected, begun), workload: aWorkload(preempted),
+		},
+		"admitted again, cannot be restored yet": {
+			why: "two admissions must not mix", job: aJob(injected, begun), workload: aWorkload(notEvicted, admitted),
+		},
+		"changed while waiting again": {
+			why: "its author's word counts after an eviction as before",
+			job: aJob(stopped, func(j *batchv1.Job) { j.Spec.Template.Spec.NodeSelector = nil }), workload: aWorkload(preempted),
+			want: outcome{Spec: true, Event: "UpdatedWorkload"},
+		},
 		"finished": {
 			why: "a finished job ends its workload", job: aJob(running, finished), workload: aWorkload(admitted),
 			want: outcome{Finished: "Succeeded"},
@@ -319,6 +367,35 @@ func TestDecide(t *testing.T) {
 			why: "it may go now", job: aJob(stopped),
 			workload: aWorkload(admitted, func(w *kueue.Workload) { w.DeletionTimestamp = &metav1.Time{Time: now} }),
 			want:     outcome{Unpin: true},
+		},
+		"could not start": {
+			why: "trying again would find the same contradiction", job: aJob(), workload: aWorkload(couldNotStart),
+		},
+		"could not start, its template was changed": {
+			why: "its author may have mended it: its Workload makes way for one that asks anew",
+			job: aJob(func(j *batchv1.Job) { j.Spec.Template.Spec.NodeSelector = nil }), workload: aWorkload(couldNotStart),
+			want: outcome{Removed: true, Event: "DeletedWorkload"},
+		},
+		"could not start, its labels were changed": {
+			why: "labels of pods contradict too",
+			job: aJob(func(j *batchv1.Job) { j.Spec.Template.Labels = map[string]string{"a": "1"} }), workload: aWorkload(couldNotStart),
+			want: outcome{Removed: true, Event: "DeletedWorkload"},
+		},
+		"could not start, moved to another queue": {
+			why: "there the flavors may suit it", job: aJob(),
+			workload: aWorkload(couldNotStart, func(w *kueue.Workload) { w.Spec.QueueName = "former-queue" }),
+			want:     outcome{Removed: true, Event: "DeletedWorkload"},
+		},
+		"could not start, still carries an earlier admission": {
+			why: "what we put into it is no change of its author's", job: aJob(stopped, injected), workload: aWorkload(preempted, couldNotStart),
+		},
+		"could not start, unsuspended by hand": {
+			why: "without an admission nothing runs", job: aJob(running), workload: aWorkload(couldNotStart),
+			want: outcome{Suspended: new(true), Selector: ssd, Event: "Suspended"},
+		},
+		"ended well, changed later": {
+			why: "what has run does not run again", job: aJob(finished, func(j *batchv1.Job) { j.Spec.Template.Spec.NodeSelector = nil }),
+			workload: aWorkload(condition(kueue.WorkloadFinished, kueue.ReasonSucceeded)),
 		},
 		"admission contradicts the manifest": {
 			why: "a label that the user set otherwise cannot be overridden",
@@ -354,7 +431,7 @@ func TestDecide(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, describe(got)); diff != "" {
+			if diff := cmp.Diff(c.want, describe(c.workload, got)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)
 			}
 		})

@@ -95,7 +95,8 @@ func (Adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error
 
 // Stop returns the Job one step closer to suspended and restored: Kubernetes
 // lets a template change only in a Job that is already suspended without
-// active pods, so the first step suspends and the next one restores.
+// active pods, so the first step suspends and the next one restores. A template
+// that Start did not change, or that was restored, is its author's.
 func (Adapter) Stop(o jobs.Object, original []kueue.PodSet) (jobs.Object, error) {
 	j, err := cast(o)
 	if err != nil {
@@ -112,7 +113,7 @@ func (Adapter) Stop(o jobs.Object, original []kueue.PodSet) (jobs.Object, error)
 	if shrinks(j) {
 		resize(out, original[0].Count)
 	}
-	if !templateMutable(j) {
+	if _, injected := j.Spec.Template.Labels[kueue.PodSetLabel]; !injected || !templateMutable(j) {
 		return out, nil
 	}
 	was := original[0].Template
@@ -172,8 +173,13 @@ func ready(j *batchv1.Job) bool {
 }
 
 // reclaimable counts the pods that ended and will not be replaced: what
-// parallelism exceeds the completions still missing (spec/kueue.md 2.11).
+// parallelism exceeds the completions still missing (spec/kueue.md 2.11). Which
+// completions a waiting Job will have, whose admission may reduce them, is not
+// known; so none of it counts as done.
 func reclaimable(j *batchv1.Job) []kueue.ReclaimablePod {
+	if ptr.Deref(j.Spec.Suspend, false) && shrinks(j) && reducesWork(j) {
+		return nil
+	}
 	if ptr.Deref(j.Spec.Parallelism, 1) <= 1 || j.Spec.Completions == nil {
 		return nil
 	}

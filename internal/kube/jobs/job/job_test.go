@@ -125,7 +125,13 @@ func TestReclaimable(t *testing.T) {
 		"failed indexes":         {"they are not tried again", aJob(indexed("0", "2-3")), 3},
 		"index in both":          {"it counts once", aJob(indexed("0-1", "1")), 2},
 		"indexes beyond the end": {"completions were reduced since", aJob(indexed("0,4-9", "")), 1},
-		"succeeded and indexed":  {"a pod of an index that ended already is not counted twice", aJob(indexed("0", ""), succeeded(3)), 1},
+		"waits, its work is fixed": {
+			"what is done need not run again", aJob(annotated(kueue.JobMinParallelismAnnotation, "2"), succeeded(1)), 1,
+		},
+		"waits, its work may be reduced": {
+			"index 3 is none of a Job of 2 completions", aJob(annotated(kueue.JobMinParallelismAnnotation, "2"), annotated(kueue.JobCompletionsEqualParallelismAnnotation, "true"), indexed("3", "")), 0,
+		},
+		"succeeded and indexed": {"a pod of an index that ended already is not counted twice", aJob(indexed("0", ""), succeeded(3)), 1},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

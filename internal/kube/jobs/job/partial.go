@@ -30,9 +30,15 @@ func shrinks(j *batchv1.Job) bool {
 // author wants them to be equal.
 func resize(j *batchv1.Job, count int32) {
 	j.Spec.Parallelism = new(count)
-	if same, _ := strconv.ParseBool(j.Annotations[kueue.JobCompletionsEqualParallelismAnnotation]); same {
+	if reducesWork(j) {
 		j.Spec.Completions = new(count)
 	}
+}
+
+// reducesWork reports whether a Job with fewer pods has fewer completions too.
+func reducesWork(j *batchv1.Job) bool {
+	same, _ := strconv.ParseBool(j.Annotations[kueue.JobCompletionsEqualParallelismAnnotation])
+	return same
 }
 
 // ended is how many of a Job's pods ended and will not be replaced: those that
