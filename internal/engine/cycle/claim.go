@@ -60,16 +60,17 @@ func (e *Engine) claimsChange(q *queue) {
 
 // claimOf is what a shape would claim in its queue: per pod set and resource
 // group the first flavor whose nominal quota and nodes could hold it. It is nil
-// unless there is one for everything.
+// unless there is one for everything, and nodes for pods that count nothing.
 func (e *Engine) claimOf(p *compiled, g *group) []quota.Use {
+	for set, asks := range p.asks {
+		if len(asks) == 0 && !e.couldHold(p, set, e.classFor(g, p, set, nil)) {
+			return nil
+		}
+	}
 	var uses []quota.Use
 	for i := range p.Asks {
-		o := slices.IndexFunc(p.Asks[i].Options, func(o quota.Option) bool {
-			return o.Bad == "" && !slices.ContainsFunc(o.Uses, func(u quota.Use) bool {
-				return u.Amount.Add(amountOf(uses, u.Pair)) > g.queue.node.Nominal(u.Pair)
-			})
-		})
-		if o < 0 || !e.couldHold(p, i, o) {
+		o := e.ownOption(p, i, uses)
+		if o < 0 {
 			return nil
 		}
 		for _, u := range p.Asks[i].Options[o].Uses {
@@ -79,13 +80,27 @@ func (e *Engine) claimOf(p *compiled, g *group) []quota.Use {
 	return uses
 }
 
-// couldHold reports whether a flavor's nodes, if empty, hold an ask's pod set.
-func (e *Engine) couldHold(p *compiled, ask, option int) bool {
-	c := p.classes[ask][option]
+// ownOption is the first flavor of an ask whose nominal quota, less what is used
+// of it already, and nodes could hold it; -1 if there is none.
+func (e *Engine) ownOption(p *compiled, ask int, used []quota.Use) int {
+	for i, o := range p.Asks[ask].Options {
+		exceeds := slices.ContainsFunc(o.Uses, func(u quota.Use) bool {
+			return u.Amount.Add(amountOf(used, u.Pair)) > p.Queue.Nominal(u.Pair)
+		})
+		if o.Bad == "" && !exceeds && e.couldHold(p, p.Asks[ask].Set, p.classes[ask][i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// couldHold reports whether nodes, if empty, hold a pod set; nil is for no nodes
+// to look at.
+func (e *Engine) couldHold(p *compiled, set int, c *place.Class) bool {
 	if c == nil {
 		return true
 	}
-	_, ok := e.nodes.Possible(place.Set{Class: c, Count: p.counts[p.Asks[ask].Set]})
+	_, ok := e.nodes.Possible(place.Set{Class: c, Count: p.counts[set]})
 	return ok
 }
 

@@ -1,6 +1,8 @@
 package cycle_test
 
 import (
+	"slices"
+
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
@@ -66,12 +68,19 @@ func (r *reference) claimant(queue string) *refWork {
 	return nil
 }
 
-// claim is what a first workload claims: all it asks for, from the first flavors
-// whose nominal quota and nodes could hold it; nothing if there are none.
+// claim is what a first workload claims: all it asks for, from the first flavors whose
+// nominal quota and nodes could hold it; nothing if there are none, or if there
+// are no nodes for pods that count nothing.
 func (r *reference) claim(w *refWork) map[fr]core.Amount {
 	asks, ok := r.asks(w)
 	if !ok {
 		return nil
+	}
+	for i := range w.PodSets {
+		counts := slices.ContainsFunc(asks, func(a refAsk) bool { return a.set == i })
+		if s, seen := r.set(w, i, nil); !counts && seen && r.gradeNodes(r.queues[w.queue], s) == mNoFit {
+			return nil
+		}
 	}
 	sum := map[fr]core.Amount{}
 	for _, ask := range asks {
