@@ -76,6 +76,9 @@ func validateCustomLabels(all []ControllerMetricsCustomLabel, at *field.Path) fi
 			errs = append(errs, field.Duplicate(at.Child("name"), l.Name))
 		}
 		seen[id] = true
+		if other := (map[SourceKind]SourceKind{SourceWorkload: SourceClusterQueue, SourceClusterQueue: SourceWorkload})[kind]; seen[string(other)+"/"+l.Name] {
+			errs = append(errs, field.Invalid(at.Child("name"), l.Name, fmt.Sprintf("a label of a %s has this name too, and pending_workloads has both", other)))
+		}
 		if l.SourceLabelKey != "" && l.SourceAnnotationKey != "" {
 			errs = append(errs, field.Invalid(at.Child("sourceAnnotationKey"), l.SourceAnnotationKey, "must be empty if sourceLabelKey is given: a value has one source"))
 		}

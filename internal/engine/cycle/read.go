@@ -199,6 +199,23 @@ func (e *Engine) line(name string) []*work {
 	return all
 }
 
+// EachWaiting tells of every workload that waits in a queue, in no order, and
+// whether it is parked. It costs time proportional to how many there are.
+func (e *Engine) EachWaiting(tell func(queue string, key core.Key, parked bool)) {
+	for _, q := range e.sortedQueues() {
+		for _, d := range q.doors {
+			for w := range d.works { // they are counted, so order does not matter
+				switch w.phase {
+				case promised:
+					tell(q.name, w.Key, false)
+				case waiting:
+					tell(q.name, w.Key, w.group == nil || w.group.parked)
+				}
+			}
+		}
+	}
+}
+
 // QueueOf names the queue that a LocalQueue leads to, false if the LocalQueue is
 // not defined.
 func (e *Engine) QueueOf(namespace, name string) (string, bool) {

@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -129,8 +128,10 @@ type Options struct {
 	FlightLimit int64
 	// LabelKeysToCopy are the labels of a job that its Workload gets too.
 	LabelKeysToCopy []string
-	// Metrics says which series of queues there are.
-	Metrics metrics.Choice
+	// Metrics says which series of queues there are, MetricLabels which labels of
+	// objects they carry.
+	Metrics      metrics.Choice
+	MetricLabels []metrics.CustomLabel
 	// Gates switch off what jobs could do otherwise.
 	Gates Gates
 }
@@ -204,11 +205,7 @@ func Run(ctx context.Context, opts Options) error {
 			return fmt.Errorf("index jobs of %s: %w", f.name, err)
 		}
 	}
-	role := metrics.RoleStandalone
-	if opts.LeaderElection.Enabled {
-		role = metrics.RoleLeader
-	}
-	counters, err := metrics.New(crmetrics.Registry, metrics.Options{Role: role, Choice: opts.Metrics})
+	counters, err := newMetrics(ctx, mgr, opts)
 	if err != nil {
 		return fmt.Errorf("set up metrics: %w", err)
 	}
@@ -345,6 +342,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		Writers: 16,
 	})
 	counters.SetCensus(loop.Census)
+	counters.SetWaiting(loop.EachWaiting)
 	if err := mgr.Add(loop); err != nil {
 		return fmt.Errorf("add the decision loop: %w", err)
 	}

@@ -113,14 +113,27 @@ type queueGauges struct {
 	shown                                           *shown
 }
 
+const (
+	pendingName = "pending_workloads"
+	pendingHelp = "Workloads that wait, by ClusterQueue: active ones are looked at, inadmissible ones are parked until something changes."
+
+	statusActive, statusInadmissible = "active", "inadmissible"
+)
+
+// pendingGauge is shown unless labels of Workloads divide it: see line.
+func pendingGauge(b *builder) *prometheus.GaugeVec {
+	if len(b.custom.labels[SourceWorkload]) > 0 {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + pendingName}, []string{"cluster_queue", "status"})
+	}
+	return b.gauge(pendingName, pendingHelp, "cluster_queue", "status")
+}
+
 func newQueueGauges(b *builder) queueGauges {
 	resource := func(name, help string) *prometheus.GaugeVec {
 		return b.gauge("cluster_queue_"+name, help, "cohort", "cluster_queue", "flavor", "resource")
 	}
 	return queueGauges{
-		pending: b.gauge("pending_workloads",
-			"Workloads that wait, by ClusterQueue: active ones are looked at, inadmissible ones are parked until something changes.",
-			"cluster_queue", "status"),
+		pending:     pendingGauge(b),
 		reserving:   b.gauge("reserving_active_workloads", "Workloads that hold quota and have not finished, by ClusterQueue.", "cluster_queue"),
 		admitted:    b.gauge("admitted_active_workloads", "Admitted workloads that have not finished, by ClusterQueue.", "cluster_queue"),
 		status:      b.gauge("cluster_queue_status", "1 for the status that the ClusterQueue has, 0 for the others.", "cluster_queue", "status"),
@@ -138,8 +151,8 @@ func newQueueGauges(b *builder) queueGauges {
 }
 
 func (g queueGauges) set(q Queue) {
-	g.pending.WithLabelValues(q.Name, "active").Set(float64(q.Pending))
-	g.pending.WithLabelValues(q.Name, "inadmissible").Set(float64(q.Inadmissible))
+	g.pending.WithLabelValues(q.Name, statusActive).Set(float64(q.Pending))
+	g.pending.WithLabelValues(q.Name, statusInadmissible).Set(float64(q.Inadmissible))
 	g.reserving.WithLabelValues(q.Name).Set(float64(q.Reserving))
 	g.admitted.WithLabelValues(q.Name).Set(float64(q.Admitted))
 	for _, s := range []Status{StatusPending, StatusActive, StatusTerminating} {
@@ -204,8 +217,8 @@ func newLocalQueueGauges(b *builder) localQueueGauges {
 }
 
 func (g localQueueGauges) set(q LocalQueue) {
-	g.pending.WithLabelValues(q.Name, q.Namespace, "active").Set(float64(q.Pending))
-	g.pending.WithLabelValues(q.Name, q.Namespace, "inadmissible").Set(float64(q.Inadmissible))
+	g.pending.WithLabelValues(q.Name, q.Namespace, statusActive).Set(float64(q.Pending))
+	g.pending.WithLabelValues(q.Name, q.Namespace, statusInadmissible).Set(float64(q.Inadmissible))
 	g.reserving.WithLabelValues(q.Name, q.Namespace).Set(float64(q.Reserving))
 	g.admitted.WithLabelValues(q.Name, q.Namespace).Set(float64(q.Admitted))
 	for _, s := range []string{"True", "False", "Unknown"} {

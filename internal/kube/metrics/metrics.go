@@ -4,7 +4,8 @@
 // whoever carries out a step says so, and the controller of the queues sets the
 // gauges.
 //
-// All series carry the label replica_role. Amounts are in the units in which
+// All series carry the label replica_role, and labels of their objects where
+// that is asked for. Amounts are in the units in which
 // people write them: cores, bytes, pieces. A limit that is not set is +Inf.
 package metrics
 
@@ -18,10 +19,11 @@ import (
 // Role is the value of the label replica_role.
 type Role string
 
-// The roles. A process that competes for leadership only acts, and only
-// counts, as the leader.
+// The roles. Processes that compete for leadership are followers until one of
+// them leads; one that does not compete is standalone.
 const (
 	RoleLeader     Role = "leader"
+	RoleFollower   Role = "follower"
 	RoleStandalone Role = "standalone"
 )
 
@@ -39,10 +41,13 @@ type Metrics struct {
 	lifetime                                 lifetime
 
 	around      *surroundings
+	custom      *custom
 	queues      queueGauges
 	localQueues localQueueGauges
 	population  *population
 	census      *census
+	// line is nil unless labels of Workloads divide those that wait.
+	line *line
 
 	// byQueue and byDoor are what is forgotten with a queue.
 	byQueue, byDoor []forgetful
@@ -50,20 +55,24 @@ type Metrics struct {
 
 // Options say how metrics are shown.
 type Options struct {
-	// Role is the value of the label replica_role; "" leaves it out.
-	Role   Role
+	// Role is the value of the label replica_role at the moment that series are
+	// asked for; nil leaves it out.
+	Role   func() Role
 	Choice Choice
+	// Labels are taken from objects; at most two from Workloads.
+	Labels []CustomLabel
 }
 
 // New makes the metrics and registers them.
 func New(reg prometheus.Registerer, o Options) (*Metrics, error) {
-	outer := &builder{reg: reg}
-	outer.register("build_info", newBuildInfo())
-	if o.Role != "" {
-		reg = prometheus.WrapRegistererWith(prometheus.Labels{"replica_role": string(o.Role)}, reg)
-	}
 	around := newSurroundings(o.Choice)
-	b := &builder{reg: reg, around: around, err: outer.err}
+	b := &builder{reg: reg, around: around, role: o.Role, custom: newCustom(o.Labels)}
+	if n := len(b.custom.labels[SourceWorkload]); n > mostWorkloadLabels {
+		return nil, fmt.Errorf("%d labels of metrics are from Workloads: at most %d may be", n, mostWorkloadLabels)
+	}
+	if err := reg.Register(newBuildInfo()); err != nil {
+		return nil, fmt.Errorf("register metric build_info: %w", err)
+	}
 	m := &Metrics{
 		attempts: b.counter("admission_attempts_total",
 			"Attempts to admit workloads, by result: success means that at least one was admitted.", "result"),
@@ -82,10 +91,12 @@ func New(reg prometheus.Registerer, o Options) (*Metrics, error) {
 		lifetime:       newLifetime(b),
 
 		around:      around,
+		custom:      b.custom,
 		queues:      newQueueGauges(b),
 		localQueues: newLocalQueueGauges(b),
 		population:  newPopulation(b, around),
 		census:      newCensus(b, o.Choice, around),
+		line:        newLine(b),
 	}
 	m.byQueue, m.byDoor = b.byQueue, b.byDoor
 	return m, b.err
@@ -199,6 +210,8 @@ func (h timedTwice) observe(w Workload, d time.Duration) {
 type builder struct {
 	reg    prometheus.Registerer
 	around *surroundings
+	role   func() Role
+	custom *custom
 	err    error
 	// byQueue and byDoor are what has labels of a ClusterQueue or a LocalQueue.
 	byQueue, byDoor []forgetful
@@ -210,7 +223,7 @@ type forgetful interface {
 }
 
 func (b *builder) register(name string, c prometheus.Collector) {
-	if err := b.reg.Register(c); err != nil && b.err == nil {
+	if err := b.reg.Register(dressed{c, b.role, b.custom}); err != nil && b.err == nil {
 		b.err = fmt.Errorf("register metric %s: %w", name, err)
 	}
 }

@@ -13,10 +13,12 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 )
 
+func standalone() metrics.Role { return metrics.RoleStandalone }
+
 func newMetrics(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	m, err := metrics.New(reg, metrics.Options{Role: metrics.RoleStandalone})
+	m, err := metrics.New(reg, metrics.Options{Role: standalone})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +168,7 @@ kueue_cohort_weighted_share{cohort="c",replica_role="standalone"} 250
 
 func TestSecondRegistrationFails(t *testing.T) {
 	_, reg := newMetrics(t)
-	if _, err := metrics.New(reg, metrics.Options{Role: metrics.RoleStandalone}); err == nil {
+	if _, err := metrics.New(reg, metrics.Options{Role: standalone}); err == nil {
 		t.Error("two sets of metrics were registered in one place")
 	}
 }

@@ -2,17 +2,16 @@ package settings
 
 // Reasons that several gates share.
 const (
-	builtIn        = "it is how mlbatch works; take the gate out"
-	internal       = "it is about the inside of Kueue, which is made differently here"
-	noMulti        = "mlbatch does not send jobs to other clusters yet"
-	noDevices      = "mlbatch does not count devices of dynamic resource allocation yet"
-	noElastic      = "mlbatch does not resize running jobs yet"
-	noTopology     = "mlbatch does not follow topology levels yet; it places whole gangs on nodes"
-	noSuchKind     = "mlbatch does not queue this kind of job yet"
-	noVariants     = "mlbatch does not try several flavors of one job at a time yet"
-	hardened       = "such objects are refused in any case"
-	noCustomLabels = "mlbatch has no labels of metrics from objects yet"
-	alwaysThere    = "the metrics are always there; they cost little"
+	builtIn     = "it is how mlbatch works; take the gate out"
+	internal    = "it is about the inside of Kueue, which is made differently here"
+	noMulti     = "mlbatch does not send jobs to other clusters yet"
+	noDevices   = "mlbatch does not count devices of dynamic resource allocation yet"
+	noElastic   = "mlbatch does not resize running jobs yet"
+	noTopology  = "mlbatch does not follow topology levels yet; it places whole gangs on nodes"
+	noSuchKind  = "mlbatch does not queue this kind of job yet"
+	noVariants  = "mlbatch does not try several flavors of one job at a time yet"
+	hardened    = "such objects are refused in any case"
+	alwaysThere = "the metrics are always there; they cost little"
 )
 
 // gates are all feature gates of Kueue 0.20, in the order of its documentation.
@@ -73,7 +72,7 @@ func gates() []gate {
 		{"LocalQueueMetrics", "Beta", true, choice, "", ""},
 		{"MetricsForCohorts", "Beta", true, always, "", alwaysThere},
 		{"MetricForWorkloadCreationLatency", "Beta", true, always, "", alwaysThere},
-		{"CustomMetricLabels", "Alpha", false, absent, "", noCustomLabels},
+		{customLabelsGate, "Alpha", false, choice, "", ""},
 		{"UnadmittedWorkloadsObservability", "Beta", true, always, "", builtIn},
 		{"UnadmittedWorkloadsExplicitStatus", "Beta", false, absent, "", "conditions are written when there is something to say; take the gate out"},
 		{"FailureRecoveryPolicy", "Alpha", false, absent, "", "mlbatch does not delete pods of unreachable nodes by force; AppWrappers are reset elsewhere"},

@@ -78,7 +78,23 @@ func (s *Settled) Options(opts manager.Options) manager.Options {
 	if sel := m.LocalQueueMetrics.LocalQueueSelector; sel != nil {
 		opts.Metrics.LocalQueues, _ = metav1.LabelSelectorAsSelector(sel) // it is valid
 	}
+	if s.Gates[customLabelsGate] {
+		opts.MetricLabels = metricLabels(m.CustomLabels)
+	}
 	return s.jobs(opts)
+}
+
+// customLabelsGate lets metrics carry labels of objects.
+const customLabelsGate = "CustomMetricLabels"
+
+func metricLabels(all []v1beta2.ControllerMetricsCustomLabel) []metrics.CustomLabel {
+	var out []metrics.CustomLabel
+	for _, l := range all {
+		out = append(out, metrics.CustomLabel{
+			Name: l.Name, From: metrics.Source(*l.SourceKind), Label: l.SourceLabelKey, Annotation: l.SourceAnnotationKey, Tracked: l.TrackedValues,
+		})
+	}
+	return out
 }
 
 // admissionFairSharing is how past usage counts. A half-life of 0 forgets at once,

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
+	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 )
 
@@ -48,5 +49,33 @@ objectRetentionPolicies: {workloads: {afterFinished: 0s, afterDeactivatedByKueue
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)
 			}
 		})
+	}
+}
+
+func TestMetricLabels(t *testing.T) {
+	const file = `apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+metrics:
+  customLabels:
+  - name: team
+  - name: budget
+    sourceAnnotationKey: example.com/budget
+    sourceKind: Workload
+    trackedValues: [a, b]
+`
+	team := metrics.CustomLabel{Name: "team", From: metrics.SourceClusterQueue, Label: "team"}
+	budget := metrics.CustomLabel{Name: "budget", From: metrics.SourceWorkload, Annotation: "example.com/budget", Tracked: []string{"a", "b"}}
+	for gate, want := range map[string][]metrics.CustomLabel{"": nil, "CustomMetricLabels=true": {team, budget}} {
+		f, err := Read("f.yaml", []byte(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Resolve(f, Given{FeatureGates: gate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, s.Options(manager.Options{}).MetricLabels); diff != "" {
+			t.Errorf("gates %q (-want +got):\n%s", gate, diff)
+		}
 	}
 }

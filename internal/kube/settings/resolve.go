@@ -71,6 +71,11 @@ func Resolve(f *File, given Given) (*Settled, error) {
 	}
 	c.FeatureGates = set
 	notices = append(slices.Concat(f.Notices, notices), unused(c)...)
+	if len(c.Metrics.CustomLabels) > 0 && !gates[customLabelsGate] {
+		notices = append(notices, Notice{
+			Path: field.NewPath("metrics", "customLabels").String(), Text: "has no effect while the feature gate " + customLabelsGate + " is off, as it is in Kueue if nothing is said: turn it on",
+		})
+	}
 	for i := range notices {
 		if notices[i].Line == 0 {
 			notices[i].Position = f.places.find(notices[i].Path)
@@ -110,9 +115,6 @@ func refused(c *v1beta2.Configuration) field.ErrorList {
 	no := func(at *field.Path, why string) { errs = append(errs, field.Forbidden(at, why)) }
 	if c.MultiKueue != nil {
 		no(field.NewPath("multiKueue"), noMulti+": take the section out")
-	}
-	if len(c.Metrics.CustomLabels) > 0 {
-		no(field.NewPath("metrics", "customLabels"), noCustomLabels+": take the field out")
 	}
 	if len(c.Resources.DeviceClassMappings) > 0 {
 		no(field.NewPath("resources", "deviceClassMappings"), noDevices+": take the field out")

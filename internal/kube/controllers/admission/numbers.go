@@ -6,6 +6,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
+	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 )
 
 var _ queues.Numbers = (*Loop)(nil)
@@ -57,6 +58,13 @@ func (l *Loop) Census() (cycle.Census, bool) {
 		return cycle.Census{}, false
 	}
 	return l.engine.Census(), true
+}
+
+// EachWaiting tells of every workload that waits, see metrics.Visit.
+func (l *Loop) EachWaiting(tell metrics.Visit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.engine.EachWaiting(tell)
 }
 
 // Changed says that numbers may have changed.

@@ -1,0 +1,64 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/metrics"
+)
+
+// newMetrics registers the metrics and lets them watch what they take labels from,
+// in every replica.
+func newMetrics(ctx context.Context, mgr manager.Manager, opts Options) (*metrics.Metrics, error) {
+	m, err := metrics.New(crmetrics.Registry, metrics.Options{
+		Role: roleOf(opts.LeaderElection.Enabled, mgr.Elected()), Choice: opts.Metrics, Labels: opts.MetricLabels,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range m.Sources() {
+		informer, err := mgr.GetCache().GetInformer(ctx, source(kind))
+		if err != nil {
+			return nil, fmt.Errorf("watch %ss: %w", kind, err)
+		}
+		if _, err := informer.AddEventHandler(m.Objects(kind)); err != nil {
+			return nil, fmt.Errorf("watch %ss: %w", kind, err)
+		}
+	}
+	return m, nil
+}
+
+// roleOf tells the role of this process at any time: elected is closed when it
+// leads.
+func roleOf(competes bool, elected <-chan struct{}) func() metrics.Role {
+	return func() metrics.Role {
+		if !competes {
+			return metrics.RoleStandalone
+		}
+		select {
+		case <-elected:
+			return metrics.RoleLeader
+		default:
+			return metrics.RoleFollower
+		}
+	}
+}
+
+// source is an object of a kind that labels are taken from.
+func source(kind metrics.Source) client.Object {
+	switch kind {
+	case metrics.SourceLocalQueue:
+		return &kueue.LocalQueue{}
+	case metrics.SourceCohort:
+		return &kueue.Cohort{}
+	case metrics.SourceWorkload:
+		return &kueue.Workload{}
+	case metrics.SourceClusterQueue:
+	}
+	return &kueue.ClusterQueue{}
+}
