@@ -92,7 +92,8 @@ type AdmissionFairSharing struct {
 }
 
 // Standing is how much a local queue used for its weight, in units of 2^-32
-// thousandths: whoever used less goes first.
+// thousandths: whoever used less goes first. It is rounded to a grain of 2^-10
+// thousandths, so that equal use is equal.
 type Standing struct {
 	Last   bool // weight 0: behind all others
 	Hi, Lo uint64

@@ -303,7 +303,7 @@ func TestUnreadable(t *testing.T) {
 			return strings.Replace(s, `"options":{}`, `"options":{"Luck":1}`, 1)
 		}},
 		"state of another version": {"it would be loaded with another meaning", "state has version 7", func(s string) string {
-			return strings.Replace(s, `"state":{"Version":1`, `"state":{"Version":7`, 1)
+			return strings.Replace(s, fmt.Sprintf(`"state":{"Version":%d`, cycle.StateVersion), `"state":{"Version":7`, 1)
 		}},
 	}
 	for name, tc := range tests {

@@ -16,7 +16,7 @@ import (
 
 // StateVersion is the version of State. It grows when an old state would be
 // loaded with another meaning.
-const StateVersion = 1
+const StateVersion = 2
 
 // State is everything that an engine knows, as values: an engine that loads it
 // decides from there on what the one that dumped it decides, to the byte. What
@@ -64,11 +64,11 @@ type PastState struct {
 	At          time.Time
 }
 
-// PastAmount is past usage of a resource: base units and 2^-32 parts of one.
+// PastAmount is past usage of a resource: base units and 2^-64 parts of one.
 type PastAmount struct {
 	Resource string
 	Whole    uint64
-	Part     uint32
+	Part     uint64
 }
 
 // QueueState is a ClusterQueue; Spec is nil if it is only named.

@@ -372,7 +372,7 @@ func (x *duel) decide() int {
 	}
 	if !slices.Equal(got, want) {
 		if x.ref.tied {
-			x.t.Skip("rounding decides who used less")
+			x.t.Skip("floating point cannot tell who used less")
 		}
 		x.t.Fatalf("the engine decided\n  %s\nthe reference\n  %s\n%s", strings.Join(got, "\n  "), strings.Join(want, "\n  "), x.dump())
 	}

@@ -28,7 +28,7 @@ type reference struct {
 	fit     bool // the last judgement admits
 	doors   map[string]*refDoor
 	sampled time.Time
-	tied    bool              // two LocalQueues used the same, but for rounding
+	tied    bool              // floating point cannot tell which of two LocalQueues used more
 	held    map[core.Key]bool // refused for claims
 
 	ignoreUndeclared bool

@@ -122,15 +122,21 @@ func (r *reference) inQueue(name string) []*refWork {
 	return out
 }
 
-// compareStands takes for equal what only rounding tells apart, and notes that it
-// did: the engine rounds in its own way.
+// compareStands compares in grains of a 2^-10 of a thousandth. It notes if floating
+// point cannot tell in which of two grains a usage is.
 func (r *reference) compareStands(a, b *refWork) int {
 	x, y := r.stands(a), r.stands(b)
-	if x != y && math.Abs(x-y) >= 1e-6 {
-		return cmp.Compare(x, y)
-	}
-	r.tied = r.tied || doorOf(a) != doorOf(b) && x > 0 && !math.IsInf(x, 0)
-	return 0
+	m, closeM := grain(x)
+	n, closeN := grain(y)
+	r.tied = r.tied || doorOf(a) != doorOf(b) && (closeM || closeN) && math.Abs(m-n) <= 1
+	return cmp.Compare(m, n)
+}
+
+// grain is the number of the grain in which a standing is, and whether it is close
+// to its border.
+func grain(x float64) (n float64, atBorder bool) {
+	v := x*1000*1024 + math.Phi - 1
+	return math.Floor(v), math.Abs(v-math.Round(v)) < 1e-4
 }
 
 // merge puts candidates in the order in which they are evicted: those of each

@@ -217,9 +217,14 @@ func (s *script) queue(name string, args []string) error {
 
 func (s *script) local(key string, args []string) error {
 	k, p := parseKey(key), pairs(args)
-	s.engine.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{
-		Namespace: k.Namespace, Name: k.Name, Queue: p["queue"], Stop: core.StopPolicy(p["stop"]),
-	}})
+	q := core.LocalQueue{Namespace: k.Namespace, Name: k.Name, Queue: p["queue"], Stop: core.StopPolicy(p["stop"])}
+	if w, ok := p["weight"]; ok {
+		var err error
+		if q.Weight, err = weight(w); err != nil {
+			return err
+		}
+	}
+	s.engine.Apply(core.LocalQueueSet{LocalQueue: q})
 	return nil
 }
 

@@ -49,18 +49,18 @@ func Decay(elapsed, halfLife time.Duration) Factor {
 	return Factor(f>>32+f>>31&1) >> uint(elapsed/halfLife) //nolint:gosec // not negative
 }
 
-// Past is an amount with a fraction, in units of 2^-32 of the resource's base
-// unit. It never goes below 0, and saturates.
+// Past is an amount with a fraction, in units of 2^-64 of the resource's base
+// unit. It never goes below 0, and saturates. Roundings add up over samplings; so
+// fine a unit keeps their sum far below the grain of a standing.
 type Past struct {
-	whole uint64
-	part  uint32
+	whole, part uint64
 }
 
 // PastOf is the inverse of Parts.
-func PastOf(whole uint64, part uint32) Past { return Past{whole, part} }
+func PastOf(whole, part uint64) Past { return Past{whole, part} }
 
-// Parts are the whole base units, and the rest in units of 2^-32.
-func (p Past) Parts() (whole uint64, part uint32) { return p.whole, p.part }
+// Parts are the whole base units, and the rest in units of 2^-64.
+func (p Past) Parts() (whole, part uint64) { return p.whole, p.part }
 
 // Share is the part of an amount that a factor says; negative amounts count as 0.
 func Share(a core.Amount, f Factor) Past {
@@ -70,7 +70,8 @@ func Share(a core.Amount, f Factor) Past {
 // Thousandths reads an amount that is given in thousandths of base units.
 func Thousandths(a core.Amount) Past {
 	n := uint64(max(a, 0))
-	return Past{whole: n / 1000, part: uint32((n % 1000) << 32 / 1000)}
+	part, _ := bits.Div64(n%1000, 0, 1000)
+	return Past{whole: n / 1000, part: part}
 }
 
 // Thousandths is the amount in thousandths of base units, rounded; it saturates.
@@ -79,7 +80,8 @@ func (p Past) Thousandths() core.Amount {
 	if hi > 0 || lo > math.MaxInt64-1000 {
 		return core.Unlimited
 	}
-	return core.Amount(lo + (uint64(p.part)*1000+1<<31)>>32) //nolint:gosec // checked above
+	more, rest := bits.Mul64(p.part, 1000)
+	return core.Amount(lo + more + rest>>63) //nolint:gosec // checked above
 }
 
 // Fade is p after some time during which an amount was in use: the older part
@@ -92,29 +94,29 @@ func (p Past) times(f Factor) Past {
 	if f >= One {
 		return p
 	}
-	hi, lo := bits.Mul64(p.whole, uint64(f)) // hi is below 2^32
-	part := uint64(p.part)*uint64(f)>>32 + lo&math.MaxUint32
-	return Past{whole: hi<<32 | lo>>32, part: uint32(part)}.Plus(Past{whole: part >> 32}) //nolint:gosec // the rest is added
+	hi, lo := bits.Mul64(p.whole, uint64(f)) // hi is below 2^32, as is more
+	more, rest := bits.Mul64(p.part, uint64(f))
+	return Past{whole: hi<<32 | lo>>32, part: lo << 32}.Plus(Past{part: more<<32 | rest>>32})
 }
 
 // Plus returns p+o.
 func (p Past) Plus(o Past) Past {
-	part := uint64(p.part) + uint64(o.part)
-	whole, carry := bits.Add64(p.whole, o.whole, part>>32)
-	if carry > 0 {
-		return Past{math.MaxUint64, math.MaxUint32}
+	part, carry := bits.Add64(p.part, o.part, 0)
+	whole, over := bits.Add64(p.whole, o.whole, carry)
+	if over > 0 {
+		return Past{math.MaxUint64, math.MaxUint64}
 	}
-	return Past{whole, uint32(part)} //nolint:gosec // the carry was added
+	return Past{whole, part}
 }
 
 // Minus returns p-o, at least 0.
 func (p Past) Minus(o Past) Past {
-	part, borrow := bits.Sub64(uint64(p.part), uint64(o.part), 0)
+	part, borrow := bits.Sub64(p.part, o.part, 0)
 	whole, under := bits.Sub64(p.whole, o.whole, borrow)
 	if under > 0 {
 		return Past{}
 	}
-	return Past{whole, uint32(part)} //nolint:gosec // modulo 2^32 is meant
+	return Past{whole, part}
 }
 
 // IsZero reports whether there is nothing.
@@ -127,9 +129,18 @@ type Weighed struct {
 	Weight   core.Weight
 }
 
-// StandingOf sums up past usage and divides it by a weight. Processors count in
-// cores, everything else in base units, as in Kueue: without weights of their own
-// a byte of memory counts as much as a core.
+// A standing is rounded to a grain of 2^-10 thousandths, about a millionth of a
+// core or GPU, so that LocalQueues that used the same for their weights stand
+// equal however their usage was rounded on the way there. The borders between
+// two grains lie where sums of simple fractions do not: at 1-0.618... of a grain.
+const (
+	grainBits = 64 - 10 // in units of 2^-64 thousandths
+	offset    = 0x9e3779b97f4a7c15 >> (64 - grainBits)
+)
+
+// StandingOf sums up past usage, divides it by a weight and rounds it to a grain.
+// Processors count in cores, everything else in base units, as in Kueue: without
+// weights of their own a byte of memory counts as much as a core.
 func StandingOf(usage []Weighed, weight core.Weight) core.Standing {
 	if weight <= 0 {
 		return core.Standing{Last: true}
@@ -137,7 +148,7 @@ func StandingOf(usage []Weighed, weight core.Weight) core.Standing {
 	sum := new(big.Int)
 	for _, u := range usage {
 		v := new(big.Int).SetUint64(u.Past.whole)
-		v.Lsh(v, 32).Add(v, big.NewInt(int64(u.Past.part)))
+		v.Lsh(v, 64).Add(v, new(big.Int).SetUint64(u.Past.part))
 		v.Mul(v, big.NewInt(int64(max(u.Weight, 0))))
 		if u.Resource != core.CPU { // which is in thousandths already
 			v.Mul(v, big.NewInt(1000))
@@ -145,6 +156,8 @@ func StandingOf(usage []Weighed, weight core.Weight) core.Standing {
 		sum.Add(sum, v)
 	}
 	sum.Quo(sum, big.NewInt(int64(weight)))
+	sum.Add(sum, big.NewInt(offset)).Rsh(sum, grainBits)
+	sum.Lsh(sum, grainBits-32) // to units of 2^-32
 	if sum.BitLen() > 128 {
 		return core.Standing{Hi: math.MaxUint64, Lo: math.MaxUint64}
 	}

@@ -79,3 +79,24 @@ func TestStanding(t *testing.T) {
 		}
 	}
 }
+
+// TestEqualStandings: whoever always used twice as much for twice the weight
+// stands where the other does, whatever was rounded on the way.
+func TestEqualStandings(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		times := rapid.SampledFrom([]core.Amount{2, 3, 7, 10, 1000}).Draw(t, "times")
+		weight := core.Weight(rapid.SampledFrom([]int64{1e6, 1e8, 1e9, 3e9}).Draw(t, "weight"))
+		halfLife := rapid.SampledFrom([]time.Duration{time.Hour, 7 * 24 * time.Hour}).Draw(t, "half-life")
+		one, many := Past{}, Past{}
+		for range rapid.IntRange(1, 300).Draw(t, "samplings") {
+			use := core.Amount(rapid.IntRange(0, 64).Draw(t, "use"))
+			keep := Decay(rapid.SampledFrom([]time.Duration{time.Minute, 5 * time.Minute, time.Hour}).Draw(t, "took"), halfLife)
+			one, many = one.Fade(keep, use), many.Fade(keep, use*times)
+		}
+		a := StandingOf([]Weighed{{core.GPU, one, core.WeightOne}}, weight)
+		b := StandingOf([]Weighed{{core.GPU, many, core.WeightOne}}, weight*core.Weight(times))
+		if a.Compare(b) != 0 {
+			t.Fatalf("%v for %v and %v for %v times as much: %v and %v", one, weight, many, times, a, b)
+		}
+	})
+}
