@@ -326,22 +326,32 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 			return fmt.Errorf("start the flight recorder: %w", err)
 		}
 	}
+	engine := cycle.Options{
+		IgnoreUndeclared: opts.IgnoreUndeclared, BlockAdmission: opts.BlockAdmission, FairSharing: opts.FairSharing,
+		AdmissionFairSharing: opts.AdmissionFairSharing,
+	}
 	loop := admission.New(admission.Options{
 		Cache:    mgr.GetCache(),
 		Client:   mgr.GetClient(),
 		Clock:    clock.RealClock{},
 		Recorder: mgr.GetEventRecorder("mlbatch"),
 		Metrics:  counters,
-		Engine: cycle.Options{
-			IgnoreUndeclared: opts.IgnoreUndeclared, BlockAdmission: opts.BlockAdmission, FairSharing: opts.FairSharing,
-			AdmissionFairSharing: opts.AdmissionFairSharing,
-		},
-		Rules:   opts.Rules,
-		Tenure:  opts.Tenure,
-		Flight:  flight,
-		Writers: 16,
+		Engine:   engine,
+		Rules:    opts.Rules,
+		Tenure:   opts.Tenure,
+		Flight:   flight,
+		Writers:  16,
 	})
-	counters.SetCensus(loop.Census)
+	answers := admission.Answers{Loop: loop}
+	if opts.LeaderElection.Enabled {
+		answers.Follower = admission.NewFollower(admission.FollowerOptions{
+			Cache: mgr.GetCache(), Clock: clock.RealClock{}, Engine: engine, Rules: opts.Rules, Until: loop.Decides(),
+		})
+		if err := mgr.Add(answers.Follower); err != nil {
+			return fmt.Errorf("add the follower: %w", err)
+		}
+	}
+	counters.SetCensus(answers.Census)
 	counters.SetWaiting(loop.EachWaiting)
 	if err := mgr.Add(loop); err != nil {
 		return fmt.Errorf("add the decision loop: %w", err)
@@ -349,7 +359,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 	if opts.VisibilityAddress != "" && opts.VisibilityAddress != "0" {
 		err := mgr.Add(visibility.New(visibility.Options{
 			Address: opts.VisibilityAddress, CertDir: opts.WebhookCertDir, Kubeconfig: opts.Kubeconfig,
-			Lines: loop, Workloads: mgr.GetClient(), Clock: clock.RealClock{},
+			Lines: answers, Workloads: mgr.GetClient(), Clock: clock.RealClock{},
 		}))
 		if err != nil {
 			return fmt.Errorf("add the visibility API: %w", err)

@@ -15,6 +15,7 @@ import (
 type census struct {
 	choice Choice
 	around *surroundings
+	role   func() Role
 	// take takes the census; nil, or false, while there is none.
 	take atomic.Pointer[func() (cycle.Census, bool)]
 
@@ -29,6 +30,7 @@ func newCensus(b *builder, c Choice, around *surroundings) *census {
 	out := &census{
 		choice:     c,
 		around:     around,
+		role:       b.role,
 		queueInfo:  desc("cluster_queue_info", "1 for each ClusterQueue and its place in the tree.", "cluster_queue", "parent_cohort", "root_cohort"),
 		cohortInfo: desc("cohort_info", "1 for each cohort and its place in the tree.", "cohort", "parent_cohort", "root_cohort"),
 		hashes:     desc("pending_scheduling_hashes", "Kinds of equal workloads that wait in the ClusterQueue; those of one kind are decided on together.", "cluster_queue", "status"),
@@ -66,10 +68,13 @@ func (c *census) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
+	follows := c.role != nil && c.role() == RoleFollower // and does not know who is parked
 	for _, q := range now.Queues {
 		gauge(c.queueInfo, 1, q.Name, q.Cohort, q.Root)
-		gauge(c.hashes, float64(q.ActiveShapes), q.Name, "active")
-		gauge(c.hashes, float64(q.ParkedShapes), q.Name, "inadmissible")
+		if !follows {
+			gauge(c.hashes, float64(q.ActiveShapes), q.Name, statusActive)
+			gauge(c.hashes, float64(q.ParkedShapes), q.Name, statusInadmissible)
+		}
 		if c.choice.NoQueueResources {
 			continue
 		}

@@ -3,6 +3,6 @@
 //
 // Who asks is known from the API server's certificate and headers, or from a
 // token or a client certificate of the cluster; whether they may is asked of the
-// API server for every request. Discovery and the answers are JSON. The package
+// API server for every request. Discovery, descriptions (OpenAPI) and the answers are JSON. The package
 // stores nothing and decides nothing: the order is the engine's.
 package visibility

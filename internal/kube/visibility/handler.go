@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,6 +62,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(w, nil, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: r.URL.Path}, r.Method))
 	case r.URL.Path == "/healthz" || r.URL.Path == "/livez" || r.URL.Path == "/readyz":
 		_, _ = w.Write([]byte("ok")) // whoever does not listen needs no answer
+	case describe(w, r):
 	default:
 		reply(w, nil, discover(w, r))
 	}
@@ -98,7 +100,7 @@ func (h *handler) items(ctx context.Context, info *request.RequestInfo, p page) 
 		queue, known, err = h.lines.QueueOf(info.Namespace, info.Name)
 		switch {
 		case err != nil:
-			return nil, apierrors.NewServiceUnavailable(err.Error())
+			return nil, later(err)
 		case !known:
 			return nil, apierrors.NewNotFound(schema.GroupResource{Group: info.APIGroup, Resource: localQueues}, info.Name)
 		}
@@ -106,7 +108,7 @@ func (h *handler) items(ctx context.Context, info *request.RequestInfo, p page) 
 	line, known, err := h.lines.Line(queue)
 	switch {
 	case err != nil:
-		return nil, apierrors.NewServiceUnavailable(err.Error())
+		return nil, later(err)
 	case !known && info.Resource == clusterQueues:
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: info.APIGroup, Resource: clusterQueues}, info.Name)
 	}
@@ -120,6 +122,13 @@ func (h *handler) items(ctx context.Context, info *request.RequestInfo, p page) 
 		objects[core.Key{Namespace: o.Namespace, Name: o.Name}] = o
 	}
 	return summarize(line, objects, of, p), nil
+}
+
+// later says that there is no answer yet.
+func later(err error) error {
+	e := apierrors.NewServiceUnavailable(err.Error())
+	e.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return e
 }
 
 // answerIn is the answer in the version that was asked for.
@@ -199,6 +208,9 @@ func reply(w http.ResponseWriter, answer any, err error) {
 		}
 		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 		answer, code = status, int(status.Code)
+		if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
+		}
 	}
 	if answer == nil {
 		return // written already

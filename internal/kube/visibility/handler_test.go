@@ -144,8 +144,8 @@ func TestErrors(t *testing.T) {
 		"bad offset":          {"", "GET", "/v1beta2/clusterqueues/shared/pendingworkloads?offset=x", nil, 400},
 		"write":               {"it can be read only", "PUT", "/v1beta2/clusterqueues/shared/pendingworkloads", nil, 405},
 		"post":                {"it can be read only", "POST", "", nil, 405},
-		"not deciding":        {"another replica knows", "GET", "/v1beta2/clusterqueues/shared/pendingworkloads", errors.New("not yet"), 503},
-		"nor locally":         {"another replica knows", "GET", "/v1beta2/namespaces/blue/localqueues/q/pendingworkloads", errors.New("not yet"), 503},
+		"not yet":             {"it has just started", "GET", "/v1beta2/clusterqueues/shared/pendingworkloads", errors.New("not yet"), 503},
+		"nor locally":         {"it has just started", "GET", "/v1beta2/namespaces/blue/localqueues/q/pendingworkloads", errors.New("not yet"), 503},
 		"nothing there":       {"", "GET", "/v1beta9", nil, 404},
 	}
 	for name, tc := range tests {
@@ -155,7 +155,8 @@ func TestErrors(t *testing.T) {
 			w := httptest.NewRecorder()
 			serve(t, q).ServeHTTP(w, httptest.NewRequest(tc.method, root+tc.path, nil))
 			var s metav1.Status
-			if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil || s.Kind != "Status" || w.Code != tc.code || s.Code != int32(tc.code) || s.Message == "" {
+			if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil || s.Kind != "Status" || w.Code != tc.code || s.Code != int32(tc.code) || s.Message == "" ||
+				(tc.code == http.StatusServiceUnavailable) != (w.Header().Get("Retry-After") == "1") {
 				t.Errorf("%s: %d instead of %d, %v: %s", tc.why, w.Code, tc.code, err, w.Body)
 			}
 		})

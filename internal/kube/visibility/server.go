@@ -40,8 +40,8 @@ type Options struct {
 	Clock     clock.Clock
 }
 
-// Server serves the API. Every replica of the controller does; those that do not
-// decide answer that they cannot know.
+// Server serves the API. Every replica of the controller does, also those that do
+// not decide.
 type Server struct{ opts Options }
 
 // New returns a server that Start runs.

@@ -5,13 +5,9 @@ package admission
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	nodev1 "k8s.io/api/node/v1"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -63,6 +59,8 @@ type Loop struct {
 	engine  *cycle.Engine
 	counted bool // the engine has been told of all that exists
 	changed chan struct{}
+	// decides is closed by the first decision.
+	decides chan struct{}
 }
 
 // New returns a loop that Start runs.
@@ -73,6 +71,7 @@ func New(opts Options) *Loop {
 		world:   world.NewWorld(opts.Rules),
 		engine:  cycle.New(opts.Engine),
 		changed: make(chan struct{}, 1),
+		decides: make(chan struct{}),
 	}
 	l.apply = apply.New(apply.Options{
 		Client:   opts.Client,
@@ -140,7 +139,10 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 	}
 	now := l.opts.Clock.Now()
 	plan := l.engine.Decide(now)
-	l.counted = true
+	if !l.counted {
+		l.counted = true
+		close(l.decides)
+	}
 	wake := l.engine.NextWake()
 	l.mu.Unlock()
 	if l.flight != nil {
@@ -193,63 +195,12 @@ func admits(plan core.Plan) int {
 // watch feeds the inbox from the informers and returns when all of them have
 // delivered what exists: deciding on half a picture would admit too much.
 func (l *Loop) watch(ctx context.Context) error {
-	var synced []toolscache.InformerSynced
-	for _, w := range []struct {
-		kind world.Kind
-		obj  client.Object
-	}{
-		{world.Topology, &kueue.Topology{}},
-		{world.Flavor, &kueue.ResourceFlavor{}},
-		{world.Cohort, &kueue.Cohort{}},
-		{world.AdmissionCheck, &kueue.AdmissionCheck{}},
-		{world.Queue, &kueue.ClusterQueue{}},
-		{world.LocalQueue, &kueue.LocalQueue{}},
-		{world.Namespace, &corev1.Namespace{}},
-		{world.LimitRange, &corev1.LimitRange{}},
-		{world.RuntimeClass, &nodev1.RuntimeClass{}},
-		{world.Node, &corev1.Node{}},
-		{world.Pod, &corev1.Pod{}},
-		{world.Workload, &kueue.Workload{}},
-	} {
-		informer, err := l.opts.Cache.GetInformer(ctx, w.obj)
-		if err != nil {
-			return fmt.Errorf("watch %T: %w", w.obj, err)
-		}
-		reg, err := informer.AddEventHandler(l.handler(w.kind))
-		if err != nil {
-			return fmt.Errorf("watch %T: %w", w.obj, err)
-		}
-		synced = append(synced, reg.HasSynced)
-		if w.kind == world.Workload {
-			if _, err := informer.AddEventHandler(l.opts.Metrics.Workloads(l.opts.Clock.Now)); err != nil {
-				return fmt.Errorf("watch %T for metrics: %w", w.obj, err)
-			}
-		}
+	f := feed{cache: l.opts.Cache, inbox: l.inbox}
+	if err := f.watchAll(ctx, append(queued(), placed()...)); err != nil {
+		return err
 	}
-	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
-		return ctx.Err()
+	if err := f.watch(ctx, &kueue.Workload{}, l.opts.Metrics.Workloads(l.opts.Clock.Now)); err != nil {
+		return err
 	}
-	return nil
-}
-
-func (l *Loop) handler(kind world.Kind) toolscache.ResourceEventHandler {
-	put := func(o any, gone bool) {
-		if t, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-			o = t.Obj
-		}
-		c, ok := o.(client.Object)
-		if !ok {
-			return
-		}
-		ref := world.Ref{Kind: kind, Namespace: c.GetNamespace(), Name: c.GetName()}
-		if gone {
-			c = nil
-		}
-		l.inbox.Put(ref, c)
-	}
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { put(o, false) },
-		UpdateFunc: func(_, o any) { put(o, false) },
-		DeleteFunc: func(o any) { put(o, true) },
-	}
+	return f.sync(ctx)
 }

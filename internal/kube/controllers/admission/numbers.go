@@ -1,8 +1,6 @@
 package admission
 
 import (
-	"errors"
-
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
@@ -49,17 +47,6 @@ func (l *Loop) LocalQueue(namespace, name string) (queues.Tally, bool) {
 	return t, true
 }
 
-// Census takes the census of the engine, false until all Workloads that exist
-// have been counted.
-func (l *Loop) Census() (cycle.Census, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.counted {
-		return cycle.Census{}, false
-	}
-	return l.engine.Census(), true
-}
-
 // EachWaiting tells of every workload that waits, see metrics.Visit.
 func (l *Loop) EachWaiting(tell metrics.Visit) {
 	l.mu.Lock()
@@ -88,28 +75,17 @@ func tally(c cycle.Counts, usage []cycle.Usage) queues.Tally {
 
 func clip(n int) int32 { return int32(min(n, 1<<31-1)) } //nolint:gosec // bounded on this line
 
-// Line lists who waits in a ClusterQueue, in order; known is false if there is no
-// such queue. It fails until all Workloads that exist have been counted, and for
-// ever in a process that does not decide.
-func (l *Loop) Line(queue string) (line []cycle.Waiting, known bool, err error) {
+// look gives a question the engine; false until all Workloads that exist have been
+// counted, and for ever in a process that does not decide.
+func (l *Loop) look(ask func(*cycle.Engine)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.counted {
-		return nil, false, errNotDeciding
+		return false
 	}
-	line, known = l.engine.Line(queue)
-	return line, known, nil
+	ask(l.engine)
+	return true
 }
 
-// QueueOf names the ClusterQueue of a LocalQueue; it fails as Line does.
-func (l *Loop) QueueOf(namespace, name string) (queue string, known bool, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.counted {
-		return "", false, errNotDeciding
-	}
-	queue, known = l.engine.QueueOf(namespace, name)
-	return queue, known, nil
-}
-
-var errNotDeciding = errors.New("this controller does not decide, or has just started")
+// Decides is closed when the loop has decided for the first time.
+func (l *Loop) Decides() <-chan struct{} { return l.decides }

@@ -1,0 +1,20 @@
+package cycle
+
+import "time"
+
+// Follow takes in what was told since the last call and decides nothing: for a
+// process that lets another one decide, and answers questions about the picture
+// meanwhile (Line, QueueOf, Census). Whom the other has parked is not known here.
+// An engine that follows must not decide later: it forgets what a decision would
+// look at again. Nodes and pods need not be told.
+func (e *Engine) Follow(now time.Time) {
+	e.now = now
+	e.settle()
+	e.sample()
+	e.arrive()
+	for _, w := range e.displaced {
+		w.listed = false
+	}
+	e.plan, e.displaced, e.freed, e.lent = nil, nil, nil, nil
+	clear(e.recheck)
+}

@@ -1,0 +1,44 @@
+package admission
+
+import (
+	"errors"
+
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+)
+
+// Answers answers questions about who waits where: from the loop once it decides,
+// before that from a follower.
+type Answers struct {
+	Loop *Loop
+	// Follower may be nil: nobody else decides.
+	Follower *Follower
+}
+
+// errUnknown says that there is no whole picture yet.
+var errUnknown = errors.New("this controller has just started and does not know all queues yet: ask again")
+
+// Line lists who waits in a ClusterQueue, in order; known is false if there is no
+// such queue. It fails until the picture is whole.
+func (a Answers) Line(queue string) (line []cycle.Waiting, known bool, err error) {
+	err = a.ask(func(e *cycle.Engine) { line, known = e.Line(queue) })
+	return line, known, err
+}
+
+// QueueOf names the ClusterQueue of a LocalQueue; it fails as Line does.
+func (a Answers) QueueOf(namespace, name string) (queue string, known bool, err error) {
+	err = a.ask(func(e *cycle.Engine) { queue, known = e.QueueOf(namespace, name) })
+	return queue, known, err
+}
+
+// Census takes the census; false until the picture is whole.
+func (a Answers) Census() (census cycle.Census, known bool) {
+	err := a.ask(func(e *cycle.Engine) { census = e.Census() })
+	return census, err == nil
+}
+
+func (a Answers) ask(question func(*cycle.Engine)) error {
+	if a.Loop.look(question) || a.Follower.look(question) {
+		return nil
+	}
+	return errUnknown
+}

@@ -1,0 +1,115 @@
+package admission
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	world "github.com/mlbatch/mlbatch/internal/kube/cache"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// Follower keeps a picture of who waits where in a process that does not decide,
+// so that it can answer as the one that does would. It decides nothing and writes
+// nothing, and it is not what the process decides with once it leads: that begins
+// with a picture of its own.
+type Follower struct {
+	opts  FollowerOptions
+	inbox *world.Inbox
+	world *world.World
+
+	// mu guards what follows.
+	mu     sync.Mutex
+	engine *cycle.Engine // nil before the picture is whole, and after the end
+}
+
+// FollowerOptions are what a Follower works with.
+type FollowerOptions struct {
+	Cache  cache.Cache
+	Clock  clock.WithTicker
+	Engine cycle.Options
+	Rules  convert.Rules
+	// Until ends the following: the process decides.
+	Until <-chan struct{}
+	// Pause is the least time between two looks at what changed; 0 means
+	// DefaultPause.
+	Pause time.Duration
+}
+
+// DefaultPause is the least time between two looks of a Follower.
+const DefaultPause = 200 * time.Millisecond
+
+// NewFollower returns a follower that Start runs.
+func NewFollower(o FollowerOptions) *Follower {
+	if o.Pause == 0 {
+		o.Pause = DefaultPause
+	}
+	return &Follower{opts: o, inbox: world.NewInbox(), world: world.NewWorld(o.Rules)}
+}
+
+// NeedLeaderElection is false: it works until the process leads.
+func (f *Follower) NeedLeaderElection() bool { return false }
+
+// Start follows until the process decides or the context ends.
+func (f *Follower) Start(ctx context.Context) error {
+	watch := feed{cache: f.opts.Cache, inbox: f.inbox}
+	if err := watch.watchAll(ctx, queued()); err != nil {
+		return err
+	}
+	defer func() {
+		if err := watch.end(); err != nil {
+			log.FromContext(ctx).Error(err, "Stop following")
+		}
+		f.mu.Lock()
+		f.engine = nil
+		f.mu.Unlock()
+	}()
+	if err := watch.sync(ctx); err != nil {
+		return nil //nolint:nilerr // it ended because it was told to
+	}
+	engine := cycle.New(f.opts.Engine)
+	for {
+		changes, _ := f.inbox.Take()
+		events := f.world.Translate(changes)
+		f.mu.Lock()
+		for _, e := range events {
+			engine.Apply(e)
+		}
+		engine.Follow(f.opts.Clock.Now())
+		f.engine = engine
+		f.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-f.opts.Until:
+			return nil
+		case <-f.inbox.Wake():
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-f.opts.Until:
+			return nil
+		case <-f.opts.Clock.After(f.opts.Pause):
+		}
+	}
+}
+
+// look gives a question the engine; false if there is none.
+func (f *Follower) look(ask func(*cycle.Engine)) bool {
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.engine == nil {
+		return false
+	}
+	ask(f.engine)
+	return true
+}
