@@ -46,11 +46,14 @@ const (
 	// PreemptionGated: it could evict, and a gate forbids it. It appears under
 	// WaitingForQuota and TopologyPlacementFailed.
 	PreemptionGated Cause = "PreemptionGated"
-	// NodesShort and those up to GangTooLarge refine TopologyPlacementFailed.
+	// NodesShort and those up to PodSetsTooLarge refine TopologyPlacementFailed.
 	NodesShort   Cause = "NodesShort"   // nodes that could hold it are in use, or down
 	PodTooLarge  Cause = "PodTooLarge"  // no node could ever hold one of its pods
 	NoSuchNode   Cause = "NoSuchNode"   // no node satisfies its node selector and tolerations
 	GangTooLarge Cause = "GangTooLarge" // all nodes together, empty, could not hold it
+	// PodSetsTooLarge: all nodes together, empty, could not hold all pod sets,
+	// although they could hold each.
+	PodSetsTooLarge Cause = "PodSetsTooLarge"
 	// BackingOff refines OnHold.
 	BackingOff Cause = "BackingOff"
 	// AdmissionLost refines PendingEvaluation: an admission was decided and never

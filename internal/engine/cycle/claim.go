@@ -60,22 +60,32 @@ func (e *Engine) claimsChange(q *queue) {
 
 // claimOf is what a shape would claim in its queue: per pod set and resource
 // group the first flavor whose nominal quota and nodes could hold it. It is nil
-// unless there is one for everything, and nodes for pods that count nothing.
+// unless there is one for everything, and nodes for all pods together.
 func (e *Engine) claimOf(p *compiled, g *group) []quota.Use {
-	for set, asks := range p.asks {
-		if len(asks) == 0 && !e.couldHold(p, set, e.classFor(g, p, set, nil)) {
-			return nil
-		}
-	}
 	var uses []quota.Use
+	var chosen []int
 	for i := range p.Asks {
 		o := e.ownOption(p, i, uses)
 		if o < 0 {
 			return nil
 		}
+		chosen = append(chosen, o)
 		for _, u := range p.Asks[i].Options[o].Uses {
 			uses = addUse(uses, u)
 		}
+	}
+	var sets []place.Set
+	for i := range g.shape.podSets {
+		c := e.classFor(g, p, i, chosen)
+		if !e.couldHold(p, i, c) {
+			return nil
+		}
+		if c != nil {
+			sets = append(sets, place.Set{Index: i, Class: c, Count: p.counts[i]})
+		}
+	}
+	if _, ok := e.together(p, sets, chosen); !ok {
+		return nil
 	}
 	return uses
 }

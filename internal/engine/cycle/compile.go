@@ -34,6 +34,9 @@ type compiled struct {
 	pairs []quota.Pair
 	// counts are the pods per pod set: those of the shape, or fewer.
 	counts []int32
+	// empties is whether the pod sets would fit on empty nodes together, by the
+	// flavors for which that was asked.
+	empties []together
 	// least is the plan for as few pods as possible, nil until it is asked for.
 	least *compiled
 }
@@ -47,6 +50,9 @@ func (e *Engine) current(p *compiled) bool {
 func (e *Engine) compile(g *group) *compiled {
 	if g.plan == nil || !e.current(g.plan) {
 		g.plan = e.compileFor(g, g.shape.countsWithout(0))
+		if g.queue.claims() && g.plan.refusal == nil {
+			g.plan.claim = e.claimOf(g.plan, g)
+		}
 	}
 	return g.plan
 }
@@ -85,9 +91,6 @@ func (e *Engine) compileFor(g *group, counts []int32) *compiled {
 				p.fixed = addUse(p.fixed, u)
 			}
 		}
-	}
-	if g.queue.claims() && p.refusal == nil {
-		p.claim = e.claimOf(p, g)
 	}
 	return p
 }

@@ -97,6 +97,9 @@ func (e *Engine) resolve(w *work, p *compiled) verdict {
 		}
 		why = e.nodesWhy(w.group, sets, short)
 	}
+	if short, ok := e.together(p, sets, a.Chosen); !ok {
+		return verdict{why: e.refusal(w, e.nodesWhy(w.group, sets, short))}
+	}
 	v, ok := e.promise(w, sets, nil, &why)
 	if ok {
 		return v
@@ -208,6 +211,27 @@ func (e *Engine) podSets(g *group, p *compiled, a *quota.Assignment) ([]place.Se
 		e.sets = append(e.sets, set)
 	}
 	return e.sets, core.Reason{}, true
+}
+
+// together is what was found out about pod sets that get certain flavors.
+type together struct {
+	chosen []int
+	short  place.Shortage
+	ok     bool
+}
+
+// together reports whether pod sets could ever be placed at the same time, on empty
+// nodes. It is asked when they cannot be now.
+func (e *Engine) together(p *compiled, sets []place.Set, chosen []int) (place.Shortage, bool) {
+	if len(sets) < 2 {
+		return place.Shortage{}, true
+	}
+	i := slices.IndexFunc(p.empties, func(t together) bool { return slices.Equal(t.chosen, chosen) })
+	if i < 0 {
+		short, ok := e.nodes.Together(sets)
+		i, p.empties = len(p.empties), append(p.empties, together{slices.Clone(chosen), short, ok})
+	}
+	return p.empties[i].short, p.empties[i].ok
 }
 
 // classFor is the kind of pod that a pod set becomes with the chosen flavors,

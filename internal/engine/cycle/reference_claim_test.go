@@ -1,8 +1,6 @@
 package cycle_test
 
 import (
-	"slices"
-
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
@@ -69,19 +67,14 @@ func (r *reference) claimant(queue string) *refWork {
 }
 
 // claim is what a first workload claims: all it asks for, from the first flavors whose
-// nominal quota and nodes could hold it; nothing if there are none, or if there
-// are no nodes for pods that count nothing.
+// nominal quota and nodes could hold it; nothing if there are none, or if the
+// nodes could not hold all pods together.
 func (r *reference) claim(w *refWork) map[fr]core.Amount {
 	asks, ok := r.asks(w)
 	if !ok {
 		return nil
 	}
-	for i := range w.PodSets {
-		counts := slices.ContainsFunc(asks, func(a refAsk) bool { return a.set == i })
-		if s, seen := r.set(w, i, nil); !counts && seen && r.gradeNodes(r.queues[w.queue], s) == mNoFit {
-			return nil
-		}
-	}
+	flavors := make([][]string, len(w.PodSets))
 	sum := map[fr]core.Amount{}
 	for _, ask := range asks {
 		found := false
@@ -92,13 +85,32 @@ func (r *reference) claim(w *refWork) map[fr]core.Amount {
 			for x, v := range ask.need[o] {
 				sum[x] += v
 			}
+			flavors[ask.set] = append(flavors[ask.set], ask.flavors[o])
 			break
 		}
 		if !found {
 			return nil
 		}
 	}
+	var sets []refSet
+	for i := range w.PodSets {
+		if s, seen := r.set(w, i, flavors[i]); seen {
+			sets = append(sets, s)
+		}
+	}
+	if !r.possible(sets) {
+		return nil
+	}
 	return sum
+}
+
+// possible reports whether the nodes there are could hold the sets together, if
+// they were empty and in service.
+func (r *reference) possible(sets []refSet) bool {
+	r.bare = true
+	_, ok := r.place(sets, []core.Ledger{core.Now}, nil)
+	r.bare = false
+	return ok
 }
 
 func (r *reference) withinNominal(w *refWork, ask refAsk, o int, sum map[fr]core.Amount) bool {

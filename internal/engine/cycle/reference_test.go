@@ -33,6 +33,7 @@ type reference struct {
 
 	ignoreUndeclared bool
 	blind            bool // to nodes: levels count quota alone
+	bare             bool // nodes are thought to be empty and in service
 	// fair is fair sharing; nil is off. extra is usage that is thought to be there
 	// in ledger Then, of one queue.
 	fair       *core.FairSharing
@@ -233,6 +234,9 @@ func (r *reference) level(q string, x fr, v core.Amount, g gone) (int, bool) {
 func (r *reference) free(node, resource string, l core.Ledger, g gone) core.Amount {
 	n := r.nodes[node]
 	f := n.Allocatable.Of(resource) - n.Foreign.Of(resource)
+	if r.bare {
+		return n.Allocatable.Of(resource)
+	}
 	for _, w := range r.works {
 		if !w.books(l) || g[w.Key] {
 			continue
@@ -266,7 +270,7 @@ type seat struct {
 // slots is how many pods of a set fit on a node beside what is seated already.
 func (r *reference) slots(s refSet, node string, views []core.Ledger, g gone, sets []refSet, seated []seat) int32 {
 	n := r.nodes[node]
-	if !n.State.TakesWork() || !s.filter.Admits(&n) {
+	if !n.State.TakesWork() && !r.bare || !s.filter.Admits(&n) {
 		return 0
 	}
 	most := core.Amount(1 << 20)

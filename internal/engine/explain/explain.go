@@ -142,6 +142,9 @@ func nodes(r core.Reason) string {
 		return s
 	case core.GangTooLarge:
 		return fmt.Sprintf("all %d node(s)%s together hold only %d out of %d pod(s), even if empty", r.Nodes, on, r.PodsFit, r.PodsWanted)
+	case core.PodSetsTooLarge:
+		return fmt.Sprintf("all %d node(s)%s together could not hold its %d pod(s) beside those of the other pod sets, even if empty",
+			r.Nodes, on, r.PodsWanted)
 	default:
 		s := fmt.Sprintf("nodes%s have room for only %d out of %d pod(s). Total nodes: %d", on, r.PodsFit, r.PodsWanted, r.Nodes)
 		if r.NodesDown > 0 {

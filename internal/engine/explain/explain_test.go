@@ -79,7 +79,7 @@ func TestTotal(t *testing.T) {
 	causes := []core.Cause{
 		"", core.QueueMissing, core.NamespaceMismatch, core.ResourceUncovered, core.CohortCycle, core.FlavorMissing, core.PodsInvalid, core.QueueStopped,
 		core.QueueUnready, core.UntoleratedTaint, core.AffinityMismatch, core.QuotaShort, core.BehindStrict, core.QuotaClaimed, core.PreemptionGated, core.AdmissionLost, core.NodesShort,
-		core.PodTooLarge, core.NoSuchNode, core.GangTooLarge, core.BackingOff,
+		core.PodTooLarge, core.NoSuchNode, core.GangTooLarge, core.PodSetsTooLarge, core.BackingOff,
 	}
 	for _, code := range codes {
 		for _, cause := range causes {

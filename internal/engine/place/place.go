@@ -25,7 +25,8 @@ type Spot struct {
 type Shortage struct {
 	// Set is the index of the pod set that found no place.
 	Set int
-	// Cause is core.NodesShort, PodTooLarge, NoSuchNode or GangTooLarge.
+	// Cause is core.NodesShort, PodTooLarge, NoSuchNode, GangTooLarge or
+	// PodSetsTooLarge.
 	Cause core.Cause
 	// Fit of Wanted pods have a place; Nodes match the filter, Down of them are
 	// out of service.
