@@ -53,9 +53,7 @@ func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
 	for n := range maxCures {
 		said := why
 		helped := b.cure(why)
-		// Pod sets that together exceed all nodes, each alone fitting, are told that
-		// nodes are short; so only gangs of one pod set are held to it.
-		if !helped && why.Cause == core.NodesShort && len(a.works[key].told.PodSets) == 1 {
+		if !helped && why.Cause == core.NodesShort {
 			return fmt.Errorf("P9: %s waits for nodes (%+v), and none is out of service and nobody holds them", key, why)
 		}
 		if !helped {

@@ -263,9 +263,25 @@ func (e *Engine) classFor(g *group, p *compiled, set int, chosen []int) *place.C
 func (e *Engine) nodesWhy(g *group, sets []place.Set, short place.Shortage) core.Reason {
 	set := sets[short.Set].Index
 	why := nodeReason(g, set, short)
-	p := e.scene.plan
-	if asks := p.asks[set]; len(asks) == 1 {
-		why.Flavor = p.Asks[asks[0]].Options[e.assigned.Chosen[asks[0]]].Flavor
-	}
+	why.Flavor = e.nodeFlavor(e.scene.plan, set)
 	return why
+}
+
+// nodeFlavor is the flavor that says which nodes a pod set may use: the only one
+// assigned to it, or of several the only one with node labels; else "".
+func (e *Engine) nodeFlavor(p *compiled, set int) string {
+	name, labeled := "", 0
+	for _, k := range p.asks[set] {
+		f := p.Asks[k].Options[e.assigned.Chosen[k]].Flavor
+		if len(p.asks[set]) == 1 {
+			return f
+		}
+		if len(e.flavors[f].spec.NodeLabels) > 0 && f != name {
+			name, labeled = f, labeled+1
+		}
+	}
+	if labeled > 1 {
+		return ""
+	}
+	return name
 }
