@@ -86,3 +86,23 @@ func TestPendingWorkloads(t *testing.T) {
 		t.Errorf("a queue that does not exist: %v", err)
 	}
 }
+
+// The API server shows what the aggregated API says of itself.
+func TestVisibilityIsDescribed(t *testing.T) {
+	for _, path := range []string{"/openapi/v2", "/openapi/v3/apis/visibility.kueue.x-k8s.io/v1beta2", "/openapi/v3/apis/visibility.kueue.x-k8s.io/v1beta1"} {
+		eventually(t, path, func() string {
+			out, err := cluster.Run(t.Context(), "kubectl", "--data-dir", cluster.Dir, "get", "--raw", path)
+			switch {
+			case err != nil:
+				return fmt.Sprintf("%v: %.300s", err, out)
+			case !strings.Contains(out, ".PendingWorkloadsSummary") || !strings.Contains(out, "positionInClusterQueue"):
+				return "it does not describe PendingWorkloadsSummary"
+			}
+			return ""
+		})
+	}
+	out, err := cluster.Run(t.Context(), "kubectl", "--data-dir", cluster.Dir, "api-resources", "--api-group", "visibility.kueue.x-k8s.io")
+	if err != nil {
+		t.Errorf("discovery: %v: %s", err, out)
+	}
+}
