@@ -138,3 +138,16 @@ const (
 	ReasonClusterQueueIsInactive                   = "ClusterQueueIsInactive"
 	ReasonClusterQueueDoesNotExist                 = "ClusterQueueDoesNotExist"
 )
+
+// Reasons of events that are no reasons of conditions.
+const (
+	// EventPreemptedWorkload is told of a workload that another was evicted for.
+	EventPreemptedWorkload = "PreemptedWorkload"
+	// EventDeleted is told of a Workload that is deleted because its retention is over.
+	EventDeleted = "Deleted"
+	// EventFailedCreate is told of a Workload that something could not be made for.
+	EventFailedCreate = "FailedCreate"
+	// EventCreatedWorkload and EventFinishedWorkload are told of a job.
+	EventCreatedWorkload  = "CreatedWorkload"
+	EventFinishedWorkload = "FinishedWorkload"
+)

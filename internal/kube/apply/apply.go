@@ -47,7 +47,7 @@ type Options struct {
 	// Done is called after a decision was written to a Workload; for a Refuse,
 	// only if the code of the reason changed, and no crowd of others waits to be
 	// told: thousands of events that repeat conditions are read by nobody.
-	Done func(core.Decision, *kueue.Workload)
+	Done func(context.Context, core.Decision, *kueue.Workload)
 	// Sentence prints a reason for people.
 	Sentence func(core.Reason) string
 	// Tenure are the settings of what follows a reservation.
@@ -220,7 +220,7 @@ func (a *Applier) decide(ctx context.Context, k core.Key) error {
 			return err
 		}
 		if w != nil {
-			a.opts.Done(d, w)
+			a.opts.Done(ctx, d, w)
 		}
 		a.mu.Lock()
 		if p := a.pending[k]; p != nil && len(p.decisions) > 0 {
@@ -380,7 +380,7 @@ func (a *Applier) refuse(ctx context.Context, k core.Key) error {
 	defer a.mu.Unlock()
 	if p := a.pending[k]; p != nil {
 		if w != nil && p.code != d.Why.Code && a.untold < crowd {
-			a.opts.Done(d, w)
+			a.opts.Done(ctx, d, w)
 		}
 		p.said, p.code = a.opts.Clock.Now(), d.Why.Code
 	}

@@ -49,7 +49,7 @@ func TestAnswersOfTheAPIServer(t *testing.T) {
 				a := New(Options{
 					Client: c, Clock: clock.RealClock{}, Workers: 1, Sentence: sentence,
 					Refused: func(core.Key) { outcome <- true },
-					Done:    func(core.Decision, *kueue.Workload) { outcome <- false },
+					Done:    func(context.Context, core.Decision, *kueue.Workload) { outcome <- false },
 				})
 				ctx, cancel := context.WithCancel(t.Context())
 				stopped := make(chan struct{})

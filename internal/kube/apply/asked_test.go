@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 
@@ -26,7 +27,7 @@ func TestAskedIsWrittenWithTheReason(t *testing.T) {
 		a := New(Options{
 			Client: c, Clock: clock.RealClock{}, Workers: 1, Sentence: sentence,
 			Refused: func(core.Key) { t.Error("the decision was not carried out") },
-			Done:    func(_ core.Decision, w *kueue.Workload) { done <- w },
+			Done:    func(_ context.Context, _ core.Decision, w *kueue.Workload) { done <- w },
 		})
 		go a.Run(t.Context())
 		a.Plan(core.Plan{core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}}}, func(core.Key) []core.PodSet {

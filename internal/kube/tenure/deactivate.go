@@ -102,7 +102,8 @@ func retain(f Facts, w *kueue.Workload, since string, keep *time.Duration, what 
 	if end.After(f.Now) {
 		return Step{Again: end}
 	}
-	return Step{Delete: what}
+	deleted := Event{Reason: kueue.EventDeleted, Message: "Deleted: " + since + " for " + keep.String() + ", which is as long as it is kept"}
+	return Step{Delete: what, Events: []Event{deleted}}
 }
 
 // retainDeactivated deletes what a rule deactivated, and its job.

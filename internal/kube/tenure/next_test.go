@@ -157,9 +157,9 @@ func TestNext(t *testing.T) {
 		"orphan":                 {"nobody will ever finish it", facts(admitted(time.Hour), alone, orphan), outcome{Conditions: m{"Finished": "True OwnerNotFound"}}},
 		"orphan, pods run":       {"quota is released when they are gone", facts(admitted(time.Hour), alone, orphan, pods(1)), outcome{}},
 		"finished":               {"kept as long as the retention says", facts(tidy, ago(time.Minute, "Finished", "True", "Succeeded")), outcome{Again: 59 * time.Minute}},
-		"finished long ago":      {"the job stays, for it is the user's", facts(tidy, ago(time.Hour, "Finished", "True", "Succeeded")), outcome{Does: "delete Workload"}},
+		"finished long ago":      {"the job stays, for it is the user's", facts(tidy, ago(time.Hour, "Finished", "True", "Succeeded")), outcome{Does: "delete Workload", Events: []string{"Deleted"}}},
 		"never started":          {"its job would be queued anew and fail again", facts(tidy, ago(time.Hour, "Finished", "True", "FailedToStart")), outcome{}},
-		"never started, alone":   {"nobody queues it anew", facts(tidy, alone, ago(time.Hour, "Finished", "True", "FailedToStart")), outcome{Does: "delete Workload"}},
+		"never started, alone":   {"nobody queues it anew", facts(tidy, alone, ago(time.Hour, "Finished", "True", "FailedToStart")), outcome{Does: "delete Workload", Events: []string{"Deleted"}}},
 		"finished, no retention": {"nothing is deleted unasked", facts(ago(time.Hour, "Finished", "True", "Succeeded")), outcome{}},
 
 		// Checks.
@@ -234,8 +234,8 @@ func TestNext(t *testing.T) {
 		"reactivated":                  {"it queues again", facts(back("Deactivated")), outcome{Conditions: m{"Requeued": "True Reactivated"}, Events: []string{"Reactivated"}}},
 		"reactivated after a rule":     {"whatever the cause was", facts(back("DeactivatedDueToAdmissionCheck")), outcome{Conditions: m{"Requeued": "True Reactivated"}, Events: []string{"Reactivated"}}},
 		"a rule's deactivated one":     {"kept as long as the retention says", facts(tidy, inactive, back("DeactivatedDueToRequeuingLimitExceeded")), outcome{Again: 119 * time.Minute}},
-		"a rule's old deactivated one": {"its job goes, and it with it", facts(tidy, inactive, evicted(2*time.Hour, "DeactivatedDueToRequeuingLimitExceeded")), outcome{Does: "delete Job"}},
-		"a rule's old one, no job":     {"it goes alone", facts(tidy, inactive, alone, evicted(2*time.Hour, "DeactivatedDueToRequeuingLimitExceeded")), outcome{Does: "delete Workload"}},
+		"a rule's old deactivated one": {"its job goes, and it with it", facts(tidy, inactive, evicted(2*time.Hour, "DeactivatedDueToRequeuingLimitExceeded")), outcome{Does: "delete Job", Events: []string{"Deleted"}}},
+		"a rule's old one, no job":     {"it goes alone", facts(tidy, inactive, alone, evicted(2*time.Hour, "DeactivatedDueToRequeuingLimitExceeded")), outcome{Does: "delete Workload", Events: []string{"Deleted"}}},
 		"a user's old deactivated one": {"users keep what they put aside", facts(tidy, inactive, evicted(2*time.Hour, "Deactivated")), outcome{}},
 
 		// Time.

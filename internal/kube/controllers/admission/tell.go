@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -18,7 +20,7 @@ import (
 
 // tell reports a decision that was written: as an event on the Workload and in
 // the metrics.
-func (l *Loop) tell(d core.Decision, w *kueue.Workload) {
+func (l *Loop) tell(ctx context.Context, d core.Decision, w *kueue.Workload) {
 	kind, reason, action, message := corev1.EventTypeNormal, "", "", ""
 	switch d := d.(type) {
 	case core.Admit:
@@ -42,6 +44,9 @@ func (l *Loop) tell(d core.Decision, w *kueue.Workload) {
 		message = explain.Sentence(d.Why)
 	}
 	l.opts.Recorder.Eventf(w, nil, kind, reason, action, "%s", message)
+	if e, is := d.(core.Evict); is {
+		l.tellPreemptor(ctx, e, w)
+	}
 }
 
 func (l *Loop) evicted(d core.Evict, w *kueue.Workload) (reason, action, message string) {
@@ -51,6 +56,28 @@ func (l *Loop) evicted(d core.Evict, w *kueue.Workload) (reason, action, message
 		return kueue.ReasonPreempted, "Preempt", c.Message
 	}
 	return "EvictedDueTo" + c.Reason, "Evict", c.Message
+}
+
+// tellPreemptor tells the workload that another one was evicted for it, unless it
+// is gone.
+func (l *Loop) tellPreemptor(ctx context.Context, d core.Evict, victim *kueue.Workload) {
+	if !d.Reason.Preempted() {
+		return
+	}
+	var w kueue.Workload
+	if err := l.opts.Client.Get(ctx, client.ObjectKey{Namespace: d.For.Namespace, Name: d.For.Name}, &w); err != nil {
+		return
+	}
+	l.opts.Recorder.Eventf(&w, victim, corev1.EventTypeNormal, kueue.EventPreemptedWorkload, "Preempt",
+		"Preempted workload %s of ClusterQueue %s, by %s", d.Key, queueOf(victim), d.Reason)
+}
+
+// queueOf is the ClusterQueue that a workload has quota of.
+func queueOf(w *kueue.Workload) kueue.ClusterQueueReference {
+	if w.Status.Admission == nil {
+		return ""
+	}
+	return w.Status.Admission.ClusterQueue
 }
 
 // where lists the planned nodes of an admission, for an event.

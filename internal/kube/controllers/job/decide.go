@@ -118,12 +118,13 @@ func decide(s situation) (step, error) {
 	return run(s), nil
 }
 
-// create makes the workload. Nobody has to be told, unless the job has no queue:
-// its workload, made all the same, is where the user looks to see why it does
-// not run.
+// create makes the workload, also of a job that has no queue: it is where the user
+// looks to see why the job does not run.
 func create(s situation) step {
 	if s.queue != "" {
-		return step{create: true}
+		return step{create: true, tell: &tale{
+			reason: kueue.EventCreatedWorkload, message: "Created Workload " + workloadName(s.adapter.Kind(), s.job),
+		}}
 	}
 	return step{create: true, tell: &tale{
 		reason: "Held", warning: true,
@@ -383,5 +384,8 @@ func finish(s situation) step {
 	if !s.facts.Finished.Success {
 		reason = kueue.ReasonFailed
 	}
-	return step{status: tenure.Ended(s.workload, reason, s.facts.Finished.Message, s.now)}
+	return step{
+		status: tenure.Ended(s.workload, reason, s.facts.Finished.Message, s.now),
+		tell:   &tale{reason: kueue.EventFinishedWorkload, message: "Workload " + s.workload.Name + " is finished"},
+	}
 }

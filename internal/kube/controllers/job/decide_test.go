@@ -251,7 +251,7 @@ func TestDecide(t *testing.T) {
 			want: outcome{Spec: true, Event: "UpdatedWorkload"},
 		},
 		"new and suspended": {
-			why: "a workload is what queues", job: aJob(), want: outcome{Create: true},
+			why: "a workload is what queues", job: aJob(), want: outcome{Create: true, Event: "CreatedWorkload"},
 		},
 		"new and running": {
 			why: "it must not run before it is admitted", job: aJob(running),
@@ -353,7 +353,7 @@ func TestDecide(t *testing.T) {
 		},
 		"finished": {
 			why: "a finished job ends its workload", job: aJob(running, finished), workload: aWorkload(admitted),
-			want: outcome{Finished: "Succeeded"},
+			want: outcome{Finished: "Succeeded", Event: "FinishedWorkload"},
 		},
 		"finished, a pod still ending": {
 			why: "quota is released only when the pods are gone", job: aJob(running, finished), workload: aWorkload(admitted), live: 1,

@@ -156,16 +156,16 @@ func TestWhichJobsAreManaged(t *testing.T) {
 	}{
 		"team":                      {why: "every Job of a team waits", job: aJob(), managed: true, event: "Held"},
 		"no team, no queue":         {why: "it is nobody's business", job: aJob(inLab)},
-		"no team, queue":            {why: "it asks to wait", job: aJob(inLab, inQueue), managed: true},
+		"no team, queue":            {why: "it asks to wait", job: aJob(inLab, inQueue), managed: true, event: "CreatedWorkload"},
 		"no team, all managed":      {why: "the installation wants it", job: aJob(inLab), scope: jobs.Scope{WithoutQueue: true}, managed: true, event: "Held"},
 		"outside the selector":      {why: "the selector is always respected", job: aJob(inLab, inQueue), scope: jobs.Scope{Namespaces: teams, WithoutQueue: true}},
-		"of a CronJob":              {why: "which is no job", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{cronJob()}, managed: true},
+		"of a CronJob":              {why: "which is no job", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{cronJob()}, managed: true, event: "CreatedWorkload"},
 		"of an AppWrapper":          {why: "the AppWrapper waits for both", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil)}},
 		"of an AppWrapper's part":   {why: "the whole waits, however deep", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{aWrapper(nil), cronJob(wrapper)}},
 		"of a gone AppWrapper":      {why: "the garbage collector is about to remove it", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1"))},
 		"of an earlier AppWrapper":  {why: "of the same name: gone as well", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a0")), objects: []client.Object{aWrapper(nil)}},
 		"eleven deep":               {why: "no job is that nested", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "a", "ca")), objects: chain, event: "JobNestingTooDeep"},
-		"owned, and not controlled": {why: "only a controller makes it a part", job: aJob(inQueue, controlledBy("v1", "ConfigMap", "x", "x"), func(j *batchv1.Job) { j.OwnerReferences[0].Controller = nil }), managed: true},
+		"owned, and not controlled": {why: "only a controller makes it a part", job: aJob(inQueue, controlledBy("v1", "ConfigMap", "x", "x"), func(j *batchv1.Job) { j.OwnerReferences[0].Controller = nil }), managed: true, event: "CreatedWorkload"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestNewWorkload(t *testing.T) {
 	if by := w.Annotations[kueue.AdmissionGatedByAnnotation]; by != "acme.com/x" {
 		t.Errorf("it is gated by %q", by)
 	}
-	if got := b.events(); got != "AdmissionGated" {
+	if got := b.events(); got != "AdmissionGated CreatedWorkload" {
 		t.Errorf("told %q", got)
 	}
 	b.edit(t, j, func(j *batchv1.Job) { j.Annotations = nil })

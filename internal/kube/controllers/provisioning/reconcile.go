@@ -43,6 +43,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		case apierrors.IsAlreadyExists(err): // it is going, or not seen yet
 			pause = goingPause
 		case err != nil:
+			r.Recorder.Eventf(f.workload, nil, corev1.EventTypeWarning, kueue.EventFailedCreate, "Provision", "%s", err.Error())
 			return reconcile.Result{}, err
 		default:
 			r.Recorder.Eventf(f.workload, nil, corev1.EventTypeNormal, "ProvisioningRequestCreated", "Provision", "Created ProvisioningRequest %s", d.request.Name)
