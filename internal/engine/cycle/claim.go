@@ -29,10 +29,18 @@ import (
 // cannot wait for each other: a workload that is claimed for borrows only until
 // the queue's earlier workloads end.
 //
+// A first workload larger than the nominal quota claims too if the queue may take
+// back more than its own: if borrowWithinCohort is not Never, or a cohort above it,
+// below the root, owns enough. These are those for which Kueue reserves. It claims
+// what is unused of the nominal quota, and no more: what it has to borrow is owed
+// to nobody, and if it were kept while its owners use it others would starve. And
+// it holds up only who comes after it by priority and time, so that of two such
+// workloads, each counting on what the other claims, the first has its way. With
+// fair sharing it claims nothing: who borrows is a matter of shares there.
+//
 // BestEffortFIFO queues claim nothing: there Kueue's reservation ends with the
 // cycle in which the head was refused, and smaller workloads of the queue may
-// pass it anyway. A first workload larger than the nominal quota claims nothing
-// either: it counts on what others may lend, and nobody owes it that.
+// pass it anyway.
 
 // claims reports whether the queue may claim at all.
 func (q *queue) claims() bool {
@@ -60,14 +68,19 @@ func (e *Engine) claimsChange(q *queue) {
 
 // claimOf is what a shape would claim in its queue: per pod set and resource
 // group the first flavor whose nominal quota and nodes could hold it. It is nil
-// unless there is one for everything, and nodes for all pods together.
-func (e *Engine) claimOf(p *compiled, g *group) []quota.Use {
-	var uses []quota.Use
+// unless there is one for everything, and nodes for all pods together. Where no
+// nominal quota is large enough, a flavor will do of which the queue may take back
+// more; over says so.
+func (e *Engine) claimOf(p *compiled, g *group) (uses []quota.Use, over bool) {
 	var chosen []int
 	for i := range p.Asks {
-		o := e.ownOption(p, i, uses)
+		o := e.optionWithin(p, i, uses, p.Queue.Nominal)
 		if o < 0 {
-			return nil
+			over = true
+			o = e.optionWithin(p, i, uses, func(p quota.Pair) core.Amount { return e.retrievable(g.queue, p) })
+		}
+		if o < 0 {
+			return nil, false
 		}
 		chosen = append(chosen, o)
 		for _, u := range p.Asks[i].Options[o].Uses {
@@ -78,24 +91,36 @@ func (e *Engine) claimOf(p *compiled, g *group) []quota.Use {
 	for i := range g.shape.podSets {
 		c := e.classFor(g, p, i, chosen)
 		if !e.couldHold(p, i, c) {
-			return nil
+			return nil, false
 		}
 		if c != nil {
 			sets = append(sets, place.Set{Index: i, Class: c, Count: p.counts[i]})
 		}
 	}
 	if _, ok := e.together(p, sets, chosen); !ok {
-		return nil
+		return nil, false
 	}
-	return uses
+	return uses, over
 }
 
-// ownOption is the first flavor of an ask whose nominal quota, less what is used
-// of it already, and nodes could hold it; -1 if there is none.
-func (e *Engine) ownOption(p *compiled, ask int, used []quota.Use) int {
+// retrievable is how much of a pair a queue may ever have by taking back what it
+// or its side of the tree has lent.
+func (e *Engine) retrievable(q *queue, p quota.Pair) core.Amount {
+	switch {
+	case e.opt.FairSharing != nil:
+		return 0
+	case preempt.Allows(q.spec.Preemption.WhileBorrow):
+		return q.node.Limit(p)
+	}
+	return min(q.node.Limit(p), q.node.LimitBelowRoot(p))
+}
+
+// optionWithin is the first flavor of an ask whose limits, less what is used already,
+// and nodes could hold it; -1 if there is none.
+func (e *Engine) optionWithin(p *compiled, ask int, used []quota.Use, limit func(quota.Pair) core.Amount) int {
 	for i, o := range p.Asks[ask].Options {
 		exceeds := slices.ContainsFunc(o.Uses, func(u quota.Use) bool {
-			return u.Amount.Add(amountOf(used, u.Pair)) > p.Queue.Nominal(u.Pair)
+			return u.Amount.Add(amountOf(used, u.Pair)) > limit(u.Pair)
 		})
 		if o.Bad == "" && !exceeds && e.couldHold(p, p.Asks[ask].Set, p.classes[ask][i]) {
 			return i
@@ -174,8 +199,8 @@ func (e *Engine) roomBesideClaims(g *group, p quota.Pair, all []*queue) core.Amo
 		if q == g.queue || b == nil {
 			continue
 		}
-		if preempt.Allows(q.spec.Preemption.Reclaim) && g.shape.priority < b.Priority {
-			continue // it could be evicted again
+		if !e.holdsUp(b, g) {
+			continue
 		}
 		unused := q.node.Nominal(p).Sub(q.node.Usage(core.Then, p))
 		if v := min(amountOf(e.compile(b.group).claim, p), unused); v > 0 {
@@ -189,6 +214,21 @@ func (e *Engine) roomBesideClaims(g *group, p quota.Pair, all []*queue) core.Amo
 		e.forest.Unbook(e.claimers[i].group.queue.node, p, v)
 	}
 	return room
+}
+
+// holdsUp reports whether a claim is good against a group: not if that could be
+// evicted again, nor, if the claim is of a workload larger than the nominal quota,
+// if the group's first comes before it.
+func (e *Engine) holdsUp(b *work, g *group) bool {
+	policy, first := &b.group.queue.spec.Preemption, g.members.First()
+	if !e.compile(b.group).over {
+		return !preempt.Allows(policy.Reclaim) || first.Priority >= b.Priority
+	}
+	if compareWorks(first, b) < 0 {
+		return false
+	}
+	return !preempt.Allows(policy.WhileBorrow) || first.Priority >= b.Priority ||
+		(policy.MaxPriority != nil && first.Priority > *policy.MaxPriority)
 }
 
 // claimable bounds what others of the tree may claim of a use: as much as those

@@ -24,8 +24,10 @@ type compiled struct {
 	single bool
 	// shared says that several pod sets use the same pair.
 	shared bool
-	// claim is what the shape claims as the first of its queue.
+	// claim is what the shape claims as the first of its queue; over says that it
+	// is larger than the nominal quota.
 	claim []quota.Use
+	over  bool
 	// asks are the indices of each pod set's asks.
 	asks [][]int
 	// fixed is what it uses if single.
@@ -51,7 +53,7 @@ func (e *Engine) compile(g *group) *compiled {
 	if g.plan == nil || !e.current(g.plan) {
 		g.plan = e.compileFor(g, g.shape.countsWithout(0))
 		if g.queue.claims() && g.plan.refusal == nil {
-			g.plan.claim = e.claimOf(g.plan, g)
+			g.plan.claim, g.plan.over = e.claimOf(g.plan, g)
 		}
 	}
 	return g.plan

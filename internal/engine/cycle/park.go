@@ -149,8 +149,8 @@ func (e *Engine) join(w *work) {
 		b.group.fresh = append(b.group.fresh, b)
 	}
 	switch first := g.members.First() == w; {
-	case g.parked && first && !preempt.Forbids(q.spec.Preemption):
-		e.unpark(g) // being earlier, it may evict whom the others may not
+	case g.parked && first && (len(g.contests) > 0 || !preempt.Forbids(q.spec.Preemption)):
+		e.unpark(g) // being earlier, it may evict whom the others may not, or pass a claim
 	case g.parked:
 	case g.slot == 0:
 		q.active.Push(g)

@@ -18,11 +18,12 @@ func (r *reference) contested(w *refWork, uses map[fr]core.Amount, g gone) bool 
 			if b == nil || name == w.queue || r.root(name) != r.root(w.queue) {
 				continue
 			}
-			if r.queues[name].Preemption.Reclaim == core.PreemptLowerPriority && w.Priority < b.Priority {
+			claim, over := r.claim(b)
+			if !r.holdsUp(b, over, w) {
 				continue
 			}
 			nominal, _, _ := r.quota(refNode{name, true}, x)
-			amount := min(r.claim(b)[x], nominal-r.usage(refNode{name, true}, x, core.Then, g))
+			amount := min(claim[x], nominal-r.usage(refNode{name, true}, x, core.Then, g))
 			if amount <= 0 {
 				continue
 			}
@@ -69,28 +70,34 @@ func (r *reference) claimant(queue string) *refWork {
 // claim is what a first workload claims: all it asks for, from the first flavors whose
 // nominal quota and nodes could hold it; nothing if there are none, or if the
 // nodes could not hold all pods together.
-func (r *reference) claim(w *refWork) map[fr]core.Amount {
+// A workload that fits no nominal quota counts on flavors of which its queue may
+// take back more than its own.
+func (r *reference) claim(w *refWork) (sum map[fr]core.Amount, over bool) {
 	asks, ok := r.asks(w)
 	if !ok {
-		return nil
+		return nil, false
 	}
 	flavors := make([][]string, len(w.PodSets))
-	sum := map[fr]core.Amount{}
+	sum = map[fr]core.Amount{}
 	for _, ask := range asks {
-		found := false
+		found := -1
 		for o := range ask.flavors {
-			if found = !ask.bad[o] && r.withinNominal(w, ask, o, sum); !found {
-				continue
+			if found < 0 && !ask.bad[o] && r.withinNominal(w, ask, o, sum) {
+				found = o
 			}
-			for x, v := range ask.need[o] {
-				sum[x] += v
+		}
+		for o := range ask.flavors {
+			if found < 0 && !ask.bad[o] && r.retrievable(w, ask, o, sum) {
+				found, over = o, true
 			}
-			flavors[ask.set] = append(flavors[ask.set], ask.flavors[o])
-			break
 		}
-		if !found {
-			return nil
+		if found < 0 {
+			return nil, false
 		}
+		for x, v := range ask.need[found] {
+			sum[x] += v
+		}
+		flavors[ask.set] = append(flavors[ask.set], ask.flavors[found])
 	}
 	var sets []refSet
 	for i := range w.PodSets {
@@ -99,9 +106,49 @@ func (r *reference) claim(w *refWork) map[fr]core.Amount {
 		}
 	}
 	if !r.possible(sets) {
-		return nil
+		return nil, false
 	}
-	return sum
+	return sum, over
+}
+
+// holdsUp reports whether what b claims is kept from w: not if b could evict w
+// again, and, if b is larger than the nominal quota, only if w comes after it.
+func (r *reference) holdsUp(b *refWork, over bool, w *refWork) bool { //nolint:revive // it is what claim says
+	p := r.queues[b.queue].Preemption
+	if !over {
+		return p.Reclaim != core.PreemptLowerPriority || w.Priority >= b.Priority
+	}
+	reclaims := allowsPolicy(p.WhileBorrow) && w.Priority < b.Priority && (p.MaxPriority == nil || w.Priority <= *p.MaxPriority)
+	return refOrder(b, w) < 0 && !reclaims
+}
+
+// retrievable reports whether a queue may ever take back enough for a flavor that
+// its nominal quota does not hold.
+func (r *reference) retrievable(w *refWork, ask refAsk, o int, sum map[fr]core.Amount) bool {
+	for x, v := range ask.need[o] {
+		v += sum[x]
+		n := refNode{w.queue, true}
+		if r.fair != nil || v > r.limit(n, x) {
+			return false
+		}
+		found := allowsPolicy(r.queues[w.queue].Preemption.WhileBorrow)
+		rest := v - r.local(n, x)
+		for n, _ = r.parent(n); !found; {
+			up, more := r.parent(n)
+			if !more {
+				return false
+			}
+			found = rest <= r.subtree(n, x)
+			rest -= r.local(n, x)
+			n = up
+		}
+	}
+	return r.couldHold(w, ask, o)
+}
+
+func (r *reference) couldHold(w *refWork, ask refAsk, o int) bool {
+	s, seen := r.set(w, ask.set, ask.flavors[o:o+1])
+	return !seen || r.gradeNodes(r.queues[w.queue], s) != mNoFit
 }
 
 // possible reports whether the nodes there are could hold the sets together, if
@@ -120,8 +167,7 @@ func (r *reference) withinNominal(w *refWork, ask refAsk, o int, sum map[fr]core
 			return false
 		}
 	}
-	s, seen := r.set(w, ask.set, ask.flavors[o:o+1])
-	return !seen || r.gradeNodes(r.queues[w.queue], s) != mNoFit
+	return r.couldHold(w, ask, o)
 }
 
 // claimEnds looks again at who was refused for claims, once a queue that claims

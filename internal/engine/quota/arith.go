@@ -153,6 +153,18 @@ func (n *Node) Limit(p Pair) core.Amount {
 	return most
 }
 
+// LimitBelowRoot is the most of a pair that a cohort above the node, below the
+// root, could give it without borrowing itself.
+func (n *Node) LimitBelowRoot(p Pair) core.Amount {
+	most, kept := core.Amount(0), n.cells[p].kept
+	for a := n.parent; a != nil && a.parent != nil; a = a.parent {
+		c := &a.cells[p]
+		most = max(most, kept.Add(c.subtree))
+		kept = kept.Add(c.kept)
+	}
+	return most
+}
+
 // BorrowsWith reports whether the node would use more than its own quota if v
 // were added.
 func (n *Node) BorrowsWith(l core.Ledger, p Pair, v core.Amount) bool {
