@@ -30,7 +30,7 @@ const (
 	ResourceUncovered Cause = "ResourceUncovered" // a requested resource has no quota in the queue
 	CohortCycle       Cause = "CohortCycle"
 	FlavorMissing     Cause = "FlavorMissing"
-	PodsInvalid       Cause = "PodsInvalid" // its pods would be rejected, whatever the quota
+	PodsInvalid       Cause = "PodsInvalid" // its pods, or its admission, would be rejected
 	// QueueStopped and QueueUnready refine Suspended.
 	QueueStopped Cause = "QueueStopped"
 	QueueUnready Cause = "QueueUnready"

@@ -61,8 +61,9 @@ type Workload struct {
 	// Held says why the workload must not be considered now although it is
 	// pending, e.g. "Deactivated"; "" if it may be.
 	Held string
-	// Invalid says why its pods can never be made as they are asked for, and what
-	// to do; "" if they can. It waits as Misconfigured.
+	// Invalid says why its pods can never be made as they are asked for, or its
+	// admission never be written, and what to do; "" if they can. It waits as
+	// Misconfigured.
 	Invalid string
 	// GatedBy names who must still agree before the workload is considered; ""
 	// for nobody.

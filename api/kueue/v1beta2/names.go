@@ -48,3 +48,6 @@ const (
 	// StopPolicyHoldAndDrain admits nothing new and evicts what runs.
 	StopPolicyHoldAndDrain StopPolicy = "HoldAndDrain"
 )
+
+// MostAdmissionChecks is how many checks the status of a Workload can list.
+const MostAdmissionChecks = 8

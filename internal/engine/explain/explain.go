@@ -188,7 +188,7 @@ func misconfigured(r core.Reason) string {
 	case core.FlavorMissing:
 		return fmt.Sprintf("ClusterQueue %s is inactive: flavor %s not found", r.Queue, r.Flavor)
 	case core.PodsInvalid:
-		return "its pods would be rejected: " + r.Detail
+		return "it would be rejected: " + r.Detail
 	default:
 		return "misconfigured: " + r.Detail
 	}

@@ -37,7 +37,7 @@ func TestSentence(t *testing.T) {
 		"rejected pods": {
 			"what to change",
 			core.Reason{Code: core.Misconfigured, Cause: core.PodsInvalid, Detail: "container c of pod set main requests more cpu than its limit"},
-			"its pods would be rejected: container c of pod set main requests more cpu than its limit",
+			"it would be rejected: container c of pod set main requests more cpu than its limit",
 		},
 		"gang": {
 			"how many pods fit, and that nodes are down",

@@ -7,6 +7,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -42,8 +43,10 @@ type Options struct {
 	// Client reads from the cache and writes to the API server.
 	Client client.Client
 	Clock  clock.Clock
-	// Refused is called when a decision cannot be carried out.
-	Refused func(core.Key)
+	// Refused is called when a decision cannot be carried out. why says what is wrong
+	// with an admission that the API server would never take; "" if it may be
+	// decided again.
+	Refused func(k core.Key, why string)
 	// Done is called after a decision was written to a Workload; for a Refuse,
 	// only if the code of the reason changed, and no crowd of others waits to be
 	// told: thousands of events that repeat conditions are read by nobody.
@@ -211,6 +214,10 @@ func (a *Applier) decide(ctx context.Context, k core.Key) error {
 			return nil
 		}
 		w, done, err := a.write(ctx, k, d)
+		why := ""
+		if r, never := errors.AsType[*rejectedError](err); never {
+			why, err = r.why, nil
+		}
 		if err == nil && !done && a.unseen(k) {
 			// The engine would take back more than was refused, and get it back with
 			// the state that is still on its way.
@@ -234,7 +241,7 @@ func (a *Applier) decide(ctx context.Context, k core.Key) error {
 		}
 		a.mu.Unlock()
 		if !done {
-			a.opts.Refused(k)
+			a.opts.Refused(k, why)
 		}
 	}
 }
@@ -273,6 +280,10 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 		if err != nil {
 			return nil, false, fmt.Errorf("read the ClusterQueue of workload %s: %w", k, err)
 		}
+		if n := len(tenure.Checks(s.queue, convert.StatusAdmission(admit.Admission))); n > kueue.MostAdmissionChecks {
+			return nil, false, &rejectedError{fmt.Sprintf("with the flavors it could get it has to pass %d admission checks, and a Workload can have %d: let ClusterQueue %s ask fewer",
+				n, kueue.MostAdmissionChecks, s.queue.Name)}
+		}
 	}
 	next, ok := status(&w, d, s)
 	if !ok {
@@ -295,10 +306,19 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 	case apierrors.IsForbidden(err) && a.urgent.NumRequeues(k) < forbiddenTries:
 	case apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err):
 		log.FromContext(ctx).Error(err, "The API server rejected a decision", "workload", k.String())
+		if _, admits := d.(core.Admit); admits && apierrors.IsInvalid(err) {
+			return nil, false, &rejectedError{"its admission is not valid: " + err.Error()}
+		}
 		return nil, false, nil
 	}
 	return nil, false, fmt.Errorf("write status of workload %s: %w", k, err)
 }
+
+// rejectedError says why an admission can never be written: deciding it again
+// would find the same.
+type rejectedError struct{ why string }
+
+func (e *rejectedError) Error() string { return e.why }
 
 // asked is what a waiting workload asks for in total, pod set by pod set.
 func (a *Applier) asked(k core.Key) []kueue.PodSetRequest {

@@ -48,8 +48,13 @@ func TestAnswersOfTheAPIServer(t *testing.T) {
 				outcome := make(chan bool, 1)
 				a := New(Options{
 					Client: c, Clock: clock.RealClock{}, Workers: 1, Sentence: sentence,
-					Refused: func(core.Key) { outcome <- true },
-					Done:    func(context.Context, core.Decision, *kueue.Workload) { outcome <- false },
+					Refused: func(_ core.Key, why string) {
+						if (why != "") != (name == "rejected as invalid") {
+							t.Errorf("it is never to be decided again because of %q", why)
+						}
+						outcome <- true
+					},
+					Done: func(context.Context, core.Decision, *kueue.Workload) { outcome <- false },
 				})
 				ctx, cancel := context.WithCancel(t.Context())
 				stopped := make(chan struct{})
@@ -63,4 +68,37 @@ func TestAnswersOfTheAPIServer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a Workload cannot hold is not tried: the reason names the cure.
+func TestTooManyChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := aQueue()
+		q.Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{}
+		for _, name := range []kueue.AdmissionCheckReference{"a", "b", "c", "d", "e", "f", "g", "h", "i"} {
+			q.Spec.AdmissionChecksStrategy.AdmissionChecks = append(q.Spec.AdmissionChecksStrategy.AdmissionChecks, kueue.AdmissionCheckStrategyRule{Name: name})
+		}
+		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).
+			WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }), q).
+			WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
+				t.Error("it was written")
+				return nil
+			}}).Build()
+		outcome := make(chan string, 1)
+		a := New(Options{
+			Client: c, Clock: clock.RealClock{}, Workers: 1, Sentence: sentence,
+			Refused: func(_ core.Key, why string) { outcome <- why },
+			Done:    func(context.Context, core.Decision, *kueue.Workload) { outcome <- "done" },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := make(chan struct{})
+		go func() { defer close(stopped); a.Run(ctx) }()
+		a.Plan(core.Plan{core.Admit{Key: key, Admission: on("node-0")}}, nil)
+		const want = "with the flavors it could get it has to pass 9 admission checks, and a Workload can have 8: let ClusterQueue blue-cluster-queue ask fewer"
+		if why := <-outcome; why != want {
+			t.Errorf("refused because %q", why)
+		}
+		cancel()
+		<-stopped
+	})
 }

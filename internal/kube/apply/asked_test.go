@@ -26,7 +26,7 @@ func TestAskedIsWrittenWithTheReason(t *testing.T) {
 		done := make(chan *kueue.Workload)
 		a := New(Options{
 			Client: c, Clock: clock.RealClock{}, Workers: 1, Sentence: sentence,
-			Refused: func(core.Key) { t.Error("the decision was not carried out") },
+			Refused: func(core.Key, string) { t.Error("the decision was not carried out") },
 			Done:    func(_ context.Context, _ core.Decision, w *kueue.Workload) { done <- w },
 		})
 		go a.Run(t.Context())

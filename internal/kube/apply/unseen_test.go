@@ -49,7 +49,7 @@ func TestRefusedOnlyWhenTheLastWriteIsSeen(t *testing.T) {
 		var refused atomic.Bool
 		a := New(Options{
 			Client: c, Clock: clock.RealClock{}, Workers: 1, Sentence: sentence,
-			Refused: func(core.Key) { refused.Store(true) }, Done: func(context.Context, core.Decision, *kueue.Workload) {},
+			Refused: func(core.Key, string) { refused.Store(true) }, Done: func(context.Context, core.Decision, *kueue.Workload) {},
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		stopped := make(chan struct{})

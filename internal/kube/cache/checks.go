@@ -44,6 +44,7 @@ func (b *batch) check(c Change) {
 
 func (b *batch) queue(c Change) {
 	q, ok := c.Object.(*kueue.ClusterQueue)
+	b.reconsider(b.world.queues[c.Name], q)
 	if !ok {
 		delete(b.world.queues, c.Name)
 		b.events = append(b.events, gone(c.Ref))
@@ -118,6 +119,9 @@ func (b *batch) using(flavor string) {
 func (w *World) faults(q *kueue.ClusterQueue) string {
 	if why := w.unanswered(checksOf(q)); why != "" {
 		return why
+	}
+	if f := convert.CheckFault(q); f != nil {
+		return "it " + f.Message
 	}
 	if faults := convert.RemoteFaults(q, func(check string) string { return w.checks[check].controller }); len(faults) > 0 {
 		return "it " + faults[0].Message

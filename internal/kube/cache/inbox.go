@@ -29,6 +29,8 @@ const (
 	Node
 	Pod
 	Workload
+	// Rejection is about a Workload: an admission of it can never be written.
+	Rejection
 )
 
 // Ref names one object.
@@ -42,6 +44,8 @@ type Ref struct {
 type Change struct {
 	Ref
 	Object client.Object
+	// Why tells of a Rejection.
+	Why string
 }
 
 // Inbox collects changes from many watches for one reader. Changes of the same
@@ -49,13 +53,13 @@ type Change struct {
 type Inbox struct {
 	mu      sync.Mutex
 	changes map[Ref]client.Object
-	refused map[core.Key]bool
+	refused map[core.Key]string
 	wake    chan struct{}
 }
 
 // NewInbox returns an empty inbox.
 func NewInbox() *Inbox {
-	return &Inbox{changes: map[Ref]client.Object{}, refused: map[core.Key]bool{}, wake: make(chan struct{}, 1)}
+	return &Inbox{changes: map[Ref]client.Object{}, refused: map[core.Key]string{}, wake: make(chan struct{}, 1)}
 }
 
 // Put records the newest form of an object; nil means deleted. The object must
@@ -67,10 +71,12 @@ func (b *Inbox) Put(r Ref, o client.Object) {
 	b.notify()
 }
 
-// Refused records that a decision about a workload could not be carried out.
-func (b *Inbox) Refused(k core.Key) {
+// Refused records that a decision about a workload could not be carried out. why
+// says what is wrong with an admission that can never be written, and is a
+// Rejection; "" is none.
+func (b *Inbox) Refused(k core.Key, why string) {
 	b.mu.Lock()
-	b.refused[k] = true
+	b.refused[k] = why
 	b.mu.Unlock()
 	b.notify()
 }
@@ -84,12 +90,17 @@ func (b *Inbox) Wake() <-chan struct{} { return b.wake }
 func (b *Inbox) Take() ([]Change, []core.Event) {
 	b.mu.Lock()
 	changes, refused := b.changes, b.refused
-	b.changes, b.refused = map[Ref]client.Object{}, map[core.Key]bool{}
+	b.changes, b.refused = map[Ref]client.Object{}, map[core.Key]string{}
 	b.mu.Unlock()
 
 	cs := make([]Change, 0, len(changes))
 	for r, o := range changes {
-		cs = append(cs, Change{r, o})
+		cs = append(cs, Change{Ref: r, Object: o})
+	}
+	for k, why := range refused {
+		if why != "" {
+			cs = append(cs, Change{Ref: Ref{Rejection, k.Namespace, k.Name}, Why: why})
+		}
 	}
 	slices.SortFunc(cs, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

@@ -30,6 +30,8 @@ type World struct {
 	// plans are the newest admissions, decided or observed. Pods on planned
 	// places are not foreign to a node.
 	plans map[core.Key]*core.Admission
+	// rejected are the workloads whose admission can never be written, see reject.
+	rejected map[core.Key]rejection
 	// queues are the ClusterQueues as last seen; what a change of a check means
 	// for them is told anew.
 	queues map[string]*kueue.ClusterQueue
@@ -58,7 +60,7 @@ func NewWorld(rules convert.Rules) *World {
 	return &World{
 		rules: rules, limits: map[string]map[string]*corev1.LimitRange{}, overheads: map[string]corev1.ResourceList{},
 		pods: newPodTable(), nodes: map[string]core.Node{}, workloads: map[core.Key]known{}, plans: map[core.Key]*core.Admission{},
-		queues: map[string]*kueue.ClusterQueue{}, checks: map[string]admissionCheck{},
+		rejected: map[core.Key]rejection{}, queues: map[string]*kueue.ClusterQueue{}, checks: map[string]admissionCheck{},
 		topologies: map[string]bool{}, topologyOf: map[string]string{},
 	}
 }
@@ -98,6 +100,9 @@ func (w *World) Undone(k core.Key) {
 func (w *World) observed(k core.Key, o known) core.Event {
 	o.workload.Settled = w.pods.settled(k)
 	o.workload.Ended = w.pods.ended(k, o.done, func(node, podSet string) int32 { return w.planned(node)(k, podSet) })
+	if r, is := w.rejected[k]; is {
+		o.workload.Invalid = r.why
+	}
 	return core.WorkloadSet{Workload: o.workload}
 }
 
@@ -155,6 +160,8 @@ func (b *batch) take(c Change) {
 		b.pod(c)
 	case Workload:
 		b.workload(c)
+	case Rejection:
+		b.reject(core.Key{Namespace: c.Namespace, Name: c.Name}, c.Why)
 	}
 }
 
@@ -187,7 +194,7 @@ func gone(r Ref) core.Event {
 		return core.NamespaceGone{Name: r.Name}
 	case Node:
 		return core.NodeGone{Name: r.Name}
-	case Topology, AdmissionCheck, LimitRange, RuntimeClass, Pod, Workload:
+	case Topology, AdmissionCheck, LimitRange, RuntimeClass, Pod, Workload, Rejection:
 	}
 	panic("cache: no plain event for this kind")
 }
@@ -223,6 +230,9 @@ func (b *batch) workload(c Change) {
 	k := core.Key{Namespace: c.Namespace, Name: c.Name}
 	b.workloads[k] = true
 	o, ok := c.Object.(*kueue.Workload)
+	if r, is := b.world.rejected[k]; is && (!ok || r.uid != o.UID || r.generation != o.Generation) {
+		delete(b.world.rejected, k)
+	}
 	if ok && !convert.Finished(o) {
 		w := b.world.translate(o)
 		b.plan(k, w.Admission)

@@ -49,3 +49,39 @@ func TestRemoteFaults(t *testing.T) {
 		t.Errorf("a queue without checks breaks no rule about them: %v", got)
 	}
 }
+
+func TestCheckFault(t *testing.T) {
+	queue := func(always, a, both int) *kueue.ClusterQueue {
+		q := &kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{
+			ResourceGroups:          []kueue.ResourceGroup{{Flavors: []kueue.FlavorQuotas{{Name: "a"}, {Name: "b"}}}},
+			AdmissionChecksStrategy: &kueue.AdmissionChecksStrategy{},
+		}}
+		add := func(n int, flavors ...kueue.ResourceFlavorReference) {
+			for range n {
+				q.Spec.AdmissionChecksStrategy.AdmissionChecks = append(q.Spec.AdmissionChecksStrategy.AdmissionChecks, kueue.AdmissionCheckStrategyRule{OnFlavors: flavors})
+			}
+		}
+		add(always)
+		add(a, "a")
+		add(both, "a", "b")
+		return q
+	}
+	for name, tc := range map[string]struct {
+		why  string
+		q    *kueue.ClusterQueue
+		want string
+	}{
+		"none":         {"a queue without checks", &kueue.ClusterQueue{}, ""},
+		"eight":        {"as many as a Workload can have", queue(3, 3, 2), ""},
+		"for all":      {"nobody could be admitted", queue(9, 0, 0), "asks 9 AdmissionChecks of workloads with flavor a, and a Workload can have 8"},
+		"for a flavor": {"nobody could be admitted with it", queue(4, 3, 3), "asks 10 AdmissionChecks of workloads with flavor a, and a Workload can have 8"},
+	} {
+		got := ""
+		if f := convert.CheckFault(tc.q); f != nil {
+			got = f.Message
+		}
+		if got != tc.want {
+			t.Errorf("%s: %s: %q, want %q", name, tc.why, got, tc.want)
+		}
+	}
+}

@@ -61,6 +61,9 @@ func queueActive(q *kueue.ClusterQueue, s surroundings) metav1.Condition {
 	if len(s.inactiveChecks) > 0 {
 		fault(kueue.ReasonAdmissionCheckInactive, "references inactive AdmissionCheck(s): "+strings.Join(s.inactiveChecks, ","))
 	}
+	if f := convert.CheckFault(q); f != nil {
+		fault(f.Reason, f.Message)
+	}
 	for _, f := range s.remote {
 		fault(f.Reason, f.Message)
 	}

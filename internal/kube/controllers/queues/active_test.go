@@ -46,6 +46,15 @@ func TestQueueActive(t *testing.T) {
 			status: metav1.ConditionFalse, reason: "AdmissionCheckNotFound",
 			text: "Can't admit new workloads: references missing AdmissionCheck(s): a,b, references inactive AdmissionCheck(s): c.",
 		},
+		"too many checks": {
+			why: "a Workload cannot hold so many answers",
+			change: func(q *kueue.ClusterQueue) {
+				q.Spec.ResourceGroups = []kueue.ResourceGroup{{Flavors: []kueue.FlavorQuotas{{Name: "f"}}}}
+				q.Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{AdmissionChecks: make([]kueue.AdmissionCheckStrategyRule, 9)}
+			},
+			status: metav1.ConditionFalse, reason: "TooManyAdmissionChecks",
+			text: "Can't admit new workloads: asks 9 AdmissionChecks of workloads with flavor f, and a Workload can have 8.",
+		},
 		"two clusters": {
 			why:    "a workload runs in one place",
 			around: surroundings{remote: []convert.Fault{{Reason: "MultipleMultiKueueAdmissionChecks", Message: "references two"}}, missingTopologies: []string{"t"}},
