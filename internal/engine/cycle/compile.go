@@ -22,6 +22,9 @@ type compiled struct {
 	classes [][]*place.Class
 	// single says that there is one flavor for everything.
 	single bool
+	// sure says that room in quota and on the nodes of each flavor is all that an
+	// admission needs.
+	sure bool
 	// shared says that several pod sets use the same pair.
 	shared bool
 	// claim is what the shape claims as the first of its queue; over says that it
@@ -94,7 +97,22 @@ func (e *Engine) compileFor(g *group, counts []int32) *compiled {
 			}
 		}
 	}
+	p.sure = p.single && p.refusal == nil && len(p.asks) == 1 && e.plain(p)
 	return p
+}
+
+// plain reports whether flavors suit the pods and make one kind of pod of them at most.
+func (e *Engine) plain(p *compiled) bool {
+	placed := 0
+	for i, a := range p.Asks {
+		if a.Options[0].Bad != "" {
+			return false
+		}
+		if p.classes[i][0] != nil {
+			placed++
+		}
+	}
+	return placed == 0 || len(p.Asks) == 1
 }
 
 // compileSet turns one pod set into asks, one per resource group it touches.

@@ -377,9 +377,7 @@ func (e *Engine) wakeReclaimers(n node) {
 // since what was freed together with victims may do.
 func (e *Engine) worthQuota(g *group) bool {
 	n := g.queue.node
-	if g.plan == nil || g.bound != g.plan || g.plan.revision != e.revision ||
-		(!e.search.Hopeless(n, g.queue.spec.Preemption, g.shape.priority, g.plan.pairs) &&
-			!e.search.Outweighed(n, g.queue.spec.Preemption, g.shape.priority, e.least(g).fixed)) {
+	if g.plan == nil || g.bound != g.plan || g.plan.revision != e.revision {
 		return true
 	}
 	for _, s := range g.shorts {
@@ -387,7 +385,8 @@ func (e *Engine) worthQuota(g *group) bool {
 			return true
 		}
 	}
-	return false
+	return !e.search.Hopeless(n, g.queue.spec.Preemption, g.shape.priority, g.plan.pairs) &&
+		!e.search.Outweighed(n, g.queue.spec.Preemption, g.shape.priority, e.least(g).fixed)
 }
 
 // worthNodes is the same bound for nodes: whether some flavor has as many slots

@@ -16,6 +16,25 @@ import (
 // itself, so as long as the slack lasts nobody has to be looked at. What nodes are
 // left is counted by kind of pod.
 
+// foresee lets a head play with what it asks for although it was not judged, if
+// it surely can be admitted: most heads lose, and need never be judged.
+func (e *Engine) foresee(q *queue) {
+	g := q.active.First()
+	if g.plan == nil && g.why == nil {
+		e.compile(g)
+	}
+	p := g.plan
+	if p == nil || !p.sure || !e.current(p) || e.unready > 0 {
+		return
+	}
+	q.counts = append(q.counts[:0], p.fixed...)
+	if !e.roomFor(q) || !e.nodesFor(q) {
+		return
+	}
+	q.firm = true
+	e.seed(q, q.first())
+}
+
 // hang notes a judged head.
 func (e *Engine) hang(q *queue) {
 	t := q.bout.tourney

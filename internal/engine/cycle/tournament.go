@@ -220,11 +220,10 @@ func (e *Engine) turn() *queue {
 		if t.winner != nil {
 			return t.winner
 		}
-		for _, q := range t.stale {
-			q.stale = false
-			e.replay(q)
+		e.catchUp(t)
+		if t.slot == 0 || e.tourneys.First() != t {
+			continue // its best are out
 		}
-		t.stale = t.stale[:0]
 		champion := t.root.champion
 		if !champion.exact {
 			return champion // to be judged
@@ -233,6 +232,35 @@ func (e *Engine) turn() *queue {
 		e.tourneys.Fix(t)
 	}
 	return nil
+}
+
+// catchUp plays the matches of all queues that changed, and those that this
+// changes.
+func (e *Engine) catchUp(t *tourney) {
+	for i := 0; i < len(t.stale); i++ {
+		q := t.stale[i]
+		q.stale = false
+		if q.slot > 0 && !q.exact {
+			if e.dismiss(q) {
+				continue // it is back on the list, with the next of its queue
+			}
+			e.foresee(q)
+		}
+		e.replay(q)
+	}
+	t.stale = t.stale[:0]
+}
+
+// dismiss parks the first of a queue again if it can do no better than when it
+// was refused, and has nothing to say: it would have to win matches to be told.
+func (e *Engine) dismiss(q *queue) bool {
+	w := q.first()
+	g := w.group
+	if q.strict() || len(g.fresh) > 0 || g.told == nil || !e.hopeless(w) || !sameNature(*g.told, *g.why) {
+		return false
+	}
+	e.block(w)
+	return true
 }
 
 // replay plays the matches on the way up from a queue.
@@ -292,11 +320,18 @@ func (e *Engine) outplayed(w *work) bool {
 	a := e.rank()
 	q.counts = append(q.counts[:0], a.Uses...)
 	q.firm = q.active.First().plan == e.scene.plan && e.scene.plan.single && a.Mode == quota.Fit && e.roomFor(q) && e.nodesFor(q)
-	if q.exact = true; q.head.Key != w.turn() { // in a queue that goes by past usage it was the best there could be
-		q.head.Key = w.turn()
-		q.bout.tourney.queues.Fix(q)
-	}
-	e.hang(q)
+	e.seed(q, w)
 	e.outdate(q)
 	return e.turn() != q
+}
+
+// seed lets the first of a queue play with what it asks for, queue.counts.
+func (e *Engine) seed(q *queue, w *work) {
+	if q.exact = true; q.head.Key != w.turn() { // in a queue that goes by past usage it was the best there could be
+		q.head.Key = w.turn()
+		t := q.bout.tourney
+		t.queues.Fix(q)
+		e.tourneys.Fix(t)
+	}
+	e.hang(q)
 }
