@@ -275,6 +275,12 @@ func (e *Engine) unlistOnNodes(g *group) {
 
 // unpark lets a group be judged again.
 func (e *Engine) unpark(g *group) {
+	e.recall(g)
+	e.rehead(g.queue)
+}
+
+// recall is unpark without a look at the queue's head: rehead has to follow.
+func (e *Engine) recall(g *group) {
 	q := g.queue
 	e.unlistOnNodes(g)
 	e.unlistContested(g)
@@ -285,7 +291,6 @@ func (e *Engine) unpark(g *group) {
 		g.parked = false
 		q.active.Push(g)
 	}
-	e.rehead(q)
 }
 
 // wake looks at parked groups whose blocker changed since the last Decide.
@@ -326,9 +331,14 @@ func (e *Engine) wakeEvictors(q *queue) {
 	if q.spec == nil || preempt.Forbids(q.spec.Preemption) {
 		return
 	}
+	e.recallAll(q)
+}
+
+func (e *Engine) recallAll(q *queue) {
 	for _, g := range q.groups {
-		e.unpark(g)
+		e.recall(g)
 	}
+	e.rehead(q)
 }
 
 // wakeTree wakes what waits for quota anywhere in a tree.
@@ -344,11 +354,11 @@ func (e *Engine) wakeTree(n node) {
 		return
 	}
 	if b := q.blocker; b != nil && b.group != nil && e.worthQuota(b.group) {
-		e.unpark(b.group)
+		e.recall(b.group)
 	}
-	for _, g := range slices.Clone(q.groups) {
+	for _, g := range q.groups {
 		if g.parked && e.worthQuota(g) {
-			e.unpark(g)
+			e.recall(g)
 		}
 	}
 	e.rehead(q)
@@ -364,12 +374,15 @@ func (e *Engine) wakeReclaimers(n node) {
 		return
 	}
 	q := e.byNode[n.ID]
-	if q == nil || q.spec == nil || !preempt.Allows(q.spec.Preemption.Reclaim) {
+	if q == nil || q.spec == nil || !preempt.Allows(q.spec.Preemption.Reclaim) || len(q.groups) == 0 {
 		return
 	}
 	for _, g := range q.groups {
-		e.unpark(g)
+		if !g.parked || !e.hopeless(g.members.First()) {
+			e.recall(g)
+		}
 	}
+	e.rehead(q)
 }
 
 // worthQuota is a bound that costs next to nothing: whether what a group found

@@ -19,12 +19,15 @@ import (
 // foresee lets a head play with what it asks for although it was not judged, if
 // it surely can be admitted: most heads lose, and need never be judged.
 func (e *Engine) foresee(q *queue) {
+	if q.slot == 0 || e.unready > 0 {
+		return
+	}
 	g := q.active.First()
 	if g.plan == nil && g.why == nil {
 		e.compile(g)
 	}
 	p := g.plan
-	if p == nil || !p.sure || !e.current(p) || e.unready > 0 {
+	if p == nil || !p.sure || !e.current(p) {
 		return
 	}
 	q.counts = append(q.counts[:0], p.fixed...)

@@ -42,10 +42,7 @@ func (e *Engine) settle() {
 	e.settleUsage()
 	for _, q := range e.sortedQueues() {
 		q.blocker = nil
-		for _, g := range q.groups {
-			e.unpark(g)
-		}
-		e.rehead(q)
+		e.recallAll(q)
 	}
 }
 

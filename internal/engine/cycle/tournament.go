@@ -234,33 +234,37 @@ func (e *Engine) turn() *queue {
 	return nil
 }
 
-// catchUp plays the matches of all queues that changed, and those that this
-// changes.
+// catchUp plays the matches of all queues that changed.
 func (e *Engine) catchUp(t *tourney) {
-	for i := 0; i < len(t.stale); i++ {
-		q := t.stale[i]
-		q.stale = false
-		if q.slot > 0 && !q.exact {
-			if e.dismiss(q) {
-				continue // it is back on the list, with the next of its queue
-			}
+	for _, q := range t.stale { // while it is marked stale, nothing puts it on the list again
+		if !q.exact {
+			e.dismiss(q)
 			e.foresee(q)
 		}
+		q.stale = false
 		e.replay(q)
 	}
 	t.stale = t.stale[:0]
 }
 
-// dismiss parks the first of a queue again if it can do no better than when it
-// was refused, and has nothing to say: it would have to win matches to be told.
-func (e *Engine) dismiss(q *queue) bool {
-	w := q.first()
-	g := w.group
-	if q.strict() || len(g.fresh) > 0 || g.told == nil || !e.hopeless(w) || !sameNature(*g.told, *g.why) {
-		return false
+// dismiss parks the first of a queue again while they can do no better than when
+// they were refused and have nothing to say. They need not win matches for that.
+func (e *Engine) dismiss(q *queue) {
+	if q.slot == 0 || q.strict() {
+		return
 	}
-	e.block(w)
-	return true
+	some := false
+	for q.active.Len() > 0 {
+		g := q.active.First()
+		if len(g.fresh) > 0 || g.told == nil || !e.hopeless(g.members.First()) || !sameNature(*g.told, *g.why) {
+			break
+		}
+		g.parked, some = true, true
+		q.active.Remove(g)
+	}
+	if some {
+		e.rehead(q)
+	}
 }
 
 // replay plays the matches on the way up from a queue.

@@ -71,6 +71,9 @@ type Searcher struct {
 	// Strategies are not empty.
 	Fair *core.FairSharing
 
+	weighed weighed
+	tied    tied
+
 	// scratch of one search
 	fair      fairSearch
 	req       Request
@@ -78,6 +81,7 @@ type Searcher struct {
 	hierarchy []cursor
 	priority  []cursor
 	rest      []quota.Use
+	less      []quota.Use
 	merge     []cursor
 	picked    []Victim
 }
@@ -151,55 +155,6 @@ func Forbids(p core.Preemption) bool {
 
 // Allows reports whether a policy lets anybody be evicted.
 func Allows(p core.PreemptionPolicy) bool { return p != core.PreemptNever && p != "" }
-
-// Hopeless reports, at next to no cost, that nobody can be evicted who uses one
-// of the pairs: nobody in the own queue is less important, and no other queue has
-// borrowed any of them. If it is false there may be victims.
-func (s *Searcher) Hopeless(q *quota.Node, p core.Preemption, priority int32, pairs []quota.Pair) bool {
-	if s.mayEvictOwn(q, p, priority) {
-		return false
-	}
-	return !Allows(p.Reclaim) || !slices.ContainsFunc(pairs, q.OthersBorrow)
-}
-
-// mayEvictOwn reports whether somebody of the own queue is less important.
-func (s *Searcher) mayEvictOwn(q *quota.Node, p core.Preemption, priority int32) bool {
-	l := s.Running(q)
-	if !Allows(p.WithinQueue) || len(l) == 0 {
-		return false
-	}
-	// The first victim is the least important; an equal one may be newer.
-	least := l[len(l)-1].Priority
-	return least < priority || (least == priority && p.WithinQueue == core.PreemptLowerOrNewerEqualPrio)
-}
-
-// Outweighed reports, at next to no cost, that with fair sharing a request for
-// these uses or more can evict nobody: nobody in the own queue is less important,
-// the request would borrow of everything it asks for, and on every level its own
-// side would have a larger share than any other.
-func (s *Searcher) Outweighed(q *quota.Node, p core.Preemption, priority int32, uses []quota.Use) bool {
-	if s.Fair == nil || s.mayEvictOwn(q, p, priority) {
-		return false
-	}
-	some := false
-	for _, u := range uses {
-		if u.Amount > 0 && s.Fair.ReclaimNominal && !q.BorrowsWith(core.Then, u.Pair, u.Amount) {
-			return false
-		}
-		some = some || u.Amount > 0
-	}
-	if !some {
-		return false
-	}
-	s.rest = append(s.rest[:0], uses...)
-	for n := q; n.Parent() != nil; n = n.Parent() {
-		if n.ShareWith(core.Then, s.rest).Compare(n.RivalShare()) <= 0 {
-			return false
-		}
-		n.Lift(core.Then, s.rest)
-	}
-	return true
-}
 
 // Find returns victims whose eviction makes room for the request, or nil. The
 // result is valid until the next call.

@@ -15,8 +15,15 @@ func (n *Node) Children() []*Node { return n.children }
 // alone and must not admit.
 func (n *Node) Cyclic() bool { return n.cyclic }
 
-// Stamp grows with every change of quota or usage in the node's tree.
+// Stamp grows with every change of quota or usage in the node's tree. No two trees
+// ever have the same one.
 func (n *Node) Stamp() uint64 { return n.root.stamp }
+
+// tick notes a change in the tree of n.
+func (f *Forest) tick(n *Node) {
+	f.clock++
+	n.root.stamp = f.clock
+}
 
 // CohortName returns the name of the cohort the node belongs to.
 func (n *Node) CohortName() string { return n.parentName }
@@ -46,7 +53,7 @@ func (f *Forest) Add(l core.Ledger, n *Node, uses []Use) {
 		}
 		f.add(l, n, u.Pair, u.Amount)
 	}
-	n.root.stamp++
+	f.tick(n)
 }
 
 // Remove takes usage of a queue off again.
@@ -59,7 +66,7 @@ func (f *Forest) Remove(l core.Ledger, n *Node, uses []Use) {
 		}
 		f.remove(l, n, u.Pair, u.Amount)
 	}
-	n.root.stamp++
+	f.tick(n)
 }
 
 // Book pretends, in ledger Then, that a queue uses v more of a pair; Unbook

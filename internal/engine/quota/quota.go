@@ -51,7 +51,7 @@ type Node struct {
 	height   int // of the subtree: 0 for a queue
 	cyclic   bool
 	cells    []cell
-	stamp    uint64 // at the root: grows with every change in the tree
+	stamp    uint64 // at the root: Forest.clock at the last change in the tree
 	// borrowers, at the root, counts by pair the queues of the tree that use more
 	// than their own quota in ledger Then.
 	borrowers []int32
@@ -87,6 +87,7 @@ type Forest struct {
 	pairs   map[core.FlavorResource]Pair
 	names   []core.FlavorResource
 	dirty   bool
+	clock   uint64 // counts changes
 	// changed are the queues whose usage in ledger Then changed, if track is set.
 	track   bool
 	changed []*Node
@@ -342,7 +343,7 @@ func (f *Forest) sum(n *Node) {
 			n.root.borrowers[i]++
 		}
 	}
-	n.root.stamp++
+	f.tick(n)
 }
 
 func (n *Node) limit(p Pair, q core.Quota) {

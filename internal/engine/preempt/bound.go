@@ -1,0 +1,130 @@
+package preempt
+
+import (
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// Bounds that say, at next to no cost, that a search would find nobody. Refused
+// workloads are asked again with every change around them, and most of them can
+// still evict nobody.
+
+// Hopeless reports, at next to no cost, that nobody can be evicted who uses one
+// of the pairs: nobody in the own queue is less important, and no other queue has
+// borrowed any of them. If it is false there may be victims.
+func (s *Searcher) Hopeless(q *quota.Node, p core.Preemption, priority int32, pairs []quota.Pair) bool {
+	if s.mayEvictOwn(q, p, priority) {
+		return false
+	}
+	return !Allows(p.Reclaim) || !slices.ContainsFunc(pairs, q.OthersBorrow)
+}
+
+// mayEvictOwn reports whether somebody of the own queue is less important.
+func (s *Searcher) mayEvictOwn(q *quota.Node, p core.Preemption, priority int32) bool {
+	l := s.Running(q)
+	if !Allows(p.WithinQueue) || len(l) == 0 {
+		return false
+	}
+	// The first victim is the least important; an equal one may be newer.
+	least := l[len(l)-1].Priority
+	return least < priority || (least == priority && p.WithinQueue == core.PreemptLowerOrNewerEqualPrio)
+}
+
+// weighed is the last answer of Outweighed, as far as it is the same for all
+// workloads of a queue that ask for the same: they come one after the other.
+type weighed struct {
+	queue *quota.Node
+	stamp uint64
+	uses  []quota.Use
+	lost  bool
+}
+
+// tied is who of a cohort's children has a certain share, and would keep it if
+// one of its workloads were evicted.
+type tied struct {
+	cohort *quota.Node
+	stamp  uint64
+	share  quota.Share
+	count  int
+	first  *quota.Node
+}
+
+// Outweighed reports, at next to no cost, that with fair sharing a request for
+// these uses or more can evict nobody: nobody in the own queue is less important,
+// the request would borrow of everything it asks for, and on every level its own
+// side would have a larger share than any other, or the same as some that would
+// have less after any eviction.
+func (s *Searcher) Outweighed(q *quota.Node, p core.Preemption, priority int32, uses []quota.Use) bool {
+	if s.Fair == nil || s.mayEvictOwn(q, p, priority) {
+		return false
+	}
+	w := &s.weighed
+	if w.queue != q || w.stamp != q.Stamp() || !slices.Equal(w.uses, uses) {
+		*w = weighed{q, q.Stamp(), append(w.uses[:0], uses...), s.outweighed(q, uses)}
+	}
+	return w.lost
+}
+
+func (s *Searcher) outweighed(q *quota.Node, uses []quota.Use) bool {
+	some := false
+	for _, u := range uses {
+		if u.Amount > 0 && s.Fair.ReclaimNominal && !q.BorrowsWith(core.Then, u.Pair, u.Amount) {
+			return false
+		}
+		some = some || u.Amount > 0
+	}
+	if !some {
+		return false
+	}
+	s.rest = append(s.rest[:0], uses...)
+	for n := q; n.Parent() != nil; n = n.Parent() {
+		mine := n.ShareWith(core.Then, s.rest)
+		if by := mine.Compare(n.RivalShare()); by < 0 || (by == 0 && s.ties(n, mine)) {
+			return false
+		}
+		n.Lift(core.Then, s.rest)
+	}
+	return true
+}
+
+// ties reports whether some sibling of n has a share and might keep it after an
+// eviction, which LessThanOrEqualToFinalShare would allow then.
+func (s *Searcher) ties(n *quota.Node, share quota.Share) bool {
+	t := &s.tied
+	if t.cohort != n.Parent() || t.stamp != n.Stamp() || t.share.Compare(share) != 0 {
+		*t = tied{cohort: n.Parent(), stamp: n.Stamp(), share: share}
+		for _, c := range n.Parent().Children() {
+			if c.Share(core.Then).Compare(share) == 0 && s.keeps(c, share) {
+				if t.count++; t.count == 1 {
+					t.first = c
+				}
+			}
+		}
+	}
+	return t.count > 1 || (t.count == 1 && t.first != n)
+}
+
+// keeps reports whether a node might keep a share, or have a larger one, after an
+// eviction from it. Cohorts are not looked into.
+func (s *Searcher) keeps(n *quota.Node, share quota.Share) bool {
+	if !n.Queue {
+		return true
+	}
+	var last []quota.Use
+	for _, c := range s.Running(n) {
+		if last != nil && slices.Equal(c.Uses, last) {
+			continue // who uses the same leaves the same
+		}
+		last = c.Uses
+		s.less = s.less[:0]
+		for _, u := range c.Uses {
+			s.less = append(s.less, quota.Use{Pair: u.Pair, Amount: -u.Amount})
+		}
+		if n.ShareWith(core.Then, s.less).Compare(share) >= 0 {
+			return true
+		}
+	}
+	return false
+}
