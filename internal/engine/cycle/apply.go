@@ -197,7 +197,7 @@ func (e *Engine) describe(w *work, o *core.Workload) {
 	}
 	w.Priority, w.Time = o.Priority, at.UnixNano()
 	old := w.shape
-	if old == nil || old.key != shapeKey(o) {
+	if old == nil || !old.describes(o) {
 		w.shape = e.shapeOf(o)
 		if old != nil {
 			e.dropShape(old)
@@ -221,7 +221,7 @@ func (e *Engine) update(w *work, o *core.Workload) {
 	if at.IsZero() {
 		at = o.Created
 	}
-	same := w.Time == at.UnixNano() && w.shape.key == shapeKey(o) && w.obs.door == o.Queue
+	same := w.Time == at.UnixNano() && w.shape.describes(o) && w.obs.door == o.Queue
 	was, is := w.obs.details(), detailsOf(o)
 	same = same && samePlaces(was.ended, is.ended)
 	switch w.phase {

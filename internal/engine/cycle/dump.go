@@ -413,6 +413,9 @@ func (e *Engine) dumpFilters(w *work) []FilterState {
 }
 
 func sameFilter(a, b core.Filter) bool {
+	if len(a.Terms)+len(b.Terms)+len(a.Must)+len(b.Must) == 0 && slices.Equal(a.Tolerations, b.Tolerations) {
+		return true // as it is for most
+	}
 	var x, y strings.Builder
 	place.FilterKey(&x, a)
 	place.FilterKey(&y, b)

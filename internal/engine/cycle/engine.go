@@ -96,6 +96,9 @@ type Engine struct {
 	heads order.Heap[*queue]
 	// tourneys are the heads with fair sharing, by tree.
 	tourneys order.Heap[*tourney]
+	// loosened and standing are scratch of one walk over trees or heads.
+	loosened []*tourney
+	standing []*queue
 	// wanted is, by kind of pod, the most that some judged head counts on.
 	wanted map[*place.Class]int64
 	timers order.Heap[*timer]

@@ -26,8 +26,7 @@ func (e *Engine) hold(w *work) {
 	q := e.queueNamed(w.admission.Queue)
 	w.Queue = q.node
 	w.Stands = w.door.stands
-	w.Uses = e.usesOf(w)
-	w.Holds = e.holdsOf(w)
+	e.measure(w)
 	e.forest.Add(core.Now, w.Queue, w.Uses)
 	e.nodes.Take(core.Now, w.Holds, w.ID)
 	q.reserving++
@@ -125,6 +124,24 @@ func (e *Engine) paid(w *work) {
 	}
 }
 
+// measure finds what a workload's admission uses and holds. Jobs of a shape are
+// mostly admitted alike, so the shape remembers what its last admission came to.
+func (e *Engine) measure(w *work) {
+	s := w.shape
+	if s.last == nil || !alike(s.last, w.admission) {
+		s.last, s.uses, s.kinds = w.admission, e.usesOf(w), make([]*place.Class, len(w.admission.PodSets))
+	}
+	w.Uses, w.Holds = s.uses, e.holdsOf(w)
+}
+
+// alike reports whether two admissions of a shape differ in nothing but queue and
+// places.
+func alike(a, b *core.Admission) bool {
+	return slices.EqualFunc(a.PodSets, b.PodSets, func(x, y core.PodSetAdmission) bool {
+		return x.Name == y.Name && x.Count == y.Count && slices.Equal(x.Flavors, y.Flavors) && slices.Equal(x.Usage, y.Usage)
+	})
+}
+
 // usesOf is what an admission counts against quota: what it was given, scaled
 // down to the pods that still have to run.
 func (e *Engine) usesOf(w *work) []quota.Use {
@@ -134,6 +151,7 @@ func (e *Engine) usesOf(w *work) []quota.Use {
 		if s := w.shape.podSet(p.Name); s >= 0 {
 			left = min(left, w.shape.podSets[s].Count)
 		}
+		uses = slices.Grow(uses, len(p.Usage))
 		for _, u := range p.Usage {
 			amount := u.Amount
 			if left < p.Count {
@@ -169,7 +187,12 @@ func (e *Engine) holdsOf(w *work) []place.Hold {
 		if set < 0 || len(p.Places) == 0 {
 			continue
 		}
-		class := e.class(w.shape, set, p.FlavorNames())
+		class := w.shape.kinds[i]
+		if class == nil {
+			class = e.class(w.shape, set, p.FlavorNames())
+			w.shape.kinds[i] = class
+		}
+		holds = slices.Grow(holds, len(p.Places))
 		for _, pl := range p.Places {
 			if n := pl.Count - podsAt(ended, p.Name, pl.Node); n > 0 {
 				holds = append(holds, place.Hold{Node: e.nodes.Node(pl.Node), Class: class, Count: n})

@@ -205,7 +205,13 @@ func (e *Engine) repark(w *work) {
 // now, for the same reason. It costs next to nothing.
 func (e *Engine) hopeless(w *work) bool {
 	g := w.group
-	return g.why != nil && len(g.contests) == 0 && w.told != nil && sameNature(*w.told, *g.why) && g.why.Code == core.WaitingForQuota && !g.lacksNodes &&
+	return g.why != nil && w.told != nil && sameNature(*w.told, *g.why) && e.stuck(g)
+}
+
+// stuck reports whether a group that was refused before, for want of quota alone,
+// would be refused again.
+func (e *Engine) stuck(g *group) bool {
+	return g.why.Code == core.WaitingForQuota && len(g.contests) == 0 && !g.lacksNodes &&
 		g.plan != nil && e.current(g.plan) && !e.worthQuota(g)
 }
 

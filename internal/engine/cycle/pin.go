@@ -1,8 +1,6 @@
 package cycle
 
 import (
-	"slices"
-
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
@@ -22,11 +20,7 @@ func (e *Engine) foresee(q *queue) {
 	if q.slot == 0 || e.unready > 0 {
 		return
 	}
-	g := q.active.First()
-	if g.plan == nil && g.why == nil {
-		e.compile(g)
-	}
-	p := g.plan
+	p := q.active.First().plan
 	if p == nil || !p.sure || !e.current(p) {
 		return
 	}
@@ -82,10 +76,14 @@ func (e *Engine) unpin(w *work) {
 	if len(w.Holds) == 0 {
 		return
 	}
-	for _, t := range slices.Clone(e.tourneys.Items()) {
+	e.loosened = e.loosened[:0]
+	for _, t := range e.tourneys.Items() {
 		if t != own.tourney && (t.loose || tight) {
-			e.review(t)
+			e.loosened = append(e.loosened, t)
 		}
+	}
+	for _, t := range e.loosened { // apart, because it moves trees
+		e.review(t)
 	}
 }
 
@@ -116,7 +114,7 @@ func (e *Engine) nodesTight() bool {
 // review looks at every judged head of a tree.
 func (e *Engine) review(t *tourney) {
 	list := t.pinned
-	t.pinned, t.loose = nil, false
+	t.pinned, t.loose = list[:0], false // who is hung again takes the place of who was looked at
 	for i := range t.slack {
 		t.slack[i] = core.Unlimited
 	}

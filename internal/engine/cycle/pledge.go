@@ -65,7 +65,7 @@ func (e *Engine) pledge(w *work, v verdict) {
 // bookPromise books what a workload is promised.
 func (e *Engine) bookPromise(w *work) {
 	w.Queue = e.queueNamed(w.admission.Queue).node
-	w.Uses, w.Holds = e.usesOf(w), e.holdsOf(w)
+	e.measure(w)
 	e.forest.Add(core.Then, w.Queue, w.Uses)
 	e.nodes.Take(core.Then, w.Holds, w.ID)
 	e.nodes.Split(1)

@@ -181,25 +181,23 @@ func (e *Engine) outdate(q *queue) {
 }
 
 // rejudge forgets what was found out about heads that the last Decide left over:
-// the world has changed since.
+// the world has changed since, and a loaded engine knows nothing of it either.
 func (e *Engine) rejudge() {
 	if e.opt.FairSharing == nil {
 		return
 	}
 	for _, q := range e.ready() {
-		if q.exact {
-			e.rehead(q)
-		}
+		e.rehead(q)
 	}
 }
 
-// ready returns all heads in no particular order.
+// ready returns all heads in no particular order, until the next call.
 func (e *Engine) ready() []*queue {
-	out := append([]*queue(nil), e.heads.Items()...)
+	e.standing = append(e.standing[:0], e.heads.Items()...)
 	for _, t := range e.tourneys.Items() {
-		out = append(out, t.queues.Items()...)
+		e.standing = append(e.standing, t.queues.Items()...)
 	}
-	return out
+	return e.standing
 }
 
 // turn returns the queue whose first workload is next; nil if there is none.
@@ -248,7 +246,7 @@ func (e *Engine) catchUp(t *tourney) {
 }
 
 // dismiss parks the first of a queue again while they can do no better than when
-// they were refused and have nothing to say. They need not win matches for that.
+// they were refused, and all of them know. They need not win matches for that.
 func (e *Engine) dismiss(q *queue) {
 	if q.slot == 0 || q.strict() {
 		return
@@ -256,7 +254,7 @@ func (e *Engine) dismiss(q *queue) {
 	some := false
 	for q.active.Len() > 0 {
 		g := q.active.First()
-		if len(g.fresh) > 0 || g.told == nil || !e.hopeless(g.members.First()) || !sameNature(*g.told, *g.why) {
+		if len(g.fresh) > 0 || g.told == nil || g.why == nil || !sameNature(*g.told, *g.why) || !e.stuck(g) {
 			break
 		}
 		g.parked, some = true, true

@@ -101,7 +101,8 @@ func (o *observed) details() details {
 func (o *observed) keep(d details) {
 	o.rest = nil
 	if !d.empty() {
-		o.rest = &d
+		rest := d // a copy, so that only these cost memory
+		o.rest = &rest
 	}
 }
 
@@ -309,6 +310,11 @@ type shape struct {
 	gate    string
 	podSets []core.PodSet
 	classes map[string]*place.Class
+	// last is an admission of the shape, uses what it counts against quota, kinds
+	// what its pod sets are on nodes, nil until somebody asks.
+	last  *core.Admission
+	uses  []quota.Use
+	kinds []*place.Class
 }
 
 func shapeKey(w *core.Workload) string {
@@ -336,6 +342,18 @@ func shapeKey(w *core.Workload) string {
 	return b.String()
 }
 
+// describes reports whether a workload is of the shape: whether shapeKey would be
+// the same, without making it. Most states that are observed change nothing of it.
+func (s *shape) describes(w *core.Workload) bool {
+	return s.priority == w.Priority && s.gate == w.PreemptionGate && slices.EqualFunc(s.podSets, w.PodSets, samePodSet)
+}
+
+func samePodSet(a, b core.PodSet) bool {
+	return a.Name == b.Name && a.Count == b.Count && spareOf(&a) == spareOf(&b) &&
+		slices.Equal(a.Requests, b.Requests) && (a.Quota == nil) == (b.Quota == nil) && slices.Equal(a.Quota, b.Quota) &&
+		sameFilter(a.Filter, b.Filter)
+}
+
 // shapeOf returns the shared shape of a workload.
 func (e *Engine) shapeOf(w *core.Workload) *shape {
 	key := shapeKey(w)
@@ -361,6 +379,7 @@ func (e *Engine) forgetClasses(s *shape) {
 		e.nodes.Release(c)
 	}
 	clear(s.classes)
+	s.last = nil
 }
 
 // class is the kind of pod that a pod set becomes with the given flavors.
