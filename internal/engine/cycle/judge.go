@@ -161,8 +161,12 @@ func (e *Engine) victims(r *preempt.Request) []preempt.Victim {
 // in why.
 func (e *Engine) promise(w *work, sets []place.Set, victims []preempt.Victim, why *core.Reason) (verdict, bool) {
 	a := &e.assigned
+	before := e.forest.Pretend(w.group.queue.node)
 	e.search.TakeOut(victims)
-	defer e.search.Back(victims)
+	defer func() {
+		e.search.Back(victims)
+		e.forest.Undone(before)
+	}()
 	for _, u := range a.Uses {
 		if u.Amount > w.group.queue.node.Room(core.Then, u.Pair) {
 			return verdict{}, false

@@ -118,11 +118,7 @@ func (s *Searcher) keeps(n *quota.Node, share quota.Share) bool {
 			continue // who uses the same leaves the same
 		}
 		last = c.Uses
-		s.less = s.less[:0]
-		for _, u := range c.Uses {
-			s.less = append(s.less, quota.Use{Pair: u.Pair, Amount: -u.Amount})
-		}
-		if n.ShareWith(core.Then, s.less).Compare(share) >= 0 {
+		if s.shareWithout(n, c).Compare(share) >= 0 {
 			return true
 		}
 	}

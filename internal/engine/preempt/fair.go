@@ -232,10 +232,7 @@ func (s *Searcher) pickByShare(t *contender, rule core.FairStrategy) bool {
 			return s.pick(t, core.InCohortFairSharing)
 		}
 		if !slices.Equal(c.Uses, failed) { // who uses the same leaves the same
-			s.Forest.Remove(core.Then, c.Queue, c.Uses)
-			ok := share.Compare(theirs.Share(core.Then)) <= 0
-			s.Forest.Add(core.Then, c.Queue, c.Uses)
-			if ok {
+			if share.Compare(s.shareWithout(theirs, c)) <= 0 {
 				return s.pick(t, core.InCohortFairSharing)
 			}
 			failed = c.Uses
@@ -246,6 +243,20 @@ func (s *Searcher) pickByShare(t *contender, rule core.FairStrategy) bool {
 		s.pass(t)
 	}
 	return false
+}
+
+// shareWithout is a node's share if a candidate of its subtree were gone.
+func (s *Searcher) shareWithout(n *quota.Node, c *Candidate) quota.Share {
+	if n == c.Queue { // nothing below it keeps any of what is given up
+		s.less = s.less[:0]
+		for _, u := range c.Uses {
+			s.less = append(s.less, quota.Use{Pair: u.Pair, Amount: -u.Amount})
+		}
+		return n.ShareWith(core.Then, s.less)
+	}
+	s.Forest.Remove(core.Then, c.Queue, c.Uses)
+	defer s.Forest.Add(core.Then, c.Queue, c.Uses)
+	return n.Share(core.Then)
 }
 
 // secondStrategy gives each queue that was spared one more look, with

@@ -82,6 +82,7 @@ type Searcher struct {
 	priority  []cursor
 	rest      []quota.Use
 	less      []quota.Use
+	part      []quota.Use
 	merge     []cursor
 	picked    []Victim
 }
@@ -160,6 +161,7 @@ func Allows(p core.PreemptionPolicy) bool { return p != core.PreemptNever && p !
 // result is valid until the next call.
 func (s *Searcher) Find(r Request) []Victim {
 	s.req = r
+	defer s.Forest.Undone(s.Forest.Pretend(r.Queue))
 	if s.Fair != nil {
 		return s.findFair()
 	}
@@ -303,25 +305,56 @@ func (s *Searcher) giveBack(may borrowing) {
 // TakeOut takes victims off ledger Then; Back undoes it.
 func (s *Searcher) TakeOut(victims []Victim) {
 	for _, v := range victims {
-		s.takeOut(v.Candidate)
+		s.Forest.Remove(core.Then, v.Queue, v.Uses)
+		s.giveNodes(v.Candidate)
 	}
 }
 
 // Back puts victims back that TakeOut took.
 func (s *Searcher) Back(victims []Victim) {
 	for _, v := range victims {
-		s.back(v.Candidate)
+		s.Forest.Add(core.Then, v.Queue, v.Uses)
+		s.takeNodes(v.Candidate)
 	}
 }
 
+// takeOut is TakeOut as far as the request has to do with it.
 func (s *Searcher) takeOut(c *Candidate) {
-	s.Forest.Remove(core.Then, c.Queue, c.Uses)
+	s.Forest.Remove(core.Then, c.Queue, s.concerned(c))
+	if len(s.req.Sets) > 0 {
+		s.giveNodes(c)
+	}
+}
+
+// back undoes takeOut.
+func (s *Searcher) back(c *Candidate) {
+	s.Forest.Add(core.Then, c.Queue, s.concerned(c))
+	if len(s.req.Sets) > 0 {
+		s.takeNodes(c)
+	}
+}
+
+// concerned is what a candidate uses of the pairs that the request is about; with
+// fair sharing everything, because everything makes up its queue's share.
+func (s *Searcher) concerned(c *Candidate) []quota.Use {
+	if s.Fair != nil {
+		return c.Uses
+	}
+	s.part = s.part[:0]
+	for _, u := range c.Uses {
+		if slices.ContainsFunc(s.req.Uses, func(r quota.Use) bool { return r.Pair == u.Pair }) {
+			s.part = append(s.part, u)
+		}
+	}
+	return s.part
+}
+
+func (s *Searcher) giveNodes(c *Candidate) {
 	s.Nodes.Give(core.Then, c.Holds, c.ID)
 	s.Nodes.Split(1)
 }
 
-func (s *Searcher) back(c *Candidate) {
-	s.Forest.Add(core.Then, c.Queue, c.Uses)
+func (s *Searcher) takeNodes(c *Candidate) {
 	s.Nodes.Take(core.Then, c.Holds, c.ID)
 	s.Nodes.Split(-1)
 }

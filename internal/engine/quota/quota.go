@@ -91,6 +91,8 @@ type Forest struct {
 	// changed are the queues whose usage in ledger Then changed, if track is set.
 	track   bool
 	changed []*Node
+	// pretending counts the calls of Pretend that were not undone yet.
+	pretending int
 	// overflown is set when a usage reached Unlimited: sums cannot be undone any
 	// more and must be counted again.
 	overflown bool

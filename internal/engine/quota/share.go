@@ -47,6 +47,8 @@ func (s Share) Compare(o Share) int {
 		return 1
 	case s.weight == o.weight:
 		return compareRatios(s.borrowed, s.lendable, o.borrowed, o.lendable)
+	case s.lendable == o.lendable: // mostly: children of a cohort that borrow the same resource
+		return compareRatios(s.borrowed, core.Amount(s.weight), o.borrowed, core.Amount(o.weight))
 	}
 	left := mul3(uint64(s.borrowed), uint64(o.lendable), uint64(o.weight))  //nolint:gosec // none is negative
 	right := mul3(uint64(o.borrowed), uint64(s.lendable), uint64(s.weight)) //nolint:gosec // none is negative
@@ -244,8 +246,29 @@ func (f *Forest) Changed(do func(*Node)) {
 	f.changed = f.changed[:0]
 }
 
+// Pretence is a tree as it was before changes that are undone again.
+type Pretence struct {
+	root  *Node
+	stamp uint64
+}
+
+// Pretend begins changes in the tree of n that will all be undone before anybody
+// else looks: nothing of them is noted. Undone ends them.
+func (f *Forest) Pretend(n *Node) Pretence {
+	f.pretending++
+	return Pretence{n.root, n.root.stamp}
+}
+
+// Undone says that the tree is as it was before Pretend.
+func (f *Forest) Undone(p Pretence) {
+	f.pretending--
+	if !f.overflown { // else it is not
+		p.root.stamp = p.stamp
+	}
+}
+
 func (f *Forest) note(l core.Ledger, n *Node) {
-	if f.track && l == core.Then && !n.noted {
+	if f.track && f.pretending == 0 && l == core.Then && !n.noted {
 		n.noted = true
 		f.changed = append(f.changed, n)
 	}
