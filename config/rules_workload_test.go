@@ -182,6 +182,8 @@ func TestWorkloadStatusRules(t *testing.T) {
 		"PlaceNeither": {why: "how many", is: slice(both, ""), want: "universal or individual"},
 		"PlaceBoth":    {why: "which of them", is: slice(both, "universal: 1, individual: [1, 2]"), want: "universal or individual"},
 		"PlaceNoOne":   {why: "a domain has pods", is: slice(both, "universal: 0"), want: "universal"},
+		"PlaceTooLong": {why: "no node label has such a value", is: slice("{universal: r}, {individual: {roots: [a, "+strings.Repeat("b", 64)+"]}}", "universal: 2"), want: "roots[1]: Too long"},
+		"LevelTooLong": {why: "no node label has such a name", is: places("levels: [" + strings.Repeat("b", 317) + "]"), want: "levels[0]: Too long"},
 		"NoLevels":     {why: "of what", is: places("levels: []"), want: "levels"},
 		"Slices":       {why: "at most 1000", is: places("levels: [host], slices: " + many(1001, "{domainCount: 1, valuesPerLevel: [{universal: n%d}], podCounts: {universal: 1}}")), want: "slices: Too many"},
 		"Gates":        {why: "at most 8", is: work("", "preemptionGates: "+many(9, `{name: g%d, position: Open, lastTransitionTime: "2026-01-01T00:00:00Z"}`)), want: "preemptionGates: Too many"},
@@ -191,6 +193,8 @@ func TestWorkloadStatusRules(t *testing.T) {
 		"Places":   {why: "two nodes", is: places("levels: [host], domains: [{values: [a], count: 1}, {values: [b], count: 3}]")},
 		"NoOne":    {why: "a domain has pods", is: places("levels: [host], domains: [{values: [a], count: 0}]"), want: "count"},
 		"Nameless": {why: "a domain has a name", is: places("levels: [host], domains: [{values: [], count: 1}]"), want: "values"},
+		"TooLong":  {why: "no node label has such a value", is: places("levels: [host], domains: [{values: [" + strings.Repeat("a", 64) + "], count: 1}]"), want: "values[0]: Too long"},
+		"Longest":  {why: "a node label may have it", is: places("levels: [host], domains: [{values: [" + strings.Repeat("a", 63) + "], count: 4}]")},
 		"Typo":     {why: "this version spells it like that since its first release", is: work("", "accumulatedPastExexcutionTimeSeconds: 5")},
 	}.check(t, "workloads", "v1beta1")
 }

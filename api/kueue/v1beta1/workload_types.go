@@ -268,6 +268,7 @@ type TopologyAssignment struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=316
 	// +required
 	Levels []string `json:"levels"`
 
@@ -284,6 +285,7 @@ type TopologyDomainAssignment struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=63
 	// +required
 	Values []string `json:"values"`
 

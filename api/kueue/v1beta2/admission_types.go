@@ -67,6 +67,7 @@ type TopologyAssignment struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=316
 	// +required
 	Levels []string `json:"levels"`
 
@@ -130,6 +131,7 @@ type TopologyAssignmentSliceLevelIndividualValues struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100000
+	// +kubebuilder:validation:items:MaxLength=63
 	// +required
 	Roots []string `json:"roots"`
 }

@@ -15,6 +15,14 @@ const (
 	BatchUserRole = "kueue-batch-user-role"
 	// MetricsReaderRole lets read the metrics.
 	MetricsReaderRole = "kueue-metrics-reader"
+	// MetricsAuthRole lets ask the API server who somebody is and what they may, for
+	// whoever guards the metrics of others.
+	MetricsAuthRole = "kueue-metrics-auth-role"
+	// ManagerRole is what the controller may do, for controllers beside it that
+	// answer admission checks or queue further kinds of jobs.
+	ManagerRole = "kueue-manager-role"
+	// LeaderElectionRole lets them elect a leader in mlbatch's namespace.
+	LeaderElectionRole = "kueue-leader-election-role"
 )
 
 // Labels by which roles become part of others. Roles that an admin labels so
@@ -66,8 +74,17 @@ func accessedKinds() []accessed {
 }
 
 // accessRoles are the roles for admins to bind.
-func accessRoles() []client.Object {
+func accessRoles(namespace string) []client.Object {
 	objects := []client.Object{
+		clusterRole(ManagerRole, controllerRules()),
+		clusterRole(MetricsAuthRole, []rbacv1.PolicyRule{
+			allow("authentication.k8s.io", []string{"create"}, "tokenreviews"),
+			allow("authorization.k8s.io", []string{"create"}, "subjectaccessreviews"),
+		}),
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: LeaderElectionRole}, Rules: []rbacv1.PolicyRule{
+			allow("coordination.k8s.io", write(), "leases"),
+			allow("", []string{"create", "patch"}, "events"),
+		}},
 		combined(BatchAdminRole, batchAdminLabel),
 		combined(BatchUserRole, batchUserLabel),
 		clusterRole(MetricsReaderRole, []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}),

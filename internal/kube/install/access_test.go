@@ -6,6 +6,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/mlbatch/mlbatch/internal/kube/install"
@@ -40,6 +41,11 @@ func TestAccessRoles(t *testing.T) {
 		}
 	}
 	const kueue = "kueue.x-k8s.io"
+	election := &rbacv1.Role{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: install.DefaultNamespace, Name: install.LeaderElectionRole}, election); err != nil {
+		t.Fatal(err)
+	}
+	rules[election.Name] = election.Rules
 	cases := map[string]struct {
 		why, role, group, resource, verb string
 		want                             bool
@@ -57,6 +63,10 @@ func TestAccessRoles(t *testing.T) {
 		"UserWorkloads":   {"users see why they wait", install.BatchUserRole, kueue, "workloads", "watch", true},
 		"UserStops":       {"and stop nothing of others", install.BatchUserRole, kueue, "workloads", "patch", false},
 		"UserPending":     {"users see their place", install.BatchUserRole, "visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", "get", true},
+		"Manager":         {"controllers beside ours answer checks", install.ManagerRole, kueue, "workloads/status", "patch", true},
+		"ManagerSecrets":  {"and read no secrets of others", install.ManagerRole, "", "secrets", "list", false},
+		"Election":        {"and elect one of them", install.LeaderElectionRole, "coordination.k8s.io", "leases", "create", true},
+		"MetricsAuth":     {"who guards metrics asks who is there", install.MetricsAuthRole, "authentication.k8s.io", "tokenreviews", "create", true},
 		"Editor":          {"one kind at a time", "kueue-cohort-editor-role", kueue, "cohorts", "create", true},
 		"Viewer":          {"to be seen", "kueue-cohort-viewer-role", kueue, "cohorts", "list", true},
 		"ViewerWrites":    {"and not written", "kueue-cohort-viewer-role", kueue, "cohorts", "create", false},

@@ -40,7 +40,7 @@ func roles(o Options) []client.Object {
 		clusterRole(Controller, controllerRules()),
 		clusterRole(Scheduler, schedulerRules()),
 	}
-	objects = append(objects, accessRoles()...)
+	objects = append(objects, accessRoles(o.Namespace)...)
 	for _, p := range parties(o) {
 		home := metav1.ObjectMeta{Namespace: o.Namespace, Name: p.account}
 		subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: o.Namespace, Name: p.account}}
