@@ -209,3 +209,22 @@ func TestConsumed(t *testing.T) {
 		t.Errorf("a core and a half is %s", s)
 	}
 }
+
+func TestPartialAdmission(t *testing.T) {
+	w := &kueue.Workload{Spec: kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "main", Count: 5, MinCount: new(int32(3))}}}}
+	for name, tc := range map[string]struct {
+		why   string
+		rules convert.Rules
+		done  int32
+		want  int32
+	}{
+		"on":        {"three may start", convert.Rules{}, 0, 3},
+		"most done": {"it cannot want more than are left", convert.Rules{}, 4, 1},
+		"off":       {"all or none", convert.Rules{WholeOnly: true}, 0, 0},
+	} {
+		w.Status.ReclaimablePods = []kueue.ReclaimablePod{{Name: "main", Count: tc.done}}
+		if got := convert.Workload(w, tc.rules, convert.Surroundings{}).PodSets[0].MinCount; got != tc.want {
+			t.Errorf("%s: %s: %d, want %d", name, tc.why, got, tc.want)
+		}
+	}
+}

@@ -54,10 +54,22 @@ type Rules struct {
 	// NoAdmissionGates ignores the annotation that names who must agree to an
 	// admission.
 	NoAdmissionGates bool
+	// WholeOnly ignores how few pods of a pod set a workload could start with
+	// (PartialAdmission off), also of Workloads that no job of ours is behind.
+	WholeOnly bool
 	// RequeueByCreation keeps the place in the queue of workloads whose pods were
 	// not ready in time (requeuingStrategy.timestamp Creation); otherwise they go
 	// to its back.
 	RequeueByCreation bool
+}
+
+// fewest is how few pods of a pod set, of which so many are left, may start; 0 means
+// all.
+func (r Rules) fewest(ps *kueue.PodSet, left int32) int32 {
+	if r.WholeOnly {
+		return 0
+	}
+	return min(ptr.Deref(ps.MinCount, 0), left)
 }
 
 // Workload translates a Workload that has not finished, in the surroundings of
@@ -86,7 +98,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		out.PodSets = append(out.PodSets, core.PodSet{
 			Name:     string(ps.Name),
 			Count:    left[ps.Name],
-			MinCount: min(ptr.Deref(ps.MinCount, 0), left[ps.Name]),
+			MinCount: rules.fewest(ps, left[ps.Name]),
 			Requests: r.Node,
 			Quota:    r.Quota,
 			Filter:   Filter(&ps.Template.Spec),
