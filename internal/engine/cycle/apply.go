@@ -156,6 +156,8 @@ func (e *Engine) observe(o *core.Workload) {
 		e.checkPlaces(w)
 	}
 	if o.Admission != nil { // else it says nothing of an admission decided since
+		// Who is admitted only now may be in a queue that is being drained.
+		e.facts = e.facts || (w.phase == running && o.Admitted && !w.obs.admitted && e.draining(w))
 		w.obs.admitted, w.obs.ready = o.Admitted, o.Ready
 	}
 	e.countReady(w)

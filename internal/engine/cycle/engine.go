@@ -82,7 +82,7 @@ type Engine struct {
 
 	// What happened since the last Decide.
 	edited    bool    // queues, cohorts, flavors, doors or namespaces changed
-	facts     bool    // admissions were observed that were not decided here
+	facts     bool    // admissions were observed that were not decided here, or in queues being drained
 	arrivals  []*work // waiting, not sorted in yet
 	displaced []*work // may have pods planned on nodes that take no work
 	freed     []*quota.Node
@@ -232,7 +232,11 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 				e.wakeContested()
 			}
 		case pledged:
+			blocked := e.unready > 0
 			e.pledge(w, v)
+			if blocked && e.unready == 0 {
+				e.unblock() // the last whose pods others waited for makes way
+			}
 			e.wake() // what its victims leave beyond its need
 		case refuse:
 			e.park(w, v.why)

@@ -227,6 +227,7 @@ func (r *reference) promise(w *refWork, asks []refAsk, a refAssign, sets []refSe
 }
 
 func (r *reference) pledge(w *refWork, asks []refAsk, a refAssign, sets []refSet, seats []seat, victims []*refWork, g gone) { //nolint:revive // what a verdict consists of
+	blocked := r.unready()
 	for _, v := range victims {
 		v.phase = refLeaving
 		if v.spare == nil {
@@ -249,6 +250,9 @@ func (r *reference) pledge(w *refWork, asks []refAsk, a refAssign, sets []refSet
 		}
 	}
 	r.pledges = append(r.pledges, w)
+	if blocked && !r.unready() { // the last whose pods others waited for makes way
+		r.redeem()
+	}
 }
 
 func (r *reference) root(queue string) refNode {

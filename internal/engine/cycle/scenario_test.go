@@ -288,6 +288,10 @@ func (s *script) happens(what string, k core.Key, args []string) error {
 		w.PreemptionGate = ""
 	case "ready":
 		w.Ready = true
+	case "asked": // an admission check is, so it has quota and is not admitted
+		w.Admitted = false
+	case "passed": // all its admission checks agree
+		w.Admitted = true
 	case "move": // to another LocalQueue
 		w.Queue = args[0]
 	case "hold":

@@ -109,7 +109,9 @@ func (e *Engine) closedQueue(q *queue) *core.Reason {
 
 func stopped(p core.StopPolicy) bool { return p == core.Hold || p == core.HoldAndDrain }
 
-// drain evicts from queues and doors that are being emptied.
+// drain evicts from queues and doors that are being emptied. What has quota and
+// was not admitted, because a check has not agreed, gives it back without an
+// eviction, which is not decided here (spec/kueue.md 2.10).
 func (e *Engine) drain() {
 	if !e.edited && !e.facts {
 		return
@@ -124,7 +126,9 @@ func (e *Engine) drain() {
 		}
 		slices.SortFunc(all, compareWorks)
 		for _, w := range all {
-			e.evict(w, core.ClusterQueueStopped, nil)
+			if !w.checking() {
+				e.evict(w, core.ClusterQueueStopped, nil)
+			}
 		}
 	}
 	for _, d := range e.sortedDoors() {
@@ -132,12 +136,21 @@ func (e *Engine) drain() {
 			continue
 		}
 		for _, w := range d.sorted() {
-			if w.phase == running {
+			if w.phase == running && !w.checking() {
 				e.evict(w, core.LocalQueueStopped, nil)
 			}
 		}
 	}
 	e.edited, e.facts = false, false
+}
+
+// draining reports whether the queue or the door of a workload with quota is
+// being emptied.
+func (e *Engine) draining(w *work) bool {
+	if q := e.byNode[w.Queue.ID]; q.spec != nil && q.spec.Stop == core.HoldAndDrain {
+		return true
+	}
+	return w.door != nil && w.door.spec != nil && w.door.spec.Stop == core.HoldAndDrain
 }
 
 // recount books all usage anew after a sum overflowed and cannot be undone.

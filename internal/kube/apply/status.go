@@ -14,6 +14,13 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 )
 
+// Decided returns the status of w after a decision of the engine, taken now, as
+// an Applier would write it: nil if w has it already. False means that the
+// decision does not suit w any more. queue is the ClusterQueue of an admission.
+func Decided(w *kueue.Workload, d core.Decision, queue *kueue.ClusterQueue, c tenure.Config, now time.Time) (*kueue.WorkloadStatus, bool) {
+	return status(w, d, scene{now: now, sentence: func(r core.Reason) string { return string(r.Code) }, tenure: c, queue: queue})
+}
+
 // scene is what a decision is carried out in.
 type scene struct {
 	now      time.Time
@@ -84,7 +91,7 @@ func evict(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Evict, s scene)
 	if convert.Evicted(w) {
 		return true
 	}
-	e := tenure.Eviction{Reason: string(d.Reason), Message: s.sentence(d.Why)}
+	e := tenure.Eviction{Reason: string(d.Reason), Message: withdrawal(d.Reason)}
 	if d.Reason.Preempted() {
 		e = tenure.Eviction{
 			Reason: kueue.ReasonPreempted, Cause: string(d.Reason),
@@ -94,6 +101,20 @@ func evict(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Evict, s scene)
 	}
 	tenure.Evict(w, next, s.now, e)
 	return true
+}
+
+// withdrawal says why a workload is evicted that makes room for nobody.
+func withdrawal(r core.EvictReason) string {
+	switch r {
+	case core.ClusterQueueStopped:
+		return "The ClusterQueue is stopped"
+	case core.LocalQueueStopped:
+		return "The LocalQueue is stopped"
+	case core.NodeFailures:
+		return "Nodes that its pods were planned on take no work any more, and there are no others for them"
+	case core.InClusterQueue, core.InCohortReclamation, core.InCohortFairSharing, core.InCohortReclaimWhileBorrow:
+	}
+	return string(r)
 }
 
 // preemption says which rule allowed the eviction, in a user's words.

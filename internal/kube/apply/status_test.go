@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -67,6 +68,7 @@ type result struct {
 	Conditions map[string]string // type to status and reason
 	Evictions  int32
 	Closed     []string // preemption gates
+	Says       string   // of an eviction for nobody, if the case asks for it
 }
 
 func TestStatus(t *testing.T) {
@@ -164,6 +166,14 @@ func TestStatus(t *testing.T) {
 				"QuotaReserved": "False WaitingForQuota", "BlockedOnPreemptionGates": "False PreemptionGated",
 			}},
 		},
+		"queue is drained": {
+			why: "its user wants to know what happened", workload: aWorkload(admittedOn("n1")), decision: core.Evict{Key: key, Reason: core.ClusterQueueStopped},
+			want: result{Nodes: []string{"n1"}, Evictions: 1, Conditions: map[string]string{"Evicted": "True ClusterQueueStopped"}, Says: "The ClusterQueue is stopped"},
+		},
+		"door is drained": {
+			why: "it is another object that has to be started", workload: aWorkload(admittedOn("n1")), decision: core.Evict{Key: key, Reason: core.LocalQueueStopped},
+			want: result{Nodes: []string{"n1"}, Evictions: 1, Conditions: map[string]string{"Evicted": "True LocalQueueStopped"}, Says: "The LocalQueue is stopped"},
+		},
 		"evicted, gates close": {
 			why: "whoever opened one has to agree again",
 			workload: aWorkload(admittedOn("n1"), func(w *kueue.Workload) {
@@ -186,6 +196,9 @@ func TestStatus(t *testing.T) {
 					next = &c.workload.Status
 				}
 				got = describe(next)
+				if evicted := apimeta.FindStatusCondition(next.Conditions, kueue.WorkloadEvicted); evicted != nil && c.want.Says != "" {
+					got.Says = evicted.Message
+				}
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)

@@ -301,7 +301,15 @@ func TestNext(t *testing.T) {
 				Checks: m{"a": "Pending Reset to Pending after eviction. Previously: Ready", "b": "Pending"}, Events: []string{"!Suspended"},
 			},
 		},
-		"reserved, door shut":     {"either policy, either queue", facts(shut, asks("a"), says("a", "Pending"), reserved("solid")), outcome{Released: true, Conditions: m{"QuotaReserved": "False Suspended", "Admitted": "False NoReservation"}, Events: []string{"!Suspended"}}},
+		"reserved, door shut": {"either policy, either queue", facts(shut, asks("a"), says("a", "Pending"), reserved("solid")), outcome{Released: true, Conditions: m{"QuotaReserved": "False Suspended", "Admitted": "False NoReservation"}, Events: []string{"!Suspended"}}},
+		"a check asked again, queue stopped": {
+			"it may have pods, so that its quota goes when they are gone", facts(stop, admitted(time.Hour), asks("a"), says("a", "Pending"), ago(0, "Admitted", "False", "UnsatisfiedAdmissionChecks"), pods(2)),
+			outcome{Conditions: m{"Evicted": "True ClusterQueueStopped"}, Evictions: map[string]int32{"ClusterQueueStopped": 1}, Events: []string{"EvictedDueToClusterQueueStopped"}},
+		},
+		"a check asked again, door shut": {
+			"its pods are gone, but another may come before its job is stopped", facts(shut, admitted(time.Hour), asks("a"), says("a", "Pending"), ago(0, "Admitted", "False", "UnsatisfiedAdmissionChecks")),
+			outcome{Conditions: m{"Evicted": "True LocalQueueStopped"}, Evictions: map[string]int32{"LocalQueueStopped": 1}, Events: []string{"EvictedDueToLocalQueueStopped"}},
+		},
 		"admitted, queue stopped": {"Hold lets run what runs", facts(stop, admitted(time.Hour)), outcome{}},
 
 		// Priority.

@@ -183,24 +183,29 @@ func release(f Facts) (Step, bool) {
 	return Step{Status: Released(w, f.Now)}, true
 }
 
-// stopped takes the reservation of a workload that was not admitted when its
-// queue was stopped, with either policy. Nothing of it runs, so that it is no
-// eviction. What is admitted is the engine's to drain.
+// stopped takes the reservation of a workload that is not admitted from a queue
+// that is stopped, with either policy. What was never admitted has no pods, so
+// that it is no eviction. One that a check no longer agrees to may still have
+// some: it is evicted. What is admitted is the engine's to drain.
 func stopped(f Facts) (Step, bool) {
 	w := f.Workload
-	if w.Status.Admission == nil || isTrue(w, kueue.WorkloadEvicted) || !neverAdmitted(w) || f.LivePods > 0 {
+	if w.Status.Admission == nil || isTrue(w, kueue.WorkloadEvicted) || isTrue(w, kueue.WorkloadAdmitted) {
 		return Step{}, false
 	}
-	var what string
+	var what, reason string
 	switch {
 	case f.ClusterQueue != nil && !open(f.ClusterQueue.Spec.StopPolicy):
-		what = "ClusterQueue " + f.ClusterQueue.Name
+		what, reason = "ClusterQueue "+f.ClusterQueue.Name, kueue.ReasonClusterQueueStopped
 	case f.LocalQueue != nil && !open(f.LocalQueue.Spec.StopPolicy):
-		what = "LocalQueue " + f.LocalQueue.Name
+		what, reason = "LocalQueue "+f.LocalQueue.Name, kueue.ReasonLocalQueueStopped
 	default:
 		return Step{}, false
 	}
 	next := w.Status.DeepCopy()
+	if !neverAdmitted(w) || f.LivePods > 0 {
+		told := Evict(w, next, f.Now, Eviction{Reason: reason, Message: "The " + what + " was stopped while a check did not agree"})
+		return Step{Status: next, Events: []Event{told}}, true
+	}
 	message := "The " + what + " was stopped before the workload was admitted"
 	unreserve(w, next, f.Now, kueue.ReasonSuspended, message)
 	next.AdmissionChecks = resetChecks(next.AdmissionChecks, f.Now)
