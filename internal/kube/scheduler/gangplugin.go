@@ -168,7 +168,7 @@ func (p *gangPlugin) alone(state fwk.CycleState, v view, pod *corev1.Pod) (*fwk.
 	case s.Places == nil:
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	open := Open(s, v.members)
+	open := Open(s, v.gang.AdmittedAt, v.members)
 	if len(open) == 0 {
 		return nil, refused(fmt.Sprintf("all planned places of pod set %q of %s are taken", name, v.gang.Key))
 	}

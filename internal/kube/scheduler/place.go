@@ -1,14 +1,17 @@
 package scheduler
 
+import "time"
+
 // Open returns the places of a set that a new pod may take, in stored order,
 // with how many pods each still has room for.
 //
-// A place is held by a live pod, and also by a pod that succeeded there: its
-// room may have been given away with the part of the quota it returned. Only
-// when no other place is left (a Job with more completions than parallelism
-// runs its next pod where an earlier one finished) are those places offered
-// again. Failed pods hold nothing.
-func Open(s Set, members []Member) []Place {
+// A place is held by a live pod and, in a set that gave pods back, also by a pod
+// that succeeded there: its room may have been given away. Only when no other
+// place is left (a Job with more completions than parallelism runs its next pod
+// where an earlier one finished) are those places offered again. Failed pods
+// hold nothing, and neither do those that succeeded before the gang was admitted:
+// they never were in this plan.
+func Open(s Set, admitted time.Time, members []Member) []Place {
 	live, done := map[string]int{}, map[string]int{}
 	for _, m := range members {
 		if m.Set != s.Name || m.Node == "" {
@@ -18,7 +21,9 @@ func Open(s Set, members []Member) []Place {
 		case Reserved, Bound:
 			live[m.Node]++
 		case Succeeded:
-			done[m.Node]++
+			if s.Reclaimed > 0 && !m.Created.Before(admitted) {
+				done[m.Node]++
+			}
 		case Pending, Failed:
 		}
 	}

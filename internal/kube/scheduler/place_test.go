@@ -2,15 +2,19 @@ package scheduler
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestOpen(t *testing.T) {
-	on := func(node string, s State) Member { return Member{Set: "main", Node: node, State: s} }
+	admitted := time.Unix(2000, 0)
+	on := func(node string, s State) Member { return Member{Set: "main", Node: node, State: s, Created: admitted} }
+	before := func(m Member) Member { m.Created = admitted.Add(-time.Minute); return m }
 	cases := map[string]struct {
 		why     string
 		places  []Place
+		back    int // pods given back
 		members []Member
 		want    []Place
 	}{
@@ -34,8 +38,22 @@ func TestOpen(t *testing.T) {
 		"succeeded pod": {
 			why:     "its room may have been given to others, so a free place is taken first",
 			places:  []Place{{"a", 1}, {"b", 1}},
+			back:    1,
 			members: []Member{on("a", Succeeded)},
 			want:    []Place{{"b", 1}},
+		},
+		"succeeded pod, nothing given back": {
+			why:     "another pod of the set follows it",
+			places:  []Place{{"a", 1}, {"b", 1}},
+			members: []Member{on("a", Succeeded)},
+			want:    []Place{{"a", 1}, {"b", 1}},
+		},
+		"succeeded pod of an earlier admission": {
+			why:     "its place was in another plan, and the gang needs all of this one",
+			places:  []Place{{"a", 2}},
+			back:    1,
+			members: []Member{before(on("a", Succeeded))},
+			want:    []Place{{"a", 2}},
 		},
 		"only places of succeeded pods": {
 			why:     "a Job with more completions than parallelism runs on where it ran",
@@ -64,7 +82,7 @@ func TestOpen(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, Open(Set{Name: "main", Places: c.places}, c.members)); diff != "" {
+			if diff := cmp.Diff(c.want, Open(Set{Name: "main", Places: c.places, Reclaimed: c.back}, admitted, c.members)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)
 			}
 		})

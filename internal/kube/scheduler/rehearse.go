@@ -56,7 +56,7 @@ func (p *gangPlugin) rehearse(ctx context.Context, v view, first types.UID) (map
 	open := map[string][]Place{}
 	for _, s := range v.gang.Sets {
 		if s.Places != nil {
-			open[s.Name] = Open(s, v.members)
+			open[s.Name] = Open(s, v.gang.AdmittedAt, v.members)
 		}
 	}
 	seats, firstWhy := map[types.UID]seat{}, ""
