@@ -12,6 +12,7 @@ import (
 const (
 	everyReason  = 5
 	everyRestart = 7
+	everyPaper   = 3
 )
 
 // moment compares the engine's account with the truth, once everything that
@@ -29,6 +30,11 @@ func (a *Auditor) moment(r *Run) error {
 		}
 		if j.state.holds() && !j.evicting && w != nil && held.Queue != j.admission.Queue {
 			return fmt.Errorf("P10: pods of %s use quota of %s, the engine counts %s", j.spec.Key, j.admission.Queue, held.Queue)
+		}
+		if a.moments%everyPaper == 0 {
+			if err := r.stranded(j); err != nil {
+				return err
+			}
 		}
 		if w == nil {
 			continue // on its way
@@ -48,6 +54,19 @@ func (a *Auditor) moment(r *Run) error {
 		if err := a.reasonIsTrue(r.engine, r.clock(), a.moments); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// stranded checks that somebody will look at a job that is neither at rest nor
+// running.
+func (r *Run) stranded(j *job) error {
+	if j.papers == nil || j.deleting || j.stepping {
+		return nil
+	}
+	f := r.factsOf(j)
+	if why := j.papers.Stranded(f); why != "" {
+		return fmt.Errorf("%s: %s", j.spec.Key, why)
 	}
 	return nil
 }

@@ -9,6 +9,8 @@
 //
 //   - world.go is the vocabulary, queue.go the order of events;
 //   - run.go is the main path, edge.go what becomes of jobs, nodes.go of nodes;
+//   - papers.go is what the controllers' own rules make of jobs, where a World has
+//     them (package clerk); tenure.go the simpler ones elsewhere;
 //   - meter.go measures, result.go sums up, timeline.go draws;
 //   - auditor.go and audit_*.go check P1-P10 of the design after every decision.
 //

@@ -54,6 +54,7 @@ type job struct {
 	past  int32
 	ended []core.PodSetPlaces
 	seq   uint64
+	file  // if the controllers' own rules hold
 
 	left  time.Duration // work left
 	since int64         // when it began to run, or to wait
@@ -143,6 +144,11 @@ func (r *Run) submit(j *job) {
 	}
 	j.since = r.now
 	r.enter(j, queued)
+	if r.world.Tenure != nil {
+		j.papers = r.world.Rules.Papers(&r.world, j.spec, r.clock())
+		r.follow(j)
+		return
+	}
 	r.changed(j)
 }
 
@@ -181,6 +187,9 @@ func (r *Run) deliver(at int64, ev core.Event) {
 
 // observed is the job's Workload as the API has it.
 func (j *job) observed(start time.Time) core.Workload {
+	if j.papers != nil {
+		return j.onPaper()
+	}
 	at := start.Add(j.spec.Submit)
 	w := core.Workload{
 		Key: j.spec.Key, UID: j.spec.UID, Queue: j.spec.Queue, Priority: j.priority, Created: at, QueueTime: at,
@@ -229,7 +238,11 @@ func (r *Run) write(j *job, d core.Decision) {
 		return
 	}
 	accepted := !r.rejected(j)
-	if accepted {
+	switch {
+	case !accepted:
+	case j.papers != nil:
+		accepted = r.recorded(j, d)
+	default:
 		switch d := d.(type) {
 		case core.Admit:
 			accepted = r.admitted(j, &d.Admission)
@@ -281,7 +294,8 @@ func (r *Run) admitted(j *job, a *core.Admission) bool {
 }
 
 func (r *Run) replaced(j *job, a *core.Admission) bool {
-	if (j.state != checking && j.state != starting && j.state != resetting) || j.evicting || j.deleting {
+	waits := j.state == checking || j.state == starting || j.state == resetting || (j.papers != nil && j.state == stopping)
+	if !waits || j.evicting || j.deleting {
 		return false // its pods run: the engine was late
 	}
 	r.leaveNodes(j)
@@ -335,7 +349,7 @@ func (r *Run) stop(j *job, s state) {
 func (r *Run) turn(j *job, k kind) {
 	switch k {
 	case doReady:
-		if r.homeless(j) {
+		if r.homeless(j) || j.stuck() {
 			return // until the engine moves it, or the node is back
 		}
 		j.settled = j.settled[:0:0]
@@ -352,6 +366,7 @@ func (r *Run) turn(j *job, k kind) {
 			r.at(j, doEarly, int64(j.spec.EarlyAfter))
 		}
 		r.changed(j)
+		r.nudge(j)
 	case doFinish:
 		r.meter.finished(j)
 		r.end(j)
@@ -368,6 +383,8 @@ func (r *Run) turn(j *job, k kind) {
 			r.enter(j, starting)
 			r.changed(j)
 			r.at(j, doReady, r.span(r.world.Edge.Start, j))
+		case j.papers != nil:
+			r.podsGone(j)
 		default:
 			r.release(j)
 			j.since = r.now
@@ -415,6 +432,11 @@ func (r *Run) remove(j *job) {
 func (r *Run) change(c *Change) {
 	j := r.edgeOf.byKey[c.Key]
 	if j == nil || j.state == absent || j.state == done {
+		return
+	}
+	if j.papers != nil {
+		j.papers.Edit(c, r.clock())
+		r.follow(j)
 		return
 	}
 	if c.Priority != nil {

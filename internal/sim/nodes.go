@@ -37,6 +37,7 @@ func (r *Run) object(ev core.Event) {
 		r.edgeOf.doors[[2]string{ev.LocalQueue.Namespace, ev.LocalQueue.Name}] = ev.LocalQueue.Queue
 	default:
 	}
+	r.nudgeBehind(ev)
 	name, gone := objectName(ev)
 	e := &r.edgeOf
 	i, known := e.index[name]
@@ -183,6 +184,7 @@ func (r *Run) lost(n *node, gen uint32) {
 		if j.state == running {
 			r.stop(j, resetting)
 			r.changed(j)
+			r.nudge(j)
 		}
 	}
 }

@@ -21,6 +21,9 @@ const (
 	doRetry               // a job's back-off ends
 	doAnswer              // the admission check of job answers
 	doEarly               // some pods of job are done
+	doStep                // the controllers write to the papers of job
+	doLook                // the controllers wanted to look at the papers of job
+	doSay                 // an admission check says something of job; n is what, see words
 )
 
 // idle reports whether an item of this kind cannot by itself keep a run going:

@@ -232,6 +232,12 @@ func (r *Run) happen(x item) {
 		r.planRestart()
 	case doWake, doRetry:
 		r.nudged = true
+	case doStep, doLook:
+		if x.gen == r.edgeOf.process {
+			r.paperwork(x.job, x.kind)
+		}
+	case doSay:
+		r.says(x.job, x.n)
 	}
 }
 
@@ -305,6 +311,8 @@ func (r *Run) restart() {
 	facts := e.facts()
 	for _, j := range e.jobs {
 		j.told, j.deaf = max(j.told, r.now), 0
+		j.stepping, j.look = false, 0
+		r.nudge(j)
 	}
 	for i := len(facts) - 1; i > 0; i-- {
 		k := int(r.luck("shuffle", uint64(i+1))) //nolint:gosec // below i

@@ -28,6 +28,11 @@ type World struct {
 	// Checks are the admission checks of queues; a queue without one runs its jobs
 	// as soon as they have quota.
 	Checks []Check
+	// Tenure, if not nil, has the controllers' own rules decide what becomes of
+	// jobs between their quota and their end, instead of the simple ones here.
+	// Rules brings them.
+	Tenure *Tenure
+	Rules  Rules
 	// Unit is the resource that is reported: core.GPU if empty.
 	Unit   string
 	Edge   Edge
@@ -52,6 +57,9 @@ type Check struct {
 	// for Backoff, and for good.
 	Retry, Reject float64
 	Backoff       time.Duration
+	// Revoke and Repeat are the shares of answers that are taken back later, and
+	// that are given again later; only with Tenure.
+	Revoke, Repeat float64
 }
 
 // Job is one job to come.
@@ -74,6 +82,10 @@ type Job struct {
 	// back what they held. One pod at least goes on.
 	EarlyPods  int32
 	EarlyAfter time.Duration
+	// Stuck is how many times its pods start and never come up, and Limit how long
+	// it may be admitted, 0 for ever; both only with Tenure.
+	Stuck int
+	Limit time.Duration
 }
 
 // Op is one thing that happens to the world. Exactly one of the fields after At

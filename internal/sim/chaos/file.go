@@ -22,6 +22,7 @@ type head struct {
 	Edge   sim.Edge
 	Faults sim.Faults
 	Checks []sim.Check
+	Tenure *sim.Tenure
 }
 
 // line is one entry of a script; one field after At is set.
@@ -53,7 +54,7 @@ func Write(out io.Writer, w sim.World) error {
 		return errors.New("only worlds whose objects and jobs are in the script can be written")
 	}
 	c := record.NewCodec()
-	b, err := c.Append(nil, head{w.Name, w.Seed, w.Start, w.Engine, w.Edge, w.Faults, w.Checks})
+	b, err := c.Append(nil, head{w.Name, w.Seed, w.Start, w.Engine, w.Edge, w.Faults, w.Checks, w.Tenure})
 	if err != nil {
 		return fmt.Errorf("write the world: %w", err)
 	}
@@ -80,7 +81,7 @@ func Read(in io.Reader) (sim.World, error) {
 			if err := c.Decode(s.Bytes(), &h); err != nil {
 				return w, fmt.Errorf("line 1: %w", err)
 			}
-			w = sim.World{Name: h.World, Seed: h.Seed, Start: h.Start, Engine: h.Engine, Edge: h.Edge, Faults: h.Faults, Checks: h.Checks}
+			w = sim.World{Name: h.World, Seed: h.Seed, Start: h.Start, Engine: h.Engine, Edge: h.Edge, Faults: h.Faults, Checks: h.Checks, Tenure: h.Tenure}
 			continue
 		}
 		var l line

@@ -41,6 +41,7 @@ func World(seed uint64) sim.World {
 	}
 	m.world = sim.World{Name: fmt.Sprint("seed ", seed), Seed: seed, Start: time.Unix(1_000_000, 0).UTC()}
 	m.policies()
+	m.rules()
 	m.edge()
 	m.makeFlavors()
 	m.makeTree()
@@ -75,6 +76,27 @@ func (m *maker) policies() {
 			m.world.Engine.AdmissionFairSharing.Weights = map[string]core.Weight{core.CPU: core.WeightOne * core.Weight(m.upTo(2))}
 		}
 	}
+}
+
+// rules has the controllers' own rules hold in half of the worlds.
+func (m *maker) rules() {
+	if m.odds(50) {
+		return
+	}
+	m.world.Tenure = &sim.Tenure{}
+	if !m.world.Engine.BlockAdmission && m.odds(30) {
+		return // who waits for pods before he admits others has a limit for it
+	}
+	p := &sim.PodsReady{
+		Timeout: time.Duration(1+m.IntN(15)) * time.Second, Recovery: time.Duration(m.upTo(15)) * time.Second,
+		Base: time.Duration(m.upTo(6)) * time.Second, Max: 20 * time.Second, Creation: m.odds(30),
+	}
+	if m.odds(60) {
+		p.Limit = new(m.Int32N(4))
+	} else { // who may come back for ever has to start in time some day
+		p.Base, p.Timeout = max(p.Base, time.Second), p.Timeout+12*time.Second
+	}
+	m.world.Tenure.PodsReady = p
 }
 
 // edge is an ideal world, a real one, or a bad one.
@@ -169,11 +191,16 @@ func (m *maker) makeTree() {
 		}
 		m.editQueue(0, name)
 	}
-	for _, q := range m.queues {
-		if m.odds(12) {
+	some := 12
+	if m.world.Tenure != nil {
+		some = 30
+	}
+	for _, q := range slices.Concat(m.queues, m.queues) {
+		if m.odds(some) {
 			m.world.Checks = append(m.world.Checks, sim.Check{
 				Queue: q, Answer: sim.Span{Max: time.Duration(m.upTo(10)) * time.Second},
 				Retry: pick(m, 0, 0.3), Reject: pick(m, 0, 0.1), Backoff: time.Duration(m.upTo(20)) * time.Second,
+				Revoke: pick(m, 0, 0.2, 0.4), Repeat: pick(m, 0, 0, 0.3),
 			})
 		}
 	}
@@ -268,6 +295,12 @@ func (m *maker) tenure(j *sim.Job) {
 		j.PreemptionGate = "example.com/gate"
 		m.at(opened(), sim.Op{Change: &sim.Change{Key: j.Key, PreemptionGate: new("")}})
 	}
+	if m.world.Tenure != nil && m.odds(12) {
+		j.Stuck = 1 + m.IntN(3)
+	}
+	if m.world.Tenure != nil && m.odds(12) {
+		j.Limit = time.Duration(1+m.IntN(40)) * time.Second
+	}
 	if m.odds(15) {
 		j.EarlyPods, j.EarlyAfter = 1+m.Int32N(2), m.moment(20)
 	}
@@ -276,7 +309,7 @@ func (m *maker) tenure(j *sim.Job) {
 // trouble is one thing that goes wrong, or that somebody changes.
 func (m *maker) trouble(t time.Duration) {
 	job := pick(m, m.jobs...)
-	switch m.IntN(14) {
+	switch m.IntN(16) {
 	case 0:
 		m.at(t, sim.Op{Restart: true})
 	case 1:
@@ -304,6 +337,15 @@ func (m *maker) trouble(t time.Duration) {
 		m.at(t, sim.Op{Finish: &job})
 	case 9:
 		m.circle(t)
+	case 10:
+		q := pick(m, m.queues...)
+		d := core.LocalQueue{Namespace: q, Name: pick(m, m.doors[q]...), Queue: q, Stop: pick(m, core.Hold, core.HoldAndDrain)}
+		m.object(t, core.LocalQueueSet{LocalQueue: d})
+		d.Stop = core.StopNone
+		m.object(t+m.moment(30), core.LocalQueueSet{LocalQueue: d})
+	case 11:
+		m.at(t, sim.Op{Change: &sim.Change{Key: job, PreemptionGate: new("example.com/gate")}})
+		m.at(t+m.moment(30), sim.Op{Change: &sim.Change{Key: job, PreemptionGate: new("")}})
 	default:
 		m.nodeTrouble(t)
 	}

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,6 +42,9 @@ func Try(w sim.World) (err error) {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
+	if w.Tenure != nil && w.Rules == nil {
+		return errors.New("the world has a tenure and no rules for it")
+	}
 	t := &tape{}
 	run := sim.New(w, sim.Watch{Check: true, Log: t})
 	if run.Advance(maxMoments) {
@@ -115,6 +119,12 @@ func Shorten(w sim.World, broken error) (sim.World, error) {
 		func(c *sim.World) { c.Engine.FairSharing = nil },
 		func(c *sim.World) { c.Engine.BlockAdmission = false },
 		func(c *sim.World) { c.Checks = nil },
+		func(c *sim.World) { c.Tenure = nil },
+		func(c *sim.World) {
+			if c.Tenure != nil {
+				c.Tenure = &sim.Tenure{}
+			}
+		},
 	} {
 		c := w
 		simpler(&c)

@@ -1,0 +1,342 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// Rules are the controllers' rules for what is between the quota of a job and
+// its end. They live above this package, which knows no Kubernetes.
+type Rules interface {
+	// Papers are those of a job that is submitted now.
+	Papers(w *World, j *Job, now time.Time) Papers
+}
+
+// Papers are one job's Workload as the API has it. Every call is one write that
+// the API server accepted, or none.
+type Papers interface {
+	// Workload is what the engine is told of it, without Settled, Ended and Seq.
+	Workload() core.Workload
+	// Decide writes down a decision of the engine; false if it does not suit.
+	Decide(core.Decision, Facts) bool
+	// Step is the next write of the controllers and reports whether there was
+	// one. Otherwise again is when to look again at the latest; zero is never.
+	Step(Facts) (wrote bool, again time.Time)
+	// Asked are the numbers, in World.Checks, of the checks that have to answer.
+	Asked() []int
+	// Answer is the word of such a check, whether it was asked or not. After a
+	// Retry the job has to stay away for backoff.
+	Answer(check int, a Answer, backoff time.Duration, now time.Time)
+	// Edit is the user's.
+	Edit(c *Change, now time.Time)
+	// Stranded says what would never end, "" if nothing: a job that nobody will
+	// look at again, and that can go neither on nor back.
+	Stranded(Facts) string
+}
+
+// Answer is what an admission check says.
+type Answer string
+
+// The answers.
+const (
+	AnswerPending  Answer = "Pending"
+	AnswerReady    Answer = "Ready"
+	AnswerRetry    Answer = "Retry"
+	AnswerRejected Answer = "Rejected"
+)
+
+// words are the answers of checks as items of the queue carry them, after the
+// number of the check; the first is what chance will say.
+var words = [...]Answer{"", AnswerPending, AnswerReady, AnswerRetry, AnswerRejected}
+
+// Tenure are the settings of the rules.
+type Tenure struct {
+	// PodsReady, if not nil, makes jobs prove that their pods run.
+	PodsReady *PodsReady
+}
+
+// PodsReady is how long pods may take to run, and what happens to jobs whose
+// pods take longer: they go back, Limit times at most, each time for twice as
+// long as before, and are given up then.
+type PodsReady struct {
+	// Timeout counts from the admission, Recovery from the loss of a pod that ran.
+	Timeout, Recovery time.Duration
+	// Base is the first pause, Max the longest.
+	Base, Max time.Duration
+	// Limit is without limit if it is nil.
+	Limit *int32
+	// Creation lets those who come back keep their place.
+	Creation bool
+}
+
+// Facts are what the controllers see beside the papers.
+type Facts struct {
+	Now time.Time
+	// Live is true while pods exist, Ready while all of them run.
+	Live, Ready bool
+	// Rest is how many pods of the first pod set have still to run in all, Left of
+	// those that it was given; Some says that any have ended.
+	Rest, Left int32
+	Some       bool
+	// JobFirst has the job's controller be faster than the Workload's.
+	JobFirst bool
+	// Watched is true if the controllers are going to look again at some time.
+	Watched bool
+	// Queue and Door are the queues it waits in or has quota of; nil if there is
+	// none. Checks are the numbers, in World.Checks, of those that Queue asks.
+	Queue  *core.Queue
+	Door   *core.LocalQueue
+	Checks []int
+}
+
+// file is what the edge keeps beside the papers of a job.
+type file struct {
+	papers Papers
+	// stepping is true while a write of the controllers is under way, look is when
+	// they wanted to look again, in nanoseconds since the start; 0 for never.
+	stepping bool
+	look     int64
+	// asked are the checks that think about their answer.
+	asked map[int]bool
+	// empty is true while a stopped job has no pods and its quota still.
+	empty bool
+	// tries counts the times that its pods came up, or did not.
+	tries int
+}
+
+// onPaper is what the engine is told of a job with papers.
+func (j *job) onPaper() core.Workload {
+	w := j.papers.Workload()
+	w.Settled, w.Seq = j.settled, j.seq
+	if w.Admission != nil && w.PodSets[0].Count <= w.Admission.PodSets[0].Count-endedPods(j.ended) {
+		w.Ended = j.ended // as far as the papers say so
+	}
+	if j.deleting {
+		w.Held, w.Evicting = "it is being deleted", w.Admission != nil
+	}
+	return w
+}
+
+// stuck reports whether a job's pods do not come up this time.
+func (j *job) stuck() bool { return j.papers != nil && j.tries <= j.spec.Stuck }
+
+func (r *Run) factsOf(j *job) Facts {
+	f := Facts{
+		Now: r.clock(), Watched: j.look > 0, Ready: j.state == running,
+		Live: j.state == starting || j.state == running || j.state == resetting || (j.state == stopping && !j.empty),
+		Rest: j.spec.PodSets[0].Count - j.past - endedPods(j.ended), Some: j.past+endedPods(j.ended) > 0,
+	}
+	e := &r.edgeOf
+	queue := e.doors[[2]string{j.spec.Key.Namespace, j.spec.Queue}]
+	if j.admission != nil {
+		f.Left = j.admission.PodSets[0].Count - endedPods(j.ended)
+		queue = j.admission.Queue
+	}
+	if i, ok := e.index["door/"+j.spec.Key.Namespace+"/"+j.spec.Queue]; ok {
+		d := e.objects[i].(core.LocalQueueSet).LocalQueue //nolint:forcetypeassert // of that name
+		f.Door = &d
+	}
+	if i, ok := e.index["queue/"+queue]; ok {
+		q := e.objects[i].(core.QueueSet).Queue //nolint:forcetypeassert // of that name
+		f.Queue = &q
+	}
+	for i := range r.world.Checks {
+		if r.world.Checks[i].Queue == queue {
+			f.Checks = append(f.Checks, i)
+		}
+	}
+	return f
+}
+
+// recorded writes a decision of the engine into the papers.
+func (r *Run) recorded(j *job, d core.Decision) bool {
+	if j.deleting || j.state == done || j.state == absent {
+		return false
+	}
+	if a, is := d.(core.Replace); is {
+		if j.state == running || !j.papers.Decide(d, r.factsOf(j)) {
+			return false // its pods run: the engine was late
+		}
+		return r.replaced(j, &a.Admission)
+	}
+	f := r.factsOf(j)
+	if a, is := d.(core.Admit); is {
+		f = r.factsIn(j, a.Admission.Queue)
+	}
+	was := j.evicting
+	if !j.papers.Decide(d, f) {
+		return false
+	}
+	if e, is := d.(core.Evict); is && !was && e.Reason.Preempted() {
+		j.preempted++
+	}
+	r.follow(j)
+	return true
+}
+
+// factsIn are the facts for an admission by a queue.
+func (r *Run) factsIn(j *job, queue string) Facts {
+	had := j.admission
+	j.admission = &core.Admission{Queue: queue, PodSets: []core.PodSetAdmission{{Count: j.spec.PodSets[0].Count - j.past}}}
+	f := r.factsOf(j)
+	j.admission = had
+	return f
+}
+
+// follow has a job do what its papers say now, and tells of them.
+func (r *Run) follow(j *job) {
+	if j.deleting {
+		r.changed(j)
+		return
+	}
+	w := j.papers.Workload()
+	switch {
+	case j.admission == nil && w.Admission != nil:
+		j.admission = w.Admission
+		j.admitted++
+		r.settleOn(j)
+		r.enter(j, checking)
+	case j.admission != nil && w.Admission == nil:
+		if r.factsOf(j).Live {
+			r.fail(fmt.Errorf("P10: pods of %s exist and its reservation is gone", j.spec.Key))
+		}
+		r.release(j)
+		j.since, j.empty = r.now, false
+		r.enter(j, queued)
+	}
+	if w.Evicting && !j.evicting {
+		j.evicted++
+	}
+	j.evicting, j.checked, j.reserved = w.Evicting, w.Admitted, w.Reserved
+	may := w.Admission != nil && w.Admitted && !w.Evicting
+	switch {
+	case may && j.state == checking:
+		j.tries++
+		r.enter(j, starting)
+		r.at(j, doReady, r.span(r.world.Edge.Start, j))
+	case !may && (j.state == starting || j.state == running || j.state == resetting):
+		r.stop(j, stopping)
+	}
+	r.changed(j)
+	r.ask(j)
+	r.nudge(j)
+}
+
+// podsGone is a stopped job without pods: it gives back its quota, or waits for
+// a check that took its yes back.
+func (r *Run) podsGone(j *job) {
+	j.settled = j.ended
+	if j.evicting {
+		j.empty = true
+	} else {
+		r.enter(j, checking)
+	}
+	r.follow(j)
+}
+
+// nudge has the controllers look at a job's papers, in a while.
+func (r *Run) nudge(j *job) {
+	if j.papers == nil || j.stepping || j.deleting || j.state == done {
+		return
+	}
+	j.stepping = true
+	r.queue.push(item{at: r.now + r.span(r.world.Edge.Write, j), kind: doStep, job: j, gen: r.edgeOf.process})
+}
+
+// nudgeBehind has the controllers look at all papers when a queue changes.
+func (r *Run) nudgeBehind(ev core.Event) {
+	switch ev.(type) {
+	case core.QueueSet, core.LocalQueueSet:
+		for _, j := range r.edgeOf.jobs {
+			if j.state != absent {
+				r.nudge(j)
+			}
+		}
+	default:
+	}
+}
+
+// paperwork is what the controllers do when they look at a job's papers.
+func (r *Run) paperwork(j *job, k kind) {
+	if k == doLook {
+		if j.look == r.now {
+			j.look = 0
+			r.nudge(j)
+		}
+		return
+	}
+	j.stepping = false
+	if j.deleting || j.state == done {
+		return
+	}
+	if bad := r.world.Edge.Refuse; bad > 0 && share(r.draw("refuse step "+j.spec.UID)) < bad {
+		r.nudge(j)
+		return
+	}
+	f := r.factsOf(j)
+	f.JobFirst = r.luck("order "+j.spec.UID, 2) == 0
+	wrote, again := j.papers.Step(f)
+	if wrote {
+		r.follow(j)
+		return
+	}
+	j.look = 0
+	if !again.IsZero() {
+		j.look = max(int64(again.Sub(r.world.Start)), r.now+int64(time.Millisecond))
+		r.queue.push(item{at: j.look, kind: doLook, job: j, gen: r.edgeOf.process})
+	}
+}
+
+// ask lets the checks think that have to answer.
+func (r *Run) ask(j *job) {
+	for _, n := range j.papers.Asked() {
+		if j.asked[n] {
+			continue
+		}
+		if j.asked == nil {
+			j.asked = map[int]bool{}
+		}
+		j.asked[n] = true
+		r.say(j, n, 0)
+	}
+}
+
+// say has a check say a word, in a while.
+func (r *Run) say(j *job, check, word int) {
+	after := r.span(r.world.Checks[check].Answer, j)
+	r.queue.push(item{at: r.now + after, kind: doSay, job: j, n: check*len(words) + word})
+}
+
+// says is a check that says something of a job. What it said may be said again,
+// and a yes may be taken back, whatever became of the job meanwhile.
+func (r *Run) says(j *job, n int) {
+	check, word := n/len(words), n%len(words)
+	if j.deleting || j.state == done {
+		return
+	}
+	c := &r.world.Checks[check]
+	if word > 0 {
+		j.papers.Answer(check, words[word], c.Backoff, r.clock())
+		r.follow(j)
+		return
+	}
+	delete(j.asked, check)
+	switch luck := share(r.draw("check " + j.spec.UID)); {
+	case luck < c.Reject:
+		word = 4
+	case luck < c.Reject+c.Retry:
+		word = 3
+	default:
+		word = 2
+	}
+	j.papers.Answer(check, words[word], c.Backoff, r.clock())
+	if share(r.draw("again "+j.spec.UID)) < c.Repeat {
+		r.say(j, check, word)
+	}
+	if word == 2 && share(r.draw("revoke "+j.spec.UID)) < c.Revoke {
+		r.say(j, check, 1)
+	}
+	r.follow(j)
+}
