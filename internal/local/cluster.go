@@ -26,6 +26,7 @@ type Cluster struct {
 	lock   *os.File // held until Stop
 	marker marker
 	ports  Ports
+	claims *claims // on the ports, held until Stop
 	begun  time.Time
 
 	id       *identities
@@ -81,7 +82,7 @@ func prepare(ctx context.Context, cfg Config) (*Cluster, error) {
 		return nil, fmt.Errorf("find the data directory: %w", err)
 	}
 	c := &Cluster{
-		clock: clock.RealClock{}, files: layout{dir: dir}, phase: Starting,
+		clock: clock.RealClock{}, files: layout{dir: dir}, phase: Starting, claims: &claims{},
 		dirty: make(chan struct{}, 1), written: make(chan struct{}),
 	}
 	c.begun = c.clock.Now()
@@ -97,6 +98,7 @@ func prepare(ctx context.Context, cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	if err := c.initialise(ctx, last); err != nil {
+		c.claims.release()
 		c.lock.Close()
 		return nil, err
 	}
@@ -112,7 +114,7 @@ func (c *Cluster) initialise(ctx context.Context, last State) error {
 		last.Ports.awaitFree(dying)
 		cancel()
 	}
-	if c.ports, err = choosePorts(ctx, last.Ports, c.cfg.APIPort); err != nil {
+	if c.ports, c.claims, err = choosePorts(ctx, last.Ports, c.cfg.APIPort); err != nil {
 		if !c.marker.Complete {
 			// Nothing is lost, and the next start need not stumble over it.
 			err = errors.Join(err, os.Remove(c.files.marker()))
@@ -206,6 +208,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 		close(c.dirty)
 		<-c.written
 		err = c.save()
+		c.claims.release()
 		c.lock.Close()
 	})
 	return err

@@ -120,23 +120,26 @@ func TestPorts(t *testing.T) {
 	}
 	defer ln.Close()
 	taken := ln.Addr().(*net.TCPAddr).Port
-	if _, err := choosePorts(t.Context(), Ports{}, taken); !errors.Is(err, ErrPortInUse) || !strings.Contains(err.Error(), "--api-port") {
+	if _, _, err := choosePorts(t.Context(), Ports{}, taken); !errors.Is(err, ErrPortInUse) || !strings.Contains(err.Error(), "--api-port") {
 		t.Errorf("a wanted port that is taken: %v, want ErrPortInUse with the cure", err)
 	}
-	first, err := choosePorts(t.Context(), Ports{}, 0)
+	first, held, err := choosePorts(t.Context(), Ports{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := choosePorts(t.Context(), first, 0)
+	held.release()
+	again, held, err := choosePorts(t.Context(), first, 0)
 	if err != nil || again != first {
 		t.Errorf("ports of the second start = %+v, %v; want those of the first, %+v", again, err, first)
 	}
+	held.release()
 	moved := first
 	moved.Etcd = taken
-	again, err = choosePorts(t.Context(), moved, 0)
+	again, held, err = choosePorts(t.Context(), moved, 0)
 	if err != nil || again.Etcd == taken || again.API != first.API {
 		t.Errorf("ports = %+v, %v; want only the taken one changed", again, err)
 	}
+	held.release()
 }
 
 // The processes of a cluster that was killed may outlive it for a moment; its
@@ -151,9 +154,11 @@ func TestPortsOfAKilledCluster(t *testing.T) {
 	kernel.Go(func() { dying.Close() })
 	last.awaitFree(t.Context())
 	kernel.Wait()
-	if p, err := choosePorts(t.Context(), last, 0); err != nil || p.API != last.API {
+	p, held, err := choosePorts(t.Context(), last, 0)
+	if err != nil || p.API != last.API {
 		t.Errorf("API port = %d, %v; want the one of the last run, %d", p.API, err, last.API)
 	}
+	held.release()
 
 	stranger, err := net.Listen("tcp", loopback+":0")
 	if err != nil {

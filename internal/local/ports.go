@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -52,28 +53,56 @@ func (p *Ports) awaitFree(ctx context.Context) {
 	}
 }
 
-// choosePorts keeps the ports of the last run where they are free, so that
-// copies of the kubeconfig go on working. A port that the user asked for must
-// be free.
-func choosePorts(ctx context.Context, last Ports, api int) (Ports, error) {
-	p := last
+// claims keep ports from other clusters, as long as this process lives or until
+// release. Components listen on them only later, and not while they are being
+// restarted; so a port that is free is not yet one that nobody will want. A
+// claim is a socket that carries the port in its name: the kernel lets one
+// process have it, and takes it away with the process.
+type claims struct{ sockets []io.Closer }
+
+// claim takes a port if no cluster has claimed it and nobody listens on it.
+func (c *claims) claim(ctx context.Context, port int) bool {
+	var lc net.ListenConfig
+	name := fmt.Sprintf("@mlbatch-port-%d", port) // abstract: no file is left behind
+	s, err := lc.Listen(ctx, "unix", name)
+	if err != nil {
+		return false
+	}
+	if !free(ctx, port) {
+		_ = s.Close()
+		return false
+	}
+	c.sockets = append(c.sockets, s)
+	return true
+}
+
+func (c *claims) release() {
+	for _, s := range c.sockets {
+		_ = s.Close()
+	}
+	c.sockets = nil
+}
+
+// choosePorts claims the ports of the last run where it can, so that copies of
+// the kubeconfig go on working, and others in their stead. A port that the user
+// asked for must be free. The caller releases the claims, also after an error.
+func choosePorts(ctx context.Context, last Ports, api int) (Ports, *claims, error) {
+	p, c := last, &claims{}
 	if api != 0 {
-		if !free(ctx, api) {
-			return p, fmt.Errorf("API port %d: %w: choose another with --api-port, or leave that out", api, ErrPortInUse)
-		}
 		p.API = api
 	}
-	taken := map[int]bool{}
 	for _, port := range p.all() {
-		for tries := 0; *port == 0 || taken[*port] || !free(ctx, *port); tries++ {
+		for tries := 0; *port == 0 || !c.claim(ctx, *port); tries++ {
+			if port == &p.API && api != 0 {
+				return p, c, fmt.Errorf("API port %d: %w: choose another with --api-port, or leave that out", api, ErrPortInUse)
+			}
 			if tries > highestPort-lowestPort {
-				return p, fmt.Errorf("find a port between %d and %d: all are taken", lowestPort, highestPort)
+				return p, c, fmt.Errorf("find a port between %d and %d: all are taken", lowestPort, highestPort)
 			}
 			*port = lowestPort + rand.IntN(highestPort-lowestPort) //nolint:gosec // no secret
 		}
-		taken[*port] = true
 	}
-	return p, nil
+	return p, c, nil
 }
 
 func free(ctx context.Context, port int) bool {
