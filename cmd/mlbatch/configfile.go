@@ -43,7 +43,7 @@ func (s *controllerSettings) addTo(f *pflag.FlagSet) {
 	f.StringVar(&s.bindAddress, "bind-address", "", "address that all ports listen on (default: all)")
 	f.IntVar(&s.webhookPort, "webhook-port", v1beta2.DefaultWebhookPort, "port of the webhooks (HTTPS)")
 	f.StringVar(&s.certDir, "webhook-cert-dir", "", "directory with tls.crt and tls.key of the webhooks (default "+v1beta2.DefaultWebhookCertDir+")")
-	f.IntVar(&s.metricsPort, "metrics-port", 8080, "port of /metrics (HTTP); 0 turns it off")
+	f.IntVar(&s.metricsPort, "metrics-port", 8080, "port of /metrics; 0 turns it off")
 	f.IntVar(&s.healthPort, "health-port", 8081, "port of /healthz and /readyz (HTTP); 0 turns it off")
 	f.IntVar(&s.visibility, "visibility-port", v1beta2.DefaultVisibilityBindPort, "port of the API of pending workloads (HTTPS); 0 turns it off")
 	f.BoolVar(&s.leaderElect, "leader-elect", true, "let several controllers run, one of them deciding")

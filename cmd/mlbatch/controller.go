@@ -70,6 +70,7 @@ the fields.`,
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the pod's service account)")
 	set.addTo(f)
+	f.BoolVar(&opts.MetricsSecure, "metrics-secure", false, "serve /metrics by HTTPS, with the webhooks' certificate, to those who may get it")
 	f.StringVar(&opts.SchedulerName, "scheduler-name", "mlbatch-scheduler", "scheduler given to pods whose job names none; empty leaves them")
 	f.StringVar(&opts.SlackQueue, "slack-queue", "slack-cluster-queue", "ClusterQueue that lends less while nodes are missing")
 	f.StringVar(&opts.DefaultQueue, "default-queue", "default-queue", "LocalQueue of AppWrappers that name none")

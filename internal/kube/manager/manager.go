@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/mlbatch/mlbatch/api/autoscaling"
@@ -64,11 +63,14 @@ type Options struct {
 	WebhookPort int
 	// WebhookCertDir holds tls.crt and tls.key.
 	WebhookCertDir string
-	// TLS restricts versions, suites and curves of the webhooks; nil is Go's
-	// choice.
+	// TLS restricts versions, suites and curves of all that is served by HTTPS; nil
+	// is Go's choice.
 	TLS            *tls.Config
 	MetricsAddress string
-	HealthAddress  string
+	// MetricsSecure serves the metrics by HTTPS, with the certificate of the
+	// webhooks, to whoever the API server says may get /metrics.
+	MetricsSecure bool
+	HealthAddress string
 	// ReadyPath and AlivePath are where probes are answered; "" is readyz and
 	// healthz.
 	ReadyPath, AlivePath string
@@ -166,11 +168,14 @@ type LeaderElection struct {
 // objects at the same time, and how many by default.
 func Concurrency() map[string]int {
 	return map[string]int{
+		"AdmissionCheck.kueue.x-k8s.io":     1,
 		"AppWrapper.workload.codeflare.dev": 8,
 		"ClusterQueue.kueue.x-k8s.io":       4,
+		"Cohort.kueue.x-k8s.io":             1,
 		"Job.batch":                         8,
 		"LocalQueue.kueue.x-k8s.io":         4,
 		"ResourceFlavor.kueue.x-k8s.io":     1,
+		"Topology.kueue.x-k8s.io":           1,
 		"Workload.kueue.x-k8s.io":           4,
 	}
 }
@@ -230,7 +235,7 @@ func managerOptions(opts Options) ctrl.Options {
 	return ctrl.Options{
 		Scheme:                        scheme.New(),
 		Client:                        client.Options{FieldOwner: mlwebhook.FieldOwner},
-		Metrics:                       metricsserver.Options{BindAddress: address(opts.MetricsAddress)},
+		Metrics:                       metricsOptions(opts),
 		HealthProbeBindAddress:        address(opts.HealthAddress),
 		ReadinessEndpointName:         path(opts.ReadyPath),
 		LivenessEndpointName:          path(opts.AlivePath),
@@ -358,7 +363,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 	}
 	if opts.VisibilityAddress != "" && opts.VisibilityAddress != "0" {
 		err := mgr.Add(visibility.New(visibility.Options{
-			Address: opts.VisibilityAddress, CertDir: opts.WebhookCertDir, Kubeconfig: opts.Kubeconfig,
+			Address: opts.VisibilityAddress, CertDir: opts.WebhookCertDir, TLS: opts.TLS, Kubeconfig: opts.Kubeconfig,
 			Lines: answers, Workloads: mgr.GetClient(), Clock: clock.RealClock{},
 		}))
 		if err != nil {

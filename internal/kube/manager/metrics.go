@@ -7,10 +7,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 )
+
+// metricsOptions say where and to whom the metrics are served.
+func metricsOptions(opts Options) metricsserver.Options {
+	out := metricsserver.Options{BindAddress: address(opts.MetricsAddress)}
+	if opts.MetricsSecure {
+		out.SecureServing, out.CertDir, out.TLSOpts = true, opts.WebhookCertDir, restrictions(opts.TLS)
+		out.FilterProvider = filters.WithAuthenticationAndAuthorization
+	}
+	return out
+}
 
 // newMetrics registers the metrics and lets them watch what they take labels from,
 // in every replica.

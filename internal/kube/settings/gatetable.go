@@ -81,7 +81,7 @@ func gates() []gate {
 		{"FastQuotaReleaseInPodIntegration", "Alpha", false, absent, "", "quota is released when the pods are gone, never before"},
 		{"WorkloadPriorityClassDefaulting", "Beta", true, choice, "", ""},
 		{"WorkloadIdentifierAnnotations", "Beta", true, inner, "", noSuchKind},
-		{"ShortWorkloadNames", "Alpha", false, absent, "", "names of Workloads are as long as Kueue's"},
+		{"ShortWorkloadNames", "Alpha", false, inner, "", "names of Workloads have 63 characters at most in any case"},
 		{"WorkloadRequestUseMergePatch", "Alpha", false, inner, "", internal},
 		{"AssignQueueLabelsForPods", "Beta", true, choice, "", ""},
 		{"RemoveFinalizersWithStrictPatch", "Beta", true, inner, "", internal},

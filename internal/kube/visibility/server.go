@@ -2,6 +2,7 @@ package visibility
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -31,6 +32,8 @@ type Options struct {
 	Address string
 	// CertDir has tls.crt and tls.key. They are read again when they change.
 	CertDir string
+	// TLS restricts versions, suites and curves; nil is Go's choice.
+	TLS *tls.Config
 	// Kubeconfig is how the API server is asked who somebody is and what they may;
 	// "" is the service account of the pod.
 	Kubeconfig string
@@ -81,6 +84,9 @@ func (s *Server) serve(parent context.Context) error {
 		return fmt.Errorf("read the certificate of the visibility API: %w", err)
 	}
 	serving := &server.SecureServingInfo{Cert: cert}
+	if t := s.opts.TLS; t != nil {
+		serving.MinTLSVersion, serving.CipherSuites, serving.CurvePreferences = t.MinVersion, t.CipherSuites, t.CurvePreferences
+	}
 	var who server.AuthenticationInfo
 	var may server.AuthorizationInfo
 	authn := options.NewDelegatingAuthenticationOptions()
