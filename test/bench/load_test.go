@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	mlwebhook "github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
 // The load that Kueue publishes for its own scalability test.
@@ -27,6 +28,10 @@ const (
 	loadBorrowing = 100
 	loadClients   = 32
 )
+
+// asController writes Workloads under the name of the controllers: those that
+// make them for jobs, and end them. The webhooks are for Workloads of others.
+const asController = client.FieldOwner(mlwebhook.FieldOwner)
 
 // loadClass is one kind of workload of the load, in each queue.
 type loadClass struct {
@@ -46,9 +51,9 @@ func loadClasses() []loadClass {
 	}
 }
 
-// BenchmarkLoad creates 15,000 Workload objects as their users would, and
-// finishes each when it has run for its time, as its job's controller would:
-// what is left is the queueing itself.
+// BenchmarkLoad creates 15,000 Workload objects, and finishes each when it has
+// run for its time, as the controllers of jobs would: what is left is the queueing
+// itself.
 func BenchmarkLoad(b *testing.B) {
 	bd := start(b, 1)
 	bd.loadQueues(b)
@@ -218,7 +223,7 @@ func (l *load) create(ctx context.Context, a arrival) error {
 			}}}},
 		},
 	}
-	err := l.client.Create(ctx, w)
+	err := l.client.Create(ctx, w, asController)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.created[w.Name]; !ok { // else its admission came first
@@ -327,7 +332,7 @@ func (l *load) finish(ctx context.Context, w *kueue.Workload) error {
 		apimeta.SetStatusCondition(&next.Status.Conditions, metav1.Condition{
 			Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: kueue.ReasonSucceeded, Message: "done",
 		})
-		err := l.client.Status().Update(ctx, next)
+		err := l.client.Status().Update(ctx, next, asController)
 		switch {
 		case err == nil:
 			return nil

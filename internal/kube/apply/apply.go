@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -69,6 +70,8 @@ type Applier struct {
 	// untold is how many workloads have a reason that was not written yet.
 	untold int
 
+	// urgent has decisions to carry out, in the order of their rank; lazy has
+	// reasons to tell.
 	urgent workqueue.TypedRateLimitingInterface[core.Key]
 	lazy   workqueue.TypedRateLimitingInterface[core.Key]
 }
@@ -77,7 +80,10 @@ type Applier struct {
 // and the newest reason if it waits.
 type pending struct {
 	decisions []core.Decision
-	refuse    *core.Refuse
+	// rank says how soon they are written: evictions before all else, since others
+	// wait for the room, and then by priority.
+	rank   int64
+	refuse *core.Refuse
 	// podSets are what it asks for, told together with the reason.
 	podSets []core.PodSet
 	// said is when a reason was last written, and which.
@@ -93,35 +99,52 @@ func New(opts Options) *Applier {
 	limiter := func() workqueue.TypedRateLimiter[core.Key] {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[core.Key](20*time.Millisecond, 5*time.Second)
 	}
-	return &Applier{
+	a := &Applier{
 		opts:    opts,
 		pending: map[core.Key]*pending{},
-		urgent:  workqueue.NewTypedRateLimitingQueue(limiter()),
 		lazy:    workqueue.NewTypedRateLimitingQueue(limiter()),
+	}
+	a.urgent = workqueue.NewTypedRateLimitingQueueWithConfig(limiter(), workqueue.TypedRateLimitingQueueConfig[core.Key]{
+		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[core.Key]{
+			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[core.Key]{Queue: &ranking{rank: a.rank}}),
+		}),
+	})
+	return a
+}
+
+// Plan queues the decisions of a plan. workload tells of each what the engine was
+// told; it is called before Plan returns.
+func (a *Applier) Plan(plan core.Plan, workload func(core.Key) core.Workload) {
+	for _, k := range a.take(plan, workload) {
+		a.urgent.Add(k)
 	}
 }
 
-// Plan queues the decisions of a plan. podSets tells what a workload asks for,
-// which is written with the reason why it waits; it is called before Plan
-// returns.
-func (a *Applier) Plan(plan core.Plan, podSets func(core.Key) []core.PodSet) {
+// take notes what a plan decides and returns the workloads to write at once.
+func (a *Applier) take(plan core.Plan, workload func(core.Key) core.Workload) []core.Key {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	var urgent []core.Key
+	push := func(k core.Key, d core.Decision, rank int64) {
+		a.push(k, d, rank)
+		urgent = append(urgent, k)
+	}
 	for _, d := range plan {
 		switch d := d.(type) {
 		case core.Refuse:
 			p := a.of(d.Key)
 			a.tell(p, &d)
-			p.podSets = podSets(d.Key)
+			p.podSets = workload(d.Key).PodSets
 			a.lazy.AddAfter(d.Key, a.patience(p, d))
 		case core.Admit:
-			a.push(d.Key, d)
+			push(d.Key, d, int64(workload(d.Key).Priority))
 		case core.Replace:
-			a.push(d.Key, d)
+			push(d.Key, d, int64(workload(d.Key).Priority))
 		case core.Evict:
-			a.push(d.Key, d)
+			push(d.Key, d, math.MaxInt64)
 		}
 	}
+	return urgent
 }
 
 // Forget drops what is kept of a workload that is gone.
@@ -158,11 +181,20 @@ func (a *Applier) of(k core.Key) *pending {
 	return p
 }
 
-func (a *Applier) push(k core.Key, d core.Decision) {
+func (a *Applier) push(k core.Key, d core.Decision, rank int64) {
 	p := a.of(k)
 	p.decisions = append(p.decisions, d)
+	p.rank = rank
 	a.tell(p, nil)
-	a.urgent.Add(k)
+}
+
+func (a *Applier) rank(k core.Key) int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p := a.pending[k]; p != nil {
+		return p.rank
+	}
+	return 0
 }
 
 // tell notes the reason to write next; nil if there is none any more.
@@ -179,10 +211,11 @@ func (a *Applier) tell(p *pending, d *core.Refuse) {
 
 // patience keeps reasons that hold for a moment only, or that say the same in
 // other words, from costing a write each. The more reasons there are to write,
-// the longer each waits: while thousands of jobs are submitted, those that start
-// within half a minute are not told first why they have not started.
+// the longer each waits, two minutes at most: while thousands of jobs are
+// submitted, those that start meanwhile are not told first why they have not
+// started, and starting them is what the API server has time for.
 func (a *Applier) patience(p *pending, d core.Refuse) time.Duration {
-	const settle, more, longest = 100 * time.Millisecond, 20 * time.Millisecond, 30 * time.Second
+	const settle, more, longest = 100 * time.Millisecond, 20 * time.Millisecond, 2 * time.Minute
 	first := min(settle+time.Duration(a.untold)*more, longest)
 	if p.code != d.Why.Code {
 		return first

@@ -59,7 +59,7 @@ func TestAnswersOfTheAPIServer(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				stopped := make(chan struct{})
 				go func() { defer close(stopped); a.Run(ctx) }()
-				a.Plan(core.Plan{core.Admit{Key: key, Admission: on("node-0")}}, nil)
+				a.Plan(core.Plan{core.Admit{Key: key, Admission: on("node-0")}}, unknown)
 				if refused := <-outcome; refused != tc.refused || tries != tc.tries {
 					t.Errorf("refused: %v after %d tries, want %v after %d: %s", refused, tries, tc.refused, tc.tries, tc.why)
 				}

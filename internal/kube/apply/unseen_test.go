@@ -54,7 +54,7 @@ func TestRefusedOnlyWhenTheLastWriteIsSeen(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		stopped := make(chan struct{})
 		go func() { defer close(stopped); a.Run(ctx) }()
-		a.Plan(core.Plan{core.Admit{Key: key, Admission: on("node-0")}, core.Evict{Key: key, Reason: core.NodeFailures}}, nil)
+		a.Plan(core.Plan{core.Admit{Key: key, Admission: on("node-0")}, core.Evict{Key: key, Reason: core.NodeFailures}}, unknown)
 
 		time.Sleep(time.Second) // of the bubble
 		synctest.Wait()

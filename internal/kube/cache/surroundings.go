@@ -13,9 +13,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
-// PodSets returns the pod sets of a known workload as the engine was told of
-// them, nil if there is none. The caller only reads them.
-func (w *World) PodSets(k core.Key) []core.PodSet { return w.workloads[k].workload.PodSets }
+// Workload returns a known workload as the engine was told of it, an empty one if
+// there is none. The caller only reads it.
+func (w *World) Workload(k core.Key) core.Workload { return w.workloads[k].workload }
 
 func (w *World) translate(o *kueue.Workload) core.Workload {
 	limits := w.limits[o.Namespace]

@@ -63,7 +63,7 @@ func apiServerCommand() *cobra.Command {
 			if errs := completed.Validate(); len(errs) != 0 {
 				return utilerrors.NewAggregate(errs)
 			}
-			return apiserver.Run(ctx, completed)
+			return serveAPI(ctx, completed)
 		},
 	}
 	flags := opts.Flags()
@@ -71,6 +71,35 @@ func apiServerCommand() *cobra.Command {
 		cmd.Flags().AddFlagSet(set)
 	}
 	return cmd
+}
+
+// serveAPI is upstream's apiserver.Run with what makes writes cheaper here: no
+// watch caches of old versions, and a memory of certificates.
+func serveAPI(ctx context.Context, opts options.CompletedOptions) error {
+	config, err := apiserver.NewConfig(opts)
+	if err != nil {
+		return fmt.Errorf("configure the API server: %w", err)
+	}
+	extensions := &config.ApiExtensions.ExtraConfig
+	extensions.CRDRESTOptionsGetter = withoutOldCaches{extensions.CRDRESTOptionsGetter}
+	authentication := newRemembering(config.KubeAPIs.ControlPlane.Generic.Authentication.Authenticator)
+	config.KubeAPIs.ControlPlane.Generic.Authentication.Authenticator = authentication
+	config.ApiExtensions.GenericConfig.Authentication.Authenticator = authentication
+	config.Aggregator.GenericConfig.Authentication.Authenticator = authentication
+
+	completed, err := config.Complete()
+	if err != nil {
+		return fmt.Errorf("configure the API server: %w", err)
+	}
+	server, err := apiserver.CreateServerChain(completed)
+	if err != nil {
+		return fmt.Errorf("assemble the API server: %w", err)
+	}
+	prepared, err := server.PrepareRun()
+	if err != nil {
+		return fmt.Errorf("prepare the API server: %w", err)
+	}
+	return prepared.Run(ctx)
 }
 
 // runControllerManager returns at once when it is to stop: whatever its

@@ -156,7 +156,7 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 		}
 	}
 	l.world.Decided(plan)
-	l.apply.Plan(plan, l.world.PodSets)
+	l.apply.Plan(plan, l.world.Workload)
 	l.observe(ctx, len(events), plan, began)
 
 	if wake.IsZero() {
