@@ -93,7 +93,7 @@ func TestTooManyChecks(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		stopped := make(chan struct{})
 		go func() { defer close(stopped); a.Run(ctx) }()
-		a.Plan(core.Plan{core.Admit{Key: key, Admission: on("node-0")}}, nil)
+		a.Plan(core.Plan{core.Admit{Key: key, Admission: on("node-0")}}, unknown)
 		const want = "with the flavors it could get it has to pass 9 admission checks, and a Workload can have 8: let ClusterQueue blue-cluster-queue ask fewer"
 		if why := <-outcome; why != want {
 			t.Errorf("refused because %q", why)

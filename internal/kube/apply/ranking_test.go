@@ -43,8 +43,8 @@ func TestWrittenByRank(t *testing.T) {
 			}}).Build()
 		a := New(Options{
 			Client: c, Clock: clock.RealClock{}, Workers: 1, Sentence: sentence,
-			Refused: func(k core.Key) { t.Errorf("%s was not carried out", k) },
-			Done:    func(core.Decision, *kueue.Workload) {},
+			Refused: func(k core.Key, why string) { t.Errorf("%s was not carried out: %s", k, why) },
+			Done:    func(context.Context, core.Decision, *kueue.Workload) {},
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		stopped := make(chan struct{})
