@@ -211,6 +211,9 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 	e.rejudge()
 	judged := 0 // 7. the best head of all queues, again and again
 	for q := e.turn(); q != nil && (e.opt.Budget == 0 || judged < e.opt.Budget); q = e.turn() {
+		if e.dismiss(q) {
+			continue
+		}
 		w := q.first()
 		if e.hopeless(w) {
 			e.repark(w)

@@ -215,6 +215,28 @@ func (e *Engine) stuck(g *group) bool {
 		g.plan != nil && e.current(g.plan) && !e.worthQuota(g)
 }
 
+// dismiss parks the first groups of a queue again, all at once, while they can do
+// no better than when they were refused, and all their members know. They need not
+// come to the top one by one for that. It reports whether there were any.
+func (e *Engine) dismiss(q *queue) bool {
+	if q.slot == 0 || q.strict() {
+		return false
+	}
+	some := false
+	for q.active.Len() > 0 {
+		g := q.active.First()
+		if len(g.fresh) > 0 || g.told == nil || g.why == nil || !sameNature(*g.told, *g.why) || !e.stuck(g) {
+			break
+		}
+		g.parked, some = true, true
+		q.active.Remove(g)
+	}
+	if some {
+		e.rehead(q)
+	}
+	return some
+}
+
 // block keeps a refused workload's group, or in a StrictFIFO queue everybody
 // behind it, from being judged.
 func (e *Engine) block(w *work) {

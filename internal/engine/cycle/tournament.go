@@ -245,26 +245,6 @@ func (e *Engine) catchUp(t *tourney) {
 	t.stale = t.stale[:0]
 }
 
-// dismiss parks the first of a queue again while they can do no better than when
-// they were refused, and all of them know. They need not win matches for that.
-func (e *Engine) dismiss(q *queue) {
-	if q.slot == 0 || q.strict() {
-		return
-	}
-	some := false
-	for q.active.Len() > 0 {
-		g := q.active.First()
-		if len(g.fresh) > 0 || g.told == nil || g.why == nil || !sameNature(*g.told, *g.why) || !e.stuck(g) {
-			break
-		}
-		g.parked, some = true, true
-		q.active.Remove(g)
-	}
-	if some {
-		e.rehead(q)
-	}
-}
-
 // replay plays the matches on the way up from a queue.
 func (e *Engine) replay(q *queue) {
 	b := q.bout
