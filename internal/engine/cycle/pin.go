@@ -15,21 +15,23 @@ import (
 // left is counted by kind of pod.
 
 // foresee lets a head play with what it asks for although it was not judged, if
-// it surely can be admitted: most heads lose, and need never be judged.
-func (e *Engine) foresee(q *queue) {
+// it surely can be admitted: most heads lose, and need never be judged. It reports
+// whether that is so.
+func (e *Engine) foresee(q *queue) bool {
 	if q.slot == 0 || e.unready > 0 {
-		return
+		return false
 	}
 	p := q.active.First().plan
 	if p == nil || !p.sure || !e.current(p) {
-		return
+		return false
 	}
 	q.counts = append(q.counts[:0], p.fixed...)
 	if !e.roomFor(q) || !e.nodesFor(q) {
-		return
+		return false
 	}
 	q.firm = true
 	e.seed(q, q.first())
+	return true
 }
 
 // hang notes a judged head.

@@ -235,8 +235,7 @@ func (e *Engine) turn() *queue {
 // catchUp plays the matches of all queues that changed.
 func (e *Engine) catchUp(t *tourney) {
 	for _, q := range t.stale { // while it is marked stale, nothing puts it on the list again
-		if !q.exact {
-			e.dismiss(q)
+		if !q.exact && !e.foresee(q) && e.dismiss(q) {
 			e.foresee(q)
 		}
 		q.stale = false

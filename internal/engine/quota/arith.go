@@ -78,6 +78,7 @@ func (f *Forest) Unbook(n *Node, p Pair, v core.Amount) { f.remove(core.Then, n,
 
 // leafAdd books on the queue alone; Settle will sum.
 func (f *Forest) leafAdd(l core.Ledger, n *Node, p Pair, v core.Amount) {
+	n.changes++
 	for len(n.cells) <= int(p) {
 		n.cells = append(n.cells, cell{})
 	}
@@ -99,6 +100,7 @@ func (f *Forest) add(l core.Ledger, n *Node, p Pair, v core.Amount) {
 		c := &n.cells[p]
 		local := max(0, c.kept.Sub(c.usage[l]))
 		c.usage[l] = c.usage[l].Add(v)
+		n.changes++
 		if c.usage[l] == core.Unlimited {
 			f.overflown = true
 		}
@@ -121,6 +123,7 @@ func (f *Forest) remove(l core.Ledger, n *Node, p Pair, v core.Amount) {
 		}
 		stored := c.usage[l].Sub(c.kept)
 		c.usage[l] = c.usage[l].Sub(v)
+		n.changes++
 		if n.parent == nil || stored <= 0 {
 			return
 		}

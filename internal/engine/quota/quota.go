@@ -65,6 +65,10 @@ type Node struct {
 	top      [2]Share
 	topNode  *Node
 	topStamp uint64
+	// changes counts what may have changed the node's share in ledger Then; share is
+	// what it was at the count shareAt.
+	changes, shareAt uint64
+	share            Share
 }
 
 // cell is what a node knows of one pair.
@@ -310,6 +314,7 @@ func (f *Forest) ordered() []*Node {
 
 // sum computes a node's quotas from its spec, and its sums from its children.
 func (f *Forest) sum(n *Node) {
+	n.changes++
 	for len(n.cells) < len(f.names) {
 		n.cells = append(n.cells, cell{})
 	}
