@@ -243,7 +243,7 @@ func (s *fairSearch) collect() {
 	p := s.queues[s.w.queue].Preemption
 	nominal := s.nominal()
 	for _, c := range s.sorted() {
-		if c.phase != refRunning || c.unseen || s.root(c.adm.Queue) != s.root(s.w.queue) {
+		if c.phase != refRunning || s.root(c.adm.Queue) != s.root(s.w.queue) {
 			continue
 		}
 		q, own := c.adm.Queue, c.adm.Queue == s.w.queue
@@ -264,7 +264,7 @@ func (s *fairSearch) collect() {
 		}
 	}
 	for name, l := range s.candidates {
-		s.candidates[name] = s.merge(l)
+		s.candidates[name] = s.seen(s.w, l)
 	}
 }
 

@@ -214,6 +214,16 @@ func (r *reference) set(w *refWork, i int, flavors []string) (refSet, bool) {
 
 func allowsPolicy(p core.PreemptionPolicy) bool { return p != "" && p != core.PreemptNever }
 
+// seen leaves out candidates of a queue that nobody has seen admitted, and whoever
+// ranks above w and would go after one of those.
+func (r *reference) seen(w *refWork, candidates []*refWork) []*refWork {
+	passed := false
+	return slices.DeleteFunc(r.merge(candidates), func(c *refWork) bool {
+		passed = passed || c.unseen
+		return c.unseen || passed && c.Priority > w.Priority
+	})
+}
+
 // search is spec/kueue.md 2.6 on copies: candidate lists, attempts, fill-back.
 func (r *reference) search(w *refWork, uses map[fr]core.Amount, short map[fr]bool, sets []refSet) []*refWork {
 	if r.fair != nil {
@@ -225,7 +235,7 @@ func (r *reference) search(w *refWork, uses map[fr]core.Amount, short map[fr]boo
 	common, advantaged := map[core.Key]refNode{}, map[core.Key]bool{}
 	candidates := func(queue string, policy core.PreemptionPolicy, spare map[core.Key]bool) (out []*refWork) {
 		for _, c := range r.works {
-			if c.phase != refRunning || c.unseen || c.adm.Queue != queue || spare[c.Key] || !r.permits(policy, w, c) {
+			if c.phase != refRunning || c.adm.Queue != queue || spare[c.Key] || !r.permits(policy, w, c) {
 				continue
 			}
 			for x, v := range c.uses() {
@@ -235,7 +245,7 @@ func (r *reference) search(w *refWork, uses map[fr]core.Amount, short map[fr]boo
 				}
 			}
 		}
-		return out
+		return r.seen(w, out)
 	}
 	if allowsPolicy(q.Preemption.WithinQueue) {
 		own = candidates(w.queue, q.Preemption.WithinQueue, w.spare)

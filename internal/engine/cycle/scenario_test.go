@@ -49,13 +49,15 @@ type script struct {
 	flav   map[string]core.Flavor
 	// cohorts are those that were defined.
 	cohorts map[string]bool
+	// late are jobs whose admission is not told until they are "seen".
+	late map[core.Key]bool
 }
 
 func newScript() *script {
 	return &script{
 		engine: cycle.New(cycle.Options{}), now: time.Unix(0, 0).UTC(),
 		works: map[core.Key]*core.Workload{}, nodes: map[string]core.Node{},
-		queues: map[string]core.Queue{}, flav: map[string]core.Flavor{}, cohorts: map[string]bool{},
+		queues: map[string]core.Queue{}, flav: map[string]core.Flavor{}, cohorts: map[string]bool{}, late: map[core.Key]bool{},
 	}
 }
 
@@ -152,7 +154,9 @@ func (s *script) carryOut(d core.Decision) {
 	case core.Admit:
 		w := s.works[d.Key]
 		w.Admission, w.Reserved, w.Admitted = &d.Admission, s.now, true
-		s.tell(w)
+		if !s.late[d.Key] {
+			s.tell(w)
+		}
 	case core.Replace:
 		w := s.works[d.Key]
 		w.Admission = &d.Admission
@@ -292,6 +296,11 @@ func (s *script) happens(what string, k core.Key, args []string) error {
 		w.Admitted = false
 	case "passed": // all its admission checks agree
 		w.Admitted = true
+	case "late": // its next admission takes a while
+		s.late[k] = true
+		return nil
+	case "seen": // by now
+		delete(s.late, k)
 	case "move": // to another LocalQueue
 		w.Queue = args[0]
 	case "hold":

@@ -17,6 +17,8 @@ type cursor struct {
 	// of the tree has lent out.
 	advantage bool
 	policy    core.PreemptionPolicy
+	// passed says that a candidate was passed over because it is Unseen.
+	passed bool
 }
 
 func (c *cursor) current() *Candidate { return c.list[len(c.list)-1] }
@@ -27,7 +29,10 @@ func (s *Searcher) advance(c *cursor) bool {
 	return s.seek(c)
 }
 
-// seek skips whom the policy spares and who uses nothing that is short.
+// seek skips whom the policy spares and who uses nothing that is short. It also
+// skips whom nobody has seen admitted yet, and, in the same queue, whoever ranks
+// above the request and would go after those: else, the more admissions are on
+// their way, the more the highest priorities are evicted in place of the lowest.
 func (s *Searcher) seek(c *cursor) bool {
 	r := &s.req
 	for ; len(c.list) > 0; c.list = c.list[:len(c.list)-1] {
@@ -41,10 +46,13 @@ func (s *Searcher) seek(c *cursor) bool {
 		if !permits(c.policy, r, cand) || (!c.advantage && slices.Contains(r.Spare, cand.Key)) || !uses(cand, r.Short) {
 			continue
 		}
-		if !cand.Unseen {
+		if cand.Unseen {
+			c.passed, s.Passed = true, true
+			continue
+		}
+		if !c.passed || cand.Priority <= r.Priority {
 			return true
 		}
-		s.Passed = true
 	}
 	return false
 }
