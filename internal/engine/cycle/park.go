@@ -198,6 +198,7 @@ func (e *Engine) park(w *work, why *core.Reason) {
 // come free.
 func (e *Engine) repark(w *work) {
 	e.mention(w.group)
+	e.listOnNodes(w.group)
 	e.block(w)
 }
 
@@ -208,11 +209,18 @@ func (e *Engine) hopeless(w *work) bool {
 	return g.why != nil && w.told != nil && sameNature(*w.told, *g.why) && e.stuck(g)
 }
 
-// stuck reports whether a group that was refused before, for want of quota alone,
-// would be refused again.
+// stuck reports whether a group that was refused before, for want of quota or
+// nodes alone, would be refused again.
 func (e *Engine) stuck(g *group) bool {
-	return g.why.Code == core.WaitingForQuota && len(g.contests) == 0 && !g.lacksNodes &&
-		g.plan != nil && e.current(g.plan) && !e.worthQuota(g)
+	if len(g.contests) > 0 || g.plan == nil || !e.current(g.plan) {
+		return false
+	}
+	switch code := g.why.Code; {
+	case g.lacksNodes:
+		return (code == core.TopologyPlacementFailed || code == core.WaitingForQuota) && !e.worthNodes(g)
+	default:
+		return code == core.WaitingForQuota && !e.worthQuota(g)
+	}
 }
 
 // dismiss parks the first groups of a queue again, all at once, while they can do
@@ -229,6 +237,7 @@ func (e *Engine) dismiss(q *queue) bool {
 			break
 		}
 		g.parked, some = true, true
+		e.listOnNodes(g)
 		q.active.Remove(g)
 	}
 	if some {
@@ -271,6 +280,12 @@ func (e *Engine) noteWait(g *group) {
 		}
 	}
 	g.lacksNodes = e.lacksNodes
+	e.listOnNodes(g)
+}
+
+// listOnNodes lists a group among those to be looked at when nodes come free, if it
+// is nodes that it lacks.
+func (e *Engine) listOnNodes(g *group) {
 	if g.onNodes == 0 && g.lacksNodes {
 		e.onNodes = append(e.onNodes, g)
 		g.onNodes = len(e.onNodes)
@@ -426,23 +441,36 @@ func (e *Engine) worthQuota(g *group) bool {
 			return true
 		}
 	}
-	return !e.search.Hopeless(n, g.queue.spec.Preemption, g.shape.priority, g.plan.pairs) &&
-		!e.search.Outweighed(n, g.queue.spec.Preemption, g.shape.priority, e.least(g).fixed)
+	return e.mayEvict(g)
 }
 
-// worthNodes is the same bound for nodes: whether some flavor has as many slots
-// as a pod set has pods.
+// mayEvict is a bound that costs next to nothing: whether there may be somebody whom
+// a group could evict. Its plan must be of the current revision.
+func (e *Engine) mayEvict(g *group) bool {
+	n, policy, priority := g.queue.node, g.queue.spec.Preemption, g.shape.priority
+	if e.search.Hopeless(n, policy, priority, g.plan.pairs) {
+		return false
+	}
+	fixed := e.least(g).fixed
+	return !e.search.Outweighed(n, policy, priority, fixed) && !e.search.Toothless(n, policy, priority, fixed)
+}
+
+// worthNodes is the same bound for nodes: whether every pod set has some flavor with
+// as many slots as it has pods, now or once those who leave are gone.
 func (e *Engine) worthNodes(g *group) bool {
-	if g.plan == nil || !e.current(g.plan) || !preempt.Forbids(g.queue.spec.Preemption) {
+	if g.plan == nil || !e.current(g.plan) || e.mayEvict(g) {
 		return true
 	}
 	p := e.least(g)
 	for i := range p.Asks {
+		some := false
 		for o := range p.Asks[i].Options {
-			if mode, _ := e.scene.nodes(g, p, i, o); mode != quota.NoFit {
-				return true
-			}
+			mode, _ := e.scene.nodes(g, p, i, o)
+			some = some || mode == quota.Fit || mode == quota.Await
+		}
+		if !some {
+			return false
 		}
 	}
-	return len(g.plan.Asks) == 0
+	return true
 }

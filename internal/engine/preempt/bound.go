@@ -32,6 +32,26 @@ func (s *Searcher) mayEvictOwn(q *quota.Node, p core.Preemption, priority int32)
 	return least < priority || (least == priority && p.WithinQueue == core.PreemptLowerOrNewerEqualPrio)
 }
 
+// Toothless reports, at next to no cost, that without fair sharing a request for
+// these uses or more can evict nobody: nobody in the own queue is less important,
+// the request would borrow, which the policy forbids while evicting, and no part of
+// the tree below its root owns enough to take it back for the queue.
+func (s *Searcher) Toothless(q *quota.Node, p core.Preemption, priority int32, uses []quota.Use) bool {
+	if s.Fair != nil || Allows(p.WhileBorrow) || s.mayEvictOwn(q, p, priority) {
+		return false
+	}
+	if !slices.ContainsFunc(uses, func(u quota.Use) bool { return q.BorrowsWith(core.Then, u.Pair, u.Amount) }) {
+		return false
+	}
+	s.rest = append(s.rest[:0], uses...)
+	for n := q; n.Parent() != nil; n = n.Parent() {
+		if n.Absorb(core.Then, s.rest) {
+			return false
+		}
+	}
+	return true
+}
+
 // weighed is the last answer of Outweighed, as far as it is the same for all
 // workloads of a queue that ask for the same: they come one after the other.
 type weighed struct {

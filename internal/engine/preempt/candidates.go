@@ -37,7 +37,8 @@ func (s *Searcher) seek(c *cursor) bool {
 	r := &s.req
 	for ; len(c.list) > 0; c.list = c.list[:len(c.list)-1] {
 		cand := c.current()
-		if c.policy != core.PreemptAny && cand.Priority > r.Priority {
+		tooHigh := cand.Priority > r.Priority || (cand.Priority == r.Priority && c.policy == core.PreemptLowerPriority)
+		if c.policy != core.PreemptAny && tooHigh {
 			if cand.Stands == nil {
 				return false // and so are all that follow
 			}

@@ -201,7 +201,11 @@ func (s *Searcher) attempts() []borrowing {
 func (s *Searcher) attempt(may borrowing) bool {
 	s.picked = s.picked[:0]
 	fits := false
-	for _, list := range [...][]cursor{s.hierarchy, s.priority, s.own} {
+	priority := s.priority
+	if may == allowed && !Allows(s.req.Policy.WhileBorrow) {
+		priority = nil // reason would refuse each
+	}
+	for _, list := range [...][]cursor{s.hierarchy, priority, s.own} {
 		if fits = s.drain(list, may); fits {
 			break
 		}
