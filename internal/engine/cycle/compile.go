@@ -46,6 +46,12 @@ type compiled struct {
 	least *compiled
 }
 
+// placeless reports whether a pod set may end up with a flavor that has no nodes, and
+// so go wherever the scheduler likes, whatever its other flavors are.
+func (p *compiled) placeless(set int) bool {
+	return slices.ContainsFunc(p.asks[set], func(ask int) bool { return slices.Contains(p.classes[ask], nil) })
+}
+
 func (e *Engine) current(p *compiled) bool {
 	return p.revision == e.revision && p.nodes == e.nodes.Version()
 }

@@ -463,6 +463,9 @@ func (e *Engine) worthNodes(g *group) bool {
 	}
 	p := e.least(g)
 	for i := range p.Asks {
+		if p.placeless(p.Asks[i].Set) {
+			continue
+		}
 		some := false
 		for o := range p.Asks[i].Options {
 			mode, _ := e.scene.nodes(g, p, i, o)
