@@ -74,7 +74,7 @@ func gates() []gate {
 		{"MetricForWorkloadCreationLatency", "Beta", true, always, "", alwaysThere},
 		{customLabelsGate, "Alpha", false, choice, "", ""},
 		{"UnadmittedWorkloadsObservability", "Beta", true, always, "", builtIn},
-		{"UnadmittedWorkloadsExplicitStatus", "Beta", false, absent, "", "conditions are written when there is something to say; take the gate out"},
+		{"UnadmittedWorkloadsExplicitStatus", "Beta", false, choice, "", ""},
 		{"FailureRecoveryPolicy", "Alpha", false, absent, "", "mlbatch does not delete pods of unreachable nodes by force; AppWrappers are reset elsewhere"},
 		{"FinishOrphanedWorkloads", "Beta", true, always, "", builtIn},
 		{"CleanupProvisioningRequestsOnEviction", "Beta", true, always, "", builtIn},

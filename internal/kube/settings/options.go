@@ -67,6 +67,7 @@ func (s *Settled) Options(opts manager.Options) manager.Options {
 			opts.FairSharing.Strategies = append(opts.FairSharing.Strategies, core.FairStrategy(strategy))
 		}
 	}
+	opts.Tenure.Explicit = s.Gates["UnadmittedWorkloadsExplicitStatus"]
 	opts.AdmissionFairSharing = admissionFairSharing(c.AdmissionFairSharing)
 	if p := c.ObjectRetentionPolicies; p != nil && p.Workloads != nil {
 		opts.Tenure.Retention = tenure.Retention{

@@ -21,6 +21,7 @@ func TestTenure(t *testing.T) {
 	}{
 		"no file":    {"AppWrappers have graces of their own, and MLBatch sets Kueue up so", "", tenure.Config{}},
 		"empty file": {"who brings Kueue's file gets Kueue's default", head, tenure.Config{PodsReady: &kueues}},
+		"explicit":   {"a gate", head + "featureGates: {DisableWaitForPodsReady: true, UnadmittedWorkloadsExplicitStatus: true}\n", tenure.Config{Explicit: true}},
 		"gate":       {"Kueue's way out", head + "featureGates: {DisableWaitForPodsReady: true}\n", tenure.Config{}},
 		"all": {
 			"every field counts", head + `waitForPodsReady: {timeout: 1h, recoveryTimeout: 0s, requeuingStrategy: {backoffLimitCount: 3, backoffBaseSeconds: 1, backoffMaxSeconds: 2}}

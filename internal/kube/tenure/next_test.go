@@ -104,9 +104,10 @@ func returned(n int32, at time.Duration) change {
 	}
 }
 
-func inactive(f *Facts) { f.Workload.Spec.Active = new(false) }
-func alone(f *Facts)    { f.Owned, f.Workload.Labels = false, nil }
-func pods(n int) change { return func(f *Facts) { f.LivePods = n } }
+func outspoken(f *Facts) { f.Config.Explicit = true }
+func inactive(f *Facts)  { f.Workload.Spec.Active = new(false) }
+func alone(f *Facts)     { f.Owned, f.Workload.Labels = false, nil }
+func pods(n int) change  { return func(f *Facts) { f.LivePods = n } }
 func limited(seconds int32) change {
 	return func(f *Facts) { f.Workload.Spec.MaximumExecutionTimeSeconds = &seconds }
 }
@@ -311,6 +312,18 @@ func TestNext(t *testing.T) {
 			outcome{Conditions: m{"Evicted": "True LocalQueueStopped"}, Evictions: map[string]int32{"LocalQueueStopped": 1}, Events: []string{"EvictedDueToLocalQueueStopped"}},
 		},
 		"admitted, queue stopped": {"Hold lets run what runs", facts(stop, admitted(time.Hour)), outcome{}},
+
+		// Conditions from the beginning.
+		"new, explicit": {
+			"somebody wants to see both conditions", facts(outspoken),
+			outcome{Conditions: m{"QuotaReserved": "False PendingEvaluation", "Admitted": "False NoReservation"}},
+		},
+		"refused, explicit": {
+			"the engine's reason stays", facts(outspoken, ago(time.Minute, "QuotaReserved", "False", "WaitingForQuota")),
+			outcome{Conditions: m{"Admitted": "False NoReservation"}},
+		},
+		"told, explicit": {"once is enough", facts(outspoken, admitted(time.Hour)), outcome{}},
+		"new":            {"nothing is written before there is something to say", facts(), outcome{}},
 
 		// Priority.
 		"class changed":     {"the class's word counts, even for what runs", facts(admitted(time.Hour), func(f *Facts) { f.Priority = new(int32(9)) }), outcome{Does: "priority 9"}},

@@ -27,6 +27,9 @@ type Config struct {
 	PodsReady *PodsReady
 	// Retention says when objects that ended are deleted.
 	Retention Retention
+	// Explicit gives every Workload the conditions QuotaReserved and Admitted from
+	// its beginning, which costs a write (UnadmittedWorkloadsExplicitStatus).
+	Explicit bool
 }
 
 // PodsReady are the settings of waitForPodsReady.
@@ -131,6 +134,7 @@ func rules() []func(Facts) (Step, bool) {
 		executionTime,
 		podsTimeout,
 		requeue,
+		explicit,
 	}
 }
 
@@ -172,6 +176,24 @@ func followClass(f Facts) (Step, bool) {
 		return Step{}, false
 	}
 	return Step{Priority: f.Priority}, true
+}
+
+// explicit says of a workload that nothing was decided about yet that it has
+// neither quota nor admission.
+func explicit(f Facts) (Step, bool) {
+	w := f.Workload
+	if !f.Config.Explicit || (condition(w, kueue.WorkloadQuotaReserved) != nil && condition(w, kueue.WorkloadAdmitted) != nil) {
+		return Step{}, false
+	}
+	next := w.Status.DeepCopy()
+	set := NewConditions(w, next, f.Now)
+	if condition(w, kueue.WorkloadQuotaReserved) == nil {
+		set.Set(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, kueue.ReasonPendingEvaluation, "The workload was not looked at yet")
+	}
+	if condition(w, kueue.WorkloadAdmitted) == nil {
+		set.Set(kueue.WorkloadAdmitted, metav1.ConditionFalse, kueue.ReasonNoReservation, "The workload has no reservation")
+	}
+	return Step{Status: next}, true
 }
 
 // release gives back the quota of an evicted workload that no job owns.
