@@ -31,9 +31,6 @@ import (
 // at once.
 const refusalPause = 5 * time.Second
 
-// crowd is how many reasons wait to be written when each is no news any more.
-const crowd = 100
-
 // forbiddenTries is how often a decision is written before the answer that it
 // is forbidden counts: an API server that was just started knows no rights for
 // a moment. With the growing pauses between them these are about five seconds.
@@ -67,8 +64,7 @@ type Applier struct {
 
 	mu      sync.Mutex
 	pending map[core.Key]*pending
-	// untold is how many workloads have a reason that was not written yet.
-	untold int
+	untold  crowd
 
 	// urgent has decisions to carry out, in the order of their rank; lazy has
 	// reasons to tell.
@@ -84,6 +80,8 @@ type pending struct {
 	// wait for the room, and then by priority.
 	rank   int64
 	refuse *core.Refuse
+	// queue is its LocalQueue when it was last refused.
+	queue core.Key
 	// podSets are what it asks for, told together with the reason.
 	podSets []core.PodSet
 	// said is when a reason was last written, and which.
@@ -102,6 +100,7 @@ func New(opts Options) *Applier {
 	a := &Applier{
 		opts:    opts,
 		pending: map[core.Key]*pending{},
+		untold:  crowd{of: map[core.Key]int{}},
 		lazy:    workqueue.NewTypedRateLimitingQueue(limiter()),
 	}
 	a.urgent = workqueue.NewTypedRateLimitingQueueWithConfig(limiter(), workqueue.TypedRateLimitingQueueConfig[core.Key]{
@@ -132,9 +131,10 @@ func (a *Applier) take(plan core.Plan, workload func(core.Key) core.Workload) []
 	for _, d := range plan {
 		switch d := d.(type) {
 		case core.Refuse:
-			p := a.of(d.Key)
+			w, p := workload(d.Key), a.of(d.Key)
+			a.tell(p, nil)
+			p.queue, p.podSets = core.Key{Namespace: d.Key.Namespace, Name: w.Queue}, w.PodSets
 			a.tell(p, &d)
-			p.podSets = workload(d.Key).PodSets
 			a.lazy.AddAfter(d.Key, a.patience(p, d))
 		case core.Admit:
 			push(d.Key, d, int64(workload(d.Key).Priority))
@@ -201,22 +201,18 @@ func (a *Applier) rank(k core.Key) int64 {
 func (a *Applier) tell(p *pending, d *core.Refuse) {
 	if (p.refuse == nil) != (d == nil) {
 		if d == nil {
-			a.untold--
+			a.untold.add(p.queue, -1)
 		} else {
-			a.untold++
+			a.untold.add(p.queue, 1)
 		}
 	}
 	p.refuse = d
 }
 
 // patience keeps reasons that hold for a moment only, or that say the same in
-// other words, from costing a write each. The more reasons there are to write,
-// the longer each waits, two minutes at most: while thousands of jobs are
-// submitted, those that start meanwhile are not told first why they have not
-// started, and starting them is what the API server has time for.
+// other words, from costing a write each.
 func (a *Applier) patience(p *pending, d core.Refuse) time.Duration {
-	const settle, more, longest = 100 * time.Millisecond, 20 * time.Millisecond, 2 * time.Minute
-	first := min(settle+time.Duration(a.untold)*more, longest)
+	first := a.untold.wait(p.queue)
 	if p.code != d.Why.Code {
 		return first
 	}
@@ -432,7 +428,7 @@ func (a *Applier) refuse(ctx context.Context, k core.Key) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if p := a.pending[k]; p != nil {
-		if w != nil && p.code != d.Why.Code && a.untold < crowd {
+		if w != nil && p.code != d.Why.Code && !a.untold.quiet(p.queue) {
 			a.opts.Done(ctx, d, w)
 		}
 		p.said, p.code = a.opts.Clock.Now(), d.Why.Code

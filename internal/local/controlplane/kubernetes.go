@@ -74,7 +74,7 @@ func apiServerCommand() *cobra.Command {
 }
 
 // serveAPI is upstream's apiserver.Run with what makes writes cheaper here: no
-// watch caches of old versions, and a memory of certificates.
+// watch caches of old versions.
 func serveAPI(ctx context.Context, opts options.CompletedOptions) error {
 	config, err := apiserver.NewConfig(opts)
 	if err != nil {
@@ -82,10 +82,6 @@ func serveAPI(ctx context.Context, opts options.CompletedOptions) error {
 	}
 	extensions := &config.ApiExtensions.ExtraConfig
 	extensions.CRDRESTOptionsGetter = withoutOldCaches{extensions.CRDRESTOptionsGetter}
-	authentication := newRemembering(config.KubeAPIs.ControlPlane.Generic.Authentication.Authenticator)
-	config.KubeAPIs.ControlPlane.Generic.Authentication.Authenticator = authentication
-	config.ApiExtensions.GenericConfig.Authentication.Authenticator = authentication
-	config.Aggregator.GenericConfig.Authentication.Authenticator = authentication
 
 	completed, err := config.Complete()
 	if err != nil {
