@@ -206,7 +206,7 @@ func (e *Engine) repark(w *work) {
 // now, for the same reason. It costs next to nothing.
 func (e *Engine) hopeless(w *work) bool {
 	g := w.group
-	return g.why != nil && w.told != nil && sameNature(*w.told, *g.why) && e.stuck(g)
+	return g.why != nil && w.told != nil && sameNature(w.told, g.why) && e.stuck(g)
 }
 
 // stuck reports whether a group that was refused before, for want of quota or
@@ -223,6 +223,11 @@ func (e *Engine) stuck(g *group) bool {
 	}
 }
 
+// idle reports whether a group is stuck and all its members know.
+func (e *Engine) idle(g *group) bool {
+	return len(g.fresh) == 0 && g.told != nil && g.why != nil && e.stuck(g) && sameNature(g.told, g.why)
+}
+
 // dismiss parks the first groups of a queue again, all at once, while they can do
 // no better than when they were refused, and all their members know. They need not
 // come to the top one by one for that. It reports whether there were any.
@@ -233,7 +238,7 @@ func (e *Engine) dismiss(q *queue) bool {
 	some := false
 	for q.active.Len() > 0 {
 		g := q.active.First()
-		if len(g.fresh) > 0 || g.told == nil || g.why == nil || !sameNature(*g.told, *g.why) || !e.stuck(g) {
+		if !e.idle(g) {
 			break
 		}
 		g.parked, some = true, true
@@ -421,7 +426,7 @@ func (e *Engine) wakeReclaimers(n node) {
 		return
 	}
 	for _, g := range q.groups {
-		if !g.parked || !e.hopeless(g.members.First()) {
+		if !g.parked || !e.idle(g) {
 			e.recall(g)
 		}
 	}

@@ -34,7 +34,7 @@ func (e *Engine) tell() {
 		default:
 			continue
 		}
-		if g.told == nil || !sameNature(*g.told, *why) {
+		if g.told == nil || !sameNature(g.told, why) {
 			g.fresh = append(g.fresh[:0], g.members.Items()...)
 			for _, w := range g.fresh {
 				w.unsaid = true
@@ -47,7 +47,7 @@ func (e *Engine) tell() {
 				continue
 			}
 			w.unsaid = false
-			if w != g.queue.blocker && (w.told == nil || !sameNature(*w.told, *why)) {
+			if w != g.queue.blocker && (w.told == nil || !sameNature(w.told, why)) {
 				e.say(w, why)
 			}
 		}
@@ -74,8 +74,8 @@ func sameFacts(a, b core.Reason) bool {
 
 // sameNature reports whether two reasons name the same obstacle, whatever the
 // amounts are.
-func sameNature(a, b core.Reason) bool {
-	return a.Code == b.Code && a.Cause == b.Cause && a.Queue == b.Queue && a.Tree == b.Tree && a.PodSet == b.PodSet &&
+func sameNature(a, b *core.Reason) bool {
+	return a == b || a.Code == b.Code && a.Cause == b.Cause && a.Queue == b.Queue && a.Tree == b.Tree && a.PodSet == b.PodSet &&
 		a.Flavor == b.Flavor && a.Resource == b.Resource && a.Need == b.Need && a.Limit == b.Limit &&
 		a.PodsWanted == b.PodsWanted && a.Detail == b.Detail
 }

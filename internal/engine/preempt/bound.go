@@ -52,10 +52,9 @@ func (s *Searcher) Toothless(q *quota.Node, p core.Preemption, priority int32, u
 	return true
 }
 
-// weighed is the last answer of Outweighed, as far as it is the same for all
-// workloads of a queue that ask for the same: they come one after the other.
+// weighed is the last answer of weigh about a queue, which is the same for all its
+// workloads that ask for the same, until something changes in the tree.
 type weighed struct {
-	queue *quota.Node
 	stamp uint64
 	uses  []quota.Use
 	lost  bool
@@ -80,14 +79,17 @@ func (s *Searcher) Outweighed(q *quota.Node, p core.Preemption, priority int32, 
 	if s.Fair == nil || s.mayEvictOwn(q, p, priority) {
 		return false
 	}
-	w := &s.weighed
-	if w.queue != q || w.stamp != q.Stamp() || !slices.Equal(w.uses, uses) {
-		*w = weighed{q, q.Stamp(), append(w.uses[:0], uses...), s.outweighed(q, uses)}
+	for len(s.weighed) <= q.ID {
+		s.weighed = append(s.weighed, weighed{})
+	}
+	w := &s.weighed[q.ID]
+	if w.stamp != q.Stamp() || !slices.Equal(w.uses, uses) {
+		*w = weighed{q.Stamp(), append(w.uses[:0], uses...), s.weigh(q, uses)}
 	}
 	return w.lost
 }
 
-func (s *Searcher) outweighed(q *quota.Node, uses []quota.Use) bool {
+func (s *Searcher) weigh(q *quota.Node, uses []quota.Use) bool {
 	some := false
 	for _, u := range uses {
 		if u.Amount > 0 && s.Fair.ReclaimNominal && !q.BorrowsWith(core.Then, u.Pair, u.Amount) {

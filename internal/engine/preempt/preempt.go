@@ -71,7 +71,7 @@ type Searcher struct {
 	// Strategies are not empty.
 	Fair *core.FairSharing
 
-	weighed weighed
+	weighed []weighed // by queue ID
 	tied    tied
 
 	// scratch of one search
