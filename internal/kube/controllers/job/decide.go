@@ -247,8 +247,10 @@ func (s situation) restored(original []kueue.PodSet) (jobs.Object, bool, error) 
 	if err != nil {
 		return nil, false, err
 	}
-	carries := slices.ContainsFunc(facts.PodSets, func(ps kueue.PodSet) bool { return ps.Template.Labels[kueue.PodSetLabel] != "" })
-	return o, !carries, nil
+	carries := func(list []kueue.PodSet) bool {
+		return slices.ContainsFunc(list, func(ps kueue.PodSet) bool { return ps.Template.Labels[kueue.PodSetLabel] != "" })
+	}
+	return o, !carries(facts.PodSets) || carries(original), nil
 }
 
 // start lets an admitted job run with what it was given.

@@ -55,6 +55,11 @@ func stopped(j *batchv1.Job) {
 	j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue})
 }
 
+// labelled is a Job whose author wrote what we write into templates.
+func labelled(j *batchv1.Job) {
+	j.Spec.Template.Labels = map[string]string{kueue.PodSetLabel: "main"}
+}
+
 // begun is a Job that was suspended before its controller noticed.
 func begun(j *batchv1.Job) { j.Status.StartTime = &metav1.Time{Time: now} }
 
@@ -345,6 +350,13 @@ func TestDecide(t *testing.T) {
 		},
 		"admitted again, cannot be restored yet": {
 			why: "two admissions must not mix", job: aJob(injected, begun), workload: aWorkload(notEvicted, admitted),
+		},
+		"admitted again, its author wrote our label": {
+			why: "a manifest that was copied from a running job carries it", job: aJob(stopped, labelled),
+			workload: aWorkload(notEvicted, admitted, func(w *kueue.Workload) {
+				w.Spec.PodSets[0].Template.Labels = map[string]string{kueue.PodSetLabel: "main"}
+			}),
+			want: outcome{Suspended: new(false), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Started"},
 		},
 		"changed while waiting again": {
 			why: "its author's word counts after an eviction as before",
