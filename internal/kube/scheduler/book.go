@@ -36,6 +36,9 @@ type Book struct {
 	// a gang whose pods are another's to place.
 	names []string
 
+	// resumed is what an earlier process left unfinished.
+	resumed resumption
+
 	mu sync.Mutex
 	// runs has an entry for a gang only while it has a promise or a refusal.
 	runs map[Key]*run

@@ -12,7 +12,8 @@
 //     anything, the whole gang is rehearsed on a copy of the cluster (file
 //     rehearse.go), so a gang that does not fit holds nothing, and two gangs
 //     that want the same nodes cannot block each other half-way. The same holds
-//     for PodGroups (label scheduling.x-k8s.io/pod-group) outside the queues.
+//     for PodGroups (label scheduling.x-k8s.io/pod-group) outside the queues; one
+//     that a dying process left half bound is finished before others get room.
 //   - GPUs are packed, and pods that ask for GPUs stay off nodes that a health
 //     check has marked bad.
 //

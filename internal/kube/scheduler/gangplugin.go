@@ -127,11 +127,14 @@ const (
 // PreFilter limits a pod to its planned nodes, or to the seat that the
 // rehearsal of its gang found for it.
 func (p *gangPlugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	k, ok := KeyOf(pod)
-	if !ok {
+	if _, err := state.Read(rehearsingKey); err == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	if _, err := state.Read(rehearsingKey); err == nil {
+	if why := p.book.resumed.refusal(pod); why != "" {
+		return nil, refused(why)
+	}
+	k, ok := KeyOf(pod)
+	if !ok {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	node, refusal := p.book.seatOf(k, pod.UID)
@@ -225,6 +228,7 @@ func (p *gangPlugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1
 	if !ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
+	p.tried(pod.UID)
 	if node, _ := p.book.seatOf(k, pod.UID); node != "" {
 		why := fmt.Sprintf("%s starts as a whole: pod %s lost its place on node %s: %s",
 			k, pod.Name, node, strings.Join(nodes.Get(node).Reasons(), ", "))
@@ -238,6 +242,7 @@ func (p *gangPlugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1
 func (p *gangPlugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	if k, ok := KeyOf(pod); ok {
 		p.book.reserve(k, pod.UID, node)
+		p.tried(pod.UID)
 	}
 	return nil
 }

@@ -125,6 +125,7 @@ func Run(ctx context.Context, o Options) error {
 		wg.Wait()
 		return healthErr
 	}
+	p.resume(ctx)
 	p.isSynced.Store(true)
 
 	// 3. Schedule.

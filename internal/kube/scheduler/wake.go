@@ -119,6 +119,9 @@ func (w *waker) went(p *corev1.Pod) {
 	if !ok {
 		return
 	}
+	if plugin := w.plugin(); plugin != nil {
+		plugin.tried(p.UID)
+	}
 	inTry := w.book.inTry(k, p.UID)
 	w.book.settled(k, p.UID)
 	if inTry {
