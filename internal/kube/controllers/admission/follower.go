@@ -19,9 +19,7 @@ import (
 // nothing, and it is not what the process decides with once it leads: that begins
 // with a picture of its own.
 type Follower struct {
-	opts  FollowerOptions
-	inbox *world.Inbox
-	world *world.World
+	opts FollowerOptions
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -49,7 +47,7 @@ func NewFollower(o FollowerOptions) *Follower {
 	if o.Pause == 0 {
 		o.Pause = DefaultPause
 	}
-	return &Follower{opts: o, inbox: world.NewInbox(), world: world.NewWorld(o.Rules)}
+	return &Follower{opts: o}
 }
 
 // NeedLeaderElection is false: it works until the process leads.
@@ -57,7 +55,8 @@ func (f *Follower) NeedLeaderElection() bool { return false }
 
 // Start follows until the process decides or the context ends.
 func (f *Follower) Start(ctx context.Context) error {
-	watch := feed{cache: f.opts.Cache, inbox: f.inbox}
+	inbox, picture := world.NewInbox(), world.NewWorld(f.opts.Rules) // they end with the following
+	watch := feed{cache: f.opts.Cache, inbox: inbox}
 	if err := watch.watchAll(ctx, queued()); err != nil {
 		return err
 	}
@@ -74,8 +73,8 @@ func (f *Follower) Start(ctx context.Context) error {
 	}
 	engine := cycle.New(f.opts.Engine)
 	for {
-		changes, _ := f.inbox.Take()
-		events := f.world.Translate(changes)
+		changes, _ := inbox.Take()
+		events := picture.Translate(changes)
 		f.mu.Lock()
 		for _, e := range events {
 			engine.Apply(e)
@@ -88,7 +87,7 @@ func (f *Follower) Start(ctx context.Context) error {
 			return nil
 		case <-f.opts.Until:
 			return nil
-		case <-f.inbox.Wake():
+		case <-inbox.Wake():
 		}
 		select {
 		case <-ctx.Done():
