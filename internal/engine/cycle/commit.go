@@ -16,6 +16,7 @@ func (e *Engine) admit(w *work, v verdict) {
 	e.depart(w, w.group)
 	e.setPhase(w, running)
 	w.Reserved = e.now.Unix()
+	e.repeals = e.repeals || w.told != nil
 	w.assumed, w.Unseen, w.told, w.applied = true, true, nil, 0
 	e.countReady(w)
 	e.expect(w)

@@ -133,6 +133,9 @@ type Engine struct {
 	revision uint64
 	now      time.Time
 	plan     core.Plan
+	// repeals says that somebody was admitted who had been told why it waits, perhaps
+	// by the same plan.
+	repeals  bool
 	scene    scene
 	assigned quota.Assignment
 	ranked   quota.Assignment
@@ -238,7 +241,7 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 			blocked := e.unready > 0
 			e.pledge(w, v)
 			if blocked && e.unready == 0 {
-				e.unblock() // the last whose pods others waited for makes way
+				e.redeem() // the last whose pods others waited for makes way
 			}
 			e.wake() // what its victims leave beyond its need
 		case refuse:
@@ -246,6 +249,7 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 		}
 	}
 	e.tell() // 8. say why the others wait
+	e.retract()
 	return e.plan
 }
 

@@ -164,6 +164,7 @@ func (e *Engine) redeem() {
 		e.nodes.Give(core.Then, w.Holds, w.ID)
 		e.setPhase(w, running)
 		w.Reserved = e.now.Unix()
+		e.repeals = e.repeals || w.told != nil
 		w.assumed, w.Unseen, w.told, w.applied = true, true, nil, 0
 		e.countReady(w)
 		e.expect(w)

@@ -39,20 +39,6 @@ func (e *Engine) closeAdmission() {
 	}
 }
 
-// unblock admits those who were promised a place and waited for pods alone, when
-// within a decision none is missing any more. What they were told goes with it.
-func (e *Engine) unblock() {
-	before := len(e.plan)
-	e.redeem()
-	for _, d := range slices.Clone(e.plan[before:]) {
-		a, admitted := d.(core.Admit)
-		e.plan = slices.DeleteFunc(e.plan, func(x core.Decision) bool {
-			r, refused := x.(core.Refuse)
-			return admitted && refused && r.Key == a.Key
-		})
-	}
-}
-
 // podsReady is the refusal of those who wait for the pods of others. It names
 // nobody, because who is not ready changes all the time; Why does.
 func podsReady(q *queue) *core.Reason {

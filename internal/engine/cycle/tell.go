@@ -15,6 +15,26 @@ func (e *Engine) say(w *work, why *core.Reason) {
 	e.plan = append(e.plan, core.Refuse{Key: w.Key, Why: *why})
 }
 
+// retract takes back what a plan tells those whom it admits after all: what they
+// waited for came free within the decision. That an earlier admission was lost is
+// said all the same.
+func (e *Engine) retract() {
+	if !e.repeals {
+		return
+	}
+	e.repeals = false
+	admitted := map[core.Key]bool{}
+	for _, d := range e.plan {
+		if a, ok := d.(core.Admit); ok {
+			admitted[a.Key] = true
+		}
+	}
+	e.plan = slices.DeleteFunc(e.plan, func(d core.Decision) bool {
+		r, ok := d.(core.Refuse)
+		return ok && admitted[r.Key] && r.Why.Cause != core.AdmissionLost
+	})
+}
+
 // tell gives reasons to those that were not judged themselves: members of
 // parked groups share the reason of the first, and in a StrictFIFO queue all
 // wait behind it. Who was told the same kind of reason before is left alone, so
