@@ -34,7 +34,7 @@ func (e *Engine) foresee(q *queue) bool {
 	return true
 }
 
-// hang notes a judged head.
+// hang notes a head that plays with what it asks for.
 func (e *Engine) hang(q *queue) {
 	t := q.bout.tourney
 	if !q.hung {

@@ -341,6 +341,9 @@ func (x *duel) decide() int {
 	x.t.Helper()
 	x.ref.tied = false
 	want := x.ref.decide(x.now)
+	if err := x.engine.CheckStuck(); err != nil {
+		x.t.Fatalf("%v\n%s", err, x.dump())
+	}
 	plan := x.engine.Decide(x.now)
 	x.plan = plan
 	if x.decided != nil {

@@ -22,6 +22,10 @@ import (
 // what it asks for, or makes room for the next. The winner who was judged is the
 // true one. After a change only the matches on the way up from it are played
 // again.
+//
+// Most heads need not be judged to know how they stand: those that surely fit
+// (foresee), who would lose to others all the same, and those that would be refused
+// again (dismiss).
 
 // bout is a node of the quota tree in the tournament.
 type bout struct {
