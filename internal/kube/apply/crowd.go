@@ -13,7 +13,8 @@ const (
 	// longest how long at most.
 	each    = 20 * time.Millisecond
 	longest = 2 * time.Minute
-	// share is how many reasons of others a queue waits for with each of its own.
+	// share is how many reasons of others a queue waits for with each of its own, or
+	// as many as it has itself if those are more.
 	share = 10
 	// many is how many reasons wait to be written when each is no news any more.
 	many = 100
@@ -25,7 +26,7 @@ const (
 // submitted, those that start meanwhile are not told first why they have not
 // started, and starting them is what the API server has time for. Who submits a
 // few is told soon all the same: a queue waits for others in proportion to what
-// it has to be told itself.
+// it has to be told itself, and longer if that is a crowd of its own.
 type crowd struct {
 	all int
 	of  map[core.Key]int // by LocalQueue
@@ -40,7 +41,7 @@ func (c *crowd) add(queue core.Key, n int) {
 }
 
 // before is how many reasons are written before the next one of a queue.
-func (c *crowd) before(queue core.Key) int { return min(c.all, share*c.of[queue]) }
+func (c *crowd) before(queue core.Key) int { return min(c.all, c.of[queue]*max(share, c.of[queue])) }
 
 // wait is how long the next reason of a queue waits.
 func (c *crowd) wait(queue core.Key) time.Duration {
