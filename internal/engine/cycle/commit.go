@@ -166,6 +166,9 @@ func (e *Engine) nodeHolders(w *work, why core.Reason) []core.Key {
 	}
 	slices.Sort(flavors)
 	ids := e.nodes.Holders(e.class(w.shape, set, slices.Compact(flavors)), maxLooks)
+	if len(ids) == 0 && len(flavors) > 1 && why.Flavor != "" { // the others have no nodes
+		ids = e.nodes.Holders(e.class(w.shape, set, []string{why.Flavor}), maxLooks)
+	}
 	var keys []core.Key
 	for _, id := range ids {
 		if h := e.byID[id]; h != nil {
