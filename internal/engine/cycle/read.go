@@ -210,6 +210,7 @@ func (e *Engine) EachWaiting(tell func(queue string, key core.Key, parked bool))
 					tell(q.name, w.Key, false)
 				case waiting:
 					tell(q.name, w.Key, w.group == nil || w.group.parked)
+				case running, leaving:
 				}
 			}
 		}

@@ -28,7 +28,7 @@ func metricsOptions(opts Options) metricsserver.Options {
 // in every replica.
 func newMetrics(ctx context.Context, mgr manager.Manager, opts Options) (*metrics.Metrics, error) {
 	m, err := metrics.New(crmetrics.Registry, metrics.Options{
-		Role: roleOf(opts.LeaderElection.Enabled, mgr.Elected()), Choice: opts.Metrics, Labels: opts.MetricLabels,
+		Role: roleOf(opts.LeaderElection, mgr.Elected()), Choice: opts.Metrics, Labels: opts.MetricLabels,
 	})
 	if err != nil {
 		return nil, err
@@ -47,9 +47,9 @@ func newMetrics(ctx context.Context, mgr manager.Manager, opts Options) (*metric
 
 // roleOf tells the role of this process at any time: elected is closed when it
 // leads.
-func roleOf(competes bool, elected <-chan struct{}) func() metrics.Role {
+func roleOf(l LeaderElection, elected <-chan struct{}) func() metrics.Role {
 	return func() metrics.Role {
-		if !competes {
+		if !l.Enabled {
 			return metrics.RoleStandalone
 		}
 		select {

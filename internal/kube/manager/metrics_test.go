@@ -9,7 +9,7 @@ import (
 
 func TestRoleOf(t *testing.T) {
 	elected := make(chan struct{})
-	alone, competitor := roleOf(false, elected), roleOf(true, elected)
+	alone, competitor := roleOf(LeaderElection{}, elected), roleOf(LeaderElection{Enabled: true}, elected)
 	if alone() != metrics.RoleStandalone || competitor() != metrics.RoleFollower {
 		t.Errorf("before the election: %s and %s", alone(), competitor())
 	}

@@ -61,7 +61,10 @@ func (l *line) Collect(ch chan<- prometheus.Metric) {
 	}
 	counts := map[division]int{}
 	(*each)(func(queue string, key core.Key, parked bool) {
-		d := division{queue: queue, status: statusOf(parked)}
+		d := division{queue: queue, status: statusActive}
+		if parked {
+			d.status = statusInadmissible
+		}
 		copy(d.values[:], l.custom.valuesOf(SourceWorkload, types.NamespacedName{Namespace: key.Namespace, Name: key.Name}))
 		counts[d]++
 	})
@@ -70,11 +73,4 @@ func (l *line) Collect(ch chan<- prometheus.Metric) {
 		values := append([]string{d.queue, d.status}, d.values[:n]...)
 		ch <- prometheus.MustNewConstMetric(l.pending, prometheus.GaugeValue, float64(count), values...)
 	}
-}
-
-func statusOf(parked bool) string {
-	if parked {
-		return statusInadmissible
-	}
-	return statusActive
 }

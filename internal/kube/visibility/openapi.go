@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -93,9 +94,7 @@ func swagger() object {
 	const refs = "#/definitions/"
 	paths, definitions := object{}, object{}
 	for _, v := range versions() {
-		for name, s := range schemas(v, refs) {
-			definitions[name] = s
-		}
+		maps.Copy(definitions, schemas(v, refs))
 		for path, about := range operations(v) {
 			var parameters []object
 			for _, p := range about.parameters {

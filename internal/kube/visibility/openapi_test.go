@@ -29,8 +29,8 @@ func ask(t *testing.T, path, tag string) *httptest.ResponseRecorder {
 // jsonNames are the names of a type's own fields.
 func jsonNames(t reflect.Type) []string {
 	var out []string
-	for i := range t.NumField() {
-		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" {
+	for f := range t.Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
 			out = append(out, name)
 		}
 	}

@@ -69,7 +69,7 @@ func (f *Follower) Start(ctx context.Context) error {
 		f.mu.Unlock()
 	}()
 	if err := watch.sync(ctx); err != nil {
-		return nil //nolint:nilerr // it ended because it was told to
+		return nil // it ended because it was told to
 	}
 	engine := cycle.New(f.opts.Engine)
 	for {

@@ -25,7 +25,8 @@ type told struct{ Object, Kind, Reason string }
 // listener keeps events.
 type listener struct{ all []told }
 
-func (l *listener) Eventf(o, _ runtime.Object, kind, reason, _, _ string, _ ...any) {
+// Eventf implements events.EventRecorder.
+func (l *listener) Eventf(o, _ runtime.Object, kind, reason, _, _ string, _ ...any) { //nolint:revive // the interface has so many
 	name := ""
 	if w, ok := o.(*kueue.Workload); ok {
 		name = w.Name
