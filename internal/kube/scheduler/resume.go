@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 )
 
 // resumeWait is how long other pods leave room, at most, to those that go first.
@@ -106,7 +107,7 @@ func (p *process) resume(ctx context.Context) {
 	}
 	r := &p.book.resumed
 	r.begin(pods, p.opts.SchedulerNames)
-	timer := time.AfterFunc(resumeWait, func() {
+	timer := clock.RealClock{}.AfterFunc(resumeWait, func() {
 		r.mu.Lock()
 		waited := r.end()
 		r.mu.Unlock()
