@@ -47,9 +47,14 @@ const (
 	AnswerRejected Answer = "Rejected"
 )
 
-// words are the answers of checks as items of the queue carry them, after the
-// number of the check; the first is what chance will say.
-var words = [...]Answer{"", AnswerPending, AnswerReady, AnswerRetry, AnswerRejected}
+// words is how many words a check has as items of the queue carry them, after the
+// number of the check: what chance will say, and the answers.
+const words = 5
+
+// word is the answer that a number stands for.
+func word(n int) Answer {
+	return [words]Answer{"", AnswerPending, AnswerReady, AnswerRetry, AnswerRejected}[n]
+}
 
 // Tenure are the settings of the rules.
 type Tenure struct {
@@ -304,38 +309,38 @@ func (r *Run) ask(j *job) {
 }
 
 // say has a check say a word, in a while.
-func (r *Run) say(j *job, check, word int) {
+func (r *Run) say(j *job, check, what int) {
 	after := r.span(r.world.Checks[check].Answer, j)
-	r.queue.push(item{at: r.now + after, kind: doSay, job: j, n: check*len(words) + word})
+	r.queue.push(item{at: r.now + after, kind: doSay, job: j, n: check*words + what})
 }
 
 // says is a check that says something of a job. What it said may be said again,
 // and a yes may be taken back, whatever became of the job meanwhile.
 func (r *Run) says(j *job, n int) {
-	check, word := n/len(words), n%len(words)
+	check, what := n/words, n%words
 	if j.deleting || j.state == done {
 		return
 	}
 	c := &r.world.Checks[check]
-	if word > 0 {
-		j.papers.Answer(check, words[word], c.Backoff, r.clock())
+	if what > 0 {
+		j.papers.Answer(check, word(what), c.Backoff, r.clock())
 		r.follow(j)
 		return
 	}
 	delete(j.asked, check)
 	switch luck := share(r.draw("check " + j.spec.UID)); {
 	case luck < c.Reject:
-		word = 4
+		what = 4
 	case luck < c.Reject+c.Retry:
-		word = 3
+		what = 3
 	default:
-		word = 2
+		what = 2
 	}
-	j.papers.Answer(check, words[word], c.Backoff, r.clock())
+	j.papers.Answer(check, word(what), c.Backoff, r.clock())
 	if share(r.draw("again "+j.spec.UID)) < c.Repeat {
-		r.say(j, check, word)
+		r.say(j, check, what)
 	}
-	if word == 2 && share(r.draw("revoke "+j.spec.UID)) < c.Revoke {
+	if what == 2 && share(r.draw("revoke "+j.spec.UID)) < c.Revoke {
 		r.say(j, check, 1)
 	}
 	r.follow(j)
