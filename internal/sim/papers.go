@@ -289,7 +289,10 @@ func (r *Run) paperwork(j *job, k kind) {
 	}
 	j.look = 0
 	if !again.IsZero() {
-		j.look = max(int64(again.Sub(r.world.Start)), r.now+int64(time.Millisecond))
+		j.look = int64(again.Sub(r.world.Start))
+		if j.look <= r.now { // it may want to at once
+			j.look = r.now + int64(time.Millisecond)
+		}
 		r.queue.push(item{at: j.look, kind: doLook, job: j, gen: r.edgeOf.process})
 	}
 }
