@@ -16,7 +16,7 @@ type Rules interface {
 
 // Papers are one job's Workload as the API has it. Every call is one write that
 // the API server accepted, or none.
-type Papers interface {
+type Papers interface { //nolint:interfacebloat // all that happens to one object
 	// Workload is what the engine is told of it, without Settled, Ended and Seq.
 	Workload() core.Workload
 	// Decide writes down a decision of the engine; false if it does not suit.

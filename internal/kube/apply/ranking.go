@@ -50,18 +50,19 @@ func (r *ranking) Pop() core.Key { return heap.Pop(&r.waiting).(place).key } //n
 type ranked []place
 
 // Len implements heap.Interface.
-func (w ranked) Len() int { return len(w) }
+func (w *ranked) Len() int { return len(*w) }
 
 // Less implements heap.Interface.
-func (w ranked) Less(i, j int) bool {
-	if w[i].rank != w[j].rank {
-		return w[i].rank > w[j].rank
+func (w *ranked) Less(i, j int) bool {
+	a, b := &(*w)[i], &(*w)[j]
+	if a.rank != b.rank {
+		return a.rank > b.rank
 	}
-	return w[i].arrived < w[j].arrived
+	return a.arrived < b.arrived
 }
 
 // Swap implements heap.Interface.
-func (w ranked) Swap(i, j int) { w[i], w[j] = w[j], w[i] }
+func (w *ranked) Swap(i, j int) { (*w)[i], (*w)[j] = (*w)[j], (*w)[i] }
 
 // Push implements heap.Interface.
 func (w *ranked) Push(x any) { *w = append(*w, x.(place)) } //nolint:forcetypeassert // it holds nothing else

@@ -13,7 +13,7 @@ import (
 )
 
 // oldVersion is served for old manifests and clients and not stored.
-var oldVersion = schema.GroupVersion{Group: "kueue.x-k8s.io", Version: "v1beta1"}
+const oldVersion = "kueue.x-k8s.io/v1beta1"
 
 // withoutOldCaches keeps no watch cache of objects in oldVersion. The API server
 // has one for each version of a custom resource, always, and fills it with every
@@ -33,7 +33,7 @@ func (g withoutOldCaches) GetRESTOptions(resource schema.GroupResource, example 
 		config *storagebackend.ConfigForResource, prefix string, keyOf func(runtime.Object) (string, error),
 		newObject, newList func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
-		if newObject().GetObjectKind().GroupVersionKind().GroupVersion() == oldVersion {
+		if newObject().GetObjectKind().GroupVersionKind().GroupVersion().String() == oldVersion {
 			return generic.NewRawStorage(config, newObject, newList, prefix)
 		}
 		return cached(config, prefix, keyOf, newObject, newList, attributes, triggers, indexers)

@@ -56,27 +56,39 @@ func TestTell(t *testing.T) {
 		want     []told
 	}{
 		"reserved": {
-			"checks have to agree first", core.Admit{Admission: core.Admission{Queue: "q"}}, with("QuotaReserved", "QuotaReserved"),
+			"checks have to agree first",
+			core.Admit{Admission: core.Admission{Queue: "q"}},
+			with("QuotaReserved", "QuotaReserved"),
 			[]told{{"w", corev1.EventTypeNormal, "QuotaReserved"}},
 		},
 		"admitted": {
-			"both at once is told once", core.Admit{Admission: core.Admission{Queue: "q"}}, with("QuotaReserved", "QuotaReserved", "Admitted", "Admitted"),
+			"both at once is told once",
+			core.Admit{Admission: core.Admission{Queue: "q"}},
+			with("QuotaReserved", "QuotaReserved", "Admitted", "Admitted"),
 			[]told{{"w", corev1.EventTypeNormal, "Admitted"}},
 		},
 		"refused": {
-			"the reason is that of the condition", core.Refuse{Why: core.Reason{Code: core.WaitingForQuota}}, with(),
+			"the reason is that of the condition",
+			core.Refuse{Why: core.Reason{Code: core.WaitingForQuota}},
+			with(),
 			[]told{{"w", corev1.EventTypeWarning, "WaitingForQuota"}},
 		},
 		"preempted": {
-			"both sides are told", core.Evict{Key: core.Key{Namespace: "n", Name: "w"}, For: other, Reason: core.EvictReason(kueue.ReasonInClusterQueue)}, with("Evicted", "Preempted"),
+			"both sides are told",
+			core.Evict{Key: core.Key{Namespace: "n", Name: "w"}, For: other, Reason: core.EvictReason(kueue.ReasonInClusterQueue)},
+			with("Evicted", "Preempted"),
 			[]told{{"w", corev1.EventTypeNormal, "Preempted"}, {"other", corev1.EventTypeNormal, "PreemptedWorkload"}},
 		},
 		"preempted for one that is gone": {
-			"there is nobody to tell", core.Evict{For: gone, Reason: core.EvictReason(kueue.ReasonInClusterQueue)}, with("Evicted", "Preempted"),
+			"there is nobody to tell",
+			core.Evict{For: gone, Reason: core.EvictReason(kueue.ReasonInClusterQueue)},
+			with("Evicted", "Preempted"),
 			[]told{{"w", corev1.EventTypeNormal, "Preempted"}},
 		},
 		"stopped": {
-			"an eviction names its reason", core.Evict{Reason: core.EvictReason(kueue.ReasonClusterQueueStopped)}, with("Evicted", "ClusterQueueStopped"),
+			"an eviction names its reason",
+			core.Evict{Reason: core.EvictReason(kueue.ReasonClusterQueueStopped)},
+			with("Evicted", "ClusterQueueStopped"),
 			[]told{{"w", corev1.EventTypeNormal, "EvictedDueToClusterQueueStopped"}},
 		},
 	}
