@@ -198,7 +198,7 @@ func TestStopPolicies(t *testing.T) {
 		edit(t, admin, queue, quota("1"))
 	}()
 	answering(t, admin, metav1.ConditionTrue)
-	for _, name := range []string{"agreed", "asking"} {
+	for _, name := range []string{"ruled", "asking"} {
 		create(t, admin, fmt.Sprintf(checkedJob, name), "blue")
 		eventually(t, name+" has quota", func() string { return reservedOnly(t, name) })
 	}
@@ -212,25 +212,25 @@ func TestStopPolicies(t *testing.T) {
 	}
 	for _, kind := range []string{"ClusterQueue", "LocalQueue"} {
 		for _, policy := range []kueue.StopPolicy{kueue.StopPolicyHold, kueue.StopPolicyHoldAndDrain} {
-			answer(t, admin, "agreed", kueue.CheckStateReady)
-			eventually(t, "one runs", func() string { return jobRuns(t, "agreed", 1) })
-			pod := onlyPod(t, "blue", "agreed")
+			answer(t, admin, "ruled", kueue.CheckStateReady)
+			eventually(t, "one runs", func() string { return jobRuns(t, "ruled", 1) })
+			pod := onlyPod(t, "blue", "ruled")
 			what := fmt.Sprintf("%s of the %s: ", policy, kind)
 			stop[kind](policy)
 			eventually(t, what+"the reservation is gone", waits(t, "blue", "asking", "Suspended"))
 			if policy == kueue.StopPolicyHoldAndDrain {
-				eventually(t, what+"it is drained", func() string { return told(t, admin, "agreed", "EvictedDueTo"+kind+"Stopped") })
-				eventually(t, what+"its pod is gone", jobPods(t, "blue", "agreed", 0))
-				eventually(t, what+"it waits", waits(t, "blue", "agreed", "stopped"))
+				eventually(t, what+"it is drained", func() string { return told(t, admin, "ruled", "EvictedDueTo"+kind+"Stopped") })
+				eventually(t, what+"its pod is gone", jobPods(t, "blue", "ruled", 0))
+				eventually(t, what+"it waits", waits(t, "blue", "ruled", "stopped"))
 			}
 			stop[kind](kueue.StopPolicyNone)
 			eventually(t, what+"started, who asked asks again", func() string { return reservedOnly(t, "asking") })
 			if policy == kueue.StopPolicyHold {
-				runsOn(t, "blue", "agreed", pod)
+				runsOn(t, "blue", "ruled", pod)
 				continue
 			}
-			eventually(t, what+"started, who was drained is back", func() string { return is(t, admin, "agreed", kueue.WorkloadRequeued, "True", kind+"Restarted") })
-			eventually(t, what+"and asks anew", func() string { return reservedOnly(t, "agreed") })
+			eventually(t, what+"started, who was drained is back", func() string { return is(t, admin, "ruled", kueue.WorkloadRequeued, "True", kind+"Restarted") })
+			eventually(t, what+"and asks anew", func() string { return reservedOnly(t, "ruled") })
 		}
 	}
 }

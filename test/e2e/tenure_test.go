@@ -140,7 +140,8 @@ func is(t *testing.T, c client.Client, owner, kind, status, reason string) strin
 	return "it has no workload"
 }
 
-// told is "" once an event on the job's Workload was recorded exactly once.
+// told is "" once an event on the job's Workload was recorded exactly once. No
+// other test may use the job's name.
 func told(t *testing.T, c client.Client, owner, reason string) string {
 	t.Helper()
 	var all corev1.EventList
