@@ -345,7 +345,9 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		Rules:    opts.Rules,
 		Tenure:   opts.Tenure,
 		Flight:   flight,
-		Writers:  16,
+		// More than the clients that create jobs in a crowd: admissions must not
+		// queue behind creations.
+		Writers: 48,
 	})
 	answers := admission.Answers{Loop: loop}
 	if opts.LeaderElection.Enabled {
