@@ -94,18 +94,28 @@ func (a *Auditor) quota(m member, k pair) core.Quota {
 func (a *Auditor) subtree(m member, k pair) core.Amount {
 	sum := a.quota(m, k).Nominal
 	for _, c := range a.children(m) {
-		sum = sum.Add(a.subtree(c, k).Sub(a.guaranteed(c, k)))
+		sum = sum.Add(a.lent(c, k))
 	}
 	return sum
 }
 
-// guaranteed is what a member keeps for itself.
+// lent is what others may use of what a member has, at most.
+func (a *Auditor) lent(m member, k pair) core.Amount {
+	all := a.subtree(m, k)
+	if l := a.quota(m, k).Lending; l != nil {
+		return min(all, *l)
+	}
+	return all
+}
+
+// guaranteed is what a member keeps for itself: all of it, if that is unlimited and
+// not lent without a limit.
 func (a *Auditor) guaranteed(m member, k pair) core.Amount {
-	l := a.quota(m, k).Lending
-	if _, has := a.parent(m); l == nil || !has {
+	all, lent := a.subtree(m, k), a.lent(m, k)
+	if _, has := a.parent(m); all == lent || !has {
 		return 0
 	}
-	return max(0, a.subtree(m, k).Sub(*l))
+	return all.Sub(lent)
 }
 
 // usage is what a member's workloads use beyond what its members keep.
@@ -154,8 +164,7 @@ func (a *Auditor) available(m member, k pair) core.Amount {
 	kept := a.guaranteed(m, k)
 	above := a.available(p, k)
 	if b := a.quota(m, k).Borrowing; b != nil {
-		stored := a.subtree(m, k).Sub(kept)
-		above = min(above, stored.Sub(max(0, used.Sub(kept))).Add(*b))
+		above = min(above, a.lent(m, k).Sub(max(0, used.Sub(kept))).Add(*b))
 	}
 	return max(0, kept.Sub(used)).Add(above)
 }

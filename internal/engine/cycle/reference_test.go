@@ -198,12 +198,11 @@ func (r *reference) limit(n refNode, x fr) core.Amount {
 }
 
 func (r *reference) height(n refNode) int {
-	if n.queue {
-		return 0
-	}
-	h := 1
+	h := 0
 	for _, c := range r.children(n) {
-		h = max(h, r.height(c)+1)
+		if below := r.height(c); c.queue || below > 0 {
+			h = max(h, below+1)
+		}
 	}
 	return h
 }

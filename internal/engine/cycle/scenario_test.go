@@ -222,8 +222,12 @@ func parseKey(s string) core.Key {
 	return core.Key{Namespace: ns, Name: name}
 }
 
-// parseAmount reads cores for cpu and Gi for memory, pieces for the rest.
+// parseAmount reads cores for cpu and Gi for memory, pieces for the rest, and
+// "unlimited".
 func parseAmount(resource, s string) (core.Amount, error) {
+	if s == core.Unlimited.String() {
+		return core.Unlimited, nil
+	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch resource {
 	case core.CPU:

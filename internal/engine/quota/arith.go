@@ -140,9 +140,8 @@ func (n *Node) Available(l core.Ledger, p Pair) core.Amount {
 	}
 	above := n.parent.Available(l, p)
 	if c.borrow != core.Unlimited {
-		stored := c.subtree.Sub(c.kept)
 		used := max(0, c.usage[l].Sub(c.kept))
-		above = min(above, stored.Sub(used).Add(c.borrow))
+		above = min(above, c.lent.Sub(used).Add(c.borrow))
 	}
 	return max(0, c.kept.Sub(c.usage[l])).Add(above)
 }

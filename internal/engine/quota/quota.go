@@ -16,7 +16,6 @@ package quota
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -48,10 +47,12 @@ type Node struct {
 	parent   *Node
 	children []*Node // by kind (cohorts first), then name
 	root     *Node
-	height   int // of the subtree: 0 for a queue
-	cyclic   bool
-	cells    []cell
-	stamp    uint64 // at the root: Forest.clock at the last change in the tree
+	// height of the subtree: 0 for a queue, and for a cohort without any queue below,
+	// which counts for nothing: nobody could borrow in it.
+	height int
+	cyclic bool
+	cells  []cell
+	stamp  uint64 // at the root: Forest.clock at the last change in the tree
 	// borrowers, at the root, counts by pair the queues of the tree that use more
 	// than their own quota in ledger Then.
 	borrowers []int32
@@ -76,12 +77,13 @@ type cell struct {
 	nominal core.Amount
 	borrow  core.Amount // Unlimited: no limit
 	lend    core.Amount // Unlimited: no limit
-	// subtree is the quota of the whole subtree that can be used from above.
-	subtree core.Amount
-	// kept is the part of subtree that is not lent (the guaranteed part).
-	kept  core.Amount
-	usage [core.Ledgers]core.Amount
-	set   bool // the node's spec names the pair
+	// subtree is the quota of the whole subtree. lent is the part of it that can be
+	// used from above, never more than the lending limit; kept the rest (the
+	// guaranteed part). Of an unlimited quota with a lending limit kept is unlimited
+	// and lent is not, so that neither follows from the other two.
+	subtree, lent, kept core.Amount
+	usage               [core.Ledgers]core.Amount
+	set                 bool // the node's spec names the pair
 }
 
 // Forest is all trees. Edits are collected and take effect with Settle.
@@ -297,10 +299,9 @@ func (f *Forest) ordered() []*Node {
 		n.root, n.height = root, 0
 		for _, c := range n.children {
 			down(c, root)
-			n.height = max(n.height, c.height+1)
-		}
-		if !n.Queue && n.height == 0 {
-			n.height = 1
+			if c.Queue || c.height > 0 {
+				n.height = max(n.height, c.height+1)
+			}
 		}
 		out = append(out, n)
 	}
@@ -337,14 +338,14 @@ func (f *Forest) sum(n *Node) {
 		c.subtree = c.nominal
 		for _, child := range n.children {
 			cc := &child.cells[i]
-			c.subtree = c.subtree.Add(cc.subtree.Sub(cc.kept))
+			c.subtree = c.subtree.Add(cc.lent)
 			for l := range c.usage {
 				c.usage[l] = c.usage[l].Add(max(0, cc.usage[l].Sub(cc.kept)))
 			}
 		}
-		c.kept = 0
-		if c.lend != core.Unlimited {
-			c.kept = max(0, c.subtree.Sub(c.lend))
+		c.lent, c.kept = c.subtree, 0
+		if c.subtree > c.lend {
+			c.lent, c.kept = c.lend, c.subtree.Sub(c.lend)
 		}
 		if n.Queue && c.usage[core.Then] > c.subtree {
 			n.root.borrowers[i]++
@@ -374,50 +375,4 @@ func (f *Forest) intern(groups []core.ResourceGroup) {
 			}
 		}
 	}
-}
-
-// Check recomputes every sum the slow way and compares.
-func (f *Forest) Check() error {
-	if f.dirty {
-		return nil
-	}
-	borrowers := map[*Node][]int32{}
-	for _, n := range f.all() {
-		if borrowers[n.root] == nil {
-			borrowers[n.root] = make([]int32, len(n.root.borrowers))
-		}
-		for i := range n.root.borrowers {
-			if c := &n.cells[i]; n.Queue && c.usage[core.Then] > c.subtree {
-				borrowers[n.root][i]++
-			}
-		}
-	}
-	for root, want := range borrowers {
-		if !slices.Equal(root.borrowers, want) {
-			return fmt.Errorf("%s: counts %v borrowing queues by pair, there are %v", root.Name, root.borrowers, want)
-		}
-	}
-	for _, n := range f.all() {
-		for i := range n.cells {
-			c := n.cells[i]
-			quota, usage := c.nominal, [core.Ledgers]core.Amount{}
-			for _, child := range n.children {
-				if child.parent != n || child.root != n.root {
-					return fmt.Errorf("%s hangs below %s but points elsewhere", child.Name, n.Name)
-				}
-				cc := child.cells[i]
-				quota = quota.Add(cc.subtree.Sub(cc.kept))
-				for l := range usage {
-					usage[l] = usage[l].Add(max(0, cc.usage[l].Sub(cc.kept)))
-				}
-			}
-			if quota != c.subtree {
-				return fmt.Errorf("%s: subtree quota of %v is %v, its parts sum to %v", n.Name, f.names[i], c.subtree, quota)
-			}
-			if !n.Queue && usage != c.usage && !f.overflown {
-				return fmt.Errorf("%s: usage of %v is %v, its children sum to %v", n.Name, f.names[i], c.usage, usage)
-			}
-		}
-	}
-	return nil
 }
