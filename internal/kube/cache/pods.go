@@ -16,14 +16,15 @@ type podRecord struct {
 	podSet   string
 	node     string // "" until bound
 	requests core.Resources
-	// settled pods run or succeeded; live ones are not finished yet.
+	// settled pods run or succeeded; live ones hold quota, and their node if they
+	// have one.
 	settled, live bool
 }
 
 func record(p *corev1.Pod) podRecord {
 	r := podRecord{
 		node:    p.Spec.NodeName,
-		live:    p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed,
+		live:    convert.PodState(p).HoldsQuota(),
 		settled: p.Spec.NodeName != "" && p.Status.Phase != corev1.PodFailed && (p.DeletionTimestamp == nil || p.Status.Phase == corev1.PodSucceeded),
 	}
 	if w := convert.WorkloadOf(p); w != (core.Key{}) {

@@ -30,6 +30,15 @@ func WorkloadOf(p *corev1.Pod) core.Key {
 // PodSetOf names the pod set that a pod belongs to.
 func PodSetOf(p *corev1.Pod) string { return p.Labels[kueue.PodSetLabel] }
 
+// PodState is what decides which quota and place a pod holds.
+func PodState(p *corev1.Pod) core.PodState {
+	return core.PodState{
+		Bound:    p.Spec.NodeName != "",
+		Ended:    p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
+		Deleting: p.DeletionTimestamp != nil,
+	}
+}
+
 // Finished reports whether a Workload has ended for good.
 func Finished(w *kueue.Workload) bool {
 	return apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadFinished)

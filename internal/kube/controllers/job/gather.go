@@ -40,7 +40,7 @@ func IndexPod(o client.Object) []string {
 
 // Pods are what the pods of a Workload say about it.
 type Pods struct {
-	// Live is how many are unfinished.
+	// Live is how many hold quota: see core.PodState.
 	Live int
 	// Refused is since when the scheduler has found no place for one of them, and
 	// Why what it says; zero if all is well.
@@ -57,7 +57,7 @@ func PodsOf(ctx context.Context, c client.Reader, namespace, workload string) (P
 	var out Pods
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		if !convert.PodState(p).HoldsQuota() {
 			continue
 		}
 		out.Live++

@@ -291,7 +291,7 @@ func unplaced(o client.Object) bool {
 func PodsEnding() builder.Predicates {
 	live := func(o client.Object) bool {
 		p, ok := o.(*corev1.Pod)
-		return ok && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+		return ok && convert.PodState(p).HoldsQuota()
 	}
 	return builder.WithPredicates(predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
