@@ -50,6 +50,7 @@ const (
 	NodesShort   Cause = "NodesShort"   // nodes that could hold it are in use, or down
 	PodTooLarge  Cause = "PodTooLarge"  // no node could ever hold one of its pods
 	NoSuchNode   Cause = "NoSuchNode"   // no node satisfies its node selector and tolerations
+	FlavorEmpty  Cause = "FlavorEmpty"  // no node has the labels of the flavor (Detail)
 	GangTooLarge Cause = "GangTooLarge" // all nodes together, empty, could not hold it
 	// PodSetsTooLarge: all nodes together, empty, could not hold all pod sets,
 	// although they could hold each.

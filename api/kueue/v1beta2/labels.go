@@ -102,6 +102,13 @@ const (
 	MultiKueueOriginUIDAnnotation = "kueue.x-k8s.io/multikueue-origin-uid"
 )
 
+// Annotations of ResourceFlavors.
+const (
+	// NodesOnDemandAnnotation on a ResourceFlavor, if "true", says that its nodes are
+	// made when pods ask for them: quota is given although no node is there yet.
+	NodesOnDemandAnnotation = "mlbatch.dev/nodes-on-demand"
+)
+
 // Annotations of Workloads.
 const (
 	// PriorityBoostAnnotation is added to a Workload's priority.

@@ -1,7 +1,9 @@
 package cycle
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
@@ -18,7 +20,7 @@ type compiled struct {
 	// refusal is set when the queue can never serve the shape.
 	refusal *core.Reason
 	// classes are, per ask and option, the kind of pod that the option's flavor
-	// makes of the pod set; nil if the flavor has no nodes to look at.
+	// makes of the pod set; nil if no nodes are looked for.
 	classes [][]*place.Class
 	// single says that there is one flavor for everything.
 	single bool
@@ -46,8 +48,8 @@ type compiled struct {
 	least *compiled
 }
 
-// placeless reports whether a pod set may end up with a flavor that has no nodes, and
-// so go wherever the scheduler likes, whatever its other flavors are.
+// placeless reports whether a pod set may end up with a flavor that no nodes are looked
+// for with, and so go wherever the scheduler likes, whatever its other flavors are.
 func (p *compiled) placeless(set int) bool {
 	return slices.ContainsFunc(p.asks[set], func(ask int) bool { return slices.Contains(p.classes[ask], nil) })
 }
@@ -149,7 +151,7 @@ func (e *Engine) compileSet(p *compiled, g *group, set int) {
 		for _, f := range spec.Groups[i].Flavors {
 			ask.Options = append(ask.Options, e.option(podSet, &spec.Groups[i], f.Flavor, requests))
 			var c *place.Class
-			if p.counts[set] > 0 && e.hasNodes(f.Flavor) && !slices.Contains(spec.Provisioned, f.Flavor) {
+			if p.counts[set] > 0 && e.looksForNodes(spec, f.Flavor) {
 				c = e.class(g.shape, set, []string{f.Flavor})
 			}
 			classes = append(classes, c)
@@ -250,6 +252,7 @@ func (s *scene) Nodes(ask, option int) (quota.Mode, core.Reason) {
 	a := &s.plan.Asks[ask]
 	why := nodeReason(s.group, a.Set, short)
 	why.Flavor = a.Options[option].Flavor
+	s.engine.blameFlavor(&why)
 	if mode == quota.Await {
 		why.Cause = core.NodesShort
 	}
@@ -282,6 +285,20 @@ func (s *scene) nodes(g *group, p *compiled, ask, option int) (quota.Mode, place
 	}
 	short.Cause = core.NodesShort
 	return quota.Preempt, short
+}
+
+// blameFlavor names the flavor's labels as what is in the way where no node has them.
+func (e *Engine) blameFlavor(why *core.Reason) {
+	f := e.flavors[why.Flavor]
+	if why.Cause != core.NoSuchNode || f == nil || e.nodes.Any(f.spec.NodeLabels) {
+		return
+	}
+	why.Cause = core.FlavorEmpty
+	var labels []string
+	for _, k := range slices.Sorted(maps.Keys(f.spec.NodeLabels)) {
+		labels = append(labels, k+"="+f.spec.NodeLabels[k])
+	}
+	why.Detail = strings.Join(labels, ", ")
 }
 
 // nodeReason is a shortage as a reason.

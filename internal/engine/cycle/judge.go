@@ -127,7 +127,7 @@ func (e *Engine) resolve(w *work, p *compiled) verdict {
 
 // fitsTogether reports whether nodes are worth a try although those of one
 // flavor, looked at alone, do not do: a pod set with several flavors goes where
-// all of them are, or, if one of them has no nodes, wherever the scheduler likes.
+// all of them are, or, if nodes of one are made on demand, wherever the scheduler likes.
 func (e *Engine) fitsTogether(g *group, p *compiled, a *quota.Assignment) bool {
 	if !slices.ContainsFunc(p.asks, func(asks []int) bool { return len(asks) > 1 }) {
 		return false
@@ -239,7 +239,7 @@ func (e *Engine) together(p *compiled, sets []place.Set, chosen []int) (place.Sh
 }
 
 // classFor is the kind of pod that a pod set becomes with the chosen flavors,
-// nil if it needs no nodes: it has no pods, or a flavor of it has no nodes.
+// nil if none are looked for: it has no pods, or one of its flavors has none.
 func (e *Engine) classFor(g *group, p *compiled, set int, chosen []int) *place.Class {
 	asks := p.asks[set]
 	switch {
@@ -268,6 +268,7 @@ func (e *Engine) nodesWhy(g *group, sets []place.Set, short place.Shortage) core
 	set := sets[short.Set].Index
 	why := nodeReason(g, set, short)
 	why.Flavor = e.nodeFlavor(e.scene.plan, set)
+	e.blameFlavor(&why)
 	return why
 }
 

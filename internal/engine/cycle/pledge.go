@@ -176,12 +176,16 @@ func (e *Engine) redeem() {
 }
 
 // placeless reports whether pods of an admission have no place although their
-// flavors have nodes: the first of them appeared after the plan was made.
+// flavors give one: the first node appeared after the plan was made.
 func (e *Engine) placeless(w *work) bool {
+	q := e.byNode[w.Queue.ID].spec
+	if q == nil {
+		return false // nothing is admitted there any more
+	}
 	for i := range w.admission.PodSets {
 		p := &w.admission.PodSets[i]
 		names := p.FlavorNames()
-		if p.Count > 0 && len(p.Places) == 0 && len(names) > 0 && !slices.ContainsFunc(names, func(f string) bool { return !e.hasNodes(f) }) {
+		if p.Count > 0 && len(p.Places) == 0 && len(names) > 0 && !slices.ContainsFunc(names, func(f string) bool { return !e.looksForNodes(q, f) }) {
 			return true
 		}
 	}

@@ -333,7 +333,7 @@ func (r *reference) redeem() {
 			ok = ok && v <= r.room(w.adm.Queue, x, core.Then, self)
 		}
 		for _, p := range w.adm.PodSets { // nodes appeared where quota alone had decided
-			ok = ok && (p.Count == 0 || len(p.Places) > 0 || len(p.Flavors) == 0 || slices.ContainsFunc(p.FlavorNames(), func(f string) bool { return !r.hasNodes(f) }))
+			ok = ok && (p.Count == 0 || len(p.Places) > 0 || len(p.Flavors) == 0 || len(r.nodes) == 0)
 		}
 		if !ok {
 			r.drop(w)
@@ -461,18 +461,4 @@ func settledAt(w *refWork, set, node string) int32 {
 		}
 	}
 	return 0
-}
-
-// hasNodes reports whether any node of a flavor exists, whatever its state.
-func (r *reference) hasNodes(flavor string) bool {
-	for _, n := range r.nodes {
-		all := true
-		for k, v := range r.flavors[flavor].NodeLabels {
-			all = all && n.Labels[k] == v
-		}
-		if all {
-			return true
-		}
-	}
-	return false
 }

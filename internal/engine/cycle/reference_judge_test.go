@@ -197,19 +197,12 @@ func (r *reference) set(w *refWork, i int, flavors []string) (refSet, bool) {
 	p := w.PodSets[i]
 	s := refSet{index: i, count: p.Count, pod: p.Requests.With(core.Pods, 1), filter: p.Filter}
 	s.filter.Must = slices.Clone(s.filter.Must)
-	seen := p.Count > 0 && (len(flavors) > 0 || len(r.nodes) > 0)
 	for _, f := range flavors {
-		some := false
-		labels := r.flavors[f].NodeLabels
-		for k, v := range labels {
+		for k, v := range r.flavors[f].NodeLabels {
 			s.filter.Must = append(s.filter.Must, core.Requirement{Key: k, Operator: core.In, Values: []string{v}})
 		}
-		for _, n := range r.nodes {
-			some = some || s.filter.Must[len(s.filter.Must)-len(labels):].Matches(n.Labels)
-		}
-		seen = seen && some
 	}
-	return s, seen
+	return s, p.Count > 0 && len(r.nodes) > 0
 }
 
 func allowsPolicy(p core.PreemptionPolicy) bool { return p != "" && p != core.PreemptNever }

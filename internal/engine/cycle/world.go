@@ -153,12 +153,8 @@ func (t *timer) Before(o *timer) bool {
 // Slot is the position in the heap of timers.
 func (t *timer) Slot() *int { return &t.slot }
 
-// flavor is a flavor's spec, and whether nodes of it exist.
-type flavor struct {
-	spec    core.Flavor
-	version uint64 // of the nodes for which hasNodes was computed
-	has     bool
-}
+// flavor is a flavor's spec.
+type flavor struct{ spec core.Flavor }
 
 // queue is a ClusterQueue; without spec it is only named.
 type queue struct {
@@ -429,17 +425,11 @@ func sortedLabels(m map[string]string) []string {
 	return keys
 }
 
-// hasNodes reports whether any node of the flavor exists, whatever its state.
-func (e *Engine) hasNodes(name string) bool {
-	f := e.flavors[name]
-	if f == nil {
-		return false
-	}
-	if f.version != e.nodes.Version()+1 {
-		f.version = e.nodes.Version() + 1
-		f.has = e.nodes.Any(f.spec.NodeLabels)
-	}
-	return f.has
+// looksForNodes reports whether pods that get the flavor in a queue get nodes with
+// it: where no node is known at all quota alone decides, and nodes that are made on
+// demand come later. A flavor whose labels no node has then admits nothing.
+func (e *Engine) looksForNodes(q *core.Queue, flavor string) bool {
+	return e.flavors[flavor] != nil && e.nodes.Any(nil) && !slices.Contains(q.Provisioned, flavor)
 }
 
 // queueNamed returns the queue, made up if it is not defined.

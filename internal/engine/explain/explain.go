@@ -134,6 +134,8 @@ func nodes(r core.Reason) string {
 	switch r.Cause {
 	case core.NoSuchNode:
 		return fmt.Sprintf("no node%s satisfies the node selector, affinity and tolerations", on)
+	case core.FlavorEmpty:
+		return fmt.Sprintf("no node has the labels of flavor %s (%s)", r.Flavor, r.Detail)
 	case core.PodTooLarge:
 		s := fmt.Sprintf("a pod is larger than any of the %d node(s)%s", r.Nodes, on)
 		if r.Resource != "" {

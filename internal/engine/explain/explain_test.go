@@ -44,6 +44,11 @@ func TestSentence(t *testing.T) {
 			core.Reason{Code: core.TopologyPlacementFailed, Cause: core.NodesShort, PodSet: "main", Flavor: "f", PodsFit: 3, PodsWanted: 4, Nodes: 5, NodesDown: 1},
 			"couldn't assign flavors to pod set main: nodes of flavor f have room for only 3 out of 4 pod(s). Total nodes: 5; out of service: 1",
 		},
+		"empty flavor": {
+			"which labels no node has",
+			core.Reason{Code: core.TopologyPlacementFailed, Cause: core.FlavorEmpty, PodSet: "main", Flavor: "f", Detail: "gpu=h100"},
+			"couldn't assign flavors to pod set main: no node has the labels of flavor f (gpu=h100)",
+		},
 		"behind":         {"who is ahead, if known", core.Reason{Code: core.WaitingForQuota, Cause: core.BehindStrict, Queue: "q", Ahead: key}, "workload blue/job is ahead in StrictFIFO queue q and waits"},
 		"admission gate": {"who must agree", core.Reason{Code: core.AdmissionGated, Detail: "example.com/quota"}, "the workload is held back by the admission gate example.com/quota"},
 		"preemption gate": {
@@ -79,7 +84,7 @@ func TestTotal(t *testing.T) {
 	causes := []core.Cause{
 		"", core.QueueMissing, core.NamespaceMismatch, core.ResourceUncovered, core.CohortCycle, core.FlavorMissing, core.PodsInvalid, core.QueueStopped,
 		core.QueueUnready, core.UntoleratedTaint, core.AffinityMismatch, core.QuotaShort, core.BehindStrict, core.QuotaClaimed, core.PreemptionGated, core.AdmissionLost, core.NodesShort,
-		core.PodTooLarge, core.NoSuchNode, core.GangTooLarge, core.PodSetsTooLarge, core.BackingOff,
+		core.PodTooLarge, core.NoSuchNode, core.FlavorEmpty, core.GangTooLarge, core.PodSetsTooLarge, core.BackingOff,
 	}
 	for _, code := range codes {
 		for _, cause := range causes {

@@ -66,7 +66,7 @@ func (b *batch) changedQueues() []core.Event {
 		if q.Inactive == "" {
 			q.Inactive = b.world.faults(object)
 		}
-		q.Provisioned = b.world.provisioned(object)
+		q.Provisioned = convert.Provisioned(object, b.world.controller, func(f string) bool { return b.world.flavors[f].onDemand })
 		out = append(out, core.QueueSet{Queue: q})
 	}
 	return out
@@ -82,25 +82,35 @@ func (b *batch) topology(c Change) {
 	if !exists {
 		delete(b.world.topologies, c.Name)
 	}
-	for flavor, topology := range b.world.topologyOf {
-		if topology == c.Name {
+	for flavor, is := range b.world.flavors {
+		if is.topology == c.Name {
 			b.using(flavor)
 		}
 	}
 }
 
-// flavor notes the Topology that a ResourceFlavor names.
+// resourceFlavor is what the queues of a flavor have to know of it besides what the
+// engine is told.
+type resourceFlavor struct {
+	topology string
+	onDemand bool // its nodes are made when pods ask for them
+}
+
+// flavor notes what a ResourceFlavor says, and which queues have to be told anew.
 func (b *batch) flavor(c Change) {
-	topology := ""
-	if o, exists := c.Object.(*kueue.ResourceFlavor); exists && o.Spec.TopologyName != nil {
-		topology = string(*o.Spec.TopologyName)
+	var is resourceFlavor
+	if o, exists := c.Object.(*kueue.ResourceFlavor); exists {
+		is.onDemand = convert.NodesOnDemand(o)
+		if o.Spec.TopologyName != nil {
+			is.topology = string(*o.Spec.TopologyName)
+		}
 	}
-	if b.world.topologyOf[c.Name] == topology {
+	if b.world.flavors[c.Name] == is {
 		return
 	}
-	b.world.topologyOf[c.Name] = topology
-	if topology == "" {
-		delete(b.world.topologyOf, c.Name)
+	b.world.flavors[c.Name] = is
+	if is == (resourceFlavor{}) {
+		delete(b.world.flavors, c.Name)
 	}
 	b.using(c.Name)
 }
@@ -123,12 +133,12 @@ func (w *World) faults(q *kueue.ClusterQueue) string {
 	if f := convert.CheckFault(q); f != nil {
 		return "it " + f.Message
 	}
-	if faults := convert.RemoteFaults(q, func(check string) string { return w.checks[check].controller }); len(faults) > 0 {
+	if faults := convert.RemoteFaults(q, w.controller); len(faults) > 0 {
 		return "it " + faults[0].Message
 	}
 	var missing []string
 	for _, f := range flavorsOf(q) {
-		if t := w.topologyOf[f]; t != "" && !w.topologies[t] && !slices.Contains(missing, t) {
+		if t := w.flavors[f].topology; t != "" && !w.topologies[t] && !slices.Contains(missing, t) {
 			missing = append(missing, t)
 		}
 	}
@@ -137,6 +147,9 @@ func (w *World) faults(q *kueue.ClusterQueue) string {
 	}
 	return ""
 }
+
+// controller names who answers a check.
+func (w *World) controller(check string) string { return w.checks[check].controller }
 
 func flavorsOf(q *kueue.ClusterQueue) []string {
 	var out []string
@@ -166,28 +179,6 @@ func (w *World) unanswered(checks []string) string {
 		return fmt.Sprintf("no controller answers its admission checks %s: they are not Active", strings.Join(inactive, ", "))
 	}
 	return ""
-}
-
-// provisioned lists the flavors of a queue whose nodes are made on demand, sorted.
-func (w *World) provisioned(q *kueue.ClusterQueue) []string {
-	if q.Spec.AdmissionChecksStrategy == nil {
-		return nil
-	}
-	var out []string
-	for _, c := range q.Spec.AdmissionChecksStrategy.AdmissionChecks {
-		if w.checks[string(c.Name)].controller != kueue.ProvisioningRequestControllerName {
-			continue
-		}
-		for _, g := range q.Spec.ResourceGroups {
-			for _, f := range g.Flavors {
-				if len(c.OnFlavors) == 0 || slices.Contains(c.OnFlavors, f.Name) {
-					out = append(out, string(f.Name))
-				}
-			}
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }
 
 func checksOf(q *kueue.ClusterQueue) []string {

@@ -71,6 +71,38 @@ func TestChecks(t *testing.T) {
 	}
 }
 
+// TestU8NodesOnDemand follows what flavors say of their nodes for their queues.
+func TestU8NodesOnDemand(t *testing.T) {
+	queue := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: kueue.ClusterQueueSpec{
+		ResourceGroups: []kueue.ResourceGroup{{Flavors: []kueue.FlavorQuotas{{Name: "metal"}, {Name: "cloud"}}}},
+	}}
+	flavor := func(annotations map[string]string) cache.Change {
+		f := &kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "cloud", Annotations: annotations}}
+		return cache.Change{Ref: cache.Ref{Kind: cache.Flavor, Name: "cloud"}, Object: f}
+	}
+	w := cache.NewWorld(convert.Rules{})
+	for _, step := range []struct {
+		why     string
+		changes []cache.Change
+		want    [][]string // each time the queue is told
+	}{
+		{"nothing is said", []cache.Change{flavor(nil), {Ref: cache.Ref{Kind: cache.Queue, Name: "q"}, Object: queue}}, [][]string{nil}},
+		{"on demand", []cache.Change{flavor(map[string]string{kueue.NodesOnDemandAnnotation: "true"})}, [][]string{{"cloud"}}},
+		{"nothing new", []cache.Change{flavor(map[string]string{kueue.NodesOnDemandAnnotation: "true", "x": "y"})}, nil},
+		{"no longer", []cache.Change{flavor(map[string]string{kueue.NodesOnDemandAnnotation: "false"})}, [][]string{nil}},
+	} {
+		var got [][]string
+		for _, ev := range w.Translate(step.changes) {
+			if q, ok := ev.(core.QueueSet); ok {
+				got = append(got, q.Queue.Provisioned)
+			}
+		}
+		if d := cmp.Diff(step.want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", step.why, d)
+		}
+	}
+}
+
 // TestTopologies follows what Topologies mean for the queues of their flavors.
 func TestTopologies(t *testing.T) {
 	queue := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: kueue.ClusterQueueSpec{

@@ -36,10 +36,10 @@ type World struct {
 	// for them is told anew.
 	queues map[string]*kueue.ClusterQueue
 	// checks are the AdmissionChecks that exist, topologies the Topologies, and
-	// topologyOf those that flavors name.
+	// flavors what ResourceFlavors say, if anything.
 	checks     map[string]admissionCheck
 	topologies map[string]bool
-	topologyOf map[string]string
+	flavors    map[string]resourceFlavor
 }
 
 type known struct {
@@ -61,7 +61,7 @@ func NewWorld(rules convert.Rules) *World {
 		rules: rules, limits: map[string]map[string]*corev1.LimitRange{}, overheads: map[string]corev1.ResourceList{},
 		pods: newPodTable(), nodes: map[string]core.Node{}, workloads: map[core.Key]known{}, plans: map[core.Key]*core.Admission{},
 		rejected: map[core.Key]rejection{}, queues: map[string]*kueue.ClusterQueue{}, checks: map[string]admissionCheck{},
-		topologies: map[string]bool{}, topologyOf: map[string]string{},
+		topologies: map[string]bool{}, flavors: map[string]resourceFlavor{},
 	}
 }
 

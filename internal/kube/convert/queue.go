@@ -3,6 +3,7 @@ package convert
 import (
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,38 @@ func Flavor(f *kueue.ResourceFlavor) core.Flavor {
 		Taints:      Taints(f.Spec.NodeTaints),
 		Tolerations: Tolerations(f.Spec.Tolerations),
 	}
+}
+
+// NodesOnDemand reports whether a flavor says that its nodes are made when pods ask
+// for them.
+func NodesOnDemand(f *kueue.ResourceFlavor) bool {
+	return f.Annotations[kueue.NodesOnDemandAnnotation] == "true"
+}
+
+// Provisioned lists the flavors of a queue whose nodes are made on demand, sorted:
+// an admission check makes them, or the flavor says so. controller names who answers
+// a check, "" if there is no such check.
+func Provisioned(q *kueue.ClusterQueue, controller func(check string) string, onDemand func(flavor string) bool) []string {
+	var out []string
+	for _, g := range q.Spec.ResourceGroups {
+		for _, f := range g.Flavors {
+			if onDemand(string(f.Name)) || makesNodes(q, f.Name, controller) {
+				out = append(out, string(f.Name))
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func makesNodes(q *kueue.ClusterQueue, flavor kueue.ResourceFlavorReference, controller func(check string) string) bool {
+	if q.Spec.AdmissionChecksStrategy == nil {
+		return false
+	}
+	return slices.ContainsFunc(q.Spec.AdmissionChecksStrategy.AdmissionChecks, func(c kueue.AdmissionCheckStrategyRule) bool {
+		return controller(string(c.Name)) == kueue.ProvisioningRequestControllerName &&
+			(len(c.OnFlavors) == 0 || slices.Contains(c.OnFlavors, flavor))
+	})
 }
 
 // Cohort translates a Cohort.

@@ -20,8 +20,13 @@ type surroundings struct {
 	// missingChecks do not exist, inactiveChecks nobody answers; in the order of
 	// the spec.
 	missingChecks, inactiveChecks []string
+	// controllers are who answers the checks.
+	controllers map[string]string
 	// remote are the rules it breaks about checks that send workloads elsewhere.
 	remote []convert.Fault
+	// emptyFlavors have labels that no node has, and their nodes do not come on
+	// demand; in the order of the spec.
+	emptyFlavors []string
 	// missingTopologies are named by flavors and do not exist.
 	missingTopologies []string
 	// cohorts are those above the queue, the nearest first.
@@ -41,6 +46,9 @@ func queueActive(q *kueue.ClusterQueue, s surroundings) metav1.Condition {
 		c.Status, c.Reason = metav1.ConditionFalse, kueue.ReasonTerminating
 		c.Message = "Can't admit new workloads; clusterQueue is terminating"
 		return c
+	}
+	if len(s.emptyFlavors) > 0 {
+		c.Message += ", but not with flavor(s) " + strings.Join(s.emptyFlavors, ",") + ": no node has the labels (spec.nodeLabels)"
 	}
 	var faults []string
 	fault := func(reason, message string) {

@@ -23,6 +23,12 @@ func TestQueueActive(t *testing.T) {
 			why:    "nothing is in the way",
 			status: metav1.ConditionTrue, reason: "Ready", text: "Can admit new workloads",
 		},
+		"flavor without nodes": {
+			why:    "a slip in a label is seen where people look first",
+			around: surroundings{emptyFlavors: []string{"a", "b"}},
+			status: metav1.ConditionTrue, reason: "Ready",
+			text: "Can admit new workloads, but not with flavor(s) a,b: no node has the labels (spec.nodeLabels)",
+		},
 		"stopped": {
 			why:    "an admin stopped it, draining or not",
 			change: func(q *kueue.ClusterQueue) { q.Spec.StopPolicy = ptr.To(kueue.StopPolicyHold) },

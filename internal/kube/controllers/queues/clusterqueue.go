@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -112,7 +113,7 @@ func (r *clusterQueues) free(ctx context.Context, q *kueue.ClusterQueue, t *Tall
 // surroundingsOf finds out what a ClusterQueue refers to and cannot use.
 func surroundingsOf(ctx context.Context, c client.Reader, q *kueue.ClusterQueue) (surroundings, error) {
 	var s surroundings
-	for _, look := range []func(context.Context, client.Reader, *kueue.ClusterQueue) error{s.flavors, s.checks, s.tree} {
+	for _, look := range []func(context.Context, client.Reader, *kueue.ClusterQueue) error{s.flavors, s.checks, s.tree, s.nodes} {
 		if err := look(ctx, c, q); err != nil {
 			return s, err
 		}
@@ -144,8 +145,47 @@ func (s *surroundings) flavors(ctx context.Context, c client.Reader, q *kueue.Cl
 	return nil
 }
 
+// nodes finds the flavors that admit nothing because no node has their labels. In a
+// cluster without any node quota alone decides.
+func (s *surroundings) nodes(ctx context.Context, c client.Reader, q *kueue.ClusterQueue) error {
+	if some, err := anyNode(ctx, c, nil); !some || err != nil {
+		return err
+	}
+	onDemand := convert.Provisioned(q, func(check string) string { return s.controllers[check] }, func(string) bool { return false })
+	for _, f := range flavorsOf(q) {
+		name, flavor := string(f.Name), &kueue.ResourceFlavor{}
+		if slices.Contains(onDemand, name) || slices.Contains(s.emptyFlavors, name) {
+			continue
+		}
+		exists, err := find(ctx, c, name, flavor)
+		if err != nil {
+			return err
+		}
+		if !exists || convert.NodesOnDemand(flavor) {
+			continue
+		}
+		has, err := anyNode(ctx, c, flavor.Spec.NodeLabels)
+		if err != nil {
+			return err
+		}
+		if !has {
+			s.emptyFlavors = append(s.emptyFlavors, name)
+		}
+	}
+	return nil
+}
+
+// anyNode reports whether some node has the labels.
+func anyNode(ctx context.Context, c client.Reader, labels map[string]string) (bool, error) {
+	list := &corev1.NodeList{}
+	if err := c.List(ctx, list, client.MatchingLabels(labels), client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("look for a node with the labels %v: %w", labels, err)
+	}
+	return len(list.Items) > 0, nil
+}
+
 func (s *surroundings) checks(ctx context.Context, c client.Reader, q *kueue.ClusterQueue) error {
-	controllers := map[string]string{}
+	s.controllers = map[string]string{}
 	for _, name := range admissionChecks(q) {
 		check := &kueue.AdmissionCheck{}
 		exists, err := find(ctx, c, name, check)
@@ -157,9 +197,9 @@ func (s *surroundings) checks(ctx context.Context, c client.Reader, q *kueue.Clu
 		case !apimeta.IsStatusConditionTrue(check.Status.Conditions, kueue.AdmissionCheckActive):
 			s.inactiveChecks = append(s.inactiveChecks, name)
 		}
-		controllers[name] = check.Spec.ControllerName
+		s.controllers[name] = check.Spec.ControllerName
 	}
-	s.remote = convert.RemoteFaults(q, func(check string) string { return controllers[check] })
+	s.remote = convert.RemoteFaults(q, func(check string) string { return s.controllers[check] })
 	return nil
 }
 
@@ -217,6 +257,12 @@ func (r *clusterQueues) asking(ctx context.Context, o client.Object) []reconcile
 // may concern.
 func (r *clusterQueues) inCohorts(ctx context.Context, _ client.Object) []reconcile.Request {
 	return r.those(ctx, func(q *kueue.ClusterQueue) bool { return q.Spec.CohortName != "" })
+}
+
+// onNodes names the ClusterQueues whose flavors ask for certain nodes: which nodes
+// there are has changed.
+func (r *clusterQueues) onNodes(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.those(ctx, func(q *kueue.ClusterQueue) bool { return len(flavorsOf(q)) > 0 })
 }
 
 func (r *clusterQueues) those(ctx context.Context, match func(*kueue.ClusterQueue) bool) []reconcile.Request {

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -68,6 +70,45 @@ func TestClusterQueueStatus(t *testing.T) {
 	w.reconcile(w.queues, q)
 	if w.writes != 1 {
 		t.Errorf("%d status writes, want one: nothing changed since", w.writes)
+	}
+}
+
+// TestU8EmptyFlavorIsTold: in a cluster that has nodes, a queue says which of its
+// flavors admit nothing because no node has their labels.
+func TestU8EmptyFlavorIsTold(t *testing.T) {
+	node := func(name, kind string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kind": kind}}}
+	}
+	labelled := flavor()
+	labelled.Spec.NodeLabels = map[string]string{"kind": "h100"}
+	const empty = "Can admit new workloads, but not with flavor(s) f: no node has the labels (spec.nodeLabels)"
+	tests := map[string]struct {
+		why   string
+		nodes []client.Object
+		says  string
+		then  func(*kueue.ResourceFlavor)
+	}{
+		"no nodes":  {"quota alone decides", nil, "Can admit new workloads", nil},
+		"others":    {"they are no help", []client.Object{node("n", "a100")}, empty, nil},
+		"its nodes": {"all is well", []client.Object{node("n", "a100"), node("m", "h100")}, "Can admit new workloads", nil},
+		"on demand": {"they will come", []client.Object{node("n", "a100")}, "Can admit new workloads", func(f *kueue.ResourceFlavor) {
+			f.Annotations = map[string]string{"mlbatch.dev/nodes-on-demand": "true"}
+		}},
+		"no labels": {"any node will do", []client.Object{node("n", "a100")}, "Can admit new workloads", func(f *kueue.ResourceFlavor) { f.Spec.NodeLabels = nil }},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := labelled.DeepCopy()
+			if tc.then != nil {
+				tc.then(f)
+			}
+			w, q := newWorld(t, append([]client.Object{clusterQueue(), f}, tc.nodes...)...), clusterQueue()
+			w.reconcile(w.queues, q)
+			w.read(q)
+			if c := apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive); c == nil || c.Status != metav1.ConditionTrue || c.Message != tc.says {
+				t.Errorf("%s: Active is %+v, want %q", tc.why, c, tc.says)
+			}
+		})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,7 +57,7 @@ func (o Options) withDefaults() (Options, error) {
 
 // SetupWithManager adds the controllers of ClusterQueues, LocalQueues, Cohorts,
 // ResourceFlavors, AdmissionChecks and Topologies to the manager. They need get,
-// list and watch on all of these and on workloads; patch on clusterqueues,
+// list and watch on all of these, on workloads and nodes; patch on clusterqueues,
 // resourceflavors, admissionchecks, topologies, clusterqueues/status,
 // localqueues/status and cohorts/status; and create and patch on events.
 func SetupWithManager(mgr manager.Manager, o Options) error {
@@ -89,10 +90,12 @@ func (r *clusterQueues) setup(mgr manager.Manager, f *feeder) error {
 	generation := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	return builder.ControllerManagedBy(mgr).Named("clusterqueue").
 		For(&kueue.ClusterQueue{}).
-		Watches(&kueue.ResourceFlavor{}, handler.EnqueueRequestsFromMapFunc(r.usingFlavor), generation).
+		Watches(&kueue.ResourceFlavor{}, handler.EnqueueRequestsFromMapFunc(r.usingFlavor),
+			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&kueue.Cohort{}, handler.EnqueueRequestsFromMapFunc(r.inCohorts), generation).
 		Watches(&kueue.AdmissionCheck{}, handler.EnqueueRequestsFromMapFunc(r.asking)).
 		Watches(&kueue.Topology{}, handler.EnqueueRequestsFromMapFunc(r.usingTopology), generation).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.onNodes), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Channel(f.queues, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 }

@@ -2,6 +2,7 @@ package queues
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -79,7 +80,7 @@ type world struct {
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := kueue.AddToScheme(scheme); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), kueue.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	w := &world{
