@@ -87,17 +87,7 @@ func (e *Engine) claimOf(p *compiled, g *group) (uses []quota.Use, over bool) {
 			uses = addUse(uses, u)
 		}
 	}
-	var sets []place.Set
-	for i := range g.shape.podSets {
-		c := e.classFor(g, p, i, chosen)
-		if !e.couldHold(p, i, c) {
-			return nil, false
-		}
-		if c != nil {
-			sets = append(sets, place.Set{Index: i, Class: c, Count: p.counts[i]})
-		}
-	}
-	if _, ok := e.together(p, sets, chosen); !ok {
+	if _, ok := e.placeable(p, e.podSets(nil, g, p, chosen), chosen); !ok {
 		return nil, false
 	}
 	return uses, over

@@ -41,9 +41,9 @@ type compiled struct {
 	pairs []quota.Pair
 	// counts are the pods per pod set: those of the shape, or fewer.
 	counts []int32
-	// empties is whether the pod sets would fit on empty nodes together, by the
-	// flavors for which that was asked.
-	empties []together
+	// emptied is whether empty nodes would hold the pod sets, by the flavors for which
+	// that was asked.
+	emptied []emptied
 	// least is the plan for as few pods as possible, nil until it is asked for.
 	least *compiled
 }

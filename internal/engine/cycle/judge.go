@@ -43,7 +43,9 @@ func (e *Engine) judge(w *work) verdict {
 	return v
 }
 
-// try does the same for so many pods as the plan is for.
+// try does the same for so many pods as the plan is for. Of what stands in the way
+// with one combination of flavors the gravest is told, of the combinations the one
+// that looked best, unless that can never be had and another can.
 func (e *Engine) try(w *work, p *compiled) verdict {
 	e.scene.work, e.scene.group, e.scene.plan = w, w.group, p
 	if p.refusal != nil {
@@ -59,7 +61,7 @@ func (e *Engine) try(w *work, p *compiled) verdict {
 			v.plan = p
 			return v
 		}
-		if first == nil {
+		if first == nil || (quota.Permanent(*first) && !quota.Permanent(*v.why)) {
 			first = v.why
 			e.refusedWith = append(e.refusedWith[:0], e.assigned.Chosen...)
 		}
@@ -80,25 +82,23 @@ const maxCombinations = 32
 func (e *Engine) resolve(w *work, p *compiled) verdict {
 	a := &e.assigned
 	if a.Mode == quota.NoFit {
-		return verdict{why: e.refusal(w, a.Why)}
+		return verdict{why: e.refusal(w, e.gravest(w.group, p, a.Why))}
 	}
-	sets, short, ok := e.podSets(w.group, p, a)
-	if !ok {
-		return verdict{why: e.refusal(w, short)}
-	}
+	e.sets = e.podSets(e.sets[:0], w.group, p, a.Chosen)
+	sets := e.sets
 	why := a.Why
 	if a.Mode == quota.Fit || e.fitsTogether(w.group, p, a) {
 		if why, yes := e.contested(w.group, a.Uses); yes {
-			return verdict{why: e.refusal(w, why)}
+			return verdict{why: e.refusal(w, e.gravest(w.group, p, why))}
 		}
 		spots, short, ok := e.nodes.Place(place.Request{View: place.Free, Sets: sets})
 		if ok {
 			return verdict{kind: admit, chosen: a.Chosen, spots: spots}
 		}
-		why = e.nodesWhy(w.group, sets, short)
+		why = e.nodesWhy(w.group, sets, short, a.Chosen)
 	}
-	if short, ok := e.together(p, sets, a.Chosen); !ok {
-		return verdict{why: e.refusal(w, e.nodesWhy(w.group, sets, short))}
+	if short, ok := e.placeable(p, sets, a.Chosen); !ok {
+		return verdict{why: e.refusal(w, e.nodesWhy(w.group, sets, short, a.Chosen))}
 	}
 	v, ok := e.promise(w, sets, nil, &why)
 	if ok {
@@ -179,7 +179,7 @@ func (e *Engine) promise(w *work, sets []place.Set, victims []preempt.Victim, wh
 	spots, short, ok := e.nodes.Place(place.Request{View: place.After, Sets: sets})
 	if !ok {
 		if why.Code == core.WaitingForQuota {
-			*why = e.nodesWhy(w.group, sets, short)
+			*why = e.nodesWhy(w.group, sets, short, a.Chosen)
 		}
 		return verdict{}, false
 	}
@@ -197,45 +197,69 @@ func (e *Engine) request(w *work, uses []quota.Use, scarce []quota.Pair, sets []
 	}
 }
 
-// podSets lists the pods that need nodes under an assignment. It fails for
-// pods that no node of the chosen flavors could ever hold.
-func (e *Engine) podSets(g *group, p *compiled, a *quota.Assignment) ([]place.Set, core.Reason, bool) {
-	e.sets = e.sets[:0]
+// podSets adds to a list the pods that need nodes with the chosen flavors.
+func (e *Engine) podSets(list []place.Set, g *group, p *compiled, chosen []int) []place.Set {
 	for i := range g.shape.podSets {
-		c := e.classFor(g, p, i, a.Chosen)
-		if c == nil {
-			continue
+		if c := e.classFor(g, p, i, chosen); c != nil {
+			list = append(list, place.Set{Index: i, Class: c, Count: p.counts[i]})
 		}
-		set := place.Set{Index: i, Class: c, Count: p.counts[i]}
-		if len(p.asks[i]) != 1 { // else flavor assignment has seen to it
-			if short, ok := e.nodes.Possible(set); !ok {
-				return nil, nodeReason(g, i, short), false
-			}
-		}
-		e.sets = append(e.sets, set)
 	}
-	return e.sets, core.Reason{}, true
+	return list
 }
 
-// together is what was found out about pod sets that get certain flavors.
-type together struct {
+// emptied is whether nodes hold pod sets with certain flavors, were they empty and
+// in service, and what is short if they do not.
+type emptied struct {
 	chosen []int
 	short  place.Shortage
 	ok     bool
 }
 
-// together reports whether pod sets could ever be placed at the same time, on empty
-// nodes. It is asked when they cannot be now.
-func (e *Engine) together(p *compiled, sets []place.Set, chosen []int) (place.Shortage, bool) {
-	if len(sets) < 2 {
-		return place.Shortage{}, true
-	}
-	i := slices.IndexFunc(p.empties, func(t together) bool { return slices.Equal(t.chosen, chosen) })
+// placeable reports whether pod sets could ever be placed with the chosen flavors,
+// each and all at the same time. It is asked when they cannot be now.
+func (e *Engine) placeable(p *compiled, sets []place.Set, chosen []int) (place.Shortage, bool) {
+	i := slices.IndexFunc(p.emptied, func(x emptied) bool { return slices.Equal(x.chosen, chosen) })
 	if i < 0 {
-		short, ok := e.nodes.Together(sets)
-		i, p.empties = len(p.empties), append(p.empties, together{slices.Clone(chosen), short, ok})
+		short, ok := e.onEmptyNodes(p, sets)
+		i, p.emptied = len(p.emptied), append(p.emptied, emptied{slices.Clone(chosen), short, ok})
 	}
-	return p.empties[i].short, p.empties[i].ok
+	return p.emptied[i].short, p.emptied[i].ok
+}
+
+func (e *Engine) onEmptyNodes(p *compiled, sets []place.Set) (place.Shortage, bool) {
+	for i, set := range sets {
+		if len(p.asks[set.Index]) == 1 {
+			continue // flavor assignment has seen to it
+		}
+		if short, ok := e.nodes.Possible(set); !ok {
+			short.Set = i
+			return short, false
+		}
+	}
+	return e.nodes.Together(sets)
+}
+
+// gravest is why a workload is refused: that nodes could never hold its pods, where
+// that is so and it would be told to wait. Where flavors are left to choose, it is
+// left open.
+func (e *Engine) gravest(g *group, p *compiled, why core.Reason) core.Reason {
+	if quota.Permanent(why) || (len(p.Asks) < 2 && len(p.asks) < 2) {
+		return why
+	}
+	chosen := make([]int, len(p.Asks))
+	for i := range p.Asks {
+		switch {
+		case i < len(e.assigned.Chosen) && e.assigned.Chosen[i] >= 0:
+			chosen[i] = e.assigned.Chosen[i]
+		case len(p.Asks[i].Options) > 1:
+			return why
+		}
+	}
+	sets := e.podSets(nil, g, p, chosen)
+	if short, ok := e.placeable(p, sets, chosen); !ok {
+		return e.nodesWhy(g, sets, short, chosen)
+	}
+	return why
 }
 
 // classFor is the kind of pod that a pod set becomes with the chosen flavors,
@@ -264,20 +288,20 @@ func (e *Engine) classFor(g *group, p *compiled, set int, chosen []int) *place.C
 	return e.class(g.shape, set, slices.Compact(flavors))
 }
 
-func (e *Engine) nodesWhy(g *group, sets []place.Set, short place.Shortage) core.Reason {
+func (e *Engine) nodesWhy(g *group, sets []place.Set, short place.Shortage, chosen []int) core.Reason {
 	set := sets[short.Set].Index
 	why := nodeReason(g, set, short)
-	why.Flavor = e.nodeFlavor(e.scene.plan, set)
+	why.Flavor = e.nodeFlavor(e.scene.plan, set, chosen)
 	e.blameFlavor(&why)
 	return why
 }
 
 // nodeFlavor is the flavor that says which nodes a pod set may use: the only one
 // assigned to it, or of several the only one with node labels; else "".
-func (e *Engine) nodeFlavor(p *compiled, set int) string {
+func (e *Engine) nodeFlavor(p *compiled, set int, chosen []int) string {
 	name, labeled := "", 0
 	for _, k := range p.asks[set] {
-		f := p.Asks[k].Options[e.assigned.Chosen[k]].Flavor
+		f := p.Asks[k].Options[chosen[k]].Flavor
 		if len(p.asks[set]) == 1 {
 			return f
 		}

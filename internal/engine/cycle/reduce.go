@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
 // Partial admission (spec/kueue.md 2.3): a workload whose pod sets can do with
@@ -63,6 +64,9 @@ func (e *Engine) reduce(w *work, refused verdict) verdict {
 	}
 	found := e.try(w, e.least(g))
 	if found.kind == refuse {
+		if quota.Permanent(*refused.why) && !quota.Permanent(*found.why) {
+			return found // all its pods can never be had, and some can
+		}
 		return refused
 	}
 	lo, hi := int32(1), most // hi can be had, whatever is below lo cannot

@@ -127,7 +127,7 @@ func (a *Assignment) short(p Pair) {
 
 // Assign chooses a flavor for every ask, one ask after the other. tried are the
 // options per ask to leave out, as a set of bits; nil means none. It stops at the
-// first ask that nothing serves.
+// first ask that nothing serves; those after it count for the reason only.
 func (f *Forest) Assign(p *Plan, tried []uint64, sc Scene, a *Assignment) {
 	a.Mode, a.Level = Fit, 0
 	a.Chosen = a.Chosen[:0]
@@ -140,10 +140,11 @@ func (f *Forest) Assign(p *Plan, tried []uint64, sc Scene, a *Assignment) {
 		}
 		best := f.pick(p, i, leave, sc, a)
 		a.Chosen = append(a.Chosen, best.option)
-		if best.mode < a.Mode {
+		if best.mode < a.Mode || (best.mode == a.Mode && graver(best.why, a.Why)) {
 			a.Mode, a.Why = best.mode, best.why
 		}
 		if best.mode == NoFit {
+			f.lookAhead(p, i+1, sc, a)
 			return
 		}
 		a.Level = max(a.Level, best.level)
@@ -154,6 +155,44 @@ func (f *Forest) Assign(p *Plan, tried []uint64, sc Scene, a *Assignment) {
 			a.use(u)
 		}
 	}
+}
+
+// lookAhead makes it known if an ask that was not judged can never be served: asks
+// are needed all, so the gravest of what stands in their way is told.
+func (f *Forest) lookAhead(p *Plan, from int, sc Scene, a *Assignment) {
+	for i := from; i < len(p.Asks); i++ {
+		if why, never := f.never(p, i, sc, a); never && graver(why, a.Why) {
+			a.Why = why
+		}
+	}
+}
+
+// never reports that no flavor can ever serve an ask, and why the one that comes
+// closest cannot.
+func (f *Forest) never(p *Plan, ask int, sc Scene, a *Assignment) (core.Reason, bool) {
+	var mildest core.Reason
+	k := &p.Asks[ask]
+	for i := range k.Options {
+		why, bad := k.unfit(i)
+		for _, u := range k.Options[i].Uses {
+			if exceeds, yes := f.exceeds(p.Queue, u, a); yes && !bad {
+				why, bad = exceeds, true
+				why.PodSet = k.PodSet
+			}
+		}
+		if !bad {
+			mode, nodes := sc.Nodes(ask, i)
+			if mode != NoFit {
+				return core.Reason{}, false
+			}
+			why = nodes
+		}
+		if i == 0 {
+			mildest = why
+		}
+		mildest = milder(mildest, why)
+	}
+	return mildest, true
 }
 
 // markShort notes a pair that has no room for u on top of what a uses already,
@@ -233,18 +272,21 @@ func prefer(a, b graded, f core.Fungibility) bool {
 // milder returns the less severe of two reasons, the first if they are equal:
 // flavors are alternatives, so the one closest to success explains best.
 func milder(a, b core.Reason) core.Reason {
-	if severity(b) < severity(a) {
+	if graver(a, b) {
 		return b
 	}
 	return a
 }
 
+// graver reports whether a is more severe than b. Of what a workload needs all of,
+// the gravest shortage is told (spec/kueue.md 2.3).
+func graver(a, b core.Reason) bool { return severity(a) > severity(b) }
+
 func severity(r core.Reason) int {
 	switch {
 	case r.Code == core.NoMatchingFlavor:
 		return 3
-	case r.Code == core.ExceedsMaxQuota,
-		r.Code == core.TopologyPlacementFailed && r.Cause != core.NodesShort:
+	case Permanent(r):
 		return 2
 	case r.Code == core.WaitingForQuota:
 		return 1
@@ -252,19 +294,31 @@ func severity(r core.Reason) int {
 	return 0
 }
 
+// Permanent reports whether a reason to wait stands as long as quotas, flavors and
+// nodes are what they are: no end of somebody else's work would help.
+func Permanent(r core.Reason) bool {
+	switch r.Code {
+	case core.NoMatchingFlavor, core.ExceedsMaxQuota:
+		return true
+	case core.TopologyPlacementFailed:
+		return r.Cause != core.NodesShort && r.Cause != core.PreemptionGated
+	default:
+		return false
+	}
+}
+
 // grade judges one option: eligibility, then quota per resource, then nodes.
 func (f *Forest) grade(p *Plan, ask, option int, sc Scene, a *Assignment) graded {
 	k := &p.Asks[ask]
 	o := &k.Options[option]
 	g := graded{option: option, mode: Fit}
-	if o.Bad != "" {
-		g.mode = NoFit
-		g.why = core.Reason{Code: core.NoMatchingFlavor, Cause: o.Bad, PodSet: k.PodSet, Flavor: o.Flavor, Detail: o.Detail}
+	if why, bad := k.unfit(option); bad {
+		g.mode, g.why = NoFit, why
 		return g
 	}
 	for _, u := range o.Uses {
 		mode, level, why := f.gradeUse(p, u, sc, a)
-		if mode < g.mode {
+		if mode < g.mode || (mode == g.mode && graver(why, g.why)) {
 			g.mode, g.why = mode, why
 			g.why.PodSet = k.PodSet
 		}
@@ -280,6 +334,24 @@ func (f *Forest) grade(p *Plan, ask, option int, sc Scene, a *Assignment) graded
 	return g
 }
 
+// unfit says why a flavor does not suit the pods of an ask, whatever is free.
+func (k *Ask) unfit(option int) (core.Reason, bool) {
+	o := &k.Options[option]
+	return core.Reason{Code: core.NoMatchingFlavor, Cause: o.Bad, PodSet: k.PodSet, Flavor: o.Flavor, Detail: o.Detail}, o.Bad != ""
+}
+
+// exceeds says that a use, with what earlier asks take, is more than the queue could
+// ever have.
+func (f *Forest) exceeds(n *Node, u Use, a *Assignment) (core.Reason, bool) {
+	val := u.Amount.Add(a.used(u.Pair))
+	if val <= n.Limit(u.Pair) {
+		return core.Reason{}, false
+	}
+	why := f.shortage(n, u.Pair, val, 0)
+	why.Code, why.Cause = core.ExceedsMaxQuota, ""
+	return why, true
+}
+
 // gradeUse judges one resource of an option against the tree.
 func (f *Forest) gradeUse(p *Plan, u Use, sc Scene, a *Assignment) (Mode, int, core.Reason) {
 	n := p.Queue
@@ -290,11 +362,10 @@ func (f *Forest) gradeUse(p *Plan, u Use, sc Scene, a *Assignment) (Mode, int, c
 	if val <= then && val <= now {
 		return Fit, level, core.Reason{}
 	}
-	why := f.shortage(n, u.Pair, val, min(then, now))
-	if limit := n.Limit(u.Pair); val > limit {
-		why.Code, why.Cause, why.Have = core.ExceedsMaxQuota, "", 0
+	if why, yes := f.exceeds(n, u, a); yes {
 		return NoFit, level, why
 	}
+	why := f.shortage(n, u.Pair, val, min(then, now))
 	if val <= then {
 		return Await, level, why
 	}
