@@ -2,8 +2,9 @@
 #
 # One set of build flags for every target: the go command keeps separate cache
 # entries for each, and a second set would compile Kubernetes a second time
-# (minutes). So nothing here sets -trimpath, -race or CGO_ENABLED; put such
-# flags into GOFLAGS for all targets alike if you want them.
+# (minutes). So nothing here sets -trimpath or CGO_ENABLED, and -race only where
+# little of Kubernetes is linked; put such flags into GOFLAGS for all targets alike
+# if you want them.
 
 SHELL       := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -33,6 +34,10 @@ check: ## format, vet, house rules, unit tests and transcripts: seconds, needs n
 .PHONY: test
 test: build ## every test, end to end included
 	@GO='$(GO)' .ci/test
+
+.PHONY: race
+race: ## the tests of what links little of Kubernetes, with the race detector
+	@GO='$(GO)' .ci/race
 
 .PHONY: lint
 lint: ## golangci-lint (PKG=./internal/engine/... narrows it)

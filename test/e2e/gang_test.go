@@ -53,19 +53,22 @@ func TestNoPartialGang(t *testing.T) {
 // ever holds a part.
 func TestCompetingGangs(t *testing.T) {
 	settle(t, "blue", "red")
+	w := newWitness(t, map[string]int{"left": 3, "right": 3}, func(w *witness, _ change) bool {
+		if l, r := w.holds("left"), w.holds("right"); l > 0 && r > 0 {
+			w.breaks("left holds nodes with %d pods and right with %d at the same time", l, r)
+		}
+		return false
+	})
 	create(t, user(t, "alice"), gang("left", 3, 5, 60), "blue")
 	create(t, user(t, "bob"), gang("right", 3, 5, 60), "red")
-	whole := func() string {
-		if l, r := len(bound(t, "blue", "left")), len(bound(t, "red", "right")); l > 0 && r > 0 {
-			return fmt.Sprintf("left has %d bound pods and right %d at the same time", l, r)
-		}
-		return ""
-	}
-	always(t, "never both", whole, func() string {
+	always(t, "never both", w.wrong, func() string {
 		if got := inPhase(t, "Succeeded", "blue", "left")(); got != "" {
 			return got
 		}
-		return inPhase(t, "Succeeded", "red", "right")()
+		if got := inPhase(t, "Succeeded", "red", "right")(); got != "" {
+			return got
+		}
+		return w.all("seen on its nodes", func(h *history) bool { return len(h.pods) == 3 }, "left", "right")()
 	})
 }
 

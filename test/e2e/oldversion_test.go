@@ -58,7 +58,7 @@ func TestOldVersionIsWatched(t *testing.T) {
 	defer w.Stop()
 	expect := func(kind watch.EventType, name string) {
 		t.Helper()
-		late := time.After(10 * time.Second)
+		late := time.After(patience)
 		for {
 			select {
 			case e := <-w.ResultChan():

@@ -191,6 +191,16 @@ func (w *witness) judgeNodes() {
 	}
 }
 
+// holds is how many pods of a job have a node and did not end.
+func (w *witness) holds(job string) (n int) {
+	for _, p := range w.live {
+		if p.Labels[aw.AppWrapperLabel] == job && p.Spec.NodeName != "" && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			n++
+		}
+	}
+	return n
+}
+
 // gang notes whether a job holds nodes for some of its pods and not for others.
 func (w *witness) gang(job string, half bool) {
 	since, was := w.halfBound[job]

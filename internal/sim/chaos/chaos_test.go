@@ -70,7 +70,7 @@ func report(t *testing.T, w sim.World, err error) {
 	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Errorf("seed %d: %v\n\nshortened from %d to %d entries (to keep: copy %s to internal/sim/testdata/regressions):\n%v\n\n%s",
+	t.Errorf("seed %d (make soak SEED=%[1]d WORLDS=1): %[2]v\n\nshortened from %d to %d entries (to keep: copy %s to internal/sim/testdata/regressions):\n%v\n\n%s",
 		w.Seed, err, len(w.Script), len(short.Script), path, why, b.String())
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,6 +51,8 @@ type world struct {
 	key     types.NamespacedName
 	recheck time.Duration
 
+	// one lets a single write happen at a time: pods are deleted side by side.
+	one     sync.Mutex
 	writes  []string
 	crash   crash
 	created map[string]int // successful creations of components by UID of their owner and name
@@ -117,6 +120,8 @@ func newWorld(t *testing.T, w *awv1beta2.AppWrapper, more ...client.Object) *wor
 
 // write counts a write, and lets it fail before or after its effect.
 func (x *world) write(what string, do func() error) error {
+	x.one.Lock()
+	defer x.one.Unlock()
 	if x.before != nil {
 		x.before(what)
 	}
