@@ -1,6 +1,10 @@
 package config_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/mlbatch/mlbatch/config/crdtest"
+)
 
 // BenchmarkWorkloadRules is what the rules of a Workload cost the API server with
 // the write that admits it, and with one that changes a condition of an admitted
@@ -14,10 +18,10 @@ func BenchmarkWorkloadRules(b *testing.B) {
 	ready := work("queueName: q", conditions("QuotaReserved", "Admitted", "PodsReady")+assignments)
 	for name, tc := range map[string]struct{ old, is string }{"Admit": {waiting, admitted}, "Condition": {admitted, ready}} {
 		b.Run(name, func(b *testing.B) {
-			s := schemaOf(b, "workloads.kueue.x-k8s.io", "v1beta2")
-			is, old := s.parse(b, tc.is), s.parse(b, tc.old)
+			s := crdtest.Of(b, "workloads.kueue.x-k8s.io", "v1beta2")
+			is, old := s.Parse(b, tc.is), s.Parse(b, tc.old)
 			for b.Loop() {
-				if got := s.validate(b, is, old); got != "" {
+				if got := s.Validate(b, is, old); got != "" {
 					b.Fatal(got)
 				}
 			}

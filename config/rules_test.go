@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/mlbatch/mlbatch/config/crdtest"
 )
 
 // ruling is one rule of a schema and an object that meets or breaks it.
@@ -20,10 +22,10 @@ type rulings map[string]ruling
 
 func (rs rulings) check(t *testing.T, plural, version string) {
 	t.Helper()
-	s := schemaOf(t, plural+".kueue.x-k8s.io", version)
+	s := crdtest.Of(t, plural+".kueue.x-k8s.io", version)
 	for name, r := range rs {
 		t.Run(name, func(t *testing.T) {
-			got := s.validate(t, s.parse(t, r.is), s.parse(t, r.old))
+			got := s.Validate(t, s.Parse(t, r.is), s.Parse(t, r.old))
 			if r.want == "" && got != "" || !strings.Contains(got, r.want) {
 				t.Errorf("%s: got %q, want %q", r.why, got, r.want)
 			}
@@ -96,6 +98,9 @@ func TestClusterQueueRules(t *testing.T) {
 		"Migration":      {why: "there are two modes", is: migration("mode: Never"), want: "mode: Unsupported value"},
 		"NoMigration":    {why: "the mode must be said", is: migration(""), want: "mode: Required"},
 		"Same":           {why: "a write of what is there", old: migration("mode: TryPreferredFlavors"), is: migration("mode: TryPreferredFlavors")},
+		"SameLast":       {why: "an empty name is none", old: migration("mode: TryPreferredFlavors, constraints: {lastAcceptableFlavorName: f}"), is: migration("mode: TryPreferredFlavors, constraints: {lastAcceptableFlavorName: f}")},
+		"NoLast":         {why: "an empty list of constraints is none", old: migration("mode: TryPreferredFlavors, constraints: {}"), is: migration("mode: TryPreferredFlavors")},
+		"NewLast":        {why: "waiting workloads were made for the old one", old: migration("mode: TryPreferredFlavors"), is: migration("mode: TryPreferredFlavors, constraints: {lastAcceptableFlavorName: f}"), want: "concurrentAdmissionPolicy"},
 		"NewMigration":   {why: "waiting workloads were made for the old one", old: migration("mode: TryPreferredFlavors"), is: migration("mode: RetainFirstAdmission"), want: "concurrentAdmissionPolicy"},
 		"LateMigration":  {why: "waiting workloads were made without", old: spec(""), is: migration("mode: RetainFirstAdmission"), want: "concurrentAdmissionPolicy"},
 		"Conditions":     {why: "at most 16", is: "{status: {conditions: " + many(17, `{type: T%d, status: "True", reason: R, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}`) + "}}", want: "status.conditions: Too many"},

@@ -29,7 +29,7 @@ const (
 )
 
 // PodSetAssignment is what one pod set got.
-// +kubebuilder:validation:XValidation:rule="has(self.count) == has(oldSelf.count) && (!has(self.count) || self.count == oldSelf.count) && has(self.flavors) == has(oldSelf.flavors) && (!has(self.flavors) || self.flavors == oldSelf.flavors) && has(self.resourceUsage) == has(oldSelf.resourceUsage) && (!has(self.resourceUsage) || self.resourceUsage == oldSelf.resourceUsage)",message="count, flavors and resourceUsage cannot be changed, only set and removed with the whole admission"
+// +kubebuilder:validation:XValidation:rule="(has(self.count) == has(oldSelf.count) && (!has(self.count) || self.count == oldSelf.count)) && (has(self.flavors) ? self.flavors : {}) == (has(oldSelf.flavors) ? oldSelf.flavors : {})",message="count and flavors cannot be changed, only set and removed with the whole admission"
 type PodSetAssignment struct {
 	// name of the pod set.
 	// +kubebuilder:default=main

@@ -17,7 +17,7 @@ import (
 func FuzzAmount(f *testing.F) {
 	for _, s := range []string{
 		"0", "1", "500m", "1n", "1.5", "4Gi", "1e3", "1E", "9223372036854775807", "9223372036854775807m",
-		"9223372036854775", "9223372036854774999m", "9223372036854775808", "1e30", "-1", "-500m", "-1e30", "0.1Ki",
+		"220M", "1G", "1536Mi", "9223372036854775", "9223372036854774999m", "9223372036854775808", "1e30", "-1", "-500m", "-1e30", "0.1Ki",
 	} {
 		f.Add(s)
 	}
@@ -42,6 +42,10 @@ func FuzzAmount(f *testing.F) {
 				if q.Sign() >= 0 {
 					t.Errorf("%s of %s counts as %d base units, %s too many", text, name, a, over.RatString())
 				}
+			}
+			spelled := convert.Quantity(string(name), a)
+			if read := resource.MustParse(spelled.String()); read.String() != spelled.String() {
+				t.Errorf("A1: %s of %s is written as %s, and as %s by whoever reads that", text, name, spelled.String(), read.String())
 			}
 			if again := convert.Amount(name, convert.Quantity(string(name), a)); again != a {
 				t.Errorf("%s of %s: %d becomes %d on the way to the API and back", text, name, a, again)

@@ -30,7 +30,8 @@ func Amount(name corev1.ResourceName, q resource.Quantity) core.Amount {
 	return core.Amount(q.ScaledValue(scale))
 }
 
-// Quantity is the inverse of Amount.
+// Quantity is the inverse of Amount. It is spelled as it is spelled again by
+// whoever reads and writes it: bytes that are no whole number of Ki are decimal.
 func Quantity(name string, a core.Amount) resource.Quantity {
 	switch name {
 	case core.CPU:
@@ -39,7 +40,9 @@ func Quantity(name string, a core.Amount) resource.Quantity {
 		}
 		return *resource.NewMilliQuantity(int64(a), resource.DecimalSI)
 	case core.Memory, string(corev1.ResourceEphemeralStorage):
-		return *resource.NewQuantity(int64(a), resource.BinarySI)
+		if a%1024 == 0 {
+			return *resource.NewQuantity(int64(a), resource.BinarySI)
+		}
 	}
 	return *resource.NewQuantity(int64(a), resource.DecimalSI)
 }

@@ -82,6 +82,12 @@ func workloadConditions(part string) []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{{Name: "by-others", Expression: byOthers + " && (" + changed(part) + ")"}}
 }
 
+// keptConditions leave out updates that write nothing anew that an admission was
+// decided on.
+func keptConditions() []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{{Name: "respelled", Expression: respelled}}
+}
+
 // changed is true of new objects and of updates that change a part.
 func changed(part string) string {
 	return "request.operation == 'CREATE' || object.?" + part + " != oldObject.?" + part
@@ -161,9 +167,9 @@ func Configurations(at Location) (*admissionregistrationv1.MutatingWebhookConfig
 	wrappers := func(ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
 		return rule("workload.codeflare.dev", []string{"v1beta2"}, []string{"appwrappers"}, ops...)
 	}
-	queueing := func(resource string, ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
+	queueing := func(resources []string, ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
 		versions := []string{v1beta1.GroupVersion.Version, kueue.GroupVersion.Version}
-		return rule(kueue.GroupVersion.Group, versions, []string{resource}, ops...)
+		return rule(kueue.GroupVersion.Group, versions, resources, ops...)
 	}
 
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: MutatingName}}
@@ -181,14 +187,15 @@ func Configurations(at Location) (*admissionregistrationv1.MutatingWebhookConfig
 		{name: "vjob.team", path: pathValidateJob, rule: jobs(create, update), namespaces: teamNamespaces(), conditions: jobConditions()},
 		{name: "vjob.queued", path: pathValidateJob, rule: jobs(create, update), namespaces: queueNamespaces(), objects: queuedObjects(), conditions: jobConditions()},
 		{name: "vappwrapper", path: pathValidateAppWrapper, rule: wrappers(create, update), conditions: wrapperConditions()},
-		{name: "vclusterqueue", path: pathValidateClusterQueue, rule: queueing("clusterqueues", create, update), conditions: specConditions()},
-		{name: "vcohort", path: pathValidateCohort, rule: queueing("cohorts", create, update), conditions: specConditions()},
-		{name: "vlocalqueue", path: pathValidateLocalQueue, rule: queueing("localqueues", create, update), conditions: specConditions()},
-		{name: "vresourceflavor", path: pathValidateResourceFlavor, rule: queueing("resourceflavors", create, update), conditions: specConditions()},
-		{name: "vworkload", path: pathValidateWorkload, rule: queueing("workloads", create, update), conditions: workloadConditions("spec")},
+		{name: "vclusterqueue", path: pathValidateClusterQueue, rule: queueing([]string{"clusterqueues"}, create, update), conditions: specConditions()},
+		{name: "vcohort", path: pathValidateCohort, rule: queueing([]string{"cohorts"}, create, update), conditions: specConditions()},
+		{name: "vlocalqueue", path: pathValidateLocalQueue, rule: queueing([]string{"localqueues"}, create, update), conditions: specConditions()},
+		{name: "vresourceflavor", path: pathValidateResourceFlavor, rule: queueing([]string{"resourceflavors"}, create, update), conditions: specConditions()},
+		{name: "vworkload", path: pathValidateWorkload, rule: queueing([]string{"workloads"}, create, update), conditions: workloadConditions("spec")},
+		{name: "vworkloadkept", path: pathValidateWorkloadKept, rule: queueing([]string{"workloads", "workloads/status"}, update), conditions: keptConditions()},
 		// Who answers an admission check must be able to while no controller runs;
 		// the rules of the schema hold all the same.
-		{name: "vworkloadstatus", path: pathValidateWorkload, rule: queueing("workloads/status", update), conditions: workloadConditions("status"), optional: true},
+		{name: "vworkloadstatus", path: pathValidateWorkload, rule: queueing([]string{"workloads/status"}, update), conditions: workloadConditions("status"), optional: true},
 	} {
 		validating.Webhooks = append(validating.Webhooks, h.validating(at))
 	}

@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	apiwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/cel/environment"
@@ -35,6 +37,18 @@ func mayAdmit(_ context.Context, a authorizer.Attributes) (authorizer.Decision, 
 // as its conditions go.
 func called(t *testing.T, h *admissionregistrationv1.ValidatingWebhook, name, by, is, was string) bool {
 	t.Helper()
+	return matches(t, matcher(h), name, by, is, was)
+}
+
+// matcher evaluates the conditions of a webhook.
+func matcher(h *admissionregistrationv1.ValidatingWebhook) matchconditions.Matcher {
+	compiler := cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	return apiwebhook.NewValidatingWebhookAccessor("", "", h).GetCompiledMatcher(compiler)
+}
+
+// matches is called with the matcher at hand, which takes long to make.
+func matches(t *testing.T, m matchconditions.Matcher, name, by, is, was string) bool {
+	t.Helper()
 	parse := func(text string) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
@@ -54,8 +68,6 @@ func called(t *testing.T, h *admissionregistrationv1.ValidatingWebhook, name, by
 	}
 	a.Attributes = admission.NewAttributesRecord(object, old, gvk, "blue", object.GetName(),
 		schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: "any"}, "", operation, options, false, &user.DefaultInfo{Name: name})
-	compiler := cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
-	m := apiwebhook.NewValidatingWebhookAccessor("", "", h).GetCompiledMatcher(compiler)
 	result := m.Match(t.Context(), a, nil, authorizer.AuthorizerFunc(mayAdmit))
 	if result.Error != nil {
 		t.Fatalf("a condition that fails would refuse the write: %v", result.Error)
@@ -73,6 +85,10 @@ func TestConditions(t *testing.T) {
 	}
 	wl := func(metadata, rest string) string {
 		return "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, metadata: {" + metadata + "name: w}, " + rest + "}"
+	}
+	quota := func(asks, gets string) string {
+		return "spec: {podSets: [{name: main, template: {spec: {containers: [{resources: {requests: {cpu: " + asks + "}}}]}}}]}, " +
+			"status: {conditions: [{type: QuotaReserved, status: 'True'}], admission: {podSetAssignments: [{name: main, resourceUsage: {cpu: " + gets + "}}]}}"
 	}
 	const parts = "components: [{template: {kind: Pod}}]"
 	cases := map[string]struct {
@@ -101,6 +117,10 @@ func TestConditions(t *testing.T) {
 		"OthersFinalizer":     {why: "an end waits for nobody", webhook: "vworkload", user: "admin", is: wl("", "spec: {priority: 1}"), was: wl("finalizers: [a/b], ", "spec: {priority: 1}")},
 		"OurStatus":           {why: "a plan costs no call", webhook: "vworkloadstatus", user: "controller", by: webhook.FieldOwner, is: wl("", "status: {clusterName: a}"), was: wl("", "")},
 		"OthersStatus":        {why: "checks are answered by others", webhook: "vworkloadstatus", user: "check", is: wl("", "status: {clusterName: a}"), was: wl("", ""), want: true},
+		"SameWords":           {why: "nothing is written anew", webhook: "vworkloadkept", user: "admin", is: wl("labels: {a: b}, ", quota("1", "2")), was: wl("", quota("1", "2"))},
+		"OtherWords":          {why: "whether it means the same is asked", webhook: "vworkloadkept", user: "admin", is: wl("", quota("1000m", "2")), was: wl("", quota("1", "2")), want: true},
+		"OurOtherWords":       {why: "whoever writes", webhook: "vworkloadkept", user: "controller", by: webhook.FieldOwner, is: wl("", quota("1", "2000m")), was: wl("", quota("1", "2")), want: true},
+		"WaitingOtherWords":   {why: "nothing was decided on it", webhook: "vworkloadkept", user: "admin", is: wl("", strings.Replace(quota("1000m", "2"), "True", "False", 1)), was: wl("", quota("1", "2"))},
 		"FinalizerOfQueue":    {why: "an end waits for nobody", webhook: "vclusterqueue", user: "admin", is: wl("", ""), was: wl("finalizers: [a/b], ", "")},
 		"ChangedClusterQueue": {why: "new quotas are checked, whoever writes them", webhook: "vclusterqueue", user: "controller", by: webhook.FieldOwner, is: wl("", "spec: {}"), was: wl("", ""), want: true},
 	}

@@ -120,6 +120,7 @@ const (
 	pathValidateLocalQueue     = "/validate-kueue-x-k8s-io-v1beta2-localqueue"
 	pathValidateResourceFlavor = "/validate-kueue-x-k8s-io-v1beta2-resourceflavor"
 	pathValidateWorkload       = "/validate-kueue-x-k8s-io-v1beta2-workload"
+	pathValidateWorkloadKept   = "/validate-kueue-x-k8s-io-v1beta2-workload-kept"
 )
 
 // Handlers returns all webhooks by path.
@@ -157,5 +158,6 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		pathValidateLocalQueue:     validateQueueing,
 		pathValidateResourceFlavor: validateQueueing,
 		pathValidateWorkload:       validateQueueing,
+		pathValidateWorkloadKept:   &admission.Webhook{Handler: admission.HandlerFunc(queueing.validateKept)},
 	}, nil
 }
