@@ -3,6 +3,7 @@ package core
 import (
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Operator is how a Requirement compares a label with its values.
@@ -56,6 +57,32 @@ func (r Requirement) Matches(labels map[string]string) bool {
 	return false
 }
 
+// String is the requirement as kubectl writes selectors.
+func (r Requirement) String() string {
+	values := "(" + strings.Join(r.Values, ",") + ")"
+	switch r.Operator {
+	case In:
+		if len(r.Values) == 1 {
+			return r.Key + "=" + r.Values[0]
+		}
+		return r.Key + " in " + values
+	case NotIn:
+		if len(r.Values) == 1 {
+			return r.Key + "!=" + r.Values[0]
+		}
+		return r.Key + " notin " + values
+	case Exists:
+		return r.Key
+	case DoesNotExist:
+		return "!" + r.Key
+	case Gt:
+		return r.Key + ">" + strings.Join(r.Values, ",")
+	case Lt:
+		return r.Key + "<" + strings.Join(r.Values, ",")
+	}
+	return r.Key + " " + string(r.Operator) + " " + values
+}
+
 // Selector is a conjunction of requirements; the empty one matches everything.
 type Selector []Requirement
 
@@ -67,6 +94,15 @@ func (s Selector) Matches(labels map[string]string) bool {
 		}
 	}
 	return true
+}
+
+// String is the selector as kubectl writes it.
+func (s Selector) String() string {
+	parts := make([]string, len(s))
+	for i, r := range s {
+		parts[i] = r.String()
+	}
+	return strings.Join(parts, ",")
 }
 
 // TaintEffect is what a taint does to a pod that does not tolerate it.

@@ -1,6 +1,9 @@
 package core
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // HostnameLabel is the node label whose value identifies one node.
 const HostnameLabel = "kubernetes.io/hostname"
@@ -23,6 +26,10 @@ const (
 	// NodeEvicted takes no new work and gives up what runs (label EVICT).
 	NodeEvicted NodeState = "Evicted"
 )
+
+// Cordoned is the Why of a node that somebody took out of service by hand and that
+// nothing else keeps from taking work.
+const Cordoned = "cordoned"
 
 // TakesWork reports whether new work may be placed on a node in this state.
 func (s NodeState) TakesWork() bool { return s == NodeReady || s == NodeWarned }
@@ -63,4 +70,36 @@ func (f Filter) Admits(n *Node) bool {
 	}
 	_, bad := Untolerated(n.Taints, f.Tolerations)
 	return !bad
+}
+
+// Unmet says what keeps a node from serving the filter's pods, as kubectl writes
+// selectors and taints, if that is one thing alone: a requirement, alternatives of which all fail, or a single taint.
+func (f Filter) Unmet(n *Node) (text string, taint, single bool) {
+	var found []string
+	for _, r := range f.Must {
+		if !r.Matches(n.Labels) {
+			found = append(found, r.String())
+		}
+	}
+	if len(f.Terms) > 0 && !slices.ContainsFunc(f.Terms, func(s Selector) bool { return s.Matches(n.Labels) }) {
+		found = append(found, termsText(f.Terms))
+	}
+	for _, t := range n.Taints {
+		if _, bad := Untolerated([]Taint{t}, f.Tolerations); bad {
+			found, taint = append(found, t.String()), true
+		}
+	}
+	if len(found) != 1 {
+		return "", false, false
+	}
+	return found[0], taint, true
+}
+
+// termsText writes alternatives of required node affinity.
+func termsText(terms []Selector) string {
+	parts := make([]string, len(terms))
+	for i, t := range terms {
+		parts[i] = t.String()
+	}
+	return strings.Join(parts, " or ")
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/preempt"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
@@ -101,10 +102,16 @@ func (e *Engine) withHolders(w *work, r *core.Reason) *core.Reason {
 		if why.Cause == core.QuotaClaimed {
 			return &why
 		}
-		why.Holders = e.quotaHolders(w.group.queue.node, e.forest.Pair(why.Flavor, why.Resource))
+		for _, c := range e.quotaHolders(w.group.queue.node, e.forest.Pair(why.Flavor, why.Resource)) {
+			why.Holders = append(why.Holders, c.Key)
+		}
 	case core.TopologyPlacementFailed:
-		if why.Cause == core.NodesShort {
-			why.Holders = e.nodeHolders(w, why)
+		if c := e.classOf(w, why); c != nil && why.Cause == core.NodesShort {
+			for _, h := range e.nodeHolders(c) {
+				if h.Key != (core.Key{}) && !slices.Contains(why.Holders, h.Key) {
+					why.Holders = append(why.Holders, h.Key)
+				}
+			}
 		}
 	default:
 	}
@@ -113,21 +120,21 @@ func (e *Engine) withHolders(w *work, r *core.Reason) *core.Reason {
 
 const (
 	maxHolders = 5
-	// maxLooks bounds how many workloads are looked at to find holders.
+	// maxLooks bounds how many workloads, or nodes, are looked at to find holders.
 	maxLooks = 64
 )
 
-// quotaHolders names who uses a pair: in the own queue first, then in queues of
+// quotaHolders are those who use a pair: in the own queue first, then in queues of
 // the tree that borrow it, the next victims first.
-func (e *Engine) quotaHolders(n *quota.Node, p quota.Pair) []core.Key {
-	var keys []core.Key
+func (e *Engine) quotaHolders(n *quota.Node, p quota.Pair) []*preempt.Candidate {
+	var found []*preempt.Candidate
 	looks := 0
 	add := func(q *quota.Node) {
 		list := e.search.Running(q)
-		for i := len(list) - 1; i >= 0 && len(keys) < maxHolders && looks < maxLooks; i-- {
+		for i := len(list) - 1; i >= 0 && len(found) < maxHolders && looks < maxLooks; i-- {
 			looks++
 			if slices.ContainsFunc(list[i].Uses, func(u quota.Use) bool { return u.Pair == p && u.Amount > 0 }) {
-				keys = append(keys, list[i].Key)
+				found = append(found, list[i])
 			}
 		}
 	}
@@ -135,7 +142,7 @@ func (e *Engine) quotaHolders(n *quota.Node, p quota.Pair) []core.Key {
 	var walk func(at *quota.Node)
 	walk = func(at *quota.Node) {
 		for _, c := range at.Children() {
-			if len(keys) >= maxHolders || looks >= maxLooks {
+			if len(found) >= maxHolders || looks >= maxLooks {
 				return
 			}
 			if looks++; c != n && c.Queue && c.Borrowed(core.Then, p) > 0 {
@@ -145,11 +152,15 @@ func (e *Engine) quotaHolders(n *quota.Node, p quota.Pair) []core.Key {
 		}
 	}
 	walk(n.Root())
-	return keys
+	return found
 }
 
-// nodeHolders names who is on the nodes that a pod set could use.
-func (e *Engine) nodeHolders(w *work, why core.Reason) []core.Key {
+// classOf is the kind of pod that a refusal for nodes is about; nil if its pod set is
+// unknown.
+func (e *Engine) classOf(w *work, why core.Reason) *place.Class {
+	if w.group == nil || w.group.plan == nil {
+		return nil
+	}
 	set := w.shape.podSet(why.PodSet)
 	if set < 0 {
 		return nil
@@ -165,17 +176,11 @@ func (e *Engine) nodeHolders(w *work, why core.Reason) []core.Key {
 		}
 	}
 	slices.Sort(flavors)
-	ids := e.nodes.Holders(e.class(w.shape, set, slices.Compact(flavors)), maxLooks)
-	if len(ids) == 0 && len(flavors) > 1 && why.Flavor != "" { // the others have no nodes
-		ids = e.nodes.Holders(e.class(w.shape, set, []string{why.Flavor}), maxLooks)
-	}
-	var keys []core.Key
-	for _, id := range ids {
-		if h := e.byID[id]; h != nil {
-			keys = append(keys, h.Key)
+	c := e.class(w.shape, set, slices.Compact(flavors))
+	if len(flavors) > 1 && why.Flavor != "" {
+		if _, matching, _ := e.nodes.Total(c); matching == 0 { // the others have no nodes
+			return e.class(w.shape, set, []string{why.Flavor})
 		}
 	}
-	slices.SortFunc(keys, core.Key.Compare)
-	keys = slices.Compact(keys)
-	return keys[:min(len(keys), maxHolders)]
+	return c
 }

@@ -62,6 +62,9 @@ func (e *Engine) current(p *compiled) bool {
 // nodes changed.
 func (e *Engine) compile(g *group) *compiled {
 	if g.plan == nil || !e.current(g.plan) {
+		if e.asked != nil {
+			e.asked.keep(g)
+		}
 		g.plan = e.compileFor(g, g.shape.countsWithout(0))
 		if g.queue.claims() && g.plan.refusal == nil {
 			g.plan.claim, g.plan.over = e.claimOf(g.plan, g)

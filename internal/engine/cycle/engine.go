@@ -151,6 +151,8 @@ type Engine struct {
 	// combinations of flavors at least.
 	lacksNodes bool
 	sets       []place.Set
+	// asked is the question that is being answered, nil while a decision is made.
+	asked *question
 }
 
 // New returns an engine that knows nothing.

@@ -187,7 +187,7 @@ func (e *Engine) park(w *work, why *core.Reason) {
 	e.listContested(g)
 	e.listOnReady(g)
 	if w.told == nil || !sameFacts(*w.told, *why) {
-		e.say(w, e.withHolders(w, why))
+		e.say(w, why)
 	}
 	w.unsaid = false
 	e.mention(g)

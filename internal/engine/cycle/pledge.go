@@ -27,7 +27,6 @@ func (e *Engine) pledge(w *work, v verdict) {
 	p := &pledge{work: w}
 	w.pledge = p
 	why := *v.why
-	why.Holders = nil
 	spared := e.sparedFor(w)
 	e.plan = slices.Grow(e.plan, len(v.victims))
 	for _, victim := range v.victims {
@@ -35,9 +34,6 @@ func (e *Engine) pledge(w *work, v verdict) {
 		e.spare(x, spared)
 		e.evict(x, victim.Reason, w)
 		e.owe(p, x)
-		if len(why.Holders) < maxHolders {
-			why.Holders = append(why.Holders, x.Key)
-		}
 	}
 	e.bookPromise(w)
 	e.lend(w)
@@ -45,9 +41,6 @@ func (e *Engine) pledge(w *work, v verdict) {
 		for _, x := range e.leaving { // some of what it counts on comes from those that left before
 			if !slices.Contains(x.owed, p) && e.related(p, x) {
 				e.owe(p, x)
-				if len(why.Holders) < maxHolders {
-					why.Holders = append(why.Holders, x.Key)
-				}
 			}
 		}
 	}

@@ -82,15 +82,9 @@ func behind(q *queue) *core.Reason {
 	return &core.Reason{Code: core.WaitingForQuota, Cause: core.BehindStrict, Queue: q.name, Tree: q.node.CohortName()}
 }
 
-// sameFacts reports whether two reasons say the same, apart from who holds what
-// is short: that changes with every job that ends. Whom a workload waits to be
-// evicted does matter.
-func sameFacts(a, b core.Reason) bool {
-	if a.Code != core.WaitingForPreempted {
-		a.Holders, b.Holders = nil, nil
-	}
-	return a.Equal(b)
-}
+// sameFacts reports whether two reasons say the same. Who holds what is short is
+// never told, because it changes with every job that ends; Why finds it out.
+func sameFacts(a, b core.Reason) bool { return a.Equal(b) }
 
 // sameNature reports whether two reasons name the same obstacle, whatever the
 // amounts are.
@@ -110,7 +104,11 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 	unsettled := e.edited || e.forest.Dirty() || w.inbox
 	switch {
 	case w.told != nil && (unsettled || w.group == nil):
-		return *w.told, true
+		why := *w.told
+		if w.pledge != nil {
+			e.withAwaited(w, &why)
+		}
+		return why, true
 	case w.group == nil || unsettled:
 		return core.Reason{Code: core.PendingEvaluation, Queue: w.obs.door}, true
 	}
@@ -120,9 +118,7 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 		why.Ahead = a.Key
 		return why, true
 	}
-	// A question changes nothing: with a plan made now, the next Decide could take
-	// another way.
-	defer func(plan *compiled) { w.group.plan = plan }(w.group.plan)
+	defer e.ask().end() // a question changes nothing
 	v := e.judge(w)
 	if v.kind == admit && e.unready > 0 {
 		why := *podsReady(q)
@@ -137,4 +133,17 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 		why.Ahead = e.claimers[0].Key
 	}
 	return why, true
+}
+
+// withAwaited says who must still be gone before a workload starts that was promised
+// a place.
+func (e *Engine) withAwaited(w *work, why *core.Reason) {
+	if why.Code == core.WaitingForPreempted {
+		why.Victims = int32(w.pledge.owing) //nolint:gosec // few
+	}
+	for _, x := range e.leaving {
+		if len(why.Holders) < maxHolders && slices.Contains(x.owed, w.pledge) {
+			why.Holders = append(why.Holders, x.Key)
+		}
+	}
 }

@@ -81,7 +81,7 @@ func findings(f Facts) []finding {
 		found = append(found, x)
 	}
 	if f.Unschedulable {
-		found = append(found, finding{core.NodeClosed, wholeNode, "cordoned"})
+		found = append(found, finding{core.NodeClosed, wholeNode, core.Cordoned})
 	}
 	if x, ok := labelled(f.Labels); ok {
 		found = append(found, x)

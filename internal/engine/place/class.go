@@ -359,19 +359,3 @@ func has(labels, want map[string]string) bool {
 	}
 	return true
 }
-
-// Holders lists owners of what is held on nodes that the class could use, from
-// the first looks nodes in order of names.
-func (s *Nodes) Holders(c *Class, looks int) []int32 {
-	s.settle()
-	var out []int32
-	for _, n := range s.order {
-		if looks--; looks < 0 {
-			break
-		}
-		if n.TakesWork() && len(n.users) > 0 && c.filter.Admits(&n.spec) {
-			out = append(out, n.users...)
-		}
-	}
-	return out
-}

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -15,7 +16,7 @@ func Node(n *corev1.Node) core.Node {
 	out := core.Node{
 		Name:        n.Name,
 		Labels:      maps.Clone(n.Labels),
-		Taints:      Taints(n.Spec.Taints),
+		Taints:      lasting(Taints(n.Spec.Taints)),
 		Allocatable: Resources(n.Status.Allocatable),
 		State:       state,
 		Why:         why,
@@ -42,4 +43,17 @@ func NodeFacts(n *corev1.Node) nodehealth.Facts {
 		}
 	}
 	return f
+}
+
+// lasting leaves out the taints by which Kubernetes says that a node is cordoned or
+// out of reach. State says the same, and a node that comes back serves the same pods
+// as before: with these taints, jobs would be told that no node could ever do.
+func lasting(taints []core.Taint) []core.Taint {
+	return slices.DeleteFunc(taints, func(t core.Taint) bool {
+		switch t.Key {
+		case corev1.TaintNodeUnschedulable, corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable:
+			return true
+		}
+		return false
+	})
 }

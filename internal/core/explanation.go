@@ -1,0 +1,140 @@
+package core
+
+// Explanation is why a workload waits, with all that bears on it, true at the
+// moment at which it was asked for. Package explain makes sentences of it.
+type Explanation struct {
+	Reason Reason
+	// Queue is the ClusterQueue it waits in, "" if that is not known; LocalQueue
+	// its door, Priority by which it stands there.
+	Queue      string
+	LocalQueue string
+	Priority   int32
+	// Holders hold what is short, at most five, most relevant first. For
+	// WaitingForPreempted they are those who leave.
+	Holders []Holder
+	// Nodes are those that its short pod set may use; nil if nodes are not what is
+	// short.
+	Nodes *NodeFacts
+	// Tried is what each flavor lacks, by pod set, in the order of the queue; the
+	// flavors of one resource group are alternatives.
+	Tried []Attempt
+	// Lenders are queues of the tree that lend less of what is short than they own.
+	Lenders []Lender
+	// Advice was tried on the engine: each of them alone would let the workload
+	// start. It is empty if nothing helps that can be tried.
+	Advice []Advice
+	// Cut says that there was more to try than one question may cost.
+	Cut bool
+}
+
+// Holder is who holds some of what is short.
+type Holder struct {
+	// Key is the workload, zero for pods that no queue knows; Queue is whose quota
+	// it uses, UID its own.
+	Key   Key
+	UID   string
+	Queue string
+	// Node is set for pods that no queue knows.
+	Node string
+	// Amount is how much it holds of Resource, in Flavor where that is known.
+	Flavor   string
+	Resource string
+	Amount   Amount
+	// Leaving says that it was evicted and only its pods still end.
+	Leaving bool
+}
+
+// NodeFacts is how the nodes stand that a pod set may use.
+type NodeFacts struct {
+	PodSet, Flavor string
+	// Total are the nodes there are, Matching those that the pod's selector,
+	// affinity and tolerations and its flavor's labels admit.
+	Total, Matching int32
+	// Down are matching nodes that take no work, at most ten by name; Cordoned,
+	// Evicted, Lost and Closed count all of them by what keeps them from it.
+	Down                            []DownNode
+	Cordoned, Evicted, Lost, Closed int32
+	// Full are matching nodes in service that have no room for one more pod; Fit is
+	// how many pods of Wanted have room now.
+	Full        int32
+	Fit, Wanted int32
+	// Free is how much of Resource is free on the matching nodes in service
+	// together, Largest the most on one of them, Need what one pod asks for.
+	Resource            string
+	Free, Largest, Need Amount
+	// InTheWay are labels and taints that keep nodes from matching, each with the
+	// number of nodes that would match without it alone.
+	InTheWay []Obstacle
+}
+
+// DownNode is a node that takes no work.
+type DownNode struct {
+	Name  string
+	State NodeState
+	// Why says in a few words what is wrong with it.
+	Why string
+}
+
+// Obstacle is a requirement of a pod that nodes do not meet, or a taint of nodes
+// that the pod does not tolerate.
+type Obstacle struct {
+	// Text is a requirement as kubectl writes selectors, or a taint.
+	Text  string
+	Taint bool
+	// Nodes would match without it alone.
+	Nodes int32
+}
+
+// Attempt is what came of one flavor for one pod set. Why is zero if it would do.
+type Attempt struct {
+	PodSet, Flavor string
+	Why            Reason
+}
+
+// Lender is a queue of the tree that lends less than it owns.
+type Lender struct {
+	Queue            string
+	Flavor, Resource string
+	Nominal, Lends   Amount
+}
+
+// AdviceKind is what kind of thing would help.
+type AdviceKind string
+
+// The kinds of advice.
+const (
+	// FewerPods and those up to RaisePriority are for the owner of the job: it must
+	// be changed, and may have to be submitted again.
+	FewerPods     AdviceKind = "FewerPods"     // PodSet with Count pods
+	SmallerPods   AdviceKind = "SmallerPods"   // PodSet asking for Amount of Resource per pod
+	Tolerate      AdviceKind = "Tolerate"      // PodSet tolerating the taints in Detail
+	DropSelector  AdviceKind = "DropSelector"  // PodSet without the requirements in Detail
+	RaisePriority AdviceKind = "RaisePriority" // Priority
+	// WaitFor and those below are for others: Keys end, a node comes back, a queue
+	// is resumed.
+	WaitFor      AdviceKind = "WaitFor"
+	Uncordon     AdviceKind = "Uncordon"     // Nodes
+	RepairNode   AdviceKind = "RepairNode"   // Nodes, for which Detail says what is wrong
+	ResumeQueue  AdviceKind = "ResumeQueue"  // the ClusterQueue Queue
+	ResumeLocal  AdviceKind = "ResumeLocal"  // the LocalQueue Queue
+	OpenGate     AdviceKind = "OpenGate"     // the preemption gate in Detail
+	RemovePods   AdviceKind = "RemovePods"   // pods that no queue knows, on Nodes
+	AwaitLeaving AdviceKind = "AwaitLeaving" // nothing to do: Keys leave already
+)
+
+// Advice is one thing that would let a workload start.
+type Advice struct {
+	Kind     AdviceKind
+	PodSet   string
+	Count    int32
+	Resource string
+	Amount   Amount
+	Flavor   string // that it would get then, where one was named
+	Priority int32
+	Queue    string
+	Nodes    []string
+	Keys     []Key
+	Detail   []string
+	// Preempts is how many others would have to be stopped for it first.
+	Preempts int32
+}

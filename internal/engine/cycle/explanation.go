@@ -1,0 +1,181 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// Explain says why a workload waits and what would help, both found out now. It is
+// false for workloads that are admitted or unknown. higher are the priorities, in any
+// order, that the workload could be given instead of its own; nil if none is known.
+//
+// It changes nothing: what is tried on the picture is taken back.
+func (e *Engine) Explain(k core.Key, higher []int32) (core.Explanation, bool) {
+	why, ok := e.Why(k)
+	if !ok {
+		return core.Explanation{}, false
+	}
+	w := e.works[k]
+	out := core.Explanation{Reason: why, LocalQueue: w.obs.door, Priority: w.Priority, Queue: e.queueOf(w)}
+	if e.edited || e.forest.Dirty() {
+		return out, true // the next Decide takes edits in; nothing can be tried before
+	}
+	q := e.ask()
+	defer q.end()
+	out.Reason.Holders = nil
+	if g := w.group; g != nil {
+		q.judge(w)
+		out.Tried, out.Lenders = q.attempts(w), q.lenders(g.queue, why)
+		if c := q.shortClass(w, why); c != nil {
+			facts := q.nodes.Survey(c)
+			facts.InTheWay = q.nodes.InTheWay(c)
+			facts.PodSet, facts.Flavor, facts.Wanted = why.PodSet, why.Flavor, why.PodsWanted
+			out.Nodes = &facts
+		}
+	}
+	out.Holders = q.holders(w, why)
+	for _, h := range out.Holders {
+		if h.Key != (core.Key{}) {
+			out.Reason.Holders = append(out.Reason.Holders, h.Key)
+		}
+	}
+	out.Advice = q.advice(w, why, higher)
+	out.Cut = q.spent()
+	return out, true
+}
+
+// queueOf names the ClusterQueue that a workload waits in, "" if there is none.
+func (e *Engine) queueOf(w *work) string {
+	if w.door.queue == nil {
+		return ""
+	}
+	return w.door.queue.name
+}
+
+// attempts is what each flavor lacks, alone.
+func (q *question) attempts(w *work) []core.Attempt {
+	p := q.compile(w.group)
+	q.scene.work, q.scene.group, q.scene.plan = w, w.group, p
+	var out []core.Attempt
+	for i := range p.Asks {
+		for o := range p.Asks[i].Options {
+			a := core.Attempt{PodSet: p.Asks[i].PodSet, Flavor: p.Asks[i].Options[o].Flavor}
+			if mode, why := q.forest.GradeOption(&p.Plan, i, o, &q.scene); mode < quota.Fit {
+				a.Why = why
+			}
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// lenders are other queues of the tree that lend less of what is short than they own.
+func (q *question) lenders(of *queue, why core.Reason) []core.Lender {
+	if why.Code != core.WaitingForQuota && why.Code != core.ExceedsMaxQuota || why.Resource == "" || of.node.Parent() == nil {
+		return nil
+	}
+	p := q.forest.Pair(why.Flavor, why.Resource)
+	var out []core.Lender
+	for _, o := range q.sortedQueues() {
+		if o == of || o.spec == nil || o.node.Root() != of.node.Root() {
+			continue
+		}
+		if owns, lends := o.node.Nominal(p), o.node.LendingLimit(p); owns > 0 && lends < owns {
+			out = append(out, core.Lender{Queue: o.name, Flavor: why.Flavor, Resource: why.Resource, Nominal: owns, Lends: lends})
+		}
+	}
+	return out
+}
+
+// shortClass is the kind of pod that a refusal for nodes is about; nil for others.
+func (q *question) shortClass(w *work, why core.Reason) *place.Class {
+	if why.Code != core.TopologyPlacementFailed && (why.Code != core.WaitingForPreempted || why.PodsWanted == 0) {
+		return nil
+	}
+	return q.classOf(w, why)
+}
+
+// holders are who holds what is short.
+func (q *question) holders(w *work, why core.Reason) []core.Holder {
+	switch why.Code {
+	case core.WaitingForQuota:
+		if why.Cause == core.BehindStrict || why.Cause == core.QuotaClaimed || w.group == nil {
+			return nil
+		}
+		p := q.forest.Pair(why.Flavor, why.Resource)
+		var out []core.Holder
+		for _, c := range q.quotaHolders(w.group.queue.node, p) {
+			h := q.holder(q.byID[c.ID])
+			h.Flavor, h.Resource, h.Amount = why.Flavor, why.Resource, amountOf(c.Uses, p)
+			out = append(out, h)
+		}
+		return out
+	case core.TopologyPlacementFailed:
+		if c := q.shortClass(w, why); c != nil && w.group != nil && (why.Cause == core.NodesShort || why.Cause == core.PreemptionGated) {
+			return q.nodeHolders(c)
+		}
+	case core.WaitingForPreempted:
+		return q.awaited(w)
+	default:
+	}
+	return nil
+}
+
+func (q *question) holder(w *work) core.Holder {
+	return core.Holder{Key: w.Key, UID: w.UID, Queue: q.byNode[w.Queue.ID].name, Leaving: w.phase == leaving}
+}
+
+// awaited are those who must be gone before a workload starts that was promised a
+// place, or could be: all who leave, where it is not known whose place it gets.
+func (q *question) awaited(w *work) []core.Holder {
+	var out []core.Holder
+	for _, x := range q.leaving {
+		if len(out) < maxHolders && (w.pledge == nil || slices.Contains(x.owed, w.pledge)) {
+			out = append(out, q.holder(x))
+		}
+	}
+	return out
+}
+
+// nodeHolders are those on nodes that a class could use who hold there what it lacks,
+// those who hold most first; pods that no queue knows too.
+func (e *Engine) nodeHolders(c *place.Class) []core.Holder {
+	var out []core.Holder
+	for _, n := range e.nodes.Occupied(c, maxLooks) {
+		for _, id := range n.Users() {
+			w := e.byID[id]
+			if w == nil {
+				continue
+			}
+			for _, h := range w.Holds {
+				if r, amount := e.nodes.Taken(n, h); amount > 0 {
+					out = addHolder(out, core.Holder{
+						Key: w.Key, UID: w.UID, Queue: e.byNode[w.Queue.ID].name, Leaving: w.phase == leaving, Resource: r, Amount: amount,
+					})
+				}
+			}
+		}
+		if r, amount := e.nodes.TakenByOthers(n); amount > 0 {
+			out = append(out, core.Holder{Node: n.Name(), Resource: r, Amount: amount})
+		}
+	}
+	slices.SortFunc(out, func(a, b core.Holder) int {
+		return cmp.Or(cmp.Compare(b.Amount, a.Amount), a.Key.Compare(b.Key), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Resource, b.Resource))
+	})
+	return out[:min(len(out), maxHolders)]
+}
+
+// addHolder adds what a workload holds of a resource.
+func addHolder(list []core.Holder, h core.Holder) []core.Holder {
+	for i := range list {
+		if list[i].Key == h.Key && list[i].Resource == h.Resource {
+			list[i].Amount = list[i].Amount.Add(h.Amount)
+			return list
+		}
+	}
+	return append(list, h)
+}

@@ -1,0 +1,173 @@
+package cycle
+
+import (
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/preempt"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// question is one question about the picture. It may try changes on the picture
+// itself; end takes all of them back, so that no later decision depends on what
+// was asked.
+type question struct {
+	*Engine
+	// plans are the plans of groups as they were before somebody asked: with one
+	// made meanwhile, the next Decide could take another way.
+	plans map[*group]*compiled
+	undo  []func()
+	// looks is how many more judgements the question may cost.
+	looks int
+}
+
+// maxLooksAsked bounds what one question costs, in judgements.
+const maxLooksAsked = 2000
+
+// ask begins a question.
+func (e *Engine) ask() *question {
+	q := &question{Engine: e, plans: map[*group]*compiled{}, looks: maxLooksAsked}
+	e.asked = q
+	return q
+}
+
+// end takes back whatever the question changed.
+func (q *question) end() {
+	q.back(0)
+	q.asked = nil
+	for g, p := range q.plans { // each alone, so order does not matter
+		g.plan = p
+	}
+}
+
+// keep notes the plan of a group before it is made anew for a question.
+func (q *question) keep(g *group) {
+	if _, kept := q.plans[g]; !kept {
+		q.plans[g] = g.plan
+	}
+}
+
+// mark is a moment to which back returns.
+func (q *question) mark() int { return len(q.undo) }
+
+// back takes back what was done since a mark, last first.
+func (q *question) back(mark int) {
+	for _, undo := range slices.Backward(q.undo[mark:]) {
+		undo()
+	}
+	q.undo = q.undo[:mark]
+}
+
+// judge is Engine.judge, counted.
+func (q *question) judge(w *work) verdict {
+	q.looks--
+	return q.Engine.judge(w)
+}
+
+// spent reports whether the question may cost nothing more.
+func (q *question) spent() bool { return q.looks <= 0 }
+
+// use books uses of a queue, or takes them off, in a ledger.
+func (q *question) use(l core.Ledger, n *quota.Node, uses []quota.Use, sign int64) {
+	was := q.forest.Pretend(n)
+	do := func(add bool) {
+		if add {
+			q.forest.Add(l, n, uses)
+		} else {
+			q.forest.Remove(l, n, uses)
+		}
+	}
+	do(sign > 0)
+	q.undo = append(q.undo, func() {
+		do(sign < 0)
+		q.forest.Undone(was)
+	})
+}
+
+// put books holds on nodes, or takes them off, in a ledger.
+func (q *question) put(l core.Ledger, holds []place.Hold, sign int64) {
+	q.nodes.Imagine(l, holds, sign)
+	q.undo = append(q.undo, func() { q.nodes.Imagine(l, holds, -sign) })
+}
+
+// split says that n holds more are in one ledger only.
+func (q *question) split(n int) {
+	q.nodes.Split(n)
+	q.undo = append(q.undo, func() { q.nodes.Split(-n) })
+}
+
+// unlist takes a running workload off those who may be evicted.
+func (q *question) unlist(w *work) {
+	q.search.Remove(&w.Candidate)
+	q.undo = append(q.undo, func() { q.search.Add(&w.Candidate) })
+}
+
+// gone thinks of a workload that holds something as gone.
+func (q *question) gone(w *work) {
+	q.use(core.Now, w.Queue, w.Uses, -1)
+	q.put(core.Now, w.Holds, -1)
+	if w.phase == leaving {
+		q.split(-1)
+	} else {
+		q.unlist(w)
+		q.use(core.Then, w.Queue, w.Uses, -1)
+		q.put(core.Then, w.Holds, -1)
+	}
+	if w.unready {
+		q.unready--
+		q.undo = append(q.undo, func() { q.unready++ })
+	}
+}
+
+// evicted thinks of running workloads as on their way out.
+func (q *question) evicted(victims []preempt.Victim) {
+	for _, v := range victims {
+		w := q.byID[v.ID]
+		q.unlist(w)
+		q.use(core.Then, w.Queue, w.Uses, -1)
+		q.put(core.Then, w.Holds, -1)
+		q.split(1)
+	}
+}
+
+// takes thinks of a workload that was just judged as having what the verdict gives.
+func (q *question) takes(w *work, v verdict) {
+	uses := slices.Clone(q.assigned.Uses)
+	var holds []place.Hold
+	for s, spots := range v.spots {
+		for _, spot := range spots {
+			holds = append(holds, place.Hold{Node: spot.Node, Class: q.sets[s].Class, Count: spot.Count})
+		}
+	}
+	n := w.group.queue.node
+	q.use(core.Then, n, uses, 1)
+	q.put(core.Then, holds, 1)
+	if v.kind == pledged {
+		q.evicted(v.victims)
+		q.split(1)
+		return
+	}
+	q.use(core.Now, n, uses, 1)
+	q.put(core.Now, holds, 1)
+}
+
+// instead thinks of a workload that is submitted again, now, with other pods or
+// another priority. It stands in no queue.
+func (q *question) instead(w *work, podSets []core.PodSet, priority int32) *work {
+	s := &shape{priority: priority, gate: w.shape.gate, podSets: podSets, classes: map[string]*place.Class{}}
+	q.undo = append(q.undo, func() { q.forgetClasses(s) })
+	n := &work{shape: s, door: w.door, obs: observed{door: w.obs.door}}
+	n.Key, n.UID, n.Priority, n.Time = w.Key, w.UID, priority, q.now.UnixNano()
+	q.alone(n, w.door.queue)
+	return n
+}
+
+// alone gives a workload that is in no group one of its own, which no queue knows.
+func (q *question) alone(w *work, in *queue) {
+	g := &group{queue: in, key: groupKey{shape: w.shape, spare: w.spareKey}, shape: w.shape, index: -1}
+	was, slot := w.group, w.slot
+	w.group, w.slot = g, 0
+	g.members.Push(w)
+	q.undo = append(q.undo, func() { w.group, w.slot = was, slot })
+}

@@ -1,0 +1,13 @@
+package quota
+
+import "github.com/mlbatch/mlbatch/internal/core"
+
+// GradeOption judges one option of a plan alone, as if nothing else of the plan were
+// assigned: how well it would do and, unless it fits, why not.
+func (f *Forest) GradeOption(p *Plan, ask, option int, sc Scene) (Mode, core.Reason) {
+	g := f.grade(p, ask, option, sc, &Assignment{Mode: Fit})
+	return g.mode, g.why
+}
+
+// LendingLimit is how much of its quota a node lends at most; Unlimited if all.
+func (n *Node) LendingLimit(p Pair) core.Amount { return n.cells[p].lend }
