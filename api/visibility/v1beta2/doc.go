@@ -16,7 +16,7 @@ var GroupVersion = schema.GroupVersion{Group: "visibility.kueue.x-k8s.io", Versi
 
 // AddToScheme adds the kinds of this version to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &PendingWorkloadsSummary{})
+	s.AddKnownTypes(GroupVersion, &PendingWorkloadsSummary{}, &Explanation{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

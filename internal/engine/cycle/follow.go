@@ -4,9 +4,9 @@ import "time"
 
 // Follow takes in what was told since the last call and decides nothing: for a
 // process that lets another one decide, and answers questions about the picture
-// meanwhile (Line, QueueOf, Census). Whom the other has parked is not known here.
-// An engine that follows must not decide later: it forgets what a decision would
-// look at again. Nodes and pods need not be told.
+// meanwhile (Line, QueueOf, Census, Explain). Whom the other has parked or promised
+// a place is not known here: who asks is judged. An engine that follows must not
+// decide later: it forgets what a decision would look at again.
 func (e *Engine) Follow(now time.Time) {
 	e.now = now
 	e.settle()

@@ -113,7 +113,7 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 		return core.Reason{Code: core.PendingEvaluation, Queue: w.obs.door}, true
 	}
 	q := w.group.queue
-	if a := q.ahead(); a != nil && a != w {
+	if a := q.foremost(); a != nil && a != w {
 		why := *behind(q)
 		why.Ahead = a.Key
 		return why, true
@@ -125,6 +125,11 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 		why.Ahead = e.firstUnready()
 		return why, true
 	}
+	if v.kind == pledged && len(v.victims) == 0 { // room comes from those who leave already
+		why := *v.why
+		why.Victims = int32(len(e.leaving)) //nolint:gosec // few
+		return *e.refusal(w, why), true
+	}
 	if v.kind != refuse {
 		return core.Reason{Code: core.PendingEvaluation, Queue: q.name, Tree: q.node.CohortName()}, true
 	}
@@ -133,6 +138,15 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 		why.Ahead = e.claimers[0].Key
 	}
 	return why, true
+}
+
+// foremost is whom all others of a StrictFIFO queue wait behind: its first, which
+// could be admitted only just before the next decision. In other queues it is nil.
+func (q *queue) foremost() *work {
+	if a := q.ahead(); a != nil || !q.strict() || q.active.Len() == 0 {
+		return a
+	}
+	return q.first()
 }
 
 // withAwaited says who must still be gone before a workload starts that was promised

@@ -21,6 +21,8 @@ const (
 	// ManagerRole is what the controller may do, for controllers beside it that
 	// answer admission checks or queue further kinds of jobs.
 	ManagerRole = "kueue-manager-role"
+	// ExplanationRole lets ask why the workloads of a namespace wait.
+	ExplanationRole = "mlbatch-explanation-viewer"
 	// LeaderElectionRole lets them elect a leader in mlbatch's namespace.
 	LeaderElectionRole = "kueue-leader-election-role"
 )
@@ -92,21 +94,28 @@ func accessRoles(namespace string) []client.Object {
 			[]rbacv1.PolicyRule{allow("visibility.kueue.x-k8s.io", read(), "clusterqueues/pendingworkloads")}), batchAdminLabel),
 		labeled(clusterRole("kueue-pending-workloads-lq-viewer-role",
 			[]rbacv1.PolicyRule{allow("visibility.kueue.x-k8s.io", read(), "localqueues/pendingworkloads")}), batchUserLabel),
+		labeled(clusterRole(ExplanationRole,
+			[]rbacv1.PolicyRule{allow("visibility.kueue.x-k8s.io", []string{"get"}, "workloads/explanation")}), append(everyone(), batchAdminLabel, batchUserLabel)...),
 	}
 	for _, k := range accessedKinds() {
 		see := allow(k.group, []string{"get"}, k.resource+"/status")
 		viewers := k.viewers
 		if k.namespaced {
 			// Whoever sees what is in a namespace sees what waits there.
-			viewers = append([]string{
-				"rbac.authorization.k8s.io/aggregate-to-admin", "rbac.authorization.k8s.io/aggregate-to-edit", "rbac.authorization.k8s.io/aggregate-to-view",
-			}, viewers...)
+			viewers = append(everyone(), viewers...)
 		}
 		objects = append(objects,
 			labeled(clusterRole("kueue-"+k.name+"-editor-role", []rbacv1.PolicyRule{allow(k.group, write(), k.resource), see}), k.editors...),
 			labeled(clusterRole("kueue-"+k.name+"-viewer-role", []rbacv1.PolicyRule{allow(k.group, read(), k.resource), see}), viewers...))
 	}
 	return objects
+}
+
+// everyone are the labels of the roles that come with Kubernetes.
+func everyone() []string {
+	return []string{
+		"rbac.authorization.k8s.io/aggregate-to-admin", "rbac.authorization.k8s.io/aggregate-to-edit", "rbac.authorization.k8s.io/aggregate-to-view",
+	}
 }
 
 func labeled(r *rbacv1.ClusterRole, labels ...string) *rbacv1.ClusterRole {

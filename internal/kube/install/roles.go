@@ -100,7 +100,7 @@ func editRules() []rbacv1.PolicyRule {
 		allow("batch", remove, "jobs"),
 		allow("", write(), "services", "secrets", "configmaps", "persistentvolumeclaims"),
 		allow("kueue.x-k8s.io", read(), "*"),
-		allow("visibility.kueue.x-k8s.io", []string{"get"}, "localqueues/pendingworkloads"),
+		allow("visibility.kueue.x-k8s.io", []string{"get"}, "localqueues/pendingworkloads", "workloads/explanation"),
 		allow("kubeflow.org", write(), "pytorchjobs"),
 		allow("ray.io", write(), "rayjobs", "rayclusters"),
 		allow("workload.codeflare.dev", write(), "appwrappers"),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,10 +11,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta1"
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -30,12 +30,17 @@ type Lines interface {
 	// QueueOf names the ClusterQueue of a LocalQueue, false if there is no such
 	// LocalQueue.
 	QueueOf(namespace, name string) (string, bool, error)
+	// Explain says why a workload waits, and what would help; false if it does not
+	// wait. higher are the priorities that it could be given.
+	Explain(k core.Key, higher []int32) (core.Explanation, bool, error)
 }
 
 const (
 	clusterQueues = "clusterqueues"
 	localQueues   = "localqueues"
 	pending       = "pendingworkloads"
+	workloads     = "workloads"
+	explaining    = "explanation"
 )
 
 // versions of the API, the preferred one first.
@@ -45,8 +50,14 @@ func versions() []schema.GroupVersion {
 
 // handler answers requests whose sender is known and may ask.
 type handler struct {
-	lines     Lines
+	lines Lines
+	// workloads reads Workloads, and what else bears on them, from a cache.
 	workloads client.Reader
+	// rights says what an asker may see and do; nil for nothing.
+	rights authorizer.Authorizer
+	clock  clock.PassiveClock
+	// slack is the queue that lends less while nodes are out of service.
+	slack string
 }
 
 // ServeHTTP answers one request.
@@ -71,13 +82,17 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // resource answers for a resource of the API.
 func (h *handler) resource(r *http.Request, info *request.RequestInfo) (any, error) {
 	of := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource + "/" + info.Subresource}
-	known := info.APIGroup == v1beta2.GroupVersion.Group && info.Subresource == pending && info.Name != "" &&
+	explains := info.APIGroup == v1beta2.GroupVersion.Group && info.Resource == workloads && info.Subresource == explaining &&
+		info.Name != "" && info.Namespace != ""
+	known := explains || info.APIGroup == v1beta2.GroupVersion.Group && info.Subresource == pending && info.Name != "" &&
 		(info.Resource == clusterQueues && info.Namespace == "" || info.Resource == localQueues && info.Namespace != "")
 	switch {
 	case !known:
 		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, info.Verb, of, info.Name, "", 0, true)
 	case info.Verb != "get":
 		return nil, apierrors.NewMethodNotSupported(of, info.Verb)
+	case explains:
+		return h.explanation(r, info)
 	}
 	p, err := pageOf(r.URL.Query())
 	if err != nil {
@@ -112,14 +127,9 @@ func (h *handler) items(ctx context.Context, info *request.RequestInfo, p page) 
 	case !known && info.Resource == clusterQueues:
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: info.APIGroup, Resource: clusterQueues}, info.Name)
 	}
-	var all kueue.WorkloadList
-	if err := h.workloads.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("list workloads: %w", err))
-	}
-	objects := make(map[core.Key]*kueue.Workload, len(line))
-	for i := range all.Items {
-		o := &all.Items[i]
-		objects[core.Key{Namespace: o.Namespace, Name: o.Name}] = o
+	objects, err := h.objects(ctx)
+	if err != nil {
+		return nil, err
 	}
 	return summarize(line, objects, of, p), nil
 }
@@ -193,6 +203,11 @@ func resourcesOf(v schema.GroupVersion) metav1.APIResourceList {
 		out.APIResources = append(out.APIResources,
 			metav1.APIResource{Name: r.name, SingularName: r.singular, Kind: r.kind, Namespaced: r.namespaced, Verbs: []string{}},
 			metav1.APIResource{Name: r.name + "/" + pending, Kind: "PendingWorkloadsSummary", Namespaced: r.namespaced, Verbs: []string{"get"}})
+	}
+	if v == v1beta2.GroupVersion {
+		out.APIResources = append(out.APIResources,
+			metav1.APIResource{Name: workloads, SingularName: "workload", Kind: "Workload", Namespaced: true, Verbs: []string{}},
+			metav1.APIResource{Name: workloads + "/" + explaining, Kind: explanationKind, Namespaced: true, Verbs: []string{"get"}})
 	}
 	return out
 }

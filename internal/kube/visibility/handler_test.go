@@ -31,6 +31,8 @@ type queues struct {
 	lines map[string][]cycle.Waiting
 	doors map[core.Key]string
 	err   error
+	// reasons is why they wait.
+	reasons map[core.Key]core.Explanation
 }
 
 func (q queues) Line(name string) ([]cycle.Waiting, bool, error) {
@@ -41,6 +43,11 @@ func (q queues) Line(name string) ([]cycle.Waiting, bool, error) {
 func (q queues) QueueOf(namespace, name string) (string, bool, error) {
 	n, ok := q.doors[core.Key{Namespace: namespace, Name: name}]
 	return n, ok, q.err
+}
+
+func (q queues) Explain(k core.Key, _ []int32) (core.Explanation, bool, error) {
+	x, ok := q.reasons[k]
+	return x, ok, q.err
 }
 
 // shared is a queue with doors of two teams: blue/a, red/b, blue/c, blue/off,

@@ -6,10 +6,15 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 )
 
 // object is a JSON object of an OpenAPI document.
@@ -83,7 +88,7 @@ func openAPI(v schema.GroupVersion) object {
 			})
 		}
 		paths[path] = object{"parameters": parameters, "get": about.get(v, object{
-			"description": "OK", "content": object{"application/json": object{"schema": object{"$ref": refs + summaryOf(v)}}},
+			"description": "OK", "content": object{"application/json": object{"schema": object{"$ref": refs + about.answers}}},
 		})}
 	}
 	return object{"openapi": "3.0.0", "info": about(), "paths": paths, "components": object{"schemas": schemas(v, refs)}}
@@ -100,7 +105,7 @@ func swagger() object {
 			for _, p := range about.parameters {
 				parameters = append(parameters, object{"name": p.name, "in": p.in, "description": p.description, "required": p.in == "path", "type": p.kind, "uniqueItems": true})
 			}
-			get := about.get(v, object{"description": "OK", "schema": object{"$ref": refs + summaryOf(v)}})
+			get := about.get(v, object{"description": "OK", "schema": object{"$ref": refs + about.answers}})
 			get["produces"], get["schemes"] = []string{"application/json"}, []string{"https"}
 			paths[path] = object{"parameters": parameters, "get": get}
 		}
@@ -114,6 +119,8 @@ func about() object { return object{"title": "mlbatch visibility", "version": "v
 type operation struct {
 	id, description string
 	parameters      []parameter
+	// answers names the schema of the answer, kind its kind.
+	answers, kind string
 }
 
 type parameter struct{ name, in, kind, description string }
@@ -122,7 +129,7 @@ func (o operation) get(v schema.GroupVersion, ok object) object {
 	return object{
 		"operationId": o.id, "description": o.description, "tags": []string{"visibility_" + v.Version},
 		"responses":           object{"200": ok, "401": object{"description": "Unauthorized"}},
-		"x-kubernetes-action": "get", "x-kubernetes-group-version-kind": kindOf(v),
+		"x-kubernetes-action": "get", "x-kubernetes-group-version-kind": kindOf(v, o.kind),
 	}
 }
 
@@ -131,26 +138,41 @@ func operations(v schema.GroupVersion) map[string]operation {
 		{"limit", "query", "integer", "how many workloads are listed: 1000 if it is left out, at most 100000"},
 		{"offset", "query", "integer", "how many workloads are left out at the beginning"},
 	}
-	name := parameter{"name", "path", "string", "name of the queue"}
-	namespace := parameter{"namespace", "path", "string", "namespace of the queue"}
+	name := func(of string) parameter { return parameter{"name", "path", "string", "name of the " + of} }
+	namespace := func(of string) parameter { return parameter{"namespace", "path", "string", "namespace of the " + of} }
 	suffix := strings.ToUpper(v.Version[:1]) + v.Version[1:]
 	root := "/apis/" + v.String()
-	return map[string]operation{
+	out := map[string]operation{
 		root + "/clusterqueues/{name}/pendingworkloads": {
-			"readVisibility" + suffix + "ClusterQueuePendingWorkloads", "who waits in a ClusterQueue, in order", append([]parameter{name}, page...),
+			"readVisibility" + suffix + "ClusterQueuePendingWorkloads", "who waits in a ClusterQueue, in order", append([]parameter{name("queue")}, page...),
+			summaryOf(v), summaryKind,
 		},
 		root + "/namespaces/{namespace}/localqueues/{name}/pendingworkloads": {
-			"readVisibility" + suffix + "NamespacedLocalQueuePendingWorkloads", "who waits in a LocalQueue, in order", append([]parameter{name, namespace}, page...),
+			"readVisibility" + suffix + "NamespacedLocalQueuePendingWorkloads", "who waits in a LocalQueue, in order", append([]parameter{name("queue"), namespace("queue")}, page...),
+			summaryOf(v), summaryKind,
 		},
 	}
+	if v == v1beta2.GroupVersion {
+		out[root+"/namespaces/{namespace}/workloads/{name}/explanation"] = operation{
+			"readVisibility" + suffix + "NamespacedWorkloadExplanation", "why a Workload waits, and what would help",
+			[]parameter{name("Workload"), namespace("Workload")}, schemaName(v, explanationKind), explanationKind,
+		}
+	}
+	return out
 }
 
 func summaryOf(v schema.GroupVersion) string {
-	return "io.x-k8s.kueue.visibility." + v.Version + ".PendingWorkloadsSummary"
+	return schemaName(v, summaryKind)
 }
 
-func kindOf(v schema.GroupVersion) object {
-	return object{"group": v.Group, "version": v.Version, "kind": "PendingWorkloadsSummary"}
+const summaryKind = "PendingWorkloadsSummary"
+
+func schemaName(v schema.GroupVersion, kind string) string {
+	return "io.x-k8s.kueue.visibility." + v.Version + "." + kind
+}
+
+func kindOf(v schema.GroupVersion, kind string) object {
+	return object{"group": v.Group, "version": v.Version, "kind": kind}
 }
 
 // schemas are the types of a version. Metadata is not spelled out: a second
@@ -162,10 +184,10 @@ func schemas(v schema.GroupVersion, refs string) object {
 	}
 	metadata := func(d string) object { return object{"type": "object", "description": d} }
 	item := "io.x-k8s.kueue.visibility." + v.Version + ".PendingWorkload"
-	return object{
+	out := object{
 		summaryOf(v): object{
 			"type": "object", "description": "Who waits in a queue, in the order in which they are considered.", "required": []string{"items"},
-			"x-kubernetes-group-version-kind": []object{kindOf(v)},
+			"x-kubernetes-group-version-kind": []object{kindOf(v, summaryKind)},
 			"properties": object{
 				"apiVersion": text("Version of this object."), "kind": text("Kind of this object."), "metadata": metadata("Empty."),
 				"items": object{"type": "array", "description": "The workloads.", "items": object{"$ref": refs + item}},
@@ -182,5 +204,68 @@ func schemas(v schema.GroupVersion, refs string) object {
 				"positionInLocalQueue":   number("How many workloads of the LocalQueue are before it."),
 			},
 		},
+	}
+	if v == v1beta2.GroupVersion {
+		describeType(reflect.TypeFor[v1beta2.Explanation](), v, refs, out)
+		top := out[schemaName(v, explanationKind)].(object) //nolint:forcetypeassert // it was just made
+		top["description"] = "Why a workload waits, what bears on it and what would help, found out at the moment of the question."
+		top["x-kubernetes-group-version-kind"] = []object{kindOf(v, explanationKind)}
+	}
+	return out
+}
+
+// describeType adds the schema of a struct of the API, and of those that it leads to,
+// by their Go types.
+func describeType(t reflect.Type, v schema.GroupVersion, refs string, out object) {
+	name := schemaName(v, t.Name())
+	if _, done := out[name]; done {
+		return
+	}
+	properties, required := object{}, []string{}
+	out[name] = object{"type": "object", "description": "Part of an Explanation.", "properties": properties}
+	var add func(t reflect.Type)
+	add = func(t reflect.Type) {
+		for f := range t.Fields() {
+			field, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if field == "" { // inlined
+				add(f.Type)
+				continue
+			}
+			properties[field] = describeField(f.Type, v, refs, out)
+			if !strings.Contains(options, "omitempty") {
+				required = append(required, field)
+			}
+		}
+	}
+	add(t)
+	if len(required) > 0 {
+		out[name].(object)["required"] = required //nolint:forcetypeassert // it was just made
+	}
+}
+
+// describeField is the schema of one field.
+func describeField(t reflect.Type, v schema.GroupVersion, refs string, out object) object {
+	switch t {
+	case reflect.TypeFor[metav1.ObjectMeta]():
+		return object{"type": "object"}
+	case reflect.TypeFor[metav1.Time]():
+		return object{"type": "string", "format": "date-time"}
+	case reflect.TypeFor[resource.Quantity]():
+		return object{"type": "string"}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return describeField(t.Elem(), v, refs, out)
+	case reflect.Slice:
+		return object{"type": "array", "items": describeField(t.Elem(), v, refs, out)}
+	case reflect.Struct:
+		describeType(t, v, refs, out)
+		return object{"$ref": refs + schemaName(v, t.Name())}
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.Int32:
+		return object{"type": "integer", "format": "int32"}
+	default:
+		return object{"type": "string"}
 	}
 }

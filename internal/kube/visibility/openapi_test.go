@@ -55,7 +55,7 @@ func TestSwagger(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("%d, %v: %s", w.Code, err, w.Body)
 	}
-	if len(doc.Paths.Paths) != 4 || len(doc.Definitions) != 4 {
+	if len(doc.Paths.Paths) != 5 || len(doc.Definitions) != 14 {
 		t.Errorf("%d paths and %d definitions in two versions", len(doc.Paths.Paths), len(doc.Definitions))
 	}
 	for path, p := range doc.Paths.Paths {
@@ -66,6 +66,10 @@ func TestSwagger(t *testing.T) {
 	}
 	got := properties(doc.Definitions["io.x-k8s.kueue.visibility.v1beta2.PendingWorkload"].Properties)
 	if want := jsonNames(reflect.TypeFor[v1beta2.PendingWorkload]()); !slices.Equal(got, want) {
+		t.Errorf("described are %v, there are %v", got, want)
+	}
+	got = properties(doc.Definitions["io.x-k8s.kueue.visibility.v1beta2.Explanation"].Properties)
+	if want := jsonNames(reflect.TypeFor[v1beta2.Explanation]()); !slices.Equal(got, want) {
 		t.Errorf("described are %v, there are %v", got, want)
 	}
 }

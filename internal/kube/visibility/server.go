@@ -38,9 +38,11 @@ type Options struct {
 	// "" is the service account of the pod.
 	Kubeconfig string
 	Lines      Lines
-	// Workloads reads Workloads from a cache.
+	// Workloads reads Workloads, and what else bears on them, from a cache.
 	Workloads client.Reader
 	Clock     clock.Clock
+	// SlackQueue is the ClusterQueue that lends less while nodes are out of service.
+	SlackQueue string
 }
 
 // Server serves the API. Every replica of the controller does, also those that do
@@ -103,7 +105,9 @@ func (s *Server) serve(parent context.Context) error {
 	if serving.Listener, err = lc.Listen(ctx, "tcp", s.opts.Address); err != nil {
 		return fmt.Errorf("serve the visibility API: %w", err)
 	}
-	h := chain(&handler{lines: s.opts.Lines, workloads: s.opts.Workloads}, who, may)
+	h := chain(&handler{
+		lines: s.opts.Lines, workloads: s.opts.Workloads, rights: may.Authorizer, clock: s.opts.Clock, slack: s.opts.SlackQueue,
+	}, who, may)
 	stopped, _, err := serving.Serve(h, 2*time.Second, ctx.Done())
 	if err != nil {
 		serving.Listener.Close()

@@ -3,6 +3,7 @@ package admission
 import (
 	"errors"
 
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 )
 
@@ -28,6 +29,13 @@ func (a Answers) Line(queue string) (line []cycle.Waiting, known bool, err error
 func (a Answers) QueueOf(namespace, name string) (queue string, known bool, err error) {
 	err = a.ask(func(e *cycle.Engine) { queue, known = e.QueueOf(namespace, name) })
 	return queue, known, err
+}
+
+// Explain says why a workload waits and what would help; waits is false if it does
+// not wait. It fails as Line does.
+func (a Answers) Explain(k core.Key, higher []int32) (why core.Explanation, waits bool, err error) {
+	err = a.ask(func(e *cycle.Engine) { why, waits = e.Explain(k, higher) })
+	return why, waits, err
 }
 
 // Census takes the census; false until the picture is whole.

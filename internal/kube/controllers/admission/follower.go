@@ -14,8 +14,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
-// Follower keeps a picture of who waits where in a process that does not decide,
-// so that it can answer as the one that does would. It decides nothing and writes
+// Follower keeps a picture of who waits where and why in a process that does not
+// decide, so that it can answer as the one that does would. It decides nothing and writes
 // nothing, and it is not what the process decides with once it leads: that begins
 // with a picture of its own.
 type Follower struct {
@@ -57,7 +57,7 @@ func (f *Follower) NeedLeaderElection() bool { return false }
 func (f *Follower) Start(ctx context.Context) error {
 	inbox, picture := world.NewInbox(), world.NewWorld(f.opts.Rules) // they end with the following
 	watch := feed{cache: f.opts.Cache, inbox: inbox}
-	if err := watch.watchAll(ctx, queued()); err != nil {
+	if err := watch.watchAll(ctx, append(queued(), placed()...)); err != nil {
 		return err
 	}
 	defer func() {
