@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -58,7 +61,7 @@ The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
 			if err != nil {
 				return fmt.Errorf("connect to %s: %w", cfg.Host, err)
 			}
-			picture, err := cli.Gather(cmd.Context(), c, ref, time.Now())
+			picture, err := cli.Gather(cmd.Context(), c, cli.Controller{Config: cfg}, ref, time.Now())
 			if err != nil {
 				return err
 			}
@@ -78,7 +81,9 @@ The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
 func printerOf(format string) (func(io.Writer, cli.Explanation) error, error) {
 	switch format {
 	case "":
-		return func(w io.Writer, e cli.Explanation) error { return e.Text(w) }, nil
+		return func(w io.Writer, e cli.Explanation) error {
+			return e.Text(w, cli.Style{Width: widthOf(w), Kubectl: kubectl()})
+		}, nil
 	case "json":
 		return func(w io.Writer, e cli.Explanation) error {
 			enc := json.NewEncoder(w)
@@ -97,3 +102,29 @@ func printerOf(format string) (func(io.Writer, cli.Explanation) error, error) {
 	}
 	return nil, fmt.Errorf("-o %s is not known: use json or yaml", format)
 }
+
+// widthOf is how wide a terminal is, with a bound for reading; cli.Width if it is none.
+func widthOf(w io.Writer) int {
+	f, is := w.(*os.File)
+	if !is {
+		return cli.Width
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || width < narrowest {
+		return cli.Width
+	}
+	return min(width, widest)
+}
+
+// kubectl is what runs kubectl here.
+func kubectl() string {
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		return "mlbatch kubectl"
+	}
+	return "kubectl"
+}
+
+const (
+	narrowest = 40
+	widest    = 140
+)

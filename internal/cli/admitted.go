@@ -98,7 +98,7 @@ func (e *Explanation) blocked(p Picture, rest []corev1.Pod) {
 	pod := rest[0]
 	e.say("%s %s not run yet; %s %s", count(len(rest), "pod"), do(len(rest)), pod.Name, obstacle(&pod))
 	if e.State == Starting {
-		e.Helps = "kubectl describe pod -n " + p.Asked.Namespace + " " + pod.Name
+		e.Helps = "see its events: kubectl describe pod -n " + p.Asked.Namespace + " " + pod.Name
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 )
 
 // State is where a job stands, in one word.
@@ -45,6 +46,11 @@ type Explanation struct {
 	Sentences []string `json:"sentences"`
 	// Helps says what would help, "" if nothing is needed.
 	Helps string `json:"helps,omitempty"`
+	// Advice is what would let a waiting job start, each line alone: it was tried.
+	Advice []string `json:"advice,omitempty"`
+	// Answer is what a controller said at the moment of the question, with all facts;
+	// nil if none was asked, or none answered.
+	Answer *visibility.Explanation `json:"explanation,omitempty"`
 }
 
 // Explain turns a picture into an explanation. It is pure. The first case that
@@ -178,7 +184,7 @@ func withoutWorkload(p Picture, e *Explanation) {
 		if p.Team {
 			e.say("Namespace %s belongs to a team, and there only queued jobs may run", p.Asked.Namespace)
 		}
-		e.Helps = fmt.Sprintf("kubectl label %s -n %s %s %s=default-queue", lower(p.Asked.Kind), p.Asked.Namespace, p.Asked.Name, kueue.QueueNameLabel)
+		e.Helps = fmt.Sprintf("give it one: kubectl label %s -n %s %s %s=default-queue", lower(p.Asked.Kind), p.Asked.Namespace, p.Asked.Name, kueue.QueueNameLabel)
 	case queue == "":
 		e.State, e.Reason = Unmanaged, "NoQueue"
 		e.say("%s has no label %s, and namespace %s does not ask for one, so Kubernetes runs it without mlbatch", e.Object, kueue.QueueNameLabel, p.Asked.Namespace)
@@ -241,7 +247,7 @@ func checking(p Picture, e *Explanation) {
 		e.say("check %s is %s%s", c.Name, c.State, colon(c.Message))
 	}
 	if len(open) > 0 {
-		e.Helps = "ask who answers them: kubectl get admissionchecks.kueue.x-k8s.io " + strings.Join(open, " ")
+		e.Helps = "see who answers them: kubectl get admissionchecks.kueue.x-k8s.io " + strings.Join(open, " ")
 	}
 }
 
@@ -259,7 +265,7 @@ func deactivated(p Picture, e *Explanation) {
 		e.Reason = c.Reason
 		e.say("%s", orElse(c.Message, c.Reason))
 	}
-	e.Helps = fmt.Sprintf(`kubectl patch workload -n %s %s --type merge -p '{"spec":{"active":true}}'`, p.Workload.Namespace, p.Workload.Name)
+	e.Helps = fmt.Sprintf(`activate it: kubectl patch workload -n %s %s --type merge -p '{"spec":{"active":true}}'`, p.Workload.Namespace, p.Workload.Name)
 }
 
 // ago prints how long ago t was.

@@ -21,7 +21,9 @@ import (
 
 // Gather fetches what there is to know about a job, whichever of its objects
 // was named. What the user may not read is left out, except the object itself.
-func Gather(ctx context.Context, c client.Reader, ref Ref, now time.Time) (Picture, error) {
+//
+// Whether a workload that waits could start is asked of a controller, through ask.
+func Gather(ctx context.Context, c client.Reader, ask Asker, ref Ref, now time.Time) (Picture, error) {
 	named, err := resolve(ctx, c, ref)
 	if err != nil {
 		return Picture{}, err
@@ -39,6 +41,9 @@ func Gather(ctx context.Context, c client.Reader, ref Ref, now time.Time) (Pictu
 		if err := fill(ctx, c); err != nil {
 			return Picture{}, err
 		}
+	}
+	if w := p.Workload; w != nil && queued(w) {
+		p.Answer, p.Unanswered = ask.Explanation(ctx, w.Namespace, w.Name)
 	}
 	return p, nil
 }
@@ -260,22 +265,14 @@ func (p *Picture) owns(pod *corev1.Pod) bool {
 	return pod.Annotations[kueue.WorkloadAnnotation] == p.Workload.Name
 }
 
-// findOthers looks at the other workloads: whose jobs they are, and how many of
-// them wait for the same ClusterQueue and come first, by priority, then by age.
+// findOthers looks at the other workloads of the namespace, and whose jobs they are.
 func (p *Picture) findOthers(ctx context.Context, c client.Reader) error {
 	w := p.Workload
 	if w == nil || rank(w) != 0 {
 		return nil
 	}
-	var queues kueue.LocalQueueList
 	var all kueue.WorkloadList
-	err := cmp.Or(c.List(ctx, &queues), c.List(ctx, &all))
-	if apierrors.IsForbidden(err) {
-		p.Ahead.Partial = true
-		in := client.InNamespace(w.Namespace)
-		err = cmp.Or(c.List(ctx, &queues, in), c.List(ctx, &all, in))
-	}
-	if err != nil {
+	if err := c.List(ctx, &all, client.InNamespace(w.Namespace)); err != nil {
 		return readable(err)
 	}
 	p.Jobs = map[string]string{}
@@ -285,52 +282,12 @@ func (p *Picture) findOthers(ctx context.Context, c client.Reader) error {
 			p.Jobs[o.Namespace+"/"+o.Name] = o.Namespace + "/" + owner.Name
 		}
 	}
-	if w.Status.Admission == nil && p.LocalQueue != nil {
-		p.Ahead.Known = true
-		p.Ahead.Count = ahead(w, all.Items, sameQueue(queues.Items, p.LocalQueue))
-	}
 	return nil
-}
-
-// sameQueue are the local queues that lead to the same ClusterQueue as q.
-func sameQueue(all []kueue.LocalQueue, q *kueue.LocalQueue) map[types.NamespacedName]bool {
-	same := map[types.NamespacedName]bool{}
-	for _, o := range all {
-		same[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = o.Spec.ClusterQueue == q.Spec.ClusterQueue
-	}
-	return same
-}
-
-func ahead(w *kueue.Workload, all []kueue.Workload, same map[types.NamespacedName]bool) int {
-	n := 0
-	for i := range all {
-		o := &all[i]
-		if o.UID != w.UID && same[types.NamespacedName{Namespace: o.Namespace, Name: string(o.Spec.QueueName)}] && queued(o) && before(o, w) {
-			n++
-		}
-	}
-	return n
 }
 
 // queued reports whether a workload waits for quota.
 func queued(w *kueue.Workload) bool {
 	return w.Status.Admission == nil && (w.Spec.Active == nil || *w.Spec.Active) && !isTrue(w.Status.Conditions, kueue.WorkloadFinished)
-}
-
-// before reports whether a is considered before b.
-func before(a, b *kueue.Workload) bool {
-	return cmp.Or(
-		cmp.Compare(priority(b), priority(a)),
-		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
-		cmp.Compare(a.UID, b.UID),
-	) < 0
-}
-
-func priority(w *kueue.Workload) int32 {
-	if w.Spec.Priority == nil {
-		return 0
-	}
-	return *w.Spec.Priority
 }
 
 // readable drops the errors that mean that there is nothing to tell.

@@ -10,6 +10,7 @@ import (
 
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 )
 
 // Kind is a kind of object that can be asked about.
@@ -75,19 +76,11 @@ type Picture struct {
 	Team bool
 	// Pods of the job, sorted by name.
 	Pods []corev1.Pod
-	// Ahead is how many waiting workloads the queue considers first.
-	Ahead Ahead
+	// Answer is what a controller says of a waiting workload, Unanswered why none does.
+	Answer     *visibility.Explanation
+	Unanswered error
 	// Jobs leads from workloads that the user may read to their jobs, both as
 	// NAMESPACE/NAME. People know the names of jobs.
 	Jobs map[string]string
 	Now  time.Time
-}
-
-// Ahead counts waiting workloads.
-type Ahead struct {
-	// Known is false if the user may not list workloads.
-	Known bool
-	// Partial is true if only the job's own namespace could be counted.
-	Partial bool
-	Count   int
 }

@@ -17,7 +17,7 @@ func waiting(p Picture, e *Explanation) {
 		e.Helps = "set the label " + kueue.QueueNameLabel + " of the job to the name of a LocalQueue"
 		return
 	}
-	e.say("%s has waited %s in queue %s", e.Object, p.ago(w.CreationTimestamp), p.queueInFull())
+	e.say("%s has waited %s in queue %s", e.Object, p.ago(p.waitsSince()), p.queueInFull())
 
 	reserved := find(w.Status.Conditions, kueue.WorkloadQuotaReserved)
 	evicted := find(w.Status.Conditions, kueue.WorkloadEvicted)
@@ -25,6 +25,8 @@ func waiting(p Picture, e *Explanation) {
 		e.say("It ran before and was stopped %s ago: %s", p.ago(evicted.LastTransitionTime), evicted.Message)
 	}
 	switch {
+	case p.Answer != nil && p.Answer.Waiting:
+		e.answered(p.Answer)
 	case reserved == nil:
 		e.say("It was not looked at yet")
 	case evicted != nil && reserved.Message == evicted.Message:
@@ -32,12 +34,18 @@ func waiting(p Picture, e *Explanation) {
 	default:
 		e.Reason = reserved.Reason
 		e.say("%s", orElse(reserved.Message, reserved.Reason))
+		e.say("So it was %s ago, when that was written; no controller says how it is now", p.ago(reserved.LastTransitionTime))
 	}
 	if r := w.Status.RequeueState; r != nil && r.RequeueAt != nil && r.RequeueAt.After(p.Now) {
 		e.say("It comes back to the queue in %s", r.RequeueAt.Sub(p.Now).Round(1e9))
 	}
-	e.ahead(p)
-	e.Helps = cure(p, e.Reason)
+	if p.Answer != nil {
+		if e.helps(p.Answer); len(e.Advice) == 0 {
+			e.Helps = unhelped(p.Answer)
+		}
+		return
+	}
+	e.Helps = cure(e.Reason)
 }
 
 // queueInFull names the queue and whose quota it gives.
@@ -59,40 +67,12 @@ func (p *Picture) queueInFull() string {
 	return local + " (" + detail + ")"
 }
 
-func (e *Explanation) ahead(p Picture) {
-	if !p.Ahead.Known {
-		return
-	}
-	where := "in this queue"
-	if p.Ahead.Partial {
-		where = "in this namespace"
-	}
-	if p.Ahead.Count == 0 {
-		e.say("No other waiting job %s is ahead of it", where)
-		return
-	}
-	e.say("%s %s %s ahead of it", count(p.Ahead.Count, "waiting job"), where, is(p.Ahead.Count))
-}
-
-// cure says what a user or an admin can do about a reason, "" if nothing.
-func cure(p Picture, reason string) string {
-	queue := "its ClusterQueue"
-	if p.LocalQueue != nil {
-		queue = "ClusterQueue " + string(p.LocalQueue.Spec.ClusterQueue)
-	}
+// cure says what to do about a reason that nobody could look into; "" if that needs
+// a controller.
+func cure(reason string) string {
 	switch reason {
-	case kueue.ReasonWaitingForQuota:
-		return "wait for those jobs to end, or ask for less; a priority class above theirs (priorityClassName) lets it go first within its own queue"
-	case kueue.ReasonExceedsMaxQuota:
-		return "waiting does not help: ask for less, or have an admin raise the quota of " + queue + " or its borrowing limit"
-	case kueue.ReasonNoMatchingFlavor:
-		return "change the job's node selector, affinity or tolerations, or have an admin add a fitting flavor to " + queue
-	case kueue.ReasonTopologyPlacementFailed:
-		return "fewer or smaller pods may fit; see what the nodes have and how they are with kubectl get nodes -L autopilot.ibm.com/gpuhealth"
 	case kueue.ReasonMisconfigured, kueue.ReasonInadmissible:
 		return "correct what the sentence above names; the job is looked at again at once"
-	case kueue.ReasonSuspended:
-		return "only an admin can let " + queue + " admit again (spec.stopPolicy: None)"
 	}
-	return ""
+	return "that can be found out only while a controller runs: see mlbatch status"
 }

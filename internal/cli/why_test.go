@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
@@ -30,6 +31,16 @@ type story struct {
 	why, arg, kind string
 	teamOnly       bool // the user may list nothing outside the namespace
 	objects        []client.Object
+	// answer is what the controller says, nil if none runs.
+	answer *visibility.Explanation
+}
+
+// Explanation implements cli.Asker.
+func (s story) Explanation(context.Context, string, string) (*visibility.Explanation, error) {
+	if s.answer == nil {
+		return nil, errors.New("no controller answers")
+	}
+	return s.answer, nil
 }
 
 // now is the moment at which all stories are told.
@@ -63,6 +74,10 @@ func read(t *testing.T, path string) story {
 		o, _, err := decode.Decode([]byte(strings.Join(yaml, "\n")), nil, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
+		}
+		if x, is := o.(*visibility.Explanation); is {
+			s.answer = x
+			continue
 		}
 		object, ok := o.(client.Object)
 		if !ok {
@@ -123,14 +138,14 @@ func (s story) tell(t *testing.T) string {
 	if err != nil {
 		return "error: " + err.Error() + "\n"
 	}
-	picture, err := cli.Gather(t.Context(), s.client(), ref, now())
+	picture, err := cli.Gather(t.Context(), s.client(), s, ref, now())
 	if err != nil {
 		return "error: " + err.Error() + "\n"
 	}
 	e := cli.Explain(picture)
 	var out strings.Builder
 	out.WriteString("[" + string(e.State) + " " + e.Reason + "]\n")
-	if err := e.Text(&out); err != nil {
+	if err := e.Text(&out, cli.Style{}); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

@@ -3,41 +3,89 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// width is the longest line of a printed paragraph.
-const width = 96
+// Width is the longest line of a printed paragraph where nobody says how wide the
+// terminal is.
+const Width = 96
 
-// Text prints the explanation: one paragraph, and a line on what helps.
-func (e *Explanation) Text(w io.Writer) error {
-	text := wrap(strings.Join(e.Sentences, " ")) + "\n"
-	if e.Helps != "" {
-		text += "\nWhat helps: " + e.Helps + "\n"
+// Style is how an explanation is printed.
+type Style struct {
+	// Width is the longest line; 0 means Width.
+	Width int
+	// Kubectl is what runs kubectl; "" means kubectl.
+	Kubectl string
+}
+
+// Text prints the explanation: one paragraph, and what helps. Commands stand in lines
+// of their own, to be copied.
+func (e *Explanation) Text(w io.Writer, s Style) error {
+	if s.Width == 0 {
+		s.Width = Width
+	}
+	text := wrap(strings.Join(e.Sentences, " "), s.Width, "") + "\n"
+	switch {
+	case len(e.Advice) == 1:
+		text += "\n" + s.advice("What helps: "+e.Advice[0], "")
+	case len(e.Advice) > 1:
+		text += "\nWhat helps, each alone:\n"
+		for _, a := range e.Advice {
+			text += s.advice("- "+a, "  ")
+		}
+	case e.Helps != "":
+		text += "\n" + s.advice("What helps: "+e.Helps, "")
 	}
 	_, err := io.WriteString(w, text)
 	return err
 }
 
-// wrap breaks a text into lines of at most width.
-func wrap(text string) string {
+// advice breaks a piece of advice into lines, the command in it in one of its own.
+func (s Style) advice(text, indent string) string {
+	said, command, found := strings.Cut(text, ": kubectl ")
+	if !found {
+		return wrap(text, s.Width, indent) + "\n"
+	}
+	return wrap(said+":", s.Width, indent) + "\n" + indent + "  " + orElse(s.Kubectl, "kubectl") + " " + harmless(command) + "\n"
+}
+
+// wrap breaks a text into lines of at most width, those after the first indented.
+func wrap(text string, width int, indent string) string {
 	var b strings.Builder
 	used := 0
-	for word := range strings.FieldsSeq(text) {
+	for word := range strings.FieldsSeq(harmless(text)) {
 		n := utf8.RuneCountInString(word)
 		switch {
 		case used == 0:
 		case used+1+n > width:
-			b.WriteByte('\n')
-			used = 0
+			b.WriteString("\n" + indent)
+			used = len(indent)
 		default:
 			b.WriteByte(' ')
 			used++
 		}
 		b.WriteString(word)
 		used += n
+	}
+	return b.String()
+}
+
+// harmless writes out what a terminal would obey, such as escapes in a message that
+// somebody else wrote, instead of passing it on.
+func harmless(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n' || r == '\t':
+			b.WriteByte(' ')
+		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == utf8.RuneError:
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		default:
+			b.WriteRune(r)
+		}
 	}
 	return b.String()
 }

@@ -150,15 +150,24 @@ func (q *question) takes(w *work, v verdict) {
 	}
 	q.use(core.Now, n, uses, 1)
 	q.put(core.Now, holds, 1)
+	if q.opt.BlockAdmission {
+		q.unready++
+		q.undo = append(q.undo, func() { q.unready-- })
+	}
 }
 
 // instead thinks of a workload that is submitted again, now, with other pods or
 // another priority. It stands in no queue.
 func (q *question) instead(w *work, podSets []core.PodSet, priority int32) *work {
-	s := &shape{priority: priority, gate: w.shape.gate, podSets: podSets, classes: map[string]*place.Class{}}
+	return q.as(w, &shape{priority: priority, gate: w.shape.gate, podSets: podSets}, q.now.UnixNano())
+}
+
+// as thinks of a workload with another shape and queue time.
+func (q *question) as(w *work, s *shape, time int64) *work {
+	s.classes = map[string]*place.Class{}
 	q.undo = append(q.undo, func() { q.forgetClasses(s) })
 	n := &work{shape: s, door: w.door, obs: observed{door: w.obs.door}}
-	n.Key, n.UID, n.Priority, n.Time = w.Key, w.UID, priority, q.now.UnixNano()
+	n.Key, n.UID, n.Priority, n.Time = w.Key, w.UID, s.priority, time
 	q.alone(n, w.door.queue)
 	return n
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	pgv1alpha1 "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 )
 
 // New returns a scheme of its own, so that no one's additions affect others.
@@ -24,6 +25,7 @@ func New() *runtime.Scheme {
 		v1beta2.AddToScheme,
 		awv1beta2.AddToScheme,
 		pgv1alpha1.AddToScheme,
+		visibility.AddToScheme,
 	} {
 		// It fails only if two Go types claim the same kind.
 		utilruntime.Must(add(s))

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+)
+
+// helps turns tried advice into lines: what the asker may do first.
+func (e *Explanation) helps(x *visibility.Explanation) {
+	var own, others []string
+	for _, a := range x.Advice {
+		text := adviceText(a)
+		if a.Preempts > 0 {
+			text += fmt.Sprintf(" (it then stops %s)", count(int(a.Preempts), "other job"))
+		}
+		if a.Allowed {
+			own = append(own, text)
+			continue
+		}
+		others = append(others, fmt.Sprintf("ask an administrator (who may %s) to %s", a.Needs, text))
+	}
+	e.Advice = append(own, others...)
+}
+
+// adviceText says what to do.
+func adviceText(a visibility.Advice) string {
+	of := ""
+	if a.PodSet != "" && a.PodSet != "main" {
+		of = " in pod set " + a.PodSet
+	}
+	switch a.Kind {
+	case "FewerPods":
+		return fmt.Sprintf("ask for %s%s", count(int(a.Count), "pod"), of)
+	case "SmallerPods":
+		if a.Amount.IsZero() {
+			return fmt.Sprintf("ask for no %s%s", a.Resource, of)
+		}
+		return fmt.Sprintf("ask for %s %s per pod%s", a.Amount, a.Resource, of)
+	case "Tolerate":
+		return fmt.Sprintf("tolerate %s%s%s", strings.Join(a.Detail, " and "), of, flavorText(a))
+	case "DropSelector":
+		return fmt.Sprintf("leave out the requirement %s%s%s", strings.Join(a.Detail, " and "), of, flavorText(a))
+	case "RaisePriority":
+		return fmt.Sprintf("submit it with priority %d (priorityClassName %s)", a.Priority, strings.Join(a.PriorityClasses, " or "))
+	case "WaitFor":
+		return "wait for the end of " + refers(a.Workloads)
+	case "AwaitLeaving":
+		if len(a.Workloads) == 0 {
+			return "wait: others are being stopped for it"
+		}
+		return "wait: being stopped already " + verb(len(a.Workloads), "is", "are") + " " + refers(a.Workloads)
+	case "Uncordon":
+		return "uncordon: kubectl uncordon " + strings.Join(a.Nodes, " ")
+	case "RepairNode":
+		return fmt.Sprintf("bring back %s (%s)", strings.Join(a.Nodes, ", "), strings.Join(a.Detail, ", "))
+	case "RemovePods":
+		if len(a.Pods) > 0 {
+			return "delete pods that no queue knows: " + strings.Join(a.Pods, ", ")
+		}
+		return "remove the pods on " + strings.Join(a.Nodes, ", ") + " that no queue knows"
+	case "ResumeQueue":
+		return fmt.Sprintf(`resume ClusterQueue %s: kubectl patch clusterqueue %s --type merge -p '{"spec":{"stopPolicy":"None"}}'`, a.Queue, a.Queue)
+	case "ResumeLocal":
+		return fmt.Sprintf(`resume LocalQueue %s: kubectl patch localqueue %s --type merge -p '{"spec":{"stopPolicy":"None"}}'`, a.Queue, a.Queue)
+	case "OpenGate":
+		return "open the preemption gate " + strings.Join(a.Detail, ", ")
+	}
+	return a.Kind
+}
+
+func flavorText(a visibility.Advice) string {
+	if a.Flavor == "" {
+		return ""
+	}
+	return " (it then gets flavor " + a.Flavor + ")"
+}
+
+func refers(list []visibility.WorkloadReference) string {
+	parts := make([]string, len(list))
+	for i, r := range list {
+		parts[i] = refer(r)
+	}
+	return strings.Join(parts, " and ")
+}

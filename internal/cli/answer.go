@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/rest"
+
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+)
+
+// Asker asks a controller why a workload waits.
+type Asker interface {
+	// Explanation fails if no controller answers, or the user may not ask.
+	Explanation(ctx context.Context, namespace, name string) (*visibility.Explanation, error)
+}
+
+// Controller asks through the API server, with the user's own rights.
+type Controller struct{ Config *rest.Config }
+
+// Explanation implements Asker.
+func (c Controller) Explanation(ctx context.Context, namespace, name string) (*visibility.Explanation, error) {
+	client, err := rest.HTTPClientFor(c.Config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", c.Config.Host, err)
+	}
+	base, _, err := rest.DefaultServerUrlFor(c.Config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", c.Config.Host, err)
+	}
+	at := base.JoinPath("apis", visibility.GroupVersion.String(), "namespaces", namespace, "workloads", name, "explanation")
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask why %s/%s waits: %w", namespace, name, err)
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("ask why %s/%s waits: %w", namespace, name, err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("ask why %s/%s waits: %s", namespace, name, answer.Status)
+	}
+	out := &visibility.Explanation{}
+	if err := json.NewDecoder(answer.Body).Decode(out); err != nil {
+		return nil, fmt.Errorf("ask why %s/%s waits: %w", namespace, name, err)
+	}
+	return out, nil
+}
+
+// answered tells what a controller said just now.
+func (e *Explanation) answered(x *visibility.Explanation) {
+	e.Reason, e.Answer = x.Reason, x
+	e.say("%s", plain(x.Message))
+	if s := x.Shortage; s != nil && s.Limit != nil {
+		e.say("ClusterQueue %s could use %s %s of flavor %s at most", x.ClusterQueue, s.Limit, s.Resource, s.Flavor)
+	}
+	e.flavors(x)
+	if x.Nodes != nil {
+		e.nodeFacts(x.Nodes)
+	}
+	e.holders(x)
+	for _, l := range x.Lenders {
+		text := fmt.Sprintf("%s lends %s of its %s %s", l.ClusterQueue, &l.Lends, &l.Nominal, l.Resource)
+		if len(l.Because) > 0 {
+			text += ", because of " + downNodes(l.Because)
+		}
+		e.say("%s", text)
+	}
+	if x.Blocker != nil {
+		e.say("It waits for %s", refer(*x.Blocker))
+	}
+	e.line(x)
+}
+
+// line says where it stands in its queue.
+func (e *Explanation) line(x *visibility.Explanation) {
+	switch {
+	case x.PositionInClusterQueue == nil:
+	case *x.PositionInClusterQueue == 0:
+		e.say("No other waiting job in this queue is ahead of it")
+	default:
+		n := int(*x.PositionInClusterQueue)
+		text := fmt.Sprintf("%s in this queue %s ahead of it", count(n, "waiting job"), is(n))
+		if len(x.Ahead) > 0 {
+			text += "; first " + refer(x.Ahead[0])
+		}
+		e.say("%s", text)
+	}
+}
+
+// flavors says what each flavor lacks where there are several.
+func (e *Explanation) flavors(x *visibility.Explanation) {
+	names := map[string]bool{}
+	for _, t := range x.Tried {
+		names[t.Flavor] = true
+	}
+	if len(names) < 2 {
+		return
+	}
+	var parts []string
+	for _, t := range x.Tried {
+		if t.Message != "" {
+			parts = append(parts, fmt.Sprintf("%s: %s", t.Flavor, plain(t.Message)))
+		}
+	}
+	slices.Sort(parts)
+	if parts = slices.Compact(parts); len(parts) > 0 {
+		e.say("Flavors that were tried: %s", strings.Join(parts, "; "))
+	}
+}
+
+// nodeFacts says how the nodes stand.
+func (e *Explanation) nodeFacts(f *visibility.NodeFacts) {
+	var not []string
+	for _, c := range []struct {
+		n    int32
+		what string
+	}{{f.Cordoned, "cordoned"}, {f.Evicted, "EVICT"}, {f.Lost, "not ready"}, {f.Closed, "out of service"}, {f.Full, "full"}} {
+		if c.n > 0 {
+			not = append(not, fmt.Sprintf("%d %s %s", c.n, is(int(c.n)), c.what))
+		}
+	}
+	text := fmt.Sprintf("Its pods may use %d of the cluster's %s", f.Matching, count(int(f.Total), "node"))
+	if len(not) > 0 {
+		text += "; of these " + strings.Join(not, ", ")
+	}
+	e.say("%s", text)
+	if len(f.Down) > 0 {
+		e.say("Out of service: %s", downNodes(f.Down))
+	}
+	for i, o := range f.InTheWay {
+		kind := "the requirement"
+		if o.Taint {
+			kind = "the taint"
+		}
+		if i < 3 {
+			e.say("%s would match without %s %s", count(int(o.Nodes), "more node"), kind, o.Text)
+		}
+	}
+	if f.Resource != "" && f.Matching > 0 && f.Free != nil && f.Free.Sign() > 0 && f.Largest != nil {
+		e.say("%s %s are free there, %s at most on one node; a pod asks for %s", f.Free, f.Resource, f.Largest, f.Need)
+	}
+}
+
+func downNodes(list []visibility.DownNode) string {
+	parts := make([]string, len(list))
+	for i, d := range list {
+		parts[i] = fmt.Sprintf("%s (%s)", d.Name, d.Why)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// holders says who holds what is short.
+func (e *Explanation) holders(x *visibility.Explanation) {
+	var held, leaving []string
+	for _, h := range x.Holders {
+		text := refer(h.WorkloadReference)
+		if h.Node != "" {
+			text = "pods on " + h.Node + " that no queue knows"
+			if len(h.Pods) > 0 {
+				text = fmt.Sprintf("pods on %s that no queue knows, %s", h.Node, strings.Join(h.Pods, ", "))
+			}
+		}
+		if h.Amount != nil {
+			text += fmt.Sprintf(" (%s %s)", h.Amount, h.Resource)
+		}
+		if h.Leaving {
+			leaving = append(leaving, text)
+		} else {
+			held = append(held, text)
+		}
+	}
+	if len(held) > 0 {
+		e.say("Held by: %s", strings.Join(held, "; "))
+	}
+	if len(leaving) > 0 {
+		e.say("Being stopped: %s", strings.Join(leaving, "; "))
+	}
+}
+
+// refer names a workload as people know it: by its job, or where that is not theirs to
+// know by queue and UID.
+func refer(r visibility.WorkloadReference) string {
+	switch kind, job, _ := strings.Cut(r.Job, "/"); {
+	case r.Job != "":
+		return kind + " " + r.Namespace + "/" + job
+	case r.Name != "":
+		return string(Workload) + " " + r.Namespace + "/" + r.Name
+	case r.ClusterQueue != "":
+		return fmt.Sprintf("a job of ClusterQueue %s (UID %s)", r.ClusterQueue, r.UID)
+	}
+	return fmt.Sprintf("a job that is not yours to see (UID %s)", r.UID)
+}
+
+// plain leaves out what a message begins with for those who know Kueue's.
+func plain(message string) string {
+	rest, found := strings.CutPrefix(message, "couldn't assign flavors")
+	if !found {
+		return message
+	}
+	set, rest, found := strings.Cut(rest, ": ")
+	if !found {
+		return message
+	}
+	if set = strings.TrimPrefix(set, " to pod set "); set != "" && set != "main" {
+		return "for pod set " + set + ": " + rest
+	}
+	return rest
+}

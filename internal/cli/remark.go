@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// waitsSince is since when a workload waits: since it was made or, if it ran
+// meanwhile, since it gave back its quota.
+func (p *Picture) waitsSince() metav1.Time {
+	since := p.Workload.CreationTimestamp
+	if find(p.Workload.Status.Conditions, kueue.WorkloadEvicted) == nil {
+		return since
+	}
+	for _, kind := range []string{kueue.WorkloadEvicted, kueue.WorkloadQuotaReserved} {
+		if c := find(p.Workload.Status.Conditions, kind); c != nil && c.LastTransitionTime.After(since.Time) {
+			since = c.LastTransitionTime
+		}
+	}
+	return since
+}
+
+// unhelped says what there is to do, or that there is nothing, where nothing that was
+// tried helps.
+func unhelped(x *visibility.Explanation) string {
+	switch cause := core.Cause(x.Cause); core.Code(x.Reason) {
+	case core.Misconfigured:
+		return "correct what the sentence above names; the job is looked at again at once"
+	case core.OnHold:
+		if cause == core.BackingOff {
+			return "wait: it comes back to its queue by itself"
+		}
+		return "end the hold that the sentence above names"
+	case core.AdmissionGated:
+		return "ask whoever set that gate in spec.admissionGatedBy to open it"
+	case core.PendingEvaluation:
+		return "nothing is needed: it is being looked at"
+	case core.WaitingForPodsReady:
+		return "wait until the pods of those who were admitted before are ready"
+	case core.WaitingForPreempted:
+		return "nothing is needed: it starts when the pods of those who are being stopped have ended"
+	case core.Suspended:
+		return fmt.Sprintf("whoever manages ClusterQueue %s must mend what the sentence above names", x.ClusterQueue)
+	case core.ExceedsMaxQuota, core.WaitingForQuota, core.NoMatchingFlavor, core.TopologyPlacementFailed:
+		return nothingHelps(x, cause)
+	}
+	return ""
+}
+
+func nothingHelps(x *visibility.Explanation, cause core.Cause) string {
+	if x.Blocker != nil && (cause == core.BehindStrict || cause == core.QuotaClaimed) {
+		text := "nobody may pass it there"
+		if cause == core.QuotaClaimed {
+			text = "its queue keeps the quota for it"
+		}
+		if x.Blocker.Name == "" {
+			return text + "; whoever manages ClusterQueue " + x.Blocker.ClusterQueue + " knows more"
+		}
+		return fmt.Sprintf("%s; see why that job waits: mlbatch why %s/%s", text, x.Blocker.Namespace, x.Blocker.Name)
+	}
+	text := "nothing that can be tried lets it start now"
+	if x.Incomplete {
+		text = "nothing that was tried lets it start now, and there was more than one question may try"
+	}
+	switch core.Code(x.Reason) {
+	case core.ExceedsMaxQuota:
+		return text + "; waiting does not help either: ask whoever manages ClusterQueue " + x.ClusterQueue + " for more quota"
+	case core.NoMatchingFlavor:
+		return text + "; ask whoever manages ClusterQueue " + x.ClusterQueue + " for a flavor that suits it"
+	case core.TopologyPlacementFailed:
+		if cause == core.NodesShort {
+			return text + ": it waits until nodes come free"
+		}
+		return text + "; waiting does not help either: ask an administrator for nodes that suit it"
+	default:
+		return text + ": it waits until others end"
+	}
+}

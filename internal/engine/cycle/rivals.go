@@ -1,0 +1,269 @@
+package cycle
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/order"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// rival is a queue whose workloads could take what a tried change makes free before
+// the one that was asked about.
+type rival struct {
+	queue *queue
+	lots  []*lot
+	// shut says that its first cannot be admitted and nobody may pass it.
+	shut bool
+}
+
+// lot is workloads of one shape, first to last; refused says that none of them can be
+// admitted.
+type lot struct {
+	head *work
+	// rest lists those after the head, once somebody asks; nil for all of group but
+	// the head and one who is asked about in another shape.
+	rest    []*work
+	group   *group
+	but     *work
+	refused bool
+}
+
+// drop takes the head off a lot.
+func (l *lot) drop() {
+	if l.group != nil {
+		all := slices.SortedFunc(slices.Values(l.group.members.Items()), compareMembers)
+		l.rest = slices.DeleteFunc(all, func(x *work) bool { return x == l.head || l.but != nil && x.Key == l.but.Key })
+		l.group = nil
+	}
+	if l.head = nil; len(l.rest) > 0 {
+		l.head, l.rest = l.rest[0], l.rest[1:]
+	}
+}
+
+// first is the next of a queue who was not refused; nil if there is none.
+func (r *rival) first() *lot {
+	if r.shut {
+		return nil
+	}
+	var best *lot
+	for _, l := range r.lots {
+		if l.head == nil || l.refused && !r.queue.strict() {
+			continue
+		}
+		if best == nil || l.head.Before(best.head) {
+			best = l
+		}
+	}
+	if best != nil && best.refused {
+		r.shut = true
+		return nil
+	}
+	return best
+}
+
+// most bounds how many others may be given something in one trial.
+const mostRivals = 64
+
+// starts reports whether a workload would be admitted, or be promised a place, by the
+// next decision, after all who come before it have taken what they can. It is asked
+// with a change in place, and leaves it there. preempts is how many would have to go.
+func (q *question) starts(w *work, in *queue) (preempts int32, ok bool) {
+	defer q.back(q.mark())
+	rivals := q.rivals(w, in)
+	for range mostRivals {
+		best, v := q.next(rivals, w)
+		switch {
+		case best == nil || q.spent():
+			return 0, false
+		case best.head == w:
+			return int32(len(v.victims)), v.kind == pledged || q.unready == 0 //nolint:gosec // few
+		}
+		q.takes(best.head, q.judge(best.head)) // what a judgement leaves belongs to the last one
+		best.drop()
+	}
+	return 0, false
+}
+
+// next is whose turn it is among the rivals: the first of a queue who can be
+// admitted, by how far it borrows and its place. With fair sharing shares decide
+// between queues; here all others go before w then, which is the worst for it.
+func (q *question) next(rivals []*rival, w *work) (*lot, verdict) {
+	var best *lot
+	var found verdict
+	var head order.Head
+	for _, r := range rivals {
+		for l := r.first(); l != nil && !q.spent(); l = r.first() {
+			x := l.head
+			v := q.judge(x)
+			if v.kind == refuse || v.kind == admit && q.unready > 0 && x != w {
+				if x == w {
+					return nil, v
+				}
+				l.refused = true
+				continue
+			}
+			h, fair := order.Head{Level: q.rank().Level, Key: x.turn()}, q.opt.FairSharing != nil
+			sooner := best == nil || fair && best.head == w || h.Compare(head) < 0
+			if sooner && (best == nil || !fair || x != w) {
+				best, found, head = l, v, h
+				found.victims = slices.Clone(v.victims)
+			}
+			break
+		}
+	}
+	return best, found
+}
+
+// rivals are the queues whose workloads may come before w, its own among them.
+func (q *question) rivals(w *work, own *queue) []*rival {
+	var out []*rival
+	for _, o := range q.sortedQueues() {
+		if o.spec == nil || o.closed != nil || (o != own && len(o.groups) == 0) {
+			continue
+		}
+		r := &rival{queue: o}
+		if o == own {
+			q.line(r, w)
+		} else {
+			for _, g := range o.groups {
+				q.add(r, g, nil)
+			}
+		}
+		if len(r.lots) > 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// add adds the members of a group to a queue's rivals, but for one who is asked about
+// in another shape. Groups that surely get nothing are left out, except where they may
+// keep others out.
+func (q *question) add(r *rival, g *group, but *work) {
+	if !r.queue.strict() && q.surelyRefused(g) {
+		return
+	}
+	l := &lot{head: g.members.First(), group: g, but: but}
+	if but != nil && l.head.Key == but.Key {
+		l.drop()
+	}
+	if l.head != nil {
+		r.lots = append(r.lots, l)
+	}
+}
+
+// surelyRefused is a bound that costs less than a judgement.
+func (q *question) surelyRefused(g *group) bool {
+	q.compile(g)
+	p := q.least(g)
+	switch {
+	case p.refusal != nil:
+		return true
+	case q.mayEvict(g):
+		return false
+	case !q.worthNodes(g):
+		return true
+	}
+	return p.single && slices.ContainsFunc(p.fixed, func(u quota.Use) bool { return u.Amount > g.queue.node.Room(core.Then, u.Pair) })
+}
+
+func compareMembers(a, b *work) int {
+	switch {
+	case a == b:
+		return 0
+	case a.Before(b):
+		return -1
+	}
+	return 1
+}
+
+// line adds the rivals of w in its own queue, those that were kept out of it because
+// it was closed included, and w itself.
+func (q *question) line(r *rival, w *work) {
+	again := w.group != nil && w.group.index < 0 // submitted again
+	for _, g := range r.queue.groups {
+		switch {
+		case again:
+			q.add(r, g, w)
+		case w.group == g:
+			r.lots = append(r.lots, &lot{head: g.members.First(), group: g})
+		default:
+			q.add(r, g, nil)
+		}
+	}
+	if again {
+		r.lots = append(r.lots, &lot{head: w})
+	}
+	if w.group == nil {
+		q.setAsideIn(r)
+	}
+}
+
+// setAsideIn adds those who are in no group because their queue, or their door, was
+// closed.
+func (q *question) setAsideIn(r *rival) {
+	byShape := map[*shape]*lot{}
+	for _, d := range r.queue.doors {
+		if d.closed != nil {
+			continue
+		}
+		for x := range d.works {
+			if x.phase != waiting || x.group != nil || x.obs.rest != nil && (x.obs.rest.bars() || x.obs.rest.notBefore.After(q.now)) {
+				continue
+			}
+			q.alone(x, r.queue)
+			if byShape[x.shape] == nil {
+				byShape[x.shape] = &lot{}
+			}
+			byShape[x.shape].rest = append(byShape[x.shape].rest, x)
+		}
+	}
+	lots := slices.Collect(maps.Values(byShape))
+	for _, l := range lots {
+		slices.SortFunc(l.rest, compareMembers)
+		l.drop() // the first becomes the head
+	}
+	slices.SortFunc(lots, func(a, b *lot) int { return compareMembers(a.head, b.head) })
+	r.lots = append(r.lots, lots...)
+}
+
+// reopened thinks of a queue, or a door of it, as resumed. It is false if that does
+// not open it.
+func (q *question) reopened(d *door, clusterQueue bool) bool {
+	in := d.queue
+	if in == nil || in.spec == nil || d.spec == nil {
+		return false
+	}
+	spec, closed := in.spec, in.closed
+	type shut struct {
+		door *door
+		why  *core.Reason
+		spec *core.LocalQueue
+	}
+	var doors []shut
+	for _, o := range in.doors {
+		doors = append(doors, shut{o, o.closed, o.spec})
+	}
+	q.undo = append(q.undo, func() {
+		in.spec, in.closed = spec, closed
+		for _, s := range doors {
+			s.door.closed, s.door.spec = s.why, s.spec
+		}
+	})
+	if clusterQueue {
+		open := *spec
+		open.Stop = core.StopNone
+		in.spec = &open
+		in.closed = q.closedQueue(in)
+	} else {
+		open := *d.spec
+		open.Stop = core.StopNone
+		d.spec = &open
+	}
+	for _, o := range in.doors {
+		o.closed = q.closedDoor(o, in)
+	}
+	return d.closed == nil
+}
