@@ -82,7 +82,7 @@ func printerOf(format string) (func(io.Writer, cli.Explanation) error, error) {
 	switch format {
 	case "":
 		return func(w io.Writer, e cli.Explanation) error {
-			return e.Text(w, cli.Style{Width: widthOf(w), Kubectl: kubectl()})
+			return e.Text(w, cli.Style{Width: widthOf(w), Kubectl: kubectlHere()})
 		}, nil
 	case "json":
 		return func(w io.Writer, e cli.Explanation) error {
@@ -116,8 +116,8 @@ func widthOf(w io.Writer) int {
 	return min(width, widest)
 }
 
-// kubectl is what runs kubectl here.
-func kubectl() string {
+// kubectlHere is what runs kubectl here.
+func kubectlHere() string {
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		return "mlbatch kubectl"
 	}
