@@ -5,6 +5,8 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"os"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -53,22 +55,57 @@ func loadClasses() []loadClass {
 	}
 }
 
+// loadDivisor is how many times smaller the load is than the published one: the
+// processor time for each workload can be compared in a tenth of the time
+// (MLBATCH_LOAD_DIVISOR=10), the waits cannot.
+func loadDivisor(b *testing.B) int {
+	b.Helper()
+	text := os.Getenv("MLBATCH_LOAD_DIVISOR")
+	if text == "" {
+		return 1
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 50 {
+		b.Fatalf("MLBATCH_LOAD_DIVISOR is %q: use a whole number from 1 to 50", text)
+	}
+	return n
+}
+
 // BenchmarkLoad creates 15,000 Workload objects, and finishes each when it has
-// run for its time, as the controllers of jobs would: what is left is the queueing
-// itself.
+// run for its time: what is left is the queueing itself. Controllers finishes them
+// as the controllers of jobs would, Stranger as somebody of whom mlbatch knows
+// nothing.
 func BenchmarkLoad(b *testing.B) {
-	bd := start(b, 1)
-	bd.loadQueues(b)
-	l := &load{bed: bd, waits: map[string][]time.Duration{}, created: map[string]time.Time{}, stays: map[string]*stay{}}
+	b.Run("Controllers", func(b *testing.B) {
+		bd := start(b, 1)
+		l := newLoad(bd, bd.client, asController)
+		l.measure(b, l.finishAll)
+	})
+	b.Run("Stranger", func(b *testing.B) {
+		bd := start(b, 1)
+		c := bd.stranger(b)
+		l := newLoad(bd, c)
+		l.measure(b, (&stranger{load: l, client: c}).finishAll)
+	})
+}
+
+// measure runs the load once. finish ends all workloads.
+func (l *load) measure(b *testing.B, finish func(ctx context.Context, total int) error) {
+	b.Helper()
+	l.classes = loadClasses()
+	for i := range l.classes {
+		l.classes[i].count /= loadDivisor(b)
+	}
+	l.loadQueues(b)
 	var took time.Duration
 	var used usage
 	once(b, func() {
-		before := bd.used(b)
-		took = l.run(b)
-		used = bd.used(b).since(before)
+		before := l.used(b)
+		took = l.run(b, finish)
+		used = l.used(b).since(before)
 	})
 	total := 0
-	for _, c := range loadClasses() {
+	for _, c := range l.classes {
 		total += c.count * loadCohorts * loadQueues
 		var sum time.Duration
 		for _, w := range l.waits[c.name] {
@@ -122,6 +159,11 @@ func (bd bed) loadQueues(b *testing.B) {
 // load plays users and jobs.
 type load struct {
 	bed
+	classes []loadClass
+	// creator creates the workloads, with the options of creation.
+	creator client.Client
+	options []client.CreateOption
+
 	mu      sync.Mutex
 	created map[string]time.Time // by name, when the API server had it
 	stays   map[string]*stay     // by name, once admitted
@@ -129,6 +171,13 @@ type load struct {
 	evicted int
 	done    int
 	watches int
+}
+
+func newLoad(bd bed, creator client.Client, options ...client.CreateOption) *load {
+	return &load{
+		bed: bd, creator: creator, options: options,
+		waits: map[string][]time.Duration{}, created: map[string]time.Time{}, stays: map[string]*stay{},
+	}
 }
 
 // stay is what became of an admitted workload.
@@ -167,14 +216,14 @@ func (a *arrivals) Pop() any {
 }
 
 // run creates all, finishes all, and returns how long that took.
-func (l *load) run(b *testing.B) time.Duration {
+func (l *load) run(b *testing.B, finish func(ctx context.Context, total int) error) time.Duration {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Minute)
 	defer cancel()
 	var queue arrivals
 	total := 0
 	for q := range loadCohorts * loadQueues {
-		for _, c := range loadClasses() {
+		for _, c := range l.classes {
 			queue = append(queue, arrival{at: c.every, class: c, queue: q})
 			total += c.count
 		}
@@ -182,7 +231,7 @@ func (l *load) run(b *testing.B) time.Duration {
 	heap.Init(&queue)
 	began := time.Now()
 	finished := make(chan error, 1)
-	go func() { finished <- l.finishAll(ctx, total) }()
+	go func() { finished <- finish(ctx, total) }()
 
 	g, ctx2 := errgroup.WithContext(ctx)
 	g.SetLimit(loadClients)
@@ -226,7 +275,7 @@ func (l *load) create(ctx context.Context, a arrival) error {
 			}}}},
 		},
 	}
-	err := l.client.Create(ctx, w, asController)
+	err := l.creator.Create(ctx, w, l.options...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.created[w.Name]; !ok { // else its admission came first
@@ -235,12 +284,18 @@ func (l *load) create(ctx context.Context, a arrival) error {
 	return err
 }
 
+// byPriority are the classes by the priority of their workloads.
+func (l *load) byPriority() map[int32]loadClass {
+	out := map[int32]loadClass{}
+	for _, c := range l.classes {
+		out[c.priority] = c
+	}
+	return out
+}
+
 // finishAll watches for admissions and ends each workload after its time.
 func (l *load) finishAll(ctx context.Context, total int) error {
-	runs := map[int32]loadClass{}
-	for _, c := range loadClasses() {
-		runs[c.priority] = c
-	}
+	runs := l.byPriority()
 	var g errgroup.Group
 	// Where the watch goes on when the API server ends it, which it does to whoever
 	// reads slowly. To begin again with all that exists would be slower still.
