@@ -7,7 +7,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -112,6 +116,46 @@ func TestAccessToRead(t *testing.T) {
 		}
 		if err := alice.List(t.Context(), l, client.InNamespace("red")); !apierrors.IsForbidden(err) {
 			t.Errorf("alice looks at %T in red: %v", l, err)
+		}
+	}
+}
+
+// Nothing queues these kinds by themselves: with their operators in the cluster,
+// whoever could make one would have GPUs beyond any quota. The API server asks for
+// rights before it looks whether the kind exists.
+func TestS4UnqueuedKinds(t *testing.T) {
+	cfg := cluster.RESTConfig()
+	cfg.Impersonate.UserName = "alice"
+	alice, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []struct{ kind, group, version, resource string }{
+		{"PyTorchJob", "kubeflow.org", "v1", "pytorchjobs"},
+		{"RayJob", "ray.io", "v1", "rayjobs"},
+		{"RayCluster", "ray.io", "v1", "rayclusters"},
+		{"JobSet", "jobset.x-k8s.io", "v1alpha2", "jobsets"},
+		{"TFJob", "kubeflow.org", "v1", "tfjobs"},
+		{"SparkApplication", "sparkoperator.k8s.io", "v1beta2", "sparkapplications"},
+		{"ReplicaSet", "apps", "v1", "replicasets"},
+		{"CronJob", "batch", "v1", "cronjobs"},
+	} {
+		resource := alice.Resource(schema.GroupVersionResource{Group: k.group, Version: k.version, Resource: k.resource}).Namespace("blue")
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(schema.GroupVersionKind{Group: k.group, Version: k.version, Kind: k.kind})
+		o.SetName("free")
+		if _, err := resource.Create(t.Context(), o, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+			t.Errorf("alice creates a %s without a queue: %v", k.kind, err)
+		}
+		if _, err := resource.Patch(t.Context(), "free", types.MergePatchType, []byte("{}"), metav1.PatchOptions{}); !apierrors.IsForbidden(err) {
+			t.Errorf("alice changes a %s: %v", k.kind, err)
+		}
+	}
+	for _, resource := range []string{"rayclusters", "rayjobs"} { // those of her AppWrappers
+		err := alice.Resource(schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: resource}).Namespace("blue").
+			Delete(t.Context(), "hers", metav1.DeleteOptions{})
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("alice cannot clean up %s: %v", resource, err)
 		}
 	}
 }

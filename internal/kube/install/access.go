@@ -38,6 +38,9 @@ const (
 type accessed struct {
 	name, group, resource string
 	namespaced            bool
+	// unqueued kinds run pods, and nothing makes them wait for quota: those who may
+	// edit them may look at them and delete them. They are made in AppWrappers.
+	unqueued bool
 	// editors and viewers are the labels of the roles to write and to read it.
 	editors, viewers []string
 }
@@ -46,31 +49,35 @@ func accessedKinds() []accessed {
 	const kueue, kubeflow, ray = "kueue.x-k8s.io", "kubeflow.org", "ray.io"
 	admins, users := []string{batchAdminLabel}, []string{batchUserLabel}
 	kinds := []accessed{
-		{"clusterqueue", kueue, "clusterqueues", false, admins, admins},
-		{"cohort", kueue, "cohorts", false, admins, admins},
-		{"resourceflavor", kueue, "resourceflavors", false, admins, admins},
-		{"topology", kueue, "topologies", false, admins, admins},
-		{"localqueue", kueue, "localqueues", true, admins, users},
-		{"workload", kueue, "workloads", true, admins, users},
+		{name: "clusterqueue", group: kueue, resource: "clusterqueues", editors: admins, viewers: admins},
+		{name: "cohort", group: kueue, resource: "cohorts", editors: admins, viewers: admins},
+		{name: "resourceflavor", group: kueue, resource: "resourceflavors", editors: admins, viewers: admins},
+		{name: "topology", group: kueue, resource: "topologies", editors: admins, viewers: admins},
+		{name: "localqueue", group: kueue, resource: "localqueues", namespaced: true, editors: admins, viewers: users},
+		{name: "workload", group: kueue, resource: "workloads", namespaced: true, editors: admins, viewers: users},
 	}
-	for _, job := range []struct{ name, group, resource string }{
-		{"appwrapper", "workload.codeflare.dev", "appwrappers"},
-		{"job", "batch", "jobs"},
-		{"jobset", "jobset.x-k8s.io", "jobsets"},
-		{"jaxjob", kubeflow, "jaxjobs"},
-		{"mpijob", kubeflow, "mpijobs"},
-		{"paddlejob", kubeflow, "paddlejobs"},
-		{"pytorchjob", kubeflow, "pytorchjobs"},
-		{"tfjob", kubeflow, "tfjobs"},
-		{"xgboostjob", kubeflow, "xgboostjobs"},
-		{"raycluster", ray, "rayclusters"},
-		{"rayjob", ray, "rayjobs"},
-		{"rayservice", ray, "rayservices"},
-		{"sparkapplication", "sparkoperator.k8s.io", "sparkapplications"},
-		{"trainjob", "trainer.kubeflow.org", "trainjobs"},
+	const queued, unqueued = false, true
+	for _, job := range []struct {
+		name, group, resource string
+		unqueued              bool
+	}{
+		{"appwrapper", "workload.codeflare.dev", "appwrappers", queued},
+		{"job", "batch", "jobs", queued},
+		{"jobset", "jobset.x-k8s.io", "jobsets", unqueued},
+		{"jaxjob", kubeflow, "jaxjobs", unqueued},
+		{"mpijob", kubeflow, "mpijobs", unqueued},
+		{"paddlejob", kubeflow, "paddlejobs", unqueued},
+		{"pytorchjob", kubeflow, "pytorchjobs", unqueued},
+		{"tfjob", kubeflow, "tfjobs", unqueued},
+		{"xgboostjob", kubeflow, "xgboostjobs", unqueued},
+		{"raycluster", ray, "rayclusters", unqueued},
+		{"rayjob", ray, "rayjobs", unqueued},
+		{"rayservice", ray, "rayservices", unqueued},
+		{"sparkapplication", "sparkoperator.k8s.io", "sparkapplications", unqueued},
+		{"trainjob", "trainer.kubeflow.org", "trainjobs", unqueued},
 	} {
 		both := []string{batchAdminLabel, batchUserLabel}
-		kinds = append(kinds, accessed{job.name, job.group, job.resource, true, both, both})
+		kinds = append(kinds, accessed{job.name, job.group, job.resource, true, job.unqueued, both, both})
 	}
 	return kinds
 }
@@ -98,6 +105,10 @@ func accessRoles(namespace string) []client.Object {
 			[]rbacv1.PolicyRule{allow("visibility.kueue.x-k8s.io", []string{"get"}, "workloads/explanation")}), append(everyone(), batchAdminLabel, batchUserLabel)...),
 	}
 	for _, k := range accessedKinds() {
+		edit := write()
+		if k.unqueued {
+			edit = remove()
+		}
 		see := allow(k.group, []string{"get"}, k.resource+"/status")
 		viewers := k.viewers
 		if k.namespaced {
@@ -105,7 +116,7 @@ func accessRoles(namespace string) []client.Object {
 			viewers = append(everyone(), viewers...)
 		}
 		objects = append(objects,
-			labeled(clusterRole("kueue-"+k.name+"-editor-role", []rbacv1.PolicyRule{allow(k.group, write(), k.resource), see}), k.editors...),
+			labeled(clusterRole("kueue-"+k.name+"-editor-role", []rbacv1.PolicyRule{allow(k.group, edit, k.resource), see}), k.editors...),
 			labeled(clusterRole("kueue-"+k.name+"-viewer-role", []rbacv1.PolicyRule{allow(k.group, read(), k.resource), see}), viewers...))
 	}
 	return objects

@@ -1,16 +1,20 @@
 package install_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
 // TestAccessRoles holds what bindings of existing setups rely on. Roles that are
@@ -18,28 +22,7 @@ import (
 func TestAccessRoles(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).Build()
 	apply(t, c, "https://127.0.0.1:1")
-	list := &rbacv1.ClusterRoleList{}
-	if err := c.List(t.Context(), list); err != nil {
-		t.Fatal(err)
-	}
-	rules := map[string][]rbacv1.PolicyRule{}
-	for _, r := range list.Items {
-		rules[r.Name] = r.Rules
-		if r.AggregationRule == nil {
-			continue
-		}
-		for _, s := range r.AggregationRule.ClusterRoleSelectors {
-			selector, err := metav1.LabelSelectorAsSelector(&s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, part := range list.Items {
-				if selector.Matches(labels.Set(part.Labels)) {
-					rules[r.Name] = append(rules[r.Name], part.Rules...)
-				}
-			}
-		}
-	}
+	rules := clusterRoles(t, c)
 	const kueue = "kueue.x-k8s.io"
 	election := &rbacv1.Role{}
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: install.DefaultNamespace, Name: install.LeaderElectionRole}, election); err != nil {
@@ -80,5 +63,78 @@ func TestAccessRoles(t *testing.T) {
 	}
 	if r := rules[install.MetricsReaderRole]; len(r) != 1 || len(r[0].NonResourceURLs) != 1 || r[0].NonResourceURLs[0] != "/metrics" {
 		t.Errorf("metrics are no resource, got %v", r)
+	}
+}
+
+// clusterRoles are the rules of all cluster roles, those of the parts of a role
+// that is made of others included.
+func clusterRoles(t *testing.T, c client.Client) map[string][]rbacv1.PolicyRule {
+	t.Helper()
+	list := &rbacv1.ClusterRoleList{}
+	if err := c.List(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	rules := map[string][]rbacv1.PolicyRule{}
+	for _, r := range list.Items {
+		rules[r.Name] = r.Rules
+		if r.AggregationRule == nil {
+			continue
+		}
+		for _, s := range r.AggregationRule.ClusterRoleSelectors {
+			selector, err := metav1.LabelSelectorAsSelector(&s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, part := range list.Items {
+				if selector.Matches(labels.Set(part.Labels)) {
+					rules[r.Name] = append(rules[r.Name], part.Rules...)
+				}
+			}
+		}
+	}
+	return rules
+}
+
+// What runs pods and is not queued can be made by no role that tenants are given:
+// quota would not apply to it, once an operator for it is in the cluster.
+func TestS4UnqueuedKindsCannotBeMade(t *testing.T) {
+	c := fake.NewClientBuilder().WithScheme(scheme.New()).Build()
+	apply(t, c, "https://127.0.0.1:1")
+	rules := clusterRoles(t, c)
+	kinds := []schema.GroupResource{
+		{Resource: "pods"}, {Resource: "replicationcontrollers"}, {Resource: "podtemplates"},
+		{Group: "apps", Resource: "deployments"}, {Group: "apps", Resource: "statefulsets"},
+		{Group: "apps", Resource: "daemonsets"}, {Group: "apps", Resource: "replicasets"},
+		{Group: "batch", Resource: "cronjobs"},
+		{Group: "jobset.x-k8s.io", Resource: "jobsets"},
+		{Group: "kubeflow.org", Resource: "jaxjobs"}, {Group: "kubeflow.org", Resource: "mpijobs"}, {Group: "kubeflow.org", Resource: "paddlejobs"},
+		{Group: "kubeflow.org", Resource: "pytorchjobs"}, {Group: "kubeflow.org", Resource: "tfjobs"}, {Group: "kubeflow.org", Resource: "xgboostjobs"},
+		{Group: "ray.io", Resource: "rayclusters"}, {Group: "ray.io", Resource: "rayjobs"}, {Group: "ray.io", Resource: "rayservices"},
+		{Group: "sparkoperator.k8s.io", Resource: "sparkapplications"},
+		{Group: "trainer.kubeflow.org", Resource: "trainjobs"},
+	}
+	free := []schema.GroupKind{{Kind: "Service"}, {Kind: "ConfigMap"}, {Kind: "Secret"}, {Kind: "PersistentVolumeClaim"}, {Group: "scheduling.x-k8s.io", Kind: "PodGroup"}}
+	for _, k := range webhook.DefaultAllowedKinds() { // what an AppWrapper takes is looked at, whatever is added to it
+		if !slices.Contains(free, k) && k.Group != "batch" {
+			kinds = append(kinds, schema.GroupResource{Group: k.Group, Resource: strings.ToLower(k.Kind) + "s"})
+		}
+	}
+	for _, role := range []string{install.EditRole, install.BatchUserRole} {
+		for _, k := range kinds {
+			for _, verb := range []string{"create", "update", "patch"} {
+				for _, resource := range []string{k.Resource, k.Resource + "/scale"} {
+					if allows(rules[role], k.Group, resource, verb) {
+						t.Errorf("%s may %s %s.%s, which nothing queues", role, verb, resource, k.Group)
+					}
+				}
+			}
+		}
+	}
+	for _, k := range webhook.DefaultAllowedKinds() {
+		for _, verb := range []string{"get", "list", "watch", "delete"} {
+			if resource := strings.ToLower(k.Kind) + "s"; !allows(rules[install.EditRole], k.Group, resource, verb) {
+				t.Errorf("a user cannot %s %s.%s of an AppWrapper", verb, resource, k.Group)
+			}
+		}
 	}
 }

@@ -89,20 +89,24 @@ func write() []string {
 	return []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 }
 
+// remove is for what users may look at and clean up, and not make.
+func remove() []string { return []string{"delete", "get", "list", "watch"} }
+
 // editRules are what a user may do in the namespace of a team. What runs pods
-// cannot be created directly, only deleted: it must go through a queue.
-// Workloads can be seen but not touched, since their status is who may run.
+// cannot be created or changed directly, only deleted, whether its kind is queued
+// or not: it must go through a queue, in an AppWrapper. Workloads can be seen but
+// not touched, since their status is who may run.
 func editRules() []rbacv1.PolicyRule {
-	remove := []string{"delete", "get", "list", "watch"}
 	return []rbacv1.PolicyRule{
-		allow("", remove, "pods"),
-		allow("apps", remove, "deployments", "statefulsets"),
-		allow("batch", remove, "jobs"),
+		allow("", remove(), "pods"),
+		allow("apps", remove(), "deployments", "statefulsets"),
+		allow("batch", remove(), "jobs"),
+		allow("kubeflow.org", remove(), "pytorchjobs"),
+		allow("ray.io", remove(), "rayjobs", "rayclusters"),
+		allow("jobset.x-k8s.io", remove(), "jobsets"),
 		allow("", write(), "services", "secrets", "configmaps", "persistentvolumeclaims"),
 		allow("kueue.x-k8s.io", read(), "*"),
 		allow("visibility.kueue.x-k8s.io", []string{"get"}, "localqueues/pendingworkloads", "workloads/explanation"),
-		allow("kubeflow.org", write(), "pytorchjobs"),
-		allow("ray.io", write(), "rayjobs", "rayclusters"),
 		allow("workload.codeflare.dev", write(), "appwrappers"),
 		allow("scheduling.x-k8s.io", write(), "podgroups"),
 		allow("scheduling.k8s.io", read(), "priorityclasses"),
