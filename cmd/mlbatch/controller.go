@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
+	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
 // newControllerCommand is the brain of a cluster.
@@ -61,6 +62,9 @@ the fields.`,
 				return fmt.Errorf("read kubeconfig %q: %w", kubeconfig, err)
 			}
 			opts.Config, opts.Kubeconfig = cfg, kubeconfig
+			if opts.WebhookClientCA == "" {
+				opts.WebhookCallers = webhook.Callers{}
+			}
 			if opts.FlightLimit, err = sizeOf("flight-recorder-size", flightSize); err != nil {
 				return usageError{err}
 			}
@@ -71,6 +75,9 @@ the fields.`,
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the pod's service account)")
 	set.addTo(f)
 	f.BoolVar(&opts.MetricsSecure, "metrics-secure", false, "serve /metrics by HTTPS, with the webhooks' certificate, to those who may get it")
+	f.StringVar(&opts.WebhookClientCA, "webhook-client-ca-file", "", "`file` with the authority of the certificate that the API server shows to webhooks; who shows none gets no answer (default: everybody does)")
+	f.StringSliceVar(&opts.WebhookCallers.Names, "webhook-client-names", []string{"front-proxy-client"}, "common `names` of that certificate, with --webhook-client-ca-file")
+	f.BoolVar(&opts.WebhookCallers.Conversion, "webhook-client-converts", false, "the API server shows its certificate for conversions between versions, too, which needs one that was built for it")
 	f.StringVar(&opts.SchedulerName, "scheduler-name", "mlbatch-scheduler", "scheduler given to pods whose job names none; empty leaves them")
 	f.StringVar(&opts.SlackQueue, "slack-queue", "slack-cluster-queue", "ClusterQueue that lends less while nodes are missing")
 	f.StringVar(&opts.DefaultQueue, "default-queue", "default-queue", "LocalQueue of AppWrappers that name none")

@@ -34,6 +34,7 @@ func (l layout) logs() string          { return l.path("logs") }
 func (l layout) webhookCerts() string  { return l.path("webhook") }
 func (l layout) flights() string       { return l.path("flights") }
 func (l layout) configuration() string { return l.path("configuration.yaml") }
+func (l layout) admission() string     { return l.path("admission.json") }
 func (l layout) kubeconfigOf(component string) string {
 	return l.path("kubeconfigs", component+".kubeconfig")
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"time"
@@ -60,9 +61,11 @@ const (
 
 const (
 	adminUser = "kubernetes-admin"
-	// frontProxyUser is the API server as a client of aggregated APIs.
+	// frontProxyUser is the API server as a client of aggregated APIs and webhooks.
 	frontProxyUser = "front-proxy-client"
 	nodesUser      = "mlbatch-nodes"
+	// webhooksUser names the kubeconfig with which the API server calls webhooks.
+	webhooksUser = "webhooks"
 )
 
 // makeIdentities makes what is missing of a cluster's certificates.
@@ -163,6 +166,36 @@ func (id *identities) writeKubeconfig(file, user string, pair pki.Pair, api int)
 		return fmt.Errorf("make kubeconfig of %s: %w", user, err)
 	}
 	return pki.WriteFile(file, b)
+}
+
+// writeWebhookClient writes how the API server proves to mlbatch's webhooks that it
+// is the one that asks: with the certificate that it shows to aggregated APIs, to
+// the webhooks' address only. The second file tells its admission plugins of the
+// first.
+func (id *identities) writeWebhookClient(l layout, port int) error {
+	b, err := clientcmd.Write(clientcmdapi.Config{AuthInfos: map[string]*clientcmdapi.AuthInfo{
+		address(port): {ClientCertificate: id.frontProxy.Cert, ClientKey: id.frontProxy.Key},
+	}})
+	if err != nil {
+		return fmt.Errorf("make kubeconfig of the webhooks' client: %w", err)
+	}
+	if err := pki.WriteFile(l.kubeconfigOf(webhooksUser), b); err != nil {
+		return err
+	}
+	const version = "apiserver.config.k8s.io/v1"
+	plugin := func(name string) map[string]any {
+		return map[string]any{"name": name, "configuration": map[string]any{
+			"apiVersion": version, "kind": "WebhookAdmissionConfiguration", "kubeConfigFile": l.kubeconfigOf(webhooksUser),
+		}}
+	}
+	b, err = json.Marshal(map[string]any{
+		"apiVersion": version, "kind": "AdmissionConfiguration",
+		"plugins": []any{plugin("MutatingAdmissionWebhook"), plugin("ValidatingAdmissionWebhook")},
+	})
+	if err != nil {
+		return fmt.Errorf("configure admission: %w", err)
+	}
+	return pki.WriteFile(l.admission(), b)
 }
 
 func apiURL(port int) string { return "https://" + address(port) }

@@ -63,6 +63,11 @@ type Options struct {
 	WebhookPort int
 	// WebhookCertDir holds tls.crt and tls.key.
 	WebhookCertDir string
+	// WebhookClientCA is a PEM file with the authority of the certificates that the
+	// API server shows to webhooks, "" asks for none. WebhookCallers are the names
+	// that are let in then.
+	WebhookClientCA string
+	WebhookCallers  mlwebhook.Callers
 	// TLS restricts versions, suites and curves of all that is served by HTTPS; nil
 	// is Go's choice.
 	TLS            *tls.Config
@@ -187,7 +192,10 @@ func Run(ctx context.Context, opts Options) error {
 	if cfg.QPS == 0 {
 		cfg.QPS = -1
 	}
-	settings := managerOptions(opts)
+	settings, err := managerOptions(opts)
+	if err != nil {
+		return fmt.Errorf("start the controller: %w", err)
+	}
 	version, err := provisioning.Version(cfg)
 	if err == nil && version != "" {
 		err = autoscaling.AddToScheme(version)(settings.Scheme)
@@ -228,8 +236,16 @@ func Run(ctx context.Context, opts Options) error {
 	return mgr.Start(ctx)
 }
 
-func managerOptions(opts Options) ctrl.Options {
+func managerOptions(opts Options) (ctrl.Options, error) {
 	leader := opts.LeaderElection
+	tlsOpts := restrictions(opts.TLS)
+	if opts.WebhookClientCA != "" {
+		ask, err := mlwebhook.ClientCertificates(opts.WebhookClientCA)
+		if err != nil {
+			return ctrl.Options{}, err
+		}
+		tlsOpts = append(tlsOpts, ask)
+	}
 	concurrency := Concurrency()
 	maps.Copy(concurrency, opts.Concurrency)
 	return ctrl.Options{
@@ -253,12 +269,12 @@ func managerOptions(opts Options) ctrl.Options {
 		},
 		WebhookServer: webhook.NewServer(webhook.Options{
 			Host: opts.WebhookHost, Port: opts.WebhookPort, CertDir: opts.WebhookCertDir,
-			TLSOpts: restrictions(opts.TLS),
+			TLSOpts: tlsOpts,
 		}),
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 		},
-	}
+	}, nil
 }
 
 // address spells "off" the way controller-runtime does.
@@ -319,6 +335,8 @@ func webhooks(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 
 		NoDefaultPriorityClass: opts.Gates.NoDefaultPriorityClass,
 		NoAdmissionGates:       opts.Rules.NoAdmissionGates,
+
+		Callers: opts.WebhookCallers,
 	})
 }
 

@@ -52,6 +52,8 @@ type Options struct {
 	// AllowedKinds are what an AppWrapper may create in a team namespace
 	// whatever its author may create directly; nil means DefaultAllowedKinds.
 	AllowedKinds []schema.GroupKind
+	// Callers say who may call.
+	Callers Callers
 }
 
 // DefaultAllowedKinds are the kinds that users of a team may wrap although they
@@ -146,7 +148,7 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		return nil, fmt.Errorf("set up conversion: %w", err)
 	}
 	validateQueueing := &admission.Webhook{Handler: admission.HandlerFunc(queueing.validate)}
-	return map[string]http.Handler{
+	handlers := map[string]http.Handler{
 		pathConvert:            convert,
 		pathMutateJob:          &admission.Webhook{Handler: admission.HandlerFunc(batch.mutate)},
 		pathValidateJob:        &admission.Webhook{Handler: admission.HandlerFunc(batch.validate)},
@@ -159,5 +161,9 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		pathValidateResourceFlavor: validateQueueing,
 		pathValidateWorkload:       validateQueueing,
 		pathValidateWorkloadKept:   &admission.Webhook{Handler: admission.HandlerFunc(queueing.validateKept)},
-	}, nil
+	}
+	for path, h := range handlers {
+		handlers[path] = opts.Callers.guard(path, h)
+	}
+	return handlers, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
 	basecompatibility "k8s.io/component-base/compatibility"
 	logsapi "k8s.io/component-base/logs/api/v1"
@@ -36,13 +37,15 @@ func runAPIServer(ctx context.Context, args []string) error {
 	return run(ctx, apiServerCommand, args)
 }
 
-// apiServerCommand is upstream's command with one more admission plugin.
+// apiServerCommand is upstream's command with one more admission plugin, and one
+// more flag.
 func apiServerCommand() *cobra.Command {
 	opts := options.NewServerRunOptions()
 	plugins := opts.Admission.GenericAdmission
 	plugins.Plugins.Register(lightName, newLight)
 	plugins.RecommendedPluginOrder = append(plugins.RecommendedPluginOrder, lightName)
 
+	var conversionClient string
 	kubernetes := opts.GenericServerRunOptions.ComponentGlobalsRegistry
 	cmd := &cobra.Command{
 		Use:          APIServerName,
@@ -63,25 +66,36 @@ func apiServerCommand() *cobra.Command {
 			if errs := completed.Validate(); len(errs) != 0 {
 				return utilerrors.NewAggregate(errs)
 			}
-			return serveAPI(ctx, completed)
+			return serveAPI(ctx, completed, conversionClient)
 		},
 	}
 	flags := opts.Flags()
 	for _, set := range flags.FlagSets {
 		cmd.Flags().AddFlagSet(set)
 	}
+	cmd.Flags().StringVar(&conversionClient, "conversion-kubeconfig", "",
+		"kubeconfig with what to show to conversion webhooks, which upstream's server has for admission webhooks only")
 	return cmd
 }
 
 // serveAPI is upstream's apiserver.Run with what makes writes cheaper here: no
-// watch caches of old versions.
-func serveAPI(ctx context.Context, opts options.CompletedOptions) error {
+// watch caches of old versions. conversionClient, if set, is the kubeconfig with
+// which it calls conversion webhooks.
+func serveAPI(ctx context.Context, opts options.CompletedOptions, conversionClient string) error {
 	config, err := apiserver.NewConfig(opts)
 	if err != nil {
 		return fmt.Errorf("configure the API server: %w", err)
 	}
 	extensions := &config.ApiExtensions.ExtraConfig
 	extensions.CRDRESTOptionsGetter = withoutOldCaches{extensions.CRDRESTOptionsGetter}
+	if conversionClient != "" {
+		who, err := webhook.NewDefaultAuthenticationInfoResolver(conversionClient)
+		if err != nil {
+			return fmt.Errorf("read the kubeconfig for conversion webhooks: %w", err)
+		}
+		wrap := extensions.AuthResolverWrapper
+		extensions.AuthResolverWrapper = func(webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver { return wrap(who) }
+	}
 
 	completed, err := config.Complete()
 	if err != nil {
