@@ -5,7 +5,9 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -66,6 +68,9 @@ func kubectl(c *cobra.Command, dir dataDir, args []string) error {
 	if err := chooseKubeconfig(dir); err != nil {
 		return err
 	}
+	// kubectl knows nothing of our context: what it serves ends by the signal itself,
+	// unless it wants to hear of it.
+	signal.Reset(os.Interrupt, syscall.SIGTERM)
 	k := cmd.NewDefaultKubectlCommandWithArgs(cmd.KubectlOptions{
 		PluginHandler: cmd.NewDefaultPluginHandler([]string{"kubectl"}),
 		Arguments:     append([]string{"kubectl"}, args...),

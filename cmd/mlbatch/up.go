@@ -106,7 +106,13 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 	if err != nil && !errors.Is(err, local.ErrNoCluster) {
 		return cfg, err
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case last.Fleet.CPU.IsZero(): // it is not known any more
+		if !f.Changed("nodes") && !f.Changed("gpus-per-node") && !f.Changed("cpus-per-node") && !f.Changed("memory-per-node") {
+			cfg.Fleet = simnode.Fleet{} // the nodes that there are
+		}
+	default:
 		cfg.Fleet, cfg.TimeScale = last.Fleet, last.TimeScale
 	}
 	if f.Changed("nodes") {

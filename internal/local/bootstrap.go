@@ -49,7 +49,7 @@ func (c *Cluster) bootstrap(ctx context.Context) error {
 		return err
 	}
 	if c.cfg.Parts != APIOnly {
-		if err := registerNodes(ctx, cl, c.cfg.Fleet, c.clock.Now()); err != nil {
+		if err := c.registerNodes(ctx, cl); err != nil {
 			return err
 		}
 	}
@@ -66,12 +66,17 @@ func (c *Cluster) bootstrap(ctx context.Context) error {
 // registerNodes makes the simulated nodes those of the fleet. It alone creates
 // nodes, so one that an administrator deletes stays deleted until the next
 // start, however often the simulator is restarted.
-func registerNodes(ctx context.Context, cl client.Client, f simnode.Fleet, now time.Time) error {
+func (c *Cluster) registerNodes(ctx context.Context, cl client.Client) error {
 	var have corev1.NodeList
 	if err := cl.List(ctx, &have, client.HasLabels{simnode.LabelSimulated}); err != nil {
 		return fmt.Errorf("list simulated nodes: %w", err)
 	}
-	change := simnode.Reconcile(f, have.Items, now)
+	if f, ok := simnode.FleetOf(have.Items); ok && c.cfg.keepNodes {
+		c.mu.Lock()
+		c.cfg.Fleet = f
+		c.mu.Unlock()
+	}
+	change := simnode.Reconcile(c.cfg.Fleet, have.Items, c.clock.Now())
 	for _, n := range change.Delete {
 		if err := cl.Delete(ctx, n); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete node %s: %w", n.Name, err)

@@ -40,7 +40,7 @@ type Cluster struct {
 	dirty   chan struct{}
 	written chan struct{}
 
-	mu    sync.Mutex
+	mu    sync.Mutex // guards phase, and cfg.Fleet until nodes are registered
 	phase Phase
 
 	saving   sync.Mutex // one writer of the state file at a time
@@ -87,7 +87,7 @@ func prepare(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	c.begun = c.clock.Now()
 	last, err := c.files.readState()
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, errDamaged) {
 		return nil, err
 	}
 	if err := cfg.complete(last); err != nil {
@@ -265,7 +265,7 @@ func (c *Cluster) Status() []ComponentStatus { return c.sup.Status() }
 // State is all that is known of the cluster.
 func (c *Cluster) State() State {
 	c.mu.Lock()
-	phase := c.phase
+	phase, fleet := c.phase, c.cfg.Fleet
 	c.mu.Unlock()
 	return State{
 		Phase:             phase,
@@ -273,7 +273,7 @@ func (c *Cluster) State() State {
 		Started:           c.begun.UTC().Truncate(time.Millisecond),
 		KubernetesVersion: kubeversion.Release,
 		Ports:             c.ports,
-		Fleet:             c.cfg.Fleet,
+		Fleet:             fleet,
 		TimeScale:         c.cfg.TimeScale,
 		Components:        c.sup.Status(),
 	}

@@ -225,6 +225,39 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// A crash of the machine may take the files that only help to resume: the data is
+// there all the same, under the address that copies of the kubeconfig have.
+func TestS14ResumeWithoutHints(t *testing.T) {
+	dir := t.TempDir()
+	c, err := Start(t.Context(), Config{DataDir: dir, Parts: APIOnly})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}
+	if _, err := clientOf(t, c).CoreV1().ConfigMaps("default").Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{c.files.marker(), c.files.state()} {
+		if err := os.Truncate(f, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again, err := Start(t.Context(), Config{DataDir: dir, Parts: APIOnly})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = again.Stop(context.Background()) })
+	if again.Ports().API != c.Ports().API {
+		t.Errorf("the API moved from port %d to %d", c.Ports().API, again.Ports().API)
+	}
+	if _, err := clientOf(t, again).CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+		t.Errorf("an object of the first run: %v", err)
+	}
+}
+
 // Whoever runs the cluster may die at any moment; nothing is left behind, and
 // the next start finds everything as it was.
 func TestKilledParentLeavesNothing(t *testing.T) {

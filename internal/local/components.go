@@ -24,6 +24,10 @@ const (
 	stageRest
 )
 
+// hungAfter is how long a component may give no answer at all before it is started
+// again: longer than a busy machine, or a collection of garbage, takes.
+const hungAfter = time.Minute
+
 // self is this binary, even after a new build replaced its file.
 const self = "/proc/self/exe"
 
@@ -52,6 +56,7 @@ func (c *Cluster) spec(p program) supervise.Spec {
 		Stage:   p.stage,
 		Probe:   p.probe,
 		Grace:   p.grace,
+		Hung:    hungAfter,
 	}
 }
 

@@ -35,8 +35,8 @@ type Config struct {
 	Parts Parts
 	// APIPort is the port of the API server; zero keeps the last or picks one.
 	APIPort int
-	// Fleet is the simulated nodes. The zero value keeps the last, or is
-	// simnode.DefaultFleet.
+	// Fleet is the simulated nodes. The zero value keeps the last, as they are
+	// remembered or else as they are, or is simnode.DefaultFleet.
 	Fleet simnode.Fleet
 	// TimeScale divides how long simulated pods run. Zero keeps the last, or
 	// is 1.
@@ -58,6 +58,10 @@ type Config struct {
 	// UnsafeNoFsync lets etcd not wait for the disk. Killing processes still
 	// loses nothing, a crash of the machine may. For tests on slow disks.
 	UnsafeNoFsync bool
+
+	// keepNodes: it is not known how many nodes there were, and not said how many
+	// there shall be.
+	keepNodes bool
 }
 
 // Access is what Install gets.
@@ -87,8 +91,6 @@ var (
 	ErrPortInUse = errors.New("port is in use")
 	// ErrInUse means that another process runs a cluster on the directory.
 	ErrInUse = errors.New("data directory is in use")
-	// ErrHalfWritten means that the first start on the directory was cut off.
-	ErrHalfWritten = errors.New("data directory is half-written")
 	// ErrForeign means that the directory holds something else.
 	ErrForeign = errors.New("data directory holds other files")
 	// ErrNoCluster means that there is no cluster in the directory.
@@ -125,7 +127,7 @@ func (c *Config) complete(last State) error {
 		c.Fleet = last.Fleet
 	}
 	if c.Fleet.Count == 0 && c.Fleet.CPU.IsZero() {
-		c.Fleet = simnode.DefaultFleet()
+		c.Fleet, c.keepNodes = simnode.DefaultFleet(), true
 	}
 	if c.TimeScale == 0 {
 		c.TimeScale = last.TimeScale

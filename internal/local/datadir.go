@@ -41,8 +41,9 @@ func (l layout) kubeconfigOf(component string) string {
 
 func (l layout) log(component string) string { return l.path("logs", component+".log") }
 
-// marker is the file that makes a directory ours. Complete is set last: a
-// directory where it is false may lack anything.
+// marker is the file that makes a directory ours. Complete is set before the
+// first process starts: where it is false, there is no data yet. A marker that
+// cannot be read says no more than that the directory is ours.
 type marker struct {
 	Complete bool      `json:"complete"`
 	Created  time.Time `json:"created"`
@@ -106,25 +107,29 @@ func (l layout) takeLock() (*os.File, error) {
 	return f, nil
 }
 
-// holder is the process that holds the lock, zero if none does.
-func (l layout) holder() int {
+// holder is the process that holds the lock, zero if none does. An error means
+// that nobody can say: the directory is somebody else's.
+func (l layout) holder() (int, error) {
 	f, err := os.Open(l.lock())
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
 	if err != nil {
-		return 0
+		return 0, fmt.Errorf("see whether a cluster runs: %w; do it as the user who started it", err)
 	}
 	defer f.Close()
 	if syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil {
-		return 0
+		return 0, nil
 	}
 	b, err := os.ReadFile(l.lock())
 	if err != nil {
-		return 0
+		return 0, fmt.Errorf("see whether a cluster runs: %w", err)
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
 	if err != nil {
-		return 0
+		return 0, nil //nolint:nilerr // it has just been taken, and nothing runs yet
 	}
-	return pid
+	return pid, nil
 }
 
 // checkForeign refuses a directory that holds files and no marker.
@@ -146,42 +151,58 @@ func (l layout) checkForeign() error {
 	return nil
 }
 
-// readOrBegin reads the marker, or writes an incomplete one.
+// readOrBegin reads the marker, or writes an incomplete one. What a first start
+// that was cut off left is made anew: no process ran yet, so that nothing is lost.
 func (l layout) readOrBegin(now time.Time) (marker, error) {
 	m, err := l.readMarker()
-	if errors.Is(err, os.ErrNotExist) {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		m = marker{Created: now.UTC().Truncate(time.Second)}
 		return m, l.writeMarker(m)
-	}
-	if err == nil && m.Complete {
-		err = l.checkWhole()
-	} else if err == nil {
-		err = errors.New("the first start was cut off")
+	case errors.Is(err, errDamaged):
+		// What etcd has stored tells that the first start was complete. Its objects
+		// belong to the administrator by now.
+		m = marker{Complete: l.hasData(), Created: now.UTC().Truncate(time.Second), Tutorial: l.hasData()}
+		err = l.writeMarker(m)
 	}
 	if err != nil {
-		return marker{}, fmt.Errorf("%w: %s: %w; remove it with: mlbatch down --delete --data-dir %s", ErrHalfWritten, l.dir, err, l.dir)
+		return marker{}, err
+	}
+	if !m.Complete {
+		err = os.RemoveAll(l.pki())
+	}
+	if err != nil {
+		return marker{}, fmt.Errorf("begin again after a start that was cut off: %w", err)
 	}
 	return m, nil
 }
 
-// checkWhole finds the files without which a cluster cannot resume.
-func (l layout) checkWhole() error {
-	for _, f := range []string{l.path("pki", caName+".key"), l.path("pki", caName+".crt"), l.path("pki", signingKeyName+".key")} {
-		if _, err := os.Stat(f); err != nil {
-			return fmt.Errorf("%s is missing", f)
-		}
+// hasData reports whether etcd has stored anything.
+func (l layout) hasData() bool {
+	_, err := os.Stat(filepath.Join(l.etcd(), "member"))
+	return err == nil
+}
+
+// errDamaged means that a file holds something else than it should. The files that
+// it is about hold hints: they are worth no more than starting without them.
+var errDamaged = errors.New("damaged")
+
+// readJSON reads a file that holds hints.
+func readJSON(file string, into any) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		return fmt.Errorf("read %s: %w: %w", file, errDamaged, err)
 	}
 	return nil
 }
 
 func (l layout) readMarker() (marker, error) {
 	var m marker
-	b, err := os.ReadFile(l.marker())
-	if err != nil {
-		return m, err
-	}
-	if err := json.Unmarshal(b, &m); err != nil {
-		return m, fmt.Errorf("read %s: %w", l.marker(), err)
+	if err := readJSON(l.marker(), &m); err != nil {
+		return marker{}, err
 	}
 	return m, nil
 }
@@ -201,6 +222,9 @@ func Delete(dir string) error {
 	if _, err := os.Stat(l.marker()); err != nil {
 		if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("%w: %s does not exist", ErrNoCluster, dir)
+		}
+		if errors.Is(err, os.ErrPermission) {
+			return fmt.Errorf("delete the data directory: %w; do it as the user who started the cluster", err)
 		}
 		return fmt.Errorf("%w: %s was not made by mlbatch and is left alone", ErrForeign, dir)
 	}

@@ -35,12 +35,12 @@ func TestDataDirErrors(t *testing.T) {
 			}, ErrForeign, "thesis.tex",
 		},
 		"cut off": {
-			"a first start that was killed left an incomplete marker",
-			marked(marker{}), ErrHalfWritten, "mlbatch down --delete",
+			"a first start that was killed has stored nothing, and is made again",
+			marked(marker{}), nil, "",
 		},
 		"keys lost": {
-			"a cluster without its authority cannot resume",
-			marked(marker{Complete: true}), ErrHalfWritten, "ca.key",
+			"what is stored does not depend on them",
+			marked(marker{Complete: true}), nil, "",
 		},
 		"in use": {
 			"two clusters on one directory would destroy it",
@@ -64,6 +64,110 @@ func TestDataDirErrors(t *testing.T) {
 		})
 	}
 	held.Close()
+}
+
+// A crash of the machine may leave files empty or cut short. Those that only help
+// to resume are worth nothing then; what etcd has stored is what counts, and no
+// message ever advises to delete it.
+func TestS14DamagedFilesAreNoReasonToStop(t *testing.T) {
+	for name, content := range map[string]string{"empty": "", "cut short": `{"complete": tr`, "zeros": "\x00\x00\x00", "something else": "[1]"} {
+		t.Run(name, func(t *testing.T) {
+			l := layout{dir: t.TempDir()}
+			for _, f := range []string{l.marker(), l.state()} {
+				if err := os.WriteFile(f, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(t, l.path("pki", "ca.key"))
+			write(t, l.path("etcd", "member", "db"))
+			lock, m, err := l.open(time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			lock.Close()
+			if !m.Complete || !m.Tutorial {
+				t.Errorf("the marker of a directory with data is %+v, want a complete one whose objects are the administrator's", m)
+			}
+			if _, err := os.Stat(l.path("pki", "ca.key")); err != nil {
+				t.Errorf("the authority of a cluster with data: %v", err)
+			}
+			if again, err := l.readMarker(); err != nil || again != m {
+				t.Errorf("the marker was not mended: %+v, %v", again, err)
+			}
+			if st, err := ReadState(l.dir); err != nil || st.Phase != Stopped || !st.Fleet.CPU.IsZero() {
+				t.Errorf("state = %+v, %v; want stopped, and no nodes known", st, err)
+			}
+			if ran, err := Shutdown(t.Context(), l.dir); ran || err != nil {
+				t.Errorf("down = %v, %v; want nothing to do", ran, err)
+			}
+		})
+	}
+}
+
+// Before the first start was complete, nothing is stored that could be lost.
+func TestS14FirstStartIsMadeAgain(t *testing.T) {
+	l := layout{dir: t.TempDir()}
+	begin(t, l, marker{})
+	if err := os.MkdirAll(l.pki(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(l.path("pki", "ca.key"), nil, 0o600); err != nil { // cut off
+		t.Fatal(err)
+	}
+	lock, m, err := l.open(time.Now())
+	if err != nil || m.Complete {
+		t.Fatalf("marker = %+v, %v; want an incomplete one", m, err)
+	}
+	defer lock.Close()
+	if _, err := makeIdentities(l, time.Now()); err != nil {
+		t.Errorf("certificates after a start that was cut off: %v", err)
+	}
+}
+
+// Whoever may not look does not know that nothing runs.
+func TestS20UnreadableDirectoryIsNotStopped(t *testing.T) {
+	l := layout{dir: t.TempDir()}
+	begin(t, l, marker{Complete: true})
+	if err := os.Symlink(l.lock(), l.lock()); err != nil { // cannot be opened, not even by root
+		t.Fatal(err)
+	}
+	if st, err := ReadState(l.dir); err == nil {
+		t.Errorf("state is %v, though nobody can tell", st.Phase)
+	}
+	if ran, err := Shutdown(t.Context(), l.dir); ran || err == nil {
+		t.Errorf("down says %v, %v, though nobody can tell", ran, err)
+	}
+}
+
+// The message names what to do, and that the data stays.
+func TestS20DamagedKeysNameTheCure(t *testing.T) {
+	for _, file := range []string{"ca.key", "ca.crt", "etcd-ca.key", "front-proxy-ca.crt", "service-accounts.key"} {
+		t.Run(file, func(t *testing.T) {
+			l := layout{dir: t.TempDir()}
+			if _, err := makeIdentities(l, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			damaged := l.path("pki", file)
+			if err := os.Truncate(damaged, 0); err != nil {
+				t.Fatal(err)
+			}
+			_, err := makeIdentities(l, time.Now())
+			if err == nil {
+				t.Fatal("an empty key is good enough")
+			}
+			for _, word := range []string{damaged, "remove", "the data stays"} {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("the error does not say %q: %v", word, err)
+				}
+			}
+			base := strings.TrimSuffix(strings.TrimSuffix(damaged, ".key"), ".crt")
+			_ = os.Remove(base + ".key")
+			_ = os.Remove(base + ".crt")
+			if _, err := makeIdentities(l, time.Now()); err != nil {
+				t.Errorf("what the message advises does not help: %v", err)
+			}
+		})
+	}
 }
 
 func TestDataDirIsPrivate(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mlbatch/mlbatch/internal/local/pki"
+	"github.com/mlbatch/mlbatch/internal/local/supervise"
 )
 
 // probe says why a component is not healthy.
@@ -25,7 +26,7 @@ func httpProbe(url string, conf *tls.Config) probe {
 		}
 		resp, err := cl.Do(req)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: %w", supervise.ErrSilent, err)
 		}
 		defer resp.Body.Close()
 		body, err := io.ReadAll(io.LimitReader(resp.Body, 16<<10))

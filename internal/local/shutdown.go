@@ -16,15 +16,17 @@ import (
 // and all components with it.
 func Shutdown(ctx context.Context, dir string) (ran bool, err error) {
 	l := layout{dir: dir}
-	if _, err := os.Stat(l.marker()); err != nil {
+	if _, err := os.Stat(l.marker()); errors.Is(err, os.ErrPermission) {
+		return false, fmt.Errorf("stop the cluster in %s: %w; do it as the user who started it", dir, err)
+	} else if err != nil {
 		return false, fmt.Errorf("%w: %s", ErrNoCluster, dir)
 	}
-	pid := l.holder()
-	if pid == 0 {
-		return false, nil
+	pid, err := l.holder()
+	if pid == 0 || err != nil {
+		return false, err
 	}
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return true, fmt.Errorf("stop process %d: %w", pid, err)
+		return true, fmt.Errorf("stop process %d: %w; do it as the user who started it", pid, err)
 	}
 	if l.waitFree(ctx) == nil {
 		return true, nil
@@ -43,6 +45,7 @@ func Shutdown(ctx context.Context, dir string) (ran bool, err error) {
 // waitFree waits until nobody uses the directory.
 func (l layout) waitFree(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
-		return l.holder() == 0, nil
+		pid, err := l.holder()
+		return pid == 0, err
 	})
 }

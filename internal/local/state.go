@@ -4,8 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
+	"strconv"
 	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/mlbatch/mlbatch/internal/local/pki"
 	"github.com/mlbatch/mlbatch/internal/local/simnode"
@@ -42,18 +46,27 @@ type State struct {
 
 // ReadState tells about the cluster in a data directory. It returns
 // ErrNoCluster if there was never one. A cluster whose process is gone is
-// Stopped, whatever the file says.
+// Stopped, whatever the file says. Of one whose file is lost or damaged it tells
+// no more than that: its Fleet is the zero value.
 func ReadState(dir string) (State, error) {
 	l := layout{dir: dir}
 	s, err := l.readState()
 	if errors.Is(err, os.ErrNotExist) {
-		return s, fmt.Errorf("%w: %s; start one with: mlbatch up --data-dir %s", ErrNoCluster, dir, dir)
+		if _, err := os.Stat(l.marker()); err != nil {
+			return s, fmt.Errorf("%w: %s; start one with: mlbatch up --data-dir %s", ErrNoCluster, dir, dir)
+		}
+	} else if err != nil && !errors.Is(err, errDamaged) {
+		return s, err
 	}
+	pid, err := l.holder()
 	if err != nil {
 		return s, err
 	}
-	if l.holder() == 0 {
+	switch {
+	case pid == 0:
 		s.stopped()
+	case s.Phase == "":
+		s.Phase, s.PID = Starting, pid
 	}
 	return s, nil
 }
@@ -68,16 +81,34 @@ func (s *State) stopped() {
 	}
 }
 
+// readState reads the state file. What is missing of it is found elsewhere where
+// others rely on it: copies of the kubeconfig name the API server's port.
 func (l layout) readState() (State, error) {
 	var s State
-	b, err := os.ReadFile(l.state())
+	err := readJSON(l.state(), &s)
+	if err == nil {
+		return s, nil
+	}
+	s = State{}
+	if cfg, err := clientcmd.LoadFromFile(l.kubeconfig()); err == nil {
+		for _, c := range cfg.Clusters {
+			s.Ports.API = portOf(c.Server)
+		}
+	}
+	return s, err
+}
+
+// portOf is the port of an address, zero if it has none.
+func portOf(address string) int {
+	u, err := url.Parse(address)
 	if err != nil {
-		return s, err
+		return 0
 	}
-	if err := json.Unmarshal(b, &s); err != nil {
-		return s, fmt.Errorf("read %s: %w", l.state(), err)
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		return 0
 	}
-	return s, nil
+	return port
 }
 
 func (l layout) writeState(s State) error {

@@ -159,7 +159,9 @@ func writeFile(path string, data []byte) error {
 		return err
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // gone already if all went well
-	_, err = f.Write(data)
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync() // or a crash may leave the name without the content
+	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -342,13 +343,7 @@ func webhooks(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 
 // decisions adds the decision loop and what shows its numbers.
 func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
-	var flight *record.Ring
-	if opts.FlightDir != "" {
-		var err error
-		if flight, err = record.OpenRing(opts.FlightDir, opts.FlightLimit); err != nil {
-			return fmt.Errorf("start the flight recorder: %w", err)
-		}
-	}
+	flight := recorder(mgr.GetLogger(), opts)
 	engine := cycle.Options{
 		IgnoreUndeclared: opts.IgnoreUndeclared, BlockAdmission: opts.BlockAdmission, FairSharing: opts.FairSharing,
 		AdmissionFairSharing: opts.AdmissionFairSharing,
@@ -391,6 +386,21 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		}
 	}
 	return queues.SetupWithManager(mgr, queues.Options{Numbers: loop, Gauges: counters})
+}
+
+// recorder opens the flight recorder, if there is to be one. Decisions do not
+// depend on being recorded, so that a directory that cannot be written stops
+// nobody.
+func recorder(log logr.Logger, opts Options) *record.Ring {
+	if opts.FlightDir == "" {
+		return nil
+	}
+	flight, err := record.OpenRing(opts.FlightDir, opts.FlightLimit)
+	if err != nil {
+		log.Error(err, "Nothing is recorded for replay: make the directory writable and start the controller again", "directory", opts.FlightDir)
+		return nil
+	}
+	return flight
 }
 
 // framework is a kind of job under the name that configurations have for it.

@@ -3,7 +3,7 @@
 // An Authority signs leaf certificates into files. Everything is kept: a file
 // that exists and is still good is left alone, so that a cluster that is
 // stopped and started again keeps its identity. All files are 0600, and each
-// is written whole or not at all.
+// is written whole or not at all, and is on the disk before anything relies on it.
 package pki
 
 import (
@@ -76,7 +76,9 @@ func Open(dir, name string, now time.Time) (*Authority, error) {
 		return a, a.create(name, now)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load certificate authority %s: %w", name, err)
+		return nil, fmt.Errorf("load certificate authority %s: %w; put the two files back from a copy, or remove %s and %s: "+
+			"then a new authority is made, the data stays, and copies of the kubeconfig have to be made anew",
+			name, err, a.pair.Cert, a.pair.Key)
 	}
 	if now.After(cert.NotAfter) {
 		return nil, fmt.Errorf("certificate authority %s expired on %s", a.pair.Cert, cert.NotAfter.Format(time.DateOnly))
@@ -126,21 +128,31 @@ func (a *Authority) Issue(l Leaf, now time.Time) (Pair, error) {
 // its file. The API server signs service account tokens with it.
 func SigningKey(dir, name string) (string, error) {
 	file := filepath.Join(dir, name+".key")
-	if _, err := os.Stat(file); err == nil {
+	der, err := decodeFile(file)
+	if err == nil {
+		_, err = x509.ParseECPrivateKey(der)
+	}
+	switch {
+	case err == nil:
 		return file, nil
+	case !errors.Is(err, os.ErrNotExist):
+		return "", fmt.Errorf("load the key of service accounts: %w; put %s back from a copy, or remove it: "+
+			"then a new key is made, the data stays, and tokens of service accounts have to be asked for anew", err, file)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return "", fmt.Errorf("make key %s: %w", name, err)
 	}
-	der, err := x509.MarshalECPrivateKey(key)
+	der, err = x509.MarshalECPrivateKey(key)
 	if err != nil {
 		return "", fmt.Errorf("encode key %s: %w", name, err)
 	}
 	return file, WriteFile(file, encode("EC PRIVATE KEY", der))
 }
 
-// WriteFile writes a private file whole or not at all.
+// WriteFile writes a private file whole or not at all. When it returns, the file
+// outlives a crash of the machine: without waiting for the disk, a file system may
+// have the new name and none of the content.
 func WriteFile(file string, data []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
 	if err != nil {
@@ -148,16 +160,31 @@ func WriteFile(file string, data []byte) error {
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }() // gone already when all went well
 	_, err = tmp.Write(data)
+	if err == nil {
+		err = tmp.Sync()
+	}
 	if cerr := tmp.Close(); err == nil {
 		err = cerr
 	}
 	if err == nil {
 		err = os.Rename(tmp.Name(), file)
 	}
+	if err == nil {
+		err = syncDir(filepath.Dir(file))
+	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
 	return nil
+}
+
+// syncDir waits until the names in a directory are on the disk.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 func (a *Authority) create(name string, now time.Time) error {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/mlbatch/mlbatch/internal/local/kubeversion"
 )
@@ -59,6 +60,27 @@ func DefaultFleet() Fleet {
 		Pods:       250,
 		GPUProduct: "NVIDIA-H100-80GB-HBM3",
 	}
+}
+
+// FleetOf is the fleet that nodes belong to, as far as they tell; false if there
+// are none. Nodes that an administrator deleted come back.
+func FleetOf(nodes []corev1.Node) (Fleet, bool) {
+	var f Fleet
+	for i := range nodes {
+		n := &nodes[i]
+		at, err := strconv.Atoi(strings.TrimPrefix(n.Name, namePrefix))
+		if err != nil || at < 0 {
+			continue
+		}
+		c := n.Status.Capacity
+		f = Fleet{
+			Count: max(f.Count, at+1),
+			CPU:   c[corev1.ResourceCPU], Memory: c[corev1.ResourceMemory],
+			GPUs: ptr.To(c[gpuResource]).Value(), Pods: c.Pods().Value(),
+			GPUProduct: n.Labels[gpuProduct],
+		}
+	}
+	return f, f.Count > 0
 }
 
 // Node returns the i-th node of the fleet, ready from the start.

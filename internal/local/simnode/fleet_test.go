@@ -2,10 +2,12 @@ package simnode
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestNodesHaveTheTutorialsCapacity(t *testing.T) {
@@ -118,5 +120,24 @@ func TestNodesSayHowTheyAre(t *testing.T) {
 				t.Errorf("says %s, want %s: %s", got, tc.want, tc.why)
 			}
 		})
+	}
+}
+
+// What a fleet was like is found in its nodes.
+func TestFleetOf(t *testing.T) {
+	want := DefaultFleet()
+	want.Count = 4
+	var nodes []corev1.Node
+	for _, i := range []int{0, 3} { // an administrator deleted two
+		nodes = append(nodes, *want.Node(i, time.Now()))
+	}
+	nodes = append(nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "another"}})
+	got, ok := FleetOf(nodes)
+	if !ok || got.Count != 4 || got.GPUs != want.GPUs || got.Pods != want.Pods || got.GPUProduct != want.GPUProduct ||
+		got.CPU.Cmp(want.CPU) != 0 || got.Memory.Cmp(want.Memory) != 0 {
+		t.Errorf("fleet = %+v, %v; want %+v", got, ok, want)
+	}
+	if _, ok := FleetOf(nil); ok {
+		t.Error("no nodes are a fleet")
 	}
 }

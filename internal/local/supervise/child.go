@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"sync"
 	"syscall"
+	"time"
 
 	"k8s.io/utils/clock"
 )
@@ -115,10 +116,14 @@ func (c *child) watch(ended <-chan struct{}) {
 	ctx, cancel := contextUntil(ended)
 	defer cancel()
 	failures, wasReady := 0, false
+	var answered time.Time
 	for {
 		err := c.probe(ctx)
 		if closed(ended) {
 			return
+		}
+		if !errors.Is(err, ErrSilent) {
+			answered = c.clock.Now()
 		}
 		switch {
 		case err == nil:
@@ -130,6 +135,9 @@ func (c *child) watch(ended <-chan struct{}) {
 		case wasReady:
 			if failures++; failures >= unhealthyAfter {
 				c.update(func(s *Status) { s.Health, s.Message = Unhealthy, err.Error() })
+			}
+			if c.spec.Hung > 0 && c.clock.Since(answered) >= c.spec.Hung {
+				_ = c.kill() // it is gone otherwise, which is as good
 			}
 		default:
 			c.update(func(s *Status) { s.Message = err.Error() })

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -22,9 +23,16 @@ type Spec struct {
 	// again, never twice at a time, with a context that bounds one call. Nil
 	// means that a running process is a ready one.
 	Probe func(ctx context.Context) error
+	// Hung is how long a process that was ready may leave its probe without any
+	// answer (ErrSilent) before it is killed and started again; zero is for ever. An
+	// answer that it is not ready is an answer: it waits for others.
+	Hung time.Duration
 	// Grace is how long the process may take to stop before it is killed.
 	Grace time.Duration
 }
+
+// ErrSilent is what probes return, or wrap, if they got no answer at all.
+var ErrSilent = errors.New("no answer")
 
 // Health is the state of one process.
 type Health string

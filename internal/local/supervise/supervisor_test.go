@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -166,6 +167,56 @@ func TestFailingProbeShows(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A process that was ready and answers nothing any more, as one that is stopped by
+// a signal, comes back by itself. One that answers that it is not ready stays.
+func TestS20HungProcessIsRestarted(t *testing.T) {
+	s := New(func() {})
+	t.Cleanup(func() { s.Stop(context.Background()) })
+	var silent, unready atomic.Bool
+	spec := sleeper(t.TempDir(), "hung")
+	spec.Hung = time.Second
+	spec.Probe = func(context.Context) error {
+		if silent.Load() {
+			return fmt.Errorf("%w: timeout", ErrSilent)
+		}
+		return nil
+	}
+	start(t, s, spec)
+	other := sleeper(t.TempDir(), "unready")
+	other.Hung = time.Second
+	other.Probe = func(context.Context) error {
+		if unready.Load() {
+			return errors.New("not ready: waits for etcd")
+		}
+		return nil
+	}
+	start(t, s, other)
+	first := s.Status()[0].PID
+	if err := syscall.Kill(first, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	silent.Store(true)
+	unready.Store(true)
+	eventually(t, func() error {
+		if st := s.Status()[0]; st.Restarts == 0 || st.PID == 0 || st.PID == first {
+			return fmt.Errorf("it was not started again: %+v", st)
+		}
+		return nil
+	})
+	if alive(first) {
+		t.Error("the hung process is still there")
+	}
+	eventually(t, func() error {
+		if st := s.Status()[1]; st.Restarts == 0 && st.Health != Unhealthy {
+			return fmt.Errorf("it is not known to be unhealthy yet: %+v", st)
+		}
+		return nil
+	})
+	if st := s.Status()[1]; st.Restarts != 0 {
+		t.Errorf("a process that answers was restarted: %+v", st)
+	}
 }
 
 // Whatever happens to the parent, its children go with it.
