@@ -55,6 +55,8 @@ func ValidateWorkloadUpdate(was, w *Workload) field.ErrorList {
 	return errs
 }
 
+// validateWorkloadStatus looks at admission and admissionChecks only: the webhook is
+// not called about changes of anything else in a status.
 func validateWorkloadStatus(w *Workload) field.ErrorList {
 	var errs field.ErrorList
 	status := field.NewPath("status")

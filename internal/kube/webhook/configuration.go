@@ -77,9 +77,10 @@ func specConditions() []admissionregistrationv1.MatchCondition {
 }
 
 // workloadConditions leave out the writes of our own controllers, which are by
-// far the most, and updates that leave the part as it was.
-func workloadConditions(part string) []admissionregistrationv1.MatchCondition {
-	return []admissionregistrationv1.MatchCondition{{Name: "by-others", Expression: byOthers + " && (" + changed(part) + ")"}}
+// far the most, and updates that leave the parts with rules as they were: of a
+// status above all those that only say that the workload has finished.
+func workloadConditions(parts ...string) []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{{Name: "by-others", Expression: byOthers + " && (" + changed(parts...) + ")"}}
 }
 
 // keptConditions leave out updates that write nothing anew that an admission was
@@ -88,9 +89,13 @@ func keptConditions() []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{{Name: "respelled", Expression: respelled}}
 }
 
-// changed is true of new objects and of updates that change a part.
-func changed(part string) string {
-	return "request.operation == 'CREATE' || object.?" + part + " != oldObject.?" + part
+// changed is true of new objects and of updates that change one of the parts.
+func changed(parts ...string) string {
+	expression := "request.operation == 'CREATE'"
+	for _, part := range parts {
+		expression += " || object.?" + part + " != oldObject.?" + part
+	}
+	return expression
 }
 
 // jobConditions leave out the Jobs of AppWrappers, which start with it, and the
@@ -195,7 +200,7 @@ func Configurations(at Location) (*admissionregistrationv1.MutatingWebhookConfig
 		{name: "vworkloadkept", path: pathValidateWorkloadKept, rule: queueing([]string{"workloads", "workloads/status"}, update), conditions: keptConditions()},
 		// Who answers an admission check must be able to while no controller runs;
 		// the rules of the schema hold all the same.
-		{name: "vworkloadstatus", path: pathValidateWorkload, rule: queueing([]string{"workloads/status"}, update), conditions: workloadConditions("status"), optional: true},
+		{name: "vworkloadstatus", path: pathValidateWorkload, rule: queueing([]string{"workloads/status"}, update), conditions: workloadConditions("status.?admission", "status.?admissionChecks"), optional: true},
 	} {
 		validating.Webhooks = append(validating.Webhooks, h.validating(at))
 	}
