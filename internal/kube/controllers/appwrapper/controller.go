@@ -31,7 +31,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -39,6 +38,7 @@ import (
 	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
+	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
 // Options are what the controller works with; the zero value is ready.
@@ -109,16 +109,15 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 			return fmt.Errorf("index pods by %s: %w", name, err)
 		}
 	}
+	queue := turns.Options()
+	queue.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](10*time.Millisecond, 5*time.Second)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("appwrapper").
 		For(&awv1beta2.AppWrapper{}).
 		Owns(&batchv1.Job{}, builder.WithPredicates(jobEnds())).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(appWrapperOf), builder.WithPredicates(podChanges())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.onNode), builder.WithPredicates(nodeTurnsBad(r.inject.Avoid))).
-		WithOptions(controller.Options{
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
-				10*time.Millisecond, 5*time.Second),
-		}).
+		WithOptions(queue).
 		Complete(r)
 }
 

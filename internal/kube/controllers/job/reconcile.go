@@ -33,6 +33,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
 // Options are what the reconcilers work with.
@@ -82,6 +83,7 @@ func SetupWithManager(mgr ctrl.Manager, adapter jobs.Adapter, opts Options) erro
 		Owns(&kueue.Workload{}).
 		Watches(&kueue.Workload{}, r.jobOfPrebuilt()).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.jobOfPod), PodsEnding()).
+		WithOptions(turns.Options()).
 		Complete(r)
 }
 

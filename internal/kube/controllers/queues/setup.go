@@ -19,6 +19,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
+	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
 // DefaultInterval is the time between two writes of one queue's status.
@@ -109,6 +110,7 @@ func (r *localQueues) setup(mgr manager.Manager, f *feeder) error {
 		For(&kueue.LocalQueue{}).
 		Watches(&kueue.ClusterQueue{}, handler.EnqueueRequestsFromMapFunc(r.leadingTo), builder.WithPredicates(activityChanged())).
 		WatchesRawSource(source.Channel(f.localQueues, &handler.EnqueueRequestForObject{})).
+		WithOptions(turns.Options()).
 		Complete(r)
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
 // Options are what the reconciler works with.
@@ -53,6 +54,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		Watches(&kueue.WorkloadPriorityClass{}, handler.EnqueueRequestsFromMapFunc(r.ofClass)).
 		Watches(&kueue.ClusterQueue{}, handler.EnqueueRequestsFromMapFunc(r.ofClusterQueue), rulesChanged()).
 		Watches(&kueue.LocalQueue{}, handler.EnqueueRequestsFromMapFunc(r.ofLocalQueue), rulesChanged()).
+		WithOptions(turns.Options()).
 		Complete(r)
 }
 
