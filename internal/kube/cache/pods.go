@@ -17,14 +17,16 @@ type podRecord struct {
 	node     string // "" until bound
 	requests core.Resources
 	// settled pods run or succeeded; live ones hold quota, and their node if they
-	// have one.
-	settled, live bool
+	// have one; leaving ones do so although they were deleted.
+	settled, live, leaving bool
 }
 
 func record(p *corev1.Pod) podRecord {
+	state := convert.PodState(p)
 	r := podRecord{
 		node:    p.Spec.NodeName,
-		live:    convert.PodState(p).HoldsQuota(),
+		live:    state.HoldsQuota(),
+		leaving: state.Deleting && state.HoldsPlace(),
 		settled: p.Spec.NodeName != "" && p.Status.Phase != corev1.PodFailed && (p.DeletionTimestamp == nil || p.Status.Phase == corev1.PodSucceeded),
 	}
 	if w := convert.WorkloadOf(p); w != (core.Key{}) {
@@ -81,9 +83,11 @@ func (t *podTable) live(k core.Key) int {
 	return n
 }
 
-// settled lists where pods of a workload run or succeeded.
-func (t *podTable) settled(k core.Key) []core.PodSetPlaces {
-	return t.places(k, func(p podRecord) bool { return p.settled })
+// settled lists where pods of a workload run or succeeded, and where deleted ones
+// have not ended yet: their replacement waits for them, unless their node does
+// not answer and may never say that they ended.
+func (t *podTable) settled(k core.Key, answers func(node string) bool) []core.PodSetPlaces {
+	return t.places(k, func(p podRecord) bool { return p.settled || p.leaving && answers(p.node) })
 }
 
 // ended lists where pods of a workload succeeded and will not be replaced:
@@ -94,7 +98,7 @@ func (t *podTable) ended(k core.Key, of map[string]int32, planned func(node, pod
 		return nil
 	}
 	live := map[string]map[string]int32{}
-	for _, ps := range t.places(k, func(p podRecord) bool { return p.settled && p.live }) {
+	for _, ps := range t.places(k, func(p podRecord) bool { return p.live }) {
 		live[ps.Name] = map[string]int32{}
 		for _, p := range ps.Places {
 			live[ps.Name][p.Node] = p.Count

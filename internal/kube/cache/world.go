@@ -98,7 +98,7 @@ func (w *World) Undone(k core.Key) {
 
 // observed completes a workload with what its pods say.
 func (w *World) observed(k core.Key, o known) core.Event {
-	o.workload.Settled = w.pods.settled(k)
+	o.workload.Settled = w.pods.settled(k, w.answers)
 	o.workload.Ended = w.pods.ended(k, o.done, func(node, podSet string) int32 { return w.planned(node)(k, podSet) })
 	if r, is := w.rejected[k]; is {
 		o.workload.Invalid = r.why
@@ -106,7 +106,13 @@ func (w *World) observed(k core.Key, o known) core.Event {
 	return core.WorkloadSet{Workload: o.workload}
 }
 
-// LivePods counts the unfinished pods of a workload.
+// answers reports whether a node can say what becomes of its pods.
+func (w *World) answers(node string) bool {
+	n, known := w.nodes[node]
+	return known && n.State != core.NodeLost
+}
+
+// LivePods counts the pods of a workload that hold quota.
 func (w *World) LivePods(k core.Key) int { return w.pods.live(k) }
 
 func (w *World) planned(node string) func(core.Key, string) int32 {
@@ -200,6 +206,12 @@ func gone(r Ref) core.Event {
 }
 
 func (b *batch) node(c Change) {
+	answered := b.world.answers(c.Name)
+	defer func() {
+		if b.world.answers(c.Name) != answered {
+			b.leaving(c.Name)
+		}
+	}()
 	n, ok := c.Object.(*corev1.Node)
 	if !ok {
 		delete(b.world.nodes, c.Name)
@@ -210,10 +222,19 @@ func (b *batch) node(c Change) {
 	b.nodes[c.Name] = true
 }
 
+// leaving has the workloads told anew that have deleted pods on a node.
+func (b *batch) leaving(node string) {
+	for r := range b.world.pods.byNode[node] {
+		if p := b.world.pods.pods[r]; p.leaving && p.workload != (core.Key{}) {
+			b.workloads[p.workload] = true
+		}
+	}
+}
+
 func (b *batch) pod(c Change) {
 	p, _ := c.Object.(*corev1.Pod)
 	was, is := b.world.pods.set(c.Ref, p)
-	if was.node == is.node && was.workload == is.workload && was.settled == is.settled && was.live == is.live {
+	if was.node == is.node && was.workload == is.workload && was.settled == is.settled && was.live == is.live && was.leaving == is.leaving {
 		return
 	}
 	for _, r := range []podRecord{was, is} {

@@ -41,6 +41,23 @@ func pod(name, workload, on string, phase corev1.PodPhase) cache.Change {
 	return cache.Change{Ref: cache.Ref{Kind: cache.Pod, Namespace: "blue", Name: name}, Object: p}
 }
 
+// deletedPod was deleted, and has not gone.
+func deletedPod(name, workload, on string, phase corev1.PodPhase) cache.Change {
+	c := pod(name, workload, on, phase)
+	if p, ok := c.Object.(*corev1.Pod); ok {
+		p.DeletionTimestamp = &metav1.Time{}
+	}
+	return c
+}
+
+func lostNode() cache.Change {
+	c := node()
+	if n, ok := c.Object.(*corev1.Node); ok {
+		n.Status.Conditions[0].Status = corev1.ConditionUnknown
+	}
+	return c
+}
+
 func gonePod(name string) cache.Change {
 	return cache.Change{Ref: cache.Ref{Kind: cache.Pod, Namespace: "blue", Name: name}}
 }
@@ -167,6 +184,30 @@ func TestTranslate(t *testing.T) {
 			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodRunning)},
 			then:   []cache.Change{pod("p", "w", "n", corev1.PodFailed)},
 			want:   picture{ForeignCPU: 0, Settled: 0, Told: true},
+		},
+		"S1: deleted pod that has not ended": {
+			why:    "it may go on for a day: its place is not moved to where a replacement could run beside it",
+			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodRunning)},
+			then:   []cache.Change{deletedPod("p", "w", "n", corev1.PodRunning)},
+			want:   picture{ForeignCPU: 0, Settled: 1, Told: true},
+		},
+		"S1: deleted pod on a node that does not answer": {
+			why:    "nobody would ever say that it ended",
+			before: []cache.Change{node(), workload(admitted), deletedPod("p", "w", "n", corev1.PodRunning)},
+			then:   []cache.Change{lostNode()},
+			want:   picture{ForeignCPU: 0, Settled: 0, Told: true},
+		},
+		"S3: deleted pod that ended": {
+			why:    "whatever keeps the object, nothing runs",
+			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodRunning), {Ref: workload().Ref}},
+			then:   []cache.Change{deletedPod("p", "w", "n", corev1.PodFailed)},
+			want:   picture{ForeignCPU: 0, Gone: true},
+		},
+		"S3: deleted pod without a node": {
+			why:    "it never gets one",
+			before: []cache.Change{node(), workload(admitted), pod("p", "w", "", corev1.PodPending), {Ref: workload().Ref}},
+			then:   []cache.Change{deletedPod("p", "w", "", corev1.PodPending)},
+			want:   picture{ForeignCPU: 0, Gone: true},
 		},
 		"deleted workload with a live pod": {
 			why:    "quota is released only when the pods are gone",

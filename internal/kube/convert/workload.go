@@ -30,6 +30,10 @@ func WorkloadOf(p *corev1.Pod) core.Key {
 // PodSetOf names the pod set that a pod belongs to.
 func PodSetOf(p *corev1.Pod) string { return p.Labels[kueue.PodSetLabel] }
 
+// PlaceKept is part of what the scheduler says of a pod whose place a deleted pod
+// of the same job still has.
+const PlaceKept = "keeps its place on node"
+
 // PodState is what decides which quota and place a pod holds.
 func PodState(p *corev1.Pod) core.PodState {
 	return core.PodState{

@@ -147,12 +147,15 @@ func (r *run) settle(m *Member) {
 	}
 }
 
-// member reads a pod; ok is false for pods that are on their way out or that
-// are not ours to schedule.
+// member reads a pod; ok is false for pods that hold nothing and will not, and for
+// those that are not ours to schedule.
 func (b *Book) member(g Gang, p *corev1.Pod) (m Member, ok bool) {
 	m = Member{UID: p.UID, Name: p.Name, Set: setOf(g, p), Node: p.Spec.NodeName, Created: p.CreationTimestamp.Time}
+	state := convert.PodState(p)
 	switch {
-	case p.DeletionTimestamp != nil:
+	case state.Deleting && state.HoldsPlace():
+		m.State = Leaving
+	case state.Deleting:
 		return Member{}, false
 	case p.Status.Phase == corev1.PodSucceeded:
 		m.State = Succeeded

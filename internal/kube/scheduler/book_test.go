@@ -199,6 +199,12 @@ func TestMembers(t *testing.T) {
 		"waiting": {"it takes part", pod("ns", "p", 0), Pending, true},
 		"bound":   {"it has its place", change(func(p *corev1.Pod) { p.Spec.NodeName = "n" }), Bound, true},
 		"failed":  {"it leaves its place to others", change(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), Failed, true},
+		"S1: deleted, not ended": {"it keeps its node until its containers have stopped", change(func(p *corev1.Pod) {
+			p.Spec.NodeName, p.Status.Phase, p.DeletionTimestamp = "n", corev1.PodRunning, &metav1.Time{}
+		}), Leaving, true},
+		"deleted, without a node": {"nobody binds it any more", change(func(p *corev1.Pod) {
+			p.DeletionTimestamp = &metav1.Time{}
+		}), 0, false},
 		"going": {"a pod of an earlier attempt says nothing about this one", change(func(p *corev1.Pod) {
 			p.Status.Phase, p.DeletionTimestamp = corev1.PodSucceeded, &metav1.Time{}
 		}), 0, false},

@@ -71,13 +71,17 @@ const (
 	Reserved
 	// Bound members have their node for good.
 	Bound
+	// Leaving members were deleted and have not ended yet: they take no part, and
+	// keep their node until then.
+	Leaving
 	// Succeeded members are done and have left their node.
 	Succeeded
 	// Failed members are done and have left their node.
 	Failed
 )
 
-// Member is one pod of a gang. Pods that are being deleted are not members.
+// Member is one pod of a gang. A pod that is being deleted is one only while it
+// holds a place.
 type Member struct {
 	UID     types.UID
 	Name    string
@@ -144,7 +148,7 @@ func started(g Gang, members []Member) bool {
 			if !m.Created.Before(g.AdmittedAt) {
 				return true
 			}
-		case Pending, Reserved:
+		case Pending, Reserved, Leaving:
 		}
 	}
 	return false

@@ -168,13 +168,12 @@ func (p *gangPlugin) alone(state fwk.CycleState, v view, pod *corev1.Pod) (*fwk.
 	switch {
 	case !ok:
 		return nil, refused(fmt.Sprintf("%s has no pod set %q (label %s)", v.gang.Key, name, kueue.PodSetLabel))
+	case Room(v.gang, s, v.members) == 0:
+		return nil, refused(full(v.gang, s, v.members))
 	case s.Places == nil:
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	open := Open(s, v.gang.AdmittedAt, v.members)
-	if len(open) == 0 {
-		return nil, refused(fmt.Sprintf("all planned places of pod set %q of %s are taken", name, v.gang.Key))
-	}
 	nodes := make([]string, 0, len(open))
 	for _, place := range open[:min(len(open), maxOpen)] {
 		nodes = append(nodes, place.Node)

@@ -1,11 +1,17 @@
 package scheduler
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
 
 // Open returns the places of a set that a new pod may take, in stored order,
 // with how many pods each still has room for.
 //
-// A place is held by a live pod and, in a set that gave pods back, also by a pod
+// A place is held by a live pod, by one that was deleted and has not ended (S1:
+// it may take as long as it likes, and its replacement waits for it), and, in a set that gave pods back, also by a pod
 // that succeeded there: its room may have been given away. Only when no other
 // place is left (a Job with more completions than parallelism runs its next pod
 // where an earlier one finished) are those places offered again. Failed pods
@@ -18,7 +24,7 @@ func Open(s Set, admitted time.Time, members []Member) []Place {
 			continue
 		}
 		switch m.State {
-		case Reserved, Bound:
+		case Reserved, Bound, Leaving:
 			live[m.Node]++
 		case Succeeded:
 			if s.Reclaimed > 0 && !m.Created.Before(admitted) {
@@ -52,4 +58,36 @@ func remaining(places []Place, taken ...map[string]int) []Place {
 		}
 	}
 	return open
+}
+
+// Room is how many more pods of a set may have a node: as many as it was given
+// places, or quota where it has no places. PodGroups may have any number.
+func Room(g Gang, s Set, members []Member) int {
+	if s.Places != nil {
+		n := 0
+		for _, p := range Open(s, g.AdmittedAt, members) {
+			n += p.Count
+		}
+		return n
+	}
+	room := s.need()
+	if g.Key.Kind == KindPodGroup {
+		return max(room, len(members))
+	}
+	for _, m := range members {
+		if m.Set == s.Name && (m.State == Reserved || m.State == Bound || m.State == Leaving) {
+			room--
+		}
+	}
+	return max(room, 0)
+}
+
+// full says why there is no room in a set.
+func full(g Gang, s Set, members []Member) string {
+	for _, m := range members {
+		if m.Set == s.Name && m.State == Leaving {
+			return fmt.Sprintf("pod %s was deleted and %s %s until it has ended", m.Name, convert.PlaceKept, m.Node)
+		}
+	}
+	return fmt.Sprintf("all %d places of pod set %q of %s are taken", s.need(), s.Name, g.Key)
 }

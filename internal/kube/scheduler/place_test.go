@@ -29,6 +29,12 @@ func TestOpen(t *testing.T) {
 			members: []Member{on("a", Bound), on("a", Reserved), on("b", Bound)},
 			want:    []Place{{"b", 1}},
 		},
+		"S1: deleted pod": {
+			why:     "it may ignore the signal for a day: its replacement waits until it has ended",
+			places:  []Place{{"a", 1}, {"b", 2}},
+			members: []Member{on("a", Leaving), on("b", Leaving), on("b", Bound)},
+			want:    nil,
+		},
 		"failed pod": {
 			why:     "its replacement goes where it was",
 			places:  []Place{{"a", 1}, {"b", 1}},
@@ -84,6 +90,34 @@ func TestOpen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, Open(Set{Name: "main", Places: c.places, Reclaimed: c.back}, admitted, c.members)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)
+			}
+		})
+	}
+}
+
+func TestS1Room(t *testing.T) {
+	set := Set{Name: "main", Count: 3, Reclaimed: 1}
+	workload, group := Gang{Key: Key{Kind: KindWorkload}}, Gang{Key: Key{Kind: KindPodGroup}}
+	planned := set
+	planned.Places = []Place{{"n1", 2}, {"n2", 1}}
+	for name, c := range map[string]struct {
+		why     string
+		gang    Gang
+		set     Set
+		members []Member
+		want    int
+	}{
+		"unplanned, fresh":            {"as many as it has quota for", workload, set, pods("main", Pending, Pending, Pending, Pending), 2},
+		"unplanned, deleted pods":     {"they keep the quota until they have ended", workload, set, pods("main", Leaving, Leaving, Pending), 0},
+		"unplanned, too many already": {"never less than none", workload, set, pods("main", Leaving, Bound, Reserved), 0},
+		"unplanned, ended pods":       {"they hold nothing", workload, set, pods("main", Failed, Succeeded, Bound, Pending), 1},
+		"unplanned, another set":      {"every set has its own quota", workload, set, pods("more", Bound, Leaving), 2},
+		"planned":                     {"the open places", workload, planned, pods("main", Pending, Leaving), 2},
+		"outside the queues":          {"a PodGroup may have more than it needs", group, set, pods("main", Bound, Bound, Bound, Pending), 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Room(c.gang, c.set, c.members); got != c.want {
+				t.Errorf("%d, want %d: %s", got, c.want, c.why)
 			}
 		})
 	}

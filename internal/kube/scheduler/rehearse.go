@@ -53,8 +53,9 @@ func (p *gangPlugin) rehearse(ctx context.Context, v view, first types.UID) (map
 	if len(pods) == 0 {
 		return nil, v.gang.Key.String() + " starts as a whole: its pods give back the nodes of an earlier attempt"
 	}
-	open := map[string][]Place{}
+	open, room := map[string][]Place{}, map[string]int{}
 	for _, s := range v.gang.Sets {
+		room[s.Name] = Room(v.gang, s, v.members)
 		if s.Places != nil {
 			open[s.Name] = Open(s, v.gang.AdmittedAt, v.members)
 		}
@@ -63,7 +64,10 @@ func (p *gangPlugin) rehearse(ctx context.Context, v view, first types.UID) (map
 	for _, pod := range pods {
 		name := setOf(v.gang, pod)
 		var node, why string
-		if places, planned := open[name]; planned {
+		room[name]--
+		if s, known := v.gang.set(name); known && room[name] < 0 {
+			why = full(v.gang, s, v.members)
+		} else if places, planned := open[name]; planned {
 			node, why, open[name] = r.planned(ctx, pod, places)
 		} else {
 			node = r.free(ctx, pod)

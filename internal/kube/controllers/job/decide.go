@@ -288,7 +288,11 @@ func run(s situation) step {
 		return step{status: next}
 	}
 	if s.pods.Refused.IsZero() {
-		return reclaim(s)
+		st := reclaim(s)
+		if s.pods.Behind {
+			st.again = refusalPatience // by then a node may be what refuses it
+		}
+		return st
 	}
 	if left := s.pods.Refused.Add(refusalPatience).Sub(s.now); left > 0 {
 		st := reclaim(s)

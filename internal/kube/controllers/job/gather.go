@@ -46,6 +46,8 @@ type Pods struct {
 	// Why what it says; zero if all is well.
 	Refused time.Time
 	Why     string
+	// Behind is true while one waits for the place of a deleted one.
+	Behind bool
 }
 
 // PodsOf looks at the pods of a Workload.
@@ -61,7 +63,12 @@ func PodsOf(ctx context.Context, c client.Reader, namespace, workload string) (P
 			continue
 		}
 		out.Live++
-		if since, why := refused(p); !since.IsZero() && (out.Refused.IsZero() || since.Before(out.Refused)) {
+		since, why := refused(p)
+		if strings.Contains(why, convert.PlaceKept) {
+			out.Behind = true
+			continue // it is no node that refuses it
+		}
+		if !since.IsZero() && (out.Refused.IsZero() || since.Before(out.Refused)) {
 			out.Refused, out.Why = since, why
 		}
 	}
