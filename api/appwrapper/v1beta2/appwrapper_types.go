@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // AppWrapperSpec is what a user wants to run.
@@ -122,6 +123,11 @@ type AppWrapperComponentStatus struct {
 	// apiVersion of the object.
 	// +required
 	APIVersion string `json:"apiVersion"`
+
+	// uid of the object that was created. Only this object is a part of the
+	// AppWrapper, whatever others say of themselves.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
 
 	// podSets that were found or declared.
 	// +optional

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // assessment is what the components and pods of a running AppWrapper amount to.
@@ -12,8 +13,13 @@ type assessment struct {
 	done bool
 	// missing names a component that should exist and does not.
 	missing string
-	// leave says why the AppWrapper has to leave a node; "" if it may stay.
-	leave string
+	// leave says why the AppWrapper has to leave a node; "" if it may stay. nodeGone
+	// is true if there is no such node any more.
+	leave    string
+	nodeGone bool
+	// leaving is until when deleted pods may take to end whose places others wait
+	// for; zero if there are none.
+	leaving time.Time
 	// broken is the message of a component that failed as a whole, and
 	// hopeless that it forbids another attempt.
 	broken   string
@@ -35,6 +41,9 @@ type tally struct {
 	// failed pods, and their number.
 	failed    []Pod
 	failCount int32
+	// leaving pods were deleted and keep their place, until then at most.
+	leaving int32
+	until   time.Time
 }
 
 func assess(f Facts) assessment {
@@ -78,6 +87,11 @@ func tallyPods(pods []Pod) map[string]*tally {
 		case p.Phase == PodFailed:
 			t.failed = append(t.failed, p)
 			t.failCount++
+		case p.State().HoldsPlace() && p.Deleting:
+			t.leaving++
+			if p.Until.After(t.until) {
+				t.until = p.Until
+			}
 		case p.Deleting:
 			// It is going and will be replaced: it stands for nothing.
 		case p.Phase == PodRunning:
@@ -133,7 +147,7 @@ func (a *assessment) addBroken(c Component, tallies map[string]*tally) {
 func (a *assessment) blameNode(pods []Pod) {
 	for _, p := range pods {
 		if p.OnBadNode != "" && a.leave == "" {
-			a.leave = fmt.Sprintf("pod %s: %s", p.Name, p.OnBadNode)
+			a.leave, a.nodeGone = fmt.Sprintf("pod %s: %s", p.Name, p.OnBadNode), p.NodeGone
 		}
 	}
 }
@@ -146,6 +160,9 @@ func (a *assessment) addPodSet(c Component, ps PodSet, t *tally) {
 	}
 	ready := min(ps.Expected, t.running+t.succeeded)
 	existing := min(ps.Expected, ready+t.pending)
+	if ready < ps.Expected && t.leaving > 0 && t.until.After(a.leaving) {
+		a.leaving = t.until
+	}
 	short := ps.Expected - existing
 	switch {
 	case ps.HeldBack:
@@ -175,7 +192,7 @@ func (a *assessment) addPodSet(c Component, ps PodSet, t *tally) {
 // addPods looks at pods one by one: nodes to be left and exit codes.
 func (a *assessment) addPods(f Facts) {
 	for _, p := range f.Pods {
-		if !p.Finished() && !p.Deleting {
+		if !p.Finished() && (!p.Deleting || p.NodeGone) {
 			a.blameNode([]Pod{p})
 		}
 		// What a pod says on being deleted is not its own doing.

@@ -17,6 +17,8 @@ const (
 	runningRecheck = 5 * time.Second
 	// forceRecheck is how often forced deletion is repeated.
 	forceRecheck = 5 * time.Second
+	// longestRecheck is how seldom, once it has gone on for long.
+	longestRecheck = 10 * time.Minute
 )
 
 // invalidComponentMessage begins what is said of components that cannot run.
@@ -73,10 +75,22 @@ func (m *machine) decide() {
 }
 
 // hold keeps the quota while a pod may use its resources (P10), whatever state
-// led here.
+// led here, and gives it back once none does and none may come, whatever is
+// left of objects.
 func (m *machine) hold() {
-	if !m.is(QuotaReserved) && m.unfinishedPods() {
-		m.setTrue(QuotaReserved, UnfinishedPods, "Pods of the AppWrapper still run")
+	switch {
+	case !m.is(QuotaReserved):
+		if m.unfinishedPods() {
+			m.setTrue(QuotaReserved, UnfinishedPods, "Pods of the AppWrapper still run")
+		}
+	case m.step.Phase == Failed, m.f.Deleting, m.is(DeletingResources) && (m.step.Phase == Suspending || m.step.Phase == Succeeded):
+		mayCome := m.holds()
+		if m.step.Phase == Succeeded || m.f.Deleting && !m.f.Finalizer {
+			mayCome = m.unfinishedPods() // components completed, or are no longer looked after
+		}
+		if !mayCome && m.confirmed() {
+			m.setFalse(QuotaReserved, string(m.step.Phase), "No pod is left, and none can come")
+		}
 	}
 }
 
@@ -126,6 +140,8 @@ func (m *machine) resuming() {
 		m.enterSuspending("Suspend is true")
 	case m.f.Invalid != "":
 		m.fail(CreateFailed, invalidComponentMessage+m.f.Invalid)
+	case m.unreadable() != "":
+		m.fail(CreateFailed, m.unreadable())
 	case e != nil && e.Fatal:
 		m.fail(CreateFailed, fmt.Sprintf("Create %s: %s", e.Component, e.Message))
 	case e != nil:
@@ -156,6 +172,9 @@ func (m *machine) enterSuspending(why string) {
 
 func (m *machine) suspending() {
 	if !m.deleted() {
+		if why := m.leftover(); why != "" && !m.f.Suspend {
+			m.fail(ComponentNotGone, why) // it has quota again, and could never use it
+		}
 		return
 	}
 	const why = "Suspend is true"
@@ -173,6 +192,9 @@ func (m *machine) resetting() {
 		return
 	}
 	if !m.deleted() {
+		if why := m.leftover(); why != "" {
+			m.fail(ComponentNotGone, why)
+		}
 		return
 	}
 	m.setFalse(ResourcesDeployed, string(Resetting), "All components and pods are deleted")
@@ -272,10 +294,14 @@ func (m *machine) terminating() {
 		m.step.Phase = Terminating
 		m.event(Terminating, why)
 	}
-	if !m.f.Finalizer && len(m.f.Pods) == 0 {
+	switch {
+	case !m.f.Finalizer && !m.unfinishedPods() && !m.unmarkedPods():
 		return // nothing was ever created, or our part is over
-	}
-	if !m.deleted() {
+	case m.deleted():
+	case m.is(DeletingResources) && !m.unmarked() && !m.holds() && m.confirmed():
+		// What finalizers of others keep goes when they let it; we need not wait.
+		m.step.Action, m.step.RecheckAfter = Nothing, 0
+	default:
 		return
 	}
 	m.released(string(Terminating), why)

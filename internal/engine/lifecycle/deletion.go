@@ -2,7 +2,11 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 // startDeletion marks the beginning of deletion and orders it, in one step:
@@ -15,7 +19,7 @@ func (m *machine) startDeletion(why string) {
 // deleted reports whether no component and no pod is left, and otherwise works
 // towards it: ask once, wait, force after the grace.
 func (m *machine) deleted() bool {
-	if !m.remains() {
+	if !m.remains() && (m.is(DeletingResources) || !m.blind()) {
 		// A cache that lags behind must not release quota that pods still use.
 		return !m.is(ResourcesDeployed) && !m.is(QuotaReserved) || m.confirmed()
 	}
@@ -37,7 +41,7 @@ func (m *machine) orderDeletion() {
 			m.step.Events = append(m.step.Events, Event{Warning: true, Reason: DeletionForced, Message: message})
 		}
 		m.step.Action = ForceDelete
-		m.step.RecheckAfter = forceRecheck
+		m.step.RecheckAfter = min(max(forceRecheck, -left/4), longestRecheck)
 		return
 	}
 	if m.unmarked() {
@@ -64,10 +68,12 @@ func (m *machine) released(reason, why string) {
 
 func (m *machine) remains() bool { return m.components() > 0 || len(m.f.Pods) > 0 }
 
+// components counts those that are known to be left. What may not be read is not
+// waited for: nobody could ever say that it is gone.
 func (m *machine) components() int {
 	n := 0
 	for _, c := range m.f.Components {
-		if c.Exists {
+		if c.Exists && c.Unreadable == "" {
 			n++
 		}
 	}
@@ -76,6 +82,63 @@ func (m *machine) components() int {
 
 func (m *machine) missingComponents() bool { return m.components() < len(m.f.Components) }
 
+// blind reports whether a component was created that may not be read.
+func (m *machine) blind() bool {
+	return slices.ContainsFunc(m.f.Components, func(c Component) bool { return c.Exists && c.Unreadable != "" })
+}
+
+// unreadable says which component may not be read, and why; "" if all may.
+func (m *machine) unreadable() string {
+	for _, c := range m.f.Components {
+		if c.Unreadable != "" {
+			return fmt.Sprintf("Read %s: %s", c.Name, c.Unreadable)
+		}
+	}
+	return ""
+}
+
+// holds reports whether the AppWrapper keeps its quota: see core.Holds.
+func (m *machine) holds() bool {
+	d := m.get(DeletingResources)
+	ordered := d != nil && d.True
+	forced := ordered && d.Reason == DeletionForced
+	makers := make([]core.MakerState, len(m.f.Components))
+	for i, c := range m.f.Components {
+		makers[i] = c.maker(ordered, forced)
+	}
+	return core.Holds(makers, m.podStates())
+}
+
+func (m *machine) podStates() []core.PodState {
+	out := make([]core.PodState, len(m.f.Pods))
+	for i, p := range m.f.Pods {
+		out[i] = p.State()
+	}
+	return out
+}
+
+// leftover says what is left of an attempt although even forced deletion did
+// not help, and holds nothing; "" while there is hope.
+func (m *machine) leftover() string {
+	if !m.remains() || m.holds() || m.until(DeletingResources, m.f.Policy.DeletionGrace+m.f.Policy.AdmissionGrace) > 0 {
+		return ""
+	}
+	for _, c := range m.f.Components {
+		if c.Exists && c.Unreadable == "" {
+			return c.Name + " of the previous attempt is deleted and does not go" + keptBy(c.Finalizers)
+		}
+	}
+	p := m.f.Pods[0]
+	return "pod " + p.Name + " of the previous attempt is deleted and does not go" + keptBy(p.Finalizers)
+}
+
+func keptBy(finalizers []string) string {
+	if len(finalizers) == 0 {
+		return ""
+	}
+	return ": remove its finalizers " + strings.Join(finalizers, ", ")
+}
+
 // unmarked reports whether something is left that nobody asked to go.
 func (m *machine) unmarked() bool {
 	for _, c := range m.f.Components {
@@ -83,22 +146,14 @@ func (m *machine) unmarked() bool {
 			return true
 		}
 	}
-	for _, p := range m.f.Pods {
-		if !p.Deleting {
-			return true
-		}
-	}
-	return false
+	return m.unmarkedPods()
 }
 
-func (m *machine) unfinishedPods() bool {
-	for _, p := range m.f.Pods {
-		if !p.Finished() {
-			return true
-		}
-	}
-	return false
+func (m *machine) unmarkedPods() bool {
+	return slices.ContainsFunc(m.f.Pods, func(p Pod) bool { return !p.Deleting })
 }
+
+func (m *machine) unfinishedPods() bool { return core.Holds(nil, m.podStates()) }
 
 // confirmed reports whether absence may be relied on, and asks for fresh facts
 // if not.
@@ -165,7 +220,8 @@ func (m *machine) put(next Condition) {
 		m.step.Conditions = append(m.step.Conditions, next)
 		return
 	}
-	if old.True == next.True {
+	// What waits for pods that end is not late, and starts to count afterwards.
+	if old.True == next.True && (old.Reason != PodsTerminating || next.Reason == PodsTerminating) {
 		next.Since = old.Since
 	}
 	*old = next

@@ -1,6 +1,10 @@
 package lifecycle
 
-import "time"
+import (
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
 
 // Phase is status.phase of an AppWrapper.
 type Phase string
@@ -58,6 +62,9 @@ const (
 	FoundFailedPods       = "FoundFailedPods"
 	FoundNoFailedPods     = "FoundNoFailedPods"
 	AutopilotNoExecute    = "AutopilotNoExecute"
+	NodeGone              = "NodeGone"
+	ComponentNotGone      = "ComponentNotGone"
+	PodsTerminating       = "PodsTerminating"
 	SufficientPodsReady   = "SufficientPodsReady"
 	InsufficientPodsReady = "InsufficientPodsReady"
 	DeletionInitiated     = "DeletionInitiated"
@@ -119,7 +126,28 @@ type Component struct {
 	Verdict Verdict
 	// Message explains the verdict.
 	Message string
-	PodSets []PodSet
+	// Deputies is true for kinds whose pods are made by objects of their own, as a
+	// Deployment's are by its ReplicaSet: these work on while something keeps the
+	// deleted component.
+	Deputies bool
+	// Unreadable says why the object may not be read, and that trying again would
+	// find the same; "" if it was read. Exists then says whether it was created.
+	Unreadable string
+	// Finalizers keep the object once it is marked for deletion.
+	Finalizers []string
+	PodSets    []PodSet
+}
+
+// maker is what decides whether the component may make pods. forced is true once
+// deletion was ordered of what it owns, too. One that may not be read counts as
+// deleted from the order on: nobody will ever say that it is.
+func (c Component) maker(ordered, forced bool) core.MakerState {
+	return core.MakerState{
+		Gone:     !c.Exists,
+		Ended:    c.Reports && c.Verdict != Undecided,
+		Deleting: c.Deleting || c.Unreadable != "" && ordered,
+		Outlived: c.Deputies && c.Unreadable == "" && !forced,
+	}
 }
 
 // PodPhase is status.phase of a pod.
@@ -144,10 +172,21 @@ type Pod struct {
 	Phase  PodPhase
 	// Deleting is true if the pod is marked for deletion.
 	Deleting bool
-	// OnBadNode says why the pod has to leave its node; "" if it may stay.
+	// Until is when the grace of a deleted pod is over; zero if it has none.
+	Until time.Time
+	// OnBadNode says why the pod has to leave its node; "" if it may stay. NodeGone
+	// is true if there is no such node any more, or it was evicted from it.
 	OnBadNode string
+	NodeGone  bool
 	// ExitCodes are the codes other than 0 that its containers ended with.
 	ExitCodes []int32
+	// Finalizers keep the object once it is marked for deletion.
+	Finalizers []string
+}
+
+// State is what decides which quota and place the pod holds.
+func (p Pod) State() core.PodState {
+	return core.PodState{Bound: p.Node != "", Ended: p.Finished(), Deleting: p.Deleting}
 }
 
 // Finished reports whether the pod has ended and uses nothing any more. A pod

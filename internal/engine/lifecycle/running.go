@@ -15,25 +15,28 @@ func (m *machine) running() {
 	// 2. Everything is done.
 	case a.done:
 		m.succeed()
-	// 3. Somebody deleted a component: no attempt of ours would be what was meant.
+	// 3. Its node is gone, and takes the pod along: see 6.
+	case a.nodeGone && a.terminal == "":
+		m.resetOrFail(trouble{reason: NodeGone, message: a.leave})
+	// 4. Somebody deleted a component: no attempt of ours would be what was meant.
 	case a.missing != "":
 		if m.confirmed() {
 			m.fail(MissingComponent, a.missing+" does not exist any more")
 		}
-	// 4. An exit code settles it: the same program would fail the same way
+	// 5. An exit code settles it: the same program would fail the same way
 	// anywhere. Other failures may be the node's, which is why they come later.
 	case a.broken != "" && (a.hopeless || a.terminal != ""):
 		m.resetOrFail(trouble{reason: FailedComponent, message: join(a.broken, a.terminal), terminal: true})
-	// 5. A node has to be left. Moving is nobody's fault and needs no retries (A5).
+	// 6. A node has to be left. Moving is nobody's fault and needs no retries (A5).
 	case a.leave != "" && a.terminal == "":
 		m.resetOrFail(trouble{reason: AutopilotNoExecute, message: a.leave})
-	// 6. A component gave up.
+	// 7. A component gave up.
 	case a.broken != "":
 		m.resetOrFail(trouble{reason: FailedComponent, message: a.broken, charged: true})
-	// 7. Pods failed and stay failed.
+	// 8. Pods failed and stay failed.
 	case a.terminal != "" || a.failed != "":
 		m.failedPods(a)
-	// 8. Pods are fine, or late.
+	// 9. Pods are fine, or late.
 	default:
 		m.countPods(a)
 	}
@@ -74,6 +77,12 @@ func (m *machine) countPods(a assessment) {
 	m.setReady(a)
 	m.recheckUnwatched(runningRecheck)
 	if a.allReady {
+		return
+	}
+	if wait := a.leaving.Sub(m.now); wait > 0 {
+		// Nobody is late: what comes next takes the places of these.
+		m.setFalse(PodsReady, PodsTerminating, "Deleted pods keep their places until they have ended")
+		m.recheck(wait)
 		return
 	}
 	grace := m.f.Policy.AdmissionGrace

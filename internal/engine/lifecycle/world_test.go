@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -24,8 +25,11 @@ type world struct {
 	stubborn bool
 	// createFails makes creation fail with a passing error.
 	createFails bool
-	gone        bool
-	last        Step
+	// kept objects stay once they are deleted, by somebody's finalizer: components,
+	// and pods that ended.
+	kept bool
+	gone bool
+	last Step
 }
 
 func newWorld(p Policy, components ...Component) *world {
@@ -66,15 +70,27 @@ func (w *world) once() bool {
 	w.phase, w.retries, w.conditions, w.last = s.Phase, s.Retries, s.Conditions, s
 	if s.Action == Delete || s.Action == ForceDelete {
 		for i := range w.components {
-			changed = changed || w.components[i].Exists
-			w.components[i].Exists = false
-			w.components[i].Verdict = Undecided
+			c := &w.components[i]
+			if w.kept {
+				changed = changed || c.Exists && !c.Deleting
+				c.Deleting = c.Exists
+				continue
+			}
+			changed = changed || c.Exists
+			c.Exists, c.Deleting, c.Verdict = false, false, Undecided
 		}
-		if !w.stubborn || s.Action == ForceDelete {
+		switch stops := !w.stubborn || s.Action == ForceDelete; {
+		case stops && !w.kept:
 			changed = changed || len(w.pods) > 0
 			w.pods = nil
+		case stops:
+			for i := range w.pods {
+				changed = changed || !w.pods[i].Finished()
+				w.pods[i].Phase = PodFailed
+			}
 		}
 		for i := range w.pods {
+			changed = changed || !w.pods[i].Deleting
 			w.pods[i].Deleting = true
 		}
 	}
@@ -126,12 +142,7 @@ func (w *world) advanceTo(t *testing.T, p Phase) {
 }
 
 func (w *world) unfinished() bool {
-	for _, p := range w.pods {
-		if !p.Finished() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.pods, func(p Pod) bool { return p.State().HoldsQuota() })
 }
 
 func (w *world) has(t ConditionType) bool {
@@ -170,6 +181,7 @@ func anyWorld(t *rapid.T) *world {
 	w := newWorld(p)
 	for range rapid.IntRange(1, 2).Draw(t, "components") {
 		c := counted(int32(rapid.IntRange(0, 3).Draw(t, "expected")))
+		c.Deputies = rapid.Bool().Draw(t, "deputies")
 		c.Reports, c.Watched, c.Exists = rapid.Bool().Draw(t, "reports"), rapid.Bool().Draw(t, "watched"), rapid.Bool().Draw(t, "exists")
 		w.components = append(w.components, c)
 	}
@@ -183,6 +195,7 @@ func anyWorld(t *rapid.T) *world {
 	}
 	w.pods = anyPods(t)
 	w.stubborn, w.createFails = rapid.Bool().Draw(t, "stubborn"), rapid.IntRange(0, 3).Draw(t, "fails") == 0
+	w.kept = rapid.IntRange(0, 3).Draw(t, "kept") == 0
 	return w
 }
 
@@ -231,11 +244,18 @@ func TestSettles(t *testing.T) {
 				rest = true
 				break
 			}
+			// Objects that others keep are looked at for ever, and hold nothing.
+			if w.kept && w.last.Action == ForceDelete && w.last.RecheckAfter == longestRecheck {
+				if w.has(QuotaReserved) {
+					t.Fatalf("S3: phase %s, no pod runs or may come, and the quota is held: %+v", w.phase, w.last)
+				}
+				return
+			}
 			// Whatever is created makes no pods: the attempts run out. Forced
 			// deletion works on the most stubborn.
 		}
 		switch {
-		case w.gone, !rest && w.phase == Running, w.deleting && !w.finalizer && len(w.pods) == 0:
+		case w.gone, !rest && w.phase == Running, w.deleting && !w.finalizer && !w.unfinished() && !w.has(QuotaReserved):
 			// Running with unwatched components never stops looking at them.
 		case !rest:
 			t.Fatalf("never comes to rest: phase %s, last step %+v", w.phase, w.last)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 )
@@ -34,12 +35,14 @@ func (a *attempt) create(ctx context.Context) {
 		if a.facts.Components[i].Exists {
 			continue
 		}
-		if err := a.createOne(ctx, c); err != nil {
+		uid, err := a.createOne(ctx, c)
+		if err != nil {
 			a.failedAt = i
 			a.facts.CreateError = &lifecycle.CreateError{Component: c.Title(), Message: err.Error(), Fatal: fatal(err)}
 			return
 		}
 		a.facts.Components[i].Exists = true
+		a.uids[i] = uid
 	}
 }
 
@@ -48,29 +51,54 @@ type injectError struct{ error }
 
 func (e injectError) Unwrap() error { return e.error }
 
-func (a *attempt) createOne(ctx context.Context, c appwrapper.Component) error {
+func (a *attempt) createOne(ctx context.Context, c appwrapper.Component) (types.UID, error) {
 	object, err := appwrapper.Inject(a.w, c, a.w.Spec.Components[c.Index].PodSetInfos, a.inject)
 	if err != nil {
-		return injectError{err}
+		return "", injectError{err}
 	}
 	err = a.client.Create(ctx, object)
 	if !apierrors.IsAlreadyExists(err) {
-		return err
+		return object.GetUID(), err
 	}
 	// Ours from before a crash, or somebody else's. Owners are told apart by UID:
 	// an AppWrapper of the same name that was deleted is somebody else (A17).
 	there, err := a.find(ctx, c, fresh)
 	switch {
 	case err != nil:
-		return err
+		return "", err
 	case there == nil:
-		return errGoing
+		return "", errGoing
 	case !metav1.IsControlledBy(there, a.w):
-		return errForeign
+		return "", errForeign
 	case there.GetDeletionTimestamp() != nil:
-		return errGoing
+		return "", errGoing
+	case there.GetUID() == c.UID:
+		return c.UID, nil // the cache did not show it
 	}
-	return nil
+	return "", a.disown(ctx, c, there.GetUID())
+}
+
+// disown deletes an object that says it is ours and that was not recorded. It may
+// be from before a crash, and then nothing is lost by creating it again; but
+// whoever may write owner references may have made it, with other pods.
+func (a *attempt) disown(ctx context.Context, c appwrapper.Component, uid types.UID) error {
+	newest := &awv1beta2.AppWrapper{}
+	if err := a.live.Get(ctx, client.ObjectKeyFromObject(a.w), newest); err != nil {
+		return err
+	}
+	if newest.ResourceVersion != a.w.ResourceVersion {
+		return apierrors.NewConflict(awv1beta2.GroupVersion.WithResource("appwrappers").GroupResource(), a.w.Name,
+			errors.New("it was recorded meanwhile"))
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(c.GVK)
+	object.SetNamespace(c.Namespace)
+	object.SetName(c.Name)
+	err := gone(a.client.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &uid}))
+	if err != nil {
+		return fmt.Errorf("delete %s, which was not recorded: %w", c.Title(), err)
+	}
+	return errGoing
 }
 
 // fatal reports whether creating again would end the same way.
@@ -96,7 +124,7 @@ func (a *attempt) deleteComponents(ctx context.Context, opts ...client.DeleteOpt
 		all := append([]client.DeleteOption{
 			client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &a.uids[i]},
 		}, opts...)
-		if err := gone(a.client.Delete(ctx, object, all...)); err != nil {
+		if err := gone(a.client.Delete(ctx, object, all...)); err != nil && (f.Unreadable == "" || !hopeless(err)) {
 			errs = append(errs, fmt.Errorf("delete %s: %w", c.Title(), err))
 		}
 	}
@@ -139,13 +167,14 @@ func (a *attempt) deletePod(ctx context.Context, p lifecycle.Pod, opts []client.
 }
 
 // forceDelete leaves no time to end. Components wait until no pod is left:
-// their controllers may be what is needed to let the pods go.
+// their controllers may be what is needed to let the pods go. What they own is
+// deleted before them: it would make pods for as long as something keeps them.
 func (a *attempt) forceDelete(ctx context.Context) error {
-	now := client.GracePeriodSeconds(0)
+	now, first := client.GracePeriodSeconds(0), client.PropagationPolicy(metav1.DeletePropagationForeground)
 	if len(a.facts.Pods) > 0 {
-		return errors.Join(a.deleteComponents(ctx), a.deletePods(ctx, now))
+		return errors.Join(a.deleteComponents(ctx, first), a.deletePods(ctx, now))
 	}
-	return a.deleteComponents(ctx, now)
+	return a.deleteComponents(ctx, now, first)
 }
 
 // gone treats an object that is not there, or is another one by now, as

@@ -75,6 +75,11 @@ func (a *attempt) understand() {
 		return
 	}
 	components, err := appwrapper.Components(a.w)
+	if sameObjects(components, recorded) {
+		for i := range components {
+			components[i].UID = recorded[i].UID
+		}
+	}
 	switch {
 	case err != nil:
 		a.facts.Invalid, a.components = err.Error(), recorded
@@ -93,19 +98,43 @@ func sameObjects(a, b []appwrapper.Component) bool {
 func (a *attempt) observe(ctx context.Context, i int, from source) (lifecycle.Component, error) {
 	c := a.components[i]
 	var object *unstructured.Unstructured
+	unreadable := ""
 	if a.mayExist() {
 		found, err := a.find(ctx, c, from)
-		if err != nil {
+		switch {
+		case hopeless(err):
+			unreadable = err.Error()
+			a.uids[i] = c.UID
+		case err != nil:
 			return lifecycle.Component{}, err
-		}
-		if found != nil && metav1.IsControlledBy(found, a.w) {
+		case found != nil && a.ours(c, found):
 			object = found
 			a.uids[i] = found.GetUID()
 		}
 	}
 	out := c.Observe(object)
 	out.Watched = isJob(c.GVK)
+	if out.Unreadable = unreadable; unreadable != "" {
+		out.Exists = c.UID != ""
+	}
 	return out, nil
+}
+
+// ours reports whether an object of a component's name is the one that was
+// created: an owner reference can be written by anybody. What an earlier version
+// created has not been recorded, and is believed once it is said to exist.
+func (a *attempt) ours(c appwrapper.Component, found *unstructured.Unstructured) bool {
+	if !metav1.IsControlledBy(found, a.w) {
+		return false
+	}
+	creating := a.facts.Phase == lifecycle.Resuming && !a.facts.Suspend && !a.facts.Deleting
+	return c.UID == found.GetUID() || c.UID == "" && !creating
+}
+
+// hopeless reports whether reading again would find the same: it is not allowed,
+// or not possible.
+func hopeless(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
 }
 
 // mayExist reports whether components can be there at all. It saves the reads
@@ -196,6 +225,11 @@ func (a *attempt) readPod(ctx context.Context, p *corev1.Pod) (lifecycle.Pod, er
 		Node:     p.Spec.NodeName,
 		Phase:    lifecycle.PodPhase(p.Status.Phase),
 		Deleting: p.DeletionTimestamp != nil,
+
+		Finalizers: p.Finalizers,
+	}
+	if out.Deleting {
+		out.Until = p.DeletionTimestamp.Time // the API keeps the end of the grace
 	}
 	if p.Status.Phase == "" {
 		out.Phase = lifecycle.PodPending // just created
@@ -209,9 +243,40 @@ func (a *attempt) readPod(ctx context.Context, p *corev1.Pod) (lifecycle.Pod, er
 	}
 	var err error
 	if a.facts.Phase == lifecycle.Running {
+		if out.OnBadNode, err = a.lostNode(ctx, p); err != nil || out.OnBadNode != "" {
+			out.NodeGone = out.OnBadNode != ""
+			return out, err
+		}
 		out.OnBadNode, err = a.onBadNode(ctx, p)
 	}
 	return out, err
+}
+
+// lostNode says how a pod lost its node; "" if it has not. Its node was deleted,
+// or it was evicted and is the component itself, so that nobody replaces it.
+func (a *attempt) lostNode(ctx context.Context, p *corev1.Pod) (string, error) {
+	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded {
+		return "", nil
+	}
+	if metav1.IsControlledBy(p, a.w) {
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+				return fmt.Sprintf("it was evicted from node %s: %s", p.Spec.NodeName, c.Message), nil
+			}
+		}
+	}
+	name := types.NamespacedName{Name: p.Spec.NodeName}
+	err := a.client.Get(ctx, name, &corev1.Node{}, client.UnsafeDisableDeepCopy)
+	if apierrors.IsNotFound(err) {
+		err = a.live.Get(ctx, name, &corev1.Node{}) // the cache may not show a new node yet
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return "node " + name.Name + " does not exist any more", nil
+	case err != nil:
+		return "", fmt.Errorf("read node %s: %w", name.Name, err)
+	}
+	return "", nil
 }
 
 // onBadNode says why a pod has to leave its node; "" if it may stay.

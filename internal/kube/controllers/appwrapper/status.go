@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
@@ -71,6 +72,7 @@ func (a *attempt) componentStatus() []awv1beta2.AppWrapperComponentStatus {
 	var out []awv1beta2.AppWrapperComponentStatus
 	for i, c := range a.components {
 		s := c.Status()
+		s.UID = a.recordedUID(i)
 		if i < len(old) {
 			s.Conditions = old[i].DeepCopy().Conditions
 		}
@@ -81,6 +83,19 @@ func (a *attempt) componentStatus() []awv1beta2.AppWrapperComponentStatus {
 		out = append(out, s)
 	}
 	return out
+}
+
+// recordedUID is the UID by which a component is known from now on; "" before it
+// exists, and between two attempts.
+func (a *attempt) recordedUID(i int) types.UID {
+	begins := a.step.Phase == lifecycle.Resuming && a.facts.Phase != lifecycle.Resuming
+	switch {
+	case begins, !a.isDeployed():
+		return ""
+	case a.facts.Components[i].Exists && a.uids[i] != "":
+		return a.uids[i]
+	}
+	return a.components[i].UID
 }
 
 // deployed is the ResourcesDeployed condition of a component, if the step says

@@ -45,20 +45,28 @@ func podChanges() predicate.Predicate {
 			if !ok1 || !ok2 {
 				return true
 			}
-			return marked(before) != marked(after) ||
+			return marked(before) != marked(after) || disrupted(before) != disrupted(after) ||
 				before.Status.Phase != after.Status.Phase ||
 				before.Spec.NodeName != after.Spec.NodeName
 		},
 	})
 }
 
-// nodeTurnsBad lets through nodes that pods have to leave from now on.
+// disrupted reports whether a pod is to make way, so that it is about to go.
+func disrupted(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue
+	})
+}
+
+// nodeTurnsBad lets through nodes that pods have to leave from now on, and those
+// that are gone.
 func nodeTurnsBad(avoid []appwrapper.Avoid) predicate.Predicate {
 	leave := func(o client.Object) string { return mustLeave(o.GetLabels(), avoid) }
 	return predicate.Funcs{
 		CreateFunc:  func(e event.CreateEvent) bool { return leave(e.Object) != "" },
 		UpdateFunc:  func(e event.UpdateEvent) bool { return leave(e.ObjectNew) != "" && leave(e.ObjectOld) == "" },
-		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return true },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }

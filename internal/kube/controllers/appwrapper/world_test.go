@@ -67,6 +67,8 @@ const jobManifest = `{"apiVersion":"batch/v1","kind":"Job","metadata":{"generate
 	"completions":2,"parallelism":2,"ttlSecondsAfterFinished":1,"template":{"spec":{"restartPolicy":"Never",
 	"containers":[{"name":"c","image":"i","command":["sleep","30"],"resources":{"limits":{"nvidia.com/gpu":4}}}]}}}}`
 
+const podManifest = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"alone"},"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}`
+
 const serviceManifest = `{"apiVersion":"v1","kind":"Service","metadata":{"name":"front"},"spec":{"ports":[{"port":80}]}}`
 
 func wrapper(manifests ...string) *awv1beta2.AppWrapper {

@@ -63,11 +63,13 @@ func active(w *aw.AppWrapper) bool {
 		return true
 	}
 	switch w.Status.Phase {
-	case aw.AppWrapperEmpty, aw.AppWrapperSuspended:
-		return !w.Spec.Suspend
+	case aw.AppWrapperEmpty, aw.AppWrapperSuspended, aw.AppWrapperSuspending:
+		// What is left while it is being suspended may be objects that others keep:
+		// none of them makes pods once the condition is withdrawn.
+		return !w.Spec.Suspend && w.DeletionTimestamp == nil
 	case aw.AppWrapperSucceeded, aw.AppWrapperFailed, aw.AppWrapperTerminating:
 		return false
-	case aw.AppWrapperResuming, aw.AppWrapperRunning, aw.AppWrapperResetting, aw.AppWrapperSuspending:
+	case aw.AppWrapperResuming, aw.AppWrapperRunning, aw.AppWrapperResetting:
 		return true
 	}
 	return true

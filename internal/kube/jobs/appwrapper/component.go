@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -26,8 +27,10 @@ type Component struct {
 	// Namespace is the AppWrapper's, Name the object's own or made from its
 	// generateName.
 	Namespace, Name string
-	PodSets         []PodSet
-	template        map[string]any
+	// UID of the object that was created, once that was recorded.
+	UID      types.UID
+	PodSets  []PodSet
+	template map[string]any
 }
 
 // PodSet is a number of equal pods of a component.
@@ -77,7 +80,7 @@ func Recorded(w *aw.AppWrapper) ([]Component, bool) {
 	podSets := 0
 	for i := range statuses {
 		s := &statuses[i]
-		c := Component{Index: i, GVK: schema.FromAPIVersionAndKind(s.APIVersion, s.Kind), Namespace: w.Namespace, Name: s.Name}
+		c := Component{Index: i, GVK: schema.FromAPIVersionAndKind(s.APIVersion, s.Kind), Namespace: w.Namespace, Name: s.Name, UID: s.UID}
 		for _, ps := range s.PodSets {
 			c.PodSets = append(c.PodSets, PodSet{
 				Name: podSetName(w.Name, podSets), Count: replicas(ps), Path: ps.Path, Annotations: ps.Annotations,

@@ -24,6 +24,9 @@ type kind struct {
 	// heldBack reports whether the object starts the pods at path later on
 	// purpose; nil for kinds that start all at once.
 	heldBack func(object map[string]any, path string) bool
+	// direct is true for kinds whose controllers make the pods themselves: none come
+	// once the object is being deleted.
+	direct bool
 	// dropped are fields that are the AppWrapper's to say: whether the object is
 	// suspended, which nobody else would lift, and when it deletes itself, which
 	// would look as if somebody had taken it away.
@@ -41,12 +44,13 @@ const (
 func kindOf(gvk schema.GroupVersionKind) (kind, bool) {
 	switch gvk {
 	case schema.GroupVersionKind{Version: "v1", Kind: "Pod"}:
-		return kind{podSets: podOf}, true
-	case schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
-		schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}:
+		return kind{podSets: podOf, direct: true}, true
+	case schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}:
 		return kind{podSets: podsOfReplicas}, true
+	case schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}:
+		return kind{podSets: podsOfReplicas, direct: true}, true
 	case schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}:
-		return kind{podSets: podsOfJob, verdict: verdictOfConditions("Complete", "Failed"), dropped: suspendAndTTL("spec")}, true
+		return kind{podSets: podsOfJob, direct: true, verdict: verdictOfConditions("Complete", "Failed"), dropped: suspendAndTTL("spec")}, true
 	case schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"}:
 		return kind{
 			podSets: podsOfJobSet, verdict: verdictOfConditions("Completed", "Failed"),

@@ -16,9 +16,10 @@ import (
 func (c Component) Observe(object *unstructured.Unstructured) lifecycle.Component {
 	k, _ := kindOf(c.GVK)
 	out := lifecycle.Component{
-		Name:    c.Title(),
-		Exists:  object != nil,
-		Reports: k.verdict != nil,
+		Name:     c.Title(),
+		Exists:   object != nil,
+		Reports:  k.verdict != nil,
+		Deputies: !k.direct && len(c.PodSets) > 0,
 	}
 	for _, ps := range c.PodSets {
 		one := lifecycle.PodSet{Name: ps.Name, Expected: ps.Count}
@@ -30,7 +31,7 @@ func (c Component) Observe(object *unstructured.Unstructured) lifecycle.Componen
 	if object == nil {
 		return out
 	}
-	out.Deleting = object.GetDeletionTimestamp() != nil
+	out.Deleting, out.Finalizers = object.GetDeletionTimestamp() != nil, object.GetFinalizers()
 	if k.verdict != nil {
 		out.Verdict, out.Message = k.verdict(object.Object)
 	}
