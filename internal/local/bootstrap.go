@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -166,12 +167,16 @@ func shares(f simnode.Fleet) (team, slack share) {
 }
 
 // createMissing creates the objects that do not exist yet and leaves the
-// others as they are. It tries again while what serves them comes up.
+// others as they are, save rights. It tries again while what serves them comes up.
 func createMissing(ctx context.Context, cl client.Client, objects []*unstructured.Unstructured) error {
 	for _, o := range objects {
 		var last error
 		err := wait.PollUntilContextCancel(ctx, retryEvery, true, func(ctx context.Context) (bool, error) {
 			last = cl.Create(ctx, o.DeepCopy())
+			if apierrors.IsAlreadyExists(last) && o.GroupVersionKind().Group == rbacv1.GroupName {
+				// Rights follow the program: it may be newer than what created them.
+				last = cl.Update(ctx, o.DeepCopy())
+			}
 			if last == nil || apierrors.IsAlreadyExists(last) {
 				return true, nil
 			}

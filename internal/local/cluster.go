@@ -169,7 +169,13 @@ func (c *Cluster) start(ctx context.Context) error {
 	err := c.bootstrap(ctx)
 	// 3. Everything else, side by side.
 	if err == nil && c.cfg.Parts != APIOnly {
-		rest.Go(func() error { return c.run(ctx, c.nodes()) })
+		rest.Go(func() error {
+			nodes, err := c.nodes()
+			if err != nil {
+				return err
+			}
+			return c.run(ctx, nodes)
+		})
 	}
 	if err == nil && c.cfg.Parts == Full {
 		rest.Go(func() error { return c.run(ctx, c.controller()) })

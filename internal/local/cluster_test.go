@@ -16,6 +16,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -465,4 +466,82 @@ func eventually(t *testing.T, check func() error) {
 		case <-tick.C:
 		}
 	}
+}
+
+// TestU10SimulatedNodesAnswer: kubectl logs and exec reach the kubelets of simulated
+// nodes, through the API server.
+func TestU10SimulatedNodesAnswer(t *testing.T) {
+	c := sharedCluster(t)
+	cl := clientOf(t, c)
+	waitForServiceAccount(t, cl)
+	createPod(t, cl, "talks", "sh", "-c", "sleep 20; exit 3")
+	eventually(t, func() error { return phaseIs(pod(t, cl, "talks"), corev1.PodFailed) })
+	log, err := cl.CoreV1().Pods("default").GetLogs("talks", &corev1.PodLogOptions{}).DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"started on node-0, a simulated node", "$ sh -c 'sleep 20; exit 3'", "ended with exit code 3"} {
+		if !strings.Contains(string(log), want) {
+			t.Errorf("the log is\n%swant %q in it", log, want)
+		}
+	}
+	exec := cl.CoreV1().RESTClient().Post().Resource("pods").Namespace("default").Name("talks").SubResource("exec").
+		Param("command", "ls").Param("stdout", "true").SetHeader("Connection", "Upgrade").SetHeader("Upgrade", "SPDY/3.1")
+	if body, err := exec.DoRaw(t.Context()); !strings.Contains(string(body)+fmt.Sprint(err), "simulated node") {
+		t.Errorf("exec answers %s, %v; want that nodes are simulated", body, err)
+	}
+}
+
+// TestW16NodeCreatedAgain: a node that an administrator deletes and creates again, with
+// no more than its name, serves as before.
+func TestW16NodeCreatedAgain(t *testing.T) {
+	c := sharedCluster(t)
+	cl := clientOf(t, c)
+	if err := cl.CoreV1().Nodes().Delete(t.Context(), "node-1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { // once whoever still writes its status has seen that it is gone
+		_, err := cl.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}, metav1.CreateOptions{})
+		return err
+	})
+	eventually(t, func() error {
+		n, err := cl.CoreV1().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if gpus := n.Status.Allocatable["nvidia.com/gpu"]; gpus.Value() != 8 || n.Labels[simnode.LabelSimulated] != "true" {
+			return fmt.Errorf("node-1 has %s GPUs and the labels %v", gpus.String(), n.Labels)
+		}
+		return nil
+	})
+}
+
+// TestW16ClaimsAreBound: a claim without a class gets the default one, and a volume;
+// the volume goes with it.
+func TestW16ClaimsAreBound(t *testing.T) {
+	c := sharedCluster(t)
+	cl := clientOf(t, c)
+	claims := cl.CoreV1().PersistentVolumeClaims("default")
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "weights"}}
+	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("50Gi")}
+	if _, err := claims.Create(t.Context(), claim, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() (err error) {
+		if claim, err = claims.Get(t.Context(), "weights", metav1.GetOptions{}); err == nil && claim.Status.Phase != corev1.ClaimBound {
+			return fmt.Errorf("the claim is %s", claim.Status.Phase)
+		}
+		return err
+	})
+	if err := claims.Delete(t.Context(), "weights", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		v, err := cl.CoreV1().PersistentVolumes().Get(t.Context(), claim.Spec.VolumeName, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("its volume is %s: %w", v.Status.Phase, err)
+	})
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -108,6 +109,11 @@ func (c *Cluster) apiServer() program {
 			// How it proves to the webhooks that it is the one that asks.
 			"--admission-control-config-file=" + c.files.admission(),
 			"--conversion-kubeconfig=" + c.files.kubeconfigOf(webhooksUser),
+			// Where simulated nodes answer for logs and the like (simnode).
+			"--kubelet-preferred-address-types=ExternalIP",
+			"--kubelet-certificate-authority=" + c.id.ca.CertFile(),
+			"--kubelet-client-certificate=" + c.id.kubeletClient.Cert,
+			"--kubelet-client-key=" + c.id.kubeletClient.Key,
 			"--anonymous-auth=false",
 			"--allow-privileged=true",
 			"--service-cluster-ip-range=" + serviceCIDR,
@@ -191,7 +197,11 @@ func controllers() []string {
 	}
 }
 
-func (c *Cluster) nodes() program {
+func (c *Cluster) nodes() (program, error) {
+	fleet, err := json.Marshal(c.cfg.Fleet)
+	if err != nil {
+		return program{}, fmt.Errorf("describe the nodes: %w", err)
+	}
 	return program{
 		name: Nodes, stage: stageRest, grace: 2 * time.Second, goGC: 100, memory: "256MiB",
 		probe: httpProbe("http://"+address(c.ports.Nodes)+"/healthz", nil),
@@ -200,8 +210,13 @@ func (c *Cluster) nodes() program {
 			"--kubeconfig=" + c.files.kubeconfigOf(Nodes),
 			"--health-address=" + address(c.ports.Nodes),
 			fmt.Sprintf("--time-scale=%g", c.cfg.TimeScale),
+			"--fleet=" + string(fleet),
+			"--kubelet-address=" + address(c.ports.Kubelets),
+			"--kubelet-cert-file=" + c.id.kubelets.Cert,
+			"--kubelet-key-file=" + c.id.kubelets.Key,
+			"--kubelet-client-ca-file=" + c.id.ca.CertFile(),
 		},
-	}
+	}, nil
 }
 
 // controller runs with the cluster's own addresses, which win over those of

@@ -11,6 +11,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/mlbatch/mlbatch/internal/local/pki"
+	"github.com/mlbatch/mlbatch/internal/local/simnode"
 )
 
 // Names of files in the pki directory.
@@ -33,6 +34,8 @@ type identities struct {
 	etcdClient        pki.Pair
 	apiServer         pki.Pair
 	controllerManager pki.Pair
+	kubelets          pki.Pair // the simulated nodes' as servers
+	kubeletClient     pki.Pair // the API server's as their client
 	signingKey        string
 	adminCert         pki.Pair
 	clientOf          map[string]pki.Pair
@@ -101,6 +104,8 @@ func makeIdentities(l layout, now time.Time) (*identities, error) {
 	issue(id.frontProxyCA, &id.frontProxy, pki.Leaf{Name: frontProxyUser, User: frontProxyUser, Usage: pki.Client})
 	issue(id.ca, &id.apiServer, pki.Leaf{Name: APIServer, User: APIServer, Hosts: apiHosts, Usage: pki.Server})
 	issue(id.ca, &id.controllerManager, pki.Leaf{Name: ControllerManager, User: ControllerManager, Hosts: hosts, Usage: pki.Server})
+	issue(id.ca, &id.kubelets, pki.Leaf{Name: "kubelets", User: "kubelets", Hosts: hosts, Usage: pki.Server})
+	issue(id.ca, &id.kubeletClient, pki.Leaf{Name: "kubelet-client", User: simnode.APIServerUser, Usage: pki.Client})
 	issue(id.ca, &id.webhookCert, pki.Leaf{Name: "webhook", User: "mlbatch-webhook", Hosts: append([]string{VisibilityHost}, hosts...), Usage: pki.Server})
 	issue(id.ca, &id.adminCert, pki.Leaf{Name: "admin", User: adminUser, Groups: []string{"system:masters"}, Usage: pki.Client})
 	id.clientOf = map[string]pki.Pair{}

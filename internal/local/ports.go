@@ -33,10 +33,12 @@ type Ports struct {
 	Visibility        int `json:"visibility"`
 	Scheduler         int `json:"scheduler"`
 	Nodes             int `json:"nodes"`
+	// Kubelets is where the simulated nodes answer the API server.
+	Kubelets int `json:"kubelets"`
 }
 
 func (p *Ports) all() []*int {
-	return []*int{&p.API, &p.Etcd, &p.ControllerManager, &p.Webhook, &p.Metrics, &p.Health, &p.Visibility, &p.Scheduler, &p.Nodes}
+	return []*int{&p.API, &p.Etcd, &p.ControllerManager, &p.Webhook, &p.Metrics, &p.Health, &p.Visibility, &p.Scheduler, &p.Nodes, &p.Kubelets}
 }
 
 // awaitFree waits until the components of a run that was killed are off their

@@ -137,10 +137,15 @@ func (a *assessment) addBroken(c Component, tallies map[string]*tally) {
 		a.broken += ": " + c.Message
 	}
 	a.hopeless = c.Verdict == Hopeless
+	var failed []Pod
 	for _, ps := range c.PodSets {
 		if t := tallies[ps.Name]; t != nil {
 			a.blameNode(t.failed)
+			failed = append(failed, t.failed...)
 		}
+	}
+	if len(failed) > 0 {
+		a.broken += " (" + describeFailed(failed) + ")"
 	}
 }
 
@@ -201,17 +206,17 @@ func (a *assessment) addPods(f Facts) {
 		}
 		i := slices.IndexFunc(p.ExitCodes, f.Policy.Terminal)
 		if i >= 0 {
-			a.terminal = fmt.Sprintf("pod %s ended with exit code %d, which rules out another attempt", p.Name, p.ExitCodes[i])
+			a.terminal = fmt.Sprintf("pod %s ended%s with exit code %d, which rules out another attempt", p.Name, onNode(p), p.ExitCodes[i])
 		}
 	}
 }
 
-// describeFailed names at most three pods, with their exit codes.
+// describeFailed names at most three pods, with their nodes and exit codes.
 func describeFailed(pods []Pod) string {
 	const most = 3
 	var parts []string
 	for _, p := range pods[:min(most, len(pods))] {
-		s := "pod " + p.Name + " failed"
+		s := "pod " + p.Name + " failed" + onNode(p)
 		if len(p.ExitCodes) > 0 {
 			s += fmt.Sprintf(" with exit code %d", p.ExitCodes[0])
 		}
@@ -221,4 +226,11 @@ func describeFailed(pods []Pod) string {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(parts, ", ")
+}
+
+func onNode(p Pod) string {
+	if p.Node == "" {
+		return ""
+	}
+	return " on " + p.Node
 }

@@ -481,3 +481,36 @@ func TestInputsAreNotChanged(t *testing.T) {
 		t.Errorf("Decide changed its facts (-before +after)\n%s", diff)
 	}
 }
+
+// TestU10FailureNamesPodNodeAndCode: what failed, where, and how, for pods that nobody
+// replaces and for Jobs that gave up.
+func TestU10FailureNamesPodNodeAndCode(t *testing.T) {
+	failed := []Pod{{Name: "p-0", PodSet: "a", Node: "node-1", Phase: PodFailed, ExitCodes: []int32{3}}}
+	set := []PodSet{{Name: "a", Expected: 1}}
+	tests := map[string]struct {
+		why       string
+		component Component
+		policy    Policy
+		want      string
+	}{
+		"pods": {"nobody replaces them", Component{Name: "Pod p", Exists: true, PodSets: set}, Defaults(), "pod p-0 failed on node-1 with exit code 3"},
+		"job": {
+			"its own message does not say", Component{Name: "Job j", Exists: true, Reports: true, Verdict: Broken, Message: "too many failures", PodSets: set}, Defaults(),
+			"Job j failed: too many failures (pod p-0 failed on node-1 with exit code 3)",
+		},
+		"terminal": {
+			"and why it is over", Component{Name: "Pod p", Exists: true, PodSets: set}, with(func(p *Policy) { p.TerminalExitCodes = []int32{3} }),
+			"pod p-0 ended on node-1 with exit code 3, which rules out another attempt",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{tc.component}, Pods: failed, Policy: tc.policy}
+			conditions := Decide(f, start()).Conditions
+			i := slices.IndexFunc(conditions, func(c Condition) bool { return c.Type == Unhealthy })
+			if i < 0 || !strings.HasPrefix(conditions[i].Message, tc.want) {
+				t.Errorf("%s: conditions are %+v, want Unhealthy with %q", tc.why, conditions, tc.want)
+			}
+		})
+	}
+}

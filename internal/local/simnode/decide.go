@@ -98,7 +98,6 @@ func stopAt(pod *corev1.Pod, need time.Duration) time.Time {
 
 // begin fills in what a node says of a pod when it takes it in.
 func begin(pod *corev1.Pod, st *corev1.PodStatus, now time.Time) {
-	st.Phase = corev1.PodRunning
 	if st.StartTime != nil {
 		return
 	}
@@ -107,41 +106,92 @@ func begin(pod *corev1.Pod, st *corev1.PodStatus, now time.Time) {
 	st.StartTime = &t
 	st.HostIP, st.HostIPs = host, []corev1.HostIP{{IP: host}}
 	st.PodIP, st.PodIPs = ip, []corev1.PodIP{{IP: ip}}
-	for _, c := range pod.Spec.InitContainers {
-		st.InitContainerStatuses = append(st.InitContainerStatuses, initStatus(pod, c, t))
-	}
-}
-
-// initStatus lets init containers complete at once, and sidecars run.
-func initStatus(pod *corev1.Pod, c corev1.Container, t metav1.Time) corev1.ContainerStatus {
-	cs := newContainerStatus(pod, c)
-	cs.Ready = true
-	if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-		cs.Started = new(true)
-		cs.State.Running = &corev1.ContainerStateRunning{StartedAt: t}
-		return cs
-	}
-	cs.Started = new(false)
-	cs.State.Terminated = &corev1.ContainerStateTerminated{
-		Reason: "Completed", StartedAt: t, FinishedAt: t, ContainerID: cs.ContainerID,
-	}
-	return cs
 }
 
 // advance moves all containers on to the present and returns when the next
 // one changes.
 func advance(f Facts, s script, st *corev1.PodStatus) time.Time {
-	var wake time.Time
+	wake, initialized := advanceInit(f, s, st)
+	if isTerminal(st.Phase) {
+		return time.Time{}
+	}
+	st.Phase = corev1.PodPending
+	if initialized {
+		st.Phase = corev1.PodRunning
+	}
 	for _, c := range f.Pod.Spec.Containers {
-		i := slices.IndexFunc(st.ContainerStatuses, func(cs corev1.ContainerStatus) bool { return cs.Name == c.Name })
-		if i < 0 {
-			i = len(st.ContainerStatuses)
-			st.ContainerStatuses = append(st.ContainerStatuses, newContainerStatus(f.Pod, c))
+		cs := statusOf(f.Pod, c, &st.ContainerStatuses)
+		if !initialized {
+			cs.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: initializing}}
+			continue
 		}
-		at := advanceContainer(f, s, &st.ContainerStatuses[i])
-		wake = earlier(wake, at)
+		wake = earlier(wake, advanceContainer(f, s.acts[c.Name], f.Pod.Spec.RestartPolicy, cs))
 	}
 	return wake
+}
+
+// initializing is why containers wait while init containers run.
+const initializing = "PodInitializing"
+
+// statusOf finds a container's status, or appends a new one.
+func statusOf(pod *corev1.Pod, c corev1.Container, all *[]corev1.ContainerStatus) *corev1.ContainerStatus {
+	i := slices.IndexFunc(*all, func(cs corev1.ContainerStatus) bool { return cs.Name == c.Name })
+	if i < 0 {
+		i = len(*all)
+		*all = append(*all, newContainerStatus(pod, c))
+	}
+	return &(*all)[i]
+}
+
+// advanceInit runs the init containers one after the other; sidecars among them
+// start and stay. It returns when the one that runs ends, and whether all are done.
+func advanceInit(f Facts, s script, st *corev1.PodStatus) (wake time.Time, done bool) {
+	done = true
+	for _, c := range f.Pod.Spec.InitContainers {
+		cs := statusOf(f.Pod, c, &st.InitContainerStatuses)
+		switch {
+		case !done: // an earlier one still runs
+			cs.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: initializing}}
+		case sidecar(c):
+			if cs.State.Running == nil {
+				cs.Ready, cs.Started = true, new(true)
+				cs.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(f.Now)}}
+			}
+		default:
+			wake, done = advanceOneInit(f, s.acts[c.Name], st, cs)
+		}
+	}
+	return wake, done
+}
+
+// advanceOneInit moves an init container on. One that fails is run again, or fails
+// the pod if nothing of it may be restarted.
+func advanceOneInit(f Facts, a act, st *corev1.PodStatus, cs *corev1.ContainerStatus) (wake time.Time, done bool) {
+	again := corev1.RestartPolicyOnFailure
+	if f.Pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
+		again = corev1.RestartPolicyNever
+	}
+	for cs.State.Terminated == nil {
+		if wake = advanceContainer(f, a, again, cs); wake.IsZero() || wake.After(f.Now) {
+			break
+		}
+	}
+	t := cs.State.Terminated
+	cs.Started = new(cs.State.Running != nil)
+	switch {
+	case t == nil:
+		cs.Ready = false
+		return wake, false
+	case t.ExitCode != 0:
+		st.Phase = corev1.PodFailed
+		return time.Time{}, false
+	}
+	cs.Ready = true
+	return time.Time{}, true
+}
+
+func sidecar(c corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // earlier is the first of two times, of which zero means never.
@@ -172,9 +222,9 @@ func overdue(pod *corev1.Pod, now time.Time) bool {
 
 // advanceContainer moves one container on: started, ended, waiting to be
 // restarted, started again.
-func advanceContainer(f Facts, s script, cs *corev1.ContainerStatus) (wake time.Time) {
+func advanceContainer(f Facts, a act, restart corev1.RestartPolicy, cs *corev1.ContainerStatus) (wake time.Time) {
 	if r := cs.State.Running; r != nil {
-		end, endless := endOf(f, s, cs)
+		end, endless := endOf(f, a, cs)
 		if endless {
 			return time.Time{}
 		}
@@ -182,10 +232,10 @@ func advanceContainer(f Facts, s script, cs *corev1.ContainerStatus) (wake time.
 			return end
 		}
 		cs.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			ExitCode: s.exitCode, Reason: exitReason(s.exitCode),
+			ExitCode: a.exit, Reason: exitReason(a.exit),
 			StartedAt: r.StartedAt, FinishedAt: metav1.NewTime(end), ContainerID: cs.ContainerID,
 		}}
-		if restarts(f.Pod.Spec.RestartPolicy, s.exitCode) {
+		if restarts(restart, a.exit) {
 			cs.LastTerminationState = cs.State
 			cs.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: crashLoop, Message: "waiting to be restarted"}}
 		}
@@ -202,8 +252,8 @@ func advanceContainer(f Facts, s script, cs *corev1.ContainerStatus) (wake time.
 	}
 	cs.ContainerID = containerID(f.Pod, cs.Name, cs.RestartCount)
 	cs.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(f.Now)}}
-	if d := s.runs[cs.Name]; d != forever {
-		return f.Now.Add(d)
+	if a.runs != forever {
+		return f.Now.Add(a.runs)
 	}
 	return time.Time{}
 }
@@ -212,16 +262,15 @@ const crashLoop = "CrashLoopBackOff"
 
 // endOf is when a running container ends. Of the two times known of its start,
 // the exact one counts if it is the same start.
-func endOf(f Facts, s script, cs *corev1.ContainerStatus) (end time.Time, endless bool) {
-	d := s.runs[cs.Name]
-	if d == forever {
+func endOf(f Facts, a act, cs *corev1.ContainerStatus) (end time.Time, endless bool) {
+	if a.runs == forever {
 		return time.Time{}, true
 	}
 	start := cs.State.Running.StartedAt.Time
 	if b, ok := f.Began[cs.Name]; ok && b.Truncate(time.Second).Equal(start.Truncate(time.Second)) {
 		start = b
 	}
-	return start.Add(d), false
+	return start.Add(a.runs), false
 }
 
 func restarts(p corev1.RestartPolicy, exit int32) bool {
@@ -312,10 +361,13 @@ func settle(pod *corev1.Pod, st *corev1.PodStatus, now time.Time) {
 			endSidecar(&st.InitContainerStatuses[i], now)
 		}
 	}
+	initialized := st.StartTime != nil && !slices.ContainsFunc(st.ContainerStatuses, func(cs corev1.ContainerStatus) bool {
+		return cs.State.Waiting != nil && cs.State.Waiting.Reason == initializing
+	})
 	status := map[bool]corev1.ConditionStatus{true: corev1.ConditionTrue, false: corev1.ConditionFalse}
 	for _, c := range []corev1.PodCondition{
 		{Type: corev1.PodReadyToStartContainers, Status: status[!over]},
-		{Type: corev1.PodInitialized, Status: status[st.StartTime != nil]},
+		{Type: corev1.PodInitialized, Status: status[initialized]},
 		{Type: corev1.PodReady, Status: status[ready && !over], Reason: reason},
 		{Type: corev1.ContainersReady, Status: status[ready && !over], Reason: reason},
 	} {

@@ -1,6 +1,8 @@
 package simnode
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -42,6 +44,19 @@ func annotated(key, value string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations = map[string]string{key: value} }
 }
 
+// inits are init containers by their scripts; "sidecar" is one.
+func inits(scripts ...string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		for i, text := range scripts {
+			c := corev1.Container{Name: fmt.Sprintf("init-%d", i), Command: []string{"sh", "-c", text}}
+			if text == "sidecar" {
+				c.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+			}
+			p.Spec.InitContainers = append(p.Spec.InitContainers, c)
+		}
+	}
+}
+
 // live plays a pod's life: it decides, applies, and goes to when the verdict
 // says, and notes what it saw.
 func live(t *testing.T, p *corev1.Pod, scale float64, until float64) []string {
@@ -75,7 +90,7 @@ func describe(p *corev1.Pod, now time.Time) string {
 			s += " ready"
 		}
 	}
-	for _, cs := range p.Status.ContainerStatuses {
+	for _, cs := range slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses) {
 		s += " " + cs.Name + ":"
 		switch {
 		case cs.State.Running != nil:
@@ -129,6 +144,39 @@ func TestLivesOfPods(t *testing.T) {
 				p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "b", Command: []string{"sleep", "9"}})
 			}), 1,
 			[]string{"500ms Running ready main:up b:up", "5.5s Running main:Completed b:up", "9.5s Succeeded main:Completed b:Completed"},
+		},
+		"W16 init containers": {
+			"they take their time, one after the other, and sidecars start between them",
+			newPod(command("sleep", "5"), inits("sleep 2", "sidecar", "sleep 3")), 1,
+			[]string{
+				"500ms Pending main:PodInitializing init-0:up init-1:PodInitializing init-2:PodInitializing",
+				"2.5s Pending main:PodInitializing init-0:Completed init-1:up init-2:up",
+				"5.5s Running ready main:up init-0:Completed init-1:up init-2:Completed",
+				"10.5s Succeeded main:Completed init-0:Completed init-1:Completed init-2:Completed",
+			},
+		},
+		"W16 quick init container": {
+			"what says nothing of its time takes none",
+			newPod(command("sleep", "5"), inits("git clone")), 1,
+			[]string{"500ms Running ready main:up init-0:Completed", "5.5s Succeeded main:Completed init-0:Completed"},
+		},
+		"W16 init container fails": {
+			"the pod fails with it, and nothing else runs",
+			newPod(command("sleep", "5"), inits("sleep 1; exit 4", "sleep 3")), 1,
+			[]string{
+				"500ms Pending main:PodInitializing init-0:up init-1:PodInitializing",
+				"1.5s Failed main:PodInitializing init-0:Error init-1:PodInitializing",
+			},
+		},
+		"W16 init container is run again": {
+			"where the pod says so",
+			newPod(policy(corev1.RestartPolicyAlways), inits("sleep 20; exit 4")), 1,
+			[]string{
+				"500ms Pending main:PodInitializing init-0:up",
+				"20.5s Pending main:PodInitializing init-0:up again",
+				"40.5s Pending main:PodInitializing init-0:CrashLoopBackOff again",
+				"50.5s Pending main:PodInitializing init-0:up again",
+			},
 		},
 		"bad annotation": {
 			"nothing runs by a wish that cannot be read",

@@ -33,6 +33,8 @@ const (
 	gpuCount    = "nvidia.com/gpu.count"
 
 	namePrefix = "node-"
+	// loopback is where the kubelets answer the API server.
+	loopback = "127.0.0.1"
 )
 
 // Fleet describes equal simulated nodes, called node-0, node-1 and so on.
@@ -93,13 +95,17 @@ func (f Fleet) Node(i int, now time.Time) *corev1.Node {
 			Capacity:        f.capacity(),
 			Allocatable:     f.capacity(),
 			Phase:           corev1.NodeRunning,
-			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}, {Type: corev1.NodeInternalIP, Address: hostIP(name)}},
+			Addresses:       addresses(name),
 			NodeInfo:        nodeInfo(name),
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{},
 		},
 	}
 	n.Status.Conditions = healthyConditions(now)
 	return n
+}
+
+func addresses(node string) []corev1.NodeAddress {
+	return []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: node}, {Type: corev1.NodeInternalIP, Address: hostIP(node)}}
 }
 
 func (f Fleet) labels(name string) map[string]string {

@@ -1,6 +1,8 @@
 package simnode
 
 import (
+	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -110,13 +112,12 @@ func TestNodesSayHowTheyAre(t *testing.T) {
 	}{
 		"fine":       {"nothing new, nothing written", with("", corev1.ConditionTrue), "nothing"},
 		"thought up": {"it lives after all", with("", corev1.ConditionUnknown), "True"},
-		"dead":       {"the dead say nothing", with(Down, corev1.ConditionTrue), "nothing"},
 		"not ready":  {"it says so itself", with(NotReady, corev1.ConditionTrue), "False"},
 		"still not":  {"once", with("", corev1.ConditionFalse), "True"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := ready(nodeStatus(tc.node, at(5))); got != tc.want {
+			if got := ready(nodeStatus(tc.node, DefaultFleet().Node(0, at(0)), at(5))); got != tc.want {
 				t.Errorf("says %s, want %s: %s", got, tc.want, tc.why)
 			}
 		})
@@ -139,5 +140,51 @@ func TestFleetOf(t *testing.T) {
 	}
 	if _, ok := FleetOf(nil); ok {
 		t.Error("no nodes are a fleet")
+	}
+}
+
+// TestW16NodeCreatedAgain: a node that somebody deleted and created again, with no more
+// than its name, gets back what its kubelet says of it; what others know better stays.
+func TestW16NodeCreatedAgain(t *testing.T) {
+	s := &simulator{fleet: DefaultFleet(), port: 1234}
+	bare := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{gpuProduct: "mine"}}}
+	if !s.plays(bare) {
+		t.Fatal("nobody plays a node of the fleet")
+	}
+	self := s.self(bare, at(0))
+	var patch struct {
+		Metadata struct{ Labels map[string]string }
+	}
+	if err := json.Unmarshal(missingLabels(bare, self), &patch); err != nil {
+		t.Fatal(err)
+	}
+	if l := patch.Metadata.Labels; l[LabelSimulated] != "true" || l[corev1.LabelHostname] != "node-1" || l[gpuCount] != "8" || l[gpuProduct] != "" {
+		t.Errorf("labels to add are %v, want what is missing and no more", l)
+	}
+	st := nodeStatus(bare, self, at(0))
+	if st == nil || !sameCapacity(st.Capacity, s.fleet.capacity()) || !sameCapacity(st.Allocatable, s.fleet.capacity()) {
+		t.Fatalf("status is %+v, want the fleet's capacity", st)
+	}
+	if st.DaemonEndpoints.KubeletEndpoint.Port != 1234 || !slices.Contains(st.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: loopback}) {
+		t.Errorf("its kubelet answers at %v, port %v", st.Addresses, st.DaemonEndpoints)
+	}
+	again := bare.DeepCopy()
+	again.Labels, again.Status = self.Labels, *st
+	if missingLabels(again, self) != nil || nodeStatus(again, self, at(1)) != nil {
+		t.Error("what is right is written again")
+	}
+	again.Status.Capacity = corev1.ResourceList{gpuResource: resource.MustParse("2")}
+	if st := nodeStatus(again, self, at(1)); st != nil {
+		t.Errorf("a capacity that somebody chose became %v", st.Capacity)
+	}
+	for name, plays := range map[string]bool{"node-2": true, "node-3": false, "gpu-1": false} {
+		if n := (&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}); s.plays(n) != plays {
+			t.Errorf("plays %s is %v: a fleet of 3 has node-0 to node-2", name, !plays)
+		}
+	}
+	down := bare.DeepCopy()
+	down.Annotations = map[string]string{AnnotationSimulate: Down}
+	if s.plays(down) {
+		t.Error("the dead say nothing")
 	}
 }

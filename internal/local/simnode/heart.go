@@ -1,6 +1,9 @@
 package simnode
 
 import (
+	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -17,22 +20,55 @@ const (
 	leaseSeconds = 40
 )
 
-// beats says whether a node sends heartbeats.
-func beats(n *corev1.Node) bool { return n.Annotations[AnnotationSimulate] != Down }
+// plays says whether a node is simulated here, and sends heartbeats: one with our
+// label, or one that has the name of a node of the fleet, because somebody created it
+// again and left the labels to its kubelet.
+func (s *simulator) plays(n *corev1.Node) bool {
+	i, named := index(n.Name)
+	_, labelled := n.Labels[LabelSimulated]
+	return (labelled || named && i < s.fleet.Count) && n.Annotations[AnnotationSimulate] != Down
+}
+
+// self is a node as its kubelet would register it.
+func (s *simulator) self(n *corev1.Node, now time.Time) *corev1.Node {
+	i, ok := index(n.Name)
+	self := s.fleet.Node(i, now)
+	if !ok || i >= s.fleet.Count {
+		// Somebody else made it up, and knows what it has.
+		self = &corev1.Node{Status: corev1.NodeStatus{Addresses: addresses(n.Name), NodeInfo: nodeInfo(n.Name)}}
+	}
+	if s.port != 0 {
+		self.Status.Addresses = append(self.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: loopback})
+		self.Status.DaemonEndpoints.KubeletEndpoint.Port = s.port
+	}
+	return self
+}
+
+// missingLabels is a patch with the labels that a kubelet puts on its node, nil if it
+// is known as ours: then the others are the administrator's affair.
+func missingLabels(n, self *corev1.Node) []byte {
+	if _, ok := n.Labels[LabelSimulated]; ok {
+		return nil
+	}
+	labels := maps.Clone(self.Labels)
+	maps.DeleteFunc(labels, func(k, _ string) bool { _, has := n.Labels[k]; return has })
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	if err != nil {
+		return nil // strings can be written
+	}
+	return patch
+}
 
 // nodeStatus is what a living node says of itself, nil if it said that
 // already. It also takes back what others said of it while it was silent.
-func nodeStatus(n *corev1.Node, now time.Time) *corev1.NodeStatus {
-	if !beats(n) {
-		return nil
-	}
+func nodeStatus(n, self *corev1.Node, now time.Time) *corev1.NodeStatus {
 	want := healthyConditions(now)
 	if n.Annotations[AnnotationSimulate] == NotReady {
 		ready := &want[len(want)-1]
 		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "KubeletNotReady", "annotation "+AnnotationSimulate+" says "+NotReady
 	}
 	next := n.Status.DeepCopy()
-	changed := false
+	changed := register(next, self.Status)
 	for _, w := range want {
 		changed = setNodeCondition(next, w) || changed
 	}
@@ -40,6 +76,22 @@ func nodeStatus(n *corev1.Node, now time.Time) *corev1.NodeStatus {
 		return nil
 	}
 	return next
+}
+
+// register fills in what a kubelet says of its node once: where it answers, and, of a
+// node that says nothing yet, what it has.
+func register(st *corev1.NodeStatus, self corev1.NodeStatus) bool {
+	changed := false
+	if !slices.Equal(st.Addresses, self.Addresses) || st.DaemonEndpoints != self.DaemonEndpoints {
+		st.Addresses, st.DaemonEndpoints, changed = self.Addresses, self.DaemonEndpoints, true
+	}
+	if len(st.Capacity) == 0 && len(self.Capacity) > 0 {
+		st.Capacity, st.Allocatable, changed = self.Capacity, self.Allocatable, true
+	}
+	if st.NodeInfo.MachineID == "" {
+		st.NodeInfo, changed = self.NodeInfo, true
+	}
+	return changed
 }
 
 func setNodeCondition(st *corev1.NodeStatus, w corev1.NodeCondition) bool {

@@ -34,34 +34,43 @@ const (
 	stopByDefault = 200 * time.Millisecond
 )
 
-// script is what the containers of a pod will do.
+// script is what the containers of a pod will do, init containers included.
 type script struct {
-	// runs is how long each container runs, in real time, by name.
-	runs     map[string]time.Duration
-	exitCode int32
-	stop     time.Duration
+	acts map[string]act // by container
+	stop time.Duration
+}
+
+// act is what one container does: how long it runs, in real time, and with which
+// code it exits.
+type act struct {
+	runs time.Duration
+	exit int32
 }
 
 // read finds out what the pod will do. The error is for the pod's author.
 func read(pod *corev1.Pod, scale float64) (script, error) {
-	s := script{runs: map[string]time.Duration{}, stop: stopByDefault}
-	runFor, given, err := runForOf(pod)
+	s := script{acts: map[string]act{}, stop: stopByDefault}
+	runFor, runs, err := runForOf(pod)
 	if err != nil {
 		return s, err
 	}
-	for _, c := range pod.Spec.Containers {
-		d := runFor
-		if !given {
-			d = commandRuns(slices.Concat(c.Command, c.Args), pod.Spec.RestartPolicy)
-		}
-		s.runs[c.Name] = scaled(d, scale)
+	code, exits, err := exitCodeOf(pod)
+	if err != nil {
+		return s, err
 	}
-	if v, ok := pod.Annotations[AnnotationExitCode]; ok {
-		n, err := strconv.ParseInt(v, 10, 32)
-		if err != nil || n < 0 || n > 255 {
-			return s, fmt.Errorf("annotation %s: %q is not an exit code between 0 and 255", AnnotationExitCode, v)
+	for _, c := range pod.Spec.InitContainers {
+		d, e := commandActs(slices.Concat(c.Command, c.Args), 0)
+		s.acts[c.Name] = act{scaled(d, scale), e}
+	}
+	for _, c := range pod.Spec.Containers {
+		d, e := commandActs(slices.Concat(c.Command, c.Args), unknownRun(pod.Spec.RestartPolicy))
+		if runs {
+			d = runFor
 		}
-		s.exitCode = int32(n)
+		if exits {
+			e = code
+		}
+		s.acts[c.Name] = act{scaled(d, scale), e}
 	}
 	if v, ok := pod.Annotations[AnnotationStopAfter]; ok {
 		if s.stop, err = time.ParseDuration(v); err != nil || s.stop < 0 {
@@ -86,6 +95,18 @@ func runForOf(pod *corev1.Pod) (d time.Duration, given bool, err error) {
 	return d, true, nil
 }
 
+func exitCodeOf(pod *corev1.Pod) (code int32, given bool, err error) {
+	v, ok := pod.Annotations[AnnotationExitCode]
+	if !ok {
+		return 0, false, nil
+	}
+	n, err := strconv.ParseUint(v, 10, 8)
+	if err != nil {
+		return 0, false, fmt.Errorf("annotation %s: %q is not an exit code between 0 and 255", AnnotationExitCode, v)
+	}
+	return int32(n), true, nil //nolint:gosec // 8 bits
+}
+
 func scaled(d time.Duration, scale float64) time.Duration {
 	if d == forever {
 		return forever
@@ -93,16 +114,68 @@ func scaled(d time.Duration, scale float64) time.Duration {
 	return time.Duration(float64(d) / scale)
 }
 
-// commandRuns is how long a command line runs, as far as one can tell from
-// reading it.
-func commandRuns(words []string, restart corev1.RestartPolicy) time.Duration {
-	if d, ok := sleeps(strings.Join(words, " ")); ok {
-		return d
-	}
+// unknownRun is how long a container runs of whose command one can tell nothing.
+func unknownRun(restart corev1.RestartPolicy) time.Duration {
 	if restart == corev1.RestartPolicyAlways || restart == "" {
 		return forever
 	}
 	return runByDefault
+}
+
+// commandActs is what a command line does, as far as one can tell from reading it.
+// What ends at once because it says "exit" does so.
+func commandActs(words []string, unknown time.Duration) (time.Duration, int32) {
+	text, code, exits := untilExit(shellText(words))
+	if d, ok := sleeps(text); ok {
+		return d, code
+	}
+	if exits && strings.TrimSpace(text) == "" {
+		return 0, code
+	}
+	return unknown, code
+}
+
+var (
+	shell = regexp.MustCompile(`(?:^|/)(?:ba|da|a|z|k)?sh$`)
+	// branches are words after which one cannot tell from reading what is run.
+	branches  = regexp.MustCompile(`(?:^|[\s;&|({])(?:if|case|for|while|until|trap|function)\s`)
+	statement = regexp.MustCompile(`;|\n|&&`)
+	exit      = regexp.MustCompile(`^[({\s]*exit(?:\s+([0-9]{1,3}))?[)}\s]*$`)
+)
+
+// shellText is the script that a command line gives a shell, or the line itself.
+func shellText(words []string) string {
+	if len(words) > 2 && shell.MatchString(words[0]) {
+		if i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") && strings.HasSuffix(w, "c") }); i > 0 && i+1 < len(words) {
+			return words[i+1]
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// untilExit returns the part of a script that runs, and the code it exits with:
+// that of its first exit, where nothing branches before, or of its last statement.
+func untilExit(text string) (runs string, code int32, exits bool) {
+	ends := statement.FindAllStringIndex(text, -1)
+	ends = append(ends, []int{len(text), len(text)})
+	branching, from := branches.MatchString(text), 0
+	for _, e := range ends {
+		part := text[from:e[0]]
+		last := strings.Trim(text[e[1]:], "; \n\t") == ""
+		m := exit.FindStringSubmatch(part)
+		switch {
+		case m != nil && (last || !branching):
+			n, err := strconv.ParseUint(m[1], 10, 8)
+			if err != nil {
+				n = 0 // plain exit: what ran before it went well, as everything here
+			}
+			return text[:from], int32(n), true //nolint:gosec // 8 bits
+		case last && strings.TrimSpace(part) == "false":
+			return text[:from], 1, true
+		}
+		from = e[1]
+	}
+	return text, 0, false
 }
 
 // sleeps adds up the sleeps in a command line. It gives no answer when there

@@ -39,8 +39,44 @@ func TestHowLongCommandsRun(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := commandRuns(tc.words, tc.restart); got != tc.want {
+			if got, _ := commandActs(tc.words, unknownRun(tc.restart)); got != tc.want {
 				t.Errorf("%q runs %v, want %v: %s", tc.words, got, tc.want, tc.why)
+			}
+		})
+	}
+}
+
+// TestW16ExitCodesAreRead: what a command says of its end is believed, where it is
+// plain to see.
+func TestW16ExitCodesAreRead(t *testing.T) {
+	sh := func(text string) []string { return []string{"/bin/sh", "-c", text} }
+	tests := map[string]struct {
+		why   string
+		words []string
+		want  act
+	}{
+		"at once":      {"nothing else is done", sh("exit 3"), act{0, 3}},
+		"after sleep":  {"the usual way to fail in a test", sh("sleep 5; exit 1"), act{5 * time.Second, 1}},
+		"and":          {"sleep goes well", sh("sleep 5 && exit 2"), act{5 * time.Second, 2}},
+		"lines":        {"scripts have lines", sh("set -e\nsleep 3\nexit 7\n"), act{3 * time.Second, 7}},
+		"what follows": {"is not run", sh("sleep 3; exit 0; sleep 60; exit 1"), act{3 * time.Second, 0}},
+		"plain":        {"the code of what ran before", sh("sleep 3; exit"), act{3 * time.Second, 0}},
+		"flags":        {"of the shell", []string{"bash", "-ec", "sleep 2; exit 4"}, act{2 * time.Second, 4}},
+		"subshell":     {"written with brackets", sh("(sleep 2; exit 4)"), act{2 * time.Second, 4}},
+		"or":           {"what is before it goes well", sh("sleep 2 || exit 1"), act{2 * time.Second, 0}},
+		"branch":       {"nobody knows which is taken", sh("if [ -f x ]; then exit 1; fi; sleep 9"), act{9 * time.Second, 0}},
+		"branch, end":  {"but this one is", sh("if [ -f x ]; then sleep 1; fi; exit 6"), act{time.Second, 6}},
+		"false":        {"a program that fails", []string{"false"}, act{0, 1}},
+		"false, last":  {"likewise", sh("sleep 1; false"), act{time.Second, 1}},
+		"unknown":      {"a program of that name", []string{"python", "exit", "3"}, act{time.Minute, 0}},
+		"work":         {"runs for a while, then fails", sh("python train.py; exit 9"), act{time.Minute, 9}},
+		"large":        {"no exit code", sh("sleep 1; exit 999"), act{time.Second, 0}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			runs, code := commandActs(tc.words, time.Minute)
+			if got := (act{runs, code}); got != tc.want {
+				t.Errorf("%q does %+v, want %+v: %s", tc.words, got, tc.want, tc.why)
 			}
 		})
 	}
@@ -75,8 +111,8 @@ func TestAnnotations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s.runs["main"] != tc.want || s.exitCode != tc.exit {
-				t.Errorf("runs %v with exit code %d, want %v with %d: %s", s.runs["main"], s.exitCode, tc.want, tc.exit, tc.why)
+			if s.acts["main"] != (act{tc.want, tc.exit}) {
+				t.Errorf("does %+v, want %v with exit code %d: %s", s.acts["main"], tc.want, tc.exit, tc.why)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package simnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,12 +37,13 @@ type simulator struct {
 	client kubernetes.Interface
 	clock  clock.Clock
 	scale  float64
+	// fleet is what the nodes are like, port where their kubelets answer, 0 for nowhere.
+	fleet Fleet
+	port  int32
 
-	pods  cache.SharedIndexInformer
-	nodes cache.SharedIndexInformer
+	pods, nodes, claims, volumes cache.SharedIndexInformer
 
-	podQueue  workqueue.TypedRateLimitingInterface[string]
-	nodeQueue workqueue.TypedRateLimitingInterface[string]
+	podQueue, nodeQueue, claimQueue, volumeQueue workQueue
 
 	mu sync.Mutex
 	// written are pods as last written here, by key, until the watch shows them:
@@ -56,24 +58,28 @@ type simulator struct {
 	leases map[types.UID]*coordinationv1.Lease
 }
 
-func newSimulator(cl kubernetes.Interface, c clock.Clock, scale float64) (*simulator, error) {
+// workQueue holds keys of objects to look at.
+type workQueue = workqueue.TypedRateLimitingInterface[string]
+
+func newSimulator(cl kubernetes.Interface, c clock.Clock, o options) (*simulator, error) {
 	s := &simulator{
-		client: cl, clock: c, scale: scale,
+		client: cl, clock: c, scale: o.scale, fleet: o.fleet, port: o.kubelets.port(),
 		written: map[string]*corev1.Pod{}, began: map[types.UID]map[string]time.Time{},
 		admitted: map[types.UID]string{}, leases: map[types.UID]*coordinationv1.Lease{},
-		podQueue:  newQueue("pods"),
-		nodeQueue: newQueue("nodes"),
+		podQueue:    newQueue("pods"),
+		nodeQueue:   newQueue("nodes"),
+		claimQueue:  newQueue("claims"),
+		volumeQueue: newQueue("volumes"),
 	}
 	s.pods = informers.NewSharedInformerFactoryWithOptions(cl, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
 	})).Core().V1().Pods().Informer()
-	s.nodes = informers.NewSharedInformerFactoryWithOptions(cl, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.LabelSelector = LabelSimulated
-	})).Core().V1().Nodes().Informer()
-	return s, s.watch()
+	core := informers.NewSharedInformerFactory(cl, 0).Core().V1()
+	s.nodes, s.claims, s.volumes = core.Nodes().Informer(), core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer()
+	return s, errors.Join(s.watch(), s.watchVolumes())
 }
 
-func newQueue(name string) workqueue.TypedRateLimitingInterface[string] {
+func newQueue(name string) workQueue {
 	const first, longest = 5 * time.Millisecond, 5 * time.Second
 	return workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](first, longest),
@@ -130,7 +136,7 @@ func (s *simulator) onReturn() cache.ResourceEventHandler {
 		UpdateFunc: func(before, after any) {
 			b, ok1 := before.(*corev1.Node)
 			a, ok2 := after.(*corev1.Node)
-			if ok1 && ok2 && !beats(b) && beats(a) {
+			if ok1 && ok2 && !s.plays(b) && s.plays(a) {
 				s.enqueuePodsOf(a.Name)
 			}
 		},
@@ -145,7 +151,7 @@ func dropManagedFields(o any) (any, error) {
 	return o, nil
 }
 
-func enqueue(q workqueue.TypedRateLimitingInterface[string], gone func(any)) cache.ResourceEventHandlerFuncs {
+func enqueue(q workQueue, gone func(any)) cache.ResourceEventHandlerFuncs {
 	add := func(o any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o); err == nil {
 			q.Add(key)
@@ -167,8 +173,9 @@ func enqueue(q workqueue.TypedRateLimitingInterface[string], gone func(any)) cac
 // run simulates until ctx ends.
 func (s *simulator) run(ctx context.Context) {
 	var wg sync.WaitGroup
-	wg.Go(func() { s.nodes.RunWithContext(ctx) })
-	wg.Go(func() { s.pods.RunWithContext(ctx) })
+	for _, i := range []cache.SharedIndexInformer{s.nodes, s.pods, s.claims, s.volumes} {
+		wg.Go(func() { i.RunWithContext(ctx) })
+	}
 	if cache.WaitForCacheSync(ctx.Done(), s.nodes.HasSynced, s.pods.HasSynced) {
 		for range podWorkers {
 			wg.Go(func() { work(ctx, s.podQueue, s.syncPod) })
@@ -176,10 +183,13 @@ func (s *simulator) run(ctx context.Context) {
 		for range nodeWorkers {
 			wg.Go(func() { work(ctx, s.nodeQueue, s.syncNode) })
 		}
+		wg.Go(func() { work(ctx, s.claimQueue, s.provision) })
+		wg.Go(func() { work(ctx, s.volumeQueue, s.reclaim) })
 	}
 	<-ctx.Done()
-	s.podQueue.ShutDown()
-	s.nodeQueue.ShutDown()
+	for _, q := range []workQueue{s.podQueue, s.nodeQueue, s.claimQueue, s.volumeQueue} {
+		q.ShutDown()
+	}
 	wg.Wait()
 }
 
@@ -188,7 +198,7 @@ func (s *simulator) ready() bool { return s.nodes.HasSynced() && s.pods.HasSynce
 
 // work handles keys until the queue is shut down. A key whose handling fails
 // comes back later.
-func work(ctx context.Context, q workqueue.TypedRateLimitingInterface[string], sync func(context.Context, string) (time.Duration, error)) {
+func work(ctx context.Context, q workQueue, sync func(context.Context, string) (time.Duration, error)) {
 	for {
 		key, quit := q.Get()
 		if quit {
@@ -219,7 +229,7 @@ func (s *simulator) syncPod(ctx context.Context, key string) (time.Duration, err
 		return 0, nil
 	}
 	node, ok := get[*corev1.Node](s.nodes, pod.Spec.NodeName)
-	if !ok || !beats(node) {
+	if !ok || !s.plays(node) {
 		return 0, nil
 	}
 	now := s.clock.Now()
@@ -319,7 +329,7 @@ func (s *simulator) admit(node *corev1.Node, pod *corev1.Pod) string {
 func (s *simulator) remember(pod types.UID, st *corev1.PodStatus, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, cs := range st.ContainerStatuses {
+	for _, cs := range slices.Concat(st.InitContainerStatuses, st.ContainerStatuses) {
 		if r := cs.State.Running; r != nil && r.StartedAt.Time.Equal(now) {
 			if s.began[pod] == nil {
 				s.began[pod] = map[string]time.Time{}
@@ -349,11 +359,17 @@ func (s *simulator) forget(pod types.UID) {
 // back, its pods go on.
 func (s *simulator) syncNode(ctx context.Context, key string) (time.Duration, error) {
 	node, ok := get[*corev1.Node](s.nodes, key)
-	if !ok || !beats(node) {
+	if !ok || !s.plays(node) {
 		return 0, nil
 	}
 	now := s.clock.Now()
-	if st := nodeStatus(node, now); st != nil {
+	if patch := missingLabels(node, s.self(node, now)); patch != nil {
+		if _, err := s.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return 0, fmt.Errorf("label node %s: %w", node.Name, err)
+		}
+		return 0, nil // it is seen with its labels next
+	}
+	if st := nodeStatus(node, s.self(node, now), now); st != nil {
 		n := node.DeepCopy()
 		n.Status = *st
 		if _, err := s.client.CoreV1().Nodes().UpdateStatus(ctx, n, metav1.UpdateOptions{}); err != nil {
