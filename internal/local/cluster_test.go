@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/remotecommand"
 
 	"github.com/mlbatch/mlbatch/internal/local/kubeversion"
 	"github.com/mlbatch/mlbatch/internal/local/simnode"
@@ -485,10 +487,14 @@ func TestU10SimulatedNodesAnswer(t *testing.T) {
 			t.Errorf("the log is\n%swant %q in it", log, want)
 		}
 	}
-	exec := cl.CoreV1().RESTClient().Post().Resource("pods").Namespace("default").Name("talks").SubResource("exec").
-		Param("command", "ls").Param("stdout", "true").SetHeader("Connection", "Upgrade").SetHeader("Upgrade", "SPDY/3.1")
-	if body, err := exec.DoRaw(t.Context()); !strings.Contains(string(body)+fmt.Sprint(err), "simulated node") {
-		t.Errorf("exec answers %s, %v; want that nodes are simulated", body, err)
+	url := cl.CoreV1().RESTClient().Post().Resource("pods").Namespace("default").Name("talks").SubResource("exec").
+		Param("command", "ls").Param("stdout", "true").URL()
+	exec, err := remotecommand.NewSPDYExecutor(c.RESTConfig(), "POST", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := exec.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: io.Discard}); err == nil || !strings.Contains(err.Error(), "simulated node") {
+		t.Errorf("exec answers %v; want that nodes are simulated", err)
 	}
 }
 
