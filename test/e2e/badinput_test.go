@@ -104,11 +104,6 @@ func TestBadInput(t *testing.T) {
 			user: "alice", namespace: "blue", manifest: wrapperManifest(fmt.Sprintf(sleepJob, "blue", "urgent")),
 			words: []string{"priorityClassName", "urgent", "high-priority"},
 		},
-		"queue that does not exist": {
-			user: "alice", namespace: "blue",
-			manifest: strings.Replace(wrapperManifest(fmt.Sprintf(sleepJob, "blue", "default-priority")), "  name: bad\nspec", "  name: bad\n  labels:\n    kueue.x-k8s.io/queue-name: nowhere\nspec", 1),
-			words:    []string{"kueue.x-k8s.io/queue-name", "nowhere", "default-queue"},
-		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -84,6 +84,9 @@ const (
 	// in RFC 3339 with nanoseconds: object metadata has seconds only, and jobs
 	// submitted within one are to start in their order. The webhook sets it.
 	SubmittedAtAnnotation = "mlbatch.dev/submitted-at"
+	// AwaitedPriorityClassAnnotation on a Workload is the WorkloadPriorityClass that
+	// its job names and that does not exist: the Workload is held until it does.
+	AwaitedPriorityClassAnnotation = "mlbatch.dev/awaited-priority-class"
 	// WorkloadAnnotation on a pod names its Workload.
 	WorkloadAnnotation = "kueue.x-k8s.io/workload"
 	// WorkloadSliceNameAnnotation names the first slice of an elastic job.

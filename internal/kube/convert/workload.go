@@ -205,6 +205,9 @@ func held(w *kueue.Workload) string {
 		return "it is being deleted"
 	case !ptr.Deref(w.Spec.Active, true):
 		return "it is deactivated (spec.active is false)"
+	case w.Status.Admission == nil && w.Annotations[kueue.AwaitedPriorityClassAnnotation] != "":
+		return fmt.Sprintf("there is no WorkloadPriorityClass %s: create it, or name another one in the label %s of the job",
+			w.Annotations[kueue.AwaitedPriorityClassAnnotation], kueue.PriorityClassLabel)
 	}
 	for i := range w.Status.AdmissionChecks {
 		c := &w.Status.AdmissionChecks[i]

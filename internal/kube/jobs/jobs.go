@@ -58,6 +58,10 @@ type Adapter interface {
 	Kind() schema.GroupVersionKind
 	// New returns an empty object of the kind.
 	New() Object
+	// Ours is false for an object that names another controller as the one that
+	// manages it (spec.managedBy). Such an object is left wholly alone: it gets no
+	// Workload, no default and no finalizer.
+	Ours(Object) bool
 	// Read extracts the facts. An error means that the object can never run and
 	// is shown to the user.
 	Read(Object) (Facts, error)

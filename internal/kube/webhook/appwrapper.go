@@ -7,6 +7,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -131,30 +132,76 @@ func (h *wrapperHandler) validate(ctx context.Context, req admission.Request) ad
 		return malformed(err)
 	}
 	if req.Operation != admissionv1.Update {
-		errs, err := h.checkNew(ctx, req, w)
-		if err != nil {
-			return failed(err)
-		}
-		return answer(req, errs)
+		return h.validateNew(ctx, req, w)
 	}
 	was := &aw.AppWrapper{}
 	if err := h.decoder.DecodeRaw(req.OldObject, was); err != nil {
 		return malformed(err)
 	}
-	errs, err := h.checkChange(ctx, req, was, w)
+	if !appwrapper.Ours(was) {
+		return answer(req, appwrapper.ValidateManager(was, w))
+	}
+	queued, err := h.concerns(ctx, was, w, req.Namespace)
 	if err != nil {
 		return failed(err)
 	}
-	return answer(req, errs)
+	errs, err := h.checkChange(ctx, req, was, w, queued)
+	if err != nil {
+		return failed(err)
+	}
+	return h.told(ctx, req, was, w, queued, errs)
 }
 
-func (h *wrapperHandler) checkNew(ctx context.Context, req admission.Request, w *aw.AppWrapper) (field.ErrorList, error) {
-	errs := append(validateLabels(w), h.gates.create(w)...)
-	found, err := h.cluster.checkLabels(ctx, req.Namespace, nil, w)
-	if err != nil {
-		return nil, err
+// validateNew checks a new AppWrapper. One that another controller manages is
+// none of ours.
+func (h *wrapperHandler) validateNew(ctx context.Context, req admission.Request, w *aw.AppWrapper) admission.Response {
+	if !appwrapper.Ours(w) {
+		return admission.Allowed("")
 	}
-	errs = append(errs, found...)
+	queued, err := h.queues(ctx, w, req.Namespace)
+	if err != nil {
+		return failed(err)
+	}
+	errs, err := h.checkNew(ctx, req, w, queued)
+	if err != nil {
+		return failed(err)
+	}
+	return h.told(ctx, req, nil, w, queued, errs)
+}
+
+// told answers with what the author should know; was is nil for a new
+// AppWrapper.
+func (h *wrapperHandler) told(ctx context.Context, req admission.Request, was, w *aw.AppWrapper, queued bool, errs field.ErrorList) admission.Response {
+	resp := answer(req, errs)
+	if !queued {
+		return resp
+	}
+	var before metav1.Object
+	if was != nil {
+		before = was
+	}
+	warnings, err := h.cluster.missingOf(ctx, req.Namespace, before, w)
+	if err != nil {
+		return failed(err)
+	}
+	return resp.WithWarnings(warnings...)
+}
+
+// concerns reports whether an AppWrapper waits for admission here, or did before
+// the change.
+func (h *wrapperHandler) concerns(ctx context.Context, was, is *aw.AppWrapper, namespace string) (bool, error) {
+	queued, err := h.queues(ctx, is, namespace)
+	if queued || err != nil {
+		return queued, err
+	}
+	return h.queues(ctx, was, namespace)
+}
+
+func (h *wrapperHandler) checkNew(ctx context.Context, req admission.Request, w *aw.AppWrapper, queued bool) (field.ErrorList, error) {
+	var errs field.ErrorList
+	if queued {
+		errs = append(validateLabels(w), h.gates.create(w)...)
+	}
 	// The API server fills in the namespace only later.
 	w.Namespace = req.Namespace
 	wrong := appwrapper.Validate(w)
@@ -169,23 +216,21 @@ func (h *wrapperHandler) checkNew(ctx context.Context, req admission.Request, w 
 	if len(wrong) > 0 {
 		return errs, nil // what it would create is not clear
 	}
-	found, err = h.checkRights(ctx, req, w)
+	found, err := h.checkRights(ctx, req, w)
 	return append(errs, found...), err
 }
 
-func (h *wrapperHandler) checkChange(ctx context.Context, req admission.Request, was, w *aw.AppWrapper) (field.ErrorList, error) {
-	errs := append(validateLabels(w), h.gates.update(was, w)...)
+func (h *wrapperHandler) checkChange(ctx context.Context, req admission.Request, was, w *aw.AppWrapper, inQueue bool) (field.ErrorList, error) {
+	errs := appwrapper.ValidateUpdate(was, w)
+	if !inQueue {
+		return errs, nil
+	}
+	errs = append(append(errs, validateLabels(w)...), h.gates.update(was, w)...)
 	hasDefault, err := h.cluster.keepsQueue(ctx, req.Namespace, was, w)
 	if err != nil {
 		return nil, err
 	}
 	errs = append(errs, validateLabelChanges(queued{was, was.Spec.Suspend}, queued{w, w.Spec.Suspend}, hasDefault)...)
-	errs = append(errs, appwrapper.ValidateUpdate(was, w)...)
-	found, err := h.cluster.checkLabels(ctx, req.Namespace, was, w)
-	if err != nil {
-		return nil, err
-	}
-	errs = append(errs, found...)
 	if !admissionChanged(was, w) {
 		return errs, nil
 	}

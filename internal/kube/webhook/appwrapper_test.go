@@ -123,11 +123,6 @@ func TestValidateNewWrapper(t *testing.T) {
 			rights: []string{"create jobs"},
 			ask:    create("lab", good),
 		},
-		"UnknownQueue": {
-			why:    "it would wait forever",
-			ask:    ask{path: validateWrapper, new: wrapper("lab", "kueue.x-k8s.io/queue-name: fast", "true", good), user: "admin"},
-			refuse: []string{"metadata.labels[kueue.x-k8s.io/queue-name]", "use one of big, default-queue"},
-		},
 		"UnknownPriorityClass": {
 			why:    "its pods would be refused after admission",
 			ask:    create("blue", strings.Replace(jobComponent, "CLASS", "urgent", 1)),

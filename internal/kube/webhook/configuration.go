@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
@@ -64,6 +65,14 @@ const (
 	// byOthers: the write is not one of our controllers. Who pretends otherwise
 	// gets past a check that is for their own good, and past nothing else.
 	byOthers = "request.?options.?fieldManager.orValue('') != '" + FieldOwner + "'"
+	// byUser: the write is not one of our controllers, and who pretends otherwise
+	// is not believed.
+	byUser = byOthers + " || !" + mayAdmit
+	// unpinned: our finalizer was taken away.
+	unpinned = "oldObject.metadata.?finalizers.orValue([]).exists(f, f == '" + aw.AppWrapperFinalizer + "') && !object.metadata.?finalizers.orValue([]).exists(f, f == '" + aw.AppWrapperFinalizer + "')"
+	// applied: people apply the object as a manifest, so that somebody may look at
+	// the record of who owns which field.
+	applied = "oldObject.metadata.?managedFields.orValue([]).exists(m, m.operation == 'Apply' || m.manager.startsWith('kubectl'))"
 )
 
 // FieldOwner is the name under which the controllers write. The webhooks of
@@ -112,6 +121,24 @@ func jobConditions() []admissionregistrationv1.MatchCondition {
 func wrapperConditions() []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{
 		{Name: "not-a-step-of-ours", Expression: "request.operation == 'CREATE' || " + relabeled + " || " + rewrapped + " || !" + mayAdmit},
+	}
+}
+
+// keepConditions leave out the writes of our own controllers, and those that
+// touch nothing of what has to be kept.
+func keepConditions() []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{
+		{Name: "by-a-user", Expression: byUser},
+		{Name: "changes-a-job", Expression: "object.spec != oldObject.spec || " + relabeled + " || " + unpinned},
+	}
+}
+
+// disownConditions select the writes by which our controllers start and stop
+// jobs that people apply.
+func disownConditions() []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{
+		{Name: "by-us", Expression: "!(" + byOthers + ")"},
+		{Name: "applied", Expression: "object.spec != oldObject.spec && " + applied},
 	}
 }
 
@@ -183,6 +210,11 @@ func Configurations(at Location) (*admissionregistrationv1.MutatingWebhookConfig
 		{name: "mjob.queued", path: pathMutateJob, rule: jobs(create), namespaces: queueNamespaces(), objects: queuedObjects(), conditions: jobConditions()[:1]},
 		{name: "mjob.default", path: pathMutateJob, rule: jobs(create), namespaces: queueNamespaces(), objects: unqueuedObjects(), conditions: jobConditions()[:1], optional: true},
 		{name: "mappwrapper", path: pathMutateAppWrapper, rule: wrappers(create)},
+		{name: "kjob.team", path: pathKeepJob, rule: jobs(update), namespaces: teamNamespaces(), conditions: keepConditions()},
+		{name: "kjob.queued", path: pathKeepJob, rule: jobs(update), namespaces: queueNamespaces(), objects: queuedObjects(), conditions: keepConditions()},
+		{name: "kappwrapper", path: pathKeepAppWrapper, rule: wrappers(update), conditions: keepConditions()},
+		{name: "dappwrapper", path: pathDisown, rule: wrappers(update), conditions: disownConditions(), optional: true},
+		{name: "djob", path: pathDisown, rule: jobs(update), conditions: disownConditions(), optional: true},
 	} {
 		mutating.Webhooks = append(mutating.Webhooks, h.mutating(at))
 	}

@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -210,7 +211,8 @@ func TestOthersDoNotDependOnDefaults(t *testing.T) {
 	other := labels.Set{"kubernetes.io/metadata.name": "lab"}
 	asked := 0
 	for _, h := range mutating.Webhooks {
-		if h.Rules[0].Resources[0] != "jobs" || !selects(t, h.NamespaceSelector, other) || !selects(t, h.ObjectSelector, labels.Set{}) {
+		created := slices.Contains(h.Rules[0].Operations, admissionregistrationv1.Create)
+		if h.Rules[0].Resources[0] != "jobs" || !created || !selects(t, h.NamespaceSelector, other) || !selects(t, h.ObjectSelector, labels.Set{}) {
 			continue
 		}
 		asked++

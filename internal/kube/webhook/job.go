@@ -8,6 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -15,6 +16,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 )
 
 // jobHandler answers for batch/v1 Jobs without the components of AppWrappers (see
@@ -52,7 +54,7 @@ func (h *jobHandler) mutate(ctx context.Context, req admission.Request) admissio
 	if err != nil {
 		return failed(err)
 	}
-	if !ours || h.off {
+	if !ours || h.off || !batchjob.Ours(job) {
 		return admission.Allowed("")
 	}
 	e, err := newEdit(req.Object.Raw)
@@ -107,11 +109,41 @@ func (h *jobHandler) validate(ctx context.Context, req admission.Request) admiss
 			return malformed(err)
 		}
 	}
+	queued, err := h.concerns(ctx, was, job, req.Namespace)
+	if err != nil {
+		return failed(err)
+	}
+	if !queued {
+		return admission.Allowed("")
+	}
 	errs, err := h.check(ctx, req.Namespace, was, job)
 	if err != nil {
 		return failed(err)
 	}
-	return answer(req, errs)
+	warnings, err := h.cluster.missingOf(ctx, req.Namespace, labelsOf(was), job)
+	if err != nil {
+		return failed(err)
+	}
+	return answer(req, errs).WithWarnings(warnings...)
+}
+
+// concerns reports whether a Job waits for admission here, or did before the
+// change; was is nil for a new one. What others do with labels like ours, where
+// no job is queued, is theirs.
+func (h *jobHandler) concerns(ctx context.Context, was, is *batchv1.Job, namespace string) (bool, error) {
+	queued, err := h.queues(ctx, is, namespace)
+	if queued || err != nil || was == nil {
+		return queued, err
+	}
+	return h.queues(ctx, was, namespace)
+}
+
+// labelsOf is a Job as an object with labels, nil for none.
+func labelsOf(j *batchv1.Job) metav1.Object {
+	if j == nil {
+		return nil
+	}
+	return j
 }
 
 // check applies the rules for Jobs; was is nil for a new one.
@@ -120,11 +152,6 @@ func (h *jobHandler) check(ctx context.Context, namespace string, was, job *batc
 	if was == nil {
 		errs = append(errs, h.gates.create(job)...)
 		errs = append(errs, validateParallelism(job)...)
-		found, err := h.cluster.checkLabels(ctx, namespace, nil, job)
-		if err != nil {
-			return nil, err
-		}
-		errs = append(errs, found...)
 		if name := job.Spec.Template.Spec.PriorityClassName; name != "" {
 			found, err := h.cluster.checkPriorityClass(ctx, name, field.NewPath("spec", "template", "spec", "priorityClassName"))
 			if err != nil {
@@ -141,9 +168,7 @@ func (h *jobHandler) check(ctx context.Context, namespace string, was, job *batc
 	before, after := queued{was, suspended(was)}, queued{job, suspended(job)}
 	errs = append(errs, h.gates.update(was, job)...)
 	errs = append(errs, validateLabelChanges(before, after, hasDefault)...)
-	errs = append(errs, validateParallelismChange(was, job)...)
-	found, err := h.cluster.checkLabels(ctx, namespace, was, job)
-	return append(errs, found...), err
+	return append(errs, validateParallelismChange(was, job)...), nil
 }
 
 func suspended(j *batchv1.Job) bool { return ptr.Deref(j.Spec.Suspend, false) }

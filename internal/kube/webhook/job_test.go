@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -97,11 +96,6 @@ func TestValidateJob(t *testing.T) {
 	change := func(from, to string) ask { return ask{path: validateJob, old: from, new: to} }
 	verdicts{
 		"Good": {why: "a queued Job", ask: create(queueLabel, "", suspended)},
-		"UnknownQueue": {
-			why:    "it would wait forever",
-			ask:    create("kueue.x-k8s.io/queue-name: fast", "", suspended),
-			refuse: []string{"metadata.labels[kueue.x-k8s.io/queue-name]", `"fast"`, "use one of default-queue"},
-		},
 		"QueueName": {
 			why:    "no queue can have that name",
 			ask:    create("kueue.x-k8s.io/queue-name: A_B", "", suspended),
@@ -111,11 +105,6 @@ func TestValidateJob(t *testing.T) {
 			why:    "it would be admitted, and its pods refused",
 			ask:    ask{path: validateJob, new: strings.Replace(job(queueLabel, "", suspended), "schedulerName:", "priorityClassName: urgent, schedulerName:", 1)},
 			refuse: []string{"spec.template.spec.priorityClassName", `"urgent"`, "use one of default-priority"},
-		},
-		"UnknownWorkloadPriorityClass": {
-			why:    "there is none at all",
-			ask:    create(queueLabel+", "+class+"urgent", "", suspended),
-			refuse: []string{"metadata.labels[kueue.x-k8s.io/priority-class]", "no such WorkloadPriorityClass"},
 		},
 		"MaxExecTime":      {why: "a limit in seconds", ask: create(queueLabel+", "+maxExec+`"60"`, "", suspended)},
 		"MaxExecTimeZero":  {why: "no time to run", ask: create(queueLabel+", "+maxExec+`"0"`, "", suspended), refuse: []string{"seconds above 0"}},
@@ -163,14 +152,4 @@ func TestDefaultQueueStays(t *testing.T) {
 			refuse: []string{"cannot be removed", `"default"`},
 		},
 	}.run(t, world(localQueue("blue", "default"))...)
-}
-
-func TestQueuelessNamespace(t *testing.T) {
-	verdicts{
-		"NoQueueAtAll": {
-			why:    "the cure is not in the author's hands",
-			ask:    ask{path: validateJob, new: strings.Replace(job(queueLabel, "", ""), "blue", "empty", 1)},
-			refuse: []string{"namespace empty", "ask its admin"},
-		},
-	}.run(t, &v1beta2.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "p"}})
 }

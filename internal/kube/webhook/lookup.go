@@ -47,21 +47,18 @@ func (c Cluster) teamNamespace(ctx context.Context, name string) (bool, error) {
 	return false, nil
 }
 
-// checkQueue refuses a queue that the namespace does not have.
-func (c Cluster) checkQueue(ctx context.Context, namespace, name string, at *field.Path) (field.ErrorList, error) {
+// missingQueue tells of a queue that the namespace does not have; "" if it has
+// it.
+func (c Cluster) missingQueue(ctx context.Context, namespace, name string) (string, error) {
 	ok, err := c.exists(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &kueue.LocalQueue{})
 	if ok || err != nil {
-		return nil, err
+		return "", err
 	}
 	queues := &kueue.LocalQueueList{}
 	if err := c.Live.List(ctx, queues, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("list queues of namespace %s: %w", namespace, err)
+		return "", fmt.Errorf("list queues of namespace %s: %w", namespace, err)
 	}
-	cure := fmt.Sprintf("there is no such LocalQueue, and no other one in namespace %s: ask its admin for one", namespace)
-	if names := listNames(queues.Items); len(names) > 0 {
-		cure = fmt.Sprintf("there is no such LocalQueue in namespace %s: use one of %s", namespace, strings.Join(names, ", "))
-	}
-	return field.ErrorList{field.Invalid(at, name, cure)}, nil
+	return missing("LocalQueue", name, " in namespace "+namespace, listNames(queues.Items)), nil
 }
 
 // checkPriorityClass refuses a priority class that does not exist.
@@ -80,18 +77,27 @@ func (c Cluster) checkPriorityClass(ctx context.Context, name string, at *field.
 	return field.ErrorList{unknownClass("PriorityClass", name, listNames(classes.Items), at)}, nil
 }
 
-// checkWorkloadPriorityClass refuses a workload priority class that does not
-// exist.
-func (c Cluster) checkWorkloadPriorityClass(ctx context.Context, name string, at *field.Path) (field.ErrorList, error) {
+// missingWorkloadPriorityClass tells of a workload priority class that does not
+// exist; "" if it does.
+func (c Cluster) missingWorkloadPriorityClass(ctx context.Context, name string) (string, error) {
 	ok, err := c.exists(ctx, client.ObjectKey{Name: name}, &kueue.WorkloadPriorityClass{})
 	if ok || err != nil {
-		return nil, err
+		return "", err
 	}
 	classes := &kueue.WorkloadPriorityClassList{}
 	if err := c.Live.List(ctx, classes); err != nil {
-		return nil, fmt.Errorf("list workload priority classes: %w", err)
+		return "", fmt.Errorf("list workload priority classes: %w", err)
 	}
-	return field.ErrorList{unknownClass("WorkloadPriorityClass", name, listNames(classes.Items), at)}, nil
+	return missing("WorkloadPriorityClass", name, "", listNames(classes.Items)), nil
+}
+
+// missing says of a job that what it names may come later, or be misspelt.
+func missing(kind, name, where string, others []string) string {
+	there := "there is no other"
+	if len(others) > 0 {
+		there = "there are " + strings.Join(others, ", ")
+	}
+	return fmt.Sprintf("the job is held until there is a %s %s%s; %s", kind, name, where, there)
 }
 
 func unknownClass(kind, name string, names []string, at *field.Path) *field.Error {

@@ -94,32 +94,32 @@ func clears(was, is metav1.Object) bool {
 	return was.GetLabels()[kueue.QueueNameLabel] != "" && is.GetLabels()[kueue.QueueNameLabel] == ""
 }
 
-// checkLabels checks that the queue and the class that a job names exist, where
-// they are not those it had before (was may be nil).
-func (c Cluster) checkLabels(ctx context.Context, namespace string, was, is metav1.Object) (field.ErrorList, error) {
-	var errs field.ErrorList
+// missingOf tells what the queue and the class that a job names are missing,
+// where they are not those it had before (was may be nil). That refuses nothing:
+// the order in which manifests are applied does not matter, and who waits is
+// told again by its Workload.
+func (c Cluster) missingOf(ctx context.Context, namespace string, was, is metav1.Object) ([]string, error) {
+	var out []string
 	for _, l := range []struct {
-		key   string
-		check func(string, *field.Path) (field.ErrorList, error)
+		key  string
+		tell func(name string) (string, error)
 	}{
-		{kueue.QueueNameLabel, func(name string, at *field.Path) (field.ErrorList, error) {
-			return c.checkQueue(ctx, namespace, name, at)
-		}},
-		{kueue.PriorityClassLabel, func(name string, at *field.Path) (field.ErrorList, error) {
-			return c.checkWorkloadPriorityClass(ctx, name, at)
-		}},
+		{kueue.QueueNameLabel, func(name string) (string, error) { return c.missingQueue(ctx, namespace, name) }},
+		{kueue.PriorityClassLabel, func(name string) (string, error) { return c.missingWorkloadPriorityClass(ctx, name) }},
 	} {
 		name := is.GetLabels()[l.key]
 		if name == "" || (was != nil && was.GetLabels()[l.key] == name) {
 			continue
 		}
-		found, err := l.check(name, labelPath(l.key))
+		told, err := l.tell(name)
 		if err != nil {
 			return nil, err
 		}
-		errs = append(errs, found...)
+		if told != "" {
+			out = append(out, fmt.Sprintf("%s: %s", labelPath(l.key), told))
+		}
 	}
-	return errs, nil
+	return out, nil
 }
 
 // keepsQueue reports whether a change takes a job's queue away in a namespace
@@ -138,6 +138,9 @@ func (c Cluster) hasDefaultQueue(ctx context.Context, namespace string) (bool, e
 	return c.exists(ctx, key, &kueue.LocalQueue{})
 }
 
+// defaultClass is the WorkloadPriorityClass of jobs that name none.
+const defaultClass = "default"
+
 // addPriorityClass names the WorkloadPriorityClass called default in a job that
 // names none, where there is one. Only the cache is asked: it is one question
 // per job.
@@ -145,15 +148,14 @@ func (c Cluster) addPriorityClass(ctx context.Context, e *edit, o metav1.Object)
 	if o.GetLabels()[kueue.PriorityClassLabel] != "" {
 		return nil
 	}
-	const name = "default"
-	err := c.Cached.Get(ctx, client.ObjectKey{Name: name}, &kueue.WorkloadPriorityClass{})
+	err := c.Cached.Get(ctx, client.ObjectKey{Name: defaultClass}, &kueue.WorkloadPriorityClass{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("look up WorkloadPriorityClass %s: %w", name, err)
+		return fmt.Errorf("look up WorkloadPriorityClass %s: %w", defaultClass, err)
 	}
-	return e.label(kueue.PriorityClassLabel, name)
+	return e.label(kueue.PriorityClassLabel, defaultClass)
 }
 
 // covers reports whether a job with this queue name waits for admission.

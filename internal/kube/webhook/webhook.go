@@ -116,6 +116,9 @@ const (
 	pathValidateJob        = "/validate-batch-v1-job"
 	pathMutateAppWrapper   = "/mutate-workload-codeflare-dev-v1beta2-appwrapper"
 	pathValidateAppWrapper = "/validate-workload-codeflare-dev-v1beta2-appwrapper"
+	pathKeepJob            = "/keep-batch-v1-job"
+	pathKeepAppWrapper     = "/keep-workload-codeflare-dev-v1beta2-appwrapper"
+	pathDisown             = "/disown"
 
 	pathValidateClusterQueue   = "/validate-kueue-x-k8s-io-v1beta2-clusterqueue"
 	pathValidateCohort         = "/validate-kueue-x-k8s-io-v1beta2-cohort"
@@ -154,6 +157,9 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		pathValidateJob:        &admission.Webhook{Handler: admission.HandlerFunc(batch.validate)},
 		pathMutateAppWrapper:   &admission.Webhook{Handler: admission.HandlerFunc(wrappers.mutate)},
 		pathValidateAppWrapper: &admission.Webhook{Handler: admission.HandlerFunc(wrappers.validate)},
+		pathKeepJob:            &admission.Webhook{Handler: admission.HandlerFunc(batch.keep)},
+		pathKeepAppWrapper:     &admission.Webhook{Handler: admission.HandlerFunc(wrappers.keep)},
+		pathDisown:             &admission.Webhook{Handler: admission.HandlerFunc(disown)},
 
 		pathValidateClusterQueue:   validateQueueing,
 		pathValidateCohort:         validateQueueing,

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -59,11 +60,42 @@ func serve(t *testing.T, rights []string, objects ...client.Object) map[string]h
 	return serveWith(t, webhook.Options{}, nil, rights, objects...)
 }
 
+// sameType reports whether two objects are of one kind.
+func sameType(a, b client.Object) bool { return reflect.TypeOf(a) == reflect.TypeOf(b) }
+
+// serveBroken answers in a cluster whose reads fail in some way.
+func serveBroken(t *testing.T, faults interceptor.Funcs, objects ...client.Object) map[string]http.Handler {
+	t.Helper()
+	c := cluster(t, nil, nil, objects...)
+	cached, ok := c.Cached.(client.WithWatch)
+	if !ok {
+		t.Fatal("the cache is no fake client")
+	}
+	c.Cached = interceptor.NewClient(cached, faults)
+	return handle(t, c, webhook.Options{})
+}
+
 // serveWith answers with other choices of the installation and with objects
 // that the cache knows.
 func serveWith(t *testing.T, opts webhook.Options, cached []client.Object, rights []string, objects ...client.Object) map[string]http.Handler {
 	t.Helper()
+	return handle(t, cluster(t, cached, rights, objects...), opts)
+}
+
+func handle(t *testing.T, c webhook.Cluster, opts webhook.Options) map[string]http.Handler {
+	t.Helper()
 	opts.SchedulerName, opts.DefaultQueue = "mlbatch-scheduler", "default-queue"
+	handlers, err := webhook.Handlers(c, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return handlers
+}
+
+// cluster is what the webhooks see of a cluster with these objects, of which the
+// cache knows some. rights lists what alice may do.
+func cluster(t *testing.T, cached []client.Object, rights []string, objects ...client.Object) webhook.Cluster {
+	t.Helper()
 	s := scheme.New()
 	live := fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
@@ -84,17 +116,13 @@ func serveWith(t *testing.T, opts webhook.Options, cached []client.Object, right
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"}, meta.RESTScopeNamespace)
 	mapper.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
-	handlers, err := webhook.Handlers(webhook.Cluster{
+	return webhook.Cluster{
 		Scheme: s,
 		// A cache that knows nothing yet: what was created a moment ago must be
 		// found nevertheless.
 		Cached: fake.NewClientBuilder().WithScheme(s).WithObjects(cached...).Build(),
 		Live:   live, Access: live, Mapper: mapper,
-	}, opts)
-	if err != nil {
-		t.Fatal(err)
 	}
-	return handlers
 }
 
 // ask sends one admission request.

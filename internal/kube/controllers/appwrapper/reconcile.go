@@ -45,11 +45,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.client.Get(ctx, req.NamespacedName, w); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !appwrapper.Ours(w) {
-		return reconcile.Result{}, nil
-	}
 	a := &attempt{reconciler: r, w: w, failedAt: -1}
-	err := a.run(ctx)
+	run := a.run
+	if !appwrapper.Ours(w) {
+		run = a.leave
+	}
+	err := run(ctx)
 	switch {
 	case err == nil:
 		return reconcile.Result{RequeueAfter: a.step.RecheckAfter}, nil
@@ -88,10 +89,24 @@ func (a *attempt) run(ctx context.Context) error {
 	}
 	// 6. Nothing is left: the AppWrapper may go.
 	if a.step.Finalizer == lifecycle.RemoveFinalizer {
-		rest := slices.DeleteFunc(slices.Clone(a.w.Finalizers), func(f string) bool { return f == awv1beta2.AppWrapperFinalizer })
-		return a.setFinalizers(ctx, rest)
+		return a.unpin(ctx)
 	}
 	return nil
+}
+
+// leave lets an AppWrapper that another controller manages go, should it carry
+// our finalizer. Nothing else of it is ours.
+func (a *attempt) leave(ctx context.Context) error {
+	if a.w.DeletionTimestamp == nil || !slices.Contains(a.w.Finalizers, awv1beta2.AppWrapperFinalizer) {
+		return nil
+	}
+	return a.unpin(ctx)
+}
+
+// unpin takes our finalizer away.
+func (a *attempt) unpin(ctx context.Context) error {
+	rest := slices.DeleteFunc(slices.Clone(a.w.Finalizers), func(f string) bool { return f == awv1beta2.AppWrapperFinalizer })
+	return a.setFinalizers(ctx, rest)
 }
 
 func (a *attempt) decide(ctx context.Context) error {

@@ -627,3 +627,31 @@ func TestW7WrappedPodLosesItsNode(t *testing.T) {
 		})
 	}
 }
+
+// S2: an AppWrapper of another controller goes when it is deleted, whoever gave
+// it our finalizer, and is left alone otherwise.
+func TestS2WrapperOfAnotherController(t *testing.T) {
+	w := wrapper(jobManifest)
+	w.Spec.ManagedBy, w.Spec.Suspend = new("example.com/other"), false
+	w.Finalizers = []string{awv1beta2.AppWrapperFinalizer, "example.com/theirs"}
+	x := newWorld(t, w)
+	if err := x.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if len(x.writes) != 0 {
+		t.Errorf("it was written to: %v", x.writes)
+	}
+	if err := x.server.Delete(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	is := &awv1beta2.AppWrapper{}
+	if err := x.server.Get(t.Context(), x.key, is); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"example.com/theirs"}, is.Finalizers); diff != "" {
+		t.Errorf("finalizers (-want +got):\n%s", diff)
+	}
+}

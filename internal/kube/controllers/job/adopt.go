@@ -291,22 +291,27 @@ func (r *reconciler) jobOfPrebuilt() handler.EventHandler {
 		if metav1.GetControllerOf(o) != nil {
 			return nil // known to its job
 		}
-		gvk := r.adapter.Kind()
-		made, err := r.opts.Client.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		list, known := made.(client.ObjectList)
-		if err != nil || !known {
-			return nil
-		}
-		if err := r.opts.Client.List(ctx, list, client.InNamespace(o.GetNamespace()), client.MatchingFields{PrebuiltIndex: o.GetName()}); err != nil {
-			return nil
-		}
-		var out []reconcile.Request
-		_ = apimeta.EachListItem(list, func(item runtime.Object) error {
-			if job, ok := item.(client.Object); ok {
-				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)})
-			}
-			return nil
-		})
-		return out
+		return r.jobsWith(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{PrebuiltIndex: o.GetName()})
 	})
+}
+
+// jobsWith lists the jobs of the adapter's kind that the options select.
+func (r *reconciler) jobsWith(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
+	gvk := r.adapter.Kind()
+	made, err := r.opts.Client.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	list, known := made.(client.ObjectList)
+	if err != nil || !known {
+		return nil
+	}
+	if err := r.opts.Client.List(ctx, list, opts...); err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	_ = apimeta.EachListItem(list, func(item runtime.Object) error {
+		if job, ok := item.(client.Object); ok {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)})
+		}
+		return nil
+	})
+	return out
 }

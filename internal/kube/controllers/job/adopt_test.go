@@ -28,7 +28,10 @@ type deed struct {
 }
 
 func deedOf(st step) deed {
-	d := deed{Job: st.job != nil, Create: st.create, Adopt: st.adopt, Unpin: st.unpin, Gates: st.gates}
+	d := deed{Job: st.job != nil, Create: st.create, Adopt: st.adopt, Unpin: st.unpin}
+	if g, ok := st.notes[kueue.AdmissionGatedByAnnotation]; ok {
+		d.Gates = &g
+	}
 	if st.remove != nil {
 		d.Remove = st.remove.Name
 	}

@@ -56,7 +56,7 @@ type step struct {
 	remove *kueue.Workload       // delete this workload, or its finalizer if it is being deleted
 	unpin  bool                  // remove the workload's finalizer
 	spec   *kueue.WorkloadSpec   // change the workload's spec to this
-	gates  *string               // and its admission gates to these
+	notes  map[string]string     // and its annotations to these, "" for none
 	status *kueue.WorkloadStatus // change the workload's status to this
 	again  time.Duration         // look again then, at the latest; 0 for never
 	tell   *tale                 // tell it once the write is done
@@ -121,6 +121,12 @@ func decide(s situation) (step, error) {
 // create makes the workload, also of a job that has no queue: it is where the user
 // looks to see why the job does not run.
 func create(s situation) step {
+	if c := s.priority.awaited; c != "" && s.queue != "" {
+		return step{create: true, tell: &tale{
+			reason: "Held", warning: true,
+			message: "Held until there is a WorkloadPriorityClass " + c + ": create it, or name another one in the label " + kueue.PriorityClassLabel,
+		}}
+	}
 	if s.queue != "" {
 		return step{create: true, tell: &tale{
 			reason: kueue.EventCreatedWorkload, message: "Created Workload " + workloadName(s.adapter.Kind(), s.job),
@@ -190,7 +196,12 @@ func follow(s situation) (step, error) {
 	w := s.workload
 	want := w.Spec.DeepCopy()
 	want.QueueName = kueue.LocalQueueName(s.queue)
-	want.Priority, want.PriorityClassRef = s.priority.value, s.priority.class
+	awaited := s.priority.awaited
+	if ref := w.Spec.PriorityClassRef; awaited != "" && ref != nil && ref.Kind == kueue.WorkloadPriorityClassKind && ref.Name == awaited {
+		awaited = "" // it was there; the priority that it gave stays
+	} else {
+		want.Priority, want.PriorityClassRef = s.priority.value, s.priority.class
+	}
 	want.MaximumExecutionTimeSeconds = executionTime(s.job)
 	restored, mended, err := s.restored(sized(w.Spec.PodSets, s.facts.PodSets))
 	if err != nil || !mended {
@@ -208,9 +219,10 @@ func follow(s situation) (step, error) {
 	} else {
 		gates = keepOwn(s, want)
 	}
-	same := gates == w.Annotations[kueue.AdmissionGatedByAnnotation]
+	same := gates == w.Annotations[kueue.AdmissionGatedByAnnotation] && awaited == w.Annotations[kueue.AwaitedPriorityClassAnnotation]
 	if !same || !equality.Semantic.DeepEqual(w.Spec, *want) {
-		return step{spec: want, gates: &gates, tell: &tale{reason: "UpdatedWorkload", message: "Updated Workload " + w.Name + ", because the job changed while it waited"}}, nil
+		notes := map[string]string{kueue.AdmissionGatedByAnnotation: gates, kueue.AwaitedPriorityClassAnnotation: awaited}
+		return step{spec: want, notes: notes, tell: &tale{reason: "UpdatedWorkload", message: "Updated Workload " + w.Name + ", because the job changed while it waited"}}, nil
 	}
 	return tellDone(s, givenBack(s)), nil
 }

@@ -105,6 +105,9 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (sit
 	if err := r.opts.Client.Get(ctx, name, s.job); err != nil {
 		return s, false, client.IgnoreNotFound(err)
 	}
+	if !r.adapter.Ours(s.job) {
+		return s, false, nil
+	}
 	s.queue = s.job.GetLabels()[kueue.QueueNameLabel]
 	stands, whole, err := r.placeOf(ctx, s.job, s.queue)
 	if err != nil || stands == alone {
@@ -143,23 +146,27 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (sit
 type priority struct {
 	value *int32
 	class *kueue.PriorityClassRef
+	// awaited is the WorkloadPriorityClass that the job names and that does not
+	// exist, "" if there is none: the job is held until it does.
+	awaited string
 }
 
 // priority resolves, in this order: the label for a WorkloadPriorityClass, the
 // first pod set's PriorityClass, the cluster's default PriorityClass, 0
-// (spec/kueue.md 1.10). A class that does not exist counts as the default: the
-// webhook refuses it where it can.
+// (spec/kueue.md 1.10). A PriorityClass that does not exist counts as the default:
+// the webhook refuses it where it can.
 func (r *reconciler) priority(ctx context.Context, o jobs.Object, f jobs.Facts) (priority, error) {
+	awaited := ""
 	if name := o.GetLabels()[kueue.PriorityClassLabel]; name != "" {
 		var c kueue.WorkloadPriorityClass
 		err := r.opts.Client.Get(ctx, types.NamespacedName{Name: name}, &c)
 		if err == nil {
-			return priority{&c.Value, &kueue.PriorityClassRef{Group: kueue.WorkloadPriorityClassGroup, Kind: kueue.WorkloadPriorityClassKind, Name: name}}, nil
+			return priority{value: &c.Value, class: &kueue.PriorityClassRef{Group: kueue.WorkloadPriorityClassGroup, Kind: kueue.WorkloadPriorityClassKind, Name: name}}, nil
 		}
 		if !apierrors.IsNotFound(err) {
 			return priority{}, fmt.Errorf("read WorkloadPriorityClass %s: %w", name, err)
 		}
-		r.event(o, tale{reason: "WorkloadPriorityClassNotFound", message: "WorkloadPriorityClass " + name + " does not exist; the job has the default priority", warning: true})
+		awaited = name
 	}
 	var all schedulingv1.PriorityClassList
 	if err := r.opts.Client.List(ctx, &all); err != nil {
@@ -174,10 +181,10 @@ func (r *reconciler) priority(ctx context.Context, o jobs.Object, f jobs.Facts) 
 	})
 	for _, c := range all.Items {
 		if c.Name == want || (want == "" && c.GlobalDefault) {
-			return priority{new(c.Value), &kueue.PriorityClassRef{Group: kueue.PodPriorityClassGroup, Kind: kueue.PodPriorityClassKind, Name: c.Name}}, nil
+			return priority{new(c.Value), &kueue.PriorityClassRef{Group: kueue.PodPriorityClassGroup, Kind: kueue.PodPriorityClassKind, Name: c.Name}, awaited}, nil
 		}
 	}
-	return priority{value: ptr.To[int32](0)}, nil
+	return priority{value: ptr.To[int32](0), awaited: awaited}, nil
 }
 
 // infos says what the admission adds to the pods of each pod set: the labels

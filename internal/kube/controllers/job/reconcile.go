@@ -83,6 +83,7 @@ func SetupWithManager(mgr ctrl.Manager, adapter jobs.Adapter, opts Options) erro
 		Owns(&kueue.Workload{}).
 		Watches(&kueue.Workload{}, r.jobOfPrebuilt()).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.jobOfPod), PodsEnding()).
+		Watches(&kueue.WorkloadPriorityClass{}, handler.EnqueueRequestsFromMapFunc(r.jobsOfClass), appears()).
 		WithOptions(turns.Options()).
 		Complete(r)
 }
@@ -150,7 +151,7 @@ func (r *reconciler) create(ctx context.Context, s situation) error {
 			Namespace:   s.job.GetNamespace(),
 			Name:        workloadName(gvk, s.job),
 			Labels:      r.labels(s.job),
-			Annotations: annotations(s.job),
+			Annotations: annotations(s),
 			Finalizers:  []string{kueue.ResourceInUseFinalizer},
 		},
 		Spec: kueue.WorkloadSpec{
@@ -175,13 +176,13 @@ func (r *reconciler) create(ctx context.Context, s situation) error {
 	return nil
 }
 
-// respec changes the spec of a Workload, and its admission gates with it: it
-// must not be queued for a moment between the two.
+// respec changes the spec of a Workload, and with it the annotations that keep
+// it from being queued: it must not be for a moment between the two.
 func (r *reconciler) respec(ctx context.Context, old *kueue.Workload, next step) error {
 	w := old.DeepCopy()
 	w.Spec = *next.spec
-	if next.gates != nil {
-		gate(w, *next.gates)
+	for key, value := range next.notes {
+		note(w, key, value)
 	}
 	if err := r.patch(ctx, old, w); err != nil {
 		return err
@@ -192,15 +193,15 @@ func (r *reconciler) respec(ctx context.Context, old *kueue.Workload, next step)
 	return nil
 }
 
-// gate writes down who must agree before a Workload is admitted, "" for nobody.
-func gate(o metav1.Object, by string) {
+// note writes an annotation of a Workload, or removes it if the value is "".
+func note(o metav1.Object, key, value string) {
 	all := maps.Clone(o.GetAnnotations())
-	delete(all, kueue.AdmissionGatedByAnnotation)
-	if by != "" {
+	delete(all, key)
+	if value != "" {
 		if all == nil {
 			all = map[string]string{}
 		}
-		all[kueue.AdmissionGatedByAnnotation] = by
+		all[key] = value
 	}
 	o.SetAnnotations(all)
 }
@@ -218,8 +219,12 @@ func (r *reconciler) labels(job metav1.Object) map[string]string {
 }
 
 // annotations are those of a job's new Workload.
-func annotations(job metav1.Object) map[string]string {
+func annotations(s situation) map[string]string {
+	job := s.job
 	out := submitted(job)
+	if s.priority.awaited != "" {
+		out[kueue.AwaitedPriorityClassAnnotation] = s.priority.awaited
+	}
 	for k, v := range job.GetAnnotations() {
 		if strings.HasPrefix(k, kueue.ProvisioningParameterPrefix) {
 			out[k] = v
@@ -276,6 +281,21 @@ func (r *reconciler) jobOfPod(ctx context.Context, o client.Object) []reconcile.
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: w.Namespace, Name: owner.Name}}}
+}
+
+// jobsOfClass leads from a WorkloadPriorityClass to the jobs that name it, which
+// may have waited for it.
+func (r *reconciler) jobsOfClass(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.jobsWith(ctx, client.MatchingLabels{kueue.PriorityClassLabel: o.GetName()})
+}
+
+// appears lets through what is new.
+func appears() builder.Predicates {
+	return builder.WithPredicates(predicate.Funcs{
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	})
 }
 
 // unplaced reports whether the scheduler found no place for a pod.

@@ -28,6 +28,12 @@ func Ours(w *aw.AppWrapper) bool {
 	return w.Spec.ManagedBy == nil || *w.Spec.ManagedBy == aw.AppWrapperControllerName
 }
 
+// Ours implements jobs.Adapter.
+func (Adapter) Ours(o jobs.Object) bool {
+	w, ok := o.(*aw.AppWrapper)
+	return ok && Ours(w)
+}
+
 // Read extracts the facts of an AppWrapper.
 func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	w, err := cast(o)

@@ -77,31 +77,39 @@ func validateComponent(w *aw.AppWrapper, c Component, at *field.Path) field.Erro
 // ValidateUpdate says what may not change. Suspending, what admissions add,
 // annotations and most labels may; what is counted against quota may not.
 func ValidateUpdate(before, after *aw.AppWrapper) field.ErrorList {
-	var errs field.ErrorList
-	const cure = "cannot be changed; delete the AppWrapper and create another"
+	errs := ValidateManager(before, after)
 	spec := field.NewPath("spec")
-	if !equality.Semantic.DeepEqual(before.Spec.ManagedBy, after.Spec.ManagedBy) {
-		errs = append(errs, field.Forbidden(spec.Child("managedBy"), cure))
-	}
 	for _, l := range []string{aw.AppWrapperUserLabel, aw.AppWrapperUserIDLabel} {
 		if before.Labels[l] != after.Labels[l] {
 			errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(l), "says who created the AppWrapper and cannot be changed"))
 		}
 	}
 	if len(before.Spec.Components) != len(after.Spec.Components) {
-		return append(errs, field.Forbidden(spec.Child("components"), "their number "+cure))
+		return append(errs, field.Forbidden(spec.Child("components"), "their number "+fixed))
 	}
 	for i := range before.Spec.Components {
 		b, a := &before.Spec.Components[i], &after.Spec.Components[i]
 		path := spec.Child("components").Index(i)
 		if !sameTemplate(b.Template, a.Template) {
-			errs = append(errs, field.Forbidden(path.Child("template"), cure))
+			errs = append(errs, field.Forbidden(path.Child("template"), fixed))
 		}
 		if !samePodSets(b.DeclaredPodSets, a.DeclaredPodSets) {
-			errs = append(errs, field.Forbidden(path.Child("podSets"), cure))
+			errs = append(errs, field.Forbidden(path.Child("podSets"), fixed))
 		}
 	}
 	return errs
+}
+
+// fixed says of a field that it stays, and what to do instead.
+const fixed = "cannot be changed; delete the AppWrapper and create another"
+
+// ValidateManager lets nobody pass an AppWrapper on to another controller, least
+// of all one that was not checked to us.
+func ValidateManager(before, after *aw.AppWrapper) field.ErrorList {
+	if equality.Semantic.DeepEqual(before.Spec.ManagedBy, after.Spec.ManagedBy) {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec", "managedBy"), fixed)}
 }
 
 // sameTemplate compares what the templates say, since clients write the same

@@ -34,6 +34,18 @@ func (Adapter) Kind() schema.GroupVersionKind { return batchv1.SchemeGroupVersio
 // New returns an empty Job.
 func (Adapter) New() jobs.Object { return &batchv1.Job{} }
 
+// Ours implements jobs.Adapter.
+func (Adapter) Ours(o jobs.Object) bool {
+	j, ok := o.(*batchv1.Job)
+	return ok && Ours(j)
+}
+
+// Ours reports whether a Job is left to the controller of Kubernetes, and so
+// waits for us to start it.
+func Ours(j *batchv1.Job) bool {
+	return ptr.Deref(j.Spec.ManagedBy, batchv1.JobControllerName) == batchv1.JobControllerName
+}
+
 // Read extracts the facts of a Job.
 func (a Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	j, err := cast(o)
