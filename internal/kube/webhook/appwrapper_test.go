@@ -108,10 +108,28 @@ func TestValidateNewWrapper(t *testing.T) {
 			ask:    create("blue", good, account),
 			refuse: []string{"spec.components[1].template", "ServiceAccount"},
 		},
-		"UnknownKind": {
-			why:    "the right to a kind that is not there is the right to its whole group",
+		"W9UnknownKind": {
+			why:    "it could not be created after it was admitted",
+			rights: []string{"create *"},
 			ask:    create("blue", good, unheardOf),
-			refuse: []string{"Thing.example.com"},
+			refuse: []string{"spec.components[1].template.kind", "no kind Thing.example.com in version v1"},
+		},
+		"W9UnknownVersion": {
+			why:    "nor this",
+			ask:    create("blue", strings.Replace(good, "batch/v1", "batch/v9", 1)),
+			refuse: []string{"spec.components[0].template"},
+		},
+		"W2NotOurs": {
+			why:    "the controller could not look after it, nor delete it",
+			rights: []string{"create serviceaccounts"},
+			ask:    create("blue", good, account),
+			refuse: []string{"spec.components[1].template: Forbidden: mlbatch may not create ServiceAccount in namespace blue", "let mlbatch create, get and delete serviceaccounts"},
+		},
+		"W2Cluster": {
+			why:    "it has no namespace",
+			rights: []string{"create persistentvolumes"},
+			ask:    create("blue", good, `{template: {apiVersion: v1, kind: PersistentVolume, metadata: {name: v}}}`),
+			refuse: []string{"spec.components[1].template.kind", "belong to the whole cluster"},
 		},
 		"OutsideTeams": {
 			why:    "where there is no team the author's own rights count",

@@ -29,38 +29,71 @@ func (h *wrapperHandler) checkRights(ctx context.Context, req admission.Request,
 	}
 	var errs field.ErrorList
 	for _, ref := range refs {
-		if team && slices.Contains(h.allowed, ref.GVK.GroupKind()) {
+		resource, wrong, err := h.cluster.resourceOf(ref)
+		if err != nil {
+			return nil, err
+		}
+		if wrong != nil {
+			errs = append(errs, wrong)
 			continue
 		}
-		resource, err := h.cluster.resourceOf(ref)
-		if err != nil {
+		if team && slices.Contains(h.allowed, ref.GVK.GroupKind()) {
+			continue // what the controller is installed for
+		}
+		resource.Namespace = req.Namespace
+		if wrong, err = h.cluster.mayBeMade(ctx, req, ref, resource); err != nil {
 			return nil, err
 		}
-		resource.Namespace, resource.Verb = req.Namespace, "create"
-		may, err := h.cluster.may(ctx, req.UserInfo, resource)
-		if err != nil {
-			return nil, err
-		}
-		if !may {
-			errs = append(errs, field.Forbidden(ref.Path, fmt.Sprintf(
-				"user %q may not create %s in namespace %s, not in an AppWrapper either: remove the component or ask for the right",
-				req.UserInfo.Username, ref.GVK.GroupKind(), req.Namespace)))
+		if wrong != nil {
+			errs = append(errs, wrong)
 		}
 	}
 	return errs, nil
 }
 
-// resourceOf gives the resource of a kind, and all resources of its group if the
-// API server does not know the kind.
-func (c Cluster) resourceOf(ref appwrapper.ComponentRef) (authorizationv1.ResourceAttributes, error) {
+// mayBeMade refuses a component that its author may not create, and one that the
+// controller could not create, look after and delete.
+func (c Cluster) mayBeMade(ctx context.Context, req admission.Request, ref appwrapper.ComponentRef, resource authorizationv1.ResourceAttributes) (*field.Error, error) {
+	resource.Verb = "create"
+	may, err := c.may(ctx, req.UserInfo, resource)
+	if err != nil {
+		return nil, err
+	}
+	if !may {
+		return field.Forbidden(ref.Path, fmt.Sprintf(
+			"user %q may not create %s in namespace %s, not in an AppWrapper either: remove the component or ask for the right",
+			req.UserInfo.Username, ref.GVK.GroupKind(), req.Namespace)), nil
+	}
+	for _, verb := range []string{"create", "get", "delete"} {
+		resource.Verb = verb
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &resource}}
+		if err := c.Access.Create(ctx, review); err != nil {
+			return nil, fmt.Errorf("ask whether mlbatch may %s %s: %w", verb, resource.Resource, err)
+		}
+		if !review.Status.Allowed {
+			return field.Forbidden(ref.Path, fmt.Sprintf(
+				"mlbatch may not %s %s in namespace %s: create it beside the AppWrapper, or ask an admin to let mlbatch create, get and delete %s",
+				verb, ref.GVK.GroupKind(), req.Namespace, resource.Resource)), nil
+		}
+	}
+	return nil, nil
+}
+
+// resourceOf gives the resource of a kind, or what is wrong with the kind.
+func (c Cluster) resourceOf(ref appwrapper.ComponentRef) (authorizationv1.ResourceAttributes, *field.Error, error) {
+	none := authorizationv1.ResourceAttributes{}
 	m, err := c.Mapper.RESTMapping(ref.GVK.GroupKind(), ref.GVK.Version)
 	switch {
 	case meta.IsNoMatchError(err):
-		return authorizationv1.ResourceAttributes{Group: ref.GVK.Group, Version: ref.GVK.Version, Resource: "*"}, nil
+		return none, field.Invalid(ref.Path.Child("kind"), ref.GVK.Kind, fmt.Sprintf(
+			"the cluster has no kind %s in version %s: correct apiVersion and kind, or have it installed", ref.GVK.GroupKind(), ref.GVK.Version)), nil
 	case err != nil:
-		return authorizationv1.ResourceAttributes{}, fmt.Errorf("look up resource of %s: %w", ref.GVK, err)
+		return none, nil, fmt.Errorf("look up resource of %s: %w", ref.GVK, err)
+	case m.Scope.Name() == meta.RESTScopeNameRoot:
+		return none, field.Invalid(ref.Path.Child("kind"), ref.GVK.Kind,
+			"such objects belong to the whole cluster and cannot be part of an AppWrapper: create it beside"), nil
 	}
-	return authorizationv1.ResourceAttributes{Group: m.Resource.Group, Version: m.Resource.Version, Resource: m.Resource.Resource}, nil
+	return authorizationv1.ResourceAttributes{Group: m.Resource.Group, Version: m.Resource.Version, Resource: m.Resource.Resource}, nil, nil
 }
 
 // mayAdmit reports whether the author may decide on admission, which is the

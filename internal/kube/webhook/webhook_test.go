@@ -99,6 +99,10 @@ func cluster(t *testing.T, cached []client.Object, rights []string, objects ...c
 	s := scheme.New()
 	live := fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			if own, ok := o.(*authorizationv1.SelfSubjectAccessReview); ok {
+				own.Status.Allowed = own.Spec.ResourceAttributes.Resource != "serviceaccounts"
+				return nil
+			}
 			review, ok := o.(*authorizationv1.SubjectAccessReview)
 			if !ok {
 				t.Errorf("webhooks create nothing, but created %T", o)
@@ -116,6 +120,10 @@ func cluster(t *testing.T, cached []client.Object, rights []string, objects ...c
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"}, meta.RESTScopeNamespace)
 	mapper.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
+	for _, kind := range []string{"Pod", "ConfigMap", "ServiceAccount"} {
+		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("PersistentVolume"), meta.RESTScopeRoot)
 	return webhook.Cluster{
 		Scheme: s,
 		// A cache that knows nothing yet: what was created a moment ago must be

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -119,11 +120,7 @@ func (Adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error
 	}
 	out := w.DeepCopy()
 	for i, c := range components {
-		assigned, err := assign(c, infos)
-		if err == nil {
-			// Injecting for trial finds out here what would fail after the start.
-			_, err = Inject(w, c, assigned, InjectOptions{})
-		}
+		assigned, err := begin(w, c, infos)
 		if err != nil {
 			return nil, fmt.Errorf("start AppWrapper %s/%s: %w", w.Namespace, w.Name, err)
 		}
@@ -134,6 +131,21 @@ func (Adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error
 		out.Finalizers = append(out.Finalizers, aw.AppWrapperFinalizer)
 	}
 	return out, nil
+}
+
+// begin returns what a component's pods are assigned, if it can run with it.
+func begin(w *aw.AppWrapper, c Component, infos []jobs.PodSetInfo) ([]aw.AppWrapperPodSetInfo, error) {
+	// It was checked when it was created, if somebody was there to ask.
+	if errs := countable(c, field.NewPath("spec", "components").Index(c.Index).Child("template")); len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	assigned, err := assign(c, infos)
+	if err != nil {
+		return nil, err
+	}
+	// Injecting for trial finds out here what would fail after the start.
+	_, err = Inject(w, c, assigned, InjectOptions{})
+	return assigned, err
 }
 
 // assign finds the infos of a component's pod sets by name. By position would

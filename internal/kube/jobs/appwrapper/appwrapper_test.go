@@ -65,7 +65,7 @@ func TestPodSets(t *testing.T) {
 		"PyTorchJob":               {"master and workers", `{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: p}, spec: {pytorchReplicaSpecs: {Master: {template: {spec: PODSPEC}}, Worker: {replicas: 7, template: {spec: PODSPEC}}}}}`, nil, map[string]int32{"template.spec.pytorchReplicaSpecs.Master.template": 1, "template.spec.pytorchReplicaSpecs.Worker.template": 7}},
 		"PyTorchJob, master alone": {"the generator leaves workers out for one pod", `{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: p}, spec: {pytorchReplicaSpecs: {Master: {replicas: 1, template: {spec: PODSPEC}}}}}`, nil, map[string]int32{"template.spec.pytorchReplicaSpecs.Master.template": 1}},
 		"RayCluster":               {"head and groups", `{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: r}, spec: {headGroupSpec: {template: {spec: PODSPEC}}, workerGroupSpecs: [{replicas: 7, template: {spec: PODSPEC}}]}}`, nil, map[string]int32{"template.spec.headGroupSpec.template": 1, "template.spec.workerGroupSpecs[0].template": 7}},
-		"RayJob":                   {"the cluster it makes", `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {rayClusterSpec: {headGroupSpec: {template: {spec: PODSPEC}}}}}`, nil, map[string]int32{"template.spec.rayClusterSpec.headGroupSpec.template": 1}},
+		"RayJob":                   {"the cluster it makes", `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {rayClusterSpec: {headGroupSpec: {template: {spec: PODSPEC}}}}}`, nil, map[string]int32{"template.spec.rayClusterSpec.headGroupSpec.template": 1, "template.spec.submitterPodTemplate": 1}},
 		"unknown, declared":        {"any kind can be wrapped", `{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: l}, spec: {groups: [{pods: {spec: PODSPEC}}]}}`, []aw.AppWrapperPodSet{{Path: "template.spec.groups[0].pods", Replicas: new(int32(4))}}, map[string]int32{"template.spec.groups[0].pods": 4}},
 		"unknown, no pods":         {"not everything runs pods", service, nil, map[string]int32{}},
 	}
@@ -498,7 +498,7 @@ func TestObserve(t *testing.T) {
 		"job set, in order":         {"the same by the other way to say it", strings.ReplaceAll(strings.ReplaceAll(jobSet, "dependsOn: [{name: leader, status: Ready}], ", ""), "{replicatedJobs", "{startupPolicy: {startupPolicyOrder: InOrder}, replicatedJobs"), `{}`, lifecycle.Undecided, true},
 		"job set complete":          {"by its success policy", jobSet, `{replicatedJobsStatus: [{name: leader, ready: 1}], conditions: [{type: Completed, status: "True"}]}`, lifecycle.Completed, false},
 		"ray job done":              {"its cluster may be gone (A7)", ray, `{jobStatus: SUCCEEDED, jobDeploymentStatus: Complete}`, lifecycle.Completed, false},
-		"ray job failed, retries":   {"KubeRay tries again by itself", ray, `{jobStatus: FAILED, jobDeploymentStatus: Retrying}`, lifecycle.Undecided, false},
+		"ray job failed, retries":   {"KubeRay tries again by itself", ray, `{jobStatus: FAILED, jobDeploymentStatus: Retrying}`, lifecycle.Undecided, true},
 		"ray job failed":            {"KubeRay gave up", ray, `{jobStatus: FAILED, jobDeploymentStatus: Failed}`, lifecycle.Broken, false},
 		"ray job stopped":           {"somebody stopped it", ray, `{jobStatus: STOPPED, jobDeploymentStatus: Complete}`, lifecycle.Broken, false},
 		"status is not what it was": {"an operator of another version", job, `{conditions: 3}`, lifecycle.Undecided, false},

@@ -31,6 +31,8 @@ type Component struct {
 	UID      types.UID
 	PodSets  []PodSet
 	template map[string]any
+	// unread is true if its pod sets could not be read.
+	unread bool
 }
 
 // PodSet is a number of equal pods of a component.
@@ -120,6 +122,9 @@ func parseComponent(w *aw.AppWrapper, i int, path *field.Path) (Component, field
 	if c.GVK.Kind == "" || c.GVK.Version == "" {
 		return c, field.ErrorList{field.Required(path.Child("template"), "give the apiVersion and kind of the object to create")}
 	}
+	if k, _ := kindOf(c.GVK); k.written != nil {
+		k.written(template)
+	}
 	var errs field.ErrorList
 	switch {
 	case object.GetName() != "":
@@ -130,7 +135,7 @@ func parseComponent(w *aw.AppWrapper, i int, path *field.Path) (Component, field
 		errs = append(errs, field.Required(path.Child("template", "metadata", "name"), "give the object a name or a generateName"))
 	}
 	sets, sErrs := podSets(c, spec.DeclaredPodSets, path)
-	c.PodSets = sets
+	c.PodSets, c.unread = sets, len(sErrs) > 0
 	return c, append(errs, sErrs...)
 }
 
@@ -188,9 +193,9 @@ func podSets(c Component, declared []aw.AppWrapperPodSet, path *field.Path) ([]P
 		}
 		found = withAnnotations(inferred, declared)
 	} else if len(declared) == 0 {
-		if at := hiddenPods(c.template, "template"); at != "" {
+		if hidden := podTemplates(c.template); len(hidden) > 0 {
 			return nil, field.ErrorList{field.Required(path.Child("podSets"),
-				fmt.Sprintf("a %s is not a kind whose pods are known; declare them with their number, for example {path: %s, replicas: 1}", c.GVK.Kind, at))}
+				fmt.Sprintf("a %s is not a kind whose pods are known; declare them with their number, for example {path: %s, replicas: 1}", c.GVK.Kind, hidden[0]))}
 		}
 	}
 	var out []PodSet
@@ -285,35 +290,6 @@ func withAnnotations(inferred, declared []aw.AppWrapperPodSet) []aw.AppWrapperPo
 		}
 	}
 	return inferred
-}
-
-// hiddenPods returns the path of the first pod template in an object of a kind
-// that is not known; "" if there is none. Without a declaration those pods
-// would run outside every quota.
-func hiddenPods(at any, path string) string {
-	switch v := at.(type) {
-	case map[string]any:
-		if _, ok, _ := unstructured.NestedFieldNoCopy(v, "spec", "containers"); ok {
-			return path
-		}
-		keys := make([]string, 0, len(v))
-		for k := range v {
-			keys = append(keys, k)
-		}
-		slices.Sort(keys)
-		for _, k := range keys {
-			if p := hiddenPods(v[k], path+"."+k); p != "" {
-				return p
-			}
-		}
-	case []any:
-		for i, item := range v {
-			if p := hiddenPods(item, fmt.Sprintf("%s[%d]", path, i)); p != "" {
-				return p
-			}
-		}
-	}
-	return ""
 }
 
 // decodePods reads a pod template and refuses what is not one.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,6 +30,21 @@ type kind struct {
 	// suspended, which nobody else would lift, and when it deletes itself, which
 	// would look as if somebody had taken it away.
 	dropped [][]string
+	// written fills in what the kind's controller would, where pods come of it:
+	// they can be counted and placed only if they are in the object. nil for kinds
+	// that add none.
+	written func(template map[string]any)
+	// unbounded says of an object which of its fields make more pods than can be
+	// known now, and the cure; nil for kinds that never do.
+	unbounded func(template map[string]any) []growth
+}
+
+// growth is a field that makes pods which cannot be counted.
+type growth struct {
+	// path of the field, as that of a pod set.
+	path  string
+	value any
+	cure  string
 }
 
 // Labels and annotations about the index of pods that well-known kinds set.
@@ -47,7 +61,8 @@ func kindOf(gvk schema.GroupVersionKind) (kind, bool) {
 		return kind{podSets: podOf, direct: true}, true
 	case schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}:
 		return kind{podSets: podsOfReplicas}, true
-	case schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}:
+	case schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ReplicaSet"},
+		schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}:
 		return kind{podSets: podsOfReplicas, direct: true}, true
 	case schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}:
 		return kind{podSets: podsOfJob, direct: true, verdict: verdictOfConditions("Complete", "Failed"), dropped: suspendAndTTL("spec")}, true
@@ -59,14 +74,14 @@ func kindOf(gvk schema.GroupVersionKind) (kind, bool) {
 	case schema.GroupVersionKind{Group: "kubeflow.org", Version: "v1", Kind: "PyTorchJob"}:
 		return kind{
 			podSets: podsOfPyTorchJob, verdict: verdictOfConditions("Succeeded", "Failed"),
-			dropped: suspendAndTTL("spec", "runPolicy"),
+			dropped: suspendAndTTL("spec", "runPolicy"), unbounded: elasticPyTorchJob,
 		}, true
 	case schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayCluster"}:
-		return kind{podSets: podsOfRay("spec"), dropped: [][]string{{"spec", "suspend"}}}, true
+		return kind{podSets: podsOfRay("spec"), dropped: [][]string{{"spec", "suspend"}}, unbounded: autoscaledRay("spec")}, true
 	case schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayJob"}:
 		return kind{
-			podSets: podsOfRay("spec", "rayClusterSpec"), verdict: verdictOfRayJob,
-			dropped: [][]string{{"spec", "suspend"}},
+			podSets: podsOfRayJob, verdict: verdictOfRayJob, heldBack: rayJobHoldsBack,
+			dropped: [][]string{{"spec", "suspend"}}, written: raySubmitter, unbounded: growingRayJob,
 		}, true
 	}
 	return kind{}, false
@@ -123,46 +138,6 @@ func podsOfJobSet(t map[string]any) ([]aw.AppWrapperPodSet, error) {
 		})
 	}
 	return out, err
-}
-
-func podsOfPyTorchJob(t map[string]any) ([]aw.AppWrapperPodSet, error) {
-	var out []aw.AppWrapperPodSet
-	for _, role := range []string{"Master", "Worker"} {
-		if _, ok, _ := unstructured.NestedFieldNoCopy(t, "spec", "pytorchReplicaSpecs", role); !ok {
-			continue
-		}
-		n, err := number(t, 1, "spec", "pytorchReplicaSpecs", role, "replicas")
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, aw.AppWrapperPodSet{
-			Path: "template.spec.pytorchReplicaSpecs." + role + ".template", Replicas: &n,
-			Annotations: map[string]string{aw.TASPodIndexLabelAnnotation: trainerIndexLabel},
-		})
-	}
-	return out, nil
-}
-
-// podsOfRay finds the pods of a Ray cluster's spec. A RayJob that uses a
-// cluster which exists already has none of its own.
-func podsOfRay(spec ...string) func(map[string]any) ([]aw.AppWrapperPodSet, error) {
-	path := "template." + strings.Join(spec, ".")
-	return func(t map[string]any) ([]aw.AppWrapperPodSet, error) {
-		at := func(more ...string) []string { return append(slices.Clip(spec), more...) }
-		if _, ok, _ := unstructured.NestedFieldNoCopy(t, at("headGroupSpec")...); !ok {
-			return nil, nil
-		}
-		out := []aw.AppWrapperPodSet{{Path: path + ".headGroupSpec.template", Replicas: new(int32(1))}}
-		groups, err := objects(t, at("workerGroupSpecs")...)
-		for i, g := range groups {
-			n, nErr := number(g, 1, "replicas")
-			if nErr != nil {
-				return nil, fmt.Errorf("workerGroupSpecs[%d]: %w", i, nErr)
-			}
-			out = append(out, aw.AppWrapperPodSet{Path: fmt.Sprintf("%s.workerGroupSpecs[%d].template", path, i), Replicas: &n})
-		}
-		return out, err
-	}
 }
 
 // number reads a count; absent and null mean otherwise.

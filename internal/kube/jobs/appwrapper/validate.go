@@ -64,8 +64,9 @@ func validateComponent(w *aw.AppWrapper, c Component, at *field.Path) field.Erro
 		return field.ErrorList{field.Invalid(at.Child("metadata", "namespace"), ns,
 			fmt.Sprintf("a component is created in the namespace of its AppWrapper; leave namespace out or set it to %q", w.Namespace))}
 	}
-	if c.Name == "" || (w.Name == "" && len(c.PodSets) > 0) {
-		return nil // labels are made of the names, which are not known yet
+	errs := append(countable(c, at), forbidden(c, at)...)
+	if len(errs) > 0 || c.Name == "" || (w.Name == "" && len(c.PodSets) > 0) {
+		return errs // labels are made of the names, which are not known yet
 	}
 	// Injecting for trial finds labels that contradict ours.
 	if _, err := Inject(w, c, nil, InjectOptions{}); err != nil {

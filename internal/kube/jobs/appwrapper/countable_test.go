@@ -1,0 +1,162 @@
+package appwrapper
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+)
+
+const (
+	rayManifest = `{apiVersion: ray.io/VERSION, kind: RayCluster, metadata: {name: r}, spec: {AUTO headGroupSpec: {template: {spec: PODSPEC}}, workerGroupSpecs: [{GROUP template: {spec: PODSPEC}}]}}`
+	rayJob      = `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {HOW rayClusterSpec: {headGroupSpec: {template: {spec: PODSPEC}}}}}`
+	pyTorch     = `{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: p}, spec: {ELASTIC pytorchReplicaSpecs: {master: {template: {spec: PODSPEC}}, WORKER: {replicas: 3, template: {spec: PODSPEC}}}}}`
+	unknownKind = `{apiVersion: example.com/v1, kind: Group, metadata: {name: g}, spec: {groups: [{replicas: 4, pods: {spec: PODSPEC}}]}}`
+)
+
+// fill writes the places of a manifest, and nothing where none is named.
+func fill(manifest string, pairs ...string) string {
+	return strings.NewReplacer(append(pairs, "VERSION", "v1", "AUTO", "", "GROUP", "", "HOW", "", "ELASTIC", "", "WORKER", "worker")...).Replace(manifest)
+}
+
+// S5: every pod that an object can become is counted.
+func TestS5AllPodsAreCounted(t *testing.T) {
+	const head, group = "template.spec.headGroupSpec.template", "template.spec.workerGroupSpecs[0].template"
+	cases := map[string]struct {
+		why, manifest string
+		want          map[string]int32
+	}{
+		"hosts":         {"a replica is a pod on each host", fill(rayManifest, "GROUP", "replicas: 2, numOfHosts: 4,"), map[string]int32{head: 1, group: 8}},
+		"least":         {"the operator makes at least these", fill(rayManifest, "GROUP", "replicas: 2, minReplicas: 5,"), map[string]int32{head: 1, group: 5}},
+		"least alone":   {"and these if nothing else is said", fill(rayManifest, "GROUP", "minReplicas: 3,"), map[string]int32{head: 1, group: 3}},
+		"submitter":     {"the operator makes a pod to submit the job", fill(rayJob), map[string]int32{"template.spec.rayClusterSpec.headGroupSpec.template": 1, raySubmitterPath: 1}},
+		"own submitter": {"which its author may describe", fill(rayJob, "HOW", "submitterPodTemplate: {spec: PODSPEC},"), map[string]int32{"template.spec.rayClusterSpec.headGroupSpec.template": 1, raySubmitterPath: 1}},
+		"by HTTP":       {"there is none then", fill(rayJob, "HOW", "submissionMode: HTTPMode,"), map[string]int32{"template.spec.rayClusterSpec.headGroupSpec.template": 1}},
+		"roles, any case": {"the operator reads them so", fill(pyTorch), map[string]int32{
+			"template.spec.pytorchReplicaSpecs.master.template": 1, "template.spec.pytorchReplicaSpecs.worker.template": 3,
+		}},
+		"elastic, no more": {"it cannot grow", fill(pyTorch, "ELASTIC", "elasticPolicy: {maxReplicas: 3},"), map[string]int32{
+			"template.spec.pytorchReplicaSpecs.master.template": 1, "template.spec.pytorchReplicaSpecs.worker.template": 3,
+		}},
+		"ReplicaSet": {"as a Deployment", `{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: r}, spec: {replicas: 6, template: {spec: PODSPEC}}}`, map[string]int32{"template.spec.template": 6}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := wrap(t, c.manifest)
+			if errs := Validate(w); len(errs) > 0 {
+				t.Fatalf("%s: %v", c.why, errs)
+			}
+			components, err := Components(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]int32{}
+			for _, ps := range components[0].PodSets {
+				got[ps.Path] = ps.Count
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s (-want +got)\n%s", c.why, diff)
+			}
+		})
+	}
+}
+
+// S5: the pod that submits a RayJob is written into it, so that it is placed as
+// it was counted.
+func TestS5SubmitterIsOurs(t *testing.T) {
+	w := wrap(t, fill(rayJob))
+	w.Name = "w"
+	components, err := Components(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := Inject(w, components[0], nil, InjectOptions{SchedulerName: "mlbatch-scheduler"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := lookup(o.Object, raySubmitterPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := decodePods(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Spec.SchedulerName != "mlbatch-scheduler" || p.Labels[aw.AppWrapperLabel] != "w" || p.Spec.Containers[0].Image != "i" {
+		t.Errorf("it is %+v", p)
+	}
+	if cpu := p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU]; cpu.String() != "500m" {
+		t.Errorf("it asks for %s of cpu", cpu.String())
+	}
+}
+
+// S5, S3, S12, S16: what cannot be counted, goes around the scheduler or outlives
+// its deletion is refused with the field and the cure.
+func TestS5WhatIsRefused(t *testing.T) {
+	const job = `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {template: {spec: PODSPEC}}}`
+	inJob := func(old, new string) string { return strings.Replace(job, old, new, 1) }
+	one := int32(1)
+	cases := map[string]struct {
+		why, manifest string
+		declared      []aw.AppWrapperPodSet
+		field, cure   string
+	}{
+		"S5 version": {
+			"its pods may be elsewhere", fill(rayManifest, "VERSION", "v1alpha1"), []aw.AppWrapperPodSet{{Path: "template.spec.headGroupSpec.template"}},
+			"spec.components[0].template.apiVersion", "use ray.io/v1",
+		},
+		"S5 autoscaling": {"it grows", fill(rayManifest, "AUTO", "enableInTreeAutoscaling: true,"), nil, "spec.components[0].template.spec.enableInTreeAutoscaling", "use false"},
+		"S5 autoscaling in a RayJob": {
+			"as does its cluster", strings.Replace(fill(rayJob), "rayClusterSpec: {", "rayClusterSpec: {enableInTreeAutoscaling: true, ", 1), nil,
+			"spec.components[0].template.spec.rayClusterSpec.enableInTreeAutoscaling", "use false",
+		},
+		"S5 sidecar":          {"a container that nobody counts", fill(rayJob, "HOW", "submissionMode: SidecarMode,"), nil, "spec.components[0].template.spec.submissionMode", "use K8sJobMode, HTTPMode"},
+		"S5 existing cluster": {"its image is not known", `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {clusterSelector: {a: b}}}`, nil, "spec.components[0].template.spec.submitterPodTemplate", "give the template"},
+		"S5 elastic":          {"its workers grow", fill(pyTorch, "ELASTIC", "elasticPolicy: {maxReplicas: 9},"), nil, "spec.components[0].template.spec.elasticPolicy.maxReplicas", "at most 3"},
+		"S5 other role":       {"nobody knows what becomes of it", fill(pyTorch, "WORKER", "helper"), nil, "spec.components[0].template.spec.pytorchReplicaSpecs.helper.template", "remove it"},
+		"S5 hidden template":  {"a known kind with pods in a field of their own", inJob("template: {spec: PODSPEC}", "template: {spec: PODSPEC}, more: {template: {spec: PODSPEC}}"), nil, "spec.components[0].template.spec.more.template", "would not be counted: remove it"},
+		"S5 hidden spec":      {"not in a template either", inJob("template: {spec: PODSPEC}", "template: {spec: PODSPEC}, pods: PODSPEC"), nil, "spec.components[0].template.spec.pods", "would not be counted"},
+		"S5 half declared": {
+			"a declaration names all pods", `{apiVersion: example.com/v1, kind: Group, metadata: {name: g}, spec: {a: {spec: PODSPEC}, b: {spec: PODSPEC}}}`,
+			[]aw.AppWrapperPodSet{{Path: "template.spec.a", Replicas: &one}}, "spec.components[0].template.spec.b", "declare it in podSets, {path: template.spec.b",
+		},
+		"S5 understated": {"a declaration says how many", unknownKind, []aw.AppWrapperPodSet{{Path: "template.spec.groups[0].pods", Replicas: &one}}, "spec.components[0].podSets[0].replicas", "replicas 4 at template.spec.groups[0]"},
+		"S5 CronJob": {
+			"it never stops making pods", `{apiVersion: batch/v1, kind: CronJob, metadata: {name: c}, spec: {jobTemplate: {spec: {template: {spec: PODSPEC}}}}}`,
+			[]aw.AppWrapperPodSet{{Path: "template.spec.jobTemplate.spec.template", Replicas: &one}}, "spec.components[0].template.kind", "wrap a Job",
+		},
+		"S3 object":       {"it would never go", inJob("{name: j}", "{name: j, finalizers: [example.com/stay]}"), nil, "spec.components[0].template.metadata.finalizers", "remove them"},
+		"S3 pods":         {"they would never go", inJob("template: {", "template: {metadata: {finalizers: [example.com/stay]}, "), nil, "spec.components[0].template.spec.template.metadata.finalizers", "remove them"},
+		"S12":             {"it goes around scheduler, cordon and taint", inJob("PODSPEC", "{nodeName: node-1, containers: [{name: c}]}"), nil, "spec.components[0].template.spec.template.spec.nodeName", "use nodeSelector"},
+		"S16":             {"the API server would refuse it for ever", inJob("{name: j}", `{name: j, resourceVersion: "1"}`), nil, "spec.components[0].template.metadata.resourceVersion", "remove it"},
+		"S16 owner":       {"an AppWrapper owns what it makes", inJob("{name: j}", `{name: j, ownerReferences: [{name: o}]}`), nil, "spec.components[0].template.metadata.ownerReferences", "remove it"},
+		"S16 left behind": {"which generators write", inJob("{name: j}", `{name: j, creationTimestamp: null}`), nil, "", ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := wrap(t, c.manifest)
+			w.Spec.Components[0].DeclaredPodSets = c.declared
+			errs := Validate(w)
+			if c.field == "" && len(errs) == 0 {
+				return
+			}
+			for _, e := range errs {
+				if e.Field == c.field && strings.Contains(e.Error(), c.cure) {
+					return
+				}
+			}
+			t.Errorf("%s: no error at %s saying %q: %v", c.why, c.field, c.cure, errs)
+		})
+	}
+}
+
+// S5: also one that nobody checked when it was created never starts.
+func TestS5UncountedNeverStarts(t *testing.T) {
+	w := wrap(t, fill(rayManifest, "AUTO", "enableInTreeAutoscaling: true,"))
+	if _, err := (Adapter{}).Start(w, nil); err == nil || !strings.Contains(err.Error(), "enableInTreeAutoscaling") {
+		t.Errorf("it starts, or says %v", err)
+	}
+}

@@ -1,0 +1,152 @@
+package appwrapper
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+)
+
+// podsOfRay finds the pods of a Ray cluster's spec. A RayJob that uses a
+// cluster which exists already has none of its own.
+func podsOfRay(spec ...string) func(map[string]any) ([]aw.AppWrapperPodSet, error) {
+	path := "template." + strings.Join(spec, ".")
+	return func(t map[string]any) ([]aw.AppWrapperPodSet, error) {
+		at := func(more ...string) []string { return append(slices.Clip(spec), more...) }
+		if _, ok, _ := unstructured.NestedFieldNoCopy(t, at("headGroupSpec")...); !ok {
+			return nil, nil
+		}
+		out := []aw.AppWrapperPodSet{{Path: path + ".headGroupSpec.template", Replicas: new(int32(1))}}
+		groups, err := objects(t, at("workerGroupSpecs")...)
+		for i, g := range groups {
+			n, nErr := rayWorkers(g)
+			if nErr != nil {
+				return nil, fmt.Errorf("workerGroupSpecs[%d]: %w", i, nErr)
+			}
+			out = append(out, aw.AppWrapperPodSet{Path: fmt.Sprintf("%s.workerGroupSpecs[%d].template", path, i), Replicas: &n})
+		}
+		return out, err
+	}
+}
+
+// rayWorkers is how many pods a group of workers has: each replica is one pod on
+// each of its hosts, and there are never fewer replicas than the least.
+func rayWorkers(group map[string]any) (int32, error) {
+	least, err := number(group, 0, "minReplicas")
+	if err != nil {
+		return 0, err
+	}
+	replicas, err := number(group, max(least, 1), "replicas")
+	if err != nil {
+		return 0, err
+	}
+	hosts, err := number(group, 1, "numOfHosts")
+	if err != nil {
+		return 0, err
+	}
+	return times(max(replicas, least), max(hosts, 1))
+}
+
+// autoscaledRay finds out whether a Ray cluster grows by itself. Its autoscaler
+// is a container beside the head besides, which nothing counts.
+func autoscaledRay(spec ...string) func(map[string]any) []growth {
+	return func(t map[string]any) []growth {
+		v, _, _ := unstructured.NestedFieldNoCopy(t, append(slices.Clip(spec), "enableInTreeAutoscaling")...)
+		if v == nil || v == false {
+			return nil
+		}
+		return []growth{{
+			path: "template." + strings.Join(spec, ".") + ".enableInTreeAutoscaling", value: v,
+			cure: "a cluster that grows by itself cannot be queued yet: use false, and as many replicas as it needs",
+		}}
+	}
+}
+
+// How a RayJob is submitted to its cluster.
+const (
+	raySubmitByJob         = "K8sJobMode" // by a pod of its own, which is the default
+	raySubmitByHTTP        = "HTTPMode"
+	raySubmitInteractively = "InteractiveMode"
+
+	raySubmitterPath = "template.spec.submitterPodTemplate"
+)
+
+func raySubmission(t map[string]any) string {
+	mode, _, _ := unstructured.NestedString(t, "spec", "submissionMode")
+	if mode == "" {
+		return raySubmitByJob
+	}
+	return mode
+}
+
+// raySubmitter writes down the pod that submits a RayJob where its author left
+// it to the operator, as the operator would make it.
+func raySubmitter(t map[string]any) {
+	spec, ok := t["spec"].(map[string]any)
+	if !ok || raySubmission(t) != raySubmitByJob || spec["submitterPodTemplate"] != nil {
+		return
+	}
+	image := ""
+	head, _, _ := unstructured.NestedSlice(spec, "rayClusterSpec", "headGroupSpec", "template", "spec", "containers")
+	if len(head) > 0 {
+		if c, ok := head[0].(map[string]any); ok {
+			image = text(c, "image")
+		}
+	}
+	if image == "" {
+		return // a cluster that exists: the operator knows its image, and Validate asks for it
+	}
+	spec["submitterPodTemplate"] = map[string]any{"spec": map[string]any{
+		"restartPolicy": "Never",
+		"containers": []any{map[string]any{
+			"name": "ray-job-submitter", "image": image,
+			"resources": map[string]any{
+				"limits":   map[string]any{"cpu": "1", "memory": "1Gi"},
+				"requests": map[string]any{"cpu": "500m", "memory": "200Mi"},
+			},
+		}},
+	}}
+}
+
+// podsOfRayJob are those of its cluster, and the one that submits it.
+func podsOfRayJob(t map[string]any) ([]aw.AppWrapperPodSet, error) {
+	out, err := podsOfRay("spec", "rayClusterSpec")(t)
+	if err != nil || raySubmission(t) != raySubmitByJob {
+		return out, err
+	}
+	if _, ok, _ := unstructured.NestedFieldNoCopy(t, "spec", "submitterPodTemplate"); ok {
+		out = append(out, aw.AppWrapperPodSet{Path: raySubmitterPath, Replicas: new(int32(1))})
+	}
+	return out, nil
+}
+
+// growingRayJob finds out what of a RayJob cannot be counted.
+func growingRayJob(t map[string]any) []growth {
+	out := autoscaledRay("spec", "rayClusterSpec")(t)
+	switch mode := raySubmission(t); mode {
+	case raySubmitByHTTP, raySubmitInteractively:
+	case raySubmitByJob:
+		if _, ok, _ := unstructured.NestedFieldNoCopy(t, "spec", "submitterPodTemplate"); !ok {
+			out = append(out, growth{
+				path: raySubmitterPath, value: "",
+				cure: "give the template of the pod that submits the job to a cluster that exists, or use submissionMode HTTPMode",
+			})
+		}
+	default:
+		out = append(out, growth{
+			path: "template.spec.submissionMode", value: mode,
+			cure: "what it runs cannot be counted: use " + raySubmitByJob + ", " + raySubmitByHTTP + " or " + raySubmitInteractively,
+		})
+	}
+	return out
+}
+
+// rayJobHoldsBack reports whether the pod that submits a RayJob is not to be
+// expected yet: the cluster comes up first.
+func rayJobHoldsBack(o map[string]any, path string) bool {
+	status, _, _ := unstructured.NestedString(o, "status", "jobDeploymentStatus")
+	return path == raySubmitterPath && status != "Running" && status != "Complete" && status != "Failed"
+}
