@@ -257,7 +257,7 @@ func (b *batch) workload(c Change) {
 	if ok && !convert.Finished(o) {
 		w := b.world.translate(o)
 		b.plan(k, w.Admission)
-		entry := known{workload: w, done: convert.Done(o)}
+		entry := known{workload: w, done: b.world.rules.Done(o)}
 		if w.Admission == nil {
 			entry.object = o
 		}

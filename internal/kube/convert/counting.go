@@ -28,7 +28,8 @@ type Transformation struct {
 	// MultiplyBy names a resource by whose request the amount of Input is
 	// multiplied, where there is such a request; "" for none.
 	MultiplyBy corev1.ResourceName
-	// Outputs are what one whole unit of Input counts as. Negative factors are
+	// Outputs are what one unit of Input counts as, and a fraction of one in
+	// proportion. Negative factors are
 	// allowed; what all transformations give of a resource together is at least
 	// zero.
 	Outputs corev1.ResourceList
@@ -55,13 +56,12 @@ func (c Counting) count(requests corev1.ResourceList) corev1.ResourceList {
 		if t.Replace {
 			delete(out, t.Input)
 		}
-		units := whole(q)
 		if by, ok := left[t.MultiplyBy]; ok {
-			units = product(units, whole(by))
+			q = product(q, by)
 		}
 		for name, factor := range t.Outputs {
 			total := gained[name]
-			total.Add(product(units, factor))
+			total.Add(product(q, factor))
 			gained[name] = total
 		}
 	}
@@ -74,12 +74,4 @@ func (c Counting) count(requests corev1.ResourceList) corev1.ResourceList {
 		}
 	}
 	return out
-}
-
-// whole is a quantity in whole units, of which a begun one counts in full: half
-// a core is one unit of cpu, as in Kueue.
-func whole(q resource.Quantity) resource.Quantity {
-	q = q.DeepCopy()
-	q.RoundUp(0)
-	return q
 }

@@ -28,6 +28,24 @@ func Left(w *kueue.Workload) map[kueue.PodSetReference]int32 {
 	return out
 }
 
+// left is Left by the rules of an installation.
+func (r Rules) left(w *kueue.Workload) map[kueue.PodSetReference]int32 {
+	if r.KeepDone {
+		all := *w
+		all.Status.ReclaimablePods = nil
+		return Left(&all)
+	}
+	return Left(w)
+}
+
+// Done is Done by the rules of an installation.
+func (r Rules) Done(w *kueue.Workload) map[string]int32 {
+	if r.KeepDone {
+		return nil
+	}
+	return Done(w)
+}
+
 // Done is how many pods of each pod set are done for good of those that the
 // Workload was admitted with. Pod sets without any are missing.
 func Done(w *kueue.Workload) map[string]int32 {

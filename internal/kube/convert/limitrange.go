@@ -26,15 +26,6 @@ func (s Surroundings) overhead(spec *corev1.PodSpec) (list corev1.ResourceList, 
 	return list, ""
 }
 
-// hasDefaults reports whether any LimitRange fills in what containers leave out.
-func (s Surroundings) hasDefaults() bool {
-	return slices.ContainsFunc(s.LimitRanges, func(r *corev1.LimitRange) bool {
-		return slices.ContainsFunc(r.Spec.Limits, func(i corev1.LimitRangeItem) bool {
-			return i.Type == corev1.LimitTypeContainer && len(i.Default)+len(i.DefaultRequest) > 0
-		})
-	})
-}
-
 // defaults fills in what a container leaves out.
 func (s Surroundings) defaults(r *corev1.ResourceRequirements) {
 	for _, limits := range s.LimitRanges {
@@ -63,6 +54,9 @@ func (s Surroundings) violation(made *corev1.PodSpec) string {
 		if v := aboveLimits("the pod", *made.Resources); v != "" {
 			return v
 		}
+		if v := abovePod(made); v != "" {
+			return v
+		}
 	}
 	if len(s.LimitRanges) == 0 {
 		return ""
@@ -80,6 +74,20 @@ func aboveLimits(what string, r corev1.ResourceRequirements) string {
 		request := r.Requests[name]
 		if limit, ok := r.Limits[name]; ok && request.Cmp(limit) > 0 {
 			return fmt.Sprintf("%s requests %s of %s, more than its limit of %s: lower the request or raise the limit", what, request.String(), name, limit.String())
+		}
+	}
+	return ""
+}
+
+// abovePod says of which resource the containers request more together than the
+// pod as a whole.
+func abovePod(made *corev1.PodSpec) string {
+	together := resourcehelper.AggregateContainerRequests(&corev1.Pod{Spec: *made}, resourcehelper.PodResourcesOptions{})
+	for _, name := range slices.Sorted(maps.Keys(made.Resources.Requests)) {
+		whole, sum := made.Resources.Requests[name], together[name]
+		if resourcehelper.IsSupportedPodLevelResource(name) && sum.Cmp(whole) > 0 {
+			return fmt.Sprintf("the containers request %s of %s together, LimitRanges included, more than the %s of the pod: raise the pod's request or set lower ones of containers",
+				sum.String(), name, whole.String())
 		}
 	}
 	return ""

@@ -34,23 +34,20 @@ type Requests struct {
 
 // RequestsOf finds out what a pod with this spec asks for (spec/kueue.md 2.1).
 //
-// A node gives what the API server makes of the spec: limits stand in for
-// missing requests, then the namespace's LimitRanges fill in what is missing,
-// and the RuntimeClass adds its overhead. Quota is counted like Kueue counts
-// it: the LimitRanges come first, then limits; excluded resources are left out
-// and others transformed.
+// It is what the API server makes of the spec: limits stand in for missing
+// requests, of containers and then of the pod as a whole; the namespace's
+// LimitRanges fill in what containers still leave out, and the RuntimeClass adds
+// its overhead. The same counts against quota, but that excluded resources are
+// left out and others transformed. Kueue counts LimitRanges before limits there,
+// which is less than a pod gets whose limit is above the default request.
 func RequestsOf(spec *corev1.PodSpec, s Surroundings, c Counting) Requests {
 	overhead, invalid := s.overhead(spec)
-	made := fill(spec, overhead, limitsAsRequests, s.defaults, limitsAsRequests)
+	made := fill(spec, overhead, s.defaults)
 	if invalid == "" {
 		invalid = s.violation(&made)
 	}
 	list := sum(&made)
 	out := Requests{Node: natural(list), Invalid: invalid}
-	if s.hasDefaults() {
-		counted := fill(spec, overhead, s.defaults, limitsAsRequests)
-		list = sum(&counted)
-	}
 	if quota := natural(c.count(list)); !slices.Equal(quota, out.Node) {
 		out.Quota = quota
 	}
@@ -61,7 +58,7 @@ func RequestsOf(spec *corev1.PodSpec, s Surroundings, c Counting) Requests {
 // and overhead as the scheduler counts them, where a limit without a request is
 // a request. Negative requests count as none.
 func PodRequests(spec *corev1.PodSpec) core.Resources {
-	made := fill(spec, spec.Overhead, limitsAsRequests)
+	made := fill(spec, spec.Overhead, func(*corev1.ResourceRequirements) {})
 	return natural(sum(&made))
 }
 
@@ -78,40 +75,52 @@ func natural(list corev1.ResourceList) core.Resources {
 	return r
 }
 
-// fill returns the spec with another overhead and the steps applied in turn to
-// the resources of each container. The spec stays as it is.
-func fill(spec *corev1.PodSpec, overhead corev1.ResourceList, steps ...func(*corev1.ResourceRequirements)) corev1.PodSpec {
+// fill returns the spec as the API server stores a pod with it: limits stand in
+// for missing requests, then defaults are applied to the resources of each
+// container. The spec stays as it is.
+func fill(spec *corev1.PodSpec, overhead corev1.ResourceList, defaults func(*corev1.ResourceRequirements)) corev1.PodSpec {
 	out := *spec
 	out.Overhead = overhead
 	out.Containers = slices.Clone(spec.Containers)
 	out.InitContainers = slices.Clone(spec.InitContainers)
-	for _, containers := range [][]corev1.Container{out.Containers, out.InitContainers} {
-		for i := range containers {
-			for _, step := range steps {
+	each := func(step func(*corev1.ResourceRequirements)) {
+		for _, containers := range [][]corev1.Container{out.Containers, out.InitContainers} {
+			for i := range containers {
 				step(&containers[i].Resources)
 			}
 		}
 	}
+	each(limitsAsRequests)
 	out.Resources = podLevel(&out)
+	each(defaults)
+	each(limitsAsRequests)
 	return out
 }
 
-// podLevel is what the pod as a whole asks for: its limits stand in for missing
-// requests, unless containers request the resource.
+// podLevel is what the pod as a whole asks for. If it has limits, what it leaves
+// out of its requests is what its containers request together, and where none
+// requests anything, the limit.
 func podLevel(spec *corev1.PodSpec) *corev1.ResourceRequirements {
 	if spec.Resources == nil {
 		return nil
 	}
 	out := *spec.Resources
-	for _, name := range slices.Sorted(maps.Keys(out.Limits)) {
-		requested := slices.ContainsFunc(slices.Concat(spec.Containers, spec.InitContainers), func(c corev1.Container) bool {
-			_, ok := c.Resources.Requests[name]
-			return ok
-		})
-		if !requested {
-			out.Requests = withMissing(out.Requests, corev1.ResourceList{name: out.Limits[name]})
+	if len(out.Limits) == 0 {
+		return &out
+	}
+	missing := corev1.ResourceList{}
+	for name, q := range out.Limits {
+		if resourcehelper.IsSupportedPodLevelResource(name) {
+			missing[name] = q
 		}
 	}
+	together := resourcehelper.AggregateContainerRequests(&corev1.Pod{Spec: *spec}, resourcehelper.PodResourcesOptions{})
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if q, ok := together[name]; ok {
+			missing[name] = q
+		}
+	}
+	out.Requests = withMissing(out.Requests, missing)
 	return &out
 }
 

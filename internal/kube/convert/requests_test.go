@@ -48,6 +48,12 @@ func amounts(words string) core.Resources {
 	return convert.Resources(list(words))
 }
 
+// podLevel gives a pod resources as a whole.
+func podLevel(spec corev1.PodSpec, requests, limits string) corev1.PodSpec {
+	spec.Resources = &corev1.ResourceRequirements{Requests: list(requests), Limits: list(limits)}
+	return spec
+}
+
 func limitRange(name string, items ...corev1.LimitRangeItem) *corev1.LimitRange {
 	return &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.LimitRangeSpec{Limits: items}}
 }
@@ -67,9 +73,16 @@ func TestRequestsOf(t *testing.T) {
 		invalid  string
 	}
 	cases := map[string]c{
-		"as they are":              {why: "nothing changes them", spec: podOf("cpu=1", "memory=1Gi"), node: "cpu=1 memory=1Gi"},
-		"LimitRange default":       {why: "the API server fills it in", spec: podOf("memory=1Gi", ""), limits: []*corev1.LimitRange{defaults}, node: "cpu=1 memory=1Gi"},
-		"LimitRange beside limits": {why: "the API server takes the limit before the LimitRange, Kueue counts the other way round", spec: podOf("", "cpu=3"), limits: []*corev1.LimitRange{defaults}, node: "cpu=3", quota: "cpu=1"},
+		"as they are":                  {why: "nothing changes them", spec: podOf("cpu=1", "memory=1Gi"), node: "cpu=1 memory=1Gi"},
+		"LimitRange default":           {why: "the API server fills it in", spec: podOf("memory=1Gi", ""), limits: []*corev1.LimitRange{defaults}, node: "cpu=1 memory=1Gi"},
+		"A9: LimitRange beside limits": {why: "the API server takes the limit before the LimitRange, and what a pod gets counts", spec: podOf("", "cpu=3"), limits: []*corev1.LimitRange{defaults}, node: "cpu=3"},
+		"A9: pod beside LimitRange":    {why: "its limit is its request before containers get defaults", spec: podLevel(podOf("", ""), "", "cpu=4"), limits: []*corev1.LimitRange{defaults}, node: "cpu=4"},
+		"A9: pod beside containers":    {why: "what containers request is the pod's request", spec: podLevel(podOf("cpu=2", ""), "", "cpu=4"), limits: []*corev1.LimitRange{defaults}, node: "cpu=2"},
+		"A9: pod's own request":        {why: "it is for all containers", spec: podLevel(podOf("cpu=2", ""), "cpu=3", "cpu=4"), limits: []*corev1.LimitRange{defaults}, node: "cpu=3"},
+		"A9: pod too small": {
+			why: "the pod would be rejected", spec: podLevel(podOf("", ""), "cpu=500m", "cpu=4"), limits: []*corev1.LimitRange{defaults}, node: "cpu=500m",
+			invalid: "the containers request 1 of cpu together, LimitRanges included, more than the 500m of the pod: raise the pod's request or set lower ones of containers",
+		},
 		"first LimitRange wins": {
 			why: "by name, so that it is the same every time", spec: podOf("", ""),
 			limits: []*corev1.LimitRange{defaults, limitRange("more", corev1.LimitRangeItem{Type: container, DefaultRequest: list("cpu=2 memory=1Gi")})},
@@ -142,8 +155,16 @@ func TestRequestsOf(t *testing.T) {
 			why: "each rule sees what was requested, whatever their order", spec: podOf("a=1", ""), node: "a=1", quota: "b=2",
 			counting: convert.Counting{Transformations: []convert.Transformation{{Input: "a", Replace: true, Outputs: list("b=2")}, {Input: "b", Replace: true, Outputs: list("c=2")}}},
 		},
-		"half a core": {
-			why: "a begun unit counts in full, as in Kueue", spec: podOf("cpu=500m", ""), node: "cpu=500m", quota: "cpu=500m credits=2",
+		"E3: half a core": {
+			why: "half a unit counts half, as in Kueue", spec: podOf("cpu=500m", ""), node: "cpu=500m", quota: "cpu=500m credits=1",
+			counting: convert.Counting{Transformations: []convert.Transformation{{Input: "cpu", Outputs: list("credits=2")}}},
+		},
+		"E3: half of half a core": {
+			why: "products are exact, and rounded up once", spec: podOf("cpu=500m mem=1500m", ""), node: "cpu=500m mem=2", quota: "cpu=500m credits=1 mem=2",
+			counting: convert.Counting{Transformations: []convert.Transformation{{Input: "mem", MultiplyBy: "cpu", Outputs: list("credits=1")}}},
+		},
+		"E3: a third of a core": {
+			why: "what is over a whole output counts as one", spec: podOf("cpu=300m", ""), node: "cpu=300m", quota: "cpu=300m credits=1",
 			counting: convert.Counting{Transformations: []convert.Transformation{{Input: "cpu", Outputs: list("credits=2")}}},
 		},
 		"half a credit": {
@@ -235,6 +256,24 @@ func TestPriority(t *testing.T) {
 		}
 		if got := convert.Workload(w, c.rules, convert.Surroundings{}).Priority; got != c.want {
 			t.Errorf("%s: %s: got %d, want %d", name, c.why, got, c.want)
+		}
+	}
+}
+
+// Where pods that are done keep their quota, it does not matter who says that
+// they are.
+func TestE10DonePodsKept(t *testing.T) {
+	w := &kueue.Workload{
+		Spec:   kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "main", Count: 8}}},
+		Status: kueue.WorkloadStatus{ReclaimablePods: []kueue.ReclaimablePod{{Name: "main", Count: 3}}, Admission: &kueue.Admission{PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(8))}}}},
+	}
+	for keep, left := range map[bool]int32{true: 8, false: 5} {
+		rules := convert.Rules{KeepDone: keep}
+		if got := convert.Workload(w, rules, convert.Surroundings{}).PodSets[0].Count; got != left {
+			t.Errorf("kept: %v: %d pods count, want %d", keep, got, left)
+		}
+		if got := rules.Done(w)["main"]; got != 8-left {
+			t.Errorf("kept: %v: %d pods are done, want %d", keep, got, 8-left)
 		}
 	}
 }

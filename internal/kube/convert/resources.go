@@ -27,6 +27,8 @@ func Amount(name corev1.ResourceName, q resource.Quantity) core.Amount {
 	if q.Cmp(*resource.NewQuantity(-limit, resource.DecimalSI)) <= 0 {
 		return -core.Unlimited
 	}
+	q = q.DeepCopy()
+	q.RoundUp(scale) // ScaledValue by itself goes wrong with more digits than an int64 holds
 	return core.Amount(q.ScaledValue(scale))
 }
 

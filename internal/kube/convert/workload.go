@@ -70,6 +70,9 @@ type Rules struct {
 	// WholeOnly ignores how few pods of a pod set a workload could start with
 	// (PartialAdmission off), also of Workloads that no job of ours is behind.
 	WholeOnly bool
+	// KeepDone keeps the quota of pods that are done until their job ends
+	// (ReclaimablePods off), whoever says in status.reclaimablePods that they are.
+	KeepDone bool
 	// RequeueByCreation keeps the place in the queue of workloads whose pods were
 	// not ready in time (requeuingStrategy.timestamp Creation); otherwise they go
 	// to its back.
@@ -104,7 +107,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		Evicting:  w.Status.Admission != nil && (Evicted(w) || w.DeletionTimestamp != nil),
 	}
 	out.PreemptionGate = closedGate(w)
-	left := Left(w)
+	left := rules.left(w)
 	for i := range w.Spec.PodSets {
 		ps := &w.Spec.PodSets[i]
 		r := RequestsOf(&ps.Template.Spec, s, rules.Counting)

@@ -29,6 +29,7 @@ func (s *Settled) jobs(opts manager.Options) manager.Options {
 	}
 	opts.Rules.PriorityBoost = s.Gates["PriorityBoost"]
 	opts.Rules.WholeOnly = !s.Gates["PartialAdmission"]
+	opts.Rules.KeepDone = !s.Gates["ReclaimablePods"]
 	opts.Rules.NoAdmissionGates = !s.Gates["AdmissionGatedBy"]
 	opts.Gates = manager.Gates{
 		WholeJobsOnly:          !s.Gates["PartialAdmission"],

@@ -57,7 +57,7 @@ integrations: {frameworks: [batch/job], labelKeysToCopy: [a, b]}
 			"each of them has an effect",
 			"featureGates: {PriorityBoost: true, AdmissionGatedBy: false, PartialAdmission: false, ReclaimablePods: false, AssignQueueLabelsForPods: false, WorkloadPriorityClassDefaulting: false}",
 			outcome{
-				Lab: true, Rules: convert.Rules{PriorityBoost: true, NoAdmissionGates: true, WholeOnly: true},
+				Lab: true, Rules: convert.Rules{PriorityBoost: true, NoAdmissionGates: true, WholeOnly: true, KeepDone: true},
 				Gates: manager.Gates{WholeJobsOnly: true, NoReclaimablePods: true, NoQueueLabels: true, NoDefaultPriorityClass: true},
 			},
 		},
