@@ -132,7 +132,9 @@ func consumed(list corev1.ResourceList) core.Resources {
 		if q.CmpInt64(math.MaxInt64/1_000_000) < 0 {
 			a = core.Amount(q.ScaledValue(thousandth(string(name))))
 		}
-		m[string(name)] = max(a, 0)
+		if a > 0 {
+			m[string(name)] = a
+		}
 	}
 	return core.MakeResources(m)
 }

@@ -158,6 +158,10 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 	l.world.Decided(plan)
 	l.apply.Plan(plan, l.world.Workload)
 	l.observe(ctx, len(events), plan, began)
+	select { // past usage is sampled without any event
+	case l.changed <- struct{}{}:
+	default:
+	}
 
 	if wake.IsZero() {
 		return time.Hour
@@ -176,10 +180,6 @@ func (l *Loop) observe(ctx context.Context, events int, plan core.Plan, began ti
 	}
 	l.opts.Metrics.Attempted(result, took)
 	log.FromContext(ctx).V(1).Info("Decided", "events", events, "decisions", len(plan), "admitted", admits(plan), "took", took.String())
-	select {
-	case l.changed <- struct{}{}:
-	default:
-	}
 }
 
 func admits(plan core.Plan) int {

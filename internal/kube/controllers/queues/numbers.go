@@ -2,6 +2,7 @@ package queues
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -50,7 +51,7 @@ func (t Tally) equal(o Tally) bool {
 	return t.Pending == o.Pending && t.Inadmissible == o.Inadmissible &&
 		t.Reserving == o.Reserving && t.Admitted == o.Admitted &&
 		(t.Share == nil) == (o.Share == nil) && (t.Share == nil || *t.Share == *o.Share) &&
-		t.ConsumedAt.Equal(o.ConsumedAt) && maps.Equal(t.Reserved, o.Reserved) && maps.Equal(t.Used, o.Used)
+		t.ConsumedAt.Equal(o.ConsumedAt) && slices.Equal(t.Consumed, o.Consumed) && maps.Equal(t.Reserved, o.Reserved) && maps.Equal(t.Used, o.Used)
 }
 
 // CohortGauges shows the state of cohorts outside the API.

@@ -3,7 +3,9 @@ package queues
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -70,22 +72,30 @@ func localQueueStatus(q *kueue.LocalQueue, behind *kueue.ClusterQueue, active me
 	s.AdmittedWorkloads = t.Admitted
 	s.FlavorsReservation = localQueueUsage(behind, t.Reserved)
 	s.FlavorsUsage = localQueueUsage(behind, t.Used)
-	remember(s, t)
+	remember(s, behind, t)
 	return *s
 }
 
-// remember keeps past usage for the next start of the controller. It is written
-// once a sampling, however often it changes in between.
-func remember(s *kueue.LocalQueueStatus, t *Tally) {
+// remember keeps past usage for the next start of the controller, of every
+// resource of the queue.
+func remember(s *kueue.LocalQueueStatus, behind *kueue.ClusterQueue, t *Tally) {
 	if t.ConsumedAt.IsZero() {
 		return
 	}
 	if s.FairSharing == nil {
 		s.FairSharing = &kueue.LocalQueueFairSharingStatus{}
 	}
+	now := convert.ConsumedStatus(t.Consumed, t.ConsumedAt)
+	for _, f := range flavorsOf(behind) {
+		for _, r := range f.Resources {
+			if _, used := now.ConsumedResources[r.Name]; !used {
+				now.ConsumedResources[r.Name] = resource.Quantity{Format: resource.DecimalSI}
+			}
+		}
+	}
 	old := s.FairSharing.AdmissionFairSharingStatus
-	if old == nil || old.LastUpdate.Unix() != t.ConsumedAt.Unix() {
-		s.FairSharing.AdmissionFairSharingStatus = convert.ConsumedStatus(t.Consumed, t.ConsumedAt)
+	if old == nil || old.LastUpdate.Unix() != now.LastUpdate.Unix() || !equality.Semantic.DeepEqual(old.ConsumedResources, now.ConsumedResources) {
+		s.FairSharing.AdmissionFairSharingStatus = now
 	}
 }
 

@@ -1,0 +1,22 @@
+package admission
+
+import (
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// A decision without events and without a plan may still be a sampling of past
+// usage: whoever writes numbers is told.
+func TestA5SamplingIsTold(t *testing.T) {
+	l := New(Options{Clock: clocktesting.NewFakeClock(time.Unix(1e9, 0))})
+	for range 2 {
+		l.decide(t.Context())
+		select {
+		case <-l.Changed():
+		default:
+			t.Fatal("nobody was told")
+		}
+	}
+}
