@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -133,12 +134,28 @@ func preemption(r core.EvictReason) string {
 	return string(r)
 }
 
+// reason is the word of the API for why a workload waits. What is only on hold
+// after an eviction is so for the reason of the eviction: it is deactivated, or it
+// will be looked at again.
+func reason(w *kueue.Workload, why core.Reason) string {
+	requeued := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadRequeued)
+	switch {
+	case why.Code != core.OnHold || w.DeletionTimestamp != nil:
+	case !ptr.Deref(w.Spec.Active, true):
+		return kueue.ReasonDeactivated
+	case why.Cause == core.BackingOff, requeued != nil && requeued.Status == metav1.ConditionFalse:
+		return kueue.ReasonPendingEvaluation
+	}
+	return string(why.Code)
+}
+
 func refuse(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Refuse, s scene) bool {
 	if w.Status.Admission != nil {
 		return false
 	}
 	set := tenure.NewConditions(w, next, s.now)
-	set.Set(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, string(d.Why.Code), s.sentence(d.Why))
+	set.Set(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, reason(w, d.Why), s.sentence(d.Why))
+	set.Unreserved()
 	if d.Why.Cause == core.PreemptionGated {
 		set.Set(kueue.WorkloadBlockedOnPreemptionGates, metav1.ConditionTrue, kueue.ReasonPreemptionGated, s.sentence(d.Why))
 	} else {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -36,7 +37,10 @@ func aQueue() *kueue.ClusterQueue {
 }
 
 func on(nodes ...string) core.Admission {
-	ps := core.PodSetAdmission{Name: "main", Count: int32(len(nodes))}
+	ps := core.PodSetAdmission{
+		Name: "main", Count: int32(len(nodes)), Usage: core.MakeResources(map[string]core.Amount{core.CPU: 1500 * core.Amount(len(nodes))}),
+		Flavors: []core.FlavorChoice{{Resource: core.CPU, Flavor: "spot"}},
+	}
 	for _, n := range nodes {
 		ps.Places = append(ps.Places, core.Place{Node: n, Count: 1})
 	}
@@ -63,12 +67,14 @@ func sentence(r core.Reason) string { return "waits: " + string(r.Code) }
 
 // result is a status in the words of the tests.
 type result struct {
-	Refused    bool // the decision does not suit any more
-	Nodes      []string
-	Conditions map[string]string // type to status and reason
-	Evictions  int32
-	Closed     []string // preemption gates
-	Says       string   // of an eviction for nobody, if the case asks for it
+	Refused bool // the decision does not suit any more
+	Nodes   []string
+	// Flavor and Usage of cpu.
+	Flavor, Usage string
+	Conditions    map[string]string // type to status and reason
+	Evictions     int32
+	Closed        []string // preemption gates
+	Says          string   // of an eviction for nobody, if the case asks for it
 }
 
 func TestStatus(t *testing.T) {
@@ -83,23 +89,47 @@ func TestStatus(t *testing.T) {
 		"admit": {
 			why: "one write reserves quota and admits", workload: aWorkload(),
 			decision: core.Admit{Key: key, Admission: on("n1", "n2")},
-			want:     result{Nodes: []string{"n1", "n2"}, Conditions: quota},
+			want:     result{Nodes: []string{"n1", "n2"}, Flavor: "spot", Usage: "3", Conditions: quota},
 		},
 		"reserve": {
 			why: "what an admission check has to agree to gets quota, and does not run yet", workload: aWorkload(), queue: asking("budget"),
 			decision: core.Admit{Key: key, Admission: on("n1", "n2")},
-			want: result{Nodes: []string{"n1", "n2"}, Conditions: map[string]string{
+			want: result{Nodes: []string{"n1", "n2"}, Flavor: "spot", Usage: "3", Conditions: map[string]string{
 				"QuotaReserved": "True QuotaReserved", "Admitted": "False UnsatisfiedAdmissionChecks",
 			}},
 		},
 		"admit twice": {
 			why: "doing it again changes nothing", workload: aWorkload(admittedOn("n1", "n2")),
 			decision: core.Admit{Key: key, Admission: on("n1", "n2")},
-			want:     result{Nodes: []string{"n1", "n2"}, Conditions: map[string]string{}},
+			want:     result{Nodes: []string{"n1", "n2"}, Flavor: "spot", Usage: "3", Conditions: map[string]string{}},
 		},
 		"admit what somebody else admitted otherwise": {
 			why: "two admissions would take quota twice", workload: aWorkload(admittedOn("n3")),
 			decision: core.Admit{Key: key, Admission: on("n1", "n2")}, want: result{Refused: true},
+		},
+		"T7: admit with another flavor": {
+			why: "its quota is of the flavor it has", workload: aWorkload(admittedOn("n1"), func(w *kueue.Workload) {
+				w.Status.Admission.PodSetAssignments[0].Flavors["cpu"] = "reserved"
+			}),
+			decision: core.Admit{Key: key, Admission: on("n1")}, want: result{Refused: true},
+		},
+		"T7: admit with other usage": {
+			why: "quota was counted", workload: aWorkload(admittedOn("n1"), func(w *kueue.Workload) {
+				w.Status.Admission.PodSetAssignments[0].ResourceUsage["cpu"] = resource.MustParse("2")
+			}),
+			decision: core.Admit{Key: key, Admission: on("n1")}, want: result{Refused: true},
+		},
+		"A1: admit in other words": {
+			why: "it means the same", workload: aWorkload(admittedOn("n1"), func(w *kueue.Workload) {
+				w.Status.Admission.PodSetAssignments[0].ResourceUsage["cpu"] = resource.MustParse("1.5")
+			}),
+			decision: core.Admit{Key: key, Admission: on("n1")}, want: result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Conditions: map[string]string{}},
+		},
+		"T7: move keeps flavors": {
+			why: "a plan of nodes says nothing about quota", workload: aWorkload(admittedOn("n1"), func(w *kueue.Workload) {
+				w.Status.Admission.PodSetAssignments[0].Flavors["cpu"] = "reserved"
+			}),
+			decision: core.Replace{Key: key, Admission: on("n2")}, want: result{Nodes: []string{"n2"}, Flavor: "reserved", Usage: "1500m", Conditions: map[string]string{}},
 		},
 		"admit what is being deleted": {
 			why:      "it could never run",
@@ -117,7 +147,7 @@ func TestStatus(t *testing.T) {
 		"admit after an eviction": {
 			why: "old conditions must not look like a new eviction", workload: aWorkload(is(kueue.WorkloadEvicted, "Preempted"), is(kueue.WorkloadPreempted, "InClusterQueue")),
 			decision: core.Admit{Key: key, Admission: on("n1")},
-			want: result{Nodes: []string{"n1"}, Conditions: map[string]string{
+			want: result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Conditions: map[string]string{
 				"QuotaReserved": "True QuotaReserved", "Admitted": "True Admitted",
 				"Evicted": "False QuotaReserved", "Preempted": "False QuotaReserved",
 			}},
@@ -125,7 +155,7 @@ func TestStatus(t *testing.T) {
 		"move to another node": {
 			why: "only the nodes change", workload: aWorkload(admittedOn("n1", "n2")),
 			decision: core.Replace{Key: key, Admission: on("n1", "n3")},
-			want:     result{Nodes: []string{"n1", "n3"}, Conditions: map[string]string{}},
+			want:     result{Nodes: []string{"n1", "n3"}, Flavor: "spot", Usage: "3", Conditions: map[string]string{}},
 		},
 		"move what is being evicted": {
 			why: "it is on its way out", workload: aWorkload(admittedOn("n1"), is(kueue.WorkloadEvicted, "Preempted")),
@@ -134,14 +164,14 @@ func TestStatus(t *testing.T) {
 		"preempt": {
 			why: "quota stays taken until the pods are gone", workload: aWorkload(admittedOn("n1")),
 			decision: core.Evict{Key: key, Reason: core.InCohortReclamation, For: core.Key{Namespace: "red", Name: "x"}},
-			want: result{Nodes: []string{"n1"}, Evictions: 1, Conditions: map[string]string{
+			want: result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Evictions: 1, Conditions: map[string]string{
 				"Evicted": "True Preempted", "Preempted": "True InCohortReclamation",
 			}},
 		},
 		"evict twice": {
 			why: "one eviction counts once", workload: aWorkload(admittedOn("n1"), is(kueue.WorkloadEvicted, "Preempted")),
 			decision: core.Evict{Key: key, Reason: core.InClusterQueue},
-			want:     result{Nodes: []string{"n1"}, Conditions: map[string]string{"Evicted": "True Preempted"}},
+			want:     result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Conditions: map[string]string{"Evicted": "True Preempted"}},
 		},
 		"evict what holds nothing": {
 			why: "there is nothing to take", workload: aWorkload(),
@@ -150,29 +180,58 @@ func TestStatus(t *testing.T) {
 		"refuse": {
 			why: "the condition carries the typed reason", workload: aWorkload(),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}},
-			want:     result{Conditions: map[string]string{"QuotaReserved": "False WaitingForQuota"}},
+			want:     result{Conditions: map[string]string{"QuotaReserved": "False WaitingForQuota", "Admitted": "False NoReservation"}},
+		},
+		"A6: refused again": {
+			why: "a check that took back its answer is no reason any more", workload: aWorkload(func(w *kueue.Workload) {
+				tenure.NewConditions(w, &w.Status, at).Set(kueue.WorkloadAdmitted, metav1.ConditionFalse, kueue.ReasonUnsatisfiedAdmissionChecks, "")
+			}),
+			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}},
+			want:     result{Conditions: map[string]string{"QuotaReserved": "False WaitingForQuota", "Admitted": "False NoReservation"}},
+		},
+		"A8: deactivated": {
+			why: "its user holds it", workload: aWorkload(func(w *kueue.Workload) { w.Spec.Active = new(false) }),
+			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.OnHold}},
+			want:     result{Conditions: map[string]string{"QuotaReserved": "False Deactivated", "Admitted": "False NoReservation"}},
+		},
+		"A8: pause after an eviction": {
+			why: "it will be looked at", workload: aWorkload(func(w *kueue.Workload) {
+				tenure.NewConditions(w, &w.Status, at).Set(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.ReasonPodsReadyTimeout, "")
+			}),
+			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.OnHold}},
+			want:     result{Conditions: map[string]string{"QuotaReserved": "False PendingEvaluation", "Admitted": "False NoReservation", "Requeued": "False PodsReadyTimeout"}},
+		},
+		"A8: pause": {
+			why: "it will be looked at", workload: aWorkload(),
+			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.OnHold, Cause: core.BackingOff}},
+			want:     result{Conditions: map[string]string{"QuotaReserved": "False PendingEvaluation", "Admitted": "False NoReservation"}},
+		},
+		"A8: a check refuses": {
+			why: "who answers it holds it", workload: aWorkload(),
+			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.OnHold}},
+			want:     result{Conditions: map[string]string{"QuotaReserved": "False OnHold", "Admitted": "False NoReservation"}},
 		},
 		"a gate forbids to evict": {
 			why: "whoever opens gates looks for the condition", workload: aWorkload(),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota, Cause: core.PreemptionGated}},
 			want: result{Conditions: map[string]string{
-				"QuotaReserved": "False WaitingForQuota", "BlockedOnPreemptionGates": "True PreemptionGated",
+				"QuotaReserved": "False WaitingForQuota", "Admitted": "False NoReservation", "BlockedOnPreemptionGates": "True PreemptionGated",
 			}},
 		},
 		"no gate forbids it any more": {
 			why: "the condition follows", workload: aWorkload(is(kueue.WorkloadBlockedOnPreemptionGates, kueue.ReasonPreemptionGated)),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}},
 			want: result{Conditions: map[string]string{
-				"QuotaReserved": "False WaitingForQuota", "BlockedOnPreemptionGates": "False PreemptionGated",
+				"QuotaReserved": "False WaitingForQuota", "Admitted": "False NoReservation", "BlockedOnPreemptionGates": "False PreemptionGated",
 			}},
 		},
 		"queue is drained": {
 			why: "its user wants to know what happened", workload: aWorkload(admittedOn("n1")), decision: core.Evict{Key: key, Reason: core.ClusterQueueStopped},
-			want: result{Nodes: []string{"n1"}, Evictions: 1, Conditions: map[string]string{"Evicted": "True ClusterQueueStopped"}, Says: "The ClusterQueue is stopped"},
+			want: result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Evictions: 1, Conditions: map[string]string{"Evicted": "True ClusterQueueStopped"}, Says: "The ClusterQueue is stopped"},
 		},
 		"door is drained": {
 			why: "it is another object that has to be started", workload: aWorkload(admittedOn("n1")), decision: core.Evict{Key: key, Reason: core.LocalQueueStopped},
-			want: result{Nodes: []string{"n1"}, Evictions: 1, Conditions: map[string]string{"Evicted": "True LocalQueueStopped"}, Says: "The LocalQueue is stopped"},
+			want: result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Evictions: 1, Conditions: map[string]string{"Evicted": "True LocalQueueStopped"}, Says: "The LocalQueue is stopped"},
 		},
 		"evicted, gates close": {
 			why: "whoever opened one has to agree again",
@@ -180,7 +239,7 @@ func TestStatus(t *testing.T) {
 				w.Status.PreemptionGates = []kueue.PreemptionGateState{{Name: "g", Position: kueue.GateOpen}}
 			}),
 			decision: core.Evict{Key: key, Reason: core.NodeFailures},
-			want:     result{Nodes: []string{"n1"}, Closed: []string{"g"}, Evictions: 1, Conditions: map[string]string{"Evicted": "True NodeFailures"}},
+			want:     result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Closed: []string{"g"}, Evictions: 1, Conditions: map[string]string{"Evicted": "True NodeFailures"}},
 		},
 		"refuse what is admitted": {
 			why: "the reason is out of date", workload: aWorkload(admittedOn("n1")),
@@ -213,6 +272,8 @@ func describe(s *kueue.WorkloadStatus) result {
 		r.Conditions[c.Type] = string(c.Status) + " " + c.Reason
 	}
 	if s.Admission != nil {
+		ps := &s.Admission.PodSetAssignments[0]
+		r.Flavor, r.Usage = string(ps.Flavors["cpu"]), ps.ResourceUsage.Cpu().String()
 		for _, p := range convert.Admission(s.Admission).PodSets[0].Places {
 			r.Nodes = append(r.Nodes, p.Node)
 		}

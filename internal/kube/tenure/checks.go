@@ -104,7 +104,7 @@ func resetChecks(list []kueue.AdmissionCheckState, now time.Time) []kueue.Admiss
 		}
 		fresh := kueue.AdmissionCheckState{
 			Name: c.Name, State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(now),
-			Message: "Reset to Pending after eviction. Previously: " + string(c.State), RetryCount: c.RetryCount,
+			Message: "Reset to Pending after eviction. Previously: " + string(c.State), RetryCount: c.RetryCount, RequeueAfterSeconds: c.RequeueAfterSeconds,
 		}
 		if c.State == kueue.CheckStateRetry {
 			fresh.RetryCount = new(ptr.Deref(c.RetryCount, 0) + 1)

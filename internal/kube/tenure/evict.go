@@ -121,7 +121,7 @@ func unreserve(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, rea
 	next.Admission = nil
 	set := NewConditions(w, next, now)
 	set.Set(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, reason, message)
-	set.Set(kueue.WorkloadAdmitted, metav1.ConditionFalse, kueue.ReasonNoReservation, "The workload has no reservation")
+	set.Unreserved()
 	set.clear(kueue.ReasonWaitForStart, notAllReady, kueue.WorkloadPodsReady)
 }
 

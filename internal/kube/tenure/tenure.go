@@ -191,7 +191,7 @@ func explicit(f Facts) (Step, bool) {
 		set.Set(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, kueue.ReasonPendingEvaluation, "The workload was not looked at yet")
 	}
 	if condition(w, kueue.WorkloadAdmitted) == nil {
-		set.Set(kueue.WorkloadAdmitted, metav1.ConditionFalse, kueue.ReasonNoReservation, "The workload has no reservation")
+		set.Unreserved()
 	}
 	return Step{Status: next}, true
 }
