@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 // Object is any Kubernetes object with metadata.
@@ -65,6 +66,9 @@ type Adapter interface {
 	// Read extracts the facts. An error means that the object can never run and
 	// is shown to the user.
 	Read(Object) (Facts, error)
+	// Maker is what decides whether more pods of the job may come, of any object of
+	// the kind, also of one that can never run.
+	Maker(Object) core.MakerState
 	// Start returns the object allowed to run with what was assigned, one
 	// PodSetInfo per pod set. Starting a started object changes nothing. An
 	// error is permanent: the job cannot run with this admission.
@@ -73,3 +77,23 @@ type Adapter interface {
 	// original are the pod sets recorded in its Workload.
 	Stop(o Object, original []kueue.PodSet) (Object, error)
 }
+
+// Whole is implemented by adapters of kinds that have parts which are jobs too.
+type Whole interface {
+	// PartOf says whether an object is a part of a job by the job's own account.
+	PartOf(whole Object, gvk schema.GroupVersionKind, part metav1.Object) Part
+}
+
+// Part is what a job says of an object that says it is a part of it.
+type Part int
+
+// The answers. An owner reference can be written by anybody.
+const (
+	// Stranger is not a part, whatever it says.
+	Stranger Part = iota
+	// Expected is what a part will be called; whether it is this one is not known
+	// yet.
+	Expected
+	// Own is a part.
+	Own
+)

@@ -422,6 +422,17 @@ func builtIn(gates Gates) []framework {
 	}
 }
 
+// wholes are the kinds that say themselves what their parts are.
+func wholes() map[schema.GroupVersionKind]jobs.Whole {
+	out := map[schema.GroupVersionKind]jobs.Whole{}
+	for _, f := range builtIn(Gates{}) {
+		if w, keepsRecord := f.adapter.(jobs.Whole); keepsRecord {
+			out[f.adapter.Kind()] = w
+		}
+	}
+	return out
+}
+
 // queues reports whether jobs of a kind are queued.
 func (o Options) queues(framework string) bool {
 	return o.Frameworks == nil || slices.Contains(o.Frameworks, framework)
@@ -456,6 +467,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		Managed: func(apiVersion, kind string) bool {
 			return managed[schema.FromAPIVersionAndKind(apiVersion, kind)]
 		},
+		Wholes: wholes(),
 		Ended:  counters.Ended,
 		Tenure: opts.Tenure,
 		Told:   told(counters),
@@ -473,6 +485,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	}
 	err := workload.SetupWithManager(mgr, workload.Options{
 		Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder, Config: opts.Tenure, Told: shared.Told,
+		Adapters: adapters,
 	})
 	if err != nil {
 		return fmt.Errorf("add workloads: %w", err)

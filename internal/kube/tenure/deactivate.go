@@ -37,8 +37,9 @@ func deactivated(f Facts) (Step, bool) {
 	if ptr.Deref(w.Spec.Active, true) {
 		return Step{}, false
 	}
-	if step, acts := release(f); acts {
-		return step, true
+	leaving, acts := release(f)
+	if acts {
+		return leaving, true
 	}
 	next := w.Status.DeepCopy()
 	next.RequeueState = nil
@@ -54,6 +55,9 @@ func deactivated(f Facts) (Step, bool) {
 	}
 	if equality.Semantic.DeepEqual(w.Status, *next) {
 		step := retainDeactivated(f)
+		if step.Again.IsZero() {
+			step.Again = leaving.Again
+		}
 		return step, true
 	}
 	return Step{Status: next, Events: told}, true

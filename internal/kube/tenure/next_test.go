@@ -152,11 +152,30 @@ func TestNext(t *testing.T) {
 		"runs":  {"nothing concerns what runs without limits", facts(admitted(time.Hour)), outcome{}},
 
 		// Deletion and end.
-		"deleted, its job runs":  {"the job's reconciler lets it go", facts(admitted(time.Hour), deleted), outcome{}},
-		"deleted, pods run":      {"its quota is released when they are gone", facts(admitted(time.Hour), deleted, alone, pods(1)), outcome{}},
-		"deleted, all gone":      {"nothing keeps it", facts(admitted(time.Hour), deleted, alone), outcome{Does: "unpin"}},
-		"orphan":                 {"nobody will ever finish it", facts(admitted(time.Hour), alone, orphan), outcome{Conditions: m{"Finished": "True OwnerNotFound"}}},
-		"orphan, pods run":       {"quota is released when they are gone", facts(admitted(time.Hour), alone, orphan, pods(1)), outcome{}},
+		"deleted, its job runs": {"the job's reconciler lets it go", facts(admitted(time.Hour), deleted), outcome{}},
+		"deleted, pods run":     {"its quota is released when they are gone", facts(admitted(time.Hour), deleted, alone, pods(1)), outcome{}},
+		"deleted, all gone":     {"nothing keeps it", facts(admitted(time.Hour), deleted, alone), outcome{Does: "unpin"}},
+		"orphan":                {"nobody will ever finish it", facts(admitted(time.Hour), alone, orphan), outcome{Conditions: m{"Finished": "True OwnerNotFound"}}},
+		"orphan, pods run":      {"quota is released when they are gone", facts(admitted(time.Hour), alone, orphan, pods(1)), outcome{}},
+		"finished, deleted":     {"its job's reconciler is done with it", facts(ago(time.Minute, "Finished", "True", "Succeeded"), deleted), outcome{Does: "unpin"}},
+
+		// A job that is being deleted, or gone without its pods.
+		"W1: deleted with its job":                 {"what was deleted makes no pods", facts(admitted(time.Hour), jobDeleted(0), deleted), outcome{Does: "unpin"}},
+		"W1: deleted with its job, which makes":    {"its components are deleted first", facts(admitted(time.Hour), jobDeleted(time.Hour), makes, deleted), outcome{}},
+		"W1: deleted with its job, pods run":       {"the garbage collector sees to them", facts(admitted(time.Hour), jobDeleted(0), deleted, pods(1)), outcome{Again: 10 * time.Second}},
+		"W1: deleted with its job, pods stay":      {"a finalizer keeps the job from being collected", facts(admitted(time.Hour), jobDeleted(time.Hour), deletedAgo(10*time.Second), pods(1)), outcome{Does: "stop pods", Again: 10 * time.Second}},
+		"orphan, deleted, pods stay":               {"nobody else stops them", facts(admitted(time.Hour), alone, orphan, deletedAgo(time.Minute), pods(2)), outcome{Does: "stop pods", Again: 10 * time.Second}},
+		"S3: job deleted, pods run":                {"they may go on until somebody needs their place", facts(admitted(time.Hour), jobDeleted(time.Hour), pods(1)), outcome{}},
+		"S3: job deleted, no pods":                 {"a finalizer keeps the job, and no quota", facts(admitted(time.Hour), jobDeleted(10*time.Second)), outcome{Conditions: m{"Finished": "True OwnerNotFound"}}},
+		"S3: job deleted just now, no pods":        {"as a rule it is gone in a moment", facts(admitted(time.Hour), jobDeleted(time.Second)), outcome{Again: 9 * time.Second}},
+		"S3: job deleted, makes pods":              {"the next one may come at any moment", facts(admitted(time.Hour), jobDeleted(time.Hour), makes), outcome{}},
+		"S3: job deleted, evicted, pods run":       {"its kind does not stop what was deleted", facts(admitted(time.Hour), jobDeleted(time.Hour), evicted(10*time.Second, kueue.ReasonPreempted), pods(1)), outcome{Does: "stop pods", Again: 10 * time.Second}},
+		"S3: job deleted, evicted just now":        {"pods get a moment to go by themselves", facts(admitted(time.Hour), jobDeleted(time.Hour), evicted(time.Second, kueue.ReasonPreempted), pods(1)), outcome{Again: 9 * time.Second}},
+		"S3: job deleted, evicted, makes":          {"its controller deletes them", facts(admitted(time.Hour), jobDeleted(time.Hour), makes, evicted(time.Minute, kueue.ReasonPreempted), pods(1)), outcome{}},
+		"S3: job deleted, evicted, pods gone":      {"now the quota is free", facts(admitted(time.Hour), jobDeleted(time.Second), evicted(time.Minute, kueue.ReasonPreempted)), outcome{Released: true, Conditions: m{"QuotaReserved": "False Pending", "Admitted": "False NoReservation", "Requeued": "True Preempted"}}},
+		"S3: orphan, evicted, pods run":            {"a job deleted without its pods gives back what it borrowed all the same", facts(admitted(time.Hour), alone, orphan, evicted(time.Minute, kueue.ReasonPreempted), pods(1)), outcome{Does: "stop pods", Again: 10 * time.Second}},
+		"S3: nobody's workload, evicted, pods run": {"whoever made the pods stops them", facts(admitted(time.Hour), alone, evicted(time.Minute, kueue.ReasonPreempted), pods(1)), outcome{}},
+
 		"finished":               {"kept as long as the retention says", facts(tidy, ago(time.Minute, "Finished", "True", "Succeeded")), outcome{Again: 59 * time.Minute}},
 		"finished long ago":      {"the job stays, for it is the user's", facts(tidy, ago(time.Hour, "Finished", "True", "Succeeded")), outcome{Does: "delete Workload", Events: []string{"Deleted"}}},
 		"never started":          {"its job would be queued anew and fail again", facts(tidy, ago(time.Hour, "Finished", "True", "FailedToStart")), outcome{}},
@@ -345,3 +364,16 @@ func TestNext(t *testing.T) {
 
 func deleted(f *Facts) { f.Workload.DeletionTimestamp = &metav1.Time{Time: now} }
 func orphan(f *Facts)  { f.Orphan = true }
+func makes(f *Facts)   { f.JobMakes = true }
+
+func deletedAgo(d time.Duration) change {
+	return func(f *Facts) { f.Workload.DeletionTimestamp = &metav1.Time{Time: now.Add(-d)} }
+}
+
+// jobDeleted is a job that something keeps from going.
+func jobDeleted(d time.Duration) change {
+	return func(f *Facts) {
+		f.Workload.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "j", UID: "j", Controller: new(true)}}
+		f.Owned, f.JobDeleted = false, now.Add(-d)
+	}
+}

@@ -6,8 +6,9 @@
 // Everything is pure: facts and the time in, the next write out. A rule looks
 // at what the API says now and at nothing that was remembered, so that a
 // process may die between any two writes; doing a step twice changes nothing.
-// It decides nothing about quota or places, and whether a job's pods are gone
-// is known to the job's reconciler, which calls Released then.
+// It decides nothing about quota or places. Whether the pods of a job that stops
+// are gone is known to the job's reconciler, which calls Released then; that of a
+// job that is gone, or about to go, is looked after here.
 package tenure
 
 import (
@@ -60,9 +61,14 @@ type Retention struct {
 // Facts are everything that the next step of one Workload depends on.
 type Facts struct {
 	Workload *kueue.Workload
-	// Orphan is true if the job it was made for is gone, Owned if there is one.
+	// Orphan is true if the job it was made for is gone, Owned if there is one whose
+	// reconciler looks after it: one that is not being deleted.
 	Orphan, Owned bool
-	// LivePods counts its unfinished pods.
+	// JobDeleted is since when its job is being deleted, zero if it is not, and
+	// JobMakes true while such a job may have pods made all the same.
+	JobDeleted time.Time
+	JobMakes   bool
+	// LivePods counts its pods that hold quota: see core.PodState.
 	LivePods int
 	// Priority is the value of the WorkloadPriorityClass it refers to, if any.
 	Priority *int32
@@ -74,7 +80,7 @@ type Facts struct {
 	Now          time.Time
 }
 
-// Step is the one write that comes next; at most one of the first five fields is
+// Step is the one write that comes next; at most one of the first six fields is
 // set, and the zero value is none.
 type Step struct {
 	// Status is the status to give to the Workload.
@@ -85,6 +91,8 @@ type Step struct {
 	Deactivate bool
 	// Unpin lets a deleted Workload go.
 	Unpin bool
+	// StopPods deletes its pods, which nobody else would.
+	StopPods bool
 	// Delete says what to delete.
 	Delete Deletion
 	// Events are told once the write is done.
@@ -128,6 +136,7 @@ func rules() []func(Facts) (Step, bool) {
 		deactivating, // it shall be false
 		followClass,  // the priority class changed
 		release,      // nobody else gives back its quota
+		abandoned,    // its job is being deleted, and does nothing any more
 		refusals,     // a check said no
 		stopped,      // its queue was stopped before it was admitted
 		admission,    // checks came, went or said yes
@@ -143,8 +152,7 @@ func Next(f Facts) Step {
 	w := f.Workload
 	switch {
 	case w.DeletionTimestamp != nil:
-		// While its job exists, the job's reconciler knows when all has stopped.
-		return Step{Unpin: (!f.Owned || convert.Finished(w)) && f.LivePods == 0}
+		return leave(f)
 	case convert.Finished(w):
 		if f.Owned && condition(w, kueue.WorkloadFinished).Reason == kueue.ReasonFailedToStart {
 			return Step{} // its job, which has not run, would be queued anew and fail again
@@ -162,6 +170,49 @@ func Next(f Facts) Step {
 		}
 	}
 	return Step{Again: again}
+}
+
+// patience is how long others get to do what is theirs to do: the garbage
+// collector deletes the pods of a deleted job by itself.
+const patience = 10 * time.Second
+
+// leave lets a deleted Workload go when its pods are gone. While its job exists,
+// the job's reconciler knows when all has stopped.
+func leave(f Facts) Step {
+	switch {
+	case f.Owned && !convert.Finished(f.Workload), f.JobMakes:
+		return Step{}
+	case f.LivePods == 0:
+		return Step{Unpin: true}
+	}
+	step, _ := stopPods(f, f.Workload.DeletionTimestamp.Time)
+	return step
+}
+
+// stopPods deletes pods whose job is gone or about to go, if they have to go and
+// nobody else sees to it: a job may be deleted without its pods, or be kept by a
+// finalizer while they go on.
+func stopPods(f Facts, since time.Time) (Step, bool) {
+	theirs := f.Orphan || metav1.GetControllerOf(f.Workload) != nil
+	if !theirs || f.Owned || f.JobMakes || f.LivePods == 0 {
+		return Step{}, false
+	}
+	if end := since.Add(patience); end.After(f.Now) {
+		return Step{Again: end}, false
+	}
+	return Step{StopPods: true, Again: f.Now.Add(patience)}, true
+}
+
+// abandoned ends a workload whose job is being deleted and has no pods any more:
+// what keeps the job keeps no quota.
+func abandoned(f Facts) (Step, bool) {
+	if f.JobDeleted.IsZero() || f.JobMakes || f.LivePods > 0 {
+		return Step{}, false
+	}
+	if end := f.JobDeleted.Add(patience); end.After(f.Now) {
+		return Step{Again: end}, false
+	}
+	return Step{Status: Ended(f.Workload, kueue.ReasonOwnerNotFound, "The job that this workload was made for is being deleted, and none of its pods is left", f.Now)}, true
 }
 
 func orphaned(f Facts) (Step, bool) {
@@ -196,11 +247,15 @@ func explicit(f Facts) (Step, bool) {
 	return Step{Status: next}, true
 }
 
-// release gives back the quota of an evicted workload that no job owns.
+// release gives back the quota of an evicted workload that no job owns, once its
+// pods are gone.
 func release(f Facts) (Step, bool) {
 	w := f.Workload
-	if f.Owned || f.LivePods > 0 || w.Status.Admission == nil || !isTrue(w, kueue.WorkloadEvicted) {
+	if f.Owned || f.JobMakes || w.Status.Admission == nil || !isTrue(w, kueue.WorkloadEvicted) {
 		return Step{}, false
+	}
+	if f.LivePods > 0 {
+		return stopPods(f, condition(w, kueue.WorkloadEvicted).LastTransitionTime.Time)
 	}
 	return Step{Status: Released(w, f.Now)}, true
 }

@@ -24,6 +24,8 @@ func describe(w *kueue.Workload, s Step) outcome {
 	switch {
 	case s.Unpin:
 		o.Does = "unpin"
+	case s.StopPods:
+		o.Does = "stop pods"
 	case s.Deactivate:
 		o.Does = "deactivate"
 	case s.Priority != nil:

@@ -91,6 +91,7 @@ func TestChooseWorkload(t *testing.T) {
 		extra    *kueue.Workload
 		live     int // unfinished pods of the extra one
 		nested   bool
+		foreign  bool
 		whole    *kueue.Workload
 		want     deed
 	}{
@@ -139,6 +140,9 @@ func TestChooseWorkload(t *testing.T) {
 		"part, whole waits": {
 			why: "a part runs only with the whole", job: aJob(running), nested: true, whole: aWorkload(), want: deed{Job: true, Event: "Suspended"},
 		},
+		"S6: part of a part, not counted": {
+			why: "its pods have places beyond those of the whole", job: aJob(running), nested: true, foreign: true, whole: aWorkload(admitted), want: deed{Job: true, Event: "Suspended"},
+		},
 		"suspended part, whole waits": {why: "all is well", job: aJob(), nested: true, whole: aWorkload()},
 		"part, whole ended":           {why: "its pods may be kept to be looked at", job: aJob(running), nested: true, whole: aWorkload(condition(kueue.WorkloadFinished, "Failed"))},
 	}
@@ -146,7 +150,7 @@ func TestChooseWorkload(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := situation{
 				job: c.job, adapter: batchjob.Adapter{}, queue: "default-queue", priority: priority{value: ptr.To[int32](5)},
-				workload: c.workload, extra: c.extra, extraLive: c.live, nested: c.nested, whole: c.whole, now: now,
+				workload: c.workload, extra: c.extra, extraLive: c.live, nested: c.nested, foreign: c.foreign, whole: c.whole, now: now,
 				infos: []jobs.PodSetInfo{{Name: "main", Count: 2}},
 			}
 			if c.prebuilt {

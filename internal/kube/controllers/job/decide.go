@@ -1,6 +1,7 @@
 package job
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -39,6 +40,8 @@ type situation struct {
 	// Workload, nil if it has none.
 	nested bool
 	whole  *kueue.Workload
+	// foreign is true for a part whose pods are not counted with the whole.
+	foreign bool
 	// infos are what the workload's admission adds to the pods; set if admitted.
 	infos []jobs.PodSetInfo
 	// conflict says why infos contradict each other.
@@ -74,6 +77,8 @@ type tale struct {
 func decide(s situation) (step, error) {
 	w := s.workload
 	switch {
+	case s.foreign && !s.facts.Suspended && s.facts.Finished == nil:
+		return stop(s, "Suspended", "Suspended: its pods are not among those that Workload "+s.whole.Name+" was admitted with")
 	case s.nested:
 		return contain(s, s.whole)
 	case s.extra != nil && (s.extra.DeletionTimestamp == nil || s.extraLive == 0):
@@ -115,7 +120,23 @@ func decide(s situation) (step, error) {
 	case s.facts.Suspended:
 		return start(s)
 	}
+	if why := grown(s); why != "" {
+		return stop(s, "Stopped", "Stopped, to be queued again: "+why)
+	}
 	return run(s), nil
+}
+
+// grown says of which pods a running job asks for more than it was admitted with;
+// "" if of none. More would find no place: once it is suspended, it is outgrown.
+func grown(s situation) string {
+	for _, asks := range s.facts.PodSets {
+		for _, has := range s.workload.Status.Admission.PodSetAssignments {
+			if has.Name == asks.Name && has.Count != nil && asks.Count > *has.Count {
+				return fmt.Sprintf("it asks for %d pods and was admitted with %d", asks.Count, *has.Count)
+			}
+		}
+	}
+	return ""
 }
 
 // create makes the workload, also of a job that has no queue: it is where the user

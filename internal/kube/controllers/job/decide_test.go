@@ -194,6 +194,7 @@ func TestDecide(t *testing.T) {
 		noQueue  bool
 		live     int
 		refused  time.Time
+		behind   bool
 		class    string // its label names this WorkloadPriorityClass, of value 9
 		awaited  bool   // its pods have to be ready in time
 		want     outcome
@@ -375,6 +376,28 @@ func TestDecide(t *testing.T) {
 			workload: aWorkload(admitted, func(w *kueue.Workload) { w.DeletionTimestamp = &metav1.Time{Time: now} }), live: 2,
 			want: outcome{Suspended: new(true), Selector: ssd, Event: "Stopped"},
 		},
+		"T3: workload being deleted, a pod runs": {
+			why: "its quota goes with the last pod", job: aJob(stopped),
+			workload: aWorkload(admitted, func(w *kueue.Workload) { w.DeletionTimestamp = &metav1.Time{Time: now} }), live: 1,
+		},
+		"T3: workload being deleted, its Job counts a pod": {
+			why: "the pod may not be seen yet", job: aJob(stopped, func(j *batchv1.Job) { j.Status.Active = 1 }),
+			workload: aWorkload(admitted, func(w *kueue.Workload) { w.DeletionTimestamp = &metav1.Time{Time: now} }),
+		},
+		"S18: asks for more while it runs": {
+			why: "there are no places for more, and pods that hang tell nobody why", job: aJob(running, injected, wider), workload: aWorkload(admitted), live: 2,
+			want: outcome{Suspended: new(true), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Stopped"},
+		},
+		"S18: asked for more, stopped": {
+			why: "it is queued again for all of them", job: aJob(stopped, wider), workload: aWorkload(admitted),
+			want: outcome{Removed: true, Event: "DeletedWorkload"},
+		},
+		"S18: asks for fewer while it runs": {
+			why: "it has places for them", job: aJob(running, shrunk, func(j *batchv1.Job) { j.Annotations = nil }), workload: aWorkload(admitted), live: 1,
+		},
+		"S1: waits for the place of a deleted pod": {
+			why: "no node refuses it", job: aJob(running), workload: aWorkload(admitted), live: 2, behind: true, want: outcome{Again: time.Minute},
+		},
 		"workload being deleted, pods gone": {
 			why: "it may go now", job: aJob(stopped),
 			workload: aWorkload(admitted, func(w *kueue.Workload) { w.DeletionTimestamp = &metav1.Time{Time: now} }),
@@ -422,7 +445,7 @@ func TestDecide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := situation{
 				job: c.job, adapter: batchjob.Adapter{}, queue: "default-queue", priority: priority{value: ptr.To[int32](5)},
-				workload: c.workload, pods: Pods{Live: c.live, Refused: c.refused, Why: "volume node affinity conflict"}, now: now,
+				workload: c.workload, pods: Pods{Live: c.live, Behind: c.behind, Refused: c.refused, Why: "volume node affinity conflict"}, now: now,
 				infos: []jobs.PodSetInfo{{Name: "main", Count: 2, NodeSelector: map[string]string{"gpu": "h100"}}},
 			}
 			s.infos, s.conflict = updated(s.infos, checksOf(c.workload))

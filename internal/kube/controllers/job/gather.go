@@ -120,8 +120,9 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (sit
 	if r.opts.NoReclaimablePods {
 		s.facts.Reclaimable = nil
 	}
-	if stands == nested {
+	if stands == nested || stands == deeper {
 		s.nested, s.whole = true, whole
+		s.foreign = stands == deeper && whole != nil && !counted(s.facts, whole)
 		return s, true, nil
 	}
 	if s.priority, err = r.priority(ctx, s.job, s.facts); err != nil {
@@ -140,6 +141,14 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (sit
 		}
 	}
 	return s, err == nil, err
+}
+
+// counted reports whether all pods of a part say that they are pods of the whole's
+// Workload, so that they get no more places than it has.
+func counted(part jobs.Facts, whole *kueue.Workload) bool {
+	return !slices.ContainsFunc(part.PodSets, func(ps kueue.PodSet) bool {
+		return ps.Template.Annotations[kueue.WorkloadAnnotation] != whole.Name
+	})
 }
 
 // priority is how important a job is, and which class says so.

@@ -6,6 +6,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -44,6 +46,9 @@ type Options struct {
 	// Managed reports whether objects of a kind are jobs of their own, so that
 	// what they control is not.
 	Managed func(apiVersion, kind string) bool
+	// Wholes are the kinds that say themselves what their parts are; the parts of
+	// others are believed.
+	Wholes map[schema.GroupVersionKind]jobs.Whole
 	// Ended is told of every Workload whose end was written.
 	Ended func(*kueue.Workload)
 	// Tenure are the settings of what follows a reservation.
@@ -65,6 +70,9 @@ type Options struct {
 
 // conflictPause is how long to wait for the cache to show what was written.
 const conflictPause = 20 * time.Millisecond
+
+// recordPause is how long to wait for a job to say which parts are its own.
+const recordPause = 200 * time.Millisecond
 
 type reconciler struct {
 	opts    Options
@@ -91,6 +99,9 @@ func SetupWithManager(mgr ctrl.Manager, adapter jobs.Adapter, opts Options) erro
 // Reconcile does the next step for one job.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	s, ours, err := r.gather(ctx, req.NamespacedName)
+	if errors.Is(err, errNotRecorded) {
+		return reconcile.Result{RequeueAfter: recordPause}, nil
+	}
 	if err != nil || !ours {
 		return reconcile.Result{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -21,6 +22,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/kube/tenure"
@@ -48,7 +50,10 @@ func newBench(t *testing.T, change func(*Options), objects ...client.Object) ben
 	opts := Options{
 		Client: c, Live: c, Recorder: told, Clock: clocktesting.NewFakePassiveClock(now),
 		Managed: func(_, kind string) bool { return kind == "Job" || kind == aw.AppWrapperKind },
-		Ended:   func(*kueue.Workload) {}, Told: func(*kueue.Workload, tenure.Event) {},
+		Wholes: map[schema.GroupVersionKind]jobs.Whole{
+			batchjob.Adapter{}.Kind(): batchjob.Adapter{}, appwrapper.Adapter{}.Kind(): appwrapper.Adapter{},
+		},
+		Ended: func(*kueue.Workload) {}, Told: func(*kueue.Workload, tenure.Event) {},
 	}
 	if change != nil {
 		change(&opts)
@@ -129,8 +134,20 @@ func cronJob(owner ...metav1.OwnerReference) client.Object {
 	return &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "nightly", UID: "c1", OwnerReferences: owner}}
 }
 
-func aWrapper(labels map[string]string) client.Object {
-	return &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "wrap", UID: "a1", Labels: labels}}
+// aWrapper is one that runs and has recorded these parts.
+func aWrapper(labels map[string]string, parts ...aw.AppWrapperComponentStatus) *aw.AppWrapper {
+	w := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "wrap", UID: "a1", Labels: labels}}
+	w.Status.Phase, w.Status.ComponentStatus = aw.AppWrapperRunning, parts
+	return w
+}
+
+func part(kind, name string, uid types.UID) aw.AppWrapperComponentStatus {
+	return aw.AppWrapperComponentStatus{APIVersion: "batch/v1", Kind: kind, Name: name, UID: uid}
+}
+
+func resuming(w *aw.AppWrapper) *aw.AppWrapper {
+	w.Status.Phase = aw.AppWrapperResuming
+	return w
 }
 
 // Which jobs get a Workload, and which are left alone.
@@ -154,18 +171,25 @@ func TestWhichJobsAreManaged(t *testing.T) {
 		managed bool
 		event   string
 	}{
-		"team":                      {why: "every Job of a team waits", job: aJob(), managed: true, event: "Held"},
-		"no team, no queue":         {why: "it is nobody's business", job: aJob(inLab)},
-		"no team, queue":            {why: "it asks to wait", job: aJob(inLab, inQueue), managed: true, event: "CreatedWorkload"},
-		"no team, all managed":      {why: "the installation wants it", job: aJob(inLab), scope: jobs.Scope{WithoutQueue: true}, managed: true, event: "Held"},
-		"outside the selector":      {why: "the selector is always respected", job: aJob(inLab, inQueue), scope: jobs.Scope{Namespaces: teams, WithoutQueue: true}},
-		"of a CronJob":              {why: "which is no job", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{cronJob()}, managed: true, event: "CreatedWorkload"},
-		"of an AppWrapper":          {why: "the AppWrapper waits for both", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil)}},
-		"of an AppWrapper's part":   {why: "the whole waits, however deep", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{aWrapper(nil), cronJob(wrapper)}},
-		"of a gone AppWrapper":      {why: "the garbage collector is about to remove it", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1"))},
-		"of an earlier AppWrapper":  {why: "of the same name: gone as well", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a0")), objects: []client.Object{aWrapper(nil)}},
-		"eleven deep":               {why: "no job is that nested", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "a", "ca")), objects: chain, event: "JobNestingTooDeep"},
-		"owned, and not controlled": {why: "only a controller makes it a part", job: aJob(inQueue, controlledBy("v1", "ConfigMap", "x", "x"), func(j *batchv1.Job) { j.OwnerReferences[0].Controller = nil }), managed: true, event: "CreatedWorkload"},
+		"team":                          {why: "every Job of a team waits", job: aJob(), managed: true, event: "Held"},
+		"no team, no queue":             {why: "it is nobody's business", job: aJob(inLab)},
+		"no team, queue":                {why: "it asks to wait", job: aJob(inLab, inQueue), managed: true, event: "CreatedWorkload"},
+		"no team, all managed":          {why: "the installation wants it", job: aJob(inLab), scope: jobs.Scope{WithoutQueue: true}, managed: true, event: "Held"},
+		"outside the selector":          {why: "the selector is always respected", job: aJob(inLab, inQueue), scope: jobs.Scope{Namespaces: teams, WithoutQueue: true}},
+		"of a CronJob":                  {why: "which is no job", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{cronJob()}, managed: true, event: "CreatedWorkload"},
+		"of an AppWrapper":              {why: "the AppWrapper waits for both", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil, part("Job", "train", "u1"))}},
+		"of an AppWrapper's part":       {why: "the whole waits, however deep", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{aWrapper(nil, part("CronJob", "nightly", "c1")), cronJob(wrapper)}},
+		"of an older AppWrapper":        {why: "an earlier version recorded no UIDs", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil, part("Job", "train", ""))}},
+		"of one that is being made":     {why: "it is recorded in a moment", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{resuming(aWrapper(nil, part("Job", "train", "")))}},
+		"S6: says it is a part":         {why: "anybody can write an owner reference", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil, part("Job", "other", "u9"))}, managed: true, event: "CreatedWorkload"},
+		"S6: took a part's name":        {why: "it is another object", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil, part("Job", "train", "u9"))}, managed: true, event: "CreatedWorkload"},
+		"S6: says so while one is made": {why: "its name is none of a part", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{resuming(aWrapper(nil, part("Job", "other", "")))}, managed: true, event: "CreatedWorkload"},
+		"S6: part of a stranger":        {why: "the chain breaks above it", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{aWrapper(nil), cronJob(wrapper)}, managed: true, event: "CreatedWorkload"},
+		"S6: part of a Job":             {why: "Jobs make pods and no Jobs", job: aJob(inQueue, controlledBy("batch/v1", "Job", "mine", "j1")), objects: []client.Object{&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "mine", UID: "j1", Labels: map[string]string{kueue.QueueNameLabel: "q"}}}}, managed: true, event: "CreatedWorkload"},
+		"of a gone AppWrapper":          {why: "the garbage collector is about to remove it", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1"))},
+		"of an earlier AppWrapper":      {why: "of the same name: gone as well", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a0")), objects: []client.Object{aWrapper(nil)}},
+		"eleven deep":                   {why: "no job is that nested", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "a", "ca")), objects: chain, event: "JobNestingTooDeep"},
+		"owned, and not controlled":     {why: "only a controller makes it a part", job: aJob(inQueue, controlledBy("v1", "ConfigMap", "x", "x"), func(j *batchv1.Job) { j.OwnerReferences[0].Controller = nil }), managed: true, event: "CreatedWorkload"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

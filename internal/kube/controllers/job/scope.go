@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,7 @@ const (
 	alone  place = iota // not managed here
 	top                 // managed, and nobody's part
 	nested              // part of another managed job
+	deeper              // part of a part of one
 )
 
 // placeOf finds out whether a job is managed here. It is if it has a queue or is
@@ -41,16 +43,16 @@ func (r *reconciler) placeOf(ctx context.Context, o jobs.Object, queue string) (
 		return alone, nil, client.IgnoreNotFound(err)
 	}
 	if metav1.GetControllerOf(o) != nil {
-		whole, doomed, err := r.whole(ctx, o, &ns)
+		above, doomed, err := r.whole(ctx, o, &ns)
 		switch {
 		case err != nil || doomed:
 			return alone, nil, err
-		case whole != "":
-			w, err := r.workloadsOf(ctx, o.GetNamespace(), whole)
+		case above.uid != "":
+			w, err := r.workloadsOf(ctx, o.GetNamespace(), above.uid)
 			if err != nil || len(w) == 0 {
-				return nested, nil, err
+				return above.stands, nil, err
 			}
-			return nested, choose(w, ""), nil
+			return above.stands, choose(w, ""), nil
 		}
 	}
 	if r.opts.Scope.Covers(&ns, queue) {
@@ -59,31 +61,84 @@ func (r *reconciler) placeOf(ctx context.Context, o jobs.Object, queue string) (
 	return alone, nil, nil
 }
 
-// whole follows the owners of a job upwards and returns the UID of the highest
-// that is a managed job, "" if none is. A job is doomed, and left alone, if one
+// errNotRecorded says that a job may be a part of another one that is just being
+// made.
+var errNotRecorded = errors.New("the job that it says it is a part of has not recorded its parts yet")
+
+// above is the highest managed job above another, and how far above.
+type above struct {
+	uid    types.UID
+	stands place
+}
+
+// whole follows the owners of a job upwards and returns the highest that is a
+// managed job, the zero value if none is. A job is doomed, and left alone, if one
 // of its owners is gone: the garbage collector is about to remove it.
-func (r *reconciler) whole(ctx context.Context, o jobs.Object, ns *corev1.Namespace) (uid types.UID, doomed bool, err error) {
+//
+// An owner that keeps a record of its parts is believed, and not who says he is
+// one (S6): anybody who may write Jobs may write owner references.
+func (r *reconciler) whole(ctx context.Context, o jobs.Object, ns *corev1.Namespace) (top above, doomed bool, err error) {
+	var part metav1.Object = o
+	gvk, stands := r.adapter.Kind(), nested
 	at := metav1.GetControllerOf(o)
 	for range nesting {
 		owner, known, err := r.owner(ctx, o.GetNamespace(), at)
 		if err != nil || !known {
-			return uid, false, err
+			return top, false, err
 		}
 		if owner == nil || owner.GetUID() != at.UID {
-			return "", true, nil
+			return above{}, true, nil
 		}
+		kind := schema.FromAPIVersionAndKind(at.APIVersion, at.Kind)
 		if r.opts.Managed(at.APIVersion, at.Kind) && r.opts.Scope.Covers(ns, owner.GetLabels()[kueue.QueueNameLabel]) {
-			uid = owner.GetUID()
+			own, err := r.own(ctx, owner, kind, part, gvk)
+			if err != nil {
+				return above{}, false, err
+			}
+			if !own {
+				return above{}, false, nil
+			}
+			top = above{owner.GetUID(), stands}
 		}
+		part, gvk, stands = owner, kind, deeper
 		if at = metav1.GetControllerOf(owner); at == nil {
-			return uid, false, nil
+			return top, false, nil
 		}
 	}
 	r.event(o, tale{
 		reason: "JobNestingTooDeep", warning: true,
 		message: fmt.Sprintf("It is left alone: more than %d objects own one another above it", nesting),
 	})
-	return "", true, nil
+	return above{}, true, nil
+}
+
+// own reports whether a managed job says that an object is a part of it. What the
+// cache denies is asked of the API server: the job is recorded as it is created.
+func (r *reconciler) own(ctx context.Context, owner metav1.Object, kind schema.GroupVersionKind, part metav1.Object, gvk schema.GroupVersionKind) (bool, error) {
+	whole, keepsRecord := r.opts.Wholes[kind]
+	o, typed := owner.(jobs.Object)
+	if !keepsRecord || !typed {
+		return true, nil
+	}
+	answer := whole.PartOf(o, gvk, part)
+	if answer == jobs.Stranger {
+		made, err := r.opts.Client.Scheme().New(kind)
+		fresh, known := made.(client.Object)
+		if err != nil || !known {
+			return false, err
+		}
+		err = r.opts.Live.Get(ctx, types.NamespacedName{Namespace: owner.GetNamespace(), Name: owner.GetName()}, fresh)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("read owner %s %s/%s: %w", kind.Kind, owner.GetNamespace(), owner.GetName(), err)
+		}
+		if err == nil && fresh.GetUID() == owner.GetUID() {
+			answer = whole.PartOf(fresh, gvk, part)
+		}
+	}
+	if answer == jobs.Expected {
+		return false, errNotRecorded
+	}
+	return answer == jobs.Own, nil
 }
 
 // owner reads the object that a reference points at, nil if it is gone. Objects

@@ -7,6 +7,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
@@ -36,6 +38,8 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Config are the settings of the rules.
 	Config tenure.Config
+	// Adapters are those of the kinds of jobs that are managed.
+	Adapters []jobs.Adapter
 	// Told is called for every change of state, once, after it was written; w is
 	// as it was before.
 	Told func(w *kueue.Workload, e tenure.Event)
@@ -43,10 +47,15 @@ type Options struct {
 
 type reconciler struct{ Options }
 
-// SetupWithManager starts the reconciler. The cache must have job.PodIndex.
+// SetupWithManager starts the reconciler. The cache must have job.PodIndex and
+// job.JobIndex.
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	r := &reconciler{opts}
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr)
+	for _, a := range opts.Adapters {
+		b = b.Watches(a.New(), handler.EnqueueRequestsFromMapFunc(r.ofJob), jobsLeaving())
+	}
+	return b.
 		Named("workload").
 		For(&kueue.Workload{}).
 		Watches(&kueue.Workload{}, handler.Funcs{UpdateFunc: r.tellAnswers}).
@@ -97,6 +106,8 @@ func (r *reconciler) do(ctx context.Context, w *kueue.Workload, next tenure.Step
 	switch {
 	case next.Unpin:
 		return apply.Unpin(ctx, r.Client, w)
+	case next.StopPods:
+		return r.stopPods(ctx, w)
 	case next.Priority != nil:
 		is := w.DeepCopy()
 		is.Spec.Priority = next.Priority
@@ -134,13 +145,9 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (ten
 	w := f.Workload
 	owner := metav1.GetControllerOf(w)
 	if owner != nil {
-		// Deleting a job deletes its Workload through the garbage collector, so a
-		// Workload that is being deleted may have lost its job.
-		exists, err := r.exists(ctx, w, owner)
-		if err != nil {
+		if err := r.job(ctx, &f, owner); err != nil {
 			return f, false, err
 		}
-		f.Owned = exists
 	}
 	f.Orphan = owner == nil && w.Labels[kueue.JobUIDLabel] != ""
 	pods, err := job.PodsOf(ctx, r.Client, w.Namespace, w.Name)
@@ -207,22 +214,48 @@ func (r *reconciler) queues(ctx context.Context, f *tenure.Facts) error {
 	return nil
 }
 
-// exists asks the cache for the object that owns a Workload, when it matters.
-func (r *reconciler) exists(ctx context.Context, w *kueue.Workload, owner *metav1.OwnerReference) (bool, error) {
-	if w.DeletionTimestamp == nil {
-		return true, nil
+// job adds what there is of the job that owns a Workload. Deleting a job deletes
+// its Workload through the garbage collector, in any order.
+func (r *reconciler) job(ctx context.Context, f *tenure.Facts, owner *metav1.OwnerReference) error {
+	w := f.Workload
+	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
+	at := slices.IndexFunc(r.Adapters, func(a jobs.Adapter) bool { return a.Kind() == gvk })
+	if at < 0 {
+		// A kind that is not handled here cannot keep a deleted one running.
+		f.Owned = w.DeletionTimestamp == nil
+		return nil
 	}
-	made, err := r.Client.Scheme().New(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
-	o, known := made.(client.Object)
-	if err != nil || !known {
-		return false, nil //nolint:nilerr // a kind that is not handled here cannot keep it running
+	o := r.Adapters[at].New()
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: w.Namespace, Name: owner.Name}, o, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && o.GetUID() != owner.UID:
+		// Gone, or not seen yet: it came before its Workload.
+		f.Owned = w.DeletionTimestamp == nil
+	case err != nil:
+		return fmt.Errorf("read %s %s that owns workload %s/%s: %w", owner.Kind, owner.Name, w.Namespace, w.Name, err)
+	case o.GetDeletionTimestamp() != nil:
+		f.JobDeleted = o.GetDeletionTimestamp().Time
+		f.JobMakes = r.Adapters[at].Maker(o).MayMakePods()
+	default:
+		f.Owned = true
 	}
-	err = r.Client.Get(ctx, types.NamespacedName{Namespace: w.Namespace, Name: owner.Name}, o)
-	if apierrors.IsNotFound(err) {
-		return false, nil
+	return nil
+}
+
+// stopPods deletes the pods of a Workload that hold quota.
+func (r *reconciler) stopPods(ctx context.Context, w *kueue.Workload) error {
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, client.InNamespace(w.Namespace), client.MatchingFields{job.PodIndex: w.Name}); err != nil {
+		return fmt.Errorf("list pods of workload %s/%s: %w", w.Namespace, w.Name, err)
 	}
-	if err != nil {
-		return false, fmt.Errorf("read %s %s that owns workload %s/%s: %w", owner.Kind, owner.Name, w.Namespace, w.Name, err)
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if p.DeletionTimestamp != nil || !convert.PodState(p).HoldsQuota() {
+			continue
+		}
+		if err := r.Client.Delete(ctx, p, client.Preconditions{UID: &p.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete pod %s, whose job is gone: %w", p.Name, err)
+		}
 	}
-	return o.GetUID() == owner.UID && o.GetDeletionTimestamp() == nil, nil
+	return nil
 }

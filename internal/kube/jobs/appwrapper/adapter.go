@@ -5,11 +5,13 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
@@ -80,6 +82,41 @@ func active(w *aw.AppWrapper) bool {
 		return true
 	}
 	return true
+}
+
+// Maker is what decides whether more pods of an AppWrapper may come: it makes them
+// through its components, also while it is being deleted.
+func (Adapter) Maker(o jobs.Object) core.MakerState {
+	w, err := cast(o)
+	if err != nil {
+		return core.MakerState{}
+	}
+	return core.MakerState{Stopped: !active(w), Deleting: w.DeletionTimestamp != nil, Outlived: true}
+}
+
+var _ jobs.Whole = Adapter{}
+
+// PartOf believes what is recorded of the components, and nothing else.
+func (Adapter) PartOf(o jobs.Object, gvk schema.GroupVersionKind, part metav1.Object) jobs.Part {
+	w, err := cast(o)
+	if err != nil {
+		return jobs.Stranger
+	}
+	for i := range w.Status.ComponentStatus {
+		c := &w.Status.ComponentStatus[i]
+		if c.Name != part.GetName() || schema.FromAPIVersionAndKind(c.APIVersion, c.Kind) != gvk {
+			continue
+		}
+		switch {
+		case c.UID == part.GetUID():
+			return jobs.Own
+		case w.Status.Phase == aw.AppWrapperResuming:
+			return jobs.Expected
+		case c.UID == "" && w.Status.Phase != aw.AppWrapperSuspended && w.Status.Phase != aw.AppWrapperEmpty:
+			return jobs.Own // created by an earlier version, which recorded less
+		}
+	}
+	return jobs.Stranger
 }
 
 // finished waits until the quota is given back: pods of a failed AppWrapper may

@@ -10,10 +10,12 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
@@ -68,6 +70,22 @@ func (a Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		facts.PodSets[0].MinCount = fewest(j)
 	}
 	return facts, nil
+}
+
+// Maker is what decides whether more pods of a Job may come.
+func (Adapter) Maker(o jobs.Object) core.MakerState {
+	j, err := cast(o)
+	if err != nil {
+		return core.MakerState{}
+	}
+	return core.MakerState{Stopped: ptr.Deref(j.Spec.Suspend, false), Ended: finished(j) != nil, Deleting: j.DeletionTimestamp != nil}
+}
+
+var _ jobs.Whole = Adapter{}
+
+// PartOf denies everybody: a Job makes pods and nothing else.
+func (Adapter) PartOf(jobs.Object, schema.GroupVersionKind, metav1.Object) jobs.Part {
+	return jobs.Stranger
 }
 
 // Start returns the Job unsuspended, with what was assigned in its template.

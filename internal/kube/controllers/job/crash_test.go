@@ -1,0 +1,244 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+)
+
+var errKilled = errors.New("killed")
+
+// life is a Job and its reconciler, which is killed at one of its writes: before
+// the write took effect, or after.
+type life struct {
+	bench
+	t      *testing.T
+	job    client.ObjectKey
+	server client.Client
+	writes []string
+	dies   int
+	effect bool
+}
+
+func newLife(t *testing.T, dies int, effect bool) *life {
+	t.Helper()
+	j := aJob(inQueue)
+	l := &life{t: t, job: client.ObjectKeyFromObject(j), dies: dies, effect: effect}
+	l.bench = newBench(t, nil, j)
+	l.server = l.opts.Client
+	watched, ok := l.opts.Client.(client.WithWatch)
+	if !ok {
+		t.Fatal("the fake client does not watch")
+	}
+	l.opts.Client = interceptor.NewClient(watched, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return l.write("create", func() error { return c.Create(ctx, o, opts...) })
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			return l.write("update", func() error { return c.Update(ctx, o, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			return l.write("delete", func() error { return c.Delete(ctx, o, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			return l.write("patch", func() error { return c.Patch(ctx, o, p, opts...) })
+		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+			return l.write("status", func() error { return c.SubResource(sub).Update(ctx, o, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			return l.write("status", func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
+		},
+	})
+	return l
+}
+
+func (l *life) write(what string, do func() error) error {
+	l.writes = append(l.writes, what)
+	killed := len(l.writes) == l.dies
+	if killed && !l.effect {
+		return errKilled
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	if killed {
+		return errKilled
+	}
+	return nil
+}
+
+// settle reconciles until nothing is written; deaths are survived.
+func (l *life) settle() {
+	l.t.Helper()
+	for range 20 {
+		before := len(l.writes)
+		_, err := l.Reconcile(l.t.Context(), reconcile.Request{NamespacedName: l.job})
+		if err != nil && !errors.Is(err, errKilled) {
+			l.t.Fatal(err)
+		}
+		if err == nil && len(l.writes) == before {
+			return
+		}
+	}
+	l.t.Fatalf("it never settles: %v", l.writes)
+}
+
+func (l *life) workload() *kueue.Workload {
+	l.t.Helper()
+	ws := l.workloads(l.t)
+	if len(ws) != 1 {
+		l.t.Fatalf("%d workloads", len(ws))
+	}
+	return &ws[0]
+}
+
+// rule writes the status of the Workload, as others do who rule over it.
+func (l *life) rule(change func(*kueue.Workload)) {
+	l.t.Helper()
+	w := l.workload()
+	change(w)
+	if err := l.server.Status().Update(l.t.Context(), w); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// play is what the Job's own kind writes of it, and its pods.
+func (l *life) play(change func(*batchv1.Job)) {
+	l.t.Helper()
+	var j batchv1.Job
+	if err := l.server.Get(l.t.Context(), l.job, &j); err != nil {
+		l.t.Fatal(err)
+	}
+	change(&j)
+	if err := l.server.Status().Update(l.t.Context(), &j); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *life) pod(phase corev1.PodPhase) *corev1.Pod {
+	l.t.Helper()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: l.job.Namespace, Name: "p", Annotations: map[string]string{kueue.WorkloadAnnotation: l.workload().Name}}}
+	p.Spec.NodeName, p.Status.Phase = "n", phase
+	if err := l.server.Create(l.t.Context(), p); err != nil {
+		l.t.Fatal(err)
+	}
+	return p
+}
+
+func (l *life) running() bool {
+	l.t.Helper()
+	var j batchv1.Job
+	if err := l.server.Get(l.t.Context(), l.job, &j); err != nil {
+		l.t.Fatal(err)
+	}
+	return !*j.Spec.Suspend
+}
+
+// live is everything that happens to a Job: it is admitted, evicted with a pod
+// that takes its time, loses its Workload, and runs to its end.
+func (l *life) live() {
+	l.t.Helper()
+	admit := func(w *kueue.Workload) {
+		admitted(w)
+		next := w.Status.DeepCopy()
+		tenure.NewConditions(w, next, now).Set(kueue.WorkloadEvicted, metav1.ConditionFalse, kueue.ReasonQuotaReserved, "")
+		w.Status = *next
+	}
+	starts := func() {
+		l.rule(admit)
+		if l.settle(); !l.running() {
+			l.t.Fatalf("admitted, it does not run; writes %v", l.writes)
+		}
+		l.play(func(j *batchv1.Job) { j.Status.StartTime, j.Status.Active = &metav1.Time{Time: now}, 1 })
+	}
+	stops := func(pod *corev1.Pod, holds func() bool) {
+		l.settle()
+		l.play(func(j *batchv1.Job) {
+			j.Status.Active = 0
+			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue}}
+		})
+		if l.settle(); l.running() || !holds() {
+			l.t.Fatalf("a pod still runs: the Job runs %v, and its quota is held %v", l.running(), holds())
+		}
+		if err := l.server.Delete(l.t.Context(), pod); err != nil {
+			l.t.Fatal(err)
+		}
+		l.settle()
+	}
+	reserved := func() bool { return l.workload().Status.Admission != nil }
+
+	l.settle()
+	starts()
+	pod := l.pod(corev1.PodRunning)
+	l.rule(func(w *kueue.Workload) {
+		next := w.Status.DeepCopy()
+		tenure.Evict(w, next, now, tenure.Eviction{Reason: kueue.ReasonPreempted, Message: "for another"})
+		w.Status = *next
+	})
+	stops(pod, reserved)
+	if reserved() {
+		l.t.Fatal("its pods are gone, and it keeps its quota")
+	}
+	starts()
+	pod = l.pod(corev1.PodRunning)
+	if err := l.server.Delete(l.t.Context(), l.workload()); err != nil {
+		l.t.Fatal(err)
+	}
+	stops(pod, reserved)
+	starts()
+	l.play(func(j *batchv1.Job) {
+		j.Status.Active, j.Status.Succeeded = 0, 2
+		j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+	})
+	l.settle()
+}
+
+// picture is what matters in the end.
+func (l *life) picture() string {
+	l.t.Helper()
+	var j batchv1.Job
+	if err := l.server.Get(l.t.Context(), l.job, &j); err != nil && !apierrors.IsNotFound(err) {
+		l.t.Fatal(err)
+	}
+	w := l.workload()
+	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadFinished)
+	return fmt.Sprintf("job suspended %v, selector %v, labels %v; workload %s, finalizers %v, finished %v",
+		*j.Spec.Suspend, j.Spec.Template.Spec.NodeSelector, j.Spec.Template.Labels, w.Name, w.Finalizers, c != nil && c.Status == metav1.ConditionTrue)
+}
+
+// The controller is killed at every single write of a life, once before the write
+// took effect and once after, and the end is the same.
+func TestT8Crashes(t *testing.T) {
+	whole := newLife(t, 0, false)
+	whole.live()
+	want := whole.picture()
+	if len(whole.writes) < 10 {
+		t.Errorf("only %d writes in a life: %v", len(whole.writes), whole.writes)
+	}
+	for k := 1; k <= len(whole.writes); k++ {
+		for _, effect := range []bool{false, true} {
+			t.Run(fmt.Sprintf("write %d %s effect %v", k, whole.writes[k-1], effect), func(t *testing.T) {
+				l := newLife(t, k, effect)
+				l.live()
+				if diff := cmp.Diff(want, l.picture()); diff != "" {
+					t.Errorf("another end than without the crash (-want +got)\n%s", diff)
+				}
+			})
+		}
+	}
+}
