@@ -61,6 +61,10 @@ bench: build ## engine benchmarks, then end-to-end figures (BENCH=regexp chooses
 	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./internal/engine/...
 	@$(GO) test -v -run '^$$' -bench '$(BENCH)' -timeout 30m ./test/bench/...
 
+.PHONY: pictures
+pictures: build ## draw the pictures in docs/ afresh, from real runs
+	@mkdir -p docs/pictures && bin/mlbatch simulate --quiet --svg docs/pictures/simulate.svg >/dev/null
+
 .PHONY: soak
 soak: ## break the engine in made-up worlds (WORLDS=10000, SEED=1, or MINUTES=10)
 	@MLBATCH_SIM_WORLDS='$(WORLDS)' MLBATCH_SIM_SEED='$(SEED)' MLBATCH_SIM_MINUTES='$(MINUTES)' \

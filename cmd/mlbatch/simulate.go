@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,8 @@ type simulation struct {
 	seed    uint64
 	output  string
 	csv     string
+	svg     string
+	html    string
 	check   bool
 	quiet   bool
 	example bool
@@ -44,7 +47,8 @@ whom, and what preemption cost. The same world and seed print the same bytes.
 
 Without a file it runs a small world of three teams; with --trace alone it makes a
 world that fits the trace. It exits with 1 if the world cannot be read, or if
---check finds that the engine broke one of its promises.`,
+--check finds that the engine broke one of its promises. Ctrl-C ends the run early: what
+there is so far is printed, and the exit code is 1.`,
 		Example: `  # three teams, two days, in a second
   mlbatch simulate
 
@@ -55,13 +59,18 @@ world that fits the trace. It exits with 1 if the world cannot be read, or if
   # what would more nodes do for this trace?
   mlbatch simulate --trace philly.csv --nodes 80
 
-  # two policies side by side
-  mlbatch simulate --compare fifo.yaml preempting.yaml
+  # policies side by side
+  mlbatch simulate --compare fifo.yaml preempting.yaml fair.yaml
+
+  # a page with charts of use and waits
+  mlbatch simulate world.yaml --html report.html
 
   # for a notebook
   mlbatch simulate world.yaml -o json --csv out/`,
-		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("seed") && s.seed == 0 {
+				return usageError{errors.New("--seed 0: must be at least 1; leave it out for the world's own")}
+			}
 			if err := s.complete(args, cmd.Flags().Changed("compare")); err != nil {
 				return usageError{err}
 			}
@@ -72,10 +81,12 @@ world that fits the trace. It exits with 1 if the world cannot be read, or if
 	f.StringVar(&s.trace, "trace", "", "CSV `file` with one job a line (columns timestamp, duration, num_gpus, cluster)")
 	f.IntVar(&s.sizes.Nodes, "nodes", 0, "nodes of the world made for --trace (default: so many that its load keeps 3/5 of them busy)")
 	f.Int64Var(&s.sizes.GPUsPerNode, "gpus-per-node", 8, "GPUs of each node of the world made for --trace")
-	f.StringSliceVar(&s.compare, "compare", nil, "run two `worlds` and print how they differ: --compare A.yaml B.yaml")
+	f.StringSliceVar(&s.compare, "compare", nil, "run several `worlds` and print how they differ from the first: --compare A.yaml B.yaml ...")
 	f.Uint64Var(&s.seed, "seed", 0, "seed instead of the world's own")
 	f.StringVarP(&s.output, "output", "o", "", "json instead of tables")
 	f.StringVar(&s.csv, "csv", "", "`directory` to write teams.csv, timeline.csv and jobs.csv to")
+	f.StringVar(&s.svg, "svg", "", "`file` to draw charts of use and waits into")
+	f.StringVar(&s.html, "html", "", "`file` to write a page with the tables and charts to")
 	f.BoolVar(&s.check, "check", false, "check the engine's promises after every decision (many times slower)")
 	f.BoolVarP(&s.quiet, "quiet", "q", false, "no progress on standard error")
 	f.BoolVar(&s.example, "example", false, "print the built-in world as a file, and run nothing")
@@ -90,10 +101,12 @@ func (s *simulation) complete(args []string, comparing bool) error { //nolint:re
 	switch {
 	case s.output != "" && s.output != "json":
 		return fmt.Errorf("-o %s is not known: use json", s.output)
-	case comparing && len(s.compare) != 2:
-		return fmt.Errorf("--compare needs two world files: --compare A.yaml B.yaml")
-	case comparing && (s.trace != "" || s.csv != ""):
-		return errors.New("--compare cannot be combined with --trace or --csv: name the trace in the world files")
+	case comparing && len(s.compare) < 2:
+		return fmt.Errorf("--compare needs two world files or more: --compare A.yaml B.yaml")
+	case comparing && s.trace != "":
+		return errors.New("--compare cannot be combined with --trace: name the trace in the world files")
+	case comparing && (s.csv != "" || s.svg != "" || s.html != ""):
+		return errors.New("--compare cannot be combined with --csv, --svg and --html: run each world alone for those")
 	case !comparing && len(args) > 1:
 		return errors.New("more than one world: use --compare to run two")
 	case len(args) == 1 && s.trace != "":
@@ -110,19 +123,34 @@ func (s *simulation) run(cmd *cobra.Command, args []string) error {
 	case s.example:
 		_, err := out.Write(worldfile.Builtin())
 		return err
-	case len(s.compare) == 2:
-		return s.runTwo(cmd)
+	case len(s.compare) > 0:
+		return s.runMany(cmd)
 	}
-	world, err := s.world(append(args, "")[0])
+	world, err := s.world(append(args, "")[0], cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	result, err := s.simulate(cmd.Context(), world, cmd.ErrOrStderr())
-	if err != nil {
+	if result == nil {
 		return err
 	}
+	return errors.Join(s.write(out, result), err)
+}
+
+// write puts a result wherever it is wanted.
+func (s *simulation) write(out io.Writer, result *sim.Result) error {
 	if s.csv != "" {
 		if err := writeTables(s.csv, result); err != nil {
+			return err
+		}
+	}
+	if s.svg != "" {
+		if err := writeFile(s.svg, result, simreport.SVG); err != nil {
+			return err
+		}
+	}
+	if s.html != "" {
+		if err := writeFile(s.html, result, simreport.HTML); err != nil {
 			return err
 		}
 	}
@@ -132,22 +160,43 @@ func (s *simulation) run(cmd *cobra.Command, args []string) error {
 	return simreport.Text(out, result)
 }
 
-func (s *simulation) runTwo(cmd *cobra.Command) error {
-	var results [2]*sim.Result
-	for i, name := range s.compare {
-		world, err := s.world(name)
+func writeFile(file string, result *sim.Result, write func(io.Writer, *sim.Result) error) error {
+	f, err := os.Create(file) //nolint:gosec // the user named it
+	if err != nil {
+		return fmt.Errorf("write charts: %w", err)
+	}
+	if err := errors.Join(write(f, result), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	return nil
+}
+
+// runMany compares worlds. Stopped early, it prints what there is, and says so.
+func (s *simulation) runMany(cmd *cobra.Command) error {
+	var results []*sim.Result
+	var stopped error
+	for _, name := range s.compare {
+		world, err := s.world(name, cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
-		if results[i], err = s.simulate(cmd.Context(), world, cmd.ErrOrStderr()); err != nil {
-			return err
+		result, err := s.simulate(cmd.Context(), world, cmd.ErrOrStderr())
+		if result != nil {
+			results = append(results, result)
+		}
+		if err != nil {
+			stopped = err
+			break
 		}
 	}
-	c := simreport.Compare(results[0], results[1])
-	if s.output == "json" {
-		return printJSON(cmd.OutOrStdout(), c)
+	if len(results) == 1 {
+		return errors.Join(s.write(cmd.OutOrStdout(), results[0]), stopped)
 	}
-	return c.Text(cmd.OutOrStdout())
+	c := simreport.Compare(results...)
+	if s.output == "json" {
+		return errors.Join(printJSON(cmd.OutOrStdout(), c), stopped)
+	}
+	return errors.Join(c.Text(cmd.OutOrStdout()), stopped)
 }
 
 func printJSON(out io.Writer, v any) error {
@@ -156,8 +205,9 @@ func printJSON(out io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// world reads the world of a file, of the trace, or the built-in one.
-func (s *simulation) world(name string) (*sim.World, error) {
+// world reads the world of a file, of the trace, or the built-in one. What is odd about
+// it and no error goes to errOut.
+func (s *simulation) world(name string, errOut io.Writer) (*sim.World, error) {
 	var file *worldfile.File
 	var err error
 	dir := "."
@@ -180,7 +230,7 @@ func (s *simulation) world(name string) (*sim.World, error) {
 			return nil, fmt.Errorf("read the world: %w", err)
 		}
 		if file, err = worldfile.Parse(text); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, inFile(name, err)
 		}
 		dir = filepath.Dir(name)
 		if file.Name == "" {
@@ -192,9 +242,29 @@ func (s *simulation) world(name string) (*sim.World, error) {
 	}
 	world, err := buildWorld(file, dir)
 	if err != nil && name != "" {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, inFile(name, err)
+	}
+	for _, p := range file.Unmatched() {
+		fmt.Fprintln(errOut, "warning:", inFile(name, p))
 	}
 	return world, err
+}
+
+// inFile puts a file's name before each of the problems with it.
+func inFile(name string, err error) error {
+	if name == "" {
+		return err
+	}
+	lines := strings.Split(err.Error(), "\n")
+	for i, l := range lines {
+		if rest, ok := strings.CutPrefix(l, "line "); ok {
+			n, text, _ := strings.Cut(rest, ": ")
+			lines[i] = name + ":" + n + ": " + text
+			continue
+		}
+		lines[i] = name + ": " + l
+	}
+	return errors.New(strings.Join(lines, "\n"))
 }
 
 // buildWorld makes the world of a file whose trace is named relative to dir.
@@ -220,15 +290,17 @@ const (
 	momentsPerLook = 500
 )
 
-// simulate runs a world, says on standard error how far it is, and stops when it
-// is told to.
+// simulate runs a world and says on standard error how far it is. When it is told to
+// stop it returns what there is so far, and an error.
 func (s *simulation) simulate(ctx context.Context, world *sim.World, errOut io.Writer) (*sim.Result, error) {
 	began := time.Now()
 	printed := began
 	run := sim.New(*world, sim.Watch{Check: s.check})
 	for run.Advance(momentsPerLook) {
-		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("stopped: %w", err)
+		if ctx.Err() != nil {
+			p := run.Progress()
+			return run.Result(), fmt.Errorf("stopped early, at %s with %d of %d jobs done: these are the results so far",
+				p.Now.UTC().Format("2006-01-02 15:04"), p.Done, p.Jobs)
 		}
 		if now := time.Now(); !s.quiet && now.Sub(printed) >= progressEvery {
 			printed = now

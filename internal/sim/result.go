@@ -60,6 +60,8 @@ type Account struct {
 	Preempted int `json:"preemptions"`
 	Evicted   int `json:"evictions"`
 	Restarts  int `json:"restarts"`
+	// MostEvicted is how often the job was evicted that was evicted most.
+	MostEvicted int `json:"mostEvictions"`
 	// MeanWaiting is how many jobs waited on average.
 	MeanWaiting float64 `json:"meanWaiting"`
 	// Share is what the team used of all that was used, Entitled its part of all
@@ -241,6 +243,7 @@ func sumUp(name string, jobs []*job) Account {
 		submitted := int64(j.spec.Submit)
 		a.Preempted += j.preempted
 		a.Evicted += j.evicted
+		a.MostEvicted = max(a.MostEvicted, j.evicted)
 		a.Restarts += j.restarted
 		switch {
 		case j.state == done && j.deleting:

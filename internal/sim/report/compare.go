@@ -3,28 +3,29 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/mlbatch/mlbatch/internal/sim"
 )
 
-// Difference is one measure of two worlds.
+// Difference is one measure of several worlds.
 type Difference struct {
 	// Team is "all" for the total.
-	Team    string  `json:"team"`
-	Measure string  `json:"measure"`
-	A       float64 `json:"a"`
-	B       float64 `json:"b"`
-	// Change is B less A.
-	Change float64 `json:"change"`
+	Team    string `json:"team"`
+	Measure string `json:"measure"`
+	// Values are those of each world, Changes how much each is above the first.
+	Values  []float64 `json:"values"`
+	Changes []float64 `json:"changes"`
 }
 
-// Comparison is two results and how they differ.
+// Comparison is several results and how they differ.
 type Comparison struct {
-	A           *sim.Result  `json:"a"`
-	B           *sim.Result  `json:"b"`
-	Differences []Difference `json:"differences"`
+	Worlds      []*sim.Result `json:"worlds"`
+	Differences []Difference  `json:"differences"`
+	// Notes say what keeps the worlds from being compared fairly.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // measure is one column of a comparison.
@@ -50,33 +51,86 @@ func measures(unit string) []measure {
 		{unit + "-hours borrowed", func(a *sim.Account) float64 { return a.Borrowed }, number},
 		{unit + "-hours lent", func(a *sim.Account) float64 { return a.Lent }, number},
 		{"preemptions", func(a *sim.Account) float64 { return float64(a.Preempted) }, plain},
+		{"most evictions of a job", func(a *sim.Account) float64 { return float64(a.MostEvicted) }, plain},
 		{"restarts", func(a *sim.Account) float64 { return float64(a.Restarts) }, plain},
 		{unit + "-hours lost", func(a *sim.Account) float64 { return a.Lost }, number},
 	}
 }
 
-// Compare lists what two results have in common, side by side.
-func Compare(a, b *sim.Result) *Comparison {
-	c := &Comparison{A: a, B: b}
-	each(a, b, func(team string, m measure, x, y float64) {
-		c.Differences = append(c.Differences, Difference{team, m.name, x, y, y - x})
+// Compare lists what results have in common, side by side. There are two at least.
+func Compare(results ...*sim.Result) *Comparison {
+	c := &Comparison{Worlds: results, Notes: notes(results)}
+	each(results, func(team string, m measure, values []float64) {
+		d := Difference{Team: team, Measure: m.name, Values: values}
+		for _, v := range values {
+			d.Changes = append(d.Changes, v-values[0])
+		}
+		c.Differences = append(c.Differences, d)
 	})
 	return c
 }
 
-func each(a, b *sim.Result, f func(team string, m measure, x, y float64)) {
-	ms := measures(Unit(a.Unit))
-	for _, m := range ms {
-		f("all", m, m.of(&a.Total), m.of(&b.Total))
+// notes says where the worlds differ in what results are measured over.
+func notes(results []*sim.Result) (out []string) {
+	var times, jobs, units []string
+	for i, r := range results {
+		times = append(times, letter(i)+" "+span(r.Seconds))
+		jobs = append(jobs, fmt.Sprintf("%s %d", letter(i), r.Total.Jobs))
+		units = append(units, letter(i)+" "+Unit(r.Unit)+"s")
 	}
-	f("all", measure{"Jain index", nil, func(x float64) string { return fmt.Sprintf("%.3f", x) }}, a.Jain, b.Jain)
-	for i := range a.Teams {
-		for k := range b.Teams {
-			if a.Teams[i].Team == b.Teams[k].Team {
-				for _, m := range ms {
-					f(a.Teams[i].Team, m, m.of(&a.Teams[i]), m.of(&b.Teams[k]))
-				}
+	differ := func(of func(*sim.Result) any) bool {
+		return slices.ContainsFunc(results, func(r *sim.Result) bool { return of(r) != of(results[0]) })
+	}
+	if differ(func(r *sim.Result) any { return r.Unit }) {
+		out = append(out, "the worlds count in other units: "+strings.Join(units, ", "))
+	}
+	if differ(func(r *sim.Result) any { return r.Total.Jobs }) {
+		out = append(out, "the worlds have other jobs: "+strings.Join(jobs, ", "))
+	}
+	if differ(func(r *sim.Result) any { return r.Seconds }) {
+		out = append(out, "the worlds ran for other times: "+strings.Join(times, ", ")+"; hours and utilisation are over those")
+	}
+	return out
+}
+
+// letter is what a world is called in a comparison.
+func letter(i int) string {
+	if i < 26 {
+		return string(rune('A' + i))
+	}
+	return fmt.Sprint(i + 1)
+}
+
+func each(results []*sim.Result, f func(team string, m measure, values []float64)) {
+	ms := measures(Unit(results[0].Unit))
+	of := func(team string, m measure, accounts []*sim.Account) {
+		values := make([]float64, len(accounts))
+		for i, a := range accounts {
+			values[i] = m.of(a)
+		}
+		f(team, m, values)
+	}
+	totals, jain := []*sim.Account{}, []float64{}
+	for _, r := range results {
+		totals, jain = append(totals, &r.Total), append(jain, r.Jain)
+	}
+	for _, m := range ms {
+		of("all", m, totals)
+	}
+	f("all", measure{"Jain index", nil, func(x float64) string { return fmt.Sprintf("%.3f", x) }}, jain)
+	for i := range results[0].Teams {
+		var accounts []*sim.Account
+		for _, r := range results {
+			k := slices.IndexFunc(r.Teams, func(a sim.Account) bool { return a.Team == results[0].Teams[i].Team })
+			if k >= 0 {
+				accounts = append(accounts, &r.Teams[k])
 			}
+		}
+		if len(accounts) < len(results) {
+			continue // a team that not all worlds have
+		}
+		for _, m := range ms {
+			of(results[0].Teams[i].Team, m, accounts)
 		}
 	}
 }
@@ -85,10 +139,14 @@ func each(a, b *sim.Result, f func(team string, m measure, x, y float64)) {
 func (c *Comparison) Text(out io.Writer) error {
 	var buf strings.Builder
 	w := tabwriter.NewWriter(&buf, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "TEAM\tMEASURE\tA: %s\tB: %s\tB - A\t\n", c.A.World, c.B.World)
+	fmt.Fprintf(w, "TEAM\tMEASURE\tA: %s\t", c.Worlds[0].World)
+	for i, r := range c.Worlds[1:] {
+		fmt.Fprintf(w, "%s: %s\t%s - A\t", letter(i+1), r.World, letter(i+1))
+	}
+	fmt.Fprintln(w)
 	last := ""
-	each(c.A, c.B, func(team string, m measure, x, y float64) {
-		if team != "all" && x == y {
+	each(c.Worlds, func(team string, m measure, values []float64) {
+		if team != "all" && !slices.ContainsFunc(values, func(v float64) bool { return v != values[0] }) {
 			return
 		}
 		name := team
@@ -96,10 +154,17 @@ func (c *Comparison) Text(out io.Writer) error {
 			name = ""
 		}
 		last = team
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t\n", name, m.name, m.show(x), m.show(y), change(m, x, y))
+		fmt.Fprintf(w, "%s\t%s\t%s\t", name, m.name, m.show(values[0]))
+		for _, v := range values[1:] {
+			fmt.Fprintf(w, "%s\t%s\t", m.show(v), change(m, values[0], v))
+		}
+		fmt.Fprintln(w)
 	})
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	for _, n := range c.Notes {
+		fmt.Fprintf(&buf, "\nNote: %s.\n", n)
 	}
 	_, err := io.WriteString(out, buf.String())
 	return err

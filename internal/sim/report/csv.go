@@ -56,13 +56,13 @@ func teams(w *csv.Writer, r *sim.Result) {
 		"wait_mean_s", "wait_p50_s", "wait_p90_s", "wait_p99_s", "wait_max_s",
 		"slowdown_mean", "slowdown_p50", "slowdown_p90", "slowdown_p99", "slowdown_max",
 		"used_hours", "worked_hours", "lost_hours", "offered_hours", "utilisation", "borrowed_hours", "lent_hours",
-		"preemptions", "evictions", "restarts", "mean_waiting", "share", "entitled")
+		"preemptions", "evictions", "most_evictions", "restarts", "mean_waiting", "share", "entitled")
 	for _, a := range append(slices.Clip(r.Teams), r.Total) {
 		put(w, a.Team, a.Jobs, a.Finished, a.Deleted, a.Unfinished, a.NeverStarted,
 			a.Wait.Mean, a.Wait.P50, a.Wait.P90, a.Wait.P99, a.Wait.Max,
 			a.Slowdown.Mean, a.Slowdown.P50, a.Slowdown.P90, a.Slowdown.P99, a.Slowdown.Max,
 			a.Used, a.Worked, a.Lost, a.Offered, a.Utilisation, a.Borrowed, a.Lent,
-			a.Preempted, a.Evicted, a.Restarts, a.MeanWaiting, a.Share, a.Entitled)
+			a.Preempted, a.Evicted, a.MostEvicted, a.Restarts, a.MeanWaiting, a.Share, a.Entitled)
 	}
 }
 

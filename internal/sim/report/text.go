@@ -45,8 +45,8 @@ func totals(b *strings.Builder, r *sim.Result) {
 		span(t.Wait.Mean), span(t.Wait.P50), span(t.Wait.P90), span(t.Wait.P99), span(t.Wait.Max))
 	fmt.Fprintf(b, "  slowdown     mean %.2f, p50 %.2f, p99 %.2f\n", t.Slowdown.Mean, t.Slowdown.P50, t.Slowdown.P99)
 	fmt.Fprintf(b, "  utilisation  %s: %s of %s %s-hours\n", percent(t.Utilisation), number(t.Used), number(t.Offered), Unit(r.Unit))
-	fmt.Fprintf(b, "  preemptions  %d (of %d evictions), %d restarts, %s %s-hours of work lost\n",
-		t.Preempted, t.Evicted, t.Restarts, number(t.Lost), Unit(r.Unit))
+	fmt.Fprintf(b, "  preemptions  %d (of %d evictions, at most %d of one job), %d restarts, %s %s-hours of work lost\n",
+		t.Preempted, t.Evicted, t.MostEvicted, t.Restarts, number(t.Lost), Unit(r.Unit))
 	fmt.Fprintf(b, "  lending      %s %s-hours borrowed\n", number(t.Borrowed), Unit(r.Unit))
 	fmt.Fprintf(b, "  fairness     Jain index %.3f over usage per entitlement\n", r.Jain)
 	if r.Engine.Failures > 0 {

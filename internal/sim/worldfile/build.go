@@ -2,6 +2,7 @@ package worldfile
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -38,39 +39,60 @@ type builder struct {
 }
 
 // Build makes a world of a file. Trace is the text of the file's trace; nil if it
-// has none.
+// has none. The error has all that is wrong with the file.
 func Build(f *File, trace io.Reader) (*sim.World, error) {
 	b := &builder{
 		file: f, flavors: map[string]bool{}, queues: map[string]core.Queue{}, doors: map[string][]string{},
 		tree: map[string]core.Cohort{}, nodes: map[string]core.Node{},
 	}
 	b.world.Name, b.world.Seed = cmp.Or(f.Name, "world"), 1
-	if f.Seed != nil {
-		b.world.Seed = *f.Seed
-	}
-	b.world.Horizon = time.Duration(f.Horizon)
-	var traced []traceJob
-	if f.Trace != nil {
-		if trace == nil {
-			return nil, fmt.Errorf("trace.file %q was not opened", f.Trace.File)
-		}
-		var err error
-		if traced, err = readTrace(f.Trace, trace); err != nil {
-			return nil, fmt.Errorf("trace %s: %w", f.Trace.File, err)
-		}
-	}
-	if err := b.start(traced); err != nil {
-		return nil, err
-	}
+	var errs []error
+	traced, err := b.readTrace(trace)
+	errs = append(errs, err)
 	for _, step := range []func() error{
+		b.bounds, func() error { return b.start(traced) },
 		b.edge, b.engine, b.makeFlavors, b.makeCohorts, b.makeTeams, b.makeNodes, b.makeJobs,
 		func() error { return b.replay(traced) }, b.script, b.complete,
 	} {
-		if err := step(); err != nil {
-			return nil, err
-		}
+		errs = append(errs, step())
+	}
+	if problems := f.collect(errors.Join(errs...)); len(problems) > 0 {
+		return nil, problems
 	}
 	return &b.world, nil
+}
+
+func (b *builder) readTrace(text io.Reader) ([]traceJob, error) {
+	t := b.file.Trace
+	if t == nil {
+		return nil, nil
+	}
+	if text == nil {
+		return nil, wrong("trace.file", "%q was not opened", t.File)
+	}
+	traced, err := readTrace(t, text)
+	if err != nil {
+		return nil, wrong("trace", "%s: %s", t.File, err)
+	}
+	return traced, nil
+}
+
+// bounds sets seed and horizon.
+func (b *builder) bounds() error {
+	var errs []error
+	if s := b.file.Seed; s != nil {
+		b.world.Seed = *s
+		if *s == 0 {
+			errs = append(errs, wrong("seed", "is 0: it must be at least 1; leave it out for 1"))
+		}
+	}
+	if h := b.file.Horizon; h != nil {
+		b.world.Horizon = time.Duration(*h)
+		if *h == 0 {
+			errs = append(errs, wrong("horizon", "is 0: nothing would happen; leave it out to go on until nothing can happen any more"))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (b *builder) start(traced []traceJob) error {
@@ -87,7 +109,7 @@ func (b *builder) start(traced []traceJob) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("start %q is no time: write it like 2026-01-01 or 2026-01-01T08:00:00Z", b.file.Start)
+	return wrong("start", "%q is no time: write it like 2026-01-01 or 2026-01-01T08:00:00Z", b.file.Start)
 }
 
 func (b *builder) edge() error {
@@ -107,18 +129,21 @@ func (b *builder) edge() error {
 			*s.to = sim.Span{Min: time.Duration(s.from.Min), Max: time.Duration(s.from.Max)}
 		}
 	}
-	for name, v := range map[string]float64{"refused": e.Refused, "repeated": e.Repeated} {
+	var errs []error
+	share := func(name string, v float64) {
 		if v < 0 || v > 0.9 {
-			return fmt.Errorf("edge.%s is %g: it is a share from 0 to 0.9", name, v)
+			errs = append(errs, wrong("edge."+name, "is %g: it is a share from 0 to 0.9", v))
 		}
 	}
+	share("refused", e.Refused)
+	share("repeated", e.Repeated)
 	b.world.Edge.Refuse, b.world.Edge.Repeat = e.Refused, e.Repeated
 	f := b.file.Faults
 	b.world.Faults = sim.Faults{MTBF: time.Duration(f.MTBF), MTTR: time.Duration(f.MTTR), Restarts: time.Duration(f.Restarts)}
 	if f.MTBF > 0 && f.MTTR == 0 {
-		return fmt.Errorf("faults.mtbf is given without faults.mttr: say how long a repair takes, for example mttr: 4h")
+		errs = append(errs, wrong("faults.mtbf", "is given without mttr: say how long a repair takes, for example mttr: 4h"))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // engine sets the policies that hold for the whole cluster.
@@ -179,7 +204,7 @@ func weight(w *float64, where string) (*core.Weight, error) {
 		return nil, nil //nolint:nilnil // not given is a value
 	}
 	if *w < 0 || *w > 1e9 {
-		return nil, fmt.Errorf("%s.weight is %g: it must be from 0 to 1e9", where, *w)
+		return nil, wrong(where+".weight", "is %g: it must be from 0 to 1e9", *w)
 	}
 	return new(core.Weight(math.Round(*w * float64(core.WeightOne)))), nil
 }
@@ -190,15 +215,16 @@ func (b *builder) makeFlavors() error {
 	if len(b.file.Flavors) == 0 {
 		b.file.Flavors = []Flavor{{Name: defaultFlavor}}
 	}
+	var errs []error
 	for i, f := range b.file.Flavors {
 		if f.Name == "" || b.flavors[f.Name] {
-			return fmt.Errorf("flavors[%d].name %q is empty or used twice: give each flavor its own name", i, f.Name)
+			errs = append(errs, wrong(fmt.Sprintf("flavors[%d].name", i), "%q is empty or used twice: give each flavor its own name", f.Name))
 		}
 		b.flavors[f.Name] = true
 		b.add(core.FlavorSet{Flavor: core.Flavor{Name: f.Name, NodeLabels: f.NodeLabels, Taints: taints(f.Taints)}})
 	}
 	b.multi = len(b.file.Flavors) > 1
-	return nil
+	return errors.Join(errs...)
 }
 
 func taints(in []Taint) (out []core.Taint) {
@@ -209,59 +235,66 @@ func taints(in []Taint) (out []core.Taint) {
 }
 
 func (b *builder) makeCohorts() error {
+	var errs []error
 	for i, c := range b.file.Cohorts {
 		if c.Name == "" {
-			return fmt.Errorf("cohorts[%d] has no name", i)
+			errs = append(errs, wrong(fmt.Sprintf("cohorts[%d]", i), "has no name"))
 		}
 		if _, twice := b.tree[c.Name]; twice {
-			return fmt.Errorf("cohorts[%d].name %q is used twice", i, c.Name)
+			errs = append(errs, wrong(fmt.Sprintf("cohorts[%d].name", i), "%q is used twice", c.Name))
 		}
-		groups, err := b.groups(c.Quotas, fmt.Sprintf("cohorts[%d] (%s)", i, c.Name))
-		if err != nil {
-			return err
-		}
-		cohort := core.Cohort{Name: c.Name, Parent: c.Parent, Groups: groups}
-		if cohort.Weight, err = weight(c.Weight, fmt.Sprintf("cohorts[%d] (%s)", i, c.Name)); err != nil {
-			return err
-		}
+		where := fmt.Sprintf("cohorts[%d] (%s)", i, c.Name)
+		groups, err := b.groups(c.Quotas, where)
+		w, e := weight(c.Weight, where)
+		errs = append(errs, err, e)
+		cohort := core.Cohort{Name: c.Name, Parent: c.Parent, Groups: groups, Weight: w}
 		b.tree[c.Name] = cohort
 		b.add(core.CohortSet{Cohort: cohort})
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (b *builder) makeTeams() error {
 	if len(b.file.Teams) == 0 {
-		return fmt.Errorf("there are no teams: list at least one, for example\nteams:\n- {name: red, gpus: 8}")
+		return wrong("teams", "there are none: list at least one, for example teams: [{name: red, gpus: 8}]")
 	}
+	var errs []error
 	for i, t := range b.file.Teams {
 		where := fmt.Sprintf("teams[%d] (%s)", i, t.Name)
 		if t.Name == "" {
-			return fmt.Errorf("teams[%d] has no name", i)
+			errs = append(errs, wrong(fmt.Sprintf("teams[%d]", i), "has no name"))
 		}
 		if _, twice := b.queues[t.Name]; twice {
-			return fmt.Errorf("%s: the name is used twice", where)
+			errs = append(errs, wrong(where, "the name is used twice"))
+			continue
 		}
 		q, err := b.team(t, where)
-		if err != nil {
-			return err
-		}
+		q.Provisioned = b.onDemand(q)
 		b.queues[t.Name] = q
 		b.add(core.NamespaceSet{Namespace: core.Namespace{Name: t.Name}})
 		b.add(core.QueueSet{Queue: q})
-		if err := b.makeDoors(t, where); err != nil {
-			return err
-		}
-		if err := b.check(t, where); err != nil {
-			return err
-		}
+		errs = append(errs, err, b.makeDoors(t, where), b.check(t, where))
 		team := sim.Team{Name: t.Name, Queue: t.Name}
 		if t.Weight != nil {
 			team.Weight = *t.Weight
 		}
 		b.world.Teams = append(b.world.Teams, team)
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// onDemand lists the flavors of a queue whose nodes come when they are asked for.
+func (b *builder) onDemand(q core.Queue) []string {
+	var out []string
+	for _, f := range b.file.Flavors {
+		if f.OnDemand && slices.ContainsFunc(q.Groups, func(g core.ResourceGroup) bool {
+			return slices.ContainsFunc(g.Flavors, func(fq core.FlavorQuotas) bool { return fq.Flavor == f.Name })
+		}) {
+			out = append(out, f.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // makeDoors makes a team's local queues; the first is for jobs that name none.
@@ -273,7 +306,7 @@ func (b *builder) makeDoors(t Team, where string) error {
 	for i, d := range doors {
 		at := fmt.Sprintf("%s.localQueues[%d]", where, i)
 		if d.Name == "" || slices.Contains(b.doors[t.Name], d.Name) {
-			return fmt.Errorf("%s.name %q is empty or used twice: give each local queue its own name", at, d.Name)
+			return wrong(at+".name", "%q is empty or used twice: give each local queue its own name", d.Name)
 		}
 		w, err := weight(d.Weight, at)
 		if err != nil {
@@ -292,7 +325,7 @@ func (b *builder) check(t Team, where string) error {
 		return nil
 	}
 	if c.Retry < 0 || c.Reject < 0 || c.Retry > 0.9 || c.Retry+c.Reject > 1 {
-		return fmt.Errorf("%s.admissionCheck: retry is %g and reject %g: they are shares from 0, retry to 0.9, together to 1", where, c.Retry, c.Reject)
+		return wrong(where+".admissionCheck", "retry is %g and reject %g: they are shares from 0, retry to 0.9, together to 1", c.Retry, c.Reject)
 	}
 	b.world.Checks = append(b.world.Checks, sim.Check{
 		Queue: t.Name, Answer: sim.Span{Min: time.Duration(c.Answer.Min), Max: time.Duration(c.Answer.Max)},
@@ -309,7 +342,7 @@ func oneOf[T ~string](where, got string, allowed ...T) (T, error) {
 	if i := slices.Index(allowed, T(got)); i >= 0 {
 		return allowed[i], nil
 	}
-	return "", fmt.Errorf("%s: %q is not known: use one of %v", where, got, allowed)
+	return "", wrong(where, "%q is not known: use one of %v", got, allowed)
 }
 
 func (b *builder) team(t Team, where string) (core.Queue, error) {
@@ -318,23 +351,17 @@ func (b *builder) team(t Team, where string) (core.Queue, error) {
 	quotas := t.Quotas
 	if t.GPUs != nil {
 		if len(quotas) > 0 {
-			return q, fmt.Errorf("%s: gpus and quotas are both given: gpus is short for quotas, use one", where)
+			return q, wrong(where, "gpus and quotas are both given: gpus is short for quotas, use one")
 		}
 		quotas = gpuQuota(*t.GPUs)
 	}
-	var err error
-	if q.Groups, err = b.groups(quotas, where); err != nil {
-		return q, err
-	}
-	if q.Weight, err = weight(t.Weight, where); err != nil {
-		return q, err
-	}
-	check := func(e error) {
-		if err == nil {
-			err = e
-		}
-	}
+	var errs []error
+	check := func(e error) { errs = append(errs, e) }
 	var e error
+	q.Groups, e = b.groups(quotas, where)
+	check(e)
+	q.Weight, e = weight(t.Weight, where)
+	check(e)
 	q.Strategy, e = oneOf(where+".strategy", t.Strategy, core.BestEffortFIFO, core.StrictFIFO)
 	check(e)
 	q.Stop, e = oneOf(where+".stopPolicy", t.Stop, core.StopNone, core.Hold, core.HoldAndDrain)
@@ -364,7 +391,7 @@ func (b *builder) team(t Team, where string) (core.Queue, error) {
 		BorrowTriesNext: borrow == "TryNextFlavor", PreemptTriesNext: preempt == "TryNextFlavor",
 		PreferPreemption: prefer == "PreemptionOverBorrowing",
 	}
-	return q, err
+	return q, errors.Join(errs...)
 }
 
 func gpuQuota(n int64) []Quota {
@@ -380,12 +407,12 @@ func (b *builder) groups(quotas []Quota, where string) ([]core.ResourceGroup, er
 		name := q.Flavor
 		if name == "" {
 			if b.multi {
-				return nil, fmt.Errorf("%s names no flavor, and there are several", at)
+				return nil, wrong(at, "names no flavor, and there are several")
 			}
 			name = b.file.Flavors[0].Name
 		}
 		if !b.flavors[name] {
-			return nil, fmt.Errorf("%s.flavor %q does not exist: add it to flavors", at, name)
+			return nil, wrong(at+".flavor", "%q does not exist: add it to flavors", name)
 		}
 		fq, covered, err := quotasOf(name, q, at)
 		if err != nil {
@@ -401,9 +428,9 @@ func (b *builder) groups(quotas []Quota, where string) ([]core.ResourceGroup, er
 		case k < 0:
 			out = append(out, core.ResourceGroup{Covered: covered, Flavors: []core.FlavorQuotas{fq}})
 		case !slices.Equal(out[k].Covered, covered):
-			return nil, fmt.Errorf("%s lists the resources %v and another flavor %v: flavors that share a resource must list the same resources", at, covered, out[k].Covered)
+			return nil, wrong(at, "lists the resources %v and another flavor %v: flavors that share a resource must list the same resources", covered, out[k].Covered)
 		case slices.ContainsFunc(out[k].Flavors, func(f core.FlavorQuotas) bool { return f.Flavor == name }):
-			return nil, fmt.Errorf("%s lists flavor %s twice", at, name)
+			return nil, wrong(at, "lists flavor %s twice", name)
 		default:
 			out[k].Flavors = append(out[k].Flavors, fq)
 		}
@@ -420,7 +447,7 @@ func quotasOf(flavor string, q Quota, at string) (core.FlavorQuotas, []string, e
 		quota := core.Quota{Resource: name}
 		var err error
 		if quota.Nominal, err = l.Nominal.amount(name); err != nil {
-			return fq, nil, fmt.Errorf("%s.resources[%s]: %w", at, name, err)
+			return fq, nil, because(fmt.Sprintf("%s.resources[%s]", at, name), err)
 		}
 		for _, limit := range []struct {
 			from *Quantity
@@ -431,33 +458,37 @@ func quotasOf(flavor string, q Quota, at string) (core.FlavorQuotas, []string, e
 			}
 			a, err := limit.from.amount(name)
 			if err != nil {
-				return fq, nil, fmt.Errorf("%s.resources[%s]: %w", at, name, err)
+				return fq, nil, because(fmt.Sprintf("%s.resources[%s]", at, name), err)
 			}
 			*limit.to = &a
 		}
 		if quota.Lending != nil && *quota.Lending > quota.Nominal {
-			return fq, nil, fmt.Errorf("%s.resources[%s]: lendingLimit is above nominalQuota", at, name)
+			return fq, nil, wrong(fmt.Sprintf("%s.resources[%s]", at, name), "lendingLimit is above nominalQuota")
 		}
 		fq.Quotas = append(fq.Quotas, quota)
 	}
 	if len(covered) == 0 {
-		return fq, nil, fmt.Errorf("%s has no resources", at)
+		return fq, nil, wrong(at, "has no resources")
 	}
 	return fq, covered, nil
 }
 
 func (b *builder) makeNodes() error {
+	var errs []error
 	for i, n := range b.file.Nodes {
 		if n.Name == "" || n.Count < 1 {
-			return fmt.Errorf("nodes[%d] needs a name and a count of at least 1", i)
+			errs = append(errs, wrong(fmt.Sprintf("nodes[%d]", i), "needs a name and a count of at least 1"))
+		}
+		if n.GPUs < 0 || n.Pods < 0 {
+			errs = append(errs, wrong(fmt.Sprintf("nodes[%d]", i), "gpus and pods cannot be negative"))
 		}
 		cpu, err := n.CPU.amount(core.CPU)
 		if err != nil {
-			return fmt.Errorf("nodes[%d].cpu: %w", i, err)
+			errs = append(errs, because(fmt.Sprintf("nodes[%d].cpu", i), err))
 		}
 		memory, err := n.Memory.amount(core.Memory)
 		if err != nil {
-			return fmt.Errorf("nodes[%d].memory: %w", i, err)
+			errs = append(errs, because(fmt.Sprintf("nodes[%d].memory", i), err))
 		}
 		size := map[string]core.Amount{core.GPU: core.Amount(n.GPUs), core.CPU: cpu, core.Memory: memory}
 		size[core.Pods] = core.Amount(cmp.Or(n.Pods, 110))
@@ -467,13 +498,14 @@ func (b *builder) makeNodes() error {
 				Allocatable: core.MakeResources(size), State: core.NodeReady,
 			}
 			if _, twice := b.nodes[node.Name]; twice {
-				return fmt.Errorf("nodes[%d]: there are two nodes %s: give them other names", i, node.Name)
+				errs = append(errs, wrong(fmt.Sprintf("nodes[%d]", i), "there are two nodes %s: give them other names", node.Name))
+				break
 			}
 			b.nodes[node.Name] = node
 			b.add(core.NodeSet{Node: node})
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // complete sorts what must be sorted, and chooses what is reported: GPUs, or in a
@@ -481,8 +513,8 @@ func (b *builder) makeNodes() error {
 func (b *builder) complete() error {
 	slices.SortStableFunc(b.world.Jobs, func(x, y sim.Job) int { return cmp.Compare(x.Submit, y.Submit) })
 	slices.SortStableFunc(b.world.Script, func(x, y sim.Op) int { return cmp.Compare(x.At, y.At) })
-	if len(b.world.Jobs) == 0 {
-		return fmt.Errorf("there are no jobs: add jobs or a trace")
+	if len(b.file.Jobs) == 0 && b.file.Trace == nil {
+		return wrong("jobs", "there are none: add jobs or a trace")
 	}
 	covered := map[string]bool{}
 	for _, q := range b.queues {

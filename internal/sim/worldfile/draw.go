@@ -1,6 +1,8 @@
 package worldfile
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 )
@@ -40,6 +42,39 @@ type Lognormal struct {
 type Choice struct {
 	Value  Value    `json:"value"`
 	Weight *float64 `json:"weight,omitempty"`
+}
+
+// check says what is wrong with a distribution.
+func (d *Distribution) check(where string) error {
+	var errs []error
+	bad := func(at, format string, args ...any) { errs = append(errs, wrong(where+at, format, args...)) }
+	if d.Min != nil && d.Max != nil && *d.Min > *d.Max {
+		bad(".min", "is %g and max %g: min must not be above max", *d.Min, *d.Max)
+	}
+	if u := d.Uniform; u != nil && u.Min > u.Max {
+		bad(".uniform", "min is %g and max %g: min must not be above max", u.Min, u.Max)
+	}
+	if d.Exponential != nil && d.Exponential.Mean < 0 {
+		bad(".exponential.mean", "is %g: it cannot be negative", d.Exponential.Mean)
+	}
+	if l := d.Lognormal; l != nil && (l.Median <= 0 || l.Sigma < 0) {
+		bad(".lognormal", "median must be above 0, and sigma not negative")
+	}
+	var sum float64
+	for i, c := range d.Choose {
+		w := 1.0
+		if c.Weight != nil {
+			w = *c.Weight
+		}
+		if w < 0 {
+			bad(fmt.Sprintf(".choose[%d].weight", i), "is %g: it cannot be negative", w)
+		}
+		sum += w
+	}
+	if len(d.Choose) > 0 && sum <= 0 {
+		bad(".choose", "all weights are 0: nothing could be chosen")
+	}
+	return errors.Join(errs...)
 }
 
 // draw takes a value from a distribution.

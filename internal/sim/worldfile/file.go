@@ -1,12 +1,6 @@
 package worldfile
 
-import (
-	"fmt"
-	"regexp"
-	"strings"
-
-	"sigs.k8s.io/yaml"
-)
+import "go.yaml.in/yaml/v3"
 
 // File is a world as it is written down.
 type File struct {
@@ -18,7 +12,7 @@ type File struct {
 	// 2026-01-01.
 	Start string `json:"start,omitempty"`
 	// Horizon ends the run; not given: when nothing can happen any more.
-	Horizon Duration  `json:"horizon,omitempty"`
+	Horizon *Duration `json:"horizon,omitempty"`
 	Engine  Engine    `json:"engine,omitzero"`
 	Flavors []Flavor  `json:"flavors,omitempty"`
 	Nodes   []Nodes   `json:"nodes,omitempty"`
@@ -29,6 +23,8 @@ type File struct {
 	Edge    Edge      `json:"edge,omitzero"`
 	Faults  Faults    `json:"faults,omitzero"`
 	Events  []Happens `json:"events,omitempty"`
+	// root is the text, to say where something stands; nil if there is none.
+	root *yaml.Node
 }
 
 // Engine are policies that hold for the whole cluster.
@@ -70,6 +66,9 @@ type Flavor struct {
 	// NodeLabels select the flavor's nodes; none: every node.
 	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
 	Taints     []Taint           `json:"taints,omitempty"`
+	// OnDemand says that its nodes are made when jobs ask for them: quota is given
+	// although no node has the labels.
+	OnDemand bool `json:"onDemand,omitempty"`
 }
 
 // Taint keeps away jobs that do not tolerate its key.
@@ -183,8 +182,8 @@ type Jobs struct {
 	From  Duration `json:"from,omitempty"`
 	Until Duration `json:"until,omitempty"`
 	// Arrival of the jobs.
-	Arrival  Arrival      `json:"arrival,omitzero"`
-	Duration Distribution `json:"duration"`
+	Arrival  Arrival       `json:"arrival,omitzero"`
+	Duration *Distribution `json:"duration"`
 	// GPUs in all; 1 if not given.
 	GPUs *Distribution `json:"gpus,omitempty"`
 	// GPUsPerPod: a job with more has several pods. It is 8 if not given.
@@ -292,17 +291,3 @@ type Happens struct {
 	// Restart kills the controller.
 	Restart bool `json:"restart,omitempty"`
 }
-
-// Parse reads a file's text. Unknown and repeated fields are errors.
-func Parse(text []byte) (*File, error) {
-	f := &File{}
-	if err := yaml.UnmarshalStrict(text, f); err != nil {
-		return nil, fmt.Errorf("%s (docs/simulate.md lists the fields)", plain(err.Error()))
-	}
-	return f, nil
-}
-
-var decoderWords = regexp.MustCompile(`error (un)?marshaling JSON: |error converting YAML to JSON: |while decoding JSON: |json: |Go struct field |Go value of type |yaml: `)
-
-// plain takes the decoder's own words out of its message.
-func plain(s string) string { return strings.TrimSpace(decoderWords.ReplaceAllString(s, "")) }

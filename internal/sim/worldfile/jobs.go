@@ -2,6 +2,7 @@ package worldfile
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -18,37 +19,36 @@ const maxJobs = 5_000_000
 // makeJobs draws the jobs of all groups. Each group draws from a sequence of its
 // own, so that editing one leaves the others as they were.
 func (b *builder) makeJobs() error {
+	var errs []error
 	for i := range b.file.Jobs {
 		g := &b.file.Jobs[i]
 		if g.Name == "" {
-			return fmt.Errorf("jobs[%d] has no name", i)
+			errs = append(errs, wrong(fmt.Sprintf("jobs[%d]", i), "has no name"))
 		}
 		where := fmt.Sprintf("jobs[%d] (%s)", i, g.Name)
 		for k := range i {
 			if b.file.Jobs[k].Name == g.Name {
-				return fmt.Errorf("%s: the name is used twice", where)
+				errs = append(errs, wrong(where, "the name is used twice"))
 			}
 		}
-		if err := b.group(g, where, rand.New(rand.NewPCG(b.world.Seed, uint64(i)+1))); err != nil { //nolint:gosec // not for secrets
-			return err
-		}
+		errs = append(errs, b.group(g, where, rand.New(rand.NewPCG(b.world.Seed, uint64(i)+1)))) //nolint:gosec // not for secrets
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // arrivals says when the jobs of a group come.
-func arrivals(g *Jobs, where string, horizon Duration, r *rand.Rand) ([]time.Duration, error) {
-	until := cmp.Or(g.Until, horizon)
+func arrivals(g *Jobs, where string, horizon time.Duration, r *rand.Rand) ([]time.Duration, error) {
+	until := cmp.Or(g.Until, Duration(horizon))
 	a := g.Arrival
 	switch {
 	case a.Every > 0 && a.Mean > 0:
-		return nil, fmt.Errorf("%s.arrival: every and poisson are both given, use one", where)
+		return nil, wrong(where+".arrival", "every and poisson are both given, use one")
 	case g.Count < 0 || a.Burst < 0:
-		return nil, fmt.Errorf("%s: count and arrival.burst cannot be negative", where)
+		return nil, wrong(where, "count and arrival.burst cannot be negative")
 	case g.Count == 0 && until == 0:
-		return nil, fmt.Errorf("%s: say how many jobs by count, or until when they come by until", where)
+		return nil, wrong(where, "say how many jobs by count, or until when they come by until")
 	case g.Count == 0 && a.Every == 0 && a.Mean == 0:
-		return nil, fmt.Errorf("%s.arrival: without count, say how often jobs come: {every: 10m} or {poisson: 10m}", where)
+		return nil, wrong(where+".arrival", "without count, say how often jobs come: {every: 10m} or {poisson: 10m}")
 	}
 	limit := g.Count
 	if limit == 0 {
@@ -70,33 +70,33 @@ func arrivals(g *Jobs, where string, horizon Duration, r *rand.Rand) ([]time.Dur
 		}
 	}
 	if len(out) > maxJobs {
-		return nil, fmt.Errorf("%s: more than %d jobs", where, maxJobs)
+		return nil, wrong(where, "more than %d jobs", maxJobs)
 	}
 	return out, nil
 }
 
 func (b *builder) group(g *Jobs, where string, r *rand.Rand) error {
-	times, err := arrivals(g, where, b.file.Horizon, r)
-	if err != nil {
-		return err
-	}
+	var errs []error
+	note := func(err error) { errs = append(errs, err) }
+	times, err := arrivals(g, where, b.world.Horizon, r)
+	note(err)
 	teams, weights, err := b.teamsOf(g, where)
-	if err != nil {
-		return err
-	}
+	note(err)
 	cpu, err := g.CPU.amount(core.CPU)
 	if err != nil {
-		return fmt.Errorf("%s.cpuPerPod: %w", where, err)
+		note(because(where+".cpuPerPod", err))
 	}
 	memory, err := g.Memory.amount(core.Memory)
 	if err != nil {
-		return fmt.Errorf("%s.memoryPerPod: %w", where, err)
+		note(because(where+".memoryPerPod", err))
+	}
+	note(g.distributions(where))
+	note(b.checkTenure(g, teams, where))
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	s := shapes{perPod: cmp.Or(g.GPUsPerPod, defaultPerPod), cpu: cpu, memory: memory, known: map[int64][]core.PodSet{}}
 	s.filter, s.least = filterOf(g), g.MinPods
-	if err := b.checkTenure(g, teams, where); err != nil {
-		return err
-	}
 	for i, at := range times {
 		team := teams[pick(r, weights)]
 		gpus := int64(1)
@@ -109,7 +109,7 @@ func (b *builder) group(g *Jobs, where string, r *rand.Rand) error {
 		}
 		work := max(0, g.Duration.draw(r))
 		if gpus < 0 || work > maxWork {
-			return fmt.Errorf("%s: job %d drew %d GPUs for %.0f s: bound the distributions by min and max", where, i, gpus, work)
+			return wrong(where, "job %d drew %d GPUs for %.0f s: bound the distributions by min and max", i, gpus, work)
 		}
 		j := sim.Job{
 			Queue:    g.LocalQueue,
@@ -121,6 +121,29 @@ func (b *builder) group(g *Jobs, where string, r *rand.Rand) error {
 		b.job(j)
 	}
 	return nil
+}
+
+// distributions checks what a group's jobs are drawn from.
+func (g *Jobs) distributions(where string) error {
+	var errs []error
+	if g.Duration == nil {
+		errs = append(errs, wrong(where, "has no duration: say how long its jobs run, for example duration: 1h"))
+	}
+	for _, d := range []struct {
+		name string
+		from *Distribution
+	}{{"duration", g.Duration}, {"gpus", g.GPUs}, {"priority", g.Priority}} {
+		if d.from != nil {
+			errs = append(errs, d.from.check(where+"."+d.name))
+		}
+	}
+	if g.GPUsPerPod < 0 {
+		errs = append(errs, wrong(where+".gpusPerPod", "cannot be negative"))
+	}
+	if g.Until > 0 && g.From > g.Until {
+		errs = append(errs, wrong(where+".from", "is after until: no job would come"))
+	}
+	return errors.Join(errs...)
 }
 
 // gateName is who keeps the gates of jobs in world files.
@@ -144,11 +167,11 @@ func (b *builder) tenure(j *sim.Job, g *Jobs) {
 func (b *builder) checkTenure(g *Jobs, teams []string, where string) error {
 	for _, team := range teams {
 		if g.LocalQueue != "" && !slices.Contains(b.doors[team], g.LocalQueue) {
-			return fmt.Errorf("%s.localQueue: team %s has no local queue %q, only %v", where, team, g.LocalQueue, b.doors[team])
+			return wrong(where+".localQueue", "team %s has no local queue %q, only %v", team, g.LocalQueue, b.doors[team])
 		}
 	}
 	if g.MinPods < 0 || (g.Early != nil && g.Early.Pods < 1) {
-		return fmt.Errorf("%s: minPods cannot be negative, and endEarly.pods must be at least 1", where)
+		return wrong(where, "minPods cannot be negative, and endEarly.pods must be at least 1")
 	}
 	return nil
 }
@@ -165,7 +188,7 @@ func (b *builder) job(j sim.Job) {
 
 func (b *builder) teamsOf(g *Jobs, where string) (names []string, weights []float64, err error) {
 	if (g.Team == "") == (len(g.Teams) == 0) {
-		return nil, nil, fmt.Errorf("%s: give either team, or teams with weights", where)
+		return nil, nil, wrong(where, "give either team, or teams with weights")
 	}
 	teams := g.Teams
 	if g.Team != "" {
@@ -173,10 +196,10 @@ func (b *builder) teamsOf(g *Jobs, where string) (names []string, weights []floa
 	}
 	for _, name := range sortedKeys(teams) {
 		if _, ok := b.queues[name]; !ok {
-			return nil, nil, fmt.Errorf("%s: there is no team %q", where, name)
+			return nil, nil, wrong(where, "there is no team %q", name)
 		}
 		if teams[name] < 0 {
-			return nil, nil, fmt.Errorf("%s.teams[%s] is negative", where, name)
+			return nil, nil, wrong(fmt.Sprintf("%s.teams[%s]", where, name), "is negative")
 		}
 		names = append(names, name)
 		weights = append(weights, teams[name])

@@ -1,6 +1,7 @@
 package worldfile
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 // script makes the world's script of the file's events. Edits of one object build
 // on each other in the order in which they are listed.
 func (b *builder) script() error {
+	var errs []error
 	for i := range b.file.Events {
 		h := &b.file.Events[i]
 		where := fmt.Sprintf("events[%d]", i)
@@ -21,7 +23,8 @@ func (b *builder) script() error {
 			}
 		}
 		if n != 1 {
-			return fmt.Errorf("%s: give exactly one of node, team, cohort and restart", where)
+			errs = append(errs, wrong(where, "give exactly one of node, team, cohort and restart"))
+			continue
 		}
 		var err error
 		switch {
@@ -34,11 +37,9 @@ func (b *builder) script() error {
 		default:
 			b.at(h.At, sim.Op{Restart: true})
 		}
-		if err != nil {
-			return err
-		}
+		errs = append(errs, err)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (b *builder) at(at Duration, op sim.Op) {
@@ -49,7 +50,7 @@ func (b *builder) at(at Duration, op sim.Op) {
 func (b *builder) nodeEvent(h *Happens, where string) error {
 	n, ok := b.nodes[h.Node]
 	if !ok {
-		return fmt.Errorf("%s: there is no node %q", where, h.Node)
+		return wrong(where, "there is no node %q", h.Node)
 	}
 	state, err := oneOf(where+".state", h.State, core.NodeLost, core.NodeReady, core.NodeWarned, core.NodeClosed, core.NodeEvicted)
 	if err != nil {
@@ -69,7 +70,7 @@ func (b *builder) nodeEvent(h *Happens, where string) error {
 func (b *builder) teamEvent(h *Happens, where string) error {
 	q, ok := b.queues[h.Team]
 	if !ok {
-		return fmt.Errorf("%s: there is no team %q", where, h.Team)
+		return wrong(where, "there is no team %q", h.Team)
 	}
 	quotas := h.Quotas
 	if h.GPUs != nil {
@@ -97,7 +98,7 @@ func (b *builder) teamEvent(h *Happens, where string) error {
 func (b *builder) cohortEvent(h *Happens, where string) error {
 	c, ok := b.tree[h.Cohort]
 	if !ok {
-		return fmt.Errorf("%s: there is no cohort %q", where, h.Cohort)
+		return wrong(where, "there is no cohort %q", h.Cohort)
 	}
 	if len(h.Quotas) > 0 {
 		var err error

@@ -129,12 +129,12 @@ func (b *builder) replay(traced []traceJob) error {
 	t := b.file.Trace
 	speed := cmp.Or(t.Speed, 1)
 	if speed <= 0 {
-		return fmt.Errorf("trace.speed is %g: it must be above 0", speed)
+		return wrong("trace.speed", "is %g: it must be above 0", speed)
 	}
 	s := shapes{perPod: cmp.Or(t.GPUsPerPod, defaultPerPod), known: map[int64][]core.PodSet{}}
 	for i, j := range traced {
 		if _, ok := b.queues[j.team]; !ok {
-			return fmt.Errorf("the trace has jobs of %q, which is not listed under teams (leave teams out and they are made)", j.team)
+			return wrong("trace", "it has jobs of %q, which is not listed under teams (leave teams out and they are made)", j.team)
 		}
 		b.job(sim.Job{
 			Key:      core.Key{Namespace: j.team, Name: fmt.Sprintf("job-%d", i)},

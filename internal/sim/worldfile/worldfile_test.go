@@ -190,3 +190,85 @@ func TestDocumentedWorld(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestU6AllErrorsAtOnceWithLines: who mends a file wants to do it once.
+func TestU6AllErrorsAtOnceWithLines(t *testing.T) {
+	const head = "teams: [{name: red, gpus: 8}]\n"
+	tests := map[string]struct {
+		why, text, want string
+	}{
+		"unknown fields": {
+			"every one of them, at every depth",
+			"horizont: 3d\nteams:\n- name: red\n  gpus: 8\n  colour: red\njobs:\n- {name: j, team: red, count: 1, duration: 1h, gpu: 8}\n",
+			"line 1: horizont: there is no such field, only cohorts, edge, engine, events, faults, flavors, horizon, jobs, name, nodes, seed, start, teams, trace (docs/simulate.md)\n" +
+				"line 5: teams[0] (red).colour: there is no such field, only admissionCheck, admissionMode, cohort, flavorFungibility, gpus, localQueues, name, preemption, quotas, stopPolicy, strategy, weight (docs/simulate.md)\n" +
+				"line 7: jobs[0] (j).gpu: there is no such field, only ",
+		},
+		"bad values": {
+			"in their own words", head + "horizon: soon\njobs:\n- {name: j, team: red, count: many, duration: 1x}\n",
+			"line 2: horizon: \"soon\" is no duration: write it like 90s, 15m, 2h, 7d or 1d12h\n" +
+				"line 4: jobs[0] (j).count: \"many\" is no number\n" +
+				"line 4: jobs[0] (j).duration: \"1x\" is neither a number nor a duration like 90s, 15m, 2h or 7d",
+		},
+		"no duration": {
+			"it panicked", head + "jobs:\n- {name: j, team: red, count: 1}\n- {name: k, team: rde, count: 1, duration: 1h}\n",
+			"line 3: jobs[0] (j): has no duration: say how long its jobs run, for example duration: 1h\n" +
+				"line 4: jobs[1] (k): there is no team \"rde\"",
+		},
+		"min above max": {
+			"nothing can be drawn", head + "jobs:\n- name: j\n  team: red\n  count: 1\n  duration: {exponential: {mean: 1h}, min: 2h, max: 1h}\n  gpus: {uniform: {min: 8, max: 1}}\n",
+			"line 6: jobs[0] (j).duration.min: is 7200 and max 3600: min must not be above max\n" +
+				"line 7: jobs[0] (j).gpus.uniform: min is 8 and max 1: min must not be above max",
+		},
+		"zeros": {
+			"they mean nothing", "seed: 0\nhorizon: 0\n" + head + "jobs: [{name: j, team: red, count: 1, duration: 1h}]\n",
+			"line 1: seed: is 0: it must be at least 1; leave it out for 1\n" +
+				"line 2: horizon: is 0: nothing would happen; leave it out to go on until nothing can happen any more",
+		},
+		"twice":  {"which one holds?", head + "seed: 1\nname: a\nseed: 2\njobs: [{name: j, team: red, count: 1, duration: 1h}]\n", "line 4: seed: this is given twice"},
+		"syntax": {"what is no YAML has a line as well", "teams:\n- {name: red\n", "line 1: "},
+		"kind":   {"a list is a list", "teams: {name: red}\njobs: 3\n", "line 1: teams: this must be a list\nline 2: jobs: this must be a list"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			f, err := worldfile.Parse([]byte(tc.text))
+			if err == nil {
+				_, err = worldfile.Build(f, nil)
+			}
+			if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
+				t.Errorf("%s:\ngot  %v\nwant %s", tc.why, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestU6UnmatchedLabels: labels that no node has are told before anything waits.
+func TestU6UnmatchedLabels(t *testing.T) {
+	const text = `flavors:
+- {name: h100, nodeLabels: {gpu: h100}}
+- {name: typo, nodeLabels: {gpu: a1000}}
+- {name: cloud, nodeLabels: {gpu: cloud}, onDemand: true}
+nodes: [{name: n, count: 1, gpus: 8, labels: {gpu: h100, zone: a}}]
+teams:
+- {name: red, quotas: [{flavor: h100, resources: {nvidia.com/gpu: 8}}, {flavor: typo, resources: {nvidia.com/gpu: 8}}, {flavor: cloud, resources: {nvidia.com/gpu: 8}}]}
+jobs:
+- {name: a, team: red, count: 3, gpus: 8, duration: 1h}
+- {name: b, team: red, count: 1, gpus: 8, duration: 1h, nodeSelector: {zone: b}}
+`
+	f, err := worldfile.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "line 3: flavors[1] (typo).nodeLabels: no node has the labels gpu=a1000: what asks for them waits for ever\n" +
+		"line 10: jobs[1] (b).nodeSelector: no node has the labels zone=b: what asks for them waits for ever"
+	if d := cmp.Diff(want, f.Unmatched().Error()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	r, err := sim.New(*build(t, text), sim.Watch{Check: true}).Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Total.Used > 32 || r.Total.Finished == 0 {
+		t.Errorf("%g GPU-hours were used: the flavor without nodes gave some", r.Total.Used)
+	}
+}
