@@ -305,6 +305,8 @@ func (s *fairSearch) target(n refNode) (refNode, bool) {
 			switch {
 			case c.queue != best.queue:
 				tie = !c.queue
+			case c == s.me || best == s.me:
+				tie = best == s.me
 			case c.queue:
 				tie = victimOrder(s.candidates[c.name][0], s.candidates[best.name][0]) < 0
 			}

@@ -348,6 +348,8 @@ func (c *contender) ahead(o *contender) bool {
 	switch {
 	case c.node.Queue != o.node.Queue:
 		return !c.node.Queue
+	case c.node.Queue && c.path != o.path:
+		return o.path // others before the own queue, as everywhere among candidates
 	case c.node.Queue:
 		return victimOrder(c.cursor.current(), o.cursor.current()) < 0
 	}
