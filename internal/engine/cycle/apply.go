@@ -20,7 +20,7 @@ func (e *Engine) Apply(ev core.Event) {
 		e.refused(ev.Key)
 	case core.Applied:
 		if w := e.works[ev.Key]; w != nil {
-			w.applied = max(w.applied, ev.Seq)
+			e.accepted(w, ev.Seq)
 		}
 	case core.NodeSet:
 		e.nodeSet(ev.Node)
@@ -152,6 +152,7 @@ func (e *Engine) observe(o *core.Workload) {
 	if o.Seq == 0 || o.Seq >= w.applied {
 		e.reconcile(w, o)
 	}
+	w.seq = max(w.seq, o.Seq)
 	if w.phase == running {
 		e.checkPlaces(w)
 	}
@@ -280,14 +281,37 @@ func (e *Engine) reconcile(w *work, o *core.Workload) {
 	}
 }
 
+// accepted notes that the API took a decision, with the state seq: an eviction cannot
+// overtake the admission any more. If that state, or a newer one, was seen already, it
+// says nothing new; and where an admission was followed by other places at once, which
+// of both was written is not known.
+func (e *Engine) accepted(w *work, seq uint64) {
+	if seq <= w.seq || w.moved {
+		return
+	}
+	w.applied = max(w.applied, seq)
+	if w.phase == running || w.phase == leaving {
+		e.unexpect(w)
+		e.sight(w)
+	}
+}
+
 // confirm notes that an admission decided here was seen in the API.
 func (e *Engine) confirm(w *work) {
-	w.assumed = false
+	w.assumed, w.moved = false, false
 	e.unexpect(w)
+	e.sight(w)
+}
+
+// sight notes that an admission is a fact: whoever has it may be evicted.
+func (e *Engine) sight(w *work) {
 	if !w.Unseen {
 		return
 	}
 	w.Unseen = false
+	if w.phase == running {
+		e.countSeen(w, true)
+	}
 	if root := w.Queue.Root(); e.recheck[root] {
 		delete(e.recheck, root)
 		e.free(w.Queue, false)
@@ -296,7 +320,7 @@ func (e *Engine) confirm(w *work) {
 
 // take accepts an admission that was not decided here, be it above quota.
 func (e *Engine) take(w *work, o *core.Workload) {
-	w.admission, w.assumed, w.Unseen, w.told = o.Admission, false, false, nil
+	w.admission, w.assumed, w.moved, w.Unseen, w.told = o.Admission, false, false, false, nil
 	e.unexpect(w)
 	w.Reserved = o.Reserved.Unix()
 	if w.phase != leaving {
@@ -321,11 +345,12 @@ func (e *Engine) refused(k core.Key) {
 		}
 	}
 	switch { // an eviction may have been ordered on top of an admission that was refused
+	case w.phase == running && w.assumed && w.seen == nil && w.applied > 0: // it was not
 	case w.phase == running && w.assumed && w.seen == nil:
 		e.release(w)
 	case w.phase == running && w.assumed:
 		e.unhold(w)
-		w.admission, w.assumed = w.seen, false
+		w.admission, w.assumed, w.moved = w.seen, false, false
 		e.hold(w)
 		e.countReady(w)
 		e.checkPlaces(w)

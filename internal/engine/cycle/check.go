@@ -32,6 +32,9 @@ func (e *Engine) Check() error {
 	if err := e.checkReady(); err != nil {
 		return err
 	}
+	if err := e.checkSeen(); err != nil {
+		return err
+	}
 	return e.checkPledges()
 }
 
@@ -155,12 +158,43 @@ func (e *Engine) checkQueue(q *queue) error {
 func (e *Engine) checkReady() error {
 	n := 0
 	for _, w := range e.works {
-		if w.phase == running && !w.obs.ready && (w.Unseen || w.obs.admitted) && e.opt.BlockAdmission {
+		if w.phase == running && !w.obs.ready && (w.seen == nil || w.obs.admitted) && e.opt.BlockAdmission {
 			n++
 		}
 	}
 	if n != e.unready {
 		return fmt.Errorf("pods of %d workloads are not ready, %d are counted", n, e.unready)
+	}
+	return nil
+}
+
+// checkSeen sums up what is in ledger Seen, and counts who is in ledger Then only.
+func (e *Engine) checkSeen() error {
+	want := map[*quota.Node]map[quota.Pair]core.Amount{}
+	missing := 0
+	for _, w := range e.works {
+		switch {
+		case e.opt.FairSharing == nil:
+		case w.phase == promised, w.phase == running && w.Unseen:
+			missing++
+		case w.phase == running:
+			if want[w.Queue] == nil {
+				want[w.Queue] = map[quota.Pair]core.Amount{}
+			}
+			for _, u := range w.Uses {
+				want[w.Queue][u.Pair] = want[w.Queue][u.Pair].Add(u.Amount)
+			}
+		}
+	}
+	if missing != e.search.Unsettled {
+		return fmt.Errorf("%d workloads are promised or were not seen, %d are counted", missing, e.search.Unsettled)
+	}
+	for _, q := range e.queues {
+		for _, p := range e.forest.PairsOf(q.node) {
+			if got := q.node.Usage(quota.Seen, p); got != want[q.node][p] && !e.forest.Overflown() {
+				return fmt.Errorf("queue %s: ledger Seen has %v of %v, workloads hold %v", q.name, got, e.forest.Name(p), want[q.node][p])
+			}
+		}
 	}
 	return nil
 }

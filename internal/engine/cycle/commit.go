@@ -18,7 +18,7 @@ func (e *Engine) admit(w *work, v verdict) {
 	e.setPhase(w, running)
 	w.Reserved = e.now.Unix()
 	e.repeals = e.repeals || w.told != nil
-	w.assumed, w.Unseen, w.told, w.applied = true, true, nil, 0
+	w.assumed, w.moved, w.Unseen, w.told, w.applied = true, false, true, nil, 0
 	e.countReady(w)
 	e.expect(w)
 	e.hold(w)

@@ -160,7 +160,9 @@ type WorkState struct {
 	Assumed  bool
 	Unseen   bool
 	Ordered  bool
+	Moved    bool
 	Applied  uint64
+	Seq      uint64
 	Reserved int64
 	Spare    []core.Key
 	// Timed says that the end of a back-off is waited for; Deadline is when the
@@ -180,10 +182,12 @@ type FilterState struct {
 	Filter core.Filter
 }
 
-// PledgeState is a promise, and whom it waits for.
+// PledgeState is a promise, whom it waits for, and whether somebody was evicted
+// for it.
 type PledgeState struct {
-	Key   core.Key
-	Waits []core.Key
+	Key     core.Key
+	Waits   []core.Key
+	Evicted bool
 }
 
 // TreeName names the root of a tree: a cohort, or a queue without one.
@@ -356,7 +360,7 @@ func (e *Engine) dumpWork(w *work) WorkState {
 		Time: w.Time, PodSets: w.shape.podSets, Held: d.held, Invalid: d.invalid, GatedBy: d.gatedBy,
 		NotBefore: d.notBefore, Admitted: w.obs.admitted, Ready: w.obs.ready, Evicting: w.obs.evicting, Settled: d.settled, Ended: d.ended,
 		Phase: uint8(w.phase), Admission: w.admission, SeenSame: identical(w.seen, w.admission),
-		Assumed: w.assumed, Unseen: w.Unseen, Ordered: w.ordered, Applied: w.applied, Reserved: w.Reserved,
+		Assumed: w.assumed, Unseen: w.Unseen, Ordered: w.ordered, Moved: w.moved, Applied: w.applied, Seq: w.seq, Reserved: w.Reserved,
 		Spare: w.spare, Timed: w.timer != nil, Told: w.told,
 	}
 	if !s.SeenSame {
@@ -423,7 +427,7 @@ func sameFilter(a, b core.Filter) bool {
 }
 
 func (e *Engine) dumpPledge(p *pledge) PledgeState {
-	s := PledgeState{Key: p.work.Key}
+	s := PledgeState{Key: p.work.Key, Evicted: p.evicted}
 	for _, w := range e.leaving {
 		for _, o := range w.owed {
 			if o == p {

@@ -158,7 +158,7 @@ func (x *duel) extra() {
 	case "refused":
 		x.others(core.Refused{Key: w.Key})
 	case "applied":
-		x.others(core.Applied{Key: w.Key, Seq: uint64(x.serial)})
+		x.others(core.Applied{Key: w.Key, Seq: x.seq + 1})
 	case "held":
 		o := w.Workload
 		o.Held = "Deactivated"

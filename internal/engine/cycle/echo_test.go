@@ -355,3 +355,30 @@ func TestPastUsageIsRestored(t *testing.T) {
 		t.Error("a local queue that does not exist used something")
 	}
 }
+
+// TestE7AcceptedIsAFact: once the API took an admission it may be evicted, and neither
+// a deadline nor a refusal of what came after it takes it back.
+func TestE7AcceptedIsAFact(t *testing.T) {
+	e := small()
+	low, high := cpuJob("low", 0, 4), cpuJob("high", 5, 4)
+	low.Seq = 7
+	e.Apply(core.WorkloadSet{Workload: low})
+	expect(t, "it fits", steps(t, e, 200), "admit low")
+	e.Apply(core.WorkloadSet{Workload: high})
+	expect(t, "nobody is evicted before its admission is a fact", steps(t, e, 201), "refuse high")
+	e.Apply(core.Applied{Key: low.Key, Seq: 7})
+	expect(t, "what was seen before is not the answer to it", steps(t, e, 202))
+	if e.NextWake().IsZero() {
+		t.Error("nobody waits for the admission to be seen")
+	}
+	e.Apply(core.Applied{Key: low.Key, Seq: 9})
+	if at := e.NextWake(); !at.IsZero() {
+		t.Errorf("wakes at %v although the admission was accepted", at)
+	}
+	expect(t, "now it is", steps(t, e, 203), "evict low for high", "refuse high")
+	e.Apply(core.Refused{Key: low.Key})
+	expect(t, "the eviction was refused, not the admission", steps(t, e, 204), "evict low for high")
+	if _, ok := holding(e, low.Key); !ok {
+		t.Error("the admission is gone")
+	}
+}

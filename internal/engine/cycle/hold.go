@@ -20,6 +20,36 @@ func (e *Engine) setPhase(w *work, p phase) {
 	e.countReady(w)
 }
 
+// countSeen keeps ledger quota.Seen, and how many workloads of ledger Then are missing
+// there, with fair sharing. holds says that the workload is booked in Then.
+func (e *Engine) countSeen(w *work, holds bool) { //nolint:revive // it holds or it does not
+	if e.opt.FairSharing == nil {
+		return
+	}
+	if is := holds && w.phase == running && !w.Unseen; is != w.inSeen {
+		if w.inSeen = is; is {
+			e.forest.Add(quota.Seen, w.Queue, w.Uses)
+			e.lent = withRoot(e.lent, w.Queue)
+		} else {
+			e.forest.Remove(quota.Seen, w.Queue, w.Uses)
+		}
+	}
+	if is := holds && (w.phase == promised || (w.phase == running && w.Unseen)); is != w.unsettled {
+		if w.unsettled = is; is {
+			e.search.Unsettled++
+		} else {
+			e.search.Unsettled--
+		}
+	}
+}
+
+func withRoot(list []*quota.Node, n *quota.Node) []*quota.Node {
+	if slices.Contains(list, n.Root()) {
+		return list
+	}
+	return append(list, n.Root())
+}
+
 // hold books what a running or leaving workload's admission gives it.
 func (e *Engine) hold(w *work) {
 	e.changes++
@@ -38,19 +68,23 @@ func (e *Engine) hold(w *work) {
 	e.forest.Add(core.Then, w.Queue, w.Uses)
 	e.nodes.Take(core.Then, w.Holds, w.ID)
 	e.search.Add(&w.Candidate)
+	e.countSeen(w, true)
 	e.lend(w)
 }
 
-// lend notes that somebody borrows more now, which may be reclaimed.
+// lend notes that somebody borrows more now, which may be reclaimed. With fair sharing
+// whom somebody may evict depends on all that is used in the tree, even by its own
+// queue within its quota: a larger share leads the search for victims elsewhere.
 func (e *Engine) lend(w *work) {
-	if root := w.Queue.Root(); !e.forest.Dirty() && w.Queue.Borrows(w.Uses) && !slices.Contains(e.lent, root) {
-		e.lent = append(e.lent, root)
+	if e.opt.FairSharing != nil || e.forest.Dirty() || w.Queue.Borrows(w.Uses) {
+		e.lent = withRoot(e.lent, w.Queue)
 	}
 }
 
 // unhold takes off the books what hold put there.
 func (e *Engine) unhold(w *work) {
 	e.changes++
+	e.countSeen(w, false)
 	q := e.byNode[w.Queue.ID]
 	e.forest.Remove(core.Now, w.Queue, w.Uses)
 	e.nodes.Give(core.Now, w.Holds, w.ID)
@@ -69,14 +103,13 @@ func (e *Engine) unhold(w *work) {
 
 // free notes that quota of a tree, and perhaps nodes, came free.
 func (e *Engine) free(n *quota.Node, nodes bool) {
-	if !slices.Contains(e.freed, n.Root()) {
-		e.freed = append(e.freed, n.Root())
-	}
+	e.freed = withRoot(e.freed, n)
 	e.nodesFreed = e.nodesFreed || nodes
 }
 
 // leave turns a running workload into one that was evicted and still holds.
 func (e *Engine) leave(w *work) {
+	e.countSeen(w, false)
 	e.search.Remove(&w.Candidate)
 	e.forest.Remove(core.Then, w.Queue, w.Uses)
 	e.nodes.Give(core.Then, w.Holds, w.ID)
@@ -97,6 +130,7 @@ func (e *Engine) stay(w *work) {
 	e.forest.Add(core.Then, w.Queue, w.Uses)
 	e.nodes.Take(core.Then, w.Holds, w.ID)
 	e.search.Add(&w.Candidate)
+	e.countSeen(w, true)
 	e.paid(w)
 	e.checkPlaces(w)
 }
@@ -108,7 +142,7 @@ func (e *Engine) release(w *work) {
 	e.discharge(w, withdrawn)
 	e.paid(w)
 	w.admission, w.assumed, w.ordered, w.told = nil, false, false, nil
-	w.applied, w.Unseen = 0, false
+	w.applied, w.moved, w.Unseen = 0, false, false
 	e.setPhase(w, waiting)
 	e.enter(w)
 }

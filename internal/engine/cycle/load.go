@@ -135,7 +135,8 @@ func (l *loader) work(s *WorkState) {
 	if s.SeenSame {
 		w.seen = s.Admission
 	}
-	w.assumed, w.Unseen, w.ordered, w.applied, w.Reserved = s.Assumed, s.Unseen, s.Ordered, s.Applied, s.Reserved
+	w.assumed, w.Unseen, w.ordered, w.moved, w.Reserved = s.Assumed, s.Unseen, s.Ordered, s.Moved, s.Reserved
+	w.applied, w.seq = s.Applied, s.Seq
 	w.told = s.Told
 	if len(s.Spare) > 0 {
 		w.spare, w.spareKey = s.Spare, fmt.Sprint(s.Spare)
@@ -324,7 +325,7 @@ func (l *loader) pending(s *State) {
 			l.fail("workload %s cannot have this promise", ps.Key)
 			continue
 		}
-		w.pledge = &pledge{work: w}
+		w.pledge = &pledge{work: w, evicted: ps.Evicted}
 		l.pledges = append(l.pledges, w.pledge)
 		for _, x := range l.all(ps.Waits) {
 			l.owe(w.pledge, x)

@@ -32,7 +32,7 @@ func (e *Engine) move() {
 		}
 		if a, ok := e.rehouse(w, moved); ok {
 			e.unhold(w)
-			w.admission, w.assumed, w.applied = a, true, 0
+			w.admission, w.assumed, w.applied, w.moved = a, true, 0, w.seen == nil
 			e.hold(w)
 			e.plan = append(e.plan, core.Replace{Key: w.Key, Admission: *a})
 			continue

@@ -15,6 +15,9 @@ type pledge struct {
 	work *work
 	// owing counts workloads that must be gone before it is redeemed.
 	owing int
+	// evicted says that some of them were evicted for it. Else it counts on those who
+	// left anyway.
+	evicted bool
 }
 
 // pledge evicts the victims of a verdict and holds the plan for the workload.
@@ -24,7 +27,7 @@ func (e *Engine) pledge(w *work, v verdict) {
 	e.depart(w, g)
 	e.setPhase(w, promised)
 	w.Queue = g.queue.node
-	p := &pledge{work: w}
+	p := &pledge{work: w, evicted: len(v.victims) > 0}
 	w.pledge = p
 	why := *v.why
 	spared := e.sparedFor(w)
@@ -62,6 +65,7 @@ func (e *Engine) bookPromise(w *work) {
 	e.forest.Add(core.Then, w.Queue, w.Uses)
 	e.nodes.Take(core.Then, w.Holds, w.ID)
 	e.nodes.Split(1)
+	e.countSeen(w, true)
 }
 
 // sparedFor lists whom victims of w must spare: w itself and whom w must spare.
@@ -136,7 +140,10 @@ func (e *Engine) related(p *pledge, x *work) bool {
 }
 
 // redeem admits those whose victims are gone, and drops pledges that do not
-// hold any more.
+// hold any more. Who has everything and waits for pods of others only keeps it if
+// somebody was evicted for it: that must not be in vain. Others go back to their
+// queue, as if they had come now: a promise would keep what is free from those who
+// come before them.
 func (e *Engine) redeem() {
 	for _, p := range slices.Clone(e.pledges) {
 		w := p.work
@@ -149,16 +156,22 @@ func (e *Engine) redeem() {
 			continue
 		}
 		if e.unready > 0 {
+			if !p.evicted {
+				e.withdraw(w)
+				e.enter(w)
+				continue
+			}
 			e.say(w, podsReady(e.byNode[w.Queue.ID]))
 			continue
 		}
 		e.endPledge(p)
+		e.countSeen(w, false)
 		e.forest.Remove(core.Then, w.Queue, w.Uses)
 		e.nodes.Give(core.Then, w.Holds, w.ID)
 		e.setPhase(w, running)
 		w.Reserved = e.now.Unix()
 		e.repeals = e.repeals || w.told != nil
-		w.assumed, w.Unseen, w.told, w.applied = true, true, nil, 0
+		w.assumed, w.moved, w.Unseen, w.told, w.applied = true, false, true, nil, 0
 		e.countReady(w)
 		e.expect(w)
 		e.hold(w)
@@ -218,6 +231,7 @@ func (e *Engine) endPledge(p *pledge) {
 func (e *Engine) dropPledge(p *pledge) {
 	w := p.work
 	e.endPledge(p)
+	e.countSeen(w, false)
 	e.forest.Remove(core.Then, w.Queue, w.Uses)
 	e.nodes.Give(core.Then, w.Holds, w.ID)
 	e.free(w.Queue, len(w.Holds) > 0)

@@ -40,6 +40,7 @@ type duel struct {
 	ref     *reference
 	now     time.Time
 	serial  int
+	seq     uint64     // of the last state of any object
 	pending []core.Key // admissions and evictions that were not observed yet
 	log     []core.Event
 	plan    core.Plan // the last one
@@ -214,7 +215,7 @@ func (x *duel) job() {
 	q := pick(x.t, "queue", names...)
 	w := core.Workload{
 		Key: core.Key{Namespace: q, Name: fmt.Sprintf("j%d", x.serial)}, UID: fmt.Sprintf("u%02d", x.serial), Queue: "q",
-		Priority: pick[int32](x.t, "priority", 0, 0, 1, 2), Created: x.now, QueueTime: x.now,
+		Priority: pick[int32](x.t, "priority", 0, 0, 1, 2), Created: x.now, QueueTime: x.now, Seq: x.next(),
 	}
 	if pick(x.t, "gated", false, false, false, false, true) {
 		w.PreemptionGate = "g"
@@ -325,15 +326,34 @@ func (x *duel) happen(what string, w *refWork) {
 // observe shows the engine a workload as the API has it.
 func (x *duel) observe(w *refWork) {
 	o := w.Workload
+	o.Seq = x.next()
 	if w.adm != nil && w.phase != refPromised {
 		x.ref.fold(w)
 	}
 	if w.adm != nil && w.phase != refPromised {
 		o.Admission, o.Reserved, o.Evicting = w.adm, time.Unix(w.reserved, 0), w.phase == refLeaving
 		o.Admitted, o.PodSets = true, w.reduced()
-		w.unseen = false
+		w.unseen, w.moved = false, false
 	}
 	x.apply(core.WorkloadSet{Workload: o})
+}
+
+// next is the Seq of the next state of an object.
+func (x *duel) next() uint64 {
+	x.seq++
+	return x.seq
+}
+
+// accept tells the engine that the API took an admission that nobody has seen yet.
+func (x *duel) accept() {
+	for _, k := range x.pending {
+		w := x.ref.works[k]
+		if w == nil || w.phase != refRunning || !w.hidden() || w.moved || !pick(x.t, "accepted", false, true) {
+			continue
+		}
+		w.accepted = true
+		x.apply(core.Applied{Key: k, Seq: x.next()})
+	}
 }
 
 // decide lets both decide and compares. Decisions are observed now or later.
@@ -387,7 +407,10 @@ func (x *duel) decide() int {
 			}
 		}
 		x.pending = nil
-	} else if len(x.ref.works) > 0 {
+		return len(plan)
+	}
+	x.accept()
+	if len(x.ref.works) > 0 {
 		// A late echo: the state before any decision that is still under way.
 		k := pick(x.t, "echo", x.ref.sorted()...)
 		if slices.Contains(x.pending, k.Key) && k.phase == refRunning && k.unseen {

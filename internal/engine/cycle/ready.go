@@ -19,7 +19,7 @@ import (
 // countReady keeps Engine.unready: how many admitted workloads have pods that
 // are not ready.
 func (e *Engine) countReady(w *work) {
-	unready := e.opt.BlockAdmission && w.phase == running && !w.obs.ready && (w.Unseen || w.obs.admitted)
+	unready := e.opt.BlockAdmission && w.phase == running && !w.obs.ready && (w.seen == nil || w.obs.admitted)
 	if unready == w.unready {
 		return
 	}

@@ -168,7 +168,7 @@ func (r *reference) resolve(w *refWork, asks []refAsk, a refAssign) func() {
 			r.fit = true
 			return func() {
 				r.grant(w, asks, a, sets, seats)
-				w.phase, w.reserved, w.unseen = refRunning, r.now, true
+				w.phase, w.reserved, w.unseen, w.accepted, w.moved = refRunning, r.now, true, false, false
 				r.charge(w)
 				r.claimEnds(w)
 				r.say("admit %s%s", w.Key, printAdmission(*w.adm))
@@ -241,7 +241,7 @@ func (r *reference) pledge(w *refWork, asks []refAsk, a refAssign, sets []refSet
 	// reclaimed, ends a claim, or was counted on by those who wait for pods.
 	clear(r.refused)
 	r.grant(w, asks, a, sets, seats)
-	w.phase, w.deps = refPromised, g
+	w.phase, w.deps, w.evicts = refPromised, g, len(victims) > 0
 	if !r.fitsNow(w, g) {
 		for _, x := range r.works {
 			if x.phase == refLeaving && r.related(w, x) {
@@ -344,11 +344,17 @@ func (r *reference) redeem() {
 			x := r.works[k]
 			owing = owing || x != nil && x.phase == refLeaving
 		}
-		if owing || !r.fitsNow(w, nil) || r.unready() {
+		if owing || !r.fitsNow(w, nil) {
+			continue
+		}
+		if r.unready() {
+			if !w.evicts {
+				r.drop(w)
+			}
 			continue
 		}
 		r.unpledge(w)
-		w.phase, w.reserved, w.unseen = refRunning, r.now, true
+		w.phase, w.reserved, w.unseen, w.accepted, w.moved = refRunning, r.now, true, false, false
 		r.charge(w)
 		r.say("admit %s%s", w.Key, printAdmission(*w.adm))
 	}
@@ -447,7 +453,7 @@ func (r *reference) move() {
 		for i := range kept {
 			slices.SortFunc(kept[i].Places, func(a, b core.Place) int { return cmp.Compare(a.Node, b.Node) })
 		}
-		w.adm = &core.Admission{Queue: w.adm.Queue, PodSets: kept}
+		w.adm, w.moved = &core.Admission{Queue: w.adm.Queue, PodSets: kept}, w.unseen
 		r.say("replace %s%s", w.Key, printAdmission(*w.adm))
 	}
 }

@@ -83,7 +83,9 @@ func (r *reference) knownTo(n refNode) map[string][]fr {
 }
 
 // share is spec/kueue.md 2.8.
-func (r *reference) share(n refNode, g gone) refShare {
+func (r *reference) share(n refNode, g gone) refShare { return r.shareBy(core.Then, n, g) }
+
+func (r *reference) shareBy(l core.Ledger, n refNode, g gone) refShare {
 	s := refShare{ratio: new(big.Rat), share: new(big.Rat)}
 	p, ok := r.parent(n)
 	if !ok {
@@ -92,7 +94,7 @@ func (r *reference) share(n refNode, g gone) refShare {
 	for _, frs := range r.knownTo(n) {
 		borrowed, lendable := core.Amount(0), core.Amount(0)
 		for _, x := range frs {
-			borrowed += max(0, r.usage(n, x, core.Then, g)-r.subtree(n, x))
+			borrowed += max(0, r.usage(n, x, l, g)-r.subtree(n, x))
 			lendable += r.limit(p, x)
 		}
 		if lendable <= 0 {
@@ -228,12 +230,23 @@ func (r *reference) fairSearch(w *refWork, uses map[fr]core.Amount, short map[fr
 
 func (s *fairSearch) within(n refNode) bool {
 	for x := range s.short {
-		if s.subtree(n, x) < s.usage(n, x, core.Then, s.g) {
+		if s.subtree(n, x) < s.usage(n, x, s.ledger(n), s.g) {
 			return false
 		}
 	}
 	return true
 }
+
+// ledger is what counts of a node: of the own side everything, of others what was
+// seen.
+func (s *fairSearch) ledger(n refNode) core.Ledger {
+	if s.onPath(n) {
+		return core.Then
+	}
+	return seenLedger
+}
+
+func (s *fairSearch) standing(n refNode) refShare { return s.shareBy(s.ledger(n), n, s.g) }
 
 func (s *fairSearch) nominal() bool { return s.fair.ReclaimNominal && s.within(s.me) }
 
@@ -290,7 +303,7 @@ func (s *fairSearch) target(n refNode) (refNode, bool) {
 	var best, found refNode
 	some := false
 	for _, c := range s.children(n) {
-		share := s.share(c, s.g)
+		share := s.standing(c)
 		if share.zero() && !s.onPath(c) {
 			continue
 		}
@@ -300,7 +313,7 @@ func (s *fairSearch) target(n refNode) (refNode, bool) {
 		}
 		better := !some
 		if some {
-			by := share.compare(s.share(best, s.g))
+			by := share.compare(s.standing(best))
 			tie := cmp.Compare(c.name, best.name) < 0
 			switch {
 			case c.queue != best.queue:
@@ -363,11 +376,11 @@ func (s *fairSearch) first(fits func() bool) bool {
 			continue
 		}
 		mine, theirs := s.sides(t)
-		share, before := s.share(mine, s.g), s.share(theirs, s.g)
+		share, before := s.standing(mine), s.standing(theirs)
 		for len(s.candidates[t.name]) > 0 {
 			c := s.pop(t.name)
 			s.g[c.Key] = true
-			after := s.share(theirs, s.g)
+			after := s.standing(theirs)
 			delete(s.g, c.Key)
 			passes := share.compare(after) <= 0
 			if rule == core.LessThanInitialShare {
@@ -393,7 +406,7 @@ func (s *fairSearch) second(fits func() bool) bool {
 			return false
 		}
 		mine, theirs := s.sides(t)
-		if s.share(mine, s.g).compare(s.share(theirs, s.g)) < 0 {
+		if s.standing(mine).compare(s.standing(theirs)) < 0 {
 			s.take(s.pop(t.name))
 			if fits() {
 				return true

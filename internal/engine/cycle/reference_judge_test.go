@@ -208,12 +208,12 @@ func (r *reference) set(w *refWork, i int, flavors []string) (refSet, bool) {
 func allowsPolicy(p core.PreemptionPolicy) bool { return p != "" && p != core.PreemptNever }
 
 // seen leaves out candidates of a queue that nobody has seen admitted, and whoever
-// ranks above w and would go after one of those.
+// would go after one of those and is not less important than w.
 func (r *reference) seen(w *refWork, candidates []*refWork) []*refWork {
 	passed := false
 	return slices.DeleteFunc(r.merge(candidates), func(c *refWork) bool {
-		passed = passed || c.unseen
-		return c.unseen || passed && c.Priority > w.Priority
+		passed = passed || c.hidden()
+		return c.hidden() || passed && c.Priority >= w.Priority
 	})
 }
 

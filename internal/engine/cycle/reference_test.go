@@ -57,10 +57,13 @@ type refWork struct {
 	adm      *core.Admission
 	reserved int64
 	unseen   bool
+	accepted bool               // unseen, and the API took it
+	moved    bool               // it was given other places while unseen
 	costs    map[string]float64 // to its LocalQueue, until it is seen as admitted
 	spare    map[core.Key]bool
 	counts   map[fr]core.Amount // what it asks for, when it was judged last
 	deps     map[core.Key]bool
+	evicts   bool // somebody had to make way for what it is promised
 }
 
 type fr = core.FlavorResource
@@ -76,7 +79,16 @@ func refOrder(a, b *refWork) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.QueueTime.Compare(b.QueueTime), cmp.Compare(a.UID, b.UID))
 }
 
+// hidden reports whether nobody may be evicted yet.
+func (w *refWork) hidden() bool { return w.unseen && !w.accepted }
+
+// seenLedger is what those use whose admission was seen.
+const seenLedger = core.Ledgers
+
 func (w *refWork) books(l core.Ledger) bool {
+	if l == seenLedger {
+		return w.phase == refRunning && !w.hidden()
+	}
 	return w.phase == refRunning || (w.phase == refLeaving && l == core.Now) || (w.phase == refPromised && l == core.Then)
 }
 

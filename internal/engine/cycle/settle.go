@@ -163,6 +163,9 @@ func (e *Engine) recount() {
 		if w.phase == running || w.phase == promised {
 			e.forest.Add(core.Then, w.Queue, w.Uses)
 		}
+		if w.inSeen {
+			e.forest.Add(quota.Seen, w.Queue, w.Uses)
+		}
 	}
 }
 

@@ -39,8 +39,11 @@ type work struct {
 	assumed   bool
 	// ordered says that an eviction was decided here and not seen yet.
 	ordered bool
-	// applied is the Seq from which on states contain the last decision.
-	applied uint64
+	// applied is the Seq from which on states contain the last decision, seq the
+	// highest that was seen.
+	applied, seq uint64
+	// moved says that it was given other places before its admission was seen.
+	moved bool
 	// spare are the workloads that this one was evicted for, and whom they must
 	// spare in turn, sorted; spareKey is the same as text, "" until it is needed.
 	// Whoever evicts is spared by its victims, so that no circle of evictions goes
@@ -54,7 +57,10 @@ type work struct {
 	inbox   bool
 	listed  bool // in engine.displaced
 	unready bool // counted in engine.unready
-	timer   *timer
+	// inSeen says that it is booked in ledger quota.Seen, unsettled that it is in
+	// ledger Then only: both with fair sharing.
+	inSeen, unsettled bool
+	timer             *timer
 	// charged is the door that pays its costs, until it is admitted.
 	charged *door
 	costs   map[string]order.Past

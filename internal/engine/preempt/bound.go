@@ -140,7 +140,7 @@ func (s *Searcher) keeps(n *quota.Node, share quota.Share) bool {
 			continue // who uses the same leaves the same
 		}
 		last = c.Uses
-		if s.shareWithout(n, c).Compare(share) >= 0 {
+		if s.shareWithout(core.Then, n, c).Compare(share) >= 0 {
 			return true
 		}
 	}

@@ -30,9 +30,9 @@ func (s *Searcher) advance(c *cursor) bool {
 }
 
 // seek skips whom the policy spares and who uses nothing that is short. It also
-// skips whom nobody has seen admitted yet, and, in the same queue, whoever ranks
-// above the request and would go after those: else, the more admissions are on
-// their way, the more the highest priorities are evicted in place of the lowest.
+// skips whom nobody has seen admitted yet, and, in the same queue, whoever would go
+// after those and is not less important than the request: else, the more admissions
+// are on their way, the more workloads are evicted in place of those.
 func (s *Searcher) seek(c *cursor) bool {
 	r := &s.req
 	for ; len(c.list) > 0; c.list = c.list[:len(c.list)-1] {
@@ -51,7 +51,7 @@ func (s *Searcher) seek(c *cursor) bool {
 			c.passed, s.Passed = true, true
 			continue
 		}
-		if !c.passed || cand.Priority <= r.Priority {
+		if !c.passed || cand.Priority < r.Priority {
 			return true
 		}
 	}

@@ -40,6 +40,10 @@ type fairSearch struct {
 	root *contender
 	// nominal says that the request stays within the quota of its own queue.
 	nominal bool
+	// ledger is what shares of others are counted by: Seen, or Then where that is the
+	// same. What they were promised, or given just now, cannot be taken from them yet,
+	// and is no reason to take something else.
+	ledger core.Ledger
 	// missing is what the request lacks of each of its uses, less what was taken
 	// from others: before that is had, it cannot fit.
 	missing []quota.Use
@@ -59,6 +63,10 @@ func (f *fairSearch) contender(n *quota.Node, parent *contender) *contender {
 func (s *Searcher) findFair() []Victim {
 	s.picked = s.picked[:0]
 	r := &s.req
+	s.fair.ledger = core.Then
+	if s.Unsettled > 0 {
+		s.fair.ledger = quota.Seen
+	}
 	s.fair.missing = s.fair.missing[:0]
 	for _, u := range r.Uses {
 		s.fair.missing = append(s.fair.missing, quota.Use{Pair: u.Pair, Amount: u.Amount.Sub(r.Queue.Room(core.Then, u.Pair))})
@@ -99,15 +107,17 @@ func (s *Searcher) gather(c *contender) bool {
 	r := &s.req
 	c.path = covers(c.node, r.Queue)
 	if c.parent != nil && !c.path {
-		c.share = c.node.Share(core.Then)
+		c.share = c.node.Share(s.fair.ledger)
 		if c.share.Zero() {
+			s.Passed = s.Passed || (s.fair.ledger != core.Then && !c.node.Share(core.Then).Zero())
 			return false
 		}
 	}
 	if c.node.Queue {
 		c.cursor = cursor{queue: c.node, policy: r.Policy.WithinQueue}
 		if !c.path {
-			if c.node.WithinNominal(core.Then, r.Short) {
+			if c.node.WithinNominal(s.fair.ledger, r.Short) {
+				s.Passed = s.Passed || !c.node.WithinNominal(core.Then, r.Short)
 				return false
 			}
 			c.cursor.common = c.node.Root()
@@ -217,8 +227,9 @@ func (s *Searcher) pass(t *contender) {
 // over those before.
 func (s *Searcher) pickByShare(t *contender, rule core.FairStrategy) bool {
 	mine, theirs := s.sides(t)
-	share, before := mine.Share(core.Then), theirs.Share(core.Then)
+	share, before := mine.Share(core.Then), theirs.Share(s.fair.ledger)
 	if by := share.Compare(before); by > 0 || (by == 0 && rule == core.LessThanInitialShare) {
+		s.passFor(share, theirs)
 		if t.retry == nil {
 			t.retry = t.cursor.current()
 		}
@@ -232,11 +243,12 @@ func (s *Searcher) pickByShare(t *contender, rule core.FairStrategy) bool {
 			return s.pick(t, core.InCohortFairSharing)
 		}
 		if !slices.Equal(c.Uses, failed) { // who uses the same leaves the same
-			if share.Compare(s.shareWithout(theirs, c)) <= 0 {
+			if share.Compare(s.shareWithout(s.fair.ledger, theirs, c)) <= 0 {
 				return s.pick(t, core.InCohortFairSharing)
 			}
 			failed = c.Uses
 		}
+		s.passFor(share, theirs)
 		if t.retry == nil {
 			t.retry = c
 		}
@@ -245,18 +257,26 @@ func (s *Searcher) pickByShare(t *contender, rule core.FairStrategy) bool {
 	return false
 }
 
+// passFor notes that a queue is spared which may have to give once everything it has
+// was seen.
+func (s *Searcher) passFor(share quota.Share, theirs *quota.Node) {
+	if s.fair.ledger != core.Then && share.Compare(theirs.Share(core.Then)) <= 0 {
+		s.Passed = true
+	}
+}
+
 // shareWithout is a node's share if a candidate of its subtree were gone.
-func (s *Searcher) shareWithout(n *quota.Node, c *Candidate) quota.Share {
+func (s *Searcher) shareWithout(l core.Ledger, n *quota.Node, c *Candidate) quota.Share {
 	if n == c.Queue { // nothing below it keeps any of what is given up
 		s.less = s.less[:0]
 		for _, u := range c.Uses {
 			s.less = append(s.less, quota.Use{Pair: u.Pair, Amount: -u.Amount})
 		}
-		return n.ShareWith(core.Then, s.less)
+		return n.ShareWith(l, s.less)
 	}
-	s.Forest.Remove(core.Then, c.Queue, c.Uses)
-	defer s.Forest.Add(core.Then, c.Queue, c.Uses)
-	return n.Share(core.Then)
+	s.Forest.Remove(l, c.Queue, c.Uses)
+	defer s.Forest.Add(l, c.Queue, c.Uses)
+	return n.Share(l)
 }
 
 // secondStrategy gives each queue that was spared one more look, with
@@ -276,7 +296,9 @@ func (s *Searcher) secondStrategy() bool {
 		mine, theirs := s.sides(t)
 		c := t.cursor.current()
 		t.cursor.list = nil
-		if mine.Share(core.Then).Compare(theirs.Share(core.Then)) < 0 {
+		share := mine.Share(core.Then)
+		s.passFor(share, theirs)
+		if share.Compare(theirs.Share(s.fair.ledger)) < 0 {
 			s.pickOne(c, core.InCohortFairSharing)
 			if s.fitsBooked() {
 				return true
@@ -323,8 +345,11 @@ func (s *Searcher) refresh(t *contender) {
 		if c.node.Queue {
 			left = len(c.cursor.list) > 0
 		}
-		if left {
+		switch {
+		case left && c.path:
 			c.share = c.node.Share(core.Then)
+		case left:
+			c.share = c.node.Share(s.fair.ledger)
 		}
 		h := &c.parent.children
 		switch {

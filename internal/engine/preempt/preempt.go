@@ -33,8 +33,8 @@ type Candidate struct {
 	Queue *quota.Node
 	Uses  []quota.Use
 	Holds []place.Hold
-	// Unseen is true until the admission was seen in the API. Nobody is evicted
-	// before: the eviction could overtake the admission.
+	// Unseen is true until the admission was seen in the API, or its write accepted.
+	// Nobody is evicted before: the eviction could overtake the admission.
 	Unseen bool
 	// Stands is where its local queue stands by past usage; nil in queues that do
 	// not go by it. In one queue, who used more is evicted first.
@@ -63,9 +63,12 @@ type Searcher struct {
 	// the lowest priority is added and taken at the end.
 	lists [][]*Candidate
 
-	// Passed is set when a search passed over a candidate only because it is
-	// Unseen. The caller clears it.
+	// Passed is set when a search passed over a candidate, or a queue, only for
+	// admissions that nobody has seen. The caller clears it.
 	Passed bool
+	// Unsettled counts, with fair sharing, the workloads in ledger Then that are not
+	// in ledger Seen. While there are none the two are the same.
+	Unsettled int
 
 	// Fair makes queues of a cohort share what none of them owns; nil is off. Its
 	// Strategies are not empty.
@@ -325,6 +328,9 @@ func (s *Searcher) Back(victims []Victim) {
 // takeOut is TakeOut as far as the request has to do with it.
 func (s *Searcher) takeOut(c *Candidate) {
 	s.Forest.Remove(core.Then, c.Queue, s.concerned(c))
+	if s.Fair != nil && s.fair.ledger != core.Then {
+		s.Forest.Remove(s.fair.ledger, c.Queue, c.Uses)
+	}
 	if len(s.req.Sets) > 0 {
 		s.giveNodes(c)
 	}
@@ -333,6 +339,9 @@ func (s *Searcher) takeOut(c *Candidate) {
 // back undoes takeOut.
 func (s *Searcher) back(c *Candidate) {
 	s.Forest.Add(core.Then, c.Queue, s.concerned(c))
+	if s.Fair != nil && s.fair.ledger != core.Then {
+		s.Forest.Add(s.fair.ledger, c.Queue, c.Uses)
+	}
 	if len(s.req.Sets) > 0 {
 		s.takeNodes(c)
 	}

@@ -60,7 +60,7 @@ func (f *Forest) checkCell(n *Node, p Pair) error {
 	if n.Queue || f.overflown {
 		return nil
 	}
-	var usage [core.Ledgers]core.Amount
+	var usage [ledgers]core.Amount
 	for _, child := range n.children {
 		for l := range usage {
 			usage[l] = usage[l].Add(f.reaching(child, p, child.cells[p].usage[l]))

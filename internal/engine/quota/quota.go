@@ -25,6 +25,14 @@ import (
 // Pair is an interned (flavor, resource).
 type Pair int32
 
+// Seen is a ledger of quota alone: what those use whose admission was seen. It is
+// kept with fair sharing only, for who is to give: who was promised something, or
+// admitted just now, cannot be evicted, and is no reason to evict others around it.
+const Seen = core.Ledgers
+
+// ledgers is the number of ledgers of quota.
+const ledgers = core.Ledgers + 1
+
 // Use is an amount of one pair.
 type Use struct {
 	Pair   Pair
@@ -66,10 +74,11 @@ type Node struct {
 	top      [2]Share
 	topNode  *Node
 	topStamp uint64
-	// changes counts what may have changed the node's share in ledger Then; share is
-	// what it was at the count shareAt.
-	changes, shareAt uint64
-	share            Share
+	// changes counts what may have changed the node's share; shares are what it was, in
+	// ledgers Then and Seen, at the counts sharesAt.
+	changes  uint64
+	sharesAt [2]uint64
+	shares   [2]Share
 }
 
 // cell is what a node knows of one pair.
@@ -82,7 +91,7 @@ type cell struct {
 	// guaranteed part). Of an unlimited quota with a lending limit kept is unlimited
 	// and lent is not, so that neither follows from the other two.
 	subtree, lent, kept core.Amount
-	usage               [core.Ledgers]core.Amount
+	usage               [ledgers]core.Amount
 	set                 bool // the node's spec names the pair
 }
 
@@ -200,7 +209,7 @@ func (f *Forest) Overflown() bool { return f.overflown }
 func (f *Forest) ClearUsage() {
 	for _, n := range f.queues {
 		for i := range n.cells {
-			n.cells[i].usage = [core.Ledgers]core.Amount{}
+			n.cells[i].usage = [ledgers]core.Amount{}
 		}
 	}
 	f.overflown, f.dirty = false, true
@@ -323,7 +332,7 @@ func (f *Forest) sum(n *Node) {
 		c := &n.cells[i]
 		*c = cell{borrow: core.Unlimited, lend: core.Unlimited, usage: c.usage}
 		if !n.Queue {
-			c.usage = [core.Ledgers]core.Amount{}
+			c.usage = [ledgers]core.Amount{}
 		}
 	}
 	for _, g := range n.groups {

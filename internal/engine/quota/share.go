@@ -125,16 +125,21 @@ func (n *Node) RivalShare() Share {
 }
 
 // Share is the node's share of what its parent's subtree can lend; zero for a
-// root, which has nobody to borrow from. In ledger Then, by which all decisions
-// go, it costs next to nothing while nothing changes below the node.
+// root, which has nobody to borrow from. In ledgers Then and Seen, by which all
+// decisions go, it costs next to nothing while nothing changes below the node.
 func (n *Node) Share(l core.Ledger) Share {
-	if l != core.Then {
+	i := 0
+	switch l {
+	case core.Now:
 		return n.ShareWith(l, nil)
+	case Seen:
+		i = 1
+	default:
 	}
-	if n.shareAt != n.changes {
-		n.shareAt, n.share = n.changes, n.ShareWith(l, nil)
+	if n.sharesAt[i] != n.changes {
+		n.sharesAt[i], n.shares[i] = n.changes, n.ShareWith(l, nil)
 	}
-	return n.share
+	return n.shares[i]
 }
 
 // ShareWith is the share with uses added to what the node's subtree uses. Where

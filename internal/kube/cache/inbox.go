@@ -54,12 +54,15 @@ type Inbox struct {
 	mu      sync.Mutex
 	changes map[Ref]client.Object
 	refused map[core.Key]string
+	applied map[core.Key]uint64
 	wake    chan struct{}
 }
 
 // NewInbox returns an empty inbox.
 func NewInbox() *Inbox {
-	return &Inbox{changes: map[Ref]client.Object{}, refused: map[core.Key]string{}, wake: make(chan struct{}, 1)}
+	return &Inbox{
+		changes: map[Ref]client.Object{}, refused: map[core.Key]string{}, applied: map[core.Key]uint64{}, wake: make(chan struct{}, 1),
+	}
 }
 
 // Put records the newest form of an object; nil means deleted. The object must
@@ -81,16 +84,24 @@ func (b *Inbox) Refused(k core.Key, why string) {
 	b.notify()
 }
 
+// Applied records that an admission was written, as the state seq of its workload. It
+// wakes nobody: the state itself will, and until then whatever else changes finds it.
+func (b *Inbox) Applied(k core.Key, seq uint64) {
+	b.mu.Lock()
+	b.applied[k] = max(b.applied[k], seq)
+	b.mu.Unlock()
+}
+
 // Wake is readable when there may be something to take.
 func (b *Inbox) Wake() <-chan struct{} { return b.wake }
 
-// Take empties the inbox. Changes come sorted by kind, namespace and name,
-// refusals by key, so that the same changes always give the same
-// events.
+// Take empties the inbox. Changes come sorted by kind, namespace and name, answers
+// to decisions by key, so that the same changes always give the same events. What
+// was written comes before what was refused: that was decided on top of it.
 func (b *Inbox) Take() ([]Change, []core.Event) {
 	b.mu.Lock()
-	changes, refused := b.changes, b.refused
-	b.changes, b.refused = map[Ref]client.Object{}, map[core.Key]string{}
+	changes, refused, applied := b.changes, b.refused, b.applied
+	b.changes, b.refused, b.applied = map[Ref]client.Object{}, map[core.Key]string{}, map[core.Key]uint64{}
 	b.mu.Unlock()
 
 	cs := make([]Change, 0, len(changes))
@@ -105,7 +116,10 @@ func (b *Inbox) Take() ([]Change, []core.Event) {
 	slices.SortFunc(cs, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	es := make([]core.Event, 0, len(refused))
+	es := make([]core.Event, 0, len(applied)+len(refused))
+	for _, k := range slices.SortedFunc(maps.Keys(applied), core.Key.Compare) {
+		es = append(es, core.Applied{Key: k, Seq: applied[k]})
+	}
 	for _, k := range slices.SortedFunc(maps.Keys(refused), core.Key.Compare) {
 		es = append(es, core.Refused{Key: k})
 	}

@@ -124,8 +124,8 @@ func (l *Loop) Start(ctx context.Context) error {
 func (l *Loop) decide(ctx context.Context) time.Duration {
 	began := l.opts.Clock.Now()
 	// 1. what changed since the last cycle
-	changes, refused := l.inbox.Take()
-	events := append(refused, l.world.Translate(changes)...)
+	changes, answers := l.inbox.Take()
+	events := append(answers, l.world.Translate(changes)...)
 	// 2. tell the engine, and let it decide
 	l.mu.Lock()
 	for _, e := range events {

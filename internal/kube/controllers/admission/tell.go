@@ -18,12 +18,14 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 )
 
-// tell reports a decision that was written: as an event on the Workload and in
-// the metrics.
+// tell reports a decision that was written: as an event on the Workload, in the
+// metrics, and to the engine, which may evict for others whoever's admission was
+// written.
 func (l *Loop) tell(ctx context.Context, d core.Decision, w *kueue.Workload) {
 	kind, reason, action, message := corev1.EventTypeNormal, "", "", ""
 	switch d := d.(type) {
 	case core.Admit:
+		l.inbox.Applied(d.Key, convert.Seq(w))
 		wait := l.opts.Clock.Since(metrics.QueuedSince(w))
 		l.opts.Metrics.QuotaReserved(metrics.Of(w, d.Admission.Queue), wait)
 		reason, action = kueue.ReasonQuotaReserved, "Reserve"
