@@ -80,6 +80,10 @@ const (
 	PodSetGroupNameAnnotation = "kueue.x-k8s.io/podset-group-name"
 	// PodIndexOffsetAnnotation is the index of the first pod of a set.
 	PodIndexOffsetAnnotation = "kueue.x-k8s.io/pod-index-offset"
+	// EndsOnceAnnotation, on a Workload, is "true" if no pod of its job follows one
+	// that succeeded: once all have, the job has ended, whether or not its own
+	// controller has said so yet.
+	EndsOnceAnnotation = "mlbatch.dev/ends-once"
 	// SubmittedAtAnnotation on a job and its Workload is when the job was created,
 	// in RFC 3339 with nanoseconds: object metadata has seconds only, and jobs
 	// submitted within one are to start in their order. The webhook sets it.

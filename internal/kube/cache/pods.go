@@ -3,6 +3,7 @@ package cache
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,6 +20,10 @@ type podRecord struct {
 	// settled pods run or succeeded; live ones hold quota, and their node if they
 	// have one; leaving ones do so although they were deleted.
 	settled, live, leaving bool
+	// succeeded pods ended well. created tells those of this admission from those of
+	// earlier ones.
+	succeeded bool
+	created   time.Time
 }
 
 func record(p *corev1.Pod) podRecord {
@@ -27,7 +32,10 @@ func record(p *corev1.Pod) podRecord {
 		node:    p.Spec.NodeName,
 		live:    state.HoldsQuota(),
 		leaving: state.Deleting && state.HoldsPlace(),
-		settled: p.Spec.NodeName != "" && p.Status.Phase != corev1.PodFailed && (p.DeletionTimestamp == nil || p.Status.Phase == corev1.PodSucceeded),
+
+		succeeded: p.Status.Phase == corev1.PodSucceeded,
+		created:   p.CreationTimestamp.Time,
+		settled:   p.Spec.NodeName != "" && p.Status.Phase != corev1.PodFailed && (p.DeletionTimestamp == nil || p.Status.Phase == corev1.PodSucceeded),
 	}
 	if w := convert.WorkloadOf(p); w != (core.Key{}) {
 		r.workload, r.podSet = w, convert.PodSetOf(p)
@@ -81,6 +89,30 @@ func (t *podTable) live(k core.Key) int {
 		}
 	}
 	return n
+}
+
+// ending reports whether all pods of an admission have succeeded, and none is left
+// that has not ended.
+func (t *podTable) ending(k core.Key, w *core.Workload) bool {
+	succeeded := map[string]int32{}
+	for r := range t.byWorkload[k] {
+		p := t.pods[r]
+		if p.live {
+			return false
+		}
+		if p.succeeded && !p.created.Before(w.Reserved) {
+			succeeded[p.podSet]++
+		}
+	}
+	all := int32(0)
+	for i := range w.Admission.PodSets {
+		ps := &w.Admission.PodSets[i]
+		if succeeded[ps.Name] < ps.Count {
+			return false
+		}
+		all += ps.Count
+	}
+	return all > 0
 }
 
 // settled lists where pods of a workload run or succeeded, and where deleted ones

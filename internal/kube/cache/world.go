@@ -50,6 +50,8 @@ type known struct {
 	object *kueue.Workload
 	// done is how many pods of each pod set, of those admitted, are done for good.
 	done map[string]int32
+	// once is true if no pod follows one that succeeded.
+	once bool
 	// leaving is true when the object finished or is gone and only its pods
 	// keep it in the picture.
 	leaving bool
@@ -100,6 +102,11 @@ func (w *World) Undone(k core.Key) {
 func (w *World) observed(k core.Key, o known) core.Event {
 	o.workload.Settled = w.pods.settled(k, w.answers)
 	o.workload.Ended = w.pods.ended(k, o.done, func(node, podSet string) int32 { return w.planned(node)(k, podSet) })
+	// It has ended, and its own controller is about to say so: nobody throws its
+	// work away any more.
+	if o.once && o.workload.Admission != nil && w.pods.ending(k, &o.workload) {
+		o.workload.Evicting = true
+	}
 	if r, is := w.rejected[k]; is {
 		o.workload.Invalid = r.why
 	}
@@ -257,7 +264,7 @@ func (b *batch) workload(c Change) {
 	if ok && !convert.Finished(o) {
 		w := b.world.translate(o)
 		b.plan(k, w.Admission)
-		entry := known{workload: w, done: b.world.rules.Done(o)}
+		entry := known{workload: w, done: b.world.rules.Done(o), once: convert.EndsOnce(o)}
 		if w.Admission == nil {
 			entry.object = o
 		}

@@ -79,6 +79,16 @@ func admitted(w *kueue.Workload) {
 	}})
 }
 
+func endsOnce(w *kueue.Workload) {
+	w.Annotations = map[string]string{kueue.EndsOnceAnnotation: "true"}
+}
+
+func reservedLater(w *kueue.Workload) {
+	apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{
+		Type: kueue.WorkloadQuotaReserved, Status: metav1.ConditionTrue, Reason: "QuotaReserved", LastTransitionTime: metav1.Now(),
+	})
+}
+
 func finished(w *kueue.Workload) {
 	apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Succeeded"})
 }
@@ -184,6 +194,36 @@ func TestTranslate(t *testing.T) {
 			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodRunning)},
 			then:   []cache.Change{pod("p", "w", "n", corev1.PodFailed)},
 			want:   picture{ForeignCPU: 0, Settled: 0, Told: true},
+		},
+		"S9: all pods succeeded": {
+			why:    "it has ended, though its controller is away: nobody evicts it any more",
+			before: []cache.Change{node(), workload(admitted, endsOnce), pod("p", "w", "n", corev1.PodRunning)},
+			then:   []cache.Change{pod("p", "w", "n", corev1.PodSucceeded)},
+			want:   picture{ForeignCPU: 0, Settled: 1, Evicting: true, Told: true},
+		},
+		"S9: all pods succeeded, others follow": {
+			why:    "a Job with more completions than pods at a time goes on",
+			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodRunning)},
+			then:   []cache.Change{pod("p", "w", "n", corev1.PodSucceeded)},
+			want:   picture{ForeignCPU: 0, Settled: 1, Told: true},
+		},
+		"S9: one pod failed": {
+			why:    "it is made again",
+			before: []cache.Change{node(), workload(admitted, endsOnce), pod("p", "w", "n", corev1.PodRunning)},
+			then:   []cache.Change{pod("p", "w", "n", corev1.PodFailed)},
+			want:   picture{ForeignCPU: 0, Told: true},
+		},
+		"S9: a pod succeeded, another runs": {
+			why:    "it may not end well",
+			before: []cache.Change{node(), workload(admitted, endsOnce), pod("p", "w", "n", corev1.PodSucceeded)},
+			then:   []cache.Change{pod("p2", "w", "n", corev1.PodRunning)},
+			want:   picture{ForeignCPU: 0, Settled: 2, Told: true},
+		},
+		"S9: pods of an earlier admission succeeded": {
+			why:    "what was done then is not counted in what it was given now",
+			before: []cache.Change{node(), workload(admitted, endsOnce, reservedLater), pod("p", "w", "n", corev1.PodRunning)},
+			then:   []cache.Change{pod("p", "w", "n", corev1.PodSucceeded)},
+			want:   picture{ForeignCPU: 0, Settled: 1, Told: true},
 		},
 		"S1: deleted pod that has not ended": {
 			why:    "it may go on for a day: its place is not moved to where a replacement could run beside it",

@@ -48,6 +48,9 @@ func Finished(w *kueue.Workload) bool {
 	return apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadFinished)
 }
 
+// EndsOnce reports whether no pod of a Workload follows one that succeeded.
+func EndsOnce(w *kueue.Workload) bool { return w.Annotations[kueue.EndsOnceAnnotation] == "true" }
+
 // Evicted reports whether a Workload is losing its quota.
 func Evicted(w *kueue.Workload) bool {
 	return apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadEvicted)

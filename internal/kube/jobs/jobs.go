@@ -32,6 +32,8 @@ type Facts struct {
 	Active bool
 	// Ready is true while all its pods run, or ran and succeeded.
 	Ready bool
+	// EndsOnce is true if no pod follows one that succeeded.
+	EndsOnce bool
 	// Finished is nil until the job ended for good.
 	Finished *Outcome
 }

@@ -116,8 +116,9 @@ func used(seconds int32) change {
 	return func(f *Facts) { f.Workload.Status.AccumulatedPastExecutionTimeSeconds = &seconds }
 }
 
-func stop(f *Facts) { f.ClusterQueue.Spec.StopPolicy = new(kueue.StopPolicyHold) }
-func shut(f *Facts) { f.LocalQueue.Spec.StopPolicy = new(kueue.StopPolicyHoldAndDrain) }
+func stop(f *Facts)   { f.ClusterQueue.Spec.StopPolicy = new(kueue.StopPolicyHold) }
+func doomed(f *Facts) { f.ClusterQueue.DeletionTimestamp = &metav1.Time{Time: now} }
+func shut(f *Facts)   { f.LocalQueue.Spec.StopPolicy = new(kueue.StopPolicyHoldAndDrain) }
 
 // impatient asks for ready pods within 30 minutes, and again within 5.
 func impatient(f *Facts) {
@@ -330,7 +331,12 @@ func TestNext(t *testing.T) {
 			"its pods are gone, but another may come before its job is stopped", facts(shut, admitted(time.Hour), asks("a"), says("a", "Pending"), ago(0, "Admitted", "False", "UnsatisfiedAdmissionChecks")),
 			outcome{Conditions: m{"Evicted": "True LocalQueueStopped"}, Evictions: map[string]int32{"LocalQueueStopped": 1}, Events: []string{"EvictedDueToLocalQueueStopped"}},
 		},
-		"admitted, queue stopped": {"Hold lets run what runs", facts(stop, admitted(time.Hour)), outcome{}},
+		"A14: reserved, queue deleted": {
+			"the queue waits for nobody who has not started", facts(doomed, asks("a"), says("a", "Pending"), reserved("solid")),
+			outcome{Released: true, Conditions: m{"QuotaReserved": "False Inadmissible", "Admitted": "False NoReservation"}, Events: []string{"!Inadmissible"}},
+		},
+		"A14: admitted, queue deleted": {"what runs, runs on", facts(doomed, admitted(time.Hour)), outcome{}},
+		"admitted, queue stopped":      {"Hold lets run what runs", facts(stop, admitted(time.Hour)), outcome{}},
 
 		// Conditions from the beginning.
 		"new, explicit": {

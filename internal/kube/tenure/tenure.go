@@ -261,7 +261,7 @@ func release(f Facts) (Step, bool) {
 }
 
 // stopped takes the reservation of a workload that is not admitted from a queue
-// that is stopped, with either policy. What was never admitted has no pods, so
+// that is stopped, with either policy, or being deleted. What was never admitted has no pods, so
 // that it is no eviction. One that a check no longer agrees to may still have
 // some: it is evicted. What is admitted is the engine's to drain.
 func stopped(f Facts) (Step, bool) {
@@ -270,7 +270,12 @@ func stopped(f Facts) (Step, bool) {
 		return Step{}, false
 	}
 	var what, reason string
+	was, why := "stopped", kueue.ReasonSuspended
 	switch {
+	case f.ClusterQueue != nil && f.ClusterQueue.DeletionTimestamp != nil:
+		// It goes when nobody holds its quota, and nobody new is to run in it.
+		what, reason = "ClusterQueue "+f.ClusterQueue.Name, kueue.ReasonClusterQueueStopped
+		was, why = "deleted", kueue.ReasonInadmissible
 	case f.ClusterQueue != nil && !open(f.ClusterQueue.Spec.StopPolicy):
 		what, reason = "ClusterQueue "+f.ClusterQueue.Name, kueue.ReasonClusterQueueStopped
 	case f.LocalQueue != nil && !open(f.LocalQueue.Spec.StopPolicy):
@@ -280,13 +285,13 @@ func stopped(f Facts) (Step, bool) {
 	}
 	next := w.Status.DeepCopy()
 	if !neverAdmitted(w) || f.LivePods > 0 {
-		told := Evict(w, next, f.Now, Eviction{Reason: reason, Message: "The " + what + " was stopped while a check did not agree"})
+		told := Evict(w, next, f.Now, Eviction{Reason: reason, Message: "The " + what + " was " + was + " while a check did not agree"})
 		return Step{Status: next, Events: []Event{told}}, true
 	}
-	message := "The " + what + " was stopped before the workload was admitted"
-	unreserve(w, next, f.Now, kueue.ReasonSuspended, message)
+	message := "The " + what + " was " + was + " before the workload was admitted"
+	unreserve(w, next, f.Now, why, message)
 	next.AdmissionChecks = resetChecks(next.AdmissionChecks, f.Now)
-	return Step{Status: next, Events: []Event{{Reason: kueue.ReasonSuspended, Message: message, Warning: true}}}, true
+	return Step{Status: next, Events: []Event{{Reason: why, Message: message, Warning: true}}}, true
 }
 
 func open(p *kueue.StopPolicy) bool {

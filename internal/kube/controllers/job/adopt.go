@@ -140,6 +140,7 @@ func (r *reconciler) adopt(ctx context.Context, s situation) error {
 		return fmt.Errorf("own workload %s: %w", w.Name, err)
 	}
 	metav1.SetMetaDataLabel(&w.ObjectMeta, kueue.JobUIDLabel, string(s.job.GetUID()))
+	note(w, kueue.EndsOnceAnnotation, endsOnce(s.facts))
 	controllerutil.AddFinalizer(w, kueue.ResourceInUseFinalizer)
 	return r.patch(ctx, s.workload, w)
 }

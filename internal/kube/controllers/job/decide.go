@@ -240,9 +240,14 @@ func follow(s situation) (step, error) {
 	} else {
 		gates = keepOwn(s, want)
 	}
-	same := gates == w.Annotations[kueue.AdmissionGatedByAnnotation] && awaited == w.Annotations[kueue.AwaitedPriorityClassAnnotation]
+	once := w.Annotations[kueue.EndsOnceAnnotation]
+	if !s.facts.EndsOnce {
+		once = "" // its author gave it more to do
+	}
+	same := gates == w.Annotations[kueue.AdmissionGatedByAnnotation] && awaited == w.Annotations[kueue.AwaitedPriorityClassAnnotation] &&
+		once == w.Annotations[kueue.EndsOnceAnnotation]
 	if !same || !equality.Semantic.DeepEqual(w.Spec, *want) {
-		notes := map[string]string{kueue.AdmissionGatedByAnnotation: gates, kueue.AwaitedPriorityClassAnnotation: awaited}
+		notes := map[string]string{kueue.AdmissionGatedByAnnotation: gates, kueue.AwaitedPriorityClassAnnotation: awaited, kueue.EndsOnceAnnotation: once}
 		return step{spec: want, notes: notes, tell: &tale{reason: "UpdatedWorkload", message: "Updated Workload " + w.Name + ", because the job changed while it waited"}}, nil
 	}
 	return tellDone(s, givenBack(s)), nil

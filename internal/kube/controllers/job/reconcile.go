@@ -229,6 +229,15 @@ func (r *reconciler) labels(job metav1.Object) map[string]string {
 	return out
 }
 
+// endsOnce is what a Workload notes of a job of which no pod follows one that
+// succeeded.
+func endsOnce(f jobs.Facts) string {
+	if f.EndsOnce {
+		return "true"
+	}
+	return ""
+}
+
 // annotations are those of a job's new Workload.
 func annotations(s situation) map[string]string {
 	job := s.job
@@ -243,6 +252,9 @@ func annotations(s situation) map[string]string {
 	}
 	if by := job.GetAnnotations()[kueue.AdmissionGatedByAnnotation]; by != "" {
 		out[kueue.AdmissionGatedByAnnotation] = by
+	}
+	if s.facts.EndsOnce {
+		out[kueue.EndsOnceAnnotation] = "true"
 	}
 	return out
 }

@@ -119,18 +119,18 @@ func changedRules() predicate.Funcs {
 // ruled is what a queue rules for Workloads with a reservation; the zero value
 // is nothing.
 type ruled struct {
-	stopped bool
-	checks  []kueue.AdmissionCheckStrategyRule
+	stopped, deleted bool
+	checks           []kueue.AdmissionCheckStrategyRule
 }
 
 func (r ruled) same(o ruled) bool {
-	return r.stopped == o.stopped && equality.Semantic.DeepEqual(r.checks, o.checks)
+	return r.stopped == o.stopped && r.deleted == o.deleted && equality.Semantic.DeepEqual(r.checks, o.checks)
 }
 
 func rulesOf(o client.Object) ruled {
 	switch q := o.(type) {
 	case *kueue.ClusterQueue:
-		r := ruled{stopped: ptr.Deref(q.Spec.StopPolicy, kueue.StopPolicyNone) != kueue.StopPolicyNone}
+		r := ruled{stopped: ptr.Deref(q.Spec.StopPolicy, kueue.StopPolicyNone) != kueue.StopPolicyNone, deleted: q.DeletionTimestamp != nil}
 		if q.Spec.AdmissionChecksStrategy != nil {
 			r.checks = q.Spec.AdmissionChecksStrategy.AdmissionChecks
 		}

@@ -3,6 +3,7 @@ package workload
 import (
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -22,6 +23,8 @@ func TestRulesChanged(t *testing.T) {
 		}
 		return q
 	}
+	doomed := queue(kueue.StopPolicyNone)
+	doomed.DeletionTimestamp = &metav1.Time{}
 	busy := queue(kueue.StopPolicyNone)
 	busy.Status.PendingWorkloads = 7
 	cases := map[string]struct {
@@ -29,10 +32,11 @@ func TestRulesChanged(t *testing.T) {
 		old, now client.Object
 		want     bool
 	}{
-		"status":      {"counts say nothing about who may stay", queue(kueue.StopPolicyNone), busy, false},
-		"stopped":     {"those with a reservation lose it", queue(kueue.StopPolicyNone), queue(kueue.StopPolicyHold), true},
-		"check added": {"those with a reservation have to pass it", queue(kueue.StopPolicyNone, "a"), queue(kueue.StopPolicyNone, "a", "b"), true},
-		"same checks": {"nothing new is asked", queue(kueue.StopPolicyNone, "a"), queue(kueue.StopPolicyNone, "a"), false},
+		"status":       {"counts say nothing about who may stay", queue(kueue.StopPolicyNone), busy, false},
+		"stopped":      {"those with a reservation lose it", queue(kueue.StopPolicyNone), queue(kueue.StopPolicyHold), true},
+		"A14: deleted": {"those that only have a reservation lose it", queue(kueue.StopPolicyNone), doomed, true},
+		"check added":  {"those with a reservation have to pass it", queue(kueue.StopPolicyNone, "a"), queue(kueue.StopPolicyNone, "a", "b"), true},
+		"same checks":  {"nothing new is asked", queue(kueue.StopPolicyNone, "a"), queue(kueue.StopPolicyNone, "a"), false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -53,6 +53,7 @@ func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		Ready:     meta.IsStatusConditionTrue(w.Status.Conditions, aw.PodsReady),
 		Finished:  finished(w),
 	}
+	facts.EndsOnce = !slices.ContainsFunc(components, func(c Component) bool { return len(c.PodSets) > 0 && !c.endsOnce() })
 	for _, c := range components {
 		for _, ps := range c.PodSets {
 			facts.PodSets = append(facts.PodSets, kueue.PodSet{

@@ -26,6 +26,8 @@ type kind struct {
 	// direct is true for kinds whose controllers make the pods themselves: none come
 	// once the object is being deleted.
 	direct bool
+	// endsOnce reports whether no pod follows one that succeeded; nil is never.
+	endsOnce func(template map[string]any) bool
 	// dropped are fields that are the AppWrapper's to say: whether the object is
 	// suspended, which nobody else would lift, and when it deletes itself, which
 	// would look as if somebody had taken it away.
@@ -58,14 +60,14 @@ const (
 func kindOf(gvk schema.GroupVersionKind) (kind, bool) {
 	switch gvk {
 	case schema.GroupVersionKind{Version: "v1", Kind: "Pod"}:
-		return kind{podSets: podOf, direct: true}, true
+		return kind{podSets: podOf, direct: true, endsOnce: always}, true
 	case schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}:
 		return kind{podSets: podsOfReplicas}, true
 	case schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ReplicaSet"},
 		schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}:
 		return kind{podSets: podsOfReplicas, direct: true}, true
 	case schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}:
-		return kind{podSets: podsOfJob, direct: true, verdict: verdictOfConditions("Complete", "Failed"), dropped: suspendAndTTL("spec")}, true
+		return kind{podSets: podsOfJob, direct: true, endsOnce: oneWave, verdict: verdictOfConditions("Complete", "Failed"), dropped: suspendAndTTL("spec")}, true
 	case schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"}:
 		return kind{
 			podSets: podsOfJobSet, verdict: verdictOfConditions("Completed", "Failed"),
@@ -74,7 +76,7 @@ func kindOf(gvk schema.GroupVersionKind) (kind, bool) {
 	case schema.GroupVersionKind{Group: "kubeflow.org", Version: "v1", Kind: "PyTorchJob"}:
 		return kind{
 			podSets: podsOfPyTorchJob, verdict: verdictOfConditions("Succeeded", "Failed"),
-			dropped: suspendAndTTL("spec", "runPolicy"), unbounded: elasticPyTorchJob,
+			dropped: suspendAndTTL("spec", "runPolicy"), unbounded: elasticPyTorchJob, endsOnce: always,
 		}, true
 	case schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayCluster"}:
 		return kind{podSets: podsOfRay("spec"), dropped: [][]string{{"spec", "suspend"}}, unbounded: autoscaledRay("spec")}, true

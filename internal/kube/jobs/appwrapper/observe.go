@@ -38,6 +38,22 @@ func (c Component) Observe(object *unstructured.Unstructured) lifecycle.Componen
 	return out
 }
 
+// endsOnce reports whether no pod of the component follows one that succeeded. Of
+// kinds that are not known to be so, it is not believed.
+func (c Component) endsOnce() bool {
+	k, _ := kindOf(c.GVK)
+	return k.endsOnce != nil && k.endsOnce(c.template)
+}
+
+func always(map[string]any) bool { return true }
+
+// oneWave reports whether a Job makes all its pods at once.
+func oneWave(t map[string]any) bool {
+	parallelism, pErr := number(t, 1, "spec", "parallelism")
+	completions, cErr := number(t, 0, "spec", "completions")
+	return pErr == nil && cErr == nil && completions <= parallelism
+}
+
 // verdictOfConditions reads kinds that end with one of two conditions.
 func verdictOfConditions(good, bad string) func(map[string]any) (lifecycle.Verdict, string) {
 	return func(o map[string]any) (lifecycle.Verdict, string) {

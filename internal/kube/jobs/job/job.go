@@ -65,6 +65,7 @@ func (a Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		Active:      j.Status.Active != 0 || ptr.Deref(j.Status.Terminating, 0) != 0,
 		Ready:       ready(j),
 		Finished:    finished(j),
+		EndsOnce:    ptr.Deref(j.Spec.Completions, 0) <= ptr.Deref(j.Spec.Parallelism, 1),
 	}
 	if !a.WholeOnly {
 		facts.PodSets[0].MinCount = fewest(j)
