@@ -65,14 +65,14 @@ var ladder = []layer{
 	{
 		dir: "internal/sim/clerk", may: []string{
 			"api", "config", "internal/core", "internal/engine", "internal/record", "internal/sim",
-			"internal/kube/apply", "internal/kube/convert", "internal/kube/tenure",
+			"internal/kube/apply", "internal/kube/cache", "internal/kube/convert", "internal/kube/tenure",
 		},
 		never: []string{"os", "log", "sync", "net", "context"},
 		why:   "the simulator's clerk rules over simulated jobs with the code of the controllers, and reaches no cluster",
 	},
 	{
 		dir: "internal/sim", may: []string{"internal/core", "internal/engine", "internal/record"},
-		outside: []string{"sigs.k8s.io/yaml"}, never: []string{"net", "os", "log", "sync", "context"},
+		outside: []string{"go.yaml.in/yaml/v3", "sigs.k8s.io/yaml"}, never: []string{"net", "os", "log", "sync", "context"},
 		why: "the simulator runs the engine alone: no Kubernetes, no clock, no files",
 	},
 	{

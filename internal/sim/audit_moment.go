@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -23,6 +24,11 @@ func (a *Auditor) moment(r *Run) error {
 		if j.state == absent || j.state == done {
 			continue
 		}
+		if r.hasPods() && j.papers != nil {
+			if err := cmp.Or(a.podsHold(r, j), a.wakes(r, j)); err != nil {
+				return err
+			}
+		}
 		w := a.works[j.spec.Key]
 		held, ok := r.engine.Holding(j.spec.Key)
 		if j.state.holds() && !ok {
@@ -31,7 +37,7 @@ func (a *Auditor) moment(r *Run) error {
 		if j.state.holds() && !j.evicting && w != nil && held.Queue != j.admission.Queue {
 			return fmt.Errorf("P10: pods of %s use quota of %s, the engine counts %s", j.spec.Key, j.admission.Queue, held.Queue)
 		}
-		if a.moments%everyPaper == 0 {
+		if a.moments%everyPaper == 0 && !r.hasPods() {
 			if err := r.stranded(j); err != nil {
 				return err
 			}
@@ -75,7 +81,7 @@ func (r *Run) stranded(j *job) error {
 func (r *Run) inFlight() bool {
 	for i := range r.queue.items {
 		x := &r.queue.items[i]
-		if (x.kind == doTell && x.gen == r.edgeOf.process) || (x.kind == doWrite && x.order != nil) {
+		if ((x.kind == doTell || x.kind == doShow) && x.gen == r.edgeOf.process) || (x.kind == doWrite && x.order != nil) {
 			return true
 		}
 	}
@@ -86,6 +92,13 @@ func (r *Run) inFlight() bool {
 // why, whoever was promised a place has somebody to wait for, and a process that
 // starts now would find nothing more to do (P6).
 func (a *Auditor) quiet(r *Run) error {
+	if r.hasPods() {
+		for _, j := range r.edgeOf.jobs {
+			if _, ok := r.engine.Holding(j.spec.Key); ok != (j.admission != nil) && j.state != absent {
+				return fmt.Errorf("P10: nothing is under way, the engine counts quota for %s: %t, the API has an admission: %t", j.spec.Key, ok, !ok)
+			}
+		}
+	}
 	leaving, promised := 0, 0
 	var last core.Key
 	for _, key := range sortedWorks(a.works) {
@@ -117,7 +130,7 @@ func (a *Auditor) quiet(r *Run) error {
 func (a *Auditor) restartFindsNothing(r *Run) error {
 	r.keepUsage()
 	fresh := cycle.New(a.options)
-	for _, ev := range r.edgeOf.facts() {
+	for _, ev := range r.facts(r.newPicture()) {
 		fresh.Apply(ev)
 	}
 	for _, d := range fresh.Decide(r.clock()) {

@@ -9,10 +9,13 @@
 //
 //   - world.go is the vocabulary, queue.go the order of events;
 //   - run.go is the main path, edge.go what becomes of jobs, nodes.go of nodes;
+//   - pods.go has pods exist one by one, sight.go shows them to everybody late,
+//     and tenants.go is what hostile tenants do to them, where a World has that;
 //   - papers.go is what the controllers' own rules make of jobs, where a World has
 //     them (package clerk); tenure.go the simpler ones elsewhere;
 //   - meter.go measures, result.go sums up, timeline.go draws;
-//   - auditor.go and audit_*.go check P1-P10 of the design after every decision.
+//   - auditor.go and audit_*.go check P1-P11 of the design after every decision;
+//     audit_pods.go from the pods that exist, and from no books.
 //
 // Worlds are read from files by package worldfile and made up, attacked and
 // shortened by package chaos. This package reads no clock and no file, and it

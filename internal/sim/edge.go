@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -55,6 +56,7 @@ type job struct {
 	ended []core.PodSetPlaces
 	seq   uint64
 	file  // if the controllers' own rules hold
+	crew  // if pods exist one by one
 
 	left  time.Duration // work left
 	since int64         // when it began to run, or to wait
@@ -87,6 +89,7 @@ type edgeState struct {
 	count      [states]int
 	process    uint32
 	refuseNext bool
+	edited     bool   // quotas are not those of the beginning
 	version    uint64 // of the newest state in the API
 	teams      map[string]int
 	doors      map[[2]string]string // LocalQueue to ClusterQueue
@@ -146,6 +149,8 @@ func (r *Run) submit(j *job) {
 	r.enter(j, queued)
 	if r.world.Tenure != nil {
 		j.papers = r.world.Rules.Papers(&r.world, j.spec, r.clock())
+		j.maker.Stopped, j.due = true, -1
+		j.seen.maker, j.seen.pods = j.maker, map[string]core.PodState{}
 		r.follow(j)
 		return
 	}
@@ -154,6 +159,10 @@ func (r *Run) submit(j *job) {
 
 // changed tells the engine, in a while, what the API has of a job.
 func (r *Run) changed(j *job) {
+	if r.hasPods() {
+		r.showPapers(j)
+		return
+	}
 	r.edgeOf.version++
 	j.seq = r.edgeOf.version
 	ev := core.Event(core.WorkloadGone{Key: j.spec.Key})
@@ -164,6 +173,11 @@ func (r *Run) changed(j *job) {
 }
 
 func (r *Run) tell(j *job, ev core.Event) {
+	if r.hasPods() {
+		r.show(j, Sight{Event: ev}, &j.seen.told)
+		j.told = j.seen.told
+		return
+	}
 	edge := &r.world.Edge
 	at := max(r.now+r.span(edge.Observe, j), j.told)
 	j.told = at
@@ -301,7 +315,10 @@ func (r *Run) replaced(j *job, a *core.Admission) bool {
 	r.leaveNodes(j)
 	j.admission = a
 	r.settleOn(j)
-	if j.state == starting {
+	switch {
+	case r.hasPods():
+		r.triesAll(j)
+	case j.state == starting:
 		j.gen++
 		r.at(j, doReady, r.span(r.world.Edge.Start, j))
 	}
@@ -342,7 +359,12 @@ func (r *Run) stop(j *job, s state) {
 		j.restarted++
 	}
 	r.enter(j, s)
-	r.at(j, doStopped, r.span(r.world.Edge.Stop, j))
+	switch {
+	case !r.hasPods():
+		r.at(j, doStopped, r.span(r.world.Edge.Stop, j))
+	case s == stopping:
+		r.queue.push(item{at: r.now + r.span(r.world.Edge.Write, j), kind: doHalt, job: j})
+	}
 }
 
 // turn moves a job on when its time has come.
@@ -369,6 +391,10 @@ func (r *Run) turn(j *job, k kind) {
 		r.nudge(j)
 	case doFinish:
 		r.meter.finished(j)
+		if r.hasPods() {
+			r.finishes(j)
+			return
+		}
 		r.end(j)
 	case doAnswer:
 		r.answer(j)
@@ -404,6 +430,10 @@ func (r *Run) release(j *job) {
 }
 
 func (r *Run) end(j *job) {
+	if r.hasPods() && j.holds() {
+		r.fail(fmt.Errorf("P10: %s ends while its pods hold quota", j.spec.Key))
+	}
+	r.leaves(j)
 	r.leaveNodes(j)
 	j.admission, j.settled, j.ended = nil, nil, nil
 	j.finished = r.now
@@ -415,6 +445,9 @@ func (r *Run) end(j *job) {
 func (r *Run) remove(j *job) {
 	switch {
 	case j == nil || j.deleting || j.state == absent || j.state == done:
+		return
+	case r.hasPods():
+		r.dooms(j, core.MakerState{Gone: true})
 		return
 	case j.state == queued:
 		j.deleting = true
@@ -450,9 +483,17 @@ func (r *Run) change(c *Change) {
 	r.changed(j)
 }
 
-// facts are all objects as the API has them, for a process that starts.
-func (e *edgeState) facts() []core.Event {
+// facts are all objects as the API has them, for a process that starts with this
+// picture.
+func (r *Run) facts(p Picture) []core.Event {
+	e := &r.edgeOf
 	out := slices.Clone(e.objects)
+	if p != nil {
+		for _, x := range r.sights() {
+			out = append(out, p.Show(x)...)
+		}
+		return slices.DeleteFunc(out, func(ev core.Event) bool { return ev == nil })
+	}
 	for _, name := range sortedNames(e.nodes) {
 		if n := e.nodes[name]; !n.gone {
 			out = append(out, core.NodeSet{Node: n.spec})

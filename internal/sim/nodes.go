@@ -43,12 +43,14 @@ func (r *Run) object(ev core.Event) {
 	i, known := e.index[name]
 	switch {
 	case gone && known:
+		e.edited = true
 		e.objects[i] = nil
 		delete(e.index, name)
 	case gone:
 		return
 	case known:
 		e.objects[i] = ev
+		e.edited = true
 	default:
 		e.index[name] = len(e.objects)
 		e.objects = append(e.objects, ev)
@@ -96,6 +98,10 @@ func objectName(ev core.Event) (name string, gone bool) {
 // tellNode tells the engine about a node; changes of one node keep their order.
 func (r *Run) tellNode(n *node, ev core.Event) {
 	n.told = max(n.told, r.now+int64(r.world.Edge.Observe.draw(r.drawIf(r.world.Edge.Observe, "node "+n.spec.Name))))
+	if r.hasPods() {
+		r.queue.push(item{at: n.told, kind: doShow, sight: &Sight{Event: ev}, gen: r.edgeOf.process})
+		return
+	}
 	r.deliver(n.told, ev)
 }
 
@@ -180,6 +186,12 @@ func (r *Run) lost(n *node, gen uint32) {
 	if n.gen != gen || !n.down {
 		return
 	}
+	if r.hasPods() {
+		for _, j := range r.edgeOf.jobs {
+			r.lostOn(n, j)
+		}
+		return
+	}
 	for _, j := range slices.Clone(n.jobs) {
 		if j.state == running {
 			r.stop(j, resetting)
@@ -192,6 +204,10 @@ func (r *Run) lost(n *node, gen uint32) {
 // nodeBack lets pods start that waited for their node.
 func (r *Run) nodeBack(n *node) {
 	for _, j := range n.jobs {
+		if r.hasPods() {
+			r.triesAll(j)
+			continue
+		}
 		if j.state == starting {
 			j.gen++
 			r.at(j, doReady, r.span(r.world.Edge.Start, j))

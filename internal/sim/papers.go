@@ -12,6 +12,15 @@ import (
 type Rules interface {
 	// Papers are those of a job that is submitted now.
 	Papers(w *World, j *Job, now time.Time) Papers
+	// Picture is that of a process which starts now.
+	Picture(w *World) Picture
+	// TakesPlace reports whether the scheduler counts a pod as one that holds a
+	// place of its job.
+	TakesPlace(core.PodState) bool
+	// Wakes reports whether the controllers look at the papers of a job because
+	// of what they see, and before, what they saw of the same pod last; nil if
+	// they did not know it.
+	Wakes(x *Sight, before *core.PodState) bool
 }
 
 // Papers are one job's Workload as the API has it. Every call is one write that
@@ -29,6 +38,11 @@ type Papers interface { //nolint:interfacebloat // all that happens to one objec
 	// Answer is the word of such a check, whether it was asked or not. After a
 	// Retry the job has to stay away for backoff.
 	Answer(check int, a Answer, backoff time.Duration, now time.Time)
+	// Snapshot is the object as it is now, for a Picture.
+	Snapshot() any
+	// Delete deletes the object; it goes when the controllers let it, and is Gone.
+	Delete(now time.Time)
+	Gone() bool
 	// Edit is the user's.
 	Edit(c *Change, now time.Time)
 	// Stranded says what would never end, "" if nothing: a job that nobody will
@@ -58,6 +72,8 @@ func word(n int) Answer {
 
 // Tenure are the settings of the rules.
 type Tenure struct {
+	// Pods has pods exist one by one, so that tenants can act on them.
+	Pods bool
 	// PodsReady, if not nil, makes jobs prove that their pods run.
 	PodsReady *PodsReady
 }
@@ -79,8 +95,15 @@ type PodsReady struct {
 // Facts are what the controllers see beside the papers.
 type Facts struct {
 	Now time.Time
-	// Live is true while pods exist, Ready while all of them run.
+	// Live is true while pods exist or may come to exist, Ready while all of them
+	// run; Pods is how many hold quota, Owned is true while the job exists and was
+	// not deleted.
 	Live, Ready bool
+	Pods        int
+	Owned       bool
+	// Standing is how many of Pods were not deleted, Objects how many pods there
+	// are, those among them that ended and are kept.
+	Standing, Objects int
 	// Rest is how many pods of the first pod set have still to run in all, Left of
 	// those that it was given; Some says that any have ended.
 	Rest, Left int32
@@ -133,6 +156,15 @@ func (r *Run) factsOf(j *job) Facts {
 		Live: j.state == starting || j.state == running || j.state == resetting || (j.state == stopping && !j.empty),
 		Rest: j.spec.PodSets[0].Count - j.past - endedPods(j.ended), Some: j.past+endedPods(j.ended) > 0,
 	}
+	f.Owned = true
+	if f.Live {
+		f.Pods = 1
+	}
+	if r.hasPods() {
+		// Who gives back quota reads the job from the API server before.
+		f.Live, f.Owned = j.seen.holds() || j.seen.makerSeq != j.makerSeq, !j.seen.maker.Gone && !j.seen.maker.Deleting
+		f.Pods, f.Standing, f.Objects = j.seen.count()
+	}
 	e := &r.edgeOf
 	queue := e.doors[[2]string{j.spec.Key.Namespace, j.spec.Queue}]
 	if j.admission != nil {
@@ -157,7 +189,7 @@ func (r *Run) factsOf(j *job) Facts {
 
 // recorded writes a decision of the engine into the papers.
 func (r *Run) recorded(j *job, d core.Decision) bool {
-	if j.deleting || j.state == done || j.state == absent {
+	if j.deleting || j.doomed || j.state == done || j.state == absent {
 		return false
 	}
 	if a, is := d.(core.Replace); is {
@@ -196,6 +228,10 @@ func (r *Run) follow(j *job) {
 		r.changed(j)
 		return
 	}
+	if j.papers.Gone() {
+		r.end(j)
+		return
+	}
 	w := j.papers.Workload()
 	switch {
 	case j.admission == nil && w.Admission != nil:
@@ -204,7 +240,7 @@ func (r *Run) follow(j *job) {
 		r.settleOn(j)
 		r.enter(j, checking)
 	case j.admission != nil && w.Admission == nil:
-		if r.factsOf(j).Live {
+		if (r.hasPods() && j.holds()) || (!r.hasPods() && r.factsOf(j).Live) {
 			r.fail(fmt.Errorf("P10: pods of %s exist and its reservation is gone", j.spec.Key))
 		}
 		r.release(j)
@@ -220,6 +256,10 @@ func (r *Run) follow(j *job) {
 	case may && j.state == checking:
 		j.tries++
 		r.enter(j, starting)
+		if r.hasPods() {
+			r.starts(j)
+			break
+		}
 		r.at(j, doReady, r.span(r.world.Edge.Start, j))
 	case !may && (j.state == starting || j.state == running || j.state == resetting):
 		r.stop(j, stopping)
@@ -239,6 +279,20 @@ func (r *Run) podsGone(j *job) {
 		r.enter(j, checking)
 	}
 	r.follow(j)
+}
+
+// emptied moves a job on whose pods are gone, as far as the controllers see, and
+// reports whether that was all.
+func (r *Run) emptied(j *job) bool {
+	switch {
+	case !r.hasPods() || j.seen.holds() || j.seen.makerSeq != j.makerSeq:
+	case j.finishing && !j.doomed:
+		r.end(j)
+		return true
+	case j.state == stopping && !j.empty && !j.doomed:
+		r.podsGone(j)
+	}
+	return false
 }
 
 // nudge has the controllers look at a job's papers, in a while.
@@ -278,6 +332,9 @@ func (r *Run) paperwork(j *job, k kind) {
 	}
 	if bad := r.world.Edge.Refuse; bad > 0 && share(r.draw("refuse step "+j.spec.UID)) < bad {
 		r.nudge(j)
+		return
+	}
+	if r.emptied(j) {
 		return
 	}
 	f := r.factsOf(j)

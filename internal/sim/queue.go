@@ -6,24 +6,31 @@ import "github.com/mlbatch/mlbatch/internal/core"
 type kind uint8
 
 const (
-	doSubmit  kind = iota // job arrives
-	doOp                  // script entry n
-	doWrite               // a decision about job reaches the API server
-	doReady               // all pods of job run
-	doFinish              // job's work is done
-	doStopped             // all pods of job are gone
-	doTell                // the engine is told event
-	doLost                // a node's failure is noticed
-	doFail                // a node fails
-	doRepair              // a node is repaired
-	doRestart             // the process dies
-	doWake                // the engine asked to be woken
-	doRetry               // a job's back-off ends
-	doAnswer              // the admission check of job answers
-	doEarly               // some pods of job are done
-	doStep                // the controllers write to the papers of job
-	doLook                // the controllers wanted to look at the papers of job
-	doSay                 // an admission check says something of job; n is what, see words
+	doSubmit      kind = iota // job arrives
+	doOp                      // script entry n
+	doWrite                   // a decision about job reaches the API server
+	doReady                   // all pods of job run
+	doFinish                  // job's work is done
+	doStopped                 // all pods of job are gone
+	doTell                    // the engine is told event
+	doLost                    // a node's failure is noticed
+	doFail                    // a node fails
+	doRepair                  // a node is repaired
+	doRestart                 // the process dies
+	doWake                    // the engine asked to be woken
+	doRetry                   // a job's back-off ends
+	doAnswer                  // the admission check of job answers
+	doEarly                   // some pods of job are done
+	doStep                    // the controllers write to the papers of job
+	doLook                    // the controllers wanted to look at the papers of job
+	doSay                     // an admission check says something of job; n is what, see words
+	doShow                    // everybody sees sight
+	doMake                    // the controller of job compares its pods with those that it wants
+	doHalt                    // the controller of job sees that it is suspended
+	doBind                    // the scheduler looks at pod
+	doEnd                     // the grace of pod is over
+	doCollect                 // the garbage collector deletes the papers of job
+	doCollectPods             // and its pods
 )
 
 // idle reports whether an item of this kind cannot by itself keep a run going:
@@ -43,6 +50,8 @@ type item struct {
 	n     int
 	event core.Event
 	order core.Decision
+	sight *Sight
+	pod   *pod
 }
 
 // queue holds items in order of time, then of insertion.

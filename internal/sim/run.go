@@ -46,6 +46,8 @@ type Run struct {
 	decides, events int
 	seqs            map[string]uint64
 	broken          error
+	// picture is what the process knows of pods, if they exist one by one.
+	picture Picture
 }
 
 // maxRounds bounds how often the engine may decide at one moment: with an edge
@@ -63,6 +65,9 @@ func New(w World, watch Watch) *Run {
 	}
 	r.world = w
 	r.startEngine()
+	if r.hasPods() {
+		r.picture = w.Rules.Picture(&w)
+	}
 	r.meter.init(&w)
 	r.edgeOf.init(&w)
 	for _, ev := range w.Objects {
@@ -180,6 +185,9 @@ func (r *Run) decide() {
 	now := r.clock()
 	plan := r.engine.Decide(now)
 	r.decides++
+	if r.picture != nil {
+		r.picture.Decided(plan)
+	}
 	if r.watch.Log != nil {
 		r.watch.Log.Decided(now, plan)
 	}
@@ -238,6 +246,33 @@ func (r *Run) happen(x item) {
 		}
 	case doSay:
 		r.says(x.job, x.n)
+	default:
+		r.podwork(x)
+	}
+}
+
+// podwork is what happens where pods exist one by one.
+func (r *Run) podwork(x item) {
+	switch x.kind {
+	case doShow:
+		if x.gen == r.edgeOf.process {
+			r.sees(x.job, x.sight)
+		}
+	case doMake:
+		r.makes(x.job)
+	case doHalt:
+		r.halts(x.job)
+	case doBind:
+		r.binds(x.job, x.pod)
+	case doEnd:
+		if x.at >= x.pod.ends {
+			r.ends(x.job, x.pod)
+		}
+	case doCollect:
+		r.collects(x.job)
+	case doCollectPods:
+		r.collectsPods(x.job)
+	default:
 	}
 }
 
@@ -273,6 +308,8 @@ func (r *Run) op(o *Op) {
 		r.restart()
 	case o.Refuse:
 		r.edgeOf.refuseNext = true
+	case o.Act != nil:
+		r.acts(o.Act)
 	}
 }
 
@@ -308,7 +345,10 @@ func (r *Run) restart() {
 	if r.audit != nil {
 		r.audit.restarted()
 	}
-	facts := e.facts()
+	if r.hasPods() {
+		r.looksAnew()
+	}
+	facts := r.facts(r.picture)
 	for _, j := range e.jobs {
 		j.told, j.deaf = max(j.told, r.now), 0
 		j.stepping, j.look = false, 0

@@ -86,6 +86,11 @@ type Job struct {
 	// it may be admitted, 0 for ever; both only with Tenure.
 	Stuck int
 	Limit time.Duration
+	// Grace is how long its pods go on when they are deleted, and Eager says that
+	// they are replaced at once and not when they have ended; both only where pods
+	// exist one by one.
+	Grace time.Duration
+	Eager bool
 }
 
 // Op is one thing that happens to the world. Exactly one of the fields after At
@@ -107,6 +112,8 @@ type Op struct {
 	Restart bool
 	// Refuse makes the API server reject the next write of a decision.
 	Refuse bool
+	// Act is a tenant at work.
+	Act *Act
 }
 
 // Change is an edit of a job.

@@ -46,6 +46,7 @@ type line struct {
 	Change         *sim.Change
 	Restart        bool
 	Refuse         bool
+	Act            *sim.Act
 }
 
 // Write writes a world as lines of text: what it is, then its script.
@@ -98,7 +99,7 @@ func Read(in io.Reader) (sim.World, error) {
 
 func lineOf(op *sim.Op) line {
 	l := line{
-		At: op.At, Job: op.Job, Delete: op.Delete, Finish: op.Finish, Change: op.Change, Restart: op.Restart, Refuse: op.Refuse,
+		At: op.At, Job: op.Job, Delete: op.Delete, Finish: op.Finish, Change: op.Change, Restart: op.Restart, Refuse: op.Refuse, Act: op.Act,
 	}
 	switch ev := op.Object.(type) {
 	case core.FlavorSet:
@@ -131,7 +132,7 @@ func lineOf(op *sim.Op) line {
 
 func (l *line) op() sim.Op {
 	op := sim.Op{
-		At: l.At, Job: l.Job, Delete: l.Delete, Finish: l.Finish, Change: l.Change, Restart: l.Restart, Refuse: l.Refuse,
+		At: l.At, Job: l.Job, Delete: l.Delete, Finish: l.Finish, Change: l.Change, Restart: l.Restart, Refuse: l.Refuse, Act: l.Act,
 	}
 	switch {
 	case l.FlavorSet != nil:

@@ -23,6 +23,8 @@ type maker struct {
 	doors   map[string][]string // of each queue
 	// byUsage: some queues of this world go by past usage.
 	byUsage bool
+	// hostile: pods exist one by one, and tenants act on them.
+	hostile bool
 	jobs    []core.Key
 }
 
@@ -33,11 +35,13 @@ func (m *maker) upTo(n int) int { return m.IntN(n + 1) }
 
 func (m *maker) odds(percent int) bool { return m.IntN(100) < percent }
 
-// World makes up the world of a seed.
+// World makes up the world of a seed. In those of even seeds there are tenants who
+// act on the pods of their jobs.
 func World(seed uint64) sim.World {
 	m := &maker{
-		Rand:  rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // not for secrets
-		doors: map[string][]string{}, specs: map[string]core.Queue{}, nodes: map[string]core.Node{},
+		Rand:    rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // not for secrets
+		hostile: seed%2 == 0,
+		doors:   map[string][]string{}, specs: map[string]core.Queue{}, nodes: map[string]core.Node{},
 	}
 	m.world = sim.World{Name: fmt.Sprint("seed ", seed), Seed: seed, Start: time.Unix(1_000_000, 0).UTC()}
 	m.policies()
@@ -54,6 +58,11 @@ func World(seed uint64) sim.World {
 	}
 	for range m.upTo(12) {
 		m.trouble(m.moment(end))
+	}
+	if m.hostile {
+		for range 2 + m.upTo(12) {
+			m.tenant(m.moment(end))
+		}
 	}
 	slices.SortStableFunc(m.world.Script, func(a, b sim.Op) int { return cmp.Compare(a.At, b.At) })
 	return m.world
@@ -80,10 +89,10 @@ func (m *maker) policies() {
 
 // rules has the controllers' own rules hold in half of the worlds.
 func (m *maker) rules() {
-	if m.odds(50) {
+	if m.odds(50) && !m.hostile {
 		return
 	}
-	m.world.Tenure = &sim.Tenure{}
+	m.world.Tenure = &sim.Tenure{Pods: m.hostile}
 	if !m.world.Engine.BlockAdmission && m.odds(30) {
 		return // who waits for pods before he admits others has a limit for it
 	}
@@ -301,7 +310,10 @@ func (m *maker) tenure(j *sim.Job) {
 	if m.world.Tenure != nil && m.odds(12) {
 		j.Limit = time.Duration(1+m.IntN(40)) * time.Second
 	}
-	if m.odds(15) {
+	if m.hostile {
+		j.Grace, j.Eager = m.grace(), m.odds(50)
+	}
+	if m.odds(15) && !m.hostile {
 		j.EarlyPods, j.EarlyAfter = 1+m.Int32N(2), m.moment(20)
 	}
 }
@@ -349,6 +361,40 @@ func (m *maker) trouble(t time.Duration) {
 	default:
 		m.nodeTrouble(t)
 	}
+}
+
+// graces are how long containers go on that ignore the signal to end.
+func (m *maker) grace() time.Duration {
+	return pick(m, 0, time.Second, 10*time.Second, 30*time.Second, 2*time.Minute)
+}
+
+// tenant is one deed of the owner of a job.
+func (m *maker) tenant(t time.Duration) {
+	a := sim.Act{Key: pick(m, m.jobs...), N: 1 + m.Int32N(3), Grace: m.grace()}
+	switch m.IntN(10) {
+	case 0, 1, 2:
+		a.Deed = sim.DeletePods
+		for range m.upTo(3) { // again and again
+			m.at(t+m.moment(10), sim.Op{Act: new(a)})
+		}
+	case 3:
+		a.Deed = sim.PinPods
+		if m.odds(50) {
+			m.at(t+m.moment(60), sim.Op{Act: &sim.Act{Key: a.Key, Deed: sim.UnpinPods}})
+		}
+	case 4, 5:
+		a.Deed, a.N = sim.ScaleTo, m.Int32N(6)
+	case 6:
+		a.Deed = sim.ForgePods
+	case 7:
+		a.Deed = sim.Reapply
+	case 8:
+		m.at(t, sim.Op{Delete: &a.Key})
+		return
+	default:
+		a.Deed = sim.DeleteForeground
+	}
+	m.at(t, sim.Op{Act: &a})
 }
 
 // circle puts a cohort below itself or one that may stand below it, and back.

@@ -168,6 +168,8 @@ func subject(o sim.Op) string {
 		return at + "queue " + ev.Queue.Name
 	case core.CohortSet:
 		return at + "cohort " + ev.Cohort.Name
+	case core.LocalQueueSet:
+		return at + "door " + ev.LocalQueue.Namespace + "/" + ev.LocalQueue.Name
 	case core.NodeSet:
 		return at + "node " + ev.Node.Name
 	case core.NodeGone:

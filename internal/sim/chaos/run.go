@@ -91,7 +91,7 @@ func promise(err error) string {
 	if i := strings.Index(s, "start): "); i >= 0 {
 		s = s[i+len("start): "):]
 	}
-	for _, p := range []string{"P1:", "P2:", "P3:", "P4:", "P5:", "P6:", "P7:", "P9:", "P10:"} {
+	for _, p := range []string{"P1:", "P2:", "P3:", "P4:", "P5:", "P6:", "P7:", "P9:", "P10:", "P11:"} {
 		if strings.Contains(s, p) {
 			return p
 		}
@@ -122,7 +122,7 @@ func Shorten(w sim.World, broken error) (sim.World, error) {
 		func(c *sim.World) { c.Tenure = nil },
 		func(c *sim.World) {
 			if c.Tenure != nil {
-				c.Tenure = &sim.Tenure{}
+				c.Tenure = &sim.Tenure{Pods: c.Tenure.Pods}
 			}
 		},
 	} {

@@ -1,8 +1,8 @@
 // Package clerk keeps the Workloads of simulated jobs as API objects, and rules
 // over them with the code of the controllers: package tenure for what is between
 // quota and end, package apply for decisions of the engine, package convert for
-// what the engine is told. So the simulator finds faults in these rules and not
-// in a copy of them. What the job's reconciler does is short and written again
+// what the engine is told, package cache for what it makes of pods. So the
+// simulator finds faults in these rules and not in a copy of them. What the job's reconciler does is short and written again
 // here, because there it is tied to kinds of jobs.
 //
 // It reads no clock and writes nowhere.
@@ -38,11 +38,17 @@ type papers struct {
 	job    *sim.Job
 	config tenure.Config
 	rules  convert.Rules
+	gone   bool
+}
+
+// rulesOf are the choices of the installation that a world is.
+func rulesOf(w *sim.World) convert.Rules {
+	return convert.Rules{RequeueByCreation: w.Tenure.PodsReady != nil && w.Tenure.PodsReady.Creation}
 }
 
 // Papers are those of a job that is submitted now.
 func (Rules) Papers(w *sim.World, j *sim.Job, now time.Time) sim.Papers {
-	p := &papers{job: j, w: &kueue.Workload{
+	p := &papers{job: j, rules: rulesOf(w), w: &kueue.Workload{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: j.Key.Namespace, Name: j.Key.Name, UID: types.UID(j.UID), CreationTimestamp: metav1.NewTime(now.Truncate(time.Second)),
 			Annotations: map[string]string{kueue.SubmittedAtAnnotation: now.UTC().Format(time.RFC3339Nano)},
@@ -67,7 +73,6 @@ func (Rules) Papers(w *sim.World, j *sim.Job, now time.Time) sim.Papers {
 		p.config.PodsReady = &tenure.PodsReady{
 			Timeout: r.Timeout, RecoveryTimeout: r.Recovery, BackoffBase: r.Base, BackoffMax: r.Max, BackoffLimit: r.Limit,
 		}
-		p.rules.RequeueByCreation = r.Creation
 	}
 	return p
 }
@@ -83,11 +88,7 @@ func (p *papers) gate(by string) {
 // never was a pod template.
 func (p *papers) Workload() core.Workload {
 	out := convert.Workload(p.w, p.rules, convert.Surroundings{})
-	for i := range out.PodSets {
-		ps := p.job.PodSets[i]
-		ps.Count, ps.MinCount = out.PodSets[i].Count, out.PodSets[i].MinCount
-		out.PodSets[i] = ps
-	}
+	asks(p.job, &out)
 	return out
 }
 
@@ -116,7 +117,10 @@ func (p *papers) Step(f sim.Facts) (bool, time.Time) {
 	case next.Status != nil:
 		p.store(next.Status)
 		return true, time.Time{}
-	case next.Priority != nil || next.Unpin || next.Delete != tenure.DeleteNothing:
+	case next.Unpin:
+		p.gone = true
+		return true, time.Time{}
+	case next.Priority != nil || next.Delete != tenure.DeleteNothing:
 		panic(fmt.Sprintf("clerk: nobody asked for %+v", next))
 	}
 	return p.jobs(f), next.Again
@@ -126,6 +130,8 @@ func (p *papers) Step(f sim.Facts) (bool, time.Time) {
 func (p *papers) jobs(f sim.Facts) bool {
 	w := p.w
 	switch {
+	case w.DeletionTimestamp != nil: // its job was deleted, and nobody looks at that
+		return false
 	case convert.Evicted(w) && w.Status.Admission != nil:
 		if f.Live {
 			return false
@@ -165,10 +171,7 @@ func (p *papers) tellDone(done []kueue.ReclaimablePod) bool {
 }
 
 func (p *papers) facts(f sim.Facts) tenure.Facts {
-	out := tenure.Facts{Workload: p.w, Owned: true, ClusterQueue: clusterQueue(f), Config: p.config, Now: f.Now}
-	if f.Live {
-		out.LivePods = 1
-	}
+	out := tenure.Facts{Workload: p.w, Owned: f.Owned || p.w.DeletionTimestamp == nil, LivePods: f.Pods, ClusterQueue: clusterQueue(f), Config: p.config, Now: f.Now}
 	if f.Door != nil {
 		out.LocalQueue = &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Name: f.Door.Name}}
 		out.LocalQueue.Spec.StopPolicy = policy(f.Door.Stop)

@@ -23,10 +23,16 @@ func (p *papers) Stranded(f sim.Facts) string {
 	trial := *p
 	trial.w = w.DeepCopy()
 	wrote, again := trial.Step(f)
+	if wrote && trial.gone {
+		return "P6: a controller that starts now would let it go"
+	}
 	if wrote {
 		return fmt.Sprintf("P6: a controller that starts now would change it to %+v", trial.w.Status)
 	}
 	switch {
+	case w.DeletionTimestamp != nil && f.Live:
+	case w.DeletionTimestamp != nil:
+		return "P11: its job was deleted, no pod holds anything, and it keeps its quota"
 	case !again.IsZero() && !f.Watched:
 		return "P1: it has to be looked at again at " + again.UTC().String() + ", and nobody will"
 	case !again.IsZero():

@@ -1,0 +1,108 @@
+package chaos_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/sim"
+	"github.com/mlbatch/mlbatch/internal/sim/chaos"
+	"github.com/mlbatch/mlbatch/internal/sim/clerk"
+)
+
+// broken are the controllers' rules with one of them broken.
+type broken struct {
+	clerk.Rules
+	takesPlace func(core.PodState) bool
+	wakes      func(*sim.Sight) bool
+	step       func(*sim.Facts) bool
+}
+
+func (b broken) TakesPlace(p core.PodState) bool {
+	return b.Rules.TakesPlace(p) && (b.takesPlace == nil || b.takesPlace(p))
+}
+
+func (b broken) Wakes(x *sim.Sight, before *core.PodState) bool {
+	return b.Rules.Wakes(x, before) && (b.wakes == nil || b.wakes(x))
+}
+
+func (b broken) Papers(w *sim.World, j *sim.Job, now time.Time) sim.Papers {
+	p := b.Rules.Papers(w, j, now)
+	if b.step != nil {
+		return brokenPapers{p, b.step}
+	}
+	return p
+}
+
+type brokenPapers struct {
+	sim.Papers
+	step func(*sim.Facts) bool
+}
+
+func (p brokenPapers) Step(f sim.Facts) (bool, time.Time) {
+	if !p.step(&f) {
+		return false, time.Time{}
+	}
+	return p.Papers.Step(f)
+}
+
+// Each rule that tenants would like to see broken is broken on purpose: some
+// world must notice, or the auditor watches nothing.
+func TestBrokenRulesAreNoticed(t *testing.T) {
+	const worlds = 300
+	cases := map[string]struct {
+		why   string
+		rules broken
+		want  string
+	}{
+		"places of deleted pods are given away": {
+			"S1: who ignores the signal to end runs twice",
+			broken{takesPlace: func(p core.PodState) bool { return !p.Deleting }}, "P2: ",
+		},
+		"the scheduler counts no pods": {
+			"what is scaled up runs without quota",
+			broken{takesPlace: func(core.PodState) bool { return false }}, "P2: ",
+		},
+		"quota is released with its pods alive": {
+			"an evicted job keeps its GPUs and another gets their quota",
+			broken{step: func(f *sim.Facts) bool { f.Live, f.Pods = false, 0; return true }}, "P10: ",
+		},
+		"deleted pods count as ended": {
+			"S1: quota goes to others before the grace is over",
+			broken{step: func(f *sim.Facts) bool {
+				if f.Live = f.Live && f.Standing > 0; !f.Live {
+					f.Pods = 0
+				}
+				return true
+			}}, "P10: ",
+		},
+		"objects that finalizers keep count as pods": {
+			"S3: a finalizer holds quota without end",
+			broken{step: func(f *sim.Facts) bool { f.Live = f.Live || f.Objects > 0; f.Pods = f.Objects; return true }}, "P11: ",
+		},
+		"nobody watches jobs": {
+			"W1: the Workload of a job that was deleted is looked at before the job is seen to be",
+			broken{wakes: func(x *sim.Sight) bool { return x.Maker == nil }}, "P11: ",
+		},
+		"nobody watches pods": {
+			"the last pod ends and nobody gives back the quota",
+			broken{wakes: func(x *sim.Sight) bool { return x.Pod == nil }}, "P11: ",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			for seed := uint64(2); seed <= 2*worlds; seed += 2 {
+				w := chaos.World(seed)
+				w.Rules = c.rules
+				if err := chaos.Try(w); err != nil {
+					if !strings.Contains(err.Error(), c.want) {
+						t.Fatalf("seed %d: %v, want %q", seed, err, c.want)
+					}
+					return
+				}
+			}
+			t.Errorf("%s: none of %d worlds notices with %q", c.why, worlds, c.want)
+		})
+	}
+}

@@ -1,0 +1,153 @@
+package clerk
+
+import (
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/cache"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/sim"
+)
+
+// picture makes events of what is shown, as a process does: with package cache.
+// Nodes and what pods ask for are the simulator's own values; what pods use of
+// nodes, and where those of a job are, is found out there.
+type picture struct {
+	world *cache.World
+	nodes map[string]core.Node
+	jobs  map[core.Key]*sim.Job
+}
+
+// Picture is that of a process which starts now.
+func (Rules) Picture(w *sim.World) sim.Picture {
+	return &picture{world: cache.NewWorld(rulesOf(w)), nodes: map[string]core.Node{}, jobs: map[core.Key]*sim.Job{}}
+}
+
+// TakesPlace is the rule of package core.
+func (Rules) TakesPlace(p core.PodState) bool { return p.HoldsPlace() }
+
+// Wakes is true for all that is seen of a job itself, and for pods that hold
+// quota no longer: nothing else lets the controllers find more to do. Papers are
+// looked at whenever they are written.
+func (Rules) Wakes(x *sim.Sight, before *core.PodState) bool {
+	switch {
+	case x.Maker != nil:
+		return true
+	case x.Pod != nil && before != nil:
+		return before.HoldsQuota() && (x.Pod.Gone || !x.Pod.HoldsQuota())
+	}
+	return false
+}
+
+// Decided takes in a plan before it is written.
+func (p *picture) Decided(plan core.Plan) { p.world.Decided(plan) }
+
+// Show takes in an object and returns what the engine is told.
+func (p *picture) Show(x sim.Sight) []core.Event {
+	c := cache.Change{Ref: cache.Ref{Kind: cache.Workload, Namespace: x.Key.Namespace, Name: x.Key.Name}}
+	switch ev := x.Event.(type) {
+	case core.NodeSet:
+		p.nodes[ev.Node.Name] = ev.Node
+		c.Ref = cache.Ref{Kind: cache.Node, Name: ev.Node.Name}
+		c.Object = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ev.Node.Name}}
+	case core.NodeGone:
+		delete(p.nodes, ev.Name)
+		c.Ref = cache.Ref{Kind: cache.Node, Name: ev.Name}
+	case core.Refused:
+		p.world.Undone(ev.Key)
+		return []core.Event{ev}
+	default:
+		switch {
+		case x.Pod != nil:
+			c.Ref = cache.Ref{Kind: cache.Pod, Namespace: x.Key.Namespace, Name: x.Pod.Name}
+			c.Object = podOf(x.Pod)
+		case x.Papers:
+			p.jobs[x.Key] = x.Spec
+			c.Object = snapshotOf(x)
+		default:
+			return nil // the engine knows no jobs
+		}
+	}
+	events := p.world.Translate([]cache.Change{c})
+	for i, ev := range events {
+		switch ev := ev.(type) {
+		case core.NodeSet:
+			n := p.nodes[ev.Node.Name]
+			n.Foreign = ev.Node.Foreign
+			events[i] = core.NodeSet{Node: n}
+		case core.WorkloadSet:
+			asks(p.jobs[ev.Workload.Key], &ev.Workload)
+			events[i] = ev
+		}
+	}
+	return events
+}
+
+// asks gives a workload the pods of its job, which never were pod templates.
+func asks(j *sim.Job, w *core.Workload) {
+	for i := range w.PodSets {
+		ps := j.PodSets[i]
+		ps.Count, ps.MinCount = w.PodSets[i].Count, w.PodSets[i].MinCount
+		w.PodSets[i] = ps
+	}
+}
+
+func snapshotOf(x sim.Sight) client.Object {
+	w, ok := x.Snapshot.(*kueue.Workload)
+	if !ok {
+		return nil
+	}
+	w.ResourceVersion = strconv.FormatUint(x.Seq, 10)
+	return w
+}
+
+// podOf is a pod as the API server has it; nil if it is gone.
+func podOf(p *sim.Pod) client.Object {
+	if p.Gone {
+		return nil
+	}
+	out := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: p.Job.Namespace, Name: p.Name, UID: types.UID(p.Name),
+			Labels:      map[string]string{kueue.PodSetLabel: p.PodSet},
+			Annotations: map[string]string{kueue.WorkloadAnnotation: p.Job.Name},
+		},
+		Spec: corev1.PodSpec{
+			NodeName:   p.Node,
+			Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: convert.ResourceList(p.Requests)}}},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	switch {
+	case p.Succeeded:
+		out.Status.Phase = corev1.PodSucceeded
+	case p.Ended:
+		out.Status.Phase = corev1.PodFailed
+	case p.Bound:
+		out.Status.Phase = corev1.PodRunning
+	}
+	if p.Deleting {
+		out.DeletionTimestamp = new(metav1.Time)
+	}
+	return out
+}
+
+// Snapshot is the object as it is now.
+func (p *papers) Snapshot() any { return p.w.DeepCopy() }
+
+// Gone reports whether the object was let go.
+func (p *papers) Gone() bool { return p.gone }
+
+// Delete deletes the object, which a finalizer keeps.
+func (p *papers) Delete(now time.Time) {
+	if p.w.DeletionTimestamp == nil {
+		p.w.DeletionTimestamp = new(metav1.NewTime(now))
+	}
+}

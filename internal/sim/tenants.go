@@ -1,0 +1,114 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// What tenants do to jobs of theirs, where pods exist one by one.
+
+// Deed is what a tenant does.
+type Deed string
+
+// The deeds.
+const (
+	// DeletePods deletes N of the job's pods. They go on for Grace.
+	DeletePods Deed = "DeletePods"
+	// PinPods gives a finalizer to N of its pods, UnpinPods removes all.
+	PinPods   Deed = "PinPods"
+	UnpinPods Deed = "UnpinPods"
+	// ScaleTo wants N pods in the first pod set, whatever was admitted.
+	ScaleTo Deed = "ScaleTo"
+	// ForgePods makes N pods that say that the job owns them.
+	ForgePods Deed = "ForgePods"
+	// Reapply writes the job as it is.
+	Reapply Deed = "Reapply"
+	// DeleteForeground deletes the job and keeps the object until all that it owns
+	// is gone.
+	DeleteForeground Deed = "DeleteForeground"
+)
+
+// Act is one deed of a tenant.
+type Act struct {
+	Key   core.Key
+	Deed  Deed
+	N     int32
+	Grace time.Duration
+}
+
+// acts is a tenant at work.
+func (r *Run) acts(a *Act) {
+	j := r.edgeOf.byKey[a.Key]
+	if j == nil || j.papers == nil || !r.hasPods() || j.state == absent || j.state == done {
+		return
+	}
+	switch a.Deed {
+	case DeletePods:
+		n := a.N
+		for _, p := range slices.Clone(j.pods) {
+			if n > 0 && !p.Deleting {
+				r.deletePod(j, p, a.Grace)
+				n--
+			}
+		}
+	case PinPods:
+		for i := range j.pods[:min(len(j.pods), int(a.N))] {
+			j.pods[i].pinned = true
+		}
+	case UnpinPods:
+		for _, p := range slices.Clone(j.pods) {
+			p.pinned = false
+			r.forget(j, p)
+		}
+		r.settle(j)
+	case ScaleTo:
+		j.size = &a.N
+		r.wants(j)
+	case ForgePods:
+		if j.admission != nil && j.maker.MayMakePods() {
+			for range a.N {
+				r.makePod(j, 0)
+			}
+			r.wants(j)
+		}
+	case Reapply:
+		r.showMaker(j)
+	case DeleteForeground:
+		r.dooms(j, core.MakerState{Stopped: j.maker.Stopped, Ended: j.maker.Ended, Deleting: true})
+	}
+}
+
+// dooms deletes a job. The garbage collector deletes its Workload and its pods,
+// each in a while.
+func (r *Run) dooms(j *job, left core.MakerState) {
+	if j.doomed {
+		return
+	}
+	j.doomed, j.maker = true, left
+	r.showMaker(j)
+	for _, k := range []kind{doCollect, doCollectPods} {
+		r.queue.push(item{at: r.now + r.span(r.world.Edge.Write, j), kind: k, job: j})
+	}
+	r.settle(j)
+}
+
+// collects is the garbage collector that deletes the Workload of a job that was
+// deleted.
+func (r *Run) collects(j *job) {
+	if j.state != done {
+		j.papers.Delete(r.clock())
+		r.follow(j)
+	}
+}
+
+// collectsPods is the garbage collector that deletes the pods.
+func (r *Run) collectsPods(j *job) {
+	switch j.state {
+	case starting, running, resetting:
+		r.stop(j, stopping)
+	default:
+	}
+	r.deleteAll(j)
+}
