@@ -6,6 +6,9 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
@@ -36,8 +39,19 @@ func (i PodSetInfo) With(u kueue.PodSetUpdate) (PodSetInfo, error) {
 			return i, err
 		}
 	}
-	i.Tolerations = append(slices.Clip(i.Tolerations), u.Tolerations...)
+	i.Tolerations = Tolerate(i.Tolerations, u.Tolerations)
 	return i, nil
+}
+
+// Tolerate returns tolerations with those of add that are not among them yet.
+func Tolerate(have, add []corev1.Toleration) []corev1.Toleration {
+	out := slices.Clip(have)
+	for _, t := range add {
+		if !slices.ContainsFunc(out, func(o corev1.Toleration) bool { return equality.Semantic.DeepEqual(o, t) }) {
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 // Merge adds the entries of add to *dst, which it replaces by a copy. A key

@@ -43,6 +43,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
+	"github.com/mlbatch/mlbatch/internal/kube/news"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 	"github.com/mlbatch/mlbatch/internal/kube/visibility"
@@ -208,6 +209,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("start the controller: %w", err)
 	}
+	mgr = news.Manager(mgr)
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, job.PodIndex, job.IndexPod); err != nil {
 		return fmt.Errorf("index pods: %w", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
+
+	"github.com/mlbatch/mlbatch/internal/kube/news"
 )
 
 // recorder leaves out events that tell nothing new, since each is a write: that
@@ -25,7 +27,7 @@ func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, a
 			return
 		}
 	}
-	r.EventRecorderLogger.Eventf(regarding, related, eventType, reason, action, note, args...)
+	r.EventRecorderLogger.Eventf(regarding, related, eventType, reason, action, "%s", news.Note(note, args...))
 }
 
 // WithLogger returns a recorder that logs elsewhere.

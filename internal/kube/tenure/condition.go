@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
 // Conditions changes the conditions of a Workload's status as of one moment.
@@ -25,11 +26,8 @@ func NewConditions(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time)
 // only with its status.
 func (c Conditions) Set(kind string, status metav1.ConditionStatus, reason, message string) {
 	const longest = 32 * 1024 // the API's limit for messages
-	if len(message) > longest {
-		message = message[:longest]
-	}
 	apimeta.SetStatusCondition(c.list, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: message,
+		Type: kind, Status: status, Reason: reason, Message: convert.Cut(message, longest),
 		ObservedGeneration: c.generation, LastTransitionTime: c.now,
 	})
 }

@@ -221,7 +221,7 @@ func (r *reconciler) infos(ctx context.Context, w *kueue.Workload) ([]jobs.PodSe
 				return nil, fmt.Errorf("read flavor %s assigned to workload %s/%s: %w", name, w.Namespace, w.Name, err)
 			}
 			maps.Copy(info.NodeSelector, f.Spec.NodeLabels)
-			info.Tolerations = append(info.Tolerations, f.Spec.Tolerations...)
+			info.Tolerations = jobs.Tolerate(info.Tolerations, f.Spec.Tolerations)
 		}
 		out = append(out, info)
 	}

@@ -218,6 +218,9 @@ func TestDemand(t *testing.T) {
 	s.config().Parameters = map[string]kueue.ProvisioningParameter{"ValidUntilSeconds": "60", "Zone": "a"}
 	s.workload.Annotations = map[string]string{"provreq.kueue.x-k8s.io/Zone": "b", "other": "c"}
 	d := s.demand(s.checks[0].config, "r")
+	if got := d.request.Labels[kueue.ManagedLabel]; got != "true" {
+		t.Errorf("A11: the label by which requests of queueing are found is %q", got)
+	}
 	want := autoscaling.ProvisioningRequestSpec{
 		ProvisioningClassName: "class",
 		Parameters:            map[string]autoscaling.Parameter{"ValidUntilSeconds": "60", "Zone": "b"},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/api/autoscaling"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // demand is a request with the pod templates that it refers to.
@@ -29,6 +30,7 @@ func (f facts) demand(config *kueue.ProvisioningRequestConfig, name string) dema
 	d := demand{request: &autoscaling.ProvisioningRequest{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: w.Namespace, Name: name,
+			Labels:      map[string]string{kueue.ManagedLabel: "true"},
 			Annotations: map[string]string{reservationAnnotation: f.reservation()},
 		},
 		Spec: autoscaling.ProvisioningRequestSpec{
@@ -154,7 +156,7 @@ func (f facts) template(ps *kueue.PodSet) corev1.PodTemplateSpec {
 			out.Spec.NodeSelector = map[string]string{}
 		}
 		maps.Copy(out.Spec.NodeSelector, flavor.Spec.NodeLabels)
-		out.Spec.Tolerations = append(out.Spec.Tolerations, flavor.Spec.Tolerations...)
+		out.Spec.Tolerations = jobs.Tolerate(out.Spec.Tolerations, flavor.Spec.Tolerations)
 	}
 	for _, list := range [][]corev1.Container{out.Spec.InitContainers, out.Spec.Containers} {
 		for i := range list {

@@ -107,7 +107,7 @@ func injectPods(at map[string]any, wrapper string, ps PodSet, info aw.AppWrapper
 			return err
 		}
 	}
-	t.Spec.Tolerations = append(t.Spec.Tolerations, info.Tolerations...)
+	t.Spec.Tolerations = jobs.Tolerate(t.Spec.Tolerations, info.Tolerations)
 	for _, g := range info.SchedulingGates {
 		if !slices.ContainsFunc(t.Spec.SchedulingGates, func(x corev1.PodSchedulingGate) bool { return x.Name == g.Name }) {
 			t.Spec.SchedulingGates = append(t.Spec.SchedulingGates, g)

@@ -67,6 +67,7 @@ func (a Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		Finished:    finished(j),
 		EndsOnce:    ptr.Deref(j.Spec.Completions, 0) <= ptr.Deref(j.Spec.Parallelism, 1),
 	}
+	maps.DeleteFunc(facts.PodSets[0].Template.Labels, func(key, _ string) bool { return slices.Contains(ownLabels(), key) })
 	if !a.WholeOnly {
 		facts.PodSets[0].MinCount = fewest(j)
 	}
@@ -116,7 +117,7 @@ func (Adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error
 			return nil, fmt.Errorf("start job %s/%s: %w", j.Namespace, j.Name, err)
 		}
 	}
-	t.Spec.Tolerations = append(t.Spec.Tolerations, infos[0].Tolerations...)
+	t.Spec.Tolerations = jobs.Tolerate(t.Spec.Tolerations, infos[0].Tolerations)
 	if shrinks(j) {
 		resize(out, infos[0].Count)
 	}
@@ -155,11 +156,17 @@ func (Adapter) Stop(o jobs.Object, original []kueue.PodSet) (jobs.Object, error)
 	return out, nil
 }
 
+// ownLabels are those that the API server gives the template of a Job. They say
+// which Job it is, and nothing about its pods.
+func ownLabels() []string {
+	return []string{batchv1.ControllerUidLabel, batchv1.JobNameLabel, "controller-uid", "job-name"}
+}
+
 // withOwn returns labels with those that the API server gave the template of a
-// Job: a Workload that was made before the Job lacks them.
+// Job: a Workload lacks them.
 func withOwn(labels, template map[string]string) map[string]string {
 	out := maps.Clone(labels)
-	for _, key := range []string{batchv1.ControllerUidLabel, batchv1.JobNameLabel, "controller-uid", "job-name"} {
+	for _, key := range ownLabels() {
 		v, given := template[key]
 		if _, known := out[key]; !given || known {
 			continue

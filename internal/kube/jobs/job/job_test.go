@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
@@ -106,6 +107,49 @@ func TestStopKeepsTheJobsLabels(t *testing.T) {
 	want := map[string]string{batchv1.ControllerUidLabel: "u", batchv1.JobNameLabel: "j"}
 	if diff := cmp.Diff(want, o.(*batchv1.Job).Spec.Template.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+}
+
+// A Workload knows of its Job only what bears on pods: two Jobs of one manifest
+// have equal Workloads.
+func TestA12WorkloadsWithoutJobLabels(t *testing.T) {
+	j := aJob(func(j *batchv1.Job) {
+		j.Spec.Template.Labels = map[string]string{
+			batchv1.ControllerUidLabel: "u", batchv1.JobNameLabel: "j", "controller-uid": "u", "job-name": "j", "app": "train",
+		}
+	})
+	before := j.DeepCopy()
+	facts, err := job.Adapter{}.Read(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"app": "train"}, facts.PodSets[0].Template.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, j); diff != "" {
+		t.Errorf("the Job changed:\n%s", diff)
+	}
+}
+
+// What a job tolerates already is not said again by its flavor or its checks.
+func TestA13ToleratesOnce(t *testing.T) {
+	spot := corev1.Toleration{Key: "spot", Operator: corev1.TolerationOpExists, TolerationSeconds: new(int64(5))}
+	gpu := corev1.Toleration{Key: "gpu", Operator: corev1.TolerationOpExists}
+	again := spot
+	again.TolerationSeconds = new(int64(5))
+	longer := spot
+	longer.TolerationSeconds = new(int64(6))
+	j := aJob(func(j *batchv1.Job) { j.Spec.Template.Spec.Tolerations = []corev1.Toleration{spot} })
+	info, err := jobs.PodSetInfo{Tolerations: []corev1.Toleration{again, gpu}}.With(kueue.PodSetUpdate{Tolerations: []corev1.Toleration{gpu, longer}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := job.Adapter{}.Start(j, []jobs.PodSetInfo{info})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]corev1.Toleration{spot, gpu, longer}, o.(*batchv1.Job).Spec.Template.Spec.Tolerations); diff != "" {
+		t.Errorf("tolerations (-want +got):\n%s", diff)
 	}
 }
 
