@@ -113,7 +113,7 @@ func (e *Engine) countWaiting(q *queue, c *QueueCensus) {
 		}
 	}
 	for _, g := range q.groups {
-		if g.parked {
+		if !g.considered() {
 			c.ParkedShapes++
 		} else {
 			c.ActiveShapes++

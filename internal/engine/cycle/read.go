@@ -111,7 +111,7 @@ func (e *Engine) Counts(name string) Counts {
 	_, n := e.checking(q)
 	c := Counts{Reserving: q.reserving, Admitted: q.reserving - n, Evicting: q.evicting, Active: len(q.promised)}
 	for _, g := range q.groups {
-		if !g.parked {
+		if g.considered() {
 			c.Active += g.members.Len()
 		}
 	}
@@ -209,8 +209,22 @@ func (e *Engine) EachWaiting(tell func(queue string, key core.Key, parked bool))
 				case promised:
 					tell(q.name, w.Key, false)
 				case waiting:
-					tell(q.name, w.Key, w.group == nil || w.group.parked)
+					tell(q.name, w.Key, w.group == nil || !w.group.considered())
 				case running, leaving:
+				}
+			}
+		}
+	}
+}
+
+// EachAdmitted tells of every workload that is admitted. It costs time
+// proportional to how many there are.
+func (e *Engine) EachAdmitted(tell func(queue string, key core.Key)) {
+	for _, q := range e.sortedQueues() {
+		for _, d := range q.doors {
+			for w := range d.works { // they are counted, so order does not matter
+				if (w.phase == running || w.phase == leaving) && !w.checking() {
+					tell(q.name, w.Key)
 				}
 			}
 		}
@@ -231,24 +245,30 @@ func (e *Engine) QueueOf(namespace, name string) (string, bool) {
 // thousandths, rounded up: what status.fairSharing.weightedShare shows. It is 0
 // for unknown queues and those without a cohort, math.MaxInt64 for a queue of
 // weight 0 that borrows. Edits count from the next Decide.
-func (e *Engine) Share(queue string) int64 {
+func (e *Engine) Share(queue string) int64 { return e.ShareOf(queue).Value() }
+
+// ShareOf is Share before it is rounded.
+func (e *Engine) ShareOf(queue string) quota.Share {
 	q := e.queues[queue]
 	if q == nil || e.forest.Dirty() {
-		return 0
+		return quota.Share{}
 	}
-	return q.node.Share(core.Now).Value()
+	return q.node.Share(core.Now)
 }
 
 // Shares reports whether fair sharing is on.
 func (e *Engine) Shares() bool { return e.opt.FairSharing != nil }
 
 // CohortShare is the same for a cohort; 0 for a root.
-func (e *Engine) CohortShare(cohort string) int64 {
+func (e *Engine) CohortShare(cohort string) int64 { return e.CohortShareOf(cohort).Value() }
+
+// CohortShareOf is CohortShare before it is rounded.
+func (e *Engine) CohortShareOf(cohort string) quota.Share {
 	n := e.forest.Named(cohort)
 	if n == nil || e.forest.Dirty() {
-		return 0
+		return quota.Share{}
 	}
-	return n.Share(core.Now).Value()
+	return n.Share(core.Now)
 }
 
 // Closed says why a queue admits nothing; false if it is open.

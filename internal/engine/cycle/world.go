@@ -271,6 +271,17 @@ type short struct {
 // Before orders a queue's groups by their first members.
 func (g *group) Before(o *group) bool { return g.members.First().Before(o.members.First()) }
 
+// considered reports whether the group counts as one that is looked at. So does a
+// parked one that will have what it asks for as soon as somebody is gone, or that
+// a claim of another keeps from it: in Kueue it stays in the queue, and there is
+// nothing that has to change first. So does whoever waits in a StrictFIFO queue.
+func (g *group) considered() bool {
+	if !g.parked || g.queue.spec != nil && g.queue.spec.Strategy == core.StrictFIFO {
+		return true
+	}
+	return g.why != nil && (g.why.Code == core.WaitingForPreempted || g.why.Cause == core.QuotaClaimed)
+}
+
 // Slot is the position among the queue's active groups.
 func (g *group) Slot() *int { return &g.slot }
 

@@ -78,6 +78,18 @@ func (s Share) Value() int64 {
 	return value.Int64()
 }
 
+// Exact is the share in thousandths; nil for infinite shares.
+func (s Share) Exact() *big.Rat {
+	switch {
+	case s.Zero():
+		return new(big.Rat)
+	case s.Infinite():
+		return nil
+	}
+	above := new(big.Int).Mul(big.NewInt(int64(s.borrowed)), big.NewInt(1000*int64(core.WeightOne)))
+	return new(big.Rat).SetFrac(above, new(big.Int).Mul(big.NewInt(int64(s.lendable)), big.NewInt(int64(s.weight))))
+}
+
 // compareRatios compares a/b with c/d; all are positive.
 func compareRatios(a, b, c, d core.Amount) int {
 	if b == d {

@@ -95,10 +95,10 @@ func evict(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Evict, s scene)
 	e := tenure.Eviction{Reason: string(d.Reason), Message: withdrawal(d.Reason)}
 	if d.Reason.Preempted() {
 		e = tenure.Eviction{
-			Reason: kueue.ReasonPreempted, Cause: string(d.Reason),
+			Reason:  kueue.ReasonPreempted,
 			Message: fmt.Sprintf("Preempted to accommodate the workload %s: %s", d.For, preemption(d.Reason)),
 		}
-		tenure.NewConditions(w, next, s.now).Set(kueue.WorkloadPreempted, metav1.ConditionTrue, e.Cause, e.Message)
+		tenure.NewConditions(w, next, s.now).Set(kueue.WorkloadPreempted, metav1.ConditionTrue, string(d.Reason), e.Message)
 	}
 	tenure.Evict(w, next, s.now, e)
 	return true

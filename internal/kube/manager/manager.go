@@ -375,6 +375,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 	}
 	counters.SetCensus(answers.Census)
 	counters.SetWaiting(loop.EachWaiting)
+	counters.SetRunning(loop.EachAdmitted)
 	if err := mgr.Add(loop); err != nil {
 		return fmt.Errorf("add the decision loop: %w", err)
 	}

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -75,15 +76,26 @@ func (s *surroundings) behind(namespace, name string) string {
 	return s.doors[types.NamespacedName{Namespace: namespace, Name: name}].queue
 }
 
-// place notes the cohorts above a ClusterQueue.
-func (s *surroundings) place(queue string, cohorts []string) {
+// place notes the cohorts above a ClusterQueue and returns those that had no
+// other below them, and have none now.
+func (s *surroundings) place(queue string, cohorts []string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(cohorts) == 0 {
+	before := s.cohorts[queue]
+	if s.cohorts[queue] = cohorts; len(cohorts) == 0 {
 		delete(s.cohorts, queue)
-		return
 	}
-	s.cohorts[queue] = cohorts
+	if slices.Equal(before, cohorts) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(before), func(cohort string) bool {
+		for _, above := range s.cohorts { // any will do, so order does not matter
+			if slices.Contains(above, cohort) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 func (s *surroundings) above(queue string) []string {

@@ -18,7 +18,8 @@ import (
 type Source string
 
 // The kinds. Series carry labels of the ClusterQueue, LocalQueue or Cohort that
-// they are about; those of Workloads divide pending_workloads.
+// they are about; those of Workloads divide pending_workloads
+// and admitted_active_workloads.
 const (
 	SourceClusterQueue Source = "ClusterQueue"
 	SourceLocalQueue   Source = "LocalQueue"

@@ -111,6 +111,15 @@ kueue_pending_workloads{cluster_queue="q",custom_kind="train",custom_team="a",re
 kueue_pending_workloads{cluster_queue="q",custom_kind="`+metrics.Untracked+`",custom_team="a",replica_role="standalone",status="active"} 1
 `, "kueue_pending_workloads")
 
+	m.SetRunning(func(tell func(string, core.Key)) {
+		tell("q", core.Key{Namespace: "n", Name: "two"})
+		tell("q", core.Key{Namespace: "n", Name: "three"})
+	})
+	expect(t, reg, "A10: those that run are divided likewise",
+		`kueue_admitted_active_workloads{cluster_queue="q",custom_kind="train",custom_team="a",replica_role="standalone"} 1
+kueue_admitted_active_workloads{cluster_queue="q",custom_kind="`+metrics.Untracked+`",custom_team="a",replica_role="standalone"} 1
+`, "kueue_admitted_active_workloads")
+
 	done := &kueue.Workload{Status: kueue.WorkloadStatus{Conditions: []metav1.Condition{{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue}}}}
 	works.OnUpdate(nil, described(done, "n", "one", map[string]string{"kind": "train"}, nil))
 	m.SetWaiting(func(tell metrics.Visit) { tell("q", core.Key{Namespace: "n", Name: "one"}, false) })

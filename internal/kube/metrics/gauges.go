@@ -31,8 +31,9 @@ type Queue struct {
 	Pending, Inadmissible int32
 	// Reserving workloads hold quota; Admitted ones of them may run.
 	Reserving, Admitted int32
-	// Share is the weighted share in thousandths; nil while fair sharing is off.
-	Share *int64
+	// Share is the weighted share in thousandths, not a number of a weight of 0 that
+	// borrows; nil while fair sharing is off.
+	Share *float64
 	// Resources, each flavor and resource once.
 	Resources []QueueResource
 }
@@ -70,30 +71,31 @@ type LocalQueueResource struct {
 
 // SetQueue makes the gauges show the state of a ClusterQueue.
 func (m *Metrics) SetQueue(q Queue) {
-	m.around.place(q.Name, q.Cohorts)
+	m.place(q.Name, q.Cohorts)
 	if m.around.choice.NoQueueResources {
 		q.Resources = nil
 	}
 	m.queues.set(q)
 }
 
+// place notes the cohorts above a ClusterQueue. What was counted below a cohort
+// goes with the last queue below it: nobody tells of the end of a cohort that is
+// only named.
+func (m *Metrics) place(queue string, cohorts []string) {
+	for _, cohort := range m.around.place(queue, cohorts) {
+		m.cohortAdmitted.DeletePartialMatch(prometheus.Labels{"cohort": cohort})
+	}
+}
+
 // SetCohortShare makes a gauge show the weighted share of a cohort.
-func (m *Metrics) SetCohortShare(name string, v int64) {
-	m.queues.cohortShare.WithLabelValues(name).Set(share(v))
+func (m *Metrics) SetCohortShare(name string, v float64) {
+	m.queues.cohortShare.WithLabelValues(name).Set(v)
 }
 
 // ForgetCohort drops what was shown of a cohort.
 func (m *Metrics) ForgetCohort(name string) {
 	m.queues.cohortShare.DeleteLabelValues(name)
 	m.cohortAdmitted.DeletePartialMatch(prometheus.Labels{"cohort": name})
-}
-
-// share is a weighted share as a number; math.MaxInt64 stands for infinity.
-func share(v int64) float64 {
-	if v == math.MaxInt64 {
-		return math.Inf(1)
-	}
-	return float64(v)
 }
 
 // SetLocalQueue makes the gauges show the state of a LocalQueue, or drops it if
@@ -117,15 +119,19 @@ const (
 	pendingName = "pending_workloads"
 	pendingHelp = "Workloads that wait, by ClusterQueue: active ones are looked at, inadmissible ones are parked until something changes."
 
+	admittedName = "admitted_active_workloads"
+	admittedHelp = "Admitted workloads that have not finished, by ClusterQueue."
+
 	statusActive, statusInadmissible = "active", "inadmissible"
 )
 
-// pendingGauge is shown unless labels of Workloads divide it: see line.
-func pendingGauge(b *builder) *prometheus.GaugeVec {
+// undivided is a gauge that is shown unless labels of Workloads divide it: see
+// line.
+func undivided(b *builder, name, help string, labels ...string) *prometheus.GaugeVec {
 	if len(b.custom.labels[SourceWorkload]) > 0 {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + pendingName}, []string{"cluster_queue", "status"})
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name}, labels)
 	}
-	return b.gauge(pendingName, pendingHelp, "cluster_queue", "status")
+	return b.gauge(name, help, labels...)
 }
 
 func newQueueGauges(b *builder) queueGauges {
@@ -133,9 +139,9 @@ func newQueueGauges(b *builder) queueGauges {
 		return b.gauge("cluster_queue_"+name, help, "cohort", "cluster_queue", "flavor", "resource")
 	}
 	return queueGauges{
-		pending:     pendingGauge(b),
+		pending:     undivided(b, pendingName, pendingHelp, "cluster_queue", "status"),
 		reserving:   b.gauge("reserving_active_workloads", "Workloads that hold quota and have not finished, by ClusterQueue.", "cluster_queue"),
-		admitted:    b.gauge("admitted_active_workloads", "Admitted workloads that have not finished, by ClusterQueue.", "cluster_queue"),
+		admitted:    undivided(b, admittedName, admittedHelp, "cluster_queue"),
 		status:      b.gauge("cluster_queue_status", "1 for the status that the ClusterQueue has, 0 for the others.", "cluster_queue", "status"),
 		reservation: resource("resource_reservation", "Quota reserved in the ClusterQueue."),
 		usage:       resource("resource_usage", "Quota used by admitted workloads of the ClusterQueue."),
@@ -143,9 +149,9 @@ func newQueueGauges(b *builder) queueGauges {
 		borrowing:   resource("borrowing_limit", "How much above its quota the ClusterQueue may use; +Inf if there is no limit."),
 		lending:     resource("lending_limit", "How much of its quota the ClusterQueue lends; +Inf if there is no limit."),
 		share: b.gauge("cluster_queue_weighted_share",
-			"The ClusterQueue's dominant resource share by weight, in thousandths; +Inf if its weight is 0 and it borrows.", "cluster_queue", "cohort"),
+			"The ClusterQueue's dominant resource share by weight, in thousandths; NaN if its weight is 0 and it borrows.", "cluster_queue", "cohort"),
 		cohortShare: b.gauge("cohort_weighted_share",
-			"The Cohort's dominant resource share by weight, in thousandths; +Inf if its weight is 0 and it borrows.", "cohort"),
+			"The Cohort's dominant resource share by weight, in thousandths; NaN if its weight is 0 and it borrows.", "cohort"),
 		shown: newShown(),
 	}
 }
@@ -161,7 +167,7 @@ func (g queueGauges) set(q Queue) {
 	var shares []row
 	if q.Share != nil {
 		shares = []row{{q.Name, q.Cohort}}
-		g.share.WithLabelValues(q.Name, q.Cohort).Set(share(*q.Share))
+		g.share.WithLabelValues(q.Name, q.Cohort).Set(*q.Share)
 	}
 	for _, stale := range g.shown.replace("share of "+q.Name, shares) {
 		g.share.DeleteLabelValues(stale[:2]...)

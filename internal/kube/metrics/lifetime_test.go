@@ -142,12 +142,12 @@ func TestPopulation(t *testing.T) {
 	names := []string{"kueue_unadmitted_workloads", "kueue_local_queue_unadmitted_workloads", "kueue_finished_workloads", "kueue_local_queue_finished_workloads"}
 	h := follow(m)
 	expect(t, reg, "nobody has looked at it, but its LocalQueue is known",
-		`kueue_local_queue_unadmitted_workloads{name="l",namespace="blue",reason="NoReservation",replica_role="standalone",underlying_cause="PendingEvaluation"} 1
+		`kueue_local_queue_unadmitted_workloads{cluster_queue="q",name="l",namespace="blue",reason="NoReservation",replica_role="standalone",underlying_cause="PendingEvaluation"} 1
 kueue_unadmitted_workloads{cluster_queue="q",reason="NoReservation",replica_role="standalone",underlying_cause="PendingEvaluation"} 1
 `, names...)
 	live(h)
 	expect(t, reg, "it was queued again",
-		`kueue_local_queue_unadmitted_workloads{name="l",namespace="blue",reason="NoReservation",replica_role="standalone",underlying_cause="Pending"} 1
+		`kueue_local_queue_unadmitted_workloads{cluster_queue="q",name="l",namespace="blue",reason="NoReservation",replica_role="standalone",underlying_cause="Pending"} 1
 kueue_unadmitted_workloads{cluster_queue="q",reason="NoReservation",replica_role="standalone",underlying_cause="Pending"} 1
 `, names...)
 	h.write(func(s *kueue.WorkloadStatus, set func(string, metav1.ConditionStatus, string)) {
@@ -156,7 +156,7 @@ kueue_unadmitted_workloads{cluster_queue="q",reason="NoReservation",replica_role
 		set(kueue.WorkloadAdmitted, metav1.ConditionFalse, kueue.ReasonUnsatisfiedAdmissionChecks)
 	})
 	expect(t, reg, "it waits for checks",
-		`kueue_local_queue_unadmitted_workloads{name="l",namespace="blue",reason="UnsatisfiedAdmissionChecks",replica_role="standalone",underlying_cause=""} 1
+		`kueue_local_queue_unadmitted_workloads{cluster_queue="q",name="l",namespace="blue",reason="UnsatisfiedAdmissionChecks",replica_role="standalone",underlying_cause=""} 1
 kueue_unadmitted_workloads{cluster_queue="q",reason="UnsatisfiedAdmissionChecks",replica_role="standalone",underlying_cause=""} 1
 `, names...)
 	h.write(func(_ *kueue.WorkloadStatus, set func(string, metav1.ConditionStatus, string)) {
@@ -178,7 +178,7 @@ kueue_local_queue_finished_workloads{name="l",namespace="blue",replica_role="sta
 func everything(m *metrics.Metrics) {
 	fr := core.FlavorResource{Flavor: "f", Resource: core.CPU}
 	m.SetQueue(metrics.Queue{
-		Name: "q", Cohort: "c", Cohorts: []string{"c", "root"}, Status: metrics.StatusActive, Share: new(int64),
+		Name: "q", Cohort: "c", Cohorts: []string{"c", "root"}, Status: metrics.StatusActive, Share: new(float64),
 		Resources: []metrics.QueueResource{{FlavorResource: fr, Nominal: 1000}},
 	})
 	m.SetCohortShare("c", 5)

@@ -162,7 +162,7 @@ func (m *Metrics) ForgetQueue(name string) {
 	}
 	m.preempted.DeletePartialMatch(prometheus.Labels{"preempting_cluster_queue": name})
 	m.queues.forget(name)
-	m.around.place(name, nil)
+	m.place(name, nil)
 }
 
 // ForgetLocalQueue drops every series of a LocalQueue that is gone.

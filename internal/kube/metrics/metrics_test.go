@@ -149,21 +149,42 @@ kueue_pending_workloads{cluster_queue="q",replica_role="standalone",status="inad
 
 func TestShares(t *testing.T) {
 	m, reg := newMetrics(t)
-	m.SetQueue(metrics.Queue{Name: "q", Cohort: "c", Share: new(int64(125))})
-	m.SetQueue(metrics.Queue{Name: "z", Cohort: "c", Share: new(int64(math.MaxInt64))})
+	m.SetQueue(metrics.Queue{Name: "q", Cohort: "c", Share: new(125.25)})
+	m.SetQueue(metrics.Queue{Name: "z", Cohort: "c", Share: new(math.NaN())})
 	m.SetCohortShare("c", 250)
 	names := []string{"kueue_cluster_queue_weighted_share", "kueue_cohort_weighted_share"}
-	expect(t, reg, "weight 0 shows as infinity",
-		`kueue_cluster_queue_weighted_share{cluster_queue="q",cohort="c",replica_role="standalone"} 125
-kueue_cluster_queue_weighted_share{cluster_queue="z",cohort="c",replica_role="standalone"} +Inf
+	expect(t, reg, "A10: shares are exact, and that of weight 0 is no number",
+		`kueue_cluster_queue_weighted_share{cluster_queue="q",cohort="c",replica_role="standalone"} 125.25
+kueue_cluster_queue_weighted_share{cluster_queue="z",cohort="c",replica_role="standalone"} NaN
 kueue_cohort_weighted_share{cohort="c",replica_role="standalone"} 250
 `, names...)
-	m.SetQueue(metrics.Queue{Name: "q", Cohort: "d", Share: new(int64(7))})
+	m.SetQueue(metrics.Queue{Name: "q", Cohort: "d", Share: new(7.0)})
 	m.SetQueue(metrics.Queue{Name: "z", Cohort: "c"})
 	m.ForgetCohort("c")
 	expect(t, reg, "a queue that moved, fair sharing off, a cohort gone",
 		`kueue_cluster_queue_weighted_share{cluster_queue="q",cohort="d",replica_role="standalone"} 7
 `, names...)
+}
+
+// What was counted below a cohort that is only named goes with its last queue.
+func TestA10NamedCohortsEnd(t *testing.T) {
+	m, reg := newMetrics(t)
+	admitted := func(queue string) { m.Admitted(metrics.Workload{ClusterQueue: queue}, 0) }
+	m.SetQueue(metrics.Queue{Name: "q", Cohorts: []string{"c", "root"}})
+	m.SetQueue(metrics.Queue{Name: "r", Cohorts: []string{"root"}})
+	admitted("q")
+	const name = "kueue_cohort_subtree_admitted_workloads_total"
+	below := func(cohort string) string {
+		return name + `{cohort="` + cohort + `",priority_class="",replica_role="standalone"} 1
+`
+	}
+	expect(t, reg, "both are above it", below("c")+below("root"), name)
+	m.SetQueue(metrics.Queue{Name: "q", Cohorts: []string{"root"}})
+	expect(t, reg, "nothing is left below one of them", below("root"), name)
+	m.ForgetQueue("q")
+	expect(t, reg, "another queue is below the other", below("root"), name)
+	m.ForgetQueue("r")
+	expect(t, reg, "none is", "", name)
 }
 
 func TestSecondRegistrationFails(t *testing.T) {

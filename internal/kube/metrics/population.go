@@ -41,7 +41,7 @@ func newPopulation(b *builder, around *surroundings) *population {
 		finished:        desc("finished_workloads", finished+", by ClusterQueue.", "cluster_queue"),
 		localFinished:   desc("local_queue_finished_workloads", finished+", by LocalQueue.", "name", "namespace"),
 		unadmitted:      desc("unadmitted_workloads", unadmitted+" and ClusterQueue.", "cluster_queue", "reason", "underlying_cause"),
-		localUnadmitted: desc("local_queue_unadmitted_workloads", unadmitted+" and LocalQueue.", "name", "namespace", "reason", "underlying_cause"),
+		localUnadmitted: desc("local_queue_unadmitted_workloads", unadmitted+" and LocalQueue.", "name", "namespace", "cluster_queue", "reason", "underlying_cause"),
 		counts:          map[standing]int{},
 	}
 	b.register("unadmitted_workloads", p)
@@ -112,7 +112,7 @@ func (p *population) Collect(ch chan<- prometheus.Metric) {
 // series is one series of a gauge that is counted at the moment it is asked for.
 type series struct {
 	desc   *prometheus.Desc
-	labels [4]string
+	labels [5]string
 	size   int
 }
 
@@ -141,7 +141,7 @@ func (p *population) sums() map[series]int {
 		case s.unadmitted:
 			out[seriesOf(p.unadmitted, queue, s.reason, s.cause)] += n
 			if local {
-				out[seriesOf(p.localUnadmitted, s.localQueue, s.namespace, s.reason, s.cause)] += n
+				out[seriesOf(p.localUnadmitted, s.localQueue, s.namespace, queue, s.reason, s.cause)] += n
 			}
 		}
 	}

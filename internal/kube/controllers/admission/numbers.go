@@ -1,8 +1,11 @@
 package admission
 
 import (
+	"math"
+
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 )
@@ -19,20 +22,28 @@ func (l *Loop) Queue(name string) (queues.Tally, bool) {
 	}
 	t := tally(l.engine.Counts(name), l.engine.Usage(name))
 	if l.engine.Shares() {
-		t.Share = new(l.engine.Share(name))
+		t.Share = new(shareOf(l.engine.ShareOf(name)))
 	}
 	return t, true
 }
 
 // CohortShare returns the share of a cohort; false while fair sharing is off, and
 // until all Workloads that exist have been counted.
-func (l *Loop) CohortShare(name string) (int64, bool) {
+func (l *Loop) CohortShare(name string) (queues.Share, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.counted || !l.engine.Shares() {
-		return 0, false
+		return queues.Share{}, false
 	}
-	return l.engine.CohortShare(name), true
+	return shareOf(l.engine.CohortShareOf(name)), true
+}
+
+func shareOf(s quota.Share) queues.Share {
+	out := queues.Share{Rounded: s.Value(), Exact: math.NaN()}
+	if exact := s.Exact(); exact != nil {
+		out.Exact, _ = exact.Float64()
+	}
+	return out
 }
 
 // LocalQueue does the same for a LocalQueue.
@@ -52,6 +63,13 @@ func (l *Loop) EachWaiting(tell metrics.Visit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.engine.EachWaiting(tell)
+}
+
+// EachAdmitted tells of every workload that is admitted.
+func (l *Loop) EachAdmitted(tell func(queue string, key core.Key)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.engine.EachAdmitted(tell)
 }
 
 // Changed says that numbers may have changed.

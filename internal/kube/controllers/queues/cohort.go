@@ -51,8 +51,8 @@ func (r *cohorts) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	if !known {
 		return reconcile.Result{}, nil
 	}
-	r.gauges.SetCohortShare(c.Name, share)
-	next := &kueue.FairSharingStatus{WeightedShare: share}
+	r.gauges.SetCohortShare(c.Name, share.Exact)
+	next := &kueue.FairSharingStatus{WeightedShare: share.Rounded}
 	if equality.Semantic.DeepEqual(c.Status.FairSharing, next) {
 		return reconcile.Result{}, nil
 	}

@@ -24,8 +24,8 @@ func TestShares(t *testing.T) {
 
 	w.writes = 0
 	w.clock.Step(DefaultInterval)
-	w.numbers.queues["q"] = Tally{Share: new(int64(125))}
-	w.numbers.cohorts["c"] = 250
+	w.numbers.queues["q"] = Tally{Share: &Share{125, 124.5}}
+	w.numbers.cohorts["c"] = Share{250, 249.75}
 	w.reconcile(w.queues, q)
 	w.reconcile(w.cohorts, cohort)
 	w.reconcile(w.cohorts, cohort)
@@ -38,7 +38,7 @@ func TestShares(t *testing.T) {
 	if w.writes != 2 {
 		t.Errorf("%d writes, want one for each: nothing changed since", w.writes)
 	}
-	if g := w.gauges.queues["q"]; g.Share == nil || *g.Share != 125 || w.gauges.cohorts["c"] != 250 {
+	if g := w.gauges.queues["q"]; g.Share == nil || *g.Share != 124.5 || w.gauges.cohorts["c"] != 249.75 {
 		t.Errorf("gauges show %v and %v", g.Share, w.gauges.cohorts)
 	}
 

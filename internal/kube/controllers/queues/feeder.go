@@ -27,14 +27,14 @@ type feeder struct {
 	cohorts     chan event.GenericEvent
 	// seen are the tallies passed on last.
 	seenQueues, seenLocal map[types.NamespacedName]Tally
-	seenCohorts           map[string]int64
+	seenCohorts           map[string]Share
 }
 
 func newFeeder(reader client.Reader, o Options) *feeder {
 	return &feeder{
 		reader: reader, numbers: o.Numbers, clock: o.Clock, interval: o.Interval,
 		queues: make(chan event.GenericEvent), localQueues: make(chan event.GenericEvent),
-		cohorts: make(chan event.GenericEvent), seenCohorts: map[string]int64{},
+		cohorts: make(chan event.GenericEvent), seenCohorts: map[string]Share{},
 		seenQueues: map[types.NamespacedName]Tally{}, seenLocal: map[types.NamespacedName]Tally{},
 	}
 }
@@ -94,14 +94,14 @@ func (f *feeder) scanCohorts(ctx context.Context) error {
 	if err := f.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Cohorts: %w", err)
 	}
-	seen := make(map[string]int64, len(list.Items))
+	seen := make(map[string]Share, len(list.Items))
 	for i := range list.Items {
 		c := &list.Items[i]
 		share, ok := f.numbers.CohortShare(c.Name)
 		if !ok {
 			continue
 		}
-		if last, known := f.seenCohorts[c.Name]; !known || last != share {
+		if last, known := f.seenCohorts[c.Name]; !known || !last.equal(share) {
 			select {
 			case f.cohorts <- event.GenericEvent{Object: c}:
 			case <-ctx.Done():

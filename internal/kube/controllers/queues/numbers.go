@@ -2,6 +2,7 @@ package queues
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -18,13 +19,25 @@ type Numbers interface {
 	Queue(name string) (Tally, bool)
 	// LocalQueue does the same for a LocalQueue.
 	LocalQueue(namespace, name string) (Tally, bool)
-	// CohortShare returns the weighted share of a cohort in thousandths, false
-	// while it is not known or fair sharing is off.
-	CohortShare(name string) (int64, bool)
+	// CohortShare returns the weighted share of a cohort, false while it is not
+	// known or fair sharing is off.
+	CohortShare(name string) (Share, bool)
 	// Changed returns a channel, always the same, on which a value arrives after
 	// some tally changed. Several changes may share one value; none is lost.
 	// There is one receiver.
 	Changed() <-chan struct{}
+}
+
+// Share is a weighted share in thousandths.
+type Share struct {
+	// Rounded up, for the API: math.MaxInt64 of a weight of 0 that borrows.
+	Rounded int64
+	// Exact, for metrics: not a number of a weight of 0 that borrows.
+	Exact float64
+}
+
+func (s Share) equal(o Share) bool {
+	return s.Rounded == o.Rounded && (s.Exact == o.Exact || math.IsNaN(s.Exact) && math.IsNaN(o.Exact))
 }
 
 // Tally is how full one queue is.
@@ -42,22 +55,21 @@ type Tally struct {
 	// as of ConsumedAt; that is zero unless its queue goes by past usage.
 	Consumed   core.Resources
 	ConsumedAt time.Time
-	// Share is the weighted share of a ClusterQueue in thousandths; nil while fair
-	// sharing is off.
-	Share *int64
+	// Share is the weighted share of a ClusterQueue; nil while fair sharing is off.
+	Share *Share
 }
 
 func (t Tally) equal(o Tally) bool {
 	return t.Pending == o.Pending && t.Inadmissible == o.Inadmissible &&
 		t.Reserving == o.Reserving && t.Admitted == o.Admitted &&
-		(t.Share == nil) == (o.Share == nil) && (t.Share == nil || *t.Share == *o.Share) &&
+		(t.Share == nil) == (o.Share == nil) && (t.Share == nil || t.Share.equal(*o.Share)) &&
 		t.ConsumedAt.Equal(o.ConsumedAt) && slices.Equal(t.Consumed, o.Consumed) && maps.Equal(t.Reserved, o.Reserved) && maps.Equal(t.Used, o.Used)
 }
 
 // CohortGauges shows the state of cohorts outside the API.
 type CohortGauges interface {
 	// SetCohortShare shows the weighted share of a cohort, ForgetCohort drops it.
-	SetCohortShare(name string, share int64)
+	SetCohortShare(name string, share float64)
 	ForgetCohort(name string)
 }
 

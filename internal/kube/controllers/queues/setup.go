@@ -164,7 +164,7 @@ type noGauges struct{}
 
 func (noGauges) SetQueue(metrics.Queue)           {}
 func (noGauges) ForgetQueue(string)               {}
-func (noGauges) SetCohortShare(string, int64)     {}
+func (noGauges) SetCohortShare(string, float64)   {}
 func (noGauges) ForgetCohort(string)              {}
 func (noGauges) SetLocalQueue(metrics.LocalQueue) {}
 func (noGauges) ForgetLocalQueue(string, string)  {}

@@ -32,7 +32,7 @@ func queueStatus(q *kueue.ClusterQueue, active metav1.Condition, t *Tally, now t
 	s.FlavorsUsage = queueUsage(q, t.Used)
 	s.FairSharing = nil
 	if t.Share != nil {
-		s.FairSharing = &kueue.FairSharingStatus{WeightedShare: *t.Share}
+		s.FairSharing = &kueue.FairSharingStatus{WeightedShare: t.Share.Rounded}
 	}
 	return *s
 }
@@ -134,7 +134,9 @@ func queueGauge(q *kueue.ClusterQueue, around surroundings, active metav1.Condit
 	out := metrics.Queue{
 		Name: q.Name, Cohort: string(q.Spec.CohortName), Cohorts: around.cohorts, Status: metrics.StatusActive,
 		Pending: t.Pending, Inadmissible: t.Inadmissible, Reserving: t.Reserving, Admitted: t.Admitted,
-		Share: t.Share,
+	}
+	if t.Share != nil {
+		out.Share = &t.Share.Exact
 	}
 	switch {
 	case active.Reason == kueue.ReasonTerminating:

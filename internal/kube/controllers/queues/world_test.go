@@ -27,12 +27,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // tallies are numbers that a test sets.
 type tallies struct {
 	queues, local map[string]Tally
-	cohorts       map[string]int64
+	cohorts       map[string]Share
 	changed       chan struct{}
 }
 
 func newTallies() *tallies {
-	return &tallies{queues: map[string]Tally{}, local: map[string]Tally{}, cohorts: map[string]int64{}, changed: make(chan struct{}, 1)}
+	return &tallies{queues: map[string]Tally{}, local: map[string]Tally{}, cohorts: map[string]Share{}, changed: make(chan struct{}, 1)}
 }
 
 func (n *tallies) Queue(name string) (Tally, bool) { t, ok := n.queues[name]; return t, ok }
@@ -42,7 +42,7 @@ func (n *tallies) LocalQueue(namespace, name string) (Tally, bool) {
 	return t, ok
 }
 
-func (n *tallies) CohortShare(name string) (int64, bool) { s, ok := n.cohorts[name]; return s, ok }
+func (n *tallies) CohortShare(name string) (Share, bool) { s, ok := n.cohorts[name]; return s, ok }
 
 func (n *tallies) Changed() <-chan struct{} { return n.changed }
 
@@ -51,12 +51,12 @@ type gauges struct {
 	queues map[string]metrics.Queue
 	local  map[string]metrics.LocalQueue
 	// cohorts are the shares of cohorts.
-	cohorts map[string]int64
+	cohorts map[string]float64
 }
 
 func (g *gauges) SetQueue(q metrics.Queue)           { g.queues[q.Name] = q }
 func (g *gauges) ForgetQueue(name string)            { delete(g.queues, name) }
-func (g *gauges) SetCohortShare(n string, s int64)   { g.cohorts[n] = s }
+func (g *gauges) SetCohortShare(n string, s float64) { g.cohorts[n] = s }
 func (g *gauges) ForgetCohort(name string)           { delete(g.cohorts, name) }
 func (g *gauges) SetLocalQueue(q metrics.LocalQueue) { g.local[q.Namespace+"/"+q.Name] = q }
 func (g *gauges) ForgetLocalQueue(ns, name string)   { delete(g.local, ns+"/"+name) }
@@ -86,7 +86,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w := &world{
 		T: t, numbers: newTallies(), events: events.NewFakeRecorder(10),
 		clock:  clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
-		gauges: &gauges{queues: map[string]metrics.Queue{}, local: map[string]metrics.LocalQueue{}, cohorts: map[string]int64{}},
+		gauges: &gauges{queues: map[string]metrics.Queue{}, local: map[string]metrics.LocalQueue{}, cohorts: map[string]float64{}},
 	}
 	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&kueue.ClusterQueue{}, &kueue.LocalQueue{}, &kueue.Workload{}, &kueue.Cohort{}).
