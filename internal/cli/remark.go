@@ -37,6 +37,9 @@ func unhelped(x *visibility.Explanation) string {
 		}
 		return "end the hold that the sentence above names"
 	case core.AdmissionGated:
+		if cause == core.PreemptionGated {
+			return nothingHelps(x, cause)
+		}
 		return "ask whoever set that gate in spec.admissionGatedBy to open it"
 	case core.PendingEvaluation:
 		return "nothing is needed: it is being looked at"

@@ -43,8 +43,8 @@ const (
 	// QuotaClaimed: what is free is kept for the first workload of a StrictFIFO
 	// queue that owns it.
 	QuotaClaimed Cause = "QuotaClaimed"
-	// PreemptionGated: it could evict, and a gate forbids it. It appears under
-	// WaitingForQuota and TopologyPlacementFailed.
+	// PreemptionGated refines AdmissionGated: it could evict, and a gate of its own
+	// forbids it. What it lacks are quota or nodes.
 	PreemptionGated Cause = "PreemptionGated"
 	// NodesShort and those up to PodSetsTooLarge refine TopologyPlacementFailed.
 	NodesShort   Cause = "NodesShort"   // nodes that could hold it are in use, or down
@@ -90,6 +90,16 @@ type Reason struct {
 	Holders []Key
 	// Detail is a short literal fact, such as the untolerated taint.
 	Detail string
+}
+
+// LacksQuota reports whether quota that others hold would help.
+func (r Reason) LacksQuota() bool {
+	return r.Code == WaitingForQuota || (r.Cause == PreemptionGated && r.PodsWanted == 0)
+}
+
+// LacksNodes reports whether it is about nodes.
+func (r Reason) LacksNodes() bool {
+	return r.Code == TopologyPlacementFailed || (r.Cause == PreemptionGated && r.PodsWanted > 0)
 }
 
 // Equal reports whether both reasons say the same.

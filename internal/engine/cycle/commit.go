@@ -97,23 +97,22 @@ func (e *Engine) refusal(w *work, why core.Reason) *core.Reason {
 // so it must follow it.
 func (e *Engine) withHolders(w *work, r *core.Reason) *core.Reason {
 	why := *r
-	switch why.Code {
-	case core.WaitingForQuota:
+	switch {
+	case why.LacksQuota():
 		if why.Cause == core.QuotaClaimed {
 			return &why
 		}
 		for _, c := range e.quotaHolders(w.group.queue.node, e.forest.Pair(why.Flavor, why.Resource)) {
 			why.Holders = append(why.Holders, c.Key)
 		}
-	case core.TopologyPlacementFailed:
-		if c := e.classOf(w, why); c != nil && why.Cause == core.NodesShort {
+	case why.LacksNodes():
+		if c := e.classOf(w, why); c != nil && (why.Cause == core.NodesShort || why.Cause == core.PreemptionGated) {
 			for _, h := range e.nodeHolders(c) {
 				if h.Key != (core.Key{}) && !slices.Contains(why.Holders, h.Key) {
 					why.Holders = append(why.Holders, h.Key)
 				}
 			}
 		}
-	default:
 	}
 	return &why
 }

@@ -75,7 +75,7 @@ func (q *question) attempts(w *work) []core.Attempt {
 
 // lenders are other queues of the tree that lend less of what is short than they own.
 func (q *question) lenders(of *queue, why core.Reason) []core.Lender {
-	if why.Code != core.WaitingForQuota && why.Code != core.ExceedsMaxQuota || why.Resource == "" || of.node.Parent() == nil {
+	if !why.LacksQuota() && why.Code != core.ExceedsMaxQuota || why.Resource == "" || of.node.Parent() == nil {
 		return nil
 	}
 	p := q.forest.Pair(why.Flavor, why.Resource)
@@ -93,7 +93,7 @@ func (q *question) lenders(of *queue, why core.Reason) []core.Lender {
 
 // shortClass is the kind of pod that a refusal for nodes is about; nil for others.
 func (q *question) shortClass(w *work, why core.Reason) *place.Class {
-	if why.Code != core.TopologyPlacementFailed && (why.Code != core.WaitingForPreempted || why.PodsWanted == 0) {
+	if !why.LacksNodes() && (why.Code != core.WaitingForPreempted || why.PodsWanted == 0) {
 		return nil
 	}
 	return q.classOf(w, why)
@@ -101,8 +101,8 @@ func (q *question) shortClass(w *work, why core.Reason) *place.Class {
 
 // holders are who holds what is short.
 func (q *question) holders(w *work, why core.Reason) []core.Holder {
-	switch why.Code {
-	case core.WaitingForQuota:
+	switch {
+	case why.LacksQuota():
 		if why.Cause == core.BehindStrict || why.Cause == core.QuotaClaimed || w.group == nil {
 			return nil
 		}
@@ -114,13 +114,12 @@ func (q *question) holders(w *work, why core.Reason) []core.Holder {
 			out = append(out, h)
 		}
 		return out
-	case core.TopologyPlacementFailed:
+	case why.LacksNodes():
 		if c := q.shortClass(w, why); c != nil && w.group != nil && (why.Cause == core.NodesShort || why.Cause == core.PreemptionGated) {
 			return q.nodeHolders(c)
 		}
-	case core.WaitingForPreempted:
+	case why.Code == core.WaitingForPreempted:
 		return q.awaited(w)
-	default:
 	}
 	return nil
 }

@@ -109,7 +109,8 @@ func (e *Engine) resolve(w *work, p *compiled) verdict {
 	if victims != nil {
 		if v, ok := e.promise(w, sets, slices.Clone(victims), &why); ok {
 			if gate := w.shape.gate; gate != "" {
-				why.Cause, why.Detail = core.PreemptionGated, gate
+				e.lacksNodes = e.lacksNodes || why.LacksNodes()
+				why.Code, why.Cause, why.Detail = core.AdmissionGated, core.PreemptionGated, gate
 				why.Victims = int32(len(v.victims)) //nolint:gosec // few
 				return verdict{why: e.refusal(w, why)}
 			}

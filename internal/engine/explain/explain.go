@@ -28,9 +28,6 @@ func Sentence(r core.Reason) string {
 		return couldNot(r) + fmt.Sprintf("insufficient quota for %s in flavor %s, request %s > maximum capacity (%s)",
 			r.Resource, r.Flavor, Amount(r.Resource, r.Need), Amount(r.Resource, r.Limit))
 	case core.WaitingForQuota:
-		if r.Cause == core.PreemptionGated {
-			return couldNot(r) + quota(r) + gated(r)
-		}
 		if r.Cause == core.BehindStrict {
 			return behind(r)
 		}
@@ -39,13 +36,16 @@ func Sentence(r core.Reason) string {
 		}
 		return couldNot(r) + quota(r)
 	case core.TopologyPlacementFailed:
-		if r.Cause == core.PreemptionGated {
-			return couldNot(r) + nodes(r) + gated(r)
-		}
 		return couldNot(r) + nodes(r)
 	case core.WaitingForPreempted:
 		return waitingForPreempted(r)
 	case core.AdmissionGated:
+		switch {
+		case r.Cause == core.PreemptionGated && r.LacksNodes():
+			return couldNot(r) + nodes(r) + gated(r)
+		case r.Cause == core.PreemptionGated:
+			return couldNot(r) + quota(r) + gated(r)
+		}
 		return "the workload is held back by the admission gate " + r.Detail
 	case core.WaitingForPodsReady:
 		return podsReady(r)
@@ -63,7 +63,7 @@ func Sentence(r core.Reason) string {
 func Paragraph(r core.Reason) string {
 	s := Sentence(r)
 	s = strings.ToUpper(s[:1]) + s[1:] + "."
-	if r.Tree != "" && (r.Code == core.WaitingForQuota || r.Code == core.ExceedsMaxQuota) && r.Cause != core.BehindStrict {
+	if r.Tree != "" && (r.LacksQuota() || r.Code == core.ExceedsMaxQuota) && r.Cause != core.BehindStrict {
 		s += fmt.Sprintf(" Queue %s in cohort %s could use %s of %s at most.", r.Queue, r.Tree, Amount(r.Resource, r.Limit), r.Resource)
 	}
 	if len(r.Holders) == 0 {

@@ -53,7 +53,7 @@ func TestSentence(t *testing.T) {
 		"admission gate": {"who must agree", core.Reason{Code: core.AdmissionGated, Detail: "example.com/quota"}, "the workload is held back by the admission gate example.com/quota"},
 		"preemption gate": {
 			"what could be done if it were open",
-			core.Reason{Code: core.WaitingForQuota, Cause: core.PreemptionGated, PodSet: "main", Flavor: "f", Resource: core.CPU, Need: 5000, Have: 3000, Victims: 1, Detail: "g"},
+			core.Reason{Code: core.AdmissionGated, Cause: core.PreemptionGated, PodSet: "main", Flavor: "f", Resource: core.CPU, Need: 5000, Have: 3000, Victims: 1, Detail: "g"},
 			"couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor f, 2 more needed. Preempting 1 workload(s) would do, and the preemption gate g is closed",
 		},
 		"pods": {"whose, if known", core.Reason{Code: core.WaitingForPodsReady, Ahead: key}, "waiting for all admitted workloads to have their pods ready; those of blue/job are not"},

@@ -301,7 +301,7 @@ func Permanent(r core.Reason) bool {
 	case core.NoMatchingFlavor, core.ExceedsMaxQuota:
 		return true
 	case core.TopologyPlacementFailed:
-		return r.Cause != core.NodesShort && r.Cause != core.PreemptionGated
+		return r.Cause != core.NodesShort
 	default:
 		return false
 	}

@@ -213,9 +213,9 @@ func TestStatus(t *testing.T) {
 		},
 		"a gate forbids to evict": {
 			why: "whoever opens gates looks for the condition", workload: aWorkload(),
-			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota, Cause: core.PreemptionGated}},
+			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.AdmissionGated, Cause: core.PreemptionGated}},
 			want: result{Conditions: map[string]string{
-				"QuotaReserved": "False WaitingForQuota", "Admitted": "False NoReservation", "BlockedOnPreemptionGates": "True PreemptionGated",
+				"QuotaReserved": "False AdmissionGated", "Admitted": "False NoReservation", "BlockedOnPreemptionGates": "True PreemptionGated",
 			}},
 		},
 		"no gate forbids it any more": {
