@@ -8,7 +8,7 @@ type Explanation struct {
 	// its door, Priority by which it stands there.
 	Queue      string
 	LocalQueue string
-	Priority   int32
+	Priority   int64
 	// Holders hold what is short, at most five, most relevant first. For
 	// WaitingForPreempted they are those who leave.
 	Holders []Holder
@@ -130,7 +130,7 @@ type Advice struct {
 	Resource string
 	Amount   Amount
 	Flavor   string // that it would get then, where one was named
-	Priority int32
+	Priority int64
 	Queue    string
 	Nodes    []string
 	Keys     []Key

@@ -49,7 +49,7 @@ type Workload struct {
 	UID   string
 	Queue string // the LocalQueue's name in the workload's namespace
 	// Priority: higher goes first.
-	Priority int32
+	Priority int64
 	// Created is when the object was made; equal times are told apart by UID.
 	Created time.Time
 	// QueueTime orders workloads of equal priority; it is Created unless an

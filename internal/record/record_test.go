@@ -275,7 +275,7 @@ func TestBadRecordings(t *testing.T) {
 		"unknown field":    {"ignoring it would decide otherwise", head + `{"NodeSet":{"Node":{"Nam":"n"}}}` + "\n", "line 2: NodeSet: Node: Nam: there is no such field"},
 		"field twice":      {"one of them would be lost", head + `{"NodeGone":{"Name":"n","Name":"m"}}` + "\n", "Name: given twice"},
 		"wrong type":       {"names the place", head + `{"WorkloadSet":{"Workload":{"PodSets":[{"Count":"x"}]}}}` + "\n", "PodSets: [0]: Count:"},
-		"overflow":         {"no silent wrap", head + `{"WorkloadSet":{"Workload":{"Priority":2147483648}}}` + "\n", "Priority: \"2147483648\" is not of type int32"},
+		"overflow":         {"no silent wrap", head + `{"WorkloadSet":{"Workload":{"PodSets":[{"Count":2147483648}]}}}` + "\n", "Count: \"2147483648\" is not of type int32"},
 		"cut in between":   {"only the last line may be cut", head + `{"NodeGone":{"Na` + "\n" + `{"NodeGone":{}}` + "\n", "line 2: NodeGone: the text ends too early"},
 		"cut header":       {"nothing is left of it", `{"recording":1,"opt`, "line 1"},
 		"more text":        {"two objects in a line", head + `{"NodeGone":{}} {}` + "\n", "line 2: more text after the end"},

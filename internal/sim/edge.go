@@ -206,7 +206,7 @@ func (j *job) observed(start time.Time) core.Workload {
 	}
 	at := start.Add(j.spec.Submit)
 	w := core.Workload{
-		Key: j.spec.Key, UID: j.spec.UID, Queue: j.spec.Queue, Priority: j.priority, Created: at, QueueTime: at,
+		Key: j.spec.Key, UID: j.spec.UID, Queue: j.spec.Queue, Priority: int64(j.priority), Created: at, QueueTime: at,
 		PodSets: j.podSets(), Held: j.held, GatedBy: j.gatedBy, PreemptionGate: j.gate, NotBefore: j.notBefore, Admission: j.admission, Reserved: j.reserved,
 		Evicting: j.evicting, Settled: j.settled, Ended: j.ended, Seq: j.seq,
 		Admitted: j.admission != nil && j.checked, Ready: j.state == running,

@@ -67,7 +67,7 @@ func machines(e *cycle.Engine, n int, gpus core.Amount) {
 }
 
 // oneUnit is a job of one pod with one cpu, 1 GiB and one GPU, times size.
-func oneUnit(queue string, n int, priority int32, size core.Amount) core.Workload {
+func oneUnit(queue string, n int, priority int64, size core.Amount) core.Workload {
 	at := time.Unix(int64(n), 0)
 	name := fmt.Sprintf("job-%d", n)
 	return core.Workload{
@@ -92,7 +92,7 @@ func BenchmarkFill(b *testing.B) {
 					names := world(e, 100, 10, 100, core.Preemption{})
 					machines(e, nodes, 64)
 					for i := range pending {
-						e.Apply(core.WorkloadSet{Workload: oneUnit(names[i%len(names)], i, int32(i%3), 1)})
+						e.Apply(core.WorkloadSet{Workload: oneUnit(names[i%len(names)], i, int64(i%3), 1)})
 					}
 					start := processor(b)
 					b.StartTimer()
@@ -148,7 +148,7 @@ func BenchmarkContended(b *testing.B) {
 					names := world(e, 100, 10, 12, policies[policy])
 					machines(e, nodes, 60)
 					for i := range 50000 {
-						w := oneUnit(names[i%len(names)], i, int32(i%3), 1)
+						w := oneUnit(names[i%len(names)], i, int64(i%3), 1)
 						d.works[w.Key] = w
 						e.Apply(core.WorkloadSet{Workload: w})
 					}

@@ -218,7 +218,7 @@ func (e *Engine) holdsUp(b *work, g *group) bool {
 		return false
 	}
 	return !preempt.Allows(policy.WhileBorrow) || first.Priority >= b.Priority ||
-		(policy.MaxPriority != nil && first.Priority > *policy.MaxPriority)
+		(policy.MaxPriority != nil && first.Priority > int64(*policy.MaxPriority))
 }
 
 // claimable bounds what others of the tree may claim of a use: as much as those

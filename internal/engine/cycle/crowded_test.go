@@ -29,7 +29,7 @@ func TestStuckMeansRefused(t *testing.T) {
 		var running []core.Key
 		for step := range 25 {
 			for range rapid.IntRange(0, 12).Draw(t, "jobs") {
-				w := oneUnit(pick(t, "queue", names...), len(d.works), pick[int32](t, "priority", 0, 0, 1), pick[core.Amount](t, "size", 1, 1, 2))
+				w := oneUnit(pick(t, "queue", names...), len(d.works), pick[int64](t, "priority", 0, 0, 1), pick[core.Amount](t, "size", 1, 1, 2))
 				if pick(t, "asks for", "all", "all", "cpu") == "cpu" { // its eviction leaves shares of the others
 					w.PodSets[0].Requests = w.PodSets[0].Requests[:1]
 				}

@@ -133,7 +133,7 @@ type WorkState struct {
 	Key      core.Key
 	UID      string
 	Door     string
-	Priority int32
+	Priority int64
 	// Gate, if closed, forbids to evict.
 	Gate string
 	// Time is the queue time in nanoseconds since 1970.

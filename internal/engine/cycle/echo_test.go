@@ -37,7 +37,7 @@ func smallWorld() []core.Event {
 	}
 }
 
-func cpuJob(name string, priority int32, cpus core.Amount) core.Workload {
+func cpuJob(name string, priority int64, cpus core.Amount) core.Workload {
 	at := time.Unix(100, 0)
 	return core.Workload{
 		Key: core.Key{Namespace: "a", Name: name}, UID: name, Queue: "q", Priority: priority, Created: at, QueueTime: at,

@@ -55,7 +55,7 @@ func BenchmarkFairFill(b *testing.B) {
 					names := sharing(e, 1000/queues, queues, 50*core.Amount(queues), core.Preemption{})
 					machines(e, nodes, 64)
 					for i := range 50000 {
-						e.Apply(core.WorkloadSet{Workload: oneUnit(names[i%len(names)], i, int32(i%3), 1)})
+						e.Apply(core.WorkloadSet{Workload: oneUnit(names[i%len(names)], i, int64(i%3), 1)})
 					}
 					start := processor(b)
 					b.StartTimer()
@@ -88,7 +88,7 @@ func BenchmarkFairContended(b *testing.B) {
 					names := sharing(e, 100, 10, 120, policies[policy])
 					machines(e, nodes, 60)
 					for i := range 50000 {
-						w := oneUnit(names[i%len(names)], i, int32(i%3), 1)
+						w := oneUnit(names[i%len(names)], i, int64(i%3), 1)
 						d.works[w.Key] = w
 						e.Apply(core.WorkloadSet{Workload: w})
 					}

@@ -59,7 +59,7 @@ func newCrowd(pending, queues int, p core.Preemption) *crowd {
 	names := world(c.engine, max(queues/10, 1), min(queues, 10), 1, p)
 	// Two kinds of jobs, so that a queue has more than one group to look at.
 	for i := range pending {
-		c.engine.Apply(core.WorkloadSet{Workload: oneUnit(names[i%len(names)], i, int32(i/len(names)%2), 1)})
+		c.engine.Apply(core.WorkloadSet{Workload: oneUnit(names[i%len(names)], i, int64(i/len(names)%2), 1)})
 	}
 	c.settle(c.engine.Decide(c.now))
 	return c
@@ -83,7 +83,7 @@ func (c *crowd) settle(plan core.Plan) {
 	}
 }
 
-func (c *crowd) priority(n int) int32 { return int32(n / (len(c.running) + 1) % 2) }
+func (c *crowd) priority(n int) int64 { return int64(n / (len(c.running) + 1) % 2) }
 
 // BenchmarkEvent finishes one job in a world of pending workloads, ten queues to
 // a cohort and a hundred workloads to a queue, and takes the time to the
@@ -157,7 +157,7 @@ func BenchmarkInfeasible(b *testing.B) {
 		now := time.Unix(1e7, 0)
 		for i := range running {
 			// One in each queue is too important to go: all the others would not do.
-			priority := int32(0)
+			priority := int64(0)
 			if i < len(names) {
 				priority = 10
 			}

@@ -69,7 +69,7 @@ func (e *Engine) rehead(q *queue) {
 	}
 	q.head, q.exact = order.Head{Key: q.first().turn()}, false
 	if q.byUsage { // whoever is behind it may have a higher priority; its turn corrects it
-		q.head.Key = order.Key{Priority: math.MaxInt32, Time: math.MinInt64}
+		q.head.Key = order.Key{Priority: math.MaxInt64, Time: math.MinInt64}
 	}
 	e.enlist(q)
 }

@@ -215,7 +215,7 @@ func (x *duel) job() {
 	q := pick(x.t, "queue", names...)
 	w := core.Workload{
 		Key: core.Key{Namespace: q, Name: fmt.Sprintf("j%d", x.serial)}, UID: fmt.Sprintf("u%02d", x.serial), Queue: "q",
-		Priority: pick[int32](x.t, "priority", 0, 0, 1, 2), Created: x.now, QueueTime: x.now, Seq: x.next(),
+		Priority: pick[int64](x.t, "priority", 0, 0, 1, 2), Created: x.now, QueueTime: x.now, Seq: x.next(),
 	}
 	if pick(x.t, "gated", false, false, false, false, true) {
 		w.PreemptionGate = "g"

@@ -158,7 +158,7 @@ func (q *question) takes(w *work, v verdict) {
 
 // instead thinks of a workload that is submitted again, now, with other pods or
 // another priority. It stands in no queue.
-func (q *question) instead(w *work, podSets []core.PodSet, priority int32) *work {
+func (q *question) instead(w *work, podSets []core.PodSet, priority int64) *work {
 	return q.as(w, &shape{priority: priority, gate: w.shape.gate, podSets: podSets}, q.now.UnixNano())
 }
 

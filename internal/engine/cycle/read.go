@@ -159,7 +159,7 @@ type Waiting struct {
 	Key core.Key
 	// LocalQueue is its door in its namespace.
 	LocalQueue string
-	Priority   int32
+	Priority   int64
 }
 
 // Line lists the waiting workloads of a queue in the order in which they are

@@ -118,7 +118,7 @@ func (r *reference) holdsUp(b *refWork, over bool, w *refWork) bool { //nolint:r
 	if !over {
 		return p.Reclaim != core.PreemptLowerPriority || w.Priority >= b.Priority
 	}
-	reclaims := allowsPolicy(p.WhileBorrow) && w.Priority < b.Priority && (p.MaxPriority == nil || w.Priority <= *p.MaxPriority)
+	reclaims := allowsPolicy(p.WhileBorrow) && w.Priority < b.Priority && (p.MaxPriority == nil || w.Priority <= int64(*p.MaxPriority))
 	return refOrder(b, w) < 0 && !reclaims
 }
 

@@ -323,7 +323,7 @@ func (r *reference) search(w *refWork, uses map[fr]core.Amount, short map[fr]boo
 		for _, c := range all {
 			if top, cross := common[c.Key]; cross {
 				without := !advantaged[c.Key] && (forbidden || c.Priority >= w.Priority ||
-					(q.Preemption.MaxPriority != nil && c.Priority > *q.Preemption.MaxPriority))
+					(q.Preemption.MaxPriority != nil && c.Priority > int64(*q.Preemption.MaxPriority)))
 				if borrow && without {
 					continue
 				}

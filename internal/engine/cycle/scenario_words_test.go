@@ -327,7 +327,7 @@ func (s *script) job(key string, args []string) error {
 		case f == "invalid":
 			w.Invalid = v
 		case f == "priority":
-			w.Priority = int32(n)
+			w.Priority = int64(n)
 		case f == "queue":
 			w.Queue = v
 		case f == "select":

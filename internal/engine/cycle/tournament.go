@@ -282,7 +282,7 @@ func (e *Engine) matchOf(b *bout) match {
 		m.share = b.node.Share(core.Then)
 		if c.bout != b {
 			// Somebody below with a larger share may be earlier: take the foremost key.
-			m.key = order.Key{Priority: math.MaxInt32, Time: math.MinInt64}
+			m.key = order.Key{Priority: math.MaxInt64, Time: math.MinInt64}
 		}
 		return m
 	}

@@ -318,7 +318,7 @@ func compareWorks(a, b *work) int { return cmp.Or(a.turn().Compare(b.turn()), a.
 type shape struct {
 	key      string
 	refs     int
-	priority int32
+	priority int64
 	// gate, if closed, forbids to evict.
 	gate    string
 	podSets []core.PodSet

@@ -10,7 +10,7 @@ import "cmp"
 // Key is a waiting workload's place in its queue.
 type Key struct {
 	// Priority: higher first.
-	Priority int32
+	Priority int64
 	// Time is the queue time in nanoseconds since 1970: earlier first.
 	Time int64
 	// UID breaks ties.

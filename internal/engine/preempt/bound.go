@@ -14,7 +14,7 @@ import (
 // Hopeless reports, at next to no cost, that nobody can be evicted who uses one
 // of the pairs: nobody in the own queue is less important, and no other queue has
 // borrowed any of them. If it is false there may be victims.
-func (s *Searcher) Hopeless(q *quota.Node, p core.Preemption, priority int32, pairs []quota.Pair) bool {
+func (s *Searcher) Hopeless(q *quota.Node, p core.Preemption, priority int64, pairs []quota.Pair) bool {
 	if s.mayEvictOwn(q, p, priority) {
 		return false
 	}
@@ -22,7 +22,7 @@ func (s *Searcher) Hopeless(q *quota.Node, p core.Preemption, priority int32, pa
 }
 
 // mayEvictOwn reports whether somebody of the own queue is less important.
-func (s *Searcher) mayEvictOwn(q *quota.Node, p core.Preemption, priority int32) bool {
+func (s *Searcher) mayEvictOwn(q *quota.Node, p core.Preemption, priority int64) bool {
 	l := s.Running(q)
 	if !Allows(p.WithinQueue) || len(l) == 0 {
 		return false
@@ -36,7 +36,7 @@ func (s *Searcher) mayEvictOwn(q *quota.Node, p core.Preemption, priority int32)
 // these uses or more can evict nobody: nobody in the own queue is less important,
 // the request would borrow, which the policy forbids while evicting, and no part of
 // the tree below its root owns enough to take it back for the queue.
-func (s *Searcher) Toothless(q *quota.Node, p core.Preemption, priority int32, uses []quota.Use) bool {
+func (s *Searcher) Toothless(q *quota.Node, p core.Preemption, priority int64, uses []quota.Use) bool {
 	if s.Fair != nil || Allows(p.WhileBorrow) || s.mayEvictOwn(q, p, priority) {
 		return false
 	}
@@ -75,7 +75,7 @@ type tied struct {
 // the request would borrow of everything it asks for, and on every level its own
 // side would have a larger share than any other, or the same as some that would
 // have less after any eviction.
-func (s *Searcher) Outweighed(q *quota.Node, p core.Preemption, priority int32, uses []quota.Use) bool {
+func (s *Searcher) Outweighed(q *quota.Node, p core.Preemption, priority int64, uses []quota.Use) bool {
 	if s.Fair == nil || s.mayEvictOwn(q, p, priority) {
 		return false
 	}

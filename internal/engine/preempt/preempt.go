@@ -24,7 +24,7 @@ type Candidate struct {
 	ID       int32
 	Key      core.Key
 	UID      string
-	Priority int32
+	Priority int64
 	// Reserved is when quota was reserved, in seconds: the resolution at which it
 	// is kept in the API, so that the order survives a restart.
 	Reserved int64
@@ -132,7 +132,7 @@ func (s *Searcher) Running(q *quota.Node) []*Candidate {
 type Request struct {
 	Queue    *quota.Node
 	Policy   core.Preemption
-	Priority int32
+	Priority int64
 	Time     int64
 	// Uses is all quota it needs; Short the pairs that need an eviction: only
 	// workloads that use one of them are candidates.
@@ -275,7 +275,7 @@ func (s *Searcher) reason(c *cursor, cand *Candidate, may borrowing) (core.Evict
 		return core.InCohortReclamation, true
 	case !Allows(p.WhileBorrow),
 		cand.Priority >= s.req.Priority,
-		p.MaxPriority != nil && cand.Priority > *p.MaxPriority:
+		p.MaxPriority != nil && cand.Priority > int64(*p.MaxPriority):
 		return core.InCohortReclamation, may == forbidden
 	}
 	return core.InCohortReclaimWhileBorrow, true

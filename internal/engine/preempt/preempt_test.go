@@ -16,7 +16,7 @@ import (
 type runs struct {
 	name     string
 	queue    string
-	priority int32
+	priority int64
 	cpus     core.Amount
 	reserved int64
 }
@@ -52,7 +52,7 @@ func TestFind(t *testing.T) {
 		policy core.Preemption
 		runs   []runs
 		need   core.Amount
-		prio   int32
+		prio   int64
 		spare  []core.Key
 		want   []string
 	}{

@@ -23,7 +23,7 @@ func unknown(core.Key) core.Workload { return core.Workload{} }
 // must not wait behind those that would have waited for them in the queue.
 func TestWrittenByRank(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		priority := map[string]int32{"first": 0, "low": 1, "low-later": 1, "high": 2, "victim": 0, "low-raised": 1}
+		priority := map[string]int64{"first": 0, "low": 1, "low-later": 1, "high": 2, "victim": 0, "low-raised": 1}
 		objects := []client.Object{aQueue()}
 		for name := range priority {
 			w := aWorkload(func(w *kueue.Workload) { w.ResourceVersion, w.Name = "", name })

@@ -231,24 +231,24 @@ func TestRequestsSaturate(t *testing.T) {
 	})
 }
 
-// The order of a Workload is its priority and, where the installation allows
-// it, a boost.
-func TestPriority(t *testing.T) {
+// TestE11Priority: the order of a Workload is its priority and, where the installation
+// allows it, a boost.
+func TestE11Priority(t *testing.T) {
 	boosts := convert.Rules{PriorityBoost: true}
 	for name, c := range map[string]struct {
 		why      string
 		rules    convert.Rules
 		priority int32
 		boost    string
-		want     int32
+		want     int64
 	}{
 		"plain":        {"nothing is added", boosts, 5, "", 5},
 		"boosted":      {"the annotation adds", boosts, 5, "10", 15},
 		"lowered":      {"or takes off", boosts, 5, "-10", -5},
 		"gate off":     {"the annotation means nothing", convert.Rules{}, 5, "10", 5},
 		"no number":    {"counts as none", boosts, 5, "high", 5},
-		"too far up":   {"saturates and does not wrap", boosts, math.MaxInt32, "1", math.MaxInt32},
-		"too far down": {"saturates and does not wrap", boosts, math.MinInt32, "-1", math.MinInt32},
+		"too far up":   {"the sum has room for both", boosts, math.MaxInt32, "1", math.MaxInt32 + 1},
+		"too far down": {"the sum has room for both", boosts, math.MinInt32, "-1", math.MinInt32 - 1},
 	} {
 		w := &kueue.Workload{Spec: kueue.WorkloadSpec{Priority: &c.priority}}
 		if c.boost != "" {

@@ -3,7 +3,6 @@ package convert
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,16 +134,16 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 	return out
 }
 
-// priority is what orders a Workload among others. A boost that is no whole
-// number of 32 bits counts as none.
-func (r Rules) priority(w *kueue.Workload) int32 {
+// priority is what orders a Workload among others: the sum of two numbers of 32 bits.
+// A boost that is none counts as nothing.
+func (r Rules) priority(w *kueue.Workload) int64 {
 	p := int64(ptr.Deref(w.Spec.Priority, 0))
 	if r.PriorityBoost {
 		if boost, err := strconv.ParseInt(w.Annotations[kueue.PriorityBoostAnnotation], 10, 32); err == nil {
 			p += boost
 		}
 	}
-	return int32(min(max(p, math.MinInt32), math.MaxInt32))
+	return p
 }
 
 // gates names who must still agree to a Workload's admission.

@@ -186,7 +186,7 @@ func (h *handler) priorityClasses(ctx context.Context) ([]priorityClass, error) 
 // advice fills in names and rights.
 func (a *asker) advice(ctx context.Context, w *kueue.Workload, v core.Advice, classes []priorityClass) v1beta2.Advice {
 	out := v1beta2.Advice{
-		Kind: string(v.Kind), PodSet: v.PodSet, Count: v.Count, Resource: v.Resource, Flavor: v.Flavor, Priority: v.Priority,
+		Kind: string(v.Kind), PodSet: v.PodSet, Count: v.Count, Resource: v.Resource, Flavor: v.Flavor, Priority: shown(v.Priority),
 		Queue: v.Queue, Nodes: v.Nodes, Detail: v.Detail, Preempts: v.Preempts,
 	}
 	if v.Kind == core.SmallerPods {
@@ -194,7 +194,7 @@ func (a *asker) advice(ctx context.Context, w *kueue.Workload, v core.Advice, cl
 	}
 	if v.Kind == core.RaisePriority {
 		for _, c := range classes {
-			if c.value == v.Priority {
+			if int64(c.value) == v.Priority {
 				out.PriorityClasses = append(out.PriorityClasses, c.name)
 			}
 		}

@@ -77,7 +77,7 @@ func (h *handler) explanation(r *http.Request, info *request.RequestInfo) (any, 
 func (a *asker) describe(ctx context.Context, out *v1beta2.Explanation, x core.Explanation) {
 	why := x.Reason
 	out.Reason, out.Cause = string(why.Code), string(why.Cause)
-	out.ClusterQueue, out.LocalQueue, out.Priority, out.Incomplete = x.Queue, x.LocalQueue, x.Priority, x.Cut
+	out.ClusterQueue, out.LocalQueue, out.Priority, out.Incomplete = x.Queue, x.LocalQueue, shown(x.Priority), x.Cut
 	if why.Ahead != (core.Key{}) {
 		out.Blocker = new(a.reference(ctx, why.Ahead))
 	}

@@ -53,7 +53,7 @@ func (q queues) Explain(k core.Key, _ []int32) (core.Explanation, bool, error) {
 // shared is a queue with doors of two teams: blue/a, red/b, blue/c, blue/off,
 // blue/d in another LocalQueue, and one that is gone.
 func shared() queues {
-	w := func(namespace, name, door string, priority int32) cycle.Waiting {
+	w := func(namespace, name, door string, priority int64) cycle.Waiting {
 		return cycle.Waiting{Key: core.Key{Namespace: namespace, Name: name}, LocalQueue: door, Priority: priority}
 	}
 	return queues{

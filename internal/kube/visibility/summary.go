@@ -62,7 +62,7 @@ func summarize(line []cycle.Waiting, objects map[core.Key]*kueue.Workload, of fi
 			ObjectMeta: metav1.ObjectMeta{
 				Name: o.Name, Namespace: o.Namespace, OwnerReferences: o.OwnerReferences, CreationTimestamp: o.CreationTimestamp,
 			},
-			Priority: w.Priority, LocalQueueName: w.LocalQueue,
+			Priority: shown(w.Priority), LocalQueueName: w.LocalQueue,
 			PositionInClusterQueue: inQueue, PositionInLocalQueue: inDoor[d],
 		}
 		inQueue++
@@ -75,4 +75,9 @@ func summarize(line []cycle.Waiting, objects map[core.Key]*kueue.Workload, of fi
 		}
 	}
 	return items
+}
+
+// shown is a priority as the API has room for it: a boosted one may be larger.
+func shown(priority int64) int32 {
+	return int32(min(max(priority, math.MinInt32), math.MaxInt32)) //nolint:gosec // bounded on this line
 }
