@@ -138,3 +138,38 @@ func TestS4UnqueuedKindsCannotBeMade(t *testing.T) {
 		}
 	}
 }
+
+// What the controller may do everywhere gives nobody who takes it over Secrets or
+// pods of others: these rights it has where jobs run.
+func TestS21ControllerHasItsRightsWhereJobsRun(t *testing.T) {
+	c := fake.NewClientBuilder().WithScheme(scheme.New()).Build()
+	apply(t, c, "https://127.0.0.1:1")
+	rules := clusterRoles(t, c)
+	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete"} {
+		if allows(rules[install.Controller], "", "secrets", verb) {
+			t.Errorf("the controller may %s all Secrets", verb)
+		}
+	}
+	for _, k := range webhook.DefaultAllowedKinds() {
+		resource := strings.ToLower(k.Kind) + "s"
+		for _, verb := range []string{"create", "delete"} {
+			if allows(rules[install.Controller], k.Group, resource, verb) {
+				t.Errorf("the controller may %s %s.%s everywhere", verb, resource, k.Group)
+			}
+			if !allows(rules[install.TeamRole], k.Group, resource, verb) {
+				t.Errorf("the controller cannot %s %s.%s where jobs run", verb, resource, k.Group)
+			}
+		}
+		if !allows(rules[install.TeamRole], k.Group, resource, "get") {
+			t.Errorf("the controller cannot find %s.%s again", resource, k.Group)
+		}
+	}
+	for _, r := range rules[install.Controller] {
+		if slices.Contains(r.Verbs, "bind") && !slices.Equal(r.ResourceNames, []string{install.TeamRole}) {
+			t.Errorf("the controller may bind %v", r.ResourceNames)
+		}
+		if slices.Contains(r.Verbs, "escalate") || slices.Contains(r.Verbs, "impersonate") || slices.Contains(r.Verbs, "*") {
+			t.Errorf("the controller may give itself rights: %v", r)
+		}
+	}
+}

@@ -1,18 +1,26 @@
 package install
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 )
 
 // Names of roles and accounts.
 const (
 	// EditRole is bound to users in the namespaces of their teams.
 	EditRole = "mlbatch-edit"
-	// Controller names the role and the service account of the controller.
-	Controller = "mlbatch-controller"
+	// Controller names the role and the service account of the controller, and the
+	// binding of TeamRole in a namespace.
+	Controller = rights.Binding
+	// TeamRole is what the controller needs in the namespaces where jobs run. It
+	// binds itself there (see package rights) and has these rights nowhere else.
+	TeamRole = rights.Role
 	// Scheduler names the role and the service account of the scheduler. The role
 	// holds what it needs beyond system:kube-scheduler.
 	Scheduler = "mlbatch-scheduler"
@@ -38,6 +46,7 @@ func roles(o Options) []client.Object {
 	objects := []client.Object{
 		clusterRole(EditRole, editRules()),
 		clusterRole(Controller, controllerRules()),
+		clusterRole(TeamRole, teamRules()),
 		clusterRole(Scheduler, schedulerRules()),
 	}
 	objects = append(objects, accessRoles(o.Namespace)...)
@@ -117,8 +126,8 @@ func editRules() []rbacv1.PolicyRule {
 	}
 }
 
-// controllerRules are what the controller does: it decides on Workloads, runs
-// AppWrappers, whose components it creates and deletes, and starts Jobs.
+// controllerRules are what the controller does everywhere: it decides on Workloads,
+// follows AppWrappers and starts Jobs.
 func controllerRules() []rbacv1.PolicyRule {
 	status := []string{"get", "patch", "update"}
 	return []rbacv1.PolicyRule{
@@ -130,24 +139,43 @@ func controllerRules() []rbacv1.PolicyRule {
 		allow("workload.codeflare.dev", append(read(), "delete", "patch", "update"), "appwrappers"),
 		allow("workload.codeflare.dev", status, "appwrappers/status"),
 		allow("workload.codeflare.dev", []string{"update"}, "appwrappers/finalizers"),
-		allow("batch", write(), "jobs"),
+		allow("batch", append(read(), "patch", "update"), "jobs"),
 		allow("batch", status, "jobs/status"),
 		allow("batch", []string{"update"}, "jobs/finalizers"),
-		allow("", write(), "pods", "services", "configmaps", "persistentvolumeclaims"),
-		allow("", []string{"create", "delete", "get"}, "secrets"),
-		allow("apps", write(), "deployments", "statefulsets"),
-		allow("scheduling.x-k8s.io", write(), "podgroups"),
+		allow("", read(), "pods", "podtemplates"),
 		allow("autoscaling.x-k8s.io", write(), "provisioningrequests"),
-		allow("", write(), "podtemplates"),
-		allow("kubeflow.org", write(), "pytorchjobs"),
-		allow("ray.io", write(), "rayjobs", "rayclusters"),
-		allow("jobset.x-k8s.io", write(), "jobsets"),
 		allow("", read(), "nodes", "namespaces", "limitranges"),
 		allow("node.k8s.io", read(), "runtimeclasses"),
 		allow("scheduling.k8s.io", read(), "priorityclasses"),
 		allow("", []string{"create", "patch", "update"}, "events"),
 		allow("events.k8s.io", []string{"create", "patch", "update"}, "events"),
 		allow("authorization.k8s.io", []string{"create"}, "subjectaccessreviews"),
+		// It binds TeamRole to itself where jobs run. That it binds nothing else, to
+		// nobody else and nowhere else, the policies of bindingGuards see to.
+		allow("rbac.authorization.k8s.io", []string{"create"}, "rolebindings"),
+		named(allow("rbac.authorization.k8s.io", append(read(), "delete", "patch", "update"), "rolebindings"), Controller),
+		named(allow("rbac.authorization.k8s.io", []string{"bind"}, "clusterroles"), TeamRole),
+	}
+}
+
+func named(r rbacv1.PolicyRule, names ...string) rbacv1.PolicyRule {
+	r.ResourceNames = names
+	return r
+}
+
+// teamRules are what the controller does in the namespaces where jobs run: it
+// creates and deletes the components of AppWrappers and what provisioning asks for.
+func teamRules() []rbacv1.PolicyRule {
+	component := []string{"create", "delete", "get"}
+	return []rbacv1.PolicyRule{
+		allow("", component, "pods", "services", "configmaps", "secrets", "persistentvolumeclaims"),
+		allow("", append(slices.Clone(component), "patch", "update"), "podtemplates"),
+		allow("apps", component, "deployments", "statefulsets"),
+		allow("batch", component, "jobs"),
+		allow("scheduling.x-k8s.io", component, "podgroups"),
+		allow("kubeflow.org", component, "pytorchjobs"),
+		allow("ray.io", component, "rayjobs", "rayclusters"),
+		allow("jobset.x-k8s.io", component, "jobsets"),
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -36,6 +37,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/provisioning"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/slack"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/workload"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
@@ -161,6 +163,9 @@ type Gates struct {
 	NoDefaultPriorityClass bool
 }
 
+// selfTimeout bounds the question who the controller is.
+const selfTimeout = 30 * time.Second
+
 // LeaderElection lets several processes run with one of them deciding.
 type LeaderElection struct {
 	Enabled bool
@@ -225,7 +230,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("set up metrics: %w", err)
 	}
-	for _, set := range []func(manager.Manager, Options, *metrics.Metrics) error{probes, webhooks, decisions, jobKinds, nodesAndQueues} {
+	for _, set := range []func(manager.Manager, Options, *metrics.Metrics) error{probes, webhooks, decisions, jobKinds, nodesAndQueues, ownRights} {
 		if err := set(mgr, opts, counters); err != nil {
 			return err
 		}
@@ -276,6 +281,7 @@ func managerOptions(opts Options) (ctrl.Options, error) {
 		}),
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject:         rights.Cached(),
 		},
 	}, nil
 }
@@ -510,6 +516,17 @@ func told(counters *metrics.Metrics) func(*kueue.Workload, tenure.Event) {
 			counters.Admitted(metrics.Of(w, queue), clock.RealClock{}.Since(metrics.QueuedSince(w)))
 		}
 	}
+}
+
+// ownRights keeps the controller's own rights where jobs run.
+func ownRights(mgr manager.Manager, _ Options, _ *metrics.Metrics) error {
+	self := &authenticationv1.SelfSubjectReview{}
+	ctx, cancel := context.WithTimeout(context.Background(), selfTimeout) //nolint:forbidigo // bounds one question while nothing runs yet
+	defer cancel()
+	if err := mgr.GetClient().Create(ctx, self); err != nil {
+		return fmt.Errorf("ask the API server who this is: %w", err)
+	}
+	return rights.SetupWithManager(mgr, rights.Options{Client: mgr.GetClient(), Self: self.Status.UserInfo.Username})
 }
 
 func nodesAndQueues(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {

@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -20,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
@@ -211,6 +214,7 @@ func TestInstalled(t *testing.T) {
 	t.Run("Statuses", x.with((*cluster).statuses))
 	t.Run("Defaults", x.with((*cluster).defaults))
 	t.Run("Shown", x.with((*cluster).shown))
+	t.Run("S21Guards", x.with((*cluster).guards))
 }
 
 func (x *cluster) with(check func(*cluster)) func(*testing.T) {
@@ -233,12 +237,83 @@ func (x *cluster) bind() {
 	if err := x.admin.Create(x.t.Context(), b); err != nil {
 		x.t.Fatal(err)
 	}
+	x.bindController("blue")
 	probe := x.parse("{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue}")
 	err := wait.PollUntilContextTimeout(x.t.Context(), 20*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
 		return x.alice.Get(ctx, client.ObjectKey{Namespace: "blue", Name: "default-queue"}, probe) == nil, nil
 	})
 	if err != nil {
 		x.t.Fatal(err)
+	}
+}
+
+// bindController gives the controller its rights in a namespace, as it does itself.
+func (x *cluster) bindController(namespace string) {
+	x.t.Helper()
+	err := wait.PollUntilContextTimeout(x.t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		err := x.controller.Create(ctx, rights.Of(namespace, rights.Subject(controllerUser)))
+		return err == nil, nil //nolint:nilerr // the API server does not know the policies' kinds yet
+	})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// guards checks that the controller, were it taken over, has rights where jobs run
+// and nowhere else.
+func (x *cluster) guards() {
+	ctx := x.t.Context()
+	secrets := func(namespace string) error {
+		return x.controller.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "password"}, &corev1.Secret{})
+	}
+	for _, namespace := range []string{"vault", "queued"} {
+		x.create(x.admin, "{apiVersion: v1, kind: Namespace, metadata: {name: "+namespace+"}}")
+		x.create(x.admin, "{apiVersion: v1, kind: Secret, metadata: {name: password, namespace: "+namespace+"}}")
+	}
+	self := rights.Subject(controllerUser)
+	alice := rights.Subject("alice")
+	admin := rights.Of("blue", self)
+	admin.RoleRef.Name = "cluster-admin"
+	renamed := rights.Of("blue", self)
+	renamed.Name = "second"
+	for why, b := range map[string]*rbacv1.RoleBinding{
+		"nothing runs in this namespace":    rights.Of("vault", self),
+		"the cluster's own namespace":       rights.Of("kube-system", self),
+		"mlbatch's own namespace":           rights.Of(install.DefaultNamespace, self),
+		"somebody else":                     rights.Of("queued", alice),
+		"somebody else, too":                rights.Of("queued", self, alice),
+		"nobody, who becomes somebody":      rights.Of("queued"),
+		"a role that it does not have":      admin,
+		"a binding under a name of its own": renamed,
+	} {
+		if err := x.controller.Create(ctx, b); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+			x.t.Errorf("the controller binds %s: %v", why, err)
+		}
+	}
+	for _, namespace := range []string{"vault", "kube-system", "queued"} {
+		if err := secrets(namespace); !apierrors.IsForbidden(err) {
+			x.t.Errorf("the controller reads a Secret in namespace %s: %v", namespace, err)
+		}
+	}
+	x.create(x.admin, "{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: q, namespace: queued}, spec: {clusterQueue: blue-cluster-queue}}")
+	x.bindController("queued")
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		return secrets("queued") == nil, nil
+	})
+	if err != nil {
+		x.t.Errorf("where jobs run it makes their Secrets: %v", secrets("queued"))
+	}
+	b := rights.Of("queued")
+	if err := x.admin.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {
+		x.t.Fatal(err)
+	}
+	b.Subjects = append(b.Subjects, alice)
+	if err := x.controller.Update(ctx, b); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		x.t.Errorf("the controller lets somebody else in: %v", err)
+	}
+	b.Subjects, b.Finalizers = b.Subjects[:1], nil
+	if err := x.controller.Update(ctx, b); err != nil {
+		x.t.Errorf("the controller lets a binding go: %v", err)
 	}
 }
 
