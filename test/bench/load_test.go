@@ -125,9 +125,9 @@ func loadQueue(i int) string { return fmt.Sprintf("load-%d-%d", i/loadQueues, i%
 
 func (bd bed) loadQueues(b *testing.B) {
 	b.Helper()
-	// A flavor without nodes: quota alone decides.
+	// A flavor whose nodes come later: quota alone decides.
 	objects := []client.Object{&kueue.ResourceFlavor{
-		ObjectMeta: metav1.ObjectMeta{Name: "nowhere"},
+		ObjectMeta: metav1.ObjectMeta{Name: "nowhere", Annotations: map[string]string{kueue.NodesOnDemandAnnotation: "true"}},
 		Spec:       kueue.ResourceFlavorSpec{NodeLabels: map[string]string{"load": "nowhere"}},
 	}}
 	limit := resource.MustParse(fmt.Sprint(loadBorrowing))
