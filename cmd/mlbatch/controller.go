@@ -74,7 +74,7 @@ the fields.`,
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the pod's service account)")
 	set.addTo(f)
-	f.BoolVar(&opts.MetricsSecure, "metrics-secure", false, "serve /metrics by HTTPS, with the webhooks' certificate, to those who may get it")
+	f.BoolVar(&opts.MetricsSecure, "metrics-secure", true, "serve /metrics by HTTPS, with the webhooks' certificate, to those who may get it; false serves everybody who reaches the port, by plain HTTP")
 	f.StringVar(&opts.WebhookClientCA, "webhook-client-ca-file", "", "`file` with the authority of the certificate that the API server shows to webhooks; who shows none gets no answer (default: everybody does)")
 	f.StringSliceVar(&opts.WebhookCallers.Names, "webhook-client-names", []string{"front-proxy-client"}, "common `names` of that certificate, with --webhook-client-ca-file")
 	f.BoolVar(&opts.WebhookCallers.Conversion, "webhook-client-converts", false, "the API server shows its certificate for conversions between versions, too, which needs one that was built for it")

@@ -34,6 +34,7 @@ type upOptions struct {
 	memory        string
 	timeScale     float64
 	configuration string
+	stock         bool
 	detach        bool
 	empty         bool
 	// reportFD is how a detached process tells its parent what happens.
@@ -84,6 +85,7 @@ was, with its jobs, ports and nodes; flags that are given change it.`,
 	f.StringVar(&o.memory, "memory-per-node", "2000Gi", "memory of each node")
 	f.Float64Var(&o.timeScale, "time-scale", 1, "how many times faster than real time pods run")
 	f.StringVar(&o.configuration, "config", "", "Kueue configuration `file` for the controller (default: the last one; \"\" goes back to none)")
+	f.BoolVar(&o.stock, "stock-api-server", false, "run the API server as every real cluster does, without what makes writes to Workloads cheaper here")
 	f.BoolVar(&o.detach, "detach", false, "return once the cluster is ready and leave it running")
 	f.BoolVar(&o.empty, "empty", false, "leave out the tutorial's queues and teams")
 	f.IntVar(&o.reportFD, "report-fd", 0, "file descriptor to report to")
@@ -99,7 +101,7 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 		return local.Config{}, err
 	}
 	cfg := local.Config{
-		DataDir: dir, APIPort: o.apiPort, Install: installMLBatch, Tutorial: !o.empty,
+		DataDir: dir, APIPort: o.apiPort, Install: installMLBatch, Tutorial: !o.empty, StockAPIServer: o.stock,
 		Fleet: simnode.DefaultFleet(), TimeScale: 1,
 	}
 	last, err := local.ReadState(dir)

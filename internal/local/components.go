@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mlbatch/mlbatch/internal/local/controlplane"
 	"github.com/mlbatch/mlbatch/internal/local/supervise"
 )
 
@@ -80,6 +81,12 @@ func (c *Cluster) etcd() program {
 }
 
 func (c *Cluster) apiServer() program {
+	// Nodes are registered ready; without this every node would first get a taint that
+	// another process must take off again.
+	without, oldCaches := "TaintNodesByCondition", false
+	if c.cfg.StockAPIServer {
+		without, oldCaches = without+","+controlplane.LightName, true
+	}
 	return program{
 		name: APIServer, stage: stageAPI, grace: 5 * time.Second, goGC: 300, memory: "1536MiB",
 		probe: httpProbe(apiURL(c.ports.API)+"/readyz", c.adminTLS),
@@ -121,9 +128,8 @@ func (c *Cluster) apiServer() program {
 			// endpoint must not be a loopback address.
 			"--advertise-address=" + loopback,
 			"--endpoint-reconciler-type=none",
-			// Nodes are registered ready; without this every node would first
-			// get a taint that another process must take off again.
-			"--disable-admission-plugins=TaintNodesByCondition",
+			"--disable-admission-plugins=" + without,
+			fmt.Sprintf("--%s=%t", controlplane.OldCachesFlag, oldCaches),
 			"--max-requests-inflight=2000",
 			"--max-mutating-requests-inflight=1000",
 			"--profiling=false",
@@ -233,6 +239,7 @@ func (c *Cluster) controller() program {
 		"--webhook-client-names=" + frontProxyUser,
 		"--webhook-client-converts",
 		fmt.Sprintf("--metrics-port=%d", c.ports.Metrics),
+		"--metrics-secure=false", // it listens on loopback
 		fmt.Sprintf("--health-port=%d", c.ports.Health),
 		fmt.Sprintf("--visibility-port=%d", c.ports.Visibility),
 		// There is one, and it must not wait for its own lease after a kill.

@@ -55,6 +55,10 @@ type Config struct {
 	Progress func(Step)
 	// StartTimeout bounds Start; zero is two minutes.
 	StartTimeout time.Duration
+	// StockAPIServer runs the API server as upstream does: it keeps a record of who
+	// wrote which field of Workloads, and watch caches of old versions. Both cost
+	// processor time, and every real cluster has them.
+	StockAPIServer bool
 	// UnsafeNoFsync lets etcd not wait for the disk. Killing processes still
 	// loses nothing, a crash of the machine may. For tests on slow disks.
 	UnsafeNoFsync bool

@@ -24,6 +24,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
+// flagsVariable holds further flags for every "mlbatch up" of a test run, e.g.
+// --stock-api-server: what holds with the API server of mlbatch has to hold with
+// that of a real cluster.
+const flagsVariable = "MLBATCH_UP_FLAGS"
+
 // Cluster is a running "mlbatch up".
 type Cluster struct {
 	// Binary is the built program, Dir its data directory.
@@ -95,7 +100,7 @@ func (c *Cluster) Restart(ctx context.Context) error { return c.begin(ctx) }
 func (c *Cluster) begin(ctx context.Context, args ...string) error {
 	begin := time.Now()
 	//nolint:gosec,noctx // it is the program under test, and Stop ends it
-	c.up = exec.Command(c.Binary, append([]string{"up", "--data-dir", c.Dir}, args...)...)
+	c.up = exec.Command(c.Binary, slices.Concat([]string{"up", "--data-dir", c.Dir}, args, strings.Fields(os.Getenv(flagsVariable)))...)
 	c.up.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	c.up.Stderr = c.log
 	out, err := c.up.StdoutPipe()

@@ -47,8 +47,13 @@ type Options struct {
 	Refused func(k core.Key, why string)
 	// Done is called after a decision was written to a Workload; for a Refuse,
 	// only if the code of the reason changed, and no crowd of others waits to be
-	// told: thousands of events that repeat conditions are read by nobody.
+	// told: thousands of events that repeat conditions are read by nobody. An evicted
+	// workload still shows the admission that it lost.
 	Done func(context.Context, core.Decision, *kueue.Workload)
+	// Pods counts the unfinished pods of a workload that are known. A workload that is
+	// evicted, belongs to no job and has none gives its quota back in the same write;
+	// nil leaves that to whoever sees it evicted.
+	Pods func(context.Context, core.Key) (int, error)
 	// Sentence prints a reason for people.
 	Sentence func(core.Reason) string
 	// Tenure are the settings of what follows a reservation.

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/slack"
 )
 
 // Names of roles and accounts.
@@ -151,7 +152,7 @@ func controllerRules() []rbacv1.PolicyRule {
 		allow("events.k8s.io", []string{"create", "patch", "update"}, "events"),
 		allow("authorization.k8s.io", []string{"create"}, "subjectaccessreviews"),
 		// It binds TeamRole to itself where jobs run. That it binds nothing else, to
-		// nobody else and nowhere else, the policies of bindingGuards see to.
+		// nobody else and nowhere else, the policy of bindingGuards sees to.
 		allow("rbac.authorization.k8s.io", []string{"create"}, "rolebindings"),
 		named(allow("rbac.authorization.k8s.io", append(read(), "delete", "patch", "update"), "rolebindings"), Controller),
 		named(allow("rbac.authorization.k8s.io", []string{"bind"}, "clusterroles"), TeamRole),
@@ -189,16 +190,17 @@ func schedulerRules() []rbacv1.PolicyRule {
 	}
 }
 
-// homeRules are for leader election in mlbatch's own namespace.
+// homeRules are for leader election in mlbatch's own namespace, and for what the
+// controller remembers there of nodes that are gone.
 func homeRules(account string) []rbacv1.PolicyRule {
-	lease := allow("coordination.k8s.io", []string{"get", "patch", "update"}, "leases")
-	lease.ResourceNames = []string{account}
-	if account == Controller {
-		// The name in configuration files that come from Kueue.
-		lease.ResourceNames = append(lease.ResourceNames, "c1f6bfd2.kueue.x-k8s.io")
+	lease := named(allow("coordination.k8s.io", []string{"get", "patch", "update"}, "leases"), account)
+	rules := []rbacv1.PolicyRule{allow("coordination.k8s.io", []string{"create"}, "leases"), lease}
+	if account != Controller {
+		return rules
 	}
-	return []rbacv1.PolicyRule{
-		allow("coordination.k8s.io", []string{"create"}, "leases"),
-		lease,
-	}
+	// The name in configuration files that come from Kueue.
+	rules[1].ResourceNames = append(rules[1].ResourceNames, "c1f6bfd2.kueue.x-k8s.io")
+	return append(rules,
+		allow("", []string{"create"}, "configmaps"),
+		named(allow("", append(read(), "patch", "update"), "configmaps"), slack.LedgerName))
 }

@@ -15,3 +15,12 @@ const (
 	APIServerName         = "kube-apiserver"
 	ControllerManagerName = "kube-controller-manager"
 )
+
+// Where the API server differs from upstream's, and how it is told not to.
+const (
+	// LightName is the admission plugin that lets it keep no record of who wrote which
+	// field of Workloads.
+	LightName = "MLBatchLightWorkloads"
+	// OldCachesFlag makes it keep watch caches of old versions.
+	OldCachesFlag = "watch-cache-old-versions"
+)

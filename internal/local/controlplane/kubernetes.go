@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/webhook"
@@ -37,15 +38,30 @@ func runAPIServer(ctx context.Context, args []string) error {
 	return run(ctx, apiServerCommand, args)
 }
 
-// apiServerCommand is upstream's command with one more admission plugin, and one
-// more flag.
+// extras are the flags that upstream's server does not have.
+type extras struct {
+	// conversionClient, if set, is the kubeconfig with which conversion webhooks are
+	// called.
+	conversionClient string
+	// oldCaches keeps watch caches of old versions, as upstream does.
+	oldCaches bool
+}
+
+func (e *extras) addTo(f *pflag.FlagSet) {
+	f.StringVar(&e.conversionClient, "conversion-kubeconfig", "",
+		"kubeconfig with what to show to conversion webhooks, which upstream's server has for admission webhooks only")
+	f.BoolVar(&e.oldCaches, OldCachesFlag, false, "keep watch caches of old versions, too")
+}
+
+// apiServerCommand is upstream's command with one more admission plugin, and more
+// flags.
 func apiServerCommand() *cobra.Command {
 	opts := options.NewServerRunOptions()
 	plugins := opts.Admission.GenericAdmission
-	plugins.Plugins.Register(lightName, newLight)
-	plugins.RecommendedPluginOrder = append(plugins.RecommendedPluginOrder, lightName)
+	plugins.Plugins.Register(LightName, newLight)
+	plugins.RecommendedPluginOrder = append(plugins.RecommendedPluginOrder, LightName)
 
-	var conversionClient string
+	var ours extras
 	kubernetes := opts.GenericServerRunOptions.ComponentGlobalsRegistry
 	cmd := &cobra.Command{
 		Use:          APIServerName,
@@ -66,30 +82,30 @@ func apiServerCommand() *cobra.Command {
 			if errs := completed.Validate(); len(errs) != 0 {
 				return utilerrors.NewAggregate(errs)
 			}
-			return serveAPI(ctx, completed, conversionClient)
+			return serveAPI(ctx, completed, ours)
 		},
 	}
 	flags := opts.Flags()
 	for _, set := range flags.FlagSets {
 		cmd.Flags().AddFlagSet(set)
 	}
-	cmd.Flags().StringVar(&conversionClient, "conversion-kubeconfig", "",
-		"kubeconfig with what to show to conversion webhooks, which upstream's server has for admission webhooks only")
+	ours.addTo(cmd.Flags())
 	return cmd
 }
 
 // serveAPI is upstream's apiserver.Run with what makes writes cheaper here: no
-// watch caches of old versions. conversionClient, if set, is the kubeconfig with
-// which it calls conversion webhooks.
-func serveAPI(ctx context.Context, opts options.CompletedOptions, conversionClient string) error {
+// watch caches of old versions, unless they are asked for.
+func serveAPI(ctx context.Context, opts options.CompletedOptions, ours extras) error {
 	config, err := apiserver.NewConfig(opts)
 	if err != nil {
 		return fmt.Errorf("configure the API server: %w", err)
 	}
 	extensions := &config.ApiExtensions.ExtraConfig
-	extensions.CRDRESTOptionsGetter = withoutOldCaches{extensions.CRDRESTOptionsGetter}
-	if conversionClient != "" {
-		who, err := webhook.NewDefaultAuthenticationInfoResolver(conversionClient)
+	if !ours.oldCaches {
+		extensions.CRDRESTOptionsGetter = withoutOldCaches{extensions.CRDRESTOptionsGetter}
+	}
+	if ours.conversionClient != "" {
+		who, err := webhook.NewDefaultAuthenticationInfoResolver(ours.conversionClient)
 		if err != nil {
 			return fmt.Errorf("read the kubeconfig for conversion webhooks: %w", err)
 		}

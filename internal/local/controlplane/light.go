@@ -13,9 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// lightName is how the command line of the API server calls the plugin.
-const lightName = "MLBatchLightWorkloads"
-
 // light is an admission plugin that lets the API server keep no record of which
 // client wrote which field of a Workload. Once an object has none, the record's
 // upkeep is skipped in all later writes, a tenth of what each costs, and nobody

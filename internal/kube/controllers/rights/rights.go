@@ -40,8 +40,6 @@ const (
 	Binding = "mlbatch-controller"
 	// Role is the cluster role that is bound.
 	Role = "mlbatch-controller-team"
-	// Label marks the bindings, for the policies that bound them.
-	Label = "mlbatch.dev/rights"
 	// Finalizer keeps a binding until it is not needed any more.
 	Finalizer = "mlbatch.dev/rights"
 )
@@ -59,9 +57,7 @@ func Cached() map[client.Object]cache.ByObject {
 // Of is the binding of a namespace.
 func Of(namespace string, subjects ...rbacv1.Subject) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: Binding, Labels: map[string]string{Label: "true"}, Finalizers: []string{Finalizer},
-		},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Binding, Finalizers: []string{Finalizer}},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: Role},
 		Subjects: subjects,
 	}

@@ -277,7 +277,6 @@ func (x *cluster) guards() {
 	renamed := rights.Of("blue", self)
 	renamed.Name = "second"
 	for why, b := range map[string]*rbacv1.RoleBinding{
-		"nothing runs in this namespace":    rights.Of("vault", self),
 		"the cluster's own namespace":       rights.Of("kube-system", self),
 		"mlbatch's own namespace":           rights.Of(install.DefaultNamespace, self),
 		"somebody else":                     rights.Of("queued", alice),
