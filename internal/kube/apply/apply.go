@@ -14,6 +14,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -326,13 +327,23 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 	if next == nil {
 		return nil, true, nil // it is so already
 	}
-	if _, waits := d.(core.Refuse); waits {
+	lost := w.Status.Admission
+	switch d.(type) {
+	case core.Refuse:
 		next.ResourceRequests = a.asked(k)
+	case core.Evict:
+		var err error
+		if next, err = a.release(ctx, k, &w, next, s.now); err != nil {
+			return nil, false, err
+		}
 	}
 	err := Status(ctx, a.opts.Client, &w, *next)
 	switch {
 	case err == nil:
 		a.wrote(k, &w)
+		if _, evicts := d.(core.Evict); evicts {
+			w.Status.Admission = lost
+		}
 		return &w, true, nil
 	case apierrors.IsNotFound(err):
 		a.wrote(k, nil)
@@ -346,6 +357,21 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 		return nil, false, nil
 	}
 	return nil, false, fmt.Errorf("write status of workload %s: %w", k, err)
+}
+
+// release adds to the status of an eviction what follows at once where nobody has to
+// stop anything: the workload belongs to no job and has no pods. Otherwise it comes
+// with the end of the pods.
+func (a *Applier) release(ctx context.Context, k core.Key, w *kueue.Workload, evicted *kueue.WorkloadStatus, now time.Time) (*kueue.WorkloadStatus, error) {
+	if a.opts.Pods == nil || metav1.GetControllerOf(w) != nil || w.Labels[kueue.JobUIDLabel] != "" {
+		return evicted, nil
+	}
+	n, err := a.opts.Pods(ctx, k)
+	if n > 0 || err != nil {
+		return evicted, err
+	}
+	is := &kueue.Workload{ObjectMeta: w.ObjectMeta, Spec: w.Spec, Status: *evicted}
+	return tenure.Released(is, now), nil
 }
 
 // rejectedError says why an admission can never be written: deciding it again

@@ -366,6 +366,10 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		Rules:    opts.Rules,
 		Tenure:   opts.Tenure,
 		Flight:   flight,
+		Pods: func(ctx context.Context, k core.Key) (int, error) {
+			pods, err := job.PodsOf(ctx, mgr.GetClient(), k.Namespace, k.Name)
+			return pods.Live, err
+		},
 		// More than the clients that create jobs in a crowd: admissions must not
 		// queue behind creations.
 		Writers: 48,

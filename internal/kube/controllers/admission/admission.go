@@ -39,6 +39,8 @@ type Options struct {
 	Rules convert.Rules
 	// Tenure are the settings of what follows a reservation.
 	Tenure tenure.Config
+	// Pods counts the unfinished pods of a workload that are known; nil is never asked.
+	Pods func(context.Context, core.Key) (int, error)
 	// Flight is where the engine's input and decisions are recorded; nil is nowhere.
 	Flight *record.Ring
 	// Writers is how many Workloads are written at the same time.
@@ -78,6 +80,7 @@ func New(opts Options) *Loop {
 		Clock:    opts.Clock,
 		Refused:  l.inbox.Refused,
 		Done:     l.tell,
+		Pods:     opts.Pods,
 		Sentence: explain.Paragraph,
 		Tenure:   opts.Tenure,
 		Workers:  opts.Writers,

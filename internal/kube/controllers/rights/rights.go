@@ -58,8 +58,8 @@ func Cached() map[client.Object]cache.ByObject {
 func Of(namespace string, subjects ...rbacv1.Subject) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Binding, Finalizers: []string{Finalizer}},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: Role},
-		Subjects: subjects,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: Role},
+		Subjects:   subjects,
 	}
 }
 
