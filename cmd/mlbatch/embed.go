@@ -2,7 +2,13 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mlbatch/mlbatch/internal/local"
+)
 
 // embeddedCommands need the control plane that is part of this binary.
 func embeddedCommands() []func() *cobra.Command {
@@ -15,3 +21,6 @@ func embeddedCommands() []func() *cobra.Command {
 		newComponentCommand,
 	}
 }
+
+// housekeeping is what a component of the embedded cluster does besides its work.
+func housekeeping(ctx context.Context) { local.GiveBackMemory(ctx) }

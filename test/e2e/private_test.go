@@ -100,6 +100,7 @@ func TestS21ObjectsCanBeLimited(t *testing.T) {
 		}
 		return ""
 	})
+	create(t, admin, "{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: default-queue}, spec: {clusterQueue: blue-cluster-queue}}", namespace)
 	create(t, admin, wrap(jobManifest), namespace)
 	second := strings.Replace(wrap(jobManifest), "name: wrapped", "name: second", 1)
 	if _, err := tryCreate(t, admin, second, namespace); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
