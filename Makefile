@@ -70,6 +70,10 @@ soak: ## break the engine in made-up worlds (WORLDS=10000, SEED=1, or MINUTES=10
 	@MLBATCH_SIM_WORLDS='$(WORLDS)' MLBATCH_SIM_SEED='$(SEED)' MLBATCH_SIM_MINUTES='$(MINUTES)' \
 	  $(GO) test -v -count 1 -timeout 0 -run '^TestWorlds$$' -artifacts -outputdir "$${TMPDIR:-/tmp}" ./internal/sim/chaos
 
+.PHONY: mutants
+mutants: ## small mistakes in PKG that no test notices (PKG=./internal/engine/quota N=60 SEED=1)
+	@$(GO) run ./internal/mutate -n '$(or $(N),60)' -seed '$(or $(SEED),1)' '$(PKG)'
+
 .PHONY: clean
 clean: ## remove what was built; clusters and Go's build cache stay
 	@rm -rf bin
