@@ -483,14 +483,17 @@ func (r *Run) change(c *Change) {
 	r.changed(j)
 }
 
-// facts are all objects as the API has them, for a process that starts with this
-// picture.
+// facts are all objects as the API has them, for a process that starts. Where pods
+// exist one by one, nodes and jobs are what this picture makes of them; without it
+// they are left out.
 func (r *Run) facts(p Picture) []core.Event {
 	e := &r.edgeOf
 	out := slices.Clone(e.objects)
-	if p != nil {
-		for _, x := range r.sights() {
-			out = append(out, p.Show(x)...)
+	if r.hasPods() {
+		if p != nil {
+			for _, x := range r.sights() {
+				out = append(out, p.Show(x)...)
+			}
 		}
 		return slices.DeleteFunc(out, func(ev core.Event) bool { return ev == nil })
 	}

@@ -348,17 +348,29 @@ func (r *Run) restart() {
 	if r.hasPods() {
 		r.looksAnew()
 	}
-	facts := r.facts(r.picture)
+	facts := r.facts(nil)
 	for _, j := range e.jobs {
 		j.told, j.deaf = max(j.told, r.now), 0
 		j.stepping, j.look = false, 0
 		r.nudge(j)
 	}
-	for i := len(facts) - 1; i > 0; i-- {
-		k := int(r.luck("shuffle", uint64(i+1))) //nolint:gosec // below i
-		facts[i], facts[k] = facts[k], facts[i]
-	}
+	mix(r, facts)
 	r.inbox = append(r.inbox, facts...)
+	if r.picture != nil {
+		sights := r.sights()
+		mix(r, sights)
+		for _, x := range sights {
+			r.inbox = append(r.inbox, r.picture.Show(x)...)
+		}
+	}
+}
+
+// mix puts a list into any order.
+func mix[T any](r *Run, list []T) {
+	for i := len(list) - 1; i > 0; i-- {
+		k := int(r.luck("shuffle", uint64(i+1))) //nolint:gosec // below i
+		list[i], list[k] = list[k], list[i]
+	}
 }
 
 func (r *Run) planRestart() {

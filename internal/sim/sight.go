@@ -83,11 +83,12 @@ func (r *Run) showPod(j *job, p *pod) {
 }
 
 // showMaker shows the job. Its controller says that it stopped, or that it ended,
-// once it has seen its pods.
+// once it has seen its pods; and nobody sees that it was deleted before the pods
+// that it had.
 func (r *Run) showMaker(j *job) {
 	j.makerSeq++
 	is := j.maker
-	if is.Stopped || is.Ended {
+	if !is.MayMakePods() {
 		j.seen.toldMaker = max(j.seen.toldMaker, j.seen.podsTold)
 	}
 	r.show(j, Sight{Maker: &is, Seq: j.makerSeq}, &j.seen.toldMaker)
