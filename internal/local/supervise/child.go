@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"sync"
 	"syscall"
-	"time"
 
 	"k8s.io/utils/clock"
 )
@@ -116,14 +115,15 @@ func (c *child) watch(ended <-chan struct{}) {
 	ctx, cancel := contextUntil(ended)
 	defer cancel()
 	failures, wasReady := 0, false
-	var answered time.Time
+	var silence silence
 	for {
 		err := c.probe(ctx)
 		if closed(ended) {
 			return
 		}
+		pid, now := c.status().PID, c.clock.Now()
 		if !errors.Is(err, ErrSilent) {
-			answered = c.clock.Now()
+			silence = silenceSince(now, pid)
 		}
 		switch {
 		case err == nil:
@@ -136,7 +136,7 @@ func (c *child) watch(ended <-chan struct{}) {
 			if failures++; failures >= unhealthyAfter {
 				c.update(func(s *Status) { s.Health, s.Message = Unhealthy, err.Error() })
 			}
-			if c.spec.Hung > 0 && c.clock.Since(answered) >= c.spec.Hung {
+			if silence.hung(now, pid, c.spec.Hung) {
 				_ = c.kill() // it is gone otherwise, which is as good
 			}
 		default:

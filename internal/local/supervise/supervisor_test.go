@@ -219,6 +219,28 @@ func TestS20HungProcessIsRestarted(t *testing.T) {
 	}
 }
 
+// On a machine with too much to do, answers come too late from processes that work.
+func TestBusyProcessIsNotHung(t *testing.T) {
+	self := os.Getpid()
+	began := silenceSince(time.Now(), self)
+	for processorTime(self) < began.used+200*time.Millisecond { // work
+	}
+	lasted := began.since.Add(time.Second) // in which it worked for a fifth of the time
+	if began.hung(lasted, self, time.Second) {
+		t.Error("a process that works counts as hung")
+	}
+	if !began.hung(began.since.Add(patienceWithBusy*time.Second), self, time.Second) {
+		t.Error("a process that works without end and without an answer is never given up")
+	}
+	idle := silence{since: began.since, used: processorTime(self)}
+	if !idle.hung(began.since.Add(time.Minute), self, time.Minute) || idle.hung(began.since.Add(time.Minute), self, 0) {
+		t.Error("a process that does nothing counts as hung after its time, where one is given")
+	}
+	if idle.hung(began.since.Add(time.Minute-1), self, time.Minute) {
+		t.Error("a process is given up too soon")
+	}
+}
+
 // Whatever happens to the parent, its children go with it.
 func TestNoOrphans(t *testing.T) {
 	self, _ := os.Executable()
