@@ -82,7 +82,7 @@ func (f Filter) Unmet(n *Node) (text string, taint, single bool) {
 		}
 	}
 	if len(f.Terms) > 0 && !slices.ContainsFunc(f.Terms, func(s Selector) bool { return s.Matches(n.Labels) }) {
-		found = append(found, termsText(f.Terms))
+		found = append(found, f.TermsText())
 	}
 	for _, t := range n.Taints {
 		if _, bad := Untolerated([]Taint{t}, f.Tolerations); bad {
@@ -95,10 +95,10 @@ func (f Filter) Unmet(n *Node) (text string, taint, single bool) {
 	return found[0], taint, true
 }
 
-// termsText writes alternatives of required node affinity.
-func termsText(terms []Selector) string {
-	parts := make([]string, len(terms))
-	for i, t := range terms {
+// TermsText writes the alternatives of required node affinity.
+func (f Filter) TermsText() string {
+	parts := make([]string, len(f.Terms))
+	for i, t := range f.Terms {
 		parts[i] = t.String()
 	}
 	return strings.Join(parts, " or ")

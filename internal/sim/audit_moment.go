@@ -14,6 +14,7 @@ const (
 	everyReason  = 5
 	everyRestart = 7
 	everyPaper   = 3
+	everyAdvice  = 4
 )
 
 // moment compares the engine's account with the truth, once everything that
@@ -60,6 +61,9 @@ func (a *Auditor) moment(r *Run) error {
 		if err := a.reasonIsTrue(r.engine, r.clock(), a.moments); err != nil {
 			return err
 		}
+	}
+	if a.moments%everyAdvice == 0 {
+		return a.adviceHelps(r.engine, r.clock(), a.moments)
 	}
 	return nil
 }

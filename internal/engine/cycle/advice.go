@@ -1,5 +1,428 @@
 package cycle
 
-import "github.com/mlbatch/mlbatch/internal/core"
+import (
+	"slices"
 
-func (q *question) advice(w *work, why core.Reason, higher []int32) []core.Advice { return nil }
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+)
+
+// Advice: what would let a workload start. Every candidate is tried on the picture
+// itself, with all who come before the workload taking their part first, and offered
+// only if the workload is then admitted or promised a place. What has to be submitted
+// again stands behind all others of its priority.
+
+// Bounds of what is tried.
+const (
+	// mostNodesTried bounds nodes that are tried one by one, mostHolders how many others
+	// a workload is told to wait for, and mostLeft requirements that are left out.
+	mostNodesTried = 12
+	mostHolders    = 12
+	mostLeft       = 6
+)
+
+// adviser tries candidates for one workload.
+type adviser struct {
+	*question
+	work  *work
+	why   core.Reason
+	found []core.Advice
+}
+
+// advice tries what could help a workload that waits for a reason.
+func (q *question) advice(w *work, why core.Reason, higher []int32) []core.Advice {
+	a := &adviser{question: q, work: w, why: why}
+	switch why.Code {
+	case core.WaitingForPreempted:
+		if q.opt.BlockAdmission {
+			return nil // the pods of others may have to be ready first
+		}
+		return []core.Advice{{Kind: core.AwaitLeaving, Keys: why.Holders}}
+	case core.Suspended:
+		a.resume()
+	case core.Misconfigured:
+		if why.Cause == core.ResourceUncovered && w.group != nil {
+			a.smaller(why.Resource)
+		}
+	case core.WaitingForQuota, core.ExceedsMaxQuota, core.NoMatchingFlavor, core.TopologyPlacementFailed:
+		if w.group == nil {
+			return nil
+		}
+		a.others()
+		a.itself()
+		a.priority(higher)
+		a.nodesBack()
+		a.gate()
+	case core.OnHold, core.PendingEvaluation, core.AdmissionGated, core.WaitingForPodsReady:
+	}
+	return a.found
+}
+
+// try offers an advice if it helps: change makes the change and returns the workload
+// as it is then, nil if there is no such change.
+func (a *adviser) try(offer core.Advice, change func() *work) bool {
+	preempts, ok := a.helps(change)
+	if ok {
+		offer.Preempts = preempts
+		a.found = append(a.found, offer)
+	}
+	return ok
+}
+
+// helps reports whether a change lets the workload start, and takes it back.
+func (a *adviser) helps(change func() *work) (preempts int32, ok bool) {
+	if a.spent() {
+		return 0, false
+	}
+	defer a.back(a.mark())
+	w := change()
+	if w == nil || w.group != nil && a.judge(w).kind == refuse {
+		return 0, false
+	}
+	return a.starts(w, w.door.queue)
+}
+
+// resume tries to let a stopped queue go on.
+func (a *adviser) resume() {
+	if a.why.Cause != core.QueueStopped {
+		return
+	}
+	offer := core.Advice{Kind: core.ResumeLocal, Queue: a.why.Queue}
+	if a.why.Detail == "ClusterQueue" {
+		offer.Kind = core.ResumeQueue
+	}
+	a.try(offer, func() *work {
+		if !a.reopened(a.work.door, offer.Kind == core.ResumeQueue) {
+			return nil
+		}
+		return a.work
+	})
+}
+
+// others tries what becomes of it when others go.
+func (a *adviser) others() {
+	if len(a.leaving) > 0 {
+		offer := core.Advice{Kind: core.AwaitLeaving}
+		for _, x := range a.leaving[:min(len(a.leaving), maxHolders)] {
+			offer.Keys = append(offer.Keys, x.Key)
+		}
+		if a.try(offer, func() *work { return a.without(a.leaving) }) {
+			return
+		}
+	}
+	holding := a.holding()
+	for _, x := range holding {
+		if a.try(core.Advice{Kind: core.WaitFor, Keys: []core.Key{x.Key}}, func() *work { return a.without([]*work{x}) }) {
+			return
+		}
+	}
+	gone := a.fewest(holding)
+	if len(gone) < 2 {
+		return
+	}
+	offer := core.Advice{Kind: core.WaitFor}
+	for _, x := range gone {
+		offer.Keys = append(offer.Keys, x.Key)
+	}
+	a.try(offer, func() *work { return a.without(gone) })
+}
+
+// fewest is the shortest beginning of a list whose end would help, less those of it
+// that need not end; nil if all do not help.
+func (a *adviser) fewest(list []*work) []*work {
+	for n := 2; n <= len(list); n++ {
+		if _, ok := a.helps(func() *work { return a.without(list[:n]) }); !ok {
+			continue
+		}
+		kept := slices.Clone(list[:n])
+		for i := n - 1; i >= 0 && len(kept) > 1; i-- {
+			less := slices.Delete(slices.Clone(kept), i, i+1)
+			if _, ok := a.helps(func() *work { return a.without(less) }); ok {
+				kept = less
+			}
+		}
+		return kept
+	}
+	return nil
+}
+
+// without thinks of others as gone.
+func (a *adviser) without(others []*work) *work {
+	for _, x := range others {
+		a.gone(x)
+	}
+	return a.work
+}
+
+// holding are those whose end may help.
+func (a *adviser) holding() []*work {
+	var out []*work
+	switch {
+	case a.why.Code == core.WaitingForQuota && a.why.Cause != core.BehindStrict && a.why.Cause != core.QuotaClaimed:
+		for _, c := range a.quotaHolders(a.work.group.queue.node, a.forest.Pair(a.why.Flavor, a.why.Resource), mostHolders) {
+			out = append(out, a.byID[c.ID])
+		}
+	case a.why.Code == core.TopologyPlacementFailed:
+		if c := a.class; c != nil {
+			for _, h := range a.nodeHolders(c, mostHolders) {
+				if x := a.works[h.Key]; x != nil && x.phase == running && !slices.Contains(out, x) {
+					out = append(out, x)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// itself tries changes of the workload.
+func (a *adviser) itself() {
+	set := a.work.shape.podSet(a.why.PodSet)
+	if set < 0 {
+		if len(a.work.shape.podSets) != 1 {
+			return
+		}
+		set = 0
+	}
+	a.fewer(set)
+	resource := a.why.Resource
+	if resource == "" {
+		if c := a.class; c != nil {
+			resource = a.nodes.Survey(c).Resource
+		}
+	}
+	if resource != "" && resource != core.Pods {
+		a.smallerSet(set, resource, 1)
+	}
+	a.tolerations(set)
+	a.requirements(set)
+}
+
+// changed is the workload submitted again with one pod set changed.
+func (a *adviser) changed(set int, change func(*core.PodSet)) *work {
+	sets := slices.Clone(a.work.shape.podSets)
+	change(&sets[set])
+	return a.instead(a.work, sets, a.work.Priority)
+}
+
+// largest is the largest number from least up to most that helps; 0 if least does not.
+func largest(least, most int64, helps func(int64) bool) int64 {
+	if most < least || !helps(least) {
+		return 0
+	}
+	for least < most {
+		if at := most - (most-least)/2; helps(at) {
+			least = at
+		} else {
+			most = at - 1
+		}
+	}
+	return least
+}
+
+// fewer tries fewer pods.
+func (a *adviser) fewer(set int) {
+	with := func(n int64) func() *work {
+		return func() *work {
+			return a.changed(set, func(p *core.PodSet) {
+				p.Count = int32(n) //nolint:gosec // below what it was
+				p.MinCount = min(p.MinCount, p.Count)
+			})
+		}
+	}
+	n := largest(1, int64(a.work.shape.podSets[set].Count)-1, func(n int64) bool { _, ok := a.helps(with(n)); return ok })
+	if n > 0 {
+		a.try(core.Advice{Kind: core.FewerPods, PodSet: a.work.shape.podSets[set].Name, Count: int32(n)}, with(n)) //nolint:gosec // a count
+	}
+}
+
+// smaller tries pods that do not ask for a resource at all.
+func (a *adviser) smaller(resource string) {
+	if set := a.work.shape.podSet(a.why.PodSet); set >= 0 {
+		a.smallerSet(set, resource, 0)
+	}
+}
+
+// smallerSet tries pods that ask for less of a resource, in whole units of it: the
+// most that helps, or none of it at all if least is 0.
+func (a *adviser) smallerSet(set int, resource string, least int64) {
+	p := &a.work.shape.podSets[set]
+	u := unit(resource, p.Requests.Of(resource))
+	with := func(n int64) func() *work {
+		return func() *work {
+			return a.changed(set, func(p *core.PodSet) { ask(p, resource, core.Amount(n).Mul(int64(u))) })
+		}
+	}
+	offer := core.Advice{Kind: core.SmallerPods, PodSet: p.Name, Resource: resource}
+	if least == 0 {
+		a.try(offer, with(0))
+		return
+	}
+	n := largest(1, int64((p.Requests.Of(resource)-1)/u), func(n int64) bool { _, ok := a.helps(with(n)); return ok })
+	if n > 0 {
+		offer.Amount = core.Amount(n).Mul(int64(u))
+		a.try(offer, with(n))
+	}
+}
+
+// unit is in what steps less is asked of a resource: whole cores and GiB where it asks
+// for more than a few of them, pieces of other things.
+func unit(resource string, asked core.Amount) core.Amount {
+	const gib, mib = core.Amount(1 << 30), core.Amount(1 << 20)
+	switch {
+	case resource == core.CPU && asked > 2000:
+		return 1000
+	case resource == core.CPU:
+		return 100
+	case asked > 2*gib:
+		return gib
+	case asked > 2*mib:
+		return mib
+	}
+	return 1
+}
+
+// ask changes what one pod asks for, and what it counts against quota.
+func ask(p *core.PodSet, resource string, amount core.Amount) {
+	p.Requests = p.Requests.With(resource, amount)
+	if p.Quota != nil {
+		p.Quota = p.Quota.With(resource, amount)
+	}
+}
+
+// tolerations tries to tolerate the taints of flavors, and of nodes, in the way.
+func (a *adviser) tolerations(set int) {
+	p := &a.work.shape.podSets[set]
+	for _, t := range a.attempts(a.work) {
+		f := a.flavors[t.Flavor]
+		if t.Why.Cause == core.UntoleratedTaint && t.PodSet == p.Name && f != nil {
+			a.tolerate(set, t.Flavor, slices.DeleteFunc(slices.Clone(f.spec.Taints), func(taint core.Taint) bool {
+				_, bad := core.Untolerated([]core.Taint{taint}, append(slices.Clone(p.Filter.Tolerations), f.spec.Tolerations...))
+				return !bad
+			}))
+		}
+	}
+	if c := a.class; c != nil {
+		for _, taint := range a.nodes.TaintsInTheWay(c, mostLeft) {
+			a.tolerate(set, "", []core.Taint{taint})
+		}
+	}
+}
+
+func (a *adviser) tolerate(set int, flavor string, taints []core.Taint) {
+	offer := core.Advice{Kind: core.Tolerate, PodSet: a.work.shape.podSets[set].Name, Flavor: flavor}
+	for _, t := range taints {
+		offer.Detail = append(offer.Detail, t.String())
+	}
+	a.try(offer, func() *work {
+		return a.changed(set, func(p *core.PodSet) {
+			p.Filter.Tolerations = slices.Clone(p.Filter.Tolerations)
+			for _, t := range taints {
+				p.Filter.Tolerations = append(p.Filter.Tolerations, core.Toleration{Key: t.Key, Value: t.Value, Effect: t.Effect})
+			}
+		})
+	})
+}
+
+// requirements tries to leave out what the pods require of labels: one thing, else all.
+func (a *adviser) requirements(set int) {
+	p := &a.work.shape.podSets[set]
+	helped := false
+	var all []string
+	for i, r := range p.Filter.Must {
+		all = append(all, r.String())
+		if i >= mostLeft {
+			continue
+		}
+		helped = a.leaveOut(set, []string{r.String()}, func(f *core.Filter) {
+			f.Must = slices.Delete(slices.Clone(f.Must), i, i+1)
+		}) || helped
+	}
+	if len(p.Filter.Terms) > 0 {
+		all = append(all, p.Filter.TermsText())
+		helped = a.leaveOut(set, all[len(all)-1:], func(f *core.Filter) { f.Terms = nil }) || helped
+	}
+	if !helped && len(all) > 1 {
+		a.leaveOut(set, all, func(f *core.Filter) { f.Must, f.Terms = nil, nil })
+	}
+}
+
+func (a *adviser) leaveOut(set int, what []string, change func(*core.Filter)) bool {
+	offer := core.Advice{Kind: core.DropSelector, PodSet: a.work.shape.podSets[set].Name, Detail: what}
+	return a.try(offer, func() *work { return a.changed(set, func(p *core.PodSet) { change(&p.Filter) }) })
+}
+
+// priority tries the priorities there are above its own, lowest first.
+func (a *adviser) priority(all []int32) {
+	all = slices.Compact(slices.Sorted(slices.Values(all)))
+	for _, p := range all {
+		if p > a.work.Priority && a.try(core.Advice{Kind: core.RaisePriority, Priority: p}, func() *work {
+			return a.instead(a.work, a.work.shape.podSets, p)
+		}) {
+			return
+		}
+	}
+}
+
+// nodesBack tries nodes that are out of service, one by one, then all that are
+// cordoned, then all; and nodes without the pods that no queue knows.
+func (a *adviser) nodesBack() {
+	c := a.class
+	if c == nil {
+		return
+	}
+	down := a.nodes.Down(c, mostNodesTried)
+	cordoned := slices.DeleteFunc(slices.Clone(down), func(n *place.Node) bool { return n.Spec().Why != core.Cordoned })
+	helped := false
+	for _, n := range down {
+		if !helped {
+			helped = a.bringOne(n)
+		}
+	}
+	if !helped && len(cordoned) > 1 {
+		helped = a.bring(core.Uncordon, cordoned)
+	}
+	if !helped && len(down) > 1 && len(cordoned) < len(down) {
+		a.bring(core.RepairNode, down)
+	}
+	for _, o := range a.nodes.Occupied(c, mostNodesTried) {
+		r, amount := a.nodes.TakenByOthers(o)
+		if amount > 0 && a.try(core.Advice{Kind: core.RemovePods, Nodes: []string{o.Name()}, Resource: r}, func() *work {
+			a.undo = append(a.undo, a.nodes.Clear(o.Node))
+			return a.work
+		}) {
+			return
+		}
+	}
+}
+
+func (a *adviser) bringOne(n *place.Node) bool {
+	if n.Spec().Why == core.Cordoned {
+		return a.bring(core.Uncordon, []*place.Node{n})
+	}
+	return a.bring(core.RepairNode, []*place.Node{n})
+}
+
+func (a *adviser) bring(kind core.AdviceKind, nodes []*place.Node) bool {
+	offer := core.Advice{Kind: kind}
+	for _, n := range nodes {
+		offer.Nodes = append(offer.Nodes, n.Name())
+		if kind == core.RepairNode {
+			offer.Detail = append(offer.Detail, n.Spec().Why)
+		}
+	}
+	return a.try(offer, func() *work {
+		for _, n := range nodes {
+			a.undo = append(a.undo, a.nodes.Suppose(n, core.NodeReady))
+		}
+		return a.work
+	})
+}
+
+// gate tries to open the gate that keeps the workload from evicting.
+func (a *adviser) gate() {
+	if gate := a.work.shape.gate; gate != "" {
+		a.try(core.Advice{Kind: core.OpenGate, Detail: []string{gate}}, func() *work {
+			return a.as(a.work, &shape{priority: a.work.Priority, podSets: a.work.shape.podSets}, a.work.Time)
+		})
+	}
+}

@@ -102,12 +102,12 @@ func (e *Engine) withHolders(w *work, r *core.Reason) *core.Reason {
 		if why.Cause == core.QuotaClaimed {
 			return &why
 		}
-		for _, c := range e.quotaHolders(w.group.queue.node, e.forest.Pair(why.Flavor, why.Resource)) {
+		for _, c := range e.quotaHolders(w.group.queue.node, e.forest.Pair(why.Flavor, why.Resource), maxHolders) {
 			why.Holders = append(why.Holders, c.Key)
 		}
 	case why.LacksNodes():
 		if c := e.classOf(w, why); c != nil && (why.Cause == core.NodesShort || why.Cause == core.PreemptionGated) {
-			for _, h := range e.nodeHolders(c) {
+			for _, h := range e.nodeHolders(c, maxHolders) {
 				if h.Key != (core.Key{}) && !slices.Contains(why.Holders, h.Key) {
 					why.Holders = append(why.Holders, h.Key)
 				}
@@ -125,12 +125,12 @@ const (
 
 // quotaHolders are those who use a pair: in the own queue first, then in queues of
 // the tree that borrow it, the next victims first.
-func (e *Engine) quotaHolders(n *quota.Node, p quota.Pair) []*preempt.Candidate {
+func (e *Engine) quotaHolders(n *quota.Node, p quota.Pair, most int) []*preempt.Candidate {
 	var found []*preempt.Candidate
 	looks := 0
 	add := func(q *quota.Node) {
 		list := e.search.Running(q)
-		for i := len(list) - 1; i >= 0 && len(found) < maxHolders && looks < maxLooks; i-- {
+		for i := len(list) - 1; i >= 0 && len(found) < most && looks < maxLooks; i-- {
 			looks++
 			if slices.ContainsFunc(list[i].Uses, func(u quota.Use) bool { return u.Pair == p && u.Amount > 0 }) {
 				found = append(found, list[i])
@@ -141,7 +141,7 @@ func (e *Engine) quotaHolders(n *quota.Node, p quota.Pair) []*preempt.Candidate 
 	var walk func(at *quota.Node)
 	walk = func(at *quota.Node) {
 		for _, c := range at.Children() {
-			if len(found) >= maxHolders || looks >= maxLooks {
+			if len(found) >= most || looks >= maxLooks {
 				return
 			}
 			if looks++; c != n && c.Queue && c.Borrowed(core.Then, p) > 0 {

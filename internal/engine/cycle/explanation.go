@@ -3,18 +3,19 @@ package cycle
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// Explain says why a workload waits and what would help, both found out now. It is
+// Explain says why a workload waits and what would help, both found out at now. It is
 // false for workloads that are admitted or unknown. higher are the priorities, in any
 // order, that the workload could be given instead of its own; nil if none is known.
 //
 // It changes nothing: what is tried on the picture is taken back.
-func (e *Engine) Explain(k core.Key, higher []int32) (core.Explanation, bool) {
+func (e *Engine) Explain(k core.Key, now time.Time, higher []int32) (core.Explanation, bool) {
 	why, ok := e.Why(k)
 	if !ok {
 		return core.Explanation{}, false
@@ -26,13 +27,15 @@ func (e *Engine) Explain(k core.Key, higher []int32) (core.Explanation, bool) {
 	}
 	q := e.ask()
 	defer q.end()
+	q.at = now
 	out.Reason.Holders = nil
 	if g := w.group; g != nil {
 		q.judge(w)
+		q.class = q.shortClass(w, why) // what the judgement left says which
 		out.Tried, out.Lenders = q.attempts(w), q.lenders(g.queue, why)
-		if c := q.shortClass(w, why); c != nil {
-			facts := q.nodes.Survey(c)
-			facts.InTheWay = q.nodes.InTheWay(c)
+		if q.class != nil {
+			facts := q.nodes.Survey(q.class)
+			facts.InTheWay = q.nodes.InTheWay(q.class)
 			facts.PodSet, facts.Flavor, facts.Wanted = why.PodSet, why.Flavor, why.PodsWanted
 			out.Nodes = &facts
 		}
@@ -43,7 +46,7 @@ func (e *Engine) Explain(k core.Key, higher []int32) (core.Explanation, bool) {
 			out.Reason.Holders = append(out.Reason.Holders, h.Key)
 		}
 	}
-	out.Advice = q.advice(w, why, higher)
+	out.Advice = q.advice(w, out.Reason, higher)
 	out.Cut = q.spent()
 	return out, true
 }
@@ -108,15 +111,15 @@ func (q *question) holders(w *work, why core.Reason) []core.Holder {
 		}
 		p := q.forest.Pair(why.Flavor, why.Resource)
 		var out []core.Holder
-		for _, c := range q.quotaHolders(w.group.queue.node, p) {
+		for _, c := range q.quotaHolders(w.group.queue.node, p, maxHolders) {
 			h := q.holder(q.byID[c.ID])
 			h.Flavor, h.Resource, h.Amount = why.Flavor, why.Resource, amountOf(c.Uses, p)
 			out = append(out, h)
 		}
 		return out
 	case why.LacksNodes():
-		if c := q.shortClass(w, why); c != nil && w.group != nil && (why.Cause == core.NodesShort || why.Cause == core.PreemptionGated) {
-			return q.nodeHolders(c)
+		if q.class != nil && (why.Cause == core.NodesShort || why.Cause == core.PreemptionGated) {
+			return q.nodeHolders(q.class, maxHolders)
 		}
 	case why.Code == core.WaitingForPreempted:
 		return q.awaited(w)
@@ -142,9 +145,20 @@ func (q *question) awaited(w *work) []core.Holder {
 
 // nodeHolders are those on nodes that a class could use who hold there what it lacks,
 // those who hold most first; pods that no queue knows too.
-func (e *Engine) nodeHolders(c *place.Class) []core.Holder {
+func (e *Engine) nodeHolders(c *place.Class, most int) []core.Holder {
+	out := e.holdersOn(e.nodes.Occupied(c, maxLooks))
+	if len(out) == 0 {
+		out = e.holdersOn(e.nodes.Used(c, maxLooks))
+	}
+	slices.SortFunc(out, func(a, b core.Holder) int {
+		return cmp.Or(cmp.Compare(b.Amount, a.Amount), a.Key.Compare(b.Key), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Resource, b.Resource))
+	})
+	return out[:min(len(out), most)]
+}
+
+func (e *Engine) holdersOn(nodes []place.Occupied) []core.Holder {
 	var out []core.Holder
-	for _, n := range e.nodes.Occupied(c, maxLooks) {
+	for _, n := range nodes {
 		for _, id := range n.Users() {
 			w := e.byID[id]
 			if w == nil {
@@ -162,10 +176,7 @@ func (e *Engine) nodeHolders(c *place.Class) []core.Holder {
 			out = append(out, core.Holder{Node: n.Name(), Resource: r, Amount: amount})
 		}
 	}
-	slices.SortFunc(out, func(a, b core.Holder) int {
-		return cmp.Or(cmp.Compare(b.Amount, a.Amount), a.Key.Compare(b.Key), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Resource, b.Resource))
-	})
-	return out[:min(len(out), maxHolders)]
+	return out
 }
 
 // addHolder adds what a workload holds of a resource.

@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"slices"
+	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
@@ -14,12 +15,17 @@ import (
 // was asked.
 type question struct {
 	*Engine
+	at time.Time
 	// plans are the plans of groups as they were before somebody asked: with one
 	// made meanwhile, the next Decide could take another way.
 	plans map[*group]*compiled
 	undo  []func()
 	// looks is how many more judgements the question may cost.
 	looks int
+	// class is the kind of pod that nodes are short for, nil if they are not.
+	class *place.Class
+	// returned are evicted workloads that are thought of as gone: they wait again.
+	returned []*work
 }
 
 // maxLooksAsked bounds what one question costs, in judgements.
@@ -109,6 +115,8 @@ func (q *question) gone(w *work) {
 	q.put(core.Now, w.Holds, -1)
 	if w.phase == leaving {
 		q.split(-1)
+		q.returned = append(q.returned, w)
+		q.undo = append(q.undo, func() { q.returned = q.returned[:len(q.returned)-1] })
 	} else {
 		q.unlist(w)
 		q.use(core.Then, w.Queue, w.Uses, -1)
@@ -159,7 +167,9 @@ func (q *question) takes(w *work, v verdict) {
 // instead thinks of a workload that is submitted again, now, with other pods or
 // another priority. It stands in no queue.
 func (q *question) instead(w *work, podSets []core.PodSet, priority int64) *work {
-	return q.as(w, &shape{priority: priority, gate: w.shape.gate, podSets: podSets}, q.now.UnixNano())
+	n := q.as(w, &shape{priority: priority, gate: w.shape.gate, podSets: podSets}, q.at.UnixNano())
+	n.UID = "\xff" // after whoever is submitted in the same second
+	return n
 }
 
 // as thinks of a workload with another shape and queue time.

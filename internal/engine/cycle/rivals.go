@@ -16,6 +16,20 @@ type rival struct {
 	lots  []*lot
 	// shut says that its first cannot be admitted and nobody may pass it.
 	shut bool
+	// own says that it is the queue of the workload that was asked about, over that
+	// this one cannot be admitted any more.
+	own, over bool
+	// last is a door whose workloads come after those of all others: in queues that go
+	// by past usage the end of a workload changes who is first.
+	last *door
+}
+
+// sooner is the order of a queue's workloads.
+func (r *rival) sooner(a, b *work) bool {
+	if x, y := a.door == r.last, b.door == r.last; r.last != nil && x != y {
+		return y
+	}
+	return a.Before(b)
 }
 
 // lot is workloads of one shape, first to last; refused says that none of them can be
@@ -28,6 +42,7 @@ type lot struct {
 	group   *group
 	but     *work
 	refused bool
+	rival   *rival
 }
 
 // drop takes the head off a lot.
@@ -52,11 +67,12 @@ func (r *rival) first() *lot {
 		if l.head == nil || l.refused && !r.queue.strict() {
 			continue
 		}
-		if best == nil || l.head.Before(best.head) {
+		if best == nil || r.sooner(l.head, best.head) {
 			best = l
 		}
 	}
-	if best != nil && best.refused {
+	promised := best != nil && r.queue.strict() && slices.ContainsFunc(r.queue.promised, func(p *work) bool { return p.Before(best.head) })
+	if best != nil && (best.refused || promised) {
 		r.shut = true
 		return nil
 	}
@@ -66,65 +82,126 @@ func (r *rival) first() *lot {
 // most bounds how many others may be given something in one trial.
 const mostRivals = 64
 
+// turns is in which order queues have their turn in a trial. The next decision goes by
+// how far their first borrow, by shares, and by what it finds out on the way; who
+// starts in each of these orders is taken to start in its order, too.
+type turns uint8
+
+const (
+	byLevel turns = iota
+	ownFirst
+	othersFirst
+	allTurns
+)
+
 // starts reports whether a workload would be admitted, or be promised a place, by the
 // next decision, after all who come before it have taken what they can. It is asked
 // with a change in place, and leaves it there. preempts is how many would have to go.
 func (q *question) starts(w *work, in *queue) (preempts int32, ok bool) {
-	defer q.back(q.mark())
-	rivals := q.rivals(w, in)
-	for range mostRivals {
-		best, v := q.next(rivals, w)
-		switch {
-		case best == nil || q.spent():
-			return 0, false
-		case best.head == w:
-			return int32(len(v.victims)), v.kind == pledged || q.unready == 0 //nolint:gosec // few
-		}
-		q.takes(best.head, q.judge(best.head)) // what a judgement leaves belongs to the last one
-		best.drop()
-	}
-	return 0, false
-}
-
-// next is whose turn it is among the rivals: the first of a queue who can be
-// admitted, by how far it borrows and its place. With fair sharing shares decide
-// between queues; here all others go before w then, which is the worst for it.
-func (q *question) next(rivals []*rival, w *work) (*lot, verdict) {
-	var best *lot
-	var found verdict
-	var head order.Head
-	for _, r := range rivals {
-		for l := r.first(); l != nil && !q.spent(); l = r.first() {
-			x := l.head
-			v := q.judge(x)
-			if v.kind == refuse || v.kind == admit && q.unready > 0 && x != w {
-				if x == w {
-					return nil, v
-				}
-				l.refused = true
-				continue
-			}
-			h, fair := order.Head{Level: q.rank().Level, Key: x.turn()}, q.opt.FairSharing != nil
-			sooner := best == nil || fair && best.head == w || h.Compare(head) < 0
-			if sooner && (best == nil || !fair || x != w) {
-				best, found, head = l, v, h
-				found.victims = slices.Clone(v.victims)
-			}
+	for t := range allTurns {
+		contested := false
+		if preempts, contested, ok = q.startsBy(t, w, in); !ok || !contested {
 			break
 		}
 	}
-	return best, found
+	return preempts, ok
+}
+
+// startsBy is starts with turns in one order; contested says that others took
+// something.
+func (q *question) startsBy(t turns, w *work, in *queue) (preempts int32, contested, ok bool) {
+	defer q.back(q.mark())
+	rivals := q.rivals(w, in)
+	for range mostRivals {
+		best, v, others := q.next(t, rivals, w)
+		contested = contested || others
+		switch {
+		case best == nil || q.spent(), q.opt.BlockAdmission && others: // it may have to wait for their pods
+			return 0, contested, false
+		case best.head == w:
+			return int32(len(v.victims)), contested, v.kind == pledged || q.unready == 0 //nolint:gosec // few
+		}
+		v = q.judge(best.head) // what a judgement leaves belongs to the last one
+		q.takes(best.head, v)
+		// Nobody passes one who waits for its victims in a StrictFIFO queue.
+		best.rival.shut = v.kind == pledged && best.rival.queue.strict()
+		best.drop()
+	}
+	return 0, contested, false
+}
+
+// next is whose turn it is among the rivals, with its verdict: the first of a queue who
+// can be admitted. others says that somebody else than w can be.
+func (q *question) next(t turns, rivals []*rival, w *work) (best *lot, found verdict, others bool) {
+	var head order.Head
+	for _, r := range rivals {
+		l, v := q.foremostOf(r, w)
+		if l == nil {
+			if r.own && r.over {
+				return nil, v, others
+			}
+			continue
+		}
+		others = others || l.head != w
+		h := order.Head{Level: q.rank().Level, Key: l.head.turn()}
+		if best == nil || sooner(t, r, best.rival, h, head) {
+			best, found, head = l, v, h
+			best.rival = r
+			found.victims = slices.Clone(v.victims)
+		}
+	}
+	return best, found, others
+}
+
+// sooner reports whether the queue a has its turn before b, by their heads.
+func sooner(t turns, a, b *rival, x, y order.Head) bool {
+	switch {
+	case t == ownFirst && a.own != b.own:
+		return a.own
+	case t == othersFirst && a.own != b.own:
+		return b.own
+	}
+	return x.Compare(y) < 0
+}
+
+// foremostOf is the first of a queue who can be admitted, nil if there is none before
+// w. The queue is over once w itself cannot.
+func (q *question) foremostOf(r *rival, w *work) (*lot, verdict) {
+	for l := r.first(); l != nil && !q.spent(); l = r.first() {
+		v := q.judge(l.head)
+		switch {
+		case v.kind != refuse && l.head == w:
+			return l, v
+		case l.head == w:
+			r.over = true
+			return nil, v
+		case v.kind != refuse:
+			return l, v
+		}
+		l.refused = true
+	}
+	r.over = true
+	return nil, verdict{}
 }
 
 // rivals are the queues whose workloads may come before w, its own among them.
 func (q *question) rivals(w *work, own *queue) []*rival {
 	var out []*rival
 	for _, o := range q.sortedQueues() {
-		if o.spec == nil || o.closed != nil || (o != own && len(o.groups) == 0) {
+		if o.spec == nil || o.closed != nil || (o != own && len(o.groups) == 0 && len(q.returned) == 0) {
 			continue
 		}
-		r := &rival{queue: o}
+		r := &rival{queue: o, own: o == own}
+		for _, x := range q.returned {
+			if x.door.queue == o && x.door.closed == nil {
+				q.alone(x, o)
+				r.lots = append(r.lots, &lot{head: x})
+			}
+		}
 		if o == own {
+			if o.byUsage {
+				r.last = w.door
+			}
 			q.line(r, w)
 		} else {
 			for _, g := range o.groups {

@@ -154,20 +154,30 @@ func (s *Nodes) Slots(c *Class, v View) int64 { return s.index(c, v).total }
 // how many nodes the filter admits, and how many of these are out of service.
 func (s *Nodes) Total(c *Class) (slots int64, nodes, down int32) {
 	if c.ideal.version != s.specs+1 {
-		s.settle()
-		c.ideal = ideal{version: s.specs + 1}
-		for _, n := range s.order {
-			if !c.filter.Admits(&n.spec) {
-				continue
-			}
-			c.ideal.nodes++
-			if !n.spec.State.TakesWork() {
-				c.ideal.down++
-			}
-			c.ideal.slots += int64(c.count(n.cap, n.cap))
+		found := s.empty(c)
+		if s.supposed > 0 {
+			return found.slots, found.nodes, found.down // nodes are not what they are thought to be
 		}
+		c.ideal = found
 	}
 	return c.ideal.slots, c.ideal.nodes, c.ideal.down
+}
+
+// empty counts what Total returns.
+func (s *Nodes) empty(c *Class) ideal {
+	s.settle()
+	found := ideal{version: s.specs + 1}
+	for _, n := range s.order {
+		if !c.filter.Admits(&n.spec) {
+			continue
+		}
+		found.nodes++
+		if !n.spec.State.TakesWork() {
+			found.down++
+		}
+		found.slots += int64(c.count(n.cap, n.cap))
+	}
+	return found
 }
 
 // excess returns a resource of which a pod needs more than any node has that

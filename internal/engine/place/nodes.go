@@ -89,6 +89,8 @@ type Nodes struct {
 	specs uint64
 	// apart counts the holds that are in one ledger only.
 	apart int
+	// supposed counts the nodes that are thought of in another state.
+	supposed int
 }
 
 // New returns an empty set of nodes that keeps whole nodes of the named

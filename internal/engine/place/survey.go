@@ -127,6 +127,23 @@ func (s *Nodes) Occupied(c *Class, looks int) []Occupied {
 	return out
 }
 
+// Used lists nodes in service that a class may use with all that its pods need as
+// scarce: for pod sets that lack room only beside others of the same workload.
+func (s *Nodes) Used(c *Class, looks int) []Occupied {
+	s.settle()
+	var out []Occupied
+	for _, n := range s.order {
+		if len(out) < looks && n.TakesWork() && c.filter.Admits(&n.spec) {
+			o := Occupied{Node: n}
+			for _, r := range c.needs {
+				o.scarce = append(o.scarce, r.resource)
+			}
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
 // Taken is how much of what is scarce there a hold takes of the node: of the packed
 // resource if that is scarce, else of the first that is; 0 if it is elsewhere.
 func (s *Nodes) Taken(o Occupied, h Hold) (resource string, amount core.Amount) {
@@ -182,15 +199,46 @@ func (s *Nodes) InTheWay(c *Class) []core.Obstacle {
 	return out
 }
 
+// TaintsInTheWay lists the taints that alone keep nodes from serving a class, at most
+// so many, in order of the nodes' names.
+func (s *Nodes) TaintsInTheWay(c *Class, most int) []core.Taint {
+	s.settle()
+	var out []core.Taint
+	for _, n := range s.order {
+		if _, taint, one := c.filter.Unmet(&n.spec); !one || !taint || len(out) == most {
+			continue
+		}
+		if t, _ := core.Untolerated(n.spec.Taints, c.filter.Tolerations); !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// Down lists nodes that a class may use and that take no work, at most so many, in
+// order of their names.
+func (s *Nodes) Down(c *Class, most int) []*Node {
+	s.settle()
+	var out []*Node
+	for _, n := range s.order {
+		if len(out) < most && !n.TakesWork() && c.filter.Admits(&n.spec) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
 // Suppose thinks of a node in another state. The function that it returns takes that
 // back; until then nobody must decide.
 func (s *Nodes) Suppose(n *Node, state core.NodeState) (undo func()) {
 	s.settle()
 	was := n.spec.State
 	n.spec.State = state
+	s.supposed++
 	s.touch(n)
 	return func() {
 		n.spec.State = was
+		s.supposed--
 		s.touch(n)
 	}
 }

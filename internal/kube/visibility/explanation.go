@@ -50,7 +50,7 @@ func (h *handler) explanation(r *http.Request, info *request.RequestInfo) (any, 
 		higher = append(higher, c.value)
 	}
 	key := core.Key{Namespace: w.Namespace, Name: w.Name}
-	x, waits, err := h.lines.Explain(key, higher)
+	x, waits, err := h.lines.Explain(key, h.clock.Now(), higher)
 	if err != nil {
 		return nil, later(err)
 	}

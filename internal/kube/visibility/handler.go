@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,9 +31,9 @@ type Lines interface {
 	// QueueOf names the ClusterQueue of a LocalQueue, false if there is no such
 	// LocalQueue.
 	QueueOf(namespace, name string) (string, bool, error)
-	// Explain says why a workload waits, and what would help; false if it does not
-	// wait. higher are the priorities that it could be given.
-	Explain(k core.Key, higher []int32) (core.Explanation, bool, error)
+	// Explain says why a workload waits, and what would help, at now; false if it does
+	// not wait. higher are the priorities that it could be given.
+	Explain(k core.Key, now time.Time, higher []int32) (core.Explanation, bool, error)
 }
 
 const (

@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -39,7 +40,7 @@ func (t *tape) Decided(at time.Time, p core.Plan) {
 func Try(w sim.World) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
 	if w.Tenure != nil && w.Rules == nil {

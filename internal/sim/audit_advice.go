@@ -1,0 +1,186 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+)
+
+var advised = map[core.AdviceKind]int{}
+
+func Advised() string { return fmt.Sprint(advised) }
+
+// adviceHelps asks why one waiting workload waits, and does each thing that is
+// advised to a copy of the engine: it must start then, or be promised a place (P9).
+func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
+	var waiting []core.Key
+	for _, k := range sortedWorks(a.works) {
+		if a.works[k].held == nil {
+			waiting = append(waiting, k)
+		}
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	key := waiting[pick%len(waiting)]
+	state, err := e.Dump()
+	if err != nil {
+		return nil //nolint:nilerr // edits wait for a decision; another moment will do
+	}
+	own := a.works[key].told.Priority
+	why, waits := e.Explain(key, now, []int32{own + 1, own + 5, own + 100})
+	if !waits {
+		return fmt.Errorf("P9: %s waits, and nobody can say why", key)
+	}
+	for _, advice := range why.Advice {
+		advised[advice.Kind]++
+		copied, err := cycle.Load(a.options, state)
+		if err != nil {
+			return fmt.Errorf("P9: load what was dumped: %w", err)
+		}
+		for _, ev := range a.heeded(key, advice, now) {
+			copied.Apply(ev)
+		}
+		if said := a.notStarted(copied, key, now); said != "" {
+			dbg := ""
+			for _, k := range sortedWorks(a.works) {
+				w := a.works[k]
+				ww, _ := e.Why(k)
+				dbg += fmt.Sprintf("\n  %s door=%s prio=%d held=%v leaving=%v nb=%v created=%v sets=%+v why=%+v", k, w.told.Queue, w.told.Priority, w.held != nil, w.leaving, w.told.NotBefore, w.told.QueueTime, w.told.PodSets, ww)
+			}
+			for _, k := range sortedNames(a.queues) {
+				dbg += fmt.Sprintf("\n  %+v", a.queues[k])
+			}
+			fmt.Println(now, dbg)
+			return fmt.Errorf("P9: %s waits because of %+v and is advised %+v; that was done, and it waits: %s", key, why.Reason, advice, said)
+		}
+	}
+	return nil
+}
+
+// notStarted decides and says why a workload still waits, "" if it has its quota or
+// is promised a place.
+func (a *Auditor) notStarted(e *cycle.Engine, key core.Key, now time.Time) string {
+	for range maxCures {
+		plan := e.Decide(now)
+		if _, ok := e.Holding(key); ok {
+			return ""
+		}
+		if len(plan) == 0 {
+			break
+		}
+	}
+	why, _ := e.Why(key)
+	if why.Code == core.WaitingForPreempted {
+		return ""
+	}
+	return fmt.Sprintf("%+v", why)
+}
+
+// heeded is what happens when an advice is followed.
+func (a *Auditor) heeded(key core.Key, v core.Advice, now time.Time) []core.Event {
+	w := a.works[key].told
+	var out []core.Event
+	switch v.Kind {
+	case core.WaitFor:
+		for _, k := range v.Keys {
+			out = append(out, core.WorkloadGone{Key: k})
+		}
+	case core.AwaitLeaving:
+		return a.allReleased()
+	case core.Uncordon, core.RepairNode:
+		for _, name := range v.Nodes {
+			n := a.nodes[name]
+			n.State, n.Why = core.NodeReady, ""
+			out = append(out, core.NodeSet{Node: n})
+		}
+	case core.RemovePods:
+		for _, name := range v.Nodes {
+			n := a.nodes[name]
+			n.Foreign = nil
+			out = append(out, core.NodeSet{Node: n})
+		}
+	case core.ResumeQueue:
+		q := a.queues[v.Queue]
+		q.Stop = core.StopNone
+		out = append(out, core.QueueSet{Queue: q})
+	case core.ResumeLocal:
+		d := a.doors[key.Namespace+"/"+v.Queue]
+		d.Stop = core.StopNone
+		out = append(out, core.LocalQueueSet{LocalQueue: d})
+	case core.OpenGate:
+		w.PreemptionGate = ""
+		out = append(out, core.WorkloadSet{Workload: w})
+	case core.FewerPods, core.SmallerPods, core.Tolerate, core.DropSelector, core.RaisePriority:
+		out = append(out, core.WorkloadGone{Key: key}, core.WorkloadSet{Workload: again(w, v, a.taints(), now)})
+	}
+	return out
+}
+
+// allReleased is what happens when all who are being stopped are gone: they wait
+// again.
+func (a *Auditor) allReleased() []core.Event {
+	var out []core.Event
+	for _, k := range sortedWorks(a.works) {
+		if w := a.works[k]; w.held != nil && w.leaving {
+			o := w.told
+			o.Admission, o.Evicting, o.Admitted, o.Ready, o.Reserved, o.Settled, o.Ended = nil, false, false, false, time.Time{}, nil, nil
+			out = append(out, core.WorkloadSet{Workload: o})
+		}
+	}
+	return out
+}
+
+// taints are all that flavors and nodes have.
+func (a *Auditor) taints() []core.Taint {
+	var out []core.Taint
+	for _, name := range sortedNames(a.flavors) {
+		out = append(out, a.flavors[name].Taints...)
+	}
+	for _, name := range sortedNames(a.nodes) {
+		out = append(out, a.nodes[name].Taints...)
+	}
+	return slices.Compact(out)
+}
+
+// again is a workload that is submitted again as advised.
+func again(w core.Workload, v core.Advice, taints []core.Taint, now time.Time) core.Workload {
+	w.UID, w.Created, w.QueueTime, w.Seq = w.UID+"-again", now, now, 0
+	if v.Kind == core.RaisePriority {
+		w.Priority = v.Priority
+		return w
+	}
+	w.PodSets = slices.Clone(w.PodSets)
+	for i := range w.PodSets {
+		p := &w.PodSets[i]
+		if p.Name != v.PodSet {
+			continue
+		}
+		switch v.Kind {
+		case core.FewerPods:
+			p.Count, p.MinCount = v.Count, min(p.MinCount, v.Count)
+		case core.SmallerPods:
+			p.Requests = p.Requests.With(v.Resource, v.Amount)
+			if p.Quota != nil {
+				p.Quota = p.Quota.With(v.Resource, v.Amount)
+			}
+		case core.Tolerate:
+			p.Filter.Tolerations = slices.Clone(p.Filter.Tolerations)
+			for _, t := range taints {
+				if slices.Contains(v.Detail, t.String()) {
+					p.Filter.Tolerations = append(p.Filter.Tolerations, core.Toleration{Key: t.Key, Value: t.Value, Effect: t.Effect})
+				}
+			}
+		case core.DropSelector:
+			p.Filter.Must = slices.DeleteFunc(slices.Clone(p.Filter.Must), func(r core.Requirement) bool { return slices.Contains(v.Detail, r.String()) })
+			if slices.Contains(v.Detail, p.Filter.TermsText()) {
+				p.Filter.Terms = nil
+			}
+		default:
+		}
+	}
+	return w
+}
