@@ -26,6 +26,8 @@ type (
 		Reason EvictReason
 		// For is the workload that the eviction makes room for; zero if none.
 		For Key
+		// ForUID is that workload's UID, by which tenants know those of others.
+		ForUID string
 		// Why holds facts for the message.
 		Why Reason
 	}

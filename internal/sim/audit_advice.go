@@ -9,10 +9,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 )
 
-var advised = map[core.AdviceKind]int{}
-
-func Advised() string { return fmt.Sprint(advised) }
-
 // adviceHelps asks why one waiting workload waits, and does each thing that is
 // advised to a copy of the engine: it must start then, or be promised a place (P9).
 func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
@@ -31,12 +27,11 @@ func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 		return nil //nolint:nilerr // edits wait for a decision; another moment will do
 	}
 	own := a.works[key].told.Priority
-	why, waits := e.Explain(key, now, []int32{own + 1, own + 5, own + 100})
+	why, waits := e.Explain(key, now, []int64{own + 1, own + 5, own + 100})
 	if !waits {
 		return fmt.Errorf("P9: %s waits, and nobody can say why", key)
 	}
 	for _, advice := range why.Advice {
-		advised[advice.Kind]++
 		copied, err := cycle.Load(a.options, state)
 		if err != nil {
 			return fmt.Errorf("P9: load what was dumped: %w", err)
@@ -45,16 +40,6 @@ func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 			copied.Apply(ev)
 		}
 		if said := a.notStarted(copied, key, now); said != "" {
-			dbg := ""
-			for _, k := range sortedWorks(a.works) {
-				w := a.works[k]
-				ww, _ := e.Why(k)
-				dbg += fmt.Sprintf("\n  %s door=%s prio=%d held=%v leaving=%v nb=%v created=%v sets=%+v why=%+v", k, w.told.Queue, w.told.Priority, w.held != nil, w.leaving, w.told.NotBefore, w.told.QueueTime, w.told.PodSets, ww)
-			}
-			for _, k := range sortedNames(a.queues) {
-				dbg += fmt.Sprintf("\n  %+v", a.queues[k])
-			}
-			fmt.Println(now, dbg)
 			return fmt.Errorf("P9: %s waits because of %+v and is advised %+v; that was done, and it waits: %s", key, why.Reason, advice, said)
 		}
 	}

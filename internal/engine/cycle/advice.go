@@ -30,7 +30,7 @@ type adviser struct {
 }
 
 // advice tries what could help a workload that waits for a reason.
-func (q *question) advice(w *work, why core.Reason, higher []int32) []core.Advice {
+func (q *question) advice(w *work, why core.Reason, higher []int64) []core.Advice {
 	a := &adviser{question: q, work: w, why: why}
 	switch why.Code {
 	case core.WaitingForPreempted:
@@ -53,7 +53,12 @@ func (q *question) advice(w *work, why core.Reason, higher []int32) []core.Advic
 		a.priority(higher)
 		a.nodesBack()
 		a.gate()
-	case core.OnHold, core.PendingEvaluation, core.AdmissionGated, core.WaitingForPodsReady:
+	case core.AdmissionGated:
+		if why.Cause == core.PreemptionGated && w.group != nil {
+			a.others()
+			a.gate()
+		}
+	case core.OnHold, core.PendingEvaluation, core.WaitingForPodsReady:
 	}
 	return a.found
 }
@@ -158,11 +163,11 @@ func (a *adviser) without(others []*work) *work {
 func (a *adviser) holding() []*work {
 	var out []*work
 	switch {
-	case a.why.Code == core.WaitingForQuota && a.why.Cause != core.BehindStrict && a.why.Cause != core.QuotaClaimed:
+	case a.why.LacksQuota() && a.why.Cause != core.BehindStrict && a.why.Cause != core.QuotaClaimed:
 		for _, c := range a.quotaHolders(a.work.group.queue.node, a.forest.Pair(a.why.Flavor, a.why.Resource), mostHolders) {
 			out = append(out, a.byID[c.ID])
 		}
-	case a.why.Code == core.TopologyPlacementFailed:
+	case a.why.LacksNodes():
 		if c := a.class; c != nil {
 			for _, h := range a.nodeHolders(c, mostHolders) {
 				if x := a.works[h.Key]; x != nil && x.phase == running && !slices.Contains(out, x) {
@@ -352,7 +357,7 @@ func (a *adviser) leaveOut(set int, what []string, change func(*core.Filter)) bo
 }
 
 // priority tries the priorities there are above its own, lowest first.
-func (a *adviser) priority(all []int32) {
+func (a *adviser) priority(all []int64) {
 	all = slices.Compact(slices.Sorted(slices.Values(all)))
 	for _, p := range all {
 		if p > a.work.Priority && a.try(core.Advice{Kind: core.RaisePriority, Priority: p}, func() *work {

@@ -34,7 +34,7 @@ func (e *Engine) admit(w *work, v verdict) {
 func (e *Engine) evict(w *work, reason core.EvictReason, beneficiary *work) {
 	d := core.Evict{Key: w.Key, Reason: reason}
 	if beneficiary != nil {
-		d.For = beneficiary.Key
+		d.For, d.ForUID = beneficiary.Key, beneficiary.UID
 		d.Why = core.Reason{
 			Code: core.WaitingForPreempted, Queue: e.byNode[beneficiary.Queue.ID].name, Tree: beneficiary.Queue.CohortName(),
 			Ahead: beneficiary.Key,

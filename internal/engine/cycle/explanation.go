@@ -15,7 +15,7 @@ import (
 // order, that the workload could be given instead of its own; nil if none is known.
 //
 // It changes nothing: what is tried on the picture is taken back.
-func (e *Engine) Explain(k core.Key, now time.Time, higher []int32) (core.Explanation, bool) {
+func (e *Engine) Explain(k core.Key, now time.Time, higher []int64) (core.Explanation, bool) {
 	why, ok := e.Why(k)
 	if !ok {
 		return core.Explanation{}, false

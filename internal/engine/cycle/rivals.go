@@ -89,6 +89,7 @@ type turns uint8
 
 const (
 	byLevel turns = iota
+	byPlace
 	ownFirst
 	othersFirst
 	allTurns
@@ -98,6 +99,9 @@ const (
 // next decision, after all who come before it have taken what they can. It is asked
 // with a change in place, and leaves it there. preempts is how many would have to go.
 func (q *question) starts(w *work, in *queue) (preempts int32, ok bool) {
+	if q.opt.BlockAdmission && q.company() {
+		return 0, false // it may have to wait for the pods of others
+	}
 	for t := range allTurns {
 		contested := false
 		if preempts, contested, ok = q.startsBy(t, w, in); !ok || !contested {
@@ -105,6 +109,15 @@ func (q *question) starts(w *work, in *queue) (preempts int32, ok bool) {
 		}
 	}
 	return preempts, ok
+}
+
+// company reports whether others wait too.
+func (q *question) company() bool {
+	n := 0
+	for _, d := range q.doors { // a sum, so order does not matter
+		n += d.counts[waiting] + d.counts[promised]
+	}
+	return n > 1 || len(q.returned) > 0
 }
 
 // startsBy is starts with turns in one order; contested says that others took
@@ -116,7 +129,7 @@ func (q *question) startsBy(t turns, w *work, in *queue) (preempts int32, contes
 		best, v, others := q.next(t, rivals, w)
 		contested = contested || others
 		switch {
-		case best == nil || q.spent(), q.opt.BlockAdmission && others: // it may have to wait for their pods
+		case best == nil || q.spent():
 			return 0, contested, false
 		case best.head == w:
 			return int32(len(v.victims)), contested, v.kind == pledged || q.unready == 0 //nolint:gosec // few
@@ -160,6 +173,8 @@ func sooner(t turns, a, b *rival, x, y order.Head) bool {
 		return a.own
 	case t == othersFirst && a.own != b.own:
 		return b.own
+	case t == byPlace:
+		return x.Key.Compare(y.Key) < 0
 	}
 	return x.Compare(y) < 0
 }

@@ -82,6 +82,15 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 			}
 			fmt.Fprintf(&out, "[%s/%s] %s\n", r.Code, r.Cause, explain.Paragraph(r))
 		}
+	case "explain":
+		for _, arg := range d.CmdArgs {
+			x, ok := s.engine.Explain(parseKey(arg.Key), s.now, []int64{1, 5, 10})
+			if !ok {
+				out.WriteString("does not wait\n")
+				continue
+			}
+			printExplanation(&out, x)
+		}
 	case "usage":
 		for _, arg := range d.CmdArgs {
 			c := s.engine.Counts(arg.Key)

@@ -260,7 +260,9 @@ func (s *script) node(name string, args []string) error {
 			}
 			n.Allocatable = n.Allocatable.With(long(k), amount)
 		case k == "state":
-			n.State = core.NodeState(v)
+			n.State, n.Why = core.NodeState(v), ""
+		case k == "why":
+			n.Why = v
 		case k == "taint":
 			n.Taints = append(n.Taints, taint(v))
 		case k == "labels":

@@ -96,7 +96,7 @@ func evict(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Evict, s scene)
 	if d.Reason.Preempted() {
 		e = tenure.Eviction{
 			Reason:  kueue.ReasonPreempted,
-			Message: fmt.Sprintf("Preempted to accommodate the workload %s: %s", d.For, preemption(d.Reason)),
+			Message: fmt.Sprintf("Preempted to accommodate %s: %s", beneficiary(d), preemption(d.Reason)),
 		}
 		tenure.NewConditions(w, next, s.now).Set(kueue.WorkloadPreempted, metav1.ConditionTrue, string(d.Reason), e.Message)
 	}
@@ -116,6 +116,15 @@ func withdrawal(r core.EvictReason) string {
 	case core.InClusterQueue, core.InCohortReclamation, core.InCohortFairSharing, core.InCohortReclaimWhileBorrow:
 	}
 	return string(r)
+}
+
+// beneficiary names the workload that another one is evicted for, to those who see
+// the evicted one: jobs of other namespaces by queue and UID only.
+func beneficiary(d core.Evict) string {
+	if d.For.Namespace == d.Key.Namespace {
+		return "the workload " + d.For.String()
+	}
+	return fmt.Sprintf("a workload of ClusterQueue %s (UID: %s)", d.Why.Queue, d.ForUID)
 }
 
 // preemption says which rule allowed the eviction, in a user's words.

@@ -45,9 +45,9 @@ func (h *handler) explanation(r *http.Request, info *request.RequestInfo) (any, 
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	var higher []int32
+	var higher []int64
 	for _, c := range classes {
-		higher = append(higher, c.value)
+		higher = append(higher, int64(c.value))
 	}
 	key := core.Key{Namespace: w.Namespace, Name: w.Name}
 	x, waits, err := h.lines.Explain(key, h.clock.Now(), higher)

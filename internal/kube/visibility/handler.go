@@ -33,7 +33,7 @@ type Lines interface {
 	QueueOf(namespace, name string) (string, bool, error)
 	// Explain says why a workload waits, and what would help, at now; false if it does
 	// not wait. higher are the priorities that it could be given.
-	Explain(k core.Key, now time.Time, higher []int32) (core.Explanation, bool, error)
+	Explain(k core.Key, now time.Time, higher []int64) (core.Explanation, bool, error)
 }
 
 const (

@@ -45,7 +45,7 @@ func (q queues) QueueOf(namespace, name string) (string, bool, error) {
 	return n, ok, q.err
 }
 
-func (q queues) Explain(k core.Key, _ time.Time, _ []int32) (core.Explanation, bool, error) {
+func (q queues) Explain(k core.Key, _ time.Time, _ []int64) (core.Explanation, bool, error) {
 	x, ok := q.reasons[k]
 	return x, ok, q.err
 }

@@ -34,7 +34,7 @@ func (a Answers) QueueOf(namespace, name string) (queue string, known bool, err 
 
 // Explain says why a workload waits and what would help; waits is false if it does
 // not wait. It fails as Line does.
-func (a Answers) Explain(k core.Key, now time.Time, higher []int32) (why core.Explanation, waits bool, err error) {
+func (a Answers) Explain(k core.Key, now time.Time, higher []int64) (why core.Explanation, waits bool, err error) {
 	err = a.ask(func(e *cycle.Engine) { why, waits = e.Explain(k, now, higher) })
 	return why, waits, err
 }

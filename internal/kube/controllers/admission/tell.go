@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -70,8 +71,12 @@ func (l *Loop) tellPreemptor(ctx context.Context, d core.Evict, victim *kueue.Wo
 	if err := l.opts.Client.Get(ctx, client.ObjectKey{Namespace: d.For.Namespace, Name: d.For.Name}, &w); err != nil {
 		return
 	}
-	l.opts.Recorder.Eventf(&w, victim, corev1.EventTypeNormal, kueue.EventPreemptedWorkload, "Preempt",
-		"Preempted workload %s of ClusterQueue %s, by %s", d.Key, queueOf(victim), d.Reason)
+	who, related := "workload "+d.Key.String(), runtime.Object(victim)
+	if d.Key.Namespace != d.For.Namespace { // whose names are not for everybody
+		who, related = fmt.Sprintf("a workload (UID: %s)", victim.UID), nil
+	}
+	l.opts.Recorder.Eventf(&w, related, corev1.EventTypeNormal, kueue.EventPreemptedWorkload, "Preempt",
+		"Preempted %s of ClusterQueue %s, by %s", who, queueOf(victim), d.Reason)
 }
 
 // queueOf is the ClusterQueue that a workload has quota of.

@@ -1,7 +1,9 @@
 package admission
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,10 +25,17 @@ import (
 type told struct{ Object, Kind, Reason string }
 
 // listener keeps events.
-type listener struct{ all []told }
+type listener struct {
+	all   []told
+	notes []string
+}
 
 // Eventf implements events.EventRecorder.
-func (l *listener) Eventf(o, _ runtime.Object, kind, reason, _, _ string, _ ...any) { //nolint:revive // the interface has so many
+func (l *listener) Eventf(o, related runtime.Object, kind, reason, _, note string, args ...any) { //nolint:revive // the interface has so many
+	l.notes = append(l.notes, fmt.Sprintf(note, args...))
+	if w, ok := related.(*kueue.Workload); ok {
+		l.notes = append(l.notes, "related to "+w.Namespace+"/"+w.Name)
+	}
 	name := ""
 	if w, ok := o.(*kueue.Workload); ok {
 		name = w.Name
@@ -108,5 +117,31 @@ func TestTell(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)
 			}
 		})
+	}
+}
+
+// TestS10EventsNameNoOthers tells a workload that one of another namespace was evicted
+// for it: by queue and UID, in the note and as what the event relates to.
+func TestS10EventsNameNoOthers(t *testing.T) {
+	s := runtime.NewScheme()
+	if err := kueue.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	m, err := metrics.New(prometheus.NewRegistry(), metrics.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := &listener{}
+	l := New(Options{
+		Clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), Recorder: heard, Metrics: m,
+		Client: fake.NewClientBuilder().WithScheme(s).WithObjects(client.Object(&kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}})).Build(),
+	})
+	victim := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "secret", UID: "u7"}}
+	victim.Status.Admission = &kueue.Admission{ClusterQueue: "red-queue"}
+	l.tellPreemptor(t.Context(), core.Evict{
+		Key: core.Key{Namespace: "red", Name: "secret"}, For: core.Key{Namespace: "n", Name: "other"}, Reason: core.InCohortReclamation,
+	}, victim)
+	if all := strings.Join(heard.notes, "\n"); strings.Contains(all, "secret") || !strings.Contains(all, "u7") || !strings.Contains(all, "red-queue") {
+		t.Errorf("told: %s", all)
 	}
 }
