@@ -194,7 +194,7 @@ func leave(f Facts) Step {
 // finalizer while they go on.
 func stopPods(f Facts, since time.Time) (Step, bool) {
 	theirs := f.Orphan || metav1.GetControllerOf(f.Workload) != nil
-	if !theirs || f.Owned || f.JobMakes || f.LivePods == 0 {
+	if !theirs {
 		return Step{}, false
 	}
 	if end := since.Add(patience); end.After(f.Now) {
