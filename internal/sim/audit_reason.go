@@ -39,7 +39,7 @@ func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
 		return nil
 	}
 	key := waiting[pick%len(waiting)]
-	why, _ := e.Why(key)
+	why := explained(e, key)
 	b := a.copyFor(key, now)
 	if why.Cause == core.BehindStrict || why.Cause == core.QuotaClaimed {
 		if w := a.works[why.Ahead]; w == nil || w.held != nil {
@@ -69,6 +69,12 @@ func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
 		b.last = said
 	}
 	return fmt.Errorf("P9: %s does not start although %d reasons were seen to; the last is %+v", key, maxCures, why)
+}
+
+// explained is why a workload waits, with those who hold what it waits for.
+func explained(e *cycle.Engine, key core.Key) core.Reason {
+	x, _ := e.Explain(key, nil)
+	return x.Reason
 }
 
 // copyFor copies the world with all who hold quota and one who waits.
@@ -122,7 +128,7 @@ func (b *bench) try() (core.Reason, bool) {
 	if _, ok := e.Holding(b.patient); ok {
 		return core.Reason{}, true
 	}
-	why, _ := e.Why(b.patient)
+	why := explained(e, b.patient)
 	return why, why.Code == core.WaitingForPreempted
 }
 
