@@ -39,7 +39,7 @@ func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
 		return nil
 	}
 	key := waiting[pick%len(waiting)]
-	why := explained(e, key)
+	why := explained(e, key, now)
 	b := a.copyFor(key, now)
 	if why.Cause == core.BehindStrict || why.Cause == core.QuotaClaimed {
 		if w := a.works[why.Ahead]; w == nil || w.held != nil {
@@ -72,8 +72,8 @@ func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
 }
 
 // explained is why a workload waits, with those who hold what it waits for.
-func explained(e *cycle.Engine, key core.Key) core.Reason {
-	x, _ := e.Explain(key, nil)
+func explained(e *cycle.Engine, key core.Key, now time.Time) core.Reason {
+	x, _ := e.Explain(key, now, nil)
 	return x.Reason
 }
 
@@ -128,7 +128,7 @@ func (b *bench) try() (core.Reason, bool) {
 	if _, ok := e.Holding(b.patient); ok {
 		return core.Reason{}, true
 	}
-	why := explained(e, b.patient)
+	why := explained(e, b.patient, b.now)
 	return why, why.Code == core.WaitingForPreempted
 }
 
