@@ -231,6 +231,27 @@ func TestRequestsSaturate(t *testing.T) {
 	})
 }
 
+// TestT2OutputsOnlyAdd keeps what TestRequestsSaturate found once in some thousand
+// tries: a negative request with more digits than 64 bits hold was read as a positive
+// one, beside an output.
+func TestT2OutputsOnlyAdd(t *testing.T) {
+	for _, memory := range []string{"8877619818.123456789", "-1040037000000000.000000000", "-9999999999999999999999999", "9223372036854775807", "0.000000001"} {
+		for _, factor := range []string{"1m", "1n", "-1", "1E", "9223372036854775807"} {
+			spec := podOf("", "")
+			spec.Containers[0].Resources.Limits = corev1.ResourceList{
+				"a": resource.MustParse("1E"), corev1.ResourceMemory: resource.MustParse(memory),
+			}
+			plain := convert.RequestsOf(&spec, convert.Surroundings{}, convert.Counting{})
+			rule := convert.Transformation{Input: "a", Outputs: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(factor)}}
+			got := convert.RequestsOf(&spec, convert.Surroundings{}, convert.Counting{Transformations: []convert.Transformation{rule}})
+			counted := (&core.PodSet{Requests: got.Node, Quota: got.Quota}).Counted().Of(core.Memory)
+			if asked := plain.Node.Of(core.Memory); counted < asked {
+				t.Errorf("memory of %s and %s for each a: counts %d, less than the %d asked for", memory, factor, counted, asked)
+			}
+		}
+	}
+}
+
 // TestE11Priority: the order of a Workload is its priority and, where the installation
 // allows it, a boost.
 func TestE11Priority(t *testing.T) {
