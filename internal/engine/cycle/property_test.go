@@ -46,6 +46,9 @@ type duel struct {
 	plan    core.Plan // the last one
 	// claiming worlds have mostly StrictFIFO queues that lend and cannot reclaim.
 	claiming bool
+	// deep worlds have a tree of cohorts three high, most with quota of their own that
+	// they lend in part.
+	deep bool
 	// byUsage worlds have queues with two local queues that go by past usage.
 	byUsage bool
 	options cycle.Options
@@ -71,6 +74,7 @@ func newDuel(t *rapid.T, fair *core.FairSharing) *duel {
 	x.ref.doors = map[string]*refDoor{}
 	x.byUsage = pick(t, "by usage", false, false, true)
 	x.claiming = pick(t, "claiming", false, false, true)
+	x.deep = pick(t, "deep", false, false, true)
 	for _, f := range []core.Flavor{
 		{Name: "x", NodeLabels: map[string]string{"kind": "x"}},
 		{Name: "y", NodeLabels: map[string]string{"kind": "y"}, Taints: []core.Taint{{Key: "y", Effect: core.NoSchedule}}},
@@ -82,10 +86,17 @@ func newDuel(t *rapid.T, fair *core.FairSharing) *duel {
 	for _, c := range []string{"left", "right", "top"} {
 		x.cohort(c)
 	}
-	for i := range rapid.IntRange(1, 4).Draw(t, "queues") {
-		x.queue(fmt.Sprintf("q%d", i))
+	if x.deep {
+		x.cohort("low")
 	}
 	most := 4
+	if x.deep {
+		most = 6
+	}
+	for i := range rapid.IntRange(1, most).Draw(t, "queues") {
+		x.queue(fmt.Sprintf("q%d", i))
+	}
+	most = 4
 	if x.claiming {
 		most = pick(t, "most nodes", 0, 0, 4)
 	}
@@ -112,8 +123,8 @@ func (x *duel) quotas(name string, cohort bool) core.Quota { //nolint:revive // 
 	if cohort && pick(x.t, "limits borrowing", false, false, true) {
 		q.Borrowing = new(core.Amount(rapid.IntRange(0, 4).Draw(x.t, "borrowing")))
 	}
-	if cohort && pick(x.t, "limits lending", false, false, true) {
-		q.Lending = new(core.Amount(rapid.IntRange(0, int(q.Nominal)).Draw(x.t, "lending")))
+	if cohort && pick(x.t, "limits lending", false, x.deep, true) {
+		q.Lending = new(core.Amount(rapid.IntRange(0, int(q.Nominal)+1).Draw(x.t, "lending")))
 	}
 	return q
 }
@@ -136,10 +147,13 @@ func (x *duel) groups(cohort bool) []core.ResourceGroup {
 
 func (x *duel) cohort(name string) {
 	c := core.Cohort{Name: name}
-	if name != "top" && pick(x.t, "parent", true, false) {
+	switch {
+	case name == "low":
+		c.Parent = pick(x.t, "parent of low", "left", "left", "right")
+	case name != "top" && (x.deep || pick(x.t, "parent", true, false)):
 		c.Parent = "top"
 	}
-	if pick(x.t, "cohort has quota", false, false, true) {
+	if pick(x.t, "cohort has quota", false, x.deep, true) {
 		c.Groups = x.groups(c.Parent != "")
 	}
 	c.Weight = x.weight()
@@ -149,7 +163,12 @@ func (x *duel) cohort(name string) {
 
 func (x *duel) queue(name string) {
 	all := core.Selector{}
-	q := core.Queue{Name: name, Namespaces: &all, Cohort: pick(x.t, "cohort", "", "left", "right", "left", "top")}
+	q := core.Queue{Name: name, Namespaces: &all}
+	if x.deep {
+		q.Cohort = pick(x.t, "cohort", "low", "low", "left", "right")
+	} else {
+		q.Cohort = pick(x.t, "cohort", "", "left", "right", "left", "top")
+	}
 	q.Groups = x.groups(q.Cohort != "")
 	q.Weight = x.weight()
 	q.Strategy = pick(x.t, "strategy", core.BestEffortFIFO, core.BestEffortFIFO, core.StrictFIFO)
@@ -274,7 +293,7 @@ func (x *duel) event() {
 		}
 	case "cohort":
 		if pick(x.t, "edit", false, true) {
-			x.cohort(pick(x.t, "name", "left", "right"))
+			x.cohort(pick(x.t, "name", sortedKeys(x.ref.cohorts)...))
 		}
 	case "stop":
 		name := pick(x.t, "name", sortedKeys(x.ref.queues)...)
