@@ -19,6 +19,9 @@ func work(spec, status string) string {
 	return "{spec: {podSets: [{name: main, count: 4, template: {spec: {}}}], " + spec + "}, status: {" + status + "}}"
 }
 
+// holding is the status of a Workload that has quota.
+const holding = ", admission: {clusterQueue: a, podSetAssignments: [{name: main}]}"
+
 func TestWorkloadSpecRules(t *testing.T) {
 	podSets := func(sets string) string { return spec("podSets: " + sets) }
 	topology := func(request string) string {
@@ -49,7 +52,7 @@ func TestWorkloadSpecRules(t *testing.T) {
 		}.check(t, "workloads", version)
 	}
 	class := func(group, kind, name string) string {
-		return work("priorityClassRef: {group: "+group+", kind: "+kind+", name: "+name+"}", "")
+		return work("priority: 1, priorityClassRef: {group: "+group+", kind: "+kind+", name: "+name+"}", "")
 	}
 	rulings{
 		"Class":       {why: "a class of workloads", is: class("kueue.x-k8s.io", "WorkloadPriorityClass", "high")},
@@ -58,6 +61,7 @@ func TestWorkloadSpecRules(t *testing.T) {
 		"ClassGroup":  {why: "there are two", is: class("a.b", "PriorityClass", "high"), want: "group: Unsupported value"},
 		"ClassKind":   {why: "there are two", is: class("kueue.x-k8s.io", "Class", "high"), want: "kind: Unsupported value"},
 		"ClassName":   {why: "no object is called that", is: class("kueue.x-k8s.io", "WorkloadPriorityClass", "A"), want: "priorityClassRef.name"},
+		"NoValue":     {why: "A15: a class gives a priority", is: work("priorityClassRef: {group: kueue.x-k8s.io, kind: WorkloadPriorityClass, name: high}", ""), want: "spec.priority"},
 		"Gates":       {why: "at most 8", is: work("preemptionGates: "+many(9, "{name: g%d}"), ""), want: "preemptionGates: Too many"},
 		"GateTwice":   {why: "gates go by name", is: work("preemptionGates: [{name: a}, {name: a}]", ""), want: "Duplicate"},
 		"Constraints": {why: "at most three layers", is: topology("podsetSliceRequiredTopologyConstraints: " + many(4, "{topology: t%d, size: 1}")), want: "podsetSliceRequiredTopologyConstraints: Too many"},
@@ -66,7 +70,8 @@ func TestWorkloadSpecRules(t *testing.T) {
 	}.check(t, "workloads", "v1beta2")
 	rulings{
 		"Source":    {why: "there are two, and none", is: work("priorityClassName: high, priorityClassSource: pods", ""), want: "priorityClassSource: Unsupported value"},
-		"NoSource":  {why: "the class may have gone", is: work("priorityClassName: high", "")},
+		"NoSource":  {why: "the class may have gone", is: work("priority: 1, priorityClassName: high", "")},
+		"NoValue":   {why: "A15: a class gives a priority", is: work("priorityClassName: high, priorityClassSource: kueue.x-k8s.io/workloadpriorityclass", ""), want: "spec.priority"},
 		"ClassName": {why: "no object is called that", is: work("priorityClassName: A", ""), want: "priorityClassName"},
 	}.check(t, "workloads", "v1beta1")
 }
@@ -74,7 +79,7 @@ func TestWorkloadSpecRules(t *testing.T) {
 // TestWorkloadReservedRules tries what may change in the spec of a Workload
 // while quota is reserved for it.
 func TestWorkloadReservedRules(t *testing.T) {
-	reserved, admitted := conditions("QuotaReserved"), conditions("QuotaReserved", "Admitted")
+	reserved, admitted := conditions("QuotaReserved")+holding, conditions("QuotaReserved", "Admitted")+holding
 	limit := func(s string) string { return "maximumExecutionTimeSeconds: " + s }
 	for _, version := range []string{"v1beta1", "v1beta2"} {
 		rulings{
@@ -93,7 +98,7 @@ func TestWorkloadReservedRules(t *testing.T) {
 	}
 	class := func(kind, name string) string {
 		group := map[string]string{"PriorityClass": "scheduling.k8s.io", "WorkloadPriorityClass": "kueue.x-k8s.io"}[kind]
-		return work("priorityClassRef: {group: "+group+", kind: "+kind+", name: "+name+"}", reserved)
+		return work("priority: 1, priorityClassRef: {group: "+group+", kind: "+kind+", name: "+name+"}", reserved)
 	}
 	rulings{
 		"Class":     {why: "jobs may get another class while they run", old: class("WorkloadPriorityClass", "a"), is: class("WorkloadPriorityClass", "b")},
@@ -103,7 +108,7 @@ func TestWorkloadReservedRules(t *testing.T) {
 		"ClassNew":  {why: "its priority came from elsewhere", old: work("", reserved), is: class("WorkloadPriorityClass", "a"), want: "priorityClassRef"},
 	}.check(t, "workloads", "v1beta2")
 	source := func(name, kind string) string {
-		return work("priorityClassName: "+name+", priorityClassSource: "+kind, reserved)
+		return work("priority: 1, priorityClassName: "+name+", priorityClassSource: "+kind, reserved)
 	}
 	const pods, works = "scheduling.k8s.io/priorityclass", "kueue.x-k8s.io/workloadpriorityclass"
 	rulings{
@@ -123,7 +128,7 @@ func TestWorkloadStatusRules(t *testing.T) {
 	}
 	good := admission("[{name: main, count: 4, flavors: {cpu: f}, resourceUsage: {cpu: 4}}]")
 	change := func(old, with string) string { return strings.Replace(good, old, with, 1) }
-	reclaim := func(pods string) string { return work("", reserved+", reclaimablePods: ["+pods+"]") }
+	reclaim := func(pods string) string { return work("", reserved+holding+", reclaimablePods: ["+pods+"]") }
 	check := func(state, updates string) string {
 		return work("", `admissionChecks: [{name: a, state: `+state+`, lastTransitionTime: "2026-01-01T00:00:00Z"`+updates+"}]")
 	}
@@ -148,8 +153,8 @@ func TestWorkloadStatusRules(t *testing.T) {
 			"ReclaimTooMany":  {why: "there are four", is: reclaim("{name: main, count: 5}"), want: "with at most their count"},
 			"ReclaimOther":    {why: "of which pod set", is: reclaim("{name: other, count: 1}"), want: "must name pod sets"},
 			"ReclaimBack":     {why: "the quota may be in use", old: reclaim("{name: main, count: 2}"), is: reclaim("{name: main, count: 1}"), want: "cannot shrink"},
-			"ReclaimGone":     {why: "the quota may be in use", old: reclaim("{name: main, count: 2}"), is: work("", reserved), want: "cannot shrink"},
-			"ReclaimNone":     {why: "none were given back", old: reclaim("{name: main, count: 0}"), is: work("", reserved)},
+			"ReclaimGone":     {why: "the quota may be in use", old: reclaim("{name: main, count: 2}"), is: work("", reserved+holding), want: "cannot shrink"},
+			"ReclaimNone":     {why: "none were given back", old: reclaim("{name: main, count: 0}"), is: work("", reserved+holding)},
 			"ReclaimFreed":    {why: "all quota is given back", old: reclaim("{name: main, count: 2}"), is: work("", "")},
 			"Requeues":        {why: "less than never", is: work("", "requeueState: {count: -1}"), want: "requeueState.count"},
 			"Checks":          {why: "at most 8", is: work("", "admissionChecks: "+many(9, `{name: c%d, state: Pending, lastTransitionTime: "2026-01-01T00:00:00Z"}`)), want: "admissionChecks: Too many"},
@@ -161,6 +166,9 @@ func TestWorkloadStatusRules(t *testing.T) {
 			"UpdatesMany":     {why: "at most 18 pod sets", is: check("Ready", ", podSetUpdates: "+many(19, "{name: s%d}")), want: "podSetUpdates: Too many"},
 			"UpdateTolerates": {why: "at most 8", is: check("Ready", ", podSetUpdates: [{name: main, tolerations: "+many(9, "{key: k%d}")+"}]"), want: "tolerations: Too many"},
 			"Cluster":         {why: "one was chosen", old: work("", "nominatedClusterNames: [a, b]"), is: work("", "clusterName: a")},
+			"ClusterUnknown":  {why: "A15: others were to be chosen from", old: work("", "nominatedClusterNames: [a, b]"), is: work("", "clusterName: c"), want: "must be one of the nominatedClusterNames"},
+			"ClusterAtOnce":   {why: "nobody nominated any", old: work("", "nominatedClusterNames: []"), is: work("", "clusterName: c")},
+			"ReservedNothing": {why: "A15: quota is of a queue", old: work("", ""), is: work("", reserved), want: "status.admission"},
 			"ClusterOther":    {why: "the job is there", old: work("", "clusterName: a"), is: work("", "clusterName: b"), want: "status.clusterName"},
 			"ClusterGone":     {why: "it came back", old: work("", "clusterName: a"), is: work("", "")},
 			"ClusterBoth":     {why: "chosen and to be chosen", is: work("", "clusterName: a, nominatedClusterNames: [a]"), want: "exclude each other"},

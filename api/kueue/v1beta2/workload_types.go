@@ -10,6 +10,7 @@ const DefaultPodSetName PodSetReference = "main"
 
 // WorkloadSpec is what a job asks for.
 // +kubebuilder:validation:XValidation:rule="!has(self.podSets) || self.podSets.filter(p, has(p.minCount)).size() <= 1",message="at most one pod set may have minCount",fieldPath=".podSets"
+// +kubebuilder:validation:XValidation:rule="!has(self.priorityClassRef) || has(self.priority)",message="must be set with priorityClassRef: it is the value of that class",fieldPath=".priority"
 type WorkloadSpec struct {
 	// podSets are the groups of identical pods of the job.
 	// +listType=map
@@ -103,6 +104,8 @@ type PreemptionGate struct {
 // WorkloadStatus is what was decided and observed of a workload.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterName) || !has(self.clusterName) || oldSelf.clusterName == self.clusterName",message="cannot be changed once set, only removed",fieldPath=".clusterName"
 // +kubebuilder:validation:XValidation:rule="!has(self.clusterName) || !has(self.nominatedClusterNames) || size(self.nominatedClusterNames) == 0",message="clusterName and nominatedClusterNames exclude each other",fieldPath=".clusterName"
+// +kubebuilder:validation:XValidation:rule="has(self.admission) || !has(self.conditions) || !self.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')",message="must be set while the condition QuotaReserved is True",fieldPath=".admission"
+// +kubebuilder:validation:XValidation:rule="!has(self.clusterName) || has(oldSelf.clusterName) || !has(oldSelf.nominatedClusterNames) || size(oldSelf.nominatedClusterNames) == 0 || oldSelf.nominatedClusterNames.exists(n, n == self.clusterName)",message="must be one of the nominatedClusterNames",fieldPath=".clusterName"
 type WorkloadStatus struct {
 	// conditions; QuotaReserved, Admitted, PodsReady, Evicted, Finished and more.
 	// +listType=map
