@@ -1,0 +1,108 @@
+package job
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
+)
+
+// Scripts compute the name of a Job's Workload as Kueue makes it: the kind and
+// the name, and the beginning of the SHA-1 of kind, group, name and UID in lines.
+func TestWorkloadsAreNamedAsInKueue(t *testing.T) {
+	kind := batchjob.Adapter{}.Kind()
+	if got := workloadName(kind, aJob()); got != "job-train-e4af4" {
+		t.Errorf("it is called %s", got)
+	}
+	long := aJob(func(j *batchv1.Job) { j.Name = strings.Repeat("x", 55) + ".y" })
+	if got := workloadName(kind, long); len(got) > 63 || strings.Contains(got, ".-") {
+		t.Errorf("%s is no name, or no label", got)
+	}
+}
+
+// Pods that are done are told as more and more of them, whatever a job says later.
+func TestT9ReclaimableOnlyGrows(t *testing.T) {
+	said := func(n int32) []kueue.ReclaimablePod {
+		return []kueue.ReclaimablePod{{Name: "main", Count: n}}
+	}
+	for name, tc := range map[string]struct{ was, is, want int32 }{
+		"first":    {0, 1, 1},
+		"more":     {1, 2, 2},
+		"the same": {2, 2, 2},
+		"fewer":    {2, 1, 2},
+	} {
+		s := situation{
+			workload: aWorkload(admitted, func(w *kueue.Workload) { w.Spec.PodSets[0].Count = 4 }),
+			facts:    jobs.Facts{PodSets: []kueue.PodSet{{Name: "main", Count: 4}}, Reclaimable: said(tc.is)},
+		}
+		if tc.was > 0 {
+			s.workload.Status.ReclaimablePods = said(tc.was)
+		}
+		got := s.workload.Status.ReclaimablePods
+		if next := reclaim(s).status; next != nil {
+			got = next.ReclaimablePods
+		}
+		if diff := cmp.Diff(said(tc.want), got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// The pod that was refused first counts: the others may have been made later.
+func TestT9EarliestRefusal(t *testing.T) {
+	pod := func(name string, since time.Duration, change ...func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, Annotations: map[string]string{kueue.WorkloadAnnotation: "w"}},
+			Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
+				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: name,
+				LastTransitionTime: metav1.NewTime(now.Add(-since)),
+			}}},
+		}
+		for _, c := range change {
+			c(p)
+		}
+		return p
+	}
+	b := newBench(t, nil, pod("a", time.Minute), pod("b", time.Hour), pod("c", time.Second),
+		pod("bound", 2*time.Hour, func(p *corev1.Pod) {
+			p.Spec.NodeName = "n"
+			p.Status.Conditions[0].Status = corev1.ConditionTrue
+		}),
+		pod("another", 3*time.Hour, func(p *corev1.Pod) { p.Annotations[kueue.WorkloadAnnotation] = "x" }))
+	got, err := PodsOf(t.Context(), b.opts.Client, "blue", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := now.Add(-time.Hour); !got.Refused.Equal(want) || got.Why != "b" || got.Live != 4 {
+		t.Errorf("refused since %v (%s), %d live; want %v (b), 4", got.Refused, got.Why, got.Live, want)
+	}
+}
+
+// A pod leads to the job of its Workload if that is of the kind at hand.
+func TestT9JobOfPod(t *testing.T) {
+	owned := func(name, kind string, controller bool) client.Object {
+		w := aWorkload()
+		w.Name = name
+		w.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: kind, Name: "train", UID: "u1", Controller: &controller}}
+		return w
+	}
+	b := newBench(t, nil, owned("ours", "Job", true), owned("theirs", "AppWrapper", true), owned("loose", "Job", false))
+	ours := []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "train"}}}
+	for name, want := range map[string][]reconcile.Request{"ours": ours, "theirs": nil, "loose": nil, "gone": nil, "": nil} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Annotations: map[string]string{kueue.WorkloadAnnotation: name}}}
+		if diff := cmp.Diff(want, b.jobOfPod(t.Context(), pod)); diff != "" {
+			t.Errorf("a pod of Workload %q leads to (-want +got):\n%s", name, diff)
+		}
+	}
+}
