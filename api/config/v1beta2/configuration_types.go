@@ -52,6 +52,21 @@ type Configuration struct {
 
 	// VisibilityServer is where the API of pending workloads listens.
 	VisibilityServer *VisibilityServer `json:"visibilityServer,omitempty"`
+
+	// Tenants limits what users may ask for in their jobs. Kueue has no such
+	// section.
+	Tenants *Tenants `json:"tenants,omitempty"`
+}
+
+// Tenants limits what users may ask for in their jobs.
+type Tenants struct {
+	// PodPriorityClasses are the PriorityClasses that pods may name; left out, all
+	// but those of the system (system-...).
+	PodPriorityClasses []string `json:"podPriorityClasses,omitempty"`
+
+	// MaxTerminationTime is the longest time that a stopped or evicted job may keep
+	// its pods.
+	MaxTerminationTime *metav1.Duration `json:"maxTerminationTime,omitempty"`
 }
 
 // InternalCertManagement says who makes the certificates of the webhooks.

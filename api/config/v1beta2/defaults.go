@@ -36,6 +36,7 @@ const (
 	DefaultCacheSyncTimeout      = 2 * time.Minute
 	DefaultVisibilityBindAddress = "0.0.0.0"
 	DefaultVisibilityBindPort    = 8082
+	DefaultMaxTerminationTime    = 15 * time.Minute
 )
 
 // Default fills in what a file leaves out, in place. ownNamespace is that of
@@ -48,6 +49,7 @@ func Default(c *Configuration, ownNamespace string) {
 	}
 	set(&c.Namespace, ownNamespace)
 	defaultManager(&c.ControllerManager, *c.Namespace)
+	set(&section(&c.Tenants).MaxTerminationTime, metav1.Duration{Duration: DefaultMaxTerminationTime})
 	if c.ManagedJobsNamespaceSelector == nil {
 		c.ManagedJobsNamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn,

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,7 @@ func Validate(c *Configuration) field.ErrorList {
 	errs = append(errs, validateFairSharing(c.FairSharing, field.NewPath("fairSharing", "preemptionStrategies"))...)
 	errs = append(errs, validateAdmissionFairSharing(c.AdmissionFairSharing, field.NewPath("admissionFairSharing"))...)
 	errs = append(errs, validateResources(c.Resources, field.NewPath("resources"))...)
+	errs = append(errs, validateTenants(c.Tenants, field.NewPath("tenants"))...)
 	if p := c.ObjectRetentionPolicies; p != nil && p.Workloads != nil {
 		at := field.NewPath("objectRetentionPolicies", "workloads")
 		errs = append(errs, notNegative(at.Child("afterFinished"), p.Workloads.AfterFinished)...)
@@ -50,6 +52,17 @@ func validateSelector(c *Configuration) field.ErrorList {
 			errs = append(errs, field.Invalid(at, metav1.FormatLabelSelector(c.ManagedJobsNamespaceSelector), fmt.Sprintf(
 				"must leave out the namespace %s, or the cluster could block itself: add a matchExpression with key %s, operator NotIn and that value", ns, corev1.LabelMetadataName)))
 		}
+	}
+	return errs
+}
+
+func validateTenants(t *Tenants, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, name := range t.PodPriorityClasses {
+		errs = append(errs, names(at.Child("podPriorityClasses").Index(i), name, validation.IsDNS1123Subdomain)...)
+	}
+	if d := t.MaxTerminationTime; d.Duration < time.Second {
+		errs = append(errs, field.Invalid(at.Child("maxTerminationTime"), d.Duration.String(), "must be 1s or longer"))
 	}
 	return errs
 }

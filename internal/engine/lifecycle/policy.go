@@ -33,6 +33,9 @@ type Policy struct {
 	SuccessTTL time.Duration
 	// GraceMaximum bounds every grace above.
 	GraceMaximum time.Duration
+	// DeletionMaximum bounds DeletionGrace: as long as it lasts, an evicted
+	// AppWrapper keeps what another one was promised.
+	DeletionMaximum time.Duration
 	// TerminalExitCodes forbid another attempt.
 	TerminalExitCodes []int32
 	// RetryableExitCodes, if any, are the only ones that allow another attempt.
@@ -50,6 +53,8 @@ func Defaults() Policy {
 		DeletionGrace:  10 * time.Minute,
 		SuccessTTL:     7 * 24 * time.Hour,
 		GraceMaximum:   24 * time.Hour,
+
+		DeletionMaximum: 15 * time.Minute,
 	}
 }
 
@@ -89,11 +94,13 @@ func parameters(base Policy) map[string]parameter {
 		return func(p *Policy, v string) string { return setGrace(of(p), v, base.GraceMaximum) }
 	}
 	return map[string]parameter{
-		"admissionGracePeriodDuration":         grace(func(p *Policy) *time.Duration { return &p.AdmissionGrace }),
-		"warmupGracePeriodDuration":            grace(func(p *Policy) *time.Duration { return &p.WarmupGrace }),
-		"failureGracePeriodDuration":           grace(func(p *Policy) *time.Duration { return &p.FailureGrace }),
-		"retryPausePeriodDuration":             grace(func(p *Policy) *time.Duration { return &p.RetryPause }),
-		"forcefulDeletionGracePeriodDuration":  grace(func(p *Policy) *time.Duration { return &p.DeletionGrace }),
+		"admissionGracePeriodDuration": grace(func(p *Policy) *time.Duration { return &p.AdmissionGrace }),
+		"warmupGracePeriodDuration":    grace(func(p *Policy) *time.Duration { return &p.WarmupGrace }),
+		"failureGracePeriodDuration":   grace(func(p *Policy) *time.Duration { return &p.FailureGrace }),
+		"retryPausePeriodDuration":     grace(func(p *Policy) *time.Duration { return &p.RetryPause }),
+		"forcefulDeletionGracePeriodDuration": func(p *Policy, v string) string {
+			return setGrace(&p.DeletionGrace, v, min(base.GraceMaximum, base.DeletionMaximum))
+		},
 		"deletionOnFailureGracePeriodDuration": grace(func(p *Policy) *time.Duration { return &p.FailedGrace }),
 		"retryLimit":                           setRetryLimit,
 		"successTTLDuration":                   setSuccessTTL,

@@ -40,9 +40,13 @@ func (s Surroundings) defaults(r *corev1.ResourceRequirements) {
 
 // violation says what is wrong with the resources of a pod as it would be made,
 // "" if nothing is. The first fault in the order of the manifest is told.
-func (s Surroundings) violation(made *corev1.PodSpec) string {
-	for _, c := range slices.Concat(made.InitContainers, made.Containers) {
+func (s Surroundings) violation(written, made *corev1.PodSpec) string {
+	author := slices.Concat(written.InitContainers, written.Containers)
+	for i, c := range slices.Concat(made.InitContainers, made.Containers) {
 		what := "container " + c.Name
+		if v := s.aboveGiven(what, author[i].Resources, c.Resources); v != "" {
+			return v
+		}
 		if v := aboveLimits(what, c.Resources); v != "" {
 			return v
 		}
@@ -66,6 +70,32 @@ func (s Surroundings) violation(made *corev1.PodSpec) string {
 	return s.breaks(corev1.LimitTypePod, "the pod", corev1.ResourceRequirements{
 		Requests: resourcehelper.PodRequests(pod, opts), Limits: resourcehelper.PodLimits(pod, opts),
 	})
+}
+
+// aboveGiven says which request exceeds a limit that its author did not write,
+// but a LimitRange.
+func (s Surroundings) aboveGiven(what string, written, made corev1.ResourceRequirements) string {
+	for _, name := range slices.Sorted(maps.Keys(made.Requests)) {
+		request, limit := made.Requests[name], made.Limits[name]
+		_, own := written.Limits[name]
+		if _, limited := made.Limits[name]; own || !limited || request.Cmp(limit) <= 0 {
+			continue
+		}
+		for _, limits := range s.LimitRanges {
+			for _, item := range limits.Spec.Limits {
+				if _, gives := item.Default[name]; item.Type != corev1.LimitTypeContainer || !gives {
+					continue
+				}
+				cure := fmt.Sprintf("ask for at most %s, or set a limit of at least %s", limit.String(), request.String())
+				if most, bounded := item.Max[name]; bounded && request.Cmp(most) > 0 {
+					cure = fmt.Sprintf("ask for at most %s", most.String())
+				}
+				return fmt.Sprintf("%s asks for %s of %s and has no limit, so that it gets one of %s: %s (LimitRange %s)",
+					what, request.String(), name, limit.String(), cure, limits.Name)
+			}
+		}
+	}
+	return ""
 }
 
 // aboveLimits says which request exceeds its limit.

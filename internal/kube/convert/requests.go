@@ -44,7 +44,7 @@ func RequestsOf(spec *corev1.PodSpec, s Surroundings, c Counting) Requests {
 	overhead, invalid := s.overhead(spec)
 	made := fill(spec, overhead, s.defaults)
 	if invalid == "" {
-		invalid = s.violation(&made)
+		invalid = s.violation(spec, &made)
 	}
 	list := sum(&made)
 	out := Requests{Node: natural(list), Invalid: invalid}

@@ -92,9 +92,14 @@ func TestRequestsOf(t *testing.T) {
 		"no overhead":     {why: "a class may add nothing", spec: ofClass("runc", podOf("cpu=1", "")), classes: map[string]corev1.ResourceList{"runc": nil}, node: "cpu=1"},
 		"class is gone":   {why: "the pod would be rejected", spec: ofClass("gone", podOf("cpu=1", "")), node: "cpu=1", invalid: "RuntimeClass gone doesn't exist: name another one in runtimeClassName, or none"},
 		"request > limit": {why: "the pod would be rejected", spec: podOf("cpu=3", "cpu=2"), node: "cpu=3", invalid: "container c requests 3 of cpu, more than its limit of 2: lower the request or raise the limit"},
-		"default limit too low": {
-			why: "what the LimitRange fills in counts", spec: podOf("cpu=5", ""), limits: []*corev1.LimitRange{defaults}, node: "cpu=5",
-			invalid: "container c requests 5 of cpu, more than its limit of 4: lower the request or raise the limit",
+		"W13 default limit too low": {
+			why: "its author wrote no limit that could be raised", spec: podOf("cpu=5", ""), limits: []*corev1.LimitRange{defaults}, node: "cpu=5",
+			invalid: "container c asks for 5 of cpu and has no limit, so that it gets one of 4: ask for at most 4, or set a limit of at least 5 (LimitRange defaults)",
+		},
+		"W13 above max, no limit": {
+			why: "the API server makes the maximum the default, too, and a higher limit would be refused", spec: podOf("cpu=3", ""),
+			limits: []*corev1.LimitRange{limitRange("small", corev1.LimitRangeItem{Type: container, Max: list("cpu=2"), Default: list("cpu=2"), DefaultRequest: list("cpu=2")})},
+			node:   "cpu=3", invalid: "container c asks for 3 of cpu and has no limit, so that it gets one of 2: ask for at most 2 (LimitRange small)",
 		},
 		"above max": {
 			why: "the pod would be rejected", spec: podOf("", "cpu=3"), limits: []*corev1.LimitRange{limitRange("small", corev1.LimitRangeItem{Type: container, Max: list("cpu=2")})},

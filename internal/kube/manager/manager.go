@@ -32,6 +32,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/admission"
 	awcontroller "github.com/mlbatch/mlbatch/internal/kube/controllers/appwrapper"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
@@ -130,6 +131,8 @@ type Options struct {
 	// Tenure are the settings of what follows a reservation: waitForPodsReady and
 	// the retention of objects.
 	Tenure tenure.Config
+	// Limits are what users may ask for in the pods of their jobs (tenants).
+	Limits jobs.Limits
 	// Scope says which jobs wait for admission (manageJobsWithoutQueueName,
 	// managedJobsNamespaceSelector).
 	Scope jobs.Scope
@@ -339,6 +342,8 @@ func webhooks(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 		SchedulerName: opts.SchedulerName,
 		DefaultQueue:  opts.DefaultQueue,
 		Scope:         opts.Scope,
+		Limits:        opts.Limits,
+		Policy:        policy(opts.Limits),
 		NoJobs:        !opts.queues(frameworkJob),
 		NoAppWrappers: !opts.queues(frameworkAppWrapper),
 
@@ -503,10 +508,20 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	if err != nil {
 		return fmt.Errorf("add workloads: %w", err)
 	}
-	if err := awcontroller.SetupWithManager(mgr, awcontroller.Options{SchedulerName: opts.SchedulerName}); err != nil {
+	if err := awcontroller.SetupWithManager(mgr, awcontroller.Options{SchedulerName: opts.SchedulerName, Policy: policy(opts.Limits)}); err != nil {
 		return fmt.Errorf("add AppWrappers: %w", err)
 	}
 	return nil
+}
+
+// policy is that of AppWrappers without annotations.
+func policy(limits jobs.Limits) *lifecycle.Policy {
+	p := lifecycle.Defaults()
+	if limits.Termination > 0 {
+		p.DeletionMaximum = limits.Termination
+		p.DeletionGrace = min(p.DeletionGrace, limits.Termination)
+	}
+	return &p
 }
 
 // told counts the changes of state that no decision of the engine is.

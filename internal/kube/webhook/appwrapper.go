@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 )
@@ -28,10 +30,14 @@ type wrapperHandler struct {
 	cluster      Cluster
 	defaultQueue string
 	scope        jobs.Scope
-	off          bool // AppWrappers do not wait for admission
-	gates        gateRules
-	defaultClass bool // name the default WorkloadPriorityClass
-	allowed      []schema.GroupKind
+	limits       jobs.Limits
+	policy       lifecycle.Policy
+	// schedulerName is given to the pods.
+	schedulerName string
+	off           bool // AppWrappers do not wait for admission
+	gates         gateRules
+	defaultClass  bool // name the default WorkloadPriorityClass
+	allowed       []schema.GroupKind
 }
 
 // mutate gives a new AppWrapper a queue, writes down who submitted it, and
@@ -166,13 +172,23 @@ func (h *wrapperHandler) validateNew(ctx context.Context, req admission.Request,
 	if err != nil {
 		return failed(err)
 	}
-	return h.told(ctx, req, nil, w, queued, errs)
+	var tried []string
+	if len(errs) == 0 {
+		errs, tried = h.try(ctx, w)
+	}
+	return h.told(ctx, req, nil, w, queued, errs).WithWarnings(tried...)
 }
 
 // told answers with what the author should know; was is nil for a new
 // AppWrapper.
 func (h *wrapperHandler) told(ctx context.Context, req admission.Request, was, w *aw.AppWrapper, queued bool, errs field.ErrorList) admission.Response {
 	resp := answer(req, errs)
+	if was == nil || !maps.Equal(was.Annotations, w.Annotations) {
+		_, malformed := lifecycle.ParsePolicy(h.policy, w.Annotations)
+		for _, m := range malformed {
+			resp = resp.WithWarnings(m.String())
+		}
+	}
 	if !queued {
 		return resp
 	}
@@ -207,7 +223,7 @@ func (h *wrapperHandler) checkNew(ctx context.Context, req admission.Request, w 
 	wrong := appwrapper.Validate(w)
 	errs = append(errs, wrong...)
 	for _, p := range appwrapper.PriorityClassNames(w) {
-		found, err := h.cluster.checkPriorityClass(ctx, p.Name, p.Path)
+		found, err := h.cluster.checkPriorityClass(ctx, h.limits, p.Name, p.Path)
 		if err != nil {
 			return nil, err
 		}

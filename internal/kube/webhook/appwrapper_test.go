@@ -3,9 +3,13 @@ package webhook_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
 const (
@@ -200,4 +204,105 @@ func TestValidateWrapperChange(t *testing.T) {
 			ask: change("", running, strings.Replace(running, "labels:", "annotations: {workload.codeflare.dev.appwrapper/retryLimit: \"1\"}, labels:", 1)),
 		},
 	}.run(t, world()...)
+}
+
+// S13: which PriorityClasses pods may have is the installation's to say.
+func TestS13PriorityClasses(t *testing.T) {
+	wrapped := func(class string) ask {
+		return ask{path: validateWrapper, new: wrapper("blue", queueLabel, "true", strings.Replace(jobComponent, "CLASS", class, 1))}
+	}
+	plain := func(class string) ask {
+		return ask{path: validateJob, new: strings.Replace(job(queueLabel, "", ""), "containers", "priorityClassName: "+class+", containers", 1)}
+	}
+	only := webhook.Options{Limits: jobs.Limits{PriorityClasses: []string{"system-node-critical"}}}
+	cases := map[string]struct {
+		why    string
+		opts   webhook.Options
+		ask    ask
+		refuse []string
+	}{
+		"usual":           {"any that there is", webhook.Options{}, wrapped("default-priority"), nil},
+		"system":          {"it would push out what keeps the cluster alive", webhook.Options{}, wrapped("system-node-critical"), []string{"spec.components[0].template.spec.template.spec.priorityClassName: Forbidden", "use one of default-priority"}},
+		"system, Job":     {"Jobs too", webhook.Options{}, plain("system-node-critical"), []string{"spec.template.spec.priorityClassName: Forbidden", "use one of default-priority"}},
+		"not in the list": {"the admin said which", only, wrapped("default-priority"), []string{"Forbidden", "use one of system-node-critical"}},
+		"in the list":     {"whatever its name", only, wrapped("system-node-critical"), nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := send(t, serveWith(t, tc.opts, nil, nil, world()...), tc.ask)
+			if r.Allowed != (len(tc.refuse) == 0) {
+				t.Errorf("%s: allowed is %v: %s", tc.why, r.Allowed, r.Message)
+			}
+			for _, part := range tc.refuse {
+				if !strings.Contains(r.Message, part) {
+					t.Errorf("%s: message lacks %q: %s", tc.why, part, r.Message)
+				}
+			}
+		})
+	}
+}
+
+// S7, S12, S3: what a Job's template may not say.
+func TestS7TemplatesOfJobs(t *testing.T) {
+	limited := webhook.Options{Limits: jobs.Limits{Termination: 15 * time.Minute}}
+	for name, tc := range map[string]struct {
+		old, new string
+		refuse   string // "" is allowed
+	}{
+		"S7 long grace":  {"containers", "terminationGracePeriodSeconds: 86400, containers", "spec.template.spec.terminationGracePeriodSeconds: Invalid value: 86400: an evicted job may keep its pods for 900 seconds at most"},
+		"S7 short grace": {"containers", "terminationGracePeriodSeconds: 900, containers", ""},
+		"S12 node":       {"containers", "nodeName: node-1, containers", "spec.template.spec.nodeName: Forbidden: it goes around the scheduler: use nodeSelector {kubernetes.io/hostname: node-1}"},
+		"S3 finalizer":   {"template: {", "template: {metadata: {finalizers: [a/b]}, ", "spec.template.metadata.finalizers: Forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := send(t, serveWith(t, limited, nil, nil, world()...), ask{path: validateJob, new: strings.Replace(job(queueLabel, "", ""), tc.old, tc.new, 1)})
+			if r.Allowed != (tc.refuse == "") || !strings.Contains(r.Message, tc.refuse) {
+				t.Errorf("allowed is %v: %s", r.Allowed, r.Message)
+			}
+		})
+	}
+}
+
+// S17: the pods of a queued Job go to our scheduler, whatever they ask for.
+func TestS17Scheduler(t *testing.T) {
+	for asked, want := range map[string]string{
+		"default-scheduler": "mlbatch-scheduler", "volcano": "mlbatch-scheduler", "sakkara": "sakkara", "scheduler-plugins-scheduler": "scheduler-plugins-scheduler",
+	} {
+		r := send(t, serve(t, nil, world()...), ask{path: mutateJob, new: strings.Replace(job(queueLabel, "", ""), "default-scheduler", asked, 1)})
+		if got, _, _ := unstructured.NestedString(r.Object, "spec", "template", "spec", "schedulerName"); got != want {
+			t.Errorf("%s becomes %s, want %s", asked, got, want)
+		}
+	}
+}
+
+// W10: what is wrong with annotations is said at once, all of it.
+func TestW10AnnotationsAreTold(t *testing.T) {
+	annotated := func(text string) string {
+		return strings.Replace(wrapper("blue", queueLabel, "true", podComponent), "labels:", "annotations: {"+text+"}, labels:", 1)
+	}
+	const prefix = "workload.codeflare.dev.appwrapper/"
+	bad := prefix + "retryLimit: many, " + prefix + "warmupGracePeriodDuration: soon, " + prefix + "forcefulDeletionGracePeriodDuration: 24h"
+	for name, tc := range map[string]struct {
+		ask  ask
+		want []string
+	}{
+		"new": {ask{path: validateWrapper, new: annotated(bad)}, []string{"24h", "15m0s is used", "many", "soon"}},
+		"changed": {
+			ask{path: validateWrapper, old: annotated(bad), new: annotated(prefix + "retryLimit: few")}, []string{"few"},
+		},
+		"unchanged": {ask{path: validateWrapper, old: annotated(bad), new: annotated(bad)}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := send(t, serve(t, nil, world()...), tc.ask)
+			all := strings.Join(r.Warnings, "\n")
+			if !r.Allowed || (len(tc.want) == 0) != (len(r.Warnings) == 0) {
+				t.Errorf("allowed is %v, warnings %q", r.Allowed, r.Warnings)
+			}
+			for _, part := range tc.want {
+				if !strings.Contains(all, part) {
+					t.Errorf("no warning says %q: %q", part, r.Warnings)
+				}
+			}
+		})
+	}
 }

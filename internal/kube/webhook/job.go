@@ -23,6 +23,7 @@ import (
 // jobConditions).
 type jobHandler struct {
 	scope         jobs.Scope
+	limits        jobs.Limits
 	off           bool // Jobs do not wait for admission
 	gates         gateRules
 	defaultClass  bool // name the default WorkloadPriorityClass
@@ -91,8 +92,9 @@ func (h *jobHandler) fill(ctx context.Context, e *edit, job *batchv1.Job, queue 
 			return err
 		}
 	}
-	if s := job.Spec.Template.Spec.SchedulerName; h.schedulerName != "" && (s == "" || s == corev1.DefaultSchedulerName) {
-		return e.set(h.schedulerName, "spec", "template", "spec", "schedulerName")
+	asked := job.Spec.Template.Spec.SchedulerName
+	if s := jobs.Scheduler(asked, h.schedulerName); s != asked {
+		return e.set(s, "spec", "template", "spec", "schedulerName")
 	}
 	return nil
 }
@@ -152,14 +154,8 @@ func (h *jobHandler) check(ctx context.Context, namespace string, was, job *batc
 	if was == nil {
 		errs = append(errs, h.gates.create(job)...)
 		errs = append(errs, validateParallelism(job)...)
-		if name := job.Spec.Template.Spec.PriorityClassName; name != "" {
-			found, err := h.cluster.checkPriorityClass(ctx, name, field.NewPath("spec", "template", "spec", "priorityClassName"))
-			if err != nil {
-				return nil, err
-			}
-			errs = append(errs, found...)
-		}
-		return errs, nil
+		found, err := h.checkTemplate(ctx, job)
+		return append(errs, found...), err
 	}
 	hasDefault, err := h.cluster.keepsQueue(ctx, namespace, was, job)
 	if err != nil {
@@ -169,6 +165,29 @@ func (h *jobHandler) check(ctx context.Context, namespace string, was, job *batc
 	errs = append(errs, h.gates.update(was, job)...)
 	errs = append(errs, validateLabelChanges(before, after, hasDefault)...)
 	return append(errs, validateParallelismChange(was, job)...), nil
+}
+
+// checkTemplate refuses pods that would go around the queue, or outlive an
+// eviction for longer than the installation allows.
+func (h *jobHandler) checkTemplate(ctx context.Context, job *batchv1.Job) (field.ErrorList, error) {
+	spec, at := &job.Spec.Template.Spec, field.NewPath("spec", "template", "spec")
+	var errs field.ErrorList
+	if spec.NodeName != "" {
+		errs = append(errs, field.Forbidden(at.Child("nodeName"),
+			fmt.Sprintf("it goes around the scheduler: use nodeSelector {%s: %s} to ask for a node", corev1.LabelHostname, spec.NodeName)))
+	}
+	if list := job.Spec.Template.Finalizers; len(list) > 0 {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "template", "metadata", "finalizers"), "they would keep pods that have to go: remove them"))
+	}
+	if grace, most := ptr.Deref(spec.TerminationGracePeriodSeconds, 0), int64(h.limits.Termination.Seconds()); most > 0 && grace > most {
+		errs = append(errs, field.Invalid(at.Child("terminationGracePeriodSeconds"), grace,
+			fmt.Sprintf("an evicted job may keep its pods for %d seconds at most here (tenants.maxTerminationTime of the configuration): use less", most)))
+	}
+	if spec.PriorityClassName == "" {
+		return errs, nil
+	}
+	found, err := h.cluster.checkPriorityClass(ctx, h.limits, spec.PriorityClassName, at.Child("priorityClassName"))
+	return append(errs, found...), err
 }
 
 func suspended(j *batchv1.Job) bool { return ptr.Deref(j.Spec.Suspend, false) }

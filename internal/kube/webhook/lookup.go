@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // exists looks in the cache and, before saying no, asks the API server: an
@@ -61,10 +62,12 @@ func (c Cluster) missingQueue(ctx context.Context, namespace, name string) (stri
 	return missing("LocalQueue", name, " in namespace "+namespace, listNames(queues.Items)), nil
 }
 
-// checkPriorityClass refuses a priority class that does not exist.
-func (c Cluster) checkPriorityClass(ctx context.Context, name string, at *field.Path) (field.ErrorList, error) {
+// checkPriorityClass refuses a priority class that does not exist, or is not for
+// users.
+func (c Cluster) checkPriorityClass(ctx context.Context, limits jobs.Limits, name string, at *field.Path) (field.ErrorList, error) {
+	allowed := limits.PriorityClass(name)
 	ok, err := c.exists(ctx, client.ObjectKey{Name: name}, &schedulingv1.PriorityClass{})
-	if ok || err != nil {
+	if ok && allowed || err != nil {
 		return nil, err
 	}
 	classes := &schedulingv1.PriorityClassList{}
@@ -72,8 +75,11 @@ func (c Cluster) checkPriorityClass(ctx context.Context, name string, at *field.
 		return nil, fmt.Errorf("list priority classes: %w", err)
 	}
 	classes.Items = slices.DeleteFunc(classes.Items, func(p schedulingv1.PriorityClass) bool {
-		return strings.HasPrefix(p.Name, "system-")
+		return !limits.PriorityClass(p.Name)
 	})
+	if !allowed {
+		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("pods of jobs may not have the PriorityClass %s: %s", name, oneOf(listNames(classes.Items))))}, nil
+	}
 	return field.ErrorList{unknownClass("PriorityClass", name, listNames(classes.Items), at)}, nil
 }
 
@@ -98,6 +104,14 @@ func missing(kind, name, where string, others []string) string {
 		there = "there are " + strings.Join(others, ", ")
 	}
 	return fmt.Sprintf("the job is held until there is a %s %s%s; %s", kind, name, where, there)
+}
+
+// oneOf is what to do about a class.
+func oneOf(names []string) string {
+	if len(names) == 0 {
+		return "remove this field"
+	}
+	return "use one of " + strings.Join(names, ", ")
 }
 
 func unknownClass(kind, name string, names []string, at *field.Path) *field.Error {

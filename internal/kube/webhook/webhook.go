@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	pgv1alpha1 "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
@@ -39,6 +40,11 @@ type Options struct {
 	DefaultQueue string
 	// Scope says which jobs wait for admission.
 	Scope jobs.Scope
+	// Limits are what users may ask for in the pods of queued jobs.
+	Limits jobs.Limits
+	// Policy is that of AppWrappers without annotations; nil means
+	// lifecycle.Defaults.
+	Policy *lifecycle.Policy
 	// NoJobs and NoAppWrappers leave all objects of a kind as they are.
 	NoJobs, NoAppWrappers bool
 	// NoDefaultPriorityClass gives jobs that name no WorkloadPriorityClass none,
@@ -88,6 +94,8 @@ type Cluster struct {
 	Live client.Reader
 	// Access creates SubjectAccessReviews.
 	Access client.Writer
+	// Trial tries to create components; nil tries nothing.
+	Trial  client.Writer
 	Mapper meta.RESTMapper
 }
 
@@ -98,6 +106,7 @@ func Register(mgr manager.Manager, opts Options) error {
 		Cached: mgr.GetClient(),
 		Live:   mgr.GetAPIReader(),
 		Access: mgr.GetClient(),
+		Trial:  mgr.GetClient(),
 		Mapper: mgr.GetRESTMapper(),
 	}, opts)
 	if err != nil {
@@ -136,13 +145,18 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
 	}
+	if opts.Policy == nil {
+		opts.Policy = new(lifecycle.Defaults())
+	}
 	decoder := admission.NewDecoder(c.Scheme)
 	batch := &jobHandler{
 		decoder: decoder, cluster: c, clock: opts.Clock, schedulerName: opts.SchedulerName,
-		scope: opts.Scope, off: opts.NoJobs, defaultClass: !opts.NoDefaultPriorityClass, gates: gateRules{off: opts.NoAdmissionGates},
+		limits: opts.Limits,
+		scope:  opts.Scope, off: opts.NoJobs, defaultClass: !opts.NoDefaultPriorityClass, gates: gateRules{off: opts.NoAdmissionGates},
 	}
 	wrappers := &wrapperHandler{
 		decoder: decoder, cluster: c, clock: opts.Clock, defaultQueue: opts.DefaultQueue, allowed: opts.AllowedKinds,
+		limits: opts.Limits, policy: *opts.Policy, schedulerName: opts.SchedulerName,
 		scope: opts.Scope, off: opts.NoAppWrappers, defaultClass: !opts.NoDefaultPriorityClass, gates: gateRules{off: opts.NoAdmissionGates},
 	}
 	queueing := &queueingHandler{decoder: decoder, cluster: c}

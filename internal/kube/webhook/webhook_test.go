@@ -124,6 +124,7 @@ func cluster(t *testing.T, cached []client.Object, rights []string, objects ...c
 		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("PersistentVolume"), meta.RESTScopeRoot)
+	mapper.Add(schema.GroupVersionKind{Group: "kubeflow.org", Version: "v1", Kind: "PyTorchJob"}, meta.RESTScopeNamespace)
 	return webhook.Cluster{
 		Scheme: s,
 		// A cache that knows nothing yet: what was created a moment ago must be

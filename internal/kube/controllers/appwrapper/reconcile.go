@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -172,10 +173,19 @@ func (a *attempt) tell() {
 	}
 	// The two moments at which somebody may be reading along.
 	if a.facts.Phase == lifecycle.New || a.facts.Phase == lifecycle.Suspended {
-		for _, w := range a.warnings {
-			emit(true, "InvalidAnnotation", w.String())
+		if len(a.warnings) > 0 { // in one event: of several with one reason only one would be seen
+			emit(true, "InvalidAnnotation", sentences(a.warnings))
 		}
 	}
+}
+
+// sentences joins all that is wrong with annotations.
+func sentences(warnings []lifecycle.Warning) string {
+	out := make([]string, 0, len(warnings))
+	for _, w := range warnings {
+		out = append(out, w.String())
+	}
+	return strings.Join(out, "; ")
 }
 
 // delete carries out the step's deletions. It goes on after an error: what can

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 )
 
@@ -653,5 +654,23 @@ func TestS2WrapperOfAnotherController(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"example.com/theirs"}, is.Finalizers); diff != "" {
 		t.Errorf("finalizers (-want +got):\n%s", diff)
+	}
+}
+
+// W10: all that is wrong with annotations is one event: of several with one
+// reason only one would be seen.
+func TestW10OneEvent(t *testing.T) {
+	w := wrapper(jobManifest)
+	w.Annotations = map[string]string{
+		"workload.codeflare.dev.appwrapper/retryLimit": "many", "workload.codeflare.dev.appwrapper/warmupGracePeriodDuration": "soon",
+	}
+	x := newWorld(t, w)
+	x.settle()
+	if diff := cmp.Diff([]string{"Suspended", "InvalidAnnotation"}, x.told()); diff != "" {
+		t.Errorf("events (-want +got)\n%s", diff)
+	}
+	_, warnings := lifecycle.ParsePolicy(lifecycle.Defaults(), w.Annotations)
+	if s := sentences(warnings); !strings.Contains(s, `"many" is not`) || !strings.Contains(s, `; annotation`) || !strings.Contains(s, `"soon" is not`) {
+		t.Errorf("it says %q", s)
 	}
 }

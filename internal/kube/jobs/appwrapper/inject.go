@@ -44,7 +44,7 @@ const ratherWeight = 50
 
 // InjectOptions are what a cluster adds to every component.
 type InjectOptions struct {
-	// SchedulerName is given to pods that name no scheduler; "" leaves them.
+	// SchedulerName is the scheduler of the pods, see jobs.Scheduler; "" leaves them.
 	SchedulerName string
 	Avoid         []Avoid
 }
@@ -113,9 +113,7 @@ func injectPods(at map[string]any, wrapper string, ps PodSet, info aw.AppWrapper
 			t.Spec.SchedulingGates = append(t.Spec.SchedulingGates, g)
 		}
 	}
-	if t.Spec.SchedulerName == "" {
-		t.Spec.SchedulerName = o.SchedulerName
-	}
+	t.Spec.SchedulerName = jobs.Scheduler(t.Spec.SchedulerName, o.SchedulerName)
 	for _, a := range o.Avoid {
 		if asks(&t.Spec, a.Resource) {
 			t.Spec.Affinity = avoid(t.Spec.Affinity, a)

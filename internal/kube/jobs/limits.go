@@ -1,0 +1,44 @@
+package jobs
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Limits are what users may ask for in the pods of queued jobs.
+type Limits struct {
+	// PriorityClasses are the PriorityClasses that pods may name; nil allows all
+	// but those of the system.
+	PriorityClasses []string
+	// Termination is the longest time that a stopped job may keep its pods; 0 is
+	// without limit.
+	Termination time.Duration
+}
+
+// systemPriority begins the names of the PriorityClasses that keep a cluster
+// alive.
+const systemPriority = "system-"
+
+// PriorityClass reports whether pods may name a PriorityClass.
+func (l Limits) PriorityClass(name string) bool {
+	if l.PriorityClasses == nil {
+		return !strings.HasPrefix(name, systemPriority)
+	}
+	return slices.Contains(l.PriorityClasses, name)
+}
+
+// Scheduler is the scheduler of a queued job's pods, of which one may be asked
+// for. Ours places them where its admission says, under every name that it
+// answers to; any other would put them elsewhere. No scheduler of ours leaves
+// them.
+func Scheduler(asked, ours string) string {
+	switch asked {
+	case "scheduler-plugins-scheduler", "sakkara-scheduler", "sakkara", "mlbatch-scheduler":
+		return asked
+	}
+	if ours == "" {
+		return asked
+	}
+	return ours
+}

@@ -1,0 +1,99 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/mlbatch/mlbatch/internal/kube/webhook"
+)
+
+// tried answers like a cluster whose API server says something to creations, by
+// kind.
+func tried(t *testing.T, say map[string]error, a ask) reply {
+	t.Helper()
+	c := cluster(t, nil, nil, world()...)
+	kept := 0
+	c.Trial = interceptor.NewClient(c.Live.(client.WithWatch), interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			all := client.CreateOptions{}
+			all.ApplyOptions(opts)
+			if len(all.DryRun) == 0 {
+				kept++
+			}
+			if len(o.GetOwnerReferences()) == 0 && o.GetGenerateName() == "" {
+				t.Errorf("%s %s is not tried as it is to be created", o.GetObjectKind().GroupVersionKind().Kind, o.GetName())
+			}
+			return say[o.GetObjectKind().GroupVersionKind().Kind]
+		},
+	})
+	r := send(t, handle(t, c, webhook.Options{}), a)
+	if kept > 0 {
+		t.Errorf("%d objects were stored", kept)
+	}
+	return r
+}
+
+// W9: what the API server would refuse when the job starts, it refuses when the
+// job is submitted.
+func TestW9ComponentsAreTried(t *testing.T) {
+	good := strings.Replace(jobComponent, "CLASS", "default-priority", 1)
+	create := ask{path: validateWrapper, new: wrapper("blue", queueLabel, "true", podComponent, good)}
+	image := field.NewPath("spec", "template", "spec", "containers").Index(0).Child("image")
+	invalid := apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "j", field.ErrorList{field.Required(image, ""), field.Invalid(field.NewPath("spec", "parallelism"), -4, "must be greater than or equal to 0")})
+	cases := map[string]struct {
+		why    string
+		say    map[string]error
+		refuse []string
+		warn   string
+	}{
+		"fine": {"nothing is said", nil, nil, ""},
+		"invalid": {
+			"in the words of the API server, at the fields of the AppWrapper", map[string]error{"Job": invalid},
+			[]string{
+				"spec.components[1].template.spec.template.spec.containers[0].image: Required value",
+				"spec.components[1].template.spec.parallelism: Invalid value: -4: must be greater than or equal to 0",
+			}, "",
+		},
+		"unreadable":        {"a field of another type", map[string]error{"Job": apierrors.NewBadRequest("json: cannot unmarshal")}, []string{"spec.components[1].template: Forbidden: json: cannot unmarshal"}, ""},
+		"forbidden":         {"which may change until it starts", map[string]error{"Pod": apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("no ServiceAccount"))}, nil, "spec.components[0].template: as things are now, the job could not start"},
+		"there already":     {"it may go until then", map[string]error{"Job": apierrors.NewAlreadyExists(schema.GroupResource{Resource: "jobs"}, "j")}, nil, "there is a Job j already"},
+		"cannot be tried":   {"nobody waits for that", map[string]error{"Job": fmt.Errorf("trial: %w", context.DeadlineExceeded)}, nil, "could not be tried"},
+		"webhook of others": {"one that does not support trials", map[string]error{"Job": apierrors.NewBadRequest("admission webhook x does not support dry run")}, nil, "could not be tried"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := tried(t, tc.say, create)
+			if r.Allowed != (len(tc.refuse) == 0) {
+				t.Errorf("%s: allowed is %v: %s", tc.why, r.Allowed, r.Message)
+			}
+			for _, part := range tc.refuse {
+				if !strings.Contains(r.Message, part) {
+					t.Errorf("%s: message lacks %q: %s", tc.why, part, r.Message)
+				}
+			}
+			if told := strings.Join(r.Warnings, "\n"); !strings.Contains(told, tc.warn) || (tc.warn == "") != (told == "") {
+				t.Errorf("%s: warnings are %q, want one with %q", tc.why, r.Warnings, tc.warn)
+			}
+		})
+	}
+}
+
+// W9: the API server does not know the pods of custom resources, so that they are
+// tried by themselves.
+func TestW9PodsOfCustomResources(t *testing.T) {
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p", field.ErrorList{field.Required(field.NewPath("spec", "containers").Index(0).Child("image"), "")})
+	trainer := `{template: {apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: p}, spec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: [{name: c}]}}}}}}}`
+	r := tried(t, map[string]error{"Pod": invalid}, ask{path: validateWrapper, new: wrapper("blue", queueLabel, "true", trainer)})
+	if want := "spec.components[0].template.spec.pytorchReplicaSpecs.Master.template.spec.containers[0].image: Required value"; !strings.Contains(r.Message, want) {
+		t.Errorf("the message lacks %q: %s", want, r.Message)
+	}
+}
