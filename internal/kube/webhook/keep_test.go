@@ -334,3 +334,15 @@ func TestW4EveryManagedJobIsKeptOnce(t *testing.T) {
 		t.Error("what is written to Jobs that people apply is not disowned")
 	}
 }
+
+// W4, server-side apply after replace: who wrote a manifest without what was put
+// back does not own it, and is in nobody's way.
+func TestW4WhatIsPutBackIsNobodys(t *testing.T) {
+	const entry = "managedFields: [{manager: kubectl-replace, operation: Update, fieldsType: FieldsV1, fieldsV1: {f:metadata: {f:annotations: {}}, f:spec: {f:components: {}}}}]"
+	r := send(t, serve(t, nil, world()...), ask{path: keepWrapper, old: startedWrapper, new: writtenWrapper(", "+entry, "")})
+	fields := r.Object["metadata"].(map[string]any)["managedFields"]
+	want := plain(t, strings.Replace(entry, ", f:spec: {f:components: {}}", "", 1))["managedFields"]
+	if diff := cmp.Diff(want, fields); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

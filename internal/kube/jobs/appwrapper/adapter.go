@@ -97,10 +97,11 @@ func (Adapter) Maker(o jobs.Object) core.MakerState {
 
 var _ jobs.Whole = Adapter{}
 
-// PartOf believes what is recorded of the components, and nothing else.
+// PartOf believes what is recorded of the components, and nothing else. What
+// another controller makes of an AppWrapper of its own waits by itself.
 func (Adapter) PartOf(o jobs.Object, gvk schema.GroupVersionKind, part metav1.Object) jobs.Part {
 	w, err := cast(o)
-	if err != nil {
+	if err != nil || !Ours(w) {
 		return jobs.Stranger
 	}
 	for i := range w.Status.ComponentStatus {

@@ -6,8 +6,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 const (
@@ -158,5 +162,41 @@ func TestS5UncountedNeverStarts(t *testing.T) {
 	w := wrap(t, fill(rayManifest, "AUTO", "enableInTreeAutoscaling: true,"))
 	if _, err := (Adapter{}).Start(w, nil); err == nil || !strings.Contains(err.Error(), "enableInTreeAutoscaling") {
 		t.Errorf("it starts, or says %v", err)
+	}
+}
+
+// S17: a scheduler that knows nothing of the admission gets no pods of ours.
+func TestS17SchedulerOfPods(t *testing.T) {
+	for asked, want := range map[string]string{"": "ours", "default-scheduler": "ours", "volcano": "ours", "sakkara-scheduler": "sakkara-scheduler"} {
+		w := wrap(t, strings.ReplaceAll(batchJob, "PODSPEC", `{schedulerName: "`+asked+`", containers: [{name: c}]}`))
+		components, err := Components(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ours, want := range map[string]string{"ours": want, "": asked} {
+			o, err := Inject(w, components[0], nil, InjectOptions{SchedulerName: ours})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, _, _ := unstructured.NestedString(o.Object, "spec", "template", "spec", "schedulerName"); got != want {
+				t.Errorf("%q becomes %q with scheduler %q, want %q", asked, got, ours, want)
+			}
+		}
+	}
+}
+
+// S2: what another controller makes of its AppWrapper is no part of ours, which
+// has no Workload that it could wait for.
+func TestS2PartsOfOthers(t *testing.T) {
+	w := wrap(t, batchJob)
+	gvk := schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}
+	part := &metav1.ObjectMeta{Name: "j", UID: "u"}
+	w.Status.ComponentStatus = []aw.AppWrapperComponentStatus{{Name: "j", Kind: "Job", APIVersion: "batch/v1", UID: "u"}}
+	if got := (Adapter{}).PartOf(w, gvk, part); got != jobs.Own {
+		t.Errorf("a part of ours is %v", got)
+	}
+	w.Spec.ManagedBy = new("example.com/other")
+	if got := (Adapter{}).PartOf(w, gvk, part); got != jobs.Stranger {
+		t.Errorf("a part of another's is %v", got)
 	}
 }
