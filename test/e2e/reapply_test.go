@@ -47,6 +47,9 @@ func TestW4RunningWrapperIsWrittenAgain(t *testing.T) {
 		"suspended": metadata + "  suspend: true\n" + component,
 	} {
 		for _, first := range [][]string{{"apply", "-n", "blue"}, {"apply", "--server-side", "-n", "blue"}, {"create", "-n", "blue"}} {
+			if name == "suspended" && first[1] != "-n" {
+				continue // said by the plain one
+			}
 			t.Run(name+" "+strings.Join(first[:len(first)-2], " "), func(t *testing.T) {
 				settle(t, "blue")
 				if out, err := kubectl(t, "alice", manifest, first...); err != nil {
