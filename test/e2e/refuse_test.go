@@ -21,8 +21,8 @@ func tricks(component string) string {
 // harm, may not wrap, tried as each would try it.
 func TestS5AttacksOnTheQueueAreRefused(t *testing.T) {
 	const job = `{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: POD}}}`
-	in := func(old, new string) string { return tricks(strings.Replace(job, old, new, 1)) }
-	inPod := func(old, new string) string { return strings.Replace(tricks(job), old, new, 1) }
+	in := func(from, to string) string { return tricks(strings.Replace(job, from, to, 1)) }
+	inPod := func(from, to string) string { return strings.Replace(tricks(job), from, to, 1) }
 	cases := map[string]struct {
 		user, manifest string
 		words          []string

@@ -101,7 +101,7 @@ func TestS5SubmitterIsOurs(t *testing.T) {
 // its deletion is refused with the field and the cure.
 func TestS5WhatIsRefused(t *testing.T) {
 	const job = `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {template: {spec: PODSPEC}}}`
-	inJob := func(old, new string) string { return strings.Replace(job, old, new, 1) }
+	inJob := func(from, to string) string { return strings.Replace(job, from, to, 1) }
 	one := int32(1)
 	cases := map[string]struct {
 		why, manifest string
