@@ -41,7 +41,8 @@ type program struct {
 	grace time.Duration
 	probe probe
 	// goGC and memory bound the garbage of the process: how much it may grow
-	// between collections (percent), and where collecting becomes urgent.
+	// between collections (percent) while it works (at rest see GiveBackMemory), and
+	// where collecting becomes urgent.
 	goGC   int
 	memory string
 }
@@ -75,7 +76,7 @@ func (c *Cluster) etcd() program {
 		args = append(args, "--unsafe-no-fsync")
 	}
 	return program{
-		name: Etcd, args: args, stage: stageEtcd, grace: 5 * time.Second, goGC: 100, memory: "512MiB",
+		name: Etcd, args: args, stage: stageEtcd, grace: 5 * time.Second, goGC: 300, memory: "512MiB",
 		probe: httpProbe("https://"+address(c.ports.Etcd)+"/health", c.etcdTLS),
 	}
 }
@@ -141,7 +142,7 @@ func (c *Cluster) apiServer() program {
 func (c *Cluster) controllerManager() program {
 	kubeconfig := c.files.kubeconfigOf(ControllerManager)
 	return program{
-		name: ControllerManager, stage: stageRest, grace: 2 * time.Second, goGC: 100, memory: "512MiB",
+		name: ControllerManager, stage: stageRest, grace: 2 * time.Second, goGC: 200, memory: "512MiB",
 		probe: httpProbe("https://"+address(c.ports.ControllerManager)+"/healthz", c.adminTLS),
 		args: []string{
 			componentCommand, ControllerManager,
@@ -250,7 +251,7 @@ func (c *Cluster) controller() program {
 		args = append(args, "--config="+c.files.configuration())
 	}
 	return program{
-		name: Controller, stage: stageRest, grace: 3 * time.Second, goGC: 100, memory: "1GiB",
+		name: Controller, stage: stageRest, grace: 3 * time.Second, goGC: 300, memory: "1GiB",
 		probe: httpProbe("http://"+address(c.ports.Health)+"/readyz", nil),
 		args:  args,
 	}
@@ -258,7 +259,7 @@ func (c *Cluster) controller() program {
 
 func (c *Cluster) scheduler() program {
 	return program{
-		name: Scheduler, stage: stageRest, grace: 3 * time.Second, goGC: 100, memory: "1GiB",
+		name: Scheduler, stage: stageRest, grace: 3 * time.Second, goGC: 200, memory: "1GiB",
 		probe: httpProbe("http://"+address(c.ports.Scheduler)+"/healthz", nil),
 		args: []string{
 			Scheduler,
