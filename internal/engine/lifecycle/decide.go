@@ -9,6 +9,10 @@ import (
 const (
 	// createRetry is how soon a component that could not be created is tried again.
 	createRetry = time.Second
+	// rightsGrace is how long after its start an AppWrapper waits for the right to read
+	// its components: the controller gets its rights in a namespace with the first
+	// queue there, and the first job may be faster.
+	rightsGrace = 10 * time.Second
 	// unwatchedRecheck is how often components that nobody watches are looked at
 	// while something of theirs is awaited.
 	unwatchedRecheck = time.Second
@@ -141,7 +145,12 @@ func (m *machine) resuming() {
 	case m.f.Invalid != "":
 		m.fail(CreateFailed, invalidComponentMessage+m.f.Invalid)
 	case m.unreadable() != "":
-		m.fail(CreateFailed, m.unreadable())
+		left := m.until(ResourcesDeployed, rightsGrace)
+		if left <= 0 {
+			m.fail(CreateFailed, m.unreadable())
+			return
+		}
+		m.step.RecheckAfter = min(createRetry, left)
 	case e != nil && e.Fatal:
 		m.fail(CreateFailed, fmt.Sprintf("Create %s: %s", e.Component, e.Message))
 	case e != nil:

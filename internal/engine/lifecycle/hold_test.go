@@ -183,7 +183,7 @@ func TestW2UnreadableComponent(t *testing.T) {
 	blind.Unreadable = "nobody may"
 	f := Facts{
 		Phase: Resuming, Finalizer: true, Fresh: true, Policy: Defaults(), Components: []Component{blind},
-		Conditions: []Condition{ago(QuotaReserved, true, 0), ago(ResourcesDeployed, true, 0)},
+		Conditions: []Condition{ago(QuotaReserved, true, rightsGrace), ago(ResourcesDeployed, true, rightsGrace)},
 	}
 	s := Decide(f, start())
 	if why := reasonOf(s, Unhealthy); s.Phase != Failed || truth(s, QuotaReserved) || !strings.Contains(why, "CreateFailed: Read Job j: nobody may") {
@@ -202,6 +202,24 @@ func TestW2UnreadableComponent(t *testing.T) {
 	f.Phase, f.Conditions = s.Phase, s.Conditions
 	if s = Decide(f, start()); s.Finalizer != RemoveFinalizer || truth(s, QuotaReserved) {
 		t.Errorf("after that: %+v, want it let go: deletion never depends on reading", s)
+	}
+}
+
+// The controller gets its rights in a namespace with the first queue there, and the
+// first job may be faster by a moment.
+func TestS21RightsMayComeAMomentLater(t *testing.T) {
+	blind := missing(job(Undecided, 1))
+	blind.Unreadable = "not yet"
+	f := Facts{
+		Phase: Resuming, Finalizer: true, Fresh: true, Policy: Defaults(), Components: []Component{blind},
+		Conditions: []Condition{ago(QuotaReserved, true, 0), ago(ResourcesDeployed, true, 0)},
+	}
+	if s := Decide(f, start()); s.Phase != Resuming || s.Action == Create || s.RecheckAfter <= 0 || s.RecheckAfter > createRetry {
+		t.Errorf("without rights: %+v, want it to look again soon", s)
+	}
+	f.Components[0].Unreadable = ""
+	if s := Decide(f, start()); s.Action != Create {
+		t.Errorf("with rights: %+v, want its components created", s)
 	}
 }
 
