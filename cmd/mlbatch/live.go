@@ -11,10 +11,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/local"
 )
@@ -83,11 +86,42 @@ func nodesAndQueues(ctx context.Context, w io.Writer, cl client.Client) error {
 		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(t, "QUEUE\tWAITING\tADMITTED")
-	for _, q := range queues.Items {
-		fmt.Fprintf(t, "%s\t%d\t%d\n", q.Name, q.Status.PendingWorkloads, q.Status.AdmittedWorkloads)
+	fmt.Fprintln(t, "QUEUE\tACTIVE\tWAITING\tADMITTED\tGPUS")
+	for i := range queues.Items {
+		q := &queues.Items[i]
+		active := "-"
+		if c := meta.FindStatusCondition(q.Status.Conditions, v1beta2.ClusterQueueActive); c != nil {
+			active = map[bool]string{true: "yes", false: "no: " + c.Reason}[c.Status == metav1.ConditionTrue]
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", q.Name, active, q.Status.PendingWorkloads, q.Status.AdmittedWorkloads, gpus(q))
 	}
 	return t.Flush()
+}
+
+// gpus says how many GPUs hold reservations of a queue, of all flavors together, and
+// how many are its own: "24 of 8" borrows 16.
+func gpus(q *v1beta2.ClusterQueue) string {
+	var used, own resource.Quantity
+	for _, f := range q.Status.FlavorsReservation {
+		for _, r := range f.Resources {
+			if r.Name == core.GPU {
+				used.Add(r.Total)
+			}
+		}
+	}
+	for _, g := range q.Spec.ResourceGroups {
+		for _, f := range g.Flavors {
+			for _, r := range f.Resources {
+				if r.Name == core.GPU {
+					own.Add(r.NominalQuota)
+				}
+			}
+		}
+	}
+	if used.IsZero() && own.IsZero() {
+		return "-"
+	}
+	return used.String() + " of " + own.String()
 }
 
 // countPods asks for one pod and how many more there are.

@@ -11,9 +11,11 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Exit codes.
@@ -26,6 +28,9 @@ const (
 )
 
 func main() {
+	if len(os.Args) < 2 || os.Args[1] != "component" {
+		withoutLibraryFlags()
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go housekeeping(ctx) // ends with the process
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
@@ -101,8 +106,10 @@ try it on one machine.`,
   mlbatch why blue/my-job`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       versions(),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return nil
@@ -114,12 +121,39 @@ try it on one machine.`,
 		return fmt.Errorf("there is no command %q%s", args[0], hint)
 	}
 	root.SuggestionsMinimumDistance = 2
+	root.SetHelpCommand(newHelpCommand())
 	for _, newCommand := range slices.Concat(embeddedCommands(), commands()) {
 		root.AddCommand(newCommand())
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	markUsageErrors(root)
 	return root
+}
+
+// newHelpCommand is cobra's help, save that it fails for what there is not.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [command]",
+		Short:   "Help about a command",
+		Example: "  mlbatch help up",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usageError{fmt.Errorf("there is no command %q", strings.Join(args, " "))}
+			}
+			of.InitDefaultHelpFlag()
+			return of.Help()
+		},
+	}
+}
+
+// withoutLibraryFlags takes from the flags of all commands those that Kubernetes'
+// libraries register for every program: a --version that would be that of Kubernetes,
+// and that no command heeds. The components of the embedded cluster get them back.
+func withoutLibraryFlags() (restore func()) {
+	theirs := pflag.CommandLine
+	pflag.CommandLine = pflag.NewFlagSet("mlbatch", pflag.ContinueOnError)
+	return func() { pflag.CommandLine = theirs }
 }
 
 // markUsageErrors makes wrong arguments exit like wrong flags do.

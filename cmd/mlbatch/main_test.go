@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,84 @@ import (
 	"github.com/mlbatch/mlbatch/internal/local"
 	"github.com/mlbatch/mlbatch/internal/local/supervise"
 )
+
+func TestMain(m *testing.M) {
+	withoutLibraryFlags()
+	os.Exit(m.Run())
+}
+
+// TestU9Version: the program's own version, asked for in either way, and no flag of a
+// library on any command.
+func TestU9Version(t *testing.T) {
+	say := func(args ...string) (int, string) {
+		var out bytes.Buffer
+		return run(t.Context(), args, &out, &out), out.String()
+	}
+	for _, args := range [][]string{{"version"}, {"--version"}} {
+		if code, text := say(args...); code != exitOK || !strings.HasPrefix(text, "mlbatch ") || !strings.Contains(text, "Kubernetes v") || strings.Contains(text, "(devel)") {
+			t.Errorf("mlbatch %v: %d, %q", args, code, text)
+		}
+	}
+	if code, text := say("up", "--version"); code != exitUsage {
+		t.Errorf("up --version: %d, %q; want that there is no such flag", code, text)
+	}
+	for _, c := range []string{"up", "why", "simulate", "controller"} {
+		if _, text := say(c, "--help"); strings.Contains(text, "--version") {
+			t.Errorf("%s --help offers a flag of a library:\n%s", c, text)
+		}
+	}
+	for name, tc := range map[string]struct {
+		stamped string
+		info    debug.BuildInfo
+		want    string
+	}{
+		"tag":     {"v1.2.3", debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "v1.2.3"},
+		"module":  {"", debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}}, "v1.2.3"},
+		"commit":  {"", debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}}}, "of commit abc with changes"},
+		"unknown": {"", debug.BuildInfo{}, "of an unknown commit: it was not built by make build"},
+	} {
+		if got := versionOf(tc.stamped, tc.info); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// TestU7UpStaysEmpty: who began without the tutorial does not get it later, unless asked
+// for.
+func TestU7UpStaysEmpty(t *testing.T) {
+	tests := map[string]struct {
+		why, marker string
+		args        []string
+		want        bool
+	}{
+		"new":                {"the tutorial is what people begin with", "", nil, true},
+		"new, empty":         {"an administrator's own cluster", "", []string{"--empty"}, false},
+		"began empty":        {"it stays so", `{"complete": true, "empty": true}`, nil, false},
+		"began empty, asked": {"on request", `{"complete": true, "empty": true}`, []string{"--empty=false"}, true},
+		"began with it":      {"what is there is not made again, so nothing changes", `{"complete": true, "tutorial": true}`, nil, true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var o upOptions
+			dir := t.TempDir()
+			if tc.marker != "" {
+				if err := os.WriteFile(filepath.Join(dir, "mlbatch.json"), []byte(tc.marker), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f := newUpCommand().Flags()
+			if err := f.Parse(tc.args); err != nil {
+				t.Fatal(err)
+			}
+			o.dir = dataDir(dir)
+			o.empty, _ = f.GetBool("empty")
+			cfg, err := o.config(f)
+			if err != nil || cfg.Tutorial != tc.want {
+				t.Errorf("tutorial %v, %v; want %v: %s", cfg.Tutorial, err, tc.want, tc.why)
+			}
+		})
+	}
+}
 
 func TestEveryCommandHasHelpAndAnExample(t *testing.T) {
 	var walk func(c *cobra.Command)
@@ -59,7 +138,10 @@ func TestExitCodes(t *testing.T) {
 		"unknown flag":   {"a slip of the finger", []string{"up", "--nodez", "3"}, exitUsage, "nodez"},
 		"argument":       {"up takes none", []string{"up", "now"}, exitUsage, "now"},
 		"bad number":     {"names the flag", []string{"up", "--nodes", "many"}, exitUsage, "--nodes"},
-		"no nodes":       {"says what is allowed", []string{"up", "--data-dir", empty, "--nodes", "-1"}, exitUsage, "between 0"},
+		"no nodes":       {"says what is allowed", []string{"up", "--data-dir", empty, "--nodes", "-1"}, exitUsage, "between 1"},
+		"U13 0 nodes":    {"nothing would ever run", []string{"up", "--data-dir", empty, "--nodes", "0"}, exitUsage, "between 1"},
+		"U13 help":       {"of what there is not", []string{"help", "nosuch"}, exitUsage, `there is no command "nosuch"`},
+		"U13 help up":    {"as with --help", []string{"help", "up"}, exitOK, "--nodes"},
 		"bad quantity":   {"names flag and cure", []string{"up", "--data-dir", empty, "--memory-per-node", "lots"}, exitUsage, "such as 2000Gi"},
 		"bad scale":      {"names flag and cure", []string{"up", "--data-dir", empty, "--time-scale", "0"}, exitUsage, "greater than 0"},
 		"bad port":       {"names flag and cure", []string{"up", "--data-dir", empty, "--api-port", "70000"}, exitUsage, "65535"},
@@ -82,6 +164,7 @@ func TestExitCodes(t *testing.T) {
 		"replay empty":   {"says what it looks for", []string{"replay", empty}, exitUnreadable, "has no recordings"},
 		"replay until":   {"names flag and cure", []string{"replay", empty, "--until", "noon"}, exitUsage, "such as 2026"},
 		"replay why":     {"names flag and cure", []string{"replay", empty, "--why", "job"}, exitUsage, "NAMESPACE/NAME"},
+		"replay clock":   {"a time of day will do", []string{"replay", empty, "--until", "12:00"}, exitUnreadable, "has no recordings"},
 		"kubectl where":  {"the wrong directory is an error", []string{"kubectl", "--data-dir", empty, "get", "pods"}, exitFailure, "no cluster"},
 	}
 	for name, tc := range tests {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -13,7 +14,8 @@ import (
 
 // newReplayCommand decides again what was recorded.
 func newReplayCommand() *cobra.Command {
-	var until, why, output string
+	var asked question
+	var output string
 	cmd := &cobra.Command{
 		Use:   "replay FILE|DIR",
 		Short: "Decide again what a flight recorder recorded, and compare",
@@ -22,20 +24,26 @@ with what was decided then: decision by decision, to the byte. FILE is one
 recording, DIR what --flight-recorder-dir of "mlbatch controller" names;
 "mlbatch up" records into flights/ of its data directory.
 
-With --until the replay stops in between, and --why says where a workload was then
-and why it waited. The exit code is 0 if everything is reproduced, 1 at the first
-difference, 2 if recordings cannot be read.`,
+With --until the replay stops in between. --why says where a job was then and why it
+waited, --timeline what had happened to it, --list which workloads there were. Times
+are in UTC; one without a date is the last in the recordings. The exit code is 0 if
+everything is reproduced, 1 at the first difference or if nothing is known of a job
+that is asked for, 2 if recordings cannot be read.`,
 		Example: `  # is every decision of the cluster on this machine reproduced?
   mlbatch replay ~/.local/share/mlbatch/flights
 
   # why did this job wait at noon?
-  mlbatch replay flights/ --until 2026-03-01T12:00:00Z --why blue/appwrapper-normal-x7k2p
+  mlbatch replay flights/ --until 12:00 --why blue/normal-x7k2p
+
+  # which workloads were there, and what happened to one?
+  mlbatch replay flights/ --list
+  mlbatch replay flights/ --timeline blue/normal-x7k2p
 
   # for a script
   mlbatch replay flights/flight-00000003.jsonl -o json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := replayRequest(args[0], until, why)
+			r, err := asked.request(args[0])
 			if err != nil {
 				return usageError{err}
 			}
@@ -44,6 +52,9 @@ difference, 2 if recordings cannot be read.`,
 			}
 			report, err := replay.Run(r)
 			if err != nil {
+				if errors.Is(err, replay.ErrTime) {
+					return usageError{fmt.Errorf("--until: %w", err)}
+				}
 				return unreadableError{fmt.Errorf("replay: %w", err)}
 			}
 			show := report.Text
@@ -53,34 +64,64 @@ difference, 2 if recordings cannot be read.`,
 			if err := show(cmd.OutOrStdout()); err != nil {
 				return err
 			}
-			if report.Difference != nil {
+			if report.Difference != nil || len(report.Unknown) > 0 {
 				return errSilent
 			}
 			return nil
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&until, "until", "", "stop before what was decided after this `time`, such as 2026-03-01T12:00:00Z")
-	f.StringVar(&why, "why", "", "say where a Workload was in the end, and why it waited: `NAMESPACE/NAME`")
+	f.StringVar(&asked.until, "until", "", "stop before what was decided after this `time`: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00 (UTC)")
+	f.StringVar(&asked.why, "why", "", "say where a job or Workload was in the end, and why it waited: `NAMESPACE/NAME`")
+	f.StringVar(&asked.timeline, "timeline", "", "list what happened to a job or Workload: `NAMESPACE/NAME`")
+	f.BoolVar(&asked.list, "list", false, "list the Workloads and where they were in the end")
 	f.StringVarP(&output, "output", "o", "", "json instead of text")
 	return cmd
 }
 
-func replayRequest(path, until, why string) (replay.Request, error) {
-	r := replay.Request{Path: path}
-	if until != "" {
-		t, err := time.Parse(time.RFC3339Nano, until)
-		if err != nil {
-			return r, fmt.Errorf("--until %q: must be a time such as 2026-03-01T12:00:00Z", until)
-		}
-		r.Until = t
+// question is what the flags ask.
+type question struct {
+	until, why, timeline string
+	list                 bool
+}
+
+func (q question) request(path string) (replay.Request, error) {
+	r := replay.Request{Path: path, List: q.list}
+	if err := readUntil(&r, q.until); err != nil {
+		return r, err
 	}
-	if why != "" {
-		namespace, name, ok := strings.Cut(why, "/")
-		if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-			return r, fmt.Errorf("--why %q: must be NAMESPACE/NAME of a Workload", why)
+	for _, x := range []struct {
+		flag, name string
+		to         **core.Key
+	}{{"why", q.why, &r.Why}, {"timeline", q.timeline, &r.Timeline}} {
+		if x.name == "" {
+			continue
 		}
-		r.Why = &core.Key{Namespace: namespace, Name: name}
+		namespace, name, ok := strings.Cut(x.name, "/")
+		if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+			return r, fmt.Errorf("--%s %q: must be NAMESPACE/NAME of a job or Workload", x.flag, x.name)
+		}
+		*x.to = &core.Key{Namespace: namespace, Name: name}
 	}
 	return r, nil
+}
+
+// readUntil reads a time, or a time of day.
+func readUntil(r *replay.Request, text string) error {
+	if text == "" {
+		return nil
+	}
+	for _, layout := range []string{time.RFC3339Nano, time.DateTime, "2006-01-02 15:04", "2006-01-02T15:04:05.999", "2006-01-02T15:04"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			r.Until = t
+			return nil
+		}
+	}
+	for _, layout := range []string{"15:04:05.999", "15:04"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			r.Clock = new(t.Sub(t.Truncate(24 * time.Hour)))
+			return nil
+		}
+	}
+	return fmt.Errorf("--until %q: must be a time such as 2026-03-01T12:00:00Z or 12:00", text)
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,8 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/local"
 	"github.com/mlbatch/mlbatch/internal/local/supervise"
 )
@@ -37,9 +41,9 @@ func newStatusCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show the components of the cluster on this machine",
-		Long: `Show the components of the cluster on this machine: process, uptime, restarts,
-health and memory. It exits with 1 if the cluster does not run or a component is
+		Short: "Show the components and queues of the cluster on this machine",
+		Long: `Show the components of the cluster on this machine (process, uptime, restarts,
+health and memory), its nodes and queues. It exits with 1 if the cluster does not run or a component is
 not ready.`,
 		Example: `  mlbatch status
 
@@ -58,6 +62,9 @@ not ready.`,
 			if err := r.print(cmd.OutOrStdout(), output, time.Now()); err != nil {
 				return err
 			}
+			if output == "" && r.Phase == local.Running {
+				printQueues(cmd.Context(), cmd.OutOrStdout(), r.Kubeconfig)
+			}
 			if !r.healthy() {
 				return errSilent
 			}
@@ -67,6 +74,24 @@ not ready.`,
 	dir.addTo(cmd.Flags())
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`format`: json or yaml; a table if empty")
 	return cmd
+}
+
+// printQueues adds what the API server knows, or that it does not answer.
+func printQueues(ctx context.Context, w io.Writer, kubeconfig string) {
+	ctx, cancel := context.WithTimeout(ctx, refreshEvery)
+	defer cancel()
+	cfg, err := cli.Connection{Kubeconfig: kubeconfig}.Config()
+	var cl client.Client
+	if err == nil {
+		cl, err = client.New(cfg, client.Options{Scheme: scheme.New()})
+	}
+	fmt.Fprintln(w)
+	if err == nil {
+		err = nodesAndQueues(ctx, w, cl)
+	}
+	if err != nil {
+		fmt.Fprintf(w, "the API server does not answer: %v\n", firstLine(err.Error()))
+	}
 }
 
 func gatherReport(dir string) (report, error) {

@@ -48,7 +48,7 @@ func newUpCommand() *cobra.Command {
 		Short: "Start a whole cluster on this machine, with simulated GPU nodes",
 		Long: `Start a whole cluster on this machine: a real Kubernetes control plane, mlbatch,
 and simulated GPU nodes on which pods run for as long as their commands sleep.
-Unless --empty is given, it has the queues and teams of the tutorial.
+Unless --empty is given at the first start, it has the queues and teams of the tutorial.
 
 All state is in the data directory. A cluster that was stopped resumes where it
 was, with its jobs, ports and nodes; flags that are given change it.`,
@@ -87,7 +87,7 @@ was, with its jobs, ports and nodes; flags that are given change it.`,
 	f.StringVar(&o.configuration, "config", "", "Kueue configuration `file` for the controller (default: the last one; \"\" goes back to none)")
 	f.BoolVar(&o.stock, "stock-api-server", false, "run the API server as every real cluster does, without what makes writes to Workloads cheaper here")
 	f.BoolVar(&o.detach, "detach", false, "return once the cluster is ready and leave it running")
-	f.BoolVar(&o.empty, "empty", false, "leave out the tutorial's queues and teams")
+	f.BoolVar(&o.empty, "empty", false, "leave out the tutorial's queues and teams (default: as at the first start)")
 	f.IntVar(&o.reportFD, "report-fd", 0, "file descriptor to report to")
 	_ = f.MarkHidden("report-fd") // the flag exists
 	return cmd
@@ -101,8 +101,9 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 		return local.Config{}, err
 	}
 	cfg := local.Config{
-		DataDir: dir, APIPort: o.apiPort, Install: installMLBatch, Tutorial: !o.empty, StockAPIServer: o.stock,
-		Fleet: simnode.DefaultFleet(), TimeScale: 1,
+		DataDir: dir, APIPort: o.apiPort, Install: installMLBatch,
+		Tutorial: !o.empty && (f.Changed("empty") || !local.LeftEmpty(dir)),
+		Fleet:    simnode.DefaultFleet(), TimeScale: 1, StockAPIServer: o.stock,
 	}
 	last, err := local.ReadState(dir)
 	if err != nil && !errors.Is(err, local.ErrNoCluster) {
@@ -118,6 +119,9 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 		cfg.Fleet, cfg.TimeScale = last.Fleet, last.TimeScale
 	}
 	if f.Changed("nodes") {
+		if o.nodes < 1 {
+			return cfg, usageError{fmt.Errorf("--nodes %d: must be between 1 and %d", o.nodes, simnode.MostNodes)}
+		}
 		cfg.Fleet.Count = o.nodes
 	}
 	if f.Changed("gpus-per-node") {

@@ -9,6 +9,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/local/kubeversion"
 )
 
+// stamped is the version that the build gave to the program, from its Git tag.
+var stamped string //nolint:gochecknoglobals // set by the linker, see .ci/build
+
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
@@ -16,12 +19,41 @@ func newVersionCommand() *cobra.Command {
 		Example: "  mlbatch version",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			version := "unknown"
-			if b, ok := debug.ReadBuildInfo(); ok {
-				version = b.Main.Version
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "mlbatch %s\nKubernetes %s\n", version, kubeversion.Release)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versions())
 			return err
 		},
 	}
+}
+
+// versions is what "mlbatch version" and "mlbatch --version" print.
+func versions() string {
+	var info debug.BuildInfo
+	if b, ok := debug.ReadBuildInfo(); ok {
+		info = *b
+	}
+	return fmt.Sprintf("mlbatch %s\nKubernetes %s", versionOf(stamped, info), kubeversion.Release)
+}
+
+// versionOf is the version of a build: what the build says, else what the go command
+// knows of the module, else the commit. "(devel)" tells nobody anything.
+func versionOf(stamped string, info debug.BuildInfo) string {
+	const unknown = "(devel)"
+	switch {
+	case stamped != "":
+		return stamped
+	case info.Main.Version != "" && info.Main.Version != unknown:
+		return info.Main.Version
+	}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	commit := settings["vcs.revision"]
+	if commit == "" {
+		return "of an unknown commit: it was not built by make build"
+	}
+	if settings["vcs.modified"] == "true" {
+		commit += " with changes"
+	}
+	return "of commit " + commit
 }

@@ -40,6 +40,12 @@ The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
   # for a script
   mlbatch why blue/normal-x7k2p -o json`,
 		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return jobNames(cmd.Context(), conn, typed), cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			show, err := printerOf(output)
 			if err != nil {
@@ -63,7 +69,7 @@ The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
 			}
 			picture, err := cli.Gather(cmd.Context(), c, cli.Controller{Config: cfg}, ref, time.Now())
 			if err != nil {
-				return err
+				return conn.Unreachable(err, cfg.Host)
 			}
 			return show(cmd.OutOrStdout(), cli.Explain(picture))
 		},

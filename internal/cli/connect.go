@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -46,6 +47,18 @@ func (c Connection) Config() (*rest.Config, error) {
 	}
 	cfg.QPS = -1 // the API server limits by itself
 	return cfg, nil
+}
+
+// Unreachable says in place of a refused connection what to do about it; other errors
+// stay as they are.
+func (c Connection) Unreachable(err error, server string) error {
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	if own, e := (Connection{Kubeconfig: filepath.Join(c.DataDir, "kubeconfig")}).Config(); e == nil && c.Kubeconfig == "" && own.Host == server {
+		return fmt.Errorf("the cluster in %s does not run: start it with mlbatch up --data-dir %s", c.DataDir, c.DataDir)
+	}
+	return fmt.Errorf("nothing answers at %s: is the cluster running? One on this machine starts with mlbatch up", server)
 }
 
 func readableFile(path string) bool {

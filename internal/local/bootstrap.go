@@ -116,7 +116,7 @@ func (c *Cluster) tutorial(ctx context.Context) error {
 	if err := createMissing(ctx, cl, objects); err != nil {
 		return err
 	}
-	c.marker.Tutorial = true
+	c.marker.Tutorial, c.marker.Empty = true, false
 	if err := c.files.writeMarker(c.marker); err != nil {
 		return err
 	}

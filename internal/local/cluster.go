@@ -143,7 +143,7 @@ func (c *Cluster) initialise(ctx context.Context, last State) error {
 		return err
 	}
 	if !c.marker.Complete {
-		c.marker.Complete = true
+		c.marker.Complete, c.marker.Empty = true, !c.cfg.Tutorial
 		return c.files.writeMarker(c.marker)
 	}
 	return nil

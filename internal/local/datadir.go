@@ -50,6 +50,15 @@ type marker struct {
 	// Tutorial says that the tutorial's objects were created; they belong to
 	// the administrator from then on.
 	Tutorial bool `json:"tutorial"`
+	// Empty says that the first start left the tutorial out; later ones do too.
+	Empty bool `json:"empty,omitempty"`
+}
+
+// LeftEmpty reports whether the first start of the cluster in a data directory left
+// the tutorial out.
+func LeftEmpty(dir string) bool {
+	m, err := layout{dir: dir}.readMarker()
+	return err == nil && m.Empty
 }
 
 // open makes the directory if needed, takes its lock, and checks what is in

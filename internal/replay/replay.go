@@ -28,8 +28,14 @@ type Request struct {
 	// Until ends the replay before the first decision later than this; zero is the
 	// end of the recording.
 	Until time.Time
-	// Why names a workload to look at when the replay has ended; nil for none.
-	Why *core.Key
+	// Clock is a time of day, in UTC, that stands for Until: the last time within the
+	// recordings that it was so late. Nil for none.
+	Clock *time.Duration
+	// Why names a workload to look at when the replay has ended, Timeline one whose
+	// moments to list; nil for none. Both may name a job instead.
+	Why, Timeline *core.Key
+	// List asks for all workloads.
+	List bool
 }
 
 // Report is what a replay found.
@@ -51,6 +57,24 @@ type Report struct {
 	Difference *Difference `json:",omitempty"`
 	// Why answers Request.Why.
 	Why *Answer `json:",omitempty"`
+	// Timeline answers Request.Timeline, Workloads Request.List.
+	Timeline  *Timeline `json:",omitempty"`
+	Workloads []Life    `json:",omitempty"`
+	// Unknown are workloads that were asked for and that nobody knew.
+	Unknown []Stranger `json:",omitempty"`
+}
+
+// Timeline is what happened to one workload.
+type Timeline struct {
+	Workload string
+	Moments  []Moment
+}
+
+// Stranger is a name that nothing in the recordings has.
+type Stranger struct {
+	Name string
+	// Near are workloads that there are in its namespace.
+	Near []string `json:",omitempty"`
 }
 
 // Run replays a request. An error means that recordings cannot be read; that
@@ -60,7 +84,12 @@ func Run(r Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := player{request: r, report: &Report{}, codec: record.NewCodec()}
+	if r.Clock != nil {
+		if r.Until, err = onTheDay(paths, *r.Clock); err != nil {
+			return nil, err
+		}
+	}
+	p := player{request: r, report: &Report{}, codec: record.NewCodec(), history: newHistory()}
 	for _, path := range paths {
 		more, err := p.file(path, p.engine == nil)
 		if err != nil {
@@ -70,10 +99,33 @@ func Run(r Request) (*Report, error) {
 			break
 		}
 	}
-	if r.Why != nil {
-		p.report.Why = p.answer(*r.Why)
-	}
+	p.answers()
 	return p.report, nil
+}
+
+// answers what was asked besides.
+func (p *player) answers() {
+	r, h := p.request, &p.history
+	find := func(k core.Key) (core.Key, bool) {
+		found, ok := h.find(k)
+		if !ok {
+			p.report.Unknown = append(p.report.Unknown, Stranger{k.String(), h.near(k)})
+		}
+		return found, ok
+	}
+	if r.Why != nil {
+		if k, ok := find(*r.Why); ok {
+			p.report.Why = p.answer(k)
+		}
+	}
+	if r.Timeline != nil {
+		if k, ok := find(*r.Timeline); ok {
+			p.report.Timeline = &Timeline{k.String(), h.moments[k]}
+		}
+	}
+	if r.List {
+		p.report.Workloads = h.list()
+	}
 }
 
 // recordings lists the files of a path, oldest first.
@@ -104,6 +156,9 @@ type player struct {
 	// the last one.
 	decided uint64
 	heard   []record.Line
+	history history
+	// loaded is a state whose time is that of the next cycle.
+	loaded *cycle.State
 }
 
 // file replays one recording. It is false when the replay has come to its end.
@@ -168,6 +223,7 @@ func (p *player) begin(h *record.Header, oldest bool) (more bool, err error) {
 	if p.engine, err = cycle.Load(o, &s); err != nil {
 		return false, fmt.Errorf("line 1: %w", err)
 	}
+	p.loaded = &s
 	switch {
 	case oldest || h.Decided < was:
 		p.report.Runs++
@@ -203,10 +259,18 @@ func (p *player) decide(l record.Line) bool {
 	if !p.request.Until.IsZero() && d.At.After(p.request.Until) {
 		return false
 	}
+	if p.loaded != nil {
+		p.history.known(p.loaded, d.At)
+		p.loaded = nil
+	}
 	for _, ev := range p.heard {
 		p.engine.Apply(ev.Event)
+		p.history.told(ev.Event, d.At)
 	}
 	plan := p.engine.Decide(d.At)
+	for _, x := range plan {
+		p.history.decided(x, d.At)
+	}
 	p.decided++
 	r.Events += len(p.heard)
 	r.Cycles++

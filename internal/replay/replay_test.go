@@ -93,6 +93,13 @@ func job(i int) core.Workload {
 	}
 }
 
+// named is a job whose Workload has a name of its own.
+func named(name string, i int) core.Workload {
+	w := job(i)
+	w.Key.Name = name
+	return w
+}
+
 // day is a recorded history: jobs 0 and 1 run, 2 waits until 0 has ended.
 func day(t *testing.T, dir string) *controller {
 	t.Helper()
@@ -160,7 +167,58 @@ blue/job-2 holds quota of blue-queue: 1 of main on n1.
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
 8 events, 6 cycles, 4 decisions reproduced
 
-blue/job-0 is not known at this time.
+blue/job-0 has ended, or was deleted, before this time.
+`,
+		},
+		"U11 by job": {
+			why: "people know their job and not its Workload",
+			change: func(t *testing.T, _ string, c *controller) {
+				t.Helper()
+				c.cycle(core.WorkloadSet{Workload: named("appwrapper-train-1a2b3", 7)})
+			},
+			request: replay.Request{Why: &core.Key{Namespace: "blue", Name: "train"}},
+			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:47.000Z
+9 events, 7 cycles, 5 decisions reproduced
+
+blue/appwrapper-train-1a2b3 waits, number 1 in blue-queue. Couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor f, 4 more needed. Held by: blue/job-2, blue/job-1.
+`,
+		},
+		"U11 unknown": {
+			why: "nobody ever heard of it", request: replay.Request{Why: &core.Key{Namespace: "blue", Name: "x"}},
+			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
+8 events, 6 cycles, 4 decisions reproduced
+
+blue/x is not known at this time: no Workload or job of that name was recorded until then. Workloads of its namespace: blue/job-0, blue/job-1, blue/job-2. --list shows all.
+`,
+		},
+		"U11 list": {
+			why: "which ones there are", request: replay.Request{List: true},
+			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
+8 events, 6 cycles, 4 decisions reproduced
+
+WORKLOAD    FIRST SEEN                STATE        SINCE                     ADMITTED  EVICTED
+blue/job-0  1970-01-01T00:16:42.000Z  gone         1970-01-01T00:16:45.000Z  1         0
+blue/job-1  1970-01-01T00:16:43.000Z  holds quota  1970-01-01T00:16:43.000Z  1         0
+blue/job-2  1970-01-01T00:16:44.000Z  holds quota  1970-01-01T00:16:45.000Z  1         0
+`,
+		},
+		"U11 timeline": {
+			why: "what happened to one", request: replay.Request{Timeline: key(2)},
+			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
+8 events, 6 cycles, 4 decisions reproduced
+
+blue/job-2
+  1970-01-01T00:16:44.000Z  is submitted to local queue q, priority 0
+  1970-01-01T00:16:44.000Z  waits: couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor f, 4 more needed
+  1970-01-01T00:16:45.000Z  is admitted to blue-queue: 1 of main on n1
+`,
+		},
+		"U11 time of day": {
+			why: "the last in the recordings", request: replay.Request{Clock: new(16*time.Minute + 44*time.Second), Why: key(2)},
+			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:44.000Z
+7 events, 4 cycles, 3 decisions reproduced
+
+blue/job-2 waits, number 1 in blue-queue. Couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor f, 4 more needed. Held by: blue/job-1, blue/job-0.
 `,
 		},
 		"restart": {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -34,7 +35,7 @@ type Difference struct {
 // Answer says where a workload was when the replay ended.
 type Answer struct {
 	Workload string
-	// Known is false if the engine knew no such workload, or it had ended.
+	// Known is false if it had ended.
 	Known bool
 	// Queue is the ClusterQueue that it waits in or that its quota is from; Place is
 	// its position there, from 1, 0 if it does not wait.
@@ -127,6 +128,15 @@ func (r *Report) Text(w io.Writer) error {
 	}
 	r.Difference.text(&b)
 	r.Why.text(&b)
+	r.Timeline.text(&b)
+	lives(&b, r.Workloads)
+	for _, u := range r.Unknown {
+		fmt.Fprintf(&b, "\n%s is not known at this time: no Workload or job of that name was recorded until then.", u.Name)
+		if len(u.Near) > 0 {
+			fmt.Fprintf(&b, " Workloads of its namespace: %s.", strings.Join(u.Near, ", "))
+		}
+		b.WriteString(" --list shows all.\n")
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -163,7 +173,7 @@ func (a *Answer) text(b *strings.Builder) {
 	b.WriteString("\n" + a.Workload)
 	switch {
 	case !a.Known:
-		b.WriteString(" is not known at this time.\n")
+		b.WriteString(" has ended, or was deleted, before this time.\n")
 	case a.Admission != nil:
 		fmt.Fprintf(b, " holds quota of %s%s.\n", a.Queue, nodesOf(a.Admission))
 	default:
@@ -173,6 +183,30 @@ func (a *Answer) text(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, ". %s\n", a.Sentence)
 	}
+}
+
+func (t *Timeline) text(b *strings.Builder) {
+	if t == nil {
+		return
+	}
+	b.WriteString("\n" + t.Workload + "\n")
+	for _, m := range t.Moments {
+		fmt.Fprintf(b, "  %s  %s\n", stamp(m.At), m.What)
+	}
+}
+
+// lives prints a table of workloads.
+func lives(b *strings.Builder, all []Life) {
+	if len(all) == 0 {
+		return
+	}
+	b.WriteString("\n")
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "WORKLOAD\tFIRST SEEN\tSTATE\tSINCE\tADMITTED\tEVICTED")
+	for _, l := range all {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\n", l.Workload, stamp(l.Seen), l.State, stamp(l.Since), l.Admitted, l.Evicted)
+	}
+	_ = w.Flush() // a builder takes everything
 }
 
 // nodesOf lists the places of an admission.

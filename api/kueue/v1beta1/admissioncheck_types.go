@@ -27,6 +27,9 @@ type AdmissionCheckSpec struct {
 // AdmissionCheck is something that must say yes before a workload is admitted.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName={ac}
+// +kubebuilder:printcolumn:name="Controller",type=string,JSONPath=`.spec.controllerName`,description="Who answers the check"
+// +kubebuilder:printcolumn:name="Active",type=string,JSONPath=`.status.conditions[?(@.type=='Active')].status`,description="Whether somebody is ready to answer it"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the check was created"
 // +kubebuilder:subresource:status
 type AdmissionCheck struct {
 	metav1.TypeMeta `json:",inline"`

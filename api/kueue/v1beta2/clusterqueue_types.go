@@ -410,9 +410,12 @@ type ResourceUsage struct {
 // +kubebuilder:resource:scope=Cluster,shortName={cq}
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Cohort",type=string,JSONPath=`.spec.cohortName`,description="Cohort that this ClusterQueue belongs to"
+// +kubebuilder:printcolumn:name="Active",type=string,JSONPath=`.status.conditions[?(@.type=='Active')].status`,description="Whether the queue can admit"
 // +kubebuilder:printcolumn:name="Strategy",type=string,JSONPath=`.spec.queueingStrategy`,description="How the queue goes on after a workload that does not fit",priority=1
 // +kubebuilder:printcolumn:name="Pending Workloads",type=integer,JSONPath=`.status.pendingWorkloads`,description="Number of workloads that wait"
-// +kubebuilder:printcolumn:name="Admitted Workloads",type=integer,JSONPath=`.status.admittedWorkloads`,description="Number of admitted workloads that have not finished",priority=1
+// +kubebuilder:printcolumn:name="Admitted Workloads",type=integer,JSONPath=`.status.admittedWorkloads`,description="Number of admitted workloads that have not finished"
+// +kubebuilder:printcolumn:name="GPUs",type=string,JSONPath=`.status.flavorsReservation[*].resources[?(@.name=='nvidia.com/gpu')].total`,description="GPUs that are reserved in the first flavor that has any"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the queue was created"
 type ClusterQueue struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata of the object.

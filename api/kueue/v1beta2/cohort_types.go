@@ -35,6 +35,9 @@ type CohortStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:resource:scope=Cluster,shortName={co}
+// +kubebuilder:printcolumn:name="Parent",type=string,JSONPath=`.spec.parentName`,description="Cohort that this one belongs to"
+// +kubebuilder:printcolumn:name="Weight",type=string,JSONPath=`.spec.fairSharing.weight`,description="Weight among the children of its parent"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the cohort was created"
 // +kubebuilder:subresource:status
 type Cohort struct {
 	metav1.TypeMeta `json:",inline"`

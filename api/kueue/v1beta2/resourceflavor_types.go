@@ -42,6 +42,9 @@ type ResourceFlavorSpec struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:resource:scope=Cluster,shortName={flavor,flavors,rf}
+// +kubebuilder:printcolumn:name="Node Labels",type=string,JSONPath=`.spec.nodeLabels`,description="Labels of the nodes that are of this flavor; none means all"
+// +kubebuilder:printcolumn:name="Taints",type=string,JSONPath=`.spec.nodeTaints[*].key`,description="Key of the first taint that jobs must tolerate"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the flavor was created"
 type ResourceFlavor struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata of the object.

@@ -186,12 +186,14 @@ func hostIP(node string) string {
 	return fmt.Sprintf("10.1.%d.%d", i/250%256, 1+i%250)
 }
 
+// MostNodes is how many nodes a fleet can have.
+const MostNodes = 5000
+
 // Validate says what is wrong with the fleet, and what would be right.
 func (f Fleet) Validate() error {
-	const most = 5000
 	switch {
-	case f.Count < 0 || f.Count > most:
-		return fmt.Errorf("%d nodes: must be between 0 and %d", f.Count, most)
+	case f.Count < 0 || f.Count > MostNodes:
+		return fmt.Errorf("%d nodes: must be between 1 and %d", f.Count, MostNodes)
 	case f.GPUs < 0:
 		return fmt.Errorf("%d GPUs per node: must not be negative", f.GPUs)
 	case f.Count > 0 && f.CPU.Sign() <= 0:

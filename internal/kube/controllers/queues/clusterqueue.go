@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -28,7 +29,7 @@ type clusterQueues struct {
 	numbers Numbers
 	gauges  Gauges
 	clock   clock.PassiveClock
-	pace    *pace
+	pages   *pages
 }
 
 // Reconcile keeps the finalizer and the status of one ClusterQueue.
@@ -37,7 +38,7 @@ func (r *clusterQueues) Reconcile(ctx context.Context, req reconcile.Request) (r
 	q := &kueue.ClusterQueue{}
 	err := r.client.Get(ctx, req.NamespacedName, q)
 	if apierrors.IsNotFound(err) {
-		r.pace.forget(req.NamespacedName)
+		r.pages.forget(req.Name)
 		r.gauges.ForgetQueue(req.Name)
 		return reconcile.Result{}, nil
 	}
@@ -66,12 +67,15 @@ func (r *clusterQueues) Reconcile(ctx context.Context, req reconcile.Request) (r
 	if q.DeletionTimestamp != nil {
 		result.RequeueAfter = recheck
 	}
-	next := queueStatus(q, active, tally, r.clock.Now())
+	next, again, err := r.next(ctx, q, around, active, tally)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if result.RequeueAfter == 0 || again > 0 && again < result.RequeueAfter {
+		result.RequeueAfter = again
+	}
 	if equality.Semantic.DeepEqual(q.Status, next) {
 		return result, nil
-	}
-	if wait := r.pace.wait(req.NamespacedName); wait > 0 {
-		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	before := q.DeepCopy()
 	q.Status = next
@@ -79,6 +83,34 @@ func (r *clusterQueues) Reconcile(ctx context.Context, req reconcile.Request) (r
 		return reconcile.Result{}, fmt.Errorf("write status of ClusterQueue %s: %w", q.Name, err)
 	}
 	return result, nil
+}
+
+// next is the status to be written: with the numbers of its tree's page, which is
+// turned if they have changed and it is time. It comes with when to look again because
+// the page says something else than what is true by now; 0 for never.
+func (r *clusterQueues) next(ctx context.Context, q *kueue.ClusterQueue, around surroundings, active metav1.Condition, live *Tally) (kueue.ClusterQueueStatus, time.Duration, error) {
+	now := r.clock.Now()
+	is := queueStatus(q, active, live, now)
+	if live == nil {
+		return is, 0, nil
+	}
+	root := rootOf(q.Name, around.cohorts)
+	written, left, ok := r.pages.current(root, q.Name)
+	if !ok {
+		if equality.Semantic.DeepEqual(q.Status, is) {
+			return is, 0, nil
+		}
+		if err := r.pages.turn(ctx, root); err != nil {
+			return is, 0, fmt.Errorf("take the numbers of ClusterQueue %s: %w", q.Name, err)
+		}
+		if written, left, ok = r.pages.current(root, q.Name); !ok {
+			return is, 0, nil // it has just come, and is on no page yet
+		}
+	}
+	if written.equal(*live) {
+		left = 0
+	}
+	return queueStatus(q, active, &written, now), left, nil
 }
 
 // finalize puts the finalizer on a living queue and takes it off a deleted one

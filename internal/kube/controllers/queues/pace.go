@@ -31,6 +31,15 @@ func newPace(c clock.PassiveClock, interval time.Duration) *pace {
 	return &pace{clock: c, interval: interval, last: map[types.NamespacedName]beat{}}
 }
 
+// beat takes a beat of a tree now, and returns how long the next has to wait.
+func (p *pace) beat(tree string) time.Duration {
+	key := types.NamespacedName{Name: tree}
+	p.wait(key) // whoever asks has seen to it that it may go
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last[key].rest
+}
+
 // wait returns how long a write still has to wait; 0 means that it may go now,
 // and counts as gone.
 func (p *pace) wait(key types.NamespacedName) time.Duration {

@@ -132,6 +132,45 @@ func TestWritesArePaced(t *testing.T) {
 	}
 }
 
+// TestW14QueuesOfATreeAreWrittenTogether: what the queues of a tree use together is
+// never more than there is, however often and in whatever order they are written.
+func TestW14QueuesOfATreeAreWrittenTogether(t *testing.T) {
+	other := clusterQueue()
+	other.Name = "other"
+	w := newWorld(t, clusterQueue(), other, flavor())
+	use := func(q, o core.Amount) {
+		for name, n := range map[string]core.Amount{"q": q, "other": o} {
+			w.numbers.queues[name] = Tally{Reserved: map[core.FlavorResource]core.Amount{gpu: n}, Used: map[core.FlavorResource]core.Amount{gpu: n}}
+		}
+	}
+	sum := func(when string, want string) {
+		t.Helper()
+		var text []string
+		for _, q := range []*kueue.ClusterQueue{clusterQueue(), other} {
+			w.read(q)
+			text = append(text, usage(q.Status.FlavorsUsage)["f/nvidia.com/gpu"])
+		}
+		if got := strings.Join(text, ", "); got != want {
+			t.Errorf("%s: %s, want %s", when, got, want)
+		}
+	}
+	use(4, 0)
+	w.reconcile(w.queues, clusterQueue())
+	w.reconcile(w.queues, other)
+	sum("at first", "4 borrowed 0, 0 borrowed 0")
+	use(0, 4)
+	w.clock.Step(100 * time.Millisecond)
+	if again := w.reconcile(w.queues, other).RequeueAfter; again != 400*time.Millisecond {
+		t.Errorf("comes back after %v, want with the next page", again)
+	}
+	sum("one is looked at", "4 borrowed 0, 0 borrowed 0")
+	w.clock.Step(400 * time.Millisecond)
+	w.reconcile(w.queues, other)
+	use(2, 2) // meanwhile
+	w.reconcile(w.queues, clusterQueue())
+	sum("both are written", "0 borrowed 0, 4 borrowed 0")
+}
+
 func TestUnknownTallyKeepsNumbers(t *testing.T) {
 	stored := clusterQueue()
 	stored.Status.PendingWorkloads = 7

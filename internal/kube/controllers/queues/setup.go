@@ -84,7 +84,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 }
 
 func newClusterQueues(c client.Client, o Options) *clusterQueues {
-	return &clusterQueues{client: c, numbers: o.Numbers, gauges: o.Gauges, clock: o.Clock, pace: newPace(o.Clock, o.Interval)}
+	return &clusterQueues{client: c, numbers: o.Numbers, gauges: o.Gauges, clock: o.Clock, pages: newPages(c, o)}
 }
 
 func (r *clusterQueues) setup(mgr manager.Manager, f *feeder) error {

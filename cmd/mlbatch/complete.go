@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/local"
+)
+
+// completionTimeout is how long somebody who pressed Tab waits at most.
+const completionTimeout = 2 * time.Second
+
+// jobNames are the jobs that a shell offers for what was typed so far, as
+// NAMESPACE/NAME. When the cluster cannot be asked there are none.
+func jobNames(ctx context.Context, conn cli.Connection, typed string) []string {
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	if conn.DataDir == "" {
+		conn.DataDir, _ = local.DefaultDataDir()
+	}
+	cfg, err := conn.Config()
+	if err != nil {
+		return nil
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme.New()})
+	if err != nil {
+		return nil
+	}
+	return listJobs(ctx, c, typed)
+}
+
+// listJobs names the AppWrappers, and the Jobs that belong to none. Whoever may not
+// list those of all namespaces is offered those of the one that was typed.
+func listJobs(ctx context.Context, c client.Reader, typed string) []string {
+	namespace, _, chosen := strings.Cut(typed, "/")
+	var out []string
+	for _, kind := range []schema.GroupVersionKind{
+		{Group: "workload.codeflare.dev", Version: "v1beta2", Kind: "AppWrapperList"}, {Group: "batch", Version: "v1", Kind: "JobList"},
+	} {
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(kind)
+		var opts []client.ListOption
+		if chosen {
+			opts = append(opts, client.InNamespace(namespace))
+		}
+		if err := c.List(ctx, &list, opts...); err != nil {
+			continue
+		}
+		for i := range list.Items {
+			o := &list.Items[i]
+			if name := o.Namespace + "/" + o.Name; strings.HasPrefix(name, typed) && metav1.GetControllerOf(o) == nil {
+				out = append(out, name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
