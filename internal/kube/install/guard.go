@@ -37,8 +37,8 @@ func bindingGuards(o Options) []client.Object {
 	system := append(rights.SystemNamespaces(), o.Namespace)
 	rules := []admissionregistrationv1.Validation{
 		{
-			Expression: "object.metadata.name == '" + Controller + "' && object.roleRef.kind == 'ClusterRole' && object.roleRef.name == '" + TeamRole + "'",
-			Message:    "the controller may bind " + TeamRole + " only, under the name " + Controller,
+			Expression: "object.metadata.name == '" + rights.Binding + "' && object.roleRef.kind == 'ClusterRole' && object.roleRef.name == '" + TeamRole + "'",
+			Message:    "the controller may bind " + TeamRole + " only, under the name " + rights.Binding,
 		},
 		{
 			Expression: "has(object.subjects) && object.subjects.all(s, " + strings.Join(subjects, " || ") + ")",

@@ -16,9 +16,9 @@ import (
 const (
 	// EditRole is bound to users in the namespaces of their teams.
 	EditRole = "mlbatch-edit"
-	// Controller names the role and the service account of the controller, and the
-	// binding of TeamRole in a namespace.
-	Controller = rights.Binding
+	// Controller names the role and the service account of the controller, and what it
+	// is bound to in its own namespace.
+	Controller = "mlbatch-controller"
 	// TeamRole is what the controller needs in the namespaces where jobs run. It
 	// binds itself there (see package rights) and has these rights nowhere else.
 	TeamRole = rights.Role
@@ -154,7 +154,7 @@ func controllerRules() []rbacv1.PolicyRule {
 		// It binds TeamRole to itself where jobs run. That it binds nothing else, to
 		// nobody else and nowhere else, the policy of bindingGuards sees to.
 		allow("rbac.authorization.k8s.io", []string{"create"}, "rolebindings"),
-		named(allow("rbac.authorization.k8s.io", append(read(), "delete", "patch", "update"), "rolebindings"), Controller),
+		named(allow("rbac.authorization.k8s.io", append(read(), "delete", "patch", "update"), "rolebindings"), rights.Binding),
 		named(allow("rbac.authorization.k8s.io", []string{"bind"}, "clusterroles"), TeamRole),
 	}
 }

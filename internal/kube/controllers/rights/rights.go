@@ -36,8 +36,9 @@ import (
 )
 
 const (
-	// Binding is the name of the binding in each namespace.
-	Binding = "mlbatch-controller"
+	// Binding is the name of the binding in each namespace. It is not that of the
+	// controller's role in its own namespace, whose binding is nobody's to take back.
+	Binding = "mlbatch-controller-team"
 	// Role is the cluster role that is bound.
 	Role = "mlbatch-controller-team"
 	// Finalizer keeps a binding until it is not needed any more.

@@ -118,3 +118,21 @@ func TestS21RightsFollowJobs(t *testing.T) {
 	}
 	look(map[string]bool{"queued": false, "blue": true})
 }
+
+// TestS21OwnNamespaceKeepsItsRights: what the controller is bound to in its own
+// namespace (its lease, what it remembers of nodes) is no right where jobs run, and
+// nobody takes it back because no jobs run there.
+func TestS21OwnNamespaceKeepsItsRights(t *testing.T) {
+	own := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "mlbatch-system", Name: "mlbatch-controller"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "mlbatch-controller"},
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(own, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mlbatch-system"}}).Build()
+	r := &reconciler{Options{Client: c, Self: self}}
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "mlbatch-system"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(own), own); err != nil {
+		t.Errorf("the binding of the controller's own namespace: %v", err)
+	}
+}
