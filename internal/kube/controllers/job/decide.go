@@ -53,16 +53,18 @@ type situation struct {
 
 // step is the one write that comes next. At most one of the pointers is set.
 type step struct {
-	job    jobs.Object           // write the job like this
-	create bool                  // create the workload
-	adopt  bool                  // make the prebuilt workload the job's own
-	remove *kueue.Workload       // delete this workload, or its finalizer if it is being deleted
-	unpin  bool                  // remove the workload's finalizer
-	spec   *kueue.WorkloadSpec   // change the workload's spec to this
-	notes  map[string]string     // and its annotations to these, "" for none
-	status *kueue.WorkloadStatus // change the workload's status to this
-	again  time.Duration         // look again then, at the latest; 0 for never
-	tell   *tale                 // tell it once the write is done
+	job    jobs.Object     // write the job like this
+	create bool            // create the workload
+	adopt  bool            // make the prebuilt workload the job's own
+	remove *kueue.Workload // delete this workload, or its finalizer if it is being deleted
+	unpin  bool            // remove the workload's finalizer
+	// releases is true if the step gives back the quota of a job that was stopped.
+	releases bool
+	spec     *kueue.WorkloadSpec   // change the workload's spec to this
+	notes    map[string]string     // and its annotations to these, "" for none
+	status   *kueue.WorkloadStatus // change the workload's status to this
+	again    time.Duration         // look again then, at the latest; 0 for never
+	tell     *tale                 // tell it once the write is done
 	// evicted is told of the workload once the write is done.
 	evicted *tenure.Event
 }
@@ -189,7 +191,7 @@ func vanish(s situation) (step, error) {
 	if next, err := stop(s, "", ""); err != nil || next.job != nil {
 		return next, err
 	}
-	return step{unpin: true}, nil
+	return step{unpin: true, releases: true}, nil
 }
 
 // leave stops an evicted job, and gives its quota back when its pods are gone.
@@ -208,7 +210,7 @@ func leave(s situation) (step, error) {
 	}
 	next := tenure.Released(s.workload, s.now)
 	next.ReclaimablePods = givenBack(s) // what is done need not run when it comes back
-	return step{status: next}, nil
+	return step{status: next, releases: true}, nil
 }
 
 // follow keeps the spec of a waiting workload equal to what the job asks for,

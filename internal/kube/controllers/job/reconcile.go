@@ -109,6 +109,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	if next.releases {
+		if newest, err := r.newest(ctx, s.job); err != nil || !newest {
+			return reconcile.Result{RequeueAfter: conflictPause}, err
+		}
+	}
 	err = r.do(ctx, s, next)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		// Somebody was faster; the cache will show it, and waiting for it is all
@@ -119,6 +124,21 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, fmt.Errorf("%s %s: %w", r.adapter.Kind().Kind, req.NamespacedName, err)
 	}
 	return reconcile.Result{RequeueAfter: next.again}, nil
+}
+
+// newest reports whether a job is as the API server has it. Jobs and Workloads are
+// watched apart: a job that was started a moment ago may look as if it never was,
+// and whoever gave back its quota then would do so while it makes pods.
+func (r *reconciler) newest(ctx context.Context, o jobs.Object) (bool, error) {
+	is := r.adapter.New()
+	err := r.opts.Live.Get(ctx, client.ObjectKeyFromObject(o), is)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s %s/%s before its quota is given back: %w", r.adapter.Kind().Kind, o.GetNamespace(), o.GetName(), err)
+	}
+	return is.GetUID() == o.GetUID() && is.GetResourceVersion() == o.GetResourceVersion(), nil
 }
 
 func (r *reconciler) do(ctx context.Context, s situation, next step) error {
