@@ -61,25 +61,29 @@ func remaining(places []Place, taken ...map[string]int) []Place {
 }
 
 // Room is how many more pods of a set may have a node: as many as it was given
-// places, or quota where it has no places. PodGroups may have any number.
+// places, or quota where it has no places. A pod on a node that the plan has left,
+// because it takes no work any more, counts until it has ended. PodGroups may have
+// any number.
 func Room(g Gang, s Set, members []Member) int {
+	given, open := s.need(), s.need()
 	if s.Places != nil {
-		n := 0
-		for _, p := range Open(s, g.AdmittedAt, members) {
-			n += p.Count
+		given, open = 0, 0
+		for _, p := range s.Places {
+			given += p.Count
 		}
-		return n
+		for _, p := range Open(s, g.AdmittedAt, members) {
+			open += p.Count
+		}
 	}
-	room := s.need()
-	if g.Key.Kind == KindPodGroup {
-		return max(room, len(members))
+	if g.Key.Kind == KindPodGroup && s.Places == nil {
+		return max(given, len(members))
 	}
 	for _, m := range members {
 		if m.Set == s.Name && (m.State == Reserved || m.State == Bound || m.State == Leaving) {
-			room--
+			given--
 		}
 	}
-	return max(room, 0)
+	return max(min(given, open), 0)
 }
 
 // full says why there is no room in a set.

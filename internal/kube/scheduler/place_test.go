@@ -113,7 +113,11 @@ func TestS1Room(t *testing.T) {
 		"unplanned, ended pods":       {"they hold nothing", workload, set, pods("main", Failed, Succeeded, Bound, Pending), 1},
 		"unplanned, another set":      {"every set has its own quota", workload, set, pods("more", Bound, Leaving), 2},
 		"planned":                     {"the open places", workload, planned, pods("main", Pending, Leaving), 2},
-		"outside the queues":          {"a PodGroup may have more than it needs", group, set, pods("main", Bound, Bound, Bound, Pending), 4},
+		"planned, on a node that the plan has left": {
+			"whoever ignores the signal on a cordoned node keeps the quota", workload, planned,
+			[]Member{{Set: "main", Node: "n9", State: Leaving}, {Set: "main", Node: "n1", State: Bound}, {Set: "main", State: Pending}}, 1,
+		},
+		"outside the queues": {"a PodGroup may have more than it needs", group, set, pods("main", Bound, Bound, Bound, Pending), 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Room(c.gang, c.set, c.members); got != c.want {
