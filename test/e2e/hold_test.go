@@ -389,7 +389,7 @@ func TestS18ScaledUp(t *testing.T) {
 	eventually(t, "it runs", jobPods(t, ns, "wide", 1))
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "wide"}}
 	edit(t, admin, j, func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](20) })
-	eventually(t, "it waits for all, and says so", waits(t, ns, "wide", "20 pods"))
+	eventually(t, "it waits for all, and says so", waits(t, ns, "wide", "request 20 > maximum capacity (4)"))
 	eventually(t, "none hangs", jobPods(t, ns, "wide", 0))
 	edit(t, admin, j, func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](3) })
 	eventually(t, "what there is quota for runs", jobPods(t, ns, "wide", 3))
