@@ -3,9 +3,9 @@
 // There it binds Role to itself. What it creates for AppWrappers, Secrets and pods
 // above all, it can thus neither read nor make in other namespaces.
 //
-// A binding stays as long as AppWrappers are left that it is needed for, even if
-// its namespace is being deleted: they have to be cleaned up first. A finalizer
-// sees to that.
+// A binding stays as long as AppWrappers or Workloads are left that it is needed
+// for, even if its namespace is being deleted: what runs has to be stopped and
+// cleaned up first. A finalizer sees to that.
 package rights
 
 import (
@@ -96,6 +96,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		For(&corev1.Namespace{}, builder.WithPredicates(predicate.Or[client.Object](predicate.LabelChangedPredicate{}, comes))).
 		Watches(&kueue.LocalQueue{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(comes)).
 		Watches(&awv1beta2.AppWrapper{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(goes)).
+		Watches(&kueue.Workload{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(goes)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(namespaceOf)).
 		Complete(r)
 }
@@ -126,7 +127,7 @@ type situation struct {
 	jobs bool
 	// ending: the namespace is being deleted, or gone.
 	ending bool
-	// needed: there are AppWrappers to look after.
+	// needed: there are AppWrappers or Workloads to look after.
 	needed  bool
 	binding *rbacv1.RoleBinding // nil if there is none
 	self    rbacv1.Subject
@@ -185,13 +186,14 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (situation, e
 	}
 	var queues kueue.LocalQueueList
 	var wrappers awv1beta2.AppWrapperList
-	for _, l := range []client.ObjectList{&queues, &wrappers} {
+	var workloads kueue.WorkloadList
+	for _, l := range []client.ObjectList{&queues, &wrappers, &workloads} {
 		if err := r.Client.List(ctx, l, client.InNamespace(namespace), client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
 			return s, fmt.Errorf("list what is in namespace %s: %w", namespace, err)
 		}
 	}
 	s.jobs = ns.Labels[kueue.TeamNamespaceLabel] == "true" || len(queues.Items) > 0
-	s.needed = len(wrappers.Items) > 0
+	s.needed = len(wrappers.Items)+len(workloads.Items) > 0
 	return s, nil
 }
 

@@ -1,6 +1,7 @@
 package rights
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -117,6 +118,21 @@ func TestS21RightsFollowJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	look(map[string]bool{"queued": false, "blue": true})
+
+	// Without its queue, a job that still runs has to be stopped one day.
+	if err := c.Create(t.Context(), &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "queued", Name: "q"}}); err != nil {
+		t.Fatal(err)
+	}
+	look(map[string]bool{"queued": true})
+	running := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "queued", Name: "w"}}
+	if err := errors.Join(c.Create(t.Context(), running), c.Delete(t.Context(), queue)); err != nil {
+		t.Fatal(err)
+	}
+	look(map[string]bool{"queued": true})
+	if err := c.Delete(t.Context(), running); err != nil {
+		t.Fatal(err)
+	}
+	look(map[string]bool{"queued": false})
 }
 
 // TestS21OwnNamespaceKeepsItsRights: what the controller is bound to in its own
