@@ -45,9 +45,10 @@ func TestS21ControllerIsBoundWhereJobsRun(t *testing.T) {
 			t.Errorf("the controller gives itself rights in namespace %s: %v", ns, err)
 		}
 	}
+	// It is accepted before: its components are made once there is a queue.
+	name := create(t, admin, wrap(jobManifest), namespace)
 	queue := create(t, admin, "{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: default-queue}, spec: {clusterQueue: blue-cluster-queue}}", namespace)
 	eventually(t, "rights come with a queue", func() string { return mayRead(namespace) })
-	name := create(t, admin, wrap(jobManifest), namespace)
 	eventually(t, "a job of a namespace with a queue runs", inPhase(t, "Succeeded", namespace, name))
 
 	// The whole namespace goes: its AppWrapper is cleaned up first, and nothing hangs.

@@ -37,11 +37,15 @@ func (h *wrapperHandler) checkRights(ctx context.Context, req admission.Request,
 			errs = append(errs, wrong)
 			continue
 		}
-		if team && slices.Contains(h.allowed, ref.GVK.GroupKind()) {
-			continue // what the controller is installed for
+		installed := slices.Contains(h.allowed, ref.GVK.GroupKind()) // for which the controller is
+		if team && installed {
+			continue
 		}
 		resource.Namespace = req.Namespace
-		if wrong, err = h.cluster.mayBeMade(ctx, req, ref, resource); err != nil {
+		if wrong, err = h.cluster.mayMake(ctx, req, ref, resource); err == nil && wrong == nil && !installed {
+			wrong, err = h.cluster.canBeMade(ctx, ref, resource)
+		}
+		if err != nil {
 			return nil, err
 		}
 		if wrong != nil {
@@ -51,9 +55,8 @@ func (h *wrapperHandler) checkRights(ctx context.Context, req admission.Request,
 	return errs, nil
 }
 
-// mayBeMade refuses a component that its author may not create, and one that the
-// controller could not create, look after and delete.
-func (c Cluster) mayBeMade(ctx context.Context, req admission.Request, ref appwrapper.ComponentRef, resource authorizationv1.ResourceAttributes) (*field.Error, error) {
+// mayMake refuses a component that its author may not create.
+func (c Cluster) mayMake(ctx context.Context, req admission.Request, ref appwrapper.ComponentRef, resource authorizationv1.ResourceAttributes) (*field.Error, error) {
 	resource.Verb = "create"
 	may, err := c.may(ctx, req.UserInfo, resource)
 	if err != nil {
@@ -64,6 +67,14 @@ func (c Cluster) mayBeMade(ctx context.Context, req admission.Request, ref appwr
 			"user %q may not create %s in namespace %s, not in an AppWrapper either: remove the component or ask for the right",
 			req.UserInfo.Username, ref.GVK.GroupKind(), req.Namespace)), nil
 	}
+	return nil, nil
+}
+
+// canBeMade refuses a component that the controller could not create, look after
+// and delete. It is not asked about kinds for which it is installed: its rights for
+// them come to a namespace with the first queue there, and a job may be submitted
+// before.
+func (c Cluster) canBeMade(ctx context.Context, ref appwrapper.ComponentRef, resource authorizationv1.ResourceAttributes) (*field.Error, error) {
 	for _, verb := range []string{"create", "get", "delete"} {
 		resource.Verb = verb
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &resource}}
@@ -73,7 +84,7 @@ func (c Cluster) mayBeMade(ctx context.Context, req admission.Request, ref appwr
 		if !review.Status.Allowed {
 			return field.Forbidden(ref.Path, fmt.Sprintf(
 				"mlbatch may not %s %s in namespace %s: create it beside the AppWrapper, or ask an admin to let mlbatch create, get and delete %s",
-				verb, ref.GVK.GroupKind(), req.Namespace, resource.Resource)), nil
+				verb, ref.GVK.GroupKind(), resource.Namespace, resource.Resource)), nil
 		}
 	}
 	return nil, nil
