@@ -59,7 +59,7 @@ func TestMetrics(t *testing.T) {
 		`kueue_admitted_workloads_total{` + queue + `,priority_class="`,
 		`kueue_local_queue_admitted_workloads_total{` + local + `,priority_class="`,
 		`kueue_unadmitted_workloads{` + queue + `,reason="NoReservation",replica_role="standalone",underlying_cause="WaitingForQuota"} 1`,
-		`kueue_local_queue_unadmitted_workloads{` + local + `,reason="NoReservation",replica_role="standalone",underlying_cause="WaitingForQuota"} 1`,
+		`kueue_local_queue_unadmitted_workloads{` + queue + `,` + local + `,reason="NoReservation",replica_role="standalone",underlying_cause="WaitingForQuota"} 1`,
 		`kueue_pending_scheduling_hashes{` + queue + `,replica_role="standalone",status="inadmissible"} 1`,
 		`kueue_cluster_queue_info{` + queue + `,parent_cohort="default-cohort",replica_role="standalone",root_cohort="default-cohort"} 1`,
 		`kueue_cohort_info{cohort="default-cohort",parent_cohort="",replica_role="standalone",root_cohort="default-cohort"} 1`,
