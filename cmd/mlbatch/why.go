@@ -26,8 +26,8 @@ func newWhyCommand() *cobra.Command {
 		Use:   "why NAMESPACE/NAME",
 		Short: "Say why a job waits, or where it is: what is short, who holds it, what helps",
 		Long: `Say in one paragraph where a job is and why: what it waits for, how much of it is
-short, who holds it, and what would help. The job may be named by its AppWrapper,
-its Job or its Workload.
+short, who holds it, and what would help, which was tried before it is said. The job
+may be named by its AppWrapper, Job, Workload, PodGroup, Deployment or a pod of it.
 
 The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
 "mlbatch up" runs, else the one in ~/.kube/config.`,
@@ -75,7 +75,7 @@ The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&kind, "kind", "", "AppWrapper, Job or Workload, where several have the same name")
+	f.StringVar(&kind, "kind", "", "AppWrapper, Job, Workload, PodGroup, Deployment or Pod (or short: aw, job, wl, pg, deploy, po), where several have the same name")
 	f.StringVarP(&output, "output", "o", "", "json or yaml instead of a paragraph")
 	f.StringVar(&conn.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
 	f.StringVar(&conn.DataDir, "data-dir", "", "`directory` of a cluster made by mlbatch up (default $MLBATCH_DATA_DIR or ~/.local/share/mlbatch)")

@@ -21,6 +21,9 @@ func admitted(p Picture, e *Explanation) {
 	}
 	e.State, e.Reason = Starting, kueue.ReasonAdmitted
 	e.say("%s was admitted %s ago with quota of ClusterQueue %s", e.Object, since, w.Status.Admission.ClusterQueue)
+	if p.Moved != nil {
+		e.say("Its pods got other nodes %s ago: %s", p.ago(when(p.Moved)), p.Moved.Message)
+	}
 	if p.AppWrapper != nil {
 		e.wrapper(p)
 	}
@@ -72,6 +75,10 @@ func (e *Explanation) pods(p Picture) {
 		return
 	case len(p.Pods) == 0:
 		e.say("Its pods are not there yet")
+		if p.Failed != nil {
+			e.say("Kubernetes could not make them, %s ago: %s", p.ago(when(p.Failed)), eventText(p.Failed))
+			e.Helps = "make what is missing there; Kubernetes tries again by itself"
+		}
 		return
 	case len(ready) > 0 && len(rest)+len(leaving) == 0 && len(ready)+done >= want:
 		if e.State == Starting {

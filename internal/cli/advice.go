@@ -11,7 +11,7 @@ import (
 func (e *Explanation) helps(x *visibility.Explanation) {
 	var own, others []string
 	for _, a := range x.Advice {
-		text := adviceText(a)
+		text := adviceText(a, x.Namespace)
 		if a.Preempts > 0 {
 			text += fmt.Sprintf(" (it then stops %s)", count(int(a.Preempts), "other job"))
 		}
@@ -24,8 +24,8 @@ func (e *Explanation) helps(x *visibility.Explanation) {
 	e.Advice = append(own, others...)
 }
 
-// adviceText says what to do.
-func adviceText(a visibility.Advice) string {
+// adviceText says what to do about a workload of a namespace.
+func adviceText(a visibility.Advice, namespace string) string {
 	of := ""
 	if a.PodSet != "" && a.PodSet != "main" {
 		of = " in pod set " + a.PodSet
@@ -63,7 +63,7 @@ func adviceText(a visibility.Advice) string {
 	case "ResumeQueue":
 		return fmt.Sprintf(`resume ClusterQueue %s: kubectl patch clusterqueue %s --type merge -p '{"spec":{"stopPolicy":"None"}}'`, a.Queue, a.Queue)
 	case "ResumeLocal":
-		return fmt.Sprintf(`resume LocalQueue %s: kubectl patch localqueue %s --type merge -p '{"spec":{"stopPolicy":"None"}}'`, a.Queue, a.Queue)
+		return fmt.Sprintf(`resume LocalQueue %s: kubectl patch localqueue -n %s %s --type merge -p '{"spec":{"stopPolicy":"None"}}'`, a.Queue, namespace, a.Queue)
 	case "OpenGate":
 		return "open the preemption gate " + strings.Join(a.Detail, ", ")
 	}

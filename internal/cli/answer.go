@@ -65,7 +65,7 @@ func (e *Explanation) answered(x *visibility.Explanation) {
 	}
 	e.holders(x)
 	for _, l := range x.Lenders {
-		text := fmt.Sprintf("%s lends %s of its %s %s", l.ClusterQueue, &l.Lends, &l.Nominal, l.Resource)
+		text := fmt.Sprintf("ClusterQueue %s lends %s of its %s %s", l.ClusterQueue, &l.Lends, &l.Nominal, l.Resource)
 		if len(l.Because) > 0 {
 			text += ", because of " + downNodes(l.Because)
 		}

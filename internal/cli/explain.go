@@ -120,7 +120,12 @@ func ended(p Picture, e *Explanation) bool {
 		if stays(p.AppWrapper) {
 			e.say("Its pods are kept for a while, so that their logs can be read; until then it keeps its quota")
 		}
-		e.Helps = "read the logs of its pods, mend the cause, and submit it again"
+		e.Helps = "mend the cause, and submit it again"
+		if p.Failed != nil && !p.ran() {
+			e.say("Its pods could not be made: %s", eventText(p.Failed))
+		} else if p.ran() || stays(p.AppWrapper) {
+			e.Helps = "read the logs of its pods, mend the cause, and submit it again"
+		}
 		return true
 	case p.AppWrapper != nil && p.AppWrapper.Status.Phase == appwrapper.AppWrapperSucceeded:
 		e.State, e.Reason = Succeeded, string(appwrapper.AppWrapperSucceeded)
@@ -178,6 +183,8 @@ func foreign(p Picture, e *Explanation) bool {
 func withoutWorkload(p Picture, e *Explanation) {
 	queue := p.queueLabel()
 	switch {
+	case p.Pod != nil || p.PodGroup != nil || p.Deployment != nil:
+		unqueued(p, e)
 	case queue == "" && (p.Team || p.AppWrapper != nil):
 		e.State, e.Reason = Held, "NoQueue"
 		e.say("%s is held, because it has no label %s", e.Object, kueue.QueueNameLabel)
@@ -197,6 +204,16 @@ func withoutWorkload(p Picture, e *Explanation) {
 		}
 		e.Helps = "if this stays so, see whether the controller runs (mlbatch status) and what the object's events say (kubectl describe)"
 	}
+}
+
+// unqueued tells of objects that run pods outside the queues.
+func unqueued(p Picture, e *Explanation) {
+	e.State, e.Reason = Unmanaged, "NotQueued"
+	e.say("%s belongs to no job that waits in a queue, so no quota holds it back", e.Object)
+	if g := p.PodGroup; g != nil {
+		e.say("Its pods start together, %d at least; it is %s", g.Spec.MinMember, orElse(string(g.Status.Phase), "not looked at yet"))
+	}
+	e.pods(p)
 }
 
 // invalid is what an AppWrapper says of itself when it can never run.

@@ -8,15 +8,19 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 )
 
 // Gather fetches what there is to know about a job, whichever of its objects
@@ -36,7 +40,7 @@ func Gather(ctx context.Context, c client.Reader, ask Asker, ref Ref, now time.T
 		p.Through = root
 	}
 	for _, fill := range []func(context.Context, client.Reader) error{
-		p.findWorkload, p.findQueue, p.findNamespace, p.findPods, p.findOthers,
+		p.findWorkload, p.findQueue, p.findNamespace, p.findPods, p.findOthers, p.findEvents,
 	} {
 		if err := fill(ctx, c); err != nil {
 			return Picture{}, err
@@ -62,6 +66,12 @@ func empty(k Kind) client.Object {
 		return &batchv1.Job{}
 	case Workload:
 		return &kueue.Workload{}
+	case PodGroup:
+		return &podgroup.PodGroup{}
+	case Deployment:
+		return &appsv1.Deployment{}
+	case Pod:
+		return &corev1.Pod{}
 	}
 	return nil
 }
@@ -82,7 +92,7 @@ func resolve(ctx context.Context, c client.Reader, ref Ref) (found, error) {
 			all = append(all, found{Ref{Kind: k, Namespace: ref.Namespace, Name: ref.Name}, o})
 		case apierrors.IsForbidden(err):
 			forbidden = cmp.Or(forbidden, err)
-		case !apierrors.IsNotFound(err):
+		case !apierrors.IsNotFound(err) && !apimeta.IsNoMatchError(err):
 			return found{}, fmt.Errorf("read %s %s/%s: %w", k, ref.Namespace, ref.Name, err)
 		}
 	}
@@ -118,7 +128,7 @@ func missing(ctx context.Context, c client.Reader, ref Ref, kinds []Kind) error 
 		}
 		for _, o := range items(list) {
 			if strings.HasPrefix(o.GetName(), ref.Name) && metav1.GetControllerOf(o) == nil {
-				like = append(like, ref.Namespace+"/"+o.GetName())
+				like = append(like, string(kindOf(o))+" "+ref.Namespace+"/"+o.GetName())
 			}
 		}
 	}
@@ -143,6 +153,13 @@ type MissingError struct{ text string }
 // Error is a sentence with proposals.
 func (e *MissingError) Error() string { return e.text }
 
+func kindOf(o client.Object) Kind {
+	if _, is := o.(*appwrapper.AppWrapper); is {
+		return AppWrapper
+	}
+	return Job
+}
+
 func items(list client.ObjectList) []client.Object {
 	var out []client.Object
 	switch l := list.(type) {
@@ -162,21 +179,14 @@ func items(list client.ObjectList) []client.Object {
 func (p *Picture) climb(ctx context.Context, c client.Reader, f found) error {
 	for {
 		p.Asked = f.ref
-		switch o := f.object.(type) {
-		case *appwrapper.AppWrapper:
-			p.AppWrapper, p.Job = o, nil
-		case *batchv1.Job:
-			p.Job = o
-		case *kueue.Workload:
-			p.Workload = o
-		}
-		owner := metav1.GetControllerOf(f.object)
-		if owner == nil || !slices.Contains(Kinds(), Kind(owner.Kind)) {
+		p.see(f.object)
+		above, uid := ownerOf(f)
+		if above == (Ref{}) {
 			return nil
 		}
-		up := found{Ref{Kind: Kind(owner.Kind), Namespace: f.ref.Namespace, Name: owner.Name}, empty(Kind(owner.Kind))}
+		up := found{above, empty(above.Kind)}
 		err := c.Get(ctx, types.NamespacedName{Namespace: up.ref.Namespace, Name: up.ref.Name}, up.object)
-		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && up.object.GetUID() != owner.UID {
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && uid != "" && up.object.GetUID() != uid {
 			return nil
 		}
 		if err != nil {
@@ -186,15 +196,65 @@ func (p *Picture) climb(ctx context.Context, c client.Reader, f found) error {
 	}
 }
 
+// see notes an object on the way up; what is part of another one is forgotten, but for
+// the Workload.
+func (p *Picture) see(o client.Object) {
+	p.Job, p.PodGroup, p.Deployment, p.Pod = nil, nil, nil, nil
+	switch o := o.(type) {
+	case *appwrapper.AppWrapper:
+		p.AppWrapper = o
+	case *batchv1.Job:
+		p.Job = o
+	case *kueue.Workload:
+		p.Workload = o
+	case *podgroup.PodGroup:
+		p.PodGroup = o
+	case *appsv1.Deployment:
+		p.Deployment = o
+	case *corev1.Pod:
+		p.Pod = o
+	}
+}
+
+// ownerOf names what an object belongs to: its controller or, for pods, the job whose
+// label or annotation they carry. The UID is "" where only the name is known.
+func ownerOf(f found) (Ref, types.UID) {
+	owner := metav1.GetControllerOf(f.object)
+	if owner != nil && slices.Contains(Kinds(), Kind(owner.Kind)) {
+		return Ref{Kind: Kind(owner.Kind), Namespace: f.ref.Namespace, Name: owner.Name}, owner.UID
+	}
+	pod, is := f.object.(*corev1.Pod)
+	if !is {
+		return Ref{}, ""
+	}
+	for _, by := range []struct {
+		kind Kind
+		name string
+	}{
+		{AppWrapper, pod.Labels[appwrapper.AppWrapperLabel]}, {Workload, pod.Annotations[kueue.WorkloadAnnotation]},
+		{PodGroup, pod.Labels[podgroup.PodGroupLabel]},
+	} {
+		if by.name != "" {
+			return Ref{Kind: by.kind, Namespace: f.ref.Namespace, Name: by.name}, ""
+		}
+	}
+	return Ref{}, ""
+}
+
 // findWorkload finds the Workload of the job, the unfinished one if it has had
 // several.
 func (p *Picture) findWorkload(ctx context.Context, c client.Reader) error {
 	if p.Workload != nil {
 		return nil
 	}
-	var root client.Object = p.AppWrapper
-	if p.AppWrapper == nil {
+	var root client.Object
+	switch {
+	case p.AppWrapper != nil:
+		root = p.AppWrapper
+	case p.Job != nil:
 		root = p.Job
+	default:
+		return nil // nothing of the kind is queued
 	}
 	var list kueue.WorkloadList
 	err := c.List(ctx, &list, client.InNamespace(root.GetNamespace()), client.MatchingLabels{kueue.JobUIDLabel: string(root.GetUID())})
@@ -261,6 +321,13 @@ func (p *Picture) owns(pod *corev1.Pod) bool {
 		return pod.Labels[appwrapper.AppWrapperLabel] == p.AppWrapper.Name
 	case p.Job != nil:
 		return pod.Labels[batchv1.JobNameLabel] == p.Job.Name
+	case p.Pod != nil:
+		return pod.UID == p.Pod.UID && pod.Name == p.Pod.Name
+	case p.PodGroup != nil:
+		return pod.Labels[podgroup.PodGroupLabel] == p.PodGroup.Name
+	case p.Deployment != nil:
+		s, err := metav1.LabelSelectorAsSelector(p.Deployment.Spec.Selector)
+		return err == nil && !s.Empty() && s.Matches(labels.Set(pod.Labels))
 	}
 	return pod.Annotations[kueue.WorkloadAnnotation] == p.Workload.Name
 }

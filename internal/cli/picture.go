@@ -5,11 +5,13 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 )
 
@@ -21,10 +23,25 @@ const (
 	AppWrapper Kind = "AppWrapper"
 	Job        Kind = "Job"
 	Workload   Kind = "Workload"
+	PodGroup   Kind = "PodGroup"
+	Deployment Kind = "Deployment"
+	Pod        Kind = "Pod"
 )
 
 // Kinds lists all kinds.
-func Kinds() []Kind { return []Kind{AppWrapper, Job, Workload} }
+func Kinds() []Kind { return []Kind{AppWrapper, Job, Workload, PodGroup, Deployment, Pod} }
+
+// kindNames are the names that people use for kinds, as kubectl knows them.
+func kindNames() map[string]Kind {
+	return map[string]Kind{
+		"appwrapper": AppWrapper, "appwrappers": AppWrapper, "aw": AppWrapper,
+		"job": Job, "jobs": Job,
+		"workload": Workload, "workloads": Workload, "wl": Workload,
+		"podgroup": PodGroup, "podgroups": PodGroup, "pg": PodGroup,
+		"deployment": Deployment, "deployments": Deployment, "deploy": Deployment,
+		"pod": Pod, "pods": Pod, "po": Pod,
+	}
+}
 
 // Ref names what is asked about.
 type Ref struct {
@@ -41,16 +58,12 @@ func ParseRef(arg, kind string) (Ref, error) {
 		return Ref{}, fmt.Errorf("%q is not NAMESPACE/NAME, for example blue/short-x7k2p", arg)
 	}
 	ref := Ref{Namespace: namespace, Name: name}
-	switch strings.ToLower(kind) {
-	case "":
-	case "appwrapper", "appwrappers", "aw":
-		ref.Kind = AppWrapper
-	case "job", "jobs":
-		ref.Kind = Job
-	case "workload", "workloads", "wl":
-		ref.Kind = Workload
-	default:
-		return Ref{}, fmt.Errorf("--kind %s is not known: use AppWrapper, Job or Workload", kind)
+	if kind != "" {
+		known, ok := kindNames()[strings.ToLower(kind)]
+		if !ok {
+			return Ref{}, fmt.Errorf("--kind %s is not known: use AppWrapper, Job, Workload, PodGroup, Deployment or Pod", kind)
+		}
+		ref.Kind = known
 	}
 	return ref, nil
 }
@@ -70,12 +83,19 @@ type Picture struct {
 	AppWrapper *appwrapper.AppWrapper
 	Job        *batchv1.Job // nil if it is part of an AppWrapper
 	Workload   *kueue.Workload
+	// PodGroup, Deployment and Pod are set if they are no part of another job.
+	PodGroup   *podgroup.PodGroup
+	Deployment *appsv1.Deployment
+	Pod        *corev1.Pod
 	// LocalQueue of the workload.
 	LocalQueue *kueue.LocalQueue
 	// Team is true in namespaces where only queued jobs may run.
 	Team bool
 	// Pods of the job, sorted by name.
 	Pods []corev1.Pod
+	// Failed is the last event that says why a pod of the job could not be made, Moved
+	// the last that says that its pods got other nodes; nil if there is none.
+	Failed, Moved *corev1.Event
 	// Answer is what a controller says of a waiting workload, Unanswered why none does.
 	Answer     *visibility.Explanation
 	Unanswered error

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -64,7 +65,11 @@ func nothingHelps(x *visibility.Explanation, cause core.Cause) string {
 		if x.Blocker.Name == "" {
 			return text + "; whoever manages ClusterQueue " + x.Blocker.ClusterQueue + " knows more"
 		}
-		return fmt.Sprintf("%s; see why that job waits: mlbatch why %s/%s", text, x.Blocker.Namespace, x.Blocker.Name)
+		name := x.Blocker.Name
+		if _, job, found := strings.Cut(x.Blocker.Job, "/"); found {
+			name = job
+		}
+		return fmt.Sprintf("%s; see why that job waits: mlbatch why %s/%s", text, x.Blocker.Namespace, name)
 	}
 	text := "nothing that can be tried lets it start now"
 	if x.Incomplete {

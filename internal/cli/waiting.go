@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
@@ -22,7 +23,11 @@ func waiting(p Picture, e *Explanation) {
 	reserved := find(w.Status.Conditions, kueue.WorkloadQuotaReserved)
 	evicted := find(w.Status.Conditions, kueue.WorkloadEvicted)
 	if evicted != nil && isTrue(w.Status.Conditions, kueue.WorkloadEvicted) {
-		e.say("It ran before and was stopped %s ago: %s", p.ago(evicted.LastTransitionTime), evicted.Message)
+		text := ": " + evicted.Message
+		if p.Answer != nil && p.Answer.Reason == kueue.ReasonSuspended && strings.HasSuffix(evicted.Reason, "Stopped") {
+			text = "" // the reason says it
+		}
+		e.say("It ran before and was stopped %s ago%s", p.ago(evicted.LastTransitionTime), text)
 	}
 	switch {
 	case p.Answer != nil && p.Answer.Waiting:

@@ -162,7 +162,8 @@ func TestParseRef(t *testing.T) {
 		"short kind":    {why: "as kubectl has it", arg: "blue/a", kind: "aw", want: cli.Ref{Kind: cli.AppWrapper, Namespace: "blue", Name: "a"}},
 		"no namespace":  {why: "guessing a namespace would answer for another job", arg: "a", bad: true},
 		"too much":      {why: "kind/namespace/name is not a form of ours", arg: "job/blue/a", bad: true},
-		"unknown kind":  {why: "a typo must not be ignored", arg: "blue/a", kind: "pod", bad: true},
+		"unknown kind":  {why: "a typo must not be ignored", arg: "blue/a", kind: "pond", bad: true},
+		"pod":           {why: "pods have a name, too", arg: "blue/a", kind: "po", want: cli.Ref{Kind: cli.Pod, Namespace: "blue", Name: "a"}},
 		"empty name":    {why: "a shell variable may be empty", arg: "blue/", bad: true},
 		"plural, upper": {why: "people type it so", arg: "blue/a", kind: "Workloads", want: cli.Ref{Kind: cli.Workload, Namespace: "blue", Name: "a"}},
 	}

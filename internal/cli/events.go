@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Reasons of events that say what no status says.
+const (
+	failedCreate = "FailedCreate" // of Kubernetes' own controllers: a pod could not be made
+	moved        = "Moved"        // planned nodes went away
+)
+
+// findEvents looks for what only events say: why pods could not be made, and that they
+// got other nodes.
+func (p *Picture) findEvents(ctx context.Context, c client.Reader) error {
+	var all corev1.EventList
+	if err := c.List(ctx, &all, client.InNamespace(p.Asked.Namespace)); err != nil {
+		return readable(err)
+	}
+	makers, err := p.makers(ctx, c)
+	if err != nil {
+		return err
+	}
+	for i := range all.Items {
+		e := &all.Items[i]
+		of := e.InvolvedObject
+		switch {
+		case e.Reason == failedCreate && makers[of.Kind+"/"+of.Name] && later(e, p.Failed):
+			p.Failed = e
+		case e.Reason == moved && p.Workload != nil && of.Name == p.Workload.Name && later(e, p.Moved):
+			p.Moved = e
+		}
+	}
+	return nil
+}
+
+// makers are the objects that make the job's pods, as KIND/NAME.
+func (p *Picture) makers(ctx context.Context, c client.Reader) (map[string]bool, error) {
+	out := map[string]bool{string(p.Asked.Kind) + "/" + p.Asked.Name: true}
+	if p.AppWrapper == nil {
+		return out, nil
+	}
+	for _, s := range p.AppWrapper.Status.ComponentStatus {
+		out[s.Kind+"/"+s.Name] = true
+	}
+	var jobs batchv1.JobList
+	if err := c.List(ctx, &jobs, client.InNamespace(p.Asked.Namespace)); err != nil {
+		return out, readable(err)
+	}
+	for i := range jobs.Items {
+		if metav1.IsControlledBy(&jobs.Items[i], p.AppWrapper) {
+			out[string(Job)+"/"+jobs.Items[i].Name] = true
+		}
+	}
+	return out, nil
+}
+
+// when is when an event happened last.
+func when(e *corev1.Event) metav1.Time {
+	switch {
+	case e.Series != nil:
+		return metav1.NewTime(e.Series.LastObservedTime.Time)
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp
+	case !e.EventTime.IsZero():
+		return metav1.NewTime(e.EventTime.Time)
+	}
+	return e.CreationTimestamp
+}
+
+func later(e, than *corev1.Event) bool {
+	return than == nil || when(e).After(when(than).Time)
+}
+
+// eventText is what an event says.
+func eventText(e *corev1.Event) string {
+	return fmt.Sprintf("%s %s: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Message)
+}
+
+// ran reports whether a pod of the job began to run, as far as pods are left.
+func (p *Picture) ran() bool {
+	for i := range p.Pods {
+		if p.Pods[i].Status.StartTime != nil || p.Pods[i].Status.Phase != corev1.PodPending {
+			return true
+		}
+	}
+	return false
+}
