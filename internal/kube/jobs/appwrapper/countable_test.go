@@ -200,3 +200,22 @@ func TestS2PartsOfOthers(t *testing.T) {
 		t.Errorf("a part of another's is %v", got)
 	}
 }
+
+// S5: the pod that submits a RayJob comes after its cluster, which does not wait.
+func TestS5OnlyTheSubmitterComesLater(t *testing.T) {
+	for status, want := range map[string][]bool{"": {false, true}, "Initializing": {false, true}, "Running": {false, false}} {
+		components, err := Components(wrap(t, fill(rayJob)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		object := &unstructured.Unstructured{Object: components[0].template}
+		object.Object["status"] = map[string]any{"jobDeploymentStatus": status}
+		var got []bool
+		for _, ps := range components[0].Observe(object).PodSets {
+			got = append(got, ps.HeldBack)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q (-want +got)\n%s", status, diff)
+		}
+	}
+}
