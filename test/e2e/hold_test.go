@@ -157,8 +157,8 @@ spec:
 		}
 		return ""
 	})
-	for range 3 {
-		for _, p := range pods(t, ns, "") {
+	for _, whose := range []string{"", "wrap", "wrap"} { // a Job waits longer from one to the next
+		for _, p := range pods(t, ns, whose) {
 			if err := tenant.Delete(t.Context(), &p); client.IgnoreNotFound(err) != nil {
 				t.Fatal(err)
 			}
