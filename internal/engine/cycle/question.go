@@ -109,6 +109,14 @@ func (q *question) unlist(w *work) {
 	q.undo = append(q.undo, func() { q.search.Add(&w.Candidate) })
 }
 
+// useLess takes off what a running workload will not use any more.
+func (q *question) useLess(w *work) {
+	q.use(core.Then, w.Queue, w.Uses, -1)
+	if w.inSeen {
+		q.use(quota.Seen, w.Queue, w.Uses, -1)
+	}
+}
+
 // gone thinks of a workload that holds something as gone.
 func (q *question) gone(w *work) {
 	q.use(core.Now, w.Queue, w.Uses, -1)
@@ -119,7 +127,7 @@ func (q *question) gone(w *work) {
 		q.undo = append(q.undo, func() { q.returned = q.returned[:len(q.returned)-1] })
 	} else {
 		q.unlist(w)
-		q.use(core.Then, w.Queue, w.Uses, -1)
+		q.useLess(w)
 		q.put(core.Then, w.Holds, -1)
 	}
 	if w.unready {
@@ -133,7 +141,7 @@ func (q *question) evicted(victims []preempt.Victim) {
 	for _, v := range victims {
 		w := q.byID[v.ID]
 		q.unlist(w)
-		q.use(core.Then, w.Queue, w.Uses, -1)
+		q.useLess(w)
 		q.put(core.Then, w.Holds, -1)
 		q.split(1)
 	}
