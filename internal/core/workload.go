@@ -27,6 +27,9 @@ type PodSet struct {
 	// MinCount is how many pods it can do with, if Count of them cannot be had; 0
 	// means all.
 	MinCount int32
+	// Group names pod sets that get the same flavor of each resource group; "" is
+	// none.
+	Group string
 	// Requests of one pod, without Pods: what it takes of a node.
 	Requests Resources
 	// Quota is what one pod counts against quota, without Pods, where the

@@ -33,6 +33,8 @@ type compiled struct {
 	// is larger than the nominal quota.
 	claim []quota.Use
 	over  bool
+	// joint are asks that have to get the same flavor, in lists of two at least.
+	joint [][]int
 	// asks are the indices of each pod set's asks.
 	asks [][]int
 	// fixed is what it uses if single.
@@ -84,6 +86,7 @@ func (e *Engine) compileFor(g *group, counts []int32) *compiled {
 	for set := range g.shape.podSets {
 		e.compileSet(p, g, set)
 	}
+	p.joint = jointAsks(g.shape, p)
 	pairs := map[quota.Pair]int{}
 	p.single = true
 	for i, a := range p.Asks {

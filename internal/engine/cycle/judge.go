@@ -51,6 +51,9 @@ func (e *Engine) try(w *work, p *compiled) verdict {
 	if p.refusal != nil {
 		return verdict{why: p.refusal}
 	}
+	if len(p.joint) > 0 {
+		return e.tryJointly(w, p)
+	}
 	e.forest.Assign(&p.Plan, nil, &e.scene, &e.assigned)
 	var first *core.Reason
 	e.tried = slices.Grow(e.tried[:0], len(p.Asks))[:len(p.Asks)]

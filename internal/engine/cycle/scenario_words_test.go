@@ -302,6 +302,8 @@ func (s *script) job(key string, args []string) error {
 			p = core.PodSet{Name: v, Count: 1}
 		case f == "pods":
 			p.Count = int32(n)
+		case f == "group":
+			p.Group = v
 		case f == "least":
 			p.MinCount = int32(n)
 		case isResource(f):

@@ -341,6 +341,9 @@ func shapeKey(w *core.Workload) string {
 		if spareOf(&p) > 0 {
 			b.WriteString("-" + strconv.Itoa(int(p.MinCount)))
 		}
+		if p.Group != "" {
+			b.WriteString("@" + strconv.Quote(p.Group))
+		}
 		for _, q := range p.Requests {
 			b.WriteString(strconv.Quote(q.Resource) + strconv.FormatInt(int64(q.Amount), 10))
 		}
@@ -362,7 +365,7 @@ func (s *shape) describes(w *core.Workload) bool {
 }
 
 func samePodSet(a, b core.PodSet) bool {
-	return a.Name == b.Name && a.Count == b.Count && spareOf(&a) == spareOf(&b) &&
+	return a.Name == b.Name && a.Count == b.Count && a.Group == b.Group && spareOf(&a) == spareOf(&b) &&
 		slices.Equal(a.Requests, b.Requests) && (a.Quota == nil) == (b.Quota == nil) && slices.Equal(a.Quota, b.Quota) &&
 		sameFilter(a.Filter, b.Filter)
 }

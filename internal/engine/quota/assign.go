@@ -236,6 +236,17 @@ func (f *Forest) pick(p *Plan, ask int, leave uint64, sc Scene, a *Assignment) g
 	return best
 }
 
+// Enough is the fungibility rule: whether an assignment with this outcome is taken
+// without looking on.
+func (p *Plan) Enough(m Mode, level int) bool {
+	return stop(graded{mode: m, level: level}, p.Fungibility)
+}
+
+// Prefers reports whether one outcome is better than another.
+func (p *Plan) Prefers(m Mode, level int, than Mode, thanLevel int) bool {
+	return prefer(graded{mode: m, level: level}, graded{mode: than, level: thanLevel}, p.Fungibility)
+}
+
 // stop is the fungibility rule: whether to take the flavor without looking on.
 func stop(g graded, f core.Fungibility) bool {
 	switch {

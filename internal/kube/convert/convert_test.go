@@ -228,3 +228,16 @@ func TestPartialAdmission(t *testing.T) {
 		}
 	}
 }
+
+// TestE9PodSetGroups: pod sets that want to be together are told so to the engine,
+// which gives them one flavor.
+func TestE9PodSetGroups(t *testing.T) {
+	w := &kueue.Workload{Spec: kueue.WorkloadSpec{PodSets: []kueue.PodSet{
+		{Name: "head", Count: 1, TopologyRequest: &kueue.PodSetTopologyRequest{PodSetGroupName: new("g")}},
+		{Name: "other", Count: 1},
+	}}}
+	sets := convert.Workload(w, convert.Rules{}, convert.Surroundings{}).PodSets
+	if sets[0].Group != "g" || sets[1].Group != "" {
+		t.Errorf("groups are %q and %q", sets[0].Group, sets[1].Group)
+	}
+}

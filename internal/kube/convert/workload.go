@@ -117,6 +117,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 			Name:     string(ps.Name),
 			Count:    left[ps.Name],
 			MinCount: rules.fewest(ps, left[ps.Name]),
+			Group:    group(ps),
 			Requests: r.Node,
 			Quota:    r.Quota,
 			Filter:   Filter(&ps.Template.Spec),
@@ -132,6 +133,14 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		out.NotBefore = r.RequeueAt.Time
 	}
 	return out
+}
+
+// group is the name of the pod sets that want to be together with this one.
+func group(ps *kueue.PodSet) string {
+	if ps.TopologyRequest == nil {
+		return ""
+	}
+	return ptr.Deref(ps.TopologyRequest.PodSetGroupName, "")
 }
 
 // priority is what orders a Workload among others: the sum of two numbers of 32 bits.

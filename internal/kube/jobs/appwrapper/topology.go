@@ -20,6 +20,7 @@ func topologyRequest(ps PodSet) *kueue.PodSetTopologyRequest {
 	if r.Required == nil && r.Preferred == nil && r.Unconstrained == nil {
 		return nil
 	}
+	r.PodSetGroupName = optional(ps.Template.Annotations, kueue.PodSetGroupNameAnnotation)
 	r.PodIndexLabel = optional(ps.Annotations, aw.TASPodIndexLabelAnnotation)
 	r.SubGroupIndexLabel = optional(ps.Annotations, aw.TASSubGroupIndexLabelAnnotation)
 	if n, err := strconv.ParseInt(ps.Annotations[aw.TASSubGroupCountAnnotation], 10, 32); err == nil {

@@ -1,0 +1,106 @@
+package cycle
+
+import (
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// Pod sets of one group (core.PodSet.Group) share a flavor of each resource group
+// (spec/kueue.md 2.3). Flavors are then chosen for all of them at once: each common
+// choice is an assignment of its own, and among those the same preferences hold as
+// among the flavors of one pod set.
+
+// jointAsks lists the asks that have to get the same flavor: of the same group and the
+// same flavors.
+func jointAsks(s *shape, p *compiled) [][]int {
+	var out [][]int
+	done := make([]bool, len(p.Asks))
+	for i := range p.Asks {
+		group := s.podSets[p.Asks[i].Set].Group
+		if group == "" || done[i] {
+			continue
+		}
+		together := []int{i}
+		for k := i + 1; k < len(p.Asks); k++ {
+			if s.podSets[p.Asks[k].Set].Group == group && sameFlavors(p.Asks[i], p.Asks[k]) {
+				together, done[k] = append(together, k), true
+			}
+		}
+		if len(together) > 1 && len(p.Asks[i].Options) > 1 {
+			out = append(out, together)
+		}
+	}
+	return out
+}
+
+func sameFlavors(a, b quota.Ask) bool {
+	return slices.EqualFunc(a.Options, b.Options, func(x, y quota.Option) bool { return x.Flavor == y.Flavor })
+}
+
+// choice is a flavor for each list of asks that go together, and what came of it.
+type choice struct {
+	options []int
+	mode    quota.Mode
+	level   int
+}
+
+// tryJointly is try for a plan with asks that have to get the same flavor.
+func (e *Engine) tryJointly(w *work, p *compiled) verdict {
+	var choices []choice
+	for c := (choice{options: make([]int, len(p.joint))}); len(choices) < maxCombinations; {
+		e.assignJointly(p, c.options)
+		c.mode, c.level = e.assigned.Mode, e.assigned.Level
+		at := len(choices)
+		if p.Enough(c.mode, c.level) {
+			at = 0 // nobody looks on
+		} else if better := slices.IndexFunc(choices, func(o choice) bool {
+			return p.Prefers(c.mode, c.level, o.mode, o.level)
+		}); better >= 0 {
+			at = better
+		}
+		choices = slices.Insert(choices, at, choice{slices.Clone(c.options), c.mode, c.level})
+		if p.Enough(c.mode, c.level) || !p.nextChoice(c.options) {
+			break
+		}
+	}
+	var first *core.Reason
+	for _, c := range choices {
+		e.assignJointly(p, c.options)
+		v := e.resolve(w, p)
+		if v.kind != refuse {
+			v.plan = p
+			return v
+		}
+		if first == nil || (quota.Permanent(*first) && !quota.Permanent(*v.why)) {
+			first = v.why
+			e.refusedWith = append(e.refusedWith[:0], e.assigned.Chosen...)
+		}
+		e.lacksNodes = e.lacksNodes || v.why.LacksNodes()
+	}
+	return verdict{why: first}
+}
+
+// assignJointly assigns flavors with one option for each list of asks.
+func (e *Engine) assignJointly(p *compiled, options []int) {
+	e.tried = slices.Grow(e.tried[:0], len(p.Asks))[:len(p.Asks)]
+	clear(e.tried)
+	for i, asks := range p.joint {
+		for _, k := range asks {
+			e.tried[k] = ^(uint64(1) << options[i])
+		}
+	}
+	e.forest.Assign(&p.Plan, e.tried, &e.scene, &e.assigned)
+}
+
+// nextChoice moves to the next choice, the last list first; false after the last.
+func (p *compiled) nextChoice(options []int) bool {
+	for i := len(options) - 1; i >= 0; i-- {
+		if options[i]++; options[i] < min(len(p.Asks[p.joint[i][0]].Options), 64) {
+			return true
+		}
+		options[i] = 0
+	}
+	return false
+}
