@@ -16,5 +16,6 @@ func (e *Engine) Follow(now time.Time) {
 		w.listed = false
 	}
 	e.plan, e.displaced, e.freed, e.lent = nil, nil, nil, nil
+	e.edited, e.facts, e.nodesFreed, e.nodesNew = false, false, false, false
 	clear(e.recheck)
 }

@@ -3,6 +3,7 @@ package cycle_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -60,5 +61,66 @@ func TestFollowersKnowTheLine(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestU1FollowersExplainAlike asks an engine that decides and one that follows why
+// workloads wait: for quota, for nodes, and behind the first of a StrictFIFO queue.
+func TestU1FollowersExplainAlike(t *testing.T) {
+	now := time.Unix(1000, 0)
+	leads, follows := cycle.New(cycle.Options{}), cycle.New(cycle.Options{})
+	tell := func(ev core.Event) {
+		leads.Apply(ev)
+		follows.Apply(ev)
+	}
+	gpus := func(n core.Amount) []core.ResourceGroup {
+		return []core.ResourceGroup{{Covered: []string{core.GPU}, Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.GPU, Nominal: n}}}}}}
+	}
+	tell(core.FlavorSet{Flavor: core.Flavor{Name: "f"}})
+	for name, q := range map[string]core.Queue{
+		"quota": {Groups: gpus(8)}, "nodes": {Groups: gpus(100)}, "strict": {Groups: gpus(4), Strategy: core.StrictFIFO},
+	} {
+		q.Name, q.Namespaces = name, &core.Selector{}
+		tell(core.QueueSet{Queue: q})
+		tell(core.NamespaceSet{Namespace: core.Namespace{Name: name}})
+		tell(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: name, Name: "q", Queue: name}})
+	}
+	for _, n := range []string{"n-0", "n-1"} {
+		tell(core.NodeSet{Node: core.Node{Name: n, State: core.NodeReady, Allocatable: core.MakeResources(map[string]core.Amount{core.GPU: 8, core.Pods: 9})}})
+	}
+	works := map[core.Key]core.Workload{}
+	for _, j := range []struct {
+		queue, name string
+		gpus        core.Amount
+	}{{"quota", "runs", 8}, {"quota", "waits", 8}, {"nodes", "waits", 8}, {"nodes", "larger", 8}, {"strict", "first", 4}, {"strict", "behind", 1}} {
+		w := core.Workload{
+			Key: core.Key{Namespace: j.queue, Name: j.name}, UID: j.queue + j.name, Queue: "q", Created: now,
+			PodSets: []core.PodSet{{Name: "main", Count: 1, Requests: core.MakeResources(map[string]core.Amount{core.GPU: j.gpus})}},
+		}
+		works[w.Key] = w
+		tell(core.WorkloadSet{Workload: w})
+		for _, d := range leads.Decide(now) {
+			if a, is := d.(core.Admit); is {
+				w := works[a.Key]
+				w.Admission, w.Admitted, w.Reserved = &a.Admission, true, now
+				tell(core.WorkloadSet{Workload: w})
+			}
+		}
+	}
+	leads.Decide(now)
+	follows.Follow(now)
+	waiting := 0
+	for k := range works {
+		want, waits := leads.Explain(k, now, []int64{5})
+		got, also := follows.Explain(k, now, []int64{5})
+		if waits {
+			waiting++
+		}
+		if diff := cmp.Diff(want, got); diff != "" || waits != also {
+			t.Errorf("%s (-decides +follows):\n%s", k, diff)
+		}
+	}
+	if waiting < 3 {
+		t.Errorf("%d wait", waiting)
 	}
 }
