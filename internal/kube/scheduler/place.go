@@ -93,5 +93,5 @@ func full(g Gang, s Set, members []Member) string {
 			return fmt.Sprintf("pod %s was deleted and %s %s until it has ended", m.Name, convert.PlaceKept, m.Node)
 		}
 	}
-	return fmt.Sprintf("all %d places of pod set %q of %s are taken", s.need(), s.Name, g.Key)
+	return fmt.Sprintf("pod set %q of %s was admitted with %d pods, and all its places are taken", s.Name, g.Key, s.Count)
 }
