@@ -150,7 +150,7 @@ apiVersion: batch/v1
 kind: Job
 metadata: {name: plain, labels: {kueue.x-k8s.io/queue-name: greedy}}
 spec:
-  template:`+strings.ReplaceAll(strings.Replace(stubborn, "RESTART", "restartPolicy: Never", 1), "\n      ", "\n    "), ns)
+  template:`+strings.ReplaceAll(strings.NewReplacer("RESTART", "restartPolicy: Never", "86400", "40").Replace(stubborn), "\n      ", "\n    "), ns)
 	eventually(t, "both run", func() string {
 		if n := len(holding(t, ns)); n != 2 {
 			return fmt.Sprintf("%d pods", n)
@@ -164,14 +164,14 @@ spec:
 			}
 		}
 		always(t, "no pod more than quota", atMost(t, ns, 2), func() string {
-			waiting := 0
-			for _, p := range pods(t, ns, "") {
+			waiting, want := 0, map[string]int{"": 2, "wrap": 1}[whose]
+			for _, p := range pods(t, ns, whose) {
 				if c := scheduledCondition(&p); p.Spec.NodeName == "" && p.DeletionTimestamp == nil && c != nil && strings.Contains(c.Message, "was deleted and keeps its place on node") {
 					waiting++
 				}
 			}
-			if waiting != 2 {
-				return fmt.Sprintf("%d replacements wait for the places of deleted pods, want 2", waiting)
+			if waiting != want {
+				return fmt.Sprintf("%d replacements wait for the places of deleted pods, want %d", waiting, want)
 			}
 			return ""
 		})
