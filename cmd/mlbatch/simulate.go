@@ -161,7 +161,7 @@ func (s *simulation) write(out io.Writer, result *sim.Result) error {
 }
 
 func writeFile(file string, result *sim.Result, write func(io.Writer, *sim.Result) error) error {
-	f, err := os.Create(file) //nolint:gosec // the user named it
+	f, err := os.Create(file)
 	if err != nil {
 		return fmt.Errorf("write charts: %w", err)
 	}
@@ -276,7 +276,7 @@ func buildWorld(file *worldfile.File, dir string) (*sim.World, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // the user named it
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read trace.file: %w", err)
 	}

@@ -231,7 +231,8 @@ func ownerOf(f found) (Ref, types.UID) {
 		kind Kind
 		name string
 	}{
-		{AppWrapper, pod.Labels[appwrapper.AppWrapperLabel]}, {Workload, pod.Annotations[kueue.WorkloadAnnotation]},
+		{AppWrapper, pod.Labels[appwrapper.AppWrapperLabel]},
+		{Workload, pod.Annotations[kueue.WorkloadAnnotation]},
 		{PodGroup, pod.Labels[podgroup.PodGroupLabel]},
 	} {
 		if by.name != "" {

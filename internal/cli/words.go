@@ -27,19 +27,20 @@ func (e *Explanation) Text(w io.Writer, s Style) error {
 	if s.Width == 0 {
 		s.Width = Width
 	}
-	text := wrap(strings.Join(e.Sentences, " "), s.Width, "") + "\n"
+	var text strings.Builder
+	text.WriteString(wrap(strings.Join(e.Sentences, " "), s.Width, "") + "\n")
 	switch {
 	case len(e.Advice) == 1:
-		text += "\n" + s.advice("What helps: "+e.Advice[0], "")
+		text.WriteString("\n" + s.advice("What helps: "+e.Advice[0], ""))
 	case len(e.Advice) > 1:
-		text += "\nWhat helps, each alone:\n"
+		text.WriteString("\nWhat helps, each alone:\n")
 		for _, a := range e.Advice {
-			text += s.advice("- "+a, "  ")
+			text.WriteString(s.advice("- "+a, "  "))
 		}
 	case e.Helps != "":
-		text += "\n" + s.advice("What helps: "+e.Helps, "")
+		text.WriteString("\n" + s.advice("What helps: "+e.Helps, ""))
 	}
-	_, err := io.WriteString(w, text)
+	_, err := io.WriteString(w, text.String())
 	return err
 }
 

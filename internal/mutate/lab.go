@@ -95,11 +95,11 @@ func (l *lab) try(ctx context.Context, m *mutant) (verdict, error) {
 		out, err := l.test(ctx, []string{"-overlay", overlay, "-timeout", l.patience[i].String()}, args)
 		switch {
 		case ctx.Err() != nil:
-			return crooked, nil // nobody knows
+			return crooked, nil //nolint:nilerr // nobody knows
 		case err != nil && strings.Contains(out, "[build failed]"):
-			return crooked, nil
+			return crooked, nil //nolint:nilerr // such a mutant is none
 		case err != nil:
-			return caught, nil
+			return caught, nil //nolint:nilerr // that is what was asked
 		}
 	}
 	return unnoticed, nil

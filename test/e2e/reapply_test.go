@@ -21,7 +21,7 @@ func kubectl(t *testing.T, user, manifest string, args ...string) (string, error
 	if user != "" {
 		all = append(all, "--as", user)
 	}
-	cmd := exec.CommandContext(withoutCancel(t), cluster.Binary, all...) //nolint:gosec // it is the program under test
+	cmd := exec.CommandContext(withoutCancel(t), cluster.Binary, all...)
 	cmd.Stdin = strings.NewReader(manifest)
 	out, err := cmd.CombinedOutput()
 	return string(out), err

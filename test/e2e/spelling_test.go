@@ -133,7 +133,7 @@ func TestA2A3OtherWords(t *testing.T) {
 			usage := func(cpu string) error {
 				o := read()
 				sets, _, _ := unstructured.NestedSlice(o.Object, "status", "admission", "podSetAssignments")
-				sets[0].(map[string]any)["resourceUsage"].(map[string]any)["cpu"] = cpu //nolint:forcetypeassert // the schema says so
+				sets[0].(map[string]any)["resourceUsage"].(map[string]any)["cpu"] = cpu
 				if err := unstructured.SetNestedSlice(o.Object, sets, "status", "admission", "podSetAssignments"); err != nil {
 					return err
 				}

@@ -22,7 +22,7 @@ func (e *Engine) setPhase(w *work, p phase) {
 
 // countSeen keeps ledger quota.Seen, and how many workloads of ledger Then are missing
 // there, with fair sharing. holds says that the workload is booked in Then.
-func (e *Engine) countSeen(w *work, holds bool) { //nolint:revive // it holds or it does not
+func (e *Engine) countSeen(w *work, holds bool) {
 	if e.opt.FairSharing == nil {
 		return
 	}

@@ -103,7 +103,7 @@ func (q *question) starts(w *work, in *queue) (preempts int32, ok bool) {
 		return 0, false // it may have to wait for the pods of others
 	}
 	for t := range allTurns {
-		contested := false
+		var contested bool
 		if preempts, contested, ok = q.startsBy(t, w, in); !ok || !contested {
 			break
 		}
@@ -323,7 +323,7 @@ func (q *question) setAsideIn(r *rival) {
 
 // reopened thinks of a queue, or a door of it, as resumed. It is false if that does
 // not open it.
-func (q *question) reopened(d *door, clusterQueue bool) bool {
+func (q *question) reopened(d *door, clusterQueue bool) bool { //nolint:revive // which of the two is resumed
 	in := d.queue
 	if in == nil || in.spec == nil || d.spec == nil {
 		return false

@@ -495,11 +495,15 @@ func TestU10FailureNamesPodNodeAndCode(t *testing.T) {
 	}{
 		"pods": {"nobody replaces them", Component{Name: "Pod p", Exists: true, PodSets: set}, Defaults(), "pod p-0 failed on node-1 with exit code 3"},
 		"job": {
-			"its own message does not say", Component{Name: "Job j", Exists: true, Reports: true, Verdict: Broken, Message: "too many failures", PodSets: set}, Defaults(),
+			"its own message does not say",
+			Component{Name: "Job j", Exists: true, Reports: true, Verdict: Broken, Message: "too many failures", PodSets: set},
+			Defaults(),
 			"Job j failed: too many failures (pod p-0 failed on node-1 with exit code 3)",
 		},
 		"terminal": {
-			"and why it is over", Component{Name: "Pod p", Exists: true, PodSets: set}, with(func(p *Policy) { p.TerminalExitCodes = []int32{3} }),
+			"and why it is over",
+			Component{Name: "Pod p", Exists: true, PodSets: set},
+			with(func(p *Policy) { p.TerminalExitCodes = []int32{3} }),
 			"pod p-0 ended on node-1 with exit code 3, which rules out another attempt",
 		},
 	}

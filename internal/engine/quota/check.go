@@ -20,7 +20,7 @@ func (f *Forest) Check() error {
 			}
 		}
 		for i := range n.cells {
-			if err := f.checkCell(n, Pair(i)); err != nil { //nolint:gosec // flavors times resources: few
+			if err := f.checkCell(n, Pair(i)); err != nil {
 				return err
 			}
 		}
@@ -111,10 +111,10 @@ func (f *Forest) offered(n *Node, p Pair) core.Amount {
 // keep for itself. Nothing passes an unlimited quota that is not lent as a whole.
 func (f *Forest) reaching(n *Node, p Pair, usage core.Amount) core.Amount {
 	owned, offered := f.owned(n, p), f.offered(n, p)
-	switch {
-	case owned == offered:
+	switch owned {
+	case offered:
 		return max(0, usage)
-	case owned == core.Unlimited:
+	case core.Unlimited:
 		return 0
 	}
 	return max(0, usage-(owned-offered))

@@ -143,9 +143,9 @@ func (a *Applier) take(plan core.Plan, workload func(core.Key) core.Workload) []
 			a.tell(p, &d)
 			a.lazy.AddAfter(d.Key, a.patience(p, d))
 		case core.Admit:
-			push(d.Key, d, int64(workload(d.Key).Priority))
+			push(d.Key, d, workload(d.Key).Priority)
 		case core.Replace:
-			push(d.Key, d, int64(workload(d.Key).Priority))
+			push(d.Key, d, workload(d.Key).Priority)
 		case core.Evict:
 			push(d.Key, d, math.MaxInt64)
 		}

@@ -68,8 +68,10 @@ func TestT7RefusalPause(t *testing.T) {
 		stop()
 		const soon = settle + each
 		want := []said{
-			{soon, "WaitingForQuota 0"}, {4*time.Second + soon, "TopologyPlacementFailed 9"},
-			{65*time.Second + soon, "TopologyPlacementFailed 10"}, {65*time.Second + soon + refusalPause, "TopologyPlacementFailed 12"},
+			{soon, "WaitingForQuota 0"},
+			{4*time.Second + soon, "TopologyPlacementFailed 9"},
+			{65*time.Second + soon, "TopologyPlacementFailed 10"},
+			{65*time.Second + soon + refusalPause, "TopologyPlacementFailed 12"},
 		}
 		if diff := cmp.Diff(want, all); diff != "" {
 			t.Errorf("what was written (-want +got):\n%s", diff)

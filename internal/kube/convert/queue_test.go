@@ -66,19 +66,23 @@ func TestT4Queue(t *testing.T) {
 		"fungibility":    {"empty fields have defaults", kueue.ClusterQueueSpec{FlavorFungibility: &kueue.FlavorFungibility{}}, func(*core.Queue) {}},
 		"next to borrow": {"another flavor before borrowing", kueue.ClusterQueueSpec{FlavorFungibility: &kueue.FlavorFungibility{WhenCanBorrow: kueue.TryNextFlavor}}, func(q *core.Queue) { q.Fungibility.BorrowTriesNext = true }},
 		"stay to preempt": {
-			"evicting before another flavor", kueue.ClusterQueueSpec{FlavorFungibility: &kueue.FlavorFungibility{WhenCanPreempt: kueue.MayStopSearch}},
+			"evicting before another flavor",
+			kueue.ClusterQueueSpec{FlavorFungibility: &kueue.FlavorFungibility{WhenCanPreempt: kueue.MayStopSearch}},
 			func(q *core.Queue) { q.Fungibility.PreemptTriesNext = false },
 		},
 		"prefers preemption": {
-			"of what is left", kueue.ClusterQueueSpec{FlavorFungibility: &kueue.FlavorFungibility{Preference: new(kueue.PreemptionOverBorrowing)}},
+			"of what is left",
+			kueue.ClusterQueueSpec{FlavorFungibility: &kueue.FlavorFungibility{Preference: new(kueue.PreemptionOverBorrowing)}},
 			func(q *core.Queue) { q.Fungibility.PreferPreemption = true },
 		},
 		"prefers borrowing": {
-			"said in words", kueue.ClusterQueueSpec{FlavorFungibility: &kueue.FlavorFungibility{Preference: new(kueue.BorrowingOverPreemption)}},
+			"said in words",
+			kueue.ClusterQueueSpec{FlavorFungibility: &kueue.FlavorFungibility{Preference: new(kueue.BorrowingOverPreemption)}},
 			func(*core.Queue) {},
 		},
 		"preemption": {
-			"each rule has its own word", kueue.ClusterQueueSpec{Preemption: &kueue.ClusterQueuePreemption{
+			"each rule has its own word",
+			kueue.ClusterQueueSpec{Preemption: &kueue.ClusterQueuePreemption{
 				WithinClusterQueue: kueue.PreemptionPolicyLowerOrNewerEqualPriority, ReclaimWithinCohort: kueue.PreemptionPolicyAny,
 				BorrowWithinCohort: &kueue.BorrowWithinCohort{Policy: kueue.BorrowWithinCohortPolicyLowerPriority, MaxPriorityThreshold: new(int32(7))},
 			}},
@@ -108,14 +112,19 @@ func TestT4Selectors(t *testing.T) {
 	q := &kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{NamespaceSelector: &metav1.LabelSelector{
 		MatchLabels: map[string]string{"b": "2", "a": "1"},
 		MatchExpressions: []metav1.LabelSelectorRequirement{
-			{Key: "c", Operator: metav1.LabelSelectorOpIn, Values: []string{"y", "x"}}, {Key: "d", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"z"}},
-			{Key: "e", Operator: metav1.LabelSelectorOpExists}, {Key: "f", Operator: metav1.LabelSelectorOpDoesNotExist},
+			{Key: "c", Operator: metav1.LabelSelectorOpIn, Values: []string{"y", "x"}},
+			{Key: "d", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"z"}},
+			{Key: "e", Operator: metav1.LabelSelectorOpExists},
+			{Key: "f", Operator: metav1.LabelSelectorOpDoesNotExist},
 		},
 	}}}
 	want := &core.Selector{
-		{Key: "a", Operator: core.In, Values: []string{"1"}}, {Key: "b", Operator: core.In, Values: []string{"2"}},
-		{Key: "c", Operator: core.In, Values: []string{"x", "y"}}, {Key: "d", Operator: core.NotIn, Values: []string{"z"}},
-		{Key: "e", Operator: core.Exists}, {Key: "f", Operator: core.DoesNotExist},
+		{Key: "a", Operator: core.In, Values: []string{"1"}},
+		{Key: "b", Operator: core.In, Values: []string{"2"}},
+		{Key: "c", Operator: core.In, Values: []string{"x", "y"}},
+		{Key: "d", Operator: core.NotIn, Values: []string{"z"}},
+		{Key: "e", Operator: core.Exists},
+		{Key: "f", Operator: core.DoesNotExist},
 	}
 	got := convert.Queue(q).Namespaces
 	if diff := cmp.Diff(want, got); diff != "" {

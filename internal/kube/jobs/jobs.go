@@ -56,7 +56,7 @@ type PodSetInfo struct {
 
 // Adapter translates one kind. Every method returns new values and leaves its
 // arguments as they are.
-type Adapter interface {
+type Adapter interface { //nolint:interfacebloat // one kind of job is one value
 	// Kind names the kind, e.g. batch/v1 Job.
 	Kind() schema.GroupVersionKind
 	// New returns an empty object of the kind.

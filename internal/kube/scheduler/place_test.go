@@ -115,7 +115,8 @@ func TestS1Room(t *testing.T) {
 		"planned":                     {"the open places", workload, planned, pods("main", Pending, Leaving), 2},
 		"planned, on a node that the plan has left": {
 			"whoever ignores the signal on a cordoned node keeps the quota", workload, planned,
-			[]Member{{Set: "main", Node: "n9", State: Leaving}, {Set: "main", Node: "n1", State: Bound}, {Set: "main", State: Pending}}, 1,
+			[]Member{{Set: "main", Node: "n9", State: Leaving}, {Set: "main", Node: "n1", State: Bound}, {Set: "main", State: Pending}},
+			1,
 		},
 		"outside the queues": {"a PodGroup may have more than it needs", group, set, pods("main", Bound, Bound, Bound, Pending), 4},
 	} {

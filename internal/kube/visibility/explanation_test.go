@@ -101,8 +101,10 @@ func reasons() queues {
 		Holders: []core.Holder{{Key: red, UID: "uid-reds", Queue: "red-queue", Resource: core.GPU, Amount: 8}, {Node: "node-0", Resource: core.GPU, Amount: 8}},
 		Lenders: []core.Lender{{Queue: "slack", Flavor: "f", Resource: core.GPU, Nominal: 8}},
 		Advice: []core.Advice{
-			{Kind: core.WaitFor, Keys: []core.Key{red}}, {Kind: core.FewerPods, PodSet: "main", Count: 1},
-			{Kind: core.RaisePriority, Priority: 10}, {Kind: core.Uncordon, Nodes: []string{"node-1"}},
+			{Kind: core.WaitFor, Keys: []core.Key{red}},
+			{Kind: core.FewerPods, PodSet: "main", Count: 1},
+			{Kind: core.RaisePriority, Priority: 10},
+			{Kind: core.Uncordon, Nodes: []string{"node-1"}},
 		},
 	}}
 	return q

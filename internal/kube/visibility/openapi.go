@@ -155,7 +155,8 @@ func operations(v schema.GroupVersion) map[string]operation {
 	if v == v1beta2.GroupVersion {
 		out[root+"/namespaces/{namespace}/workloads/{name}/explanation"] = operation{
 			"readVisibility" + suffix + "NamespacedWorkloadExplanation", "why a Workload waits, and what would help",
-			[]parameter{name("Workload"), namespace("Workload")}, schemaName(v, explanationKind), explanationKind,
+			[]parameter{name("Workload"), namespace("Workload")},
+			schemaName(v, explanationKind), explanationKind,
 		}
 	}
 	return out

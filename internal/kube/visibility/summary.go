@@ -79,5 +79,5 @@ func summarize(line []cycle.Waiting, objects map[core.Key]*kueue.Workload, of fi
 
 // shown is a priority as the API has room for it: a boosted one may be larger.
 func shown(priority int64) int32 {
-	return int32(min(max(priority, math.MinInt32), math.MaxInt32)) //nolint:gosec // bounded on this line
+	return int32(min(max(priority, math.MinInt32), math.MaxInt32))
 }

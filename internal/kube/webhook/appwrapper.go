@@ -181,7 +181,7 @@ func (h *wrapperHandler) validateNew(ctx context.Context, req admission.Request,
 
 // told answers with what the author should know; was is nil for a new
 // AppWrapper.
-func (h *wrapperHandler) told(ctx context.Context, req admission.Request, was, w *aw.AppWrapper, queued bool, errs field.ErrorList) admission.Response {
+func (h *wrapperHandler) told(ctx context.Context, req admission.Request, was, w *aw.AppWrapper, queued bool, errs field.ErrorList) admission.Response { //nolint:revive // a fact about the AppWrapper
 	resp := answer(req, errs)
 	if was == nil || !maps.Equal(was.Annotations, w.Annotations) {
 		_, malformed := lifecycle.ParsePolicy(h.policy, w.Annotations)
@@ -213,7 +213,7 @@ func (h *wrapperHandler) concerns(ctx context.Context, was, is *aw.AppWrapper, n
 	return h.queues(ctx, was, namespace)
 }
 
-func (h *wrapperHandler) checkNew(ctx context.Context, req admission.Request, w *aw.AppWrapper, queued bool) (field.ErrorList, error) {
+func (h *wrapperHandler) checkNew(ctx context.Context, req admission.Request, w *aw.AppWrapper, queued bool) (field.ErrorList, error) { //nolint:revive // a fact about the AppWrapper
 	var errs field.ErrorList
 	if queued {
 		errs = append(validateLabels(w), h.gates.create(w)...)
@@ -236,7 +236,7 @@ func (h *wrapperHandler) checkNew(ctx context.Context, req admission.Request, w 
 	return append(errs, found...), err
 }
 
-func (h *wrapperHandler) checkChange(ctx context.Context, req admission.Request, was, w *aw.AppWrapper, inQueue bool) (field.ErrorList, error) {
+func (h *wrapperHandler) checkChange(ctx context.Context, req admission.Request, was, w *aw.AppWrapper, inQueue bool) (field.ErrorList, error) { //nolint:revive // a fact about the AppWrapper
 	errs := appwrapper.ValidateUpdate(was, w)
 	if !inQueue {
 		return errs, nil

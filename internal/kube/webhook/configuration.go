@@ -100,11 +100,11 @@ func keptConditions() []admissionregistrationv1.MatchCondition {
 
 // changed is true of new objects and of updates that change one of the parts.
 func changed(parts ...string) string {
-	expression := "request.operation == 'CREATE'"
+	expression := []string{"request.operation == 'CREATE'"}
 	for _, part := range parts {
-		expression += " || object.?" + part + " != oldObject.?" + part
+		expression = append(expression, "object.?"+part+" != oldObject.?"+part)
 	}
-	return expression
+	return strings.Join(expression, " || ")
 }
 
 // jobConditions leave out the Jobs of AppWrappers, which start with it, and the

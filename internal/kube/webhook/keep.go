@@ -196,14 +196,14 @@ func disownSpec(o metav1.Object, took func(metav1.ManagedFieldsEntry) bool) erro
 	var out []metav1.ManagedFieldsEntry
 	for _, m := range o.GetManagedFields() {
 		if m.Operation == metav1.ManagedFieldsOperationUpdate && m.FieldsV1 != nil && took(m) {
-			rest, err := withoutSpec(m.FieldsV1.Raw)
+			rest, err := withoutSpec(m.FieldsV1.GetRawBytes())
 			if err != nil {
 				return err
 			}
 			if rest == nil {
 				continue
 			}
-			m.FieldsV1 = &metav1.FieldsV1{Raw: rest}
+			m.FieldsV1 = metav1.NewFieldsV1(string(rest))
 		}
 		out = append(out, m)
 	}

@@ -65,23 +65,30 @@ func TestW4WrapperIsWrittenAgain(t *testing.T) {
 		},
 		"placed by hand": {
 			"a user does not choose places", startedWrapper,
-			strings.Replace(startedWrapper, "a100", "h100", 1), webhook.Options{}, startedWrapper, 0,
+			strings.Replace(startedWrapper, "a100", "h100", 1),
+			webhook.Options{},
+			startedWrapper, 0,
 		},
 		"another author": {
 			"use is accounted to who created it", startedWrapper,
-			strings.Replace(startedWrapper, "user: alice", "user: bob", 1), webhook.Options{}, startedWrapper, 0,
+			strings.Replace(startedWrapper, "user: alice", "user: bob", 1),
+			webhook.Options{},
+			startedWrapper, 0,
 		},
 		"annotated": {
-			"what is the user's changes", startedWrapper, writtenWrapper(", annotations: {a: b}", ""), webhook.Options{},
+			"what is the user's changes", startedWrapper, writtenWrapper(", annotations: {a: b}", ""),
+			webhook.Options{},
 			strings.Replace(startedWrapper, "annotations: {", "annotations: {a: b, ", 1), 0,
 		},
 		"not queued": {
 			"outside the selected namespaces it is its author's", startedWrapper, writtenWrapper("", "suspend: true, "),
-			webhook.Options{Scope: jobs.Scope{Namespaces: labels.SelectorFromSet(labels.Set{"queued": "yes"})}}, writtenWrapper("", "suspend: true, "), 0,
+			webhook.Options{Scope: jobs.Scope{Namespaces: labels.SelectorFromSet(labels.Set{"queued": "yes"})}},
+			writtenWrapper("", "suspend: true, "), 0,
 		},
 		"of another controller": {
 			"it is not ours", strings.Replace(startedWrapper, "spec:", "spec:\n  managedBy: example.com/other", 1), writtenWrapper("", "managedBy: example.com/other, suspend: true, "),
-			webhook.Options{}, writtenWrapper("", "managedBy: example.com/other, suspend: true, "), 0,
+			webhook.Options{},
+			writtenWrapper("", "managedBy: example.com/other, suspend: true, "), 0,
 		},
 	}
 	for name, tc := range cases {

@@ -35,6 +35,7 @@ type store struct {
 }
 
 func newStore(t *testing.T) *store {
+	t.Helper()
 	s := &store{t: t, handlers: serve(t, nil), schemas: map[string]crdtest.Schema{}}
 	for _, v := range []string{"v1beta1", "v1beta2"} {
 		s.schemas[v] = crdtest.Of(t, "workloads.kueue.x-k8s.io", v)
@@ -287,7 +288,7 @@ func (s *store) ours(t *rapid.T, change func(*v1beta2.Workload)) {
 	}
 }
 
-func is(w *v1beta2.Workload, kind string, yes bool) {
+func is(w *v1beta2.Workload, kind string, yes bool) { //nolint:revive // the status
 	status := metav1.ConditionFalse
 	if yes {
 		status = metav1.ConditionTrue

@@ -27,18 +27,21 @@ func TestA4JobsComeBeforeTheirQueues(t *testing.T) {
 		tell []string // parts of the warnings, in order
 	}{
 		"Job": {
-			"it is misspelt, or comes later", ask{path: validateJob, new: job(fast, "", isWaiting)},
+			"it is misspelt, or comes later",
+			ask{path: validateJob, new: job(fast, "", isWaiting)},
 			[]string{"metadata.labels[kueue.x-k8s.io/queue-name]: the job is held until there is a LocalQueue fast in namespace blue; there are default-queue"},
 		},
 		"class": {
-			"there is none at all", ask{path: validateJob, new: job(queueLabel+", "+urgent, "", isWaiting)},
+			"there is none at all",
+			ask{path: validateJob, new: job(queueLabel+", "+urgent, "", isWaiting)},
 			[]string{"metadata.labels[kueue.x-k8s.io/priority-class]: the job is held until there is a WorkloadPriorityClass urgent; there is no other"},
 		},
 		"both":      {"both are said", ask{path: validateJob, new: job(fast+", "+urgent, "", isWaiting)}, []string{"LocalQueue fast", "WorkloadPriorityClass urgent"}},
 		"moved":     {"it moves to a queue that may come", ask{path: validateJob, old: job(queueLabel, "", isWaiting), new: job(fast, "", isWaiting)}, []string{"LocalQueue fast"}},
 		"unchanged": {"it was said before", ask{path: validateJob, old: job(fast, "", isWaiting), new: job(fast, "a: b", isWaiting)}, nil},
 		"empty namespace": {
-			"nothing to choose from", ask{path: validateJob, new: strings.Replace(job(queueLabel, "", ""), "blue", "empty", 1)},
+			"nothing to choose from",
+			ask{path: validateJob, new: strings.Replace(job(queueLabel, "", ""), "blue", "empty", 1)},
 			[]string{"LocalQueue default-queue in namespace empty; there is no other"},
 		},
 		"AppWrapper": {

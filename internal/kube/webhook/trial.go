@@ -109,7 +109,8 @@ func refusals(err error, at *field.Path) field.ErrorList {
 
 // refusal is one cause in the API server's own words.
 func refusal(path *field.Path, c metav1.StatusCause) *field.Error {
-	switch kind := field.ErrorType(c.Type); kind {
+	kind := field.ErrorType(c.Type)
+	switch kind { //nolint:exhaustive // others have no place in such an error
 	case field.ErrorTypeRequired, field.ErrorTypeInvalid, field.ErrorTypeNotSupported, field.ErrorTypeForbidden,
 		field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeDuplicate, field.ErrorTypeNotFound, field.ErrorTypeTypeInvalid:
 		return &field.Error{

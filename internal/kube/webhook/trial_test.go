@@ -57,11 +57,13 @@ func TestW9ComponentsAreTried(t *testing.T) {
 	}{
 		"fine": {"nothing is said", nil, nil, ""},
 		"invalid": {
-			"in the words of the API server, at the fields of the AppWrapper", map[string]error{"Job": invalid},
+			"in the words of the API server, at the fields of the AppWrapper",
+			map[string]error{"Job": invalid},
 			[]string{
 				"spec.components[1].template.spec.template.spec.containers[0].image: Required value",
 				"spec.components[1].template.spec.parallelism: Invalid value: -4: must be greater than or equal to 0",
-			}, "",
+			},
+			"",
 		},
 		"unreadable":        {"a field of another type", map[string]error{"Job": apierrors.NewBadRequest("json: cannot unmarshal")}, []string{"spec.components[1].template: Forbidden: json: cannot unmarshal"}, ""},
 		"forbidden":         {"which may change until it starts", map[string]error{"Pod": apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("no ServiceAccount"))}, nil, "spec.components[0].template: as things are now, the job could not start"},

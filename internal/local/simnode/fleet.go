@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/mlbatch/mlbatch/internal/local/kubeversion"
 )
@@ -78,7 +77,7 @@ func FleetOf(nodes []corev1.Node) (Fleet, bool) {
 		f = Fleet{
 			Count: max(f.Count, at+1),
 			CPU:   c[corev1.ResourceCPU], Memory: c[corev1.ResourceMemory],
-			GPUs: ptr.To(c[gpuResource]).Value(), Pods: c.Pods().Value(),
+			GPUs: new(c[gpuResource]).Value(), Pods: c.Pods().Value(),
 			GPUProduct: n.Labels[gpuProduct],
 		}
 	}

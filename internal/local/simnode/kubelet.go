@@ -33,7 +33,7 @@ type endpoint struct {
 func (e endpoint) port() int32 {
 	_, p, _ := net.SplitHostPort(e.address)
 	n, _ := strconv.ParseUint(p, 10, 16)
-	return int32(n) //nolint:gosec // 16 bits
+	return int32(n)
 }
 
 // kubelets answers for all simulated nodes.

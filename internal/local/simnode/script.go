@@ -104,7 +104,7 @@ func exitCodeOf(pod *corev1.Pod) (code int32, given bool, err error) {
 	if err != nil {
 		return 0, false, fmt.Errorf("annotation %s: %q is not an exit code between 0 and 255", AnnotationExitCode, v)
 	}
-	return int32(n), true, nil //nolint:gosec // 8 bits
+	return int32(n), true, nil
 }
 
 func scaled(d time.Duration, scale float64) time.Duration {
@@ -169,7 +169,7 @@ func untilExit(text string) (runs string, code int32, exits bool) {
 			if err != nil {
 				n = 0 // plain exit: what ran before it went well, as everything here
 			}
-			return text[:from], int32(n), true //nolint:gosec // 8 bits
+			return text[:from], int32(n), true
 		case last && strings.TrimSpace(part) == "false":
 			return text[:from], 1, true
 		}

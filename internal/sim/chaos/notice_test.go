@@ -58,15 +58,18 @@ func TestBrokenRulesAreNoticed(t *testing.T) {
 	}{
 		"places of deleted pods are given away": {
 			"S1: who ignores the signal to end runs twice",
-			broken{takesPlace: func(p core.PodState) bool { return !p.Deleting }}, "P2: ",
+			broken{takesPlace: func(p core.PodState) bool { return !p.Deleting }},
+			"P2: ",
 		},
 		"the scheduler counts no pods": {
 			"what is scaled up runs without quota",
-			broken{takesPlace: func(core.PodState) bool { return false }}, "P2: ",
+			broken{takesPlace: func(core.PodState) bool { return false }},
+			"P2: ",
 		},
 		"quota is released with its pods alive": {
 			"an evicted job keeps its GPUs and another gets their quota",
-			broken{step: func(f *sim.Facts) bool { f.Live, f.Pods = false, 0; return true }}, "P10: ",
+			broken{step: func(f *sim.Facts) bool { f.Live, f.Pods = false, 0; return true }},
+			"P10: ",
 		},
 		"deleted pods count as ended": {
 			"S1: quota goes to others before the grace is over",
@@ -75,19 +78,23 @@ func TestBrokenRulesAreNoticed(t *testing.T) {
 					f.Pods = 0
 				}
 				return true
-			}}, "P10: ",
+			}},
+			"P10: ",
 		},
 		"objects that finalizers keep count as pods": {
 			"S3: a finalizer holds quota without end",
-			broken{step: func(f *sim.Facts) bool { f.Live = f.Live || f.Objects > 0; f.Pods = f.Objects; return true }}, "P11: ",
+			broken{step: func(f *sim.Facts) bool { f.Live = f.Live || f.Objects > 0; f.Pods = f.Objects; return true }},
+			"P11: ",
 		},
 		"nobody watches jobs": {
 			"W1: the Workload of a job that was deleted is looked at before the job is seen to be",
-			broken{wakes: func(x *sim.Sight) bool { return x.Maker == nil }}, "P11: ",
+			broken{wakes: func(x *sim.Sight) bool { return x.Maker == nil }},
+			"P11: ",
 		},
 		"nobody watches pods": {
 			"the last pod ends and nobody gives back the quota",
-			broken{wakes: func(x *sim.Sight) bool { return x.Pod == nil }}, "P11: ",
+			broken{wakes: func(x *sim.Sight) bool { return x.Pod == nil }},
+			"P11: ",
 		},
 	}
 	for name, c := range cases {

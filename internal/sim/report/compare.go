@@ -96,7 +96,7 @@ func notes(results []*sim.Result) (out []string) {
 // letter is what a world is called in a comparison.
 func letter(i int) string {
 	if i < 26 {
-		return string(rune('A' + i))
+		return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i : i+1]
 	}
 	return fmt.Sprint(i + 1)
 }

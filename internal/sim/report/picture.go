@@ -5,6 +5,7 @@ import (
 	"html"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/mlbatch/mlbatch/internal/sim"
@@ -197,8 +198,8 @@ func (p *picture) line(v []float64, top float64, colour, attributes string) {
 func (p *picture) band(below, above []float64, top float64, colour string) {
 	corners := p.points(above, top)
 	low := p.points(below, top)
-	for i := len(low) - 1; i >= 0; i-- {
-		corners = append(corners, low[i])
+	for _, corner := range slices.Backward(low) {
+		corners = append(corners, corner)
 	}
 	fmt.Fprintf(p, `<polygon points="%s" fill="%s" fill-opacity="0.8"/>`+"\n", strings.Join(corners, " "), colour)
 }

@@ -64,7 +64,7 @@ func (c *checker) value(n *yamlv3.Node, t reflect.Type, where string) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	_, custom := reflect.New(t).Interface().(json.Unmarshaler)
+	_, custom := reflect.TypeAssert[json.Unmarshaler](reflect.New(t))
 	switch {
 	case n.ShortTag() == "!!null":
 	case custom || t.Kind() != reflect.Struct && t.Kind() != reflect.Slice && t.Kind() != reflect.Map:
@@ -101,10 +101,10 @@ func (c *checker) fields(n *yamlv3.Node, t reflect.Type, where string) {
 	var known []string
 	types := map[string]reflect.Type{}
 	if t.Kind() == reflect.Struct {
-		for i := range t.NumField() {
-			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-			if t.Field(i).IsExported() {
-				known, types[name] = append(known, name), t.Field(i).Type
+		for f := range t.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if f.IsExported() {
+				known, types[name] = append(known, name), f.Type
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Problem is one thing that is wrong with a file.
-type Problem struct {
+type Problem struct { //nolint:errname // that is what people read
 	// Where is the field, as people would name it: jobs[0] (train).duration.
 	Where string
 	Text  string
@@ -34,7 +34,7 @@ func (f *Problem) Error() string {
 }
 
 // Problems are all that is wrong with a file, in the order of its lines.
-type Problems []*Problem
+type Problems []*Problem //nolint:errname // that is what people read
 
 // Error lists the problems, one a line.
 func (f Problems) Error() string {
@@ -107,7 +107,7 @@ func (f *File) line(where string) int {
 
 // member is a field of an object, or an entry of a list; nil if it is not given.
 func member(n *yaml.Node, name string, line *int) *yaml.Node {
-	switch n.Kind {
+	switch n.Kind { //nolint:exhaustive // others have no members
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			if n.Content[i].Value == name {

@@ -252,7 +252,7 @@ func (x *cluster) bindController(namespace string) {
 	x.t.Helper()
 	err := wait.PollUntilContextTimeout(x.t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
 		err := x.controller.Create(ctx, rights.Of(namespace, rights.Subject(controllerUser)))
-		return err == nil, nil //nolint:nilerr // the API server does not know the policies' kinds yet
+		return err == nil, nil
 	})
 	if err != nil {
 		x.t.Fatal(err)

@@ -44,7 +44,7 @@ func countable(c Component, at *field.Path) field.ErrorList {
 }
 
 // undeclared is what to do about a pod template that is not counted.
-func undeclared(known bool, path string) string {
+func undeclared(known bool, path string) string { //nolint:revive // of a known kind, or not
 	if known || !pathSyntax.MatchString(path) {
 		return "remove it"
 	}

@@ -109,7 +109,8 @@ func TestS5WhatIsRefused(t *testing.T) {
 		field, cure   string
 	}{
 		"S5 version": {
-			"its pods may be elsewhere", fill(rayManifest, "VERSION", "v1alpha1"), []aw.AppWrapperPodSet{{Path: "template.spec.headGroupSpec.template"}},
+			"its pods may be elsewhere", fill(rayManifest, "VERSION", "v1alpha1"),
+			[]aw.AppWrapperPodSet{{Path: "template.spec.headGroupSpec.template"}},
 			"spec.components[0].template.apiVersion", "use ray.io/v1",
 		},
 		"S5 autoscaling": {"it grows", fill(rayManifest, "AUTO", "enableInTreeAutoscaling: true,"), nil, "spec.components[0].template.spec.enableInTreeAutoscaling", "use false"},
@@ -125,12 +126,14 @@ func TestS5WhatIsRefused(t *testing.T) {
 		"S5 hidden spec":      {"not in a template either", inJob("template: {spec: PODSPEC}", "template: {spec: PODSPEC}, pods: PODSPEC"), nil, "spec.components[0].template.spec.pods", "would not be counted"},
 		"S5 half declared": {
 			"a declaration names all pods", `{apiVersion: example.com/v1, kind: Group, metadata: {name: g}, spec: {a: {spec: PODSPEC}, b: {spec: PODSPEC}}}`,
-			[]aw.AppWrapperPodSet{{Path: "template.spec.a", Replicas: &one}}, "spec.components[0].template.spec.b", "declare it in podSets, {path: template.spec.b",
+			[]aw.AppWrapperPodSet{{Path: "template.spec.a", Replicas: &one}},
+			"spec.components[0].template.spec.b", "declare it in podSets, {path: template.spec.b",
 		},
 		"S5 understated": {"a declaration says how many", unknownKind, []aw.AppWrapperPodSet{{Path: "template.spec.groups[0].pods", Replicas: &one}}, "spec.components[0].podSets[0].replicas", "replicas 4 at template.spec.groups[0]"},
 		"S5 CronJob": {
 			"it never stops making pods", `{apiVersion: batch/v1, kind: CronJob, metadata: {name: c}, spec: {jobTemplate: {spec: {template: {spec: PODSPEC}}}}}`,
-			[]aw.AppWrapperPodSet{{Path: "template.spec.jobTemplate.spec.template", Replicas: &one}}, "spec.components[0].template.kind", "wrap a Job",
+			[]aw.AppWrapperPodSet{{Path: "template.spec.jobTemplate.spec.template", Replicas: &one}},
+			"spec.components[0].template.kind", "wrap a Job",
 		},
 		"S3 object":       {"it would never go", inJob("{name: j}", "{name: j, finalizers: [example.com/stay]}"), nil, "spec.components[0].template.metadata.finalizers", "remove them"},
 		"S3 pods":         {"they would never go", inJob("template: {", "template: {metadata: {finalizers: [example.com/stay]}, "), nil, "spec.components[0].template.spec.template.metadata.finalizers", "remove them"},
