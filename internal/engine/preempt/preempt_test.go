@@ -101,6 +101,24 @@ func TestFind(t *testing.T) {
 			runs:   []runs{{"d1", "d", 9, 8, 1}}, need: 2, prio: 0,
 			want: []string{"d1 InCohortReclamation"},
 		},
+		"quota of a cohort above": {
+			why: "a borrows from its cohort, and that takes back what it lent", build: tree,
+			policy: core.Preemption{Reclaim: always},
+			runs:   []runs{{"d1", "d", 9, 8, 1}}, need: 3, prio: 0,
+			want: []string{"d1 InCohortReclamation"},
+		},
+		"without borrowing first": {
+			why: "under its quota the queue first tries to stay there: its own go, and nothing is borrowed", build: flat,
+			policy: core.Preemption{WithinQueue: lower, Reclaim: always},
+			runs:   []runs{{"own1", "a", 0, 1, 3}, {"own2", "a", 0, 1, 2}, {"own3", "a", 0, 1, 1}, {"b1", "b", 0, 6, 1}}, need: 4, prio: 9,
+			want: []string{"own3 InClusterQueue", "own1 InClusterQueue", "own2 InClusterQueue"},
+		},
+		"with borrowing first": {
+			why: "a queue that may evict while it borrows does so first: others go before its own", build: flat,
+			policy: core.Preemption{WithinQueue: lower, Reclaim: always, WhileBorrow: lower},
+			runs:   []runs{{"own", "a", 0, 4, 1}, {"b1", "b", 0, 8, 1}}, need: 4, prio: 5,
+			want: []string{"b1 InCohortReclaimWhileBorrowing"},
+		},
 		"who must be spared": {
 			why: "the one it was evicted for", build: flat, policy: core.Preemption{WithinQueue: lower},
 			runs: []runs{{"x", "a", 0, 6, 2}, {"y", "a", 0, 6, 1}}, need: 4, prio: 5,

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"testing"
 
@@ -15,11 +16,16 @@ import (
 // numbers that never saturate.
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := drawModel(t)
-		m.compare("at first")
-		for i := range rapid.IntRange(0, 8).Draw(t, "changes") {
-			m.change()
-			m.compare(fmt.Sprintf("after change %d", i+1))
+		for range 4 {
+			m := drawModel(t)
+			for range rapid.IntRange(0, 12).Draw(t, "use") {
+				m.change()
+			}
+			m.compare("at first")
+			for i := range rapid.IntRange(0, 4).Draw(t, "changes") {
+				m.change()
+				m.compare(fmt.Sprintf("after change %d", i+1))
+			}
 		}
 	})
 }
@@ -89,7 +95,11 @@ func (m *model) add(name string, queue bool, first int) { //nolint:revive // que
 		weight: rapid.SampledFrom([]core.Weight{core.WeightOne, core.WeightOne, 2 * core.WeightOne, 0}).Draw(m.t, "weight"),
 	}
 	parent := ""
-	if p := rapid.IntRange(-1, first-1).Draw(m.t, "parent"); p >= 0 {
+	p := rapid.IntRange(-1, first-1).Draw(m.t, "parent")
+	if rapid.Bool().Draw(m.t, "below the last") {
+		p = first - 1 // chains make deep trees
+	}
+	if p >= 0 {
 		n.parent = m.all[p]
 		parent = n.parent.node.Name
 		n.parent.children = append(n.parent.children, n)
@@ -386,6 +396,9 @@ func (m *model) compareShares(when string, n *modelNode) {
 	if got.Zero() != (ratio.Sign() == 0) || got.Infinite() != (ratio.Sign() > 0 && n.weight == 0) {
 		m.t.Fatalf("%s: share of %s is zero %t, infinite %t; borrowed %v\n%s", when, n.node.Name, got.Zero(), got.Infinite(), ratio, m)
 	}
+	if want := thousandths(ratio, n.weight); got.Value() != want {
+		m.t.Fatalf("%s: share of %s is shown as %d, should be %d\n%s", when, n.node.Name, got.Value(), want, m)
+	}
 	if n.parent == nil {
 		return
 	}
@@ -403,6 +416,19 @@ func (m *model) compareShares(when string, n *modelNode) {
 	if got := n.node.RivalShare(); got.Compare(rival) != 0 {
 		m.t.Fatalf("%s: the largest share beside %s is %v, should be %v\n%s", when, n.node.Name, got, rival, m)
 	}
+}
+
+// thousandths is a share in thousandths, rounded up.
+func thousandths(ratio *big.Rat, w core.Weight) int64 {
+	switch {
+	case ratio.Sign() == 0:
+		return 0
+	case w == 0:
+		return math.MaxInt64
+	}
+	v := new(big.Rat).Mul(ratio, big.NewRat(1000*int64(core.WeightOne), int64(w)))
+	up := new(big.Int).Add(v.Num(), new(big.Int).Sub(v.Denom(), big.NewInt(1)))
+	return up.Quo(up, v.Denom()).Int64()
 }
 
 func compareShares(a *big.Rat, aw core.Weight, b *big.Rat, bw core.Weight) int {
