@@ -42,7 +42,8 @@ type fairSearch struct {
 	nominal bool
 	// ledger is what shares of others are counted by: Seen, or Then where that is the
 	// same. What they were promised, or given just now, cannot be taken from them yet,
-	// and is no reason to take something else.
+	// and is no reason to take something else. Whoever may evict is looked at again
+	// when it was seen.
 	ledger core.Ledger
 	// missing is what the request lacks of each of its uses, less what was taken
 	// from others: before that is had, it cannot fit.
@@ -109,7 +110,6 @@ func (s *Searcher) gather(c *contender) bool {
 	if c.parent != nil && !c.path {
 		c.share = c.node.Share(s.fair.ledger)
 		if c.share.Zero() {
-			s.Passed = s.Passed || (s.fair.ledger != core.Then && !c.node.Share(core.Then).Zero())
 			return false
 		}
 	}
@@ -117,7 +117,6 @@ func (s *Searcher) gather(c *contender) bool {
 		c.cursor = cursor{queue: c.node, policy: r.Policy.WithinQueue}
 		if !c.path {
 			if c.node.WithinNominal(s.fair.ledger, r.Short) {
-				s.Passed = s.Passed || !c.node.WithinNominal(core.Then, r.Short)
 				return false
 			}
 			c.cursor.common = c.node.Root()
@@ -229,7 +228,6 @@ func (s *Searcher) pickByShare(t *contender, rule core.FairStrategy) bool {
 	mine, theirs := s.sides(t)
 	share, before := mine.Share(core.Then), theirs.Share(s.fair.ledger)
 	if by := share.Compare(before); by > 0 || (by == 0 && rule == core.LessThanInitialShare) {
-		s.passFor(share, theirs)
 		if t.retry == nil {
 			t.retry = t.cursor.current()
 		}
@@ -248,21 +246,12 @@ func (s *Searcher) pickByShare(t *contender, rule core.FairStrategy) bool {
 			}
 			failed = c.Uses
 		}
-		s.passFor(share, theirs)
 		if t.retry == nil {
 			t.retry = c
 		}
 		s.pass(t)
 	}
 	return false
-}
-
-// passFor notes that a queue is spared which may have to give once everything it has
-// was seen.
-func (s *Searcher) passFor(share quota.Share, theirs *quota.Node) {
-	if s.fair.ledger != core.Then && share.Compare(theirs.Share(core.Then)) <= 0 {
-		s.Passed = true
-	}
 }
 
 // shareWithout is a node's share if a candidate of its subtree were gone.
@@ -296,9 +285,7 @@ func (s *Searcher) secondStrategy() bool {
 		mine, theirs := s.sides(t)
 		c := t.cursor.current()
 		t.cursor.list = nil
-		share := mine.Share(core.Then)
-		s.passFor(share, theirs)
-		if share.Compare(theirs.Share(s.fair.ledger)) < 0 {
+		if mine.Share(core.Then).Compare(theirs.Share(s.fair.ledger)) < 0 {
 			s.pickOne(c, core.InCohortFairSharing)
 			if s.fitsBooked() {
 				return true

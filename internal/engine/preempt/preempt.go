@@ -63,8 +63,8 @@ type Searcher struct {
 	// the lowest priority is added and taken at the end.
 	lists [][]*Candidate
 
-	// Passed is set when a search passed over a candidate, or a queue, only for
-	// admissions that nobody has seen. The caller clears it.
+	// Passed is set when a search passed over a candidate only because it is
+	// Unseen. The caller clears it.
 	Passed bool
 	// Unsettled counts, with fair sharing, the workloads in ledger Then that are not
 	// in ledger Seen. While there are none the two are the same.
