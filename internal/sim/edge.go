@@ -309,6 +309,9 @@ func (r *Run) admitted(j *job, a *core.Admission) bool {
 
 func (r *Run) replaced(j *job, a *core.Admission) bool {
 	waits := j.state == checking || j.state == starting || j.state == resetting || (j.papers != nil && j.state == stopping)
+	if r.hasPods() && j.state == running {
+		waits = true
+	}
 	if !waits || j.evicting || j.deleting {
 		return false // its pods run: the engine was late
 	}

@@ -193,7 +193,8 @@ func (r *Run) recorded(j *job, d core.Decision) bool {
 		return false
 	}
 	if a, is := d.(core.Replace); is {
-		if j.state == running || !j.papers.Decide(d, r.factsOf(j)) {
+		// A job that runs with fewer pods than it was given has a place to move.
+		if (j.state == running && !r.hasPods()) || !j.papers.Decide(d, r.factsOf(j)) {
 			return false // its pods run: the engine was late
 		}
 		return r.replaced(j, &a.Admission)
