@@ -136,7 +136,7 @@ func (l layout) holder() (int, error) {
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
 	if err != nil {
-		return 0, nil //nolint:nilerr // it has just been taken, and nothing runs yet
+		return 0, nil // it has just been taken, and nothing runs yet
 	}
 	return pid, nil
 }
