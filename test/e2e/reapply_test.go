@@ -27,13 +27,18 @@ func kubectl(t *testing.T, user, manifest string, args ...string) (string, error
 	return string(out), err
 }
 
-// The ways in which people write a manifest again.
-func rewrites() map[string][]string {
-	return map[string][]string{
-		"apply":   {"apply", "-n", "blue"},
-		"replace": {"replace", "-n", "blue"},
-		"server":  {"apply", "--server-side", "-n", "blue"},
-		"diff":    {"diff", "-n", "blue"},
+// rewrite is a way in which people write a manifest again.
+type rewrite struct {
+	how  string
+	args []string
+}
+
+func rewrites() []rewrite {
+	return []rewrite{
+		{"apply", []string{"apply", "-n", "blue"}},
+		{"replace", []string{"replace", "-n", "blue"}},
+		{"server", []string{"apply", "--server-side", "-n", "blue"}},
+		{"diff", []string{"diff", "-n", "blue"}},
 	}
 }
 
@@ -58,11 +63,12 @@ func TestW4RunningWrapperIsWrittenAgain(t *testing.T) {
 				eventually(t, "it runs", func() string { return runs(t, "blue", "again", 1) })
 				before, pod := wrapper(t, "blue", "again"), pods(t, "blue", "again")[0].UID
 				for _, who := range []string{"alice", ""} {
-					for how, args := range rewrites() {
+					for _, again := range rewrites() {
+						how := again.how
 						if how == "replace" && who == "alice" && first[0] == "create" {
 							continue // said by the other ways
 						}
-						out, err := kubectl(t, who, manifest, args...)
+						out, err := kubectl(t, who, manifest, again.args...)
 						if err != nil && how != "diff" { // which says by its status that there is a difference
 							t.Errorf("%s by %q: %v\n%s", how, who, err, out)
 						}
@@ -107,7 +113,7 @@ spec:
       schedulerName: default-scheduler
       terminationGracePeriodSeconds: 0
       tolerations: [{key: example.com/mine, operator: Exists}]
-      containers: [{name: c, image: busybox, command: [sleep, "600"], resources: {limits: {nvidia.com/gpu: 1}}}]
+      containers: [{name: c, image: busybox, command: [sleep, "600"], resources: {limits: {nvidia.com/gpu: "1"}}}]
 `
 	c := user(t, "")
 	get := func() *batchv1.Job {
@@ -127,9 +133,9 @@ spec:
 		return ""
 	})
 	before := get()
-	for how, args := range rewrites() {
-		if out, err := kubectl(t, "", manifest, args...); err != nil && how != "diff" {
-			t.Errorf("%s: %v\n%s", how, err, out)
+	for _, again := range rewrites() {
+		if out, err := kubectl(t, "", manifest, again.args...); err != nil && again.how != "diff" {
+			t.Errorf("%s: %v\n%s", again.how, err, out)
 		}
 	}
 	if after := get(); !equality.Semantic.DeepEqual(before.Spec, after.Spec) {

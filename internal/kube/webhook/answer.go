@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -63,6 +64,31 @@ func (e *edit) set(value any, path ...string) error {
 		return fmt.Errorf("set %s: %w", strings.Join(path, "."), err)
 	}
 	return nil
+}
+
+// overrule writes a value into a new object whatever its author wrote there, who
+// does not own the field then: applying the manifest again from the server's side,
+// as another tool, would meet a conflict with a value that is not there.
+func (e *edit) overrule(value any, path ...string) error {
+	fields := []string{"fieldsV1"}
+	for _, p := range path {
+		fields = append(fields, "f:"+p)
+	}
+	entries, _, err := unstructured.NestedSlice(e.object.Object, "metadata", "managedFields")
+	if err != nil {
+		return fmt.Errorf("read managed fields: %w", err)
+	}
+	for _, entry := range entries {
+		if m, ok := entry.(map[string]any); ok && m["operation"] != string(metav1.ManagedFieldsOperationApply) {
+			unstructured.RemoveNestedField(m, fields...)
+		}
+	}
+	if len(entries) > 0 {
+		if err := e.set(entries, "metadata", "managedFields"); err != nil {
+			return err
+		}
+	}
+	return e.set(value, path...)
 }
 
 // label sets one label.

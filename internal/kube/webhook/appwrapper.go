@@ -114,7 +114,7 @@ func (h *wrapperHandler) fill(ctx context.Context, e *edit, w *aw.AppWrapper, qu
 	if w.Spec.Suspend {
 		return nil
 	}
-	return e.set(true, "spec", "suspend")
+	return e.overrule(true, "spec", "suspend")
 }
 
 // labelValue makes a legal label value of any text.

@@ -88,13 +88,13 @@ func (h *jobHandler) fill(ctx context.Context, e *edit, job *batchv1.Job, queue 
 		}
 	}
 	if !ptr.Deref(job.Spec.Suspend, false) {
-		if err := e.set(true, "spec", "suspend"); err != nil {
+		if err := e.overrule(true, "spec", "suspend"); err != nil {
 			return err
 		}
 	}
 	asked := job.Spec.Template.Spec.SchedulerName
 	if s := jobs.Scheduler(asked, h.schedulerName); s != asked {
-		return e.set(s, "spec", "template", "spec", "schedulerName")
+		return e.overrule(s, "spec", "template", "spec", "schedulerName")
 	}
 	return nil
 }

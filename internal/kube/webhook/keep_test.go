@@ -353,3 +353,23 @@ func TestW4WhatIsPutBackIsNobodys(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// W4, server-side apply after another way of creating a Job: what the webhook
+// wrote instead of its author is nobody's.
+func TestW4WhatIsOverruledIsNobodys(t *testing.T) {
+	const entry = "managedFields: [{manager: MANAGER, operation: OPERATION, fieldsType: FieldsV1, fieldsV1: {f:spec: {SUSPENDf:template: {f:spec: {SCHEDULERf:containers: {}}}}}}]"
+	fill := func(manager, operation string, owned bool) string {
+		pairs := []string{"MANAGER", manager, "OPERATION", operation, "SUSPEND", "", "SCHEDULER", ""}
+		if owned {
+			pairs[5], pairs[7] = "f:suspend: {}, ", "f:schedulerName: {}, "
+		}
+		return strings.NewReplacer(pairs...).Replace(entry)
+	}
+	for operation, want := range map[string]string{"Update": fill("kubectl", "Update", false), "Apply": fill("kubectl", "Apply", true)} {
+		r := send(t, serve(t, nil, world()...), ask{path: mutateJob, new: strings.Replace(writtenJob, "  name: j\n", "  name: j\n  "+fill("kubectl", operation, true)+"\n", 1)})
+		fields := r.Object["metadata"].(map[string]any)["managedFields"]
+		if diff := cmp.Diff(plain(t, want)["managedFields"], fields); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", operation, diff)
+		}
+	}
+}
