@@ -245,8 +245,8 @@ func (b *bench) roomFor(why core.Reason) bool {
 	if why.Cause == core.NodesShort {
 		helped := false
 		for _, name := range sortedNames(b.nodes) {
-			if n := b.nodes[name]; !n.State.TakesWork() {
-				n.State = core.NodeReady
+			if n := b.nodes[name]; !n.State.TakesWork() || len(n.Foreign) > 0 {
+				n.State, n.Foreign = core.NodeReady, nil
 				b.nodes[name] = n
 				helped = true
 			}
