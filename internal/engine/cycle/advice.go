@@ -164,7 +164,7 @@ func (a *adviser) holding() []*work {
 	var out []*work
 	switch {
 	case a.why.LacksQuota() && a.why.Cause != core.BehindStrict && a.why.Cause != core.QuotaClaimed:
-		for _, c := range a.quotaHolders(a.work.group.queue.node, a.forest.Pair(a.why.Flavor, a.why.Resource), mostHolders) {
+		for _, c := range a.quotaHolders(a.work.group.queue.node, a.why, mostHolders) {
 			out = append(out, a.byID[c.ID])
 		}
 	case a.why.LacksNodes():

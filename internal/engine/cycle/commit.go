@@ -102,7 +102,7 @@ func (e *Engine) withHolders(w *work, r *core.Reason) *core.Reason {
 		if why.Cause == core.QuotaClaimed {
 			return &why
 		}
-		for _, c := range e.quotaHolders(w.group.queue.node, e.forest.Pair(why.Flavor, why.Resource), maxHolders) {
+		for _, c := range e.quotaHolders(w.group.queue.node, why, maxHolders) {
 			why.Holders = append(why.Holders, c.Key)
 		}
 	case why.LacksNodes():
@@ -123,11 +123,12 @@ const (
 	maxLooks = 64
 )
 
-// quotaHolders are those who use a pair: in the own queue first, then in queues of
-// the tree that borrow it, the next victims first.
-func (e *Engine) quotaHolders(n *quota.Node, p quota.Pair, most int) []*preempt.Candidate {
+// quotaHolders are those who use what is short: in the own queue first, then in queues
+// of the tree that borrow it, and, where it would have to be borrowed, in those that use
+// what they could lend; the next victims of each first.
+func (e *Engine) quotaHolders(n *quota.Node, why core.Reason, most int) []*preempt.Candidate {
 	var found []*preempt.Candidate
-	looks := 0
+	looks, p := 0, e.forest.Pair(why.Flavor, why.Resource)
 	add := func(q *quota.Node) {
 		list := e.search.Running(q)
 		for i := len(list) - 1; i >= 0 && len(found) < most && looks < maxLooks; i-- {
@@ -138,19 +139,22 @@ func (e *Engine) quotaHolders(n *quota.Node, p quota.Pair, most int) []*preempt.
 		}
 	}
 	add(n)
-	var walk func(at *quota.Node)
-	walk = func(at *quota.Node) {
+	var walk func(at *quota.Node, borrows bool)
+	walk = func(at *quota.Node, borrows bool) {
 		for _, c := range at.Children() {
 			if len(found) >= most || looks >= maxLooks {
 				return
 			}
-			if looks++; c != n && c.Queue && c.Borrowed(core.Then, p) > 0 {
+			if looks++; c != n && c.Queue && (c.Borrowed(core.Then, p) > 0) == borrows {
 				add(c)
 			}
-			walk(c)
+			walk(c, borrows)
 		}
 	}
-	walk(n.Root())
+	walk(n.Root(), true)
+	if n.BorrowsWith(core.Then, p, why.Need) {
+		walk(n.Root(), false)
+	}
 	return found
 }
 

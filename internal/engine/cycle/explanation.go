@@ -111,7 +111,7 @@ func (q *question) holders(w *work, why core.Reason) []core.Holder {
 		}
 		p := q.forest.Pair(why.Flavor, why.Resource)
 		var out []core.Holder
-		for _, c := range q.quotaHolders(w.group.queue.node, p, maxHolders) {
+		for _, c := range q.quotaHolders(w.group.queue.node, why, maxHolders) {
 			h := q.holder(q.byID[c.ID])
 			h.Flavor, h.Resource, h.Amount = why.Flavor, why.Resource, amountOf(c.Uses, p)
 			out = append(out, h)
