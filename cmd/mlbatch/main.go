@@ -150,10 +150,8 @@ func newHelpCommand() *cobra.Command {
 // withoutLibraryFlags takes from the flags of all commands those that Kubernetes'
 // libraries register for every program: a --version that would be that of Kubernetes,
 // and that no command heeds. The components of the embedded cluster get them back.
-func withoutLibraryFlags() (restore func()) {
-	theirs := pflag.CommandLine
+func withoutLibraryFlags() {
 	pflag.CommandLine = pflag.NewFlagSet("mlbatch", pflag.ContinueOnError)
-	return func() { pflag.CommandLine = theirs }
 }
 
 // markUsageErrors makes wrong arguments exit like wrong flags do.

@@ -276,7 +276,7 @@ func buildWorld(file *worldfile.File, dir string) (*sim.World, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(path) //nolint:gosec // the user's file names it
 	if err != nil {
 		return nil, fmt.Errorf("read trace.file: %w", err)
 	}

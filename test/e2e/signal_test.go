@@ -15,7 +15,7 @@ import (
 func TestW12KubectlProxyEnds(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(sig.String(), func(t *testing.T) {
-			cmd := exec.Command(cluster.Binary, "kubectl", "proxy", "--port=0") //nolint:noctx // the program under test; the test ends it
+			cmd := exec.Command(cluster.Binary, "kubectl", "proxy", "--port=0")
 			cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(cluster.Dir, "kubeconfig"))
 			out, err := cmd.StdoutPipe()
 			if err != nil {
