@@ -60,7 +60,7 @@ func TestManifestsAreWhole(t *testing.T) {
 		got = append(got, o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName())
 	}
 	want := []string{
-		"PriorityClass /low-priority", "PriorityClass /default-priority", "PriorityClass /high-priority",
+		"PriorityClass /low-priority", "PriorityClass /default-priority", "PriorityClass /high-priority", "StorageClass /nfs-client-pokprod",
 		"ResourceFlavor /default-flavor", "ClusterQueue /slack-cluster-queue",
 		"Namespace /blue", "ClusterQueue /blue-cluster-queue", "LocalQueue blue/default-queue", "RoleBinding blue/alice",
 		"Namespace /red", "ClusterQueue /red-cluster-queue", "LocalQueue red/default-queue", "RoleBinding red/bob",
@@ -68,7 +68,7 @@ func TestManifestsAreWhole(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
 	}
-	if system, err := parse(systemYAML); err != nil || len(system) != 3 {
-		t.Errorf("the system's manifests are %d objects, %v; want 3", len(system), err)
+	if system, err := parse(systemYAML); err != nil || len(system) != 4 {
+		t.Errorf("the system's manifests are %d objects, %v; want 4", len(system), err)
 	}
 }

@@ -47,7 +47,8 @@ func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 }
 
 // notStarted decides and says why a workload still waits, "" if it has its quota or
-// is promised a place.
+// is promised a place. Admissions are seen as soon as they are decided: until then
+// nobody is evicted in place of one.
 func (a *Auditor) notStarted(e *cycle.Engine, key core.Key, now time.Time) string {
 	for range maxCures {
 		plan := e.Decide(now)
@@ -57,12 +58,26 @@ func (a *Auditor) notStarted(e *cycle.Engine, key core.Key, now time.Time) strin
 		if len(plan) == 0 {
 			break
 		}
+		for _, d := range plan {
+			if admit, ok := d.(core.Admit); ok {
+				e.Apply(core.WorkloadSet{Workload: a.seen(admit, now)})
+			}
+		}
 	}
 	why, _ := e.Why(key)
 	if why.Code == core.WaitingForPreempted {
 		return ""
 	}
 	return fmt.Sprintf("%+v", why)
+}
+
+// seen is a workload as it is once its admission was written.
+func (a *Auditor) seen(d core.Admit, now time.Time) core.Workload {
+	w := a.works[d.Key].told
+	w.Seq++
+	w.Admission, w.Admitted, w.Reserved = &d.Admission, true, now
+	w.NotBefore, w.Settled, w.Ended = time.Time{}, nil, nil
+	return w
 }
 
 // heeded is what happens when an advice is followed.

@@ -38,10 +38,11 @@ func (a *Auditor) treeHolds(r *Run, j *job) error {
 	if r.edgeOf.edited {
 		return nil
 	}
-	root := a.root(member{j.admission.Queue, true})
+	above := parents(r.edgeOf.objects)
+	root := above.root(member{j.admission.Queue, true})
 	used, quota := map[pair]core.Amount{}, map[pair]core.Amount{}
 	for _, other := range r.edgeOf.jobs {
-		if other.admission == nil || a.root(member{other.admission.Queue, true}) != root {
+		if other.admission == nil || above.root(member{other.admission.Queue, true}) != root {
 			continue
 		}
 		for _, p := range other.pods {
@@ -67,11 +68,11 @@ func (a *Auditor) treeHolds(r *Run, j *job) error {
 	for _, ev := range r.edgeOf.objects {
 		switch ev := ev.(type) {
 		case core.QueueSet:
-			if a.root(member{ev.Queue.Name, true}) == root {
+			if above.root(member{ev.Queue.Name, true}) == root {
 				add(ev.Queue.Groups)
 			}
 		case core.CohortSet:
-			if a.root(member{ev.Cohort.Name, false}) == root {
+			if above.root(member{ev.Cohort.Name, false}) == root {
 				add(ev.Cohort.Groups)
 			}
 		default:
@@ -85,14 +86,32 @@ func (a *Auditor) treeHolds(r *Run, j *job) error {
 	return nil
 }
 
+// tree is the cohort above each queue and cohort, as the objects of the cluster say
+// and whatever a process that just started has seen of them.
+type tree map[member]string
+
+func parents(objects []core.Event) tree {
+	t := tree{}
+	for _, ev := range objects {
+		switch ev := ev.(type) {
+		case core.QueueSet:
+			t[member{ev.Queue.Name, true}] = ev.Queue.Cohort
+		case core.CohortSet:
+			t[member{ev.Cohort.Name, false}] = ev.Cohort.Parent
+		default:
+		}
+	}
+	return t
+}
+
 // root is the top of the tree that a member stands in.
-func (a *Auditor) root(m member) member {
-	for range len(a.cohorts) + 2 { // cohorts may form a circle
-		p, has := a.parent(m)
-		if !has {
+func (t tree) root(m member) member {
+	for range len(t) + 2 { // cohorts may form a circle
+		p := t[m]
+		if p == "" {
 			return m
 		}
-		m = p
+		m = member{name: p}
 	}
 	return m
 }

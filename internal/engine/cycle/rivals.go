@@ -14,6 +14,8 @@ import (
 type rival struct {
 	queue *queue
 	lots  []*lot
+	// hopeless surely get nothing as things are; an eviction for another may change that.
+	hopeless []*lot
 	// shut says that its first cannot be admitted and nobody may pass it.
 	shut bool
 	// own says that it is the queue of the workload that was asked about, over that
@@ -38,9 +40,11 @@ type lot struct {
 	head *work
 	// rest lists those after the head, once somebody asks; nil for all of group but
 	// the head and one who is asked about in another shape.
-	rest    []*work
-	group   *group
-	but     *work
+	rest  []*work
+	group *group
+	but   *work
+	// of is the group that the lot was made of, nil if of none.
+	of      *group
 	refused bool
 	rival   *rival
 }
@@ -139,6 +143,9 @@ func (q *question) startsBy(t turns, w *work, in *queue) (preempts int32, contes
 		// Nobody passes one who waits for its victims in a StrictFIFO queue.
 		best.rival.shut = v.kind == pledged && best.rival.queue.strict()
 		best.drop()
+		if v.kind == pledged {
+			q.reconsider(rivals)
+		}
 	}
 	return 0, contested, false
 }
@@ -223,7 +230,7 @@ func (q *question) rivals(w *work, own *queue) []*rival {
 				q.add(r, g, nil)
 			}
 		}
-		if len(r.lots) > 0 {
+		if len(r.lots)+len(r.hopeless) > 0 {
 			out = append(out, r)
 		}
 	}
@@ -234,15 +241,33 @@ func (q *question) rivals(w *work, own *queue) []*rival {
 // in another shape. Groups that surely get nothing are left out, except where they may
 // keep others out.
 func (q *question) add(r *rival, g *group, but *work) {
-	if !r.queue.strict() && q.surelyRefused(g) {
-		return
-	}
-	l := &lot{head: g.members.First(), group: g, but: but}
+	l := &lot{head: g.members.First(), group: g, but: but, of: g}
 	if but != nil && l.head.Key == but.Key {
 		l.drop()
 	}
-	if l.head != nil {
+	switch {
+	case l.head == nil:
+	case !r.queue.strict() && q.surelyRefused(g):
+		r.hopeless = append(r.hopeless, l)
+	default:
 		r.lots = append(r.lots, l)
+	}
+}
+
+// reconsider looks again at those who were refused before others were evicted: what
+// these leave may be more than who evicted them takes.
+func (q *question) reconsider(rivals []*rival) {
+	for _, r := range rivals {
+		for _, l := range r.lots {
+			l.refused = false
+		}
+		r.hopeless = slices.DeleteFunc(r.hopeless, func(l *lot) bool {
+			if q.surelyRefused(l.of) {
+				return false
+			}
+			r.lots = append(r.lots, l)
+			return true
+		})
 	}
 }
 

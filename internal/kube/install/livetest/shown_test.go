@@ -108,7 +108,7 @@ func (x *cluster) shown() {
 		x.t.Errorf("short names (-want +got):\n%s", diff)
 	}
 	for path, want := range map[string][]string{
-		"clusterqueues/blue-cluster-queue":          {"NAME COHORT STRATEGY(wide) PENDING WORKLOADS ADMITTED WORKLOADS(wide)", "blue-cluster-queue default-cohort BestEffortFIFO 0 0"},
+		"clusterqueues/blue-cluster-queue":          {"NAME COHORT ACTIVE STRATEGY(wide) PENDING WORKLOADS ADMITTED WORKLOADS GPUS", "blue-cluster-queue default-cohort <nil> BestEffortFIFO 0 0 <nil>"},
 		"namespaces/blue/localqueues/default-queue": {"NAME CLUSTERQUEUE PENDING WORKLOADS ADMITTED WORKLOADS", "default-queue blue-cluster-queue 0 0"},
 		"namespaces/blue/workloads/w":               {"NAME QUEUE RESERVED IN ADMITTED FINISHED", "w default-queue blue-cluster-queue <nil> <nil>"},
 		"multikueueclusters/least":                  {"NAME CONNECTED", "least <nil>"},
