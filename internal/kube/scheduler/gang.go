@@ -47,6 +47,9 @@ type Set struct {
 	Count int
 	// Reclaimed of these have finished and are not needed any more.
 	Reclaimed int
+	// Once is true if no pod of the set follows one that succeeded: one that waits
+	// when others have succeeded was made twice, and its maker is about to delete it.
+	Once bool
 	// Places are the planned nodes in stored order; nil leaves the choice to the
 	// scheduler.
 	Places []Place

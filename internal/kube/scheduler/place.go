@@ -14,9 +14,9 @@ import (
 // it may take as long as it likes, and its replacement waits for it), and, in a set that gave pods back, also by a pod
 // that succeeded there: its room may have been given away. Only when no other
 // place is left (a Job with more completions than parallelism runs its next pod
-// where an earlier one finished) are those places offered again. Failed pods
-// hold nothing, and neither do those that succeeded before the gang was admitted:
-// they never were in this plan.
+// where an earlier one finished) are those places offered again, and never in a set
+// of which no pod follows one that succeeded. Failed pods hold nothing, and neither
+// do those that succeeded before the gang was admitted: they never were in this plan.
 func Open(s Set, admitted time.Time, members []Member) []Place {
 	live, done := map[string]int{}, map[string]int{}
 	for _, m := range members {
@@ -27,13 +27,13 @@ func Open(s Set, admitted time.Time, members []Member) []Place {
 		case Reserved, Bound, Leaving:
 			live[m.Node]++
 		case Succeeded:
-			if s.Reclaimed > 0 && !m.Created.Before(admitted) {
+			if (s.Reclaimed > 0 || s.Once) && !m.Created.Before(admitted) {
 				done[m.Node]++
 			}
 		case Pending, Failed:
 		}
 	}
-	if open := remaining(s.Places, live, done); len(open) > 0 {
+	if open := remaining(s.Places, live, done); len(open) > 0 || s.Once {
 		return open
 	}
 	return remaining(s.Places, live, nil)
@@ -65,7 +65,11 @@ func remaining(places []Place, taken ...map[string]int) []Place {
 // because it takes no work any more, counts until it has ended. PodGroups may have
 // any number.
 func Room(g Gang, s Set, members []Member) int {
-	given, open := s.need(), s.need()
+	given := s.need()
+	if s.Once {
+		given = s.Count // those that succeeded count as well
+	}
+	open := given
 	if s.Places != nil {
 		given, open = 0, 0
 		for _, p := range s.Places {
@@ -79,8 +83,17 @@ func Room(g Gang, s Set, members []Member) int {
 		return max(given, len(members))
 	}
 	for _, m := range members {
-		if m.Set == s.Name && (m.State == Reserved || m.State == Bound || m.State == Leaving) {
+		if m.Set != s.Name {
+			continue
+		}
+		switch m.State {
+		case Reserved, Bound, Leaving:
 			given--
+		case Succeeded:
+			if s.Once && !m.Created.Before(g.AdmittedAt) {
+				given--
+			}
+		case Pending, Failed:
 		}
 	}
 	return max(min(given, open), 0)

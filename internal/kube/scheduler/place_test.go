@@ -15,6 +15,7 @@ func TestOpen(t *testing.T) {
 		why     string
 		places  []Place
 		back    int // pods given back
+		once    bool
 		members []Member
 		want    []Place
 	}{
@@ -67,6 +68,20 @@ func TestOpen(t *testing.T) {
 			members: []Member{on("a", Succeeded), on("a", Succeeded), on("b", Bound)},
 			want:    []Place{{"a", 1}},
 		},
+		"a pod made twice": {
+			why:     "the controller of a Job makes a pod again when the API server dies before it answers; where all have succeeded it must not run",
+			places:  []Place{{"a", 1}, {"b", 1}},
+			once:    true,
+			members: []Member{on("a", Succeeded), on("b", Succeeded)},
+			want:    nil,
+		},
+		"a pod made twice before others ran": {
+			why:     "those of an earlier admission do not count",
+			places:  []Place{{"a", 1}, {"b", 1}},
+			once:    true,
+			members: []Member{before(on("a", Succeeded)), on("b", Succeeded)},
+			want:    []Place{{"a", 1}},
+		},
 		"full": {
 			why:     "no pod more than planned",
 			places:  []Place{{"a", 1}},
@@ -88,7 +103,7 @@ func TestOpen(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, Open(Set{Name: "main", Places: c.places, Reclaimed: c.back}, admitted, c.members)); diff != "" {
+			if diff := cmp.Diff(c.want, Open(Set{Name: "main", Places: c.places, Reclaimed: c.back, Once: c.once}, admitted, c.members)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)
 			}
 		})
@@ -100,6 +115,8 @@ func TestS1Room(t *testing.T) {
 	workload, group := Gang{Key: Key{Kind: KindWorkload}}, Gang{Key: Key{Kind: KindPodGroup}}
 	planned := set
 	planned.Places = []Place{{"n1", 2}, {"n2", 1}}
+	once := set
+	once.Once = true
 	for name, c := range map[string]struct {
 		why     string
 		gang    Gang
@@ -107,12 +124,14 @@ func TestS1Room(t *testing.T) {
 		members []Member
 		want    int
 	}{
-		"unplanned, fresh":            {"as many as it has quota for", workload, set, pods("main", Pending, Pending, Pending, Pending), 2},
-		"unplanned, deleted pods":     {"they keep the quota until they have ended", workload, set, pods("main", Leaving, Leaving, Pending), 0},
-		"unplanned, too many already": {"never less than none", workload, set, pods("main", Leaving, Bound, Reserved), 0},
-		"unplanned, ended pods":       {"they hold nothing", workload, set, pods("main", Failed, Succeeded, Bound, Pending), 1},
-		"unplanned, another set":      {"every set has its own quota", workload, set, pods("more", Bound, Leaving), 2},
-		"planned":                     {"the open places", workload, planned, pods("main", Pending, Leaving), 2},
+		"unplanned, fresh":             {"as many as it has quota for", workload, set, pods("main", Pending, Pending, Pending, Pending), 2},
+		"unplanned, deleted pods":      {"they keep the quota until they have ended", workload, set, pods("main", Leaving, Leaving, Pending), 0},
+		"unplanned, too many already":  {"never less than none", workload, set, pods("main", Leaving, Bound, Reserved), 0},
+		"unplanned, ended pods":        {"they hold nothing", workload, set, pods("main", Failed, Succeeded, Bound, Pending), 1},
+		"unplanned, all succeeded":     {"no pod follows one that succeeded", workload, once, pods("main", Succeeded, Succeeded, Succeeded, Pending), 0},
+		"unplanned, one of them fails": {"it is replaced, beside those that succeeded and were given back", workload, once, pods("main", Succeeded, Bound, Failed, Pending), 1},
+		"unplanned, another set":       {"every set has its own quota", workload, set, pods("more", Bound, Leaving), 2},
+		"planned":                      {"the open places", workload, planned, pods("main", Pending, Leaving), 2},
 		"planned, on a node that the plan has left": {
 			"whoever ignores the signal on a cordoned node keeps the quota", workload, planned,
 			[]Member{{Set: "main", Node: "n9", State: Leaving}, {Set: "main", Node: "n1", State: Bound}, {Set: "main", State: Pending}},

@@ -81,7 +81,7 @@ func fromWorkload(w *kueue.Workload) Gang {
 	}
 	done := convert.Done(w)
 	for _, ps := range a.PodSets {
-		s := Set{Name: ps.Name, Count: int(ps.Count), Reclaimed: int(done[ps.Name])}
+		s := Set{Name: ps.Name, Count: int(ps.Count), Reclaimed: int(done[ps.Name]), Once: w.Annotations[kueue.EndsOnceAnnotation] != ""}
 		for _, p := range ps.Places {
 			s.Places = append(s.Places, Place{Node: p.Node, Count: int(p.Count)})
 		}
@@ -135,7 +135,12 @@ func workloadSource() source {
 		},
 		slim: func(obj any) {
 			if w, ok := obj.(*kueue.Workload); ok {
-				w.ManagedFields, w.Annotations, w.Labels = nil, nil, nil
+				w.ManagedFields, w.Labels = nil, nil
+				if once := w.Annotations[kueue.EndsOnceAnnotation]; once != "" {
+					w.Annotations = map[string]string{kueue.EndsOnceAnnotation: once}
+				} else {
+					w.Annotations = nil
+				}
 				sets := make([]kueue.PodSet, len(w.Spec.PodSets))
 				for i := range sets { // their sizes are all that is read
 					sets[i].Name, sets[i].Count = w.Spec.PodSets[i].Name, w.Spec.PodSets[i].Count
