@@ -332,9 +332,9 @@ func TestPodsReadyTimeout(t *testing.T) {
 	admin := user(t, "")
 	create(t, admin, fmt.Sprintf(limitedJob, "good", "a: b", ""), "blue")
 	eventually(t, "pods that come up are seen", func() string { return is(t, admin, "good", kueue.WorkloadPodsReady, "True", kueue.ReasonStarted) })
-	// No scheduler of that name will ever place their pods.
-	create(t, admin, fmt.Sprintf(limitedJob, "stuck", "a: b", "schedulerName: nobody"), "blue")
-	create(t, admin, wrap(`{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: {schedulerName: nobody, restartPolicy: Never,
+	// Nobody will ever open the gate of their pods.
+	create(t, admin, fmt.Sprintf(limitedJob, "stuck", "a: b", "schedulingGates: [{name: example.com/shut}]"), "blue")
+	create(t, admin, wrap(`{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: {schedulingGates: [{name: example.com/shut}], restartPolicy: Never,
 		terminationGracePeriodSeconds: 0, containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 1}}}]}}}}`), "blue")
 	for name, o := range map[string]client.Object{"stuck": &batchv1.Job{}, "wrapped": &aw.AppWrapper{}} {
 		eventually(t, name+" makes room", func() string { return told(t, admin, name, "EvictedDueToPodsReadyTimeoutDueToWaitForStart") })
