@@ -224,6 +224,7 @@ func (p *process) wireSources() error {
 			}
 		}
 	}
+	p.waker.left = p.pods.left
 	p.waker.touched = func(pod *corev1.Pod) {
 		p.noter.touched(pod)
 		p.groups.touched(pod)
@@ -234,6 +235,9 @@ func (p *process) wireSources() error {
 func (p *process) touchFinished(obj any) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		p.groups.touched(pod)
+		if p.pods.arrived(pod) {
+			p.waker.went(pod) // its place was not offered before
+		}
 	}
 }
 

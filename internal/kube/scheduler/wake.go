@@ -18,6 +18,9 @@ type waker struct {
 	handle atomic.Pointer[fwk.Handle]
 	// touched is told of every pod that changed.
 	touched func(*corev1.Pod)
+	// left is told of every pod that left the scheduler's own watch, before its place
+	// is offered; gone is to be called if that turns out to have been its end.
+	left func(p *corev1.Pod, gone func())
 }
 
 func (w *waker) connect(h fwk.Handle) { w.handle.CompareAndSwap(nil, &h) }
@@ -82,6 +85,7 @@ func (w *waker) podHandler() cache.ResourceEventHandler {
 		DeleteFunc: func(obj any) {
 			if p, ok := last(obj).(*corev1.Pod); ok {
 				w.touched(p)
+				w.left(p, func() { w.went(p) })
 				w.went(p)
 			}
 		},
