@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
@@ -185,10 +186,34 @@ func (w *witness) judgeNodes() {
 	}
 	for job, size := range w.size {
 		if bound[job] > size {
-			w.breaks("%d pods of %s are bound, it has %d", bound[job], job, size)
+			w.breaks("%d pods of %s are bound, it has %d:%s", bound[job], job, size, w.roll(job))
 		}
 		w.gang(job, holds[job] > 0 && bound[job] < size)
 	}
+}
+
+// roll tells what is known of the pods of a job and of its admission.
+func (w *witness) roll(job string) string {
+	var b strings.Builder
+	for _, p := range w.live {
+		if p.Labels[aw.AppWrapperLabel] == job {
+			fmt.Fprintf(&b, "\n  pod %s made %s, %s on %q, deleted %v", p.Name, p.CreationTimestamp.Format(time.TimeOnly), p.Status.Phase, p.Spec.NodeName, p.DeletionTimestamp)
+		}
+	}
+	for _, l := range w.reserved {
+		o := metav1.GetControllerOf(l)
+		if o == nil || o.Name != job {
+			continue
+		}
+		fmt.Fprintf(&b, "\n  workload %s reclaims %v, ends once %q", l.Name, l.Status.ReclaimablePods, l.Annotations[kueue.EndsOnceAnnotation])
+		for _, c := range l.Status.Conditions {
+			fmt.Fprintf(&b, ", %s=%s %s", c.Type, c.Status, c.LastTransitionTime.Format(time.TimeOnly))
+		}
+		for _, a := range l.Status.Admission.PodSetAssignments {
+			fmt.Fprintf(&b, ", %d pods at %v", ptr.Deref(a.Count, 0), a.TopologyAssignment)
+		}
+	}
+	return b.String()
 }
 
 // holds is how many pods of a job have a node and did not end.
