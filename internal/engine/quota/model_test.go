@@ -399,6 +399,9 @@ func (m *model) compareShares(when string, n *modelNode) {
 	if want := thousandths(ratio, n.weight); got.Value() != want {
 		m.t.Fatalf("%s: share of %s is shown as %d, should be %d\n%s", when, n.node.Name, got.Value(), want, m)
 	}
+	if exact := got.Exact(); got.Infinite() != (exact == nil) || exact != nil && got.lendable != core.Unlimited && exact.Cmp(perMille(ratio, n.weight)) != 0 {
+		m.t.Fatalf("%s: share of %s is %v thousandths of weight %v, told as %v\n%s", when, n.node.Name, ratio, n.weight, exact, m)
+	}
 	if n.parent == nil {
 		return
 	}
@@ -426,9 +429,17 @@ func thousandths(ratio *big.Rat, w core.Weight) int64 {
 	case w == 0:
 		return math.MaxInt64
 	}
-	v := new(big.Rat).Mul(ratio, big.NewRat(1000*int64(core.WeightOne), int64(w)))
+	v := perMille(ratio, w)
 	up := new(big.Int).Add(v.Num(), new(big.Int).Sub(v.Denom(), big.NewInt(1)))
 	return up.Quo(up, v.Denom()).Int64()
+}
+
+// perMille is a share divided by a weight, in thousandths.
+func perMille(ratio *big.Rat, w core.Weight) *big.Rat {
+	if ratio.Sign() == 0 {
+		return ratio
+	}
+	return new(big.Rat).Mul(ratio, big.NewRat(1000*int64(core.WeightOne), int64(w)))
 }
 
 func compareShares(a *big.Rat, aw core.Weight, b *big.Rat, bw core.Weight) int {

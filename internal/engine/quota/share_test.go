@@ -256,6 +256,24 @@ func TestCompareShares(t *testing.T) {
 	})
 }
 
+// Products of three words are exact, carries included.
+func TestMul3(t *testing.T) {
+	word := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(math.MaxUint64-9, math.MaxUint64))
+	large := func(v uint64) *big.Int { return new(big.Int).SetUint64(v) }
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, c := word.Draw(t, "a"), word.Draw(t, "b"), word.Draw(t, "c")
+		want := large(a)
+		want.Mul(want, large(b)).Mul(want, large(c))
+		got := new(big.Int)
+		for _, w := range mul3(a, b, c) {
+			got.Add(got.Lsh(got, 64), large(w))
+		}
+		if got.Cmp(want) != 0 {
+			t.Fatalf("%d * %d * %d is %d, want %d", a, b, c, got, want)
+		}
+	})
+}
+
 func exact(a, b Share) int {
 	ratio := func(s Share) *big.Rat { return big.NewRat(int64(s.borrowed), int64(s.lendable)) }
 	switch {
