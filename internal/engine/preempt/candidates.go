@@ -38,11 +38,8 @@ func (s *Searcher) seek(c *cursor) bool {
 	for ; len(c.list) > 0; c.list = c.list[:len(c.list)-1] {
 		cand := c.current()
 		tooHigh := cand.Priority > r.Priority || (cand.Priority == r.Priority && c.policy == core.PreemptLowerPriority)
-		if c.policy != core.PreemptAny && tooHigh {
-			if cand.Stands == nil {
-				return false // and so are all that follow
-			}
-			continue
+		if c.policy != core.PreemptAny && tooHigh && cand.Stands == nil {
+			return false // and so are all that follow
 		}
 		if !permits(c.policy, r, cand) || (!c.advantage && slices.Contains(r.Spare, cand.Key)) || !uses(cand, r.Short) {
 			continue

@@ -325,7 +325,8 @@ func (s *Searcher) fitsBooked() bool {
 
 // refresh brings a queue and all above it to their place after candidates or
 // usage changed. Who has no candidates left, or borrows nothing and is not on the
-// request's path, is out: shares only fall.
+// request's path, is out: shares only fall. Whose share fell, or who is out, was the
+// first of its heap, because it was its turn: in a heap it can only sink.
 func (s *Searcher) refresh(t *contender) {
 	for c := t; c.parent != nil; c = c.parent {
 		left := len(c.children) > 0
@@ -347,7 +348,7 @@ func (s *Searcher) refresh(t *contender) {
 			c.slot = len(*h)
 			liftContender(*h, c.slot-1)
 		default:
-			fixContender(*h, c.slot-1)
+			sinkContender(*h, c.slot-1)
 		}
 	}
 }
@@ -378,13 +379,7 @@ func removeContender(h *[]*contender, c *contender) {
 	*h = (*h)[:last]
 	c.slot = 0
 	if i < last {
-		fixContender(*h, i)
-	}
-}
-
-func fixContender(h []*contender, i int) {
-	if !sinkContender(h, i) {
-		liftContender(h, i)
+		sinkContender(*h, i)
 	}
 }
 
@@ -395,18 +390,17 @@ func liftContender(h []*contender, i int) {
 	}
 }
 
-func sinkContender(h []*contender, i int) bool {
-	start := i
+func sinkContender(h []*contender, i int) {
 	for {
 		child := 2*i + 1
 		if child >= len(h) {
-			return i > start
+			return
 		}
 		if child+1 < len(h) && h[child+1].ahead(h[child]) {
 			child++
 		}
 		if !h[child].ahead(h[i]) {
-			return i > start
+			return
 		}
 		swapContenders(h, i, child)
 		i = child

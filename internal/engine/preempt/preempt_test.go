@@ -119,6 +119,23 @@ func TestFind(t *testing.T) {
 			runs:   []runs{{"own", "a", 0, 4, 1}, {"b1", "b", 0, 8, 1}}, need: 4, prio: 5,
 			want: []string{"b1 InCohortReclaimWhileBorrowing"},
 		},
+		"nobody else to take from": {
+			why: "where only its own may go, the queue borrows rather than evicts more of them", build: flat,
+			policy: core.Preemption{WithinQueue: lower},
+			runs:   []runs{{"own1", "a", 0, 1, 3}, {"own2", "a", 0, 1, 2}, {"own3", "a", 0, 1, 1}, {"b1", "b", 0, 6, 1}}, need: 4, prio: 9,
+			want: []string{"own1 InClusterQueue"},
+		},
+		"while borrowing, equals are spared": {
+			why: "only who is less important goes for a queue that borrows", build: flat,
+			policy: core.Preemption{Reclaim: always, WhileBorrow: lower},
+			runs:   []runs{{"b1", "b", 5, 12, 1}}, need: 5, prio: 5,
+		},
+		"within nominal, equals go": {
+			why: "the queue takes back its own", build: flat,
+			policy: core.Preemption{Reclaim: always, WhileBorrow: lower},
+			runs:   []runs{{"b1", "b", 5, 12, 1}}, need: 4, prio: 5,
+			want: []string{"b1 InCohortReclamation"},
+		},
 		"who must be spared": {
 			why: "the one it was evicted for", build: flat, policy: core.Preemption{WithinQueue: lower},
 			runs: []runs{{"x", "a", 0, 6, 2}, {"y", "a", 0, 6, 1}}, need: 4, prio: 5,
