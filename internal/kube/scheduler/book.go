@@ -374,6 +374,24 @@ func (b *Book) inTry(k Key, uid types.UID) bool {
 	return ok
 }
 
+// binds tells whether a pod was let go to the node reserved for it.
+func (b *Book) binds(k Key, uid types.UID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.runs[k]
+	if r == nil {
+		return false
+	}
+	if _, reserved := r.reserved[uid]; !reserved {
+		return false
+	}
+	if r.try == nil {
+		return true
+	}
+	_, waits := r.try.seats[uid]
+	return !waits
+}
+
 // release forgets the node reserved for a pod that failed to bind. empty tells
 // that a gang which was not let go holds no node any more, so that it may be
 // tried again.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -38,6 +39,7 @@ type gangPlugin struct {
 	book   *Book
 	handle fwk.Handle
 	rules  prefilters
+	binder fwk.BindPlugin
 }
 
 var (
@@ -48,6 +50,7 @@ var (
 	_ fwk.PostFilterPlugin  = &gangPlugin{}
 	_ fwk.ReservePlugin     = &gangPlugin{}
 	_ fwk.PermitPlugin      = &gangPlugin{}
+	_ fwk.BindPlugin        = &gangPlugin{}
 	_ fwk.EnqueueExtensions = &gangPlugin{}
 	_ fwk.SignPlugin        = &gangPlugin{}
 )
@@ -55,13 +58,21 @@ var (
 // gangFactory makes the plugin of one profile and tells the waker how to
 // reach the queue.
 func gangFactory(book *Book, w *waker) frameworkruntime.PluginFactory {
-	return func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	return func(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		rules, ok := h.(prefilters)
 		if !ok {
 			return nil, fmt.Errorf("make plugin %s: the framework does not let plugins run PreFilter", GangName)
 		}
+		upstream, err := defaultbinder.New(ctx, nil, h)
+		if err != nil {
+			return nil, fmt.Errorf("make plugin %s: %w", GangName, err)
+		}
+		binder, ok := upstream.(fwk.BindPlugin)
+		if !ok {
+			return nil, fmt.Errorf("make plugin %s: %s binds no pods", GangName, upstream.Name())
+		}
 		w.connect(h)
-		return &gangPlugin{book: book, handle: h, rules: rules}, nil
+		return &gangPlugin{book: book, handle: h, rules: rules, binder: binder}, nil
 	}
 }
 

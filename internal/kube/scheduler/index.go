@@ -2,11 +2,13 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,48 +27,113 @@ const (
 // podIndex finds the pods of a gang. The scheduler's own informer leaves
 // finished pods out, so a second one keeps the little that is needed of them.
 //
-// A pod that ends goes from one to the other, and they are watched apart: after an
-// API server died one may be seconds behind. Until then the pod keeps its place, or
-// another would get it that was made twice.
+// A pod that ends goes from one to the other, and they are watched apart: either
+// may be behind, for seconds after an API server died. A pod that is in neither may
+// have ended, or be gone, or even have been bound without our seeing it. Until it is
+// known which, it counts as last seen: another one would get its place that was made
+// in its stead, before its maker noticed that it is one too many.
 type podIndex struct {
 	current, finished cache.SharedIndexInformer
+	// ask reads a pod from the API server.
+	ask func(namespace, name string) (*corev1.Pod, error)
+	// after calls a function in a while.
+	after func(time.Duration, func())
+
+	// told are the pods that current told our handler of and that are not known to
+	// have ended or to be gone, by UID.
+	told cache.Indexer
 
 	mu sync.Mutex
-	// between are pods with a node that have left current without having been
-	// deleted, and are not in finished yet.
-	between map[types.UID]*corev1.Pod
+	// missed are those of them that have left current, and are not in finished yet.
+	missed map[types.UID]bool
 }
 
-// longestBetween is how long a pod is waited for that never comes: one that was
-// deleted by force leaves without a word.
-const longestBetween = 10 * time.Second
+// askAfter is how long the informer of finished pods has to tell of one that left
+// current before the API server is asked, and then between questions.
+const askAfter = time.Second
 
-// left notes that a pod is not in current any more; gone is called if it does not
-// come to be in finished.
-func (x *podIndex) left(p *corev1.Pod, gone func()) {
-	if p.Spec.NodeName == "" || p.DeletionTimestamp != nil {
-		return
-	}
+// came notes a pod that current has.
+func (x *podIndex) came(p *corev1.Pod) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.isFinished(p) {
+	delete(x.missed, p.UID)
+	x.note(p)
+}
+
+// note keeps the last known state of a pod.
+func (x *podIndex) note(p *corev1.Pod) {
+	_ = x.told.Update(p) // fails only for what has no key, and pods have one
+}
+
+// left notes that a pod is not in current any more, and reports whether nothing of
+// it is left to wait for. Otherwise it arrives in finished, or gone is called.
+// mayBeBound says that it may have a node though it was last seen without.
+func (x *podIndex) left(p *corev1.Pod, mayBeBound bool, gone func()) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	held := p.Spec.NodeName != "" || mayBeBound
+	if p.DeletionTimestamp != nil || !held || x.isFinished(p) {
+		x.forget(p)
+		return true
+	}
+	x.missed[p.UID] = true
+	x.after(askAfter, func() { x.look(p, gone) })
+	return false
+}
+
+// look asks the API server what became of a pod that is missed, until it knows.
+func (x *podIndex) look(p *corev1.Pod, gone func()) {
+	if !x.misses(p) {
 		return
 	}
-	x.between[p.UID] = p
-	clock.RealClock{}.AfterFunc(longestBetween, func() {
+	live, err := x.ask(p.Namespace, p.Name)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return // so is the scheduler
+	case apierrors.IsNotFound(err), err == nil && live.UID != p.UID:
 		if x.arrived(p) {
 			gone()
 		}
-	})
+		return
+	case err == nil:
+		x.mu.Lock()
+		if x.missed[p.UID] {
+			x.note(live)
+		}
+		x.mu.Unlock()
+	}
+	x.after(askAfter, func() { x.look(p, gone) })
 }
 
-// arrived notes that a pod is between no more, and reports whether it was.
+func (x *podIndex) misses(p *corev1.Pod) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.missed[p.UID]
+}
+
+// vanished notes that a pod is gone.
+func (x *podIndex) vanished(p *corev1.Pod) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.forget(p)
+}
+
+// arrived notes that it is known what became of a pod, and reports whether it was
+// missed.
 func (x *podIndex) arrived(p *corev1.Pod) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	_, was := x.between[p.UID]
-	delete(x.between, p.UID)
-	return was
+	if !x.missed[p.UID] {
+		return false
+	}
+	x.forget(p)
+	return true
+}
+
+// forget drops a pod that has ended or is gone.
+func (x *podIndex) forget(p *corev1.Pod) {
+	delete(x.missed, p.UID)
+	_ = x.told.Delete(p)
 }
 
 func (x *podIndex) isFinished(p *corev1.Pod) bool {
@@ -75,10 +142,17 @@ func (x *podIndex) isFinished(p *corev1.Pod) bool {
 	return err == nil && known && is && f.UID == p.UID
 }
 
-func newPodIndex(client kubernetes.Interface, current cache.SharedIndexInformer) (*podIndex, error) {
-	x := &podIndex{current: current, finished: finishedPods(client), between: map[types.UID]*corev1.Pod{}}
+func newPodIndex(ctx context.Context, client kubernetes.Interface, current cache.SharedIndexInformer) (*podIndex, error) {
+	x := &podIndex{
+		current: current, finished: finishedPods(client),
+		told: cache.NewIndexer(uidOf, gangIndexers()), missed: map[types.UID]bool{},
+		ask: func(namespace, name string) (*corev1.Pod, error) {
+			return client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		},
+		after: func(d time.Duration, f func()) { clock.RealClock{}.AfterFunc(d, f) },
+	}
 	for _, inf := range []cache.SharedIndexInformer{x.current, x.finished} {
-		if err := inf.AddIndexers(cache.Indexers{byGang: indexBy(KeyOf), byGroup: indexBy(groupOf)}); err != nil {
+		if err := inf.AddIndexers(gangIndexers()); err != nil {
 			return nil, fmt.Errorf("index pods by gang: %w", err)
 		}
 	}
@@ -118,6 +192,19 @@ func slimPod(obj any) (any, error) {
 	return p, nil
 }
 
+func gangIndexers() cache.Indexers {
+	return cache.Indexers{byGang: indexBy(KeyOf), byGroup: indexBy(groupOf)}
+}
+
+// uidOf is the key of pods where two of one name are two.
+func uidOf(obj any) (string, error) {
+	p, ok := obj.(*corev1.Pod)
+	if !ok {
+		return "", fmt.Errorf("%T is no pod", obj)
+	}
+	return string(p.UID), nil
+}
+
 func indexBy(key func(*corev1.Pod) (Key, bool)) cache.IndexFunc {
 	return func(obj any) ([]string, error) {
 		if p, ok := obj.(*corev1.Pod); ok {
@@ -130,38 +217,31 @@ func indexBy(key func(*corev1.Pod) (Key, bool)) cache.IndexFunc {
 }
 
 // OfGang lists the pods of a gang.
-func (x *podIndex) OfGang(k Key) []*corev1.Pod { return x.lookup(byGang, KeyOf, k) }
+func (x *podIndex) OfGang(k Key) []*corev1.Pod { return x.lookup(byGang, k) }
 
 // ofGroup lists the pods with the label of a PodGroup, planned ones too.
-func (x *podIndex) ofGroup(k Key) []*corev1.Pod { return x.lookup(byGroup, groupOf, k) }
+func (x *podIndex) ofGroup(k Key) []*corev1.Pod { return x.lookup(byGroup, k) }
 
-// lookup joins both informers. A pod that is just moving from one to the other
-// may be seen by both; what is finished counts.
-func (x *podIndex) lookup(index string, of func(*corev1.Pod) (Key, bool), k Key) []*corev1.Pod {
+// lookup joins both informers and the pods that are in neither. A pod that is just
+// moving from one to the other may be seen by both; what is finished counts.
+func (x *podIndex) lookup(index string, k Key) []*corev1.Pod {
 	var out []*corev1.Pod
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	over := map[string]bool{}
-	for _, obj := range indexed(x.finished, index, k) {
-		over[string(obj.UID)] = true
-		out = append(out, obj)
-	}
-	for _, obj := range indexed(x.current, index, k) {
-		if !over[string(obj.UID)] {
-			over[string(obj.UID)] = true
-			out = append(out, obj)
-		}
-	}
-	for _, p := range x.between { // the order of members says nothing
-		if key, ok := of(p); ok && key == k && !over[string(p.UID)] {
-			out = append(out, p)
+	known := map[types.UID]bool{}
+	for _, store := range []cache.Indexer{x.finished.GetIndexer(), x.current.GetIndexer(), x.told} {
+		for _, p := range indexed(store, index, k) {
+			if !known[p.UID] {
+				known[p.UID] = true
+				out = append(out, p)
+			}
 		}
 	}
 	return out
 }
 
-func indexed(inf cache.SharedIndexInformer, index string, k Key) []*corev1.Pod {
-	objs, err := inf.GetIndexer().ByIndex(index, k.String())
+func indexed(store cache.Indexer, index string, k Key) []*corev1.Pod {
+	objs, err := store.ByIndex(index, k.String())
 	if err != nil {
 		return nil // the index exists from the start
 	}

@@ -165,7 +165,7 @@ func wire(ctx context.Context, o Options) (*process, error) {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
 	factory := kubescheduler.NewInformerFactory(client, 0)
-	pods, err := newPodIndex(client, factory.Core().V1().Pods().Informer())
+	pods, err := newPodIndex(ctx, client, factory.Core().V1().Pods().Informer())
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func wire(ctx context.Context, o Options) (*process, error) {
 	}
 	known := newRegistry()
 	p.book = NewBook(pods, known, o.SchedulerNames, clock.RealClock{}.Now)
-	p.waker = &waker{book: p.book, registry: known}
+	p.waker = &waker{book: p.book, registry: known, pods: pods}
 	p.noter = newNoter(p.book, client, factory.Core().V1().Pods().Lister(), func(name string) bool {
 		return slices.Contains(o.SchedulerNames, name)
 	})
@@ -224,7 +224,6 @@ func (p *process) wireSources() error {
 			}
 		}
 	}
-	p.waker.left = p.pods.left
 	p.waker.touched = func(pod *corev1.Pod) {
 		p.noter.touched(pod)
 		p.groups.touched(pod)

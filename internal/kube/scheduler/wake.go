@@ -18,9 +18,8 @@ type waker struct {
 	handle atomic.Pointer[fwk.Handle]
 	// touched is told of every pod that changed.
 	touched func(*corev1.Pod)
-	// left is told of every pod that left the scheduler's own watch, before its place
-	// is offered; gone is to be called if that turns out to have been its end.
-	left func(p *corev1.Pod, gone func())
+	// pods is told of every pod that came, and that left.
+	pods *podIndex
 }
 
 func (w *waker) connect(h fwk.Handle) { w.handle.CompareAndSwap(nil, &h) }
@@ -71,25 +70,46 @@ func (w *waker) podHandler() cache.ResourceEventHandler {
 		AddFunc: func(obj any) {
 			if p, ok := obj.(*corev1.Pod); ok {
 				w.touched(p)
+				w.pods.came(p)
 				w.came(p)
 			}
 		},
 		UpdateFunc: func(old, obj any) {
 			o, ok1 := old.(*corev1.Pod)
 			p, ok2 := obj.(*corev1.Pod)
-			if ok1 && ok2 {
-				w.touched(p)
-				w.moved(o, p)
+			if !ok1 || !ok2 {
+				return
 			}
+			w.touched(p)
+			w.pods.came(p)
+			if o.UID == p.UID {
+				w.moved(o, p)
+				return
+			}
+			// Deleted and made again by the same name while nobody watched.
+			w.pods.vanished(o)
+			w.went(o)
+			w.came(p)
 		},
 		DeleteFunc: func(obj any) {
-			if p, ok := last(obj).(*corev1.Pod); ok {
-				w.touched(p)
-				w.left(p, func() { w.went(p) })
+			p, ok := last(obj).(*corev1.Pod)
+			if !ok {
+				return
+			}
+			w.touched(p)
+			if w.pods.left(p, w.mayBeBound(obj, p), func() { w.went(p) }) {
 				w.went(p)
 			}
 		},
 	}
+}
+
+// mayBeBound reports whether a pod that left may have had a node all the same: it
+// was being bound when it was last seen, and nobody watched how it left.
+func (w *waker) mayBeBound(obj any, p *corev1.Pod) bool {
+	_, unwatched := obj.(cache.DeletedFinalStateUnknown)
+	k, ok := KeyOf(p)
+	return ok && unwatched && w.book.binds(k, p.UID)
 }
 
 // came wakes the siblings of the pod that makes a gang complete. Each earlier

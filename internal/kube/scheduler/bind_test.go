@@ -1,0 +1,75 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// lostAnswer is a binder whose write may be made, and whose answer never comes.
+type lostAnswer struct{}
+
+func (lostAnswer) Name() string { return "lost-answer" }
+
+func (lostAnswer) Bind(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status {
+	return fwk.AsStatus(errors.New("connection reset"))
+}
+
+type handleOf struct {
+	fwk.Handle
+	client kubernetes.Interface
+}
+
+func (h handleOf) ClientSet() kubernetes.Interface { return h.client }
+
+// When the answer to a binding gets lost, the API server is asked, as long as it
+// takes, before the place may be given to another pod.
+func TestBindAnswersWhatIsSo(t *testing.T) {
+	waiting := onNode("a", "", corev1.PodPending)
+	other := onNode("a", "n1", corev1.PodRunning)
+	other.UID = "another"
+	cases := map[string]struct {
+		why    string
+		stored *corev1.Pod
+		away   int // how many questions fail first
+		bound  bool
+	}{
+		"written":               {"only the answer got lost", onNode("a", "n1", corev1.PodPending), 0, true},
+		"written, server away":  {"it is asked until it answers", onNode("a", "n1", corev1.PodPending), 1, true},
+		"not written":           {"the pod has no node", waiting, 0, false},
+		"bound elsewhere":       {"another scheduler was faster", onNode("a", "n2", corev1.PodPending), 0, false},
+		"gone":                  {"the pod was deleted", nil, 0, false},
+		"gone, and made again":  {"the pod on the node is another of the same name", other, 0, false},
+		"gone, and server away": {"not knowing is no reason to call it bound", nil, 1, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewClientset()
+			if c.stored != nil {
+				client = fake.NewClientset(c.stored)
+			}
+			away := c.away
+			client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				away--
+				return away >= 0, nil, errors.New("connection refused")
+			})
+			p := &gangPlugin{handle: handleOf{client: client}, binder: lostAnswer{}}
+			if got := p.Bind(t.Context(), nil, waiting, "n1").IsSuccess(); got != c.bound {
+				t.Errorf("bound is %v, want %v: %s", got, c.bound, c.why)
+			}
+		})
+	}
+	t.Run("without a gang", func(t *testing.T) {
+		p := &gangPlugin{binder: lostAnswer{}}
+		if got := p.Bind(t.Context(), nil, pod("ns", "plain", 1), "n1"); !got.IsSkip() {
+			t.Errorf("status is %v, want that the next plugin binds it", got)
+		}
+	})
+}
