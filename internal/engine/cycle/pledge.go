@@ -40,7 +40,7 @@ func (e *Engine) pledge(w *work, v verdict) {
 	}
 	e.bookPromise(w)
 	e.lend(w)
-	if !e.coveredBy(p) {
+	if len(e.leaving) > len(v.victims) && !e.coveredBy(p) {
 		for _, x := range e.leaving { // some of what it counts on comes from those that left before
 			if !slices.Contains(x.owed, p) && e.related(p, x) {
 				e.owe(p, x)
@@ -77,6 +77,9 @@ func (e *Engine) sparedFor(w *work) []core.Key {
 func (e *Engine) spare(victim *work, keys []core.Key) {
 	if i, own := slices.BinarySearchFunc(keys, victim.Key, core.Key.Compare); own {
 		keys = slices.Delete(slices.Clone(keys), i, i+1)
+	}
+	if slices.Equal(keys, victim.spare) {
+		return // it was evicted for the same before
 	}
 	if len(victim.spare) > 0 { // else victims share the list, which nobody changes
 		all := append(slices.Clone(keys), victim.spare...)

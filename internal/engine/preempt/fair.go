@@ -390,21 +390,26 @@ func liftContender(h []*contender, i int) {
 	}
 }
 
-func sinkContender(h []*contender, i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(h) {
-			return
-		}
+// sinkContender goes down to a leaf along the first of each two children, and then
+// up to where the contender belongs: who has just given is seldom next again, and so
+// each level costs one comparison instead of two.
+func sinkContender(h []*contender, top int) {
+	c, i := h[top], top
+	for child := 2*i + 1; child < len(h); child = 2*i + 1 {
 		if child+1 < len(h) && h[child+1].ahead(h[child]) {
 			child++
 		}
-		if !h[child].ahead(h[i]) {
-			return
-		}
-		swapContenders(h, i, child)
+		h[i] = h[child]
+		h[i].slot = i + 1
 		i = child
 	}
+	for i > top && c.ahead(h[(i-1)/2]) {
+		h[i] = h[(i-1)/2]
+		h[i].slot = i + 1
+		i = (i - 1) / 2
+	}
+	h[i] = c
+	c.slot = i + 1
 }
 
 func swapContenders(h []*contender, i, j int) {
