@@ -15,14 +15,21 @@ func (n *Node) Children() []*Node { return n.children }
 // alone and must not admit.
 func (n *Node) Cyclic() bool { return n.cyclic }
 
-// Stamp grows with every change of quota or usage in the node's tree. No two trees
-// ever have the same one.
+// Stamp grows with every change of quota, or of usage in ledger Then, in the node's
+// tree. No two trees ever have the same one.
 func (n *Node) Stamp() uint64 { return n.root.stamp }
 
 // tick notes a change in the tree of n.
 func (f *Forest) tick(n *Node) {
 	f.clock++
 	n.root.stamp = f.clock
+}
+
+// used notes a change of usage in the tree of n.
+func (f *Forest) used(l core.Ledger, n *Node) {
+	if l == core.Then {
+		f.tick(n)
+	}
 }
 
 // CohortName returns the name of the cohort the node belongs to.
@@ -53,7 +60,7 @@ func (f *Forest) Add(l core.Ledger, n *Node, uses []Use) {
 		}
 		f.add(l, n, u.Pair, u.Amount)
 	}
-	f.tick(n)
+	f.used(l, n)
 }
 
 // Remove takes usage of a queue off again.
@@ -66,7 +73,7 @@ func (f *Forest) Remove(l core.Ledger, n *Node, uses []Use) {
 		}
 		f.remove(l, n, u.Pair, u.Amount)
 	}
-	f.tick(n)
+	f.used(l, n)
 }
 
 // Book pretends, in ledger Then, that a queue uses v more of a pair; Unbook
@@ -78,7 +85,7 @@ func (f *Forest) Unbook(n *Node, p Pair, v core.Amount) { f.remove(core.Then, n,
 
 // leafAdd books on the queue alone; Settle will sum.
 func (f *Forest) leafAdd(l core.Ledger, n *Node, p Pair, v core.Amount) {
-	n.changes++
+	n.changes[l]++
 	for len(n.cells) <= int(p) {
 		n.cells = append(n.cells, cell{})
 	}
@@ -100,7 +107,7 @@ func (f *Forest) add(l core.Ledger, n *Node, p Pair, v core.Amount) {
 		c := &n.cells[p]
 		local := max(0, c.kept.Sub(c.usage[l]))
 		c.usage[l] = c.usage[l].Add(v)
-		n.changes++
+		n.changes[l]++
 		if c.usage[l] == core.Unlimited {
 			f.overflown = true
 		}
@@ -123,7 +130,7 @@ func (f *Forest) remove(l core.Ledger, n *Node, p Pair, v core.Amount) {
 		}
 		stored := c.usage[l].Sub(c.kept)
 		c.usage[l] = c.usage[l].Sub(v)
-		n.changes++
+		n.changes[l]++
 		if n.parent == nil || stored <= 0 {
 			return
 		}

@@ -60,7 +60,7 @@ type Node struct {
 	height int
 	cyclic bool
 	cells  []cell
-	stamp  uint64 // at the root: Forest.clock at the last change in the tree
+	stamp  uint64 // at the root: Forest.clock at the last change of which Stamp tells
 	// borrowers, at the root, counts by pair the queues of the tree that use more
 	// than their own quota in ledger Then.
 	borrowers []int32
@@ -74,11 +74,11 @@ type Node struct {
 	top      [2]Share
 	topNode  *Node
 	topStamp uint64
-	// changes counts what may have changed the node's share; shares are what it was, in
-	// ledgers Then and Seen, at the counts sharesAt.
-	changes  uint64
-	sharesAt [2]uint64
-	shares   [2]Share
+	// changes counts what may have changed the node's share, by ledger; shares are what
+	// it was at the counts sharesAt.
+	changes  [ledgers]uint64
+	sharesAt [ledgers]uint64
+	shares   [ledgers]Share
 }
 
 // cell is what a node knows of one pair.
@@ -324,7 +324,7 @@ func (f *Forest) ordered() []*Node {
 
 // sum computes a node's quotas from its spec, and its sums from its children.
 func (f *Forest) sum(n *Node) {
-	n.changes++
+	n.reshare()
 	for len(n.cells) < len(f.names) {
 		n.cells = append(n.cells, cell{})
 	}

@@ -112,7 +112,14 @@ func mul3(a, b, c uint64) [3]uint64 {
 // Weigh sets the node's weight among its siblings; nil means WeightOne.
 func (n *Node) Weigh(w *core.Weight) {
 	n.weight = core.WeightOr(w)
-	n.changes++
+	n.reshare()
+}
+
+// reshare notes that the node's shares may have changed in all ledgers.
+func (n *Node) reshare() {
+	for l := range n.changes {
+		n.changes[l]++
+	}
 }
 
 // RivalShare is the largest share among the node's siblings in ledger Then. It
@@ -137,21 +144,13 @@ func (n *Node) RivalShare() Share {
 }
 
 // Share is the node's share of what its parent's subtree can lend; zero for a
-// root, which has nobody to borrow from. In ledgers Then and Seen, by which all
-// decisions go, it costs next to nothing while nothing changes below the node.
+// root, which has nobody to borrow from. It costs next to nothing while nothing
+// changes below the node.
 func (n *Node) Share(l core.Ledger) Share {
-	i := 0
-	switch l {
-	case core.Now:
-		return n.ShareWith(l, nil)
-	case Seen:
-		i = 1
-	default:
+	if n.sharesAt[l] != n.changes[l] {
+		n.sharesAt[l], n.shares[l] = n.changes[l], n.ShareWith(l, nil)
 	}
-	if n.sharesAt[i] != n.changes {
-		n.sharesAt[i], n.shares[i] = n.changes, n.ShareWith(l, nil)
-	}
-	return n.shares[i]
+	return n.shares[l]
 }
 
 // ShareWith is the share with uses added to what the node's subtree uses. Where
