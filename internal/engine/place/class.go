@@ -153,12 +153,12 @@ func (s *Nodes) Slots(c *Class, v View) int64 { return s.index(c, v).total }
 // Total returns how many pods would fit if all nodes were empty and in service,
 // how many nodes the filter admits, and how many of these are out of service.
 func (s *Nodes) Total(c *Class) (slots int64, nodes, down int32) {
-	if c.ideal.version != s.specs+1 {
+	if s.supposed > 0 { // nodes are not what they are thought to be
 		found := s.empty(c)
-		if s.supposed > 0 {
-			return found.slots, found.nodes, found.down // nodes are not what they are thought to be
-		}
-		c.ideal = found
+		return found.slots, found.nodes, found.down
+	}
+	if c.ideal.version != s.specs+1 {
+		c.ideal = s.empty(c)
 	}
 	return c.ideal.slots, c.ideal.nodes, c.ideal.down
 }

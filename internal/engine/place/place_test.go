@@ -64,7 +64,7 @@ func TestPlace(t *testing.T) {
 			nodes: []core.Node{machine("a", 8, ready), machine("b", 8, closed)},
 			sets:  pods(8, 3), short: Shortage{Cause: core.GangTooLarge, Fit: 2, Wanted: 3, Nodes: 2, Down: 1},
 		},
-		"sets that greedy order misses": {
+		"the larger pod first": {
 			why:   "pods of 3 must leave room for pods of 2 on the node of 4",
 			nodes: []core.Node{machine("a", 4, ready), machine("b", 3, ready)},
 			sets:  append(pods(3, 1), pods(2, 2)...), want: "b*1 a*2",
@@ -128,18 +128,11 @@ func TestCompareNames(t *testing.T) {
 func TestAgainstExhaustiveSearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := New(core.GPU)
-		n := rapid.IntRange(1, 6).Draw(t, "nodes")
-		free := make([][2]core.Amount, n)
-		names := make([]string, n)
-		for i := range n {
-			names[i] = fmt.Sprint("n", i)
-			free[i] = [2]core.Amount{core.Amount(rapid.IntRange(0, 8).Draw(t, "gpus")), core.Amount(rapid.IntRange(0, 8).Draw(t, "cpus"))}
-			s.Set(core.Node{Name: names[i], State: core.NodeReady, Allocatable: core.MakeResources(map[string]core.Amount{
-				core.GPU: free[i][0], core.CPU: free[i][1], core.Pods: 100,
-			})})
-		}
+		n := rapid.IntRange(1, 5).Draw(t, "nodes")
+		free, names := make([][2]core.Amount, n), make([]string, n)
 		r := Request{View: After}
 		var want [][2]core.Amount // one per pod
+		tight := rapid.IntRange(0, 3).Draw(t, "tight") > 0
 		for range rapid.IntRange(1, 3).Draw(t, "sets") {
 			req := [2]core.Amount{core.Amount(rapid.IntRange(0, 4).Draw(t, "gpu")), core.Amount(rapid.IntRange(0, 4).Draw(t, "cpu"))}
 			count := int32(rapid.IntRange(1, 3).Draw(t, "count"))
@@ -148,6 +141,24 @@ func TestAgainstExhaustiveSearch(t *testing.T) {
 			for range count {
 				want = append(want, req)
 			}
+		}
+		for _, w := range want {
+			if tight { // there is one way at least, and little room for others
+				i := rapid.IntRange(0, n-1).Draw(t, "on")
+				free[i] = [2]core.Amount{free[i][0] + w[0], free[i][1] + w[1]}
+			}
+		}
+		for i := range n {
+			more := 1
+			if !tight {
+				more = 8
+			}
+			free[i][0] += core.Amount(rapid.IntRange(0, more).Draw(t, "gpus"))
+			free[i][1] += core.Amount(rapid.IntRange(0, more).Draw(t, "cpus"))
+			names[i] = fmt.Sprint("n", i)
+			s.Set(core.Node{Name: names[i], State: core.NodeReady, Allocatable: core.MakeResources(map[string]core.Amount{
+				core.GPU: free[i][0], core.CPU: free[i][1], core.Pods: 100,
+			})})
 		}
 		spots, _, ok := s.Place(r)
 		if exists := exists(slices.Clone(free), want); ok != exists || ok != s.Fits(r) {
