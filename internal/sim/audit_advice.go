@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -31,6 +32,9 @@ func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 	if !waits {
 		return fmt.Errorf("P9: %s waits, and nobody can say why", key)
 	}
+	if after, _ := e.Dump(); !reflect.DeepEqual(state, after) {
+		return fmt.Errorf("P7: a question about %s changed what the engine knows", key)
+	}
 	for _, advice := range why.Advice {
 		copied, err := cycle.Load(a.options, state)
 		if err != nil {
@@ -39,7 +43,8 @@ func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 		for _, ev := range a.heeded(key, advice, now) {
 			copied.Apply(ev)
 		}
-		if said := a.notStarted(copied, key, now); said != "" {
+		// Who has a promise must start; others may get one.
+		if said := a.notStarted(copied, key, now, why.Reason.Code == core.WaitingForPreempted); said != "" {
 			return fmt.Errorf("P9: %s waits because of %+v and is advised %+v; that was done, and it waits: %s", key, why.Reason, advice, said)
 		}
 	}
@@ -47,9 +52,9 @@ func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 }
 
 // notStarted decides and says why a workload still waits, "" if it has its quota or
-// is promised a place. Admissions are seen as soon as they are decided: until then
+// was not promised a place before and is now. Admissions are seen as soon as they are decided: until then
 // nobody is evicted in place of one.
-func (a *Auditor) notStarted(e *cycle.Engine, key core.Key, now time.Time) string {
+func (a *Auditor) notStarted(e *cycle.Engine, key core.Key, now time.Time, promised bool) string { //nolint:revive // a fact
 	for range maxCures {
 		plan := e.Decide(now)
 		if _, ok := e.Holding(key); ok {
@@ -65,7 +70,7 @@ func (a *Auditor) notStarted(e *cycle.Engine, key core.Key, now time.Time) strin
 		}
 	}
 	why, _ := e.Why(key)
-	if why.Code == core.WaitingForPreempted {
+	if why.Code == core.WaitingForPreempted && !promised {
 		return ""
 	}
 	return fmt.Sprintf("%+v", why)

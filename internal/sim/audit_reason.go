@@ -73,7 +73,7 @@ func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
 
 // explained is why a workload waits, with those who hold what it waits for.
 func explained(e *cycle.Engine, key core.Key, now time.Time) core.Reason {
-	x, _ := e.Explain(key, now, nil)
+	x, _ := e.Facts(key, now)
 	return x.Reason
 }
 

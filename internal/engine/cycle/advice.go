@@ -7,10 +7,12 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/place"
 )
 
-// Advice: what would let a workload start. Every candidate is tried on the picture
-// itself, with all who come before the workload taking their part first, and offered
-// only if the workload is then admitted or promised a place. What has to be submitted
-// again stands behind all others of its priority.
+// Advice: what would let a workload start. A candidate is first tried on the picture
+// itself, where the workload alone is judged: what does not help then does not help at
+// all. It is offered only if it is then followed in a copy of the engine, with all who
+// come before the workload taking their part, and the workload is admitted there or
+// promised a place (trial.go). What has to be submitted again stands behind all others
+// of its priority.
 
 // Bounds of what is tried.
 const (
@@ -34,10 +36,7 @@ func (q *question) advice(w *work, why core.Reason, higher []int64) []core.Advic
 	a := &adviser{question: q, work: w, why: why}
 	switch why.Code {
 	case core.WaitingForPreempted:
-		if q.opt.BlockAdmission {
-			return nil // the pods of others may have to be ready first
-		}
-		return []core.Advice{{Kind: core.AwaitLeaving, Keys: why.Holders}}
+		a.follow(core.Advice{Kind: core.AwaitLeaving, Keys: why.Holders}, nil)
 	case core.Suspended:
 		a.resume()
 	case core.Misconfigured:
@@ -63,10 +62,17 @@ func (q *question) advice(w *work, why core.Reason, higher []int64) []core.Advic
 	return a.found
 }
 
-// try offers an advice if it helps: change makes the change and returns the workload
-// as it is then, nil if there is no such change.
+// try offers an advice if it helps: change makes the change on the picture and returns
+// the workload as it is then.
 func (a *adviser) try(offer core.Advice, change func() *work) bool {
-	preempts, ok := a.helps(change)
+	anew, ok := a.alone(change)
+	return ok && a.follow(offer, anew)
+}
+
+// follow offers an advice if it is shown to help; anew is the workload as it is submitted
+// again, nil if it is not.
+func (a *adviser) follow(offer core.Advice, anew *shape) bool {
+	preempts, ok := a.shown(offer, anew)
 	if ok {
 		offer.Preempts = preempts
 		a.found = append(a.found, offer)
@@ -74,17 +80,24 @@ func (a *adviser) try(offer core.Advice, change func() *work) bool {
 	return ok
 }
 
-// helps reports whether a change lets the workload start, and takes it back.
-func (a *adviser) helps(change func() *work) (preempts int32, ok bool) {
+// helps reports whether the workload, if it were alone, could start with a change.
+func (a *adviser) helps(change func() *work) bool {
+	_, ok := a.alone(change)
+	return ok
+}
+
+// alone is helps, and takes the change back. anew is the workload's shape if it is
+// submitted again.
+func (a *adviser) alone(change func() *work) (anew *shape, ok bool) {
 	if a.spent() {
-		return 0, false
+		return nil, false
 	}
 	defer a.back(a.mark())
 	w := change()
-	if w == nil || w.group != nil && a.judge(w).kind == refuse {
-		return 0, false
+	if w != a.work {
+		anew = w.shape
 	}
-	return a.starts(w, w.door.queue)
+	return anew, a.judge(w).kind != refuse
 }
 
 // resume tries to let a stopped queue go on.
@@ -96,59 +109,64 @@ func (a *adviser) resume() {
 	if a.why.Detail == "ClusterQueue" {
 		offer.Kind = core.ResumeQueue
 	}
-	a.try(offer, func() *work {
-		if !a.reopened(a.work.door, offer.Kind == core.ResumeQueue) {
-			return nil
-		}
-		return a.work
-	})
+	a.follow(offer, nil)
 }
 
 // others tries what becomes of it when others go.
 func (a *adviser) others() {
 	if len(a.leaving) > 0 {
-		offer := core.Advice{Kind: core.AwaitLeaving}
-		for _, x := range a.leaving[:min(len(a.leaving), maxHolders)] {
-			offer.Keys = append(offer.Keys, x.Key)
-		}
+		offer := core.Advice{Kind: core.AwaitLeaving, Keys: keysOf(a.leaving[:min(len(a.leaving), maxHolders)])}
 		if a.try(offer, func() *work { return a.without(a.leaving) }) {
 			return
 		}
 	}
 	holding := a.holding()
-	for _, x := range holding {
-		if a.try(core.Advice{Kind: core.WaitFor, Keys: []core.Key{x.Key}}, func() *work { return a.without([]*work{x}) }) {
+	all := core.Advice{Kind: core.WaitFor, Keys: keysOf(holding)}
+	if len(holding) == 0 || !a.helps(func() *work { return a.without(holding) }) {
+		return
+	}
+	if _, ok := a.shown(all, nil); !ok {
+		return // others come first, whoever of them ends
+	}
+	for i := range holding {
+		if a.waitFor(holding[i : i+1]) {
 			return
 		}
 	}
-	gone := a.fewest(holding)
-	if len(gone) < 2 {
-		return
+	fewest := true
+	for n := 2; n <= len(holding); n++ {
+		switch list := holding[:n]; {
+		case !a.helps(func() *work { return a.without(list) }):
+		case fewest && a.waitFor(a.fewest(list)), a.waitFor(list):
+			return
+		default:
+			fewest = false // others come first; more must end
+		}
 	}
-	offer := core.Advice{Kind: core.WaitFor}
-	for _, x := range gone {
-		offer.Keys = append(offer.Keys, x.Key)
-	}
-	a.try(offer, func() *work { return a.without(gone) })
 }
 
-// fewest is the shortest beginning of a list whose end would help, less those of it
-// that need not end; nil if all do not help.
-func (a *adviser) fewest(list []*work) []*work {
-	for n := 2; n <= len(list); n++ {
-		if _, ok := a.helps(func() *work { return a.without(list[:n]) }); !ok {
-			continue
-		}
-		kept := slices.Clone(list[:n])
-		for i := n - 1; i >= 0 && len(kept) > 1; i-- {
-			less := slices.Delete(slices.Clone(kept), i, i+1)
-			if _, ok := a.helps(func() *work { return a.without(less) }); ok {
-				kept = less
-			}
-		}
-		return kept
+// waitFor offers the end of others if it helps.
+func (a *adviser) waitFor(others []*work) bool {
+	return a.try(core.Advice{Kind: core.WaitFor, Keys: keysOf(others)}, func() *work { return a.without(others) })
+}
+
+func keysOf(works []*work) []core.Key {
+	var keys []core.Key
+	for _, w := range works {
+		keys = append(keys, w.Key)
 	}
-	return nil
+	return keys
+}
+
+// fewest is a list of others without those that need not end if the workload is alone.
+func (a *adviser) fewest(list []*work) []*work {
+	for i := len(list) - 1; i >= 0 && len(list) > 1; i-- {
+		less := slices.Delete(slices.Clone(list), i, i+1)
+		if a.helps(func() *work { return a.without(less) }) {
+			list = less
+		}
+	}
+	return list
 }
 
 // without thinks of others as gone.
@@ -224,20 +242,35 @@ func largest(least, most int64, helps func(int64) bool) int64 {
 	return least
 }
 
+// most offers the largest number up to a limit that helps.
+func (a *adviser) most(limit int64, offer func(int64) core.Advice, with func(int64) func() *work) {
+	tried := func(n int64) bool { return a.try(offer(n), with(n)) }
+	n := largest(1, limit, func(n int64) bool { return a.helps(with(n)) })
+	if n == 0 || tried(n) {
+		return
+	}
+	// Others come first; less may be left for it.
+	found := len(a.found)
+	largest(1, n-1, tried)
+	if len(a.found) > found { // the last that helped is the largest
+		a.found = slices.Delete(a.found, found, len(a.found)-1)
+	}
+}
+
 // fewer tries fewer pods.
 func (a *adviser) fewer(set int) {
-	with := func(n int64) func() *work {
+	p := &a.work.shape.podSets[set]
+	offer := func(n int64) core.Advice {
+		return core.Advice{Kind: core.FewerPods, PodSet: p.Name, Count: int32(n)} //nolint:gosec // below what it was
+	}
+	a.most(int64(p.Count)-1, offer, func(n int64) func() *work {
 		return func() *work {
 			return a.changed(set, func(p *core.PodSet) {
-				p.Count = int32(n) //nolint:gosec // below what it was
+				p.Count = offer(n).Count
 				p.MinCount = min(p.MinCount, p.Count)
 			})
 		}
-	}
-	n := largest(1, int64(a.work.shape.podSets[set].Count)-1, func(n int64) bool { _, ok := a.helps(with(n)); return ok })
-	if n > 0 {
-		a.try(core.Advice{Kind: core.FewerPods, PodSet: a.work.shape.podSets[set].Name, Count: int32(n)}, with(n)) //nolint:gosec // a count
-	}
+	})
 }
 
 // smaller tries pods that do not ask for a resource at all.
@@ -257,16 +290,14 @@ func (a *adviser) smallerSet(set int, resource string, least int64) {
 			return a.changed(set, func(p *core.PodSet) { ask(p, resource, core.Amount(n).Mul(int64(u))) })
 		}
 	}
-	offer := core.Advice{Kind: core.SmallerPods, PodSet: p.Name, Resource: resource}
+	offer := func(n int64) core.Advice {
+		return core.Advice{Kind: core.SmallerPods, PodSet: p.Name, Resource: resource, Amount: core.Amount(n).Mul(int64(u))}
+	}
 	if least == 0 {
-		a.try(offer, with(0))
+		a.try(offer(0), with(0))
 		return
 	}
-	n := largest(1, int64((p.Requests.Of(resource)-1)/u), func(n int64) bool { _, ok := a.helps(with(n)); return ok })
-	if n > 0 {
-		offer.Amount = core.Amount(n).Mul(int64(u))
-		a.try(offer, with(n))
-	}
+	a.most(int64((p.Requests.Of(resource)-1)/u), offer, with)
 }
 
 // unit is in what steps less is asked of a resource: whole cores and GiB where it asks

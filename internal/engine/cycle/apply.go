@@ -168,14 +168,15 @@ func (e *Engine) observe(o *core.Workload) {
 }
 
 func (e *Engine) newWork(o *core.Workload) *work {
-	w := e.register(o)
+	w := e.register(o, nil)
 	e.enter(w)
 	return w
 }
 
-// register makes the record of a workload that waits and is nowhere yet.
-func (e *Engine) register(o *core.Workload) *work {
-	w := &work{}
+// register makes the record of a workload that waits and is nowhere yet, with its
+// shape if that is known.
+func (e *Engine) register(o *core.Workload, s *shape) *work {
+	w := &work{shape: s}
 	w.Key, w.UID = o.Key, o.UID
 	if n := len(e.freeIDs); n > 0 {
 		w.ID = e.freeIDs[n-1]

@@ -207,6 +207,13 @@ func (e *Engine) Dump() (*State, error) {
 	if e.edited || e.forest.Dirty() {
 		return nil, ErrUnsettled
 	}
+	all := slices.SortedFunc(maps.Values(e.works), func(a, b *work) int { return a.Key.Compare(b.Key) })
+	return e.dump(all, func(g *group) []*work { return slices.Clone(g.members.Items()) }), nil
+}
+
+// dump is Dump with some of the workloads, sorted by key: of those that wait in groups
+// at least one of each, and of all others whoever is named elsewhere.
+func (e *Engine) dump(works []*work, members func(*group) []*work) *State {
 	s := &State{
 		Version: StateVersion, NodesFreed: e.nodesFreed, NodesNew: e.nodesNew, Facts: e.facts, Sampled: e.sampled,
 		ContestedSeen: e.contestedAt == e.changes, ReadySeen: e.onReadyAt == e.changes, Nodes: e.nodes.Specs(),
@@ -229,10 +236,11 @@ func (e *Engine) Dump() (*State, error) {
 		s.Doors = append(s.Doors, ds)
 	}
 	for _, q := range e.sortedQueues() {
-		s.Queues = append(s.Queues, e.dumpQueue(q))
+		s.Queues = append(s.Queues, e.dumpQueue(q, members))
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(e.works), core.Key.Compare) {
-		s.Works = append(s.Works, e.dumpWork(e.works[k]))
+	s.Works = make([]WorkState, len(works))
+	for i, w := range works {
+		s.Works[i] = e.dumpWork(w)
 	}
 	for _, w := range e.leaving {
 		s.Leaving = append(s.Leaving, w.Key)
@@ -261,7 +269,7 @@ func (e *Engine) Dump() (*State, error) {
 		}
 		return -1
 	})
-	return s, nil
+	return s
 }
 
 func treeNames(roots []*quota.Node) []TreeName {
@@ -281,10 +289,10 @@ func dumpPast(m map[string]order.Past) []PastAmount {
 	return out
 }
 
-func (e *Engine) dumpQueue(q *queue) QueueState {
+func (e *Engine) dumpQueue(q *queue, members func(*group) []*work) QueueState {
 	s := QueueState{Name: q.name, Spec: q.spec}
 	for _, g := range q.groups {
-		s.Groups = append(s.Groups, e.dumpGroup(g))
+		s.Groups = append(s.Groups, e.dumpGroup(g, members(g)))
 	}
 	if q.blocker != nil {
 		s.Blocker = new(q.blocker.Key)
@@ -322,7 +330,7 @@ func (e *Engine) dumpUses(uses []quota.Use) []PairAmount {
 	return out
 }
 
-func (e *Engine) dumpGroup(g *group) GroupState {
+func (e *Engine) dumpGroup(g *group, members []*work) GroupState {
 	s := GroupState{
 		Parked: g.parked, OnNodes: g.onNodes > 0, LacksNodes: g.lacksNodes,
 		Contested: g.contested > 0, OnReady: g.onReady, Why: g.why, Told: g.told,
@@ -330,7 +338,7 @@ func (e *Engine) dumpGroup(g *group) GroupState {
 	for _, x := range g.contests {
 		s.Contests = append(s.Contests, PairAmount{e.forest.Name(x.pair), x.need})
 	}
-	for _, w := range g.members.Items() {
+	for _, w := range members {
 		s.Members = append(s.Members, w.Key)
 	}
 	slices.SortFunc(s.Members, core.Key.Compare)

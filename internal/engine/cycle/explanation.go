@@ -14,8 +14,21 @@ import (
 // false for workloads that are admitted or unknown. higher are the priorities, in any
 // order, that the workload could be given instead of its own; nil if none is known.
 //
-// It changes nothing: what is tried on the picture is taken back.
+// It changes nothing: what is tried on the picture is taken back, and advice is followed
+// in copies.
 func (e *Engine) Explain(k core.Key, now time.Time, higher []int64) (core.Explanation, bool) {
+	return e.explain(k, now, func(q *question, w *work, out *core.Explanation) {
+		out.Advice = q.advice(w, out.Reason, higher)
+		out.Cut = q.spent()
+	})
+}
+
+// Facts is an explanation without advice, which costs most of it.
+func (e *Engine) Facts(k core.Key, now time.Time) (core.Explanation, bool) {
+	return e.explain(k, now, func(*question, *work, *core.Explanation) {})
+}
+
+func (e *Engine) explain(k core.Key, now time.Time, advise func(*question, *work, *core.Explanation)) (core.Explanation, bool) {
 	why, ok := e.Why(k)
 	if !ok {
 		return core.Explanation{}, false
@@ -46,8 +59,7 @@ func (e *Engine) Explain(k core.Key, now time.Time, higher []int64) (core.Explan
 			out.Reason.Holders = append(out.Reason.Holders, h.Key)
 		}
 	}
-	out.Advice = q.advice(w, out.Reason, higher)
-	out.Cut = q.spent()
+	advise(q, w, &out)
 	return out, true
 }
 

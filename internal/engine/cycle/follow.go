@@ -15,6 +15,13 @@ func (e *Engine) Follow(now time.Time) {
 	for _, w := range e.displaced {
 		w.listed = false
 	}
+	for _, g := range e.untold { // the other tells them
+		for _, w := range g.fresh {
+			w.unsaid = false
+		}
+		g.fresh, g.untold = nil, false
+	}
+	e.untold = e.untold[:0]
 	e.plan, e.displaced, e.freed, e.lent = nil, nil, nil, nil
 	e.edited, e.facts, e.nodesFreed, e.nodesNew = false, false, false, false
 	clear(e.recheck)

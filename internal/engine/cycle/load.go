@@ -16,7 +16,7 @@ func Load(o Options, s *State) (*Engine, error) {
 	if s.Version != StateVersion {
 		return nil, fmt.Errorf("state has version %d, this program loads version %d", s.Version, StateVersion)
 	}
-	l := loader{Engine: New(o)}
+	l := loader{Engine: New(o), known: map[podSetsOf]*shape{}}
 	l.world(s) // 1. what is there
 	for i := range s.Works {
 		l.work(&s.Works[i]) // 2. who waits, and who holds what
@@ -36,6 +36,16 @@ func Load(o Options, s *State) (*Engine, error) {
 type loader struct {
 	*Engine
 	wrong error
+	// known are the shapes of pod sets that are the same list in memory, as they are where
+	// a state comes from an engine and not from a file: their keys need not be made.
+	known map[podSetsOf]*shape
+}
+
+// podSetsOf tells lists of pod sets apart that are used with a priority and a gate.
+type podSetsOf struct {
+	first    *core.PodSet
+	priority int64
+	gate     string
 }
 
 func (l *loader) fail(format string, args ...any) {
@@ -129,7 +139,7 @@ func (l *loader) work(s *WorkState) {
 		Key: s.Key, UID: s.UID, Queue: s.Door, Priority: s.Priority, PreemptionGate: s.Gate, PodSets: s.PodSets,
 		Held: s.Held, Invalid: s.Invalid, GatedBy: s.GatedBy, NotBefore: s.NotBefore, Evicting: s.Evicting, Settled: s.Settled, Ended: s.Ended,
 	}
-	w := l.register(&o)
+	w := l.register(&o, l.shapeKnown(&o))
 	w.Time = s.Time
 	w.admission, w.seen = s.Admission, s.Seen
 	if s.SeenSame {
@@ -153,6 +163,22 @@ func (l *loader) work(s *WorkState) {
 		w.charged, w.costs = l.doorNamed(doorKey{s.Charged.Namespace, s.Charged.Name}), loadPast(s.Costs)
 	}
 	l.phase(w, s)
+}
+
+// shapeKnown returns the shape of a workload, counted as used once more.
+func (l *loader) shapeKnown(o *core.Workload) *shape {
+	if len(o.PodSets) == 0 {
+		return l.shapeOf(o)
+	}
+	of := podSetsOf{&o.PodSets[0], o.Priority, o.PreemptionGate}
+	s := l.known[of]
+	if s == nil || len(s.podSets) != len(o.PodSets) {
+		s = l.shapeOf(o)
+		l.known[of] = s
+		return s
+	}
+	s.refs++
+	return s
 }
 
 // phase books what a workload holds or is promised.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
-	"github.com/mlbatch/mlbatch/internal/engine/preempt"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
@@ -24,8 +23,10 @@ type question struct {
 	looks int
 	// class is the kind of pod that nodes are short for, nil if they are not.
 	class *place.Class
-	// returned are evicted workloads that are thought of as gone: they wait again.
-	returned []*work
+	// trials is how much more may be copied for trials, excerpts what is copied for
+	// them, by how many of those that are alike.
+	trials   int
+	excerpts map[int]*excerpt
 }
 
 // maxLooksAsked bounds what one question costs, in judgements.
@@ -33,7 +34,7 @@ const maxLooksAsked = 2000
 
 // ask begins a question.
 func (e *Engine) ask() *question {
-	q := &question{Engine: e, plans: map[*group]*compiled{}, looks: maxLooksAsked}
+	q := &question{Engine: e, plans: map[*group]*compiled{}, looks: maxLooksAsked, trials: mostTried, excerpts: map[int]*excerpt{}}
 	e.asked = q
 	return q
 }
@@ -72,7 +73,7 @@ func (q *question) judge(w *work) verdict {
 }
 
 // spent reports whether the question may cost nothing more.
-func (q *question) spent() bool { return q.looks <= 0 }
+func (q *question) spent() bool { return q.looks <= 0 || q.trials < 0 }
 
 // use books uses of a queue, or takes them off, in a ledger.
 func (q *question) use(l core.Ledger, n *quota.Node, uses []quota.Use, sign int64) {
@@ -123,8 +124,6 @@ func (q *question) gone(w *work) {
 	q.put(core.Now, w.Holds, -1)
 	if w.phase == leaving {
 		q.split(-1)
-		q.returned = append(q.returned, w)
-		q.undo = append(q.undo, func() { q.returned = q.returned[:len(q.returned)-1] })
 	} else {
 		q.unlist(w)
 		q.useLess(w)
@@ -133,42 +132,6 @@ func (q *question) gone(w *work) {
 	if w.unready {
 		q.unready--
 		q.undo = append(q.undo, func() { q.unready++ })
-	}
-}
-
-// evicted thinks of running workloads as on their way out.
-func (q *question) evicted(victims []preempt.Victim) {
-	for _, v := range victims {
-		w := q.byID[v.ID]
-		q.unlist(w)
-		q.useLess(w)
-		q.put(core.Then, w.Holds, -1)
-		q.split(1)
-	}
-}
-
-// takes thinks of a workload that was just judged as having what the verdict gives.
-func (q *question) takes(w *work, v verdict) {
-	uses := slices.Clone(q.assigned.Uses)
-	var holds []place.Hold
-	for s, spots := range v.spots {
-		for _, spot := range spots {
-			holds = append(holds, place.Hold{Node: spot.Node, Class: q.sets[s].Class, Count: spot.Count})
-		}
-	}
-	n := w.group.queue.node
-	q.use(core.Then, n, uses, 1)
-	q.put(core.Then, holds, 1)
-	if v.kind == pledged {
-		q.evicted(v.victims)
-		q.split(1)
-		return
-	}
-	q.use(core.Now, n, uses, 1)
-	q.put(core.Now, holds, 1)
-	if q.opt.BlockAdmission {
-		q.unready++
-		q.undo = append(q.undo, func() { q.unready-- })
 	}
 }
 
@@ -186,15 +149,8 @@ func (q *question) as(w *work, s *shape, time int64) *work {
 	q.undo = append(q.undo, func() { q.forgetClasses(s) })
 	n := &work{shape: s, door: w.door, obs: observed{door: w.obs.door}}
 	n.Key, n.UID, n.Priority, n.Time = w.Key, w.UID, s.priority, time
-	q.alone(n, w.door.queue)
+	// A group of its own, which no queue knows.
+	n.group = &group{queue: w.door.queue, key: groupKey{shape: s}, shape: s, index: -1}
+	n.group.members.Push(n)
 	return n
-}
-
-// alone gives a workload that is in no group one of its own, which no queue knows.
-func (q *question) alone(w *work, in *queue) {
-	g := &group{queue: in, key: groupKey{shape: w.shape, spare: w.spareKey}, shape: w.shape, index: -1}
-	was, slot := w.group, w.slot
-	w.group, w.slot = g, 0
-	g.members.Push(w)
-	q.undo = append(q.undo, func() { w.group, w.slot = was, slot })
 }

@@ -1,0 +1,296 @@
+package cycle
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// A trial is what becomes of a workload when an advice is followed: the change is told
+// to a copy of the engine as events, as it would be told to the engine itself, and the
+// copy decides. What is not seen to help there is not offered. The engine itself is
+// left alone, so no later decision can depend on what was tried.
+//
+// Only what matters is copied: of many that wait and are alike the first few. If the
+// copy runs out of those, it could have gone otherwise, and the trial shows nothing.
+
+// Bounds of what trials cost.
+const (
+	// keptAlike is how many of those that wait and are alike are copied. Where they all
+	// got something, it is tried again with manyAlike.
+	keptAlike, manyAlike = 2, 64
+	// mostTried bounds what all trials of a question copy: workloads, groups and nodes.
+	// A copy takes about two microseconds for each.
+	mostTried = 100_000
+	// mostTurns bounds how often the copy decides for one trial.
+	mostTurns = 60
+)
+
+// excerpt is what is copied for the trials of a question.
+type excerpt struct {
+	state *State
+	// cut are, of each group that was not copied whole, those that were; own is that
+	// of the group of the workload that was asked about.
+	cut [][]core.Key
+	own []core.Key
+}
+
+// size is what a copy costs.
+func (x *excerpt) size() int {
+	n := len(x.state.Works) + len(x.state.Nodes)
+	for i := range x.state.Queues {
+		n += len(x.state.Queues[i].Groups)
+	}
+	return n
+}
+
+// excerpt copies what matters for a workload, with so many of those that are alike.
+func (q *question) excerpt(w *work, most int) *excerpt {
+	if x := q.excerpts[most]; x != nil {
+		return x
+	}
+	// Plans that were made for the question stay out of it.
+	swap := func() {
+		for g, p := range q.plans { // each alone, so order does not matter
+			q.plans[g], g.plan = g.plan, p
+		}
+	}
+	swap()
+	defer swap()
+	x := &excerpt{}
+	kept := map[*group][]*work{}
+	var works []*work
+	for _, o := range q.byID {
+		if o != nil && (o.phase != waiting || o.inbox || o == w || o.timer != nil && !o.timer.at.After(q.at)) {
+			works = append(works, o)
+		}
+	}
+	for _, o := range q.sortedQueues() {
+		for _, g := range o.groups {
+			some := q.some(x, g.members.Items(), w, most)
+			kept[g] = some
+			works = append(works, some...)
+		}
+	}
+	if w.group == nil && w.door.queue != nil { // it may be resumed
+		for _, alike := range q.setAside(w.door.queue.doors) {
+			works = append(works, q.some(x, alike, w, most)...)
+		}
+	}
+	slices.SortFunc(works, func(a, b *work) int { return a.Key.Compare(b.Key) })
+	x.state = q.dump(slices.Compact(works), func(g *group) []*work { return kept[g] })
+	for i := range x.state.Queues {
+		for k := range x.state.Queues[i].Groups {
+			x.state.Queues[i].Groups[k].Fresh = nil // who was told what does not matter
+		}
+	}
+	q.excerpts[most] = x
+	return x
+}
+
+// some is the first of those that are alike, and all who come before w.
+func (q *question) some(x *excerpt, alike []*work, w *work, most int) []*work {
+	own := slices.Contains(alike, w)
+	if own {
+		before := 0
+		for _, o := range alike {
+			if o.Before(w) {
+				before++
+			}
+		}
+		if before < manyAlike { // else it does not start anyway
+			most = max(most, before+1)
+		}
+	}
+	if len(alike) <= most {
+		return alike
+	}
+	some := make([]*work, 0, most+1)
+	for _, o := range alike {
+		if len(some) == most && !o.Before(some[most-1]) {
+			continue
+		}
+		at := len(some)
+		for at > 0 && o.Before(some[at-1]) {
+			at--
+		}
+		if some = slices.Insert(some, at, o); len(some) > most {
+			some = some[:most]
+		}
+	}
+	var keys []core.Key
+	for _, o := range some {
+		if o != w {
+			keys = append(keys, o.Key)
+		}
+	}
+	switch {
+	case !own:
+		x.cut = append(x.cut, keys)
+	case !slices.Contains(some, w):
+		x.cut = append(x.cut, keys)
+		some = append(some, w)
+	default:
+		x.own = keys
+	}
+	if g := alike[0].group; g != nil && g.queue.blocker != nil && g.queue.blocker.group == g && !slices.Contains(some, g.queue.blocker) {
+		some = append(some, g.queue.blocker)
+	}
+	return some
+}
+
+// shown reports whether a workload is seen to start, or to be promised a place, when an
+// advice is followed, and how many others have to go for it. anew is the workload as it
+// would be submitted then.
+func (a *adviser) shown(offer core.Advice, anew *shape) (preempts int32, ok bool) {
+	for _, most := range []int{keptAlike, manyAlike} {
+		x := a.excerpt(a.work, most)
+		if a.trials -= x.size(); a.trials < 0 {
+			return 0, false
+		}
+		t := trial{key: a.work.Key, at: a.at, promised: a.why.Code == core.WaitingForPreempted}
+		o := a.opt
+		o.Budget = 0 // the next decisions would go on with the same outcome
+		var err error
+		if t.Engine, err = Load(o, x.state); err != nil {
+			return 0, false
+		}
+		if !t.heed(offer, anew) {
+			return 0, false
+		}
+		preempts, ok = t.starts()
+		if !ok || !t.ranOut(x, anew) {
+			return preempts, ok
+		}
+	}
+	return 0, false
+}
+
+// trial is a copy of an engine in which an advice is followed for one workload.
+type trial struct {
+	*Engine
+	key core.Key
+	at  time.Time
+	// promised says that the workload has a promise already: it must start.
+	promised bool
+}
+
+// heed tells the copy what happens when an advice is followed; anew is the workload as it
+// would be submitted then.
+func (t *trial) heed(v core.Advice, anew *shape) bool {
+	w := t.works[t.key]
+	switch v.Kind {
+	case core.WaitFor:
+		for _, k := range v.Keys {
+			t.Apply(core.WorkloadGone{Key: k})
+		}
+	case core.AwaitLeaving:
+		for _, x := range slices.Clone(t.leaving) { // they wait again
+			x.assumed = false // its admission has been seen by then
+			t.Apply(core.WorkloadSet{Workload: x.waits()})
+		}
+	case core.Uncordon, core.RepairNode:
+		t.changeNodes(v.Nodes, func(n *core.Node) { n.State, n.Why = core.NodeReady, "" })
+	case core.RemovePods:
+		t.changeNodes(v.Nodes, func(n *core.Node) { n.Foreign = nil })
+	case core.ResumeQueue:
+		spec := *w.door.queue.spec
+		spec.Stop = core.StopNone
+		t.Apply(core.QueueSet{Queue: spec})
+	case core.ResumeLocal:
+		spec := *w.door.spec
+		spec.Stop = core.StopNone
+		t.Apply(core.LocalQueueSet{LocalQueue: spec})
+	case core.OpenGate:
+		o := w.waits()
+		o.PreemptionGate = ""
+		t.Apply(core.WorkloadSet{Workload: o})
+	case core.FewerPods, core.SmallerPods, core.Tolerate, core.DropSelector, core.RaisePriority:
+		o := w.waits()
+		o.UID, o.Created, o.QueueTime, o.Seq = "\xff", t.at, t.at, 0 // after all who are submitted now
+		o.PodSets, o.Priority = anew.podSets, anew.priority
+		t.Apply(core.WorkloadGone{Key: t.key})
+		t.Apply(core.WorkloadSet{Workload: o})
+	default:
+		return false
+	}
+	return true
+}
+
+func (t *trial) changeNodes(names []string, change func(*core.Node)) {
+	for _, name := range names {
+		if n := t.nodes.Get(name); n != nil && n.Spec() != nil {
+			spec := *n.Spec()
+			change(&spec)
+			t.Apply(core.NodeSet{Node: spec})
+		}
+	}
+}
+
+// starts decides and reports whether the workload has its quota then, or is promised a
+// place that it was not promised before. Admissions are seen as soon as they are decided: until then nobody is evicted
+// in place of one.
+func (t *trial) starts() (preempts int32, ok bool) {
+	for range mostTurns {
+		plan := t.Decide(t.at)
+		for _, d := range plan {
+			if x, is := d.(core.Evict); is && x.For == t.key {
+				preempts++
+			}
+		}
+		if w := t.works[t.key]; w.phase == running || w.phase == promised && !t.promised {
+			return preempts, true
+		}
+		if len(plan) == 0 {
+			break
+		}
+		for _, d := range plan {
+			if x, is := d.(core.Admit); is {
+				o := t.works[x.Key].waits()
+				o.Admission, o.Admitted, o.Reserved = &x.Admission, true, t.at
+				t.Apply(core.WorkloadSet{Workload: o})
+			}
+		}
+	}
+	return 0, false
+}
+
+// ranOut reports whether all that were copied of some that are alike got something: then
+// one that was not copied may have come before the workload.
+func (t *trial) ranOut(x *excerpt, anew *shape) bool {
+	none := func(keys []core.Key) bool {
+		return !slices.ContainsFunc(keys, func(k core.Key) bool { w := t.works[k]; return w != nil && w.phase == waiting })
+	}
+	return slices.ContainsFunc(x.cut, none) || anew != nil && x.own != nil && none(x.own)
+}
+
+// setAside are those who are in no group and would be if their doors were open, by what
+// they have in common, in no particular order.
+func (q *question) setAside(doors []*door) [][]*work {
+	alike := map[groupKey][]*work{}
+	for _, d := range doors {
+		for w := range d.works {
+			if w.phase != waiting || w.group != nil || w.obs.rest != nil && (w.obs.rest.bars() || w.obs.rest.notBefore.After(q.at)) {
+				continue
+			}
+			key := groupKey{shape: w.shape, door: d}
+			if len(w.spare) > 0 {
+				key.spare = fmt.Sprint(w.spare)
+			}
+			alike[key] = append(alike[key], w)
+		}
+	}
+	return slices.Collect(maps.Values(alike))
+}
+
+// waits is a workload as it is observed while it waits.
+func (w *work) waits() core.Workload {
+	d := w.obs.details()
+	return core.Workload{
+		Key: w.Key, UID: w.UID, Queue: w.obs.door, Priority: w.Priority, QueueTime: time.Unix(0, w.Time), PodSets: w.shape.podSets,
+		PreemptionGate: w.shape.gate, Held: d.held, Invalid: d.invalid, GatedBy: d.gatedBy, NotBefore: d.notBefore, Seq: max(w.seq, w.applied) + 1,
+	}
+}
