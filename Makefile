@@ -67,7 +67,7 @@ pictures: build ## draw the pictures in docs/ afresh, from real runs
 
 .PHONY: soak
 soak: ## break the engine in made-up worlds (WORLDS=10000, SEED=1, or MINUTES=10)
-	@MLBATCH_SIM_WORLDS='$(WORLDS)' MLBATCH_SIM_SEED='$(SEED)' MLBATCH_SIM_MINUTES='$(MINUTES)' MLBATCH_SIM_ADVICE='$(or $(ADVICE),1)' \
+	@MLBATCH_SIM_WORLDS='$(WORLDS)' MLBATCH_SIM_SEED='$(SEED)' MLBATCH_SIM_MINUTES='$(MINUTES)' \
 	  $(GO) test -v -count 1 -timeout 0 -run '^TestWorlds$$' -artifacts -outputdir "$${TMPDIR:-/tmp}" ./internal/sim/chaos
 
 .PHONY: mutants

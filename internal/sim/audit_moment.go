@@ -62,7 +62,7 @@ func (a *Auditor) moment(r *Run) error {
 			return err
 		}
 	}
-	if r.watch.Advised && a.moments%everyAdvice == 0 {
+	if a.moments%everyAdvice == 0 {
 		return a.adviceHelps(r.engine, r.clock(), a.moments)
 	}
 	return nil

@@ -23,8 +23,6 @@ type Watch struct {
 	// Check has the auditor look at everything after each decision. It costs many
 	// times the run itself.
 	Check bool
-	// Advised has the auditor follow what waiting jobs are advised, too.
-	Advised bool
 	// Log, if not nil, is told what the engine is told.
 	Log Log
 }

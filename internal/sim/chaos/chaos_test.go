@@ -33,35 +33,18 @@ func number(t *testing.T, name string) int {
 	return n
 }
 
-// TestAdvice follows what waiting jobs are advised, in worlds that are always the same
-// ones: in about one of 4,000 others something was advised in vain (docs/findings.md).
-func TestAdvice(t *testing.T) {
-	for seed := uint64(1); seed <= 500; seed++ {
-		w := chaos.World(seed)
-		w.Rules = clerk.Rules{}
-		if err := chaos.Try(w); err != nil {
-			report(t, w, err)
-		}
-	}
-}
-
 // TestWorlds tries made-up worlds: MLBATCH_SIM_WORLDS of them from seed
-// MLBATCH_SIM_SEED, or as many as there is time for in MLBATCH_SIM_MINUTES. Advice is
-// followed if MLBATCH_SIM_ADVICE is 1.
+// MLBATCH_SIM_SEED, or as many as there is time for in MLBATCH_SIM_MINUTES.
 func TestWorlds(t *testing.T) {
 	worlds, seed, minutes := number(t, "MLBATCH_SIM_WORLDS"), max(1, number(t, "MLBATCH_SIM_SEED")), number(t, "MLBATCH_SIM_MINUTES")
 	if worlds == 0 && minutes == 0 {
 		worlds = 1000 // some seconds
 	}
-	try := chaos.TryUnadvised
-	if number(t, "MLBATCH_SIM_ADVICE") == 1 {
-		try = chaos.Try
-	}
 	began, said := time.Now(), time.Now()
 	for n := 0; (worlds == 0 || n < worlds) && (minutes == 0 || time.Since(began) < time.Duration(minutes)*time.Minute); n++ {
 		w := chaos.World(uint64(seed + n))
 		w.Rules = clerk.Rules{}
-		if err := try(w); err != nil {
+		if err := chaos.Try(w); err != nil {
 			report(t, w, err)
 		}
 		if time.Since(said) > 10*time.Second {

@@ -35,14 +35,9 @@ func (t *tape) Decided(at time.Time, p core.Plan) {
 	t.entries = append(t.entries, entry{at: at, plan: p})
 }
 
-// Try runs a world under the auditor's eyes, who follows what jobs are advised, and
-// then replays it. The error says which promise broke; nil if all were kept.
-func Try(w sim.World) error { return try(w, sim.Watch{Check: true, Advised: true}) }
-
-// TryUnadvised is Try without anybody who follows advice.
-func TryUnadvised(w sim.World) error { return try(w, sim.Watch{Check: true}) }
-
-func try(w sim.World, watch sim.Watch) (err error) {
+// Try runs a world under the auditor's eyes and then replays it. The error says
+// which promise broke; nil if all were kept.
+func Try(w sim.World) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -52,8 +47,7 @@ func try(w sim.World, watch sim.Watch) (err error) {
 		return errors.New("the world has a tenure and no rules for it")
 	}
 	t := &tape{}
-	watch.Log = t
-	run := sim.New(w, watch)
+	run := sim.New(w, sim.Watch{Check: true, Log: t})
 	if run.Advance(maxMoments) {
 		return fmt.Errorf("P5: the world does not come to rest within %d moments", maxMoments)
 	}
