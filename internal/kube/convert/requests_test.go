@@ -122,7 +122,17 @@ func TestRequestsOf(t *testing.T) {
 			why: "overcommitment is bounded", spec: podOf("cpu=1", "cpu=2500m"), limits: []*corev1.LimitRange{limitRange("tight", corev1.LimitRangeItem{Type: container, MaxLimitRequestRatio: list("cpu=2")})},
 			node: "cpu=1", invalid: "container c has a limit of 2500m for cpu, more than 2 times its request of 1: set them closer together (LimitRange tight)",
 		},
-		"excluded": {why: "counts against nothing, and is taken of the node", spec: podOf("cpu=1 acme.com/nic=2", ""), counting: convert.Counting{ExcludePrefixes: []string{"acme.com/"}}, node: "cpu=1 acme.com/nic=2", quota: "cpu=1"},
+		"exactly as much": {
+			why: "minimum, maximum and ratio may be met", spec: podOf("cpu=1", "cpu=2"),
+			limits: []*corev1.LimitRange{limitRange("exact", corev1.LimitRangeItem{Type: container, Min: list("cpu=1"), Max: list("cpu=2"), MaxLimitRequestRatio: list("cpu=2")})},
+			node:   "cpu=1",
+		},
+		"minimum without a request": {
+			why: "the pod would be rejected", spec: podOf("memory=1Gi", ""), limits: []*corev1.LimitRange{limitRange("large", corev1.LimitRangeItem{Type: container, Min: list("cpu=1")})},
+			node: "memory=1Gi", invalid: "container c requests no cpu: request at least 1 (LimitRange large)",
+		},
+		"A9: exactly the pod's own": {why: "containers may use all of it", spec: podLevel(podOf("cpu=3", "cpu=3"), "cpu=3", "cpu=3"), node: "cpu=3"},
+		"excluded":                  {why: "counts against nothing, and is taken of the node", spec: podOf("cpu=1 acme.com/nic=2", ""), counting: convert.Counting{ExcludePrefixes: []string{"acme.com/"}}, node: "cpu=1 acme.com/nic=2", quota: "cpu=1"},
 		"all excluded": {
 			why: "nothing is not the same as unset", spec: podOf("acme.com/nic=2", ""), counting: convert.Counting{ExcludePrefixes: []string{"acme.com/"}},
 			node: "acme.com/nic=2", quota: "none",

@@ -1,0 +1,349 @@
+package convert_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+func condition(kind string, status metav1.ConditionStatus, at time.Time, reason string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: "said so", LastTransitionTime: metav1.NewTime(at)}
+}
+
+// What a Workload says of itself, as the engine is told it.
+func TestWorkload(t *testing.T) {
+	created := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	later, latest := created.Add(time.Minute), created.Add(time.Hour)
+	conditions := func(l ...metav1.Condition) func(*kueue.Workload) {
+		return func(w *kueue.Workload) { w.Status.Conditions = l }
+	}
+	admitted := func(w *kueue.Workload) {
+		w.Status.Admission = &kueue.Admission{ClusterQueue: "c", PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(2))}}}
+	}
+	holds := &core.Admission{Queue: "c", PodSets: []core.PodSetAdmission{{Name: "main", Count: 2, Usage: core.Resources{}}}}
+	deleted := metav1.NewTime(later)
+	tests := map[string]struct {
+		why   string
+		make  []func(*kueue.Workload)
+		rules convert.Rules
+		want  func(*core.Workload)
+	}{
+		"waiting": {why: "all that there is to say"},
+		"no priority": {
+			why: "counts as 0", make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Spec.Priority = nil }},
+			want: func(w *core.Workload) { w.Priority = 0 },
+		},
+		"reserved": {
+			why: "it holds quota and may not run yet", make: []func(*kueue.Workload){admitted, conditions(condition(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, later, "x"))},
+			want: func(w *core.Workload) { w.Admission, w.Reserved = holds, later },
+		},
+		"not reserved": {
+			why: "since when it waits is no reservation", make: []func(*kueue.Workload){conditions(condition(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, later, "x"))},
+		},
+		"running": {
+			why: "all its pods are ready",
+			make: []func(*kueue.Workload){admitted, conditions(
+				condition(kueue.WorkloadAdmitted, metav1.ConditionTrue, later, "x"), condition(kueue.WorkloadPodsReady, metav1.ConditionTrue, later, "x"))},
+			want: func(w *core.Workload) { w.Admission, w.Admitted, w.Ready = holds, true, true },
+		},
+		"admitted once": {
+			why:  "a condition that outlived its admission says nothing",
+			make: []func(*kueue.Workload){conditions(condition(kueue.WorkloadAdmitted, metav1.ConditionTrue, later, "x"))},
+		},
+		"being evicted": {
+			why:  "it holds quota until that is released, and keeps its place in the queue",
+			make: []func(*kueue.Workload){admitted, conditions(condition(kueue.WorkloadEvicted, metav1.ConditionTrue, later, "Preempted"))},
+			want: func(w *core.Workload) { w.Admission, w.Evicting = holds, true },
+		},
+		"was evicted": {
+			why:  "it holds nothing any more",
+			make: []func(*kueue.Workload){conditions(condition(kueue.WorkloadEvicted, metav1.ConditionTrue, later, "Preempted"))},
+		},
+		"deleted while it runs": {
+			why: "its quota is about to be free", make: []func(*kueue.Workload){admitted, func(w *kueue.Workload) { w.DeletionTimestamp = &deleted }},
+			want: func(w *core.Workload) { w.Admission, w.Evicting, w.Held = holds, true, "it is being deleted" },
+		},
+		"deleted while it waits": {
+			why: "it is not considered", make: []func(*kueue.Workload){func(w *kueue.Workload) { w.DeletionTimestamp = &deleted }},
+			want: func(w *core.Workload) { w.Held = "it is being deleted" },
+		},
+		"deactivated": {
+			why: "a user may say so", make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Spec.Active = new(false) }},
+			want: func(w *core.Workload) { w.Held = "it is deactivated (spec.active is false)" },
+		},
+		"active": {why: "said explicitly", make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Spec.Active = new(true) }}},
+		"its priority class is missing": {
+			why:  "a wrong priority would order it wrongly",
+			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.AwaitedPriorityClassAnnotation] = "p" }},
+			want: func(w *core.Workload) {
+				w.Held = "there is no WorkloadPriorityClass p: create it, or name another one in the label kueue.x-k8s.io/priority-class of the job"
+			},
+		},
+		"its priority class went": {
+			why:  "what runs goes on",
+			make: []func(*kueue.Workload){admitted, func(w *kueue.Workload) { w.Annotations[kueue.AwaitedPriorityClassAnnotation] = "p" }},
+			want: func(w *core.Workload) { w.Admission = holds },
+		},
+		"may not be queued again yet": {
+			why: "a back-off is told", make: []func(*kueue.Workload){
+				conditions(condition(kueue.WorkloadRequeued, metav1.ConditionFalse, later, "x")),
+				func(w *kueue.Workload) {
+					w.Status.RequeueState = &kueue.RequeueState{RequeueAt: new(metav1.NewTime(latest))}
+				},
+			},
+			want: func(w *core.Workload) {
+				w.Held, w.NotBefore = "it was evicted and may not be queued again yet: said so", latest
+			},
+		},
+		"queued again": {
+			why: "it is over", make: []func(*kueue.Workload){
+				conditions(condition(kueue.WorkloadRequeued, metav1.ConditionTrue, later, "x")),
+				func(w *kueue.Workload) { w.Status.RequeueState = &kueue.RequeueState{} },
+			},
+		},
+		"a check refused": {
+			why:  "to the back of its queue",
+			make: []func(*kueue.Workload){conditions(condition(kueue.WorkloadEvicted, metav1.ConditionTrue, later, kueue.ReasonAdmissionCheck))},
+			want: func(w *core.Workload) { w.QueueTime = later },
+		},
+		"a check refused once": {
+			why:  "the eviction is over and done with",
+			make: []func(*kueue.Workload){conditions(condition(kueue.WorkloadEvicted, metav1.ConditionFalse, later, kueue.ReasonAdmissionCheck))},
+		},
+		"pods not ready in time": {
+			why:  "to the back of its queue",
+			make: []func(*kueue.Workload){conditions(condition(kueue.WorkloadEvicted, metav1.ConditionTrue, later, kueue.ReasonPodsReadyTimeout))},
+			want: func(w *core.Workload) { w.QueueTime = later },
+		},
+		"pods not ready in time, by creation": {
+			why: "where the installation says so it keeps its place", rules: convert.Rules{RequeueByCreation: true},
+			make: []func(*kueue.Workload){conditions(condition(kueue.WorkloadEvicted, metav1.ConditionTrue, later, kueue.ReasonPodsReadyTimeout))},
+		},
+		"gated": {
+			why: "somebody must agree", make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.AdmissionGatedByAnnotation] = "x" }},
+			want: func(w *core.Workload) { w.GatedBy = "x" },
+		},
+		"gates off": {
+			why: "the installation ignores them", rules: convert.Rules{NoAdmissionGates: true},
+			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.AdmissionGatedByAnnotation] = "x" }},
+		},
+		"boosted": {
+			why: "what is added to its priority", rules: convert.Rules{PriorityBoost: true},
+			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.PriorityBoostAnnotation] = "-9" }},
+			want: func(w *core.Workload) { w.Priority = -2 },
+		},
+		"boosts off": {
+			why: "anybody could write it", make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.PriorityBoostAnnotation] = "-9" }},
+		},
+		"a boost out of range": {
+			why: "counts as nothing", rules: convert.Rules{PriorityBoost: true},
+			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.PriorityBoostAnnotation] = "2147483648" }},
+		},
+		"the largest boost": {
+			why: "32 bits, and the sum does not overflow", rules: convert.Rules{PriorityBoost: true},
+			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.PriorityBoostAnnotation] = "2147483647" }},
+			want: func(w *core.Workload) { w.Priority = 2147483654 },
+		},
+		"pods that cannot be made": {
+			why: "the first pod set that is wrong is named", make: []func(*kueue.Workload){func(w *kueue.Workload) {
+				w.Spec.PodSets[0].Template.Spec.RuntimeClassName = new("r")
+				second := w.Spec.PodSets[0]
+				second.Name = "second"
+				w.Spec.PodSets = append(w.Spec.PodSets, second)
+			}},
+			want: func(w *core.Workload) {
+				w.Invalid = "in pod set main, RuntimeClass r doesn't exist: name another one in runtimeClassName, or none"
+				second := w.PodSets[0]
+				second.Name = "second"
+				w.PodSets = append(w.PodSets, second)
+			},
+		},
+		"not stored yet": {
+			why: "its state has no number", make: []func(*kueue.Workload){func(w *kueue.Workload) { w.ResourceVersion = "" }},
+			want: func(w *core.Workload) { w.Seq = 0 },
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := &kueue.Workload{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "ns", Name: "n", UID: "u", ResourceVersion: "42", CreationTimestamp: metav1.NewTime(created), Annotations: map[string]string{},
+				},
+				Spec: kueue.WorkloadSpec{
+					QueueName: "q", Priority: new(int32(7)),
+					PodSets: []kueue.PodSet{{Name: "main", Count: 2, Template: corev1.PodTemplateSpec{Spec: podOf("cpu=1", "")}}},
+				},
+			}
+			want := core.Workload{
+				Key: core.Key{Namespace: "ns", Name: "n"}, UID: "u", Queue: "q", Priority: 7, Created: created, QueueTime: created, Seq: 42,
+				PodSets: []core.PodSet{{Name: "main", Count: 2, Requests: amounts("cpu=1"), Filter: core.Filter{Must: core.Selector{}, Tolerations: []core.Toleration{}}}},
+			}
+			for _, change := range tc.make {
+				change(w)
+			}
+			if tc.want != nil {
+				tc.want(&want)
+			}
+			if d := cmp.Diff(want, convert.Workload(w, tc.rules, convert.Surroundings{})); d != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.why, d)
+			}
+		})
+	}
+}
+
+// A Workload ends once only if its job said so.
+func TestEndsOnce(t *testing.T) {
+	for value, want := range map[string]bool{"": false, "true": true, "false": false} {
+		w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kueue.EndsOnceAnnotation: value}}}
+		if got := convert.EndsOnce(w); got != want {
+			t.Errorf("%q: %t", value, got)
+		}
+	}
+}
+
+func TestPodState(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pod  corev1.Pod
+		want core.PodState
+	}{
+		"waits":     {corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}, core.PodState{}},
+		"runs":      {corev1.Pod{Spec: corev1.PodSpec{NodeName: "n"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}, core.PodState{Bound: true}},
+		"succeeded": {corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}, core.PodState{Ended: true}},
+		"failed":    {corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed}}, core.PodState{Ended: true}},
+		"leaves":    {corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.Now())}}, core.PodState{Deleting: true}},
+	} {
+		if got := convert.PodState(&tc.pod); got != tc.want {
+			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
+		}
+	}
+	mine := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Annotations: map[string]string{kueue.WorkloadAnnotation: "w"}, Labels: map[string]string{kueue.PodSetLabel: "p"}}}
+	if convert.WorkloadOf(&mine) != (core.Key{Namespace: "ns", Name: "w"}) || convert.PodSetOf(&mine) != "p" {
+		t.Errorf("it belongs to %v %q", convert.WorkloadOf(&mine), convert.PodSetOf(&mine))
+	}
+	mine.Annotations = nil
+	if convert.WorkloadOf(&mine) != (core.Key{}) {
+		t.Errorf("it belongs to nobody, not to %v", convert.WorkloadOf(&mine))
+	}
+}
+
+// Assignments that Kueue wrote come in forms that ours do not have.
+func TestPlaces(t *testing.T) {
+	host := []string{"rack", core.HostnameLabel}
+	values := func(roots ...string) kueue.TopologyAssignmentSliceLevelValues {
+		return kueue.TopologyAssignmentSliceLevelValues{Individual: &kueue.TopologyAssignmentSliceLevelIndividualValues{Roots: roots, Prefix: new("n-"), Suffix: new(".x")}}
+	}
+	rack := kueue.TopologyAssignmentSliceLevelValues{Universal: new("r")}
+	each := func(n int32) kueue.TopologyAssignmentSlicePodCounts {
+		return kueue.TopologyAssignmentSlicePodCounts{Universal: &n}
+	}
+	for name, tc := range map[string]struct {
+		why string
+		t   *kueue.TopologyAssignment
+		out []core.Place
+	}{
+		"none":        {"no plan", nil, nil},
+		"no levels":   {"nothing can be read", &kueue.TopologyAssignment{}, nil},
+		"above hosts": {"racks are no nodes", &kueue.TopologyAssignment{Levels: []string{"rack"}, Slices: []kueue.TopologyAssignmentSlice{{DomainCount: 1, ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{rack}, PodCounts: each(1)}}}, nil},
+		"names in parts": {"prefix, root and suffix, sorted", &kueue.TopologyAssignment{Levels: host, Slices: []kueue.TopologyAssignmentSlice{
+			{DomainCount: 2, ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{rack, values("b", "a")}, PodCounts: each(3)},
+			{DomainCount: 1, ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{rack, {Universal: new("m")}}, PodCounts: kueue.TopologyAssignmentSlicePodCounts{Individual: []int32{2}}},
+		}}, []core.Place{{Node: "m", Count: 2}, {Node: "n-a.x", Count: 3}, {Node: "n-b.x", Count: 3}}},
+		"too short": {"what is missing is left out", &kueue.TopologyAssignment{Levels: host, Slices: []kueue.TopologyAssignmentSlice{
+			{DomainCount: 2, ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{rack}, PodCounts: each(3)},
+			{DomainCount: 2, ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{rack, values("a")}, PodCounts: each(1)},
+			{DomainCount: 2, ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{rack, values("b", "c")}, PodCounts: kueue.TopologyAssignmentSlicePodCounts{Individual: []int32{1}}},
+			{DomainCount: 1, ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{rack, values("d")}, PodCounts: each(0)},
+		}}, []core.Place{{Node: "n-a.x", Count: 1}, {Node: "n-b.x", Count: 1}}},
+	} {
+		if d := cmp.Diff(tc.out, convert.Places(tc.t)); d != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", name, tc.why, d)
+		}
+	}
+}
+
+// Pods that are done of those that were given, by pod set.
+func TestDone(t *testing.T) {
+	w := &kueue.Workload{Spec: kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "a", Count: 3}, {Name: "b", Count: 3}}}}
+	given := &kueue.Admission{PodSetAssignments: []kueue.PodSetAssignment{{Name: "a", Count: new(int32(3))}, {Name: "b", Count: new(int32(3))}}}
+	done := []kueue.ReclaimablePod{{Name: "b", Count: 2}}
+	for name, tc := range map[string]struct {
+		admission *kueue.Admission
+		done      []kueue.ReclaimablePod
+		want      map[string]int32
+	}{
+		"not admitted": {nil, done, map[string]int32{}},
+		"none":         {given, nil, map[string]int32{}},
+		"given more":   {&kueue.Admission{PodSetAssignments: []kueue.PodSetAssignment{{Name: "a", Count: new(int32(5))}}}, nil, map[string]int32{}},
+		"two of b":     {given, done, map[string]int32{"b": 2}},
+	} {
+		w.Status.Admission, w.Status.ReclaimablePods = tc.admission, tc.done
+		if d := cmp.Diff(tc.want, convert.Done(w)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+	for left, want := range map[int32]int32{0: 3, 1: 2, 3: 0, 4: 0} {
+		if got := convert.GivenBack(&w.Spec.PodSets[0], left); got.Count != want || got.Name != "a" {
+			t.Errorf("%d left: %+v given back, want %d", left, got, want)
+		}
+	}
+}
+
+// A text is cut between characters, and never longer than was asked for.
+func TestCut(t *testing.T) {
+	for _, tc := range []struct {
+		text string
+		most int
+		want string
+	}{
+		{"hello", 5, "hello"},
+		{"hello!", 5, "he…"},
+		{"aéé!", 6, "aéé!"},
+		{"aéé!!", 6, "aé…"},
+		{"aééé", 5, "a…"},
+		{"éé", 3, "…"},
+		{"", 0, ""},
+		{strings.Repeat("x", 9), 4, "x…"},
+	} {
+		if got := convert.Cut(tc.text, tc.most); got != tc.want {
+			t.Errorf("%q in %d bytes is %q, want %q", tc.text, tc.most, got, tc.want)
+		}
+	}
+}
+
+// What a node says of its health.
+func TestNodeFacts(t *testing.T) {
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}, DeletionTimestamp: new(metav1.Now())},
+		Spec:       corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "k", Value: "v", Effect: "NoExecute"}}},
+		Status: corev1.NodeStatus{
+			Capacity: list("cpu=2"), Allocatable: list("cpu=1"),
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue, Reason: "x"}, {Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady"}},
+		},
+	}
+	f := convert.NodeFacts(n)
+	if f.Ready != "False" || f.ReadyReason != "KubeletNotReady" || !f.Unschedulable || !f.Deleting || len(f.Taints) != 1 {
+		t.Errorf("%+v", f)
+	}
+	if d := cmp.Diff(amounts("cpu=2"), f.Capacity); d != "" {
+		t.Errorf("capacity (-want +got):\n%s", d)
+	}
+	got := convert.Node(n)
+	got.State, got.Why = "", ""
+	want := core.Node{
+		Name: "n", Labels: map[string]string{"a": "b", "metadata.name": "n"}, Taints: []core.Taint{{Key: "k", Value: "v", Effect: "NoExecute"}}, Allocatable: amounts("cpu=1"),
+	}
+	if d := cmp.Diff(want, got); d != "" || n.Labels["metadata.name"] != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(map[string]string{"metadata.name": "bare"}, convert.Node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "bare"}}).Labels); d != "" {
+		t.Errorf("a node without labels (-want +got):\n%s", d)
+	}
+}
