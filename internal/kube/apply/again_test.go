@@ -1,0 +1,122 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+)
+
+// A write that fails is tried again after pauses that grow, but not beyond five
+// seconds: an API server that is back is to be noticed. What was written begins anew.
+func TestPausesBetweenTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		down := true
+		var tries []time.Duration
+		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).
+			WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }), aQueue()).
+			WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+				tries = append(tries, time.Since(began))
+				if down {
+					return errors.New("connection refused")
+				}
+				return c.SubResource(sub).Update(ctx, o, opts...)
+			}}).Build()
+		a, stop := running(t, Options{
+			Client: c, Sentence: sentence,
+			Refused: func(core.Key, string) { t.Error("it suits") }, Done: func(context.Context, core.Decision, *kueue.Workload) {},
+		})
+		defer stop()
+		a.Plan(core.Plan{core.Admit{Key: key, Admission: on("n1")}}, unknown)
+		time.Sleep(21 * time.Second)
+		synctest.Wait()
+		const ms = time.Millisecond
+		want := []time.Duration{0, 20 * ms, 60 * ms, 140 * ms, 300 * ms, 620 * ms, 1260 * ms, 2540 * ms, 5100 * ms, 10100 * ms, 15100 * ms, 20100 * ms}
+		if d := cmp.Diff(want, tries); d != "" {
+			t.Errorf("tries (-want +got):\n%s", d)
+		}
+		down = false
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		down, tries, began = true, nil, time.Now()
+		a.Plan(core.Plan{core.Evict{Key: key, Reason: core.InClusterQueue}}, unknown)
+		time.Sleep(100 * ms)
+		synctest.Wait()
+		if d := cmp.Diff(want[:3], tries); d != "" {
+			t.Errorf("tries of the next decision (-want +got):\n%s", d)
+		}
+	})
+}
+
+// A workload that is gone, and is there again, while a decision about it is written
+// starts from nothing.
+func TestForgottenWhileWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a *Applier
+		var done []string
+		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).
+			WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }), aQueue()).
+			WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+				if len(done) == 0 {
+					a.Forget(key)
+					a.Plan(core.Plan{core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}}}, unknown)
+				}
+				return c.SubResource(sub).Update(ctx, o, opts...)
+			}}).Build()
+		a, stop := running(t, Options{
+			Client: c, Sentence: sentence, Refused: func(core.Key, string) { t.Error("it suits") },
+			Done: func(_ context.Context, d core.Decision, _ *kueue.Workload) {
+				_, admits := d.(core.Admit)
+				done = append(done, map[bool]string{true: "admitted", false: "refused"}[admits])
+			},
+		})
+		a.Plan(core.Plan{core.Admit{Key: key, Admission: on("n1")}}, unknown)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if done[0] != "admitted" || a.untold.all != 0 {
+			t.Errorf("done: %v; %d reasons are still to be told", done, a.untold.all)
+		}
+		a.Plan(core.Plan{core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}}}, unknown)
+		a.Forget(key)
+		a.Forget(key)
+		if a.untold.all != 0 || len(a.pending) != 0 {
+			t.Errorf("of a workload that is gone %d reasons are to be told, %d workloads are kept", a.untold.all, len(a.pending))
+		}
+		stop()
+	})
+}
+
+// Equal ones are written in the order of their arrival, however many there are, and
+// whoever is raised meanwhile goes first.
+func TestRankingOfEquals(t *testing.T) {
+	ranks := map[core.Key]int64{}
+	r := workqueue.Queue[core.Key](&ranking{rank: func(k core.Key) int64 { return ranks[k] }})
+	named := func(i int) core.Key { return core.Key{Name: strconv.Itoa(i)} }
+	for i := range 20 {
+		r.Push(named(i))
+	}
+	ranks[named(17)] = 5
+	r.Touch(named(17))
+	r.Touch(named(3))
+	var got []string
+	for r.Len() > 0 {
+		got = append(got, r.Pop().Name)
+	}
+	want := []string{"17", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "18", "19"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}

@@ -1,0 +1,203 @@
+package appwrapper
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// Which groups of a JobSet wait for others.
+func TestJobSetHoldsBack(t *testing.T) {
+	group := func(name string, needs ...any) map[string]any {
+		g := map[string]any{"name": name}
+		if needs != nil {
+			g["dependsOn"] = needs
+		}
+		return g
+	}
+	on := func(name, state string) any { return map[string]any{"name": name, "status": state} }
+	says := func(name string, ready, succeeded int64) any {
+		return map[string]any{"name": name, "ready": ready, "succeeded": succeeded}
+	}
+	tests := map[string]struct {
+		why    string
+		groups []any
+		order  string
+		status []any
+		want   []bool // by group
+	}{
+		"no order":               {"all start at once", []any{group("a"), group("b")}, "", nil, []bool{false, false}},
+		"any order":              {"all start at once", []any{group("a"), group("b")}, "AnyOrder", nil, []bool{false, false}},
+		"in order, nobody ready": {"each waits for all before it", []any{group("a"), group("b"), group("c")}, "InOrder", nil, []bool{false, true, true}},
+		"in order, one ready":    {"the third waits for the second", []any{group("a"), group("b"), group("c")}, "InOrder", []any{says("a", 1, 0)}, []bool{false, false, true}},
+		"in order, one done":     {"who is done was ready", []any{group("a"), group("b")}, "InOrder", []any{says("x", 5, 5), says("a", 0, 1)}, []bool{false, false}},
+		"needs the first done":   {"ready is not enough", []any{group("a"), group("b", on("a", "Complete"))}, "", []any{says("a", 1, 0)}, []bool{false, true}},
+		"the first is done":      {"now it starts", []any{group("a"), group("b", on("a", "Complete"))}, "", []any{says("a", 0, 1)}, []bool{false, false}},
+		"needs a later one":      {"the order of the list is no order", []any{group("a", on("b", "Ready")), group("b")}, "", nil, []bool{true, false}},
+		"needs two":              {"both", []any{group("a"), group("b"), group("c", on("a", "Ready"), on("b", "Ready"))}, "", []any{says("a", 1, 0)}, []bool{false, false, true}},
+		"needs nobody there is":  {"JobSet refuses that, and no wait would help", []any{group("a"), group("b", on("x", "Ready"))}, "", nil, []bool{false, false}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			spec := map[string]any{"replicatedJobs": tc.groups}
+			if tc.order != "" {
+				spec["startupPolicy"] = map[string]any{"startupPolicyOrder": tc.order}
+			}
+			o := map[string]any{"spec": spec, "status": map[string]any{"replicatedJobsStatus": tc.status}}
+			var got []bool
+			for i := range tc.groups {
+				got = append(got, jobSetHoldsBack(o, "template.spec.replicatedJobs["+string(rune('0'+i))+"].template.spec.template"))
+			}
+			if d := cmp.Diff(tc.want, got); d != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.why, d)
+			}
+			if jobSetHoldsBack(o, "template.spec.elsewhere") {
+				t.Error("a pod set that is in no group waits for none")
+			}
+		})
+	}
+	for replicas, want := range map[int64]bool{0: false, 1: true, 3: true} {
+		o := map[string]any{"spec": map[string]any{
+			"replicatedJobs": []any{map[string]any{"name": "a", "replicas": replicas}, group("b", on("a", "Ready"))},
+		}}
+		if replicas == 3 {
+			o["status"] = map[string]any{"replicatedJobsStatus": []any{says("a", 1, 1)}}
+		}
+		if got := jobSetHoldsBack(o, "template.spec.replicatedJobs[1].template.spec.template"); got != want {
+			t.Errorf("after a group of %d jobs: held back %t", replicas, got)
+		}
+	}
+}
+
+// Whether no pod of a Job follows one that succeeded.
+func TestOneWave(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spec map[string]any
+		want bool
+	}{
+		"nothing said":    {map[string]any{}, true},
+		"as many":         {map[string]any{"parallelism": int64(3), "completions": int64(3)}, true},
+		"more":            {map[string]any{"parallelism": int64(3), "completions": int64(4)}, false},
+		"one at a time":   {map[string]any{"completions": int64(2)}, false},
+		"work queue":      {map[string]any{"parallelism": int64(0)}, true},
+		"no number":       {map[string]any{"parallelism": "x", "completions": int64(1)}, false},
+		"no number, done": {map[string]any{"parallelism": int64(3), "completions": "x"}, false},
+	} {
+		if got := oneWave(map[string]any{"spec": tc.spec}); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// Who writes a manifest again changes neither whose work it is nor what was admitted.
+func TestKeep(t *testing.T) {
+	infos := []aw.AppWrapperPodSetInfo{{Labels: map[string]string{"a": "b"}}}
+	stored := func() *aw.AppWrapper {
+		w := &aw.AppWrapper{}
+		w.Labels = map[string]string{aw.AppWrapperUserLabel: "alice", aw.AppWrapperUserIDLabel: "7"}
+		w.Finalizers = []string{aw.AppWrapperFinalizer}
+		w.Spec.Suspend = true
+		w.Spec.Components = []aw.AppWrapperComponent{{PodSetInfos: infos}}
+		return w
+	}
+	tests := map[string]struct {
+		why string
+		is  func(*aw.AppWrapper)
+		was func(*aw.AppWrapper)
+		add func(want *aw.AppWrapper)
+	}{
+		"nothing":          {why: "as it was"},
+		"without any":      {why: "clients leave out what they do not know", is: func(w *aw.AppWrapper) { *w = aw.AppWrapper{}; w.Spec.Components = make([]aw.AppWrapperComponent, 1) }},
+		"another user":     {why: "who created it did", is: func(w *aw.AppWrapper) { w.Labels[aw.AppWrapperUserLabel] = "bob" }},
+		"labels of a user": {why: "others are the user's own", is: func(w *aw.AppWrapper) { w.Labels = map[string]string{"x": "y"} }, add: func(w *aw.AppWrapper) { w.Labels["x"] = "y" }},
+		"nobody's": {
+			why: "from before it was noted: nobody can claim it", is: func(*aw.AppWrapper) {}, was: func(w *aw.AppWrapper) { w.Labels = nil },
+			add: func(w *aw.AppWrapper) { w.Labels = map[string]string{} },
+		},
+		"a finalizer": {why: "the user's own is theirs", is: func(w *aw.AppWrapper) { w.Finalizers = []string{"x/y"} }, add: func(w *aw.AppWrapper) { w.Finalizers = []string{"x/y", aw.AppWrapperFinalizer} }},
+		"no finalizer of ours": {
+			why: "it had none", is: func(w *aw.AppWrapper) { w.Finalizers = nil }, was: func(w *aw.AppWrapper) { w.Finalizers = nil },
+			add: func(w *aw.AppWrapper) { w.Finalizers = nil },
+		},
+		"a component more": {
+			why: "nothing was admitted for it", is: func(w *aw.AppWrapper) { w.Spec.Components = make([]aw.AppWrapperComponent, 2) },
+			add: func(w *aw.AppWrapper) { w.Spec.Components = append(w.Spec.Components, aw.AppWrapperComponent{}) },
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			was, is, want := stored(), stored(), stored()
+			for f, w := range map[*func(*aw.AppWrapper)]*aw.AppWrapper{&tc.is: is, &tc.was: was, &tc.add: want} {
+				if *f != nil {
+					(*f)(w)
+				}
+			}
+			if d := cmp.Diff(want, Keep(was, is)); d != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.why, d)
+			}
+		})
+	}
+}
+
+// How near to each other pods want to be is read as a whole.
+func TestTopologyOfGroups(t *testing.T) {
+	var ps PodSet
+	ps.Annotations = map[string]string{
+		aw.TASPodIndexLabelAnnotation: "i", aw.TASSubGroupIndexLabelAnnotation: "j", aw.TASSubGroupCountAnnotation: "3",
+	}
+	if r := topologyRequest(ps); r != nil {
+		t.Errorf("they do not say: %+v", r)
+	}
+	ps.Template.Annotations = map[string]string{kueue.PodSetUnconstrainedTopologyAnnotation: "false", kueue.PodSetGroupNameAnnotation: "g"}
+	want := &kueue.PodSetTopologyRequest{
+		Unconstrained: new(false), PodSetGroupName: new("g"), PodIndexLabel: new("i"), SubGroupIndexLabel: new("j"), SubGroupCount: new(int32(3)),
+	}
+	if d := cmp.Diff(want, topologyRequest(ps)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	ps.Annotations[aw.TASSubGroupCountAnnotation] = "2147483648"
+	ps.Template.Annotations = map[string]string{kueue.PodSetPreferredTopologyAnnotation: "rack"}
+	if r := topologyRequest(ps); r == nil || *r.Preferred != "rack" || r.SubGroupCount != nil || r.Unconstrained != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What is no list of objects, or no object at all, is named.
+func TestWrongShapes(t *testing.T) {
+	for want, o := range map[string]map[string]any{
+		"":                              {},
+		"groups must be a list":         {"spec": map[string]any{"groups": "x"}},
+		"groups[1] must be an object":   {"spec": map[string]any{"groups": []any{map[string]any{}, 7}}},
+		"read a list: .spec.groups acc": {"spec": "x"},
+	} {
+		_, err := objects(o, "spec", "groups")
+		if (err != nil) != (want != "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	for manifest, want := range map[string]bool{
+		`{"apiVersion": "v1", "kind": "Pod"}`: true, `{"kind": "Pod"}`: false, `{"apiVersion": "v1"}`: false,
+	} {
+		w := &aw.AppWrapper{}
+		w.Spec.Components = []aw.AppWrapperComponent{{}}
+		w.Spec.Components[0].Template.Raw = []byte(manifest)
+		_, errs := parse(w)
+		if len(errs) == 0 {
+			t.Fatalf("%s is complete", manifest)
+		}
+		if got := !strings.Contains(errs[0].Error(), "give the apiVersion and kind"); got != want {
+			t.Errorf("%s: %v", manifest, errs)
+		}
+		if _, err := ComponentKinds(w); err == nil {
+			t.Errorf("%s has a kind that can be created", manifest)
+		}
+	}
+	if got := (Component{}).Observe(&unstructured.Unstructured{Object: map[string]any{}}); got.Reports || !got.Exists || got.Deputies {
+		t.Errorf("of a kind that nobody knows: %+v", got)
+	}
+}
