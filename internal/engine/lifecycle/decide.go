@@ -105,7 +105,6 @@ func (m *machine) begin() {
 		return
 	}
 	m.step.Phase = Suspended
-	m.event(Suspended, "Waiting for quota")
 }
 
 func (m *machine) suspended() {
@@ -135,7 +134,6 @@ func (m *machine) resume(why string) {
 	m.setFalse(PodsReady, string(Resuming), why)
 	m.setFalse(Unhealthy, string(Resuming), why)
 	m.drop(DeletingResources)
-	m.event(Resuming, fmt.Sprintf("Creating %d components", len(m.f.Components)))
 }
 
 func (m *machine) resuming() {
@@ -166,7 +164,6 @@ func (m *machine) resuming() {
 		m.step.Action = Create
 	default:
 		m.step.Phase = Running
-		m.event(Running, fmt.Sprintf("Created %d components", len(m.f.Components)))
 		m.setReady(assess(m.f)) // in this write, so that waiting for pods costs none
 		m.recheckUnwatched(runningRecheck)
 	}
@@ -225,7 +222,6 @@ func (m *machine) succeed() {
 	if m.is(Unhealthy) {
 		m.setFalse(Unhealthy, string(Succeeded), why)
 	}
-	m.event(Succeeded, why)
 	m.succeeded()
 }
 

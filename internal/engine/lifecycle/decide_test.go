@@ -111,12 +111,12 @@ func TestDecide(t *testing.T) {
 		"new": {
 			why:   "an AppWrapper is looked at before anything is asked for it",
 			facts: Facts{Phase: New, Suspend: true, Components: []Component{missing(two[0])}},
-			want:  summary{Phase: Suspended, Action: Nothing, Events: "Suspended"},
+			want:  summary{Phase: Suspended, Action: Nothing},
 		},
 		"new and not suspended": {
 			why:   "the first phase is always Suspended, so that pod sets are recorded before quota is used",
 			facts: Facts{Phase: New, Components: []Component{missing(two[0])}},
-			want:  summary{Phase: Suspended, Action: Nothing, Events: "Suspended"},
+			want:  summary{Phase: Suspended, Action: Nothing},
 		},
 		"new and invalid": {
 			why:   "without webhooks, what can never run has to fail here",
@@ -131,12 +131,12 @@ func TestDecide(t *testing.T) {
 		"suspended resumes": {
 			why:   "quota is marked as used, and the finalizer added, before anything is created",
 			facts: Facts{Phase: Suspended, Components: []Component{missing(two[0])}},
-			want:  summary{Phase: Resuming, Action: Nothing, True: resumed, Events: "Resuming", Finalizer: AddFinalizer},
+			want:  summary{Phase: Resuming, Action: Nothing, True: resumed, Finalizer: AddFinalizer},
 		},
 		"suspended resumes with finalizer": {
 			why:   "whoever unsuspends may add the finalizer in the same write, which saves one",
 			facts: Facts{Phase: Suspended, Finalizer: true, Components: []Component{missing(two[0])}},
-			want:  summary{Phase: Resuming, Action: Nothing, True: resumed, Events: "Resuming"},
+			want:  summary{Phase: Resuming, Action: Nothing, True: resumed},
 		},
 		"suspended with a stray pod": {
 			why:   "a pod created by its controller at the last moment must not run without quota (P10)",
@@ -167,7 +167,7 @@ func TestDecide(t *testing.T) {
 		"resuming done": {
 			why:   "everything exists",
 			facts: Facts{Phase: Resuming, Finalizer: true, Conditions: deployed(0), Components: two},
-			want:  summary{Phase: Running, Action: Nothing, True: "QuotaReserved/Before ResourcesDeployed/Before", Events: "Running"},
+			want:  summary{Phase: Running, Action: Nothing, True: "QuotaReserved/Before ResourcesDeployed/Before"},
 		},
 		"resuming fatal": {
 			why: "an object that the API server calls invalid stays invalid",
@@ -234,12 +234,12 @@ func TestDecide(t *testing.T) {
 		"running, all done": {
 			why:   "quota is free at once, the components stay to be looked at",
 			facts: Facts{Phase: Running, Conditions: deployed(time.Hour, ago(PodsReady, true, time.Minute)), Components: []Component{job(Completed, 2)}, Pods: pods(PodSucceeded, PodSucceeded), Policy: Defaults()},
-			want:  summary{Phase: Succeeded, Action: Nothing, Recheck: 7 * 24 * time.Hour, Events: "Succeeded", True: "ResourcesDeployed/Before"},
+			want:  summary{Phase: Succeeded, Action: Nothing, Recheck: 7 * 24 * time.Hour, True: "ResourcesDeployed/Before"},
 		},
 		"running, counted pods done": {
 			why:   "kinds that do not report are judged by their pods",
 			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{counted(2)}, Pods: pods(PodSucceeded, PodSucceeded), Policy: Defaults()},
-			want:  summary{Phase: Succeeded, Action: Nothing, Recheck: 7 * 24 * time.Hour, Events: "Succeeded", True: "ResourcesDeployed/Before"},
+			want:  summary{Phase: Succeeded, Action: Nothing, Recheck: 7 * 24 * time.Hour, True: "ResourcesDeployed/Before"},
 		},
 		"running, failed pod": {
 			why:   "others may still end, or a person look: a grace begins",
@@ -347,7 +347,7 @@ func TestDecide(t *testing.T) {
 		"resetting, pause over": {
 			why:   "the next attempt starts with fresh conditions",
 			facts: Facts{Phase: Resetting, Fresh: true, Finalizer: true, Conditions: deployed(time.Hour, ago(DeletingResources, true, 90*time.Second)), Policy: Defaults()},
-			want:  summary{Phase: Resuming, Action: Nothing, True: resumed, Events: "Resuming"},
+			want:  summary{Phase: Resuming, Action: Nothing, True: resumed},
 		},
 		"suspending, done": {
 			why:   "the quota is released when the last pod is gone",

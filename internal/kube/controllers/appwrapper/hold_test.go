@@ -213,7 +213,7 @@ func TestW10OneEvent(t *testing.T) {
 	}
 	x := newWorld(t, w)
 	x.settle()
-	if diff := cmp.Diff([]string{"Suspended", "InvalidAnnotation"}, x.told()); diff != "" {
+	if diff := cmp.Diff([]string{"InvalidAnnotation"}, x.told()); diff != "" {
 		t.Errorf("events (-want +got)\n%s", diff)
 	}
 	_, warnings := lifecycle.ParsePolicy(lifecycle.Defaults(), w.Annotations)

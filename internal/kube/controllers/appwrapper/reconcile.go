@@ -144,7 +144,9 @@ func (a *attempt) writeStatus(ctx context.Context) error {
 	if equality.Semantic.DeepEqual(a.w.Status, next.Status) {
 		return nil
 	}
-	if err := a.client.Status().Patch(ctx, next, client.MergeFromWithOptions(a.w, client.MergeFromWithOptimisticLock{})); err != nil {
+	// The whole object, which costs the API server less than a patch of it. It is
+	// refused if the object has changed.
+	if err := a.client.Status().Update(ctx, next); err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}
 	a.w = next

@@ -172,8 +172,8 @@ func (x *world) faults() interceptor.Funcs {
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			return x.write("finalizer", func() error { return c.Patch(ctx, o, p, opts...) })
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-			return x.write("status", func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+			return x.write("status", func() error { return c.SubResource(sub).Update(ctx, o, opts...) })
 		},
 	}
 }
