@@ -64,6 +64,52 @@ func TestFollowersKnowTheLine(t *testing.T) {
 	}
 }
 
+// TestU1FollowersExplainAlikeAnywhere lets an engine follow one that decides, through
+// random worlds with nodes. Once everything was seen, moves too, both explain alike. Who
+// was evicted for whom is known only to the one that decides: where somebody was, advice
+// may differ.
+func TestU1FollowersExplainAlikeAnywhere(t *testing.T) {
+	for name, fair := range map[string]*core.FairSharing{"classical": nil, "fair": core.DefaultFairSharing()} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			rapid.Check(t, func(t *rapid.T) {
+				x := newDuel(t, fair)
+				follows, evicted := cycle.New(x.options), false
+				for _, ev := range x.log {
+					follows.Apply(ev)
+				}
+				x.told = follows.Apply
+				x.decided = func() {
+					follows.Follow(x.now)
+					evicted = evicted || slices.ContainsFunc(x.plan, func(d core.Decision) bool { _, is := d.(core.Evict); return is })
+				}
+				x.play()
+				for _, w := range x.ref.sorted() {
+					x.observe(w)
+				}
+				x.settleDown()
+				if x.byUsage {
+					return // what was charged in advance is known only to the one that decides
+				}
+				for _, w := range x.ref.sorted() {
+					want, waits := x.engine.Explain(w.Key, x.now, []int64{5})
+					got, also := follows.Explain(w.Key, x.now, []int64{5})
+					if evicted {
+						want.Advice, got.Advice = nil, nil
+					}
+					if diff := cmp.Diff(want, got); diff != "" || waits != also {
+						t.Fatalf("%s waits: %t, %t (-decides +follows)\n%s\n%s", w.Key, waits, also, diff, x.dump())
+					}
+					asked++
+				}
+			})
+			if asked == 0 {
+				t.Error("nobody was asked about")
+			}
+		})
+	}
+}
+
 // TestU1FollowersExplainAlike asks an engine that decides and one that follows why
 // workloads wait: for quota, for nodes, and behind the first of a StrictFIFO queue.
 func TestU1FollowersExplainAlike(t *testing.T) {
