@@ -7,12 +7,12 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/place"
 )
 
-// Advice: what would let a workload start. A candidate is first tried on the picture
-// itself, where the workload alone is judged: what does not help then does not help at
-// all. It is offered only if it is then followed in a copy of the engine, with all who
-// come before the workload taking their part, and the workload is admitted there or
-// promised a place (trial.go). What has to be submitted again stands behind all others
-// of its priority.
+// Advice: what would let a workload start. It is looked for in a copy of what matters of
+// the engine. A candidate is first tried with the workload alone, which is judged with
+// the change in place: what does not help then does not help at all. It is offered only
+// if it is then followed in another copy, with all who come before the workload taking
+// their part, and the workload is admitted there or promised a place (trial.go). What
+// has to be submitted again stands behind all others of its priority.
 
 // Bounds of what is tried.
 const (
@@ -26,44 +26,58 @@ const (
 // adviser tries candidates for one workload.
 type adviser struct {
 	*question
-	work  *work
-	why   core.Reason
-	found []core.Advice
+	inquiry *inquiry
+	work    *work
+	why     core.Reason
+	found   []core.Advice
+	// trials is how much more may be copied for trials.
+	trials int
 }
 
-// advice tries what could help a workload that waits for a reason.
-func (q *question) advice(w *work, why core.Reason, higher []int64) []core.Advice {
-	a := &adviser{question: q, work: w, why: why}
+// spent reports whether the question may cost nothing more.
+func (a *adviser) spent() bool { return a.looks <= 0 || a.trials < 0 }
+
+// advisable reports whether there is anything to try for a workload that waits for a
+// reason.
+func advisable(w *work, why core.Reason) bool {
 	switch why.Code {
 	case core.WaitingForPreempted:
-		a.follow(core.Advice{Kind: core.AwaitLeaving, Keys: why.Holders}, nil)
+		return true
+	case core.Suspended:
+		return why.Cause == core.QueueStopped
+	case core.Misconfigured:
+		return why.Cause == core.ResourceUncovered && w.group != nil
+	case core.WaitingForQuota, core.ExceedsMaxQuota, core.NoMatchingFlavor, core.TopologyPlacementFailed:
+		return w.group != nil
+	case core.AdmissionGated:
+		return why.Cause == core.PreemptionGated && w.group != nil
+	case core.OnHold, core.PendingEvaluation, core.WaitingForPodsReady:
+	}
+	return false
+}
+
+// advise tries what could help a workload for which there is something to try.
+func (a *adviser) advise(higher []int64) {
+	switch a.why.Code {
+	case core.WaitingForPreempted:
+		a.follow(core.Advice{Kind: core.AwaitLeaving, Keys: a.why.Holders}, nil)
 	case core.Suspended:
 		a.resume()
 	case core.Misconfigured:
-		if why.Cause == core.ResourceUncovered && w.group != nil {
-			a.smaller(why.Resource)
-		}
-	case core.WaitingForQuota, core.ExceedsMaxQuota, core.NoMatchingFlavor, core.TopologyPlacementFailed:
-		if w.group == nil {
-			return nil
-		}
+		a.smaller(a.why.Resource)
+	case core.AdmissionGated:
+		a.others()
+		a.gate()
+	default:
 		a.others()
 		a.itself()
 		a.priority(higher)
 		a.nodesBack()
 		a.gate()
-	case core.AdmissionGated:
-		if why.Cause == core.PreemptionGated && w.group != nil {
-			a.others()
-			a.gate()
-		}
-	case core.OnHold, core.PendingEvaluation, core.WaitingForPodsReady:
 	}
-	return a.found
 }
 
-// try offers an advice if it helps: change makes the change on the picture and returns
-// the workload as it is then.
+// try offers an advice if it helps: change makes the change and returns the workload as it is then.
 func (a *adviser) try(offer core.Advice, change func() *work) bool {
 	anew, ok := a.alone(change)
 	return ok && a.follow(offer, anew)
@@ -102,9 +116,6 @@ func (a *adviser) alone(change func() *work) (anew *shape, ok bool) {
 
 // resume tries to let a stopped queue go on.
 func (a *adviser) resume() {
-	if a.why.Cause != core.QueueStopped {
-		return
-	}
 	offer := core.Advice{Kind: core.ResumeLocal, Queue: a.why.Queue}
 	if a.why.Detail == "ClusterQueue" {
 		offer.Kind = core.ResumeQueue

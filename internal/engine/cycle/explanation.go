@@ -10,25 +10,88 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// Explain says why a workload waits and what would help, both found out at now. It is
+// Explain says why a workload waits and what would help, both found out at now. waits is
 // false for workloads that are admitted or unknown. higher are the priorities, in any
 // order, that the workload could be given instead of its own; nil if none is known.
 //
-// It changes nothing: what is tried on the picture is taken back, and advice is followed
-// in copies.
+// It changes nothing: what would help is tried on copies. look gives the engine to who
+// asks, and fails if there is none; in between it may go on.
+func Explain(look func(func(*Engine)) error, k core.Key, now time.Time, higher []int64) (out core.Explanation, waits bool, err error) {
+	for _, alike := range []int{fewAlike, manyAlike} {
+		var c *inquiry
+		if err = look(func(e *Engine) { c = e.inquire(k, now, alike) }); err != nil || c == nil {
+			return core.Explanation{}, false, err
+		}
+		c.advise(higher)
+		if out = c.found; !c.short {
+			break
+		}
+	}
+	return out, true, nil
+}
+
+// Explain is Explain of this engine.
 func (e *Engine) Explain(k core.Key, now time.Time, higher []int64) (core.Explanation, bool) {
-	return e.explain(k, now, func(q *question, w *work, out *core.Explanation) {
-		out.Advice = q.advice(w, out.Reason, higher)
-		out.Cut = q.spent()
+	out, waits, _ := Explain(func(ask func(*Engine)) error { ask(e); return nil }, k, now, higher)
+	return out, waits
+}
+
+// inquiry is what was found out about a workload that waits, and a copy of what matters
+// for advice. The engine is not needed any more.
+type inquiry struct {
+	found core.Explanation
+	key   core.Key
+	at    time.Time
+	opt   Options
+	// copied is nil if nothing can be tried. short says that it was too small.
+	copied *excerpt
+	short  bool
+}
+
+// inquire finds out why a workload waits; nil if it does not. alike is how many of those
+// that are alike are copied.
+func (e *Engine) inquire(k core.Key, now time.Time, alike int) *inquiry {
+	c := &inquiry{key: k, at: now, opt: e.opt}
+	c.opt.Budget = 0 // the next decisions go on with the same outcome
+	out, waits := e.explain(k, now, func(q *question, w *work, why core.Reason) {
+		if advisable(w, why) {
+			c.copied = q.excerpt(w, alike)
+		}
 	})
+	if c.found = out; !waits {
+		return nil
+	}
+	return c
+}
+
+// advise adds what would help.
+func (c *inquiry) advise(higher []int64) {
+	if c.copied == nil {
+		return
+	}
+	e, err := Load(c.opt, c.copied.state)
+	if err != nil {
+		return
+	}
+	e.now = c.at
+	w, q := e.works[c.key], e.ask()
+	q.at = c.at
+	if w.group != nil {
+		q.judge(w)
+		q.class = q.shortClass(w, c.found.Reason)
+	}
+	a := &adviser{question: q, inquiry: c, work: w, why: c.found.Reason, trials: mostTried}
+	a.advise(higher)
+	c.found.Advice, c.found.Cut = a.found, a.spent()
 }
 
 // Facts is an explanation without advice, which costs most of it.
 func (e *Engine) Facts(k core.Key, now time.Time) (core.Explanation, bool) {
-	return e.explain(k, now, func(*question, *work, *core.Explanation) {})
+	return e.explain(k, now, func(*question, *work, core.Reason) {})
 }
 
-func (e *Engine) explain(k core.Key, now time.Time, advise func(*question, *work, *core.Explanation)) (core.Explanation, bool) {
+// explain is Facts; more is asked of the picture at the end, if anything can be.
+func (e *Engine) explain(k core.Key, now time.Time, more func(*question, *work, core.Reason)) (core.Explanation, bool) {
 	why, ok := e.Why(k)
 	if !ok {
 		return core.Explanation{}, false
@@ -59,7 +122,7 @@ func (e *Engine) explain(k core.Key, now time.Time, advise func(*question, *work
 			out.Reason.Holders = append(out.Reason.Holders, h.Key)
 		}
 	}
-	advise(q, w, &out)
+	more(q, w, why)
 	return out, true
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// question is one question about the picture. It may try changes on the picture
-// itself; end takes all of them back, so that no later decision depends on what
-// was asked.
+// question is one question about the picture. It may try changes, on a copy that is there
+// for that, one after the other; end takes back what judging changes, so that no later
+// decision depends on what was asked.
 type question struct {
 	*Engine
 	at time.Time
@@ -23,10 +23,6 @@ type question struct {
 	looks int
 	// class is the kind of pod that nodes are short for, nil if they are not.
 	class *place.Class
-	// trials is how much more may be copied for trials, excerpts what is copied for
-	// them, by how many of those that are alike.
-	trials   int
-	excerpts map[int]*excerpt
 }
 
 // maxLooksAsked bounds what one question costs, in judgements.
@@ -34,7 +30,7 @@ const maxLooksAsked = 2000
 
 // ask begins a question.
 func (e *Engine) ask() *question {
-	q := &question{Engine: e, plans: map[*group]*compiled{}, looks: maxLooksAsked, trials: mostTried, excerpts: map[int]*excerpt{}}
+	q := &question{Engine: e, plans: map[*group]*compiled{}, looks: maxLooksAsked}
 	e.asked = q
 	return q
 }
@@ -71,9 +67,6 @@ func (q *question) judge(w *work) verdict {
 	q.looks--
 	return q.Engine.judge(w)
 }
-
-// spent reports whether the question may cost nothing more.
-func (q *question) spent() bool { return q.looks <= 0 || q.trials < 0 }
 
 // use books uses of a queue, or takes them off, in a ledger.
 func (q *question) use(l core.Ledger, n *quota.Node, uses []quota.Use, sign int64) {

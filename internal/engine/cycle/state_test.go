@@ -62,7 +62,7 @@ func walk(t reflect.Type, found map[string]bool) {
 		walk(t.Key(), found)
 		walk(t.Elem(), found)
 	case reflect.Struct:
-		if !strings.Contains(t.PkgPath(), "/engine/") || t == reflect.TypeFor[State]() { // a state is dumped, not part of one
+		if !strings.Contains(t.PkgPath(), "/engine/") {
 			return
 		}
 		name, _, _ := strings.Cut(t.String(), "[")

@@ -11,17 +11,16 @@ import (
 
 // A trial is what becomes of a workload when an advice is followed: the change is told
 // to a copy of the engine as events, as it would be told to the engine itself, and the
-// copy decides. What is not seen to help there is not offered. The engine itself is
-// left alone, so no later decision can depend on what was tried.
+// copy decides. What is not seen to help there is not offered.
 //
 // Only what matters is copied: of many that wait and are alike the first few. If the
 // copy runs out of those, it could have gone otherwise, and the trial shows nothing.
 
 // Bounds of what trials cost.
 const (
-	// keptAlike is how many of those that wait and are alike are copied. Where they all
-	// got something, it is tried again with manyAlike.
-	keptAlike, manyAlike = 2, 64
+	// fewAlike is how many of those that wait and are alike are copied. Where they all
+	// got something, manyAlike are.
+	fewAlike, manyAlike = 2, 64
 	// mostTried bounds what all trials of a question copy: workloads, groups and nodes.
 	// A copy takes about two microseconds for each.
 	mostTried = 100_000
@@ -49,9 +48,6 @@ func (x *excerpt) size() int {
 
 // excerpt copies what matters for a workload, with so many of those that are alike.
 func (q *question) excerpt(w *work, most int) *excerpt {
-	if x := q.excerpts[most]; x != nil {
-		return x
-	}
 	// Plans that were made for the question stay out of it.
 	swap := func() {
 		for g, p := range q.plans { // each alone, so order does not matter
@@ -87,7 +83,6 @@ func (q *question) excerpt(w *work, most int) *excerpt {
 			x.state.Queues[i].Groups[k].Fresh = nil // who was told what does not matter
 		}
 	}
-	q.excerpts[most] = x
 	return x
 }
 
@@ -146,27 +141,21 @@ func (q *question) some(x *excerpt, alike []*work, w *work, most int) []*work {
 // advice is followed, and how many others have to go for it. anew is the workload as it
 // would be submitted then.
 func (a *adviser) shown(offer core.Advice, anew *shape) (preempts int32, ok bool) {
-	for _, most := range []int{keptAlike, manyAlike} {
-		x := a.excerpt(a.work, most)
-		if a.trials -= x.size(); a.trials < 0 {
-			return 0, false
-		}
-		t := trial{key: a.work.Key, at: a.at, promised: a.why.Code == core.WaitingForPreempted}
-		o := a.opt
-		o.Budget = 0 // the next decisions would go on with the same outcome
-		var err error
-		if t.Engine, err = Load(o, x.state); err != nil {
-			return 0, false
-		}
-		if !t.heed(offer, anew) {
-			return 0, false
-		}
-		preempts, ok = t.starts()
-		if !ok || !t.ranOut(x, anew) {
-			return preempts, ok
-		}
+	x := a.inquiry.copied
+	if a.trials -= x.size(); a.trials < 0 {
+		return 0, false
 	}
-	return 0, false
+	t := trial{key: a.work.Key, at: a.at, promised: a.why.Code == core.WaitingForPreempted}
+	var err error
+	if t.Engine, err = Load(a.inquiry.opt, x.state); err != nil || !t.heed(offer, anew) {
+		return 0, false
+	}
+	preempts, ok = t.starts()
+	if ok && t.ranOut(x, anew) {
+		a.inquiry.short = true
+		return 0, false
+	}
+	return preempts, ok
 }
 
 // trial is a copy of an engine in which an advice is followed for one workload.

@@ -63,6 +63,9 @@ type Loop struct {
 	changed chan struct{}
 	// decides is closed by the first decision.
 	decides chan struct{}
+	// asking lets one question after the other look for advice, which takes a while:
+	// nobody gets all processors by asking.
+	asking sync.Mutex
 }
 
 // New returns a loop that Start runs.

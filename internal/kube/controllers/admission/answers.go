@@ -33,10 +33,11 @@ func (a Answers) QueueOf(namespace, name string) (queue string, known bool, err 
 }
 
 // Explain says why a workload waits and what would help; waits is false if it does
-// not wait. It fails as Line does.
+// not wait. It fails as Line does. Decisions do not wait while advice is tried.
 func (a Answers) Explain(k core.Key, now time.Time, higher []int64) (why core.Explanation, waits bool, err error) {
-	err = a.ask(func(e *cycle.Engine) { why, waits = e.Explain(k, now, higher) })
-	return why, waits, err
+	a.Loop.asking.Lock()
+	defer a.Loop.asking.Unlock()
+	return cycle.Explain(a.ask, k, now, higher)
 }
 
 // Census takes the census; false until the picture is whole.

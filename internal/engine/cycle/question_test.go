@@ -1,0 +1,52 @@
+package cycle_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+)
+
+// TestAdviceIsSoughtWhileTheEngineDecides asks why workloads wait while jobs end and
+// others start: the race detector sees whether what is copied is the engine's own.
+func TestAdviceIsSoughtWhileTheEngineDecides(t *testing.T) {
+	at := time.Unix(1e6, 0)
+	e := cycle.New(cycle.Options{})
+	waiting := crowded(e, cycle.New(cycle.Options{}), 800, 5, at)
+	var mu sync.Mutex
+	look := func(ask func(*cycle.Engine)) error {
+		mu.Lock()
+		defer mu.Unlock()
+		ask(e)
+		return nil
+	}
+	var decides sync.WaitGroup
+	decides.Go(func() {
+		for i := range 60 {
+			mu.Lock()
+			of := i * 7 % 100 // the queue of the job
+			e.Apply(core.WorkloadGone{Key: oneUnit(fmt.Sprintf("q-%d-%d", of/20, of%20), i, 0, 1).Key})
+			for _, d := range e.Decide(at) {
+				if a, is := d.(core.Admit); is {
+					e.Apply(core.Applied{Key: a.Key, Seq: 1})
+				}
+			}
+			mu.Unlock()
+		}
+	})
+	advised := 0
+	for _, k := range waiting[:min(len(waiting), 40)] {
+		why, _, err := cycle.Explain(look, k, at, []int64{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		advised += len(why.Advice)
+	}
+	decides.Wait()
+	if advised == 0 {
+		t.Error("nothing was advised")
+	}
+}
