@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -155,10 +156,12 @@ func (m *model) change() {
 	if n.used[x] >= v && rapid.Bool().Draw(m.t, "less") {
 		n.used[x] -= v
 		m.forest.Remove(core.Then, n.node, use)
+		m.forest.Remove(core.Now, n.node, use)
 		return
 	}
 	n.used[x] += v
 	m.forest.Add(core.Then, n.node, use)
+	m.forest.Add(core.Now, n.node, use)
 }
 
 // lent is as much of a subtree's quota as its parent may use.
@@ -275,7 +278,52 @@ func (m *model) compare(when string) {
 			}
 		}
 		m.compareShares(when, n)
+		m.compareLists(when, n)
 	}
+}
+
+// compareLists compares what a node lists: its children, cohorts first, and the pairs
+// that it, or anybody below it, has quota of or uses.
+func (m *model) compareLists(when string, n *modelNode) {
+	var children []string
+	for _, queue := range []bool{false, true} {
+		for _, c := range m.all { // in order of names, of queues and of cohorts
+			if c.parent == n && c.queue == queue {
+				children = append(children, c.node.Name)
+			}
+		}
+	}
+	var got []string
+	for _, c := range n.node.Children() {
+		got = append(got, c.Name)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(children) {
+		m.t.Fatalf("%s: below %s are %v, should be %v\n%s", when, n.node.Name, got, children, m)
+	}
+	var own, below []Pair
+	for _, x := range m.pairs {
+		p := m.forest.Pair(x.Flavor, x.Resource)
+		if _, has := n.quota[x]; has || n.usage(x).Sign() > 0 {
+			own = append(own, p)
+		}
+		if n.concerns(x) {
+			below = append(below, p)
+		}
+	}
+	if got := m.forest.PairsOf(n.node); fmt.Sprint(got) != fmt.Sprint(own) {
+		m.t.Fatalf("%s: %s has or uses %v, should be %v\n%s", when, n.node.Name, got, own, m)
+	}
+	if got := m.forest.Below(n.node); fmt.Sprint(got) != fmt.Sprint(below) {
+		m.t.Fatalf("%s: %s and those below it have or use %v, should be %v\n%s", when, n.node.Name, got, below, m)
+	}
+}
+
+// concerns reports whether a node or one below it has quota of a pair or uses it.
+func (n *modelNode) concerns(x core.FlavorResource) bool {
+	if _, has := n.quota[x]; has || n.usage(x).Sign() > 0 {
+		return true
+	}
+	return slices.ContainsFunc(n.children, func(c *modelNode) bool { return c.concerns(x) })
 }
 
 func (m *model) compareAmounts(when string, n *modelNode, x core.FlavorResource) {

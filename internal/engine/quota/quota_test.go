@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -177,5 +178,28 @@ func TestCycles(t *testing.T) {
 	f.Settle()
 	if in.Cyclic() || in.Root().Name != "y" {
 		t.Errorf("after mending: cyclic %t, root %s", in.Cyclic(), in.Root().Name)
+	}
+}
+
+// However many there are, cohorts stand before queues, each by name: decisions go
+// through them in this order.
+func TestManyChildren(t *testing.T) {
+	f, want := New(), []string{}
+	for i := range 40 {
+		f.SetQueue(fmt.Sprintf("q%02d", 39-i), "top", nil)
+		f.SetCohort(core.Cohort{Name: fmt.Sprintf("c%02d", 39-i), Parent: "top"})
+	}
+	for _, kind := range []string{"c", "q"} {
+		for i := range 40 {
+			want = append(want, fmt.Sprintf("%s%02d", kind, i))
+		}
+	}
+	f.Settle()
+	var got []string
+	for _, n := range f.Named("top").Children() {
+		got = append(got, n.Name)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }

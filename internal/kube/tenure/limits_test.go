@@ -1,0 +1,47 @@
+package tenure
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// A requeueing state without a count, as others may write it, is the first.
+func TestFirstReturn(t *testing.T) {
+	f := facts(impatient, admitted(30*time.Minute), func(f *Facts) { f.Workload.Status.RequeueState = &kueue.RequeueState{} })
+	step := Next(f)
+	if r := step.Status.RequeueState; r == nil || r.Count == nil || *r.Count != 1 {
+		t.Errorf("it returned to the queue for the first time: %+v", r)
+	}
+}
+
+// Users are told the limit that they set.
+func TestExecutionTimeIsTold(t *testing.T) {
+	step := Next(facts(admitted(time.Hour), limited(90)))
+	const want = "Deactivating the workload: it exceeded the maximum execution time of 1m30s"
+	if len(step.Events) != 1 || step.Events[0].Message != want {
+		t.Errorf("%+v, want %q", step.Events, want)
+	}
+}
+
+// Time that was used does not run over, nor backwards with a clock that was set back.
+func TestUsedTimeIsBounded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before, want int32
+		ran          time.Duration
+	}{
+		"adds up":           {10, 70, time.Minute},
+		"as long as it can": {math.MaxInt32 - 10, math.MaxInt32, time.Minute},
+		"to the second":     {math.MaxInt32 - 60, math.MaxInt32, time.Minute},
+		"a clock set back":  {10, 0, -time.Minute},
+	} {
+		f := facts(admitted(tc.ran), limited(math.MaxInt32), used(tc.before))
+		next := f.Workload.Status.DeepCopy()
+		leaveAdmitted(f.Workload, next, now)
+		if got := *next.AccumulatedPastExecutionTimeSeconds; got != tc.want {
+			t.Errorf("%s: %d seconds, want %d", name, got, tc.want)
+		}
+	}
+}
