@@ -353,17 +353,19 @@ func unplaced(o client.Object) bool {
 
 // PodsEnding lets through the events after which a Workload may have fewer
 // unfinished pods, or pods that no node takes.
-func PodsEnding() builder.Predicates {
+func PodsEnding() builder.Predicates { return builder.WithPredicates(endings()) }
+
+func endings() predicate.Funcs {
 	live := func(o client.Object) bool {
 		p, ok := o.(*corev1.Pod)
 		return ok && convert.PodState(p).HoldsQuota()
 	}
-	return builder.WithPredicates(predicate.Funcs{
+	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
 		DeleteFunc:  func(event.DeleteEvent) bool { return true },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			return live(e.ObjectOld) && !live(e.ObjectNew) || !unplaced(e.ObjectOld) && unplaced(e.ObjectNew)
 		},
-	})
+	}
 }

@@ -1,0 +1,216 @@
+package job
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// Of several Workloads of a job its own name counts first, then quota, then age.
+func TestChoose(t *testing.T) {
+	w := func(name string, age time.Duration, holds bool) kueue.Workload {
+		out := kueue.Workload{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(-age))}}
+		if holds {
+			out.Status.Admission = &kueue.Admission{}
+		}
+		return out
+	}
+	for want, tc := range map[string]struct {
+		why string
+		all []kueue.Workload
+	}{
+		"own":  {"it would be made again", []kueue.Workload{w("old", time.Hour, true), w("own", 0, false)}},
+		"runs": {"its pods exist", []kueue.Workload{w("old", time.Hour, false), w("runs", 0, true)}},
+		"old":  {"it was there first", []kueue.Workload{w("new", 0, false), w("old", time.Hour, false), w("newer", 0, false)}},
+		"a":    {"always the same one", []kueue.Workload{w("b", 0, false), w("a", 0, false)}},
+	} {
+		for range 2 {
+			if got := choose(tc.all, "own").Name; got != want {
+				t.Errorf("%s is chosen, should be %s: %s", got, want, tc.why)
+			}
+			slices.Reverse(tc.all)
+		}
+	}
+}
+
+// All pods of a part have to be counted with the whole, of every pod set.
+func TestCounted(t *testing.T) {
+	set := func(of string) kueue.PodSet {
+		return kueue.PodSet{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kueue.WorkloadAnnotation: of}}}}
+	}
+	whole := aWorkload(named("w"))
+	for want, sets := range map[bool][][]kueue.PodSet{
+		true: {nil, {set("w")}, {set("w"), set("w")}}, false: {{{}}, {set("v")}, {set("w"), set("v")}},
+	} {
+		for i, s := range sets {
+			if got := counted(jobs.Facts{PodSets: s}, whole); got != want {
+				t.Errorf("case %d: counted: %t, want %t", i, got, want)
+			}
+		}
+	}
+}
+
+// Which class says how important a job is.
+func TestPriority(t *testing.T) {
+	pc := func(name string, value int32, isDefault bool) *schedulingv1.PriorityClass {
+		return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: isDefault}
+	}
+	all := []client.Object{pc("low", 1, false), pc("usual", 5, true), pc("old-usual", 4, true), pc("high", 10, false)}
+	of := func(name string) *kueue.PriorityClassRef {
+		return &kueue.PriorityClassRef{Group: kueue.PodPriorityClassGroup, Kind: kueue.PodPriorityClassKind, Name: name}
+	}
+	urgent := &kueue.PriorityClassRef{Group: kueue.WorkloadPriorityClassGroup, Kind: kueue.WorkloadPriorityClassKind, Name: "urgent"}
+	tests := map[string]struct {
+		why     string
+		objects []client.Object
+		label   string
+		pods    string
+		want    priority
+	}{
+		"nothing said, no classes": {"0 is what Kubernetes takes", nil, "", "", priority{value: new(int32(0))}},
+		"nothing said":             {"the default, the highest if there are two", all, "", "", priority{value: new(int32(5)), class: of("usual")}},
+		"pods say":                 {"their class", all, "", "low", priority{value: new(int32(1)), class: of("low")}},
+		"pods say nonsense":        {"the webhook refuses that where it can", all, "", "none", priority{value: new(int32(0))}},
+		"the job says":             {"before what pods say", append(all, class("urgent", 99)), "urgent", "low", priority{value: new(int32(99)), class: urgent}},
+		"the job says nonsense":    {"it waits for the class, and counts as its pods meanwhile", all, "urgent", "high", priority{value: new(int32(10)), class: of("high"), awaited: "urgent"}},
+		"and so do its pods":       {"it waits for the class", all, "urgent", "none", priority{value: new(int32(0)), awaited: "urgent"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			j := aJob()
+			if tc.label != "" {
+				metav1.SetMetaDataLabel(&j.ObjectMeta, kueue.PriorityClassLabel, tc.label)
+			}
+			var f jobs.Facts
+			if tc.pods != "" {
+				f.PodSets = make([]kueue.PodSet, 2)
+				f.PodSets[0].Template.Spec.PriorityClassName = tc.pods
+			}
+			got, err := newBench(t, nil, tc.objects...).priority(t.Context(), j, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(tc.want, got, cmp.AllowUnexported(priority{})); d != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.why, d)
+			}
+		})
+	}
+}
+
+// What an admission adds to pods, pod set by pod set.
+func TestInfos(t *testing.T) {
+	flavor := func(name, label, key string) *kueue.ResourceFlavor {
+		return &kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: kueue.ResourceFlavorSpec{
+			NodeLabels: map[string]string{label: name}, Tolerations: []corev1.Toleration{{Key: key}},
+		}}
+	}
+	flavors := []client.Object{flavor("f", "kind", "spot"), flavor("g", "zone", "spot"), flavor("h", "zone", "gpu")}
+	w := aWorkload()
+	w.Spec.QueueName = kueue.LocalQueueName(strings.Repeat("q", 64)) // too long for a label
+	w.Status.Admission = &kueue.Admission{ClusterQueue: "c", PodSetAssignments: []kueue.PodSetAssignment{
+		{Name: "a", Count: new(int32(2)), Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{"cpu": "f", "memory": "f", "gpu": "g"}},
+		{Name: "b", Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{"cpu": "h"}},
+	}}
+	info := func(name string, count int32, selector map[string]string, keys ...string) jobs.PodSetInfo {
+		out := jobs.PodSetInfo{
+			Name: name, Count: count, NodeSelector: selector, Annotations: map[string]string{kueue.WorkloadAnnotation: w.Name},
+			Labels: map[string]string{kueue.PodSetLabel: name, kueue.ClusterQueueNameLabel: "c"},
+		}
+		for _, k := range keys {
+			out.Tolerations = append(out.Tolerations, corev1.Toleration{Key: k})
+		}
+		return out
+	}
+	want := []jobs.PodSetInfo{
+		info("a", 2, map[string]string{"kind": "f", "zone": "g"}, "spot"), info("b", 0, map[string]string{"zone": "h"}, "gpu"),
+	}
+	got, err := newBench(t, nil, flavors...).infos(t.Context(), w)
+	if d := cmp.Diff(want, got); d != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, d)
+	}
+	if _, err := newBench(t, nil, flavors[1:]...).infos(t.Context(), w); err == nil {
+		t.Error("pods would run on any nodes if a flavor cannot be read")
+	}
+	bare, err := newBench(t, func(o *Options) { o.NoQueueLabels = true }, flavors...).infos(t.Context(), w)
+	if err != nil || bare[0].Labels[kueue.ClusterQueueNameLabel] != "" {
+		t.Errorf("queues are told though that is off: %v %v", bare[0].Labels, err)
+	}
+	w.Spec.QueueName = "q"
+	if got, err = newBench(t, nil, flavors...).infos(t.Context(), w); err != nil || got[0].Labels[kueue.LocalQueueNameLabel] != "q" {
+		t.Errorf("%v %v", got[0].Labels, err)
+	}
+	for says, name := range map[string]kueue.PodSetReference{"": "b", "admission check k: the job has no pod set x": "x"} {
+		check := kueue.AdmissionCheckState{Name: "k", PodSetUpdates: []kueue.PodSetUpdate{{Name: name, Labels: map[string]string{"new": "1"}}}}
+		next, err := updated(slices.Clone(want), []kueue.AdmissionCheckState{check})
+		if err != nil != (says != "") || err != nil && err.Error() != says || says == "" && (next[1].Labels["new"] != "1" || next[0].Labels["new"] != "") {
+			t.Errorf("%v: %+v", err, next)
+		}
+	}
+	against := kueue.AdmissionCheckState{Name: "k", PodSetUpdates: []kueue.PodSetUpdate{{Name: "b", NodeSelector: map[string]string{"zone": "x"}}}}
+	if _, err := updated(slices.Clone(want), []kueue.AdmissionCheckState{against}); err == nil || !strings.HasPrefix(err.Error(), "admission check k, pod set b: nodeSelector zone") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A Workload that nobody controls leads to the jobs that name it.
+func TestJobsOfPrebuilt(t *testing.T) {
+	names := func(key string) func(*batchv1.Job) {
+		return func(j *batchv1.Job) {
+			j.Name, j.Annotations = key, map[string]string{kueue.PrebuiltWorkloadLabel: "w-1"}
+		}
+	}
+	if got := IndexPrebuilt(aJob(names("a"))); len(got) != 1 || got[0] != "w-1" {
+		t.Errorf("a names %v", got)
+	}
+	if got := IndexPrebuilt(aJob()); got != nil {
+		t.Errorf("it names none, not %v", got)
+	}
+	b := newBench(t, nil, aJob(names("a")), aJob(names("b")), aJob(), aJob(names("c"), inLab))
+	got := b.jobsWith(t.Context(), client.InNamespace("blue"), client.MatchingFields{PrebuiltIndex: "w-1"})
+	if len(got) != 2 || got[0].Name != "a" || got[1].Name != "b" {
+		t.Errorf("w-1 leads to %v", got)
+	}
+}
+
+// Which events of pods are looked at: those after which quota may be free, or a pod
+// has no node.
+func TestPodsEnding(t *testing.T) {
+	pod := func(phase corev1.PodPhase, refusedBy ...string) *corev1.Pod {
+		p := &corev1.Pod{Status: corev1.PodStatus{Phase: phase}}
+		for range refusedBy {
+			p.Status.Conditions = []corev1.PodCondition{{
+				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(now),
+			}}
+		}
+		return p
+	}
+	runs, done, lost := pod(corev1.PodRunning), pod(corev1.PodSucceeded), pod(corev1.PodPending, "all")
+	funcs := endings()
+	for name, tc := range map[string]struct {
+		was, is client.Object
+		want    bool
+	}{
+		"ends": {runs, done, true}, "goes on": {runs, runs, false}, "ended before": {done, done, false},
+		"has no node": {pod(corev1.PodPending), lost, true}, "still has none": {lost, lost, false}, "has one": {lost, runs, false},
+		"no pod": {aJob(), aJob(), false},
+	} {
+		if got := funcs.Update(event.UpdateEvent{ObjectOld: tc.was, ObjectNew: tc.is}); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if funcs.Create(event.CreateEvent{Object: runs}) || !funcs.Delete(event.DeleteEvent{Object: runs}) || funcs.Generic(event.GenericEvent{Object: runs}) {
+		t.Error("a pod that is new frees nothing, one that is gone may")
+	}
+}
