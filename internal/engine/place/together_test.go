@@ -14,7 +14,7 @@ import (
 // not count.
 func TestTogether(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		for range 5 {
+		for range 20 {
 			together(t)
 		}
 	})
@@ -131,5 +131,12 @@ func TestTogetherGivesUp(t *testing.T) {
 	}
 	if _, ok := s.Together([]Set{{0, five, 400}, {1, three, 400}}); ok {
 		t.Error("3600 of 3200 GPUs are asked for")
+	}
+	if _, ok := s.Together([]Set{{0, five, 1}, {1, three, 799}}); ok {
+		t.Error("3201 of 3200 GPUs are asked for")
+	}
+	x := empties{sets: []Set{{0, five, 2}}, nodes: make([]empty, 4), looks: 3}
+	if !x.set(0) {
+		t.Error("with three looks at four nodes nothing can be known")
 	}
 }
