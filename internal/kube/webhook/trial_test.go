@@ -23,7 +23,10 @@ func tried(t *testing.T, say map[string]error, a ask) reply {
 	c := cluster(t, nil, nil, world()...)
 	kept := 0
 	c.Trial = interceptor.NewClient(c.Live.(client.WithWatch), interceptor.Funcs{
-		Create: func(_ context.Context, _ client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		Create: func(ctx context.Context, _ client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if _, bounded := ctx.Deadline(); !bounded || ctx.Err() != nil {
+				t.Errorf("a trial has some time, and not all that there is: %v", ctx.Err())
+			}
 			all := client.CreateOptions{}
 			all.ApplyOptions(opts)
 			if len(all.DryRun) == 0 {
