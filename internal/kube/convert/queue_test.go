@@ -178,3 +178,35 @@ func TestT4ConsumedSaturates(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// Flavors whose nodes are made on demand: they say so, or a check makes them, for all
+// flavors or for those that it names.
+func TestProvisioned(t *testing.T) {
+	q := &kueue.ClusterQueue{}
+	q.Spec.ResourceGroups = []kueue.ResourceGroup{
+		{Flavors: []kueue.FlavorQuotas{{Name: "c"}, {Name: "a"}}}, {Flavors: []kueue.FlavorQuotas{{Name: "b"}, {Name: "a"}}},
+	}
+	for name, tc := range map[string]struct {
+		why    string
+		checks []kueue.AdmissionCheckStrategyRule
+		want   []string
+	}{
+		"no checks":   {"b says so itself", nil, []string{"b"}},
+		"for all":     {"a check without flavors is for all", []kueue.AdmissionCheckStrategyRule{{Name: "makes"}}, []string{"a", "b", "c"}},
+		"for one":     {"c only", []kueue.AdmissionCheckStrategyRule{{Name: "makes", OnFlavors: []kueue.ResourceFlavorReference{"c"}}}, []string{"b", "c"}},
+		"of another":  {"it makes no nodes", []kueue.AdmissionCheckStrategyRule{{Name: "asks"}}, []string{"b"}},
+		"one of two":  {"any of them", []kueue.AdmissionCheckStrategyRule{{Name: "asks"}, {Name: "makes", OnFlavors: []kueue.ResourceFlavorReference{"a"}}}, []string{"a", "b"}},
+		"none for it": {"it names a flavor that the queue does not have", []kueue.AdmissionCheckStrategyRule{{Name: "makes", OnFlavors: []kueue.ResourceFlavorReference{"x"}}}, []string{"b"}},
+	} {
+		q.Spec.AdmissionChecksStrategy = nil
+		if tc.checks != nil {
+			q.Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{AdmissionChecks: tc.checks}
+		}
+		got := convert.Provisioned(q, func(check string) string {
+			return map[string]string{"makes": kueue.ProvisioningRequestControllerName, "asks": "example.com/x"}[check]
+		}, func(flavor string) bool { return flavor == "b" })
+		if d := cmp.Diff(tc.want, got); d != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", name, tc.why, d)
+		}
+	}
+}
