@@ -156,6 +156,7 @@ func jobEnded(p Picture, e *Explanation) bool {
 		if c.Type == batchv1.JobFailed {
 			e.State, e.Reason = Failed, c.Reason
 			e.say("%s failed %s ago: %s", e.Object, p.ago(c.LastTransitionTime), c.Message)
+			e.failures(p)
 			return true
 		}
 	}
@@ -234,6 +235,9 @@ func finished(p Picture, e *Explanation) {
 		e.State = Succeeded
 	}
 	e.say("%s finished %s ago: %s", e.Object, p.ago(c.LastTransitionTime), orElse(c.Message, c.Reason))
+	if e.State == Failed && p.AppWrapper == nil { // an AppWrapper names its pods itself
+		e.failures(p)
+	}
 }
 
 func stopping(p Picture, e *Explanation) {

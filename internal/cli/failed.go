@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// failures names the pods of a job that failed, the first one first: the others often
+// fail because of it.
+func (e *Explanation) failures(p Picture) {
+	const most = 3
+	failed := slices.DeleteFunc(slices.Clone(p.Pods), func(pod corev1.Pod) bool { return pod.Status.Phase != corev1.PodFailed })
+	if len(failed) == 0 {
+		return
+	}
+	slices.SortStableFunc(failed, func(a, b corev1.Pod) int {
+		return cmp.Or(failedAt(&a).Compare(failedAt(&b)), cmp.Compare(a.Name, b.Name))
+	})
+	for _, pod := range failed[:min(most, len(failed))] {
+		where := ""
+		if pod.Spec.NodeName != "" {
+			where = " on " + pod.Spec.NodeName
+		}
+		e.say("Pod %s failed%s%s", pod.Name, where, howFailed(&pod))
+	}
+	if more := len(failed) - most; more > 0 {
+		e.say("%s failed too", count(more, "more pod"))
+	}
+	e.Helps = fmt.Sprintf("read its log: kubectl logs -n %s %s", p.Asked.Namespace, failed[0].Name)
+}
+
+// failedAt is when the first container of a pod failed; far away if none says so.
+func failedAt(pod *corev1.Pod) time.Time {
+	if t := culprit(pod); t != nil {
+		return t.FinishedAt.Time
+	}
+	return time.Unix(1<<40, 0)
+}
+
+// culprit is how the container ended that failed first; nil if none failed by itself.
+func culprit(pod *corev1.Pod) (first *corev1.ContainerStateTerminated) {
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		t := s.State.Terminated
+		if t != nil && t.ExitCode != 0 && (first == nil || t.FinishedAt.Time.Before(first.FinishedAt.Time)) {
+			first = t
+		}
+	}
+	return first
+}
+
+// howFailed is the exit code of a pod, or what was done to it.
+func howFailed(pod *corev1.Pod) string {
+	t := culprit(pod)
+	switch {
+	case t != nil && t.Reason != "" && t.Reason != "Error":
+		return fmt.Sprintf(" with exit code %d (%s)", t.ExitCode, t.Reason)
+	case t != nil:
+		return fmt.Sprintf(" with exit code %d", t.ExitCode)
+	case pod.Status.Reason != "" || pod.Status.Message != "":
+		return ": " + orElse(pod.Status.Message, pod.Status.Reason)
+	}
+	return ""
+}
