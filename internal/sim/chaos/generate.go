@@ -64,6 +64,9 @@ func World(seed uint64) sim.World {
 			m.tenant(m.moment(end))
 		}
 	}
+	if seed%5 == 3 {
+		m.makeAlike()
+	}
 	slices.SortStableFunc(m.world.Script, func(a, b sim.Op) int { return cmp.Compare(a.At, b.At) })
 	return m.world
 }
@@ -291,6 +294,26 @@ func (m *maker) makeJob(second int) {
 	j.Submit = t
 	m.at(t, sim.Op{Job: j})
 	m.tenure(j)
+}
+
+// makeAlike submits more jobs like some that there are.
+func (m *maker) makeAlike() {
+	var jobs []sim.Op
+	for _, op := range m.world.Script {
+		if op.Job != nil {
+			jobs = append(jobs, op)
+		}
+	}
+	for range 1 + m.upTo(2) {
+		like := pick(m, jobs...)
+		for range 3 + m.upTo(5) {
+			n, j := len(m.jobs), *like.Job
+			j.Key.Name, j.UID = fmt.Sprintf("j%d", n), fmt.Sprintf("u%02d", n)
+			m.jobs = append(m.jobs, j.Key)
+			j.Submit += time.Duration(m.upTo(5)) * time.Second
+			m.at(j.Submit, sim.Op{Job: &j})
+		}
+	}
 }
 
 // tenure closes gates before a job, and lets some of its pods end early.
