@@ -77,7 +77,8 @@ func (a *adviser) advise(higher []int64) {
 	}
 }
 
-// try offers an advice if it helps: change makes the change and returns the workload as it is then.
+// try offers an advice if it helps: change makes the change and returns the workload as
+// it is then.
 func (a *adviser) try(offer core.Advice, change func() *work) bool {
 	anew, ok := a.alone(change)
 	return ok && a.follow(offer, anew)

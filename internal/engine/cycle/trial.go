@@ -22,7 +22,7 @@ const (
 	// got something, manyAlike are.
 	fewAlike, manyAlike = 2, 64
 	// mostTried bounds what all trials of a question copy: workloads, groups and nodes.
-	// A copy takes about two microseconds for each.
+	// A copy takes two or three microseconds for each.
 	mostTried = 100_000
 	// mostTurns bounds how often the copy decides for one trial.
 	mostTurns = 60
