@@ -50,6 +50,7 @@ func TestRead(t *testing.T) {
 		"a work queue":        {"nobody knows how many completions there are, but none follows a success", aJob(func(j *batchv1.Job) { j.Spec.Completions = nil }), waits},
 		"nothing said":        {"one pod, one completion", aJob(func(j *batchv1.Job) { j.Spec.Completions, j.Spec.Parallelism = nil, nil }), facts{Suspended: true, EndsOnce: true, Pods: 1}},
 		"two, one at a time":  {"the second follows the first", aJob(func(j *batchv1.Job) { j.Spec.Completions, j.Spec.Parallelism = new(int32(2)), nil }), facts{Suspended: true, Pods: 1}},
+		"one completion":      {"one pod is the default", aJob(func(j *batchv1.Job) { j.Spec.Completions, j.Spec.Parallelism = new(int32(1)), nil }), facts{Suspended: true, EndsOnce: true, Pods: 1}},
 		"complete": {
 			"it says so itself", aJob(says(batchv1.JobSuspended, corev1.ConditionTrue, "x"), says(batchv1.JobComplete, corev1.ConditionTrue, "well done")),
 			facts{Suspended: true, EndsOnce: true, Pods: 4, Finished: &jobs.Outcome{Success: true, Message: "well done"}},
@@ -192,6 +193,11 @@ func TestKeep(t *testing.T) {
 			is:   change(written(), func(j *batchv1.Job) { j.Spec.Template.Labels = nil }),
 			want: change(started(), func(j *batchv1.Job) { delete(j.Spec.Template.Labels, "app") }),
 		},
+		"no selector any more": {
+			why: "what the flavor says stays", was: started(), author: &original,
+			is:   change(written(), func(j *batchv1.Job) { j.Spec.Template.Spec.NodeSelector = nil }),
+			want: change(started(), func(j *batchv1.Job) { delete(j.Spec.Template.Spec.NodeSelector, "zone") }),
+		},
 		"a label changed": {
 			why: "the author's word counts", was: started(), author: &original,
 			is:   change(written(), func(j *batchv1.Job) { j.Spec.Template.Labels["app"] = "y" }),
@@ -248,6 +254,89 @@ func TestKeep(t *testing.T) {
 			}
 			if d := cmp.Diff(before, tc.is); d != "" {
 				t.Errorf("the new Job was changed:\n%s", d)
+			}
+		})
+	}
+}
+
+// A Job starts with what was assigned to it, and is as its author wrote it when it has
+// stopped.
+func TestStartAndStop(t *testing.T) {
+	spot := corev1.Toleration{Key: "spot"}
+	author := aJob(func(j *batchv1.Job) {
+		j.Spec.Template.Labels = map[string]string{"app": "x"}
+		j.Spec.Template.Annotations = map[string]string{"note": "x"}
+		j.Spec.Template.Spec.NodeSelector = map[string]string{"zone": "x"}
+		j.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Key: "own"}}
+	})
+	original := []kueue.PodSet{{Name: "main", Count: 4, Template: *author.Spec.Template.DeepCopy()}}
+	info := jobs.PodSetInfo{
+		Name: "main", Count: 4, Labels: map[string]string{kueue.PodSetLabel: "main"}, Annotations: map[string]string{kueue.WorkloadAnnotation: "w"},
+		NodeSelector: map[string]string{"flavor": "f"}, Tolerations: []corev1.Toleration{spot},
+	}
+	want := author.DeepCopy()
+	want.Spec.Suspend = new(false)
+	want.Spec.Template.Labels[kueue.PodSetLabel] = "main"
+	want.Spec.Template.Annotations[kueue.WorkloadAnnotation] = "w"
+	want.Spec.Template.Spec.NodeSelector["flavor"] = "f"
+	want.Spec.Template.Spec.Tolerations = append(want.Spec.Template.Spec.Tolerations, spot)
+	before := author.DeepCopy()
+	started, err := job.Adapter{}.Start(author, []jobs.PodSetInfo{info})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(jobs.Object(want), started); d != "" || !cmp.Equal(before, author) {
+		t.Errorf("started (-want +got):\n%s", d)
+	}
+	if again, err := (job.Adapter{}).Start(started, nil); err != nil || !cmp.Equal(again, started) {
+		t.Errorf("starting what runs changed it, or failed: %v", err)
+	}
+	for said, infos := range map[string][]jobs.PodSetInfo{
+		"start job blue/j: admission has 0 pod sets, a Job has 1":                                                        nil,
+		"start job blue/j: admission has 2 pod sets, a Job has 1":                                                        {info, info},
+		`start job blue/j: nodeSelector zone: the pod template says "x", the admission "y"; remove it from the template`: {{NodeSelector: map[string]string{"zone": "y"}}},
+	} {
+		if _, err := (job.Adapter{}).Start(author, infos); err == nil || err.Error() != said {
+			t.Errorf("%v, want %q", err, said)
+		}
+	}
+
+	suspended := want.DeepCopy()
+	suspended.Spec.Suspend = new(true)
+	stopped, err := job.Adapter{}.Stop(started, original)
+	if d := cmp.Diff(jobs.Object(suspended), stopped); d != "" || err != nil {
+		t.Errorf("%v: only suspended at first, because nothing else may be written then (-want +got):\n%s", err, d)
+	}
+	tests := map[string]struct {
+		why    string
+		change func(*batchv1.Job)
+		sets   []kueue.PodSet
+		back   bool
+	}{
+		"never started": {"its template may be written", func(*batchv1.Job) {}, original, true},
+		"has stopped": {"it says so itself", func(j *batchv1.Job) {
+			j.Status.StartTime = new(metav1.Now())
+			says(batchv1.JobSuspended, corev1.ConditionTrue, "")(j)
+		}, original, true},
+		"has not stopped": {"the API server would refuse", func(j *batchv1.Job) {
+			j.Status.StartTime = new(metav1.Now())
+			says(batchv1.JobSuspended, corev1.ConditionFalse, "")(j)
+		}, original, false},
+		"has pods":          {"the API server would refuse", func(j *batchv1.Job) { j.Status.Active = 1 }, original, false},
+		"nobody knows what": {"its Workload is gone", func(*batchv1.Job) {}, nil, false},
+		"nothing was added": {"what its author writes meanwhile stays", func(j *batchv1.Job) { delete(j.Spec.Template.Labels, kueue.PodSetLabel) }, original, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			j := suspended.DeepCopy()
+			tc.change(j)
+			want := j.DeepCopy()
+			if tc.back {
+				want.Spec.Template = author.Spec.Template
+			}
+			got, err := job.Adapter{}.Stop(j, tc.sets)
+			if d := cmp.Diff(jobs.Object(want), got); d != "" || err != nil {
+				t.Errorf("%s: %v (-want +got):\n%s", tc.why, err, d)
 			}
 		})
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -37,7 +36,7 @@ func Keep(was, is *batchv1.Job, original *kueue.PodSet) *batchv1.Job {
 	t.Labels = withAdded(t.Labels, old.Labels, withOwn(author.Labels, old.Labels))
 	t.Annotations = withAdded(t.Annotations, old.Annotations, author.Annotations)
 	t.Spec.NodeSelector = withAdded(t.Spec.NodeSelector, old.Spec.NodeSelector, author.Spec.NodeSelector)
-	if sameTolerations(t.Spec.Tolerations, author.Spec.Tolerations) {
+	if equality.Semantic.DeepEqual(t.Spec.Tolerations, author.Spec.Tolerations) {
 		t.Spec.Tolerations = slices.Clone(old.Spec.Tolerations)
 	}
 	if shrinks(was) && !ptr.Deref(was.Spec.Suspend, false) && ptr.Deref(is.Spec.Parallelism, 1) == original.Count {
@@ -71,8 +70,4 @@ func withAdded(is, was, author map[string]string) map[string]string {
 		out[k] = v
 	}
 	return out
-}
-
-func sameTolerations(a, b []corev1.Toleration) bool {
-	return equality.Semantic.DeepEqual(a, b) || len(a)+len(b) == 0
 }
