@@ -1,10 +1,13 @@
 package appwrapper
 
 import (
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
@@ -83,6 +86,7 @@ func TestOneWave(t *testing.T) {
 		"nothing said":    {map[string]any{}, true},
 		"as many":         {map[string]any{"parallelism": int64(3), "completions": int64(3)}, true},
 		"more":            {map[string]any{"parallelism": int64(3), "completions": int64(4)}, false},
+		"one of one":      {map[string]any{"completions": int64(1)}, true},
 		"one at a time":   {map[string]any{"completions": int64(2)}, false},
 		"work queue":      {map[string]any{"parallelism": int64(0)}, true},
 		"no number":       {map[string]any{"parallelism": "x", "completions": int64(1)}, false},
@@ -199,5 +203,79 @@ func TestWrongShapes(t *testing.T) {
 	}
 	if got := (Component{}).Observe(&unstructured.Unstructured{Object: map[string]any{}}); got.Reports || !got.Exists || got.Deputies {
 		t.Errorf("of a kind that nobody knows: %+v", got)
+	}
+}
+
+// How many pods a group of Ray's workers has.
+func TestRayWorkers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		group map[string]any
+		want  int32
+		wrong bool
+	}{
+		"nothing said":   {map[string]any{}, 1, false},
+		"some":           {map[string]any{"replicas": int64(3)}, 3, false},
+		"none":           {map[string]any{"replicas": int64(0)}, 0, false},
+		"on two hosts":   {map[string]any{"replicas": int64(3), "numOfHosts": int64(2)}, 6, false},
+		"on no hosts":    {map[string]any{"replicas": int64(3), "numOfHosts": int64(0)}, 3, false},
+		"at least":       {map[string]any{"replicas": int64(1), "minReplicas": int64(4)}, 4, false},
+		"only at least":  {map[string]any{"minReplicas": int64(4)}, 4, false},
+		"as many as int": {map[string]any{"replicas": int64(math.MaxInt32)}, math.MaxInt32, false},
+		"too many":       {map[string]any{"replicas": int64(1 << 30), "numOfHosts": int64(2)}, 0, true},
+		"no number":      {map[string]any{"replicas": "x"}, 0, true},
+		"no least":       {map[string]any{"minReplicas": "x"}, 0, true},
+		"no hosts":       {map[string]any{"numOfHosts": "x"}, 0, true},
+	} {
+		got, err := rayWorkers(tc.group)
+		if got != tc.want || (err != nil) != tc.wrong {
+			t.Errorf("%s: %d, %v", name, got, err)
+		}
+		ray := map[string]any{"spec": map[string]any{"headGroupSpec": map[string]any{}, "workerGroupSpecs": []any{map[string]any{}, tc.group}}}
+		sets, err := podsOfRay("spec")(ray)
+		switch {
+		case tc.wrong:
+			if err == nil || !strings.HasPrefix(err.Error(), "workerGroupSpecs[1]: ") {
+				t.Errorf("%s: %v, %v", name, sets, err)
+			}
+		case err != nil || len(sets) != 3 || *sets[0].Replicas != 1 || *sets[2].Replicas != tc.want:
+			t.Errorf("%s: %+v, %v", name, sets, err)
+		}
+	}
+}
+
+// What cannot be read is told to its author, and nothing is made of it.
+func TestUnreadable(t *testing.T) {
+	a := Adapter{}
+	if _, err := a.Read(&batchv1.Job{}); err == nil {
+		t.Error("a Job is no AppWrapper")
+	}
+	w := &aw.AppWrapper{}
+	w.Spec.Components = []aw.AppWrapperComponent{{}}
+	if _, err := a.Read(w); err == nil {
+		t.Error("a component without a template has no pods that could be counted")
+	}
+	if err := write(map[string]any{"metadata": map[string]any{}}, &corev1.PodTemplateSpec{}); err == nil {
+		t.Error("pods without a spec get no tolerations")
+	}
+}
+
+// Nodes are avoided as far as that is asked for.
+func TestAvoid(t *testing.T) {
+	for name, tc := range map[string]struct {
+		how              Avoid
+		required, rather int
+	}{
+		"never":  {Avoid{Label: "l", Never: []string{"x"}}, 1, 0},
+		"rather": {Avoid{Label: "l", Rather: []string{"x"}}, 0, 1},
+		"both":   {Avoid{Label: "l", Never: []string{"x"}, Rather: []string{"y"}}, 1, 1},
+	} {
+		n := avoid(nil, tc.how).NodeAffinity
+		required := 0
+		if s := n.RequiredDuringSchedulingIgnoredDuringExecution; s != nil {
+			required = len(s.NodeSelectorTerms)
+		}
+		if required != tc.required || len(n.PreferredDuringSchedulingIgnoredDuringExecution) != tc.rather {
+			t.Errorf("%s: %+v", name, n)
+		}
 	}
 }
