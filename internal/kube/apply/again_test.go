@@ -99,6 +99,61 @@ func TestForgottenWhileWritten(t *testing.T) {
 	})
 }
 
+// A reason is told once the API server takes it, and not while a decision about the
+// same workload is still to be written, nor after one that made it untrue.
+func TestReasonsGiveWay(t *testing.T) {
+	admit := core.Plan{core.Admit{Key: key, Admission: on("n1")}}
+	refuse := core.Plan{core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}}}
+	for name, tc := range map[string]struct {
+		plans []core.Plan
+		down  time.Duration
+		want  []string
+	}{
+		"no answer at first":          {[]core.Plan{refuse}, time.Second, []string{"refused"}},
+		"admitted after all":          {[]core.Plan{refuse, admit}, 0, []string{"admitted"}},
+		"while an admission is tried": {[]core.Plan{admit, refuse}, time.Second, []string{"admitted"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				var done, tried []string
+				c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).
+					WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }), aQueue()).
+					WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+						w, _ := o.(*kueue.Workload)
+						what := "refused"
+						if w.Status.Admission != nil {
+							what = "admitted"
+						}
+						if tried = append(tried, what); time.Since(began) < tc.down {
+							return errors.New("connection refused")
+						}
+						done = append(done, what)
+						return c.SubResource(sub).Update(ctx, o, opts...)
+					}}).Build()
+				a, stop := running(t, Options{
+					Client: c, Sentence: sentence,
+					Refused: func(core.Key, string) { t.Error("it suits") }, Done: func(context.Context, core.Decision, *kueue.Workload) {},
+				})
+				for _, p := range tc.plans {
+					a.Plan(p, unknown)
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				stop()
+				if d := cmp.Diff(tc.want, done); d != "" {
+					t.Errorf("written (-want +got):\n%s", d)
+				}
+				for _, what := range tried {
+					if what != tc.want[0] {
+						t.Errorf("%s was tried to be written", what)
+					}
+				}
+			})
+		})
+	}
+}
+
 // Equal ones are written in the order of their arrival, however many there are, and
 // whoever is raised meanwhile goes first.
 func TestRankingOfEquals(t *testing.T) {

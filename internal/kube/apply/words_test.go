@@ -1,0 +1,33 @@
+package apply
+
+import (
+	"testing"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// Why a workload is evicted, in words for its owner; of a reason that is new, at least
+// its name.
+func TestWordsOfEvictions(t *testing.T) {
+	for reason, want := range map[core.EvictReason]string{
+		core.InClusterQueue:             "it goes first in the same ClusterQueue",
+		core.InCohortReclamation:        "its ClusterQueue takes back quota that this workload borrowed",
+		core.InCohortFairSharing:        "its ClusterQueue has a smaller share of the cohort",
+		core.InCohortReclaimWhileBorrow: "it has a higher priority and borrows in the same cohort",
+		"New":                           "New",
+	} {
+		if got := preemption(reason); got != want {
+			t.Errorf("%s: %q, want %q", reason, got, want)
+		}
+	}
+	for reason, want := range map[core.EvictReason]string{
+		core.ClusterQueueStopped: "The ClusterQueue is stopped",
+		core.LocalQueueStopped:   "The LocalQueue is stopped",
+		core.NodeFailures:        "Nodes that its pods were planned on take no work any more, and there are no others for them",
+		"New":                    "New",
+	} {
+		if got := withdrawal(reason); got != want {
+			t.Errorf("%s: %q, want %q", reason, got, want)
+		}
+	}
+}
