@@ -212,6 +212,13 @@ func (h *history) compare(kind int) {
 			}
 		}
 	}
+	var listed []string
+	for _, n := range h.nodes.Specs() {
+		listed = append(listed, n.Name)
+	}
+	if want := slices.Sorted(maps.Keys(h.specs)); !slices.Equal(listed, want) {
+		h.t.Fatalf("nodes are %v, should be %v", listed, want)
+	}
 	users := map[string]int{}
 	for _, s := range h.stays {
 		if slices.Contains(s.in, core.Now) {

@@ -2,6 +2,7 @@ package tenure
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +43,28 @@ func TestUsedTimeIsBounded(t *testing.T) {
 		leaveAdmitted(f.Workload, next, now)
 		if got := *next.AccumulatedPastExecutionTimeSeconds; got != tc.want {
 			t.Errorf("%s: %d seconds, want %d", name, got, tc.want)
+		}
+	}
+}
+
+// One pod of a reservation that was never admitted is enough to be evicted for: quota
+// must not be free before it is gone.
+func TestStoppedWithOnePod(t *testing.T) {
+	for n, evicted := range map[int]bool{0: false, 1: true} {
+		step := Next(facts(stop, reserved("solid"), pods(n)))
+		if step.Status == nil || (step.Status.Admission != nil) != evicted {
+			t.Errorf("with %d pods it holds its quota: %+v", n, step.Status)
+		}
+	}
+}
+
+// Messages are as long as the API takes.
+func TestLongMessages(t *testing.T) {
+	f := facts()
+	for n, want := range map[int]int{32 << 10: 32 << 10, 32<<10 + 1: 32 << 10} {
+		NewConditions(f.Workload, &f.Workload.Status, now).Set("X", "True", "Long", strings.Repeat("x", n))
+		if got := len(condition(f.Workload, "X").Message); got != want {
+			t.Errorf("%d bytes became %d", n, got)
 		}
 	}
 }
