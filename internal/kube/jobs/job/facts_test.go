@@ -241,6 +241,17 @@ func TestKeep(t *testing.T) {
 			why: "it is to have all its pods", was: change(smaller(2, 4, fewer), func(j *batchv1.Job) { j.Spec.Suspend = new(true) }), is: annotate(written(), fewer), author: &original,
 			want: change(smaller(4, 4, fewer), func(j *batchv1.Job) { j.Spec.Suspend = new(true) }),
 		},
+		"one of one is the default": {
+			why: "a manifest that does not say asks for one pod", was: change(smaller(0, 4, fewer), func(j *batchv1.Job) { j.Spec.Completions = nil }),
+			author: &kueue.PodSet{Name: "main", Count: 1, Template: written().Spec.Template},
+			is:     change(annotate(written(), fewer), func(j *batchv1.Job) { j.Spec.Parallelism, j.Spec.Completions = nil, nil }),
+			want:   change(smaller(0, 4, fewer), func(j *batchv1.Job) { j.Spec.Completions = nil }),
+		},
+		"no completions are none": {
+			why: "a work queue is not given any", was: smaller(0, 0, fewer, same), author: &kueue.PodSet{Name: "main", Count: 1, Template: written().Spec.Template},
+			is:   change(annotate(written(), fewer, same), func(j *batchv1.Job) { j.Spec.Parallelism, j.Spec.Completions = nil, nil }),
+			want: change(smaller(0, 0, fewer, same), func(j *batchv1.Job) { j.Spec.Completions = nil }),
+		},
 		"never with fewer pods": {
 			why: "somebody else scaled it", was: smaller(2, 4), is: written(), author: &original,
 			want: smaller(4, 4),
