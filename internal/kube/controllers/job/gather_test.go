@@ -1,6 +1,9 @@
 package job
 
 import (
+	"context"
+	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -11,8 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -178,9 +184,46 @@ func TestJobsOfPrebuilt(t *testing.T) {
 		t.Errorf("it names none, not %v", got)
 	}
 	b := newBench(t, nil, aJob(names("a")), aJob(names("b")), aJob(), aJob(names("c"), inLab))
+	for owned, want := range map[bool]int{false: 2, true: 0} {
+		w := aWorkload(named("w-1"))
+		if w.OwnerReferences = nil; owned {
+			w.OwnerReferences = []metav1.OwnerReference{{Name: "a", Controller: new(true)}}
+		}
+		q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+		b.jobOfPrebuilt().Create(t.Context(), event.CreateEvent{Object: w}, q)
+		if q.Len() != want {
+			t.Errorf("w-1, controlled by a job %t, leads to %d jobs, should lead to %d", owned, q.Len(), want)
+		}
+		q.ShutDown()
+	}
 	got := b.jobsWith(t.Context(), client.InNamespace("blue"), client.MatchingFields{PrebuiltIndex: "w-1"})
 	if len(got) != 2 || got[0].Name != "a" || got[1].Name != "b" {
 		t.Errorf("w-1 leads to %v", got)
+	}
+}
+
+// A class that cannot be read is no class that is missing: the job is looked at again.
+func TestPriorityUnknown(t *testing.T) {
+	lost := func(kind client.Object) func(*Options) {
+		return func(o *Options) {
+			o.Client = interceptor.NewClient(o.Client.(client.WithWatch), interceptor.Funcs{ //nolint:forcetypeassert // the fake one
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+					if reflect.TypeOf(obj) == reflect.TypeOf(kind) {
+						return errors.New("connection refused")
+					}
+					return c.Get(ctx, key, obj, opts...)
+				},
+				List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+					return errors.New("connection refused")
+				},
+			})
+		}
+	}
+	if _, err := newBench(t, lost(&kueue.WorkloadPriorityClass{})).priority(t.Context(), aJob(withClass), jobs.Facts{}); err == nil {
+		t.Error("a WorkloadPriorityClass that cannot be read counts as missing")
+	}
+	if _, err := newBench(t, lost(nil)).priority(t.Context(), aJob(), jobs.Facts{}); err == nil {
+		t.Error("PriorityClasses that cannot be listed count as missing")
 	}
 }
 
