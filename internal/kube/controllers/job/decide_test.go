@@ -392,6 +392,10 @@ func TestDecide(t *testing.T) {
 			why: "it is queued again for all of them", job: aJob(stopped, wider), workload: aWorkload(admitted),
 			want: outcome{Removed: true, Event: "DeletedWorkload"},
 		},
+		"S18: asks for more before it starts again": {
+			why: "what it carries of its first start is no other size, but more pods are", job: aJob(stopped, wider), workload: aWorkload(notEvicted, admitted),
+			want: outcome{Removed: true, Event: "DeletedWorkload"},
+		},
 		"S18: asks for fewer while it runs": {
 			why: "it has places for them", job: aJob(running, shrunk, func(j *batchv1.Job) { j.Annotations = nil }), workload: aWorkload(admitted), live: 1,
 		},
