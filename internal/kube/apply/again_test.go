@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -152,6 +153,54 @@ func TestReasonsGiveWay(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An eviction is not half written because pods could not be counted: they are counted
+// again.
+func TestPodsCountedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		counts := 0
+		w := aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }, admittedOn("n1"))
+		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).WithObjects(w, aQueue()).Build()
+		a, stop := running(t, Options{
+			Client: c, Sentence: sentence, Refused: func(core.Key, string) { t.Error("it suits") }, Done: func(context.Context, core.Decision, *kueue.Workload) {},
+			Pods: func(context.Context, core.Key) (int, error) {
+				if counts++; counts == 1 {
+					return 0, errors.New("the cache is not ready")
+				}
+				return 0, nil
+			},
+		})
+		a.Plan(core.Plan{core.Evict{Key: key, Reason: core.InClusterQueue}}, unknown)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		stop()
+		var is kueue.Workload
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(w), &is); err != nil || is.Status.Admission != nil || counts != 2 {
+			t.Errorf("%v; pods were counted %d times, and it holds %v", err, counts, is.Status.Admission)
+		}
+	})
+}
+
+// With a decision that is given up goes the reason that was to be told after it.
+func TestReasonGoesWithDecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := 0
+		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).
+			WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }), aQueue()).
+			WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
+				return apierrors.NewInvalid(kueue.GroupVersion.WithKind("Workload").GroupKind(), key.Name, nil)
+			}}).Build()
+		a, stop := running(t, Options{
+			Client: c, Sentence: sentence, Refused: func(core.Key, string) { refused++ }, Done: func(context.Context, core.Decision, *kueue.Workload) {},
+		})
+		a.Plan(core.Plan{core.Admit{Key: key, Admission: on("n1")}, core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}}}, unknown)
+		synctest.Wait()
+		if refused != 1 || a.untold.all != 0 || len(a.pending) != 0 {
+			t.Errorf("given up %d times; %d reasons are to be told, %d workloads kept", refused, a.untold.all, len(a.pending))
+		}
+		stop()
+	})
 }
 
 // Equal ones are written in the order of their arrival, however many there are, and

@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -39,6 +40,7 @@ func TestJobSetHoldsBack(t *testing.T) {
 		"in order, nobody ready": {"each waits for all before it", []any{group("a"), group("b"), group("c")}, "InOrder", nil, []bool{false, true, true}},
 		"in order, one ready":    {"the third waits for the second", []any{group("a"), group("b"), group("c")}, "InOrder", []any{says("a", 1, 0)}, []bool{false, false, true}},
 		"in order, one done":     {"who is done was ready", []any{group("a"), group("b")}, "InOrder", []any{says("x", 5, 5), says("a", 0, 1)}, []bool{false, false}},
+		"in order, only done":    {"JobSet leaves out what is 0", []any{group("a"), group("b")}, "InOrder", []any{map[string]any{"name": "a", "succeeded": int64(1)}}, []bool{false, false}},
 		"needs the first done":   {"ready is not enough", []any{group("a"), group("b", on("a", "Complete"))}, "", []any{says("a", 1, 0)}, []bool{false, true}},
 		"the first is done":      {"now it starts", []any{group("a"), group("b", on("a", "Complete"))}, "", []any{says("a", 0, 1)}, []bool{false, false}},
 		"needs a later one":      {"the order of the list is no order", []any{group("a", on("b", "Ready")), group("b")}, "", nil, []bool{true, false}},
@@ -254,6 +256,10 @@ func TestUnreadable(t *testing.T) {
 	if _, err := a.Read(w); err == nil {
 		t.Error("a component without a template has no pods that could be counted")
 	}
+	c := Component{PodSets: make([]PodSet, 2)}
+	if _, err := Inject(w, c, make([]aw.AppWrapperPodSetInfo, 1), InjectOptions{}); err == nil || !strings.Contains(err.Error(), "has 2 pod sets, its podSetInfos are 1") {
+		t.Errorf("%v", err)
+	}
 	if err := write(map[string]any{"metadata": map[string]any{}}, &corev1.PodTemplateSpec{}); err == nil {
 		t.Error("pods without a spec get no tolerations")
 	}
@@ -276,6 +282,31 @@ func TestAvoid(t *testing.T) {
 		}
 		if required != tc.required || len(n.PreferredDuringSchedulingIgnoredDuringExecution) != tc.rather {
 			t.Errorf("%s: %+v", name, n)
+		}
+	}
+}
+
+// What an author declares of a kind that is known must be as it is.
+func TestDeclared(t *testing.T) {
+	known := []aw.AppWrapperPodSet{{Path: "a"}, {Path: "b", Replicas: new(int32(3))}}
+	three := new(int32(3))
+	for name, tc := range map[string]struct {
+		declared []aw.AppWrapperPodSet
+		want     []string
+	}{
+		"nothing":     {nil, nil},
+		"all":         {[]aw.AppWrapperPodSet{{Path: "b", Replicas: three}, {Path: "a", Replicas: new(int32(1))}}, nil},
+		"fewer":       {[]aw.AppWrapperPodSet{{Path: "a"}}, []string{"podSets"}},
+		"other":       {[]aw.AppWrapperPodSet{{Path: "a"}, {Path: "c"}}, []string{"podSets[1].path"}},
+		"twice":       {[]aw.AppWrapperPodSet{{Path: "a"}, {Path: "a"}}, []string{"podSets[1].path"}},
+		"other sizes": {[]aw.AppWrapperPodSet{{Path: "a"}, {Path: "b"}}, []string{"podSets[1].replicas"}},
+	} {
+		var got []string
+		for _, e := range compare(tc.declared, known, field.NewPath("podSets")) {
+			got = append(got, e.Field)
+		}
+		if d := cmp.Diff(tc.want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 	}
 }
