@@ -206,7 +206,7 @@ func TestJobsOfPrebuilt(t *testing.T) {
 func TestPriorityUnknown(t *testing.T) {
 	lost := func(kind client.Object) func(*Options) {
 		return func(o *Options) {
-			o.Client = interceptor.NewClient(o.Client.(client.WithWatch), interceptor.Funcs{ //nolint:forcetypeassert // the fake one
+			o.Client = interceptor.NewClient(o.Client.(client.WithWatch), interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 					if reflect.TypeOf(obj) == reflect.TypeOf(kind) {
 						return errors.New("connection refused")
