@@ -29,8 +29,12 @@ import (
 
 // refusalPause is the least time between two status writes that only change
 // the words of why a workload waits. A change of the reason itself is written
-// at once.
+// at once, but see passing.
 const refusalPause = 5 * time.Second
+
+// passing is how long a workload that was told why it waits has to wait for others
+// to leave before it is told that too: mostly it starts before.
+const passing = 2 * time.Second
 
 // forbiddenTries is how often a decision is written before the answer that it
 // is forbidden counts: an API server that was just started knows no rights for
@@ -86,6 +90,9 @@ type pending struct {
 	// wait for the room, and then by priority.
 	rank   int64
 	refuse *core.Refuse
+	// waits is the code of the newest reason, and since is when it came to be that.
+	waits core.Code
+	since time.Time
 	// queue is its LocalQueue when it was last refused.
 	queue core.Key
 	// podSets are what it asks for, told together with the reason.
@@ -190,7 +197,7 @@ func (a *Applier) of(k core.Key) *pending {
 func (a *Applier) push(k core.Key, d core.Decision, rank int64) {
 	p := a.of(k)
 	p.decisions = append(p.decisions, d)
-	p.rank = rank
+	p.rank, p.waits = rank, ""
 	a.tell(p, nil)
 }
 
@@ -212,17 +219,29 @@ func (a *Applier) tell(p *pending, d *core.Refuse) {
 			a.untold.add(p.queue, 1)
 		}
 	}
+	if d != nil && p.waits != d.Why.Code {
+		p.waits, p.since = d.Why.Code, a.opts.Clock.Now()
+	}
 	p.refuse = d
 }
 
 // patience keeps reasons that hold for a moment only, or that say the same in
 // other words, from costing a write each.
 func (a *Applier) patience(p *pending, d core.Refuse) time.Duration {
-	first := a.untold.wait(p.queue)
-	if p.code != d.Why.Code {
-		return first
+	return max(a.untold.wait(p.queue), a.unripe(p, d))
+}
+
+// unripe is how long a reason is not worth a write yet, after the one that was told
+// before; at most 0 if it is.
+func (a *Applier) unripe(p *pending, d core.Refuse) time.Duration {
+	now := a.opts.Clock.Now()
+	switch {
+	case p.code == d.Why.Code:
+		return p.said.Add(refusalPause).Sub(now)
+	case p.code != "" && d.Why.Code == core.WaitingForPreempted:
+		return p.since.Add(passing).Sub(now)
 	}
-	return max(first, p.said.Add(refusalPause).Sub(a.opts.Clock.Now()))
+	return 0
 }
 
 func (a *Applier) work(ctx context.Context, q workqueue.TypedRateLimitingInterface[core.Key], write func(context.Context, core.Key) error) {
@@ -439,7 +458,7 @@ func (a *Applier) refuse(ctx context.Context, k core.Key) error {
 		return nil
 	}
 	d := *p.refuse
-	if wait := p.said.Add(refusalPause).Sub(a.opts.Clock.Now()); p.code == d.Why.Code && wait > refusalPause/10 {
+	if wait := a.unripe(p, d); wait > refusalPause/10 {
 		a.mu.Unlock()
 		a.lazy.AddAfter(k, wait)
 		return nil

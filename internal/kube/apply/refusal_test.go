@@ -32,7 +32,7 @@ func running(t *testing.T, o Options) (a *Applier, stop func()) {
 }
 
 // The same reason in other words is written once in a pause, and in the words that
-// hold then; another reason at once.
+// hold then; another reason at once, but for one that mostly ends with the start.
 func TestT7RefusalPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -59,19 +59,24 @@ func TestT7RefusalPause(t *testing.T) {
 		for need := range core.Amount(4) {
 			tell(core.WaitingForQuota, need)
 		}
+		tell(core.WaitingForPreempted, 7) // for a second, in which it would mostly start
 		tell(core.TopologyPlacementFailed, 9)
 		time.Sleep(time.Minute)
 		for need := range core.Amount(3) {
 			tell(core.TopologyPlacementFailed, 10+need)
 		}
 		time.Sleep(time.Minute)
+		for range 4 {
+			tell(core.WaitingForPreempted, 20) // it lasts
+		}
 		stop()
 		const soon = settle + each
 		want := []said{
 			{soon, "WaitingForQuota 0"},
-			{4*time.Second + soon, "TopologyPlacementFailed 9"},
-			{65*time.Second + soon, "TopologyPlacementFailed 10"},
-			{65*time.Second + soon + refusalPause, "TopologyPlacementFailed 12"},
+			{5*time.Second + soon, "TopologyPlacementFailed 9"},
+			{66*time.Second + soon, "TopologyPlacementFailed 10"},
+			{66*time.Second + soon + refusalPause, "TopologyPlacementFailed 12"},
+			{129*time.Second + passing, "WaitingForPreemptedWorkloads 20"},
 		}
 		if diff := cmp.Diff(want, all); diff != "" {
 			t.Errorf("what was written (-want +got):\n%s", diff)
