@@ -25,6 +25,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
 // refusalPause is the least time between two status writes that only change
@@ -110,17 +111,11 @@ func New(opts Options) *Applier {
 	limiter := func() workqueue.TypedRateLimiter[core.Key] {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[core.Key](20*time.Millisecond, 5*time.Second)
 	}
-	a := &Applier{
-		opts:    opts,
-		pending: map[core.Key]*pending{},
-		untold:  crowd{of: map[core.Key]int{}},
-		lazy:    workqueue.NewTypedRateLimitingQueue(limiter()),
-	}
-	a.urgent = workqueue.NewTypedRateLimitingQueueWithConfig(limiter(), workqueue.TypedRateLimitingQueueConfig[core.Key]{
-		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[core.Key]{
-			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[core.Key]{Queue: &ranking{rank: a.rank}}),
-		}),
-	})
+	a := &Applier{opts: opts, pending: map[core.Key]*pending{}, untold: crowd{of: map[core.Key]int{}}}
+	a.urgent = turns.NewQueue("", limiter(), &ranking{rank: a.rank})
+	// Decisions are written in the order of the engine, which knows who comes first;
+	// of reasons nobody's come first.
+	a.lazy = turns.NewQueue("", limiter(), turns.New(func(k core.Key) string { return k.Namespace }))
 	return a
 }
 

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 
@@ -77,4 +78,23 @@ func TestWrittenByRank(t *testing.T) {
 		cancel()
 		<-stopped
 	})
+}
+
+// A tenant with a thousand jobs to tell of does not make another one wait for all of
+// them.
+func TestS21ReasonsOfNamespacesTakeTurns(t *testing.T) {
+	a := New(Options{})
+	defer a.lazy.ShutDown()
+	defer a.urgent.ShutDown()
+	for i := range 1000 {
+		a.lazy.Add(core.Key{Namespace: "red", Name: strconv.Itoa(i)})
+	}
+	a.lazy.Add(core.Key{Namespace: "blue", Name: "0"})
+	for i, want := range []string{"red", "blue"} {
+		k, _ := a.lazy.Get()
+		a.lazy.Done(k)
+		if k.Namespace != want {
+			t.Errorf("turn %d is %s's, want %s's", i, k.Namespace, want)
+		}
+	}
 }

@@ -14,12 +14,17 @@ import (
 func Options() controller.Options { return controller.Options{NewQueue: newQueue} }
 
 func newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-	order := New(func(r reconcile.Request) string { return r.Namespace })
-	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{
+	return NewQueue(name, limiter, New(func(r reconcile.Request) string { return r.Namespace }))
+}
+
+// NewQueue returns a work queue that hands out its items in an order. It has metrics
+// if it has a name.
+func NewQueue[T comparable](name string, limiter workqueue.TypedRateLimiter[T], order workqueue.Queue[T]) workqueue.TypedRateLimitingInterface[T] {
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[T]{
 		Name: name,
-		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{
+		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{
 			Name:  name,
-			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: order}),
+			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: order}),
 		}),
 	})
 }
