@@ -1,7 +1,7 @@
 // Package scheduler is the kube-scheduler of mlbatch: the upstream scheduling
 // framework with plugins that carry out what the engine planned.
 //
-// It owns three promises.
+// It owns four promises.
 //
 //   - Planned pods go where the plan says. A pod that names a Workload
 //     (annotation kueue.x-k8s.io/workload) is not tried before the Workload is
@@ -14,6 +14,10 @@
 //     that want the same nodes cannot block each other half-way. The same holds
 //     for PodGroups (label scheduling.x-k8s.io/pod-group) outside the queues; one
 //     that a dying process left half bound is finished before others get room.
+//   - No place is given twice. A pod of which it is not known what became, because an
+//     API server died or one watch is ahead of another, keeps its place until the API
+//     server has been asked (index.go, bind.go): a controller may have made another in
+//     its stead.
 //   - GPUs are packed, and pods that ask for GPUs stay off nodes that a health
 //     check has marked bad.
 //
