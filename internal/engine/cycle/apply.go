@@ -3,6 +3,7 @@ package cycle
 import (
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 )
@@ -268,6 +269,7 @@ func (e *Engine) reconcile(w *work, o *core.Workload) {
 		e.take(w, o)
 	case sameAdmission(o.Admission, w.admission):
 		e.confirm(w)
+		e.date(w, o.Reserved)
 	case !late:
 		e.unhold(w)
 		e.take(w, o)
@@ -302,6 +304,22 @@ func (e *Engine) confirm(w *work) {
 	w.assumed, w.moved = false, false
 	e.unexpect(w)
 	e.sight(w)
+}
+
+// date takes over from the API when an admission was made: the write is later than the
+// decision. Who is evicted first goes by it, and would after a restart.
+func (e *Engine) date(w *work, at time.Time) {
+	if at.IsZero() || w.Reserved == at.Unix() {
+		return
+	}
+	if w.phase != running {
+		w.Reserved = at.Unix()
+		return
+	}
+	e.search.Remove(&w.Candidate)
+	w.Reserved = at.Unix()
+	e.search.Add(&w.Candidate)
+	e.free(w.Queue, false) // in another order, others may be enough
 }
 
 // sight notes that an admission is a fact: whoever has it may be evicted.
