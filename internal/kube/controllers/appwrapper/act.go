@@ -57,6 +57,9 @@ func (a *attempt) createOne(ctx context.Context, c appwrapper.Component) (types.
 		return "", injectError{err}
 	}
 	err = a.client.Create(ctx, object)
+	if err == nil {
+		a.made.add(client.ObjectKeyFromObject(a.w), object.GetUID())
+	}
 	if !apierrors.IsAlreadyExists(err) {
 		return object.GetUID(), err
 	}
@@ -74,6 +77,8 @@ func (a *attempt) createOne(ctx context.Context, c appwrapper.Component) (types.
 		return "", errGoing
 	case there.GetUID() == c.UID:
 		return c.UID, nil // the cache did not show it
+	case a.made.has(client.ObjectKeyFromObject(a.w), there.GetUID()):
+		return there.GetUID(), nil // it could not be recorded
 	}
 	return "", a.disown(ctx, c, there.GetUID())
 }

@@ -73,6 +73,7 @@ type reconciler struct {
 	policy   lifecycle.Policy
 	inject   appwrapper.InjectOptions
 	count    *counters
+	made     made
 }
 
 // SetupWithManager adds the controller to the manager. It needs get, list,

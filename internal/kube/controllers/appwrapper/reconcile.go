@@ -44,6 +44,9 @@ type attempt struct {
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	w := &awv1beta2.AppWrapper{}
 	if err := r.client.Get(ctx, req.NamespacedName, w); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.made.forget(req.NamespacedName)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	a := &attempt{reconciler: r, w: w, failedAt: -1}
@@ -150,6 +153,7 @@ func (a *attempt) writeStatus(ctx context.Context) error {
 		return fmt.Errorf("write status: %w", err)
 	}
 	a.w = next
+	a.made.forget(client.ObjectKeyFromObject(a.w))
 	a.tell()
 	return nil
 }

@@ -441,6 +441,42 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
+// An API server in trouble creates the component and refuses its record, again and
+// again. As long as the process lives it knows what it created; what it did not create
+// itself it does not believe (S6).
+func TestCreatedIsKnownBeforeItIsRecorded(t *testing.T) {
+	for name, c := range map[string]struct {
+		dies    bool
+		created int
+	}{"alive": {false, 1}, "dies once": {true, 2}} {
+		t.Run(name, func(t *testing.T) {
+			x := newWorld(t, wrapper(jobManifest))
+			x.settle()
+			x.admit()
+			fails := 0
+			x.before = func(what string) {
+				if what == "status" && len(x.created) > 0 && fails < 3 {
+					fails++
+					x.crash.at = len(x.writes) + 1
+				}
+			}
+			for fails < 3 {
+				_ = x.reconcile()
+				if c.dies && fails == 2 {
+					x.r.made.of, c.dies = nil, false
+				}
+			}
+			x.to("Running")
+			if got := x.created[x.jobs()[0].Name]; got != c.created {
+				t.Errorf("created %d times, want %d", got, c.created)
+			}
+			if n := len(x.r.made.of); n != 0 {
+				t.Errorf("%d AppWrappers are remembered after they were recorded", n)
+			}
+		})
+	}
+}
+
 // picture is what matters at the end: the objects without their times and UIDs.
 func picture(t *testing.T, x *world) string {
 	t.Helper()
