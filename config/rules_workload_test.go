@@ -76,51 +76,6 @@ func TestWorkloadSpecRules(t *testing.T) {
 	}.check(t, "workloads", "v1beta1")
 }
 
-// TestWorkloadReservedRules tries what may change in the spec of a Workload
-// while quota is reserved for it.
-func TestWorkloadReservedRules(t *testing.T) {
-	reserved, admitted := conditions("QuotaReserved")+holding, conditions("QuotaReserved", "Admitted")+holding
-	limit := func(s string) string { return "maximumExecutionTimeSeconds: " + s }
-	for _, version := range []string{"v1beta1", "v1beta2"} {
-		rulings{
-			"Queue":        {why: "a waiting workload may move", old: work("queueName: a", ""), is: work("queueName: b", "")},
-			"QueueHeld":    {why: "its quota is of the old queue", old: work("queueName: a", reserved), is: work("queueName: b", reserved), want: "spec.queueName"},
-			"QueueGone":    {why: "its quota is of that queue", old: work("queueName: a", reserved), is: work("", reserved), want: "spec.queueName"},
-			"QueueWith":    {why: "it moves as it gets quota of the other", old: work("queueName: a", ""), is: work("queueName: b", reserved)},
-			"Priority":     {why: "its rank may change at any time", old: work("priority: 1", admitted), is: work("priority: 2", admitted)},
-			"Active":       {why: "it may be stopped at any time", old: work("active: true", admitted), is: work("active: false", admitted)},
-			"LimitHeld":    {why: "it has not begun to run", old: work(limit("5"), reserved), is: work(limit("6"), reserved)},
-			"LimitRunning": {why: "it runs against the old one", old: work(limit("5"), admitted), is: work(limit("6"), admitted), want: "spec.maximumExecutionTimeSeconds"},
-			"LimitNew":     {why: "it runs without one", old: work("", admitted), is: work(limit("6"), admitted), want: "spec.maximumExecutionTimeSeconds"},
-			"Count":        {why: "a waiting workload may grow", old: work("", ""), is: strings.Replace(work("", ""), "count: 4", "count: 5", 1)},
-			"CountHeld":    {why: "quota was counted for four", old: work("", reserved), is: strings.Replace(work("", reserved), "count: 4", "count: 5", 1), want: "spec.podSets"},
-		}.check(t, "workloads", version)
-	}
-	class := func(kind, name string) string {
-		group := map[string]string{"PriorityClass": "scheduling.k8s.io", "WorkloadPriorityClass": "kueue.x-k8s.io"}[kind]
-		return work("priority: 1, priorityClassRef: {group: "+group+", kind: "+kind+", name: "+name+"}", reserved)
-	}
-	rulings{
-		"Class":     {why: "jobs may get another class while they run", old: class("WorkloadPriorityClass", "a"), is: class("WorkloadPriorityClass", "b")},
-		"PodClass":  {why: "the pods have it", old: class("PriorityClass", "a"), is: class("PriorityClass", "b"), want: "priorityClassRef"},
-		"OtherKind": {why: "the pods have it", old: class("PriorityClass", "a"), is: class("WorkloadPriorityClass", "a"), want: "priorityClassRef"},
-		"ClassGone": {why: "its priority came from there", old: class("WorkloadPriorityClass", "a"), is: work("", reserved), want: "priorityClassRef"},
-		"ClassNew":  {why: "its priority came from elsewhere", old: work("", reserved), is: class("WorkloadPriorityClass", "a"), want: "priorityClassRef"},
-	}.check(t, "workloads", "v1beta2")
-	source := func(name, kind string) string {
-		return work("priority: 1, priorityClassName: "+name+", priorityClassSource: "+kind, reserved)
-	}
-	const pods, works = "scheduling.k8s.io/priorityclass", "kueue.x-k8s.io/workloadpriorityclass"
-	rulings{
-		"Class":    {why: "jobs may get another class while they run", old: source("a", works), is: source("b", works)},
-		"PodClass": {why: "the pods have it", old: source("a", pods), is: source("b", pods), want: "priorityClassName"},
-		"None":     {why: "A3: the source defaults to none, which what is stored does not say", old: work("", reserved), is: work(`priorityClassSource: ""`, reserved)},
-		"NoneGone": {why: "and back", old: work(`priorityClassSource: "", priorityClassName: ""`, reserved), is: work("", reserved)},
-		"NewClass": {why: "its priority came from elsewhere", old: work("", reserved), is: source("a", pods), want: "priorityClassSource"},
-		"Source":   {why: "the pods have it", old: source("a", pods), is: source("a", works), want: "priorityClassSource"},
-	}.check(t, "workloads", "v1beta1")
-}
-
 func TestWorkloadStatusRules(t *testing.T) {
 	reserved := conditions("QuotaReserved")
 	admission := func(assignments string) string {
@@ -128,7 +83,6 @@ func TestWorkloadStatusRules(t *testing.T) {
 	}
 	good := admission("[{name: main, count: 4, flavors: {cpu: f}, resourceUsage: {cpu: 4}}]")
 	change := func(old, with string) string { return strings.Replace(good, old, with, 1) }
-	reclaim := func(pods string) string { return work("", reserved+holding+", reclaimablePods: ["+pods+"]") }
 	check := func(state, updates string) string {
 		return work("", `admissionChecks: [{name: a, state: `+state+`, lastTransitionTime: "2026-01-01T00:00:00Z"`+updates+"}]")
 	}
@@ -136,26 +90,11 @@ func TestWorkloadStatusRules(t *testing.T) {
 	for _, version := range []string{"v1beta1", "v1beta2"} {
 		rulings{
 			"Reserve":         {why: "a plan is written", old: work("", ""), is: good},
-			"Release":         {why: "a plan is withdrawn", old: good, is: work("", "")},
-			"Same":            {why: "a write of what is there", old: good, is: good},
-			"OtherQueue":      {why: "quota moves by release alone", old: good, is: change("clusterQueue: a", "clusterQueue: b"), want: "status.admission.clusterQueue"},
-			"OtherFlavor":     {why: "quota moves by release alone", old: good, is: change("cpu: f", "cpu: g"), want: "cannot be changed"},
-			"OtherCount":      {why: "quota moves by release alone", old: good, is: change("Assignments: [{name: main, count: 4", "Assignments: [{name: main, count: 3"), want: "cannot be changed"},
-			"NoFlavors":       {why: "no flavors are none", old: change("flavors: {cpu: f}, ", ""), is: change("flavors: {cpu: f}", "flavors: {}")},
-			"OtherName":       {why: "it is for this pod set", old: good, is: change("Assignments: [{name: main, count: 4", "Assignments: [{name: other, count: 4"), want: "cannot be renamed"},
 			"Delayed":         {why: "places may come later", old: good, is: change("resourceUsage: {cpu: 4}", "resourceUsage: {cpu: 4}, delayedTopologyRequest: Pending")},
 			"DelayedState":    {why: "there are two", is: change("resourceUsage: {cpu: 4}", "delayedTopologyRequest: No"), want: "delayedTopologyRequest: Unsupported value"},
-			"NoAssignment":    {why: "every pod set needs quota", old: work("", ""), is: admission("[]"), want: "one assignment for each pod set"},
 			"Assignments":     {why: "at most 18", is: admission(many(19, "{name: s%d}")), want: "podSetAssignments: Too many"},
 			"NegativeCount":   {why: "less than nothing", is: change("Assignments: [{name: main, count: 4", "Assignments: [{name: main, count: -4"), want: "count"},
 			"Conditions":      {why: "at most 16", is: work("", conditions(strings.Split("a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", ",")...)), want: "status.conditions: Too many"},
-			"Reclaim":         {why: "more and more pods end", old: reclaim("{name: main, count: 1}"), is: reclaim("{name: main, count: 2}")},
-			"ReclaimTooMany":  {why: "there are four", is: reclaim("{name: main, count: 5}"), want: "with at most their count"},
-			"ReclaimOther":    {why: "of which pod set", is: reclaim("{name: other, count: 1}"), want: "must name pod sets"},
-			"ReclaimBack":     {why: "the quota may be in use", old: reclaim("{name: main, count: 2}"), is: reclaim("{name: main, count: 1}"), want: "cannot shrink"},
-			"ReclaimGone":     {why: "the quota may be in use", old: reclaim("{name: main, count: 2}"), is: work("", reserved+holding), want: "cannot shrink"},
-			"ReclaimNone":     {why: "none were given back", old: reclaim("{name: main, count: 0}"), is: work("", reserved+holding)},
-			"ReclaimFreed":    {why: "all quota is given back", old: reclaim("{name: main, count: 2}"), is: work("", "")},
 			"Requeues":        {why: "less than never", is: work("", "requeueState: {count: -1}"), want: "requeueState.count"},
 			"Checks":          {why: "at most 8", is: work("", "admissionChecks: "+many(9, `{name: c%d, state: Pending, lastTransitionTime: "2026-01-01T00:00:00Z"}`)), want: "admissionChecks: Too many"},
 			"CheckState":      {why: "there are four", is: check("Maybe", ""), want: "state: Unsupported value"},
@@ -165,13 +104,6 @@ func TestWorkloadStatusRules(t *testing.T) {
 			"UpdatesAgain":    {why: "another answer brings others", old: check("Ready", labels), is: check("Retry", "")},
 			"UpdatesMany":     {why: "at most 18 pod sets", is: check("Ready", ", podSetUpdates: "+many(19, "{name: s%d}")), want: "podSetUpdates: Too many"},
 			"UpdateTolerates": {why: "at most 8", is: check("Ready", ", podSetUpdates: [{name: main, tolerations: "+many(9, "{key: k%d}")+"}]"), want: "tolerations: Too many"},
-			"Cluster":         {why: "one was chosen", old: work("", "nominatedClusterNames: [a, b]"), is: work("", "clusterName: a")},
-			"ClusterUnknown":  {why: "A15: others were to be chosen from", old: work("", "nominatedClusterNames: [a, b]"), is: work("", "clusterName: c"), want: "must be one of the nominatedClusterNames"},
-			"ClusterAtOnce":   {why: "nobody nominated any", old: work("", "nominatedClusterNames: []"), is: work("", "clusterName: c")},
-			"ReservedNothing": {why: "A15: quota is of a queue", old: work("", ""), is: work("", reserved), want: "status.admission"},
-			"ClusterOther":    {why: "the job is there", old: work("", "clusterName: a"), is: work("", "clusterName: b"), want: "status.clusterName"},
-			"ClusterGone":     {why: "it came back", old: work("", "clusterName: a"), is: work("", "")},
-			"ClusterBoth":     {why: "chosen and to be chosen", is: work("", "clusterName: a, nominatedClusterNames: [a]"), want: "exclude each other"},
 			"Nominated":       {why: "at most 20", is: work("", "nominatedClusterNames: "+many(21, "c%d")), want: "nominatedClusterNames: Too many"},
 			"UnhealthyNodes":  {why: "at most 8", is: work("", "unhealthyNodes: "+many(9, "{name: n%d}")), want: "unhealthyNodes: Too many"},
 			"Requests":        {why: "at most 18", is: work("", "resourceRequests: "+many(19, "{name: s%d}")), want: "resourceRequests: Too many"},

@@ -144,10 +144,6 @@ type PodSetTopologyRequest struct {
 }
 
 // WorkloadStatus is what was decided and observed of a workload.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterName) || !has(self.clusterName) || oldSelf.clusterName == self.clusterName",message="cannot be changed once set, only removed",fieldPath=".clusterName"
-// +kubebuilder:validation:XValidation:rule="!has(self.clusterName) || !has(self.nominatedClusterNames) || size(self.nominatedClusterNames) == 0",message="clusterName and nominatedClusterNames exclude each other",fieldPath=".clusterName"
-// +kubebuilder:validation:XValidation:rule="has(self.admission) || !has(self.conditions) || !self.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')",message="must be set while the condition QuotaReserved is True",fieldPath=".admission"
-// +kubebuilder:validation:XValidation:rule="!has(self.clusterName) || has(oldSelf.clusterName) || !has(oldSelf.nominatedClusterNames) || size(oldSelf.nominatedClusterNames) == 0 || oldSelf.nominatedClusterNames.exists(n, n == self.clusterName)",message="must be one of the nominatedClusterNames",fieldPath=".clusterName"
 type WorkloadStatus struct {
 	// conditions; QuotaReserved, Admitted, PodsReady, Evicted, Finished and more.
 	// +listType=map
@@ -219,8 +215,6 @@ type WorkloadStatus struct {
 }
 
 // Admission is the quota and the places a workload got.
-// +kubebuilder:validation:XValidation:rule="self.clusterQueue == oldSelf.clusterQueue",message="cannot be changed, only set and removed",fieldPath=".clusterQueue"
-// +kubebuilder:validation:XValidation:rule="!has(self.podSetAssignments) || !has(oldSelf.podSetAssignments) || self.podSetAssignments.all(a, oldSelf.podSetAssignments.exists(o, o.name == a.name))",message="pod sets cannot be renamed, only set and removed with the whole admission",fieldPath=".podSetAssignments"
 type Admission struct {
 	// clusterQueue whose quota is used.
 	// +required
@@ -235,7 +229,6 @@ type Admission struct {
 }
 
 // PodSetAssignment is what one pod set got.
-// +kubebuilder:validation:XValidation:rule="(has(self.count) == has(oldSelf.count) && (!has(self.count) || self.count == oldSelf.count)) && (has(self.flavors) ? self.flavors : {}) == (has(oldSelf.flavors) ? oldSelf.flavors : {})",message="count and flavors cannot be changed, only set and removed with the whole admission"
 type PodSetAssignment struct {
 	// name of the pod set.
 	// +kubebuilder:default=main
@@ -298,27 +291,14 @@ type TopologyDomainAssignment struct {
 	Count int32 `json:"count"`
 }
 
-// The rules below keep what an admission was decided on from changing under it.
-// They are part of the schema and not of a webhook because every write of a
-// Workload pays for them: a rule costs microseconds in the API server, a webhook
-// a round trip. Each rule asks first whether anything changed that it forbids to
-// change, which hardly any write does: every field that a rule touches costs, and
-// conditions cost most.
-//
-// They rule on names and numbers. Quantities and pods are compared by what they
-// mean and not by how they are spelled, which no rule can say at a bounded cost:
-// an API server that sees them spelled anew asks a webhook (see
-// v1beta2.ValidateWorkloadKept).
+// What an admission was decided on may not change under it: see
+// v1beta2.ValidateWorkloadKept. Those are no rules of the schema, because a rule that
+// compares fields of spec and status costs a tenth of a millisecond with every
+// write of a Workload: each step along a path copies the schemas of all fields
+// there. The API server looks at the condition of a webhook instead, which costs
+// a tenth of all those rules together, and asks only about what may break one.
 
 // Workload is one admission unit: the pod sets of one job.
-// +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.status.admission) || (has(self.status.admission.podSetAssignments) ? size(self.status.admission.podSetAssignments) : 0) == (has(self.spec.podSets) ? size(self.spec.podSets) : 0)",message="must have one assignment for each pod set",fieldPath=".status.admission"
-// +kubebuilder:validation:XValidation:rule="(has(self.spec.podSets) == has(oldSelf.spec.podSets) && (!has(self.spec.podSets) || self.spec.podSets == oldSelf.spec.podSets)) || !(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')) || (has(self.spec.podSets) && has(oldSelf.spec.podSets) && size(self.spec.podSets) == size(oldSelf.spec.podSets) && self.spec.podSets.all(p, oldSelf.spec.podSets.exists(o, o.name == p.name && o.count == p.count && has(o.minCount) == has(p.minCount) && (!has(o.minCount) || o.minCount == p.minCount))))",message="names and counts cannot be changed while quota is reserved: suspend the job first",fieldPath=".spec.podSets"
-// +kubebuilder:validation:XValidation:rule="(has(self.spec.queueName) ? self.spec.queueName : \"\") == (has(oldSelf.spec.queueName) ? oldSelf.spec.queueName : \"\") || !(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True'))",message="cannot be changed while quota is reserved: suspend the job first",fieldPath=".spec.queueName"
-// +kubebuilder:validation:XValidation:rule="(has(self.spec.maximumExecutionTimeSeconds) == has(oldSelf.spec.maximumExecutionTimeSeconds) && (!has(self.spec.maximumExecutionTimeSeconds) || self.spec.maximumExecutionTimeSeconds == oldSelf.spec.maximumExecutionTimeSeconds)) || !(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'Admitted' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Admitted' && c.status == 'True'))",message="cannot be changed while the workload is admitted: suspend the job first",fieldPath=".spec.maximumExecutionTimeSeconds"
-// +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.status.reclaimablePods) || (has(self.spec.podSets) && self.status.reclaimablePods.all(r, self.spec.podSets.exists(p, p.name == r.name && r.count <= p.count)))",message="must name pod sets of spec.podSets with at most their count",fieldPath=".status.reclaimablePods"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.reclaimablePods) || oldSelf.status.reclaimablePods.all(o, o.count == 0 || (has(self.status) && has(self.status.reclaimablePods) && self.status.reclaimablePods.exists(r, r.name == o.name && r.count >= o.count))) || !(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True'))",message="cannot shrink while quota is reserved",fieldPath=".status.reclaimablePods"
-// +kubebuilder:validation:XValidation:rule="(has(self.spec.priorityClassSource) ? self.spec.priorityClassSource : \"\") == (has(oldSelf.spec.priorityClassSource) ? oldSelf.spec.priorityClassSource : \"\") || !(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True'))",message="cannot be changed while quota is reserved: suspend the job first",fieldPath=".spec.priorityClassSource"
-// +kubebuilder:validation:XValidation:rule="(has(self.spec.priorityClassName) ? self.spec.priorityClassName : \"\") == (has(oldSelf.spec.priorityClassName) ? oldSelf.spec.priorityClassName : \"\") || (has(self.spec.priorityClassSource) && self.spec.priorityClassSource == 'kueue.x-k8s.io/workloadpriorityclass') || !(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True'))",message="only the name of a WorkloadPriorityClass can be changed while quota is reserved",fieldPath=".spec.priorityClassName"
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName={wl,kwl,kueueworkload,kueueworkloads}
 // +kubebuilder:subresource:status

@@ -3,8 +3,6 @@ package v1beta2
 import corev1 "k8s.io/api/core/v1"
 
 // Admission is the quota and the places a workload got.
-// +kubebuilder:validation:XValidation:rule="self.clusterQueue == oldSelf.clusterQueue",message="cannot be changed, only set and removed",fieldPath=".clusterQueue"
-// +kubebuilder:validation:XValidation:rule="!has(self.podSetAssignments) || !has(oldSelf.podSetAssignments) || self.podSetAssignments.all(a, oldSelf.podSetAssignments.exists(o, o.name == a.name))",message="pod sets cannot be renamed, only set and removed with the whole admission",fieldPath=".podSetAssignments"
 type Admission struct {
 	// clusterQueue whose quota is used.
 	// +required
@@ -29,7 +27,6 @@ const (
 )
 
 // PodSetAssignment is what one pod set got.
-// +kubebuilder:validation:XValidation:rule="(has(self.count) == has(oldSelf.count) && (!has(self.count) || self.count == oldSelf.count)) && (has(self.flavors) ? self.flavors : {}) == (has(oldSelf.flavors) ? oldSelf.flavors : {})",message="count and flavors cannot be changed, only set and removed with the whole admission"
 type PodSetAssignment struct {
 	// name of the pod set.
 	// +kubebuilder:default=main

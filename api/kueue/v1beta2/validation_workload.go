@@ -13,7 +13,7 @@ import (
 )
 
 // ValidateWorkload says what is wrong with the pod sets of a Workload. What
-// may change later is ruled by the schema (see Workload).
+// may change later says ValidateWorkloadKept.
 func ValidateWorkload(w *Workload) field.ErrorList {
 	var errs field.ErrorList
 	at := field.NewPath("spec", "podSets")
@@ -43,7 +43,7 @@ func ValidateWorkload(w *Workload) field.ErrorList {
 
 // ValidateWorkloadUpdate says what is wrong with changing was to w: with its
 // spec if that changed, with its status if that did. What may not change at all
-// is ruled by the schema.
+// says ValidateWorkloadKept.
 func ValidateWorkloadUpdate(was, w *Workload) field.ErrorList {
 	var errs field.ErrorList
 	if !equality.Semantic.DeepEqual(was.Spec, w.Spec) {

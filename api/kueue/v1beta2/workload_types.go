@@ -102,10 +102,6 @@ type PreemptionGate struct {
 }
 
 // WorkloadStatus is what was decided and observed of a workload.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterName) || !has(self.clusterName) || oldSelf.clusterName == self.clusterName",message="cannot be changed once set, only removed",fieldPath=".clusterName"
-// +kubebuilder:validation:XValidation:rule="!has(self.clusterName) || !has(self.nominatedClusterNames) || size(self.nominatedClusterNames) == 0",message="clusterName and nominatedClusterNames exclude each other",fieldPath=".clusterName"
-// +kubebuilder:validation:XValidation:rule="has(self.admission) || !has(self.conditions) || !self.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')",message="must be set while the condition QuotaReserved is True",fieldPath=".admission"
-// +kubebuilder:validation:XValidation:rule="!has(self.clusterName) || has(oldSelf.clusterName) || !has(oldSelf.nominatedClusterNames) || size(oldSelf.nominatedClusterNames) == 0 || oldSelf.nominatedClusterNames.exists(n, n == self.clusterName)",message="must be one of the nominatedClusterNames",fieldPath=".clusterName"
 type WorkloadStatus struct {
 	// conditions; QuotaReserved, Admitted, PodsReady, Evicted, Finished and more.
 	// +listType=map
@@ -357,29 +353,17 @@ type PreemptionGateState struct {
 	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
 }
 
-// The rules below keep what an admission was decided on from changing under it.
-// They are part of the schema and not of a webhook because every write of a
-// Workload pays for them: a rule costs microseconds in the API server, a webhook
-// a round trip. Each rule asks first whether anything changed that it forbids to
-// change, which hardly any write does: every field that a rule touches costs, and
-// conditions cost most.
-//
-// They rule on names and numbers. Quantities and pods are compared by what they
-// mean and not by how they are spelled, which no rule can say at a bounded cost:
-// an API server that sees them spelled anew asks a webhook (see
-// v1beta2.ValidateWorkloadKept).
+// What an admission was decided on may not change under it: see
+// ValidateWorkloadKept. Those are no rules of the schema, because a rule that
+// compares fields of spec and status costs a tenth of a millisecond with every
+// write of a Workload: each step along a path copies the schemas of all fields
+// there. The API server looks at the condition of a webhook instead, which costs
+// a tenth of all those rules together, and asks only about what may break one.
 //
 // Only this version has the selectable field: an API server refuses a definition
 // whose versions have equal selectable fields and different schemas.
 
 // Workload is one admission unit: the pod sets of one job.
-// +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.status.admission) || (has(self.status.admission.podSetAssignments) ? size(self.status.admission.podSetAssignments) : 0) == (has(self.spec.podSets) ? size(self.spec.podSets) : 0)",message="must have one assignment for each pod set",fieldPath=".status.admission"
-// +kubebuilder:validation:XValidation:rule="(has(self.spec.podSets) == has(oldSelf.spec.podSets) && (!has(self.spec.podSets) || self.spec.podSets == oldSelf.spec.podSets)) || !(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')) || (has(self.spec.podSets) && has(oldSelf.spec.podSets) && size(self.spec.podSets) == size(oldSelf.spec.podSets) && self.spec.podSets.all(p, oldSelf.spec.podSets.exists(o, o.name == p.name && o.count == p.count && has(o.minCount) == has(p.minCount) && (!has(o.minCount) || o.minCount == p.minCount))))",message="names and counts cannot be changed while quota is reserved: suspend the job first",fieldPath=".spec.podSets"
-// +kubebuilder:validation:XValidation:rule="(has(self.spec.queueName) ? self.spec.queueName : \"\") == (has(oldSelf.spec.queueName) ? oldSelf.spec.queueName : \"\") || !(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True'))",message="cannot be changed while quota is reserved: suspend the job first",fieldPath=".spec.queueName"
-// +kubebuilder:validation:XValidation:rule="(has(self.spec.maximumExecutionTimeSeconds) == has(oldSelf.spec.maximumExecutionTimeSeconds) && (!has(self.spec.maximumExecutionTimeSeconds) || self.spec.maximumExecutionTimeSeconds == oldSelf.spec.maximumExecutionTimeSeconds)) || !(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'Admitted' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Admitted' && c.status == 'True'))",message="cannot be changed while the workload is admitted: suspend the job first",fieldPath=".spec.maximumExecutionTimeSeconds"
-// +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.status.reclaimablePods) || (has(self.spec.podSets) && self.status.reclaimablePods.all(r, self.spec.podSets.exists(p, p.name == r.name && r.count <= p.count)))",message="must name pod sets of spec.podSets with at most their count",fieldPath=".status.reclaimablePods"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.reclaimablePods) || oldSelf.status.reclaimablePods.all(o, o.count == 0 || (has(self.status) && has(self.status.reclaimablePods) && self.status.reclaimablePods.exists(r, r.name == o.name && r.count >= o.count))) || !(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True'))",message="cannot shrink while quota is reserved",fieldPath=".status.reclaimablePods"
-// +kubebuilder:validation:XValidation:rule="(has(self.spec.priorityClassRef) == has(oldSelf.spec.priorityClassRef) && (!has(self.spec.priorityClassRef) || self.spec.priorityClassRef == oldSelf.spec.priorityClassRef)) || !(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True') && has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')) || (has(self.spec.priorityClassRef) && has(oldSelf.spec.priorityClassRef) && self.spec.priorityClassRef.group == oldSelf.spec.priorityClassRef.group && self.spec.priorityClassRef.kind == oldSelf.spec.priorityClassRef.kind && self.spec.priorityClassRef.kind != 'PriorityClass')",message="only the name of a WorkloadPriorityClass can be changed while quota is reserved",fieldPath=".spec.priorityClassRef"
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:resource:shortName={wl,kwl,kueueworkload,kueueworkloads}

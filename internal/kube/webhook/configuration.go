@@ -92,10 +92,10 @@ func workloadConditions(parts ...string) []admissionregistrationv1.MatchConditio
 	return []admissionregistrationv1.MatchCondition{{Name: "by-others", Expression: byOthers + " && (" + changed(parts...) + ")"}}
 }
 
-// keptConditions leave out updates that write nothing anew that an admission was
+// keptConditions leave out updates that change nothing that an admission was
 // decided on.
 func keptConditions() []admissionregistrationv1.MatchCondition {
-	return []admissionregistrationv1.MatchCondition{{Name: "respelled", Expression: respelled}}
+	return []admissionregistrationv1.MatchCondition{{Name: "suspicious", Expression: suspicious}}
 }
 
 // changed is true of new objects and of updates that change one of the parts.

@@ -36,9 +36,9 @@ func mayAdmit(_ context.Context, a authorizer.Attributes) (authorizer.Decision, 
 
 // called reports whether the API server calls a webhook about a write, as far
 // as its conditions go.
-func called(t *testing.T, h *admissionregistrationv1.ValidatingWebhook, name, by, is, was string) bool {
+func called(t *testing.T, h *admissionregistrationv1.ValidatingWebhook, part, name, by, is, was string) bool {
 	t.Helper()
-	return matches(t, matcher(h), name, by, is, was)
+	return matches(t, matcher(h), written(t, part, name, by, is, was))
 }
 
 // matcher evaluates the conditions of a webhook.
@@ -48,7 +48,18 @@ func matcher(h *admissionregistrationv1.ValidatingWebhook) matchconditions.Match
 }
 
 // matches is called with the matcher at hand, which takes long to make.
-func matches(t *testing.T, m matchconditions.Matcher, name, by, is, was string) bool {
+func matches(t testing.TB, m matchconditions.Matcher, write *admission.VersionedAttributes) bool {
+	t.Helper()
+	result := m.Match(t.Context(), write, nil, authorizer.AuthorizerFunc(mayAdmit))
+	if result.Error != nil {
+		t.Fatalf("a condition that fails would refuse the write: %v", result.Error)
+	}
+	return result.Matches
+}
+
+// written is a write as admission sees it: of an object, or of a part of it, by a
+// user who calls itself by some name; was is empty for a new object.
+func written(t testing.TB, part, name, by, is, was string) *admission.VersionedAttributes {
 	t.Helper()
 	parse := func(text string) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{}
@@ -68,12 +79,8 @@ func matches(t *testing.T, m matchconditions.Matcher, name, by, is, was string) 
 		a.VersionedOldObject = old
 	}
 	a.Attributes = admission.NewAttributesRecord(object, old, gvk, "blue", object.GetName(),
-		schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: "any"}, "", operation, options, false, &user.DefaultInfo{Name: name})
-	result := m.Match(t.Context(), a, nil, authorizer.AuthorizerFunc(mayAdmit))
-	if result.Error != nil {
-		t.Fatalf("a condition that fails would refuse the write: %v", result.Error)
-	}
-	return result.Matches
+		schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: "any"}, part, operation, options, false, &user.DefaultInfo{Name: name})
+	return a
 }
 
 func TestConditions(t *testing.T) {
@@ -95,6 +102,7 @@ func TestConditions(t *testing.T) {
 	cases := map[string]struct {
 		why, webhook, user string
 		by                 string // who the write says it is by
+		part               string // "status", or the object
 		is, was            string
 		want               bool
 	}{
@@ -119,8 +127,8 @@ func TestConditions(t *testing.T) {
 		"OurStatus":           {why: "a plan costs no call", webhook: "vworkloadstatus", user: "controller", by: webhook.FieldOwner, is: wl("", "status: {clusterName: a}"), was: wl("", "")},
 		"SameWords":           {why: "nothing is written anew", webhook: "vworkloadkept", user: "admin", is: wl("labels: {a: b}, ", quota("1", "2")), was: wl("", quota("1", "2"))},
 		"OtherWords":          {why: "whether it means the same is asked", webhook: "vworkloadkept", user: "admin", is: wl("", quota("1000m", "2")), was: wl("", quota("1", "2")), want: true},
-		"OurOtherWords":       {why: "whoever writes", webhook: "vworkloadkept", user: "controller", by: webhook.FieldOwner, is: wl("", quota("1", "2000m")), was: wl("", quota("1", "2")), want: true},
-		"WaitingOtherWords":   {why: "nothing was decided on it", webhook: "vworkloadkept", user: "admin", is: wl("", strings.Replace(quota("1000m", "2"), "True", "False", 1)), was: wl("", quota("1", "2"))},
+		"OurOtherWords":       {why: "whoever writes", webhook: "vworkloadkept", part: "status", user: "controller", by: webhook.FieldOwner, is: wl("", quota("1", "2000m")), was: wl("", quota("1", "2")), want: true},
+		"WaitingOtherWords":   {why: "nothing was decided on it", webhook: "vworkloadkept", user: "admin", is: wl("", strings.Replace(quota("1000m", "2"), "True", "False", 1)), was: wl("", strings.Replace(quota("1", "2"), "True", "False", 1))},
 		"OthersCheck":         {why: "checks are answered by others", webhook: "vworkloadstatus", user: "check", is: wl("", "status: {admissionChecks: [{name: a, state: Ready}]}"), was: wl("", "status: {admissionChecks: [{name: a, state: Pending}]}"), want: true},
 		"OthersFirstCheck":    {why: "a status begins somewhere", webhook: "vworkloadstatus", user: "check", is: wl("", "status: {admissionChecks: [{name: a, state: Ready}]}"), was: wl("", ""), want: true},
 		"OthersAdmission":     {why: "what it says has to add up", webhook: "vworkloadstatus", user: "check", is: wl("", "status: {admission: {clusterQueue: a}}"), was: wl("", ""), want: true},
@@ -136,7 +144,7 @@ func TestConditions(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := called(t, hooks[tc.webhook+".mlbatch.dev"], tc.user, tc.by, tc.is, tc.was); got != tc.want {
+			if got := called(t, hooks[tc.webhook+".mlbatch.dev"], tc.part, tc.user, tc.by, tc.is, tc.was); got != tc.want {
 				t.Errorf("%s: called is %v, want %v", tc.why, got, tc.want)
 			}
 		})

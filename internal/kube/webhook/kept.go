@@ -7,22 +7,36 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
-// respelled is true of updates that write anew what an admission was decided on:
-// whether it means the same is asked of validateKept. Nearly no write does.
-const respelled = "(object.?spec.?podSets != oldObject.?spec.?podSets && " + hasQuota + " && " + hadQuota + ")" +
-	" || object.?status.?admission.?podSetAssignments.orValue([]).exists(a, oldObject.?status.?admission.?podSetAssignments.orValue([]).exists(o, o.name == a.name && o.?resourceUsage != a.?resourceUsage))" +
-	" || object.?status.?admissionChecks.orValue([]).exists(c, c.state == 'Ready' && oldObject.?status.?admissionChecks.orValue([]).exists(o, o.name == c.name && o.state == 'Ready' && o.?podSetUpdates != c.?podSetUpdates))"
+// suspicious is true of updates that may change what an admission was decided on:
+// whether they do is asked of validateKept. Nearly no write does. It is evaluated
+// for every write of a Workload; a write of the spec cannot change the status, nor
+// the other way round, so that each looks at its own half.
+const suspicious = "request.?subResource.orValue('') == 'status' ? (" + suspiciousStatus + ") : (" + suspiciousSpec + ")"
 
 const (
-	hasQuota = "object.?status.?conditions.orValue([]).exists(c, c.type == 'QuotaReserved' && c.status == 'True')"
-	hadQuota = "oldObject.?status.?conditions.orValue([]).exists(c, c.type == 'QuotaReserved' && c.status == 'True')"
+	// suspiciousSpec: pods, queue or class were written anew of what has quota, or
+	// has given some back.
+	suspiciousSpec = "object.?spec != oldObject.?spec && (" + hadQuota + " || oldObject.?status.?reclaimablePods.hasValue())"
+	// suspiciousStatus: an admission was written anew, or does not fit its pod
+	// sets, or is missing; more is given back than there is, or less than before; a
+	// cluster was chosen; a check that is Ready brings other changes.
+	suspiciousStatus = "(object.?status.?admission != oldObject.?status.?admission && (object.?status.?admission.hasValue() ? (oldObject.?status.?admission.hasValue() || size(object.status.admission.?podSetAssignments.orValue([])) != size(object.?spec.?podSets.orValue([]))) : " + hasQuota + "))" +
+		" || (!object.?status.?admission.hasValue() && " + hasQuota + " && !(" + hadQuota + "))" +
+		" || (object.?status.?reclaimablePods != oldObject.?status.?reclaimablePods && (" + tooMuchGivenBack + " || " + lessGivenBack + "))" +
+		" || object.?status.?clusterName != oldObject.?status.?clusterName || object.?status.?nominatedClusterNames != oldObject.?status.?nominatedClusterNames" +
+		" || object.?status.?admissionChecks.orValue([]).exists(c, c.state == 'Ready' && oldObject.?status.?admissionChecks.orValue([]).exists(o, o.name == c.name && o.state == 'Ready' && o.?podSetUpdates != c.?podSetUpdates))"
+	tooMuchGivenBack = "object.?status.?reclaimablePods.orValue([]).exists(r, !object.?spec.?podSets.orValue([]).exists(p, p.name == r.name && r.count <= p.count))"
+	lessGivenBack    = "oldObject.?status.?reclaimablePods.orValue([]).exists(o, !object.?status.?reclaimablePods.orValue([]).exists(r, r.name == o.name && r.count >= o.count))"
+	hasQuota         = "object.?status.?conditions.orValue([]).exists(c, c.type == 'QuotaReserved' && c.status == 'True')"
+	hadQuota         = "oldObject.?status.?conditions.orValue([]).exists(c, c.type == 'QuotaReserved' && c.status == 'True')"
 )
 
-// validateKept refuses to change what an admission was decided on. It says by
-// meaning what the schema could only say by letter, whoever writes.
+// validateKept refuses to change what an admission was decided on, whoever
+// writes.
 func (h *queueingHandler) validateKept(_ context.Context, req admission.Request) admission.Response {
 	is, err := h.hub(req, req.Object)
 	if err != nil {
@@ -43,6 +57,9 @@ func (h *queueingHandler) validateKept(_ context.Context, req admission.Request)
 		if !same {
 			errs = append(errs, v1beta2.PodSetsKept())
 		}
+	}
+	if req.Kind.Version == v1beta1.GroupVersion.Version {
+		errs = v1beta1.Respell(errs)
 	}
 	return answer(req, errs)
 }

@@ -49,6 +49,21 @@ func newStore(t *testing.T) *store {
 	return s
 }
 
+// holds makes an object that was written in a version the stored one.
+func (s *store) holds(version string, o map[string]any) {
+	s.t.Helper()
+	s.stored = o
+	if version == "v1beta1" {
+		hub, spoke := &v1beta2.Workload{}, &v1beta1.Workload{}
+		decode(s.t, o, spoke)
+		if err := spoke.ConvertTo(hub); err != nil {
+			s.t.Fatal(err)
+		}
+		hub.APIVersion, hub.Kind = "kueue.x-k8s.io/v1beta2", "Workload"
+		s.stored = encode(s.t, hub)
+	}
+}
+
 // read is what a client of a version gets.
 func (s *store) read(version string) map[string]any {
 	if version == "v1beta2" {
@@ -81,21 +96,16 @@ func (s *store) write(version, part string, o map[string]any) string {
 		return complaint
 	}
 	a, b := string(text(s.t, is)), string(text(s.t, old))
-	if matches(s.t, s.kept, "controller", webhook.FieldOwner, a, b) {
+	subresource := ""
+	if part == "status" {
+		subresource = part
+	}
+	if matches(s.t, s.kept, written(s.t, subresource, "controller", webhook.FieldOwner, a, b)) {
 		if r := send(s.t, s.handlers, ask{path: "/validate-kueue-x-k8s-io-v1beta2-workload-kept", new: a, old: b}); !r.Allowed {
 			return r.Message
 		}
 	}
-	s.stored = is
-	if version == "v1beta1" {
-		hub, spoke := &v1beta2.Workload{}, &v1beta1.Workload{}
-		decode(s.t, is, spoke)
-		if err := spoke.ConvertTo(hub); err != nil {
-			s.t.Fatal(err)
-		}
-		hub.APIVersion, hub.Kind = "kueue.x-k8s.io/v1beta2", "Workload"
-		s.stored = encode(s.t, hub)
-	}
+	s.holds(version, is)
 	return ""
 }
 
@@ -317,16 +327,7 @@ func TestA1A2A3WholeLife(t *testing.T) {
 		if complaint := s.schemas[m.version].Validate(t, o, nil); complaint != "" {
 			rt.Fatal(complaint)
 		}
-		s.stored = o
-		if m.version == "v1beta1" {
-			hub, spoke := &v1beta2.Workload{}, &v1beta1.Workload{}
-			decode(t, o, spoke)
-			if err := spoke.ConvertTo(hub); err != nil {
-				rt.Fatal(err)
-			}
-			hub.APIVersion, hub.Kind = "kueue.x-k8s.io/v1beta2", "Workload"
-			s.stored = encode(t, hub)
-		}
+		s.holds(m.version, o)
 		for range 2 { // evicted and admitted once more
 			s.someoneWrites(rt, m)
 			s.ours(rt, func(w *v1beta2.Workload) {
