@@ -28,6 +28,7 @@ type wrapperHandler struct {
 	clock        clock.PassiveClock
 	decoder      admission.Decoder
 	cluster      Cluster
+	passed       passed
 	defaultQueue string
 	scope        jobs.Scope
 	limits       jobs.Limits

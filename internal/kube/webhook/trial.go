@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,11 +25,91 @@ import (
 // is tried. The API server waits no longer than timeoutSeconds for the answer.
 const trialSeconds = 4
 
+const (
+	// passedFor bounds how long it is remembered that a component could have been
+	// created: what depends on other objects may change, and is only told.
+	passedFor = time.Minute
+	// passedMany bounds how many different components are remembered.
+	passedMany = 4096
+)
+
+// passed remembers which components could have been created, so that the second
+// of many equal jobs, which differ in their names, costs no trial. A trial takes as
+// long as creating the component does.
+type passed struct {
+	byLikeness *cache.LRUExpireCache // likeness to lengths
+}
+
+// lengths of the longest names that passed.
+type lengths struct{ component, wrapper int }
+
+// names of a component and its AppWrapper.
+type names struct{ component, wrapper string }
+
+// likeness tells apart what components say, whatever they are called.
+type likeness [sha256.Size]byte
+
+func newPassed(c cache.Clock) passed {
+	return passed{cache.NewLRUExpireCacheWithClock(passedMany, c)}
+}
+
+// has reports whether a component would pass as one like it did. Names are left to
+// the API server unless every kind would take them: they end up in labels and in
+// names of pods.
+func (p passed) has(of likeness, n names) bool {
+	known, ok := p.byLikeness.Get(of)
+	if !ok {
+		return false
+	}
+	longest := known.(lengths) //nolint:forcetypeassert // nothing else is in there
+	return len(n.component) <= longest.component && len(n.wrapper) <= longest.wrapper &&
+		len(validation.IsDNS1035Label(n.component)) == 0 && len(validation.IsDNS1035Label(n.wrapper)) == 0
+}
+
+func (p passed) add(of likeness, n names) {
+	longest := lengths{len(n.component), len(n.wrapper)}
+	if known, ok := p.byLikeness.Get(of); ok {
+		before := known.(lengths) //nolint:forcetypeassert // nothing else is in there
+		longest = lengths{max(longest.component, before.component), max(longest.wrapper, before.wrapper)}
+	}
+	p.byLikeness.Add(of, longest, passedFor)
+}
+
+// likenesses are those of all components of an AppWrapper.
+func (h *wrapperHandler) likenesses(w *aw.AppWrapper) ([]likeness, error) {
+	const anyone = "any"
+	like := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: anyone, UID: anyone}, Spec: w.Spec}
+	components, err := appwrapper.Components(like)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]likeness, len(components))
+	for i, c := range components {
+		object, err := appwrapper.Inject(like, c, nil, appwrapper.InjectOptions{SchedulerName: h.schedulerName})
+		if err != nil {
+			return nil, err
+		}
+		object.SetName(anyone)
+		text, err := object.MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		out[i] = sha256.Sum256(text)
+	}
+	return out, nil
+}
+
 // trials collects what the API server says to the creation of components.
 type trials struct {
 	client   client.Writer
+	reader   client.Reader
 	errs     field.ErrorList
 	warnings []string
+}
+
+// silent reports whether nothing was said since so many errors and warnings.
+func (t *trials) silent(errs, warnings int) bool {
+	return len(t.errs) == errs && len(t.warnings) == warnings
 }
 
 // try has the API server check every component of a new AppWrapper, and the pods
@@ -43,29 +126,63 @@ func (h *wrapperHandler) try(ctx context.Context, w *aw.AppWrapper) (field.Error
 	if err != nil {
 		return nil, nil // refused already
 	}
+	like, err := h.likenesses(w)
+	if err != nil {
+		return nil, nil // refused already
+	}
 	ctx, cancel := context.WithTimeout(ctx, trialSeconds*time.Second)
 	defer cancel()
 	if w.UID == "" {
 		w.UID = "not-created-yet" // an owner has one
 	}
-	t := trials{client: h.cluster.Trial}
-	for _, c := range components {
+	t := trials{client: h.cluster.Trial, reader: h.cluster.Live}
+	for i, c := range components {
 		at := field.NewPath("spec", "components").Index(c.Index).Child("template")
 		object, err := appwrapper.Inject(w, c, nil, appwrapper.InjectOptions{SchedulerName: h.schedulerName})
 		if err != nil {
 			continue // refused already
 		}
-		t.create(ctx, object, at)
-		if builtIn(c.GVK.Group) {
+		called := names{c.Name, w.Name}
+		if h.passed.has(like[i], called) && t.nameIsFree(ctx, object, at) {
 			continue
 		}
-		for _, ps := range c.PodSets {
-			if pod := appwrapper.PodAt(object, ps.Path); pod != nil {
-				t.create(ctx, pod, at.Child(strings.TrimPrefix(ps.Path, "template.")))
-			}
+		errs, warnings := len(t.errs), len(t.warnings)
+		t.tryOne(ctx, object, c, at)
+		if t.silent(errs, warnings) {
+			h.passed.add(like[i], called)
 		}
 	}
 	return t.errs, t.warnings
+}
+
+// nameIsFree reports whether nothing is in the way of an object. If that cannot be
+// learned, the object is tried.
+func (t *trials) nameIsFree(ctx context.Context, o *unstructured.Unstructured, at *field.Path) bool {
+	there := &metav1.PartialObjectMetadata{}
+	there.SetGroupVersionKind(o.GroupVersionKind())
+	err := t.reader.Get(ctx, client.ObjectKeyFromObject(o), there)
+	if err == nil {
+		t.taken(o, at)
+	}
+	return err == nil || apierrors.IsNotFound(err)
+}
+
+// tryOne tries a component, and its pods if the API server does not know them.
+func (t *trials) tryOne(ctx context.Context, object *unstructured.Unstructured, c appwrapper.Component, at *field.Path) {
+	t.create(ctx, object, at)
+	if builtIn(c.GVK.Group) {
+		return
+	}
+	for _, ps := range c.PodSets {
+		if pod := appwrapper.PodAt(object, ps.Path); pod != nil {
+			t.create(ctx, pod, at.Child(strings.TrimPrefix(ps.Path, "template.")))
+		}
+	}
+}
+
+// taken warns that there is an object of that name.
+func (t *trials) taken(o *unstructured.Unstructured, at *field.Path) {
+	t.warnings = append(t.warnings, fmt.Sprintf("%s: there is a %s %s already, which has to be gone when the job starts", at, o.GetKind(), o.GetName()))
 }
 
 // builtIn reports whether the API server itself checks the pod templates of a
@@ -82,7 +199,7 @@ func (t *trials) create(ctx context.Context, o *unstructured.Unstructured, at *f
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err) && !strings.Contains(err.Error(), "does not support dry run"):
 		t.errs = append(t.errs, refusals(err, at)...)
 	case apierrors.IsAlreadyExists(err):
-		t.warnings = append(t.warnings, fmt.Sprintf("%s: there is a %s %s already, which has to be gone when the job starts", at, o.GetKind(), o.GetName()))
+		t.taken(o, at)
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 		t.warnings = append(t.warnings, fmt.Sprintf("%s: as things are now, the job could not start: %v", at, err))
 	default:

@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -100,5 +104,68 @@ func TestW9PodsOfCustomResources(t *testing.T) {
 	r := tried(t, map[string]error{"Pod": invalid}, ask{path: validateWrapper, new: wrapper("blue", queueLabel, "true", trainer)})
 	if want := "spec.components[0].template.spec.pytorchReplicaSpecs.Master.template.spec.containers[0].image: Required value"; !strings.Contains(r.Message, want) {
 		t.Errorf("the message lacks %q: %s", want, r.Message)
+	}
+}
+
+// W9: of many equal jobs only the first of each minute is tried, whatever their
+// names; what was refused, or warned about, is tried again.
+func TestW9EqualComponentsAreTriedOnce(t *testing.T) {
+	there := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "taken"}}
+	now := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	c := cluster(t, nil, nil, append(world(), there)...)
+	trials := 0
+	var say error
+	c.Trial = interceptor.NewClient(c.Live.(client.WithWatch), interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			trials++
+			return say
+		},
+	})
+	handlers := handle(t, c, webhook.Options{Clock: now})
+	job := func(name, image string) string {
+		return `{template: {apiVersion: batch/v1, kind: Job, metadata: {name: ` + name + `}, spec: {template: {spec: {containers: [{name: c, image: ` + image + `}]}}}}}`
+	}
+	refused := apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "j", field.ErrorList{field.Required(field.NewPath("spec"), "")})
+	for _, step := range []struct {
+		why             string
+		after           time.Duration
+		name, component string
+		namespace       string
+		say             error
+		tries           int
+		warn            string
+		refuse          bool
+	}{
+		{why: "nobody knows it yet", name: "w1", component: job("first", "a"), tries: 1},
+		{why: "only the names differ", name: "w2", component: job("other", "a")},
+		{why: "something else differs", name: "w3", component: job("other", "b"), tries: 1},
+		{why: "other rules may hold in another namespace", name: "w4", component: job("other", "a"), namespace: "lab", tries: 1},
+		{why: "a longer name may be too long", name: "w5", component: job("much-longer", "a"), tries: 1},
+		{why: "so may be the name of the AppWrapper, which labels the pods", name: "w6-longer", component: job("first", "a"), tries: 1},
+		{why: "these names passed meanwhile", name: "w6", component: job("much-longer", "a")},
+		{why: "not every kind takes such a name", name: "w7", component: job("'1st'", "a"), tries: 1},
+		{why: "the name is looked for all the same", name: "w8", component: job("taken", "a"), warn: "there is a Job taken already"},
+		{why: "a minute later things may have changed", after: time.Minute + time.Second, name: "w9", component: job("first", "a"), say: refused, tries: 1, refuse: true},
+		{why: "what was refused is tried again", name: "w9", component: job("first", "a"), tries: 1},
+		{why: "and known from then on", name: "w9", component: job("first", "a")},
+		{why: "what was warned about is tried again", name: "w10", component: job("x", "c"), say: apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "x", nil), tries: 1, warn: "could not start"},
+		{why: "until it passes", name: "w10", component: job("x", "c"), tries: 1},
+	} {
+		now.SetTime(now.Now().Add(step.after))
+		namespace := step.namespace
+		if namespace == "" {
+			namespace = "blue"
+		}
+		trials, say = 0, step.say
+		r := send(t, handlers, ask{user: "admin", path: validateWrapper, new: strings.Replace(wrapper(namespace, queueLabel, "true", step.component), "name: w,", "name: "+step.name+",", 1)})
+		if trials != step.tries {
+			t.Errorf("%s %s: %s: tried %d times, want %d", step.name, step.component, step.why, trials, step.tries)
+		}
+		if told := strings.Join(r.Warnings, "\n"); !strings.Contains(told, step.warn) || (step.warn == "") != (told == "") {
+			t.Errorf("%s: %s: warnings are %q, want one with %q", step.name, step.why, r.Warnings, step.warn)
+		}
+		if r.Allowed == step.refuse {
+			t.Errorf("%s: %s: allowed is %v: %s", step.name, step.why, r.Allowed, r.Message)
+		}
 	}
 }

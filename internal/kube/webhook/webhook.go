@@ -155,7 +155,7 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		scope:  opts.Scope, off: opts.NoJobs, defaultClass: !opts.NoDefaultPriorityClass, gates: gateRules{off: opts.NoAdmissionGates},
 	}
 	wrappers := &wrapperHandler{
-		decoder: decoder, cluster: c, clock: opts.Clock, defaultQueue: opts.DefaultQueue, allowed: opts.AllowedKinds,
+		decoder: decoder, cluster: c, clock: opts.Clock, passed: newPassed(opts.Clock), defaultQueue: opts.DefaultQueue, allowed: opts.AllowedKinds,
 		limits: opts.Limits, policy: *opts.Policy, schedulerName: opts.SchedulerName,
 		scope: opts.Scope, off: opts.NoAppWrappers, defaultClass: !opts.NoDefaultPriorityClass, gates: gateRules{off: opts.NoAdmissionGates},
 	}
