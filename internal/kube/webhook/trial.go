@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
@@ -191,9 +192,20 @@ func builtIn(group string) bool {
 	return group == corev1.GroupName || group == "apps" || group == "batch"
 }
 
+// Where a team's queue was made a moment ago, the controller gets its rights a
+// moment later: nobody is told that it has none before it could have got them.
+const (
+	rightsWithin = 2 * time.Second
+	rightsPause  = 100 * time.Millisecond
+)
+
 // create tries to create one object, which is described at a path.
 func (t *trials) create(ctx context.Context, o *unstructured.Unstructured, at *field.Path) {
-	err := t.client.Create(ctx, o, client.DryRunAll)
+	var err error
+	_ = wait.PollUntilContextTimeout(ctx, rightsPause, rightsWithin, true, func(ctx context.Context) (bool, error) {
+		err = t.client.Create(ctx, o, client.DryRunAll)
+		return !lacksRight(err), nil
+	}) // what it comes to is in err
 	switch {
 	case err == nil:
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err) && !strings.Contains(err.Error(), "does not support dry run"):
@@ -205,6 +217,12 @@ func (t *trials) create(ctx context.Context, o *unstructured.Unstructured, at *f
 	default:
 		t.warnings = append(t.warnings, fmt.Sprintf("%s: whether it can be created could not be tried: %v", at, err))
 	}
+}
+
+// lacksRight reports whether we may not create such an object ourselves. Limits and
+// policies forbid in other words.
+func lacksRight(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource")
 }
 
 // refusals are the causes of the API server's refusal, at their fields below at.

@@ -169,3 +169,39 @@ func TestW9EqualComponentsAreTriedOnce(t *testing.T) {
 		}
 	}
 }
+
+// W9: right after a queue was made in a namespace, the controller has no rights
+// there yet, which is nothing to warn about.
+func TestW9RightsComeAMomentLater(t *testing.T) {
+	c := cluster(t, nil, nil, world()...)
+	none := apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: "jobs"}, "", errors.New(`User "mlbatch-controller" cannot create resource "jobs" in API group "batch" in the namespace "blue"`))
+	quota := apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: "jobs"}, "j", errors.New("exceeded quota"))
+	for name, tc := range map[string]struct {
+		why   string
+		say   []error // by trial; the last one stays
+		warn  string
+		tries int
+	}{
+		"soon":  {"it gets them", []error{none, none, nil}, "", 3},
+		"quota": {"waiting helps nobody", []error{quota}, "exceeded quota", 1},
+		"then":  {"with its rights it meets a limit", []error{none, quota}, "exceeded quota", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trials := 0
+			c.Trial = interceptor.NewClient(c.Live.(client.WithWatch), interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+					trials++
+					return tc.say[min(trials, len(tc.say))-1]
+				},
+			})
+			good := strings.Replace(jobComponent, "CLASS", "default-priority", 1)
+			r := send(t, handle(t, c, webhook.Options{}), ask{path: validateWrapper, new: wrapper("blue", queueLabel, "true", good)})
+			if told := strings.Join(r.Warnings, "\n"); !r.Allowed || !strings.Contains(told, tc.warn) || (tc.warn == "") != (told == "") {
+				t.Errorf("%s: allowed is %v, warnings are %q, want one with %q", tc.why, r.Allowed, r.Warnings, tc.warn)
+			}
+			if trials != tc.tries {
+				t.Errorf("%s: tried %d times, want %d", tc.why, trials, tc.tries)
+			}
+		})
+	}
+}
