@@ -102,6 +102,7 @@ func (c *Cluster) apiServer() program {
 			"--tls-cert-file=" + c.id.apiServer.Cert,
 			"--tls-private-key-file=" + c.id.apiServer.Key,
 			"--client-ca-file=" + c.id.ca.CertFile(),
+			"--token-auth-file=" + c.files.tokens(),
 			"--service-account-issuer=" + issuer,
 			"--service-account-key-file=" + c.id.signingKey,
 			"--service-account-signing-key-file=" + c.id.signingKey,

@@ -29,6 +29,7 @@ func (l layout) lock() string          { return l.path("lock") }
 func (l layout) state() string         { return l.path("cluster.json") }
 func (l layout) kubeconfig() string    { return l.path("kubeconfig") }
 func (l layout) pki() string           { return l.path("pki") }
+func (l layout) tokens() string        { return l.path("pki", "tokens.csv") }
 func (l layout) etcd() string          { return l.path("etcd") }
 func (l layout) logs() string          { return l.path("logs") }
 func (l layout) webhookCerts() string  { return l.path("webhook") }

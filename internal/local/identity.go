@@ -3,7 +3,10 @@ package local
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -22,7 +25,7 @@ const (
 	signingKeyName = "service-accounts"
 )
 
-// identities are the certificates of a cluster. etcd has an authority of its
+// identities are the certificates and tokens of a cluster. etcd has an authority of its
 // own: whoever may talk to the API server must not be able to go around it. So
 // have the servers of aggregated APIs: who is vouched for by the front proxy's
 // authority may act as anybody there.
@@ -38,17 +41,19 @@ type identities struct {
 	kubeletClient     pki.Pair // the API server's as their client
 	signingKey        string
 	adminCert         pki.Pair
-	clientOf          map[string]pki.Pair
+	tokenOf           map[string]string // of the components
 	webhookCert       pki.Pair
 }
 
-// clients are the users behind the components, by component.
-func clients() map[string]pki.Leaf {
-	return map[string]pki.Leaf{
-		ControllerManager: {User: "system:kube-controller-manager"},
-		Scheduler:         {User: SchedulerUser},
-		Controller:        {User: ControllerUser},
-		Nodes:             {User: nodesUser},
+// userOf names the users behind the components. They log in with tokens, as
+// processes in a real cluster do: the API server verifies a certificate anew with
+// each request, which is a twentieth of its time.
+func userOf() map[string]string {
+	return map[string]string{
+		ControllerManager: "system:kube-controller-manager",
+		Scheduler:         SchedulerUser,
+		Controller:        ControllerUser,
+		Nodes:             nodesUser,
 	}
 }
 
@@ -108,17 +113,30 @@ func makeIdentities(l layout, now time.Time) (*identities, error) {
 	issue(id.ca, &id.kubeletClient, pki.Leaf{Name: "kubelet-client", User: simnode.APIServerUser, Usage: pki.Client})
 	issue(id.ca, &id.webhookCert, pki.Leaf{Name: "webhook", User: "mlbatch-webhook", Hosts: append([]string{VisibilityHost}, hosts...), Usage: pki.Server})
 	issue(id.ca, &id.adminCert, pki.Leaf{Name: "admin", User: adminUser, Groups: []string{"system:masters"}, Usage: pki.Client})
-	id.clientOf = map[string]pki.Pair{}
-	for component, leaf := range clients() {
-		leaf.Name, leaf.Usage = component+"-client", pki.Client
-		var pair pki.Pair
-		issue(id.ca, &pair, leaf)
-		id.clientOf[component] = pair
-	}
 	if err != nil {
 		return nil, err
 	}
+	if err := id.makeTokens(l); err != nil {
+		return nil, err
+	}
 	return &id, id.publishWebhookCert(l)
+}
+
+// makeTokens makes what is missing of the components' tokens, and the file from
+// which the API server knows them.
+func (id *identities) makeTokens(l layout) error {
+	id.tokenOf = map[string]string{}
+	var known strings.Builder
+	users := userOf()
+	for _, component := range slices.Sorted(maps.Keys(users)) {
+		token, err := pki.Token(l.pki(), component)
+		if err != nil {
+			return err
+		}
+		id.tokenOf[component] = token
+		fmt.Fprintf(&known, "%s,%s,%s\n", token, users[component], users[component])
+	}
+	return pki.WriteFile(l.tokens(), []byte(known.String()))
 }
 
 // publishWebhookCert puts the webhook's certificate where and as the
@@ -136,33 +154,34 @@ func (id *identities) publishWebhookCert(l layout) error {
 	return nil
 }
 
-// writeKubeconfigs writes the administrator's and the components' kubeconfigs.
+// writeKubeconfigs writes the administrator's and the components' kubeconfigs. They
+// embed what proves who it is, so that the files can be copied.
 func (id *identities) writeKubeconfigs(l layout, api int) error {
-	if err := id.writeKubeconfig(l.kubeconfig(), adminUser, id.adminCert, api); err != nil {
+	cert, err := os.ReadFile(id.adminCert.Cert)
+	if err != nil {
+		return fmt.Errorf("make kubeconfig of %s: %w", adminUser, err)
+	}
+	key, err := os.ReadFile(id.adminCert.Key)
+	if err != nil {
+		return fmt.Errorf("make kubeconfig of %s: %w", adminUser, err)
+	}
+	admin := clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}
+	if err := id.writeKubeconfig(l.kubeconfig(), adminUser, admin, api); err != nil {
 		return err
 	}
-	for component, pair := range id.clientOf {
-		if err := id.writeKubeconfig(l.kubeconfigOf(component), clients()[component].User, pair, api); err != nil {
+	for component, token := range id.tokenOf {
+		if err := id.writeKubeconfig(l.kubeconfigOf(component), userOf()[component], clientcmdapi.AuthInfo{Token: token}, api); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// writeKubeconfig embeds certificate and key, so that the file can be copied.
-func (id *identities) writeKubeconfig(file, user string, pair pki.Pair, api int) error {
-	cert, err := os.ReadFile(pair.Cert)
-	if err != nil {
-		return fmt.Errorf("make kubeconfig of %s: %w", user, err)
-	}
-	key, err := os.ReadFile(pair.Key)
-	if err != nil {
-		return fmt.Errorf("make kubeconfig of %s: %w", user, err)
-	}
+func (id *identities) writeKubeconfig(file, user string, proof clientcmdapi.AuthInfo, api int) error {
 	const name = "mlbatch"
 	cfg := clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: apiURL(api), CertificateAuthorityData: id.ca.PEM()}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{user: {ClientCertificateData: cert, ClientKeyData: key}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{user: &proof},
 		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: user}},
 		CurrentContext: name,
 	}

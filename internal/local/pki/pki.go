@@ -1,4 +1,4 @@
-// Package pki makes the certificates and keys of the embedded cluster.
+// Package pki makes the certificates, keys and tokens of the embedded cluster.
 //
 // An Authority signs leaf certificates into files. Everything is kept: a file
 // that exists and is still good is left alone, so that a cluster that is
@@ -12,6 +12,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -148,6 +150,26 @@ func SigningKey(dir, name string) (string, error) {
 		return "", fmt.Errorf("encode key %s: %w", name, err)
 	}
 	return file, WriteFile(file, encode("EC PRIVATE KEY", der))
+}
+
+// tokenBytes is how much of a token is left to chance.
+const tokenBytes = 32
+
+// Token returns the bearer token of a name in a directory, and makes it if there
+// is none.
+func Token(dir, name string) (string, error) {
+	file := filepath.Join(dir, name+".token")
+	text, err := os.ReadFile(file)
+	switch token := strings.TrimSpace(string(text)); {
+	case err == nil && len(token) == hex.EncodedLen(tokenBytes):
+		return token, nil
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return "", fmt.Errorf("load token %s: %w", name, err)
+	}
+	secret := make([]byte, tokenBytes)
+	_, _ = rand.Read(secret) // it never fails
+	token := hex.EncodeToString(secret)
+	return token, WriteFile(file, []byte(token+"\n"))
 }
 
 // WriteFile writes a private file whole or not at all. When it returns, the file

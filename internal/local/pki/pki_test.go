@@ -78,6 +78,37 @@ func TestFilesAreKeptOrRenewed(t *testing.T) {
 	}
 }
 
+func TestTokensAreKept(t *testing.T) {
+	dir := t.TempDir()
+	token := func(name string) string {
+		t.Helper()
+		token, err := Token(dir, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token
+	}
+	first := token("a")
+	if len(first) < 43 {
+		t.Errorf("a token of %d characters can be guessed", len(first))
+	}
+	if again := token("a"); again != first {
+		t.Error("a restarted cluster would not know its own components")
+	}
+	if other := token("b"); other == first {
+		t.Error("two components have one token")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a.token"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if anew := token("a"); anew == first || len(anew) != len(first) {
+		t.Errorf("an empty file gives the token %q", anew)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "a.token")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the token can be read by others: %v, %v", info.Mode(), err)
+	}
+}
+
 func TestFilesArePrivate(t *testing.T) {
 	dir := t.TempDir()
 	ca, err := Open(dir, "ca", time.Now())
