@@ -7,7 +7,7 @@
 // The mistakes are a random sample: the same seed takes the same ones. A mutant
 // lives in an overlay of the go command, so that the source is never touched, and
 // its tests end with the first that fails. tests.txt says which other packages
-// test a package, equivalent.txt lists mutants that behave as the code does, with
+// test a package and which of its own tests go first, equivalent.txt lists mutants that behave as the code does, with
 // the reason; they are left out. docs/testing.md has the scores.
 package main
 
