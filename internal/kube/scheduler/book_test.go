@@ -222,3 +222,25 @@ func TestMembers(t *testing.T) {
 		})
 	}
 }
+
+// Whoever makes the next pod only when the one before it runs is not waited for.
+func TestMembersMadeOneByOne(t *testing.T) {
+	owner := func(kind string, controls bool) metav1.OwnerReference {
+		return metav1.OwnerReference{Kind: kind, Name: "o", Controller: &controls}
+	}
+	for name, c := range map[string]struct {
+		owners []metav1.OwnerReference
+		want   bool
+	}{
+		"StatefulSet":            {[]metav1.OwnerReference{owner("StatefulSet", true)}, true},
+		"Job":                    {[]metav1.OwnerReference{owner("Job", true)}, false},
+		"of no controller":       {nil, false},
+		"StatefulSet only named": {[]metav1.OwnerReference{owner("StatefulSet", false), owner("Job", true)}, false},
+	} {
+		p := pod("ns", "p", 0)
+		p.OwnerReferences = c.owners
+		if m, _ := newDesk().member(Gang{}, p); m.OneByOne != c.want {
+			t.Errorf("%s: one by one is %v, want %v", name, m.OneByOne, c.want)
+		}
+	}
+}
