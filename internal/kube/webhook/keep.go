@@ -23,40 +23,68 @@ import (
 // decides about that.
 const staysSuspended = "spec.suspend stays false, because the admission of a queued job sets it: delete the job to stop it, or let an admin set spec.active of its Workload to false"
 
-// keep leaves in an AppWrapper that somebody changes what is not theirs.
-func (h *wrapperHandler) keep(ctx context.Context, req admission.Request) admission.Response {
-	is, was := &aw.AppWrapper{}, &aw.AppWrapper{}
-	if err := h.decoder.Decode(req, is); err != nil {
+// keeper is what the kinds of jobs differ in when one is changed.
+type keeper[T client.Object] struct {
+	// queues reports whether a job that exists waits for admission here.
+	queues func(ctx context.Context, job T, namespace string) (bool, error)
+	// keep returns the new state with what is not its writer's as it was.
+	keep func(ctx context.Context, was, is T) (T, error)
+	// given is the queue that a job which names none was given; "" for none.
+	given     func(ctx context.Context, job T, namespace string) (string, error)
+	spec      func(T) any
+	suspended func(T) bool
+}
+
+// answer leaves in a job that somebody changes what is not theirs. is and was are
+// empty objects to decode into.
+func (k keeper[T]) answer(ctx context.Context, decoder admission.Decoder, req admission.Request, is, was T) admission.Response {
+	if err := decoder.Decode(req, is); err != nil {
 		return malformed(err)
 	}
-	if err := h.decoder.DecodeRaw(req.OldObject, was); err != nil {
+	if err := decoder.DecodeRaw(req.OldObject, was); err != nil {
 		return malformed(err)
 	}
-	queued, err := h.queues(ctx, was, req.Namespace)
+	queued, err := k.queues(ctx, was, req.Namespace)
 	if err != nil {
 		return failed(err)
 	}
 	if !queued {
 		return admission.Allowed("")
 	}
-	kept := appwrapper.Keep(was, is)
+	kept, err := k.keep(ctx, was, is)
+	if err != nil {
+		return failed(err)
+	}
 	given := ""
 	if clears(was, is) {
-		if given, err = h.queueOf(ctx, is, req.Namespace); err != nil {
+		if given, err = k.given(ctx, is, req.Namespace); err != nil {
 			return failed(err)
 		}
 	}
 	keepQueueing(was, kept, given)
-	if !equality.Semantic.DeepEqual(is.Spec, kept.Spec) { // what is put back is not its writer's
+	if !equality.Semantic.DeepEqual(k.spec(is), k.spec(kept)) { // what is put back is not its writer's
 		if err := disownSpec(kept, changedSince(was)); err != nil {
 			return malformed(err)
 		}
 	}
 	resp := difference(is, kept)
-	if is.Spec.Suspend && !was.Spec.Suspend {
+	if k.suspended(is) && !k.suspended(kept) {
 		resp = resp.WithWarnings(staysSuspended)
 	}
 	return resp
+}
+
+// keep leaves in an AppWrapper that somebody changes what is not theirs.
+func (h *wrapperHandler) keep(ctx context.Context, req admission.Request) admission.Response {
+	return keeper[*aw.AppWrapper]{
+		queues: h.queues,
+		keep: func(_ context.Context, was, is *aw.AppWrapper) (*aw.AppWrapper, error) {
+			return appwrapper.Keep(was, is), nil
+		},
+		given:     h.queueOf,
+		spec:      func(w *aw.AppWrapper) any { return w.Spec },
+		suspended: func(w *aw.AppWrapper) bool { return w.Spec.Suspend },
+	}.answer(ctx, h.decoder, req, &aw.AppWrapper{}, &aw.AppWrapper{})
 }
 
 // queues reports whether an AppWrapper that exists waits for admission here.
@@ -69,42 +97,24 @@ func (h *wrapperHandler) queues(ctx context.Context, w *aw.AppWrapper, namespace
 
 // keep leaves in a Job that somebody changes what is not theirs.
 func (h *jobHandler) keep(ctx context.Context, req admission.Request) admission.Response {
-	is, was := &batchv1.Job{}, &batchv1.Job{}
-	if err := h.decoder.Decode(req, is); err != nil {
-		return malformed(err)
-	}
-	if err := h.decoder.DecodeRaw(req.OldObject, was); err != nil {
-		return malformed(err)
-	}
-	queued, err := h.queues(ctx, was, req.Namespace)
-	if err != nil {
-		return failed(err)
-	}
-	if !queued {
-		return admission.Allowed("")
-	}
-	original, err := h.cluster.original(ctx, was)
-	if err != nil {
-		return failed(err)
-	}
-	kept := batchjob.Keep(was, is, original)
-	given := ""
-	if has, err := h.cluster.keepsQueue(ctx, req.Namespace, was, is); err != nil {
-		return failed(err)
-	} else if has {
-		given = string(kueue.DefaultLocalQueueName)
-	}
-	keepQueueing(was, kept, given)
-	if !equality.Semantic.DeepEqual(is.Spec, kept.Spec) {
-		if err := disownSpec(kept, changedSince(was)); err != nil {
-			return malformed(err)
-		}
-	}
-	resp := difference(is, kept)
-	if suspended(is) && !suspended(kept) {
-		resp = resp.WithWarnings(staysSuspended)
-	}
-	return resp
+	return keeper[*batchv1.Job]{
+		queues: h.queues,
+		keep: func(ctx context.Context, was, is *batchv1.Job) (*batchv1.Job, error) {
+			original, err := h.cluster.original(ctx, was)
+			if err != nil {
+				return nil, err
+			}
+			return batchjob.Keep(was, is, original), nil
+		},
+		given: func(ctx context.Context, _ *batchv1.Job, namespace string) (string, error) {
+			if has, err := h.cluster.hasDefaultQueue(ctx, namespace); !has || err != nil {
+				return "", err
+			}
+			return string(kueue.DefaultLocalQueueName), nil
+		},
+		spec:      func(j *batchv1.Job) any { return j.Spec },
+		suspended: suspended,
+	}.answer(ctx, h.decoder, req, &batchv1.Job{}, &batchv1.Job{})
 }
 
 // queues reports whether a Job that exists waits for admission here.
