@@ -129,6 +129,11 @@ type AppWrapperComponentStatus struct {
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
 
+	// node that the component runs on, if it is a pod itself: once the pod is gone,
+	// nothing else tells whether it went with its node.
+	// +optional
+	Node string `json:"node,omitempty"`
+
 	// podSets that were found or declared.
 	// +optional
 	PodSets []AppWrapperPodSet `json:"podSets"`

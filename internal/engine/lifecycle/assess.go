@@ -54,6 +54,9 @@ func assess(f Facts) assessment {
 		if !c.Exists && a.missing == "" {
 			a.missing = c.Name
 		}
+		if !c.Exists && c.NodeGone != "" && a.leave == "" {
+			a.leave, a.nodeGone = c.Name+": "+c.NodeGone, true
+		}
 		if c.Verdict == Broken || c.Verdict == Hopeless {
 			a.addBroken(c, tallies)
 		}

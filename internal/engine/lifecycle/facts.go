@@ -135,7 +135,10 @@ type Component struct {
 	Unreadable string
 	// Finalizers keep the object once it is marked for deletion.
 	Finalizers []string
-	PodSets    []PodSet
+	// NodeGone says of a component that does not exist how it went with its node; ""
+	// if it did not.
+	NodeGone string
+	PodSets  []PodSet
 }
 
 // maker is what decides whether the component may make pods. forced is true once

@@ -245,6 +245,23 @@ func TestW7NodeIsGone(t *testing.T) {
 	}
 }
 
+// A pod that is the component may be gone by the time anybody looks.
+func TestW7NodeTookTheComponent(t *testing.T) {
+	gone := counted(1)
+	gone.Exists, gone.NodeGone = false, "node n does not exist any more"
+	f := Facts{
+		Phase: Running, Finalizer: true, Fresh: true, Policy: Defaults(), Components: []Component{gone},
+		Conditions: []Condition{ago(QuotaReserved, true, time.Hour), ago(ResourcesDeployed, true, time.Hour)},
+	}
+	if s := Decide(f, start()); s.Phase != Resetting || s.ResetReason != NodeGone || s.Retries != 0 {
+		t.Errorf("phase %s, reason %s, %d retries", s.Phase, s.ResetReason, s.Retries)
+	}
+	f.Components[0].NodeGone = ""
+	if s := Decide(f, start()); s.Phase != Failed {
+		t.Errorf("deleted by somebody: phase %s", s.Phase)
+	}
+}
+
 // Who waits for the place of a pod that was deleted is not late, and has the
 // usual time afterwards.
 func TestS1DeletedPodsAreWaitedFor(t *testing.T) {

@@ -114,6 +114,13 @@ func (a *attempt) observe(ctx context.Context, i int, from source) (lifecycle.Co
 	}
 	out := c.Observe(object)
 	out.Watched = isJob(c.GVK)
+	if !out.Exists && unreadable == "" {
+		lost, err := a.wentWith(ctx, c)
+		if err != nil {
+			return out, err
+		}
+		out.NodeGone = lost
+	}
 	if out.Unreadable = unreadable; unreadable != "" {
 		out.Exists = c.UID != ""
 	}
@@ -265,16 +272,12 @@ func (a *attempt) lostNode(ctx context.Context, p *corev1.Pod) (string, error) {
 			}
 		}
 	}
-	name := types.NamespacedName{Name: p.Spec.NodeName}
-	err := a.client.Get(ctx, name, &corev1.Node{}, client.UnsafeDisableDeepCopy)
-	if apierrors.IsNotFound(err) {
-		err = a.live.Get(ctx, name, &corev1.Node{}) // the cache may not show a new node yet
-	}
+	_, err := a.node(ctx, p.Spec.NodeName)
 	switch {
 	case apierrors.IsNotFound(err):
-		return "node " + name.Name + " does not exist any more", nil
+		return "node " + p.Spec.NodeName + " does not exist any more", nil
 	case err != nil:
-		return "", fmt.Errorf("read node %s: %w", name.Name, err)
+		return "", fmt.Errorf("read node %s: %w", p.Spec.NodeName, err)
 	}
 	return "", nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
@@ -171,6 +172,81 @@ func TestW7WrappedPodLosesItsNode(t *testing.T) {
 			x.to("Running")
 			if len(x.pods()) != 1 || x.pods()[0].UID == p.UID {
 				t.Errorf("pods %v", x.pods())
+			}
+		})
+	}
+}
+
+// The same while nobody looked: what is left is the record of where the pod ran.
+func TestW7WrappedPodWentWithItsNodeUnseen(t *testing.T) {
+	node := func(change func(*world, *corev1.Node)) func(*world) {
+		return func(x *world) {
+			var n corev1.Node
+			if err := x.server.Get(x.t.Context(), client.ObjectKey{Name: "node-0"}, &n); err != nil {
+				x.t.Fatal(err)
+			}
+			if err := x.server.Delete(x.t.Context(), &n); err != nil {
+				x.t.Fatal(err)
+			}
+			if change == nil {
+				return
+			}
+			n.ResourceVersion = ""
+			change(x, &n)
+			if err := x.server.Create(x.t.Context(), &n); err != nil {
+				x.t.Fatal(err)
+			}
+		}
+	}
+	tainted := func(key string) func(*world, *corev1.Node) {
+		return func(_ *world, n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoExecute}}
+		}
+	}
+	for name, tc := range map[string]struct {
+		why  string
+		lose func(*world)
+		want string
+	}{
+		"deleted node":  {"pods of nodes that are gone are removed", node(nil), "Resetting"},
+		"another node":  {"it has the name of the one that is gone", node(func(x *world, n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(x.clock.Now().Add(time.Minute)) }), "Resetting"},
+		"drained node":  {"it is cordoned since", node(func(_ *world, n *corev1.Node) { n.Spec.Unschedulable = true }), "Resetting"},
+		"node is lost":  {"its pods are removed for being out of reach", node(tainted(corev1.TaintNodeUnreachable)), "Resetting"},
+		"node gave up":  {"its pods are removed at once", node(tainted(corev1.TaintNodeOutOfService)), "Resetting"},
+		"others' taint": {"it drives nobody away who was let in", node(tainted("example.com/maintenance")), "Failed"},
+		"deleted pod":   {"somebody did not want it any more", func(*world) {}, "Failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newWorld(t, wrapper(podManifest))
+			x.settle()
+			x.admit()
+			x.to("Running")
+			p := x.pods()[0]
+			p.Spec.NodeName = "node-0"
+			if err := x.server.Update(t.Context(), &p); err != nil {
+				t.Fatal(err)
+			}
+			p.Status.Phase = corev1.PodRunning
+			x.status(&p)
+			mark := len(x.writes)
+			x.settle()
+			if got := x.since(mark); len(got) != 1 {
+				t.Errorf("its node is written beside what is written anyway: %v", got)
+			}
+			tc.lose(x)
+			if err := x.server.Delete(t.Context(), &p); err != nil {
+				t.Fatal(err)
+			}
+			x.to(tc.want)
+			if x.get().Status.Retries != 0 {
+				t.Errorf("%s: charged: %s", tc.why, x.conditions())
+			}
+			if tc.want == "Failed" {
+				return
+			}
+			x.to("Running")
+			if s := x.get().Status.ComponentStatus[0]; s.Node != "" || len(x.pods()) != 1 || x.pods()[0].UID == p.UID {
+				t.Errorf("%s: on node %q, pods %v", tc.why, s.Node, x.pods())
 			}
 		})
 	}

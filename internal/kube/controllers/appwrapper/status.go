@@ -73,6 +73,7 @@ func (a *attempt) componentStatus() []awv1beta2.AppWrapperComponentStatus {
 	for i, c := range a.components {
 		s := c.Status()
 		s.UID = a.recordedUID(i)
+		s.Node = a.nodeOf(i, s.UID)
 		if i < len(old) {
 			s.Conditions = old[i].DeepCopy().Conditions
 		}

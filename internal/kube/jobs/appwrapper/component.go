@@ -27,8 +27,10 @@ type Component struct {
 	// Namespace is the AppWrapper's, Name the object's own or made from its
 	// generateName.
 	Namespace, Name string
-	// UID of the object that was created, once that was recorded.
+	// UID of the object that was created, and the Node of one that is a pod, once
+	// that was recorded.
 	UID      types.UID
+	Node     string
 	PodSets  []PodSet
 	template map[string]any
 	// unread is true if its pod sets could not be read.
@@ -82,7 +84,7 @@ func Recorded(w *aw.AppWrapper) ([]Component, bool) {
 	podSets := 0
 	for i := range statuses {
 		s := &statuses[i]
-		c := Component{Index: i, GVK: schema.FromAPIVersionAndKind(s.APIVersion, s.Kind), Namespace: w.Namespace, Name: s.Name, UID: s.UID}
+		c := Component{Index: i, GVK: schema.FromAPIVersionAndKind(s.APIVersion, s.Kind), Namespace: w.Namespace, Name: s.Name, UID: s.UID, Node: s.Node}
 		for _, ps := range s.PodSets {
 			c.PodSets = append(c.PodSets, PodSet{
 				Name: podSetName(w.Name, podSets), Count: replicas(ps), Path: ps.Path, Annotations: ps.Annotations,
