@@ -14,10 +14,12 @@ import (
 const (
 	failedCreate = "FailedCreate" // of Kubernetes' own controllers: a pod could not be made
 	moved        = "Moved"        // planned nodes went away
+	// refused: the API server did not let the job's Workload be created.
+	refused = "WorkloadRefused"
 )
 
-// findEvents looks for what only events say: why pods could not be made, and that they
-// got other nodes.
+// findEvents looks for what only events say: why pods could not be made, that they got
+// other nodes, and why there is no Workload.
 func (p *Picture) findEvents(ctx context.Context, c client.Reader) error {
 	var all corev1.EventList
 	if err := c.List(ctx, &all, client.InNamespace(p.Asked.Namespace)); err != nil {
@@ -35,6 +37,8 @@ func (p *Picture) findEvents(ctx context.Context, c client.Reader) error {
 			p.Failed = e
 		case e.Reason == moved && p.Workload != nil && of.Name == p.Workload.Name && later(e, p.Moved):
 			p.Moved = e
+		case e.Reason == refused && of.Kind == string(p.Asked.Kind) && of.Name == p.Asked.Name && later(e, p.Refused):
+			p.Refused = e
 		}
 	}
 	return nil

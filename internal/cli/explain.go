@@ -197,6 +197,11 @@ func withoutWorkload(p Picture, e *Explanation) {
 		e.State, e.Reason = Unmanaged, "NoQueue"
 		e.say("%s has no label %s, and namespace %s does not ask for one, so Kubernetes runs it without mlbatch", e.Object, kueue.QueueNameLabel, p.Asked.Namespace)
 		e.pods(p)
+	case p.Refused != nil:
+		e.State, e.Reason = Held, refused
+		e.say("%s is meant for queue %s", e.Object, queue)
+		e.say("%s", p.Refused.Message)
+		e.Helps = "delete jobs of the namespace that have ended, or ask an administrator to let it have more"
 	default:
 		e.State, e.Reason = Waiting, "NoWorkload"
 		e.say("%s is meant for queue %s, but has no Workload yet; the controller makes one within a second", e.Object, queue)

@@ -116,6 +116,9 @@ func (c *Cluster) tutorial(ctx context.Context) error {
 	if err := createMissing(ctx, cl, objects); err != nil {
 		return err
 	}
+	if err := awaitQuotas(ctx, cl, objects); err != nil {
+		return err
+	}
 	c.marker.Tutorial, c.marker.Empty = true, false
 	if err := c.files.writeMarker(c.marker); err != nil {
 		return err
@@ -190,6 +193,27 @@ func createMissing(ctx context.Context, cl client.Client, objects []*unstructure
 				last = err
 			}
 			return fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), last)
+		}
+	}
+	return nil
+}
+
+// awaitQuotas returns once it is known how much of the ResourceQuotas among the
+// objects is used: until then the API server refuses whatever they count.
+func awaitQuotas(ctx context.Context, cl client.Client, objects []*unstructured.Unstructured) error {
+	for _, o := range objects {
+		if o.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("ResourceQuota") {
+			continue
+		}
+		err := wait.PollUntilContextCancel(ctx, retryEvery, true, func(ctx context.Context) (bool, error) {
+			var q corev1.ResourceQuota
+			if err := cl.Get(ctx, client.ObjectKeyFromObject(o), &q); err != nil {
+				return false, err
+			}
+			return len(q.Status.Used) > 0, nil
+		})
+		if err != nil {
+			return fmt.Errorf("wait for ResourceQuota %s: %w", o.GetName(), err)
 		}
 	}
 	return nil

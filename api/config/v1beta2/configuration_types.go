@@ -2,6 +2,7 @@ package v1beta2
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -67,6 +68,17 @@ type Tenants struct {
 	// MaxTerminationTime is the longest time that a stopped or evicted job may keep
 	// its pods.
 	MaxTerminationTime *metav1.Duration `json:"maxTerminationTime,omitempty"`
+
+	// MaxJobs is how many jobs a namespace may have, those that have ended
+	// included; 0 is without limit.
+	MaxJobs *int32 `json:"maxJobs,omitempty"`
+
+	// MaxJobSize is how large a job may be, as JSON; 0 is without limit.
+	MaxJobSize *resource.Quantity `json:"maxJobSize,omitempty"`
+
+	// MaxComponents is how many components an AppWrapper may have; 0 is without
+	// limit.
+	MaxComponents *int32 `json:"maxComponents,omitempty"`
 }
 
 // InternalCertManagement says who makes the certificates of the webhooks.

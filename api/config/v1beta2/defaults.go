@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -37,6 +38,11 @@ const (
 	DefaultVisibilityBindAddress = "0.0.0.0"
 	DefaultVisibilityBindPort    = 8082
 	DefaultMaxTerminationTime    = 15 * time.Minute
+	// DefaultMaxJobs, DefaultMaxJobSize and DefaultMaxComponents are far above what
+	// people make, and below what fills a cluster.
+	DefaultMaxJobs       = 10_000
+	DefaultMaxJobSize    = 512 << 10 // 512Ki; a third of what etcd stores as one object
+	DefaultMaxComponents = 100
 )
 
 // Default fills in what a file leaves out, in place. ownNamespace is that of
@@ -49,7 +55,11 @@ func Default(c *Configuration, ownNamespace string) {
 	}
 	set(&c.Namespace, ownNamespace)
 	defaultManager(&c.ControllerManager, *c.Namespace)
-	set(&section(&c.Tenants).MaxTerminationTime, metav1.Duration{Duration: DefaultMaxTerminationTime})
+	t := section(&c.Tenants)
+	set(&t.MaxTerminationTime, metav1.Duration{Duration: DefaultMaxTerminationTime})
+	set(&t.MaxJobs, DefaultMaxJobs)
+	set(&t.MaxJobSize, *resource.NewQuantity(DefaultMaxJobSize, resource.BinarySI))
+	set(&t.MaxComponents, DefaultMaxComponents)
 	if c.ManagedJobsNamespaceSelector == nil {
 		c.ManagedJobsNamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn,

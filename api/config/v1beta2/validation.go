@@ -64,8 +64,21 @@ func validateTenants(t *Tenants, at *field.Path) field.ErrorList {
 	if d := t.MaxTerminationTime; d.Duration < time.Second {
 		errs = append(errs, field.Invalid(at.Child("maxTerminationTime"), d.Duration.String(), "must be 1s or longer"))
 	}
+	const orNone = "must be 0, which is without limit, or more"
+	if *t.MaxJobs < 0 {
+		errs = append(errs, field.Invalid(at.Child("maxJobs"), *t.MaxJobs, orNone))
+	}
+	if *t.MaxComponents < 0 {
+		errs = append(errs, field.Invalid(at.Child("maxComponents"), *t.MaxComponents, orNone))
+	}
+	if n := t.MaxJobSize.Value(); n < 0 || n > 0 && n < leastJobSize {
+		errs = append(errs, field.Invalid(at.Child("maxJobSize"), t.MaxJobSize.String(), "must be 0, which is without limit, or 4Ki or more"))
+	}
 	return errs
 }
+
+// leastJobSize is a size that any job may have.
+const leastJobSize = 4 << 10
 
 func validateCerts(m *InternalCertManagement, at *field.Path) field.ErrorList {
 	var errs field.ErrorList

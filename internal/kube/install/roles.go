@@ -145,7 +145,7 @@ func controllerRules() []rbacv1.PolicyRule {
 		allow("batch", []string{"update"}, "jobs/finalizers"),
 		allow("", read(), "pods", "podtemplates"),
 		allow("autoscaling.x-k8s.io", write(), "provisioningrequests"),
-		allow("", read(), "nodes", "namespaces", "limitranges"),
+		allow("", read(), "nodes", "namespaces", "limitranges", "resourcequotas"),
 		allow("node.k8s.io", read(), "runtimeclasses"),
 		allow("scheduling.k8s.io", read(), "priorityclasses"),
 		allow("", []string{"create", "patch", "update"}, "events"),

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Limits are what users may ask for in the pods of queued jobs.
+// Limits are what users may ask for in their jobs, and how many they may have.
 type Limits struct {
 	// PriorityClasses are the PriorityClasses that pods may name; nil allows all
 	// but those of the system.
@@ -14,6 +14,11 @@ type Limits struct {
 	// Termination is the longest time that a stopped job may keep its pods; 0 is
 	// without limit.
 	Termination time.Duration
+	// Jobs is how many a namespace may have, Size how many bytes of JSON each, and
+	// Components how many an AppWrapper; 0 is without limit.
+	Jobs       int
+	Size       int64
+	Components int
 }
 
 // systemPriority begins the names of the PriorityClasses that keep a cluster

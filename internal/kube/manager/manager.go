@@ -131,7 +131,7 @@ type Options struct {
 	// Tenure are the settings of what follows a reservation: waitForPodsReady and
 	// the retention of objects.
 	Tenure tenure.Config
-	// Limits are what users may ask for in the pods of their jobs (tenants).
+	// Limits are what users may ask for in their jobs (tenants).
 	Limits jobs.Limits
 	// Scope says which jobs wait for admission (manageJobsWithoutQueueName,
 	// managedJobsNamespaceSelector).
@@ -233,7 +233,10 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("set up metrics: %w", err)
 	}
-	for _, set := range []func(manager.Manager, Options, *metrics.Metrics) error{probes, webhooks, decisions, jobKinds, nodesAndQueues, ownRights} {
+	if err := webhooks(ctx, mgr, opts); err != nil {
+		return err
+	}
+	for _, set := range []func(manager.Manager, Options, *metrics.Metrics) error{probes, decisions, jobKinds, nodesAndQueues, ownRights} {
 		if err := set(mgr, opts, counters); err != nil {
 			return err
 		}
@@ -337,8 +340,8 @@ func probes(mgr manager.Manager, _ Options, _ *metrics.Metrics) error {
 	)
 }
 
-func webhooks(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
-	return mlwebhook.Register(mgr, mlwebhook.Options{
+func webhooks(ctx context.Context, mgr manager.Manager, opts Options) error {
+	return mlwebhook.Register(ctx, mgr, mlwebhook.Options{
 		SchedulerName: opts.SchedulerName,
 		DefaultQueue:  opts.DefaultQueue,
 		Scope:         opts.Scope,

@@ -27,7 +27,10 @@ func (s *Settled) jobs(opts manager.Options) manager.Options {
 			Input: t.Input, Replace: ptr.Deref(t.Strategy, v1beta2.Retain) == v1beta2.Replace, MultiplyBy: t.MultiplyBy, Outputs: t.Outputs,
 		})
 	}
-	opts.Limits = jobs.Limits{PriorityClasses: c.Tenants.PodPriorityClasses, Termination: c.Tenants.MaxTerminationTime.Duration}
+	opts.Limits = jobs.Limits{
+		PriorityClasses: c.Tenants.PodPriorityClasses, Termination: c.Tenants.MaxTerminationTime.Duration,
+		Jobs: int(*c.Tenants.MaxJobs), Size: c.Tenants.MaxJobSize.Value(), Components: int(*c.Tenants.MaxComponents),
+	}
 	opts.Rules.PriorityBoost = s.Gates["PriorityBoost"]
 	opts.Rules.WholeOnly = !s.Gates["PartialAdmission"]
 	opts.Rules.KeepDone = !s.Gates["ReclaimablePods"]

@@ -31,7 +31,7 @@ type wrapperHandler struct {
 	passed       passed
 	defaultQueue string
 	scope        jobs.Scope
-	limits       jobs.Limits
+	limits       limited
 	policy       lifecycle.Policy
 	// schedulerName is given to the pods.
 	schedulerName string
@@ -165,6 +165,10 @@ func (h *wrapperHandler) validateNew(ctx context.Context, req admission.Request,
 	if !appwrapper.Ours(w) {
 		return admission.Allowed("")
 	}
+	// What is too much is refused before anything else is looked up or tried.
+	if errs := append(h.limits.another(req.Namespace), h.limits.size(req, field.NewPath("spec", "components"))...); len(errs) > 0 {
+		return answer(req, errs)
+	}
 	queued, err := h.queues(ctx, w, req.Namespace)
 	if err != nil {
 		return failed(err)
@@ -221,10 +225,10 @@ func (h *wrapperHandler) checkNew(ctx context.Context, req admission.Request, w 
 	}
 	// The API server fills in the namespace only later.
 	w.Namespace = req.Namespace
-	wrong := appwrapper.Validate(w)
+	wrong := append(appwrapper.Validate(w), h.limits.components(len(req.Object.Raw), w)...)
 	errs = append(errs, wrong...)
 	for _, p := range appwrapper.PriorityClassNames(w) {
-		found, err := h.cluster.checkPriorityClass(ctx, h.limits, p.Name, p.Path)
+		found, err := h.cluster.checkPriorityClass(ctx, h.limits.Limits, p.Name, p.Path)
 		if err != nil {
 			return nil, err
 		}
@@ -238,7 +242,7 @@ func (h *wrapperHandler) checkNew(ctx context.Context, req admission.Request, w 
 }
 
 func (h *wrapperHandler) checkChange(ctx context.Context, req admission.Request, was, w *aw.AppWrapper, inQueue bool) (field.ErrorList, error) { //nolint:revive // a fact about the AppWrapper
-	errs := appwrapper.ValidateUpdate(was, w)
+	errs := append(appwrapper.ValidateUpdate(was, w), h.limits.size(req, nil)...)
 	if !inQueue {
 		return errs, nil
 	}

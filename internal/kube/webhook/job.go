@@ -23,7 +23,7 @@ import (
 // jobConditions).
 type jobHandler struct {
 	scope         jobs.Scope
-	limits        jobs.Limits
+	limits        limited
 	off           bool // Jobs do not wait for admission
 	gates         gateRules
 	defaultClass  bool // name the default WorkloadPriorityClass
@@ -118,6 +118,9 @@ func (h *jobHandler) validate(ctx context.Context, req admission.Request) admiss
 	if !queued {
 		return admission.Allowed("")
 	}
+	if errs := h.tooMuch(req, was, job); len(errs) > 0 {
+		return answer(req, errs)
+	}
 	errs, err := h.check(ctx, req.Namespace, was, job)
 	if err != nil {
 		return failed(err)
@@ -127,6 +130,17 @@ func (h *jobHandler) validate(ctx context.Context, req admission.Request) admiss
 		return failed(err)
 	}
 	return answer(req, errs).WithWarnings(warnings...)
+}
+
+// tooMuch refuses a Job that is one too many for its namespace, now that it is
+// queued, or too large; was is nil for a new one.
+func (h *jobHandler) tooMuch(req admission.Request, was, job *batchv1.Job) field.ErrorList {
+	errs := h.limits.size(req, field.NewPath("spec", "template"))
+	counts := countsAsJob(h.scope)
+	if counts(job) && (was == nil || !counts(was)) {
+		errs = append(errs, h.limits.another(req.Namespace)...)
+	}
+	return errs
 }
 
 // concerns reports whether a Job waits for admission here, or did before the
@@ -186,7 +200,7 @@ func (h *jobHandler) checkTemplate(ctx context.Context, job *batchv1.Job) (field
 	if spec.PriorityClassName == "" {
 		return errs, nil
 	}
-	found, err := h.cluster.checkPriorityClass(ctx, h.limits, spec.PriorityClassName, at.Child("priorityClassName"))
+	found, err := h.cluster.checkPriorityClass(ctx, h.limits.Limits, spec.PriorityClassName, at.Child("priorityClassName"))
 	return append(errs, found...), err
 }
 

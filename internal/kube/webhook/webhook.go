@@ -12,6 +12,7 @@
 package webhook
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -40,7 +41,7 @@ type Options struct {
 	DefaultQueue string
 	// Scope says which jobs wait for admission.
 	Scope jobs.Scope
-	// Limits are what users may ask for in the pods of queued jobs.
+	// Limits are what users may ask for in their jobs.
 	Limits jobs.Limits
 	// Policy is that of AppWrappers without annotations; nil means
 	// lifecycle.Defaults.
@@ -94,18 +95,25 @@ type Cluster struct {
 	Live client.Reader
 	// Access creates SubjectAccessReviews.
 	Access client.Writer
+	// Jobs is how many jobs a namespace has; nil counts none.
+	Jobs func(namespace string) int
 	// Trial tries to create components; nil tries nothing.
 	Trial  client.Writer
 	Mapper meta.RESTMapper
 }
 
 // Register serves the webhooks from the manager's webhook server.
-func Register(mgr manager.Manager, opts Options) error {
+func Register(ctx context.Context, mgr manager.Manager, opts Options) error {
+	have, err := newCount(ctx, mgr.GetCache(), countsAsJob(opts.Scope))
+	if err != nil {
+		return fmt.Errorf("count jobs: %w", err)
+	}
 	handlers, err := Handlers(Cluster{
 		Scheme: mgr.GetScheme(),
 		Cached: mgr.GetClient(),
 		Live:   mgr.GetAPIReader(),
 		Access: mgr.GetClient(),
+		Jobs:   have.in,
 		Trial:  mgr.GetClient(),
 		Mapper: mgr.GetRESTMapper(),
 	}, opts)
@@ -151,12 +159,12 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 	decoder := admission.NewDecoder(c.Scheme)
 	batch := &jobHandler{
 		decoder: decoder, cluster: c, clock: opts.Clock, schedulerName: opts.SchedulerName,
-		limits: opts.Limits,
+		limits: limited{opts.Limits, c.Jobs},
 		scope:  opts.Scope, off: opts.NoJobs, defaultClass: !opts.NoDefaultPriorityClass, gates: gateRules{off: opts.NoAdmissionGates},
 	}
 	wrappers := &wrapperHandler{
 		decoder: decoder, cluster: c, clock: opts.Clock, passed: newPassed(opts.Clock), defaultQueue: opts.DefaultQueue, allowed: opts.AllowedKinds,
-		limits: opts.Limits, policy: *opts.Policy, schedulerName: opts.SchedulerName,
+		limits: limited{opts.Limits, c.Jobs}, policy: *opts.Policy, schedulerName: opts.SchedulerName,
 		scope: opts.Scope, off: opts.NoAppWrappers, defaultClass: !opts.NoDefaultPriorityClass, gates: gateRules{off: opts.NoAdmissionGates},
 	}
 	queueing := &queueingHandler{decoder: decoder, cluster: c}

@@ -77,6 +77,8 @@ const recordPause = 200 * time.Millisecond
 type reconciler struct {
 	opts    Options
 	adapter jobs.Adapter
+	// waiting are the jobs whose Workloads were refused.
+	waiting crowd
 }
 
 // SetupWithManager starts a reconciler for the adapter's kind. The cache must
@@ -92,6 +94,7 @@ func SetupWithManager(mgr ctrl.Manager, adapter jobs.Adapter, opts Options) erro
 		Watches(&kueue.Workload{}, r.jobOfPrebuilt()).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.jobOfPod), PodsEnding()).
 		Watches(&kueue.WorkloadPriorityClass{}, handler.EnqueueRequestsFromMapFunc(r.jobsOfClass), appears()).
+		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.roomFor), givesRoom()).
 		WithOptions(turns.Options()).
 		Complete(r)
 }
@@ -103,6 +106,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: recordPause}, nil
 	}
 	if err != nil || !ours {
+		r.waiting.forget(req.NamespacedName)
 		return reconcile.Result{}, err
 	}
 	next, err := decide(s)
@@ -115,6 +119,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 	}
 	err = r.do(ctx, s, next)
+	if next.create && apierrors.IsForbidden(err) {
+		return r.refused(s, err), nil
+	}
+	r.waiting.forget(req.NamespacedName)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		// Somebody was faster; the cache will show it, and waiting for it is all
 		// there is to do.

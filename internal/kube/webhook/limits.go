@@ -1,0 +1,92 @@
+package webhook
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
+)
+
+// limited are the bounds on what one tenant may put on everybody: how many jobs a
+// namespace has, and how large each is. A ResourceQuota would count as well, but
+// the API server writes it with every job that comes and goes, which is a twentieth
+// of what a job costs at all.
+type limited struct {
+	jobs.Limits
+	// have is how many jobs a namespace has; nil counts none.
+	have func(namespace string) int
+}
+
+// another refuses a new job where there are as many as a namespace may have.
+// Between a creation and its count there is a moment, so that jobs that are
+// created at the same time may be a few too many.
+func (l limited) another(namespace string) field.ErrorList {
+	if l.Jobs == 0 || l.have == nil {
+		return nil
+	}
+	n := l.have(namespace)
+	if n < l.Jobs {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("metadata", "namespace"), fmt.Sprintf(
+		"namespace %s has %d jobs (AppWrappers and queued Jobs, those that have ended included), and %d are the most (tenants.maxJobs of the configuration): delete jobs that have ended",
+		namespace, n, l.Jobs))}
+}
+
+// size refuses a job that is too large, or that a change makes too large; at is
+// what a job is mostly made of.
+func (l limited) size(req admission.Request, at *field.Path) field.ErrorList {
+	n, was := int64(len(req.Object.Raw)), int64(len(req.OldObject.Raw))
+	if l.Size == 0 || n <= l.Size || n <= was {
+		return nil
+	}
+	if was > 0 {
+		at = field.NewPath("metadata") // what else can grow
+	}
+	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("the %s has %d bytes as JSON, and %d are the most (tenants.maxJobSize of the configuration): %s",
+		req.Kind.Kind, n, l.Size, intoVolumes))}
+}
+
+// intoVolumes is what to do about a job that is too large.
+const intoVolumes = "keep data and long scripts in ConfigMaps, volumes or images, and name them"
+
+// components refuses an AppWrapper with too many components, or whose Workload,
+// which has the pods of each pod set, would be too large: several pod sets may name
+// the same template.
+func (l limited) components(raw int, w *aw.AppWrapper) field.ErrorList {
+	at := field.NewPath("spec", "components")
+	if n := len(w.Spec.Components); l.Components > 0 && n > l.Components {
+		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("the AppWrapper has %d components, and %d are the most (tenants.maxComponents of the configuration): put some into AppWrappers of their own",
+			n, l.Components))}
+	}
+	components, err := appwrapper.Components(w)
+	if err != nil || l.Size == 0 {
+		return nil // refused already
+	}
+	sets, bytes := 0, int64(0)
+	for _, c := range components {
+		sets += len(c.PodSets)
+	}
+	if int64(raw)*int64(sets) <= l.Size {
+		return nil // as nearly always
+	}
+	for _, c := range components {
+		for _, ps := range c.PodSets {
+			text, err := json.Marshal(ps.Template)
+			if err != nil {
+				return field.ErrorList{field.Invalid(at, "", err.Error())}
+			}
+			bytes += int64(len(text))
+		}
+	}
+	if bytes <= l.Size {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("the %d pod sets have %d bytes as JSON, and %d are the most (tenants.maxJobSize of the configuration): %s",
+		sets, bytes, l.Size, intoVolumes))}
+}
