@@ -11,7 +11,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
-// TestW15NodesAreRemembered: what a node had is kept where docs/nodes.md says, so that
+// TestW15NodesAreRemembered: what a node had is kept where docs/node-health.md says, so that
 // its loss can be told and one day acknowledged.
 func TestW15NodesAreRemembered(t *testing.T) {
 	eventually(t, "each node has its key", func() string {
