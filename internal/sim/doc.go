@@ -13,7 +13,7 @@
 //     and tenants.go is what hostile tenants do to them, where a World has that;
 //   - papers.go is what the controllers' own rules make of jobs, where a World has
 //     them (package clerk); tenure.go the simpler ones elsewhere;
-//   - meter.go measures, result.go sums up, timeline.go draws;
+//   - meter.go measures, result.go sums up, series.go is what charts show;
 //   - auditor.go and audit_*.go check P1-P11 of the design after every decision;
 //     audit_pods.go from the pods that exist, and from no books.
 //

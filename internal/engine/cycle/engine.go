@@ -4,7 +4,7 @@
 // The main path is Engine.Decide. Everything else keeps the picture current
 // (apply.go), judges one workload (judge.go), carries a verdict out
 // (commit.go), keeps refused work out of the way until what it waits for
-// changes (park.go, wake.go), holds plans whose victims must first go
+// changes (park.go), holds plans whose victims must first go
 // (pledge.go), keeps a StrictFIFO queue's own quota for its first workload
 // (claim.go), and moves pods off lost nodes (move.go).
 //
@@ -16,7 +16,7 @@
 // in front while its victims go, is the pledge. Where it requeues a workload at
 // once, because another took its place within the cycle, Decide has not ended yet.
 // The queue time comes with the workload: its creation, or its eviction where the
-// rules say so (spec/kueue.md 2.5). Back-offs are timers; a workload whose
+// rules say so. Back-offs are timers; a workload whose
 // LocalQueue changes moves to the other queue, and keeps its time.
 //
 // The engine is pure: no clock, no I/O, no goroutines, and no decision depends

@@ -1,6 +1,6 @@
-// Package preempt chooses whom to evict for whom: the fewest workloads, in the
-// order of spec/kueue.md 2.6, or with fair sharing in that of 2.7, whose eviction
-// gives a waiting workload its quota and its nodes together.
+// Package preempt chooses whom to evict for whom: the fewest workloads, in Kueue's
+// order of candidates, or with fair sharing in that of its strategies, whose
+// eviction gives a waiting workload its quota and its nodes together.
 //
 // The search runs on the live ledgers (core.Then): it takes candidates out one
 // by one until the workload fits, gives back those that turn out not to be

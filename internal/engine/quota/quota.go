@@ -3,8 +3,8 @@
 //
 // Quantities live in dense vectors indexed by Pair, an interned (flavor,
 // resource). Every change walks the path from a queue to its root and nothing
-// else. The arithmetic is that of spec/kueue.md 2.2, flavor assignment that of
-// 2.3. The package knows nothing of nodes or of victims: Assign asks for both
+// else. The arithmetic of limits and the choice of flavors are Kueue's. The
+// package knows nothing of nodes or of victims: Assign asks for both
 // through the Scene interface.
 //
 // Invariants, checked by Forest.Check:

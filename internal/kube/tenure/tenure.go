@@ -1,7 +1,7 @@
 // Package tenure holds the rules for the life of a Workload between the
 // reservation of its quota and its end: admission checks, the readiness of its
 // pods, limits of time, evictions and the way back into the queue, deactivation
-// and retention (spec/kueue.md 2.10).
+// and retention, as in Kueue.
 //
 // Everything is pure: facts and the time in, the next write out. A rule looks
 // at what the API says now and at nothing that was remembered, so that a
