@@ -29,6 +29,7 @@ type watches struct {
 
 	sources   map[reflect.Type]*source.FakeControllerSource
 	informers map[reflect.Type]toolscache.SharedIndexInformer
+	running   map[reflect.Type]bool
 }
 
 func (w *watches) source(o client.Object) *source.FakeControllerSource {
@@ -42,9 +43,15 @@ func (w *watches) source(o client.Object) *source.FakeControllerSource {
 
 func (w *watches) GetInformer(ctx context.Context, o client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
 	w.source(o)
-	informer := w.informers[reflect.TypeOf(o)]
-	go informer.RunWithContext(ctx)
-	return informer, nil
+	kind := reflect.TypeOf(o)
+	if !w.running[kind] {
+		if w.running == nil {
+			w.running = map[reflect.Type]bool{}
+		}
+		w.running[kind] = true
+		go w.informers[kind].RunWithContext(ctx)
+	}
+	return w.informers[kind], nil
 }
 
 func waiting(name string, priority int32) *kueue.Workload {
