@@ -157,7 +157,7 @@ func downNodes(list []visibility.DownNode) string {
 
 // holders says who holds what is short.
 func (e *Explanation) holders(x *visibility.Explanation) {
-	var held, leaving []string
+	var held, leaving, promised []string
 	for _, h := range x.Holders {
 		text := refer(h.WorkloadReference)
 		if h.Node != "" {
@@ -169,9 +169,12 @@ func (e *Explanation) holders(x *visibility.Explanation) {
 		if h.Amount != nil {
 			text += fmt.Sprintf(" (%s %s)", h.Amount, h.Resource)
 		}
-		if h.Leaving {
+		switch {
+		case h.Leaving:
 			leaving = append(leaving, text)
-		} else {
+		case h.Promised:
+			promised = append(promised, text)
+		default:
 			held = append(held, text)
 		}
 	}
@@ -180,6 +183,9 @@ func (e *Explanation) holders(x *visibility.Explanation) {
 	}
 	if len(leaving) > 0 {
 		e.say("Being stopped: %s", strings.Join(leaving, "; "))
+	}
+	if len(promised) > 0 {
+		e.say("Promised to, and kept for: %s", strings.Join(promised, "; "))
 	}
 }
 

@@ -40,8 +40,9 @@ type Holder struct {
 	Flavor   string
 	Resource string
 	Amount   Amount
-	// Leaving says that it was evicted and only its pods still end.
-	Leaving bool
+	// Leaving says that it was evicted and only its pods still end, Promised that it
+	// does not run yet, and nobody else gets what is kept for it.
+	Leaving, Promised bool
 }
 
 // NodeFacts is how the nodes stand that a pod set may use.

@@ -109,6 +109,9 @@ type Holder struct {
 	Amount *resource.Quantity `json:"amount,omitempty"`
 	// leaving says that it is being stopped already.
 	Leaving bool `json:"leaving,omitempty"`
+	// promised says that it does not run yet, and that what is kept for it goes to
+	// nobody else.
+	Promised bool `json:"promised,omitempty"`
 }
 
 // NodeFacts is how nodes stand that a pod set may use.

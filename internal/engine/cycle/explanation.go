@@ -191,10 +191,10 @@ func (q *question) holders(w *work, why core.Reason) []core.Holder {
 			h.Flavor, h.Resource, h.Amount = why.Flavor, why.Resource, amountOf(c.Uses, p)
 			out = append(out, h)
 		}
-		return out
+		return atMost(maxHolders, out, q.promisedQuota(w, why, p))
 	case why.LacksNodes():
 		if q.class != nil && (why.Cause == core.NodesShort || why.Cause == core.PreemptionGated) {
-			return q.nodeHolders(q.class, maxHolders)
+			return atMost(maxHolders, q.nodeHolders(q.class, maxHolders), q.promisedNodes(q.class))
 		}
 	case why.Code == core.WaitingForPreempted:
 		return q.awaited(w)
@@ -204,6 +204,56 @@ func (q *question) holders(w *work, why core.Reason) []core.Holder {
 
 func (q *question) holder(w *work) core.Holder {
 	return core.Holder{Key: w.Key, UID: w.UID, Queue: q.byNode[w.Queue.ID].name, Leaving: w.phase == leaving}
+}
+
+// atMost are holders and, as far as there is room, those whom something is promised.
+func atMost(n int, holders, promised []core.Holder) []core.Holder {
+	all := append(holders, promised...)
+	return all[:min(n, len(all))]
+}
+
+// promisedQuota are those whom quota is promised that is short for a workload: in its
+// own queue, in queues that borrow it, and in all of the tree where it would have to be
+// borrowed. None of them runs, so that nobody else may be left to be named.
+func (q *question) promisedQuota(w *work, why core.Reason, p quota.Pair) []core.Holder {
+	n := w.group.queue.node
+	borrows := n.BorrowsWith(core.Then, p, why.Need)
+	var out []core.Holder
+	for _, x := range q.pledges {
+		amount := amountOf(x.work.Uses, p)
+		its := x.work.Queue
+		if amount == 0 || its != n && (its.Root() != n.Root() || !borrows && its.Borrowed(core.Then, p) == 0) {
+			continue
+		}
+		h := q.holder(x.work)
+		h.Flavor, h.Resource, h.Amount, h.Promised = why.Flavor, why.Resource, amount, true
+		out = append(out, h)
+	}
+	return out
+}
+
+// promisedNodes are those whom what a class lacks is promised on nodes that it could
+// use.
+func (q *question) promisedNodes(c *place.Class) []core.Holder {
+	nodes := q.nodes.Occupied(c, maxLooks)
+	if len(nodes) == 0 {
+		nodes = q.nodes.Used(c, maxLooks)
+	}
+	var out []core.Holder
+	for _, x := range q.pledges {
+		for _, hold := range x.work.Holds {
+			i := slices.IndexFunc(nodes, func(n place.Occupied) bool { return n.Node == hold.Node })
+			if i < 0 {
+				continue
+			}
+			if r, amount := q.nodes.Taken(nodes[i], hold); amount > 0 {
+				h := q.holder(x.work)
+				h.Resource, h.Amount, h.Promised = r, amount, true
+				out = addHolder(out, h)
+			}
+		}
+	}
+	return out
 }
 
 // awaited are those who must be gone before a workload starts that was promised a

@@ -25,6 +25,9 @@ func printExplanation(out *strings.Builder, x core.Explanation) {
 		if h.Leaving {
 			out.WriteString(", leaving")
 		}
+		if h.Promised {
+			out.WriteString(", promised")
+		}
 		out.WriteString("\n")
 	}
 	for _, t := range x.Tried {
