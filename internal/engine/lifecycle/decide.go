@@ -235,7 +235,7 @@ func (m *machine) succeeded() {
 	}
 	if m.unfinishedPods() {
 		left := m.until(PodsReady, m.f.Policy.DeletionGrace)
-		if left <= 0 {
+		if left <= 0 || m.f.Suspend { // others wait for what they hold
 			m.startDeletion("Pods outlived the completion of their components")
 			return
 		}

@@ -123,6 +123,22 @@ func TestDecide(t *testing.T) {
 			facts: Facts{Phase: New, Suspend: true, Invalid: "no such path"},
 			want:  summary{Phase: Failed, Action: Nothing, True: "Unhealthy/CreateFailed", Events: "Unhealthy Failed"},
 		},
+		"done when its quota is wanted": {
+			why: "S9: the work is done and must not be done again; the quota is free all the same",
+			facts: Facts{
+				Phase: Running, Suspend: true, Finalizer: true, Fresh: true, Components: []Component{job(Completed, 2)}, Pods: pods(PodSucceeded, PodSucceeded),
+				Conditions: []Condition{ago(QuotaReserved, true, time.Hour), ago(ResourcesDeployed, true, time.Hour)},
+			},
+			want: summary{Phase: Succeeded, Action: Nothing, True: "ResourcesDeployed/Before", Recheck: Defaults().SuccessTTL},
+		},
+		"done when its quota is wanted, and pods outlive it": {
+			why: "S9: a Ray cluster is kept after its job for a while, but not in the way of others",
+			facts: Facts{
+				Phase: Running, Suspend: true, Finalizer: true, Fresh: true, Components: []Component{job(Completed, 2)}, Pods: pods(PodRunning, PodSucceeded),
+				Conditions: []Condition{ago(QuotaReserved, true, time.Hour), ago(ResourcesDeployed, true, time.Hour)},
+			},
+			want: summary{Phase: Succeeded, Action: Delete, True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/DeletionInitiated", Recheck: Defaults().DeletionGrace},
+		},
 		"suspended waits": {
 			why:   "nothing happens without quota",
 			facts: Facts{Phase: Suspended, Suspend: true, Components: []Component{missing(two[0])}},

@@ -9,12 +9,14 @@ import (
 func (m *machine) running() {
 	a := assess(m.f)
 	switch {
-	// 1. The quota is wanted back.
-	case m.f.Suspend:
-		m.enterSuspending("Suspend is true")
-	// 2. Everything is done.
+	// 1. Everything is done. That comes first: work that is done when its quota is
+	// wanted back, which may have been decided before this was seen, would be thrown
+	// away and done again, and its quota is free all the same.
 	case a.done:
 		m.succeed()
+	// 2. The quota is wanted back.
+	case m.f.Suspend:
+		m.enterSuspending("Suspend is true")
 	// 3. Its node is gone, and takes the pod along: see 6.
 	case a.nodeGone && a.terminal == "":
 		m.resetOrFail(trouble{reason: NodeGone, message: a.leave})

@@ -71,7 +71,7 @@ func kindOf(gvk schema.GroupVersionKind) (kind, bool) {
 	case schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"}:
 		return kind{
 			podSets: podsOfJobSet, verdict: verdictOfConditions("Completed", "Failed"),
-			heldBack: jobSetHoldsBack, dropped: suspendAndTTL("spec"),
+			heldBack: jobSetHoldsBack, dropped: suspendAndTTL("spec"), endsOnce: jobSetEndsOnce,
 		}, true
 	case schema.GroupVersionKind{Group: "kubeflow.org", Version: "v1", Kind: "PyTorchJob"}:
 		return kind{

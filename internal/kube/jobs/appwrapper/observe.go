@@ -2,6 +2,7 @@ package appwrapper
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,6 +53,19 @@ func oneWave(t map[string]any) bool {
 	parallelism, pErr := number(t, 1, "spec", "parallelism")
 	completions, cErr := number(t, 0, "spec", "completions")
 	return pErr == nil && cErr == nil && completions <= parallelism
+}
+
+// jobSetEndsOnce reports whether the Jobs of a JobSet make all their pods at once,
+// and are not made again when one of them fails.
+func jobSetEndsOnce(t map[string]any) bool {
+	restarts, rErr := number(t, 0, "spec", "failurePolicy", "maxRestarts")
+	rules, fErr := objects(t, "spec", "failurePolicy", "rules")
+	groups, gErr := objects(t, "spec", "replicatedJobs")
+	return errors.Join(rErr, fErr, gErr) == nil && restarts == 0 && len(rules) == 0 &&
+		!slices.ContainsFunc(groups, func(g map[string]any) bool {
+			job, _, err := unstructured.NestedMap(g, "template")
+			return err != nil || !oneWave(job)
+		})
 }
 
 // verdictOfConditions reads kinds that end with one of two conditions.

@@ -9,11 +9,42 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
+
+// S9: of which JobSets no pod follows one that succeeded.
+func TestS9JobSetsEndOnce(t *testing.T) {
+	group := func(completions any) any {
+		return map[string]any{"template": map[string]any{"spec": map[string]any{"parallelism": int64(2), "completions": completions}}}
+	}
+	restarts := func(policy map[string]any) map[string]any {
+		return map[string]any{"replicatedJobs": []any{group(int64(2))}, "failurePolicy": policy}
+	}
+	for name, tc := range map[string]struct {
+		why  string
+		spec map[string]any
+		want bool
+	}{
+		"one wave":          {"all pods are made at once", map[string]any{"replicatedJobs": []any{group(int64(2)), group(nil)}}, true},
+		"several waves":     {"one of its Jobs makes pods after those that succeeded", map[string]any{"replicatedJobs": []any{group(int64(2)), group(int64(3))}}, false},
+		"restarts":          {"all are made again when one fails", restarts(map[string]any{"maxRestarts": int64(1)}), false},
+		"no restarts":       {"the first failure ends it", restarts(map[string]any{"maxRestarts": int64(0)}), true},
+		"rules of failures": {"they may restart without counting", restarts(map[string]any{"rules": []any{map[string]any{"action": "RestartJobSetAndIgnoreMaxRestarts"}}}), false},
+		"unreadable":        {"nothing is believed", restarts(map[string]any{"maxRestarts": "none"}), false},
+		"nothing in it":     {"there is no pod", map[string]any{}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := Component{GVK: schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"}, template: map[string]any{"spec": tc.spec}}
+			if got := c.endsOnce(); got != tc.want {
+				t.Errorf("%s: %v, want %v", tc.why, got, tc.want)
+			}
+		})
+	}
+}
 
 // Which groups of a JobSet wait for others.
 func TestJobSetHoldsBack(t *testing.T) {
