@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -32,6 +33,7 @@ func (r *cohorts) setup(mgr manager.Manager, f *feeder) error {
 	return builder.ControllerManagedBy(mgr).Named("cohort").
 		For(&kueue.Cohort{}).
 		WatchesRawSource(source.Channel(f.cohorts, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{RateLimiter: statusRetries()}).
 		Complete(r)
 }
 

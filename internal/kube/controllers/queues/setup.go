@@ -8,9 +8,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -83,6 +85,15 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	return nil
 }
 
+// longestRetry is the longest pause between two tries to write a status. The pauses
+// of controller-runtime double up to a quarter of an hour: after an API server was
+// away, statuses would be late by as long again.
+const longestRetry = 5 * time.Second
+
+func statusRetries() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, longestRetry)
+}
+
 func newClusterQueues(c client.Client, o Options) *clusterQueues {
 	return &clusterQueues{client: c, numbers: o.Numbers, gauges: o.Gauges, clock: o.Clock, pages: newPages(c, o)}
 }
@@ -98,6 +109,7 @@ func (r *clusterQueues) setup(mgr manager.Manager, f *feeder) error {
 		Watches(&kueue.Topology{}, handler.EnqueueRequestsFromMapFunc(r.usingTopology), generation).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.onNodes), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Channel(f.queues, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{RateLimiter: statusRetries()}).
 		Complete(r)
 }
 
@@ -106,11 +118,13 @@ func newLocalQueues(c client.Client, o Options) *localQueues {
 }
 
 func (r *localQueues) setup(mgr manager.Manager, f *feeder) error {
+	inTurn := turns.Options()
+	inTurn.RateLimiter = statusRetries()
 	return builder.ControllerManagedBy(mgr).Named("localqueue").
 		For(&kueue.LocalQueue{}).
 		Watches(&kueue.ClusterQueue{}, handler.EnqueueRequestsFromMapFunc(r.leadingTo), builder.WithPredicates(activityChanged())).
 		WatchesRawSource(source.Channel(f.localQueues, &handler.EnqueueRequestForObject{})).
-		WithOptions(turns.Options()).
+		WithOptions(inTurn).
 		Complete(r)
 }
 

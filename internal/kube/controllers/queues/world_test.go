@@ -69,7 +69,8 @@ type world struct {
 	numbers *tallies
 	gauges  *gauges
 	events  *events.FakeRecorder
-	writes  int // of status
+	writes  int   // of status
+	fails   error // what they end with
 	queues  *clusterQueues
 	local   *localQueues
 	flavors *flavors
@@ -91,7 +92,9 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&kueue.ClusterQueue{}, &kueue.LocalQueue{}, &kueue.Workload{}, &kueue.Cohort{}).
 		WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-			w.writes++
+			if w.writes++; w.fails != nil {
+				return w.fails
+			}
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		}}).Build()
 	o := Options{Numbers: w.numbers, Gauges: w.gauges, Interval: DefaultInterval, Clock: w.clock}
