@@ -340,3 +340,127 @@ func TestMade(t *testing.T) {
 		t.Errorf("made %v", m.of)
 	}
 }
+
+// A component is there already, and nobody can say whose it is: it is neither taken nor
+// given up.
+func TestTakenNameThatCannotBeRead(t *testing.T) {
+	name := running(t, jobManifest).jobs()[0].Name
+	x := newWorld(t, wrapper(jobManifest), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, UID: "theirs"}})
+	x.settle()
+	x.admit()
+	away := true
+	x.r.live = interceptor.NewClient(x.server, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if away && o.GetObjectKind().GroupVersionKind().Kind == "Job" {
+				return errors.New("connection refused")
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+	for range 5 {
+		if err := x.reconcile(); err != nil && !strings.Contains(err.Error(), "connection refused") {
+			t.Fatal(err)
+		}
+		if x.phase() == "Running" || x.phase() == "Failed" {
+			t.Fatalf("phase %s: %s", x.phase(), x.conditions())
+		}
+		x.clock.SetTime(x.clock.Now().Add(max(x.recheck, time.Second)))
+	}
+	away = false
+	x.to("Failed")
+	if !strings.Contains(x.conditions(), "Unhealthy=True/CreateFailed") {
+		t.Error(x.conditions())
+	}
+}
+
+// Whoever starts an AppWrapper without our finalizer: it comes before the first
+// component, in the same pass.
+func TestFinalizerComesFirst(t *testing.T) {
+	x := newWorld(t, wrapper(jobManifest))
+	x.settle()
+	w := x.get()
+	w.Spec.Suspend, w.Spec.Components[0].PodSetInfos = false, make([]awv1beta2.AppWrapperPodSetInfo, 1)
+	if err := x.server.Update(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	mark := len(x.writes)
+	looks := 0
+	for ; x.phase() != "Running" && looks < 10; looks++ {
+		if err := x.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"finalizer", "status", "create Job", "status"}, x.since(mark)); diff != "" || looks != 2 {
+		t.Errorf("%d looks; writes (-want +got)\n%s", looks, diff)
+	}
+}
+
+// The same if it is taken away before the first component is there.
+func TestFinalizerComesBack(t *testing.T) {
+	x := newWorld(t, wrapper(jobManifest))
+	x.settle()
+	x.admit()
+	if err := x.reconcile(); err != nil || x.phase() != "Resuming" {
+		t.Fatal(x.phase(), err)
+	}
+	w := x.get()
+	w.Finalizers = nil
+	if err := x.server.Update(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	mark := len(x.writes)
+	if err := x.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"finalizer", "create Job", "status"}, x.since(mark)); diff != "" || x.phase() != "Running" {
+		t.Errorf("phase %s; writes of one look (-want +got)\n%s", x.phase(), diff)
+	}
+}
+
+// What has nothing left goes in the look that says so: the write of the status is no
+// reason to look again.
+func TestGoesInOneLook(t *testing.T) {
+	x := running(t, jobManifest)
+	x.stop()
+	x.to("Suspended")
+	if err := x.server.Delete(t.Context(), x.get()); err != nil {
+		t.Fatal(err)
+	}
+	mark := len(x.writes)
+	if err := x.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"status", "finalizer"}, x.since(mark)); diff != "" || x.phase() != "gone" {
+		t.Errorf("phase %s; writes of one look (-want +got)\n%s", x.phase(), diff)
+	}
+}
+
+// What the webhook would have refused, had it been asked, fails with the reason.
+func TestComponentsThatCannotBeRead(t *testing.T) {
+	why := func(x *world) string {
+		if c := meta.FindStatusCondition(x.get().Status.Conditions, "Unhealthy"); c != nil {
+			return string(c.Status) + " " + c.Reason + ": " + c.Message
+		}
+		return ""
+	}
+	x := newWorld(t, wrapper(`{"apiVersion":"v1","kind":"Pod"}`))
+	x.to("Failed")
+	if got := why(x); !strings.HasPrefix(got, "True CreateFailed: ") || !strings.Contains(got, "give the object a name or a generateName") || len(x.created) != 0 {
+		t.Errorf("it says %q, and made %v", got, x.created)
+	}
+	x = newWorld(t, wrapper(jobManifest))
+	x.settle()
+	x.admit()
+	if err := x.reconcile(); err != nil || x.phase() != "Resuming" {
+		t.Fatal(x.phase(), err)
+	}
+	w := x.get()
+	w.Spec.Components[0].Template.Raw = []byte(podManifest)
+	if err := x.server.Update(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	x.to("Failed")
+	if got := why(x); !strings.Contains(got, "they were exchanged after their creation began") || len(x.created) != 0 {
+		t.Errorf("exchanged: it says %q, and made %v", got, x.created)
+	}
+}
