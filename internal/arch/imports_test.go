@@ -35,9 +35,14 @@ var ladder = []layer{
 		why: "core is vocabulary: values and arithmetic",
 	},
 	{
-		dir: "internal/engine/preempt", outside: none, never: noIO,
+		dir: "internal/engine/ledger", outside: none, never: noIO,
 		may: []string{"internal/core", "internal/engine/quota", "internal/engine/place"},
-		why: "preempt asks quota and place whether an eviction helps, and nothing else",
+		why: "the ledger books on queues and nodes, and decides nothing",
+	},
+	{
+		dir: "internal/engine/preempt", outside: none, never: noIO,
+		may: []string{"internal/core", "internal/engine/quota", "internal/engine/place", "internal/engine/ledger"},
+		why: "preempt asks the ledger whether an eviction helps, and nothing else",
 	},
 	{
 		dir: "internal/engine/cycle", outside: none, never: noIO,

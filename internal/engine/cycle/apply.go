@@ -327,10 +327,8 @@ func (e *Engine) sight(w *work) {
 	if !w.Unseen {
 		return
 	}
-	w.Unseen = false
-	if w.phase == running {
-		e.countSeen(w, true)
-	}
+	e.books.See(&w.Allocation)
+	e.lendSeen(w)
 	if root := w.Queue.Root(); e.recheck[root] {
 		delete(e.recheck, root)
 		e.free(w.Queue, false)

@@ -3,20 +3,13 @@ package cycle
 import (
 	"fmt"
 
-	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/engine/quota"
+	"github.com/mlbatch/mlbatch/internal/engine/ledger"
 )
 
 // Check recomputes everything the slow way and compares it with what is kept.
 // An error is a broken invariant and names the values that break it.
 func (e *Engine) Check() error {
-	if err := e.forest.Check(); err != nil {
-		return err
-	}
-	if err := e.nodes.Check(); err != nil {
-		return err
-	}
-	if err := e.checkBooks(); err != nil {
+	if err := e.books.Check(e.allocations); err != nil {
 		return err
 	}
 	for _, w := range e.works {
@@ -32,65 +25,18 @@ func (e *Engine) Check() error {
 	if err := e.checkReady(); err != nil {
 		return err
 	}
-	if err := e.checkSeen(); err != nil {
-		return err
-	}
 	return e.checkPledges()
 }
 
-// checkBooks sums up what workloads hold and compares it with both ledgers.
-func (e *Engine) checkBooks() error {
-	type cell struct {
-		queue *quota.Node
-		pair  quota.Pair
-	}
-	var want [core.Ledgers]map[cell]core.Amount
-	var held [core.Ledgers]map[string]int64
-	for l := range want {
-		want[l], held[l] = map[cell]core.Amount{}, map[string]int64{}
-	}
-	apart := 0
-	for _, w := range e.works {
-		for l := range core.Ledgers {
-			if !books(w.phase, l) {
-				continue
-			}
-			for _, u := range w.Uses {
-				want[l][cell{w.Queue, u.Pair}] = want[l][cell{w.Queue, u.Pair}].Add(u.Amount)
-			}
-			for _, h := range w.Holds {
-				held[l][h.Node.Name()] += int64(h.Count)
-			}
-		}
-		if w.phase == leaving || w.phase == promised {
-			apart++
-		}
-	}
-	for l := range core.Ledgers {
-		for _, q := range e.queues {
-			for _, p := range e.forest.PairsOf(q.node) {
-				if got := q.node.Usage(l, p); got != want[l][cell{q.node, p}] && !e.forest.Overflown() {
-					return fmt.Errorf("queue %s: ledger %d has %v of %v, workloads hold %v",
-						q.name, l, got, e.forest.Name(p), want[l][cell{q.node, p}])
-				}
-			}
-		}
-		if err := e.nodes.CheckPods(l, held[l]); err != nil {
-			return err
-		}
-	}
-	if got := e.nodes.Apart(); got != apart {
-		return fmt.Errorf("%d workloads are in one ledger only, %d are noted", apart, got)
-	}
-	return nil
-}
-
-// books reports whether a workload in a phase is booked in a ledger.
-func books(p phase, l core.Ledger) bool {
-	return p == running || (p == leaving && l == core.Now) || (p == promised && l == core.Then)
+// stateOf is what a workload in a phase holds.
+func stateOf(p phase) ledger.State {
+	return [...]ledger.State{waiting: ledger.Free, promised: ledger.Promised, running: ledger.Held, leaving: ledger.Leaving}[p]
 }
 
 func (e *Engine) checkWork(w *work) error {
+	if w.State() != stateOf(w.phase) {
+		return fmt.Errorf("in phase %d it is in state %d of the ledger", w.phase, w.State())
+	}
 	switch w.phase {
 	case waiting:
 		if w.admission != nil || len(w.Uses) > 0 || len(w.Holds) > 0 || w.pledge != nil {
@@ -164,37 +110,6 @@ func (e *Engine) checkReady() error {
 	}
 	if n != e.unready {
 		return fmt.Errorf("pods of %d workloads are not ready, %d are counted", n, e.unready)
-	}
-	return nil
-}
-
-// checkSeen sums up what is in ledger Seen, and counts who is in ledger Then only.
-func (e *Engine) checkSeen() error {
-	want := map[*quota.Node]map[quota.Pair]core.Amount{}
-	missing := 0
-	for _, w := range e.works {
-		switch {
-		case e.opt.FairSharing == nil:
-		case w.phase == promised, w.phase == running && w.Unseen:
-			missing++
-		case w.phase == running:
-			if want[w.Queue] == nil {
-				want[w.Queue] = map[quota.Pair]core.Amount{}
-			}
-			for _, u := range w.Uses {
-				want[w.Queue][u.Pair] = want[w.Queue][u.Pair].Add(u.Amount)
-			}
-		}
-	}
-	if missing != e.search.Unsettled {
-		return fmt.Errorf("%d workloads are promised or were not seen, %d are counted", missing, e.search.Unsettled)
-	}
-	for _, q := range e.queues {
-		for _, p := range e.forest.PairsOf(q.node) {
-			if got := q.node.Usage(quota.Seen, p); got != want[q.node][p] && !e.forest.Overflown() {
-				return fmt.Errorf("queue %s: ledger Seen has %v of %v, workloads hold %v", q.name, got, e.forest.Name(p), want[q.node][p])
-			}
-		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/ledger"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
 	"github.com/mlbatch/mlbatch/internal/engine/preempt"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
@@ -183,7 +184,8 @@ func (e *Engine) contested(g *group, uses []quota.Use) (core.Reason, bool) {
 // in use already. It notes the claimants in Engine.claimers.
 func (e *Engine) roomBesideClaims(g *group, p quota.Pair, all []*queue) core.Amount {
 	e.claimers = e.claimers[:0]
-	e.booked = e.booked[:0]
+	t := e.books.Begin(g.queue.node, ledger.Scope{Account: core.Then})
+	defer t.End()
 	for _, q := range all {
 		b := q.claimant()
 		if q == g.queue || b == nil {
@@ -194,16 +196,11 @@ func (e *Engine) roomBesideClaims(g *group, p quota.Pair, all []*queue) core.Amo
 		}
 		unused := q.node.Nominal(p).Sub(q.node.Usage(core.Then, p))
 		if v := min(amountOf(e.compile(b.group).claim, p), unused); v > 0 {
-			e.forest.Book(q.node, p, v)
+			t.Claim(q.node, p, v)
 			e.claimers = append(e.claimers, b)
-			e.booked = append(e.booked, v)
 		}
 	}
-	room := g.queue.node.Room(core.Then, p)
-	for i, v := range slices.Backward(e.booked) {
-		e.forest.Unbook(e.claimers[i].group.queue.node, p, v)
-	}
-	return room
+	return g.queue.node.Room(core.Then, p)
 }
 
 // holdsUp reports whether a claim is good against a group: not if that could be

@@ -23,8 +23,7 @@
 // on the order of a map. The same events give the same plan.
 //
 // Invariants, checked by Check:
-//   - ledger Now holds exactly what running and leaving workloads hold, ledger
-//     Then exactly what running ones hold and what is pledged;
+//   - what the ledger has on its books is what the phases of workloads say;
 //   - what is pledged fits into ledger Then: nobody else can take it;
 //   - every waiting workload is in one group, or told why it is in none.
 package cycle
@@ -33,6 +32,7 @@ import (
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/ledger"
 	"github.com/mlbatch/mlbatch/internal/engine/order"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
 	"github.com/mlbatch/mlbatch/internal/engine/preempt"
@@ -64,7 +64,9 @@ type Options struct {
 
 // Engine is the picture of the world and the decisions on it.
 type Engine struct {
-	opt    Options
+	opt Options
+	// books is who holds what; forest and nodes are what it keeps, to be read.
+	books  *ledger.Ledger
 	forest *quota.Forest
 	nodes  *place.Nodes
 	search preempt.Searcher
@@ -127,7 +129,6 @@ type Engine struct {
 	changes, contestedAt uint64
 	contests             []claimed
 	claimers             []*work
-	booked               []core.Amount
 
 	// revision grows with edits; plans compiled before are stale.
 	revision uint64
@@ -169,10 +170,12 @@ func New(o Options) *Engine {
 	if o.Pack == "" {
 		o.Pack = core.GPU
 	}
+	books := ledger.New(o.Pack, o.FairSharing != nil)
 	e := &Engine{
 		opt:        o,
-		forest:     quota.New(),
-		nodes:      place.New(o.Pack),
+		books:      books,
+		forest:     books.Forest,
+		nodes:      books.Nodes,
 		flavors:    map[string]*flavor{},
 		cohorts:    map[string]core.Cohort{},
 		queues:     map[string]*queue{},
@@ -186,14 +189,13 @@ func New(o Options) *Engine {
 		wanted:     map[*place.Class]int64{},
 		revision:   1,
 	}
-	e.search.Forest, e.search.Nodes = e.forest, e.nodes
+	e.search.Ledger = books
 	if o.FairSharing != nil {
 		fair := *o.FairSharing // whoever switches it on gets it, with nothing else to set
 		if len(fair.Strategies) == 0 {
 			fair.Strategies = core.DefaultFairSharing().Strategies
 		}
 		e.opt.FairSharing, e.search.Fair = &fair, &fair
-		e.forest.Track()
 	}
 	e.scene.engine = e
 	return e

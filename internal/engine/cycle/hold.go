@@ -20,29 +20,6 @@ func (e *Engine) setPhase(w *work, p phase) {
 	e.countReady(w)
 }
 
-// countSeen keeps ledger quota.Seen, and how many workloads of ledger Then are missing
-// there, with fair sharing. holds says that the workload is booked in Then.
-func (e *Engine) countSeen(w *work, holds bool) {
-	if e.opt.FairSharing == nil {
-		return
-	}
-	if is := holds && w.phase == running && !w.Unseen; is != w.inSeen {
-		if w.inSeen = is; is {
-			e.forest.Add(quota.Seen, w.Queue, w.Uses)
-			e.lent = withRoot(e.lent, w.Queue)
-		} else {
-			e.forest.Remove(quota.Seen, w.Queue, w.Uses)
-		}
-	}
-	if is := holds && (w.phase == promised || (w.phase == running && w.Unseen)); is != w.unsettled {
-		if w.unsettled = is; is {
-			e.search.Unsettled++
-		} else {
-			e.search.Unsettled--
-		}
-	}
-}
-
 func withRoot(list []*quota.Node, n *quota.Node) []*quota.Node {
 	if slices.Contains(list, n.Root()) {
 		return list
@@ -57,18 +34,14 @@ func (e *Engine) hold(w *work) {
 	w.Queue = q.node
 	w.Stands = w.door.stands
 	e.measure(w)
-	e.forest.Add(core.Now, w.Queue, w.Uses)
-	e.nodes.Take(core.Now, w.Holds, w.ID)
 	q.reserving++
 	if w.phase == leaving {
+		e.books.Leave(&w.Allocation)
 		q.evicting++
-		e.nodes.Split(1)
 		return
 	}
-	e.forest.Add(core.Then, w.Queue, w.Uses)
-	e.nodes.Take(core.Then, w.Holds, w.ID)
+	e.books.Hold(&w.Allocation)
 	e.search.Add(&w.Candidate)
-	e.countSeen(w, true)
 	e.lend(w)
 }
 
@@ -84,21 +57,15 @@ func (e *Engine) lend(w *work) {
 // unhold takes off the books what hold put there.
 func (e *Engine) unhold(w *work) {
 	e.changes++
-	e.countSeen(w, false)
 	q := e.byNode[w.Queue.ID]
-	e.forest.Remove(core.Now, w.Queue, w.Uses)
-	e.nodes.Give(core.Now, w.Holds, w.ID)
 	q.reserving--
 	if w.phase == leaving {
 		q.evicting--
-		e.nodes.Split(-1)
 	} else {
 		e.search.Remove(&w.Candidate)
-		e.forest.Remove(core.Then, w.Queue, w.Uses)
-		e.nodes.Give(core.Then, w.Holds, w.ID)
 	}
 	e.free(w.Queue, len(w.Holds) > 0)
-	w.Uses, w.Holds = nil, nil
+	e.books.Release(&w.Allocation)
 }
 
 // free notes that quota of a tree, and perhaps nodes, came free.
@@ -109,11 +76,8 @@ func (e *Engine) free(n *quota.Node, nodes bool) {
 
 // leave turns a running workload into one that was evicted and still holds.
 func (e *Engine) leave(w *work) {
-	e.countSeen(w, false)
 	e.search.Remove(&w.Candidate)
-	e.forest.Remove(core.Then, w.Queue, w.Uses)
-	e.nodes.Give(core.Then, w.Holds, w.ID)
-	e.nodes.Split(1)
+	e.books.Leave(&w.Allocation)
 	e.setPhase(w, leaving)
 	e.byNode[w.Queue.ID].evicting++
 	e.leaving = append(e.leaving, w)
@@ -126,13 +90,18 @@ func (e *Engine) stay(w *work) {
 	e.setPhase(w, running)
 	w.Stands = w.door.stands // it may have come or gone meanwhile
 	e.byNode[w.Queue.ID].evicting--
-	e.nodes.Split(-1)
-	e.forest.Add(core.Then, w.Queue, w.Uses)
-	e.nodes.Take(core.Then, w.Holds, w.ID)
+	e.books.Stay(&w.Allocation)
 	e.search.Add(&w.Candidate)
-	e.countSeen(w, true)
+	e.lendSeen(w)
 	e.paid(w)
 	e.checkPlaces(w)
+}
+
+// lendSeen notes, with fair sharing, that a workload counts where shares do.
+func (e *Engine) lendSeen(w *work) {
+	if w.Seen() {
+		e.lent = withRoot(e.lent, w.Queue)
+	}
 }
 
 // release ends an admission: the workload waits again.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/ledger"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
 	"github.com/mlbatch/mlbatch/internal/engine/preempt"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
@@ -165,12 +166,11 @@ func (e *Engine) victims(r *preempt.Request) []preempt.Victim {
 // in why.
 func (e *Engine) promise(w *work, sets []place.Set, victims []preempt.Victim, why *core.Reason) (verdict, bool) {
 	a := &e.assigned
-	before := e.forest.Pretend(w.group.queue.node)
-	e.search.TakeOut(victims)
-	defer func() {
-		e.search.Back(victims)
-		e.forest.Undone(before)
-	}()
+	t := e.books.Begin(w.group.queue.node, ledger.Scope{Account: core.Then})
+	defer t.End()
+	for _, v := range victims {
+		t.Without(&v.Allocation)
+	}
 	for _, u := range a.Uses {
 		if u.Amount > w.group.queue.node.Room(core.Then, u.Pair) {
 			return verdict{}, false

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/ledger"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
 )
 
@@ -62,10 +63,7 @@ func (e *Engine) pledge(w *work, v verdict) {
 func (e *Engine) bookPromise(w *work) {
 	w.Queue = e.queueNamed(w.admission.Queue).node
 	e.measure(w)
-	e.forest.Add(core.Then, w.Queue, w.Uses)
-	e.nodes.Take(core.Then, w.Holds, w.ID)
-	e.nodes.Split(1)
-	e.countSeen(w, true)
+	e.books.Promise(&w.Allocation)
 }
 
 // sparedFor lists whom victims of w must spare: w itself and whom w must spare.
@@ -103,33 +101,18 @@ func (e *Engine) owe(p *pledge, x *work) {
 // coveredBy reports whether the plan would fit now if only those were gone that
 // it waits for so far.
 func (e *Engine) coveredBy(p *pledge) bool {
-	var gone []*work
-	for _, x := range e.leaving {
-		if slices.Contains(x.owed, p) {
-			gone = append(gone, x)
+	return e.books.Try(core.Now, p.work.Queue, func(t *ledger.Trial) bool {
+		for _, x := range e.leaving {
+			if slices.Contains(x.owed, p) {
+				t.Without(&x.Allocation)
+			}
 		}
-	}
-	for _, x := range gone {
-		e.forest.Remove(core.Now, x.Queue, x.Uses)
-		e.nodes.Give(core.Now, x.Holds, x.ID)
-	}
-	ok := e.fitsNow(p.work)
-	for _, x := range gone {
-		e.forest.Add(core.Now, x.Queue, x.Uses)
-		e.nodes.Take(core.Now, x.Holds, x.ID)
-	}
-	return ok
+		return e.fitsNow(p.work)
+	})
 }
 
 // fitsNow reports whether what a workload was promised is free at this moment.
-func (e *Engine) fitsNow(w *work) bool {
-	for _, u := range w.Uses {
-		if u.Amount > w.Queue.Room(core.Now, u.Pair) {
-			return false
-		}
-	}
-	return e.nodes.Holdable(core.Now, w.Holds)
-}
+func (e *Engine) fitsNow(w *work) bool { return e.books.Fits(core.Now, &w.Allocation) }
 
 // related reports whether a leaving workload holds quota of the same tree, or
 // nodes that were promised.
@@ -168,9 +151,7 @@ func (e *Engine) redeem() {
 			continue
 		}
 		e.endPledge(p)
-		e.countSeen(w, false)
-		e.forest.Remove(core.Then, w.Queue, w.Uses)
-		e.nodes.Give(core.Then, w.Holds, w.ID)
+		e.books.Release(&w.Allocation)
 		e.setPhase(w, running)
 		w.Reserved = e.now.Unix()
 		e.repeals = e.repeals || w.told != nil
@@ -205,15 +186,7 @@ func (e *Engine) placeless(w *work) bool {
 // was cut, a node was lost, something was admitted past the engine, or nodes
 // appeared where there were none.
 func (e *Engine) stillFits(w *work) bool {
-	e.forest.Remove(core.Then, w.Queue, w.Uses)
-	e.nodes.Give(core.Then, w.Holds, w.ID)
-	ok := e.nodes.Holdable(core.Then, w.Holds) && !e.placeless(w)
-	for _, u := range w.Uses {
-		ok = ok && u.Amount <= w.Queue.Room(core.Then, u.Pair)
-	}
-	e.forest.Add(core.Then, w.Queue, w.Uses)
-	e.nodes.Take(core.Then, w.Holds, w.ID)
-	return ok
+	return !e.placeless(w) && e.books.StillFits(core.Then, &w.Allocation)
 }
 
 // endPledge takes a pledge off all lists; its bookings stay.
@@ -224,7 +197,6 @@ func (e *Engine) endPledge(p *pledge) {
 	for _, x := range e.leaving {
 		x.owed = slices.DeleteFunc(x.owed, func(o *pledge) bool { return o == p })
 	}
-	e.nodes.Split(-1)
 	q := e.byNode[w.Queue.ID]
 	q.promised = slices.DeleteFunc(q.promised, func(x *work) bool { return x == w })
 	e.rehead(q)
@@ -234,10 +206,8 @@ func (e *Engine) endPledge(p *pledge) {
 func (e *Engine) dropPledge(p *pledge) {
 	w := p.work
 	e.endPledge(p)
-	e.countSeen(w, false)
-	e.forest.Remove(core.Then, w.Queue, w.Uses)
-	e.nodes.Give(core.Then, w.Holds, w.ID)
 	e.free(w.Queue, len(w.Holds) > 0)
-	w.Uses, w.Holds, w.admission = nil, nil, nil
+	e.books.Release(&w.Allocation)
+	w.admission = nil
 	e.setPhase(w, waiting)
 }

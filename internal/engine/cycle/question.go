@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/ledger"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
-	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
 // question is one question about the picture. It may try changes, on a copy that is there
@@ -68,60 +68,13 @@ func (q *question) judge(w *work) verdict {
 	return q.Engine.judge(w)
 }
 
-// use books uses of a queue, or takes them off, in a ledger.
-func (q *question) use(l core.Ledger, n *quota.Node, uses []quota.Use, sign int64) {
-	was := q.forest.Pretend(n)
-	do := func(add bool) {
-		if add {
-			q.forest.Add(l, n, uses)
-		} else {
-			q.forest.Remove(l, n, uses)
-		}
-	}
-	do(sign > 0)
-	q.undo = append(q.undo, func() {
-		do(sign < 0)
-		q.forest.Undone(was)
-	})
-}
-
-// put books holds on nodes, or takes them off, in a ledger.
-func (q *question) put(l core.Ledger, holds []place.Hold, sign int64) {
-	q.nodes.Imagine(l, holds, sign)
-	q.undo = append(q.undo, func() { q.nodes.Imagine(l, holds, -sign) })
-}
-
-// split says that n holds more are in one ledger only.
-func (q *question) split(n int) {
-	q.nodes.Split(n)
-	q.undo = append(q.undo, func() { q.nodes.Split(-n) })
-}
-
-// unlist takes a running workload off those who may be evicted.
-func (q *question) unlist(w *work) {
-	q.search.Remove(&w.Candidate)
-	q.undo = append(q.undo, func() { q.search.Add(&w.Candidate) })
-}
-
-// useLess takes off what a running workload will not use any more.
-func (q *question) useLess(w *work) {
-	q.use(core.Then, w.Queue, w.Uses, -1)
-	if w.inSeen {
-		q.use(quota.Seen, w.Queue, w.Uses, -1)
-	}
-}
-
 // gone thinks of a workload that holds something as gone.
 func (q *question) gone(w *work) {
-	q.use(core.Now, w.Queue, w.Uses, -1)
-	q.put(core.Now, w.Holds, -1)
-	if w.phase == leaving {
-		q.split(-1)
-	} else {
-		q.unlist(w)
-		q.useLess(w)
-		q.put(core.Then, w.Holds, -1)
+	if w.phase != leaving {
+		q.search.Remove(&w.Candidate)
+		q.undo = append(q.undo, func() { q.search.Add(&w.Candidate) })
 	}
+	q.undo = append(q.undo, q.books.Suppose(&w.Allocation, ledger.Free))
 	if w.unready {
 		q.unready--
 		q.undo = append(q.undo, func() { q.unready++ })

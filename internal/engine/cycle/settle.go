@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/ledger"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
@@ -154,17 +155,13 @@ func (e *Engine) draining(w *work) bool {
 }
 
 // recount books all usage anew after a sum overflowed and cannot be undone.
-func (e *Engine) recount() {
-	e.forest.ClearUsage()
-	for _, w := range e.works { // sums, so order does not matter
-		if w.phase == running || w.phase == leaving {
-			e.forest.Add(core.Now, w.Queue, w.Uses)
-		}
-		if w.phase == running || w.phase == promised {
-			e.forest.Add(core.Then, w.Queue, w.Uses)
-		}
-		if w.inSeen {
-			e.forest.Add(quota.Seen, w.Queue, w.Uses)
+func (e *Engine) recount() { e.books.Recount(e.allocations) }
+
+// allocations lists what all workloads hold, in any order.
+func (e *Engine) allocations(yield func(*ledger.Allocation) bool) {
+	for _, w := range e.works {
+		if !yield(&w.Allocation) {
+			return
 		}
 	}
 }

@@ -57,10 +57,7 @@ type work struct {
 	inbox   bool
 	listed  bool // in engine.displaced
 	unready bool // counted in engine.unready
-	// inSeen says that it is booked in ledger quota.Seen, unsettled that it is in
-	// ledger Then only: both with fair sharing.
-	inSeen, unsettled bool
-	timer             *timer
+	timer   *timer
 	// charged is the door that pays its costs, until it is admitted.
 	charged *door
 	costs   map[string]order.Past

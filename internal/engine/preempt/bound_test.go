@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/ledger"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
@@ -136,7 +136,8 @@ func TestBounds(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := quota.New()
+			books := ledger.New(core.GPU, true)
+			f := books.Forest
 			for _, q := range []string{"a", "b", "d"} {
 				f.SetQueue(q, "top", cpus(4))
 			}
@@ -145,20 +146,18 @@ func TestBounds(t *testing.T) {
 			f.SetQueue("y", "side", cpus(4))
 			p := f.Pair("f", core.CPU)
 			f.Settle()
-			s := &Searcher{Forest: f, Nodes: place.New(core.GPU)}
+			s := &Searcher{Ledger: books}
 			if tc.fair {
 				s.Fair = core.DefaultFairSharing()
 				s.Fair.ReclaimNominal = tc.nominal
 			}
 			for i, r := range tc.runs {
 				c := &Candidate{
-					ID: int32(i), Key: core.Key{Name: r.name}, UID: r.name, Priority: r.priority, Reserved: r.reserved,
-					Queue: f.Queue(r.queue), Uses: []quota.Use{{Pair: p, Amount: r.cpus}},
+					Allocation: ledger.Allocation{ID: int32(i), Queue: f.Queue(r.queue), Uses: []quota.Use{{Pair: p, Amount: r.cpus}}},
+					Key:        core.Key{Name: r.name}, UID: r.name, Priority: r.priority, Reserved: r.reserved,
 				}
 				s.Add(c)
-				for _, l := range []core.Ledger{core.Then, core.Now, quota.Seen} {
-					f.Add(l, c.Queue, c.Uses)
-				}
+				books.Hold(&c.Allocation)
 			}
 			if tc.queue == "" {
 				tc.queue = "a"
@@ -185,21 +184,22 @@ func TestBounds(t *testing.T) {
 // A queue that asks for another resource than the one that it borrows most of keeps
 // its share: it is no rival of its own.
 func TestTiedWithItself(t *testing.T) {
-	f := quota.New()
+	books := ledger.New(core.GPU, true)
+	f := books.Forest
 	a, b := f.SetQueue("a", "c", nil), f.SetQueue("b", "c", nil)
 	f.SetQueue("owner", "c", []core.ResourceGroup{{Covered: []string{core.CPU, core.GPU}, Flavors: []core.FlavorQuotas{{
 		Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: 10}, {Resource: core.GPU, Nominal: 10}},
 	}}}})
 	cpu, gpu := f.Pair("f", core.CPU), f.Pair("f", core.GPU)
 	f.Settle()
-	s := &Searcher{Forest: f, Nodes: place.New(core.GPU), Fair: core.DefaultFairSharing()}
+	s := &Searcher{Ledger: books, Fair: core.DefaultFairSharing()}
 	for _, c := range []*Candidate{
-		{ID: 1, Queue: a, Priority: 9, Uses: []quota.Use{{Pair: cpu, Amount: 5}}},
-		{ID: 2, Queue: a, Priority: 9, Uses: []quota.Use{{Pair: gpu, Amount: 1}}},
-		{ID: 3, Queue: b, Priority: 0, Uses: []quota.Use{{Pair: cpu, Amount: 5}, {Pair: gpu, Amount: 4}}},
+		{Allocation: ledger.Allocation{ID: 1, Queue: a, Uses: []quota.Use{{Pair: cpu, Amount: 5}}}, Priority: 9},
+		{Allocation: ledger.Allocation{ID: 2, Queue: a, Uses: []quota.Use{{Pair: gpu, Amount: 1}}}, Priority: 9},
+		{Allocation: ledger.Allocation{ID: 3, Queue: b, Uses: []quota.Use{{Pair: cpu, Amount: 5}, {Pair: gpu, Amount: 4}}}},
 	} {
 		s.Add(c)
-		f.Add(core.Then, c.Queue, c.Uses)
+		books.Hold(&c.Allocation)
 	}
 	uses := []quota.Use{{Pair: gpu, Amount: 3}}
 	if !s.Outweighed(a, core.Preemption{Reclaim: core.PreemptAny}, 5, uses) {
@@ -210,21 +210,23 @@ func TestTiedWithItself(t *testing.T) {
 // Victims of many queues go in one order.
 func TestOneOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f := quota.New()
+		books := ledger.New(core.GPU, true)
+		f := books.Forest
 		p := f.Pair("f", core.CPU)
 		owner := f.SetQueue("owner", "c", cpus(100))
 		var all []*Candidate
-		s := &Searcher{Forest: f, Nodes: place.New(core.GPU)}
+		s := &Searcher{Ledger: books}
 		for i := range rapid.IntRange(1, 30).Draw(t, "running") {
 			c := &Candidate{
-				ID: int32(i), UID: string(rune('A' + i)), Uses: []quota.Use{{Pair: p, Amount: 1}},
+				UID:      string(rune('A' + i)),
 				Priority: rapid.Int64Range(0, 3).Draw(t, "priority"), Reserved: rapid.Int64Range(0, 3).Draw(t, "reserved"),
-				Time:  rapid.Int64Range(0, 2).Draw(t, "time"),
-				Queue: f.SetQueue(string(rune('a'+rapid.IntRange(0, 9).Draw(t, "queue"))), "c", cpus(0)),
+				Time: rapid.Int64Range(0, 2).Draw(t, "time"),
 			}
+			c.ID, c.Uses = int32(i), []quota.Use{{Pair: p, Amount: 1}}
+			c.Queue = f.SetQueue(string(rune('a'+rapid.IntRange(0, 9).Draw(t, "queue"))), "c", cpus(0))
 			f.Settle()
 			s.Add(c)
-			f.Add(core.Then, c.Queue, c.Uses)
+			books.Hold(&c.Allocation)
 			all = append(all, c)
 		}
 		slices.SortFunc(all, victimOrder)

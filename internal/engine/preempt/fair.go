@@ -65,21 +65,18 @@ func (s *Searcher) findFair() []Victim {
 	s.picked = s.picked[:0]
 	r := &s.req
 	s.fair.ledger = core.Then
-	if s.Unsettled > 0 {
+	if s.Ledger.Unsettled() > 0 {
 		s.fair.ledger = quota.Seen
 	}
 	s.fair.missing = s.fair.missing[:0]
 	for _, u := range r.Uses {
 		s.fair.missing = append(s.fair.missing, quota.Use{Pair: u.Pair, Amount: u.Amount.Sub(r.Queue.Room(core.Then, u.Pair))})
 	}
-	s.Forest.Add(core.Then, r.Queue, r.Uses)
+	s.trial.Ask(r.Queue, r.Uses)
 	found := s.byShares()
-	s.Forest.Remove(core.Then, r.Queue, r.Uses)
+	s.trial.Unask()
 	if found {
 		s.giveBack(allowed)
-	}
-	for i := range s.picked {
-		s.back(s.picked[i].Candidate)
 	}
 	if !found {
 		return nil
@@ -203,7 +200,7 @@ func (s *Searcher) pick(t *contender, why core.EvictReason) bool {
 }
 
 func (s *Searcher) pickOne(c *Candidate, why core.EvictReason) {
-	s.takeOut(c)
+	s.trial.Without(&c.Allocation)
 	s.picked = append(s.picked, Victim{c, why})
 	for i := range s.fair.missing {
 		m := &s.fair.missing[i]
@@ -263,9 +260,7 @@ func (s *Searcher) shareWithout(l core.Ledger, n *quota.Node, c *Candidate) quot
 		}
 		return n.ShareWith(l, s.less)
 	}
-	s.Forest.Remove(l, c.Queue, c.Uses)
-	defer s.Forest.Add(l, c.Queue, c.Uses)
-	return n.Share(l)
+	return s.trial.ShareWithout(l, n, &c.Allocation)
 }
 
 // secondStrategy gives each queue that was spared one more look, with
@@ -317,9 +312,9 @@ func (s *Searcher) fitsBooked() bool {
 			return false
 		}
 	}
-	s.Forest.Remove(core.Then, r.Queue, r.Uses)
+	s.trial.Unask()
 	ok := s.fits(allowed)
-	s.Forest.Add(core.Then, r.Queue, r.Uses)
+	s.trial.Ask(r.Queue, r.Uses)
 	return ok
 }
 

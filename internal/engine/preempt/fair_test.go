@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/ledger"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
@@ -25,7 +25,8 @@ type world struct {
 }
 
 func drawWorld(t *rapid.T, fair *core.FairSharing) *world {
-	f := quota.New()
+	books := ledger.New(core.GPU, fair != nil)
+	f := books.Forest
 	w := &world{t: t, forest: f, runs: map[*quota.Node][]*Candidate{}}
 	pairs := []quota.Pair{f.Pair("f", core.CPU), f.Pair("f", core.GPU)}
 	weight := rapid.SampledFrom([]*core.Weight{nil, nil, new(core.WeightOne / 2), new(2 * core.WeightOne), new(core.Weight(0))})
@@ -51,27 +52,21 @@ func drawWorld(t *rapid.T, fair *core.FairSharing) *world {
 		w.queues = append(w.queues, q)
 	}
 	f.Settle()
-	w.search = &Searcher{Forest: f, Nodes: place.New(core.GPU), Fair: fair}
+	w.search = &Searcher{Ledger: books, Fair: fair}
 	for i := range rapid.IntRange(8, 24).Draw(t, "running") {
 		c := &Candidate{
-			ID: int32(i), Key: core.Key{Name: fmt.Sprintf("w%d", i)}, UID: fmt.Sprint(i),
+			Key: core.Key{Name: fmt.Sprintf("w%d", i)}, UID: fmt.Sprint(i),
 			Priority: rapid.Int64Range(0, 2).Draw(t, "priority"),
 			Reserved: rapid.Int64Range(0, 3).Draw(t, "reserved"), Time: rapid.Int64Range(0, 3).Draw(t, "time"),
-			Queue: rapid.SampledFrom(w.queues[rapid.IntRange(0, 1).Draw(t, "of others"):]).Draw(t, "queue"), Uses: drawUses(t, pairs),
-			Unseen: rapid.IntRange(0, 9).Draw(t, "unseen") == 0,
 		}
+		c.ID, c.Queue = int32(i), rapid.SampledFrom(w.queues[rapid.IntRange(0, 1).Draw(t, "of others"):]).Draw(t, "queue")
+		c.Uses, c.Unseen = drawUses(t, pairs), rapid.IntRange(0, 9).Draw(t, "unseen") == 0
 		w.runs[c.Queue] = append(w.runs[c.Queue], c)
 		w.search.Add(c)
-		w.book(c.Queue, c.Uses, core.Then, core.Now)
-		if fair != nil && c.Unseen {
-			w.search.Unsettled++
-		} else {
-			w.book(c.Queue, c.Uses, quota.Seen)
-		}
+		books.Hold(&c.Allocation)
 	}
 	if fair != nil && rapid.Bool().Draw(t, "somebody was promised quota") {
-		w.search.Unsettled++
-		w.book(rapid.SampledFrom(w.queues).Draw(t, "queue"), drawUses(t, pairs), core.Then)
+		books.Promise(&ledger.Allocation{ID: 99, Queue: rapid.SampledFrom(w.queues).Draw(t, "queue"), Uses: drawUses(t, pairs)})
 	}
 	if rapid.Bool().Draw(t, "somebody leaves") {
 		w.book(rapid.SampledFrom(w.queues).Draw(t, "queue"), drawUses(t, pairs), core.Now)

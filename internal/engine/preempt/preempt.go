@@ -2,9 +2,8 @@
 // order of candidates, or with fair sharing in that of its strategies, whose
 // eviction gives a waiting workload its quota and its nodes together.
 //
-// The search runs on the live ledgers (core.Then): it takes candidates out one
-// by one until the workload fits, gives back those that turn out not to be
-// needed, and restores everything before it returns. It decides nothing; the
+// The search is a trial of the ledger: it takes candidates out one by one until the
+// workload fits, and gives back those that turn out not to be needed. It decides nothing; the
 // caller commits. Cost grows with the victims, not with the candidates, because
 // running workloads stand in victim order per queue.
 package preempt
@@ -14,14 +13,16 @@ import (
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/ledger"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
 // Candidate is a running workload as the search sees it. It is immutable while
-// it is listed.
+// it is listed. Nobody is evicted whose allocation is Unseen: the eviction could
+// overtake the admission.
 type Candidate struct {
-	ID       int32
+	ledger.Allocation
 	Key      core.Key
 	UID      string
 	Priority int64
@@ -29,13 +30,7 @@ type Candidate struct {
 	// is kept in the API, so that the order survives a restart.
 	Reserved int64
 	// Time is the queue time in nanoseconds.
-	Time  int64
-	Queue *quota.Node
-	Uses  []quota.Use
-	Holds []place.Hold
-	// Unseen is true until the admission was seen in the API, or its write accepted.
-	// Nobody is evicted before: the eviction could overtake the admission.
-	Unseen bool
+	Time int64
 	// Stands is where its local queue stands by past usage; nil in queues that do
 	// not go by it. In one queue, who used more is evicted first.
 	Stands *core.Standing
@@ -57,8 +52,7 @@ func victimOrder(a, b *Candidate) int {
 
 // Searcher holds the running workloads per queue and searches victims.
 type Searcher struct {
-	Forest *quota.Forest
-	Nodes  *place.Nodes
+	Ledger *ledger.Ledger
 	// lists are by queue ID, each in reverse victim order, so that the newest of
 	// the lowest priority is added and taken at the end.
 	lists [][]*Candidate
@@ -66,10 +60,6 @@ type Searcher struct {
 	// Passed is set when a search passed over a candidate only because it is
 	// Unseen. The caller clears it.
 	Passed bool
-	// Unsettled counts, with fair sharing, the workloads in ledger Then that are not
-	// in ledger Seen. While there are none the two are the same.
-	Unsettled int
-
 	// Fair makes queues of a cohort share what none of them owns; nil is off. Its
 	// Strategies are not empty.
 	Fair *core.FairSharing
@@ -85,7 +75,7 @@ type Searcher struct {
 	priority  []cursor
 	rest      []quota.Use
 	less      []quota.Use
-	part      []quota.Use
+	trial     *ledger.Trial
 	merge     []cursor
 	picked    []Victim
 }
@@ -164,7 +154,8 @@ func Allows(p core.PreemptionPolicy) bool { return p != core.PreemptNever && p !
 // result is valid until the next call.
 func (s *Searcher) Find(r Request) []Victim {
 	s.req = r
-	defer s.Forest.Undone(s.Forest.Pretend(r.Queue))
+	s.begin()
+	defer s.trial.End()
 	if s.Fair != nil {
 		return s.findFair()
 	}
@@ -176,6 +167,19 @@ func (s *Searcher) Find(r Request) []Victim {
 		return s.picked
 	}
 	return nil
+}
+
+// begin begins the trial on which a request is searched for. It books what the request
+// has to do with; with fair sharing that is everything, because everything makes up the
+// share of a queue.
+func (s *Searcher) begin() {
+	scope := ledger.Scope{Account: core.Then, NoNodes: len(s.req.Sets) == 0}
+	if s.Fair == nil {
+		scope.Of = s.req.Uses
+	} else {
+		scope.Seen = s.Ledger.Unsettled() > 0
+	}
+	s.trial = s.Ledger.Begin(s.req.Queue, scope)
 }
 
 // borrowing says whether the request may end up above the nominal quota of its
@@ -216,9 +220,7 @@ func (s *Searcher) attempt(may borrowing) bool {
 	if fits {
 		s.giveBack(may)
 	}
-	for i := range s.picked {
-		s.back(s.picked[i].Candidate)
-	}
+	s.trial.Restore()
 	return fits
 }
 
@@ -235,7 +237,7 @@ func (s *Searcher) drain(list []cursor, may borrowing) bool {
 		cand := c.current()
 		reason, ok := s.reason(c, cand, may)
 		if ok {
-			s.takeOut(cand)
+			s.trial.Without(&cand.Allocation)
 			s.picked = append(s.picked, Victim{cand, reason})
 			if s.fits(may) {
 				return true
@@ -292,84 +294,21 @@ func (s *Searcher) fits(may borrowing) bool {
 			return false
 		}
 	}
-	return len(s.req.Sets) == 0 || s.Nodes.Fits(place.Request{View: place.After, Sets: s.req.Sets})
+	return len(s.req.Sets) == 0 || s.Ledger.Nodes.Fits(place.Request{View: place.After, Sets: s.req.Sets})
 }
 
 // giveBack puts victims back that are not needed, the last taken first.
 func (s *Searcher) giveBack(may borrowing) {
 	for i := len(s.picked) - 2; i >= 0; i-- {
-		s.back(s.picked[i].Candidate)
+		s.trial.With(&s.picked[i].Allocation)
 		if s.fits(may) {
 			last := len(s.picked) - 1
 			s.picked[i] = s.picked[last]
 			s.picked = s.picked[:last]
 			continue
 		}
-		s.takeOut(s.picked[i].Candidate)
+		s.trial.Without(&s.picked[i].Allocation)
 	}
-}
-
-// TakeOut takes victims off ledger Then; Back undoes it.
-func (s *Searcher) TakeOut(victims []Victim) {
-	for _, v := range victims {
-		s.Forest.Remove(core.Then, v.Queue, v.Uses)
-		s.giveNodes(v.Candidate)
-	}
-}
-
-// Back puts victims back that TakeOut took.
-func (s *Searcher) Back(victims []Victim) {
-	for _, v := range victims {
-		s.Forest.Add(core.Then, v.Queue, v.Uses)
-		s.takeNodes(v.Candidate)
-	}
-}
-
-// takeOut is TakeOut as far as the request has to do with it.
-func (s *Searcher) takeOut(c *Candidate) {
-	s.Forest.Remove(core.Then, c.Queue, s.concerned(c))
-	if s.Fair != nil && s.fair.ledger != core.Then {
-		s.Forest.Remove(s.fair.ledger, c.Queue, c.Uses)
-	}
-	if len(s.req.Sets) > 0 {
-		s.giveNodes(c)
-	}
-}
-
-// back undoes takeOut.
-func (s *Searcher) back(c *Candidate) {
-	s.Forest.Add(core.Then, c.Queue, s.concerned(c))
-	if s.Fair != nil && s.fair.ledger != core.Then {
-		s.Forest.Add(s.fair.ledger, c.Queue, c.Uses)
-	}
-	if len(s.req.Sets) > 0 {
-		s.takeNodes(c)
-	}
-}
-
-// concerned is what a candidate uses of the pairs that the request is about; with
-// fair sharing everything, because everything makes up its queue's share.
-func (s *Searcher) concerned(c *Candidate) []quota.Use {
-	if s.Fair != nil {
-		return c.Uses
-	}
-	s.part = s.part[:0]
-	for _, u := range c.Uses {
-		if slices.ContainsFunc(s.req.Uses, func(r quota.Use) bool { return r.Pair == u.Pair }) {
-			s.part = append(s.part, u)
-		}
-	}
-	return s.part
-}
-
-func (s *Searcher) giveNodes(c *Candidate) {
-	s.Nodes.Give(core.Then, c.Holds, c.ID)
-	s.Nodes.Split(1)
-}
-
-func (s *Searcher) takeNodes(c *Candidate) {
-	s.Nodes.Take(core.Then, c.Holds, c.ID)
-	s.Nodes.Split(-1)
 }
 
 // Grade is the oracle of flavor assignment: whom would evicting have to hit to
@@ -383,15 +322,14 @@ func (s *Searcher) Grade(r Request) (quota.Mode, int) {
 		return quota.NoCandidates, level
 	}
 	mode := quota.Reclaim
+	s.begin()
+	defer s.trial.End()
 	for _, v := range victims {
-		s.takeOut(v.Candidate)
+		s.trial.Without(&v.Allocation)
 		if v.Queue == r.Queue {
 			mode = quota.Preempt
 		}
 	}
 	level, _ := r.Queue.Level(core.Then, u.Pair, u.Amount)
-	for _, v := range victims {
-		s.back(v.Candidate)
-	}
 	return mode, level
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/ledger"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
@@ -144,19 +144,19 @@ func TestFind(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := quota.New()
+			books := ledger.New(core.GPU, true)
+			f := books.Forest
 			tc.build(f)
 			p := f.Pair("f", core.CPU)
 			f.Settle()
-			s := &Searcher{Forest: f, Nodes: place.New(core.GPU)}
+			s := &Searcher{Ledger: books}
 			for i, r := range tc.runs {
 				c := &Candidate{
-					ID: int32(i), Key: core.Key{Name: r.name}, UID: r.name, Priority: r.priority, Reserved: r.reserved,
-					Time: 100, Queue: f.Queue(r.queue), Uses: []quota.Use{{Pair: p, Amount: r.cpus}},
+					Allocation: ledger.Allocation{ID: int32(i), Queue: f.Queue(r.queue), Uses: []quota.Use{{Pair: p, Amount: r.cpus}}},
+					Key:        core.Key{Name: r.name}, UID: r.name, Priority: r.priority, Reserved: r.reserved, Time: 100,
 				}
 				s.Add(c)
-				f.Add(core.Then, c.Queue, c.Uses)
-				f.Add(core.Now, c.Queue, c.Uses)
+				books.Hold(&c.Allocation)
 			}
 			before := f.Queue("a").Available(core.Then, p)
 			var got []string

@@ -16,6 +16,7 @@ package quota
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 
@@ -149,6 +150,9 @@ func (f *Forest) Queue(name string) *Node {
 	}
 	return n
 }
+
+// Queues lists all queues, in any order.
+func (f *Forest) Queues() iter.Seq[*Node] { return maps.Values(f.queues) }
 
 // SetQueue defines a queue's place and quotas.
 func (f *Forest) SetQueue(name, cohort string, groups []core.ResourceGroup) *Node {
