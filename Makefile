@@ -64,6 +64,7 @@ bench: build ## engine benchmarks, then end-to-end figures (BENCH=regexp chooses
 .PHONY: pictures
 pictures: build ## draw the pictures in docs/ afresh, from real runs
 	@mkdir -p docs/pictures && bin/mlbatch simulate --quiet --svg docs/pictures/simulate.svg >/dev/null
+	@GO='$(GO)' docs/pictures/up.sh
 
 .PHONY: soak
 soak: ## break the engine in made-up worlds (WORLDS=10000, SEED=1, or MINUTES=10)

@@ -119,6 +119,10 @@ var ladder = []layer{
 		dir: "internal/tally", outside: none, may: none,
 		why: "the tally of tests must build in an instant",
 	},
+	{
+		dir: "internal/terminal", outside: []string{"golang.org/x/sys/unix"}, may: none,
+		why: "pictures of terminals are made of programs, not of their packages",
+	},
 }
 
 func TestImportsGoOneWay(t *testing.T) {
