@@ -11,7 +11,7 @@ import (
 type Amount int64
 
 // Unlimited is the amount that no sum exceeds. A quota that overflows int64
-// becomes Unlimited (Kueue's saturating Amount, spec/kueue.md 2.1).
+// becomes Unlimited (Kueue's saturating Amount).
 const Unlimited Amount = math.MaxInt64
 
 const lowest Amount = math.MinInt64

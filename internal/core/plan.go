@@ -47,7 +47,7 @@ func (Refuse) decision()  {}
 // of the Preempted condition where there is one, else of Evicted.
 type EvictReason string
 
-// The reasons of evictions (spec/kueue.md 1.14).
+// The reasons of evictions.
 const (
 	InClusterQueue             EvictReason = "InClusterQueue"
 	InCohortReclamation        EvictReason = "InCohortReclamation"

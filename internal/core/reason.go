@@ -4,7 +4,7 @@ package core
 // QuotaReserved condition.
 type Code string
 
-// The codes, most severe first (spec/kueue.md 1.14 and 2.3).
+// The codes, most severe first.
 const (
 	Misconfigured           Code = "Misconfigured"
 	Suspended               Code = "Suspended" // the queue is stopped or inactive

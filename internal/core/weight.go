@@ -45,8 +45,7 @@ func (w Weight) String() string {
 }
 
 // FairStrategy is a rule by which fair sharing lets a workload evict one of
-// another queue: it compares how much of what is shared both sides would have
-// (spec/kueue.md 2.7).
+// another queue: it compares how much of what is shared both sides would have.
 type FairStrategy string
 
 // The strategies.

@@ -56,7 +56,7 @@ type Workload struct {
 	// Created is when the object was made; equal times are told apart by UID.
 	Created time.Time
 	// QueueTime orders workloads of equal priority; it is Created unless an
-	// eviction rule sets a later one (spec/kueue.md 2.5).
+	// eviction rule sets a later one.
 	QueueTime time.Time
 	// PodSets, one at least. Counts are what still has to run: reclaimable pods
 	// are already taken off.

@@ -16,7 +16,7 @@ type member struct {
 }
 
 // withinQuota checks that an admission fits into what its queue may use now, by
-// the formulas of spec/kueue.md 2.1, computed from the list of all workloads.
+// Kueue's formulas, computed from the list of all workloads.
 func (a *Auditor) withinQuota(adm *core.Admission) error {
 	asks := map[pair]core.Amount{}
 	for i := range adm.PodSets {

@@ -9,7 +9,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// Past usage, for admission fair sharing (spec/kueue.md 2.9): what was used long
+// Past usage, for admission fair sharing: what was used long
 // ago counts less. All of it is arithmetic of integers, so that every machine
 // and every replay gives the same order.
 

@@ -8,9 +8,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// Fair sharing chooses victims by shares (spec/kueue.md 2.7): the request is
+// Fair sharing chooses victims by shares: the request is
 // booked first, and then whoever has the largest share gives, as long as a
-// strategy allows it. Where the text leaves the order open, cohorts of equal
+// strategy allows it. Where Kueue leaves the order open, cohorts of equal
 // share go by name.
 //
 // What ends: a victim spares its beneficiary and all whom that one spares, as in

@@ -290,7 +290,7 @@ func milder(a, b core.Reason) core.Reason {
 }
 
 // graver reports whether a is more severe than b. Of what a workload needs all of,
-// the gravest shortage is told (spec/kueue.md 2.3).
+// the gravest shortage is told.
 func graver(a, b core.Reason) bool { return severity(a) > severity(b) }
 
 func severity(r core.Reason) int {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestAgainstModel compares trees of any shape, lending and borrowing limits and
-// unlimited quotas among them, with the formulas of spec/kueue.md 2.2 and 2.8 on
+// unlimited quotas among them, with Kueue's formulas for quotas and shares on
 // numbers that never saturate.
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -32,7 +32,7 @@ type Requests struct {
 	Invalid string
 }
 
-// RequestsOf finds out what a pod with this spec asks for (spec/kueue.md 2.1).
+// RequestsOf finds out what a pod with this spec asks for.
 //
 // It is what the API server makes of the spec: limits stand in for missing
 // requests, of containers and then of the pod as a whole; the namespace's

@@ -175,7 +175,7 @@ func Seq(o metav1.Object) uint64 {
 
 // queueTime is the moment that orders workloads of equal priority: when the job
 // was submitted, or the eviction for reasons that send a workload to the back of
-// its queue (spec/kueue.md 2.5).
+// its queue.
 func (r Rules) queueTime(w *kueue.Workload) time.Time {
 	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted)
 	if c == nil || c.Status != metav1.ConditionTrue {

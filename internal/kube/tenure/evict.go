@@ -89,7 +89,7 @@ func count(next *kueue.WorkloadStatus, reason, cause string) {
 
 // Released returns the status of a workload whose pods are gone after an
 // eviction: quota is free, and it waits again unless the eviction says that
-// something has to happen first (spec/kueue.md 2.10).
+// something has to happen first.
 func Released(w *kueue.Workload, now time.Time) *kueue.WorkloadStatus {
 	next := w.Status.DeepCopy()
 	evicted := apimeta.FindStatusCondition(next.Conditions, kueue.WorkloadEvicted)

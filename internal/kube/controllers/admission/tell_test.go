@@ -43,7 +43,7 @@ func (l *listener) Eventf(o, related runtime.Object, kind, reason, _, note strin
 	l.all = append(l.all, told{name, kind, reason})
 }
 
-// What is decided is told as Kueue tells it (spec/kueue.md 1.15).
+// What is decided is told as Kueue tells it.
 func TestTell(t *testing.T) {
 	s := runtime.NewScheme()
 	if err := kueue.AddToScheme(s); err != nil {

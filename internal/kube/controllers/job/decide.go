@@ -75,7 +75,8 @@ type tale struct {
 	warning         bool
 }
 
-// decide returns the next step of a managed job that is not being deleted. The first case that matches wins (spec/kueue.md 2.11).
+// decide returns the next step of a managed job that is not being deleted. The
+// first case that matches wins.
 func decide(s situation) (step, error) {
 	w := s.workload
 	switch {

@@ -162,9 +162,8 @@ type priority struct {
 }
 
 // priority resolves, in this order: the label for a WorkloadPriorityClass, the
-// first pod set's PriorityClass, the cluster's default PriorityClass, 0
-// (spec/kueue.md 1.10). A PriorityClass that does not exist counts as the default:
-// the webhook refuses it where it can.
+// first pod set's PriorityClass, the cluster's default PriorityClass, 0.
+// A PriorityClass that does not exist counts as the default: the webhook refuses it where it can.
 func (r *reconciler) priority(ctx context.Context, o jobs.Object, f jobs.Facts) (priority, error) {
 	awaited := ""
 	if name := o.GetLabels()[kueue.PriorityClassLabel]; name != "" {

@@ -136,7 +136,7 @@ func (f facts) reservation() string {
 }
 
 // follow sets the state of a check by the conditions of its request, the first
-// of these that is true (spec/kueue.md 2.13).
+// of these that is true.
 func (f facts) follow(next *kueue.AdmissionCheckState, r *autoscaling.ProvisioningRequest, config *kueue.ProvisioningRequestConfig, attempt int32) {
 	if next.State == kueue.CheckStateRejected || next.State == kueue.CheckStateRetry {
 		return // it is said; the eviction resets it

@@ -211,7 +211,7 @@ func ready(j *batchv1.Job) bool {
 }
 
 // reclaimable counts the pods that ended and will not be replaced: what
-// parallelism exceeds the completions still missing (spec/kueue.md 2.11). Which
+// parallelism exceeds the completions still missing. Which
 // completions a waiting Job will have, whose admission may reduce them, is not
 // known; so none of it counts as done.
 func reclaimable(j *batchv1.Job) []kueue.ReclaimablePod {
