@@ -32,7 +32,7 @@ func TestS21JobsAreCounted(t *testing.T) {
 		return j
 	}
 	of := func(kind string) metav1.OwnerReference {
-		return metav1.OwnerReference{Kind: kind, Controller: ptr.To(true)}
+		return metav1.OwnerReference{Kind: kind, Controller: new(true)}
 	}
 	elsewhere := job("q")
 	elsewhere.Namespace = "red"

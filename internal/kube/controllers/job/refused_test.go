@@ -36,7 +36,7 @@ func aQuota(hard, used string) *corev1.ResourceQuota {
 // limitedTo refuses Workloads beyond a number, as a ResourceQuota does, and counts
 // the refusals.
 func limitedTo(b bench, most, refusals *int) {
-	b.opts.Client = interceptor.NewClient(b.opts.Client.(client.WithWatch), interceptor.Funcs{ //nolint:forcetypeassert // the fake client is one
+	b.opts.Client = interceptor.NewClient(b.opts.Client.(client.WithWatch), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			var have kueue.WorkloadList
 			if err := c.List(ctx, &have); err != nil {
@@ -139,7 +139,7 @@ func TestS21QuotasThatGiveRoom(t *testing.T) {
 		"it was not known": {&corev1.ResourceQuota{}, aQuota("6", "5"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := (resourceQuotas().Update(event.UpdateEvent{ObjectOld: tc.was, ObjectNew: tc.is})); got != tc.want {
+			if got := resourceQuotas().Update(event.UpdateEvent{ObjectOld: tc.was, ObjectNew: tc.is}); got != tc.want {
 				t.Errorf("lets through: %v, want %v", got, tc.want)
 			}
 		})

@@ -45,7 +45,7 @@ func TestA16StatusIsNoLaterThanItsRest(t *testing.T) {
 				busy := rapid.Float64Range(0.002, 1).Draw(rt, "share of moments with a change")
 				from := rapid.Int64Range(0, int64(lasts/step)).Draw(rt, "moment from which the API server is away")
 				to := from + rapid.Int64Range(0, int64(lasts/step)).Draw(rt, "how many moments")
-				random, retry := rand.New(rand.NewPCG(seed, 0)), statusRetries() //nolint:gosec // it makes up a test
+				random, retry := rand.New(rand.NewPCG(seed, 0)), statusRetries()
 
 				begin := w.clock.Now()
 				var history []int32
@@ -75,7 +75,7 @@ func TestA16StatusIsNoLaterThanItsRest(t *testing.T) {
 						}
 					}
 					settled := i < from || now.Sub(begin) > time.Duration(to)*step+within
-					if before := i - int64(late/step); settled && before >= 0 {
+					if before := i - int64(late/step); settled && before >= 0 && i%5 == 0 { // reading costs most
 						if got := written(w); got < history[before] {
 							rt.Fatalf("after %v it says %d, which was over more than %v ago: %d then, %d now", now.Sub(begin), got, late, history[before], count)
 						}
