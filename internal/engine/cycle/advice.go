@@ -11,7 +11,7 @@ import (
 // the engine. A candidate is first tried with the workload alone, which is judged with
 // the change in place: what does not help then does not help at all. It is offered only
 // if it is then followed in another copy, with all who come before the workload taking
-// their part, and the workload is admitted there or promised a place (trial.go). What
+// their part, and the workload is admitted there or gets a reservation (trial.go). What
 // has to be submitted again stands behind all others of its priority.
 
 // Bounds of what is tried.
@@ -26,10 +26,10 @@ const (
 // adviser tries candidates for one workload.
 type adviser struct {
 	*question
-	inquiry *inquiry
-	work    *work
-	why     core.Reason
-	found   []core.Advice
+	inquiry  *inquiry
+	workload *workload
+	why      core.Reason
+	found    []core.Advice
 	// trials is how much more may be copied for trials.
 	trials int
 }
@@ -39,7 +39,7 @@ func (a *adviser) spent() bool { return a.looks <= 0 || a.trials < 0 }
 
 // advisable reports whether there is anything to try for a workload that waits for a
 // reason.
-func advisable(w *work, why core.Reason) bool {
+func advisable(w *workload, why core.Reason) bool {
 	switch why.Code {
 	case core.WaitingForPreempted:
 		return true
@@ -79,14 +79,14 @@ func (a *adviser) advise(higher []int64) {
 
 // try offers an advice if it helps: change makes the change and returns the workload as
 // it is then.
-func (a *adviser) try(offer core.Advice, change func() *work) bool {
+func (a *adviser) try(offer core.Advice, change func() *workload) bool {
 	anew, ok := a.alone(change)
 	return ok && a.follow(offer, anew)
 }
 
 // follow offers an advice if it is shown to help; anew is the workload as it is submitted
 // again, nil if it is not.
-func (a *adviser) follow(offer core.Advice, anew *shape) bool {
+func (a *adviser) follow(offer core.Advice, anew *equivalence) bool {
 	preempts, ok := a.shown(offer, anew)
 	if ok {
 		offer.Preempts = preempts
@@ -96,21 +96,21 @@ func (a *adviser) follow(offer core.Advice, anew *shape) bool {
 }
 
 // helps reports whether the workload, if it were alone, could start with a change.
-func (a *adviser) helps(change func() *work) bool {
+func (a *adviser) helps(change func() *workload) bool {
 	_, ok := a.alone(change)
 	return ok
 }
 
-// alone is helps, and takes the change back. anew is the workload's shape if it is
+// alone is helps, and takes the change back. anew is the workload's equivalence class if it is
 // submitted again.
-func (a *adviser) alone(change func() *work) (anew *shape, ok bool) {
+func (a *adviser) alone(change func() *workload) (anew *equivalence, ok bool) {
 	if a.spent() {
 		return nil, false
 	}
 	defer a.back(a.mark())
 	w := change()
-	if w != a.work {
-		anew = w.shape
+	if w != a.workload {
+		anew = w.equivalence
 	}
 	return anew, a.judge(w).kind != refuse
 }
@@ -128,13 +128,13 @@ func (a *adviser) resume() {
 func (a *adviser) others() {
 	if len(a.leaving) > 0 {
 		offer := core.Advice{Kind: core.AwaitLeaving, Keys: keysOf(a.leaving[:min(len(a.leaving), maxHolders)])}
-		if a.try(offer, func() *work { return a.without(a.leaving) }) {
+		if a.try(offer, func() *workload { return a.without(a.leaving) }) {
 			return
 		}
 	}
 	holding := a.holding()
 	all := core.Advice{Kind: core.WaitFor, Keys: keysOf(holding)}
-	if len(holding) == 0 || !a.helps(func() *work { return a.without(holding) }) {
+	if len(holding) == 0 || !a.helps(func() *workload { return a.without(holding) }) {
 		return
 	}
 	if _, ok := a.shown(all, nil); !ok {
@@ -148,7 +148,7 @@ func (a *adviser) others() {
 	fewest := true
 	for n := 2; n <= len(holding); n++ {
 		switch list := holding[:n]; {
-		case !a.helps(func() *work { return a.without(list) }):
+		case !a.helps(func() *workload { return a.without(list) }):
 		case fewest && a.waitFor(a.fewest(list)), a.waitFor(list):
 			return
 		default:
@@ -158,23 +158,23 @@ func (a *adviser) others() {
 }
 
 // waitFor offers the end of others if it helps.
-func (a *adviser) waitFor(others []*work) bool {
-	return a.try(core.Advice{Kind: core.WaitFor, Keys: keysOf(others)}, func() *work { return a.without(others) })
+func (a *adviser) waitFor(others []*workload) bool {
+	return a.try(core.Advice{Kind: core.WaitFor, Keys: keysOf(others)}, func() *workload { return a.without(others) })
 }
 
-func keysOf(works []*work) []core.Key {
+func keysOf(workloads []*workload) []core.Key {
 	var keys []core.Key
-	for _, w := range works {
+	for _, w := range workloads {
 		keys = append(keys, w.Key)
 	}
 	return keys
 }
 
 // fewest is a list of others without those that need not end if the workload is alone.
-func (a *adviser) fewest(list []*work) []*work {
+func (a *adviser) fewest(list []*workload) []*workload {
 	for i := len(list) - 1; i >= 0 && len(list) > 1; i-- {
 		less := slices.Delete(slices.Clone(list), i, i+1)
-		if a.helps(func() *work { return a.without(less) }) {
+		if a.helps(func() *workload { return a.without(less) }) {
 			list = less
 		}
 	}
@@ -182,25 +182,25 @@ func (a *adviser) fewest(list []*work) []*work {
 }
 
 // without thinks of others as gone.
-func (a *adviser) without(others []*work) *work {
+func (a *adviser) without(others []*workload) *workload {
 	for _, x := range others {
 		a.gone(x)
 	}
-	return a.work
+	return a.workload
 }
 
 // holding are those whose end may help.
-func (a *adviser) holding() []*work {
-	var out []*work
+func (a *adviser) holding() []*workload {
+	var out []*workload
 	switch {
 	case a.why.LacksQuota() && a.why.Cause != core.BehindStrict && a.why.Cause != core.QuotaClaimed:
-		for _, c := range a.quotaHolders(a.work.group.queue.node, a.why, mostHolders) {
+		for _, c := range a.quotaHolders(a.workload.group.queue.node, a.why, mostHolders) {
 			out = append(out, a.byID[c.ID])
 		}
 	case a.why.LacksNodes():
 		if c := a.class; c != nil {
 			for _, h := range a.nodeHolders(c, mostHolders) {
-				if x := a.works[h.Key]; x != nil && x.phase == running && !slices.Contains(out, x) {
+				if x := a.workloads[h.Key]; x != nil && x.phase == running && !slices.Contains(out, x) {
 					out = append(out, x)
 				}
 			}
@@ -211,9 +211,9 @@ func (a *adviser) holding() []*work {
 
 // itself tries changes of the workload.
 func (a *adviser) itself() {
-	set := a.work.shape.podSet(a.why.PodSet)
+	set := a.workload.equivalence.podSet(a.why.PodSet)
 	if set < 0 {
-		if len(a.work.shape.podSets) != 1 {
+		if len(a.workload.equivalence.podSets) != 1 {
 			return
 		}
 		set = 0
@@ -233,10 +233,10 @@ func (a *adviser) itself() {
 }
 
 // changed is the workload submitted again with one pod set changed.
-func (a *adviser) changed(set int, change func(*core.PodSet)) *work {
-	sets := slices.Clone(a.work.shape.podSets)
+func (a *adviser) changed(set int, change func(*core.PodSet)) *workload {
+	sets := slices.Clone(a.workload.equivalence.podSets)
 	change(&sets[set])
-	return a.instead(a.work, sets, a.work.Priority)
+	return a.instead(a.workload, sets, a.workload.Priority)
 }
 
 // largest is the largest number from least up to most that helps; 0 if least does not.
@@ -255,7 +255,7 @@ func largest(least, most int64, helps func(int64) bool) int64 {
 }
 
 // most offers the largest number up to a limit that helps.
-func (a *adviser) most(limit int64, offer func(int64) core.Advice, with func(int64) func() *work) {
+func (a *adviser) most(limit int64, offer func(int64) core.Advice, with func(int64) func() *workload) {
 	tried := func(n int64) bool { return a.try(offer(n), with(n)) }
 	n := largest(1, limit, func(n int64) bool { return a.helps(with(n)) })
 	if n == 0 || tried(n) {
@@ -271,12 +271,12 @@ func (a *adviser) most(limit int64, offer func(int64) core.Advice, with func(int
 
 // fewer tries fewer pods.
 func (a *adviser) fewer(set int) {
-	p := &a.work.shape.podSets[set]
+	p := &a.workload.equivalence.podSets[set]
 	offer := func(n int64) core.Advice {
 		return core.Advice{Kind: core.FewerPods, PodSet: p.Name, Count: int32(n)} //nolint:gosec // below what it was
 	}
-	a.most(int64(p.Count)-1, offer, func(n int64) func() *work {
-		return func() *work {
+	a.most(int64(p.Count)-1, offer, func(n int64) func() *workload {
+		return func() *workload {
 			return a.changed(set, func(p *core.PodSet) {
 				p.Count = offer(n).Count
 				p.MinCount = min(p.MinCount, p.Count)
@@ -287,7 +287,7 @@ func (a *adviser) fewer(set int) {
 
 // smaller tries pods that do not ask for a resource at all.
 func (a *adviser) smaller(resource string) {
-	if set := a.work.shape.podSet(a.why.PodSet); set >= 0 {
+	if set := a.workload.equivalence.podSet(a.why.PodSet); set >= 0 {
 		a.smallerSet(set, resource, 0)
 	}
 }
@@ -295,10 +295,10 @@ func (a *adviser) smaller(resource string) {
 // smallerSet tries pods that ask for less of a resource, in whole units of it: the
 // most that helps, or none of it at all if least is 0.
 func (a *adviser) smallerSet(set int, resource string, least int64) {
-	p := &a.work.shape.podSets[set]
+	p := &a.workload.equivalence.podSets[set]
 	u := unit(resource, p.Requests.Of(resource))
-	with := func(n int64) func() *work {
-		return func() *work {
+	with := func(n int64) func() *workload {
+		return func() *workload {
 			return a.changed(set, func(p *core.PodSet) { ask(p, resource, core.Amount(n).Mul(int64(u))) })
 		}
 	}
@@ -339,8 +339,8 @@ func ask(p *core.PodSet, resource string, amount core.Amount) {
 
 // tolerations tries to tolerate the taints of flavors, and of nodes, in the way.
 func (a *adviser) tolerations(set int) {
-	p := &a.work.shape.podSets[set]
-	for _, t := range a.attempts(a.work) {
+	p := &a.workload.equivalence.podSets[set]
+	for _, t := range a.attempts(a.workload) {
 		f := a.flavors[t.Flavor]
 		if t.Why.Cause == core.UntoleratedTaint && t.PodSet == p.Name && f != nil {
 			a.tolerate(set, t.Flavor, slices.DeleteFunc(slices.Clone(f.spec.Taints), func(taint core.Taint) bool {
@@ -357,11 +357,11 @@ func (a *adviser) tolerations(set int) {
 }
 
 func (a *adviser) tolerate(set int, flavor string, taints []core.Taint) {
-	offer := core.Advice{Kind: core.Tolerate, PodSet: a.work.shape.podSets[set].Name, Flavor: flavor}
+	offer := core.Advice{Kind: core.Tolerate, PodSet: a.workload.equivalence.podSets[set].Name, Flavor: flavor}
 	for _, t := range taints {
 		offer.Detail = append(offer.Detail, t.String())
 	}
-	a.try(offer, func() *work {
+	a.try(offer, func() *workload {
 		return a.changed(set, func(p *core.PodSet) {
 			p.Filter.Tolerations = slices.Clone(p.Filter.Tolerations)
 			for _, t := range taints {
@@ -373,7 +373,7 @@ func (a *adviser) tolerate(set int, flavor string, taints []core.Taint) {
 
 // requirements tries to leave out what the pods require of labels: one thing, else all.
 func (a *adviser) requirements(set int) {
-	p := &a.work.shape.podSets[set]
+	p := &a.workload.equivalence.podSets[set]
 	helped := false
 	var all []string
 	for i, r := range p.Filter.Must {
@@ -395,16 +395,16 @@ func (a *adviser) requirements(set int) {
 }
 
 func (a *adviser) leaveOut(set int, what []string, change func(*core.Filter)) bool {
-	offer := core.Advice{Kind: core.DropSelector, PodSet: a.work.shape.podSets[set].Name, Detail: what}
-	return a.try(offer, func() *work { return a.changed(set, func(p *core.PodSet) { change(&p.Filter) }) })
+	offer := core.Advice{Kind: core.DropSelector, PodSet: a.workload.equivalence.podSets[set].Name, Detail: what}
+	return a.try(offer, func() *workload { return a.changed(set, func(p *core.PodSet) { change(&p.Filter) }) })
 }
 
 // priority tries the priorities there are above its own, lowest first.
 func (a *adviser) priority(all []int64) {
 	all = slices.Compact(slices.Sorted(slices.Values(all)))
 	for _, p := range all {
-		if p > a.work.Priority && a.try(core.Advice{Kind: core.RaisePriority, Priority: p}, func() *work {
-			return a.instead(a.work, a.work.shape.podSets, p)
+		if p > a.workload.Priority && a.try(core.Advice{Kind: core.RaisePriority, Priority: p}, func() *workload {
+			return a.instead(a.workload, a.workload.equivalence.podSets, p)
 		}) {
 			return
 		}
@@ -434,9 +434,9 @@ func (a *adviser) nodesBack() {
 	}
 	for _, o := range a.nodes.Occupied(c, mostNodesTried) {
 		r, amount := a.nodes.TakenByOthers(o)
-		if amount > 0 && a.try(core.Advice{Kind: core.RemovePods, Nodes: []string{o.Name()}, Resource: r}, func() *work {
+		if amount > 0 && a.try(core.Advice{Kind: core.RemovePods, Nodes: []string{o.Name()}, Resource: r}, func() *workload {
 			a.undo = append(a.undo, a.nodes.Clear(o.Node))
-			return a.work
+			return a.workload
 		}) {
 			return
 		}
@@ -458,19 +458,19 @@ func (a *adviser) bring(kind core.AdviceKind, nodes []*place.Node) bool {
 			offer.Detail = append(offer.Detail, n.Spec().Why)
 		}
 	}
-	return a.try(offer, func() *work {
+	return a.try(offer, func() *workload {
 		for _, n := range nodes {
 			a.undo = append(a.undo, a.nodes.Suppose(n, core.NodeReady))
 		}
-		return a.work
+		return a.workload
 	})
 }
 
 // gate tries to open the gate that keeps the workload from evicting.
 func (a *adviser) gate() {
-	if gate := a.work.shape.gate; gate != "" {
-		a.try(core.Advice{Kind: core.OpenGate, Detail: []string{gate}}, func() *work {
-			return a.as(a.work, &shape{priority: a.work.Priority, podSets: a.work.shape.podSets}, a.work.Time)
+	if gate := a.workload.equivalence.gate; gate != "" {
+		a.try(core.Advice{Kind: core.OpenGate, Detail: []string{gate}}, func() *workload {
+			return a.as(a.workload, &equivalence{priority: a.workload.Priority, podSets: a.workload.equivalence.podSets}, a.workload.Time)
 		})
 	}
 }

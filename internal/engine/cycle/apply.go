@@ -14,13 +14,13 @@ func (e *Engine) Apply(ev core.Event) {
 	case core.WorkloadSet:
 		e.observe(&ev.Workload)
 	case core.WorkloadGone:
-		if w := e.works[ev.Key]; w != nil {
+		if w := e.workloads[ev.Key]; w != nil {
 			e.gone(w)
 		}
 	case core.Refused:
 		e.refused(ev.Key)
 	case core.Applied:
-		if w := e.works[ev.Key]; w != nil {
+		if w := e.workloads[ev.Key]; w != nil {
 			e.accepted(w, ev.Seq)
 		}
 	case core.NodeSet:
@@ -68,7 +68,7 @@ func (e *Engine) edit(ev core.Event) {
 		q.spec = nil
 		e.forest.DropQueue(ev.Name)
 	case core.LocalQueueSet:
-		d := e.doorNamed(doorKey{ev.LocalQueue.Namespace, ev.LocalQueue.Name})
+		d := e.localQueueNamed(localQueueKey{ev.LocalQueue.Namespace, ev.LocalQueue.Name})
 		changed = d.spec == nil
 		if !changed { // what the API remembers follows the engine
 			ev.LocalQueue.Consumed, ev.LocalQueue.ConsumedAt = d.spec.Consumed, d.spec.ConsumedAt
@@ -76,7 +76,7 @@ func (e *Engine) edit(ev core.Event) {
 		}
 		d.spec = &ev.LocalQueue
 	case core.LocalQueueGone:
-		d := e.doorNamed(doorKey{ev.Namespace, ev.Name})
+		d := e.localQueueNamed(localQueueKey{ev.Namespace, ev.Name})
 		changed = d.spec != nil
 		d.spec = nil
 	case core.NamespaceSet:
@@ -102,7 +102,7 @@ func (e *Engine) setFlavor(f core.Flavor) bool {
 		return false
 	}
 	e.flavors[f.Name] = &flavor{spec: f}
-	for _, s := range e.shapes { // every shape alike, so order does not matter
+	for _, s := range e.equivalences { // every equivalence class alike, so order does not matter
 		e.forgetClasses(s)
 	}
 	return true
@@ -130,7 +130,7 @@ func (e *Engine) displaceUsers(name string) {
 	}
 }
 
-func (e *Engine) displace(w *work) {
+func (e *Engine) displace(w *workload) {
 	if !w.listed {
 		w.listed = true
 		e.displaced = append(e.displaced, w)
@@ -140,13 +140,13 @@ func (e *Engine) displace(w *work) {
 // observe takes in the state of a workload as the API has it, which may be
 // older than what the engine decided since.
 func (e *Engine) observe(o *core.Workload) {
-	w := e.works[o.Key]
+	w := e.workloads[o.Key]
 	if w != nil && w.UID != o.UID {
 		e.gone(w) // deleted and made anew under the same name
 		w = nil
 	}
 	if w == nil {
-		w = e.newWork(o)
+		w = e.newWorkload(o)
 	} else {
 		e.update(w, o)
 	}
@@ -168,16 +168,16 @@ func (e *Engine) observe(o *core.Workload) {
 	}
 }
 
-func (e *Engine) newWork(o *core.Workload) *work {
+func (e *Engine) newWorkload(o *core.Workload) *workload {
 	w := e.register(o, nil)
 	e.enter(w)
 	return w
 }
 
 // register makes the record of a workload that waits and is nowhere yet, with its
-// shape if that is known.
-func (e *Engine) register(o *core.Workload, s *shape) *work {
-	w := &work{shape: s}
+// equivalence class if that is known.
+func (e *Engine) register(o *core.Workload, s *equivalence) *workload {
+	w := &workload{equivalence: s}
 	w.Key, w.UID = o.Key, o.UID
 	if n := len(e.freeIDs); n > 0 {
 		w.ID = e.freeIDs[n-1]
@@ -187,50 +187,50 @@ func (e *Engine) register(o *core.Workload, s *shape) *work {
 		w.ID = int32(len(e.byID)) //nolint:gosec // workloads fit in 31 bits
 		e.byID = append(e.byID, w)
 	}
-	e.works[o.Key] = w
+	e.workloads[o.Key] = w
 	e.describe(w, o)
 	return w
 }
 
 // describe copies what is kept of an observed workload.
-func (e *Engine) describe(w *work, o *core.Workload) {
-	w.obs = observed{door: o.Queue, evicting: o.Evicting}
+func (e *Engine) describe(w *workload, o *core.Workload) {
+	w.obs = observed{localQueue: o.Queue, evicting: o.Evicting}
 	w.obs.keep(detailsOf(o))
 	at := o.QueueTime
 	if at.IsZero() {
 		at = o.Created
 	}
 	w.Priority, w.Time = o.Priority, at.UnixNano()
-	old := w.shape
+	old := w.equivalence
 	if old == nil || !old.describes(o) {
-		w.shape = e.shapeOf(o)
+		w.equivalence = e.equivalenceOf(o)
 		if old != nil {
-			e.dropShape(old)
+			e.dropEquivalence(old)
 		}
 	}
-	d := e.doorNamed(doorKey{o.Key.Namespace, o.Queue})
-	if w.door != d {
-		if w.door != nil {
-			delete(w.door.works, w)
-			w.door.counts[w.phase]--
+	d := e.localQueueNamed(localQueueKey{o.Key.Namespace, o.Queue})
+	if w.localQueue != d {
+		if w.localQueue != nil {
+			delete(w.localQueue.workloads, w)
+			w.localQueue.counts[w.phase]--
 		}
-		d.works[w] = struct{}{}
+		d.workloads[w] = struct{}{}
 		d.counts[w.phase]++
-		w.door = d
+		w.localQueue = d
 	}
 }
 
 // update takes in everything but the admission of a known workload.
-func (e *Engine) update(w *work, o *core.Workload) {
+func (e *Engine) update(w *workload, o *core.Workload) {
 	at := o.QueueTime
 	if at.IsZero() {
 		at = o.Created
 	}
-	same := w.Time == at.UnixNano() && w.shape.describes(o) && w.obs.door == o.Queue
+	same := w.Time == at.UnixNano() && w.equivalence.describes(o) && w.obs.localQueue == o.Queue
 	was, is := w.obs.details(), detailsOf(o)
 	same = same && samePlaces(was.ended, is.ended)
 	switch w.phase {
-	case waiting, promised:
+	case waiting, reserved:
 		if same && was.held == is.held && was.invalid == is.invalid && was.gatedBy == is.gatedBy && was.notBefore.Equal(is.notBefore) {
 			w.obs.evicting = o.Evicting
 			w.obs.keep(is)
@@ -252,7 +252,7 @@ func (e *Engine) update(w *work, o *core.Workload) {
 }
 
 // reconcile compares the admission in the API with the engine's.
-func (e *Engine) reconcile(w *work, o *core.Workload) {
+func (e *Engine) reconcile(w *workload, o *core.Workload) {
 	echo := sameAdmission(o.Admission, w.seen)
 	// A state from before the decision looks like the one before it.
 	late := w.assumed && echo && w.applied == 0
@@ -264,7 +264,7 @@ func (e *Engine) reconcile(w *work, o *core.Workload) {
 		return
 	}
 	switch {
-	case w.phase == waiting || w.phase == promised:
+	case w.phase == waiting || w.phase == reserved:
 		e.withdraw(w)
 		e.take(w, o)
 	case sameAdmission(o.Admission, w.admission):
@@ -288,7 +288,7 @@ func (e *Engine) reconcile(w *work, o *core.Workload) {
 // overtake the admission any more. If that state, or a newer one, was seen already, it
 // says nothing new; and where an admission was followed by other places at once, which
 // of both was written is not known.
-func (e *Engine) accepted(w *work, seq uint64) {
+func (e *Engine) accepted(w *workload, seq uint64) {
 	if seq <= w.seq || w.moved {
 		return
 	}
@@ -300,7 +300,7 @@ func (e *Engine) accepted(w *work, seq uint64) {
 }
 
 // confirm notes that an admission decided here was seen in the API.
-func (e *Engine) confirm(w *work) {
+func (e *Engine) confirm(w *workload) {
 	w.assumed, w.moved = false, false
 	e.unexpect(w)
 	e.sight(w)
@@ -308,7 +308,7 @@ func (e *Engine) confirm(w *work) {
 
 // date takes over from the API when an admission was made: the write is later than the
 // decision. Who is evicted first goes by it, and would after a restart.
-func (e *Engine) date(w *work, at time.Time) {
+func (e *Engine) date(w *workload, at time.Time) {
 	if at.IsZero() || w.Reserved == at.Unix() {
 		return
 	}
@@ -323,7 +323,7 @@ func (e *Engine) date(w *work, at time.Time) {
 }
 
 // sight notes that an admission is a fact: whoever has it may be evicted.
-func (e *Engine) sight(w *work) {
+func (e *Engine) sight(w *workload) {
 	if !w.Unseen {
 		return
 	}
@@ -336,7 +336,7 @@ func (e *Engine) sight(w *work) {
 }
 
 // take accepts an admission that was not decided here, be it above quota.
-func (e *Engine) take(w *work, o *core.Workload) {
+func (e *Engine) take(w *workload, o *core.Workload) {
 	w.admission, w.assumed, w.moved, w.Unseen, w.told = o.Admission, false, false, false, nil
 	e.unexpect(w)
 	w.Reserved = o.Reserved.Unix()
@@ -350,7 +350,7 @@ func (e *Engine) take(w *work, o *core.Workload) {
 // refused takes back what was decided since the last state that was seen: the API
 // did not accept it.
 func (e *Engine) refused(k core.Key) {
-	w := e.works[k]
+	w := e.workloads[k]
 	if w == nil {
 		return
 	}
@@ -375,13 +375,13 @@ func (e *Engine) refused(k core.Key) {
 }
 
 // gone forgets a workload and everything it held.
-func (e *Engine) gone(w *work) {
+func (e *Engine) gone(w *workload) {
 	switch w.phase {
-	case waiting, promised:
+	case waiting, reserved:
 		e.withdraw(w)
 	case running, leaving:
 		e.unhold(w)
-		e.paid(w)
+		e.noLongerAwaited(w)
 	}
 	w.inbox = false
 	e.unexpect(w)
@@ -389,10 +389,10 @@ func (e *Engine) gone(w *work) {
 	if w.unready {
 		e.unready--
 	}
-	w.door.counts[w.phase]--
-	delete(w.door.works, w)
-	delete(e.works, w.Key)
-	e.dropShape(w.shape)
+	w.localQueue.counts[w.phase]--
+	delete(w.localQueue.workloads, w)
+	delete(e.workloads, w.Key)
+	e.dropEquivalence(w.equivalence)
 	e.byID[w.ID] = nil
 	e.freeIDs = append(e.freeIDs, w.ID)
 }

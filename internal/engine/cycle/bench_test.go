@@ -110,8 +110,8 @@ func BenchmarkFill(b *testing.B) {
 
 // edge confirms admissions as the API would show them.
 type edge struct {
-	engine *cycle.Engine
-	works  map[core.Key]core.Workload
+	engine    *cycle.Engine
+	workloads map[core.Key]core.Workload
 }
 
 // confirm shows the engine its own admissions and returns them.
@@ -122,7 +122,7 @@ func (d *edge) confirm(plan core.Plan, now time.Time) []core.Key {
 		if !ok {
 			continue
 		}
-		w := d.works[a.Key]
+		w := d.workloads[a.Key]
 		w.Admission, w.Reserved = &a.Admission, now
 		d.engine.Apply(core.WorkloadSet{Workload: w})
 		keys = append(keys, a.Key)
@@ -149,7 +149,7 @@ func BenchmarkContended(b *testing.B) {
 					machines(e, nodes, 60)
 					for i := range 50000 {
 						w := oneUnit(names[i%len(names)], i, int64(i%3), 1)
-						d.works[w.Key] = w
+						d.workloads[w.Key] = w
 						e.Apply(core.WorkloadSet{Workload: w})
 					}
 					now := time.Unix(1e6, 0)
@@ -194,7 +194,7 @@ func BenchmarkPreempt(b *testing.B) {
 				for i := range 10000 {
 					// All in one queue, or spread by borrowing unevenly.
 					w := oneUnit(names[(i*i)%len(names)], i, 0, 1)
-					d.works[w.Key] = w
+					d.workloads[w.Key] = w
 					e.Apply(core.WorkloadSet{Workload: w})
 				}
 				if got := len(d.confirm(e.Decide(now), now)); got != 10000 {

@@ -85,7 +85,7 @@ func (e *Engine) Census() Census {
 	for _, n := range e.forest.Cohorts() {
 		out.Cohorts = append(out.Cohorts, e.cohortCensus(n, cohorts[n]))
 	}
-	for _, d := range e.sortedDoors() {
+	for _, d := range e.sortedLocalQueues() {
 		if d.spec != nil && d.stands != nil {
 			out.Standings = append(out.Standings, LocalStanding{d.key.namespace, d.key.name, d.queue.name, *d.stands})
 		}
@@ -102,7 +102,7 @@ type cohortSum struct {
 // countWaiting adds what waits in a queue.
 func (e *Engine) countWaiting(q *queue, c *QueueCensus) {
 	sum := map[string]core.Amount{}
-	add := func(s *shape, times int) {
+	add := func(s *equivalence, times int) {
 		for i := range s.podSets {
 			ps := &s.podSets[i]
 			pods := core.Amount(times) * core.Amount(ps.Count)
@@ -118,10 +118,10 @@ func (e *Engine) countWaiting(q *queue, c *QueueCensus) {
 		} else {
 			c.ActiveShapes++
 		}
-		add(g.key.shape, g.members.Len())
+		add(g.key.equivalence, g.members.Len())
 	}
-	for _, w := range q.promised {
-		add(w.shape, 1)
+	for _, w := range q.reserved {
+		add(w.equivalence, 1)
 	}
 	c.Pending = core.MakeResources(sum)
 }

@@ -12,8 +12,8 @@ func (e *Engine) Check() error {
 	if err := e.books.Check(e.allocations); err != nil {
 		return err
 	}
-	for _, w := range e.works {
-		if err := e.checkWork(w); err != nil {
+	for _, w := range e.workloads {
+		if err := e.checkWorkload(w); err != nil {
 			return fmt.Errorf("workload %s: %w", w.Key, err)
 		}
 	}
@@ -25,37 +25,37 @@ func (e *Engine) Check() error {
 	if err := e.checkReady(); err != nil {
 		return err
 	}
-	return e.checkPledges()
+	return e.checkReservations()
 }
 
 // stateOf is what a workload in a phase holds.
 func stateOf(p phase) ledger.State {
-	return [...]ledger.State{waiting: ledger.Free, promised: ledger.Promised, running: ledger.Held, leaving: ledger.Leaving}[p]
+	return [...]ledger.State{waiting: ledger.Free, reserved: ledger.Promised, running: ledger.Held, leaving: ledger.Leaving}[p]
 }
 
-func (e *Engine) checkWork(w *work) error {
+func (e *Engine) checkWorkload(w *workload) error {
 	if w.State() != stateOf(w.phase) {
 		return fmt.Errorf("in phase %d it is in state %d of the ledger", w.phase, w.State())
 	}
 	switch w.phase {
 	case waiting:
-		if w.admission != nil || len(w.Uses) > 0 || len(w.Holds) > 0 || w.pledge != nil {
+		if w.admission != nil || len(w.Uses) > 0 || len(w.Holds) > 0 || w.reservation != nil {
 			return fmt.Errorf("waits but holds %v", w.admission)
 		}
 		d := w.obs.details()
-		aside := d.bars() || w.timer != nil || w.door.closed != nil
+		aside := d.bars() || w.timer != nil || w.localQueue.closed != nil
 		if !w.inbox && !e.edited && (w.group == nil) != aside {
 			return fmt.Errorf("in a group: %t, kept aside: %t", w.group != nil, aside)
 		}
 		if !w.inbox && w.group == nil && w.told == nil {
 			return fmt.Errorf("kept aside and not told why")
 		}
-	case promised:
-		if w.pledge == nil || w.admission == nil || w.group != nil {
-			return fmt.Errorf("promised without a pledge")
+	case reserved:
+		if w.reservation == nil || w.admission == nil || w.group != nil {
+			return fmt.Errorf("reserved without a reservation")
 		}
 	case running, leaving:
-		if w.admission == nil || w.group != nil || w.pledge != nil {
+		if w.admission == nil || w.group != nil || w.reservation != nil {
 			return fmt.Errorf("admitted and still in a queue")
 		}
 	}
@@ -89,7 +89,7 @@ func (e *Engine) checkQueue(q *queue) error {
 	if ready := active > 0 && q.closed == nil && q.ahead() == nil; ready != (q.slot > 0) && !e.edited {
 		return fmt.Errorf("ready: %t, among the heads: %t", ready, q.slot > 0)
 	}
-	for _, w := range e.works {
+	for _, w := range e.workloads {
 		if (w.phase == running || w.phase == leaving) && w.Queue == q.node {
 			reserving++
 		}
@@ -103,7 +103,7 @@ func (e *Engine) checkQueue(q *queue) error {
 // checkReady counts the workloads whose pods are not ready.
 func (e *Engine) checkReady() error {
 	n := 0
-	for _, w := range e.works {
+	for _, w := range e.workloads {
 		if w.phase == running && !w.obs.ready && (w.seen == nil || w.obs.admitted) && e.opt.BlockAdmission {
 			n++
 		}
@@ -114,35 +114,35 @@ func (e *Engine) checkReady() error {
 	return nil
 }
 
-// checkPledges verifies that pledges wait for leaving workloads only, and that
+// checkReservations verifies that reservations wait for leaving workloads only, and that
 // whoever leaves is remembered.
-func (e *Engine) checkPledges() error {
-	owing := map[*pledge]int{}
+func (e *Engine) checkReservations() error {
+	owing := map[*reservation]int{}
 	left := 0
 	for _, w := range e.leaving {
 		if w.phase != leaving {
 			return fmt.Errorf("%s is listed as leaving", w.Key)
 		}
-		for _, p := range w.owed {
+		for _, p := range w.awaitedBy {
 			owing[p]++
 		}
 	}
-	for _, w := range e.works {
+	for _, w := range e.workloads {
 		if w.phase == leaving {
 			left++
-		} else if len(w.owed) > 0 {
+		} else if len(w.awaitedBy) > 0 {
 			return fmt.Errorf("%s is waited for but does not leave", w.Key)
 		}
 	}
 	if left != len(e.leaving) {
 		return fmt.Errorf("%d workloads leave, %d are listed", left, len(e.leaving))
 	}
-	for _, p := range e.pledges {
-		if p.work.pledge != p || p.work.phase != promised {
-			return fmt.Errorf("%s has lost its pledge", p.work.Key)
+	for _, p := range e.reservations {
+		if p.workload.reservation != p || p.workload.phase != reserved {
+			return fmt.Errorf("%s has lost its pledge", p.workload.Key)
 		}
-		if p.owing != owing[p] {
-			return fmt.Errorf("%s waits for %d, %d know of it", p.work.Key, p.owing, owing[p])
+		if p.pendingVictims != owing[p] {
+			return fmt.Errorf("%s waits for %d, %d know of it", p.workload.Key, p.pendingVictims, owing[p])
 		}
 	}
 	return nil

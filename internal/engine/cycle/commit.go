@@ -11,7 +11,7 @@ import (
 )
 
 // admit gives a workload its quota and nodes now.
-func (e *Engine) admit(w *work, v verdict) {
+func (e *Engine) admit(w *workload, v verdict) {
 	w.admission = e.admission(w.group, v)
 	free := e.unready == 0
 	e.depart(w, w.group)
@@ -31,7 +31,7 @@ func (e *Engine) admit(w *work, v verdict) {
 }
 
 // evict orders a running workload to give up what it holds.
-func (e *Engine) evict(w *work, reason core.EvictReason, beneficiary *work) {
+func (e *Engine) evict(w *workload, reason core.EvictReason, beneficiary *workload) {
 	d := core.Evict{Key: w.Key, Reason: reason}
 	if beneficiary != nil {
 		d.For, d.ForUID = beneficiary.Key, beneficiary.UID
@@ -48,9 +48,9 @@ func (e *Engine) evict(w *work, reason core.EvictReason, beneficiary *work) {
 // admission spells out what a verdict gives.
 func (e *Engine) admission(g *group, v verdict) *core.Admission {
 	p := v.plan
-	a := &core.Admission{Queue: g.queue.name, PodSets: make([]core.PodSetAdmission, len(g.shape.podSets))}
-	for i := range g.shape.podSets {
-		set := &g.shape.podSets[i]
+	a := &core.Admission{Queue: g.queue.name, PodSets: make([]core.PodSetAdmission, len(g.equivalence.podSets))}
+	for i := range g.equivalence.podSets {
+		set := &g.equivalence.podSets[i]
 		out := &a.PodSets[i]
 		out.Name, out.Count = set.Name, p.counts[i]
 		n := 0
@@ -86,7 +86,7 @@ func places(spots []place.Spot) []core.Place {
 }
 
 // refusal completes a reason with the queue it concerns.
-func (e *Engine) refusal(w *work, why core.Reason) *core.Reason {
+func (e *Engine) refusal(w *workload, why core.Reason) *core.Reason {
 	if why.Queue == "" {
 		why.Queue, why.Tree = w.group.queue.name, w.group.queue.node.CohortName()
 	}
@@ -95,7 +95,7 @@ func (e *Engine) refusal(w *work, why core.Reason) *core.Reason {
 
 // withHolders adds who holds what is short. It looks at what the judgement left,
 // so it must follow it.
-func (e *Engine) withHolders(w *work, r *core.Reason) *core.Reason {
+func (e *Engine) withHolders(w *workload, r *core.Reason) *core.Reason {
 	why := *r
 	switch {
 	case why.LacksQuota():
@@ -160,11 +160,11 @@ func (e *Engine) quotaHolders(n *quota.Node, why core.Reason, most int) []*preem
 
 // classOf is the kind of pod that a refusal for nodes is about; nil if its pod set is
 // unknown.
-func (e *Engine) classOf(w *work, why core.Reason) *place.Class {
+func (e *Engine) classOf(w *workload, why core.Reason) *place.Class {
 	if w.group == nil || w.group.plan == nil {
 		return nil
 	}
-	set := w.shape.podSet(why.PodSet)
+	set := w.equivalence.podSet(why.PodSet)
 	if set < 0 {
 		return nil
 	}
@@ -179,10 +179,10 @@ func (e *Engine) classOf(w *work, why core.Reason) *place.Class {
 		}
 	}
 	slices.Sort(flavors)
-	c := e.class(w.shape, set, slices.Compact(flavors))
+	c := e.class(w.equivalence, set, slices.Compact(flavors))
 	if len(flavors) > 1 && why.Flavor != "" {
 		if _, matching, _ := e.nodes.Total(c); matching == 0 { // the others have no nodes
-			return e.class(w.shape, set, []string{why.Flavor})
+			return e.class(w.equivalence, set, []string{why.Flavor})
 		}
 	}
 	return c

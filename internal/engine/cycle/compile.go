@@ -11,13 +11,13 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// compiled is a shape's requests in terms of one queue: what flavor assignment
+// compiled is an equivalence class's requests in terms of one queue: what flavor assignment
 // and placement work on.
 type compiled struct {
 	quota.Plan
 	revision uint64 // of the engine's edits
 	nodes    uint64 // version of the nodes
-	// refusal is set when the queue can never serve the shape.
+	// refusal is set when the queue can never serve the equivalence class.
 	refusal *core.Reason
 	// classes are, per ask and option, the kind of pod that the option's flavor
 	// makes of the pod set; nil if no nodes are looked for.
@@ -29,10 +29,10 @@ type compiled struct {
 	sure bool
 	// shared says that several pod sets use the same pair.
 	shared bool
-	// claim is what the shape claims as the first of its queue; over says that it
+	// headReservation is what is reserved for the equivalence class as the first of its queue; over says that it
 	// is larger than the nominal quota.
-	claim []quota.Use
-	over  bool
+	headReservation []quota.Use
+	over            bool
 	// joint are asks that have to get the same flavor, in lists of two at least.
 	joint [][]int
 	// asks are the indices of each pod set's asks.
@@ -41,7 +41,7 @@ type compiled struct {
 	fixed []quota.Use
 	// pairs are all that some flavor would use, in a stable order.
 	pairs []quota.Pair
-	// counts are the pods per pod set: those of the shape, or fewer.
+	// counts are the pods per pod set: those of the equivalence class, or fewer.
 	counts []int32
 	// emptied is whether empty nodes would hold the pod sets, by the flavors for which
 	// that was asked.
@@ -67,9 +67,9 @@ func (e *Engine) compile(g *group) *compiled {
 		if e.asked != nil {
 			e.asked.keep(g)
 		}
-		g.plan = e.compileFor(g, g.shape.countsWithout(0))
-		if g.queue.claims() && g.plan.refusal == nil {
-			g.plan.claim, g.plan.over = e.claimOf(g.plan, g)
+		g.plan = e.compileFor(g, g.equivalence.countsWithout(0))
+		if g.queue.reservesForHead() && g.plan.refusal == nil {
+			g.plan.headReservation, g.plan.over = e.headReservationOf(g.plan, g)
 		}
 	}
 	return g.plan
@@ -82,11 +82,11 @@ func (e *Engine) compileFor(g *group, counts []int32) *compiled {
 	p.Queue, p.Fungibility = g.queue.node, spec.Fungibility
 	p.Reclaims = preempt.Allows(spec.Preemption.WhileBorrow) ||
 		(e.opt.FairSharing != nil && preempt.Allows(spec.Preemption.Reclaim))
-	p.asks = make([][]int, len(g.shape.podSets))
-	for set := range g.shape.podSets {
+	p.asks = make([][]int, len(g.equivalence.podSets))
+	for set := range g.equivalence.podSets {
 		e.compileSet(p, g, set)
 	}
-	p.joint = jointAsks(g.shape, p)
+	p.joint = jointAsks(g.equivalence, p)
 	pairs := map[quota.Pair]int{}
 	p.single = true
 	for i, a := range p.Asks {
@@ -132,7 +132,7 @@ func (e *Engine) plain(p *compiled) bool {
 // compileSet turns one pod set into asks, one per resource group it touches.
 func (e *Engine) compileSet(p *compiled, g *group, set int) {
 	spec := g.queue.spec
-	podSet := &g.shape.podSets[set]
+	podSet := &g.equivalence.podSets[set]
 	requests := podSet.Counted().Times(int64(p.counts[set]))
 	if groupOf(spec, core.Pods) >= 0 {
 		requests = requests.With(core.Pods, core.Amount(p.counts[set]))
@@ -158,7 +158,7 @@ func (e *Engine) compileSet(p *compiled, g *group, set int) {
 			ask.Options = append(ask.Options, e.option(podSet, &spec.Groups[i], f.Flavor, requests))
 			var c *place.Class
 			if p.counts[set] > 0 && e.looksForNodes(spec, f.Flavor) {
-				c = e.class(g.shape, set, []string{f.Flavor})
+				c = e.class(g.equivalence, set, []string{f.Flavor})
 			}
 			classes = append(classes, c)
 		}
@@ -226,11 +226,11 @@ func over(s core.Selector, labels map[string]string) core.Selector {
 
 // scene answers flavor assignment's questions for the workload being judged.
 type scene struct {
-	engine *Engine
-	work   *work
-	group  *group
-	plan   *compiled
-	blind  bool // to nodes
+	engine   *Engine
+	workload *workload
+	group    *group
+	plan     *compiled
+	blind    bool // to nodes
 }
 
 // Victims implements quota.Scene.
@@ -239,7 +239,7 @@ func (s *scene) Victims(p quota.Pair, need core.Amount) (quota.Mode, int) {
 	if e.opt.FairSharing != nil && s.plan.single {
 		return quota.Preempt, 0 // there is no other flavor to prefer, and nobody asks for the level
 	}
-	return e.search.Grade(e.request(s.work, []quota.Use{{Pair: p, Amount: need}}, []quota.Pair{p}, nil))
+	return e.search.Grade(e.request(s.workload, []quota.Use{{Pair: p, Amount: need}}, []quota.Pair{p}, nil))
 }
 
 // Nodes implements quota.Scene.
@@ -311,7 +311,7 @@ func (e *Engine) blameFlavor(why *core.Reason) {
 func nodeReason(g *group, set int, short place.Shortage) core.Reason {
 	return core.Reason{
 		Code: core.TopologyPlacementFailed, Cause: short.Cause, Queue: g.queue.name, Tree: g.queue.node.CohortName(),
-		PodSet: g.shape.podSets[set].Name, PodsFit: short.Fit, PodsWanted: short.Wanted,
+		PodSet: g.equivalence.podSets[set].Name, PodsFit: short.Fit, PodsWanted: short.Wanted,
 		Nodes: short.Nodes, NodesDown: short.Down,
 		Resource: short.Resource, Need: short.Need, Limit: short.Largest,
 	}

@@ -29,11 +29,11 @@ func TestStuckMeansRefused(t *testing.T) {
 		var running []core.Key
 		for step := range 25 {
 			for range rapid.IntRange(0, 12).Draw(t, "jobs") {
-				w := oneUnit(pick(t, "queue", names...), len(d.works), pick[int64](t, "priority", 0, 0, 1), pick[core.Amount](t, "size", 1, 1, 2))
+				w := oneUnit(pick(t, "queue", names...), len(d.workloads), pick[int64](t, "priority", 0, 0, 1), pick[core.Amount](t, "size", 1, 1, 2))
 				if pick(t, "asks for", "all", "all", "cpu") == "cpu" { // its eviction leaves shares of the others
 					w.PodSets[0].Requests = w.PodSets[0].Requests[:1]
 				}
-				d.works[w.Key] = w
+				d.workloads[w.Key] = w
 				e.Apply(core.WorkloadSet{Workload: w})
 			}
 			for range min(len(running), rapid.IntRange(0, 3).Draw(t, "ends")) {
@@ -85,7 +85,7 @@ func release(e *cycle.Engine, d *edge, plan core.Plan, running *[]core.Key) core
 	for _, dec := range plan {
 		if v, ok := dec.(core.Evict); ok {
 			e.Apply(core.WorkloadGone{Key: v.Key})
-			e.Apply(core.WorkloadSet{Workload: d.works[v.Key]})
+			e.Apply(core.WorkloadSet{Workload: d.workloads[v.Key]})
 			*running = slices.DeleteFunc(*running, func(k core.Key) bool { return k == v.Key })
 		}
 	}

@@ -34,7 +34,7 @@ type State struct {
 	Doors      []DoorState
 	Queues     []QueueState
 	Works      []WorkState
-	// Leaving and Pledges are in the order in which they began, Arrivals and
+	// Leaving and Reservations are in the order in which they began, Arrivals and
 	// Displaced in that in which they are looked at.
 	Leaving   []core.Key
 	Pledges   []PledgeState
@@ -45,7 +45,7 @@ type State struct {
 	NodesFreed, NodesNew bool
 	Facts                bool
 	// ContestedSeen and ReadySeen say that nothing changed since groups that wait
-	// for claims, or for pods, were looked at.
+	// for head reservations, or for pods, were looked at.
 	ContestedSeen, ReadySeen bool
 	// Sampled is when past usage was counted last.
 	Sampled time.Time
@@ -103,7 +103,7 @@ type PairAmount struct {
 	Amount core.Amount
 }
 
-// GroupState is the waiting workloads of one shape.
+// GroupState is the waiting workloads of one equivalence class.
 type GroupState struct {
 	// Members are sorted; Fresh are those who were not told why they wait, in the
 	// engine's order.
@@ -113,7 +113,7 @@ type GroupState struct {
 	Shorts  []PairAmount
 	Plan    PlanState
 	// OnNodes says that it waits for nodes too, Contested that it waits for the end
-	// of claims, OnReady for the pods of others.
+	// of head reservations, OnReady for the pods of others.
 	OnNodes, LacksNodes bool
 	Contested, OnReady  bool
 	Contests            []PairAmount
@@ -182,7 +182,7 @@ type FilterState struct {
 	Filter core.Filter
 }
 
-// PledgeState is a promise, whom it waits for, and whether somebody was evicted
+// PledgeState is a reservation, whom it waits for, and whether somebody was evicted
 // for it.
 type PledgeState struct {
 	Key     core.Key
@@ -207,16 +207,16 @@ func (e *Engine) Dump() (*State, error) {
 	if e.edited || e.forest.Dirty() {
 		return nil, ErrUnsettled
 	}
-	all := slices.SortedFunc(maps.Values(e.works), func(a, b *work) int { return a.Key.Compare(b.Key) })
-	return e.dump(all, func(g *group) []*work { return slices.Clone(g.members.Items()) }), nil
+	all := slices.SortedFunc(maps.Values(e.workloads), func(a, b *workload) int { return a.Key.Compare(b.Key) })
+	return e.dump(all, func(g *group) []*workload { return slices.Clone(g.members.Items()) }), nil
 }
 
 // dump is Dump with some of the workloads, sorted by key: of those that wait in groups
 // at least one of each, and of all others whoever is named elsewhere.
-func (e *Engine) dump(works []*work, members func(*group) []*work) *State {
+func (e *Engine) dump(workloads []*workload, members func(*group) []*workload) *State {
 	s := &State{
 		Version: StateVersion, NodesFreed: e.nodesFreed, NodesNew: e.nodesNew, Facts: e.facts, Sampled: e.sampled,
-		ContestedSeen: e.contestedAt == e.changes, ReadySeen: e.onReadyAt == e.changes, Nodes: e.nodes.Specs(),
+		ContestedSeen: e.blockedGroupsAt == e.changes, ReadySeen: e.onReadyAt == e.changes, Nodes: e.nodes.Specs(),
 		Pairs: e.forest.Names(),
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.flavors)) {
@@ -228,7 +228,7 @@ func (e *Engine) dump(works []*work, members func(*group) []*work) *State {
 	for _, name := range slices.Sorted(maps.Keys(e.namespaces)) {
 		s.Namespaces = append(s.Namespaces, e.namespaces[name])
 	}
-	for _, d := range e.sortedDoors() {
+	for _, d := range e.sortedLocalQueues() {
 		ds := DoorState{Namespace: d.key.namespace, Name: d.key.name, Spec: d.spec}
 		if d.past != nil {
 			ds.Past = &PastState{Used: dumpPast(d.past.used), Costs: dumpPast(d.past.costs), At: d.past.at}
@@ -238,23 +238,23 @@ func (e *Engine) dump(works []*work, members func(*group) []*work) *State {
 	for _, q := range e.sortedQueues() {
 		s.Queues = append(s.Queues, e.dumpQueue(q, members))
 	}
-	s.Works = make([]WorkState, len(works))
-	for i, w := range works {
-		s.Works[i] = e.dumpWork(w)
+	s.Works = make([]WorkState, len(workloads))
+	for i, w := range workloads {
+		s.Works[i] = e.dumpWorkload(w)
 	}
 	for _, w := range e.leaving {
 		s.Leaving = append(s.Leaving, w.Key)
 	}
-	for _, p := range e.pledges {
-		s.Pledges = append(s.Pledges, e.dumpPledge(p))
+	for _, p := range e.reservations {
+		s.Pledges = append(s.Pledges, e.dumpReservation(p))
 	}
 	for _, w := range e.arrivals {
-		if w.inbox && e.works[w.Key] == w && !slices.Contains(s.Arrivals, w.Key) {
+		if w.inbox && e.workloads[w.Key] == w && !slices.Contains(s.Arrivals, w.Key) {
 			s.Arrivals = append(s.Arrivals, w.Key)
 		}
 	}
 	for _, w := range e.displaced {
-		if e.works[w.Key] == w {
+		if e.workloads[w.Key] == w {
 			s.Displaced = append(s.Displaced, w.Key)
 		}
 	}
@@ -289,7 +289,7 @@ func dumpPast(m map[string]order.Past) []PastAmount {
 	return out
 }
 
-func (e *Engine) dumpQueue(q *queue, members func(*group) []*work) QueueState {
+func (e *Engine) dumpQueue(q *queue, members func(*group) []*workload) QueueState {
 	s := QueueState{Name: q.name, Spec: q.spec}
 	for _, g := range q.groups {
 		s.Groups = append(s.Groups, e.dumpGroup(g, members(g)))
@@ -297,7 +297,7 @@ func (e *Engine) dumpQueue(q *queue, members func(*group) []*work) QueueState {
 	if q.blocker != nil {
 		s.Blocker = new(q.blocker.Key)
 	}
-	for _, w := range q.promised {
+	for _, w := range q.reserved {
 		s.Promised = append(s.Promised, w.Key)
 	}
 	if q.slot > 0 {
@@ -330,12 +330,12 @@ func (e *Engine) dumpUses(uses []quota.Use) []PairAmount {
 	return out
 }
 
-func (e *Engine) dumpGroup(g *group, members []*work) GroupState {
+func (e *Engine) dumpGroup(g *group, members []*workload) GroupState {
 	s := GroupState{
 		Parked: g.parked, OnNodes: g.onNodes > 0, LacksNodes: g.lacksNodes,
-		Contested: g.contested > 0, OnReady: g.onReady, Why: g.why, Told: g.told,
+		Contested: g.blockedByReservation > 0, OnReady: g.onReady, Why: g.why, Told: g.told,
 	}
-	for _, x := range g.contests {
+	for _, x := range g.blockedPairs {
 		s.Contests = append(s.Contests, PairAmount{e.forest.Name(x.pair), x.need})
 	}
 	for _, w := range members {
@@ -361,11 +361,11 @@ func (e *Engine) dumpGroup(g *group, members []*work) GroupState {
 	return s
 }
 
-func (e *Engine) dumpWork(w *work) WorkState {
+func (e *Engine) dumpWorkload(w *workload) WorkState {
 	d := w.obs.details()
 	s := WorkState{
-		Key: w.Key, UID: w.UID, Door: w.obs.door, Priority: w.Priority, Gate: w.shape.gate,
-		Time: w.Time, PodSets: w.shape.podSets, Held: d.held, Invalid: d.invalid, GatedBy: d.gatedBy,
+		Key: w.Key, UID: w.UID, Door: w.obs.localQueue, Priority: w.Priority, Gate: w.equivalence.gate,
+		Time: w.Time, PodSets: w.equivalence.podSets, Held: d.held, Invalid: d.invalid, GatedBy: d.gatedBy,
 		NotBefore: d.notBefore, Admitted: w.obs.admitted, Ready: w.obs.ready, Evicting: w.obs.evicting, Settled: d.settled, Ended: d.ended,
 		Phase: uint8(w.phase), Admission: w.admission, SeenSame: identical(w.seen, w.admission),
 		Assumed: w.assumed, Unseen: w.Unseen, Ordered: w.ordered, Moved: w.moved, Applied: w.applied, Seq: w.seq, Reserved: w.Reserved,
@@ -401,7 +401,7 @@ func identical(a, b *core.Admission) bool {
 
 // dumpFilters lists the pod sets whose nodes are held under an older filter than
 // their flavors have now. Holds are in the order of holdsOf.
-func (e *Engine) dumpFilters(w *work) []FilterState {
+func (e *Engine) dumpFilters(w *workload) []FilterState {
 	var out []FilterState
 	holds, ended := w.Holds, w.obs.details().ended
 	for i := 0; len(holds) > 0; i++ {
@@ -412,11 +412,11 @@ func (e *Engine) dumpFilters(w *work) []FilterState {
 				n++
 			}
 		}
-		set := w.shape.podSet(p.Name)
+		set := w.equivalence.podSet(p.Name)
 		if set < 0 || n == 0 {
 			continue
 		}
-		if was := holds[0].Class.Filter(); !sameFilter(was, e.filter(w.shape, set, p.FlavorNames())) {
+		if was := holds[0].Class.Filter(); !sameFilter(was, e.filter(w.equivalence, set, p.FlavorNames())) {
 			out = append(out, FilterState{p.Name, was})
 		}
 		holds = holds[n:]
@@ -434,10 +434,10 @@ func sameFilter(a, b core.Filter) bool {
 	return x.String() == y.String()
 }
 
-func (e *Engine) dumpPledge(p *pledge) PledgeState {
-	s := PledgeState{Key: p.work.Key, Evicted: p.evicted}
+func (e *Engine) dumpReservation(p *reservation) PledgeState {
+	s := PledgeState{Key: p.workload.Key, Evicted: p.evicted}
 	for _, w := range e.leaving {
-		for _, o := range w.owed {
+		for _, o := range w.awaitedBy {
 			if o == p {
 				s.Waits = append(s.Waits, w.Key)
 			}

@@ -150,7 +150,7 @@ func TestLoadedEnginesDecideTheSame(t *testing.T) {
 // extra makes things happen that the reference knows nothing of, to the engines
 // beside it.
 func (x *duel) extra() {
-	if x.others == nil || len(x.ref.works) == 0 || pick(x.t, "extra", true, false, false) {
+	if x.others == nil || len(x.ref.workloads) == 0 || pick(x.t, "extra", true, false, false) {
 		return
 	}
 	w := pick(x.t, "who", x.ref.sorted()...)
@@ -200,7 +200,7 @@ func TestLoadRefusesNonsense(t *testing.T) {
 		"empty group": {"has no shape", "group without members", cycle.State{Queues: []cycle.QueueState{{
 			Name: "q", Groups: []cycle.GroupState{{}},
 		}}}},
-		"no such promise": {"it waits", "cannot have this promise", cycle.State{
+		"no such reservation": {"it waits", "cannot have this reservation", cycle.State{
 			Works: []cycle.WorkState{waits}, Pledges: []cycle.PledgeState{{Key: key}},
 		}},
 		"headless": {"nobody to judge", "nobody to be judged", cycle.State{Queues: []cycle.QueueState{{Name: "q", Head: &cycle.HeadState{}}}}},

@@ -246,7 +246,7 @@ func (x *duel) facts() []core.Event {
 	}
 	for _, w := range x.ref.sorted() {
 		o := w.Workload
-		if w.adm != nil && w.phase != refPromised {
+		if w.adm != nil && w.phase != refReserved {
 			o.Admission, o.Reserved, o.Evicting = w.adm, time.Unix(w.reserved, 0), w.phase == refLeaving
 		}
 		out = append(out, core.WorkloadSet{Workload: o})

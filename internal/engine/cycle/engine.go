@@ -5,15 +5,15 @@
 // (apply.go), judges one workload (judge.go), carries a verdict out
 // (commit.go), keeps refused work out of the way until what it waits for
 // changes (park.go), holds plans whose victims must first go
-// (pledge.go), keeps a StrictFIFO queue's own quota for its first workload
-// (claim.go), and moves pods off lost nodes (move.go).
+// (reservation.go), keeps a StrictFIFO queue's own quota for its first workload
+// (headreservation.go), and moves pods off lost nodes (move.go).
 //
 // What Kueue keeps from one scheduling cycle to the next has no counterpart here.
 // Its LastAssignment remembers which flavors of a workload were tried, so that the
 // next cycle goes on with the others; here one judgement tries them all, in the
 // same order and with the same preferences, and takes the first that will do, so
 // that a workload waits only if none does. Its sticky head, which keeps a workload
-// in front while its victims go, is the pledge. Where it requeues a workload at
+// in front while its victims go, is the reservation. Where it requeues a workload at
 // once, because another took its place within the cycle, Decide has not ended yet.
 // The queue time comes with the workload: its creation, or its eviction where the
 // rules say so. Back-offs are timers; a workload whose
@@ -24,7 +24,7 @@
 //
 // Invariants, checked by Check:
 //   - what the ledger has on its books is what the phases of workloads say;
-//   - what is pledged fits into ledger Then: nobody else can take it;
+//   - what is reserved fits into ledger Then: nobody else can take it;
 //   - every waiting workload is in one group, or told why it is in none.
 package cycle
 
@@ -71,22 +71,22 @@ type Engine struct {
 	nodes  *place.Nodes
 	search preempt.Searcher
 
-	flavors    map[string]*flavor
-	cohorts    map[string]core.Cohort
-	queues     map[string]*queue
-	byNode     []*queue // by quota.Node.ID
-	doors      map[doorKey]*door
-	namespaces map[string]core.Namespace
-	works      map[core.Key]*work
-	byID       []*work
-	freeIDs    []int32
-	shapes     map[string]*shape
+	flavors      map[string]*flavor
+	cohorts      map[string]core.Cohort
+	queues       map[string]*queue
+	byNode       []*queue // by quota.Node.ID
+	localQueues  map[localQueueKey]*localQueue
+	namespaces   map[string]core.Namespace
+	workloads    map[core.Key]*workload
+	byID         []*workload
+	freeIDs      []int32
+	equivalences map[string]*equivalence
 
 	// What happened since the last Decide.
-	edited    bool    // queues, cohorts, flavors, doors or namespaces changed
-	facts     bool    // admissions were observed that were not decided here, or in queues being drained
-	arrivals  []*work // waiting, not sorted in yet
-	displaced []*work // may have pods planned on nodes that take no work
+	edited    bool        // queues, cohorts, flavors, local queues or namespaces changed
+	facts     bool        // admissions were observed that were not decided here, or in queues being drained
+	arrivals  []*workload // waiting, not sorted in yet
+	displaced []*workload // may have pods planned on nodes that take no work
 	freed     []*quota.Node
 	lent      []*quota.Node // trees in which somebody borrowed
 	// recheck are trees in which somebody could not be evicted yet because its
@@ -96,18 +96,18 @@ type Engine struct {
 	nodesNew   bool // which nodes there are, or what they are like, changed
 
 	heads order.Heap[*queue]
-	// tourneys are the heads with fair sharing, by tree.
-	tourneys order.Heap[*tourney]
+	// tournaments are the heads with fair sharing, by tree.
+	tournaments order.Heap[*tournament]
 	// loosened and standing are scratch of one walk over trees or heads.
-	loosened []*tourney
+	loosened []*tournament
 	standing []*queue
 	// wanted is, by kind of pod, the most that some judged head counts on.
 	wanted map[*place.Class]int64
 	timers order.Heap[*timer]
 	// deadlines are when admissions must have been seen.
-	deadlines order.Heap[*timer]
-	pledges   []*pledge
-	leaving   []*work
+	deadlines    order.Heap[*timer]
+	reservations []*reservation
+	leaving      []*workload
 	// onNodes are the parked groups that wait for nodes; untold those with members
 	// that were not told why they wait.
 	onNodes []*group
@@ -117,18 +117,18 @@ type Engine struct {
 	unready   int
 	onReady   []*group
 	onReadyAt uint64 // the value of changes when they were looked at
-	// metered are the doors that go by past usage, sampled when that was counted.
-	metered []*door
+	// metered are the local queues that go by past usage, sampled when that was counted.
+	metered []*localQueue
 	sampled time.Time
-	// claimants are the queues that may claim, by tree; contestedGroups the parked
-	// groups that were refused for claims. The rest is scratch of one question.
-	claimants       map[*quota.Node][]*queue
-	contestedGroups []*group
-	// changes counts what could end a claim or make room beside it; contestedAt is
-	// its value when contestedGroups were looked at last.
-	changes, contestedAt uint64
-	contests             []claimed
-	claimers             []*work
+	// headReservers are the queues that may reserve for their heads, by tree; blockedGroups the parked
+	// groups that are blocked by that. The rest is scratch of one question.
+	headReservers map[*quota.Node][]*queue
+	blockedGroups []*group
+	// changes counts what could end a head reservation or make room beside it; blockedGroupsAt is
+	// its value when blockedGroups were looked at last.
+	changes, blockedGroupsAt uint64
+	blockedPairs             []blockedPair
+	reservingHeads           []*workload
 
 	// revision grows with edits; plans compiled before are stale.
 	revision uint64
@@ -172,22 +172,22 @@ func New(o Options) *Engine {
 	}
 	books := ledger.New(o.Pack, o.FairSharing != nil)
 	e := &Engine{
-		opt:        o,
-		books:      books,
-		forest:     books.Forest,
-		nodes:      books.Nodes,
-		flavors:    map[string]*flavor{},
-		cohorts:    map[string]core.Cohort{},
-		queues:     map[string]*queue{},
-		doors:      map[doorKey]*door{},
-		namespaces: map[string]core.Namespace{},
-		works:      map[core.Key]*work{},
-		shapes:     map[string]*shape{},
-		recheck:    map[*quota.Node]bool{},
-		borrowers:  map[*quota.Node][]*queue{},
-		claimants:  map[*quota.Node][]*queue{},
-		wanted:     map[*place.Class]int64{},
-		revision:   1,
+		opt:           o,
+		books:         books,
+		forest:        books.Forest,
+		nodes:         books.Nodes,
+		flavors:       map[string]*flavor{},
+		cohorts:       map[string]core.Cohort{},
+		queues:        map[string]*queue{},
+		localQueues:   map[localQueueKey]*localQueue{},
+		namespaces:    map[string]core.Namespace{},
+		workloads:     map[core.Key]*workload{},
+		equivalences:  map[string]*equivalence{},
+		recheck:       map[*quota.Node]bool{},
+		borrowers:     map[*quota.Node][]*queue{},
+		headReservers: map[*quota.Node][]*queue{},
+		wanted:        map[*place.Class]int64{},
+		revision:      1,
 	}
 	e.search.Ledger = books
 	if o.FairSharing != nil {
@@ -207,14 +207,14 @@ func New(o Options) *Engine {
 func (e *Engine) Decide(now time.Time) core.Plan {
 	e.now, e.plan = now, nil
 
-	e.settle() // 1. take in edits of queues, cohorts and flavors
-	e.sample() //    and count what local queues have used
-	e.drain()  // 2. evict from queues that are being drained
-	e.move()   // 3. move pods off nodes that went away
-	e.expire() // 4. take back admissions that never arrived
-	e.redeem() //    admit those whose victims are gone
-	e.arrive() // 5. sort in what is new
-	e.wake()   // 6. look again at parked work whose blocker changed
+	e.settle()        // 1. take in edits of queues, cohorts and flavors
+	e.sample()        //    and count what local queues have used
+	e.drain()         // 2. evict from queues that are being drained
+	e.move()          // 3. move pods off nodes that went away
+	e.expire()        // 4. take back admissions that never arrived
+	e.admitReserved() //    admit those whose victims are gone
+	e.arrive()        // 5. sort in what is new
+	e.wake()          // 6. look again at parked work whose blocker changed
 	e.rejudge()
 	judged := 0 // 7. the best head of all queues, again and again
 	for q := e.turn(); q != nil && (e.opt.Budget == 0 || judged < e.opt.Budget); q = e.turn() {
@@ -236,16 +236,16 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 		judged++
 		switch v.kind {
 		case admit:
-			claimed := w.group.queue.claims()
+			reserved := w.group.queue.reservesForHead()
 			e.admit(w, v)
-			if claimed { // and does so no more, or for another
-				e.wakeContested()
+			if reserved { // and does so no more, or for another
+				e.wakeBlocked()
 			}
-		case pledged:
+		case reserve:
 			blocked := e.unready > 0
-			e.pledge(w, v)
+			e.reserve(w, v)
 			if blocked && e.unready == 0 {
-				e.redeem() // the last whose pods others waited for makes way
+				e.admitReserved() // the last whose pods others waited for makes way
 			}
 			e.wake() // what its victims leave beyond its need
 		case refuse:

@@ -53,7 +53,7 @@ type inquiry struct {
 func (e *Engine) inquire(k core.Key, now time.Time, alike int) *inquiry {
 	c := &inquiry{key: k, at: now, opt: e.opt}
 	c.opt.Budget = 0 // the next decisions go on with the same outcome
-	out, waits := e.explain(k, now, func(q *question, w *work, why core.Reason) {
+	out, waits := e.explain(k, now, func(q *question, w *workload, why core.Reason) {
 		if advisable(w, why) {
 			c.copied = q.excerpt(w, alike)
 		}
@@ -74,30 +74,30 @@ func (c *inquiry) advise(higher []int64) {
 		return
 	}
 	e.now = c.at
-	w, q := e.works[c.key], e.ask()
+	w, q := e.workloads[c.key], e.ask()
 	q.at = c.at
 	if w.group != nil {
 		q.judge(w)
 		q.class = q.shortClass(w, c.found.Reason)
 	}
-	a := &adviser{question: q, inquiry: c, work: w, why: c.found.Reason, trials: mostTried}
+	a := &adviser{question: q, inquiry: c, workload: w, why: c.found.Reason, trials: mostTried}
 	a.advise(higher)
 	c.found.Advice, c.found.Cut = a.found, a.spent()
 }
 
 // Facts is an explanation without advice, which costs most of it.
 func (e *Engine) Facts(k core.Key, now time.Time) (core.Explanation, bool) {
-	return e.explain(k, now, func(*question, *work, core.Reason) {})
+	return e.explain(k, now, func(*question, *workload, core.Reason) {})
 }
 
 // explain is Facts; more is asked of the picture at the end, if anything can be.
-func (e *Engine) explain(k core.Key, now time.Time, more func(*question, *work, core.Reason)) (core.Explanation, bool) {
+func (e *Engine) explain(k core.Key, now time.Time, more func(*question, *workload, core.Reason)) (core.Explanation, bool) {
 	why, ok := e.Why(k)
 	if !ok {
 		return core.Explanation{}, false
 	}
-	w := e.works[k]
-	out := core.Explanation{Reason: why, LocalQueue: w.obs.door, Priority: w.Priority, Queue: e.queueOf(w)}
+	w := e.workloads[k]
+	out := core.Explanation{Reason: why, LocalQueue: w.obs.localQueue, Priority: w.Priority, Queue: e.queueOf(w)}
 	if e.edited || e.forest.Dirty() {
 		return out, true // the next Decide takes edits in; nothing can be tried before
 	}
@@ -127,17 +127,17 @@ func (e *Engine) explain(k core.Key, now time.Time, more func(*question, *work, 
 }
 
 // queueOf names the ClusterQueue that a workload waits in, "" if there is none.
-func (e *Engine) queueOf(w *work) string {
-	if w.door.queue == nil {
+func (e *Engine) queueOf(w *workload) string {
+	if w.localQueue.queue == nil {
 		return ""
 	}
-	return w.door.queue.name
+	return w.localQueue.queue.name
 }
 
 // attempts is what each flavor lacks, alone.
-func (q *question) attempts(w *work) []core.Attempt {
+func (q *question) attempts(w *workload) []core.Attempt {
 	p := q.compile(w.group)
-	q.scene.work, q.scene.group, q.scene.plan = w, w.group, p
+	q.scene.workload, q.scene.group, q.scene.plan = w, w.group, p
 	var out []core.Attempt
 	for i := range p.Asks {
 		for o := range p.Asks[i].Options {
@@ -170,7 +170,7 @@ func (q *question) lenders(of *queue, why core.Reason) []core.Lender {
 }
 
 // shortClass is the kind of pod that a refusal for nodes is about; nil for others.
-func (q *question) shortClass(w *work, why core.Reason) *place.Class {
+func (q *question) shortClass(w *workload, why core.Reason) *place.Class {
 	if !why.LacksNodes() && (why.Code != core.WaitingForPreempted || why.PodsWanted == 0) {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (q *question) shortClass(w *work, why core.Reason) *place.Class {
 }
 
 // holders are who holds what is short.
-func (q *question) holders(w *work, why core.Reason) []core.Holder {
+func (q *question) holders(w *workload, why core.Reason) []core.Holder {
 	switch {
 	case why.LacksQuota():
 		if why.Cause == core.BehindStrict || why.Cause == core.QuotaClaimed || w.group == nil {
@@ -191,10 +191,10 @@ func (q *question) holders(w *work, why core.Reason) []core.Holder {
 			h.Flavor, h.Resource, h.Amount = why.Flavor, why.Resource, amountOf(c.Uses, p)
 			out = append(out, h)
 		}
-		return atMost(maxHolders, out, q.promisedQuota(w, why, p))
+		return atMost(maxHolders, out, q.reservedQuota(w, why, p))
 	case why.LacksNodes():
 		if q.class != nil && (why.Cause == core.NodesShort || why.Cause == core.PreemptionGated) {
-			return atMost(maxHolders, q.nodeHolders(q.class, maxHolders), q.promisedNodes(q.class))
+			return atMost(maxHolders, q.nodeHolders(q.class, maxHolders), q.reservedNodes(q.class))
 		}
 	case why.Code == core.WaitingForPreempted:
 		return q.awaited(w)
@@ -202,52 +202,52 @@ func (q *question) holders(w *work, why core.Reason) []core.Holder {
 	return nil
 }
 
-func (q *question) holder(w *work) core.Holder {
+func (q *question) holder(w *workload) core.Holder {
 	return core.Holder{Key: w.Key, UID: w.UID, Queue: q.byNode[w.Queue.ID].name, Leaving: w.phase == leaving}
 }
 
-// atMost are holders and, as far as there is room, those whom something is promised.
-func atMost(n int, holders, promised []core.Holder) []core.Holder {
-	all := append(holders, promised...)
+// atMost are holders and, as far as there is room, those for whom something is reserved.
+func atMost(n int, holders, reserved []core.Holder) []core.Holder {
+	all := append(holders, reserved...)
 	return all[:min(n, len(all))]
 }
 
-// promisedQuota are those whom quota is promised that is short for a workload: in its
+// reservedQuota are those for whom quota is reserved that is short for a workload: in its
 // own queue, in queues that borrow it, and in all of the tree where it would have to be
 // borrowed. None of them runs, so that nobody else may be left to be named.
-func (q *question) promisedQuota(w *work, why core.Reason, p quota.Pair) []core.Holder {
+func (q *question) reservedQuota(w *workload, why core.Reason, p quota.Pair) []core.Holder {
 	n := w.group.queue.node
 	borrows := n.BorrowsWith(core.Then, p, why.Need)
 	var out []core.Holder
-	for _, x := range q.pledges {
-		amount := amountOf(x.work.Uses, p)
-		its := x.work.Queue
+	for _, x := range q.reservations {
+		amount := amountOf(x.workload.Uses, p)
+		its := x.workload.Queue
 		if amount == 0 || its != n && (its.Root() != n.Root() || !borrows && its.Borrowed(core.Then, p) == 0) {
 			continue
 		}
-		h := q.holder(x.work)
+		h := q.holder(x.workload)
 		h.Flavor, h.Resource, h.Amount, h.Promised = why.Flavor, why.Resource, amount, true
 		out = append(out, h)
 	}
 	return out
 }
 
-// promisedNodes are those whom what a class lacks is promised on nodes that it could
+// reservedNodes are those for whom what a class lacks is reserved on nodes that it could
 // use.
-func (q *question) promisedNodes(c *place.Class) []core.Holder {
+func (q *question) reservedNodes(c *place.Class) []core.Holder {
 	nodes := q.nodes.Occupied(c, maxLooks)
 	if len(nodes) == 0 {
 		nodes = q.nodes.Used(c, maxLooks)
 	}
 	var out []core.Holder
-	for _, x := range q.pledges {
-		for _, hold := range x.work.Holds {
+	for _, x := range q.reservations {
+		for _, hold := range x.workload.Holds {
 			i := slices.IndexFunc(nodes, func(n place.Occupied) bool { return n.Node == hold.Node })
 			if i < 0 {
 				continue
 			}
 			if r, amount := q.nodes.Taken(nodes[i], hold); amount > 0 {
-				h := q.holder(x.work)
+				h := q.holder(x.workload)
 				h.Resource, h.Amount, h.Promised = r, amount, true
 				out = addHolder(out, h)
 			}
@@ -256,12 +256,12 @@ func (q *question) promisedNodes(c *place.Class) []core.Holder {
 	return out
 }
 
-// awaited are those who must be gone before a workload starts that was promised a
+// awaited are those who must be gone before a workload starts that has a
 // place, or could be: all who leave, where it is not known whose place it gets.
-func (q *question) awaited(w *work) []core.Holder {
+func (q *question) awaited(w *workload) []core.Holder {
 	var out []core.Holder
 	for _, x := range q.leaving {
-		if len(out) < maxHolders && (w.pledge == nil || slices.Contains(x.owed, w.pledge)) {
+		if len(out) < maxHolders && (w.reservation == nil || slices.Contains(x.awaitedBy, w.reservation)) {
 			out = append(out, q.holder(x))
 		}
 	}

@@ -89,7 +89,7 @@ func BenchmarkFairContended(b *testing.B) {
 					machines(e, nodes, 60)
 					for i := range 50000 {
 						w := oneUnit(names[i%len(names)], i, int64(i%3), 1)
-						d.works[w.Key] = w
+						d.workloads[w.Key] = w
 						e.Apply(core.WorkloadSet{Workload: w})
 					}
 					now := time.Unix(1e6, 0)
@@ -123,7 +123,7 @@ func BenchmarkFairPreempt(b *testing.B) {
 			now := time.Unix(1e6, 0)
 			for i := range 10000 {
 				w := oneUnit(names[1+i%1000], i, 0, 1)
-				d.works[w.Key] = w
+				d.workloads[w.Key] = w
 				e.Apply(core.WorkloadSet{Workload: w})
 			}
 			if got := len(d.confirm(e.Decide(now), now)); got != 10000 {

@@ -141,7 +141,7 @@ func TestU1FollowersExplainAlike(t *testing.T) {
 	for _, n := range []string{"n-0", "n-1"} {
 		tell(core.NodeSet{Node: core.Node{Name: n, State: core.NodeReady, Allocatable: core.MakeResources(map[string]core.Amount{core.GPU: 8, core.Pods: 9})}})
 	}
-	works := map[core.Key]core.Workload{}
+	workloads := map[core.Key]core.Workload{}
 	for _, j := range []struct {
 		queue, name string
 		gpus        core.Amount
@@ -150,11 +150,11 @@ func TestU1FollowersExplainAlike(t *testing.T) {
 			Key: core.Key{Namespace: j.queue, Name: j.name}, UID: j.queue + j.name, Queue: "q", Created: now,
 			PodSets: []core.PodSet{{Name: "main", Count: 1, Requests: core.MakeResources(map[string]core.Amount{core.GPU: j.gpus})}},
 		}
-		works[w.Key] = w
+		workloads[w.Key] = w
 		tell(core.WorkloadSet{Workload: w})
 		for _, d := range leads.Decide(now) {
 			if a, is := d.(core.Admit); is {
-				w := works[a.Key]
+				w := workloads[a.Key]
 				w.Admission, w.Admitted, w.Reserved = &a.Admission, true, now
 				tell(core.WorkloadSet{Workload: w})
 			}
@@ -163,7 +163,7 @@ func TestU1FollowersExplainAlike(t *testing.T) {
 	leads.Decide(now)
 	follows.Follow(now)
 	waiting := 0
-	for k := range works {
+	for k := range workloads {
 		want, waits := leads.Explain(k, now, []int64{5})
 		got, also := follows.Explain(k, now, []int64{5})
 		if waits {

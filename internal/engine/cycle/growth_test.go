@@ -55,7 +55,7 @@ type crowd struct {
 }
 
 func newCrowd(pending, queues int, p core.Preemption) *crowd {
-	c := &crowd{edge: edge{engine: cycle.New(cycle.Options{}), works: map[core.Key]core.Workload{}}, now: time.Unix(1e7, 0)}
+	c := &crowd{edge: edge{engine: cycle.New(cycle.Options{}), workloads: map[core.Key]core.Workload{}}, now: time.Unix(1e7, 0)}
 	names := world(c.engine, max(queues/10, 1), min(queues, 10), 1, p)
 	// Two kinds of jobs, so that a queue has more than one group to look at.
 	for i := range pending {
@@ -162,7 +162,7 @@ func BenchmarkInfeasible(b *testing.B) {
 				priority = 10
 			}
 			w := oneUnit(names[i%len(names)], i, priority, 1)
-			d.works[w.Key] = w
+			d.workloads[w.Key] = w
 			e.Apply(core.WorkloadSet{Workload: w})
 		}
 		if got := len(d.confirm(e.Decide(now), now)); got != running {

@@ -14,7 +14,7 @@ import (
 
 // jointAsks lists the asks that have to get the same flavor: of the same group and the
 // same flavors.
-func jointAsks(s *shape, p *compiled) [][]int {
+func jointAsks(s *equivalence, p *compiled) [][]int {
 	var out [][]int
 	done := make([]bool, len(p.Asks))
 	for i := range p.Asks {
@@ -47,7 +47,7 @@ type choice struct {
 }
 
 // tryJointly is try for a plan with asks that have to get the same flavor.
-func (e *Engine) tryJointly(w *work, p *compiled) verdict {
+func (e *Engine) tryJointly(w *workload, p *compiled) verdict {
 	var choices []choice
 	for c := (choice{options: make([]int, len(p.joint))}); len(choices) < maxCombinations; {
 		e.assignJointly(p, c.options)

@@ -26,17 +26,17 @@ type verdictKind uint8
 
 const (
 	refuse verdictKind = iota
-	pledged
+	reserve
 	admit
 )
 
 // judge finds out what can be done for a workload under the current usage. When
 // the flavors that look best fail after all, on nodes or for want of victims, it
 // tries the others.
-func (e *Engine) judge(w *work) verdict {
+func (e *Engine) judge(w *workload) verdict {
 	p := e.compile(w.group)
 	e.search.Passed, e.lacksNodes = false, false
-	e.contests = e.contests[:0]
+	e.blockedPairs = e.blockedPairs[:0]
 	v := e.try(w, p)
 	if v.kind == refuse {
 		return e.reduce(w, v)
@@ -47,8 +47,8 @@ func (e *Engine) judge(w *work) verdict {
 // try does the same for so many pods as the plan is for. Of what stands in the way
 // with one combination of flavors the gravest is told, of the combinations the one
 // that looked best, unless that can never be had and another can.
-func (e *Engine) try(w *work, p *compiled) verdict {
-	e.scene.work, e.scene.group, e.scene.plan = w, w.group, p
+func (e *Engine) try(w *workload, p *compiled) verdict {
+	e.scene.workload, e.scene.group, e.scene.plan = w, w.group, p
 	if p.refusal != nil {
 		return verdict{why: p.refusal}
 	}
@@ -83,7 +83,7 @@ func (e *Engine) try(w *work, p *compiled) verdict {
 const maxCombinations = 32
 
 // resolve carries one assignment through nodes and preemption.
-func (e *Engine) resolve(w *work, p *compiled) verdict {
+func (e *Engine) resolve(w *workload, p *compiled) verdict {
 	a := &e.assigned
 	if a.Mode == quota.NoFit {
 		return verdict{why: e.refusal(w, e.gravest(w.group, p, a.Why))}
@@ -92,7 +92,7 @@ func (e *Engine) resolve(w *work, p *compiled) verdict {
 	sets := e.sets
 	why := a.Why
 	if a.Mode == quota.Fit || e.fitsTogether(w.group, p, a) {
-		if why, yes := e.contested(w.group, a.Uses); yes {
+		if why, yes := e.blockedByReservation(w.group, a.Uses); yes {
 			return verdict{why: e.refusal(w, e.gravest(w.group, p, why))}
 		}
 		spots, short, ok := e.nodes.Place(place.Request{View: place.Free, Sets: sets})
@@ -104,15 +104,15 @@ func (e *Engine) resolve(w *work, p *compiled) verdict {
 	if short, ok := e.placeable(p, sets, a.Chosen); !ok {
 		return verdict{why: e.refusal(w, e.nodesWhy(w.group, sets, short, a.Chosen))}
 	}
-	v, ok := e.promise(w, sets, nil, &why)
+	v, ok := e.reservable(w, sets, nil, &why)
 	if ok {
 		return v
 	}
 	req := e.request(w, a.Uses, a.Short, sets)
 	victims := e.victims(&req)
 	if victims != nil {
-		if v, ok := e.promise(w, sets, slices.Clone(victims), &why); ok {
-			if gate := w.shape.gate; gate != "" {
+		if v, ok := e.reservable(w, sets, slices.Clone(victims), &why); ok {
+			if gate := w.equivalence.gate; gate != "" {
 				e.lacksNodes = e.lacksNodes || why.LacksNodes()
 				why.Code, why.Cause, why.Detail = core.AdmissionGated, core.PreemptionGated, gate
 				why.Victims = int32(len(v.victims)) //nolint:gosec // few
@@ -124,7 +124,7 @@ func (e *Engine) resolve(w *work, p *compiled) verdict {
 	if why.Code == core.WaitingForQuota && len(sets) > 0 {
 		req.Sets = nil
 		if victims := e.search.Find(req); victims != nil {
-			e.promise(w, sets, slices.Clone(victims), &why) // quota could be had, nodes could not
+			e.reservable(w, sets, slices.Clone(victims), &why) // quota could be had, nodes could not
 		}
 	}
 	return verdict{why: e.refusal(w, why)}
@@ -161,10 +161,10 @@ func (e *Engine) victims(r *preempt.Request) []preempt.Victim {
 	return e.search.Find(*r)
 }
 
-// promise tests whether a workload fits once its victims, and all others that
+// reservable tests whether a workload fits once its victims, and all others that
 // leave already, are gone. Where quota would do and nodes would not, it says so
 // in why.
-func (e *Engine) promise(w *work, sets []place.Set, victims []preempt.Victim, why *core.Reason) (verdict, bool) {
+func (e *Engine) reservable(w *workload, sets []place.Set, victims []preempt.Victim, why *core.Reason) (verdict, bool) {
 	a := &e.assigned
 	t := e.books.Begin(w.group.queue.node, ledger.Scope{Account: core.Then})
 	defer t.End()
@@ -176,8 +176,8 @@ func (e *Engine) promise(w *work, sets []place.Set, victims []preempt.Victim, wh
 			return verdict{}, false
 		}
 	}
-	if claims, yes := e.contested(w.group, a.Uses); yes {
-		*why = claims
+	if kept, yes := e.blockedByReservation(w.group, a.Uses); yes {
+		*why = kept
 		return verdict{}, false
 	}
 	spots, short, ok := e.nodes.Place(place.Request{View: place.After, Sets: sets})
@@ -189,11 +189,11 @@ func (e *Engine) promise(w *work, sets []place.Set, victims []preempt.Victim, wh
 	}
 	waits := *why
 	waits.Code = core.WaitingForPreempted
-	return verdict{kind: pledged, chosen: a.Chosen, spots: spots, victims: victims, why: &waits}, true
+	return verdict{kind: reserve, chosen: a.Chosen, spots: spots, victims: victims, why: &waits}, true
 }
 
 // request describes a workload to the search for victims.
-func (e *Engine) request(w *work, uses []quota.Use, scarce []quota.Pair, sets []place.Set) preempt.Request {
+func (e *Engine) request(w *workload, uses []quota.Use, scarce []quota.Pair, sets []place.Set) preempt.Request {
 	return preempt.Request{
 		Queue: w.group.queue.node, Policy: w.group.queue.spec.Preemption,
 		Priority: w.Priority, Time: w.Time,
@@ -203,7 +203,7 @@ func (e *Engine) request(w *work, uses []quota.Use, scarce []quota.Pair, sets []
 
 // podSets adds to a list the pods that need nodes with the chosen flavors.
 func (e *Engine) podSets(list []place.Set, g *group, p *compiled, chosen []int) []place.Set {
-	for i := range g.shape.podSets {
+	for i := range g.equivalence.podSets {
 		if c := e.classFor(g, p, i, chosen); c != nil {
 			list = append(list, place.Set{Index: i, Class: c, Count: p.counts[i]})
 		}
@@ -277,7 +277,7 @@ func (e *Engine) classFor(g *group, p *compiled, set int, chosen []int) *place.C
 		if !e.nodes.Any(nil) {
 			return nil
 		}
-		return e.class(g.shape, set, nil)
+		return e.class(g.equivalence, set, nil)
 	case len(asks) == 1:
 		return p.classes[asks[0]][chosen[asks[0]]]
 	}
@@ -289,7 +289,7 @@ func (e *Engine) classFor(g *group, p *compiled, set int, chosen []int) *place.C
 		flavors = append(flavors, p.Asks[k].Options[chosen[k]].Flavor)
 	}
 	slices.Sort(flavors)
-	return e.class(g.shape, set, slices.Compact(flavors))
+	return e.class(g.equivalence, set, slices.Compact(flavors))
 }
 
 func (e *Engine) nodesWhy(g *group, sets []place.Set, short place.Shortage, chosen []int) core.Reason {

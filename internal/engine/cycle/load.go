@@ -16,10 +16,10 @@ func Load(o Options, s *State) (*Engine, error) {
 	if s.Version != StateVersion {
 		return nil, fmt.Errorf("state has version %d, this program loads version %d", s.Version, StateVersion)
 	}
-	l := loader{Engine: New(o), known: map[podSetsOf]*shape{}}
+	l := loader{Engine: New(o), known: map[podSetsOf]*equivalence{}}
 	l.world(s) // 1. what is there
 	for i := range s.Works {
-		l.work(&s.Works[i]) // 2. who waits, and who holds what
+		l.workload(&s.Works[i]) // 2. who waits, and who holds what
 	}
 	l.forest.Settle()
 	for i := range s.Queues {
@@ -36,9 +36,9 @@ func Load(o Options, s *State) (*Engine, error) {
 type loader struct {
 	*Engine
 	wrong error
-	// known are the shapes of pod sets that are the same list in memory, as they are where
+	// known are the equivalence classes of pod sets that are the same list in memory, as they are where
 	// a state comes from an engine and not from a file: their keys need not be made.
-	known map[podSetsOf]*shape
+	known map[podSetsOf]*equivalence
 }
 
 // podSetsOf tells lists of pod sets apart that are used with a priority and a gate.
@@ -56,16 +56,16 @@ func (l *loader) fail(format string, args ...any) {
 
 // find returns the workload with a key, nil, and an error in wrong, if the state
 // lists none.
-func (l *loader) find(k core.Key) *work {
-	w := l.works[k]
+func (l *loader) find(k core.Key) *workload {
+	w := l.workloads[k]
 	if w == nil {
 		l.fail("there is no workload %s", k)
 	}
 	return w
 }
 
-func (l *loader) all(keys []core.Key) []*work {
-	var out []*work
+func (l *loader) all(keys []core.Key) []*workload {
+	var out []*workload
 	for _, k := range keys {
 		if w := l.find(k); w != nil {
 			out = append(out, w)
@@ -74,7 +74,7 @@ func (l *loader) all(keys []core.Key) []*work {
 	return out
 }
 
-// world takes in flavors, cohorts, queues, doors and nodes, and settles them as
+// world takes in flavors, cohorts, queues, local queues and nodes, and settles them as
 // a Decide would.
 func (l *loader) world(s *State) {
 	for _, p := range s.Pairs {
@@ -100,13 +100,13 @@ func (l *loader) world(s *State) {
 		}
 	}
 	for _, d := range s.Doors {
-		door := l.doorNamed(doorKey{d.Namespace, d.Name})
-		door.spec = d.Spec
+		localQueue := l.localQueueNamed(localQueueKey{d.Namespace, d.Name})
+		localQueue.spec = d.Spec
 		if d.Spec != nil {
 			l.queueNamed(d.Spec.Queue)
 		}
 		if d.Past != nil {
-			door.past = &past{used: loadPast(d.Past.Used), costs: loadPast(d.Past.Costs), at: d.Past.At}
+			localQueue.past = &past{used: loadPast(d.Past.Used), costs: loadPast(d.Past.Costs), at: d.Past.At}
 		}
 	}
 	l.forest.Settle()
@@ -114,9 +114,9 @@ func (l *loader) world(s *State) {
 	for _, q := range l.sortedQueues() {
 		q.closed = l.closedQueue(q)
 	}
-	l.settleClaims()
-	for _, d := range l.sortedDoors() {
-		l.settleDoor(d)
+	l.settleHeadReservations()
+	for _, d := range l.sortedLocalQueues() {
+		l.settleLocalQueue(d)
 	}
 	l.settleUsage()
 	l.sampled = s.Sampled
@@ -130,8 +130,8 @@ func loadPast(amounts []PastAmount) map[string]order.Past {
 	return m
 }
 
-func (l *loader) work(s *WorkState) {
-	if l.works[s.Key] != nil {
+func (l *loader) workload(s *WorkState) {
+	if l.workloads[s.Key] != nil {
 		l.fail("workload %s is listed twice", s.Key)
 		return
 	}
@@ -139,7 +139,7 @@ func (l *loader) work(s *WorkState) {
 		Key: s.Key, UID: s.UID, Queue: s.Door, Priority: s.Priority, PreemptionGate: s.Gate, PodSets: s.PodSets,
 		Held: s.Held, Invalid: s.Invalid, GatedBy: s.GatedBy, NotBefore: s.NotBefore, Evicting: s.Evicting, Settled: s.Settled, Ended: s.Ended,
 	}
-	w := l.register(&o, l.shapeKnown(&o))
+	w := l.register(&o, l.equivalenceKnown(&o))
 	w.Time = s.Time
 	w.admission, w.seen = s.Admission, s.Seen
 	if s.SeenSame {
@@ -152,28 +152,28 @@ func (l *loader) work(s *WorkState) {
 		w.spare, w.spareKey = s.Spare, fmt.Sprint(s.Spare)
 	}
 	if s.Timed {
-		w.timer = &timer{work: w, at: s.NotBefore}
+		w.timer = &timer{workload: w, at: s.NotBefore}
 		l.timers.Push(w.timer)
 	}
 	if !s.Deadline.IsZero() {
-		w.deadline = &timer{work: w, at: s.Deadline}
+		w.deadline = &timer{workload: w, at: s.Deadline}
 		l.deadlines.Push(w.deadline)
 	}
 	if s.Charged != (core.Key{}) {
-		w.charged, w.costs = l.doorNamed(doorKey{s.Charged.Namespace, s.Charged.Name}), loadPast(s.Costs)
+		w.charged, w.costs = l.localQueueNamed(localQueueKey{s.Charged.Namespace, s.Charged.Name}), loadPast(s.Costs)
 	}
 	l.phase(w, s)
 }
 
-// shapeKnown returns the shape of a workload, counted as used once more.
-func (l *loader) shapeKnown(o *core.Workload) *shape {
+// equivalenceKnown returns the equivalence class of a workload, counted as used once more.
+func (l *loader) equivalenceKnown(o *core.Workload) *equivalence {
 	if len(o.PodSets) == 0 {
-		return l.shapeOf(o)
+		return l.equivalenceOf(o)
 	}
 	of := podSetsOf{&o.PodSets[0], o.Priority, o.PreemptionGate}
 	s := l.known[of]
 	if s == nil || len(s.podSets) != len(o.PodSets) {
-		s = l.shapeOf(o)
+		s = l.equivalenceOf(o)
 		l.known[of] = s
 		return s
 	}
@@ -181,8 +181,8 @@ func (l *loader) shapeKnown(o *core.Workload) *shape {
 	return s
 }
 
-// phase books what a workload holds or is promised.
-func (l *loader) phase(w *work, s *WorkState) {
+// phase books what a workload holds or has reserved.
+func (l *loader) phase(w *workload, s *WorkState) {
 	p := phase(s.Phase)
 	if p > leaving || (p != waiting) != (w.admission != nil) {
 		l.fail("workload %s: phase %d, admission %v", s.Key, s.Phase, s.Admission != nil)
@@ -194,8 +194,8 @@ func (l *loader) phase(w *work, s *WorkState) {
 	l.useFilters(w, s.Filters)
 	switch p {
 	case waiting:
-	case promised:
-		l.bookPromise(w)
+	case reserved:
+		l.bookReservation(w)
 	case running, leaving:
 		l.hold(w)
 	}
@@ -203,25 +203,25 @@ func (l *loader) phase(w *work, s *WorkState) {
 }
 
 // useFilters makes the classes of old filters those that hold books.
-func (l *loader) useFilters(w *work, filters []FilterState) {
+func (l *loader) useFilters(w *workload, filters []FilterState) {
 	for _, f := range filters {
-		set := w.shape.podSet(f.PodSet)
+		set := w.equivalence.podSet(f.PodSet)
 		i := slices.IndexFunc(w.admission.PodSets, func(p core.PodSetAdmission) bool { return p.Name == f.PodSet })
 		if set < 0 || i < 0 {
 			l.fail("workload %s: there is no pod set %q", w.Key, f.PodSet)
 			continue
 		}
 		key := classKey(set, w.admission.PodSets[i].FlavorNames())
-		if c := w.shape.classes[key]; c != nil {
+		if c := w.equivalence.classes[key]; c != nil {
 			l.nodes.Release(c)
 		}
-		w.shape.classes[key] = l.nodes.Class(w.shape.podSets[set].Requests, f.Filter)
+		w.equivalence.classes[key] = l.nodes.Class(w.equivalence.podSets[set].Requests, f.Filter)
 	}
 }
 
-func (l *loader) forgetFilters(w *work, filters []FilterState) {
+func (l *loader) forgetFilters(w *workload, filters []FilterState) {
 	if len(filters) > 0 {
-		l.forgetClasses(w.shape)
+		l.forgetClasses(w.equivalence)
 	}
 }
 
@@ -233,7 +233,7 @@ func (l *loader) queue(s *QueueState) {
 			q.active.Push(g)
 		}
 	}
-	q.promised = l.all(s.Promised)
+	q.reserved = l.all(s.Promised)
 	if s.Blocker != nil {
 		q.blocker = l.find(*s.Blocker)
 	}
@@ -273,16 +273,16 @@ func (l *loader) group(q *queue, s *GroupState) *group {
 	}
 	first := members[0]
 	g := &group{
-		queue: q, key: groupKey{shape: first.shape, spare: first.spareKey}, shape: first.shape, index: len(q.groups),
+		queue: q, key: groupKey{equivalence: first.equivalence, spare: first.spareKey}, equivalence: first.equivalence, index: len(q.groups),
 		parked: s.Parked, lacksNodes: s.LacksNodes, why: s.Why, told: s.Told,
 	}
 	if q.byUsage {
-		g.key.door = first.door
+		g.key.localQueue = first.localQueue
 	}
 	q.byKey[g.key] = g
 	q.groups = append(q.groups, g)
 	for _, w := range members {
-		if w.group != nil || w.phase != waiting || w.shape != g.shape || w.spareKey != g.key.spare || (q.byUsage && w.door != g.key.door) {
+		if w.group != nil || w.phase != waiting || w.equivalence != g.equivalence || w.spareKey != g.key.spare || (q.byUsage && w.localQueue != g.key.localQueue) {
 			l.fail("workload %s is in a group of queue %s where it does not belong", w.Key, q.name)
 			return nil
 		}
@@ -301,11 +301,11 @@ func (l *loader) group(q *queue, s *GroupState) *group {
 		g.onNodes = len(l.onNodes)
 	}
 	for _, u := range l.uses(s.Contests) {
-		g.contests = append(g.contests, claimed{u.Pair, u.Amount})
+		g.blockedPairs = append(g.blockedPairs, blockedPair{u.Pair, u.Amount})
 	}
 	if s.Contested {
-		l.contestedGroups = append(l.contestedGroups, g)
-		g.contested = len(l.contestedGroups)
+		l.blockedGroups = append(l.blockedGroups, g)
+		g.blockedByReservation = len(l.blockedGroups)
 	}
 	if g.onReady = s.OnReady; g.onReady {
 		l.onReady = append(l.onReady, g)
@@ -347,14 +347,14 @@ func (l *loader) pending(s *State) {
 		if w == nil {
 			continue
 		}
-		if w.phase != promised || w.pledge != nil {
-			l.fail("workload %s cannot have this promise", ps.Key)
+		if w.phase != reserved || w.reservation != nil {
+			l.fail("workload %s cannot have this reservation", ps.Key)
 			continue
 		}
-		w.pledge = &pledge{work: w, evicted: ps.Evicted}
-		l.pledges = append(l.pledges, w.pledge)
+		w.reservation = &reservation{workload: w, evicted: ps.Evicted}
+		l.reservations = append(l.reservations, w.reservation)
 		for _, x := range l.all(ps.Waits) {
-			l.owe(w.pledge, x)
+			l.await(w.reservation, x)
 		}
 	}
 	l.arrivals, l.displaced = l.all(s.Arrivals), l.all(s.Displaced)
@@ -370,7 +370,7 @@ func (l *loader) pending(s *State) {
 	}
 	l.nodesFreed, l.nodesNew, l.facts, l.edited = s.NodesFreed, s.NodesNew, s.Facts, false
 	l.changes = 2
-	l.contestedAt, l.onReadyAt = seen(s.ContestedSeen), seen(s.ReadySeen)
+	l.blockedGroupsAt, l.onReadyAt = seen(s.ContestedSeen), seen(s.ReadySeen)
 	l.forest.Settle() // what only old admissions name was interned on the way
 }
 

@@ -11,13 +11,13 @@ const defaultObserve = 5 * time.Minute
 
 // expect sets the time by which an admission decided here must be seen in the
 // API. The edge reports what it could not write; this is for what it lost.
-func (e *Engine) expect(w *work) {
+func (e *Engine) expect(w *workload) {
 	e.unexpect(w)
-	w.deadline = &timer{work: w, at: e.now.Add(e.opt.Observe)}
+	w.deadline = &timer{workload: w, at: e.now.Add(e.opt.Observe)}
 	e.deadlines.Push(w.deadline)
 }
 
-func (e *Engine) unexpect(w *work) {
+func (e *Engine) unexpect(w *workload) {
 	if w.deadline != nil {
 		e.deadlines.Remove(w.deadline)
 		w.deadline = nil
@@ -28,7 +28,7 @@ func (e *Engine) unexpect(w *work) {
 // decided anew. If the admission is seen later after all, it counts as any other.
 func (e *Engine) expire() {
 	for e.deadlines.Len() > 0 && !e.deadlines.First().at.After(e.now) {
-		w := e.deadlines.First().work
+		w := e.deadlines.First().workload
 		e.unexpect(w)
 		if w.phase == running && w.assumed && w.seen == nil {
 			why := &core.Reason{Code: core.PendingEvaluation, Cause: core.AdmissionLost, Queue: w.admission.Queue}

@@ -10,7 +10,7 @@ import (
 
 // checkPlaces marks a running workload whose pods may be planned on nodes that
 // take no work.
-func (e *Engine) checkPlaces(w *work) {
+func (e *Engine) checkPlaces(w *workload) {
 	if slices.ContainsFunc(w.Holds, func(h place.Hold) bool { return !h.Node.TakesWork() }) {
 		e.displace(w)
 	}
@@ -20,10 +20,10 @@ func (e *Engine) checkPlaces(w *work) {
 // there, other places with the same quota. Where there is no room the whole
 // workload is evicted: a gang is all or nothing.
 func (e *Engine) move() {
-	slices.SortFunc(e.displaced, compareWorks)
+	slices.SortFunc(e.displaced, compareWorkloads)
 	for _, w := range e.displaced {
 		w.listed = false
-		if w.phase != running || e.works[w.Key] != w {
+		if w.phase != running || e.workloads[w.Key] != w {
 			continue
 		}
 		moved, some := e.homeless(w)
@@ -43,7 +43,7 @@ func (e *Engine) move() {
 }
 
 // homeless counts, per pod set and place, the pods that have to move.
-func (e *Engine) homeless(w *work) (moved [][]int32, some bool) {
+func (e *Engine) homeless(w *workload) (moved [][]int32, some bool) {
 	moved = make([][]int32, len(w.admission.PodSets))
 	settled := w.obs.details().settled
 	for i, p := range w.admission.PodSets {
@@ -62,7 +62,7 @@ func (e *Engine) homeless(w *work) (moved [][]int32, some bool) {
 }
 
 // rehouse finds new places for the pods that have to move.
-func (e *Engine) rehouse(w *work, moved [][]int32) (*core.Admission, bool) {
+func (e *Engine) rehouse(w *workload, moved [][]int32) (*core.Admission, bool) {
 	var sets []place.Set
 	for i := range moved {
 		total := int32(0)
@@ -70,8 +70,8 @@ func (e *Engine) rehouse(w *work, moved [][]int32) (*core.Admission, bool) {
 			total += n
 		}
 		p := &w.admission.PodSets[i]
-		if s := w.shape.podSet(p.Name); s >= 0 && total > 0 {
-			sets = append(sets, place.Set{Index: i, Class: e.class(w.shape, s, p.FlavorNames()), Count: total})
+		if s := w.equivalence.podSet(p.Name); s >= 0 && total > 0 {
+			sets = append(sets, place.Set{Index: i, Class: e.class(w.equivalence, s, p.FlavorNames()), Count: total})
 		}
 	}
 	spots, _, ok := e.nodes.Place(place.Request{View: place.Free, Sets: sets})

@@ -12,22 +12,22 @@ import (
 )
 
 // enter puts a waiting workload in front of the queues; arrive sorts it in.
-func (e *Engine) enter(w *work) {
+func (e *Engine) enter(w *workload) {
 	if !w.inbox {
 		w.inbox = true
 		e.arrivals = append(e.arrivals, w)
 	}
 }
 
-// withdraw takes a waiting or promised workload out of wherever it waits.
-func (e *Engine) withdraw(w *work) {
+// withdraw takes a waiting or reserved workload out of wherever it waits.
+func (e *Engine) withdraw(w *workload) {
 	w.inbox = false
 	if w.timer != nil {
 		e.timers.Remove(w.timer)
 		w.timer = nil
 	}
-	if w.pledge != nil {
-		e.dropPledge(w.pledge)
+	if w.reservation != nil {
+		e.dropReservation(w.reservation)
 	}
 	if g := w.group; g != nil {
 		e.depart(w, g)
@@ -35,10 +35,10 @@ func (e *Engine) withdraw(w *work) {
 }
 
 // depart takes a workload out of its group.
-func (e *Engine) depart(w *work, g *group) {
+func (e *Engine) depart(w *workload, g *group) {
 	q := g.queue
 	g.members.Remove(w)
-	e.claimsChange(q)
+	e.headReservationsChange(q)
 	w.group = nil
 	if q.blocker == w {
 		q.blocker = nil
@@ -51,7 +51,7 @@ func (e *Engine) depart(w *work, g *group) {
 	}
 	q.active.Remove(g)
 	e.unlistOnNodes(g)
-	e.unlistContested(g)
+	e.unlistBlocked(g)
 	delete(q.byKey, g.key)
 	last := len(q.groups) - 1
 	q.groups[g.index] = q.groups[last]
@@ -77,7 +77,7 @@ func (e *Engine) rehead(q *queue) {
 // arrive sorts in what is new: under its group, or aside with a reason.
 func (e *Engine) arrive() {
 	for e.timers.Len() > 0 && !e.timers.First().at.After(e.now) {
-		w := e.timers.First().work
+		w := e.timers.First().workload
 		e.timers.Remove(w.timer)
 		w.timer = nil
 		e.enter(w)
@@ -86,14 +86,14 @@ func (e *Engine) arrive() {
 	for _, w := range e.arrivals {
 		switch d := w.obs.rest; {
 		case !w.inbox:
-		case w.door.closed != nil, d != nil && (d.bars() || d.notBefore.After(e.now)):
+		case w.localQueue.closed != nil, d != nil && (d.bars() || d.notBefore.After(e.now)):
 			aside = append(aside, w)
 		default:
 			w.inbox = false
 			e.join(w)
 		}
 	}
-	slices.SortFunc(aside, func(a, b *work) int { return a.Key.Compare(b.Key) })
+	slices.SortFunc(aside, func(a, b *workload) int { return a.Key.Compare(b.Key) })
 	for _, w := range aside {
 		if w.inbox {
 			w.inbox = false
@@ -104,42 +104,42 @@ func (e *Engine) arrive() {
 }
 
 // setAside keeps a workload out of the queues and says why.
-func (e *Engine) setAside(w *work) {
+func (e *Engine) setAside(w *workload) {
 	switch d := w.obs.details(); {
 	case d.held != "":
-		e.say(w, &core.Reason{Code: core.OnHold, Queue: w.obs.door, Detail: d.held})
+		e.say(w, &core.Reason{Code: core.OnHold, Queue: w.obs.localQueue, Detail: d.held})
 	case d.invalid != "":
-		e.say(w, &core.Reason{Code: core.Misconfigured, Cause: core.PodsInvalid, Queue: w.obs.door, Detail: d.invalid})
+		e.say(w, &core.Reason{Code: core.Misconfigured, Cause: core.PodsInvalid, Queue: w.obs.localQueue, Detail: d.invalid})
 	case d.gatedBy != "":
-		e.say(w, &core.Reason{Code: core.AdmissionGated, Queue: w.obs.door, Detail: d.gatedBy})
+		e.say(w, &core.Reason{Code: core.AdmissionGated, Queue: w.obs.localQueue, Detail: d.gatedBy})
 	case d.notBefore.After(e.now):
-		w.timer = &timer{work: w, at: d.notBefore}
+		w.timer = &timer{workload: w, at: d.notBefore}
 		e.timers.Push(w.timer)
-		e.say(w, &core.Reason{Code: core.OnHold, Cause: core.BackingOff, Queue: w.obs.door})
+		e.say(w, &core.Reason{Code: core.OnHold, Cause: core.BackingOff, Queue: w.obs.localQueue})
 	default:
-		e.say(w, w.door.closed)
+		e.say(w, w.localQueue.closed)
 	}
 }
 
-// join adds a workload to the group of its shape.
-func (e *Engine) join(w *work) {
-	q := w.door.queue
+// join adds a workload to the group of its equivalence class.
+func (e *Engine) join(w *workload) {
+	q := w.localQueue.queue
 	if len(w.spare) > 0 && w.spareKey == "" {
 		w.spareKey = fmt.Sprint(w.spare)
 	}
-	key := groupKey{shape: w.shape, spare: w.spareKey}
+	key := groupKey{equivalence: w.equivalence, spare: w.spareKey}
 	if q.byUsage {
-		key.door = w.door
+		key.localQueue = w.localQueue
 	}
 	g := q.byKey[key]
 	if g == nil {
-		g = &group{queue: q, key: key, shape: w.shape, index: len(q.groups)}
+		g = &group{queue: q, key: key, equivalence: w.equivalence, index: len(q.groups)}
 		q.byKey[key] = g
 		q.groups = append(q.groups, g)
 	}
 	w.group = g
 	g.members.Push(w)
-	e.claimsChange(q)
+	e.headReservationsChange(q)
 	g.fresh = append(g.fresh, w)
 	w.unsaid = true
 	e.mention(g)
@@ -149,8 +149,8 @@ func (e *Engine) join(w *work) {
 		b.group.fresh = append(b.group.fresh, b)
 	}
 	switch first := g.members.First() == w; {
-	case g.parked && first && (len(g.contests) > 0 || !preempt.Forbids(q.spec.Preemption)):
-		e.unpark(g) // being earlier, it may evict whom the others may not, or pass a claim
+	case g.parked && first && (len(g.blockedPairs) > 0 || !preempt.Forbids(q.spec.Preemption)):
+		e.unpark(g) // being earlier, it may evict whom the others may not, or pass a reservation
 	case g.parked:
 	case g.slot == 0:
 		q.active.Push(g)
@@ -174,9 +174,9 @@ func (e *Engine) mentionAll(q *queue) {
 	}
 }
 
-// park keeps a refused workload, and all of its shape, out of the way. In a
+// park keeps a refused workload, and all of its equivalence class, out of the way. In a
 // StrictFIFO queue nobody behind it may pass.
-func (e *Engine) park(w *work, why *core.Reason) {
+func (e *Engine) park(w *workload, why *core.Reason) {
 	g := w.group
 	q := g.queue
 	g.why = why
@@ -184,7 +184,7 @@ func (e *Engine) park(w *work, why *core.Reason) {
 		e.recheck[q.node.Root()] = true
 	}
 	e.noteWait(g)
-	e.listContested(g)
+	e.listBlocked(g)
 	e.listOnReady(g)
 	if w.told == nil || !sameFacts(*w.told, *why) {
 		e.say(w, why)
@@ -196,7 +196,7 @@ func (e *Engine) park(w *work, why *core.Reason) {
 
 // repark puts a group back that was woken in vain: somebody else took what had
 // come free.
-func (e *Engine) repark(w *work) {
+func (e *Engine) repark(w *workload) {
 	e.mention(w.group)
 	e.listOnNodes(w.group)
 	e.block(w)
@@ -204,7 +204,7 @@ func (e *Engine) repark(w *work) {
 
 // hopeless reports whether a workload that was refused before cannot do better
 // now, for the same reason. It costs next to nothing.
-func (e *Engine) hopeless(w *work) bool {
+func (e *Engine) hopeless(w *workload) bool {
 	g := w.group
 	return g.why != nil && w.told != nil && sameNature(w.told, g.why) && e.stuck(g)
 }
@@ -212,7 +212,7 @@ func (e *Engine) hopeless(w *work) bool {
 // stuck reports whether a group that was refused before, for want of quota or
 // nodes alone, would be refused again.
 func (e *Engine) stuck(g *group) bool {
-	if len(g.contests) > 0 || g.plan == nil || !e.current(g.plan) {
+	if len(g.blockedPairs) > 0 || g.plan == nil || !e.current(g.plan) {
 		return false
 	}
 	switch code := g.why.Code; {
@@ -253,7 +253,7 @@ func (e *Engine) dismiss(q *queue) bool {
 
 // block keeps a refused workload's group, or in a StrictFIFO queue everybody
 // behind it, from being judged.
-func (e *Engine) block(w *work) {
+func (e *Engine) block(w *workload) {
 	g := w.group
 	q := g.queue
 	if q.strict() {
@@ -331,7 +331,7 @@ func (e *Engine) unpark(g *group) {
 func (e *Engine) recall(g *group) {
 	q := g.queue
 	e.unlistOnNodes(g)
-	e.unlistContested(g)
+	e.unlistBlocked(g)
 	if q.blocker != nil && q.blocker.group == g {
 		q.blocker = nil
 	}
@@ -351,7 +351,7 @@ func (e *Engine) wake() {
 		e.wakeReclaimers(root)
 	}
 	e.lent = e.lent[:0]
-	e.wakeContested()
+	e.wakeBlocked()
 	if e.nodesNew {
 		e.nodesNew = false
 		for _, q := range e.sortedQueues() {
@@ -452,7 +452,7 @@ func (e *Engine) worthQuota(g *group) bool {
 // mayEvict is a bound that costs next to nothing: whether there may be somebody whom
 // a group could evict. Its plan must be of the current revision.
 func (e *Engine) mayEvict(g *group) bool {
-	n, policy, priority := g.queue.node, g.queue.spec.Preemption, g.shape.priority
+	n, policy, priority := g.queue.node, g.queue.spec.Preemption, g.equivalence.priority
 	if e.search.Hopeless(n, policy, priority, g.plan.pairs) {
 		return false
 	}

@@ -14,10 +14,10 @@ import (
 // itself, so as long as the slack lasts nobody has to be looked at. What nodes are
 // left is counted by kind of pod.
 
-// foresee lets a head play with what it asks for although it was not judged, if
+// assumeFits lets a head play with what it asks for although it was not judged, if
 // it surely can be admitted: most heads lose, and need never be judged. It reports
 // whether that is so.
-func (e *Engine) foresee(q *queue) bool {
+func (e *Engine) assumeFits(q *queue) bool {
 	if q.slot == 0 || e.unready > 0 {
 		return false
 	}
@@ -34,11 +34,11 @@ func (e *Engine) foresee(q *queue) bool {
 	return true
 }
 
-// hang notes a head that plays with what it asks for.
-func (e *Engine) hang(q *queue) {
-	t := q.bout.tourney
-	if !q.hung {
-		q.hung = true
+// settleHead notes a head that plays with what it asks for.
+func (e *Engine) settleHead(q *queue) {
+	t := q.tournamentNode.tournament
+	if !q.headSettled {
+		q.headSettled = true
 		t.pinned = append(t.pinned, q)
 	}
 	if !q.firm {
@@ -49,13 +49,13 @@ func (e *Engine) hang(q *queue) {
 	g := q.active.First()
 	for i := range g.plan.Asks {
 		if c := g.plan.classes[i][0]; c != nil {
-			e.wanted[c] = max(e.wanted[c], int64(g.shape.podSets[g.plan.Asks[i].Set].Count))
+			e.wanted[c] = max(e.wanted[c], int64(g.equivalence.podSets[g.plan.Asks[i].Set].Count))
 		}
 	}
 }
 
 // tighten takes a firm head into account.
-func (e *Engine) tighten(t *tourney, q *queue) {
+func (e *Engine) tighten(t *tournament, q *queue) {
 	for _, u := range q.counts {
 		for len(t.slack) <= int(u.Pair) {
 			t.slack = append(t.slack, core.Unlimited)
@@ -66,21 +66,21 @@ func (e *Engine) tighten(t *tourney, q *queue) {
 
 // unpin lets heads be judged again whose standing w may have changed by getting
 // its quota and nodes.
-func (e *Engine) unpin(w *work) {
-	own := e.byNode[w.Queue.ID].bout
+func (e *Engine) unpin(w *workload) {
+	own := e.byNode[w.Queue.ID].tournamentNode
 	if own == nil {
 		return
 	}
 	tight := len(w.Holds) > 0 && e.nodesTight()
-	if !spend(own.tourney.slack, w.Uses) || own.tourney.loose || tight {
-		e.review(own.tourney)
+	if !spend(own.tournament.slack, w.Uses) || own.tournament.loose || tight {
+		e.review(own.tournament)
 	}
 	if len(w.Holds) == 0 {
 		return
 	}
 	e.loosened = e.loosened[:0]
-	for _, t := range e.tourneys.Items() {
-		if t != own.tourney && (t.loose || tight) {
+	for _, t := range e.tournaments.Items() {
+		if t != own.tournament && (t.loose || tight) {
 			e.loosened = append(e.loosened, t)
 		}
 	}
@@ -114,18 +114,18 @@ func (e *Engine) nodesTight() bool {
 }
 
 // review looks at every judged head of a tree.
-func (e *Engine) review(t *tourney) {
+func (e *Engine) review(t *tournament) {
 	list := t.pinned
-	t.pinned, t.loose = list[:0], false // who is hung again takes the place of who was looked at
+	t.pinned, t.loose = list[:0], false // whose head is settled again takes the place of who was looked at
 	for i := range t.slack {
 		t.slack[i] = core.Unlimited
 	}
 	for _, q := range list {
-		q.hung = false
+		q.headSettled = false
 		switch {
 		case q.slot == 0 || !q.exact:
 		case q.firm && e.roomFor(q) && e.nodesFor(q):
-			e.hang(q)
+			e.settleHead(q)
 		default:
 			e.rehead(q)
 		}

@@ -69,9 +69,9 @@ func newDuel(t *rapid.T, fair *core.FairSharing) *duel {
 	x.ref = &reference{
 		fair: fair, ignoreUndeclared: options.IgnoreUndeclared, block: options.BlockAdmission,
 		flavors: map[string]core.Flavor{}, queues: map[string]core.Queue{}, cohorts: map[string]core.Cohort{},
-		nodes: map[string]core.Node{}, works: map[core.Key]*refWork{},
+		nodes: map[string]core.Node{}, workloads: map[core.Key]*refWorkload{},
 	}
-	x.ref.doors = map[string]*refDoor{}
+	x.ref.localQueues = map[string]*refLocalQueue{}
 	x.byUsage = pick(t, "by usage", false, false, true)
 	x.claiming = pick(t, "claiming", false, false, true)
 	x.deep = pick(t, "deep", false, false, true)
@@ -192,9 +192,9 @@ func (x *duel) queue(name string) {
 	f.BorrowTriesNext = pick(x.t, "borrow tries next", false, true)
 	f.PreferPreemption = f.PreemptTriesNext && f.BorrowTriesNext && pick(x.t, "prefer", false, true)
 	if _, known := x.ref.queues[name]; !known {
-		x.door(name, "q")
+		x.localQueue(name, "q")
 		if x.byUsage {
-			x.door(name, "p")
+			x.localQueue(name, "p")
 		}
 	}
 	q.UsageBased = x.byUsage && pick(x.t, "usage based", true, true, false)
@@ -202,15 +202,15 @@ func (x *duel) queue(name string) {
 	x.apply(core.QueueSet{Queue: q})
 }
 
-// door makes a LocalQueue.
-func (x *duel) door(queue, name string) {
+// localQueue makes a LocalQueue.
+func (x *duel) localQueue(queue, name string) {
 	q := core.LocalQueue{Namespace: queue, Name: name, Queue: queue}
 	weight := 1.0
 	if x.byUsage {
 		weight = pick(x.t, "door's weight", 1.0, 1.0, 2.0, 0.0)
 		q.Weight = new(core.Weight(weight * float64(core.WeightOne)))
 	}
-	x.ref.doors[queue+"/"+name] = &refDoor{weight: weight, used: map[string]float64{}}
+	x.ref.localQueues[queue+"/"+name] = &refLocalQueue{weight: weight, used: map[string]float64{}}
 	x.apply(core.LocalQueueSet{LocalQueue: q})
 }
 
@@ -264,7 +264,7 @@ func (x *duel) job() {
 		}
 		w.PodSets = append(w.PodSets, p)
 	}
-	x.ref.works[w.Key] = &refWork{Workload: w, queue: q}
+	x.ref.workloads[w.Key] = &refWorkload{Workload: w, queue: q}
 	x.apply(core.WorkloadSet{Workload: w})
 }
 
@@ -272,7 +272,7 @@ func (x *duel) job() {
 func (x *duel) event() {
 	x.now = x.now.Add(time.Duration(rapid.IntRange(0, 2).Draw(x.t, "seconds")) * time.Second)
 	what := pick(x.t, "event", "job", "job", "job", "finish", "release", "release", "node", "queue", "cohort", "settle", "stop", "node gone", "ready", "open")
-	works := x.ref.sorted()
+	workloads := x.ref.sorted()
 	switch what {
 	case "job":
 		x.job()
@@ -302,25 +302,25 @@ func (x *duel) event() {
 		x.ref.queues[name] = q
 		x.apply(core.QueueSet{Queue: q})
 	default:
-		if len(works) > 0 {
-			x.happen(what, pick(x.t, "work", works...))
+		if len(workloads) > 0 {
+			x.happen(what, pick(x.t, "work", workloads...))
 		}
 	}
 }
 
 // happen makes something happen to a workload.
-func (x *duel) happen(what string, w *refWork) {
+func (x *duel) happen(what string, w *refWorkload) {
 	switch {
 	case what == "finish":
-		if w.phase == refPromised {
-			x.ref.unpledge(w)
+		if w.phase == refReserved {
+			x.ref.unreserve(w)
 		}
-		delete(x.ref.works, w.Key)
+		delete(x.ref.workloads, w.Key)
 		x.apply(core.WorkloadGone{Key: w.Key})
 	case what == "release" && w.phase == refLeaving:
 		x.observe(w) // the eviction is seen before the release
 		w.phase, w.adm, w.unseen, w.Settled, w.Ready = refWaiting, nil, false, nil, false
-		for _, p := range x.ref.pledges {
+		for _, p := range x.ref.reservations {
 			delete(p.deps, w.Key)
 		}
 		x.observe(w)
@@ -328,7 +328,7 @@ func (x *duel) happen(what string, w *refWork) {
 		w.Ready = true
 		x.observe(w)
 	case what == "open":
-		if w.phase == refPromised && w.PreemptionGate != "" {
+		if w.phase == refReserved && w.PreemptionGate != "" {
 			x.ref.drop(w) // it changed, so it is judged anew
 		}
 		w.PreemptionGate = ""
@@ -343,13 +343,13 @@ func (x *duel) happen(what string, w *refWork) {
 }
 
 // observe shows the engine a workload as the API has it.
-func (x *duel) observe(w *refWork) {
+func (x *duel) observe(w *refWorkload) {
 	o := w.Workload
 	o.Seq = x.next()
-	if w.adm != nil && w.phase != refPromised {
+	if w.adm != nil && w.phase != refReserved {
 		x.ref.fold(w)
 	}
-	if w.adm != nil && w.phase != refPromised {
+	if w.adm != nil && w.phase != refReserved {
 		o.Admission, o.Reserved, o.Evicting = w.adm, time.Unix(w.reserved, 0), w.phase == refLeaving
 		o.Admitted, o.PodSets = true, w.reduced()
 		w.unseen, w.moved = false, false
@@ -366,7 +366,7 @@ func (x *duel) next() uint64 {
 // accept tells the engine that the API took an admission that nobody has seen yet.
 func (x *duel) accept() {
 	for _, k := range x.pending {
-		w := x.ref.works[k]
+		w := x.ref.workloads[k]
 		if w == nil || w.phase != refRunning || !w.hidden() || w.moved || !pick(x.t, "accepted", false, true) {
 			continue
 		}
@@ -421,7 +421,7 @@ func (x *duel) decide() int {
 	x.checkWaiting()
 	if pick(x.t, "observed at once", true, true, false) {
 		for _, k := range x.pending {
-			if w := x.ref.works[k]; w != nil {
+			if w := x.ref.workloads[k]; w != nil {
 				x.observe(w)
 			}
 		}
@@ -429,7 +429,7 @@ func (x *duel) decide() int {
 		return len(plan)
 	}
 	x.accept()
-	if len(x.ref.works) > 0 {
+	if len(x.ref.workloads) > 0 {
 		// A late echo: the state before any decision that is still under way.
 		k := pick(x.t, "echo", x.ref.sorted()...)
 		if slices.Contains(x.pending, k.Key) && k.phase == refRunning && k.unseen {
@@ -445,7 +445,7 @@ func (x *duel) checkWaiting() {
 	for name := range x.ref.queues {
 		var want []core.Key
 		for _, w := range x.ref.inQueue(name) {
-			if w.phase == refWaiting || w.phase == refPromised {
+			if w.phase == refWaiting || w.phase == refReserved {
 				want = append(want, w.Key)
 			}
 		}
@@ -455,19 +455,19 @@ func (x *duel) checkWaiting() {
 	}
 	for _, w := range x.ref.sorted() {
 		r, ok := x.engine.Why(w.Key)
-		promised := r.Code == core.WaitingForPreempted || (w.phase == refPromised && r.Code == core.WaitingForPodsReady)
-		if ok != (w.phase == refWaiting || w.phase == refPromised) || (ok && r.Code == "") || promised != (w.phase == refPromised) {
+		promised := r.Code == core.WaitingForPreempted || (w.phase == refReserved && r.Code == core.WaitingForPodsReady)
+		if ok != (w.phase == refWaiting || w.phase == refReserved) || (ok && r.Code == "") || promised != (w.phase == refReserved) {
 			x.t.Fatalf("%s: phase %d, reason %v %v; order %v\n%s", w.Key, w.phase, r, ok, x.engine.Positions(w.queue), x.dump())
 		}
 	}
 }
 
 // settleDown releases all evicted workloads until nothing happens any more:
-// evictions come to an end (P5), and every pledge is redeemed or dropped (P4).
+// evictions come to an end (P5), and every reservation is carried out or dropped (P4).
 func (x *duel) settleDown() {
 	for range 60 {
 		for _, k := range x.pending {
-			if w := x.ref.works[k]; w != nil {
+			if w := x.ref.workloads[k]; w != nil {
 				x.observe(w)
 			}
 		}
@@ -485,7 +485,7 @@ func (x *duel) settleDown() {
 		}
 		if x.decide() == 0 && !busy && len(x.pending) == 0 {
 			for _, w := range x.ref.sorted() {
-				if w.phase == refPromised {
+				if w.phase == refReserved {
 					x.t.Fatalf("%s was promised a place and nobody leaves", w.Key)
 				}
 			}

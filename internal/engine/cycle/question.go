@@ -63,13 +63,13 @@ func (q *question) back(mark int) {
 }
 
 // judge is Engine.judge, counted.
-func (q *question) judge(w *work) verdict {
+func (q *question) judge(w *workload) verdict {
 	q.looks--
 	return q.Engine.judge(w)
 }
 
 // gone thinks of a workload that holds something as gone.
-func (q *question) gone(w *work) {
+func (q *question) gone(w *workload) {
 	if w.phase != leaving {
 		q.search.Remove(&w.Candidate)
 		q.undo = append(q.undo, func() { q.search.Add(&w.Candidate) })
@@ -83,20 +83,20 @@ func (q *question) gone(w *work) {
 
 // instead thinks of a workload that is submitted again, now, with other pods or
 // another priority. It stands in no queue.
-func (q *question) instead(w *work, podSets []core.PodSet, priority int64) *work {
-	n := q.as(w, &shape{priority: priority, gate: w.shape.gate, podSets: podSets}, q.at.UnixNano())
+func (q *question) instead(w *workload, podSets []core.PodSet, priority int64) *workload {
+	n := q.as(w, &equivalence{priority: priority, gate: w.equivalence.gate, podSets: podSets}, q.at.UnixNano())
 	n.UID = "\xff" // after whoever is submitted in the same second
 	return n
 }
 
-// as thinks of a workload with another shape and queue time.
-func (q *question) as(w *work, s *shape, time int64) *work {
+// as thinks of a workload with another equivalence class and queue time.
+func (q *question) as(w *workload, s *equivalence, time int64) *workload {
 	s.classes = map[string]*place.Class{}
 	q.undo = append(q.undo, func() { q.forgetClasses(s) })
-	n := &work{shape: s, door: w.door, obs: observed{door: w.obs.door}}
+	n := &workload{equivalence: s, localQueue: w.localQueue, obs: observed{localQueue: w.obs.localQueue}}
 	n.Key, n.UID, n.Priority, n.Time = w.Key, w.UID, s.priority, time
 	// A group of its own, which no queue knows.
-	n.group = &group{queue: w.door.queue, key: groupKey{shape: s}, shape: s, index: -1}
+	n.group = &group{queue: w.localQueue.queue, key: groupKey{equivalence: s}, equivalence: s, index: -1}
 	n.group.members.Push(n)
 	return n
 }

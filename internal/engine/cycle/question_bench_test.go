@@ -60,17 +60,17 @@ func crowded(leads, follows *cycle.Engine, jobs, kinds int, at time.Time) (waiti
 		leads.Apply(ev)
 		follows.Apply(ev)
 	}
-	works := map[core.Key]core.Workload{}
+	workloads := map[core.Key]core.Workload{}
 	for i := range jobs {
 		w := oneUnit(queues[i*7%len(queues)], i, 0, 1)
 		w.PodSets[0].Count = int32(1 + i%3)
 		w.PodSets[0].Requests = w.PodSets[0].Requests.With(core.CPU, core.Amount(500+i%kinds/10))
-		works[w.Key] = w
+		workloads[w.Key] = w
 		tell(core.WorkloadSet{Workload: w})
 	}
 	for _, d := range leads.Decide(at) {
 		if a, is := d.(core.Admit); is {
-			w := works[a.Key]
+			w := workloads[a.Key]
 			w.Admission, w.Admitted, w.Reserved = &a.Admission, true, at
 			tell(core.WorkloadSet{Workload: w})
 		}
@@ -80,6 +80,6 @@ func crowded(leads, follows *cycle.Engine, jobs, kinds int, at time.Time) (waiti
 	for _, q := range queues {
 		waiting = append(waiting, leads.Positions(q)...)
 	}
-	slices.SortFunc(waiting, func(a, b core.Key) int { return works[a].Created.Compare(works[b].Created) })
+	slices.SortFunc(waiting, func(a, b core.Key) int { return workloads[a].Created.Compare(workloads[b].Created) })
 	return waiting
 }

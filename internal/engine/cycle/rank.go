@@ -15,9 +15,9 @@ import (
 // with its priority and time: it starts as the best that could be behind it. That
 // is exact as long as levels only get worse,
 // which unsettle sees to.
-func (e *Engine) fallsBack(w *work) bool {
+func (e *Engine) fallsBack(w *workload) bool {
 	if e.opt.FairSharing != nil {
-		return e.outplayed(w)
+		return e.losesWithRequest(w)
 	}
 	q := w.group.queue
 	a := e.rank()
@@ -56,7 +56,7 @@ func (e *Engine) rank() *quota.Assignment {
 // unsettle resets the rank of heads where it could have become better by w
 // getting its quota and nodes: a head that would have borrowed may take another
 // flavor now, or evict, or have to leave its turn to the next of its queue.
-func (e *Engine) unsettle(w *work) {
+func (e *Engine) unsettle(w *workload) {
 	if e.opt.FairSharing != nil {
 		e.unpin(w)
 		return
@@ -91,7 +91,7 @@ func (e *Engine) unsettleTree(root *quota.Node) {
 // nodesFor reports whether nodes surely hold the first of a queue still.
 func (e *Engine) nodesFor(q *queue) bool {
 	g := q.active.First()
-	return g.plan != nil && len(g.shape.podSets) == 1 && len(g.plan.Asks) > 0 && !e.nodesShort(g)
+	return g.plan != nil && len(g.equivalence.podSets) == 1 && len(g.plan.Asks) > 0 && !e.nodesShort(g)
 }
 
 // roomFor reports whether quota surely suffices for the first of a queue still.
@@ -100,7 +100,7 @@ func (e *Engine) roomFor(q *queue) bool {
 }
 
 // leftFor is what a queue could use at least of a pair beyond a use, whatever
-// others claim. An admission makes it smaller by no more than it uses itself.
+// others have reserved. An admission makes it smaller by no more than it uses itself.
 func (e *Engine) leftFor(q *queue, u quota.Use) core.Amount {
-	return min(q.node.Room(core.Now, u.Pair), q.node.Room(core.Then, u.Pair)).Sub(u.Amount).Sub(e.claimable(q, u))
+	return min(q.node.Room(core.Now, u.Pair), q.node.Room(core.Then, u.Pair)).Sub(u.Amount).Sub(e.reservableByHeads(q, u))
 }

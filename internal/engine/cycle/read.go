@@ -53,13 +53,13 @@ func (e *Engine) Usage(name string) []Usage {
 }
 
 // checking reports whether a workload holds quota and waits for admission checks.
-func (w *work) checking() bool {
+func (w *workload) checking() bool {
 	return (w.phase == running || w.phase == leaving) && !w.assumed && !w.obs.admitted
 }
 
 // checking sums what such workloads of a queue use, and counts them.
 func (e *Engine) checking(q *queue) (sum []quota.Use, n int) {
-	add := func(w *work) {
+	add := func(w *workload) {
 		if w.Queue == q.node && w.checking() {
 			n++
 			for _, u := range w.Uses {
@@ -79,12 +79,12 @@ func (e *Engine) checking(q *queue) (sum []quota.Use, n int) {
 // LocalUsage lists what the workloads of a LocalQueue use, sorted by flavor and
 // resource.
 func (e *Engine) LocalUsage(namespace, name string) []Usage {
-	d := e.doors[doorKey{namespace, name}]
+	d := e.localQueues[localQueueKey{namespace, name}]
 	if d == nil {
 		return nil
 	}
 	var sum, checking []quota.Use
-	for w := range d.works { // sums, so order does not matter
+	for w := range d.workloads { // sums, so order does not matter
 		if w.phase == running || w.phase == leaving {
 			for _, u := range w.Uses {
 				sum = addUse(sum, u)
@@ -109,15 +109,15 @@ func (e *Engine) Counts(name string) Counts {
 		return Counts{}
 	}
 	_, n := e.checking(q)
-	c := Counts{Reserving: q.reserving, Admitted: q.reserving - n, Evicting: q.evicting, Active: len(q.promised)}
+	c := Counts{Reserving: q.reserving, Admitted: q.reserving - n, Evicting: q.evicting, Active: len(q.reserved)}
 	for _, g := range q.groups {
 		if g.considered() {
 			c.Active += g.members.Len()
 		}
 	}
 	pending := 0
-	for _, d := range q.doors {
-		pending += d.counts[waiting] + d.counts[promised]
+	for _, d := range q.localQueues {
+		pending += d.counts[waiting] + d.counts[reserved]
 	}
 	c.Inadmissible = max(0, pending-c.Active)
 	return c
@@ -126,19 +126,19 @@ func (e *Engine) Counts(name string) Counts {
 // LocalCounts counts the workloads of a LocalQueue; those that wait are all
 // given as Active.
 func (e *Engine) LocalCounts(namespace, name string) Counts {
-	d := e.doors[doorKey{namespace, name}]
+	d := e.localQueues[localQueueKey{namespace, name}]
 	if d == nil {
 		return Counts{}
 	}
 	n := 0
-	for w := range d.works { // a count, so order does not matter
+	for w := range d.workloads { // a count, so order does not matter
 		if w.checking() {
 			n++
 		}
 	}
 	return Counts{
 		Admitted:  d.counts[running] + d.counts[leaving] - n,
-		Active:    d.counts[waiting] + d.counts[promised],
+		Active:    d.counts[waiting] + d.counts[reserved],
 		Reserving: d.counts[running] + d.counts[leaving], Evicting: d.counts[leaving],
 	}
 }
@@ -157,7 +157,7 @@ func (e *Engine) Positions(name string) []core.Key {
 // Waiting is a workload that waits in a queue.
 type Waiting struct {
 	Key core.Key
-	// LocalQueue is its door in its namespace.
+	// LocalQueue is its local queue in its namespace.
 	LocalQueue string
 	Priority   int64
 }
@@ -172,25 +172,25 @@ func (e *Engine) Line(name string) ([]Waiting, bool) {
 	all := e.line(name)
 	out := make([]Waiting, len(all))
 	for i, w := range all {
-		out[i] = Waiting{Key: w.Key, LocalQueue: w.obs.door, Priority: w.Priority}
+		out[i] = Waiting{Key: w.Key, LocalQueue: w.obs.localQueue, Priority: w.Priority}
 	}
 	return out, true
 }
 
-func (e *Engine) line(name string) []*work {
+func (e *Engine) line(name string) []*workload {
 	q := e.queues[name]
 	if q == nil {
 		return nil
 	}
-	var all []*work
-	for _, d := range q.doors {
-		for w := range d.works {
-			if w.phase == waiting || w.phase == promised {
+	var all []*workload
+	for _, d := range q.localQueues {
+		for w := range d.workloads {
+			if w.phase == waiting || w.phase == reserved {
 				all = append(all, w)
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b *work) int {
+	slices.SortFunc(all, func(a, b *workload) int {
 		if a.Before(b) {
 			return -1
 		}
@@ -203,10 +203,10 @@ func (e *Engine) line(name string) []*work {
 // whether it is parked. It costs time proportional to how many there are.
 func (e *Engine) EachWaiting(tell func(queue string, key core.Key, parked bool)) {
 	for _, q := range e.sortedQueues() {
-		for _, d := range q.doors {
-			for w := range d.works { // they are counted, so order does not matter
+		for _, d := range q.localQueues {
+			for w := range d.workloads { // they are counted, so order does not matter
 				switch w.phase {
-				case promised:
+				case reserved:
 					tell(q.name, w.Key, false)
 				case waiting:
 					tell(q.name, w.Key, w.group == nil || !w.group.considered())
@@ -221,8 +221,8 @@ func (e *Engine) EachWaiting(tell func(queue string, key core.Key, parked bool))
 // proportional to how many there are.
 func (e *Engine) EachAdmitted(tell func(queue string, key core.Key)) {
 	for _, q := range e.sortedQueues() {
-		for _, d := range q.doors {
-			for w := range d.works { // they are counted, so order does not matter
+		for _, d := range q.localQueues {
+			for w := range d.workloads { // they are counted, so order does not matter
 				if (w.phase == running || w.phase == leaving) && !w.checking() {
 					tell(q.name, w.Key)
 				}
@@ -234,7 +234,7 @@ func (e *Engine) EachAdmitted(tell func(queue string, key core.Key)) {
 // QueueOf names the queue that a LocalQueue leads to, false if the LocalQueue is
 // not defined.
 func (e *Engine) QueueOf(namespace, name string) (string, bool) {
-	d := e.doors[doorKey{namespace, name}]
+	d := e.localQueues[localQueueKey{namespace, name}]
 	if d == nil || d.spec == nil {
 		return "", false
 	}
@@ -283,7 +283,7 @@ func (e *Engine) Closed(name string) (core.Reason, bool) {
 // Holding returns what a workload holds by the engine's account, including what
 // was decided and not observed yet.
 func (e *Engine) Holding(k core.Key) (core.Admission, bool) {
-	w := e.works[k]
+	w := e.workloads[k]
 	if w == nil || (w.phase != running && w.phase != leaving) {
 		return core.Admission{}, false
 	}

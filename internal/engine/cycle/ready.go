@@ -10,7 +10,7 @@ import (
 // Options.BlockAdmission nobody is admitted while an admitted workload's pods
 // are not all ready.
 //
-// Only admission waits. Whoever may evict does so meanwhile and is promised its
+// Only admission waits. Whoever may evict does so meanwhile and has its
 // place, queues are drained, pods move off lost nodes: as in Kueue, where the
 // check is the last step before an admission. Workloads that only reserve quota
 // and wait for admission checks do not count, nor do those that are leaving:
@@ -18,7 +18,7 @@ import (
 
 // countReady keeps Engine.unready: how many admitted workloads have pods that
 // are not ready.
-func (e *Engine) countReady(w *work) {
+func (e *Engine) countReady(w *workload) {
 	unready := e.opt.BlockAdmission && w.phase == running && !w.obs.ready && (w.seen == nil || w.obs.admitted)
 	if unready == w.unready {
 		return
@@ -47,7 +47,7 @@ func podsReady(q *queue) *core.Reason {
 
 // wakeReady looks again at who waits for pods: when none is missing any more, and
 // whenever usage or nodes changed. What was free for them may be taken then, and they can
-// be promised something that needs no pods of others.
+// be reserved something that needs no pods of others.
 func (e *Engine) wakeReady() {
 	if e.unready > 0 && e.onReadyAt == e.changes {
 		return
@@ -71,8 +71,8 @@ func (e *Engine) listOnReady(g *group) {
 
 // firstUnready names the first workload whose pods are not ready.
 func (e *Engine) firstUnready() core.Key {
-	var found []*work
-	for _, w := range e.works {
+	var found []*workload
+	for _, w := range e.workloads {
 		if w.unready {
 			found = append(found, w)
 		}
@@ -80,5 +80,5 @@ func (e *Engine) firstUnready() core.Key {
 	if len(found) == 0 {
 		return core.Key{}
 	}
-	return slices.MinFunc(found, compareWorks).Key
+	return slices.MinFunc(found, compareWorkloads).Key
 }

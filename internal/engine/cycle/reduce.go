@@ -14,8 +14,8 @@ import (
 // Quota and nodes are judged together at each step. That more pods left out
 // never fit worse is assumed, as in Kueue; nothing breaks where it is not so.
 
-// reducible is how many pods of a shape could be left out.
-func (s *shape) reducible() int32 {
+// reducible is how many pods of an equivalence class could be left out.
+func (s *equivalence) reducible() int32 {
 	sum := int32(0)
 	for i := range s.podSets {
 		sum += spareOf(&s.podSets[i])
@@ -32,7 +32,7 @@ func spareOf(p *core.PodSet) int32 {
 
 // countsWithout are the pods of each pod set when i pods in all are left out; the
 // rest of a division stays in.
-func (s *shape) countsWithout(i int32) []int32 {
+func (s *equivalence) countsWithout(i int32) []int32 {
 	counts := make([]int32, len(s.podSets))
 	all := int64(max(s.reducible(), 1))
 	for k := range s.podSets {
@@ -48,17 +48,17 @@ func (e *Engine) least(g *group) *compiled {
 	p := e.compile(g)
 	if p.least == nil {
 		p.least = p
-		if n := g.shape.reducible(); n > 0 {
-			p.least = e.compileFor(g, g.shape.countsWithout(n))
+		if n := g.equivalence.reducible(); n > 0 {
+			p.least = e.compileFor(g, g.equivalence.countsWithout(n))
 		}
 	}
 	return p.least
 }
 
 // reduce judges a workload that was refused with all its pods.
-func (e *Engine) reduce(w *work, refused verdict) verdict {
+func (e *Engine) reduce(w *workload, refused verdict) verdict {
 	g := w.group
-	most := g.shape.reducible()
+	most := g.equivalence.reducible()
 	if most == 0 || g.plan.refusal != nil {
 		return refused
 	}
@@ -73,7 +73,7 @@ func (e *Engine) reduce(w *work, refused verdict) verdict {
 	last := most
 	for lo < hi {
 		last = lo + (hi-lo)/2
-		if v := e.try(w, e.compileFor(g, g.shape.countsWithout(last))); v.kind != refuse {
+		if v := e.try(w, e.compileFor(g, g.equivalence.countsWithout(last))); v.kind != refuse {
 			found, hi = v, last
 		} else {
 			lo = last + 1

@@ -15,7 +15,7 @@ func (r *reference) decide(now time.Time) []string {
 	r.sample(now)
 	r.drain()
 	r.move()
-	r.redeem()
+	r.admitReserved()
 	for {
 		w, act := r.next()
 		if w == nil {
@@ -26,7 +26,7 @@ func (r *reference) decide(now time.Time) []string {
 }
 
 func (r *reference) drain() {
-	for _, w := range slices.Clone(r.pledges) {
+	for _, w := range slices.Clone(r.reservations) {
 		if stop := r.queues[w.queue].Stop; stop == core.Hold || stop == core.HoldAndDrain {
 			r.drop(w)
 		}
@@ -55,9 +55,9 @@ func sortedKeys[V any](m map[string]V) []string {
 
 // next is the best workload for which something can be done: the first such of
 // each queue, the lowest borrowing level, then the order of the queue.
-func (r *reference) next() (best *refWork, act func()) {
+func (r *reference) next() (best *refWorkload, act func()) {
 	bestLevel := 0
-	heads := map[string]*refWork{}
+	heads := map[string]*refWorkload{}
 	acts := map[string]func(){}
 	for name, q := range r.queues {
 		if q.Stop == core.Hold || q.Stop == core.HoldAndDrain {
@@ -67,7 +67,7 @@ func (r *reference) next() (best *refWork, act func()) {
 			if w.queue != name || w.phase == refRunning || w.phase == refLeaving {
 				continue
 			}
-			if w.phase == refPromised || r.refused[w.Key] {
+			if w.phase == refReserved || r.refused[w.Key] {
 				if q.Strategy == core.StrictFIFO {
 					break
 				}
@@ -99,7 +99,7 @@ func (r *reference) next() (best *refWork, act func()) {
 }
 
 // judgeAll finds what can be done for a workload with all its pods; nil if nothing.
-func (r *reference) judgeAll(w *refWork) (level int, act func()) {
+func (r *reference) judgeAll(w *refWorkload) (level int, act func()) {
 	r.fit = false
 	asks, ok := r.asks(w)
 	if !ok {
@@ -140,7 +140,7 @@ func (r *reference) judgeAll(w *refWork) (level int, act func()) {
 	return 0, nil
 }
 
-func (r *reference) resolve(w *refWork, asks []refAsk, a refAssign) func() {
+func (r *reference) resolve(w *refWorkload, asks []refAsk, a refAssign) func() {
 	if a.mode == mNoFit {
 		return nil
 	}
@@ -161,7 +161,7 @@ func (r *reference) resolve(w *refWork, asks []refAsk, a refAssign) func() {
 		now = now && v <= r.room(w.queue, x, core.Then, nil) && v <= r.room(w.queue, x, core.Now, nil)
 	}
 	if a.mode == mFit || now {
-		if r.contested(w, a.uses, nil) {
+		if r.blockedByReservation(w, a.uses, nil) {
 			return nil
 		}
 		if seats, ok := r.place(sets, []core.Ledger{core.Now, core.Then}, nil); ok {
@@ -170,15 +170,15 @@ func (r *reference) resolve(w *refWork, asks []refAsk, a refAssign) func() {
 				r.grant(w, asks, a, sets, seats)
 				w.phase, w.reserved, w.unseen, w.accepted, w.moved = refRunning, r.now, true, false, false
 				r.charge(w)
-				r.claimEnds(w)
+				r.headReservationEnds(w)
 				r.say("admit %s%s", w.Key, printAdmission(*w.adm))
 			}
 		}
 	}
-	if act := r.promise(w, asks, a, sets, nil); act != nil {
+	if act := r.reservable(w, asks, a, sets, nil); act != nil {
 		return act
 	}
-	var victims []*refWork
+	var victims []*refWorkload
 	if len(a.short) > 0 {
 		victims = r.search(w, a.uses, a.short, sets)
 	}
@@ -191,7 +191,7 @@ func (r *reference) resolve(w *refWork, asks []refAsk, a refAssign) func() {
 	if victims == nil || w.PreemptionGate != "" {
 		return nil
 	}
-	return r.promise(w, asks, a, sets, victims)
+	return r.reservable(w, asks, a, sets, victims)
 }
 
 // mixed reports whether some pod set takes resources from several groups.
@@ -204,9 +204,9 @@ func mixed(asks []refAsk) bool {
 	return false
 }
 
-// promise pledges quota and nodes if the workload fits once everybody who
+// reserve books quota and nodes if the workload fits once everybody who
 // leaves, victims included, is gone.
-func (r *reference) promise(w *refWork, asks []refAsk, a refAssign, sets []refSet, victims []*refWork) func() {
+func (r *reference) reservable(w *refWorkload, asks []refAsk, a refAssign, sets []refSet, victims []*refWorkload) func() {
 	g := gone{}
 	for _, v := range victims {
 		g[v.Key] = true
@@ -216,17 +216,17 @@ func (r *reference) promise(w *refWork, asks []refAsk, a refAssign, sets []refSe
 			return nil
 		}
 	}
-	if r.contested(w, a.uses, g) {
+	if r.blockedByReservation(w, a.uses, g) {
 		return nil
 	}
 	seats, ok := r.place(sets, []core.Ledger{core.Then}, g)
 	if !ok {
 		return nil
 	}
-	return func() { r.pledge(w, asks, a, sets, seats, victims, g) }
+	return func() { r.reserve(w, asks, a, sets, seats, victims, g) }
 }
 
-func (r *reference) pledge(w *refWork, asks []refAsk, a refAssign, sets []refSet, seats []seat, victims []*refWork, g gone) { //nolint:revive // what a verdict consists of
+func (r *reference) reserve(w *refWorkload, asks []refAsk, a refAssign, sets []refSet, seats []seat, victims []*refWorkload, g gone) { //nolint:revive // what a verdict consists of
 	blocked := r.unready()
 	for _, v := range victims {
 		v.phase = refLeaving
@@ -237,21 +237,21 @@ func (r *reference) pledge(w *refWork, asks []refAsk, a refAssign, sets []refSet
 		v.spare[w.Key] = true
 		r.say("evict %s for %s", v.Key, w.Key)
 	}
-	// What victims leave may do for somebody refused before; what is promised may be
+	// What victims leave may do for somebody refused before; what is reserved may be
 	// reclaimed, ends a claim, or was counted on by those who wait for pods.
 	clear(r.refused)
 	r.grant(w, asks, a, sets, seats)
-	w.phase, w.deps, w.evicts = refPromised, g, len(victims) > 0
+	w.phase, w.deps, w.evicts = refReserved, g, len(victims) > 0
 	if !r.fitsNow(w, g) {
-		for _, x := range r.works {
+		for _, x := range r.workloads {
 			if x.phase == refLeaving && r.related(w, x) {
 				w.deps[x.Key] = true
 			}
 		}
 	}
-	r.pledges = append(r.pledges, w)
+	r.reservations = append(r.reservations, w)
 	if blocked && !r.unready() { // the last whose pods others waited for makes way
-		r.redeem()
+		r.admitReserved()
 	}
 }
 
@@ -266,7 +266,7 @@ func (r *reference) root(queue string) refNode {
 	}
 }
 
-func (r *reference) related(w, x *refWork) bool {
+func (r *reference) related(w, x *refWorkload) bool {
 	if r.root(w.adm.Queue) == r.root(x.adm.Queue) {
 		return true
 	}
@@ -286,8 +286,8 @@ func (r *reference) related(w, x *refWork) bool {
 	return false
 }
 
-// fitsNow reports whether a promised workload fits ledger Now without some.
-func (r *reference) fitsNow(w *refWork, g gone) bool {
+// fitsNow reports whether a reserved workload fits ledger Now without some.
+func (r *reference) fitsNow(w *refWorkload, g gone) bool {
 	for x, v := range w.uses() {
 		if v > r.room(w.adm.Queue, x, core.Now, g) {
 			return false
@@ -296,9 +296,9 @@ func (r *reference) fitsNow(w *refWork, g gone) bool {
 	return r.holdable(w, core.Now, g)
 }
 
-// holdable reports whether the nodes promised to w have room in a ledger in
+// holdable reports whether the nodes reserved for w have room in a ledger in
 // which w is not booked.
-func (r *reference) holdable(w *refWork, l core.Ledger, g gone) bool {
+func (r *reference) holdable(w *refWorkload, l core.Ledger, g gone) bool {
 	need := map[string]map[string]core.Amount{}
 	for i, p := range w.adm.PodSets {
 		for _, pl := range p.Places {
@@ -325,8 +325,8 @@ func (r *reference) holdable(w *refWork, l core.Ledger, g gone) bool {
 	return true
 }
 
-func (r *reference) redeem() {
-	for _, w := range slices.Clone(r.pledges) {
+func (r *reference) admitReserved() {
+	for _, w := range slices.Clone(r.reservations) {
 		self := gone{w.Key: true}
 		ok := r.holdable(w, core.Then, self)
 		for x, v := range w.uses() {
@@ -341,7 +341,7 @@ func (r *reference) redeem() {
 		}
 		owing := false
 		for k := range w.deps {
-			x := r.works[k]
+			x := r.workloads[k]
 			owing = owing || x != nil && x.phase == refLeaving
 		}
 		if owing || !r.fitsNow(w, nil) {
@@ -353,7 +353,7 @@ func (r *reference) redeem() {
 			}
 			continue
 		}
-		r.unpledge(w)
+		r.unreserve(w)
 		w.phase, w.reserved, w.unseen, w.accepted, w.moved = refRunning, r.now, true, false, false
 		r.charge(w)
 		r.say("admit %s%s", w.Key, printAdmission(*w.adm))
@@ -362,7 +362,7 @@ func (r *reference) redeem() {
 
 // unready reports whether admission waits for the pods of somebody.
 func (r *reference) unready() bool {
-	for _, w := range r.works {
+	for _, w := range r.workloads {
 		if r.block && w.phase == refRunning && !w.Ready {
 			return true
 		}
@@ -370,18 +370,18 @@ func (r *reference) unready() bool {
 	return false
 }
 
-func (r *reference) unpledge(w *refWork) {
-	r.pledges = slices.DeleteFunc(r.pledges, func(x *refWork) bool { return x == w })
+func (r *reference) unreserve(w *refWorkload) {
+	r.reservations = slices.DeleteFunc(r.reservations, func(x *refWorkload) bool { return x == w })
 	w.deps = nil
 }
 
-func (r *reference) drop(w *refWork) {
-	r.unpledge(w)
+func (r *reference) drop(w *refWorkload) {
+	r.unreserve(w)
 	w.phase, w.adm = refWaiting, nil
 }
 
 // grant writes the admission that an assignment and seats amount to.
-func (r *reference) grant(w *refWork, asks []refAsk, a refAssign, sets []refSet, seats []seat) {
+func (r *reference) grant(w *refWorkload, asks []refAsk, a refAssign, sets []refSet, seats []seat) {
 	w.adm = &core.Admission{Queue: w.queue}
 	for i, p := range w.PodSets {
 		out := core.PodSetAdmission{Name: p.Name, Count: p.Count}
@@ -458,7 +458,7 @@ func (r *reference) move() {
 	}
 }
 
-func settledAt(w *refWork, set, node string) int32 {
+func settledAt(w *refWorkload, set, node string) int32 {
 	for _, s := range w.Settled {
 		for _, p := range s.Places {
 			if s.Name == set && p.Node == node {

@@ -127,21 +127,21 @@ func (r *reference) with(queue string, uses map[fr]core.Amount, do func()) {
 
 // tournament picks the next head: the winner of every tree, then the first of
 // the winners (spec/kueue.md 2.4, step 4).
-func (r *reference) tournament(heads map[string]*refWork) (best *refWork) {
+func (r *reference) tournament(heads map[string]*refWorkload) (best *refWorkload) {
 	roots := map[refNode]bool{}
 	for q := range heads {
 		roots[r.root(q)] = true
 	}
 	for n := range roots {
-		if w := r.champion(n, heads); best == nil || refOrder(w, best) < 0 {
+		if w := r.winner(n, heads); best == nil || refOrder(w, best) < 0 {
 			best = w
 		}
 	}
 	return best
 }
 
-// champion is the best head below n.
-func (r *reference) champion(n refNode, heads map[string]*refWork) (best *refWork) {
+// winner is the best head below n.
+func (r *reference) winner(n refNode, heads map[string]*refWorkload) (best *refWorkload) {
 	if n.queue {
 		return heads[n.name]
 	}
@@ -151,7 +151,7 @@ func (r *reference) champion(n refNode, heads map[string]*refWork) (best *refWor
 	}
 	var first standing
 	for _, c := range r.children(n) {
-		w := r.champion(c, heads)
+		w := r.winner(c, heads)
 		if w == nil {
 			continue
 		}
@@ -182,16 +182,16 @@ func (r *reference) champion(n refNode, heads map[string]*refWork) (best *refWor
 // fairSearch is spec/kueue.md 2.7 on copies.
 type fairSearch struct {
 	*reference
-	w          *refWork
+	w          *refWorkload
 	me         refNode
 	short      map[fr]bool
 	g          gone
-	candidates map[string][]*refWork // by queue, in order
-	retry      map[string][]*refWork
-	taken      []*refWork
+	candidates map[string][]*refWorkload // by queue, in order
+	retry      map[string][]*refWorkload
+	taken      []*refWorkload
 }
 
-func (r *reference) fairSearch(w *refWork, uses map[fr]core.Amount, short map[fr]bool, sets []refSet) (victims []*refWork) {
+func (r *reference) fairSearch(w *refWorkload, uses map[fr]core.Amount, short map[fr]bool, sets []refSet) (victims []*refWorkload) {
 	s := &fairSearch{reference: r, w: w, me: refNode{w.queue, true}, short: short, g: gone{}}
 	fits := func() bool {
 		for x, v := range uses {
@@ -252,7 +252,7 @@ func (s *fairSearch) nominal() bool { return s.fair.ReclaimNominal && s.within(s
 
 // collect lists candidates: of the own queue, and of all that borrow.
 func (s *fairSearch) collect() {
-	s.candidates, s.retry = map[string][]*refWork{}, map[string][]*refWork{}
+	s.candidates, s.retry = map[string][]*refWorkload{}, map[string][]*refWorkload{}
 	p := s.queues[s.w.queue].Preemption
 	nominal := s.nominal()
 	for _, c := range s.sorted() {
@@ -281,7 +281,7 @@ func (s *fairSearch) collect() {
 	}
 }
 
-func victimOrder(a, b *refWork) int {
+func victimOrder(a, b *refWorkload) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.reserved, a.reserved),
 		b.QueueTime.Compare(a.QueueTime), cmp.Compare(a.UID, b.UID))
 }
@@ -332,13 +332,13 @@ func (s *fairSearch) target(n refNode) (refNode, bool) {
 	return found, some
 }
 
-func (s *fairSearch) pop(queue string) *refWork {
+func (s *fairSearch) pop(queue string) *refWorkload {
 	c := s.candidates[queue][0]
 	s.candidates[queue] = s.candidates[queue][1:]
 	return c
 }
 
-func (s *fairSearch) take(c *refWork) {
+func (s *fairSearch) take(c *refWorkload) {
 	s.g[c.Key] = true
 	s.taken = append(s.taken, c)
 }

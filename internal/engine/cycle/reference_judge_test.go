@@ -34,7 +34,7 @@ type refAssign struct {
 	short       map[fr]bool
 }
 
-func (r *reference) asks(w *refWork) (asks []refAsk, ok bool) {
+func (r *reference) asks(w *refWorkload) (asks []refAsk, ok bool) {
 	q := r.queues[w.queue]
 	for i, p := range w.PodSets {
 		req := p.Counted().Times(int64(p.Count))
@@ -70,7 +70,7 @@ func (r *reference) asks(w *refWork) (asks []refAsk, ok bool) {
 	return asks, true
 }
 
-func (r *reference) assign(w *refWork, asks []refAsk, tried []map[int]bool) refAssign {
+func (r *reference) assign(w *refWorkload, asks []refAsk, tried []map[int]bool) refAssign {
 	a := refAssign{mode: mFit, uses: map[fr]core.Amount{}, short: map[fr]bool{}}
 	f := r.queues[w.queue].Fungibility
 	for k, ask := range asks {
@@ -121,7 +121,7 @@ func better(m1, l1, m2, l2 int, preferPreemption bool) bool {
 	return l1 < l2
 }
 
-func (r *reference) grade(w *refWork, ask refAsk, o int, used map[fr]core.Amount) (mode, level int) {
+func (r *reference) grade(w *refWorkload, ask refAsk, o int, used map[fr]core.Amount) (mode, level int) {
 	if ask.bad[o] {
 		return mNoFit, 0
 	}
@@ -193,7 +193,7 @@ func (r *reference) gradeNodes(q core.Queue, s refSet) int {
 }
 
 // set is a pod set that needs nodes when it gets these flavors.
-func (r *reference) set(w *refWork, i int, flavors []string) (refSet, bool) {
+func (r *reference) set(w *refWorkload, i int, flavors []string) (refSet, bool) {
 	p := w.PodSets[i]
 	s := refSet{index: i, count: p.Count, pod: p.Requests.With(core.Pods, 1), filter: p.Filter}
 	s.filter.Must = slices.Clone(s.filter.Must)
@@ -209,25 +209,25 @@ func allowsPolicy(p core.PreemptionPolicy) bool { return p != "" && p != core.Pr
 
 // seen leaves out candidates of a queue that nobody has seen admitted, and whoever
 // would go after one of those and is not less important than w.
-func (r *reference) seen(w *refWork, candidates []*refWork) []*refWork {
+func (r *reference) seen(w *refWorkload, candidates []*refWorkload) []*refWorkload {
 	passed := false
-	return slices.DeleteFunc(r.merge(candidates), func(c *refWork) bool {
+	return slices.DeleteFunc(r.merge(candidates), func(c *refWorkload) bool {
 		passed = passed || c.hidden()
 		return c.hidden() || passed && c.Priority >= w.Priority
 	})
 }
 
 // search is spec/kueue.md 2.6 on copies: candidate lists, attempts, fill-back.
-func (r *reference) search(w *refWork, uses map[fr]core.Amount, short map[fr]bool, sets []refSet) []*refWork {
+func (r *reference) search(w *refWorkload, uses map[fr]core.Amount, short map[fr]bool, sets []refSet) []*refWorkload {
 	if r.fair != nil {
 		return r.fairSearch(w, uses, short, sets)
 	}
 	q := r.queues[w.queue]
 	me := refNode{w.queue, true}
-	var own, hierarchy, priority []*refWork
+	var own, hierarchy, priority []*refWorkload
 	common, advantaged := map[core.Key]refNode{}, map[core.Key]bool{}
-	candidates := func(queue string, policy core.PreemptionPolicy, spare map[core.Key]bool) (out []*refWork) {
-		for _, c := range r.works {
+	candidates := func(queue string, policy core.PreemptionPolicy, spare map[core.Key]bool) (out []*refWorkload) {
+		for _, c := range r.workloads {
 			if c.phase != refRunning || c.adm.Queue != queue || spare[c.Key] || !r.permits(policy, w, c) {
 				continue
 			}
@@ -319,7 +319,7 @@ func (r *reference) search(w *refWork, uses map[fr]core.Amount, short map[fr]boo
 		attempts = []bool{false, true}
 	}
 	for _, borrow := range attempts {
-		g, taken := gone{}, []*refWork{}
+		g, taken := gone{}, []*refWorkload{}
 		for _, c := range all {
 			if top, cross := common[c.Key]; cross {
 				without := !advantaged[c.Key] && (forbidden || c.Priority >= w.Priority ||
@@ -355,7 +355,7 @@ func (r *reference) search(w *refWork, uses map[fr]core.Amount, short map[fr]boo
 	return nil
 }
 
-func (*reference) permits(p core.PreemptionPolicy, w, c *refWork) bool {
+func (*reference) permits(p core.PreemptionPolicy, w, c *refWorkload) bool {
 	switch p {
 	case core.PreemptAny:
 		return true

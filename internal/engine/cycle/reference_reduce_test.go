@@ -8,7 +8,7 @@ import (
 
 // judge finds what can be done for a workload, with fewer pods if it must be;
 // nil if nothing.
-func (r *reference) judge(w *refWork) (level int, act func()) {
+func (r *reference) judge(w *refWorkload) (level int, act func()) {
 	if level, act = r.judgeAll(w); act != nil {
 		return level, act
 	}
@@ -63,7 +63,7 @@ func (r *reference) judge(w *refWork) (level int, act func()) {
 
 // reduced is a workload as it is observed while it holds fewer pods than it asked
 // for.
-func (w *refWork) reduced() []core.PodSet {
+func (w *refWorkload) reduced() []core.PodSet {
 	sets := slices.Clone(w.PodSets)
 	for i := range sets {
 		if sets[i].MinCount > 0 {

@@ -15,21 +15,21 @@ import (
 // It follows spec/kueue.md 2.2, 2.3 and 2.6 line by line. It knows no broken
 // queues: in its worlds every name exists and no cohorts form cycles.
 type reference struct {
-	flavors map[string]core.Flavor
-	queues  map[string]core.Queue
-	cohorts map[string]core.Cohort
-	nodes   map[string]core.Node
-	works   map[core.Key]*refWork
-	pledges []*refWork
-	now     int64
-	out     []string
-	refused map[core.Key]bool
-	block   bool // admission waits for pods
-	fit     bool // the last judgement admits
-	doors   map[string]*refDoor
-	sampled time.Time
-	tied    bool              // floating point cannot tell which of two LocalQueues used more
-	held    map[core.Key]bool // refused for claims
+	flavors      map[string]core.Flavor
+	queues       map[string]core.Queue
+	cohorts      map[string]core.Cohort
+	nodes        map[string]core.Node
+	workloads    map[core.Key]*refWorkload
+	reservations []*refWorkload
+	now          int64
+	out          []string
+	refused      map[core.Key]bool
+	block        bool // admission waits for pods
+	fit          bool // the last judgement admits
+	localQueues  map[string]*refLocalQueue
+	sampled      time.Time
+	tied         bool              // floating point cannot tell which of two LocalQueues used more
+	held         map[core.Key]bool // refused for head reservations
 
 	ignoreUndeclared bool
 	blind            bool // to nodes: levels count quota alone
@@ -45,12 +45,12 @@ type refPhase int
 
 const (
 	refWaiting refPhase = iota
-	refPromised
+	refReserved
 	refRunning
 	refLeaving
 )
 
-type refWork struct {
+type refWorkload struct {
 	core.Workload
 	queue    string
 	phase    refPhase
@@ -63,7 +63,7 @@ type refWork struct {
 	spare    map[core.Key]bool
 	counts   map[fr]core.Amount // what it asks for, when it was judged last
 	deps     map[core.Key]bool
-	evicts   bool // somebody had to make way for what it is promised
+	evicts   bool // somebody had to make way for what is reserved for it
 }
 
 type fr = core.FlavorResource
@@ -71,28 +71,28 @@ type fr = core.FlavorResource
 // gone are running workloads to be thought away.
 type gone map[core.Key]bool
 
-func (r *reference) sorted() []*refWork {
-	return slices.SortedFunc(maps.Values(r.works), refOrder)
+func (r *reference) sorted() []*refWorkload {
+	return slices.SortedFunc(maps.Values(r.workloads), refOrder)
 }
 
-func refOrder(a, b *refWork) int {
+func refOrder(a, b *refWorkload) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.QueueTime.Compare(b.QueueTime), cmp.Compare(a.UID, b.UID))
 }
 
 // hidden reports whether nobody may be evicted yet.
-func (w *refWork) hidden() bool { return w.unseen && !w.accepted }
+func (w *refWorkload) hidden() bool { return w.unseen && !w.accepted }
 
 // seenLedger is what those use whose admission was seen.
 const seenLedger = core.Ledgers
 
-func (w *refWork) books(l core.Ledger) bool {
+func (w *refWorkload) books(l core.Ledger) bool {
 	if l == seenLedger {
 		return w.phase == refRunning && !w.hidden()
 	}
-	return w.phase == refRunning || (w.phase == refLeaving && l == core.Now) || (w.phase == refPromised && l == core.Then)
+	return w.phase == refRunning || (w.phase == refLeaving && l == core.Now) || (w.phase == refReserved && l == core.Then)
 }
 
-func (w *refWork) uses() map[fr]core.Amount {
+func (w *refWorkload) uses() map[fr]core.Amount {
 	u := map[fr]core.Amount{}
 	for _, p := range w.adm.PodSets {
 		for _, q := range p.Usage {
@@ -170,7 +170,7 @@ func (r *reference) usage(n refNode, x fr, l core.Ledger, g gone) (sum core.Amou
 		}
 		return sum
 	}
-	for _, w := range r.works {
+	for _, w := range r.workloads {
 		if w.books(l) && w.adm.Queue == n.name && !g[w.Key] {
 			sum += w.uses()[x]
 		}
@@ -248,7 +248,7 @@ func (r *reference) free(node, resource string, l core.Ledger, g gone) core.Amou
 	if r.bare {
 		return n.Allocatable.Of(resource)
 	}
-	for _, w := range r.works {
+	for _, w := range r.workloads {
 		if !w.books(l) || g[w.Key] {
 			continue
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// refDoor is what a LocalQueue is remembered for, in floating point.
-type refDoor struct {
+// refLocalQueue is what a LocalQueue is remembered for, in floating point.
+type refLocalQueue struct {
 	weight float64
 	used   map[string]float64
 	at     time.Time
@@ -24,13 +24,13 @@ const (
 
 func refAlpha(d time.Duration) float64 { return 1 - math.Exp2(-d.Seconds()/refHalfLife.Seconds()) }
 
-// doorOf is the LocalQueue of a workload, by queue and name.
-func doorOf(w *refWork) string { return w.queue + "/" + w.Queue }
+// localQueueOf is the LocalQueue of a workload, by queue and name.
+func localQueueOf(w *refWorkload) string { return w.queue + "/" + w.Queue }
 
 // sample counts the usage since the last sampling.
 func (r *reference) sample(now time.Time) {
-	for name, d := range r.doors {
-		queue, _, _ := cutDoor(name)
+	for name, d := range r.localQueues {
+		queue, _, _ := cutLocalQueue(name)
 		if r.queues[queue].UsageBased && d.at.IsZero() {
 			d.at = now
 		}
@@ -42,15 +42,15 @@ func (r *reference) sample(now time.Time) {
 		return
 	}
 	metered := false
-	for name, d := range r.doors {
-		queue, _, _ := cutDoor(name)
+	for name, d := range r.localQueues {
+		queue, _, _ := cutLocalQueue(name)
 		if !r.queues[queue].UsageBased {
 			continue
 		}
 		metered = true
 		inUse := map[string]float64{}
-		for _, w := range r.works {
-			if doorOf(w) == name && (w.phase == refRunning || w.phase == refLeaving) && !w.unseen {
+		for _, w := range r.workloads {
+			if localQueueOf(w) == name && (w.phase == refRunning || w.phase == refLeaving) && !w.unseen {
 				for x, v := range w.uses() {
 					inUse[x.Resource] += float64(v)
 				}
@@ -67,14 +67,14 @@ func (r *reference) sample(now time.Time) {
 	}
 }
 
-func cutDoor(s string) (queue, name string, ok bool) {
+func cutLocalQueue(s string) (queue, name string, ok bool) {
 	i := slices.Index([]byte(s), '/')
 	return s[:i], s[i+1:], true
 }
 
 // stands is the usage of a workload's LocalQueue for its weight, costs included.
-func (r *reference) stands(w *refWork) float64 {
-	d := r.doors[doorOf(w)]
+func (r *reference) stands(w *refWorkload) float64 {
+	d := r.localQueues[localQueueOf(w)]
 	if d.weight == 0 {
 		return math.Inf(1)
 	}
@@ -82,7 +82,7 @@ func (r *reference) stands(w *refWork) float64 {
 	for _, res := range []string{core.CPU, core.GPU} {
 		v := d.used[res]
 		for _, o := range r.sorted() {
-			if doorOf(o) == doorOf(w) {
+			if localQueueOf(o) == localQueueOf(w) {
 				v += o.costs[res]
 			}
 		}
@@ -95,7 +95,7 @@ func (r *reference) stands(w *refWork) float64 {
 }
 
 // charge makes an admission cost its LocalQueue.
-func (r *reference) charge(w *refWork) {
+func (r *reference) charge(w *refWorkload) {
 	if !r.queues[w.queue].UsageBased {
 		return
 	}
@@ -106,29 +106,29 @@ func (r *reference) charge(w *refWork) {
 }
 
 // fold makes the costs of a workload past usage once it is seen as admitted.
-func (r *reference) fold(w *refWork) {
+func (r *reference) fold(w *refWorkload) {
 	for res, v := range w.costs {
-		r.doors[doorOf(w)].used[res] += v
+		r.localQueues[localQueueOf(w)].used[res] += v
 	}
 	w.costs = nil
 }
 
 // inQueue orders the workloads of a queue.
-func (r *reference) inQueue(name string) []*refWork {
-	out := slices.DeleteFunc(r.sorted(), func(w *refWork) bool { return w.queue != name })
+func (r *reference) inQueue(name string) []*refWorkload {
+	out := slices.DeleteFunc(r.sorted(), func(w *refWorkload) bool { return w.queue != name })
 	if r.queues[name].UsageBased {
-		slices.SortStableFunc(out, func(a, b *refWork) int { return r.compareStands(a, b) })
+		slices.SortStableFunc(out, func(a, b *refWorkload) int { return r.compareStands(a, b) })
 	}
 	return out
 }
 
 // compareStands compares in grains of a 2^-10 of a thousandth. It notes if floating
 // point cannot tell in which of two grains a usage is.
-func (r *reference) compareStands(a, b *refWork) int {
+func (r *reference) compareStands(a, b *refWorkload) int {
 	x, y := r.stands(a), r.stands(b)
 	m, closeM := grain(x)
 	n, closeN := grain(y)
-	r.tied = r.tied || doorOf(a) != doorOf(b) && (closeM || closeN) && math.Abs(m-n) <= 1
+	r.tied = r.tied || localQueueOf(a) != localQueueOf(b) && (closeM || closeN) && math.Abs(m-n) <= 1
 	return cmp.Compare(m, n)
 }
 
@@ -141,22 +141,22 @@ func grain(x float64) (n float64, atBorder bool) {
 
 // merge puts candidates in the order in which they are evicted: those of each
 // queue by past usage where that counts, the queues by who is next in each.
-func (r *reference) merge(all []*refWork) []*refWork {
-	byQueue := map[string][]*refWork{}
+func (r *reference) merge(all []*refWorkload) []*refWorkload {
+	byQueue := map[string][]*refWorkload{}
 	for _, c := range all {
 		byQueue[c.adm.Queue] = append(byQueue[c.adm.Queue], c)
 	}
-	victim := func(a, b *refWork) int {
+	victim := func(a, b *refWorkload) int {
 		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.reserved, a.reserved),
 			b.QueueTime.Compare(a.QueueTime), cmp.Compare(a.UID, b.UID))
 	}
 	for name, l := range byQueue {
 		slices.SortFunc(l, victim)
 		if r.queues[name].UsageBased {
-			slices.SortStableFunc(l, func(a, b *refWork) int { return r.compareStands(b, a) })
+			slices.SortStableFunc(l, func(a, b *refWorkload) int { return r.compareStands(b, a) })
 		}
 	}
-	var out []*refWork
+	var out []*refWorkload
 	for range all {
 		best := ""
 		for name, l := range byQueue {

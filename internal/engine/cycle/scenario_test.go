@@ -41,12 +41,12 @@ func TestScenarios(t *testing.T) {
 // carried out and observed at once, except that evicted workloads keep their
 // nodes until the file says release or finish.
 type script struct {
-	engine *cycle.Engine
-	now    time.Time
-	works  map[core.Key]*core.Workload
-	nodes  map[string]core.Node
-	queues map[string]core.Queue
-	flav   map[string]core.Flavor
+	engine    *cycle.Engine
+	now       time.Time
+	workloads map[core.Key]*core.Workload
+	nodes     map[string]core.Node
+	queues    map[string]core.Queue
+	flav      map[string]core.Flavor
 	// cohorts are those that were defined.
 	cohorts map[string]bool
 	// late are jobs whose admission is not told until they are "seen".
@@ -56,7 +56,7 @@ type script struct {
 func newScript() *script {
 	return &script{
 		engine: cycle.New(cycle.Options{}), now: time.Unix(0, 0).UTC(),
-		works: map[core.Key]*core.Workload{}, nodes: map[string]core.Node{},
+		workloads: map[core.Key]*core.Workload{}, nodes: map[string]core.Node{},
 		queues: map[string]core.Queue{}, flav: map[string]core.Flavor{}, cohorts: map[string]bool{}, late: map[core.Key]bool{},
 	}
 }
@@ -161,17 +161,17 @@ func (s *script) decide(t *testing.T, d *datadriven.TestData, out *strings.Build
 func (s *script) carryOut(d core.Decision) {
 	switch d := d.(type) {
 	case core.Admit:
-		w := s.works[d.Key]
+		w := s.workloads[d.Key]
 		w.Admission, w.Reserved, w.Admitted = &d.Admission, s.now, true
 		if !s.late[d.Key] {
 			s.tell(w)
 		}
 	case core.Replace:
-		w := s.works[d.Key]
+		w := s.workloads[d.Key]
 		w.Admission = &d.Admission
 		s.tell(w)
 	case core.Evict:
-		w := s.works[d.Key]
+		w := s.workloads[d.Key]
 		w.Evicting = true
 		s.tell(w)
 	case core.Refuse:
@@ -287,13 +287,13 @@ func (s *script) line(f []string) error {
 
 // happens runs the lines about something that happened to a job.
 func (s *script) happens(what string, k core.Key, args []string) error {
-	w := s.works[k]
+	w := s.workloads[k]
 	if w == nil {
 		return fmt.Errorf("no such job or word")
 	}
 	switch what {
 	case "finish", "delete":
-		delete(s.works, k)
+		delete(s.workloads, k)
 		s.engine.Apply(core.WorkloadGone{Key: k})
 		return nil
 	case "release":

@@ -345,7 +345,7 @@ func (s *script) job(key string, args []string) error {
 		}
 	}
 	w.PodSets = append(w.PodSets, p)
-	s.works[k] = w
+	s.workloads[k] = w
 	s.tell(w)
 	return nil
 }

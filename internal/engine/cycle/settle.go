@@ -18,7 +18,7 @@ func (e *Engine) settle() {
 		e.recount()
 	}
 	if e.edited {
-		for _, d := range e.sortedDoors() {
+		for _, d := range e.sortedLocalQueues() {
 			if d.spec != nil {
 				e.queueNamed(d.spec.Queue)
 			}
@@ -34,11 +34,11 @@ func (e *Engine) settle() {
 	e.draw()
 	for _, q := range e.sortedQueues() {
 		q.closed = e.closedQueue(q)
-		q.doors = q.doors[:0]
+		q.localQueues = q.localQueues[:0]
 	}
-	e.settleClaims()
-	for _, d := range e.sortedDoors() {
-		e.settleDoor(d)
+	e.settleHeadReservations()
+	for _, d := range e.sortedLocalQueues() {
+		e.settleLocalQueue(d)
 	}
 	e.settleUsage()
 	for _, q := range e.sortedQueues() {
@@ -47,30 +47,30 @@ func (e *Engine) settle() {
 	}
 }
 
-// settleDoor links a door with its queue, and moves its workloads if it opened,
+// settleLocalQueue links a local queue with its queue, and moves its workloads if it opened,
 // closed or leads elsewhere.
-func (e *Engine) settleDoor(d *door) {
+func (e *Engine) settleLocalQueue(d *localQueue) {
 	var q *queue
 	if d.spec != nil {
 		q = e.queueNamed(d.spec.Queue)
-		q.doors = append(q.doors, d)
+		q.localQueues = append(q.localQueues, d)
 	}
-	closed := e.closedDoor(d, q)
+	closed := e.closedLocalQueue(d, q)
 	same := q == d.queue && (closed == nil) == (d.closed == nil) && (closed == nil || closed.Equal(*d.closed))
 	d.queue, d.closed = q, closed
 	if same {
 		return
 	}
 	for _, w := range d.sorted() {
-		if w.phase == waiting || w.phase == promised {
+		if w.phase == waiting || w.phase == reserved {
 			e.withdraw(w)
 			e.enter(w)
 		}
 	}
 }
 
-// closedDoor says why nothing passes through a door; nil if it is open.
-func (e *Engine) closedDoor(d *door, q *queue) *core.Reason {
+// closedLocalQueue says why nothing passes through a local queue; nil if it is open.
+func (e *Engine) closedLocalQueue(d *localQueue, q *queue) *core.Reason {
 	switch {
 	case d.spec == nil:
 		return &core.Reason{Code: core.Misconfigured, Cause: core.QueueMissing, Queue: d.key.name, Detail: "LocalQueue"}
@@ -110,7 +110,7 @@ func (e *Engine) closedQueue(q *queue) *core.Reason {
 
 func stopped(p core.StopPolicy) bool { return p == core.Hold || p == core.HoldAndDrain }
 
-// drain evicts from queues and doors that are being emptied. What has quota and
+// drain evicts from queues and local queues that are being emptied. What has quota and
 // was not admitted, because a check has not agreed, gives it back without an
 // eviction, which is not decided here (spec/kueue.md 2.10).
 func (e *Engine) drain() {
@@ -121,18 +121,18 @@ func (e *Engine) drain() {
 		if q.spec == nil || q.spec.Stop != core.HoldAndDrain {
 			continue
 		}
-		var all []*work
+		var all []*workload
 		for _, c := range e.search.Running(q.node) {
 			all = append(all, e.byID[c.ID])
 		}
-		slices.SortFunc(all, compareWorks)
+		slices.SortFunc(all, compareWorkloads)
 		for _, w := range all {
 			if !w.checking() {
 				e.evict(w, core.ClusterQueueStopped, nil)
 			}
 		}
 	}
-	for _, d := range e.sortedDoors() {
+	for _, d := range e.sortedLocalQueues() {
 		if d.spec == nil || d.spec.Stop != core.HoldAndDrain {
 			continue
 		}
@@ -145,13 +145,13 @@ func (e *Engine) drain() {
 	e.edited, e.facts = false, false
 }
 
-// draining reports whether the queue or the door of a workload with quota is
+// draining reports whether the queue or the local queue of a workload with quota is
 // being emptied.
-func (e *Engine) draining(w *work) bool {
+func (e *Engine) draining(w *workload) bool {
 	if q := e.byNode[w.Queue.ID]; q.spec != nil && q.spec.Stop == core.HoldAndDrain {
 		return true
 	}
-	return w.door != nil && w.door.spec != nil && w.door.spec.Stop == core.HoldAndDrain
+	return w.localQueue != nil && w.localQueue.spec != nil && w.localQueue.spec.Stop == core.HoldAndDrain
 }
 
 // recount books all usage anew after a sum overflowed and cannot be undone.
@@ -159,7 +159,7 @@ func (e *Engine) recount() { e.books.Recount(e.allocations) }
 
 // allocations lists what all workloads hold, in any order.
 func (e *Engine) allocations(yield func(*ledger.Allocation) bool) {
-	for _, w := range e.works {
+	for _, w := range e.workloads {
 		if !yield(&w.Allocation) {
 			return
 		}
@@ -175,12 +175,12 @@ func (e *Engine) sortedQueues() []*queue {
 	return out
 }
 
-func (e *Engine) sortedDoors() []*door {
-	out := make([]*door, 0, len(e.doors))
-	for _, d := range e.doors {
+func (e *Engine) sortedLocalQueues() []*localQueue {
+	out := make([]*localQueue, 0, len(e.localQueues))
+	for _, d := range e.localQueues {
 		out = append(out, d)
 	}
-	slices.SortFunc(out, func(a, b *door) int {
+	slices.SortFunc(out, func(a, b *localQueue) int {
 		return cmp.Or(cmp.Compare(a.key.namespace, b.key.namespace), cmp.Compare(a.key.name, b.key.name))
 	})
 	return out

@@ -7,7 +7,7 @@ import (
 )
 
 // say tells a workload why it waits, unless it knows.
-func (e *Engine) say(w *work, why *core.Reason) {
+func (e *Engine) say(w *workload, why *core.Reason) {
 	if w.told != nil && sameFacts(*w.told, *why) {
 		return
 	}
@@ -61,7 +61,7 @@ func (e *Engine) tell() {
 			}
 		}
 		g.told = why
-		slices.SortFunc(g.fresh, compareWorks)
+		slices.SortFunc(g.fresh, compareWorkloads)
 		for _, w := range g.fresh {
 			if w.group != g || !w.unsaid {
 				continue
@@ -97,7 +97,7 @@ func sameNature(a, b *core.Reason) bool {
 // Why says why a workload waits, judged afresh so that it is true now. It is
 // false for workloads that are admitted or unknown.
 func (e *Engine) Why(k core.Key) (core.Reason, bool) {
-	w := e.works[k]
+	w := e.workloads[k]
 	if w == nil || w.phase == running || w.phase == leaving {
 		return core.Reason{}, false
 	}
@@ -105,12 +105,12 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 	switch {
 	case w.told != nil && (unsettled || w.group == nil):
 		why := *w.told
-		if w.pledge != nil {
+		if w.reservation != nil {
 			e.withAwaited(w, &why)
 		}
 		return why, true
 	case w.group == nil || unsettled:
-		return core.Reason{Code: core.PendingEvaluation, Queue: w.obs.door}, true
+		return core.Reason{Code: core.PendingEvaluation, Queue: w.obs.localQueue}, true
 	}
 	q := w.group.queue
 	if a := q.foremost(); a != nil && a != w {
@@ -125,7 +125,7 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 		why.Ahead = e.firstUnready()
 		return why, true
 	}
-	if v.kind == pledged && len(v.victims) == 0 { // room comes from those who leave already
+	if v.kind == reserve && len(v.victims) == 0 { // room comes from those who leave already
 		why := *v.why
 		why.Victims = int32(len(e.leaving)) //nolint:gosec // few
 		return *e.refusal(w, why), true
@@ -134,29 +134,29 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 		return core.Reason{Code: core.PendingEvaluation, Queue: q.name, Tree: q.node.CohortName()}, true
 	}
 	why := *e.withHolders(w, v.why)
-	if why.Cause == core.QuotaClaimed && len(e.claimers) > 0 {
-		why.Ahead = e.claimers[0].Key
+	if why.Cause == core.QuotaClaimed && len(e.reservingHeads) > 0 {
+		why.Ahead = e.reservingHeads[0].Key
 	}
 	return why, true
 }
 
 // foremost is whom all others of a StrictFIFO queue wait behind: its first, which
 // could be admitted only just before the next decision. In other queues it is nil.
-func (q *queue) foremost() *work {
+func (q *queue) foremost() *workload {
 	if a := q.ahead(); a != nil || !q.strict() || q.active.Len() == 0 {
 		return a
 	}
 	return q.first()
 }
 
-// withAwaited says who must still be gone before a workload starts that was promised
+// withAwaited says who must still be gone before a workload starts that was reserved
 // a place.
-func (e *Engine) withAwaited(w *work, why *core.Reason) {
+func (e *Engine) withAwaited(w *workload, why *core.Reason) {
 	if why.Code == core.WaitingForPreempted {
-		why.Victims = int32(w.pledge.owing) //nolint:gosec // few
+		why.Victims = int32(w.reservation.pendingVictims) //nolint:gosec // few
 	}
 	for _, x := range e.leaving {
-		if len(why.Holders) < maxHolders && slices.Contains(x.owed, w.pledge) {
+		if len(why.Holders) < maxHolders && slices.Contains(x.awaitedBy, w.reservation) {
 			why.Holders = append(why.Holders, x.Key)
 		}
 	}

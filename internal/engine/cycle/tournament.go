@@ -24,21 +24,21 @@ import (
 // again.
 //
 // Most heads need not be judged to know how they stand: those that surely fit
-// (foresee), who would lose to others all the same, and those that would be refused
+// (assumeFits), who would lose to others all the same, and those that would be refused
 // again (dismiss).
 
-// bout is a node of the quota tree in the tournament.
-type bout struct {
-	node    *quota.Node
-	parent  *bout
-	tourney *tourney
-	// rivals are the children that have a champion, the best first.
-	rivals order.Heap[*bout]
-	// champion is who plays for the subtree, nil if nobody does; match is how it
+// node is a node of the quota tree in the tournament.
+type tournamentNode struct {
+	node       *quota.Node
+	parent     *tournamentNode
+	tournament *tournament
+	// rivals are the children that have a winner, the best first.
+	rivals order.Heap[*tournamentNode]
+	// winner is who plays for the subtree, nil if nobody does; match is how it
 	// stood among its siblings when it was last looked at.
-	champion *queue
-	match    match
-	slot     int // in parent.rivals
+	winner *queue
+	match  match
+	slot   int // in parent.rivals
 }
 
 // match is what siblings are compared by, best first.
@@ -50,7 +50,7 @@ type match struct {
 }
 
 // Before orders siblings.
-func (b *bout) Before(o *bout) bool {
+func (b *tournamentNode) Before(o *tournamentNode) bool {
 	m, n := &b.match, &o.match
 	if m.borrows != n.borrows {
 		return n.borrows
@@ -65,11 +65,11 @@ func (b *bout) Before(o *bout) bool {
 }
 
 // Slot is the position among the siblings.
-func (b *bout) Slot() *int { return &b.slot }
+func (b *tournamentNode) Slot() *int { return &b.slot }
 
-// tourney is the tournament of one tree.
-type tourney struct {
-	root *bout
+// tournament is the tournament of one tree.
+type tournament struct {
+	root *tournamentNode
 	// queues are the heads of the tree in their order: the first is a bound for
 	// the winner. winner is who won, judged; nil if it has to be found.
 	queues order.Heap[*queue]
@@ -82,16 +82,16 @@ type tourney struct {
 	pinned []*queue
 	slack  []core.Amount // by pair
 	loose  bool
-	slot   int // in engine.tourneys
+	slot   int // in engine.tournaments
 }
 
 // Before orders trees by their winners.
-func (t *tourney) Before(o *tourney) bool { return t.lead().Before(o.lead()) }
+func (t *tournament) Before(o *tournament) bool { return t.lead().Before(o.lead()) }
 
 // Slot is the position among the trees.
-func (t *tourney) Slot() *int { return &t.slot }
+func (t *tournament) Slot() *int { return &t.slot }
 
-func (t *tourney) lead() *queue {
+func (t *tournament) lead() *queue {
 	if t.winner != nil {
 		return t.winner
 	}
@@ -103,31 +103,31 @@ func (e *Engine) draw() {
 	if e.opt.FairSharing == nil {
 		return
 	}
-	e.tourneys = order.Heap[*tourney]{}
+	e.tournaments = order.Heap[*tournament]{}
 	clear(e.wanted)
-	bouts := map[*quota.Node]*bout{}
+	nodes := map[*quota.Node]*tournamentNode{}
 	for _, q := range e.sortedQueues() {
-		q.slot, q.exact, q.stale, q.hung, q.bout = 0, false, false, false, nil
-		var below *bout
+		q.slot, q.exact, q.stale, q.headSettled, q.tournamentNode = 0, false, false, false, nil
+		var below *tournamentNode
 		for n := q.node; n != nil; n = n.Parent() {
-			b, known := bouts[n]
+			b, known := nodes[n]
 			if !known {
-				b = &bout{node: n}
-				bouts[n] = b
+				b = &tournamentNode{node: n}
+				nodes[n] = b
 			}
 			if below != nil {
 				below.parent = b
 			} else {
-				q.bout = b
+				q.tournamentNode = b
 			}
-			if n.Parent() == nil && b.tourney == nil {
-				b.tourney = &tourney{root: b}
+			if n.Parent() == nil && b.tournament == nil {
+				b.tournament = &tournament{root: b}
 			}
 			below = b
 		}
 	}
-	for _, b := range bouts { // each alone, so order does not matter
-		b.tourney = bouts[b.node.Root()].tourney
+	for _, b := range nodes { // each alone, so order does not matter
+		b.tournament = nodes[b.node.Root()].tournament
 	}
 }
 
@@ -140,10 +140,10 @@ func (e *Engine) enlist(q *queue) {
 	case e.opt.FairSharing == nil:
 		e.heads.Push(q)
 		return
-	case q.bout == nil:
+	case q.tournamentNode == nil:
 		return // it is not in the tree yet; settle looks at every queue
 	}
-	t := q.bout.tourney
+	t := q.tournamentNode.tournament
 	if q.slot > 0 {
 		t.queues.Fix(q)
 	} else {
@@ -151,7 +151,7 @@ func (e *Engine) enlist(q *queue) {
 	}
 	if t.slot == 0 {
 		t.winner = nil
-		e.tourneys.Push(t)
+		e.tournaments.Push(t)
 	}
 	e.outdate(q)
 }
@@ -159,12 +159,12 @@ func (e *Engine) enlist(q *queue) {
 // strike takes a queue off the heads.
 func (e *Engine) strike(q *queue) {
 	switch {
-	case q.bout == nil:
+	case q.tournamentNode == nil:
 		e.heads.Remove(q)
 	case q.slot > 0:
-		t := q.bout.tourney
+		t := q.tournamentNode.tournament
 		if t.queues.Len() == 1 {
-			e.tourneys.Remove(t)
+			e.tournaments.Remove(t)
 		}
 		t.queues.Remove(q)
 		e.outdate(q)
@@ -173,14 +173,14 @@ func (e *Engine) strike(q *queue) {
 
 // outdate notes that matches of a queue have to be played again.
 func (e *Engine) outdate(q *queue) {
-	t := q.bout.tourney
+	t := q.tournamentNode.tournament
 	if !q.stale {
 		q.stale = true
 		t.stale = append(t.stale, q)
 	}
 	t.winner = nil
 	if t.slot > 0 {
-		e.tourneys.Fix(t)
+		e.tournaments.Fix(t)
 	}
 }
 
@@ -198,7 +198,7 @@ func (e *Engine) rejudge() {
 // ready returns all heads in no particular order, until the next call.
 func (e *Engine) ready() []*queue {
 	e.standing = append(e.standing[:0], e.heads.Items()...)
-	for _, t := range e.tourneys.Items() {
+	for _, t := range e.tournaments.Items() {
 		e.standing = append(e.standing, t.queues.Items()...)
 	}
 	return e.standing
@@ -213,34 +213,34 @@ func (e *Engine) turn() *queue {
 		return e.heads.First()
 	}
 	e.forest.Changed(func(n *quota.Node) {
-		if q := e.byNode[n.ID]; q.bout != nil {
+		if q := e.byNode[n.ID]; q.tournamentNode != nil {
 			e.outdate(q)
 		}
 	})
-	for e.tourneys.Len() > 0 {
-		t := e.tourneys.First()
+	for e.tournaments.Len() > 0 {
+		t := e.tournaments.First()
 		if t.winner != nil {
 			return t.winner
 		}
 		e.catchUp(t)
-		if t.slot == 0 || e.tourneys.First() != t {
+		if t.slot == 0 || e.tournaments.First() != t {
 			continue // its best are out
 		}
-		champion := t.root.champion
+		champion := t.root.winner
 		if !champion.exact {
 			return champion // to be judged
 		}
 		t.winner = champion
-		e.tourneys.Fix(t)
+		e.tournaments.Fix(t)
 	}
 	return nil
 }
 
 // catchUp plays the matches of all queues that changed.
-func (e *Engine) catchUp(t *tourney) {
+func (e *Engine) catchUp(t *tournament) {
 	for _, q := range t.stale { // while it is marked stale, nothing puts it on the list again
-		if !q.exact && !e.foresee(q) && e.dismiss(q) {
-			e.foresee(q)
+		if !q.exact && !e.assumeFits(q) && e.dismiss(q) {
+			e.assumeFits(q)
 		}
 		q.stale = false
 		e.replay(q)
@@ -250,15 +250,15 @@ func (e *Engine) catchUp(t *tourney) {
 
 // replay plays the matches on the way up from a queue.
 func (e *Engine) replay(q *queue) {
-	b := q.bout
-	b.champion = nil
+	b := q.tournamentNode
+	b.winner = nil
 	if q.slot > 0 {
-		b.champion = q
+		b.winner = q
 	}
 	for ; b.parent != nil; b = b.parent {
 		up := b.parent
 		switch {
-		case b.champion == nil:
+		case b.winner == nil:
 			up.rivals.Remove(b)
 		case b.slot == 0:
 			b.match = e.matchOf(b)
@@ -267,20 +267,20 @@ func (e *Engine) replay(q *queue) {
 			b.match = e.matchOf(b)
 			up.rivals.Fix(b)
 		}
-		up.champion = nil
+		up.winner = nil
 		if up.rivals.Len() > 0 {
-			up.champion = up.rivals.First().champion
+			up.winner = up.rivals.First().winner
 		}
 	}
 }
 
-// matchOf is how the champion of a subtree stands among its siblings.
-func (e *Engine) matchOf(b *bout) match {
-	c := b.champion
+// matchOf is how the winner of a subtree stands among its siblings.
+func (e *Engine) matchOf(b *tournamentNode) match {
+	c := b.winner
 	m := match{key: c.head.Key, name: c.name}
 	if !c.exact {
 		m.share = b.node.Share(core.Then)
-		if c.bout != b {
+		if c.tournamentNode != b {
 			// Somebody below with a larger share may be earlier: take the foremost key.
 			m.key = order.Key{Priority: math.MaxInt64, Time: math.MinInt64}
 		}
@@ -295,9 +295,9 @@ func (e *Engine) matchOf(b *bout) match {
 	return m
 }
 
-// outplayed lets the judged head of a queue play with what it asks for. It
+// losesWithRequest lets the judged head of a queue play with what it asks for. It
 // reports whether somebody else is next now.
-func (e *Engine) outplayed(w *work) bool {
+func (e *Engine) losesWithRequest(w *workload) bool {
 	q := w.group.queue
 	if q.exact {
 		return false
@@ -311,12 +311,12 @@ func (e *Engine) outplayed(w *work) bool {
 }
 
 // seed lets the first of a queue play with what it asks for, queue.counts.
-func (e *Engine) seed(q *queue, w *work) {
+func (e *Engine) seed(q *queue, w *workload) {
 	if q.exact = true; q.head.Key != w.turn() { // in a queue that goes by past usage it was the best there could be
 		q.head.Key = w.turn()
-		t := q.bout.tourney
+		t := q.tournamentNode.tournament
 		t.queues.Fix(q)
-		e.tourneys.Fix(t)
+		e.tournaments.Fix(t)
 	}
-	e.hang(q)
+	e.settleHead(q)
 }

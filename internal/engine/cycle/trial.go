@@ -47,7 +47,7 @@ func (x *excerpt) size() int {
 }
 
 // excerpt copies what matters for a workload, with so many of those that are alike.
-func (q *question) excerpt(w *work, most int) *excerpt {
+func (q *question) excerpt(w *workload, most int) *excerpt {
 	// Plans that were made for the question stay out of it.
 	swap := func() {
 		for g, p := range q.plans { // each alone, so order does not matter
@@ -57,27 +57,27 @@ func (q *question) excerpt(w *work, most int) *excerpt {
 	swap()
 	defer swap()
 	x := &excerpt{}
-	kept := map[*group][]*work{}
-	var works []*work
+	kept := map[*group][]*workload{}
+	var workloads []*workload
 	for _, o := range q.byID {
 		if o != nil && (o.phase != waiting || o.inbox || o == w || o.timer != nil && !o.timer.at.After(q.at)) {
-			works = append(works, o)
+			workloads = append(workloads, o)
 		}
 	}
 	for _, o := range q.sortedQueues() {
 		for _, g := range o.groups {
 			some := q.some(x, g.members.Items(), w, most)
 			kept[g] = some
-			works = append(works, some...)
+			workloads = append(workloads, some...)
 		}
 	}
-	if w.group == nil && w.door.queue != nil { // it may be resumed
-		for _, alike := range q.setAside(w.door.queue.doors) {
-			works = append(works, q.some(x, alike, w, most)...)
+	if w.group == nil && w.localQueue.queue != nil { // it may be resumed
+		for _, alike := range q.setAside(w.localQueue.queue.localQueues) {
+			workloads = append(workloads, q.some(x, alike, w, most)...)
 		}
 	}
-	slices.SortFunc(works, func(a, b *work) int { return a.Key.Compare(b.Key) })
-	x.state = q.dump(slices.Compact(works), func(g *group) []*work { return kept[g] })
+	slices.SortFunc(workloads, func(a, b *workload) int { return a.Key.Compare(b.Key) })
+	x.state = q.dump(slices.Compact(workloads), func(g *group) []*workload { return kept[g] })
 	for i := range x.state.Queues {
 		for k := range x.state.Queues[i].Groups {
 			x.state.Queues[i].Groups[k].Fresh = nil // who was told what does not matter
@@ -87,7 +87,7 @@ func (q *question) excerpt(w *work, most int) *excerpt {
 }
 
 // some is the first of those that are alike, and all who come before w.
-func (q *question) some(x *excerpt, alike []*work, w *work, most int) []*work {
+func (q *question) some(x *excerpt, alike []*workload, w *workload, most int) []*workload {
 	own := slices.Contains(alike, w)
 	if own {
 		before := 0
@@ -103,7 +103,7 @@ func (q *question) some(x *excerpt, alike []*work, w *work, most int) []*work {
 	if len(alike) <= most {
 		return alike
 	}
-	some := make([]*work, 0, most+1)
+	some := make([]*workload, 0, most+1)
 	for _, o := range alike {
 		if len(some) == most && !o.Before(some[most-1]) {
 			continue
@@ -137,15 +137,15 @@ func (q *question) some(x *excerpt, alike []*work, w *work, most int) []*work {
 	return some
 }
 
-// shown reports whether a workload is seen to start, or to be promised a place, when an
+// shown reports whether a workload is seen to start, or to get a reservation, when an
 // advice is followed, and how many others have to go for it. anew is the workload as it
 // would be submitted then.
-func (a *adviser) shown(offer core.Advice, anew *shape) (preempts int32, ok bool) {
+func (a *adviser) shown(offer core.Advice, anew *equivalence) (preempts int32, ok bool) {
 	x := a.inquiry.copied
 	if a.trials -= x.size(); a.trials < 0 {
 		return 0, false
 	}
-	t := trial{key: a.work.Key, at: a.at, promised: a.why.Code == core.WaitingForPreempted}
+	t := trial{key: a.workload.Key, at: a.at, reserved: a.why.Code == core.WaitingForPreempted}
 	var err error
 	if t.Engine, err = Load(a.inquiry.opt, x.state); err != nil || !t.heed(offer, anew) {
 		return 0, false
@@ -163,14 +163,14 @@ type trial struct {
 	*Engine
 	key core.Key
 	at  time.Time
-	// promised says that the workload has a promise already: it must start.
-	promised bool
+	// reserved says that the workload has a reservation already: it must start.
+	reserved bool
 }
 
 // heed tells the copy what happens when an advice is followed; anew is the workload as it
 // would be submitted then.
-func (t *trial) heed(v core.Advice, anew *shape) bool {
-	w := t.works[t.key]
+func (t *trial) heed(v core.Advice, anew *equivalence) bool {
+	w := t.workloads[t.key]
 	switch v.Kind {
 	case core.WaitFor:
 		for _, k := range v.Keys {
@@ -186,11 +186,11 @@ func (t *trial) heed(v core.Advice, anew *shape) bool {
 	case core.RemovePods:
 		t.changeNodes(v.Nodes, func(n *core.Node) { n.Foreign = nil })
 	case core.ResumeQueue:
-		spec := *w.door.queue.spec
+		spec := *w.localQueue.queue.spec
 		spec.Stop = core.StopNone
 		t.Apply(core.QueueSet{Queue: spec})
 	case core.ResumeLocal:
-		spec := *w.door.spec
+		spec := *w.localQueue.spec
 		spec.Stop = core.StopNone
 		t.Apply(core.LocalQueueSet{LocalQueue: spec})
 	case core.OpenGate:
@@ -219,8 +219,8 @@ func (t *trial) changeNodes(names []string, change func(*core.Node)) {
 	}
 }
 
-// starts decides and reports whether the workload has its quota then, or is promised a
-// place that it was not promised before. Admissions are seen as soon as they are decided: until then nobody is evicted
+// starts decides and reports whether the workload has its quota then, or has a
+// reservation that it did not have before. Admissions are seen as soon as they are decided: until then nobody is evicted
 // in place of one.
 func (t *trial) starts() (preempts int32, ok bool) {
 	for range mostTurns {
@@ -230,7 +230,7 @@ func (t *trial) starts() (preempts int32, ok bool) {
 				preempts++
 			}
 		}
-		if w := t.works[t.key]; w.phase == running || w.phase == promised && !t.promised {
+		if w := t.workloads[t.key]; w.phase == running || w.phase == reserved && !t.reserved {
 			return preempts, true
 		}
 		if len(plan) == 0 {
@@ -238,7 +238,7 @@ func (t *trial) starts() (preempts int32, ok bool) {
 		}
 		for _, d := range plan {
 			if x, is := d.(core.Admit); is {
-				o := t.works[x.Key].waits()
+				o := t.workloads[x.Key].waits()
 				o.Admission, o.Admitted, o.Reserved = &x.Admission, true, t.at
 				t.Apply(core.WorkloadSet{Workload: o})
 			}
@@ -249,23 +249,23 @@ func (t *trial) starts() (preempts int32, ok bool) {
 
 // ranOut reports whether all that were copied of some that are alike got something: then
 // one that was not copied may have come before the workload.
-func (t *trial) ranOut(x *excerpt, anew *shape) bool {
+func (t *trial) ranOut(x *excerpt, anew *equivalence) bool {
 	none := func(keys []core.Key) bool {
-		return !slices.ContainsFunc(keys, func(k core.Key) bool { w := t.works[k]; return w != nil && w.phase == waiting })
+		return !slices.ContainsFunc(keys, func(k core.Key) bool { w := t.workloads[k]; return w != nil && w.phase == waiting })
 	}
 	return slices.ContainsFunc(x.cut, none) || anew != nil && x.own != nil && none(x.own)
 }
 
-// setAside are those who are in no group and would be if their doors were open, by what
+// setAside are those who are in no group and would be if their local queues were open, by what
 // they have in common, in no particular order.
-func (q *question) setAside(doors []*door) [][]*work {
-	alike := map[groupKey][]*work{}
-	for _, d := range doors {
-		for w := range d.works {
+func (q *question) setAside(localQueues []*localQueue) [][]*workload {
+	alike := map[groupKey][]*workload{}
+	for _, d := range localQueues {
+		for w := range d.workloads {
 			if w.phase != waiting || w.group != nil || w.obs.rest != nil && (w.obs.rest.bars() || w.obs.rest.notBefore.After(q.at)) {
 				continue
 			}
-			key := groupKey{shape: w.shape, door: d}
+			key := groupKey{equivalence: w.equivalence, localQueue: d}
 			if len(w.spare) > 0 {
 				key.spare = fmt.Sprint(w.spare)
 			}
@@ -276,10 +276,10 @@ func (q *question) setAside(doors []*door) [][]*work {
 }
 
 // waits is a workload as it is observed while it waits.
-func (w *work) waits() core.Workload {
+func (w *workload) waits() core.Workload {
 	d := w.obs.details()
 	return core.Workload{
-		Key: w.Key, UID: w.UID, Queue: w.obs.door, Priority: w.Priority, QueueTime: time.Unix(0, w.Time), PodSets: w.shape.podSets,
-		PreemptionGate: w.shape.gate, Held: d.held, Invalid: d.invalid, GatedBy: d.gatedBy, NotBefore: d.notBefore, Seq: max(w.seq, w.applied) + 1,
+		Key: w.Key, UID: w.UID, Queue: w.obs.localQueue, Priority: w.Priority, QueueTime: time.Unix(0, w.Time), PodSets: w.equivalence.podSets,
+		PreemptionGate: w.equivalence.gate, Held: d.held, Invalid: d.invalid, GatedBy: d.gatedBy, NotBefore: d.notBefore, Seq: max(w.seq, w.applied) + 1,
 	}
 }

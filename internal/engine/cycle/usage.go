@@ -29,7 +29,7 @@ const (
 	defaultSampling = 5 * time.Minute
 )
 
-// past is what a door is remembered for.
+// past is what a local queue is remembered for.
 type past struct {
 	used   map[string]order.Past // by resource
 	costs  map[string]order.Past // of workloads that are not admitted yet
@@ -40,8 +40,8 @@ type past struct {
 // usageBased reports whether the queue's local queues go by past usage.
 func (q *queue) usageBased() bool { return q.spec != nil && q.spec.UsageBased }
 
-// remember starts the memory of a door, with what the API remembers.
-func (e *Engine) remember(d *door) {
+// remember starts the memory of a local queue, with what the API remembers.
+func (e *Engine) remember(d *localQueue) {
 	if d.past != nil || d.spec == nil {
 		return
 	}
@@ -51,11 +51,11 @@ func (e *Engine) remember(d *door) {
 	}
 }
 
-// settleUsage lists the doors of queues that go by usage, and regroups the
+// settleUsage lists the local queues of queues that go by usage, and regroups the
 // workloads of a queue that began or ceased to.
 func (e *Engine) settleUsage() {
 	e.metered = e.metered[:0]
-	for _, d := range e.sortedDoors() {
+	for _, d := range e.sortedLocalQueues() {
 		if d.spec == nil || !d.queue.usageBased() {
 			e.meter(d, nil)
 			continue
@@ -73,7 +73,7 @@ func (e *Engine) settleUsage() {
 			continue
 		}
 		q.byUsage = q.usageBased()
-		for _, d := range q.doors {
+		for _, d := range q.localQueues {
 			for _, w := range d.sorted() {
 				if w.group != nil {
 					e.depart(w, w.group)
@@ -87,13 +87,13 @@ func (e *Engine) settleUsage() {
 	}
 }
 
-// meter says where a door stands from now on; nil if its queue does not ask.
-func (e *Engine) meter(d *door, stands *core.Standing) {
+// meter says where a local queue stands from now on; nil if its queue does not ask.
+func (e *Engine) meter(d *localQueue, stands *core.Standing) {
 	if d.stands == stands {
 		return
 	}
 	d.stands = stands
-	for w := range d.works { // each alike, so order does not matter
+	for w := range d.workloads { // each alike, so order does not matter
 		if w.phase == running {
 			w.Stands = stands
 		}
@@ -108,7 +108,7 @@ func (e *Engine) sample() {
 	e.sampled = e.now
 	for _, d := range e.metered {
 		var sum []quota.Use
-		for w := range d.works { // a sum, so order does not matter
+		for w := range d.workloads { // a sum, so order does not matter
 			if (w.phase == running || w.phase == leaving) && w.obs.admitted {
 				for _, u := range w.Uses {
 					sum = addUse(sum, u)
@@ -138,8 +138,8 @@ func (e *Engine) sample() {
 
 // charge makes a workload that was just given quota cost its LocalQueue what it
 // will have used by the next sampling.
-func (e *Engine) charge(w *work) {
-	d := w.door
+func (e *Engine) charge(w *workload) {
+	d := w.localQueue
 	if d.stands == nil {
 		return
 	}
@@ -165,7 +165,7 @@ const (
 
 // discharge ends the cost of a workload: it counts as used if the workload was
 // admitted, and is given back if it never was.
-func (e *Engine) discharge(w *work, as outcome) {
+func (e *Engine) discharge(w *workload, as outcome) {
 	d := w.charged
 	if d == nil {
 		return
@@ -182,8 +182,8 @@ func (e *Engine) discharge(w *work, as outcome) {
 	e.restand(d)
 }
 
-// stand computes where a door stands.
-func (e *Engine) stand(d *door) {
+// stand computes where a local queue stands.
+func (e *Engine) stand(d *localQueue) {
 	all := map[string]bool{}
 	for _, m := range []map[string]order.Past{d.past.used, d.past.costs} {
 		for r := range m {
@@ -201,8 +201,8 @@ func (e *Engine) stand(d *door) {
 	d.past.stands = order.StandingOf(usage, core.WeightOr(d.spec.Weight))
 }
 
-// restand does so after a change, and moves the door's groups in their queue.
-func (e *Engine) restand(d *door) {
+// restand does so after a change, and moves the local queue's groups in their queue.
+func (e *Engine) restand(d *localQueue) {
 	if d.spec == nil || d.stands == nil {
 		return
 	}
@@ -219,7 +219,7 @@ func (e *Engine) restand(d *door) {
 		b.group.fresh = append(b.group.fresh, b)
 		e.mention(b.group)
 	}
-	e.claimsChange(q)
+	e.headReservationsChange(q)
 	e.rehead(q)
 }
 
@@ -227,7 +227,7 @@ func (e *Engine) restand(d *door) {
 // thousandths of base units, and when that was computed. It is false unless the
 // LocalQueue's queue goes by usage.
 func (e *Engine) Consumed(namespace, name string) (core.Resources, time.Time, bool) {
-	d := e.doors[doorKey{namespace, name}]
+	d := e.localQueues[localQueueKey{namespace, name}]
 	if d == nil || d.stands == nil {
 		return nil, time.Time{}, false
 	}

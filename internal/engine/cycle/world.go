@@ -19,20 +19,20 @@ type phase uint8
 
 const (
 	waiting  phase = iota
-	promised       // its plan is pledged, victims must first go
+	reserved       // its plan is reserved, victims must first go
 	running        // admitted
 	leaving        // evicted, still holding quota and nodes
 )
 
 // work is one workload.
-type work struct {
-	preempt.Candidate // what it holds, while running or leaving, or is promised
+type workload struct {
+	preempt.Candidate // what it holds, while running or leaving, or what is reserved for it
 
-	obs   observed
-	shape *shape
-	door  *door
-	phase phase
-	// admission is what it holds or is promised. assumed says that the decision
+	obs         observed
+	equivalence *equivalence
+	localQueue  *localQueue
+	phase       phase
+	// admission is what it holds or what is reserved for it. assumed says that the decision
 	// was not seen in the API yet; seen is the last admission that was.
 	admission *core.Admission
 	seen      *core.Admission
@@ -58,26 +58,26 @@ type work struct {
 	listed  bool // in engine.displaced
 	unready bool // counted in engine.unready
 	timer   *timer
-	// charged is the door that pays its costs, until it is admitted.
-	charged *door
+	// charged is the local queue that pays its costs, until it is admitted.
+	charged *localQueue
 	costs   map[string]order.Past
 	// deadline is when its admission must have been seen, while it was not.
-	deadline *timer
-	told     *core.Reason
-	pledge   *pledge
-	// owed are the pledges that wait for this workload to be gone.
-	owed []*pledge
+	deadline    *timer
+	told        *core.Reason
+	reservation *reservation
+	// awaitedBy are the reservations that wait for this workload to be gone.
+	awaitedBy []*reservation
 }
 
 // turn is a workload's place in its queue.
-func (w *work) turn() order.Key { return order.Key{Priority: w.Priority, Time: w.Time, UID: w.UID} }
+func (w *workload) turn() order.Key { return order.Key{Priority: w.Priority, Time: w.Time, UID: w.UID} }
 
 // observed is the part of core.Workload that is kept.
 type observed struct {
-	door     string
-	admitted bool
-	ready    bool
-	evicting bool
+	localQueue string
+	admitted   bool
+	ready      bool
+	evicting   bool
 	// rest is nil for most of those that wait: there may be millions of them.
 	rest *details
 }
@@ -123,8 +123,8 @@ func detailsOf(o *core.Workload) details {
 }
 
 // Before orders waiting workloads of a queue.
-func (w *work) Before(o *work) bool {
-	if a, b := w.door.stands, o.door.stands; a != b && a != nil && b != nil {
+func (w *workload) Before(o *workload) bool {
+	if a, b := w.localQueue.stands, o.localQueue.stands; a != b && a != nil && b != nil {
 		if c := a.Compare(*b); c != 0 {
 			return c < 0
 		}
@@ -136,13 +136,13 @@ func (w *work) Before(o *work) bool {
 }
 
 // Slot is the position in the group's heap.
-func (w *work) Slot() *int { return &w.slot }
+func (w *workload) Slot() *int { return &w.slot }
 
 // timer is the end of a back-off.
 type timer struct {
-	work *work
-	at   time.Time
-	slot int
+	workload *workload
+	at       time.Time
+	slot     int
 }
 
 // Before orders timers by time.
@@ -150,7 +150,7 @@ func (t *timer) Before(o *timer) bool {
 	if c := t.at.Compare(o.at); c != 0 {
 		return c < 0
 	}
-	return t.work.Key.Compare(o.work.Key) < 0
+	return t.workload.Key.Compare(o.workload.Key) < 0
 }
 
 // Slot is the position in the heap of timers.
@@ -161,34 +161,34 @@ type flavor struct{ spec core.Flavor }
 
 // queue is a ClusterQueue; without spec it is only named.
 type queue struct {
-	name   string
-	spec   *core.Queue
-	node   *quota.Node
-	closed *core.Reason // why nothing may be admitted
-	doors  []*door
-	groups []*group
-	byKey  map[groupKey]*group
-	active order.Heap[*group]
-	head   order.Head
-	slot   int // in engine.heads
+	name        string
+	spec        *core.Queue
+	node        *quota.Node
+	closed      *core.Reason // why nothing may be admitted
+	localQueues []*localQueue
+	groups      []*group
+	byKey       map[groupKey]*group
+	active      order.Heap[*group]
+	head        order.Head
+	slot        int // in engine.heads
 	// counts is the quota by which the head's level was found; firm says that the
 	// level cannot get better while there is room for it.
 	counts []quota.Use
 	firm   bool
-	// With fair sharing: bout is the queue's place in the tournament; exact says
+	// With fair sharing: node is the queue's place in the tournament; exact says
 	// that the head plays with counts and not with nothing; stale that its matches
 	// have to be played again.
-	bout         *bout
-	exact, stale bool
-	hung         bool // in tourney.pinned
+	tournamentNode *tournamentNode
+	exact, stale   bool
+	headSettled    bool // in tournament.pinned
 	// blocker is the first workload of a StrictFIFO queue when it was refused:
-	// nobody may pass it. promised are those that wait for their victims.
-	blocker  *work
-	promised []*work
+	// nobody may pass it. reserved are those that wait for their victims.
+	blocker  *workload
+	reserved []*workload
 	// reserving counts workloads that hold quota here, evicting those of them that
 	// were evicted.
 	reserving, evicting int
-	// byUsage says that groups are of one door each.
+	// byUsage says that groups are of one local queue each.
 	byUsage bool
 }
 
@@ -203,15 +203,15 @@ func (q *queue) Before(o *queue) bool {
 // Slot is the position among the heads.
 func (q *queue) Slot() *int { return &q.slot }
 
-func (q *queue) first() *work { return q.active.First().members.First() }
+func (q *queue) first() *workload { return q.active.First().members.First() }
 
 // ahead returns the workload that a StrictFIFO queue must admit first although
 // it cannot now; nil if the queue's first may be judged.
-func (q *queue) ahead() *work {
+func (q *queue) ahead() *workload {
 	if q.blocker != nil || !q.strict() || q.active.Len() == 0 {
 		return q.blocker
 	}
-	for _, p := range q.promised {
+	for _, p := range q.reserved {
 		if p.Before(q.first()) {
 			return p
 		}
@@ -224,38 +224,38 @@ func (q *queue) strict() bool { return q.spec != nil && q.spec.Strategy == core.
 // groupKey tells groups apart. Whom a workload must spare is part of it, because
 // others may evict that one.
 type groupKey struct {
-	shape *shape
-	spare string
-	// door is set in queues that go by usage: members stand and fall together.
-	door *door
+	equivalence *equivalence
+	spare       string
+	// local queue is set in queues that go by usage: members stand and fall together.
+	localQueue *localQueue
 }
 
-// group is the workloads of one shape that wait in a queue. They are refused
+// group is the workloads of one equivalence class that wait in a queue. They are refused
 // together: what is true of one is true of all.
 type group struct {
-	queue   *queue
-	key     groupKey
-	shape   *shape
-	members order.Heap[*work]
-	slot    int // in queue.active
-	index   int // in queue.groups
-	plan    *compiled
+	queue       *queue
+	key         groupKey
+	equivalence *equivalence
+	members     order.Heap[*workload]
+	slot        int // in queue.active
+	index       int // in queue.groups
+	plan        *compiled
 	// Parked groups wait for quota, nodes, or both.
 	parked     bool
 	shorts     []short
 	bound      *compiled // the plan for which shorts was found
 	onNodes    int       // position in engine.onNodes plus one
 	lacksNodes bool      // it was nodes that failed, with some flavor at least
-	// contests are the pairs that others claim, contested the position in
-	// engine.contestedGroups plus one.
-	contests  []claimed
-	contested int
-	onReady   bool // in engine.onReady
+	// blockedPairs are the pairs that others have reserved, blockedByReservation the position in
+	// engine.blockedGroups plus one.
+	blockedPairs         []blockedPair
+	blockedByReservation int
+	onReady              bool // in engine.onReady
 	// why is the last refusal, told what members were told, fresh those that were
 	// told nothing yet.
 	why    *core.Reason
 	told   *core.Reason
-	fresh  []*work
+	fresh  []*workload
 	untold bool // in engine.untold
 }
 
@@ -270,7 +270,7 @@ func (g *group) Before(o *group) bool { return g.members.First().Before(o.member
 
 // considered reports whether the group counts as one that is looked at. So does a
 // parked one that will have what it asks for as soon as somebody is gone, or that
-// a claim of another keeps from it: in Kueue it stays in the queue, and there is
+// a head reservation of another queue keeps from it: in Kueue it stays in the queue, and there is
 // nothing that has to change first. So does whoever waits in a StrictFIFO queue.
 func (g *group) considered() bool {
 	if !g.parked || g.queue.spec != nil && g.queue.spec.Strategy == core.StrictFIFO {
@@ -282,37 +282,39 @@ func (g *group) considered() bool {
 // Slot is the position among the queue's active groups.
 func (g *group) Slot() *int { return &g.slot }
 
-type doorKey struct{ namespace, name string }
+type localQueueKey struct{ namespace, name string }
 
-// door is a LocalQueue; without spec it is only named.
-type door struct {
-	key    doorKey
-	spec   *core.LocalQueue
-	queue  *queue
-	closed *core.Reason
-	works  map[*work]struct{}
-	counts [leaving + 1]int // workloads by phase
+// local queue is a LocalQueue; without spec it is only named.
+type localQueue struct {
+	key       localQueueKey
+	spec      *core.LocalQueue
+	queue     *queue
+	closed    *core.Reason
+	workloads map[*workload]struct{}
+	counts    [leaving + 1]int // workloads by phase
 	// past is what it used, stands where it stands in a queue that goes by usage;
 	// nil in others.
 	past   *past
 	stands *core.Standing
 }
 
-// sorted returns the door's workloads in a stable order.
-func (d *door) sorted() []*work {
-	out := make([]*work, 0, len(d.works))
-	for w := range d.works {
+// sorted returns the local queue's workloads in a stable order.
+func (d *localQueue) sorted() []*workload {
+	out := make([]*workload, 0, len(d.workloads))
+	for w := range d.workloads {
 		out = append(out, w)
 	}
-	slices.SortFunc(out, compareWorks)
+	slices.SortFunc(out, compareWorkloads)
 	return out
 }
 
-// compareWorks is the order of a queue, for any set of workloads.
-func compareWorks(a, b *work) int { return cmp.Or(a.turn().Compare(b.turn()), a.Key.Compare(b.Key)) }
+// compareWorkloads is the order of a queue, for any set of workloads.
+func compareWorkloads(a, b *workload) int {
+	return cmp.Or(a.turn().Compare(b.turn()), a.Key.Compare(b.Key))
+}
 
-// shape is everything a decision depends on except who asks. Shapes are shared.
-type shape struct {
+// equivalence class is everything a decision depends on except who asks. Equivalence classes are shared.
+type equivalence struct {
 	key      string
 	refs     int
 	priority int64
@@ -320,14 +322,14 @@ type shape struct {
 	gate    string
 	podSets []core.PodSet
 	classes map[string]*place.Class
-	// last is an admission of the shape, uses what it counts against quota, kinds
+	// last is an admission of the equivalence class, uses what it counts against quota, kinds
 	// what its pod sets are on nodes, nil until somebody asks.
 	last  *core.Admission
 	uses  []quota.Use
 	kinds []*place.Class
 }
 
-func shapeKey(w *core.Workload) string {
+func equivalenceKey(w *core.Workload) string {
 	var b strings.Builder
 	b.WriteString(strconv.Itoa(int(w.Priority)))
 	if w.PreemptionGate != "" {
@@ -355,9 +357,9 @@ func shapeKey(w *core.Workload) string {
 	return b.String()
 }
 
-// describes reports whether a workload is of the shape: whether shapeKey would be
+// describes reports whether a workload is of the equivalence class: whether equivalenceKey would be
 // the same, without making it. Most states that are observed change nothing of it.
-func (s *shape) describes(w *core.Workload) bool {
+func (s *equivalence) describes(w *core.Workload) bool {
 	return s.priority == w.Priority && s.gate == w.PreemptionGate && slices.EqualFunc(s.podSets, w.PodSets, samePodSet)
 }
 
@@ -367,27 +369,27 @@ func samePodSet(a, b core.PodSet) bool {
 		sameFilter(a.Filter, b.Filter)
 }
 
-// shapeOf returns the shared shape of a workload.
-func (e *Engine) shapeOf(w *core.Workload) *shape {
-	key := shapeKey(w)
-	s := e.shapes[key]
+// equivalenceOf returns the shared equivalence class of a workload.
+func (e *Engine) equivalenceOf(w *core.Workload) *equivalence {
+	key := equivalenceKey(w)
+	s := e.equivalences[key]
 	if s == nil {
-		s = &shape{key: key, priority: w.Priority, gate: w.PreemptionGate, podSets: w.PodSets, classes: map[string]*place.Class{}}
-		e.shapes[key] = s
+		s = &equivalence{key: key, priority: w.Priority, gate: w.PreemptionGate, podSets: w.PodSets, classes: map[string]*place.Class{}}
+		e.equivalences[key] = s
 	}
 	s.refs++
 	return s
 }
 
-func (e *Engine) dropShape(s *shape) {
+func (e *Engine) dropEquivalence(s *equivalence) {
 	if s.refs--; s.refs > 0 {
 		return
 	}
-	delete(e.shapes, s.key)
+	delete(e.equivalences, s.key)
 	e.forgetClasses(s)
 }
 
-func (e *Engine) forgetClasses(s *shape) {
+func (e *Engine) forgetClasses(s *equivalence) {
 	for _, c := range s.classes {
 		e.nodes.Release(c)
 	}
@@ -396,7 +398,7 @@ func (e *Engine) forgetClasses(s *shape) {
 }
 
 // class is the kind of pod that a pod set becomes with the given flavors.
-func (e *Engine) class(s *shape, set int, flavors []string) *place.Class {
+func (e *Engine) class(s *equivalence, set int, flavors []string) *place.Class {
 	key := classKey(set, flavors)
 	if c := s.classes[key]; c != nil {
 		return c
@@ -411,7 +413,7 @@ func classKey(set int, flavors []string) string {
 }
 
 // filter says which nodes a pod set may use with the given flavors.
-func (e *Engine) filter(s *shape, set int, flavors []string) core.Filter {
+func (e *Engine) filter(s *equivalence, set int, flavors []string) core.Filter {
 	p := &s.podSets[set]
 	filter := core.Filter{
 		Terms:       p.Filter.Terms,
@@ -464,13 +466,13 @@ func (e *Engine) queueNamed(name string) *queue {
 	return q
 }
 
-// doorNamed returns the door, made up if it is not defined.
-func (e *Engine) doorNamed(k doorKey) *door {
-	d := e.doors[k]
+// localQueueNamed returns the local queue, made up if it is not defined.
+func (e *Engine) localQueueNamed(k localQueueKey) *localQueue {
+	d := e.localQueues[k]
 	if d == nil {
-		d = &door{key: k, works: map[*work]struct{}{}}
+		d = &localQueue{key: k, workloads: map[*workload]struct{}{}}
 		d.closed = &core.Reason{Code: core.Misconfigured, Cause: core.QueueMissing, Queue: k.name, Detail: "LocalQueue"}
-		e.doors[k] = d
+		e.localQueues[k] = d
 	}
 	return d
 }

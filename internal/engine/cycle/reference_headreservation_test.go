@@ -4,31 +4,31 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// contested reports whether some of the uses must be borrowed out of what first
-// workloads of StrictFIFO queues claim, were the ones in g gone.
-func (r *reference) contested(w *refWork, uses map[fr]core.Amount, g gone) bool {
+// blockedByReservation reports whether some of the uses must be borrowed out of what first
+// workloads of StrictFIFO queues reserve, were the ones in g gone.
+func (r *reference) blockedByReservation(w *refWorkload, uses map[fr]core.Amount, g gone) bool {
 	me := refNode{w.queue, true}
 	for x, v := range uses {
 		if !r.borrows(me, x, v, g) {
 			continue
 		}
-		before := len(r.works)
+		before := len(r.workloads)
 		for _, name := range sortedKeys(r.queues) {
-			b := r.claimant(name)
+			b := r.reservingHead(name)
 			if b == nil || name == w.queue || r.root(name) != r.root(w.queue) {
 				continue
 			}
-			claim, over := r.claim(b)
+			kept, over := r.headReservation(b)
 			if !r.holdsUp(b, over, w) {
 				continue
 			}
 			nominal, _, _ := r.quota(refNode{name, true}, x)
-			amount := min(claim[x], nominal-r.usage(refNode{name, true}, x, core.Then, g))
+			amount := min(kept[x], nominal-r.usage(refNode{name, true}, x, core.Then, g))
 			if amount <= 0 {
 				continue
 			}
-			// A claim counts like a workload that runs.
-			r.works[core.Key{Namespace: "claim of", Name: name}] = &refWork{phase: refRunning, unseen: true, adm: &core.Admission{
+			// A reservation counts like a workload that runs.
+			r.workloads[core.Key{Namespace: "reservation of", Name: name}] = &refWorkload{phase: refRunning, unseen: true, adm: &core.Admission{
 				Queue: name, PodSets: []core.PodSetAdmission{{
 					Flavors: []core.FlavorChoice{{Resource: x.Resource, Flavor: x.Flavor}},
 					Usage:   core.Resources{{Resource: x.Resource, Amount: amount}},
@@ -36,9 +36,9 @@ func (r *reference) contested(w *refWork, uses map[fr]core.Amount, g gone) bool 
 			}}
 		}
 		room := r.room(w.queue, x, core.Then, g)
-		if len(r.works) > before {
+		if len(r.workloads) > before {
 			for _, name := range sortedKeys(r.queues) {
-				delete(r.works, core.Key{Namespace: "claim of", Name: name})
+				delete(r.workloads, core.Key{Namespace: "reservation of", Name: name})
 			}
 		}
 		if v > room {
@@ -49,15 +49,15 @@ func (r *reference) contested(w *refWork, uses map[fr]core.Amount, g gone) bool 
 	return false
 }
 
-// claimant is the workload for which a queue claims quota.
-func (r *reference) claimant(queue string) *refWork {
+// reservingHead is the workload for which a queue reserves quota.
+func (r *reference) reservingHead(queue string) *refWorkload {
 	q := r.queues[queue]
 	if q.Strategy != core.StrictFIFO || q.Preemption.Reclaim == core.PreemptAny || q.Cohort == "" || q.Stop == core.Hold || q.Stop == core.HoldAndDrain {
 		return nil
 	}
 	for _, w := range r.inQueue(queue) {
 		switch w.phase {
-		case refPromised:
+		case refReserved:
 			return nil
 		case refWaiting:
 			return w
@@ -67,12 +67,12 @@ func (r *reference) claimant(queue string) *refWork {
 	return nil
 }
 
-// claim is what a first workload claims: all it asks for, from the first flavors whose
+// headReservation is what is reserved for a first workload: all it asks for, from the first flavors whose
 // nominal quota and nodes could hold it; nothing if there are none, or if the
 // nodes could not hold all pods together.
 // A workload that fits no nominal quota counts on flavors of which its queue may
 // take back more than its own.
-func (r *reference) claim(w *refWork) (sum map[fr]core.Amount, over bool) {
+func (r *reference) headReservation(w *refWorkload) (sum map[fr]core.Amount, over bool) {
 	asks, ok := r.asks(w)
 	if !ok {
 		return nil, false
@@ -111,9 +111,9 @@ func (r *reference) claim(w *refWork) (sum map[fr]core.Amount, over bool) {
 	return sum, over
 }
 
-// holdsUp reports whether what b claims is kept from w: not if b could evict w
+// holdsUp reports whether what is reserved for b is kept from w: not if b could evict w
 // again, and, if b is larger than the nominal quota, only if w comes after it.
-func (r *reference) holdsUp(b *refWork, over bool, w *refWork) bool { //nolint:revive // it is what claim says
+func (r *reference) holdsUp(b *refWorkload, over bool, w *refWorkload) bool { //nolint:revive // it is what headReservation says
 	p := r.queues[b.queue].Preemption
 	if !over {
 		return p.Reclaim != core.PreemptLowerPriority || w.Priority >= b.Priority
@@ -124,7 +124,7 @@ func (r *reference) holdsUp(b *refWork, over bool, w *refWork) bool { //nolint:r
 
 // retrievable reports whether a queue may ever take back enough for a flavor that
 // its nominal quota does not hold.
-func (r *reference) retrievable(w *refWork, ask refAsk, o int, sum map[fr]core.Amount) bool {
+func (r *reference) retrievable(w *refWorkload, ask refAsk, o int, sum map[fr]core.Amount) bool {
 	for x, v := range ask.need[o] {
 		v += sum[x]
 		n := refNode{w.queue, true}
@@ -146,7 +146,7 @@ func (r *reference) retrievable(w *refWork, ask refAsk, o int, sum map[fr]core.A
 	return r.couldHold(w, ask, o)
 }
 
-func (r *reference) couldHold(w *refWork, ask refAsk, o int) bool {
+func (r *reference) couldHold(w *refWorkload, ask refAsk, o int) bool {
 	s, seen := r.set(w, ask.set, ask.flavors[o:o+1])
 	return !seen || r.gradeNodes(r.queues[w.queue], s) != mNoFit
 }
@@ -160,7 +160,7 @@ func (r *reference) possible(sets []refSet) bool {
 	return ok
 }
 
-func (r *reference) withinNominal(w *refWork, ask refAsk, o int, sum map[fr]core.Amount) bool {
+func (r *reference) withinNominal(w *refWorkload, ask refAsk, o int, sum map[fr]core.Amount) bool {
 	for x, v := range ask.need[o] {
 		nominal, _, _ := r.quota(refNode{w.queue, true}, x)
 		if v+sum[x] > nominal {
@@ -170,9 +170,9 @@ func (r *reference) withinNominal(w *refWork, ask refAsk, o int, sum map[fr]core
 	return r.couldHold(w, ask, o)
 }
 
-// claimEnds looks again at who was refused for claims, once a queue that claims
+// headReservationEnds looks again at who was refused for head reservations, once a queue that reserves
 // has admitted its first workload.
-func (r *reference) claimEnds(w *refWork) {
+func (r *reference) headReservationEnds(w *refWorkload) {
 	q := r.queues[w.queue]
 	if q.Strategy != core.StrictFIFO || q.Preemption.Reclaim == core.PreemptAny || q.Cohort == "" {
 		return
