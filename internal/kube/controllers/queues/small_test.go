@@ -510,3 +510,16 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
+
+// Without fair sharing a queue shows no share, also when it had one before.
+func TestShareGoesWithFairSharing(t *testing.T) {
+	q := clusterQueue()
+	q.Status.FairSharing = &kueue.FairSharingStatus{WeightedShare: 7}
+	active, now := metav1.Condition{Type: kueue.ClusterQueueActive, Status: metav1.ConditionTrue, Reason: "Ready"}, time.Unix(1, 0)
+	if got := queueStatus(q, active, &Tally{}, now).FairSharing; got != nil {
+		t.Errorf("fair sharing was turned off, and the share is %+v", got)
+	}
+	if got := queueStatus(q, active, nil, now).FairSharing; got == nil || got.WeightedShare != 7 {
+		t.Errorf("nothing is known yet, and the share is %+v", got)
+	}
+}
