@@ -306,3 +306,17 @@ func TestW10AnnotationsAreTold(t *testing.T) {
 		})
 	}
 }
+
+// Of an AppWrapper that is wrong only that is told: what it would create is not clear,
+// and nobody is asked about it.
+func TestWrongWrapperIsRefusedForThat(t *testing.T) {
+	for name, component := range map[string]string{
+		"unnamed, and not allowed": `{template: {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {}}}`,
+		"of no kind":               `{template: {metadata: {name: x}}}`,
+	} {
+		r := send(t, serve(t, nil, world()...), ask{path: validateWrapper, new: wrapper("blue", queueLabel, "true", podComponent, component)})
+		if r.Allowed || !strings.Contains(r.Message, "is invalid: spec.components[1].template") || strings.Contains(r.Message, "may not create") {
+			t.Errorf("%s: %s", name, r.Message)
+		}
+	}
+}
