@@ -73,12 +73,12 @@ func (e *Engine) Census() Census {
 		for n := q.node.Parent(); n != nil; n = n.Parent() {
 			s := cohorts[n]
 			if s == nil {
-				s = &cohortSum{reserved: map[quota.Pair]core.Amount{}}
+				s = &cohortSum{reserved: map[quota.FlavorResource]core.Amount{}}
 				cohorts[n] = s
 			}
 			s.admitted += q.reserving - checking
 			for _, p := range e.forest.PairsOf(q.node) {
-				s.reserved[p] = s.reserved[p].Add(q.node.Usage(core.Now, p))
+				s.reserved[p] = s.reserved[p].Add(q.node.Usage(core.Current, p))
 			}
 		}
 	}
@@ -95,7 +95,7 @@ func (e *Engine) Census() Census {
 
 // cohortSum is what is below a cohort.
 type cohortSum struct {
-	reserved map[quota.Pair]core.Amount
+	reserved map[quota.FlavorResource]core.Amount
 	admitted int
 }
 

@@ -55,12 +55,12 @@ func (e *Engine) admission(g *group, v verdict) *core.Admission {
 		out.Name, out.Count = set.Name, p.counts[i]
 		n := 0
 		for _, k := range p.asks[i] {
-			n += len(p.Asks[k].Options[v.chosen[k]].Uses)
+			n += len(p.Requests[k].Options[v.chosen[k]].Uses)
 		}
 		out.Flavors = make([]core.FlavorChoice, 0, n)
 		out.Usage = make(core.Resources, 0, n)
 		for _, k := range p.asks[i] {
-			for _, u := range p.Asks[k].Options[v.chosen[k]].Uses {
+			for _, u := range p.Requests[k].Options[v.chosen[k]].Uses {
 				fr := e.forest.Name(u.Pair)
 				out.Flavors = append(out.Flavors, core.FlavorChoice{Resource: fr.Resource, Flavor: fr.Flavor})
 				out.Usage = append(out.Usage, core.Quantity{Resource: fr.Resource, Amount: u.Amount})
@@ -128,7 +128,7 @@ const (
 // what they could lend; the next victims of each first.
 func (e *Engine) quotaHolders(n *quota.Node, why core.Reason, most int) []*preempt.Candidate {
 	var found []*preempt.Candidate
-	looks, p := 0, e.forest.Pair(why.Flavor, why.Resource)
+	looks, p := 0, e.forest.FlavorResource(why.Flavor, why.Resource)
 	add := func(q *quota.Node) {
 		list := e.search.Running(q)
 		for i := len(list) - 1; i >= 0 && len(found) < most && looks < maxLooks; i-- {
@@ -145,14 +145,14 @@ func (e *Engine) quotaHolders(n *quota.Node, why core.Reason, most int) []*preem
 			if len(found) >= most || looks >= maxLooks {
 				return
 			}
-			if looks++; c != n && c.Queue && (c.Borrowed(core.Then, p) > 0) == borrows {
+			if looks++; c != n && c.Queue && (c.Borrowed(core.Projected, p) > 0) == borrows {
 				add(c)
 			}
 			walk(c, borrows)
 		}
 	}
 	walk(n.Root(), true)
-	if n.BorrowsWith(core.Then, p, why.Need) {
+	if n.BorrowsWith(core.Projected, p, why.Need) {
 		walk(n.Root(), false)
 	}
 	return found
@@ -170,7 +170,7 @@ func (e *Engine) classOf(w *workload, why core.Reason) *place.Class {
 	}
 	flavors := []string{}
 	for _, k := range w.group.plan.asks[set] {
-		options := w.group.plan.Asks[k].Options
+		options := w.group.plan.Requests[k].Options
 		switch {
 		case slices.ContainsFunc(options, func(o quota.Option) bool { return o.Flavor == why.Flavor }):
 			flavors = append(flavors, why.Flavor)

@@ -40,7 +40,7 @@ type compiled struct {
 	// fixed is what it uses if single.
 	fixed []quota.Use
 	// pairs are all that some flavor would use, in a stable order.
-	pairs []quota.Pair
+	pairs []quota.FlavorResource
 	// counts are the pods per pod set: those of the equivalence class, or fewer.
 	counts []int32
 	// emptied is whether empty nodes would hold the pod sets, by the flavors for which
@@ -87,9 +87,9 @@ func (e *Engine) compileFor(g *group, counts []int32) *compiled {
 		e.compileSet(p, g, set)
 	}
 	p.joint = jointAsks(g.equivalence, p)
-	pairs := map[quota.Pair]int{}
+	pairs := map[quota.FlavorResource]int{}
 	p.single = true
-	for i, a := range p.Asks {
+	for i, a := range p.Requests {
 		p.single = p.single && len(a.Options) == 1
 		for _, o := range a.Options {
 			for _, u := range o.Uses {
@@ -105,7 +105,7 @@ func (e *Engine) compileFor(g *group, counts []int32) *compiled {
 		}
 	}
 	if p.single {
-		for _, a := range p.Asks {
+		for _, a := range p.Requests {
 			for _, u := range a.Options[0].Uses {
 				p.fixed = addUse(p.fixed, u)
 			}
@@ -118,7 +118,7 @@ func (e *Engine) compileFor(g *group, counts []int32) *compiled {
 // plain reports whether flavors suit the pods and make one kind of pod of them at most.
 func (e *Engine) plain(p *compiled) bool {
 	placed := 0
-	for i, a := range p.Asks {
+	for i, a := range p.Requests {
 		if a.Options[0].Bad != "" {
 			return false
 		}
@@ -126,7 +126,7 @@ func (e *Engine) plain(p *compiled) bool {
 			placed++
 		}
 	}
-	return placed == 0 || len(p.Asks) == 1
+	return placed == 0 || len(p.Requests) == 1
 }
 
 // compileSet turns one pod set into asks, one per resource group it touches.
@@ -152,7 +152,7 @@ func (e *Engine) compileSet(p *compiled, g *group, set int) {
 			continue
 		}
 		done[i] = true
-		ask := quota.Ask{Set: set, PodSet: podSet.Name}
+		ask := quota.Request{Set: set, PodSet: podSet.Name}
 		var classes []*place.Class
 		for _, f := range spec.Groups[i].Flavors {
 			ask.Options = append(ask.Options, e.option(podSet, &spec.Groups[i], f.Flavor, requests))
@@ -162,8 +162,8 @@ func (e *Engine) compileSet(p *compiled, g *group, set int) {
 			}
 			classes = append(classes, c)
 		}
-		p.asks[set] = append(p.asks[set], len(p.Asks))
-		p.Asks = append(p.Asks, ask)
+		p.asks[set] = append(p.asks[set], len(p.Requests))
+		p.Requests = append(p.Requests, ask)
 		p.classes = append(p.classes, classes)
 	}
 }
@@ -177,7 +177,7 @@ func (e *Engine) option(p *core.PodSet, g *core.ResourceGroup, name string, requ
 	o := quota.Option{Flavor: name}
 	for _, r := range requests {
 		if slices.Contains(g.Covered, r.Resource) {
-			o.Uses = append(o.Uses, quota.Use{Pair: e.forest.Pair(name, r.Resource), Amount: max(0, r.Amount)})
+			o.Uses = append(o.Uses, quota.Use{Pair: e.forest.FlavorResource(name, r.Resource), Amount: max(0, r.Amount)})
 		}
 	}
 	f := e.flavors[name]
@@ -234,12 +234,12 @@ type scene struct {
 }
 
 // Victims implements quota.Scene.
-func (s *scene) Victims(p quota.Pair, need core.Amount) (quota.Mode, int) {
+func (s *scene) Victims(p quota.FlavorResource, need core.Amount) (quota.Mode, int) {
 	e := s.engine
 	if e.opt.FairSharing != nil && s.plan.single {
 		return quota.Preempt, 0 // there is no other flavor to prefer, and nobody asks for the level
 	}
-	return e.search.Grade(e.request(s.workload, []quota.Use{{Pair: p, Amount: need}}, []quota.Pair{p}, nil))
+	return e.search.Grade(e.request(s.workload, []quota.Use{{Pair: p, Amount: need}}, []quota.FlavorResource{p}, nil))
 }
 
 // Nodes implements quota.Scene.
@@ -255,7 +255,7 @@ func (s *scene) Nodes(ask, option int) (quota.Mode, core.Reason) {
 		s.engine.lacksNodes = true // other nodes could do
 	default:
 	}
-	a := &s.plan.Asks[ask]
+	a := &s.plan.Requests[ask]
 	why := nodeReason(s.group, a.Set, short)
 	why.Flavor = a.Options[option].Flavor
 	s.engine.blameFlavor(&why)
@@ -272,7 +272,7 @@ func (s *scene) nodes(g *group, p *compiled, ask, option int) (quota.Mode, place
 	if c == nil {
 		return quota.Fit, place.Shortage{}
 	}
-	want := p.counts[p.Asks[ask].Set]
+	want := p.counts[p.Requests[ask].Set]
 	free := e.nodes.Slots(c, place.Free)
 	if free >= int64(want) {
 		return quota.Fit, place.Shortage{}

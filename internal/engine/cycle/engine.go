@@ -24,7 +24,7 @@
 //
 // Invariants, checked by Check:
 //   - what the ledger has on its books is what the phases of workloads say;
-//   - what is reserved fits into ledger Then: nobody else can take it;
+//   - what is reserved fits into account Projected: nobody else can take it;
 //   - every waiting workload is in one group, or told why it is in none.
 package cycle
 

@@ -139,9 +139,9 @@ func (q *question) attempts(w *workload) []core.Attempt {
 	p := q.compile(w.group)
 	q.scene.workload, q.scene.group, q.scene.plan = w, w.group, p
 	var out []core.Attempt
-	for i := range p.Asks {
-		for o := range p.Asks[i].Options {
-			a := core.Attempt{PodSet: p.Asks[i].PodSet, Flavor: p.Asks[i].Options[o].Flavor}
+	for i := range p.Requests {
+		for o := range p.Requests[i].Options {
+			a := core.Attempt{PodSet: p.Requests[i].PodSet, Flavor: p.Requests[i].Options[o].Flavor}
 			if mode, why := q.forest.GradeOption(&p.Plan, i, o, &q.scene); mode < quota.Fit {
 				a.Why = why
 			}
@@ -156,7 +156,7 @@ func (q *question) lenders(of *queue, why core.Reason) []core.Lender {
 	if !why.LacksQuota() && why.Code != core.ExceedsMaxQuota || why.Resource == "" || of.node.Parent() == nil {
 		return nil
 	}
-	p := q.forest.Pair(why.Flavor, why.Resource)
+	p := q.forest.FlavorResource(why.Flavor, why.Resource)
 	var out []core.Lender
 	for _, o := range q.sortedQueues() {
 		if o == of || o.spec == nil || o.node.Root() != of.node.Root() {
@@ -184,7 +184,7 @@ func (q *question) holders(w *workload, why core.Reason) []core.Holder {
 		if why.Cause == core.BehindStrict || why.Cause == core.QuotaClaimed || w.group == nil {
 			return nil
 		}
-		p := q.forest.Pair(why.Flavor, why.Resource)
+		p := q.forest.FlavorResource(why.Flavor, why.Resource)
 		var out []core.Holder
 		for _, c := range q.quotaHolders(w.group.queue.node, why, maxHolders) {
 			h := q.holder(q.byID[c.ID])
@@ -215,14 +215,14 @@ func atMost(n int, holders, reserved []core.Holder) []core.Holder {
 // reservedQuota are those for whom quota is reserved that is short for a workload: in its
 // own queue, in queues that borrow it, and in all of the tree where it would have to be
 // borrowed. None of them runs, so that nobody else may be left to be named.
-func (q *question) reservedQuota(w *workload, why core.Reason, p quota.Pair) []core.Holder {
+func (q *question) reservedQuota(w *workload, why core.Reason, p quota.FlavorResource) []core.Holder {
 	n := w.group.queue.node
-	borrows := n.BorrowsWith(core.Then, p, why.Need)
+	borrows := n.BorrowsWith(core.Projected, p, why.Need)
 	var out []core.Holder
 	for _, x := range q.reservations {
 		amount := amountOf(x.workload.Uses, p)
 		its := x.workload.Queue
-		if amount == 0 || its != n && (its.Root() != n.Root() || !borrows && its.Borrowed(core.Then, p) == 0) {
+		if amount == 0 || its != n && (its.Root() != n.Root() || !borrows && its.Borrowed(core.Projected, p) == 0) {
 			continue
 		}
 		h := q.holder(x.workload)

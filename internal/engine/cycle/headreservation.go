@@ -82,17 +82,17 @@ func (e *Engine) headReservationsChange(q *queue) {
 // more; over says so.
 func (e *Engine) headReservationOf(p *compiled, g *group) (uses []quota.Use, over bool) {
 	var chosen []int
-	for i := range p.Asks {
+	for i := range p.Requests {
 		o := e.optionWithin(p, i, uses, p.Queue.Nominal)
 		if o < 0 {
 			over = true
-			o = e.optionWithin(p, i, uses, func(p quota.Pair) core.Amount { return e.retrievable(g.queue, p) })
+			o = e.optionWithin(p, i, uses, func(p quota.FlavorResource) core.Amount { return e.retrievable(g.queue, p) })
 		}
 		if o < 0 {
 			return nil, false
 		}
 		chosen = append(chosen, o)
-		for _, u := range p.Asks[i].Options[o].Uses {
+		for _, u := range p.Requests[i].Options[o].Uses {
 			uses = addUse(uses, u)
 		}
 	}
@@ -104,7 +104,7 @@ func (e *Engine) headReservationOf(p *compiled, g *group) (uses []quota.Use, ove
 
 // retrievable is how much of a pair a queue may ever have by taking back what it
 // or its side of the tree has lent.
-func (e *Engine) retrievable(q *queue, p quota.Pair) core.Amount {
+func (e *Engine) retrievable(q *queue, p quota.FlavorResource) core.Amount {
 	switch {
 	case e.opt.FairSharing != nil:
 		return 0
@@ -116,12 +116,12 @@ func (e *Engine) retrievable(q *queue, p quota.Pair) core.Amount {
 
 // optionWithin is the first flavor of an ask whose limits, less what is used already,
 // and nodes could hold it; -1 if there is none.
-func (e *Engine) optionWithin(p *compiled, ask int, used []quota.Use, limit func(quota.Pair) core.Amount) int {
-	for i, o := range p.Asks[ask].Options {
+func (e *Engine) optionWithin(p *compiled, ask int, used []quota.Use, limit func(quota.FlavorResource) core.Amount) int {
+	for i, o := range p.Requests[ask].Options {
 		exceeds := slices.ContainsFunc(o.Uses, func(u quota.Use) bool {
 			return u.Amount.Add(amountOf(used, u.Pair)) > limit(u.Pair)
 		})
-		if o.Bad == "" && !exceeds && e.couldHold(p, p.Asks[ask].Set, p.classes[ask][i]) {
+		if o.Bad == "" && !exceeds && e.couldHold(p, p.Requests[ask].Set, p.classes[ask][i]) {
 			return i
 		}
 	}
@@ -138,7 +138,7 @@ func (e *Engine) couldHold(p *compiled, set int, c *place.Class) bool {
 	return ok
 }
 
-func amountOf(uses []quota.Use, p quota.Pair) core.Amount {
+func amountOf(uses []quota.Use, p quota.FlavorResource) core.Amount {
 	for _, u := range uses {
 		if u.Pair == p {
 			return u.Amount
@@ -159,13 +159,13 @@ func (e *Engine) settleHeadReservations() {
 
 // blockedPair is a pair of which others have reserved some, and what was needed of it.
 type blockedPair struct {
-	pair quota.Pair
+	pair quota.FlavorResource
 	need core.Amount
 }
 
 // blockedByReservation reports whether one of the uses has to be borrowed out of what other
 // queues have reserved. It is asked when quota would do otherwise, and answers for
-// ledger Then.
+// account Projected.
 func (e *Engine) blockedByReservation(g *group, uses []quota.Use) (core.Reason, bool) {
 	all := e.headReservers[g.queue.node.Root()]
 	if len(all) == 0 || (len(all) == 1 && all[0] == g.queue) {
@@ -173,7 +173,7 @@ func (e *Engine) blockedByReservation(g *group, uses []quota.Use) (core.Reason, 
 	}
 	n := g.queue.node
 	for _, u := range uses {
-		if !n.BorrowsWith(core.Then, u.Pair, u.Amount) {
+		if !n.BorrowsWith(core.Projected, u.Pair, u.Amount) {
 			continue
 		}
 		if have := e.roomBesideReservations(g, u.Pair, all); u.Amount > have {
@@ -190,9 +190,9 @@ func (e *Engine) blockedByReservation(g *group, uses []quota.Use) (core.Reason, 
 
 // roomBesideReservations is what a group could use of a pair if all of it that is reserved
 // were in use already. It notes the heads in Engine.reservingHeads.
-func (e *Engine) roomBesideReservations(g *group, p quota.Pair, all []*queue) core.Amount {
+func (e *Engine) roomBesideReservations(g *group, p quota.FlavorResource, all []*queue) core.Amount {
 	e.reservingHeads = e.reservingHeads[:0]
-	t := e.books.Begin(g.queue.node, ledger.Scope{Account: core.Then})
+	t := e.books.Begin(g.queue.node, ledger.Scope{Account: core.Projected})
 	defer t.End()
 	for _, q := range all {
 		b := q.reservingHead()
@@ -202,13 +202,13 @@ func (e *Engine) roomBesideReservations(g *group, p quota.Pair, all []*queue) co
 		if !e.holdsUp(b, g) {
 			continue
 		}
-		unused := q.node.Nominal(p).Sub(q.node.Usage(core.Then, p))
+		unused := q.node.Nominal(p).Sub(q.node.Usage(core.Projected, p))
 		if v := min(amountOf(e.compile(b.group).headReservation, p), unused); v > 0 {
 			t.Claim(q.node, p, v)
 			e.reservingHeads = append(e.reservingHeads, b)
 		}
 	}
-	return g.queue.node.Room(core.Then, p)
+	return g.queue.node.Room(core.Projected, p)
 }
 
 // holdsUp reports whether a reservation blocks a group: not if that could be
@@ -230,13 +230,13 @@ func (e *Engine) holdsUp(b *workload, g *group) bool {
 // those that may reserve do not use of their own, if it has to be borrowed at all.
 func (e *Engine) reservableByHeads(q *queue, u quota.Use) core.Amount {
 	all := e.headReservers[q.node.Root()]
-	if len(all) == 0 || !q.node.BorrowsWith(core.Then, u.Pair, u.Amount) {
+	if len(all) == 0 || !q.node.BorrowsWith(core.Projected, u.Pair, u.Amount) {
 		return 0
 	}
 	sum := core.Amount(0)
 	for _, c := range all {
 		if c != q {
-			sum = sum.Add(max(0, c.node.Nominal(u.Pair).Sub(c.node.Usage(core.Then, u.Pair))))
+			sum = sum.Add(max(0, c.node.Nominal(u.Pair).Sub(c.node.Usage(core.Projected, u.Pair))))
 		}
 	}
 	return sum
@@ -288,7 +288,7 @@ func (e *Engine) mayPassReservations(g *group) bool {
 	}
 	n := g.queue.node
 	for _, c := range g.blockedPairs {
-		if !n.BorrowsWith(core.Then, c.pair, c.need) || c.need <= e.roomBesideReservations(g, c.pair, e.headReservers[n.Root()]) {
+		if !n.BorrowsWith(core.Projected, c.pair, c.need) || c.need <= e.roomBesideReservations(g, c.pair, e.headReservers[n.Root()]) {
 			return true
 		}
 	}

@@ -164,7 +164,7 @@ func (e *Engine) usesOf(w *workload) []quota.Use {
 			if flavor == "" || amount == 0 {
 				continue
 			}
-			uses = addUse(uses, quota.Use{Pair: e.forest.Pair(flavor, u.Resource), Amount: amount})
+			uses = addUse(uses, quota.Use{Pair: e.forest.FlavorResource(flavor, u.Resource), Amount: amount})
 		}
 	}
 	return uses

@@ -16,26 +16,26 @@ import (
 // same flavors.
 func jointAsks(s *equivalence, p *compiled) [][]int {
 	var out [][]int
-	done := make([]bool, len(p.Asks))
-	for i := range p.Asks {
-		group := s.podSets[p.Asks[i].Set].Group
+	done := make([]bool, len(p.Requests))
+	for i := range p.Requests {
+		group := s.podSets[p.Requests[i].Set].Group
 		if group == "" || done[i] {
 			continue
 		}
 		together := []int{i}
-		for k := i + 1; k < len(p.Asks); k++ {
-			if s.podSets[p.Asks[k].Set].Group == group && sameFlavors(p.Asks[i], p.Asks[k]) {
+		for k := i + 1; k < len(p.Requests); k++ {
+			if s.podSets[p.Requests[k].Set].Group == group && sameFlavors(p.Requests[i], p.Requests[k]) {
 				together, done[k] = append(together, k), true
 			}
 		}
-		if len(together) > 1 && len(p.Asks[i].Options) > 1 {
+		if len(together) > 1 && len(p.Requests[i].Options) > 1 {
 			out = append(out, together)
 		}
 	}
 	return out
 }
 
-func sameFlavors(a, b quota.Ask) bool {
+func sameFlavors(a, b quota.Request) bool {
 	return slices.EqualFunc(a.Options, b.Options, func(x, y quota.Option) bool { return x.Flavor == y.Flavor })
 }
 
@@ -84,7 +84,7 @@ func (e *Engine) tryJointly(w *workload, p *compiled) verdict {
 
 // assignJointly assigns flavors with one option for each list of asks.
 func (e *Engine) assignJointly(p *compiled, options []int) {
-	e.tried = slices.Grow(e.tried[:0], len(p.Asks))[:len(p.Asks)]
+	e.tried = slices.Grow(e.tried[:0], len(p.Requests))[:len(p.Requests)]
 	clear(e.tried)
 	for i, asks := range p.joint {
 		for _, k := range asks {
@@ -97,7 +97,7 @@ func (e *Engine) assignJointly(p *compiled, options []int) {
 // nextChoice moves to the next choice, the last list first; false after the last.
 func (p *compiled) nextChoice(options []int) bool {
 	for i := len(options) - 1; i >= 0; i-- {
-		if options[i]++; options[i] < min(len(p.Asks[p.joint[i][0]].Options), 64) {
+		if options[i]++; options[i] < min(len(p.Requests[p.joint[i][0]].Options), 64) {
 			return true
 		}
 		options[i] = 0

@@ -57,7 +57,7 @@ func (e *Engine) try(w *workload, p *compiled) verdict {
 	}
 	e.forest.Assign(&p.Plan, nil, &e.scene, &e.assigned)
 	var first *core.Reason
-	e.tried = slices.Grow(e.tried[:0], len(p.Asks))[:len(p.Asks)]
+	e.tried = slices.Grow(e.tried[:0], len(p.Requests))[:len(p.Requests)]
 	clear(e.tried)
 	for range maxCombinations {
 		v := e.resolve(w, p)
@@ -138,7 +138,7 @@ func (e *Engine) fitsTogether(g *group, p *compiled, a *quota.Assignment) bool {
 		return false
 	}
 	return !slices.ContainsFunc(a.Uses, func(u quota.Use) bool {
-		return u.Amount > min(g.queue.node.Room(core.Now, u.Pair), g.queue.node.Room(core.Then, u.Pair))
+		return u.Amount > min(g.queue.node.Room(core.Current, u.Pair), g.queue.node.Room(core.Projected, u.Pair))
 	})
 }
 
@@ -150,7 +150,7 @@ func (e *Engine) victims(r *preempt.Request) []preempt.Victim {
 			return v
 		}
 	}
-	all := make([]quota.Pair, 0, len(r.Uses))
+	all := make([]quota.FlavorResource, 0, len(r.Uses))
 	for _, u := range r.Uses {
 		all = append(all, u.Pair)
 	}
@@ -166,13 +166,13 @@ func (e *Engine) victims(r *preempt.Request) []preempt.Victim {
 // in why.
 func (e *Engine) reservable(w *workload, sets []place.Set, victims []preempt.Victim, why *core.Reason) (verdict, bool) {
 	a := &e.assigned
-	t := e.books.Begin(w.group.queue.node, ledger.Scope{Account: core.Then})
+	t := e.books.Begin(w.group.queue.node, ledger.Scope{Account: core.Projected})
 	defer t.End()
 	for _, v := range victims {
 		t.Without(&v.Allocation)
 	}
 	for _, u := range a.Uses {
-		if u.Amount > w.group.queue.node.Room(core.Then, u.Pair) {
+		if u.Amount > w.group.queue.node.Room(core.Projected, u.Pair) {
 			return verdict{}, false
 		}
 	}
@@ -193,7 +193,7 @@ func (e *Engine) reservable(w *workload, sets []place.Set, victims []preempt.Vic
 }
 
 // request describes a workload to the search for victims.
-func (e *Engine) request(w *workload, uses []quota.Use, scarce []quota.Pair, sets []place.Set) preempt.Request {
+func (e *Engine) request(w *workload, uses []quota.Use, scarce []quota.FlavorResource, sets []place.Set) preempt.Request {
 	return preempt.Request{
 		Queue: w.group.queue.node, Policy: w.group.queue.spec.Preemption,
 		Priority: w.Priority, Time: w.Time,
@@ -247,15 +247,15 @@ func (e *Engine) onEmptyNodes(p *compiled, sets []place.Set) (place.Shortage, bo
 // that is so and it would be told to wait. Where flavors are left to choose, it is
 // left open.
 func (e *Engine) gravest(g *group, p *compiled, why core.Reason) core.Reason {
-	if quota.Permanent(why) || (len(p.Asks) < 2 && len(p.asks) < 2) {
+	if quota.Permanent(why) || (len(p.Requests) < 2 && len(p.asks) < 2) {
 		return why
 	}
-	chosen := make([]int, len(p.Asks))
-	for i := range p.Asks {
+	chosen := make([]int, len(p.Requests))
+	for i := range p.Requests {
 		switch {
 		case i < len(e.assigned.Chosen) && e.assigned.Chosen[i] >= 0:
 			chosen[i] = e.assigned.Chosen[i]
-		case len(p.Asks[i].Options) > 1:
+		case len(p.Requests[i].Options) > 1:
 			return why
 		}
 	}
@@ -286,7 +286,7 @@ func (e *Engine) classFor(g *group, p *compiled, set int, chosen []int) *place.C
 		if p.classes[k][chosen[k]] == nil {
 			return nil
 		}
-		flavors = append(flavors, p.Asks[k].Options[chosen[k]].Flavor)
+		flavors = append(flavors, p.Requests[k].Options[chosen[k]].Flavor)
 	}
 	slices.Sort(flavors)
 	return e.class(g.equivalence, set, slices.Compact(flavors))
@@ -305,7 +305,7 @@ func (e *Engine) nodesWhy(g *group, sets []place.Set, short place.Shortage, chos
 func (e *Engine) nodeFlavor(p *compiled, set int, chosen []int) string {
 	name, labeled := "", 0
 	for _, k := range p.asks[set] {
-		f := p.Asks[k].Options[chosen[k]].Flavor
+		f := p.Requests[k].Options[chosen[k]].Flavor
 		if len(p.asks[set]) == 1 {
 			return f
 		}

@@ -78,7 +78,7 @@ func (l *loader) all(keys []core.Key) []*workload {
 // a Decide would.
 func (l *loader) world(s *State) {
 	for _, p := range s.Pairs {
-		l.forest.Pair(p.Flavor, p.Resource)
+		l.forest.FlavorResource(p.Flavor, p.Resource)
 	}
 	for _, f := range s.Flavors {
 		l.setFlavor(f)
@@ -260,7 +260,7 @@ func (l *loader) queue(s *QueueState) {
 func (l *loader) uses(amounts []PairAmount) []quota.Use {
 	var out []quota.Use
 	for _, a := range amounts {
-		out = append(out, quota.Use{Pair: l.forest.Pair(a.Flavor, a.Resource), Amount: a.Amount})
+		out = append(out, quota.Use{Pair: l.forest.FlavorResource(a.Flavor, a.Resource), Amount: a.Amount})
 	}
 	return out
 }

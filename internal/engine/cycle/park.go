@@ -270,10 +270,10 @@ func (e *Engine) block(w *workload) {
 func (e *Engine) noteWait(g *group) {
 	g.shorts, g.bound = g.shorts[:0], g.plan
 	p := e.least(g)
-	for i := range p.Asks {
-		for _, o := range p.Asks[i].Options {
+	for i := range p.Requests {
+		for _, o := range p.Requests[i].Options {
 			for _, u := range o.Uses {
-				room := g.queue.node.Room(core.Then, u.Pair)
+				room := g.queue.node.Room(core.Projected, u.Pair)
 				switch {
 				case o.Bad != "":
 				case u.Amount > room:
@@ -299,8 +299,8 @@ func (e *Engine) listOnNodes(g *group) {
 
 // nodesShort reports whether some flavor's nodes do not hold some pod set now.
 func (e *Engine) nodesShort(g *group) bool {
-	for i := range g.plan.Asks {
-		for o := range g.plan.Asks[i].Options {
+	for i := range g.plan.Requests {
+		for o := range g.plan.Requests[i].Options {
 			if mode, _ := e.scene.nodes(g, g.plan, i, o); mode != quota.Fit {
 				return true
 			}
@@ -442,7 +442,7 @@ func (e *Engine) worthQuota(g *group) bool {
 		return true
 	}
 	for _, s := range g.shorts {
-		if s.need <= n.Room(core.Then, s.pair) {
+		if s.need <= n.Room(core.Projected, s.pair) {
 			return true
 		}
 	}
@@ -467,12 +467,12 @@ func (e *Engine) worthNodes(g *group) bool {
 		return true
 	}
 	p := e.least(g)
-	for i := range p.Asks {
-		if p.placeless(p.Asks[i].Set) {
+	for i := range p.Requests {
+		if p.placeless(p.Requests[i].Set) {
 			continue
 		}
 		some := false
-		for o := range p.Asks[i].Options {
+		for o := range p.Requests[i].Options {
 			mode, _ := e.scene.nodes(g, p, i, o)
 			some = some || mode == quota.Fit || mode == quota.Await
 		}

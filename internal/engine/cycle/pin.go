@@ -47,9 +47,9 @@ func (e *Engine) settleHead(q *queue) {
 	}
 	e.tighten(t, q)
 	g := q.active.First()
-	for i := range g.plan.Asks {
+	for i := range g.plan.Requests {
 		if c := g.plan.classes[i][0]; c != nil {
-			e.wanted[c] = max(e.wanted[c], int64(g.equivalence.podSets[g.plan.Asks[i].Set].Count))
+			e.wanted[c] = max(e.wanted[c], int64(g.equivalence.podSets[g.plan.Requests[i].Set].Count))
 		}
 	}
 }

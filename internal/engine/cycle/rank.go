@@ -91,7 +91,7 @@ func (e *Engine) unsettleTree(root *quota.Node) {
 // nodesFor reports whether nodes surely hold the first of a queue still.
 func (e *Engine) nodesFor(q *queue) bool {
 	g := q.active.First()
-	return g.plan != nil && len(g.equivalence.podSets) == 1 && len(g.plan.Asks) > 0 && !e.nodesShort(g)
+	return g.plan != nil && len(g.equivalence.podSets) == 1 && len(g.plan.Requests) > 0 && !e.nodesShort(g)
 }
 
 // roomFor reports whether quota surely suffices for the first of a queue still.
@@ -102,5 +102,5 @@ func (e *Engine) roomFor(q *queue) bool {
 // leftFor is what a queue could use at least of a pair beyond a use, whatever
 // others have reserved. An admission makes it smaller by no more than it uses itself.
 func (e *Engine) leftFor(q *queue, u quota.Use) core.Amount {
-	return min(q.node.Room(core.Now, u.Pair), q.node.Room(core.Then, u.Pair)).Sub(u.Amount).Sub(e.reservableByHeads(q, u))
+	return min(q.node.Room(core.Current, u.Pair), q.node.Room(core.Projected, u.Pair)).Sub(u.Amount).Sub(e.reservableByHeads(q, u))
 }

@@ -43,9 +43,9 @@ func (e *Engine) Usage(name string) []Usage {
 	for _, p := range e.forest.PairsOf(q.node) {
 		out = append(out, Usage{
 			FlavorResource: e.forest.Name(p),
-			Total:          q.node.Usage(core.Now, p),
-			Borrowed:       q.node.Borrowed(core.Now, p),
-			Admitted:       q.node.Usage(core.Now, p).Sub(amountOf(checking, p)),
+			Total:          q.node.Usage(core.Current, p),
+			Borrowed:       q.node.Borrowed(core.Current, p),
+			Admitted:       q.node.Usage(core.Current, p).Sub(amountOf(checking, p)),
 		})
 	}
 	slices.SortFunc(out, func(a, b Usage) int { return a.Compare(b.FlavorResource) })
@@ -248,12 +248,12 @@ func (e *Engine) QueueOf(namespace, name string) (string, bool) {
 func (e *Engine) Share(queue string) int64 { return e.ShareOf(queue).Value() }
 
 // ShareOf is Share before it is rounded.
-func (e *Engine) ShareOf(queue string) quota.Share {
+func (e *Engine) ShareOf(queue string) quota.DominantResourceShare {
 	q := e.queues[queue]
 	if q == nil || e.forest.Dirty() {
-		return quota.Share{}
+		return quota.DominantResourceShare{}
 	}
-	return q.node.Share(core.Now)
+	return q.node.Share(core.Current)
 }
 
 // Shares reports whether fair sharing is on.
@@ -263,12 +263,12 @@ func (e *Engine) Shares() bool { return e.opt.FairSharing != nil }
 func (e *Engine) CohortShare(cohort string) int64 { return e.CohortShareOf(cohort).Value() }
 
 // CohortShareOf is CohortShare before it is rounded.
-func (e *Engine) CohortShareOf(cohort string) quota.Share {
+func (e *Engine) CohortShareOf(cohort string) quota.DominantResourceShare {
 	n := e.forest.Named(cohort)
 	if n == nil || e.forest.Dirty() {
-		return quota.Share{}
+		return quota.DominantResourceShare{}
 	}
-	return n.Share(core.Now)
+	return n.Share(core.Current)
 }
 
 // Closed says why a queue admits nothing; false if it is open.

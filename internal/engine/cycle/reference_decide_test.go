@@ -158,13 +158,13 @@ func (r *reference) resolve(w *refWorkload, asks []refAsk, a refAssign) func() {
 	}
 	now := mixed(asks) // nodes of one flavor, looked at alone, say little
 	for x, v := range a.uses {
-		now = now && v <= r.room(w.queue, x, core.Then, nil) && v <= r.room(w.queue, x, core.Now, nil)
+		now = now && v <= r.room(w.queue, x, core.Projected, nil) && v <= r.room(w.queue, x, core.Current, nil)
 	}
 	if a.mode == mFit || now {
 		if r.blockedByReservation(w, a.uses, nil) {
 			return nil
 		}
-		if seats, ok := r.place(sets, []core.Ledger{core.Now, core.Then}, nil); ok {
+		if seats, ok := r.place(sets, []core.Account{core.Current, core.Projected}, nil); ok {
 			r.fit = true
 			return func() {
 				r.grant(w, asks, a, sets, seats)
@@ -212,14 +212,14 @@ func (r *reference) reservable(w *refWorkload, asks []refAsk, a refAssign, sets 
 		g[v.Key] = true
 	}
 	for x, v := range a.uses {
-		if v > r.room(w.queue, x, core.Then, g) {
+		if v > r.room(w.queue, x, core.Projected, g) {
 			return nil
 		}
 	}
 	if r.blockedByReservation(w, a.uses, g) {
 		return nil
 	}
-	seats, ok := r.place(sets, []core.Ledger{core.Then}, g)
+	seats, ok := r.place(sets, []core.Account{core.Projected}, g)
 	if !ok {
 		return nil
 	}
@@ -286,19 +286,19 @@ func (r *reference) related(w, x *refWorkload) bool {
 	return false
 }
 
-// fitsNow reports whether a reserved workload fits ledger Now without some.
+// fitsNow reports whether a reserved workload fits account Current without some.
 func (r *reference) fitsNow(w *refWorkload, g gone) bool {
 	for x, v := range w.uses() {
-		if v > r.room(w.adm.Queue, x, core.Now, g) {
+		if v > r.room(w.adm.Queue, x, core.Current, g) {
 			return false
 		}
 	}
-	return r.holdable(w, core.Now, g)
+	return r.holdable(w, core.Current, g)
 }
 
-// holdable reports whether the nodes reserved for w have room in a ledger in
+// holdable reports whether the nodes reserved for w have room in an account in
 // which w is not booked.
-func (r *reference) holdable(w *refWorkload, l core.Ledger, g gone) bool {
+func (r *reference) holdable(w *refWorkload, l core.Account, g gone) bool {
 	need := map[string]map[string]core.Amount{}
 	for i, p := range w.adm.PodSets {
 		for _, pl := range p.Places {
@@ -328,9 +328,9 @@ func (r *reference) holdable(w *refWorkload, l core.Ledger, g gone) bool {
 func (r *reference) admitReserved() {
 	for _, w := range slices.Clone(r.reservations) {
 		self := gone{w.Key: true}
-		ok := r.holdable(w, core.Then, self)
+		ok := r.holdable(w, core.Projected, self)
 		for x, v := range w.uses() {
-			ok = ok && v <= r.room(w.adm.Queue, x, core.Then, self)
+			ok = ok && v <= r.room(w.adm.Queue, x, core.Projected, self)
 		}
 		for _, p := range w.adm.PodSets { // nodes appeared where quota alone had decided
 			ok = ok && (p.Count == 0 || len(p.Places) > 0 || len(p.Flavors) == 0 || len(r.nodes) == 0)
@@ -435,7 +435,7 @@ func (r *reference) move() {
 		if len(sets) == 0 {
 			continue
 		}
-		seats, ok := r.place(sets, []core.Ledger{core.Now, core.Then}, nil)
+		seats, ok := r.place(sets, []core.Account{core.Current, core.Projected}, nil)
 		if !ok {
 			w.phase = refLeaving
 			r.say("evict %s", w.Key)

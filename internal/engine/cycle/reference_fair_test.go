@@ -83,9 +83,9 @@ func (r *reference) knownTo(n refNode) map[string][]fr {
 }
 
 // share is spec/kueue.md 2.8.
-func (r *reference) share(n refNode, g gone) refShare { return r.shareBy(core.Then, n, g) }
+func (r *reference) share(n refNode, g gone) refShare { return r.shareBy(core.Projected, n, g) }
 
-func (r *reference) shareBy(l core.Ledger, n refNode, g gone) refShare {
+func (r *reference) shareBy(l core.Account, n refNode, g gone) refShare {
 	s := refShare{ratio: new(big.Rat), share: new(big.Rat)}
 	p, ok := r.parent(n)
 	if !ok {
@@ -159,7 +159,7 @@ func (r *reference) winner(n refNode, heads map[string]*refWorkload) (best *refW
 		r.with(w.queue, w.counts, func() {
 			s.share = r.share(c, nil)
 			for x, v := range w.counts {
-				if r.fair.NonBorrowingFirst && v > 0 && r.usage(c, x, core.Then, nil) > r.subtree(c, x) {
+				if r.fair.NonBorrowingFirst && v > 0 && r.usage(c, x, core.Projected, nil) > r.subtree(c, x) {
 					s.borrows = true
 				}
 			}
@@ -195,11 +195,11 @@ func (r *reference) fairSearch(w *refWorkload, uses map[fr]core.Amount, short ma
 	s := &fairSearch{reference: r, w: w, me: refNode{w.queue, true}, short: short, g: gone{}}
 	fits := func() bool {
 		for x, v := range uses {
-			if v > r.room(w.queue, x, core.Then, s.g) {
+			if v > r.room(w.queue, x, core.Projected, s.g) {
 				return false
 			}
 		}
-		_, ok := r.place(sets, []core.Ledger{core.Then}, s.g)
+		_, ok := r.place(sets, []core.Account{core.Projected}, s.g)
 		return ok
 	}
 	fitsWithout := func() bool {
@@ -239,9 +239,9 @@ func (s *fairSearch) within(n refNode) bool {
 
 // ledger is what counts of a node: of the own side everything, of others what was
 // seen.
-func (s *fairSearch) ledger(n refNode) core.Ledger {
+func (s *fairSearch) ledger(n refNode) core.Account {
 	if s.onPath(n) {
-		return core.Then
+		return core.Projected
 	}
 	return seenLedger
 }

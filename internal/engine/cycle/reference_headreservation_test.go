@@ -23,7 +23,7 @@ func (r *reference) blockedByReservation(w *refWorkload, uses map[fr]core.Amount
 				continue
 			}
 			nominal, _, _ := r.quota(refNode{name, true}, x)
-			amount := min(kept[x], nominal-r.usage(refNode{name, true}, x, core.Then, g))
+			amount := min(kept[x], nominal-r.usage(refNode{name, true}, x, core.Projected, g))
 			if amount <= 0 {
 				continue
 			}
@@ -35,7 +35,7 @@ func (r *reference) blockedByReservation(w *refWorkload, uses map[fr]core.Amount
 				}},
 			}}
 		}
-		room := r.room(w.queue, x, core.Then, g)
+		room := r.room(w.queue, x, core.Projected, g)
 		if len(r.workloads) > before {
 			for _, name := range sortedKeys(r.queues) {
 				delete(r.workloads, core.Key{Namespace: "reservation of", Name: name})
@@ -155,7 +155,7 @@ func (r *reference) couldHold(w *refWorkload, ask refAsk, o int) bool {
 // they were empty and in service.
 func (r *reference) possible(sets []refSet) bool {
 	r.bare = true
-	_, ok := r.place(sets, []core.Ledger{core.Now}, nil)
+	_, ok := r.place(sets, []core.Account{core.Current}, nil)
 	r.bare = false
 	return ok
 }

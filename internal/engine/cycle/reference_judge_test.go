@@ -96,7 +96,7 @@ func (r *reference) assign(w *refWorkload, asks []refAsk, tried []map[int]bool) 
 		}
 		a.level = max(a.level, bestLevel)
 		for x, v := range ask.need[best] {
-			if v+a.uses[x] > r.room(w.queue, x, core.Then, nil) {
+			if v+a.uses[x] > r.room(w.queue, x, core.Projected, nil) {
 				a.short[x] = true
 			}
 		}
@@ -131,7 +131,7 @@ func (r *reference) grade(w *refWorkload, ask refAsk, o int, used map[fr]core.Am
 		v += used[x]
 		lv, reclaim := r.level(w.queue, x, v, nil)
 		m := mFit
-		then, now := r.room(w.queue, x, core.Then, nil), r.room(w.queue, x, core.Now, nil)
+		then, now := r.room(w.queue, x, core.Projected, nil), r.room(w.queue, x, core.Current, nil)
 		nominal, _, _ := r.quota(refNode{w.queue, true}, x)
 		switch {
 		case v <= then && v <= now:
@@ -167,8 +167,8 @@ func (r *reference) grade(w *refWorkload, ask refAsk, o int, used map[fr]core.Am
 func (r *reference) gradeNodes(q core.Queue, s refSet) int {
 	ideal, free, after := int32(0), int32(0), int32(0)
 	for name, n := range r.nodes {
-		free += r.slots(s, name, []core.Ledger{core.Now, core.Then}, nil, nil, nil)
-		after += r.slots(s, name, []core.Ledger{core.Then}, nil, nil, nil)
+		free += r.slots(s, name, []core.Account{core.Current, core.Projected}, nil, nil, nil)
+		after += r.slots(s, name, []core.Account{core.Projected}, nil, nil, nil)
 		if s.filter.Admits(&n) {
 			most := core.Amount(1 << 20)
 			for _, x := range s.pod {
@@ -245,7 +245,7 @@ func (r *reference) search(w *refWorkload, uses map[fr]core.Amount, short map[fr
 	}
 	within := func(n refNode, g gone) bool {
 		for x := range short {
-			if r.subtree(n, x) < r.usage(n, x, core.Then, g) {
+			if r.subtree(n, x) < r.usage(n, x, core.Projected, g) {
 				return false
 			}
 		}
@@ -257,8 +257,8 @@ func (r *reference) search(w *refWorkload, uses map[fr]core.Amount, short map[fr
 		absorb := func(n refNode) bool {
 			fits := true
 			for x, v := range rest {
-				fits = fits && r.subtree(n, x) >= r.usage(n, x, core.Then, nil)+v
-				rest[x] = max(0, v-max(0, r.local(n, x)-r.usage(n, x, core.Then, nil)))
+				fits = fits && r.subtree(n, x) >= r.usage(n, x, core.Projected, nil)+v
+				rest[x] = max(0, v-max(0, r.local(n, x)-r.usage(n, x, core.Projected, nil)))
 			}
 			return fits
 		}
@@ -299,18 +299,18 @@ func (r *reference) search(w *refWorkload, uses map[fr]core.Amount, short map[fr
 	}
 	fits := func(g gone, borrow bool) bool {
 		for x, v := range uses {
-			if !borrow && r.borrows(me, x, v, g) || v > r.room(w.queue, x, core.Then, g) {
+			if !borrow && r.borrows(me, x, v, g) || v > r.room(w.queue, x, core.Projected, g) {
 				return false
 			}
 		}
-		_, ok := r.place(sets, []core.Ledger{core.Then}, g)
+		_, ok := r.place(sets, []core.Account{core.Projected}, g)
 		return ok
 	}
 	forbidden := !allowsPolicy(q.Preemption.WhileBorrow)
 	under := true
 	for x := range short {
 		nominal, _, _ := r.quota(me, x)
-		under = under && r.usage(me, x, core.Then, nil) < nominal
+		under = under && r.usage(me, x, core.Projected, nil) < nominal
 	}
 	attempts := []bool{true, false}
 	if len(hierarchy)+len(priority) == 0 || (forbidden && !under) {

@@ -35,7 +35,7 @@ type reference struct {
 	blind            bool // to nodes: levels count quota alone
 	bare             bool // nodes are thought to be empty and in service
 	// fair is fair sharing; nil is off. extra is usage that is thought to be there
-	// in ledger Then, of one queue.
+	// in account Projected, of one queue.
 	fair       *core.FairSharing
 	extra      map[fr]core.Amount
 	extraQueue string
@@ -83,13 +83,13 @@ func refOrder(a, b *refWorkload) int {
 func (w *refWorkload) hidden() bool { return w.unseen && !w.accepted }
 
 // seenLedger is what those use whose admission was seen.
-const seenLedger = core.Ledgers
+const seenLedger = core.Accounts
 
-func (w *refWorkload) books(l core.Ledger) bool {
+func (w *refWorkload) books(l core.Account) bool {
 	if l == seenLedger {
 		return w.phase == refRunning && !w.hidden()
 	}
-	return w.phase == refRunning || (w.phase == refLeaving && l == core.Now) || (w.phase == refReserved && l == core.Then)
+	return w.phase == refRunning || (w.phase == refLeaving && l == core.Current) || (w.phase == refReserved && l == core.Projected)
 }
 
 func (w *refWorkload) uses() map[fr]core.Amount {
@@ -163,7 +163,7 @@ func (r *reference) local(n refNode, x fr) core.Amount {
 	return max(0, r.subtree(n, x)-*lend)
 }
 
-func (r *reference) usage(n refNode, x fr, l core.Ledger, g gone) (sum core.Amount) {
+func (r *reference) usage(n refNode, x fr, l core.Account, g gone) (sum core.Amount) {
 	if !n.queue {
 		for _, c := range r.children(n) {
 			sum += max(0, r.usage(c, x, l, g)-r.local(c, x))
@@ -175,13 +175,13 @@ func (r *reference) usage(n refNode, x fr, l core.Ledger, g gone) (sum core.Amou
 			sum += w.uses()[x]
 		}
 	}
-	if l == core.Then && r.extraQueue == n.name {
+	if l == core.Projected && r.extraQueue == n.name {
 		sum += r.extra[x]
 	}
 	return sum
 }
 
-func (r *reference) available(n refNode, x fr, l core.Ledger, g gone) core.Amount {
+func (r *reference) available(n refNode, x fr, l core.Account, g gone) core.Amount {
 	p, ok := r.parent(n)
 	if !ok {
 		return r.subtree(n, x) - r.usage(n, x, l, g)
@@ -193,7 +193,7 @@ func (r *reference) available(n refNode, x fr, l core.Ledger, g gone) core.Amoun
 	return max(0, r.local(n, x)-r.usage(n, x, l, g)) + above
 }
 
-func (r *reference) room(q string, x fr, l core.Ledger, g gone) core.Amount {
+func (r *reference) room(q string, x fr, l core.Account, g gone) core.Amount {
 	return max(0, r.available(refNode{q, true}, x, l, g))
 }
 
@@ -220,7 +220,7 @@ func (r *reference) height(n refNode) int {
 }
 
 func (r *reference) borrows(n refNode, x fr, v core.Amount, g gone) bool {
-	return r.subtree(n, x) < r.usage(n, x, core.Then, g)+v
+	return r.subtree(n, x) < r.usage(n, x, core.Projected, g)+v
 }
 
 func (r *reference) level(q string, x fr, v core.Amount, g gone) (int, bool) {
@@ -229,20 +229,20 @@ func (r *reference) level(q string, x fr, v core.Amount, g gone) (int, bool) {
 	if !ok || !r.borrows(n, x, v, g) {
 		return 0, ok
 	}
-	rest := v - max(0, r.local(n, x)-r.usage(n, x, core.Then, g))
+	rest := v - max(0, r.local(n, x)-r.usage(n, x, core.Projected, g))
 	for {
 		up, more := r.parent(p)
 		if !r.borrows(p, x, rest, g) || !more {
 			return r.height(p), more && !r.borrows(p, x, rest, g)
 		}
-		rest -= max(0, r.local(p, x)-r.usage(p, x, core.Then, g))
+		rest -= max(0, r.local(p, x)-r.usage(p, x, core.Projected, g))
 		p = up
 	}
 }
 
 // Nodes.
 
-func (r *reference) free(node, resource string, l core.Ledger, g gone) core.Amount {
+func (r *reference) free(node, resource string, l core.Account, g gone) core.Amount {
 	n := r.nodes[node]
 	f := n.Allocatable.Of(resource) - n.Foreign.Of(resource)
 	if r.bare {
@@ -279,7 +279,7 @@ type seat struct {
 }
 
 // slots is how many pods of a set fit on a node beside what is seated already.
-func (r *reference) slots(s refSet, node string, views []core.Ledger, g gone, sets []refSet, seated []seat) int32 {
+func (r *reference) slots(s refSet, node string, views []core.Account, g gone, sets []refSet, seated []seat) int32 {
 	n := r.nodes[node]
 	if !n.State.TakesWork() && !r.bare || !s.filter.Admits(&n) {
 		return 0
@@ -293,7 +293,7 @@ func (r *reference) slots(s refSet, node string, views []core.Ledger, g gone, se
 	return int32(most)
 }
 
-func (r *reference) left(node, resource string, views []core.Ledger, g gone, sets []refSet, seated []seat) core.Amount {
+func (r *reference) left(node, resource string, views []core.Account, g gone, sets []refSet, seated []seat) core.Amount {
 	f := core.Unlimited
 	for _, l := range views {
 		f = min(f, r.free(node, resource, l, g))
@@ -308,7 +308,7 @@ func (r *reference) left(node, resource string, views []core.Ledger, g gone, set
 
 // place seats every pod, or nobody: sets in order of GPUs, then cpu; nodes with
 // the fewest GPUs left first; as many pods as fit. It tries everything.
-func (r *reference) place(sets []refSet, views []core.Ledger, g gone) ([]seat, bool) {
+func (r *reference) place(sets []refSet, views []core.Account, g gone) ([]seat, bool) {
 	turn := make([]int, len(sets))
 	for i := range turn {
 		turn[i] = i
@@ -320,7 +320,7 @@ func (r *reference) place(sets []refSet, views []core.Ledger, g gone) ([]seat, b
 	return r.seat(sets, turn, views, g, nil)
 }
 
-func (r *reference) seat(sets []refSet, turn []int, views []core.Ledger, g gone, seated []seat) ([]seat, bool) {
+func (r *reference) seat(sets []refSet, turn []int, views []core.Account, g gone, seated []seat) ([]seat, bool) {
 	if len(turn) == 0 {
 		return seated, true
 	}

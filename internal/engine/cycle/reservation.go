@@ -9,7 +9,7 @@ import (
 )
 
 // reservation is a complete plan, quota and nodes, held for a workload until those
-// that must first go are gone. It is booked in ledger Then, so that nobody,
+// that must first go are gone. It is booked in account Projected, so that nobody,
 // least of all a victim, can take it; that makes loops impossible. It ends when
 // it is carried out, when the workload leaves, or when it does not fit any more.
 type reservation struct {
@@ -101,7 +101,7 @@ func (e *Engine) await(p *reservation, x *workload) {
 // coveredBy reports whether the plan would fit now if only those were gone that
 // it waits for so far.
 func (e *Engine) coveredBy(p *reservation) bool {
-	return e.books.Try(core.Now, p.workload.Queue, func(t *ledger.Trial) bool {
+	return e.books.Try(core.Current, p.workload.Queue, func(t *ledger.Trial) bool {
 		for _, x := range e.leaving {
 			if slices.Contains(x.awaitedBy, p) {
 				t.Without(&x.Allocation)
@@ -112,7 +112,7 @@ func (e *Engine) coveredBy(p *reservation) bool {
 }
 
 // fitsNow reports whether what is reserved for a workload is free at this moment.
-func (e *Engine) fitsNow(w *workload) bool { return e.books.Fits(core.Now, &w.Allocation) }
+func (e *Engine) fitsNow(w *workload) bool { return e.books.Fits(core.Current, &w.Allocation) }
 
 // related reports whether a leaving workload holds quota of the same tree, or
 // nodes that were reserved.
@@ -182,11 +182,11 @@ func (e *Engine) placeless(w *workload) bool {
 	return false
 }
 
-// stillFits reports whether a reservation fits ledger Then: it does not when quota
+// stillFits reports whether a reservation fits account Projected: it does not when quota
 // was cut, a node was lost, something was admitted past the engine, or nodes
 // appeared where there were none.
 func (e *Engine) stillFits(w *workload) bool {
-	return !e.placeless(w) && e.books.StillFits(core.Then, &w.Allocation)
+	return !e.placeless(w) && e.books.StillFits(core.Projected, &w.Allocation)
 }
 
 // endReservation takes a reservation off all lists; its bookings stay.

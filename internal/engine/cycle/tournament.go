@@ -44,7 +44,7 @@ type tournamentNode struct {
 // match is what siblings are compared by, best first.
 type match struct {
 	borrows bool
-	share   quota.Share
+	share   quota.DominantResourceShare
 	key     order.Key
 	name    string
 }
@@ -279,7 +279,7 @@ func (e *Engine) matchOf(b *tournamentNode) match {
 	c := b.winner
 	m := match{key: c.head.Key, name: c.name}
 	if !c.exact {
-		m.share = b.node.Share(core.Then)
+		m.share = b.node.Share(core.Projected)
 		if c.tournamentNode != b {
 			// Somebody below with a larger share may be earlier: take the foremost key.
 			m.key = order.Key{Priority: math.MaxInt64, Time: math.MinInt64}
@@ -288,10 +288,10 @@ func (e *Engine) matchOf(b *tournamentNode) match {
 	}
 	e.lifted = append(e.lifted[:0], c.counts...)
 	for n := c.node; n != b.node; n = n.Parent() {
-		n.Lift(core.Then, e.lifted)
+		n.Lift(core.Projected, e.lifted)
 	}
-	m.borrows = e.opt.FairSharing.NonBorrowingFirst && b.node.BorrowsOn(core.Then, c.counts, e.lifted)
-	m.share = b.node.ShareWith(core.Then, e.lifted)
+	m.borrows = e.opt.FairSharing.NonBorrowingFirst && b.node.BorrowsOn(core.Projected, c.counts, e.lifted)
+	m.share = b.node.ShareWith(core.Projected, e.lifted)
 	return m
 }
 

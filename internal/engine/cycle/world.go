@@ -261,7 +261,7 @@ type group struct {
 
 // short is a pair that a parked group found too scarce.
 type short struct {
-	pair quota.Pair
+	pair quota.FlavorResource
 	need core.Amount
 }
 

@@ -37,17 +37,17 @@ func (l *Ledger) Check(all iter.Seq[*Allocation]) error {
 }
 
 // accounts are those of quota: nodes have the first two.
-const accounts = core.Ledgers + 1
+const accounts = core.Accounts + 1
 
 type cell struct {
 	queue *quota.Node
-	pair  quota.Pair
+	pair  quota.FlavorResource
 }
 
 // sums are what allocations come to, by account.
 type sums struct {
 	uses             [accounts]map[cell]core.Amount
-	pods             [core.Ledgers]map[string]int64
+	pods             [core.Accounts]map[string]int64
 	apart, unsettled int
 }
 
@@ -56,7 +56,7 @@ func (l *Ledger) count(all iter.Seq[*Allocation]) (*sums, error) {
 	for account := range accounts {
 		s.uses[account] = map[cell]core.Amount{}
 	}
-	for account := range core.Ledgers {
+	for account := range core.Accounts {
 		s.pods[account] = map[string]int64{}
 	}
 	for a := range all {
@@ -70,7 +70,7 @@ func (l *Ledger) count(all iter.Seq[*Allocation]) (*sums, error) {
 		}
 		s.apart += a.state.apart()
 		seen := l.fair && a.state == Held && !a.Unseen
-		if l.fair && a.state.In(core.Then) && !seen {
+		if l.fair && a.state.In(core.Projected) && !seen {
 			s.unsettled++
 		}
 		for account := range accounts {
@@ -82,7 +82,7 @@ func (l *Ledger) count(all iter.Seq[*Allocation]) (*sums, error) {
 				s.uses[account][c] = s.uses[account][c].Add(u.Amount)
 			}
 		}
-		for account := range core.Ledgers {
+		for account := range core.Accounts {
 			for _, h := range a.Holds {
 				if a.state.In(account) {
 					s.pods[account][h.Node.Name()] += int64(h.Count)
@@ -104,7 +104,7 @@ func (l *Ledger) compare(s *sums) error {
 			}
 		}
 	}
-	for account := range core.Ledgers {
+	for account := range core.Accounts {
 		if err := l.Nodes.CheckPods(account, s.pods[account]); err != nil {
 			return err
 		}

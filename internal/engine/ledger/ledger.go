@@ -16,9 +16,9 @@
 //	                └───── Stay ─────┘
 //
 // A workload that was evicted holds quota and nodes until it is gone, but nobody
-// counts on it any more: it is booked in core.Now and not in core.Then. A plan that
-// waits for it is promised to somebody else already: it is booked in core.Then and
-// not in core.Now. So nobody else can take it, and what is free at this moment is
+// counts on it any more: it is booked in core.Current and not in core.Projected. A plan that
+// waits for it is promised to somebody else already: it is booked in core.Projected and
+// not in core.Current. So nobody else can take it, and what is free at this moment is
 // what neither of the two accounts uses.
 //
 // A question that starts with "what if these were gone" is a Trial: whatever it
@@ -52,14 +52,14 @@ const (
 )
 
 // In reports whether an allocation of the state is booked in an account.
-func (s State) In(account core.Ledger) bool {
+func (s State) In(account core.Account) bool {
 	switch s {
 	case Held:
 		return true
 	case Leaving:
-		return account == core.Now
+		return account == core.Current
 	case Promised:
-		return account == core.Then
+		return account == core.Projected
 	}
 	return false
 }
@@ -86,9 +86,9 @@ type Allocation struct {
 
 	state State
 	// seen says that it is booked in account quota.Seen, unsettled that it is in
-	// core.Then and not there: both with fair sharing only.
+	// core.Projected and not there: both with fair sharing only.
 	seen, unsettled bool
-	// out says that a trial has taken it off core.Then.
+	// out says that a trial has taken it off core.Projected.
 	out bool
 }
 
@@ -146,7 +146,7 @@ func (l *Ledger) See(a *Allocation) {
 	l.settle(a)
 }
 
-// Unsettled is how many allocations are booked in core.Then and not in quota.Seen,
+// Unsettled is how many allocations are booked in core.Projected and not in quota.Seen,
 // with fair sharing. While there are none, the two accounts are the same.
 func (l *Ledger) Unsettled() int { return l.unsettled }
 
@@ -154,7 +154,7 @@ func (l *Ledger) Unsettled() int { return l.unsettled }
 func (l *Ledger) move(a *Allocation, to State) {
 	from := a.state
 	a.state = to
-	for account := range core.Ledgers {
+	for account := range core.Accounts {
 		switch is := to.In(account); {
 		case is == from.In(account):
 		case is:
@@ -182,7 +182,7 @@ func (l *Ledger) settle(a *Allocation) {
 			l.Forest.Remove(quota.Seen, a.Queue, a.Uses)
 		}
 	}
-	if is := a.state.In(core.Then) && !a.seen; is != a.unsettled {
+	if is := a.state.In(core.Projected) && !a.seen; is != a.unsettled {
 		a.unsettled = is
 		if is {
 			l.unsettled++
@@ -194,7 +194,7 @@ func (l *Ledger) settle(a *Allocation) {
 
 // Fits reports whether an allocation that is not booked in an account has room there,
 // where it is planned.
-func (l *Ledger) Fits(account core.Ledger, a *Allocation) bool {
+func (l *Ledger) Fits(account core.Account, a *Allocation) bool {
 	for _, u := range a.Uses {
 		if u.Amount > a.Queue.Room(account, u.Pair) {
 			return false
@@ -208,7 +208,7 @@ func (l *Ledger) Fits(account core.Ledger, a *Allocation) bool {
 func (l *Ledger) Recount(all iter.Seq[*Allocation]) {
 	l.Forest.ClearUsage()
 	for a := range all { // sums, so that order does not matter
-		for account := range core.Ledgers {
+		for account := range core.Accounts {
 			if a.state.In(account) {
 				l.Forest.Add(account, a.Queue, a.Uses)
 			}

@@ -18,7 +18,7 @@ import (
 // books are two queues of one cohort with four CPUs each, and two nodes with four.
 type books struct {
 	*ledger.Ledger
-	cpus  quota.Pair
+	cpus  quota.FlavorResource
 	class *place.Class
 }
 
@@ -29,7 +29,7 @@ func newBooks(fair bool) *books {
 			Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: 4}},
 		}}}})
 	}
-	cpus := l.Forest.Pair("f", core.CPU)
+	cpus := l.Forest.FlavorResource("f", core.CPU)
 	l.Forest.Settle()
 	for _, n := range []string{"n1", "n2"} {
 		l.Nodes.Set(core.Node{Name: n, State: core.NodeReady, Allocatable: core.Resources{{Resource: core.CPU, Amount: 4}, {Resource: core.Pods, Amount: 100}}})
@@ -48,7 +48,7 @@ func (b *books) give(a *ledger.Allocation, queue, node string, n int64) {
 func (b *books) room() string {
 	var out []string
 	for i, account := range []string{"now", "then", "seen"} {
-		out = append(out, fmt.Sprintf("%s %d", account, b.Forest.Queue("a").Room(core.Ledger(i), b.cpus))) //nolint:gosec // three
+		out = append(out, fmt.Sprintf("%s %d", account, b.Forest.Queue("a").Room(core.Account(i), b.cpus))) //nolint:gosec // three
 	}
 	for i, view := range []place.View{place.Free, place.After} {
 		spots, _, ok := b.Nodes.Place(place.Request{View: view, Sets: []place.Set{{Class: b.class, Count: 4}}})
@@ -111,22 +111,22 @@ func TestFits(t *testing.T) {
 	b.give(&x, "a", "n1", 3)
 	b.Hold(&x)
 	b.give(&y, "b", "n1", 2)
-	if b.Fits(core.Now, &y) {
+	if b.Fits(core.Current, &y) {
 		t.Error("the node has one CPU left")
 	}
-	if !b.Try(core.Now, x.Queue, func(trial *ledger.Trial) bool {
+	if !b.Try(core.Current, x.Queue, func(trial *ledger.Trial) bool {
 		trial.Without(&x)
-		return b.Fits(core.Now, &y)
+		return b.Fits(core.Current, &y)
 	}) {
 		t.Error("without the other it would fit")
 	}
 	b.Leave(&x)
 	b.Promise(&y)
-	if !b.StillFits(core.Then, &y) {
+	if !b.StillFits(core.Projected, &y) {
 		t.Error("it fits beside those that stay, as it is booked")
 	}
 	b.Nodes.Set(core.Node{Name: "n1", State: core.NodeReady, Allocatable: core.Resources{{Resource: core.CPU, Amount: 1}, {Resource: core.Pods, Amount: 100}}})
-	if b.StillFits(core.Then, &y) {
+	if b.StillFits(core.Projected, &y) {
 		t.Error("the node is smaller now")
 	}
 }
@@ -187,12 +187,12 @@ func TestBooksAlwaysAgree(t *testing.T) {
 // try takes off, puts back and books at random, one trial within another.
 func (b *books) try(t *rapid.T, all []*ledger.Allocation) {
 	out := map[*ledger.Allocation]bool{}
-	trial := b.Begin(b.Forest.Queue("a"), ledger.Scope{Account: core.Then, NoNodes: rapid.Bool().Draw(t, "quota alone")})
+	trial := b.Begin(b.Forest.Queue("a"), ledger.Scope{Account: core.Projected, NoNodes: rapid.Bool().Draw(t, "quota alone")})
 	defer trial.End()
 	for range rapid.IntRange(0, 8).Draw(t, "moves") {
 		a := rapid.SampledFrom(all).Draw(t, "workload")
 		switch {
-		case !a.State().In(core.Then):
+		case !a.State().In(core.Projected):
 		case out[a]:
 			trial.With(a)
 			delete(out, a)
@@ -205,7 +205,7 @@ func (b *books) try(t *rapid.T, all []*ledger.Allocation) {
 		trial.Ask(b.Forest.Queue("b"), []quota.Use{{Pair: b.cpus, Amount: 3}})
 	}
 	if rapid.Bool().Draw(t, "claim") {
-		inner := b.Begin(b.Forest.Queue("b"), ledger.Scope{Account: core.Then})
+		inner := b.Begin(b.Forest.Queue("b"), ledger.Scope{Account: core.Projected})
 		inner.Claim(b.Forest.Queue("a"), b.cpus, 2)
 		inner.Claim(b.Forest.Queue("b"), b.cpus, 5)
 		inner.End()
@@ -237,7 +237,7 @@ func TestRecount(t *testing.T) {
 	if err := b.Check(all); err != nil {
 		t.Error(err)
 	}
-	if got := b.Forest.Queue("a").Room(core.Now, b.cpus); got != 6 {
+	if got := b.Forest.Queue("a").Room(core.Current, b.cpus); got != 6 {
 		t.Errorf("%d CPUs are free, want 6", got)
 	}
 }

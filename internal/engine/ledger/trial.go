@@ -23,25 +23,25 @@ type Trial struct {
 
 // Scope bounds what a trial books, where a question is about less than everything.
 type Scope struct {
-	// Account is core.Then, unless the question is about this moment.
-	Account core.Ledger
+	// Account is core.Projected, unless the question is about this moment.
+	Account core.Account
 	// Of are the pairs of flavor and resource that matter; nil for all of them.
 	Of []quota.Use
 	// NoNodes says that it is about quota alone.
 	NoNodes bool
-	// Seen says that account quota.Seen matters too, and differs from core.Then.
+	// Seen says that account quota.Seen matters too, and differs from core.Projected.
 	Seen bool
 }
 
 // claim is quota that a trial thinks of as used.
 type claim struct {
 	queue *quota.Node
-	pair  quota.Pair
+	pair  quota.FlavorResource
 	v     core.Amount
 }
 
 // Try asks a question about an account of the tree of a queue and returns its answer.
-func (l *Ledger) Try(account core.Ledger, of *quota.Node, ask func(*Trial) bool) bool {
+func (l *Ledger) Try(account core.Account, of *quota.Node, ask func(*Trial) bool) bool {
 	t := l.Begin(of, Scope{Account: account})
 	defer t.End()
 	return ask(t)
@@ -94,7 +94,7 @@ func (t *Trial) book(a *Allocation, add bool) {
 		return
 	}
 	l.Nodes.Imagine(account, a.Holds, int64(sign))
-	if account == core.Then {
+	if account == core.Projected {
 		l.Nodes.Split(-sign)
 	}
 }
@@ -128,19 +128,19 @@ func (t *Trial) concerned(a *Allocation) []quota.Use {
 // Unask takes it off again.
 func (t *Trial) Ask(q *quota.Node, uses []quota.Use) {
 	t.asker, t.asks = q, uses
-	t.ledger.Forest.Add(core.Then, q, uses)
+	t.ledger.Forest.Add(core.Projected, q, uses)
 }
 
 // Unask undoes Ask.
 func (t *Trial) Unask() {
 	if t.asker != nil {
-		t.ledger.Forest.Remove(core.Then, t.asker, t.asks)
+		t.ledger.Forest.Remove(core.Projected, t.asker, t.asks)
 		t.asker, t.asks = nil, nil
 	}
 }
 
 // ShareWithout is the share of a node by an account if an allocation below it were gone.
-func (t *Trial) ShareWithout(account core.Ledger, n *quota.Node, a *Allocation) quota.Share {
+func (t *Trial) ShareWithout(account core.Account, n *quota.Node, a *Allocation) quota.DominantResourceShare {
 	t.ledger.Forest.Remove(account, a.Queue, a.Uses)
 	defer t.ledger.Forest.Add(account, a.Queue, a.Uses)
 	return n.Share(account)
@@ -148,7 +148,7 @@ func (t *Trial) ShareWithout(account core.Ledger, n *quota.Node, a *Allocation) 
 
 // Claim thinks of a queue as using so much more of a pair. Nothing else may be taken
 // off or put back before Unclaim.
-func (t *Trial) Claim(q *quota.Node, p quota.Pair, v core.Amount) {
+func (t *Trial) Claim(q *quota.Node, p quota.FlavorResource, v core.Amount) {
 	t.ledger.Forest.Book(q, p, v)
 	t.claims = append(t.claims, claim{q, p, v})
 }
@@ -163,7 +163,7 @@ func (t *Trial) Unclaim() {
 
 // Fits reports whether an allocation that is booked has room where it is planned, apart
 // from itself.
-func (l *Ledger) StillFits(account core.Ledger, a *Allocation) bool {
+func (l *Ledger) StillFits(account core.Account, a *Allocation) bool {
 	t := l.Begin(a.Queue, Scope{Account: account})
 	defer t.End()
 	t.Without(a)
@@ -175,7 +175,7 @@ func (l *Ledger) StillFits(account core.Ledger, a *Allocation) bool {
 func (l *Ledger) Suppose(a *Allocation, is State) (undo func()) {
 	from, seen, was := a.state, a.seen, l.Forest.Pretend(a.Queue)
 	to := func(from, is State, seen bool) {
-		for account := range core.Ledgers {
+		for account := range core.Accounts {
 			switch in := is.In(account); {
 			case in == from.In(account):
 			case in:

@@ -49,7 +49,7 @@ func (l Ledger) Learn(flavors []core.Flavor, machines []Machine) Ledger {
 	return out
 }
 
-// Equal reports whether both ledgers remember the same.
+// Equal reports whether both accounts remember the same.
 func (l Ledger) Equal(o Ledger) bool {
 	return maps.EqualFunc(l, o, Entry.Equal)
 }

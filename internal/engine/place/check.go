@@ -6,7 +6,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// Apart returns how many holders are in one ledger only.
+// Apart returns how many holders are in one account only.
 func (s *Nodes) Apart() int { return s.apart }
 
 // Check compares every index and every node's sums with a fresh computation.
@@ -30,7 +30,7 @@ func (s *Nodes) Check() error {
 					want -= n.held[l][i]
 				}
 				if f != want {
-					return fmt.Errorf("node %s: ledger %d says %d of resource %d are free, it should be %d", n.Name(), l, f, i, want)
+					return fmt.Errorf("node %s: account %d says %d of resource %d are free, it should be %d", n.Name(), l, f, i, want)
 				}
 			}
 		}
@@ -70,8 +70,8 @@ func (s *Nodes) checkIndex(c *Class, v View) error {
 	return nil
 }
 
-// CheckPods compares the pods held per node in a ledger with what is expected.
-func (s *Nodes) CheckPods(l core.Ledger, want map[string]int64) error {
+// CheckPods compares the pods held per node in an account with what is expected.
+func (s *Nodes) CheckPods(l core.Account, want map[string]int64) error {
 	pods := s.resource(core.Pods)
 	for name, n := range s.byName {
 		got := int64(0)
@@ -79,7 +79,7 @@ func (s *Nodes) CheckPods(l core.Ledger, want map[string]int64) error {
 			got = n.held[l][pods]
 		}
 		if got != want[name] {
-			return fmt.Errorf("node %s: %d pods are booked in ledger %d, workloads hold %d", name, got, l, want[name])
+			return fmt.Errorf("node %s: %d pods are booked in account %d, workloads hold %d", name, got, l, want[name])
 		}
 	}
 	return nil

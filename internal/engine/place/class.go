@@ -242,7 +242,7 @@ func (c *Class) count(a, b []int64) int32 {
 func (s *Nodes) index(c *Class, v View) *index {
 	s.settle()
 	if s.apart == 0 {
-		v = Free // the ledgers agree, one index serves both
+		v = Free // the accounts agree, one index serves both
 	}
 	ix := &c.views[v]
 	end := s.base + uint64(len(s.log))
@@ -304,18 +304,18 @@ func (s *Nodes) refresh(c *Class, v View, rank int) {
 
 func (s *Nodes) fits(c *Class, v View, n *Node) int32 {
 	if v == Free {
-		return c.count(n.free[core.Now], n.free[core.Then])
+		return c.count(n.free[core.Current], n.free[core.Projected])
 	}
-	return c.count(n.free[core.Then], n.free[core.Then])
+	return c.count(n.free[core.Projected], n.free[core.Projected])
 }
 
 func (s *Nodes) bucket(v View, n *Node) int16 {
 	left := int64(0)
-	if s.packID < len(n.free[core.Then]) {
-		left = n.free[core.Then][s.packID]
+	if s.packID < len(n.free[core.Projected]) {
+		left = n.free[core.Projected][s.packID]
 	}
-	if v == Free && s.packID < len(n.free[core.Now]) {
-		left = min(left, n.free[core.Now][s.packID])
+	if v == Free && s.packID < len(n.free[core.Current]) {
+		left = min(left, n.free[core.Current][s.packID])
 	}
 	b := int16(max(0, min(left, maxPack)))
 	if n.spec.State != core.NodeReady {

@@ -17,7 +17,7 @@ type stay struct {
 	node  string
 	kind  int
 	count int32
-	in    []core.Ledger
+	in    []core.Account
 }
 
 // history is nodes to which things happen, and a model that counts anew each time.
@@ -90,7 +90,7 @@ func (h *history) happen() {
 	case "take":
 		s := stay{
 			node: name, kind: rapid.IntRange(0, len(h.classes)-1).Draw(t, "class"), count: int32(rapid.IntRange(1, 2).Draw(t, "pods")),
-			in: rapid.SampledFrom([][]core.Ledger{{core.Now, core.Then}, {core.Now, core.Then}, {core.Now}, {core.Then}}).Draw(t, "ledgers"),
+			in: rapid.SampledFrom([][]core.Account{{core.Current, core.Projected}, {core.Current, core.Projected}, {core.Current}, {core.Projected}}).Draw(t, "accounts"),
 		}
 		h.stays = append(h.stays, s)
 		h.book(s, 1)
@@ -121,8 +121,8 @@ func (h *history) book(s stay, sign int) {
 	}
 }
 
-// free is what is left of a resource on a node in a ledger.
-func (h *history) free(n core.Node, resource string, l core.Ledger) core.Amount {
+// free is what is left of a resource on a node in an account.
+func (h *history) free(n core.Node, resource string, l core.Account) core.Amount {
 	left := n.Allocatable.Of(resource).Sub(n.Foreign.Of(resource))
 	for _, s := range h.stays {
 		if s.node == n.Name && slices.Contains(s.in, l) {
@@ -144,9 +144,9 @@ func (h *history) slots(n core.Node, kind int, v View) int64 {
 }
 
 func (h *history) usable(n core.Node, resource string, v View) core.Amount {
-	free := h.free(n, resource, core.Then)
+	free := h.free(n, resource, core.Projected)
 	if v == Free {
-		free = min(free, h.free(n, resource, core.Now))
+		free = min(free, h.free(n, resource, core.Current))
 	}
 	return max(0, free)
 }
@@ -221,7 +221,7 @@ func (h *history) compare(kind int) {
 	}
 	users := map[string]int{}
 	for _, s := range h.stays {
-		if slices.Contains(s.in, core.Now) {
+		if slices.Contains(s.in, core.Current) {
 			users[s.node]++
 		}
 	}
@@ -230,9 +230,9 @@ func (h *history) compare(kind int) {
 			h.t.Fatalf("%d hold something on %s, should be %d", len(n.Users()), name, users[name])
 		}
 		over := slices.ContainsFunc(h.asks, func(r core.Resources) bool {
-			return slices.ContainsFunc(r, func(q core.Quantity) bool { return h.free(h.model(name), q.Resource, core.Then) < 0 })
+			return slices.ContainsFunc(r, func(q core.Quantity) bool { return h.free(h.model(name), q.Resource, core.Projected) < 0 })
 		})
-		if n.Over(core.Then) != over && h.specs[name].Name != "" {
+		if n.Over(core.Projected) != over && h.specs[name].Name != "" {
 			h.t.Fatalf("%s has more promised than it has: %t", name, !over)
 		}
 	}

@@ -1,7 +1,7 @@
 // Package place chooses nodes for gangs: which nodes a pod may use, how many
 // fit, and which ones to take so that whole nodes stay free.
 //
-// Nodes keep two ledgers of what is held on them (core.Ledger). Equal requests
+// Nodes keep two accounts of what is held on them (core.Account). Equal requests
 // share a Class, which keeps the number of pods that fit per node up to date in
 // time proportional to the nodes that changed. A node is never given more than
 // it has; the only exception is what was observed and not decided here.
@@ -27,10 +27,10 @@ type Node struct {
 	spec  core.Node
 	known bool // false: only holds of a node that is not there (yet)
 	rank  int  // position in the order of names
-	// free is allocatable less foreign less held, per ledger and resource; it may
+	// free is allocatable less foreign less held, per account and resource; it may
 	// be negative.
-	free [core.Ledgers][]int64
-	held [core.Ledgers][]int64
+	free [core.Accounts][]int64
+	held [core.Accounts][]int64
 	cap  []int64 // allocatable
 	// version grows with changes that may change which classes match.
 	version uint32
@@ -55,7 +55,7 @@ func (n *Node) TakesWork() bool { return n.known && n.spec.State.TakesWork() }
 func (n *Node) Users() []int32 { return n.users }
 
 // Over reports whether more is promised than the node has.
-func (n *Node) Over(l core.Ledger) bool {
+func (n *Node) Over(l core.Account) bool {
 	for _, f := range n.free[l] {
 		if f < 0 {
 			return true
@@ -87,7 +87,7 @@ type Nodes struct {
 	epoch uint32
 	// specs grows with every change of which nodes exist and what they are like.
 	specs uint64
-	// apart counts the holds that are in one ledger only.
+	// apart counts the holds that are in one account only.
 	apart int
 	// supposed counts the nodes that are thought of in another state.
 	supposed int
@@ -146,7 +146,7 @@ func (s *Nodes) Set(spec core.Node) (better, lost bool) {
 	n := s.Node(spec.Name)
 	old, was := n.spec, n.known
 	n.spec, n.known = spec, true
-	before := append([]int64(nil), n.free[core.Now]...)
+	before := append([]int64(nil), n.free[core.Current]...)
 	s.measure(n)
 	switch {
 	case !was:
@@ -160,7 +160,7 @@ func (s *Nodes) Set(spec core.Node) (better, lost bool) {
 	s.touch(n)
 	lost = was && old.State.TakesWork() && !spec.State.TakesWork()
 	better = !was || old.State != spec.State || !sameKind(&old, &spec)
-	for i, f := range n.free[core.Now] {
+	for i, f := range n.free[core.Current] {
 		was := int64(0) // of a resource that nobody had asked for yet
 		if i < len(before) {
 			was = before[i]
@@ -186,7 +186,7 @@ func (s *Nodes) Gone(name string) {
 // Sweep drops records of nodes that are gone and hold nothing any more.
 func (s *Nodes) Sweep() {
 	for name, n := range s.byName {
-		if !n.known && len(n.users) == 0 && allZero(n.held[core.Now]) && allZero(n.held[core.Then]) {
+		if !n.known && len(n.users) == 0 && allZero(n.held[core.Current]) && allZero(n.held[core.Projected]) {
 			delete(s.byName, name)
 		}
 	}
@@ -266,32 +266,32 @@ func (s *Nodes) settle() {
 	s.log = s.log[:0]
 }
 
-// Take books holds in a ledger. In ledger Now the owner is noted on the nodes.
-func (s *Nodes) Take(l core.Ledger, holds []Hold, owner int32) {
+// Take books holds in an account. In account Current the owner is noted on the nodes.
+func (s *Nodes) Take(l core.Account, holds []Hold, owner int32) {
 	for _, h := range holds {
 		s.book(l, h, 1)
-		if l == core.Now {
+		if l == core.Current {
 			h.Node.users = append(h.Node.users, owner)
 		}
 	}
 }
 
-// Give takes holds off a ledger again.
-func (s *Nodes) Give(l core.Ledger, holds []Hold, owner int32) {
+// Give takes holds off an account again.
+func (s *Nodes) Give(l core.Account, holds []Hold, owner int32) {
 	for _, h := range holds {
 		s.book(l, h, -1)
 		u := h.Node.users
-		if i := slices.Index(u, owner); i >= 0 && l == core.Now {
+		if i := slices.Index(u, owner); i >= 0 && l == core.Current {
 			u[i] = u[len(u)-1]
 			h.Node.users = u[:len(u)-1]
 		}
 	}
 }
 
-// Split says that n holds more (or, negative, fewer) are in one ledger only.
+// Split says that n holds more (or, negative, fewer) are in one account only.
 func (s *Nodes) Split(n int) { s.apart += n }
 
-func (s *Nodes) book(l core.Ledger, h Hold, sign int64) {
+func (s *Nodes) book(l core.Account, h Hold, sign int64) {
 	n := h.Node
 	for len(n.held[l]) < len(s.resources) {
 		n.held[l] = append(n.held[l], 0)

@@ -74,7 +74,7 @@ func TestGone(t *testing.T) {
 	s.Set(machine("a", 4, core.NodeReady))
 	s.Set(machine("b", 4, core.NodeReady))
 	hold := []Hold{{s.Node("b"), s.Class(gpus(1), core.Filter{}), 1}}
-	s.Take(core.Then, hold, 1)
+	s.Take(core.Projected, hold, 1)
 	before := s.Version()
 	s.Gone("nobody")
 	if s.Version() != before {
@@ -90,7 +90,7 @@ func TestGone(t *testing.T) {
 	if s.Get("a") != nil || s.Get("b") == nil || s.Get("b").Spec() != nil || s.Get("b").Name() != "b" {
 		t.Errorf("a is %v, b is %v", s.Get("a"), s.Get("b"))
 	}
-	if b := s.Get("b"); !b.Over(core.Then) || b.Over(core.Now) {
+	if b := s.Get("b"); !b.Over(core.Projected) || b.Over(core.Current) {
 		t.Error("a node that is gone has room for nothing, and only what will be held there is too much")
 	}
 	if s.Any(map[string]string{core.HostnameLabel: "b"}) || len(s.Specs()) != 0 {
@@ -207,7 +207,7 @@ func TestHoldable(t *testing.T) {
 		"a node that is gone":    {[]Hold{{s.Node("z"), anyone, 1}}, false},
 	}
 	for name, tc := range tests {
-		if got := s.Holdable(core.Then, tc.holds); got != tc.want {
+		if got := s.Holdable(core.Projected, tc.holds); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
 		if err := s.Check(); err != nil {

@@ -187,17 +187,17 @@ func (s *Nodes) inTurn(r Request, turn []int, spots [][]Spot) (Shortage, bool) {
 	return Shortage{}, true
 }
 
-// tentative books in both ledgers, so that either view sees it.
+// tentative books in both accounts, so that either view sees it.
 func (s *Nodes) tentative(h Hold) Hold {
-	s.book(core.Now, h, 1)
-	s.book(core.Then, h, 1)
+	s.book(core.Current, h, 1)
+	s.book(core.Projected, h, 1)
 	return h
 }
 
 func (s *Nodes) unbook(holds []Hold) {
 	for _, h := range holds {
-		s.book(core.Now, h, -1)
-		s.book(core.Then, h, -1)
+		s.book(core.Current, h, -1)
+		s.book(core.Projected, h, -1)
 	}
 }
 
@@ -273,9 +273,9 @@ func (x *search) node(k int, ranks []int, slots, room []int32, left int32) bool 
 	return false
 }
 
-// Holdable reports whether holds that are not booked in a ledger could be: their
+// Holdable reports whether holds that are not booked in an account could be: their
 // nodes take work and have room.
-func (s *Nodes) Holdable(l core.Ledger, holds []Hold) bool {
+func (s *Nodes) Holdable(l core.Account, holds []Hold) bool {
 	ok := true
 	for _, h := range holds {
 		ok = ok && h.Node.TakesWork() && h.Class.filter.Admits(&h.Node.spec)

@@ -63,10 +63,10 @@ func addDown(f *core.NodeFacts, n *Node) {
 
 // unused is what is free of a resource now and promised to nobody.
 func (n *Node) unused(resource int) int64 {
-	if resource >= len(n.free[core.Now]) || resource >= len(n.free[core.Then]) {
+	if resource >= len(n.free[core.Current]) || resource >= len(n.free[core.Projected]) {
 		return 0
 	}
-	return min(n.free[core.Now][resource], n.free[core.Then][resource])
+	return min(n.free[core.Current][resource], n.free[core.Projected][resource])
 }
 
 // scarcest is the need of a class of which the least is free on its nodes in
@@ -263,7 +263,7 @@ func (s *Nodes) Clear(n *Node) (undo func()) {
 }
 
 // Imagine books holds, or with a negative sign takes them off, and notes no owner.
-func (s *Nodes) Imagine(l core.Ledger, holds []Hold, sign int64) {
+func (s *Nodes) Imagine(l core.Account, holds []Hold, sign int64) {
 	for _, h := range holds {
 		s.book(l, h, sign)
 	}

@@ -78,8 +78,8 @@ func TestSurvey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := park()
 			hold := []Hold{{s.Node("b"), s.Class(amounts(1, 1000), core.Filter{}), tc.held}}
-			s.Take(core.Now, hold, 1)
-			s.Take(core.Then, hold, 1)
+			s.Take(core.Current, hold, 1)
+			s.Take(core.Projected, hold, 1)
 			if d := cmp.Diff(tc.want, s.Survey(s.Class(tc.class, ofKind("k")))); d != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, d)
 			}
@@ -115,7 +115,7 @@ func occupied(s *Nodes, list []Occupied) (out []string) {
 func TestOccupied(t *testing.T) {
 	s := park()
 	hold := []Hold{{s.Node("b"), s.Class(amounts(5, 1000), core.Filter{}), 1}}
-	for _, l := range []core.Ledger{core.Now, core.Then} {
+	for _, l := range []core.Account{core.Current, core.Projected} {
 		s.Take(l, hold, 1)
 	}
 	tests := map[string]struct {
@@ -239,8 +239,8 @@ func TestThoughts(t *testing.T) {
 		"a is emptied": {func() func() { return s.Clear(s.Node("a")) }, seen{16, 32, 2}},
 		"a GPU is held": {func() func() {
 			h := []Hold{{s.Node("b"), k, 2}}
-			s.Imagine(core.Now, h, 1)
-			return func() { s.Imagine(core.Now, h, -1) }
+			s.Imagine(core.Current, h, 1)
+			return func() { s.Imagine(core.Current, h, -1) }
 		}, seen{9, 32, 2}},
 	} {
 		undo := tc.think()

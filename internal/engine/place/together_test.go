@@ -76,7 +76,7 @@ func together(t *rapid.T) {
 			Name: fmt.Sprint("n", i), State: state, Labels: map[string]string{"kind": kinds[i]},
 			Allocatable: core.MakeResources(map[string]core.Amount{core.GPU: free[i][0], core.CPU: free[i][1], core.Pods: 100}),
 		})
-		s.Take(core.Now, []Hold{{s.Node(fmt.Sprint("n", i)), busy, 1}}, 1)
+		s.Take(core.Current, []Hold{{s.Node(fmt.Sprint("n", i)), busy, 1}}, 1)
 	}
 	alone := true
 	for _, set := range sets {

@@ -14,7 +14,7 @@ import (
 // Hopeless reports, at next to no cost, that nobody can be evicted who uses one
 // of the pairs: nobody in the own queue is less important, and no other queue has
 // borrowed any of them. If it is false there may be victims.
-func (s *Searcher) Hopeless(q *quota.Node, p core.Preemption, priority int64, pairs []quota.Pair) bool {
+func (s *Searcher) Hopeless(q *quota.Node, p core.Preemption, priority int64, pairs []quota.FlavorResource) bool {
 	if s.mayEvictOwn(q, p, priority) {
 		return false
 	}
@@ -40,12 +40,12 @@ func (s *Searcher) Toothless(q *quota.Node, p core.Preemption, priority int64, u
 	if s.Fair != nil || Allows(p.WhileBorrow) || s.mayEvictOwn(q, p, priority) {
 		return false
 	}
-	if !slices.ContainsFunc(uses, func(u quota.Use) bool { return q.BorrowsWith(core.Then, u.Pair, u.Amount) }) {
+	if !slices.ContainsFunc(uses, func(u quota.Use) bool { return q.BorrowsWith(core.Projected, u.Pair, u.Amount) }) {
 		return false
 	}
 	s.rest = append(s.rest[:0], uses...)
 	for n := q; n.Parent() != nil; n = n.Parent() {
-		if n.Absorb(core.Then, s.rest) {
+		if n.Absorb(core.Projected, s.rest) {
 			return false
 		}
 	}
@@ -65,7 +65,7 @@ type weighed struct {
 type tied struct {
 	cohort *quota.Node
 	stamp  uint64
-	share  quota.Share
+	share  quota.DominantResourceShare
 	count  int
 	first  *quota.Node
 }
@@ -92,7 +92,7 @@ func (s *Searcher) Outweighed(q *quota.Node, p core.Preemption, priority int64, 
 func (s *Searcher) weigh(q *quota.Node, uses []quota.Use) bool {
 	some := false
 	for _, u := range uses {
-		if u.Amount > 0 && s.Fair.ReclaimNominal && !q.BorrowsWith(core.Then, u.Pair, u.Amount) {
+		if u.Amount > 0 && s.Fair.ReclaimNominal && !q.BorrowsWith(core.Projected, u.Pair, u.Amount) {
 			return false
 		}
 		some = some || u.Amount > 0
@@ -102,23 +102,23 @@ func (s *Searcher) weigh(q *quota.Node, uses []quota.Use) bool {
 	}
 	s.rest = append(s.rest[:0], uses...)
 	for n := q; n.Parent() != nil; n = n.Parent() {
-		mine := n.ShareWith(core.Then, s.rest)
+		mine := n.ShareWith(core.Projected, s.rest)
 		if by := mine.Compare(n.RivalShare()); by < 0 || (by == 0 && s.ties(n, mine)) {
 			return false
 		}
-		n.Lift(core.Then, s.rest)
+		n.Lift(core.Projected, s.rest)
 	}
 	return true
 }
 
 // ties reports whether some sibling of n has a share and might keep it after an
 // eviction, which LessThanOrEqualToFinalShare would allow then.
-func (s *Searcher) ties(n *quota.Node, share quota.Share) bool {
+func (s *Searcher) ties(n *quota.Node, share quota.DominantResourceShare) bool {
 	t := &s.tied
 	if t.cohort != n.Parent() || t.stamp != n.Stamp() || t.share.Compare(share) != 0 {
 		*t = tied{cohort: n.Parent(), stamp: n.Stamp(), share: share}
 		for _, c := range n.Parent().Children() {
-			if c.Share(core.Then).Compare(share) == 0 && s.keeps(c, share) {
+			if c.Share(core.Projected).Compare(share) == 0 && s.keeps(c, share) {
 				if t.count++; t.count == 1 {
 					t.first = c
 				}
@@ -130,7 +130,7 @@ func (s *Searcher) ties(n *quota.Node, share quota.Share) bool {
 
 // keeps reports whether a node might keep a share, or have a larger one, after an
 // eviction from it. Cohorts are not looked into.
-func (s *Searcher) keeps(n *quota.Node, share quota.Share) bool {
+func (s *Searcher) keeps(n *quota.Node, share quota.DominantResourceShare) bool {
 	if !n.Queue {
 		return true
 	}
@@ -140,7 +140,7 @@ func (s *Searcher) keeps(n *quota.Node, share quota.Share) bool {
 			continue // who uses the same leaves the same
 		}
 		last = c.Uses
-		if s.shareWithout(core.Then, n, c).Compare(share) >= 0 {
+		if s.shareWithout(core.Projected, n, c).Compare(share) >= 0 {
 			return true
 		}
 	}

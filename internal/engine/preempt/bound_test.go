@@ -144,7 +144,7 @@ func TestBounds(t *testing.T) {
 			f.SetCohort(core.Cohort{Name: "side", Parent: "top"})
 			f.SetQueue("x", "side", cpus(4))
 			f.SetQueue("y", "side", cpus(4))
-			p := f.Pair("f", core.CPU)
+			p := f.FlavorResource("f", core.CPU)
 			f.Settle()
 			s := &Searcher{Ledger: books}
 			if tc.fair {
@@ -166,7 +166,7 @@ func TestBounds(t *testing.T) {
 			for range 2 { // the second answer is remembered
 				got := ""
 				switch {
-				case s.Hopeless(q, tc.policy, 5, []quota.Pair{p}):
+				case s.Hopeless(q, tc.policy, 5, []quota.FlavorResource{p}):
 					got = "hopeless"
 				case s.Toothless(q, tc.policy, 5, uses):
 					got = "toothless"
@@ -190,7 +190,7 @@ func TestTiedWithItself(t *testing.T) {
 	f.SetQueue("owner", "c", []core.ResourceGroup{{Covered: []string{core.CPU, core.GPU}, Flavors: []core.FlavorQuotas{{
 		Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: 10}, {Resource: core.GPU, Nominal: 10}},
 	}}}})
-	cpu, gpu := f.Pair("f", core.CPU), f.Pair("f", core.GPU)
+	cpu, gpu := f.FlavorResource("f", core.CPU), f.FlavorResource("f", core.GPU)
 	f.Settle()
 	s := &Searcher{Ledger: books, Fair: core.DefaultFairSharing()}
 	for _, c := range []*Candidate{
@@ -212,7 +212,7 @@ func TestOneOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		books := ledger.New(core.GPU, true)
 		f := books.Forest
-		p := f.Pair("f", core.CPU)
+		p := f.FlavorResource("f", core.CPU)
 		owner := f.SetQueue("owner", "c", cpus(100))
 		var all []*Candidate
 		s := &Searcher{Ledger: books}
@@ -231,10 +231,10 @@ func TestOneOrder(t *testing.T) {
 		}
 		slices.SortFunc(all, victimOrder)
 		n := rapid.IntRange(1, len(all)).Draw(t, "victims")
-		need := owner.Room(core.Then, p) + core.Amount(n)
+		need := owner.Room(core.Projected, p) + core.Amount(n)
 		var got, want string
 		for _, v := range s.Find(Request{
-			Queue: owner, Policy: core.Preemption{Reclaim: core.PreemptAny}, Uses: []quota.Use{{Pair: p, Amount: need}}, Short: []quota.Pair{p},
+			Queue: owner, Policy: core.Preemption{Reclaim: core.PreemptAny}, Uses: []quota.Use{{Pair: p, Amount: need}}, Short: []quota.FlavorResource{p},
 		}) {
 			got += v.UID
 		}

@@ -84,7 +84,7 @@ func permits(p core.PreemptionPolicy, r *Request, c *Candidate) bool {
 	}
 }
 
-func uses(c *Candidate, pairs []quota.Pair) bool {
+func uses(c *Candidate, pairs []quota.FlavorResource) bool {
 	for _, u := range c.Uses {
 		if u.Amount > 0 && slices.Contains(pairs, u.Pair) {
 			return true
@@ -105,7 +105,7 @@ func (s *Searcher) collect() {
 		return
 	}
 	s.rest = append(s.rest[:0], r.Uses...)
-	advantage := r.Queue.Absorb(core.Then, s.rest)
+	advantage := r.Queue.Absorb(core.Projected, s.rest)
 	visited := r.Queue
 	for top := r.Queue.Parent(); top != nil; top = top.Parent() {
 		list := &s.priority
@@ -113,7 +113,7 @@ func (s *Searcher) collect() {
 			list = &s.hierarchy
 		}
 		*list = s.below(*list, top, visited, cursor{common: top, advantage: advantage, policy: r.Policy.Reclaim})
-		if top.Absorb(core.Then, s.rest) {
+		if top.Absorb(core.Projected, s.rest) {
 			advantage = true
 		}
 		visited = top
@@ -124,7 +124,7 @@ func (s *Searcher) collect() {
 // keeps within its quota.
 func (s *Searcher) below(list []cursor, n, except *quota.Node, proto cursor) []cursor {
 	for _, child := range n.Children() {
-		if child == except || child.WithinNominal(core.Then, s.req.Short) {
+		if child == except || child.WithinNominal(core.Projected, s.req.Short) {
 			continue
 		}
 		if !child.Queue {

@@ -23,7 +23,7 @@ type contender struct {
 	parent *contender
 	// path says that it is the request's queue or a cohort above it.
 	path  bool
-	share quota.Share
+	share quota.DominantResourceShare
 	// cursor walks a queue's candidates; retry is the first that the first
 	// strategy spared.
 	cursor cursor
@@ -40,11 +40,11 @@ type fairSearch struct {
 	root *contender
 	// nominal says that the request stays within the quota of its own queue.
 	nominal bool
-	// ledger is what shares of others are counted by: Seen, or Then where that is the
+	// ledger is what shares of others are counted by: Seen, or Projected where that is the
 	// same. What they were promised, or given just now, cannot be taken from them yet,
 	// and is no reason to take something else. Whoever may evict is looked at again
 	// when it was seen.
-	ledger core.Ledger
+	ledger core.Account
 	// missing is what the request lacks of each of its uses, less what was taken
 	// from others: before that is had, it cannot fit.
 	missing []quota.Use
@@ -64,13 +64,13 @@ func (f *fairSearch) contender(n *quota.Node, parent *contender) *contender {
 func (s *Searcher) findFair() []Victim {
 	s.picked = s.picked[:0]
 	r := &s.req
-	s.fair.ledger = core.Then
+	s.fair.ledger = core.Projected
 	if s.Ledger.Unsettled() > 0 {
 		s.fair.ledger = quota.Seen
 	}
 	s.fair.missing = s.fair.missing[:0]
 	for _, u := range r.Uses {
-		s.fair.missing = append(s.fair.missing, quota.Use{Pair: u.Pair, Amount: u.Amount.Sub(r.Queue.Room(core.Then, u.Pair))})
+		s.fair.missing = append(s.fair.missing, quota.Use{Pair: u.Pair, Amount: u.Amount.Sub(r.Queue.Room(core.Projected, u.Pair))})
 	}
 	s.trial.Ask(r.Queue, r.Uses)
 	found := s.byShares()
@@ -88,7 +88,7 @@ func (s *Searcher) findFair() []Victim {
 func (s *Searcher) byShares() bool {
 	f := &s.fair
 	f.used = 0
-	f.nominal = s.Fair.ReclaimNominal && s.req.Queue.WithinNominal(core.Then, s.req.Short)
+	f.nominal = s.Fair.ReclaimNominal && s.req.Queue.WithinNominal(core.Projected, s.req.Short)
 	root := s.req.Queue.Root()
 	f.root = f.contender(root, nil)
 	if !s.gather(f.root) {
@@ -133,7 +133,7 @@ func (s *Searcher) gather(c *contender) bool {
 			continue
 		}
 		if child.path {
-			child.share = n.Share(core.Then)
+			child.share = n.Share(core.Projected)
 		}
 		c.children = append(c.children, child)
 		child.slot = len(c.children)
@@ -178,7 +178,7 @@ func (s *Searcher) firstStrategy(rule core.FairStrategy) bool {
 		switch {
 		case t.path:
 			took = s.pick(t, core.InClusterQueue)
-		case s.Fair.ReclaimNominal && s.req.Queue.WithinNominal(core.Then, s.req.Short):
+		case s.Fair.ReclaimNominal && s.req.Queue.WithinNominal(core.Projected, s.req.Short):
 			took = s.pick(t, core.InCohortReclamation)
 		default:
 			took = s.pickByShare(t, rule)
@@ -223,7 +223,7 @@ func (s *Searcher) pass(t *contender) {
 // over those before.
 func (s *Searcher) pickByShare(t *contender, rule core.FairStrategy) bool {
 	mine, theirs := s.sides(t)
-	share, before := mine.Share(core.Then), theirs.Share(s.fair.ledger)
+	share, before := mine.Share(core.Projected), theirs.Share(s.fair.ledger)
 	if by := share.Compare(before); by > 0 || (by == 0 && rule == core.LessThanInitialShare) {
 		if t.retry == nil {
 			t.retry = t.cursor.current()
@@ -252,7 +252,7 @@ func (s *Searcher) pickByShare(t *contender, rule core.FairStrategy) bool {
 }
 
 // shareWithout is a node's share if a candidate of its subtree were gone.
-func (s *Searcher) shareWithout(l core.Ledger, n *quota.Node, c *Candidate) quota.Share {
+func (s *Searcher) shareWithout(l core.Account, n *quota.Node, c *Candidate) quota.DominantResourceShare {
 	if n == c.Queue { // nothing below it keeps any of what is given up
 		s.less = s.less[:0]
 		for _, u := range c.Uses {
@@ -280,7 +280,7 @@ func (s *Searcher) secondStrategy() bool {
 		mine, theirs := s.sides(t)
 		c := t.cursor.current()
 		t.cursor.list = nil
-		if mine.Share(core.Then).Compare(theirs.Share(s.fair.ledger)) < 0 {
+		if mine.Share(core.Projected).Compare(theirs.Share(s.fair.ledger)) < 0 {
 			s.pickOne(c, core.InCohortFairSharing)
 			if s.fitsBooked() {
 				return true
@@ -330,7 +330,7 @@ func (s *Searcher) refresh(t *contender) {
 		}
 		switch {
 		case left && c.path:
-			c.share = c.node.Share(core.Then)
+			c.share = c.node.Share(core.Projected)
 		case left:
 			c.share = c.node.Share(s.fair.ledger)
 		}

@@ -28,7 +28,7 @@ func drawWorld(t *rapid.T, fair *core.FairSharing) *world {
 	books := ledger.New(core.GPU, fair != nil)
 	f := books.Forest
 	w := &world{t: t, forest: f, runs: map[*quota.Node][]*Candidate{}}
-	pairs := []quota.Pair{f.Pair("f", core.CPU), f.Pair("f", core.GPU)}
+	pairs := []quota.FlavorResource{f.FlavorResource("f", core.CPU), f.FlavorResource("f", core.GPU)}
 	weight := rapid.SampledFrom([]*core.Weight{nil, nil, new(core.WeightOne / 2), new(2 * core.WeightOne), new(core.Weight(0))})
 	cohorts := []string{"top"}
 	for i := range rapid.IntRange(0, 3).Draw(t, "cohorts") {
@@ -69,7 +69,7 @@ func drawWorld(t *rapid.T, fair *core.FairSharing) *world {
 		books.Promise(&ledger.Allocation{ID: 99, Queue: rapid.SampledFrom(w.queues).Draw(t, "queue"), Uses: drawUses(t, pairs)})
 	}
 	if rapid.Bool().Draw(t, "somebody leaves") {
-		w.book(rapid.SampledFrom(w.queues).Draw(t, "queue"), drawUses(t, pairs), core.Now)
+		w.book(rapid.SampledFrom(w.queues).Draw(t, "queue"), drawUses(t, pairs), core.Current)
 	}
 	policy := rapid.SampledFrom([]core.PreemptionPolicy{
 		core.PreemptAny, core.PreemptAny, core.PreemptLowerOrNewerEqualPrio, core.PreemptLowerPriority, core.PreemptNever,
@@ -85,14 +85,14 @@ func drawWorld(t *rapid.T, fair *core.FairSharing) *world {
 	}
 	w.req.Uses[0].Amount += core.Amount(rapid.IntRange(0, 6).Draw(t, "more"))
 	for _, u := range w.req.Uses {
-		if u.Amount > w.queues[0].Room(core.Then, u.Pair) {
+		if u.Amount > w.queues[0].Room(core.Projected, u.Pair) {
 			w.req.Short = append(w.req.Short, u.Pair)
 		}
 	}
 	return w
 }
 
-func drawUses(t *rapid.T, pairs []quota.Pair) []quota.Use {
+func drawUses(t *rapid.T, pairs []quota.FlavorResource) []quota.Use {
 	amount := rapid.SampledFrom([]core.Amount{1, 1, 2, 3, 5, 0})
 	uses := []quota.Use{{Pair: pairs[0], Amount: amount.Draw(t, "cpus")}}
 	if rapid.IntRange(0, 3).Draw(t, "uses GPUs") == 3 {
@@ -101,19 +101,19 @@ func drawUses(t *rapid.T, pairs []quota.Pair) []quota.Use {
 	return uses
 }
 
-func (w *world) book(q *quota.Node, uses []quota.Use, ledgers ...core.Ledger) {
+func (w *world) book(q *quota.Node, uses []quota.Use, ledgers ...core.Account) {
 	for _, l := range ledgers {
 		w.forest.Add(l, q, uses)
 	}
 }
 
 func (w *world) take(c *Candidate) {
-	w.forest.Remove(core.Then, c.Queue, c.Uses)
+	w.forest.Remove(core.Projected, c.Queue, c.Uses)
 	w.forest.Remove(quota.Seen, c.Queue, c.Uses)
 }
 
 func (w *world) back(c *Candidate) {
-	w.forest.Add(core.Then, c.Queue, c.Uses)
+	w.forest.Add(core.Projected, c.Queue, c.Uses)
 	w.forest.Add(quota.Seen, c.Queue, c.Uses)
 }
 
@@ -137,13 +137,13 @@ func (w *world) willing(q *quota.Node) []*Candidate {
 }
 
 func (w *world) fits() bool {
-	return !slices.ContainsFunc(w.req.Uses, func(u quota.Use) bool { return u.Amount > w.req.Queue.Room(core.Then, u.Pair) })
+	return !slices.ContainsFunc(w.req.Uses, func(u quota.Use) bool { return u.Amount > w.req.Queue.Room(core.Projected, u.Pair) })
 }
 
 // fitsBooked asks with the request's own usage taken off.
 func (w *world) fitsBooked() bool {
-	w.forest.Remove(core.Then, w.req.Queue, w.req.Uses)
-	defer w.forest.Add(core.Then, w.req.Queue, w.req.Uses)
+	w.forest.Remove(core.Projected, w.req.Queue, w.req.Uses)
+	defer w.forest.Add(core.Projected, w.req.Queue, w.req.Uses)
 	return w.fits()
 }
 
@@ -163,9 +163,9 @@ func (n *naive) find() []Victim {
 			n.left[q] = w.willing(q)
 		}
 	}
-	w.forest.Add(core.Then, w.req.Queue, w.req.Uses)
+	w.forest.Add(core.Projected, w.req.Queue, w.req.Uses)
 	found := n.first(w.search.Fair.Strategies[0]) || len(w.search.Fair.Strategies) > 1 && n.second()
-	w.forest.Remove(core.Then, w.req.Queue, w.req.Uses)
+	w.forest.Remove(core.Projected, w.req.Queue, w.req.Uses)
 	var victims []Victim
 	if found {
 		victims = []Victim{n.picked[len(n.picked)-1]}
@@ -186,9 +186,9 @@ func (n *naive) find() []Victim {
 
 func (n *naive) ours(x *quota.Node) bool { return covers(x, n.req.Queue) }
 
-func (n *naive) share(x *quota.Node) quota.Share {
+func (n *naive) share(x *quota.Node) quota.DominantResourceShare {
 	if n.ours(x) {
-		return x.ShareWith(core.Then, nil)
+		return x.ShareWith(core.Projected, nil)
 	}
 	return x.ShareWith(quota.Seen, nil)
 }
@@ -251,7 +251,7 @@ func (n *naive) first(rule core.FairStrategy) bool {
 				return true
 			}
 			continue
-		case n.search.Fair.ReclaimNominal && n.req.Queue.WithinNominal(core.Then, n.req.Short):
+		case n.search.Fair.ReclaimNominal && n.req.Queue.WithinNominal(core.Projected, n.req.Short):
 			if n.pick(q, core.InCohortReclamation) {
 				return true
 			}

@@ -127,7 +127,7 @@ type Request struct {
 	// Uses is all quota it needs; Short the pairs that need an eviction: only
 	// workloads that use one of them are candidates.
 	Uses  []quota.Use
-	Short []quota.Pair
+	Short []quota.FlavorResource
 	// Sets are the pods that need nodes; none if quota alone decides.
 	Sets []place.Set
 	// Spare are not evicted unless they hold quota that the request's own side of
@@ -173,7 +173,7 @@ func (s *Searcher) Find(r Request) []Victim {
 // has to do with; with fair sharing that is everything, because everything makes up the
 // share of a queue.
 func (s *Searcher) begin() {
-	scope := ledger.Scope{Account: core.Then, NoNodes: len(s.req.Sets) == 0}
+	scope := ledger.Scope{Account: core.Projected, NoNodes: len(s.req.Sets) == 0}
 	if s.Fair == nil {
 		scope.Of = s.req.Uses
 	} else {
@@ -196,7 +196,7 @@ func (s *Searcher) attempts() []borrowing {
 	never := !Allows(s.req.Policy.WhileBorrow)
 	switch {
 	case len(s.hierarchy)+len(s.priority) == 0,
-		never && !s.req.Queue.UnderNominal(core.Then, s.req.Short):
+		never && !s.req.Queue.UnderNominal(core.Projected, s.req.Short):
 		return []borrowing{allowed}
 	case never && len(s.hierarchy) == 0:
 		return []borrowing{forbidden, allowed}
@@ -260,7 +260,7 @@ func (s *Searcher) valid(c *cursor) bool {
 		return true
 	}
 	for n := c.queue; n != c.common; n = n.Parent() {
-		if n.WithinNominal(core.Then, s.req.Short) {
+		if n.WithinNominal(core.Projected, s.req.Short) {
 			return false
 		}
 	}
@@ -287,10 +287,10 @@ func (s *Searcher) reason(c *cursor, cand *Candidate, may borrowing) (core.Evict
 func (s *Searcher) fits(may borrowing) bool {
 	q := s.req.Queue
 	for _, u := range s.req.Uses {
-		if may == forbidden && q.BorrowsWith(core.Then, u.Pair, u.Amount) {
+		if may == forbidden && q.BorrowsWith(core.Projected, u.Pair, u.Amount) {
 			return false
 		}
-		if u.Amount > q.Room(core.Then, u.Pair) {
+		if u.Amount > q.Room(core.Projected, u.Pair) {
 			return false
 		}
 	}
@@ -318,7 +318,7 @@ func (s *Searcher) Grade(r Request) (quota.Mode, int) {
 	u := r.Uses[0]
 	victims := s.Find(r)
 	if len(victims) == 0 {
-		level, _ := r.Queue.Level(core.Then, u.Pair, u.Amount)
+		level, _ := r.Queue.Level(core.Projected, u.Pair, u.Amount)
 		return quota.NoCandidates, level
 	}
 	mode := quota.Reclaim
@@ -330,6 +330,6 @@ func (s *Searcher) Grade(r Request) (quota.Mode, int) {
 			mode = quota.Preempt
 		}
 	}
-	level, _ := r.Queue.Level(core.Then, u.Pair, u.Amount)
+	level, _ := r.Queue.Level(core.Projected, u.Pair, u.Amount)
 	return mode, level
 }

@@ -147,7 +147,7 @@ func TestFind(t *testing.T) {
 			books := ledger.New(core.GPU, true)
 			f := books.Forest
 			tc.build(f)
-			p := f.Pair("f", core.CPU)
+			p := f.FlavorResource("f", core.CPU)
 			f.Settle()
 			s := &Searcher{Ledger: books}
 			for i, r := range tc.runs {
@@ -158,18 +158,18 @@ func TestFind(t *testing.T) {
 				s.Add(c)
 				books.Hold(&c.Allocation)
 			}
-			before := f.Queue("a").Available(core.Then, p)
+			before := f.Queue("a").Available(core.Projected, p)
 			var got []string
 			for _, v := range s.Find(Request{
 				Queue: f.Queue("a"), Policy: tc.policy, Priority: tc.prio, Time: 50,
-				Uses: []quota.Use{{Pair: p, Amount: tc.need}}, Short: []quota.Pair{p}, Spare: tc.spare,
+				Uses: []quota.Use{{Pair: p, Amount: tc.need}}, Short: []quota.FlavorResource{p}, Spare: tc.spare,
 			}) {
 				got = append(got, fmt.Sprint(v.Key.Name, " ", v.Reason))
 			}
 			if d := cmp.Diff(tc.want, got); d != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, d)
 			}
-			if after := f.Queue("a").Available(core.Then, p); after != before {
+			if after := f.Queue("a").Available(core.Projected, p); after != before {
 				t.Errorf("%s: the search left %v available, there was %v", tc.why, after, before)
 			}
 		})

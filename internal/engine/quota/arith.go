@@ -15,7 +15,7 @@ func (n *Node) Children() []*Node { return n.children }
 // alone and must not admit.
 func (n *Node) Cyclic() bool { return n.cyclic }
 
-// Stamp grows with every change of quota, or of usage in ledger Then, in the node's
+// Stamp grows with every change of quota, or of usage in account Projected, in the node's
 // tree. No two trees ever have the same one.
 func (n *Node) Stamp() uint64 { return n.root.stamp }
 
@@ -26,8 +26,8 @@ func (f *Forest) tick(n *Node) {
 }
 
 // used notes a change of usage in the tree of n.
-func (f *Forest) used(l core.Ledger, n *Node) {
-	if l == core.Then {
+func (f *Forest) used(l core.Account, n *Node) {
+	if l == core.Projected {
 		f.tick(n)
 	}
 }
@@ -36,22 +36,22 @@ func (f *Forest) used(l core.Ledger, n *Node) {
 func (n *Node) CohortName() string { return n.parentName }
 
 // Usage returns what the node's subtree uses of a pair.
-func (n *Node) Usage(l core.Ledger, p Pair) core.Amount { return n.cells[p].usage[l] }
+func (n *Node) Usage(l core.Account, p FlavorResource) core.Amount { return n.cells[p].usage[l] }
 
 // Nominal returns the node's own quota of a pair.
-func (n *Node) Nominal(p Pair) core.Amount { return n.cells[p].nominal }
+func (n *Node) Nominal(p FlavorResource) core.Amount { return n.cells[p].nominal }
 
 // BorrowingLimit returns the node's borrowing limit, Unlimited if it has none.
-func (n *Node) BorrowingLimit(p Pair) core.Amount { return n.cells[p].borrow }
+func (n *Node) BorrowingLimit(p FlavorResource) core.Amount { return n.cells[p].borrow }
 
 // Borrowed returns what the node uses above its quota.
-func (n *Node) Borrowed(l core.Ledger, p Pair) core.Amount {
+func (n *Node) Borrowed(l core.Account, p FlavorResource) core.Amount {
 	c := &n.cells[p]
 	return max(0, c.usage[l].Sub(c.subtree))
 }
 
 // Add books usage of a queue and up its path.
-func (f *Forest) Add(l core.Ledger, n *Node, uses []Use) {
+func (f *Forest) Add(l core.Account, n *Node, uses []Use) {
 	f.note(l, n)
 	for _, u := range uses {
 		if f.dirty {
@@ -64,7 +64,7 @@ func (f *Forest) Add(l core.Ledger, n *Node, uses []Use) {
 }
 
 // Remove takes usage of a queue off again.
-func (f *Forest) Remove(l core.Ledger, n *Node, uses []Use) {
+func (f *Forest) Remove(l core.Account, n *Node, uses []Use) {
 	f.note(l, n)
 	for _, u := range uses {
 		if f.dirty {
@@ -76,15 +76,15 @@ func (f *Forest) Remove(l core.Ledger, n *Node, uses []Use) {
 	f.used(l, n)
 }
 
-// Book pretends, in ledger Then, that a queue uses v more of a pair; Unbook
+// Book pretends, in account Projected, that a queue uses v more of a pair; Unbook
 // undoes it. Nothing may be added or removed in between.
-func (f *Forest) Book(n *Node, p Pair, v core.Amount) { f.add(core.Then, n, p, v) }
+func (f *Forest) Book(n *Node, p FlavorResource, v core.Amount) { f.add(core.Projected, n, p, v) }
 
 // Unbook undoes Book; the last booked first.
-func (f *Forest) Unbook(n *Node, p Pair, v core.Amount) { f.remove(core.Then, n, p, v) }
+func (f *Forest) Unbook(n *Node, p FlavorResource, v core.Amount) { f.remove(core.Projected, n, p, v) }
 
 // leafAdd books on the queue alone; Settle will sum.
-func (f *Forest) leafAdd(l core.Ledger, n *Node, p Pair, v core.Amount) {
+func (f *Forest) leafAdd(l core.Account, n *Node, p FlavorResource, v core.Amount) {
 	n.changes[l]++
 	for len(n.cells) <= int(p) {
 		n.cells = append(n.cells, cell{})
@@ -99,8 +99,8 @@ func (f *Forest) leafAdd(l core.Ledger, n *Node, p Pair, v core.Amount) {
 	}
 }
 
-func (f *Forest) add(l core.Ledger, n *Node, p Pair, v core.Amount) {
-	if c := &n.cells[p]; l == core.Then && c.usage[l] <= c.subtree && c.usage[l].Add(v) > c.subtree {
+func (f *Forest) add(l core.Account, n *Node, p FlavorResource, v core.Amount) {
+	if c := &n.cells[p]; l == core.Projected && c.usage[l] <= c.subtree && c.usage[l].Add(v) > c.subtree {
 		n.root.borrowers[p]++
 	}
 	for {
@@ -118,8 +118,8 @@ func (f *Forest) add(l core.Ledger, n *Node, p Pair, v core.Amount) {
 	}
 }
 
-func (f *Forest) remove(l core.Ledger, n *Node, p Pair, v core.Amount) {
-	if c := &n.cells[p]; l == core.Then && c.usage[l] > c.subtree && c.usage[l].Sub(v) <= c.subtree {
+func (f *Forest) remove(l core.Account, n *Node, p FlavorResource, v core.Amount) {
+	if c := &n.cells[p]; l == core.Projected && c.usage[l] > c.subtree && c.usage[l].Sub(v) <= c.subtree {
 		n.root.borrowers[p]--
 	}
 	for {
@@ -140,7 +140,7 @@ func (f *Forest) remove(l core.Ledger, n *Node, p Pair, v core.Amount) {
 
 // Available is what the node could still use of a pair. It is negative when
 // more is in use than there is.
-func (n *Node) Available(l core.Ledger, p Pair) core.Amount {
+func (n *Node) Available(l core.Account, p FlavorResource) core.Amount {
 	c := &n.cells[p]
 	if n.parent == nil {
 		return c.subtree.Sub(c.usage[l])
@@ -154,10 +154,10 @@ func (n *Node) Available(l core.Ledger, p Pair) core.Amount {
 }
 
 // Room is Available, but never negative.
-func (n *Node) Room(l core.Ledger, p Pair) core.Amount { return max(0, n.Available(l, p)) }
+func (n *Node) Room(l core.Account, p FlavorResource) core.Amount { return max(0, n.Available(l, p)) }
 
 // Limit is the most the node could ever use of a pair.
-func (n *Node) Limit(p Pair) core.Amount {
+func (n *Node) Limit(p FlavorResource) core.Amount {
 	c := &n.cells[p]
 	if n.parent == nil {
 		return c.subtree
@@ -171,7 +171,7 @@ func (n *Node) Limit(p Pair) core.Amount {
 
 // LimitBelowRoot is the most of a pair that a cohort above the node, below the
 // root, could give it without borrowing itself.
-func (n *Node) LimitBelowRoot(p Pair) core.Amount {
+func (n *Node) LimitBelowRoot(p FlavorResource) core.Amount {
 	most, kept := core.Amount(0), n.cells[p].kept
 	for a := n.parent; a != nil && a.parent != nil; a = a.parent {
 		c := &a.cells[p]
@@ -183,14 +183,14 @@ func (n *Node) LimitBelowRoot(p Pair) core.Amount {
 
 // BorrowsWith reports whether the node would use more than its own quota if v
 // were added.
-func (n *Node) BorrowsWith(l core.Ledger, p Pair, v core.Amount) bool {
+func (n *Node) BorrowsWith(l core.Account, p FlavorResource, v core.Amount) bool {
 	c := &n.cells[p]
 	return c.subtree < c.usage[l].Add(v)
 }
 
 // WithinNominal reports whether the node uses no more than its quota of any of
 // the pairs.
-func (n *Node) WithinNominal(l core.Ledger, pairs []Pair) bool {
+func (n *Node) WithinNominal(l core.Account, pairs []FlavorResource) bool {
 	for _, p := range pairs {
 		c := &n.cells[p]
 		if c.subtree < c.usage[l] {
@@ -201,11 +201,11 @@ func (n *Node) WithinNominal(l core.Ledger, pairs []Pair) bool {
 }
 
 // Borrows reports whether the node, or a cohort above it, uses more than its
-// quota of some of the pairs in ledger Then.
+// quota of some of the pairs in account Projected.
 func (n *Node) Borrows(uses []Use) bool {
 	for ; n != nil; n = n.parent {
 		for _, u := range uses {
-			if c := &n.cells[u.Pair]; c.usage[core.Then] > c.subtree {
+			if c := &n.cells[u.Pair]; c.usage[core.Projected] > c.subtree {
 				return true
 			}
 		}
@@ -214,10 +214,10 @@ func (n *Node) Borrows(uses []Use) bool {
 }
 
 // OthersBorrow reports whether another queue of the tree uses more of a pair than
-// its own quota, in ledger Then. Without one there is nothing to take back.
-func (n *Node) OthersBorrow(p Pair) bool {
+// its own quota, in account Projected. Without one there is nothing to take back.
+func (n *Node) OthersBorrow(p FlavorResource) bool {
 	own := int32(0)
-	if c := &n.cells[p]; c.usage[core.Then] > c.subtree {
+	if c := &n.cells[p]; c.usage[core.Projected] > c.subtree {
 		own = 1
 	}
 	return n.root.borrowers[p] > own
@@ -225,7 +225,7 @@ func (n *Node) OthersBorrow(p Pair) bool {
 
 // UnderNominal reports whether a queue uses strictly less than its own quota of
 // all the pairs.
-func (n *Node) UnderNominal(l core.Ledger, pairs []Pair) bool {
+func (n *Node) UnderNominal(l core.Account, pairs []FlavorResource) bool {
 	for _, p := range pairs {
 		c := &n.cells[p]
 		if c.usage[l] >= c.nominal {
@@ -237,7 +237,7 @@ func (n *Node) UnderNominal(l core.Ledger, pairs []Pair) bool {
 
 // Absorb reports whether the node's own quota has room for all of the uses, and
 // replaces them by what would have to come from above.
-func (n *Node) Absorb(l core.Ledger, uses []Use) bool {
+func (n *Node) Absorb(l core.Account, uses []Use) bool {
 	fits := true
 	for i := range uses {
 		c := &n.cells[uses[i].Pair]
@@ -253,7 +253,7 @@ func (n *Node) Absorb(l core.Ledger, uses []Use) bool {
 // Level is the borrowing level of v more: the height of the lowest subtree that
 // has room for it, 0 if the queue itself has. reclaim says that this subtree
 // has a parent, so that quota lent out of it may be taken back.
-func (n *Node) Level(l core.Ledger, p Pair, v core.Amount) (level int, reclaim bool) {
+func (n *Node) Level(l core.Account, p FlavorResource, v core.Amount) (level int, reclaim bool) {
 	if n.parent == nil || !n.BorrowsWith(l, p, v) {
 		return 0, n.parent != nil
 	}
@@ -272,11 +272,11 @@ func (n *Node) Level(l core.Ledger, p Pair, v core.Amount) (level int, reclaim b
 }
 
 // PairsOf lists the pairs that a node has quota for or uses.
-func (f *Forest) PairsOf(n *Node) []Pair {
-	var out []Pair
+func (f *Forest) PairsOf(n *Node) []FlavorResource {
+	var out []FlavorResource
 	for i := range n.cells {
-		if c := &n.cells[i]; c.set || c.usage[core.Now] != 0 {
-			out = append(out, Pair(i))
+		if c := &n.cells[i]; c.set || c.usage[core.Current] != 0 {
+			out = append(out, FlavorResource(i))
 		}
 	}
 	return out

@@ -25,14 +25,14 @@ const (
 	Fit
 )
 
-// Ask is what one pod set takes from one resource group: all from one flavor.
-type Ask struct {
+// Request is what one pod set takes from one resource group: all from one flavor.
+type Request struct {
 	Set     int    // index of the pod set
 	PodSet  string // its name
 	Options []Option
 }
 
-// Option is one flavor that could serve an Ask.
+// Option is one flavor that could serve a Request.
 type Option struct {
 	Flavor string
 	// Bad is set when the flavor can never serve the pod set: an untolerated
@@ -46,7 +46,7 @@ type Option struct {
 // Plan is a workload's requests, compiled for one queue.
 type Plan struct {
 	Queue       *Node
-	Asks        []Ask
+	Requests    []Request
 	Fungibility core.Fungibility
 	// Reclaims is true if the queue may evict while it borrows, so that flavors
 	// above its nominal quota are worth a search for victims.
@@ -57,7 +57,7 @@ type Plan struct {
 type Scene interface {
 	// Victims searches workloads whose eviction makes room for an amount of one
 	// pair: NoCandidates, Preempt or Reclaim, and the borrowing level afterwards.
-	Victims(p Pair, need core.Amount) (Mode, int)
+	Victims(p FlavorResource, need core.Amount) (Mode, int)
 	// Nodes says whether nodes of the option's flavor hold the ask's pod set:
 	// NoFit, NoCandidates, Preempt, Await or Fit. The reason is for all but Fit.
 	Nodes(ask, option int) (Mode, core.Reason)
@@ -73,7 +73,7 @@ type Assignment struct {
 	// Uses is the sum over all asks, each pair once.
 	Uses []Use
 	// Short are the pairs that need an eviction.
-	Short []Pair
+	Short []FlavorResource
 	// Why explains a Mode below Fit.
 	Why core.Reason
 }
@@ -89,7 +89,7 @@ func (a *Assignment) Advance(p *Plan, tried []uint64) bool {
 	for i := last; i >= 0; i-- {
 		if a.Chosen[i] >= 0 && a.Chosen[i] < 64 {
 			tried[i] |= 1 << a.Chosen[i]
-			if n := len(p.Asks[i].Options); bits.OnesCount64(tried[i]) < min(n, 64) {
+			if n := len(p.Requests[i].Options); bits.OnesCount64(tried[i]) < min(n, 64) {
 				clear(tried[i+1:])
 				return true
 			}
@@ -99,7 +99,7 @@ func (a *Assignment) Advance(p *Plan, tried []uint64) bool {
 }
 
 // used returns what earlier asks take of a pair.
-func (a *Assignment) used(p Pair) core.Amount {
+func (a *Assignment) used(p FlavorResource) core.Amount {
 	for _, u := range a.Uses {
 		if u.Pair == p {
 			return u.Amount
@@ -118,7 +118,7 @@ func (a *Assignment) use(u Use) {
 	a.Uses = append(a.Uses, u)
 }
 
-func (a *Assignment) short(p Pair) {
+func (a *Assignment) short(p FlavorResource) {
 	if slices.Contains(a.Short, p) {
 		return
 	}
@@ -133,7 +133,7 @@ func (f *Forest) Assign(p *Plan, tried []uint64, sc Scene, a *Assignment) {
 	a.Chosen = a.Chosen[:0]
 	a.Uses, a.Short = a.Uses[:0], a.Short[:0]
 	a.Why = core.Reason{}
-	for i := range p.Asks {
+	for i := range p.Requests {
 		var leave uint64
 		if tried != nil {
 			leave = tried[i]
@@ -148,7 +148,7 @@ func (f *Forest) Assign(p *Plan, tried []uint64, sc Scene, a *Assignment) {
 			return
 		}
 		a.Level = max(a.Level, best.level)
-		for _, u := range p.Asks[i].Options[best.option].Uses {
+		for _, u := range p.Requests[i].Options[best.option].Uses {
 			if best.mode != Fit && a.Mode != Fit {
 				f.markShort(p.Queue, u, a)
 			}
@@ -160,7 +160,7 @@ func (f *Forest) Assign(p *Plan, tried []uint64, sc Scene, a *Assignment) {
 // lookAhead makes it known if an ask that was not judged can never be served: asks
 // are needed all, so the gravest of what stands in their way is told.
 func (f *Forest) lookAhead(p *Plan, from int, sc Scene, a *Assignment) {
-	for i := from; i < len(p.Asks); i++ {
+	for i := from; i < len(p.Requests); i++ {
 		if why, never := f.never(p, i, sc, a); never && graver(why, a.Why) {
 			a.Why = why
 		}
@@ -171,7 +171,7 @@ func (f *Forest) lookAhead(p *Plan, from int, sc Scene, a *Assignment) {
 // closest cannot.
 func (f *Forest) never(p *Plan, ask int, sc Scene, a *Assignment) (core.Reason, bool) {
 	var mildest core.Reason
-	k := &p.Asks[ask]
+	k := &p.Requests[ask]
 	for i := range k.Options {
 		why, bad := k.unfit(i)
 		for _, u := range k.Options[i].Uses {
@@ -199,7 +199,7 @@ func (f *Forest) never(p *Plan, ask int, sc Scene, a *Assignment) (core.Reason, 
 // even after the evictions under way.
 func (f *Forest) markShort(n *Node, u Use, a *Assignment) {
 	val := u.Amount.Add(a.used(u.Pair))
-	if val > n.Room(core.Then, u.Pair) {
+	if val > n.Room(core.Projected, u.Pair) {
 		a.short(u.Pair)
 	}
 }
@@ -216,7 +216,7 @@ type graded struct {
 // one is good enough to stop.
 func (f *Forest) pick(p *Plan, ask int, leave uint64, sc Scene, a *Assignment) graded {
 	best := graded{option: -1, mode: NoFit}
-	for i := range p.Asks[ask].Options {
+	for i := range p.Requests[ask].Options {
 		if i < 64 && leave&(1<<i) != 0 {
 			continue
 		}
@@ -320,7 +320,7 @@ func Permanent(r core.Reason) bool {
 
 // grade judges one option: eligibility, then quota per resource, then nodes.
 func (f *Forest) grade(p *Plan, ask, option int, sc Scene, a *Assignment) graded {
-	k := &p.Asks[ask]
+	k := &p.Requests[ask]
 	o := &k.Options[option]
 	g := graded{option: option, mode: Fit}
 	if why, bad := k.unfit(option); bad {
@@ -346,7 +346,7 @@ func (f *Forest) grade(p *Plan, ask, option int, sc Scene, a *Assignment) graded
 }
 
 // unfit says why a flavor does not suit the pods of an ask, whatever is free.
-func (k *Ask) unfit(option int) (core.Reason, bool) {
+func (k *Request) unfit(option int) (core.Reason, bool) {
 	o := &k.Options[option]
 	return core.Reason{Code: core.NoMatchingFlavor, Cause: o.Bad, PodSet: k.PodSet, Flavor: o.Flavor, Detail: o.Detail}, o.Bad != ""
 }
@@ -367,9 +367,9 @@ func (f *Forest) exceeds(n *Node, u Use, a *Assignment) (core.Reason, bool) {
 func (f *Forest) gradeUse(p *Plan, u Use, sc Scene, a *Assignment) (Mode, int, core.Reason) {
 	n := p.Queue
 	val := u.Amount.Add(a.used(u.Pair))
-	level, reclaim := n.Level(core.Then, u.Pair, val)
-	then := n.Room(core.Then, u.Pair)
-	now := n.Room(core.Now, u.Pair)
+	level, reclaim := n.Level(core.Projected, u.Pair, val)
+	then := n.Room(core.Projected, u.Pair)
+	now := n.Room(core.Current, u.Pair)
 	if val <= then && val <= now {
 		return Fit, level, core.Reason{}
 	}
@@ -387,7 +387,7 @@ func (f *Forest) gradeUse(p *Plan, u Use, sc Scene, a *Assignment) (Mode, int, c
 	return mode, level, why
 }
 
-func (f *Forest) shortage(n *Node, p Pair, need, have core.Amount) core.Reason {
+func (f *Forest) shortage(n *Node, p FlavorResource, need, have core.Amount) core.Reason {
 	fr := f.names[p]
 	return core.Reason{
 		Code: core.WaitingForQuota, Cause: core.QuotaShort, Queue: n.Name, Tree: n.parentName,

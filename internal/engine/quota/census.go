@@ -16,23 +16,23 @@ func (f *Forest) Cohorts() []*Node {
 
 // Below lists the pairs that a node or something below it has quota for or uses,
 // in the order in which they were first named.
-func (f *Forest) Below(n *Node) []Pair {
+func (f *Forest) Below(n *Node) []FlavorResource {
 	has := make([]bool, len(f.names))
 	var down func(*Node)
 	down = func(n *Node) {
 		for i := range n.cells {
 			c := &n.cells[i]
-			has[i] = has[i] || c.set || c.usage[core.Now] != 0
+			has[i] = has[i] || c.set || c.usage[core.Current] != 0
 		}
 		for _, c := range n.children {
 			down(c)
 		}
 	}
 	down(n)
-	var out []Pair
+	var out []FlavorResource
 	for i, is := range has {
 		if is {
-			out = append(out, Pair(i))
+			out = append(out, FlavorResource(i))
 		}
 	}
 	return out
@@ -40,4 +40,4 @@ func (f *Forest) Below(n *Node) []Pair {
 
 // Subtree is the quota of a node and all below it, without what is kept below and
 // not lent.
-func (n *Node) Subtree(p Pair) core.Amount { return n.cells[p].subtree }
+func (n *Node) Subtree(p FlavorResource) core.Amount { return n.cells[p].subtree }

@@ -20,7 +20,7 @@ func (f *Forest) Check() error {
 			}
 		}
 		for i := range n.cells {
-			if err := f.checkCell(n, Pair(i)); err != nil {
+			if err := f.checkCell(n, FlavorResource(i)); err != nil {
 				return err
 			}
 		}
@@ -36,7 +36,7 @@ func (f *Forest) checkBorrowers() error {
 			borrowers[n.root] = make([]int32, len(n.root.borrowers))
 		}
 		for i := range n.root.borrowers {
-			if c := &n.cells[i]; n.Queue && c.usage[core.Then] > c.subtree {
+			if c := &n.cells[i]; n.Queue && c.usage[core.Projected] > c.subtree {
 				borrowers[n.root][i]++
 			}
 		}
@@ -49,7 +49,7 @@ func (f *Forest) checkBorrowers() error {
 	return nil
 }
 
-func (f *Forest) checkCell(n *Node, p Pair) error {
+func (f *Forest) checkCell(n *Node, p FlavorResource) error {
 	c := &n.cells[p]
 	if want := f.owned(n, p); c.subtree != want {
 		return fmt.Errorf("%s: subtree quota of %v is %v, its parts sum to %v", n.Name, f.names[p], c.subtree, want)
@@ -60,7 +60,7 @@ func (f *Forest) checkCell(n *Node, p Pair) error {
 	if n.Queue || f.overflown {
 		return nil
 	}
-	var usage [ledgers]core.Amount
+	var usage [accounts]core.Amount
 	for _, child := range n.children {
 		for l := range usage {
 			usage[l] = usage[l].Add(f.reaching(child, p, child.cells[p].usage[l]))
@@ -74,7 +74,7 @@ func (f *Forest) checkCell(n *Node, p Pair) error {
 
 // spec is what a node's definition says of a pair; limits are Unlimited if there
 // are none.
-func (f *Forest) spec(n *Node, p Pair) (nominal, lending core.Amount) {
+func (f *Forest) spec(n *Node, p FlavorResource) (nominal, lending core.Amount) {
 	lending = core.Unlimited
 	for _, g := range n.groups {
 		for _, fl := range g.Flavors {
@@ -93,7 +93,7 @@ func (f *Forest) spec(n *Node, p Pair) (nominal, lending core.Amount) {
 }
 
 // owned is a node's own quota and what its children offer.
-func (f *Forest) owned(n *Node, p Pair) core.Amount {
+func (f *Forest) owned(n *Node, p FlavorResource) core.Amount {
 	sum, _ := f.spec(n, p)
 	for _, c := range n.children {
 		sum = sum.Add(f.offered(c, p))
@@ -102,14 +102,14 @@ func (f *Forest) owned(n *Node, p Pair) core.Amount {
 }
 
 // offered is as much of what a node owns as it may lend.
-func (f *Forest) offered(n *Node, p Pair) core.Amount {
+func (f *Forest) offered(n *Node, p FlavorResource) core.Amount {
 	_, lending := f.spec(n, p)
 	return min(f.owned(n, p), lending)
 }
 
 // reaching is the part of a node's usage that its parent sees: what it does not
 // keep for itself. Nothing passes an unlimited quota that is not lent as a whole.
-func (f *Forest) reaching(n *Node, p Pair, usage core.Amount) core.Amount {
+func (f *Forest) reaching(n *Node, p FlavorResource, usage core.Amount) core.Amount {
 	owned, offered := f.owned(n, p), f.offered(n, p)
 	switch owned {
 	case offered:

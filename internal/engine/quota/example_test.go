@@ -19,13 +19,13 @@ func Example() {
 	f := quota.New()
 	red := f.SetQueue("red", "company", gpus(8, &lent))
 	blue := f.SetQueue("blue", "company", gpus(8, nil))
-	pair := f.Pair("h100", core.GPU)
+	pair := f.FlavorResource("h100", core.GPU)
 	f.Settle()
 
-	f.Add(core.Now, blue, []quota.Use{{Pair: pair, Amount: 12}})
-	fmt.Println("blue borrows", blue.Borrowed(core.Now, pair))
-	fmt.Println("blue may use", blue.Available(core.Now, pair), "more, red", red.Available(core.Now, pair))
-	fmt.Println("blue's share of what all could borrow, in thousandths:", blue.Share(core.Now).Value())
+	f.Add(core.Current, blue, []quota.Use{{Pair: pair, Amount: 12}})
+	fmt.Println("blue borrows", blue.Borrowed(core.Current, pair))
+	fmt.Println("blue may use", blue.Available(core.Current, pair), "more, red", red.Available(core.Current, pair))
+	fmt.Println("blue's share of what all could borrow, in thousandths:", blue.Share(core.Current).Value())
 	// Output:
 	// blue borrows 4
 	// blue may use 2 more, red 4

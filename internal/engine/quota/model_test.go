@@ -75,7 +75,7 @@ func drawModel(t *rapid.T) *model {
 	for _, f := range []string{"f", "g"} {
 		for _, r := range []string{core.CPU, core.GPU} {
 			m.pairs = append(m.pairs, core.FlavorResource{Flavor: f, Resource: r})
-			m.forest.Pair(f, r)
+			m.forest.FlavorResource(f, r)
 		}
 	}
 	cohorts := rapid.IntRange(0, 6).Draw(t, "cohorts")
@@ -152,16 +152,16 @@ func (m *model) change() {
 	n := rapid.SampledFrom(queues).Draw(m.t, "queue")
 	x := rapid.SampledFrom(m.pairs).Draw(m.t, "pair")
 	v := int64(rapid.IntRange(1, 9).Draw(m.t, "amount"))
-	use := []Use{{m.forest.Pair(x.Flavor, x.Resource), core.Amount(v)}}
+	use := []Use{{m.forest.FlavorResource(x.Flavor, x.Resource), core.Amount(v)}}
 	if n.used[x] >= v && rapid.Bool().Draw(m.t, "less") {
 		n.used[x] -= v
-		m.forest.Remove(core.Then, n.node, use)
-		m.forest.Remove(core.Now, n.node, use)
+		m.forest.Remove(core.Projected, n.node, use)
+		m.forest.Remove(core.Current, n.node, use)
 		return
 	}
 	n.used[x] += v
-	m.forest.Add(core.Then, n.node, use)
-	m.forest.Add(core.Now, n.node, use)
+	m.forest.Add(core.Projected, n.node, use)
+	m.forest.Add(core.Current, n.node, use)
 }
 
 // lent is as much of a subtree's quota as its parent may use.
@@ -300,9 +300,9 @@ func (m *model) compareLists(when string, n *modelNode) {
 	if fmt.Sprint(got) != fmt.Sprint(children) {
 		m.t.Fatalf("%s: below %s are %v, should be %v\n%s", when, n.node.Name, got, children, m)
 	}
-	var own, below []Pair
+	var own, below []FlavorResource
 	for _, x := range m.pairs {
-		p := m.forest.Pair(x.Flavor, x.Resource)
+		p := m.forest.FlavorResource(x.Flavor, x.Resource)
 		if _, has := n.quota[x]; has || n.usage(x).Sign() > 0 {
 			own = append(own, p)
 		}
@@ -327,7 +327,7 @@ func (n *modelNode) concerns(x core.FlavorResource) bool {
 }
 
 func (m *model) compareAmounts(when string, n *modelNode, x core.FlavorResource) {
-	p := m.forest.Pair(x.Flavor, x.Resource)
+	p := m.forest.FlavorResource(x.Flavor, x.Resource)
 	below := new(big.Int)
 	kept := n.kept(x)
 	for a := n.parent; a != nil && a.parent != nil; a = a.parent {
@@ -341,11 +341,11 @@ func (m *model) compareAmounts(when string, n *modelNode, x core.FlavorResource)
 		want *big.Int
 	}{
 		"its subtree has":           {n.node.Subtree(p), n.subtree(x)},
-		"it uses":                   {n.node.Usage(core.Then, p), n.usage(x)},
-		"it could use more":         {n.node.Available(core.Then, p), n.available(x)},
-		"it has room for":           {n.node.Room(core.Then, p), positive(n.available(x))},
+		"it uses":                   {n.node.Usage(core.Projected, p), n.usage(x)},
+		"it could use more":         {n.node.Available(core.Projected, p), n.available(x)},
+		"it has room for":           {n.node.Room(core.Projected, p), positive(n.available(x))},
 		"it could ever use":         {n.node.Limit(p), n.most(x)},
-		"it borrows":                {n.node.Borrowed(core.Then, p), positive(new(big.Int).Sub(n.usage(x), n.subtree(x)))},
+		"it borrows":                {n.node.Borrowed(core.Projected, p), positive(new(big.Int).Sub(n.usage(x), n.subtree(x)))},
 		"cohorts below the root do": {n.node.LimitBelowRoot(p), below},
 	} {
 		if want := amount(c.want); c.got != want {
@@ -359,11 +359,11 @@ func (m *model) compareAmounts(when string, n *modelNode, x core.FlavorResource)
 	if got := n.node.OthersBorrow(p); n.queue && got != others {
 		m.t.Fatalf("%s: others than %s borrow %v: %t, should be %t\n%s", when, n.node.Name, x, got, others, m)
 	}
-	pairs := []Pair{p}
-	if got, want := n.node.WithinNominal(core.Then, pairs), !n.borrows(x, new(big.Int)); got != want {
+	pairs := []FlavorResource{p}
+	if got, want := n.node.WithinNominal(core.Projected, pairs), !n.borrows(x, new(big.Int)); got != want {
 		m.t.Fatalf("%s: %s is within its quota of %v: %t, should be %t\n%s", when, n.node.Name, x, got, want, m)
 	}
-	if got, want := n.node.UnderNominal(core.Then, pairs), n.queue && number(n.quota[x].Nominal).Cmp(n.usage(x)) > 0; n.queue && got != want {
+	if got, want := n.node.UnderNominal(core.Projected, pairs), n.queue && number(n.quota[x].Nominal).Cmp(n.usage(x)) > 0; n.queue && got != want {
 		m.t.Fatalf("%s: %s is under its quota of %v: %t, should be %t\n%s", when, n.node.Name, x, got, want, m)
 	}
 }
@@ -376,9 +376,9 @@ func (n *modelNode) root() *modelNode {
 }
 
 func (m *model) compareLevels(when string, n *modelNode, x core.FlavorResource) {
-	p := m.forest.Pair(x.Flavor, x.Resource)
+	p := m.forest.FlavorResource(x.Flavor, x.Resource)
 	for v := range core.Amount(10) {
-		level, reclaim := n.node.Level(core.Then, p, v)
+		level, reclaim := n.node.Level(core.Projected, p, v)
 		wantLevel, wantReclaim := n.level(x, big.NewInt(int64(v)))
 		// At the root nothing can be taken back, whether it fits there or not.
 		if level != wantLevel || reclaim != wantReclaim {
@@ -387,7 +387,7 @@ func (m *model) compareLevels(when string, n *modelNode, x core.FlavorResource) 
 		}
 		uses := []Use{{p, v}}
 		rest := positive(new(big.Int).Sub(big.NewInt(int64(v)), n.unusedKept(x)))
-		if fits := n.node.Absorb(core.Then, uses); fits == n.borrows(x, big.NewInt(int64(v))) || uses[0].Amount != amount(rest) {
+		if fits := n.node.Absorb(core.Projected, uses); fits == n.borrows(x, big.NewInt(int64(v))) || uses[0].Amount != amount(rest) {
 			m.t.Fatalf("%s: %s absorbs %v of %v: %t, rest %v, should be %v\n%s", when, n.node.Name, v, x, fits, uses[0].Amount, rest, m)
 		}
 	}
@@ -437,7 +437,7 @@ func (n *modelNode) knows(x core.FlavorResource) bool {
 // compareShares compares a node's share with those of its siblings, and its value.
 func (m *model) compareShares(when string, n *modelNode) {
 	ratio, name := n.share(m)
-	got := n.node.Share(core.Then)
+	got := n.node.Share(core.Projected)
 	if got.Resource != name {
 		m.t.Fatalf("%s: %s borrows %q most, should be %q\n%s", when, n.node.Name, got.Resource, name, m)
 	}
@@ -453,10 +453,10 @@ func (m *model) compareShares(when string, n *modelNode) {
 	if n.parent == nil {
 		return
 	}
-	rival := Share{}
+	rival := DominantResourceShare{}
 	for _, o := range n.parent.children {
 		other, _ := o.share(m)
-		s := o.node.Share(core.Then)
+		s := o.node.Share(core.Projected)
 		if by, want := got.Compare(s), compareShares(ratio, n.weight, other, o.weight); by != want {
 			m.t.Fatalf("%s: shares of %s and %s compare as %d, should be %d\n%s", when, n.node.Name, o.node.Name, by, want, m)
 		}

@@ -10,4 +10,4 @@ func (f *Forest) GradeOption(p *Plan, ask, option int, sc Scene) (Mode, core.Rea
 }
 
 // LendingLimit is how much of its quota a node lends at most; Unlimited if all.
-func (n *Node) LendingLimit(p Pair) core.Amount { return n.cells[p].lend }
+func (n *Node) LendingLimit(p FlavorResource) core.Amount { return n.cells[p].lend }

@@ -1,7 +1,7 @@
 // Package quota is the tree of queues and cohorts: who may use how much of
 // which flavor, what is lent and borrowed, and which flavors a workload gets.
 //
-// Quantities live in dense vectors indexed by Pair, an interned (flavor,
+// Quantities live in dense vectors indexed by FlavorResource, an interned (flavor,
 // resource). Every change walks the path from a queue to its root and nothing
 // else. The arithmetic of limits and the choice of flavors are Kueue's. The
 // package knows nothing of nodes or of victims: Assign asks for both
@@ -23,20 +23,20 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// Pair is an interned (flavor, resource).
-type Pair int32
+// FlavorResource is an interned (flavor, resource).
+type FlavorResource int32
 
-// Seen is a ledger of quota alone: what those use whose admission was seen. It is
+// Seen is an account of quota alone: what those use whose admission was seen. It is
 // kept with fair sharing only, for who is to give: who was promised something, or
 // admitted just now, cannot be evicted, and is no reason to evict others around it.
-const Seen = core.Ledgers
+const Seen = core.Accounts
 
-// ledgers is the number of ledgers of quota.
-const ledgers = core.Ledgers + 1
+// accounts is the number of accounts of quota.
+const accounts = core.Accounts + 1
 
 // Use is an amount of one pair.
 type Use struct {
-	Pair   Pair
+	Pair   FlavorResource
 	Amount core.Amount
 }
 
@@ -63,7 +63,7 @@ type Node struct {
 	cells  []cell
 	stamp  uint64 // at the root: Forest.clock at the last change of which Stamp tells
 	// borrowers, at the root, counts by pair the queues of the tree that use more
-	// than their own quota in ledger Then.
+	// than their own quota in account Projected.
 	borrowers []int32
 	kinds     []kind // at the root: what the tree knows, by resource
 	// lendable is, at a cohort, the most that its children could ever use, per
@@ -72,14 +72,14 @@ type Node struct {
 	noted    bool // in Forest.changed
 	// top are the two largest shares among the children at topStamp, topNode whose
 	// the first is.
-	top      [2]Share
+	top      [2]DominantResourceShare
 	topNode  *Node
 	topStamp uint64
-	// changes counts what may have changed the node's share, by ledger; shares are what
+	// changes counts what may have changed the node's share, by account; shares are what
 	// it was at the counts sharesAt.
-	changes  [ledgers]uint64
-	sharesAt [ledgers]uint64
-	shares   [ledgers]Share
+	changes  [accounts]uint64
+	sharesAt [accounts]uint64
+	shares   [accounts]DominantResourceShare
 }
 
 // cell is what a node knows of one pair.
@@ -92,7 +92,7 @@ type cell struct {
 	// guaranteed part). Of an unlimited quota with a lending limit kept is unlimited
 	// and lent is not, so that neither follows from the other two.
 	subtree, lent, kept core.Amount
-	usage               [ledgers]core.Amount
+	usage               [accounts]core.Amount
 	set                 bool // the node's spec names the pair
 }
 
@@ -100,11 +100,11 @@ type cell struct {
 type Forest struct {
 	queues  map[string]*Node
 	cohorts map[string]*Node
-	pairs   map[core.FlavorResource]Pair
+	pairs   map[core.FlavorResource]FlavorResource
 	names   []core.FlavorResource
 	dirty   bool
 	clock   uint64 // counts changes
-	// changed are the queues whose usage in ledger Then changed, if track is set.
+	// changed are the queues whose usage in account Projected changed, if track is set.
 	track   bool
 	changed []*Node
 	// pretending counts the calls of Pretend that were not undone yet.
@@ -116,27 +116,27 @@ type Forest struct {
 
 // New returns an empty forest.
 func New() *Forest {
-	return &Forest{queues: map[string]*Node{}, cohorts: map[string]*Node{}, pairs: map[core.FlavorResource]Pair{}}
+	return &Forest{queues: map[string]*Node{}, cohorts: map[string]*Node{}, pairs: map[core.FlavorResource]FlavorResource{}}
 }
 
-// Pair interns a flavor and a resource.
-func (f *Forest) Pair(flavor, resource string) Pair {
+// FlavorResource interns a flavor and a resource.
+func (f *Forest) FlavorResource(flavor, resource string) FlavorResource {
 	fr := core.FlavorResource{Flavor: flavor, Resource: resource}
 	if p, ok := f.pairs[fr]; ok {
 		return p
 	}
-	p := Pair(len(f.names)) //nolint:gosec // flavors times resources: few
+	p := FlavorResource(len(f.names)) //nolint:gosec // flavors times resources: few
 	f.pairs[fr] = p
 	f.names = append(f.names, fr)
 	f.dirty = true
 	return p
 }
 
-// Names lists all flavors and resources that were ever named together, by Pair.
+// Names lists all flavors and resources that were ever named together, by FlavorResource.
 func (f *Forest) Names() []core.FlavorResource { return slices.Clone(f.names) }
 
 // Name returns the flavor and resource of a pair.
-func (f *Forest) Name(p Pair) core.FlavorResource { return f.names[p] }
+func (f *Forest) Name(p FlavorResource) core.FlavorResource { return f.names[p] }
 
 // Queue returns the node of the named queue; it is made if need be, without
 // quota and parent until SetQueue defines it.
@@ -213,7 +213,7 @@ func (f *Forest) Overflown() bool { return f.overflown }
 func (f *Forest) ClearUsage() {
 	for _, n := range f.queues {
 		for i := range n.cells {
-			n.cells[i].usage = [ledgers]core.Amount{}
+			n.cells[i].usage = [accounts]core.Amount{}
 		}
 	}
 	f.overflown, f.dirty = false, true
@@ -336,7 +336,7 @@ func (f *Forest) sum(n *Node) {
 		c := &n.cells[i]
 		*c = cell{borrow: core.Unlimited, lend: core.Unlimited, usage: c.usage}
 		if !n.Queue {
-			c.usage = [ledgers]core.Amount{}
+			c.usage = [accounts]core.Amount{}
 		}
 	}
 	for _, g := range n.groups {
@@ -360,14 +360,14 @@ func (f *Forest) sum(n *Node) {
 		if c.subtree > c.lend {
 			c.lent, c.kept = c.lend, c.subtree.Sub(c.lend)
 		}
-		if n.Queue && c.usage[core.Then] > c.subtree {
+		if n.Queue && c.usage[core.Projected] > c.subtree {
 			n.root.borrowers[i]++
 		}
 	}
 	f.tick(n)
 }
 
-func (n *Node) limit(p Pair, q core.Quota) {
+func (n *Node) limit(p FlavorResource, q core.Quota) {
 	c := &n.cells[p]
 	c.set = true
 	c.nominal = q.Nominal
@@ -384,7 +384,7 @@ func (f *Forest) intern(groups []core.ResourceGroup) {
 	for _, g := range groups {
 		for _, fl := range g.Flavors {
 			for _, q := range fl.Quotas {
-				f.Pair(fl.Flavor, q.Resource)
+				f.FlavorResource(fl.Flavor, q.Resource)
 			}
 		}
 	}

@@ -112,31 +112,31 @@ func TestAvailable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := New()
 			tc.build(f)
-			p := f.Pair("f", core.CPU)
+			p := f.FlavorResource("f", core.CPU)
 			f.Settle()
 			for q, v := range tc.use {
-				f.Add(core.Then, f.Queue(q), []Use{{p, v}})
+				f.Add(core.Projected, f.Queue(q), []Use{{p, v}})
 			}
 			if err := f.Check(); err != nil {
 				t.Errorf("%s: %v", tc.why, err)
 			}
 			got := map[string][2]core.Amount{}
 			for q := range tc.want {
-				got[q] = [2]core.Amount{f.Queue(q).Available(core.Then, p), f.Queue(q).Limit(p)}
+				got[q] = [2]core.Amount{f.Queue(q).Available(core.Projected, p), f.Queue(q).Limit(p)}
 			}
 			if d := cmp.Diff(tc.want, got); d != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, d)
 			}
 			for q, want := range tc.levels {
-				if got, _ := f.Queue(q).Level(core.Then, p, 1); got != want {
+				if got, _ := f.Queue(q).Level(core.Projected, p, 1); got != want {
 					t.Errorf("%s: %s borrows from level %d, want %d", tc.why, q, got, want)
 				}
 			}
 			for q, v := range tc.use {
-				f.Remove(core.Then, f.Queue(q), []Use{{p, v}})
+				f.Remove(core.Projected, f.Queue(q), []Use{{p, v}})
 			}
 			for q := range tc.use {
-				if got := f.Queue(q).Root().Usage(core.Then, p); got != 0 && !f.Overflown() {
+				if got := f.Queue(q).Root().Usage(core.Projected, p); got != 0 && !f.Overflown() {
 					t.Errorf("%s: %v of %s is left after everything was removed", tc.why, got, q)
 				}
 			}
@@ -147,19 +147,19 @@ func TestAvailable(t *testing.T) {
 func TestOverflowIsCountedAnew(t *testing.T) {
 	f := New()
 	n := f.SetQueue("a", "", cpu(core.Unlimited, -1, -1))
-	p := f.Pair("f", core.CPU)
+	p := f.FlavorResource("f", core.CPU)
 	f.Settle()
 	huge := []Use{{p, math.MaxInt64 - 1}}
-	f.Add(core.Then, n, huge)
-	f.Add(core.Then, n, huge)
-	f.Remove(core.Then, n, huge)
+	f.Add(core.Projected, n, huge)
+	f.Add(core.Projected, n, huge)
+	f.Remove(core.Projected, n, huge)
 	if !f.Overflown() {
 		t.Fatal("an overflow went unnoticed")
 	}
 	f.ClearUsage()
-	f.Add(core.Then, n, huge)
+	f.Add(core.Projected, n, huge)
 	f.Settle()
-	if got := n.Usage(core.Then, p); got != math.MaxInt64-1 || f.Overflown() {
+	if got := n.Usage(core.Projected, p); got != math.MaxInt64-1 || f.Overflown() {
 		t.Errorf("usage is %v after counting anew", got)
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// Share is a node's dominant resource share: of the resource
+// DominantResourceDominantResourceShare is a node's dominant resource share: of the resource
 // of which it borrows the largest part of what its siblings together could get,
 // that part, divided by the node's weight. Shares are exact fractions and are
 // compared as such. The zero value is the share of a node that borrows nothing.
-type Share struct {
+type DominantResourceShare struct {
 	// Resource is the dominant one, the alphabetically first of equal ones; "" if
 	// nothing is borrowed.
 	Resource           string
@@ -25,18 +25,18 @@ type Share struct {
 // kind is the pairs of one resource that a tree knows.
 type kind struct {
 	resource string
-	pairs    []Pair
+	pairs    []FlavorResource
 }
 
 // Zero reports whether nothing is borrowed of what anybody lends.
-func (s Share) Zero() bool { return s.borrowed == 0 }
+func (s DominantResourceShare) Zero() bool { return s.borrowed == 0 }
 
 // Infinite reports whether a node of weight 0 borrows.
-func (s Share) Infinite() bool { return s.borrowed > 0 && s.weight == 0 }
+func (s DominantResourceShare) Infinite() bool { return s.borrowed > 0 && s.weight == 0 }
 
 // Compare is negative if s is the smaller share. Infinite shares are larger than
 // all others and differ by how much is borrowed.
-func (s Share) Compare(o Share) int {
+func (s DominantResourceShare) Compare(o DominantResourceShare) int {
 	switch {
 	case s.Zero() || o.Zero():
 		return cmp.Compare(s.borrowed, o.borrowed)
@@ -57,7 +57,7 @@ func (s Share) Compare(o Share) int {
 
 // Value is the share in thousandths, rounded up: what status.fairSharing shows.
 // It is math.MaxInt64 for infinite shares and those too large.
-func (s Share) Value() int64 {
+func (s DominantResourceShare) Value() int64 {
 	switch {
 	case s.Zero():
 		return 0
@@ -79,7 +79,7 @@ func (s Share) Value() int64 {
 }
 
 // Exact is the share in thousandths; nil for infinite shares.
-func (s Share) Exact() *big.Rat {
+func (s DominantResourceShare) Exact() *big.Rat {
 	switch {
 	case s.Zero():
 		return new(big.Rat)
@@ -115,21 +115,21 @@ func (n *Node) Weigh(w *core.Weight) {
 	n.reshare()
 }
 
-// reshare notes that the node's shares may have changed in all ledgers.
+// reshare notes that the node's shares may have changed in all accounts.
 func (n *Node) reshare() {
 	for l := range n.changes {
 		n.changes[l]++
 	}
 }
 
-// RivalShare is the largest share among the node's siblings in ledger Then. It
+// RivalShare is the largest share among the node's siblings in account Projected. It
 // costs nothing while the tree does not change.
-func (n *Node) RivalShare() Share {
+func (n *Node) RivalShare() DominantResourceShare {
 	p := n.parent
 	if p.topStamp != n.root.stamp || p.topNode == nil {
-		p.topStamp, p.topNode, p.top = n.root.stamp, p, [2]Share{}
+		p.topStamp, p.topNode, p.top = n.root.stamp, p, [2]DominantResourceShare{}
 		for _, c := range p.children {
-			switch s := c.Share(core.Then); {
+			switch s := c.Share(core.Projected); {
 			case s.Compare(p.top[0]) > 0:
 				p.top[0], p.top[1], p.topNode = s, p.top[0], c
 			case s.Compare(p.top[1]) > 0:
@@ -146,7 +146,7 @@ func (n *Node) RivalShare() Share {
 // Share is the node's share of what its parent's subtree can lend; zero for a
 // root, which has nobody to borrow from. It costs next to nothing while nothing
 // changes below the node.
-func (n *Node) Share(l core.Ledger) Share {
+func (n *Node) Share(l core.Account) DominantResourceShare {
 	if n.sharesAt[l] != n.changes[l] {
 		n.sharesAt[l], n.shares[l] = n.changes[l], n.ShareWith(l, nil)
 	}
@@ -155,11 +155,11 @@ func (n *Node) Share(l core.Ledger) Share {
 
 // ShareWith is the share with uses added to what the node's subtree uses. Where
 // they come from below, Lift them first.
-func (n *Node) ShareWith(l core.Ledger, uses []Use) Share {
+func (n *Node) ShareWith(l core.Account, uses []Use) DominantResourceShare {
 	if n.parent == nil {
-		return Share{}
+		return DominantResourceShare{}
 	}
-	best := Share{weight: n.weight}
+	best := DominantResourceShare{weight: n.weight}
 	kinds := n.root.kinds
 	for i := range kinds {
 		lendable := n.parent.lendable[i]
@@ -178,7 +178,7 @@ func (n *Node) ShareWith(l core.Ledger, uses []Use) Share {
 }
 
 // above is what the subtree uses of a pair above its quota when uses are added.
-func (n *Node) above(l core.Ledger, p Pair, uses []Use) core.Amount {
+func (n *Node) above(l core.Account, p FlavorResource, uses []Use) core.Amount {
 	c := &n.cells[p]
 	if c.subtree == core.Unlimited {
 		return 0
@@ -195,7 +195,7 @@ func (n *Node) above(l core.Ledger, p Pair, uses []Use) core.Amount {
 // BorrowsOn reports whether the node would use more than its quota of a pair
 // that is asked for, when lifted is added: the same uses as asked, less what the
 // nodes below keep for themselves.
-func (n *Node) BorrowsOn(l core.Ledger, asked, lifted []Use) bool {
+func (n *Node) BorrowsOn(l core.Account, asked, lifted []Use) bool {
 	for i := range asked {
 		if asked[i].Amount > 0 && n.above(l, asked[i].Pair, lifted) > 0 {
 			return true
@@ -205,7 +205,7 @@ func (n *Node) BorrowsOn(l core.Ledger, asked, lifted []Use) bool {
 }
 
 // Lift replaces uses that are added to the node by what its parent sees of them.
-func (n *Node) Lift(l core.Ledger, uses []Use) { n.Absorb(l, uses) }
+func (n *Node) Lift(l core.Account, uses []Use) { n.Absorb(l, uses) }
 
 // lend computes what the trees can lend, from their quotas alone.
 func (f *Forest) lend(all []*Node) {
@@ -255,7 +255,7 @@ func (f *Forest) kindsOf(set []bool) []kind {
 			i = len(out)
 			out = append(out, kind{resource: name})
 		}
-		out[i].pairs = append(out[i].pairs, Pair(p))
+		out[i].pairs = append(out[i].pairs, FlavorResource(p))
 	}
 	slices.SortFunc(out, func(a, b kind) int { return cmp.Compare(a.resource, b.resource) })
 	return out
@@ -264,7 +264,7 @@ func (f *Forest) kindsOf(set []bool) []kind {
 // Track makes the forest note whose usage changes.
 func (f *Forest) Track() { f.track = true }
 
-// Changed calls do for each queue whose usage in ledger Then was touched since
+// Changed calls do for each queue whose usage in account Projected was touched since
 // the last call, and forgets them.
 func (f *Forest) Changed(do func(*Node)) {
 	for _, n := range f.changed {
@@ -295,8 +295,8 @@ func (f *Forest) Undone(p Pretence) {
 	}
 }
 
-func (f *Forest) note(l core.Ledger, n *Node) {
-	if f.track && f.pretending == 0 && l == core.Then && !n.noted {
+func (f *Forest) note(l core.Account, n *Node) {
+	if f.track && f.pretending == 0 && l == core.Projected && !n.noted {
 		n.noted = true
 		f.changed = append(f.changed, n)
 	}

@@ -184,17 +184,17 @@ func TestShare(t *testing.T) {
 			f := New()
 			tc.build(f)
 			for _, u := range tc.used {
-				f.Pair(u.flavor, u.resource)
+				f.FlavorResource(u.flavor, u.resource)
 			}
 			f.Settle()
 			for _, u := range tc.used {
-				f.Add(core.Now, f.Queue(u.queue), []Use{{f.Pair(u.flavor, u.resource), u.amount}})
+				f.Add(core.Current, f.Queue(u.queue), []Use{{f.FlavorResource(u.flavor, u.resource), u.amount}})
 			}
 			n := f.queues[tc.of]
 			if n == nil {
 				n = f.Named(tc.of)
 			}
-			if s := n.Share(core.Now); s.Value() != tc.want || s.Resource != tc.by {
+			if s := n.Share(core.Current); s.Value() != tc.want || s.Resource != tc.by {
 				t.Errorf("%s: share %d by %q, want %d by %q", tc.why, s.Value(), s.Resource, tc.want, tc.by)
 			}
 		})
@@ -207,26 +207,26 @@ func TestShareWith(t *testing.T) {
 	f.SetCohort(core.Cohort{Name: "left", Parent: "top", Groups: offers(offer{"f", "gpu", 0, nil, new(core.Amount(1))})})
 	a := f.SetQueue("a", "left", offers(offer{"f", "gpu", 4, nil, new(core.Amount(2))}))
 	f.SetQueue("b", "top", offers(offer{"f", "gpu", 8, nil, nil}))
-	p := f.Pair("f", "gpu")
+	p := f.FlavorResource("f", "gpu")
 	f.Settle()
 	for used := range core.Amount(12) {
 		asked := []Use{{p, 2}}
 		lifted := []Use{{p, 2}}
-		queue, left := a.ShareWith(core.Now, lifted), f.Named("left")
-		a.Lift(core.Now, lifted)
-		cohort, borrows := left.ShareWith(core.Now, lifted), left.BorrowsOn(core.Now, asked, lifted)
-		f.Add(core.Now, a, asked)
-		if got := a.Share(core.Now); got != queue {
+		queue, left := a.ShareWith(core.Current, lifted), f.Named("left")
+		a.Lift(core.Current, lifted)
+		cohort, borrows := left.ShareWith(core.Current, lifted), left.BorrowsOn(core.Current, asked, lifted)
+		f.Add(core.Current, a, asked)
+		if got := a.Share(core.Current); got != queue {
 			t.Errorf("with %d in use: 2 more make %v of the queue, foretold %v", used, got, queue)
 		}
-		if got := left.Share(core.Now); got != cohort {
+		if got := left.Share(core.Current); got != cohort {
 			t.Errorf("with %d in use: 2 more make %v of the cohort, foretold %v", used, got, cohort)
 		}
-		if got := left.Usage(core.Now, p) > left.cells[p].subtree; got != borrows {
+		if got := left.Usage(core.Current, p) > left.cells[p].subtree; got != borrows {
 			t.Errorf("with %d in use: 2 more make the cohort borrow: %t, foretold %t", used, got, borrows)
 		}
-		f.Remove(core.Now, a, asked)
-		f.Add(core.Now, a, []Use{{p, 1}})
+		f.Remove(core.Current, a, asked)
+		f.Add(core.Current, a, []Use{{p, 1}})
 	}
 }
 
@@ -235,8 +235,8 @@ func TestShareWith(t *testing.T) {
 func TestCompareShares(t *testing.T) {
 	amount := rapid.OneOf(rapid.Int64Range(1, 10), rapid.Int64Range(1, math.MaxInt64))
 	rapid.Check(t, func(t *rapid.T) {
-		draw := func(name string) Share {
-			s := Share{
+		draw := func(name string) DominantResourceShare {
+			s := DominantResourceShare{
 				borrowed: core.Amount(rapid.OneOf(rapid.Just(int64(0)), amount).Draw(t, name)),
 				lendable: core.Amount(amount.Draw(t, name+" of")),
 				weight:   core.Weight(rapid.OneOf(rapid.Just(int64(0)), amount).Draw(t, name+" weight")),
@@ -274,8 +274,8 @@ func TestMul3(t *testing.T) {
 	})
 }
 
-func exact(a, b Share) int {
-	ratio := func(s Share) *big.Rat { return big.NewRat(int64(s.borrowed), int64(s.lendable)) }
+func exact(a, b DominantResourceShare) int {
+	ratio := func(s DominantResourceShare) *big.Rat { return big.NewRat(int64(s.borrowed), int64(s.lendable)) }
 	switch {
 	case a.Infinite() && b.Infinite():
 		return ratio(a).Cmp(ratio(b))
@@ -294,4 +294,6 @@ func value(b bool) int { //nolint:revive // a number for a truth
 	return 0
 }
 
-func show(s Share) string { return fmt.Sprintf("%d/%d/%s", s.borrowed, s.lendable, s.weight) }
+func show(s DominantResourceShare) string {
+	return fmt.Sprintf("%d/%d/%s", s.borrowed, s.lendable, s.weight)
+}

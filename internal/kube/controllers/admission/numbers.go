@@ -38,7 +38,7 @@ func (l *Loop) CohortShare(name string) (queues.Share, bool) {
 	return shareOf(l.engine.CohortShareOf(name)), true
 }
 
-func shareOf(s quota.Share) queues.Share {
+func shareOf(s quota.DominantResourceShare) queues.Share {
 	out := queues.Share{Rounded: s.Value(), Exact: math.NaN()}
 	if exact := s.Exact(); exact != nil {
 		out.Exact, _ = exact.Float64()

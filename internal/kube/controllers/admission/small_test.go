@@ -167,7 +167,7 @@ func TestClip(t *testing.T) {
 			t.Errorf("%d becomes %d", n, got)
 		}
 	}
-	if s := shareOf(quota.Share{}); s.Rounded != 0 || s.Exact != 0 {
+	if s := shareOf(quota.DominantResourceShare{}); s.Rounded != 0 || s.Exact != 0 {
 		t.Errorf("no share is %+v", s)
 	}
 }
