@@ -19,9 +19,6 @@ func work(spec, status string) string {
 	return "{spec: {podSets: [{name: main, count: 4, template: {spec: {}}}], " + spec + "}, status: {" + status + "}}"
 }
 
-// holding is the status of a Workload that has quota.
-const holding = ", admission: {clusterQueue: a, podSetAssignments: [{name: main}]}"
-
 func TestWorkloadSpecRules(t *testing.T) {
 	podSets := func(sets string) string { return spec("podSets: " + sets) }
 	topology := func(request string) string {

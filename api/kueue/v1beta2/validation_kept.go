@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 )
 
 // ValidateWorkloadKept says what of a Workload was changed that an admission was
@@ -154,10 +153,18 @@ func reclaimableKept(was, w *Workload, at *field.Path) field.ErrorList {
 	return errs
 }
 
+// text is what a string says, nothing if there is none.
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
 // clusterKept are the rules of the cluster that was chosen for a job.
 func clusterKept(was, is *WorkloadStatus, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	before, now := ptr.Deref(was.ClusterName, ""), ptr.Deref(is.ClusterName, "")
+	before, now := text(was.ClusterName), text(is.ClusterName)
 	if now == "" {
 		return nil
 	}

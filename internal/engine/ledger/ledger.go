@@ -60,6 +60,7 @@ func (s State) In(account core.Account) bool {
 		return account == core.Current
 	case Promised:
 		return account == core.Projected
+	case Free:
 	}
 	return false
 }
@@ -113,7 +114,7 @@ type Ledger struct {
 
 // New returns a ledger in which nothing is held. It keeps whole nodes of the
 // resource pack free, and with fair an account of what was seen.
-func New(pack string, fair bool) *Ledger {
+func New(pack string, fair bool) *Ledger { //nolint:revive // it is what the engine is asked to do
 	l := &Ledger{Forest: quota.New(), Nodes: place.New(pack), fair: fair}
 	if fair {
 		l.Forest.Track()

@@ -41,14 +41,14 @@ func newBooks(fair bool) *books {
 func (b *books) give(a *ledger.Allocation, queue, node string, n int64) {
 	a.Queue = b.Forest.Queue(queue)
 	a.Uses = []quota.Use{{Pair: b.cpus, Amount: core.Amount(n)}}
-	a.Holds = []place.Hold{{Node: b.Nodes.Node(node), Class: b.class, Count: int32(n)}} //nolint:gosec // few
+	a.Holds = []place.Hold{{Node: b.Nodes.Node(node), Class: b.class, Count: int32(n)}}
 }
 
 // room is what is free: of the quota that queue a may use, and of each node.
 func (b *books) room() string {
 	var out []string
 	for i, account := range []string{"now", "then", "seen"} {
-		out = append(out, fmt.Sprintf("%s %d", account, b.Forest.Queue("a").Room(core.Account(i), b.cpus))) //nolint:gosec // three
+		out = append(out, fmt.Sprintf("%s %d", account, b.Forest.Queue("a").Room(core.Account(i), b.cpus)))
 	}
 	for i, view := range []place.View{place.Free, place.After} {
 		spots, _, ok := b.Nodes.Place(place.Request{View: view, Sets: []place.Set{{Class: b.class, Count: 4}}})
@@ -138,7 +138,7 @@ func TestBooksAlwaysAgree(t *testing.T) {
 		b := newBooks(rapid.Bool().Draw(t, "fair"))
 		all := make([]*ledger.Allocation, rapid.IntRange(1, 6).Draw(t, "workloads"))
 		for i := range all {
-			all[i] = &ledger.Allocation{ID: int32(i)} //nolint:gosec // few
+			all[i] = &ledger.Allocation{ID: int32(i)}
 		}
 		check := func(what string) {
 			if err := b.Check(slices.Values(all)); err != nil {

@@ -71,20 +71,21 @@ func (t *Trial) End() {
 func (t *Trial) Without(a *Allocation) {
 	a.out = true
 	t.gone = append(t.gone, a)
-	t.book(a, false)
+	t.book(a, -1)
 }
 
 // With puts an allocation back that the trial has taken off.
 func (t *Trial) With(a *Allocation) {
 	a.out = false
-	t.book(a, true)
+	t.book(a, 1)
 }
 
-func (t *Trial) book(a *Allocation, add bool) {
+// book books an allocation, or takes it off, by its sign.
+func (t *Trial) book(a *Allocation, sign int) {
 	l, account := t.ledger, t.scope.Account
-	forest, sign := l.Forest.Remove, -1
-	if add {
-		forest, sign = l.Forest.Add, 1
+	forest := l.Forest.Remove
+	if sign > 0 {
+		forest = l.Forest.Add
 	}
 	forest(account, a.Queue, t.concerned(a))
 	if t.scope.Seen {
@@ -161,7 +162,7 @@ func (t *Trial) Unclaim() {
 	t.claims = t.claims[:0]
 }
 
-// Fits reports whether an allocation that is booked has room where it is planned, apart
+// StillFits reports whether an allocation that is booked has room where it is planned, apart
 // from itself.
 func (l *Ledger) StillFits(account core.Account, a *Allocation) bool {
 	t := l.Begin(a.Queue, Scope{Account: account})

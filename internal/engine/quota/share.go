@@ -10,7 +10,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// DominantResourceDominantResourceShare is a node's dominant resource share: of the resource
+// DominantResourceShare is a node's dominant resource share: of the resource
 // of which it borrows the largest part of what its siblings together could get,
 // that part, divided by the node's weight. Shares are exact fractions and are
 // compared as such. The zero value is the share of a node that borrows nothing.

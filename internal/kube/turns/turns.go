@@ -5,13 +5,28 @@
 package turns
 
 import (
+	"time"
+
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
+// Pauses between two tries of what failed. Those of controller-runtime double up to a
+// quarter of an hour: after an API server was away, jobs would start late by as long
+// again.
+const (
+	firstPause   = 5 * time.Millisecond
+	longestPause = 30 * time.Second
+)
+
 // Options are those of a controller whose queue serves namespaces in turn.
-func Options() controller.Options { return controller.Options{NewQueue: newQueue} }
+func Options() controller.Options {
+	return controller.Options{
+		NewQueue:    newQueue,
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstPause, longestPause),
+	}
+}
 
 func newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	return NewQueue(name, limiter, New(func(r reconcile.Request) string { return r.Namespace }))

@@ -36,9 +36,9 @@ func mayAdmit(_ context.Context, a authorizer.Attributes) (authorizer.Decision, 
 
 // called reports whether the API server calls a webhook about a write, as far
 // as its conditions go.
-func called(t *testing.T, h *admissionregistrationv1.ValidatingWebhook, part, name, by, is, was string) bool {
+func called(t *testing.T, h *admissionregistrationv1.ValidatingWebhook, write *admission.VersionedAttributes) bool {
 	t.Helper()
-	return matches(t, matcher(h), written(t, part, name, by, is, was))
+	return matches(t, matcher(h), write)
 }
 
 // matcher evaluates the conditions of a webhook.
@@ -144,7 +144,7 @@ func TestConditions(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := called(t, hooks[tc.webhook+".mlbatch.dev"], tc.part, tc.user, tc.by, tc.is, tc.was); got != tc.want {
+			if got := called(t, hooks[tc.webhook+".mlbatch.dev"], written(t, tc.part, tc.user, tc.by, tc.is, tc.was)); got != tc.want {
 				t.Errorf("%s: called is %v, want %v", tc.why, got, tc.want)
 			}
 		})

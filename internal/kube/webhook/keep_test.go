@@ -306,7 +306,7 @@ func TestW4WhatIsKept(t *testing.T) {
 	hooks := mutatingHooks()
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := called(t, hooks[tc.webhook+".mlbatch.dev"], "", tc.user, tc.by, tc.is, tc.was); got != tc.want {
+			if got := called(t, hooks[tc.webhook+".mlbatch.dev"], written(t, "", tc.user, tc.by, tc.is, tc.was)); got != tc.want {
 				t.Errorf("%s: called is %v, want %v", tc.why, got, tc.want)
 			}
 		})

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
@@ -164,7 +163,7 @@ func BenchmarkSuspicious(b *testing.B) {
 	_, validating := webhook.Configurations(webhook.AtURL("https://127.0.0.1:1", nil))
 	for i := range validating.Webhooks {
 		if validating.Webhooks[i].Name == "vworkloadkept.mlbatch.dev" {
-			kept = matcher((*admissionregistrationv1.ValidatingWebhook)(&validating.Webhooks[i]))
+			kept = matcher(&validating.Webhooks[i])
 		}
 	}
 	for name, tc := range map[string]struct{ old, is string }{"Admit": {waiting, admitted}, "Condition": {admitted, ready}} {
