@@ -89,8 +89,8 @@ type Allocation struct {
 	// seen says that it is booked in account quota.Seen, unsettled that it is in
 	// core.Projected and not there: both with fair sharing only.
 	seen, unsettled bool
-	// out says that a trial has taken it off core.Projected.
-	out bool
+	// out says that a trial has taken it off, tried that one may have.
+	out, tried bool
 }
 
 // State returns what the allocation is in.

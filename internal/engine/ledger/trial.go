@@ -70,39 +70,45 @@ func (t *Trial) End() {
 // Without takes off an allocation that is booked: the workload is gone.
 func (t *Trial) Without(a *Allocation) {
 	a.out = true
-	t.gone = append(t.gone, a)
-	t.book(a, -1)
+	if !a.tried {
+		a.tried = true
+		t.gone = append(t.gone, a)
+	}
+	l := t.ledger
+	l.Forest.Remove(t.scope.Account, a.Queue, t.concerned(a))
+	if t.scope.Seen {
+		l.Forest.Remove(quota.Seen, a.Queue, a.Uses)
+	}
+	if !t.scope.NoNodes {
+		t.place(a, -1)
+	}
 }
 
 // With puts an allocation back that the trial has taken off.
 func (t *Trial) With(a *Allocation) {
 	a.out = false
-	t.book(a, 1)
+	l := t.ledger
+	l.Forest.Add(t.scope.Account, a.Queue, t.concerned(a))
+	if t.scope.Seen {
+		l.Forest.Add(quota.Seen, a.Queue, a.Uses)
+	}
+	if !t.scope.NoNodes {
+		t.place(a, 1)
+	}
 }
 
-// book books an allocation, or takes it off, by its sign.
-func (t *Trial) book(a *Allocation, sign int) {
-	l, account := t.ledger, t.scope.Account
-	forest := l.Forest.Remove
-	if sign > 0 {
-		forest = l.Forest.Add
-	}
-	forest(account, a.Queue, t.concerned(a))
-	if t.scope.Seen {
-		forest(quota.Seen, a.Queue, a.Uses)
-	}
-	if t.scope.NoNodes {
-		return
-	}
-	l.Nodes.Imagine(account, a.Holds, int64(sign))
-	if account == core.Projected {
-		l.Nodes.Split(-sign)
+// place books pods on their nodes, or takes them off.
+func (t *Trial) place(a *Allocation, sign int) {
+	t.ledger.Nodes.Imagine(t.scope.Account, a.Holds, int64(sign))
+	if t.scope.Account == core.Projected {
+		t.ledger.Nodes.Split(-sign)
 	}
 }
 
 // Restore puts back all whom the trial has taken off.
 func (t *Trial) Restore() {
 	for _, a := range t.gone {
+		a.tried = false
 		if a.out {
 			t.With(a)
 		}
