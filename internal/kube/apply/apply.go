@@ -75,7 +75,7 @@ type Applier struct {
 
 	mu      sync.Mutex
 	pending map[core.Key]*pending
-	untold  crowd
+	untold  throttle
 
 	// urgent has decisions to carry out, in the order of their rank; lazy has
 	// reasons to tell.
@@ -111,7 +111,7 @@ func New(opts Options) *Applier {
 	limiter := func() workqueue.TypedRateLimiter[core.Key] {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[core.Key](20*time.Millisecond, 5*time.Second)
 	}
-	a := &Applier{opts: opts, pending: map[core.Key]*pending{}, untold: crowd{of: map[core.Key]int{}}}
+	a := &Applier{opts: opts, pending: map[core.Key]*pending{}, untold: throttle{of: map[core.Key]int{}}}
 	a.urgent = turns.NewQueue("", limiter(), &ranking{rank: a.rank})
 	// Decisions are written in the order of the engine, which knows who comes first;
 	// of reasons nobody's come first.
@@ -473,7 +473,7 @@ func (a *Applier) refuse(ctx context.Context, k core.Key) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if p := a.pending[k]; p != nil {
-		if w != nil && p.code != d.Why.Code && !a.untold.quiet(p.queue) {
+		if w != nil && p.code != d.Why.Code && !a.untold.silent(p.queue) {
 			a.opts.Done(ctx, d, w)
 		}
 		p.said, p.code = a.opts.Clock.Now(), d.Why.Code

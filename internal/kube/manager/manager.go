@@ -391,7 +391,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 			return fmt.Errorf("add the follower: %w", err)
 		}
 	}
-	counters.SetCensus(answers.Census)
+	counters.SetTreeStats(answers.Stats)
 	counters.SetWaiting(loop.EachWaiting)
 	counters.SetRunning(loop.EachAdmitted)
 	if err := mgr.Add(loop); err != nil {

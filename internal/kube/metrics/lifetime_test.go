@@ -189,8 +189,8 @@ func everything(m *metrics.Metrics) {
 	m.Admitted(w, time.Second)
 	m.Finished(w, time.Second)
 	m.Preempted("q", "InClusterQueue")
-	m.SetCensus(func() (cycle.Census, bool) {
-		return cycle.Census{
+	m.SetTreeStats(func() (cycle.Stats, bool) {
+		return cycle.Stats{
 			Queues:    []cycle.QueueCensus{{Name: "q", Cohort: "c", Root: "root", ActiveShapes: 2, Pending: core.Resources{{Resource: core.CPU, Amount: 1500}}}},
 			Cohorts:   []cycle.CohortCensus{{Name: "c", Parent: "root", Root: "root", Admitted: 3, Amounts: []cycle.SubtreeAmount{{FlavorResource: fr, Quota: 2500, Reserved: 500}}}},
 			Standings: []cycle.LocalStanding{{Namespace: "blue", Name: "l", Queue: "q", Standing: core.Standing{Lo: 2500 << 32}}},

@@ -45,7 +45,7 @@ type Metrics struct {
 	queues      queueGauges
 	localQueues localQueueGauges
 	population  *population
-	census      *census
+	treeStats   *treeStats
 	// line is nil unless labels of Workloads divide those that wait.
 	line *line
 
@@ -95,7 +95,7 @@ func New(reg prometheus.Registerer, o Options) (*Metrics, error) {
 		queues:      newQueueGauges(b),
 		localQueues: newLocalQueueGauges(b),
 		population:  newPopulation(b, around),
-		census:      newCensus(b, o.Choice, around),
+		treeStats:   newTreeStats(b, o.Choice, around),
 		line:        newLine(b),
 	}
 	m.byQueue, m.byDoor = b.byQueue, b.byDoor

@@ -26,7 +26,7 @@ type Gangs interface {
 }
 
 // Book holds what this process has promised and not yet seen in the API: nodes
-// reserved for pods, and the seats of gangs that are about to start. All else
+// reserved for pods, and the assignments of gangs that are about to start. All else
 // is read from Pods and Gangs whenever it is needed.
 type Book struct {
 	pods  Pods
@@ -55,21 +55,21 @@ type run struct {
 	decided bool
 	// refusal says why the last attempt did not start. Only the pod that
 	// speaks for the gang tries again; the others repeat what it was told.
-	refusal string
-	speaker types.UID
+	refusal   string
+	leaderPod types.UID
 }
 
-// try is one attempt to start a gang. Invariant: seats never changes after the
-// attempt began, and every waiting pod has a seat.
+// try is one attempt to start a gang. Invariant: assignments never changes after the
+// attempt began, and every waiting pod has an assignment.
 type try struct {
-	seats   map[types.UID]seat
-	waiting map[types.UID]bool
+	assignments map[types.UID]assignment
+	waiting     map[types.UID]bool
 	// deadline is when held nodes are given back.
 	deadline time.Time
 }
 
-// seat is the node a pod was promised in the rehearsal.
-type seat struct {
+// assignment is the node a pod was promised in the dry run.
+type assignment struct {
 	pod  *corev1.Pod
 	node string
 }
@@ -195,15 +195,15 @@ func (v view) pending() map[string]*corev1.Pod {
 	return out
 }
 
-// casting picks the pods that start together, see cast.
-func (v view) casting(first types.UID) []*corev1.Pod {
+// quorum picks the pods that start together, see the function quorum.
+func (v view) quorum(first types.UID) []*corev1.Pod {
 	byUID := make(map[types.UID]*corev1.Pod, len(v.pods))
 	for _, p := range v.pods {
 		byUID[p.UID] = p
 	}
 	ordered := slices.SortedFunc(slices.Values(v.members), func(x, y Member) int { return strings.Compare(x.Name, y.Name) })
 	var out []*corev1.Pod
-	for _, m := range cast(v.gang, ordered, first) {
+	for _, m := range quorum(v.gang, ordered, first) {
 		out = append(out, byUID[m.UID])
 	}
 	return out
@@ -218,16 +218,16 @@ func (b *Book) run(k Key) *run {
 	return r
 }
 
-// tidy drops a run that promises nothing.
-func (b *Book) tidy(k Key) {
+// dropIdle drops a run that promises nothing.
+func (b *Book) dropIdle(k Key) {
 	if r := b.runs[k]; r != nil && len(r.reserved) == 0 && r.try == nil && r.refusal == "" {
 		delete(b.runs, k)
 	}
 }
 
 // seatOf answers a pod that starts together with its gang: the node it was
-// promised, or why not; neither if the gang is to be rehearsed now, with this
-// pod as its speaker.
+// promised, or why not; neither if the gang is to be tried now, with this
+// pod as its leader pod.
 func (b *Book) seatOf(k Key, uid types.UID) (node, refusal string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -236,12 +236,12 @@ func (b *Book) seatOf(k Key, uid types.UID) (node, refusal string) {
 		return "", ""
 	}
 	if r.try != nil {
-		if s, ok := r.try.seats[uid]; ok {
+		if s, ok := r.try.assignments[uid]; ok {
 			return s.node, ""
 		}
 		return "", k.String() + " is starting; this pod is not among the first and follows"
 	}
-	if r.refusal != "" && r.speaker != uid {
+	if r.refusal != "" && r.leaderPod != uid {
 		return "", r.refusal
 	}
 	return "", ""
@@ -253,43 +253,43 @@ func (b *Book) speaks(k Key, uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.runs[k]
-	return r == nil || r.refusal == "" || r.speaker == uid
+	return r == nil || r.refusal == "" || r.leaderPod == uid
 }
 
-// begin starts an attempt with the seats of a rehearsal.
-func (b *Book) begin(g Gang, seats map[types.UID]seat) {
+// begin starts an attempt with the assignments of a dry run.
+func (b *Book) begin(g Gang, assignments map[types.UID]assignment) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.run(g.Key)
-	r.refusal, r.speaker, r.decided = "", "", false
-	r.try = &try{seats: seats, waiting: map[types.UID]bool{}, deadline: b.now().Add(g.Wait)}
+	r.refusal, r.leaderPod, r.decided = "", "", false
+	r.try = &try{assignments: assignments, waiting: map[types.UID]bool{}, deadline: b.now().Add(g.Wait)}
 }
 
 // refuse remembers why a gang did not start and who will try again.
-func (b *Book) refuse(k Key, speaker types.UID, why string) {
+func (b *Book) refuse(k Key, leaderPod types.UID, why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.run(k)
-	r.refusal, r.speaker = why, speaker
+	r.refusal, r.leaderPod = why, leaderPod
 }
 
-// promised lists the seats of other gangs that are not reserved yet: room that
-// a rehearsal must leave alone.
-func (b *Book) promised(but Key) []seat {
+// assignedElsewhere lists the assignments of other gangs that are not reserved yet: room that
+// a dry run must leave alone.
+func (b *Book) assignedElsewhere(but Key) []assignment {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var out []seat
+	var out []assignment
 	for k, r := range b.runs {
 		if k == but || r.try == nil {
 			continue
 		}
-		for uid, s := range r.try.seats {
+		for uid, s := range r.try.assignments {
 			if _, done := r.reserved[uid]; !done {
 				out = append(out, s)
 			}
 		}
 	}
-	slices.SortFunc(out, func(x, y seat) int { return strings.Compare(string(x.pod.UID), string(y.pod.UID)) })
+	slices.SortFunc(out, func(x, y assignment) int { return strings.Compare(string(x.pod.UID), string(y.pod.UID)) })
 	return out
 }
 
@@ -326,11 +326,11 @@ func (b *Book) arrive(k Key, uid types.UID, stillWaiting func(types.UID) bool) t
 	if t == nil {
 		return ticket{}
 	}
-	if _, ok := t.seats[uid]; !ok {
+	if _, ok := t.assignments[uid]; !ok {
 		return ticket{}
 	}
 	left := t.deadline.Sub(b.now())
-	for other := range t.seats {
+	for other := range t.assignments {
 		if _, ok := r.reserved[other]; !ok {
 			first := len(t.waiting) == 0
 			t.waiting[uid] = true
@@ -358,11 +358,11 @@ func (b *Book) abandon(k Key) (waiting []types.UID, began bool) {
 	}
 	waiting = slices.Sorted(maps.Keys(r.try.waiting))
 	r.try = nil
-	b.tidy(k)
+	b.dropIdle(k)
 	return waiting, true
 }
 
-// inTry tells whether a pod has a seat in an attempt that is not decided.
+// inTry tells whether a pod has an assignment in an attempt that is not decided.
 func (b *Book) inTry(k Key, uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -370,7 +370,7 @@ func (b *Book) inTry(k Key, uid types.UID) bool {
 	if r == nil || r.try == nil {
 		return false
 	}
-	_, ok := r.try.seats[uid]
+	_, ok := r.try.assignments[uid]
 	return ok
 }
 
@@ -388,7 +388,7 @@ func (b *Book) binds(k Key, uid types.UID) bool {
 	if r.try == nil {
 		return true
 	}
-	_, waits := r.try.seats[uid]
+	_, waits := r.try.assignments[uid]
 	return !waits
 }
 
@@ -412,7 +412,7 @@ func (b *Book) releaseLocked(k Key, uid types.UID) (empty bool) {
 	if len(r.reserved) == 0 {
 		r.decided = false
 	}
-	b.tidy(k)
+	b.dropIdle(k)
 	return empty
 }
 
@@ -421,18 +421,18 @@ func (b *Book) releaseLocked(k Key, uid types.UID) (empty bool) {
 func (b *Book) settled(k Key, uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r := b.runs[k]; r != nil && r.speaker == uid {
-		r.refusal, r.speaker = "", ""
+	if r := b.runs[k]; r != nil && r.leaderPod == uid {
+		r.refusal, r.leaderPod = "", ""
 	}
 	b.releaseLocked(k, uid)
 }
 
-// pardon forgets a refusal: something has changed that concerns the gang.
-func (b *Book) pardon(k Key) {
+// clearRejection forgets a refusal: something has changed that concerns the gang.
+func (b *Book) clearRejection(k Key) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r := b.runs[k]; r != nil {
-		r.refusal, r.speaker = "", ""
-		b.tidy(k)
+		r.refusal, r.leaderPod = "", ""
+		b.dropIdle(k)
 	}
 }

@@ -45,13 +45,13 @@ func (d *desk) gang(name string, podNames ...string) Gang {
 	return g
 }
 
-// begin seats the pods of a gang, each on a node of its own.
+// begin assignments the pods of a gang, each on a node of its own.
 func (d *desk) begin(g Gang) {
-	seats := map[types.UID]seat{}
+	assignments := map[types.UID]assignment{}
 	for _, p := range d.pods[g.Key] {
-		seats[p.UID] = seat{pod: p, node: "node-of-" + p.Name}
+		assignments[p.UID] = assignment{pod: p, node: "node-of-" + p.Name}
 	}
-	d.Book.begin(g, seats)
+	d.Book.begin(g, assignments)
 }
 
 func waits(types.UID) bool { return true }
@@ -112,13 +112,13 @@ func TestAbandonedAttemptHoldsUntilItsPodsGaveBack(t *testing.T) {
 	if diff := cmp.Diff([]types.UID{"a"}, waiting); diff != "" || !began {
 		t.Errorf("abandon: began %v, waiting (-want +got):\n%s", began, diff)
 	}
-	if pods := d.look(g.Key).casting("b"); len(pods) != 0 {
+	if pods := d.look(g.Key).quorum("b"); len(pods) != 0 {
 		t.Errorf("%d pods are cast while another still holds a node, want none", len(pods))
 	}
 	if !d.release(g.Key, "a") {
 		t.Error("the last node is given back: want word of it, so that the gang is tried again")
 	}
-	if pods := d.look(g.Key).casting("b"); len(pods) != 2 {
+	if pods := d.look(g.Key).quorum("b"); len(pods) != 2 {
 		t.Errorf("%d pods are cast after all nodes are given back, want 2", len(pods))
 	}
 	if len(d.runs) != 0 {
@@ -134,7 +134,7 @@ func TestOnePodSpeaksForARefusedGang(t *testing.T) {
 		t.Errorf("another pod is told %q, want what the speaker was told", why)
 	}
 	if _, why := d.seatOf(g.Key, "a"); why != "" {
-		t.Errorf("the speaker is told %q, want a new rehearsal", why)
+		t.Errorf("the leader pod is told %q, want a new dry run", why)
 	}
 	if d.speaks(g.Key, "b") || !d.speaks(g.Key, "a") {
 		t.Error("want only the speaker to be woken")
@@ -151,13 +151,13 @@ func TestPromisedSeatsAreKeptFromOthers(t *testing.T) {
 	d.begin(g)
 	d.reserve(g.Key, "a", "n")
 	var got []string
-	for _, s := range d.promised(other.Key) {
+	for _, s := range d.assignedElsewhere(other.Key) {
 		got = append(got, s.pod.Name)
 	}
 	if diff := cmp.Diff([]string{"b"}, got); diff != "" {
 		t.Errorf("promised but not reserved (-want +got):\n%s", diff)
 	}
-	if own := d.promised(g.Key); len(own) != 0 {
+	if own := d.assignedElsewhere(g.Key); len(own) != 0 {
 		t.Errorf("a gang's own seats stand in its way: %v", own)
 	}
 }

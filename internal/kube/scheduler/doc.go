@@ -9,8 +9,8 @@
 //     ordinary Kubernetes rule is still checked for that node, and nothing is
 //     evicted for it: evictions are the engine's to decide.
 //   - Gangs start together or not at all. Before the first pod of a gang takes
-//     anything, the whole gang is rehearsed on a copy of the cluster (file
-//     rehearse.go), so a gang that does not fit holds nothing, and two gangs
+//     anything, the whole gang is tried on a copy of the cluster (file
+//     dryrun.go), so a gang that does not fit holds nothing, and two gangs
 //     that want the same nodes cannot block each other half-way. The same holds
 //     for PodGroups (label scheduling.x-k8s.io/pod-group) outside the queues; one
 //     that a dying process left half bound is finished before others get room.

@@ -172,11 +172,11 @@ func present(s Set, members []Member) (exist, need int) {
 	return exist, s.need()
 }
 
-// cast picks the pending members that start together: as many of each set as
+// quorum picks the pending members that start together: as many of each set as
 // it needs, first first, then the others in the order given. It picks none if
 // some are missing: pods of an earlier attempt that still hold their nodes
 // have to give them back first, or the gang would start without them.
-func cast(g Gang, members []Member, first types.UID) []Member {
+func quorum(g Gang, members []Member, first types.UID) []Member {
 	var out []Member
 	need := 0
 	for _, s := range g.Sets {

@@ -175,7 +175,7 @@ func TestCast(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, m := range cast(Gang{Sets: c.sets}, c.members, c.first) {
+			for _, m := range quorum(Gang{Sets: c.sets}, c.members, c.first) {
 				got = append(got, m.Name)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {

@@ -27,7 +27,7 @@ const GangName = "MLBatchGang"
 // maxOpen bounds how many planned nodes are tried for a pod that goes alone.
 const maxOpen = 64
 
-// prefilters is the part of the framework that a rehearsal needs besides what
+// prefilters is the part of the framework that a dry run needs besides what
 // every plugin is handed.
 type prefilters interface {
 	RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
@@ -131,14 +131,14 @@ type allowed sets.Set[string]
 func (a allowed) Clone() fwk.StateData { return a }
 
 const (
-	allowedKey    fwk.StateKey = GangName + "/allowed"
-	rehearsingKey fwk.StateKey = GangName + "/rehearsing"
+	allowedKey fwk.StateKey = GangName + "/allowed"
+	dryRunKey  fwk.StateKey = GangName + "/dry-run"
 )
 
-// PreFilter limits a pod to its planned nodes, or to the seat that the
-// rehearsal of its gang found for it.
+// PreFilter limits a pod to its planned nodes, or to the assignment that the
+// dry run of its gang found for it.
 func (p *gangPlugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if _, err := state.Read(rehearsingKey); err == nil {
+	if _, err := state.Read(dryRunKey); err == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	if why := p.book.resumed.refusal(pod); why != "" {
@@ -163,13 +163,13 @@ func (p *gangPlugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 		return p.alone(state, v, pod)
 	case Together:
 	}
-	seats, why := p.rehearse(ctx, v, pod.UID)
+	assignments, why := p.dryRun(ctx, v, pod.UID)
 	if why != "" {
 		p.book.refuse(k, pod.UID, why)
 		return nil, refused(why)
 	}
-	p.book.begin(v.gang, seats)
-	return only(state, seats[pod.UID].node)
+	p.book.begin(v.gang, assignments)
+	return only(state, assignments[pod.UID].node)
 }
 
 // alone limits a pod without a gang to wait for to the open places of its set.

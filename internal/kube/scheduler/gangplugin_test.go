@@ -257,7 +257,7 @@ func TestGangGoesBackTogether(t *testing.T) {
 	}
 }
 
-// A pod whose seat was taken by others after the rehearsal sends its gang back, and
+// A pod whose assignment was taken by others after the dry run sends its gang back, and
 // speaks for it from now on.
 func TestLostSeatSendsTheGangBack(t *testing.T) {
 	r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
@@ -515,7 +515,7 @@ func TestWhoMayBeBound(t *testing.T) {
 		"another's node":   {"each has a node of its own", func(d *desk, _ Gang) { d.reserve(k, "b", "n") }, false},
 		"beside an attempt": {"it has no seat in it", func(d *desk, g Gang) {
 			d.reserve(k, "a", "n")
-			d.Book.begin(g, map[types.UID]seat{"b": {pod: d.pods[k][1], node: "n"}})
+			d.Book.begin(g, map[types.UID]assignment{"b": {pod: d.pods[k][1], node: "n"}})
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ func (w *waker) restart(k Key, why string) {
 		return
 	}
 	p.sendBack(k, why)
-	w.book.pardon(k)
+	w.book.clearRejection(k)
 	p.wake(k)
 }
 

@@ -40,10 +40,10 @@ func (a Answers) Explain(k core.Key, now time.Time, higher []int64) (why core.Ex
 	return cycle.Explain(a.ask, k, now, higher)
 }
 
-// Census takes the census; false until the picture is whole.
-func (a Answers) Census() (census cycle.Census, known bool) {
-	err := a.ask(func(e *cycle.Engine) { census = e.Census() })
-	return census, err == nil
+// Stats counts; false until the picture is whole.
+func (a Answers) Stats() (stats cycle.Stats, known bool) {
+	err := a.ask(func(e *cycle.Engine) { stats = e.Stats() })
+	return stats, err == nil
 }
 
 func (a Answers) ask(question func(*cycle.Engine)) error {

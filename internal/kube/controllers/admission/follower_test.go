@@ -132,8 +132,8 @@ func TestFollower(t *testing.T) {
 	}
 	w.source(&kueue.Workload{}).Modify(admitted(waiting("high", 9)))
 	line("another process admitted the first", "middle", "low")
-	if c, known := ask.Census(); !known || len(c.Queues) != 1 || c.Queues[0].Pending[0].Amount != core.Amount(2000) {
-		t.Errorf("two wait for a core each, the census says %+v, %v", c, known)
+	if c, known := ask.Stats(); !known || len(c.Queues) != 1 || c.Queues[0].Pending[0].Amount != core.Amount(2000) {
+		t.Errorf("two wait for a core each, the stats say %+v, %v", c, known)
 	}
 
 	close(until)

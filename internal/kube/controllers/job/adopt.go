@@ -77,7 +77,7 @@ func choose(all []kueue.Workload, name string) *kueue.Workload {
 
 // workloads finds the Workload of a job and those that are too many. A prebuilt
 // Workload need not be the job's yet.
-func (r *reconciler) workloads(ctx context.Context, s *situation) error {
+func (r *reconciler) workloads(ctx context.Context, s *facts) error {
 	all, err := r.workloadsOf(ctx, s.job.GetNamespace(), s.job.GetUID())
 	if err != nil {
 		return err
@@ -110,20 +110,20 @@ func (r *reconciler) workloads(ctx context.Context, s *situation) error {
 }
 
 // foreign reports whether a job's prebuilt Workload is not, or not yet, its own.
-func foreign(s situation) bool {
+func foreign(s facts) bool {
 	return s.prebuilt != "" && s.workload != nil && !metav1.IsControlledBy(s.workload, s.job)
 }
 
 // claim makes a prebuilt Workload the job's own, which it must not be of another
 // job.
-func claim(s situation) (step, error) {
+func claim(s facts) (step, error) {
 	if !s.facts.Suspended {
 		return stop(s, "Suspended", "Suspended: it has no admitted workload")
 	}
 	w := s.workload
 	switch owner := metav1.GetControllerOf(w); {
 	case owner != nil:
-		return step{tell: &tale{
+		return step{tell: &jobEvent{
 			reason: "PrebuiltWorkloadTaken", warning: true,
 			message: fmt.Sprintf("The prebuilt Workload %s belongs to %s %s: name another one", w.Name, owner.Kind, owner.Name),
 		}}, nil
@@ -134,7 +134,7 @@ func claim(s situation) (step, error) {
 }
 
 // adopt writes that a prebuilt Workload is controlled by the job.
-func (r *reconciler) adopt(ctx context.Context, s situation) error {
+func (r *reconciler) adopt(ctx context.Context, s facts) error {
 	w := s.workload.DeepCopy()
 	if err := controllerutil.SetControllerReference(s.job, w, r.opts.Client.Scheme()); err != nil {
 		return fmt.Errorf("own workload %s: %w", w.Name, err)
@@ -178,7 +178,7 @@ func samePod(a, b *corev1.PodSpec) bool {
 
 // outgrown is the next step of a suspended job that asks for something other
 // than what its Workload was given quota for; false if it does not.
-func outgrown(s situation) (step, bool, error) {
+func outgrown(s facts) (step, bool, error) {
 	w := s.workload
 	if !s.facts.Suspended {
 		return step{}, false, nil
@@ -201,7 +201,7 @@ func outgrown(s situation) (step, bool, error) {
 	if s.prebuilt != "" {
 		return outOfSync(s), true, nil
 	}
-	return step{remove: w, tell: &tale{
+	return step{remove: w, tell: &jobEvent{
 		reason: "DeletedWorkload", message: "Deleted Workload " + w.Name + ", because the job changed after quota was reserved for it",
 	}}, true, nil
 }
@@ -228,7 +228,7 @@ func shrinks(w *kueue.Workload) bool {
 // ended is the next step of a job whose Workload has ended. One that never
 // started stays so, and waits for its author: once the job asks for other pods or
 // another queue, it is queued anew.
-func ended(s situation) (step, error) {
+func ended(s facts) (step, error) {
 	c := apimeta.FindStatusCondition(s.workload.Status.Conditions, kueue.WorkloadFinished)
 	if s.facts.Finished != nil || (c.Reason != kueue.ReasonFailedToStart && c.Reason != kueue.ReasonOutOfSync) {
 		return step{}, nil
@@ -250,23 +250,23 @@ func ended(s situation) (step, error) {
 	if s.workload.Spec.QueueName == kueue.LocalQueueName(s.queue) && equality.Semantic.DeepEqual(s.workload.Spec.PodSets, facts.PodSets) {
 		return step{}, nil
 	}
-	return step{remove: s.workload, tell: &tale{
+	return step{remove: s.workload, tell: &jobEvent{
 		reason: "DeletedWorkload", message: "Deleted Workload " + s.workload.Name + ", because the job, which could not start, changed",
 	}}, nil
 }
 
 // outOfSync ends a prebuilt Workload that is not for the pods of its job.
-func outOfSync(s situation) step {
+func outOfSync(s facts) step {
 	message := "The prebuilt Workload " + s.workload.Name + " has other pod sets than the job: make both the same, with a new Workload"
 	return step{
 		status: tenure.Ended(s.workload, kueue.ReasonOutOfSync, message, s.now),
-		tell:   &tale{reason: kueue.ReasonOutOfSync, message: message, warning: true},
+		tell:   &jobEvent{reason: kueue.ReasonOutOfSync, message: message, warning: true},
 	}
 }
 
 // keepOwn leaves in a prebuilt Workload what its author wrote and the job does
 // not say, and returns its admission gates.
-func keepOwn(s situation, want *kueue.WorkloadSpec) string {
+func keepOwn(s facts, want *kueue.WorkloadSpec) string {
 	is := &s.workload.Spec
 	if s.queue == "" {
 		want.QueueName = is.QueueName
@@ -277,11 +277,11 @@ func keepOwn(s situation, want *kueue.WorkloadSpec) string {
 	return s.workload.Annotations[kueue.AdmissionGatedByAnnotation]
 }
 
-// tidy removes a Workload that the job has besides its own.
-func tidy(s situation) step {
+// removeExtra removes a Workload that the job has besides its own.
+func removeExtra(s facts) step {
 	next := step{remove: s.extra}
 	if s.extra.DeletionTimestamp == nil {
-		next.tell = &tale{reason: "DeletedWorkload", message: "Deleted Workload " + s.extra.Name + ", because the job has another one"}
+		next.tell = &jobEvent{reason: "DeletedWorkload", message: "Deleted Workload " + s.extra.Name + ", because the job has another one"}
 	}
 	return next
 }

@@ -148,7 +148,7 @@ func TestChooseWorkload(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := situation{
+			s := facts{
 				job: c.job, adapter: batchjob.Adapter{}, queue: "default-queue", priority: priority{value: ptr.To[int32](5)},
 				workload: c.workload, extra: c.extra, extraLive: c.live, nested: c.nested, foreign: c.foreign, whole: c.whole, now: now,
 				infos: []jobs.PodSetInfo{{Name: "main", Count: 2}},

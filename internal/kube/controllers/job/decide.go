@@ -20,8 +20,8 @@ import (
 // plan is withdrawn: nodes and pods may be about to change.
 const refusalPatience = time.Minute
 
-// situation is everything that the next step of one job depends on.
-type situation struct {
+// facts is everything that the next step of one job depends on.
+type facts struct {
 	job     jobs.Object
 	facts   jobs.Facts
 	adapter jobs.Adapter
@@ -64,28 +64,28 @@ type step struct {
 	notes    map[string]string     // and its annotations to these, "" for none
 	status   *kueue.WorkloadStatus // change the workload's status to this
 	again    time.Duration         // look again then, at the latest; 0 for never
-	tell     *tale                 // tell it once the write is done
+	tell     *jobEvent             // tell it once the write is done
 	// evicted is told of the workload once the write is done.
 	evicted *tenure.Event
 }
 
-// tale is an event on the job, told once.
-type tale struct {
+// jobEvent is an event on the job, told once.
+type jobEvent struct {
 	reason, message string
 	warning         bool
 }
 
 // decide returns the next step of a managed job that is not being deleted. The
 // first case that matches wins.
-func decide(s situation) (step, error) {
+func decide(s facts) (step, error) {
 	w := s.workload
 	switch {
 	case s.foreign && !s.facts.Suspended && s.facts.Finished == nil:
 		return stop(s, "Suspended", "Suspended: its pods are not among those that Workload "+s.whole.Name+" was admitted with")
 	case s.nested:
-		return contain(s, s.whole)
+		return holdPart(s, s.whole)
 	case s.extra != nil && (s.extra.DeletionTimestamp == nil || s.extraLive == 0):
-		return tidy(s), nil
+		return removeExtra(s), nil
 	case foreign(s):
 		return claim(s)
 	case w != nil && convert.Finished(w):
@@ -95,7 +95,7 @@ func decide(s situation) (step, error) {
 	case w == nil && !s.facts.Suspended:
 		return stop(s, "Suspended", "Suspended: it has no admitted workload")
 	case w == nil && s.prebuilt != "":
-		return step{tell: &tale{
+		return step{tell: &jobEvent{
 			reason: "PrebuiltWorkloadNotFound", warning: true,
 			message: "Waiting for the prebuilt Workload " + s.prebuilt + ", which doesn't exist",
 		}}, nil
@@ -104,13 +104,13 @@ func decide(s situation) (step, error) {
 	case w == nil:
 		return create(s), nil
 	case w.DeletionTimestamp != nil:
-		return vanish(s)
+		return stopForDeletion(s)
 	case convert.Evicted(w) && w.Status.Admission != nil:
-		return leave(s)
+		return stopEvicted(s)
 	case !convert.Admitted(w) && !s.facts.Suspended:
 		return stop(s, "Suspended", "Suspended: it is not admitted")
 	case w.Status.Admission == nil:
-		return follow(s)
+		return keepInStep(s)
 	}
 	if next, outgrown, err := outgrown(s); outgrown || err != nil {
 		return next, err
@@ -131,7 +131,7 @@ func decide(s situation) (step, error) {
 
 // grown says of which pods a running job asks for more than it was admitted with;
 // "" if of none. More would find no place: once it is suspended, it is outgrown.
-func grown(s situation) string {
+func grown(s facts) string {
 	for _, asks := range s.facts.PodSets {
 		for _, has := range s.workload.Status.Admission.PodSetAssignments {
 			if has.Name == asks.Name && has.Count != nil && asks.Count > *has.Count {
@@ -144,26 +144,26 @@ func grown(s situation) string {
 
 // create makes the workload, also of a job that has no queue: it is where the user
 // looks to see why the job does not run.
-func create(s situation) step {
+func create(s facts) step {
 	if c := s.priority.awaited; c != "" && s.queue != "" {
-		return step{create: true, tell: &tale{
+		return step{create: true, tell: &jobEvent{
 			reason: "Held", warning: true,
 			message: "Held until there is a WorkloadPriorityClass " + c + ": create it, or name another one in the label " + kueue.PriorityClassLabel,
 		}}
 	}
 	if s.queue != "" {
-		return step{create: true, tell: &tale{
+		return step{create: true, tell: &jobEvent{
 			reason: kueue.EventCreatedWorkload, message: "Created Workload " + workloadName(s.adapter.Kind(), s.job),
 		}}
 	}
-	return step{create: true, tell: &tale{
+	return step{create: true, tell: &jobEvent{
 		reason: "Held", warning: true,
 		message: "Held, because this namespace runs queued jobs only: set the label " + kueue.QueueNameLabel + " to the name of a LocalQueue",
 	}}
 }
 
 // stop takes a job one step towards being suspended and restored.
-func stop(s situation, reason, message string) (step, error) {
+func stop(s facts, reason, message string) (step, error) {
 	var original []kueue.PodSet
 	if s.workload != nil {
 		original = s.workload.Spec.PodSets
@@ -174,14 +174,14 @@ func stop(s situation, reason, message string) (step, error) {
 	}
 	st := step{job: next}
 	if !s.facts.Suspended {
-		st.tell = &tale{reason: reason, message: message}
+		st.tell = &jobEvent{reason: reason, message: message}
 	}
 	return st, nil
 }
 
-// vanish stops a job whose workload is being deleted, and lets the workload go
+// stopForDeletion stops a job whose workload is being deleted, and lets the workload go
 // when the pods are gone. The job is then queued anew.
-func vanish(s situation) (step, error) {
+func stopForDeletion(s facts) (step, error) {
 	if !s.facts.Suspended {
 		return stop(s, "Stopped", "Stopped: its Workload is being deleted")
 	}
@@ -195,8 +195,8 @@ func vanish(s situation) (step, error) {
 	return step{unpin: true, releases: true}, nil
 }
 
-// leave stops an evicted job, and gives its quota back when its pods are gone.
-func leave(s situation) (step, error) {
+// stopEvicted stops an evicted job, and gives its quota back when its pods are gone.
+func stopEvicted(s facts) (step, error) {
 	if !s.facts.Suspended {
 		c := apimeta.FindStatusCondition(s.workload.Status.Conditions, kueue.WorkloadEvicted)
 		return stop(s, "Stopped", "Stopped: "+c.Message)
@@ -214,9 +214,9 @@ func leave(s situation) (step, error) {
 	return step{status: next, releases: true}, nil
 }
 
-// follow keeps the spec of a waiting workload equal to what the job asks for,
+// keepInStep keeps the spec of a waiting workload equal to what the job asks for,
 // and the job as its user wrote it.
-func follow(s situation) (step, error) {
+func keepInStep(s facts) (step, error) {
 	w := s.workload
 	want := w.Spec.DeepCopy()
 	want.QueueName = kueue.LocalQueueName(s.queue)
@@ -251,23 +251,23 @@ func follow(s situation) (step, error) {
 		once == w.Annotations[kueue.EndsOnceAnnotation]
 	if !same || !equality.Semantic.DeepEqual(w.Spec, *want) {
 		notes := map[string]string{kueue.AdmissionGatedByAnnotation: gates, kueue.AwaitedPriorityClassAnnotation: awaited, kueue.EndsOnceAnnotation: once}
-		return step{spec: want, notes: notes, tell: &tale{reason: "UpdatedWorkload", message: "Updated Workload " + w.Name + ", because the job changed while it waited"}}, nil
+		return step{spec: want, notes: notes, tell: &jobEvent{reason: "UpdatedWorkload", message: "Updated Workload " + w.Name + ", because the job changed while it waited"}}, nil
 	}
 	return tellDone(s, givenBack(s)), nil
 }
 
 // relabeled reports whether a job with a reservation was given another
 // WorkloadPriorityClass. Whether it has one at all may not change then.
-func relabeled(s situation) bool {
+func relabeled(s facts) bool {
 	was, is := s.workload.Spec.PriorityClassRef, s.priority.class
 	return was != nil && is != nil && was.Kind == kueue.WorkloadPriorityClassKind && is.Kind == was.Kind && is.Name != was.Name
 }
 
 // promote gives a workload the priority class of its job.
-func promote(s situation) step {
+func promote(s facts) step {
 	want := s.workload.Spec.DeepCopy()
 	want.Priority, want.PriorityClassRef = s.priority.value, s.priority.class
-	return step{spec: want, tell: &tale{reason: "UpdatedWorkload", message: "Updated the priority class of Workload " + s.workload.Name + " to " + want.PriorityClassRef.Name}}
+	return step{spec: want, tell: &jobEvent{reason: "UpdatedWorkload", message: "Updated the priority class of Workload " + s.workload.Name + " to " + want.PriorityClassRef.Name}}
 }
 
 // startedBefore reports whether the job may still carry what an earlier
@@ -279,7 +279,7 @@ func startedBefore(w *kueue.Workload) bool {
 // restored is the suspended job without what an earlier admission added, with
 // the sizes of these pod sets. False means that the API does not let it be
 // restored yet; its kind's controller is about to change that.
-func (s situation) restored(original []kueue.PodSet) (jobs.Object, bool, error) {
+func (s facts) restored(original []kueue.PodSet) (jobs.Object, bool, error) {
 	o, err := s.adapter.Stop(s.job, original)
 	if err != nil || !startedBefore(s.workload) {
 		return o, err == nil, err
@@ -295,7 +295,7 @@ func (s situation) restored(original []kueue.PodSet) (jobs.Object, bool, error) 
 }
 
 // start lets an admitted job run with what it was given.
-func start(s situation) (step, error) {
+func start(s facts) (step, error) {
 	if why := s.conflict; why != nil {
 		return cannotStart(s, why), nil
 	}
@@ -311,20 +311,20 @@ func start(s situation) (step, error) {
 	if err != nil {
 		return cannotStart(s, err), nil
 	}
-	return step{job: next, tell: &tale{reason: "Started", message: "Admitted by clusterQueue " + string(s.workload.Status.Admission.ClusterQueue)}}, nil
+	return step{job: next, tell: &jobEvent{reason: "Started", message: "Admitted by clusterQueue " + string(s.workload.Status.Admission.ClusterQueue)}}, nil
 }
 
 // cannotStart ends the workload of a job whose manifest and admission, or whose
 // admission checks, contradict each other: trying again would find the same.
-func cannotStart(s situation, why error) step {
+func cannotStart(s facts, why error) step {
 	return step{
 		status: tenure.Ended(s.workload, kueue.ReasonFailedToStart, why.Error(), s.now),
-		tell:   &tale{reason: kueue.ReasonFailedToStart, message: why.Error(), warning: true},
+		tell:   &jobEvent{reason: kueue.ReasonFailedToStart, message: why.Error(), warning: true},
 	}
 }
 
 // run looks after an admitted job that may run.
-func run(s situation) step {
+func run(s facts) step {
 	if next := tenure.ObservePods(s.workload, s.facts.Ready, s.tenure, s.now); next != nil {
 		return step{status: next}
 	}
@@ -341,7 +341,7 @@ func run(s situation) step {
 		return st
 	}
 	next, evicted := withdraw(s)
-	return step{status: next, evicted: &evicted, tell: &tale{
+	return step{status: next, evicted: &evicted, tell: &jobEvent{
 		reason: "PlanWithdrawn", warning: true,
 		message: "The planned nodes refuse its pods, so it is queued again: " + s.pods.Why,
 	}}
@@ -350,7 +350,7 @@ func run(s situation) step {
 // withdraw evicts a job whose planned nodes refuse its pods for a reason that
 // the engine cannot see (a volume, an affinity between pods, ...). It is queued
 // again after a pause that doubles, so that others get their turn meanwhile.
-func withdraw(s situation) (*kueue.WorkloadStatus, tenure.Event) {
+func withdraw(s facts) (*kueue.WorkloadStatus, tenure.Event) {
 	const first, longest = time.Minute, time.Hour
 	w := s.workload
 	next := w.Status.DeepCopy()
@@ -368,7 +368,7 @@ func withdraw(s situation) (*kueue.WorkloadStatus, tenure.Event) {
 }
 
 // reclaim gives back the quota of pods that are done.
-func reclaim(s situation) step {
+func reclaim(s facts) step {
 	w := s.workload
 	done := givenBack(s)
 	if len(done) == 0 || allDone(s.facts) {
@@ -385,7 +385,7 @@ func reclaim(s situation) step {
 }
 
 // tellDone writes which pods of a job are done.
-func tellDone(s situation, done []kueue.ReclaimablePod) step {
+func tellDone(s facts, done []kueue.ReclaimablePod) step {
 	if equality.Semantic.DeepEqual(s.workload.Status.ReclaimablePods, done) {
 		return step{}
 	}
@@ -396,7 +396,7 @@ func tellDone(s situation, done []kueue.ReclaimablePod) step {
 
 // givenBack says which pods of a job are done, in the words of its Workload: see
 // convert.Left.
-func givenBack(s situation) []kueue.ReclaimablePod {
+func givenBack(s facts) []kueue.ReclaimablePod {
 	var out []kueue.ReclaimablePod
 	for _, r := range s.facts.Reclaimable {
 		for i := range s.facts.PodSets {
@@ -423,7 +423,7 @@ func allDone(f jobs.Facts) bool {
 }
 
 // finish ends the workload of a job that ended, of which its own kind tells.
-func finish(s situation) step {
+func finish(s facts) step {
 	if s.workload == nil || s.pods.Live > 0 {
 		return step{}
 	}
@@ -433,6 +433,6 @@ func finish(s situation) step {
 	}
 	return step{
 		status: tenure.Ended(s.workload, reason, s.facts.Finished.Message, s.now),
-		tell:   &tale{reason: kueue.EventFinishedWorkload, message: "Workload " + s.workload.Name + " is finished"},
+		tell:   &jobEvent{reason: kueue.EventFinishedWorkload, message: "Workload " + s.workload.Name + " is finished"},
 	}
 }

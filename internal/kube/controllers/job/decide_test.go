@@ -447,7 +447,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := situation{
+			s := facts{
 				job: c.job, adapter: batchjob.Adapter{}, queue: "default-queue", priority: priority{value: ptr.To[int32](5)},
 				workload: c.workload, pods: Pods{Live: c.live, Behind: c.behind, Refused: c.refused, Why: "volume node affinity conflict"}, now: now,
 				infos: []jobs.PodSetInfo{{Name: "main", Count: 2, NodeSelector: map[string]string{"gpu": "h100"}}},

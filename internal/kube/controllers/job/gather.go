@@ -100,8 +100,8 @@ func workloadName(gvk schema.GroupVersionKind, o metav1.Object) string {
 
 // gather reads what decide needs to know. The second result is false if the
 // job is none of ours.
-func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (situation, bool, error) {
-	s := situation{adapter: r.adapter, tenure: r.opts.Tenure, now: r.opts.Clock.Now()}
+func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (facts, bool, error) {
+	s := facts{adapter: r.adapter, tenure: r.opts.Tenure, now: r.opts.Clock.Now()}
 	s.job = r.adapter.New()
 	if err := r.opts.Client.Get(ctx, name, s.job); err != nil {
 		return s, false, client.IgnoreNotFound(err)
@@ -115,7 +115,7 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (sit
 		return s, false, err
 	}
 	if s.facts, err = r.adapter.Read(s.job); err != nil {
-		r.event(s.job, tale{reason: "ErrWorkloadCompose", message: err.Error(), warning: true})
+		r.event(s.job, jobEvent{reason: "ErrWorkloadCompose", message: err.Error(), warning: true})
 		return s, false, nil //nolint:nilerr // trying again does not mend a manifest; the event tells its author
 	}
 	if r.opts.NoReclaimablePods {

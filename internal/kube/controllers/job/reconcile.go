@@ -78,7 +78,7 @@ type reconciler struct {
 	opts    Options
 	adapter jobs.Adapter
 	// waiting are the jobs whose Workloads were refused.
-	waiting crowd
+	waiting waitList
 }
 
 // SetupWithManager starts a reconciler for the adapter's kind. The cache must
@@ -149,7 +149,7 @@ func (r *reconciler) newest(ctx context.Context, o jobs.Object) (bool, error) {
 	return is.GetUID() == o.GetUID() && is.GetResourceVersion() == o.GetResourceVersion(), nil
 }
 
-func (r *reconciler) do(ctx context.Context, s situation, next step) error {
+func (r *reconciler) do(ctx context.Context, s facts, next step) error {
 	var err error
 	switch {
 	case next.job != nil:
@@ -173,7 +173,7 @@ func (r *reconciler) do(ctx context.Context, s situation, next step) error {
 			r.opts.Ended(s.workload)
 		}
 		if next.evicted != nil {
-			r.event(before, tale{reason: next.evicted.Reason, message: next.evicted.Message})
+			r.event(before, jobEvent{reason: next.evicted.Reason, message: next.evicted.Message})
 			r.opts.Told(before, *next.evicted)
 		}
 	}
@@ -183,7 +183,7 @@ func (r *reconciler) do(ctx context.Context, s situation, next step) error {
 	return err
 }
 
-func (r *reconciler) create(ctx context.Context, s situation) error {
+func (r *reconciler) create(ctx context.Context, s facts) error {
 	gvk := r.adapter.Kind()
 	w := &kueue.Workload{
 		ObjectMeta: metav1.ObjectMeta{
@@ -210,7 +210,7 @@ func (r *reconciler) create(ctx context.Context, s situation) error {
 		return err
 	}
 	if by := w.Annotations[kueue.AdmissionGatedByAnnotation]; by != "" {
-		r.event(w, tale{reason: "AdmissionGated", message: "Admission is gated by: " + by})
+		r.event(w, jobEvent{reason: "AdmissionGated", message: "Admission is gated by: " + by})
 	}
 	return nil
 }
@@ -227,7 +227,7 @@ func (r *reconciler) respec(ctx context.Context, old *kueue.Workload, next step)
 		return err
 	}
 	if old.Annotations[kueue.AdmissionGatedByAnnotation] != "" && w.Annotations[kueue.AdmissionGatedByAnnotation] == "" {
-		r.event(w, tale{reason: "AdmissionGateCleared", message: "Admission is no longer gated"})
+		r.event(w, jobEvent{reason: "AdmissionGateCleared", message: "Admission is no longer gated"})
 	}
 	return nil
 }
@@ -267,7 +267,7 @@ func endsOnce(f jobs.Facts) string {
 }
 
 // annotations are those of a job's new Workload.
-func annotations(s situation) map[string]string {
+func annotations(s facts) map[string]string {
 	job := s.job
 	out := submitted(job)
 	if s.priority.awaited != "" {
@@ -309,7 +309,7 @@ func submitted(o metav1.Object) map[string]string {
 	return map[string]string{kueue.SubmittedAtAnnotation: at.UTC().Format(time.RFC3339Nano)}
 }
 
-func (r *reconciler) event(o runtime.Object, e tale) {
+func (r *reconciler) event(o runtime.Object, e jobEvent) {
 	kind := corev1.EventTypeNormal
 	if e.warning {
 		kind = corev1.EventTypeWarning

@@ -32,25 +32,25 @@ const countedWorkloads corev1.ResourceName = "count/workloads.kueue.x-k8s.io"
 
 // refused tells a job that the API server does not let its Workload be created, and
 // notes it down for when there is room.
-func (r *reconciler) refused(s situation, err error) reconcile.Result {
+func (r *reconciler) refused(s facts, err error) reconcile.Result {
 	again := "it is tried again in 5 minutes"
 	if strings.Contains(err.Error(), "exceeded quota") {
 		again = "it is tried again as soon as jobs are gone, or the quota is larger"
 	}
-	r.event(s.job, tale{reason: WorkloadRefused, message: "The job cannot be queued, because its Workload may not be created: " + err.Error() + "; " + again, warning: true})
+	r.event(s.job, jobEvent{reason: WorkloadRefused, message: "The job cannot be queued, because its Workload may not be created: " + err.Error() + "; " + again, warning: true})
 	r.waiting.add(client.ObjectKeyFromObject(s.job))
 	return reconcile.Result{RequeueAfter: refusedPause}
 }
 
-// crowd is who waits to create a Workload, in the order in which they came. It is
+// waitList is who waits to create a Workload, in the order in which they came. It is
 // only about who is woken: a restart looks at every job anyway.
-type crowd struct {
+type waitList struct {
 	mu   sync.Mutex
 	last uint64
 	of   map[string]map[string]uint64 // namespace, name, number in the line
 }
 
-func (c *crowd) add(k types.NamespacedName) {
+func (c *waitList) add(k types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	line := c.of[k.Namespace]
@@ -68,7 +68,7 @@ func (c *crowd) add(k types.NamespacedName) {
 	line[k.Name] = c.last
 }
 
-func (c *crowd) forget(k types.NamespacedName) {
+func (c *waitList) forget(k types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	line := c.of[k.Namespace]
@@ -78,7 +78,7 @@ func (c *crowd) forget(k types.NamespacedName) {
 }
 
 // first are those of a namespace who came first, n at most.
-func (c *crowd) first(namespace string, n int64) []reconcile.Request {
+func (c *waitList) first(namespace string, n int64) []reconcile.Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	line := c.of[namespace]

@@ -105,7 +105,7 @@ func (r *reconciler) whole(ctx context.Context, o jobs.Object, ns *corev1.Namesp
 			return top, false, nil
 		}
 	}
-	r.event(o, tale{
+	r.event(o, jobEvent{
 		reason: "JobNestingTooDeep", warning: true,
 		message: fmt.Sprintf("It is left alone: more than %d objects own one another above it", nesting),
 	})
@@ -169,9 +169,9 @@ func (r *reconciler) owner(ctx context.Context, namespace string, ref *metav1.Ow
 	return o, true, nil
 }
 
-// contain is the next step of a part of another managed job: it may not run
+// holdPart is the next step of a part of another managed job: it may not run
 // while the whole is not admitted. Who runs the whole starts it.
-func contain(s situation, whole *kueue.Workload) (step, error) {
+func holdPart(s facts, whole *kueue.Workload) (step, error) {
 	if whole == nil || convert.Finished(whole) || convert.Admitted(whole) || s.facts.Suspended || s.facts.Finished != nil {
 		return step{}, nil
 	}

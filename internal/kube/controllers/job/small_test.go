@@ -42,7 +42,7 @@ func TestT9ReclaimableOnlyGrows(t *testing.T) {
 		"the same": {2, 2, 2},
 		"fewer":    {2, 1, 2},
 	} {
-		s := situation{
+		s := facts{
 			workload: aWorkload(admitted, func(w *kueue.Workload) { w.Spec.PodSets[0].Count = 4 }),
 			facts:    jobs.Facts{PodSets: []kueue.PodSet{{Name: "main", Count: 4}}, Reclaimable: said(tc.is)},
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// Census is how the quota tree and its queues stand, for those who watch. It
+// Stats is how the quota tree and its queues stand, for those who watch. It
 // costs time proportional to what exists, and nothing while nobody asks.
-type Census struct {
+type Stats struct {
 	// Cohorts, those that are only named included, and Queues are sorted by name.
 	Cohorts []CohortCensus
 	Queues  []QueueCensus
@@ -55,9 +55,9 @@ type LocalStanding struct {
 	Standing               core.Standing
 }
 
-// Census takes the census. Edits count from the next Decide.
-func (e *Engine) Census() Census {
-	var out Census
+// Stats counts them. Edits count from the next Decide.
+func (e *Engine) Stats() Stats {
+	var out Stats
 	cohorts := map[*quota.Node]*cohortSum{}
 	for _, q := range e.sortedQueues() {
 		if q.spec == nil {

@@ -20,20 +20,20 @@ const (
 	many = 100
 )
 
-// crowd counts the workloads whose reason to wait is not written yet.
+// throttle counts the workloads whose reason to wait is not written yet.
 //
 // The more there are, the longer each waits: while thousands of jobs are
 // submitted, those that start meanwhile are not told first why they have not
 // started, and starting them is what the API server has time for. Who submits a
 // few is told soon all the same: a queue waits for others in proportion to what
 // it has to be told itself, and longer if that is a crowd of its own.
-type crowd struct {
+type throttle struct {
 	all int
 	of  map[core.Key]int // by LocalQueue
 }
 
 // add counts n more, or fewer, in a LocalQueue.
-func (c *crowd) add(queue core.Key, n int) {
+func (c *throttle) add(queue core.Key, n int) {
 	c.all += n
 	if c.of[queue] += n; c.of[queue] == 0 {
 		delete(c.of, queue)
@@ -41,12 +41,12 @@ func (c *crowd) add(queue core.Key, n int) {
 }
 
 // before is how many reasons are written before the next one of a queue.
-func (c *crowd) before(queue core.Key) int { return min(c.all, c.of[queue]*max(share, c.of[queue])) }
+func (c *throttle) before(queue core.Key) int { return min(c.all, c.of[queue]*max(share, c.of[queue])) }
 
 // wait is how long the next reason of a queue waits.
-func (c *crowd) wait(queue core.Key) time.Duration {
+func (c *throttle) wait(queue core.Key) time.Duration {
 	return min(settle+time.Duration(c.before(queue))*each, longest)
 }
 
-// quiet reports whether a reason of a queue is written without an event.
-func (c *crowd) quiet(queue core.Key) bool { return c.before(queue) >= many }
+// silent reports whether a reason of a queue is written without an event.
+func (c *throttle) silent(queue core.Key) bool { return c.before(queue) >= many }

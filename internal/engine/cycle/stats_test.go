@@ -36,7 +36,7 @@ func TestCensus(t *testing.T) {
 	}
 	steps(t, e, 200)
 	fr := core.FlavorResource{Flavor: "f", Resource: core.CPU}
-	want := cycle.Census{
+	want := cycle.Stats{
 		Cohorts: []cycle.CohortCensus{
 			// b's 3, team's 2 and the 1 that a lends.
 			{Name: "org", Parent: "", Root: "org", Admitted: 1, Amounts: []cycle.SubtreeAmount{{FlavorResource: fr, Quota: 6000, Reserved: 3000}}},
@@ -48,7 +48,7 @@ func TestCensus(t *testing.T) {
 			{Name: "b", Cohort: "org", Root: "org", Pending: core.Resources{}},
 		},
 	}
-	if diff := cmp.Diff(want, e.Census()); diff != "" {
+	if diff := cmp.Diff(want, e.Stats()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

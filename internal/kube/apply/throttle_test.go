@@ -26,11 +26,11 @@ func TestCrowd(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			c := crowd{of: map[core.Key]int{}}
+			c := throttle{of: map[core.Key]int{}}
 			for range 2 { // nothing is left of those who were told
 				c.add(mine, tc.mine)
 				c.add(theirs, tc.theirs)
-				if wait, quiet := c.wait(mine), c.quiet(mine); wait != tc.wait || quiet != tc.quiet {
+				if wait, quiet := c.wait(mine), c.silent(mine); wait != tc.wait || quiet != tc.quiet {
 					t.Errorf("waits %v, quiet %v; want %v, %v: %s", wait, quiet, tc.wait, tc.quiet, tc.why)
 				}
 				c.add(mine, -tc.mine)

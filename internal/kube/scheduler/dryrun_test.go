@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestRehearsal(t *testing.T) {
+func TestDryRun(t *testing.T) {
 	cpuOnly := func(r *rig, g Gang) {
 		for _, p := range r.pods[g.Key] {
 			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
@@ -20,12 +20,12 @@ func TestRehearsal(t *testing.T) {
 		}
 	}
 	cases := map[string]struct {
-		why    string
-		nodes  []aNode
-		places []Place
-		setUp  func(r *rig, g Gang)
-		seats  map[string]string // of pods a, b and c, of 2 GPUs each
-		says   string
+		why         string
+		nodes       []aNode
+		places      []Place
+		setUp       func(r *rig, g Gang)
+		assignments map[string]string // of pods a, b and c, of 2 GPUs each
+		says        string
 	}{
 		"whole nodes stay whole": {
 			"the node with the fewest free GPUs first",
@@ -114,7 +114,7 @@ func TestRehearsal(t *testing.T) {
 			nil,
 			func(r *rig, _ Gang) {
 				other := r.add("other", 2, "x", "y")
-				r.Book.begin(other, map[types.UID]seat{"x": {r.find(other, "x"), "n1"}, "y": {r.find(other, "y"), "n1"}})
+				r.Book.begin(other, map[types.UID]assignment{"x": {r.find(other, "x"), "n1"}, "y": {r.find(other, "y"), "n1"}})
 			}, nil,
 			"Workload blue/job starts as a whole: 2 of 3 pods fit; no place for pod c: 1 Insufficient nvidia.com/gpu",
 		},
@@ -124,7 +124,7 @@ func TestRehearsal(t *testing.T) {
 			nil,
 			func(r *rig, _ Gang) {
 				other := r.add("other", 8, "x")
-				r.Book.begin(other, map[types.UID]seat{"x": {r.find(other, "x"), "gone"}})
+				r.Book.begin(other, map[types.UID]assignment{"x": {r.find(other, "x"), "gone"}})
 			},
 			map[string]string{"a": "n1", "b": "n1", "c": "n1"},
 			"",
@@ -164,15 +164,15 @@ func TestRehearsal(t *testing.T) {
 			if c.setUp != nil {
 				c.setUp(r, g)
 			}
-			seats, says := r.plugin.rehearse(t.Context(), r.look(g.Key), "a")
+			assignments, says := r.plugin.dryRun(t.Context(), r.look(g.Key), "a")
 			got := map[string]string{}
-			for uid, s := range seats {
+			for uid, s := range assignments {
 				got[string(uid)] = s.node
 			}
-			if c.seats == nil {
-				c.seats = map[string]string{}
+			if c.assignments == nil {
+				c.assignments = map[string]string{}
 			}
-			if diff := cmp.Diff(c.seats, got); diff != "" {
+			if diff := cmp.Diff(c.assignments, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)
 			}
 			if says != c.says {
@@ -182,24 +182,24 @@ func TestRehearsal(t *testing.T) {
 	}
 }
 
-// A pod beyond those that its gang needs has no seat and is told to wait for them.
-func TestRehearsalWithoutItsPod(t *testing.T) {
+// A pod beyond those that its gang needs has no assignment and is told to wait for them.
+func TestDryRunWithoutItsPod(t *testing.T) {
 	r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
 	g := r.add("job", 2, "a", "b")
-	_, says := r.plugin.rehearse(t.Context(), r.look(g.Key), "stranger")
+	_, says := r.plugin.dryRun(t.Context(), r.look(g.Key), "stranger")
 	if want := "Workload blue/job has all the pods it needs; this pod follows when they have started"; says != want {
 		t.Errorf("%q, want %q", says, want)
 	}
 }
 
 // Pods of earlier admissions that have not ended hold the places of new ones.
-func TestRehearsalLeavesRoomToWhoeverLeaves(t *testing.T) {
+func TestDryRunLeavesRoomToWhoeverLeaves(t *testing.T) {
 	r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
 	g := r.plan(r.add("job", 2, "a", "b"), Place{"n1", 2})
 	old := onNode("old", "n1", corev1.PodRunning)
 	old.Namespace, old.DeletionTimestamp = "blue", &metav1.Time{}
 	r.pods[g.Key] = append(r.pods[g.Key], planned(old, "job", "main"))
-	_, says := r.plugin.rehearse(t.Context(), r.look(g.Key), "a")
+	_, says := r.plugin.dryRun(t.Context(), r.look(g.Key), "a")
 	for _, want := range []string{"1 of 2 pods fit", "no place for pod b: pod old was deleted and", "n1 until it has ended"} {
 		if !strings.Contains(says, want) {
 			t.Errorf("%q does not say %q", says, want)

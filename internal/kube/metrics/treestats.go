@@ -10,24 +10,24 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 )
 
-// census shows what the engine knows of cohorts and queues at the moment it is
+// treeStats shows what the engine knows of cohorts and queues at the moment it is
 // asked for; nothing is computed while nobody asks.
-type census struct {
+type treeStats struct {
 	choice Choice
 	around *surroundings
 	role   func() Role
-	// take takes the census; nil, or false, while there is none.
-	take atomic.Pointer[func() (cycle.Census, bool)]
+	// take takes the stats; nil, or false, while there is none.
+	take atomic.Pointer[func() (cycle.Stats, bool)]
 
 	queueInfo, cohortInfo, hashes, pending *prometheus.Desc
 	quota, reserved, admitted, standing    *prometheus.Desc
 }
 
-func newCensus(b *builder, c Choice, around *surroundings) *census {
+func newTreeStats(b *builder, c Choice, around *surroundings) *treeStats {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(prefix+name, help, labels, nil)
 	}
-	out := &census{
+	out := &treeStats{
 		choice:     c,
 		around:     around,
 		role:       b.role,
@@ -45,18 +45,18 @@ func newCensus(b *builder, c Choice, around *surroundings) *census {
 	return out
 }
 
-// SetCensus says how the census is taken: false means that it is not known yet.
-func (m *Metrics) SetCensus(take func() (cycle.Census, bool)) { m.census.take.Store(&take) }
+// SetTreeStats says how the stats is taken: false means that it is not known yet.
+func (m *Metrics) SetTreeStats(take func() (cycle.Stats, bool)) { m.treeStats.take.Store(&take) }
 
 // Describe implements prometheus.Collector.
-func (c *census) Describe(ch chan<- *prometheus.Desc) {
+func (c *treeStats) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.queueInfo, c.cohortInfo, c.hashes, c.pending, c.quota, c.reserved, c.admitted, c.standing} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c *census) Collect(ch chan<- prometheus.Metric) {
+func (c *treeStats) Collect(ch chan<- prometheus.Metric) {
 	take := c.take.Load()
 	if take == nil {
 		return

@@ -17,39 +17,39 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// rehearsal seats the pods of a gang one after another on copies of the nodes,
+// dry run assignments the pods of a gang one after another on copies of the nodes,
 // by the same filters that decide for real.
-type rehearsal struct {
+type dryRun struct {
 	plugin *gangPlugin
 	infos  fwk.NodeInfoLister
 	// copies are the nodes that have been given pods here.
-	copies map[string]fwk.NodeInfo
-	seated []seat
+	copies   map[string]fwk.NodeInfo
+	assigned []assignment
 	// order is every node, best first, for pods without planned places.
 	order []string
 	// full names, by class of pods, the nodes that took no more of them.
 	full map[string]map[string]bool
 }
 
-// marker tells this plugin's own PreFilter that it is a rehearsal.
+// marker tells this plugin's own PreFilter that it is a dry run.
 type marker struct{}
 
 // Clone returns the value itself.
 func (m marker) Clone() fwk.StateData { return m }
 
-// rehearse finds a seat for every pod that has to start together, or says why
+// dryRun finds an assignment for every pod that has to start together, or says why
 // there is none for one of them.
-func (p *gangPlugin) rehearse(ctx context.Context, v view, first types.UID) (map[types.UID]seat, string) {
-	r := &rehearsal{
+func (p *gangPlugin) dryRun(ctx context.Context, v view, first types.UID) (map[types.UID]assignment, string) {
+	r := &dryRun{
 		plugin: p,
 		infos:  p.handle.SnapshotSharedLister().NodeInfos(),
 		copies: map[string]fwk.NodeInfo{},
 		full:   map[string]map[string]bool{},
 	}
-	for _, s := range p.book.promised(v.gang.Key) {
-		r.sit(s)
+	for _, s := range p.book.assignedElsewhere(v.gang.Key) {
+		r.assign(s)
 	}
-	pods := v.casting(first)
+	pods := v.quorum(first)
 	if len(pods) == 0 {
 		return nil, v.gang.Key.String() + " starts as a whole: its pods give back the nodes of an earlier attempt"
 	}
@@ -60,7 +60,7 @@ func (p *gangPlugin) rehearse(ctx context.Context, v view, first types.UID) (map
 			open[s.Name] = Open(s, v.gang.AdmittedAt, v.members)
 		}
 	}
-	seats, firstWhy := map[types.UID]seat{}, ""
+	assignments, firstWhy := map[types.UID]assignment{}, ""
 	for _, pod := range pods {
 		name := setOf(v.gang, pod)
 		var node, why string
@@ -81,21 +81,21 @@ func (p *gangPlugin) rehearse(ctx context.Context, v view, first types.UID) (map
 			}
 			continue
 		}
-		seats[pod.UID] = seat{pod: pod, node: node}
-		r.sit(seats[pod.UID])
+		assignments[pod.UID] = assignment{pod: pod, node: node}
+		r.assign(assignments[pod.UID])
 	}
 	if firstWhy != "" {
-		return nil, fmt.Sprintf("%s starts as a whole: %d of %d pods fit; %s", v.gang.Key, len(seats), len(pods), firstWhy)
+		return nil, fmt.Sprintf("%s starts as a whole: %d of %d pods fit; %s", v.gang.Key, len(assignments), len(pods), firstWhy)
 	}
-	if _, ok := seats[first]; !ok {
+	if _, ok := assignments[first]; !ok {
 		return nil, v.gang.Key.String() + " has all the pods it needs; this pod follows when they have started"
 	}
-	return seats, ""
+	return assignments, ""
 }
 
-// planned seats a pod on the first place that takes it. A place that does not
+// planned assignments a pod on the first place that takes it. A place that does not
 // is not tried again: the pods of a set are alike.
-func (r *rehearsal) planned(ctx context.Context, pod *corev1.Pod, places []Place) (node, why string, rest []Place) {
+func (r *dryRun) planned(ctx context.Context, pod *corev1.Pod, places []Place) (node, why string, rest []Place) {
 	try := r.prepare(ctx, pod)
 	why = "its pod set has no planned place left"
 	for i, p := range places {
@@ -112,9 +112,9 @@ func (r *rehearsal) planned(ctx context.Context, pod *corev1.Pod, places []Place
 	return "", why, nil
 }
 
-// free seats a pod on the best node that takes it, passing over nodes that
+// free assignments a pod on the best node that takes it, passing over nodes that
 // were full for its like.
-func (r *rehearsal) free(ctx context.Context, pod *corev1.Pod) (node string) {
+func (r *dryRun) free(ctx context.Context, pod *corev1.Pod) (node string) {
 	if r.order == nil {
 		r.order = r.ranked(pod)
 	}
@@ -139,7 +139,7 @@ func (r *rehearsal) free(ctx context.Context, pod *corev1.Pod) (node string) {
 
 // anywhere looks at every node for a pod, full for its like or not, and says
 // why none takes it.
-func (r *rehearsal) anywhere(ctx context.Context, pod *corev1.Pod) (node, why string) {
+func (r *dryRun) anywhere(ctx context.Context, pod *corev1.Pod) (node, why string) {
 	try := r.prepare(ctx, pod)
 	reasons := map[string]int{}
 	for _, n := range r.order {
@@ -154,14 +154,14 @@ func (r *rehearsal) anywhere(ctx context.Context, pod *corev1.Pod) (node, why st
 
 // prepare runs the PreFilters of a pod once and returns a function that tells
 // why a node does not take the pod; "" if it does.
-func (r *rehearsal) prepare(ctx context.Context, pod *corev1.Pod) func(node string) string {
+func (r *dryRun) prepare(ctx context.Context, pod *corev1.Pod) func(node string) string {
 	state := framework.NewCycleState()
-	state.Write(rehearsingKey, marker{})
+	state.Write(dryRunKey, marker{})
 	pre, status, _ := r.plugin.rules.RunPreFilterPlugins(ctx, state, pod)
 	if !status.IsSuccess() {
 		return func(string) string { return cmp.Or(status.Message(), "refused without a reason") }
 	}
-	for _, s := range r.seated {
+	for _, s := range r.assigned {
 		info, err := framework.NewPodInfo(s.pod)
 		if err != nil {
 			continue
@@ -187,7 +187,7 @@ func (r *rehearsal) prepare(ctx context.Context, pod *corev1.Pod) func(node stri
 }
 
 // node returns the copy of a node if pods were seated there, else the node.
-func (r *rehearsal) node(name string) (fwk.NodeInfo, error) {
+func (r *dryRun) node(name string) (fwk.NodeInfo, error) {
 	if c, ok := r.copies[name]; ok {
 		return c, nil
 	}
@@ -196,7 +196,7 @@ func (r *rehearsal) node(name string) (fwk.NodeInfo, error) {
 
 // sit adds a pod to the copy of its node. Seats on nodes that have gone take
 // no room.
-func (r *rehearsal) sit(s seat) {
+func (r *dryRun) assign(s assignment) {
 	info, err := r.node(s.node)
 	if err != nil {
 		return
@@ -212,13 +212,13 @@ func (r *rehearsal) sit(s seat) {
 		r.copies[s.node] = info
 	}
 	info.AddPodInfo(podInfo)
-	r.seated = append(r.seated, seat{pod: pod, node: s.node})
+	r.assigned = append(r.assigned, assignment{pod: pod, node: s.node})
 }
 
 // ranked lists the nodes for a gang: healthy before suspect ones, then those
 // with the fewest free GPUs, or for pods without GPUs the least free CPU, so
 // that whole nodes stay whole; then by name.
-func (r *rehearsal) ranked(pod *corev1.Pod) []string {
+func (r *dryRun) ranked(pod *corev1.Pod) []string {
 	infos, err := r.infos.List()
 	if err != nil {
 		return nil
