@@ -70,7 +70,7 @@ var ladder = []layer{
 	{
 		dir: "internal/sim/clerk", may: []string{
 			"api", "config", "internal/core", "internal/engine", "internal/record", "internal/sim",
-			"internal/kube/apply", "internal/kube/cache", "internal/kube/convert", "internal/kube/tenure", "internal/kube/turns",
+			"internal/kube/apply", "internal/kube/cache", "internal/kube/convert", "internal/kube/workloadlifecycle", "internal/kube/turns",
 		},
 		never: []string{"os", "log", "sync", "net", "context"},
 		why:   "the simulator's clerk rules over simulated jobs with the code of the controllers, and reaches no cluster",

@@ -24,8 +24,8 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
-	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 // refusalPause is the least time between two status writes that only change
@@ -62,8 +62,8 @@ type Options struct {
 	Pods func(context.Context, core.Key) (int, error)
 	// Sentence prints a reason for people.
 	Sentence func(core.Reason) string
-	// Tenure are the settings of what follows a reservation.
-	Tenure tenure.Config
+	// Lifecycle are the settings of what follows a reservation.
+	Lifecycle workloadlifecycle.Config
 	// Workers is how many workloads are written at the same time.
 	Workers int
 }
@@ -318,7 +318,7 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 		return nil, false, fmt.Errorf("read workload %s: %w", k, err)
 	}
 	a.newest(k, &w)
-	s := scene{now: a.opts.Clock.Now(), sentence: a.opts.Sentence, tenure: a.opts.Tenure}
+	s := scene{now: a.opts.Clock.Now(), sentence: a.opts.Sentence, lifecycle: a.opts.Lifecycle}
 	if admit, is := d.(core.Admit); is {
 		// Its checks have to be asked in the write that reserves its quota.
 		s.queue = &kueue.ClusterQueue{}
@@ -329,7 +329,7 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 		if err != nil {
 			return nil, false, fmt.Errorf("read the ClusterQueue of workload %s: %w", k, err)
 		}
-		if n := len(tenure.Checks(s.queue, convert.StatusAdmission(admit.Admission))); n > kueue.MostAdmissionChecks {
+		if n := len(workloadlifecycle.Checks(s.queue, convert.StatusAdmission(admit.Admission))); n > kueue.MostAdmissionChecks {
 			return nil, false, &rejectedError{fmt.Sprintf("with the flavors it could get it has to pass %d admission checks, and a Workload can have %d: let ClusterQueue %s ask fewer",
 				n, kueue.MostAdmissionChecks, s.queue.Name)}
 		}
@@ -385,7 +385,7 @@ func (a *Applier) release(ctx context.Context, k core.Key, w *kueue.Workload, ev
 		return evicted, err
 	}
 	is := &kueue.Workload{ObjectMeta: w.ObjectMeta, Spec: w.Spec, Status: *evicted}
-	return tenure.Released(is, now), nil
+	return workloadlifecycle.Released(is, now), nil
 }
 
 // rejectedError says why an admission can never be written: deciding it again

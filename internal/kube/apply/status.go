@@ -12,21 +12,21 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
-	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 // Decided returns the status of w after a decision of the engine, taken now, as
 // an Applier would write it: nil if w has it already. False means that the
 // decision does not suit w any more. queue is the ClusterQueue of an admission.
-func Decided(w *kueue.Workload, d core.Decision, queue *kueue.ClusterQueue, c tenure.Config, now time.Time) (*kueue.WorkloadStatus, bool) {
-	return status(w, d, scene{now: now, sentence: func(r core.Reason) string { return string(r.Code) }, tenure: c, queue: queue})
+func Decided(w *kueue.Workload, d core.Decision, queue *kueue.ClusterQueue, c workloadlifecycle.Config, now time.Time) (*kueue.WorkloadStatus, bool) {
+	return status(w, d, scene{now: now, sentence: func(r core.Reason) string { return string(r.Code) }, lifecycle: c, queue: queue})
 }
 
 // scene is what a decision is carried out in.
 type scene struct {
-	now      time.Time
-	sentence func(core.Reason) string
-	tenure   tenure.Config
+	now       time.Time
+	sentence  func(core.Reason) string
+	lifecycle workloadlifecycle.Config
 	// queue is the ClusterQueue of an admission.
 	queue *kueue.ClusterQueue
 }
@@ -69,7 +69,7 @@ func admit(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Admit, s scene)
 		return false
 	}
 	next.ResourceRequests = nil // it says what a waiting workload asks for
-	tenure.Reserve(w, next, want, s.queue, s.tenure, s.now)
+	workloadlifecycle.Reserve(w, next, want, s.queue, s.lifecycle, s.now)
 	return true
 }
 
@@ -92,15 +92,15 @@ func evict(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Evict, s scene)
 	if convert.Evicted(w) {
 		return true
 	}
-	e := tenure.Eviction{Reason: string(d.Reason), Message: withdrawal(d.Reason)}
+	e := workloadlifecycle.Eviction{Reason: string(d.Reason), Message: withdrawal(d.Reason)}
 	if d.Reason.Preempted() {
-		e = tenure.Eviction{
+		e = workloadlifecycle.Eviction{
 			Reason:  kueue.ReasonPreempted,
 			Message: fmt.Sprintf("Preempted to accommodate %s: %s", beneficiary(d), preemption(d.Reason)),
 		}
-		tenure.NewConditions(w, next, s.now).Set(kueue.WorkloadPreempted, metav1.ConditionTrue, string(d.Reason), e.Message)
+		workloadlifecycle.NewConditions(w, next, s.now).Set(kueue.WorkloadPreempted, metav1.ConditionTrue, string(d.Reason), e.Message)
 	}
-	tenure.Evict(w, next, s.now, e)
+	workloadlifecycle.Evict(w, next, s.now, e)
 	return true
 }
 
@@ -162,7 +162,7 @@ func refuse(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Refuse, s scen
 	if w.Status.Admission != nil {
 		return false
 	}
-	set := tenure.NewConditions(w, next, s.now)
+	set := workloadlifecycle.NewConditions(w, next, s.now)
 	set.Set(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, reason(w, d.Why), s.sentence(d.Why))
 	set.Unreserved()
 	if d.Why.Cause == core.PreemptionGated {

@@ -12,7 +12,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
-	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 var (
@@ -53,7 +53,7 @@ func admittedOn(nodes ...string) func(*kueue.Workload) {
 
 func is(kind, reason string) func(*kueue.Workload) {
 	return func(w *kueue.Workload) {
-		tenure.NewConditions(w, &w.Status, at.Add(-time.Hour)).Set(kind, metav1.ConditionTrue, reason, "")
+		workloadlifecycle.NewConditions(w, &w.Status, at.Add(-time.Hour)).Set(kind, metav1.ConditionTrue, reason, "")
 	}
 }
 
@@ -184,7 +184,7 @@ func TestStatus(t *testing.T) {
 		},
 		"A6: refused again": {
 			why: "a check that took back its answer is no reason any more", workload: aWorkload(func(w *kueue.Workload) {
-				tenure.NewConditions(w, &w.Status, at).Set(kueue.WorkloadAdmitted, metav1.ConditionFalse, kueue.ReasonUnsatisfiedAdmissionChecks, "")
+				workloadlifecycle.NewConditions(w, &w.Status, at).Set(kueue.WorkloadAdmitted, metav1.ConditionFalse, kueue.ReasonUnsatisfiedAdmissionChecks, "")
 			}),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}},
 			want:     result{Conditions: map[string]string{"QuotaReserved": "False WaitingForQuota", "Admitted": "False NoReservation"}},
@@ -196,7 +196,7 @@ func TestStatus(t *testing.T) {
 		},
 		"A8: pause after an eviction": {
 			why: "it will be looked at", workload: aWorkload(func(w *kueue.Workload) {
-				tenure.NewConditions(w, &w.Status, at).Set(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.ReasonPodsReadyTimeout, "")
+				workloadlifecycle.NewConditions(w, &w.Status, at).Set(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.ReasonPodsReadyTimeout, "")
 			}),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.OnHold}},
 			want:     result{Conditions: map[string]string{"QuotaReserved": "False PendingEvaluation", "Admitted": "False NoReservation", "Requeued": "False PodsReadyTimeout"}},

@@ -33,8 +33,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
-	"github.com/mlbatch/mlbatch/internal/kube/controllers/admission"
 	awcontroller "github.com/mlbatch/mlbatch/internal/kube/controllers/appwrapper"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/decision"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/provisioning"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
@@ -48,9 +48,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/news"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
-	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 	"github.com/mlbatch/mlbatch/internal/kube/visibility"
 	mlwebhook "github.com/mlbatch/mlbatch/internal/kube/webhook"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 	"github.com/mlbatch/mlbatch/internal/record"
 )
 
@@ -128,9 +128,9 @@ type Options struct {
 	FairSharing *core.FairSharing
 	// AdmissionFairSharing is how past usage counts in queues that go by it.
 	AdmissionFairSharing core.AdmissionFairSharing
-	// Tenure are the settings of what follows a reservation: waitForPodsReady and
+	// Lifecycle are the settings of what follows a reservation: waitForPodsReady and
 	// the retention of objects.
-	Tenure tenure.Config
+	Lifecycle workloadlifecycle.Config
 	// Limits are what users may ask for in their jobs (tenants).
 	Limits jobs.Limits
 	// Scope says which jobs wait for admission (manageJobsWithoutQueueName,
@@ -364,16 +364,16 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		IgnoreUndeclared: opts.IgnoreUndeclared, BlockAdmission: opts.BlockAdmission, FairSharing: opts.FairSharing,
 		AdmissionFairSharing: opts.AdmissionFairSharing,
 	}
-	loop := admission.New(admission.Options{
-		Cache:    mgr.GetCache(),
-		Client:   mgr.GetClient(),
-		Clock:    clock.RealClock{},
-		Recorder: mgr.GetEventRecorder("mlbatch"),
-		Metrics:  counters,
-		Engine:   engine,
-		Rules:    opts.Rules,
-		Tenure:   opts.Tenure,
-		Flight:   flight,
+	loop := decision.New(decision.Options{
+		Cache:     mgr.GetCache(),
+		Client:    mgr.GetClient(),
+		Clock:     clock.RealClock{},
+		Recorder:  mgr.GetEventRecorder("mlbatch"),
+		Metrics:   counters,
+		Engine:    engine,
+		Rules:     opts.Rules,
+		Lifecycle: opts.Lifecycle,
+		Flight:    flight,
 		Pods: func(ctx context.Context, k core.Key) (int, error) {
 			pods, err := job.PodsOf(ctx, mgr.GetClient(), k.Namespace, k.Name)
 			return pods.Live, err
@@ -382,9 +382,9 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		// queue behind creations.
 		Writers: 48,
 	})
-	answers := admission.Answers{Loop: loop}
+	answers := decision.Answers{Loop: loop}
 	if opts.LeaderElection.Enabled {
-		answers.Follower = admission.NewFollower(admission.FollowerOptions{
+		answers.Follower = decision.NewFollower(decision.FollowerOptions{
 			Cache: mgr.GetCache(), Clock: clock.RealClock{}, Engine: engine, Rules: opts.Rules, Until: loop.Decides(),
 		})
 		if err := mgr.Add(answers.Follower); err != nil {
@@ -488,12 +488,12 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		Managed: func(apiVersion, kind string) bool {
 			return managed[schema.FromAPIVersionAndKind(apiVersion, kind)]
 		},
-		Wholes: wholes(),
-		Ended:  counters.Ended,
-		Tenure: opts.Tenure,
-		Told:   told(counters),
-		Scope:  opts.Scope,
-		Live:   mgr.GetAPIReader(),
+		Wholes:    wholes(),
+		Ended:     counters.Ended,
+		Lifecycle: opts.Lifecycle,
+		Told:      told(counters),
+		Scope:     opts.Scope,
+		Live:      mgr.GetAPIReader(),
 
 		LabelKeysToCopy:   opts.LabelKeysToCopy,
 		NoQueueLabels:     opts.Gates.NoQueueLabels,
@@ -505,7 +505,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		}
 	}
 	err := workload.SetupWithManager(mgr, workload.Options{
-		Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder, Config: opts.Tenure, Told: shared.Told,
+		Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder, Config: opts.Lifecycle, Told: shared.Told,
 		Adapters: adapters,
 	})
 	if err != nil {
@@ -528,8 +528,8 @@ func policy(limits jobs.Limits) *lifecycle.Policy {
 }
 
 // told counts the changes of state that no decision of the engine is.
-func told(counters *metrics.Metrics) func(*kueue.Workload, tenure.Event) {
-	return func(w *kueue.Workload, e tenure.Event) {
+func told(counters *metrics.Metrics) func(*kueue.Workload, workloadlifecycle.Event) {
+	return func(w *kueue.Workload, e workloadlifecycle.Event) {
 		queue := ""
 		if w.Status.Admission != nil {
 			queue = string(w.Status.Admission.ClusterQueue)

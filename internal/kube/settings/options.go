@@ -17,7 +17,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
-	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 // Options sets what the configuration decides. What it does not know of, such
@@ -53,7 +53,7 @@ func (s *Settled) Options(opts manager.Options) manager.Options {
 		r := w.RequeuingStrategy
 		opts.BlockAdmission = *w.BlockAdmission
 		opts.Rules.RequeueByCreation = *r.Timestamp == v1beta2.CreationTimestamp
-		opts.Tenure.PodsReady = &tenure.PodsReady{
+		opts.Lifecycle.PodsReady = &workloadlifecycle.PodsReady{
 			Timeout: w.Timeout.Duration, RecoveryTimeout: w.RecoveryTimeout.Duration, BackoffLimit: r.BackoffLimitCount,
 			BackoffBase: seconds(*r.BackoffBaseSeconds), BackoffMax: seconds(*r.BackoffMaxSeconds),
 		}
@@ -67,10 +67,10 @@ func (s *Settled) Options(opts manager.Options) manager.Options {
 			opts.FairSharing.Strategies = append(opts.FairSharing.Strategies, core.FairStrategy(strategy))
 		}
 	}
-	opts.Tenure.Explicit = s.Gates["UnadmittedWorkloadsExplicitStatus"]
+	opts.Lifecycle.Explicit = s.Gates["UnadmittedWorkloadsExplicitStatus"]
 	opts.AdmissionFairSharing = admissionFairSharing(c.AdmissionFairSharing)
 	if p := c.ObjectRetentionPolicies; p != nil && p.Workloads != nil {
-		opts.Tenure.Retention = tenure.Retention{
+		opts.Lifecycle.Retention = workloadlifecycle.Retention{
 			AfterFinished: duration(p.Workloads.AfterFinished), AfterDeactivated: duration(p.Workloads.AfterDeactivatedByKueue),
 		}
 	}

@@ -8,28 +8,28 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
-	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 // How long jobs may hold what they do not use, by what a file says.
 func TestTenure(t *testing.T) {
 	const head = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
-	kueues := tenure.PodsReady{Timeout: 30 * time.Minute, RecoveryTimeout: 30 * time.Minute, BackoffBase: time.Minute, BackoffMax: time.Hour}
+	kueues := workloadlifecycle.PodsReady{Timeout: 30 * time.Minute, RecoveryTimeout: 30 * time.Minute, BackoffBase: time.Minute, BackoffMax: time.Hour}
 	cases := map[string]struct {
 		why, file string
-		want      tenure.Config
+		want      workloadlifecycle.Config
 	}{
-		"no file":    {"AppWrappers have graces of their own, and MLBatch sets Kueue up so", "", tenure.Config{}},
-		"empty file": {"who brings Kueue's file gets Kueue's default", head, tenure.Config{PodsReady: &kueues}},
-		"explicit":   {"a gate", head + "featureGates: {DisableWaitForPodsReady: true, UnadmittedWorkloadsExplicitStatus: true}\n", tenure.Config{Explicit: true}},
-		"gate":       {"Kueue's way out", head + "featureGates: {DisableWaitForPodsReady: true}\n", tenure.Config{}},
+		"no file":    {"AppWrappers have graces of their own, and MLBatch sets Kueue up so", "", workloadlifecycle.Config{}},
+		"empty file": {"who brings Kueue's file gets Kueue's default", head, workloadlifecycle.Config{PodsReady: &kueues}},
+		"explicit":   {"a gate", head + "featureGates: {DisableWaitForPodsReady: true, UnadmittedWorkloadsExplicitStatus: true}\n", workloadlifecycle.Config{Explicit: true}},
+		"gate":       {"Kueue's way out", head + "featureGates: {DisableWaitForPodsReady: true}\n", workloadlifecycle.Config{}},
 		"all": {
 			"every field counts", head + `waitForPodsReady: {timeout: 1h, recoveryTimeout: 0s, requeuingStrategy: {backoffLimitCount: 3, backoffBaseSeconds: 1, backoffMaxSeconds: 2}}
 objectRetentionPolicies: {workloads: {afterFinished: 0s, afterDeactivatedByKueue: 1h}}
 `,
-			tenure.Config{
-				PodsReady: &tenure.PodsReady{Timeout: time.Hour, BackoffLimit: new(int32(3)), BackoffBase: time.Second, BackoffMax: 2 * time.Second},
-				Retention: tenure.Retention{AfterFinished: new(time.Duration(0)), AfterDeactivated: new(time.Hour)},
+			workloadlifecycle.Config{
+				PodsReady: &workloadlifecycle.PodsReady{Timeout: time.Hour, BackoffLimit: new(int32(3)), BackoffBase: time.Second, BackoffMax: 2 * time.Second},
+				Retention: workloadlifecycle.Retention{AfterFinished: new(time.Duration(0)), AfterDeactivated: new(time.Hour)},
 			},
 		},
 	}
@@ -46,7 +46,7 @@ objectRetentionPolicies: {workloads: {afterFinished: 0s, afterDeactivatedByKueue
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, s.Options(manager.Options{}).Tenure); diff != "" {
+			if diff := cmp.Diff(c.want, s.Options(manager.Options{}).Lifecycle); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)
 			}
 		})

@@ -1,5 +1,5 @@
 // Package clerk keeps the Workloads of simulated jobs as API objects, and rules
-// over them with the code of the controllers: package tenure for what is between
+// over them with the code of the controllers: package workloadlifecycle for what is between
 // quota and end, package apply for decisions of the engine, package convert for
 // what the engine is told, package cache for what it makes of pods. So the
 // simulator finds faults in these rules and not in a copy of them. What the job's reconciler does is short and written again
@@ -23,7 +23,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
-	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 	"github.com/mlbatch/mlbatch/internal/sim"
 )
 
@@ -36,7 +36,7 @@ var _ sim.Rules = Rules{}
 type papers struct {
 	w      *kueue.Workload
 	job    *sim.Job
-	config tenure.Config
+	config workloadlifecycle.Config
 	rules  convert.Rules
 	gone   bool
 }
@@ -70,7 +70,7 @@ func (Rules) Papers(w *sim.World, j *sim.Job, now time.Time) sim.Papers {
 		p.w.Spec.PreemptionGates = []kueue.PreemptionGate{{Name: j.PreemptionGate}}
 	}
 	if r := w.Tenure.PodsReady; r != nil {
-		p.config.PodsReady = &tenure.PodsReady{
+		p.config.PodsReady = &workloadlifecycle.PodsReady{
 			Timeout: r.Timeout, RecoveryTimeout: r.Recovery, BackoffBase: r.Base, BackoffMax: r.Max, BackoffLimit: r.Limit,
 		}
 	}
@@ -106,7 +106,7 @@ func (p *papers) Step(f sim.Facts) (bool, time.Time) {
 	if f.JobFirst && p.jobs(f) {
 		return true, time.Time{}
 	}
-	next := tenure.Next(p.facts(f))
+	next := workloadlifecycle.Next(p.facts(f))
 	switch {
 	case next.Deactivate:
 		if !ptr.Deref(p.w.Spec.Active, true) {
@@ -120,7 +120,7 @@ func (p *papers) Step(f sim.Facts) (bool, time.Time) {
 	case next.Unpin:
 		p.gone = true
 		return true, time.Time{}
-	case next.Priority != nil || next.Delete != tenure.DeleteNothing:
+	case next.Priority != nil || next.Delete != workloadlifecycle.DeleteNothing:
 		panic(fmt.Sprintf("clerk: nobody asked for %+v", next))
 	}
 	return p.jobs(f), next.Again
@@ -136,7 +136,7 @@ func (p *papers) jobs(f sim.Facts) bool {
 		if f.Live {
 			return false
 		}
-		next := tenure.Released(w, f.Now)
+		next := workloadlifecycle.Released(w, f.Now)
 		next.ReclaimablePods = p.done(f.Some, f.Rest)
 		p.store(next)
 		return true
@@ -145,7 +145,7 @@ func (p *papers) jobs(f sim.Facts) bool {
 	case !convert.Admitted(w):
 		return false
 	}
-	if next := tenure.ObservePods(w, f.Ready, p.config, f.Now); next != nil {
+	if next := workloadlifecycle.ObservePods(w, f.Ready, p.config, f.Now); next != nil {
 		p.store(next)
 		return true
 	}
@@ -170,8 +170,8 @@ func (p *papers) tellDone(done []kueue.ReclaimablePod) bool {
 	return true
 }
 
-func (p *papers) facts(f sim.Facts) tenure.Facts {
-	out := tenure.Facts{Workload: p.w, Owned: f.Owned || p.w.DeletionTimestamp == nil, LivePods: f.Pods, ClusterQueue: clusterQueue(f), Config: p.config, Now: f.Now}
+func (p *papers) facts(f sim.Facts) workloadlifecycle.Facts {
+	out := workloadlifecycle.Facts{Workload: p.w, Owned: f.Owned || p.w.DeletionTimestamp == nil, LivePods: f.Pods, ClusterQueue: clusterQueue(f), Config: p.config, Now: f.Now}
 	if f.Door != nil {
 		out.LocalQueue = &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Name: f.Door.Name}}
 		out.LocalQueue.Spec.StopPolicy = policy(f.Door.Stop)

@@ -21,7 +21,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 // Names of further cache indexes: from the UID of a job to the Workloads it
@@ -259,7 +259,7 @@ func ended(s facts) (step, error) {
 func outOfSync(s facts) step {
 	message := "The prebuilt Workload " + s.workload.Name + " has other pod sets than the job: make both the same, with a new Workload"
 	return step{
-		status: tenure.Ended(s.workload, kueue.ReasonOutOfSync, message, s.now),
+		status: workloadlifecycle.Ended(s.workload, kueue.ReasonOutOfSync, message, s.now),
 		tell:   &jobEvent{reason: kueue.ReasonOutOfSync, message: message, warning: true},
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 var errKilled = errors.New("killed")
@@ -156,7 +156,7 @@ func (l *life) live() {
 	admit := func(w *kueue.Workload) {
 		admitted(w)
 		next := w.Status.DeepCopy()
-		tenure.NewConditions(w, next, now).Set(kueue.WorkloadEvicted, metav1.ConditionFalse, kueue.ReasonQuotaReserved, "")
+		workloadlifecycle.NewConditions(w, next, now).Set(kueue.WorkloadEvicted, metav1.ConditionFalse, kueue.ReasonQuotaReserved, "")
 		w.Status = *next
 	}
 	starts := func() {
@@ -187,7 +187,7 @@ func (l *life) live() {
 	pod := l.pod(corev1.PodRunning)
 	l.rule(func(w *kueue.Workload) {
 		next := w.Status.DeepCopy()
-		tenure.Evict(w, next, now, tenure.Eviction{Reason: kueue.ReasonPreempted, Message: "for another"})
+		workloadlifecycle.Evict(w, next, now, workloadlifecycle.Eviction{Reason: kueue.ReasonPreempted, Message: "for another"})
 		w.Status = *next
 	})
 	stops(pod, reserved)

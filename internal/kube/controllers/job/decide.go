@@ -13,7 +13,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 // refusalPatience is how long planned nodes may refuse a job's pods before the
@@ -45,10 +45,10 @@ type facts struct {
 	// infos are what the workload's admission adds to the pods; set if admitted.
 	infos []jobs.PodSetInfo
 	// conflict says why infos contradict each other.
-	conflict error
-	pods     Pods
-	tenure   tenure.Config
-	now      time.Time
+	conflict  error
+	pods      Pods
+	lifecycle workloadlifecycle.Config
+	now       time.Time
 }
 
 // step is the one write that comes next. At most one of the pointers is set.
@@ -66,7 +66,7 @@ type step struct {
 	again    time.Duration         // look again then, at the latest; 0 for never
 	tell     *jobEvent             // tell it once the write is done
 	// evicted is told of the workload once the write is done.
-	evicted *tenure.Event
+	evicted *workloadlifecycle.Event
 }
 
 // jobEvent is an event on the job, told once.
@@ -209,7 +209,7 @@ func stopEvicted(s facts) (step, error) {
 			return next, err
 		}
 	}
-	next := tenure.Released(s.workload, s.now)
+	next := workloadlifecycle.Released(s.workload, s.now)
 	next.ReclaimablePods = givenBack(s) // what is done need not run when it comes back
 	return step{status: next, releases: true}, nil
 }
@@ -318,14 +318,14 @@ func start(s facts) (step, error) {
 // admission checks, contradict each other: trying again would find the same.
 func cannotStart(s facts, why error) step {
 	return step{
-		status: tenure.Ended(s.workload, kueue.ReasonFailedToStart, why.Error(), s.now),
+		status: workloadlifecycle.Ended(s.workload, kueue.ReasonFailedToStart, why.Error(), s.now),
 		tell:   &jobEvent{reason: kueue.ReasonFailedToStart, message: why.Error(), warning: true},
 	}
 }
 
 // run looks after an admitted job that may run.
 func run(s facts) step {
-	if next := tenure.ObservePods(s.workload, s.facts.Ready, s.tenure, s.now); next != nil {
+	if next := workloadlifecycle.ObservePods(s.workload, s.facts.Ready, s.lifecycle, s.now); next != nil {
 		return step{status: next}
 	}
 	if s.pods.Refused.IsZero() {
@@ -350,7 +350,7 @@ func run(s facts) step {
 // withdraw evicts a job whose planned nodes refuse its pods for a reason that
 // the engine cannot see (a volume, an affinity between pods, ...). It is queued
 // again after a pause that doubles, so that others get their turn meanwhile.
-func withdraw(s facts) (*kueue.WorkloadStatus, tenure.Event) {
+func withdraw(s facts) (*kueue.WorkloadStatus, workloadlifecycle.Event) {
 	const first, longest = time.Minute, time.Hour
 	w := s.workload
 	next := w.Status.DeepCopy()
@@ -361,7 +361,7 @@ func withdraw(s facts) (*kueue.WorkloadStatus, tenure.Event) {
 	pause := min(first<<min(n-1, 10), longest)
 	next.RequeueState.Count = &n
 	next.RequeueState.RequeueAt = new(metav1.NewTime(s.now.Add(pause)))
-	return next, tenure.Evict(w, next, s.now, tenure.Eviction{
+	return next, workloadlifecycle.Evict(w, next, s.now, workloadlifecycle.Eviction{
 		Reason: kueue.ReasonPodsReadyTimeout, Cause: kueue.ReasonWaitForStart,
 		Message: "The planned nodes refuse its pods: " + s.pods.Why,
 	})
@@ -432,7 +432,7 @@ func finish(s facts) step {
 		reason = kueue.ReasonFailed
 	}
 	return step{
-		status: tenure.Ended(s.workload, reason, s.facts.Finished.Message, s.now),
+		status: workloadlifecycle.Ended(s.workload, reason, s.facts.Finished.Message, s.now),
 		tell:   &jobEvent{reason: kueue.EventFinishedWorkload, message: "Workload " + s.workload.Name + " is finished"},
 	}
 }

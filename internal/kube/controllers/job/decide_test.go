@@ -15,7 +15,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
-	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -457,7 +457,7 @@ func TestDecide(t *testing.T) {
 				s.priority = priority{value: new(int32(9)), class: aWorkload(ofClass(c.class)).Spec.PriorityClassRef}
 			}
 			if c.awaited {
-				s.tenure.PodsReady = &tenure.PodsReady{Timeout: time.Minute}
+				s.lifecycle.PodsReady = &workloadlifecycle.PodsReady{Timeout: time.Minute}
 			}
 			if c.noQueue {
 				s.queue = ""

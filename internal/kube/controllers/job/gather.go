@@ -101,7 +101,7 @@ func workloadName(gvk schema.GroupVersionKind, o metav1.Object) string {
 // gather reads what decide needs to know. The second result is false if the
 // job is none of ours.
 func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (facts, bool, error) {
-	s := facts{adapter: r.adapter, tenure: r.opts.Tenure, now: r.opts.Clock.Now()}
+	s := facts{adapter: r.adapter, lifecycle: r.opts.Lifecycle, now: r.opts.Clock.Now()}
 	s.job = r.adapter.New()
 	if err := r.opts.Client.Get(ctx, name, s.job); err != nil {
 		return s, false, client.IgnoreNotFound(err)

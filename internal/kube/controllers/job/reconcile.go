@@ -34,8 +34,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 // Options are what the reconcilers work with.
@@ -51,11 +51,11 @@ type Options struct {
 	Wholes map[schema.GroupVersionKind]jobs.Whole
 	// Ended is told of every Workload whose end was written.
 	Ended func(*kueue.Workload)
-	// Tenure are the settings of what follows a reservation.
-	Tenure tenure.Config
+	// Lifecycle are the settings of what follows a reservation.
+	Lifecycle workloadlifecycle.Config
 	// Told is called for every eviction of a Workload, once, after it was written;
 	// w is as it was before.
-	Told func(w *kueue.Workload, e tenure.Event)
+	Told func(w *kueue.Workload, e workloadlifecycle.Event)
 	// Scope says which jobs are managed.
 	Scope jobs.Scope
 	// Live reads from the API server what is not watched.

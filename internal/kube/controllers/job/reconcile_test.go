@@ -25,7 +25,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
-	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 // bench is one reconciler for Jobs over objects in memory.
@@ -53,7 +53,7 @@ func newBench(t *testing.T, change func(*Options), objects ...client.Object) ben
 		Wholes: map[schema.GroupVersionKind]jobs.Whole{
 			batchjob.Adapter{}.Kind(): batchjob.Adapter{}, appwrapper.Adapter{}.Kind(): appwrapper.Adapter{},
 		},
-		Ended: func(*kueue.Workload) {}, Told: func(*kueue.Workload, tenure.Event) {},
+		Ended: func(*kueue.Workload) {}, Told: func(*kueue.Workload, workloadlifecycle.Event) {},
 	}
 	if change != nil {
 		change(&opts)

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 func train() *batchv1.Job {
@@ -37,7 +37,7 @@ func with(w *kueue.Workload, changes ...func(*kueue.Workload)) *kueue.Workload {
 
 func ended(c string, reason string) func(*kueue.Workload) {
 	return func(w *kueue.Workload) {
-		tenure.NewConditions(w, &w.Status, now.Add(-time.Hour)).Set(c, metav1.ConditionTrue, reason, "")
+		workloadlifecycle.NewConditions(w, &w.Status, now.Add(-time.Hour)).Set(c, metav1.ConditionTrue, reason, "")
 	}
 }
 
@@ -63,7 +63,7 @@ func TestSteps(t *testing.T) {
 	cases := map[string]struct {
 		why     string
 		objects []client.Object
-		config  tenure.Config
+		config  workloadlifecycle.Config
 		want    func(b bench, w *kueue.Workload) string // "" if it is as it should be
 		told    string
 	}{
@@ -73,7 +73,7 @@ func TestSteps(t *testing.T) {
 				train(), with(of("Job", "batch/v1", "train"), classed),
 				&kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 7},
 			},
-			tenure.Config{},
+			workloadlifecycle.Config{},
 			func(_ bench, w *kueue.Workload) string {
 				if w.Spec.Priority == nil || *w.Spec.Priority != 7 {
 					return fmt.Sprintf("priority %v", w.Spec.Priority)
@@ -87,7 +87,7 @@ func TestSteps(t *testing.T) {
 				train(), with(of("Job", "batch/v1", "train"), classed, func(w *kueue.Workload) { w.Spec.PriorityClassRef.Kind = "PriorityClass" }),
 				&kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 7},
 			},
-			tenure.Config{},
+			workloadlifecycle.Config{},
 			func(_ bench, w *kueue.Workload) string {
 				if w.Spec.Priority != nil {
 					return fmt.Sprintf("priority %d", *w.Spec.Priority)
@@ -98,7 +98,7 @@ func TestSteps(t *testing.T) {
 		"its class is gone": {
 			"it keeps its priority",
 			[]client.Object{train(), with(of("Job", "batch/v1", "train"), classed)},
-			tenure.Config{},
+			workloadlifecycle.Config{},
 			func(_ bench, w *kueue.Workload) string {
 				if w.Spec.Priority != nil {
 					return fmt.Sprintf("priority %d", *w.Spec.Priority)
@@ -109,7 +109,7 @@ func TestSteps(t *testing.T) {
 		"a rule takes it out of its queue": {
 			"it is deactivated",
 			[]client.Object{train(), with(of("Job", "batch/v1", "train"), ended(kueue.WorkloadDeactivationTarget, "TooLong"))},
-			tenure.Config{},
+			workloadlifecycle.Config{},
 			func(_ bench, w *kueue.Workload) string {
 				if *w.Spec.Active {
 					return "active"
@@ -122,7 +122,7 @@ func TestSteps(t *testing.T) {
 			[]client.Object{train(), with(of("Job", "batch/v1", "train"), func(w *kueue.Workload) {
 				w.Spec.MaximumExecutionTimeSeconds = new(int32(0))
 			})},
-			tenure.Config{},
+			workloadlifecycle.Config{},
 			func(_ bench, w *kueue.Workload) string {
 				if c := w.Status.Conditions[len(w.Status.Conditions)-1]; c.Type != kueue.WorkloadDeactivationTarget {
 					return fmt.Sprintf("conditions %+v", w.Status.Conditions)
@@ -134,7 +134,7 @@ func TestSteps(t *testing.T) {
 		"finished long ago": {
 			"it is deleted, and its job stays",
 			[]client.Object{train(), with(of("Job", "batch/v1", "train"), ended(kueue.WorkloadFinished, "Succeeded"))},
-			tenure.Config{Retention: tenure.Retention{AfterFinished: &hour}},
+			workloadlifecycle.Config{Retention: workloadlifecycle.Retention{AfterFinished: &hour}},
 			func(b bench, w *kueue.Workload) string {
 				if w.DeletionTimestamp == nil || b.has(train()) != nil {
 					return fmt.Sprintf("deleted %v, its job: %v", w.DeletionTimestamp, b.has(train()))
@@ -148,7 +148,7 @@ func TestSteps(t *testing.T) {
 			[]client.Object{train(), with(of("Job", "batch/v1", "train"), func(w *kueue.Workload) {
 				w.Spec.Active, w.Status.Admission, w.Status.Conditions = new(false), nil, nil
 			}, ended(kueue.WorkloadEvicted, kueue.ReasonDeactivatedDueTo+"TooLong"))},
-			tenure.Config{Retention: tenure.Retention{AfterDeactivated: &hour}},
+			workloadlifecycle.Config{Retention: workloadlifecycle.Retention{AfterDeactivated: &hour}},
 			func(b bench, w *kueue.Workload) string {
 				if w.DeletionTimestamp != nil || !apierrors.IsNotFound(b.has(train())) {
 					return fmt.Sprintf("deleted %v, its job: %v", w.DeletionTimestamp, b.has(train()))
@@ -160,7 +160,7 @@ func TestSteps(t *testing.T) {
 		"made for a job that is gone": {
 			"it ends",
 			[]client.Object{with(of("Job", "batch/v1", "train"), func(w *kueue.Workload) { w.OwnerReferences = nil })},
-			tenure.Config{},
+			workloadlifecycle.Config{},
 			func(_ bench, w *kueue.Workload) string {
 				if c := w.Status.Conditions[len(w.Status.Conditions)-1]; c.Type != kueue.WorkloadFinished || c.Reason != kueue.ReasonOwnerNotFound {
 					return fmt.Sprintf("conditions %+v", w.Status.Conditions)
@@ -171,7 +171,7 @@ func TestSteps(t *testing.T) {
 		"made by hand": {
 			"no job was there that could be gone",
 			[]client.Object{with(of("Job", "batch/v1", "train"), func(w *kueue.Workload) { w.OwnerReferences, w.Labels = nil, nil })},
-			tenure.Config{},
+			workloadlifecycle.Config{},
 			func(_ bench, w *kueue.Workload) string {
 				if len(w.Status.Conditions) != 2 {
 					return fmt.Sprintf("conditions %+v", w.Status.Conditions)
@@ -185,7 +185,7 @@ func TestSteps(t *testing.T) {
 			b := newBench(t, c.objects...)
 			b.Config = c.config
 			var counted []string
-			b.Told = func(w *kueue.Workload, e tenure.Event) {
+			b.Told = func(w *kueue.Workload, e workloadlifecycle.Event) {
 				if w.ResourceVersion != "999" {
 					t.Errorf("told of version %s, want it as it was before", w.ResourceVersion)
 				}

@@ -1,4 +1,4 @@
-// Package workload carries out the rules of package tenure for Workloads: it
+// Package workload carries out the rules of package workloadlifecycle for Workloads: it
 // gathers the facts of one, asks for the next step, and does it. The write comes
 // back as a watch event and the next step follows; nothing is kept in memory, so
 // that a restart at any point goes on where it was.
@@ -27,8 +27,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/tenure"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 // Options are what the reconciler works with.
@@ -37,12 +37,12 @@ type Options struct {
 	Clock    clock.PassiveClock
 	Recorder events.EventRecorder
 	// Config are the settings of the rules.
-	Config tenure.Config
+	Config workloadlifecycle.Config
 	// Adapters are those of the kinds of jobs that are managed.
 	Adapters []jobs.Adapter
 	// Told is called for every change of state, once, after it was written; w is
 	// as it was before.
-	Told func(w *kueue.Workload, e tenure.Event)
+	Told func(w *kueue.Workload, e workloadlifecycle.Event)
 }
 
 type reconciler struct{ Options }
@@ -73,7 +73,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil || !ok {
 		return reconcile.Result{}, err
 	}
-	next := tenure.Next(f)
+	next := workloadlifecycle.Next(f)
 	before := f.Workload.DeepCopy()
 	err = r.do(ctx, f.Workload, next)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
@@ -102,7 +102,7 @@ func onlyChanges(w *kueue.Workload) client.Patch {
 	return client.MergeFromWithOptions(w, client.MergeFromWithOptimisticLock{})
 }
 
-func (r *reconciler) do(ctx context.Context, w *kueue.Workload, next tenure.Step) error {
+func (r *reconciler) do(ctx context.Context, w *kueue.Workload, next workloadlifecycle.Step) error {
 	switch {
 	case next.Unpin:
 		return apply.Unpin(ctx, r.Client, w)
@@ -118,9 +118,9 @@ func (r *reconciler) do(ctx context.Context, w *kueue.Workload, next tenure.Step
 		return r.Client.Patch(ctx, is, onlyChanges(w))
 	case next.Status != nil:
 		return apply.Status(ctx, r.Client, w, *next.Status)
-	case next.Delete == tenure.DeleteWorkload:
+	case next.Delete == workloadlifecycle.DeleteWorkload:
 		return r.Client.Delete(ctx, w, client.Preconditions{UID: &w.UID, ResourceVersion: &w.ResourceVersion})
-	case next.Delete == tenure.DeleteJob:
+	case next.Delete == workloadlifecycle.DeleteJob:
 		return r.deleteJob(ctx, w)
 	}
 	return nil
@@ -137,8 +137,8 @@ func (r *reconciler) deleteJob(ctx context.Context, w *kueue.Workload) error {
 	return r.Client.Delete(ctx, o, client.Preconditions{UID: &owner.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 }
 
-func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (tenure.Facts, bool, error) {
-	f := tenure.Facts{Workload: &kueue.Workload{}, Config: r.Config, Now: r.Clock.Now()}
+func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (workloadlifecycle.Facts, bool, error) {
+	f := workloadlifecycle.Facts{Workload: &kueue.Workload{}, Config: r.Config, Now: r.Clock.Now()}
 	if err := r.Client.Get(ctx, name, f.Workload); err != nil {
 		return f, false, client.IgnoreNotFound(err)
 	}
@@ -183,7 +183,7 @@ func (r *reconciler) classValue(ctx context.Context, w *kueue.Workload) (*int32,
 
 // queues adds the LocalQueue of a Workload, and the ClusterQueue that it has a
 // reservation in or waits for.
-func (r *reconciler) queues(ctx context.Context, f *tenure.Facts) error {
+func (r *reconciler) queues(ctx context.Context, f *workloadlifecycle.Facts) error {
 	w := f.Workload
 	clusterQueue := ""
 	if w.Spec.QueueName != "" {
@@ -216,7 +216,7 @@ func (r *reconciler) queues(ctx context.Context, f *tenure.Facts) error {
 
 // job adds what there is of the job that owns a Workload. Deleting a job deletes
 // its Workload through the garbage collector, in any order.
-func (r *reconciler) job(ctx context.Context, f *tenure.Facts, owner *metav1.OwnerReference) error {
+func (r *reconciler) job(ctx context.Context, f *workloadlifecycle.Facts, owner *metav1.OwnerReference) error {
 	w := f.Workload
 	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
 	at := slices.IndexFunc(r.Adapters, func(a jobs.Adapter) bool { return a.Kind() == gvk })

@@ -23,7 +23,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
-	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -44,7 +44,7 @@ func newBench(t *testing.T, objects ...client.Object) bench {
 		Build()
 	clock := clocktesting.NewFakePassiveClock(now)
 	return bench{&reconciler{Options{
-		Client: c, Clock: clock, Recorder: events.NewFakeRecorder(100), Told: func(*kueue.Workload, tenure.Event) {},
+		Client: c, Clock: clock, Recorder: events.NewFakeRecorder(100), Told: func(*kueue.Workload, workloadlifecycle.Event) {},
 		Adapters: []jobs.Adapter{batchjob.Adapter{}, appwrapper.Adapter{}},
 	}}, t, clock}
 }
@@ -84,7 +84,7 @@ func of(kind, apiVersion, name string) *kueue.Workload {
 	w.Spec.Active = new(true)
 	w.Status.Admission = &kueue.Admission{ClusterQueue: "cq"}
 	for _, c := range []string{kueue.WorkloadQuotaReserved, kueue.WorkloadAdmitted} {
-		tenure.NewConditions(w, &w.Status, now).Set(c, metav1.ConditionTrue, c, "")
+		workloadlifecycle.NewConditions(w, &w.Status, now).Set(c, metav1.ConditionTrue, c, "")
 	}
 	return w
 }
@@ -161,7 +161,7 @@ func TestS3DeletedJobIsEvicted(t *testing.T) {
 		t.Fatalf("its pod runs: look again in %s, it has %v", again, w.Status.Admission)
 	}
 	next := w.Status.DeepCopy()
-	tenure.Evict(w, next, b.clock.Now(), tenure.Eviction{Reason: kueue.ReasonPreempted, Message: "for another"})
+	workloadlifecycle.Evict(w, next, b.clock.Now(), workloadlifecycle.Eviction{Reason: kueue.ReasonPreempted, Message: "for another"})
 	w.Status = *next
 	if err := b.Client.Status().Update(t.Context(), w); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,7 @@
-// Package admission runs the decision loop: changes come in from the watches,
+// Package decision runs the decision loop: changes come in from the watches,
 // the engine decides, the plan goes out as status writes. One goroutine owns
 // the engine; everything that may block happens elsewhere.
-package admission
+package decision
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 	world "github.com/mlbatch/mlbatch/internal/kube/cache"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
-	"github.com/mlbatch/mlbatch/internal/kube/tenure"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 	"github.com/mlbatch/mlbatch/internal/record"
 )
 
@@ -37,8 +37,8 @@ type Options struct {
 	Engine   cycle.Options
 	// Rules are how Workloads are read.
 	Rules convert.Rules
-	// Tenure are the settings of what follows a reservation.
-	Tenure tenure.Config
+	// Lifecycle are the settings of what follows a reservation.
+	Lifecycle workloadlifecycle.Config
 	// Pods counts the unfinished pods of a workload that are known; nil is never asked.
 	Pods func(context.Context, core.Key) (int, error)
 	// Flight is where the engine's input and decisions are recorded; nil is nowhere.
@@ -79,14 +79,14 @@ func New(opts Options) *Loop {
 		decides: make(chan struct{}),
 	}
 	l.apply = apply.New(apply.Options{
-		Client:   opts.Client,
-		Clock:    opts.Clock,
-		Refused:  l.inbox.Refused,
-		Done:     l.tell,
-		Pods:     opts.Pods,
-		Sentence: explain.Paragraph,
-		Tenure:   opts.Tenure,
-		Workers:  opts.Writers,
+		Client:    opts.Client,
+		Clock:     opts.Clock,
+		Refused:   l.inbox.Refused,
+		Done:      l.tell,
+		Pods:      opts.Pods,
+		Sentence:  explain.Paragraph,
+		Lifecycle: opts.Lifecycle,
+		Workers:   opts.Writers,
 	})
 	return l
 }

@@ -1,4 +1,4 @@
-// Package tenure holds the rules for the life of a Workload between the
+// Package workloadlifecycle holds the rules for the life of a Workload between the
 // reservation of its quota and its end: admission checks, the readiness of its
 // pods, limits of time, evictions and the way back into the queue, deactivation
 // and retention, as in Kueue.
@@ -9,7 +9,7 @@
 // It decides nothing about quota or places. Whether the pods of a job that stops
 // are gone is known to the job's reconciler, which calls Released then; that of a
 // job that is gone, or about to go, is looked after here.
-package tenure
+package workloadlifecycle
 
 import (
 	"time"

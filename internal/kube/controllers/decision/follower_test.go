@@ -1,4 +1,4 @@
-package admission_test
+package decision_test
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/kube/controllers/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/decision"
 )
 
 // watches are informers over objects that a test puts there.
@@ -100,11 +100,11 @@ func TestFollower(t *testing.T) {
 		waiting("low", 1), waiting("high", 9), waiting("middle", 5),
 	)
 	until := make(chan struct{})
-	f := admission.NewFollower(admission.FollowerOptions{Cache: w, Clock: clock.RealClock{}, Until: until, Pause: time.Millisecond})
+	f := decision.NewFollower(decision.FollowerOptions{Cache: w, Clock: clock.RealClock{}, Until: until, Pause: time.Millisecond})
 	if f.NeedLeaderElection() {
 		t.Error("whoever leads needs no follower")
 	}
-	ask := admission.Answers{Loop: admission.New(admission.Options{Clock: clock.RealClock{}}), Follower: f}
+	ask := decision.Answers{Loop: decision.New(decision.Options{Clock: clock.RealClock{}}), Follower: f}
 	if _, _, err := ask.Line("q"); err == nil {
 		t.Error("an answer before the picture is whole")
 	}

@@ -1,4 +1,4 @@
-package admission_test
+package decision_test
 
 import (
 	"context"
@@ -30,7 +30,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
-	"github.com/mlbatch/mlbatch/internal/kube/controllers/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/decision"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
@@ -43,13 +43,13 @@ type shop struct {
 	*testing.T
 	*watches
 	server   client.Client
-	loop     *admission.Loop
+	loop     *decision.Loop
 	registry *prometheus.Registry
 	stop     context.CancelFunc
 	ended    chan error
 }
 
-func newShop(t *testing.T, o admission.Options, objects ...client.Object) *shop {
+func newShop(t *testing.T, o decision.Options, objects ...client.Object) *shop {
 	t.Helper()
 	s := &shop{
 		T: t, registry: prometheus.NewRegistry(), ended: make(chan error, 1),
@@ -92,7 +92,7 @@ func newShop(t *testing.T, o admission.Options, objects ...client.Object) *shop 
 		t.Fatal(err)
 	}
 	o.Cache, o.Client, o.Metrics, o.Clock, o.Recorder, o.Writers = s.watches, s.server, m, clock.RealClock{}, events.NewFakeRecorder(1000), 2
-	s.loop = admission.New(o)
+	s.loop = decision.New(o)
 	return s
 }
 
@@ -168,7 +168,7 @@ func (s *shop) attempts(result string) float64 {
 
 // What the watches tell is decided and written, and the numbers say so.
 func TestLoop(t *testing.T) {
-	s := newShop(t, admission.Options{}, waiting("low", 1), waiting("high", 9), waiting("middle", 5))
+	s := newShop(t, decision.Options{}, waiting("low", 1), waiting("high", 9), waiting("middle", 5))
 	if !s.loop.NeedLeaderElection() {
 		t.Error("two processes must not decide")
 	}
@@ -207,7 +207,7 @@ func TestLoop(t *testing.T) {
 	if n := s.attempts("success"); n != 1 {
 		t.Errorf("%v cycles that admitted somebody, want 1", n)
 	}
-	ask := admission.Answers{Loop: s.loop}
+	ask := decision.Answers{Loop: s.loop}
 	why, waits, err := ask.Explain(core.Key{Namespace: "blue", Name: "middle"}, time.Now(), nil)
 	if err != nil || !waits || why.Reason.Code != core.WaitingForQuota {
 		t.Errorf("middle: waits %v for %+v, %v", waits, why.Reason, err)
@@ -232,7 +232,7 @@ func TestLoop(t *testing.T) {
 
 // Shares are told once there is fair sharing.
 func TestLoopWithShares(t *testing.T) {
-	s := newShop(t, admission.Options{Engine: cycle.Options{FairSharing: &core.FairSharing{}}}, waiting("high", 9))
+	s := newShop(t, decision.Options{Engine: cycle.Options{FairSharing: &core.FairSharing{}}}, waiting("high", 9))
 	if _, known := s.loop.CohortShare("tree"); known {
 		t.Error("a share before anything was counted")
 	}
@@ -257,7 +257,7 @@ func TestLoopIsRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newShop(t, admission.Options{Flight: ring}, waiting("high", 9))
+	s := newShop(t, decision.Options{Flight: ring}, waiting("high", 9))
 	s.start()
 	s.admits("high")
 	s.stop()
@@ -278,13 +278,13 @@ func TestLoopIsRecorded(t *testing.T) {
 func TestLoopWithoutWatches(t *testing.T) {
 	away := errors.New("no such kind")
 	for name, kind := range map[string]client.Object{"queues": &kueue.ClusterQueue{}, "nodes": &corev1.Node{}, "workloads": &kueue.Workload{}} {
-		s := newShop(t, admission.Options{})
+		s := newShop(t, decision.Options{})
 		blind := &blindTo{s.watches, reflect.TypeOf(kind), away}
-		l := admission.New(admission.Options{Cache: blind, Clock: clock.RealClock{}})
+		l := decision.New(decision.Options{Cache: blind, Clock: clock.RealClock{}})
 		if err := l.Start(t.Context()); !errors.Is(err, away) || !strings.Contains(err.Error(), "watch *") {
 			t.Errorf("%s: %v", name, err)
 		}
-		f := admission.NewFollower(admission.FollowerOptions{Cache: blind, Clock: clock.RealClock{}})
+		f := decision.NewFollower(decision.FollowerOptions{Cache: blind, Clock: clock.RealClock{}})
 		if err := f.Start(t.Context()); !errors.Is(err, away) {
 			t.Errorf("a follower without %s: %v", name, err)
 		}
