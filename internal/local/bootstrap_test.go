@@ -62,8 +62,8 @@ func TestManifestsAreWhole(t *testing.T) {
 	want := []string{
 		"PriorityClass /low-priority", "PriorityClass /default-priority", "PriorityClass /high-priority", "StorageClass /nfs-client-pokprod",
 		"ResourceFlavor /default-flavor", "ClusterQueue /slack-cluster-queue",
-		"Namespace /blue", "ClusterQueue /blue-cluster-queue", "LocalQueue blue/default-queue", "RoleBinding blue/alice",
-		"Namespace /red", "ClusterQueue /red-cluster-queue", "LocalQueue red/default-queue", "RoleBinding red/bob",
+		"Namespace /blue", "ResourceQuota blue/objects", "ClusterQueue /blue-cluster-queue", "LocalQueue blue/default-queue", "RoleBinding blue/alice",
+		"Namespace /red", "ResourceQuota red/objects", "ClusterQueue /red-cluster-queue", "LocalQueue red/default-queue", "RoleBinding red/bob",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)

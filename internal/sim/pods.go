@@ -247,6 +247,11 @@ func (r *Run) unready(j *job) {
 	}
 }
 
+// collectPods is when Kubernetes' collector of pods has Failed one that was deleted
+// before it had a node and that a finalizer keeps (pod-garbage-collector). Its job's
+// controller may wait for that before it makes another.
+const collectPods = 20 * time.Second
+
 // deletePod deletes a pod, whose containers go on until its grace is over.
 func (r *Run) deletePod(j *job, p *pod, grace time.Duration) {
 	ends := r.now + int64(grace)
@@ -254,9 +259,13 @@ func (r *Run) deletePod(j *job, p *pod, grace time.Duration) {
 		return
 	}
 	p.Deleting, p.ends = true, ends
-	if p.Bound && !p.Ended {
+	switch {
+	case p.Ended:
+	case p.Bound:
 		r.queue.push(item{at: ends, kind: doEnd, job: j, pod: p})
 		r.unready(j)
+	case p.pinned:
+		r.queue.push(item{at: max(ends, r.now+int64(collectPods)), kind: doEnd, job: j, pod: p})
 	}
 	r.showPod(j, p)
 	r.forget(j, p)
