@@ -20,7 +20,7 @@ func (a *Auditor) onNodes(w *audited, before *core.Admission) error {
 			if err := a.suits(&w.told.PodSets[i], p, pl.Node); err != nil {
 				return fmt.Errorf("%s: %w", w.told.Key, err)
 			}
-			if err := a.roomOn(pl.Node); err != nil {
+			if err := a.roomOn(pl.Node, w.told.PodSets[i].Requests); err != nil {
 				return fmt.Errorf("%s: %w", w.told.Key, err)
 			}
 		}
@@ -56,8 +56,10 @@ func (a *Auditor) suits(set *core.PodSet, p *core.PodSetAdmission, name string) 
 	return nil
 }
 
-// roomOn checks that a node holds all that is planned there.
-func (a *Auditor) roomOn(name string) error {
+// roomOn checks that a node holds all that is planned there, of what new pods ask for: of
+// something else it may have too little, because a pod that was given up with the node
+// came back with it.
+func (a *Auditor) roomOn(name string, asked core.Resources) error {
 	n := a.nodes[name]
 	used := map[string]core.Amount{}
 	for _, q := range n.Foreign {
@@ -80,7 +82,8 @@ func (a *Auditor) roomOn(name string) error {
 		}
 	}
 	for _, resource := range sortedNames(used) {
-		if has := n.Allocatable.Of(resource); used[resource] > has {
+		has := n.Allocatable.Of(resource)
+		if used[resource] > has && (resource == core.Pods || asked.Of(resource) > 0) {
 			return fmt.Errorf("P2: node %s has %v of %s and %v are planned there", name, has, resource, used[resource])
 		}
 	}
