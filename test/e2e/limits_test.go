@@ -2,8 +2,6 @@ package e2e_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,27 +21,6 @@ featureGates: {DisableWaitForPodsReady: true}
 tenants: {maxJobs: 3, maxJobSize: 8Ki, maxComponents: 4}
 `
 
-// boundedCluster has small limits. It is the cluster of the test until it ends.
-func boundedCluster(t *testing.T) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, []byte(bounded), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	shared := cluster
-	own, err := shared.Another(t.Context(), os.Stderr, "--config", file, "--time-scale", timeScale)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster = own
-	t.Cleanup(func() {
-		cluster = shared
-		if err := own.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // quick is an AppWrapper whose pod runs for a second.
 func quick(name string, components ...string) string {
 	pod := `{template: {apiVersion: v1, kind: Pod, metadata: {name: ` + name + `}, spec: {restartPolicy: Never, terminationGracePeriodSeconds: 0,
@@ -59,7 +36,7 @@ func withText(name, text string) string {
 // A tenant who wants to fill the cluster with objects is stopped, is told by what,
 // and harms nobody else.
 func TestS21TenantCannotFillTheCluster(t *testing.T) {
-	boundedCluster(t)
+	ownCluster(t, bounded)
 	alice, bob, admin := user(t, "alice"), user(t, "bob"), user(t, "")
 	refused := func(manifest, namespace string, words ...string) {
 		t.Helper()

@@ -310,11 +310,12 @@ waitForPodsReady:
 objectRetentionPolicies: {workloads: {afterDeactivatedByKueue: 3s}}
 `
 
-// Jobs whose pods do not come up make room for others, come back, and are given
-// up in the end. This needs a controller with short patience.
-func TestPodsReadyTimeout(t *testing.T) {
+// ownCluster starts a cluster with a configuration of its own. It is the cluster of the
+// test until it ends.
+func ownCluster(t *testing.T, configuration string) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, []byte(impatient), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	shared := cluster
@@ -329,6 +330,12 @@ func TestPodsReadyTimeout(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Jobs whose pods do not come up make room for others, come back, and are given
+// up in the end. This needs a controller with short patience.
+func TestPodsReadyTimeout(t *testing.T) {
+	ownCluster(t, impatient)
 	admin := user(t, "")
 	create(t, admin, fmt.Sprintf(limitedJob, "good", "a: b", ""), "blue")
 	eventually(t, "pods that come up are seen", func() string { return is(t, admin, "good", kueue.WorkloadPodsReady, "True", kueue.ReasonStarted) })

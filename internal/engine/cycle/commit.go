@@ -15,6 +15,16 @@ func (e *Engine) admit(w *workload, v verdict) {
 	w.admission = e.admission(w.group, v)
 	free := e.unready == 0
 	e.depart(w, w.group)
+	e.start(w)
+	e.unsettle(w)
+	if free && e.unready > 0 {
+		e.closeAdmission()
+	}
+	e.plan = append(e.plan, core.Admit{Key: w.Key, Admission: *w.admission})
+}
+
+// start gives a workload what its admission says, which nobody has seen yet.
+func (e *Engine) start(w *workload) {
 	e.setPhase(w, running)
 	w.Reserved = e.now.Unix()
 	e.repeals = e.repeals || w.told != nil
@@ -23,11 +33,6 @@ func (e *Engine) admit(w *workload, v verdict) {
 	e.expect(w)
 	e.hold(w)
 	e.charge(w)
-	e.unsettle(w)
-	if free && e.unready > 0 {
-		e.closeAdmission()
-	}
-	e.plan = append(e.plan, core.Admit{Key: w.Key, Admission: *w.admission})
 }
 
 // evict orders a running workload to give up what it holds.

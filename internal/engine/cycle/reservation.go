@@ -152,14 +152,7 @@ func (e *Engine) admitReserved() {
 		}
 		e.endReservation(p)
 		e.books.Release(&w.Allocation)
-		e.setPhase(w, running)
-		w.Reserved = e.now.Unix()
-		e.repeals = e.repeals || w.told != nil
-		w.assumed, w.moved, w.Unseen, w.told, w.applied = true, false, true, nil, 0
-		e.countReady(w)
-		e.expect(w)
-		e.hold(w)
-		e.charge(w)
+		e.start(w)
 		e.recheck[w.Queue.Root()] = true // those who could not take the reservation may evict its owner
 		e.plan = append(e.plan, core.Admit{Key: w.Key, Admission: *w.admission})
 	}

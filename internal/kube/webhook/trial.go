@@ -250,7 +250,7 @@ func refusal(path *field.Path, c metav1.StatusCause) *field.Error {
 		field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeDuplicate, field.ErrorTypeNotFound, field.ErrorTypeTypeInvalid:
 		return &field.Error{
 			Type: kind, Field: path.String(), BadValue: field.OmitValueType{},
-			Detail: strings.TrimPrefix(c.Message, kind.String()+": "),
+			Detail: strings.TrimPrefix(strings.TrimPrefix(c.Message, kind.String()), ": "), // else it is said twice
 		}
 	}
 	return field.Forbidden(path, c.Message)

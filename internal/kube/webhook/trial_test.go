@@ -67,7 +67,7 @@ func TestW9ComponentsAreTried(t *testing.T) {
 			"in the words of the API server, at the fields of the AppWrapper",
 			map[string]error{"Job": invalid},
 			[]string{
-				"spec.components[1].template.spec.template.spec.containers[0].image: Required value",
+				"spec.components[1].template.spec.template.spec.containers[0].image: Required value, ",
 				"spec.components[1].template.spec.parallelism: Invalid value: -4: must be greater than or equal to 0",
 			},
 			"",
