@@ -88,10 +88,13 @@ func countsAsJob(scope jobs.Scope) func(client.Object) bool {
 		case *aw.AppWrapper:
 			return appwrapper.Ours(o)
 		case *batchv1.Job:
+			if o.Labels[kueue.QueueNameLabel] != "" {
+				return batchjob.Ours(o) // whoever it says owns it, which anybody may say
+			}
 			if owner := metav1.GetControllerOf(o); owner != nil && owner.Kind == aw.AppWrapperKind {
 				return false // counted with the whole
 			}
-			return batchjob.Ours(o) && (scope.WithoutQueue || o.Labels[kueue.QueueNameLabel] != "")
+			return batchjob.Ours(o) && scope.WithoutQueue
 		}
 		return false
 	}

@@ -55,14 +55,23 @@ func TestS21JobsAreCounted(t *testing.T) {
 			want: map[string]int{"blue": 3, "red": 1},
 		},
 		"not ours": {
-			why: "components count with the whole; what does not wait here is none of ours",
+			why: "what does not wait here is none of ours",
 			do: func(h toolscache.ResourceEventHandler) {
 				h.OnAdd(wrapper(others), false)
 				h.OnAdd(managed, false)
-				h.OnAdd(job("q", of(aw.AppWrapperKind)), false)
 				h.OnAdd(job(""), false)
 			},
 			want: map[string]int{},
+		},
+		"component": {
+			why: "it has no queue of its own and counts with the whole, whatever else waits", scope: jobs.Scope{WithoutQueue: true},
+			do:   func(h toolscache.ResourceEventHandler) { h.OnAdd(job("", of(aw.AppWrapperKind)), false) },
+			want: map[string]int{},
+		},
+		"forged component": {
+			why:  "anybody may name an owner: who does has the Job queued like others",
+			do:   func(h toolscache.ResourceEventHandler) { h.OnAdd(job("q", of(aw.AppWrapperKind)), false) },
+			want: map[string]int{"blue": 1},
 		},
 		"without queue": {
 			why: "Jobs without a queue wait too, if the installation says so", scope: jobs.Scope{WithoutQueue: true},
