@@ -60,12 +60,12 @@ func (e *Engine) admission(g *group, v verdict) *core.Admission {
 		out.Name, out.Count = set.Name, p.counts[i]
 		n := 0
 		for _, k := range p.asks[i] {
-			n += len(p.Requests[k].Options[v.chosen[k]].Uses)
+			n += len(p.Requests[k].Options[v.assigned.Chosen[k]].Uses)
 		}
 		out.Flavors = make([]core.FlavorChoice, 0, n)
 		out.Usage = make(core.Resources, 0, n)
 		for _, k := range p.asks[i] {
-			for _, u := range p.Requests[k].Options[v.chosen[k]].Uses {
+			for _, u := range p.Requests[k].Options[v.assigned.Chosen[k]].Uses {
 				fr := e.forest.Name(u.Pair)
 				out.Flavors = append(out.Flavors, core.FlavorChoice{Resource: fr.Resource, Flavor: fr.Flavor})
 				out.Usage = append(out.Usage, core.Quantity{Resource: fr.Resource, Amount: u.Amount})
@@ -77,7 +77,7 @@ func (e *Engine) admission(g *group, v verdict) *core.Admission {
 		}
 	}
 	for s, spots := range v.spots {
-		a.PodSets[e.sets[s].Index].Places = places(spots)
+		a.PodSets[v.sets[s].Index].Places = places(spots)
 	}
 	return a
 }
@@ -98,10 +98,9 @@ func (e *Engine) refusal(w *workload, why core.Reason) *core.Reason {
 	return &why
 }
 
-// withHolders adds who holds what is short. It looks at what the judgement left,
-// so it must follow it.
-func (e *Engine) withHolders(w *workload, r *core.Reason) *core.Reason {
-	why := *r
+// withHolders is the reason of a refusal, with who holds what is short.
+func (e *Engine) withHolders(w *workload, v *verdict) *core.Reason {
+	why := *v.why
 	switch {
 	case why.LacksQuota():
 		if why.Cause == core.QuotaClaimed {
@@ -111,7 +110,7 @@ func (e *Engine) withHolders(w *workload, r *core.Reason) *core.Reason {
 			why.Holders = append(why.Holders, c.Key)
 		}
 	case why.LacksNodes():
-		if c := e.classOf(w, why); c != nil && (why.Cause == core.NodesShort || why.Cause == core.PreemptionGated) {
+		if c := e.classOf(w, why, v.met.chosen); c != nil && (why.Cause == core.NodesShort || why.Cause == core.PreemptionGated) {
 			for _, h := range e.nodeHolders(c, maxHolders) {
 				if h.Key != (core.Key{}) && !slices.Contains(why.Holders, h.Key) {
 					why.Holders = append(why.Holders, h.Key)
@@ -163,9 +162,9 @@ func (e *Engine) quotaHolders(n *quota.Node, why core.Reason, most int) []*preem
 	return found
 }
 
-// classOf is the kind of pod that a refusal for nodes is about; nil if its pod set is
-// unknown.
-func (e *Engine) classOf(w *workload, why core.Reason) *place.Class {
+// classOf is the kind of pod that a refusal for nodes is about, with the flavors that were
+// chosen; nil if its pod set is unknown.
+func (e *Engine) classOf(w *workload, why core.Reason, chosen []int) *place.Class {
 	if w.group == nil || w.group.plan == nil {
 		return nil
 	}
@@ -179,8 +178,8 @@ func (e *Engine) classOf(w *workload, why core.Reason) *place.Class {
 		switch {
 		case slices.ContainsFunc(options, func(o quota.Option) bool { return o.Flavor == why.Flavor }):
 			flavors = append(flavors, why.Flavor)
-		case len(e.refusedWith) > k && e.refusedWith[k] >= 0:
-			flavors = append(flavors, options[e.refusedWith[k]].Flavor)
+		case len(chosen) > k && chosen[k] >= 0:
+			flavors = append(flavors, options[chosen[k]].Flavor)
 		}
 	}
 	slices.Sort(flavors)

@@ -239,7 +239,9 @@ func (s *scene) Victims(p quota.FlavorResource, need core.Amount) (quota.Mode, i
 	if e.opt.FairSharing != nil && s.plan.single {
 		return quota.Preempt, 0 // there is no other flavor to prefer, and nobody asks for the level
 	}
-	return e.search.Grade(e.request(s.workload, []quota.Use{{Pair: p, Amount: need}}, []quota.FlavorResource{p}, nil))
+	mode, level, unseen := e.search.Grade(e.request(s.workload, []quota.Use{{Pair: p, Amount: need}}, []quota.FlavorResource{p}, nil))
+	e.met.unseen = e.met.unseen || unseen
+	return mode, level
 }
 
 // Nodes implements quota.Scene.
@@ -252,7 +254,7 @@ func (s *scene) Nodes(ask, option int) (quota.Mode, core.Reason) {
 	case quota.Fit:
 		return mode, core.Reason{}
 	case quota.NoFit:
-		s.engine.lacksNodes = true // other nodes could do
+		s.engine.met.lacksNodes = true // other nodes could do
 	default:
 	}
 	a := &s.plan.Requests[ask]

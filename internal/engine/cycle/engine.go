@@ -121,14 +121,12 @@ type Engine struct {
 	metered []*localQueue
 	sampled time.Time
 	// headReservers are the queues that may reserve for their heads, by tree; blockedGroups the parked
-	// groups that are blocked by that. The rest is scratch of one question.
+	// groups that are blocked by that.
 	headReservers map[*quota.Node][]*queue
 	blockedGroups []*group
 	// changes counts what could end a head reservation or make room beside it; blockedGroupsAt is
 	// its value when blockedGroups were looked at last.
 	changes, blockedGroupsAt uint64
-	blockedPairs             []blockedPair
-	reservingHeads           []*workload
 
 	// revision grows with edits; plans compiled before are stale.
 	revision uint64
@@ -140,18 +138,14 @@ type Engine struct {
 	scene    scene
 	assigned quota.Assignment
 	ranked   quota.Assignment
-	// refusedWith are the flavors that the reason of the last refusal is about:
-	// those that looked best, not those that were tried after them.
-	refusedWith []int
-	lifted      []quota.Use
+	// met are the obstacles of the judgement under way.
+	met    obstacles
+	lifted []quota.Use
 	// borrowers are the heads that would borrow, by tree: their level is looked at
 	// again when somebody else of the tree is admitted.
 	borrowers map[*quota.Node][]*queue
 	tried     []uint64
-	// lacksNodes says that the workload judged last failed on nodes, with one of the
-	// combinations of flavors at least.
-	lacksNodes bool
-	sets       []place.Set
+	sets      []place.Set
 	// asked is the question that is being answered, nil while a decision is made.
 	asked *question
 }
@@ -228,9 +222,9 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 		}
 		v := e.judge(w)
 		if v.kind == admit && e.unready > 0 {
-			v = verdict{why: podsReady(q)}
+			v = verdict{why: podsReady(q), met: v.met}
 		}
-		if v.kind != refuse && e.fallsBack(w) {
+		if v.kind != refuse && e.fallsBack(w, &v) {
 			continue // others borrow less: they go first
 		}
 		judged++
@@ -249,7 +243,7 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 			}
 			e.wake() // what its victims leave beyond its need
 		case refuse:
-			e.park(w, v.why)
+			e.park(w, &v)
 		}
 	}
 	e.tell() // 8. say why the others wait

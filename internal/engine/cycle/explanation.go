@@ -77,8 +77,8 @@ func (c *inquiry) advise(higher []int64) {
 	w, q := e.workloads[c.key], e.ask()
 	q.at = c.at
 	if w.group != nil {
-		q.judge(w)
-		q.class = q.shortClass(w, c.found.Reason)
+		v := q.judge(w)
+		q.class = q.shortClass(w, c.found.Reason, v.met.chosen)
 	}
 	a := &adviser{question: q, inquiry: c, workload: w, why: c.found.Reason, trials: mostTried}
 	a.advise(higher)
@@ -106,8 +106,8 @@ func (e *Engine) explain(k core.Key, now time.Time, more func(*question, *worklo
 	q.at = now
 	out.Reason.Holders = nil
 	if g := w.group; g != nil {
-		q.judge(w)
-		q.class = q.shortClass(w, why) // what the judgement left says which
+		v := q.judge(w)
+		q.class = q.shortClass(w, why, v.met.chosen)
 		out.Tried, out.Lenders = q.attempts(w), q.lenders(g.queue, why)
 		if q.class != nil {
 			facts := q.nodes.Survey(q.class)
@@ -170,11 +170,11 @@ func (q *question) lenders(of *queue, why core.Reason) []core.Lender {
 }
 
 // shortClass is the kind of pod that a refusal for nodes is about; nil for others.
-func (q *question) shortClass(w *workload, why core.Reason) *place.Class {
+func (q *question) shortClass(w *workload, why core.Reason, chosen []int) *place.Class {
 	if !why.LacksNodes() && (why.Code != core.WaitingForPreempted || why.PodsWanted == 0) {
 		return nil
 	}
-	return q.classOf(w, why)
+	return q.classOf(w, why, chosen)
 }
 
 // holders are who holds what is short.

@@ -163,35 +163,34 @@ type blockedPair struct {
 	need core.Amount
 }
 
-// blockedByReservation reports whether one of the uses has to be borrowed out of what other
-// queues have reserved. It is asked when quota would do otherwise, and answers for
-// account Projected.
-func (e *Engine) blockedByReservation(g *group, uses []quota.Use) (core.Reason, bool) {
+// blockedByReservation says which of the uses has to be borrowed out of what other queues
+// have reserved, and for which head first; nil if none has. It is asked when quota would
+// do otherwise, and answers for account Projected.
+func (e *Engine) blockedByReservation(g *group, uses []quota.Use) (why core.Reason, ahead *workload) {
 	all := e.headReservers[g.queue.node.Root()]
 	if len(all) == 0 || (len(all) == 1 && all[0] == g.queue) {
-		return core.Reason{}, false
+		return core.Reason{}, nil
 	}
 	n := g.queue.node
 	for _, u := range uses {
 		if !n.BorrowsWith(core.Projected, u.Pair, u.Amount) {
 			continue
 		}
-		if have := e.roomBesideReservations(g, u.Pair, all); u.Amount > have {
-			e.blockedPairs = append(e.blockedPairs, blockedPair{u.Pair, u.Amount})
+		if have, first := e.roomBesideReservations(g, u.Pair, all); u.Amount > have {
+			e.met.blockedPairs = append(e.met.blockedPairs, blockedPair{u.Pair, u.Amount})
 			fr := e.forest.Name(u.Pair)
 			return core.Reason{
 				Code: core.WaitingForQuota, Cause: core.QuotaClaimed, Flavor: fr.Flavor, Resource: fr.Resource,
 				Need: u.Amount, Have: have, Limit: max(0, n.Limit(u.Pair)),
-			}, true
+			}, first
 		}
 	}
-	return core.Reason{}, false
+	return core.Reason{}, nil
 }
 
 // roomBesideReservations is what a group could use of a pair if all of it that is reserved
-// were in use already. It notes the heads in Engine.reservingHeads.
-func (e *Engine) roomBesideReservations(g *group, p quota.FlavorResource, all []*queue) core.Amount {
-	e.reservingHeads = e.reservingHeads[:0]
+// were in use already, and the first head that some is reserved for.
+func (e *Engine) roomBesideReservations(g *group, p quota.FlavorResource, all []*queue) (room core.Amount, first *workload) {
 	t := e.books.Begin(g.queue.node, ledger.Scope{Account: core.Projected})
 	defer t.End()
 	for _, q := range all {
@@ -205,10 +204,12 @@ func (e *Engine) roomBesideReservations(g *group, p quota.FlavorResource, all []
 		unused := q.node.Nominal(p).Sub(q.node.Usage(core.Projected, p))
 		if v := min(amountOf(e.compile(b.group).headReservation, p), unused); v > 0 {
 			t.Claim(q.node, p, v)
-			e.reservingHeads = append(e.reservingHeads, b)
+			if first == nil {
+				first = b
+			}
 		}
 	}
-	return g.queue.node.Room(core.Projected, p)
+	return g.queue.node.Room(core.Projected, p), first
 }
 
 // holdsUp reports whether a reservation blocks a group: not if that could be
@@ -244,8 +245,8 @@ func (e *Engine) reservableByHeads(q *queue, u quota.Use) core.Amount {
 
 // listBlocked notes what a refusal was for. Such groups are listed apart,
 // because reservations end in ways that free nothing.
-func (e *Engine) listBlocked(g *group) {
-	g.blockedPairs = append(g.blockedPairs[:0], e.blockedPairs...)
+func (e *Engine) listBlocked(g *group, met *obstacles) {
+	g.blockedPairs = append(g.blockedPairs[:0], met.blockedPairs...)
 	if len(g.blockedPairs) > 0 && g.blockedByReservation == 0 {
 		e.blockedGroups = append(e.blockedGroups, g)
 		g.blockedByReservation = len(e.blockedGroups)
@@ -288,7 +289,10 @@ func (e *Engine) mayPassReservations(g *group) bool {
 	}
 	n := g.queue.node
 	for _, c := range g.blockedPairs {
-		if !n.BorrowsWith(core.Projected, c.pair, c.need) || c.need <= e.roomBesideReservations(g, c.pair, e.headReservers[n.Root()]) {
+		if !n.BorrowsWith(core.Projected, c.pair, c.need) {
+			return true
+		}
+		if room, _ := e.roomBesideReservations(g, c.pair, e.headReservers[n.Root()]); c.need <= room {
 			return true
 		}
 	}

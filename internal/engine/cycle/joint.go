@@ -3,7 +3,6 @@ package cycle
 import (
 	"slices"
 
-	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
@@ -65,21 +64,17 @@ func (e *Engine) tryJointly(w *workload, p *compiled) verdict {
 			break
 		}
 	}
-	var first *core.Reason
+	refused := verdict{assigned: &e.assigned}
 	for _, c := range choices {
 		e.assignJointly(p, c.options)
 		v := e.resolve(w, p)
 		if v.kind != refuse {
-			v.plan = p
 			return v
 		}
-		if first == nil || (quota.Permanent(*first) && !quota.Permanent(*v.why)) {
-			first = v.why
-			e.refusedWith = append(e.refusedWith[:0], e.assigned.Chosen...)
-		}
-		e.lacksNodes = e.lacksNodes || v.why.LacksNodes()
+		e.grave(&refused, v)
+		e.met.lacksNodes = e.met.lacksNodes || v.why.LacksNodes()
 	}
-	return verdict{why: first}
+	return refused
 }
 
 // assignJointly assigns flavors with one option for each list of asks.

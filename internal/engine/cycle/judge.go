@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -10,16 +11,38 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// verdict is what was found out about one workload. It changes nothing yet.
+// verdict is what was found out about one workload. It changes nothing yet, and holds
+// until the next judgement.
 type verdict struct {
 	kind verdictKind
+	// plan is what was tried last: of an admission or a reservation, what is given.
 	plan *compiled
-	// chosen are the options per ask, spots the nodes per pod set in Engine.sets.
-	chosen []int
-	spots  [][]place.Spot
+	// assigned are the flavors of the plan, sets the pods that need nodes with them, spots
+	// the nodes of each.
+	assigned *quota.Assignment
+	sets     []place.Set
+	spots    [][]place.Spot
 	// victims must go first; empty if others that already leave suffice.
 	victims []preempt.Victim
-	why     *core.Reason
+	// why is the reason of a refusal, or to wait for victims; ahead the workload for which
+	// that is reserved which the reason says is short.
+	why   *core.Reason
+	ahead *workload
+	met   obstacles
+}
+
+// obstacles are what stood in the way with some combination of flavors at least, also
+// with those that are not told.
+type obstacles struct {
+	// lacksNodes says that nodes did.
+	lacksNodes bool
+	// unseen says that the admission of a candidate for eviction was not seen yet.
+	unseen bool
+	// blockedPairs are what other queues have reserved for their heads.
+	blockedPairs []blockedPair
+	// chosen are the flavors that the reason is about: those that looked best, not those
+	// that were tried after them.
+	chosen []int
 }
 
 type verdictKind uint8
@@ -35,12 +58,12 @@ const (
 // tries the others.
 func (e *Engine) judge(w *workload) verdict {
 	p := e.compile(w.group)
-	e.search.Passed, e.lacksNodes = false, false
-	e.blockedPairs = e.blockedPairs[:0]
+	e.met = obstacles{blockedPairs: e.met.blockedPairs[:0], chosen: e.met.chosen[:0]}
 	v := e.try(w, p)
 	if v.kind == refuse {
-		return e.reduce(w, v)
+		v = e.reduce(w, v)
 	}
+	v.plan, v.met = e.scene.plan, e.met
 	return v
 }
 
@@ -50,32 +73,37 @@ func (e *Engine) judge(w *workload) verdict {
 func (e *Engine) try(w *workload, p *compiled) verdict {
 	e.scene.workload, e.scene.group, e.scene.plan = w, w.group, p
 	if p.refusal != nil {
-		return verdict{why: p.refusal}
+		return verdict{assigned: &e.assigned, why: p.refusal}
 	}
 	if len(p.joint) > 0 {
 		return e.tryJointly(w, p)
 	}
 	e.forest.Assign(&p.Plan, nil, &e.scene, &e.assigned)
-	var first *core.Reason
+	refused := verdict{assigned: &e.assigned}
 	e.tried = slices.Grow(e.tried[:0], len(p.Requests))[:len(p.Requests)]
 	clear(e.tried)
 	for range maxCombinations {
 		v := e.resolve(w, p)
 		if v.kind != refuse {
-			v.plan = p
 			return v
 		}
-		if first == nil || (quota.Permanent(*first) && !quota.Permanent(*v.why)) {
-			first = v.why
-			e.refusedWith = append(e.refusedWith[:0], e.assigned.Chosen...)
-		}
-		e.lacksNodes = e.lacksNodes || v.why.Code == core.TopologyPlacementFailed
+		e.grave(&refused, v)
+		e.met.lacksNodes = e.met.lacksNodes || v.why.Code == core.TopologyPlacementFailed
 		if !e.assigned.Advance(&p.Plan, e.tried) {
 			break
 		}
 		e.forest.Assign(&p.Plan, e.tried, &e.scene, &e.assigned)
 	}
-	return verdict{why: first}
+	return refused
+}
+
+// grave lets a refusal stand for all combinations of flavors if it is the first, or the
+// first that is not for good.
+func (e *Engine) grave(of *verdict, v verdict) {
+	if of.why == nil || (quota.Permanent(*of.why) && !quota.Permanent(*v.why)) {
+		of.why, of.ahead = v.why, v.ahead
+		e.met.chosen = append(e.met.chosen[:0], e.assigned.Chosen...)
+	}
 }
 
 // maxCombinations bounds how many combinations of flavors are tried for one
@@ -92,12 +120,12 @@ func (e *Engine) resolve(w *workload, p *compiled) verdict {
 	sets := e.sets
 	why := a.Why
 	if a.Mode == quota.Fit || e.fitsTogether(w.group, p, a) {
-		if why, yes := e.blockedByReservation(w.group, a.Uses); yes {
-			return verdict{why: e.refusal(w, e.gravest(w.group, p, why))}
+		if why, ahead := e.blockedByReservation(w.group, a.Uses); ahead != nil {
+			return verdict{why: e.refusal(w, e.gravest(w.group, p, why)), ahead: ahead}
 		}
 		spots, short, ok := e.nodes.Place(place.Request{View: place.Free, Sets: sets})
 		if ok {
-			return verdict{kind: admit, chosen: a.Chosen, spots: spots}
+			return verdict{kind: admit, assigned: a, sets: sets, spots: spots}
 		}
 		why = e.nodesWhy(w.group, sets, short, a.Chosen)
 	}
@@ -108,26 +136,30 @@ func (e *Engine) resolve(w *workload, p *compiled) verdict {
 	if ok {
 		return v
 	}
+	ahead := v.ahead
 	req := e.request(w, a.Uses, a.Short, sets)
 	victims := e.victims(&req)
 	if victims != nil {
-		if v, ok := e.reservable(w, sets, slices.Clone(victims), &why); ok {
+		v, ok := e.reservable(w, sets, slices.Clone(victims), &why)
+		if ok {
 			if gate := w.equivalence.gate; gate != "" {
-				e.lacksNodes = e.lacksNodes || why.LacksNodes()
+				e.met.lacksNodes = e.met.lacksNodes || why.LacksNodes()
 				why.Code, why.Cause, why.Detail = core.AdmissionGated, core.PreemptionGated, gate
 				why.Victims = int32(len(v.victims)) //nolint:gosec // few
 				return verdict{why: e.refusal(w, why)}
 			}
 			return v
 		}
+		ahead = cmp.Or(v.ahead, ahead)
 	}
 	if why.Code == core.WaitingForQuota && len(sets) > 0 {
 		req.Sets = nil
-		if victims := e.search.Find(req); victims != nil {
-			e.reservable(w, sets, slices.Clone(victims), &why) // quota could be had, nodes could not
+		if victims := e.find(&req); victims != nil {
+			v, _ := e.reservable(w, sets, slices.Clone(victims), &why) // quota could be had, nodes could not
+			ahead = cmp.Or(v.ahead, ahead)
 		}
 	}
-	return verdict{why: e.refusal(w, why)}
+	return verdict{why: e.refusal(w, why), ahead: ahead}
 }
 
 // fitsTogether reports whether nodes are worth a try although those of one
@@ -146,7 +178,7 @@ func (e *Engine) fitsTogether(g *group, p *compiled, a *quota.Assignment) bool {
 // short too, or alone, whoever uses any of the same quota may hold them.
 func (e *Engine) victims(r *preempt.Request) []preempt.Victim {
 	if len(r.Short) > 0 {
-		if v := e.search.Find(*r); v != nil || len(r.Sets) == 0 {
+		if v := e.find(r); v != nil || len(r.Sets) == 0 {
 			return v
 		}
 	}
@@ -158,7 +190,14 @@ func (e *Engine) victims(r *preempt.Request) []preempt.Victim {
 		return nil
 	}
 	r.Short = all
-	return e.search.Find(*r)
+	return e.find(r)
+}
+
+// find searches victims, and notes whether somebody was passed over.
+func (e *Engine) find(r *preempt.Request) []preempt.Victim {
+	victims, unseen := e.search.Find(*r)
+	e.met.unseen = e.met.unseen || unseen
+	return victims
 }
 
 // reservable tests whether a workload fits once its victims, and all others that
@@ -176,9 +215,9 @@ func (e *Engine) reservable(w *workload, sets []place.Set, victims []preempt.Vic
 			return verdict{}, false
 		}
 	}
-	if kept, yes := e.blockedByReservation(w.group, a.Uses); yes {
+	if kept, ahead := e.blockedByReservation(w.group, a.Uses); ahead != nil {
 		*why = kept
-		return verdict{}, false
+		return verdict{ahead: ahead}, false
 	}
 	spots, short, ok := e.nodes.Place(place.Request{View: place.After, Sets: sets})
 	if !ok {
@@ -189,7 +228,7 @@ func (e *Engine) reservable(w *workload, sets []place.Set, victims []preempt.Vic
 	}
 	waits := *why
 	waits.Code = core.WaitingForPreempted
-	return verdict{kind: reserve, chosen: a.Chosen, spots: spots, victims: victims, why: &waits}, true
+	return verdict{kind: reserve, assigned: a, sets: sets, spots: spots, victims: victims, why: &waits}, true
 }
 
 // request describes a workload to the search for victims.

@@ -176,15 +176,16 @@ func (e *Engine) mentionAll(q *queue) {
 
 // park keeps a refused workload, and all of its equivalence class, out of the way. In a
 // StrictFIFO queue nobody behind it may pass.
-func (e *Engine) park(w *workload, why *core.Reason) {
+func (e *Engine) park(w *workload, v *verdict) {
 	g := w.group
 	q := g.queue
+	why := v.why
 	g.why = why
-	if e.search.Passed {
+	if v.met.unseen {
 		e.recheck[q.node.Root()] = true
 	}
-	e.noteWait(g)
-	e.listBlocked(g)
+	e.noteWait(g, &v.met)
+	e.listBlocked(g, &v.met)
 	e.listOnReady(g)
 	if w.told == nil || !sameFacts(*w.told, *why) {
 		e.say(w, why)
@@ -267,7 +268,7 @@ func (e *Engine) block(w *workload) {
 }
 
 // noteWait records what a group waits for: pairs that were short, or nodes.
-func (e *Engine) noteWait(g *group) {
+func (e *Engine) noteWait(g *group, met *obstacles) {
 	g.shorts, g.bound = g.shorts[:0], g.plan
 	p := e.least(g)
 	for i := range p.Requests {
@@ -284,7 +285,7 @@ func (e *Engine) noteWait(g *group) {
 			}
 		}
 	}
-	g.lacksNodes = e.lacksNodes
+	g.lacksNodes = met.lacksNodes
 	e.listOnNodes(g)
 }
 

@@ -15,26 +15,26 @@ import (
 // with its priority and time: it starts as the best that could be behind it. That
 // is exact as long as levels only get worse,
 // which unsettle sees to.
-func (e *Engine) fallsBack(w *workload) bool {
+func (e *Engine) fallsBack(w *workload, v *verdict) bool {
 	if e.opt.FairSharing != nil {
-		return e.losesWithRequest(w)
+		return e.losesWithRequest(w, v)
 	}
 	q := w.group.queue
-	a := e.rank()
+	a := e.rank(v)
 	if a.Level <= q.head.Level && q.head.Key == w.turn() {
 		return false
 	}
 	q.head.Key, q.head.Level = w.turn(), max(a.Level, q.head.Level)
 	e.heads.Fix(q)
-	e.pin(q, a)
+	e.pin(q, v.plan, a)
 	return e.heads.First() != q
 }
 
 // pin notes by which quota a head was ranked, so that unsettle can tell whether
 // that still holds.
-func (e *Engine) pin(q *queue, a *quota.Assignment) {
+func (e *Engine) pin(q *queue, p *compiled, a *quota.Assignment) {
 	q.counts = append(q.counts[:0], a.Uses...)
-	q.firm = q.active.First().plan == e.scene.plan && e.scene.plan.single && a.Mode == quota.Fit && e.roomFor(q)
+	q.firm = q.active.First().plan == p && p.single && a.Mode == quota.Fit && e.roomFor(q)
 	root := q.node.Root()
 	e.borrowers[root] = append(e.borrowers[root], q)
 }
@@ -42,10 +42,10 @@ func (e *Engine) pin(q *queue, a *quota.Assignment) {
 // rank assigns flavors by quota alone, to see how far a workload would have to
 // borrow: which nodes are free changes the order of nobody. With one flavor for
 // everything the assignment that was just judged says the same.
-func (e *Engine) rank() *quota.Assignment {
-	p := e.scene.plan
+func (e *Engine) rank(v *verdict) *quota.Assignment {
+	p := v.plan
 	if p.single {
-		return &e.assigned
+		return v.assigned
 	}
 	e.scene.blind = true
 	e.forest.Assign(&p.Plan, nil, &e.scene, &e.ranked)

@@ -62,7 +62,8 @@ func (e *Engine) reduce(w *workload, refused verdict) verdict {
 	if most == 0 || g.plan.refusal != nil {
 		return refused
 	}
-	found := e.try(w, e.least(g))
+	plan := e.least(g)
+	found := e.try(w, plan)
 	if found.kind == refuse {
 		if quota.Permanent(*refused.why) && !quota.Permanent(*found.why) {
 			return found // all its pods can never be had, and some can
@@ -73,14 +74,15 @@ func (e *Engine) reduce(w *workload, refused verdict) verdict {
 	last := most
 	for lo < hi {
 		last = lo + (hi-lo)/2
-		if v := e.try(w, e.compileFor(g, g.equivalence.countsWithout(last))); v.kind != refuse {
-			found, hi = v, last
+		p := e.compileFor(g, g.equivalence.countsWithout(last))
+		if v := e.try(w, p); v.kind != refuse {
+			found, plan, hi = v, p, last
 		} else {
 			lo = last + 1
 		}
 	}
 	if last != hi { // what was assigned last has to be what was found
-		found = e.try(w, found.plan)
+		found = e.try(w, plan)
 	}
 	return found
 }

@@ -133,9 +133,9 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 	if v.kind != refuse {
 		return core.Reason{Code: core.PendingEvaluation, Queue: q.name, Tree: q.node.CohortName()}, true
 	}
-	why := *e.withHolders(w, v.why)
-	if why.Cause == core.QuotaClaimed && len(e.reservingHeads) > 0 {
-		why.Ahead = e.reservingHeads[0].Key
+	why := *e.withHolders(w, &v)
+	if why.Cause == core.QuotaClaimed && v.ahead != nil {
+		why.Ahead = v.ahead.Key
 	}
 	return why, true
 }

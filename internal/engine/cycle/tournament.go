@@ -297,14 +297,14 @@ func (e *Engine) matchOf(b *tournamentNode) match {
 
 // losesWithRequest lets the judged head of a queue play with what it asks for. It
 // reports whether somebody else is next now.
-func (e *Engine) losesWithRequest(w *workload) bool {
+func (e *Engine) losesWithRequest(w *workload, v *verdict) bool {
 	q := w.group.queue
 	if q.exact {
 		return false
 	}
-	a := e.rank()
+	a := e.rank(v)
 	q.counts = append(q.counts[:0], a.Uses...)
-	q.firm = q.active.First().plan == e.scene.plan && e.scene.plan.single && a.Mode == quota.Fit && e.roomFor(q) && e.nodesFor(q)
+	q.firm = q.active.First().plan == v.plan && v.plan.single && a.Mode == quota.Fit && e.roomFor(q) && e.nodesFor(q)
 	e.seed(q, w)
 	e.outdate(q)
 	return e.turn() != q

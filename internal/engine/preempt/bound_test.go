@@ -36,7 +36,7 @@ func TestBoundsAreSound(t *testing.T) {
 			case Forbids(r.Policy):
 				none = "forbidden"
 			}
-			if v := s.Find(r); v != nil && none != "" {
+			if v, _ := s.Find(r); v != nil && none != "" {
 				t.Fatalf("called %s, and finds %v", none, names(v))
 			}
 		}
@@ -233,9 +233,10 @@ func TestOneOrder(t *testing.T) {
 		n := rapid.IntRange(1, len(all)).Draw(t, "victims")
 		need := owner.Room(core.Projected, p) + core.Amount(n)
 		var got, want string
-		for _, v := range s.Find(Request{
+		victims, _ := s.Find(Request{
 			Queue: owner, Policy: core.Preemption{Reclaim: core.PreemptAny}, Uses: []quota.Use{{Pair: p, Amount: need}}, Short: []quota.FlavorResource{p},
-		}) {
+		})
+		for _, v := range victims {
 			got += v.UID
 		}
 		for _, c := range all[:n] {

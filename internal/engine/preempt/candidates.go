@@ -45,7 +45,7 @@ func (s *Searcher) seek(c *cursor) bool {
 			continue
 		}
 		if cand.Unseen {
-			c.passed, s.Passed = true, true
+			c.passed, s.passed = true, true
 			continue
 		}
 		if !c.passed || cand.Priority < r.Priority {

@@ -57,9 +57,6 @@ type Searcher struct {
 	// the lowest priority is added and taken at the end.
 	lists [][]*Candidate
 
-	// Passed is set when a search passed over a candidate only because it is
-	// Unseen. The caller clears it.
-	Passed bool
 	// Fair makes queues of a cohort share what none of them owns; nil is off. Its
 	// Strategies are not empty.
 	Fair *core.FairSharing
@@ -67,7 +64,8 @@ type Searcher struct {
 	weighed []weighed // by queue ID
 	tied    tied
 
-	// scratch of one search
+	// scratch of one search; passed is that a candidate was passed over
+	passed    bool
 	fair      fairSearch
 	req       Request
 	own       []cursor
@@ -150,23 +148,25 @@ func Forbids(p core.Preemption) bool {
 // Allows reports whether a policy lets anybody be evicted.
 func Allows(p core.PreemptionPolicy) bool { return p != core.PreemptNever && p != "" }
 
-// Find returns victims whose eviction makes room for the request, or nil. The
-// result is valid until the next call.
-func (s *Searcher) Find(r Request) []Victim {
-	s.req = r
+// Find returns victims whose eviction makes room for the request, or nil, and whether
+// a candidate was passed over only because it is Unseen. The victims are valid until
+// the next call.
+func (s *Searcher) Find(r Request) (victims []Victim, passed bool) {
+	s.req, s.passed = r, false
 	s.begin()
 	defer s.trial.End()
 	if s.Fair != nil {
-		return s.findFair()
+		victims = s.findFair()
+		return victims, s.passed
 	}
 	s.collect()
 	if len(s.own)+len(s.hierarchy)+len(s.priority) == 0 {
-		return nil
+		return nil, s.passed
 	}
 	if slices.ContainsFunc(s.attempts(), s.attempt) {
-		return s.picked
+		victims = s.picked
 	}
-	return nil
+	return victims, s.passed
 }
 
 // begin begins the trial on which a request is searched for. It books what the request
@@ -312,16 +312,17 @@ func (s *Searcher) giveBack(may borrowing) {
 }
 
 // Grade is the oracle of flavor assignment: whom would evicting have to hit to
-// make room for one pair alone, and how far would the queue then borrow.
-func (s *Searcher) Grade(r Request) (quota.Mode, int) {
+// make room for one pair alone, and how far would the queue then borrow. passed is that
+// of Find.
+func (s *Searcher) Grade(r Request) (mode quota.Mode, level int, passed bool) {
 	r.Sets = nil
 	u := r.Uses[0]
-	victims := s.Find(r)
+	victims, passed := s.Find(r)
 	if len(victims) == 0 {
-		level, _ := r.Queue.Level(core.Projected, u.Pair, u.Amount)
-		return quota.NoCandidates, level
+		level, _ = r.Queue.Level(core.Projected, u.Pair, u.Amount)
+		return quota.NoCandidates, level, passed
 	}
-	mode := quota.Reclaim
+	mode = quota.Reclaim
 	s.begin()
 	defer s.trial.End()
 	for _, v := range victims {
@@ -330,6 +331,6 @@ func (s *Searcher) Grade(r Request) (quota.Mode, int) {
 			mode = quota.Preempt
 		}
 	}
-	level, _ := r.Queue.Level(core.Projected, u.Pair, u.Amount)
-	return mode, level
+	level, _ = r.Queue.Level(core.Projected, u.Pair, u.Amount)
+	return mode, level, passed
 }

@@ -160,10 +160,11 @@ func TestFind(t *testing.T) {
 			}
 			before := f.Queue("a").Available(core.Projected, p)
 			var got []string
-			for _, v := range s.Find(Request{
+			victims, _ := s.Find(Request{
 				Queue: f.Queue("a"), Policy: tc.policy, Priority: tc.prio, Time: 50,
 				Uses: []quota.Use{{Pair: p, Amount: tc.need}}, Short: []quota.FlavorResource{p}, Spare: tc.spare,
-			}) {
+			})
+			for _, v := range victims {
 				got = append(got, fmt.Sprint(v.Key.Name, " ", v.Reason))
 			}
 			if d := cmp.Diff(tc.want, got); d != "" {
