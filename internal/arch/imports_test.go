@@ -68,12 +68,12 @@ var ladder = []layer{
 		why: "a replay needs an engine and a file, and no cluster",
 	},
 	{
-		dir: "internal/sim/clerk", may: []string{
+		dir: "internal/sim/kuberules", may: []string{
 			"api", "config", "internal/core", "internal/engine", "internal/record", "internal/sim",
 			"internal/kube/apply", "internal/kube/cache", "internal/kube/convert", "internal/kube/workloadlifecycle", "internal/kube/turns",
 		},
 		never: []string{"os", "log", "sync", "net", "context"},
-		why:   "the simulator's clerk rules over simulated jobs with the code of the controllers, and reaches no cluster",
+		why:   "kuberules runs the controllers' own rules on simulated jobs, and reaches no cluster",
 	},
 	{
 		dir: "internal/sim", may: []string{"internal/core", "internal/engine", "internal/record"},

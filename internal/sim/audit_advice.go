@@ -14,8 +14,8 @@ import (
 // advised to a copy of the engine: it must start then, or be promised a place (P9).
 func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 	var waiting []core.Key
-	for _, k := range sortedWorks(a.works) {
-		if a.works[k].held == nil {
+	for _, k := range sortedKeys(a.workloads) {
+		if a.workloads[k].held == nil {
 			waiting = append(waiting, k)
 		}
 	}
@@ -27,7 +27,7 @@ func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 	if err != nil {
 		return nil //nolint:nilerr // edits wait for a decision; another moment will do
 	}
-	own := a.works[key].told.Priority
+	own := a.workloads[key].told.Priority
 	why, waits := e.Explain(key, now, []int64{own + 1, own + 5, own + 100})
 	if !waits {
 		return fmt.Errorf("P9: %s waits, and nobody can say why", key)
@@ -78,7 +78,7 @@ func (a *Auditor) notStarted(e *cycle.Engine, key core.Key, now time.Time, promi
 
 // seen is a workload as it is once its admission was written.
 func (a *Auditor) seen(d core.Admit, now time.Time) core.Workload {
-	w := a.works[d.Key].told
+	w := a.workloads[d.Key].told
 	w.Seq++
 	w.Admission, w.Admitted, w.Reserved = &d.Admission, true, now
 	w.NotBefore, w.Settled, w.Ended = time.Time{}, nil, nil
@@ -87,7 +87,7 @@ func (a *Auditor) seen(d core.Admit, now time.Time) core.Workload {
 
 // heeded is what happens when an advice is followed.
 func (a *Auditor) heeded(key core.Key, v core.Advice, now time.Time) []core.Event {
-	w := a.works[key].told
+	w := a.workloads[key].told
 	var out []core.Event
 	switch v.Kind {
 	case core.WaitFor:
@@ -113,7 +113,7 @@ func (a *Auditor) heeded(key core.Key, v core.Advice, now time.Time) []core.Even
 		q.Stop = core.StopNone
 		out = append(out, core.QueueSet{Queue: q})
 	case core.ResumeLocal:
-		d := a.doors[key.Namespace+"/"+v.Queue]
+		d := a.localQueues[key.Namespace+"/"+v.Queue]
 		d.Stop = core.StopNone
 		out = append(out, core.LocalQueueSet{LocalQueue: d})
 	case core.OpenGate:
@@ -129,8 +129,8 @@ func (a *Auditor) heeded(key core.Key, v core.Advice, now time.Time) []core.Even
 // again.
 func (a *Auditor) allReleased() []core.Event {
 	var out []core.Event
-	for _, k := range sortedWorks(a.works) {
-		if w := a.works[k]; w.held != nil && w.leaving {
+	for _, k := range sortedKeys(a.workloads) {
+		if w := a.workloads[k]; w.held != nil && w.leaving {
 			o := w.told
 			o.Admission, o.Evicting, o.Admitted, o.Ready, o.Reserved, o.Settled, o.Ended = nil, false, false, false, time.Time{}, nil, nil
 			out = append(out, core.WorkloadSet{Workload: o})

@@ -11,26 +11,26 @@ import (
 
 // How often the dearer checks are made, in moments.
 const (
-	everyReason  = 5
-	everyRestart = 7
-	everyPaper   = 3
-	everyAdvice  = 4
+	everyReason   = 5
+	everyRestart  = 7
+	everyWorkload = 3
+	everyAdvice   = 4
 )
 
 // moment compares the engine's account with the truth, once everything that
 // happens at a moment has happened.
 func (a *Auditor) moment(r *Run) error {
 	a.moments++
-	for _, j := range r.edgeOf.jobs {
+	for _, j := range r.cluster.jobs {
 		if j.state == absent || j.state == done {
 			continue
 		}
-		if r.hasPods() && j.papers != nil {
+		if r.hasPods() && j.object != nil {
 			if err := cmp.Or(a.podsHold(r, j), a.wakes(r, j)); err != nil {
 				return err
 			}
 		}
-		w := a.works[j.spec.Key]
+		w := a.workloads[j.spec.Key]
 		held, ok := r.engine.Holding(j.spec.Key)
 		if j.state.holds() && !ok {
 			return fmt.Errorf("P10: pods of %s exist and its quota is free", j.spec.Key)
@@ -38,7 +38,7 @@ func (a *Auditor) moment(r *Run) error {
 		if j.state.holds() && !j.evicting && w != nil && held.Queue != j.admission.Queue {
 			return fmt.Errorf("P10: pods of %s use quota of %s, the engine counts %s", j.spec.Key, j.admission.Queue, held.Queue)
 		}
-		if a.moments%everyPaper == 0 && !r.hasPods() {
+		if a.moments%everyWorkload == 0 && !r.hasPods() {
 			if err := r.stranded(j); err != nil {
 				return err
 			}
@@ -71,11 +71,11 @@ func (a *Auditor) moment(r *Run) error {
 // stranded checks that somebody will look at a job that is neither at rest nor
 // running.
 func (r *Run) stranded(j *job) error {
-	if j.papers == nil || j.deleting || j.stepping {
+	if j.object == nil || j.deleting || j.reconciling {
 		return nil
 	}
-	f := r.factsOf(j)
-	if why := j.papers.Stranded(f); why != "" {
+	f := r.observationOf(j)
+	if why := j.object.Stranded(f); why != "" {
 		return fmt.Errorf("%s: %s", j.spec.Key, why)
 	}
 	return nil
@@ -85,7 +85,7 @@ func (r *Run) stranded(j *job) error {
 func (r *Run) inFlight() bool {
 	for i := range r.queue.items {
 		x := &r.queue.items[i]
-		if ((x.kind == doTell || x.kind == doShow) && x.gen == r.edgeOf.process) || (x.kind == doWrite && x.order != nil) {
+		if ((x.kind == doTell || x.kind == doShow) && x.gen == r.cluster.process) || (x.kind == doWrite && x.order != nil) {
 			return true
 		}
 	}
@@ -97,7 +97,7 @@ func (r *Run) inFlight() bool {
 // starts now would find nothing more to do (P6).
 func (a *Auditor) quiet(r *Run) error {
 	if r.hasPods() {
-		for _, j := range r.edgeOf.jobs {
+		for _, j := range r.cluster.jobs {
 			if _, ok := r.engine.Holding(j.spec.Key); ok != (j.admission != nil) && j.state != absent {
 				return fmt.Errorf("P10: nothing is under way, the engine counts quota for %s: %t, the API has an admission: %t", j.spec.Key, ok, !ok)
 			}
@@ -105,8 +105,8 @@ func (a *Auditor) quiet(r *Run) error {
 	}
 	leaving, promised := 0, 0
 	var last core.Key
-	for _, key := range sortedWorks(a.works) {
-		w := a.works[key]
+	for _, key := range sortedKeys(a.workloads) {
+		w := a.workloads[key]
 		if w.held != nil {
 			if w.leaving {
 				leaving++
@@ -134,7 +134,7 @@ func (a *Auditor) quiet(r *Run) error {
 func (a *Auditor) restartFindsNothing(r *Run) error {
 	r.keepUsage()
 	fresh := cycle.New(a.options)
-	for _, ev := range r.facts(r.newPicture()) {
+	for _, ev := range r.allObjects(r.newObjectCache()) {
 		fresh.Apply(ev)
 	}
 	for _, d := range fresh.Decide(r.clock()) {

@@ -65,7 +65,7 @@ func (a *Auditor) roomOn(name string, asked core.Resources) error {
 	for _, q := range n.Foreign {
 		used[q.Resource] = used[q.Resource].Add(q.Amount)
 	}
-	for _, w := range a.works { // sums, so order does not matter
+	for _, w := range a.workloads { // sums, so order does not matter
 		if w.held == nil {
 			continue
 		}

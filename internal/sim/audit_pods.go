@@ -7,13 +7,13 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// What must hold of pods, counted from those that exist and from no books.
+// What must hold of pods, counted from those that exist, whatever any account says.
 
 // bound checks a pod that just got its node (P2): the node has room for all that
 // hold it, the job has no more unfinished pods than it was given, and its queue
 // and all that it lends to and borrows from have no more than there is.
 func (a *Auditor) bound(r *Run, j *job, p *pod) error {
-	if n := r.edgeOf.nodes[p.Node]; n != nil {
+	if n := r.cluster.nodes[p.Node]; n != nil {
 		for _, q := range r.usedOn(p.Node) {
 			if has := n.spec.Allocatable.Of(q.Resource); q.Amount > has {
 				return fmt.Errorf("P2: node %s has %v of %s, and its unfinished pods use %v since pod %s came", p.Node, has, q.Resource, q.Amount, p.Name)
@@ -35,13 +35,13 @@ func (a *Auditor) bound(r *Run, j *job, p *pod) error {
 // treeHolds checks that the unfinished pods of a tree of queues use no more than
 // all of its quota, as long as nobody changed that.
 func (a *Auditor) treeHolds(r *Run, j *job) error {
-	if r.edgeOf.edited {
+	if r.cluster.edited {
 		return nil
 	}
-	above := parents(r.edgeOf.objects)
+	above := parents(r.cluster.objects)
 	root := above.root(member{j.admission.Queue, true})
 	used, quota := map[pair]core.Amount{}, map[pair]core.Amount{}
-	for _, other := range r.edgeOf.jobs {
+	for _, other := range r.cluster.jobs {
 		if other.admission == nil || above.root(member{other.admission.Queue, true}) != root {
 			continue
 		}
@@ -65,7 +65,7 @@ func (a *Auditor) treeHolds(r *Run, j *job) error {
 			}
 		}
 	}
-	for _, ev := range r.edgeOf.objects {
+	for _, ev := range r.cluster.objects {
 		switch ev := ev.(type) {
 		case core.QueueSet:
 			if above.root(member{ev.Queue.Name, true}) == root {
@@ -130,8 +130,8 @@ func (a *Auditor) podsHold(r *Run, j *job) error {
 	if j.due < 0 {
 		j.due = r.now
 	}
-	edge := &r.world.Edge
-	most := int64(20*(edge.Write.Max+edge.Observe.Max) + time.Second)
+	model := &r.world.Cluster
+	most := int64(20*(model.Write.Max+model.Observe.Max) + time.Second)
 	if d := r.now - j.due; d > most {
 		return fmt.Errorf("P10: %s holds quota for %s after its last pod (evicted: %t, deleted: %t, finished: %t)",
 			j.spec.Key, time.Duration(d), j.evicting, j.doomed, j.finishing)
@@ -143,7 +143,7 @@ func (a *Auditor) podsHold(r *Run, j *job) error {
 // it (P11): whoever looks at it now finds nothing to do, or somebody is about to.
 func (a *Auditor) wakes(r *Run, j *job) error {
 	leaves := j.evicting || j.doomed || j.finishing
-	if j.seen.awaited > 0 || j.stepping || j.papers.Gone() || (!leaves && a.moments%everyPaper != 0) {
+	if j.seen.awaited > 0 || j.reconciling || j.object.Gone() || (!leaves && a.moments%everyWorkload != 0) {
 		return nil
 	}
 	for i := range r.queue.items {
@@ -154,7 +154,7 @@ func (a *Auditor) wakes(r *Run, j *job) error {
 	if j.finishing && !j.seen.holds() && !j.doomed {
 		return fmt.Errorf("P11: %s has finished, and nobody is going to look at it", j.spec.Key)
 	}
-	if why := j.papers.Stranded(r.factsOf(j)); why != "" {
+	if why := j.object.Stranded(r.observationOf(j)); why != "" {
 		return fmt.Errorf("P11: nothing wakes %s: %s", j.spec.Key, why)
 	}
 	return nil

@@ -122,7 +122,7 @@ func (a *Auditor) guaranteed(m member, k pair) core.Amount {
 func (a *Auditor) usage(m member, k pair) core.Amount {
 	var sum core.Amount
 	if m.queue {
-		for _, w := range a.works {
+		for _, w := range a.workloads {
 			if w.held == nil || w.held.Queue != m.name {
 				continue
 			}

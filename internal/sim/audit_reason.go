@@ -26,8 +26,8 @@ type bench struct {
 // promised a place and nobody leaves.
 func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
 	var waiting []core.Key
-	for _, k := range sortedWorks(a.works) {
-		w := a.works[k]
+	for _, k := range sortedKeys(a.workloads) {
+		w := a.workloads[k]
 		if w.leaving || w.code == core.WaitingForPreempted {
 			return nil
 		}
@@ -42,7 +42,7 @@ func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
 	why := explained(e, key, now)
 	b := a.copyFor(key, now)
 	if why.Cause == core.BehindStrict || why.Cause == core.QuotaClaimed {
-		if w := a.works[why.Ahead]; w == nil || w.held != nil {
+		if w := a.workloads[why.Ahead]; w == nil || w.held != nil {
 			return fmt.Errorf("P9: %s waits behind %s, which does not wait", key, why.Ahead)
 		}
 		var started bool
@@ -85,16 +85,16 @@ func (a *Auditor) copyFor(key core.Key, now time.Time) *bench {
 	maps.Copy(b.flavors, a.flavors)
 	maps.Copy(b.cohorts, a.cohorts)
 	maps.Copy(b.queues, a.queues)
-	maps.Copy(b.doors, a.doors)
-	maps.Copy(b.spaces, a.spaces)
+	maps.Copy(b.localQueues, a.localQueues)
+	maps.Copy(b.namespaces, a.namespaces)
 	maps.Copy(b.nodes, a.nodes)
-	for k, w := range a.works {
+	for k, w := range a.workloads {
 		if w.held == nil && k != key {
 			continue
 		}
 		o := w.told
 		o.Admission = w.held
-		b.works[k] = &audited{told: o, held: w.held}
+		b.workloads[k] = &audited{told: o, held: w.held}
 	}
 	return b
 }
@@ -112,17 +112,17 @@ func (b *bench) try() (core.Reason, bool) {
 	for _, k := range sortedNames(b.queues) {
 		e.Apply(core.QueueSet{Queue: b.queues[k]})
 	}
-	for _, k := range sortedNames(b.doors) {
-		e.Apply(core.LocalQueueSet{LocalQueue: b.doors[k]})
+	for _, k := range sortedNames(b.localQueues) {
+		e.Apply(core.LocalQueueSet{LocalQueue: b.localQueues[k]})
 	}
-	for _, k := range sortedNames(b.spaces) {
-		e.Apply(core.NamespaceSet{Namespace: b.spaces[k]})
+	for _, k := range sortedNames(b.namespaces) {
+		e.Apply(core.NamespaceSet{Namespace: b.namespaces[k]})
 	}
 	for _, k := range sortedNames(b.nodes) {
 		e.Apply(core.NodeSet{Node: b.nodes[k]})
 	}
-	for _, k := range sortedWorks(b.works) {
-		e.Apply(core.WorkloadSet{Workload: b.works[k].told})
+	for _, k := range sortedKeys(b.workloads) {
+		e.Apply(core.WorkloadSet{Workload: b.workloads[k].told})
 	}
 	e.Decide(b.now)
 	if _, ok := e.Holding(b.patient); ok {
@@ -135,7 +135,7 @@ func (b *bench) try() (core.Reason, bool) {
 // cure changes the copy as a reason suggests. It is false where the reason names
 // nothing that can be changed here.
 func (b *bench) cure(why core.Reason) bool {
-	w := b.works[b.patient]
+	w := b.workloads[b.patient]
 	if why.Cause == core.PreemptionGated {
 		w.told.PreemptionGate = ""
 		return true
@@ -165,7 +165,7 @@ func (b *bench) cure(why core.Reason) bool {
 		w.told.GatedBy = ""
 		return true
 	case core.WaitingForPodsReady:
-		for _, other := range b.works { // each alike, so order does not matter
+		for _, other := range b.workloads { // each alike, so order does not matter
 			other.told.Admitted, other.told.Ready = true, true
 		}
 		return true
@@ -197,7 +197,7 @@ func (b *bench) grant(why core.Reason, missing core.Amount) bool {
 
 // uncover has the workload not ask for what its queue does not offer.
 func (b *bench) uncover(why core.Reason) bool {
-	w := b.works[b.patient]
+	w := b.workloads[b.patient]
 	if why.Cause == core.CohortCycle {
 		for name, c := range b.cohorts { // each alike, so order does not matter
 			if b.circular(member{name: name}) {
@@ -234,8 +234,8 @@ func cloneGroups(groups []core.ResourceGroup) []core.ResourceGroup {
 }
 
 func (b *bench) leaves(k core.Key) bool {
-	_, ok := b.works[k]
-	delete(b.works, k)
+	_, ok := b.workloads[k]
+	delete(b.workloads, k)
 	return ok
 }
 
@@ -256,7 +256,7 @@ func (b *bench) roomFor(why core.Reason) bool {
 		}
 		return helped
 	}
-	set := b.works[b.patient].told.PodSets
+	set := b.workloads[b.patient].told.PodSets
 	for i := range set {
 		if set[i].Name != why.PodSet {
 			continue
@@ -300,8 +300,8 @@ func (b *bench) open(why core.Reason) bool {
 		return true
 	}
 	k := b.patient.Namespace + "/" + why.Queue
-	d, ok := b.doors[k]
+	d, ok := b.localQueues[k]
 	d.Stop = core.StopNone
-	b.doors[k] = d
+	b.localQueues[k] = d
 	return ok
 }

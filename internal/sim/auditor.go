@@ -8,20 +8,20 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 )
 
-// Auditor knows what must always hold. It keeps books of its own, in the simplest
-// way: what the engine was told, and what each workload holds by the engine's
+// Auditor knows what must always hold. It keeps an account of its own, in the
+// simplest way: what the engine was told, and what each workload holds by the engine's
 // account. Messages begin with the number of the promise in the design.
 type Auditor struct {
-	options cycle.Options
-	flavors map[string]core.Flavor
-	cohorts map[string]core.Cohort
-	queues  map[string]core.Queue
-	doors   map[string]core.LocalQueue
-	spaces  map[string]core.Namespace
-	nodes   map[string]core.Node
-	works   map[core.Key]*audited
-	pledges map[core.Key]*pledged
-	spared  map[[2]core.Key]bool // victim, beneficiary
+	options      cycle.Options
+	flavors      map[string]core.Flavor
+	cohorts      map[string]core.Cohort
+	queues       map[string]core.Queue
+	localQueues  map[string]core.LocalQueue
+	namespaces   map[string]core.Namespace
+	nodes        map[string]core.Node
+	workloads    map[core.Key]*audited
+	reservations map[core.Key]*reservation
+	spared       map[[2]core.Key]bool // victim, beneficiary
 	// disturbed counts what may make a plan fail through no fault of the engine;
 	// outside counts what happens that the engine did not bring about.
 	disturbed, outside int
@@ -41,8 +41,8 @@ type audited struct {
 	evicted, evictedAt int
 }
 
-// pledged is a beneficiary that waits for its victims.
-type pledged struct {
+// reservation is kept for a beneficiary that waits for its victims.
+type reservation struct {
 	disturbed int
 	victims   []core.Key
 }
@@ -56,8 +56,8 @@ func newAuditor(w *World) *Auditor {
 // restarted forgets everything: a new process is told it again.
 func (a *Auditor) restarted() {
 	a.flavors, a.cohorts, a.queues = map[string]core.Flavor{}, map[string]core.Cohort{}, map[string]core.Queue{}
-	a.doors, a.spaces, a.nodes = map[string]core.LocalQueue{}, map[string]core.Namespace{}, map[string]core.Node{}
-	a.works, a.pledges, a.spared = map[core.Key]*audited{}, map[core.Key]*pledged{}, map[[2]core.Key]bool{}
+	a.localQueues, a.namespaces, a.nodes = map[string]core.LocalQueue{}, map[string]core.Namespace{}, map[string]core.Node{}
+	a.workloads, a.reservations, a.spared = map[core.Key]*audited{}, map[core.Key]*reservation{}, map[[2]core.Key]bool{}
 	a.disturbed++
 	a.outside++
 }
@@ -69,12 +69,12 @@ func (a *Auditor) told(e *cycle.Engine, ev core.Event) error {
 		return a.observe(e, ev.Workload)
 	case core.WorkloadGone:
 		a.outside++
-		delete(a.works, ev.Key)
+		delete(a.workloads, ev.Key)
 		return nil
 	case core.Refused:
 		a.disturbed++
 		a.outside++
-		if w := a.works[ev.Key]; w != nil {
+		if w := a.workloads[ev.Key]; w != nil {
 			w.leaving = w.leaving && w.told.Evicting
 			a.follow(e, w)
 		}
@@ -94,13 +94,13 @@ func (a *Auditor) told(e *cycle.Engine, ev core.Event) error {
 	case core.QueueGone:
 		delete(a.queues, ev.Name)
 	case core.LocalQueueSet:
-		a.doors[ev.LocalQueue.Namespace+"/"+ev.LocalQueue.Name] = ev.LocalQueue
+		a.localQueues[ev.LocalQueue.Namespace+"/"+ev.LocalQueue.Name] = ev.LocalQueue
 	case core.LocalQueueGone:
-		delete(a.doors, ev.Namespace+"/"+ev.Name)
+		delete(a.localQueues, ev.Namespace+"/"+ev.Name)
 	case core.NamespaceSet:
-		a.spaces[ev.Namespace.Name] = ev.Namespace
+		a.namespaces[ev.Namespace.Name] = ev.Namespace
 	case core.NamespaceGone:
-		delete(a.spaces, ev.Name)
+		delete(a.namespaces, ev.Name)
 	case core.NodeSet:
 		a.nodes[ev.Node.Name] = ev.Node
 	case core.NodeGone:
@@ -113,10 +113,10 @@ func (a *Auditor) told(e *cycle.Engine, ev core.Event) error {
 
 // observe takes in a state of a workload, late or not.
 func (a *Auditor) observe(e *cycle.Engine, o core.Workload) error {
-	w := a.works[o.Key]
+	w := a.workloads[o.Key]
 	if w == nil {
 		w = &audited{}
-		a.works[o.Key] = w
+		a.workloads[o.Key] = w
 		a.outside++
 		a.disturbed++
 	} else if w.told.Priority != o.Priority || w.told.Held != o.Held || w.told.GatedBy != o.GatedBy || w.told.PreemptionGate != o.PreemptionGate {
@@ -164,15 +164,15 @@ func (a *Auditor) decided(e *cycle.Engine, plan core.Plan) error {
 	}
 	for _, d := range plan {
 		if r, ok := d.(core.Refuse); ok {
-			if w := a.works[r.Key]; w == nil || w.held != nil {
+			if w := a.workloads[r.Key]; w == nil || w.held != nil {
 				return fmt.Errorf("P1: %s is told why it waits, and does not wait", r.Key)
 			}
 		}
 	}
 	if err := e.Check(); err != nil {
-		return fmt.Errorf("the engine's books: %w\nafter the plan\n%s", err, printPlan(plan))
+		return fmt.Errorf("the engine's account: %w\nafter the plan\n%s", err, printPlan(plan))
 	}
-	if err := a.pledgesHold(e); err != nil {
+	if err := a.reservationsHold(e); err != nil {
 		return fmt.Errorf("%w\nafter the plan\n%s", err, printPlan(plan))
 	}
 	return nil
@@ -187,7 +187,7 @@ func (a *Auditor) step(d core.Decision, plan core.Plan) error {
 	case core.Evict:
 		return a.evict(d, plan)
 	case core.Refuse:
-		w := a.works[d.Key]
+		w := a.workloads[d.Key]
 		if w == nil || d.Why.Code == "" {
 			return fmt.Errorf("P1: %s is refused for %q: unknown workload or no reason", d.Key, d.Why.Code)
 		}
@@ -197,7 +197,7 @@ func (a *Auditor) step(d core.Decision, plan core.Plan) error {
 }
 
 func (a *Auditor) admit(d core.Admit) error {
-	w := a.works[d.Key]
+	w := a.workloads[d.Key]
 	if w == nil || w.held != nil {
 		return fmt.Errorf("P1: %s is admitted, but does not wait", d.Key)
 	}
@@ -215,7 +215,7 @@ func (a *Auditor) admit(d core.Admit) error {
 }
 
 func (a *Auditor) replace(d core.Replace) error {
-	w := a.works[d.Key]
+	w := a.workloads[d.Key]
 	if w == nil || w.held == nil || w.leaving {
 		return fmt.Errorf("P1: %s is moved, but is not admitted", d.Key)
 	}
@@ -234,12 +234,12 @@ func (a *Auditor) replace(d core.Replace) error {
 
 // allowed checks that the queue is open to the workload.
 func (a *Auditor) allowed(w *audited, adm *core.Admission) error {
-	door, ok := a.doors[w.told.Key.Namespace+"/"+w.told.Queue]
+	localQueue, ok := a.localQueues[w.told.Key.Namespace+"/"+w.told.Queue]
 	q, known := a.queues[adm.Queue]
 	switch {
-	case !ok || door.Queue != adm.Queue || !known:
+	case !ok || localQueue.Queue != adm.Queue || !known:
 		return fmt.Errorf("P2: its queue is not %s", adm.Queue)
-	case door.Stop == core.Hold || door.Stop == core.HoldAndDrain || q.Stop == core.Hold || q.Stop == core.HoldAndDrain || q.Inactive != "":
+	case localQueue.Stop == core.Hold || localQueue.Stop == core.HoldAndDrain || q.Stop == core.Hold || q.Stop == core.HoldAndDrain || q.Inactive != "":
 		return fmt.Errorf("P2: its queue is stopped")
 	case w.told.Held != "":
 		return fmt.Errorf("P2: it is held: %s", w.told.Held)
@@ -311,7 +311,7 @@ func matches(want, have map[string]string) bool {
 }
 
 func (a *Auditor) evict(d core.Evict, plan core.Plan) error {
-	w := a.works[d.Key]
+	w := a.workloads[d.Key]
 	if w == nil || w.held == nil || w.leaving {
 		return fmt.Errorf("P4: %s is evicted, but is not admitted or leaves already", d.Key)
 	}
@@ -320,7 +320,7 @@ func (a *Auditor) evict(d core.Evict, plan core.Plan) error {
 		return nil
 	}
 	a.evictions++
-	b := a.works[d.For]
+	b := a.workloads[d.For]
 	if b == nil || b.held != nil {
 		return fmt.Errorf("P4: %s is evicted for %s, which does not wait", d.Key, d.For)
 	}
@@ -341,35 +341,35 @@ func (a *Auditor) evict(d core.Evict, plan core.Plan) error {
 		return fmt.Errorf("P5: %s is evicted for %s, which was evicted for it", d.Key, d.For)
 	}
 	a.spared[[2]core.Key{d.Key, d.For}] = true
-	p := a.pledges[d.For]
+	p := a.reservations[d.For]
 	if p == nil {
-		p = &pledged{}
-		a.pledges[d.For] = p
+		p = &reservation{}
+		a.reservations[d.For] = p
 	}
 	p.disturbed = a.disturbed
 	p.victims = append(p.victims, d.Key)
 	if w.evictedAt != a.outside {
 		w.evicted, w.evictedAt = 0, a.outside
 	}
-	if w.evicted++; w.evicted > len(a.works) {
+	if w.evicted++; w.evicted > len(a.workloads) {
 		return fmt.Errorf("P5: %s was evicted %d times while nothing happened", d.Key, w.evicted)
 	}
 	return nil
 }
 
-// pledgesHold checks that whoever had others evicted starts once they are gone,
-// unless the world changed meanwhile (P4).
-func (a *Auditor) pledgesHold(e *cycle.Engine) error {
+// reservationsHold checks that a workload for which others were evicted starts once
+// they are gone, unless the world changed meanwhile (P4).
+func (a *Auditor) reservationsHold(e *cycle.Engine) error {
 	leaving := 0
-	for _, w := range a.works {
+	for _, w := range a.workloads {
 		if w.held != nil && w.leaving {
 			leaving++
 		}
 	}
-	for _, key := range sortedWorks(a.pledges) {
-		p, w := a.pledges[key], a.works[key]
+	for _, key := range sortedKeys(a.reservations) {
+		p, w := a.reservations[key], a.workloads[key]
 		if w == nil || w.held != nil || p.disturbed != a.disturbed {
-			delete(a.pledges, key)
+			delete(a.reservations, key)
 			continue
 		}
 		why, _ := e.Why(key)
@@ -389,7 +389,7 @@ func (a *Auditor) pledgesHold(e *cycle.Engine) error {
 // unready reports whether pods of an admitted workload are not ready where
 // others wait for them.
 func (a *Auditor) unready() bool {
-	for _, w := range a.works { // any will do, so order does not matter
+	for _, w := range a.workloads { // any will do, so order does not matter
 		if a.options.BlockAdmission && w.held != nil && !w.leaving && !w.told.Ready && (w.unseen || w.told.Admitted) {
 			return true
 		}
@@ -397,7 +397,7 @@ func (a *Auditor) unready() bool {
 	return false
 }
 
-func sortedWorks[T any](m map[core.Key]T) []core.Key {
+func sortedKeys[T any](m map[core.Key]T) []core.Key {
 	keys := make([]core.Key, 0, len(m))
 	for k := range m {
 		keys = append(keys, k)

@@ -10,7 +10,7 @@ import (
 // they decide nothing.
 type meter struct {
 	unit     string
-	teams    []account
+	teams    []teamTotals
 	byQueue  map[string]int
 	trees    [][]int // teams by tree
 	treeOf   []int   // per team
@@ -24,8 +24,8 @@ type meter struct {
 	series   series
 }
 
-// account is what is kept of one team.
-type account struct {
+// teamTotals is what is kept of one team.
+type teamTotals struct {
 	quota   []flavorQuota
 	weight  float64
 	used    core.Amount // held by admissions
@@ -57,7 +57,7 @@ type grant struct {
 func (m *meter) init(w *World) {
 	m.unit = w.unit()
 	m.byQueue, m.parents, m.cohorts = map[string]int{}, map[string]string{}, map[string]core.Cohort{}
-	m.teams = make([]account, len(w.Teams))
+	m.teams = make([]teamTotals, len(w.Teams))
 	m.treeOf = make([]int, len(w.Teams))
 	for i, t := range w.Teams {
 		m.byQueue[t.Queue] = i
@@ -112,7 +112,7 @@ func quotasOf(groups []core.ResourceGroup, unit string) (out []flavorQuota) {
 	return out
 }
 
-func (a *account) flavor(name string) *flavorQuota {
+func (a *teamTotals) flavor(name string) *flavorQuota {
 	for i := range a.quota {
 		if a.quota[i].flavor == name {
 			return &a.quota[i]
@@ -122,7 +122,7 @@ func (a *account) flavor(name string) *flavorQuota {
 	return &a.quota[len(a.quota)-1]
 }
 
-func (a *account) nominal() core.Amount {
+func (a *teamTotals) nominal() core.Amount {
 	var sum core.Amount
 	for _, f := range a.quota {
 		sum = sum.Add(f.nominal)

@@ -34,12 +34,12 @@ func (r *Run) object(ev core.Event) {
 		r.nodeGone(ev.Name)
 		return
 	case core.LocalQueueSet:
-		r.edgeOf.doors[[2]string{ev.LocalQueue.Namespace, ev.LocalQueue.Name}] = ev.LocalQueue.Queue
+		r.cluster.localQueues[[2]string{ev.LocalQueue.Namespace, ev.LocalQueue.Name}] = ev.LocalQueue.Queue
 	default:
 	}
-	r.nudgeBehind(ev)
+	r.enqueueAll(ev)
 	name, gone := objectName(ev)
-	e := &r.edgeOf
+	e := &r.cluster
 	i, known := e.index[name]
 	switch {
 	case gone && known:
@@ -56,7 +56,7 @@ func (r *Run) object(ev core.Event) {
 		e.objects = append(e.objects, ev)
 	}
 	r.meter.object(ev)
-	at := max(e.told[name], r.now+int64(r.world.Edge.Observe.draw(r.drawIf(r.world.Edge.Observe, "object "+name))))
+	at := max(e.told[name], r.now+int64(r.world.Cluster.Observe.draw(r.drawIf(r.world.Cluster.Observe, "object "+name))))
 	e.told[name] = at
 	r.deliver(at, ev)
 }
@@ -83,7 +83,7 @@ func objectName(ev core.Event) (name string, gone bool) {
 		return "queue/" + ev.Queue.Name, false
 	case core.QueueGone:
 		return "queue/" + ev.Name, true
-	case core.LocalQueueSet:
+	case core.LocalQueueSet: // the name draws the delay: another one would be another world
 		return "door/" + ev.LocalQueue.Namespace + "/" + ev.LocalQueue.Name, false
 	case core.LocalQueueGone:
 		return "door/" + ev.Namespace + "/" + ev.Name, true
@@ -97,9 +97,9 @@ func objectName(ev core.Event) (name string, gone bool) {
 
 // tellNode tells the engine about a node; changes of one node keep their order.
 func (r *Run) tellNode(n *node, ev core.Event) {
-	n.told = max(n.told, r.now+int64(r.world.Edge.Observe.draw(r.drawIf(r.world.Edge.Observe, "node "+n.spec.Name))))
+	n.told = max(n.told, r.now+int64(r.world.Cluster.Observe.draw(r.drawIf(r.world.Cluster.Observe, "node "+n.spec.Name))))
 	if r.hasPods() {
-		r.queue.push(item{at: n.told, kind: doShow, sight: &Sight{Event: ev}, gen: r.edgeOf.process})
+		r.queue.push(item{at: n.told, kind: doShow, watched: &WatchEvent{Event: ev}, gen: r.cluster.process})
 		return
 	}
 	r.deliver(n.told, ev)
@@ -107,7 +107,7 @@ func (r *Run) tellNode(n *node, ev core.Event) {
 
 // nodeSet is a node that appears, or whose state or size somebody changes.
 func (r *Run) nodeSet(spec core.Node) {
-	e := &r.edgeOf
+	e := &r.cluster
 	n := e.nodes[spec.Name]
 	if n == nil {
 		n = &node{}
@@ -126,14 +126,14 @@ func (r *Run) nodeSet(spec core.Node) {
 	r.tellNode(n, core.NodeSet{Node: spec})
 	switch {
 	case n.down && !was:
-		r.queue.push(item{at: r.now + int64(r.world.Edge.Detect.draw(r.nodeDraw(n))), kind: doLost, node: n, gen: n.gen})
+		r.queue.push(item{at: r.now + int64(r.world.Cluster.Detect.draw(r.nodeDraw(n))), kind: doLost, node: n, gen: n.gen})
 	case spec.State.TakesWork():
 		r.nodeBack(n)
 	}
 }
 
 func (r *Run) nodeGone(name string) {
-	n := r.edgeOf.nodes[name]
+	n := r.cluster.nodes[name]
 	if n == nil || n.gone {
 		return
 	}
@@ -187,7 +187,7 @@ func (r *Run) lost(n *node, gen uint32) {
 		return
 	}
 	if r.hasPods() {
-		for _, j := range r.edgeOf.jobs {
+		for _, j := range r.cluster.jobs {
 			r.lostOn(n, j)
 		}
 		return
@@ -196,7 +196,7 @@ func (r *Run) lost(n *node, gen uint32) {
 		if j.state == running {
 			r.stop(j, resetting)
 			r.changed(j)
-			r.nudge(j)
+			r.enqueue(j)
 		}
 	}
 }
@@ -210,7 +210,7 @@ func (r *Run) nodeBack(n *node) {
 		}
 		if j.state == starting {
 			j.gen++
-			r.at(j, doReady, r.span(r.world.Edge.Start, j))
+			r.at(j, doReady, r.span(r.world.Cluster.Start, j))
 		}
 	}
 }
@@ -222,7 +222,7 @@ func (r *Run) homeless(j *job) bool {
 			if endedOn(j.ended, p.Name, pl.Node) >= pl.Count {
 				continue
 			}
-			if n := r.edgeOf.nodes[pl.Node]; n == nil || n.gone || !n.spec.State.TakesWork() {
+			if n := r.cluster.nodes[pl.Node]; n == nil || n.gone || !n.spec.State.TakesWork() {
 				return true
 			}
 		}
@@ -230,11 +230,11 @@ func (r *Run) homeless(j *job) bool {
 	return false
 }
 
-// settleOn and leaveNodes keep the lists of jobs per node.
-func (r *Run) settleOn(j *job) {
+// joinNodes and leaveNodes keep the lists of jobs per node.
+func (r *Run) joinNodes(j *job) {
 	for _, p := range j.admission.PodSets {
 		for _, pl := range p.Places {
-			if n := r.edgeOf.nodes[pl.Node]; n != nil && !slices.Contains(n.jobs, j) {
+			if n := r.cluster.nodes[pl.Node]; n != nil && !slices.Contains(n.jobs, j) {
 				n.jobs = append(n.jobs, j)
 			}
 		}
@@ -247,7 +247,7 @@ func (r *Run) leaveNodes(j *job) {
 	}
 	for _, p := range j.admission.PodSets {
 		for _, pl := range p.Places {
-			if n := r.edgeOf.nodes[pl.Node]; n != nil {
+			if n := r.cluster.nodes[pl.Node]; n != nil {
 				n.jobs = slices.DeleteFunc(n.jobs, func(x *job) bool { return x == j })
 			}
 		}

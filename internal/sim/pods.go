@@ -9,10 +9,10 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// Pods that exist one by one, in worlds whose Tenure says so: they are made and
+// Pods that exist one by one, in worlds whose Lifecycle says so: they are made and
 // replaced by what stands for the job's controller, bound by what stands for the
 // scheduler, and end when their grace is over. Tenants act on them (tenants.go),
-// controllers and the engine see them late (sight.go).
+// controllers and the engine see them late (watches.go).
 
 // Pod is one pod as the API has it.
 type Pod struct {
@@ -43,8 +43,8 @@ type pod struct {
 	trying bool
 }
 
-// crew are the pods of a job and what makes them.
-type crew struct {
+// jobPods are the pods of a job and what makes them.
+type jobPods struct {
 	pods  []*pod // whose objects exist
 	made  int
 	maker core.MakerState
@@ -60,7 +60,7 @@ type crew struct {
 }
 
 // hasPods reports whether pods exist one by one.
-func (r *Run) hasPods() bool { return r.world.Tenure != nil && r.world.Tenure.Pods }
+func (r *Run) hasPods() bool { return r.world.Lifecycle != nil && r.world.Lifecycle.Pods }
 
 // holds reports whether the job holds quota in truth.
 func (j *job) holds() bool {
@@ -81,8 +81,8 @@ func (r *Run) starts(j *job) {
 // wants has the job's controller compare its pods with how many it should have,
 // in a while.
 func (r *Run) wants(j *job) {
-	r.settle(j)
-	r.queue.push(item{at: r.now + r.span(r.world.Edge.Write, j), kind: doMake, job: j})
+	r.startAnew(j)
+	r.queue.push(item{at: r.now + r.span(r.world.Cluster.Write, j), kind: doMake, job: j})
 }
 
 // wanted is how many pods of a pod set the job's controller wants.
@@ -118,7 +118,7 @@ func (r *Run) makes(j *job) {
 		}
 	}
 	r.ready(j)
-	r.settle(j)
+	r.startAnew(j)
 }
 
 func (r *Run) makePod(j *job, set int) {
@@ -135,7 +135,7 @@ func (r *Run) makePod(j *job, set int) {
 func (r *Run) tries(j *job, p *pod) {
 	if !p.trying && !p.Bound && !p.Deleting {
 		p.trying = true
-		r.queue.push(item{at: r.now + r.span(r.world.Edge.Start, j), kind: doBind, job: j, pod: p})
+		r.queue.push(item{at: r.now + r.span(r.world.Cluster.Start, j), kind: doBind, job: j, pod: p})
 	}
 }
 
@@ -182,7 +182,7 @@ func (r *Run) openPlace(j *job, p *pod) string {
 		return elsewhere
 	}
 	for _, pl := range plan.Places {
-		n := r.edgeOf.nodes[pl.Node]
+		n := r.cluster.nodes[pl.Node]
 		if n != nil && !n.gone && n.spec.State.TakesWork() && taken[pl.Node] < pl.Count && r.fits(n, p) {
 			return pl.Node
 		}
@@ -203,7 +203,7 @@ func (r *Run) fits(n *node, p *pod) bool {
 
 // usedOn is what pods hold of a node.
 func (r *Run) usedOn(node string) (sum core.Resources) {
-	for _, j := range r.edgeOf.jobs {
+	for _, j := range r.cluster.jobs {
 		for _, p := range j.pods {
 			if p.Node == node && p.HoldsPlace() {
 				sum = sum.Plus(p.Requests.With(core.Pods, 1))
@@ -235,7 +235,7 @@ func (r *Run) ready(j *job) {
 	j.since = r.now
 	r.enter(j, running)
 	r.at(j, doFinish, int64(j.needs(j.left)))
-	r.nudge(j)
+	r.enqueue(j)
 }
 
 // unready is a job that ran and lost a pod. What it did counts.
@@ -243,7 +243,7 @@ func (r *Run) unready(j *job) {
 	if j.state == running && !j.finishing {
 		j.left -= min(j.left, j.progress(time.Duration(r.now-j.since)))
 		r.enter(j, starting)
-		r.nudge(j)
+		r.enqueue(j)
 	}
 }
 
@@ -281,7 +281,7 @@ func (r *Run) ends(j *job, p *pod) {
 	r.unready(j)
 	r.showPod(j, p)
 	r.forget(j, p)
-	if n := r.edgeOf.nodes[p.Node]; n != nil {
+	if n := r.cluster.nodes[p.Node]; n != nil {
 		for _, other := range n.jobs {
 			r.triesAll(other)
 		}
@@ -301,8 +301,8 @@ func (r *Run) forget(j *job, p *pod) {
 	r.showPod(j, p)
 }
 
-// settle lets a job that was reset start anew once nothing of it is left.
-func (r *Run) settle(j *job) {
+// startAnew lets a job that was reset start once nothing of it is left.
+func (r *Run) startAnew(j *job) {
 	if j.state == resetting && !slices.ContainsFunc(j.pods, func(p *pod) bool { return p.HoldsQuota() }) {
 		r.enter(j, starting)
 		r.wants(j)
@@ -324,7 +324,7 @@ func (r *Run) deleteAll(j *job) {
 	for _, p := range slices.Clone(j.pods) {
 		r.deletePod(j, p, j.spec.Grace)
 	}
-	r.settle(j)
+	r.startAnew(j)
 }
 
 // finishes is the job's controller that sees that the work is done.
@@ -342,8 +342,8 @@ func (r *Run) finishes(j *job) {
 		}
 	}
 	r.showMaker(j)
-	r.settle(j)
-	r.nudge(j)
+	r.startAnew(j)
+	r.enqueue(j)
 }
 
 // leaves forgets all pods of a job that has ended.
@@ -368,13 +368,13 @@ func (r *Run) lostOn(n *node, j *job) {
 	if some && (j.state == running || j.state == starting) && !j.finishing {
 		r.stop(j, resetting)
 		r.deleteAll(j)
-		r.settle(j)
-		r.nudge(j)
+		r.startAnew(j)
+		r.enqueue(j)
 	}
 }
 
 // sortedPods are all pods in the order of their names.
-func (e *edgeState) sortedPods() (out []*pod) {
+func (e *clusterState) sortedPods() (out []*pod) {
 	for _, j := range e.jobs {
 		out = append(out, j.pods...)
 	}

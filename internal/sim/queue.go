@@ -21,15 +21,15 @@ const (
 	doRetry                   // a job's back-off ends
 	doAnswer                  // the admission check of job answers
 	doEarly                   // some pods of job are done
-	doStep                    // the controllers write to the papers of job
-	doLook                    // the controllers wanted to look at the papers of job
+	doReconcile               // the controllers write to the Workload of job
+	doRequeue                 // the controllers wanted to look at the Workload of job
 	doSay                     // an admission check says something of job; n is what, see words
-	doShow                    // everybody sees sight
+	doShow                    // engine and controllers see watched
 	doMake                    // the controller of job compares its pods with those that it wants
 	doHalt                    // the controller of job sees that it is suspended
 	doBind                    // the scheduler looks at pod
 	doEnd                     // the grace of pod is over
-	doCollect                 // the garbage collector deletes the papers of job
+	doCollect                 // the garbage collector deletes the Workload of job
 	doCollectPods             // and its pods
 )
 
@@ -44,14 +44,14 @@ type item struct {
 	kind kind
 	// gen is the job's, the node's or the process's generation: the item lapses
 	// when it has moved on.
-	gen   uint32
-	job   *job
-	node  *node
-	n     int
-	event core.Event
-	order core.Decision
-	sight *Sight
-	pod   *pod
+	gen     uint32
+	job     *job
+	node    *node
+	n       int
+	event   core.Event
+	order   core.Decision
+	watched *WatchEvent
+	pod     *pod
 }
 
 // queue holds items in order of time, then of insertion.

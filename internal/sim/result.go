@@ -139,7 +139,7 @@ func (r *Run) Result() *Result {
 	}
 	per := make([][]*job, len(w.Teams))
 	var all []*job
-	for _, j := range r.edgeOf.jobs {
+	for _, j := range r.cluster.jobs {
 		if j.state == absent {
 			continue
 		}
@@ -174,7 +174,7 @@ func (r *Run) hours(x float64) float64 {
 	return round(x / float64(time.Hour))
 }
 
-func (r *Run) account(a *Account, m *account) {
+func (r *Run) account(a *Account, m *teamTotals) {
 	a.Used, a.Worked, a.Lost = r.hours(m.usedTime), r.hours(m.workTime), r.hours(m.lostTime)
 	a.Borrowed, a.Lent, a.Offered = r.hours(m.borrowTime), r.hours(m.lendTime), r.hours(m.nominalTime)
 	if m.nominalTime > 0 {
@@ -185,7 +185,7 @@ func (r *Run) account(a *Account, m *account) {
 	}
 }
 
-func (r *Run) addUp(total *Account, m *account) {
+func (r *Run) addUp(total *Account, m *teamTotals) {
 	total.Used += m.usedTime
 	total.Worked += m.workTime
 	total.Lost += m.lostTime
@@ -221,7 +221,7 @@ func (m *meter) weights() []float64 {
 			out[i] = m.teams[i].nominalTime
 		}
 	}
-	weighted := slices.ContainsFunc(m.teams, func(a account) bool { return a.weight != 0 })
+	weighted := slices.ContainsFunc(m.teams, func(a teamTotals) bool { return a.weight != 0 })
 	for i := range out {
 		if weighted && m.teams[i].weight == 0 {
 			out[i] = 1 // the default weight

@@ -29,28 +29,28 @@ type Watch struct {
 
 // Run is a world in progress.
 type Run struct {
-	world  World
-	watch  Watch
-	engine *cycle.Engine
-	audit  *Auditor
-	now    int64
-	queue  queue
-	inbox  []core.Event
-	spare  []core.Event // the inbox's other buffer
-	nudged bool         // there is reason to decide, without an event
-	edgeOf edgeState
-	meter  meter
+	world   World
+	watch   Watch
+	engine  *cycle.Engine
+	audit   *Auditor
+	now     int64
+	queue   queue
+	inbox   []core.Event
+	spare   []core.Event // the inbox's other buffer
+	nudged  bool         // there is reason to decide, without an event
+	cluster clusterState
+	meter   meter
 	// woken is the back-off end that an item is queued for.
 	woken int64
 	// decides and events count calls, for reports.
 	decides, events int
 	seqs            map[string]uint64
 	broken          error
-	// picture is what the process knows of pods, if they exist one by one.
-	picture Picture
+	// cache is what the process knows of pods, if they exist one by one.
+	cache ObjectCache
 }
 
-// maxRounds bounds how often the engine may decide at one moment: with an edge
+// maxRounds bounds how often the engine may decide at one moment: in a cluster
 // that answers at once, every round is an answer to the last.
 const maxRounds = 10_000
 
@@ -66,15 +66,15 @@ func New(w World, watch Watch) *Run {
 	r.world = w
 	r.startEngine()
 	if r.hasPods() {
-		r.picture = w.Rules.Picture(&w)
+		r.cache = w.Rules.NewObjectCache(&w)
 	}
 	r.meter.init(&w)
-	r.edgeOf.init(&w)
+	r.cluster.init(&w)
 	for _, ev := range w.Objects {
 		r.object(ev)
 	}
 	for i := range w.Jobs {
-		j := r.edgeOf.job(&w.Jobs[i])
+		j := r.cluster.job(&w.Jobs[i])
 		r.queue.push(item{at: int64(w.Jobs[i].Submit), kind: doSubmit, job: j})
 	}
 	for i := range w.Script {
@@ -116,7 +116,7 @@ type Progress struct {
 
 // Progress says how far the run is.
 func (r *Run) Progress() Progress {
-	e := &r.edgeOf
+	e := &r.cluster
 	return Progress{
 		Now: r.clock(), Jobs: len(e.jobs), Done: e.count[done],
 		Waiting: e.count[queued], Active: e.count[checking] + e.count[starting] + e.count[running] + e.count[stopping] + e.count[resetting],
@@ -136,8 +136,8 @@ func (r *Run) step() bool {
 		}
 		r.advance(at)
 	}
-	// 1. everything that happens now, 2. tell and decide, 3. carry out; an edge
-	// that answers at once makes more happen now.
+	// 1. everything that happens now, 2. tell and decide, 3. carry out; a
+	// cluster that answers at once makes more happen now.
 	for round := 0; ; round++ {
 		for len(r.queue.items) > 0 && r.queue.items[0].at <= r.now {
 			r.happen(r.queue.pop())
@@ -166,8 +166,8 @@ func (r *Run) advance(at int64) {
 
 func (r *Run) clock() time.Time { return r.world.Start.Add(time.Duration(r.now)) }
 
-// decide tells the engine what arrived, lets it decide, and has the edge carry
-// the plan out.
+// decide tells the engine what arrived, lets it decide, and has the plan carried
+// out.
 func (r *Run) decide() {
 	told := r.inbox
 	r.inbox, r.nudged = r.spare, false
@@ -185,8 +185,8 @@ func (r *Run) decide() {
 	now := r.clock()
 	plan := r.engine.Decide(now)
 	r.decides++
-	if r.picture != nil {
-		r.picture.Decided(plan)
+	if r.cache != nil {
+		r.cache.Decided(plan)
 	}
 	if r.watch.Log != nil {
 		r.watch.Log.Decided(now, plan)
@@ -226,7 +226,7 @@ func (r *Run) happen(x item) {
 			r.turn(x.job, x.kind)
 		}
 	case doTell:
-		if x.gen == r.edgeOf.process {
+		if x.gen == r.cluster.process {
 			r.inbox = append(r.inbox, x.event)
 		}
 	case doLost:
@@ -240,23 +240,23 @@ func (r *Run) happen(x item) {
 		r.planRestart()
 	case doWake, doRetry:
 		r.nudged = true
-	case doStep, doLook:
-		if x.gen == r.edgeOf.process {
-			r.paperwork(x.job, x.kind)
+	case doReconcile, doRequeue:
+		if x.gen == r.cluster.process {
+			r.reconcile(x.job, x.kind)
 		}
 	case doSay:
 		r.says(x.job, x.n)
 	default:
-		r.podwork(x)
+		r.happenToPods(x)
 	}
 }
 
-// podwork is what happens where pods exist one by one.
-func (r *Run) podwork(x item) {
+// happenToPods is what happens where pods exist one by one.
+func (r *Run) happenToPods(x item) {
 	switch x.kind {
 	case doShow:
-		if x.gen == r.edgeOf.process {
-			r.sees(x.job, x.sight)
+		if x.gen == r.cluster.process {
+			r.sees(x.job, x.watched)
 		}
 	case doMake:
 		r.makes(x.job)
@@ -293,13 +293,13 @@ func (r *Run) op(o *Op) {
 	case o.Object != nil:
 		r.object(o.Object)
 	case o.Job != nil:
-		if r.edgeOf.byKey[o.Job.Key] == nil {
-			r.submit(r.edgeOf.job(o.Job))
+		if r.cluster.byKey[o.Job.Key] == nil {
+			r.submit(r.cluster.job(o.Job))
 		}
 	case o.Delete != nil:
-		r.remove(r.edgeOf.byKey[*o.Delete])
+		r.remove(r.cluster.byKey[*o.Delete])
 	case o.Finish != nil:
-		if j := r.edgeOf.byKey[*o.Finish]; j != nil && j.state == running {
+		if j := r.cluster.byKey[*o.Finish]; j != nil && j.state == running {
 			r.turn(j, doFinish)
 		}
 	case o.Change != nil:
@@ -307,7 +307,7 @@ func (r *Run) op(o *Op) {
 	case o.Restart:
 		r.restart()
 	case o.Refuse:
-		r.edgeOf.refuseNext = true
+		r.cluster.refuseNext = true
 	case o.Act != nil:
 		r.acts(o.Act)
 	}
@@ -324,7 +324,7 @@ func (r *Run) startEngine() {
 // restart kills the process that decides. Writes under way arrive or are lost,
 // what it had in memory is gone, and the new one reads all objects, in any order.
 func (r *Run) restart() {
-	e := &r.edgeOf
+	e := &r.cluster
 	r.keepUsage()
 	var under []item
 	for i := range r.queue.items {
@@ -346,27 +346,27 @@ func (r *Run) restart() {
 		r.audit.restarted()
 	}
 	if r.hasPods() {
-		r.looksAnew()
+		r.relist()
 	}
-	facts := r.facts(nil)
+	facts := r.allObjects(nil)
 	for _, j := range e.jobs {
 		j.told, j.deaf = max(j.told, r.now), 0
-		j.stepping, j.look = false, 0
-		r.nudge(j)
+		j.reconciling, j.requeueAt = false, 0
+		r.enqueue(j)
 	}
-	mix(r, facts)
+	shuffle(r, facts)
 	r.inbox = append(r.inbox, facts...)
-	if r.picture != nil {
-		sights := r.sights()
-		mix(r, sights)
-		for _, x := range sights {
-			r.inbox = append(r.inbox, r.picture.Show(x)...)
+	if r.cache != nil {
+		watched := r.watchEvents()
+		shuffle(r, watched)
+		for _, x := range watched {
+			r.inbox = append(r.inbox, r.cache.Show(x)...)
 		}
 	}
 }
 
-// mix puts a list into any order.
-func mix[T any](r *Run, list []T) {
+// shuffle puts a list into any order.
+func shuffle[T any](r *Run, list []T) {
 	for i := len(list) - 1; i > 0; i-- {
 		k := int(r.luck("shuffle", uint64(i+1))) //nolint:gosec // below i
 		list[i], list[k] = list[k], list[i]
@@ -396,7 +396,7 @@ func (r *Run) fail(err error) {
 // Waiting lists the jobs that wait now, in order of their keys.
 func (r *Run) Waiting() []core.Key {
 	var keys []core.Key
-	for _, j := range r.edgeOf.jobs {
+	for _, j := range r.cluster.jobs {
 		if j.state == queued {
 			keys = append(keys, j.spec.Key)
 		}

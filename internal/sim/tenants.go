@@ -40,8 +40,8 @@ type Act struct {
 
 // acts is a tenant at work.
 func (r *Run) acts(a *Act) {
-	j := r.edgeOf.byKey[a.Key]
-	if j == nil || j.papers == nil || !r.hasPods() || j.state == absent || j.state == done {
+	j := r.cluster.byKey[a.Key]
+	if j == nil || j.object == nil || !r.hasPods() || j.state == absent || j.state == done {
 		return
 	}
 	switch a.Deed {
@@ -62,7 +62,7 @@ func (r *Run) acts(a *Act) {
 			p.pinned = false
 			r.forget(j, p)
 		}
-		r.settle(j)
+		r.startAnew(j)
 	case ScaleTo:
 		j.size = &a.N
 		r.wants(j)
@@ -89,16 +89,16 @@ func (r *Run) dooms(j *job, left core.MakerState) {
 	j.doomed, j.maker = true, left
 	r.showMaker(j)
 	for _, k := range []kind{doCollect, doCollectPods} {
-		r.queue.push(item{at: r.now + r.span(r.world.Edge.Write, j), kind: k, job: j})
+		r.queue.push(item{at: r.now + r.span(r.world.Cluster.Write, j), kind: k, job: j})
 	}
-	r.settle(j)
+	r.startAnew(j)
 }
 
 // collects is the garbage collector that deletes the Workload of a job that was
 // deleted.
 func (r *Run) collects(j *job) {
 	if j.state != done {
-		j.papers.Delete(r.clock())
+		j.object.Delete(r.clock())
 		r.follow(j)
 	}
 }

@@ -28,15 +28,15 @@ type World struct {
 	// Checks are the admission checks of queues; a queue without one runs its jobs
 	// as soon as they have quota.
 	Checks []Check
-	// Tenure, if not nil, has the controllers' own rules decide what becomes of
+	// Lifecycle, if not nil, has the controllers' own rules decide what becomes of
 	// jobs between their quota and their end, instead of the simple ones here.
 	// Rules brings them.
-	Tenure *Tenure
-	Rules  Rules
+	Lifecycle *Lifecycle
+	Rules     Rules
 	// Unit is the resource that is reported: core.GPU if empty.
-	Unit   string
-	Edge   Edge
-	Faults Faults
+	Unit    string
+	Cluster ClusterModel
+	Faults  Faults
 }
 
 // Team is a queue as reports show it.
@@ -58,7 +58,7 @@ type Check struct {
 	Retry, Reject float64
 	Backoff       time.Duration
 	// Revoke and Repeat are the shares of answers that are taken back later, and
-	// that are given again later; only with Tenure.
+	// that are given again later; only with Lifecycle.
 	Revoke, Repeat float64
 }
 
@@ -83,7 +83,7 @@ type Job struct {
 	EarlyPods  int32
 	EarlyAfter time.Duration
 	// Stuck is how many times its pods start and never come up, and Limit how long
-	// it may be admitted, 0 for ever; both only with Tenure.
+	// it may be admitted, 0 for ever; both only with Lifecycle.
 	Stuck int
 	Limit time.Duration
 	// Grace is how long its pods go on when they are deleted, and Eager says that
@@ -132,8 +132,8 @@ type Span struct{ Min, Max time.Duration }
 // Always is a span that is always d.
 func Always(d time.Duration) Span { return Span{d, d} }
 
-// Edge says how slow and unreliable everything around the engine is.
-type Edge struct {
+// ClusterModel says how slow and unreliable everything around the engine is.
+type ClusterModel struct {
 	// Write is from a decision until the API server has it, Observe from any state
 	// of the API until the engine is told.
 	Write, Observe Span

@@ -16,7 +16,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/sim"
 	"github.com/mlbatch/mlbatch/internal/sim/chaos"
-	"github.com/mlbatch/mlbatch/internal/sim/clerk"
+	"github.com/mlbatch/mlbatch/internal/sim/kuberules"
 )
 
 // number reads an environment variable, 0 if it is not set.
@@ -43,7 +43,7 @@ func TestWorlds(t *testing.T) {
 	began, said := time.Now(), time.Now()
 	for n := 0; (worlds == 0 || n < worlds) && (minutes == 0 || time.Since(began) < time.Duration(minutes)*time.Minute); n++ {
 		w := chaos.World(uint64(seed + n))
-		w.Rules = clerk.Rules{}
+		w.Rules = kuberules.Rules{}
 		if err := chaos.Try(w); err != nil {
 			report(t, w, err)
 		}
@@ -90,7 +90,7 @@ func TestRegressions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.Rules = clerk.Rules{}
+			w.Rules = kuberules.Rules{}
 			if err := chaos.Try(w); err != nil {
 				t.Error(err)
 			}
@@ -115,7 +115,7 @@ var pointer = regexp.MustCompile(`0x[0-9a-f]+`)
 func TestSameSeedSameBytes(t *testing.T) {
 	play := func(seed uint64) string {
 		w := chaos.World(seed)
-		w.Rules = clerk.Rules{}
+		w.Rules = kuberules.Rules{}
 		var l log
 		sim.New(w, sim.Watch{Log: &l}).Advance(20_000)
 		return pointer.ReplaceAllString(l.String(), "p")

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,14 +16,18 @@ import (
 
 // head is the first line of a written world.
 type head struct {
-	World  string
-	Seed   uint64
-	Start  time.Time
-	Engine cycle.Options
-	Edge   sim.Edge
-	Faults sim.Faults
-	Checks []sim.Check
-	Tenure *sim.Tenure
+	World     string
+	Seed      uint64
+	Start     time.Time
+	Engine    cycle.Options
+	Cluster   sim.ClusterModel
+	Faults    sim.Faults
+	Checks    []sim.Check
+	Lifecycle *sim.Lifecycle
+	// Edge and Tenure are what Cluster and Lifecycle were called before: worlds that
+	// were written then are read as well.
+	Edge   *sim.ClusterModel
+	Tenure *sim.Lifecycle
 }
 
 // line is one entry of a script; one field after At is set.
@@ -55,7 +60,9 @@ func Write(out io.Writer, w sim.World) error {
 		return errors.New("only worlds whose objects and jobs are in the script can be written")
 	}
 	c := record.NewCodec()
-	b, err := c.Append(nil, head{w.Name, w.Seed, w.Start, w.Engine, w.Edge, w.Faults, w.Checks, w.Tenure})
+	b, err := c.Append(nil, head{
+		World: w.Name, Seed: w.Seed, Start: w.Start, Engine: w.Engine, Cluster: w.Cluster, Faults: w.Faults, Checks: w.Checks, Lifecycle: w.Lifecycle,
+	})
 	if err != nil {
 		return fmt.Errorf("write the world: %w", err)
 	}
@@ -82,7 +89,11 @@ func Read(in io.Reader) (sim.World, error) {
 			if err := c.Decode(s.Bytes(), &h); err != nil {
 				return w, fmt.Errorf("line 1: %w", err)
 			}
-			w = sim.World{Name: h.World, Seed: h.Seed, Start: h.Start, Engine: h.Engine, Edge: h.Edge, Faults: h.Faults, Checks: h.Checks, Tenure: h.Tenure}
+			if h.Edge != nil {
+				h.Cluster = *h.Edge
+			}
+			h.Lifecycle = cmp.Or(h.Lifecycle, h.Tenure)
+			w = sim.World{Name: h.World, Seed: h.Seed, Start: h.Start, Engine: h.Engine, Cluster: h.Cluster, Faults: h.Faults, Checks: h.Checks, Lifecycle: h.Lifecycle}
 			continue
 		}
 		var l line

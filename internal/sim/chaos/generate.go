@@ -14,13 +14,13 @@ import (
 // maker makes up one world.
 type maker struct {
 	*rand.Rand
-	world   sim.World
-	flavors []string
-	cohorts []string
-	queues  []string
-	specs   map[string]core.Queue
-	nodes   map[string]core.Node
-	doors   map[string][]string // of each queue
+	world       sim.World
+	flavors     []string
+	cohorts     []string
+	queues      []string
+	specs       map[string]core.Queue
+	nodes       map[string]core.Node
+	localQueues map[string][]string // of each queue
 	// byUsage: some queues of this world go by past usage.
 	byUsage bool
 	// hostile: pods exist one by one, and tenants act on them.
@@ -39,14 +39,14 @@ func (m *maker) odds(percent int) bool { return m.IntN(100) < percent }
 // act on the pods of their jobs.
 func World(seed uint64) sim.World {
 	m := &maker{
-		Rand:    rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // not for secrets
-		hostile: seed%2 == 0,
-		doors:   map[string][]string{}, specs: map[string]core.Queue{}, nodes: map[string]core.Node{},
+		Rand:        rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // not for secrets
+		hostile:     seed%2 == 0,
+		localQueues: map[string][]string{}, specs: map[string]core.Queue{}, nodes: map[string]core.Node{},
 	}
 	m.world = sim.World{Name: fmt.Sprint("seed ", seed), Seed: seed, Start: time.Unix(1_000_000, 0).UTC()}
 	m.policies()
 	m.rules()
-	m.edge()
+	m.clusterModel()
 	m.makeFlavors()
 	m.makeTree()
 	for i := range m.upTo(5) {
@@ -95,7 +95,7 @@ func (m *maker) rules() {
 	if m.odds(50) && !m.hostile {
 		return
 	}
-	m.world.Tenure = &sim.Tenure{Pods: m.hostile}
+	m.world.Lifecycle = &sim.Lifecycle{Pods: m.hostile}
 	if !m.world.Engine.BlockAdmission && m.odds(30) {
 		return // who waits for pods before he admits others has a limit for it
 	}
@@ -108,12 +108,12 @@ func (m *maker) rules() {
 	} else { // who may come back for ever has to start in time some day
 		p.Base, p.Timeout = max(p.Base, time.Second), p.Timeout+12*time.Second
 	}
-	m.world.Tenure.PodsReady = p
+	m.world.Lifecycle.PodsReady = p
 }
 
-// edge is an ideal world, a real one, or a bad one.
-func (m *maker) edge() {
-	e := &m.world.Edge
+// clusterModel is an ideal world, a real one, or a bad one.
+func (m *maker) clusterModel() {
+	e := &m.world.Cluster
 	switch m.IntN(3) {
 	case 0:
 		e.Stop = sim.Always(pick(m, 0, time.Second))
@@ -193,9 +193,9 @@ func (m *maker) makeTree() {
 		name := fmt.Sprintf("q%d", i)
 		m.queues = append(m.queues, name)
 		m.object(0, core.NamespaceSet{Namespace: core.Namespace{Name: name}})
-		m.doors[name] = pick(m, []string{"q"}, []string{"q", "r"})
-		for _, door := range m.doors[name] {
-			d := core.LocalQueue{Namespace: name, Name: door, Queue: name}
+		m.localQueues[name] = pick(m, []string{"q"}, []string{"q", "r"})
+		for _, localQueue := range m.localQueues[name] {
+			d := core.LocalQueue{Namespace: name, Name: localQueue, Queue: name}
 			if m.byUsage {
 				d.Weight = m.weight()
 			}
@@ -204,7 +204,7 @@ func (m *maker) makeTree() {
 		m.editQueue(0, name)
 	}
 	some := 12
-	if m.world.Tenure != nil {
+	if m.world.Lifecycle != nil {
 		some = 30
 	}
 	for _, q := range slices.Concat(m.queues, m.queues) {
@@ -270,7 +270,7 @@ func (m *maker) makeJob(second int) {
 	q := pick(m, m.queues...)
 	n := len(m.jobs)
 	j := &sim.Job{
-		Key: core.Key{Namespace: q, Name: fmt.Sprintf("j%d", n)}, UID: fmt.Sprintf("u%02d", n), Queue: pick(m, m.doors[q]...),
+		Key: core.Key{Namespace: q, Name: fmt.Sprintf("j%d", n)}, UID: fmt.Sprintf("u%02d", n), Queue: pick(m, m.localQueues[q]...),
 		Priority: pick[int32](m, 0, 0, 1, 2), Work: time.Duration(5+m.IntN(60)) * time.Second,
 		Checkpoint: pick(m, 0, 0, 10*time.Second),
 	}
@@ -293,7 +293,7 @@ func (m *maker) makeJob(second int) {
 	t := time.Duration(second) * time.Second
 	j.Submit = t
 	m.at(t, sim.Op{Job: j})
-	m.tenure(j)
+	m.lifecycle(j)
 }
 
 // makeAlike submits more jobs like some that there are.
@@ -316,8 +316,8 @@ func (m *maker) makeAlike() {
 	}
 }
 
-// tenure closes gates before a job, and lets some of its pods end early.
-func (m *maker) tenure(j *sim.Job) {
+// lifecycle closes gates before a job, and lets some of its pods end early.
+func (m *maker) lifecycle(j *sim.Job) {
 	opened := func() time.Duration { return j.Submit + m.moment(40) }
 	if m.odds(8) {
 		j.GatedBy = "example.com/gate"
@@ -327,10 +327,10 @@ func (m *maker) tenure(j *sim.Job) {
 		j.PreemptionGate = "example.com/gate"
 		m.at(opened(), sim.Op{Change: &sim.Change{Key: j.Key, PreemptionGate: new("")}})
 	}
-	if m.world.Tenure != nil && m.odds(12) {
+	if m.world.Lifecycle != nil && m.odds(12) {
 		j.Stuck = 1 + m.IntN(3)
 	}
-	if m.world.Tenure != nil && m.odds(12) {
+	if m.world.Lifecycle != nil && m.odds(12) {
 		j.Limit = time.Duration(1+m.IntN(40)) * time.Second
 	}
 	if m.hostile {
@@ -374,7 +374,7 @@ func (m *maker) trouble(t time.Duration) {
 		m.circle(t)
 	case 10:
 		q := pick(m, m.queues...)
-		d := core.LocalQueue{Namespace: q, Name: pick(m, m.doors[q]...), Queue: q, Stop: pick(m, core.Hold, core.HoldAndDrain)}
+		d := core.LocalQueue{Namespace: q, Name: pick(m, m.localQueues[q]...), Queue: q, Stop: pick(m, core.Hold, core.HoldAndDrain)}
 		m.object(t, core.LocalQueueSet{LocalQueue: d})
 		d.Stop = core.StopNone
 		m.object(t+m.moment(30), core.LocalQueueSet{LocalQueue: d})

@@ -22,8 +22,8 @@ import (
 // can be compared.
 func ideal(seed uint64) sim.World {
 	w := chaos.World(seed)
-	w.Tenure = nil
-	w.Edge, w.Faults = sim.Edge{Stop: sim.Always(time.Second)}, sim.Faults{}
+	w.Lifecycle = nil
+	w.Cluster, w.Faults = sim.ClusterModel{Stop: sim.Always(time.Second)}, sim.Faults{}
 	w.Script = slices.DeleteFunc(w.Script, func(o sim.Op) bool { return o.Restart || o.Refuse })
 	for i := range w.Checks {
 		c := &w.Checks[i]

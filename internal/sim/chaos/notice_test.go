@@ -8,43 +8,43 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/sim"
 	"github.com/mlbatch/mlbatch/internal/sim/chaos"
-	"github.com/mlbatch/mlbatch/internal/sim/clerk"
+	"github.com/mlbatch/mlbatch/internal/sim/kuberules"
 )
 
 // broken are the controllers' rules with one of them broken.
 type broken struct {
-	clerk.Rules
+	kuberules.Rules
 	takesPlace func(core.PodState) bool
-	wakes      func(*sim.Sight) bool
-	step       func(*sim.Facts) bool
+	wakes      func(*sim.WatchEvent) bool
+	reconcile  func(*sim.Observation) bool
 }
 
 func (b broken) TakesPlace(p core.PodState) bool {
 	return b.Rules.TakesPlace(p) && (b.takesPlace == nil || b.takesPlace(p))
 }
 
-func (b broken) Wakes(x *sim.Sight, before *core.PodState) bool {
+func (b broken) Wakes(x *sim.WatchEvent, before *core.PodState) bool {
 	return b.Rules.Wakes(x, before) && (b.wakes == nil || b.wakes(x))
 }
 
-func (b broken) Papers(w *sim.World, j *sim.Job, now time.Time) sim.Papers {
-	p := b.Rules.Papers(w, j, now)
-	if b.step != nil {
-		return brokenPapers{p, b.step}
+func (b broken) NewWorkload(w *sim.World, j *sim.Job, now time.Time) sim.WorkloadObject {
+	p := b.Rules.NewWorkload(w, j, now)
+	if b.reconcile != nil {
+		return brokenWorkload{p, b.reconcile}
 	}
 	return p
 }
 
-type brokenPapers struct {
-	sim.Papers
-	step func(*sim.Facts) bool
+type brokenWorkload struct {
+	sim.WorkloadObject
+	reconcile func(*sim.Observation) bool
 }
 
-func (p brokenPapers) Step(f sim.Facts) (bool, time.Time) {
-	if !p.step(&f) {
+func (p brokenWorkload) Reconcile(f sim.Observation) (bool, time.Time) {
+	if !p.reconcile(&f) {
 		return false, time.Time{}
 	}
-	return p.Papers.Step(f)
+	return p.WorkloadObject.Reconcile(f)
 }
 
 // Each rule that tenants would like to see broken is broken on purpose: some
@@ -68,12 +68,12 @@ func TestBrokenRulesAreNoticed(t *testing.T) {
 		},
 		"quota is released with its pods alive": {
 			"an evicted job keeps its GPUs and another gets their quota",
-			broken{step: func(f *sim.Facts) bool { f.Live, f.Pods = false, 0; return true }},
+			broken{reconcile: func(f *sim.Observation) bool { f.Live, f.Pods = false, 0; return true }},
 			"P10: ",
 		},
 		"deleted pods count as ended": {
 			"S1: quota goes to others before the grace is over",
-			broken{step: func(f *sim.Facts) bool {
+			broken{reconcile: func(f *sim.Observation) bool {
 				if f.Live = f.Live && f.Standing > 0; !f.Live {
 					f.Pods = 0
 				}
@@ -83,17 +83,17 @@ func TestBrokenRulesAreNoticed(t *testing.T) {
 		},
 		"objects that finalizers keep count as pods": {
 			"S3: a finalizer holds quota without end",
-			broken{step: func(f *sim.Facts) bool { f.Live = f.Live || f.Objects > 0; f.Pods = f.Objects; return true }},
+			broken{reconcile: func(f *sim.Observation) bool { f.Live = f.Live || f.Objects > 0; f.Pods = f.Objects; return true }},
 			"P11: ",
 		},
 		"nobody watches jobs": {
 			"W1: the Workload of a job that was deleted is looked at before the job is seen to be",
-			broken{wakes: func(x *sim.Sight) bool { return x.Maker == nil }},
+			broken{wakes: func(x *sim.WatchEvent) bool { return x.Maker == nil }},
 			"P11: ",
 		},
 		"nobody watches pods": {
 			"the last pod ends and nobody gives back the quota",
-			broken{wakes: func(x *sim.Sight) bool { return x.Pod == nil }},
+			broken{wakes: func(x *sim.WatchEvent) bool { return x.Pod == nil }},
 			"P11: ",
 		},
 	}

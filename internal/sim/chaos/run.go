@@ -43,8 +43,8 @@ func Try(w sim.World) (err error) {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	if w.Tenure != nil && w.Rules == nil {
-		return errors.New("the world has a tenure and no rules for it")
+	if w.Lifecycle != nil && w.Rules == nil {
+		return errors.New("the world has a life cycle and no rules for it")
 	}
 	t := &tape{}
 	run := sim.New(w, sim.Watch{Check: true, Log: t})
@@ -114,16 +114,16 @@ func Shorten(w sim.World, broken error) (sim.World, error) {
 		return true
 	}
 	for _, simpler := range []func(*sim.World){
-		func(c *sim.World) { c.Edge = sim.Edge{} },
-		func(c *sim.World) { c.Edge.Refuse, c.Edge.Repeat = 0, 0 },
+		func(c *sim.World) { c.Cluster = sim.ClusterModel{} },
+		func(c *sim.World) { c.Cluster.Refuse, c.Cluster.Repeat = 0, 0 },
 		func(c *sim.World) { c.Faults = sim.Faults{} },
 		func(c *sim.World) { c.Engine.FairSharing = nil },
 		func(c *sim.World) { c.Engine.BlockAdmission = false },
 		func(c *sim.World) { c.Checks = nil },
-		func(c *sim.World) { c.Tenure = nil },
+		func(c *sim.World) { c.Lifecycle = nil },
 		func(c *sim.World) {
-			if c.Tenure != nil {
-				c.Tenure = &sim.Tenure{Pods: c.Tenure.Pods}
+			if c.Lifecycle != nil {
+				c.Lifecycle = &sim.Lifecycle{Pods: c.Lifecycle.Pods}
 			}
 		},
 	} {

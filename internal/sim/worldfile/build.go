@@ -17,7 +17,7 @@ const (
 	defaultFlavor = "default-flavor"
 	// The admission modes of a ClusterQueue.
 	noUsage, usageBased = "NoAdmissionFairSharing", "UsageBasedAdmissionFairSharing"
-	doorName            = "default-queue"
+	localQueueName      = "default-queue"
 	// defaultPriority is what MLBatch gives to jobs that ask for none.
 	defaultPriority = 5
 	defaultPerPod   = 8
@@ -30,19 +30,19 @@ type builder struct {
 	world   sim.World
 	flavors map[string]bool
 	// multi says that quotas must name their flavor.
-	multi  bool
-	covers bool // quotas cover cpu or memory
-	queues map[string]core.Queue
-	doors  map[string][]string // local queues of each team
-	tree   map[string]core.Cohort
-	nodes  map[string]core.Node
+	multi       bool
+	covers      bool // quotas cover cpu or memory
+	queues      map[string]core.Queue
+	localQueues map[string][]string // local queues of each team
+	tree        map[string]core.Cohort
+	nodes       map[string]core.Node
 }
 
 // Build makes a world of a file. Trace is the text of the file's trace; nil if it
 // has none. The error has all that is wrong with the file.
 func Build(f *File, trace io.Reader) (*sim.World, error) {
 	b := &builder{
-		file: f, flavors: map[string]bool{}, queues: map[string]core.Queue{}, doors: map[string][]string{},
+		file: f, flavors: map[string]bool{}, queues: map[string]core.Queue{}, localQueues: map[string][]string{},
 		tree: map[string]core.Cohort{}, nodes: map[string]core.Node{},
 	}
 	b.world.Name, b.world.Seed = cmp.Or(f.Name, "world"), 1
@@ -51,7 +51,7 @@ func Build(f *File, trace io.Reader) (*sim.World, error) {
 	errs = append(errs, err)
 	for _, step := range []func() error{
 		b.bounds, func() error { return b.start(traced) },
-		b.edge, b.engine, b.makeFlavors, b.makeCohorts, b.makeTeams, b.makeNodes, b.makeJobs,
+		b.clusterModel, b.engine, b.makeFlavors, b.makeCohorts, b.makeTeams, b.makeNodes, b.makeJobs,
 		func() error { return b.replay(traced) }, b.script, b.complete,
 	} {
 		errs = append(errs, step())
@@ -112,18 +112,18 @@ func (b *builder) start(traced []traceJob) error {
 	return wrong("start", "%q is no time: write it like 2026-01-01 or 2026-01-01T08:00:00Z", b.file.Start)
 }
 
-func (b *builder) edge() error {
-	e := b.file.Edge
+func (b *builder) clusterModel() error {
+	e := b.file.ClusterModel
 	for _, s := range []struct {
 		name string
 		from *Between
 		to   *sim.Span
 	}{
-		{"write", e.Write, &b.world.Edge.Write},
-		{"observe", e.Observe, &b.world.Edge.Observe},
-		{"start", e.Start, &b.world.Edge.Start},
-		{"stop", e.Stop, &b.world.Edge.Stop},
-		{"detect", e.Detect, &b.world.Edge.Detect},
+		{"write", e.Write, &b.world.Cluster.Write},
+		{"observe", e.Observe, &b.world.Cluster.Observe},
+		{"start", e.Start, &b.world.Cluster.Start},
+		{"stop", e.Stop, &b.world.Cluster.Stop},
+		{"detect", e.Detect, &b.world.Cluster.Detect},
 	} {
 		if s.from != nil {
 			*s.to = sim.Span{Min: time.Duration(s.from.Min), Max: time.Duration(s.from.Max)}
@@ -132,12 +132,12 @@ func (b *builder) edge() error {
 	var errs []error
 	share := func(name string, v float64) {
 		if v < 0 || v > 0.9 {
-			errs = append(errs, wrong("edge."+name, "is %g: it is a share from 0 to 0.9", v))
+			errs = append(errs, wrong("clusterModel."+name, "is %g: it is a share from 0 to 0.9", v))
 		}
 	}
 	share("refused", e.Refused)
 	share("repeated", e.Repeated)
-	b.world.Edge.Refuse, b.world.Edge.Repeat = e.Refused, e.Repeated
+	b.world.Cluster.Refuse, b.world.Cluster.Repeat = e.Refused, e.Repeated
 	f := b.file.Faults
 	b.world.Faults = sim.Faults{MTBF: time.Duration(f.MTBF), MTTR: time.Duration(f.MTTR), Restarts: time.Duration(f.Restarts)}
 	if f.MTBF > 0 && f.MTTR == 0 {
@@ -299,20 +299,20 @@ func (b *builder) onDemand(q core.Queue) []string {
 
 // makeDoors makes a team's local queues; the first is for jobs that name none.
 func (b *builder) makeDoors(t Team, where string) error {
-	doors := t.LocalQueues
-	if len(doors) == 0 {
-		doors = []LocalQueue{{Name: doorName}}
+	localQueues := t.LocalQueues
+	if len(localQueues) == 0 {
+		localQueues = []LocalQueue{{Name: localQueueName}}
 	}
-	for i, d := range doors {
+	for i, d := range localQueues {
 		at := fmt.Sprintf("%s.localQueues[%d]", where, i)
-		if d.Name == "" || slices.Contains(b.doors[t.Name], d.Name) {
+		if d.Name == "" || slices.Contains(b.localQueues[t.Name], d.Name) {
 			return wrong(at+".name", "%q is empty or used twice: give each local queue its own name", d.Name)
 		}
 		w, err := weight(d.Weight, at)
 		if err != nil {
 			return err
 		}
-		b.doors[t.Name] = append(b.doors[t.Name], d.Name)
+		b.localQueues[t.Name] = append(b.localQueues[t.Name], d.Name)
 		b.add(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: t.Name, Name: d.Name, Queue: t.Name, Weight: w}})
 	}
 	return nil

@@ -24,6 +24,12 @@ func Parse(text []byte) (*File, error) {
 	}
 	if len(doc.Content) > 0 {
 		f.root = doc.Content[0]
+		if renameFields(f.root) {
+			var err error
+			if text, err = yamlv3.Marshal(f.root); err != nil {
+				return nil, Problems{syntax(err)}
+			}
+		}
 		c := checker{}
 		c.value(f.root, reflect.TypeFor[File](), "")
 		if err := errors.Join(c.faults...); err != nil {
@@ -34,6 +40,24 @@ func Parse(text []byte) (*File, error) {
 		return nil, Problems{{Text: plain(err.Error())}}
 	}
 	return f, nil
+}
+
+// formerNames are what fields of a file were called before. Files that people have
+// are read as well.
+var formerNames = map[string]string{"edge": "clusterModel"}
+
+// renameFields gives the fields of a file their present names and reports whether
+// there were others.
+func renameFields(root *yamlv3.Node) (renamed bool) {
+	if root.Kind != yamlv3.MappingNode {
+		return false
+	}
+	for i := 0; i < len(root.Content); i += 2 {
+		if now, former := formerNames[root.Content[i].Value]; former {
+			root.Content[i].Value, renamed = now, true
+		}
+	}
+	return renamed
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)

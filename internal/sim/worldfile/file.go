@@ -12,17 +12,17 @@ type File struct {
 	// 2026-01-01.
 	Start string `json:"start,omitempty"`
 	// Horizon ends the run; not given: when nothing can happen any more.
-	Horizon *Duration `json:"horizon,omitempty"`
-	Engine  Engine    `json:"engine,omitzero"`
-	Flavors []Flavor  `json:"flavors,omitempty"`
-	Nodes   []Nodes   `json:"nodes,omitempty"`
-	Cohorts []Cohort  `json:"cohorts,omitempty"`
-	Teams   []Team    `json:"teams,omitempty"`
-	Jobs    []Jobs    `json:"jobs,omitempty"`
-	Trace   *Trace    `json:"trace,omitempty"`
-	Edge    Edge      `json:"edge,omitzero"`
-	Faults  Faults    `json:"faults,omitzero"`
-	Events  []Happens `json:"events,omitempty"`
+	Horizon      *Duration    `json:"horizon,omitempty"`
+	Engine       Engine       `json:"engine,omitzero"`
+	Flavors      []Flavor     `json:"flavors,omitempty"`
+	Nodes        []Nodes      `json:"nodes,omitempty"`
+	Cohorts      []Cohort     `json:"cohorts,omitempty"`
+	Teams        []Team       `json:"teams,omitempty"`
+	Jobs         []Jobs       `json:"jobs,omitempty"`
+	Trace        *Trace       `json:"trace,omitempty"`
+	ClusterModel ClusterModel `json:"clusterModel,omitzero"`
+	Faults       Faults       `json:"faults,omitzero"`
+	Events       []Happens    `json:"events,omitempty"`
 	// root is the text, to say where something stands; nil if there is none.
 	root *yaml.Node
 }
@@ -98,7 +98,7 @@ type Cohort struct {
 	Weight *float64 `json:"weight,omitempty"`
 }
 
-// Team is a queue with a quota, and its door in a namespace of the same name.
+// Team is a queue with a quota, and its local queue in a namespace of the same name.
 type Team struct {
 	Name   string  `json:"name"`
 	Cohort string  `json:"cohort,omitempty"`
@@ -121,7 +121,7 @@ type Team struct {
 	Check *Check `json:"admissionCheck,omitempty"`
 }
 
-// LocalQueue is a door to a team's queue.
+// LocalQueue is a local queue of a team.
 type LocalQueue struct {
 	Name   string   `json:"name"`
 	Weight *float64 `json:"weight,omitempty"`
@@ -245,8 +245,8 @@ type Columns struct {
 	Priority  string `json:"priority,omitempty"`  // none
 }
 
-// Edge says how long things take around the engine; 0 is at once.
-type Edge struct {
+// ClusterModel says how long things take around the engine; 0 is at once.
+type ClusterModel struct {
 	Write   *Between `json:"write,omitempty"`
 	Observe *Between `json:"observe,omitempty"`
 	Start   *Between `json:"start,omitempty"`

@@ -117,7 +117,7 @@ func (b *builder) group(g *Jobs, where string, r *rand.Rand) error {
 			Priority: priority, PodSets: s.of(gpus), Submit: at,
 			Work: time.Duration(work * float64(time.Second)), Checkpoint: time.Duration(g.Checkpoint),
 		}
-		b.tenure(&j, g)
+		b.lifecycle(&j, g)
 		b.job(j)
 	}
 	return nil
@@ -149,8 +149,8 @@ func (g *Jobs) distributions(where string) error {
 // gateName is who keeps the gates of jobs in world files.
 const gateName = "example.com/gate"
 
-// tenure closes a job's gates until they are opened, and says which pods end early.
-func (b *builder) tenure(j *sim.Job, g *Jobs) {
+// lifecycle closes a job's gates until they are opened, and says which pods end early.
+func (b *builder) lifecycle(j *sim.Job, g *Jobs) {
 	if g.GatedFor > 0 {
 		j.GatedBy = gateName
 		b.at(Duration(j.Submit)+g.GatedFor, sim.Op{Change: &sim.Change{Key: j.Key, GatedBy: new("")}})
@@ -166,8 +166,8 @@ func (b *builder) tenure(j *sim.Job, g *Jobs) {
 
 func (b *builder) checkTenure(g *Jobs, teams []string, where string) error {
 	for _, team := range teams {
-		if g.LocalQueue != "" && !slices.Contains(b.doors[team], g.LocalQueue) {
-			return wrong(where+".localQueue", "team %s has no local queue %q, only %v", team, g.LocalQueue, b.doors[team])
+		if g.LocalQueue != "" && !slices.Contains(b.localQueues[team], g.LocalQueue) {
+			return wrong(where+".localQueue", "team %s has no local queue %q, only %v", team, g.LocalQueue, b.localQueues[team])
 		}
 	}
 	if g.MinPods < 0 || (g.Early != nil && g.Early.Pods < 1) {
@@ -181,7 +181,7 @@ const maxWork = 10 * 365 * 24 * 3600
 
 // job completes and adds a job.
 func (b *builder) job(j sim.Job) {
-	j.Queue = cmp.Or(j.Queue, b.doors[j.Key.Namespace][0])
+	j.Queue = cmp.Or(j.Queue, b.localQueues[j.Key.Namespace][0])
 	j.UID = fmt.Sprintf("%09d", len(b.world.Jobs)) // ties go by the order of creation
 	b.world.Jobs = append(b.world.Jobs, j)
 }

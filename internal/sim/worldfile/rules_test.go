@@ -75,7 +75,7 @@ jobs:
 		},
 		"pods ready": {
 			why:  "the second is admitted when pods of the first are ready",
-			text: red + "engine: {blockAdmission: true}\nedge: {start: 5m}\njobs: [{name: j, team: red, count: 2, gpus: 8, duration: 1h}]",
+			text: red + "engine: {blockAdmission: true}\nclusterModel: {start: 5m}\njobs: [{name: j, team: red, count: 2, gpus: 8, duration: 1h}]",
 			want: []string{"red/j-0 5-65", "red/j-1 10-70"},
 		},
 		"circle": {

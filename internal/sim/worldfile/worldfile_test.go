@@ -84,8 +84,8 @@ func TestErrorsNameFieldAndCure(t *testing.T) {
 		"unknown policy":     {"policies are words", "teams: [{name: red, gpus: 8, preemption: {withinClusterQueue: Always}}]\n" + job, []string{"withinClusterQueue", "Always", "LowerPriority"}},
 		"mtbf without mttr":  {"nodes that never come back are stated, not implied", team + job + "faults: {mtbf: 3d}\n", []string{"mttr"}},
 		"unknown flavor":     {"a quota of nothing", "teams: [{name: red, quotas: [{flavor: a100, resources: {nvidia.com/gpu: 3}}]}]\n" + job, []string{"a100", "flavors"}},
-		"unknown door":       {"a job of no queue", team + "jobs: [{name: j, team: red, count: 1, duration: 1h, localQueue: x}]\n", []string{"jobs[0]", "localQueue", "default-queue"}},
-		"two doors":          {"which one?", "teams: [{name: red, gpus: 8, localQueues: [{name: a}, {name: a}]}]\n" + job, []string{"localQueues[1]"}},
+		"unknown queue":      {"a job of no queue", team + "jobs: [{name: j, team: red, count: 1, duration: 1h, localQueue: x}]\n", []string{"jobs[0]", "localQueue", "default-queue"}},
+		"two queues":         {"which one?", "teams: [{name: red, gpus: 8, localQueues: [{name: a}, {name: a}]}]\n" + job, []string{"localQueues[1]"}},
 		"endless retries":    {"a check that never agrees", "teams: [{name: red, gpus: 8, admissionCheck: {answer: 1m, retry: 1}}]\n" + job, []string{"admissionCheck", "retry"}},
 		"no early pods":      {"which pods?", team + "jobs: [{name: j, team: red, count: 1, duration: 1h, endEarly: {after: 1m}}]\n", []string{"endEarly.pods"}},
 		"unknown mode":       {"modes are words", "teams: [{name: red, gpus: 8, admissionMode: Fair}]\n" + job, []string{"admissionMode", "UsageBased"}},
@@ -191,6 +191,22 @@ func TestDocumentedWorld(t *testing.T) {
 	}
 }
 
+// TestFormerNames: files outlive the names of their fields.
+func TestFormerNames(t *testing.T) {
+	const text = "teams: [{name: red, gpus: 8}]\njobs: [{name: j, team: red, count: 1, duration: 1h}]\nNAME: {start: {min: 5m, max: 10m}, refused: 0.1}\n"
+	now, before := build(t, strings.ReplaceAll(text, "NAME", "clusterModel")), build(t, strings.ReplaceAll(text, "NAME", "edge"))
+	if now.Cluster.Start.Max == 0 || now.Cluster.Refuse == 0 {
+		t.Fatalf("the world lost its cluster model: %+v", now.Cluster)
+	}
+	if d := cmp.Diff(now, before); d != "" {
+		t.Errorf("edge means something else (-clusterModel +edge):\n%s", d)
+	}
+	_, err := worldfile.Parse([]byte(strings.ReplaceAll(text, "NAME", "edge") + "clusterModel: {start: 1m}\n"))
+	if want := "line 4: clusterModel: this is given twice"; err == nil || err.Error() != want {
+		t.Errorf("both names: got %v, want %s", err, want)
+	}
+}
+
 // TestU6AllErrorsAtOnceWithLines: who mends a file wants to do it once.
 func TestU6AllErrorsAtOnceWithLines(t *testing.T) {
 	const head = "teams: [{name: red, gpus: 8}]\n"
@@ -200,7 +216,7 @@ func TestU6AllErrorsAtOnceWithLines(t *testing.T) {
 		"unknown fields": {
 			"every one of them, at every depth",
 			"horizont: 3d\nteams:\n- name: red\n  gpus: 8\n  colour: red\njobs:\n- {name: j, team: red, count: 1, duration: 1h, gpu: 8}\n",
-			"line 1: horizont: there is no such field, only cohorts, edge, engine, events, faults, flavors, horizon, jobs, name, nodes, seed, start, teams, trace (docs/simulate.md)\n" +
+			"line 1: horizont: there is no such field, only clusterModel, cohorts, engine, events, faults, flavors, horizon, jobs, name, nodes, seed, start, teams, trace (docs/simulate.md)\n" +
 				"line 5: teams[0] (red).colour: there is no such field, only admissionCheck, admissionMode, cohort, flavorFungibility, gpus, localQueues, name, preemption, quotas, stopPolicy, strategy, weight (docs/simulate.md)\n" +
 				"line 7: jobs[0] (j).gpu: there is no such field, only ",
 		},

@@ -24,7 +24,7 @@ func (r *Run) agreed(j *job) {
 	j.checked = true
 	r.enter(j, starting)
 	r.changed(j)
-	r.at(j, doReady, r.span(r.world.Edge.Start, j))
+	r.at(j, doReady, r.span(r.world.Cluster.Start, j))
 }
 
 // answer is what an admission check makes of a job that has quota.
@@ -92,7 +92,7 @@ func (r *Run) endEarly(j *job) {
 	j.ended = []core.PodSetPlaces{ended}
 	r.meter.shrunk(j)
 	r.changed(j)
-	r.nudge(j)
+	r.enqueue(j)
 }
 
 // endedOf counts the pods of a pod set that ended, endedOn those on a node, and
@@ -167,14 +167,14 @@ func (j *job) progress(ran time.Duration) time.Duration {
 // keepUsage has the API remember what local queues used in the past, as their
 // status does.
 func (r *Run) keepUsage() {
-	for i, ev := range r.edgeOf.objects {
+	for i, ev := range r.cluster.objects {
 		d, ok := ev.(core.LocalQueueSet)
 		if !ok {
 			continue
 		}
 		if used, at, metered := r.engine.Consumed(d.LocalQueue.Namespace, d.LocalQueue.Name); metered {
 			d.LocalQueue.Consumed, d.LocalQueue.ConsumedAt = used, at
-			r.edgeOf.objects[i] = d
+			r.cluster.objects[i] = d
 		}
 	}
 }

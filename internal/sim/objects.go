@@ -10,35 +10,35 @@ import (
 // Rules are the controllers' rules for what is between the quota of a job and
 // its end. They live above this package, which knows no Kubernetes.
 type Rules interface {
-	// Papers are those of a job that is submitted now.
-	Papers(w *World, j *Job, now time.Time) Papers
-	// Picture is that of a process which starts now.
-	Picture(w *World) Picture
+	// NewWorkload is the Workload of a job that is submitted now.
+	NewWorkload(w *World, j *Job, now time.Time) WorkloadObject
+	// NewObjectCache is that of a process which starts now.
+	NewObjectCache(w *World) ObjectCache
 	// TakesPlace reports whether the scheduler counts a pod as one that holds a
 	// place of its job.
 	TakesPlace(core.PodState) bool
-	// Wakes reports whether the controllers look at the papers of a job because
+	// Wakes reports whether the controllers look at the Workload of a job because
 	// of what they see, and before, what they saw of the same pod last; nil if
 	// they did not know it.
-	Wakes(x *Sight, before *core.PodState) bool
+	Wakes(x *WatchEvent, before *core.PodState) bool
 }
 
-// Papers are one job's Workload as the API has it. Every call is one write that
+// WorkloadObject is one job's Workload as the API has it. Every call is one write that
 // the API server accepted, or none.
-type Papers interface { //nolint:interfacebloat // all that happens to one object
+type WorkloadObject interface { //nolint:interfacebloat // all that happens to one object
 	// Workload is what the engine is told of it, without Settled, Ended and Seq.
 	Workload() core.Workload
 	// Decide writes down a decision of the engine; false if it does not suit.
-	Decide(core.Decision, Facts) bool
-	// Step is the next write of the controllers and reports whether there was
+	Decide(core.Decision, Observation) bool
+	// Reconcile is the next write of the controllers and reports whether there was
 	// one. Otherwise again is when to look again at the latest; zero is never.
-	Step(Facts) (wrote bool, again time.Time)
+	Reconcile(Observation) (wrote bool, again time.Time)
 	// Asked are the numbers, in World.Checks, of the checks that have to answer.
 	Asked() []int
 	// Answer is the word of such a check, whether it was asked or not. After a
 	// Retry the job has to stay away for backoff.
 	Answer(check int, a Answer, backoff time.Duration, now time.Time)
-	// Snapshot is the object as it is now, for a Picture.
+	// Snapshot is the object as it is now, for an ObjectCache.
 	Snapshot() any
 	// Delete deletes the object; it goes when the controllers let it, and is Gone.
 	Delete(now time.Time)
@@ -47,7 +47,7 @@ type Papers interface { //nolint:interfacebloat // all that happens to one objec
 	Edit(c *Change, now time.Time)
 	// Stranded says what would never end, "" if nothing: a job that nobody will
 	// look at again, and that can go neither on nor back.
-	Stranded(Facts) string
+	Stranded(Observation) string
 }
 
 // Answer is what an admission check says.
@@ -70,8 +70,8 @@ func word(n int) Answer {
 	return [words]Answer{"", AnswerPending, AnswerReady, AnswerRetry, AnswerRejected}[n]
 }
 
-// Tenure are the settings of the rules.
-type Tenure struct {
+// Lifecycle are the settings of the rules.
+type Lifecycle struct {
 	// Pods has pods exist one by one, so that tenants can act on them.
 	Pods bool
 	// PodsReady, if not nil, makes jobs prove that their pods run.
@@ -92,8 +92,8 @@ type PodsReady struct {
 	Creation bool
 }
 
-// Facts are what the controllers see beside the papers.
-type Facts struct {
+// Observation is what the controllers see beside the Workload.
+type Observation struct {
 	Now time.Time
 	// Live is true while pods exist or may come to exist, Ready while all of them
 	// run; Pods is how many hold quota, Owned is true while the job exists and was
@@ -112,20 +112,20 @@ type Facts struct {
 	JobFirst bool
 	// Watched is true if the controllers are going to look again at some time.
 	Watched bool
-	// Queue and Door are the queues it waits in or has quota of; nil if there is
+	// Queue and LocalQueue are the queues it waits in or has quota of; nil if there is
 	// none. Checks are the numbers, in World.Checks, of those that Queue asks.
-	Queue  *core.Queue
-	Door   *core.LocalQueue
-	Checks []int
+	Queue      *core.Queue
+	LocalQueue *core.LocalQueue
+	Checks     []int
 }
 
-// file is what the edge keeps beside the papers of a job.
-type file struct {
-	papers Papers
-	// stepping is true while a write of the controllers is under way, look is when
-	// they wanted to look again, in nanoseconds since the start; 0 for never.
-	stepping bool
-	look     int64
+// workloadState is what the cluster keeps beside the Workload of a job.
+type workloadState struct {
+	object WorkloadObject
+	// reconciling is true while a write of the controllers is under way, requeueAt is
+	// when they wanted to look again, in nanoseconds since the start; 0 for never.
+	reconciling bool
+	requeueAt   int64
 	// asked are the checks that think about their answer.
 	asked map[int]bool
 	// empty is true while a stopped job has no pods and its quota still.
@@ -134,12 +134,12 @@ type file struct {
 	tries int
 }
 
-// onPaper is what the engine is told of a job with papers.
-func (j *job) onPaper() core.Workload {
-	w := j.papers.Workload()
+// fromObject is what the engine is told of a job with a Workload object.
+func (j *job) fromObject() core.Workload {
+	w := j.object.Workload()
 	w.Settled, w.Seq = j.settled, j.seq
 	if w.Admission != nil && w.PodSets[0].Count <= w.Admission.PodSets[0].Count-endedPods(j.ended) {
-		w.Ended = j.ended // as far as the papers say so
+		w.Ended = j.ended // as far as the object says so
 	}
 	if j.deleting {
 		w.Held, w.Evicting = "it is being deleted", w.Admission != nil
@@ -148,11 +148,11 @@ func (j *job) onPaper() core.Workload {
 }
 
 // stuck reports whether a job's pods do not come up this time.
-func (j *job) stuck() bool { return j.papers != nil && j.tries <= j.spec.Stuck }
+func (j *job) stuck() bool { return j.object != nil && j.tries <= j.spec.Stuck }
 
-func (r *Run) factsOf(j *job) Facts {
-	f := Facts{
-		Now: r.clock(), Watched: j.look > 0, Ready: j.state == running,
+func (r *Run) observationOf(j *job) Observation {
+	f := Observation{
+		Now: r.clock(), Watched: j.requeueAt > 0, Ready: j.state == running,
 		Live: j.state == starting || j.state == running || j.state == resetting || (j.state == stopping && !j.empty),
 		Rest: j.spec.PodSets[0].Count - j.past - endedPods(j.ended), Some: j.past+endedPods(j.ended) > 0,
 	}
@@ -165,15 +165,15 @@ func (r *Run) factsOf(j *job) Facts {
 		f.Live, f.Owned = j.seen.holds() || j.seen.makerSeq != j.makerSeq, !j.seen.maker.Gone && !j.seen.maker.Deleting
 		f.Pods, f.Standing, f.Objects = j.seen.count()
 	}
-	e := &r.edgeOf
-	queue := e.doors[[2]string{j.spec.Key.Namespace, j.spec.Queue}]
+	e := &r.cluster
+	queue := e.localQueues[[2]string{j.spec.Key.Namespace, j.spec.Queue}]
 	if j.admission != nil {
 		f.Left = j.admission.PodSets[0].Count - endedPods(j.ended)
 		queue = j.admission.Queue
 	}
 	if i, ok := e.index["door/"+j.spec.Key.Namespace+"/"+j.spec.Queue]; ok {
 		d := e.objects[i].(core.LocalQueueSet).LocalQueue //nolint:forcetypeassert // of that name
-		f.Door = &d
+		f.LocalQueue = &d
 	}
 	if i, ok := e.index["queue/"+queue]; ok {
 		q := e.objects[i].(core.QueueSet).Queue //nolint:forcetypeassert // of that name
@@ -187,24 +187,24 @@ func (r *Run) factsOf(j *job) Facts {
 	return f
 }
 
-// recorded writes a decision of the engine into the papers.
+// recorded writes a decision of the engine into the Workload.
 func (r *Run) recorded(j *job, d core.Decision) bool {
 	if j.deleting || j.doomed || j.state == done || j.state == absent {
 		return false
 	}
 	if a, is := d.(core.Replace); is {
 		// A job that runs with fewer pods than it was given has a place to move.
-		if (j.state == running && !r.hasPods()) || !j.papers.Decide(d, r.factsOf(j)) {
+		if (j.state == running && !r.hasPods()) || !j.object.Decide(d, r.observationOf(j)) {
 			return false // its pods run: the engine was late
 		}
 		return r.replaced(j, &a.Admission)
 	}
-	f := r.factsOf(j)
+	f := r.observationOf(j)
 	if a, is := d.(core.Admit); is {
-		f = r.factsIn(j, a.Admission.Queue)
+		f = r.observationIn(j, a.Admission.Queue)
 	}
 	was := j.evicting
-	if !j.papers.Decide(d, f) {
+	if !j.object.Decide(d, f) {
 		return false
 	}
 	if e, is := d.(core.Evict); is && !was && e.Reason.Preempted() {
@@ -214,34 +214,34 @@ func (r *Run) recorded(j *job, d core.Decision) bool {
 	return true
 }
 
-// factsIn are the facts for an admission by a queue.
-func (r *Run) factsIn(j *job, queue string) Facts {
+// observationIn is what is seen of an admission by a queue.
+func (r *Run) observationIn(j *job, queue string) Observation {
 	had := j.admission
 	j.admission = &core.Admission{Queue: queue, PodSets: []core.PodSetAdmission{{Count: j.spec.PodSets[0].Count - j.past}}}
-	f := r.factsOf(j)
+	f := r.observationOf(j)
 	j.admission = had
 	return f
 }
 
-// follow has a job do what its papers say now, and tells of them.
+// follow has a job do what its Workload says now, and tells of it.
 func (r *Run) follow(j *job) {
 	if j.deleting {
 		r.changed(j)
 		return
 	}
-	if j.papers.Gone() {
+	if j.object.Gone() {
 		r.end(j)
 		return
 	}
-	w := j.papers.Workload()
+	w := j.object.Workload()
 	switch {
 	case j.admission == nil && w.Admission != nil:
 		j.admission = w.Admission
 		j.admitted++
-		r.settleOn(j)
+		r.joinNodes(j)
 		r.enter(j, checking)
 	case j.admission != nil && w.Admission == nil:
-		if (r.hasPods() && j.holds()) || (!r.hasPods() && r.factsOf(j).Live) {
+		if (r.hasPods() && j.holds()) || (!r.hasPods() && r.observationOf(j).Live) {
 			r.fail(fmt.Errorf("P10: pods of %s exist and its reservation is gone", j.spec.Key))
 		}
 		r.release(j)
@@ -261,13 +261,13 @@ func (r *Run) follow(j *job) {
 			r.starts(j)
 			break
 		}
-		r.at(j, doReady, r.span(r.world.Edge.Start, j))
+		r.at(j, doReady, r.span(r.world.Cluster.Start, j))
 	case !may && (j.state == starting || j.state == running || j.state == resetting):
 		r.stop(j, stopping)
 	}
 	r.changed(j)
 	r.ask(j)
-	r.nudge(j)
+	r.enqueue(j)
 }
 
 // podsGone is a stopped job without pods: it gives back its quota, or waits for
@@ -296,68 +296,68 @@ func (r *Run) emptied(j *job) bool {
 	return false
 }
 
-// nudge has the controllers look at a job's papers, in a while.
-func (r *Run) nudge(j *job) {
-	if j.papers == nil || j.stepping || j.deleting || j.state == done {
+// enqueue has the controllers look at a job's Workload, in a while.
+func (r *Run) enqueue(j *job) {
+	if j.object == nil || j.reconciling || j.deleting || j.state == done {
 		return
 	}
-	j.stepping = true
-	r.queue.push(item{at: r.now + r.span(r.world.Edge.Write, j), kind: doStep, job: j, gen: r.edgeOf.process})
+	j.reconciling = true
+	r.queue.push(item{at: r.now + r.span(r.world.Cluster.Write, j), kind: doReconcile, job: j, gen: r.cluster.process})
 }
 
-// nudgeBehind has the controllers look at all papers when a queue changes.
-func (r *Run) nudgeBehind(ev core.Event) {
+// enqueueAll has the controllers look at all Workloads when a queue changes.
+func (r *Run) enqueueAll(ev core.Event) {
 	switch ev.(type) {
 	case core.QueueSet, core.LocalQueueSet:
-		for _, j := range r.edgeOf.jobs {
+		for _, j := range r.cluster.jobs {
 			if j.state != absent {
-				r.nudge(j)
+				r.enqueue(j)
 			}
 		}
 	default:
 	}
 }
 
-// paperwork is what the controllers do when they look at a job's papers.
-func (r *Run) paperwork(j *job, k kind) {
-	if k == doLook {
-		if j.look == r.now {
-			j.look = 0
-			r.nudge(j)
+// reconcile is what the controllers do when they look at a job's Workload.
+func (r *Run) reconcile(j *job, k kind) {
+	if k == doRequeue {
+		if j.requeueAt == r.now {
+			j.requeueAt = 0
+			r.enqueue(j)
 		}
 		return
 	}
-	j.stepping = false
+	j.reconciling = false
 	if j.deleting || j.state == done {
 		return
 	}
-	if bad := r.world.Edge.Refuse; bad > 0 && share(r.draw("refuse step "+j.spec.UID)) < bad {
-		r.nudge(j)
+	if bad := r.world.Cluster.Refuse; bad > 0 && share(r.draw("refuse step "+j.spec.UID)) < bad {
+		r.enqueue(j)
 		return
 	}
 	if r.emptied(j) {
 		return
 	}
-	f := r.factsOf(j)
+	f := r.observationOf(j)
 	f.JobFirst = r.luck("order "+j.spec.UID, 2) == 0
-	wrote, again := j.papers.Step(f)
+	wrote, again := j.object.Reconcile(f)
 	if wrote {
 		r.follow(j)
 		return
 	}
-	j.look = 0
+	j.requeueAt = 0
 	if !again.IsZero() {
-		j.look = int64(again.Sub(r.world.Start))
-		if j.look <= r.now { // it may want to at once
-			j.look = r.now + int64(time.Millisecond)
+		j.requeueAt = int64(again.Sub(r.world.Start))
+		if j.requeueAt <= r.now { // it may want to at once
+			j.requeueAt = r.now + int64(time.Millisecond)
 		}
-		r.queue.push(item{at: j.look, kind: doLook, job: j, gen: r.edgeOf.process})
+		r.queue.push(item{at: j.requeueAt, kind: doRequeue, job: j, gen: r.cluster.process})
 	}
 }
 
 // ask lets the checks think that have to answer.
 func (r *Run) ask(j *job) {
-	for _, n := range j.papers.Asked() {
+	for _, n := range j.object.Asked() {
 		if j.asked[n] {
 			continue
 		}
@@ -384,7 +384,7 @@ func (r *Run) says(j *job, n int) {
 	}
 	c := &r.world.Checks[check]
 	if what > 0 {
-		j.papers.Answer(check, word(what), c.Backoff, r.clock())
+		j.object.Answer(check, word(what), c.Backoff, r.clock())
 		r.follow(j)
 		return
 	}
@@ -397,7 +397,7 @@ func (r *Run) says(j *job, n int) {
 	default:
 		what = 2
 	}
-	j.papers.Answer(check, word(what), c.Backoff, r.clock())
+	j.object.Answer(check, word(what), c.Backoff, r.clock())
 	if share(r.draw("again "+j.spec.UID)) < c.Repeat {
 		r.say(j, check, what)
 	}

@@ -1,4 +1,4 @@
-package clerk_test
+package kuberules_test
 
 import (
 	"fmt"
@@ -10,14 +10,14 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/sim"
-	"github.com/mlbatch/mlbatch/internal/sim/clerk"
+	"github.com/mlbatch/mlbatch/internal/sim/kuberules"
 )
 
 // world has one queue of 4 GPUs, and lets pods start within a second.
 func world(jobs ...sim.Job) sim.World {
 	w := sim.World{
-		Start: time.Unix(1_000_000, 0).UTC(), Jobs: jobs, Rules: clerk.Rules{}, Tenure: &sim.Tenure{},
-		Edge: sim.Edge{Start: sim.Always(time.Second), Stop: sim.Always(time.Second)},
+		Start: time.Unix(1_000_000, 0).UTC(), Jobs: jobs, Rules: kuberules.Rules{}, Lifecycle: &sim.Lifecycle{},
+		Cluster: sim.ClusterModel{Start: sim.Always(time.Second), Stop: sim.Always(time.Second)},
 		Objects: []core.Event{
 			core.FlavorSet{Flavor: core.Flavor{Name: "f"}},
 			core.NamespaceSet{Namespace: core.Namespace{Name: "q"}},
@@ -54,7 +54,7 @@ func stuck(n int) func(*sim.Job) { return func(j *sim.Job) { j.Stuck = n } }
 // What becomes of jobs is what the rules of the controllers say.
 func TestJobsFollowTheRules(t *testing.T) {
 	impatient := func(w *sim.World) {
-		w.Tenure.PodsReady = &sim.PodsReady{Timeout: 5 * time.Second, Base: 2 * time.Second, Max: time.Minute, Limit: new(int32(2))}
+		w.Lifecycle.PodsReady = &sim.PodsReady{Timeout: 5 * time.Second, Base: 2 * time.Second, Max: time.Minute, Limit: new(int32(2))}
 	}
 	cases := map[string]struct {
 		why    string

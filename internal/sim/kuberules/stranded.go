@@ -1,4 +1,4 @@
-package clerk
+package kuberules
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 
 // Stranded says what is wrong with a job that nobody is about to look at: it is
 // stuck between two states, or it waits for something that cannot happen.
-func (p *papers) Stranded(f sim.Facts) string {
+func (p *object) Stranded(f sim.Observation) string {
 	w := p.w
 	if r := w.Status.RequeueState; r != nil && p.config.PodsReady != nil && p.config.PodsReady.BackoffLimit != nil &&
 		ptr.Deref(r.Count, 0) > *p.config.PodsReady.BackoffLimit {
@@ -22,7 +22,7 @@ func (p *papers) Stranded(f sim.Facts) string {
 	}
 	trial := *p
 	trial.w = w.DeepCopy()
-	wrote, again := trial.Step(f)
+	wrote, again := trial.Reconcile(f)
 	if wrote && trial.gone {
 		return "P6: a controller that starts now would let it go"
 	}
@@ -47,6 +47,6 @@ func (p *papers) Stranded(f sim.Facts) string {
 	return ""
 }
 
-func open(f sim.Facts) bool {
-	return f.Queue != nil && f.Door != nil && policy(f.Queue.Stop) == nil && policy(f.Door.Stop) == nil
+func open(f sim.Observation) bool {
+	return f.Queue != nil && f.LocalQueue != nil && policy(f.Queue.Stop) == nil && policy(f.LocalQueue.Stop) == nil
 }

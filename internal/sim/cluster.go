@@ -52,11 +52,11 @@ type job struct {
 	deleting  bool
 	// past is how many pods of the first pod set ended in admissions before, ended
 	// where pods of this one ended.
-	past  int32
-	ended []core.PodSetPlaces
-	seq   uint64
-	file  // if the controllers' own rules hold
-	crew  // if pods exist one by one
+	past          int32
+	ended         []core.PodSetPlaces
+	seq           uint64
+	workloadState // if the controllers' own rules hold
+	jobPods       // if pods exist one by one
 
 	left  time.Duration // work left
 	since int64         // when it began to run, or to wait
@@ -78,28 +78,28 @@ type job struct {
 	payer                         int           // the team whose quota that is
 }
 
-// edgeState is everything outside the engine.
-type edgeState struct {
-	jobs       []*job
-	byKey      map[core.Key]*job
-	nodes      map[string]*node
-	objects    []core.Event // as the API has them, nodes excepted
-	index      map[string]int
-	told       map[string]int64 // when the last change of an object arrives
-	count      [states]int
-	process    uint32
-	refuseNext bool
-	edited     bool   // quotas are not those of the beginning
-	version    uint64 // of the newest state in the API
-	teams      map[string]int
-	doors      map[[2]string]string // LocalQueue to ClusterQueue
-	unit       string
-	start      time.Time
+// clusterState is everything outside the engine.
+type clusterState struct {
+	jobs        []*job
+	byKey       map[core.Key]*job
+	nodes       map[string]*node
+	objects     []core.Event // as the API has them, nodes excepted
+	index       map[string]int
+	told        map[string]int64 // when the last change of an object arrives
+	count       [states]int
+	process     uint32
+	refuseNext  bool
+	edited      bool   // quotas are not those of the beginning
+	version     uint64 // of the newest state in the API
+	teams       map[string]int
+	localQueues map[[2]string]string // LocalQueue to ClusterQueue
+	unit        string
+	start       time.Time
 }
 
-func (e *edgeState) init(w *World) {
+func (e *clusterState) init(w *World) {
 	e.byKey = make(map[core.Key]*job, len(w.Jobs))
-	e.nodes, e.index, e.teams, e.doors = map[string]*node{}, map[string]int{}, map[string]int{}, map[[2]string]string{}
+	e.nodes, e.index, e.teams, e.localQueues = map[string]*node{}, map[string]int{}, map[string]int{}, map[[2]string]string{}
 	for i, t := range w.Teams {
 		e.teams[t.Queue] = i
 	}
@@ -108,7 +108,7 @@ func (e *edgeState) init(w *World) {
 }
 
 // job makes a job known that will be submitted.
-func (e *edgeState) job(spec *Job) *job {
+func (e *clusterState) job(spec *Job) *job {
 	j := &job{spec: spec, index: len(e.jobs), team: -1, started: -1, finished: -1, priority: spec.Priority, left: spec.Work}
 	j.gatedBy, j.gate = spec.GatedBy, spec.PreemptionGate
 	for _, p := range spec.PodSets {
@@ -121,8 +121,8 @@ func (e *edgeState) job(spec *Job) *job {
 }
 
 func (r *Run) enter(j *job, s state) {
-	r.edgeOf.count[j.state]--
-	r.edgeOf.count[s]++
+	r.cluster.count[j.state]--
+	r.cluster.count[s]++
 	r.meter.moved(j, j.state, s)
 	j.state = s
 	j.gen++
@@ -142,13 +142,13 @@ func (r *Run) at(j *job, k kind, after int64) {
 }
 
 func (r *Run) submit(j *job) {
-	if t, ok := r.edgeOf.teams[r.edgeOf.doors[[2]string{j.spec.Key.Namespace, j.spec.Queue}]]; ok {
+	if t, ok := r.cluster.teams[r.cluster.localQueues[[2]string{j.spec.Key.Namespace, j.spec.Queue}]]; ok {
 		j.team = t
 	}
 	j.since = r.now
 	r.enter(j, queued)
-	if r.world.Tenure != nil {
-		j.papers = r.world.Rules.Papers(&r.world, j.spec, r.clock())
+	if r.world.Lifecycle != nil {
+		j.object = r.world.Rules.NewWorkload(&r.world, j.spec, r.clock())
 		j.maker.Stopped, j.due = true, -1
 		j.seen.maker, j.seen.pods = j.maker, map[string]core.PodState{}
 		r.follow(j)
@@ -160,11 +160,11 @@ func (r *Run) submit(j *job) {
 // changed tells the engine, in a while, what the API has of a job.
 func (r *Run) changed(j *job) {
 	if r.hasPods() {
-		r.showPapers(j)
+		r.showWorkload(j)
 		return
 	}
-	r.edgeOf.version++
-	j.seq = r.edgeOf.version
+	r.cluster.version++
+	j.seq = r.cluster.version
 	ev := core.Event(core.WorkloadGone{Key: j.spec.Key})
 	if j.state != done {
 		ev = core.WorkloadSet{Workload: j.observed(r.world.Start)}
@@ -174,19 +174,19 @@ func (r *Run) changed(j *job) {
 
 func (r *Run) tell(j *job, ev core.Event) {
 	if r.hasPods() {
-		r.show(j, Sight{Event: ev}, &j.seen.told)
+		r.show(j, WatchEvent{Event: ev}, &j.seen.told)
 		j.told = j.seen.told
 		return
 	}
-	edge := &r.world.Edge
-	at := max(r.now+r.span(edge.Observe, j), j.told)
+	model := &r.world.Cluster
+	at := max(r.now+r.span(model.Observe, j), j.told)
 	j.told = at
 	r.deliver(at, ev)
 	if _, refused := ev.(core.Refused); refused {
 		return
 	}
-	if edge.Repeat > 0 && share(r.draw("repeat "+j.spec.UID)) < edge.Repeat {
-		j.told = at + r.span(edge.Observe, j)
+	if model.Repeat > 0 && share(r.draw("repeat "+j.spec.UID)) < model.Repeat {
+		j.told = at + r.span(model.Observe, j)
 		r.deliver(j.told, ev)
 	}
 }
@@ -196,13 +196,13 @@ func (r *Run) deliver(at int64, ev core.Event) {
 		r.inbox = append(r.inbox, ev)
 		return
 	}
-	r.queue.push(item{at: at, kind: doTell, event: ev, gen: r.edgeOf.process})
+	r.queue.push(item{at: at, kind: doTell, event: ev, gen: r.cluster.process})
 }
 
 // observed is the job's Workload as the API has it.
 func (j *job) observed(start time.Time) core.Workload {
-	if j.papers != nil {
-		return j.onPaper()
+	if j.object != nil {
+		return j.fromObject()
 	}
 	at := start.Add(j.spec.Submit)
 	w := core.Workload{
@@ -228,16 +228,16 @@ func (r *Run) carryOut(d core.Decision) {
 	case core.Evict:
 		key = d.Key
 	case core.Refuse:
-		if j := r.edgeOf.byKey[d.Key]; j != nil {
+		if j := r.cluster.byKey[d.Key]; j != nil {
 			j.code = d.Why.Code
 		}
 		return
 	}
-	j := r.edgeOf.byKey[key]
+	j := r.cluster.byKey[key]
 	if j == nil || r.now < j.deaf {
 		return
 	}
-	at := max(r.now+r.span(r.world.Edge.Write, j), j.written)
+	at := max(r.now+r.span(r.world.Cluster.Write, j), j.written)
 	if j.written = at; at <= r.now {
 		r.write(j, d)
 		return
@@ -254,7 +254,7 @@ func (r *Run) write(j *job, d core.Decision) {
 	accepted := !r.rejected(j)
 	switch {
 	case !accepted:
-	case j.papers != nil:
+	case j.object != nil:
 		accepted = r.recorded(j, d)
 	default:
 		switch d := d.(type) {
@@ -281,11 +281,11 @@ func (r *Run) write(j *job, d core.Decision) {
 }
 
 func (r *Run) rejected(j *job) bool {
-	if r.edgeOf.refuseNext {
-		r.edgeOf.refuseNext = false
+	if r.cluster.refuseNext {
+		r.cluster.refuseNext = false
 		return true
 	}
-	share0 := r.world.Edge.Refuse
+	share0 := r.world.Cluster.Refuse
 	return share0 > 0 && share(r.draw("refuse "+j.spec.UID)) < share0
 }
 
@@ -296,7 +296,7 @@ func (r *Run) admitted(j *job, a *core.Admission) bool {
 	j.admission, j.evicting, j.reserved = a, false, r.clock().Truncate(time.Second)
 	j.admitted++
 	j.notBefore = time.Time{}
-	r.settleOn(j)
+	r.joinNodes(j)
 	if c := r.checkOf(a.Queue); c != nil {
 		r.enter(j, checking)
 		r.changed(j)
@@ -308,7 +308,7 @@ func (r *Run) admitted(j *job, a *core.Admission) bool {
 }
 
 func (r *Run) replaced(j *job, a *core.Admission) bool {
-	waits := j.state == checking || j.state == starting || j.state == resetting || (j.papers != nil && j.state == stopping)
+	waits := j.state == checking || j.state == starting || j.state == resetting || (j.object != nil && j.state == stopping)
 	if r.hasPods() && j.state == running {
 		waits = true
 	}
@@ -317,13 +317,13 @@ func (r *Run) replaced(j *job, a *core.Admission) bool {
 	}
 	r.leaveNodes(j)
 	j.admission = a
-	r.settleOn(j)
+	r.joinNodes(j)
 	switch {
 	case r.hasPods():
 		r.triesAll(j)
 	case j.state == starting:
 		j.gen++
-		r.at(j, doReady, r.span(r.world.Edge.Start, j))
+		r.at(j, doReady, r.span(r.world.Cluster.Start, j))
 	}
 	r.changed(j)
 	return true
@@ -364,9 +364,9 @@ func (r *Run) stop(j *job, s state) {
 	r.enter(j, s)
 	switch {
 	case !r.hasPods():
-		r.at(j, doStopped, r.span(r.world.Edge.Stop, j))
+		r.at(j, doStopped, r.span(r.world.Cluster.Stop, j))
 	case s == stopping:
-		r.queue.push(item{at: r.now + r.span(r.world.Edge.Write, j), kind: doHalt, job: j})
+		r.queue.push(item{at: r.now + r.span(r.world.Cluster.Write, j), kind: doHalt, job: j})
 	}
 }
 
@@ -391,7 +391,7 @@ func (r *Run) turn(j *job, k kind) {
 			r.at(j, doEarly, int64(j.spec.EarlyAfter))
 		}
 		r.changed(j)
-		r.nudge(j)
+		r.enqueue(j)
 	case doFinish:
 		r.meter.finished(j)
 		if r.hasPods() {
@@ -411,8 +411,8 @@ func (r *Run) turn(j *job, k kind) {
 			j.settled = j.ended // what has succeeded stays where it was
 			r.enter(j, starting)
 			r.changed(j)
-			r.at(j, doReady, r.span(r.world.Edge.Start, j))
-		case j.papers != nil:
+			r.at(j, doReady, r.span(r.world.Cluster.Start, j))
+		case j.object != nil:
 			r.podsGone(j)
 		default:
 			r.release(j)
@@ -466,12 +466,12 @@ func (r *Run) remove(j *job) {
 
 // change is the user editing a job.
 func (r *Run) change(c *Change) {
-	j := r.edgeOf.byKey[c.Key]
+	j := r.cluster.byKey[c.Key]
 	if j == nil || j.state == absent || j.state == done {
 		return
 	}
-	if j.papers != nil {
-		j.papers.Edit(c, r.clock())
+	if j.object != nil {
+		j.object.Edit(c, r.clock())
 		r.follow(j)
 		return
 	}
@@ -486,15 +486,15 @@ func (r *Run) change(c *Change) {
 	r.changed(j)
 }
 
-// facts are all objects as the API has them, for a process that starts. Where pods
-// exist one by one, nodes and jobs are what this picture makes of them; without it
-// they are left out.
-func (r *Run) facts(p Picture) []core.Event {
-	e := &r.edgeOf
+// allObjects are those that the API has, for a process that starts. Where pods exist
+// one by one, nodes and jobs are what the cache makes of them; without one they are
+// left out.
+func (r *Run) allObjects(p ObjectCache) []core.Event {
+	e := &r.cluster
 	out := slices.Clone(e.objects)
 	if r.hasPods() {
 		if p != nil {
-			for _, x := range r.sights() {
+			for _, x := range r.watchEvents() {
 				out = append(out, p.Show(x)...)
 			}
 		}

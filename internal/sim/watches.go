@@ -5,20 +5,20 @@ import (
 )
 
 // What a process sees of objects, late and each kind in an order of its own. The
-// engine is told what Picture makes of it, the controllers look at the papers of
-// a job when Rules.Wakes says so, and then see what arrived until then.
+// engine is told what ObjectCache makes of it, the controllers look at the Workload
+// of a job when Rules.Wakes says so, and then see what arrived until then.
 
-// Picture is what a process makes of the objects that it is shown.
-type Picture interface {
+// ObjectCache is what a process makes of the objects that it is shown.
+type ObjectCache interface {
 	// Show takes in an object and returns what the engine is told.
-	Show(Sight) []core.Event
+	Show(WatchEvent) []core.Event
 	// Decided takes in a plan before it is written.
 	Decided(core.Plan)
 }
 
-// Sight is one object as a watch shows it. Exactly one of the fields is set
+// WatchEvent is one object as a watch shows it. Exactly one of the fields is set
 // besides Key, the job that it is about.
-type Sight struct {
+type WatchEvent struct {
 	Key core.Key
 	// Event is a node, or a decision that was refused.
 	Event core.Event
@@ -26,11 +26,11 @@ type Sight struct {
 	Pod *Pod
 	// Maker is the job.
 	Maker *core.MakerState
-	// Seq numbers the states of the job, or of its papers.
-	// Papers are those of the job; Snapshot is nil once they are gone.
-	Papers   bool
-	Snapshot any
-	Seq      uint64
+	// IsWorkload says that it is the job's Workload; Snapshot is nil once it is gone.
+	// Seq numbers the states of the job, or of its Workload.
+	IsWorkload bool
+	Snapshot   any
+	Seq        uint64
 	// Spec is the job, as it was submitted.
 	Spec *Job
 }
@@ -41,7 +41,7 @@ type seen struct {
 	maker core.MakerState
 	// makerSeq is the number of the state of the job that was seen last.
 	makerSeq uint64
-	// awaited counts sights under way, told are when the last of each kind arrives.
+	// awaited counts watch events under way, told are when the last of each kind arrives.
 	awaited                   int
 	podsTold, toldMaker, told int64
 }
@@ -69,48 +69,47 @@ func (s *seen) count() (hold, standing, all int) {
 	return hold, standing, len(s.pods)
 }
 
-// show lets everybody see an object, in a while but not before at.
-func (r *Run) show(j *job, x Sight, at *int64) {
-	*at = max(r.now+r.span(r.world.Edge.Observe, j), *at)
+// show has engine and controllers see an object, in a while but not before at.
+func (r *Run) show(j *job, x WatchEvent, at *int64) {
+	*at = max(r.now+r.span(r.world.Cluster.Observe, j), *at)
 	x.Key, x.Spec = j.spec.Key, j.spec
 	j.seen.awaited++
-	r.queue.push(item{at: *at, kind: doShow, job: j, sight: &x, gen: r.edgeOf.process})
+	r.queue.push(item{at: *at, kind: doShow, job: j, watched: &x, gen: r.cluster.process})
 }
 
 func (r *Run) showPod(j *job, p *pod) {
 	is := p.Pod
-	r.show(j, Sight{Pod: &is}, &j.seen.podsTold)
+	r.show(j, WatchEvent{Pod: &is}, &j.seen.podsTold)
 }
 
 // showMaker shows the job. Its controller says that it stopped, or that it ended,
-// once it has seen its pods; and nobody sees that it was deleted before the pods
-// that it had.
+// once it has seen its pods; and its deletion is seen after the pods that it had.
 func (r *Run) showMaker(j *job) {
 	j.makerSeq++
 	is := j.maker
 	if !is.MayMakePods() {
 		j.seen.toldMaker = max(j.seen.toldMaker, j.seen.podsTold)
 	}
-	r.show(j, Sight{Maker: &is, Seq: j.makerSeq}, &j.seen.toldMaker)
+	r.show(j, WatchEvent{Maker: &is, Seq: j.makerSeq}, &j.seen.toldMaker)
 }
 
-func (r *Run) showPapers(j *job) {
-	r.edgeOf.version++
-	j.seq = r.edgeOf.version
-	r.show(j, r.papersOf(j), &j.seen.told)
+func (r *Run) showWorkload(j *job) {
+	r.cluster.version++
+	j.seq = r.cluster.version
+	r.show(j, r.workloadEvent(j), &j.seen.told)
 }
 
-func (r *Run) papersOf(j *job) Sight {
-	x := Sight{Key: j.spec.Key, Spec: j.spec, Papers: true, Seq: j.seq}
+func (r *Run) workloadEvent(j *job) WatchEvent {
+	x := WatchEvent{Key: j.spec.Key, Spec: j.spec, IsWorkload: true, Seq: j.seq}
 	if j.state != done {
-		x.Snapshot = j.papers.Snapshot()
+		x.Snapshot = j.object.Snapshot()
 	}
 	return x
 }
 
-// sees is an object that everybody sees now.
-func (r *Run) sees(j *job, x *Sight) {
-	r.inbox = append(r.inbox, r.picture.Show(*x)...)
+// sees is an object that engine and controllers see now.
+func (r *Run) sees(j *job, x *WatchEvent) {
+	r.inbox = append(r.inbox, r.cache.Show(*x)...)
 	if j == nil {
 		return
 	}
@@ -125,12 +124,12 @@ func (r *Run) sees(j *job, x *Sight) {
 		j.seen.maker, j.seen.makerSeq = *x.Maker, x.Seq
 	}
 	if wakes {
-		r.nudge(j)
+		r.enqueue(j)
 	}
 }
 
 // look is what was seen of a pod before.
-func (s *seen) look(x *Sight) (before *core.PodState) {
+func (s *seen) look(x *WatchEvent) (before *core.PodState) {
 	if x.Pod == nil {
 		return nil
 	}
@@ -140,38 +139,38 @@ func (s *seen) look(x *Sight) (before *core.PodState) {
 	return nil
 }
 
-// sights are all objects as the API has them that a Picture is made of.
-func (r *Run) sights() (out []Sight) {
-	e := &r.edgeOf
+// watchEvents are all objects as the API has them that an ObjectCache is made of.
+func (r *Run) watchEvents() (out []WatchEvent) {
+	e := &r.cluster
 	for _, name := range sortedNames(e.nodes) {
 		if n := e.nodes[name]; !n.gone {
-			out = append(out, Sight{Event: core.NodeSet{Node: n.spec}})
+			out = append(out, WatchEvent{Event: core.NodeSet{Node: n.spec}})
 		}
 	}
 	for _, j := range e.jobs {
-		if j.papers != nil && j.state != done {
-			out = append(out, r.papersOf(j))
+		if j.object != nil && j.state != done {
+			out = append(out, r.workloadEvent(j))
 		}
 	}
 	for _, p := range e.sortedPods() {
 		is := p.Pod
-		out = append(out, Sight{Key: is.Job, Pod: &is})
+		out = append(out, WatchEvent{Key: is.Job, Pod: &is})
 	}
 	return out
 }
 
-// newPicture is an empty one, nil if there is none.
-func (r *Run) newPicture() Picture {
+// newObjectCache is an empty one, nil if there is none.
+func (r *Run) newObjectCache() ObjectCache {
 	if !r.hasPods() {
 		return nil
 	}
-	return r.world.Rules.Picture(&r.world)
+	return r.world.Rules.NewObjectCache(&r.world)
 }
 
-// looksAnew has a new process see everything as it is.
-func (r *Run) looksAnew() {
-	r.picture = r.world.Rules.Picture(&r.world)
-	for _, j := range r.edgeOf.jobs {
+// relist has a new process see everything as it is.
+func (r *Run) relist() {
+	r.cache = r.world.Rules.NewObjectCache(&r.world)
+	for _, j := range r.cluster.jobs {
 		j.seen.awaited = 0
 		j.seen.maker, j.seen.makerSeq, j.seen.pods = j.maker, j.makerSeq, map[string]core.PodState{}
 		for _, p := range j.pods {

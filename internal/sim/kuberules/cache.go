@@ -1,4 +1,4 @@
-package clerk
+package kuberules
 
 import (
 	"strconv"
@@ -16,27 +16,27 @@ import (
 	"github.com/mlbatch/mlbatch/internal/sim"
 )
 
-// picture makes events of what is shown, as a process does: with package cache.
+// objectCache makes events of what is shown, as a process does: with package cache.
 // Nodes and what pods ask for are the simulator's own values; what pods use of
 // nodes, and where those of a job are, is found out there.
-type picture struct {
+type objectCache struct {
 	world *cache.World
 	nodes map[string]core.Node
 	jobs  map[core.Key]*sim.Job
 }
 
-// Picture is that of a process which starts now.
-func (Rules) Picture(w *sim.World) sim.Picture {
-	return &picture{world: cache.NewWorld(rulesOf(w)), nodes: map[string]core.Node{}, jobs: map[core.Key]*sim.Job{}}
+// NewObjectCache is that of a process which starts now.
+func (Rules) NewObjectCache(w *sim.World) sim.ObjectCache {
+	return &objectCache{world: cache.NewWorld(rulesOf(w)), nodes: map[string]core.Node{}, jobs: map[core.Key]*sim.Job{}}
 }
 
 // TakesPlace is the rule of package core.
 func (Rules) TakesPlace(p core.PodState) bool { return p.HoldsPlace() }
 
 // Wakes is true for all that is seen of a job itself, and for pods that hold
-// quota no longer: nothing else lets the controllers find more to do. Papers are
-// looked at whenever they are written.
-func (Rules) Wakes(x *sim.Sight, before *core.PodState) bool {
+// quota no longer: nothing else lets the controllers find more to do. Workloads
+// are looked at whenever they are written.
+func (Rules) Wakes(x *sim.WatchEvent, before *core.PodState) bool {
 	switch {
 	case x.Maker != nil:
 		return true
@@ -47,10 +47,10 @@ func (Rules) Wakes(x *sim.Sight, before *core.PodState) bool {
 }
 
 // Decided takes in a plan before it is written.
-func (p *picture) Decided(plan core.Plan) { p.world.Decided(plan) }
+func (p *objectCache) Decided(plan core.Plan) { p.world.Decided(plan) }
 
 // Show takes in an object and returns what the engine is told.
-func (p *picture) Show(x sim.Sight) []core.Event {
+func (p *objectCache) Show(x sim.WatchEvent) []core.Event {
 	c := cache.Change{Ref: cache.Ref{Kind: cache.Workload, Namespace: x.Key.Namespace, Name: x.Key.Name}}
 	switch ev := x.Event.(type) {
 	case core.NodeSet:
@@ -68,7 +68,7 @@ func (p *picture) Show(x sim.Sight) []core.Event {
 		case x.Pod != nil:
 			c.Ref = cache.Ref{Kind: cache.Pod, Namespace: x.Key.Namespace, Name: x.Pod.Name}
 			c.Object = podOf(x.Pod)
-		case x.Papers:
+		case x.IsWorkload:
 			p.jobs[x.Key] = x.Spec
 			c.Object = snapshotOf(x)
 		default:
@@ -99,7 +99,7 @@ func asks(j *sim.Job, w *core.Workload) {
 	}
 }
 
-func snapshotOf(x sim.Sight) client.Object {
+func snapshotOf(x sim.WatchEvent) client.Object {
 	w, ok := x.Snapshot.(*kueue.Workload)
 	if !ok {
 		return nil
@@ -140,13 +140,13 @@ func podOf(p *sim.Pod) client.Object {
 }
 
 // Snapshot is the object as it is now.
-func (p *papers) Snapshot() any { return p.w.DeepCopy() }
+func (p *object) Snapshot() any { return p.w.DeepCopy() }
 
 // Gone reports whether the object was let go.
-func (p *papers) Gone() bool { return p.gone }
+func (p *object) Gone() bool { return p.gone }
 
 // Delete deletes the object, which a finalizer keeps.
-func (p *papers) Delete(now time.Time) {
+func (p *object) Delete(now time.Time) {
 	if p.w.DeletionTimestamp == nil {
 		p.w.DeletionTimestamp = new(metav1.NewTime(now))
 	}

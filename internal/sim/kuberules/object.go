@@ -1,12 +1,17 @@
-// Package clerk keeps the Workloads of simulated jobs as API objects, and rules
-// over them with the code of the controllers: package workloadlifecycle for what is between
+// Package kuberules keeps the Workloads of simulated jobs as API objects, and runs
+// the controllers' own rules on them: package workloadlifecycle for what is between
 // quota and end, package apply for decisions of the engine, package convert for
 // what the engine is told, package cache for what it makes of pods. So the
-// simulator finds faults in these rules and not in a copy of them. What the job's reconciler does is short and written again
-// here, because there it is tied to kinds of jobs.
+// simulator finds faults in these rules and not in a copy of them. What the job's
+// reconciler does is short and written again here, because there it is tied to
+// kinds of jobs.
+//
+//   - object.go is one Workload and what is written to it;
+//   - cache.go is what a process makes of the objects that it is shown;
+//   - stranded.go finds Workloads that nothing would ever move on.
 //
 // It reads no clock and writes nowhere.
-package clerk
+package kuberules
 
 import (
 	"fmt"
@@ -32,8 +37,8 @@ type Rules struct{}
 
 var _ sim.Rules = Rules{}
 
-// papers is one job's Workload.
-type papers struct {
+// object is one job's Workload.
+type object struct {
 	w      *kueue.Workload
 	job    *sim.Job
 	config workloadlifecycle.Config
@@ -43,12 +48,12 @@ type papers struct {
 
 // rulesOf are the choices of the installation that a world is.
 func rulesOf(w *sim.World) convert.Rules {
-	return convert.Rules{RequeueByCreation: w.Tenure.PodsReady != nil && w.Tenure.PodsReady.Creation}
+	return convert.Rules{RequeueByCreation: w.Lifecycle.PodsReady != nil && w.Lifecycle.PodsReady.Creation}
 }
 
-// Papers are those of a job that is submitted now.
-func (Rules) Papers(w *sim.World, j *sim.Job, now time.Time) sim.Papers {
-	p := &papers{job: j, rules: rulesOf(w), w: &kueue.Workload{
+// NewWorkload is the Workload of a job that is submitted now.
+func (Rules) NewWorkload(w *sim.World, j *sim.Job, now time.Time) sim.WorkloadObject {
+	p := &object{job: j, rules: rulesOf(w), w: &kueue.Workload{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: j.Key.Namespace, Name: j.Key.Name, UID: types.UID(j.UID), CreationTimestamp: metav1.NewTime(now.Truncate(time.Second)),
 			Annotations: map[string]string{kueue.SubmittedAtAnnotation: now.UTC().Format(time.RFC3339Nano)},
@@ -69,7 +74,7 @@ func (Rules) Papers(w *sim.World, j *sim.Job, now time.Time) sim.Papers {
 	if j.PreemptionGate != "" {
 		p.w.Spec.PreemptionGates = []kueue.PreemptionGate{{Name: j.PreemptionGate}}
 	}
-	if r := w.Tenure.PodsReady; r != nil {
+	if r := w.Lifecycle.PodsReady; r != nil {
 		p.config.PodsReady = &workloadlifecycle.PodsReady{
 			Timeout: r.Timeout, RecoveryTimeout: r.Recovery, BackoffBase: r.Base, BackoffMax: r.Max, BackoffLimit: r.Limit,
 		}
@@ -77,7 +82,7 @@ func (Rules) Papers(w *sim.World, j *sim.Job, now time.Time) sim.Papers {
 	return p
 }
 
-func (p *papers) gate(by string) {
+func (p *object) gate(by string) {
 	delete(p.w.Annotations, kueue.AdmissionGatedByAnnotation)
 	if by != "" {
 		p.w.Annotations[kueue.AdmissionGatedByAnnotation] = by
@@ -86,14 +91,14 @@ func (p *papers) gate(by string) {
 
 // Workload is what the engine is told. What its pods ask for is the job's: it
 // never was a pod template.
-func (p *papers) Workload() core.Workload {
+func (p *object) Workload() core.Workload {
 	out := convert.Workload(p.w, p.rules, convert.Surroundings{})
 	asks(p.job, &out)
 	return out
 }
 
 // Decide writes down a decision of the engine.
-func (p *papers) Decide(d core.Decision, f sim.Facts) bool {
+func (p *object) Decide(d core.Decision, f sim.Observation) bool {
 	next, ok := apply.Decided(p.w, d, clusterQueue(f), p.config, f.Now)
 	if ok && next != nil {
 		p.store(next)
@@ -101,16 +106,16 @@ func (p *papers) Decide(d core.Decision, f sim.Facts) bool {
 	return ok
 }
 
-// Step is the next write of the job's controller or the Workload's.
-func (p *papers) Step(f sim.Facts) (bool, time.Time) {
+// Reconcile is the next write of the job's controller or the Workload's.
+func (p *object) Reconcile(f sim.Observation) (bool, time.Time) {
 	if f.JobFirst && p.jobs(f) {
 		return true, time.Time{}
 	}
-	next := workloadlifecycle.Next(p.facts(f))
+	next := workloadlifecycle.Next(p.observation(f))
 	switch {
 	case next.Deactivate:
 		if !ptr.Deref(p.w.Spec.Active, true) {
-			panic("clerk: it is inactive already")
+			panic("kuberules: it is inactive already")
 		}
 		p.w.Spec.Active = new(false)
 		return true, time.Time{}
@@ -121,13 +126,13 @@ func (p *papers) Step(f sim.Facts) (bool, time.Time) {
 		p.gone = true
 		return true, time.Time{}
 	case next.Priority != nil || next.Delete != workloadlifecycle.DeleteNothing:
-		panic(fmt.Sprintf("clerk: nobody asked for %+v", next))
+		panic(fmt.Sprintf("kuberules: nobody asked for %+v", next))
 	}
 	return p.jobs(f), next.Again
 }
 
 // jobs is the next write of the job's reconciler.
-func (p *papers) jobs(f sim.Facts) bool {
+func (p *object) jobs(f sim.Observation) bool {
 	w := p.w
 	switch {
 	case w.DeletionTimestamp != nil: // its job was deleted, and nobody looks at that
@@ -153,14 +158,14 @@ func (p *papers) jobs(f sim.Facts) bool {
 }
 
 // done says which pods of the first pod set are done; nil for none.
-func (p *papers) done(some bool, left int32) []kueue.ReclaimablePod { //nolint:revive // one fact in two numbers
+func (p *object) done(some bool, left int32) []kueue.ReclaimablePod { //nolint:revive // one fact in two numbers
 	if !some {
 		return nil
 	}
 	return []kueue.ReclaimablePod{convert.GivenBack(&p.w.Spec.PodSets[0], left)}
 }
 
-func (p *papers) tellDone(done []kueue.ReclaimablePod) bool {
+func (p *object) tellDone(done []kueue.ReclaimablePod) bool {
 	if equality.Semantic.DeepEqual(p.w.Status.ReclaimablePods, done) {
 		return false
 	}
@@ -170,17 +175,17 @@ func (p *papers) tellDone(done []kueue.ReclaimablePod) bool {
 	return true
 }
 
-func (p *papers) facts(f sim.Facts) workloadlifecycle.Facts {
+func (p *object) observation(f sim.Observation) workloadlifecycle.Facts {
 	out := workloadlifecycle.Facts{Workload: p.w, Owned: f.Owned || p.w.DeletionTimestamp == nil, LivePods: f.Pods, ClusterQueue: clusterQueue(f), Config: p.config, Now: f.Now}
-	if f.Door != nil {
-		out.LocalQueue = &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Name: f.Door.Name}}
-		out.LocalQueue.Spec.StopPolicy = policy(f.Door.Stop)
+	if f.LocalQueue != nil {
+		out.LocalQueue = &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Name: f.LocalQueue.Name}}
+		out.LocalQueue.Spec.StopPolicy = policy(f.LocalQueue.Stop)
 	}
 	return out
 }
 
 // clusterQueue is what the rules read of a queue; nil if there is none.
-func clusterQueue(f sim.Facts) *kueue.ClusterQueue {
+func clusterQueue(f sim.Observation) *kueue.ClusterQueue {
 	if f.Queue == nil {
 		return nil
 	}
@@ -212,7 +217,7 @@ func checkName(n int) kueue.AdmissionCheckReference {
 }
 
 // Asked are the checks that are pending while the job has quota.
-func (p *papers) Asked() []int {
+func (p *object) Asked() []int {
 	if p.w.Status.Admission == nil {
 		return nil
 	}
@@ -227,7 +232,7 @@ func (p *papers) Asked() []int {
 }
 
 // Answer is the word of a check, if it is listed.
-func (p *papers) Answer(check int, a sim.Answer, backoff time.Duration, now time.Time) {
+func (p *object) Answer(check int, a sim.Answer, backoff time.Duration, now time.Time) {
 	next := p.w.Status.DeepCopy()
 	for i := range next.AdmissionChecks {
 		c := &next.AdmissionChecks[i]
@@ -244,7 +249,7 @@ func (p *papers) Answer(check int, a sim.Answer, backoff time.Duration, now time
 }
 
 // Edit is what the user changes.
-func (p *papers) Edit(c *sim.Change, now time.Time) {
+func (p *object) Edit(c *sim.Change, now time.Time) {
 	if c.Priority != nil {
 		p.w.Spec.Priority = c.Priority
 	}
@@ -272,16 +277,16 @@ func (p *papers) Edit(c *sim.Change, now time.Time) {
 
 // store writes a status as the controllers do, who never write what is there
 // already.
-func (p *papers) store(next *kueue.WorkloadStatus) {
+func (p *object) store(next *kueue.WorkloadStatus) {
 	was := p.w.Status.DeepCopy()
 	p.set(next)
 	if equality.Semantic.DeepEqual(*was, p.w.Status) {
-		panic(fmt.Sprintf("clerk: a write to %s/%s that changes nothing: %+v", p.w.Namespace, p.w.Name, p.w.Status))
+		panic(fmt.Sprintf("kuberules: a write to %s/%s that changes nothing: %+v", p.w.Namespace, p.w.Name, p.w.Status))
 	}
 }
 
 // set keeps a status as the API does: times have whole seconds.
-func (p *papers) set(next *kueue.WorkloadStatus) {
+func (p *object) set(next *kueue.WorkloadStatus) {
 	for i := range next.Conditions {
 		second(&next.Conditions[i].LastTransitionTime)
 	}
