@@ -7,10 +7,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/local"
 )
@@ -37,16 +37,14 @@ func jobNames(ctx context.Context, conn cli.Connection, typed string) []string {
 	return listJobs(ctx, c, typed)
 }
 
-// listJobs names the AppWrappers, and the Jobs that belong to none. Whoever may not
-// list those of all namespaces is offered those of the one that was typed.
+// listJobs names the jobs that belong to no other one. Whoever may not list those of
+// all namespaces is offered those of the one that was typed.
 func listJobs(ctx context.Context, c client.Reader, typed string) []string {
 	namespace, _, chosen := strings.Cut(typed, "/")
 	var out []string
-	for _, kind := range []schema.GroupVersionKind{
-		{Group: "workload.codeflare.dev", Version: "v1beta2", Kind: "AppWrapperList"}, {Group: "batch", Version: "v1", Kind: "JobList"},
-	} {
+	for _, kind := range kinds.All() {
 		var list metav1.PartialObjectMetadataList
-		list.SetGroupVersionKind(kind)
+		list.SetGroupVersionKind(kind.ListGVK())
 		var opts []client.ListOption
 		if chosen {
 			opts = append(opts, client.InNamespace(namespace))

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,7 @@ func newWhyCommand() *cobra.Command {
 		Short: "Say why a job waits, or where it is: what is short, who holds it, what helps",
 		Long: `Say in one paragraph where a job is and why: what it waits for, how much of it is
 short, who holds it, and what would help, which was tried before it is said. The job
-may be named by its AppWrapper, Job, Workload, PodGroup, Deployment or a pod of it.
+may be named by its ` + cli.KindList() + `.
 
 The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
 "mlbatch up" runs, else the one in ~/.kube/config.`,
@@ -75,7 +76,7 @@ The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&kind, "kind", "", "AppWrapper, Job, Workload, PodGroup, Deployment or Pod (or short: aw, job, wl, pg, deploy, po), where several have the same name")
+	f.StringVar(&kind, "kind", "", fmt.Sprintf("%s (or short: %s), where several have the same name", cli.KindList(), strings.Join(cli.ShortNames(), ", ")))
 	f.StringVarP(&output, "output", "o", "", "json or yaml instead of a paragraph")
 	f.StringVar(&conn.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
 	f.StringVar(&conn.DataDir, "data-dir", "", "`directory` of a cluster made by mlbatch up (default $MLBATCH_DATA_DIR or ~/.local/share/mlbatch)")

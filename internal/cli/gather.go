@@ -21,6 +21,7 @@ import (
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 )
 
 // Gather fetches what there is to know about a job, whichever of its objects
@@ -59,11 +60,12 @@ type found struct {
 }
 
 func empty(k Kind) client.Object {
+	for _, job := range kinds.All() {
+		if job.GVK().Kind == string(k) {
+			return job.New()
+		}
+	}
 	switch k {
-	case AppWrapper:
-		return &appwrapper.AppWrapper{}
-	case Job:
-		return &batchv1.Job{}
 	case Workload:
 		return &kueue.Workload{}
 	case PodGroup:
@@ -78,13 +80,13 @@ func empty(k Kind) client.Object {
 
 // resolve finds the one object that ref means.
 func resolve(ctx context.Context, c client.Reader, ref Ref) (found, error) {
-	kinds := Kinds()
+	asked := Kinds()
 	if ref.Kind != "" {
-		kinds = []Kind{ref.Kind}
+		asked = []Kind{ref.Kind}
 	}
 	var all []found
 	var forbidden error
-	for _, k := range kinds {
+	for _, k := range asked {
 		o := empty(k)
 		err := c.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, o)
 		switch {
@@ -109,7 +111,7 @@ func resolve(ctx context.Context, c client.Reader, ref Ref) (found, error) {
 	case forbidden != nil:
 		return found{}, fmt.Errorf("you may not read %s: %w", ref, forbidden)
 	}
-	return found{}, missing(ctx, c, ref, kinds)
+	return found{}, missing(ctx, c, ref, asked)
 }
 
 func ownedByAny(f found, all []found) bool {
@@ -119,21 +121,23 @@ func ownedByAny(f found, all []found) bool {
 
 // missing is the error for a name that nothing has. It proposes names that
 // begin alike, because job names are generated.
-func missing(ctx context.Context, c client.Reader, ref Ref, kinds []Kind) error {
+func missing(ctx context.Context, c client.Reader, ref Ref, asked []Kind) error {
 	const most = 5
 	var like []string
-	for _, list := range []client.ObjectList{&appwrapper.AppWrapperList{}, &batchv1.JobList{}} {
-		if err := c.List(ctx, list, client.InNamespace(ref.Namespace)); err != nil {
+	for _, k := range kinds.All() {
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(k.ListGVK())
+		if err := c.List(ctx, &list, client.InNamespace(ref.Namespace)); err != nil {
 			continue
 		}
-		for _, o := range items(list) {
-			if strings.HasPrefix(o.GetName(), ref.Name) && metav1.GetControllerOf(o) == nil {
-				like = append(like, string(kindOf(o))+" "+ref.Namespace+"/"+o.GetName())
+		for i := range list.Items {
+			if o := &list.Items[i]; strings.HasPrefix(o.Name, ref.Name) && metav1.GetControllerOf(o) == nil {
+				like = append(like, k.GVK().Kind+" "+ref.Namespace+"/"+o.Name)
 			}
 		}
 	}
 	var names []string
-	for _, k := range kinds {
+	for _, k := range asked {
 		names = append(names, string(k))
 	}
 	text := fmt.Sprintf("there is no %s %s/%s", strings.Join(names, ", "), ref.Namespace, ref.Name)
@@ -152,28 +156,6 @@ type MissingError struct{ text string }
 
 // Error is a sentence with proposals.
 func (e *MissingError) Error() string { return e.text }
-
-func kindOf(o client.Object) Kind {
-	if _, is := o.(*appwrapper.AppWrapper); is {
-		return AppWrapper
-	}
-	return Job
-}
-
-func items(list client.ObjectList) []client.Object {
-	var out []client.Object
-	switch l := list.(type) {
-	case *appwrapper.AppWrapperList:
-		for i := range l.Items {
-			out = append(out, &l.Items[i])
-		}
-	case *batchv1.JobList:
-		for i := range l.Items {
-			out = append(out, &l.Items[i])
-		}
-	}
-	return out
-}
 
 // climb goes from the named object up to the job that was queued.
 func (p *Picture) climb(ctx context.Context, c client.Reader, f found) error {

@@ -13,12 +13,13 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 )
 
 // Kind is a kind of object that can be asked about.
 type Kind string
 
-// The kinds, in the order in which they are looked for.
+// The kinds about which there is something of their own to say.
 const (
 	AppWrapper Kind = "AppWrapper"
 	Job        Kind = "Job"
@@ -28,19 +29,48 @@ const (
 	Pod        Kind = "Pod"
 )
 
-// Kinds lists all kinds.
-func Kinds() []Kind { return []Kind{AppWrapper, Job, Workload, PodGroup, Deployment, Pod} }
+// Kinds lists all kinds: those of jobs, and what jobs consist of.
+func Kinds() []Kind {
+	var out []Kind
+	for _, k := range kinds.All() {
+		out = append(out, Kind(k.GVK().Kind))
+	}
+	return append(out, Workload, PodGroup, Deployment, Pod)
+}
+
+// KindList is all kinds as a sentence has them.
+func KindList() string {
+	all := Kinds()
+	text := string(all[0])
+	for _, k := range all[1 : len(all)-1] {
+		text += ", " + string(k)
+	}
+	return text + " or " + string(all[len(all)-1])
+}
+
+// ShortNames are the short names of the kinds that have one.
+func ShortNames() []string {
+	var out []string
+	for _, k := range kinds.All() {
+		out = append(out, append(k.ShortNames, strings.ToLower(k.GVK().Kind))[0])
+	}
+	return append(out, "wl", "pg", "deploy", "po")
+}
 
 // kindNames are the names that people use for kinds, as kubectl knows them.
 func kindNames() map[string]Kind {
-	return map[string]Kind{
-		"appwrapper": AppWrapper, "appwrappers": AppWrapper, "aw": AppWrapper,
-		"job": Job, "jobs": Job,
+	out := map[string]Kind{
 		"workload": Workload, "workloads": Workload, "wl": Workload,
 		"podgroup": PodGroup, "podgroups": PodGroup, "pg": PodGroup,
 		"deployment": Deployment, "deployments": Deployment, "deploy": Deployment,
 		"pod": Pod, "pods": Pod, "po": Pod,
 	}
+	for _, k := range kinds.All() {
+		for _, name := range k.Names() {
+			out[name] = Kind(k.GVK().Kind)
+		}
+	}
+	return out
 }
 
 // Ref names what is asked about.
@@ -61,7 +91,7 @@ func ParseRef(arg, kind string) (Ref, error) {
 	if kind != "" {
 		known, ok := kindNames()[strings.ToLower(kind)]
 		if !ok {
-			return Ref{}, fmt.Errorf("--kind %s is not known: use AppWrapper, Job, Workload, PodGroup, Deployment or Pod", kind)
+			return Ref{}, fmt.Errorf("--kind %s is not known: use %s", kind, KindList())
 		}
 		ref.Kind = known
 	}

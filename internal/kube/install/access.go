@@ -1,9 +1,13 @@
 package install
 
 import (
+	"strings"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // Roles for admins to bind, under the names that bindings of existing setups
@@ -45,7 +49,7 @@ type accessed struct {
 	editors, viewers []string
 }
 
-func accessedKinds() []accessed {
+func accessedKinds(all jobs.Kinds) []accessed {
 	const kueue, kubeflow, ray = "kueue.x-k8s.io", "kubeflow.org", "ray.io"
 	admins, users := []string{batchAdminLabel}, []string{batchUserLabel}
 	kinds := []accessed{
@@ -56,36 +60,38 @@ func accessedKinds() []accessed {
 		{name: "localqueue", group: kueue, resource: "localqueues", namespaced: true, editors: admins, viewers: users},
 		{name: "workload", group: kueue, resource: "workloads", namespaced: true, editors: admins, viewers: users},
 	}
-	const queued, unqueued = false, true
-	for _, job := range []struct {
-		name, group, resource string
-		unqueued              bool
-	}{
-		{"appwrapper", "workload.codeflare.dev", "appwrappers", queued},
-		{"job", "batch", "jobs", queued},
-		{"jobset", "jobset.x-k8s.io", "jobsets", unqueued},
-		{"jaxjob", kubeflow, "jaxjobs", unqueued},
-		{"mpijob", kubeflow, "mpijobs", unqueued},
-		{"paddlejob", kubeflow, "paddlejobs", unqueued},
-		{"pytorchjob", kubeflow, "pytorchjobs", unqueued},
-		{"tfjob", kubeflow, "tfjobs", unqueued},
-		{"xgboostjob", kubeflow, "xgboostjobs", unqueued},
-		{"raycluster", ray, "rayclusters", unqueued},
-		{"rayjob", ray, "rayjobs", unqueued},
-		{"rayservice", ray, "rayservices", unqueued},
-		{"sparkapplication", "sparkoperator.k8s.io", "sparkapplications", unqueued},
-		{"trainjob", "trainer.kubeflow.org", "trainjobs", unqueued},
+	both := []string{batchAdminLabel, batchUserLabel}
+	queued := map[string]bool{}
+	for i := range all {
+		k := &all[i]
+		queued[k.Resource+"."+k.GVK().Group] = true
+		kinds = append(kinds, accessed{strings.ToLower(k.GVK().Kind), k.GVK().Group, k.Resource, true, false, both, both})
+	}
+	for _, other := range []struct{ name, group, resource string }{
+		{"jobset", "jobset.x-k8s.io", "jobsets"},
+		{"jaxjob", kubeflow, "jaxjobs"},
+		{"mpijob", kubeflow, "mpijobs"},
+		{"paddlejob", kubeflow, "paddlejobs"},
+		{"pytorchjob", kubeflow, "pytorchjobs"},
+		{"tfjob", kubeflow, "tfjobs"},
+		{"xgboostjob", kubeflow, "xgboostjobs"},
+		{"raycluster", ray, "rayclusters"},
+		{"rayjob", ray, "rayjobs"},
+		{"rayservice", ray, "rayservices"},
+		{"sparkapplication", "sparkoperator.k8s.io", "sparkapplications"},
+		{"trainjob", "trainer.kubeflow.org", "trainjobs"},
 	} {
-		both := []string{batchAdminLabel, batchUserLabel}
-		kinds = append(kinds, accessed{job.name, job.group, job.resource, true, job.unqueued, both, both})
+		if !queued[other.resource+"."+other.group] {
+			kinds = append(kinds, accessed{other.name, other.group, other.resource, true, true, both, both})
+		}
 	}
 	return kinds
 }
 
 // accessRoles are the roles for admins to bind.
-func accessRoles(namespace string) []client.Object {
+func accessRoles(all jobs.Kinds, namespace string) []client.Object {
 	objects := []client.Object{
-		clusterRole(ManagerRole, controllerRules()),
+		clusterRole(ManagerRole, controllerRules(all)),
 		clusterRole(MetricsAuthRole, []rbacv1.PolicyRule{
 			allow("authentication.k8s.io", []string{"create"}, "tokenreviews"),
 			allow("authorization.k8s.io", []string{"create"}, "subjectaccessreviews"),
@@ -104,7 +110,7 @@ func accessRoles(namespace string) []client.Object {
 		labeled(clusterRole(ExplanationRole,
 			[]rbacv1.PolicyRule{allow("visibility.kueue.x-k8s.io", []string{"get"}, "workloads/explanation")}), append(everyone(), batchAdminLabel, batchUserLabel)...),
 	}
-	for _, k := range accessedKinds() {
+	for _, k := range accessedKinds(all) {
 		edit := write()
 		if k.unqueued {
 			edit = remove()

@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/config"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
@@ -48,6 +50,8 @@ type Options struct {
 	// accounts have. Both may be empty.
 	ControllerUser string
 	SchedulerUser  string
+	// Kinds are the kinds of jobs that there are; nil is kinds.All().
+	Kinds jobs.Kinds
 	// Foreign adds the definitions of kinds that belong to others (see
 	// config.Foreign) if nobody brought them.
 	Foreign bool
@@ -74,6 +78,9 @@ func Apply(ctx context.Context, c client.Client, opts Options) error {
 	at, err := opts.location()
 	if err != nil {
 		return fmt.Errorf("install mlbatch: %w", err)
+	}
+	if opts.Kinds == nil {
+		opts.Kinds = kinds.All()
 	}
 	if opts.Namespace == "" {
 		opts.Namespace = DefaultNamespace

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/slack"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // Names of roles and accounts.
@@ -45,12 +46,12 @@ func parties(o Options) []party {
 // roles are the roles, the accounts and who has which.
 func roles(o Options) []client.Object {
 	objects := []client.Object{
-		clusterRole(EditRole, editRules()),
-		clusterRole(Controller, controllerRules()),
+		clusterRole(EditRole, editRules(o.Kinds)),
+		clusterRole(Controller, controllerRules(o.Kinds)),
 		clusterRole(TeamRole, teamRules()),
 		clusterRole(Scheduler, schedulerRules()),
 	}
-	objects = append(objects, accessRoles(o.Namespace)...)
+	objects = append(objects, accessRoles(o.Kinds, o.Namespace)...)
 	for _, p := range parties(o) {
 		home := metav1.ObjectMeta{Namespace: o.Namespace, Name: p.account}
 		subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: o.Namespace, Name: p.account}}
@@ -103,46 +104,59 @@ func write() []string {
 func remove() []string { return []string{"delete", "get", "list", "watch"} }
 
 // editRules are what a user may do in the namespace of a team. What runs pods
-// cannot be created or changed directly, only deleted, whether its kind is queued
-// or not: it must go through a queue, in an AppWrapper. Workloads can be seen but
-// not touched, since their status is who may run.
-func editRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
+// cannot be created or changed directly, only deleted, unless its kind says that
+// teams may (jobs.Kind.TeamsCreate): it must go through a queue, in an AppWrapper.
+// Workloads can be seen but not touched, since their status is who may run.
+func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	for i := range all {
+		k := &all[i]
+		verbs := remove()
+		if k.TeamsCreate {
+			verbs = write()
+		}
+		rules = append(rules, allow(k.GVK().Group, verbs, k.Resource))
+	}
+	return append(rules,
 		allow("", remove(), "pods"),
 		allow("apps", remove(), "deployments", "statefulsets"),
-		allow("batch", remove(), "jobs"),
 		allow("kubeflow.org", remove(), "pytorchjobs"),
 		allow("ray.io", remove(), "rayjobs", "rayclusters"),
 		allow("jobset.x-k8s.io", remove(), "jobsets"),
 		allow("", write(), "services", "secrets", "configmaps", "persistentvolumeclaims"),
 		allow("kueue.x-k8s.io", read(), "*"),
 		allow("visibility.kueue.x-k8s.io", []string{"get"}, "localqueues/pendingworkloads", "workloads/explanation"),
-		allow("workload.codeflare.dev", write(), "appwrappers"),
 		allow("scheduling.x-k8s.io", write(), "podgroups"),
 		allow("scheduling.k8s.io", read(), "priorityclasses"),
 		allow("", read(), "events"),
 		allow("events.k8s.io", read(), "events"),
 		allow("", []string{"get"}, "namespaces", "pods/log"),
 		allow("", []string{"create"}, "pods/exec", "pods/portforward"),
-	}
+	)
 }
 
 // controllerRules are what the controller does everywhere: it decides on Workloads,
-// follows AppWrappers and starts Jobs.
-func controllerRules() []rbacv1.PolicyRule {
+// and follows, starts and stops jobs.
+func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	status := []string{"get", "patch", "update"}
-	return []rbacv1.PolicyRule{
+	var rules []rbacv1.PolicyRule
+	for i := range all {
+		k := &all[i]
+		verbs := append(read(), "patch", "update")
+		if k.MadeHere {
+			verbs = append(verbs, "delete") // of others, where jobs run
+		}
+		rules = append(rules,
+			allow(k.GVK().Group, verbs, k.Resource),
+			allow(k.GVK().Group, status, k.Resource+"/status"),
+			allow(k.GVK().Group, []string{"update"}, k.Resource+"/finalizers"))
+	}
+	return append(rules,
 		allow("kueue.x-k8s.io", read(), "*"),
 		allow("kueue.x-k8s.io", write(), "workloads"),
 		allow("kueue.x-k8s.io", []string{"patch", "update"}, "clusterqueues", "localqueues", "cohorts", "resourceflavors", "admissionchecks", "topologies"),
 		allow("kueue.x-k8s.io", status, "workloads/status", "clusterqueues/status", "localqueues/status", "cohorts/status", "admissionchecks/status"),
 		allow("kueue.x-k8s.io", []string{"update"}, "workloads/finalizers", "clusterqueues/finalizers", "localqueues/finalizers", "resourceflavors/finalizers"),
-		allow("workload.codeflare.dev", append(read(), "delete", "patch", "update"), "appwrappers"),
-		allow("workload.codeflare.dev", status, "appwrappers/status"),
-		allow("workload.codeflare.dev", []string{"update"}, "appwrappers/finalizers"),
-		allow("batch", append(read(), "patch", "update"), "jobs"),
-		allow("batch", status, "jobs/status"),
-		allow("batch", []string{"update"}, "jobs/finalizers"),
 		allow("", read(), "pods", "podtemplates"),
 		allow("autoscaling.x-k8s.io", write(), "provisioningrequests"),
 		allow("", read(), "nodes", "namespaces", "limitranges", "resourcequotas"),
@@ -156,7 +170,7 @@ func controllerRules() []rbacv1.PolicyRule {
 		allow("rbac.authorization.k8s.io", []string{"create"}, "rolebindings"),
 		named(allow("rbac.authorization.k8s.io", append(read(), "delete", "patch", "update"), "rolebindings"), rights.Binding),
 		named(allow("rbac.authorization.k8s.io", []string{"bind"}, "clusterroles"), TeamRole),
-	}
+	)
 }
 
 func named(r rbacv1.PolicyRule, names ...string) rbacv1.PolicyRule {

@@ -1,7 +1,8 @@
-// Package jobs says what mlbatch needs to know of a kind of job. Each kind has
-// a folder below with an Adapter: a pure translation between its objects and
-// the values here. Adapters get no client and no context; fetching and writing
-// belong to package controllers.
+// Package jobs says what mlbatch needs to know of a kind of job: a Kind, which
+// each kind has in a folder of its own below, listed in package kinds. The Adapter
+// in it is a pure translation between objects of the kind and the values here. It
+// gets no client and no context; fetching and writing belong to package
+// controllers.
 package jobs
 
 import (
@@ -57,8 +58,8 @@ type PodSetInfo struct {
 // Adapter translates one kind. Every method returns new values and leaves its
 // arguments as they are.
 type Adapter interface { //nolint:interfacebloat // one kind of job is one value
-	// Kind names the kind, e.g. batch/v1 Job.
-	Kind() schema.GroupVersionKind
+	// GVK names the kind, e.g. batch/v1 Job.
+	GVK() schema.GroupVersionKind
 	// New returns an empty object of the kind.
 	New() Object
 	// Ours is false for an object that names another controller as the one that

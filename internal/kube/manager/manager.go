@@ -43,8 +43,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/workload"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
-	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/news"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
@@ -101,7 +100,9 @@ type Options struct {
 	// BlockAdmission admits nobody while pods of an admitted workload are not ready
 	// (waitForPodsReady.blockAdmission).
 	BlockAdmission bool
-	// Frameworks names the kinds of jobs that are queued, see Frameworks(); nil is
+	// Kinds are the kinds of jobs that there are; nil is kinds.All().
+	Kinds jobs.Kinds
+	// Frameworks names the kinds of jobs that are queued, see Kind.Framework; nil is
 	// all of them.
 	Frameworks []string
 	// External are kinds whose objects are queued by controllers of others: what
@@ -179,24 +180,33 @@ type LeaderElection struct {
 	Lease, Renew, Retry time.Duration
 }
 
+// jobsAtOnce is how many jobs of a kind are handled at the same time, if nothing
+// else is said.
+const jobsAtOnce = 8
+
 // Concurrency returns the kinds (Kind.group) whose reconcilers handle several
 // objects at the same time, and how many by default.
-func Concurrency() map[string]int {
-	return map[string]int{
-		"AdmissionCheck.kueue.x-k8s.io":     1,
-		"AppWrapper.workload.codeflare.dev": 8,
-		"ClusterQueue.kueue.x-k8s.io":       4,
-		"Cohort.kueue.x-k8s.io":             1,
-		"Job.batch":                         8,
-		"LocalQueue.kueue.x-k8s.io":         4,
-		"ResourceFlavor.kueue.x-k8s.io":     1,
-		"Topology.kueue.x-k8s.io":           1,
-		"Workload.kueue.x-k8s.io":           4,
+func Concurrency(all jobs.Kinds) map[string]int {
+	out := map[string]int{
+		"AdmissionCheck.kueue.x-k8s.io": 1,
+		"ClusterQueue.kueue.x-k8s.io":   4,
+		"Cohort.kueue.x-k8s.io":         1,
+		"LocalQueue.kueue.x-k8s.io":     4,
+		"ResourceFlavor.kueue.x-k8s.io": 1,
+		"Topology.kueue.x-k8s.io":       1,
+		"Workload.kueue.x-k8s.io":       4,
 	}
+	for i := range all {
+		out[all[i].GroupKind().String()] = jobsAtOnce
+	}
+	return out
 }
 
 // Run works until the context ends.
 func Run(ctx context.Context, opts Options) error {
+	if opts.Kinds == nil {
+		opts.Kinds = kinds.All()
+	}
 	cfg := rest.CopyConfig(opts.Config)
 	cfg.QPS, cfg.Burst = opts.QPS, opts.Burst
 	if cfg.QPS == 0 {
@@ -224,9 +234,9 @@ func Run(ctx context.Context, opts Options) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &kueue.Workload{}, job.JobIndex, job.IndexWorkload); err != nil {
 		return fmt.Errorf("index workloads: %w", err)
 	}
-	for _, f := range builtIn(opts.Gates) {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, f.adapter.New(), job.PrebuiltIndex, job.IndexPrebuilt); err != nil {
-			return fmt.Errorf("index jobs of %s: %w", f.name, err)
+	for _, k := range opts.Kinds {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, k.New(), job.PrebuiltIndex, job.IndexPrebuilt); err != nil {
+			return fmt.Errorf("index jobs of %s: %w", k.Framework, err)
 		}
 	}
 	counters, err := newMetrics(ctx, mgr, opts)
@@ -260,10 +270,10 @@ func managerOptions(opts Options) (ctrl.Options, error) {
 		}
 		tlsOpts = append(tlsOpts, ask)
 	}
-	concurrency := Concurrency()
+	concurrency := Concurrency(opts.Kinds)
 	maps.Copy(concurrency, opts.Concurrency)
 	return ctrl.Options{
-		Scheme:                        scheme.New(),
+		Scheme:                        scheme.For(opts.Kinds),
 		Client:                        client.Options{FieldOwner: mlwebhook.FieldOwner},
 		Metrics:                       metricsOptions(opts),
 		HealthProbeBindAddress:        address(opts.HealthAddress),
@@ -347,8 +357,8 @@ func webhooks(ctx context.Context, mgr manager.Manager, opts Options) error {
 		Scope:         opts.Scope,
 		Limits:        opts.Limits,
 		Policy:        policy(opts.Limits),
-		NoJobs:        !opts.queues(frameworkJob),
-		NoAppWrappers: !opts.queues(frameworkAppWrapper),
+		NoJobs:        !opts.queues("batch/job"),
+		NoAppWrappers: !opts.queues("workload.codeflare.dev/appwrapper"),
 
 		NoDefaultPriorityClass: opts.Gates.NoDefaultPriorityClass,
 		NoAdmissionGates:       opts.Rules.NoAdmissionGates,
@@ -424,62 +434,25 @@ func recorder(log logr.Logger, opts Options) *record.Ring {
 	return flight
 }
 
-// framework is a kind of job under the name that configurations have for it.
-type framework struct {
-	name    string
-	adapter jobs.Adapter
-}
-
-// Names of the kinds of jobs in configurations.
-const (
-	frameworkJob        = "batch/job"
-	frameworkAppWrapper = "workload.codeflare.dev/appwrapper"
-)
-
-func builtIn(gates Gates) []framework {
-	return []framework{
-		{frameworkJob, batchjob.Adapter{WholeOnly: gates.WholeJobsOnly}},
-		{frameworkAppWrapper, appwrapper.Adapter{}},
-	}
-}
-
-// wholes are the kinds that say themselves what their parts are.
-func wholes() map[schema.GroupVersionKind]jobs.Whole {
-	out := map[schema.GroupVersionKind]jobs.Whole{}
-	for _, f := range builtIn(Gates{}) {
-		if w, keepsRecord := f.adapter.(jobs.Whole); keepsRecord {
-			out[f.adapter.Kind()] = w
-		}
-	}
-	return out
-}
-
 // queues reports whether jobs of a kind are queued.
 func (o Options) queues(framework string) bool {
 	return o.Frameworks == nil || slices.Contains(o.Frameworks, framework)
 }
 
-// Frameworks are the names of the kinds of jobs that can be queued.
-func Frameworks() []string {
-	var out []string
-	for _, f := range builtIn(Gates{}) {
-		out = append(out, f.name)
-	}
-	return out
-}
-
 // jobKinds adds a reconciler for every kind of job, and the AppWrapper's own.
 func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
-	var adapters []jobs.Adapter
+	queued := opts.Kinds.Where(func(k *jobs.Kind) bool { return opts.queues(k.Framework) })
+	if opts.Gates.WholeJobsOnly {
+		queued = queued.WholeOnly()
+	}
 	managed := map[schema.GroupVersionKind]bool{}
 	for _, gvk := range opts.External {
 		managed[gvk] = true
 	}
-	for _, f := range builtIn(opts.Gates) {
-		if opts.queues(f.name) {
-			adapters = append(adapters, f.adapter)
-			managed[f.adapter.Kind()] = true
-		}
+	var adapters []jobs.Adapter
+	for _, k := range queued {
+		adapters = append(adapters, k.Adapter)
+		managed[k.GVK()] = true
 	}
 	shared := job.Options{
 		Client:   mgr.GetClient(),
@@ -488,7 +461,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		Managed: func(apiVersion, kind string) bool {
 			return managed[schema.FromAPIVersionAndKind(apiVersion, kind)]
 		},
-		Wholes:    wholes(),
+		Wholes:    opts.Kinds.Wholes(),
 		Ended:     counters.Ended,
 		Lifecycle: opts.Lifecycle,
 		Told:      told(counters),
@@ -501,7 +474,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	}
 	for _, a := range adapters {
 		if err := job.SetupWithManager(mgr, a, shared); err != nil {
-			return fmt.Errorf("add %s jobs: %w", a.Kind().Kind, err)
+			return fmt.Errorf("add %s jobs: %w", a.GVK().Kind, err)
 		}
 	}
 	err := workload.SetupWithManager(mgr, workload.Options{
@@ -541,14 +514,14 @@ func told(counters *metrics.Metrics) func(*kueue.Workload, workloadlifecycle.Eve
 }
 
 // ownRights keeps the controller's own rights where jobs run.
-func ownRights(mgr manager.Manager, _ Options, _ *metrics.Metrics) error {
+func ownRights(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 	self := &authenticationv1.SelfSubjectReview{}
 	ctx, cancel := context.WithTimeout(context.Background(), selfTimeout) //nolint:forbidigo // bounds one question while nothing runs yet
 	defer cancel()
 	if err := mgr.GetClient().Create(ctx, self); err != nil {
 		return fmt.Errorf("ask the API server who this is: %w", err)
 	}
-	return rights.SetupWithManager(mgr, rights.Options{Client: mgr.GetClient(), Self: self.Status.UserInfo.Username})
+	return rights.SetupWithManager(mgr, rights.Options{Client: mgr.GetClient(), Kinds: opts.Kinds, Self: self.Status.UserInfo.Username})
 }
 
 func nodesAndQueues(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {

@@ -8,25 +8,34 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
-	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	pgv1alpha1 "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 )
 
 // New returns a scheme of its own, so that no one's additions affect others.
-func New() *runtime.Scheme {
+func New() *runtime.Scheme { return For(kinds.All()) }
+
+// For returns a scheme with the types of these kinds of jobs.
+func For(all jobs.Kinds) *runtime.Scheme {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
+	adds := []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme,
 		apiextensionsv1.AddToScheme,
 		v1beta1.AddToScheme,
 		v1beta2.AddToScheme,
-		awv1beta2.AddToScheme,
 		pgv1alpha1.AddToScheme,
 		visibility.AddToScheme,
-	} {
+	}
+	for _, k := range all {
+		if k.AddToScheme != nil {
+			adds = append(adds, k.AddToScheme)
+		}
+	}
+	for _, add := range adds {
 		// It fails only if two Go types claim the same kind.
 		utilruntime.Must(add(s))
 	}

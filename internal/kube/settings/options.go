@@ -12,9 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
-	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
@@ -128,19 +129,17 @@ func duration(d *metav1.Duration) *time.Duration {
 	return &d.Duration
 }
 
-// appWrapper is the framework that is always there: AppWrappers are mlbatch's
-// own kind, and nothing would ever start one that is not queued.
-const appWrapper = "workload.codeflare.dev/appwrapper"
-
-// frameworks are the kinds of jobs that a file names; nil is all of ours. One
-// of ours that it has as an external one counts as ours.
+// frameworks are the kinds of jobs that a file names; nil is all of ours. Those
+// that nothing would start if they were not queued are always among them, whatever
+// the file says.
 func frameworks(i *v1beta2.Integrations) (ours []string, external []schema.GroupVersionKind) {
+	always := kinds.All().Where(func(k *jobs.Kind) bool { return k.OnlyQueued })
 	if len(i.Frameworks) > 0 {
-		ours = append(slices.Clone(i.Frameworks), appWrapper)
+		ours = append(slices.Clone(i.Frameworks), always.Frameworks()...)
 	}
 	for _, name := range i.ExternalFrameworks {
 		gvk, _ := schema.ParseKindArg(name) // it is valid
-		if gvk.GroupKind() != awv1beta2.GroupVersion.WithKind("AppWrapper").GroupKind() {
+		if !slices.ContainsFunc(always, func(k jobs.Kind) bool { return k.GroupKind() == gvk.GroupKind() }) {
 			external = append(external, *gvk)
 		}
 	}

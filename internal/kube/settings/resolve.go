@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 )
 
@@ -135,15 +136,15 @@ func unused(c *v1beta2.Configuration) []Notice {
 	if c.Integrations != nil {
 		at := field.NewPath("integrations")
 		for i, name := range c.Integrations.Frameworks {
-			if !slices.Contains(manager.Frameworks(), name) {
+			if !slices.Contains(kinds.All().Frameworks(), name) {
 				note(at.Child("frameworks").Index(i), "%s has no effect: mlbatch does not queue this kind of job yet; those that are created directly run outside the queues, those in AppWrappers are queued", name)
 			}
 		}
 	}
-	kinds := slices.Sorted(maps.Keys(manager.Concurrency()))
+	numbered := slices.Sorted(maps.Keys(manager.Concurrency(kinds.All())))
 	for _, kind := range slices.Sorted(maps.Keys(c.Controller.GroupKindConcurrency)) {
-		if !slices.Contains(kinds, kind) {
-			note(field.NewPath("controller", "groupKindConcurrency").Key(kind), "has no effect: there is a number for %s", strings.Join(kinds, ", "))
+		if !slices.Contains(numbered, kind) {
+			note(field.NewPath("controller", "groupKindConcurrency").Key(kind), "has no effect: there is a number for %s", strings.Join(numbered, ", "))
 		}
 	}
 	return out

@@ -93,7 +93,7 @@ func (r *reconciler) workloads(ctx context.Context, s *facts) error {
 			s.workload = &w
 		}
 	} else if len(all) > 0 {
-		s.workload = choose(all, workloadName(r.adapter.Kind(), s.job))
+		s.workload = choose(all, workloadName(r.adapter.GVK(), s.job))
 	}
 	for i := range all {
 		if s.workload == nil || all[i].Name != s.workload.Name {
@@ -298,7 +298,7 @@ func (r *reconciler) jobOfPrebuilt() handler.EventHandler {
 
 // jobsWith lists the jobs of the adapter's kind that the options select.
 func (r *reconciler) jobsWith(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
-	gvk := r.adapter.Kind()
+	gvk := r.adapter.GVK()
 	made, err := r.opts.Client.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	list, known := made.(client.ObjectList)
 	if err != nil || !known {

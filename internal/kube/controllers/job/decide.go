@@ -153,7 +153,7 @@ func create(s facts) step {
 	}
 	if s.queue != "" {
 		return step{create: true, tell: &jobEvent{
-			reason: kueue.EventCreatedWorkload, message: "Created Workload " + workloadName(s.adapter.Kind(), s.job),
+			reason: kueue.EventCreatedWorkload, message: "Created Workload " + workloadName(s.adapter.GVK(), s.job),
 		}}
 	}
 	return step{create: true, tell: &jobEvent{

@@ -86,7 +86,7 @@ type reconciler struct {
 // GroupKindConcurrency.
 func SetupWithManager(mgr ctrl.Manager, adapter jobs.Adapter, opts Options) error {
 	r := &reconciler{opts: opts, adapter: adapter}
-	gvk := adapter.Kind()
+	gvk := adapter.GVK()
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("job-"+gvk.Kind).
 		For(adapter.New()).
@@ -129,7 +129,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: conflictPause}, nil
 	}
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("%s %s: %w", r.adapter.Kind().Kind, req.NamespacedName, err)
+		return reconcile.Result{}, fmt.Errorf("%s %s: %w", r.adapter.GVK().Kind, req.NamespacedName, err)
 	}
 	return reconcile.Result{RequeueAfter: next.again}, nil
 }
@@ -144,7 +144,7 @@ func (r *reconciler) newest(ctx context.Context, o jobs.Object) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read %s %s/%s before its quota is given back: %w", r.adapter.Kind().Kind, o.GetNamespace(), o.GetName(), err)
+		return false, fmt.Errorf("read %s %s/%s before its quota is given back: %w", r.adapter.GVK().Kind, o.GetNamespace(), o.GetName(), err)
 	}
 	return is.GetUID() == o.GetUID() && is.GetResourceVersion() == o.GetResourceVersion(), nil
 }
@@ -184,7 +184,7 @@ func (r *reconciler) do(ctx context.Context, s facts, next step) error {
 }
 
 func (r *reconciler) create(ctx context.Context, s facts) error {
-	gvk := r.adapter.Kind()
+	gvk := r.adapter.GVK()
 	w := &kueue.Workload{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   s.job.GetNamespace(),
@@ -328,7 +328,7 @@ func (r *reconciler) jobOfPod(ctx context.Context, o client.Object) []reconcile.
 		return nil
 	}
 	owner := metav1.GetControllerOf(&w)
-	if owner == nil || owner.Kind != r.adapter.Kind().Kind {
+	if owner == nil || owner.Kind != r.adapter.GVK().Kind {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: w.Namespace, Name: owner.Name}}}

@@ -79,7 +79,7 @@ type above struct {
 // one (S6): anybody who may write Jobs may write owner references.
 func (r *reconciler) whole(ctx context.Context, o jobs.Object, ns *corev1.Namespace) (top above, doomed bool, err error) {
 	var part metav1.Object = o
-	gvk, stands := r.adapter.Kind(), nested
+	gvk, stands := r.adapter.GVK(), nested
 	at := metav1.GetControllerOf(o)
 	for range nesting {
 		owner, known, err := r.owner(ctx, o.GetNamespace(), at)

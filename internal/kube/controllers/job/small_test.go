@@ -21,7 +21,7 @@ import (
 // Scripts compute the name of a Job's Workload as Kueue makes it: the kind and
 // the name, and the beginning of the SHA-1 of kind, group, name and UID in lines.
 func TestWorkloadsAreNamedAsInKueue(t *testing.T) {
-	kind := batchjob.Adapter{}.Kind()
+	kind := batchjob.Adapter{}.GVK()
 	if got := workloadName(kind, aJob()); got != "job-train-e4af4" {
 		t.Errorf("it is called %s", got)
 	}

@@ -1,10 +1,10 @@
 // Package rights gives the controller its rights where jobs run, and nowhere else:
 // in the namespaces of teams, and in those that an administrator gave a LocalQueue.
-// There it binds Role to itself. What it creates for AppWrappers, Secrets and pods
+// There it binds Role to itself. What it creates for jobs, Secrets and pods
 // above all, it can thus neither read nor make in other namespaces.
 //
-// A binding stays as long as AppWrappers or Workloads are left that it is needed
-// for, even if its namespace is being deleted: what runs has to be stopped and
+// A binding stays as long as jobs that it makes (jobs.Kind.MadeHere) or Workloads are
+// left that it is needed for, even if its namespace is being deleted: what runs has to be stopped and
 // cleaned up first. A finalizer sees to that.
 package rights
 
@@ -18,8 +18,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -31,8 +33,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 const (
@@ -75,12 +77,19 @@ func Subject(user string) rbacv1.Subject {
 // Options are what the reconciler works with.
 type Options struct {
 	Client client.Client
+	// Kinds are the kinds of jobs that there are.
+	Kinds jobs.Kinds
 	// Self is the user that the controller is.
 	Self string
 }
 
 type reconciler struct {
 	Options
+}
+
+// made are the kinds of jobs whose namespaces the controller needs its rights in.
+func (o *Options) made() jobs.Kinds {
+	return o.Kinds.Where(func(k *jobs.Kind) bool { return k.MadeHere })
 }
 
 // SetupWithManager starts the reconciler. The cache must have Cached.
@@ -91,11 +100,14 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 	}
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr)
+	for _, k := range r.made() {
+		b = b.Watches(k.New(), handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(goes))
+	}
+	return b.
 		Named("rights").
 		For(&corev1.Namespace{}, builder.WithPredicates(predicate.Or[client.Object](predicate.LabelChangedPredicate{}, comes))).
 		Watches(&kueue.LocalQueue{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(comes)).
-		Watches(&awv1beta2.AppWrapper{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(goes)).
 		Watches(&kueue.Workload{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(goes)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(namespaceOf)).
 		Complete(r)
@@ -127,7 +139,7 @@ type situation struct {
 	jobs bool
 	// ending: the namespace is being deleted, or gone.
 	ending bool
-	// needed: there are AppWrappers or Workloads to look after.
+	// needed: there are jobs or Workloads to look after.
 	needed  bool
 	binding *rbacv1.RoleBinding // nil if there is none
 	self    rbacv1.Subject
@@ -184,17 +196,34 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (situation, e
 	if slices.Contains(SystemNamespaces(), namespace) {
 		return s, nil
 	}
-	var queues kueue.LocalQueueList
-	var wrappers awv1beta2.AppWrapperList
-	var workloads kueue.WorkloadList
-	for _, l := range []client.ObjectList{&queues, &wrappers, &workloads} {
-		if err := r.Client.List(ctx, l, client.InNamespace(namespace), client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
-			return s, fmt.Errorf("list what is in namespace %s: %w", namespace, err)
+	queues, err := r.any(ctx, namespace, kueue.GroupVersion.WithKind("LocalQueueList"))
+	if err != nil {
+		return s, err
+	}
+	s.jobs = ns.Labels[kueue.TeamNamespaceLabel] == "true" || queues
+	needing := []schema.GroupVersionKind{kueue.GroupVersion.WithKind("WorkloadList")}
+	for _, k := range r.made() {
+		needing = append(needing, k.ListGVK())
+	}
+	for _, list := range needing {
+		if s.needed, err = r.any(ctx, namespace, list); s.needed || err != nil {
+			break
 		}
 	}
-	s.jobs = ns.Labels[kueue.TeamNamespaceLabel] == "true" || len(queues.Items) > 0
-	s.needed = len(wrappers.Items)+len(workloads.Items) > 0
-	return s, nil
+	return s, err
+}
+
+// any reports whether a namespace has objects of a kind, of which list is a list.
+func (r *reconciler) any(ctx context.Context, namespace string, list schema.GroupVersionKind) (bool, error) {
+	made, err := r.Client.Scheme().New(list)
+	if err != nil {
+		return false, fmt.Errorf("list what is in namespace %s: %w", namespace, err)
+	}
+	l, _ := made.(client.ObjectList)
+	if err := r.Client.List(ctx, l, client.InNamespace(namespace), client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("list what is in namespace %s: %w", namespace, err)
+	}
+	return meta.LenList(l) > 0, nil
 }
 
 func (r *reconciler) do(ctx context.Context, namespace string, s situation, next step) error {

@@ -17,6 +17,7 @@ import (
 
 	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
@@ -85,7 +86,7 @@ func TestS21RightsFollowJobs(t *testing.T) {
 		&awv1beta2.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "vault", Name: "bait"}},
 		&awv1beta2.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "queued", Name: "w"}},
 	).Build()
-	r := &reconciler{Options{Client: c, Self: self}}
+	r := &reconciler{Options{Client: c, Kinds: kinds.All(), Self: self}}
 	look := func(want map[string]bool) {
 		t.Helper()
 		for ns, bound := range want {
@@ -144,7 +145,7 @@ func TestS21OwnNamespaceKeepsItsRights(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "mlbatch-controller"},
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(own, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mlbatch-system"}}).Build()
-	r := &reconciler{Options{Client: c, Self: self}}
+	r := &reconciler{Options{Client: c, Kinds: kinds.All(), Self: self}}
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "mlbatch-system"}}); err != nil {
 		t.Fatal(err)
 	}

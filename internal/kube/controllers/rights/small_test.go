@@ -20,6 +20,7 @@ import (
 
 	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
@@ -29,7 +30,7 @@ func team() *corev1.Namespace {
 
 func look(t *testing.T, c client.Client) error {
 	t.Helper()
-	_, err := (&reconciler{Options{Client: c, Self: self}}).Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "blue"}})
+	_, err := (&reconciler{Options{Client: c, Kinds: kinds.All(), Self: self}}).Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "blue"}})
 	return err
 }
 

@@ -219,7 +219,7 @@ func (r *reconciler) queues(ctx context.Context, f *workloadlifecycle.Facts) err
 func (r *reconciler) job(ctx context.Context, f *workloadlifecycle.Facts, owner *metav1.OwnerReference) error {
 	w := f.Workload
 	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
-	at := slices.IndexFunc(r.Adapters, func(a jobs.Adapter) bool { return a.Kind() == gvk })
+	at := slices.IndexFunc(r.Adapters, func(a jobs.Adapter) bool { return a.GVK() == gvk })
 	if at < 0 {
 		// A kind that is not handled here cannot keep a deleted one running.
 		f.Owned = w.DeletionTimestamp == nil

@@ -15,13 +15,21 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
+// Kind is all that there is to know of AppWrappers.
+func Kind() jobs.Kind {
+	return jobs.Kind{
+		Adapter: Adapter{}, Resource: "appwrappers", ShortNames: []string{"aw"}, Framework: "workload.codeflare.dev/appwrapper",
+		AddToScheme: aw.AddToScheme, OnlyQueued: true, MadeHere: true, TeamsCreate: true,
+	}
+}
+
 // Adapter translates AppWrappers; the zero value is ready.
 type Adapter struct{}
 
 var _ jobs.Adapter = Adapter{}
 
-// Kind is workload.codeflare.dev/v1beta2 AppWrapper.
-func (Adapter) Kind() schema.GroupVersionKind { return aw.GroupVersion.WithKind(aw.AppWrapperKind) }
+// GVK is workload.codeflare.dev/v1beta2 AppWrapper.
+func (Adapter) GVK() schema.GroupVersionKind { return aw.GroupVersion.WithKind(aw.AppWrapperKind) }
 
 // New returns an empty AppWrapper.
 func (Adapter) New() jobs.Object { return &aw.AppWrapper{} }

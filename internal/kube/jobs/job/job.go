@@ -22,16 +22,20 @@ import (
 // PodSet is the name of a Job's only pod set.
 const PodSet = "main"
 
-// Adapter translates batch/v1 Jobs; the zero value is ready.
-type Adapter struct {
-	// WholeOnly starts Jobs with all their pods, whatever their annotations allow.
-	WholeOnly bool
+// Kind is all that there is to know of Jobs.
+func Kind() jobs.Kind {
+	return jobs.Kind{
+		Adapter: Adapter{}, Resource: "jobs", Framework: "batch/job",
+	}
 }
+
+// Adapter translates batch/v1 Jobs; the zero value is ready.
+type Adapter struct{}
 
 var _ jobs.Adapter = Adapter{}
 
-// Kind is batch/v1 Job.
-func (Adapter) Kind() schema.GroupVersionKind { return batchv1.SchemeGroupVersion.WithKind("Job") }
+// GVK is batch/v1 Job.
+func (Adapter) GVK() schema.GroupVersionKind { return batchv1.SchemeGroupVersion.WithKind("Job") }
 
 // New returns an empty Job.
 func (Adapter) New() jobs.Object { return &batchv1.Job{} }
@@ -49,7 +53,7 @@ func Ours(j *batchv1.Job) bool {
 }
 
 // Read extracts the facts of a Job.
-func (a Adapter) Read(o jobs.Object) (jobs.Facts, error) {
+func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	j, err := cast(o)
 	if err != nil {
 		return jobs.Facts{}, err
@@ -59,6 +63,7 @@ func (a Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		PodSets: []kueue.PodSet{{
 			Name:     PodSet,
 			Count:    pods(j),
+			MinCount: fewest(j),
 			Template: *j.Spec.Template.DeepCopy(),
 		}},
 		Reclaimable: reclaimable(j),
@@ -68,9 +73,6 @@ func (a Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		EndsOnce:    ptr.Deref(j.Spec.Completions, 0) <= ptr.Deref(j.Spec.Parallelism, 1),
 	}
 	maps.DeleteFunc(facts.PodSets[0].Template.Labels, func(key, _ string) bool { return slices.Contains(ownLabels(), key) })
-	if !a.WholeOnly {
-		facts.PodSets[0].MinCount = fewest(j)
-	}
 	return facts, nil
 }
 

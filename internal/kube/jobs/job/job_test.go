@@ -70,7 +70,10 @@ func TestPartialAdmission(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			adapter := job.Adapter{WholeOnly: c.whole}
+			adapter := job.Kind()
+			if c.whole {
+				adapter = jobs.Kinds{adapter}.WholeOnly()[0]
+			}
 			facts, err := adapter.Read(c.job)
 			if err != nil {
 				t.Fatal(err)
