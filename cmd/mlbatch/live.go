@@ -12,12 +12,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/local"
 )
@@ -89,39 +90,33 @@ func nodesAndQueues(ctx context.Context, w io.Writer, cl client.Client) error {
 	fmt.Fprintln(t, "QUEUE\tACTIVE\tWAITING\tADMITTED\tGPUS")
 	for i := range queues.Items {
 		q := &queues.Items[i]
-		active := "-"
-		if c := meta.FindStatusCondition(q.Status.Conditions, v1beta2.ClusterQueueActive); c != nil {
-			active = map[bool]string{true: "yes", false: "no: " + c.Reason}[c.Status == metav1.ConditionTrue]
-		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", q.Name, active, q.Status.PendingWorkloads, q.Status.AdmittedWorkloads, gpus(q))
+		f := facts.QueueOf(q, meta.FindStatusCondition(q.Status.Conditions, v1beta2.ClusterQueueActive), facts.LoadOf(q.Status))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", f.Name, activity(&f), f.Waiting(), f.Admitted, gpus(&f))
 	}
 	return t.Flush()
 }
 
+// activity says whether a queue admits.
+func activity(q *facts.Queue) string {
+	switch q.State {
+	case facts.QueueActive:
+		return "yes"
+	case facts.QueuePending, facts.QueueTerminating:
+		return "no: " + q.Reason
+	case facts.QueueUnknown:
+	}
+	return "-"
+}
+
 // gpus says how many GPUs hold reservations of a queue, of all flavors together, and
 // how many are its own: "24 of 8" borrows 16.
-func gpus(q *v1beta2.ClusterQueue) string {
-	var used, own resource.Quantity
-	for _, f := range q.Status.FlavorsReservation {
-		for _, r := range f.Resources {
-			if r.Name == core.GPU {
-				used.Add(r.Total)
-			}
-		}
-	}
-	for _, g := range q.Spec.ResourceGroups {
-		for _, f := range g.Flavors {
-			for _, r := range f.Resources {
-				if r.Name == core.GPU {
-					own.Add(r.NominalQuota)
-				}
-			}
-		}
-	}
-	if used.IsZero() && own.IsZero() {
+func gpus(q *facts.Queue) string {
+	reserved, own := q.Sum(core.GPU)
+	if reserved == 0 && own == 0 {
 		return "-"
 	}
-	return used.String() + " of " + own.String()
+	r, o := convert.Quantity(core.GPU, reserved), convert.Quantity(core.GPU, own)
+	return r.String() + " of " + o.String()
 }
 
 // countPods asks for one pod and how many more there are.

@@ -93,17 +93,22 @@ var ladder = []layer{
 		why: "config is data",
 	},
 	{
+		dir: "internal/facts", may: []string{"api", "internal/core", "internal/engine/nodehealth", "internal/kube/convert"},
+		never: []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime/pkg/client", "context", "net", "os", "log", "sync"},
+		why:   "facts are values for whoever prints; they reach no cluster and no engine that decides",
+	},
+	{
 		dir: "internal/kube/jobs", may: []string{"api", "internal/core", "internal/engine", "internal/kube/convert"},
 		never: []string{"k8s.io/client-go/rest", "sigs.k8s.io/controller-runtime/pkg/client", "context"},
 		why:   "a job kind is a translation; it gets no client",
 	},
 	{
-		dir: "internal/kube", may: []string{"api", "config", "internal/core", "internal/engine", "internal/record"},
+		dir: "internal/kube", may: []string{"api", "config", "internal/core", "internal/engine", "internal/facts", "internal/record"},
 		never: []string{"k8s.io/kubernetes/cmd"},
 		why:   "what runs in a real cluster knows nothing of the embedded one or of the command line",
 	},
 	{
-		dir: "internal/local", may: []string{"api", "config", "internal/core", "internal/kube", "internal/record"},
+		dir: "internal/local", may: []string{"api", "config", "internal/core", "internal/facts", "internal/kube", "internal/record"},
 		why: "the embedded cluster runs the program's parts; it decides nothing",
 	},
 	{

@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
 // Choice says which series of queues there are. The zero value is all.
@@ -44,8 +46,8 @@ func newSurroundings(c Choice) *surroundings {
 }
 
 // set notes a LocalQueue and reports whether it is among the chosen.
-func (s *surroundings) set(q LocalQueue) bool {
-	d := door{queue: q.ClusterQueue, chosen: s.choice.takes(q.Labels)}
+func (s *surroundings) set(q facts.LocalQueue) bool {
+	d := door{queue: q.Queue, chosen: s.choice.takes(q.Labels)}
 	s.mu.Lock()
 	s.doors[types.NamespacedName{Namespace: q.Namespace, Name: q.Name}] = d
 	s.mu.Unlock()

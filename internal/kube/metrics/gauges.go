@@ -5,75 +5,17 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/facts"
 )
-
-// Status is what a ClusterQueue can do.
-type Status string
-
-// The states of a ClusterQueue.
-const (
-	StatusPending     Status = "pending"
-	StatusActive      Status = "active"
-	StatusTerminating Status = "terminating"
-)
-
-// Queue is the state of a ClusterQueue that the gauges show.
-type Queue struct {
-	Name   string
-	Cohort string
-	// Cohorts are all cohorts above the queue, the nearest first.
-	Cohorts []string
-	Status  Status
-	// Pending workloads that are looked at, and those parked until something
-	// they wait for changes.
-	Pending, Inadmissible int32
-	// Reserving workloads hold quota; Admitted ones of them may run.
-	Reserving, Admitted int32
-	// Share is the weighted share in thousandths, not a number of a weight of 0 that
-	// borrows; nil while fair sharing is off.
-	Share *float64
-	// Resources, each flavor and resource once.
-	Resources []QueueResource
-}
-
-// QueueResource is one counted thing of a ClusterQueue.
-type QueueResource struct {
-	core.FlavorResource
-	Nominal core.Amount
-	// Borrowing and Lending limits; nil means none.
-	Borrowing, Lending *core.Amount
-	// Reserved by workloads that hold quota; Used by admitted ones.
-	Reserved, Used core.Amount
-}
-
-// LocalQueue is the state of a LocalQueue that the gauges show.
-type LocalQueue struct {
-	Namespace string
-	Name      string
-	// ClusterQueue is the one it leads to.
-	ClusterQueue string
-	// Labels are those of the object; a Choice looks at them.
-	Labels map[string]string
-	// Active is the status of the Active condition: True, False or Unknown.
-	Active                string
-	Pending, Inadmissible int32
-	Reserving, Admitted   int32
-	Resources             []LocalQueueResource
-}
-
-// LocalQueueResource is one counted thing of a LocalQueue.
-type LocalQueueResource struct {
-	core.FlavorResource
-	Reserved, Used core.Amount
-}
 
 // SetQueue makes the gauges show the state of a ClusterQueue.
-func (m *Metrics) SetQueue(q Queue) {
+func (m *Metrics) SetQueue(q facts.Queue) {
 	m.place(q.Name, q.Cohorts)
 	if m.around.choice.NoQueueResources {
-		q.Resources = nil
+		q.Flavors = nil
 	}
 	m.queues.set(q)
 }
@@ -100,7 +42,7 @@ func (m *Metrics) ForgetCohort(name string) {
 
 // SetLocalQueue makes the gauges show the state of a LocalQueue, or drops it if
 // it is not, or no longer, among the chosen.
-func (m *Metrics) SetLocalQueue(q LocalQueue) {
+func (m *Metrics) SetLocalQueue(q facts.LocalQueue) {
 	if !m.around.set(q) {
 		m.hideLocalQueue(q.Namespace, q.Name)
 		return
@@ -156,31 +98,34 @@ func newQueueGauges(b *builder) queueGauges {
 	}
 }
 
-func (g queueGauges) set(q Queue) {
+func (g queueGauges) set(q facts.Queue) {
 	g.pending.WithLabelValues(q.Name, statusActive).Set(float64(q.Pending))
 	g.pending.WithLabelValues(q.Name, statusInadmissible).Set(float64(q.Inadmissible))
 	g.reserving.WithLabelValues(q.Name).Set(float64(q.Reserving))
 	g.admitted.WithLabelValues(q.Name).Set(float64(q.Admitted))
-	for _, s := range []Status{StatusPending, StatusActive, StatusTerminating} {
-		g.status.WithLabelValues(q.Name, string(s)).Set(oneIfEqual(s, q.Status))
+	for _, s := range []facts.QueueState{facts.QueuePending, facts.QueueActive, facts.QueueTerminating} {
+		g.status.WithLabelValues(q.Name, string(s)).Set(oneIfEqual(s, q.State))
 	}
 	var shares []row
 	if q.Share != nil {
-		shares = []row{{q.Name, q.Cohort}}
-		g.share.WithLabelValues(q.Name, q.Cohort).Set(*q.Share)
+		shares = []row{{q.Name, q.Cohort()}}
+		g.share.WithLabelValues(q.Name, q.Cohort()).Set(q.Share.Exact)
 	}
 	for _, stale := range g.shown.replace("share of "+q.Name, shares) {
 		g.share.DeleteLabelValues(stale[:2]...)
 	}
-	rows := make([]row, 0, len(q.Resources))
-	for _, r := range q.Resources {
-		labels := row{q.Cohort, q.Name, r.Flavor, r.Resource}
-		rows = append(rows, labels)
-		g.reservation.WithLabelValues(labels[:]...).Set(units(r.Resource, r.Reserved))
-		g.usage.WithLabelValues(labels[:]...).Set(units(r.Resource, r.Used))
-		g.nominal.WithLabelValues(labels[:]...).Set(units(r.Resource, r.Nominal))
-		g.borrowing.WithLabelValues(labels[:]...).Set(limit(r.Resource, r.Borrowing))
-		g.lending.WithLabelValues(labels[:]...).Set(limit(r.Resource, r.Lending))
+	var rows []row
+	for _, f := range q.Flavors {
+		for _, r := range f.Quotas {
+			of := core.FlavorResource{Flavor: f.Flavor, Resource: r.Resource}
+			labels := row{q.Cohort(), q.Name, f.Flavor, r.Resource}
+			rows = append(rows, labels)
+			g.reservation.WithLabelValues(labels[:]...).Set(units(r.Resource, q.Reserved[of]))
+			g.usage.WithLabelValues(labels[:]...).Set(units(r.Resource, q.Used[of]))
+			g.nominal.WithLabelValues(labels[:]...).Set(units(r.Resource, r.Nominal))
+			g.borrowing.WithLabelValues(labels[:]...).Set(limit(r.Resource, r.Borrowing))
+			g.lending.WithLabelValues(labels[:]...).Set(limit(r.Resource, r.Lending))
+		}
 	}
 	for _, stale := range g.shown.replace(q.Name, rows) {
 		for _, v := range g.perResource() {
@@ -222,20 +167,23 @@ func newLocalQueueGauges(b *builder) localQueueGauges {
 	}
 }
 
-func (g localQueueGauges) set(q LocalQueue) {
+func (g localQueueGauges) set(q facts.LocalQueue) {
 	g.pending.WithLabelValues(q.Name, q.Namespace, statusActive).Set(float64(q.Pending))
 	g.pending.WithLabelValues(q.Name, q.Namespace, statusInadmissible).Set(float64(q.Inadmissible))
 	g.reserving.WithLabelValues(q.Name, q.Namespace).Set(float64(q.Reserving))
 	g.admitted.WithLabelValues(q.Name, q.Namespace).Set(float64(q.Admitted))
-	for _, s := range []string{"True", "False", "Unknown"} {
-		g.status.WithLabelValues(q.Name, q.Namespace, s).Set(oneIfEqual(s, q.Active))
+	for _, s := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown} {
+		g.status.WithLabelValues(q.Name, q.Namespace, string(s)).Set(oneIfEqual(s, q.Active))
 	}
-	rows := make([]row, 0, len(q.Resources))
-	for _, r := range q.Resources {
-		labels := row{q.Name, q.Namespace, r.Flavor, r.Resource}
-		rows = append(rows, labels)
-		g.reservation.WithLabelValues(labels[:]...).Set(units(r.Resource, r.Reserved))
-		g.usage.WithLabelValues(labels[:]...).Set(units(r.Resource, r.Used))
+	var rows []row
+	for _, f := range q.Flavors {
+		for _, r := range f.Quotas {
+			of := core.FlavorResource{Flavor: f.Flavor, Resource: r.Resource}
+			labels := row{q.Name, q.Namespace, f.Flavor, r.Resource}
+			rows = append(rows, labels)
+			g.reservation.WithLabelValues(labels[:]...).Set(units(r.Resource, q.Reserved[of]))
+			g.usage.WithLabelValues(labels[:]...).Set(units(r.Resource, q.Used[of]))
+		}
 	}
 	for _, stale := range g.shown.replace(q.Namespace+"/"+q.Name, rows) {
 		g.reservation.DeleteLabelValues(stale[:]...)

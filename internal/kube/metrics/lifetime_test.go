@@ -17,6 +17,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 )
 
@@ -138,7 +139,7 @@ func TestLifetime(t *testing.T) {
 
 func TestPopulation(t *testing.T) {
 	m, reg := newMetrics(t)
-	m.SetLocalQueue(metrics.LocalQueue{Namespace: "blue", Name: "l", ClusterQueue: "q"})
+	m.SetLocalQueue(facts.LocalQueue{Namespace: "blue", Name: "l", Queue: "q"})
 	names := []string{"kueue_unadmitted_workloads", "kueue_local_queue_unadmitted_workloads", "kueue_finished_workloads", "kueue_local_queue_finished_workloads"}
 	h := follow(m)
 	expect(t, reg, "nobody has looked at it, but its LocalQueue is known",
@@ -176,13 +177,12 @@ kueue_local_queue_finished_workloads{name="l",namespace="blue",replica_role="sta
 
 // everything makes all metrics show something.
 func everything(m *metrics.Metrics) {
-	fr := core.FlavorResource{Flavor: "f", Resource: core.CPU}
-	m.SetQueue(metrics.Queue{
-		Name: "q", Cohort: "c", Cohorts: []string{"c", "root"}, Status: metrics.StatusActive, Share: new(float64),
-		Resources: []metrics.QueueResource{{FlavorResource: fr, Nominal: 1000}},
+	quotas := []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: 1000}}}}
+	m.SetQueue(facts.Queue{
+		Name: "q", Cohorts: []string{"c", "root"}, State: facts.QueueActive, Flavors: quotas, Load: facts.Load{Share: &facts.Share{}},
 	})
 	m.SetCohortShare("c", 5)
-	m.SetLocalQueue(metrics.LocalQueue{Namespace: "blue", Name: "l", ClusterQueue: "q", Active: "True", Resources: []metrics.LocalQueueResource{{FlavorResource: fr}}})
+	m.SetLocalQueue(facts.LocalQueue{Namespace: "blue", Name: "l", Queue: "q", Active: "True", Flavors: quotas})
 	w := metrics.Workload{ClusterQueue: "q", Namespace: "blue", LocalQueue: "l", PriorityClass: "p"}
 	m.Attempted(metrics.Success, time.Millisecond)
 	m.QuotaReserved(w, time.Second)
@@ -192,7 +192,7 @@ func everything(m *metrics.Metrics) {
 	m.SetTreeStats(func() (cycle.Stats, bool) {
 		return cycle.Stats{
 			Queues:    []cycle.QueueCensus{{Name: "q", Cohort: "c", Root: "root", ActiveShapes: 2, Pending: core.Resources{{Resource: core.CPU, Amount: 1500}}}},
-			Cohorts:   []cycle.CohortCensus{{Name: "c", Parent: "root", Root: "root", Admitted: 3, Amounts: []cycle.SubtreeAmount{{FlavorResource: fr, Quota: 2500, Reserved: 500}}}},
+			Cohorts:   []cycle.CohortCensus{{Name: "c", Parent: "root", Root: "root", Admitted: 3, Amounts: []cycle.SubtreeAmount{{FlavorResource: core.FlavorResource{Flavor: "f", Resource: core.CPU}, Quota: 2500, Reserved: 500}}}},
 			Standings: []cycle.LocalStanding{{Namespace: "blue", Name: "l", Queue: "q", Standing: core.Standing{Lo: 2500 << 32}}},
 		}, true
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 )
 
@@ -105,40 +106,48 @@ func TestWaitBuckets(t *testing.T) {
 func TestQueueGauges(t *testing.T) {
 	m, reg := newMetrics(t)
 	six := core.Amount(6)
-	fr := func(flavor, resource string) core.FlavorResource {
-		return core.FlavorResource{Flavor: flavor, Resource: resource}
-	}
-	m.SetQueue(metrics.Queue{
-		Name: "q", Cohort: "c", Status: metrics.StatusActive, Pending: 2, Inadmissible: 1, Reserving: 4, Admitted: 3,
-		Resources: []metrics.QueueResource{
-			{FlavorResource: fr("f", core.CPU), Nominal: 2500, Reserved: 500, Used: 500},
-			{FlavorResource: fr("f", core.GPU), Nominal: 8, Lending: &six},
+	cpu, gpu := core.FlavorResource{Flavor: "f", Resource: core.CPU}, core.FlavorResource{Flavor: "f", Resource: core.GPU}
+	gpus := []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 8}}}}
+	m.SetQueue(facts.Queue{
+		Name: "q", Cohorts: []string{"c"}, State: facts.QueueActive,
+		Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{
+			{Resource: core.CPU, Nominal: 2500}, {Resource: core.GPU, Nominal: 8, Lending: &six},
+		}}},
+		Load: facts.Load{
+			Pending: 2, Inadmissible: 1, Reserving: 4, Admitted: 3,
+			Reserved: map[core.FlavorResource]core.Amount{cpu: 500}, Used: map[core.FlavorResource]core.Amount{cpu: 400},
 		},
 	})
-	names := []string{"kueue_pending_workloads", "kueue_cluster_queue_status", "kueue_cluster_queue_nominal_quota", "kueue_cluster_queue_lending_limit"}
+	names := []string{"kueue_pending_workloads", "kueue_cluster_queue_status", "kueue_cluster_queue_nominal_quota", "kueue_cluster_queue_lending_limit",
+		"kueue_cluster_queue_resource_reservation", "kueue_cluster_queue_resource_usage"}
 	expect(t, reg, "cpu is shown in cores, no limit as infinity",
 		`kueue_cluster_queue_lending_limit{cluster_queue="q",cohort="c",flavor="f",replica_role="standalone",resource="cpu"} +Inf
 kueue_cluster_queue_lending_limit{cluster_queue="q",cohort="c",flavor="f",replica_role="standalone",resource="nvidia.com/gpu"} 6
 kueue_cluster_queue_nominal_quota{cluster_queue="q",cohort="c",flavor="f",replica_role="standalone",resource="cpu"} 2.5
 kueue_cluster_queue_nominal_quota{cluster_queue="q",cohort="c",flavor="f",replica_role="standalone",resource="nvidia.com/gpu"} 8
+kueue_cluster_queue_resource_reservation{cluster_queue="q",cohort="c",flavor="f",replica_role="standalone",resource="cpu"} 0.5
+kueue_cluster_queue_resource_reservation{cluster_queue="q",cohort="c",flavor="f",replica_role="standalone",resource="nvidia.com/gpu"} 0
+kueue_cluster_queue_resource_usage{cluster_queue="q",cohort="c",flavor="f",replica_role="standalone",resource="cpu"} 0.4
+kueue_cluster_queue_resource_usage{cluster_queue="q",cohort="c",flavor="f",replica_role="standalone",resource="nvidia.com/gpu"} 0
 kueue_cluster_queue_status{cluster_queue="q",replica_role="standalone",status="active"} 1
 kueue_cluster_queue_status{cluster_queue="q",replica_role="standalone",status="pending"} 0
 kueue_cluster_queue_status{cluster_queue="q",replica_role="standalone",status="terminating"} 0
 kueue_pending_workloads{cluster_queue="q",replica_role="standalone",status="active"} 2
 kueue_pending_workloads{cluster_queue="q",replica_role="standalone",status="inadmissible"} 1
 `, names...)
-	m.SetQueue(metrics.Queue{
-		Name: "q", Cohort: "d", Status: metrics.StatusPending,
-		Resources: []metrics.QueueResource{{FlavorResource: fr("f", core.GPU), Nominal: 8}},
-	})
+	m.SetQueue(facts.Queue{Name: "q", Cohorts: []string{"d"}, State: facts.QueuePending, Flavors: gpus})
 	expect(t, reg, "what the queue no longer has is no longer shown",
 		`kueue_cluster_queue_nominal_quota{cluster_queue="q",cohort="d",flavor="f",replica_role="standalone",resource="nvidia.com/gpu"} 8
 `, "kueue_cluster_queue_nominal_quota")
 	m.Admitted(metrics.Workload{ClusterQueue: "q", Namespace: "n", LocalQueue: "l"}, 0)
-	m.SetLocalQueue(metrics.LocalQueue{
-		Namespace: "n", Name: "l", Active: "True",
-		Resources: []metrics.LocalQueueResource{{FlavorResource: fr("f", core.GPU), Used: 1}},
+	m.SetLocalQueue(facts.LocalQueue{
+		Namespace: "n", Name: "l", Active: "True", Flavors: gpus,
+		Load: facts.Load{Reserved: map[core.FlavorResource]core.Amount{gpu: 2}, Used: map[core.FlavorResource]core.Amount{gpu: 1}},
 	})
+	expect(t, reg, "a LocalQueue has the quotas of its ClusterQueue",
+		`kueue_local_queue_resource_reservation{flavor="f",name="l",namespace="n",replica_role="standalone",resource="nvidia.com/gpu"} 2
+kueue_local_queue_resource_usage{flavor="f",name="l",namespace="n",replica_role="standalone",resource="nvidia.com/gpu"} 1
+`, "kueue_local_queue_resource_reservation", "kueue_local_queue_resource_usage")
 	m.ForgetQueue("q")
 	m.ForgetLocalQueue("n", "l")
 	// What was built is shown always.
@@ -149,8 +158,11 @@ kueue_pending_workloads{cluster_queue="q",replica_role="standalone",status="inad
 
 func TestShares(t *testing.T) {
 	m, reg := newMetrics(t)
-	m.SetQueue(metrics.Queue{Name: "q", Cohort: "c", Share: new(125.25)})
-	m.SetQueue(metrics.Queue{Name: "z", Cohort: "c", Share: new(math.NaN())})
+	share := func(name, cohort string, exact float64) facts.Queue {
+		return facts.Queue{Name: name, Cohorts: []string{cohort}, Load: facts.Load{Share: &facts.Share{Exact: exact}}}
+	}
+	m.SetQueue(share("q", "c", 125.25))
+	m.SetQueue(share("z", "c", math.NaN()))
 	m.SetCohortShare("c", 250)
 	names := []string{"kueue_cluster_queue_weighted_share", "kueue_cohort_weighted_share"}
 	expect(t, reg, "A10: shares are exact, and that of weight 0 is no number",
@@ -158,8 +170,8 @@ func TestShares(t *testing.T) {
 kueue_cluster_queue_weighted_share{cluster_queue="z",cohort="c",replica_role="standalone"} NaN
 kueue_cohort_weighted_share{cohort="c",replica_role="standalone"} 250
 `, names...)
-	m.SetQueue(metrics.Queue{Name: "q", Cohort: "d", Share: new(7.0)})
-	m.SetQueue(metrics.Queue{Name: "z", Cohort: "c"})
+	m.SetQueue(share("q", "d", 7))
+	m.SetQueue(facts.Queue{Name: "z", Cohorts: []string{"c"}})
 	m.ForgetCohort("c")
 	expect(t, reg, "a queue that moved, fair sharing off, a cohort gone",
 		`kueue_cluster_queue_weighted_share{cluster_queue="q",cohort="d",replica_role="standalone"} 7
@@ -170,8 +182,8 @@ kueue_cohort_weighted_share{cohort="c",replica_role="standalone"} 250
 func TestA10NamedCohortsEnd(t *testing.T) {
 	m, reg := newMetrics(t)
 	admitted := func(queue string) { m.Admitted(metrics.Workload{ClusterQueue: queue}, 0) }
-	m.SetQueue(metrics.Queue{Name: "q", Cohorts: []string{"c", "root"}})
-	m.SetQueue(metrics.Queue{Name: "r", Cohorts: []string{"root"}})
+	m.SetQueue(facts.Queue{Name: "q", Cohorts: []string{"c", "root"}})
+	m.SetQueue(facts.Queue{Name: "r", Cohorts: []string{"root"}})
 	admitted("q")
 	const name = "kueue_cohort_subtree_admitted_workloads_total"
 	below := func(cohort string) string {
@@ -179,7 +191,7 @@ func TestA10NamedCohortsEnd(t *testing.T) {
 `
 	}
 	expect(t, reg, "both are above it", below("c")+below("root"), name)
-	m.SetQueue(metrics.Queue{Name: "q", Cohorts: []string{"root"}})
+	m.SetQueue(facts.Queue{Name: "q", Cohorts: []string{"root"}})
 	expect(t, reg, "nothing is left below one of them", below("root"), name)
 	m.ForgetQueue("q")
 	expect(t, reg, "another queue is below the other", below("root"), name)

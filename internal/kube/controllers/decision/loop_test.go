@@ -30,8 +30,8 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/decision"
-	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/record"
@@ -183,13 +183,13 @@ func TestLoop(t *testing.T) {
 	cpu := func(n core.Amount) map[core.FlavorResource]core.Amount {
 		return map[core.FlavorResource]core.Amount{{Flavor: "f", Resource: core.CPU}: n}
 	}
-	door := queues.Tally{Pending: 2, Reserving: 1, Admitted: 1, Reserved: cpu(1000), Used: cpu(1000)} // it does not know who is parked
-	full := queues.Tally{Inadmissible: 2, Reserving: 1, Admitted: 1, Reserved: cpu(1000), Used: cpu(1000)}
+	door := facts.Load{Pending: 2, Reserving: 1, Admitted: 1, Reserved: cpu(1000), Used: cpu(1000)} // it does not know who is parked
+	full := facts.Load{Inadmissible: 2, Reserving: 1, Admitted: 1, Reserved: cpu(1000), Used: cpu(1000)}
 	s.until("the numbers follow", func() string {
 		q, _ := s.loop.Queue("q")
 		l, _ := s.loop.LocalQueue("blue", "door")
 		q.ConsumedAt, l.ConsumedAt = time.Time{}, time.Time{}
-		return cmp.Diff([]queues.Tally{full, door}, []queues.Tally{q, l}, cmpopts.EquateEmpty())
+		return cmp.Diff([]facts.Load{full, door}, []facts.Load{q, l}, cmpopts.EquateEmpty())
 	})
 	if q, _ := s.loop.Queue("q"); q.Share != nil {
 		t.Errorf("share %v without fair sharing", q.Share)

@@ -6,6 +6,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
+	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 )
@@ -14,32 +15,32 @@ var _ queues.Numbers = (*Loop)(nil)
 
 // Queue returns how full a ClusterQueue is, false until all Workloads that
 // exist have been counted.
-func (l *Loop) Queue(name string) (queues.Tally, bool) {
+func (l *Loop) Queue(name string) (facts.Load, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.counted {
-		return queues.Tally{}, false
+		return facts.Load{}, false
 	}
-	t := tally(l.engine.Counts(name), l.engine.Usage(name))
+	load := loadOf(l.engine.Counts(name), l.engine.Usage(name))
 	if l.engine.Shares() {
-		t.Share = new(shareOf(l.engine.ShareOf(name)))
+		load.Share = new(shareOf(l.engine.ShareOf(name)))
 	}
-	return t, true
+	return load, true
 }
 
 // CohortShare returns the share of a cohort; false while fair sharing is off, and
 // until all Workloads that exist have been counted.
-func (l *Loop) CohortShare(name string) (queues.Share, bool) {
+func (l *Loop) CohortShare(name string) (facts.Share, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.counted || !l.engine.Shares() {
-		return queues.Share{}, false
+		return facts.Share{}, false
 	}
 	return shareOf(l.engine.CohortShareOf(name)), true
 }
 
-func shareOf(s quota.DominantResourceShare) queues.Share {
-	out := queues.Share{Rounded: s.Value(), Exact: math.NaN()}
+func shareOf(s quota.DominantResourceShare) facts.Share {
+	out := facts.Share{Rounded: s.Value(), Exact: math.NaN()}
 	if exact := s.Exact(); exact != nil {
 		out.Exact, _ = exact.Float64()
 	}
@@ -47,15 +48,15 @@ func shareOf(s quota.DominantResourceShare) queues.Share {
 }
 
 // LocalQueue does the same for a LocalQueue.
-func (l *Loop) LocalQueue(namespace, name string) (queues.Tally, bool) {
+func (l *Loop) LocalQueue(namespace, name string) (facts.Load, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.counted {
-		return queues.Tally{}, false
+		return facts.Load{}, false
 	}
-	t := tally(l.engine.LocalCounts(namespace, name), l.engine.LocalUsage(namespace, name))
-	t.Consumed, t.ConsumedAt, _ = l.engine.Consumed(namespace, name)
-	return t, true
+	load := loadOf(l.engine.LocalCounts(namespace, name), l.engine.LocalUsage(namespace, name))
+	load.Consumed, load.ConsumedAt, _ = l.engine.Consumed(namespace, name)
+	return load, true
 }
 
 // EachWaiting tells of every workload that waits, see metrics.Visit.
@@ -75,8 +76,8 @@ func (l *Loop) EachAdmitted(tell func(queue string, key core.Key)) {
 // Changed says that numbers may have changed.
 func (l *Loop) Changed() <-chan struct{} { return l.changed }
 
-func tally(c cycle.Counts, usage []cycle.Usage) queues.Tally {
-	out := queues.Tally{
+func loadOf(c cycle.Counts, usage []cycle.Usage) facts.Load {
+	out := facts.Load{
 		Pending:      clip(c.Active),
 		Inadmissible: clip(c.Inadmissible),
 		Reserving:    clip(c.Reserving),

@@ -17,11 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
 // recheck is how often a queue that waits for its end is looked at in case the
-// last of its users went without a change of the tally.
+// last of its users went without a change of its load.
 const recheck = time.Second
 
 type clusterQueues struct {
@@ -49,25 +50,27 @@ func (r *clusterQueues) Reconcile(ctx context.Context, req reconcile.Request) (r
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("look around ClusterQueue %s: %w", q.Name, err)
 	}
-	var tally *Tally
+	var load *facts.Load
 	if t, ok := r.numbers.Queue(q.Name); ok {
-		tally = &t
+		load = &t
 	}
 	// 2. The finalizer keeps the queue until nothing holds its quota.
-	gone, err := r.finalize(ctx, q, tally)
+	gone, err := r.finalize(ctx, q, load)
 	if gone || err != nil {
 		return reconcile.Result{}, err
 	}
 	// 3. Status and gauges.
 	active := queueActive(q, around)
-	if tally != nil {
-		r.gauges.SetQueue(queueGauge(q, around, active, *tally))
+	if load != nil {
+		f := facts.QueueOf(q, &active, *load)
+		f.Cohorts = around.cohorts
+		r.gauges.SetQueue(f)
 	}
 	result := reconcile.Result{}
 	if q.DeletionTimestamp != nil {
 		result.RequeueAfter = recheck
 	}
-	next, again, err := r.next(ctx, q, around, active, tally)
+	next, again, err := r.next(ctx, q, around, active, load)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -88,7 +91,7 @@ func (r *clusterQueues) Reconcile(ctx context.Context, req reconcile.Request) (r
 // next is the status to be written: with the numbers of its tree's page, which is
 // turned if they have changed and it is time. It comes with when to look again because
 // the page says something else than what is true by now; 0 for never.
-func (r *clusterQueues) next(ctx context.Context, q *kueue.ClusterQueue, around surroundings, active metav1.Condition, live *Tally) (kueue.ClusterQueueStatus, time.Duration, error) {
+func (r *clusterQueues) next(ctx context.Context, q *kueue.ClusterQueue, around surroundings, active metav1.Condition, live *facts.Load) (kueue.ClusterQueueStatus, time.Duration, error) {
 	now := r.clock.Now()
 	is := queueStatus(q, active, live, now)
 	if live == nil {
@@ -107,7 +110,7 @@ func (r *clusterQueues) next(ctx context.Context, q *kueue.ClusterQueue, around 
 			return is, 0, nil // it has just come, and is on no page yet
 		}
 	}
-	if written.equal(*live) {
+	if written.Equal(*live) {
 		left = 0
 	}
 	return queueStatus(q, active, &written, now), left, nil
@@ -115,7 +118,7 @@ func (r *clusterQueues) next(ctx context.Context, q *kueue.ClusterQueue, around 
 
 // finalize puts the finalizer on a living queue and takes it off a deleted one
 // once it is free; it reports whether the queue is gone with that.
-func (r *clusterQueues) finalize(ctx context.Context, q *kueue.ClusterQueue, t *Tally) (bool, error) {
+func (r *clusterQueues) finalize(ctx context.Context, q *kueue.ClusterQueue, t *facts.Load) (bool, error) {
 	if q.DeletionTimestamp == nil {
 		return false, addFinalizer(ctx, r.client, q)
 	}
@@ -127,9 +130,9 @@ func (r *clusterQueues) finalize(ctx context.Context, q *kueue.ClusterQueue, t *
 	return true, removeFinalizer(ctx, r.client, q)
 }
 
-// free reports whether nothing holds quota of the queue: neither by the tally,
+// free reports whether nothing holds quota of the queue: neither by its load,
 // which knows of decisions that are not written yet, nor by what is written.
-func (r *clusterQueues) free(ctx context.Context, q *kueue.ClusterQueue, t *Tally) (bool, error) {
+func (r *clusterQueues) free(ctx context.Context, q *kueue.ClusterQueue, t *facts.Load) (bool, error) {
 	if t != nil && t.Reserving > 0 {
 		return false, nil
 	}

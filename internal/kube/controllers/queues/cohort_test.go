@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
 func TestShares(t *testing.T) {
@@ -13,7 +14,7 @@ func TestShares(t *testing.T) {
 	w := newWorld(t, clusterQueue(), flavor(), cohort)
 	q := clusterQueue()
 
-	w.numbers.queues["q"] = Tally{}
+	w.numbers.queues["q"] = facts.Load{}
 	w.reconcile(w.queues, q)
 	w.reconcile(w.cohorts, cohort)
 	w.read(q)
@@ -24,8 +25,8 @@ func TestShares(t *testing.T) {
 
 	w.writes = 0
 	w.clock.Step(DefaultInterval)
-	w.numbers.queues["q"] = Tally{Share: &Share{125, 124.5}}
-	w.numbers.cohorts["c"] = Share{250, 249.75}
+	w.numbers.queues["q"] = facts.Load{Share: &facts.Share{Rounded: 125, Exact: 124.5}}
+	w.numbers.cohorts["c"] = facts.Share{Rounded: 250, Exact: 249.75}
 	w.reconcile(w.queues, q)
 	w.reconcile(w.cohorts, cohort)
 	w.reconcile(w.cohorts, cohort)
@@ -38,7 +39,7 @@ func TestShares(t *testing.T) {
 	if w.writes != 2 {
 		t.Errorf("%d writes, want one for each: nothing changed since", w.writes)
 	}
-	if g := w.gauges.queues["q"]; g.Share == nil || *g.Share != 124.5 || w.gauges.cohorts["c"] != 249.75 {
+	if g := w.gauges.queues["q"]; g.Share == nil || g.Share.Exact != 124.5 || w.gauges.cohorts["c"] != 249.75 {
 		t.Errorf("gauges show %v and %v", g.Share, w.gauges.cohorts)
 	}
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
@@ -32,8 +33,8 @@ func TestA5ConsumedIsWritten(t *testing.T) {
 	}
 	for i, s := range steps {
 		was := w.numbers.local["n/l"]
-		w.numbers.local["n/l"] = Tally{Consumed: core.MakeResources(s.used), ConsumedAt: s.at}
-		if i > 0 && was.equal(w.numbers.local["n/l"]) {
+		w.numbers.local["n/l"] = facts.Load{Consumed: core.MakeResources(s.used), ConsumedAt: s.at}
+		if i > 0 && was.Equal(w.numbers.local["n/l"]) {
 			t.Errorf("%s: nobody is told", s.why)
 		}
 		w.clock.Step(time.Minute)

@@ -12,9 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
-// feeder passes on which queues have a new tally. It looks at all of them
+// feeder passes on which queues are fuller or emptier than they were. It looks at all of them
 // after each change, at most once per interval; that is cheap, and it needs no
 // list of names from those who count.
 type feeder struct {
@@ -25,17 +26,17 @@ type feeder struct {
 	queues      chan event.GenericEvent
 	localQueues chan event.GenericEvent
 	cohorts     chan event.GenericEvent
-	// seen are the tallies passed on last.
-	seenQueues, seenLocal map[types.NamespacedName]Tally
-	seenCohorts           map[string]Share
+	// seen is what was passed on last.
+	seenQueues, seenLocal map[types.NamespacedName]facts.Load
+	seenCohorts           map[string]facts.Share
 }
 
 func newFeeder(reader client.Reader, o Options) *feeder {
 	return &feeder{
 		reader: reader, numbers: o.Numbers, clock: o.Clock, interval: o.Interval,
 		queues: make(chan event.GenericEvent), localQueues: make(chan event.GenericEvent),
-		cohorts: make(chan event.GenericEvent), seenCohorts: map[string]Share{},
-		seenQueues: map[types.NamespacedName]Tally{}, seenLocal: map[types.NamespacedName]Tally{},
+		cohorts: make(chan event.GenericEvent), seenCohorts: map[string]facts.Share{},
+		seenQueues: map[types.NamespacedName]facts.Load{}, seenLocal: map[types.NamespacedName]facts.Load{},
 	}
 }
 
@@ -48,7 +49,7 @@ func (f *feeder) Start(ctx context.Context) error {
 		case <-f.numbers.Changed():
 		}
 		if err := f.scan(ctx); err != nil {
-			// Tallies that were not passed on are still new to the next scan.
+			// What was not passed on is still new to the next scan.
 			log.FromContext(ctx).Error(err, "Look for changed queues")
 		}
 		select {
@@ -64,7 +65,7 @@ func (f *feeder) scan(ctx context.Context) error {
 	if err := f.reader.List(ctx, queues, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list ClusterQueues: %w", err)
 	}
-	seen := make(map[types.NamespacedName]Tally, len(queues.Items))
+	seen := make(map[types.NamespacedName]facts.Load, len(queues.Items))
 	for i := range queues.Items {
 		q := &queues.Items[i]
 		if t, ok := f.numbers.Queue(q.Name); ok {
@@ -77,7 +78,7 @@ func (f *feeder) scan(ctx context.Context) error {
 	if err := f.reader.List(ctx, local, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list LocalQueues: %w", err)
 	}
-	seen = make(map[types.NamespacedName]Tally, len(local.Items))
+	seen = make(map[types.NamespacedName]facts.Load, len(local.Items))
 	for i := range local.Items {
 		q := &local.Items[i]
 		if t, ok := f.numbers.LocalQueue(q.Namespace, q.Name); ok {
@@ -94,14 +95,14 @@ func (f *feeder) scanCohorts(ctx context.Context) error {
 	if err := f.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Cohorts: %w", err)
 	}
-	seen := make(map[string]Share, len(list.Items))
+	seen := make(map[string]facts.Share, len(list.Items))
 	for i := range list.Items {
 		c := &list.Items[i]
 		share, ok := f.numbers.CohortShare(c.Name)
 		if !ok {
 			continue
 		}
-		if last, known := f.seenCohorts[c.Name]; !known || !last.equal(share) {
+		if last, known := f.seenCohorts[c.Name]; !known || !last.Equal(share) {
 			select {
 			case f.cohorts <- event.GenericEvent{Object: c}:
 			case <-ctx.Done():
@@ -114,12 +115,12 @@ func (f *feeder) scanCohorts(ctx context.Context) error {
 	return nil
 }
 
-// pass notes the tally of a queue in now and sends the queue if it is not the
+// pass notes in now how full a queue is, and sends the queue if it is not the
 // one in old.
-func pass(ctx context.Context, to chan<- event.GenericEvent, o client.Object, t Tally, old, now map[types.NamespacedName]Tally) {
+func pass(ctx context.Context, to chan<- event.GenericEvent, o client.Object, t facts.Load, old, now map[types.NamespacedName]facts.Load) {
 	key := client.ObjectKeyFromObject(o)
 	last, known := old[key]
-	if known && last.equal(t) {
+	if known && last.Equal(t) {
 		now[key] = last
 		return
 	}

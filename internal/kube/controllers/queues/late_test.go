@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
 // errAway is what the API server's writes end with while it does not answer.
@@ -57,7 +58,7 @@ func TestA16StatusIsNoLaterThanItsRest(t *testing.T) {
 						count++
 					}
 					history = append(history, count)
-					w.numbers.queues["q"], w.numbers.local["n/l"] = Tally{Pending: count}, Tally{Pending: count}
+					w.numbers.queues["q"], w.numbers.local["n/l"] = facts.Load{Pending: count}, facts.Load{Pending: count}
 					w.fails = nil
 					if i >= from && i < to {
 						w.fails = errAway
@@ -94,7 +95,7 @@ func TestA16HeldJobsArePending(t *testing.T) {
 		held := localQueue()
 		held.Spec.StopPolicy = &policy
 		w := newWorld(t, clusterQueue(), held, flavor())
-		w.numbers.queues["q"], w.numbers.local["n/l"] = Tally{Inadmissible: 5}, Tally{Inadmissible: 5}
+		w.numbers.queues["q"], w.numbers.local["n/l"] = facts.Load{Inadmissible: 5}, facts.Load{Inadmissible: 5}
 		w.reconcile(w.queues, clusterQueue())
 		w.reconcile(w.local, held)
 		q, l := clusterQueue(), localQueue()

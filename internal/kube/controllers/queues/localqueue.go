@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
 type localQueues struct {
@@ -42,13 +43,13 @@ func (r *localQueues) Reconcile(ctx context.Context, req reconcile.Request) (rec
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("look behind LocalQueue %s: %w", req.NamespacedName, err)
 	}
-	var tally *Tally
+	var load *facts.Load
 	active := localQueueActive(q, condition)
 	if t, ok := r.numbers.LocalQueue(q.Namespace, q.Name); ok {
-		tally = &t
-		r.gauges.SetLocalQueue(localQueueGauge(q, behind, active, t))
+		load = &t
+		r.gauges.SetLocalQueue(facts.LocalQueueOf(q, behind, active, t))
 	}
-	next := localQueueStatus(q, behind, active, tally, r.clock.Now())
+	next := localQueueStatus(q, behind, active, load, r.clock.Now())
 	if equality.Semantic.DeepEqual(q.Status, next) {
 		return reconcile.Result{}, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
 // pages keeps what the statuses of queues say of one tree true of one moment. Numbers
@@ -32,8 +33,8 @@ type pages struct {
 
 // page is the numbers of a tree at one moment.
 type page struct {
-	until   time.Time
-	tallies map[string]Tally
+	until time.Time
+	loads map[string]facts.Load
 }
 
 func newPages(reader client.Reader, o Options) *pages {
@@ -42,16 +43,16 @@ func newPages(reader client.Reader, o Options) *pages {
 
 // current returns what a queue's status has to say until the next page, and how long
 // that is; false if a new page may be taken.
-func (p *pages) current(root, queue string) (t Tally, left time.Duration, ok bool) {
+func (p *pages) current(root, queue string) (load facts.Load, left time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last := p.of[root]
 	left = last.until.Sub(p.clock.Now())
 	if left <= 0 {
-		return Tally{}, 0, false
+		return facts.Load{}, 0, false
 	}
-	t, ok = last.tallies[queue]
-	return t, left, ok
+	load, ok = last.loads[queue]
+	return load, left, ok
 }
 
 // turn takes a new page of a tree.
@@ -65,10 +66,10 @@ func (p *pages) turn(ctx context.Context, root string) error {
 	if p.of[root].until.After(p.clock.Now()) {
 		return nil // another queue of the tree was first
 	}
-	next := page{until: p.clock.Now().Add(p.pace.beat(root)), tallies: make(map[string]Tally, len(queues))}
+	next := page{until: p.clock.Now().Add(p.pace.beat(root)), loads: make(map[string]facts.Load, len(queues))}
 	for _, q := range queues {
 		if t, ok := p.numbers.Queue(q); ok {
-			next.tallies[q] = t
+			next.loads[q] = t
 		}
 	}
 	p.of[root] = next
@@ -80,8 +81,8 @@ func (p *pages) forget(queue string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for root, last := range p.of {
-		delete(last.tallies, queue)
-		if len(last.tallies) == 0 {
+		delete(last.loads, queue)
+		if len(last.loads) == 0 {
 			delete(p.of, root)
 			p.pace.forget(types.NamespacedName{Name: root})
 		}

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/metrics"
+	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
@@ -176,9 +176,9 @@ func flavorNames(q *kueue.ClusterQueue) []string {
 
 type noGauges struct{}
 
-func (noGauges) SetQueue(metrics.Queue)           {}
-func (noGauges) ForgetQueue(string)               {}
-func (noGauges) SetCohortShare(string, float64)   {}
-func (noGauges) ForgetCohort(string)              {}
-func (noGauges) SetLocalQueue(metrics.LocalQueue) {}
-func (noGauges) ForgetLocalQueue(string, string)  {}
+func (noGauges) SetQueue(facts.Queue)            {}
+func (noGauges) ForgetQueue(string)              {}
+func (noGauges) SetCohortShare(string, float64)  {}
+func (noGauges) ForgetCohort(string)             {}
+func (noGauges) SetLocalQueue(facts.LocalQueue)  {}
+func (noGauges) ForgetLocalQueue(string, string) {}

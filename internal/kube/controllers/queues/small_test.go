@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,7 +26,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/kube/metrics"
+	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
 // Writes that never cease become rarer, up to ten intervals, and are quick again after
@@ -91,10 +89,10 @@ func TestPages(t *testing.T) {
 	}
 	p, root := w.queues.pages, rootOf("a", []string{"left", "root"})
 	for _, name := range []string{"a", "b"} {
-		w.numbers.queues[name] = Tally{Pending: 1}
+		w.numbers.queues[name] = facts.Load{Pending: 1}
 	}
 	w.must(p.turn(t.Context(), root))
-	w.numbers.queues["a"] = Tally{Pending: 2}
+	w.numbers.queues["a"] = facts.Load{Pending: 2}
 	w.must(p.turn(t.Context(), root)) // it is not time yet
 	if now, left, ok := p.current(root, "a"); now.Pending != 1 || left != DefaultInterval || !ok {
 		t.Errorf("%+v for %v more, %v", now, left, ok)
@@ -117,97 +115,75 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Every number counts when it is asked whether something changed.
-func TestTalliesDiffer(t *testing.T) {
-	fr := core.FlavorResource{Flavor: "f", Resource: "cpu"}
-	full := func() Tally {
-		return Tally{
-			Pending: 1, Inadmissible: 2, Reserving: 3, Admitted: 4, Reserved: map[core.FlavorResource]core.Amount{fr: 5}, Used: map[core.FlavorResource]core.Amount{fr: 6},
-			Consumed: core.MakeResources(map[string]core.Amount{"cpu": 7}), ConsumedAt: time.Unix(8, 0), Share: &Share{9, 9.5},
-		}
-	}
-	if !full().equal(full()) {
-		t.Fatal("a tally differs from itself")
-	}
-	for name, change := range map[string]func(*Tally){
-		"pending": func(x *Tally) { x.Pending++ }, "inadmissible": func(x *Tally) { x.Inadmissible++ },
-		"reserving": func(x *Tally) { x.Reserving++ }, "admitted": func(x *Tally) { x.Admitted++ },
-		"reserved": func(x *Tally) { x.Reserved[fr]++ }, "used": func(x *Tally) { x.Used[fr]++ },
-		"consumed": func(x *Tally) { x.Consumed = nil }, "consumed at": func(x *Tally) { x.ConsumedAt = time.Unix(9, 0) },
-		"share": func(x *Tally) { x.Share.Exact++ }, "rounded share": func(x *Tally) { x.Share.Rounded++ }, "no share": func(x *Tally) { x.Share = nil },
-	} {
-		x := full()
-		if change(&x); x.equal(full()) || full().equal(x) {
-			t.Errorf("%s: nobody notices", name)
-		}
-	}
-	none := Share{math.MaxInt64, math.NaN()}
-	if !none.equal(none) || none.equal(Share{math.MaxInt64, 1}) {
-		t.Error("a share that is no number is itself, and nothing else")
-	}
-}
-
 // Statuses list 64 flavors at most, and what is borrowed only where somebody lends.
 func TestUsage(t *testing.T) {
-	q := clusterQueue()
 	fr := core.FlavorResource{Flavor: "f", Resource: core.GPU}
 	used := map[core.FlavorResource]core.Amount{fr: 6}
+	q := clusterQueue()
 	q.Spec.CohortName = ""
-	if got := queueUsage(q, used)[0].Resources[1]; got.Total.Value() != 6 || !got.Borrowed.IsZero() {
+	alone := facts.QueueOf(q, nil, facts.Load{})
+	if got := queueUsage(&alone, used)[0].Resources[1]; got.Total.Value() != 6 || !got.Borrowed.IsZero() {
 		t.Errorf("outside of cohorts: %+v", got)
 	}
-	many := clusterQueue()
-	many.Spec.ResourceGroups[0].Flavors = nil
+	q = clusterQueue()
+	q.Spec.ResourceGroups[0].Flavors = nil
 	for i := range 70 {
-		many.Spec.ResourceGroups[0].Flavors = append(many.Spec.ResourceGroups[0].Flavors, kueue.FlavorQuotas{Name: kueue.ResourceFlavorReference(fmt.Sprintf("f%02d", i))})
+		q.Spec.ResourceGroups[0].Flavors = append(q.Spec.ResourceGroups[0].Flavors, kueue.FlavorQuotas{Name: kueue.ResourceFlavorReference(fmt.Sprintf("f%02d", i))})
 	}
-	if got := queueUsage(many, nil); len(got) != 64 || got[63].Name != "f63" {
+	many := facts.QueueOf(q, nil, facts.Load{})
+	if got := queueUsage(&many, nil); len(got) != 64 || got[63].Name != "f63" {
 		t.Errorf("%d flavors are listed", len(got))
 	}
-	if got := localQueueUsage(many, nil); len(got) != 64 || got[63].Name != "f63" {
+	if got := localQueueUsage(many.Flavors, nil); len(got) != 64 || got[63].Name != "f63" {
 		t.Errorf("%d flavors of a LocalQueue are listed", len(got))
 	}
-	if got := localQueueUsage(nil, used); got != nil {
+	if got := localQueueUsage(facts.Flavors(nil), used); got != nil {
 		t.Errorf("usage of nothing: %v", got)
 	}
 }
 
-// What gauges show.
-func TestGauges(t *testing.T) {
-	q := clusterQueue()
-	q.Spec.ResourceGroups[0].Flavors[0].Resources[0].BorrowingLimit = new(resource.MustParse("2"))
-	q.Spec.ResourceGroups[0].Flavors[0].Resources[1].LendingLimit = new(resource.MustParse("3"))
+// What a status says is read from it again: whoever has no engine to ask prints the
+// same values.
+func TestStatusIsReadAsItWasWritten(t *testing.T) {
 	cpu, gpu := core.FlavorResource{Flavor: "f", Resource: core.CPU}, core.FlavorResource{Flavor: "f", Resource: core.GPU}
-	tally := Tally{
+	written := facts.Load{
+		Pending: 1, Inadmissible: 2, Reserving: 4, Admitted: 3,
+		Reserved: map[core.FlavorResource]core.Amount{cpu: 2500, gpu: 6}, Used: map[core.FlavorResource]core.Amount{cpu: 500, gpu: 4},
+	}
+	active := metav1.Condition{Type: kueue.ClusterQueueActive, Status: metav1.ConditionTrue, Reason: "Ready"}
+	q := clusterQueue()
+	q.Status = queueStatus(q, active, &written, time.Unix(1, 0))
+	want := facts.QueueOf(q, &active, written)
+	want.Pending, want.Inadmissible = 3, 0 // nobody is told who is parked
+	got := facts.QueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), facts.LoadOf(q.Status))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-in the controller +from the API):\n%s", diff)
+	}
+}
+
+// Gauges show what statuses say, the whole path of cohorts and the labels that
+// LocalQueues are chosen by.
+func TestGauges(t *testing.T) {
+	l := localQueue()
+	l.Labels = map[string]string{"team": "blue"}
+	w := newWorld(t, clusterQueue(), flavor(), l, &kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: kueue.CohortSpec{ParentName: "root"}})
+	load := facts.Load{
 		Pending: 1, Inadmissible: 2, Reserving: 3, Admitted: 4,
 		Reserved: map[core.FlavorResource]core.Amount{gpu: 2}, Used: map[core.FlavorResource]core.Amount{gpu: 1},
 	}
-	want := metrics.Queue{
-		Name: "q", Cohort: "c", Cohorts: []string{"c", "root"}, Status: metrics.StatusActive, Pending: 1, Inadmissible: 2, Reserving: 3, Admitted: 4,
-		Resources: []metrics.QueueResource{
-			{FlavorResource: cpu, Nominal: 8000, Borrowing: new(core.Amount(2000))},
-			{FlavorResource: gpu, Nominal: 4, Lending: new(core.Amount(3)), Reserved: 2, Used: 1},
-		},
+	w.numbers.queues["q"], w.numbers.local["n/l"] = load, load
+	w.reconcile(w.queues, clusterQueue())
+	w.reconcile(w.local, localQueue())
+	want := facts.Queue{
+		Name: "q", Cohorts: []string{"c", "root"}, State: facts.QueueActive, Reason: "Ready", Flavors: facts.Flavors(clusterQueue()), Load: load,
 	}
-	yes, no := metav1.Condition{Status: metav1.ConditionTrue}, metav1.Condition{Status: metav1.ConditionFalse}
-	around := surroundings{cohorts: []string{"c", "root"}}
-	if diff := cmp.Diff(want, queueGauge(q, around, yes, tally)); diff != "" {
+	if diff := cmp.Diff(want, w.gauges.queues["q"]); diff != "" {
 		t.Errorf("queue (-want +got):\n%s", diff)
 	}
-	if got := queueGauge(q, around, no, tally).Status; got != metrics.StatusPending {
-		t.Errorf("a queue that cannot admit is %v", got)
+	wantLocal := facts.LocalQueue{
+		Namespace: "n", Name: "l", Queue: "q", Labels: l.Labels, Active: metav1.ConditionTrue, Flavors: facts.Flavors(clusterQueue()), Load: load,
 	}
-	no.Reason = kueue.ReasonTerminating
-	if got := queueGauge(q, around, no, tally).Status; got != metrics.StatusTerminating {
-		t.Errorf("a queue that goes is %v", got)
-	}
-	l := localQueue()
-	l.Labels = map[string]string{"team": "blue"}
-	wantLocal := metrics.LocalQueue{
-		Namespace: "n", Name: "l", ClusterQueue: "q", Labels: l.Labels, Active: "False", Pending: 1, Inadmissible: 2, Reserving: 3, Admitted: 4,
-		Resources: []metrics.LocalQueueResource{{FlavorResource: cpu}, {FlavorResource: gpu, Reserved: 2, Used: 1}},
-	}
-	if diff := cmp.Diff(wantLocal, localQueueGauge(l, q, no, tally)); diff != "" {
+	if diff := cmp.Diff(wantLocal, w.gauges.local["n/l"]); diff != "" {
 		t.Errorf("LocalQueue (-want +got):\n%s", diff)
 	}
 }
@@ -354,7 +330,7 @@ func TestTrouble(t *testing.T) {
 			f := flavor()
 			f.Spec.TopologyName = new(kueue.TopologyReference("racks"))
 			w := newWorld(t, q, f, localQueue(), cohort.DeepCopy())
-			w.numbers.queues["q"], w.numbers.local["n/l"], w.numbers.cohorts["c"] = Tally{Pending: 1}, Tally{Pending: 1}, Share{1, 1}
+			w.numbers.queues["q"], w.numbers.local["n/l"], w.numbers.cohorts["c"] = facts.Load{Pending: 1}, facts.Load{Pending: 1}, facts.Share{Rounded: 1, Exact: 1}
 			broken := faulty(w, map[string]error{c.fails: c.err})
 			o := Options{Numbers: w.numbers, Gauges: w.gauges, Interval: DefaultInterval, Clock: w.clock}
 			var r reconcile.Reconciler
@@ -469,13 +445,13 @@ func TestFeederPassesCohortsOn(t *testing.T) {
 				t.Errorf("%s: passed on %v, want %v", why, got, want)
 			}
 		}
-		numbers.cohorts["c"] = Share{1, 0.5}
+		numbers.cohorts["c"] = facts.Share{Rounded: 1, Exact: 0.5}
 		change("a share", "cohort c")
 		change("nothing new")
-		numbers.cohorts["c"] = Share{1, 0.75}
+		numbers.cohorts["c"] = facts.Share{Rounded: 1, Exact: 0.75}
 		change("another share", "cohort c")
 		for _, list := range []string{"ClusterQueue", "LocalQueue", "Cohort"} {
-			numbers.queues["q"], numbers.cohorts["c"] = Tally{Pending: numbers.queues["q"].Pending + 1}, Share{numbers.cohorts["c"].Rounded + 1, 1}
+			numbers.queues["q"], numbers.cohorts["c"] = facts.Load{Pending: numbers.queues["q"].Pending + 1}, facts.Share{Rounded: numbers.cohorts["c"].Rounded + 1, Exact: 1}
 			fails["list *v1beta2."+list+"List"] = errors.New("connection refused")
 			var first []string
 			if list != "ClusterQueue" {
@@ -504,7 +480,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil || o.Interval != DefaultInterval || o.Clock == nil || o.Gauges == nil {
 		t.Errorf("%+v, %v", o, err)
 	}
-	o.Gauges.SetQueue(metrics.Queue{})
+	o.Gauges.SetQueue(facts.Queue{})
 	mine := Options{Numbers: newTallies(), Interval: time.Hour, Clock: clock.RealClock{}, Gauges: &gauges{}}
 	if o, err = mine.withDefaults(); err != nil || o.Interval != time.Hour || o.Gauges != mine.Gauges {
 		t.Errorf("%+v, %v", o, err)
@@ -516,7 +492,7 @@ func TestShareGoesWithFairSharing(t *testing.T) {
 	q := clusterQueue()
 	q.Status.FairSharing = &kueue.FairSharingStatus{WeightedShare: 7}
 	active, now := metav1.Condition{Type: kueue.ClusterQueueActive, Status: metav1.ConditionTrue, Reason: "Ready"}, time.Unix(1, 0)
-	if got := queueStatus(q, active, &Tally{}, now).FairSharing; got != nil {
+	if got := queueStatus(q, active, &facts.Load{}, now).FairSharing; got != nil {
 		t.Errorf("fair sharing was turned off, and the share is %+v", got)
 	}
 	if got := queueStatus(q, active, nil, now).FairSharing; got == nil || got.WeightedShare != 7 {

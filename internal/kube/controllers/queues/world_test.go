@@ -19,46 +19,49 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/metrics"
+	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // tallies are numbers that a test sets.
 type tallies struct {
-	queues, local map[string]Tally
-	cohorts       map[string]Share
+	queues, local map[string]facts.Load
+	cohorts       map[string]facts.Share
 	changed       chan struct{}
 }
 
 func newTallies() *tallies {
-	return &tallies{queues: map[string]Tally{}, local: map[string]Tally{}, cohorts: map[string]Share{}, changed: make(chan struct{}, 1)}
+	return &tallies{queues: map[string]facts.Load{}, local: map[string]facts.Load{}, cohorts: map[string]facts.Share{}, changed: make(chan struct{}, 1)}
 }
 
-func (n *tallies) Queue(name string) (Tally, bool) { t, ok := n.queues[name]; return t, ok }
+func (n *tallies) Queue(name string) (facts.Load, bool) { t, ok := n.queues[name]; return t, ok }
 
-func (n *tallies) LocalQueue(namespace, name string) (Tally, bool) {
+func (n *tallies) LocalQueue(namespace, name string) (facts.Load, bool) {
 	t, ok := n.local[namespace+"/"+name]
 	return t, ok
 }
 
-func (n *tallies) CohortShare(name string) (Share, bool) { s, ok := n.cohorts[name]; return s, ok }
+func (n *tallies) CohortShare(name string) (facts.Share, bool) {
+	s, ok := n.cohorts[name]
+	return s, ok
+}
 
 func (n *tallies) Changed() <-chan struct{} { return n.changed }
 
 // gauges keeps what is shown.
 type gauges struct {
-	queues map[string]metrics.Queue
-	local  map[string]metrics.LocalQueue
+	queues map[string]facts.Queue
+	local  map[string]facts.LocalQueue
 	// cohorts are the shares of cohorts.
 	cohorts map[string]float64
 }
 
-func (g *gauges) SetQueue(q metrics.Queue)           { g.queues[q.Name] = q }
+func (g *gauges) SetQueue(q facts.Queue)             { g.queues[q.Name] = q }
 func (g *gauges) ForgetQueue(name string)            { delete(g.queues, name) }
 func (g *gauges) SetCohortShare(n string, s float64) { g.cohorts[n] = s }
 func (g *gauges) ForgetCohort(name string)           { delete(g.cohorts, name) }
-func (g *gauges) SetLocalQueue(q metrics.LocalQueue) { g.local[q.Namespace+"/"+q.Name] = q }
+func (g *gauges) SetLocalQueue(q facts.LocalQueue)   { g.local[q.Namespace+"/"+q.Name] = q }
 func (g *gauges) ForgetLocalQueue(ns, name string)   { delete(g.local, ns+"/"+name) }
 
 // world is an API server with the reconcilers on it.
@@ -87,7 +90,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w := &world{
 		T: t, numbers: newTallies(), events: events.NewFakeRecorder(10),
 		clock:  clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
-		gauges: &gauges{queues: map[string]metrics.Queue{}, local: map[string]metrics.LocalQueue{}, cohorts: map[string]float64{}},
+		gauges: &gauges{queues: map[string]facts.Queue{}, local: map[string]facts.LocalQueue{}, cohorts: map[string]float64{}},
 	}
 	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&kueue.ClusterQueue{}, &kueue.LocalQueue{}, &kueue.Workload{}, &kueue.Cohort{}).

@@ -1,0 +1,189 @@
+package facts
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// Load is how full a queue is at one moment.
+type Load struct {
+	// Pending workloads are looked at, Inadmissible ones are parked until what they
+	// wait for changes. A workload is in one of the two. Where it is not known who
+	// is parked, all are Pending.
+	Pending, Inadmissible int32
+	// Reserving workloads hold quota, those that are being evicted included;
+	// Admitted ones of them may run.
+	Reserving, Admitted int32
+	// Reserved is what reserving workloads count against the quota; Used is what
+	// admitted ones do. What is missing is 0.
+	Reserved, Used map[core.FlavorResource]core.Amount
+	// Consumed is what a LocalQueue used in the past, in thousandths of base units,
+	// as of ConsumedAt; that is zero unless its queue goes by past usage.
+	Consumed   core.Resources
+	ConsumedAt time.Time
+	// Share is the weighted share of a ClusterQueue; nil while fair sharing is off.
+	Share *Share
+}
+
+// Waiting is how many workloads wait.
+func (l Load) Waiting() int32 { return l.Pending + l.Inadmissible }
+
+// Equal reports whether both say the same.
+func (l Load) Equal(o Load) bool {
+	return l.Pending == o.Pending && l.Inadmissible == o.Inadmissible &&
+		l.Reserving == o.Reserving && l.Admitted == o.Admitted &&
+		(l.Share == nil) == (o.Share == nil) && (l.Share == nil || l.Share.Equal(*o.Share)) &&
+		l.ConsumedAt.Equal(o.ConsumedAt) && slices.Equal(l.Consumed, o.Consumed) && maps.Equal(l.Reserved, o.Reserved) && maps.Equal(l.Used, o.Used)
+}
+
+// Share is a weighted share in thousandths.
+type Share struct {
+	// Rounded up, for the API: math.MaxInt64 of a weight of 0 that borrows.
+	Rounded int64
+	// Exact, for metrics: not a number of a weight of 0 that borrows.
+	Exact float64
+}
+
+// Equal reports whether both are the same share.
+func (s Share) Equal(o Share) bool {
+	return s.Rounded == o.Rounded && (s.Exact == o.Exact || math.IsNaN(s.Exact) && math.IsNaN(o.Exact))
+}
+
+// QueueState is what a ClusterQueue can do.
+type QueueState string
+
+// The states of a ClusterQueue.
+const (
+	QueueUnknown     QueueState = ""            // no controller has said
+	QueuePending     QueueState = "pending"     // it cannot admit
+	QueueActive      QueueState = "active"      // it can
+	QueueTerminating QueueState = "terminating" // it is being deleted
+)
+
+// Queue is a ClusterQueue.
+type Queue struct {
+	Name string
+	// Cohorts are those above the queue, the nearest first, as far as they are known.
+	Cohorts []string
+	State   QueueState
+	// Reason is why it is in that state, as its condition Active has it.
+	Reason string
+	// Flavors are its quotas, in the order of the spec.
+	Flavors []core.FlavorQuotas
+	Load
+}
+
+// QueueOf is a ClusterQueue that is as active says, nil if nobody has said, and as
+// full as load.
+func QueueOf(q *kueue.ClusterQueue, active *metav1.Condition, load Load) Queue {
+	out := Queue{Name: q.Name, Flavors: Flavors(q), Load: load}
+	if q.Spec.CohortName != "" {
+		out.Cohorts = []string{string(q.Spec.CohortName)}
+	}
+	if active == nil {
+		return out
+	}
+	out.Reason = active.Reason
+	switch {
+	case active.Reason == kueue.ReasonTerminating:
+		out.State = QueueTerminating
+	case active.Status != metav1.ConditionTrue:
+		out.State = QueuePending
+	default:
+		out.State = QueueActive
+	}
+	return out
+}
+
+// Cohort is the one that it is in, "" for none.
+func (q *Queue) Cohort() string {
+	if len(q.Cohorts) == 0 {
+		return ""
+	}
+	return q.Cohorts[0]
+}
+
+// Borrowed is how much of an amount of one of its quotas is not its own: what is
+// above the nominal quota, if there is anybody who could lend.
+func (q *Queue) Borrowed(of core.Quota, amount core.Amount) core.Amount {
+	if q.Cohort() == "" {
+		return 0
+	}
+	return max(0, amount.Sub(of.Nominal))
+}
+
+// Sum is how much of a resource is reserved in the queue, and how much is its own,
+// of all flavors together.
+func (q *Queue) Sum(resource string) (reserved, nominal core.Amount) {
+	for _, f := range q.Flavors {
+		for _, own := range f.Quotas {
+			if own.Resource == resource {
+				reserved = reserved.Add(q.Reserved[core.FlavorResource{Flavor: f.Flavor, Resource: resource}])
+				nominal = nominal.Add(own.Nominal)
+			}
+		}
+	}
+	return reserved, nominal
+}
+
+// Flavors are the quotas of a ClusterQueue in the order of its spec; none of nil.
+func Flavors(q *kueue.ClusterQueue) []core.FlavorQuotas {
+	if q == nil {
+		return nil
+	}
+	var out []core.FlavorQuotas
+	for _, g := range convert.Queue(q).Groups {
+		out = append(out, g.Flavors...)
+	}
+	return out
+}
+
+// LoadOf is how full a ClusterQueue was when its status was written. That says
+// neither who is parked nor the exact share.
+func LoadOf(s kueue.ClusterQueueStatus) Load {
+	return Load{
+		Pending: s.PendingWorkloads, Reserving: s.ReservingWorkloads, Admitted: s.AdmittedWorkloads,
+		Reserved: amounts(s.FlavorsReservation), Used: amounts(s.FlavorsUsage),
+	}
+}
+
+func amounts(usage []kueue.FlavorUsage) map[core.FlavorResource]core.Amount {
+	out := map[core.FlavorResource]core.Amount{}
+	for _, f := range usage {
+		for _, r := range f.Resources {
+			out[core.FlavorResource{Flavor: string(f.Name), Resource: string(r.Name)}] = convert.Amount(r.Name, r.Total)
+		}
+	}
+	return out
+}
+
+// LocalQueue is a LocalQueue.
+type LocalQueue struct {
+	Namespace, Name string
+	// Queue is the ClusterQueue that it leads to.
+	Queue string
+	// Labels are those of the object.
+	Labels map[string]string
+	// Active is the status of its condition of that name.
+	Active metav1.ConditionStatus
+	// Flavors are the quotas of its ClusterQueue, none if there is no such queue.
+	Flavors []core.FlavorQuotas
+	Load
+}
+
+// LocalQueueOf is a LocalQueue that is as active says and as full as load. behind is
+// its ClusterQueue; nil if there is none.
+func LocalQueueOf(q *kueue.LocalQueue, behind *kueue.ClusterQueue, active metav1.Condition, load Load) LocalQueue {
+	return LocalQueue{
+		Namespace: q.Namespace, Name: q.Name, Queue: string(q.Spec.ClusterQueue), Labels: q.Labels,
+		Active: active.Status, Flavors: Flavors(behind), Load: load,
+	}
+}

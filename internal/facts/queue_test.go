@@ -1,0 +1,116 @@
+package facts_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/facts"
+)
+
+// Every number counts when it is asked whether something changed.
+func TestLoadsDiffer(t *testing.T) {
+	fr := core.FlavorResource{Flavor: "f", Resource: "cpu"}
+	full := func() facts.Load {
+		return facts.Load{
+			Pending: 1, Inadmissible: 2, Reserving: 3, Admitted: 4, Reserved: map[core.FlavorResource]core.Amount{fr: 5}, Used: map[core.FlavorResource]core.Amount{fr: 6},
+			Consumed: core.MakeResources(map[string]core.Amount{"cpu": 7}), ConsumedAt: time.Unix(8, 0), Share: &facts.Share{Rounded: 9, Exact: 9.5},
+		}
+	}
+	if !full().Equal(full()) {
+		t.Fatal("a load differs from itself")
+	}
+	for name, change := range map[string]func(*facts.Load){
+		"pending": func(x *facts.Load) { x.Pending++ }, "inadmissible": func(x *facts.Load) { x.Inadmissible++ },
+		"reserving": func(x *facts.Load) { x.Reserving++ }, "admitted": func(x *facts.Load) { x.Admitted++ },
+		"reserved": func(x *facts.Load) { x.Reserved[fr]++ }, "used": func(x *facts.Load) { x.Used[fr]++ },
+		"consumed": func(x *facts.Load) { x.Consumed = nil }, "consumed at": func(x *facts.Load) { x.ConsumedAt = time.Unix(9, 0) },
+		"share": func(x *facts.Load) { x.Share.Exact++ }, "rounded share": func(x *facts.Load) { x.Share.Rounded++ }, "no share": func(x *facts.Load) { x.Share = nil },
+	} {
+		x := full()
+		if change(&x); x.Equal(full()) || full().Equal(x) {
+			t.Errorf("%s: nobody notices", name)
+		}
+	}
+	none := facts.Share{Rounded: math.MaxInt64, Exact: math.NaN()}
+	if !none.Equal(none) || none.Equal(facts.Share{Rounded: math.MaxInt64, Exact: 1}) {
+		t.Error("a share that is no number is itself, and nothing else")
+	}
+}
+
+// What is told of queues.
+func TestQueueOf(t *testing.T) {
+	q := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "q"}}
+	q.Spec.CohortName = "c"
+	q.Spec.ResourceGroups = []kueue.ResourceGroup{
+		{Flavors: []kueue.FlavorQuotas{{Name: "f", Resources: []kueue.ResourceQuota{
+			{Name: corev1.ResourceCPU, NominalQuota: resource.MustParse("8"), BorrowingLimit: new(resource.MustParse("2"))},
+			{Name: core.GPU, NominalQuota: resource.MustParse("4"), LendingLimit: new(resource.MustParse("3"))},
+		}}}},
+		{Flavors: []kueue.FlavorQuotas{{Name: "e"}}},
+	}
+	load := facts.Load{
+		Pending: 1, Inadmissible: 2, Reserving: 3, Admitted: 4,
+		Reserved: map[core.FlavorResource]core.Amount{{Flavor: "f", Resource: core.GPU}: 6}, Used: map[core.FlavorResource]core.Amount{},
+	}
+	flavors := []core.FlavorQuotas{
+		{Flavor: "f", Quotas: []core.Quota{
+			{Resource: core.CPU, Nominal: 8000, Borrowing: new(core.Amount(2000))}, {Resource: core.GPU, Nominal: 4, Lending: new(core.Amount(3))},
+		}},
+		{Flavor: "e"},
+	}
+	is := func(status metav1.ConditionStatus, reason string) *metav1.Condition {
+		return &metav1.Condition{Type: kueue.ClusterQueueActive, Status: status, Reason: reason}
+	}
+	want := facts.Queue{Name: "q", Cohorts: []string{"c"}, State: facts.QueueActive, Reason: "Ready", Flavors: flavors, Load: load}
+	got := facts.QueueOf(q, is(metav1.ConditionTrue, "Ready"), load)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for name, c := range map[string]struct {
+		active *metav1.Condition
+		state  facts.QueueState
+		reason string
+	}{
+		"stopped":   {is(metav1.ConditionFalse, "Stopped"), facts.QueuePending, "Stopped"},
+		"not known": {is(metav1.ConditionUnknown, "Pending"), facts.QueuePending, "Pending"},
+		"going":     {is(metav1.ConditionFalse, kueue.ReasonTerminating), facts.QueueTerminating, kueue.ReasonTerminating},
+		"not said":  {nil, facts.QueueUnknown, ""},
+	} {
+		if q := facts.QueueOf(q, c.active, load); q.State != c.state || q.Reason != c.reason {
+			t.Errorf("%s: %q because of %q", name, q.State, q.Reason)
+		}
+	}
+	if reserved, nominal := got.Sum(core.GPU); reserved != 6 || nominal != 4 || got.Waiting() != 3 {
+		t.Errorf("%d of %d GPUs, and %d wait", reserved, nominal, got.Waiting())
+	}
+	gpu := flavors[0].Quotas[1]
+	if n := got.Borrowed(gpu, 6); n != 2 {
+		t.Errorf("6 of 4 borrow %d", n)
+	}
+	if n := got.Borrowed(gpu, 3); n != 0 {
+		t.Errorf("3 of 4 borrow %d", n)
+	}
+	q.Spec.CohortName = ""
+	if alone := facts.QueueOf(q, nil, load); alone.Cohort() != "" || alone.Borrowed(gpu, 6) != 0 {
+		t.Errorf("in cohort %q it borrows %d: nobody could lend", alone.Cohort(), alone.Borrowed(gpu, 6))
+	}
+	l := &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "l", Labels: map[string]string{"team": "blue"}}}
+	l.Spec.ClusterQueue = "q"
+	wantLocal := facts.LocalQueue{
+		Namespace: "n", Name: "l", Queue: "q", Labels: l.Labels, Active: metav1.ConditionFalse, Flavors: flavors, Load: load,
+	}
+	if diff := cmp.Diff(wantLocal, facts.LocalQueueOf(l, q, *is(metav1.ConditionFalse, ""), load)); diff != "" {
+		t.Errorf("LocalQueue (-want +got):\n%s", diff)
+	}
+	if got := facts.LocalQueueOf(l, nil, *is(metav1.ConditionFalse, ""), load); len(got.Flavors) != 0 {
+		t.Errorf("without a ClusterQueue it has quotas %v", got.Flavors)
+	}
+}
