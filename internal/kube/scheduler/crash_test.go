@@ -14,9 +14,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/local"
 )
 
-// crowd is a namespace full of planned gangs, two pods on each of two nodes,
+// manyGangs is a namespace full of planned gangs, two pods on each of two nodes,
 // which together fill all nodes.
-type crowd struct {
+type manyGangs struct {
 	*world
 	ns    string
 	gangs []*kueue.Workload
@@ -26,10 +26,10 @@ type crowd struct {
 
 const gangSize, gpusPerNode = 4, 8
 
-// gather makes the gangs and their pods, not admitted yet.
-func gather(w *world, ns string, gangs int) *crowd {
+// newGangs makes the gangs and their pods, not admitted yet.
+func newGangs(w *world, ns string, gangs int) *manyGangs {
 	w.t.Helper()
-	c := &crowd{world: w, ns: w.namespace(ns), nodes: gangs * gangSize / gpusPerNode, want: map[string]int{}}
+	c := &manyGangs{world: w, ns: w.namespace(ns), nodes: gangs * gangSize / gpusPerNode, want: map[string]int{}}
 	for i := range c.nodes {
 		w.node(c.node(i), gpusPerNode, nil)
 	}
@@ -43,10 +43,10 @@ func gather(w *world, ns string, gangs int) *crowd {
 	return c
 }
 
-func (c *crowd) node(i int) string { return fmt.Sprintf("%s-node%02d", c.ns, i%c.nodes) }
+func (c *manyGangs) node(i int) string { return fmt.Sprintf("%s-node%02d", c.ns, i%c.nodes) }
 
 // admitAll plans all gangs, in changing order of nodes.
-func (c *crowd) admitAll() {
+func (c *manyGangs) admitAll() {
 	c.t.Helper()
 	for g, wl := range c.gangs {
 		a, b := c.node(g/2), c.node(g/2+1)
@@ -60,7 +60,7 @@ func (c *crowd) admitAll() {
 }
 
 // awaitSome waits until n pods have nodes.
-func (c *crowd) awaitSome(n int) {
+func (c *manyGangs) awaitSome(n int) {
 	c.t.Helper()
 	c.eventually(fmt.Sprintf("%d pods have nodes", n), func() string {
 		nodes, err := c.readNodes(c.ns)
@@ -75,7 +75,7 @@ func (c *crowd) awaitSome(n int) {
 }
 
 // check expects every pod on a planned node in the end, and none more on any.
-func (c *crowd) check() {
+func (c *manyGangs) check() {
 	c.t.Helper()
 	c.allBound(c.ns, "", len(c.gangs)*gangSize)
 	got := map[string]int{}
@@ -91,7 +91,7 @@ func (c *crowd) check() {
 func TestKilled(t *testing.T) {
 	w := newWorld(t)
 	w.installKinds()
-	c := gather(w, "it-killed", 24)
+	c := newGangs(w, "it-killed", 24)
 	child := w.scheduleChild()
 	c.admitAll()
 	for _, point := range []int{1, 17, 42, 77} {
@@ -109,7 +109,7 @@ func TestAPIServerKilled(t *testing.T) {
 	w := newWorld(t)
 	w.installKinds()
 	w.schedule()
-	c := gather(w, "it-api", 24)
+	c := newGangs(w, "it-api", 24)
 	c.admitAll()
 	c.awaitSome(1)
 	w.must(w.cluster.Kill(local.APIServer), "kill API server")

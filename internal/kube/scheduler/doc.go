@@ -22,11 +22,11 @@
 //     check has marked bad.
 //
 // How it is laid out: gang.go and place.go are pure decisions over values;
-// book.go holds what this process has promised so far; gangplugin.go and
+// reservations.go holds what this process has decided so far; gangplugin.go and
 // health.go connect both to the framework; source.go and wake.go turn watched
 // objects into gangs and wake their pods; run.go wires the process.
 //
-// All state that matters is in the API: a restarted scheduler rebuilds its book
-// from bound pods and stored plans. The package does not choose nodes for
+// All state that matters is in the API: a restarted scheduler rebuilds its
+// reservations from bound pods and stored plans. The package does not choose nodes for
 // Workloads, does not touch quota and never deletes a pod.
 package scheduler

@@ -17,8 +17,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// dry run assignments the pods of a gang one after another on copies of the nodes,
-// by the same filters that decide for real.
+// dryRun assigns the pods of a gang one after another to copies of the nodes, by
+// the same filters that decide for real.
 type dryRun struct {
 	plugin *gangPlugin
 	infos  fwk.NodeInfoLister
@@ -46,7 +46,7 @@ func (p *gangPlugin) dryRun(ctx context.Context, v view, first types.UID) (map[t
 		copies: map[string]fwk.NodeInfo{},
 		full:   map[string]map[string]bool{},
 	}
-	for _, s := range p.book.assignedElsewhere(v.gang.Key) {
+	for _, s := range p.reservations.assignedElsewhere(v.gang.Key) {
 		r.assign(s)
 	}
 	pods := v.quorum(first)
@@ -93,7 +93,7 @@ func (p *gangPlugin) dryRun(ctx context.Context, v view, first types.UID) (map[t
 	return assignments, ""
 }
 
-// planned assignments a pod on the first place that takes it. A place that does not
+// planned assigns a pod to the first place that takes it. A place that does not
 // is not tried again: the pods of a set are alike.
 func (r *dryRun) planned(ctx context.Context, pod *corev1.Pod, places []Place) (node, why string, rest []Place) {
 	try := r.prepare(ctx, pod)
@@ -112,7 +112,7 @@ func (r *dryRun) planned(ctx context.Context, pod *corev1.Pod, places []Place) (
 	return "", why, nil
 }
 
-// free assignments a pod on the best node that takes it, passing over nodes that
+// free assigns a pod to the best node that takes it, passing over nodes that
 // were full for its like.
 func (r *dryRun) free(ctx context.Context, pod *corev1.Pod) (node string) {
 	if r.order == nil {
@@ -186,7 +186,7 @@ func (r *dryRun) prepare(ctx context.Context, pod *corev1.Pod) func(node string)
 	}
 }
 
-// node returns the copy of a node if pods were seated there, else the node.
+// node returns the copy of a node if pods were assigned to it, else the node.
 func (r *dryRun) node(name string) (fwk.NodeInfo, error) {
 	if c, ok := r.copies[name]; ok {
 		return c, nil
@@ -194,8 +194,8 @@ func (r *dryRun) node(name string) (fwk.NodeInfo, error) {
 	return r.infos.Get(name)
 }
 
-// sit adds a pod to the copy of its node. Seats on nodes that have gone take
-// no room.
+// assign adds a pod to the copy of its node. Assignments to nodes that have gone
+// take no room.
 func (r *dryRun) assign(s assignment) {
 	info, err := r.node(s.node)
 	if err != nil {

@@ -114,7 +114,7 @@ func TestDryRun(t *testing.T) {
 			nil,
 			func(r *rig, _ Gang) {
 				other := r.add("other", 2, "x", "y")
-				r.Book.begin(other, map[types.UID]assignment{"x": {r.find(other, "x"), "n1"}, "y": {r.find(other, "y"), "n1"}})
+				r.Reservations.begin(other, map[types.UID]assignment{"x": {r.find(other, "x"), "n1"}, "y": {r.find(other, "y"), "n1"}})
 			}, nil,
 			"Workload blue/job starts as a whole: 2 of 3 pods fit; no place for pod c: 1 Insufficient nvidia.com/gpu",
 		},
@@ -124,7 +124,7 @@ func TestDryRun(t *testing.T) {
 			nil,
 			func(r *rig, _ Gang) {
 				other := r.add("other", 8, "x")
-				r.Book.begin(other, map[types.UID]assignment{"x": {r.find(other, "x"), "gone"}})
+				r.Reservations.begin(other, map[types.UID]assignment{"x": {r.find(other, "x"), "gone"}})
 			},
 			map[string]string{"a": "n1", "b": "n1", "c": "n1"},
 			"",
@@ -133,7 +133,7 @@ func TestDryRun(t *testing.T) {
 			"they are given back first",
 			[]aNode{{name: "n1", gpus: 8, cpus: 8}},
 			nil,
-			func(r *rig, g Gang) { r.Book.reserve(g.Key, "b", "n1") }, nil,
+			func(r *rig, g Gang) { r.Reservations.reserve(g.Key, "b", "n1") }, nil,
 			"Workload blue/job starts as a whole: its pods give back the nodes of an earlier attempt",
 		},
 		"a pod that fits nowhere": {

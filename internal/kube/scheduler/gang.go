@@ -109,23 +109,23 @@ const (
 	Together
 )
 
-// Verdict is an Act and, for Hold, the sentence that says why.
-type Verdict struct {
+// GangDecision is an Act and, for Hold, the sentence that says why.
+type GangDecision struct {
 	Act Act
 	Why string
 }
 
 // Decide says what to do with the pending members of a gang. It depends on
 // nothing but its arguments.
-func Decide(g Gang, members []Member) Verdict {
+func Decide(g Gang, members []Member) GangDecision {
 	if !g.Admitted {
-		return Verdict{Hold, g.Key.String() + " is not admitted yet"}
+		return GangDecision{Hold, g.Key.String() + " is not admitted yet"}
 	}
 	// A gang that has started is kept going: a lost pod is replaced alone, since
 	// the others that are missing may never come back (an Indexed Job gives up
 	// on an index, for example).
 	if started(g, members) {
-		return Verdict{Act: Alone}
+		return GangDecision{Act: Alone}
 	}
 	exist, need := 0, 0
 	for _, s := range g.Sets {
@@ -133,12 +133,12 @@ func Decide(g Gang, members []Member) Verdict {
 		exist, need = exist+min(e, n), need+n
 	}
 	if exist < need {
-		return Verdict{Hold, fmt.Sprintf("%s starts as a whole: %d of %d pods exist", g.Key, exist, need)}
+		return GangDecision{Hold, fmt.Sprintf("%s starts as a whole: %d of %d pods exist", g.Key, exist, need)}
 	}
 	if need <= 1 {
-		return Verdict{Act: Alone}
+		return GangDecision{Act: Alone}
 	}
-	return Verdict{Act: Together}
+	return GangDecision{Act: Together}
 }
 
 // started tells whether the gang has run, or is allowed to, since it was admitted.

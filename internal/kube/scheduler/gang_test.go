@@ -52,85 +52,85 @@ func TestDecide(t *testing.T) {
 		why     string
 		gang    Gang
 		members []Member
-		want    Verdict
+		want    GangDecision
 	}{
 		"not admitted": {
 			why:     "without quota no pod may take a node, however many there are",
 			gang:    Gang{Key: Key{KindWorkload, "blue", "job"}, Sets: []Set{main(1, 0)}},
 			members: pods("main", Pending),
-			want:    Verdict{Hold, "Workload blue/job is not admitted yet"},
+			want:    GangDecision{Hold, "Workload blue/job is not admitted yet"},
 		},
 		"incomplete": {
 			why:     "a gang takes nothing before all of its pods exist",
 			gang:    gang(main(4, 0)),
 			members: pods("main", Pending, Pending, Pending),
-			want:    Verdict{Hold, "Workload blue/job starts as a whole: 3 of 4 pods exist"},
+			want:    GangDecision{Hold, "Workload blue/job starts as a whole: 3 of 4 pods exist"},
 		},
 		"complete": {
 			why:     "the last pod makes the gang start",
 			gang:    gang(main(4, 0)),
 			members: pods("main", Pending, Pending, Pending, Pending),
-			want:    Verdict{Act: Together},
+			want:    GangDecision{Act: Together},
 		},
 		"some reserved": {
 			why:     "nodes held by this process alone are not a start",
 			gang:    gang(main(3, 0)),
 			members: pods("main", Reserved, Reserved, Pending),
-			want:    Verdict{Act: Together},
+			want:    GangDecision{Act: Together},
 		},
 		"two sets, one incomplete": {
 			why:     "surplus pods of one set do not stand in for missing ones of another",
 			gang:    gang(Set{Name: "head", Count: 1}, Set{Name: "work", Count: 2}),
 			members: all(pods("head", Pending, Pending), pods("work", Pending)),
-			want:    Verdict{Hold, "Workload blue/job starts as a whole: 2 of 3 pods exist"},
+			want:    GangDecision{Hold, "Workload blue/job starts as a whole: 2 of 3 pods exist"},
 		},
 		"single pod": {
 			why:     "there is nobody to wait for",
 			gang:    gang(main(1, 0)),
 			members: pods("main", Pending),
-			want:    Verdict{Act: Alone},
+			want:    GangDecision{Act: Alone},
 		},
 		"replacement": {
 			why:     "the rest of the gang runs: a lost pod comes back alone",
 			gang:    gang(main(4, 0)),
 			members: pods("main", Bound, Bound, Pending),
-			want:    Verdict{Act: Alone},
+			want:    GangDecision{Act: Alone},
 		},
 		"pods succeeded in this run": {
 			why:     "a gang that has run needs no new start, even if no pod of it runs now",
 			gang:    gang(main(2, 0)),
 			members: all(with(at(admitted.Add(time.Second)), pods("main", Succeeded, Failed)), pods("more", Pending)),
-			want:    Verdict{Act: Alone},
+			want:    GangDecision{Act: Alone},
 		},
 		"pods succeeded before an eviction": {
 			why:     "after a new admission what is left starts together again",
 			gang:    gang(main(4, 2)),
 			members: all(with(at(admitted.Add(-time.Hour)), pods("main", Succeeded, Succeeded)), pods("main", Pending)),
-			want:    Verdict{Hold, "Workload blue/job starts as a whole: 1 of 2 pods exist"},
+			want:    GangDecision{Hold, "Workload blue/job starts as a whole: 1 of 2 pods exist"},
 		},
 		"S1: all deleted, none ended": {
 			why:     "what was deleted takes no part: the gang starts as a whole again, once there are places",
 			gang:    gang(main(2, 0)),
 			members: pods("main", Leaving, Leaving, Pending),
-			want:    Verdict{Hold, "Workload blue/job starts as a whole: 1 of 2 pods exist"},
+			want:    GangDecision{Hold, "Workload blue/job starts as a whole: 1 of 2 pods exist"},
 		},
 		"reclaimed pods": {
 			why:     "pods that are done are not waited for",
 			gang:    gang(main(4, 2)),
 			members: pods("main", Pending, Pending),
-			want:    Verdict{Act: Together},
+			want:    GangDecision{Act: Together},
 		},
 		"one by one": {
 			why:     "a StatefulSet creates the second pod when the first runs: waiting for both would wait forever",
 			gang:    gang(main(3, 0)),
 			members: with(oneByOne, pods("main", Pending)),
-			want:    Verdict{Act: Alone},
+			want:    GangDecision{Act: Alone},
 		},
 		"one by one beside a gang": {
 			why:     "the first pod of a StatefulSet still starts with the rest of its workload",
 			gang:    gang(main(3, 0), Set{Name: "work", Count: 2}),
 			members: all(with(oneByOne, pods("main", Pending)), pods("work", Pending)),
-			want:    Verdict{Hold, "Workload blue/job starts as a whole: 2 of 3 pods exist"},
+			want:    GangDecision{Hold, "Workload blue/job starts as a whole: 2 of 3 pods exist"},
 		},
 	}
 	for name, c := range cases {
@@ -142,7 +142,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestCast(t *testing.T) {
+func TestQuorum(t *testing.T) {
 	cases := map[string]struct {
 		why     string
 		sets    []Set

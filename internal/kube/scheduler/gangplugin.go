@@ -34,12 +34,12 @@ type prefilters interface {
 }
 
 // gangPlugin starts gangs together and keeps planned pods to their nodes. One
-// instance serves each profile; all share the Book.
+// instance serves each profile; all share the Reservations.
 type gangPlugin struct {
-	book   *Book
-	handle fwk.Handle
-	rules  prefilters
-	binder fwk.BindPlugin
+	reservations *Reservations
+	handle       fwk.Handle
+	rules        prefilters
+	binder       fwk.BindPlugin
 }
 
 var (
@@ -57,7 +57,7 @@ var (
 
 // gangFactory makes the plugin of one profile and tells the waker how to
 // reach the queue.
-func gangFactory(book *Book, w *waker) frameworkruntime.PluginFactory {
+func gangFactory(reservations *Reservations, w *waker) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		rules, ok := h.(prefilters)
 		if !ok {
@@ -72,7 +72,7 @@ func gangFactory(book *Book, w *waker) frameworkruntime.PluginFactory {
 			return nil, fmt.Errorf("make plugin %s: %s binds no pods", GangName, upstream.Name())
 		}
 		w.connect(h)
-		return &gangPlugin{book: book, handle: h, rules: rules, binder: binder}, nil
+		return &gangPlugin{reservations: reservations, handle: h, rules: rules, binder: binder}, nil
 	}
 }
 
@@ -103,7 +103,7 @@ func (p *gangPlugin) Less(x, y fwk.QueuedPodInfo) bool {
 
 func (p *gangPlugin) age(x fwk.QueuedPodInfo) (Key, time.Time) {
 	if k, ok := KeyOf(x.GetPodInfo().GetPod()); ok {
-		if g, ok := p.book.gangs.Gang(k); ok {
+		if g, ok := p.reservations.gangs.Gang(k); ok {
 			return k, g.Since
 		}
 	}
@@ -117,7 +117,7 @@ func (p *gangPlugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status 
 	if !ok {
 		return nil
 	}
-	if v := p.book.look(k).verdict; v.Act == Hold {
+	if v := p.reservations.look(k).decision; v.Act == Hold {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, v.Why)
 	}
 	return nil
@@ -141,34 +141,34 @@ func (p *gangPlugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 	if _, err := state.Read(dryRunKey); err == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	if why := p.book.resumed.refusal(pod); why != "" {
+	if why := p.reservations.resumed.refusal(pod); why != "" {
 		return nil, refused(why)
 	}
 	k, ok := KeyOf(pod)
 	if !ok {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	node, refusal := p.book.seatOf(k, pod.UID)
+	node, refusal := p.reservations.assignmentOf(k, pod.UID)
 	switch {
 	case node != "":
 		return only(state, node)
 	case refusal != "":
 		return nil, refused(refusal)
 	}
-	v := p.book.look(k)
-	switch v.verdict.Act {
+	v := p.reservations.look(k)
+	switch v.decision.Act {
 	case Hold:
-		return nil, refused(v.verdict.Why)
+		return nil, refused(v.decision.Why)
 	case Alone:
 		return p.alone(state, v, pod)
 	case Together:
 	}
 	assignments, why := p.dryRun(ctx, v, pod.UID)
 	if why != "" {
-		p.book.refuse(k, pod.UID, why)
+		p.reservations.refuse(k, pod.UID, why)
 		return nil, refused(why)
 	}
-	p.book.begin(v.gang, assignments)
+	p.reservations.begin(v.gang, assignments)
 	return only(state, assignments[pod.UID].node)
 }
 
@@ -239,11 +239,11 @@ func (p *gangPlugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	p.tried(pod.UID)
-	if node, _ := p.book.seatOf(k, pod.UID); node != "" {
+	if node, _ := p.reservations.assignmentOf(k, pod.UID); node != "" {
 		why := fmt.Sprintf("%s starts as a whole: pod %s lost its place on node %s: %s",
 			k, pod.Name, node, strings.Join(nodes.Get(node).Reasons(), ", "))
 		p.sendBack(k, why)
-		p.book.refuse(k, pod.UID, why)
+		p.reservations.refuse(k, pod.UID, why)
 	}
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }
@@ -251,7 +251,7 @@ func (p *gangPlugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1
 // Reserve notes the pod's node, so that its place counts as taken.
 func (p *gangPlugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	if k, ok := KeyOf(pod); ok {
-		p.book.reserve(k, pod.UID, node)
+		p.reservations.reserve(k, pod.UID, node)
 		p.tried(pod.UID)
 	}
 	return nil
@@ -264,10 +264,10 @@ func (p *gangPlugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.
 	if !ok {
 		return
 	}
-	if p.book.inTry(k, pod.UID) {
+	if p.reservations.inTry(k, pod.UID) {
 		p.sendBack(k, fmt.Sprintf("%s starts as a whole: pod %s gave up its place", k, pod.Name))
 	}
-	if p.book.release(k, pod.UID) {
+	if p.reservations.release(k, pod.UID) {
 		// Nothing in the cluster has changed that would wake the gang.
 		p.wake(k)
 	}
@@ -279,7 +279,7 @@ func (p *gangPlugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1
 	if !ok {
 		return nil, 0
 	}
-	t := p.book.arrive(k, pod.UID, func(uid types.UID) bool { return p.handle.GetWaitingPod(uid) != nil })
+	t := p.reservations.arrive(k, pod.UID, func(uid types.UID) bool { return p.handle.GetWaitingPod(uid) != nil })
 	switch {
 	case t.late:
 		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("%s starts as a whole: its pods did not all get nodes in time", k)), 0
@@ -311,7 +311,7 @@ func (p *gangPlugin) activate(state fwk.CycleState, k Key) {
 	if a, ok := data.(*framework.PodsToActivate); ok {
 		a.Lock()
 		defer a.Unlock()
-		for name, pod := range p.book.look(k).pending() {
+		for name, pod := range p.reservations.look(k).pending() {
 			a.Map[pod.Namespace+"/"+name] = pod
 		}
 	}
@@ -319,7 +319,7 @@ func (p *gangPlugin) activate(state fwk.CycleState, k Key) {
 
 // sendBack ends the attempt of a gang and rejects its waiting pods.
 func (p *gangPlugin) sendBack(k Key, why string) {
-	waiting, _ := p.book.abandon(k)
+	waiting, _ := p.reservations.abandon(k)
 	for _, uid := range waiting {
 		if w := p.handle.GetWaitingPod(uid); w != nil {
 			w.Reject(GangName, why)
@@ -329,7 +329,7 @@ func (p *gangPlugin) sendBack(k Key, why string) {
 
 // wake brings the pending pods of a gang into the queue now.
 func (p *gangPlugin) wake(k Key) {
-	if pods := p.book.look(k).pending(); len(pods) > 0 {
+	if pods := p.reservations.look(k).pending(); len(pods) > 0 {
 		p.handle.Activate(klog.Background(), pods)
 	}
 }
@@ -344,7 +344,7 @@ func (p *gangPlugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHi
 
 // hint lets one pod of a refused gang try again for all.
 func (p *gangPlugin) hint(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
-	if k, ok := KeyOf(pod); ok && p.book.speaks(k, pod.UID) {
+	if k, ok := KeyOf(pod); ok && p.reservations.isLeaderPod(k, pod.UID) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil

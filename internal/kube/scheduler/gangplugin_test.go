@@ -43,14 +43,14 @@ func TestQueueOrder(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := &gangPlugin{book: d.Book}
+			p := &gangPlugin{reservations: d.Reservations}
 			if !p.Less(c.first, c.second) || p.Less(c.second, c.first) {
 				t.Errorf("less is %v, and %v the other way round: %s", p.Less(c.first, c.second), p.Less(c.second, c.first), c.why)
 			}
 		})
 	}
 	same := queued(pod("ns", "a", 0), late)
-	if (&gangPlugin{book: d.Book}).Less(same, same) {
+	if (&gangPlugin{reservations: d.Reservations}).Less(same, same) {
 		t.Error("a pod goes before itself")
 	}
 }
@@ -61,7 +61,7 @@ func TestHeldOutOfTheQueue(t *testing.T) {
 	half := d.gang("half", "c")
 	half.Sets[0].Count = 2
 	d.gangs[half.Key] = half
-	p := &gangPlugin{book: d.Book}
+	p := &gangPlugin{reservations: d.Reservations}
 	for name, c := range map[string]struct {
 		pod *corev1.Pod
 		why string
@@ -181,7 +181,7 @@ func TestGangGoesWhenItsLastPodHasANode(t *testing.T) {
 	r.gangs[g.Key] = g
 	for i, name := range []string{"a", "b"} {
 		if nodes, why := r.prefilter(r.find(g, name)); !slices.Equal(nodes, []string{"n1"}) {
-			t.Fatalf("pod %s may go to %v (%s), want its seat", name, nodes, why)
+			t.Fatalf("pod %s may go to %v (%s), want its assigned node", name, nodes, why)
 		}
 		status, active := r.reserve(r.find(g, name), "n1")
 		if !status.IsWait() {
@@ -258,8 +258,8 @@ func TestGangGoesBackTogether(t *testing.T) {
 }
 
 // A pod whose assignment was taken by others after the dry run sends its gang back, and
-// speaks for it from now on.
-func TestLostSeatSendsTheGangBack(t *testing.T) {
+// is its leader pod from now on.
+func TestLostAssignmentSendsTheGangBack(t *testing.T) {
 	r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
 	g := r.add("job", 1, "a", "b")
 	r.prefilter(r.find(g, "a"))
@@ -276,8 +276,8 @@ func TestLostSeatSendsTheGangBack(t *testing.T) {
 	if _, why := r.prefilter(r.find(g, "a")); why != want {
 		t.Errorf("pod a is told %q, want %q", why, want)
 	}
-	if r.speaks(g.Key, "a") || !r.speaks(g.Key, "b") {
-		t.Error("want that the pod that lost its place speaks for the gang")
+	if r.isLeaderPod(g.Key, "a") || !r.isLeaderPod(g.Key, "b") {
+		t.Error("want that the pod that lost its place is the leader pod")
 	}
 }
 
@@ -337,9 +337,9 @@ func TestHintWakesTheSpeaker(t *testing.T) {
 		pod  *corev1.Pod
 		want fwk.QueueingHint
 	}{
-		"speaker": {r.find(g, "a"), fwk.Queue},
-		"another": {r.find(g, "b"), fwk.QueueSkip},
-		"no gang": {pod("ns", "plain", 1), fwk.QueueSkip},
+		"leader pod": {r.find(g, "a"), fwk.Queue},
+		"another":    {r.find(g, "b"), fwk.QueueSkip},
+		"no gang":    {pod("ns", "plain", 1), fwk.QueueSkip},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := r.plugin.hint(klog.Background(), c.pod, nil, nil); got != c.want || err != nil {
@@ -462,14 +462,14 @@ func TestWakerEndsAttempts(t *testing.T) {
 		g := r.add("job", 1, "a", "b")
 		r.refuse(g.Key, "a", "too big")
 		r.waker.restart(g.Key, "the plan has changed")
-		if woken := r.wokenSince(); !slices.Equal(woken, []string{"a", "b"}) || !r.speaks(g.Key, "b") {
-			t.Errorf("%v are woken, and the refusal stands for b: %v", woken, !r.speaks(g.Key, "b"))
+		if woken := r.wokenSince(); !slices.Equal(woken, []string{"a", "b"}) || !r.isLeaderPod(g.Key, "b") {
+			t.Errorf("%v are woken, and the refusal stands for b: %v", woken, !r.isLeaderPod(g.Key, "b"))
 		}
 	})
 	t.Run("before there is a queue", func(t *testing.T) {
 		d := newDesk()
 		g := d.gang("job", "a", "b")
-		w := &waker{book: d.Book, registry: newRegistry()}
+		w := &waker{reservations: d.Reservations, registry: newRegistry()}
 		w.restart(g.Key, "nothing to send back")
 		w.went(planned(pod("blue", "a", 0), "job", "main"))
 	})
@@ -493,8 +493,8 @@ func TestWakerFollowsGangs(t *testing.T) {
 	r.refuse(g.Key, "a", "too big")
 	g = r.plan(g, Place{"n1", 2})
 	h.OnUpdate(g, g)
-	if woken := r.wokenSince(); !slices.Equal(woken, []string{"a", "b"}) || !r.speaks(g.Key, "b") {
-		t.Errorf("planned: %v are woken, refused before: %v", woken, !r.speaks(g.Key, "b"))
+	if woken := r.wokenSince(); !slices.Equal(woken, []string{"a", "b"}) || !r.isLeaderPod(g.Key, "b") {
+		t.Errorf("planned: %v are woken, refused before: %v", woken, !r.isLeaderPod(g.Key, "b"))
 	}
 	h.OnDelete(g)
 	if known() {
@@ -513,9 +513,9 @@ func TestWhoMayBeBound(t *testing.T) {
 		"let go":           {"its binding may have been written", func(d *desk, _ Gang) { d.reserve(k, "a", "n") }, true},
 		"waits for others": {"nobody binds it yet", func(d *desk, g Gang) { d.begin(g); d.reserve(k, "a", "n") }, false},
 		"another's node":   {"each has a node of its own", func(d *desk, _ Gang) { d.reserve(k, "b", "n") }, false},
-		"beside an attempt": {"it has no seat in it", func(d *desk, g Gang) {
+		"beside an attempt": {"it has no assignment in it", func(d *desk, g Gang) {
 			d.reserve(k, "a", "n")
-			d.Book.begin(g, map[types.UID]assignment{"b": {pod: d.pods[k][1], node: "n"}})
+			d.Reservations.begin(g, map[types.UID]assignment{"b": {pod: d.pods[k][1], node: "n"}})
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

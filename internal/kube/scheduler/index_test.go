@@ -51,7 +51,7 @@ func (h *handIndex) waker(g Gang) *waker {
 	known := newRegistry()
 	known.put(g)
 	return &waker{
-		book: NewBook(h, known, []string{"s"}, func() time.Time { return time.Time{} }), registry: known, pods: h.podIndex,
+		reservations: NewReservations(h, known, []string{"s"}, func() time.Time { return time.Time{} }), registry: known, pods: h.podIndex,
 		touched: func(*corev1.Pod) {},
 	}
 }
@@ -198,7 +198,7 @@ func TestPodBoundUnseenKeepsItsPlace(t *testing.T) {
 		on.OnAdd(p, false)
 	}
 	k, _ := KeyOf(onNode("a", "", corev1.PodPending))
-	w.book.reserve(k, "a", "n1")
+	w.reservations.reserve(k, "a", "n1")
 	h.down = true
 	on.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/a", Obj: h.drop("a")})
 	h.step()
@@ -214,7 +214,7 @@ func TestPodBoundUnseenKeepsItsPlace(t *testing.T) {
 	if got := room(w); got != 0 {
 		t.Errorf("room for %d more pods after pod a has succeeded on n1", got)
 	}
-	if w.book.binds(k, "a") {
+	if w.reservations.binds(k, "a") {
 		t.Error("the reservation of a pod that has ended is kept")
 	}
 }
@@ -255,6 +255,6 @@ func twoPlaces() Gang {
 // room is how many more pods of the gang may have a node.
 func room(w *waker) int {
 	k := slices.Collect(maps.Keys(w.registry.gangs))[0]
-	v := w.book.look(k)
+	v := w.reservations.look(k)
 	return Room(v.gang, v.gang.Sets[0], v.members)
 }

@@ -23,17 +23,17 @@ const noteAfter = 2 * time.Second
 // noter writes on pods that are held out of the queue what they wait for: the
 // framework is silent about them.
 type noter struct {
-	book   *Book
-	client kubernetes.Interface
-	pods   corelisters.PodLister
-	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	reservations *Reservations
+	client       kubernetes.Interface
+	pods         corelisters.PodLister
+	queue        workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	// ours tells whether a scheduler name is answered by this process.
 	ours func(schedulerName string) bool
 }
 
-func newNoter(book *Book, client kubernetes.Interface, pods corelisters.PodLister, ours func(string) bool) *noter {
+func newNoter(reservations *Reservations, client kubernetes.Interface, pods corelisters.PodLister, ours func(string) bool) *noter {
 	return &noter{
-		book: book, client: client, pods: pods, ours: ours,
+		reservations: reservations, client: client, pods: pods, ours: ours,
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]()),
 	}
 }
@@ -75,7 +75,7 @@ func (n *noter) note(ctx context.Context, name types.NamespacedName) error {
 	if !ok {
 		return nil
 	}
-	v := n.book.look(k).verdict
+	v := n.reservations.look(k).decision
 	if v.Act != Hold {
 		return nil
 	}

@@ -176,7 +176,7 @@ func newTestNoter(t *testing.T, d *desk, pods ...*corev1.Pod) (*noter, *fake.Cli
 			d.pods[k] = []*corev1.Pod{p}
 		}
 	}
-	n := newNoter(d.Book, client, corelisters.NewPodLister(store), func(name string) bool { return name == testScheduler })
+	n := newNoter(d.Reservations, client, corelisters.NewPodLister(store), func(name string) bool { return name == testScheduler })
 	queue := &laterQueue[types.NamespacedName]{TypedRateLimitingInterface: n.queue}
 	n.queue = queue
 	t.Cleanup(queue.ShutDown)
@@ -199,16 +199,16 @@ func TestEventsThatSaySomething(t *testing.T) {
 		kind  string
 		told  bool
 	}{
-		"the speaker is refused": {of("a"), corev1.EventTypeWarning, true},
-		"another is refused":     {of("b"), corev1.EventTypeWarning, false},
-		"it got its node":        {of("a"), corev1.EventTypeNormal, false},
-		"no gang, refused":       {pod("blue", "p", 0), corev1.EventTypeWarning, true},
-		"no gang, got a node":    {pod("blue", "p", 0), corev1.EventTypeNormal, true},
-		"no pod":                 {&corev1.Node{}, corev1.EventTypeNormal, true},
+		"the leader pod is refused": {of("a"), corev1.EventTypeWarning, true},
+		"another is refused":        {of("b"), corev1.EventTypeWarning, false},
+		"it got its node":           {of("a"), corev1.EventTypeNormal, false},
+		"no gang, refused":          {pod("blue", "p", 0), corev1.EventTypeWarning, true},
+		"no gang, got a node":       {pod("blue", "p", 0), corev1.EventTypeNormal, true},
+		"no pod":                    {&corev1.Node{}, corev1.EventTypeNormal, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sink := events.NewFakeRecorder(1)
-			recorder{sink, d.Book}.WithLogger(klog.Background()).Eventf(c.about, nil, c.kind, "Reason", "Action", "%d of %d pods", 1, 2)
+			recorder{sink, d.Reservations}.WithLogger(klog.Background()).Eventf(c.about, nil, c.kind, "Reason", "Action", "%d of %d pods", 1, 2)
 			var got []string
 			for len(sink.Events) > 0 {
 				got = append(got, <-sink.Events)

@@ -15,7 +15,7 @@ import (
 // condition.
 type recorder struct {
 	events.EventRecorderLogger
-	book *Book
+	reservations *Reservations
 }
 
 // Eventf sends an event unless it is left out.
@@ -23,7 +23,7 @@ type recorder struct {
 //nolint:revive // argument-limit: the signature is the interface's
 func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
 	if pod, ok := regarding.(*corev1.Pod); ok {
-		if k, ok := KeyOf(pod); ok && (eventType == corev1.EventTypeNormal || !r.book.speaks(k, pod.UID)) {
+		if k, ok := KeyOf(pod); ok && (eventType == corev1.EventTypeNormal || !r.reservations.isLeaderPod(k, pod.UID)) {
 			return
 		}
 	}
@@ -32,5 +32,5 @@ func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, a
 
 // WithLogger returns a recorder that logs elsewhere.
 func (r recorder) WithLogger(l klog.Logger) events.EventRecorderLogger {
-	return recorder{r.EventRecorderLogger.WithLogger(l), r.book}
+	return recorder{r.EventRecorderLogger.WithLogger(l), r.reservations}
 }

@@ -92,7 +92,7 @@ func (r *resumption) end() map[string]*corev1.Pod {
 
 // tried lets others go once the last of those who go first was tried.
 func (p *gangPlugin) tried(uid types.UID) {
-	if waited := p.book.resumed.tried(uid); len(waited) > 0 {
+	if waited := p.reservations.resumed.tried(uid); len(waited) > 0 {
 		p.handle.Activate(klog.Background(), waited)
 	}
 }
@@ -105,7 +105,7 @@ func (p *process) resume(ctx context.Context) {
 			pods = append(pods, pod)
 		}
 	}
-	r := &p.book.resumed
+	r := &p.reservations.resumed
 	r.begin(pods, p.opts.SchedulerNames)
 	timer := clock.RealClock{}.AfterFunc(resumeWait, func() {
 		r.mu.Lock()

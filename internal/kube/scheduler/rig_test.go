@@ -75,7 +75,7 @@ func newRig(t testing.TB, nodes ...aNode) *rig {
 	t.Helper()
 	metrics.Register()
 	r := &rig{t: t, desk: newDesk()}
-	r.waker = &waker{book: r.Book, registry: newRegistry(), touched: func(*corev1.Pod) {}}
+	r.waker = &waker{reservations: r.Reservations, registry: newRegistry(), touched: func(*corev1.Pod) {}}
 	var objects []*corev1.Node
 	var tenants []*corev1.Pod
 	for _, n := range nodes {
@@ -92,7 +92,7 @@ func newRig(t testing.TB, nodes ...aNode) *rig {
 		}}},
 	}
 	registry := upstream.NewInTreeRegistry()
-	registry[GangName], registry[HealthName] = gangFactory(r.Book, r.waker), newHealthPlugin
+	registry[GangName], registry[HealthName] = gangFactory(r.Reservations, r.waker), newHealthPlugin
 	client := fake.NewClientset()
 	r.Framework, err = frameworkruntime.NewFramework(t.Context(), registry, &profile,
 		frameworkruntime.WithSnapshotSharedLister(cache.NewSnapshot(tenants, objects)),

@@ -61,18 +61,18 @@ const (
 
 // process is a scheduler with all that it watches.
 type process struct {
-	opts     Options
-	client   kubernetes.Interface
-	book     *Book
-	waker    *waker
-	pods     *podIndex
-	noter    *noter
-	groups   *groupStatus
-	crds     []watched
-	sched    *kubescheduler.Scheduler
-	inform   func(context.Context)
-	events   events.EventBroadcaster
-	isSynced atomic.Bool
+	opts         Options
+	client       kubernetes.Interface
+	reservations *Reservations
+	waker        *waker
+	pods         *podIndex
+	noter        *noter
+	groups       *groupStatus
+	crds         []watched
+	sched        *kubescheduler.Scheduler
+	inform       func(context.Context)
+	events       events.EventBroadcaster
+	isSynced     atomic.Bool
 }
 
 // watched is a source with its client and informer.
@@ -178,9 +178,9 @@ func wire(ctx context.Context, o Options) (*process, error) {
 		},
 	}
 	known := newRegistry()
-	p.book = NewBook(pods, known, o.SchedulerNames, clock.RealClock{}.Now)
-	p.waker = &waker{book: p.book, registry: known, pods: pods}
-	p.noter = newNoter(p.book, client, factory.Core().V1().Pods().Lister(), func(name string) bool {
+	p.reservations = NewReservations(pods, known, o.SchedulerNames, clock.RealClock{}.Now)
+	p.waker = &waker{reservations: p.reservations, registry: known, pods: pods}
+	p.noter = newNoter(p.reservations, client, factory.Core().V1().Pods().Lister(), func(name string) bool {
 		return slices.Contains(o.SchedulerNames, name)
 	})
 	if err := p.wireSources(); err != nil {
@@ -247,12 +247,12 @@ func (p *process) wireScheduler(ctx context.Context, factory informers.SharedInf
 		return err
 	}
 	registry := frameworkruntime.Registry{
-		GangName:   gangFactory(p.book, p.waker),
+		GangName:   gangFactory(p.reservations, p.waker),
 		HealthName: newHealthPlugin,
 	}
 	p.sched, err = kubescheduler.New(ctx, p.client, factory, nil,
 		func(name string) events.EventRecorderLogger {
-			return recorder{p.events.NewRecorder(clientgoscheme.Scheme, name), p.book}
+			return recorder{p.events.NewRecorder(clientgoscheme.Scheme, name), p.reservations}
 		},
 		kubescheduler.WithComponentConfigVersion("kubescheduler.config.k8s.io/v1"),
 		kubescheduler.WithKubeConfig(p.opts.Client),

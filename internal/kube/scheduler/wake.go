@@ -12,8 +12,8 @@ import (
 // does not see: a plan, or the other pods of a gang. Pods that it activates skip
 // the queue's backoff.
 type waker struct {
-	book     *Book
-	registry *registry
+	reservations *Reservations
+	registry     *registry
 	// handle is any profile's: they share the queue and the waiting pods.
 	handle atomic.Pointer[fwk.Handle]
 	// touched is told of every pod that changed.
@@ -30,7 +30,7 @@ func (w *waker) plugin() *gangPlugin {
 	if h == nil {
 		return nil
 	}
-	return &gangPlugin{book: w.book, handle: *h}
+	return &gangPlugin{reservations: w.reservations, handle: *h}
 }
 
 // restart drops the attempt of a gang, since it was made for other facts, and
@@ -41,7 +41,7 @@ func (w *waker) restart(k Key, why string) {
 		return
 	}
 	p.sendBack(k, why)
-	w.book.clearRejection(k)
+	w.reservations.clearRejection(k)
 	p.wake(k)
 }
 
@@ -109,7 +109,7 @@ func (w *waker) podHandler() cache.ResourceEventHandler {
 func (w *waker) mayBeBound(obj any, p *corev1.Pod) bool {
 	_, unwatched := obj.(cache.DeletedFinalStateUnknown)
 	k, ok := KeyOf(p)
-	return ok && unwatched && w.book.binds(k, p.UID)
+	return ok && unwatched && w.reservations.binds(k, p.UID)
 }
 
 // came wakes the siblings of the pod that makes a gang complete. Each earlier
@@ -119,7 +119,7 @@ func (w *waker) came(p *corev1.Pod) {
 	if !ok || p.Spec.NodeName != "" {
 		return
 	}
-	if w.book.look(k).verdict.Act == Together && !w.book.inTry(k, p.UID) {
+	if w.reservations.look(k).decision.Act == Together && !w.reservations.inTry(k, p.UID) {
 		w.wake(k)
 	}
 }
@@ -131,7 +131,7 @@ func (w *waker) moved(old, p *corev1.Pod) {
 	case old.DeletionTimestamp == nil && p.DeletionTimestamp != nil:
 		w.went(p)
 	case old.Spec.NodeName == "" && p.Spec.NodeName != "":
-		w.book.settled(k, p.UID)
+		w.reservations.forget(k, p.UID)
 	case len(old.Spec.SchedulingGates) > 0 && len(p.Spec.SchedulingGates) == 0:
 		w.came(p)
 	}
@@ -146,8 +146,8 @@ func (w *waker) went(p *corev1.Pod) {
 	if plugin := w.plugin(); plugin != nil {
 		plugin.tried(p.UID)
 	}
-	inTry := w.book.inTry(k, p.UID)
-	w.book.settled(k, p.UID)
+	inTry := w.reservations.inTry(k, p.UID)
+	w.reservations.forget(k, p.UID)
 	if inTry {
 		w.restart(k, k.String()+" starts as a whole: pod "+p.Name+" is gone")
 	} else {

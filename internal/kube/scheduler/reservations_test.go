@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// desk is a Book with gangs and pods of the test's own, and a clock.
+// desk is Reservations with gangs and pods of the test's own, and a clock.
 type desk struct {
-	*Book
+	*Reservations
 	pods  map[Key][]*corev1.Pod
 	gangs map[Key]Gang
 	now   time.Time
@@ -20,7 +20,7 @@ type desk struct {
 
 func newDesk() *desk {
 	d := &desk{pods: map[Key][]*corev1.Pod{}, gangs: map[Key]Gang{}, now: time.Unix(1000, 0)}
-	d.Book = NewBook(d, d, []string{testScheduler}, func() time.Time { return d.now })
+	d.Reservations = NewReservations(d, d, []string{testScheduler}, func() time.Time { return d.now })
 	return d
 }
 
@@ -45,13 +45,13 @@ func (d *desk) gang(name string, podNames ...string) Gang {
 	return g
 }
 
-// begin assignments the pods of a gang, each on a node of its own.
+// begin assigns the pods of a gang, each to a node of its own.
 func (d *desk) begin(g Gang) {
 	assignments := map[types.UID]assignment{}
 	for _, p := range d.pods[g.Key] {
 		assignments[p.UID] = assignment{pod: p, node: "node-of-" + p.Name}
 	}
-	d.Book.begin(g, assignments)
+	d.Reservations.begin(g, assignments)
 }
 
 func waits(types.UID) bool { return true }
@@ -72,7 +72,7 @@ func TestLastPodLetsTheGangGo(t *testing.T) {
 	if diff := cmp.Diff(ticket{release: []types.UID{"a", "b"}}, got, cmp.AllowUnexported(ticket{})); diff != "" {
 		t.Errorf("the last pod arrives (-want +got):\n%s", diff)
 	}
-	if v := d.look(g.Key).verdict; v.Act != Alone {
+	if v := d.look(g.Key).decision; v.Act != Alone {
 		t.Errorf("after the gang was let go a pod is placed %v, want alone: it has started", v)
 	}
 }
@@ -113,16 +113,16 @@ func TestAbandonedAttemptHoldsUntilItsPodsGaveBack(t *testing.T) {
 		t.Errorf("abandon: began %v, waiting (-want +got):\n%s", began, diff)
 	}
 	if pods := d.look(g.Key).quorum("b"); len(pods) != 0 {
-		t.Errorf("%d pods are cast while another still holds a node, want none", len(pods))
+		t.Errorf("%d pods are to start while another still holds a node, want none", len(pods))
 	}
 	if !d.release(g.Key, "a") {
 		t.Error("the last node is given back: want word of it, so that the gang is tried again")
 	}
 	if pods := d.look(g.Key).quorum("b"); len(pods) != 2 {
-		t.Errorf("%d pods are cast after all nodes are given back, want 2", len(pods))
+		t.Errorf("%d pods are to start after all nodes are given back, want 2", len(pods))
 	}
 	if len(d.runs) != 0 {
-		t.Errorf("the book keeps %v of a gang that is promised nothing", d.runs)
+		t.Errorf("%v is kept of a gang that has no nodes", d.runs)
 	}
 }
 
@@ -130,22 +130,22 @@ func TestOnePodSpeaksForARefusedGang(t *testing.T) {
 	d := newDesk()
 	g := d.gang("job", "a", "b")
 	d.refuse(g.Key, "a", "too big")
-	if _, why := d.seatOf(g.Key, "b"); why != "too big" {
-		t.Errorf("another pod is told %q, want what the speaker was told", why)
+	if _, why := d.assignmentOf(g.Key, "b"); why != "too big" {
+		t.Errorf("another pod is told %q, want what the leader pod was told", why)
 	}
-	if _, why := d.seatOf(g.Key, "a"); why != "" {
+	if _, why := d.assignmentOf(g.Key, "a"); why != "" {
 		t.Errorf("the leader pod is told %q, want a new dry run", why)
 	}
-	if d.speaks(g.Key, "b") || !d.speaks(g.Key, "a") {
-		t.Error("want only the speaker to be woken")
+	if d.isLeaderPod(g.Key, "b") || !d.isLeaderPod(g.Key, "a") {
+		t.Error("want only the leader pod to be woken")
 	}
-	d.settled(g.Key, "a")
-	if _, why := d.seatOf(g.Key, "b"); why != "" || !d.speaks(g.Key, "b") {
-		t.Error("the speaker is gone: want another pod to try")
+	d.forget(g.Key, "a")
+	if _, why := d.assignmentOf(g.Key, "b"); why != "" || !d.isLeaderPod(g.Key, "b") {
+		t.Error("the leader pod is gone: want another pod to try")
 	}
 }
 
-func TestPromisedSeatsAreKeptFromOthers(t *testing.T) {
+func TestAssignedNodesAreKeptFromOthers(t *testing.T) {
 	d := newDesk()
 	g, other := d.gang("job", "a", "b"), d.gang("other", "x")
 	d.begin(g)
@@ -155,10 +155,10 @@ func TestPromisedSeatsAreKeptFromOthers(t *testing.T) {
 		got = append(got, s.pod.Name)
 	}
 	if diff := cmp.Diff([]string{"b"}, got); diff != "" {
-		t.Errorf("promised but not reserved (-want +got):\n%s", diff)
+		t.Errorf("assigned but not reserved (-want +got):\n%s", diff)
 	}
 	if own := d.assignedElsewhere(g.Key); len(own) != 0 {
-		t.Errorf("a gang's own seats stand in its way: %v", own)
+		t.Errorf("a gang's own assignments stand in its way: %v", own)
 	}
 }
 

@@ -25,10 +25,10 @@ type Gangs interface {
 	Gang(Key) (g Gang, ok bool)
 }
 
-// Book holds what this process has promised and not yet seen in the API: nodes
+// Reservations are what this process has decided and not yet seen in the API: nodes
 // reserved for pods, and the assignments of gangs that are about to start. All else
 // is read from Pods and Gangs whenever it is needed.
-type Book struct {
+type Reservations struct {
 	pods  Pods
 	gangs Gangs
 	now   func() time.Time
@@ -40,11 +40,11 @@ type Book struct {
 	resumed resumption
 
 	mu sync.Mutex
-	// runs has an entry for a gang only while it has a promise or a refusal.
+	// runs has an entry for a gang only while it has nodes or a refusal.
 	runs map[Key]*run
 }
 
-// run is what is promised to one gang.
+// run is what one gang has been given.
 type run struct {
 	// reserved are nodes given to pods that the API does not show there yet.
 	reserved map[types.UID]string
@@ -53,8 +53,8 @@ type run struct {
 	// decided is set once the gang was let go; its reservations then count as
 	// bound.
 	decided bool
-	// refusal says why the last attempt did not start. Only the pod that
-	// speaks for the gang tries again; the others repeat what it was told.
+	// refusal says why the last attempt did not start. Only the
+	// leader pod tries again; the others repeat what it was told.
 	refusal   string
 	leaderPod types.UID
 }
@@ -68,15 +68,15 @@ type try struct {
 	deadline time.Time
 }
 
-// assignment is the node a pod was promised in the dry run.
+// assignment is the node that the dry run found for a pod.
 type assignment struct {
 	pod  *corev1.Pod
 	node string
 }
 
-// NewBook returns an empty book.
-func NewBook(pods Pods, gangs Gangs, names []string, now func() time.Time) *Book {
-	return &Book{pods: pods, gangs: gangs, names: names, now: now, runs: map[Key]*run{}}
+// NewReservations returns none yet.
+func NewReservations(pods Pods, gangs Gangs, names []string, now func() time.Time) *Reservations {
+	return &Reservations{pods: pods, gangs: gangs, names: names, now: now, runs: map[Key]*run{}}
 }
 
 // KeyOf names the gang of a pod: its Workload, else its PodGroup. A job wrapped
@@ -99,23 +99,23 @@ func groupOf(pod *corev1.Pod) (Key, bool) {
 // view is one look at a gang: what it is, its members, and what is to be done
 // with those that wait. Member i is pod i.
 type view struct {
-	gang    Gang
-	members []Member
-	pods    []*corev1.Pod
-	verdict Verdict
+	gang     Gang
+	members  []Member
+	pods     []*corev1.Pod
+	decision GangDecision
 }
 
 // look reads the current state of a gang.
-func (b *Book) look(k Key) view {
+func (b *Reservations) look(k Key) view {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lookLocked(k)
 }
 
-func (b *Book) lookLocked(k Key) view {
+func (b *Reservations) lookLocked(k Key) view {
 	g, ok := b.gangs.Gang(k)
 	if !ok {
-		return view{verdict: Verdict{Hold, k.String() + " does not exist yet"}}
+		return view{decision: GangDecision{Hold, k.String() + " does not exist yet"}}
 	}
 	pods := b.pods.OfGang(k)
 	v := view{gang: g, pods: make([]*corev1.Pod, 0, len(pods)), members: make([]Member, 0, len(pods))}
@@ -123,18 +123,18 @@ func (b *Book) lookLocked(k Key) view {
 	for _, p := range pods {
 		if m, ok := b.member(g, p); ok {
 			if r != nil {
-				r.settle(&m)
+				r.overlay(&m)
 			}
 			v.members = append(v.members, m)
 			v.pods = append(v.pods, p)
 		}
 	}
-	v.verdict = Decide(g, v.members)
+	v.decision = Decide(g, v.members)
 	return v
 }
 
-// settle overlays what is promised to a member on what the API shows.
-func (r *run) settle(m *Member) {
+// overlay puts the node reserved for a member over what the API shows.
+func (r *run) overlay(m *Member) {
 	node, ok := r.reserved[m.UID]
 	switch {
 	case !ok:
@@ -149,7 +149,7 @@ func (r *run) settle(m *Member) {
 
 // member reads a pod; ok is false for pods that hold nothing and will not, and for
 // those that are not ours to schedule.
-func (b *Book) member(g Gang, p *corev1.Pod) (m Member, ok bool) {
+func (b *Reservations) member(g Gang, p *corev1.Pod) (m Member, ok bool) {
 	m = Member{UID: p.UID, Name: p.Name, Set: setOf(g, p), Node: p.Spec.NodeName, Created: p.CreationTimestamp.Time}
 	state := convert.PodState(p)
 	switch {
@@ -209,7 +209,7 @@ func (v view) quorum(first types.UID) []*corev1.Pod {
 	return out
 }
 
-func (b *Book) run(k Key) *run {
+func (b *Reservations) run(k Key) *run {
 	r := b.runs[k]
 	if r == nil {
 		r = &run{reserved: map[types.UID]string{}}
@@ -218,17 +218,17 @@ func (b *Book) run(k Key) *run {
 	return r
 }
 
-// dropIdle drops a run that promises nothing.
-func (b *Book) dropIdle(k Key) {
+// dropIdle drops a run that has neither nodes nor a refusal.
+func (b *Reservations) dropIdle(k Key) {
 	if r := b.runs[k]; r != nil && len(r.reserved) == 0 && r.try == nil && r.refusal == "" {
 		delete(b.runs, k)
 	}
 }
 
-// seatOf answers a pod that starts together with its gang: the node it was
-// promised, or why not; neither if the gang is to be tried now, with this
+// assignmentOf answers a pod that starts together with its gang: the node it was
+// assigned, or why not; neither if the gang is to be tried now, with this
 // pod as its leader pod.
-func (b *Book) seatOf(k Key, uid types.UID) (node, refusal string) {
+func (b *Reservations) assignmentOf(k Key, uid types.UID) (node, refusal string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.runs[k]
@@ -247,9 +247,9 @@ func (b *Book) seatOf(k Key, uid types.UID) (node, refusal string) {
 	return "", ""
 }
 
-// speaks tells whether it is for this pod to try again: always, unless another
+// isLeaderPod tells whether it is for this pod to try again: always, unless another
 // pod of its gang was refused for all of them.
-func (b *Book) speaks(k Key, uid types.UID) bool {
+func (b *Reservations) isLeaderPod(k Key, uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.runs[k]
@@ -257,7 +257,7 @@ func (b *Book) speaks(k Key, uid types.UID) bool {
 }
 
 // begin starts an attempt with the assignments of a dry run.
-func (b *Book) begin(g Gang, assignments map[types.UID]assignment) {
+func (b *Reservations) begin(g Gang, assignments map[types.UID]assignment) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.run(g.Key)
@@ -265,17 +265,17 @@ func (b *Book) begin(g Gang, assignments map[types.UID]assignment) {
 	r.try = &try{assignments: assignments, waiting: map[types.UID]bool{}, deadline: b.now().Add(g.Wait)}
 }
 
-// refuse remembers why a gang did not start and who will try again.
-func (b *Book) refuse(k Key, leaderPod types.UID, why string) {
+// refuse remembers why a gang did not start and which pod will try again.
+func (b *Reservations) refuse(k Key, leaderPod types.UID, why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.run(k)
 	r.refusal, r.leaderPod = why, leaderPod
 }
 
-// assignedElsewhere lists the assignments of other gangs that are not reserved yet: room that
-// a dry run must leave alone.
-func (b *Book) assignedElsewhere(but Key) []assignment {
+// assignedElsewhere lists the assignments of other gangs that are not reserved yet:
+// room that a dry run must leave alone.
+func (b *Reservations) assignedElsewhere(but Key) []assignment {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []assignment
@@ -294,7 +294,7 @@ func (b *Book) assignedElsewhere(but Key) []assignment {
 }
 
 // reserve notes that a pod got a node in this process.
-func (b *Book) reserve(k Key, uid types.UID, node string) {
+func (b *Reservations) reserve(k Key, uid types.UID, node string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.run(k).reserved[uid] = node
@@ -318,7 +318,7 @@ const lateMargin = 500 * time.Millisecond
 
 // arrive says what a pod with a reserved node does next. stillWaiting tells
 // whether a pod that was told to wait does so.
-func (b *Book) arrive(k Key, uid types.UID, stillWaiting func(types.UID) bool) ticket {
+func (b *Reservations) arrive(k Key, uid types.UID, stillWaiting func(types.UID) bool) ticket {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.run(k)
@@ -349,7 +349,7 @@ func (b *Book) arrive(k Key, uid types.UID, stillWaiting func(types.UID) bool) t
 // abandon ends the attempt of a gang, if there is one that is not decided, and
 // returns the pods that wait in it, so that the caller can send them back.
 // began tells whether there was an attempt.
-func (b *Book) abandon(k Key) (waiting []types.UID, began bool) {
+func (b *Reservations) abandon(k Key) (waiting []types.UID, began bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.runs[k]
@@ -363,7 +363,7 @@ func (b *Book) abandon(k Key) (waiting []types.UID, began bool) {
 }
 
 // inTry tells whether a pod has an assignment in an attempt that is not decided.
-func (b *Book) inTry(k Key, uid types.UID) bool {
+func (b *Reservations) inTry(k Key, uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.runs[k]
@@ -375,7 +375,7 @@ func (b *Book) inTry(k Key, uid types.UID) bool {
 }
 
 // binds tells whether a pod was let go to the node reserved for it.
-func (b *Book) binds(k Key, uid types.UID) bool {
+func (b *Reservations) binds(k Key, uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.runs[k]
@@ -395,13 +395,13 @@ func (b *Book) binds(k Key, uid types.UID) bool {
 // release forgets the node reserved for a pod that failed to bind. empty tells
 // that a gang which was not let go holds no node any more, so that it may be
 // tried again.
-func (b *Book) release(k Key, uid types.UID) (empty bool) {
+func (b *Reservations) release(k Key, uid types.UID) (empty bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.releaseLocked(k, uid)
 }
 
-func (b *Book) releaseLocked(k Key, uid types.UID) (empty bool) {
+func (b *Reservations) releaseLocked(k Key, uid types.UID) (empty bool) {
 	r := b.runs[k]
 	if r == nil {
 		return false
@@ -416,9 +416,9 @@ func (b *Book) releaseLocked(k Key, uid types.UID) (empty bool) {
 	return empty
 }
 
-// settled forgets what was promised to a pod that is bound or gone. If it
-// spoke for its gang, another pod has to.
-func (b *Book) settled(k Key, uid types.UID) {
+// forget drops the node reserved for a pod that is bound or gone. If it was the
+// leader pod, another one becomes it.
+func (b *Reservations) forget(k Key, uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r := b.runs[k]; r != nil && r.leaderPod == uid {
@@ -428,7 +428,7 @@ func (b *Book) settled(k Key, uid types.UID) {
 }
 
 // clearRejection forgets a refusal: something has changed that concerns the gang.
-func (b *Book) clearRejection(k Key) {
+func (b *Reservations) clearRejection(k Key) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r := b.runs[k]; r != nil {
