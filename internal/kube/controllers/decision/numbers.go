@@ -7,11 +7,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 	"github.com/mlbatch/mlbatch/internal/facts"
-	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 )
-
-var _ queues.Numbers = (*Loop)(nil)
 
 // Queue returns how full a ClusterQueue is, false until all Workloads that
 // exist have been counted.

@@ -1,0 +1,110 @@
+package arch
+
+import "slices"
+
+// The rungs inside internal/kube, from the lowest up. What a package of a rung is
+// given is decided below it: rules are pure, what reads and writes calls them,
+// controllers call that, and the manager wires controllers.
+var (
+	// values are what all of it may use.
+	values = []string{"api", "internal/core", "internal/engine/nodehealth"}
+	// clients are what pure rules must not reach.
+	clients = []string{"k8s.io/client-go/rest", "k8s.io/client-go/kubernetes", "sigs.k8s.io/controller-runtime/pkg/client", "context", "net", "os", "log", "sync"}
+	// controlPlane is linked by internal/local alone.
+	controlPlane = []string{"k8s.io/kubernetes/cmd"}
+)
+
+func plus(some []string, more ...string) []string { return slices.Concat(some, more) }
+
+var kubeLadder = []layer{
+	{
+		dir: "internal/kube/convert", may: values, never: clients,
+		why: "convert turns objects into values; it reads no cluster and decides nothing",
+	},
+	{
+		dir: "internal/kube/jobs", may: plus(values, "internal/engine/lifecycle"), never: clients,
+		why: "a job kind is a translation; it gets no client",
+	},
+	{
+		dir: "internal/kube/workloadlifecycle", may: plus(values, "internal/kube/convert"), never: clients,
+		why: "the life of a Workload is a set of rules: what is and the time in, the next write out",
+	},
+	{
+		dir: "internal/kube/turns", may: none, never: controlPlane,
+		why: "the order of work queues knows names of namespaces, and no objects",
+	},
+	{
+		dir: "internal/kube/news", may: plus(values, "internal/kube/convert"), never: controlPlane,
+		why: "news makes events fit the API, whatever they tell",
+	},
+	{
+		dir: "internal/kube/scheme", may: plus(values, "internal/engine/lifecycle", "internal/kube/jobs"), never: controlPlane,
+		why: "the scheme lists kinds of objects, and knows nothing that uses them",
+	},
+	{
+		dir: "internal/kube/metrics", may: plus(values, "internal/engine", "internal/facts", "internal/kube/convert"), never: controlPlane,
+		why: "metrics count what they are told; they call nothing that they count",
+	},
+	{
+		dir: "internal/kube/cache", may: plus(values, "internal/kube/convert"), never: plus(controlPlane, "k8s.io/client-go/kubernetes/typed", "context"),
+		why: "the cache makes events of what watches show; it reads no cluster itself and decides nothing",
+	},
+	{
+		dir: "internal/kube/apply", may: plus(values, "internal/kube/convert", "internal/kube/turns", "internal/kube/workloadlifecycle"), never: controlPlane,
+		why: "apply writes what was decided, by the rules below it; it does not know where decisions come from",
+	},
+	{
+		dir: "internal/kube/webhook", may: plus(values, "internal/engine/lifecycle", "internal/kube/jobs"), never: controlPlane,
+		why: "a webhook judges one object by what it says and by its kind; no controller and no engine has a say",
+	},
+	{
+		dir: "internal/kube/visibility", may: plus(values, "internal/engine", "internal/facts", "internal/kube/convert"), never: controlPlane,
+		why: "visibility prints what the engine says; it changes nothing, and no controller knows of it",
+	},
+	{
+		dir:   "internal/kube/controllers/workload",
+		may:   plus(controllerMay, "internal/kube/controllers/job"),
+		never: controlPlane,
+		why:   "the Workload's controller carries out its life cycle; it finds pods by the indices of the job's controller",
+	},
+	{
+		dir: "internal/kube/controllers/decision", may: plus(controllerMay,
+			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/metrics"),
+		never: controlPlane,
+		why:   "the decision loop is the one controller with an engine",
+	},
+	{
+		dir: "internal/kube/controllers", alone: true, may: controllerMay, never: controlPlane,
+		why: "a controller reads, decides and writes; controllers meet in the API and not in each other",
+	},
+	{
+		dir: "internal/kube/scheduler", may: plus(values, "internal/kube/convert", "internal/kube/news"), never: controlPlane,
+		why: "the scheduler is a process of its own: plans reach it through the API alone",
+	},
+	{
+		dir: "internal/kube/install", may: plus(values,
+			"config", "internal/engine/lifecycle", "internal/kube/convert", "internal/kube/jobs", "internal/kube/webhook",
+			"internal/kube/controllers/rights", "internal/kube/controllers/slack"),
+		never: controlPlane,
+		why:   "install puts into the cluster what the parts need, and runs none of them",
+	},
+	{
+		dir: "internal/kube/manager", may: plus(controllerMay,
+			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/metrics", "internal/kube/news", "internal/kube/scheme",
+			"internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers"),
+		never: controlPlane,
+		why:   "the manager wires all that one process runs; it reads no file and installs nothing",
+	},
+	{
+		dir: "internal/kube/settings", may: plus(controllerMay,
+			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/metrics", "internal/kube/news", "internal/kube/scheme",
+			"internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers", "internal/kube/manager"),
+		never: controlPlane,
+		why:   "settings turn a file into the manager's options; nothing else reads that file",
+	},
+}
+
+// controllerMay is what every controller may use.
+var controllerMay = plus(values,
+	"internal/engine/lifecycle", "internal/facts",
+	"internal/kube/convert", "internal/kube/jobs", "internal/kube/workloadlifecycle", "internal/kube/turns", "internal/kube/apply")
