@@ -52,7 +52,8 @@ func TestApplyTwice(t *testing.T) {
 	}
 	hooks := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	get(t, c, "", "mlbatch-validating-webhook", hooks)
-	if got := *hooks.Webhooks[0].ClientConfig.URL; got != "https://127.0.0.1:2/validate-batch-v1-job" {
+	at := slices.IndexFunc(hooks.Webhooks, func(h admissionregistrationv1.ValidatingWebhook) bool { return h.Name == "vjob.team.mlbatch.dev" })
+	if got := *hooks.Webhooks[at].ClientConfig.URL; got != "https://127.0.0.1:2/validate-batch-v1-job" {
 		t.Errorf("webhook is called at %s", got)
 	}
 	get(t, c, "", install.EditRole, edit)

@@ -4,8 +4,15 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 )
 
 // Kind is everything that mlbatch knows of one kind of job. It is made in the
@@ -31,6 +38,69 @@ type Kind struct {
 	// TeamsCreate: users of a team may create and change such jobs. Others they may
 	// look at and delete, since they make them in AppWrappers.
 	TeamsCreate bool
+
+	// SuspendPath leads to the field that holds an object of the kind back, and
+	// Suspended reads it.
+	SuspendPath []string
+	Suspended   func(Object) bool
+	// Bulk is the path of what an object mostly is, for one that is too large.
+	Bulk string
+	// Templates finds the pod templates of an object; nil for kinds whose pods are
+	// those of their components.
+	Templates func(Object) []PodTemplate
+	// Components are the objects that a job makes of what its author wrote, as far as
+	// that can be understood; the error says what cannot. Their pods are given to a
+	// scheduler of ours, if it has a name. nil for kinds that make pods only.
+	Components func(o Object, scheduler string) ([]Component, error)
+	// Validate says what is wrong with a new object that is left to us, beyond what
+	// holds for every kind; nil finds nothing.
+	Validate func(Object) field.ErrorList
+	// ValidateChange says what of a change is wrong, beyond what holds for every kind;
+	// nil finds nothing. Of kinds that are made here it is asked also about objects
+	// that others manage.
+	ValidateChange func(was, is Object) field.ErrorList
+	// Admits reports whether a change does what the admission decides: starting a job
+	// or saying where its pods go; nil where Keep undoes all of that.
+	Admits func(was, is Object) bool
+	// Keep returns a user's new state of a queued object with what is not the user's
+	// as it was before: what the admission wrote, above all. original are the pod sets
+	// as the job's Workload has them, nil if it has none.
+	Keep func(was, is Object, original []kueue.PodSet) Object
+	// Warnings tell the author of an object of what has no effect in it; nil never
+	// does. p is what holds if the object says nothing.
+	Warnings func(o Object, p lifecycle.Policy) []string
+	// UserLabel and UserIDLabel name labels that say who made an object, whatever its
+	// author wrote there; "" are none.
+	UserLabel, UserIDLabel string
+	// Finalizer is what our controllers put on an object; "" is none.
+	Finalizer string
+	// Fixed is true, in the API server's CEL, of an update that changes what may never
+	// change; "" never is.
+	Fixed string
+}
+
+// PodTemplate is a template of pods in an object, at a path like spec.template.
+type PodTemplate struct {
+	Path     string
+	Template *corev1.PodTemplateSpec
+}
+
+// Component is an object that a job makes of what its author wrote.
+type Component struct {
+	GVK  schema.GroupVersionKind
+	Name string
+	// Path is where the author wrote it.
+	Path *field.Path
+	// Object is what will be created; nil if that cannot be known.
+	Object *unstructured.Unstructured
+	Pods   []ComponentPods
+}
+
+// ComponentPods are equal pods that a component makes.
+type ComponentPods struct {
+	PodTemplate
+	// Pod is one of them, to be tried and not to be kept; nil if it cannot be known.
+	Pod *unstructured.Unstructured
 }
 
 // GroupKind is the kind without its version.
@@ -78,6 +148,11 @@ func (all Kinds) Find(gvk schema.GroupVersionKind) *Kind {
 		return nil
 	}
 	return &all[i]
+}
+
+// Make reports whether an owner is of a kind that is made of components.
+func (all Kinds) Make(owner *metav1.OwnerReference) bool {
+	return owner != nil && slices.ContainsFunc(all, func(k Kind) bool { return k.Components != nil && k.GVK().Kind == owner.Kind })
 }
 
 // Wholes are the kinds that say themselves what their parts are.

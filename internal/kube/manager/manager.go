@@ -357,8 +357,8 @@ func webhooks(ctx context.Context, mgr manager.Manager, opts Options) error {
 		Scope:         opts.Scope,
 		Limits:        opts.Limits,
 		Policy:        policy(opts.Limits),
-		NoJobs:        !opts.queues("batch/job"),
-		NoAppWrappers: !opts.queues("workload.codeflare.dev/appwrapper"),
+		Kinds:         opts.Kinds,
+		Frameworks:    opts.Frameworks,
 
 		NoDefaultPriorityClass: opts.Gates.NoDefaultPriorityClass,
 		NoAdmissionGates:       opts.Rules.NoAdmissionGates,

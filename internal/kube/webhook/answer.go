@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,12 +59,37 @@ func newEdit(raw []byte) (*edit, error) {
 	return e, nil
 }
 
-// set writes a value at a path of fields.
+// set writes a value at a path of fields, of which "name[n]" is one of a list.
 func (e *edit) set(value any, path ...string) error {
-	if err := unstructured.SetNestedField(e.object.Object, value, path...); err != nil {
-		return fmt.Errorf("set %s: %w", strings.Join(path, "."), err)
+	at := e.object.Object
+	for _, step := range path[:len(path)-1] {
+		next, is := within(at, step)
+		if !is {
+			return fmt.Errorf("set %s: %s is not an object", strings.Join(path, "."), step)
+		}
+		at = next
 	}
+	at[path[len(path)-1]] = value
 	return nil
+}
+
+// within is the object at one step of a path, which is made if it is missing.
+func within(o map[string]any, step string) (map[string]any, bool) {
+	name, index, listed := strings.Cut(step, "[")
+	if listed {
+		list, _ := o[name].([]any)
+		n, err := strconv.Atoi(strings.TrimSuffix(index, "]"))
+		if err != nil || n < 0 || n >= len(list) {
+			return nil, false
+		}
+		next, is := list[n].(map[string]any)
+		return next, is
+	}
+	if o[name] == nil {
+		o[name] = map[string]any{}
+	}
+	next, is := o[name].(map[string]any)
+	return next, is
 }
 
 // overrule writes a value into a new object whatever its author wrote there, who

@@ -7,9 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // Names of the webhook configurations.
@@ -55,21 +55,14 @@ func Conversion(at Location) admissionregistrationv1.WebhookClientConfig { retur
 const (
 	// mayAdmit: the author may decide on admission, as controllers may.
 	mayAdmit = "authorizer.group('kueue.x-k8s.io').resource('workloads').subresource('status').namespace(request.namespace).check('update').allowed()"
-	// isComponent: the object says that it belongs to an AppWrapper. Only a
-	// controller is believed, or anyone could run a Job unqueued by saying so.
-	isComponent = "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller && o.kind == 'AppWrapper' && o.apiVersion.startsWith('workload.codeflare.dev/'))"
 	// relabeled: labels or annotations changed.
 	relabeled = "object.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({}) || object.metadata.?annotations.orValue({}) != oldObject.metadata.?annotations.orValue({})"
-	// rewrapped: something changed that may never change.
-	rewrapped = "object.spec.?managedBy.orValue('') != oldObject.spec.?managedBy.orValue('') || object.spec.components.map(c, [c.template, c.?podSets.orValue([])]) != oldObject.spec.components.map(c, [c.template, c.?podSets.orValue([])])"
 	// byOthers: the write is not one of our controllers. Who pretends otherwise
 	// gets past a check that is for their own good, and past nothing else.
 	byOthers = "request.?options.?fieldManager.orValue('') != '" + FieldOwner + "'"
 	// byUser: the write is not one of our controllers, and who pretends otherwise
 	// is not believed.
 	byUser = byOthers + " || !" + mayAdmit
-	// unpinned: our finalizer was taken away.
-	unpinned = "oldObject.metadata.?finalizers.orValue([]).exists(f, f == '" + aw.AppWrapperFinalizer + "') && !object.metadata.?finalizers.orValue([]).exists(f, f == '" + aw.AppWrapperFinalizer + "')"
 	// applied: people apply the object as a manifest, so that somebody may look at
 	// the record of who owns which field.
 	applied = "oldObject.metadata.?managedFields.orValue([]).exists(m, m.operation == 'Apply' || m.manager.startsWith('kubectl'))"
@@ -107,30 +100,47 @@ func changed(parts ...string) string {
 	return strings.Join(expression, " || ")
 }
 
-// jobConditions leave out the Jobs of AppWrappers, which start with it, and the
-// changes by which controllers start and stop Jobs.
-func jobConditions() []admissionregistrationv1.MatchCondition {
-	return []admissionregistrationv1.MatchCondition{
-		{Name: "not-a-component", Expression: "!(" + isComponent + ") || !" + mayAdmit},
-		{Name: "not-a-step-of-ours", Expression: "request.operation == 'CREATE' || " + relabeled + " || !" + mayAdmit},
+// isComponent is true of objects that say that they belong to a job which is made
+// of components. Only a controller is believed, or anyone could run a Job unqueued
+// by saying so.
+func isComponent(all jobs.Kinds) string {
+	var owners []string
+	for i := range all {
+		if gvk := all[i].GVK(); all[i].Components != nil {
+			owners = append(owners, "o.kind == '"+gvk.Kind+"' && o.apiVersion.startsWith('"+gvk.Group+"/')")
+		}
 	}
+	return "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller && (" + strings.Join(owners, " || ") + "))"
 }
 
-// wrapperConditions leave out the changes by which controllers start and stop
-// AppWrappers.
-func wrapperConditions() []admissionregistrationv1.MatchCondition {
-	return []admissionregistrationv1.MatchCondition{
-		{Name: "not-a-step-of-ours", Expression: "request.operation == 'CREATE' || " + relabeled + " || " + rewrapped + " || !" + mayAdmit},
+// createConditions leave out what is a component of another job, which starts with
+// it.
+func createConditions(all jobs.Kinds, k *jobs.Kind) []admissionregistrationv1.MatchCondition {
+	if k.Components != nil {
+		return nil // it is a component of none
 	}
+	return []admissionregistrationv1.MatchCondition{{Name: "not-a-component", Expression: "!(" + isComponent(all) + ") || !" + mayAdmit}}
+}
+
+// validateConditions also leave out the changes by which controllers start and stop
+// jobs.
+func validateConditions(all jobs.Kinds, k *jobs.Kind) []admissionregistrationv1.MatchCondition {
+	expression := "request.operation == 'CREATE' || " + relabeled
+	if k.Fixed != "" {
+		expression += " || " + k.Fixed
+	}
+	return append(createConditions(all, k), admissionregistrationv1.MatchCondition{Name: "not-a-step-of-ours", Expression: expression + " || !" + mayAdmit})
 }
 
 // keepConditions leave out the writes of our own controllers, and those that
-// touch nothing of what has to be kept.
-func keepConditions() []admissionregistrationv1.MatchCondition {
-	return []admissionregistrationv1.MatchCondition{
-		{Name: "by-a-user", Expression: byUser},
-		{Name: "changes-a-job", Expression: "object.spec != oldObject.spec || " + relabeled + " || " + unpinned},
+// touch nothing of what has to be kept: the spec, how the job is queued, and our
+// finalizer.
+func keepConditions(k *jobs.Kind) []admissionregistrationv1.MatchCondition {
+	expression := "object.spec != oldObject.spec || " + relabeled
+	if f := "metadata.?finalizers.orValue([]).exists(f, f == '" + k.Finalizer + "')"; k.Finalizer != "" {
+		expression += " || oldObject." + f + " && !object." + f
 	}
+	return []admissionregistrationv1.MatchCondition{{Name: "by-a-user", Expression: byUser}, {Name: "changes-a-job", Expression: expression}}
 }
 
 // disownConditions select the writes by which our controllers start and stop
@@ -187,43 +197,64 @@ func (h hook) onFailure() (*admissionregistrationv1.FailurePolicyType, *int32) {
 	return ptr.To(admissionregistrationv1.Fail), ptr.To[int32](timeoutSeconds)
 }
 
-// Configurations returns what tells the API server to call the webhooks.
-// Namespaces without the team label depend on them for Jobs with a queue and
-// for our own kinds only, kube-system for our own kinds only. Jobs without a
-// queue are given the default one of their namespace, if there is an answer.
-func Configurations(at Location) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
-	const create, update = admissionregistrationv1.Create, admissionregistrationv1.Update
-	jobs := func(ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
-		return rule("batch", []string{"v1"}, []string{"jobs"}, ops...)
+// The operations that webhooks are called about.
+const (
+	create = admissionregistrationv1.Create
+	update = admissionregistrationv1.Update
+)
+
+// jobHooks are the webhooks about the jobs of one kind. Namespaces without the team
+// label depend on them for jobs with a queue only, kube-system not at all, unless
+// jobs of the kind are queued wherever they are. Others without a queue are given
+// the default one of their namespace, if there is an answer.
+func jobHooks(all jobs.Kinds, k *jobs.Kind) (mutating, validating []hook) {
+	gvk := k.GVK()
+	name := strings.ToLower(gvk.Kind)
+	on := func(ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
+		return rule(gvk.Group, []string{gvk.Version}, []string{k.Resource}, ops...)
 	}
-	wrappers := func(ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
-		return rule("workload.codeflare.dev", []string{"v1beta2"}, []string{"appwrappers"}, ops...)
+	mutates := hook{name: "m" + name, path: pathOf(mutate, k), rule: on(create), conditions: createConditions(all, k)}
+	keeps := hook{name: "k" + name, path: pathOf(keep, k), rule: on(update), conditions: keepConditions(k)}
+	validates := hook{name: "v" + name, path: pathOf(validate, k), rule: on(create, update), conditions: validateConditions(all, k)}
+	disowns := hook{name: "d" + name, path: pathDisown, rule: on(update), conditions: disownConditions(), optional: true}
+	if k.OnlyQueued {
+		return []hook{mutates, keeps, disowns}, []hook{validates}
 	}
+	unnamed := mutates
+	unnamed.name, unnamed.namespaces, unnamed.objects, unnamed.optional = mutates.name+".default", queueNamespaces(), unqueuedObjects(), true
+	mutating = append(mutates.whereQueued(), unnamed)
+	return append(append(mutating, keeps.whereQueued()...), disowns), validates.whereQueued()
+}
+
+// whereQueued calls a webhook about all objects in namespaces of teams, and about
+// those that name a queue in others.
+func (h hook) whereQueued() []hook {
+	team, queued := h, h
+	team.name, team.namespaces = h.name+".team", teamNamespaces()
+	queued.name, queued.namespaces, queued.objects = h.name+".queued", queueNamespaces(), queuedObjects()
+	return []hook{team, queued}
+}
+
+// Configurations returns what tells the API server to call the webhooks about these
+// kinds of jobs, and about our own kinds.
+func Configurations(all jobs.Kinds, at Location) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	queueing := func(resources []string, ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
 		versions := []string{v1beta1.GroupVersion.Version, kueue.GroupVersion.Version}
 		return rule(kueue.GroupVersion.Group, versions, resources, ops...)
 	}
 
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: MutatingName}}
-	for _, h := range []hook{
-		{name: "mjob.team", path: pathMutateJob, rule: jobs(create), namespaces: teamNamespaces(), conditions: jobConditions()[:1]},
-		{name: "mjob.queued", path: pathMutateJob, rule: jobs(create), namespaces: queueNamespaces(), objects: queuedObjects(), conditions: jobConditions()[:1]},
-		{name: "mjob.default", path: pathMutateJob, rule: jobs(create), namespaces: queueNamespaces(), objects: unqueuedObjects(), conditions: jobConditions()[:1], optional: true},
-		{name: "mappwrapper", path: pathMutateAppWrapper, rule: wrappers(create)},
-		{name: "kjob.team", path: pathKeepJob, rule: jobs(update), namespaces: teamNamespaces(), conditions: keepConditions()},
-		{name: "kjob.queued", path: pathKeepJob, rule: jobs(update), namespaces: queueNamespaces(), objects: queuedObjects(), conditions: keepConditions()},
-		{name: "kappwrapper", path: pathKeepAppWrapper, rule: wrappers(update), conditions: keepConditions()},
-		{name: "dappwrapper", path: pathDisown, rule: wrappers(update), conditions: disownConditions(), optional: true},
-		{name: "djob", path: pathDisown, rule: jobs(update), conditions: disownConditions(), optional: true},
-	} {
-		mutating.Webhooks = append(mutating.Webhooks, h.mutating(at))
-	}
-
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ValidatingName}}
+	for i := range all {
+		mutates, validates := jobHooks(all, &all[i])
+		for _, h := range mutates {
+			mutating.Webhooks = append(mutating.Webhooks, h.mutating(at))
+		}
+		for _, h := range validates {
+			validating.Webhooks = append(validating.Webhooks, h.validating(at))
+		}
+	}
 	for _, h := range []hook{
-		{name: "vjob.team", path: pathValidateJob, rule: jobs(create, update), namespaces: teamNamespaces(), conditions: jobConditions()},
-		{name: "vjob.queued", path: pathValidateJob, rule: jobs(create, update), namespaces: queueNamespaces(), objects: queuedObjects(), conditions: jobConditions()},
-		{name: "vappwrapper", path: pathValidateAppWrapper, rule: wrappers(create, update), conditions: wrapperConditions()},
 		{name: "vclusterqueue", path: pathValidateClusterQueue, rule: queueing([]string{"clusterqueues"}, create, update), conditions: specConditions()},
 		{name: "vcohort", path: pathValidateCohort, rule: queueing([]string{"cohorts"}, create, update), conditions: specConditions()},
 		{name: "vlocalqueue", path: pathValidateLocalQueue, rule: queueing([]string{"localqueues"}, create, update), conditions: specConditions()},

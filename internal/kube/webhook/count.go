@@ -5,67 +5,61 @@ import (
 	"fmt"
 	"sync"
 
-	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
-	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 )
 
 // count is how many jobs each namespace has, kept from what is watched anyway: a
 // list of thousands for each new job would cost more than the job.
 type count struct {
-	counts func(client.Object) bool
-
 	mu sync.Mutex
 	of map[string]int // without zeros
 }
 
 // newCount counts the objects that the cache has.
-func newCount(ctx context.Context, c cache.Cache, counts func(client.Object) bool) (*count, error) {
-	out := &count{counts: counts, of: map[string]int{}}
-	for _, o := range []client.Object{&aw.AppWrapper{}, &batchv1.Job{}} {
-		informer, err := c.GetInformer(ctx, o)
+func newCount(ctx context.Context, c cache.Cache, all jobs.Kinds, scope jobs.Scope) (*count, error) {
+	out := &count{of: map[string]int{}}
+	for i := range all {
+		k := &all[i]
+		informer, err := c.GetInformer(ctx, k.New())
 		if err != nil {
-			return nil, fmt.Errorf("watch %T: %w", o, err)
+			return nil, fmt.Errorf("watch %s: %w", k.Resource, err)
 		}
-		if _, err := informer.AddEventHandler(out.handler()); err != nil {
-			return nil, fmt.Errorf("watch %T: %w", o, err)
+		if _, err := informer.AddEventHandler(out.handler(countsAsJob(all, k, scope))); err != nil {
+			return nil, fmt.Errorf("watch %s: %w", k.Resource, err)
 		}
 	}
 	return out, nil
 }
 
-// handler hears of every object once when it comes and once when it goes.
-func (c *count) handler() toolscache.ResourceEventHandler {
+// handler hears of every object of a kind once when it comes and once when it goes.
+func (c *count) handler(counts func(client.Object) bool) toolscache.ResourceEventHandler {
+	change := func(was, is any) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.add(was, counts, -1)
+		c.add(is, counts, 1)
+	}
 	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { c.change(nil, o) },
-		UpdateFunc: c.change,
+		AddFunc:    func(o any) { change(nil, o) },
+		UpdateFunc: change,
 		DeleteFunc: func(o any) {
 			if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 				o = last.Obj
 			}
-			c.change(o, nil)
+			change(o, nil)
 		},
 	}
 }
 
-func (c *count) change(was, is any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.add(was, -1)
-	c.add(is, 1)
-}
-
-func (c *count) add(o any, n int) {
+func (c *count) add(o any, counts func(client.Object) bool, n int) {
 	object, ok := o.(client.Object)
-	if !ok || !c.counts(object) {
+	if !ok || !counts(object) {
 		return
 	}
 	namespace := object.GetNamespace()
@@ -81,21 +75,17 @@ func (c *count) in(namespace string) int {
 	return c.of[namespace]
 }
 
-// countsAsJob says which objects are jobs that are queued by themselves.
-func countsAsJob(scope jobs.Scope) func(client.Object) bool {
+// countsAsJob says which objects of a kind are jobs that are queued by themselves.
+func countsAsJob(all jobs.Kinds, k *jobs.Kind, scope jobs.Scope) func(client.Object) bool {
 	return func(o client.Object) bool {
-		switch o := o.(type) {
-		case *aw.AppWrapper:
-			return appwrapper.Ours(o)
-		case *batchv1.Job:
-			if o.Labels[kueue.QueueNameLabel] != "" {
-				return batchjob.Ours(o) // whoever it says owns it, which anybody may say
-			}
-			if owner := metav1.GetControllerOf(o); owner != nil && owner.Kind == aw.AppWrapperKind {
-				return false // counted with the whole
-			}
-			return batchjob.Ours(o) && scope.WithoutQueue
+		switch {
+		case !k.Ours(o):
+			return false
+		case o.GetLabels()[kueue.QueueNameLabel] != "" || k.OnlyQueued:
+			return true // whoever it says owns it, which anybody may say
+		case all.Make(metav1.GetControllerOf(o)):
+			return false // counted with the whole
 		}
-		return false
+		return scope.WithoutQueue
 	}
 }

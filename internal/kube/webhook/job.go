@@ -3,81 +3,145 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"strconv"
+	"maps"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 )
 
-// jobHandler answers for batch/v1 Jobs without the components of AppWrappers (see
-// jobConditions).
+// jobHandler answers for the jobs of one kind. What it does is the same for all;
+// what is special about the kind is in its value.
 type jobHandler struct {
-	scope         jobs.Scope
-	limits        limited
-	off           bool // Jobs do not wait for admission
-	gates         gateRules
-	defaultClass  bool // name the default WorkloadPriorityClass
-	decoder       admission.Decoder
-	cluster       Cluster
-	clock         clock.PassiveClock
+	kind         *jobs.Kind
+	counts       func(client.Object) bool // among the jobs of a namespace
+	scope        jobs.Scope
+	limits       limited
+	policy       lifecycle.Policy
+	off          bool // jobs of the kind do not wait for admission
+	gates        gateRules
+	defaultClass bool // name the default WorkloadPriorityClass
+	defaultQueue string
+	decoder      admission.Decoder
+	cluster      Cluster
+	clock        clock.PassiveClock
+	// schedulerName is given to the pods.
 	schedulerName string
+	// For kinds that are made of components: what passed a trial, and what a team may
+	// make that way.
+	passed  passed
+	allowed []schema.GroupKind
 }
 
-// mutate gives a new Job the default queue of its namespace if it names none,
-// suspends it until it is admitted if it waits for that, and hands its pods to
-// our scheduler.
+// mutate gives a new job a queue if it names none, suspends it until it is admitted
+// if it waits for that, and hands its pods to our scheduler. Where it does not wait,
+// or another controller manages it, it at most gets its author.
 func (h *jobHandler) mutate(ctx context.Context, req admission.Request) admission.Response {
-	job := &batchv1.Job{}
+	job := h.kind.New()
 	if err := h.decoder.Decode(req, job); err != nil {
 		return malformed(err)
 	}
-	queue := job.Labels[kueue.QueueNameLabel]
-	if queue == "" {
-		has, err := h.cluster.hasDefaultQueue(ctx, req.Namespace)
-		if err != nil {
-			return failed(err)
-		}
-		if has {
-			queue = string(kueue.DefaultLocalQueueName)
-		}
+	e, err := newEdit(req.Object.Raw)
+	if err != nil {
+		return malformed(err)
+	}
+	if err := h.sign(e, req); err != nil {
+		return malformed(err)
+	}
+	if h.off || !h.kind.Ours(job) {
+		return e.response()
+	}
+	queue, err := h.queueOf(ctx, job, req.Namespace)
+	if err != nil {
+		return failed(err)
 	}
 	ours, err := h.cluster.covers(ctx, h.scope, req.Namespace, queue)
 	if err != nil {
 		return failed(err)
 	}
-	if !ours || h.off || !batchjob.Ours(job) {
-		return admission.Allowed("")
-	}
-	e, err := newEdit(req.Object.Raw)
-	if err != nil {
-		return malformed(err)
+	if !ours {
+		return e.response()
 	}
 	if err := h.fill(ctx, e, job, queue); err != nil {
 		return malformed(err)
 	}
 	resp := e.response()
 	if queue == "" {
-		resp = resp.WithWarnings(fmt.Sprintf("the Job is held and does not run, because it names no queue: set the label %s to a LocalQueue of namespace %s",
-			kueue.QueueNameLabel, req.Namespace))
+		resp = resp.WithWarnings(fmt.Sprintf("the %s is held and does not run, because it names no queue: set the label %s to a LocalQueue of namespace %s",
+			h.kind.GVK().Kind, kueue.QueueNameLabel, req.Namespace))
 	}
 	return resp
 }
 
-func (h *jobHandler) fill(ctx context.Context, e *edit, job *batchv1.Job, queue string) error {
+// sign writes down who submitted a job, where its kind has labels for that.
+// Whatever its author wrote there is replaced: the labels are for accounting.
+func (h *jobHandler) sign(e *edit, req admission.Request) error {
+	if h.kind.UserLabel == "" {
+		return nil
+	}
+	if err := e.label(h.kind.UserLabel, labelValue(req.UserInfo.Username)); err != nil {
+		return err
+	}
+	return e.label(h.kind.UserIDLabel, labelValue(req.UserInfo.UID))
+}
+
+// labelValue makes a legal label value of any text.
+func labelValue(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
+			return r
+		}
+		return '_'
+	}, s)
+	if len(s) > validation.LabelValueMaxLength {
+		s = s[:validation.LabelValueMaxLength]
+	}
+	return strings.Trim(s, "-_.")
+}
+
+// queueOf is the queue of a new job: the one it names, or else the default one of
+// its namespace. A kind that is only ever queued has the installation's before that
+// one. Where the namespace has neither, the installation's is named, so that the
+// refusal names it too.
+func (h *jobHandler) queueOf(ctx context.Context, job metav1.Object, namespace string) (string, error) {
+	name, named := job.GetLabels()[kueue.QueueNameLabel]
+	if name != "" || named && h.kind.OnlyQueued {
+		return name, nil
+	}
+	otherwise := ""
+	if h.kind.OnlyQueued {
+		otherwise = h.defaultQueue
+	}
+	for _, name := range []string{otherwise, string(kueue.DefaultLocalQueueName)} {
+		if name == "" {
+			continue
+		}
+		ok, err := h.cluster.exists(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &kueue.LocalQueue{})
+		if ok || err != nil {
+			return name, err
+		}
+	}
+	return otherwise, nil
+}
+
+func (h *jobHandler) fill(ctx context.Context, e *edit, job jobs.Object, queue string) error {
 	if err := e.submittedAt(h.clock.Now()); err != nil {
 		return err
 	}
-	if queue != job.Labels[kueue.QueueNameLabel] {
+	if queue != job.GetLabels()[kueue.QueueNameLabel] {
 		if err := e.label(kueue.QueueNameLabel, queue); err != nil {
 			return err
 		}
@@ -87,66 +151,99 @@ func (h *jobHandler) fill(ctx context.Context, e *edit, job *batchv1.Job, queue 
 			return err
 		}
 	}
-	if !ptr.Deref(job.Spec.Suspend, false) {
-		if err := e.overrule(true, "spec", "suspend"); err != nil {
+	if !h.kind.Suspended(job) {
+		if err := e.overrule(true, h.kind.SuspendPath...); err != nil {
 			return err
 		}
 	}
-	asked := job.Spec.Template.Spec.SchedulerName
-	if s := jobs.Scheduler(asked, h.schedulerName); s != asked {
-		return e.overrule(s, "spec", "template", "spec", "schedulerName")
+	for _, t := range h.templates(job) {
+		asked := t.Template.Spec.SchedulerName
+		if s := jobs.Scheduler(asked, h.schedulerName); s != asked {
+			if err := e.overrule(s, append(strings.Split(t.Path, "."), "spec", "schedulerName")...); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
+// templates are the pod templates of a job that are not those of its components.
+func (h *jobHandler) templates(job jobs.Object) []jobs.PodTemplate {
+	if h.kind.Templates == nil {
+		return nil
+	}
+	return h.kind.Templates(job)
+}
+
+// validate refuses jobs that break a rule. The objects of kinds that are made here
+// are checked wherever they are: our controllers act on them all.
 func (h *jobHandler) validate(ctx context.Context, req admission.Request) admission.Response {
-	job := &batchv1.Job{}
+	job := h.kind.New()
 	if err := h.decoder.Decode(req, job); err != nil {
 		return malformed(err)
 	}
-	var was *batchv1.Job
+	var was jobs.Object
+	first := job
 	if req.Operation == admissionv1.Update {
-		was = &batchv1.Job{}
+		was = h.kind.New()
 		if err := h.decoder.DecodeRaw(req.OldObject, was); err != nil {
 			return malformed(err)
 		}
+		first = was
+	}
+	if h.kind.MadeHere && !h.kind.Ours(first) {
+		return answer(req, h.changed(was, job))
 	}
 	queued, err := h.concerns(ctx, was, job, req.Namespace)
 	if err != nil {
 		return failed(err)
 	}
-	if !queued {
+	if !queued && !h.kind.MadeHere {
 		return admission.Allowed("")
 	}
+	// What is too much is refused before anything else is looked up or tried.
 	if errs := h.tooMuch(req, was, job); len(errs) > 0 {
 		return answer(req, errs)
 	}
-	errs, err := h.check(ctx, req.Namespace, was, job)
+	var errs field.ErrorList
+	var tried []string
+	if was == nil {
+		errs, tried, err = h.checkNew(ctx, req, job, queued)
+	} else {
+		errs, err = h.checkChange(ctx, req, was, job, queued)
+	}
 	if err != nil {
 		return failed(err)
 	}
-	warnings, err := h.cluster.missingOf(ctx, req.Namespace, labelsOf(was), job)
+	warnings, err := h.told(ctx, req.Namespace, was, job, queued)
 	if err != nil {
 		return failed(err)
 	}
-	return answer(req, errs).WithWarnings(warnings...)
+	return answer(req, errs).WithWarnings(warnings...).WithWarnings(tried...)
 }
 
-// tooMuch refuses a Job that is one too many for its namespace, now that it is
-// queued, or too large; was is nil for a new one.
-func (h *jobHandler) tooMuch(req admission.Request, was, job *batchv1.Job) field.ErrorList {
-	errs := h.limits.size(req, field.NewPath("spec", "template"))
-	counts := countsAsJob(h.scope)
-	if counts(job) && (was == nil || !counts(was)) {
+// tooMuch refuses a job that is one too many for its namespace, now that it counts,
+// or too large; was is nil for a new one.
+func (h *jobHandler) tooMuch(req admission.Request, was, job jobs.Object) field.ErrorList {
+	errs := h.limits.size(req, field.NewPath(h.kind.Bulk))
+	if h.counts(job) && (was == nil || !h.counts(was)) {
 		errs = append(errs, h.limits.another(req.Namespace)...)
 	}
 	return errs
 }
 
-// concerns reports whether a Job waits for admission here, or did before the
-// change; was is nil for a new one. What others do with labels like ours, where
-// no job is queued, is theirs.
-func (h *jobHandler) concerns(ctx context.Context, was, is *batchv1.Job, namespace string) (bool, error) {
+// queues reports whether a job that exists waits for admission here.
+func (h *jobHandler) queues(ctx context.Context, job jobs.Object, namespace string) (bool, error) {
+	if h.off || !h.kind.Ours(job) {
+		return false, nil
+	}
+	return h.cluster.covers(ctx, h.scope, namespace, job.GetLabels()[kueue.QueueNameLabel])
+}
+
+// concerns reports whether a job waits for admission here, or did before the change;
+// was is nil for a new one. What others do with labels like ours, where no job is
+// queued, is theirs.
+func (h *jobHandler) concerns(ctx context.Context, was, is jobs.Object, namespace string) (bool, error) {
 	queued, err := h.queues(ctx, is, namespace)
 	if queued || err != nil || was == nil {
 		return queued, err
@@ -154,98 +251,118 @@ func (h *jobHandler) concerns(ctx context.Context, was, is *batchv1.Job, namespa
 	return h.queues(ctx, was, namespace)
 }
 
-// labelsOf is a Job as an object with labels, nil for none.
-func labelsOf(j *batchv1.Job) metav1.Object {
-	if j == nil {
-		return nil
+// checkNew applies the rules for new jobs. tried is what the author should know of
+// a trial of its components.
+func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jobs.Object, inQueue bool) (errs field.ErrorList, tried []string, err error) { //nolint:revive // a fact about the job
+	if inQueue {
+		errs = append(validateLabels(job), h.gates.create(job)...)
 	}
-	return j
-}
-
-// check applies the rules for Jobs; was is nil for a new one.
-func (h *jobHandler) check(ctx context.Context, namespace string, was, job *batchv1.Job) (field.ErrorList, error) {
-	errs := validateLabels(job)
-	if was == nil {
-		errs = append(errs, h.gates.create(job)...)
-		errs = append(errs, validateParallelism(job)...)
-		found, err := h.checkTemplate(ctx, job)
-		return append(errs, found...), err
+	job.SetNamespace(req.Namespace) // the API server fills it in only later
+	var wrong field.ErrorList
+	if h.kind.Validate != nil {
+		wrong = h.kind.Validate(job)
 	}
-	hasDefault, err := h.cluster.keepsQueue(ctx, namespace, was, job)
-	if err != nil {
-		return nil, err
+	templates := h.templates(job)
+	for _, t := range templates {
+		errs = append(errs, h.checkTemplate(t)...)
 	}
-	before, after := queued{was, suspended(was)}, queued{job, suspended(job)}
-	errs = append(errs, h.gates.update(was, job)...)
-	errs = append(errs, validateLabelChanges(before, after, hasDefault)...)
-	return append(errs, validateParallelismChange(was, job)...), nil
+	var made components
+	if h.kind.Components != nil {
+		made = h.components(job)
+		wrong = append(wrong, h.limits.components(h.kind.GVK().Kind, h.kind.Bulk, len(req.Object.Raw), made)...)
+		templates = append(templates, made.templates()...)
+	}
+	errs = append(errs, wrong...)
+	for _, t := range templates {
+		found, err := h.checkPriority(ctx, t)
+		if err != nil {
+			return nil, nil, err
+		}
+		errs = append(errs, found...)
+	}
+	if h.kind.Components == nil || len(wrong) > 0 {
+		return errs, nil, nil // what it would make is not clear
+	}
+	found, err := h.checkRights(ctx, req, made)
+	if errs = append(errs, found...); len(errs) == 0 && err == nil {
+		errs, tried = h.try(ctx, job, made)
+	}
+	return errs, tried, err
 }
 
 // checkTemplate refuses pods that would go around the queue, or outlive an
 // eviction for longer than the installation allows.
-func (h *jobHandler) checkTemplate(ctx context.Context, job *batchv1.Job) (field.ErrorList, error) {
-	spec, at := &job.Spec.Template.Spec, field.NewPath("spec", "template", "spec")
+func (h *jobHandler) checkTemplate(t jobs.PodTemplate) field.ErrorList {
+	spec, at := &t.Template.Spec, field.NewPath(t.Path, "spec")
 	var errs field.ErrorList
 	if spec.NodeName != "" {
 		errs = append(errs, field.Forbidden(at.Child("nodeName"),
 			fmt.Sprintf("it goes around the scheduler: use nodeSelector {%s: %s} to ask for a node", corev1.LabelHostname, spec.NodeName)))
 	}
-	if list := job.Spec.Template.Finalizers; len(list) > 0 {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "template", "metadata", "finalizers"), "they would keep pods that have to go: remove them"))
+	if list := t.Template.Finalizers; len(list) > 0 {
+		errs = append(errs, field.Forbidden(field.NewPath(t.Path, "metadata", "finalizers"), "they would keep pods that have to go: remove them"))
 	}
 	if grace, most := ptr.Deref(spec.TerminationGracePeriodSeconds, 0), int64(h.limits.Termination.Seconds()); most > 0 && grace > most {
 		errs = append(errs, field.Invalid(at.Child("terminationGracePeriodSeconds"), grace,
 			fmt.Sprintf("an evicted job may keep its pods for %d seconds at most here (tenants.maxTerminationTime of the configuration): use less", most)))
 	}
-	if spec.PriorityClassName == "" {
+	return errs
+}
+
+// checkPriority refuses a PriorityClass that pods may not have.
+func (h *jobHandler) checkPriority(ctx context.Context, t jobs.PodTemplate) (field.ErrorList, error) {
+	name := t.Template.Spec.PriorityClassName
+	if name == "" {
+		return nil, nil
+	}
+	return h.cluster.checkPriorityClass(ctx, h.limits.Limits, name, field.NewPath(t.Path, "spec", "priorityClassName"))
+}
+
+// changed applies the kind's own rules for changes; was is nil for a new job.
+func (h *jobHandler) changed(was, job jobs.Object) field.ErrorList {
+	if was == nil || h.kind.ValidateChange == nil {
+		return nil
+	}
+	return h.kind.ValidateChange(was, job)
+}
+
+// checkChange applies the rules for jobs that are changed.
+func (h *jobHandler) checkChange(ctx context.Context, req admission.Request, was, job jobs.Object, inQueue bool) (field.ErrorList, error) { //nolint:revive // a fact about the job
+	errs := h.changed(was, job)
+	if !inQueue {
 		return errs, nil
 	}
-	found, err := h.cluster.checkPriorityClass(ctx, h.limits.Limits, spec.PriorityClassName, at.Child("priorityClassName"))
-	return append(errs, found...), err
+	errs = append(append(errs, validateLabels(job)...), h.gates.update(was, job)...)
+	hasDefault, err := h.cluster.keepsQueue(ctx, req.Namespace, was, job)
+	if err != nil {
+		return nil, err
+	}
+	before, after := queued{was, h.kind.Suspended(was)}, queued{job, h.kind.Suspended(job)}
+	errs = append(errs, validateLabelChanges(before, after, hasDefault)...)
+	if h.kind.Admits == nil || !h.kind.Admits(was, job) {
+		return errs, nil
+	}
+	may, err := h.cluster.mayAdmit(ctx, req)
+	if err != nil || may {
+		return errs, err
+	}
+	return append(errs, field.Forbidden(field.NewPath("spec"),
+		"suspend is set to false and podSetInfos are filled in when the job is admitted: leave both as they are")), nil
 }
 
-func suspended(j *batchv1.Job) bool { return ptr.Deref(j.Spec.Suspend, false) }
-
-// validateParallelism checks the annotations by which a Job may start with
-// fewer pods than it asks for.
-func validateParallelism(j *batchv1.Job) field.ErrorList {
-	var errs field.ErrorList
-	pods := ptr.Deref(j.Spec.Parallelism, 1)
-	if v, ok := j.Annotations[kueue.JobMinParallelismAnnotation]; ok {
-		if n, err := strconv.ParseInt(v, 10, 32); err != nil || n <= 0 || n >= int64(pods) {
-			errs = append(errs, field.Invalid(annotationPath(kueue.JobMinParallelismAnnotation), v,
-				fmt.Sprintf("use a whole number between 0 and %d, which is one less than spec.parallelism", pods-1)))
-		}
+// told is what the author of a job should know; was is nil for a new one.
+func (h *jobHandler) told(ctx context.Context, namespace string, was, job jobs.Object, queued bool) ([]string, error) { //nolint:revive // a fact about the job
+	var out []string
+	if h.kind.Warnings != nil && (was == nil || !maps.Equal(was.GetAnnotations(), job.GetAnnotations())) {
+		out = h.kind.Warnings(job, h.policy)
 	}
-	if v, ok := j.Annotations[kueue.JobCompletionsEqualParallelismAnnotation]; ok {
-		at := annotationPath(kueue.JobCompletionsEqualParallelismAnnotation)
-		on, err := strconv.ParseBool(v)
-		switch {
-		case err != nil:
-			errs = append(errs, field.Invalid(at, v, "use true or false"))
-		case on && ptr.Deref(j.Spec.CompletionMode, "") != batchv1.IndexedCompletion:
-			errs = append(errs, field.Invalid(at, v, "needs spec.completionMode Indexed"))
-		case on && ptr.Deref(j.Spec.Completions, 0) != pods:
-			errs = append(errs, field.Invalid(at, v, "needs spec.completions equal to spec.parallelism"))
-		}
+	if !queued {
+		return out, nil
 	}
-	return errs
-}
-
-func validateParallelismChange(was, is *batchv1.Job) field.ErrorList {
-	var errs field.ErrorList
-	fewest := kueue.JobMinParallelismAnnotation
-	same := kueue.JobCompletionsEqualParallelismAnnotation
-	if was.Annotations[fewest] != is.Annotations[fewest] || was.Annotations[same] != is.Annotations[same] {
-		errs = append(errs, validateParallelism(is)...)
+	var before metav1.Object
+	if was != nil {
+		before = was
 	}
-	if was.Annotations[same] != is.Annotations[same] && !suspended(was) && !suspended(is) {
-		errs = append(errs, field.Forbidden(annotationPath(same), "cannot be changed while the Job runs"))
-	}
-	if _, partial := was.Annotations[fewest]; partial && !suspended(was) && !suspended(is) &&
-		ptr.Deref(was.Spec.Parallelism, 1) != ptr.Deref(is.Spec.Parallelism, 1) {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "parallelism"),
-			"cannot be changed while the Job runs, since its admission set it"))
-	}
-	return errs
+	warnings, err := h.cluster.missingOf(ctx, namespace, before, job)
+	return append(out, warnings...), err
 }

@@ -1,147 +1,96 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 
-	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
-	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // staysSuspended tells who asks a running job to be suspended that the admission
 // decides about that.
 const staysSuspended = "spec.suspend stays false, because the admission of a queued job sets it: delete the job to stop it, or let an admin set spec.active of its Workload to false"
 
-// keeper is what the kinds of jobs differ in when one is changed.
-type keeper[T client.Object] struct {
-	// queues reports whether a job that exists waits for admission here.
-	queues func(ctx context.Context, job T, namespace string) (bool, error)
-	// keep returns the new state with what is not its writer's as it was.
-	keep func(ctx context.Context, was, is T) (T, error)
-	// given is the queue that a job which names none was given; "" for none.
-	given     func(ctx context.Context, job T, namespace string) (string, error)
-	spec      func(T) any
-	suspended func(T) bool
-}
-
-// answer leaves in a job that somebody changes what is not theirs. is and was are
-// empty objects to decode into.
-func (k keeper[T]) answer(ctx context.Context, decoder admission.Decoder, req admission.Request, is, was T) admission.Response {
-	if err := decoder.Decode(req, is); err != nil {
+// keep leaves in a queued job that somebody changes what is not theirs.
+func (h *jobHandler) keep(ctx context.Context, req admission.Request) admission.Response {
+	is, was := h.kind.New(), h.kind.New()
+	if err := h.decoder.Decode(req, is); err != nil {
 		return malformed(err)
 	}
-	if err := decoder.DecodeRaw(req.OldObject, was); err != nil {
+	if err := h.decoder.DecodeRaw(req.OldObject, was); err != nil {
 		return malformed(err)
 	}
-	queued, err := k.queues(ctx, was, req.Namespace)
+	queued, err := h.queues(ctx, was, req.Namespace)
 	if err != nil {
 		return failed(err)
 	}
 	if !queued {
 		return admission.Allowed("")
 	}
-	kept, err := k.keep(ctx, was, is)
+	original, err := h.cluster.original(ctx, req.Namespace, h.templates(was))
 	if err != nil {
 		return failed(err)
 	}
+	kept := h.kind.Keep(was, is, original)
 	given := ""
 	if clears(was, is) {
-		if given, err = k.given(ctx, is, req.Namespace); err != nil {
+		if given, err = h.queueOf(ctx, is, req.Namespace); err != nil {
 			return failed(err)
 		}
 	}
 	keepQueueing(was, kept, given)
-	if !equality.Semantic.DeepEqual(k.spec(is), k.spec(kept)) { // what is put back is not its writer's
+	if !equality.Semantic.DeepEqual(specOf(is), specOf(kept)) { // what is put back is not its writer's
 		if err := disownSpec(kept, changedSince(was)); err != nil {
 			return malformed(err)
 		}
 	}
 	resp := difference(is, kept)
-	if k.suspended(is) && !k.suspended(kept) {
+	if h.kind.Suspended(is) && !h.kind.Suspended(kept) {
 		resp = resp.WithWarnings(staysSuspended)
 	}
 	return resp
 }
 
-// keep leaves in an AppWrapper that somebody changes what is not theirs.
-func (h *wrapperHandler) keep(ctx context.Context, req admission.Request) admission.Response {
-	return keeper[*aw.AppWrapper]{
-		queues: h.queues,
-		keep: func(_ context.Context, was, is *aw.AppWrapper) (*aw.AppWrapper, error) {
-			return appwrapper.Keep(was, is), nil
-		},
-		given:     h.queueOf,
-		spec:      func(w *aw.AppWrapper) any { return w.Spec },
-		suspended: func(w *aw.AppWrapper) bool { return w.Spec.Suspend },
-	}.answer(ctx, h.decoder, req, &aw.AppWrapper{}, &aw.AppWrapper{})
-}
-
-// queues reports whether an AppWrapper that exists waits for admission here.
-func (h *wrapperHandler) queues(ctx context.Context, w *aw.AppWrapper, namespace string) (bool, error) {
-	if h.off || !appwrapper.Ours(w) {
-		return false, nil
+// specOf is the spec of an object of any kind, which API objects have in a field of
+// that name.
+func specOf(o jobs.Object) any {
+	spec := reflect.ValueOf(o).Elem().FieldByName("Spec")
+	if !spec.IsValid() {
+		return nil
 	}
-	return h.cluster.covers(ctx, h.scope, namespace, w.Labels[kueue.QueueNameLabel])
+	return spec.Interface()
 }
 
-// keep leaves in a Job that somebody changes what is not theirs.
-func (h *jobHandler) keep(ctx context.Context, req admission.Request) admission.Response {
-	return keeper[*batchv1.Job]{
-		queues: h.queues,
-		keep: func(ctx context.Context, was, is *batchv1.Job) (*batchv1.Job, error) {
-			original, err := h.cluster.original(ctx, was)
-			if err != nil {
-				return nil, err
-			}
-			return batchjob.Keep(was, is, original), nil
-		},
-		given: func(ctx context.Context, _ *batchv1.Job, namespace string) (string, error) {
-			if has, err := h.cluster.hasDefaultQueue(ctx, namespace); !has || err != nil {
-				return "", err
-			}
-			return string(kueue.DefaultLocalQueueName), nil
-		},
-		spec:      func(j *batchv1.Job) any { return j.Spec },
-		suspended: suspended,
-	}.answer(ctx, h.decoder, req, &batchv1.Job{}, &batchv1.Job{})
-}
-
-// queues reports whether a Job that exists waits for admission here.
-func (h *jobHandler) queues(ctx context.Context, j *batchv1.Job, namespace string) (bool, error) {
-	if h.off || !batchjob.Ours(j) {
-		return false, nil
+// original are the pod sets of a job as the Workload has them that its templates
+// name, nil if there is none.
+func (c Cluster) original(ctx context.Context, namespace string, templates []jobs.PodTemplate) ([]kueue.PodSet, error) {
+	name := ""
+	for _, t := range templates {
+		name = cmp.Or(name, t.Template.Annotations[kueue.WorkloadAnnotation])
 	}
-	return h.cluster.covers(ctx, h.scope, namespace, j.Labels[kueue.QueueNameLabel])
-}
-
-// original is the pod set of a Job as its Workload has it, nil if there is none.
-func (c Cluster) original(ctx context.Context, j *batchv1.Job) (*kueue.PodSet, error) {
-	name := j.Spec.Template.Annotations[kueue.WorkloadAnnotation]
 	if name == "" {
 		return nil, nil
 	}
 	w := &kueue.Workload{}
-	err := c.Cached.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: name}, w)
+	err := c.Cached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, w)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("look up Workload %s: %w", name, err)
-	case len(w.Spec.PodSets) != 1:
-		return nil, nil
 	}
-	return &w.Spec.PodSets[0], nil
+	return w.Spec.PodSets, nil
 }
 
 // keepQueueing leaves in a job's metadata what was given to it when it was

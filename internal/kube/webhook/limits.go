@@ -7,9 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 )
 
 // limited are the bounds on what one tenant may put on everybody: how many jobs a
@@ -34,7 +32,7 @@ func (l limited) another(namespace string) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("metadata", "namespace"), fmt.Sprintf(
-		"namespace %s has %d jobs (AppWrappers and queued Jobs, those that have ended included), and %d are the most (tenants.maxJobs of the configuration): delete jobs that have ended",
+		"namespace %s has %d jobs (those that have ended included), and %d are the most (tenants.maxJobs of the configuration): delete jobs that have ended",
 		namespace, n, l.Jobs))}
 }
 
@@ -55,34 +53,29 @@ func (l limited) size(req admission.Request, at *field.Path) field.ErrorList {
 // intoVolumes is what to do about a job that is too large.
 const intoVolumes = "keep data and long scripts in ConfigMaps, volumes or images, and name them"
 
-// components refuses an AppWrapper with too many components, or whose Workload,
-// which has the pods of each pod set, would be too large: several pod sets may name
-// the same template.
-func (l limited) components(raw int, w *aw.AppWrapper) field.ErrorList {
-	at := field.NewPath("spec", "components")
-	if n := len(w.Spec.Components); l.Components > 0 && n > l.Components {
-		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("the AppWrapper has %d components, and %d are the most (tenants.maxComponents of the configuration): put some into AppWrappers of their own",
-			n, l.Components))}
+// components refuses a job with too many components, or whose Workload, which has
+// the pods of each pod set, would be too large: several pod sets may name the same
+// template. bulk is where its components are, raw how many bytes it has.
+func (l limited) components(kind, bulk string, raw int, made components) field.ErrorList {
+	at := field.NewPath(bulk)
+	if n := len(made.list); l.Components > 0 && n > l.Components {
+		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("the %s has %d components, and %d are the most (tenants.maxComponents of the configuration): put some into %ss of their own",
+			kind, n, l.Components, kind))}
 	}
-	components, err := appwrapper.Components(w)
-	if err != nil || l.Size == 0 {
+	if made.err != nil || l.Size == 0 {
 		return nil // refused already
 	}
-	sets, bytes := 0, int64(0)
-	for _, c := range components {
-		sets += len(c.PodSets)
-	}
+	templates := made.templates()
+	sets, bytes := len(templates), int64(0)
 	if int64(raw)*int64(sets) <= l.Size {
 		return nil // as nearly always
 	}
-	for _, c := range components {
-		for _, ps := range c.PodSets {
-			text, err := json.Marshal(ps.Template)
-			if err != nil {
-				return field.ErrorList{field.Invalid(at, "", err.Error())}
-			}
-			bytes += int64(len(text))
+	for _, t := range templates {
+		text, err := json.Marshal(t.Template)
+		if err != nil {
+			return field.ErrorList{field.Invalid(at, "", err.Error())}
 		}
+		bytes += int64(len(text))
 	}
 	if bytes <= l.Size {
 		return nil

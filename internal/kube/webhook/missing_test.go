@@ -84,7 +84,7 @@ func TestA4OthersJobsAreNotChecked(t *testing.T) {
 		"Job outside the selected namespaces":        {elsewhere, ask{path: validateJob, new: job(nonsense, "", "")}},
 		"change outside the selected namespaces":     {elsewhere, ask{path: validateJob, old: job(nonsense, "", isRunning), new: job(queueLabel, "", isRunning)}},
 		"AppWrapper outside the selected namespaces": {elsewhere, ask{path: validateWrapper, new: wrapper("blue", nonsense, "true", podComponent)}},
-		"Jobs are not queued":                        {webhook.Options{NoJobs: true}, ask{path: validateJob, new: job(nonsense, "", "")}},
+		"Jobs are not queued":                        {webhook.Options{Frameworks: []string{}}, ask{path: validateJob, new: job(nonsense, "", "")}},
 		"S2: Job of another controller":              {webhook.Options{}, ask{path: validateJob, new: job(nonsense, "", managedBy)}},
 		"S2: AppWrapper of another controller":       {webhook.Options{}, ask{path: validateWrapper, new: foreign(wrapper("blue", nonsense, "true", podComponent))}},
 	} {

@@ -132,7 +132,7 @@ func TestDefaults(t *testing.T) {
 			opts: webhook.Options{NoDefaultPriorityClass: true}, want: outcome{Queue: "default-queue", Suspend: true},
 		},
 		"kind not enabled": {
-			why: "the installation does not queue Jobs", path: mutateJob, new: job(queueLabel, "", ""), opts: webhook.Options{NoJobs: true},
+			why: "the installation does not queue Jobs", path: mutateJob, new: job(queueLabel, "", ""), opts: webhook.Options{Frameworks: []string{}},
 			want: outcome{Queue: "default-queue"},
 		},
 		"AppWrapper of a team": {

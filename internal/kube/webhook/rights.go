@@ -11,24 +11,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // checkRights refuses components that the author may not create. Without it
-// anyone who may create AppWrappers could create whatever the controller may.
-func (h *wrapperHandler) checkRights(ctx context.Context, req admission.Request, w *aw.AppWrapper) (field.ErrorList, error) {
-	refs, err := appwrapper.ComponentKinds(w)
-	if err != nil {
-		return nil, err
+// anyone who may create such jobs could create whatever the controller may.
+func (h *jobHandler) checkRights(ctx context.Context, req admission.Request, made components) (field.ErrorList, error) {
+	if made.err != nil {
+		return nil, made.err
 	}
 	team, err := h.cluster.teamNamespace(ctx, req.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	var errs field.ErrorList
-	for _, ref := range refs {
+	for _, ref := range made.list {
 		resource, wrong, err := h.cluster.resourceOf(ref)
 		if err != nil {
 			return nil, err
@@ -56,7 +54,7 @@ func (h *wrapperHandler) checkRights(ctx context.Context, req admission.Request,
 }
 
 // mayMake refuses a component that its author may not create.
-func (c Cluster) mayMake(ctx context.Context, req admission.Request, ref appwrapper.ComponentRef, resource authorizationv1.ResourceAttributes) (*field.Error, error) {
+func (c Cluster) mayMake(ctx context.Context, req admission.Request, ref jobs.Component, resource authorizationv1.ResourceAttributes) (*field.Error, error) {
 	resource.Verb = "create"
 	may, err := c.may(ctx, req.UserInfo, resource)
 	if err != nil {
@@ -74,7 +72,7 @@ func (c Cluster) mayMake(ctx context.Context, req admission.Request, ref appwrap
 // and delete. It is not asked about kinds for which it is installed: its rights for
 // them come to a namespace with the first queue there, and a job may be submitted
 // before.
-func (c Cluster) canBeMade(ctx context.Context, ref appwrapper.ComponentRef, resource authorizationv1.ResourceAttributes) (*field.Error, error) {
+func (c Cluster) canBeMade(ctx context.Context, ref jobs.Component, resource authorizationv1.ResourceAttributes) (*field.Error, error) {
 	for _, verb := range []string{"create", "get", "delete"} {
 		resource.Verb = verb
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &resource}}
@@ -91,7 +89,7 @@ func (c Cluster) canBeMade(ctx context.Context, ref appwrapper.ComponentRef, res
 }
 
 // resourceOf gives the resource of a kind, or what is wrong with the kind.
-func (c Cluster) resourceOf(ref appwrapper.ComponentRef) (authorizationv1.ResourceAttributes, *field.Error, error) {
+func (c Cluster) resourceOf(ref jobs.Component) (authorizationv1.ResourceAttributes, *field.Error, error) {
 	none := authorizationv1.ResourceAttributes{}
 	m, err := c.Mapper.RESTMapping(ref.GVK.GroupKind(), ref.GVK.Version)
 	switch {

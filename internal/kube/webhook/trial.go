@@ -18,12 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
-// trialSeconds bounds how long the creation of all components of an AppWrapper
-// is tried. The API server waits no longer than timeoutSeconds for the answer.
+// trialSeconds bounds how long the creation of all components of a job is
+// tried. The API server waits no longer than timeoutSeconds for the answer.
 const trialSeconds = 4
 
 const (
@@ -42,10 +41,10 @@ type passed struct {
 }
 
 // lengths of the longest names that passed.
-type lengths struct{ component, wrapper int }
+type lengths struct{ component, job int }
 
-// names of a component and its AppWrapper.
-type names struct{ component, wrapper string }
+// names of a component and its job.
+type names struct{ component, job string }
 
 // likeness tells apart what components say, whatever they are called.
 type likeness [sha256.Size]byte
@@ -63,35 +62,38 @@ func (p passed) has(of likeness, n names) bool {
 		return false
 	}
 	longest := known.(lengths) //nolint:forcetypeassert // nothing else is in there
-	return len(n.component) <= longest.component && len(n.wrapper) <= longest.wrapper &&
-		len(validation.IsDNS1035Label(n.component)) == 0 && len(validation.IsDNS1035Label(n.wrapper)) == 0
+	return len(n.component) <= longest.component && len(n.job) <= longest.job &&
+		len(validation.IsDNS1035Label(n.component)) == 0 && len(validation.IsDNS1035Label(n.job)) == 0
 }
 
 func (p passed) add(of likeness, n names) {
-	longest := lengths{len(n.component), len(n.wrapper)}
+	longest := lengths{len(n.component), len(n.job)}
 	if known, ok := p.byLikeness.Get(of); ok {
 		before := known.(lengths) //nolint:forcetypeassert // nothing else is in there
-		longest = lengths{max(longest.component, before.component), max(longest.wrapper, before.wrapper)}
+		longest = lengths{max(longest.component, before.component), max(longest.job, before.job)}
 	}
 	p.byLikeness.Add(of, longest, passedFor)
 }
 
-// likenesses are those of all components of an AppWrapper.
-func (h *wrapperHandler) likenesses(w *aw.AppWrapper) ([]likeness, error) {
+// likenesses are those of all components of a job.
+func (h *jobHandler) likenesses(job jobs.Object) ([]likeness, error) {
 	const anyone = "any"
-	like := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: anyone, UID: anyone}, Spec: w.Spec}
-	components, err := appwrapper.Components(like)
-	if err != nil {
-		return nil, err
+	like, _ := job.DeepCopyObject().(jobs.Object)
+	like.SetName(anyone)
+	like.SetUID(anyone)
+	like.SetLabels(nil)
+	like.SetAnnotations(nil)
+	made := h.components(like)
+	if made.err != nil {
+		return nil, made.err
 	}
-	out := make([]likeness, len(components))
-	for i, c := range components {
-		object, err := appwrapper.Inject(like, c, nil, appwrapper.InjectOptions{SchedulerName: h.schedulerName})
-		if err != nil {
-			return nil, err
+	out := make([]likeness, len(made.list))
+	for i, c := range made.list {
+		if c.Object == nil {
+			return nil, fmt.Errorf("%s cannot be made", c.Path)
 		}
-		object.SetName(anyone)
-		text, err := object.MarshalJSON()
+		c.Object.SetName(anyone)
+		text, err := c.Object.MarshalJSON()
 		if err != nil {
 			return nil, err
 		}
@@ -113,42 +115,33 @@ func (t *trials) silent(errs, warnings int) bool {
 	return len(t.errs) == errs && len(t.warnings) == warnings
 }
 
-// try has the API server check every component of a new AppWrapper, and the pods
+// try has the API server check every component of a new job, and the pods
 // of kinds that it does not know itself, without storing anything: what it would
 // refuse then is refused now and not after hours in a queue. The components are
 // tried as the controller, who is to create them. What depends on other objects,
 // which may change until then, is only told; so is a trial that could not be
 // made.
-func (h *wrapperHandler) try(ctx context.Context, w *aw.AppWrapper) (field.ErrorList, []string) {
+func (h *jobHandler) try(ctx context.Context, job jobs.Object, made components) (field.ErrorList, []string) {
 	if h.cluster.Trial == nil {
 		return nil, nil
 	}
-	components, err := appwrapper.Components(w)
-	if err != nil {
-		return nil, nil // refused already
-	}
-	like, err := h.likenesses(w)
+	like, err := h.likenesses(job)
 	if err != nil {
 		return nil, nil // refused already
 	}
 	ctx, cancel := context.WithTimeout(ctx, trialSeconds*time.Second)
 	defer cancel()
-	if w.UID == "" {
-		w.UID = "not-created-yet" // an owner has one
-	}
 	t := trials{client: h.cluster.Trial, reader: h.cluster.Live}
-	for i, c := range components {
-		at := field.NewPath("spec", "components").Index(c.Index).Child("template")
-		object, err := appwrapper.Inject(w, c, nil, appwrapper.InjectOptions{SchedulerName: h.schedulerName})
-		if err != nil {
+	for i, c := range made.list {
+		if c.Object == nil {
 			continue // refused already
 		}
-		called := names{c.Name, w.Name}
-		if h.passed.has(like[i], called) && t.nameIsFree(ctx, object, at) {
+		called := names{c.Name, job.GetName()}
+		if h.passed.has(like[i], called) && t.nameIsFree(ctx, c.Object, c.Path) {
 			continue
 		}
 		errs, warnings := len(t.errs), len(t.warnings)
-		t.tryOne(ctx, object, c, at)
+		t.tryOne(ctx, c)
 		if t.silent(errs, warnings) {
 			h.passed.add(like[i], called)
 		}
@@ -169,14 +162,14 @@ func (t *trials) nameIsFree(ctx context.Context, o *unstructured.Unstructured, a
 }
 
 // tryOne tries a component, and its pods if the API server does not know them.
-func (t *trials) tryOne(ctx context.Context, object *unstructured.Unstructured, c appwrapper.Component, at *field.Path) {
-	t.create(ctx, object, at)
+func (t *trials) tryOne(ctx context.Context, c jobs.Component) {
+	t.create(ctx, c.Object, c.Path)
 	if builtIn(c.GVK.Group) {
 		return
 	}
-	for _, ps := range c.PodSets {
-		if pod := appwrapper.PodAt(object, ps.Path); pod != nil {
-			t.create(ctx, pod, at.Child(strings.TrimPrefix(ps.Path, "template.")))
+	for _, ps := range c.Pods {
+		if ps.Pod != nil {
+			t.create(ctx, ps.Pod, field.NewPath(ps.Path))
 		}
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +31,7 @@ import (
 	pgv1alpha1 "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 )
 
 // Options are the choices of an installation.
@@ -36,8 +39,8 @@ type Options struct {
 	// SchedulerName is given to the pods of Jobs that name no other scheduler;
 	// empty leaves them.
 	SchedulerName string
-	// DefaultQueue is the LocalQueue of AppWrappers that name none; empty gives
-	// them none.
+	// DefaultQueue is the LocalQueue of jobs of kinds that are only ever queued and
+	// that name none; empty gives them none.
 	DefaultQueue string
 	// Scope says which jobs wait for admission.
 	Scope jobs.Scope
@@ -46,8 +49,11 @@ type Options struct {
 	// Policy is that of AppWrappers without annotations; nil means
 	// lifecycle.Defaults.
 	Policy *lifecycle.Policy
-	// NoJobs and NoAppWrappers leave all objects of a kind as they are.
-	NoJobs, NoAppWrappers bool
+	// Kinds are the kinds of jobs that there are; nil is kinds.All().
+	Kinds jobs.Kinds
+	// Frameworks names the kinds of jobs that are queued, see Kind.Framework; nil is
+	// all of them. Objects of the others are left as they are.
+	Frameworks []string
 	// NoDefaultPriorityClass gives jobs that name no WorkloadPriorityClass none,
 	// even if one is named default.
 	NoDefaultPriorityClass bool
@@ -104,7 +110,10 @@ type Cluster struct {
 
 // Register serves the webhooks from the manager's webhook server.
 func Register(ctx context.Context, mgr manager.Manager, opts Options) error {
-	have, err := newCount(ctx, mgr.GetCache(), countsAsJob(opts.Scope))
+	if opts.Kinds == nil {
+		opts.Kinds = kinds.All()
+	}
+	have, err := newCount(ctx, mgr.GetCache(), opts.Kinds, opts.Scope)
 	if err != nil {
 		return fmt.Errorf("count jobs: %w", err)
 	}
@@ -128,14 +137,8 @@ func Register(ctx context.Context, mgr manager.Manager, opts Options) error {
 
 // Paths below which the webhooks are served.
 const (
-	pathConvert            = "/convert"
-	pathMutateJob          = "/mutate-batch-v1-job"
-	pathValidateJob        = "/validate-batch-v1-job"
-	pathMutateAppWrapper   = "/mutate-workload-codeflare-dev-v1beta2-appwrapper"
-	pathValidateAppWrapper = "/validate-workload-codeflare-dev-v1beta2-appwrapper"
-	pathKeepJob            = "/keep-batch-v1-job"
-	pathKeepAppWrapper     = "/keep-workload-codeflare-dev-v1beta2-appwrapper"
-	pathDisown             = "/disown"
+	pathConvert = "/convert"
+	pathDisown  = "/disown"
 
 	pathValidateClusterQueue   = "/validate-kueue-x-k8s-io-v1beta2-clusterqueue"
 	pathValidateCohort         = "/validate-kueue-x-k8s-io-v1beta2-cohort"
@@ -145,8 +148,24 @@ const (
 	pathValidateWorkloadKept   = "/validate-kueue-x-k8s-io-v1beta2-workload-kept"
 )
 
+// pathOf is where a question about the jobs of a kind is answered.
+func pathOf(question string, k *jobs.Kind) string {
+	gvk := k.GVK()
+	return "/" + question + "-" + strings.ReplaceAll(gvk.Group, ".", "-") + "-" + gvk.Version + "-" + strings.ToLower(gvk.Kind)
+}
+
+// The questions about jobs.
+const (
+	mutate   = "mutate"
+	validate = "validate"
+	keep     = "keep"
+)
+
 // Handlers returns all webhooks by path.
 func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
+	if opts.Kinds == nil {
+		opts.Kinds = kinds.All()
+	}
 	if opts.AllowedKinds == nil {
 		opts.AllowedKinds = DefaultAllowedKinds()
 	}
@@ -157,16 +176,6 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		opts.Policy = new(lifecycle.Defaults())
 	}
 	decoder := admission.NewDecoder(c.Scheme)
-	batch := &jobHandler{
-		decoder: decoder, cluster: c, clock: opts.Clock, schedulerName: opts.SchedulerName,
-		limits: limited{opts.Limits, c.Jobs},
-		scope:  opts.Scope, off: opts.NoJobs, defaultClass: !opts.NoDefaultPriorityClass, gates: gateRules{off: opts.NoAdmissionGates},
-	}
-	wrappers := &wrapperHandler{
-		decoder: decoder, cluster: c, clock: opts.Clock, passed: newPassed(opts.Clock), defaultQueue: opts.DefaultQueue, allowed: opts.AllowedKinds,
-		limits: limited{opts.Limits, c.Jobs}, policy: *opts.Policy, schedulerName: opts.SchedulerName,
-		scope: opts.Scope, off: opts.NoAppWrappers, defaultClass: !opts.NoDefaultPriorityClass, gates: gateRules{off: opts.NoAdmissionGates},
-	}
 	queueing := &queueingHandler{decoder: decoder, cluster: c}
 	convert, err := newConverter(c.Scheme)
 	if err != nil {
@@ -174,14 +183,8 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 	}
 	validateQueueing := &admission.Webhook{Handler: admission.HandlerFunc(queueing.validate)}
 	handlers := map[string]http.Handler{
-		pathConvert:            convert,
-		pathMutateJob:          &admission.Webhook{Handler: admission.HandlerFunc(batch.mutate)},
-		pathValidateJob:        &admission.Webhook{Handler: admission.HandlerFunc(batch.validate)},
-		pathMutateAppWrapper:   &admission.Webhook{Handler: admission.HandlerFunc(wrappers.mutate)},
-		pathValidateAppWrapper: &admission.Webhook{Handler: admission.HandlerFunc(wrappers.validate)},
-		pathKeepJob:            &admission.Webhook{Handler: admission.HandlerFunc(batch.keep)},
-		pathKeepAppWrapper:     &admission.Webhook{Handler: admission.HandlerFunc(wrappers.keep)},
-		pathDisown:             &admission.Webhook{Handler: admission.HandlerFunc(disown)},
+		pathConvert: convert,
+		pathDisown:  &admission.Webhook{Handler: admission.HandlerFunc(disown)},
 
 		pathValidateClusterQueue:   validateQueueing,
 		pathValidateCohort:         validateQueueing,
@@ -190,8 +193,24 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		pathValidateWorkload:       validateQueueing,
 		pathValidateWorkloadKept:   &admission.Webhook{Handler: admission.HandlerFunc(queueing.validateKept)},
 	}
+	for i := range opts.Kinds {
+		k := &opts.Kinds[i]
+		h := newJobHandler(c, decoder, k, opts)
+		handlers[pathOf(mutate, k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.mutate)}
+		handlers[pathOf(validate, k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.validate)}
+		handlers[pathOf(keep, k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.keep)}
+	}
 	for path, h := range handlers {
 		handlers[path] = opts.Callers.guard(path, h)
 	}
 	return handlers, nil
+}
+
+func newJobHandler(c Cluster, decoder admission.Decoder, k *jobs.Kind, opts Options) *jobHandler {
+	return &jobHandler{
+		kind: k, counts: countsAsJob(opts.Kinds, k, opts.Scope), off: opts.Frameworks != nil && !slices.Contains(opts.Frameworks, k.Framework),
+		decoder: decoder, cluster: c, clock: opts.Clock, schedulerName: opts.SchedulerName, defaultQueue: opts.DefaultQueue,
+		scope: opts.Scope, limits: limited{opts.Limits, c.Jobs}, policy: *opts.Policy, gates: gateRules{off: opts.NoAdmissionGates},
+		defaultClass: !opts.NoDefaultPriorityClass, passed: newPassed(opts.Clock), allowed: opts.AllowedKinds,
+	}
 }

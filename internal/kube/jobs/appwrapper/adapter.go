@@ -15,14 +15,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
-// Kind is all that there is to know of AppWrappers.
-func Kind() jobs.Kind {
-	return jobs.Kind{
-		Adapter: Adapter{}, Resource: "appwrappers", ShortNames: []string{"aw"}, Framework: "workload.codeflare.dev/appwrapper",
-		AddToScheme: aw.AddToScheme, OnlyQueued: true, MadeHere: true, TeamsCreate: true,
-	}
-}
-
 // Adapter translates AppWrappers; the zero value is ready.
 type Adapter struct{}
 

@@ -521,16 +521,16 @@ func TestObserve(t *testing.T) {
 
 func TestKindsAndPriorities(t *testing.T) {
 	w := wrap(t, service, strings.ReplaceAll(batchJob, "PODSPEC", `{priorityClassName: high-priority, containers: [{name: c}]}`))
-	refs, err := ComponentKinds(w)
+	refs, err := made(w, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(refs) != 2 || refs[0].GVK.Kind != "Service" || refs[1].GVK.Group != "batch" || refs[1].Path.String() != "spec.components[1].template" {
 		t.Errorf("%+v", refs)
 	}
-	classes := PriorityClassNames(w)
-	if len(classes) != 1 || classes[0].Name != "high-priority" || classes[0].Path.String() != "spec.components[1].template.spec.template.spec.priorityClassName" {
-		t.Errorf("%+v", classes)
+	pods := refs[1].Pods
+	if len(refs[0].Pods) != 0 || len(pods) != 1 || pods[0].Template.Spec.PriorityClassName != "high-priority" || pods[0].Path != "spec.components[1].template.spec.template" {
+		t.Errorf("%+v", pods)
 	}
 }
 

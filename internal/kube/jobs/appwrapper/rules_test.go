@@ -230,7 +230,7 @@ func TestWrongShapes(t *testing.T) {
 		if got := !strings.Contains(errs[0].Error(), "give the apiVersion and kind"); got != want {
 			t.Errorf("%s: %v", manifest, errs)
 		}
-		if _, err := ComponentKinds(w); err == nil {
+		if _, err := made(w, ""); err == nil {
 			t.Errorf("%s has a kind that can be created", manifest)
 		}
 	}

@@ -76,9 +76,13 @@ func validateComponent(w *aw.AppWrapper, c Component, at *field.Path) field.Erro
 }
 
 // ValidateUpdate says what may not change. Suspending, what admissions add,
-// annotations and most labels may; what is counted against quota may not.
+// annotations and most labels may; what is counted against quota may not. One that
+// another controller manages is none of ours, and may not become so.
 func ValidateUpdate(before, after *aw.AppWrapper) field.ErrorList {
-	errs := ValidateManager(before, after)
+	errs := validateManager(before, after)
+	if !Ours(before) {
+		return errs
+	}
 	spec := field.NewPath("spec")
 	for _, l := range []string{aw.AppWrapperUserLabel, aw.AppWrapperUserIDLabel} {
 		if before.Labels[l] != after.Labels[l] {
@@ -104,9 +108,9 @@ func ValidateUpdate(before, after *aw.AppWrapper) field.ErrorList {
 // fixed says of a field that it stays, and what to do instead.
 const fixed = "cannot be changed; delete the AppWrapper and create another"
 
-// ValidateManager lets nobody pass an AppWrapper on to another controller, least
+// validateManager lets nobody pass an AppWrapper on to another controller, least
 // of all one that was not checked to us.
-func ValidateManager(before, after *aw.AppWrapper) field.ErrorList {
+func validateManager(before, after *aw.AppWrapper) field.ErrorList {
 	if equality.Semantic.DeepEqual(before.Spec.ManagedBy, after.Spec.ManagedBy) {
 		return nil
 	}
@@ -134,48 +138,4 @@ func samePodSets(a, b []aw.AppWrapperPodSet) bool {
 		}
 	}
 	return true
-}
-
-// ComponentRef names the kind of a component, for checking whether its author
-// may create such objects.
-type ComponentRef struct {
-	GVK  schema.GroupVersionKind
-	Name string
-	// Path of the component's template.
-	Path *field.Path
-}
-
-// ComponentKinds lists the kinds that an AppWrapper creates.
-func ComponentKinds(w *aw.AppWrapper) ([]ComponentRef, error) {
-	components, errs := parse(w)
-	if len(errs) > 0 {
-		return nil, fmt.Errorf("read components: %w", errs.ToAggregate())
-	}
-	var out []ComponentRef
-	for i, c := range components {
-		out = append(out, ComponentRef{GVK: c.GVK, Name: c.Name, Path: field.NewPath("spec", "components").Index(i).Child("template")})
-	}
-	return out, nil
-}
-
-// PriorityClassName is a priority class that pods of an AppWrapper name.
-type PriorityClassName struct {
-	Name string
-	Path *field.Path
-}
-
-// PriorityClassNames lists the priority classes that pods name. Components
-// that cannot be read are left to Validate.
-func PriorityClassNames(w *aw.AppWrapper) []PriorityClassName {
-	components, _ := parse(w)
-	var out []PriorityClassName
-	for i, c := range components {
-		for _, ps := range c.PodSets {
-			if ps.Template.Spec.PriorityClassName != "" {
-				path := within(field.NewPath("spec", "components").Index(i), ps.Path).Child("spec", "priorityClassName")
-				out = append(out, PriorityClassName{Name: ps.Template.Spec.PriorityClassName, Path: path})
-			}
-		}
-	}
-	return out
 }

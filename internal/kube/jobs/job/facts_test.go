@@ -260,7 +260,11 @@ func TestKeep(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			before := tc.is.DeepCopy()
-			if d := cmp.Diff(tc.want, job.Keep(tc.was, tc.is, tc.author)); d != "" {
+			var author []kueue.PodSet
+			if tc.author != nil {
+				author = append(author, *tc.author)
+			}
+			if d := cmp.Diff(tc.want, job.Keep(tc.was, tc.is, author)); d != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, d)
 			}
 			if d := cmp.Diff(before, tc.is); d != "" {

@@ -22,13 +22,6 @@ import (
 // PodSet is the name of a Job's only pod set.
 const PodSet = "main"
 
-// Kind is all that there is to know of Jobs.
-func Kind() jobs.Kind {
-	return jobs.Kind{
-		Adapter: Adapter{}, Resource: "jobs", Framework: "batch/job",
-	}
-}
-
 // Adapter translates batch/v1 Jobs; the zero value is ready.
 type Adapter struct{}
 

@@ -16,9 +16,9 @@ import (
 // it was before: whether it is suspended, what its admission added to the pod
 // template, the size that it gave the Job, and what the API server itself or
 // a webhook wrote when the Job was created. original is the Job's pod set as its Workload has
-// it, nil if there is none. Clients that write a manifest again (kubectl apply,
+// it, empty if there is none. Clients that write a manifest again (kubectl apply,
 // replace) leave these out or say what they said first.
-func Keep(was, is *batchv1.Job, original *kueue.PodSet) *batchv1.Job {
+func Keep(was, is *batchv1.Job, original []kueue.PodSet) *batchv1.Job {
 	out := is.DeepCopy()
 	if !foreignPart(was) {
 		out.Spec.Suspend = was.Spec.Suspend
@@ -29,19 +29,19 @@ func Keep(was, is *batchv1.Job, original *kueue.PodSet) *batchv1.Job {
 	old, t := &was.Spec.Template, &out.Spec.Template
 	t.Labels = withOwn(t.Labels, old.Labels)
 	t.Spec.SchedulerName = old.Spec.SchedulerName
-	if original == nil || old.Annotations[kueue.WorkloadAnnotation] == "" {
+	if len(original) != 1 || old.Annotations[kueue.WorkloadAnnotation] == "" {
 		return out
 	}
-	author := &original.Template
+	author, count := &original[0].Template, original[0].Count
 	t.Labels = withAdded(t.Labels, old.Labels, withOwn(author.Labels, old.Labels))
 	t.Annotations = withAdded(t.Annotations, old.Annotations, author.Annotations)
 	t.Spec.NodeSelector = withAdded(t.Spec.NodeSelector, old.Spec.NodeSelector, author.Spec.NodeSelector)
 	if equality.Semantic.DeepEqual(t.Spec.Tolerations, author.Spec.Tolerations) {
 		t.Spec.Tolerations = slices.Clone(old.Spec.Tolerations)
 	}
-	if shrinks(was) && !ptr.Deref(was.Spec.Suspend, false) && ptr.Deref(is.Spec.Parallelism, 1) == original.Count {
+	if shrinks(was) && !ptr.Deref(was.Spec.Suspend, false) && ptr.Deref(is.Spec.Parallelism, 1) == count {
 		out.Spec.Parallelism = was.Spec.Parallelism
-		if reducesWork(was) && ptr.Deref(is.Spec.Completions, 0) == original.Count {
+		if reducesWork(was) && ptr.Deref(is.Spec.Completions, 0) == count {
 			out.Spec.Completions = was.Spec.Completions
 		}
 	}

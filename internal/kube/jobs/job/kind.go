@@ -1,0 +1,30 @@
+package job
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// Kind is all that there is to know of Jobs.
+func Kind() jobs.Kind {
+	return jobs.Kind{
+		Adapter:        Adapter{},
+		Resource:       "jobs",
+		Framework:      "batch/job",
+		SuspendPath:    []string{"spec", "suspend"},
+		Suspended:      jobs.Of(suspended),
+		Bulk:           "spec.template",
+		Templates:      jobs.Of(templates),
+		Validate:       jobs.Of(validateParallelism),
+		ValidateChange: jobs.OfBoth(validateParallelismChange),
+		Keep:           jobs.Keeping(Keep),
+	}
+}
+
+func suspended(j *batchv1.Job) bool { return ptr.Deref(j.Spec.Suspend, false) }
+
+func templates(j *batchv1.Job) []jobs.PodTemplate {
+	return []jobs.PodTemplate{{Path: "spec.template", Template: &j.Spec.Template}}
+}
