@@ -73,7 +73,7 @@ var outerLadder = []layer{
 	{
 		dir: "internal/sim/kuberules", may: []string{
 			"api", "config", "internal/core", "internal/engine", "internal/record", "internal/sim",
-			"internal/kube/apply", "internal/kube/cache", "internal/kube/convert", "internal/kube/workloadlifecycle", "internal/kube/turns",
+			"internal/kube/apply", "internal/kube/cache", "internal/kube/convert", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus", "internal/kube/turns",
 		},
 		never: []string{"os", "log", "sync", "net", "context"},
 		why:   "kuberules runs the controllers' own rules on simulated jobs, and reaches no cluster",

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -58,6 +60,47 @@ func TestPausesBetweenTries(t *testing.T) {
 		synctest.Wait()
 		if d := cmp.Diff(want[:3], tries); d != "" {
 			t.Errorf("tries of the next decision (-want +got):\n%s", d)
+		}
+	})
+}
+
+// What somebody else writes while a decision is written stays, and the decision is
+// written on top of it.
+func TestRivalIsNotOverwritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		meets := 0
+		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).
+			WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }), aQueue()).
+			WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+				if meets++; meets%2 == 1 {
+					w := &kueue.Workload{}
+					if err := c.Get(ctx, client.ObjectKeyFromObject(o), w); err != nil {
+						return err
+					}
+					w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: "Theirs" + strconv.Itoa(meets), Status: metav1.ConditionTrue})
+					if err := c.SubResource(sub).Update(ctx, w); err != nil {
+						return err
+					}
+				}
+				return c.SubResource(sub).Update(ctx, o, opts...)
+			}}).Build()
+		a, stop := running(t, Options{
+			Client: c, Sentence: sentence,
+			Refused: func(core.Key, string) { t.Error("it suits") }, Done: func(context.Context, core.Decision, *kueue.Workload) {},
+		})
+		defer stop()
+		for _, d := range []core.Decision{core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}}, core.Admit{Key: key, Admission: on("n1")}} {
+			a.Plan(core.Plan{d}, unknown)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		w := &kueue.Workload{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, w); err != nil {
+			t.Fatal(err)
+		}
+		kept := apimeta.IsStatusConditionTrue(w.Status.Conditions, "Theirs1") && apimeta.IsStatusConditionTrue(w.Status.Conditions, "Theirs3")
+		if meets != 4 || w.Status.Admission == nil || !kept {
+			t.Errorf("after %d writes: admission %v, conditions %v", meets, w.Status.Admission, w.Status.Conditions)
 		}
 	})
 }

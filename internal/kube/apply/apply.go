@@ -26,6 +26,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadstatus"
 )
 
 // refusalPause is the least time between two status writes that only change
@@ -351,7 +352,7 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 			return nil, false, err
 		}
 	}
-	err := Status(ctx, a.opts.Client, &w, *next)
+	err := workloadstatus.Write(ctx, a.opts.Client, &w, *next)
 	switch {
 	case err == nil:
 		a.wrote(k, &w)

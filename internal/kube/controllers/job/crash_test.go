@@ -32,6 +32,8 @@ type life struct {
 	writes []string
 	dies   int
 	effect bool
+	// rival is somebody who is told of each write before it is done; nil is nobody.
+	rival func(what string)
 }
 
 func newLife(t *testing.T, dies int, effect bool) *life {
@@ -69,6 +71,9 @@ func newLife(t *testing.T, dies int, effect bool) *life {
 
 func (l *life) write(what string, do func() error) error {
 	l.writes = append(l.writes, what)
+	if l.rival != nil {
+		l.rival(what)
+	}
 	killed := len(l.writes) == l.dies
 	if killed && !l.effect {
 		return errKilled
@@ -219,6 +224,45 @@ func (l *life) picture() string {
 	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadFinished)
 	return fmt.Sprintf("job suspended %v, selector %v, labels %v; workload %s, finalizers %v, finished %v",
 		*j.Spec.Suspend, j.Spec.Template.Spec.NodeSelector, j.Spec.Template.Labels, w.Name, w.Finalizers, c != nil && c.Status == metav1.ConditionTrue)
+}
+
+// Somebody else writes the Workload whenever its status is about to be written, and
+// is not overwritten: the controller looks again, and the end is the same.
+func TestRivalIsNotOverwritten(t *testing.T) {
+	alone := newLife(t, 0, false)
+	alone.live()
+	l := newLife(t, 0, false)
+	var said []string // of the Workload that there is
+	meets := 0
+	l.rival = func(what string) {
+		switch {
+		case what == "create":
+			said = nil
+		case what != "status":
+		case meets%2 == 0: // it is not always faster
+			word := fmt.Sprintf("Word%d", meets)
+			said = append(said, word)
+			l.rule(func(w *kueue.Workload) {
+				w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: word, Status: metav1.ConditionTrue, Reason: "Said"})
+			})
+			fallthrough
+		default:
+			meets++
+		}
+	}
+	l.live()
+	if got, want := l.picture(), alone.picture(); got != want {
+		t.Errorf("with a rival: %s\nalone: %s", got, want)
+	}
+	w := l.workload()
+	if meets < 4 || len(said) == 0 {
+		t.Fatalf("the two met %d times, and %v is said of the last Workload", meets, said)
+	}
+	for _, word := range said {
+		if !apimeta.IsStatusConditionTrue(w.Status.Conditions, word) {
+			t.Errorf("%s is lost: %v", word, w.Status.Conditions)
+		}
+	}
 }
 
 // The controller is killed at every single write of a life, once before the write

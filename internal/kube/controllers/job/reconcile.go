@@ -36,6 +36,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadstatus"
 )
 
 // Options are what the reconcilers work with.
@@ -123,7 +124,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return r.refused(s, err), nil
 	}
 	r.waiting.forget(req.NamespacedName)
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+	if workloadstatus.Overtaken(err) || apierrors.IsAlreadyExists(err) {
 		// Somebody was faster; the cache will show it, and waiting for it is all
 		// there is to do.
 		return reconcile.Result{RequeueAfter: conflictPause}, nil
@@ -166,7 +167,7 @@ func (r *reconciler) do(ctx context.Context, s facts, next step) error {
 		err = r.respec(ctx, s.workload, next)
 	case next.status != nil:
 		before := s.workload.DeepCopy()
-		if err = apply.Status(ctx, r.opts.Client, s.workload, *next.status); err != nil {
+		if err = workloadstatus.Write(ctx, r.opts.Client, s.workload, *next.status); err != nil {
 			break
 		}
 		if !convert.Finished(before) && convert.Finished(s.workload) {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/api/autoscaling"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/apply"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadstatus"
 )
 
 // reconciler answers the checks of workloads.
@@ -75,8 +75,8 @@ func (r *reconciler) answer(ctx context.Context, w *kueue.Workload, states []kue
 			*have = s
 		}
 	}
-	err := apply.Status(ctx, r.Client, w, *next)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	err := workloadstatus.Write(ctx, r.Client, w, *next)
+	if workloadstatus.Overtaken(err) {
 		return nil // the newer object is on its way here
 	}
 	if err != nil {

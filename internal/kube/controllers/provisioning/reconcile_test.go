@@ -361,6 +361,37 @@ func TestAnswersThatFail(t *testing.T) {
 	}
 }
 
+// An answer does not overwrite what another controller answers at that moment.
+func TestRivalIsNotOverwritten(t *testing.T) {
+	w := asking()
+	w.Status.AdmissionChecks = append(w.Status.AdmissionChecks, kueue.AdmissionCheckState{Name: "theirs", State: kueue.CheckStatePending})
+	c := newCluster(t, append(all()[1:], w)...)
+	c.mustLook()
+	c.says(autoscaling.Provisioned)
+	server, met := c.Client, false
+	c.opts.Client = interceptor.NewClient(server.(client.WithWatch), interceptor.Funcs{
+		SubResourceUpdate: func(ctx context.Context, of client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+			if !met {
+				met = true
+				w := c.workload()
+				w.Status.AdmissionChecks[1].State = kueue.CheckStateReady
+				if err := server.Status().Update(ctx, w); err != nil {
+					return err
+				}
+			}
+			return of.SubResource(sub).Update(ctx, o, opts...)
+		},
+	})
+	for range 2 {
+		c.mustLook()
+	}
+	for _, s := range c.workload().Status.AdmissionChecks {
+		if s.State != kueue.CheckStateReady {
+			t.Errorf("check %s is %s", s.Name, s.State)
+		}
+	}
+}
+
 // Checks of other controllers, and of none, are left alone.
 func TestOnlyOurChecks(t *testing.T) {
 	theirs := ours("nodes", "c")

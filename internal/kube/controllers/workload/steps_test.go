@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
@@ -245,6 +246,33 @@ func TestWritesThatFail(t *testing.T) {
 				t.Errorf("told %v", told)
 			}
 		})
+	}
+}
+
+// What somebody else writes meanwhile stays, and the step is taken on the next look.
+func TestRivalIsNotOverwritten(t *testing.T) {
+	b := newBench(t, train(), with(of("Job", "batch/v1", "train"), func(w *kueue.Workload) { w.Spec.MaximumExecutionTimeSeconds = new(int32(0)) }))
+	server, meets := b.Client, 0
+	b.Client = interceptor.NewClient(b.Client.(client.WithWatch), interceptor.Funcs{
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+			if meets++; meets == 1 {
+				var w kueue.Workload
+				if err := server.Get(ctx, client.ObjectKeyFromObject(o), &w); err != nil {
+					return err
+				}
+				w.Status.AdmissionChecks = []kueue.AdmissionCheckState{{Name: "theirs", State: kueue.CheckStateReady}}
+				if err := server.Status().Update(ctx, &w); err != nil {
+					return err
+				}
+			}
+			return c.SubResource(sub).Update(ctx, o, opts...)
+		},
+	})
+	if w, _ := b.look(); apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadDeactivationTarget) || len(b.told()) != 0 {
+		t.Fatalf("it was overtaken, and says %v", w.Status.Conditions)
+	}
+	if w, _ := b.look(); meets != 2 || !apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadDeactivationTarget) || len(w.Status.AdmissionChecks) != 1 {
+		t.Errorf("after %d writes: conditions %v, checks %v", meets, w.Status.Conditions, w.Status.AdmissionChecks)
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadstatus"
 )
 
 // Options are what the reconciler works with.
@@ -76,7 +77,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	next := workloadlifecycle.Next(f)
 	before := f.Workload.DeepCopy()
 	err = r.do(ctx, f.Workload, next)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	if workloadstatus.Overtaken(err) {
 		return reconcile.Result{}, nil // the newer object is on its way here
 	}
 	if err != nil {
@@ -117,7 +118,7 @@ func (r *reconciler) do(ctx context.Context, w *kueue.Workload, next workloadlif
 		is.Spec.Active = new(false)
 		return r.Client.Patch(ctx, is, onlyChanges(w))
 	case next.Status != nil:
-		return apply.Status(ctx, r.Client, w, *next.Status)
+		return workloadstatus.Write(ctx, r.Client, w, *next.Status)
 	case next.Delete == workloadlifecycle.DeleteWorkload:
 		return r.Client.Delete(ctx, w, client.Preconditions{UID: &w.UID, ResourceVersion: &w.ResourceVersion})
 	case next.Delete == workloadlifecycle.DeleteJob:
