@@ -50,8 +50,8 @@ func (s *controllerSettings) addTo(f *pflag.FlagSet) {
 	f.StringVar(&s.namespace, "namespace", "", "namespace of mlbatch's own objects (default: the pod's, or "+v1beta2.DefaultNamespace+")")
 }
 
-// settle reads the file, if there is one, and lays the flags over it.
-func (s *controllerSettings) settle(f *pflag.FlagSet) (*settings.Settled, error) {
+// resolve reads the file, if there is one, and lays the flags over it.
+func (s *controllerSettings) resolve(f *pflag.FlagSet) (*settings.Resolved, error) {
 	for _, p := range []struct {
 		flag string
 		port int
@@ -169,15 +169,15 @@ func podNamespace() string {
 }
 
 // print says what the configuration comes to.
-func (s *controllerSettings) print(cmd *cobra.Command, settled *settings.Settled) error {
-	for _, n := range settled.Notices {
+func (s *controllerSettings) print(cmd *cobra.Command, resolved *settings.Resolved) error {
+	for _, n := range resolved.Notices {
 		where := ""
 		if n.Line > 0 && s.file != "" {
 			where = fmt.Sprintf("%s:%d: ", s.file, n.Line)
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s%s\n", where, n)
 	}
-	b, err := yaml.Marshal(settled.Configuration)
+	b, err := yaml.Marshal(resolved.Configuration)
 	if err == nil && s.output == "json" {
 		b, err = yaml.YAMLToJSON(b)
 		b = append(b, '\n')

@@ -46,15 +46,15 @@ the fields.`,
   mlbatch controller --config kueue.yaml --check-config -o yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			settled, err := set.settle(cmd.Flags())
+			resolved, err := set.resolve(cmd.Flags())
 			if err != nil {
 				return err
 			}
 			if set.check {
-				return set.print(cmd, settled)
+				return set.print(cmd, resolved)
 			}
 			setLogger(textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(verbosity), textlogger.Output(os.Stderr))))
-			for _, n := range settled.Notices {
+			for _, n := range resolved.Notices {
 				ctrl.Log.WithName("configuration").Info("A setting has no effect", "field", n.Path, "line", n.Line, "why", n.Text)
 			}
 			cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -68,7 +68,7 @@ the fields.`,
 			if opts.FlightLimit, err = sizeOf("flight-recorder-size", flightSize); err != nil {
 				return usageError{err}
 			}
-			return manager.Run(cmd.Context(), settled.Options(opts))
+			return manager.Run(cmd.Context(), resolved.Options(opts))
 		},
 	}
 	f := cmd.Flags()

@@ -63,7 +63,7 @@ func runDemo(cmd *cobra.Command, scenarios []demo.Scenario, timeScale float64) (
 		TimeScale: timeScale,
 		Tutorial:  true,
 		Install:   installMLBatch,
-		Progress: func(s local.Step) {
+		Progress: func(s local.Milestone) {
 			fmt.Fprintf(out, "%6.1fs  %s\n", s.Took.Seconds(), s.Name)
 		},
 	})

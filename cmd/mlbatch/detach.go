@@ -89,7 +89,7 @@ func runDetached(ctx context.Context, cfg local.Config, fd int) error {
 	}
 	say := func(s string) { fmt.Fprintln(report, strings.ReplaceAll(s, "\n", "\x00")) }
 	unix.CloseOnExec(fd)
-	cfg.Progress = func(s local.Step) { say(reportProgress + progressLine(s)) }
+	cfg.Progress = func(s local.Milestone) { say(reportProgress + progressLine(s)) }
 	c, err := local.Start(ctx, cfg)
 	if err != nil {
 		say(reportError + err.Error())

@@ -171,11 +171,11 @@ func upConfiguration(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	settled, err := settings.Resolve(parsed, settings.Given{})
+	resolved, err := settings.Resolve(parsed, settings.Given{})
 	if err != nil {
 		return nil, err
 	}
-	if name := settled.Configuration.Health.ReadinessEndpointName; name != v1beta2.DefaultReadinessEndpoint {
+	if name := resolved.Configuration.Health.ReadinessEndpointName; name != v1beta2.DefaultReadinessEndpoint {
 		return nil, fmt.Errorf("%s: health.readinessEndpointName: is %q: mlbatch up asks for /%s, take it out", file, name, v1beta2.DefaultReadinessEndpoint)
 	}
 	return data, nil
@@ -193,7 +193,7 @@ func quantity(flag, value, example string) (resource.Quantity, error) {
 func runForeground(cmd *cobra.Command, cfg local.Config) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	fmt.Fprintf(out, "Starting a cluster in %s\n", cfg.DataDir)
-	cfg.Progress = func(s local.Step) { fmt.Fprintln(out, progressLine(s)) }
+	cfg.Progress = func(s local.Milestone) { fmt.Fprintln(out, progressLine(s)) }
 	c, err := local.Start(ctx, cfg)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -221,7 +221,7 @@ func stop(ctx context.Context, c *local.Cluster) error {
 	return c.Stop(ctx)
 }
 
-func progressLine(s local.Step) string {
+func progressLine(s local.Milestone) string {
 	return fmt.Sprintf("%6.1fs  %s ready", s.Took.Seconds(), s.Name)
 }
 

@@ -116,8 +116,8 @@ var outerLadder = []layer{
 		why:   "the command line shows what the API says",
 	},
 	{
-		dir: "internal/tally", outside: none, may: none,
-		why: "the tally of tests must build in an instant",
+		dir: "internal/testsummary", outside: none, may: none,
+		why: "the summary of tests must build in an instant",
 	},
 	{
 		dir: "internal/terminal", outside: []string{"golang.org/x/sys/unix"}, may: none,

@@ -60,7 +60,7 @@ func (c *Cluster) bootstrap(ctx context.Context) error {
 	if err := c.cfg.Install(ctx, c.Access()); err != nil {
 		return fmt.Errorf("install mlbatch: %w", err)
 	}
-	c.step("definitions")
+	c.milestone("definitions")
 	return nil
 }
 
@@ -123,7 +123,7 @@ func (c *Cluster) tutorial(ctx context.Context) error {
 	if err := c.files.writeMarker(c.marker); err != nil {
 		return err
 	}
-	c.step("tutorial set-up")
+	c.milestone("tutorial set-up")
 	return nil
 }
 

@@ -196,14 +196,14 @@ func (c *Cluster) run(ctx context.Context, p program) error {
 	if err := c.sup.WaitReady(ctx, p.name); err != nil {
 		return err
 	}
-	c.step(p.name)
+	c.milestone(p.name)
 	return nil
 }
 
-func (c *Cluster) step(name string) {
+func (c *Cluster) milestone(name string) {
 	c.progress.Lock()
 	defer c.progress.Unlock()
-	c.cfg.Progress(Step{Name: name, Took: c.clock.Since(c.begun)})
+	c.cfg.Progress(Milestone{Name: name, Took: c.clock.Since(c.begun)})
 }
 
 // Stop ends all components, those that others need last, and lets go of the

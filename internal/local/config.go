@@ -52,7 +52,7 @@ type Config struct {
 	Install func(ctx context.Context, a Access) error
 	// Progress, if set, is told what happens during Start. Calls are one at a
 	// time.
-	Progress func(Step)
+	Progress func(Milestone)
 	// StartTimeout bounds Start; zero is two minutes.
 	StartTimeout time.Duration
 	// StockAPIServer runs the API server as upstream does: it keeps a record of who
@@ -81,8 +81,8 @@ type Access struct {
 	CABundle       []byte
 }
 
-// Step is one piece of progress.
-type Step struct {
+// Milestone is one piece of progress.
+type Milestone struct {
 	// Name is a component or a thing done.
 	Name string
 	// Took is how long it took since the start of the cluster.
@@ -143,7 +143,7 @@ func (c *Config) complete(last State) error {
 		c.StartTimeout = defaultStartTimeout
 	}
 	if c.Progress == nil {
-		c.Progress = func(Step) {}
+		c.Progress = func(Milestone) {}
 	}
 	return c.validate()
 }

@@ -19,11 +19,11 @@ var testsFile string
 //go:embed equivalent.txt
 var equivalentFile string
 
-// verdict is what the tests say of a mutant.
-type verdict int
+// outcome is what the tests say of a mutant.
+type outcome int
 
 const (
-	crooked   verdict = iota // it does not compile
+	crooked   outcome = iota // it does not compile
 	caught                   // a test failed, or took far too long
 	unnoticed                // every test passed
 )
@@ -93,7 +93,7 @@ func (l *lab) equivalent(m *mutant) bool {
 }
 
 // try runs the tests over a mutant until one notices it.
-func (l *lab) try(ctx context.Context, m *mutant) (verdict, error) {
+func (l *lab) try(ctx context.Context, m *mutant) (outcome, error) {
 	overlay, err := l.overlay(m)
 	if err != nil {
 		return crooked, err

@@ -66,11 +66,11 @@ func run(ctx context.Context, dir string, n int, seed uint64) error {
 			known++
 			continue
 		}
-		verdict, err := l.try(ctx, m)
+		outcome, err := l.try(ctx, m)
 		if err != nil {
 			return err
 		}
-		switch verdict {
+		switch outcome {
 		case crooked:
 			continue
 		case unnoticed:

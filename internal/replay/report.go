@@ -99,11 +99,11 @@ func (p *player) answer(k core.Key) *Answer {
 		return a
 	}
 	a.Known, a.Queue, a.Reason, a.Sentence = true, why.Queue, &why, explain.Paragraph(why)
-	a.Place = place(p.engine, why.Queue, k)
+	a.Place = position(p.engine, why.Queue, k)
 	return a
 }
 
-func place(e *cycle.Engine, queue string, k core.Key) int {
+func position(e *cycle.Engine, queue string, k core.Key) int {
 	for i, other := range e.Positions(queue) {
 		if other == k {
 			return i + 1

@@ -156,14 +156,14 @@ func (m *meter) moved(j *job, from, to state) {
 	}
 	switch {
 	case from.holds() && !to.holds():
-		m.book(j, -1)
+		m.charge(j, -1)
 	case to.holds() && !from.holds():
 		j.grants = j.grantsOf(m.unit)
 		j.payer = j.team
 		if i, ok := m.byQueue[j.admission.Queue]; ok {
 			j.payer = i
 		}
-		m.book(j, 1)
+		m.charge(j, 1)
 	}
 	if from == running {
 		home.working -= j.runs
@@ -174,7 +174,7 @@ func (m *meter) moved(j *job, from, to state) {
 	}
 }
 
-func (m *meter) book(j *job, sign core.Amount) {
+func (m *meter) charge(j *job, sign core.Amount) {
 	a := &m.teams[j.payer]
 	for _, g := range j.grants {
 		a.flavor(g.flavor).used += sign * g.amount
@@ -188,9 +188,9 @@ func (m *meter) shrunk(j *job) {
 	if j.team < 0 {
 		return
 	}
-	m.book(j, -1)
+	m.charge(j, -1)
 	j.grants = j.grantsOf(m.unit)
-	m.book(j, 1)
+	m.charge(j, 1)
 	m.teams[j.team].working -= j.runs
 	j.runs = j.unitsLeft(m.unit)
 	m.teams[j.team].working += j.runs

@@ -75,7 +75,7 @@ const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: notes}\ndat
 
 // What alice may do in her team's namespace, and what she may not.
 func TestAccess(t *testing.T) {
-	settle(t, "blue", "red")
+	awaitEmpty(t, "blue", "red")
 	cases := map[string]struct {
 		why       string
 		namespace string
@@ -162,7 +162,7 @@ func TestS4UnqueuedKinds(t *testing.T) {
 
 // The user labels say who submitted, whatever the manifest claims.
 func TestUserIsStamped(t *testing.T) {
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 	m := strings.Replace(wrap(jobManifest), "name: wrapped", "name: wrapped\n  labels: {workload.codeflare.dev/user: bob}", 1)
 	name := create(t, user(t, "alice"), m, "blue")
 	if got := wrapper(t, "blue", name).Labels["workload.codeflare.dev/user"]; got != "alice" {
@@ -172,7 +172,7 @@ func TestUserIsStamped(t *testing.T) {
 
 // In a team namespace a Job without queue is held, not run, and says so.
 func TestJobWithoutQueueIsHeld(t *testing.T) {
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 	admin := user(t, "")
 	m := strings.Replace(jobManifest, ", labels: {kueue.x-k8s.io/queue-name: default-queue}", "", 1)
 	name := create(t, admin, m, "blue")

@@ -125,7 +125,7 @@ func TestBadInput(t *testing.T) {
 
 // A pod that no node can hold is never admitted, and says so.
 func TestPodLargerThanAnyNode(t *testing.T) {
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 	m := strings.Replace(wrapperManifest(fmt.Sprintf(sleepJob, "blue", "default-priority")), "nvidia.com/gpu: 1", "nvidia.com/gpu: 9", 1)
 	name := create(t, user(t, "alice"), m, "blue")
 	eventually(t, "it says that no node is large enough", waits(t, "blue", name, "9", "nvidia.com/gpu", "node"))

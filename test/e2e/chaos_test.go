@@ -136,7 +136,7 @@ func (j task) manifest() string {
 func runDemo(t *testing.T, prefix string, victims []string, when moment) int {
 	t.Helper()
 	awaitHealthy(t)
-	settle(t, "blue", "red")
+	awaitEmpty(t, "blue", "red")
 	normal := func(name, team, user string) task {
 		return task{name: prefix + "-" + name, team: team, user: user, pods: 2, gpus: 4, seconds: 60, priority: "default-priority"}
 	}
@@ -190,7 +190,7 @@ func runDemo(t *testing.T, prefix string, victims []string, when moment) int {
 	t.Logf("%d changes; a gang was bound in part for %s at most; %s", changes, w.longest.Round(time.Millisecond), w.summary())
 	awaitHealthy(t)
 	eventually(t, "all quota is given back", func() string { return idle(t) })
-	settle(t, "blue", "red")
+	awaitEmpty(t, "blue", "red")
 	eventually(t, "nothing is left", func() string { return leftovers(t, "blue", "red") })
 	return changes
 }
@@ -331,7 +331,7 @@ func number(t *testing.T, variable string, otherwise int) int {
 // not touched, those that wait go on waiting for the same reason.
 func TestControllerRestartDisturbsNothing(t *testing.T) {
 	awaitHealthy(t)
-	settle(t, "blue", "red")
+	awaitEmpty(t, "blue", "red")
 	names := times(t, 7, user(t, "alice"), "normal", "blue")
 	eventually(t, "three run", inPhase(t, "Running", "blue", names[:3]...))
 	for _, n := range names[3:] {

@@ -39,7 +39,7 @@ spec:
 
 // Quota for four pods, but nodes for three only: none starts, and it says why.
 func TestNoPartialGang(t *testing.T) {
-	settle(t, "blue", "red")
+	awaitEmpty(t, "blue", "red")
 	create(t, user(t, "alice"), gang("wide", 4, 5, 600), "blue")
 	eventually(t, "it says that 3 of 4 pods fit", waits(t, "blue", "wide", "TopologyPlacementFailed", "3", "4"))
 	if n := len(pods(t, "blue", "wide")); n != 0 {
@@ -53,7 +53,7 @@ func TestNoPartialGang(t *testing.T) {
 // Two gangs that both need the same nodes: one runs, then the other; neither
 // ever holds a part.
 func TestCompetingGangs(t *testing.T) {
-	settle(t, "blue", "red")
+	awaitEmpty(t, "blue", "red")
 	w := newWitness(t, map[string]int{"left": 3, "right": 3}, func(w *witness, _ change) bool {
 		if l, r := w.holds("left"), w.holds("right"); l > 0 && r > 0 {
 			w.breaks("left holds nodes with %d pods and right with %d at the same time", l, r)
@@ -113,7 +113,7 @@ spec:
 `
 
 func TestPodGroupsOutsideQueues(t *testing.T) {
-	settle(t, "blue", "red", "default")
+	awaitEmpty(t, "blue", "red", "default")
 	admin := user(t, "")
 	for _, name := range []string{"one", "two"} {
 		create(t, admin, fmt.Sprintf(podGroup, name, 3), "default")
@@ -141,7 +141,7 @@ func TestPodGroupsOutsideQueues(t *testing.T) {
 // A cordoned node takes no new work, and what was planned there before it was
 // cordoned goes elsewhere.
 func TestCordonedNodeTakesNothing(t *testing.T) {
-	settle(t, "blue", "red")
+	awaitEmpty(t, "blue", "red")
 	admin := user(t, "")
 	cordon := func(on bool) {
 		n := &corev1.Node{}

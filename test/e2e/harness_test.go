@@ -197,8 +197,8 @@ func pods(t testing.TB, namespace, owner string) []corev1.Pod {
 	})
 }
 
-// settle waits until a namespace is empty, so that tests do not see each other.
-func settle(t testing.TB, namespaces ...string) {
+// awaitEmpty waits until a namespace is empty, so that tests do not see each other.
+func awaitEmpty(t testing.TB, namespaces ...string) {
 	t.Helper()
 	c := user(t, "")
 	for _, ns := range namespaces {

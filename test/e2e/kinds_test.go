@@ -28,14 +28,14 @@ func TestWrappedKinds(t *testing.T) {
 	}
 	for kind, c := range cases {
 		t.Run(kind, func(t *testing.T) {
-			settle(t, "blue")
+			awaitEmpty(t, "blue")
 			create(t, user(t, "alice"), wrap(c.component), "blue")
 			eventually(t, "all its pods run", func() string { return runs(t, "blue", "wrapped", c.pods) })
 			w := workloadOf(t, "blue", "wrapped")
 			if got := w.Status.Admission.PodSetAssignments[0].ResourceUsage["nvidia.com/gpu"]; got.Value() != int64(2*c.pods) {
 				t.Errorf("it counts as %s GPUs, want %d", got.String(), 2*c.pods)
 			}
-			settle(t, "blue")
+			awaitEmpty(t, "blue")
 		})
 	}
 }
@@ -43,7 +43,7 @@ func TestWrappedKinds(t *testing.T) {
 // A Job with more completions than pods at a time gives quota back as its last
 // pods end.
 func TestJobGivesQuotaBackAsItEnds(t *testing.T) {
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 	admin := user(t, "")
 	// The second of two pods goes on long after the first.
 	create(t, admin, `
@@ -110,7 +110,7 @@ func finish(t *testing.T, c client.Client, p corev1.Pod) {
 // A Job of a lower priority makes room for an important one, and comes back
 // after it.
 func TestJobIsPreemptedAndComesBack(t *testing.T) {
-	settle(t, "blue", "red")
+	awaitEmpty(t, "blue", "red")
 	admin := user(t, "")
 	job := func(name, class string, seconds int) string {
 		return fmt.Sprintf(`

@@ -91,7 +91,7 @@ func TestS21TenantCannotFillTheCluster(t *testing.T) {
 // An administrator may count Workloads as well. A job whose Workload is refused
 // says so, goes on when there is room, and holds up nobody.
 func TestS21WorkloadsBeyondAResourceQuota(t *testing.T) {
-	settle(t, "blue", "red")
+	awaitEmpty(t, "blue", "red")
 	admin, alice, bob := user(t, ""), user(t, "alice"), user(t, "bob")
 	const count = "count/workloads.kueue.x-k8s.io"
 	quota := create(t, admin, `{apiVersion: v1, kind: ResourceQuota, metadata: {name: workloads}, spec: {hard: {`+count+`: "1"}}}`, "blue")

@@ -44,7 +44,7 @@ func scrape(t *testing.T) string {
 
 // After one job that runs and one that waits, dashboards have what they show.
 func TestMetrics(t *testing.T) {
-	settle(t, "blue", "red")
+	awaitEmpty(t, "blue", "red")
 	alice := user(t, "alice")
 	create(t, alice, gang("runs", 3, 8, 600), "blue")
 	eventually(t, "it runs", inPhase(t, "Running", "blue", "runs"))

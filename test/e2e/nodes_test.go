@@ -32,7 +32,7 @@ func TestW15NodesAreRemembered(t *testing.T) {
 // could run nowhere. The job and the queue say what is in the way; once the flavor says
 // that its nodes come on demand, quota is given.
 func TestU8TypoAdmitsNothing(t *testing.T) {
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 	admin := user(t, "")
 	create(t, admin, `{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: typo}, spec: {nodeLabels: {gpu: h1000}}}`, "")
 	create(t, admin, `{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: typo}, spec: {namespaceSelector: {}, resourceGroups: [ {coveredResources: [cpu, memory, nvidia.com/gpu, pods], flavors: [{name: typo, resources: [ {name: cpu, nominalQuota: 100}, {name: memory, nominalQuota: 1000G}, {name: nvidia.com/gpu, nominalQuota: 8}, {name: pods, nominalQuota: 100}]}]}]}}`, "")
@@ -69,5 +69,5 @@ func TestU8TypoAdmitsNothing(t *testing.T) {
 		}
 		return ""
 	})
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 }

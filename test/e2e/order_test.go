@@ -115,7 +115,7 @@ func TestA4JobBeforeItsQueueSaysSo(t *testing.T) {
 // S2: what another controller manages is left wholly alone, and goes when it is
 // deleted.
 func TestS2ObjectsOfOtherControllers(t *testing.T) {
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 	alice, admin := user(t, "alice"), user(t, "")
 	foreign := strings.Replace(wrapperManifest(fmt.Sprintf(sleepJob, "blue", "default-priority")), "spec:\n", "spec:\n  managedBy: kueue.x-k8s.io/multikueue\n", 1)
 	name := create(t, alice, foreign, "blue")
@@ -156,7 +156,7 @@ func TestS2ObjectsOfOtherControllers(t *testing.T) {
 		}
 		return ""
 	})
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 }
 
 // applied applies a manifest as the admin and returns all that kubectl says.

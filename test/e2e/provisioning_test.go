@@ -73,7 +73,7 @@ spec:
 		}
 		return ""
 	})
-	settle(t, "on-demand")
+	awaitEmpty(t, "on-demand")
 	eventually(t, "nothing is asked for any more", func() string { return notFound(c.Get(t.Context(), client.ObjectKeyFromObject(second), second)) })
 }
 

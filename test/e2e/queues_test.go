@@ -194,7 +194,7 @@ func TestStopPolicies(t *testing.T) {
 	door := &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "checked"}}
 	edit(t, admin, queue, quota("2"))
 	defer func() { // not a cleanup: it needs the test's context
-		settle(t, "blue")
+		awaitEmpty(t, "blue")
 		edit(t, admin, queue, quota("1"))
 	}()
 	answering(t, admin, metav1.ConditionTrue)
@@ -290,7 +290,7 @@ func TestCouldNotStart(t *testing.T) {
 	eventually(t, "mended, it is queued anew", func() string { return reservedOnly(t, "torn") })
 	answer(t, admin, "torn", kueue.CheckStateReady)
 	eventually(t, "and runs", func() string { return jobRuns(t, "torn", 1) })
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 }
 
 // A job that was stopped asks for the pods that are left, not for those that are

@@ -56,7 +56,7 @@ func TestW4RunningWrapperIsWrittenAgain(t *testing.T) {
 				continue // said by the plain one
 			}
 			t.Run(name+" "+strings.Join(first[:len(first)-2], " "), func(t *testing.T) {
-				settle(t, "blue")
+				awaitEmpty(t, "blue")
 				if out, err := kubectl(t, "alice", manifest, first...); err != nil {
 					t.Fatalf("%v\n%s", err, out)
 				}
@@ -95,7 +95,7 @@ func TestW4RunningWrapperIsWrittenAgain(t *testing.T) {
 
 // W4 for Jobs: also one that runs with fewer pods than its manifest says.
 func TestW4RunningJobIsWrittenAgain(t *testing.T) {
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 	const manifest = `
 apiVersion: batch/v1
 kind: Job
@@ -143,5 +143,5 @@ spec:
 		was, _ := yaml.Marshal(before.Spec)
 		t.Errorf("the spec was\n%s\nand is\n%s", was, is)
 	}
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 }

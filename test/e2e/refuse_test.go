@@ -66,7 +66,7 @@ func TestS5AttacksOnTheQueueAreRefused(t *testing.T) {
 // S5: of a kind that operators of others run, every pod is counted, those on
 // further hosts and the one that submits a job included.
 func TestS5PodsOfRayAreCounted(t *testing.T) {
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 	for _, kind := range []string{"RayCluster", "RayJob"} {
 		define(t, kind)
 	}
@@ -97,7 +97,7 @@ func TestS5PodsOfRayAreCounted(t *testing.T) {
 			})
 		})
 	}
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 }
 
 // define makes a kind of Ray's known to the API server, without its operator.
@@ -139,7 +139,7 @@ func define(t *testing.T, kind string) {
 // allows (40 s in the tests' configuration), whatever its annotations and its
 // pods say.
 func TestS7EvictedTenantLetsGo(t *testing.T) {
-	settle(t, "blue", "red")
+	awaitEmpty(t, "blue", "red")
 	greedy := `
 apiVersion: workload.codeflare.dev/v1beta2
 kind: AppWrapper
@@ -173,7 +173,7 @@ spec:
 		t.Fatalf("%v\n%s", err, out)
 	}
 	eventually(t, "another one has its turn", func() string { return runs(t, "blue", "urgent", 1) })
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 
 	long := strings.Replace(jobManifest, "spec:\n      restartPolicy", "spec:\n      terminationGracePeriodSeconds: 86400\n      restartPolicy", 1)
 	if _, err := tryCreate(t, user(t, ""), long, "blue"); err == nil || !strings.Contains(err.Error(), "spec.template.spec.terminationGracePeriodSeconds") {
@@ -183,7 +183,7 @@ spec:
 
 // W10: whoever misspells annotations is told of all of them at once.
 func TestW10MalformedAnnotations(t *testing.T) {
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 	manifest := strings.Replace(wrap(jobManifest), "metadata:\n  name: wrapped", `metadata:
   name: wrapped
   annotations:
@@ -199,5 +199,5 @@ func TestW10MalformedAnnotations(t *testing.T) {
 			t.Errorf("kubectl does not say %q:\n%s", words, out)
 		}
 	}
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 }

@@ -15,7 +15,7 @@ import (
 // What the controller recorded, killed and restarted in between, is decided again
 // to the byte; and the recording says why a job waited.
 func TestReplayReproducesTheCluster(t *testing.T) {
-	settle(t, "blue", "red")
+	awaitEmpty(t, "blue", "red")
 	alice, bob := user(t, "alice"), user(t, "bob")
 	create(t, alice, gang("first", 2, 8, 600), "blue")
 	eventually(t, "alice borrows", inPhase(t, "Running", "blue", "first"))

@@ -38,7 +38,7 @@ func count(t *testing.T, namespace string, names ...string) map[string]int {
 // Queuing: seven short jobs of 8 GPUs each on 24 GPUs. Three run at once, four
 // wait, and all finish in the order in which they came.
 func TestTutorialQueueing(t *testing.T) {
-	settle(t, "blue", "red")
+	awaitEmpty(t, "blue", "red")
 	names := times(t, 7, user(t, "alice"), "short", "blue")
 	eventually(t, "three run and four wait", func() string {
 		if got := count(t, "blue", names...); got["Running"] != 3 || got["Suspended"] != 4 {
@@ -69,7 +69,7 @@ func TestTutorialQueueing(t *testing.T) {
 // Borrowing and preemption: four normal jobs, then an important one, then two
 // of the other team.
 func TestTutorialBorrowingAndPreemption(t *testing.T) {
-	settle(t, "blue", "red")
+	awaitEmpty(t, "blue", "red")
 	alice, bob := user(t, "alice"), user(t, "bob")
 	normal := times(t, 4, alice, "normal", "blue")
 	eventually(t, "three normal jobs run", inPhase(t, "Running", "blue", normal[:3]...))
@@ -103,7 +103,7 @@ func TestTutorialBorrowingAndPreemption(t *testing.T) {
 // Fault tolerance: a node of a large job is labelled EVICT. The job is reset
 // elsewhere, and nothing runs there until the label goes.
 func TestTutorialFault(t *testing.T) {
-	settle(t, "blue", "red")
+	awaitEmpty(t, "blue", "red")
 	admin := user(t, "")
 	large := sample(t, user(t, "alice"), "large", "blue")
 	eventually(t, "the large job runs", func() string { return runs(t, "blue", large, 4) })

@@ -33,7 +33,7 @@ func usageJob(queue, more string) string {
 // What LocalQueues used in the past outlasts the controller: who used more before
 // it was killed still waits behind who used less.
 func TestA5UsageOutlastsTheController(t *testing.T) {
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 	admin := user(t, "")
 	create(t, admin, "{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: usage}}", "")
 	create(t, admin, usageQueue, "")

@@ -29,7 +29,7 @@ func pendingIn(t *testing.T, as, path string) (*v1beta2.PendingWorkloadsSummary,
 
 // Who waits is told in order: to the admin of every queue, to users of their own.
 func TestPendingWorkloads(t *testing.T) {
-	settle(t, "blue", "red")
+	awaitEmpty(t, "blue", "red")
 	alice, bob := user(t, "alice"), user(t, "bob")
 	create(t, alice, gang("runs", 3, 8, 600), "blue")
 	eventually(t, "alice has it all", inPhase(t, "Running", "blue", "runs"))

@@ -29,7 +29,7 @@ func whyAs(t *testing.T, as, job string) (cli.Explanation, string) {
 // U1, S10, P9: long after a reclaim the reason is true when it is read, others are
 // known by queue and UID only, and what is advised helps.
 func TestU1ReasonsAreTrueWhenRead(t *testing.T) {
-	settle(t, "blue", "red")
+	awaitEmpty(t, "blue", "red")
 	alice, bob := user(t, "alice"), user(t, "bob")
 	create(t, alice, gang("alice-secret", 3, 8, 6000), "blue")
 	eventually(t, "alice has it all", inPhase(t, "Running", "blue", "alice-secret"))

@@ -9,7 +9,7 @@ import (
 )
 
 // Check counts from scratch what all allocations hold and compares it with what is on
-// the books of queues and nodes. An error names what is wrong.
+// the accounts of queues and nodes. An error names what is wrong.
 func (l *Ledger) Check(all iter.Seq[*Allocation]) error {
 	if err := l.Forest.Check(); err != nil {
 		return err

@@ -144,7 +144,7 @@ func (l *Ledger) Release(a *Allocation) {
 // See notes that the admission of an allocation is a fact.
 func (l *Ledger) See(a *Allocation) {
 	a.Unseen = false
-	l.settle(a)
+	l.trackSeen(a)
 }
 
 // Unsettled is how many allocations are booked in core.Projected and not in quota.Seen,
@@ -167,11 +167,11 @@ func (l *Ledger) move(a *Allocation, to State) {
 		}
 	}
 	l.Nodes.Split(to.apart() - from.apart())
-	l.settle(a)
+	l.trackSeen(a)
 }
 
-// settle keeps account quota.Seen, and how many are missing there.
-func (l *Ledger) settle(a *Allocation) {
+// trackSeen keeps account quota.Seen, and how many are missing there.
+func (l *Ledger) trackSeen(a *Allocation) {
 	if !l.fair {
 		return
 	}

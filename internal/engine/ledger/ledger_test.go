@@ -15,14 +15,14 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// books are two queues of one cohort with four CPUs each, and two nodes with four.
-type books struct {
+// world is two queues of one cohort with four CPUs each, and two nodes with four.
+type world struct {
 	*ledger.Ledger
 	cpus  quota.FlavorResource
 	class *place.Class
 }
 
-func newBooks(fair bool) *books {
+func newWorld(fair bool) *world {
 	l := ledger.New(core.GPU, fair)
 	for _, q := range []string{"a", "b"} {
 		l.Forest.SetQueue(q, "team", []core.ResourceGroup{{Covered: []string{core.CPU}, Flavors: []core.FlavorQuotas{{
@@ -34,18 +34,18 @@ func newBooks(fair bool) *books {
 	for _, n := range []string{"n1", "n2"} {
 		l.Nodes.Set(core.Node{Name: n, State: core.NodeReady, Allocatable: core.Resources{{Resource: core.CPU, Amount: 4}, {Resource: core.Pods, Amount: 100}}})
 	}
-	return &books{l, cpus, l.Nodes.Class(core.Resources{{Resource: core.CPU, Amount: 1}, {Resource: core.Pods, Amount: 1}}, core.Filter{})}
+	return &world{l, cpus, l.Nodes.Class(core.Resources{{Resource: core.CPU, Amount: 1}, {Resource: core.Pods, Amount: 1}}, core.Filter{})}
 }
 
 // give plans n pods of one CPU each for an allocation, in a queue and on a node.
-func (b *books) give(a *ledger.Allocation, queue, node string, n int64) {
+func (b *world) give(a *ledger.Allocation, queue, node string, n int64) {
 	a.Queue = b.Forest.Queue(queue)
 	a.Uses = []quota.Use{{Pair: b.cpus, Amount: core.Amount(n)}}
 	a.Holds = []place.Hold{{Node: b.Nodes.Node(node), Class: b.class, Count: int32(n)}}
 }
 
 // room is what is free: of the quota that queue a may use, and of each node.
-func (b *books) room() string {
+func (b *world) room() string {
 	var out []string
 	for i, account := range []string{"now", "then", "seen"} {
 		out = append(out, fmt.Sprintf("%s %d", account, b.Forest.Queue("a").Room(core.Account(i), b.cpus)))
@@ -65,7 +65,7 @@ func (b *books) room() string {
 
 // What the five verbs leave of eight CPUs, four of them on each node.
 func TestVerbs(t *testing.T) {
-	b := newBooks(true)
+	b := newWorld(true)
 	var x, y ledger.Allocation
 	x.ID, y.ID = 1, 2
 	for _, step := range []struct {
@@ -105,7 +105,7 @@ func TestVerbs(t *testing.T) {
 }
 
 func TestFits(t *testing.T) {
-	b := newBooks(false)
+	b := newWorld(false)
 	var x, y ledger.Allocation
 	x.ID, y.ID = 1, 2
 	b.give(&x, "a", "n1", 3)
@@ -132,10 +132,10 @@ func TestFits(t *testing.T) {
 }
 
 // Whatever trials and suppositions do, nothing of it is left; whatever verbs do, the
-// books are what a count from scratch says.
-func TestBooksAlwaysAgree(t *testing.T) {
+// The accounts are what a count from scratch says.
+func TestAccountsAlwaysAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := newBooks(rapid.Bool().Draw(t, "fair"))
+		b := newWorld(rapid.Bool().Draw(t, "fair"))
 		all := make([]*ledger.Allocation, rapid.IntRange(1, 6).Draw(t, "workloads"))
 		for i := range all {
 			all[i] = &ledger.Allocation{ID: int32(i)}
@@ -185,7 +185,7 @@ func TestBooksAlwaysAgree(t *testing.T) {
 }
 
 // try takes off, puts back and books at random, one trial within another.
-func (b *books) try(t *rapid.T, all []*ledger.Allocation) {
+func (b *world) try(t *rapid.T, all []*ledger.Allocation) {
 	out := map[*ledger.Allocation]bool{}
 	trial := b.Begin(b.Forest.Queue("a"), ledger.Scope{Account: core.Projected, NoNodes: rapid.Bool().Draw(t, "quota alone")})
 	defer trial.End()
@@ -219,7 +219,7 @@ func (b *books) try(t *rapid.T, all []*ledger.Allocation) {
 
 // A sum that reached the largest number there is cannot be undone: it is counted anew.
 func TestRecount(t *testing.T) {
-	b := newBooks(true)
+	b := newWorld(true)
 	var x, y ledger.Allocation
 	x.ID, y.ID = 1, 2
 	b.give(&x, "a", "n1", 1)

@@ -35,8 +35,8 @@ type assessment struct {
 	allReady, allExist bool
 }
 
-// tally counts the pods of one pod set.
-type tally struct {
+// podCounts counts the pods of one pod set.
+type podCounts struct {
 	pending, running, succeeded, unfinished int32
 	// failed pods, and their number.
 	failed    []Pod
@@ -48,7 +48,7 @@ type tally struct {
 
 func assess(f Facts) assessment {
 	a := assessment{done: true, allReady: true, allExist: true}
-	tallies := tallyPods(f.Pods)
+	counts := countPods(f.Pods)
 	withPods := false
 	for _, c := range f.Components {
 		if !c.Exists && a.missing == "" {
@@ -58,14 +58,14 @@ func assess(f Facts) assessment {
 			a.leave, a.nodeGone = c.Name+": "+c.NodeGone, true
 		}
 		if c.Verdict == Broken || c.Verdict == Hopeless {
-			a.addBroken(c, tallies)
+			a.addBroken(c, counts)
 		}
 		if len(c.PodSets) > 0 {
 			withPods = true
-			a.done = a.done && ended(c, tallies)
+			a.done = a.done && ended(c, counts)
 		}
 		for _, ps := range c.PodSets {
-			a.addPodSet(c, ps, tallies[ps.Name])
+			a.addPodSet(c, ps, counts[ps.Name])
 		}
 	}
 	a.done = a.done && withPods && a.missing == ""
@@ -73,12 +73,12 @@ func assess(f Facts) assessment {
 	return a
 }
 
-func tallyPods(pods []Pod) map[string]*tally {
-	all := map[string]*tally{}
+func countPods(pods []Pod) map[string]*podCounts {
+	all := map[string]*podCounts{}
 	for _, p := range pods {
 		t := all[p.PodSet]
 		if t == nil {
-			t = &tally{}
+			t = &podCounts{}
 			all[p.PodSet] = t
 		}
 		if !p.Finished() {
@@ -109,12 +109,12 @@ func tallyPods(pods []Pod) map[string]*tally {
 // ended reports whether a component with pods ended well. A kind that reports
 // its own end is believed: counting succeeded pods calls a Job with more
 // completions than parallelism done after its first wave (A1).
-func ended(c Component, tallies map[string]*tally) bool {
+func ended(c Component, counts map[string]*podCounts) bool {
 	if c.Reports {
 		return c.Verdict == Completed
 	}
 	for _, ps := range c.PodSets {
-		t := tallies[ps.Name]
+		t := counts[ps.Name]
 		if t == nil {
 			if ps.Expected > 0 {
 				return false
@@ -130,7 +130,7 @@ func ended(c Component, tallies map[string]*tally) bool {
 
 // addBroken notes a component that failed. If one of its failed pods was on a
 // node that has to be left, the node is blamed and not the job.
-func (a *assessment) addBroken(c Component, tallies map[string]*tally) {
+func (a *assessment) addBroken(c Component, counts map[string]*podCounts) {
 	if a.broken != "" {
 		a.hopeless = a.hopeless || c.Verdict == Hopeless
 		return
@@ -142,7 +142,7 @@ func (a *assessment) addBroken(c Component, tallies map[string]*tally) {
 	a.hopeless = c.Verdict == Hopeless
 	var failed []Pod
 	for _, ps := range c.PodSets {
-		if t := tallies[ps.Name]; t != nil {
+		if t := counts[ps.Name]; t != nil {
 			a.blameNode(t.failed)
 			failed = append(failed, t.failed...)
 		}
@@ -162,9 +162,9 @@ func (a *assessment) blameNode(pods []Pod) {
 
 // addPodSet compares one pod set with what is expected of it. Pod sets are
 // judged one by one: pods too many in one do not make up for another.
-func (a *assessment) addPodSet(c Component, ps PodSet, t *tally) {
+func (a *assessment) addPodSet(c Component, ps PodSet, t *podCounts) {
 	if t == nil {
-		t = &tally{}
+		t = &podCounts{}
 	}
 	ready := min(ps.Expected, t.running+t.succeeded)
 	existing := min(ps.Expected, ready+t.pending)

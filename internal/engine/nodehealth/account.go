@@ -14,8 +14,8 @@ const lifecyclePrefix = "node.kubernetes.io/"
 
 // Machine is a node that exists.
 type Machine struct {
-	Name  string
-	Facts Facts
+	Name    string
+	Signals Signals
 }
 
 // Pools returns the names of the flavors that the node serves, sorted. It
@@ -23,7 +23,7 @@ type Machine struct {
 // flavor would stand its taints: each taint that keeps pods away is one of the
 // flavor's own, or tolerated by the flavor, or set by Kubernetes because of
 // trouble. Control-plane nodes, for example, serve no ordinary flavor.
-func Pools(flavors []core.Flavor, f Facts) []string {
+func Pools(flavors []core.Flavor, f Signals) []string {
 	var names []string
 	for i := range flavors {
 		if serves(&flavors[i], f) {
@@ -34,7 +34,7 @@ func Pools(flavors []core.Flavor, f Facts) []string {
 	return slices.Compact(names)
 }
 
-func serves(flavor *core.Flavor, f Facts) bool {
+func serves(flavor *core.Flavor, f Signals) bool {
 	for k, v := range flavor.NodeLabels {
 		if got, ok := f.Labels[k]; !ok || got != v {
 			return false
@@ -63,20 +63,20 @@ type LostNode struct {
 }
 
 // Account sums what is out of service, sorted by flavor and resource, and
-// returns it with the ledger brought up to date by Learn. Nodes outside the
+// returns it with the inventory brought up to date by Learn. Nodes outside the
 // pools of the flavors do not count. Of a node with a bad health label the
 // GPUs are lost; of a node that is cordoned, not ready or being deleted, and of
 // a remembered node that is gone, everything is. A node with label WARN has
 // lost nothing.
-func Account(flavors []core.Flavor, machines []Machine, known Ledger) ([]Loss, Ledger) {
-	ledger := known.Learn(flavors, machines)
-	present := make(map[string]Facts, len(machines))
+func Account(flavors []core.Flavor, machines []Machine, known Inventory) ([]Loss, Inventory) {
+	inventory := known.Learn(flavors, machines)
+	present := make(map[string]Signals, len(machines))
 	for _, m := range machines {
-		present[m.Name] = m.Facts
+		present[m.Name] = m.Signals
 	}
 	sums := map[core.FlavorResource]*Loss{}
-	for _, name := range ledger.names() {
-		entry := ledger[name]
+	for _, name := range inventory.names() {
+		entry := inventory[name]
 		lost, why := entry.Capacity, "deleted"
 		if f, ok := present[name]; ok {
 			lost, why = unavailable(f, entry.Capacity)
@@ -88,10 +88,10 @@ func Account(flavors []core.Flavor, machines []Machine, known Ledger) ([]Loss, L
 		losses = append(losses, *l)
 	}
 	slices.SortFunc(losses, func(a, b Loss) int { return a.Compare(b.FlavorResource) })
-	return losses, ledger
+	return losses, inventory
 }
 
-// charge books what a node lost on each of its flavors.
+// charge counts what a node lost on each of its flavors.
 func charge(sums map[core.FlavorResource]*Loss, flavors []string, lost core.Resources, node LostNode) {
 	for _, flavor := range flavors {
 		for _, q := range lost {
@@ -112,7 +112,7 @@ func charge(sums map[core.FlavorResource]*Loss, flavors []string, lost core.Reso
 
 // unavailable returns the part of a node's capacity that is out of service and
 // why it is.
-func unavailable(f Facts, capacity core.Resources) (core.Resources, string) {
+func unavailable(f Signals, capacity core.Resources) (core.Resources, string) {
 	var words []string
 	whole, gpus := false, false
 	for _, x := range findings(f) {

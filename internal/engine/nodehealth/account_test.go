@@ -12,23 +12,23 @@ import (
 
 var flavorA = core.Flavor{Name: "a"}
 
-func machine(name string, gpus core.Amount, change ...func(*nodehealth.Facts)) nodehealth.Machine {
-	f := nodehealth.Facts{Ready: "True", Labels: map[string]string{}, Capacity: core.Resources{
+func machine(name string, gpus core.Amount, change ...func(*nodehealth.Signals)) nodehealth.Machine {
+	f := nodehealth.Signals{Ready: "True", Labels: map[string]string{}, Capacity: core.Resources{
 		{Resource: core.CPU, Amount: 10000}, {Resource: core.GPU, Amount: gpus}, {Resource: core.Pods, Amount: 250},
 	}}
 	for _, c := range change {
 		c(&f)
 	}
-	return nodehealth.Machine{Name: name, Facts: f}
+	return nodehealth.Machine{Name: name, Signals: f}
 }
 
-func label(v string) func(*nodehealth.Facts) {
-	return func(f *nodehealth.Facts) { f.Labels[nodehealth.HealthLabel] = v }
+func label(v string) func(*nodehealth.Signals) {
+	return func(f *nodehealth.Signals) { f.Labels[nodehealth.HealthLabel] = v }
 }
 
-func cordon(f *nodehealth.Facts) { f.Unschedulable = true }
+func cordon(f *nodehealth.Signals) { f.Unschedulable = true }
 
-func notReady(f *nodehealth.Facts) { f.Ready = "Unknown" }
+func notReady(f *nodehealth.Signals) { f.Ready = "Unknown" }
 
 // TestSlackStory follows two nodes of 4 GPUs and a slack quota through a day.
 func TestSlackStory(t *testing.T) {
@@ -37,7 +37,7 @@ func TestSlackStory(t *testing.T) {
 		why      string
 		nominal  core.Amount
 		machines []nodehealth.Machine
-		ack      string // struck out of the ledger before the step
+		ack      string // struck out of the inventory before the step
 		want     *core.Amount
 	}{
 		{"all is well: everything may be lent", 6, []nodehealth.Machine{machine("n1", 4), machine("n2", 4)}, "", nil},
@@ -67,11 +67,11 @@ func TestSlackStory(t *testing.T) {
 			"", limit(4),
 		},
 	}
-	var ledger nodehealth.Ledger
+	var inventory nodehealth.Inventory
 	for i, s := range steps {
-		delete(ledger, s.ack)
+		delete(inventory, s.ack)
 		var losses []nodehealth.Loss
-		losses, ledger = nodehealth.Account([]core.Flavor{flavorA}, s.machines, ledger)
+		losses, inventory = nodehealth.Account([]core.Flavor{flavorA}, s.machines, inventory)
 		loss := nodehealth.Find(losses, core.FlavorResource{Flavor: "a", Resource: core.GPU})
 		if diff := cmp.Diff(s.want, nodehealth.Lending(s.nominal, loss.Amount)); diff != "" {
 			t.Errorf("step %d, %s (-want +got):\n%s", i, s.why, diff)
@@ -85,9 +85,9 @@ func TestAccount(t *testing.T) {
 		Name: "a100", NodeLabels: map[string]string{"gpu": "a100"},
 		Taints: []core.Taint{{Key: "team", Value: "x", Effect: core.NoSchedule}},
 	}
-	kind := func(v string) func(*nodehealth.Facts) { return func(f *nodehealth.Facts) { f.Labels["gpu"] = v } }
-	taint := func(key, value string) func(*nodehealth.Facts) {
-		return func(f *nodehealth.Facts) {
+	kind := func(v string) func(*nodehealth.Signals) { return func(f *nodehealth.Signals) { f.Labels["gpu"] = v } }
+	taint := func(key, value string) func(*nodehealth.Signals) {
+		return func(f *nodehealth.Signals) {
 			f.Taints = append(f.Taints, core.Taint{Key: key, Value: value, Effect: core.NoSchedule})
 		}
 	}
@@ -101,29 +101,29 @@ func TestAccount(t *testing.T) {
 		return []nodehealth.Loss{loss(flavor, core.CPU, 10000, n), loss(flavor, core.GPU, gpus, n)}
 	}
 	cases := map[string]struct {
-		why      string
-		flavors  []core.Flavor
-		machines []nodehealth.Machine
-		known    nodehealth.Ledger
-		want     []nodehealth.Loss
-		ledger   []string
+		why       string
+		flavors   []core.Flavor
+		machines  []nodehealth.Machine
+		known     nodehealth.Inventory
+		want      []nodehealth.Loss
+		inventory []string
 	}{
 		"a label takes the GPUs only": {
 			why: "the label says nothing of cpu", flavors: []core.Flavor{flavorA},
 			machines: []nodehealth.Machine{machine("n", 4, label("TESTING"))},
 			want: []nodehealth.Loss{loss("a", core.GPU, 4,
 				nodehealth.LostNode{Name: "n", Why: "label autopilot.ibm.com/gpuhealth=TESTING"})},
-			ledger: []string{"n"},
+			inventory: []string{"n"},
 		},
 		"a cordon takes everything but pods": {
 			why: "pods are slots, not hardware", flavors: []core.Flavor{flavorA},
 			machines: []nodehealth.Machine{machine("n", 4, cordon)},
-			want:     all("a", "n", "cordoned", 4), ledger: []string{"n"},
+			want:     all("a", "n", "cordoned", 4), inventory: []string{"n"},
 		},
 		"each flavor has its own nodes": {
 			why: "a sick h100 does not make a100 scarce", flavors: []core.Flavor{a100, h100},
 			machines: []nodehealth.Machine{machine("n", 8, kind("h100"), notReady), machine("m", 4, kind("a100"))},
-			want:     all("h100", "n", "ready unknown", 8), ledger: []string{"m", "n"},
+			want:     all("h100", "n", "ready unknown", 8), inventory: []string{"m", "n"},
 		},
 		"a node of no flavor does not count": {
 			why: "it was never promised", flavors: []core.Flavor{h100},
@@ -136,45 +136,45 @@ func TestAccount(t *testing.T) {
 		"the flavor's own taint does not exclude": {
 			why: "pods of the flavor tolerate it", flavors: []core.Flavor{a100},
 			machines: []nodehealth.Machine{machine("n", 4, kind("a100"), cordon, taint("team", "x"))},
-			want:     all("a100", "n", "cordoned", 4), ledger: []string{"n"},
+			want:     all("a100", "n", "cordoned", 4), inventory: []string{"n"},
 		},
 		"a lifecycle taint does not exclude": {
 			why: "Kubernetes adds it to every cordoned node", flavors: []core.Flavor{flavorA},
 			machines: []nodehealth.Machine{machine("n", 4, cordon, taint("node.kubernetes.io/unschedulable", ""))},
-			want:     all("a", "n", "cordoned", 4), ledger: []string{"n"},
+			want:     all("a", "n", "cordoned", 4), inventory: []string{"n"},
 		},
 		"a node that left the pool is forgotten": {
-			why: "an admin gave it away while it exists, which needs no ledger", flavors: []core.Flavor{flavorA},
+			why: "an admin gave it away while it exists, which needs no inventory", flavors: []core.Flavor{flavorA},
 			machines: []nodehealth.Machine{machine("n", 4, taint("other", ""))},
-			known:    nodehealth.Ledger{"n": {Flavors: []string{"a"}, Capacity: core.Resources{{Resource: core.GPU, Amount: 4}}}},
+			known:    nodehealth.Inventory{"n": {Flavors: []string{"a"}, Capacity: core.Resources{{Resource: core.GPU, Amount: 4}}}},
 		},
 		"a deleted node stays lost": {
 			why: "its hardware did not come back", flavors: []core.Flavor{flavorA},
-			known:  nodehealth.Ledger{"n": {Flavors: []string{"a"}, Capacity: core.Resources{{Resource: core.GPU, Amount: 4}}}},
-			want:   []nodehealth.Loss{loss("a", core.GPU, 4, nodehealth.LostNode{Name: "n", Why: "deleted"})},
-			ledger: []string{"n"},
+			known:     nodehealth.Inventory{"n": {Flavors: []string{"a"}, Capacity: core.Resources{{Resource: core.GPU, Amount: 4}}}},
+			want:      []nodehealth.Loss{loss("a", core.GPU, 4, nodehealth.LostNode{Name: "n", Why: "deleted"})},
+			inventory: []string{"n"},
 		},
 		"a broken driver does not make GPUs disappear": {
 			why: "the node reports 0 GPUs just because they are broken", flavors: []core.Flavor{flavorA},
 			machines: []nodehealth.Machine{machine("n", 0, label("EVICT"))},
-			known:    nodehealth.Ledger{"n": {Flavors: []string{"a"}, Capacity: core.Resources{{Resource: core.GPU, Amount: 4}}}},
+			known:    nodehealth.Inventory{"n": {Flavors: []string{"a"}, Capacity: core.Resources{{Resource: core.GPU, Amount: 4}}}},
 			want: []nodehealth.Loss{loss("a", core.GPU, 4,
 				nodehealth.LostNode{Name: "n", Why: "label autopilot.ibm.com/gpuhealth=EVICT"})},
-			ledger: []string{"n"},
+			inventory: []string{"n"},
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, ledger := nodehealth.Account(c.flavors, c.machines, c.known)
+			got, inventory := nodehealth.Account(c.flavors, c.machines, c.known)
 			if diff := cmp.Diff(append([]nodehealth.Loss{}, c.want...), got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)
 			}
-			if len(ledger) != len(c.ledger) {
-				t.Errorf("ledger has %d entries, want %v; %s", len(ledger), c.ledger, c.why)
+			if len(inventory) != len(c.inventory) {
+				t.Errorf("inventory has %d entries, want %v; %s", len(inventory), c.inventory, c.why)
 			}
-			for _, n := range c.ledger {
-				if _, ok := ledger[n]; !ok {
-					t.Errorf("ledger lacks %s; %s", n, c.why)
+			for _, n := range c.inventory {
+				if _, ok := inventory[n]; !ok {
+					t.Errorf("inventory lacks %s; %s", n, c.why)
 				}
 			}
 		})
@@ -185,7 +185,7 @@ func TestAccount(t *testing.T) {
 // lent than before, whatever state they were in.
 func TestDeletionNeverRestores(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		states := []func(*nodehealth.Facts){func(*nodehealth.Facts) {}, label("EVICT"), label("WARN"), cordon, notReady}
+		states := []func(*nodehealth.Signals){func(*nodehealth.Signals) {}, label("EVICT"), label("WARN"), cordon, notReady}
 		var machines, rest []nodehealth.Machine
 		for i := range rapid.IntRange(1, 6).Draw(t, "nodes") {
 			m := machine(string(rune('a'+i)), core.Amount(rapid.IntRange(0, 8).Draw(t, "gpus")), rapid.SampledFrom(states).Draw(t, "state"))
@@ -195,13 +195,13 @@ func TestDeletionNeverRestores(t *testing.T) {
 			}
 		}
 		fr := core.FlavorResource{Flavor: "a", Resource: core.GPU}
-		before, ledger := nodehealth.Account([]core.Flavor{flavorA}, machines, nil)
-		after, kept := nodehealth.Account([]core.Flavor{flavorA}, rest, ledger)
+		before, inventory := nodehealth.Account([]core.Flavor{flavorA}, machines, nil)
+		after, kept := nodehealth.Account([]core.Flavor{flavorA}, rest, inventory)
 		if b, a := nodehealth.Find(before, fr).Amount, nodehealth.Find(after, fr).Amount; a < b {
 			t.Fatalf("lost %v before the deletion and %v after it", b, a)
 		}
-		if !kept.Equal(ledger) {
-			t.Fatalf("the ledger changed from %v to %v", ledger, kept)
+		if !kept.Equal(inventory) {
+			t.Fatalf("the inventory changed from %v to %v", inventory, kept)
 		}
 		back, _ := nodehealth.Account([]core.Flavor{flavorA}, machines, kept)
 		if diff := cmp.Diff(before, back); diff != "" {

@@ -17,8 +17,8 @@ const (
 	unreachableTaint = "node.kubernetes.io/unreachable"
 )
 
-// Facts is what is known of a node and bears on its health.
-type Facts struct {
+// Signals are what is known of a node and bears on its health.
+type Signals struct {
 	Labels map[string]string
 	Taints []core.Taint
 	// Capacity is all that the node has. A node that lists core.GPU, be it
@@ -36,12 +36,12 @@ type Facts struct {
 }
 
 // Classify returns the state of a node, and in a few words why it is not
-// NodeReady ("" if it is). The worst fact decides the state; the words name all
-// facts, worst first, so that mending what they say brings the node back.
+// NodeReady ("" if it is). The worst signal decides the state; the words name all
+// signals, worst first, so that mending what they say brings the node back.
 //
 // The health label counts for nodes with GPUs only, and then for the whole
 // node: what it says of the GPUs closes the node to all pods.
-func Classify(f Facts) (core.NodeState, string) {
+func Classify(f Signals) (core.NodeState, string) {
 	found := findings(f)
 	if _, hasGPUs := f.Capacity.Lookup(core.GPU); !hasGPUs {
 		found = slices.DeleteFunc(found, func(x finding) bool { return x.scope == gpusOnly })
@@ -72,7 +72,7 @@ type finding struct {
 }
 
 // findings lists what is wrong with a node, worst first.
-func findings(f Facts) []finding {
+func findings(f Signals) []finding {
 	var found []finding
 	if f.Deleting {
 		found = append(found, finding{core.NodeLost, wholeNode, "being deleted"})
@@ -92,7 +92,7 @@ func findings(f Facts) []finding {
 
 // readiness judges the Ready condition and, where that is still good, the
 // taints that follow it: taints may be set before the condition is seen.
-func readiness(f Facts) (finding, bool) {
+func readiness(f Signals) (finding, bool) {
 	switch f.Ready {
 	case "True":
 	case "":

@@ -12,92 +12,92 @@ func TestClassify(t *testing.T) {
 	label := func(v string) map[string]string { return map[string]string{nodehealth.HealthLabel: v} }
 	cases := map[string]struct {
 		why   string
-		facts nodehealth.Facts
+		facts nodehealth.Signals
 		state core.NodeState
 		words string
 	}{
 		"healthy": {
 			why:   "nothing is wrong, so nothing is said",
-			facts: nodehealth.Facts{Ready: "True", Capacity: gpus}, state: core.NodeReady,
+			facts: nodehealth.Signals{Ready: "True", Capacity: gpus}, state: core.NodeReady,
 		},
 		"pass": {
-			why:   "PASS is the good verdict",
-			facts: nodehealth.Facts{Ready: "True", Capacity: gpus, Labels: label("PASS")}, state: core.NodeReady,
+			why:   "PASS is the good result",
+			facts: nodehealth.Signals{Ready: "True", Capacity: gpus, Labels: label("PASS")}, state: core.NodeReady,
 		},
 		"unknown value": {
 			why:   "a value that nobody defined must not take nodes away",
-			facts: nodehealth.Facts{Ready: "True", Capacity: gpus, Labels: label("MAYBE")}, state: core.NodeReady,
+			facts: nodehealth.Signals{Ready: "True", Capacity: gpus, Labels: label("MAYBE")}, state: core.NodeReady,
 		},
 		"warn": {
 			why:   "WARN only makes a node less preferred",
-			facts: nodehealth.Facts{Ready: "True", Capacity: gpus, Labels: label("WARN")},
+			facts: nodehealth.Signals{Ready: "True", Capacity: gpus, Labels: label("WARN")},
 			state: core.NodeWarned, words: "label autopilot.ibm.com/gpuhealth=WARN",
 		},
 		"testing": {
 			why:   "a running test wants the GPUs for itself",
-			facts: nodehealth.Facts{Ready: "True", Capacity: gpus, Labels: label("TESTING")},
+			facts: nodehealth.Signals{Ready: "True", Capacity: gpus, Labels: label("TESTING")},
 			state: core.NodeClosed, words: "label autopilot.ibm.com/gpuhealth=TESTING",
 		},
 		"err": {
 			why:   "older health checks write ERR",
-			facts: nodehealth.Facts{Ready: "True", Capacity: gpus, Labels: label("ERR")},
+			facts: nodehealth.Signals{Ready: "True", Capacity: gpus, Labels: label("ERR")},
 			state: core.NodeClosed, words: "label autopilot.ibm.com/gpuhealth=ERR",
 		},
 		"evict": {
 			why:   "EVICT also takes away what runs",
-			facts: nodehealth.Facts{Ready: "True", Capacity: gpus, Labels: label("EVICT")},
+			facts: nodehealth.Signals{Ready: "True", Capacity: gpus, Labels: label("EVICT")},
 			state: core.NodeEvicted, words: "label autopilot.ibm.com/gpuhealth=EVICT",
 		},
 		"lower case": {
 			why:   "people type labels by hand; the words show what they typed",
-			facts: nodehealth.Facts{Ready: "True", Capacity: gpus, Labels: label("evict")},
+			facts: nodehealth.Signals{Ready: "True", Capacity: gpus, Labels: label("evict")},
 			state: core.NodeEvicted, words: "label autopilot.ibm.com/gpuhealth=evict",
 		},
 		"label without GPUs": {
 			why:   "the label speaks of GPUs; a node that has none loses nothing",
-			facts: nodehealth.Facts{Ready: "True", Capacity: gpus[:1], Labels: label("EVICT")}, state: core.NodeReady,
+			facts: nodehealth.Signals{Ready: "True", Capacity: gpus[:1], Labels: label("EVICT")}, state: core.NodeReady,
 		},
 		"label with dead device plugin": {
 			why: "a broken driver reports 0 GPUs on what still is a GPU node",
-			facts: nodehealth.Facts{
+			facts: nodehealth.Signals{
 				Ready: "True", Capacity: gpus.With(core.GPU, 0), Labels: label("EVICT"),
 			},
 			state: core.NodeEvicted, words: "label autopilot.ibm.com/gpuhealth=EVICT",
 		},
 		"cordoned": {
 			why:   "a cordon is a human's word, with or without GPUs",
-			facts: nodehealth.Facts{Ready: "True", Unschedulable: true},
+			facts: nodehealth.Signals{Ready: "True", Unschedulable: true},
 			state: core.NodeClosed, words: "cordoned",
 		},
 		"not ready": {
 			why:   "the kubelet says so itself",
-			facts: nodehealth.Facts{Ready: "False", ReadyReason: "KubeletNotReady", Capacity: gpus},
+			facts: nodehealth.Signals{Ready: "False", ReadyReason: "KubeletNotReady", Capacity: gpus},
 			state: core.NodeLost, words: "not ready (KubeletNotReady)",
 		},
 		"unknown": {
 			why:   "the kubelet stopped answering",
-			facts: nodehealth.Facts{Ready: "Unknown", ReadyReason: "NodeStatusUnknown", Capacity: gpus},
+			facts: nodehealth.Signals{Ready: "Unknown", ReadyReason: "NodeStatusUnknown", Capacity: gpus},
 			state: core.NodeLost, words: "ready unknown (NodeStatusUnknown)",
 		},
 		"never reported": {
 			why:   "a node that just registered is not there yet",
-			facts: nodehealth.Facts{Capacity: gpus}, state: core.NodeLost, words: "never reported ready",
+			facts: nodehealth.Signals{Capacity: gpus}, state: core.NodeLost, words: "never reported ready",
 		},
 		"taint before condition": {
 			why: "the taint may arrive first",
-			facts: nodehealth.Facts{Ready: "True", Taints: []core.Taint{
+			facts: nodehealth.Signals{Ready: "True", Taints: []core.Taint{
 				{Key: "node.kubernetes.io/unreachable", Effect: core.NoExecute},
 			}},
 			state: core.NodeLost, words: "taint node.kubernetes.io/unreachable",
 		},
 		"being deleted": {
 			why:   "what starts there would be lost",
-			facts: nodehealth.Facts{Ready: "True", Deleting: true},
+			facts: nodehealth.Signals{Ready: "True", Deleting: true},
 			state: core.NodeLost, words: "being deleted",
 		},
 		"several": {
 			why: "the worst decides, and all must be mended",
-			facts: nodehealth.Facts{
+			facts: nodehealth.Signals{
 				Ready: "False", Unschedulable: true, Capacity: gpus, Labels: label("EVICT"),
 			},
 			state: core.NodeEvicted, words: "label autopilot.ibm.com/gpuhealth=EVICT, not ready, cordoned",

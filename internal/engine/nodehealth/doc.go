@@ -1,9 +1,9 @@
-// Package nodehealth says what the facts of a node mean: whether it may take
+// Package nodehealth says what the signals of a node mean: whether it may take
 // work (Classify), and how much of the promised capacity is out of service
 // (Account), from which the lending of the slack queue follows (Lending).
 //
-// Everything here is pure: facts in, verdict out, no clock and no I/O. The
-// memory of nodes that went away is a value too, the Ledger; whoever calls
+// Everything here is pure: signals in, state out, no clock and no I/O. The
+// memory of nodes that went away is a value too, the Inventory; whoever calls
 // keeps it.
 //
 // One choice is worth knowing. The health label speaks of GPUs only, so a node

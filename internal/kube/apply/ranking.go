@@ -16,7 +16,7 @@ type ranking struct {
 	arrived uint64
 }
 
-type place struct {
+type entry struct {
 	key     core.Key
 	rank    int64
 	arrived uint64
@@ -25,7 +25,7 @@ type place struct {
 // Push implements workqueue.Queue.
 func (r *ranking) Push(k core.Key) {
 	r.arrived++
-	heap.Push(&r.waiting, place{k, r.rank(k), r.arrived})
+	heap.Push(&r.waiting, entry{k, r.rank(k), r.arrived})
 }
 
 // Touch implements workqueue.Queue: k is added again while it waits, so its rank
@@ -45,9 +45,9 @@ func (r *ranking) Touch(k core.Key) {
 func (r *ranking) Len() int { return len(r.waiting) }
 
 // Pop implements workqueue.Queue.
-func (r *ranking) Pop() core.Key { return heap.Pop(&r.waiting).(place).key } //nolint:forcetypeassert // it holds nothing else
+func (r *ranking) Pop() core.Key { return heap.Pop(&r.waiting).(entry).key } //nolint:forcetypeassert // it holds nothing else
 
-type ranked []place
+type ranked []entry
 
 // Len implements heap.Interface.
 func (w *ranked) Len() int { return len(*w) }
@@ -65,7 +65,7 @@ func (w *ranked) Less(i, j int) bool {
 func (w *ranked) Swap(i, j int) { (*w)[i], (*w)[j] = (*w)[j], (*w)[i] }
 
 // Push implements heap.Interface.
-func (w *ranked) Push(x any) { *w = append(*w, x.(place)) } //nolint:forcetypeassert // it holds nothing else
+func (w *ranked) Push(x any) { *w = append(*w, x.(entry)) } //nolint:forcetypeassert // it holds nothing else
 
 // Pop implements heap.Interface.
 func (w *ranked) Pop() any {

@@ -70,7 +70,7 @@ func TestT7RefusalPause(t *testing.T) {
 			tell(core.WaitingForPreempted, 20) // it lasts
 		}
 		stop()
-		const soon = settle + each
+		const soon = shortest + each
 		want := []said{
 			{soon, "WaitingForQuota 0"},
 			{5*time.Second + soon, "TopologyPlacementFailed 9"},

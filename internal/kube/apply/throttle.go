@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// settle is how long a reason waits at least: it may hold for a moment only.
-	settle = 100 * time.Millisecond
+	// shortest is how long a reason waits at least: it may hold for a moment only.
+	shortest = 100 * time.Millisecond
 	// each is how much longer it waits for every other reason to write, and
 	// longest how long at most.
 	each    = 20 * time.Millisecond
@@ -45,7 +45,7 @@ func (c *throttle) before(queue core.Key) int { return min(c.all, c.of[queue]*ma
 
 // wait is how long the next reason of a queue waits.
 func (c *throttle) wait(queue core.Key) time.Duration {
-	return min(settle+time.Duration(c.before(queue))*each, longest)
+	return min(shortest+time.Duration(c.before(queue))*each, longest)
 }
 
 // silent reports whether a reason of a queue is written without an event.

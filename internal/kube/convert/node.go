@@ -12,7 +12,7 @@ import (
 
 // Node translates a node without what foreign pods use on it.
 func Node(n *corev1.Node) core.Node {
-	state, why := nodehealth.Classify(NodeFacts(n))
+	state, why := nodehealth.Classify(NodeSignals(n))
 	out := core.Node{
 		Name:        n.Name,
 		Labels:      maps.Clone(n.Labels),
@@ -29,8 +29,8 @@ func Node(n *corev1.Node) core.Node {
 }
 
 // NodeFacts gathers what bears on the health of a node.
-func NodeFacts(n *corev1.Node) nodehealth.Facts {
-	f := nodehealth.Facts{
+func NodeSignals(n *corev1.Node) nodehealth.Signals {
+	f := nodehealth.Signals{
 		Labels:        n.Labels,
 		Taints:        Taints(n.Spec.Taints),
 		Capacity:      Resources(n.Status.Capacity),

@@ -328,7 +328,7 @@ func TestNodeFacts(t *testing.T) {
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue, Reason: "x"}, {Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady"}},
 		},
 	}
-	f := convert.NodeFacts(n)
+	f := convert.NodeSignals(n)
 	if f.Ready != "False" || f.ReadyReason != "KubeletNotReady" || !f.Unschedulable || !f.Deleting || len(f.Taints) != 1 {
 		t.Errorf("%+v", f)
 	}

@@ -216,5 +216,5 @@ func homeRules(account string) []rbacv1.PolicyRule {
 	rules[1].ResourceNames = append(rules[1].ResourceNames, "c1f6bfd2.kueue.x-k8s.io")
 	return append(rules,
 		allow("", []string{"create"}, "configmaps"),
-		named(allow("", append(read(), "patch", "update"), "configmaps"), slack.LedgerName))
+		named(allow("", append(read(), "patch", "update"), "configmaps"), slack.InventoryName))
 }

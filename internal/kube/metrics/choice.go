@@ -78,9 +78,9 @@ func (s *surroundings) behind(namespace, name string) string {
 	return s.doors[types.NamespacedName{Namespace: namespace, Name: name}].queue
 }
 
-// place notes the cohorts above a ClusterQueue and returns those that had no
+// noteCohorts notes the cohorts above a ClusterQueue and returns those that had no
 // other below them, and have none now.
-func (s *surroundings) place(queue string, cohorts []string) []string {
+func (s *surroundings) noteCohorts(queue string, cohorts []string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.cohorts[queue]

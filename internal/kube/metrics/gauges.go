@@ -13,18 +13,18 @@ import (
 
 // SetQueue makes the gauges show the state of a ClusterQueue.
 func (m *Metrics) SetQueue(q facts.Queue) {
-	m.place(q.Name, q.Cohorts)
+	m.noteCohorts(q.Name, q.Cohorts)
 	if m.around.choice.NoQueueResources {
 		q.Flavors = nil
 	}
 	m.queues.set(q)
 }
 
-// place notes the cohorts above a ClusterQueue. What was counted below a cohort
+// noteCohorts notes the cohorts above a ClusterQueue. What was counted below a cohort
 // goes with the last queue below it: nobody tells of the end of a cohort that is
 // only named.
-func (m *Metrics) place(queue string, cohorts []string) {
-	for _, cohort := range m.around.place(queue, cohorts) {
+func (m *Metrics) noteCohorts(queue string, cohorts []string) {
+	for _, cohort := range m.around.noteCohorts(queue, cohorts) {
 		m.cohortAdmitted.DeletePartialMatch(prometheus.Labels{"cohort": cohort})
 	}
 }

@@ -162,7 +162,7 @@ func (m *Metrics) ForgetQueue(name string) {
 	}
 	m.preempted.DeletePartialMatch(prometheus.Labels{"preempting_cluster_queue": name})
 	m.queues.forget(name)
-	m.place(name, nil)
+	m.noteCohorts(name, nil)
 }
 
 // ForgetLocalQueue drops every series of a LocalQueue that is gone.

@@ -82,7 +82,7 @@ func health(node *corev1.Node) core.NodeState {
 	if node.Labels[nodehealth.HealthLabel] == "" {
 		return core.NodeReady
 	}
-	state, _ := nodehealth.Classify(nodehealth.Facts{
+	state, _ := nodehealth.Classify(nodehealth.Signals{
 		Labels:   node.Labels,
 		Capacity: core.MakeResources(map[string]core.Amount{core.GPU: 0}),
 		Ready:    string(corev1.ConditionTrue),

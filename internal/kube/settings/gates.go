@@ -40,12 +40,12 @@ type gate struct {
 	why string
 }
 
-// Gates are the values of all feature gates, settled once at start.
+// Gates are the values of all feature gates, resolved once at start.
 type Gates map[string]bool
 
-// settleGates returns the value of every gate. Unknown names, values that are
+// resolveGates returns the value of every gate. Unknown names, values that are
 // not offered and missing dependencies are errors with the path of the gate.
-func settleGates(set map[string]bool) (Gates, []Notice, field.ErrorList) {
+func resolveGates(set map[string]bool) (Gates, []Notice, field.ErrorList) {
 	var errs field.ErrorList
 	var notices []Notice
 	out, byName := Gates{}, map[string]gate{}

@@ -11,7 +11,7 @@ import (
 )
 
 // jobs sets which jobs wait for admission and what their requests count as.
-func (s *Settled) jobs(opts manager.Options) manager.Options {
+func (s *Resolved) jobs(opts manager.Options) manager.Options {
 	c := s.Configuration
 	opts.Scope = jobs.Scope{WithoutQueue: c.ManageJobsWithoutQueueName}
 	if c.ManagedJobsNamespaceSelector != nil {

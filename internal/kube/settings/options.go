@@ -23,7 +23,7 @@ import (
 
 // Options sets what the configuration decides. What it does not know of, such
 // as how to reach the API server, stays as it is in opts.
-func (s *Settled) Options(opts manager.Options) manager.Options {
+func (s *Resolved) Options(opts manager.Options) manager.Options {
 	c := s.Configuration
 	opts.Namespace = *c.Namespace
 	if k := c.ClientConnection; k != nil && ptr.Deref(k.QPS, 0) > 0 {

@@ -12,7 +12,7 @@ import (
 )
 
 // How long jobs may hold what they do not use, by what a file says.
-func TestTenure(t *testing.T) {
+func TestLifecycle(t *testing.T) {
 	const head = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 	kueues := workloadlifecycle.PodsReady{Timeout: 30 * time.Minute, RecoveryTimeout: 30 * time.Minute, BackoffBase: time.Minute, BackoffMax: time.Hour}
 	cases := map[string]struct {

@@ -26,9 +26,9 @@ type Given struct {
 	Set func(*v1beta2.Configuration)
 }
 
-// Settled is a configuration with nothing left open.
-type Settled struct {
-	// Configuration is complete and valid. Read again it settles to itself.
+// Resolved is a configuration with nothing left open.
+type Resolved struct {
+	// Configuration is complete and valid. Read again it resolves to itself.
 	Configuration *v1beta2.Configuration
 	// Gates are all feature gates.
 	Gates Gates
@@ -38,7 +38,7 @@ type Settled struct {
 
 // Resolve completes and checks a configuration. It changes the file's
 // configuration. What is wrong in it is a *FileError.
-func Resolve(f *File, given Given) (*Settled, error) {
+func Resolve(f *File, given Given) (*Resolved, error) {
 	c := f.Configuration
 	flagged, err := parseGates(given.FeatureGates)
 	switch {
@@ -61,7 +61,7 @@ func Resolve(f *File, given Given) (*Settled, error) {
 		set = withoutFile(set)
 		c.Metrics.EnableClusterQueueResources = true
 	}
-	gates, notices, gateErrs := settleGates(set)
+	gates, notices, gateErrs := resolveGates(set)
 	if len(flagged) > 0 && len(gateErrs) > 0 {
 		return nil, flagErrors(gateErrs)
 	}
@@ -83,7 +83,7 @@ func Resolve(f *File, given Given) (*Settled, error) {
 		}
 	}
 	slices.SortStableFunc(notices, func(a, b Notice) int { return cmp.Compare(a.Line, b.Line) })
-	return &Settled{Configuration: c, Gates: gates, Notices: notices}, nil
+	return &Resolved{Configuration: c, Gates: gates, Notices: notices}, nil
 }
 
 // withoutFile adds a choice in which mlbatch without a file differs from

@@ -3,7 +3,7 @@
 //
 // Read decodes a file strictly: whatever is unknown, written twice, of the
 // wrong type or of no use is a Problem with its line and its cure. Resolve
-// completes a configuration and settles the feature gates, once; nothing reads
+// completes a configuration and resolves the feature gates, once; nothing reads
 // gates or configuration later. Options maps the result onto manager.Options.
 // Every field is mapped, or refused, or named in a Notice that says why it has
 // no effect: none is dropped. The table for users is docs/configuration.md.

@@ -82,7 +82,7 @@ func TestWhatIsPrintedComesToItself(t *testing.T) {
 			t.Fatalf("what was printed is not accepted: %v\n%s", err, first)
 		}
 		if diff := cmp.Diff(string(first), string(second)); diff != "" {
-			t.Errorf("settled again (-first +second):\n%s", diff)
+			t.Errorf("resolved again (-first +second):\n%s", diff)
 		}
 	})
 }
@@ -165,7 +165,7 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("what was printed is not accepted: %v\n%s", err, first)
 		}
 		if string(first) != string(second) {
-			t.Errorf("settled again it differs:\n%s\n%s", first, second)
+			t.Errorf("resolved again it differs:\n%s\n%s", first, second)
 		}
 	})
 }

@@ -193,7 +193,7 @@ func admission(f Facts) (Step, bool) {
 	}
 	var told []Event
 	if ready := allReady(next.AdmissionChecks); w.Status.Admission != nil && ready != admitted {
-		told = []Event{settle(w, next, f)}
+		told = []Event{setAdmitted(w, next, f)}
 	}
 	if equality.Semantic.DeepEqual(w.Status, *next) {
 		return Step{}, false
@@ -201,8 +201,8 @@ func admission(f Facts) (Step, bool) {
 	return Step{Status: next, Events: told}, true
 }
 
-// settle gives or takes the condition Admitted of a workload with a reservation.
-func settle(w *kueue.Workload, next *kueue.WorkloadStatus, f Facts) Event {
+// setAdmitted gives or takes the condition Admitted of a workload with a reservation.
+func setAdmitted(w *kueue.Workload, next *kueue.WorkloadStatus, f Facts) Event {
 	set := NewConditions(w, next, f.Now)
 	queue := string(next.Admission.ClusterQueue)
 	if allReady(next.AdmissionChecks) {

@@ -24,8 +24,8 @@ type Facts struct {
 	Refusal string
 }
 
-// Verdict is what is to be done about a pod.
-type Verdict struct {
+// Step is what is to be done about a pod.
+type Step struct {
 	// Status is what to write; nil if nothing changes.
 	Status *corev1.PodStatus
 	// Remove says to delete the pod for good, after writing.
@@ -35,11 +35,11 @@ type Verdict struct {
 }
 
 // Decide says what happens next to a pod that is bound to a living node. It is
-// pure: the same facts give the same verdict.
-func Decide(f Facts) Verdict {
+// pure: the same facts give the same step.
+func Decide(f Facts) Step {
 	pod := f.Pod
 	if ended(pod) {
-		return Verdict{Remove: removable(pod)}
+		return Step{Remove: removable(pod)}
 	}
 	next := pod.Status.DeepCopy()
 	s, err := read(pod, f.Scale)
@@ -51,7 +51,7 @@ func Decide(f Facts) Verdict {
 		fail(next, "UnexpectedAdmissionError", f.Refusal)
 	case pod.DeletionTimestamp != nil:
 		if at := stopAt(pod, s.stop); f.Now.Before(at) {
-			return Verdict{Wake: at}
+			return Step{Wake: at}
 		}
 		terminate(pod, next, f.Now)
 	case overdue(pod, f.Now):
@@ -61,8 +61,8 @@ func Decide(f Facts) Verdict {
 		begin(pod, next, f.Now)
 		wake = earlier(advance(f, s, next), deadline(pod, f.Now))
 	}
-	settle(pod, next, f.Now)
-	v := Verdict{Wake: wake}
+	deriveStatus(pod, next, f.Now)
+	v := Step{Wake: wake}
 	if !equality.Semantic.DeepEqual(&pod.Status, next) {
 		v.Status = next
 	}
@@ -326,8 +326,8 @@ func fail(st *corev1.PodStatus, reason, message string) {
 	st.Phase, st.Reason, st.Message = corev1.PodFailed, reason, message
 }
 
-// settle derives phase, readiness and conditions from the containers.
-func settle(pod *corev1.Pod, st *corev1.PodStatus, now time.Time) {
+// deriveStatus derives phase, readiness and conditions from the containers.
+func deriveStatus(pod *corev1.Pod, st *corev1.PodStatus, now time.Time) {
 	st.ObservedGeneration = pod.Generation
 	done, failed, ready := 0, false, true
 	for i := range st.ContainerStatuses {

@@ -57,7 +57,7 @@ func inits(scripts ...string) func(*corev1.Pod) {
 	}
 }
 
-// live plays a pod's life: it decides, applies, and goes to when the verdict
+// live plays a pod's life: it decides, applies, and goes to when the step
 // says, and notes what it saw.
 func live(t *testing.T, p *corev1.Pod, scale float64, until float64) []string {
 	t.Helper()
@@ -322,6 +322,6 @@ func TestRefusal(t *testing.T) {
 	}
 	v := Decide(Facts{Pod: newPod(), Now: at(0), Scale: 1, Refusal: "full"})
 	if v.Status == nil || v.Status.Phase != corev1.PodFailed || v.Status.Message != "full" {
-		t.Errorf("verdict on a refused pod = %+v, want a failed one that says why", v.Status)
+		t.Errorf("step for a refused pod = %+v, want a failed one that says why", v.Status)
 	}
 }

@@ -91,7 +91,7 @@ func (b *builder) group(g *Jobs, where string, r *rand.Rand) error {
 		note(because(where+".memoryPerPod", err))
 	}
 	note(g.distributions(where))
-	note(b.checkTenure(g, teams, where))
+	note(b.checkLifecycle(g, teams, where))
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (b *builder) lifecycle(j *sim.Job, g *Jobs) {
 	}
 }
 
-func (b *builder) checkTenure(g *Jobs, teams []string, where string) error {
+func (b *builder) checkLifecycle(g *Jobs, teams []string, where string) error {
 	for _, team := range teams {
 		if g.LocalQueue != "" && !slices.Contains(b.localQueues[team], g.LocalQueue) {
 			return wrong(where+".localQueue", "team %s has no local queue %q, only %v", team, g.LocalQueue, b.localQueues[team])

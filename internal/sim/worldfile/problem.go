@@ -83,8 +83,8 @@ func (f *File) collect(err error) Problems {
 
 var (
 	// called are the names that people read beside an index.
-	called = regexp.MustCompile(` \([^)]*\)`)
-	step   = regexp.MustCompile(`^\.?([^.\[\]]+)|^\[([^\]]*)\]`)
+	called   = regexp.MustCompile(` \([^)]*\)`)
+	pathStep = regexp.MustCompile(`^\.?([^.\[\]]+)|^\[([^\]]*)\]`)
 )
 
 // line is where a field stands in the file, or what is around it if it is not given;
@@ -93,7 +93,7 @@ func (f *File) line(where string) int {
 	n, line := f.root, 0
 	path := called.ReplaceAllString(where, "")
 	for n != nil {
-		m := step.FindStringSubmatch(path)
+		m := pathStep.FindStringSubmatch(path)
 		if m == nil {
 			break
 		}

@@ -159,7 +159,7 @@ func TestWhoseObjectItIs(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			x := newWorld(t, wrapper(jobManifest))
-			x.settle()
+			x.reconcileAll()
 			x.admit()
 			if err := x.reconcile(); err != nil || x.phase() != "Resuming" {
 				t.Fatal(x.phase(), err)
@@ -203,7 +203,7 @@ func TestWhoseObjectItIs(t *testing.T) {
 func TestCreationStopsAtTheFirstError(t *testing.T) {
 	second := strings.ReplaceAll(serviceManifest, "front", "back")
 	x := newWorld(t, wrapper(podManifest, serviceManifest, second))
-	x.settle()
+	x.reconcileAll()
 	x.admit()
 	if err := x.reconcile(); err != nil {
 		t.Fatal(err)

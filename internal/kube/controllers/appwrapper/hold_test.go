@@ -37,7 +37,7 @@ func forge(t *testing.T, x *world, name string) *batchv1.Job {
 func TestS6ForgedComponent(t *testing.T) {
 	name := running(t, jobManifest).jobs()[0].Name
 	x := newWorld(t, wrapper(jobManifest))
-	x.settle()
+	x.reconcileAll()
 	x.admit()
 	forge(t, x, name)
 	x.to("Running")
@@ -65,7 +65,7 @@ func TestS3FinalizersOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.stop()
-	x.settle()
+	x.reconcileAll()
 	if !strings.Contains(x.conditions(), "QuotaReserved=True") {
 		t.Fatalf("a deleted pod still runs, and the quota is gone: %s", x.conditions())
 	}
@@ -73,7 +73,7 @@ func TestS3FinalizersOfOthers(t *testing.T) {
 		p.Status.Phase = corev1.PodFailed
 		x.status(&p)
 	}
-	x.settle()
+	x.reconcileAll()
 	if x.phase() != "Suspending" || !strings.Contains(x.conditions(), "QuotaReserved=False") {
 		t.Errorf("no pod is left that runs: phase %s, %s", x.phase(), x.conditions())
 	}
@@ -83,7 +83,7 @@ func TestS3FinalizersOfOthers(t *testing.T) {
 	if err := x.server.Delete(t.Context(), x.get()); err != nil {
 		t.Fatal(err)
 	}
-	x.settle()
+	x.reconcileAll()
 	if x.phase() != "gone" {
 		t.Errorf("deleted, it stays %s for a finalizer that is not ours", x.phase())
 	}
@@ -104,7 +104,7 @@ func TestW2ForbiddenKind(t *testing.T) {
 	}
 	x := newWorld(t, wrapper(jobManifest, serviceManifest))
 	forbidden(x)
-	x.settle()
+	x.reconcileAll()
 	x.admit()
 	x.to("Failed")
 	if why := meta.FindStatusCondition(x.get().Status.Conditions, "Unhealthy"); !strings.Contains(why.Message, "Read Service front: ") || !strings.Contains(why.Message, "no rule allows it") {
@@ -116,7 +116,7 @@ func TestW2ForbiddenKind(t *testing.T) {
 
 	x = running(t, jobManifest, serviceManifest)
 	forbidden(x)
-	x.settle()
+	x.reconcileAll()
 	if x.phase() != "Running" {
 		t.Errorf("rights are taken away for a moment: %s", x.phase())
 	}
@@ -124,7 +124,7 @@ func TestW2ForbiddenKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 {
-		x.settle()
+		x.reconcileAll()
 		x.clock.SetTime(x.clock.Now().Add(x.recheck))
 	}
 	var s corev1.Service
@@ -148,7 +148,7 @@ func TestW7WrappedPodLosesItsNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newWorld(t, wrapper(podManifest))
-			x.settle()
+			x.reconcileAll()
 			x.admit()
 			x.to("Running")
 			p := x.pods()[0]
@@ -158,7 +158,7 @@ func TestW7WrappedPodLosesItsNode(t *testing.T) {
 			}
 			p.Status.Phase = corev1.PodRunning
 			x.status(&p)
-			x.settle()
+			x.reconcileAll()
 			lose(x, &p)
 			if name == "deleted node" && len(x.r.onNode(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}})) != 1 {
 				t.Error("the node does not lead to the AppWrapper")
@@ -218,7 +218,7 @@ func TestW7WrappedPodWentWithItsNodeUnseen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newWorld(t, wrapper(podManifest))
-			x.settle()
+			x.reconcileAll()
 			x.admit()
 			x.to("Running")
 			p := x.pods()[0]
@@ -229,7 +229,7 @@ func TestW7WrappedPodWentWithItsNodeUnseen(t *testing.T) {
 			p.Status.Phase = corev1.PodRunning
 			x.status(&p)
 			mark := len(x.writes)
-			x.settle()
+			x.reconcileAll()
 			if got := x.since(mark); len(got) != 1 {
 				t.Errorf("its node is written beside what is written anyway: %v", got)
 			}
@@ -288,7 +288,7 @@ func TestW10OneEvent(t *testing.T) {
 		"workload.codeflare.dev.appwrapper/retryLimit": "many", "workload.codeflare.dev.appwrapper/warmupGracePeriodDuration": "soon",
 	}
 	x := newWorld(t, w)
-	x.settle()
+	x.reconcileAll()
 	if diff := cmp.Diff([]string{"InvalidAnnotation"}, x.told()); diff != "" {
 		t.Errorf("events (-want +got)\n%s", diff)
 	}

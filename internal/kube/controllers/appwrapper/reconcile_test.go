@@ -23,7 +23,7 @@ import (
 
 func TestLife(t *testing.T) {
 	x := newWorld(t, wrapper(jobManifest))
-	x.settle()
+	x.reconcileAll()
 	if diff := cmp.Diff([]string{"status"}, x.writes); diff != "" {
 		t.Errorf("waiting costs one write (-want +got)\n%s", diff)
 	}
@@ -35,11 +35,11 @@ func TestLife(t *testing.T) {
 	}
 	x.run(0, corev1.PodPending)
 	mark = len(x.writes)
-	x.settle()
+	x.reconcileAll()
 	for _, p := range x.pods() {
 		p.Status.Phase = corev1.PodRunning
 		x.status(&p)
-		x.settle()
+		x.reconcileAll()
 	}
 	if diff := cmp.Diff([]string{"status"}, x.since(mark)); diff != "" {
 		t.Errorf("pods that start cost one write, however many they are (-want +got)\n%s", diff)
@@ -61,7 +61,7 @@ func TestLife(t *testing.T) {
 		t.Errorf("the ordinary way is told by phases alone: events (-want +got)\n%s", diff)
 	}
 	x.clock.SetTime(x.clock.Now().Add(7 * 24 * time.Hour))
-	x.settle()
+	x.reconcileAll()
 	if len(x.jobs())+len(x.pods()) != 0 || x.phase() != "Succeeded" {
 		t.Errorf("after a week %d jobs and %d pods are left, phase %s", len(x.jobs()), len(x.pods()), x.phase())
 	}
@@ -127,7 +127,7 @@ func TestBadNode(t *testing.T) {
 func TestBadNodeWithoutGPUs(t *testing.T) {
 	x := running(t, strings.ReplaceAll(jobManifest, "nvidia.com/gpu", "cpu"))
 	x.label("node-1", "EVICT")
-	x.settle()
+	x.reconcileAll()
 	if x.phase() != "Running" {
 		t.Errorf("pods without GPUs leave a node for its GPUs: %s", x.phase())
 	}
@@ -137,7 +137,7 @@ func TestPreemption(t *testing.T) {
 	x := running(t, jobManifest)
 	hold(t, x)
 	x.stop()
-	x.settle()
+	x.reconcileAll()
 	if x.phase() != "Suspending" || !strings.Contains(x.conditions(), "QuotaReserved=True") {
 		t.Fatalf("while a pod ends: phase %s, %s", x.phase(), x.conditions())
 	}
@@ -180,7 +180,7 @@ func TestForcedDeletion(t *testing.T) {
 	x := running(t, jobManifest)
 	hold(t, x)
 	x.stop()
-	x.settle()
+	x.reconcileAll()
 	x.told()
 	x.clock.SetTime(x.clock.Now().Add(10 * time.Minute))
 	mark := len(x.writes)
@@ -205,7 +205,7 @@ func TestDeletion(t *testing.T) {
 	if err := x.server.Delete(t.Context(), x.get()); err != nil {
 		t.Fatal(err)
 	}
-	x.settle()
+	x.reconcileAll()
 	if x.phase() != "gone" || len(x.jobs())+len(x.pods()) != 0 {
 		t.Errorf("phase %s, %d jobs, %d pods", x.phase(), len(x.jobs()), len(x.pods()))
 	}
@@ -220,7 +220,7 @@ func TestDeletionOfKindThatIsGone(t *testing.T) {
 	w.Status.ComponentStatus = []awv1beta2.AppWrapperComponentStatus{{Name: "w", Kind: "Widget", APIVersion: "example.org/v1"}}
 	x := newWorld(t, w)
 	x.r.live = noKind{x.server}
-	x.settle()
+	x.reconcileAll()
 	if x.phase() != "gone" {
 		t.Errorf("an AppWrapper whose component's kind was deleted must still go (A18): %s", x.phase())
 	}
@@ -252,10 +252,10 @@ func TestForeignObject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			foreign := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "taken", OwnerReferences: c.owner}}
 			x := newWorld(t, wrapper(named), foreign)
-			x.settle()
+			x.reconcileAll()
 			x.admit()
 			x.to("Failed")
-			x.settle()
+			x.reconcileAll()
 			if len(x.jobs()) != 1 || !strings.Contains(x.conditions(), "Unhealthy=True/CreateFailed") || strings.Contains(x.conditions(), "QuotaReserved=True") {
 				t.Errorf("%s: %d jobs, %s", c.why, len(x.jobs()), x.conditions())
 			}
@@ -268,7 +268,7 @@ func TestManagedByOthers(t *testing.T) {
 	w.Spec.ManagedBy = new("kueue.x-k8s.io/multikueue")
 	w.Spec.Suspend = false
 	x := newWorld(t, w)
-	x.settle()
+	x.reconcileAll()
 	if len(x.writes) != 0 {
 		t.Errorf("wrote %v", x.writes)
 	}
@@ -297,7 +297,7 @@ func TestFailedJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := running(t, jobManifest)
 			x.jobCondition(batchv1.JobFailed, c.reason)
-			x.settle()
+			x.reconcileAll()
 			if w := x.get(); string(w.Status.Phase) != c.phase || w.Status.Retries != c.retries {
 				t.Errorf("%s: phase %s, %d retries", c.why, w.Status.Phase, w.Status.Retries)
 			}
@@ -317,12 +317,12 @@ func TestLaggingCache(t *testing.T) {
 			}
 			return c.Get(ctx, key, o, opts...)
 		}
-		x.settle()
+		x.reconcileAll()
 		if x.phase() != "Running" {
 			t.Errorf("a Job that the cache does not show yet is not missing: %s", x.phase())
 		}
 		x.stop()
-		x.settle()
+		x.reconcileAll()
 		if x.phase() != "Suspended" || len(x.jobs()) != 0 {
 			t.Errorf("phase %s with %d jobs left", x.phase(), len(x.jobs()))
 		}
@@ -332,7 +332,7 @@ func TestLaggingCache(t *testing.T) {
 		hold(t, x)
 		x.cache.List = func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil }
 		x.stop()
-		x.settle()
+		x.reconcileAll()
 		if x.phase() != "Suspending" || !strings.Contains(x.conditions(), "QuotaReserved=True") {
 			t.Errorf("quota must not be released while a pod that the cache does not show exists: %s %s", x.phase(), x.conditions())
 		}
@@ -367,7 +367,7 @@ func TestLaggingCache(t *testing.T) {
 
 func TestSuspendedWhileItWasCreated(t *testing.T) {
 	x := newWorld(t, wrapper(jobManifest))
-	x.settle()
+	x.reconcileAll()
 	x.admit()
 	x.before = func(what string) {
 		if what == "create Job" {
@@ -385,7 +385,7 @@ func TestWarnings(t *testing.T) {
 	w := wrapper(jobManifest)
 	w.Annotations = map[string]string{"workload.codeflare.dev.appwrapper/retryLimit": "many"}
 	x := newWorld(t, w)
-	x.settle()
+	x.reconcileAll()
 	if diff := cmp.Diff([]string{"InvalidAnnotation"}, x.told()); diff != "" {
 		t.Errorf("events (-want +got)\n%s", diff)
 	}
@@ -394,23 +394,23 @@ func TestWarnings(t *testing.T) {
 // script is a life with everything in it, told what to do after each phase.
 func script(x *world) {
 	x.t.Helper()
-	x.settle()
+	x.reconcileAll()
 	x.admit()
 	x.to("Running")
 	x.run(0, corev1.PodRunning)
-	x.settle()
+	x.reconcileAll()
 	x.label("node-1", "EVICT") // a reset
-	x.settle()
+	x.reconcileAll()
 	x.to("Running")
 	x.label("node-1", "PASS")
 	x.run(0, corev1.PodRunning)
-	x.settle()
+	x.reconcileAll()
 	x.stop() // a preemption
 	x.to("Suspended")
 	x.admit()
 	x.to("Running")
 	x.run(0, corev1.PodRunning)
-	x.settle()
+	x.reconcileAll()
 	x.finish()
 	x.to("Succeeded")
 }
@@ -451,7 +451,7 @@ func TestCreatedIsKnownBeforeItIsRecorded(t *testing.T) {
 	}{"alive": {false, 1}, "dies once": {true, 2}} {
 		t.Run(name, func(t *testing.T) {
 			x := newWorld(t, wrapper(jobManifest))
-			x.settle()
+			x.reconcileAll()
 			x.admit()
 			fails := 0
 			x.before = func(what string) {

@@ -346,7 +346,7 @@ func TestMade(t *testing.T) {
 func TestTakenNameThatCannotBeRead(t *testing.T) {
 	name := running(t, jobManifest).jobs()[0].Name
 	x := newWorld(t, wrapper(jobManifest), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, UID: "theirs"}})
-	x.settle()
+	x.reconcileAll()
 	x.admit()
 	away := true
 	x.r.live = interceptor.NewClient(x.server, interceptor.Funcs{
@@ -377,7 +377,7 @@ func TestTakenNameThatCannotBeRead(t *testing.T) {
 // component, in the same pass.
 func TestFinalizerComesFirst(t *testing.T) {
 	x := newWorld(t, wrapper(jobManifest))
-	x.settle()
+	x.reconcileAll()
 	w := x.get()
 	w.Spec.Suspend, w.Spec.Components[0].PodSetInfos = false, make([]awv1beta2.AppWrapperPodSetInfo, 1)
 	if err := x.server.Update(t.Context(), w); err != nil {
@@ -398,7 +398,7 @@ func TestFinalizerComesFirst(t *testing.T) {
 // The same if it is taken away before the first component is there.
 func TestFinalizerComesBack(t *testing.T) {
 	x := newWorld(t, wrapper(jobManifest))
-	x.settle()
+	x.reconcileAll()
 	x.admit()
 	if err := x.reconcile(); err != nil || x.phase() != "Resuming" {
 		t.Fatal(x.phase(), err)
@@ -449,7 +449,7 @@ func TestComponentsThatCannotBeRead(t *testing.T) {
 		t.Errorf("it says %q, and made %v", got, x.created)
 	}
 	x = newWorld(t, wrapper(jobManifest))
-	x.settle()
+	x.reconcileAll()
 	x.admit()
 	if err := x.reconcile(); err != nil || x.phase() != "Resuming" {
 		t.Fatal(x.phase(), err)

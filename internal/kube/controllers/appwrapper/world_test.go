@@ -243,8 +243,8 @@ func (x *world) reconcile() error {
 	return err
 }
 
-// settle reconciles until nothing is written any more. Deaths are survived.
-func (x *world) settle() {
+// reconcileAll reconciles until nothing is written any more. Deaths are survived.
+func (x *world) reconcileAll() {
 	x.t.Helper()
 	for range 100 {
 		before := len(x.writes)
@@ -256,14 +256,14 @@ func (x *world) settle() {
 			return
 		}
 	}
-	x.t.Fatalf("does not settle: %v", x.writes)
+	x.t.Fatalf("does not come to rest: %v", x.writes)
 }
 
-// to settles, letting time pass as asked for, until a phase is reached.
+// to reconciles, letting time pass as asked for, until a phase is reached.
 func (x *world) to(phase string) {
 	x.t.Helper()
 	for range 50 {
-		x.settle()
+		x.reconcileAll()
 		if x.phase() == phase {
 			return
 		}
@@ -364,11 +364,11 @@ func (x *world) label(node, value string) {
 func running(t *testing.T, manifests ...string) *world {
 	t.Helper()
 	x := newWorld(t, wrapper(manifests...))
-	x.settle()
+	x.reconcileAll()
 	x.admit()
 	x.to("Running")
 	x.run(0, corev1.PodRunning)
-	x.settle()
+	x.reconcileAll()
 	return x
 }
 

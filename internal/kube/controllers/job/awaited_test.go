@@ -24,7 +24,7 @@ func withClass(j *batchv1.Job) {
 func TestA4JobWaitsForItsPriorityClass(t *testing.T) {
 	key := types.NamespacedName{Namespace: "blue", Name: "train"}
 	b := newBench(t, nil, aJob(inQueue, withClass))
-	b.settle(t, key)
+	b.reconcileAll(t, key)
 	w := b.workloads(t)[0]
 	held := convert.Workload(&w, convert.Rules{}, convert.Surroundings{}).Held
 	if want := "there is no WorkloadPriorityClass urgent: create it, or name another one in the label kueue.x-k8s.io/priority-class of the job"; held != want {
@@ -39,7 +39,7 @@ func TestA4JobWaitsForItsPriorityClass(t *testing.T) {
 	if woken := b.jobsOfClass(t.Context(), class("urgent", 9)); len(woken) != 1 || woken[0].NamespacedName != key {
 		t.Fatalf("the class wakes %v, want %v", woken, key)
 	}
-	b.settle(t, key)
+	b.reconcileAll(t, key)
 	w = b.workloads(t)[0]
 	if held := convert.Workload(&w, convert.Rules{}, convert.Surroundings{}).Held; held != "" || *w.Spec.Priority != 9 || w.Spec.PriorityClassRef.Name != "urgent" {
 		t.Errorf("held is %q, priority %d of %v", held, *w.Spec.Priority, w.Spec.PriorityClassRef)
@@ -51,11 +51,11 @@ func TestA4PriorityClassThatGoes(t *testing.T) {
 	key := types.NamespacedName{Namespace: "blue", Name: "train"}
 	urgent := class("urgent", 9)
 	b := newBench(t, nil, aJob(inQueue, withClass), urgent)
-	b.settle(t, key)
+	b.reconcileAll(t, key)
 	if err := b.opts.Client.Delete(t.Context(), urgent); err != nil {
 		t.Fatal(err)
 	}
-	b.settle(t, key)
+	b.reconcileAll(t, key)
 	w := b.workloads(t)[0]
 	if held := convert.Workload(&w, convert.Rules{}, convert.Surroundings{}).Held; held != "" || *w.Spec.Priority != 9 {
 		t.Errorf("held is %q, priority %d", held, *w.Spec.Priority)
@@ -66,7 +66,7 @@ func TestA4PriorityClassThatGoes(t *testing.T) {
 func TestS2JobOfAnotherControllerIsLeftAlone(t *testing.T) {
 	key := types.NamespacedName{Namespace: "blue", Name: "train"}
 	b := newBench(t, nil, aJob(inQueue, running, func(j *batchv1.Job) { j.Spec.ManagedBy = new("example.com/other") }))
-	if j := b.settle(t, key); *j.Spec.Suspend || len(b.workloads(t)) != 0 {
+	if j := b.reconcileAll(t, key); *j.Spec.Suspend || len(b.workloads(t)) != 0 {
 		t.Errorf("suspend is %v, workloads %d", *j.Spec.Suspend, len(b.workloads(t)))
 	}
 	if got := b.events(); got != "" {

@@ -87,8 +87,8 @@ func (l *life) write(what string, do func() error) error {
 	return nil
 }
 
-// settle reconciles until nothing is written; deaths are survived.
-func (l *life) settle() {
+// reconcileAll reconciles until nothing is written; deaths are survived.
+func (l *life) reconcileAll() {
 	l.t.Helper()
 	for range 20 {
 		before := len(l.writes)
@@ -100,7 +100,7 @@ func (l *life) settle() {
 			return
 		}
 	}
-	l.t.Fatalf("it never settles: %v", l.writes)
+	l.t.Fatalf("it never comes to rest: %v", l.writes)
 }
 
 func (l *life) workload() *kueue.Workload {
@@ -166,28 +166,28 @@ func (l *life) live() {
 	}
 	starts := func() {
 		l.rule(admit)
-		if l.settle(); !l.running() {
+		if l.reconcileAll(); !l.running() {
 			l.t.Fatalf("admitted, it does not run; writes %v", l.writes)
 		}
 		l.play(func(j *batchv1.Job) { j.Status.StartTime, j.Status.Active = &metav1.Time{Time: now}, 1 })
 	}
 	stops := func(pod *corev1.Pod, holds func() bool) {
-		l.settle()
+		l.reconcileAll()
 		l.play(func(j *batchv1.Job) {
 			j.Status.Active = 0
 			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue}}
 		})
-		if l.settle(); l.running() || !holds() {
+		if l.reconcileAll(); l.running() || !holds() {
 			l.t.Fatalf("a pod still runs: the Job runs %v, and its quota is held %v", l.running(), holds())
 		}
 		if err := l.server.Delete(l.t.Context(), pod); err != nil {
 			l.t.Fatal(err)
 		}
-		l.settle()
+		l.reconcileAll()
 	}
 	reserved := func() bool { return l.workload().Status.Admission != nil }
 
-	l.settle()
+	l.reconcileAll()
 	starts()
 	pod := l.pod(corev1.PodRunning)
 	l.rule(func(w *kueue.Workload) {
@@ -210,7 +210,7 @@ func (l *life) live() {
 		j.Status.Active, j.Status.Succeeded = 0, 2
 		j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 	})
-	l.settle()
+	l.reconcileAll()
 }
 
 // picture is what matters in the end.

@@ -110,7 +110,7 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 		return s, false, nil
 	}
 	s.queue = s.job.GetLabels()[kueue.QueueNameLabel]
-	stands, whole, err := r.placeOf(ctx, s.job, s.queue)
+	stands, whole, err := r.standingOf(ctx, s.job, s.queue)
 	if err != nil || stands == alone {
 		return s, false, err
 	}

@@ -61,8 +61,8 @@ func newBench(t *testing.T, change func(*Options), objects ...client.Object) ben
 	return bench{&reconciler{opts: opts, adapter: batchjob.Adapter{}}, told}
 }
 
-// settle reconciles the Job until nothing is written any more, and returns it.
-func (b bench) settle(t *testing.T, name types.NamespacedName) *batchv1.Job {
+// reconcileAll reconciles the Job until nothing is written any more, and returns it.
+func (b bench) reconcileAll(t *testing.T, name types.NamespacedName) *batchv1.Job {
 	t.Helper()
 	last := ""
 	for range 20 {
@@ -79,7 +79,7 @@ func (b bench) settle(t *testing.T, name types.NamespacedName) *batchv1.Job {
 		}
 		last = now
 	}
-	t.Fatal("it never settles")
+	t.Fatal("it never comes to rest")
 	return nil
 }
 
@@ -194,7 +194,7 @@ func TestWhichJobsAreManaged(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(o *Options) { o.Scope = c.scope }, append(c.objects, c.job)...)
-			b.settle(t, client.ObjectKeyFromObject(c.job))
+			b.reconcileAll(t, client.ObjectKeyFromObject(c.job))
 			if n := len(b.workloads(t)); n > 1 || (n == 1) != c.managed {
 				t.Errorf("%s: it has %d workloads", c.why, n)
 			}
@@ -210,7 +210,7 @@ func TestWhichJobsAreManaged(t *testing.T) {
 func TestNewWorkload(t *testing.T) {
 	j := aJob(inQueue, gatedJob("acme.com/x"), func(j *batchv1.Job) { j.Labels["team"] = "nlp" })
 	b := newBench(t, func(o *Options) { o.LabelKeysToCopy = []string{"team", "absent"} }, j)
-	b.settle(t, client.ObjectKeyFromObject(j))
+	b.reconcileAll(t, client.ObjectKeyFromObject(j))
 	w := b.workloads(t)[0]
 	if diff := cmp.Diff(map[string]string{kueue.JobUIDLabel: "u1", "team": "nlp"}, w.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
@@ -222,7 +222,7 @@ func TestNewWorkload(t *testing.T) {
 		t.Errorf("told %q", got)
 	}
 	b.edit(t, j, func(j *batchv1.Job) { j.Annotations = nil })
-	b.settle(t, client.ObjectKeyFromObject(j))
+	b.reconcileAll(t, client.ObjectKeyFromObject(j))
 	if _, gated := b.workloads(t)[0].Annotations[kueue.AdmissionGatedByAnnotation]; gated {
 		t.Error("the gate was opened, and the workload does not know")
 	}
@@ -250,7 +250,7 @@ func TestAdoptPrebuilt(t *testing.T) {
 	old := aWorkload(named("old"), ownedBy("train", ""), func(w *kueue.Workload) { w.Finalizers = []string{kueue.ResourceInUseFinalizer} })
 	j := aJob(inQueue, func(j *batchv1.Job) { j.Labels[kueue.PrebuiltWorkloadLabel] = "made-before" })
 	b := newBench(t, nil, j, prebuilt, old)
-	b.settle(t, client.ObjectKeyFromObject(j))
+	b.reconcileAll(t, client.ObjectKeyFromObject(j))
 	ws := b.workloads(t)
 	if len(ws) != 1 || ws[0].Name != "made-before" || !metav1.IsControlledBy(&ws[0], j) {
 		t.Fatalf("workloads are %+v", ws)
@@ -278,7 +278,7 @@ func TestAdoptAdmitted(t *testing.T) {
 				j.Spec.Template.Labels = map[string]string{batchv1.JobNameLabel: "train", "mine": "x"}
 			})
 			b := newBench(t, nil, j, byHand.DeepCopy())
-			after := b.settle(t, client.ObjectKeyFromObject(j))
+			after := b.reconcileAll(t, client.ObjectKeyFromObject(j))
 			w := b.workloads(t)[0]
 			if ended := convert.Finished(&w); ended != c.ended || *after.Spec.Suspend != c.ended || !metav1.IsControlledBy(&w, j) {
 				t.Errorf("%s: ended %v, job suspended %v, owners %v", c.why, ended, *after.Spec.Suspend, w.OwnerReferences)

@@ -82,7 +82,7 @@ func TestS21RefusedWorkloadsWaitForRoom(t *testing.T) {
 		}
 		return out
 	}
-	b.settle(t, key(0))
+	b.reconcileAll(t, key(0))
 	b.events()
 	for _, n := range []int{2, 1, 3} {
 		if res := once(n); res.RequeueAfter != refusedPause {

@@ -21,20 +21,20 @@ import (
 // nesting is the longest chain of owners that is followed from a job.
 const nesting = 10
 
-// place is where a job stands among others.
-type place int
+// standing is where a job stands among others.
+type standing int
 
 const (
-	alone  place = iota // not managed here
-	top                 // managed, and nobody's part
-	nested              // part of another managed job
-	deeper              // part of a part of one
+	alone  standing = iota // not managed here
+	top                    // managed, and nobody's part
+	nested                 // part of another managed job
+	deeper                 // part of a part of one
 )
 
-// placeOf finds out whether a job is managed here. It is if it has a queue or is
+// standingOf finds out whether a job is managed here. It is if it has a queue or is
 // where only queued jobs run, and is no part of a managed job. For a part it also
 // returns the Workload of the job that it is part of, nil if there is none.
-func (r *reconciler) placeOf(ctx context.Context, o jobs.Object, queue string) (place, *kueue.Workload, error) {
+func (r *reconciler) standingOf(ctx context.Context, o jobs.Object, queue string) (standing, *kueue.Workload, error) {
 	if o.GetDeletionTimestamp() != nil {
 		return alone, nil, nil
 	}
@@ -68,7 +68,7 @@ var errNotRecorded = errors.New("the job that it says it is a part of has not re
 // above is the highest managed job above another, and how far above.
 type above struct {
 	uid    types.UID
-	stands place
+	stands standing
 }
 
 // whole follows the owners of a job upwards and returns the highest that is a

@@ -133,8 +133,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, nil
 }
 
-// situation is what is known of a namespace.
-type situation struct {
+// facts is what is known of a namespace.
+type facts struct {
 	// jobs: jobs run here.
 	jobs bool
 	// ending: the namespace is being deleted, or gone.
@@ -157,7 +157,7 @@ const (
 	release // the finalizer
 )
 
-func decide(s situation) step {
+func decide(s facts) step {
 	b := s.binding
 	switch {
 	case b == nil && s.jobs && !s.ending:
@@ -178,8 +178,8 @@ func decide(s situation) step {
 	return nothing
 }
 
-func (r *reconciler) gather(ctx context.Context, namespace string) (situation, error) {
-	s := situation{self: Subject(r.Self)}
+func (r *reconciler) gather(ctx context.Context, namespace string) (facts, error) {
+	s := facts{self: Subject(r.Self)}
 	var ns corev1.Namespace
 	err := r.Client.Get(ctx, types.NamespacedName{Name: namespace}, &ns)
 	if client.IgnoreNotFound(err) != nil {
@@ -226,7 +226,7 @@ func (r *reconciler) any(ctx context.Context, namespace string, list schema.Grou
 	return meta.LenList(l) > 0, nil
 }
 
-func (r *reconciler) do(ctx context.Context, namespace string, s situation, next step) error {
+func (r *reconciler) do(ctx context.Context, namespace string, s facts, next step) error {
 	lock := client.MergeFromWithOptimisticLock{}
 	switch next {
 	case nothing:

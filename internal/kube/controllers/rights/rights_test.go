@@ -34,23 +34,23 @@ func TestDecide(t *testing.T) {
 	going := func(b *rbacv1.RoleBinding) { b.DeletionTimestamp = &metav1.Time{Time: time.Now()} }
 	cases := map[string]struct {
 		why  string
-		s    situation
+		s    facts
 		want step
 	}{
-		"jobs run here":         {"their components are made with it", situation{jobs: true}, create},
-		"nothing runs here":     {"the controller has no business there", situation{}, nothing},
-		"only AppWrappers":      {"a tenant's object alone gives nobody rights", situation{needed: true}, nothing},
-		"namespace ends":        {"nothing can be created in it", situation{jobs: true, ending: true}, nothing},
-		"bound":                 {"all is well", situation{jobs: true, binding: ours(nil)}, nothing},
-		"not a team's any more": {"rights end with their reason", situation{binding: ours(nil)}, remove},
-		"AppWrappers left":      {"their components have to be deleted", situation{needed: true, binding: ours(nil)}, nothing},
-		"other role":            {"the role of a binding cannot be changed", situation{jobs: true, binding: ours(func(b *rbacv1.RoleBinding) { b.RoleRef.Name = "cluster-admin" })}, remove},
-		"somebody else's":       {"an older controller had another name", situation{jobs: true, binding: ours(func(b *rbacv1.RoleBinding) { b.Subjects = nil })}, admit},
-		"no finalizer":          {"it could go before the AppWrappers", situation{jobs: true, binding: ours(func(b *rbacv1.RoleBinding) { b.Finalizers = nil })}, admit},
-		"deleted, needed":       {"AppWrappers are cleaned up first", situation{ending: true, needed: true, binding: ours(going)}, nothing},
-		"deleted":               {"nobody waits for it", situation{ending: true, binding: ours(going)}, release},
-		"deleted by hand":       {"it is made again when it is gone", situation{jobs: true, binding: ours(going)}, release},
-		"ends, bound":           {"whoever deletes the namespace deletes what is in it", situation{ending: true, binding: ours(nil)}, nothing},
+		"jobs run here":         {"their components are made with it", facts{jobs: true}, create},
+		"nothing runs here":     {"the controller has no business there", facts{}, nothing},
+		"only AppWrappers":      {"a tenant's object alone gives nobody rights", facts{needed: true}, nothing},
+		"namespace ends":        {"nothing can be created in it", facts{jobs: true, ending: true}, nothing},
+		"bound":                 {"all is well", facts{jobs: true, binding: ours(nil)}, nothing},
+		"not a team's any more": {"rights end with their reason", facts{binding: ours(nil)}, remove},
+		"AppWrappers left":      {"their components have to be deleted", facts{needed: true, binding: ours(nil)}, nothing},
+		"other role":            {"the role of a binding cannot be changed", facts{jobs: true, binding: ours(func(b *rbacv1.RoleBinding) { b.RoleRef.Name = "cluster-admin" })}, remove},
+		"somebody else's":       {"an older controller had another name", facts{jobs: true, binding: ours(func(b *rbacv1.RoleBinding) { b.Subjects = nil })}, admit},
+		"no finalizer":          {"it could go before the AppWrappers", facts{jobs: true, binding: ours(func(b *rbacv1.RoleBinding) { b.Finalizers = nil })}, admit},
+		"deleted, needed":       {"AppWrappers are cleaned up first", facts{ending: true, needed: true, binding: ours(going)}, nothing},
+		"deleted":               {"nobody waits for it", facts{ending: true, binding: ours(going)}, release},
+		"deleted by hand":       {"it is made again when it is gone", facts{jobs: true, binding: ours(going)}, release},
+		"ends, bound":           {"whoever deletes the namespace deletes what is in it", facts{ending: true, binding: ours(nil)}, nothing},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

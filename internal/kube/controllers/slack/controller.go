@@ -24,8 +24,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
-// LedgerName is the name of the ConfigMap that remembers the nodes.
-const LedgerName = "mlbatch-nodes"
+// InventoryName is the name of the ConfigMap that remembers the nodes.
+const InventoryName = "mlbatch-nodes"
 
 // Names used where Options leave them empty.
 const (
@@ -40,7 +40,7 @@ type Options struct {
 	// Queue is the name of the slack ClusterQueue; "" means DefaultQueue. It
 	// need not exist.
 	Queue string
-	// Namespace of the ledger; "" means DefaultNamespace.
+	// Namespace of the inventory; "" means DefaultNamespace.
 	Namespace string
 }
 
@@ -55,15 +55,15 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	if o.Namespace == "" {
 		o.Namespace = DefaultNamespace
 	}
-	ledgers, err := ledgerCache(mgr, o.Namespace)
+	inventories, err := inventoryCache(mgr, o.Namespace)
 	if err != nil {
-		return fmt.Errorf("watch ConfigMap %s/%s: %w", o.Namespace, LedgerName, err)
+		return fmt.Errorf("watch ConfigMap %s/%s: %w", o.Namespace, InventoryName, err)
 	}
 	r := &reconciler{
-		client:   mgr.GetClient(),
-		ledgers:  ledgers,
-		recorder: mgr.GetEventRecorder("mlbatch-slack"),
-		options:  o,
+		client:      mgr.GetClient(),
+		inventories: inventories,
+		recorder:    mgr.GetEventRecorder("mlbatch-slack"),
+		options:     o,
 	}
 	c, err := controller.New("slack", mgr, controller.Options{
 		Reconciler: r,
@@ -73,7 +73,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("make the slack controller: %w", err)
 	}
-	for _, s := range sources(mgr.GetCache(), ledgers, o) {
+	for _, s := range sources(mgr.GetCache(), inventories, o) {
 		if err := c.Watch(s); err != nil {
 			return fmt.Errorf("watch for the slack controller: %w", err)
 		}
@@ -82,13 +82,13 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 }
 
 // ledgerCache watches the one ConfigMap, so that others need not be readable.
-func ledgerCache(mgr manager.Manager, namespace string) (cache.Cache, error) {
+func inventoryCache(mgr manager.Manager, namespace string) (cache.Cache, error) {
 	c, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(),
 		Scheme:     mgr.GetScheme(),
 		Mapper:     mgr.GetRESTMapper(),
 		DefaultNamespaces: map[string]cache.Config{
-			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", LedgerName)},
+			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", InventoryName)},
 		},
 	})
 	if err != nil {
@@ -108,12 +108,12 @@ type startedEarly struct{ cache.Cache }
 func (s startedEarly) GetCache() cache.Cache { return s.Cache }
 
 type reconciler struct {
-	client   client.Client
-	ledgers  client.Reader
-	recorder events.EventRecorder
-	options  Options
+	client      client.Client
+	inventories client.Reader
+	recorder    events.EventRecorder
+	options     Options
 	// What was reported last is not repeated: the queue generation that had no
-	// cohort, and the unreadable keys of the ledger.
+	// cohort, and the unreadable keys of the inventory.
 	toldCohort told
 	toldTorn   []string
 }
@@ -142,17 +142,17 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	book, err := r.readBook(ctx)
+	stored, err := r.readInventory(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	// 2. Decide.
-	losses, ledger := nodehealth.Account(flavors, machines, book.ledger)
+	losses, inventory := nodehealth.Account(flavors, machines, stored.inventory)
 	changes := lending(queue, losses)
-	// 3. Apply. A ledger that cannot be written must not keep the promises from
+	// 3. Apply. An inventory that cannot be written must not keep the promises from
 	// being protected.
 	return reconcile.Result{}, errors.Join(
-		r.writeBook(ctx, queue, book, ledger),
+		r.writeInventory(ctx, queue, stored, inventory),
 		r.adjust(ctx, queue, changes),
 	)
 }
@@ -179,7 +179,7 @@ func (r *reconciler) pool(ctx context.Context, queue *kueue.ClusterQueue) ([]cor
 	}
 	machines := make([]nodehealth.Machine, len(list.Items))
 	for i := range list.Items {
-		machines[i] = nodehealth.Machine{Name: list.Items[i].Name, Facts: convert.NodeFacts(&list.Items[i])}
+		machines[i] = nodehealth.Machine{Name: list.Items[i].Name, Signals: convert.NodeSignals(&list.Items[i])}
 	}
 	return flavors, machines, nil
 }

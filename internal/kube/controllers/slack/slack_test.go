@@ -48,7 +48,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			return c.Patch(ctx, o, p, opts...)
 		}}).Build()
 	w.r = &reconciler{
-		client: w.c, ledgers: w.c, recorder: w.events,
+		client: w.c, inventories: w.c, recorder: w.events,
 		options: Options{Queue: DefaultQueue, Namespace: DefaultNamespace},
 	}
 	return w
@@ -161,10 +161,10 @@ func TestLendingFollowsNodes(t *testing.T) {
 	w.must(w.c.Delete(w.Context(), node("n2")))
 	w.expect("a deleted node is still missing", map[string]string{"cpu": "12", "nvidia.com/gpu": "2"})
 
-	ledger := &corev1.ConfigMap{}
-	w.must(w.c.Get(w.Context(), client.ObjectKey{Namespace: DefaultNamespace, Name: LedgerName}, ledger))
-	delete(ledger.Data, "n2")
-	w.must(w.c.Update(w.Context(), ledger))
+	inventory := &corev1.ConfigMap{}
+	w.must(w.c.Get(w.Context(), client.ObjectKey{Namespace: DefaultNamespace, Name: InventoryName}, inventory))
+	delete(inventory.Data, "n2")
+	w.must(w.c.Update(w.Context(), inventory))
 	w.expect("the admin accepts the loss", map[string]string{},
 		"Normal LendingRestored Lends more: 20 of 20 cpu (default-flavor), 6 of 6 nvidia.com/gpu (default-flavor)")
 }
@@ -176,18 +176,18 @@ func TestNothingIsWrittenWithoutChange(t *testing.T) {
 	w.reconcile()
 	q, m := &kueue.ClusterQueue{}, &corev1.ConfigMap{}
 	w.must(w.c.Get(t.Context(), client.ObjectKey{Name: DefaultQueue}, q))
-	w.must(w.c.Get(t.Context(), client.ObjectKey{Namespace: DefaultNamespace, Name: LedgerName}, m))
+	w.must(w.c.Get(t.Context(), client.ObjectKey{Namespace: DefaultNamespace, Name: InventoryName}, m))
 	for range 3 {
 		w.reconcile()
 	}
 	again, bookAgain := &kueue.ClusterQueue{}, &corev1.ConfigMap{}
 	w.must(w.c.Get(t.Context(), client.ObjectKey{Name: DefaultQueue}, again))
-	w.must(w.c.Get(t.Context(), client.ObjectKey{Namespace: DefaultNamespace, Name: LedgerName}, bookAgain))
+	w.must(w.c.Get(t.Context(), client.ObjectKey{Namespace: DefaultNamespace, Name: InventoryName}, bookAgain))
 	if q.ResourceVersion != again.ResourceVersion || w.patches != 1 {
 		t.Errorf("the queue was written %d times, want once", w.patches)
 	}
 	if m.ResourceVersion != bookAgain.ResourceVersion {
-		t.Error("the ledger was written although nothing changed")
+		t.Error("the inventory was written although nothing changed")
 	}
 }
 
@@ -252,20 +252,20 @@ func TestNoSlackQueue(t *testing.T) {
 }
 
 func TestLedgerTrouble(t *testing.T) {
-	book := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: LedgerName},
+	stored := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: InventoryName},
 		Data:       map[string]string{"gone": "{", "n1": "nonsense"},
 	}
-	w := newWorld(t, slackQueue(), flavor(), node("n1"), book)
+	w := newWorld(t, slackQueue(), flavor(), node("n1"), stored)
 	w.reconcile()
 	got := w.told()
 	if len(got) != 1 || !strings.Contains(got[0], "LedgerUnreadable") || !strings.Contains(got[0], "for nodes gone,") {
 		t.Errorf("events %q, want one that names the key nobody can mend but the admin", got)
 	}
-	w.must(w.c.Get(t.Context(), client.ObjectKeyFromObject(book), book))
+	w.must(w.c.Get(t.Context(), client.ObjectKeyFromObject(stored), stored))
 	want := map[string]string{"gone": "{", "n1": `{"flavors":["default-flavor"],"capacity":{"cpu":"8","nvidia.com/gpu":"4"}}`}
-	if diff := cmp.Diff(want, book.Data); diff != "" {
-		t.Errorf("ledger (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, stored.Data); diff != "" {
+		t.Errorf("inventory (-want +got):\n%s", diff)
 	}
 }
 
@@ -301,7 +301,7 @@ func TestNodeChanged(t *testing.T) {
 			n.Status.Conditions[0].Status = corev1.ConditionUnknown
 		}, true},
 		"taint":    {"it may take the node out of the pool", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x"}} }, true},
-		"capacity": {"the ledger remembers it", func(n *corev1.Node) { n.Status.Capacity["nvidia.com/gpu"] = resource.MustParse("3") }, true},
+		"capacity": {"the inventory remembers it", func(n *corev1.Node) { n.Status.Capacity["nvidia.com/gpu"] = resource.MustParse("3") }, true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

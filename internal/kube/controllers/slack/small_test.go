@@ -84,18 +84,18 @@ func TestTrouble(t *testing.T) {
 		verb  string
 		want  string
 	}{
-		"queue":   {func(o any) bool { _, is := o.(*kueue.ClusterQueue); return is }, "get", "read slack queue slack-cluster-queue: "},
-		"flavor":  {func(o any) bool { _, is := o.(*kueue.ResourceFlavor); return is }, "get", "read flavor default-flavor of slack queue slack-cluster-queue: "},
-		"nodes":   {func(any) bool { return true }, "list", "list nodes: "},
-		"ledger":  {func(o any) bool { _, is := o.(*corev1.ConfigMap); return is }, "get", "read ConfigMap mlbatch-system/mlbatch-nodes: "},
-		"entries": {func(o any) bool { _, is := o.(*corev1.ConfigMap); return is }, "patch", "update ConfigMap mlbatch-system/mlbatch-nodes: "},
-		"limits":  {func(o any) bool { _, is := o.(*kueue.ClusterQueue); return is }, "patch", "slack-cluster-queue: "},
+		"queue":     {func(o any) bool { _, is := o.(*kueue.ClusterQueue); return is }, "get", "read slack queue slack-cluster-queue: "},
+		"flavor":    {func(o any) bool { _, is := o.(*kueue.ResourceFlavor); return is }, "get", "read flavor default-flavor of slack queue slack-cluster-queue: "},
+		"nodes":     {func(any) bool { return true }, "list", "list nodes: "},
+		"inventory": {func(o any) bool { _, is := o.(*corev1.ConfigMap); return is }, "get", "read ConfigMap mlbatch-system/mlbatch-nodes: "},
+		"entries":   {func(o any) bool { _, is := o.(*corev1.ConfigMap); return is }, "patch", "update ConfigMap mlbatch-system/mlbatch-nodes: "},
+		"limits":    {func(o any) bool { _, is := o.(*kueue.ClusterQueue); return is }, "patch", "slack-cluster-queue: "},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			sick := node("n1")
 			sick.Spec.Unschedulable = true
-			w := newWorld(t, slackQueue(), flavor(), node("n0"), sick, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: LedgerName}})
+			w := newWorld(t, slackQueue(), flavor(), node("n0"), sick, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: InventoryName}})
 			faulty := interceptor.NewClient(w.c, interceptor.Funcs{
 				Get: func(ctx context.Context, in client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 					if c.verb == "get" && c.fails(o) {
@@ -116,7 +116,7 @@ func TestTrouble(t *testing.T) {
 					return in.Patch(ctx, o, p, opts...)
 				},
 			})
-			w.r.client, w.r.ledgers = faulty, faulty
+			w.r.client, w.r.inventories = faulty, faulty
 			_, err := w.r.Reconcile(t.Context(), reconcile.Request{})
 			if !errors.Is(err, away) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
@@ -138,8 +138,8 @@ func TestTrouble(t *testing.T) {
 // Keys that nobody can read are told once, again when they change, and not any more
 // when somebody mended them.
 func TestTornKeysAreToldOnce(t *testing.T) {
-	book := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: LedgerName}, Data: map[string]string{"gone": "{"}}
-	w := newWorld(t, slackQueue(), flavor(), node("n1"), book)
+	stored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: InventoryName}, Data: map[string]string{"gone": "{"}}
+	w := newWorld(t, slackQueue(), flavor(), node("n1"), stored)
 	look := func(why string, want int) {
 		t.Helper()
 		w.reconcile()
@@ -149,9 +149,9 @@ func TestTornKeysAreToldOnce(t *testing.T) {
 	}
 	write := func(data map[string]string) {
 		t.Helper()
-		w.must(w.c.Get(t.Context(), client.ObjectKeyFromObject(book), book))
-		book.Data = data
-		w.must(w.c.Update(t.Context(), book))
+		w.must(w.c.Get(t.Context(), client.ObjectKeyFromObject(stored), stored))
+		stored.Data = data
+		w.must(w.c.Update(t.Context(), stored))
 	}
 	look("first", 1)
 	look("the same", 0)
@@ -177,10 +177,10 @@ func TestNoCohortIsToldOfEachChange(t *testing.T) {
 	}
 }
 
-// Only the one queue and the one ledger are watched.
+// Only the one queue and the one inventory are watched.
 func TestNamed(t *testing.T) {
-	p := named[*corev1.ConfigMap](LedgerName)
-	for name, want := range map[string]bool{LedgerName: true, "other": false} {
+	p := named[*corev1.ConfigMap](InventoryName)
+	for name, want := range map[string]bool{InventoryName: true, "other": false} {
 		if got := p.Create(event.TypedCreateEvent[*corev1.ConfigMap]{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}}); got != want {
 			t.Errorf("%s: let through %v", name, got)
 		}
@@ -203,15 +203,15 @@ func TestEntries(t *testing.T) {
 	if err != nil || text != `{"flavors":["a","b"],"capacity":{"cpu":"1500m","nvidia.com/gpu":"8"}}` {
 		t.Errorf("%s, %v", text, err)
 	}
-	same, other := nodehealth.Ledger{"n": e}, nodehealth.Ledger{"n": {Flavors: []string{"a"}, Capacity: e.Capacity}, "m": e}
-	data, err := bookChanges(same, other)
+	same, other := nodehealth.Inventory{"n": e}, nodehealth.Inventory{"n": {Flavors: []string{"a"}, Capacity: e.Capacity}, "m": e}
+	data, err := inventoryChanges(same, other)
 	if err != nil || len(data) != 2 || data["n"] == nil || data["m"] == nil {
 		t.Errorf("changes %v, %v", data, err)
 	}
-	if data, err = bookChanges(other, same); err != nil || len(data) != 2 || data["n"] == nil || data["m"] != nil {
+	if data, err = inventoryChanges(other, same); err != nil || len(data) != 2 || data["n"] == nil || data["m"] != nil {
 		t.Errorf("changes back %v, %v", data, err)
 	}
-	if data, err = bookChanges(same, same); err != nil || len(data) != 0 {
+	if data, err = inventoryChanges(same, same); err != nil || len(data) != 0 {
 		t.Errorf("no changes %v, %v", data, err)
 	}
 }

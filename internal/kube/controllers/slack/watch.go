@@ -19,14 +19,14 @@ import (
 
 // sources are all that can change the lending: whatever happens, the same one
 // request follows.
-func sources(main, ledgers cache.Cache, o Options) []source.Source {
+func sources(main, inventories cache.Cache, o Options) []source.Source {
 	return []source.Source{
 		source.Kind(main, &corev1.Node{}, always[*corev1.Node](o), nodeChanged()),
 		source.Kind(main, &kueue.ClusterQueue{}, always[*kueue.ClusterQueue](o),
 			named[*kueue.ClusterQueue](o.Queue), predicate.TypedGenerationChangedPredicate[*kueue.ClusterQueue]{}),
 		source.Kind(main, &kueue.ResourceFlavor{}, always[*kueue.ResourceFlavor](o),
 			predicate.TypedGenerationChangedPredicate[*kueue.ResourceFlavor]{}),
-		source.Kind(ledgers, &corev1.ConfigMap{}, always[*corev1.ConfigMap](o), named[*corev1.ConfigMap](LedgerName)),
+		source.Kind(inventories, &corev1.ConfigMap{}, always[*corev1.ConfigMap](o), named[*corev1.ConfigMap](InventoryName)),
 	}
 }
 
@@ -44,7 +44,7 @@ func named[T client.Object](name string) predicate.TypedPredicate[T] {
 func nodeChanged() predicate.TypedPredicate[*corev1.Node] {
 	return predicate.TypedFuncs[*corev1.Node]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Node]) bool {
-			return !reflect.DeepEqual(convert.NodeFacts(e.ObjectOld), convert.NodeFacts(e.ObjectNew))
+			return !reflect.DeepEqual(convert.NodeSignals(e.ObjectOld), convert.NodeSignals(e.ObjectNew))
 		},
 	}
 }

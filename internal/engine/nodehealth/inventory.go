@@ -16,12 +16,12 @@ type Entry struct {
 	Capacity core.Resources
 }
 
-// Ledger remembers the nodes on which promises were built, by name. A node that
+// Inventory remembers the nodes on which promises were built, by name. A node that
 // is deleted stays in it, so that its capacity stays missing until the node
 // comes back or somebody strikes it out. Treat values as read-only.
-type Ledger map[string]Entry
+type Inventory map[string]Entry
 
-// Learn returns the ledger after a look at all nodes that exist:
+// Learn returns the inventory after a look at all nodes that exist:
 //
 //   - a node in service is noted as it is;
 //   - a node out of service keeps the capacity it was known for and may only
@@ -29,19 +29,19 @@ type Ledger map[string]Entry
 //     there is;
 //   - a node that serves no flavor any more is struck out;
 //   - a node that is gone stays as it was.
-func (l Ledger) Learn(flavors []core.Flavor, machines []Machine) Ledger {
+func (l Inventory) Learn(flavors []core.Flavor, machines []Machine) Inventory {
 	out := maps.Clone(l)
 	if out == nil {
-		out = Ledger{}
+		out = Inventory{}
 	}
 	for _, m := range machines {
-		pools := Pools(flavors, m.Facts)
+		pools := Pools(flavors, m.Signals)
 		if len(pools) == 0 {
 			delete(out, m.Name)
 			continue
 		}
-		capacity := hardware(m.Facts.Capacity)
-		if outOfService(m.Facts) {
+		capacity := hardware(m.Signals.Capacity)
+		if outOfService(m.Signals) {
 			capacity = greater(capacity, l[m.Name].Capacity)
 		}
 		out[m.Name] = Entry{Flavors: pools, Capacity: capacity}
@@ -49,8 +49,8 @@ func (l Ledger) Learn(flavors []core.Flavor, machines []Machine) Ledger {
 	return out
 }
 
-// Equal reports whether both accounts remember the same.
-func (l Ledger) Equal(o Ledger) bool {
+// Equal reports whether both inventories remember the same.
+func (l Inventory) Equal(o Inventory) bool {
 	return maps.EqualFunc(l, o, Entry.Equal)
 }
 
@@ -59,10 +59,10 @@ func (e Entry) Equal(o Entry) bool {
 	return slices.Equal(e.Flavors, o.Flavors) && slices.Equal(e.Capacity, o.Capacity)
 }
 
-func (l Ledger) names() []string { return slices.Sorted(maps.Keys(l)) }
+func (l Inventory) names() []string { return slices.Sorted(maps.Keys(l)) }
 
 // outOfService reports whether any part of the node takes no work.
-func outOfService(f Facts) bool {
+func outOfService(f Signals) bool {
 	return slices.ContainsFunc(findings(f), func(x finding) bool { return !x.state.TakesWork() })
 }
 

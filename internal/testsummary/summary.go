@@ -42,8 +42,8 @@ type report struct {
 	said  map[string][]string // package, or package and test, to its output
 }
 
-// tally prints a report on the events in r and returns the sum.
-func tally(r io.Reader, out io.Writer) (counts, error) {
+// summarize prints a report on the events in r and returns the sum.
+func summarize(r io.Reader, out io.Writer) (counts, error) {
 	t := report{out: out, byPkg: map[string]counts{}, said: map[string][]string{}}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 16<<20)

@@ -53,7 +53,7 @@ spec:
 // stays for the next test.
 func checked(t *testing.T, admin client.Client) {
 	t.Helper()
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 	for _, m := range []string{
 		"{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: checked}}",
 		"{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: unused}}",
@@ -193,7 +193,7 @@ func TestAdmissionCheckSaysYes(t *testing.T) {
 	})
 	eventually(t, "its reservation was told", func() string { return told(t, admin, "agreed", "QuotaReserved") })
 	eventually(t, "its admission was told", func() string { return told(t, admin, "agreed", "Admitted") })
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 }
 
 func TestAdmissionCheckAsksForAnotherTry(t *testing.T) {
@@ -216,7 +216,7 @@ func TestAdmissionCheckAsksForAnotherTry(t *testing.T) {
 	}
 	answer(t, admin, "again", kueue.CheckStateReady)
 	eventually(t, "it runs", func() string { return jobRuns(t, "again", 1) })
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 }
 
 func TestAdmissionCheckSaysNo(t *testing.T) {
@@ -238,7 +238,7 @@ func TestAdmissionCheckSaysNo(t *testing.T) {
 	eventually(t, "activated again, it is asked about again", func() string { return reservedOnly(t, "refused") })
 	answer(t, admin, "refused", kueue.CheckStateReady)
 	eventually(t, "it runs", func() string { return jobRuns(t, "refused", 1) })
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 }
 
 // activate sets spec.active of a job's Workload.
@@ -269,12 +269,12 @@ spec:
 `
 
 func TestMaximumExecutionTime(t *testing.T) {
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 	admin := user(t, "")
 	create(t, admin, fmt.Sprintf(limitedJob, "brief", "kueue.x-k8s.io/max-exec-time-seconds: '2'", ""), "blue")
 	eventually(t, "it runs", func() string { return jobRuns(t, "brief", 1) })
 	eventually(t, "its time is over", func() string { return gone(t, admin, "brief", "DeactivatedDueToMaximumExecutionTimeExceeded") })
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 }
 
 // gone is "" once a job was evicted for a reason, and has neither pods nor quota.
@@ -290,7 +290,7 @@ func gone(t *testing.T, admin client.Client, owner, reason string) string {
 }
 
 func TestDeactivatedAndBack(t *testing.T) {
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 	admin := user(t, "")
 	create(t, admin, fmt.Sprintf(limitedJob, "pausing", "a: b", ""), "blue")
 	eventually(t, "it runs", func() string { return jobRuns(t, "pausing", 1) })
@@ -298,7 +298,7 @@ func TestDeactivatedAndBack(t *testing.T) {
 	eventually(t, "it stops", func() string { return gone(t, admin, "pausing", "Deactivated") })
 	activate(t, admin, "pausing", true)
 	eventually(t, "it runs again", func() string { return jobRuns(t, "pausing", 1) })
-	settle(t, "blue")
+	awaitEmpty(t, "blue")
 }
 
 const impatient = `

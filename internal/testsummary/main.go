@@ -1,8 +1,8 @@
-// Command tally reads the output of `go test -json` and prints what a person
+// Command testsummary reads the output of `go test -json` and prints what a person
 // wants to see of it: a line for each package and each slow test, everything a
 // failing test said, and at the very end the sum of all tests.
 //
-//	go test -json ./... | go run ./internal/tally
+//	go test -json ./... | go run ./internal/testsummary
 //
 // It exits with 1 if anything failed, or if nothing was run at all.
 package main
@@ -13,9 +13,9 @@ import (
 )
 
 func main() {
-	sum, err := tally(os.Stdin, os.Stdout)
+	sum, err := summarize(os.Stdin, os.Stdout)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "tally:", err)
+		fmt.Fprintln(os.Stderr, "testsummary:", err)
 		os.Exit(1)
 	}
 	fmt.Println(sum)

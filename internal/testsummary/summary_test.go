@@ -74,7 +74,7 @@ func TestTally(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			got, err := tally(strings.NewReader(strings.Join(c.in, "\n")), &out)
+			got, err := summarize(strings.NewReader(strings.Join(c.in, "\n")), &out)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,10 +19,10 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
-// book is the ledger as it is stored.
-type book struct {
-	ledger nodehealth.Ledger
-	exists bool
+// storedInventory is the inventory as it is stored.
+type storedInventory struct {
+	inventory nodehealth.Inventory
+	exists    bool
 	// torn are keys whose values could not be read, sorted. They are left alone
 	// unless the node is there and can be written anew.
 	torn []string
@@ -34,15 +34,15 @@ type record struct {
 	Capacity corev1.ResourceList `json:"capacity"`
 }
 
-func (r *reconciler) readBook(ctx context.Context) (book, error) {
-	b := book{ledger: nodehealth.Ledger{}}
+func (r *reconciler) readInventory(ctx context.Context) (storedInventory, error) {
+	b := storedInventory{inventory: nodehealth.Inventory{}}
 	m := &corev1.ConfigMap{}
-	err := r.ledgers.Get(ctx, client.ObjectKey{Namespace: r.options.Namespace, Name: LedgerName}, m)
+	err := r.inventories.Get(ctx, client.ObjectKey{Namespace: r.options.Namespace, Name: InventoryName}, m)
 	if apierrors.IsNotFound(err) {
 		return b, nil
 	}
 	if err != nil {
-		return book{}, fmt.Errorf("read ConfigMap %s/%s: %w", r.options.Namespace, LedgerName, err)
+		return storedInventory{}, fmt.Errorf("read ConfigMap %s/%s: %w", r.options.Namespace, InventoryName, err)
 	}
 	b.exists = true
 	for _, node := range slices.Sorted(maps.Keys(m.Data)) {
@@ -51,20 +51,20 @@ func (r *reconciler) readBook(ctx context.Context) (book, error) {
 			b.torn = append(b.torn, node)
 			continue
 		}
-		b.ledger[node] = entry
+		b.inventory[node] = entry
 	}
 	return b, nil
 }
 
-// writeBook stores what changed in the ledger and touches no other key, so
+// writeInventory stores what changed in the inventory and touches no other key, so
 // that an admin's removal of another key is not undone.
-func (r *reconciler) writeBook(ctx context.Context, queue *kueue.ClusterQueue, old book, now nodehealth.Ledger) error {
+func (r *reconciler) writeInventory(ctx context.Context, queue *kueue.ClusterQueue, old storedInventory, now nodehealth.Inventory) error {
 	r.tellTorn(queue, old, now)
-	if old.ledger.Equal(now) {
+	if old.inventory.Equal(now) {
 		return nil
 	}
-	target := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.options.Namespace, Name: LedgerName}}
-	data, err := bookChanges(old.ledger, now)
+	target := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.options.Namespace, Name: InventoryName}}
+	data, err := inventoryChanges(old.inventory, now)
 	if err != nil {
 		return fmt.Errorf("compose ConfigMap %s/%s: %w", target.Namespace, target.Name, err)
 	}
@@ -88,9 +88,9 @@ func (r *reconciler) writeBook(ctx context.Context, queue *kueue.ClusterQueue, o
 	return nil
 }
 
-// bookChanges maps the nodes whose entries differ to their new values, nil for
+// inventoryChanges maps the nodes whose entries differ to their new values, nil for
 // those that were struck out.
-func bookChanges(old, now nodehealth.Ledger) (map[string]*string, error) {
+func inventoryChanges(old, now nodehealth.Inventory) (map[string]*string, error) {
 	data := map[string]*string{}
 	for node, entry := range now {
 		if was, ok := old[node]; ok && was.Equal(entry) {
@@ -110,7 +110,7 @@ func bookChanges(old, now nodehealth.Ledger) (map[string]*string, error) {
 	return data, nil
 }
 
-func (r *reconciler) tellTorn(queue *kueue.ClusterQueue, old book, now nodehealth.Ledger) {
+func (r *reconciler) tellTorn(queue *kueue.ClusterQueue, old storedInventory, now nodehealth.Inventory) {
 	torn := slices.DeleteFunc(slices.Clone(old.torn), func(node string) bool {
 		_, mended := now[node]
 		return mended
@@ -122,7 +122,7 @@ func (r *reconciler) tellTorn(queue *kueue.ClusterQueue, old book, now nodehealt
 	}
 	r.recorder.Eventf(queue, nil, corev1.EventTypeWarning, "LedgerUnreadable", "ReadLedger", "%s",
 		fit(fmt.Sprintf("Cannot read the entries of ConfigMap %s/%s for nodes %s, which do not exist: remove these keys, or write them as %s",
-			r.options.Namespace, LedgerName, strings.Join(torn, ", "), `{"flavors":["NAME"],"capacity":{"nvidia.com/gpu":"8"}}`)))
+			r.options.Namespace, InventoryName, strings.Join(torn, ", "), `{"flavors":["NAME"],"capacity":{"nvidia.com/gpu":"8"}}`)))
 }
 
 func encode(e nodehealth.Entry) (string, error) {
