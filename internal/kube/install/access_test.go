@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/mlbatch/mlbatch/internal/kube/install"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
@@ -101,7 +102,7 @@ func TestS4UnqueuedKindsCannotBeMade(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).Build()
 	apply(t, c, "https://127.0.0.1:1")
 	rules := clusterRoles(t, c)
-	kinds := []schema.GroupResource{
+	unqueued := []schema.GroupResource{
 		{Resource: "pods"},
 		{Resource: "replicationcontrollers"},
 		{Resource: "podtemplates"},
@@ -124,13 +125,13 @@ func TestS4UnqueuedKindsCannotBeMade(t *testing.T) {
 		{Group: "trainer.kubeflow.org", Resource: "trainjobs"},
 	}
 	free := []schema.GroupKind{{Kind: "Service"}, {Kind: "ConfigMap"}, {Kind: "Secret"}, {Kind: "PersistentVolumeClaim"}, {Group: "scheduling.x-k8s.io", Kind: "PodGroup"}}
-	for _, k := range webhook.DefaultAllowedKinds() { // what an AppWrapper takes is looked at, whatever is added to it
+	for _, k := range webhook.DefaultAllowedKinds(kinds.All()) { // what an AppWrapper takes is looked at, whatever is added to it
 		if !slices.Contains(free, k) && k.Group != "batch" {
-			kinds = append(kinds, schema.GroupResource{Group: k.Group, Resource: strings.ToLower(k.Kind) + "s"})
+			unqueued = append(unqueued, schema.GroupResource{Group: k.Group, Resource: strings.ToLower(k.Kind) + "s"})
 		}
 	}
 	for _, role := range []string{install.EditRole, install.BatchUserRole} {
-		for _, k := range kinds {
+		for _, k := range unqueued {
 			for _, verb := range []string{"create", "update", "patch"} {
 				for _, resource := range []string{k.Resource, k.Resource + "/scale"} {
 					if allows(rules[role], k.Group, resource, verb) {
@@ -140,7 +141,7 @@ func TestS4UnqueuedKindsCannotBeMade(t *testing.T) {
 			}
 		}
 	}
-	for _, k := range webhook.DefaultAllowedKinds() {
+	for _, k := range webhook.DefaultAllowedKinds(kinds.All()) {
 		for _, verb := range []string{"get", "list", "watch", "delete"} {
 			if resource := strings.ToLower(k.Kind) + "s"; !allows(rules[install.EditRole], k.Group, resource, verb) {
 				t.Errorf("a user cannot %s %s.%s of an AppWrapper", verb, resource, k.Group)
@@ -160,7 +161,7 @@ func TestS21ControllerHasItsRightsWhereJobsRun(t *testing.T) {
 			t.Errorf("the controller may %s all Secrets", verb)
 		}
 	}
-	for _, k := range webhook.DefaultAllowedKinds() {
+	for _, k := range webhook.DefaultAllowedKinds(kinds.All()) {
 		resource := strings.ToLower(k.Kind) + "s"
 		for _, verb := range []string{"create", "delete"} {
 			if allows(rules[install.Controller], k.Group, resource, verb) {

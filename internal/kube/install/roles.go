@@ -1,8 +1,6 @@
 package install
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,7 +46,7 @@ func roles(o Options) []client.Object {
 	objects := []client.Object{
 		clusterRole(EditRole, editRules(o.Kinds)),
 		clusterRole(Controller, controllerRules(o.Kinds)),
-		clusterRole(TeamRole, teamRules()),
+		clusterRole(TeamRole, teamRules(o.Kinds)),
 		clusterRole(Scheduler, schedulerRules()),
 	}
 	objects = append(objects, accessRoles(o.Kinds, o.Namespace)...)
@@ -117,16 +115,19 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		}
 		rules = append(rules, allow(k.GVK().Group, verbs, k.Resource))
 	}
+	for _, w := range all.Wrappable() {
+		if all.Find(w.GVK) != nil {
+			continue
+		}
+		verbs := write()
+		if w.RunsPods {
+			verbs = remove()
+		}
+		rules = append(rules, allow(w.GVK.Group, verbs, w.Resource))
+	}
 	return append(rules,
-		allow("", remove(), "pods"),
-		allow("apps", remove(), "deployments", "statefulsets"),
-		allow("kubeflow.org", remove(), "pytorchjobs"),
-		allow("ray.io", remove(), "rayjobs", "rayclusters"),
-		allow("jobset.x-k8s.io", remove(), "jobsets"),
-		allow("", write(), "services", "secrets", "configmaps", "persistentvolumeclaims"),
 		allow("kueue.x-k8s.io", read(), "*"),
 		allow("visibility.kueue.x-k8s.io", []string{"get"}, "localqueues/pendingworkloads", "workloads/explanation"),
-		allow("scheduling.x-k8s.io", write(), "podgroups"),
 		allow("scheduling.k8s.io", read(), "priorityclasses"),
 		allow("", read(), "events"),
 		allow("events.k8s.io", read(), "events"),
@@ -143,8 +144,8 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	for i := range all {
 		k := &all[i]
 		verbs := append(read(), "patch", "update")
-		if k.MadeHere {
-			verbs = append(verbs, "delete") // of others, where jobs run
+		if k.Wrapped == nil {
+			verbs = append(verbs, "delete") // others, where jobs run: see teamRules
 		}
 		rules = append(rules,
 			allow(k.GVK().Group, verbs, k.Resource),
@@ -180,18 +181,12 @@ func named(r rbacv1.PolicyRule, names ...string) rbacv1.PolicyRule {
 
 // teamRules are what the controller does in the namespaces where jobs run: it
 // creates and deletes the components of AppWrappers and what provisioning asks for.
-func teamRules() []rbacv1.PolicyRule {
-	component := []string{"create", "delete", "get"}
-	return []rbacv1.PolicyRule{
-		allow("", component, "pods", "services", "configmaps", "secrets", "persistentvolumeclaims"),
-		allow("", append(slices.Clone(component), "patch", "update"), "podtemplates"),
-		allow("apps", component, "deployments", "statefulsets"),
-		allow("batch", component, "jobs"),
-		allow("scheduling.x-k8s.io", component, "podgroups"),
-		allow("kubeflow.org", component, "pytorchjobs"),
-		allow("ray.io", component, "rayjobs", "rayclusters"),
-		allow("jobset.x-k8s.io", component, "jobsets"),
+func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
+	rules := []rbacv1.PolicyRule{allow("", []string{"create", "delete", "get", "patch", "update"}, "podtemplates")}
+	for _, w := range all.Wrappable() {
+		rules = append(rules, allow(w.GVK.Group, []string{"create", "delete", "get"}, w.Resource))
 	}
+	return rules
 }
 
 // schedulerRules are what the scheduler needs beyond system:kube-scheduler: to

@@ -39,6 +39,12 @@ type Kind struct {
 	// look at and delete, since they make them in AppWrappers.
 	TeamsCreate bool
 
+	// Wrapped is what AppWrappers have to know of the kind to wrap it, nil if they may
+	// not. Wraps are further kinds, of others, that jobs of this kind can have as
+	// components.
+	Wrapped *Wrapping
+	Wraps   []Wrappable
+
 	// SuspendPath leads to the field that holds an object of the kind back, and
 	// Suspended reads it.
 	SuspendPath []string

@@ -116,7 +116,7 @@ func isComponent(all jobs.Kinds) string {
 // createConditions leave out what is a component of another job, which starts with
 // it.
 func createConditions(all jobs.Kinds, k *jobs.Kind) []admissionregistrationv1.MatchCondition {
-	if k.Components != nil {
+	if k.Wrapped == nil {
 		return nil // it is a component of none
 	}
 	return []admissionregistrationv1.MatchCondition{{Name: "not-a-component", Expression: "!(" + isComponent(all) + ") || !" + mayAdmit}}

@@ -18,8 +18,6 @@ import (
 	"slices"
 	"strings"
 
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	pgv1alpha1 "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
@@ -70,25 +67,13 @@ type Options struct {
 }
 
 // DefaultAllowedKinds are the kinds that users of a team may wrap although they
-// may not create all of them directly: what runs pods goes through a queue that
-// way, and the rest gives no right that a user of a team does not have. A
-// ServiceAccount, for one, is not among them.
-func DefaultAllowedKinds() []schema.GroupKind {
-	return []schema.GroupKind{
-		corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(),
-		corev1.SchemeGroupVersion.WithKind("Service").GroupKind(),
-		corev1.SchemeGroupVersion.WithKind("ConfigMap").GroupKind(),
-		corev1.SchemeGroupVersion.WithKind("Secret").GroupKind(),
-		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim").GroupKind(),
-		batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(),
-		{Group: "apps", Kind: "Deployment"},
-		{Group: "apps", Kind: "StatefulSet"},
-		pgv1alpha1.GroupVersion.WithKind("PodGroup").GroupKind(),
-		{Group: "kubeflow.org", Kind: "PyTorchJob"},
-		{Group: "ray.io", Kind: "RayCluster"},
-		{Group: "ray.io", Kind: "RayJob"},
-		{Group: "jobset.x-k8s.io", Kind: "JobSet"},
+// may not create all of them directly.
+func DefaultAllowedKinds(all jobs.Kinds) []schema.GroupKind {
+	var out []schema.GroupKind
+	for _, w := range all.Wrappable() {
+		out = append(out, w.GVK.GroupKind())
 	}
+	return out
 }
 
 // Cluster is how the webhooks look things up.
@@ -167,7 +152,7 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		opts.Kinds = kinds.All()
 	}
 	if opts.AllowedKinds == nil {
-		opts.AllowedKinds = DefaultAllowedKinds()
+		opts.AllowedKinds = DefaultAllowedKinds(opts.Kinds)
 	}
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}

@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -37,7 +36,9 @@ import (
 
 	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/native"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
@@ -112,10 +113,13 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	}
 	queue := turns.Options()
 	queue.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](10*time.Millisecond, 5*time.Second)
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("appwrapper").
-		For(&awv1beta2.AppWrapper{}).
-		Owns(&batchv1.Job{}, builder.WithPredicates(jobEnds())).
+		For(&awv1beta2.AppWrapper{})
+	for _, k := range native.All().Where(func(k *jobs.Kind) bool { return k.Wrapped != nil }) {
+		b = b.Owns(k.New(), builder.WithPredicates(ends(&k)))
+	}
+	return b.
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(appWrapperOf), builder.WithPredicates(podChanges())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.onNode), builder.WithPredicates(nodeTurnsBad(r.inject.Avoid))).
 		WithOptions(queue).

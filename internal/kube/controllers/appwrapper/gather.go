@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,7 +20,9 @@ import (
 	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/native"
 )
 
 // source says where facts are read.
@@ -113,7 +114,7 @@ func (a *attempt) observe(ctx context.Context, i int, from source) (lifecycle.Co
 		}
 	}
 	out := c.Observe(object)
-	out.Watched = isJob(c.GVK)
+	out.Watched = watched(c.GVK) != nil
 	if !out.Exists && unreadable == "" {
 		lost, err := a.wentWith(ctx, c)
 		if err != nil {
@@ -161,8 +162,10 @@ func (a *attempt) mayExist() bool {
 	return true
 }
 
-func isJob(gvk schema.GroupVersionKind) bool {
-	return gvk == batchv1.SchemeGroupVersion.WithKind("Job")
+// watched is the kind of a component whose changes are noticed without asking; nil
+// for all others.
+func watched(gvk schema.GroupVersionKind) *jobs.Kind {
+	return native.All().Find(gvk)
 }
 
 // find reads the object of a component; nil if there is none. A kind that does
@@ -170,8 +173,8 @@ func isJob(gvk schema.GroupVersionKind) bool {
 // AppWrapper still wants to be cleaned up (A18).
 func (a *attempt) find(ctx context.Context, c appwrapper.Component, from source) (*unstructured.Unstructured, error) {
 	key := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
-	if isJob(c.GVK) && from == cached {
-		return a.findJob(ctx, key)
+	if k := watched(c.GVK); k != nil && from == cached {
+		return a.findCached(ctx, k, key)
 	}
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(c.GVK)
@@ -185,17 +188,17 @@ func (a *attempt) find(ctx context.Context, c appwrapper.Component, from source)
 	return nil, fmt.Errorf("read %s: %w", c.Title(), err)
 }
 
-func (a *attempt) findJob(ctx context.Context, key types.NamespacedName) (*unstructured.Unstructured, error) {
-	var job batchv1.Job
-	if err := a.client.Get(ctx, key, &job); err != nil {
+func (a *attempt) findCached(ctx context.Context, k *jobs.Kind, key types.NamespacedName) (*unstructured.Unstructured, error) {
+	o := k.New()
+	if err := a.client.Get(ctx, key, o); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("read Job %s: %w", key.Name, err)
+		return nil, fmt.Errorf("read %s %s: %w", k.GVK().Kind, key.Name, err)
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&job)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
-		return nil, fmt.Errorf("read Job %s: %w", key.Name, err)
+		return nil, fmt.Errorf("read %s %s: %w", k.GVK().Kind, key.Name, err)
 	}
 	return &unstructured.Unstructured{Object: content}, nil
 }

@@ -24,6 +24,7 @@ import (
 	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
+	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 )
 
 // Of Jobs only their end counts: their status is written with every pod.
@@ -36,7 +37,8 @@ func TestJobEnds(t *testing.T) {
 	}
 	nothing := job(func(*batchv1.Job) {})
 	failed := job(says(batchv1.JobFailed, corev1.ConditionTrue, "a"))
-	p := jobEnds()
+	kind := batchjob.Kind()
+	p := ends(&kind)
 	for what, c := range map[string]struct{ got, want bool }{
 		"active pods":         {p.Update(event.UpdateEvent{ObjectOld: nothing, ObjectNew: job(func(j *batchv1.Job) { j.Status.Active = 3 })}), false},
 		"failed":              {p.Update(event.UpdateEvent{ObjectOld: nothing, ObjectNew: failed}), true},

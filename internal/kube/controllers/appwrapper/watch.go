@@ -4,30 +4,25 @@ import (
 	"slices"
 	"strings"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 )
 
-// jobEnds lets through what changes the end of a Job: its conditions, and its
-// deletion.
-func jobEnds() predicate.Predicate {
+// ends lets through what changes the verdict of a component of a native kind, and
+// its deletion.
+func ends(k *jobs.Kind) predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok1 := e.ObjectOld.(*batchv1.Job)
-			after, ok2 := e.ObjectNew.(*batchv1.Job)
-			if !ok1 || !ok2 || marked(before) != marked(after) {
-				return true
-			}
-			same := func(a, b batchv1.JobCondition) bool { return a.Type == b.Type && a.Status == b.Status }
-			return !slices.EqualFunc(before.Status.Conditions, after.Status.Conditions, same)
+			same := k.Wrapped.SameVerdict
+			return same == nil || marked(e.ObjectOld) != marked(e.ObjectNew) || !same(e.ObjectOld, e.ObjectNew)
 		},
 	}
 }

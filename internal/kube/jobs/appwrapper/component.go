@@ -124,8 +124,8 @@ func parseComponent(w *aw.AppWrapper, i int, path *field.Path) (Component, field
 	if c.GVK.Kind == "" || c.GVK.Version == "" {
 		return c, field.ErrorList{field.Required(path.Child("template"), "give the apiVersion and kind of the object to create")}
 	}
-	if k, _ := kindOf(c.GVK); k.written != nil {
-		k.written(template)
+	if k, _ := kindOf(c.GVK); k.Written != nil {
+		k.Written(template)
 	}
 	var errs field.ErrorList
 	switch {
@@ -186,7 +186,7 @@ func podSetName(wrapper string, n int) string {
 func podSets(c Component, declared []aw.AppWrapperPodSet, path *field.Path) ([]PodSet, field.ErrorList) {
 	found := declared
 	if k, known := kindOf(c.GVK); known {
-		inferred, err := k.podSets(c.template)
+		inferred, err := k.PodSets(c.template)
 		if err != nil {
 			return nil, field.ErrorList{field.Invalid(path.Child("template"), c.GVK.Kind, err.Error())}
 		}

@@ -24,9 +24,9 @@ func countable(c Component, at *field.Path) field.ErrorList {
 		return field.ErrorList{field.Invalid(at.Child("kind"), c.GVK.Kind, cure)}
 	}
 	var errs field.ErrorList
-	if k.unbounded != nil {
-		for _, g := range k.unbounded(c.template) {
-			errs = append(errs, field.Invalid(beside(at, g.path), g.value, g.cure))
+	if k.Unbounded != nil {
+		for _, g := range k.Unbounded(c.template) {
+			errs = append(errs, field.Invalid(beside(at, g.Path), g.Value, g.Cure))
 		}
 	}
 	if c.unread {
@@ -58,16 +58,6 @@ func beside(template *field.Path, path string) *field.Path {
 		return template
 	}
 	return template.Child(rest)
-}
-
-// knownVersion is the version in which a kind is known, "" if it is in none.
-func knownVersion(k schema.GroupKind) string {
-	for _, v := range []string{"v1", "v1alpha2"} {
-		if _, known := kindOf(k.WithVersion(v)); known {
-			return v
-		}
-	}
-	return ""
 }
 
 // alwaysGrows says of kinds why they cannot be part of an AppWrapper, "" of all

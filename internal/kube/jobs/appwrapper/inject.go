@@ -70,7 +70,7 @@ func Inject(w *aw.AppWrapper, c Component, infos []aw.AppWrapperPodSetInfo, o In
 		*metav1.NewControllerRef(w, aw.GroupVersion.WithKind(aw.AppWrapperKind)),
 	})
 	k, _ := kindOf(c.GVK)
-	for _, f := range k.dropped {
+	for _, f := range k.Dropped {
 		unstructured.RemoveNestedField(object.Object, f...)
 	}
 	for i, ps := range c.PodSets {

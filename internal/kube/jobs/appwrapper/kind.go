@@ -23,6 +23,7 @@ func Kind() jobs.Kind {
 		OnlyQueued:     true,
 		MadeHere:       true,
 		TeamsCreate:    true,
+		Wraps:          foreign(),
 		SuspendPath:    []string{"spec", "suspend"},
 		Suspended:      jobs.Of(func(w *aw.AppWrapper) bool { return w.Spec.Suspend }),
 		Bulk:           "spec.components",

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 )
 
 // Observe says what a component's object amounts to. object is nil if it does
@@ -19,13 +21,13 @@ func (c Component) Observe(object *unstructured.Unstructured) lifecycle.Componen
 	out := lifecycle.Component{
 		Name:     c.Title(),
 		Exists:   object != nil,
-		Reports:  k.verdict != nil,
-		Deputies: !k.direct && len(c.PodSets) > 0,
+		Reports:  k.Verdict != nil,
+		Deputies: !k.Direct && len(c.PodSets) > 0,
 	}
 	for _, ps := range c.PodSets {
 		one := lifecycle.PodSet{Name: ps.Name, Expected: ps.Count}
-		if object != nil && k.heldBack != nil {
-			one.HeldBack = k.heldBack(object.Object, ps.Path)
+		if object != nil && k.HeldBack != nil {
+			one.HeldBack = k.HeldBack(object.Object, ps.Path)
 		}
 		out.PodSets = append(out.PodSets, one)
 	}
@@ -33,8 +35,8 @@ func (c Component) Observe(object *unstructured.Unstructured) lifecycle.Componen
 		return out
 	}
 	out.Deleting, out.Finalizers = object.GetDeletionTimestamp() != nil, object.GetFinalizers()
-	if k.verdict != nil {
-		out.Verdict, out.Message = k.verdict(object.Object)
+	if k.Verdict != nil {
+		out.Verdict, out.Message = k.Verdict(object.Object)
 	}
 	return out
 }
@@ -43,56 +45,22 @@ func (c Component) Observe(object *unstructured.Unstructured) lifecycle.Componen
 // kinds that are not known to be so, it is not believed.
 func (c Component) endsOnce() bool {
 	k, _ := kindOf(c.GVK)
-	return k.endsOnce != nil && k.endsOnce(c.template)
+	return k.EndsOnce != nil && k.EndsOnce(c.template)
 }
 
 func always(map[string]any) bool { return true }
 
-// oneWave reports whether a Job makes all its pods at once.
-func oneWave(t map[string]any) bool {
-	parallelism, pErr := number(t, 1, "spec", "parallelism")
-	completions, cErr := number(t, 0, "spec", "completions")
-	return pErr == nil && cErr == nil && completions <= parallelism
-}
-
 // jobSetEndsOnce reports whether the Jobs of a JobSet make all their pods at once,
 // and are not made again when one of them fails.
 func jobSetEndsOnce(t map[string]any) bool {
-	restarts, rErr := number(t, 0, "spec", "failurePolicy", "maxRestarts")
-	rules, fErr := objects(t, "spec", "failurePolicy", "rules")
-	groups, gErr := objects(t, "spec", "replicatedJobs")
+	restarts, rErr := jobs.Number(t, 0, "spec", "failurePolicy", "maxRestarts")
+	rules, fErr := jobs.Objects(t, "spec", "failurePolicy", "rules")
+	groups, gErr := jobs.Objects(t, "spec", "replicatedJobs")
 	return errors.Join(rErr, fErr, gErr) == nil && restarts == 0 && len(rules) == 0 &&
 		!slices.ContainsFunc(groups, func(g map[string]any) bool {
-			job, _, err := unstructured.NestedMap(g, "template")
-			return err != nil || !oneWave(job)
+			template, _, err := unstructured.NestedMap(g, "template")
+			return err != nil || !job.OneWave(template)
 		})
-}
-
-// verdictOfConditions reads kinds that end with one of two conditions.
-func verdictOfConditions(good, bad string) func(map[string]any) (lifecycle.Verdict, string) {
-	return func(o map[string]any) (lifecycle.Verdict, string) {
-		conditions, err := objects(o, "status", "conditions")
-		if err != nil {
-			return lifecycle.Undecided, ""
-		}
-		for _, c := range conditions {
-			if c["status"] != "True" {
-				continue
-			}
-			message := cmp.Or(text(c, "message"), text(c, "reason"))
-			switch c["type"] {
-			case good:
-				return lifecycle.Completed, message
-			case bad:
-				// The user's own policy said that trying again is useless (A2).
-				if text(c, "reason") == "PodFailurePolicy" {
-					return lifecycle.Hopeless, message
-				}
-				return lifecycle.Broken, message
-			}
-		}
-		return lifecycle.Undecided, ""
-	}
 }
 
 // verdictOfRayJob reads the status of a RayJob, whose cluster may be gone
@@ -115,7 +83,7 @@ func verdictOfRayJob(o map[string]any) (lifecycle.Verdict, string) {
 // it creates the one at path: those before it if the order is InOrder, and
 // those it depends on (A8).
 func jobSetHoldsBack(o map[string]any, path string) bool {
-	groups, err := objects(o, "spec", "replicatedJobs")
+	groups, err := jobs.Objects(o, "spec", "replicatedJobs")
 	if err != nil {
 		return false
 	}
@@ -136,13 +104,13 @@ func jobSetHoldsBack(o map[string]any, path string) bool {
 			}
 		}
 	}
-	needs, err := objects(groups[self], "dependsOn")
+	needs, err := jobs.Objects(groups[self], "dependsOn")
 	if err != nil {
 		return false
 	}
 	for _, need := range needs {
-		i := slices.IndexFunc(groups, func(g map[string]any) bool { return text(g, "name") == text(need, "name") })
-		if i >= 0 && !jobSetReached(o, groups[i], text(need, "status")) {
+		i := slices.IndexFunc(groups, func(g map[string]any) bool { return jobs.Text(g, "name") == jobs.Text(need, "name") })
+		if i >= 0 && !jobSetReached(o, groups[i], jobs.Text(need, "status")) {
 			return true
 		}
 	}
@@ -151,20 +119,20 @@ func jobSetHoldsBack(o map[string]any, path string) bool {
 
 // jobSetReached reports whether all jobs of a group are Ready or Complete.
 func jobSetReached(o, group map[string]any, state string) bool {
-	want, err := number(group, 1, "replicas")
+	want, err := jobs.Number(group, 1, "replicas")
 	if err != nil {
 		return false
 	}
-	statuses, err := objects(o, "status", "replicatedJobsStatus")
+	statuses, err := jobs.Objects(o, "status", "replicatedJobsStatus")
 	if err != nil {
 		return false
 	}
 	for _, s := range statuses {
-		if text(s, "name") != text(group, "name") {
+		if jobs.Text(s, "name") != jobs.Text(group, "name") {
 			continue
 		}
-		ready, rErr := number(s, 0, "ready")
-		succeeded, sErr := number(s, 0, "succeeded")
+		ready, rErr := jobs.Number(s, 0, "ready")
+		succeeded, sErr := jobs.Number(s, 0, "succeeded")
 		if rErr != nil || sErr != nil {
 			return false
 		}
@@ -174,9 +142,4 @@ func jobSetReached(o, group map[string]any, state string) bool {
 		return ready+succeeded >= want
 	}
 	return want == 0
-}
-
-func text(o map[string]any, field string) string {
-	s, _ := o[field].(string)
-	return s
 }

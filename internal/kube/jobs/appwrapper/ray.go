@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // podsOfRay finds the pods of a Ray cluster's spec. A RayJob that uses a
@@ -20,7 +21,7 @@ func podsOfRay(spec ...string) func(map[string]any) ([]aw.AppWrapperPodSet, erro
 			return nil, nil
 		}
 		out := []aw.AppWrapperPodSet{{Path: path + ".headGroupSpec.template", Replicas: new(int32(1))}}
-		groups, err := objects(t, at("workerGroupSpecs")...)
+		groups, err := jobs.Objects(t, at("workerGroupSpecs")...)
 		for i, g := range groups {
 			n, nErr := rayWorkers(g)
 			if nErr != nil {
@@ -35,32 +36,32 @@ func podsOfRay(spec ...string) func(map[string]any) ([]aw.AppWrapperPodSet, erro
 // rayWorkers is how many pods a group of workers has: each replica is one pod on
 // each of its hosts, and there are never fewer replicas than the least.
 func rayWorkers(group map[string]any) (int32, error) {
-	least, err := number(group, 0, "minReplicas")
+	least, err := jobs.Number(group, 0, "minReplicas")
 	if err != nil {
 		return 0, err
 	}
-	replicas, err := number(group, max(least, 1), "replicas")
+	replicas, err := jobs.Number(group, max(least, 1), "replicas")
 	if err != nil {
 		return 0, err
 	}
-	hosts, err := number(group, 1, "numOfHosts")
+	hosts, err := jobs.Number(group, 1, "numOfHosts")
 	if err != nil {
 		return 0, err
 	}
-	return times(max(replicas, least), max(hosts, 1))
+	return jobs.Times(max(replicas, least), max(hosts, 1))
 }
 
 // autoscaledRay finds out whether a Ray cluster grows by itself. Its autoscaler
 // is a container beside the head besides, which nothing counts.
-func autoscaledRay(spec ...string) func(map[string]any) []growth {
-	return func(t map[string]any) []growth {
+func autoscaledRay(spec ...string) func(map[string]any) []jobs.Growth {
+	return func(t map[string]any) []jobs.Growth {
 		v, _, _ := unstructured.NestedFieldNoCopy(t, append(slices.Clip(spec), "enableInTreeAutoscaling")...)
 		if v == nil || v == false {
 			return nil
 		}
-		return []growth{{
-			path: "template." + strings.Join(spec, ".") + ".enableInTreeAutoscaling", value: v,
-			cure: "a cluster that grows by itself cannot be queued yet: use false, and as many replicas as it needs",
+		return []jobs.Growth{{
+			Path: "template." + strings.Join(spec, ".") + ".enableInTreeAutoscaling", Value: v,
+			Cure: "a cluster that grows by itself cannot be queued yet: use false, and as many replicas as it needs",
 		}}
 	}
 }
@@ -93,7 +94,7 @@ func raySubmitter(t map[string]any) {
 	head, _, _ := unstructured.NestedSlice(spec, "rayClusterSpec", "headGroupSpec", "template", "spec", "containers")
 	if len(head) > 0 {
 		if c, ok := head[0].(map[string]any); ok {
-			image = text(c, "image")
+			image = jobs.Text(c, "image")
 		}
 	}
 	if image == "" {
@@ -124,21 +125,21 @@ func podsOfRayJob(t map[string]any) ([]aw.AppWrapperPodSet, error) {
 }
 
 // growingRayJob finds out what of a RayJob cannot be counted.
-func growingRayJob(t map[string]any) []growth {
+func growingRayJob(t map[string]any) []jobs.Growth {
 	out := autoscaledRay("spec", "rayClusterSpec")(t)
 	switch mode := raySubmission(t); mode {
 	case raySubmitByHTTP, raySubmitInteractively:
 	case raySubmitByJob:
 		if _, ok, _ := unstructured.NestedFieldNoCopy(t, "spec", "submitterPodTemplate"); !ok {
-			out = append(out, growth{
-				path: raySubmitterPath, value: "",
-				cure: "give the template of the pod that submits the job to a cluster that exists, or use submissionMode HTTPMode",
+			out = append(out, jobs.Growth{
+				Path: raySubmitterPath, Value: "",
+				Cure: "give the template of the pod that submits the job to a cluster that exists, or use submissionMode HTTPMode",
 			})
 		}
 	default:
-		out = append(out, growth{
-			path: "template.spec.submissionMode", value: mode,
-			cure: "what it runs cannot be counted: use " + raySubmitByJob + ", " + raySubmitByHTTP + " or " + raySubmitInteractively,
+		out = append(out, jobs.Growth{
+			Path: "template.spec.submissionMode", Value: mode,
+			Cure: "what it runs cannot be counted: use " + raySubmitByJob + ", " + raySubmitByHTTP + " or " + raySubmitInteractively,
 		})
 	}
 	return out

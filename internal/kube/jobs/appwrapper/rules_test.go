@@ -14,6 +14,8 @@ import (
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 )
 
 // S9: of which JobSets no pod follows one that succeeded.
@@ -125,7 +127,7 @@ func TestOneWave(t *testing.T) {
 		"no number":       {map[string]any{"parallelism": "x", "completions": int64(1)}, false},
 		"no number, done": {map[string]any{"parallelism": int64(3), "completions": "x"}, false},
 	} {
-		if got := oneWave(map[string]any{"spec": tc.spec}); got != tc.want {
+		if got := job.OneWave(map[string]any{"spec": tc.spec}); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
@@ -212,7 +214,7 @@ func TestWrongShapes(t *testing.T) {
 		"groups[1] must be an object":   {"spec": map[string]any{"groups": []any{map[string]any{}, 7}}},
 		"read a list: .spec.groups acc": {"spec": "x"},
 	} {
-		_, err := objects(o, "spec", "groups")
+		_, err := jobs.Objects(o, "spec", "groups")
 		if (err != nil) != (want != "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

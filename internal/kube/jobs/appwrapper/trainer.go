@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // podsOfPyTorchJob finds the pods of each role. The training operator reads the
@@ -25,7 +26,7 @@ func podsOfPyTorchJob(t map[string]any) ([]aw.AppWrapperPodSet, error) {
 			if !strings.EqualFold(role, known) {
 				continue
 			}
-			n, err := number(t, 1, "spec", "pytorchReplicaSpecs", role, "replicas")
+			n, err := jobs.Number(t, 1, "spec", "pytorchReplicaSpecs", role, "replicas")
 			if err != nil {
 				return nil, err
 			}
@@ -39,7 +40,7 @@ func podsOfPyTorchJob(t map[string]any) ([]aw.AppWrapperPodSet, error) {
 }
 
 // elasticPyTorchJob finds out whether workers can become more while they run.
-func elasticPyTorchJob(t map[string]any) []growth {
+func elasticPyTorchJob(t map[string]any) []jobs.Growth {
 	most, ok, _ := unstructured.NestedFieldNoCopy(t, "spec", "elasticPolicy", "maxReplicas")
 	if !ok || most == nil {
 		return nil
@@ -47,15 +48,15 @@ func elasticPyTorchJob(t map[string]any) []growth {
 	roles, _, _ := unstructured.NestedMap(t, "spec", "pytorchReplicaSpecs")
 	workers := int32(0)
 	for role := range roles {
-		if n, err := number(t, 1, "spec", "pytorchReplicaSpecs", role, "replicas"); err == nil && strings.EqualFold(role, "Worker") {
+		if n, err := jobs.Number(t, 1, "spec", "pytorchReplicaSpecs", role, "replicas"); err == nil && strings.EqualFold(role, "Worker") {
 			workers = n
 		}
 	}
 	if n, isInt := most.(int64); isInt && n <= int64(workers) {
 		return nil
 	}
-	return []growth{{
-		path: "template.spec.elasticPolicy.maxReplicas", value: most,
-		cure: fmt.Sprintf("workers that become more while they run cannot be queued yet: use at most %d, the replicas of the role Worker", workers),
+	return []jobs.Growth{{
+		Path: "template.spec.elasticPolicy.maxReplicas", Value: most,
+		Cure: fmt.Sprintf("workers that become more while they run cannot be queued yet: use at most %d, the replicas of the role Worker", workers),
 	}}
 }

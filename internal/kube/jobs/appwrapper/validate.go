@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // mostPodSets is how many pod sets a Workload can have.
@@ -60,7 +61,7 @@ func validateComponent(w *aw.AppWrapper, c Component, at *field.Path) field.Erro
 		return field.ErrorList{field.Invalid(at.Child("kind"), c.GVK.Kind, "an AppWrapper cannot contain another; list its components here")}
 	}
 	metadata, _ := c.template["metadata"].(map[string]any)
-	if ns := text(metadata, "namespace"); ns != "" && ns != w.Namespace {
+	if ns := jobs.Text(metadata, "namespace"); ns != "" && ns != w.Namespace {
 		return field.ErrorList{field.Invalid(at.Child("metadata", "namespace"), ns,
 			fmt.Sprintf("a component is created in the namespace of its AppWrapper; leave namespace out or set it to %q", w.Namespace))}
 	}

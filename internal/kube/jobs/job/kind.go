@@ -13,6 +13,7 @@ func Kind() jobs.Kind {
 		Adapter:        Adapter{},
 		Resource:       "jobs",
 		Framework:      "batch/job",
+		Wrapped:        wrapped(),
 		SuspendPath:    []string{"spec", "suspend"},
 		Suspended:      jobs.Of(suspended),
 		Bulk:           "spec.template",

@@ -1,0 +1,16 @@
+// Package native lists the kinds of jobs that mlbatch queues by themselves and in
+// AppWrappers. The AppWrapper is the kind that wraps them; package kinds puts both
+// together.
+package native
+
+import (
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
+)
+
+// All are the kinds, in the order in which people are told of them.
+func All() jobs.Kinds {
+	return jobs.Kinds{
+		job.Kind(),
+	}
+}
