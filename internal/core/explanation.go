@@ -5,12 +5,12 @@ package core
 type Explanation struct {
 	Reason Reason
 	// Queue is the ClusterQueue it waits in, "" if that is not known; LocalQueue
-	// its door, Priority by which it stands there.
+	// its local queue, Priority by which it stands there.
 	Queue      string
 	LocalQueue string
 	Priority   int64
 	// Holders hold what is short, at most five, most relevant first. For
-	// WaitingForPreempted they are those who leave.
+	// WaitingForPreempted they are those that leave.
 	Holders []Holder
 	// Nodes are those that its short pod set may use; nil if nodes are not what is
 	// short.
@@ -27,7 +27,7 @@ type Explanation struct {
 	Cut bool
 }
 
-// Holder is who holds some of what is short.
+// Holder is a workload, or pods, that hold some of what is short.
 type Holder struct {
 	// Key is the workload, zero for pods that no queue knows; Queue is whose quota
 	// it uses, UID its own.
@@ -41,7 +41,7 @@ type Holder struct {
 	Resource string
 	Amount   Amount
 	// Leaving says that it was evicted and only its pods still end, Promised that it
-	// does not run yet, and nobody else gets what is kept for it.
+	// does not run yet, and that no other workload gets what is kept for it.
 	Leaving, Promised bool
 }
 

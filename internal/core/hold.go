@@ -1,11 +1,10 @@
 package core
 
 // The rule of what a job holds, in one place: quota and place are held exactly
-// while an unfinished pod of the job exists or may come to exist, whoever made
-// it so. Everybody who gives back quota, offers a place or waits for either
-// asks here: the lifecycle of AppWrappers, the controllers of jobs and
-// Workloads, the picture that engines are told of, the scheduler and the
-// simulator.
+// while an unfinished pod of the job exists or may come to exist, however it
+// was made. What gives back quota, offers a place or waits for either asks here:
+// the lifecycle of AppWrappers, the controllers of jobs and Workloads, the cache
+// that tells engines, the scheduler and the simulator.
 
 // PodState is as much of a pod as decides what it holds.
 type PodState struct {
@@ -39,8 +38,8 @@ type MakerState struct {
 	// Deleting is true once it was deleted: its controller makes no pods from
 	// then on. Objects of its own may, see Outlived.
 	Deleting bool
-	// Outlived is true if its pods are made by objects of its own, which nobody
-	// has deleted with it: something may keep the deleted object for ever, and
+	// Outlived is true if its pods are made by objects of its own that were not
+	// deleted with it: something may keep the deleted object for ever, and
 	// until it goes these work on.
 	Outlived bool
 }

@@ -27,7 +27,7 @@ const (
 	NodeEvicted NodeState = "Evicted"
 )
 
-// Cordoned is the Why of a node that somebody took out of service by hand and that
+// Cordoned is the Why of a node that was taken out of service by hand and that
 // nothing else keeps from taking work.
 const Cordoned = "cordoned"
 

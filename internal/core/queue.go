@@ -77,7 +77,7 @@ const (
 	PreemptAny                   PreemptionPolicy = "Any"
 )
 
-// Preemption is whom workloads of a queue may evict.
+// Preemption says which workloads those of a queue may evict.
 type Preemption struct {
 	WithinQueue PreemptionPolicy // Never, LowerPriority, LowerOrNewerEqualPriority
 	Reclaim     PreemptionPolicy // Never, LowerPriority, Any

@@ -15,7 +15,7 @@ const (
 	TopologyPlacementFailed Code = "TopologyPlacementFailed"
 	WaitingForPreempted     Code = "WaitingForPreemptedWorkloads"
 	PendingEvaluation       Code = "PendingEvaluation"
-	AdmissionGated          Code = "AdmissionGated"      // somebody must still agree
+	AdmissionGated          Code = "AdmissionGated"      // a gate is closed
 	WaitingForPodsReady     Code = "WaitingForPodsReady" // pods of another workload are not ready
 )
 

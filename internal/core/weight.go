@@ -11,7 +11,7 @@ import (
 // Weight is how much of what is shared a queue, a cohort or a local queue may
 // claim beside its siblings, in billionths, so that quantities down to 1n are
 // exact. Where a weight is optional, nil means WeightOne. Weight 0 claims
-// nothing: whoever has it and borrows is ranked behind all others.
+// nothing: a queue that has it and borrows is ranked behind all others.
 type Weight int64
 
 // WeightOne is the weight of those that name none.
@@ -91,7 +91,7 @@ type AdmissionFairSharing struct {
 }
 
 // Standing is how much a local queue used for its weight, in units of 2^-32
-// thousandths: whoever used less goes first. It is rounded to a grain of 2^-10
+// thousandths: the queue that used less goes first. It is rounded to a grain of 2^-10
 // thousandths, so that equal use is equal.
 type Standing struct {
 	Last   bool // weight 0: behind all others

@@ -68,11 +68,11 @@ type Workload struct {
 	// admission never be written, and what to do; "" if they can. It waits as
 	// Misconfigured.
 	Invalid string
-	// GatedBy names who must still agree before the workload is considered; ""
-	// for nobody.
+	// GatedBy names the gates that keep the workload from being considered; "" for
+	// none.
 	GatedBy string
-	// PreemptionGate is a closed gate: while it is set, nobody is evicted for the
-	// workload. "" if there is none.
+	// PreemptionGate is a closed gate: while it is set, no workload is evicted
+	// for this one. "" if there is none.
 	PreemptionGate string
 	// NotBefore is the end of a back-off; zero if there is none.
 	NotBefore time.Time

@@ -30,7 +30,7 @@ func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 	own := a.workloads[key].told.Priority
 	why, waits := e.Explain(key, now, []int64{own + 1, own + 5, own + 100})
 	if !waits {
-		return fmt.Errorf("P9: %s waits, and nobody can say why", key)
+		return fmt.Errorf("P9: %s waits, and the engine cannot say why", key)
 	}
 	if after, _ := e.Dump(); !reflect.DeepEqual(state, after) {
 		return fmt.Errorf("P7: a question about %s changed what the engine knows", key)
@@ -43,7 +43,7 @@ func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 		for _, ev := range a.heeded(key, advice, now) {
 			copied.Apply(ev)
 		}
-		// Who has a promise must start; others may get one.
+		// A workload with a reservation must start; others may get one.
 		if said := a.notStarted(copied, key, now, why.Reason.Code == core.WaitingForPreempted); said != "" {
 			return fmt.Errorf("P9: %s waits because of %+v and is advised %+v; that was done, and it waits: %s", key, why.Reason, advice, said)
 		}
@@ -52,8 +52,8 @@ func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 }
 
 // notStarted decides and says why a workload still waits, "" if it has its quota or
-// was not promised a place before and is now. Admissions are seen as soon as they are decided: until then
-// nobody is evicted in place of one.
+// had no reservation before and has one now. Admissions are seen as soon as they are
+// decided: until then no workload is evicted in place of one.
 func (a *Auditor) notStarted(e *cycle.Engine, key core.Key, now time.Time, promised bool) string { //nolint:revive // a fact
 	for range maxCures {
 		plan := e.Decide(now)
@@ -125,7 +125,7 @@ func (a *Auditor) heeded(key core.Key, v core.Advice, now time.Time) []core.Even
 	return out
 }
 
-// allReleased is what happens when all who are being stopped are gone: they wait
+// allReleased is what happens when all that are being stopped are gone: they wait
 // again.
 func (a *Auditor) allReleased() []core.Event {
 	var out []core.Event

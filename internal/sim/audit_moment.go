@@ -68,7 +68,7 @@ func (a *Auditor) moment(r *Run) error {
 	return nil
 }
 
-// stranded checks that somebody will look at a job that is neither at rest nor
+// stranded checks that a controller will look at a job that is neither at rest nor
 // running.
 func (r *Run) stranded(j *job) error {
 	if j.object == nil || j.deleting || j.reconciling {
@@ -92,8 +92,8 @@ func (r *Run) inFlight() bool {
 	return false
 }
 
-// quiet checks what holds when the engine knows everything: whoever waits knows
-// why, whoever was promised a place has somebody to wait for, and a process that
+// quiet checks what holds when the engine knows everything: each workload that waits
+// was told why, one with a reservation has victims to wait for, and a process that
 // starts now would find nothing more to do (P6).
 func (a *Auditor) quiet(r *Run) error {
 	if r.hasPods() {
@@ -123,7 +123,7 @@ func (a *Auditor) quiet(r *Run) error {
 		}
 	}
 	if promised > 0 && leaving == 0 && !a.unready() {
-		return fmt.Errorf("P4: %s waits for others to go, and nobody leaves", last)
+		return fmt.Errorf("P4: %s waits for others to go, and none leaves", last)
 	}
 	if promised == 0 && leaving == 0 && a.moments%everyRestart == 0 {
 		return a.restartFindsNothing(r)
@@ -145,7 +145,7 @@ func (a *Auditor) restartFindsNothing(r *Run) error {
 			}
 			return fmt.Errorf("P6: a fresh engine admits %s, which waits for %s here", d.Key, a.reasonOf(r.engine, d.Key))
 		case core.Evict:
-			if a.evictions == 0 { // else whom to spare was forgotten
+			if a.evictions == 0 { // else it was forgotten which to spare
 				return fmt.Errorf("P6: a fresh engine evicts %s for %s, which waits for %s here", d.Key, d.For, a.reasonOf(r.engine, d.For))
 			}
 			return nil
@@ -155,8 +155,8 @@ func (a *Auditor) restartFindsNothing(r *Run) error {
 	return nil
 }
 
-// headByUsage reports whether past usage decides whom all others of a queue wait
-// behind.
+// headByUsage reports whether past usage decides which workload all others of
+// a queue wait behind.
 func (a *Auditor) headByUsage() bool {
 	for _, q := range a.queues { // any will do, so order does not matter
 		if q.UsageBased && q.Strategy == core.StrictFIFO {

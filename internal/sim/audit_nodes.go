@@ -8,7 +8,7 @@ import (
 )
 
 // onNodes checks the places of a decision: nodes that take work, suit the pods
-// and have room for them beside everybody else (P2). Places that the workload had
+// and have room for them beside all others (P2). Places that the workload had
 // before are not new.
 func (a *Auditor) onNodes(w *audited, before *core.Admission) error {
 	for i := range w.held.PodSets {

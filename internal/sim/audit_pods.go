@@ -33,7 +33,7 @@ func (a *Auditor) bound(r *Run, j *job, p *pod) error {
 }
 
 // treeHolds checks that the unfinished pods of a tree of queues use no more than
-// all of its quota, as long as nobody changed that.
+// all of its quota, as long as that was not changed.
 func (a *Auditor) treeHolds(r *Run, j *job) error {
 	if r.cluster.edited {
 		return nil
@@ -140,7 +140,7 @@ func (a *Auditor) podsHold(r *Run, j *job) error {
 }
 
 // wakes checks that a job which is on its way somewhere has something that wakes
-// it (P11): whoever looks at it now finds nothing to do, or somebody is about to.
+// it (P11): a controller that looks now finds nothing to do, or one is about to look.
 func (a *Auditor) wakes(r *Run, j *job) error {
 	leaves := j.evicting || j.doomed || j.finishing
 	if j.seen.awaited > 0 || j.reconciling || j.object.Gone() || (!leaves && a.moments%everyWorkload != 0) {
@@ -152,7 +152,7 @@ func (a *Auditor) wakes(r *Run, j *job) error {
 		}
 	}
 	if j.finishing && !j.seen.holds() && !j.doomed {
-		return fmt.Errorf("P11: %s has finished, and nobody is going to look at it", j.spec.Key)
+		return fmt.Errorf("P11: %s has finished, and no controller is going to look at it", j.spec.Key)
 	}
 	if why := j.object.Stranded(r.observationOf(j)); why != "" {
 		return fmt.Errorf("P11: nothing wakes %s: %s", j.spec.Key, why)

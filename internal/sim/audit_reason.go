@@ -22,8 +22,8 @@ type bench struct {
 }
 
 // reasonIsTrue takes one waiting workload and does what its reason suggests, and
-// what the next reason suggests, until it starts. It is only asked when nobody is
-// promised a place and nobody leaves.
+// what the next reason suggests, until it starts. It is only asked while no
+// workload has a reservation or leaves.
 func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
 	var waiting []core.Key
 	for _, k := range sortedKeys(a.workloads) {
@@ -54,7 +54,7 @@ func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
 		said := why
 		helped := b.cure(why)
 		if !helped && why.Cause == core.NodesShort {
-			return fmt.Errorf("P9: %s waits for nodes (%+v), and none is out of service and nobody holds them", key, why)
+			return fmt.Errorf("P9: %s waits for nodes (%+v), and none is out of service and no workload holds them", key, why)
 		}
 		if !helped {
 			return nil // nothing in the world would help, or nothing that can be tried here
@@ -71,13 +71,13 @@ func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
 	return fmt.Errorf("P9: %s does not start although %d reasons were seen to; the last is %+v", key, maxCures, why)
 }
 
-// explained is why a workload waits, with those who hold what it waits for.
+// explained is why a workload waits, with those that hold what it waits for.
 func explained(e *cycle.Engine, key core.Key, now time.Time) core.Reason {
 	x, _ := e.Facts(key, now)
 	return x.Reason
 }
 
-// copyFor copies the world with all who hold quota and one who waits.
+// copyFor copies the world with all workloads that hold quota and one that waits.
 func (a *Auditor) copyFor(key core.Key, now time.Time) *bench {
 	b := &bench{now: now, patient: key}
 	b.restarted()
@@ -240,7 +240,7 @@ func (b *bench) leaves(k core.Key) bool {
 }
 
 // roomFor makes room on nodes: those that are out of service come back and those
-// who hold the places go; where no node could do, new ones are made that can.
+// that hold the places go; where no node could do, new ones are made that can.
 func (b *bench) roomFor(why core.Reason) bool {
 	if why.Cause == core.NodesShort {
 		helped := false

@@ -20,5 +20,5 @@
 //
 // Worlds are read from files by package worldfile and made up, attacked and
 // shortened by package chaos. This package reads no clock and no file, and it
-// decides nothing: whom to admit and whom to evict is the engine's alone.
+// decides nothing: what to admit and what to evict is the engine's alone.
 package sim

@@ -306,7 +306,7 @@ func (m *meter) findTrees() {
 	}
 }
 
-// lend finds who of a tree borrows and who lends. What is borrowed is put down to
+// lend finds which teams of a tree borrow and which lend. What is borrowed is put down to
 // those with idle quota, in proportion to what they may lend.
 func (m *meter) lend(tree int) {
 	type side struct{ borrowed, idle float64 }

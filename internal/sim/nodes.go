@@ -105,7 +105,7 @@ func (r *Run) tellNode(n *node, ev core.Event) {
 	r.deliver(n.told, ev)
 }
 
-// nodeSet is a node that appears, or whose state or size somebody changes.
+// nodeSet is a node that appears, or whose state or size changes.
 func (r *Run) nodeSet(spec core.Node) {
 	e := &r.cluster
 	n := e.nodes[spec.Name]
@@ -170,7 +170,7 @@ func (r *Run) nodeFails(n *node) {
 	})
 }
 
-// nodeRepaired undoes a failure by chance, unless somebody changed the node since.
+// nodeRepaired undoes a failure by chance, unless the node was changed since.
 func (r *Run) nodeRepaired(n *node, gen uint32) {
 	if n.gone || gen != n.gen {
 		return

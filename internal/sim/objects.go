@@ -45,8 +45,8 @@ type WorkloadObject interface { //nolint:interfacebloat // all that happens to o
 	Gone() bool
 	// Edit is the user's.
 	Edit(c *Change, now time.Time)
-	// Stranded says what would never end, "" if nothing: a job that nobody will
-	// look at again, and that can go neither on nor back.
+	// Stranded says what would never end, "" if nothing: a job that no controller
+	// will look at again, and that can go neither on nor back.
 	Stranded(Observation) string
 }
 
@@ -88,7 +88,7 @@ type PodsReady struct {
 	Base, Max time.Duration
 	// Limit is without limit if it is nil.
 	Limit *int32
-	// Creation lets those who come back keep their place.
+	// Creation lets jobs that come back keep their place.
 	Creation bool
 }
 
@@ -161,7 +161,7 @@ func (r *Run) observationOf(j *job) Observation {
 		f.Pods = 1
 	}
 	if r.hasPods() {
-		// Who gives back quota reads the job from the API server before.
+		// A controller that gives back quota reads the job from the API server before.
 		f.Live, f.Owned = j.seen.holds() || j.seen.makerSeq != j.makerSeq, !j.seen.maker.Gone && !j.seen.maker.Deleting
 		f.Pods, f.Standing, f.Objects = j.seen.count()
 	}

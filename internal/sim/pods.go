@@ -94,7 +94,7 @@ func (j *job) wanted(set int) int32 {
 }
 
 // makes is the job's controller at work: it makes the pods that are missing and
-// deletes the newest of those too many, whoever made them.
+// deletes the newest of those too many, whatever made them.
 func (r *Run) makes(j *job) {
 	if !j.maker.MayMakePods() || j.admission == nil || j.state == resetting {
 		return

@@ -34,7 +34,7 @@ const (
 )
 
 // idle reports whether an item of this kind cannot by itself keep a run going:
-// when only such items are left, nothing more happens that anyone waits for.
+// when only such items are left, nothing more happens that is waited for.
 func (k kind) idle() bool { return k == doFail || k == doRestart || k == doWake }
 
 // item is something to happen at a time.

@@ -18,7 +18,7 @@ type Log interface {
 	Decided(time.Time, core.Plan)
 }
 
-// Watch says who looks on while a world runs.
+// Watch says what looks on while a world runs.
 type Watch struct {
 	// Check has the auditor look at everything after each decision. It costs many
 	// times the run itself.
@@ -339,7 +339,7 @@ func (r *Run) restart() {
 			r.write(x.job, x.order)
 		}
 	}
-	e.process++ // what the old one was about to be told reaches nobody
+	e.process++ // what the old one was about to be told is lost
 	r.inbox = r.inbox[:0]
 	r.startEngine()
 	if r.audit != nil {

@@ -47,7 +47,7 @@ type Team struct {
 	Weight float64
 }
 
-// Check is an admission check of a queue: once a job has quota, somebody else
+// Check is an admission check of a queue: once a job has quota, the check
 // must agree before its pods are made.
 type Check struct {
 	Queue string // the ClusterQueue

@@ -1,5 +1,5 @@
-// Package ledger is the only owner of who holds what: quota in the tree of queues
-// and pods on nodes, now and once all who were evicted are gone.
+// Package ledger is the only owner of what each workload holds: quota in the tree of
+// queues and pods on nodes, now and once all that were evicted are gone.
 //
 // What one workload holds is an Allocation. It is in one of four states, and five
 // verbs lead from one to the next:
@@ -15,10 +15,10 @@
 //	                ^                │
 //	                └───── Stay ─────┘
 //
-// A workload that was evicted holds quota and nodes until it is gone, but nobody
-// counts on it any more: it is booked in core.Current and not in core.Projected. A plan that
-// waits for it is promised to somebody else already: it is booked in core.Projected and
-// not in core.Current. So nobody else can take it, and what is free at this moment is
+// A workload that was evicted holds quota and nodes until it is gone, but
+// no plan counts on that any more: it is booked in core.Current and not in
+// core.Projected. A plan that waits for it is booked in core.Projected and not in
+// core.Current. So no third workload can take it, and what is free at this moment is
 // what neither of the two accounts uses.
 //
 // A question that starts with "what if these were gone" is a Trial: whatever it
@@ -100,7 +100,7 @@ func (a *Allocation) State() State { return a.state }
 func (a *Allocation) Seen() bool { return a.seen }
 
 // Ledger books allocations on queues and nodes. The forest and the nodes are read by
-// everybody, and what is used of them is changed by nobody else.
+// all of the engine; what is used of them changes here only.
 type Ledger struct {
 	Forest *quota.Forest
 	Nodes  *place.Nodes
@@ -129,7 +129,7 @@ func (l *Ledger) Hold(a *Allocation) { l.move(a, Held) }
 func (l *Ledger) Promise(a *Allocation) { l.move(a, Promised) }
 
 // Leave notes that a workload was evicted: what it holds may be promised to others. It
-// may have been evicted before anybody knew that it holds something.
+// may have been evicted before the engine knew that it holds something.
 func (l *Ledger) Leave(a *Allocation) { l.move(a, Leaving) }
 
 // Stay takes an eviction back.

@@ -7,8 +7,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// Trial is a question: what if some were gone, or somebody used more.
-// Whatever it changes is undone when it ends, and nobody else notices. Trials may be
+// Trial is a question: what if some workloads were gone, or one used more.
+// Whatever it changes is undone when it ends, and nothing else notices. Trials may be
 // nested; the last one begun ends first.
 type Trial struct {
 	ledger *Ledger
@@ -105,7 +105,7 @@ func (t *Trial) place(a *Allocation, sign int) {
 	}
 }
 
-// Restore puts back all whom the trial has taken off.
+// Restore puts back all that the trial has taken off.
 func (t *Trial) Restore() {
 	for _, a := range t.gone {
 		a.tried = false

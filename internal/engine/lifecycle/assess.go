@@ -24,7 +24,7 @@ type assessment struct {
 	// hopeless that it forbids another attempt.
 	broken   string
 	hopeless bool
-	// failed pods that nobody replaces, described; "" if there are none.
+	// failed pods that are not replaced, described; "" if there are none.
 	failed string
 	// terminal describes an exit code that forbids another attempt.
 	terminal string
@@ -184,7 +184,7 @@ func (a *assessment) addPodSet(c Component, ps PodSet, t *podCounts) {
 		// report failure: until then the pod counts as pending (A2).
 		existing += min(short, t.failCount)
 	case short > 0 && t.failCount > 0:
-		// Nobody replaced these.
+		// No controller replaced these.
 		a.blameNode(t.failed)
 		if a.failed == "" {
 			a.failed = describeFailed(t.failed)

@@ -13,11 +13,11 @@ const (
 	// its components: the controller gets its rights in a namespace with the first
 	// queue there, and the first job may be faster.
 	rightsGrace = 10 * time.Second
-	// unwatchedRecheck is how often components that nobody watches are looked at
-	// while something of theirs is awaited.
+	// unwatchedRecheck is how often components that are not watched are looked
+	// at while something of theirs is awaited.
 	unwatchedRecheck = time.Second
-	// runningRecheck is how often components that nobody watches are looked at
-	// while they run.
+	// runningRecheck is how often components that are not watched are looked
+	// at while they run.
 	runningRecheck = 5 * time.Second
 	// forceRecheck is how often forced deletion is repeated.
 	forceRecheck = 5 * time.Second

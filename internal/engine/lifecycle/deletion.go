@@ -69,7 +69,7 @@ func (m *machine) released(reason, why string) {
 func (m *machine) remains() bool { return m.components() > 0 || len(m.f.Pods) > 0 }
 
 // components counts those that are known to be left. What may not be read is not
-// waited for: nobody could ever say that it is gone.
+// waited for: there is no way to learn that it is gone.
 func (m *machine) components() int {
 	n := 0
 	for _, c := range m.f.Components {
@@ -139,7 +139,7 @@ func keptBy(finalizers []string) string {
 	return ": remove its finalizers " + strings.Join(finalizers, ", ")
 }
 
-// unmarked reports whether something is left that nobody asked to go.
+// unmarked reports whether something is left that was not deleted.
 func (m *machine) unmarked() bool {
 	for _, c := range m.f.Components {
 		if c.Exists && !c.Deleting {

@@ -143,7 +143,7 @@ type Component struct {
 
 // maker is what decides whether the component may make pods. forced is true once
 // deletion was ordered of what it owns, too. One that may not be read counts as
-// deleted from the order on: nobody will ever say that it is.
+// deleted from the order on: there is no way to learn that it is.
 func (c Component) maker(ordered, forced bool) core.MakerState {
 	return core.MakerState{
 		Gone:     !c.Exists,

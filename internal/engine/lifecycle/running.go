@@ -20,16 +20,16 @@ func (m *machine) running() {
 	// 3. Its node is gone, and takes the pod along: see 6.
 	case a.nodeGone && a.terminal == "":
 		m.resetOrFail(trouble{reason: NodeGone, message: a.leave})
-	// 4. Somebody deleted a component: no attempt of ours would be what was meant.
+	// 4. A component was deleted by hand: no attempt of ours would be what was meant.
 	case a.missing != "":
 		if m.confirmed() {
 			m.fail(MissingComponent, a.missing+" does not exist any more")
 		}
-	// 5. An exit code settles it: the same program would fail the same way
+	// 5. An exit code forbids another attempt: the same program would fail the same way
 	// anywhere. Other failures may be the node's, which is why they come later.
 	case a.broken != "" && (a.hopeless || a.terminal != ""):
 		m.resetOrFail(trouble{reason: FailedComponent, message: join(a.broken, a.terminal), terminal: true})
-	// 6. A node has to be left. Moving is nobody's fault and needs no retries (A5).
+	// 6. A node has to be left. The job did nothing wrong, so moving needs no retries (A5).
 	case a.leave != "" && a.terminal == "":
 		m.resetOrFail(trouble{reason: AutopilotNoExecute, message: a.leave})
 	// 7. A component gave up.
@@ -82,7 +82,7 @@ func (m *machine) countPods(a assessment) {
 		return
 	}
 	if wait := a.leaving.Sub(m.now); wait > 0 {
-		// Nobody is late: what comes next takes the places of these.
+		// Pods are not late: the next ones take the places of these.
 		m.setFalse(PodsReady, PodsTerminating, "Deleted pods keep their places until they have ended")
 		m.recheck(wait)
 		return

@@ -9,7 +9,7 @@ import (
 )
 
 // lifecyclePrefix starts the keys of taints that Kubernetes itself sets while a
-// node is in trouble. They pass, and do not say whom the node is for.
+// node is in trouble. They pass, and do not say which pods the node is for.
 const lifecyclePrefix = "node.kubernetes.io/"
 
 // Machine is a node that exists.

@@ -24,7 +24,7 @@ type Signals struct {
 	// Capacity is all that the node has. A node that lists core.GPU, be it
 	// with 0, is a GPU node.
 	Capacity core.Resources
-	// Unschedulable is true when somebody cordoned the node.
+	// Unschedulable is true when the node is cordoned.
 	Unschedulable bool
 	// Ready is the status of the Ready condition: "True", "False" or
 	// "Unknown"; "" if the node never reported one.
@@ -117,7 +117,7 @@ func readiness(f Signals) (finding, bool) {
 
 // labelled judges the health label. Several generations of health checks write
 // it: ERR comes from older ones, WARN and TESTING from newer ones. PASS, no
-// value and values nobody knows say nothing bad.
+// value and unknown values say nothing bad.
 func labelled(labels map[string]string) (finding, bool) {
 	value := labels[HealthLabel]
 	var state core.NodeState

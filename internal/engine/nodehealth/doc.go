@@ -3,8 +3,8 @@
 // (Account), from which the lending of the slack queue follows (Lending).
 //
 // Everything here is pure: signals in, state out, no clock and no I/O. The
-// memory of nodes that went away is a value too, the Inventory; whoever calls
-// keeps it.
+// memory of nodes that went away is a value too, the Inventory; the
+// caller keeps it.
 //
 // One choice is worth knowing. The health label speaks of GPUs only, so a node
 // under test could still serve pods that ask for none. The engine nevertheless

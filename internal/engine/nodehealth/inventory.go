@@ -18,7 +18,7 @@ type Entry struct {
 
 // Inventory remembers the nodes on which promises were built, by name. A node that
 // is deleted stays in it, so that its capacity stays missing until the node
-// comes back or somebody strikes it out. Treat values as read-only.
+// comes back or is struck out. Treat values as read-only.
 type Inventory map[string]Entry
 
 // Learn returns the inventory after a look at all nodes that exist:

@@ -1,4 +1,4 @@
-// Package order says who is next: the order of waiting workloads in a queue,
+// Package order says which workload is next: the order of waiting workloads in a queue,
 // the order of queues by their first workload, and the heap that keeps either.
 //
 // It owns comparison only; when a refused workload returns is decided by
@@ -28,8 +28,8 @@ func (k Key) Compare(o Key) int {
 	return cmp.Compare(k.UID, o.UID)
 }
 
-// Head is the place of a queue's first workload among all queues: whoever
-// borrows from the lowest level of its tree goes first.
+// Head is the place of a queue's first workload among all queues: the one
+// that borrows from the lowest level of its tree goes first.
 type Head struct {
 	Level int
 	Key

@@ -11,9 +11,9 @@ import (
 type Mode uint8
 
 const (
-	// NoFit means never, or not without someone else's work ending.
+	// NoFit means never, or not before other workloads end.
 	NoFit Mode = iota
-	// NoCandidates means evicting could help, but nobody may be evicted.
+	// NoCandidates means evicting could help, but no workload may be evicted.
 	NoCandidates
 	// Preempt means evicting workloads of the own queue, and perhaps others, helps.
 	Preempt
@@ -53,7 +53,7 @@ type Plan struct {
 	Reclaims bool
 }
 
-// Scene answers what the quota tree cannot: whom to evict and which nodes fit.
+// Scene answers what the quota tree cannot: which workloads to evict and which nodes fit.
 type Scene interface {
 	// Victims searches workloads whose eviction makes room for an amount of one
 	// pair: NoCandidates, Preempt or Reclaim, and the borrowing level afterwards.
@@ -306,7 +306,7 @@ func severity(r core.Reason) int {
 }
 
 // Permanent reports whether a reason to wait stands as long as quotas, flavors and
-// nodes are what they are: no end of somebody else's work would help.
+// nodes are what they are: no end of another workload would help.
 func Permanent(r core.Reason) bool {
 	switch r.Code {
 	case core.NoMatchingFlavor, core.ExceedsMaxQuota:

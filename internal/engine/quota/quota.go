@@ -1,5 +1,5 @@
-// Package quota is the tree of queues and cohorts: who may use how much of
-// which flavor, what is lent and borrowed, and which flavors a workload gets.
+// Package quota is the tree of queues and cohorts: which queue may use how
+// much of which flavor, what is lent and borrowed, and which flavors a workload gets.
 //
 // Quantities live in dense vectors indexed by FlavorResource, an interned (flavor,
 // resource). Every change walks the path from a queue to its root and nothing
@@ -26,9 +26,10 @@ import (
 // FlavorResource is an interned (flavor, resource).
 type FlavorResource int32
 
-// Seen is an account of quota alone: what those use whose admission was seen. It is
-// kept with fair sharing only, for who is to give: who was promised something, or
-// admitted just now, cannot be evicted, and is no reason to evict others around it.
+// Seen is an account of quota alone: what workloads use whose admission was seen.
+// It is kept with fair sharing only, to find the queues that have to give: a workload
+// with a reservation, or admitted just now, cannot be evicted, and is no reason to
+// evict others around it.
 const Seen = core.Accounts
 
 // accounts is the number of accounts of quota.
@@ -57,7 +58,7 @@ type Node struct {
 	children []*Node // by kind (cohorts first), then name
 	root     *Node
 	// height of the subtree: 0 for a queue, and for a cohort without any queue below,
-	// which counts for nothing: nobody could borrow in it.
+	// which counts for nothing: no queue could borrow in it.
 	height int
 	cyclic bool
 	cells  []cell
@@ -237,7 +238,7 @@ func (f *Forest) Settle() {
 	f.lend(all)
 }
 
-// link connects children with parents and forgets cohorts nobody names.
+// link connects children with parents and forgets cohorts that no queue names.
 func (f *Forest) link() {
 	for _, n := range f.cohorts {
 		n.children = nil

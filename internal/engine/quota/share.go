@@ -28,7 +28,7 @@ type kind struct {
 	pairs    []FlavorResource
 }
 
-// Zero reports whether nothing is borrowed of what anybody lends.
+// Zero reports whether nothing is borrowed of what others lend.
 func (s DominantResourceShare) Zero() bool { return s.borrowed == 0 }
 
 // Infinite reports whether a node of weight 0 borrows.
@@ -144,7 +144,7 @@ func (n *Node) RivalShare() DominantResourceShare {
 }
 
 // Share is the node's share of what its parent's subtree can lend; zero for a
-// root, which has nobody to borrow from. It costs next to nothing while nothing
+// root, which cannot borrow. It costs next to nothing while nothing
 // changes below the node.
 func (n *Node) Share(l core.Account) DominantResourceShare {
 	if n.sharesAt[l] != n.changes[l] {
@@ -280,8 +280,8 @@ type Pretence struct {
 	stamp uint64
 }
 
-// Pretend begins changes in the tree of n that will all be undone before anybody
-// else looks: nothing of them is noted. Undone ends them.
+// Pretend begins changes in the tree of n that will all be undone before
+// anything else looks: nothing of them is noted. Undone ends them.
 func (f *Forest) Pretend(n *Node) Pretence {
 	f.pretending++
 	return Pretence{n.root, n.root.stamp}

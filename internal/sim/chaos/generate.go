@@ -97,7 +97,7 @@ func (m *maker) rules() {
 	}
 	m.world.Lifecycle = &sim.Lifecycle{Pods: m.hostile}
 	if !m.world.Engine.BlockAdmission && m.odds(30) {
-		return // who waits for pods before he admits others has a limit for it
+		return // an engine that waits for pods before it admits others has a limit for it
 	}
 	p := &sim.PodsReady{
 		Timeout: time.Duration(1+m.IntN(15)) * time.Second, Recovery: time.Duration(m.upTo(15)) * time.Second,
@@ -105,7 +105,7 @@ func (m *maker) rules() {
 	}
 	if m.odds(60) {
 		p.Limit = new(m.Int32N(4))
-	} else { // who may come back for ever has to start in time some day
+	} else { // a job that may come back for ever has to start in time some day
 		p.Base, p.Timeout = max(p.Base, time.Second), p.Timeout+12*time.Second
 	}
 	m.world.Lifecycle.PodsReady = p
@@ -341,7 +341,7 @@ func (m *maker) lifecycle(j *sim.Job) {
 	}
 }
 
-// trouble is one thing that goes wrong, or that somebody changes.
+// trouble is one thing that goes wrong, or that is changed.
 func (m *maker) trouble(t time.Duration) {
 	job := pick(m, m.jobs...)
 	switch m.IntN(16) {

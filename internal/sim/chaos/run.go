@@ -57,8 +57,8 @@ func Try(w sim.World) (err error) {
 	return t.replay()
 }
 
-// replay feeds a fresh engine the same events and compares decisions (P7). Nobody
-// asks this engine anything: questions must not change decisions.
+// replay feeds a fresh engine the same events and compares decisions (P7). This
+// engine is asked no questions: they must not change decisions.
 func (t *tape) replay() error {
 	var e *cycle.Engine
 	for i := range t.entries {

@@ -126,7 +126,7 @@ func (p *object) Reconcile(f sim.Observation) (bool, time.Time) {
 		p.gone = true
 		return true, time.Time{}
 	case next.Priority != nil || next.Delete != workloadlifecycle.DeleteNothing:
-		panic(fmt.Sprintf("kuberules: nobody asked for %+v", next))
+		panic(fmt.Sprintf("kuberules: not asked for: %+v", next))
 	}
 	return p.jobs(f), next.Again
 }
@@ -135,7 +135,7 @@ func (p *object) Reconcile(f sim.Observation) (bool, time.Time) {
 func (p *object) jobs(f sim.Observation) bool {
 	w := p.w
 	switch {
-	case w.DeletionTimestamp != nil: // its job was deleted, and nobody looks at that
+	case w.DeletionTimestamp != nil: // its job was deleted, which its reconciler does not look at
 		return false
 	case convert.Evicted(w) && w.Status.Admission != nil:
 		if f.Live {
@@ -275,7 +275,7 @@ func (p *object) Edit(c *sim.Change, now time.Time) {
 	p.set(next)
 }
 
-// store writes a status as the controllers do, who never write what is there
+// store writes a status as the controllers do, which never write what is there
 // already.
 func (p *object) store(next *kueue.WorkloadStatus) {
 	was := p.w.Status.DeepCopy()

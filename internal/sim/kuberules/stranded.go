@@ -9,7 +9,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/sim"
 )
 
-// Stranded says what is wrong with a job that nobody is about to look at: it is
+// Stranded says what is wrong with a job that no controller is about to look at: it is
 // stuck between two states, or it waits for something that cannot happen.
 func (p *object) Stranded(f sim.Observation) string {
 	w := p.w
@@ -34,7 +34,7 @@ func (p *object) Stranded(f sim.Observation) string {
 	case w.DeletionTimestamp != nil:
 		return "P11: its job was deleted, no pod holds anything, and it keeps its quota"
 	case !again.IsZero() && !f.Watched:
-		return "P1: it has to be looked at again at " + again.UTC().String() + ", and nobody will"
+		return "P1: it has to be looked at again at " + again.UTC().String() + ", and will not be"
 	case !again.IsZero():
 	case w.Status.Admission != nil && convert.Evicted(w) && !f.Live:
 		return "P10: it was evicted, its pods are gone, and it keeps its quota"

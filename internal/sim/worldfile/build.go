@@ -198,7 +198,7 @@ func (b *builder) pastUsage() error {
 	return nil
 }
 
-// weight is a share of what nobody owns.
+// weight is a share of what no team owns.
 func weight(w *float64, where string) (*core.Weight, error) {
 	if w == nil {
 		return nil, nil //nolint:nilnil // not given is a value

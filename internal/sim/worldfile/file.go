@@ -117,7 +117,7 @@ type Team struct {
 	AdmissionMode string `json:"admissionMode,omitempty"`
 	// LocalQueues in the team's namespace; one, default-queue, if not given.
 	LocalQueues []LocalQueue `json:"localQueues,omitempty"`
-	// Check is who must agree once a job has quota.
+	// Check must agree once a job has quota.
 	Check *Check `json:"admissionCheck,omitempty"`
 }
 
@@ -150,7 +150,7 @@ type Limit struct {
 	Lending   *Quantity `json:"lendingLimit,omitempty"`
 }
 
-// Preemption is whom a team's jobs may evict.
+// Preemption says which jobs a team's jobs may evict.
 type Preemption struct {
 	WithinQueue string       `json:"withinClusterQueue,omitempty"`
 	Reclaim     string       `json:"reclaimWithinCohort,omitempty"`
@@ -201,7 +201,7 @@ type Jobs struct {
 	// given.
 	MinPods int32 `json:"minPods,omitempty"`
 	// GatedFor and PreemptionGatedFor are how long after its submission a job's gates
-	// are opened: until then it is not considered, or nobody is evicted for it.
+	// are opened: until then it is not considered, or no job is evicted for it.
 	GatedFor           Duration `json:"gatedFor,omitempty"`
 	PreemptionGatedFor Duration `json:"preemptionGatedFor,omitempty"`
 	// Early are pods of a job that end before the others.

@@ -146,7 +146,7 @@ func (g *Jobs) distributions(where string) error {
 	return errors.Join(errs...)
 }
 
-// gateName is who keeps the gates of jobs in world files.
+// gateName keeps the gates of jobs in world files.
 const gateName = "example.com/gate"
 
 // lifecycle closes a job's gates until they are opened, and says which pods end early.

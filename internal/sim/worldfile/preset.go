@@ -60,8 +60,8 @@ func ForTrace(t Trace, text []byte, s Sizes) (*File, error) {
 	return f, nil
 }
 
-// apportion divides a total in proportion, by largest remainder; everybody gets
-// one at least while there is enough.
+// apportion divides a total in proportion, by largest remainder; each gets one
+// at least while there is enough.
 func apportion(total int64, use map[string]float64, sum float64) []int64 {
 	names := sortedKeys(use)
 	out := make([]int64, len(names))
