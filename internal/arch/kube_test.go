@@ -50,7 +50,11 @@ var kubeLadder = []layer{
 		why: "the cache makes events of what watches show; it reads no cluster itself and decides nothing",
 	},
 	{
-		dir: "internal/kube/apply", may: plus(values, "internal/kube/convert", "internal/kube/turns", "internal/kube/workloadlifecycle"), never: controlPlane,
+		dir: "internal/kube/workloadstatus", may: []string{"api"}, never: controlPlane,
+		why: "one write, whoever has a status to write: it does not know what is in it",
+	},
+	{
+		dir: "internal/kube/apply", may: plus(values, "internal/kube/convert", "internal/kube/turns", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus"), never: controlPlane,
 		why: "apply writes what was decided, by the rules below it; it does not know where decisions come from",
 	},
 	{
@@ -107,4 +111,4 @@ var kubeLadder = []layer{
 // controllerMay is what every controller may use.
 var controllerMay = plus(values,
 	"internal/engine/lifecycle", "internal/facts",
-	"internal/kube/convert", "internal/kube/jobs", "internal/kube/workloadlifecycle", "internal/kube/turns", "internal/kube/apply")
+	"internal/kube/convert", "internal/kube/jobs", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus", "internal/kube/turns", "internal/kube/apply")
