@@ -9,45 +9,38 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
-	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
 // admitted tells of a job that has quota.
-func admitted(p Picture, e *Explanation) {
-	w := p.Workload
+func admitted(p Picture, j facts.Job, e *Explanation) {
 	since := "some time"
-	if c := find(w.Status.Conditions, kueue.WorkloadQuotaReserved); c != nil {
-		since = p.ago(c.LastTransitionTime)
+	if !j.Since.IsZero() {
+		since = p.ago(j.Since)
 	}
-	e.State, e.Reason = Starting, kueue.ReasonAdmitted
-	e.say("%s was admitted %s ago with quota of ClusterQueue %s", e.Object, since, w.Status.Admission.ClusterQueue)
+	e.say("%s was admitted %s ago with quota of ClusterQueue %s", e.Object, since, j.ClusterQueue)
 	if p.Moved != nil {
 		e.say("Its pods got other nodes %s ago: %s", p.ago(when(p.Moved)), p.Moved.Message)
 	}
 	if p.AppWrapper != nil {
-		e.wrapper(p)
+		e.wrapper(p, j)
 	}
-	e.pods(p)
+	e.pods(p, j)
 }
 
 // wrapper adds what an AppWrapper says about its own recovery.
-func (e *Explanation) wrapper(p Picture) {
+func (e *Explanation) wrapper(p Picture, j facts.Job) {
 	aw := p.AppWrapper
-	unhealthy := find(aw.Status.Conditions, appwrapper.Unhealthy)
-	bad := unhealthy != nil && unhealthy.Status == metav1.ConditionTrue
-	switch aw.Status.Phase {
-	case appwrapper.AppWrapperResetting:
-		e.State, e.Reason = Resetting, string(appwrapper.AppWrapperResetting)
+	switch j.State {
+	case facts.Resetting:
 		e.say("It is being reset: its pods are removed and made anew, and it keeps its quota")
-	case appwrapper.AppWrapperSuspending:
-		e.State, e.Reason = Stopping, string(appwrapper.AppWrapperSuspending)
+	case facts.Stopping:
 		e.say("It is being suspended: its pods are removed")
 	default:
-		// What the other phases mean is told by the pods.
+		// What the others mean is told by the pods.
 	}
-	if bad {
-		e.Reason = unhealthy.Reason
-		e.say("It has been unhealthy for %s: %s", p.ago(unhealthy.LastTransitionTime), orElse(unhealthy.Message, unhealthy.Reason))
+	if c := find(aw.Status.Conditions, appwrapper.Unhealthy); c != nil && c.Status == metav1.ConditionTrue {
+		e.say("It has been unhealthy for %s: %s", p.ago(c.LastTransitionTime.Time), orElse(c.Message, c.Reason))
 	}
 	if n := aw.Status.Retries; n > 0 {
 		e.say("It was reset %s for faults of its own", times(n))
@@ -55,46 +48,30 @@ func (e *Explanation) wrapper(p Picture) {
 }
 
 // pods adds where the pods are and what keeps those that do not run.
-func (e *Explanation) pods(p Picture) {
-	want, live := int(wanted(p.Workload)), unfinished(p.Pods)
-	done := len(p.Pods) - len(live)
-	var ready, rest, leaving []corev1.Pod
-	for _, pod := range live {
-		switch {
-		case pod.DeletionTimestamp != nil:
-			leaving = append(leaving, pod)
-		case pod.Status.Phase == corev1.PodRunning:
-			ready = append(ready, pod)
-		default:
-			rest = append(rest, pod)
-		}
-	}
-	want = max(want, len(live))
-	switch {
-	case len(p.Pods) == 0 && e.State == Resetting:
+func (e *Explanation) pods(p Picture, j facts.Job) {
+	pods := &j.Pods
+	switch n := len(pods.Running); {
+	case pods.None() && j.State == facts.Resetting:
 		return
-	case len(p.Pods) == 0:
+	case pods.None():
 		e.say("Its pods are not there yet")
 		if p.Failed != nil {
 			e.say("Kubernetes could not make them, %s ago: %s", p.ago(when(p.Failed)), eventText(p.Failed))
 			e.Helps = "make what is missing there; Kubernetes tries again by itself"
 		}
 		return
-	case len(ready) > 0 && len(rest)+len(leaving) == 0 && len(ready)+done >= want:
-		if e.State == Starting {
-			e.State = Running
-		}
-		e.say("%s on %s", runs(len(ready), want), nodes(ready))
-	case len(ready) > 0:
-		e.say("%d of %s %s, on %s", len(ready), count(want, "pod"), run(len(ready)), nodes(ready))
+	case pods.AllRun():
+		e.say("%s on %s", runs(n, pods.Wanted), nodes(pods.Running))
+	case n > 0:
+		e.say("%d of %s %s, on %s", n, count(pods.Wanted, "pod"), run(n), nodes(pods.Running))
 	}
-	if done > 0 {
-		e.say("%s ended already", count(done, "pod"))
+	if pods.Ended > 0 {
+		e.say("%s ended already", count(pods.Ended, "pod"))
 	}
-	if len(leaving) > 0 {
-		e.say("%s on %s %s being removed", count(len(leaving), "pod"), nodes(leaving), is(len(leaving)))
+	if n := len(pods.Leaving); n > 0 {
+		e.say("%s on %s %s being removed", count(n, "pod"), nodes(pods.Leaving), is(n))
 	}
-	e.blocked(p, rest)
+	e.blocked(p, pods.Waiting)
 }
 
 // blocked names the first pod that does not run, and what keeps it.
@@ -104,7 +81,7 @@ func (e *Explanation) blocked(p Picture, rest []corev1.Pod) {
 	}
 	pod := rest[0]
 	e.say("%s %s not run yet; %s %s", count(len(rest), "pod"), do(len(rest)), pod.Name, obstacle(&pod))
-	if e.State == Starting {
+	if e.State == facts.Starting {
 		e.Helps = "see its events: kubectl describe pod -n " + p.Asked.Namespace + " " + pod.Name
 	}
 }
@@ -125,26 +102,6 @@ func obstacle(pod *corev1.Pod) string {
 		return "is starting on " + pod.Spec.NodeName
 	}
 	return "waits for the scheduler"
-}
-
-// wanted is the number of pods that a workload was admitted with.
-func wanted(w *kueue.Workload) int32 {
-	if w == nil || w.Status.Admission == nil {
-		return 0
-	}
-	var n int32
-	for _, a := range w.Status.Admission.PodSetAssignments {
-		if a.Count != nil {
-			n += *a.Count
-		}
-	}
-	return n
-}
-
-func unfinished(pods []corev1.Pod) []corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
-		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-	})
 }
 
 // nodes lists the nodes of pods with their numbers: "node-0 (2), node-1 (1)".

@@ -54,7 +54,7 @@ func (c Controller) Explanation(ctx context.Context, namespace, name string) (*v
 
 // answered tells what a controller said just now.
 func (e *Explanation) answered(x *visibility.Explanation) {
-	e.Reason, e.Answer = x.Reason, x
+	e.Answer = x
 	e.say("%s", plain(x.Message))
 	if s := x.Shortage; s != nil && s.Limit != nil {
 		e.say("ClusterQueue %s could use %s %s of flavor %s at most", x.ClusterQueue, s.Limit, s.Resource, s.Flavor)

@@ -4,5 +4,5 @@
 // into the job's Workload, so that everybody who may read a job may also read
 // why it waits.
 //
-// Gather fetches, Explain is pure, Text prints.
+// Gather fetches, facts.JobOf says how the job stands, Explain words it, Text prints.
 package cli

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -66,20 +67,20 @@ func (p *Picture) makers(ctx context.Context, c client.Reader) (map[string]bool,
 }
 
 // when is when an event happened last.
-func when(e *corev1.Event) metav1.Time {
+func when(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil:
-		return metav1.NewTime(e.Series.LastObservedTime.Time)
+		return e.Series.LastObservedTime.Time
 	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp
+		return e.LastTimestamp.Time
 	case !e.EventTime.IsZero():
-		return metav1.NewTime(e.EventTime.Time)
+		return e.EventTime.Time
 	}
-	return e.CreationTimestamp
+	return e.CreationTimestamp.Time
 }
 
 func later(e, than *corev1.Event) bool {
-	return than == nil || when(e).After(when(than).Time)
+	return than == nil || when(e).After(when(than))
 }
 
 // eventText is what an event says.

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -14,22 +12,7 @@ import (
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
-)
-
-// State is where a job stands, in one word.
-type State string
-
-// The states of a job.
-const (
-	Held      State = "Held"      // it must not run, until somebody changes it
-	Waiting   State = "Waiting"   // for quota or nodes
-	Starting  State = "Starting"  // admitted, not all pods run yet
-	Running   State = "Running"   // all pods run
-	Resetting State = "Resetting" // its pods are made anew
-	Stopping  State = "Stopping"  // evicted or suspended, its pods still end
-	Succeeded State = "Succeeded"
-	Failed    State = "Failed"
-	Unmanaged State = "Unmanaged" // not ours to run
+	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
 // Explanation says why a job is where it is.
@@ -39,7 +22,7 @@ type Explanation struct {
 	// Workload is the NAMESPACE/NAME of its Workload, "" if it has none.
 	Workload string `json:"workload,omitempty"`
 	// State in one word.
-	State State `json:"state"`
+	State facts.State `json:"state"`
 	// Reason is the code of why it is in that state, stable for scripts.
 	Reason string `json:"reason,omitempty"`
 	// Sentences are the paragraph.
@@ -53,8 +36,8 @@ type Explanation struct {
 	Answer *visibility.Explanation `json:"explanation,omitempty"`
 }
 
-// Explain turns a picture into an explanation. It is pure. The first case that
-// matches tells the story.
+// Explain turns a picture into an explanation. It is pure. What there is to tell are
+// facts; here is how they are worded, and what more the objects say about them.
 func Explain(p Picture) Explanation {
 	e := Explanation{Object: p.Asked.String()}
 	if p.Workload != nil {
@@ -64,23 +47,35 @@ func Explain(p Picture) Explanation {
 		e.say("%s belongs to %s", p.Through, p.Asked)
 	}
 	said := len(e.Sentences)
-	switch w := p.Workload; {
-	case ended(p, &e):
-	case foreign(p, &e):
-	case w == nil:
-		withoutWorkload(p, &e)
-	case isTrue(w.Status.Conditions, kueue.WorkloadFinished):
-		finished(p, &e)
-	case w.Status.Admission != nil && isTrue(w.Status.Conditions, kueue.WorkloadEvicted):
-		stopping(p, &e)
-	case w.Status.Admission != nil && !isTrue(w.Status.Conditions, kueue.WorkloadAdmitted):
-		checking(p, &e)
-	case w.Status.Admission != nil:
-		admitted(p, &e)
-	case w.Spec.Active != nil && !*w.Spec.Active:
-		deactivated(p, &e)
-	default:
-		waiting(p, &e)
+	j := facts.JobOf(p.objects())
+	e.State, e.Reason = j.State, j.Reason
+	switch j.Stage {
+	case facts.Ended:
+		ended(p, j, &e)
+	case facts.Foreign:
+		e.say("%s names %s in spec.managedBy, so mlbatch leaves it alone", e.Object, j.Manager)
+	case facts.Loose:
+		loose(p, j, &e)
+	case facts.Unqueued:
+		unqueued(p, j, &e)
+	case facts.Refused:
+		e.say("%s is meant for queue %s", e.Object, j.LocalQueue)
+		e.say("%s", j.Message)
+		e.Helps = "delete jobs of the namespace that have ended, or ask an administrator to let it have more"
+	case facts.NotRecorded:
+		notRecorded(j, &e)
+	case facts.Finished:
+		finished(p, j, &e)
+	case facts.Evicted:
+		evicted(p, j, &e)
+	case facts.Checking:
+		checking(p, j, &e)
+	case facts.Admitted:
+		admitted(p, j, &e)
+	case facts.Deactivated:
+		deactivated(p, j, &e)
+	case facts.Queued:
+		queued(p, j, &e)
 	}
 	for i, s := range e.Sentences[said:] {
 		e.Sentences[said+i] = p.withJobNames(s)
@@ -104,15 +99,21 @@ func (e *Explanation) say(format string, args ...any) {
 	e.Sentences = append(e.Sentences, sentence(fmt.Sprintf(format, args...)))
 }
 
-// ended tells of jobs that ended for good and have no Workload to say so.
-func ended(p Picture, e *Explanation) bool {
+// objects are what the facts of the job are made from.
+func (p *Picture) objects() facts.Objects {
+	return facts.Objects{
+		AppWrapper: p.AppWrapper, Job: p.Job, Workload: p.Workload, Pods: p.Pods, Team: p.Team, Refused: p.Refused, Answer: p.Answer,
+		Loose: p.Pod != nil || p.PodGroup != nil || p.Deployment != nil,
+	}
+}
+
+// ended tells of jobs that ended for good and say so themselves.
+func ended(p Picture, j facts.Job, e *Explanation) {
 	switch {
-	case p.AppWrapper != nil && p.AppWrapper.Status.Phase == appwrapper.AppWrapperFailed:
-		e.State, e.Reason = Failed, string(appwrapper.AppWrapperFailed)
+	case p.AppWrapper != nil && j.State == facts.Failed:
 		e.say("%s failed", e.Object)
-		if c := find(p.AppWrapper.Status.Conditions, appwrapper.Unhealthy); c != nil && c.Message != "" {
-			e.Reason = c.Reason
-			e.say("Its last trouble: %s", c.Message)
+		if j.Message != "" {
+			e.say("Its last trouble: %s", j.Message)
 		}
 		if n := p.AppWrapper.Status.Retries; n > 0 {
 			e.say("It was reset %s before that", times(n))
@@ -126,15 +127,14 @@ func ended(p Picture, e *Explanation) bool {
 		} else if p.ran() || stays(p.AppWrapper) {
 			e.Helps = "read the logs of its pods, mend the cause, and submit it again"
 		}
-		return true
-	case p.AppWrapper != nil && p.AppWrapper.Status.Phase == appwrapper.AppWrapperSucceeded:
-		e.State, e.Reason = Succeeded, string(appwrapper.AppWrapperSucceeded)
+	case p.AppWrapper != nil:
 		e.say("%s succeeded", e.Object)
-		return true
-	case p.Job != nil && p.Workload == nil:
-		return jobEnded(p, e)
+	case j.State == facts.Succeeded:
+		e.say("%s completed %s ago", e.Object, p.ago(j.Since))
+	default:
+		e.say("%s failed %s ago: %s", e.Object, p.ago(j.Since), j.Message)
+		e.failures(p)
 	}
-	return false
 }
 
 // stays reports whether a failed AppWrapper still has its resources.
@@ -143,127 +143,64 @@ func stays(aw *appwrapper.AppWrapper) bool {
 	return c != nil && c.Reason == appwrapper.ReasonDeletionPaused
 }
 
-func jobEnded(p Picture, e *Explanation) bool {
-	for _, c := range p.Job.Status.Conditions {
-		if c.Status != corev1.ConditionTrue {
-			continue
-		}
-		if c.Type == batchv1.JobComplete {
-			e.State, e.Reason = Succeeded, string(batchv1.JobComplete)
-			e.say("%s completed %s ago", e.Object, p.ago(c.LastTransitionTime))
-			return true
-		}
-		if c.Type == batchv1.JobFailed {
-			e.State, e.Reason = Failed, c.Reason
-			e.say("%s failed %s ago: %s", e.Object, p.ago(c.LastTransitionTime), c.Message)
-			e.failures(p)
-			return true
-		}
+// loose tells of objects that run pods outside the queues.
+func loose(p Picture, j facts.Job, e *Explanation) {
+	e.say("%s belongs to no job that waits in a queue, so no quota holds it back", e.Object)
+	if g := p.PodGroup; g != nil {
+		e.say("Its pods start together, %d at least; it is %s", g.Spec.MinMember, orElse(string(g.Status.Phase), "not looked at yet"))
 	}
-	return false
+	e.pods(p, j)
 }
 
-// foreign tells of jobs that somebody else manages.
-func foreign(p Picture, e *Explanation) bool {
-	by := ""
-	if aw := p.AppWrapper; aw != nil && aw.Spec.ManagedBy != nil && *aw.Spec.ManagedBy != appwrapper.AppWrapperControllerName {
-		by = *aw.Spec.ManagedBy
-	}
-	if j := p.Job; j != nil && j.Spec.ManagedBy != nil && *j.Spec.ManagedBy != batchv1.JobControllerName {
-		by = *j.Spec.ManagedBy
-	}
-	if by == "" {
-		return false
-	}
-	e.State, e.Reason = Unmanaged, "ManagedBy"
-	e.say("%s names %s in spec.managedBy, so mlbatch leaves it alone", e.Object, by)
-	return true
-}
-
-// withoutWorkload tells of jobs that no Workload stands for.
-func withoutWorkload(p Picture, e *Explanation) {
-	queue := p.queueLabel()
+// unqueued tells of jobs that name no queue.
+func unqueued(p Picture, j facts.Job, e *Explanation) {
 	switch {
-	case p.Pod != nil || p.PodGroup != nil || p.Deployment != nil:
-		unqueued(p, e)
-	case queue == "" && (p.Team || p.AppWrapper != nil):
-		e.State, e.Reason = Held, "NoQueue"
+	case p.Workload != nil:
+		e.say("%s waits in no queue: its Workload has no spec.queueName", e.Object)
+		e.Helps = "set the label " + kueue.QueueNameLabel + " of the job to the name of a LocalQueue"
+	case j.State == facts.Unmanaged:
+		e.say("%s has no label %s, and namespace %s does not ask for one, so Kubernetes runs it without mlbatch", e.Object, kueue.QueueNameLabel, p.Asked.Namespace)
+		e.pods(p, j)
+	default:
 		e.say("%s is held, because it has no label %s", e.Object, kueue.QueueNameLabel)
 		if p.Team {
 			e.say("Namespace %s belongs to a team, and there only queued jobs may run", p.Asked.Namespace)
 		}
 		e.Helps = fmt.Sprintf("give it one: kubectl label %s -n %s %s %s=default-queue", lower(p.Asked.Kind), p.Asked.Namespace, p.Asked.Name, kueue.QueueNameLabel)
-	case queue == "":
-		e.State, e.Reason = Unmanaged, "NoQueue"
-		e.say("%s has no label %s, and namespace %s does not ask for one, so Kubernetes runs it without mlbatch", e.Object, kueue.QueueNameLabel, p.Asked.Namespace)
-		e.pods(p)
-	case p.Refused != nil:
-		e.State, e.Reason = Held, refused
-		e.say("%s is meant for queue %s", e.Object, queue)
-		e.say("%s", p.Refused.Message)
-		e.Helps = "delete jobs of the namespace that have ended, or ask an administrator to let it have more"
-	default:
-		e.State, e.Reason = Waiting, "NoWorkload"
-		e.say("%s is meant for queue %s, but has no Workload yet; the controller makes one within a second", e.Object, queue)
-		if w := invalid(p); w != "" {
-			e.say("%s", w)
-		}
-		e.Helps = "if this stays so, see whether the controller runs (mlbatch status) and what the object's events say (kubectl describe)"
 	}
 }
 
-// unqueued tells of objects that run pods outside the queues.
-func unqueued(p Picture, e *Explanation) {
-	e.State, e.Reason = Unmanaged, "NotQueued"
-	e.say("%s belongs to no job that waits in a queue, so no quota holds it back", e.Object)
-	if g := p.PodGroup; g != nil {
-		e.say("Its pods start together, %d at least; it is %s", g.Spec.MinMember, orElse(string(g.Status.Phase), "not looked at yet"))
+// notRecorded tells of jobs that should have a Workload.
+func notRecorded(j facts.Job, e *Explanation) {
+	e.say("%s is meant for queue %s, but has no Workload yet; the controller makes one within a second", e.Object, j.LocalQueue)
+	if j.Message != "" {
+		e.say("%s", j.Message)
 	}
-	e.pods(p)
+	e.Helps = "if this stays so, see whether the controller runs (mlbatch status) and what the object's events say (kubectl describe)"
 }
 
-// invalid is what an AppWrapper says of itself when it can never run.
-func invalid(p Picture) string {
-	if p.AppWrapper == nil {
-		return ""
-	}
-	if c := find(p.AppWrapper.Status.Conditions, appwrapper.Unhealthy); c != nil && c.Status == metav1.ConditionTrue {
-		return c.Message
-	}
-	return ""
-}
-
-func finished(p Picture, e *Explanation) {
-	c := find(p.Workload.Status.Conditions, kueue.WorkloadFinished)
-	e.State, e.Reason = Failed, c.Reason
-	if c.Reason == kueue.ReasonSucceeded {
-		e.State = Succeeded
-	}
-	e.say("%s finished %s ago: %s", e.Object, p.ago(c.LastTransitionTime), orElse(c.Message, c.Reason))
-	if e.State == Failed && p.AppWrapper == nil { // an AppWrapper names its pods itself
+func finished(p Picture, j facts.Job, e *Explanation) {
+	e.say("%s finished %s ago: %s", e.Object, p.ago(j.Since), orElse(j.Message, j.Reason))
+	if j.State == facts.Failed && p.AppWrapper == nil { // an AppWrapper names its pods itself
 		e.failures(p)
 	}
 }
 
-func stopping(p Picture, e *Explanation) {
-	c := find(p.Workload.Status.Conditions, kueue.WorkloadEvicted)
-	e.State, e.Reason = Stopping, c.Reason
-	e.say("%s has been stopping for %s: %s", e.Object, p.ago(c.LastTransitionTime), c.Message)
-	if n := len(unfinished(p.Pods)); n > 0 {
+func evicted(p Picture, j facts.Job, e *Explanation) {
+	e.say("%s has been stopping for %s: %s", e.Object, p.ago(j.Since), j.Message)
+	if n := j.Pods.Live(); n > 0 {
 		e.say("%s still %s to end; only then its quota is free for others", count(n, "pod"), has(n))
 	}
 	e.say("After that it waits in its queue again")
 }
 
 // checking tells of jobs that have quota and wait for admission checks.
-func checking(p Picture, e *Explanation) {
-	w := p.Workload
-	e.State, e.Reason = Waiting, kueue.ReasonUnsatisfiedAdmissionChecks
-	since := w.CreationTimestamp
-	if c := find(w.Status.Conditions, kueue.WorkloadQuotaReserved); c != nil {
-		since = c.LastTransitionTime
+func checking(p Picture, j facts.Job, e *Explanation) {
+	w, since := p.Workload, j.Since
+	if since.IsZero() {
+		since = w.CreationTimestamp.Time
 	}
-	e.say("%s has had quota in ClusterQueue %s for %s and waits for admission checks", e.Object, w.Status.Admission.ClusterQueue, p.ago(since))
+	e.say("%s has had quota in ClusterQueue %s for %s and waits for admission checks", e.Object, j.ClusterQueue, p.ago(since))
 	var open []string
 	for _, c := range w.Status.AdmissionChecks {
 		if c.State == kueue.CheckStateReady {
@@ -284,29 +221,17 @@ func colon(message string) string {
 	return ": " + message
 }
 
-func deactivated(p Picture, e *Explanation) {
-	e.State, e.Reason = Held, kueue.ReasonDeactivated
+func deactivated(p Picture, j facts.Job, e *Explanation) {
 	e.say("%s is held: its Workload is deactivated (spec.active is false)", e.Object)
-	if c := find(p.Workload.Status.Conditions, kueue.WorkloadEvicted); c != nil && strings.HasPrefix(c.Reason, kueue.ReasonDeactivatedDueTo) {
-		e.Reason = c.Reason
-		e.say("%s", orElse(c.Message, c.Reason))
+	if j.Reason != kueue.ReasonDeactivated {
+		e.say("%s", orElse(j.Message, j.Reason))
 	}
 	e.Helps = fmt.Sprintf(`activate it: kubectl patch workload -n %s %s --type merge -p '{"spec":{"active":true}}'`, p.Workload.Namespace, p.Workload.Name)
 }
 
 // ago prints how long ago t was.
-func (p *Picture) ago(t metav1.Time) string {
-	return duration.HumanDuration(max(p.Now.Sub(t.Time), 0).Round(time.Second))
-}
-
-func (p *Picture) queueLabel() string {
-	switch {
-	case p.AppWrapper != nil:
-		return p.AppWrapper.Labels[kueue.QueueNameLabel]
-	case p.Job != nil:
-		return p.Job.Labels[kueue.QueueNameLabel]
-	}
-	return ""
+func (p *Picture) ago(t time.Time) string {
+	return duration.HumanDuration(max(p.Now.Sub(t), 0).Round(time.Second))
 }
 
 func find(cs []metav1.Condition, kind string) *metav1.Condition {

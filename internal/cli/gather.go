@@ -47,7 +47,7 @@ func Gather(ctx context.Context, c client.Reader, ask Asker, ref Ref, now time.T
 			return Picture{}, err
 		}
 	}
-	if w := p.Workload; w != nil && queued(w) {
+	if w := p.Workload; w != nil && waits(w) {
 		p.Answer, p.Unanswered = ask.Explanation(ctx, w.Namespace, w.Name)
 	}
 	return p, nil
@@ -335,8 +335,8 @@ func (p *Picture) findOthers(ctx context.Context, c client.Reader) error {
 	return nil
 }
 
-// queued reports whether a workload waits for quota.
-func queued(w *kueue.Workload) bool {
+// waits reports whether a workload waits for quota.
+func waits(w *kueue.Workload) bool {
 	return w.Status.Admission == nil && (w.Spec.Active == nil || *w.Spec.Active) && !isTrue(w.Status.Conditions, kueue.WorkloadFinished)
 }
 

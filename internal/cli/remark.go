@@ -4,42 +4,25 @@ import (
 	"fmt"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/facts"
 )
-
-// waitsSince is since when a workload waits: since it was made or, if it ran
-// meanwhile, since it gave back its quota.
-func (p *Picture) waitsSince() metav1.Time {
-	since := p.Workload.CreationTimestamp
-	if find(p.Workload.Status.Conditions, kueue.WorkloadEvicted) == nil {
-		return since
-	}
-	for _, kind := range []string{kueue.WorkloadEvicted, kueue.WorkloadQuotaReserved} {
-		if c := find(p.Workload.Status.Conditions, kind); c != nil && c.LastTransitionTime.After(since.Time) {
-			since = c.LastTransitionTime
-		}
-	}
-	return since
-}
 
 // unhelped says what there is to do, or that there is nothing, where nothing that was
 // tried helps.
-func unhelped(x *visibility.Explanation) string {
-	switch cause := core.Cause(x.Cause); core.Code(x.Reason) {
+func unhelped(x *visibility.Explanation, d *facts.Decision) string {
+	switch d.Code {
 	case core.Misconfigured:
 		return "correct what the sentence above names; the job is looked at again at once"
 	case core.OnHold:
-		if cause == core.BackingOff {
+		if d.Cause == core.BackingOff {
 			return "wait: it comes back to its queue by itself"
 		}
 		return "end the hold that the sentence above names"
 	case core.AdmissionGated:
-		if cause == core.PreemptionGated {
-			return nothingHelps(x, cause)
+		if d.Cause == core.PreemptionGated {
+			return nothingHelps(x, d)
 		}
 		return "ask whoever set that gate in spec.admissionGatedBy to open it"
 	case core.PendingEvaluation:
@@ -51,15 +34,15 @@ func unhelped(x *visibility.Explanation) string {
 	case core.Suspended:
 		return fmt.Sprintf("whoever manages ClusterQueue %s must mend what the sentence above names", x.ClusterQueue)
 	case core.ExceedsMaxQuota, core.WaitingForQuota, core.NoMatchingFlavor, core.TopologyPlacementFailed:
-		return nothingHelps(x, cause)
+		return nothingHelps(x, d)
 	}
 	return ""
 }
 
-func nothingHelps(x *visibility.Explanation, cause core.Cause) string {
-	if x.Blocker != nil && (cause == core.BehindStrict || cause == core.QuotaClaimed) {
+func nothingHelps(x *visibility.Explanation, d *facts.Decision) string {
+	if x.Blocker != nil && (d.Cause == core.BehindStrict || d.Cause == core.QuotaClaimed) {
 		text := "nobody may pass it there"
-		if cause == core.QuotaClaimed {
+		if d.Cause == core.QuotaClaimed {
 			text = "its queue keeps the quota for it"
 		}
 		if x.Blocker.Name == "" {
@@ -75,13 +58,13 @@ func nothingHelps(x *visibility.Explanation, cause core.Cause) string {
 	if x.Incomplete {
 		text = "nothing that was tried lets it start now, and there was more than one question may try"
 	}
-	switch core.Code(x.Reason) {
+	switch d.Code {
 	case core.ExceedsMaxQuota:
 		return text + "; waiting does not help either: ask whoever manages ClusterQueue " + x.ClusterQueue + " for more quota"
 	case core.NoMatchingFlavor:
 		return text + "; ask whoever manages ClusterQueue " + x.ClusterQueue + " for a flavor that suits it"
 	case core.TopologyPlacementFailed:
-		if cause == core.NodesShort {
+		if d.Cause == core.NodesShort {
 			return text + ": it waits until nodes come free"
 		}
 		return text + "; waiting does not help either: ask an administrator for nodes that suit it"

@@ -5,52 +5,44 @@ import (
 	"strings"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
-// waiting tells what a job without quota waits for. The reason and its sentence
-// are the engine's, from the condition QuotaReserved.
-func waiting(p Picture, e *Explanation) {
-	w := p.Workload
-	e.State, e.Reason = Waiting, kueue.ReasonPendingEvaluation
-	if w.Spec.QueueName == "" {
-		e.State, e.Reason = Held, "NoQueue"
-		e.say("%s waits in no queue: its Workload has no spec.queueName", e.Object)
-		e.Helps = "set the label " + kueue.QueueNameLabel + " of the job to the name of a LocalQueue"
-		return
-	}
-	e.say("%s has waited %s in queue %s", e.Object, p.ago(p.waitsSince()), p.queueInFull())
-
-	reserved := find(w.Status.Conditions, kueue.WorkloadQuotaReserved)
-	evicted := find(w.Status.Conditions, kueue.WorkloadEvicted)
-	if evicted != nil && isTrue(w.Status.Conditions, kueue.WorkloadEvicted) {
-		text := ": " + evicted.Message
-		if p.Answer != nil && p.Answer.Reason == kueue.ReasonSuspended && strings.HasSuffix(evicted.Reason, "Stopped") {
+// queued tells what a job waits for. The reason and its sentence are the engine's,
+// from the controller or, where none answers, from the condition QuotaReserved.
+func queued(p Picture, j facts.Job, e *Explanation) {
+	e.say("%s has waited %s in queue %s", e.Object, p.ago(j.Since), p.queueInFull())
+	d := j.Decision
+	if ev := j.Eviction; ev != nil {
+		text := ": " + ev.Message
+		if d != nil && d.Live && d.Code == core.Suspended && strings.HasSuffix(ev.Reason, "Stopped") {
 			text = "" // the reason says it
 		}
-		e.say("It ran before and was stopped %s ago%s", p.ago(evicted.LastTransitionTime), text)
+		e.say("It ran before and was stopped %s ago%s", p.ago(ev.At), text)
 	}
 	switch {
-	case p.Answer != nil && p.Answer.Waiting:
-		e.answered(p.Answer)
-	case reserved == nil:
-		e.say("It was not looked at yet")
-	case evicted != nil && reserved.Message == evicted.Message:
+	case d == nil && j.Eviction != nil:
 		e.say("It was not looked at again since")
+	case d == nil:
+		e.say("It was not looked at yet")
+	case d.Live:
+		e.answered(p.Answer)
 	default:
-		e.Reason = reserved.Reason
-		e.say("%s", orElse(reserved.Message, reserved.Reason))
-		e.say("So it was %s ago, when that was written; no controller says how it is now", p.ago(reserved.LastTransitionTime))
+		e.say("%s", orElse(d.Message, string(d.Code)))
+		e.say("So it was %s ago, when that was written; no controller says how it is now", p.ago(d.At))
 	}
-	if r := w.Status.RequeueState; r != nil && r.RequeueAt != nil && r.RequeueAt.After(p.Now) {
+	if r := p.Workload.Status.RequeueState; r != nil && r.RequeueAt != nil && r.RequeueAt.After(p.Now) {
 		e.say("It comes back to the queue in %s", r.RequeueAt.Sub(p.Now).Round(1e9))
 	}
-	if p.Answer != nil {
+	switch {
+	case d != nil && d.Live:
 		if e.helps(p.Answer); len(e.Advice) == 0 {
-			e.Helps = unhelped(p.Answer)
+			e.Helps = unhelped(p.Answer, d)
 		}
-		return
+	case p.Answer == nil:
+		e.Helps = cure(e.Reason)
 	}
-	e.Helps = cure(e.Reason)
 }
 
 // queueInFull names the queue and whose quota it gives.

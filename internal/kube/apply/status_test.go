@@ -11,6 +11,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
@@ -289,4 +290,18 @@ func describe(s *kueue.WorkloadStatus) result {
 		}
 	}
 	return r
+}
+
+// What is written of a refusal is what commands print where no controller answers.
+func TestRefusalIsReadAsItWasWritten(t *testing.T) {
+	w := aWorkload()
+	next, ok := status(w, core.Refuse{Key: key, Why: core.Reason{Code: core.TopologyPlacementFailed}}, scene{now: at, sentence: func(core.Reason) string { return "no node has room" }})
+	if !ok {
+		t.Fatal("it does not suit")
+	}
+	w.Status = *next
+	want := &facts.Decision{Code: core.TopologyPlacementFailed, Message: "no node has room", At: at}
+	if diff := cmp.Diff(want, facts.JobOf(facts.Objects{Workload: w}).Decision); diff != "" {
+		t.Errorf("(-written +read):\n%s", diff)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -28,6 +29,7 @@ import (
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
@@ -111,6 +113,22 @@ func reasons() queues {
 }
 
 const minePath = "/v1beta2/namespaces/blue/workloads/mine/explanation"
+
+// TestWhyHasTheReasonOfTheEngine: the facts that commands print from an answer have the
+// code and the cause that the engine gave, and the moment.
+func TestWhyHasTheReasonOfTheEngine(t *testing.T) {
+	q := reasons()
+	x, text, code := asks(t, q, "alice", minePath)
+	if code != http.StatusOK {
+		t.Fatalf("%d: %s", code, text)
+	}
+	said := q.reasons[core.Key{Namespace: "blue", Name: "mine"}].Reason
+	d := facts.JobOf(facts.Objects{Workload: &kueue.Workload{Spec: kueue.WorkloadSpec{QueueName: "q"}}, Answer: x}).Decision
+	want := &facts.Decision{Code: said.Code, Cause: said.Cause, Message: sentence(said), At: time.Unix(5000, 0), Live: true}
+	if diff := cmp.Diff(want, d); diff != "" {
+		t.Errorf("(-engine +command):\n%s", diff)
+	}
+}
 
 // TestS10NamesOfOthersAreHidden asks as a tenant: jobs of others are known by queue
 // and UID, one's own by name.
