@@ -1,8 +1,8 @@
 // Package facts has the values that are told of queues and workloads: one shape
-// for all who print them. A controller fills them from its engine and its
+// for all that print them. A controller fills them from its engine and its
 // informers, a command from what the API says with the user's own rights;
 // statuses, metrics and tables are printers of the same values.
 //
-// It holds values and fills them from API objects. It asks nobody, decides
-// nothing and words nothing.
+// It holds values and fills them from API objects. It asks no server,
+// decides nothing and words nothing.
 package facts

@@ -16,8 +16,8 @@ import (
 // Load is how full a queue is at one moment.
 type Load struct {
 	// Pending workloads are looked at, Inadmissible ones are parked until what they
-	// wait for changes. A workload is in one of the two. Where it is not known who
-	// is parked, all are Pending.
+	// wait for changes. A workload is in one of the two. Where it is not known
+	// which are parked, all are Pending.
 	Pending, Inadmissible int32
 	// Reserving workloads hold quota, those that are being evicted included;
 	// Admitted ones of them may run.
@@ -81,7 +81,7 @@ type Queue struct {
 	Load
 }
 
-// QueueOf is a ClusterQueue that is as active says, nil if nobody has said, and as
+// QueueOf is a ClusterQueue that is as active says, nil if that is not known, and as
 // full as load.
 func QueueOf(q *kueue.ClusterQueue, active *metav1.Condition, load Load) Queue {
 	out := Queue{Name: q.Name, Flavors: Flavors(q), Load: load}
@@ -112,7 +112,7 @@ func (q *Queue) Cohort() string {
 }
 
 // Borrowed is how much of an amount of one of its quotas is not its own: what is
-// above the nominal quota, if there is anybody who could lend.
+// above the nominal quota, if another queue could lend.
 func (q *Queue) Borrowed(of core.Quota, amount core.Amount) core.Amount {
 	if q.Cohort() == "" {
 		return 0
@@ -147,7 +147,7 @@ func Flavors(q *kueue.ClusterQueue) []core.FlavorQuotas {
 }
 
 // LoadOf is how full a ClusterQueue was when its status was written. That says
-// neither who is parked nor the exact share.
+// neither which are parked nor the exact share.
 func LoadOf(s kueue.ClusterQueueStatus) Load {
 	return Load{
 		Pending: s.PendingWorkloads, Reserving: s.ReservingWorkloads, Admitted: s.AdmittedWorkloads,

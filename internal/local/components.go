@@ -126,7 +126,7 @@ func (c *Cluster) apiServer() program {
 			"--anonymous-auth=false",
 			"--allow-privileged=true",
 			"--service-cluster-ip-range=" + serviceCIDR,
-			// Nobody routes to the API server's service address, and an
+			// Nothing routes to the API server's service address, and an
 			// endpoint must not be a loopback address.
 			"--advertise-address=" + loopback,
 			"--endpoint-reconciler-type=none",

@@ -106,7 +106,7 @@ const (
 	dataDirVariable     = "MLBATCH_DATA_DIR"
 )
 
-// DefaultDataDir is where a cluster lives if nobody says otherwise:
+// DefaultDataDir is where a cluster lives by default:
 // $MLBATCH_DATA_DIR, else mlbatch in the user's data directory.
 func DefaultDataDir() (string, error) {
 	if d := os.Getenv(dataDirVariable); d != "" {

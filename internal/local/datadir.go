@@ -118,7 +118,7 @@ func (l layout) takeLock() (*os.File, error) {
 }
 
 // holder is the process that holds the lock, zero if none does. An error means
-// that nobody can say: the directory is somebody else's.
+// that it cannot be said: the directory is another user's.
 func (l layout) holder() (int, error) {
 	f, err := os.Open(l.lock())
 	if errors.Is(err, os.ErrNotExist) {

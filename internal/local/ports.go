@@ -43,7 +43,7 @@ func (p *Ports) all() []*int {
 
 // awaitFree waits until the components of a run that was killed are off their
 // ports: the kernel kills them with their parent, and takes a moment to take
-// down large processes. When ctx ends, whoever has a port may keep it.
+// down large processes. When ctx ends, the process that has a port may keep it.
 func (p *Ports) awaitFree(ctx context.Context) {
 	for _, port := range p.all() {
 		if *port == 0 {
@@ -57,12 +57,12 @@ func (p *Ports) awaitFree(ctx context.Context) {
 
 // claims keep ports from other clusters, as long as this process lives or until
 // release. Components listen on them only later, and not while they are being
-// restarted; so a port that is free is not yet one that nobody will want. A
+// restarted; so a port that is free may still be wanted. A
 // claim is a socket that carries the port in its name: the kernel lets one
 // process have it, and takes it away with the process.
 type claims struct{ sockets []io.Closer }
 
-// claim takes a port if no cluster has claimed it and nobody listens on it.
+// claim takes a port if no cluster has claimed it and no process listens on it.
 func (c *claims) claim(ctx context.Context, port int) bool {
 	var lc net.ListenConfig
 	name := fmt.Sprintf("@mlbatch-port-%d", port) // abstract: no file is left behind

@@ -42,7 +42,7 @@ func Shutdown(ctx context.Context, dir string) (ran bool, err error) {
 	return true, nil
 }
 
-// waitFree waits until nobody uses the directory.
+// waitFree waits until no process uses the directory.
 func (l layout) waitFree(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
 		pid, err := l.holder()

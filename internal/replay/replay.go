@@ -60,7 +60,7 @@ type Report struct {
 	// Timeline answers Request.Timeline, Workloads Request.List.
 	Timeline  *Timeline `json:",omitempty"`
 	Workloads []Life    `json:",omitempty"`
-	// Unknown are workloads that were asked for and that nobody knew.
+	// Unknown are workloads that were asked for and are not in the recording.
 	Unknown []Stranger `json:",omitempty"`
 }
 

@@ -24,8 +24,8 @@ const (
 //
 // The more there are, the longer each waits: while thousands of jobs are
 // submitted, those that start meanwhile are not told first why they have not
-// started, and starting them is what the API server has time for. Who submits a
-// few is told soon all the same: a queue waits for others in proportion to what
+// started, and starting them is what the API server has time for. A user who submits
+// a few is told soon all the same: a queue waits for others in proportion to what
 // it has to be told itself, and longer if that is a crowd of its own.
 type throttle struct {
 	all int

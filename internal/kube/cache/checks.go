@@ -16,7 +16,7 @@ import (
 // admissionCheck is what the queues that name a check have to know of it.
 type admissionCheck struct {
 	answered   bool   // some controller is ready to answer it
-	controller string // who answers it
+	controller string // which answers it
 }
 
 // check notes an AdmissionCheck, and which queues have to be told anew.
@@ -148,7 +148,7 @@ func (w *World) faults(q *kueue.ClusterQueue) string {
 	return ""
 }
 
-// controller names who answers a check.
+// controller names the one that answers a check.
 func (w *World) controller(check string) string { return w.checks[check].controller }
 
 func flavorsOf(q *kueue.ClusterQueue) []string {
@@ -161,8 +161,7 @@ func flavorsOf(q *kueue.ClusterQueue) []string {
 	return out
 }
 
-// unanswered says why nobody answers one of the checks, "" if somebody answers
-// each.
+// unanswered says why one of the checks is not answered, "" if each is.
 func (w *World) unanswered(checks []string) string {
 	var missing, inactive []string
 	for _, name := range checks {

@@ -85,7 +85,7 @@ func (b *Inbox) Refused(k core.Key, why string) {
 }
 
 // Applied records that an admission was written, as the state seq of its workload. It
-// wakes nobody: the state itself will, and until then whatever else changes finds it.
+// wakes nothing: the state itself will, and until then whatever else changes finds it.
 func (b *Inbox) Applied(k core.Key, seq uint64) {
 	b.mu.Lock()
 	b.applied[k] = max(b.applied[k], seq)

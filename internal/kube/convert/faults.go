@@ -47,8 +47,8 @@ const ReasonTooManyAdmissionChecks = "TooManyAdmissionChecks"
 
 // RemoteFaults says which rules a ClusterQueue breaks about checks that send
 // workloads to other clusters: there is one of them at most, it is for all
-// flavors, and no check makes nodes here at the same time. controller names who
-// answers a check, "" if there is no such check.
+// flavors, and no check makes nodes here at the same time. controller names the
+// one that answers a check, "" if there is no such check.
 func RemoteFaults(q *kueue.ClusterQueue, controller func(check string) string) []Fault {
 	if q.Spec.AdmissionChecksStrategy == nil {
 		return nil

@@ -32,8 +32,8 @@ func NodesOnDemand(f *kueue.ResourceFlavor) bool {
 }
 
 // Provisioned lists the flavors of a queue whose nodes are made on demand, sorted:
-// an admission check makes them, or the flavor says so. controller names who answers
-// a check, "" if there is no such check.
+// an admission check makes them, or the flavor says so. controller names the one
+// that answers a check, "" if there is no such check.
 func Provisioned(q *kueue.ClusterQueue, controller func(check string) string, onDemand func(flavor string) bool) []string {
 	var out []string
 	for _, g := range q.Spec.ResourceGroups {
@@ -65,7 +65,7 @@ func Cohort(c *kueue.Cohort) core.Cohort {
 }
 
 // Queue translates a ClusterQueue. Whether its admission checks can be answered
-// is left to the caller, who knows them.
+// is left to the caller, which knows them.
 func Queue(q *kueue.ClusterQueue) core.Queue {
 	out := core.Queue{
 		Name:       q.Name,

@@ -32,8 +32,8 @@ func Amount(name corev1.ResourceName, q resource.Quantity) core.Amount {
 	return core.Amount(q.ScaledValue(scale))
 }
 
-// Quantity is the inverse of Amount. It is spelled as it is spelled again by
-// whoever reads and writes it: bytes that are no whole number of Ki are decimal.
+// Quantity is the inverse of Amount. It is spelled as it is spelled again
+// when it is read and written: bytes that are no whole number of Ki are decimal.
 func Quantity(name string, a core.Amount) resource.Quantity {
 	switch name {
 	case core.CPU:

@@ -66,14 +66,14 @@ type Rules struct {
 	Counting Counting
 	// PriorityBoost adds the annotation of that name to a Workload's priority.
 	PriorityBoost bool
-	// NoAdmissionGates ignores the annotation that names who must agree to an
+	// NoAdmissionGates ignores the annotation that names the gates of an
 	// admission.
 	NoAdmissionGates bool
 	// WholeOnly ignores how few pods of a pod set a workload could start with
 	// (PartialAdmission off), also of Workloads that no job of ours is behind.
 	WholeOnly bool
 	// KeepDone keeps the quota of pods that are done until their job ends
-	// (ReclaimablePods off), whoever says in status.reclaimablePods that they are.
+	// (ReclaimablePods off), whatever status.reclaimablePods says.
 	KeepDone bool
 	// RequeueByCreation keeps the place in the queue of workloads whose pods were
 	// not ready in time (requeuingStrategy.timestamp Creation); otherwise they go
@@ -91,7 +91,7 @@ func (r Rules) fewest(ps *kueue.PodSet, left int32) int32 {
 }
 
 // Workload translates a Workload that has not finished, in the surroundings of
-// its namespace. Settled is left to the caller, who knows the pods.
+// its namespace. Settled is left to the caller, which knows the pods.
 func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 	out := core.Workload{
 		Key:       core.Key{Namespace: w.Namespace, Name: w.Name},
@@ -155,7 +155,7 @@ func (r Rules) priority(w *kueue.Workload) int64 {
 	return p
 }
 
-// gates names who must still agree to a Workload's admission.
+// gates names the gates that keep a Workload from admission.
 func (r Rules) gates(w *kueue.Workload) string {
 	if r.NoAdmissionGates {
 		return ""
@@ -189,8 +189,8 @@ func (r Rules) queueTime(w *kueue.Workload) time.Time {
 }
 
 // Submitted is when the job of a Workload, or a Workload without one, was
-// created. The annotation tells creations within one second apart; whoever makes
-// the Workload has checked it against the job's own time.
+// created. The annotation tells creations within one second apart; the controller
+// that makes the Workload has checked it against the job's own time.
 func Submitted(w *kueue.Workload) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, w.Annotations[kueue.SubmittedAtAnnotation])
 	if err != nil || at.After(w.CreationTimestamp.Add(time.Second)) {

@@ -30,7 +30,7 @@ type gate struct {
 	name string
 	// stage is Kueue's: Alpha, Beta, GA or Deprecated.
 	stage string
-	// on is the value if nobody sets it.
+	// on is the value if it is not set.
 	on    bool
 	offer offer
 	// needs is another gate without which this one cannot be on.

@@ -87,7 +87,7 @@ func Resolve(f *File, given Given) (*Resolved, error) {
 }
 
 // withoutFile adds a choice in which mlbatch without a file differs from
-// Kueue: nobody is evicted because pods are not ready in time. AppWrappers have
+// Kueue: no workload is evicted because its pods are not ready in time. AppWrappers have
 // graces of their own for that (warmupGracePeriod), and MLBatch sets Kueue up so.
 func withoutFile(gates map[string]bool) map[string]bool {
 	const off = "DisableWaitForPodsReady"

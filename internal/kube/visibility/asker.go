@@ -23,7 +23,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
-// asker is who asks one question: what they may see and do.
+// asker is the user who asks one question: what they may see and do.
 type asker struct {
 	*handler
 	user user.Info
@@ -43,7 +43,7 @@ func (r right) String() string {
 	return s
 }
 
-// can reports whether the asker has a right. Whoever is unknown has none.
+// can reports whether the asker has a right. An unknown user has none.
 func (a *asker) can(ctx context.Context, r right) bool {
 	if a.user == nil || a.rights == nil {
 		return false
@@ -61,7 +61,7 @@ func (a *asker) can(ctx context.Context, r right) bool {
 }
 
 // sees reports whether the asker may know the names of workloads in a namespace:
-// whoever may read them there.
+// all that may read them there.
 func (a *asker) sees(ctx context.Context, namespace string) bool {
 	return a.can(ctx, right{"get", kueue.GroupVersion.Group, workloads, namespace})
 }

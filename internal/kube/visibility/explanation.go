@@ -19,7 +19,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
-// mostAhead is how many of those who are considered before a workload are named.
+// mostAhead is how many of those that are considered before a workload are named.
 const mostAhead = 5
 
 // explanationKind is the kind of the answer.
@@ -94,7 +94,7 @@ func (a *asker) describe(ctx context.Context, out *v1beta2.Explanation, x core.E
 	}
 }
 
-// sentence is a reason in one sentence that names nobody.
+// sentence is a reason in one sentence without names.
 func sentence(why core.Reason) string {
 	why.Ahead, why.Holders = core.Key{}, nil
 	return explain.Sentence(why)

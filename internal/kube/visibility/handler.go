@@ -23,9 +23,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 )
 
-// Lines knows who waits where. All methods fail while it cannot be known.
+// Lines knows which workload waits where. All methods fail while it cannot be known.
 type Lines interface {
-	// Line lists who waits in a ClusterQueue, in order; false if there is no such
+	// Line lists the workloads that wait in a ClusterQueue, in order; false if there is no such
 	// queue.
 	Line(queue string) ([]cycle.Waiting, bool, error)
 	// QueueOf names the ClusterQueue of a LocalQueue, false if there is no such
@@ -73,7 +73,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		reply(w, nil, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: r.URL.Path}, r.Method))
 	case r.URL.Path == "/healthz" || r.URL.Path == "/livez" || r.URL.Path == "/readyz":
-		_, _ = w.Write([]byte("ok")) // whoever does not listen needs no answer
+		_, _ = w.Write([]byte("ok")) // a client that went away needs no answer
 	case describe(w, r):
 	default:
 		reply(w, nil, discover(w, r))
@@ -166,7 +166,7 @@ func discover(w http.ResponseWriter, r *http.Request) error {
 	switch path {
 	case "/apis":
 		if strings.Contains(r.Header.Get("Accept"), "APIGroupDiscoveryList") {
-			// Whoever asks for all at once falls back to one version at a time.
+			// A client that asks for all at once falls back to one version at a time.
 			return apierrors.NewGenericServerResponse(http.StatusNotAcceptable, "get", schema.GroupResource{}, "", "ask for application/json", 0, true)
 		}
 		reply(w, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{group}}, nil)
@@ -193,7 +193,7 @@ func groupOf() metav1.APIGroup {
 	return g
 }
 
-// resourcesOf lists the queues too, though nobody can read them here: clients
+// resourcesOf lists the queues too, though they cannot be read here: clients
 // find a subresource under its resource.
 func resourcesOf(v schema.GroupVersion) metav1.APIResourceList {
 	out := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: v.String()}
@@ -238,5 +238,5 @@ func reply(w http.ResponseWriter, answer any, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write(append(b, '\n')) // whoever does not listen needs no answer
+	_, _ = w.Write(append(b, '\n')) // a client that went away needs no answer
 }

@@ -27,7 +27,7 @@ const (
 )
 
 // describe answers with a document of the API's description; false if there is
-// none at the path. Who has the document already is told so.
+// none at the path. A client that has the document already is told so.
 func describe(w http.ResponseWriter, r *http.Request) bool {
 	var doc object
 	switch path := strings.TrimSuffix(r.URL.Path, "/"); path {
@@ -53,7 +53,7 @@ func describe(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(b) // whoever does not listen needs no answer
+	_, _ = w.Write(b) // a client that went away needs no answer
 	return true
 }
 

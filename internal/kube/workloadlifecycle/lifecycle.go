@@ -73,7 +73,7 @@ type Facts struct {
 	// Priority is the value of the WorkloadPriorityClass it refers to, if any.
 	Priority *int32
 	// ClusterQueue is the one that it waits for or has a reservation in, and
-	// LocalQueue the door it came through; nil if there is none.
+	// LocalQueue the one that it was submitted to; nil if there is none.
 	ClusterQueue *kueue.ClusterQueue
 	LocalQueue   *kueue.LocalQueue
 	Config       Config
@@ -91,7 +91,7 @@ type Step struct {
 	Deactivate bool
 	// Unpin lets a deleted Workload go.
 	Unpin bool
-	// StopPods deletes its pods, which nobody else would.
+	// StopPods deletes its pods, which no job's controller would.
 	StopPods bool
 	// Delete says what to delete.
 	Delete Deletion
@@ -135,7 +135,7 @@ func rules() []func(Facts) (Step, bool) {
 		deactivated,  // spec.active is false
 		deactivating, // it shall be false
 		followClass,  // the priority class changed
-		release,      // nobody else gives back its quota
+		release,      // no job's reconciler gives back its quota
 		abandoned,    // its job is being deleted, and does nothing any more
 		refusals,     // a check said no
 		stopped,      // its queue was stopped before it was admitted
@@ -190,7 +190,7 @@ func leave(f Facts) Step {
 }
 
 // stopPods deletes pods whose job is gone or about to go, if they have to go and
-// nobody else sees to it: a job may be deleted without its pods, or be kept by a
+// no job's controller sees to it: a job may be deleted without its pods, or be kept by a
 // finalizer while they go on.
 func stopPods(f Facts, since time.Time) (Step, bool) {
 	theirs := f.Orphan || metav1.GetControllerOf(f.Workload) != nil
@@ -273,7 +273,7 @@ func stopped(f Facts) (Step, bool) {
 	was, why := "stopped", kueue.ReasonSuspended
 	switch {
 	case f.ClusterQueue != nil && f.ClusterQueue.DeletionTimestamp != nil:
-		// It goes when nobody holds its quota, and nobody new is to run in it.
+		// It goes when no workload holds its quota, and no new one is to run in it.
 		what, reason = "ClusterQueue "+f.ClusterQueue.Name, kueue.ReasonClusterQueueStopped
 		was, why = "deleted", kueue.ReasonInadmissible
 	case f.ClusterQueue != nil && !open(f.ClusterQueue.Spec.StopPolicy):

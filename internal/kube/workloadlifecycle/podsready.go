@@ -27,7 +27,7 @@ func (c Config) awaitPods(set Conditions) {
 }
 
 // ObservePods returns the status of an admitted workload whose pods are all
-// ready, or not; nil if it says so already or nobody waits for them.
+// ready, or not; nil if it says so already or they are not waited for.
 func ObservePods(w *kueue.Workload, ready bool, c Config, now time.Time) *kueue.WorkloadStatus {
 	if c.PodsReady == nil || !isTrue(w, kueue.WorkloadAdmitted) {
 		return nil

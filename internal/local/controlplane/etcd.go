@@ -20,11 +20,11 @@ import (
 const (
 	// memberName also stands in etcd's stored membership: never change it.
 	memberName = "mlbatch"
-	// peerURL is stored as well but nobody listens on it: there are no peers.
+	// peerURL is stored as well but nothing listens on it: there are no peers.
 	peerURL = "http://localhost:2380"
 
 	// snapshotEvery and keepAfterSnapshot bound how many log entries stay in
-	// memory. With one member nobody ever needs to catch up.
+	// memory. With one member no other needs to catch up.
 	snapshotEvery     = 5000
 	keepAfterSnapshot = 500
 

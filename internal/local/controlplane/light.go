@@ -15,8 +15,8 @@ import (
 
 // light is an admission plugin that lets the API server keep no record of which
 // client wrote which field of a Workload. Once an object has none, the record's
-// upkeep is skipped in all later writes, a tenth of what each costs, and nobody
-// reads it: Workloads are made by controllers, or by users in one piece. Who
+// upkeep is skipped in all later writes, a tenth of what each costs, and it is
+// not read: Workloads are made by controllers, or by users in one piece. Who
 // applies one from the server's side (kubectl apply --server-side) gets the
 // record, as that cannot work without it.
 //

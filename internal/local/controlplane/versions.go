@@ -18,8 +18,8 @@ const oldVersion = "kueue.x-k8s.io/v1beta1"
 // withoutOldCaches keeps no watch cache of objects in oldVersion. The API server
 // has one for each version of a custom resource, always, and fills it with every
 // change: of a write to a Workload that took a seventh of its time and a quarter
-// of the controller's, whose webhook converts, mostly for nobody. Who reads that
-// version reads from etcd.
+// of the controller's, whose webhook converts, mostly in vain. A client of that version
+// reads from etcd.
 type withoutOldCaches struct{ generic.RESTOptionsGetter }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.

@@ -26,7 +26,7 @@ import (
 
 const (
 	// lifetime is that of every certificate: the cluster is a local one, and
-	// nobody renews by hand.
+	// it is not renewed by hand.
 	lifetime = 10 * 365 * 24 * time.Hour
 	// renewBefore is how close to its end a leaf is made anew.
 	renewBefore = 30 * 24 * time.Hour

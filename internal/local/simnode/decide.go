@@ -419,7 +419,7 @@ func exitReason(code int32) string {
 	return "Error"
 }
 
-// podIP is made from the pod's UID: addresses of simulated pods reach nobody,
+// podIP is made from the pod's UID: addresses of simulated pods reach nothing,
 // but should differ.
 func podIP(pod *corev1.Pod) string {
 	h := fnv.New32a()

@@ -24,5 +24,5 @@
 // the storage class get volumes that hold nothing (volumes.go).
 //
 // The package registers no nodes (see Reconcile) and schedules nothing. A node that
-// somebody deletes and creates again gets back what a kubelet says of itself.
+// is deleted and created again gets back what a kubelet says of itself.
 package simnode

@@ -21,7 +21,7 @@ const (
 )
 
 // plays says whether a node is simulated here, and sends heartbeats: one with our
-// label, or one that has the name of a node of the fleet, because somebody created it
+// label, or one that has the name of a node of the fleet, because a user created it
 // again and left the labels to its kubelet.
 func (s *simulator) plays(n *corev1.Node) bool {
 	i, named := index(n.Name)
@@ -34,7 +34,7 @@ func (s *simulator) self(n *corev1.Node, now time.Time) *corev1.Node {
 	i, ok := index(n.Name)
 	self := s.fleet.Node(i, now)
 	if !ok || i >= s.fleet.Count {
-		// Somebody else made it up, and knows what it has.
+		// It was made up elsewhere, and says what it has.
 		self = &corev1.Node{Status: corev1.NodeStatus{Addresses: addresses(n.Name), NodeInfo: nodeInfo(n.Name)}}
 	}
 	if s.port != 0 {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// APIServerUser is the API server as a client of the kubelets: nobody else is
+// APIServerUser is the API server as a client of the kubelets: no other is
 // answered, because it alone knows who may read which logs.
 const APIServerUser = "kube-apiserver-kubelet-client"
 

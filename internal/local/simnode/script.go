@@ -179,7 +179,7 @@ func untilExit(text string) (runs string, code int32, exits bool) {
 }
 
 // sleeps adds up the sleeps in a command line. It gives no answer when there
-// are none, or when a loop repeats them who knows how often.
+// are none, or when a loop repeats them.
 func sleeps(text string) (time.Duration, bool) {
 	sleep := regexp.MustCompile(`(?:^|[\s;&|({/])sleep((?:\s+(?:[0-9]*\.?[0-9]+[smhd]?|inf|infinity)\b)+)`)
 	endless := regexp.MustCompile(`\bwhile\s+(?:true|:|\[\s+1\s+\])|\bsleep\s+inf(?:inity)?\b|\btail\s+-[fF]\b`)

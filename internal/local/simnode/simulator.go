@@ -143,7 +143,7 @@ func (s *simulator) onReturn() cache.ResourceEventHandler {
 	}
 }
 
-// dropManagedFields saves memory: nobody here reads them.
+// dropManagedFields saves memory: they are not read here.
 func dropManagedFields(o any) (any, error) {
 	if m, err := meta.Accessor(o); err == nil {
 		m.SetManagedFields(nil)

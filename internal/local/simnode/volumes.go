@@ -11,13 +11,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Provisioner is who provides the volumes of a storage class here: volumes that
+// Provisioner provides the volumes of a storage class here: volumes that
 // hold nothing, since nothing on a simulated node reads or writes them.
 const Provisioner = "mlbatch.dev/simulated"
 
 const (
-	// annStorageProvisioner is set on a claim by kube-controller-manager for whoever
-	// is to provide its volume, annProvisionedBy on a volume by whoever did.
+	// annStorageProvisioner is set on a claim by kube-controller-manager for the
+	// provisioner of its volume, annProvisionedBy on a volume by that.
 	annStorageProvisioner = "volume.kubernetes.io/storage-provisioner"
 	annProvisionedBy      = "pv.kubernetes.io/provisioned-by"
 	// volumeDriver is what is said to attach them, a name without slashes.

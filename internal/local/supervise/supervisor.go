@@ -140,6 +140,6 @@ const (
 	// unhealthyAfter failed probes in a row, a ready process counts as
 	// unhealthy: one slow answer on a busy machine is no news.
 	unhealthyAfter = 2
-	// hopelessAfter deaths without ever being ready, nobody waits any longer.
+	// hopelessAfter deaths without ever being ready, it is not waited for any longer.
 	hopelessAfter = 5
 )

@@ -63,8 +63,8 @@ func (a *attempt) createOne(ctx context.Context, c appwrapper.Component) (types.
 	if !apierrors.IsAlreadyExists(err) {
 		return object.GetUID(), err
 	}
-	// Ours from before a crash, or somebody else's. Owners are told apart by UID:
-	// an AppWrapper of the same name that was deleted is somebody else (A17).
+	// Ours from before a crash, or another owner's. Owners are told apart by UID: an
+	// AppWrapper of the same name that was deleted is another one (A17).
 	there, err := a.find(ctx, c, fresh)
 	switch {
 	case err != nil:
@@ -85,7 +85,7 @@ func (a *attempt) createOne(ctx context.Context, c appwrapper.Component) (types.
 
 // disown deletes an object that says it is ours and that was not recorded. It may
 // be from before a crash, and then nothing is lost by creating it again; but
-// whoever may write owner references may have made it, with other pods.
+// a user who may write owner references may have made it, with other pods.
 func (a *attempt) disown(ctx context.Context, c appwrapper.Component, uid types.UID) error {
 	newest := &awv1beta2.AppWrapper{}
 	if err := a.live.Get(ctx, client.ObjectKeyFromObject(a.w), newest); err != nil {

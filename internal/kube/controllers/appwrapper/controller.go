@@ -13,7 +13,7 @@
 // after the times that lifecycle gives.
 //
 // When the AppWrapper may run is not decided here: spec.suspend and
-// podSetInfos are written by whoever admits it.
+// podSetInfos are written by the controller that admits it.
 package appwrapper
 
 import (

@@ -129,7 +129,7 @@ func (a *attempt) observe(ctx context.Context, i int, from source) (lifecycle.Co
 }
 
 // ours reports whether an object of a component's name is the one that was
-// created: an owner reference can be written by anybody. What an earlier version
+// created: an owner reference can be written by any user. What an earlier version
 // created has not been recorded, and is believed once it is said to exist.
 func (a *attempt) ours(c appwrapper.Component, found *unstructured.Unstructured) bool {
 	if !metav1.IsControlledBy(found, a.w) {
@@ -263,7 +263,7 @@ func (a *attempt) readPod(ctx context.Context, p *corev1.Pod) (lifecycle.Pod, er
 }
 
 // lostNode says how a pod lost its node; "" if it has not. Its node was deleted,
-// or it was evicted and is the component itself, so that nobody replaces it.
+// or it was evicted and is the component itself, so that it is not replaced.
 func (a *attempt) lostNode(ctx context.Context, p *corev1.Pod) (string, error) {
 	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded {
 		return "", nil

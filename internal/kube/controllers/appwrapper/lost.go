@@ -35,7 +35,7 @@ func (a *attempt) nodeOf(i int, uid types.UID) string {
 }
 
 // wentWith says how a component that is gone went with the node it is recorded to
-// have run on; "" if nothing speaks for that, so that somebody deleted it. While
+// have run on; "" if nothing speaks for that, so that it was deleted by hand. While
 // this controller was away it may have been either, and a job that lost its node
 // must not fail for it.
 func (a *attempt) wentWith(ctx context.Context, c appwrapper.Component) (string, error) {

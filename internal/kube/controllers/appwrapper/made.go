@@ -9,7 +9,7 @@ import (
 
 // made are the objects that this process created and that are not recorded yet, by
 // AppWrapper. When an API server is in trouble the object may be there and its record
-// fail again and again; without this memory it would be taken for somebody else's, and
+// fail again and again; without this memory it would be taken for another owner's, and
 // deleted and created again each time, with pods that run. The zero value is empty.
 type made struct {
 	mu sync.Mutex

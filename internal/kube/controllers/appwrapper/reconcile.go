@@ -20,7 +20,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 )
 
-// conflictPause is how long to wait for the cache to show what somebody else
+// conflictPause is how long to wait for the cache to show what another client
 // wrote, if no event comes before.
 const conflictPause = 100 * time.Millisecond
 
@@ -59,7 +59,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case err == nil:
 		return reconcile.Result{RequeueAfter: a.step.RecheckAfter}, nil
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		// Somebody was faster; the cache is about to show it.
+		// Another write was faster; the cache is about to show it.
 		return reconcile.Result{RequeueAfter: conflictPause}, nil
 	}
 	return reconcile.Result{}, fmt.Errorf("AppWrapper %s: %w", req.NamespacedName, err)
@@ -177,7 +177,7 @@ func (a *attempt) tell() {
 	if a.step.ResetReason != "" {
 		a.count.reset(a.w.Namespace, a.step.ResetReason)
 	}
-	// The two moments at which somebody may be reading along.
+	// The two moments at which a user may be reading along.
 	if a.facts.Phase == lifecycle.New || a.facts.Phase == lifecycle.Suspended {
 		if len(a.warnings) > 0 { // in one event: of several with one reason only one would be seen
 			emit(true, "InvalidAnnotation", sentences(a.warnings))

@@ -8,18 +8,18 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 )
 
-// Answers answers questions about who waits where: from the loop once it decides,
+// Answers answers questions about which workload waits where: from the loop once it decides,
 // before that from a follower.
 type Answers struct {
 	Loop *Loop
-	// Follower may be nil: nobody else decides.
+	// Follower may be nil: no other process decides.
 	Follower *Follower
 }
 
 // errUnknown says that there is no whole picture yet.
 var errUnknown = errors.New("this controller has just started and does not know all queues yet: ask again")
 
-// Line lists who waits in a ClusterQueue, in order; known is false if there is no
+// Line lists the workloads that wait in a ClusterQueue, in order; known is false if there is no
 // such queue. It fails until the picture is whole.
 func (a Answers) Line(queue string) (line []cycle.Waiting, known bool, err error) {
 	err = a.ask(func(e *cycle.Engine) { line, known = e.Line(queue) })

@@ -64,7 +64,7 @@ type Loop struct {
 	// decides is closed by the first decision.
 	decides chan struct{}
 	// asking lets one question after the other look for advice, which takes a while:
-	// nobody gets all processors by asking.
+	// no user gets all processors by asking.
 	asking sync.Mutex
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
-// Follower keeps a picture of who waits where and why in a process that does not
+// Follower keeps track of which workload waits where and why in a process that does not
 // decide, so that it can answer as the one that does would. It decides nothing and writes
 // nothing, and it is not what the process decides with once it leads: that begins
 // with a picture of its own.

@@ -20,8 +20,8 @@ import (
 )
 
 // tell reports a decision that was written: as an event on the Workload, in the
-// metrics, and to the engine, which may evict for others whoever's admission was
-// written.
+// metrics, and to the engine, which may evict a workload for others once its
+// admission was written.
 func (l *Loop) tell(ctx context.Context, d core.Decision, w *kueue.Workload) {
 	kind, reason, action, message := corev1.EventTypeNormal, "", "", ""
 	switch d := d.(type) {
@@ -72,7 +72,7 @@ func (l *Loop) tellPreemptor(ctx context.Context, d core.Evict, victim *kueue.Wo
 		return
 	}
 	who, related := "workload "+d.Key.String(), runtime.Object(victim)
-	if d.Key.Namespace != d.For.Namespace { // whose names are not for everybody
+	if d.Key.Namespace != d.For.Namespace { // whose names are not for all users
 		who, related = fmt.Sprintf("a workload (UID: %s)", victim.UID), nil
 	}
 	l.opts.Recorder.Eventf(&w, related, corev1.EventTypeNormal, kueue.EventPreemptedWorkload, "Preempt",

@@ -21,7 +21,7 @@ type watched struct {
 	obj  client.Object
 }
 
-// queued are the kinds that say who waits where.
+// queued are the kinds that say which workload waits where.
 func queued() []watched {
 	return []watched{
 		{world.Topology, &kueue.Topology{}},

@@ -125,8 +125,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	r.waiting.forget(req.NamespacedName)
 	if workloadstatus.Overtaken(err) || apierrors.IsAlreadyExists(err) {
-		// Somebody was faster; the cache will show it, and waiting for it is all
-		// there is to do.
+		// Another write was faster; the cache will show it, and waiting for it is
+		// all there is to do.
 		return reconcile.Result{RequeueAfter: conflictPause}, nil
 	}
 	if err != nil {
@@ -137,7 +137,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // newest reports whether a job is as the API server has it. Jobs and Workloads are
 // watched apart: a job that was started a moment ago may look as if it never was,
-// and whoever gave back its quota then would do so while it makes pods.
+// and its quota would be given back while it makes pods.
 func (r *reconciler) newest(ctx context.Context, o jobs.Object) (bool, error) {
 	is := r.adapter.New()
 	err := r.opts.Live.Get(ctx, client.ObjectKeyFromObject(o), is)

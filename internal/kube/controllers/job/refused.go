@@ -42,8 +42,8 @@ func (r *reconciler) refused(s facts, err error) reconcile.Result {
 	return reconcile.Result{RequeueAfter: refusedPause}
 }
 
-// waitList is who waits to create a Workload, in the order in which they came. It is
-// only about who is woken: a restart looks at every job anyway.
+// waitList has the jobs that wait to create a Workload, in the order in which they
+// came. It is only about which are woken: a restart looks at every job anyway.
 type waitList struct {
 	mu   sync.Mutex
 	last uint64
@@ -77,7 +77,7 @@ func (c *waitList) forget(k types.NamespacedName) {
 	}
 }
 
-// first are those of a namespace who came first, n at most.
+// first are those of a namespace that came first, n at most.
 func (c *waitList) first(namespace string, n int64) []reconcile.Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -26,7 +26,7 @@ type standing int
 
 const (
 	alone  standing = iota // not managed here
-	top                    // managed, and nobody's part
+	top                    // managed, and part of no other job
 	nested                 // part of another managed job
 	deeper                 // part of a part of one
 )
@@ -75,8 +75,8 @@ type above struct {
 // managed job, the zero value if none is. A job is doomed, and left alone, if one
 // of its owners is gone: the garbage collector is about to remove it.
 //
-// An owner that keeps a record of its parts is believed, and not who says he is
-// one (S6): anybody who may write Jobs may write owner references.
+// An owner that keeps a record of its parts is believed, and not a Job that says it
+// is one (S6): any user who may write Jobs may write owner references.
 func (r *reconciler) whole(ctx context.Context, o jobs.Object, ns *corev1.Namespace) (top above, doomed bool, err error) {
 	var part metav1.Object = o
 	gvk, stands := r.adapter.GVK(), nested
@@ -170,7 +170,7 @@ func (r *reconciler) owner(ctx context.Context, namespace string, ref *metav1.Ow
 }
 
 // holdPart is the next step of a part of another managed job: it may not run
-// while the whole is not admitted. Who runs the whole starts it.
+// while the whole is not admitted. The controller of the whole starts it.
 func holdPart(s facts, whole *kueue.Workload) (step, error) {
 	if whole == nil || convert.Finished(whole) || convert.Admitted(whole) || s.facts.Suspended || s.facts.Finished != nil {
 		return step{}, nil

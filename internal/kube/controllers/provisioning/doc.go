@@ -1,7 +1,7 @@
 // Package provisioning answers the admission check
 // kueue.x-k8s.io/provisioning-request: a workload whose quota is reserved
-// starts only when somebody who makes nodes, such as Cluster Autoscaler, has
-// made them. It asks by a ProvisioningRequest and follows its conditions.
+// starts only when what makes nodes, such as Cluster Autoscaler, has made
+// them. It asks by a ProvisioningRequest and follows its conditions.
 //
 // For one workload it gathers the facts, decides (decide.go, pure), and
 // applies: requests are made and removed, then the states of the checks are

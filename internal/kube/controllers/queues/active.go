@@ -17,10 +17,10 @@ const ReasonCohortCycle = "CohortCycle"
 // surroundings are what a ClusterQueue refers to and cannot use.
 type surroundings struct {
 	missingFlavors []string // in the order of the spec
-	// missingChecks do not exist, inactiveChecks nobody answers; in the order of
-	// the spec.
+	// missingChecks do not exist, inactiveChecks are not answered; in the
+	// order of the spec.
 	missingChecks, inactiveChecks []string
-	// controllers are who answers the checks.
+	// controllers are those that answer the checks.
 	controllers map[string]string
 	// remote are the rules it breaks about checks that send workloads elsewhere.
 	remote []convert.Fault

@@ -17,7 +17,7 @@ import (
 
 // feeder passes on which queues are fuller or emptier than they were. It looks at all of them
 // after each change, at most once per interval; that is cheap, and it needs no
-// list of names from those who count.
+// list of names from what counts.
 type feeder struct {
 	reader      client.Reader
 	numbers     Numbers

@@ -34,7 +34,7 @@ func newPace(c clock.PassiveClock, interval time.Duration) *pace {
 // beat takes a beat of a tree now, and returns how long the next has to wait.
 func (p *pace) beat(tree string) time.Duration {
 	key := types.NamespacedName{Name: tree}
-	p.wait(key) // whoever asks has seen to it that it may go
+	p.wait(key) // the caller has seen to it that it may go
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last[key].rest

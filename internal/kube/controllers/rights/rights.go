@@ -39,7 +39,7 @@ import (
 
 const (
 	// Binding is the name of the binding in each namespace. It is not that of the
-	// controller's role in its own namespace, whose binding is nobody's to take back.
+	// controller's role in its own namespace, whose binding is not to be taken back.
 	Binding = "mlbatch-controller-team"
 	// Role is the cluster role that is bound.
 	Role = "mlbatch-controller-team"
@@ -171,7 +171,7 @@ func decide(s facts) step {
 	case !s.jobs && !s.needed && !s.ending, !equality.Semantic.DeepEqual(b.RoleRef, Of("").RoleRef):
 		return remove
 	case s.ending:
-		return nothing // whoever deletes the namespace deletes what is in it
+		return nothing // with the namespace goes what is in it
 	case !slices.Contains(b.Subjects, s.self), !controllerutil.ContainsFinalizer(b, Finalizer):
 		return admit
 	}

@@ -1,8 +1,8 @@
 // Package slack keeps the promised quotas true when nodes go bad. The slack
-// queue is a ClusterQueue of which nobody is a member: its quota is only lent
+// queue is a ClusterQueue without members: its quota is only lent
 // to others. When capacity is out of service, the controller lets the slack
 // queue lend that much less, by lowering its lendingLimit, and when the
-// capacity is back it lends again. Nobody's own quota and no running work is
+// capacity is back it lends again. No team's own quota and no running work is
 // touched. The lending limits of the slack queue belong to this controller;
 // what a person writes there is overwritten.
 //

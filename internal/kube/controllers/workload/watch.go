@@ -39,7 +39,7 @@ func (r *reconciler) ofJob(ctx context.Context, o client.Object) []reconcile.Req
 }
 
 // jobsLeaving lets through what becomes of jobs that are being deleted: their
-// Workloads wait for that, and nobody else tells them.
+// Workloads wait for that, and nothing else tells them.
 func jobsLeaving() builder.Predicates { return builder.WithPredicates(leaving()) }
 
 func leaving() predicate.Funcs {
