@@ -112,7 +112,7 @@ func (a *adviser) alone(change func() *workload) (anew *equivalence, ok bool) {
 	if w != a.workload {
 		anew = w.equivalence
 	}
-	return anew, a.judge(w).kind != refuse
+	return anew, a.verdict(w).kind != refuse
 }
 
 // resume tries to let a stopped queue go on.
@@ -126,9 +126,9 @@ func (a *adviser) resume() {
 
 // others tries what becomes of it when others go.
 func (a *adviser) others() {
-	if len(a.leaving) > 0 {
-		offer := core.Advice{Kind: core.AwaitLeaving, Keys: keysOf(a.leaving[:min(len(a.leaving), maxHolders)])}
-		if a.try(offer, func() *workload { return a.without(a.leaving) }) {
+	if len(a.admissions.leaving) > 0 {
+		offer := core.Advice{Kind: core.AwaitLeaving, Keys: keysOf(a.admissions.leaving[:min(len(a.admissions.leaving), maxHolders)])}
+		if a.try(offer, func() *workload { return a.without(a.admissions.leaving) }) {
 			return
 		}
 	}
@@ -200,7 +200,7 @@ func (a *adviser) holding() []*workload {
 	case a.why.LacksNodes():
 		if c := a.class; c != nil {
 			for _, h := range a.nodeHolders(c, mostHolders) {
-				if x := a.workloads[h.Key]; x != nil && x.phase == running && !slices.Contains(out, x) {
+				if x := a.workloads[h.Key]; x != nil && x.State() == running && !slices.Contains(out, x) {
 					out = append(out, x)
 				}
 			}

@@ -3,7 +3,7 @@ package cycle
 import (
 	"fmt"
 
-	"github.com/mlbatch/mlbatch/internal/engine/ledger"
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 // Check recomputes everything the slow way and compares it with what is kept.
@@ -12,137 +12,183 @@ func (e *Engine) Check() error {
 	if err := e.books.Check(e.allocations); err != nil {
 		return err
 	}
-	for _, w := range e.workloads {
-		if err := e.checkWorkload(w); err != nil {
-			return fmt.Errorf("workload %s: %w", w.Key, err)
-		}
-	}
-	for _, q := range e.queues {
-		if err := e.checkQueue(q); err != nil {
-			return fmt.Errorf("queue %s: %w", q.name, err)
-		}
-	}
-	if err := e.checkReady(); err != nil {
-		return err
-	}
-	return e.checkReservations()
-}
-
-// stateOf is what a workload in a phase holds.
-func stateOf(p phase) ledger.State {
-	return [...]ledger.State{waiting: ledger.Free, reserved: ledger.Promised, running: ledger.Held, leaving: ledger.Leaving}[p]
-}
-
-func (e *Engine) checkWorkload(w *workload) error {
-	if w.State() != stateOf(w.phase) {
-		return fmt.Errorf("in phase %d it is in state %d of the ledger", w.phase, w.State())
-	}
-	switch w.phase {
-	case waiting:
-		if w.admission != nil || len(w.Uses) > 0 || len(w.Holds) > 0 || w.reservation != nil {
-			return fmt.Errorf("waits but holds %v", w.admission)
-		}
-		d := w.obs.details()
-		aside := d.bars() || w.timer != nil || w.localQueue.closed != nil
-		if !w.inbox && !e.edited && (w.group == nil) != aside {
-			return fmt.Errorf("in a group: %t, kept aside: %t", w.group != nil, aside)
-		}
-		if !w.inbox && w.group == nil && w.told == nil {
-			return fmt.Errorf("kept aside and not told why")
-		}
-	case reserved:
-		if w.reservation == nil || w.admission == nil || w.group != nil {
-			return fmt.Errorf("reserved without a reservation")
-		}
-	case running, leaving:
-		if w.admission == nil || w.group != nil || w.reservation != nil {
-			return fmt.Errorf("admitted and still in a queue")
+	for _, check := range []func() error{e.checkCounts, e.pending.check, e.admissions.check} {
+		if err := check(); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (e *Engine) checkQueue(q *queue) error {
-	active, reserving := 0, 0
-	for _, g := range q.groups {
-		if g.members.Len() == 0 {
-			return fmt.Errorf("an empty group is kept")
+// checkCounts counts the workloads whose pods are not ready, and those of each LocalQueue.
+func (m *model) checkCounts() error {
+	unready := 0
+	for _, w := range m.workloads {
+		if w.State() == running && !w.obs.ready && (w.seen == nil || w.obs.admitted) && m.opt.BlockAdmission {
+			unready++
 		}
-		if g.parked == (g.slot > 0) {
-			return fmt.Errorf("a group is parked: %t, active: %t", g.parked, g.slot > 0)
+	}
+	if unready != m.unready {
+		return fmt.Errorf("pods of %d workloads are not ready, %d are counted", unready, m.unready)
+	}
+	for _, d := range m.localQueues {
+		counts := d.counts
+		for w := range d.workloads {
+			counts[w.State()]--
+		}
+		if counts != [len(counts)]int{} {
+			return fmt.Errorf("LocalQueue %s/%s: %v more workloads are counted, by state", d.key.namespace, d.key.name, counts)
+		}
+	}
+	return nil
+}
+
+// check verifies that whatever waits is where it belongs, and that something wakes it.
+func (pe *pending) check() error {
+	for _, w := range pe.workloads {
+		if err := pe.checkWorkload(w); err != nil {
+			return fmt.Errorf("workload %s: %w", w.Key, err)
+		}
+	}
+	for _, q := range pe.queues {
+		if err := pe.checkQueue(q); err != nil {
+			return fmt.Errorf("queue %s: %w", q.name, err)
+		}
+	}
+	return nil
+}
+
+// checkWorkload verifies that a workload that waits is in a group, about to be sorted in,
+// or kept aside, told why, and with an end to that.
+func (pe *pending) checkWorkload(w *workload) error {
+	if w.State() != waiting {
+		if w.group != nil {
+			return fmt.Errorf("it does not wait, and is still in a queue")
+		}
+		return nil
+	}
+	if w.admission != nil || len(w.Uses) > 0 || len(w.Holds) > 0 || w.reservation != nil {
+		return fmt.Errorf("waits but holds %v", w.admission)
+	}
+	d := w.obs.details()
+	aside := d.bars() || w.timer != nil || w.localQueue.closed != nil
+	if !w.inbox && !pe.edited && (w.group == nil) != aside {
+		return fmt.Errorf("in a group: %t, kept aside: %t", w.group != nil, aside)
+	}
+	if !w.inbox && w.group == nil && w.told == nil {
+		return fmt.Errorf("kept aside and not told why")
+	}
+	return nil
+}
+
+func (pe *pending) checkQueue(q *queue) error {
+	active := 0
+	for _, g := range q.groups {
+		if err := checkGroup(g); err != nil {
+			return err
 		}
 		if g.slot > 0 {
 			active++
 		}
-		for _, w := range g.members.Items() {
-			if w.group != g || w.phase != waiting {
-				return fmt.Errorf("%s is listed as waiting", w.Key)
-			}
-			if g.members.First() != w && w.Before(g.members.First()) {
-				return fmt.Errorf("%s should be first of its group", w.Key)
-			}
+		if blocker := q.blocker != nil && q.blocker.group == g; (g.parked || blocker) && !pe.edited && !g.hasWaker() {
+			return fmt.Errorf("nothing wakes %s, parked for %s %s", g.members.First().Key, g.why.Code, g.why.Cause)
 		}
 	}
 	if active != q.active.Len() {
 		return fmt.Errorf("%d active groups, %d in the heap", active, q.active.Len())
 	}
-	if ready := active > 0 && q.closed == nil && q.ahead() == nil; ready != (q.slot > 0) && !e.edited {
-		return fmt.Errorf("ready: %t, among the heads: %t", ready, q.slot > 0)
-	}
-	for _, w := range e.workloads {
-		if (w.phase == running || w.phase == leaving) && w.Queue == q.node {
-			reserving++
-		}
-	}
-	if reserving != q.reserving {
-		return fmt.Errorf("%d workloads hold quota, %d are counted", reserving, q.reserving)
+	if q.hasHead() != (q.slot > 0) && !pe.edited {
+		return fmt.Errorf("has a head: %t, among the heads: %t", q.hasHead(), q.slot > 0)
 	}
 	return nil
 }
 
-// checkReady counts the workloads whose pods are not ready.
-func (e *Engine) checkReady() error {
-	n := 0
-	for _, w := range e.workloads {
-		if w.phase == running && !w.obs.ready && (w.seen == nil || w.obs.admitted) && e.opt.BlockAdmission {
-			n++
-		}
+func checkGroup(g *group) error {
+	if g.members.Len() == 0 {
+		return fmt.Errorf("an empty group is kept")
 	}
-	if n != e.unready {
-		return fmt.Errorf("pods of %d workloads are not ready, %d are counted", n, e.unready)
+	if g.parked == (g.slot > 0) {
+		return fmt.Errorf("a group is parked: %t, active: %t", g.parked, g.slot > 0)
+	}
+	for _, w := range g.members.Items() {
+		if w.group != g || w.State() != waiting {
+			return fmt.Errorf("%s is listed as waiting", w.Key)
+		}
+		if g.members.First() != w && w.Before(g.members.First()) {
+			return fmt.Errorf("%s should be first of its group", w.Key)
+		}
 	}
 	return nil
 }
 
-// checkReservations verifies that reservations wait for leaving workloads only, and that
-// whoever leaves is remembered.
-func (e *Engine) checkReservations() error {
-	owing := map[*reservation]int{}
+// hasWaker reports whether a refused group is listed under what it waits for. Edits of
+// queues and flavors wake every group.
+func (g *group) hasWaker() bool {
+	switch {
+	case g.why.Code == core.WaitingForPodsReady:
+		return g.onReady
+	case len(g.blockedPairs) > 0:
+		return g.blockedByReservation > 0
+	case g.lacksNodes:
+		return g.onNodes > 0
+	case g.why.LacksQuota():
+		return len(g.shorts) > 0 || g.bound != g.plan
+	}
+	return true
+}
+
+// check verifies that queues know who holds their quota, that reservations wait for
+// leaving workloads only, and that whoever leaves is remembered.
+func (ad *admissions) check() error {
+	reserving := map[*queue]int{}
 	left := 0
-	for _, w := range e.leaving {
-		if w.phase != leaving {
-			return fmt.Errorf("%s is listed as leaving", w.Key)
-		}
-		for _, p := range w.awaitedBy {
-			owing[p]++
-		}
-	}
-	for _, w := range e.workloads {
-		if w.phase == leaving {
+	for _, w := range ad.workloads {
+		switch w.State() {
+		case reserved:
+			if w.reservation == nil || w.admission == nil {
+				return fmt.Errorf("workload %s: reserved without a reservation", w.Key)
+			}
+		case leaving:
 			left++
-		} else if len(w.awaitedBy) > 0 {
+			fallthrough
+		case running:
+			if w.admission == nil || w.reservation != nil {
+				return fmt.Errorf("workload %s: holds without an admission", w.Key)
+			}
+			reserving[ad.byNode[w.Queue.ID]]++
+		case waiting:
+		}
+		if w.State() != leaving && len(w.awaitedBy) > 0 {
 			return fmt.Errorf("%s is waited for but does not leave", w.Key)
 		}
 	}
-	if left != len(e.leaving) {
-		return fmt.Errorf("%d workloads leave, %d are listed", left, len(e.leaving))
-	}
-	for _, p := range e.reservations {
-		if p.workload.reservation != p || p.workload.phase != reserved {
-			return fmt.Errorf("%s has lost its pledge", p.workload.Key)
+	for _, q := range ad.queues {
+		if reserving[q] != q.reserving {
+			return fmt.Errorf("queue %s: %d workloads hold quota, %d are counted", q.name, reserving[q], q.reserving)
 		}
-		if p.pendingVictims != owing[p] {
-			return fmt.Errorf("%s waits for %d, %d know of it", p.workload.Key, p.pendingVictims, owing[p])
+	}
+	if left != len(ad.leaving) {
+		return fmt.Errorf("%d workloads leave, %d are listed", left, len(ad.leaving))
+	}
+	return ad.checkReservations()
+}
+
+func (ad *admissions) checkReservations() error {
+	awaited := map[*reservation]int{}
+	for _, w := range ad.leaving {
+		if w.State() != leaving {
+			return fmt.Errorf("%s is listed as leaving", w.Key)
+		}
+		for _, p := range w.awaitedBy {
+			awaited[p]++
+		}
+	}
+	for _, p := range ad.reservations {
+		if p.workload.reservation != p || p.workload.State() != reserved {
+			return fmt.Errorf("%s has lost its reservation", p.workload.Key)
+		}
+		if p.pendingVictims != awaited[p] {
+			return fmt.Errorf("%s waits for %d, %d know of it", p.workload.Key, p.pendingVictims, awaited[p])
 		}
 	}
 	return nil

@@ -56,35 +56,52 @@ func (p *compiled) placeless(set int) bool {
 	return slices.ContainsFunc(p.asks[set], func(ask int) bool { return slices.Contains(p.classes[ask], nil) })
 }
 
-func (e *Engine) current(p *compiled) bool {
-	return p.revision == e.revision && p.nodes == e.nodes.Version()
+func (j *judge) current(p *compiled) bool {
+	return p.revision == j.revision && p.nodes == j.nodes.Version()
 }
 
 // compile returns the group's plan, made anew if queues, flavors or the set of
 // nodes changed.
-func (e *Engine) compile(g *group) *compiled {
-	if g.plan == nil || !e.current(g.plan) {
-		if e.asked != nil {
-			e.asked.keep(g)
+func (j *judge) compile(g *group) *compiled {
+	if g.plan == nil || !j.current(g.plan) {
+		if j.before != nil {
+			j.keep(g)
 		}
-		g.plan = e.compileFor(g, g.equivalence.countsWithout(0))
+		g.plan = j.compileFor(g, g.equivalence.countsWithout(0))
 		if g.queue.reservesForHead() && g.plan.refusal == nil {
-			g.plan.headReservation, g.plan.over = e.headReservationOf(g.plan, g)
+			g.plan.headReservation, g.plan.over = j.headReservationOf(g.plan, g)
 		}
 	}
 	return g.plan
 }
 
+// ask begins a question, answered ends it: plans that were made meanwhile are forgotten.
+func (j *judge) ask() { j.before = map[*group]*compiled{} }
+
+func (j *judge) answered() {
+	for g, p := range j.before { // each alone, so order does not matter
+		g.plan = p
+	}
+	j.before = nil
+}
+
+// keep notes the plan of a group before it is made anew for a question.
+func (j *judge) keep(g *group) {
+	if _, kept := j.before[g]; !kept {
+		j.before[g] = g.plan
+	}
+}
+
 // compileFor makes a plan for so many pods per pod set.
-func (e *Engine) compileFor(g *group, counts []int32) *compiled {
+func (j *judge) compileFor(g *group, counts []int32) *compiled {
 	spec := g.queue.spec
-	p := &compiled{revision: e.revision, nodes: e.nodes.Version(), counts: counts}
+	p := &compiled{revision: j.revision, nodes: j.nodes.Version(), counts: counts}
 	p.Queue, p.Fungibility = g.queue.node, spec.Fungibility
 	p.Reclaims = preempt.Allows(spec.Preemption.WhileBorrow) ||
-		(e.opt.FairSharing != nil && preempt.Allows(spec.Preemption.Reclaim))
+		(j.opt.FairSharing != nil && preempt.Allows(spec.Preemption.Reclaim))
 	p.asks = make([][]int, len(g.equivalence.podSets))
 	for set := range g.equivalence.podSets {
-		e.compileSet(p, g, set)
+		j.compileSet(p, g, set)
 	}
 	p.joint = jointAsks(g.equivalence, p)
 	pairs := map[quota.FlavorResource]int{}
@@ -111,12 +128,12 @@ func (e *Engine) compileFor(g *group, counts []int32) *compiled {
 			}
 		}
 	}
-	p.sure = p.single && p.refusal == nil && len(p.asks) == 1 && e.plain(p)
+	p.sure = p.single && p.refusal == nil && len(p.asks) == 1 && j.plain(p)
 	return p
 }
 
 // plain reports whether flavors suit the pods and make one kind of pod of them at most.
-func (e *Engine) plain(p *compiled) bool {
+func (j *judge) plain(p *compiled) bool {
 	placed := 0
 	for i, a := range p.Requests {
 		if a.Options[0].Bad != "" {
@@ -130,7 +147,7 @@ func (e *Engine) plain(p *compiled) bool {
 }
 
 // compileSet turns one pod set into asks, one per resource group it touches.
-func (e *Engine) compileSet(p *compiled, g *group, set int) {
+func (j *judge) compileSet(p *compiled, g *group, set int) {
 	spec := g.queue.spec
 	podSet := &g.equivalence.podSets[set]
 	requests := podSet.Counted().Times(int64(p.counts[set]))
@@ -141,7 +158,7 @@ func (e *Engine) compileSet(p *compiled, g *group, set int) {
 	for _, r := range requests {
 		i := groupOf(spec, r.Resource)
 		if i < 0 {
-			if r.Amount > 0 && p.refusal == nil && !e.opt.IgnoreUndeclared {
+			if r.Amount > 0 && p.refusal == nil && !j.opt.IgnoreUndeclared {
 				p.refusal = &core.Reason{
 					Code: core.Misconfigured, Cause: core.ResourceUncovered, Queue: g.queue.name, PodSet: podSet.Name, Resource: r.Resource,
 				}
@@ -155,10 +172,10 @@ func (e *Engine) compileSet(p *compiled, g *group, set int) {
 		ask := quota.Request{Set: set, PodSet: podSet.Name}
 		var classes []*place.Class
 		for _, f := range spec.Groups[i].Flavors {
-			ask.Options = append(ask.Options, e.option(podSet, &spec.Groups[i], f.Flavor, requests))
+			ask.Options = append(ask.Options, j.option(podSet, &spec.Groups[i], f.Flavor, requests))
 			var c *place.Class
-			if p.counts[set] > 0 && e.looksForNodes(spec, f.Flavor) {
-				c = e.class(g.equivalence, set, []string{f.Flavor})
+			if p.counts[set] > 0 && j.looksForNodes(spec, f.Flavor) {
+				c = j.class(g.equivalence, set, []string{f.Flavor})
 			}
 			classes = append(classes, c)
 		}
@@ -173,14 +190,14 @@ func groupOf(q *core.Queue, resource string) int {
 }
 
 // option is one flavor as an alternative for a pod set.
-func (e *Engine) option(p *core.PodSet, g *core.ResourceGroup, name string, requests core.Resources) quota.Option {
+func (j *judge) option(p *core.PodSet, g *core.ResourceGroup, name string, requests core.Resources) quota.Option {
 	o := quota.Option{Flavor: name}
 	for _, r := range requests {
 		if slices.Contains(g.Covered, r.Resource) {
-			o.Uses = append(o.Uses, quota.Use{Pair: e.forest.FlavorResource(name, r.Resource), Amount: max(0, r.Amount)})
+			o.Uses = append(o.Uses, quota.Use{Pair: j.forest.FlavorResource(name, r.Resource), Amount: max(0, r.Amount)})
 		}
 	}
-	f := e.flavors[name]
+	f := j.flavors[name]
 	if f == nil {
 		o.Bad, o.Detail = core.FlavorMissing, name
 		return o
@@ -226,7 +243,7 @@ func over(s core.Selector, labels map[string]string) core.Selector {
 
 // scene answers flavor assignment's questions for the workload being judged.
 type scene struct {
-	engine   *Engine
+	judge    *judge
 	workload *workload
 	group    *group
 	plan     *compiled
@@ -235,7 +252,7 @@ type scene struct {
 
 // Victims implements quota.Scene.
 func (s *scene) Victims(p quota.FlavorResource, need core.Amount) (quota.Mode, int) {
-	e := s.engine
+	e := s.judge
 	if e.opt.FairSharing != nil && s.plan.single {
 		return quota.Preempt, 0 // there is no other flavor to prefer, and nobody asks for the level
 	}
@@ -254,51 +271,43 @@ func (s *scene) Nodes(ask, option int) (quota.Mode, core.Reason) {
 	case quota.Fit:
 		return mode, core.Reason{}
 	case quota.NoFit:
-		s.engine.met.lacksNodes = true // other nodes could do
+		s.judge.met.lacksNodes = true // other nodes could do
 	default:
 	}
 	a := &s.plan.Requests[ask]
 	why := nodeReason(s.group, a.Set, short)
 	why.Flavor = a.Options[option].Flavor
-	s.engine.blameFlavor(&why)
-	if mode == quota.Await {
-		why.Cause = core.NodesShort
-	}
+	s.judge.blameFlavor(&why)
 	return mode, why
 }
 
 // nodes says whether the nodes of one flavor hold a pod set, taken alone.
 func (s *scene) nodes(g *group, p *compiled, ask, option int) (quota.Mode, place.Shortage) {
-	e := s.engine
+	e := s.judge
 	c := p.classes[ask][option]
 	if c == nil {
 		return quota.Fit, place.Shortage{}
 	}
-	want := p.counts[p.Requests[ask].Set]
-	free := e.nodes.Slots(c, place.Free)
-	if free >= int64(want) {
+	set := place.Set{Class: c, Count: p.counts[p.Requests[ask].Set]}
+	if e.nodes.Can(set, place.Free) {
 		return quota.Fit, place.Shortage{}
 	}
-	short, possible := e.nodes.Possible(place.Set{Class: c, Count: want})
-	if !possible {
-		return quota.NoFit, short
-	}
-	short.Fit = int32(free) //nolint:gosec // below want
+	short := e.nodes.Shortage(set, place.Free)
 	switch {
-	case e.nodes.Slots(c, place.After) >= int64(want):
+	case short.Cause != core.NodesShort:
+		return quota.NoFit, short
+	case e.nodes.Can(set, place.After):
 		return quota.Await, short
 	case preempt.Forbids(g.queue.spec.Preemption):
-		short.Cause = core.NodesShort
 		return quota.NoCandidates, short
 	}
-	short.Cause = core.NodesShort
 	return quota.Preempt, short
 }
 
 // blameFlavor names the flavor's labels as what is in the way where no node has them.
-func (e *Engine) blameFlavor(why *core.Reason) {
-	f := e.flavors[why.Flavor]
-	if why.Cause != core.NoSuchNode || f == nil || e.nodes.Any(f.spec.NodeLabels) {
+func (j *judge) blameFlavor(why *core.Reason) {
+	f := j.flavors[why.Flavor]
+	if why.Cause != core.NoSuchNode || f == nil || j.nodes.Any(f.spec.NodeLabels) {
 		return
 	}
 	why.Cause = core.FlavorEmpty

@@ -1,12 +1,15 @@
 // Package cycle is the decision engine: events in, a plan out. One picture of
 // the world decides quota, nodes and preemption together.
 //
-// The main path is Engine.Decide. Everything else keeps the picture current
-// (apply.go), judges one workload (judge.go), carries a verdict out
-// (commit.go), keeps refused work out of the way until what it waits for
-// changes (park.go), holds plans whose victims must first go
-// (reservation.go), keeps a StrictFIFO queue's own quota for its first workload
-// (headreservation.go), and moves pods off lost nodes (move.go).
+// The main path is Engine.Decide. The state belongs to rooms, of which each uses only
+// those before it: the model (model.go) takes in what is told (apply.go, settle.go), the
+// judge (judge.go, compile.go, bounds.go) returns a verdict on one workload, turns
+// (turns.go, level.go, share.go) say whose is next, pending (pending.go, wake.go) keeps
+// refused workloads out of the way until what they wait for changes, history (history.go)
+// remembers what LocalQueues used, and admissions (admissions.go, admit.go,
+// reservation.go, move.go) carry verdicts out, hold plans whose victims must first go, and
+// move pods off lost nodes. A StrictFIFO queue's own quota is kept for its first workload
+// by headreservation.go.
 //
 // What Kueue keeps from one scheduling cycle to the next has no counterpart here.
 // Its LastAssignment remembers which flavors of a workload were tried, so that the
@@ -25,18 +28,14 @@
 // Invariants, checked by Check:
 //   - what the ledger has on its books is what the phases of workloads say;
 //   - what is reserved fits into account Projected: nobody else can take it;
-//   - every waiting workload is in one group, or told why it is in none.
+//   - every waiting workload is in one group, or told why it is in none;
+//   - every group that was refused is listed under something that wakes it.
 package cycle
 
 import (
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/engine/ledger"
-	"github.com/mlbatch/mlbatch/internal/engine/order"
-	"github.com/mlbatch/mlbatch/internal/engine/place"
-	"github.com/mlbatch/mlbatch/internal/engine/preempt"
-	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
 // Options are settings that hold for an engine's whole life.
@@ -62,96 +61,42 @@ type Options struct {
 	IgnoreUndeclared bool
 }
 
-// Engine is the picture of the world and the decisions on it.
+// Engine is the picture of the world and the decisions on it. It is made of rooms, each
+// the only one that changes its state, and each using only those above it:
+//
+//	model       what it was told, and by what that is known
+//	draft       the plan being made
+//	judge       what can be done for one workload: a verdict
+//	turns       whose turn is next, by level or by share
+//	pending     who waits, what for, and what wakes it
+//	history     what LocalQueues used in the past
+//	admissions  who was given what, is promised something, or has to leave
 type Engine struct {
-	opt Options
-	// books is who holds what; forest and nodes are what it keeps, to be read.
-	books  *ledger.Ledger
-	forest *quota.Forest
-	nodes  *place.Nodes
-	search preempt.Searcher
-
-	flavors      map[string]*flavor
-	cohorts      map[string]core.Cohort
-	queues       map[string]*queue
-	byNode       []*queue // by quota.Node.ID
-	localQueues  map[localQueueKey]*localQueue
-	namespaces   map[string]core.Namespace
-	workloads    map[core.Key]*workload
-	byID         []*workload
-	freeIDs      []int32
-	equivalences map[string]*equivalence
-
-	// What happened since the last Decide.
-	edited    bool        // queues, cohorts, flavors, local queues or namespaces changed
-	facts     bool        // admissions were observed that were not decided here, or in queues being drained
-	arrivals  []*workload // waiting, not sorted in yet
-	displaced []*workload // may have pods planned on nodes that take no work
-	freed     []*quota.Node
-	lent      []*quota.Node // trees in which somebody borrowed
-	// recheck are trees in which somebody could not be evicted yet because its
-	// admission was not seen.
-	recheck    map[*quota.Node]bool
-	nodesFreed bool
-	nodesNew   bool // which nodes there are, or what they are like, changed
-
-	heads order.Heap[*queue]
-	// tournaments are the heads with fair sharing, by tree.
-	tournaments order.Heap[*tournament]
-	// loosened and standing are scratch of one walk over trees or heads.
-	loosened []*tournament
-	standing []*queue
-	// wanted is, by kind of pod, the most that some judged head counts on.
-	wanted map[*place.Class]int64
-	timers order.Heap[*timer]
-	// deadlines are when admissions must have been seen.
-	deadlines    order.Heap[*timer]
-	reservations []*reservation
-	leaving      []*workload
-	// onNodes are the parked groups that wait for nodes; untold those with members
-	// that were not told why they wait.
-	onNodes []*group
-	untold  []*group
-	// unready counts admitted workloads whose pods are not ready, onReady are the
-	// groups that wait for them; both only with Options.BlockAdmission.
-	unready   int
-	onReady   []*group
-	onReadyAt uint64 // the value of changes when they were looked at
-	// metered are the local queues that go by past usage, sampled when that was counted.
-	metered []*localQueue
-	sampled time.Time
-	// headReservers are the queues that may reserve for their heads, by tree; blockedGroups the parked
-	// groups that are blocked by that.
-	headReservers map[*quota.Node][]*queue
-	blockedGroups []*group
-	// changes counts what could end a head reservation or make room beside it; blockedGroupsAt is
-	// its value when blockedGroups were looked at last.
-	changes, blockedGroupsAt uint64
-
-	// revision grows with edits; plans compiled before are stale.
-	revision uint64
-	now      time.Time
-	plan     core.Plan
-	// repeals says that somebody was admitted who had been told why it waits, perhaps
-	// by the same plan.
-	repeals  bool
-	scene    scene
-	assigned quota.Assignment
-	ranked   quota.Assignment
-	// met are the obstacles of the judgement under way.
-	met    obstacles
-	lifted []quota.Use
-	// borrowers are the heads that would borrow, by tree: their level is looked at
-	// again when somebody else of the tree is admitted.
-	borrowers map[*quota.Node][]*queue
-	tried     []uint64
-	sets      []place.Set
-	// asked is the question that is being answered, nil while a decision is made.
-	asked *question
+	*model
+	draft      *draft
+	judge      *judge
+	turns      turns
+	pending    *pending
+	history    *history
+	admissions *admissions
 }
 
 // New returns an engine that knows nothing.
 func New(o Options) *Engine {
+	o = o.withDefaults()
+	m := newModel(o)
+	d := &draft{}
+	j := newJudge(m)
+	p := newPending(m, d, j)
+	h := &history{model: m, pending: p}
+	return &Engine{
+		model: m, draft: d, judge: j, turns: p.turns, pending: p, history: h,
+		admissions: &admissions{model: m, draft: d, judge: j, turns: p.turns, pending: p, history: h},
+	}
+}
+
+// withDefaults fills in what was left out.
+func (o Options) withDefaults() Options {
 	if o.AdmissionFairSharing.HalfLife <= 0 { // never silently off
 		o.AdmissionFairSharing.HalfLife = defaultHalfLife
 	}
@@ -164,106 +109,80 @@ func New(o Options) *Engine {
 	if o.Pack == "" {
 		o.Pack = core.GPU
 	}
-	books := ledger.New(o.Pack, o.FairSharing != nil)
-	e := &Engine{
-		opt:           o,
-		books:         books,
-		forest:        books.Forest,
-		nodes:         books.Nodes,
-		flavors:       map[string]*flavor{},
-		cohorts:       map[string]core.Cohort{},
-		queues:        map[string]*queue{},
-		localQueues:   map[localQueueKey]*localQueue{},
-		namespaces:    map[string]core.Namespace{},
-		workloads:     map[core.Key]*workload{},
-		equivalences:  map[string]*equivalence{},
-		recheck:       map[*quota.Node]bool{},
-		borrowers:     map[*quota.Node][]*queue{},
-		headReservers: map[*quota.Node][]*queue{},
-		wanted:        map[*place.Class]int64{},
-		revision:      1,
+	if o.FairSharing != nil && len(o.FairSharing.Strategies) == 0 { // to switch it on is enough
+		fair := *o.FairSharing
+		fair.Strategies = core.DefaultFairSharing().Strategies
+		o.FairSharing = &fair
 	}
-	e.search.Ledger = books
-	if o.FairSharing != nil {
-		fair := *o.FairSharing // whoever switches it on gets it, with nothing else to set
-		if len(fair.Strategies) == 0 {
-			fair.Strategies = core.DefaultFairSharing().Strategies
-		}
-		e.opt.FairSharing, e.search.Fair = &fair, &fair
-	}
-	e.scene.engine = e
-	return e
+	return o
 }
 
 // Decide decides everything that can be decided at this time and returns the
 // decisions in order. The state already contains them; the edge reports what
 // became of them as events.
 func (e *Engine) Decide(now time.Time) core.Plan {
-	e.now, e.plan = now, nil
+	e.at(now)
+	e.draft.begin()
 
-	e.settle()        // 1. take in edits of queues, cohorts and flavors
-	e.sample()        //    and count what local queues have used
-	e.drain()         // 2. evict from queues that are being drained
-	e.move()          // 3. move pods off nodes that went away
-	e.expire()        // 4. take back admissions that never arrived
-	e.admitReserved() //    admit those whose victims are gone
-	e.arrive()        // 5. sort in what is new
-	e.wake()          // 6. look again at parked work whose blocker changed
-	e.rejudge()
+	e.settle()           // 1. take in edits of queues, cohorts and flavors
+	e.history.sample()   //    and count what local queues have used
+	e.admissions.drain() // 2. evict from queues that are being drained
+	e.settled()
+	e.admissions.move()          // 3. move pods off nodes that went away
+	e.admissions.expire()        // 4. take back admissions that never arrived
+	e.admissions.admitReserved() //    admit those whose victims are gone
+	e.pending.arrive()           // 5. sort in what is new
+	e.pending.wake()             // 6. look again at parked work whose blocker changed
+	e.turns.resume()
 	judged := 0 // 7. the best head of all queues, again and again
-	for q := e.turn(); q != nil && (e.opt.Budget == 0 || judged < e.opt.Budget); q = e.turn() {
-		if e.dismiss(q) {
+	for q := e.turns.next(); q != nil && (e.opt.Budget == 0 || judged < e.opt.Budget); q = e.turns.next() {
+		if e.pending.dismiss(q) {
 			continue
 		}
 		w := q.first()
-		if e.hopeless(w) {
-			e.repark(w)
+		if e.pending.hopeless(w) {
+			e.pending.repark(w)
 			continue
 		}
-		v := e.judge(w)
+		v := e.judge.verdict(w)
 		if v.kind == admit && e.unready > 0 {
 			v = verdict{why: podsReady(q), met: v.met}
 		}
-		if v.kind != refuse && e.fallsBack(w, &v) {
+		if v.kind != refuse && e.turns.fallsBack(w, v) {
 			continue // others borrow less: they go first
 		}
 		judged++
 		switch v.kind {
 		case admit:
 			reserved := w.group.queue.reservesForHead()
-			e.admit(w, v)
+			e.admissions.admit(w, v)
 			if reserved { // and does so no more, or for another
-				e.wakeBlocked()
+				e.pending.wakeBlocked()
 			}
 		case reserve:
 			blocked := e.unready > 0
-			e.reserve(w, v)
+			e.admissions.reserve(w, v)
 			if blocked && e.unready == 0 {
-				e.admitReserved() // the last whose pods others waited for makes way
+				e.admissions.admitReserved() // the last whose pods others waited for makes way
 			}
-			e.wake() // what its victims leave beyond its need
+			e.pending.wake() // what its victims leave beyond its need
 		case refuse:
-			e.park(w, &v)
+			e.pending.park(w, &v)
 		}
 	}
-	e.tell() // 8. say why the others wait
-	e.retract()
-	return e.plan
+	e.pending.tell() // 8. say why the others wait
+	e.draft.retract()
+	return e.draft.plan
 }
 
 // NextWake returns when something is due without an event: the earliest end of a
 // back-off or of the wait for an admission to be seen; zero if nothing is.
 func (e *Engine) NextWake() time.Time {
-	var at time.Time
-	for _, h := range []*order.Heap[*timer]{&e.timers, &e.deadlines} {
-		if h.Len() > 0 && (at.IsZero() || h.First().at.Before(at)) {
-			at = h.First().at
+	var first time.Time
+	for _, at := range []time.Time{e.pending.nextWake(), e.history.nextWake(), e.admissions.nextWake()} {
+		if first.IsZero() || !at.IsZero() && at.Before(first) {
+			first = at
 		}
 	}
-	if len(e.metered) > 0 {
-		if next := e.sampled.Add(e.opt.AdmissionFairSharing.Sampling); at.IsZero() || next.Before(at) {
-			at = next
-		}
-	}
-	return at
+	return first
 }

@@ -1,7 +1,6 @@
 package cycle
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -73,11 +72,11 @@ func (c *inquiry) advise(higher []int64) {
 	if err != nil {
 		return
 	}
-	e.now = c.at
+	e.at(c.at)
 	w, q := e.workloads[c.key], e.ask()
 	q.at = c.at
 	if w.group != nil {
-		v := q.judge(w)
+		v := q.verdict(w)
 		q.class = q.shortClass(w, c.found.Reason, v.met.chosen)
 	}
 	a := &adviser{question: q, inquiry: c, workload: w, why: c.found.Reason, trials: mostTried}
@@ -106,7 +105,7 @@ func (e *Engine) explain(k core.Key, now time.Time, more func(*question, *worklo
 	q.at = now
 	out.Reason.Holders = nil
 	if g := w.group; g != nil {
-		v := q.judge(w)
+		v := q.verdict(w)
 		q.class = q.shortClass(w, why, v.met.chosen)
 		out.Tried, out.Lenders = q.attempts(w), q.lenders(g.queue, why)
 		if q.class != nil {
@@ -126,23 +125,15 @@ func (e *Engine) explain(k core.Key, now time.Time, more func(*question, *worklo
 	return out, true
 }
 
-// queueOf names the ClusterQueue that a workload waits in, "" if there is none.
-func (e *Engine) queueOf(w *workload) string {
-	if w.localQueue.queue == nil {
-		return ""
-	}
-	return w.localQueue.queue.name
-}
-
 // attempts is what each flavor lacks, alone.
 func (q *question) attempts(w *workload) []core.Attempt {
-	p := q.compile(w.group)
-	q.scene.workload, q.scene.group, q.scene.plan = w, w.group, p
+	p := q.judge.compile(w.group)
+	q.judge.scene.workload, q.judge.scene.group, q.judge.scene.plan = w, w.group, p
 	var out []core.Attempt
 	for i := range p.Requests {
 		for o := range p.Requests[i].Options {
 			a := core.Attempt{PodSet: p.Requests[i].PodSet, Flavor: p.Requests[i].Options[o].Flavor}
-			if mode, why := q.forest.GradeOption(&p.Plan, i, o, &q.scene); mode < quota.Fit {
+			if mode, why := q.forest.GradeOption(&p.Plan, i, o, &q.judge.scene); mode < quota.Fit {
 				a.Why = why
 			}
 			out = append(out, a)
@@ -203,7 +194,7 @@ func (q *question) holders(w *workload, why core.Reason) []core.Holder {
 }
 
 func (q *question) holder(w *workload) core.Holder {
-	return core.Holder{Key: w.Key, UID: w.UID, Queue: q.byNode[w.Queue.ID].name, Leaving: w.phase == leaving}
+	return core.Holder{Key: w.Key, UID: w.UID, Queue: q.byNode[w.Queue.ID].name, Leaving: w.State() == leaving}
 }
 
 // atMost are holders and, as far as there is room, those for whom something is reserved.
@@ -219,7 +210,7 @@ func (q *question) reservedQuota(w *workload, why core.Reason, p quota.FlavorRes
 	n := w.group.queue.node
 	borrows := n.BorrowsWith(core.Projected, p, why.Need)
 	var out []core.Holder
-	for _, x := range q.reservations {
+	for _, x := range q.admissions.reservations {
 		amount := amountOf(x.workload.Uses, p)
 		its := x.workload.Queue
 		if amount == 0 || its != n && (its.Root() != n.Root() || !borrows && its.Borrowed(core.Projected, p) == 0) {
@@ -240,7 +231,7 @@ func (q *question) reservedNodes(c *place.Class) []core.Holder {
 		nodes = q.nodes.Used(c, maxLooks)
 	}
 	var out []core.Holder
-	for _, x := range q.reservations {
+	for _, x := range q.admissions.reservations {
 		for _, hold := range x.workload.Holds {
 			i := slices.IndexFunc(nodes, func(n place.Occupied) bool { return n.Node == hold.Node })
 			if i < 0 {
@@ -260,57 +251,10 @@ func (q *question) reservedNodes(c *place.Class) []core.Holder {
 // place, or could be: all who leave, where it is not known whose place it gets.
 func (q *question) awaited(w *workload) []core.Holder {
 	var out []core.Holder
-	for _, x := range q.leaving {
+	for _, x := range q.admissions.leaving {
 		if len(out) < maxHolders && (w.reservation == nil || slices.Contains(x.awaitedBy, w.reservation)) {
 			out = append(out, q.holder(x))
 		}
 	}
 	return out
-}
-
-// nodeHolders are those on nodes that a class could use who hold there what it lacks,
-// those who hold most first; pods that no queue knows too.
-func (e *Engine) nodeHolders(c *place.Class, most int) []core.Holder {
-	out := e.holdersOn(e.nodes.Occupied(c, maxLooks))
-	if len(out) == 0 {
-		out = e.holdersOn(e.nodes.Used(c, maxLooks))
-	}
-	slices.SortFunc(out, func(a, b core.Holder) int {
-		return cmp.Or(cmp.Compare(b.Amount, a.Amount), a.Key.Compare(b.Key), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Resource, b.Resource))
-	})
-	return out[:min(len(out), most)]
-}
-
-func (e *Engine) holdersOn(nodes []place.Occupied) []core.Holder {
-	var out []core.Holder
-	for _, n := range nodes {
-		for _, id := range n.Users() {
-			w := e.byID[id]
-			if w == nil {
-				continue
-			}
-			for _, h := range w.Holds {
-				if r, amount := e.nodes.Taken(n, h); amount > 0 {
-					out = addHolder(out, core.Holder{
-						Key: w.Key, UID: w.UID, Queue: e.byNode[w.Queue.ID].name, Leaving: w.phase == leaving, Resource: r, Amount: amount,
-					})
-				}
-			}
-		}
-		if r, amount := e.nodes.TakenByOthers(n); amount > 0 {
-			out = append(out, core.Holder{Node: n.Name(), Resource: r, Amount: amount})
-		}
-	}
-	return out
-}
-
-// addHolder adds what a workload holds of a resource.
-func addHolder(list []core.Holder, h core.Holder) []core.Holder {
-	for i := range list {
-		if list[i].Key == h.Key && list[i].Resource == h.Resource {
-			list[i].Amount = list[i].Amount.Add(h.Amount)
-			return list
-		}
-	}
-	return append(list, h)
 }

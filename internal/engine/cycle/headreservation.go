@@ -68,25 +68,18 @@ func (q *queue) reservingHead() *workload {
 	return w
 }
 
-// headReservationsChange notes that a queue may reserve something else from now on.
-func (e *Engine) headReservationsChange(q *queue) {
-	if q.reservesForHead() {
-		e.changes++
-	}
-}
-
 // headReservationOf is what would be reserved for an equivalence class in its queue: per pod
 // set and resource group the first flavor whose nominal quota and nodes could hold it. It is nil
 // unless there is one for everything, and nodes for all pods together. Where no
 // nominal quota is large enough, a flavor will do of which the queue may take back
 // more; over says so.
-func (e *Engine) headReservationOf(p *compiled, g *group) (uses []quota.Use, over bool) {
+func (j *judge) headReservationOf(p *compiled, g *group) (uses []quota.Use, over bool) {
 	var chosen []int
 	for i := range p.Requests {
-		o := e.optionWithin(p, i, uses, p.Queue.Nominal)
+		o := j.optionWithin(p, i, uses, p.Queue.Nominal)
 		if o < 0 {
 			over = true
-			o = e.optionWithin(p, i, uses, func(p quota.FlavorResource) core.Amount { return e.retrievable(g.queue, p) })
+			o = j.optionWithin(p, i, uses, func(p quota.FlavorResource) core.Amount { return j.retrievable(g.queue, p) })
 		}
 		if o < 0 {
 			return nil, false
@@ -96,7 +89,7 @@ func (e *Engine) headReservationOf(p *compiled, g *group) (uses []quota.Use, ove
 			uses = addUse(uses, u)
 		}
 	}
-	if _, ok := e.placeable(p, e.podSets(nil, g, p, chosen), chosen); !ok {
+	if _, ok := j.placeable(p, j.podSets(nil, g, p, chosen), chosen); !ok {
 		return nil, false
 	}
 	return uses, over
@@ -104,9 +97,9 @@ func (e *Engine) headReservationOf(p *compiled, g *group) (uses []quota.Use, ove
 
 // retrievable is how much of a pair a queue may ever have by taking back what it
 // or its side of the tree has lent.
-func (e *Engine) retrievable(q *queue, p quota.FlavorResource) core.Amount {
+func (j *judge) retrievable(q *queue, p quota.FlavorResource) core.Amount {
 	switch {
-	case e.opt.FairSharing != nil:
+	case j.opt.FairSharing != nil:
 		return 0
 	case preempt.Allows(q.spec.Preemption.WhileBorrow):
 		return q.node.Limit(p)
@@ -116,12 +109,12 @@ func (e *Engine) retrievable(q *queue, p quota.FlavorResource) core.Amount {
 
 // optionWithin is the first flavor of an ask whose limits, less what is used already,
 // and nodes could hold it; -1 if there is none.
-func (e *Engine) optionWithin(p *compiled, ask int, used []quota.Use, limit func(quota.FlavorResource) core.Amount) int {
+func (j *judge) optionWithin(p *compiled, ask int, used []quota.Use, limit func(quota.FlavorResource) core.Amount) int {
 	for i, o := range p.Requests[ask].Options {
 		exceeds := slices.ContainsFunc(o.Uses, func(u quota.Use) bool {
 			return u.Amount.Add(amountOf(used, u.Pair)) > limit(u.Pair)
 		})
-		if o.Bad == "" && !exceeds && e.couldHold(p, p.Requests[ask].Set, p.classes[ask][i]) {
+		if o.Bad == "" && !exceeds && j.couldHold(p, p.Requests[ask].Set, p.classes[ask][i]) {
 			return i
 		}
 	}
@@ -130,11 +123,11 @@ func (e *Engine) optionWithin(p *compiled, ask int, used []quota.Use, limit func
 
 // couldHold reports whether nodes, if empty, hold a pod set; nil is for no nodes
 // to look at.
-func (e *Engine) couldHold(p *compiled, set int, c *place.Class) bool {
+func (j *judge) couldHold(p *compiled, set int, c *place.Class) bool {
 	if c == nil {
 		return true
 	}
-	_, ok := e.nodes.Possible(place.Set{Class: c, Count: p.counts[set]})
+	_, ok := j.nodes.Possible(place.Set{Class: c, Count: p.counts[set]})
 	return ok
 }
 
@@ -148,11 +141,11 @@ func amountOf(uses []quota.Use, p quota.FlavorResource) core.Amount {
 }
 
 // settleHeadReservations lists the queues that may reserve, by tree and name.
-func (e *Engine) settleHeadReservations() {
-	clear(e.headReservers)
-	for _, q := range e.sortedQueues() {
+func (j *judge) settleHeadReservations() {
+	clear(j.headReservers)
+	for _, q := range j.sortedQueues() {
 		if q.reservesForHead() {
-			e.headReservers[q.node.Root()] = append(e.headReservers[q.node.Root()], q)
+			j.headReservers[q.node.Root()] = append(j.headReservers[q.node.Root()], q)
 		}
 	}
 }
@@ -166,8 +159,8 @@ type blockedPair struct {
 // blockedByReservation says which of the uses has to be borrowed out of what other queues
 // have reserved, and for which head first; nil if none has. It is asked when quota would
 // do otherwise, and answers for account Projected.
-func (e *Engine) blockedByReservation(g *group, uses []quota.Use) (why core.Reason, ahead *workload) {
-	all := e.headReservers[g.queue.node.Root()]
+func (j *judge) blockedByReservation(g *group, uses []quota.Use) (why core.Reason, ahead *workload) {
+	all := j.headReservers[g.queue.node.Root()]
 	if len(all) == 0 || (len(all) == 1 && all[0] == g.queue) {
 		return core.Reason{}, nil
 	}
@@ -176,9 +169,9 @@ func (e *Engine) blockedByReservation(g *group, uses []quota.Use) (why core.Reas
 		if !n.BorrowsWith(core.Projected, u.Pair, u.Amount) {
 			continue
 		}
-		if have, first := e.roomBesideReservations(g, u.Pair, all); u.Amount > have {
-			e.met.blockedPairs = append(e.met.blockedPairs, blockedPair{u.Pair, u.Amount})
-			fr := e.forest.Name(u.Pair)
+		if have, first := j.roomBesideReservations(g, u.Pair, all); u.Amount > have {
+			j.met.blockedPairs = append(j.met.blockedPairs, blockedPair{u.Pair, u.Amount})
+			fr := j.forest.Name(u.Pair)
 			return core.Reason{
 				Code: core.WaitingForQuota, Cause: core.QuotaClaimed, Flavor: fr.Flavor, Resource: fr.Resource,
 				Need: u.Amount, Have: have, Limit: max(0, n.Limit(u.Pair)),
@@ -190,19 +183,19 @@ func (e *Engine) blockedByReservation(g *group, uses []quota.Use) (why core.Reas
 
 // roomBesideReservations is what a group could use of a pair if all of it that is reserved
 // were in use already, and the first head that some is reserved for.
-func (e *Engine) roomBesideReservations(g *group, p quota.FlavorResource, all []*queue) (room core.Amount, first *workload) {
-	t := e.books.Begin(g.queue.node, ledger.Scope{Account: core.Projected})
+func (j *judge) roomBesideReservations(g *group, p quota.FlavorResource, all []*queue) (room core.Amount, first *workload) {
+	t := j.books.Begin(g.queue.node, ledger.Scope{Account: core.Projected})
 	defer t.End()
 	for _, q := range all {
 		b := q.reservingHead()
 		if q == g.queue || b == nil {
 			continue
 		}
-		if !e.holdsUp(b, g) {
+		if !j.holdsUp(b, g) {
 			continue
 		}
 		unused := q.node.Nominal(p).Sub(q.node.Usage(core.Projected, p))
-		if v := min(amountOf(e.compile(b.group).headReservation, p), unused); v > 0 {
+		if v := min(amountOf(j.compile(b.group).headReservation, p), unused); v > 0 {
 			t.Claim(q.node, p, v)
 			if first == nil {
 				first = b
@@ -215,9 +208,9 @@ func (e *Engine) roomBesideReservations(g *group, p quota.FlavorResource, all []
 // holdsUp reports whether a reservation blocks a group: not if that could be
 // evicted again, nor, if it is for a workload larger than the nominal quota,
 // if the group's first comes before it.
-func (e *Engine) holdsUp(b *workload, g *group) bool {
+func (j *judge) holdsUp(b *workload, g *group) bool {
 	policy, first := &b.group.queue.spec.Preemption, g.members.First()
-	if !e.compile(b.group).over {
+	if !j.compile(b.group).over {
 		return !preempt.Allows(policy.Reclaim) || first.Priority >= b.Priority
 	}
 	if compareWorkloads(first, b) < 0 {
@@ -229,8 +222,8 @@ func (e *Engine) holdsUp(b *workload, g *group) bool {
 
 // reservableByHeads bounds what other queues of the tree may reserve of a use: as much as
 // those that may reserve do not use of their own, if it has to be borrowed at all.
-func (e *Engine) reservableByHeads(q *queue, u quota.Use) core.Amount {
-	all := e.headReservers[q.node.Root()]
+func (j *judge) reservableByHeads(q *queue, u quota.Use) core.Amount {
+	all := j.headReservers[q.node.Root()]
 	if len(all) == 0 || !q.node.BorrowsWith(core.Projected, u.Pair, u.Amount) {
 		return 0
 	}
@@ -241,60 +234,4 @@ func (e *Engine) reservableByHeads(q *queue, u quota.Use) core.Amount {
 		}
 	}
 	return sum
-}
-
-// listBlocked notes what a refusal was for. Such groups are listed apart,
-// because reservations end in ways that free nothing.
-func (e *Engine) listBlocked(g *group, met *obstacles) {
-	g.blockedPairs = append(g.blockedPairs[:0], met.blockedPairs...)
-	if len(g.blockedPairs) > 0 && g.blockedByReservation == 0 {
-		e.blockedGroups = append(e.blockedGroups, g)
-		g.blockedByReservation = len(e.blockedGroups)
-	}
-}
-
-// unlistBlocked takes a group off the list. What it was refused for stays on
-// record until it is judged again.
-func (e *Engine) unlistBlocked(g *group) {
-	if g.blockedByReservation == 0 {
-		return
-	}
-	last := len(e.blockedGroups) - 1
-	moved := e.blockedGroups[last]
-	e.blockedGroups[g.blockedByReservation-1] = moved
-	moved.blockedByReservation = g.blockedByReservation
-	e.blockedGroups = e.blockedGroups[:last]
-	g.blockedByReservation = 0
-}
-
-// wakeBlocked looks again at groups that were blocked by reservations.
-func (e *Engine) wakeBlocked() {
-	if e.blockedGroupsAt == e.changes {
-		return
-	}
-	e.blockedGroupsAt = e.changes
-	for i, g := range slices.Backward(e.blockedGroups) {
-		if i < len(e.blockedGroups) && e.mayPassReservations(g) {
-			e.unpark(g)
-		}
-	}
-}
-
-// mayPassReservations is a bound: whether some pair has room beside the
-// reservations now, or need not be borrowed any more. Groups that may evict are
-// always worth a look.
-func (e *Engine) mayPassReservations(g *group) bool {
-	if !preempt.Forbids(g.queue.spec.Preemption) {
-		return true
-	}
-	n := g.queue.node
-	for _, c := range g.blockedPairs {
-		if !n.BorrowsWith(core.Projected, c.pair, c.need) {
-			return true
-		}
-		if room, _ := e.roomBesideReservations(g, c.pair, e.headReservers[n.Root()]); c.need <= room {
-			return true
-		}
-	}
-	return false
 }

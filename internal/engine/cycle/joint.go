@@ -46,11 +46,11 @@ type choice struct {
 }
 
 // tryJointly is try for a plan with asks that have to get the same flavor.
-func (e *Engine) tryJointly(w *workload, p *compiled) verdict {
+func (j *judge) tryJointly(w *workload, p *compiled) verdict {
 	var choices []choice
 	for c := (choice{options: make([]int, len(p.joint))}); len(choices) < maxCombinations; {
-		e.assignJointly(p, c.options)
-		c.mode, c.level = e.assigned.Mode, e.assigned.Level
+		j.assignJointly(p, c.options)
+		c.mode, c.level = j.assigned.Mode, j.assigned.Level
 		at := len(choices)
 		if p.Enough(c.mode, c.level) {
 			at = 0 // nobody looks on
@@ -64,29 +64,29 @@ func (e *Engine) tryJointly(w *workload, p *compiled) verdict {
 			break
 		}
 	}
-	refused := verdict{assigned: &e.assigned}
+	refused := verdict{assigned: &j.assigned}
 	for _, c := range choices {
-		e.assignJointly(p, c.options)
-		v := e.resolve(w, p)
+		j.assignJointly(p, c.options)
+		v := j.resolve(w, p)
 		if v.kind != refuse {
 			return v
 		}
-		e.grave(&refused, v)
-		e.met.lacksNodes = e.met.lacksNodes || v.why.LacksNodes()
+		j.grave(&refused, v)
+		j.met.lacksNodes = j.met.lacksNodes || v.why.LacksNodes()
 	}
 	return refused
 }
 
 // assignJointly assigns flavors with one option for each list of asks.
-func (e *Engine) assignJointly(p *compiled, options []int) {
-	e.tried = slices.Grow(e.tried[:0], len(p.Requests))[:len(p.Requests)]
-	clear(e.tried)
+func (j *judge) assignJointly(p *compiled, options []int) {
+	j.tried = slices.Grow(j.tried[:0], len(p.Requests))[:len(p.Requests)]
+	clear(j.tried)
 	for i, asks := range p.joint {
 		for _, k := range asks {
-			e.tried[k] = ^(uint64(1) << options[i])
+			j.tried[k] = ^(uint64(1) << options[i])
 		}
 	}
-	e.forest.Assign(&p.Plan, e.tried, &e.scene, &e.assigned)
+	j.forest.Assign(&p.Plan, j.tried, &j.scene, &j.assigned)
 }
 
 // nextChoice moves to the next choice, the last list first; false after the last.

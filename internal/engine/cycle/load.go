@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/ledger"
 	"github.com/mlbatch/mlbatch/internal/engine/order"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
@@ -16,25 +17,32 @@ func Load(o Options, s *State) (*Engine, error) {
 	if s.Version != StateVersion {
 		return nil, fmt.Errorf("state has version %d, this program loads version %d", s.Version, StateVersion)
 	}
-	l := loader{Engine: New(o), known: map[podSetsOf]*equivalence{}}
-	l.world(s) // 1. what is there
+	e := New(o)
+	l := &loader{model: e.model, known: map[podSetsOf]*equivalence{}}
+	e.loadModel(s) // 1. what is there
+	e.history.load(s)
+	e.forest.Settle()
+	e.link()
 	for i := range s.Works {
-		l.workload(&s.Works[i]) // 2. who waits, and who holds what
+		e.loadWorkload(l, &s.Works[i]) // 2. who waits, and who holds what
 	}
-	l.forest.Settle()
+	e.forest.Settle()
 	for i := range s.Queues {
-		l.queue(&s.Queues[i]) // 3. where they wait
+		e.pending.loadQueue(l, &s.Queues[i]) // 3. where they wait
 	}
-	l.pending(s) // 4. what the next Decide looks at
+	e.admissions.load(l, s) // 4. what began, and what the next Decide looks at
+	e.pending.load(l, s)
+	e.settled()
+	e.forest.Settle() // what only old admissions name was interned on the way
 	if l.wrong != nil {
 		return nil, fmt.Errorf("load state: %w", l.wrong)
 	}
-	return l.Engine, nil
+	return e, nil
 }
 
-// loader is an engine being filled. wrong is the first contradiction found.
+// loader is what rooms need to know of a state. wrong is the first contradiction found.
 type loader struct {
-	*Engine
+	*model
 	wrong error
 	// known are the equivalence classes of pod sets that are the same list in memory, as they are where
 	// a state comes from an engine and not from a file: their keys need not be made.
@@ -74,97 +82,6 @@ func (l *loader) all(keys []core.Key) []*workload {
 	return out
 }
 
-// world takes in flavors, cohorts, queues, local queues and nodes, and settles them as
-// a Decide would.
-func (l *loader) world(s *State) {
-	for _, p := range s.Pairs {
-		l.forest.FlavorResource(p.Flavor, p.Resource)
-	}
-	for _, f := range s.Flavors {
-		l.setFlavor(f)
-	}
-	for _, c := range s.Cohorts {
-		l.cohorts[c.Name] = c
-		l.forest.SetCohort(c)
-	}
-	for _, n := range s.Namespaces {
-		l.namespaces[n.Name] = n
-	}
-	for _, n := range s.Nodes {
-		l.nodes.Set(n)
-	}
-	for i := range s.Queues {
-		q := l.queueNamed(s.Queues[i].Name)
-		if spec := s.Queues[i].Spec; spec != nil {
-			l.define(q, spec)
-		}
-	}
-	for _, d := range s.Doors {
-		localQueue := l.localQueueNamed(localQueueKey{d.Namespace, d.Name})
-		localQueue.spec = d.Spec
-		if d.Spec != nil {
-			l.queueNamed(d.Spec.Queue)
-		}
-		if d.Past != nil {
-			localQueue.past = &past{used: loadPast(d.Past.Used), costs: loadPast(d.Past.Costs), at: d.Past.At}
-		}
-	}
-	l.forest.Settle()
-	l.draw()
-	for _, q := range l.sortedQueues() {
-		q.closed = l.closedQueue(q)
-	}
-	l.settleHeadReservations()
-	for _, d := range l.sortedLocalQueues() {
-		l.settleLocalQueue(d)
-	}
-	l.settleUsage()
-	l.sampled = s.Sampled
-}
-
-func loadPast(amounts []PastAmount) map[string]order.Past {
-	m := map[string]order.Past{}
-	for _, a := range amounts {
-		m[a.Resource] = order.PastOf(a.Whole, a.Part)
-	}
-	return m
-}
-
-func (l *loader) workload(s *WorkState) {
-	if l.workloads[s.Key] != nil {
-		l.fail("workload %s is listed twice", s.Key)
-		return
-	}
-	o := core.Workload{
-		Key: s.Key, UID: s.UID, Queue: s.Door, Priority: s.Priority, PreemptionGate: s.Gate, PodSets: s.PodSets,
-		Held: s.Held, Invalid: s.Invalid, GatedBy: s.GatedBy, NotBefore: s.NotBefore, Evicting: s.Evicting, Settled: s.Settled, Ended: s.Ended,
-	}
-	w := l.register(&o, l.equivalenceKnown(&o))
-	w.Time = s.Time
-	w.admission, w.seen = s.Admission, s.Seen
-	if s.SeenSame {
-		w.seen = s.Admission
-	}
-	w.assumed, w.Unseen, w.ordered, w.moved, w.Reserved = s.Assumed, s.Unseen, s.Ordered, s.Moved, s.Reserved
-	w.applied, w.seq = s.Applied, s.Seq
-	w.told = s.Told
-	if len(s.Spare) > 0 {
-		w.spare, w.spareKey = s.Spare, fmt.Sprint(s.Spare)
-	}
-	if s.Timed {
-		w.timer = &timer{workload: w, at: s.NotBefore}
-		l.timers.Push(w.timer)
-	}
-	if !s.Deadline.IsZero() {
-		w.deadline = &timer{workload: w, at: s.Deadline}
-		l.deadlines.Push(w.deadline)
-	}
-	if s.Charged != (core.Key{}) {
-		w.charged, w.costs = l.localQueueNamed(localQueueKey{s.Charged.Namespace, s.Charged.Name}), loadPast(s.Costs)
-	}
-	l.phase(w, s)
-}
-
 // equivalenceKnown returns the equivalence class of a workload, counted as used once more.
 func (l *loader) equivalenceKnown(o *core.Workload) *equivalence {
 	if len(o.PodSets) == 0 {
@@ -181,29 +98,123 @@ func (l *loader) equivalenceKnown(o *core.Workload) *equivalence {
 	return s
 }
 
-// phase books what a workload holds or has reserved.
-func (l *loader) phase(w *workload, s *WorkState) {
-	p := phase(s.Phase)
-	if p > leaving || (p != waiting) != (w.admission != nil) {
+// loadModel takes in flavors, cohorts, queues, local queues and nodes.
+func (m *model) loadModel(s *State) {
+	for _, p := range s.Pairs {
+		m.forest.FlavorResource(p.Flavor, p.Resource)
+	}
+	for _, f := range s.Flavors {
+		m.setFlavor(f)
+	}
+	for _, c := range s.Cohorts {
+		m.cohorts[c.Name] = c
+		m.forest.SetCohort(c)
+	}
+	for _, n := range s.Namespaces {
+		m.namespaces[n.Name] = n
+	}
+	for _, n := range s.Nodes {
+		m.nodes.Set(n)
+	}
+	for i := range s.Queues {
+		q := m.queueNamed(s.Queues[i].Name)
+		if spec := s.Queues[i].Spec; spec != nil {
+			m.define(q, spec)
+		}
+	}
+	for _, d := range s.Doors {
+		m.localQueueNamed(localQueueKey{d.Namespace, d.Name}).spec = d.Spec
+		if d.Spec != nil {
+			m.queueNamed(d.Spec.Queue)
+		}
+	}
+}
+
+// loadUses is the opposite of dumpUses.
+func (m *model) loadUses(amounts []PairAmount) []quota.Use {
+	var out []quota.Use
+	for _, a := range amounts {
+		out = append(out, quota.Use{Pair: m.forest.FlavorResource(a.Flavor, a.Resource), Amount: a.Amount})
+	}
+	return out
+}
+
+func (h *history) load(s *State) {
+	h.sampled = s.Sampled
+	for _, d := range s.Doors {
+		if d.Past != nil {
+			h.localQueueNamed(localQueueKey{d.Namespace, d.Name}).past = &past{
+				used: loadPast(d.Past.Used), costs: loadPast(d.Past.Costs), at: d.Past.At,
+			}
+		}
+	}
+}
+
+func loadPast(amounts []PastAmount) map[string]order.Past {
+	m := map[string]order.Past{}
+	for _, a := range amounts {
+		m[a.Resource] = order.PastOf(a.Whole, a.Part)
+	}
+	return m
+}
+
+func (e *Engine) loadWorkload(l *loader, s *WorkState) {
+	if e.workloads[s.Key] != nil {
+		l.fail("workload %s is listed twice", s.Key)
+		return
+	}
+	o := core.Workload{
+		Key: s.Key, UID: s.UID, Queue: s.Door, Priority: s.Priority, PreemptionGate: s.Gate, PodSets: s.PodSets,
+		Held: s.Held, Invalid: s.Invalid, GatedBy: s.GatedBy, NotBefore: s.NotBefore, Evicting: s.Evicting, Settled: s.Settled, Ended: s.Ended,
+	}
+	w := e.register(&o, l.equivalenceKnown(&o))
+	w.Time, w.told = s.Time, s.Told
+	if len(s.Spare) > 0 {
+		w.spare, w.spareKey = s.Spare, fmt.Sprint(s.Spare)
+	}
+	if s.Timed {
+		e.pending.backOff(w, s.NotBefore)
+	}
+	if s.Charged != (core.Key{}) {
+		w.charged, w.costs = e.localQueueNamed(localQueueKey{s.Charged.Namespace, s.Charged.Name}), loadPast(s.Costs)
+	}
+	e.admissions.loadWorkload(l, w, s)
+}
+
+// loadWorkload books what a workload holds or has reserved.
+func (ad *admissions) loadWorkload(l *loader, w *workload, s *WorkState) {
+	w.admission, w.seen = s.Admission, s.Seen
+	if s.SeenSame {
+		w.seen = s.Admission
+	}
+	w.assumed, w.Unseen, w.ordered, w.moved, w.Reserved = s.Assumed, s.Unseen, s.Ordered, s.Moved, s.Reserved
+	w.applied, w.seq = s.Applied, s.Seq
+	if !s.Deadline.IsZero() {
+		ad.expectBy(w, s.Deadline)
+	}
+	as := ledger.State(s.Phase)
+	if as > leaving || (as != waiting) != (w.admission != nil) {
 		l.fail("workload %s: phase %d, admission %v", s.Key, s.Phase, s.Admission != nil)
 		return
 	}
-	l.setPhase(w, p)
-	w.obs.admitted, w.obs.ready = s.Admitted, s.Ready
-	l.countReady(w)
-	l.useFilters(w, s.Filters)
-	switch p {
+	ad.useFilters(l, w, s.Filters)
+	switch as {
 	case waiting:
 	case reserved:
-		l.bookReservation(w)
+		ad.bookReservation(w)
 	case running, leaving:
-		l.hold(w)
+		ad.hold(w, as)
 	}
-	l.forgetFilters(w, s.Filters)
+	ad.count(w, waiting)
+	w.obs.admitted, w.obs.ready = s.Admitted, s.Ready
+	ad.countReady(w)
+	if len(s.Filters) > 0 {
+		ad.forgetClasses(w.equivalence)
+	}
 }
 
 // useFilters makes the classes of old filters those that hold books.
-func (l *loader) useFilters(w *workload, filters []FilterState) {
+func (ad *admissions) useFilters(l *loader, w *workload, filters []FilterState) {
 	for _, f := range filters {
 		set := w.equivalence.podSet(f.PodSet)
 		i := slices.IndexFunc(w.admission.PodSets, func(p core.PodSetAdmission) bool { return p.Name == f.PodSet })
@@ -213,23 +224,17 @@ func (l *loader) useFilters(w *workload, filters []FilterState) {
 		}
 		key := classKey(set, w.admission.PodSets[i].FlavorNames())
 		if c := w.equivalence.classes[key]; c != nil {
-			l.nodes.Release(c)
+			ad.nodes.Release(c)
 		}
-		w.equivalence.classes[key] = l.nodes.Class(w.equivalence.podSets[set].Requests, f.Filter)
+		w.equivalence.classes[key] = ad.nodes.Class(w.equivalence.podSets[set].Requests, f.Filter)
 	}
 }
 
-func (l *loader) forgetFilters(w *workload, filters []FilterState) {
-	if len(filters) > 0 {
-		l.forgetClasses(w.equivalence)
-	}
-}
-
-// queue restores the groups of a queue.
-func (l *loader) queue(s *QueueState) {
-	q := l.queueNamed(s.Name)
+// loadQueue restores the groups of a queue.
+func (pe *pending) loadQueue(l *loader, s *QueueState) {
+	q := pe.queueNamed(s.Name)
 	for i := range s.Groups {
-		if g := l.group(q, &s.Groups[i]); g != nil && !g.parked {
+		if g := pe.loadGroup(l, q, &s.Groups[i]); g != nil && !g.parked {
 			q.active.Push(g)
 		}
 	}
@@ -244,28 +249,10 @@ func (l *loader) queue(s *QueueState) {
 		l.fail("queue %s has a head and nobody to be judged", s.Name)
 		return
 	}
-	l.rehead(q)
-	if s.Head.Ranked {
-		q.head.Key = q.first().turn()
-	}
-	q.head.Level = s.Head.Level
-	l.enlist(q)
-	if s.Head.Pinned {
-		q.counts, q.firm = l.uses(s.Head.Counts), s.Head.Firm
-		root := q.node.Root()
-		l.borrowers[root] = append(l.borrowers[root], q)
-	}
+	pe.turns.load(q, s.Head)
 }
 
-func (l *loader) uses(amounts []PairAmount) []quota.Use {
-	var out []quota.Use
-	for _, a := range amounts {
-		out = append(out, quota.Use{Pair: l.forest.FlavorResource(a.Flavor, a.Resource), Amount: a.Amount})
-	}
-	return out
-}
-
-func (l *loader) group(q *queue, s *GroupState) *group {
+func (pe *pending) loadGroup(l *loader, q *queue, s *GroupState) *group {
 	members := l.all(s.Members)
 	if len(members) == 0 {
 		l.fail("queue %s has a group without members", q.name)
@@ -282,7 +269,7 @@ func (l *loader) group(q *queue, s *GroupState) *group {
 	q.byKey[g.key] = g
 	q.groups = append(q.groups, g)
 	for _, w := range members {
-		if w.group != nil || w.phase != waiting || w.equivalence != g.equivalence || w.spareKey != g.key.spare || (q.byUsage && w.localQueue != g.key.localQueue) {
+		if w.group != nil || w.State() != waiting || w.equivalence != g.equivalence || w.spareKey != g.key.spare || (q.byUsage && w.localQueue != g.key.localQueue) {
 			l.fail("workload %s is in a group of queue %s where it does not belong", w.Key, q.name)
 			return nil
 		}
@@ -293,30 +280,30 @@ func (l *loader) group(q *queue, s *GroupState) *group {
 		w.unsaid = true
 		g.fresh = append(g.fresh, w)
 	}
-	for _, u := range l.uses(s.Shorts) {
+	for _, u := range pe.loadUses(s.Shorts) {
 		g.shorts = append(g.shorts, short{u.Pair, u.Amount})
 	}
 	if s.OnNodes {
-		l.onNodes = append(l.onNodes, g)
-		g.onNodes = len(l.onNodes)
+		pe.onNodes = append(pe.onNodes, g)
+		g.onNodes = len(pe.onNodes)
 	}
-	for _, u := range l.uses(s.Contests) {
+	for _, u := range pe.loadUses(s.Contests) {
 		g.blockedPairs = append(g.blockedPairs, blockedPair{u.Pair, u.Amount})
 	}
 	if s.Contested {
-		l.blockedGroups = append(l.blockedGroups, g)
-		g.blockedByReservation = len(l.blockedGroups)
+		pe.blockedGroups = append(pe.blockedGroups, g)
+		g.blockedByReservation = len(pe.blockedGroups)
 	}
 	if g.onReady = s.OnReady; g.onReady {
-		l.onReady = append(l.onReady, g)
+		pe.onReady = append(pe.onReady, g)
 	}
-	l.plan(g, s.Plan)
+	pe.loadPlan(l, g, s.Plan)
 	return g
 }
 
-// plan compiles what the dumped engine had compiled; where that was out of date,
+// loadPlan compiles what the dumped engine had compiled; where that was out of date,
 // only that it was is restored.
-func (l *loader) plan(g *group, s PlanState) {
+func (pe *pending) loadPlan(l *loader, g *group, s PlanState) {
 	switch {
 	case !s.Compiled:
 		return
@@ -324,7 +311,7 @@ func (l *loader) plan(g *group, s PlanState) {
 		l.fail("queue %s is not defined and has a plan", g.queue.name)
 		return
 	case s.Current:
-		l.compile(g)
+		pe.judge.compile(g)
 		if !s.NodesCurrent {
 			g.plan.nodes = outdated
 		}
@@ -339,39 +326,44 @@ func (l *loader) plan(g *group, s PlanState) {
 // outdated is a version of the nodes that never is.
 const outdated = ^uint64(0)
 
-// pending restores what began and what the next Decide looks at.
-func (l *loader) pending(s *State) {
-	l.leaving = l.all(s.Leaving)
+// load restores who leaves, and for whom something is reserved.
+func (ad *admissions) load(l *loader, s *State) {
+	ad.leaving = l.all(s.Leaving)
 	for _, ps := range s.Pledges {
 		w := l.find(ps.Key)
 		if w == nil {
 			continue
 		}
-		if w.phase != reserved || w.reservation != nil {
+		if w.State() != reserved || w.reservation != nil {
 			l.fail("workload %s cannot have this reservation", ps.Key)
 			continue
 		}
 		w.reservation = &reservation{workload: w, evicted: ps.Evicted}
-		l.reservations = append(l.reservations, w.reservation)
+		ad.reservations = append(ad.reservations, w.reservation)
 		for _, x := range l.all(ps.Waits) {
-			l.await(w.reservation, x)
+			ad.await(w.reservation, x)
 		}
 	}
-	l.arrivals, l.displaced = l.all(s.Arrivals), l.all(s.Displaced)
-	for _, w := range l.arrivals {
-		w.inbox = true
-	}
-	for _, w := range l.displaced {
+	ad.displaced, ad.facts = l.all(s.Displaced), s.Facts
+	for _, w := range ad.displaced {
 		w.listed = true
 	}
-	l.freed, l.lent = l.trees(s.Freed), l.trees(s.Lent)
-	for _, root := range l.trees(s.Recheck) {
-		l.recheck[root] = true
+}
+
+// load restores what the next Decide looks at.
+func (pe *pending) load(l *loader, s *State) {
+	pe.arrivals = l.all(s.Arrivals)
+	for _, w := range pe.arrivals {
+		w.inbox = true
 	}
-	l.nodesFreed, l.nodesNew, l.facts, l.edited = s.NodesFreed, s.NodesNew, s.Facts, false
-	l.changes = 2
-	l.blockedGroupsAt, l.onReadyAt = seen(s.ContestedSeen), seen(s.ReadySeen)
-	l.forest.Settle() // what only old admissions name was interned on the way
+	pe.freed, pe.lent = pe.trees(s.Freed), pe.trees(s.Lent)
+	clear(pe.recheck)
+	for _, root := range pe.trees(s.Recheck) {
+		pe.recheckTree(root)
+	}
+	pe.nodesFreed, pe.nodesNew = s.NodesFreed, s.NodesNew
+	pe.changes = 2
+	pe.blockedGroupsAt, pe.onReadyAt = seen(s.ContestedSeen), seen(s.ReadySeen)
 }
 
 // seen is a value of changes: the present one, or one before.
@@ -382,12 +374,12 @@ func seen(present bool) uint64 { //nolint:revive // a recorded fact
 	return 1
 }
 
-func (l *loader) trees(names []TreeName) []*quota.Node {
+func (m *model) trees(names []TreeName) []*quota.Node {
 	var out []*quota.Node
 	for _, t := range names {
 		if t.Queue {
-			out = append(out, l.queueNamed(t.Name).node)
-		} else if n := l.forest.Cohort(t.Name); n != nil {
+			out = append(out, m.queueNamed(t.Name).node)
+		} else if n := m.forest.Cohort(t.Name); n != nil {
 			out = append(out, n)
 		}
 	}

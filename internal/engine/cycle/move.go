@@ -10,46 +10,44 @@ import (
 
 // checkPlaces marks a running workload whose pods may be planned on nodes that
 // take no work.
-func (e *Engine) checkPlaces(w *workload) {
+func (ad *admissions) checkPlaces(w *workload) {
 	if slices.ContainsFunc(w.Holds, func(h place.Hold) bool { return !h.Node.TakesWork() }) {
-		e.displace(w)
+		ad.displace(w)
 	}
 }
 
 // move gives pods that are planned on nodes that take no work, and do not run
 // there, other places with the same quota. Where there is no room the whole
 // workload is evicted: a gang is all or nothing.
-func (e *Engine) move() {
-	slices.SortFunc(e.displaced, compareWorkloads)
-	for _, w := range e.displaced {
+func (ad *admissions) move() {
+	slices.SortFunc(ad.displaced, compareWorkloads)
+	for _, w := range ad.displaced {
 		w.listed = false
-		if w.phase != running || e.workloads[w.Key] != w {
+		if w.State() != running || ad.workloads[w.Key] != w {
 			continue
 		}
-		moved, some := e.homeless(w)
+		moved, some := ad.homeless(w)
 		if !some {
 			continue
 		}
-		if a, ok := e.rehouse(w, moved); ok {
-			e.unhold(w)
-			w.admission, w.assumed, w.applied, w.moved = a, true, 0, w.seen == nil
-			e.hold(w)
-			e.plan = append(e.plan, core.Replace{Key: w.Key, Admission: *a})
+		if a, ok := ad.rehouse(w, moved); ok {
+			ad.rebook(w, func() { w.admission, w.assumed, w.applied, w.moved = a, true, 0, w.seen == nil })
+			ad.draft.decide(core.Replace{Key: w.Key, Admission: *a})
 			continue
 		}
-		e.evict(w, core.NodeFailures, nil)
+		ad.evict(w, core.NodeFailures, nil)
 	}
-	e.displaced = e.displaced[:0]
+	ad.displaced = ad.displaced[:0]
 }
 
 // homeless counts, per pod set and place, the pods that have to move.
-func (e *Engine) homeless(w *workload) (moved [][]int32, some bool) {
+func (ad *admissions) homeless(w *workload) (moved [][]int32, some bool) {
 	moved = make([][]int32, len(w.admission.PodSets))
 	settled := w.obs.details().settled
 	for i, p := range w.admission.PodSets {
 		moved[i] = make([]int32, len(p.Places))
 		for j, pl := range p.Places {
-			if n := e.nodes.Get(pl.Node); n != nil && n.TakesWork() {
+			if n := ad.nodes.Get(pl.Node); n != nil && n.TakesWork() {
 				continue
 			}
 			if left := pl.Count - podsAt(settled, p.Name, pl.Node); left > 0 {
@@ -62,7 +60,7 @@ func (e *Engine) homeless(w *workload) (moved [][]int32, some bool) {
 }
 
 // rehouse finds new places for the pods that have to move.
-func (e *Engine) rehouse(w *workload, moved [][]int32) (*core.Admission, bool) {
+func (ad *admissions) rehouse(w *workload, moved [][]int32) (*core.Admission, bool) {
 	var sets []place.Set
 	for i := range moved {
 		total := int32(0)
@@ -71,10 +69,10 @@ func (e *Engine) rehouse(w *workload, moved [][]int32) (*core.Admission, bool) {
 		}
 		p := &w.admission.PodSets[i]
 		if s := w.equivalence.podSet(p.Name); s >= 0 && total > 0 {
-			sets = append(sets, place.Set{Index: i, Class: e.class(w.equivalence, s, p.FlavorNames()), Count: total})
+			sets = append(sets, place.Set{Index: i, Class: ad.class(w.equivalence, s, p.FlavorNames()), Count: total})
 		}
 	}
-	spots, _, ok := e.nodes.Place(place.Request{View: place.Free, Sets: sets})
+	spots, _, ok := ad.nodes.Place(place.Request{View: place.Free, Sets: sets})
 	if !ok || len(sets) == 0 {
 		return nil, false
 	}
@@ -107,4 +105,22 @@ func addPlace(ps []core.Place, p core.Place) []core.Place {
 		}
 	}
 	return append(ps, p)
+}
+
+// displaceUsers marks who may have to move off a node.
+func (ad *admissions) displaceUsers(name string) {
+	n := ad.nodes.Get(name)
+	if n == nil {
+		return
+	}
+	for _, id := range n.Users() {
+		ad.displace(ad.byID[id])
+	}
+}
+
+func (ad *admissions) displace(w *workload) {
+	if !w.listed {
+		w.listed = true
+		ad.displaced = append(ad.displaced, w)
+	}
 }

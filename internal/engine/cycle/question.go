@@ -14,11 +14,8 @@ import (
 // decision depends on what was asked.
 type question struct {
 	*Engine
-	at time.Time
-	// plans are the plans of groups as they were before somebody asked: with one
-	// made meanwhile, the next Decide could take another way.
-	plans map[*group]*compiled
-	undo  []func()
+	at   time.Time
+	undo []func()
 	// looks is how many more judgements the question may cost.
 	looks int
 	// class is the kind of pod that nodes are short for, nil if they are not.
@@ -30,25 +27,14 @@ const maxLooksAsked = 2000
 
 // ask begins a question.
 func (e *Engine) ask() *question {
-	q := &question{Engine: e, plans: map[*group]*compiled{}, looks: maxLooksAsked}
-	e.asked = q
-	return q
+	e.judge.ask()
+	return &question{Engine: e, looks: maxLooksAsked}
 }
 
 // end takes back whatever the question changed.
 func (q *question) end() {
 	q.back(0)
-	q.asked = nil
-	for g, p := range q.plans { // each alone, so order does not matter
-		g.plan = p
-	}
-}
-
-// keep notes the plan of a group before it is made anew for a question.
-func (q *question) keep(g *group) {
-	if _, kept := q.plans[g]; !kept {
-		q.plans[g] = g.plan
-	}
+	q.judge.answered()
 }
 
 // mark is a moment to which back returns.
@@ -62,23 +48,20 @@ func (q *question) back(mark int) {
 	q.undo = q.undo[:mark]
 }
 
-// judge is Engine.judge, counted.
-func (q *question) judge(w *workload) verdict {
+// verdict is that of the judge, counted.
+func (q *question) verdict(w *workload) verdict {
 	q.looks--
-	return q.Engine.judge(w)
+	return q.judge.verdict(w)
 }
 
 // gone thinks of a workload that holds something as gone.
 func (q *question) gone(w *workload) {
-	if w.phase != leaving {
-		q.search.Remove(&w.Candidate)
-		q.undo = append(q.undo, func() { q.search.Add(&w.Candidate) })
+	if w.State() != leaving {
+		q.judge.search.Remove(&w.Candidate)
+		q.undo = append(q.undo, func() { q.judge.search.Add(&w.Candidate) })
 	}
 	q.undo = append(q.undo, q.books.Suppose(&w.Allocation, ledger.Free))
-	if w.unready {
-		q.unready--
-		q.undo = append(q.undo, func() { q.unready++ })
-	}
+	q.undo = append(q.undo, q.without(w))
 }
 
 // instead thinks of a workload that is submitted again, now, with other pods or

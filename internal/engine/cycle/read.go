@@ -54,7 +54,7 @@ func (e *Engine) Usage(name string) []Usage {
 
 // checking reports whether a workload holds quota and waits for admission checks.
 func (w *workload) checking() bool {
-	return (w.phase == running || w.phase == leaving) && !w.assumed && !w.obs.admitted
+	return (w.State() == running || w.State() == leaving) && !w.assumed && !w.obs.admitted
 }
 
 // checking sums what such workloads of a queue use, and counts them.
@@ -67,10 +67,10 @@ func (e *Engine) checking(q *queue) (sum []quota.Use, n int) {
 			}
 		}
 	}
-	for _, c := range e.search.Running(q.node) {
+	for _, c := range e.judge.search.Running(q.node) {
 		add(e.byID[c.ID])
 	}
-	for _, w := range e.leaving {
+	for _, w := range e.admissions.leaving {
 		add(w)
 	}
 	return sum, n
@@ -85,7 +85,7 @@ func (e *Engine) LocalUsage(namespace, name string) []Usage {
 	}
 	var sum, checking []quota.Use
 	for w := range d.workloads { // sums, so order does not matter
-		if w.phase == running || w.phase == leaving {
+		if w.State() == running || w.State() == leaving {
 			for _, u := range w.Uses {
 				sum = addUse(sum, u)
 				if w.checking() {
@@ -185,7 +185,7 @@ func (e *Engine) line(name string) []*workload {
 	var all []*workload
 	for _, d := range q.localQueues {
 		for w := range d.workloads {
-			if w.phase == waiting || w.phase == reserved {
+			if w.State() == waiting || w.State() == reserved {
 				all = append(all, w)
 			}
 		}
@@ -205,7 +205,7 @@ func (e *Engine) EachWaiting(tell func(queue string, key core.Key, parked bool))
 	for _, q := range e.sortedQueues() {
 		for _, d := range q.localQueues {
 			for w := range d.workloads { // they are counted, so order does not matter
-				switch w.phase {
+				switch w.State() {
 				case reserved:
 					tell(q.name, w.Key, false)
 				case waiting:
@@ -223,7 +223,7 @@ func (e *Engine) EachAdmitted(tell func(queue string, key core.Key)) {
 	for _, q := range e.sortedQueues() {
 		for _, d := range q.localQueues {
 			for w := range d.workloads { // they are counted, so order does not matter
-				if (w.phase == running || w.phase == leaving) && !w.checking() {
+				if (w.State() == running || w.State() == leaving) && !w.checking() {
 					tell(q.name, w.Key)
 				}
 			}
@@ -284,7 +284,7 @@ func (e *Engine) Closed(name string) (core.Reason, bool) {
 // was decided and not observed yet.
 func (e *Engine) Holding(k core.Key) (core.Admission, bool) {
 	w := e.workloads[k]
-	if w == nil || (w.phase != running && w.phase != leaving) {
+	if w == nil || (w.State() != running && w.State() != leaving) {
 		return core.Admission{}, false
 	}
 	return *w.admission, true

@@ -44,26 +44,26 @@ func (s *equivalence) countsWithout(i int32) []int32 {
 
 // least is a group's plan with as few pods as it can do with: the plan itself if
 // it cannot be reduced.
-func (e *Engine) least(g *group) *compiled {
-	p := e.compile(g)
+func (j *judge) least(g *group) *compiled {
+	p := j.compile(g)
 	if p.least == nil {
 		p.least = p
 		if n := g.equivalence.reducible(); n > 0 {
-			p.least = e.compileFor(g, g.equivalence.countsWithout(n))
+			p.least = j.compileFor(g, g.equivalence.countsWithout(n))
 		}
 	}
 	return p.least
 }
 
 // reduce judges a workload that was refused with all its pods.
-func (e *Engine) reduce(w *workload, refused verdict) verdict {
+func (j *judge) reduce(w *workload, refused verdict) verdict {
 	g := w.group
 	most := g.equivalence.reducible()
 	if most == 0 || g.plan.refusal != nil {
 		return refused
 	}
-	plan := e.least(g)
-	found := e.try(w, plan)
+	plan := j.least(g)
+	found := j.try(w, plan)
 	if found.kind == refuse {
 		if quota.Permanent(*refused.why) && !quota.Permanent(*found.why) {
 			return found // all its pods can never be had, and some can
@@ -74,15 +74,15 @@ func (e *Engine) reduce(w *workload, refused verdict) verdict {
 	last := most
 	for lo < hi {
 		last = lo + (hi-lo)/2
-		p := e.compileFor(g, g.equivalence.countsWithout(last))
-		if v := e.try(w, p); v.kind != refuse {
+		p := j.compileFor(g, g.equivalence.countsWithout(last))
+		if v := j.try(w, p); v.kind != refuse {
 			found, plan, hi = v, p, last
 		} else {
 			lo = last + 1
 		}
 	}
 	if last != hi { // what was assigned last has to be what was found
-		found = e.try(w, plan)
+		found = j.try(w, plan)
 	}
 	return found
 }

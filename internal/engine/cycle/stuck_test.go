@@ -10,12 +10,12 @@ func (e *Engine) CheckStuck() error {
 	}
 	for _, q := range e.sortedQueues() {
 		for _, g := range q.groups {
-			if q.closed != nil || !g.parked || g.why == nil || !e.stuck(g) {
+			if q.closed != nil || !g.parked || g.why == nil || !e.judge.stuck(g) {
 				continue
 			}
 			plan := g.plan // a question changes nothing
 			w := g.members.First()
-			v := e.judge(w)
+			v := e.judge.verdict(w)
 			g.plan = plan
 			if v.kind != refuse {
 				return fmt.Errorf("%s is stuck for %s, and yet there is something to be done: kind %d, %d victims", w.Key, g.why.Code, v.kind, len(v.victims))

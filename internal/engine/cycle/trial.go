@@ -50,8 +50,9 @@ func (x *excerpt) size() int {
 func (q *question) excerpt(w *workload, most int) *excerpt {
 	// Plans that were made for the question stay out of it.
 	swap := func() {
-		for g, p := range q.plans { // each alone, so order does not matter
-			q.plans[g], g.plan = g.plan, p
+		before := q.judge.before
+		for g, p := range before { // each alone, so order does not matter
+			before[g], g.plan = g.plan, p
 		}
 	}
 	swap()
@@ -60,7 +61,7 @@ func (q *question) excerpt(w *workload, most int) *excerpt {
 	kept := map[*group][]*workload{}
 	var workloads []*workload
 	for _, o := range q.byID {
-		if o != nil && (o.phase != waiting || o.inbox || o == w || o.timer != nil && !o.timer.at.After(q.at)) {
+		if o != nil && (o.State() != waiting || o.inbox || o == w || o.timer != nil && !o.timer.at.After(q.at)) {
 			workloads = append(workloads, o)
 		}
 	}
@@ -177,7 +178,7 @@ func (t *trial) heed(v core.Advice, anew *equivalence) bool {
 			t.Apply(core.WorkloadGone{Key: k})
 		}
 	case core.AwaitLeaving:
-		for _, x := range slices.Clone(t.leaving) { // they wait again
+		for _, x := range slices.Clone(t.admissions.leaving) { // they wait again
 			x.assumed = false // its admission has been seen by then
 			t.Apply(core.WorkloadSet{Workload: x.waits()})
 		}
@@ -230,7 +231,7 @@ func (t *trial) starts() (preempts int32, ok bool) {
 				preempts++
 			}
 		}
-		if w := t.workloads[t.key]; w.phase == running || w.phase == reserved && !t.reserved {
+		if w := t.workloads[t.key]; w.State() == running || w.State() == reserved && !t.reserved {
 			return preempts, true
 		}
 		if len(plan) == 0 {
@@ -251,7 +252,7 @@ func (t *trial) starts() (preempts int32, ok bool) {
 // one that was not copied may have come before the workload.
 func (t *trial) ranOut(x *excerpt, anew *equivalence) bool {
 	none := func(keys []core.Key) bool {
-		return !slices.ContainsFunc(keys, func(k core.Key) bool { w := t.workloads[k]; return w != nil && w.phase == waiting })
+		return !slices.ContainsFunc(keys, func(k core.Key) bool { w := t.workloads[k]; return w != nil && w.State() == waiting })
 	}
 	return slices.ContainsFunc(x.cut, none) || anew != nil && x.own != nil && none(x.own)
 }
@@ -262,7 +263,7 @@ func (q *question) setAside(localQueues []*localQueue) [][]*workload {
 	alike := map[groupKey][]*workload{}
 	for _, d := range localQueues {
 		for w := range d.workloads {
-			if w.phase != waiting || w.group != nil || w.obs.rest != nil && (w.obs.rest.bars() || w.obs.rest.notBefore.After(q.at)) {
+			if w.State() != waiting || w.group != nil || w.obs.rest != nil && (w.obs.rest.bars() || w.obs.rest.notBefore.After(q.at)) {
 				continue
 			}
 			key := groupKey{equivalence: w.equivalence, localQueue: d}

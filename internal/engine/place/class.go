@@ -147,8 +147,8 @@ func selectorKey(b *strings.Builder, sel core.Selector) {
 	}
 }
 
-// Slots returns how many pods of the class fit in a view, all nodes together.
-func (s *Nodes) Slots(c *Class, v View) int64 { return s.index(c, v).total }
+// slots returns how many pods of the class fit in a view, all nodes together.
+func (s *Nodes) slots(c *Class, v View) int64 { return s.index(c, v).total }
 
 // Total returns how many pods would fit if all nodes were empty and in service,
 // how many nodes the filter admits, and how many of these are out of service.

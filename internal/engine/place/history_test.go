@@ -192,7 +192,7 @@ func (h *history) compare(kind int) {
 		for _, n := range h.specs {
 			want += h.slots(n, kind, v)
 		}
-		if got := h.nodes.Slots(c, v); got != want {
+		if got := h.nodes.slots(c, v); got != want {
 			h.t.Fatalf("class %d, view %d: %d pods fit, should be %d", kind, v, got, want)
 		}
 		for _, count := range []int64{1, 3, want} {

@@ -97,7 +97,7 @@ func TestGone(t *testing.T) {
 		t.Error("a node that is gone still counts")
 	}
 	s.Set(machine("b", 4, core.NodeReady))
-	if got := s.Slots(s.Class(gpus(1), core.Filter{}), After); got != 3 || !s.Any(map[string]string{core.HostnameLabel: "b"}) || s.Any(map[string]string{"x": ""}) {
+	if got := s.slots(s.Class(gpus(1), core.Filter{}), After); got != 3 || !s.Any(map[string]string{core.HostnameLabel: "b"}) || s.Any(map[string]string{"x": ""}) {
 		t.Errorf("b is back: %d of 4 GPUs are free, 1 is held", got)
 	}
 	if d := cmp.Diff([]core.Node{machine("b", 4, core.NodeReady)}, s.Specs()); d != "" {
@@ -214,7 +214,7 @@ func TestHoldable(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if s.Slots(anyone, After) != 2 {
+	if s.slots(anyone, After) != 2 {
 		t.Error("something is held afterwards")
 	}
 }

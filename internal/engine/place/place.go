@@ -82,20 +82,28 @@ func (s *Nodes) Fits(r Request) bool {
 	return ok
 }
 
+// Can reports whether a pod set has places in a view, if it is placed alone.
+func (s *Nodes) Can(set Set, v View) bool { return s.index(set.Class, v).total >= int64(set.Count) }
+
+// Shortage says why a pod set has no places in a view, where Can denies it: for good, or
+// with cause core.NodesShort.
+func (s *Nodes) Shortage(set Set, v View) Shortage {
+	short, possible := s.Possible(set)
+	if possible {
+		short.Cause = core.NodesShort
+		short.Fit = int32(s.index(set.Class, v).total) //nolint:gosec // below Count
+	}
+	return short
+}
+
 // enough checks each set alone: a bound that needs no search.
 func (s *Nodes) enough(r Request) (Shortage, bool) {
 	for i, set := range r.Sets {
-		total := s.index(set.Class, r.View).total
-		if total >= int64(set.Count) {
-			continue
+		if !s.Can(set, r.View) {
+			short := s.Shortage(set, r.View)
+			short.Set = i
+			return short, false
 		}
-		short, possible := s.Possible(set)
-		short.Set = i
-		if possible {
-			short.Cause = core.NodesShort
-			short.Fit = int32(total) //nolint:gosec // below Count
-		}
-		return short, false
 	}
 	return Shortage{}, true
 }
@@ -226,7 +234,7 @@ func (x *search) set(k int) bool {
 		return true
 	}
 	for _, i := range x.turn[k:] {
-		if x.s.index(x.r.Sets[i].Class, x.r.View).total < int64(x.r.Sets[i].Count) {
+		if !x.s.Can(x.r.Sets[i], x.r.View) {
 			return false
 		}
 	}

@@ -18,7 +18,7 @@ const mostNamed = 10
 // caller's own are left zero.
 func (s *Nodes) Survey(c *Class) core.NodeFacts {
 	s.settle()
-	f := core.NodeFacts{Total: int32(len(s.order)), Fit: int32(min(s.Slots(c, Free), 1<<30))} //nolint:gosec // few
+	f := core.NodeFacts{Total: int32(len(s.order)), Fit: int32(min(s.slots(c, Free), 1<<30))} //nolint:gosec // few
 	scarce := s.scarcest(c)
 	if scarce.amount > 0 {
 		f.Resource, f.Need = s.resourceName(scarce.resource), core.Amount(scarce.amount)

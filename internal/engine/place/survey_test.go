@@ -224,7 +224,7 @@ func TestThoughts(t *testing.T) {
 	}
 	look := func() seen {
 		total, _, down := s.Total(k)
-		return seen{s.Slots(k, Free), total, down}
+		return seen{s.slots(k, Free), total, down}
 	}
 	before := look()
 	if want := (seen{11, 32, 2}); before != want {

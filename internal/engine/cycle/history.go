@@ -29,6 +29,15 @@ const (
 	defaultSampling = 5 * time.Minute
 )
 
+// history is what LocalQueues used in the past.
+type history struct {
+	*model
+	pending *pending
+	// metered are the local queues that go by past usage, sampled when that was counted.
+	metered []*localQueue
+	sampled time.Time
+}
+
 // past is what a local queue is remembered for.
 type past struct {
 	used   map[string]order.Past // by resource
@@ -40,8 +49,16 @@ type past struct {
 // usageBased reports whether the queue's local queues go by past usage.
 func (q *queue) usageBased() bool { return q.spec != nil && q.spec.UsageBased }
 
+// nextWake is when past usage is to be counted; zero if it is not.
+func (h *history) nextWake() time.Time {
+	if len(h.metered) == 0 {
+		return time.Time{}
+	}
+	return h.sampled.Add(h.opt.AdmissionFairSharing.Sampling)
+}
+
 // remember starts the memory of a local queue, with what the API remembers.
-func (e *Engine) remember(d *localQueue) {
+func (h *history) remember(d *localQueue) {
 	if d.past != nil || d.spec == nil {
 		return
 	}
@@ -53,22 +70,22 @@ func (e *Engine) remember(d *localQueue) {
 
 // settleUsage lists the local queues of queues that go by usage, and regroups the
 // workloads of a queue that began or ceased to.
-func (e *Engine) settleUsage() {
-	e.metered = e.metered[:0]
-	for _, d := range e.sortedLocalQueues() {
+func (h *history) settleUsage() {
+	h.metered = h.metered[:0]
+	for _, d := range h.sortedLocalQueues() {
 		if d.spec == nil || !d.queue.usageBased() {
-			e.meter(d, nil)
+			h.meter(d, nil)
 			continue
 		}
-		e.remember(d)
+		h.remember(d)
 		if d.past.at.IsZero() {
-			d.past.at = e.now
+			d.past.at = h.now
 		}
-		e.metered = append(e.metered, d)
-		e.stand(d)
-		e.meter(d, &d.past.stands)
+		h.metered = append(h.metered, d)
+		h.stand(d)
+		h.meter(d, &d.past.stands)
 	}
-	for _, q := range e.sortedQueues() {
+	for _, q := range h.sortedQueues() {
 		if q.byUsage == q.usageBased() {
 			continue
 		}
@@ -76,40 +93,40 @@ func (e *Engine) settleUsage() {
 		for _, d := range q.localQueues {
 			for _, w := range d.sorted() {
 				if w.group != nil {
-					e.depart(w, w.group)
-					e.enter(w)
+					h.pending.depart(w, w.group)
+					h.pending.enter(w)
 				}
 			}
 		}
 	}
-	if e.sampled.IsZero() {
-		e.sampled = e.now
+	if h.sampled.IsZero() {
+		h.sampled = h.now
 	}
 }
 
 // meter says where a local queue stands from now on; nil if its queue does not ask.
-func (e *Engine) meter(d *localQueue, stands *core.Standing) {
+func (h *history) meter(d *localQueue, stands *core.Standing) {
 	if d.stands == stands {
 		return
 	}
 	d.stands = stands
 	for w := range d.workloads { // each alike, so order does not matter
-		if w.phase == running {
+		if w.State() == running {
 			w.Stands = stands
 		}
 	}
 }
 
 // sample counts the usage of the time since the last sampling.
-func (e *Engine) sample() {
-	if len(e.metered) == 0 || e.now.Before(e.sampled.Add(e.opt.AdmissionFairSharing.Sampling)) {
+func (h *history) sample() {
+	if len(h.metered) == 0 || h.now.Before(h.sampled.Add(h.opt.AdmissionFairSharing.Sampling)) {
 		return
 	}
-	e.sampled = e.now
-	for _, d := range e.metered {
+	h.sampled = h.now
+	for _, d := range h.metered {
 		var sum []quota.Use
 		for w := range d.workloads { // a sum, so order does not matter
-			if (w.phase == running || w.phase == leaving) && w.obs.admitted {
+			if (w.State() == running || w.State() == leaving) && w.obs.admitted {
 				for _, u := range w.Uses {
 					sum = addUse(sum, u)
 				}
@@ -117,10 +134,10 @@ func (e *Engine) sample() {
 		}
 		inUse := map[string]core.Amount{}
 		for _, u := range sum {
-			r := e.forest.Name(u.Pair).Resource
+			r := h.forest.Name(u.Pair).Resource
 			inUse[r] = inUse[r].Add(u.Amount)
 		}
-		keep := order.Decay(e.now.Sub(d.past.at), e.opt.AdmissionFairSharing.HalfLife)
+		keep := order.Decay(h.now.Sub(d.past.at), h.opt.AdmissionFairSharing.HalfLife)
 		for r := range d.past.used {
 			inUse[r] = inUse[r].Add(0)
 		}
@@ -131,28 +148,28 @@ func (e *Engine) sample() {
 				d.past.used[r] = p
 			}
 		}
-		d.past.at = e.now
-		e.restand(d)
+		d.past.at = h.now
+		h.restand(d)
 	}
 }
 
 // charge makes a workload that was just given quota cost its LocalQueue what it
 // will have used by the next sampling.
-func (e *Engine) charge(w *workload) {
+func (h *history) charge(w *workload) {
 	d := w.localQueue
 	if d.stands == nil {
 		return
 	}
-	share := order.One - order.Decay(e.opt.AdmissionFairSharing.Sampling, e.opt.AdmissionFairSharing.HalfLife)
+	share := order.One - order.Decay(h.opt.AdmissionFairSharing.Sampling, h.opt.AdmissionFairSharing.HalfLife)
 	w.costs = map[string]order.Past{}
 	for _, u := range w.Uses {
-		r := e.forest.Name(u.Pair).Resource
+		r := h.forest.Name(u.Pair).Resource
 		c := order.Share(u.Amount, share)
 		w.costs[r] = w.costs[r].Plus(c)
 		d.past.costs[r] = d.past.costs[r].Plus(c)
 	}
 	w.charged = d
-	e.restand(d)
+	h.restand(d)
 }
 
 // outcome is what became of a workload that was charged a cost.
@@ -165,7 +182,7 @@ const (
 
 // discharge ends the cost of a workload: it counts as used if the workload was
 // admitted, and is given back if it never was.
-func (e *Engine) discharge(w *workload, as outcome) {
+func (h *history) discharge(w *workload, as outcome) {
 	d := w.charged
 	if d == nil {
 		return
@@ -179,11 +196,11 @@ func (e *Engine) discharge(w *workload, as outcome) {
 		}
 	}
 	w.charged, w.costs = nil, nil
-	e.restand(d)
+	h.restand(d)
 }
 
 // stand computes where a local queue stands.
-func (e *Engine) stand(d *localQueue) {
+func (h *history) stand(d *localQueue) {
 	all := map[string]bool{}
 	for _, m := range []map[string]order.Past{d.past.used, d.past.costs} {
 		for r := range m {
@@ -192,7 +209,7 @@ func (e *Engine) stand(d *localQueue) {
 	}
 	var usage []order.Weighed
 	for _, r := range slices.Sorted(maps.Keys(all)) {
-		weight, ok := e.opt.AdmissionFairSharing.Weights[r]
+		weight, ok := h.opt.AdmissionFairSharing.Weights[r]
 		if !ok {
 			weight = core.WeightOne
 		}
@@ -202,12 +219,12 @@ func (e *Engine) stand(d *localQueue) {
 }
 
 // restand does so after a change, and moves the local queue's groups in their queue.
-func (e *Engine) restand(d *localQueue) {
+func (h *history) restand(d *localQueue) {
 	if d.spec == nil || d.stands == nil {
 		return
 	}
 	before := d.past.stands
-	e.stand(d)
+	h.stand(d)
 	if before == d.past.stands {
 		return
 	}
@@ -217,10 +234,10 @@ func (e *Engine) restand(d *localQueue) {
 		q.blocker = nil // somebody else is first now
 		b.unsaid = true
 		b.group.fresh = append(b.group.fresh, b)
-		e.mention(b.group)
+		h.pending.mention(b.group)
 	}
-	e.headReservationsChange(q)
-	e.rehead(q)
+	h.pending.headReservationsChange(q)
+	h.pending.turns.rehead(q)
 }
 
 // Consumed is what a LocalQueue used in the past, older use counting less, in

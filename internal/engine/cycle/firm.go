@@ -17,25 +17,25 @@ import (
 // assumeFits lets a head play with what it asks for although it was not judged, if
 // it surely can be admitted: most heads lose, and need never be judged. It reports
 // whether that is so.
-func (e *Engine) assumeFits(q *queue) bool {
-	if q.slot == 0 || e.unready > 0 {
+func (sh *byShare) assumeFits(q *queue) bool {
+	if q.slot == 0 || sh.unready > 0 {
 		return false
 	}
 	p := q.active.First().plan
-	if p == nil || !p.sure || !e.current(p) {
+	if p == nil || !p.sure || !sh.judge.current(p) {
 		return false
 	}
 	q.counts = append(q.counts[:0], p.fixed...)
-	if !e.roomFor(q) || !e.nodesFor(q) {
+	if !sh.judge.roomFor(q) || !sh.judge.nodesFor(q) {
 		return false
 	}
 	q.firm = true
-	e.seed(q, q.first())
+	sh.seed(q, q.first())
 	return true
 }
 
 // settleHead notes a head that plays with what it asks for.
-func (e *Engine) settleHead(q *queue) {
+func (sh *byShare) settleHead(q *queue) {
 	t := q.tournamentNode.tournament
 	if !q.headSettled {
 		q.headSettled = true
@@ -45,47 +45,47 @@ func (e *Engine) settleHead(q *queue) {
 		t.loose = true
 		return
 	}
-	e.tighten(t, q)
+	sh.tighten(t, q)
 	g := q.active.First()
 	for i := range g.plan.Requests {
 		if c := g.plan.classes[i][0]; c != nil {
-			e.wanted[c] = max(e.wanted[c], int64(g.equivalence.podSets[g.plan.Requests[i].Set].Count))
+			sh.wanted[c] = max(sh.wanted[c], g.equivalence.podSets[g.plan.Requests[i].Set].Count)
 		}
 	}
 }
 
 // tighten takes a firm head into account.
-func (e *Engine) tighten(t *tournament, q *queue) {
+func (sh *byShare) tighten(t *tournament, q *queue) {
 	for _, u := range q.counts {
 		for len(t.slack) <= int(u.Pair) {
 			t.slack = append(t.slack, core.Unlimited)
 		}
-		t.slack[u.Pair] = min(t.slack[u.Pair], e.leftFor(q, u))
+		t.slack[u.Pair] = min(t.slack[u.Pair], sh.judge.leftFor(q, u))
 	}
 }
 
-// unpin lets heads be judged again whose standing w may have changed by getting
+// given lets heads be judged again whose standing w may have changed by getting
 // its quota and nodes.
-func (e *Engine) unpin(w *workload) {
-	own := e.byNode[w.Queue.ID].tournamentNode
+func (sh *byShare) given(w *workload) {
+	own := sh.byNode[w.Queue.ID].tournamentNode
 	if own == nil {
 		return
 	}
-	tight := len(w.Holds) > 0 && e.nodesTight()
+	tight := len(w.Holds) > 0 && sh.nodesTight()
 	if !spend(own.tournament.slack, w.Uses) || own.tournament.loose || tight {
-		e.review(own.tournament)
+		sh.review(own.tournament)
 	}
 	if len(w.Holds) == 0 {
 		return
 	}
-	e.loosened = e.loosened[:0]
-	for _, t := range e.tournaments.Items() {
+	sh.loosened = sh.loosened[:0]
+	for _, t := range sh.tournaments.Items() {
 		if t != own.tournament && (t.loose || tight) {
-			e.loosened = append(e.loosened, t)
+			sh.loosened = append(sh.loosened, t)
 		}
 	}
-	for _, t := range e.loosened { // apart, because it moves trees
-		e.review(t)
+	for _, t := range sh.loosened { // apart, because it moves trees
+		sh.review(t)
 	}
 }
 
@@ -103,10 +103,10 @@ func spend(slack []core.Amount, uses []quota.Use) bool {
 
 // nodesTight reports whether some kind of pod has fewer places left than some
 // head counts on. What was counted on is then counted anew.
-func (e *Engine) nodesTight() bool {
-	for c, n := range e.wanted { // any will do, so order does not matter
-		if e.nodes.Slots(c, place.Free) < n {
-			clear(e.wanted)
+func (sh *byShare) nodesTight() bool {
+	for c, n := range sh.wanted { // any will do, so order does not matter
+		if !sh.nodes.Can(place.Set{Class: c, Count: n}, place.Free) {
+			clear(sh.wanted)
 			return true
 		}
 	}
@@ -114,7 +114,7 @@ func (e *Engine) nodesTight() bool {
 }
 
 // review looks at every judged head of a tree.
-func (e *Engine) review(t *tournament) {
+func (sh *byShare) review(t *tournament) {
 	list := t.pinned
 	t.pinned, t.loose = list[:0], false // whose head is settled again takes the place of who was looked at
 	for i := range t.slack {
@@ -124,10 +124,10 @@ func (e *Engine) review(t *tournament) {
 		q.headSettled = false
 		switch {
 		case q.slot == 0 || !q.exact:
-		case q.firm && e.roomFor(q) && e.nodesFor(q):
-			e.settleHead(q)
+		case q.firm && sh.judge.roomFor(q) && sh.judge.nodesFor(q):
+			sh.settleHead(q)
 		default:
-			e.rehead(q)
+			sh.rehead(q)
 		}
 	}
 }

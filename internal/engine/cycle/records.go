@@ -8,20 +8,19 @@ import (
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/ledger"
 	"github.com/mlbatch/mlbatch/internal/engine/order"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
 	"github.com/mlbatch/mlbatch/internal/engine/preempt"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// phase is where a workload stands.
-type phase uint8
-
+// Where a workload stands is the state of its allocation.
 const (
-	waiting  phase = iota
-	reserved       // its plan is reserved, victims must first go
-	running        // admitted
-	leaving        // evicted, still holding quota and nodes
+	waiting  = ledger.Free
+	reserved = ledger.Promised // its plan is reserved, victims must first go
+	running  = ledger.Held     // admitted
+	leaving  = ledger.Leaving  // evicted, still holding quota and nodes
 )
 
 // work is one workload.
@@ -31,7 +30,6 @@ type workload struct {
 	obs         observed
 	equivalence *equivalence
 	localQueue  *localQueue
-	phase       phase
 	// admission is what it holds or what is reserved for it. assumed says that the decision
 	// was not seen in the API yet; seen is the last admission that was.
 	admission *core.Admission
@@ -291,7 +289,7 @@ type localQueue struct {
 	queue     *queue
 	closed    *core.Reason
 	workloads map[*workload]struct{}
-	counts    [leaving + 1]int // workloads by phase
+	counts    [leaving + 1]int // workloads by state
 	// past is what it used, stands where it stands in a queue that goes by usage;
 	// nil in others.
 	past   *past
@@ -367,112 +365,4 @@ func samePodSet(a, b core.PodSet) bool {
 	return a.Name == b.Name && a.Count == b.Count && a.Group == b.Group && spareOf(&a) == spareOf(&b) &&
 		slices.Equal(a.Requests, b.Requests) && (a.Quota == nil) == (b.Quota == nil) && slices.Equal(a.Quota, b.Quota) &&
 		sameFilter(a.Filter, b.Filter)
-}
-
-// equivalenceOf returns the shared equivalence class of a workload.
-func (e *Engine) equivalenceOf(w *core.Workload) *equivalence {
-	key := equivalenceKey(w)
-	s := e.equivalences[key]
-	if s == nil {
-		s = &equivalence{key: key, priority: w.Priority, gate: w.PreemptionGate, podSets: w.PodSets, classes: map[string]*place.Class{}}
-		e.equivalences[key] = s
-	}
-	s.refs++
-	return s
-}
-
-func (e *Engine) dropEquivalence(s *equivalence) {
-	if s.refs--; s.refs > 0 {
-		return
-	}
-	delete(e.equivalences, s.key)
-	e.forgetClasses(s)
-}
-
-func (e *Engine) forgetClasses(s *equivalence) {
-	for _, c := range s.classes {
-		e.nodes.Release(c)
-	}
-	clear(s.classes)
-	s.last = nil
-}
-
-// class is the kind of pod that a pod set becomes with the given flavors.
-func (e *Engine) class(s *equivalence, set int, flavors []string) *place.Class {
-	key := classKey(set, flavors)
-	if c := s.classes[key]; c != nil {
-		return c
-	}
-	c := e.nodes.Class(s.podSets[set].Requests, e.filter(s, set, flavors))
-	s.classes[key] = c
-	return c
-}
-
-func classKey(set int, flavors []string) string {
-	return strconv.Itoa(set) + "|" + strings.Join(flavors, "|")
-}
-
-// filter says which nodes a pod set may use with the given flavors.
-func (e *Engine) filter(s *equivalence, set int, flavors []string) core.Filter {
-	p := &s.podSets[set]
-	filter := core.Filter{
-		Terms:       p.Filter.Terms,
-		Must:        slices.Clone(p.Filter.Must),
-		Tolerations: slices.Clone(p.Filter.Tolerations),
-	}
-	for _, name := range flavors {
-		f := e.flavors[name]
-		if f == nil {
-			continue
-		}
-		for _, label := range sortedLabels(f.spec.NodeLabels) {
-			filter.Must = append(filter.Must, core.Requirement{
-				Key: label, Operator: core.In, Values: []string{f.spec.NodeLabels[label]},
-			})
-		}
-		filter.Tolerations = append(filter.Tolerations, f.spec.Tolerations...)
-	}
-	return filter
-}
-
-func sortedLabels(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// looksForNodes reports whether pods that get the flavor in a queue get nodes with
-// it: where no node is known at all quota alone decides, and nodes that are made on
-// demand come later. A flavor whose labels no node has then admits nothing.
-func (e *Engine) looksForNodes(q *core.Queue, flavor string) bool {
-	return e.flavors[flavor] != nil && e.nodes.Any(nil) && !slices.Contains(q.Provisioned, flavor)
-}
-
-// queueNamed returns the queue, made up if it is not defined.
-func (e *Engine) queueNamed(name string) *queue {
-	q := e.queues[name]
-	if q == nil {
-		q = &queue{name: name, node: e.forest.Queue(name), byKey: map[groupKey]*group{}}
-		q.closed = e.closedQueue(q)
-		e.queues[name] = q
-		for len(e.byNode) <= q.node.ID {
-			e.byNode = append(e.byNode, nil)
-		}
-		e.byNode[q.node.ID] = q
-	}
-	return q
-}
-
-// localQueueNamed returns the local queue, made up if it is not defined.
-func (e *Engine) localQueueNamed(k localQueueKey) *localQueue {
-	d := e.localQueues[k]
-	if d == nil {
-		d = &localQueue{key: k, workloads: map[*workload]struct{}{}}
-		d.closed = &core.Reason{Code: core.Misconfigured, Cause: core.QueueMissing, Queue: k.name, Detail: "LocalQueue"}
-		e.localQueues[k] = d
-	}
-	return d
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/order"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
@@ -27,7 +28,22 @@ import (
 // (assumeFits), who would lose to others all the same, and those that would be refused
 // again (dismiss).
 
-// node is a node of the quota tree in the tournament.
+// byShare is the order of heads with fair sharing.
+type byShare struct {
+	*model
+	judge   *judge
+	dismiss func(*queue) bool
+	// tournaments are the heads, by tree.
+	tournaments order.Heap[*tournament]
+	// wanted is, by kind of pod, the most that some judged head counts on.
+	wanted map[*place.Class]int32
+	// The rest is scratch of one walk over trees or heads.
+	loosened []*tournament
+	standing []*queue
+	lifted   []quota.Use
+}
+
+// tournamentNode is a node of the quota tree in the tournament.
 type tournamentNode struct {
 	node       *quota.Node
 	parent     *tournamentNode
@@ -98,15 +114,12 @@ func (t *tournament) lead() *queue {
 	return t.queues.First()
 }
 
-// draw makes a new tournament for the trees as they are now, without heads.
-func (e *Engine) draw() {
-	if e.opt.FairSharing == nil {
-		return
-	}
-	e.tournaments = order.Heap[*tournament]{}
-	clear(e.wanted)
+// renew makes a new tournament for the trees as they are now, without heads.
+func (sh *byShare) renew() {
+	sh.tournaments = order.Heap[*tournament]{}
+	clear(sh.wanted)
 	nodes := map[*quota.Node]*tournamentNode{}
-	for _, q := range e.sortedQueues() {
+	for _, q := range sh.sortedQueues() {
 		q.slot, q.exact, q.stale, q.headSettled, q.tournamentNode = 0, false, false, false, nil
 		var below *tournamentNode
 		for n := q.node; n != nil; n = n.Parent() {
@@ -131,48 +144,8 @@ func (e *Engine) draw() {
 	}
 }
 
-// enlist puts a queue among the heads, or back in its place there.
-func (e *Engine) enlist(q *queue) {
-	switch {
-	case e.opt.FairSharing == nil && q.slot > 0:
-		e.heads.Fix(q)
-		return
-	case e.opt.FairSharing == nil:
-		e.heads.Push(q)
-		return
-	case q.tournamentNode == nil:
-		return // it is not in the tree yet; settle looks at every queue
-	}
-	t := q.tournamentNode.tournament
-	if q.slot > 0 {
-		t.queues.Fix(q)
-	} else {
-		t.queues.Push(q)
-	}
-	if t.slot == 0 {
-		t.winner = nil
-		e.tournaments.Push(t)
-	}
-	e.outdate(q)
-}
-
-// strike takes a queue off the heads.
-func (e *Engine) strike(q *queue) {
-	switch {
-	case q.tournamentNode == nil:
-		e.heads.Remove(q)
-	case q.slot > 0:
-		t := q.tournamentNode.tournament
-		if t.queues.Len() == 1 {
-			e.tournaments.Remove(t)
-		}
-		t.queues.Remove(q)
-		e.outdate(q)
-	}
-}
-
 // outdate notes that matches of a queue have to be played again.
-func (e *Engine) outdate(q *queue) {
+func (sh *byShare) outdate(q *queue) {
 	t := q.tournamentNode.tournament
 	if !q.stale {
 		q.stale = true
@@ -180,76 +153,24 @@ func (e *Engine) outdate(q *queue) {
 	}
 	t.winner = nil
 	if t.slot > 0 {
-		e.tournaments.Fix(t)
+		sh.tournaments.Fix(t)
 	}
-}
-
-// rejudge forgets what was found out about heads that the last Decide left over:
-// the world has changed since, and a loaded engine knows nothing of it either.
-func (e *Engine) rejudge() {
-	if e.opt.FairSharing == nil {
-		return
-	}
-	for _, q := range e.ready() {
-		e.rehead(q)
-	}
-}
-
-// ready returns all heads in no particular order, until the next call.
-func (e *Engine) ready() []*queue {
-	e.standing = append(e.standing[:0], e.heads.Items()...)
-	for _, t := range e.tournaments.Items() {
-		e.standing = append(e.standing, t.queues.Items()...)
-	}
-	return e.standing
-}
-
-// turn returns the queue whose first workload is next; nil if there is none.
-func (e *Engine) turn() *queue {
-	if e.opt.FairSharing == nil {
-		if e.heads.Len() == 0 {
-			return nil
-		}
-		return e.heads.First()
-	}
-	e.forest.Changed(func(n *quota.Node) {
-		if q := e.byNode[n.ID]; q.tournamentNode != nil {
-			e.outdate(q)
-		}
-	})
-	for e.tournaments.Len() > 0 {
-		t := e.tournaments.First()
-		if t.winner != nil {
-			return t.winner
-		}
-		e.catchUp(t)
-		if t.slot == 0 || e.tournaments.First() != t {
-			continue // its best are out
-		}
-		champion := t.root.winner
-		if !champion.exact {
-			return champion // to be judged
-		}
-		t.winner = champion
-		e.tournaments.Fix(t)
-	}
-	return nil
 }
 
 // catchUp plays the matches of all queues that changed.
-func (e *Engine) catchUp(t *tournament) {
+func (sh *byShare) catchUp(t *tournament) {
 	for _, q := range t.stale { // while it is marked stale, nothing puts it on the list again
-		if !q.exact && !e.assumeFits(q) && e.dismiss(q) {
-			e.assumeFits(q)
+		if !q.exact && !sh.assumeFits(q) && sh.dismiss(q) {
+			sh.assumeFits(q)
 		}
 		q.stale = false
-		e.replay(q)
+		sh.replay(q)
 	}
 	t.stale = t.stale[:0]
 }
 
 // replay plays the matches on the way up from a queue.
-func (e *Engine) replay(q *queue) {
+func (sh *byShare) replay(q *queue) {
 	b := q.tournamentNode
 	b.winner = nil
 	if q.slot > 0 {
@@ -261,10 +182,10 @@ func (e *Engine) replay(q *queue) {
 		case b.winner == nil:
 			up.rivals.Remove(b)
 		case b.slot == 0:
-			b.match = e.matchOf(b)
+			b.match = sh.matchOf(b)
 			up.rivals.Push(b)
 		default:
-			b.match = e.matchOf(b)
+			b.match = sh.matchOf(b)
 			up.rivals.Fix(b)
 		}
 		up.winner = nil
@@ -275,7 +196,7 @@ func (e *Engine) replay(q *queue) {
 }
 
 // matchOf is how the winner of a subtree stands among its siblings.
-func (e *Engine) matchOf(b *tournamentNode) match {
+func (sh *byShare) matchOf(b *tournamentNode) match {
 	c := b.winner
 	m := match{key: c.head.Key, name: c.name}
 	if !c.exact {
@@ -286,37 +207,111 @@ func (e *Engine) matchOf(b *tournamentNode) match {
 		}
 		return m
 	}
-	e.lifted = append(e.lifted[:0], c.counts...)
+	sh.lifted = append(sh.lifted[:0], c.counts...)
 	for n := c.node; n != b.node; n = n.Parent() {
-		n.Lift(core.Projected, e.lifted)
+		n.Lift(core.Projected, sh.lifted)
 	}
-	m.borrows = e.opt.FairSharing.NonBorrowingFirst && b.node.BorrowsOn(core.Projected, c.counts, e.lifted)
-	m.share = b.node.ShareWith(core.Projected, e.lifted)
+	m.borrows = sh.opt.FairSharing.NonBorrowingFirst && b.node.BorrowsOn(core.Projected, c.counts, sh.lifted)
+	m.share = b.node.ShareWith(core.Projected, sh.lifted)
 	return m
 }
 
-// losesWithRequest lets the judged head of a queue play with what it asks for. It
-// reports whether somebody else is next now.
-func (e *Engine) losesWithRequest(w *workload, v *verdict) bool {
-	q := w.group.queue
-	if q.exact {
-		return false
-	}
-	a := e.rank(v)
-	q.counts = append(q.counts[:0], a.Uses...)
-	q.firm = q.active.First().plan == v.plan && v.plan.single && a.Mode == quota.Fit && e.roomFor(q) && e.nodesFor(q)
-	e.seed(q, w)
-	e.outdate(q)
-	return e.turn() != q
-}
-
 // seed lets the first of a queue play with what it asks for, queue.counts.
-func (e *Engine) seed(q *queue, w *workload) {
+func (sh *byShare) seed(q *queue, w *workload) {
 	if q.exact = true; q.head.Key != w.turn() { // in a queue that goes by past usage it was the best there could be
 		q.head.Key = w.turn()
 		t := q.tournamentNode.tournament
 		t.queues.Fix(q)
-		e.tournaments.Fix(t)
+		sh.tournaments.Fix(t)
 	}
-	e.settleHead(q)
+	sh.settleHead(q)
 }
+
+// fallsBack lets the judged head of a queue play with what it asks for.
+func (sh *byShare) fallsBack(w *workload, v verdict) bool {
+	q := w.group.queue
+	if q.exact {
+		return false
+	}
+	a := sh.judge.rank(&v)
+	q.counts = append(q.counts[:0], a.Uses...)
+	q.firm = q.active.First().plan == v.plan && v.plan.single && a.Mode == quota.Fit && sh.judge.roomFor(q) && sh.judge.nodesFor(q)
+	sh.seed(q, w)
+	sh.outdate(q)
+	return sh.next() != q
+}
+
+func (sh *byShare) rehead(q *queue) {
+	switch {
+	case q.hasHead():
+		q.standBest()
+		sh.enlist(q)
+	case q.tournamentNode != nil && q.slot > 0:
+		t := q.tournamentNode.tournament
+		if t.queues.Len() == 1 {
+			sh.tournaments.Remove(t)
+		}
+		t.queues.Remove(q)
+		sh.outdate(q)
+	}
+}
+
+// enlist puts a queue among the heads, or back in its place there.
+func (sh *byShare) enlist(q *queue) {
+	if q.tournamentNode == nil {
+		return // it is not in the tree yet; settle looks at every queue
+	}
+	t := q.tournamentNode.tournament
+	if q.slot > 0 {
+		t.queues.Fix(q)
+	} else {
+		t.queues.Push(q)
+	}
+	if t.slot == 0 {
+		t.winner = nil
+		sh.tournaments.Push(t)
+	}
+	sh.outdate(q)
+}
+
+// resume forgets what was found out about heads that the last Decide left over:
+// the world has changed since, and a loaded engine knows nothing of it either.
+func (sh *byShare) resume() { reheadAll(sh) }
+
+func (sh *byShare) ready() []*queue {
+	sh.standing = sh.standing[:0]
+	for _, t := range sh.tournaments.Items() {
+		sh.standing = append(sh.standing, t.queues.Items()...)
+	}
+	return sh.standing
+}
+
+func (sh *byShare) next() *queue {
+	sh.forest.Changed(func(n *quota.Node) {
+		if q := sh.byNode[n.ID]; q.tournamentNode != nil {
+			sh.outdate(q)
+		}
+	})
+	for sh.tournaments.Len() > 0 {
+		t := sh.tournaments.First()
+		if t.winner != nil {
+			return t.winner
+		}
+		sh.catchUp(t)
+		if t.slot == 0 || sh.tournaments.First() != t {
+			continue // its best are out
+		}
+		winner := t.root.winner
+		if !winner.exact {
+			return winner // to be judged
+		}
+		t.winner = winner
+		sh.tournaments.Fix(t)
+	}
+	return nil
+}
+
+// Every Decide finds out afresh how heads stand.
+func (sh *byShare) dump(*queue) *HeadState { return &HeadState{} }
+
+func (sh *byShare) load(q *queue, _ *HeadState) { sh.rehead(q) }

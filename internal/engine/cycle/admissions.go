@@ -1,0 +1,307 @@
+package cycle
+
+import (
+	"slices"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/ledger"
+	"github.com/mlbatch/mlbatch/internal/engine/order"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// admissions is who was given what: from the reservation of a place for a workload, or its
+// admission, until what it held is free again.
+type admissions struct {
+	*model
+	draft   *draft
+	judge   *judge
+	turns   turns
+	pending *pending
+	history *history
+
+	reservations []*reservation
+	leaving      []*workload
+	displaced    []*workload // may have pods planned on nodes that take no work
+	// deadlines are when admissions must have been seen.
+	deadlines order.Heap[*timer]
+	// facts says that admissions were observed that were not decided here, or in queues
+	// being drained.
+	facts bool
+}
+
+// count counts a workload under its state, in which it was not before.
+func (ad *admissions) count(w *workload, before ledger.State) {
+	ad.pending.change()
+	w.localQueue.counts[before]--
+	w.localQueue.counts[w.State()]++
+	if w.State() == waiting {
+		w.obs.admitted, w.obs.ready = false, false
+	}
+	ad.countReady(w)
+}
+
+// hold books what a workload's admission gives it while it runs, or leaves.
+func (ad *admissions) hold(w *workload, as ledger.State) {
+	ad.pending.change()
+	q := ad.queueNamed(w.admission.Queue)
+	w.Queue = q.node
+	w.Stands = w.localQueue.stands
+	ad.measure(w)
+	q.reserving++
+	if as == leaving {
+		ad.books.Leave(&w.Allocation)
+		q.evicting++
+		return
+	}
+	ad.books.Hold(&w.Allocation)
+	ad.judge.search.Add(&w.Candidate)
+	ad.lend(w)
+}
+
+// lend notes that somebody borrows more now, which may be reclaimed. With fair sharing
+// whom somebody may evict depends on all that is used in the tree, even by its own
+// queue within its quota: a larger share leads the search for victims elsewhere.
+func (ad *admissions) lend(w *workload) {
+	if ad.opt.FairSharing != nil || ad.forest.Dirty() || w.Queue.Borrows(w.Uses) {
+		ad.pending.lend(w.Queue)
+	}
+}
+
+// unhold takes off the books what hold put there.
+func (ad *admissions) unhold(w *workload) {
+	ad.pending.change()
+	q := ad.byNode[w.Queue.ID]
+	q.reserving--
+	if w.State() == leaving {
+		q.evicting--
+	} else {
+		ad.judge.search.Remove(&w.Candidate)
+	}
+	ad.pending.free(w.Queue, len(w.Holds) > 0)
+	ad.books.Release(&w.Allocation)
+}
+
+// rebook changes what a workload is or holds while that is off the books.
+func (ad *admissions) rebook(w *workload, change func()) {
+	as := w.State()
+	ad.unhold(w)
+	change()
+	ad.hold(w, as)
+}
+
+// leave turns a running workload into one that was evicted and still holds.
+func (ad *admissions) leave(w *workload) {
+	ad.judge.search.Remove(&w.Candidate)
+	ad.books.Leave(&w.Allocation)
+	ad.count(w, running)
+	ad.byNode[w.Queue.ID].evicting++
+	ad.leaving = append(ad.leaving, w)
+	ad.pending.free(w.Queue, len(w.Holds) > 0) // what it leaves can be reserved
+}
+
+// stay undoes leave: the eviction was not carried out. Who counted on it is
+// decided again.
+func (ad *admissions) stay(w *workload) {
+	w.Stands = w.localQueue.stands // it may have come or gone meanwhile
+	ad.byNode[w.Queue.ID].evicting--
+	ad.books.Stay(&w.Allocation)
+	ad.count(w, leaving)
+	ad.judge.search.Add(&w.Candidate)
+	ad.lendSeen(w)
+	ad.noLongerAwaited(w)
+	ad.checkPlaces(w)
+}
+
+// lendSeen notes, with fair sharing, that a workload counts where shares do.
+func (ad *admissions) lendSeen(w *workload) {
+	if w.Seen() {
+		ad.pending.lend(w.Queue)
+	}
+}
+
+// release ends an admission: the workload waits again.
+func (ad *admissions) release(w *workload) {
+	before := w.State()
+	ad.unhold(w)
+	ad.unexpect(w)
+	ad.history.discharge(w, withdrawn)
+	ad.noLongerAwaited(w)
+	w.admission, w.assumed, w.ordered, w.told = nil, false, false, nil
+	w.applied, w.moved, w.Unseen = 0, false, false
+	ad.count(w, before)
+	ad.pending.enter(w)
+}
+
+// noLongerAwaited tells reservations that a workload they waited for is out of the way.
+func (ad *admissions) noLongerAwaited(w *workload) {
+	for _, p := range w.awaitedBy {
+		p.pendingVictims--
+	}
+	w.awaitedBy = nil
+	if i := slices.Index(ad.leaving, w); i >= 0 {
+		ad.leaving = slices.Delete(ad.leaving, i, i+1)
+	}
+}
+
+// measure finds what a workload's admission uses and holds. Jobs of an equivalence class are
+// mostly admitted alike, so the equivalence class remembers what its last admission came to.
+func (ad *admissions) measure(w *workload) {
+	s := w.equivalence
+	if s.last == nil || !alike(s.last, w.admission) {
+		s.last, s.uses, s.kinds = w.admission, ad.usesOf(w), make([]*place.Class, len(w.admission.PodSets))
+	}
+	w.Uses, w.Holds = s.uses, ad.holdsOf(w)
+}
+
+// alike reports whether two admissions of an equivalence class differ in nothing but queue and
+// places.
+func alike(a, b *core.Admission) bool {
+	return slices.EqualFunc(a.PodSets, b.PodSets, func(x, y core.PodSetAdmission) bool {
+		return x.Name == y.Name && x.Count == y.Count && slices.Equal(x.Flavors, y.Flavors) && slices.Equal(x.Usage, y.Usage)
+	})
+}
+
+// usesOf is what an admission counts against quota: what it was given, scaled
+// down to the pods that still have to run.
+func (ad *admissions) usesOf(w *workload) []quota.Use {
+	var uses []quota.Use
+	for _, p := range w.admission.PodSets {
+		left := p.Count
+		if s := w.equivalence.podSet(p.Name); s >= 0 {
+			left = min(left, w.equivalence.podSets[s].Count)
+		}
+		uses = slices.Grow(uses, len(p.Usage))
+		for _, u := range p.Usage {
+			amount := u.Amount
+			if left < p.Count {
+				amount = amount / core.Amount(p.Count) * core.Amount(left)
+			}
+			flavor := p.FlavorOf(u.Resource)
+			if flavor == "" || amount == 0 {
+				continue
+			}
+			uses = addUse(uses, quota.Use{Pair: ad.forest.FlavorResource(flavor, u.Resource), Amount: amount})
+		}
+	}
+	return uses
+}
+
+func addUse(uses []quota.Use, u quota.Use) []quota.Use {
+	for i := range uses {
+		if uses[i].Pair == u.Pair {
+			uses[i].Amount = uses[i].Amount.Add(u.Amount)
+			return uses
+		}
+	}
+	return append(uses, u)
+}
+
+// holdsOf is what an admission takes of nodes, less where pods have ended.
+func (ad *admissions) holdsOf(w *workload) []place.Hold {
+	var holds []place.Hold
+	ended := w.obs.details().ended
+	for i := range w.admission.PodSets {
+		p := &w.admission.PodSets[i]
+		set := w.equivalence.podSet(p.Name)
+		if set < 0 || len(p.Places) == 0 {
+			continue
+		}
+		class := w.equivalence.kinds[i]
+		if class == nil {
+			class = ad.class(w.equivalence, set, p.FlavorNames())
+			w.equivalence.kinds[i] = class
+		}
+		holds = slices.Grow(holds, len(p.Places))
+		for _, pl := range p.Places {
+			if n := pl.Count - podsAt(ended, p.Name, pl.Node); n > 0 {
+				holds = append(holds, place.Hold{Node: ad.nodes.Node(pl.Node), Class: class, Count: n})
+			}
+		}
+	}
+	return holds
+}
+
+// podsAt is how many pods of a pod set are listed on a node.
+func podsAt(sets []core.PodSetPlaces, set, node string) int32 {
+	for _, s := range sets {
+		if s.Name != set {
+			continue
+		}
+		for _, p := range s.Places {
+			if p.Node == node {
+				return p.Count
+			}
+		}
+	}
+	return 0
+}
+
+// podSet returns the index of the named pod set, -1 if there is none.
+func (s *equivalence) podSet(name string) int {
+	return slices.IndexFunc(s.podSets, func(p core.PodSet) bool { return p.Name == name })
+}
+
+// confirm notes that an admission decided here was seen in the API.
+func (ad *admissions) confirm(w *workload) {
+	w.assumed, w.moved = false, false
+	ad.unexpect(w)
+	ad.sight(w)
+}
+
+// date takes over from the API when an admission was made: the write is later than the
+// decision. Who is evicted first goes by it, and would after a restart.
+func (ad *admissions) date(w *workload, at time.Time) {
+	if at.IsZero() || w.Reserved == at.Unix() {
+		return
+	}
+	if w.State() != running {
+		w.Reserved = at.Unix()
+		return
+	}
+	ad.judge.search.Remove(&w.Candidate)
+	w.Reserved = at.Unix()
+	ad.judge.search.Add(&w.Candidate)
+	ad.pending.free(w.Queue, false) // in another order, others may be enough
+}
+
+// sight notes that an admission is a fact: whoever has it may be evicted.
+func (ad *admissions) sight(w *workload) {
+	if !w.Unseen {
+		return
+	}
+	ad.books.See(&w.Allocation)
+	ad.lendSeen(w)
+	ad.pending.seen(w.Queue)
+}
+
+// take accepts an admission that was not decided here, be it above quota. Whoever leaves
+// goes on to.
+func (ad *admissions) take(w *workload, o *core.Workload) {
+	before, as := w.State(), running
+	if before == leaving {
+		as = leaving
+	}
+	if before == running || before == leaving {
+		ad.unhold(w)
+	}
+	w.admission, w.assumed, w.moved, w.Unseen, w.told = o.Admission, false, false, false, nil
+	ad.unexpect(w)
+	w.Reserved = o.Reserved.Unix()
+	ad.hold(w, as)
+	ad.count(w, before)
+	ad.facts = true
+}
+
+// watch has queues looked at again that are being drained: an admission was observed
+// that was not decided here, or in one of them.
+func (ad *admissions) watch() { ad.facts = true }
+
+// forget drops what a decision would look at again.
+func (ad *admissions) forget() {
+	for _, w := range ad.displaced {
+		w.listed = false
+	}
+	ad.displaced, ad.facts = nil, false
+}

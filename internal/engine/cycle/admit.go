@@ -1,0 +1,91 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/ledger"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+)
+
+// admit gives a workload its quota and nodes now.
+func (ad *admissions) admit(w *workload, v verdict) {
+	w.admission = ad.admission(w.group, v)
+	free := ad.unready == 0
+	ad.pending.depart(w, w.group)
+	ad.start(w, waiting)
+	ad.turns.given(w)
+	if free && ad.unready > 0 {
+		// Who would have been admitted leaves its turn to the next of its queue, who may evict.
+		reheadAll(ad.turns)
+	}
+	ad.draft.decide(core.Admit{Key: w.Key, Admission: *w.admission})
+}
+
+// start gives a workload what its admission says, which nobody has seen yet. It counts in
+// another state until now.
+func (ad *admissions) start(w *workload, before ledger.State) {
+	w.Reserved = ad.now.Unix()
+	ad.draft.repeal(w)
+	w.assumed, w.moved, w.Unseen, w.told, w.applied = true, false, true, nil, 0
+	ad.hold(w, running)
+	ad.count(w, before)
+	ad.expect(w)
+	ad.history.charge(w)
+}
+
+// evict orders a running workload to give up what it holds.
+func (ad *admissions) evict(w *workload, reason core.EvictReason, beneficiary *workload) {
+	d := core.Evict{Key: w.Key, Reason: reason}
+	if beneficiary != nil {
+		d.For, d.ForUID = beneficiary.Key, beneficiary.UID
+		d.Why = core.Reason{
+			Code: core.WaitingForPreempted, Queue: ad.byNode[beneficiary.Queue.ID].name, Tree: beneficiary.Queue.CohortName(),
+			Ahead: beneficiary.Key,
+		}
+	}
+	w.ordered = true
+	ad.leave(w)
+	ad.draft.decide(d)
+}
+
+// admission spells out what a verdict gives.
+func (ad *admissions) admission(g *group, v verdict) *core.Admission {
+	p := v.plan
+	a := &core.Admission{Queue: g.queue.name, PodSets: make([]core.PodSetAdmission, len(g.equivalence.podSets))}
+	for i := range g.equivalence.podSets {
+		set := &g.equivalence.podSets[i]
+		out := &a.PodSets[i]
+		out.Name, out.Count = set.Name, p.counts[i]
+		n := 0
+		for _, k := range p.asks[i] {
+			n += len(p.Requests[k].Options[v.assigned.Chosen[k]].Uses)
+		}
+		out.Flavors = make([]core.FlavorChoice, 0, n)
+		out.Usage = make(core.Resources, 0, n)
+		for _, k := range p.asks[i] {
+			for _, u := range p.Requests[k].Options[v.assigned.Chosen[k]].Uses {
+				fr := ad.forest.Name(u.Pair)
+				out.Flavors = append(out.Flavors, core.FlavorChoice{Resource: fr.Resource, Flavor: fr.Flavor})
+				out.Usage = append(out.Usage, core.Quantity{Resource: fr.Resource, Amount: u.Amount})
+			}
+		}
+		if len(p.asks[i]) > 1 {
+			slices.SortFunc(out.Flavors, func(a, b core.FlavorChoice) int { return cmp.Compare(a.Resource, b.Resource) })
+			slices.SortFunc(out.Usage, func(a, b core.Quantity) int { return cmp.Compare(a.Resource, b.Resource) })
+		}
+	}
+	for s, spots := range v.spots {
+		a.PodSets[v.sets[s].Index].Places = places(spots)
+	}
+	return a
+}
+
+func places(spots []place.Spot) []core.Place {
+	out := make([]core.Place, len(spots))
+	for i, s := range spots {
+		out[i] = core.Place{Node: s.Node.Name(), Count: s.Count}
+	}
+	return out
+}

@@ -1,0 +1,48 @@
+package cycle
+
+import (
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// draining reports whether the queue or the local queue of a workload with quota is
+// being emptied.
+func (ad *admissions) draining(w *workload) bool {
+	if q := ad.byNode[w.Queue.ID]; q.spec != nil && q.spec.Stop == core.HoldAndDrain {
+		return true
+	}
+	return w.localQueue != nil && w.localQueue.spec != nil && w.localQueue.spec.Stop == core.HoldAndDrain
+}
+
+func (ad *admissions) drain() {
+	if !ad.edited && !ad.facts {
+		return
+	}
+	for _, q := range ad.sortedQueues() {
+		if q.spec == nil || q.spec.Stop != core.HoldAndDrain {
+			continue
+		}
+		var all []*workload
+		for _, c := range ad.judge.search.Running(q.node) {
+			all = append(all, ad.byID[c.ID])
+		}
+		slices.SortFunc(all, compareWorkloads)
+		for _, w := range all {
+			if !w.checking() {
+				ad.evict(w, core.ClusterQueueStopped, nil)
+			}
+		}
+	}
+	for _, d := range ad.sortedLocalQueues() {
+		if d.spec == nil || d.spec.Stop != core.HoldAndDrain {
+			continue
+		}
+		for _, w := range d.sorted() {
+			if w.State() == running && !w.checking() {
+				ad.evict(w, core.LocalQueueStopped, nil)
+			}
+		}
+	}
+	ad.facts = false
+}

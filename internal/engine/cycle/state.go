@@ -1,0 +1,189 @@
+package cycle
+
+import (
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// StateVersion is the version of State. It grows when an old state would be
+// loaded with another meaning.
+const StateVersion = 2
+
+// State is everything that an engine knows, as values: an engine that loads it
+// decides from there on what the one that dumped it decides, to the byte. What
+// can be computed from the rest is left out; state_test.go says for every field
+// of the engine which it is. Lists are sorted unless they say otherwise. The
+// values are shared with the engine and with others: treat them as read-only.
+type State struct {
+	Version int
+	// Pairs are all flavors and resources ever named together, in that order.
+	Pairs      []core.FlavorResource
+	Flavors    []core.Flavor
+	Cohorts    []core.Cohort
+	Namespaces []core.Namespace
+	Nodes      []core.Node
+	Doors      []DoorState
+	Queues     []QueueState
+	Works      []WorkState
+	// Leaving and Reservations are in the order in which they began, Arrivals and
+	// Displaced in that in which they are looked at.
+	Leaving   []core.Key
+	Pledges   []PledgeState
+	Arrivals  []core.Key
+	Displaced []core.Key
+	// Freed, Lent and Recheck are trees, in the order in which they are looked at.
+	Freed, Lent, Recheck []TreeName
+	NodesFreed, NodesNew bool
+	Facts                bool
+	// ContestedSeen and ReadySeen say that nothing changed since groups that wait
+	// for head reservations, or for pods, were looked at.
+	ContestedSeen, ReadySeen bool
+	// Sampled is when past usage was counted last.
+	Sampled time.Time
+}
+
+// DoorState is a LocalQueue; Spec is nil if it is only named.
+type DoorState struct {
+	Namespace, Name string
+	Spec            *core.LocalQueue
+	Past            *PastState
+}
+
+// PastState is what a LocalQueue used in the past, and when that was counted.
+type PastState struct {
+	Used, Costs []PastAmount
+	At          time.Time
+}
+
+// PastAmount is past usage of a resource: base units and 2^-64 parts of one.
+type PastAmount struct {
+	Resource string
+	Whole    uint64
+	Part     uint64
+}
+
+// QueueState is a ClusterQueue; Spec is nil if it is only named.
+type QueueState struct {
+	Name string
+	Spec *core.Queue
+	// Groups are in the engine's order, in which it tells them why they wait.
+	Groups   []GroupState
+	Blocker  *core.Key
+	Promised []core.Key
+	// Head is set while the queue has a first workload to be judged: after a
+	// Decide, only if that ran out of budget.
+	Head *HeadState
+}
+
+// HeadState is how far the first workload of a queue would borrow, as far as it
+// is known. With fair sharing every Decide finds that out afresh.
+type HeadState struct {
+	Level int
+	// Ranked says that the queue's place goes by its first workload, in queues
+	// where it may also go by the best that could be behind it.
+	Ranked bool
+	// Pinned says that Counts and Firm tell whether Level still holds.
+	Pinned bool
+	Counts []PairAmount
+	Firm   bool
+}
+
+// PairAmount is an amount of a resource in a flavor.
+type PairAmount struct {
+	core.FlavorResource
+	Amount core.Amount
+}
+
+// GroupState is the waiting workloads of one equivalence class.
+type GroupState struct {
+	// Members are sorted; Fresh are those who were not told why they wait, in the
+	// engine's order.
+	Members []core.Key
+	Fresh   []core.Key
+	Parked  bool
+	Shorts  []PairAmount
+	Plan    PlanState
+	// OnNodes says that it waits for nodes too, Contested that it waits for the end
+	// of head reservations, OnReady for the pods of others.
+	OnNodes, LacksNodes bool
+	Contested, OnReady  bool
+	Contests            []PairAmount
+	Why, Told           *core.Reason
+}
+
+// PlanState says how current a group's compiled plan is.
+type PlanState struct {
+	Compiled bool
+	// Current holds for edits, NodesCurrent for the set of nodes; Bound says that
+	// the group's shorts were found for this plan.
+	Current, NodesCurrent, Bound bool
+}
+
+// WorkState is a workload as observed and as decided.
+type WorkState struct {
+	Key      core.Key
+	UID      string
+	Door     string
+	Priority int64
+	// Gate, if closed, forbids to evict.
+	Gate string
+	// Time is the queue time in nanoseconds since 1970.
+	Time      int64
+	PodSets   []core.PodSet
+	Held      string
+	Invalid   string
+	GatedBy   string
+	NotBefore time.Time
+	Admitted  bool
+	Ready     bool
+	Evicting  bool
+	Settled   []core.PodSetPlaces
+	Ended     []core.PodSetPlaces
+
+	Phase     uint8
+	Admission *core.Admission
+	// Seen is the last admission that was observed, left out if it is Admission;
+	// SeenSame says so.
+	Seen     *core.Admission
+	SeenSame bool
+	// Filters are those of pods that were placed before their flavors changed.
+	Filters  []FilterState
+	Assumed  bool
+	Unseen   bool
+	Ordered  bool
+	Moved    bool
+	Applied  uint64
+	Seq      uint64
+	Reserved int64
+	Spare    []core.Key
+	// Timed says that the end of a back-off is waited for; Deadline is when the
+	// admission must have been seen, zero if nobody waits for that.
+	Timed    bool
+	Deadline time.Time
+	// Charged is the LocalQueue that Costs are charged to; zero if none is.
+	Charged core.Key
+	Costs   []PastAmount
+	Told    *core.Reason
+}
+
+// FilterState is which nodes the pods of a pod set could use when they were
+// placed.
+type FilterState struct {
+	PodSet string
+	Filter core.Filter
+}
+
+// PledgeState is a reservation, whom it waits for, and whether somebody was evicted
+// for it.
+type PledgeState struct {
+	Key     core.Key
+	Waits   []core.Key
+	Evicted bool
+}
+
+// TreeName names the root of a tree: a cohort, or a queue without one.
+type TreeName struct {
+	Name  string
+	Queue bool
+}

@@ -1,0 +1,236 @@
+package cycle
+
+import (
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/preempt"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// wake looks at parked groups whose blocker changed since the last Decide.
+func (pe *pending) wake() {
+	for _, root := range pe.freed {
+		pe.wakeTree(root)
+	}
+	pe.freed = pe.freed[:0]
+	for _, root := range pe.lent {
+		pe.wakeReclaimers(root)
+	}
+	pe.lent = pe.lent[:0]
+	pe.wakeBlocked()
+	if pe.nodesNew {
+		pe.nodesNew = false
+		for _, q := range pe.sortedQueues() {
+			pe.wakeEvictors(q)
+		}
+	}
+	pe.wakeReady()
+	if pe.nodesFreed {
+		pe.nodesFreed = false
+		for i, v := range slices.Backward(pe.onNodes) {
+			if i < len(pe.onNodes) && pe.judge.worthNodes(v) {
+				pe.unpark(v)
+			}
+		}
+		for _, q := range pe.turns.ready() {
+			pe.turns.rehead(q)
+		}
+	}
+}
+
+// wakeEvictors wakes those of a queue who may evict. Once their flavors have
+// nodes, whoever holds any of their quota may be in the way, not only who holds
+// what is short.
+func (pe *pending) wakeEvictors(q *queue) {
+	if q.spec == nil || preempt.Forbids(q.spec.Preemption) {
+		return
+	}
+	pe.recallAll(q)
+}
+
+func (pe *pending) recallAll(q *queue) {
+	for _, g := range q.groups {
+		pe.recall(g)
+	}
+	pe.turns.rehead(q)
+}
+
+// wakeTree wakes what waits for quota anywhere in a tree.
+func (pe *pending) wakeTree(n node) {
+	for _, c := range n.Children() {
+		pe.wakeTree(c)
+	}
+	if !n.Queue || n.ID >= len(pe.byNode) {
+		return
+	}
+	q := pe.byNode[n.ID]
+	if q == nil || len(q.groups) == 0 {
+		return
+	}
+	if b := q.blocker; b != nil && b.group != nil && pe.judge.worthQuota(b.group) {
+		pe.recall(b.group)
+	}
+	for _, g := range q.groups {
+		if g.parked && pe.judge.worthQuota(g) {
+			pe.recall(g)
+		}
+	}
+	pe.turns.rehead(q)
+}
+
+// wakeReclaimers wakes those of a tree who may take quota back from others: there
+// is more to take.
+func (pe *pending) wakeReclaimers(n node) {
+	for _, c := range n.Children() {
+		pe.wakeReclaimers(c)
+	}
+	if !n.Queue || n.ID >= len(pe.byNode) {
+		return
+	}
+	q := pe.byNode[n.ID]
+	if q == nil || q.spec == nil || !preempt.Allows(q.spec.Preemption.Reclaim) || len(q.groups) == 0 {
+		return
+	}
+	for _, g := range q.groups {
+		if !g.parked || !pe.idle(g) {
+			pe.recall(g)
+		}
+	}
+	pe.turns.rehead(q)
+}
+
+// wakeBlocked looks again at groups that were blocked by reservations.
+func (pe *pending) wakeBlocked() {
+	if pe.blockedGroupsAt == pe.changes {
+		return
+	}
+	pe.blockedGroupsAt = pe.changes
+	for i, g := range slices.Backward(pe.blockedGroups) {
+		if i < len(pe.blockedGroups) && pe.judge.mayPassReservations(g) {
+			pe.unpark(g)
+		}
+	}
+}
+
+// listBlocked notes what a refusal was for. Such groups are listed apart,
+// because reservations end in ways that free nothing.
+func (pe *pending) listBlocked(g *group, met *obstacles) {
+	g.blockedPairs = append(g.blockedPairs[:0], met.blockedPairs...)
+	if len(g.blockedPairs) > 0 && g.blockedByReservation == 0 {
+		pe.blockedGroups = append(pe.blockedGroups, g)
+		g.blockedByReservation = len(pe.blockedGroups)
+	}
+}
+
+// unlistBlocked takes a group off the list. What it was refused for stays on
+// record until it is judged again.
+func (pe *pending) unlistBlocked(g *group) {
+	if g.blockedByReservation == 0 {
+		return
+	}
+	last := len(pe.blockedGroups) - 1
+	moved := pe.blockedGroups[last]
+	pe.blockedGroups[g.blockedByReservation-1] = moved
+	moved.blockedByReservation = g.blockedByReservation
+	pe.blockedGroups = pe.blockedGroups[:last]
+	g.blockedByReservation = 0
+}
+
+// wakeReady looks again at who waits for pods: when none is missing any more, and
+// whenever usage or nodes changed. What was free for them may be taken then, and they can
+// be reserved something that needs no pods of others.
+func (pe *pending) wakeReady() {
+	if pe.unready > 0 && pe.onReadyAt == pe.changes {
+		return
+	}
+	pe.onReadyAt = pe.changes
+	for _, g := range pe.onReady {
+		g.onReady = false
+		if g.members.Len() > 0 && g.why.Code == core.WaitingForPodsReady {
+			pe.unpark(g)
+		}
+	}
+	pe.onReady = pe.onReady[:0]
+}
+
+func (pe *pending) listOnReady(g *group) {
+	if g.why.Code == core.WaitingForPodsReady && !g.onReady {
+		g.onReady = true
+		pe.onReady = append(pe.onReady, g)
+	}
+}
+
+// listOnNodes lists a group among those to be looked at when nodes come free, if it
+// is nodes that it lacks.
+func (pe *pending) listOnNodes(g *group) {
+	if g.onNodes == 0 && g.lacksNodes {
+		pe.onNodes = append(pe.onNodes, g)
+		g.onNodes = len(pe.onNodes)
+	}
+}
+
+func (pe *pending) unlistOnNodes(g *group) {
+	if g.onNodes == 0 {
+		return
+	}
+	last := len(pe.onNodes) - 1
+	moved := pe.onNodes[last]
+	pe.onNodes[g.onNodes-1] = moved
+	moved.onNodes = g.onNodes
+	pe.onNodes = pe.onNodes[:last]
+	g.onNodes = 0
+}
+
+// change notes that something changed that could end a head reservation or make room
+// beside it.
+func (pe *pending) change() { pe.changes++ }
+
+// nodesChange notes that a node changed: freed says that there may be more room on nodes,
+// other that which nodes there are, or what they are like, is not as it was.
+func (pe *pending) nodesChange(freed, other bool) {
+	pe.change()
+	pe.nodesFreed = pe.nodesFreed || freed
+	pe.nodesNew = pe.nodesNew || other
+}
+
+// lend notes that somebody in a tree borrows more.
+func (pe *pending) lend(n *quota.Node) { pe.lent = withRoot(pe.lent, n) }
+
+// recheckTree has a tree looked at again when an admission in it is seen: who has it may be
+// evicted then.
+func (pe *pending) recheckTree(n *quota.Node) { pe.recheck[n.Root()] = true }
+
+// seen notes that an admission in a tree was.
+func (pe *pending) seen(n *quota.Node) {
+	if root := n.Root(); pe.recheck[root] {
+		delete(pe.recheck, root)
+		pe.free(n, false)
+	}
+}
+
+// forget drops what a decision would look at again, or tell.
+func (pe *pending) forget() {
+	for _, g := range pe.untold {
+		for _, w := range g.fresh {
+			w.unsaid = false
+		}
+		g.fresh, g.untold = nil, false
+	}
+	pe.untold = pe.untold[:0]
+	pe.freed, pe.lent, pe.nodesFreed, pe.nodesNew = nil, nil, false, false
+	clear(pe.recheck)
+}
+
+// free notes that quota of a tree, and perhaps nodes, came free.
+func (pe *pending) free(n *quota.Node, nodes bool) {
+	pe.freed = withRoot(pe.freed, n)
+	pe.nodesFreed = pe.nodesFreed || nodes
+}
+
+func withRoot(list []*quota.Node, n *quota.Node) []*quota.Node {
+	if slices.Contains(list, n.Root()) {
+		return list
+	}
+	return append(list, n.Root())
+}

@@ -1,0 +1,220 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/preempt"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
+)
+
+// Why says why a workload waits, judged afresh so that it is true now. It is
+// false for workloads that are admitted or unknown.
+func (e *Engine) Why(k core.Key) (core.Reason, bool) {
+	w := e.workloads[k]
+	if w == nil || w.State() == running || w.State() == leaving {
+		return core.Reason{}, false
+	}
+	unsettled := e.edited || e.forest.Dirty() || w.inbox
+	switch {
+	case w.told != nil && (unsettled || w.group == nil):
+		why := *w.told
+		if w.reservation != nil {
+			e.withAwaited(w, &why)
+		}
+		return why, true
+	case w.group == nil || unsettled:
+		return core.Reason{Code: core.PendingEvaluation, Queue: w.obs.localQueue}, true
+	}
+	q := w.group.queue
+	if a := q.foremost(); a != nil && a != w {
+		why := *behind(q)
+		why.Ahead = a.Key
+		return why, true
+	}
+	defer e.ask().end() // a question changes nothing
+	v := e.judge.verdict(w)
+	if v.kind == admit && e.unready > 0 {
+		why := *podsReady(q)
+		why.Ahead = e.firstUnready()
+		return why, true
+	}
+	if v.kind == reserve && len(v.victims) == 0 { // room comes from those who leave already
+		why := *v.why
+		why.Victims = int32(len(e.admissions.leaving)) //nolint:gosec // few
+		return *e.judge.refusal(w, why), true
+	}
+	if v.kind != refuse {
+		return core.Reason{Code: core.PendingEvaluation, Queue: q.name, Tree: q.node.CohortName()}, true
+	}
+	why := *e.withHolders(w, &v)
+	if why.Cause == core.QuotaClaimed && v.ahead != nil {
+		why.Ahead = v.ahead.Key
+	}
+	return why, true
+}
+
+// foremost is whom all others of a StrictFIFO queue wait behind: its first, which
+// could be admitted only just before the next decision. In other queues it is nil.
+func (q *queue) foremost() *workload {
+	if a := q.ahead(); a != nil || !q.strict() || q.active.Len() == 0 {
+		return a
+	}
+	return q.first()
+}
+
+// withAwaited says who must still be gone before a workload starts that was reserved
+// a place.
+func (e *Engine) withAwaited(w *workload, why *core.Reason) {
+	if why.Code == core.WaitingForPreempted {
+		why.Victims = int32(w.reservation.pendingVictims) //nolint:gosec // few
+	}
+	for _, x := range e.admissions.leaving {
+		if len(why.Holders) < maxHolders && slices.Contains(x.awaitedBy, w.reservation) {
+			why.Holders = append(why.Holders, x.Key)
+		}
+	}
+}
+
+// withHolders is the reason of a refusal, with who holds what is short.
+func (e *Engine) withHolders(w *workload, v *verdict) *core.Reason {
+	why := *v.why
+	switch {
+	case why.LacksQuota():
+		if why.Cause == core.QuotaClaimed {
+			return &why
+		}
+		for _, c := range e.quotaHolders(w.group.queue.node, why, maxHolders) {
+			why.Holders = append(why.Holders, c.Key)
+		}
+	case why.LacksNodes():
+		if c := e.classOf(w, why, v.met.chosen); c != nil && (why.Cause == core.NodesShort || why.Cause == core.PreemptionGated) {
+			for _, h := range e.nodeHolders(c, maxHolders) {
+				if h.Key != (core.Key{}) && !slices.Contains(why.Holders, h.Key) {
+					why.Holders = append(why.Holders, h.Key)
+				}
+			}
+		}
+	}
+	return &why
+}
+
+const (
+	maxHolders = 5
+	// maxLooks bounds how many workloads, or nodes, are looked at to find holders.
+	maxLooks = 64
+)
+
+// quotaHolders are those who use what is short: in the own queue first, then in queues
+// of the tree that borrow it, and, where it would have to be borrowed, in those that use
+// what they could lend; the next victims of each first.
+func (e *Engine) quotaHolders(n *quota.Node, why core.Reason, most int) []*preempt.Candidate {
+	var found []*preempt.Candidate
+	looks, p := 0, e.forest.FlavorResource(why.Flavor, why.Resource)
+	add := func(q *quota.Node) {
+		list := e.judge.search.Running(q)
+		for i := len(list) - 1; i >= 0 && len(found) < most && looks < maxLooks; i-- {
+			looks++
+			if slices.ContainsFunc(list[i].Uses, func(u quota.Use) bool { return u.Pair == p && u.Amount > 0 }) {
+				found = append(found, list[i])
+			}
+		}
+	}
+	add(n)
+	var walk func(at *quota.Node, borrows bool)
+	walk = func(at *quota.Node, borrows bool) {
+		for _, c := range at.Children() {
+			if len(found) >= most || looks >= maxLooks {
+				return
+			}
+			if looks++; c != n && c.Queue && (c.Borrowed(core.Projected, p) > 0) == borrows {
+				add(c)
+			}
+			walk(c, borrows)
+		}
+	}
+	walk(n.Root(), true)
+	if n.BorrowsWith(core.Projected, p, why.Need) {
+		walk(n.Root(), false)
+	}
+	return found
+}
+
+// classOf is the kind of pod that a refusal for nodes is about, with the flavors that were
+// chosen; nil if its pod set is unknown.
+func (e *Engine) classOf(w *workload, why core.Reason, chosen []int) *place.Class {
+	if w.group == nil || w.group.plan == nil {
+		return nil
+	}
+	set := w.equivalence.podSet(why.PodSet)
+	if set < 0 {
+		return nil
+	}
+	flavors := []string{}
+	for _, k := range w.group.plan.asks[set] {
+		options := w.group.plan.Requests[k].Options
+		switch {
+		case slices.ContainsFunc(options, func(o quota.Option) bool { return o.Flavor == why.Flavor }):
+			flavors = append(flavors, why.Flavor)
+		case len(chosen) > k && chosen[k] >= 0:
+			flavors = append(flavors, options[chosen[k]].Flavor)
+		}
+	}
+	slices.Sort(flavors)
+	c := e.class(w.equivalence, set, slices.Compact(flavors))
+	if len(flavors) > 1 && why.Flavor != "" {
+		if _, matching, _ := e.nodes.Total(c); matching == 0 { // the others have no nodes
+			return e.class(w.equivalence, set, []string{why.Flavor})
+		}
+	}
+	return c
+}
+
+// nodeHolders are those on nodes that a class could use who hold there what it lacks,
+// those who hold most first; pods that no queue knows too.
+func (e *Engine) nodeHolders(c *place.Class, most int) []core.Holder {
+	out := e.holdersOn(e.nodes.Occupied(c, maxLooks))
+	if len(out) == 0 {
+		out = e.holdersOn(e.nodes.Used(c, maxLooks))
+	}
+	slices.SortFunc(out, func(a, b core.Holder) int {
+		return cmp.Or(cmp.Compare(b.Amount, a.Amount), a.Key.Compare(b.Key), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Resource, b.Resource))
+	})
+	return out[:min(len(out), most)]
+}
+
+func (e *Engine) holdersOn(nodes []place.Occupied) []core.Holder {
+	var out []core.Holder
+	for _, n := range nodes {
+		for _, id := range n.Users() {
+			w := e.byID[id]
+			if w == nil {
+				continue
+			}
+			for _, h := range w.Holds {
+				if r, amount := e.nodes.Taken(n, h); amount > 0 {
+					out = addHolder(out, core.Holder{
+						Key: w.Key, UID: w.UID, Queue: e.byNode[w.Queue.ID].name, Leaving: w.State() == leaving, Resource: r, Amount: amount,
+					})
+				}
+			}
+		}
+		if r, amount := e.nodes.TakenByOthers(n); amount > 0 {
+			out = append(out, core.Holder{Node: n.Name(), Resource: r, Amount: amount})
+		}
+	}
+	return out
+}
+
+// addHolder adds what a workload holds of a resource.
+func addHolder(list []core.Holder, h core.Holder) []core.Holder {
+	for i := range list {
+		if list[i].Key == h.Key && list[i].Resource == h.Resource {
+			list[i].Amount = list[i].Amount.Add(h.Amount)
+			return list
+		}
+	}
+	return append(list, h)
+}
