@@ -1,0 +1,76 @@
+package job
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/toy"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
+)
+
+// A new kind is queued, started and ended by the reconciler of all kinds.
+func TestNewKindIsRun(t *testing.T) {
+	all := append(kinds.All(), toy.Kind())
+	x := &toy.Toy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "x", UID: "x", Labels: map[string]string{kueue.QueueNameLabel: "q"}},
+		Spec:       toy.Spec{Hold: true, Pods: 2, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}},
+	}
+	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}}
+	c := fake.NewClientBuilder().WithScheme(scheme.For(all)).WithObjects(x, team).WithStatusSubresource(&kueue.Workload{}).
+		WithIndex(&corev1.Pod{}, PodIndex, IndexPod).WithIndex(&kueue.Workload{}, JobIndex, IndexWorkload).Build()
+	ended := 0
+	r := &reconciler{adapter: toy.Kind(), opts: Options{
+		Client: c, Live: c, Recorder: events.NewFakeRecorder(100), Clock: clocktesting.NewFakePassiveClock(now), Wholes: all.Wholes(),
+		Managed: func(string, string) bool { return true }, Ended: func(*kueue.Workload) { ended++ },
+		Told: func(*kueue.Workload, workloadlifecycle.Event) {}, Scope: jobs.Scope{},
+	}}
+	name := types.NamespacedName{Namespace: "blue", Name: "x"}
+	look := func() *kueue.Workload {
+		for range 5 {
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var ws kueue.WorkloadList
+		if err := c.List(t.Context(), &ws); err != nil || len(ws.Items) != 1 {
+			t.Fatalf("%d workloads: %v", len(ws.Items), err)
+		}
+		if err := c.Get(t.Context(), name, x); err != nil {
+			t.Fatal(err)
+		}
+		return &ws.Items[0]
+	}
+	w := look()
+	if w.Spec.PodSets[0].Count != 2 || !x.Spec.Hold {
+		t.Fatalf("it waits as %+v, held: %v", w.Spec, x.Spec.Hold)
+	}
+	w.Status.Admission = &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(2))}}}
+	for _, kind := range []string{kueue.WorkloadQuotaReserved, kueue.WorkloadAdmitted} {
+		apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind})
+	}
+	if err := c.Status().Update(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	if w = look(); x.Spec.Hold || x.Spec.Template.Annotations[kueue.WorkloadAnnotation] != w.Name {
+		t.Fatalf("it was admitted and is %+v", x.Spec)
+	}
+	x.Done = true
+	if err := c.Update(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	if w = look(); !apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadFinished) || ended != 1 {
+		t.Errorf("it is done, and its Workload is %+v", w.Status.Conditions)
+	}
+}

@@ -1,0 +1,149 @@
+// Package toy is a kind of job for tests, as small as one can be: a number of equal
+// pods that start together. It shows what a new kind touches, which is its folder and
+// a line in a list of kinds. Nothing outside tests knows it.
+package toy
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// GroupVersion is that of toys.
+var GroupVersion = schema.GroupVersion{Group: "toys.example.com", Version: "v1"}
+
+// Toy is a number of equal pods.
+type Toy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              Spec `json:"spec"`
+	Done              bool `json:"done,omitempty"`
+}
+
+// Spec says which pods.
+type Spec struct {
+	Hold     bool                   `json:"hold,omitempty"`
+	Pods     int32                  `json:"pods,omitempty"`
+	Template corev1.PodTemplateSpec `json:"template"`
+}
+
+// ToyList is a list of toys.
+type ToyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Toy `json:"items"`
+}
+
+func (t *Toy) copied() *Toy {
+	out := *t
+	t.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	t.Spec.Template.DeepCopyInto(&out.Spec.Template)
+	return &out
+}
+
+// DeepCopyObject implements runtime.Object.
+func (t *Toy) DeepCopyObject() runtime.Object { return t.copied() }
+
+// DeepCopyObject implements runtime.Object.
+func (l *ToyList) DeepCopyObject() runtime.Object {
+	out := &ToyList{TypeMeta: l.TypeMeta, ListMeta: l.ListMeta}
+	for i := range l.Items {
+		out.Items = append(out.Items, *l.Items[i].copied())
+	}
+	return out
+}
+
+// Kind is all that there is to know of toys.
+func Kind() jobs.Kind {
+	return jobs.Kind{
+		Adapter:     adapter{},
+		Resource:    "toys",
+		ShortNames:  []string{"ty"},
+		Framework:   "toys.example.com/toy",
+		AddToScheme: addToScheme,
+		Wrapped:     &jobs.Wrapping{PodSets: podSets, Direct: true},
+		SuspendPath: []string{"spec", "hold"},
+		Suspended:   jobs.Of(func(t *Toy) bool { return t.Spec.Hold }),
+		Bulk:        "spec.template",
+		Templates: jobs.Of(func(t *Toy) []jobs.PodTemplate {
+			return []jobs.PodTemplate{{Path: "spec.template", Template: &t.Spec.Template}}
+		}),
+		Validate: jobs.Of(validate),
+		Keep: jobs.Keeping(func(was, is *Toy, _ []kueue.PodSet) *Toy {
+			out := is.copied()
+			out.Spec.Hold = was.Spec.Hold
+			return out
+		}),
+	}
+}
+
+func addToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &Toy{}, &ToyList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}
+
+func validate(t *Toy) field.ErrorList {
+	if t.Spec.Pods < 1 {
+		return field.ErrorList{field.Invalid(field.NewPath("spec", "pods"), t.Spec.Pods, "use at least 1")}
+	}
+	return nil
+}
+
+func podSets(t map[string]any) ([]aw.AppWrapperPodSet, error) {
+	n, err := jobs.Number(t, 1, "spec", "pods")
+	return []aw.AppWrapperPodSet{{Path: "template.spec.template", Replicas: &n}}, err
+}
+
+type adapter struct{}
+
+func (adapter) GVK() schema.GroupVersionKind { return GroupVersion.WithKind("Toy") }
+func (adapter) New() jobs.Object             { return &Toy{} }
+func (adapter) Ours(jobs.Object) bool        { return true }
+
+func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
+	t, ok := o.(*Toy)
+	if !ok {
+		return jobs.Facts{}, fmt.Errorf("read toy: %T is none", o)
+	}
+	f := jobs.Facts{Suspended: t.Spec.Hold, PodSets: []kueue.PodSet{{Name: "main", Count: t.Spec.Pods, Template: *t.Spec.Template.DeepCopy()}}}
+	if t.Done {
+		f.Finished = &jobs.Outcome{Success: true}
+	}
+	return f, nil
+}
+
+func (adapter) Maker(o jobs.Object) core.MakerState {
+	t, _ := o.(*Toy)
+	return core.MakerState{Stopped: t.Spec.Hold, Ended: t.Done, Deleting: t.DeletionTimestamp != nil}
+}
+
+func (adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error) {
+	t, _ := o.(*Toy)
+	out := t.copied()
+	out.Spec.Hold = false
+	meta := &out.Spec.Template.ObjectMeta
+	if err := jobs.Merge("annotation", &meta.Annotations, infos[0].Annotations); err != nil {
+		return nil, err
+	}
+	return out, jobs.Merge("label", &meta.Labels, infos[0].Labels)
+}
+
+func (adapter) Stop(o jobs.Object, original []kueue.PodSet) (jobs.Object, error) {
+	t, _ := o.(*Toy)
+	out := t.copied()
+	out.Spec.Hold = true
+	if len(original) == 1 {
+		out.Spec.Template = *original[0].Template.DeepCopy()
+	}
+	return out, nil
+}
