@@ -17,6 +17,7 @@ func statusWriters() map[string]string {
 	return map[string]string{
 		"internal/kube/workloadstatus":           "Workload, and nobody else writes that",
 		"internal/kube/controllers/appwrapper":   "AppWrapper",
+		"internal/kube/controllers/evacuation":   "Eviction of a Pod",
 		"internal/kube/controllers/provisioning": "AdmissionCheck",
 		"internal/kube/controllers/queues":       "ClusterQueue, LocalQueue and Cohort",
 		"internal/local":                         "Node, before there is a controller",

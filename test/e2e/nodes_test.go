@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,5 +70,43 @@ func TestU8TypoAdmitsNothing(t *testing.T) {
 		}
 		return ""
 	})
+	awaitEmpty(t, "blue")
+}
+
+// TestEvictMovesPodsOfJobs: pods of a Job that no AppWrapper wraps leave a node labelled
+// EVICT, too. Kubernetes makes others, on other nodes; the Job keeps its quota and goes on.
+func TestEvictMovesPodsOfJobs(t *testing.T) {
+	awaitEmpty(t, "blue", "red")
+	admin := user(t, "")
+	create(t, admin, labJob("train", "labels: {kueue.x-k8s.io/queue-name: default-queue}", "parallelism: 2", `resources: {requests: {cpu: 1, memory: 1Gi}, limits: {nvidia.com/gpu: 4}}`), "blue")
+	runs := func(not string) func() string {
+		return func() string {
+			running := 0
+			for _, p := range pods(t, "blue", "train") {
+				if p.Spec.NodeName == not {
+					return "pod " + p.Name + " is on " + not
+				}
+				if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+					running++
+				}
+			}
+			if running != 2 {
+				return fmt.Sprintf("%d of 2 pods run", running)
+			}
+			return ""
+		}
+	}
+	eventually(t, "the Job runs", runs("no node"))
+	was := workloadOf(t, "blue", "train")
+	bad := pods(t, "blue", "train")[0].Spec.NodeName
+	label(t, admin, bad, `"EVICT"`)
+	t.Cleanup(func() { label(t, admin, bad, "null") })
+
+	eventually(t, "no pod is left on the bad node, and all run elsewhere", runs(bad))
+	is := workloadOf(t, "blue", "train")
+	if is.UID != was.UID || apimeta.FindStatusCondition(is.Status.Conditions, kueue.WorkloadEvicted) != nil || !apimeta.IsStatusConditionTrue(is.Status.Conditions, kueue.WorkloadAdmitted) {
+		t.Errorf("it lost its quota: %+v", is.Status.Conditions)
+	}
+	label(t, admin, bad, "null")
 	awaitEmpty(t, "blue")
 }

@@ -180,9 +180,13 @@ func named(r rbacv1.PolicyRule, names ...string) rbacv1.PolicyRule {
 }
 
 // teamRules are what the controller does in the namespaces where jobs run: it
-// creates and deletes the components of AppWrappers and what provisioning asks for.
+// creates and deletes the components of AppWrappers and what provisioning asks for,
+// and takes pods off bad nodes.
 func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
-	rules := []rbacv1.PolicyRule{allow("", []string{"create", "delete", "get", "patch", "update"}, "podtemplates")}
+	rules := []rbacv1.PolicyRule{
+		allow("", []string{"create", "delete", "get", "patch", "update"}, "podtemplates"),
+		allow("", []string{"create"}, "pods/eviction"),
+	}
 	for _, w := range all.Wrappable() {
 		rules = append(rules, allow(w.GVK.Group, []string{"create", "delete", "get"}, w.Resource))
 	}

@@ -45,6 +45,11 @@ type Kind struct {
 	Wrapped *Wrapping
 	Wraps   []Wrappable
 
+	// Replaces is how many of a job's pods can be taken away one by one, each of which
+	// its controller makes anew without giving the job up; nil for kinds whose jobs
+	// their controllers move as a whole.
+	Replaces func(Object) int32
+
 	// SuspendPath leads to the field that holds an object of the kind back, and
 	// Suspended reads it.
 	SuspendPath []string

@@ -35,6 +35,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	awcontroller "github.com/mlbatch/mlbatch/internal/kube/controllers/appwrapper"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/decision"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/evacuation"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/provisioning"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
@@ -229,6 +230,9 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	mgr = news.Manager(mgr)
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, job.PodIndex, job.IndexPod); err != nil {
+		return fmt.Errorf("index pods: %w", err)
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, evacuation.NodeIndex, evacuation.IndexNode); err != nil {
 		return fmt.Errorf("index pods: %w", err)
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &kueue.Workload{}, job.JobIndex, job.IndexWorkload); err != nil {
@@ -483,6 +487,12 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	})
 	if err != nil {
 		return fmt.Errorf("add workloads: %w", err)
+	}
+	err = evacuation.SetupWithManager(mgr, evacuation.Options{
+		Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Kinds: queued, Avoid: jobs.AvoidBadGPUs(), PodIndex: job.PodIndex,
+	})
+	if err != nil {
+		return fmt.Errorf("add evacuation: %w", err)
 	}
 	if err := awcontroller.SetupWithManager(mgr, awcontroller.Options{SchedulerName: opts.SchedulerName, Policy: policy(opts.Limits)}); err != nil {
 		return fmt.Errorf("add AppWrappers: %w", err)

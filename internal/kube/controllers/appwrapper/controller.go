@@ -47,7 +47,7 @@ type Options struct {
 	// SchedulerName is given to pods that name no scheduler; "" leaves them.
 	SchedulerName string
 	// Avoid says which nodes pods keep away from; nil means bad GPUs.
-	Avoid []appwrapper.Avoid
+	Avoid []jobs.Avoid
 	// Policy is that of AppWrappers without annotations; nil means
 	// lifecycle.Defaults.
 	Policy *lifecycle.Policy
@@ -103,7 +103,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 		r.policy = *o.Policy
 	}
 	if o.Avoid == nil {
-		r.inject.Avoid = appwrapper.AvoidBadGPUs()
+		r.inject.Avoid = jobs.AvoidBadGPUs()
 	}
 	for name, of := range podIndexes() {
 		//nolint:forbidigo // an index is as old as its manager, which has no context yet

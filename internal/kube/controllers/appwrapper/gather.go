@@ -290,20 +290,12 @@ func (a *attempt) onBadNode(ctx context.Context, p *corev1.Pod) (string, error) 
 	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded {
 		return "", nil
 	}
-	for _, avoid := range a.inject.Avoid {
-		if !appwrapper.AsksFor(p, avoid.Resource) {
-			continue
+	var node corev1.Node
+	if err := a.client.Get(ctx, types.NamespacedName{Name: p.Spec.NodeName}, &node, client.UnsafeDisableDeepCopy); err != nil {
+		if apierrors.IsNotFound(err) {
+			return "", nil
 		}
-		var node corev1.Node
-		if err := a.client.Get(ctx, types.NamespacedName{Name: p.Spec.NodeName}, &node, client.UnsafeDisableDeepCopy); err != nil {
-			if apierrors.IsNotFound(err) {
-				return "", nil
-			}
-			return "", fmt.Errorf("read node %s: %w", p.Spec.NodeName, err)
-		}
-		if leaves(node.Labels, avoid) {
-			return fmt.Sprintf("node %s has the label %s=%s", node.Name, avoid.Label, node.Labels[avoid.Label]), nil
-		}
+		return "", fmt.Errorf("read node %s: %w", p.Spec.NodeName, err)
 	}
-	return "", nil
+	return jobs.MustLeave(p, &node, a.inject.Avoid), nil
 }

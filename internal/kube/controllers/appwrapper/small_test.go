@@ -23,7 +23,7 @@ import (
 
 	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 )
 
@@ -95,7 +95,7 @@ func TestPodChanges(t *testing.T) {
 
 // A node counts when pods have to leave it, and when it is gone.
 func TestNodeTurnsBad(t *testing.T) {
-	avoid := []appwrapper.Avoid{{Label: "health", Leave: []string{"EVICT"}}, {Label: "rack", Leave: []string{"burns", "smokes"}}}
+	avoid := []jobs.Avoid{{Label: "health", Leave: []string{"EVICT"}}, {Label: "rack", Leave: []string{"burns", "smokes"}}}
 	node := func(labels map[string]string) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
 	}
@@ -116,7 +116,7 @@ func TestNodeTurnsBad(t *testing.T) {
 		}
 	}
 	for want, n := range map[string]*corev1.Node{"": good, "health=evict": bad, "health=EVICT, rack=Smokes": worse} {
-		if got := mustLeave(n.Labels, avoid); got != want {
+		if got := jobs.Driving(n.Labels, avoid); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -2,7 +2,6 @@ package appwrapper
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -11,7 +10,6 @@ import (
 
 	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 )
 
 // ends lets through what changes the verdict of a component of a native kind, and
@@ -56,28 +54,12 @@ func disrupted(p *corev1.Pod) bool {
 
 // nodeTurnsBad lets through nodes that pods have to leave from now on, and those
 // that are gone.
-func nodeTurnsBad(avoid []appwrapper.Avoid) predicate.Predicate {
-	leave := func(o client.Object) string { return mustLeave(o.GetLabels(), avoid) }
+func nodeTurnsBad(avoid []jobs.Avoid) predicate.Predicate {
+	leave := func(o client.Object) string { return jobs.Driving(o.GetLabels(), avoid) }
 	return predicate.Funcs{
 		CreateFunc:  func(e event.CreateEvent) bool { return leave(e.Object) != "" },
 		UpdateFunc:  func(e event.UpdateEvent) bool { return leave(e.ObjectNew) != "" && leave(e.ObjectOld) == "" },
 		DeleteFunc:  func(event.DeleteEvent) bool { return true },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
-}
-
-// mustLeave returns the labels that drive pods off a node, as "label=value";
-// "" if none does.
-func mustLeave(labels map[string]string, avoid []appwrapper.Avoid) string {
-	var found []string
-	for _, a := range avoid {
-		if leaves(labels, a) {
-			found = append(found, a.Label+"="+labels[a.Label])
-		}
-	}
-	return strings.Join(found, ", ")
-}
-
-func leaves(labels map[string]string, a appwrapper.Avoid) bool {
-	return slices.ContainsFunc(a.Leave, func(v string) bool { return strings.EqualFold(v, labels[a.Label]) })
 }

@@ -115,7 +115,7 @@ func newWorld(t *testing.T, w *awv1beta2.AppWrapper, more ...client.Object) *wor
 	}
 	x.r = &reconciler{
 		client: interceptor.NewClient(x.server, x.faults()), live: x.server, recorder: x.events, clock: x.clock,
-		policy: lifecycle.Defaults(), inject: appwrapper.InjectOptions{Avoid: appwrapper.AvoidBadGPUs()}, count: count,
+		policy: lifecycle.Defaults(), inject: appwrapper.InjectOptions{Avoid: jobs.AvoidBadGPUs()}, count: count,
 	}
 	return x
 }

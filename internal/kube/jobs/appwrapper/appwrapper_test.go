@@ -388,7 +388,7 @@ func TestInject(t *testing.T) {
 		NodeSelector: map[string]string{"pool": "gpu"}, Tolerations: []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: "Exists"}},
 		SchedulingGates: []corev1.PodSchedulingGate{{Name: "g"}, {Name: "h"}},
 	}
-	object, err := Inject(w, components[0], []aw.AppWrapperPodSetInfo{info}, InjectOptions{SchedulerName: "s", Avoid: AvoidBadGPUs()})
+	object, err := Inject(w, components[0], []aw.AppWrapperPodSetInfo{info}, InjectOptions{SchedulerName: "s", Avoid: jobs.AvoidBadGPUs()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -435,7 +435,7 @@ func TestInjectWithoutGPUs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	object, err := Inject(w, components[0], nil, InjectOptions{SchedulerName: "s", Avoid: AvoidBadGPUs()})
+	object, err := Inject(w, components[0], nil, InjectOptions{SchedulerName: "s", Avoid: jobs.AvoidBadGPUs()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,32 +12,8 @@ import (
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
-
-// Avoid keeps pods that ask for a resource away from nodes by a label.
-type Avoid struct {
-	Resource corev1.ResourceName
-	Label    string
-	// Never are label values of nodes that such pods may not begin to use, Rather
-	// values of nodes that they use only if no others fit, and Leave values of
-	// nodes that they have to leave.
-	Never, Rather, Leave []string
-}
-
-// AvoidBadGPUs keeps pods with GPUs away from nodes whose health label speaks
-// against them, by the words of every generation of health checks.
-func AvoidBadGPUs() []Avoid {
-	return []Avoid{{
-		Resource: corev1.ResourceName(core.GPU),
-		Label:    nodehealth.HealthLabel,
-		Never:    []string{"ERR", "TESTING", "EVICT"},
-		Rather:   []string{"WARN"},
-		Leave:    []string{"EVICT"},
-	}}
-}
 
 // ratherWeight is the weight of avoiding a node that may be used.
 const ratherWeight = 50
@@ -46,7 +22,7 @@ const ratherWeight = 50
 type InjectOptions struct {
 	// SchedulerName is the scheduler of the pods, see jobs.Scheduler; "" leaves them.
 	SchedulerName string
-	Avoid         []Avoid
+	Avoid         []jobs.Avoid
 }
 
 // Inject returns the object to create for a component of w. infos are what the
@@ -115,7 +91,7 @@ func injectPods(at map[string]any, wrapper string, ps PodSet, info aw.AppWrapper
 	}
 	t.Spec.SchedulerName = jobs.Scheduler(t.Spec.SchedulerName, o.SchedulerName)
 	for _, a := range o.Avoid {
-		if asks(&t.Spec, a.Resource) {
+		if jobs.Asks(&t.Spec, a.Resource) {
 			t.Spec.Affinity = avoid(t.Spec.Affinity, a)
 		}
 	}
@@ -157,28 +133,9 @@ func write(at map[string]any, t *corev1.PodTemplateSpec) error {
 	return nil
 }
 
-// asks reports whether a container requests some of a resource.
-func asks(spec *corev1.PodSpec, name corev1.ResourceName) bool {
-	for _, containers := range [][]corev1.Container{spec.Containers, spec.InitContainers} {
-		for i := range containers {
-			r := containers[i].Resources
-			if q := r.Limits[name]; q.Sign() > 0 {
-				return true
-			}
-			if q := r.Requests[name]; q.Sign() > 0 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// AsksFor reports whether a pod requests some of a resource.
-func AsksFor(p *corev1.Pod, name corev1.ResourceName) bool { return asks(&p.Spec, name) }
-
 // avoid adds an anti-affinity to nodes. Terms of required affinity are
 // alternatives, so the condition goes into each of them.
-func avoid(old *corev1.Affinity, a Avoid) *corev1.Affinity {
+func avoid(old *corev1.Affinity, a jobs.Avoid) *corev1.Affinity {
 	out := &corev1.Affinity{}
 	if old != nil {
 		out = old.DeepCopy()

@@ -1,0 +1,48 @@
+package job
+
+import (
+	"math"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+// defaultRetries is the backoffLimit of a Job that says none.
+const defaultRetries = 6
+
+// replaces is how many pods of a Job can be evicted, so that Kubernetes makes each
+// anew. It counts an evicted pod as a failed one, unless the Job says that disruptions
+// do not count: more than its retries would end the Job. How many retries are left of
+// each index, if they are counted so, is not known.
+func replaces(j *batchv1.Job) int32 {
+	switch {
+	case ptr.Deref(j.Spec.Suspend, false) || finished(j) != nil:
+		return 0
+	case disruptionsIgnored(j.Spec.PodFailurePolicy):
+		return math.MaxInt32
+	case j.Spec.BackoffLimitPerIndex != nil:
+		return 0
+	}
+	failed := int(j.Status.Failed)
+	if u := j.Status.UncountedTerminatedPods; u != nil {
+		failed += len(u.Failed)
+	}
+	return int32(max(int(ptr.Deref(j.Spec.BackoffLimit, defaultRetries))-failed, 0)) //nolint:gosec // at most the limit
+}
+
+// disruptionsIgnored reports whether the first rule of a policy that is about
+// evicted pods ignores them. Rules about exit codes may come first: what a pod ends
+// with when it is evicted is not known.
+func disruptionsIgnored(p *batchv1.PodFailurePolicy) bool {
+	if p == nil {
+		return false
+	}
+	i := slices.IndexFunc(p.Rules, func(r batchv1.PodFailurePolicyRule) bool {
+		return r.OnExitCodes != nil || slices.ContainsFunc(r.OnPodConditions, func(c batchv1.PodFailurePolicyOnPodConditionsPattern) bool {
+			return c.Type == corev1.DisruptionTarget
+		})
+	})
+	return i >= 0 && p.Rules[i].OnExitCodes == nil && p.Rules[i].Action == batchv1.PodFailurePolicyActionIgnore
+}
