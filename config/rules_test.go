@@ -119,7 +119,7 @@ func TestClusterQueueRules(t *testing.T) {
 func TestLocalQueueRules(t *testing.T) {
 	for _, version := range []string{"v1beta1", "v1beta2"} {
 		rulings{
-			"Plain":  {why: "a door", is: spec("clusterQueue: a, fairSharing: {weight: 2}")},
+			"Plain":  {why: "a local queue", is: spec("clusterQueue: a, fairSharing: {weight: 2}")},
 			"Name":   {why: "no object is called that", is: spec("clusterQueue: A"), want: "spec.clusterQueue"},
 			"Moved":  {why: "its workloads hold quota of the old one", old: spec("clusterQueue: a"), is: spec("clusterQueue: b"), want: "cannot be changed"},
 			"Stop":   {why: "there are three", is: spec("clusterQueue: a, stopPolicy: Drain"), want: "spec.stopPolicy: Unsupported value"},

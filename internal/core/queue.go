@@ -121,7 +121,7 @@ type Queue struct {
 	Weight *Weight
 }
 
-// LocalQueue is a namespace's door to a queue.
+// LocalQueue is where a namespace submits to a queue.
 type LocalQueue struct {
 	Namespace string
 	Name      string

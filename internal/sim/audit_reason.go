@@ -12,12 +12,12 @@ import (
 // maxCures bounds how many reasons in a row a workload may give before it starts.
 const maxCures = 60
 
-// bench is a copy of the world with one waiting workload in it, to see whether
+// trialWorld is a copy of the world with one waiting workload in it, to see whether
 // doing what its reason asks for makes it start (P9).
-type bench struct {
+type trialWorld struct {
 	Auditor
 	now     time.Time
-	patient core.Key
+	waiting core.Key
 	last    core.Reason
 }
 
@@ -78,8 +78,8 @@ func explained(e *cycle.Engine, key core.Key, now time.Time) core.Reason {
 }
 
 // copyFor copies the world with all workloads that hold quota and one that waits.
-func (a *Auditor) copyFor(key core.Key, now time.Time) *bench {
-	b := &bench{now: now, patient: key}
+func (a *Auditor) copyFor(key core.Key, now time.Time) *trialWorld {
+	b := &trialWorld{now: now, waiting: key}
 	b.restarted()
 	b.options = a.options
 	maps.Copy(b.flavors, a.flavors)
@@ -101,7 +101,7 @@ func (a *Auditor) copyFor(key core.Key, now time.Time) *bench {
 
 // try shows the copy to a fresh engine and reports whether the patient starts, or
 // is promised a place; else why not.
-func (b *bench) try() (core.Reason, bool) {
+func (b *trialWorld) try() (core.Reason, bool) {
 	e := cycle.New(b.options)
 	for _, k := range sortedNames(b.flavors) {
 		e.Apply(core.FlavorSet{Flavor: b.flavors[k]})
@@ -125,17 +125,17 @@ func (b *bench) try() (core.Reason, bool) {
 		e.Apply(core.WorkloadSet{Workload: b.workloads[k].told})
 	}
 	e.Decide(b.now)
-	if _, ok := e.Holding(b.patient); ok {
+	if _, ok := e.Holding(b.waiting); ok {
 		return core.Reason{}, true
 	}
-	why := explained(e, b.patient, b.now)
+	why := explained(e, b.waiting, b.now)
 	return why, why.Code == core.WaitingForPreempted
 }
 
 // cure changes the copy as a reason suggests. It is false where the reason names
 // nothing that can be changed here.
-func (b *bench) cure(why core.Reason) bool {
-	w := b.workloads[b.patient]
+func (b *trialWorld) cure(why core.Reason) bool {
+	w := b.workloads[b.waiting]
 	if why.Cause == core.PreemptionGated {
 		w.told.PreemptionGate = ""
 		return true
@@ -175,7 +175,7 @@ func (b *bench) cure(why core.Reason) bool {
 }
 
 // grant gives the queue as much more of its own as was said to be missing.
-func (b *bench) grant(why core.Reason, missing core.Amount) bool {
+func (b *trialWorld) grant(why core.Reason, missing core.Amount) bool {
 	q, ok := b.queues[why.Queue]
 	if !ok || missing <= 0 {
 		return false
@@ -196,8 +196,8 @@ func (b *bench) grant(why core.Reason, missing core.Amount) bool {
 }
 
 // uncover has the workload not ask for what its queue does not offer.
-func (b *bench) uncover(why core.Reason) bool {
-	w := b.workloads[b.patient]
+func (b *trialWorld) uncover(why core.Reason) bool {
+	w := b.workloads[b.waiting]
 	if why.Cause == core.CohortCycle {
 		for name, c := range b.cohorts { // each alike, so order does not matter
 			if b.circular(member{name: name}) {
@@ -233,7 +233,7 @@ func cloneGroups(groups []core.ResourceGroup) []core.ResourceGroup {
 	return out
 }
 
-func (b *bench) leaves(k core.Key) bool {
+func (b *trialWorld) leaves(k core.Key) bool {
 	_, ok := b.workloads[k]
 	delete(b.workloads, k)
 	return ok
@@ -241,7 +241,7 @@ func (b *bench) leaves(k core.Key) bool {
 
 // roomFor makes room on nodes: those that are out of service come back and those
 // that hold the places go; where no node could do, new ones are made that can.
-func (b *bench) roomFor(why core.Reason) bool {
+func (b *trialWorld) roomFor(why core.Reason) bool {
 	if why.Cause == core.NodesShort {
 		helped := false
 		for _, name := range sortedNames(b.nodes) {
@@ -256,7 +256,7 @@ func (b *bench) roomFor(why core.Reason) bool {
 		}
 		return helped
 	}
-	set := b.workloads[b.patient].told.PodSets
+	set := b.workloads[b.waiting].told.PodSets
 	for i := range set {
 		if set[i].Name != why.PodSet {
 			continue
@@ -272,7 +272,7 @@ func (b *bench) roomFor(why core.Reason) bool {
 }
 
 // suit takes off a flavor what the workload does not tolerate.
-func (b *bench) suit(why core.Reason) bool {
+func (b *trialWorld) suit(why core.Reason) bool {
 	f, ok := b.flavors[why.Flavor]
 	if !ok || why.Cause != core.UntoleratedTaint {
 		return false
@@ -290,7 +290,7 @@ func (b *bench) suit(why core.Reason) bool {
 }
 
 // open lets a stopped queue or local queue go on.
-func (b *bench) open(why core.Reason) bool {
+func (b *trialWorld) open(why core.Reason) bool {
 	if why.Cause != core.QueueStopped {
 		return false
 	}
@@ -299,7 +299,7 @@ func (b *bench) open(why core.Reason) bool {
 		b.queues[why.Queue] = q
 		return true
 	}
-	k := b.patient.Namespace + "/" + why.Queue
+	k := b.waiting.Namespace + "/" + why.Queue
 	d, ok := b.localQueues[k]
 	d.Stop = core.StopNone
 	b.localQueues[k] = d

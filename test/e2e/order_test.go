@@ -13,7 +13,7 @@ import (
 )
 
 // tour is what the tutorials of queues apply: a flavor, a cohort, a queue and its
-// door, a class, and a Job that names both. NAME makes the names unique.
+// LocalQueue, a class, and a Job that names both. NAME makes the names unique.
 func tour(version string) map[string]string {
 	cohort := "cohortName"
 	if version == "v1beta1" {
@@ -34,7 +34,7 @@ spec:
     - name: NAME-flavor
       resources: [{name: cpu, nominalQuota: 9}, {name: memory, nominalQuota: 36Gi}]
 `,
-		"door":  head + "LocalQueue\nmetadata: {namespace: default, name: NAME-user-queue}\nspec: {clusterQueue: NAME-cluster-queue}\n",
+		"local": head + "LocalQueue\nmetadata: {namespace: default, name: NAME-user-queue}\nspec: {clusterQueue: NAME-cluster-queue}\n",
 		"class": head + "WorkloadPriorityClass\nmetadata: {name: NAME-class}\nvalue: 7\ndescription: for a test\n",
 		"job": `apiVersion: batch/v1
 kind: Job
@@ -58,9 +58,9 @@ spec:
 // and the job runs to its end.
 func TestA4OrderOfManifestsDoesNotMatter(t *testing.T) {
 	orders := map[string]string{
-		"queues first": "flavor cohort queue door class job",
-		"jobs first":   "job class door queue cohort flavor",
-		"mixed":        "door job queue class flavor cohort",
+		"queues first": "flavor cohort queue local class job",
+		"jobs first":   "job class local queue cohort flavor",
+		"mixed":        "local job queue class flavor cohort",
 	}
 	for _, version := range []string{"v1beta1", "v1beta2"} {
 		for name, order := range orders {
@@ -68,7 +68,7 @@ func TestA4OrderOfManifestsDoesNotMatter(t *testing.T) {
 				unique := strings.ReplaceAll(name, " ", "-") + "-" + version
 				parts := tour(version)
 				t.Cleanup(func() {
-					for _, part := range []string{"job", "door", "queue", "cohort", "flavor", "class"} {
+					for _, part := range []string{"job", "local", "queue", "cohort", "flavor", "class"} {
 						_, _ = kubectl(t, "", strings.ReplaceAll(parts[part], "NAME", unique), "delete", "--ignore-not-found", "--wait=false")
 					}
 				})
@@ -93,7 +93,7 @@ func TestA4JobBeforeItsQueueSaysSo(t *testing.T) {
 	parts := tour("v1beta2")
 	named := func(part string) string { return strings.ReplaceAll(parts[part], "NAME", unique) }
 	t.Cleanup(func() {
-		for _, part := range []string{"job", "door", "queue", "cohort", "flavor", "class"} {
+		for _, part := range []string{"job", "local", "queue", "cohort", "flavor", "class"} {
 			_, _ = kubectl(t, "", named(part), "delete", "--ignore-not-found", "--wait=false")
 		}
 	})
@@ -106,7 +106,7 @@ func TestA4JobBeforeItsQueueSaysSo(t *testing.T) {
 	eventually(t, "its Workload says that the class is missing", waits(t, "default", unique, "no WorkloadPriorityClass early-class"))
 	applied(t, named("class"))
 	eventually(t, "its Workload says that the queue is missing", waits(t, "default", unique, "early-user-queue"))
-	for _, part := range []string{"door", "queue", "flavor", "cohort"} {
+	for _, part := range []string{"local", "queue", "flavor", "cohort"} {
 		applied(t, named(part))
 	}
 	eventually(t, "it runs by itself", func() string { return jobSucceeded(t, user(t, ""), "default", unique) })

@@ -102,7 +102,7 @@ type TopologyInfo struct {
 	Levels []string `json:"levels"`
 }
 
-// LocalQueue is a namespace's door to a ClusterQueue.
+// LocalQueue is where a namespace submits to a ClusterQueue.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName={queue,queues,lq}
 // +kubebuilder:subresource:status

@@ -118,7 +118,7 @@ type AdmissionFairSharingStatus struct {
 	LastUpdate metav1.Time `json:"lastUpdate"`
 }
 
-// LocalQueue is a namespace's door to a ClusterQueue.
+// LocalQueue is where a namespace submits to a ClusterQueue.
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:resource:shortName={queue,queues,lq}

@@ -122,16 +122,16 @@ func orGone(value string) string {
 	return value
 }
 
-// report prints a line for each verdict and returns how many failed.
-func report(out io.Writer, verdicts []Verdict) int {
+// report prints a line for each result and returns how many failed.
+func report(out io.Writer, results []Result) int {
 	failed := 0
-	for _, v := range verdicts {
+	for _, v := range results {
 		if v.Err != nil {
 			failed++
 		}
 	}
-	fmt.Fprintf(out, "\n%d of %d statements of the tutorial hold:\n\n", len(verdicts)-failed, len(verdicts))
-	for _, v := range verdicts {
+	fmt.Fprintf(out, "\n%d of %d statements of the tutorial hold:\n\n", len(results)-failed, len(results))
+	for _, v := range results {
 		if v.Err != nil {
 			fmt.Fprintf(out, "FAIL  %-10s  %s: %v\n", v.Scenario, v.Text, v.Err)
 			continue

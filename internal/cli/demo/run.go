@@ -56,13 +56,13 @@ func (t Theatre) Play(ctx context.Context, scenarios []Scenario) error {
 	defer cancel()
 
 	s := &stage{config: cfg, admin: admin, users: map[string]client.Client{}, clock: t.Clock, patience: t.patience(), recorder: recorder}
-	var verdicts []Verdict
+	var results []Result
 	for i, scenario := range scenarios {
 		vs, err := s.play(ctx, scenario, t.Out)
 		if err != nil {
 			return err
 		}
-		verdicts = append(verdicts, vs...)
+		results = append(results, vs...)
 		if i == len(scenarios)-1 {
 			break
 		}
@@ -70,14 +70,14 @@ func (t Theatre) Play(ctx context.Context, scenarios []Scenario) error {
 			return err
 		}
 	}
-	if report(t.Out, verdicts) > 0 {
+	if report(t.Out, results) > 0 {
 		return ErrFailed
 	}
 	return nil
 }
 
 // play runs one scenario and judges what was seen of it.
-func (s *stage) play(ctx context.Context, scenario Scenario, out io.Writer) ([]Verdict, error) {
+func (s *stage) play(ctx context.Context, scenario Scenario, out io.Writer) ([]Result, error) {
 	fmt.Fprintf(out, "\n== %s: %s\n\n", scenario.Name, scenario.Title)
 	s.recorder.Begin(newPrinter(out).tell)
 	err := scenario.drive(ctx, s)

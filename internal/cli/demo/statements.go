@@ -16,8 +16,8 @@ type Statement struct {
 	Check func(Timeline) error
 }
 
-// Verdict is what became of a statement.
-type Verdict struct {
+// Result is what became of a statement.
+type Result struct {
 	Scenario string
 	Text     string
 	// Err says what is wrong, nil if the statement held.
@@ -25,12 +25,12 @@ type Verdict struct {
 }
 
 // judge checks all statements of a scenario.
-func judge(scenario string, statements []Statement, t Timeline) []Verdict {
-	var verdicts []Verdict
+func judge(scenario string, statements []Statement, t Timeline) []Result {
+	var results []Result
 	for _, s := range statements {
-		verdicts = append(verdicts, Verdict{scenario, s.Text, s.Check(t)})
+		results = append(results, Result{scenario, s.Text, s.Check(t)})
 	}
-	return verdicts
+	return results
 }
 
 // gpus is what the tutorial's cluster has.

@@ -57,7 +57,7 @@ func assess(f Facts) assessment {
 		if !c.Exists && c.NodeGone != "" && a.leave == "" {
 			a.leave, a.nodeGone = c.Name+": "+c.NodeGone, true
 		}
-		if c.Verdict == Broken || c.Verdict == Hopeless {
+		if c.Outcome == Broken || c.Outcome == Hopeless {
 			a.addBroken(c, counts)
 		}
 		if len(c.PodSets) > 0 {
@@ -111,7 +111,7 @@ func countPods(pods []Pod) map[string]*podCounts {
 // completions than parallelism done after its first wave (A1).
 func ended(c Component, counts map[string]*podCounts) bool {
 	if c.Reports {
-		return c.Verdict == Completed
+		return c.Outcome == Completed
 	}
 	for _, ps := range c.PodSets {
 		t := counts[ps.Name]
@@ -132,14 +132,14 @@ func ended(c Component, counts map[string]*podCounts) bool {
 // node that has to be left, the node is blamed and not the job.
 func (a *assessment) addBroken(c Component, counts map[string]*podCounts) {
 	if a.broken != "" {
-		a.hopeless = a.hopeless || c.Verdict == Hopeless
+		a.hopeless = a.hopeless || c.Outcome == Hopeless
 		return
 	}
 	a.broken = fmt.Sprintf("%s failed", c.Name)
 	if c.Message != "" {
 		a.broken += ": " + c.Message
 	}
-	a.hopeless = c.Verdict == Hopeless
+	a.hopeless = c.Outcome == Hopeless
 	var failed []Pod
 	for _, ps := range c.PodSets {
 		if t := counts[ps.Name]; t != nil {
@@ -176,7 +176,7 @@ func (a *assessment) addPodSet(c Component, ps PodSet, t *podCounts) {
 	case ps.HeldBack:
 		// An ordered JobSet starts these pods later: none of them is late (A8).
 		existing = ps.Expected
-	case c.Reports && c.Verdict == Completed:
+	case c.Reports && c.Outcome == Completed:
 		// What a finished component left out it did not need.
 		ready, existing = ps.Expected, ps.Expected
 	case c.Reports:

@@ -31,9 +31,9 @@ func deployed(d time.Duration, more ...Condition) []Condition {
 	return out
 }
 
-func job(verdict Verdict, pods int32) Component {
+func job(outcome Outcome, pods int32) Component {
 	return Component{
-		Name: "Job j", Exists: true, Watched: true, Reports: true, Verdict: verdict,
+		Name: "Job j", Exists: true, Watched: true, Reports: true, Outcome: outcome,
 		PodSets: []PodSet{{Name: "aw-0", Expected: pods}},
 	}
 }
@@ -512,7 +512,7 @@ func TestU10FailureNamesPodNodeAndCode(t *testing.T) {
 		"pods": {"nobody replaces them", Component{Name: "Pod p", Exists: true, PodSets: set}, Defaults(), "pod p-0 failed on node-1 with exit code 3"},
 		"job": {
 			"its own message does not say",
-			Component{Name: "Job j", Exists: true, Reports: true, Verdict: Broken, Message: "too many failures", PodSets: set},
+			Component{Name: "Job j", Exists: true, Reports: true, Outcome: Broken, Message: "too many failures", PodSets: set},
 			Defaults(),
 			"Job j failed: too many failures (pod p-0 failed on node-1 with exit code 3)",
 		},

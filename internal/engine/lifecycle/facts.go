@@ -84,13 +84,13 @@ type Condition struct {
 	Since time.Time
 }
 
-// Verdict is what a component says about its own end.
-type Verdict int
+// Outcome is what a component says about its own end.
+type Outcome int
 
-// The verdicts.
+// The outcomes.
 const (
 	// Undecided goes on, or never says.
-	Undecided Verdict = iota
+	Undecided Outcome = iota
 	// Completed ended well.
 	Completed
 	// Broken ended badly; another attempt may do better.
@@ -123,8 +123,8 @@ type Component struct {
 	// by itself when the whole is done or has failed. Other components are
 	// judged by their pods.
 	Reports bool
-	Verdict Verdict
-	// Message explains the verdict.
+	Outcome Outcome
+	// Message explains the outcome.
 	Message string
 	// Deputies is true for kinds whose pods are made by objects of their own, as a
 	// Deployment's are by its ReplicaSet: these work on while something keeps the
@@ -147,7 +147,7 @@ type Component struct {
 func (c Component) maker(ordered, forced bool) core.MakerState {
 	return core.MakerState{
 		Gone:     !c.Exists,
-		Ended:    c.Reports && c.Verdict != Undecided,
+		Ended:    c.Reports && c.Outcome != Undecided,
 		Deleting: c.Deleting || c.Unreadable != "" && ordered,
 		Outlived: c.Deputies && c.Unreadable == "" && !forced,
 	}

@@ -93,7 +93,7 @@ func TestFaults(t *testing.T) {
 		},
 		"A7 finished Ray job": {
 			why:   "a RayJob deletes its cluster when done; the missing pods are not missed",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{{Name: "RayJob r", Exists: true, Reports: true, Verdict: Completed, PodSets: []PodSet{{Name: "aw-0", Expected: 8}}}}},
+			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{{Name: "RayJob r", Exists: true, Reports: true, Outcome: Completed, PodSets: []PodSet{{Name: "aw-0", Expected: 8}}}}},
 			want:  Succeeded,
 		},
 		"A8 ordered start": {

@@ -77,7 +77,7 @@ func (w *world) once() bool {
 				continue
 			}
 			changed = changed || c.Exists
-			c.Exists, c.Deleting, c.Verdict = false, false, Undecided
+			c.Exists, c.Deleting, c.Outcome = false, false, Undecided
 		}
 		switch stops := !w.stubborn || s.Action == ForceDelete; {
 		case stops && !w.kept:
@@ -227,7 +227,7 @@ func (w *world) disturb(t *rapid.T) {
 	case 1:
 		w.pods = anyPods(t)
 	case 2:
-		w.components[0].Verdict = Verdict(rapid.IntRange(0, 3).Draw(t, "verdict"))
+		w.components[0].Outcome = Outcome(rapid.IntRange(0, 3).Draw(t, "outcome"))
 	case 3:
 		w.components[0].Exists = !w.components[0].Exists
 	}

@@ -230,7 +230,7 @@ func TestStatus(t *testing.T) {
 			why: "its user wants to know what happened", workload: aWorkload(admittedOn("n1")), decision: core.Evict{Key: key, Reason: core.ClusterQueueStopped},
 			want: result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Evictions: 1, Conditions: map[string]string{"Evicted": "True ClusterQueueStopped"}, Says: "The ClusterQueue is stopped"},
 		},
-		"door is drained": {
+		"local queue is drained": {
 			why: "it is another object that has to be started", workload: aWorkload(admittedOn("n1")), decision: core.Evict{Key: key, Reason: core.LocalQueueStopped},
 			want: result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Evictions: 1, Conditions: map[string]string{"Evicted": "True LocalQueueStopped"}, Says: "The LocalQueue is stopped"},
 		},

@@ -18,12 +18,12 @@ import (
 type Wrapping struct {
 	// PodSets finds the pod templates of an object, with how many pods each makes.
 	PodSets func(template map[string]any) ([]aw.AppWrapperPodSet, error)
-	// Verdict reads how far the object is by its own account; nil for kinds that
+	// Outcome reads how far the object is by its own account; nil for kinds that
 	// do not say, which are judged by their pods.
-	Verdict func(object map[string]any) (lifecycle.Verdict, string)
-	// SameVerdict reports whether a change of an object surely is none of its verdict;
+	Outcome func(object map[string]any) (lifecycle.Outcome, string)
+	// SameOutcome reports whether a change of an object surely does not change its outcome;
 	// nil is never. It is asked about native kinds, which are watched.
-	SameVerdict func(was, is Object) bool
+	SameOutcome func(was, is Object) bool
 	// HeldBack reports whether the object starts the pods at path later on
 	// purpose; nil for kinds that start all at once.
 	HeldBack func(object map[string]any, path string) bool
@@ -86,9 +86,9 @@ func SuspendAndTTL(at ...string) [][]string {
 	return [][]string{append(slices.Clip(at), "suspend"), append(slices.Clip(at), "ttlSecondsAfterFinished")}
 }
 
-// ConditionsVerdict reads kinds that end with one of two conditions.
-func ConditionsVerdict(good, bad string) func(map[string]any) (lifecycle.Verdict, string) {
-	return func(o map[string]any) (lifecycle.Verdict, string) {
+// ConditionsOutcome reads kinds that end with one of two conditions.
+func ConditionsOutcome(good, bad string) func(map[string]any) (lifecycle.Outcome, string) {
+	return func(o map[string]any) (lifecycle.Outcome, string) {
 		conditions, err := Objects(o, "status", "conditions")
 		if err != nil {
 			return lifecycle.Undecided, ""

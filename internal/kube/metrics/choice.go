@@ -30,33 +30,33 @@ type surroundings struct {
 	choice Choice
 
 	mu sync.RWMutex
-	// doors are the LocalQueues that were shown last.
-	doors map[types.NamespacedName]door
+	// localQueues are those that were shown last.
+	localQueues map[types.NamespacedName]localQueue
 	// cohorts are those above each ClusterQueue, the nearest first.
 	cohorts map[string][]string
 }
 
-type door struct {
+type localQueue struct {
 	queue  string
 	chosen bool
 }
 
 func newSurroundings(c Choice) *surroundings {
-	return &surroundings{choice: c, doors: map[types.NamespacedName]door{}, cohorts: map[string][]string{}}
+	return &surroundings{choice: c, localQueues: map[types.NamespacedName]localQueue{}, cohorts: map[string][]string{}}
 }
 
 // set notes a LocalQueue and reports whether it is among the chosen.
 func (s *surroundings) set(q facts.LocalQueue) bool {
-	d := door{queue: q.Queue, chosen: s.choice.takes(q.Labels)}
+	d := localQueue{queue: q.Queue, chosen: s.choice.takes(q.Labels)}
 	s.mu.Lock()
-	s.doors[types.NamespacedName{Namespace: q.Namespace, Name: q.Name}] = d
+	s.localQueues[types.NamespacedName{Namespace: q.Namespace, Name: q.Name}] = d
 	s.mu.Unlock()
 	return d.chosen
 }
 
 func (s *surroundings) forget(namespace, name string) {
 	s.mu.Lock()
-	delete(s.doors, types.NamespacedName{Namespace: namespace, Name: name})
+	delete(s.localQueues, types.NamespacedName{Namespace: namespace, Name: name})
 	s.mu.Unlock()
 }
 
@@ -65,7 +65,7 @@ func (s *surroundings) forget(namespace, name string) {
 func (s *surroundings) shows(namespace, name string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if d, known := s.doors[types.NamespacedName{Namespace: namespace, Name: name}]; known {
+	if d, known := s.localQueues[types.NamespacedName{Namespace: namespace, Name: name}]; known {
 		return d.chosen
 	}
 	return !s.choice.NoLocalQueues && s.choice.LocalQueues == nil
@@ -75,7 +75,7 @@ func (s *surroundings) shows(namespace, name string) bool {
 func (s *surroundings) behind(namespace, name string) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.doors[types.NamespacedName{Namespace: namespace, Name: name}].queue
+	return s.localQueues[types.NamespacedName{Namespace: namespace, Name: name}].queue
 }
 
 // noteCohorts notes the cohorts above a ClusterQueue and returns those that had no

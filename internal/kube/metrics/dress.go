@@ -65,13 +65,13 @@ func pair(name, value string) *dto.LabelPair { return &dto.LabelPair{Name: &name
 // name and namespace, else a ClusterQueue, else a Cohort; "" is none of them.
 func subject(labels []*dto.LabelPair) (Source, types.NamespacedName) {
 	var queue, cohort string
-	var door types.NamespacedName
+	var localQueue types.NamespacedName
 	for _, l := range labels {
 		switch l.GetName() {
 		case "name":
-			door.Name = l.GetValue()
+			localQueue.Name = l.GetValue()
 		case "namespace":
-			door.Namespace = l.GetValue()
+			localQueue.Namespace = l.GetValue()
 		case "cluster_queue", "preempting_cluster_queue":
 			queue = l.GetValue()
 		case "cohort":
@@ -79,12 +79,12 @@ func subject(labels []*dto.LabelPair) (Source, types.NamespacedName) {
 		}
 	}
 	switch {
-	case door.Name != "" && door.Namespace != "":
-		return SourceLocalQueue, door
+	case localQueue.Name != "" && localQueue.Namespace != "":
+		return SourceLocalQueue, localQueue
 	case queue != "":
 		return SourceClusterQueue, types.NamespacedName{Name: queue}
 	case cohort != "":
 		return SourceCohort, types.NamespacedName{Name: cohort}
 	}
-	return "", door
+	return "", localQueue
 }

@@ -204,7 +204,7 @@ func everything(m *metrics.Metrics) {
 	h.handler.OnAdd(end, true)
 }
 
-func TestCensusIsShown(t *testing.T) {
+func TestTreeStatsAreShown(t *testing.T) {
 	m, reg := newMetrics(t)
 	everything(m)
 	expect(t, reg, "amounts are in cores, standings in what weighs one",

@@ -49,8 +49,8 @@ type Metrics struct {
 	// line is nil unless labels of Workloads divide those that wait.
 	line *line
 
-	// byQueue and byDoor are what is forgotten with a queue.
-	byQueue, byDoor []forgetful
+	// byQueue and byLocalQueue are what is forgotten with a queue.
+	byQueue, byLocalQueue []forgetful
 }
 
 // Options say how metrics are shown.
@@ -98,7 +98,7 @@ func New(reg prometheus.Registerer, o Options) (*Metrics, error) {
 		treeStats:   newTreeStats(b, o.Choice, around),
 		line:        newLine(b),
 	}
-	m.byQueue, m.byDoor = b.byQueue, b.byDoor
+	m.byQueue, m.byLocalQueue = b.byQueue, b.byLocalQueue
 	return m, b.err
 }
 
@@ -173,7 +173,7 @@ func (m *Metrics) ForgetLocalQueue(namespace, name string) {
 
 func (m *Metrics) hideLocalQueue(namespace, name string) {
 	labels := prometheus.Labels{"namespace": namespace, "name": name}
-	for _, v := range m.byDoor {
+	for _, v := range m.byLocalQueue {
 		v.DeletePartialMatch(labels)
 	}
 	m.localQueues.forget(namespace, name)
@@ -213,8 +213,8 @@ type builder struct {
 	role   func() Role
 	custom *custom
 	err    error
-	// byQueue and byDoor are what has labels of a ClusterQueue or a LocalQueue.
-	byQueue, byDoor []forgetful
+	// byQueue and byLocalQueue are what has labels of a ClusterQueue or a LocalQueue.
+	byQueue, byLocalQueue []forgetful
 }
 
 // forgetful can drop series.
@@ -266,7 +266,7 @@ func (b *builder) countedTwice(name, help string, labels ...string) countedTwice
 		local:  b.counter("local_queue_"+name, help+", by LocalQueue.", append([]string{"name", "namespace"}, labels...)...),
 		around: b.around,
 	}
-	b.byDoor = append(b.byDoor, c.local)
+	b.byLocalQueue = append(b.byLocalQueue, c.local)
 	return c
 }
 
@@ -276,7 +276,7 @@ func (b *builder) timedTwice(name, help string, queueBuckets, localBuckets int) 
 		local:  b.histogram("local_queue_"+name, help+", by LocalQueue.", waits(localBuckets), "name", "namespace", "priority_class"),
 		around: b.around,
 	}
-	b.byDoor = append(b.byDoor, h.local)
+	b.byLocalQueue = append(b.byLocalQueue, h.local)
 	return h
 }
 

@@ -28,9 +28,9 @@ import (
 
 // queues are lines without an engine.
 type queues struct {
-	lines map[string][]cycle.Waiting
-	doors map[core.Key]string
-	err   error
+	lines       map[string][]cycle.Waiting
+	localQueues map[core.Key]string
+	err         error
 	// reasons is why they wait.
 	reasons map[core.Key]core.Explanation
 }
@@ -41,7 +41,7 @@ func (q queues) Line(name string) ([]cycle.Waiting, bool, error) {
 }
 
 func (q queues) QueueOf(namespace, name string) (string, bool, error) {
-	n, ok := q.doors[core.Key{Namespace: namespace, Name: name}]
+	n, ok := q.localQueues[core.Key{Namespace: namespace, Name: name}]
 	return n, ok, q.err
 }
 
@@ -50,18 +50,18 @@ func (q queues) Explain(k core.Key, _ time.Time, _ []int64) (core.Explanation, b
 	return x, ok, q.err
 }
 
-// shared is a queue with doors of two teams: blue/a, red/b, blue/c, blue/off,
+// shared is a queue with local queues of two teams: blue/a, red/b, blue/c, blue/off,
 // blue/d in another LocalQueue, and one that is gone.
 func shared() queues {
-	w := func(namespace, name, door string, priority int64) cycle.Waiting {
-		return cycle.Waiting{Key: core.Key{Namespace: namespace, Name: name}, LocalQueue: door, Priority: priority}
+	w := func(namespace, name, localQueue string, priority int64) cycle.Waiting {
+		return cycle.Waiting{Key: core.Key{Namespace: namespace, Name: name}, LocalQueue: localQueue, Priority: priority}
 	}
 	return queues{
 		lines: map[string][]cycle.Waiting{"shared": {
 			w("blue", "a", "q", 5), w("red", "b", "q", 5), w("blue", "gone", "q", 4), w("blue", "off", "q", 4),
 			w("blue", "c", "q", 3), w("blue", "d", "other", 1),
 		}, "empty": {}},
-		doors: map[core.Key]string{
+		localQueues: map[core.Key]string{
 			{Namespace: "blue", Name: "q"}: "shared", {Namespace: "red", Name: "q"}: "shared",
 			{Namespace: "blue", Name: "lost"}: "missing",
 		},

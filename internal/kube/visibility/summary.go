@@ -49,25 +49,25 @@ type filter struct{ namespace, localQueue string }
 // Workloads that are switched off stand in no queue. One that the engine knows
 // and the API has no more counts as gone.
 func summarize(line []cycle.Waiting, objects map[core.Key]*kueue.Workload, of filter, p page) []v1beta2.PendingWorkload {
-	type door struct{ namespace, name string }
+	type localQueue struct{ namespace, name string }
 	items := []v1beta2.PendingWorkload{}
-	inQueue, inDoor, listed := int32(0), map[door]int32{}, 0
+	inQueue, inLocalQueue, listed := int32(0), map[localQueue]int32{}, 0
 	for _, w := range line {
 		o := objects[w.Key]
 		if o == nil || !ptr.Deref(o.Spec.Active, true) {
 			continue
 		}
-		d := door{w.Key.Namespace, w.LocalQueue}
+		d := localQueue{w.Key.Namespace, w.LocalQueue}
 		item := v1beta2.PendingWorkload{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: o.Name, Namespace: o.Namespace, OwnerReferences: o.OwnerReferences, CreationTimestamp: o.CreationTimestamp,
 			},
 			Priority: shown(w.Priority), LocalQueueName: w.LocalQueue,
-			PositionInClusterQueue: inQueue, PositionInLocalQueue: inDoor[d],
+			PositionInClusterQueue: inQueue, PositionInLocalQueue: inLocalQueue[d],
 		}
 		inQueue++
-		inDoor[d]++
-		if of.localQueue != "" && (door{of.namespace, of.localQueue}) != d {
+		inLocalQueue[d]++
+		if of.localQueue != "" && (localQueue{of.namespace, of.localQueue}) != d {
 			continue
 		}
 		if listed++; listed > p.offset && len(items) < p.limit {

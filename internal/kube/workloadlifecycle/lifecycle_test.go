@@ -158,14 +158,14 @@ func TestReleased(t *testing.T) {
 		again       string
 		used        int32
 	}{
-		"preempted":         {"it did nothing wrong and waits again", "Preempted", "True Preempted", 3605},
-		"node failed":       {"another node may take it", "NodeFailures", "True NodeFailures", 3605},
-		"queue stopped":     {"until the queue goes on", "ClusterQueueStopped", "False ClusterQueueStopped", 3605},
-		"door stopped":      {"until the door opens", "LocalQueueStopped", "False LocalQueueStopped", 3605},
-		"pods not ready":    {"until the pause is over", "PodsReadyTimeout", "False PodsReadyTimeout", 3605},
-		"check said retry":  {"until the pause is over", "AdmissionCheck", "False AdmissionCheck", 3605},
-		"deactivated":       {"until its user activates it", "Deactivated", "False Deactivated", 3605},
-		"its time was over": {"activated again it has all its time", "DeactivatedDueToMaximumExecutionTimeExceeded", "False DeactivatedDueToMaximumExecutionTimeExceeded", -1},
+		"preempted":           {"it did nothing wrong and waits again", "Preempted", "True Preempted", 3605},
+		"node failed":         {"another node may take it", "NodeFailures", "True NodeFailures", 3605},
+		"queue stopped":       {"until the queue goes on", "ClusterQueueStopped", "False ClusterQueueStopped", 3605},
+		"local queue stopped": {"until the local queue opens", "LocalQueueStopped", "False LocalQueueStopped", 3605},
+		"pods not ready":      {"until the pause is over", "PodsReadyTimeout", "False PodsReadyTimeout", 3605},
+		"check said retry":    {"until the pause is over", "AdmissionCheck", "False AdmissionCheck", 3605},
+		"deactivated":         {"until its user activates it", "Deactivated", "False Deactivated", 3605},
+		"its time was over":   {"activated again it has all its time", "DeactivatedDueToMaximumExecutionTimeExceeded", "False DeactivatedDueToMaximumExecutionTimeExceeded", -1},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -302,14 +302,14 @@ func TestNext(t *testing.T) {
 		"a pod stays lost, no limit": {"0 waits for ever", facts(impatient, func(f *Facts) { f.Config.PodsReady.RecoveryTimeout = 0 }, admitted(time.Hour), ago(time.Hour, "PodsReady", "False", "WaitForRecovery")), outcome{}},
 
 		// Back into the queue.
-		"pause goes on":       {"looked at again when it is over", facts(back("PodsReadyTimeout"), returned(1, time.Minute)), outcome{Again: time.Minute}},
-		"pause is over":       {"its turn comes again; the count stays", facts(back("PodsReadyTimeout"), returned(1, 0)), outcome{Conditions: m{"Requeued": "True BackoffFinished"}, Requeue: "1", Events: []string{"BackoffFinished"}}},
-		"no pause":            {"a check need not ask for one", facts(back("AdmissionCheck")), outcome{Conditions: m{"Requeued": "True BackoffFinished"}, Events: []string{"BackoffFinished"}}},
-		"queue stays stopped": {"it waits for the queue", facts(stop, back("ClusterQueueStopped")), outcome{}},
-		"queue goes on":       {"so does it", facts(back("ClusterQueueStopped")), outcome{Conditions: m{"Requeued": "True ClusterQueueRestarted"}, Events: []string{"ClusterQueueRestarted"}}},
-		"door stays shut":     {"it waits for the door", facts(shut, back("LocalQueueStopped")), outcome{}},
-		"door opens":          {"it queues again", facts(back("LocalQueueStopped")), outcome{Conditions: m{"Requeued": "True LocalQueueRestarted"}, Events: []string{"LocalQueueRestarted"}}},
-		"evicted, pods run":   {"the job's reconciler releases it", facts(admitted(time.Hour), evicted(0, "Preempted")), outcome{}},
+		"pause goes on":             {"looked at again when it is over", facts(back("PodsReadyTimeout"), returned(1, time.Minute)), outcome{Again: time.Minute}},
+		"pause is over":             {"its turn comes again; the count stays", facts(back("PodsReadyTimeout"), returned(1, 0)), outcome{Conditions: m{"Requeued": "True BackoffFinished"}, Requeue: "1", Events: []string{"BackoffFinished"}}},
+		"no pause":                  {"a check need not ask for one", facts(back("AdmissionCheck")), outcome{Conditions: m{"Requeued": "True BackoffFinished"}, Events: []string{"BackoffFinished"}}},
+		"queue stays stopped":       {"it waits for the queue", facts(stop, back("ClusterQueueStopped")), outcome{}},
+		"queue goes on":             {"so does it", facts(back("ClusterQueueStopped")), outcome{Conditions: m{"Requeued": "True ClusterQueueRestarted"}, Events: []string{"ClusterQueueRestarted"}}},
+		"local queue stays stopped": {"it waits for the local queue", facts(shut, back("LocalQueueStopped")), outcome{}},
+		"local queue goes on":       {"it queues again", facts(back("LocalQueueStopped")), outcome{Conditions: m{"Requeued": "True LocalQueueRestarted"}, Events: []string{"LocalQueueRestarted"}}},
+		"evicted, pods run":         {"the job's reconciler releases it", facts(admitted(time.Hour), evicted(0, "Preempted")), outcome{}},
 		"evicted without a job": {
 			"nobody else would release it", facts(alone, admitted(time.Hour), evicted(0, "Preempted")),
 			outcome{Released: true, Conditions: m{"QuotaReserved": "False Pending", "Admitted": "False NoReservation", "Requeued": "True Preempted"}},
@@ -323,12 +323,12 @@ func TestNext(t *testing.T) {
 				Checks: m{"a": "Pending Reset to Pending after eviction. Previously: Ready", "b": "Pending"}, Events: []string{"!Suspended"},
 			},
 		},
-		"reserved, door shut": {"either policy, either queue", facts(shut, asks("a"), says("a", "Pending"), reserved("solid")), outcome{Released: true, Conditions: m{"QuotaReserved": "False Suspended", "Admitted": "False NoReservation"}, Events: []string{"!Suspended"}}},
+		"reserved, local queue stopped": {"either policy, either queue", facts(shut, asks("a"), says("a", "Pending"), reserved("solid")), outcome{Released: true, Conditions: m{"QuotaReserved": "False Suspended", "Admitted": "False NoReservation"}, Events: []string{"!Suspended"}}},
 		"a check asked again, queue stopped": {
 			"it may have pods, so that its quota goes when they are gone", facts(stop, admitted(time.Hour), asks("a"), says("a", "Pending"), ago(0, "Admitted", "False", "UnsatisfiedAdmissionChecks"), pods(2)),
 			outcome{Conditions: m{"Evicted": "True ClusterQueueStopped"}, Evictions: map[string]int32{"ClusterQueueStopped": 1}, Events: []string{"EvictedDueToClusterQueueStopped"}},
 		},
-		"a check asked again, door shut": {
+		"a check asked again, local queue stopped": {
 			"its pods are gone, but another may come before its job is stopped", facts(shut, admitted(time.Hour), asks("a"), says("a", "Pending"), ago(0, "Admitted", "False", "UnsatisfiedAdmissionChecks")),
 			outcome{Conditions: m{"Evicted": "True LocalQueueStopped"}, Evictions: map[string]int32{"LocalQueueStopped": 1}, Events: []string{"EvictedDueToLocalQueueStopped"}},
 		},

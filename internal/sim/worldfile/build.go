@@ -273,7 +273,7 @@ func (b *builder) makeTeams() error {
 		b.queues[t.Name] = q
 		b.add(core.NamespaceSet{Namespace: core.Namespace{Name: t.Name}})
 		b.add(core.QueueSet{Queue: q})
-		errs = append(errs, err, b.makeDoors(t, where), b.check(t, where))
+		errs = append(errs, err, b.makeLocalQueues(t, where), b.check(t, where))
 		team := sim.Team{Name: t.Name, Queue: t.Name}
 		if t.Weight != nil {
 			team.Weight = *t.Weight
@@ -297,8 +297,8 @@ func (b *builder) onDemand(q core.Queue) []string {
 	return out
 }
 
-// makeDoors makes a team's local queues; the first is for jobs that name none.
-func (b *builder) makeDoors(t Team, where string) error {
+// makeLocalQueues makes a team's local queues; the first is for jobs that name none.
+func (b *builder) makeLocalQueues(t Team, where string) error {
 	localQueues := t.LocalQueues
 	if len(localQueues) == 0 {
 		localQueues = []LocalQueue{{Name: localQueueName}}

@@ -58,7 +58,7 @@ func waiting(name string, priority int32) *kueue.Workload {
 	return &kueue.Workload{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, UID: types.UID(name)},
 		Spec: kueue.WorkloadSpec{
-			QueueName: "door", Priority: &priority, Active: new(true),
+			QueueName: "local", Priority: &priority, Active: new(true),
 			PodSets: []kueue.PodSet{{Name: "main", Count: 1, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
 				Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
 			}}}}}},
@@ -96,7 +96,7 @@ func TestFollower(t *testing.T) {
 				Name: "f", Resources: []kueue.ResourceQuota{{Name: "cpu", NominalQuota: resource.MustParse("1")}},
 			}}}},
 		}},
-		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "door"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "q"}},
+		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "local"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "q"}},
 		waiting("low", 1), waiting("high", 9), waiting("middle", 5),
 	)
 	until := make(chan struct{})
@@ -127,8 +127,8 @@ func TestFollower(t *testing.T) {
 		}
 	}
 	line("by priority, whether there is quota or not", "high", "middle", "low")
-	if q, known, err := ask.QueueOf("blue", "door"); q != "q" || !known || err != nil {
-		t.Errorf("the door leads to %q, %v, %v", q, known, err)
+	if q, known, err := ask.QueueOf("blue", "local"); q != "q" || !known || err != nil {
+		t.Errorf("the local queue leads to %q, %v, %v", q, known, err)
 	}
 	w.source(&kueue.Workload{}).Modify(admitted(waiting("high", 9)))
 	line("another process admitted the first", "middle", "low")

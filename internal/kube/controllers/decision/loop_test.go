@@ -64,7 +64,7 @@ func newShop(t *testing.T, o decision.Options, objects ...client.Object) *shop {
 				Name: "f", Resources: []kueue.ResourceQuota{{Name: "cpu", NominalQuota: resource.MustParse("1")}},
 			}}}},
 		}},
-		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "door"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "q"}},
+		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "local"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "q"}},
 	)
 	var stored []client.Object
 	for _, object := range objects {
@@ -175,21 +175,21 @@ func TestLoop(t *testing.T) {
 	if _, known := s.loop.Queue("q"); known {
 		t.Error("numbers before anything was counted: a restart would show none")
 	}
-	if _, known := s.loop.LocalQueue("blue", "door"); known {
-		t.Error("numbers of a door before anything was counted")
+	if _, known := s.loop.LocalQueue("blue", "local"); known {
+		t.Error("numbers of a local queue before anything was counted")
 	}
 	s.start()
 	s.admits("high")
 	cpu := func(n core.Amount) map[core.FlavorResource]core.Amount {
 		return map[core.FlavorResource]core.Amount{{Flavor: "f", Resource: core.CPU}: n}
 	}
-	door := facts.Load{Pending: 2, Reserving: 1, Admitted: 1, Reserved: cpu(1000), Used: cpu(1000)} // it does not know who is parked
+	localQueue := facts.Load{Pending: 2, Reserving: 1, Admitted: 1, Reserved: cpu(1000), Used: cpu(1000)} // it does not know who is parked
 	full := facts.Load{Inadmissible: 2, Reserving: 1, Admitted: 1, Reserved: cpu(1000), Used: cpu(1000)}
 	s.until("the numbers follow", func() string {
 		q, _ := s.loop.Queue("q")
-		l, _ := s.loop.LocalQueue("blue", "door")
+		l, _ := s.loop.LocalQueue("blue", "local")
 		q.ConsumedAt, l.ConsumedAt = time.Time{}, time.Time{}
-		return cmp.Diff([]facts.Load{full, door}, []facts.Load{q, l}, cmpopts.EquateEmpty())
+		return cmp.Diff([]facts.Load{full, localQueue}, []facts.Load{q, l}, cmpopts.EquateEmpty())
 	})
 	if q, _ := s.loop.Queue("q"); q.Share != nil {
 		t.Errorf("share %v without fair sharing", q.Share)
@@ -215,8 +215,8 @@ func TestLoop(t *testing.T) {
 	if _, waits, err := ask.Explain(core.Key{Namespace: "blue", Name: "high"}, time.Now(), nil); waits || err != nil {
 		t.Errorf("high waits: %v, %v", waits, err)
 	}
-	if q, known, err := ask.QueueOf("blue", "door"); q != "q" || !known || err != nil {
-		t.Errorf("the door leads to %q, %v, %v", q, known, err)
+	if q, known, err := ask.QueueOf("blue", "local"); q != "q" || !known || err != nil {
+		t.Errorf("the local queue leads to %q, %v, %v", q, known, err)
 	}
 
 	// One goes, and the next is admitted.

@@ -118,10 +118,10 @@ func TestLocalQueueActive(t *testing.T) {
 		reason string
 		text   string
 	}{
-		"ready":         {"the door is open", kueue.StopPolicyNone, yes, "Ready", "Can submit new workloads to localQueue"},
-		"stopped":       {"the door itself is shut", kueue.StopPolicyHold, yes, "Stopped", "LocalQueue is stopped"},
-		"no queue":      {"the door leads nowhere", "", nil, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"},
-		"queue is down": {"the door leads to a stopped queue", "", no, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"},
+		"ready":         {"it is open", kueue.StopPolicyNone, yes, "Ready", "Can submit new workloads to localQueue"},
+		"stopped":       {"it is stopped itself", kueue.StopPolicyHold, yes, "Stopped", "LocalQueue is stopped"},
+		"no queue":      {"it leads nowhere", "", nil, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"},
+		"queue is down": {"it leads to a stopped queue", "", no, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -326,24 +326,24 @@ func TestReadsThatFail(t *testing.T) {
 }
 
 // The rules are asked with the queue that a Workload has its quota in, else with the
-// one behind its door.
+// one behind its local queue.
 func TestGatherQueues(t *testing.T) {
 	objects := []client.Object{
-		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "q"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "door"}},
+		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "q"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "local"}},
 		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "nowhere"}},
-		&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "door"}}, &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "cq"}},
+		&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "local"}}, &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "cq"}},
 	}
 	for name, c := range map[string]struct {
 		why                string
 		queue, admitted    string
 		wantLocal, wantSet string
 	}{
-		"waits":                 {"the one that it waits for", "q", "", "q", "door"},
-		"has quota":             {"the one that it has quota in, though its door leads elsewhere by now", "q", "cq", "q", "cq"},
-		"no queue":              {"none", "", "", "", ""},
-		"queue is gone":         {"none", "away", "", "", ""},
-		"door to nowhere":       {"none", "nowhere", "", "nowhere", ""},
-		"cluster queue is gone": {"it cannot be asked", "q", "away", "q", ""},
+		"waits":                  {"the one that it waits for", "q", "", "q", "local"},
+		"has quota":              {"the one that it has quota in, though its local queue leads elsewhere by now", "q", "cq", "q", "cq"},
+		"no queue":               {"none", "", "", "", ""},
+		"queue is gone":          {"none", "away", "", "", ""},
+		"local queue to nowhere": {"none", "nowhere", "", "nowhere", ""},
+		"cluster queue is gone":  {"it cannot be asked", "q", "away", "q", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := with(of("Job", "batch/v1", "train"), func(w *kueue.Workload) { w.Spec.QueueName = kueue.LocalQueueName(c.queue) })

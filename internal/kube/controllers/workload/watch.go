@@ -62,13 +62,13 @@ func (r *reconciler) ofClass(ctx context.Context, o client.Object) []reconcile.R
 // ofClusterQueue leads from a ClusterQueue to the unfinished Workloads that have
 // a reservation in it or wait for it.
 func (r *reconciler) ofClusterQueue(ctx context.Context, o client.Object) []reconcile.Request {
-	var doors kueue.LocalQueueList
-	if err := r.Client.List(ctx, &doors, client.UnsafeDisableDeepCopy); err != nil {
+	var localQueues kueue.LocalQueueList
+	if err := r.Client.List(ctx, &localQueues, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
 	behind := map[types.NamespacedName]bool{}
-	for i := range doors.Items {
-		if d := &doors.Items[i]; string(d.Spec.ClusterQueue) == o.GetName() {
+	for i := range localQueues.Items {
+		if d := &localQueues.Items[i]; string(d.Spec.ClusterQueue) == o.GetName() {
 			behind[client.ObjectKeyFromObject(d)] = true
 		}
 	}

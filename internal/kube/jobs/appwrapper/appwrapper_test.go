@@ -484,7 +484,7 @@ func TestObserve(t *testing.T) {
 	ray := `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {rayClusterSpec: {headGroupSpec: {template: {spec: PODSPEC}}}}, status: STATUS}`
 	cases := map[string]struct {
 		why, manifest, status string
-		verdict               lifecycle.Verdict
+		outcome               lifecycle.Outcome
 		heldBack              bool
 	}{
 		"job runs":                  {"no condition", job, `{active: 2}`, lifecycle.Undecided, false},
@@ -512,7 +512,7 @@ func TestObserve(t *testing.T) {
 			}
 			got := components[0].Observe(&unstructured.Unstructured{Object: components[0].template})
 			last := got.PodSets[len(got.PodSets)-1]
-			if got.Verdict != c.verdict || last.HeldBack != c.heldBack || !got.Reports {
+			if got.Outcome != c.outcome || last.HeldBack != c.heldBack || !got.Reports {
 				t.Errorf("%s: %+v", c.why, got)
 			}
 		})

@@ -21,7 +21,7 @@ func (c Component) Observe(object *unstructured.Unstructured) lifecycle.Componen
 	out := lifecycle.Component{
 		Name:     c.Title(),
 		Exists:   object != nil,
-		Reports:  k.Verdict != nil,
+		Reports:  k.Outcome != nil,
 		Deputies: !k.Direct && len(c.PodSets) > 0,
 	}
 	for _, ps := range c.PodSets {
@@ -35,8 +35,8 @@ func (c Component) Observe(object *unstructured.Unstructured) lifecycle.Componen
 		return out
 	}
 	out.Deleting, out.Finalizers = object.GetDeletionTimestamp() != nil, object.GetFinalizers()
-	if k.Verdict != nil {
-		out.Verdict, out.Message = k.Verdict(object.Object)
+	if k.Outcome != nil {
+		out.Outcome, out.Message = k.Outcome(object.Object)
 	}
 	return out
 }
@@ -63,9 +63,9 @@ func jobSetEndsOnce(t map[string]any) bool {
 		})
 }
 
-// verdictOfRayJob reads the status of a RayJob, whose cluster may be gone
+// outcomeOfRayJob reads the status of a RayJob, whose cluster may be gone
 // before anybody looks at its pods (A7).
-func verdictOfRayJob(o map[string]any) (lifecycle.Verdict, string) {
+func outcomeOfRayJob(o map[string]any) (lifecycle.Outcome, string) {
 	job, _, _ := unstructured.NestedString(o, "status", "jobStatus")
 	deployment, _, _ := unstructured.NestedString(o, "status", "jobDeploymentStatus")
 	message, _, _ := unstructured.NestedString(o, "status", "message")

@@ -39,18 +39,18 @@ func foreign() []jobs.Wrappable {
 		{GVK: gvk("apps", "v1", "ReplicaSet"), Resource: "replicasets", RunsPods: true, NotByTeams: true, Wrapping: &jobs.Wrapping{PodSets: podsOfReplicas, Direct: true}},
 		{GVK: gvk("scheduling.x-k8s.io", "v1alpha1", "PodGroup"), Resource: "podgroups"},
 		{GVK: gvk("kubeflow.org", "v1", "PyTorchJob"), Resource: "pytorchjobs", RunsPods: true, Wrapping: &jobs.Wrapping{
-			PodSets: podsOfPyTorchJob, Verdict: jobs.ConditionsVerdict("Succeeded", "Failed"),
+			PodSets: podsOfPyTorchJob, Outcome: jobs.ConditionsOutcome("Succeeded", "Failed"),
 			Dropped: jobs.SuspendAndTTL("spec", "runPolicy"), Unbounded: elasticPyTorchJob, EndsOnce: always,
 		}},
 		{GVK: gvk("ray.io", "v1", "RayCluster"), Resource: "rayclusters", RunsPods: true, Wrapping: &jobs.Wrapping{
 			PodSets: podsOfRay("spec"), Dropped: [][]string{{"spec", "suspend"}}, Unbounded: autoscaledRay("spec"),
 		}},
 		{GVK: gvk("ray.io", "v1", "RayJob"), Resource: "rayjobs", RunsPods: true, Wrapping: &jobs.Wrapping{
-			PodSets: podsOfRayJob, Verdict: verdictOfRayJob, HeldBack: rayJobHoldsBack,
+			PodSets: podsOfRayJob, Outcome: outcomeOfRayJob, HeldBack: rayJobHoldsBack,
 			Dropped: [][]string{{"spec", "suspend"}}, Written: raySubmitter, Unbounded: growingRayJob,
 		}},
 		{GVK: gvk("jobset.x-k8s.io", "v1alpha2", "JobSet"), Resource: "jobsets", RunsPods: true, Wrapping: &jobs.Wrapping{
-			PodSets: podsOfJobSet, Verdict: jobs.ConditionsVerdict("Completed", "Failed"),
+			PodSets: podsOfJobSet, Outcome: jobs.ConditionsOutcome("Completed", "Failed"),
 			HeldBack: jobSetHoldsBack, Dropped: jobs.SuspendAndTTL("spec"), EndsOnce: jobSetEndsOnce,
 		}},
 	}
