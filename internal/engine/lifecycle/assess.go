@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// assessment is what the components and pods of a running AppWrapper amount to.
+// assessment is what the components and pods of a running job amount to.
 type assessment struct {
 	// done is true if every component with pods has ended well.
 	done bool
 	// missing names a component that should exist and does not.
 	missing string
-	// leave says why the AppWrapper has to leave a node; "" if it may stay. nodeGone
+	// leave says why the job has to leave a node; "" if it may stay. nodeGone
 	// is true if there is no such node any more.
 	leave    string
 	nodeGone bool

@@ -9,7 +9,7 @@ import (
 const (
 	// createRetry is how soon a component that could not be created is tried again.
 	createRetry = time.Second
-	// rightsGrace is how long after its start an AppWrapper waits for the right to read
+	// rightsGrace is how long after its start a job waits for the right to read
 	// its components: the controller gets its rights in a namespace with the first
 	// queue there, and the first job may be faster.
 	rightsGrace = 10 * time.Second
@@ -35,7 +35,7 @@ type machine struct {
 	step Step
 }
 
-// Decide returns the next step of an AppWrapper.
+// Decide returns the next step of a job.
 func Decide(f Facts, now time.Time) Step {
 	m := &machine{f: f, now: now, step: Step{
 		Phase:      f.Phase,
@@ -85,7 +85,7 @@ func (m *machine) hold() {
 	switch {
 	case !m.is(QuotaReserved):
 		if m.unfinishedPods() {
-			m.setTrue(QuotaReserved, UnfinishedPods, "Pods of the AppWrapper still run")
+			m.setTrue(QuotaReserved, UnfinishedPods, "Pods of the "+m.f.Kind+" still run")
 		}
 	case m.step.Phase == Failed, m.f.Deleting, m.is(DeletingResources) && (m.step.Phase == Suspending || m.step.Phase == Succeeded):
 		mayCome := m.holds()
@@ -98,7 +98,7 @@ func (m *machine) hold() {
 	}
 }
 
-// begin is the first look at an AppWrapper.
+// begin is the first look at a job.
 func (m *machine) begin() {
 	if m.f.Invalid != "" {
 		m.fail(CreateFailed, invalidComponentMessage+m.f.Invalid)
@@ -213,7 +213,7 @@ func (m *machine) resetting() {
 	m.resume("The components are created again")
 }
 
-// succeed ends the AppWrapper well. Quota is released at once if no pod is
+// succeed ends the job well. Quota is released at once if no pod is
 // left, and otherwise by succeeded().
 func (m *machine) succeed() {
 	const why = "All components completed"
@@ -263,7 +263,7 @@ func (m *machine) cleanUp(why string) {
 	}
 }
 
-// fail ends the AppWrapper badly.
+// fail ends the job badly.
 func (m *machine) fail(reason, message string) {
 	m.step.Phase = Failed
 	m.unhealthy(reason, message)
@@ -286,15 +286,15 @@ func (m *machine) failed() {
 				return
 			}
 		}
-		m.startDeletion("The AppWrapper failed")
+		m.startDeletion("The " + m.f.Kind + " failed")
 		return
 	}
-	m.cleanUp("The AppWrapper failed")
+	m.cleanUp("The " + m.f.Kind + " failed")
 }
 
-// terminating deletes everything because the AppWrapper is being deleted.
+// terminating deletes everything because the job is being deleted.
 func (m *machine) terminating() {
-	const why = "The AppWrapper is being deleted"
+	why := "The " + m.f.Kind + " is being deleted"
 	if m.f.Phase != Terminating && m.f.Finalizer {
 		m.step.Phase = Terminating
 		m.event(Terminating, why)

@@ -97,7 +97,7 @@ func (m *machine) unreadable() string {
 	return ""
 }
 
-// holds reports whether the AppWrapper keeps its quota: see core.Holds.
+// holds reports whether the job keeps its quota: see core.Holds.
 func (m *machine) holds() bool {
 	d := m.get(DeletingResources)
 	ordered := d != nil && d.True

@@ -1,5 +1,8 @@
-// Package lifecycle is the state machine of an AppWrapper: what happens next
-// to a job, given what was observed of its components and pods.
+// Package lifecycle is the state machine of a job that mlbatch itself runs: what
+// happens next to it, given what was observed of its components and pods. It knows
+// attempts, budgets, graces and when quota may be given back, and not how a kind of
+// job words them: phases, condition types and reasons are those that an AppWrapper
+// has in its status, another kind translates them.
 //
 // Decide is pure: facts and a time in, one Step out. The caller carries the
 // step out in this order: finalizer, create, one status write, delete, events;
@@ -15,6 +18,6 @@
 //     rests: Suspended, Running, Succeeded, Failed, or gone.
 //
 // It does not know how a component is created, how pods are found, or what a
-// kind's status looks like; those are facts. Durations and limits that users
-// set by annotations are in Policy.
+// kind's status looks like; those are facts. Durations and limits are in
+// Policy; how users set them is the kind's.
 package lifecycle

@@ -6,7 +6,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// Phase is status.phase of an AppWrapper.
+// Phase is where a job is in its life.
 type Phase string
 
 // The phases.
@@ -27,7 +27,7 @@ const (
 	Succeeded Phase = "Succeeded"
 	// Failed ended badly.
 	Failed Phase = "Failed"
-	// Terminating deletes everything because the AppWrapper itself goes.
+	// Terminating deletes everything because the job itself goes.
 	Terminating Phase = "Terminating"
 )
 
@@ -41,7 +41,7 @@ type ConditionType string
 
 // The condition types.
 const (
-	// QuotaReserved is true while the AppWrapper uses its quota.
+	// QuotaReserved is true while the job uses its quota.
 	QuotaReserved ConditionType = "QuotaReserved"
 	// ResourcesDeployed is true while components exist or are being created.
 	ResourcesDeployed ConditionType = "ResourcesDeployed"
@@ -109,7 +109,7 @@ type PodSet struct {
 	HeldBack bool
 }
 
-// Component is one wrapped object.
+// Component is one object that the job consists of.
 type Component struct {
 	// Name is for people: kind and name.
 	Name string
@@ -164,7 +164,7 @@ const (
 	PodFailed    PodPhase = "Failed"
 )
 
-// Pod is one pod of the AppWrapper.
+// Pod is one pod of the job.
 type Pod struct {
 	Name string
 	// UID tells it from another pod of the same name.
@@ -209,7 +209,10 @@ type Facts struct {
 	Phase      Phase
 	Retries    int32
 	Conditions []Condition
-	// Suspend is spec.suspend, Deleting that the AppWrapper is marked for deletion.
+	// Kind is what the job is called in messages, such as AppWrapper.
+	Kind string
+	// Suspend is true while the job may not run, Deleting that it is marked for
+	// deletion.
 	Suspend, Deleting bool
 	// Finalizer is true if ours is on the object.
 	Finalizer bool
@@ -218,7 +221,7 @@ type Facts struct {
 	Policy  Policy
 	// Components are in the order of creation.
 	Components []Component
-	// Pods are all pods labelled as the AppWrapper's, sorted by name.
+	// Pods are all pods that are known as the job's, sorted by name.
 	Pods []Pod
 	// CreateError is the result of a create that was carried out for this very
 	// decision; nil if none was, or if it went well.

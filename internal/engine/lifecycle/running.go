@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// running looks at a deployed AppWrapper; the first that applies decides.
+// running looks at a deployed job; the first that applies decides.
 func (m *machine) running() {
 	a := assess(m.f)
 	switch {
@@ -69,7 +69,7 @@ func (m *machine) failedPods(a assessment) {
 	m.recheckUnwatched(runningRecheck)
 }
 
-// countPods resets an AppWrapper whose pods stay away for too long. The time
+// countPods resets a job whose pods stay away for too long. The time
 // runs from the beginning of the attempt, or from when pods were last complete:
 // a pod that is drained after hours gets the same patience as a new one (A3).
 func (m *machine) countPods(a assessment) {

@@ -38,12 +38,13 @@ const (
 // gather reads the facts of the AppWrapper.
 func (a *attempt) gather(ctx context.Context, from source) error {
 	w := a.w
-	policy, warnings := lifecycle.ParsePolicy(a.policy, w.Annotations)
+	policy, warnings := appwrapper.ParsePolicy(a.policy, w.Annotations)
 	a.warnings = warnings
 	a.facts = lifecycle.Facts{
 		Phase:      lifecycle.Phase(w.Status.Phase),
 		Retries:    w.Status.Retries,
 		Conditions: conditionsOf(w),
+		Kind:       awv1beta2.AppWrapperKind,
 		Suspend:    w.Spec.Suspend,
 		Deleting:   w.DeletionTimestamp != nil,
 		Finalizer:  controllerutil.ContainsFinalizer(w, awv1beta2.AppWrapperFinalizer),

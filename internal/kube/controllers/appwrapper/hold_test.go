@@ -292,7 +292,7 @@ func TestW10OneEvent(t *testing.T) {
 	if diff := cmp.Diff([]string{"InvalidAnnotation"}, x.told()); diff != "" {
 		t.Errorf("events (-want +got)\n%s", diff)
 	}
-	_, warnings := lifecycle.ParsePolicy(lifecycle.Defaults(), w.Annotations)
+	_, warnings := appwrapper.ParsePolicy(lifecycle.Defaults(), w.Annotations)
 	if s := sentences(warnings); !strings.Contains(s, `"many" is not`) || !strings.Contains(s, `; annotation`) || !strings.Contains(s, `"soon" is not`) {
 		t.Errorf("it says %q", s)
 	}

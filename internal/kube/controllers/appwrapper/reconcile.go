@@ -32,7 +32,7 @@ type attempt struct {
 	components []appwrapper.Component
 	// uids of the components that exist.
 	uids     []types.UID
-	warnings []lifecycle.Warning
+	warnings []appwrapper.Warning
 	facts    lifecycle.Facts
 	step     lifecycle.Step
 	// failedAt is the index of the component that could not be created; -1 if
@@ -186,7 +186,7 @@ func (a *attempt) tell() {
 }
 
 // sentences joins all that is wrong with annotations.
-func sentences(warnings []lifecycle.Warning) string {
+func sentences(warnings []appwrapper.Warning) string {
 	out := make([]string, 0, len(warnings))
 	for _, w := range warnings {
 		out = append(out, w.String())

@@ -82,7 +82,7 @@ func admits(was, is *aw.AppWrapper) bool {
 
 // warnings are about annotations that cannot be read.
 func warnings(o jobs.Object, p lifecycle.Policy) []string {
-	_, malformed := lifecycle.ParsePolicy(p, o.GetAnnotations())
+	_, malformed := ParsePolicy(p, o.GetAnnotations())
 	var out []string
 	for _, m := range malformed {
 		out = append(out, m.String())
