@@ -15,7 +15,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/local"
 )
 
-// completionTimeout is how long somebody who pressed Tab waits at most.
+// completionTimeout is how long a user who pressed Tab waits at most.
 const completionTimeout = 2 * time.Second
 
 // jobNames are the jobs that a shell offers for what was typed so far, as
@@ -37,8 +37,8 @@ func jobNames(ctx context.Context, conn cli.Connection, typed string) []string {
 	return listJobs(ctx, c, typed)
 }
 
-// listJobs names the jobs that belong to no other one. Whoever may not list those of
-// all namespaces is offered those of the one that was typed.
+// listJobs names the jobs that belong to no other one. A user who may not list those
+// of all namespaces is offered those of the one that was typed.
 func listJobs(ctx context.Context, c client.Reader, typed string) []string {
 	namespace, _, chosen := strings.Cut(typed, "/")
 	var out []string

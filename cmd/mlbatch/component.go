@@ -13,7 +13,7 @@ import (
 )
 
 // newComponentCommand plays one component of the embedded cluster. "mlbatch
-// up" starts these; nobody types them.
+// up" starts these; they are not meant to be typed.
 func newComponentCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "component NAME [flags of the component]",

@@ -35,7 +35,7 @@ func versions() string {
 }
 
 // versionOf is the version of a build: what the build says, else what the go command
-// knows of the module, else the commit. "(devel)" tells nobody anything.
+// knows of the module, else the commit. "(devel)" says nothing.
 func versionOf(stamped string, info debug.BuildInfo) string {
 	const unknown = "(devel)"
 	switch {

@@ -155,7 +155,7 @@ func downNodes(list []visibility.DownNode) string {
 	return strings.Join(parts, ", ")
 }
 
-// holders says who holds what is short.
+// holders says which workloads hold what is short.
 func (e *Explanation) holders(x *visibility.Explanation) {
 	var held, leaving, promised []string
 	for _, h := range x.Holders {

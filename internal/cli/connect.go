@@ -13,14 +13,14 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Connection says which cluster to ask, and as whom.
+// Connection says which cluster to ask, and as which user.
 type Connection struct {
 	// Kubeconfig is a file; "" looks for one.
 	Kubeconfig string
 	// DataDir is the folder of a cluster made by `mlbatch up`, whose kubeconfig
 	// is used if no other was named.
 	DataDir string
-	// As is the user to impersonate, "" for nobody else.
+	// As is the user to impersonate, "" for none.
 	As string
 }
 

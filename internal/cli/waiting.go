@@ -64,7 +64,7 @@ func (p *Picture) queueInFull() string {
 	return local + " (" + detail + ")"
 }
 
-// cure says what to do about a reason that nobody could look into; "" if that needs
+// cure says what to do about a reason that no controller could look into; "" if that needs
 // a controller.
 func cure(reason string) string {
 	switch reason {

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Width is the longest line of a printed paragraph where nobody says how wide the
-// terminal is.
+// Width is the longest line of a printed paragraph where it is not known how wide
+// the terminal is.
 const Width = 96
 
 // Style is how an explanation is printed.
@@ -75,7 +75,7 @@ func wrap(text string, width int, indent string) string {
 }
 
 // harmless writes out what a terminal would obey, such as escapes in a message that
-// somebody else wrote, instead of passing it on.
+// another user wrote, instead of passing it on.
 func harmless(text string) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -21,7 +21,7 @@ type State string
 
 // The states of a job.
 const (
-	Held      State = "Held"      // it must not run, until somebody changes it
+	Held      State = "Held"      // it must not run, until that is changed
 	Waiting   State = "Waiting"   // for quota or nodes
 	Starting  State = "Starting"  // admitted, not all pods run yet
 	Running   State = "Running"   // all pods run
@@ -32,7 +32,7 @@ const (
 	Unmanaged State = "Unmanaged" // not ours to run
 )
 
-// Stage is how far a job has come, and who says so.
+// Stage is how far a job has come, and what says so.
 type Stage string
 
 // The stages. Those up to NotRecorded have no Workload to speak for them.
@@ -82,7 +82,7 @@ type Job struct {
 	State State
 	// Reason is the code of why it is in that state, stable for scripts.
 	Reason string
-	// Message says more about it; "" if nobody has.
+	// Message says more about it; "" if nothing does.
 	Message string
 	// Since is when it came to that stage; zero if that is not known.
 	Since time.Time
@@ -93,7 +93,7 @@ type Job struct {
 	Manager string
 	// Eviction is its last one, as long as it is not admitted again; nil for none.
 	Eviction *Eviction
-	// Decision is why it waits; nil if it does not, or nobody has looked at it since it
+	// Decision is why it waits; nil if it does not, or has not been looked at since it
 	// came to its queue.
 	Decision *Decision
 	Pods     Pods
@@ -189,7 +189,7 @@ func (j *Job) ended(o Objects) bool {
 	return false
 }
 
-// foreign reports whether somebody else manages a job.
+// foreign reports whether another controller manages a job.
 func (j *Job) foreign(o Objects) bool {
 	if aw := o.AppWrapper; aw != nil && ptr.Deref(aw.Spec.ManagedBy, appwrapper.AppWrapperControllerName) != appwrapper.AppWrapperControllerName {
 		j.Manager = *aw.Spec.ManagedBy

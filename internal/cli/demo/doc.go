@@ -7,5 +7,5 @@
 // down a Timeline. Statements are pure functions over the timeline, so they are
 // tested with timelines in which something went wrong.
 //
-// The package starts no cluster; who calls it brings one.
+// The package starts no cluster; the caller brings one.
 package demo

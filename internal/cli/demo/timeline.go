@@ -37,7 +37,7 @@ type Moment struct {
 	GPUs    int64
 	Reason  string
 	Message string
-	For     string    // who an eviction makes room for
+	For     string    // the job that an eviction makes room for
 	Created time.Time // when the Workload was made, for the order of the queue
 	// rev is the revision of the object that told. Watches of different kinds
 	// run at different speeds; revisions tell what came first.

@@ -54,12 +54,12 @@ type Options struct {
 	Refused func(k core.Key, why string)
 	// Done is called after a decision was written to a Workload; for a Refuse,
 	// only if the code of the reason changed, and no crowd of others waits to be
-	// told: thousands of events that repeat conditions are read by nobody. An evicted
+	// told: thousands of events that repeat conditions are not read. An evicted
 	// workload still shows the admission that it lost.
 	Done func(context.Context, core.Decision, *kueue.Workload)
 	// Pods counts the unfinished pods of a workload that are known. A workload that is
 	// evicted, belongs to no job and has none gives its quota back in the same write;
-	// nil leaves that to whoever sees it evicted.
+	// nil leaves that to the controller that sees it evicted.
 	Pods func(context.Context, core.Key) (int, error)
 	// Sentence prints a reason for people.
 	Sentence func(core.Reason) string
@@ -114,8 +114,8 @@ func New(opts Options) *Applier {
 	}
 	a := &Applier{opts: opts, pending: map[core.Key]*pending{}, untold: throttle{of: map[core.Key]int{}}}
 	a.urgent = turns.NewQueue("", limiter(), &ranking{rank: a.rank})
-	// Decisions are written in the order of the engine, which knows who comes first;
-	// of reasons nobody's come first.
+	// Decisions are written in the order of the engine, which knows what comes first;
+	// reasons have no order.
 	a.lazy = turns.NewQueue("", limiter(), turns.New(func(k core.Key) string { return k.Namespace }))
 	return a
 }
@@ -374,8 +374,8 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 	return nil, false, fmt.Errorf("write status of workload %s: %w", k, err)
 }
 
-// release adds to the status of an eviction what follows at once where nobody has to
-// stop anything: the workload belongs to no job and has no pods. Otherwise it comes
+// release adds to the status of an eviction what follows at once where nothing has to
+// be stopped: the workload belongs to no job and has no pods. Otherwise it comes
 // with the end of the pods.
 func (a *Applier) release(ctx context.Context, k core.Key, w *kueue.Workload, evicted *kueue.WorkloadStatus, now time.Time) (*kueue.WorkloadStatus, error) {
 	if a.opts.Pods == nil || metav1.GetControllerOf(w) != nil || w.Labels[kueue.JobUIDLabel] != "" {

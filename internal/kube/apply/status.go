@@ -104,7 +104,7 @@ func evict(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Evict, s scene)
 	return true
 }
 
-// withdrawal says why a workload is evicted that makes room for nobody.
+// withdrawal says why a workload is evicted that makes room for no other.
 func withdrawal(r core.EvictReason) string {
 	switch r {
 	case core.ClusterQueueStopped:

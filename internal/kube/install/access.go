@@ -19,8 +19,8 @@ const (
 	BatchUserRole = "kueue-batch-user-role"
 	// MetricsReaderRole lets read the metrics.
 	MetricsReaderRole = "kueue-metrics-reader"
-	// MetricsAuthRole lets ask the API server who somebody is and what they may, for
-	// whoever guards the metrics of others.
+	// MetricsAuthRole lets ask the API server who a user is and what they may, for
+	// what guards the metrics of others.
 	MetricsAuthRole = "kueue-metrics-auth-role"
 	// ManagerRole is what the controller may do, for controllers beside it that
 	// answer admission checks or queue further kinds of jobs.
@@ -118,7 +118,7 @@ func accessRoles(all jobs.Kinds, namespace string) []client.Object {
 		see := allow(k.group, []string{"get"}, k.resource+"/status")
 		viewers := k.viewers
 		if k.namespaced {
-			// Whoever sees what is in a namespace sees what waits there.
+			// Users who see what is in a namespace see what waits there.
 			viewers = append(everyone(), viewers...)
 		}
 		objects = append(objects,

@@ -53,7 +53,7 @@ type Options struct {
 	// Kinds are the kinds of jobs that there are; nil is kinds.All().
 	Kinds jobs.Kinds
 	// Foreign adds the definitions of kinds that belong to others (see
-	// config.Foreign) if nobody brought them.
+	// config.Foreign) if they are not there.
 	Foreign bool
 }
 
@@ -73,7 +73,7 @@ func (o Options) location() (webhook.Location, error) {
 
 // Apply creates or updates everything. Kinds may be served only a moment later
 // (see Wait). The webhook configurations come last: before them nothing of
-// ours can be in the way of anyone.
+// ours can be in the way of others.
 func Apply(ctx context.Context, c client.Client, opts Options) error {
 	at, err := opts.location()
 	if err != nil {
@@ -164,7 +164,7 @@ func conversion(at admissionregistrationv1.WebhookClientConfig) *apiextensionsv1
 	}
 }
 
-// fieldOwner is who the API server notes down as owner of what is applied.
+// fieldOwner is what the API server notes down as owner of what is applied.
 const fieldOwner = "mlbatch"
 
 // put applies an object: what it holds is set, what an earlier version of ours
@@ -196,8 +196,8 @@ type Resources interface {
 	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// Wait returns once the API server serves all kinds and says so: whoever asks it
-// for its kinds a moment too early may remember that one of them is missing.
+// Wait returns once the API server serves all kinds and says so: a client that
+// asks it for its kinds a moment too early may remember that one of them is missing.
 func Wait(ctx context.Context, c client.Client, served Resources) error {
 	crds, err := config.CRDs()
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 const bindingGuard = "mlbatch-controller-binding"
 
 // bindingGuards are a policy for the bindings that the controller makes. To make
-// any, it has to have the right to make them everywhere; whoever took it over could
-// give rights to somebody else, or take some in the namespaces of the cluster
+// any, it has to have the right to make them everywhere; an attacker who took it over
+// could give rights to another user, or take some in the namespaces of the cluster
 // itself. The policy leaves it TeamRole, for itself, elsewhere.
 //
 // It cannot ask whether a namespace has a LocalQueue: the API server refuses what
-// such a policy matches, whoever writes it, until it knows the kind, which takes it
+// such a policy matches, from all users, until it knows the kind, which takes it
 // seconds after each start.
 func bindingGuards(o Options) []client.Object {
 	users := []string{"system:serviceaccount:" + o.Namespace + ":" + Controller}

@@ -104,7 +104,7 @@ func remove() []string { return []string{"delete", "get", "list", "watch"} }
 // editRules are what a user may do in the namespace of a team. What runs pods
 // cannot be created or changed directly, only deleted, unless its kind says that
 // teams may (jobs.Kind.TeamsCreate): it must go through a queue, in an AppWrapper.
-// Workloads can be seen but not touched, since their status is who may run.
+// Workloads can be seen but not touched, since their status says what may run.
 func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for i := range all {
@@ -167,7 +167,7 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow("events.k8s.io", []string{"create", "patch", "update"}, "events"),
 		allow("authorization.k8s.io", []string{"create"}, "subjectaccessreviews"),
 		// It binds TeamRole to itself where jobs run. That it binds nothing else, to
-		// nobody else and nowhere else, the policy of bindingGuards sees to.
+		// no other user and nowhere else, the policy of bindingGuards sees to.
 		allow("rbac.authorization.k8s.io", []string{"create"}, "rolebindings"),
 		named(allow("rbac.authorization.k8s.io", append(read(), "delete", "patch", "update"), "rolebindings"), rights.Binding),
 		named(allow("rbac.authorization.k8s.io", []string{"bind"}, "clusterroles"), TeamRole),

@@ -78,7 +78,7 @@ type Options struct {
 	TLS            *tls.Config
 	MetricsAddress string
 	// MetricsSecure serves the metrics by HTTPS, with the certificate of the
-	// webhooks, to whoever the API server says may get /metrics.
+	// webhooks, to users who, as the API server says, may get /metrics.
 	MetricsSecure bool
 	HealthAddress string
 	// ReadyPath and AlivePath are where probes are answered; "" is readyz and
@@ -98,7 +98,7 @@ type Options struct {
 	// CacheSyncTimeout bounds the start of a reconciler; 0 is two minutes.
 	CacheSyncTimeout time.Duration
 
-	// BlockAdmission admits nobody while pods of an admitted workload are not ready
+	// BlockAdmission admits no workload while pods of an admitted workload are not ready
 	// (waitForPodsReady.blockAdmission).
 	BlockAdmission bool
 	// Kinds are the kinds of jobs that there are; nil is kinds.All().
@@ -425,7 +425,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 
 // recorder opens the flight recorder, if there is to be one. Decisions do not
 // depend on being recorded, so that a directory that cannot be written stops
-// nobody.
+// no process.
 func recorder(log logr.Logger, opts Options) *record.Ring {
 	if opts.FlightDir == "" {
 		return nil

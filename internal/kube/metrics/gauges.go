@@ -21,7 +21,7 @@ func (m *Metrics) SetQueue(q facts.Queue) {
 }
 
 // noteCohorts notes the cohorts above a ClusterQueue. What was counted below a cohort
-// goes with the last queue below it: nobody tells of the end of a cohort that is
+// goes with the last queue below it: nothing tells of the end of a cohort that is
 // only named.
 func (m *Metrics) noteCohorts(queue string, cohorts []string) {
 	for _, cohort := range m.around.noteCohorts(queue, cohorts) {

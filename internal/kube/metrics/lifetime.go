@@ -12,7 +12,7 @@ import (
 )
 
 // lifetime measures what becomes of Workloads between two of their versions, so
-// that whoever carries out a step need not know of it.
+// that what carries out a step need not know of it.
 type lifetime struct {
 	around                               *surroundings
 	checksWait, readyWait, admittedReady timedTwice
@@ -95,7 +95,7 @@ func (l lifetime) changed(was, is *kueue.Workload) {
 	if c := became(was, is, kueue.WorkloadEvicted, metav1.ConditionTrue); c != nil {
 		l.eviction(was, is, c)
 	}
-	// The reservation may only be taken from who has been told to stop.
+	// The reservation may only be taken from a workload that was told to stop.
 	evicted := condition(is, kueue.WorkloadEvicted)
 	if c := became(was, is, kueue.WorkloadQuotaReserved, metav1.ConditionFalse); c != nil && was.Status.Admission != nil && evicted != nil && evicted.Status == metav1.ConditionTrue {
 		reason, _ := splitReason(evicted.Reason)

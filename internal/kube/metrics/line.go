@@ -15,7 +15,7 @@ type Visit func(queue string, key core.Key, parked bool)
 
 // line is pending_workloads and admitted_active_workloads where labels of
 // Workloads divide them: they are counted when they are asked for, which costs
-// time proportional to what there is. A division with nobody in it has no series.
+// time proportional to what there is. An empty division has no series.
 type line struct {
 	custom            *custom
 	pending, admitted *prometheus.Desc

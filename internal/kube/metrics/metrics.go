@@ -1,7 +1,7 @@
 // Package metrics counts what happens to workloads and shows how full queues
 // are, under the names, labels and buckets that Kueue users know, so that their
 // dashboards and alerts go on working. It decides nothing and keeps no history:
-// whoever carries out a step says so, and the controller of the queues sets the
+// what carries out a step says so, and the controller of the queues sets the
 // gauges.
 //
 // All series carry the label replica_role, and labels of their objects where

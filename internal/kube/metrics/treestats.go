@@ -11,7 +11,7 @@ import (
 )
 
 // treeStats shows what the engine knows of cohorts and queues at the moment it is
-// asked for; nothing is computed while nobody asks.
+// asked for; nothing is computed before.
 type treeStats struct {
 	choice Choice
 	around *surroundings
@@ -68,7 +68,7 @@ func (c *treeStats) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	follows := c.role != nil && c.role() == RoleFollower // and does not know who is parked
+	follows := c.role != nil && c.role() == RoleFollower // and does not know what is parked
 	for _, q := range now.Queues {
 		gauge(c.queueInfo, 1, q.Name, q.Cohort, q.Root)
 		if !follows {

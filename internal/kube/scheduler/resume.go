@@ -18,9 +18,9 @@ const resumeWait = 10 * time.Second
 
 // resumption finishes what an earlier process began. A scheduler that dies while
 // it binds a group outside the queues leaves part of it on nodes; until the rest
-// was tried once, nobody else takes the room that it had found for them. Pods of
+// was tried once, no other pod takes the room that it had found for them. Pods of
 // Workloads need not wait: their room is reserved by the plan. The zero value
-// holds nobody.
+// holds none.
 type resumption struct {
 	mu sync.Mutex
 	// first are the pods that go first and have not been tried yet.
@@ -70,7 +70,7 @@ func (r *resumption) refusal(p *corev1.Pod) string {
 }
 
 // tried notes that a pod has a node, or found none, or is gone. After the last
-// one it returns those who waited.
+// one it returns those that waited.
 func (r *resumption) tried(uid types.UID) map[string]*corev1.Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,14 +83,14 @@ func (r *resumption) tried(uid types.UID) map[string]*corev1.Pod {
 	return r.end()
 }
 
-// end lets everybody go and returns those who waited.
+// end lets all go and returns those that waited.
 func (r *resumption) end() map[string]*corev1.Pod {
 	waited := r.held
 	r.first, r.held = nil, nil
 	return waited
 }
 
-// tried lets others go once the last of those who go first was tried.
+// tried lets others go once the last of those that go first was tried.
 func (p *gangPlugin) tried(uid types.UID) {
 	if waited := p.reservations.resumed.tried(uid); len(waited) > 0 {
 		p.handle.Activate(klog.Background(), waited)

@@ -91,7 +91,7 @@ func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	// 1. Wire, without speaking to anybody.
+	// 1. Wire, without a word to the API server.
 	p, err := wire(ctx, o)
 	if err != nil {
 		return fmt.Errorf("start scheduler: %w", err)
@@ -151,7 +151,7 @@ func (p *process) ready() error {
 // wire builds the process.
 func wire(ctx context.Context, o Options) (*process, error) {
 	// A pod that waits for its gang would otherwise have its node written to its
-	// status first: a write for each pod that nobody here reads.
+	// status first: a write for each pod that is not read here.
 	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{
 		string(features.NominatedNodeNameForExpectation): false,
 	}); err != nil {

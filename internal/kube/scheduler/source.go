@@ -116,7 +116,7 @@ type source struct {
 	list     func() runtime.Object
 	object   runtime.Object
 	gang     func(obj any) (Gang, bool)
-	// slim drops what nobody here reads before the object is kept.
+	// slim drops what is not read here before the object is kept.
 	slim func(obj any)
 }
 

@@ -86,7 +86,7 @@ func (w *waker) podHandler() cache.ResourceEventHandler {
 				w.moved(o, p)
 				return
 			}
-			// Deleted and made again by the same name while nobody watched.
+			// Deleted and made again by the same name while it was not watched.
 			w.pods.vanished(o)
 			w.went(o)
 			w.came(p)
@@ -105,7 +105,7 @@ func (w *waker) podHandler() cache.ResourceEventHandler {
 }
 
 // mayBeBound reports whether a pod that left may have had a node all the same: it
-// was being bound when it was last seen, and nobody watched how it left.
+// was being bound when it was last seen, and how it left was not seen.
 func (w *waker) mayBeBound(obj any, p *corev1.Pod) bool {
 	_, unwatched := obj.(cache.DeletedFinalStateUnknown)
 	k, ok := KeyOf(p)

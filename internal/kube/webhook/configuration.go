@@ -57,14 +57,14 @@ const (
 	mayAdmit = "authorizer.group('kueue.x-k8s.io').resource('workloads').subresource('status').namespace(request.namespace).check('update').allowed()"
 	// relabeled: labels or annotations changed.
 	relabeled = "object.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({}) || object.metadata.?annotations.orValue({}) != oldObject.metadata.?annotations.orValue({})"
-	// byOthers: the write is not one of our controllers. Who pretends otherwise
+	// byOthers: the write is not one of our controllers. A user who pretends otherwise
 	// gets past a check that is for their own good, and past nothing else.
 	byOthers = "request.?options.?fieldManager.orValue('') != '" + FieldOwner + "'"
-	// byUser: the write is not one of our controllers, and who pretends otherwise
-	// is not believed.
+	// byUser: the write is not one of our controllers, and a user who pretends
+	// otherwise is not believed.
 	byUser = byOthers + " || !" + mayAdmit
-	// applied: people apply the object as a manifest, so that somebody may look at
-	// the record of who owns which field.
+	// applied: people apply the object as a manifest, so that users may look at the
+	// record of who owns which field.
 	applied = "oldObject.metadata.?managedFields.orValue([]).exists(m, m.operation == 'Apply' || m.manager.startsWith('kubectl'))"
 )
 
@@ -73,7 +73,7 @@ const (
 const FieldOwner = "mlbatch-controller"
 
 // specConditions leave out updates that change no spec, such as those of
-// finalizers: they must go through while nobody answers.
+// finalizers: they must go through while no controller answers.
 func specConditions() []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{{Name: "spec-changed", Expression: changed("spec")}}
 }
@@ -101,7 +101,7 @@ func changed(parts ...string) string {
 }
 
 // isComponent is true of objects that say that they belong to a job which is made
-// of components. Only a controller is believed, or anyone could run a Job unqueued
+// of components. Only a controller is believed, or any user could run a Job unqueued
 // by saying so.
 func isComponent(all jobs.Kinds) string {
 	var owners []string
@@ -261,7 +261,7 @@ func Configurations(all jobs.Kinds, at Location) (*admissionregistrationv1.Mutat
 		{name: "vresourceflavor", path: pathValidateResourceFlavor, rule: queueing([]string{"resourceflavors"}, create, update), conditions: specConditions()},
 		{name: "vworkload", path: pathValidateWorkload, rule: queueing([]string{"workloads"}, create, update), conditions: workloadConditions("spec")},
 		{name: "vworkloadkept", path: pathValidateWorkloadKept, rule: queueing([]string{"workloads", "workloads/status"}, update), conditions: keptConditions()},
-		// Who answers an admission check must be able to while no controller runs;
+		// A controller that answers an admission check must be able to while no controller runs;
 		// the rules of the schema hold all the same.
 		{name: "vworkloadstatus", path: pathValidateWorkload, rule: queueing([]string{"workloads/status"}, update), conditions: workloadConditions("status.?admission", "status.?admissionChecks"), optional: true},
 	} {

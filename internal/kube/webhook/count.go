@@ -82,7 +82,7 @@ func countsAsJob(all jobs.Kinds, k *jobs.Kind, scope jobs.Scope) func(client.Obj
 		case !k.Ours(o):
 			return false
 		case o.GetLabels()[kueue.QueueNameLabel] != "" || k.OnlyQueued:
-			return true // whoever it says owns it, which anybody may say
+			return true // whatever it says owns it, which any user may say
 		case all.Make(metav1.GetControllerOf(o)):
 			return false // counted with the whole
 		}

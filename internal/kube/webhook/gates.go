@@ -12,11 +12,11 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
-// longestGate is the longest name of who must agree to an admission, as in the
+// longestGate is the longest name of a gate of an admission, as in the
 // field managedBy of Jobs.
 const longestGate = 63
 
-// validateGates checks a list of those who must agree to an admission.
+// validateGates checks a list of the gates of an admission.
 func validateGates(list string) field.ErrorList {
 	if list == "" {
 		return nil
@@ -41,7 +41,7 @@ func validateGates(list string) field.ErrorList {
 	return errs
 }
 
-// validateGateChange lets those who must agree only become fewer.
+// validateGateChange lets gates only become fewer.
 func validateGateChange(was, is string) field.ErrorList {
 	if is == "" || was == is {
 		return nil
@@ -59,7 +59,7 @@ func validateGateChange(was, is string) field.ErrorList {
 	return nil
 }
 
-// gateRules check who must agree to the admission of a job.
+// gateRules check the gates of the admission of a job.
 type gateRules struct {
 	off bool // the annotation means nothing
 }

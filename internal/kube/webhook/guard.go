@@ -18,24 +18,24 @@ const (
 	// maxBodyTime bounds how long a body may take to arrive.
 	maxBodyTime = 15 * time.Second
 	// maxConversions is how many bodies to convert are in memory at the same time.
-	// Unlike questions about writes, anybody may send them where the API server
+	// Unlike questions about writes, any client may send them where the API server
 	// cannot prove who it is.
 	maxConversions = 16
 )
 
-// Callers say who may call the webhooks. The zero value lets everybody in, as
+// Callers say who may call the webhooks. The zero value lets all in, as
 // there is no way for an API server that is not configured for it to prove who it
 // is: then the network has to keep others out.
 type Callers struct {
 	// Names are the common names of client certificates that are let in; without
-	// names everybody is.
+	// names all are.
 	Names []string
 	// Conversion asks callers of the conversion for their certificate, too. The API
 	// server of a real cluster has none to show there, whatever its configuration.
 	Conversion bool
 }
 
-// guard stands in front of an endpoint: who may not call gets no answer, and no
+// guard stands in front of an endpoint: a client that may not call gets no answer, and no
 // byte of what it sends is read.
 func (c Callers) guard(path string, h http.Handler) http.Handler {
 	asked := len(c.Names) > 0 && (path != pathConvert || c.Conversion)
@@ -76,7 +76,7 @@ func fewAtOnce(n int, h http.Handler) http.Handler {
 }
 
 // ClientCertificates makes a server ask its clients for a certificate that the
-// authorities in a PEM file vouch for. Who shows none is connected all the same:
+// authorities in a PEM file vouch for. A client that shows none is connected all the same:
 // see Callers.
 func ClientCertificates(file string) (func(*tls.Config), error) {
 	pem, err := os.ReadFile(file)

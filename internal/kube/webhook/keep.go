@@ -18,11 +18,11 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
-// staysSuspended tells who asks a running job to be suspended that the admission
+// staysSuspended tells a user who asks a running job to be suspended that the admission
 // decides about that.
 const staysSuspended = "spec.suspend stays false, because the admission of a queued job sets it: delete the job to stop it, or let an admin set spec.active of its Workload to false"
 
-// keep leaves in a queued job that somebody changes what is not theirs.
+// keep leaves in a queued job that a user changes what is not theirs.
 func (h *jobHandler) keep(ctx context.Context, req admission.Request) admission.Response {
 	is, was := h.kind.New(), h.kind.New()
 	if err := h.decoder.Decode(req, is); err != nil {
@@ -133,8 +133,8 @@ func difference(before, after any) admission.Response {
 }
 
 // disown takes out of the record of who owns which field what one of our
-// controllers has just written into a spec. What an admission adds is nobody's:
-// if it were ours, whoever applies the manifest again from the server's side
+// controllers has just written into a spec. What an admission adds has no owner:
+// if it were ours, a user who applies the manifest again from the server's side
 // would be told of a conflict with us.
 func disown(_ context.Context, req admission.Request) admission.Response {
 	is := &metav1.PartialObjectMetadata{}

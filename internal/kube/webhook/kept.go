@@ -35,8 +35,8 @@ const (
 	hadQuota         = "oldObject.?status.?conditions.orValue([]).exists(c, c.type == 'QuotaReserved' && c.status == 'True')"
 )
 
-// validateKept refuses to change what an admission was decided on, whoever
-// writes.
+// validateKept refuses to change what an admission was decided on, to
+// every writer.
 func (h *queueingHandler) validateKept(_ context.Context, req admission.Request) admission.Response {
 	is, err := h.hub(req, req.Object)
 	if err != nil {

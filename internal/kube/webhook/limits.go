@@ -10,7 +10,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
-// limited are the bounds on what one tenant may put on everybody: how many jobs a
+// limited are the bounds on what one tenant may put on all: how many jobs a
 // namespace has, and how large each is. A ResourceQuota would count as well, but
 // the API server writes it with every job that comes and goes, which is a twentieth
 // of what a job costs at all.

@@ -96,8 +96,8 @@ func clears(was, is metav1.Object) bool {
 
 // missingOf tells what the queue and the class that a job names are missing,
 // where they are not those it had before (was may be nil). That refuses nothing:
-// the order in which manifests are applied does not matter, and who waits is
-// told again by its Workload.
+// the order in which manifests are applied does not matter, and the user of a
+// job that waits is told again by its Workload.
 func (c Cluster) missingOf(ctx context.Context, namespace string, was, is metav1.Object) ([]string, error) {
 	var out []string
 	for _, l := range []struct {

@@ -16,7 +16,7 @@ import (
 )
 
 // checkRights refuses components that the author may not create. Without it
-// anyone who may create such jobs could create whatever the controller may.
+// a user who may create such jobs could create whatever the controller may.
 func (h *jobHandler) checkRights(ctx context.Context, req admission.Request, made components) (field.ErrorList, error) {
 	if made.err != nil {
 		return nil, made.err

@@ -118,7 +118,7 @@ func (t *trials) silent(errs, warnings int) bool {
 // try has the API server check every component of a new job, and the pods
 // of kinds that it does not know itself, without storing anything: what it would
 // refuse then is refused now and not after hours in a queue. The components are
-// tried as the controller, who is to create them. What depends on other objects,
+// tried as the controller, which is to create them. What depends on other objects,
 // which may change until then, is only told; so is a trial that could not be
 // made.
 func (h *jobHandler) try(ctx context.Context, job jobs.Object, made components) (field.ErrorList, []string) {
@@ -186,7 +186,7 @@ func builtIn(group string) bool {
 }
 
 // Where a team's queue was made a moment ago, the controller gets its rights a
-// moment later: nobody is told that it has none before it could have got them.
+// moment later: users are not told that it has none before it could have got them.
 const (
 	rightsWithin = 2 * time.Second
 	rightsPause  = 100 * time.Millisecond

@@ -54,7 +54,7 @@ type Options struct {
 	// NoDefaultPriorityClass gives jobs that name no WorkloadPriorityClass none,
 	// even if one is named default.
 	NoDefaultPriorityClass bool
-	// NoAdmissionGates ignores the annotation that names who must agree to an
+	// NoAdmissionGates ignores the annotation that names the gates of an
 	// admission.
 	NoAdmissionGates bool
 	// Clock tells when a job was created; nil means the real one.

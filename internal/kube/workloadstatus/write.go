@@ -5,12 +5,12 @@
 // of workloads (controllers/workload), the controllers of jobs (controllers/job)
 // and of provisioning checks (controllers/provisioning), and programs of others
 // that answer admission checks. One policy keeps each from undoing what another
-// said. Whoever writes has made the whole status from the object as it read it,
+// said. A writer has made the whole status from the object as it read it,
 // and it is written only if the object is still that one (resourceVersion). If it
 // is not, nothing is written and the writer is Overtaken: it looks at the newer
 // object, which is on its way to its cache, and makes the status anew, or finds
 // that it has nothing to say any more. Nothing is merged and nothing forced, so
-// what is stored is always what somebody made from all that was said before. Why
+// what is stored is always what one writer made from all that was said before. Why
 // not fields of several owners: docs/adr/0015-one-status-writer.md.
 package workloadstatus
 
@@ -43,6 +43,6 @@ func Write(ctx context.Context, c client.Client, w *kueue.Workload, next kueue.W
 }
 
 // Overtaken reports whether a write was refused because the object is not as it was
-// read: somebody else wrote it, or it is gone. That is no fault. Whoever wrote looks
+// read: another writer was faster, or it is gone. That is no fault: the writer looks
 // again.
 func Overtaken(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
