@@ -40,19 +40,9 @@ func (h *Header) Options(into any) error {
 	return nil
 }
 
-// State decodes what the engine knew at the start, false if it was nothing.
-func (h *Header) State(into any) (bool, error) {
-	if h.state == nil {
-		return false, nil
-	}
-	if err := NewCodec().Decode(h.state, into); err != nil {
-		return false, fmt.Errorf("line 1: state: %w", err)
-	}
-	return true, nil
-}
-
-// RawState is the text of the state, nil if there is none.
-func (h *Header) RawState() []byte { return h.state }
+// State is the text of what the engine knew at the start, nil if that was nothing. Its
+// version says how to read it.
+func (h *Header) State() []byte { return h.state }
 
 // Decide says that the engine decided, when, and what.
 type Decide struct {

@@ -139,7 +139,7 @@ func checkLossless(t *rapid.T) {
 	}
 	var gotOpts settings
 	var gotState map[string][]*core.Reason
-	_, err = all[0].Header.State(&gotState)
+	err = NewCodec().Decode(all[0].Header.State(), &gotState)
 	if err := errors.Join(err, all[0].Header.Options(&gotOpts)); err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func TestRingStaysWithinItsLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		var s note
-		if _, err := all[0].Header.State(&s); err != nil {
+		if err := NewCodec().Decode(all[0].Header.State(), &s); err != nil {
 			t.Fatal(err)
 		}
 		if next >= 0 && s.Cycles != next {

@@ -53,8 +53,8 @@ func newHistory() history {
 
 // known takes in the workloads of a recorded state.
 func (h *history) known(s *cycle.State, at time.Time) {
-	for i := range s.Works {
-		if w := &s.Works[i]; w.Admission != nil {
+	for i := range s.Workloads {
+		if w := &s.Workloads[i]; w.Admission != nil {
 			h.become(h.life(w.Key, at), holds, at)
 		} else {
 			h.life(w.Key, at)

@@ -208,17 +208,20 @@ func (p *player) begin(h *record.Header, oldest bool) (more bool, err error) {
 	if err := h.Options(&o); err != nil {
 		return false, err
 	}
-	var s cycle.State
-	known, err := h.State(&s)
+	state, err := p.upgrade(h.State())
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("line 1: %w", err)
 	}
 	before, was := p.engine, p.decided
 	p.decided = h.Decided
-	if !known {
+	if state == nil {
 		p.engine = cycle.New(o)
 		p.report.Runs++
 		return true, nil
+	}
+	var s cycle.State
+	if err := p.codec.Decode(state, &s); err != nil {
+		return false, fmt.Errorf("line 1: state: %w", err)
 	}
 	if p.engine, err = cycle.Load(o, &s); err != nil {
 		return false, fmt.Errorf("line 1: %w", err)
@@ -230,7 +233,7 @@ func (p *player) begin(h *record.Header, oldest bool) (more bool, err error) {
 	case h.Decided > was:
 		p.report.Gaps++
 	default:
-		return p.compareStates(before, h.RawState())
+		return p.compareStates(before, state)
 	}
 	return true, nil
 }

@@ -349,6 +349,15 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// A recording of a program whose states had other names for some fields: with a
+// reservation, a group that others' reservations block, and past usage.
+func TestRecordingsOfStateVersion2(t *testing.T) {
+	r := run(t, replay.Request{Path: "testdata/version-2"})
+	if r.Difference != nil || r.Decisions == 0 {
+		t.Errorf("%s", text(t, r))
+	}
+}
+
 func TestUnreadable(t *testing.T) {
 	tests := map[string]struct {
 		why, says string

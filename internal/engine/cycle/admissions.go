@@ -26,9 +26,9 @@ type admissions struct {
 	displaced    []*workload // may have pods planned on nodes that take no work
 	// deadlines are when admissions must have been seen.
 	deadlines order.Heap[*timer]
-	// facts says that admissions were observed that were not decided here, or in queues
+	// drainAgain says that admissions were observed that were not decided here, or in queues
 	// being drained.
-	facts bool
+	drainAgain bool
 }
 
 // count counts a workload under its state, in which it was not before.
@@ -291,17 +291,17 @@ func (ad *admissions) take(w *workload, o *core.Workload) {
 	w.Reserved = o.Reserved.Unix()
 	ad.hold(w, as)
 	ad.count(w, before)
-	ad.facts = true
+	ad.drainAgain = true
 }
 
 // watch has queues looked at again that are being drained: an admission was observed
 // that was not decided here, or in one of them.
-func (ad *admissions) watch() { ad.facts = true }
+func (ad *admissions) watch() { ad.drainAgain = true }
 
 // forget drops what a decision would look at again.
 func (ad *admissions) forget() {
 	for _, w := range ad.displaced {
 		w.listed = false
 	}
-	ad.displaced, ad.facts = nil, false
+	ad.displaced, ad.drainAgain = nil, false
 }

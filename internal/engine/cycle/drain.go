@@ -16,7 +16,7 @@ func (ad *admissions) draining(w *workload) bool {
 }
 
 func (ad *admissions) drain() {
-	if !ad.edited && !ad.facts {
+	if !ad.edited && !ad.drainAgain {
 		return
 	}
 	for _, q := range ad.sortedQueues() {
@@ -44,5 +44,5 @@ func (ad *admissions) drain() {
 			}
 		}
 	}
-	ad.facts = false
+	ad.drainAgain = false
 }

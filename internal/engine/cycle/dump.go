@@ -52,7 +52,7 @@ func (m *model) dumpModel(s *State) {
 		s.Namespaces = append(s.Namespaces, m.namespaces[name])
 	}
 	for _, d := range m.sortedLocalQueues() {
-		s.Doors = append(s.Doors, DoorState{Namespace: d.key.namespace, Name: d.key.name, Spec: d.spec})
+		s.LocalQueues = append(s.LocalQueues, LocalQueueState{Namespace: d.key.namespace, Name: d.key.name, Spec: d.spec})
 	}
 	for _, q := range m.sortedQueues() {
 		s.Queues = append(s.Queues, QueueState{Name: q.name, Spec: q.spec})
@@ -64,23 +64,23 @@ func (h *history) dump(s *State) {
 	s.Sampled = h.sampled
 	for i, d := range h.sortedLocalQueues() {
 		if d.past != nil {
-			s.Doors[i].Past = &PastState{Used: dumpPast(d.past.used), Costs: dumpPast(d.past.costs), At: d.past.at}
+			s.LocalQueues[i].Past = &PastState{Used: dumpPast(d.past.used), Costs: dumpPast(d.past.costs), At: d.past.at}
 		}
 	}
 }
 
 // dump is what workloads hold, who leaves, and for whom something is reserved.
 func (ad *admissions) dump(s *State, workloads []*workload) {
-	s.Facts = ad.facts
-	s.Works = make([]WorkState, len(workloads))
+	s.DrainAgain = ad.drainAgain
+	s.Workloads = make([]WorkloadState, len(workloads))
 	for i, w := range workloads {
-		s.Works[i] = ad.dumpWorkload(w)
+		s.Workloads[i] = ad.dumpWorkload(w)
 	}
 	for _, w := range ad.leaving {
 		s.Leaving = append(s.Leaving, w.Key)
 	}
 	for _, p := range ad.reservations {
-		s.Pledges = append(s.Pledges, ad.dumpReservation(p))
+		s.Reservations = append(s.Reservations, ad.dumpReservation(p))
 	}
 	for _, w := range ad.displaced {
 		if ad.workloads[w.Key] == w {
@@ -92,7 +92,7 @@ func (ad *admissions) dump(s *State, workloads []*workload) {
 // dump is who waits where, and what wakes it.
 func (pe *pending) dump(s *State, members func(*group) []*workload) {
 	s.NodesFreed, s.NodesNew = pe.nodesFreed, pe.nodesNew
-	s.ContestedSeen, s.ReadySeen = pe.blockedGroupsAt == pe.changes, pe.onReadyAt == pe.changes
+	s.BlockedSeen, s.ReadySeen = pe.blockedGroupsAt == pe.changes, pe.onReadyAt == pe.changes
 	for i, q := range pe.sortedQueues() {
 		pe.dumpQueue(&s.Queues[i], q, members)
 	}
@@ -139,7 +139,7 @@ func (pe *pending) dumpQueue(s *QueueState, q *queue, members func(*group) []*wo
 		s.Blocker = new(q.blocker.Key)
 	}
 	for _, w := range q.reserved {
-		s.Promised = append(s.Promised, w.Key)
+		s.Reserved = append(s.Reserved, w.Key)
 	}
 	if q.slot > 0 {
 		s.Head = pe.turns.dump(q)
@@ -157,10 +157,10 @@ func (m *model) dumpUses(uses []quota.Use) []PairAmount {
 func (pe *pending) dumpGroup(g *group, members []*workload) GroupState {
 	s := GroupState{
 		Parked: g.parked, OnNodes: g.onNodes > 0, LacksNodes: g.lacksNodes,
-		Contested: g.blockedByReservation > 0, OnReady: g.onReady, Why: g.why, Told: g.told,
+		Blocked: g.blockedByReservation > 0, OnReady: g.onReady, Why: g.why, Told: g.told,
 	}
 	for _, x := range g.blockedPairs {
-		s.Contests = append(s.Contests, PairAmount{pe.forest.Name(x.pair), x.need})
+		s.BlockedPairs = append(s.BlockedPairs, PairAmount{pe.forest.Name(x.pair), x.need})
 	}
 	for _, w := range members {
 		s.Members = append(s.Members, w.Key)
@@ -185,10 +185,10 @@ func (pe *pending) dumpGroup(g *group, members []*workload) GroupState {
 	return s
 }
 
-func (ad *admissions) dumpWorkload(w *workload) WorkState {
+func (ad *admissions) dumpWorkload(w *workload) WorkloadState {
 	d := w.obs.details()
-	s := WorkState{
-		Key: w.Key, UID: w.UID, Door: w.obs.localQueue, Priority: w.Priority, Gate: w.equivalence.gate,
+	s := WorkloadState{
+		Key: w.Key, UID: w.UID, LocalQueue: w.obs.localQueue, Priority: w.Priority, Gate: w.equivalence.gate,
 		Time: w.Time, PodSets: w.equivalence.podSets, Held: d.held, Invalid: d.invalid, GatedBy: d.gatedBy,
 		NotBefore: d.notBefore, Admitted: w.obs.admitted, Ready: w.obs.ready, Evicting: w.obs.evicting, Settled: d.settled, Ended: d.ended,
 		Phase: uint8(w.State()), Admission: w.admission, SeenSame: identical(w.seen, w.admission),
@@ -258,8 +258,8 @@ func sameFilter(a, b core.Filter) bool {
 	return x.String() == y.String()
 }
 
-func (ad *admissions) dumpReservation(p *reservation) PledgeState {
-	s := PledgeState{Key: p.workload.Key, Evicted: p.evicted}
+func (ad *admissions) dumpReservation(p *reservation) ReservationState {
+	s := ReservationState{Key: p.workload.Key, Evicted: p.evicted}
 	for _, w := range ad.leaving {
 		for _, o := range w.awaitedBy {
 			if o == p {

@@ -187,26 +187,26 @@ func TestDumpIsForDecidedWorlds(t *testing.T) {
 
 func TestLoadRefusesNonsense(t *testing.T) {
 	key := core.Key{Namespace: "a", Name: "x"}
-	waits := cycle.WorkState{Key: key, UID: "u", Door: "q"}
+	waits := cycle.WorkloadState{Key: key, UID: "u", LocalQueue: "q"}
 	tests := map[string]struct {
 		why, says string
 		state     cycle.State
 	}{
 		"version":   {"says which it takes", fmt.Sprintf("version 99, this program loads version %d", cycle.StateVersion), cycle.State{Version: 99}},
-		"twice":     {"names it", "a/x is listed twice", cycle.State{Works: []cycle.WorkState{waits, waits}}},
+		"twice":     {"names it", "a/x is listed twice", cycle.State{Workloads: []cycle.WorkloadState{waits, waits}}},
 		"unknown":   {"names it", "no workload a/x", cycle.State{Leaving: []core.Key{key}}},
-		"no phase":  {"would index out of range", "phase 9", cycle.State{Works: []cycle.WorkState{{Key: key, Phase: 9}}}},
-		"holds nil": {"running needs an admission", "phase 2", cycle.State{Works: []cycle.WorkState{{Key: key, Phase: 2}}}},
+		"no phase":  {"would index out of range", "phase 9", cycle.State{Workloads: []cycle.WorkloadState{{Key: key, Phase: 9}}}},
+		"holds nil": {"running needs an admission", "phase 2", cycle.State{Workloads: []cycle.WorkloadState{{Key: key, Phase: 2}}}},
 		"empty group": {"has no shape", "group without members", cycle.State{Queues: []cycle.QueueState{{
 			Name: "q", Groups: []cycle.GroupState{{}},
 		}}}},
 		"no such reservation": {"it waits", "cannot have this reservation", cycle.State{
-			Works: []cycle.WorkState{waits}, Pledges: []cycle.PledgeState{{Key: key}},
+			Workloads: []cycle.WorkloadState{waits}, Reservations: []cycle.ReservationState{{Key: key}},
 		}},
 		"headless": {"nobody to judge", "nobody to be judged", cycle.State{Queues: []cycle.QueueState{{Name: "q", Head: &cycle.HeadState{}}}}},
 		"no spec": {"nothing to compile", "not defined and has a plan", cycle.State{
-			Works:  []cycle.WorkState{waits},
-			Queues: []cycle.QueueState{{Name: "q", Groups: []cycle.GroupState{{Members: []core.Key{key}, Plan: cycle.PlanState{Compiled: true, Current: true}}}}},
+			Workloads: []cycle.WorkloadState{waits},
+			Queues:    []cycle.QueueState{{Name: "q", Groups: []cycle.GroupState{{Members: []core.Key{key}, Plan: cycle.PlanState{Compiled: true, Current: true}}}}},
 		}},
 	}
 	for name, tc := range tests {

@@ -6,7 +6,7 @@ import (
 
 // Follow takes in what was told since the last call and decides nothing: for a
 // process that lets another one decide, and answers questions about the picture
-// meanwhile (Line, QueueOf, Census, Explain). Whom the other has parked or given
+// meanwhile (Line, QueueOf, Stats, Explain). Whom the other has parked or given
 // a place is not known here: who asks is judged. Nor is who was evicted for whom: of one
 // that was evicted it may be said that it is about to evict somebody whom the other lets
 // it spare. An engine that follows must not

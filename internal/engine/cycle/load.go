@@ -23,8 +23,8 @@ func Load(o Options, s *State) (*Engine, error) {
 	e.history.load(s)
 	e.forest.Settle()
 	e.link()
-	for i := range s.Works {
-		e.loadWorkload(l, &s.Works[i]) // 2. who waits, and who holds what
+	for i := range s.Workloads {
+		e.loadWorkload(l, &s.Workloads[i]) // 2. who waits, and who holds what
 	}
 	e.forest.Settle()
 	for i := range s.Queues {
@@ -122,7 +122,7 @@ func (m *model) loadModel(s *State) {
 			m.define(q, spec)
 		}
 	}
-	for _, d := range s.Doors {
+	for _, d := range s.LocalQueues {
 		m.localQueueNamed(localQueueKey{d.Namespace, d.Name}).spec = d.Spec
 		if d.Spec != nil {
 			m.queueNamed(d.Spec.Queue)
@@ -141,7 +141,7 @@ func (m *model) loadUses(amounts []PairAmount) []quota.Use {
 
 func (h *history) load(s *State) {
 	h.sampled = s.Sampled
-	for _, d := range s.Doors {
+	for _, d := range s.LocalQueues {
 		if d.Past != nil {
 			h.localQueueNamed(localQueueKey{d.Namespace, d.Name}).past = &past{
 				used: loadPast(d.Past.Used), costs: loadPast(d.Past.Costs), at: d.Past.At,
@@ -158,13 +158,13 @@ func loadPast(amounts []PastAmount) map[string]order.Past {
 	return m
 }
 
-func (e *Engine) loadWorkload(l *loader, s *WorkState) {
+func (e *Engine) loadWorkload(l *loader, s *WorkloadState) {
 	if e.workloads[s.Key] != nil {
 		l.fail("workload %s is listed twice", s.Key)
 		return
 	}
 	o := core.Workload{
-		Key: s.Key, UID: s.UID, Queue: s.Door, Priority: s.Priority, PreemptionGate: s.Gate, PodSets: s.PodSets,
+		Key: s.Key, UID: s.UID, Queue: s.LocalQueue, Priority: s.Priority, PreemptionGate: s.Gate, PodSets: s.PodSets,
 		Held: s.Held, Invalid: s.Invalid, GatedBy: s.GatedBy, NotBefore: s.NotBefore, Evicting: s.Evicting, Settled: s.Settled, Ended: s.Ended,
 	}
 	w := e.register(&o, l.equivalenceKnown(&o))
@@ -182,7 +182,7 @@ func (e *Engine) loadWorkload(l *loader, s *WorkState) {
 }
 
 // loadWorkload books what a workload holds or has reserved.
-func (ad *admissions) loadWorkload(l *loader, w *workload, s *WorkState) {
+func (ad *admissions) loadWorkload(l *loader, w *workload, s *WorkloadState) {
 	w.admission, w.seen = s.Admission, s.Seen
 	if s.SeenSame {
 		w.seen = s.Admission
@@ -238,7 +238,7 @@ func (pe *pending) loadQueue(l *loader, s *QueueState) {
 			q.active.Push(g)
 		}
 	}
-	q.reserved = l.all(s.Promised)
+	q.reserved = l.all(s.Reserved)
 	if s.Blocker != nil {
 		q.blocker = l.find(*s.Blocker)
 	}
@@ -287,10 +287,10 @@ func (pe *pending) loadGroup(l *loader, q *queue, s *GroupState) *group {
 		pe.onNodes = append(pe.onNodes, g)
 		g.onNodes = len(pe.onNodes)
 	}
-	for _, u := range pe.loadUses(s.Contests) {
+	for _, u := range pe.loadUses(s.BlockedPairs) {
 		g.blockedPairs = append(g.blockedPairs, blockedPair{u.Pair, u.Amount})
 	}
-	if s.Contested {
+	if s.Blocked {
 		pe.blockedGroups = append(pe.blockedGroups, g)
 		g.blockedByReservation = len(pe.blockedGroups)
 	}
@@ -329,7 +329,7 @@ const outdated = ^uint64(0)
 // load restores who leaves, and for whom something is reserved.
 func (ad *admissions) load(l *loader, s *State) {
 	ad.leaving = l.all(s.Leaving)
-	for _, ps := range s.Pledges {
+	for _, ps := range s.Reservations {
 		w := l.find(ps.Key)
 		if w == nil {
 			continue
@@ -344,7 +344,7 @@ func (ad *admissions) load(l *loader, s *State) {
 			ad.await(w.reservation, x)
 		}
 	}
-	ad.displaced, ad.facts = l.all(s.Displaced), s.Facts
+	ad.displaced, ad.drainAgain = l.all(s.Displaced), s.DrainAgain
 	for _, w := range ad.displaced {
 		w.listed = true
 	}
@@ -363,7 +363,7 @@ func (pe *pending) load(l *loader, s *State) {
 	}
 	pe.nodesFreed, pe.nodesNew = s.NodesFreed, s.NodesNew
 	pe.changes = 2
-	pe.blockedGroupsAt, pe.onReadyAt = seen(s.ContestedSeen), seen(s.ReadySeen)
+	pe.blockedGroupsAt, pe.onReadyAt = seen(s.BlockedSeen), seen(s.ReadySeen)
 }
 
 // seen is a value of changes: the present one, or one before.

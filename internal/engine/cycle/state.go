@@ -8,7 +8,7 @@ import (
 
 // StateVersion is the version of State. It grows when an old state would be
 // loaded with another meaning.
-const StateVersion = 2
+const StateVersion = 3
 
 // State is everything that an engine knows, as values: an engine that loads it
 // decides from there on what the one that dumped it decides, to the byte. What
@@ -18,33 +18,33 @@ const StateVersion = 2
 type State struct {
 	Version int
 	// Pairs are all flavors and resources ever named together, in that order.
-	Pairs      []core.FlavorResource
-	Flavors    []core.Flavor
-	Cohorts    []core.Cohort
-	Namespaces []core.Namespace
-	Nodes      []core.Node
-	Doors      []DoorState
-	Queues     []QueueState
-	Works      []WorkState
+	Pairs       []core.FlavorResource
+	Flavors     []core.Flavor
+	Cohorts     []core.Cohort
+	Namespaces  []core.Namespace
+	Nodes       []core.Node
+	LocalQueues []LocalQueueState
+	Queues      []QueueState
+	Workloads   []WorkloadState
 	// Leaving and Reservations are in the order in which they began, Arrivals and
 	// Displaced in that in which they are looked at.
-	Leaving   []core.Key
-	Pledges   []PledgeState
-	Arrivals  []core.Key
-	Displaced []core.Key
+	Leaving      []core.Key
+	Reservations []ReservationState
+	Arrivals     []core.Key
+	Displaced    []core.Key
 	// Freed, Lent and Recheck are trees, in the order in which they are looked at.
 	Freed, Lent, Recheck []TreeName
 	NodesFreed, NodesNew bool
-	Facts                bool
-	// ContestedSeen and ReadySeen say that nothing changed since groups that wait
+	DrainAgain           bool
+	// BlockedSeen and ReadySeen say that nothing changed since groups that wait
 	// for head reservations, or for pods, were looked at.
-	ContestedSeen, ReadySeen bool
+	BlockedSeen, ReadySeen bool
 	// Sampled is when past usage was counted last.
 	Sampled time.Time
 }
 
-// DoorState is a LocalQueue; Spec is nil if it is only named.
-type DoorState struct {
+// LocalQueueState is a LocalQueue; Spec is nil if it is only named.
+type LocalQueueState struct {
 	Namespace, Name string
 	Spec            *core.LocalQueue
 	Past            *PastState
@@ -70,7 +70,7 @@ type QueueState struct {
 	// Groups are in the engine's order, in which it tells them why they wait.
 	Groups   []GroupState
 	Blocker  *core.Key
-	Promised []core.Key
+	Reserved []core.Key
 	// Head is set while the queue has a first workload to be judged: after a
 	// Decide, only if that ran out of budget.
 	Head *HeadState
@@ -104,11 +104,11 @@ type GroupState struct {
 	Parked  bool
 	Shorts  []PairAmount
 	Plan    PlanState
-	// OnNodes says that it waits for nodes too, Contested that it waits for the end
+	// OnNodes says that it waits for nodes too, Blocked that it waits for the end
 	// of head reservations, OnReady for the pods of others.
 	OnNodes, LacksNodes bool
-	Contested, OnReady  bool
-	Contests            []PairAmount
+	Blocked, OnReady    bool
+	BlockedPairs        []PairAmount
 	Why, Told           *core.Reason
 }
 
@@ -120,12 +120,12 @@ type PlanState struct {
 	Current, NodesCurrent, Bound bool
 }
 
-// WorkState is a workload as observed and as decided.
-type WorkState struct {
-	Key      core.Key
-	UID      string
-	Door     string
-	Priority int64
+// WorkloadState is a workload as observed and as decided.
+type WorkloadState struct {
+	Key        core.Key
+	UID        string
+	LocalQueue string
+	Priority   int64
 	// Gate, if closed, forbids to evict.
 	Gate string
 	// Time is the queue time in nanoseconds since 1970.
@@ -174,9 +174,9 @@ type FilterState struct {
 	Filter core.Filter
 }
 
-// PledgeState is a reservation, whom it waits for, and whether somebody was evicted
+// ReservationState is a reservation, whom it waits for, and whether somebody was evicted
 // for it.
-type PledgeState struct {
+type ReservationState struct {
 	Key     core.Key
 	Waits   []core.Key
 	Evicted bool

@@ -12,15 +12,15 @@ import (
 // costs time proportional to what exists, and nothing while nobody asks.
 type Stats struct {
 	// Cohorts, those that are only named included, and Queues are sorted by name.
-	Cohorts []CohortCensus
-	Queues  []QueueCensus
+	Cohorts []CohortStats
+	Queues  []QueueStats
 	// Standings are of the LocalQueues whose queue goes by past usage, sorted by
 	// namespace and name.
 	Standings []LocalStanding
 }
 
-// CohortCensus is one cohort with all below it.
-type CohortCensus struct {
+// CohortStats is one cohort with all below it.
+type CohortStats struct {
 	// Name, Parent and Root name cohorts; Parent is "" for a root, whose Root is
 	// itself.
 	Name, Parent, Root string
@@ -38,13 +38,13 @@ type SubtreeAmount struct {
 	Quota, Reserved core.Amount
 }
 
-// QueueCensus is one queue.
-type QueueCensus struct {
+// QueueStats is one queue.
+type QueueStats struct {
 	// Name is the queue's, Cohort its parent, Root the top of that; "" for none.
 	Name, Cohort, Root string
-	// ActiveShapes and ParkedShapes are how many kinds of equal workloads wait,
+	// ActiveClasses and ParkedClasses are how many equivalence classes of workloads wait,
 	// looked at or parked.
-	ActiveShapes, ParkedShapes int
+	ActiveClasses, ParkedClasses int
 	// Pending is what all waiting workloads ask for together.
 	Pending core.Resources
 }
@@ -63,7 +63,7 @@ func (e *Engine) Stats() Stats {
 		if q.spec == nil {
 			continue
 		}
-		c := QueueCensus{Name: q.name, Cohort: q.node.CohortName()}
+		c := QueueStats{Name: q.name, Cohort: q.node.CohortName()}
 		if c.Cohort != "" {
 			c.Root = q.node.Root().Name
 		}
@@ -83,7 +83,7 @@ func (e *Engine) Stats() Stats {
 		}
 	}
 	for _, n := range e.forest.Cohorts() {
-		out.Cohorts = append(out.Cohorts, e.cohortCensus(n, cohorts[n]))
+		out.Cohorts = append(out.Cohorts, e.cohortStats(n, cohorts[n]))
 	}
 	for _, d := range e.sortedLocalQueues() {
 		if d.spec != nil && d.stands != nil {
@@ -100,7 +100,7 @@ type cohortSum struct {
 }
 
 // countWaiting adds what waits in a queue.
-func (e *Engine) countWaiting(q *queue, c *QueueCensus) {
+func (e *Engine) countWaiting(q *queue, c *QueueStats) {
 	sum := map[string]core.Amount{}
 	add := func(s *equivalence, times int) {
 		for i := range s.podSets {
@@ -114,9 +114,9 @@ func (e *Engine) countWaiting(q *queue, c *QueueCensus) {
 	}
 	for _, g := range q.groups {
 		if !g.considered() {
-			c.ParkedShapes++
+			c.ParkedClasses++
 		} else {
-			c.ActiveShapes++
+			c.ActiveClasses++
 		}
 		add(g.key.equivalence, g.members.Len())
 	}
@@ -126,8 +126,8 @@ func (e *Engine) countWaiting(q *queue, c *QueueCensus) {
 	c.Pending = core.MakeResources(sum)
 }
 
-func (e *Engine) cohortCensus(n *quota.Node, s *cohortSum) CohortCensus {
-	c := CohortCensus{Name: n.Name, Parent: n.CohortName(), Root: n.Root().Name}
+func (e *Engine) cohortStats(n *quota.Node, s *cohortSum) CohortStats {
+	c := CohortStats{Name: n.Name, Parent: n.CohortName(), Root: n.Root().Name}
 	if s == nil {
 		s = &cohortSum{}
 	}

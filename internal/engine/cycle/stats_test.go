@@ -9,7 +9,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 )
 
-func TestCensus(t *testing.T) {
+func TestStats(t *testing.T) {
 	e := cycle.New(cycle.Options{})
 	all := core.Selector{}
 	quota := func(nominal core.Amount, lending *core.Amount) []core.ResourceGroup {
@@ -37,13 +37,13 @@ func TestCensus(t *testing.T) {
 	steps(t, e, 200)
 	fr := core.FlavorResource{Flavor: "f", Resource: core.CPU}
 	want := cycle.Stats{
-		Cohorts: []cycle.CohortCensus{
+		Cohorts: []cycle.CohortStats{
 			// b's 3, team's 2 and the 1 that a lends.
 			{Name: "org", Parent: "", Root: "org", Admitted: 1, Amounts: []cycle.SubtreeAmount{{FlavorResource: fr, Quota: 6000, Reserved: 3000}}},
 			{Name: "team", Parent: "org", Root: "org", Admitted: 1, Amounts: []cycle.SubtreeAmount{{FlavorResource: fr, Quota: 3000, Reserved: 3000}}},
 		},
-		Queues: []cycle.QueueCensus{
-			{Name: "a", Cohort: "team", Root: "org", ParkedShapes: 2, Pending: core.MakeResources(map[string]core.Amount{core.CPU: 500_000, core.Pods: 3})},
+		Queues: []cycle.QueueStats{
+			{Name: "a", Cohort: "team", Root: "org", ParkedClasses: 2, Pending: core.MakeResources(map[string]core.Amount{core.CPU: 500_000, core.Pods: 3})},
 			{Name: "alone", Pending: core.Resources{}},
 			{Name: "b", Cohort: "org", Root: "org", Pending: core.Resources{}},
 		},

@@ -39,7 +39,7 @@ type excerpt struct {
 
 // size is what a copy costs.
 func (x *excerpt) size() int {
-	n := len(x.state.Works) + len(x.state.Nodes)
+	n := len(x.state.Workloads) + len(x.state.Nodes)
 	for i := range x.state.Queues {
 		n += len(x.state.Queues[i].Groups)
 	}

@@ -191,8 +191,8 @@ func everything(m *metrics.Metrics) {
 	m.Preempted("q", "InClusterQueue")
 	m.SetTreeStats(func() (cycle.Stats, bool) {
 		return cycle.Stats{
-			Queues:    []cycle.QueueCensus{{Name: "q", Cohort: "c", Root: "root", ActiveShapes: 2, Pending: core.Resources{{Resource: core.CPU, Amount: 1500}}}},
-			Cohorts:   []cycle.CohortCensus{{Name: "c", Parent: "root", Root: "root", Admitted: 3, Amounts: []cycle.SubtreeAmount{{FlavorResource: core.FlavorResource{Flavor: "f", Resource: core.CPU}, Quota: 2500, Reserved: 500}}}},
+			Queues:    []cycle.QueueStats{{Name: "q", Cohort: "c", Root: "root", ActiveClasses: 2, Pending: core.Resources{{Resource: core.CPU, Amount: 1500}}}},
+			Cohorts:   []cycle.CohortStats{{Name: "c", Parent: "root", Root: "root", Admitted: 3, Amounts: []cycle.SubtreeAmount{{FlavorResource: core.FlavorResource{Flavor: "f", Resource: core.CPU}, Quota: 2500, Reserved: 500}}}},
 			Standings: []cycle.LocalStanding{{Namespace: "blue", Name: "l", Queue: "q", Standing: core.Standing{Lo: 2500 << 32}}},
 		}, true
 	})

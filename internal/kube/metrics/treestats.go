@@ -72,8 +72,8 @@ func (c *treeStats) Collect(ch chan<- prometheus.Metric) {
 	for _, q := range now.Queues {
 		gauge(c.queueInfo, 1, q.Name, q.Cohort, q.Root)
 		if !follows {
-			gauge(c.hashes, float64(q.ActiveShapes), q.Name, statusActive)
-			gauge(c.hashes, float64(q.ParkedShapes), q.Name, statusInadmissible)
+			gauge(c.hashes, float64(q.ActiveClasses), q.Name, statusActive)
+			gauge(c.hashes, float64(q.ParkedClasses), q.Name, statusInadmissible)
 		}
 		if c.choice.NoQueueResources {
 			continue
