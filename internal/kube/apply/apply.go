@@ -115,7 +115,7 @@ func New(opts Options) *Applier {
 	a := &Applier{opts: opts, pending: map[core.Key]*pending{}, untold: throttle{of: map[core.Key]int{}}}
 	a.urgent = turns.NewQueue("", limiter(), &ranking{rank: a.rank})
 	// Decisions are written in the order of the engine, which knows what comes first;
-	// reasons have no order.
+	// for reasons to wait, namespaces take turns.
 	a.lazy = turns.NewQueue("", limiter(), turns.New(func(k core.Key) string { return k.Namespace }))
 	return a
 }
