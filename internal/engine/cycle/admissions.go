@@ -11,7 +11,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// admissions is who was given what: from the reservation of a place for a workload, or its
+// admissions is what workloads were given: from the reservation of a place for a workload, or its
 // admission, until what it held is free again.
 type admissions struct {
 	*model
@@ -60,8 +60,8 @@ func (ad *admissions) hold(w *workload, as ledger.State) {
 	ad.lend(w)
 }
 
-// lend notes that somebody borrows more now, which may be reclaimed. With fair sharing
-// whom somebody may evict depends on all that is used in the tree, even by its own
+// lend notes that a queue borrows more now, which may be reclaimed. With fair sharing
+// which workloads another may evict depends on all that is used in the tree, even by its own
 // queue within its quota: a larger share leads the search for victims elsewhere.
 func (ad *admissions) lend(w *workload) {
 	if ad.opt.FairSharing != nil || ad.forest.Dirty() || w.Queue.Borrows(w.Uses) {
@@ -101,7 +101,7 @@ func (ad *admissions) leave(w *workload) {
 	ad.pending.free(w.Queue, len(w.Holds) > 0) // what it leaves can be reserved
 }
 
-// stay undoes leave: the eviction was not carried out. Who counted on it is
+// stay undoes leave: the eviction was not carried out. What counted on it is
 // decided again.
 func (ad *admissions) stay(w *workload) {
 	w.Stands = w.localQueue.stands // it may have come or gone meanwhile
@@ -251,7 +251,7 @@ func (ad *admissions) confirm(w *workload) {
 }
 
 // date takes over from the API when an admission was made: the write is later than the
-// decision. Who is evicted first goes by it, and would after a restart.
+// decision. What is evicted first goes by it, and would after a restart.
 func (ad *admissions) date(w *workload, at time.Time) {
 	if at.IsZero() || w.Reserved == at.Unix() {
 		return
@@ -266,7 +266,7 @@ func (ad *admissions) date(w *workload, at time.Time) {
 	ad.pending.free(w.Queue, false) // in another order, others may be enough
 }
 
-// sight notes that an admission is a fact: whoever has it may be evicted.
+// sight notes that an admission is a fact: the workload that has it may be evicted.
 func (ad *admissions) sight(w *workload) {
 	if !w.Unseen {
 		return
@@ -276,7 +276,7 @@ func (ad *admissions) sight(w *workload) {
 	ad.pending.seen(w.Queue)
 }
 
-// take accepts an admission that was not decided here, be it above quota. Whoever leaves
+// take accepts an admission that was not decided here, be it above quota. One that leaves
 // goes on to.
 func (ad *admissions) take(w *workload, o *core.Workload) {
 	before, as := w.State(), running

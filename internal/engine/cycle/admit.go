@@ -17,13 +17,14 @@ func (ad *admissions) admit(w *workload, v verdict) {
 	ad.start(w, waiting)
 	ad.turns.given(w)
 	if free && ad.unready > 0 {
-		// Who would have been admitted leaves its turn to the next of its queue, who may evict.
+		// A workload that would have been admitted leaves its turn to the next of its queue,
+		// which may evict.
 		reheadAll(ad.turns)
 	}
 	ad.draft.decide(core.Admit{Key: w.Key, Admission: *w.admission})
 }
 
-// start gives a workload what its admission says, which nobody has seen yet. It counts in
+// start gives a workload what its admission says, which was not seen yet. It counts in
 // another state until now.
 func (ad *admissions) start(w *workload, before ledger.State) {
 	w.Reserved = ad.now.Unix()

@@ -10,7 +10,7 @@ import (
 // Advice: what would let a workload start. It is looked for in a copy of what matters of
 // the engine. A candidate is first tried with the workload alone, which is judged with
 // the change in place: what does not help then does not help at all. It is offered only
-// if it is then followed in another copy, with all who come before the workload taking
+// if it is then followed in another copy, with all that come before the workload taking
 // their part, and the workload is admitted there or gets a reservation (trial.go). What
 // has to be submitted again stands behind all others of its priority.
 
@@ -138,7 +138,7 @@ func (a *adviser) others() {
 		return
 	}
 	if _, ok := a.shown(all, nil); !ok {
-		return // others come first, whoever of them ends
+		return // others come first, whichever of them ends
 	}
 	for i := range holding {
 		if a.waitFor(holding[i : i+1]) {

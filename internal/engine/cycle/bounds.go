@@ -9,7 +9,7 @@ import (
 )
 
 // rank assigns flavors by quota alone, to see how far a workload would have to
-// borrow: which nodes are free changes the order of nobody. With one flavor for
+// borrow: which nodes are free changes no order. With one flavor for
 // everything the assignment that was just judged says the same.
 func (j *judge) rank(v *verdict) *quota.Assignment {
 	p := v.plan
@@ -66,7 +66,7 @@ func (j *judge) nodesShort(g *group) bool {
 }
 
 // worthQuota is a bound that costs next to nothing: whether what a group found
-// short has room now. Groups that could evict somebody are always worth a look,
+// short has room now. Groups that could evict another are always worth a look,
 // since what was freed together with victims may do.
 func (j *judge) worthQuota(g *group) bool {
 	n := g.queue.node
@@ -81,8 +81,8 @@ func (j *judge) worthQuota(g *group) bool {
 	return j.mayEvict(g)
 }
 
-// mayEvict is a bound that costs next to nothing: whether there may be somebody whom
-// a group could evict. Its plan must be of the current revision.
+// mayEvict is a bound that costs next to nothing: whether there may be a workload
+// that a group could evict. Its plan must be of the current revision.
 func (j *judge) mayEvict(g *group) bool {
 	n, policy, priority := g.queue.node, g.queue.spec.Preemption, g.equivalence.priority
 	if j.search.Hopeless(n, policy, priority, g.plan.pairs) {
@@ -93,7 +93,7 @@ func (j *judge) mayEvict(g *group) bool {
 }
 
 // worthNodes is the same bound for nodes: whether every pod set has some flavor with
-// as many slots as it has pods, now or once those who leave are gone.
+// as many slots as it has pods, now or once those that leave are gone.
 func (j *judge) worthNodes(g *group) bool {
 	if g.plan == nil || !j.current(g.plan) || j.mayEvict(g) {
 		return true

@@ -137,8 +137,8 @@ func (g *group) hasWaker() bool {
 	return true
 }
 
-// check verifies that queues know who holds their quota, that reservations wait for
-// leaving workloads only, and that whoever leaves is remembered.
+// check verifies that queues know what holds their quota, that reservations wait for
+// leaving workloads only, and that each one that leaves is remembered.
 func (ad *admissions) check() error {
 	reserving := map[*queue]int{}
 	left := 0

@@ -254,7 +254,7 @@ type scene struct {
 func (s *scene) Victims(p quota.FlavorResource, need core.Amount) (quota.Mode, int) {
 	e := s.judge
 	if e.opt.FairSharing != nil && s.plan.single {
-		return quota.Preempt, 0 // there is no other flavor to prefer, and nobody asks for the level
+		return quota.Preempt, 0 // there is no other flavor to prefer, and the level is not asked for
 	}
 	mode, level, unseen := e.search.Grade(e.request(s.workload, []quota.Use{{Pair: p, Amount: need}}, []quota.FlavorResource{p}, nil))
 	e.met.unseen = e.met.unseen || unseen

@@ -9,7 +9,7 @@ import (
 // draft is the plan being made.
 type draft struct {
 	plan core.Plan
-	// repeals says that somebody was admitted who had been told why it waits, perhaps
+	// repeals says that a workload was admitted that had been told why it waits, perhaps
 	// by the same plan.
 	repeals bool
 }
@@ -32,7 +32,7 @@ func (dr *draft) say(w *workload, why *core.Reason) {
 	dr.plan = append(dr.plan, core.Refuse{Key: w.Key, Why: *why})
 }
 
-// retract takes back what a plan tells those whom it admits after all: what they
+// retract takes back what a plan tells those that it admits after all: what they
 // waited for came free within the decision. That an earlier admission was lost is
 // said all the same.
 func (dr *draft) retract() {

@@ -29,7 +29,7 @@ func (e *Engine) Dump() (*State, error) {
 }
 
 // dump is Dump with some of the workloads, sorted by key: of those that wait in groups
-// at least one of each, and of all others whoever is named elsewhere.
+// at least one of each, and of all others those that are named elsewhere.
 func (e *Engine) dump(workloads []*workload, members func(*group) []*workload) *State {
 	s := &State{Version: StateVersion}
 	e.dumpModel(s)
@@ -69,7 +69,7 @@ func (h *history) dump(s *State) {
 	}
 }
 
-// dump is what workloads hold, who leaves, and for whom something is reserved.
+// dump is what workloads hold, which leave, and for which something is reserved.
 func (ad *admissions) dump(s *State, workloads []*workload) {
 	s.DrainAgain = ad.drainAgain
 	s.Workloads = make([]WorkloadState, len(workloads))
@@ -89,7 +89,7 @@ func (ad *admissions) dump(s *State, workloads []*workload) {
 	}
 }
 
-// dump is who waits where, and what wakes it.
+// dump is what waits where, and what wakes it.
 func (pe *pending) dump(s *State, members func(*group) []*workload) {
 	s.NodesFreed, s.NodesNew = pe.nodesFreed, pe.nodesNew
 	s.BlockedSeen, s.ReadySeen = pe.blockedGroupsAt == pe.changes, pe.onReadyAt == pe.changes
@@ -173,7 +173,7 @@ func (pe *pending) dumpGroup(g *group, members []*workload) GroupState {
 	}
 	if p := g.plan; p != nil {
 		s.Plan = PlanState{Compiled: true, Current: p.revision == pe.revision}
-		if s.Plan.Current { // else nobody looks at the rest
+		if s.Plan.Current { // else the rest is not looked at
 			s.Plan.NodesCurrent, s.Plan.Bound = p.nodes == pe.nodes.Version(), g.bound == p
 		}
 	}

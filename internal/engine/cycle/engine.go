@@ -27,7 +27,7 @@
 //
 // Invariants, checked by Check:
 //   - what the ledger has on its books is what the phases of workloads say;
-//   - what is reserved fits into account Projected: nobody else can take it;
+//   - what is reserved fits into account Projected: no other can take it;
 //   - every waiting workload is in one group, or told why it is in none;
 //   - every group that was refused is listed under something that wakes it.
 package cycle
@@ -46,7 +46,7 @@ type Options struct {
 	// FairSharing makes queues of a cohort share by weight what none of them owns;
 	// nil is off. Without strategies it has both.
 	FairSharing *core.FairSharing
-	// BlockAdmission admits nobody while pods of an admitted workload are not ready
+	// BlockAdmission admits no workload while pods of an admitted workload are not ready
 	// (waitForPodsReady.blockAdmission).
 	BlockAdmission bool
 	// AdmissionFairSharing is how past usage counts in queues with UsageBased.
@@ -68,9 +68,9 @@ type Options struct {
 //	draft       the plan being made
 //	judge       what can be done for one workload: a verdict
 //	turns       whose turn is next, by level or by share
-//	pending     who waits, what for, and what wakes it
+//	pending     what waits, for what, and what wakes it
 //	history     what LocalQueues used in the past
-//	admissions  who was given what, is promised something, or has to leave
+//	admissions  what workloads were given or promised, and which have to leave
 type Engine struct {
 	*model
 	draft      *draft

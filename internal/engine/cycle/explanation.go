@@ -13,8 +13,8 @@ import (
 // false for workloads that are admitted or unknown. higher are the priorities, in any
 // order, that the workload could be given instead of its own; nil if none is known.
 //
-// It changes nothing: what would help is tried on copies. look gives the engine to who
-// asks, and fails if there is none; in between it may go on.
+// It changes nothing: what would help is tried on copies. look gives the engine to the
+// caller, and fails if there is none; in between it may go on.
 func Explain(look func(func(*Engine)) error, k core.Key, now time.Time, higher []int64) (out core.Explanation, waits bool, err error) {
 	for _, alike := range []int{fewAlike, manyAlike} {
 		var c *inquiry
@@ -168,7 +168,7 @@ func (q *question) shortClass(w *workload, why core.Reason, chosen []int) *place
 	return q.classOf(w, why, chosen)
 }
 
-// holders are who holds what is short.
+// holders are the workloads that hold what is short.
 func (q *question) holders(w *workload, why core.Reason) []core.Holder {
 	switch {
 	case why.LacksQuota():
@@ -197,15 +197,15 @@ func (q *question) holder(w *workload) core.Holder {
 	return core.Holder{Key: w.Key, UID: w.UID, Queue: q.byNode[w.Queue.ID].name, Leaving: w.State() == leaving}
 }
 
-// atMost are holders and, as far as there is room, those for whom something is reserved.
+// atMost are holders and, as far as there is room, those for which something is reserved.
 func atMost(n int, holders, reserved []core.Holder) []core.Holder {
 	all := append(holders, reserved...)
 	return all[:min(n, len(all))]
 }
 
-// reservedQuota are those for whom quota is reserved that is short for a workload: in its
+// reservedQuota are those for which quota is reserved that is short for a workload: in its
 // own queue, in queues that borrow it, and in all of the tree where it would have to be
-// borrowed. None of them runs, so that nobody else may be left to be named.
+// borrowed. None of them runs, so that no other may be left to be named.
 func (q *question) reservedQuota(w *workload, why core.Reason, p quota.FlavorResource) []core.Holder {
 	n := w.group.queue.node
 	borrows := n.BorrowsWith(core.Projected, p, why.Need)
@@ -223,7 +223,7 @@ func (q *question) reservedQuota(w *workload, why core.Reason, p quota.FlavorRes
 	return out
 }
 
-// reservedNodes are those for whom what a class lacks is reserved on nodes that it could
+// reservedNodes are those for which what a class lacks is reserved on nodes that it could
 // use.
 func (q *question) reservedNodes(c *place.Class) []core.Holder {
 	nodes := q.nodes.Occupied(c, maxLooks)
@@ -247,8 +247,8 @@ func (q *question) reservedNodes(c *place.Class) []core.Holder {
 	return out
 }
 
-// awaited are those who must be gone before a workload starts that has a
-// place, or could be: all who leave, where it is not known whose place it gets.
+// awaited are those that must be gone before a workload starts that has a
+// place, or could be: all that leave, where it is not known whose place it gets.
 func (q *question) awaited(w *workload) []core.Holder {
 	var out []core.Holder
 	for _, x := range q.admissions.leaving {

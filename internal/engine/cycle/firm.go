@@ -10,8 +10,8 @@ import (
 // still holds: it is firm if it fits now with the only flavors it could take, so
 // that room in its quota and on its nodes is all it needs. Looking at every firm
 // head after every admission would cost as much as there are queues. Instead each
-// tree keeps a slack: an admission takes no more room from anybody than it uses
-// itself, so as long as the slack lasts nobody has to be looked at. What nodes are
+// tree keeps a slack: an admission takes no more room from others than it uses
+// itself, so as long as the slack lasts none has to be looked at. What nodes are
 // left is counted by kind of pod.
 
 // assumeFits lets a head play with what it asks for although it was not judged, if
@@ -116,7 +116,7 @@ func (sh *byShare) nodesTight() bool {
 // review looks at every judged head of a tree.
 func (sh *byShare) review(t *tournament) {
 	list := t.pinned
-	t.pinned, t.loose = list[:0], false // whose head is settled again takes the place of who was looked at
+	t.pinned, t.loose = list[:0], false // whose head is settled again takes the place of one that was looked at
 	for i := range t.slack {
 		t.slack[i] = core.Unlimited
 	}

@@ -13,7 +13,7 @@ import (
 // Head reservations: what a StrictFIFO queue keeps of its own quota for its first
 // workload.
 //
-// Kueue reserves capacity for a head that waits and has nobody to evict, for the
+// Kueue reserves capacity for a head that waits and has none to evict, for the
 // rest of one scheduling cycle (spec/kueue.md 2.4, step 5e). One Decide judges
 // every head until nothing more can be done, so that "the rest of the cycle"
 // has no length here. The rule is a function of the state instead:
@@ -42,10 +42,10 @@ import (
 // the queue may take back more than its own: if borrowWithinCohort is not Never, or a
 // cohort above it, below the root, owns enough. These are those for which Kueue
 // reserves. What is unused of the nominal quota is reserved, and no more: what it has
-// to borrow is owed to nobody, and if it were kept while its owners use it others would
+// to borrow is kept from none, and if it were kept while its owners use it others would
 // starve. And it blocks only workloads that come after it by priority and time, so that
 // of two such workloads, each counting on what is reserved for the other, the first has
-// its way. With fair sharing there is none: who borrows is a matter of shares there.
+// its way. With fair sharing there is none: what may borrow is a matter of shares there.
 //
 // BestEffortFIFO queues reserve nothing: there Kueue's reservation ends with the
 // cycle in which the head was refused, and smaller workloads of the queue may

@@ -231,7 +231,7 @@ func (h *history) restand(d *localQueue) {
 	q := d.queue
 	q.active.Sort()
 	if b := q.blocker; b != nil && q.active.Len() > 0 && q.first() != b {
-		q.blocker = nil // somebody else is first now
+		q.blocker = nil // another one is first now
 		b.unsaid = true
 		b.group.fresh = append(b.group.fresh, b)
 		h.pending.mention(b.group)

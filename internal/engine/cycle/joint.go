@@ -53,7 +53,7 @@ func (j *judge) tryJointly(w *workload, p *compiled) verdict {
 		c.mode, c.level = j.assigned.Mode, j.assigned.Level
 		at := len(choices)
 		if p.Enough(c.mode, c.level) {
-			at = 0 // nobody looks on
+			at = 0 // no further choice is looked at
 		} else if better := slices.IndexFunc(choices, func(o choice) bool {
 			return p.Prefers(c.mode, c.level, o.mode, o.level)
 		}); better >= 0 {

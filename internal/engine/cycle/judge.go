@@ -15,7 +15,7 @@ import (
 // that a later decision depends on.
 type judge struct {
 	*model
-	// search are those who run, in the order in which they would be evicted.
+	// search are those that run, in the order in which they would be evicted.
 	search preempt.Searcher
 	// headReservers are the queues that may reserve for their heads, by tree.
 	headReservers map[*quota.Node][]*queue
@@ -203,7 +203,7 @@ func (j *judge) fitsTogether(g *group, p *compiled, a *quota.Assignment) bool {
 }
 
 // victims searches workloads that use what is short of quota. Where nodes are
-// short too, or alone, whoever uses any of the same quota may hold them.
+// short too, or alone, what uses any of the same quota may hold them.
 func (j *judge) victims(r *preempt.Request) []preempt.Victim {
 	if len(r.Short) > 0 {
 		if v := j.find(r); v != nil || len(r.Sets) == 0 {
@@ -221,7 +221,7 @@ func (j *judge) victims(r *preempt.Request) []preempt.Victim {
 	return j.find(r)
 }
 
-// find searches victims, and notes whether somebody was passed over.
+// find searches victims, and notes whether a workload was passed over.
 func (j *judge) find(r *preempt.Request) []preempt.Victim {
 	victims, unseen := j.search.Find(*r)
 	j.met.unseen = j.met.unseen || unseen

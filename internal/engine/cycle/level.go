@@ -7,7 +7,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// byLevel is the order of heads without fair sharing: who borrows least first, then
+// byLevel is the order of heads without fair sharing: the one that borrows least first, then
 // priority and time.
 //
 // Levels are corrected lazily: a head starts at level 0 and learns its true one
@@ -19,7 +19,7 @@ type byLevel struct {
 	judge *judge
 	heads order.Heap[*queue]
 	// borrowers are the heads that would borrow, by tree: their level is looked at
-	// again when somebody else of the tree is admitted.
+	// again when another of the tree is admitted.
 	borrowers map[*quota.Node][]*queue
 	standing  []*queue // what ready returned
 }
@@ -113,8 +113,8 @@ func (l *byLevel) review(root *quota.Node) {
 
 func (l *byLevel) dump(q *queue) *HeadState {
 	s := &HeadState{Level: q.head.Level, Ranked: q.head.Key == q.first().turn()}
-	// Who goes by its own place without borrowing, or by the best that could be
-	// behind it, is listed at most since an earlier turn, and nobody looks at that.
+	// A head that goes by its own place without borrowing, or by the best that could be
+	// behind it, is listed at most since an earlier turn, and that is not looked at.
 	if s.Level == 0 && (!q.byUsage || !s.Ranked) {
 		return s
 	}

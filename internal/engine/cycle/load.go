@@ -24,7 +24,7 @@ func Load(o Options, s *State) (*Engine, error) {
 	e.forest.Settle()
 	e.link()
 	for i := range s.Workloads {
-		e.loadWorkload(l, &s.Workloads[i]) // 2. who waits, and who holds what
+		e.loadWorkload(l, &s.Workloads[i]) // 2. what waits, and what each holds
 	}
 	e.forest.Settle()
 	for i := range s.Queues {
@@ -326,7 +326,7 @@ func (pe *pending) loadPlan(l *loader, g *group, s PlanState) {
 // outdated is a version of the nodes that never is.
 const outdated = ^uint64(0)
 
-// load restores who leaves, and for whom something is reserved.
+// load restores which leave, and for which something is reserved.
 func (ad *admissions) load(l *loader, s *State) {
 	ad.leaving = l.all(s.Leaving)
 	for _, ps := range s.Reservations {

@@ -15,7 +15,7 @@ import (
 )
 
 // model is what the engine was told, and by what that is known. All rooms read it;
-// who holds what is in its ledger.
+// what each workload holds is in its ledger.
 type model struct {
 	catalog
 	opt Options
@@ -37,7 +37,7 @@ type model struct {
 // catalog is what requests are compiled by: quota, nodes, flavors, and the equivalence
 // classes of workloads.
 type catalog struct {
-	// books is who holds what; forest and nodes are what it keeps, to be read.
+	// books is what workloads hold; forest and nodes are what it keeps, to be read.
 	books        *ledger.Ledger
 	forest       *quota.Forest
 	nodes        *place.Nodes

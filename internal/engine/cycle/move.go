@@ -107,7 +107,7 @@ func addPlace(ps []core.Place, p core.Place) []core.Place {
 	return append(ps, p)
 }
 
-// displaceUsers marks who may have to move off a node.
+// displaceUsers marks workloads that may have to move off a node.
 func (ad *admissions) displaceUsers(name string) {
 	n := ad.nodes.Get(name)
 	if n == nil {

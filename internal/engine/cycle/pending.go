@@ -11,7 +11,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// pending is who waits: groups of equal workloads, what they are parked under, and what
+// pending is what waits: groups of equal workloads, what they are parked under, and what
 // happened since that may wake them.
 type pending struct {
 	*model
@@ -27,8 +27,8 @@ type pending struct {
 	// pods of others, blockedGroups those that are blocked by head reservations.
 	onNodes, onReady, blockedGroups []*group
 
-	// freed are trees in which quota came free, lent those in which somebody borrowed,
-	// recheck those in which somebody could not be evicted yet because its admission was
+	// freed are trees in which quota came free, lent those in which a queue borrowed,
+	// recheck those in which a workload could not be evicted yet because its admission was
 	// not seen.
 	freed, lent []*quota.Node
 	recheck     map[*quota.Node]bool
@@ -193,7 +193,7 @@ func (pe *pending) mentionAll(q *queue) {
 }
 
 // park keeps a refused workload, and all of its equivalence class, out of the way. In a
-// StrictFIFO queue nobody behind it may pass.
+// StrictFIFO queue none behind it may pass.
 func (pe *pending) park(w *workload, v *verdict) {
 	g := w.group
 	q := g.queue
@@ -213,7 +213,7 @@ func (pe *pending) park(w *workload, v *verdict) {
 	pe.block(w)
 }
 
-// repark puts a group back that was woken in vain: somebody else took what had
+// repark puts a group back that was woken in vain: another took what had
 // come free.
 func (pe *pending) repark(w *workload) {
 	pe.mention(w.group)
@@ -256,7 +256,7 @@ func (pe *pending) dismiss(q *queue) bool {
 	return some
 }
 
-// block keeps a refused workload's group, or in a StrictFIFO queue everybody
+// block keeps a refused workload's group, or in a StrictFIFO queue all
 // behind it, from being judged.
 func (pe *pending) block(w *workload) {
 	g := w.group

@@ -68,7 +68,7 @@ func (q *question) gone(w *workload) {
 // another priority. It stands in no queue.
 func (q *question) instead(w *workload, podSets []core.PodSet, priority int64) *workload {
 	n := q.as(w, &equivalence{priority: priority, gate: w.equivalence.gate, podSets: podSets}, q.at.UnixNano())
-	n.UID = "\xff" // after whoever is submitted in the same second
+	n.UID = "\xff" // after all that are submitted in the same second
 	return n
 }
 

@@ -7,10 +7,10 @@ import (
 )
 
 // Waiting for pods (waitForPodsReady.blockAdmission): with
-// Options.BlockAdmission nobody is admitted while an admitted workload's pods
+// Options.BlockAdmission no workload is admitted while an admitted workload's pods
 // are not all ready.
 //
-// Only admission waits. Whoever may evict does so meanwhile and has its
+// Only admission waits. One that may evict does so meanwhile and has its
 // place, queues are drained, pods move off lost nodes: as in Kueue, where the
 // check is the last step before an admission. Workloads that only reserve quota
 // and wait for admission checks do not count, nor do those that are leaving:
@@ -30,8 +30,8 @@ func (m *model) countReady(w *workload) {
 	m.unready--
 }
 
-// podsReady is the refusal of those who wait for the pods of others. It names
-// nobody, because who is not ready changes all the time; Why does.
+// podsReady is the refusal of those that wait for the pods of others. It names
+// none, because which are not ready changes all the time; Why does.
 func podsReady(q *queue) *core.Reason {
 	return &core.Reason{Code: core.WaitingForPodsReady, Queue: q.name, Tree: q.node.CohortName()}
 }

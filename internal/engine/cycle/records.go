@@ -42,9 +42,9 @@ type workload struct {
 	applied, seq uint64
 	// moved says that it was given other places before its admission was seen.
 	moved bool
-	// spare are the workloads that this one was evicted for, and whom they must
+	// spare are the workloads that this one was evicted for, and those they must
 	// spare in turn, sorted; spareKey is the same as text, "" until it is needed.
-	// Whoever evicts is spared by its victims, so that no circle of evictions goes
+	// One that evicts is spared by its victims, so that no circle of evictions goes
 	// round twice.
 	spare    []core.Key
 	spareKey string
@@ -180,7 +180,7 @@ type queue struct {
 	exact, stale   bool
 	headSettled    bool // in tournament.pinned
 	// blocker is the first workload of a StrictFIFO queue when it was refused:
-	// nobody may pass it. reserved are those that wait for their victims.
+	// none may pass it. reserved are those that wait for their victims.
 	blocker  *workload
 	reserved []*workload
 	// reserving counts workloads that hold quota here, evicting those of them that
@@ -219,7 +219,7 @@ func (q *queue) ahead() *workload {
 
 func (q *queue) strict() bool { return q.spec != nil && q.spec.Strategy == core.StrictFIFO }
 
-// groupKey tells groups apart. Whom a workload must spare is part of it, because
+// groupKey tells groups apart. What a workload must spare is part of it, because
 // others may evict that one.
 type groupKey struct {
 	equivalence *equivalence
@@ -267,9 +267,9 @@ type short struct {
 func (g *group) Before(o *group) bool { return g.members.First().Before(o.members.First()) }
 
 // considered reports whether the group counts as one that is looked at. So does a
-// parked one that will have what it asks for as soon as somebody is gone, or that
+// parked one that will have what it asks for as soon as another is gone, or that
 // a head reservation of another queue keeps from it: in Kueue it stays in the queue, and there is
-// nothing that has to change first. So does whoever waits in a StrictFIFO queue.
+// nothing that has to change first. So does all that waits in a StrictFIFO queue.
 func (g *group) considered() bool {
 	if !g.parked || g.queue.spec != nil && g.queue.spec.Strategy == core.StrictFIFO {
 		return true
@@ -311,7 +311,7 @@ func compareWorkloads(a, b *workload) int {
 	return cmp.Or(a.turn().Compare(b.turn()), a.Key.Compare(b.Key))
 }
 
-// equivalence class is everything a decision depends on except who asks. Equivalence classes are shared.
+// equivalence class is everything a decision depends on except which workload asks. Equivalence classes are shared.
 type equivalence struct {
 	key      string
 	refs     int
@@ -321,7 +321,7 @@ type equivalence struct {
 	podSets []core.PodSet
 	classes map[string]*place.Class
 	// last is an admission of the equivalence class, uses what it counts against quota, kinds
-	// what its pod sets are on nodes, nil until somebody asks.
+	// what its pod sets are on nodes, nil until that is asked for.
 	last  *core.Admission
 	uses  []quota.Use
 	kinds []*place.Class

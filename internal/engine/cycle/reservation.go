@@ -9,14 +9,14 @@ import (
 )
 
 // reservation is a complete plan, quota and nodes, held for a workload until those
-// that must first go are gone. It is booked in account Projected, so that nobody,
+// that must first go are gone. It is booked in account Projected, so that none,
 // least of all a victim, can take it; that makes loops impossible. It ends when
 // it is carried out, when the workload leaves, or when it does not fit any more.
 type reservation struct {
 	workload *workload
 	// pendingVictims counts workloads that must be gone before it is carried out.
 	pendingVictims int
-	// evicted says that some of them were evicted for it. Else it counts on those who
+	// evicted says that some of them were evicted for it. Else it counts on those that
 	// left anyway.
 	evicted bool
 }
@@ -65,7 +65,7 @@ func (ad *admissions) bookReservation(w *workload) {
 	ad.books.Promise(&w.Allocation)
 }
 
-// sparedFor lists whom victims of w must spare: w itself and whom w must spare.
+// sparedFor lists what victims of w must spare: w itself and those w must spare.
 func (ad *admissions) sparedFor(w *workload) []core.Key {
 	return ad.stillKnown(append(slices.Clone(w.spare), w.Key))
 }
@@ -78,7 +78,7 @@ func (ad *admissions) spare(victim *workload, keys []core.Key) {
 	if slices.Equal(keys, victim.spare) {
 		return // it was evicted for the same before
 	}
-	if len(victim.spare) > 0 { // else victims share the list, which nobody changes
+	if len(victim.spare) > 0 { // else victims share the list, which does not change
 		all := append(slices.Clone(keys), victim.spare...)
 		keys = ad.stillKnown(slices.DeleteFunc(all, func(k core.Key) bool { return k == victim.Key }))
 	}
@@ -125,9 +125,9 @@ func (ad *admissions) related(p *reservation, x *workload) bool {
 }
 
 // admitReserved admits those whose victims are gone, and drops reservations that do not
-// hold any more. Who has everything and waits for pods of others only keeps it if
-// somebody was evicted for it: that must not be in vain. Others go back to their
-// queue, as if they had come now: a reservation would keep what is free from those who
+// hold any more. One that has everything and waits for pods of others only keeps
+// it if another was evicted for it: that must not be in vain. Others go back to their
+// queue, as if they had come now: a reservation would keep what is free from those that
 // come before them.
 func (ad *admissions) admitReserved() {
 	for _, p := range slices.Clone(ad.reservations) {
@@ -152,7 +152,7 @@ func (ad *admissions) admitReserved() {
 		ad.endReservation(p)
 		ad.books.Release(&w.Allocation)
 		ad.start(w, reserved)
-		ad.pending.recheckTree(w.Queue) // those who could not take the reservation may evict its owner
+		ad.pending.recheckTree(w.Queue) // those that could not take the reservation may evict its owner
 		ad.draft.decide(core.Admit{Key: w.Key, Admission: *w.admission})
 	}
 }

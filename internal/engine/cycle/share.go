@@ -17,15 +17,15 @@ import (
 // takes them as a map gives them.
 //
 // Only heads for which something can be done take part, and which flavors they
-// take depends on who was admitted before. So the tournament is lazy: a head that
+// take depends on what was admitted before. So the tournament is lazy: a head that
 // was not judged yet plays as if it asked for nothing, which is the best that it
-// or anybody behind it can be. When it wins it is judged, and plays again with
-// what it asks for, or makes room for the next. The winner who was judged is the
+// or any behind it can be. When it wins it is judged, and plays again with
+// what it asks for, or makes room for the next. A winner that was judged is the
 // true one. After a change only the matches on the way up from it are played
 // again.
 //
 // Most heads need not be judged to know how they stand: those that surely fit
-// (assumeFits), who would lose to others all the same, and those that would be refused
+// (assumeFits), those that would lose to others all the same, and those that would be refused
 // again (dismiss).
 
 // byShare is the order of heads with fair sharing.
@@ -50,7 +50,7 @@ type tournamentNode struct {
 	tournament *tournament
 	// rivals are the children that have a winner, the best first.
 	rivals order.Heap[*tournamentNode]
-	// winner is who plays for the subtree, nil if nobody does; match is how it
+	// winner is the head that plays for the subtree, nil if none does; match is how it
 	// stood among its siblings when it was last looked at.
 	winner *queue
 	match  match
@@ -87,7 +87,7 @@ func (b *tournamentNode) Slot() *int { return &b.slot }
 type tournament struct {
 	root *tournamentNode
 	// queues are the heads of the tree in their order: the first is a bound for
-	// the winner. winner is who won, judged; nil if it has to be found.
+	// the winner. winner is the one that won, judged; nil if it has to be found.
 	queues order.Heap[*queue]
 	winner *queue
 	// stale are queues whose head or usage changed since the last match.
@@ -202,7 +202,7 @@ func (sh *byShare) matchOf(b *tournamentNode) match {
 	if !c.exact {
 		m.share = b.node.Share(core.Projected)
 		if c.tournamentNode != b {
-			// Somebody below with a larger share may be earlier: take the foremost key.
+			// One below with a larger share may be earlier: take the foremost key.
 			m.key = order.Key{Priority: math.MaxInt64, Time: math.MinInt64}
 		}
 		return m

@@ -97,7 +97,7 @@ type PairAmount struct {
 
 // GroupState is the waiting workloads of one equivalence class.
 type GroupState struct {
-	// Members are sorted; Fresh are those who were not told why they wait, in the
+	// Members are sorted; Fresh are those that were not told why they wait, in the
 	// engine's order.
 	Members []core.Key
 	Fresh   []core.Key
@@ -158,7 +158,7 @@ type WorkloadState struct {
 	Reserved int64
 	Spare    []core.Key
 	// Timed says that the end of a back-off is waited for; Deadline is when the
-	// admission must have been seen, zero if nobody waits for that.
+	// admission must have been seen, zero if that is not waited for.
 	Timed    bool
 	Deadline time.Time
 	// Charged is the LocalQueue that Costs are charged to; zero if none is.
@@ -174,7 +174,7 @@ type FilterState struct {
 	Filter core.Filter
 }
 
-// ReservationState is a reservation, whom it waits for, and whether somebody was evicted
+// ReservationState is a reservation, what it waits for, and whether another was evicted
 // for it.
 type ReservationState struct {
 	Key     core.Key

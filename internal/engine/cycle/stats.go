@@ -8,8 +8,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// Stats is how the quota tree and its queues stand, for those who watch. It
-// costs time proportional to what exists, and nothing while nobody asks.
+// Stats is how the quota tree and its queues stand, for monitoring. It
+// costs time proportional to what exists, and nothing until it is asked for.
 type Stats struct {
 	// Cohorts, those that are only named included, and Queues are sorted by name.
 	Cohorts []CohortStats

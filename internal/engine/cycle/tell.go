@@ -8,7 +8,7 @@ import (
 
 // tell gives reasons to those that were not judged themselves: members of
 // parked groups share the reason of the first, and in a StrictFIFO queue all
-// wait behind it. Who was told the same kind of reason before is left alone, so
+// wait behind it. One that was told the same kind of reason before is left alone, so
 // that a long queue costs no writes when only amounts change.
 func (pe *pending) tell() {
 	for _, g := range pe.untold {
@@ -48,12 +48,12 @@ func (pe *pending) tell() {
 }
 
 // behind is the reason of those that wait behind the first of a StrictFIFO
-// queue. It names nobody, because who is first changes all the time; Why does.
+// queue. It names none, because which is first changes all the time; Why does.
 func behind(q *queue) *core.Reason {
 	return &core.Reason{Code: core.WaitingForQuota, Cause: core.BehindStrict, Queue: q.name, Tree: q.node.CohortName()}
 }
 
-// sameFacts reports whether two reasons say the same. Who holds what is short is
+// sameFacts reports whether two reasons say the same. What holds what is short is
 // never told, because it changes with every job that ends; Why finds it out.
 func sameFacts(a, b core.Reason) bool { return a.Equal(b) }
 

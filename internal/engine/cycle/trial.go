@@ -81,13 +81,13 @@ func (q *question) excerpt(w *workload, most int) *excerpt {
 	x.state = q.dump(slices.Compact(workloads), func(g *group) []*workload { return kept[g] })
 	for i := range x.state.Queues {
 		for k := range x.state.Queues[i].Groups {
-			x.state.Queues[i].Groups[k].Fresh = nil // who was told what does not matter
+			x.state.Queues[i].Groups[k].Fresh = nil // what was told does not matter
 		}
 	}
 	return x
 }
 
-// some is the first of those that are alike, and all who come before w.
+// some is the first of those that are alike, and all that come before w.
 func (q *question) some(x *excerpt, alike []*workload, w *workload, most int) []*workload {
 	own := slices.Contains(alike, w)
 	if own {
@@ -200,7 +200,7 @@ func (t *trial) heed(v core.Advice, anew *equivalence) bool {
 		t.Apply(core.WorkloadSet{Workload: o})
 	case core.FewerPods, core.SmallerPods, core.Tolerate, core.DropSelector, core.RaisePriority:
 		o := w.waits()
-		o.UID, o.Created, o.QueueTime, o.Seq = "\xff", t.at, t.at, 0 // after all who are submitted now
+		o.UID, o.Created, o.QueueTime, o.Seq = "\xff", t.at, t.at, 0 // after all that are submitted now
 		o.PodSets, o.Priority = anew.podSets, anew.priority
 		t.Apply(core.WorkloadGone{Key: t.key})
 		t.Apply(core.WorkloadSet{Workload: o})
@@ -221,7 +221,7 @@ func (t *trial) changeNodes(names []string, change func(*core.Node)) {
 }
 
 // starts decides and reports whether the workload has its quota then, or has a
-// reservation that it did not have before. Admissions are seen as soon as they are decided: until then nobody is evicted
+// reservation that it did not have before. Admissions are seen as soon as they are decided: until then no workload is evicted
 // in place of one.
 func (t *trial) starts() (preempts int32, ok bool) {
 	for range mostTurns {
@@ -257,7 +257,7 @@ func (t *trial) ranOut(x *excerpt, anew *equivalence) bool {
 	return slices.ContainsFunc(x.cut, none) || anew != nil && x.own != nil && none(x.own)
 }
 
-// setAside are those who are in no group and would be if their local queues were open, by what
+// setAside are those that are in no group and would be if their local queues were open, by what
 // they have in common, in no particular order.
 func (q *question) setAside(localQueues []*localQueue) [][]*workload {
 	alike := map[groupKey][]*workload{}

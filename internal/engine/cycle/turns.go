@@ -11,8 +11,8 @@ import (
 // turns is whose turn is next: the order of the heads, the first workloads of queues
 // that may be judged. byLevel is Kueue's order without fair sharing, byShare that with it.
 //
-// Both find out lazily how a head stands: it starts as well as it, or whoever is behind
-// it, could stand, and learns the truth when its turn comes.
+// Both find out lazily how a head stands: it starts as well as it, or any behind it,
+// could stand, and learns the truth when its turn comes.
 type turns interface { //nolint:interfacebloat // one order of heads is one value
 	// renew begins anew with the queues and trees as they are now.
 	renew()
@@ -58,7 +58,7 @@ func (q *queue) hasHead() bool { return q.active.Len() > 0 && q.closed == nil &&
 // standBest lets the head of a queue stand as well as it could.
 func (q *queue) standBest() {
 	q.head, q.exact = order.Head{Key: q.first().turn()}, false
-	if q.byUsage { // whoever is behind it may have a higher priority; its turn corrects it
+	if q.byUsage { // one behind it may have a higher priority; its turn corrects it
 		q.head.Key = order.Key{Priority: math.MaxInt64, Time: math.MinInt64}
 	}
 }

@@ -39,8 +39,8 @@ func (pe *pending) wake() {
 	}
 }
 
-// wakeEvictors wakes those of a queue who may evict. Once their flavors have
-// nodes, whoever holds any of their quota may be in the way, not only who holds
+// wakeEvictors wakes those of a queue that may evict. Once their flavors have
+// nodes, what holds any of their quota may be in the way, not only what holds
 // what is short.
 func (pe *pending) wakeEvictors(q *queue) {
 	if q.spec == nil || preempt.Forbids(q.spec.Preemption) {
@@ -79,7 +79,7 @@ func (pe *pending) wakeTree(n node) {
 	pe.turns.rehead(q)
 }
 
-// wakeReclaimers wakes those of a tree who may take quota back from others: there
+// wakeReclaimers wakes those of a tree that may take quota back from others: there
 // is more to take.
 func (pe *pending) wakeReclaimers(n node) {
 	for _, c := range n.Children() {
@@ -137,7 +137,7 @@ func (pe *pending) unlistBlocked(g *group) {
 	g.blockedByReservation = 0
 }
 
-// wakeReady looks again at who waits for pods: when none is missing any more, and
+// wakeReady looks again at what waits for pods: when none is missing any more, and
 // whenever usage or nodes changed. What was free for them may be taken then, and they can
 // be reserved something that needs no pods of others.
 func (pe *pending) wakeReady() {
@@ -194,10 +194,10 @@ func (pe *pending) nodesChange(freed, other bool) {
 	pe.nodesNew = pe.nodesNew || other
 }
 
-// lend notes that somebody in a tree borrows more.
+// lend notes that a queue of a tree borrows more.
 func (pe *pending) lend(n *quota.Node) { pe.lent = withRoot(pe.lent, n) }
 
-// recheckTree has a tree looked at again when an admission in it is seen: who has it may be
+// recheckTree has a tree looked at again when an admission in it is seen: the workload may be
 // evicted then.
 func (pe *pending) recheckTree(n *quota.Node) { pe.recheck[n.Root()] = true }
 

@@ -41,7 +41,7 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 		why.Ahead = e.firstUnready()
 		return why, true
 	}
-	if v.kind == reserve && len(v.victims) == 0 { // room comes from those who leave already
+	if v.kind == reserve && len(v.victims) == 0 { // room comes from those that leave already
 		why := *v.why
 		why.Victims = int32(len(e.admissions.leaving)) //nolint:gosec // few
 		return *e.judge.refusal(w, why), true
@@ -56,7 +56,7 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 	return why, true
 }
 
-// foremost is whom all others of a StrictFIFO queue wait behind: its first, which
+// foremost is the one that all others of a StrictFIFO queue wait behind: its first, which
 // could be admitted only just before the next decision. In other queues it is nil.
 func (q *queue) foremost() *workload {
 	if a := q.ahead(); a != nil || !q.strict() || q.active.Len() == 0 {
@@ -65,7 +65,7 @@ func (q *queue) foremost() *workload {
 	return q.first()
 }
 
-// withAwaited says who must still be gone before a workload starts that was reserved
+// withAwaited says what must still be gone before a workload starts that was reserved
 // a place.
 func (e *Engine) withAwaited(w *workload, why *core.Reason) {
 	if why.Code == core.WaitingForPreempted {
@@ -78,7 +78,7 @@ func (e *Engine) withAwaited(w *workload, why *core.Reason) {
 	}
 }
 
-// withHolders is the reason of a refusal, with who holds what is short.
+// withHolders is the reason of a refusal, with those that hold what is short.
 func (e *Engine) withHolders(w *workload, v *verdict) *core.Reason {
 	why := *v.why
 	switch {
@@ -107,7 +107,7 @@ const (
 	maxLooks = 64
 )
 
-// quotaHolders are those who use what is short: in the own queue first, then in queues
+// quotaHolders are those that use what is short: in the own queue first, then in queues
 // of the tree that borrow it, and, where it would have to be borrowed, in those that use
 // what they could lend; the next victims of each first.
 func (e *Engine) quotaHolders(n *quota.Node, why core.Reason, most int) []*preempt.Candidate {
@@ -172,8 +172,8 @@ func (e *Engine) classOf(w *workload, why core.Reason, chosen []int) *place.Clas
 	return c
 }
 
-// nodeHolders are those on nodes that a class could use who hold there what it lacks,
-// those who hold most first; pods that no queue knows too.
+// nodeHolders are those on nodes that a class could use that hold there what it lacks,
+// those that hold most first; pods that no queue knows too.
 func (e *Engine) nodeHolders(c *place.Class, most int) []core.Holder {
 	out := e.holdersOn(e.nodes.Occupied(c, maxLooks))
 	if len(out) == 0 {

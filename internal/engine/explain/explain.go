@@ -58,7 +58,7 @@ func Sentence(r core.Reason) string {
 	return "the workload waits: " + string(r.Code)
 }
 
-// Paragraph is Sentence followed by who holds what is short and who is ahead,
+// Paragraph is Sentence followed by what holds what is short and what is ahead,
 // for people who ask.
 func Paragraph(r core.Reason) string {
 	s := Sentence(r)

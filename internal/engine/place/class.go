@@ -13,7 +13,7 @@ import (
 type View uint8
 
 const (
-	// Free is what is free now and promised to nobody.
+	// Free is what is free now and reserved for none.
 	Free View = iota
 	// After is what is free once the evictions under way are done.
 	After

@@ -161,7 +161,7 @@ func (s *Nodes) Set(spec core.Node) (better, lost bool) {
 	lost = was && old.State.TakesWork() && !spec.State.TakesWork()
 	better = !was || old.State != spec.State || !sameKind(&old, &spec)
 	for i, f := range n.free[core.Current] {
-		was := int64(0) // of a resource that nobody had asked for yet
+		was := int64(0) // of a resource that had not been asked for yet
 		if i < len(before) {
 			was = before[i]
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// Questions about nodes, for whoever explains, and changes that are only thought of.
+// Questions about nodes, for explanations, and changes that are only thought of.
 // They cost time proportional to the nodes, and change nothing that a decision
 // depends on.
 
@@ -61,7 +61,7 @@ func addDown(f *core.NodeFacts, n *Node) {
 	}
 }
 
-// unused is what is free of a resource now and promised to nobody.
+// unused is what is free of a resource now and reserved for none.
 func (n *Node) unused(resource int) int64 {
 	if resource >= len(n.free[core.Current]) || resource >= len(n.free[core.Projected]) {
 		return 0
@@ -90,7 +90,7 @@ func (s *Nodes) scarcest(c *Class) need {
 }
 
 // Occupied is a node in service that a class may use, and where it would get more
-// places if somebody left.
+// places if a workload left.
 type Occupied struct {
 	*Node
 	// scarce are the resources of which one more pod would need more than is free.
@@ -229,7 +229,7 @@ func (s *Nodes) Down(c *Class, most int) []*Node {
 }
 
 // Suppose thinks of a node in another state. The function that it returns takes that
-// back; until then nobody must decide.
+// back; until then nothing may be decided.
 func (s *Nodes) Suppose(n *Node, state core.NodeState) (undo func()) {
 	s.settle()
 	was := n.spec.State

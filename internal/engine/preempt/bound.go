@@ -7,12 +7,12 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// Bounds that say, at next to no cost, that a search would find nobody. Refused
+// Bounds that say, at next to no cost, that a search would find no victim. Refused
 // workloads are asked again with every change around them, and most of them can
-// still evict nobody.
+// still evict none.
 
-// Hopeless reports, at next to no cost, that nobody can be evicted who uses one
-// of the pairs: nobody in the own queue is less important, and no other queue has
+// Hopeless reports, at next to no cost, that no workload can be evicted that uses
+// one of the pairs: none in the own queue is less important, and no other queue has
 // borrowed any of them. If it is false there may be victims.
 func (s *Searcher) Hopeless(q *quota.Node, p core.Preemption, priority int64, pairs []quota.FlavorResource) bool {
 	if s.mayEvictOwn(q, p, priority) {
@@ -21,7 +21,7 @@ func (s *Searcher) Hopeless(q *quota.Node, p core.Preemption, priority int64, pa
 	return !Allows(p.Reclaim) || !slices.ContainsFunc(pairs, q.OthersBorrow)
 }
 
-// mayEvictOwn reports whether somebody of the own queue is less important.
+// mayEvictOwn reports whether a workload of the own queue is less important.
 func (s *Searcher) mayEvictOwn(q *quota.Node, p core.Preemption, priority int64) bool {
 	l := s.Running(q)
 	if !Allows(p.WithinQueue) || len(l) == 0 {
@@ -33,7 +33,7 @@ func (s *Searcher) mayEvictOwn(q *quota.Node, p core.Preemption, priority int64)
 }
 
 // Toothless reports, at next to no cost, that without fair sharing a request for
-// these uses or more can evict nobody: nobody in the own queue is less important,
+// these uses or more can evict none: no workload of the own queue is less important,
 // the request would borrow, which the policy forbids while evicting, and no part of
 // the tree below its root owns enough to take it back for the queue.
 func (s *Searcher) Toothless(q *quota.Node, p core.Preemption, priority int64, uses []quota.Use) bool {
@@ -60,7 +60,7 @@ type weighed struct {
 	lost  bool
 }
 
-// tied is who of a cohort's children has a certain share, and would keep it if
+// tied is the one of a cohort's children that has a certain share, and would keep it if
 // one of its workloads were evicted.
 type tied struct {
 	cohort *quota.Node
@@ -71,7 +71,7 @@ type tied struct {
 }
 
 // Outweighed reports, at next to no cost, that with fair sharing a request for
-// these uses or more can evict nobody: nobody in the own queue is less important,
+// these uses or more can evict none: no workload of the own queue is less important,
 // the request would borrow of everything it asks for, and on every level its own
 // side would have a larger share than any other, or the same as some that would
 // have less after any eviction.
@@ -137,7 +137,7 @@ func (s *Searcher) keeps(n *quota.Node, share quota.DominantResourceShare) bool 
 	var last []quota.Use
 	for _, c := range s.Running(n) {
 		if last != nil && slices.Equal(c.Uses, last) {
-			continue // who uses the same leaves the same
+			continue // what uses the same leaves the same
 		}
 		last = c.Uses
 		if s.shareWithout(core.Projected, n, c).Compare(share) >= 0 {

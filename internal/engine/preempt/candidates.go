@@ -29,8 +29,8 @@ func (s *Searcher) advance(c *cursor) bool {
 	return s.seek(c)
 }
 
-// seek skips whom the policy spares and who uses nothing that is short. It also
-// skips whom nobody has seen admitted yet, and, in the same queue, whoever would go
+// seek skips workloads that the policy spares or that use nothing that is short. It
+// also skips those whose admission was not seen yet, and, in the same queue, what goes
 // after those and is not less important than the request: else, the more admissions
 // are on their way, the more workloads are evicted in place of those.
 func (s *Searcher) seek(c *cursor) bool {

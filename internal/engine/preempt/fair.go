@@ -9,11 +9,11 @@ import (
 )
 
 // Fair sharing chooses victims by shares: the request is
-// booked first, and then whoever has the largest share gives, as long as a
+// booked first, and then the queue with the largest share gives, as long as a
 // strategy allows it. Where Kueue leaves the order open, cohorts of equal
 // share go by name.
 //
-// What ends: a victim spares its beneficiary and all whom that one spares, as in
+// What ends: a victim spares its beneficiary and all that this one spares, as in
 // classical preemption, unless the request stays within quota that its own queue
 // owns. So no circle of evictions goes round twice.
 
@@ -42,7 +42,7 @@ type fairSearch struct {
 	nominal bool
 	// ledger is what shares of others are counted by: Seen, or Projected where that is the
 	// same. What they were promised, or given just now, cannot be taken from them yet,
-	// and is no reason to take something else. Whoever may evict is looked at again
+	// and is no reason to take something else. What may evict is looked at again
 	// when it was seen.
 	ledger core.Account
 	// missing is what the request lacks of each of its uses, less what was taken
@@ -129,7 +129,7 @@ func (s *Searcher) gather(c *contender) bool {
 		mark := s.fair.used
 		child := s.fair.contender(n, c)
 		if !s.gather(child) {
-			s.fair.used = mark // nobody below is kept either
+			s.fair.used = mark // nothing below is kept either
 			continue
 		}
 		if child.path {
@@ -155,7 +155,7 @@ func covers(n, q *quota.Node) bool {
 }
 
 // target is the queue that gives next: down from the root the largest share; nil
-// if nobody is left.
+// if none is left.
 func (f *fairSearch) target() *contender {
 	c := f.root
 	for !c.node.Queue {
@@ -170,8 +170,8 @@ func (f *fairSearch) target() *contender {
 	return c
 }
 
-// firstStrategy takes one candidate after the other from whoever has the largest
-// share at that moment.
+// firstStrategy takes one candidate after the other from the queue with the
+// largest share at that moment.
 func (s *Searcher) firstStrategy(rule core.FairStrategy) bool {
 	for t := s.fair.target(); t != nil; t = s.fair.target() {
 		var took bool
@@ -237,7 +237,7 @@ func (s *Searcher) pickByShare(t *contender, rule core.FairStrategy) bool {
 		if rule == core.LessThanInitialShare {
 			return s.pick(t, core.InCohortFairSharing)
 		}
-		if !slices.Equal(c.Uses, failed) { // who uses the same leaves the same
+		if !slices.Equal(c.Uses, failed) { // what uses the same leaves the same
 			if share.Compare(s.shareWithout(s.fair.ledger, theirs, c)) <= 0 {
 				return s.pick(t, core.InCohortFairSharing)
 			}
@@ -264,7 +264,7 @@ func (s *Searcher) shareWithout(l core.Account, n *quota.Node, c *Candidate) quo
 }
 
 // secondStrategy gives each queue that was spared one more look, with
-// LessThanInitialShare: its first candidate goes, or nobody.
+// LessThanInitialShare: its first candidate goes, or none.
 func (s *Searcher) secondStrategy() bool {
 	f := &s.fair
 	for _, c := range f.pool[:f.used] {
@@ -319,9 +319,9 @@ func (s *Searcher) fitsBooked() bool {
 }
 
 // refresh brings a queue and all above it to their place after candidates or
-// usage changed. Who has no candidates left, or borrows nothing and is not on the
-// request's path, is out: shares only fall. Whose share fell, or who is out, was the
-// first of its heap, because it was its turn: in a heap it can only sink.
+// usage changed. A queue without candidates, or one that borrows nothing and is not
+// on the request's path, is out: shares only fall. One whose share fell, or that is
+// out, was the first of its heap, because it was its turn: in a heap it can only sink.
 func (s *Searcher) refresh(t *contender) {
 	for c := t; c.parent != nil; c = c.parent {
 		left := len(c.children) > 0
@@ -386,7 +386,7 @@ func liftContender(h []*contender, i int) {
 }
 
 // sinkContender goes down to a leaf along the first of each two children, and then
-// up to where the contender belongs: who has just given is seldom next again, and so
+// up to where the contender belongs: one that has just given is seldom next again, and so
 // each level costs one comparison instead of two.
 func sinkContender(h []*contender, top int) {
 	c, i := h[top], top

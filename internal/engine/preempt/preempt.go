@@ -1,4 +1,4 @@
-// Package preempt chooses whom to evict for whom: the fewest workloads, in Kueue's
+// Package preempt chooses which workloads to evict for another: the fewest, in Kueue's
 // order of candidates, or with fair sharing in that of its strategies, whose
 // eviction gives a waiting workload its quota and its nodes together.
 //
@@ -19,7 +19,7 @@ import (
 )
 
 // Candidate is a running workload as the search sees it. It is immutable while
-// it is listed. Nobody is evicted whose allocation is Unseen: the eviction could
+// it is listed. None is evicted whose allocation is Unseen: the eviction could
 // overtake the admission.
 type Candidate struct {
 	ledger.Allocation
@@ -32,7 +32,7 @@ type Candidate struct {
 	// Time is the queue time in nanoseconds.
 	Time int64
 	// Stands is where its local queue stands by past usage; nil in queues that do
-	// not go by it. In one queue, who used more is evicted first.
+	// not go by it. In one queue, those of the one that used more are evicted first.
 	Stands *core.Standing
 }
 
@@ -129,8 +129,8 @@ type Request struct {
 	// Sets are the pods that need nodes; none if quota alone decides.
 	Sets []place.Set
 	// Spare are not evicted unless they hold quota that the request's own side of
-	// the tree has lent: the workloads that this one was evicted for, and whom
-	// those must spare. This is what ends circles of evictions.
+	// the tree has lent: the workloads that this one was evicted for, and those
+	// that they must spare. This is what ends circles of evictions.
 	Spare []core.Key
 }
 
@@ -140,12 +140,12 @@ type Victim struct {
 	Reason core.EvictReason
 }
 
-// Forbids reports whether the policy lets a queue evict nobody at all.
+// Forbids reports whether the policy lets a queue evict nothing at all.
 func Forbids(p core.Preemption) bool {
 	return !Allows(p.WithinQueue) && !Allows(p.Reclaim)
 }
 
-// Allows reports whether a policy lets anybody be evicted.
+// Allows reports whether a policy lets any workload be evicted.
 func Allows(p core.PreemptionPolicy) bool { return p != core.PreemptNever && p != "" }
 
 // Find returns victims whose eviction makes room for the request, or nil, and whether
@@ -204,7 +204,7 @@ func (s *Searcher) attempts() []borrowing {
 	return []borrowing{allowed, forbidden}
 }
 
-// attempt takes candidates until the request fits, then gives back whom it can.
+// attempt takes candidates until the request fits, then gives back those that it can.
 func (s *Searcher) attempt(may borrowing) bool {
 	s.picked = s.picked[:0]
 	fits := false
@@ -311,7 +311,7 @@ func (s *Searcher) giveBack(may borrowing) {
 	}
 }
 
-// Grade is the oracle of flavor assignment: whom would evicting have to hit to
+// Grade is the oracle of flavor assignment: which workloads would evicting have to hit to
 // make room for one pair alone, and how far would the queue then borrow. passed is that
 // of Find.
 func (s *Searcher) Grade(r Request) (mode quota.Mode, level int, passed bool) {
