@@ -70,9 +70,10 @@ type Kind struct {
 	// nil finds nothing. Of kinds that are made here it is asked also about objects
 	// that others manage.
 	ValidateChange func(was, is Object) field.ErrorList
-	// Admits reports whether a change does what the admission decides: starting a job
-	// or saying where its pods go; nil where Keep undoes all of that.
-	Admits func(was, is Object) bool
+	// Admits tells the author of a change that does what the admission decides, starting
+	// a job or saying where its pods go, what to leave alone; "" if it does not. nil
+	// where Keep undoes all of that.
+	Admits func(was, is Object) string
 	// Keep returns a user's new state of a queued object with what is not the user's
 	// as it was before: what the admission wrote, above all. original are the pod sets
 	// as the job's Workload has them, nil if it has none.

@@ -339,15 +339,18 @@ func (h *jobHandler) checkChange(ctx context.Context, req admission.Request, was
 	}
 	before, after := queued{was, h.kind.Suspended(was)}, queued{job, h.kind.Suspended(job)}
 	errs = append(errs, validateLabelChanges(before, after, hasDefault)...)
-	if h.kind.Admits == nil || !h.kind.Admits(was, job) {
+	if h.kind.Admits == nil {
+		return errs, nil
+	}
+	leave := h.kind.Admits(was, job)
+	if leave == "" {
 		return errs, nil
 	}
 	may, err := h.cluster.mayAdmit(ctx, req)
 	if err != nil || may {
 		return errs, err
 	}
-	return append(errs, field.Forbidden(field.NewPath("spec"),
-		"suspend is set to false and podSetInfos are filled in when the job is admitted: leave both as they are")), nil
+	return append(errs, field.Forbidden(field.NewPath("spec"), leave)), nil
 }
 
 // told is what the author of a job should know; was is nil for a new one.

@@ -69,15 +69,16 @@ func made(o jobs.Object, scheduler string) ([]jobs.Component, error) {
 	return out, nil
 }
 
-// admits is true if a change starts an AppWrapper or says where its pods go. Anyone
-// may suspend one.
-func admits(was, is *aw.AppWrapper) bool {
-	if was.Spec.Suspend && !is.Spec.Suspend {
-		return true
-	}
-	return !slices.EqualFunc(was.Spec.Components, is.Spec.Components, func(a, b aw.AppWrapperComponent) bool {
+// admits tells who starts an AppWrapper or says where its pods go that this is not
+// for them. Anyone may suspend one.
+func admits(was, is *aw.AppWrapper) string {
+	samePlaces := slices.EqualFunc(was.Spec.Components, is.Spec.Components, func(a, b aw.AppWrapperComponent) bool {
 		return equality.Semantic.DeepEqual(a.PodSetInfos, b.PodSetInfos)
 	})
+	if samePlaces && (!was.Spec.Suspend || is.Spec.Suspend) {
+		return ""
+	}
+	return "suspend is set to false and podSetInfos are filled in when the job is admitted: leave both as they are"
 }
 
 // warnings are about annotations that cannot be read.
