@@ -31,13 +31,17 @@ func no(kind, reason string, minutes int) metav1.Condition {
 	return c
 }
 
-// workload waits in queue "q" or, if it has a reservation, has quota of "cq" for two pods.
-func workload(admission bool, conditions ...metav1.Condition) *kueue.Workload {
+// workload waits in queue "q".
+func workload(conditions ...metav1.Condition) *kueue.Workload {
 	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "w", CreationTimestamp: at(0)}}
 	w.Spec.QueueName, w.Status.Conditions = "q", conditions
-	if admission {
-		w.Status.Admission = &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{{Count: new(int32(2))}}}
-	}
+	return w
+}
+
+// holder has quota of "cq" for two pods.
+func holder(conditions ...metav1.Condition) *kueue.Workload {
+	w := workload(conditions...)
+	w.Status.Admission = &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{{Count: new(int32(2))}}}
 	return w
 }
 
@@ -74,76 +78,161 @@ func TestJobOf(t *testing.T) {
 		want facts.Job
 	}{
 		"failed wrapper": {"it says so itself, whatever its Workload says", facts.Objects{
-			AppWrapper: wrapper(appwrapper.AppWrapperFailed, yes(appwrapper.Unhealthy, "FoundFailedPods", 9)), Workload: workload(true, reserved, admitted),
+			AppWrapper: wrapper(appwrapper.AppWrapperFailed, yes(appwrapper.Unhealthy, "FoundFailedPods", 9)), Workload: holder(reserved, admitted),
 		}, facts.Job{Stage: facts.Ended, State: facts.Failed, Reason: "FoundFailedPods", Message: "message of FoundFailedPods", LocalQueue: "q", Pods: facts.Pods{Wanted: 2}}},
-		"failed for no known reason": {"it has a reason all the same", facts.Objects{AppWrapper: wrapper(appwrapper.AppWrapperFailed)},
-			facts.Job{Stage: facts.Ended, State: facts.Failed, Reason: "Failed"}},
-		"succeeded wrapper": {"", facts.Objects{AppWrapper: wrapper(appwrapper.AppWrapperSucceeded)},
-			facts.Job{Stage: facts.Ended, State: facts.Succeeded, Reason: "Succeeded"}},
+		"failed for no known reason": {
+			"it has a reason all the same",
+			facts.Objects{AppWrapper: wrapper(appwrapper.AppWrapperFailed)},
+			facts.Job{Stage: facts.Ended, State: facts.Failed, Reason: "Failed"},
+		},
+		"succeeded wrapper": {
+			"",
+			facts.Objects{AppWrapper: wrapper(appwrapper.AppWrapperSucceeded)},
+			facts.Job{Stage: facts.Ended, State: facts.Succeeded, Reason: "Succeeded"},
+		},
 		"failed Job": {"conditions that are not true say nothing", facts.Objects{Job: job(
 			batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionFalse}, batchv1.JobCondition{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue},
 			batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded", Message: "m", LastTransitionTime: at(2)},
 		)}, facts.Job{Stage: facts.Ended, State: facts.Failed, Reason: "BackoffLimitExceeded", Message: "m", Since: at(2).Time}},
-		"complete Job": {"", facts.Objects{Job: job(batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: at(2)})},
-			facts.Job{Stage: facts.Ended, State: facts.Succeeded, Reason: "Complete", Since: at(2).Time}},
-		"of another controller": {"it is left alone", facts.Objects{Job: with(job(), func(j *batchv1.Job) { j.Spec.ManagedBy = new("example.com/other") })},
-			facts.Job{Stage: facts.Foreign, State: facts.Unmanaged, Reason: "ManagedBy", Manager: "example.com/other"}},
-		"wrapper of another controller": {"it is left alone too", facts.Objects{AppWrapper: with(wrapper(""), func(aw *appwrapper.AppWrapper) { aw.Spec.ManagedBy = new("kueue.x-k8s.io/multikueue") })},
-			facts.Job{Stage: facts.Foreign, State: facts.Unmanaged, Reason: "ManagedBy", Manager: "kueue.x-k8s.io/multikueue"}},
-		"of ours by name": {"that is the same as no name", facts.Objects{Job: with(job(), func(j *batchv1.Job) { j.Spec.ManagedBy, j.Labels = new(batchv1.JobControllerName), queue })},
-			facts.Job{Stage: facts.NotRecorded, State: facts.Waiting, Reason: "NoWorkload", LocalQueue: "q"}},
-		"loose": {"no quota holds it back", facts.Objects{Loose: true, Team: true, Pods: pods(corev1.PodRunning, corev1.PodSucceeded)},
-			facts.Job{Stage: facts.Loose, State: facts.Unmanaged, Reason: "NotQueued", Pods: facts.Pods{Wanted: 1, Running: pods(corev1.PodRunning), Ended: 1}}},
+		"complete Job": {
+			"",
+			facts.Objects{Job: job(batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: at(2)})},
+			facts.Job{Stage: facts.Ended, State: facts.Succeeded, Reason: "Complete", Since: at(2).Time},
+		},
+		"of another controller": {
+			"it is left alone",
+			facts.Objects{Job: with(job(), func(j *batchv1.Job) { j.Spec.ManagedBy = new("example.com/other") })},
+			facts.Job{Stage: facts.Foreign, State: facts.Unmanaged, Reason: "ManagedBy", Manager: "example.com/other"},
+		},
+		"wrapper of another controller": {
+			"it is left alone too",
+			facts.Objects{AppWrapper: with(wrapper(""), func(aw *appwrapper.AppWrapper) { aw.Spec.ManagedBy = new("kueue.x-k8s.io/multikueue") })},
+			facts.Job{Stage: facts.Foreign, State: facts.Unmanaged, Reason: "ManagedBy", Manager: "kueue.x-k8s.io/multikueue"},
+		},
+		"of ours by name": {
+			"that is the same as no name",
+			facts.Objects{Job: with(job(), func(j *batchv1.Job) { j.Spec.ManagedBy, j.Labels = new(batchv1.JobControllerName), queue })},
+			facts.Job{Stage: facts.NotRecorded, State: facts.Waiting, Reason: "NoWorkload", LocalQueue: "q"},
+		},
+		"loose": {
+			"no quota holds it back",
+			facts.Objects{Loose: true, Team: true, Pods: pods(corev1.PodRunning, corev1.PodSucceeded)},
+			facts.Job{Stage: facts.Loose, State: facts.Unmanaged, Reason: "NotQueued", Pods: facts.Pods{Wanted: 1, Running: pods(corev1.PodRunning), Ended: 1}},
+		},
 		"no queue": {"Kubernetes runs it", facts.Objects{Job: job()}, facts.Job{Stage: facts.Unqueued, State: facts.Unmanaged, Reason: "NoQueue"}},
-		"no queue in a team's namespace": {"it must have one", facts.Objects{Job: job(), Team: true},
-			facts.Job{Stage: facts.Unqueued, State: facts.Held, Reason: "NoQueue"}},
+		"no queue in a team's namespace": {
+			"it must have one",
+			facts.Objects{Job: job(), Team: true},
+			facts.Job{Stage: facts.Unqueued, State: facts.Held, Reason: "NoQueue"},
+		},
 		"wrapper without a queue": {"nobody runs it", facts.Objects{AppWrapper: wrapper("")}, facts.Job{Stage: facts.Unqueued, State: facts.Held, Reason: "NoQueue"}},
-		"refused": {"the event says why", facts.Objects{Job: with(job(), func(j *batchv1.Job) { j.Labels = queue }), Refused: &corev1.Event{Reason: "WorkloadRefused", Message: "exceeded quota"}},
-			facts.Job{Stage: facts.Refused, State: facts.Held, Reason: "WorkloadRefused", Message: "exceeded quota", LocalQueue: "q"}},
-		"never to run": {"the AppWrapper says why", facts.Objects{AppWrapper: with(wrapper("", yes(appwrapper.Unhealthy, "Invalid", 1)), func(aw *appwrapper.AppWrapper) { aw.Labels = queue })},
-			facts.Job{Stage: facts.NotRecorded, State: facts.Waiting, Reason: "NoWorkload", Message: "message of Invalid", LocalQueue: "q"}},
-		"finished": {"also if it is still admitted", facts.Objects{Workload: workload(true, reserved, admitted, yes(kueue.WorkloadFinished, "Failed", 8))},
-			facts.Job{Stage: facts.Finished, State: facts.Failed, Reason: "Failed", Message: "message of Failed", Since: at(8).Time, LocalQueue: "q", ClusterQueue: "cq", Pods: facts.Pods{Wanted: 2}}},
-		"finished well": {"", facts.Objects{Job: job(), Workload: workload(false, yes(kueue.WorkloadFinished, "Succeeded", 8))},
-			facts.Job{Stage: facts.Finished, State: facts.Succeeded, Reason: "Succeeded", Message: "message of Succeeded", Since: at(8).Time, LocalQueue: "q"}},
-		"evicted": {"its pods still run", facts.Objects{Workload: workload(true, reserved, admitted, evicted), Pods: pods(corev1.PodRunning, corev1.PodRunning)},
-			facts.Job{Stage: facts.Evicted, State: facts.Stopping, Reason: "Preempted", Message: "message of Preempted", Since: at(5).Time, LocalQueue: "q", ClusterQueue: "cq", Eviction: eviction, Pods: running}},
-		"checks": {"quota alone does not start it", facts.Objects{Workload: workload(true, reserved, no(kueue.WorkloadAdmitted, "UnsatisfiedAdmissionChecks", 3))},
-			facts.Job{Stage: facts.Checking, State: facts.Waiting, Reason: "UnsatisfiedAdmissionChecks", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq", Pods: facts.Pods{Wanted: 2}}},
-		"no pods yet": {"", facts.Objects{Workload: workload(true, reserved, admitted)},
-			facts.Job{Stage: facts.Admitted, State: facts.Starting, Reason: "Admitted", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq", Pods: facts.Pods{Wanted: 2}}},
-		"one pod waits": {"", facts.Objects{Workload: workload(true, reserved, admitted), Pods: pods(corev1.PodRunning, corev1.PodPending)},
-			facts.Job{Stage: facts.Admitted, State: facts.Starting, Reason: "Admitted", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq",
-				Pods: facts.Pods{Wanted: 2, Running: pods(corev1.PodRunning), Waiting: pods(corev1.PodPending)}}},
-		"runs": {"", facts.Objects{Workload: workload(true, reserved, admitted), Pods: pods(corev1.PodRunning, corev1.PodRunning)},
-			facts.Job{Stage: facts.Admitted, State: facts.Running, Reason: "Admitted", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq", Pods: running}},
-		"runs to its end": {"what ended counts as started", facts.Objects{Workload: workload(true, reserved, admitted), Pods: pods(corev1.PodRunning, corev1.PodSucceeded)},
-			facts.Job{Stage: facts.Admitted, State: facts.Running, Reason: "Admitted", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq",
-				Pods: facts.Pods{Wanted: 2, Running: pods(corev1.PodRunning), Ended: 1}}},
+		"refused": {
+			"the event says why",
+			facts.Objects{Job: with(job(), func(j *batchv1.Job) { j.Labels = queue }), Refused: &corev1.Event{Reason: "WorkloadRefused", Message: "exceeded quota"}},
+			facts.Job{Stage: facts.Refused, State: facts.Held, Reason: "WorkloadRefused", Message: "exceeded quota", LocalQueue: "q"},
+		},
+		"never to run": {
+			"the AppWrapper says why",
+			facts.Objects{AppWrapper: with(wrapper("", yes(appwrapper.Unhealthy, "Invalid", 1)), func(aw *appwrapper.AppWrapper) { aw.Labels = queue })},
+			facts.Job{Stage: facts.NotRecorded, State: facts.Waiting, Reason: "NoWorkload", Message: "message of Invalid", LocalQueue: "q"},
+		},
+		"finished": {
+			"also if it is still admitted",
+			facts.Objects{Workload: holder(reserved, admitted, yes(kueue.WorkloadFinished, "Failed", 8))},
+			facts.Job{Stage: facts.Finished, State: facts.Failed, Reason: "Failed", Message: "message of Failed", Since: at(8).Time, LocalQueue: "q", ClusterQueue: "cq", Pods: facts.Pods{Wanted: 2}},
+		},
+		"finished well": {
+			"",
+			facts.Objects{Job: job(), Workload: workload(yes(kueue.WorkloadFinished, "Succeeded", 8))},
+			facts.Job{Stage: facts.Finished, State: facts.Succeeded, Reason: "Succeeded", Message: "message of Succeeded", Since: at(8).Time, LocalQueue: "q"},
+		},
+		"evicted": {
+			"its pods still run",
+			facts.Objects{Workload: holder(reserved, admitted, evicted), Pods: pods(corev1.PodRunning, corev1.PodRunning)},
+			facts.Job{Stage: facts.Evicted, State: facts.Stopping, Reason: "Preempted", Message: "message of Preempted", Since: at(5).Time, LocalQueue: "q", ClusterQueue: "cq", Eviction: eviction, Pods: running},
+		},
+		"checks": {
+			"quota alone does not start it",
+			facts.Objects{Workload: holder(reserved, no(kueue.WorkloadAdmitted, "UnsatisfiedAdmissionChecks", 3))},
+			facts.Job{Stage: facts.Checking, State: facts.Waiting, Reason: "UnsatisfiedAdmissionChecks", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq", Pods: facts.Pods{Wanted: 2}},
+		},
+		"no pods yet": {
+			"",
+			facts.Objects{Workload: holder(reserved, admitted)},
+			facts.Job{Stage: facts.Admitted, State: facts.Starting, Reason: "Admitted", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq", Pods: facts.Pods{Wanted: 2}},
+		},
+		"one pod waits": {
+			"",
+			facts.Objects{Workload: holder(reserved, admitted), Pods: pods(corev1.PodRunning, corev1.PodPending)},
+			facts.Job{
+				Stage: facts.Admitted, State: facts.Starting, Reason: "Admitted", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq",
+				Pods: facts.Pods{Wanted: 2, Running: pods(corev1.PodRunning), Waiting: pods(corev1.PodPending)},
+			},
+		},
+		"runs": {
+			"",
+			facts.Objects{Workload: holder(reserved, admitted), Pods: pods(corev1.PodRunning, corev1.PodRunning)},
+			facts.Job{Stage: facts.Admitted, State: facts.Running, Reason: "Admitted", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq", Pods: running},
+		},
+		"runs to its end": {
+			"what ended counts as started",
+			facts.Objects{Workload: holder(reserved, admitted), Pods: pods(corev1.PodRunning, corev1.PodSucceeded)},
+			facts.Job{
+				Stage: facts.Admitted, State: facts.Running, Reason: "Admitted", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq",
+				Pods: facts.Pods{Wanted: 2, Running: pods(corev1.PodRunning), Ended: 1},
+			},
+		},
 		"reset": {"its pods are made anew", facts.Objects{
 			AppWrapper: wrapper(appwrapper.AppWrapperResetting, yes(appwrapper.Unhealthy, "FoundNoExecuteNodes", 6)),
-			Workload:   workload(true, reserved, admitted), Pods: pods(corev1.PodRunning, corev1.PodRunning),
+			Workload:   holder(reserved, admitted), Pods: pods(corev1.PodRunning, corev1.PodRunning),
 		}, facts.Job{Stage: facts.Admitted, State: facts.Resetting, Reason: "FoundNoExecuteNodes", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq", Pods: running}},
-		"suspended": {"", facts.Objects{AppWrapper: wrapper(appwrapper.AppWrapperSuspending), Workload: workload(true, reserved, admitted), Pods: pods(corev1.PodRunning, corev1.PodRunning)},
-			facts.Job{Stage: facts.Admitted, State: facts.Stopping, Reason: "Suspending", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq", Pods: running}},
-		"deactivated": {"by somebody", facts.Objects{Workload: with(workload(false), func(w *kueue.Workload) { w.Spec.Active = new(false) })},
-			facts.Job{Stage: facts.Deactivated, State: facts.Held, Reason: "Deactivated", LocalQueue: "q"}},
-		"deactivated by a limit": {"the eviction says which", facts.Objects{Workload: with(workload(false, yes(kueue.WorkloadEvicted, "DeactivatedDueToMaximumExecutionTimeExceeded", 5)), func(w *kueue.Workload) { w.Spec.Active = new(false) })},
-			facts.Job{Stage: facts.Deactivated, State: facts.Held, Reason: "DeactivatedDueToMaximumExecutionTimeExceeded", Message: "message of DeactivatedDueToMaximumExecutionTimeExceeded", LocalQueue: "q",
-				Eviction: &facts.Eviction{Reason: "DeactivatedDueToMaximumExecutionTimeExceeded", Message: "message of DeactivatedDueToMaximumExecutionTimeExceeded", At: at(5).Time}}},
-		"recorded without a queue": {"nobody looks at it", facts.Objects{Workload: with(workload(false, refusal), func(w *kueue.Workload) { w.Spec.QueueName = "" })},
-			facts.Job{Stage: facts.Unqueued, State: facts.Held, Reason: "NoQueue"}},
-		"new": {"nobody has looked at it", facts.Objects{Workload: workload(false)},
-			facts.Job{Stage: facts.Queued, State: facts.Waiting, Reason: "PendingEvaluation", Since: at(0).Time, LocalQueue: "q"}},
-		"waits": {"as was written", facts.Objects{Workload: workload(false, refusal), Answer: &visibility.Explanation{Reason: "none"}},
-			facts.Job{Stage: facts.Queued, State: facts.Waiting, Reason: "WaitingForQuota", Message: "message of WaitingForQuota", Since: at(0).Time, LocalQueue: "q",
-				Decision: &facts.Decision{Code: core.WaitingForQuota, Message: "message of WaitingForQuota", At: at(4).Time}}},
+		"suspended": {
+			"",
+			facts.Objects{AppWrapper: wrapper(appwrapper.AppWrapperSuspending), Workload: holder(reserved, admitted), Pods: pods(corev1.PodRunning, corev1.PodRunning)},
+			facts.Job{Stage: facts.Admitted, State: facts.Stopping, Reason: "Suspending", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq", Pods: running},
+		},
+		"deactivated": {
+			"by somebody",
+			facts.Objects{Workload: with(workload(), func(w *kueue.Workload) { w.Spec.Active = new(false) })},
+			facts.Job{Stage: facts.Deactivated, State: facts.Held, Reason: "Deactivated", LocalQueue: "q"},
+		},
+		"deactivated by a limit": {
+			"the eviction says which",
+			facts.Objects{Workload: with(workload(yes(kueue.WorkloadEvicted, "DeactivatedDueToMaximumExecutionTimeExceeded", 5)), func(w *kueue.Workload) { w.Spec.Active = new(false) })},
+			facts.Job{
+				Stage: facts.Deactivated, State: facts.Held, Reason: "DeactivatedDueToMaximumExecutionTimeExceeded", Message: "message of DeactivatedDueToMaximumExecutionTimeExceeded", LocalQueue: "q",
+				Eviction: &facts.Eviction{Reason: "DeactivatedDueToMaximumExecutionTimeExceeded", Message: "message of DeactivatedDueToMaximumExecutionTimeExceeded", At: at(5).Time},
+			},
+		},
+		"recorded without a queue": {
+			"nobody looks at it",
+			facts.Objects{Workload: with(workload(refusal), func(w *kueue.Workload) { w.Spec.QueueName = "" })},
+			facts.Job{Stage: facts.Unqueued, State: facts.Held, Reason: "NoQueue"},
+		},
+		"new": {
+			"nobody has looked at it",
+			facts.Objects{Workload: workload()},
+			facts.Job{Stage: facts.Queued, State: facts.Waiting, Reason: "PendingEvaluation", Since: at(0).Time, LocalQueue: "q"},
+		},
+		"waits": {
+			"as was written",
+			facts.Objects{Workload: workload(refusal), Answer: &visibility.Explanation{Reason: "none"}},
+			facts.Job{
+				Stage: facts.Queued, State: facts.Waiting, Reason: "WaitingForQuota", Message: "message of WaitingForQuota", Since: at(0).Time, LocalQueue: "q",
+				Decision: &facts.Decision{Code: core.WaitingForQuota, Message: "message of WaitingForQuota", At: at(4).Time},
+			},
+		},
 		"waits, and a controller answers": {"that counts, and not what was written", facts.Objects{
-			Workload: workload(false, refusal), Answer: &visibility.Explanation{Waiting: true, At: at(9), Reason: "TopologyPlacementFailed", Cause: "NodesShort", Message: "m"},
-		}, facts.Job{Stage: facts.Queued, State: facts.Waiting, Reason: "TopologyPlacementFailed", Message: "m", Since: at(0).Time, LocalQueue: "q",
-			Decision: &facts.Decision{Code: core.TopologyPlacementFailed, Cause: core.NodesShort, Message: "m", At: at(9).Time, Live: true}}},
-		"waits again": {"since it gave back its quota, and nobody has looked at it since", facts.Objects{Workload: workload(false, evicted, released)},
-			facts.Job{Stage: facts.Queued, State: facts.Waiting, Reason: "PendingEvaluation", Since: at(7).Time, LocalQueue: "q", Eviction: eviction}},
+			Workload: workload(refusal), Answer: &visibility.Explanation{Waiting: true, At: at(9), Reason: "TopologyPlacementFailed", Cause: "NodesShort", Message: "m"},
+		}, facts.Job{
+			Stage: facts.Queued, State: facts.Waiting, Reason: "TopologyPlacementFailed", Message: "m", Since: at(0).Time, LocalQueue: "q",
+			Decision: &facts.Decision{Code: core.TopologyPlacementFailed, Cause: core.NodesShort, Message: "m", At: at(9).Time, Live: true},
+		}},
+		"waits again": {
+			"since it gave back its quota, and nobody has looked at it since",
+			facts.Objects{Workload: workload(evicted, released)},
+			facts.Job{Stage: facts.Queued, State: facts.Waiting, Reason: "PendingEvaluation", Since: at(7).Time, LocalQueue: "q", Eviction: eviction},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, facts.JobOf(c.of)); diff != "" {

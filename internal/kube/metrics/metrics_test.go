@@ -118,8 +118,10 @@ func TestQueueGauges(t *testing.T) {
 			Reserved: map[core.FlavorResource]core.Amount{cpu: 500}, Used: map[core.FlavorResource]core.Amount{cpu: 400},
 		},
 	})
-	names := []string{"kueue_pending_workloads", "kueue_cluster_queue_status", "kueue_cluster_queue_nominal_quota", "kueue_cluster_queue_lending_limit",
-		"kueue_cluster_queue_resource_reservation", "kueue_cluster_queue_resource_usage"}
+	names := []string{
+		"kueue_pending_workloads", "kueue_cluster_queue_status", "kueue_cluster_queue_nominal_quota", "kueue_cluster_queue_lending_limit",
+		"kueue_cluster_queue_resource_reservation", "kueue_cluster_queue_resource_usage",
+	}
 	expect(t, reg, "cpu is shown in cores, no limit as infinity",
 		`kueue_cluster_queue_lending_limit{cluster_queue="q",cohort="c",flavor="f",replica_role="standalone",resource="cpu"} +Inf
 kueue_cluster_queue_lending_limit{cluster_queue="q",cohort="c",flavor="f",replica_role="standalone",resource="nvidia.com/gpu"} 6
