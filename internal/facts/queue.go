@@ -1,61 +1,12 @@
 package facts
 
 import (
-	"maps"
-	"math"
-	"slices"
-	"time"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
-
-// Load is how full a queue is at one moment.
-type Load struct {
-	// Pending workloads are looked at, Inadmissible ones are parked until what they
-	// wait for changes. A workload is in one of the two. Where it is not known
-	// which are parked, all are Pending.
-	Pending, Inadmissible int32
-	// Reserving workloads hold quota, those that are being evicted included;
-	// Admitted ones of them may run.
-	Reserving, Admitted int32
-	// Reserved is what reserving workloads count against the quota; Used is what
-	// admitted ones do. What is missing is 0.
-	Reserved, Used map[core.FlavorResource]core.Amount
-	// Consumed is what a LocalQueue used in the past, in thousandths of base units,
-	// as of ConsumedAt; that is zero unless its queue goes by past usage.
-	Consumed   core.Resources
-	ConsumedAt time.Time
-	// Share is the weighted share of a ClusterQueue; nil while fair sharing is off.
-	Share *Share
-}
-
-// Waiting is how many workloads wait.
-func (l Load) Waiting() int32 { return l.Pending + l.Inadmissible }
-
-// Equal reports whether both say the same.
-func (l Load) Equal(o Load) bool {
-	return l.Pending == o.Pending && l.Inadmissible == o.Inadmissible &&
-		l.Reserving == o.Reserving && l.Admitted == o.Admitted &&
-		(l.Share == nil) == (o.Share == nil) && (l.Share == nil || l.Share.Equal(*o.Share)) &&
-		l.ConsumedAt.Equal(o.ConsumedAt) && slices.Equal(l.Consumed, o.Consumed) && maps.Equal(l.Reserved, o.Reserved) && maps.Equal(l.Used, o.Used)
-}
-
-// Share is a weighted share in thousandths.
-type Share struct {
-	// Rounded up, for the API: math.MaxInt64 of a weight of 0 that borrows.
-	Rounded int64
-	// Exact, for metrics: not a number of a weight of 0 that borrows.
-	Exact float64
-}
-
-// Equal reports whether both are the same share.
-func (s Share) Equal(o Share) bool {
-	return s.Rounded == o.Rounded && (s.Exact == o.Exact || math.IsNaN(s.Exact) && math.IsNaN(o.Exact))
-}
 
 // QueueState is what a ClusterQueue can do.
 type QueueState string
@@ -78,12 +29,12 @@ type Queue struct {
 	Reason string
 	// Flavors are its quotas, in the order of the spec.
 	Flavors []core.FlavorQuotas
-	Load
+	core.Load
 }
 
 // QueueOf is a ClusterQueue that is as active says, nil if that is not known, and as
 // full as load.
-func QueueOf(q *kueue.ClusterQueue, active *metav1.Condition, load Load) Queue {
+func QueueOf(q *kueue.ClusterQueue, active *metav1.Condition, load core.Load) Queue {
 	out := Queue{Name: q.Name, Flavors: Flavors(q), Load: load}
 	if q.Spec.CohortName != "" {
 		out.Cohorts = []string{string(q.Spec.CohortName)}
@@ -148,9 +99,9 @@ func Flavors(q *kueue.ClusterQueue) []core.FlavorQuotas {
 
 // LoadOf is how full a ClusterQueue was when its status was written. That says
 // neither which are parked nor the exact share.
-func LoadOf(s kueue.ClusterQueueStatus) Load {
-	return Load{
-		Pending: s.PendingWorkloads, Reserving: s.ReservingWorkloads, Admitted: s.AdmittedWorkloads,
+func LoadOf(s kueue.ClusterQueueStatus) core.Load {
+	return core.Load{
+		Pending: int(s.PendingWorkloads), Reserving: int(s.ReservingWorkloads), Admitted: int(s.AdmittedWorkloads),
 		Reserved: amounts(s.FlavorsReservation), Used: amounts(s.FlavorsUsage),
 	}
 }
@@ -176,12 +127,12 @@ type LocalQueue struct {
 	Active metav1.ConditionStatus
 	// Flavors are the quotas of its ClusterQueue, none if there is no such queue.
 	Flavors []core.FlavorQuotas
-	Load
+	core.Load
 }
 
 // LocalQueueOf is a LocalQueue that is as active says and as full as load. behind is
 // its ClusterQueue; nil if there is none.
-func LocalQueueOf(q *kueue.LocalQueue, behind *kueue.ClusterQueue, active metav1.Condition, load Load) LocalQueue {
+func LocalQueueOf(q *kueue.LocalQueue, behind *kueue.ClusterQueue, active metav1.Condition, load core.Load) LocalQueue {
 	return LocalQueue{
 		Namespace: q.Namespace, Name: q.Name, Queue: string(q.Spec.ClusterQueue), Labels: q.Labels,
 		Active: active.Status, Flavors: Flavors(behind), Load: load,

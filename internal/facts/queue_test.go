@@ -1,9 +1,7 @@
 package facts_test
 
 import (
-	"math"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -14,36 +12,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/facts"
 )
-
-// Every number counts when it is asked whether something changed.
-func TestLoadsDiffer(t *testing.T) {
-	fr := core.FlavorResource{Flavor: "f", Resource: "cpu"}
-	full := func() facts.Load {
-		return facts.Load{
-			Pending: 1, Inadmissible: 2, Reserving: 3, Admitted: 4, Reserved: map[core.FlavorResource]core.Amount{fr: 5}, Used: map[core.FlavorResource]core.Amount{fr: 6},
-			Consumed: core.MakeResources(map[string]core.Amount{"cpu": 7}), ConsumedAt: time.Unix(8, 0), Share: &facts.Share{Rounded: 9, Exact: 9.5},
-		}
-	}
-	if !full().Equal(full()) {
-		t.Fatal("a load differs from itself")
-	}
-	for name, change := range map[string]func(*facts.Load){
-		"pending": func(x *facts.Load) { x.Pending++ }, "inadmissible": func(x *facts.Load) { x.Inadmissible++ },
-		"reserving": func(x *facts.Load) { x.Reserving++ }, "admitted": func(x *facts.Load) { x.Admitted++ },
-		"reserved": func(x *facts.Load) { x.Reserved[fr]++ }, "used": func(x *facts.Load) { x.Used[fr]++ },
-		"consumed": func(x *facts.Load) { x.Consumed = nil }, "consumed at": func(x *facts.Load) { x.ConsumedAt = time.Unix(9, 0) },
-		"share": func(x *facts.Load) { x.Share.Exact++ }, "rounded share": func(x *facts.Load) { x.Share.Rounded++ }, "no share": func(x *facts.Load) { x.Share = nil },
-	} {
-		x := full()
-		if change(&x); x.Equal(full()) || full().Equal(x) {
-			t.Errorf("%s: nobody notices", name)
-		}
-	}
-	none := facts.Share{Rounded: math.MaxInt64, Exact: math.NaN()}
-	if !none.Equal(none) || none.Equal(facts.Share{Rounded: math.MaxInt64, Exact: 1}) {
-		t.Error("a share that is no number is itself, and nothing else")
-	}
-}
 
 // What is told of queues.
 func TestQueueOf(t *testing.T) {
@@ -56,7 +24,7 @@ func TestQueueOf(t *testing.T) {
 		}}}},
 		{Flavors: []kueue.FlavorQuotas{{Name: "e"}}},
 	}
-	load := facts.Load{
+	load := core.Load{
 		Pending: 1, Inadmissible: 2, Reserving: 3, Admitted: 4,
 		Reserved: map[core.FlavorResource]core.Amount{{Flavor: "f", Resource: core.GPU}: 6}, Used: map[core.FlavorResource]core.Amount{},
 	}

@@ -150,8 +150,8 @@ func TestObservedAdmissionIsFact(t *testing.T) {
 	e.Apply(core.WorkloadSet{Workload: big})
 	e.Apply(core.WorkloadSet{Workload: cpuJob("one", 0, 1)})
 	expect(t, "an admission above quota stands, and nothing new fits", steps(t, e, 200), "refuse one")
-	if u := e.Usage("a"); len(u) != 1 || u[0].Total != 9000 || u[0].Borrowed != 5000 {
-		t.Errorf("usage %v", u)
+	if l := e.Load("a"); len(l.Reserved) != 1 || l.Reserved[core.FlavorResource{Flavor: "f", Resource: core.CPU}] != 9000 {
+		t.Errorf("load %v", l)
 	}
 	e.Apply(core.WorkloadGone{Key: big.Key})
 	expect(t, "it ends", steps(t, e, 201), "admit one")
@@ -309,15 +309,14 @@ func TestTwoPhases(t *testing.T) {
 	for admitted, want := range map[bool]core.Amount{false: 0, true: 3000} {
 		one.Admitted = admitted
 		e.Apply(core.WorkloadSet{Workload: one})
-		q := e.Counts("a").Admitted
-		local := e.LocalCounts("a", "q").Admitted
-		for _, u := range append(e.Usage("a"), e.LocalUsage("a", "q")...) {
-			if u.Resource == core.CPU && (u.Total != 3000 || u.Admitted != want) {
-				t.Errorf("admitted %t: reserved %v, used %v", admitted, u.Total, u.Admitted)
+		q, local := e.Load("a"), e.LocalLoad("a", "q")
+		for _, l := range []core.Load{q, local} {
+			if of := (core.FlavorResource{Flavor: "f", Resource: core.CPU}); l.Reserved[of] != 3000 || l.Used[of] != want {
+				t.Errorf("admitted %t: reserved %v, used %v", admitted, l.Reserved, l.Used)
 			}
 		}
-		if (q == 1) != admitted || (local == 1) != admitted {
-			t.Errorf("admitted %t: counted %d and %d", admitted, q, local)
+		if (q.Admitted == 1) != admitted || (local.Admitted == 1) != admitted {
+			t.Errorf("admitted %t: counted %d and %d", admitted, q.Admitted, local.Admitted)
 		}
 	}
 }

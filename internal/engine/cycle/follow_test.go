@@ -45,15 +45,16 @@ func TestFollowersKnowTheLine(t *testing.T) {
 					if diff := cmp.Diff(want, got); diff != "" {
 						t.Fatalf("the line of %s (-decides +follows):\n%s\n%s", q, diff, x.dump())
 					}
-					if diff := cmp.Diff(x.engine.Usage(q), f.Usage(q)); diff != "" {
+					here, there := x.engine.Load(q), f.Load(q)
+					if diff := cmp.Diff([]any{here.Reserved, here.Used, here.Reserving}, []any{there.Reserved, there.Used, there.Reserving}); diff != "" {
 						t.Fatalf("the usage of %s (-decides +follows):\n%s\n%s", q, diff, x.dump())
 					}
 				}
 				count := map[bool]int{}
 				x.engine.EachWaiting(func(_ string, _ core.Key, parked bool) { count[parked]++ })
 				for q := range x.ref.queues {
-					c := x.engine.Counts(q)
-					count[false] -= c.Active
+					c := x.engine.Load(q)
+					count[false] -= c.Pending
 					count[true] -= c.Inadmissible
 				}
 				if count[false] != 0 || count[true] != 0 {

@@ -7,48 +7,32 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// Usage is what a queue uses of one flavor and resource.
-type Usage struct {
-	core.FlavorResource
-	// Total is reserved, evicted workloads included until they are gone; Borrowed
-	// is the part above the nominal quota.
-	Total, Borrowed core.Amount
-	// Admitted is what workloads use that may run; the others wait for admission
-	// checks.
-	Admitted core.Amount
-}
-
-// Counts are numbers of workloads.
-type Counts struct {
-	// Active are waiting and can be admitted when their turn comes; Inadmissible
-	// are parked until something changes. Reserving hold quota; Evicting are those
-	// of them that are on their way out.
-	Active, Inadmissible, Reserving, Evicting int
-	// Admitted are those that hold quota and may run.
-	Admitted int
-}
-
-// Pending is how many workloads wait.
-func (c Counts) Pending() int { return c.Active + c.Inadmissible }
-
-// Usage lists what a queue uses, sorted by flavor and resource: every pair that
-// the queue has quota for or uses.
-func (e *Engine) Usage(name string) []Usage {
+// Load is how full a queue is, without its share: every flavor and resource that it
+// has quota for or uses is in it.
+func (e *Engine) Load(name string) core.Load {
 	q := e.queues[name]
 	if q == nil {
-		return nil
+		return core.Load{}
 	}
-	var out []Usage
-	checking, _ := e.checking(q)
+	checking, n := e.checking(q)
+	out := core.Load{
+		Reserving: q.reserving, Evicting: q.evicting, Admitted: q.reserving - n, Pending: len(q.reserved),
+		Reserved: map[core.FlavorResource]core.Amount{}, Used: map[core.FlavorResource]core.Amount{},
+	}
 	for _, p := range e.forest.PairsOf(q.node) {
-		out = append(out, Usage{
-			FlavorResource: e.forest.Name(p),
-			Total:          q.node.Usage(core.Current, p),
-			Borrowed:       q.node.Borrowed(core.Current, p),
-			Admitted:       q.node.Usage(core.Current, p).Sub(amountOf(checking, p)),
-		})
+		reserved := q.node.Usage(core.Current, p)
+		out.Reserved[e.forest.Name(p)], out.Used[e.forest.Name(p)] = reserved, reserved.Sub(amountOf(checking, p))
 	}
-	slices.SortFunc(out, func(a, b Usage) int { return a.Compare(b.FlavorResource) })
+	for _, g := range q.groups {
+		if g.considered() {
+			out.Pending += g.members.Len()
+		}
+	}
+	waits := 0
+	for _, d := range q.localQueues {
+		waits += d.counts[waiting] + d.counts[reserved]
+	}
+	out.Inadmissible = max(0, waits-out.Pending)
 	return out
 }
 
@@ -76,71 +60,34 @@ func (e *Engine) checking(q *queue) (sum []quota.Use, n int) {
 	return sum, n
 }
 
-// LocalUsage lists what the workloads of a LocalQueue use, sorted by flavor and
-// resource.
-func (e *Engine) LocalUsage(namespace, name string) []Usage {
+// LocalLoad is how full a LocalQueue is: what its workloads use, all who wait as
+// pending, and what was used in the past.
+func (e *Engine) LocalLoad(namespace, name string) core.Load {
 	d := e.localQueues[localQueueKey{namespace, name}]
 	if d == nil {
-		return nil
+		return core.Load{}
 	}
-	var sum, checking []quota.Use
+	out := core.Load{
+		Pending: d.counts[waiting] + d.counts[reserved], Reserving: d.counts[running] + d.counts[leaving], Evicting: d.counts[leaving],
+		Reserved: map[core.FlavorResource]core.Amount{}, Used: map[core.FlavorResource]core.Amount{},
+	}
 	for w := range d.workloads { // sums, so order does not matter
-		if w.State() == running || w.State() == leaving {
-			for _, u := range w.Uses {
-				sum = addUse(sum, u)
-				if w.checking() {
-					checking = addUse(checking, u)
-				}
+		if w.State() != running && w.State() != leaving {
+			continue
+		}
+		if !w.checking() {
+			out.Admitted++
+		}
+		for _, u := range w.Uses {
+			of := e.forest.Name(u.Pair)
+			out.Reserved[of] = out.Reserved[of].Add(u.Amount)
+			if !w.checking() {
+				out.Used[of] = out.Used[of].Add(u.Amount)
 			}
 		}
 	}
-	out := make([]Usage, 0, len(sum))
-	for _, u := range sum {
-		out = append(out, Usage{FlavorResource: e.forest.Name(u.Pair), Total: u.Amount, Admitted: u.Amount.Sub(amountOf(checking, u.Pair))})
-	}
-	slices.SortFunc(out, func(a, b Usage) int { return a.Compare(b.FlavorResource) })
+	out.Consumed, out.ConsumedAt, _ = e.Consumed(namespace, name)
 	return out
-}
-
-// Counts counts the workloads of a queue.
-func (e *Engine) Counts(name string) Counts {
-	q := e.queues[name]
-	if q == nil {
-		return Counts{}
-	}
-	_, n := e.checking(q)
-	c := Counts{Reserving: q.reserving, Admitted: q.reserving - n, Evicting: q.evicting, Active: len(q.reserved)}
-	for _, g := range q.groups {
-		if g.considered() {
-			c.Active += g.members.Len()
-		}
-	}
-	pending := 0
-	for _, d := range q.localQueues {
-		pending += d.counts[waiting] + d.counts[reserved]
-	}
-	c.Inadmissible = max(0, pending-c.Active)
-	return c
-}
-
-// LocalCounts counts the workloads of a LocalQueue; those that wait are all
-// given as Active.
-func (e *Engine) LocalCounts(namespace, name string) Counts {
-	d := e.localQueues[localQueueKey{namespace, name}]
-	if d == nil {
-		return Counts{}
-	}
-	n := 0
-	for w := range d.workloads { // a count, so order does not matter
-		if w.checking() {
-			n++
-		}
-	}
-	return Counts{
-		Admitted:  d.counts[running] + d.counts[leaving] - n,
-		Active:    d.counts[waiting] + d.counts[reserved],
-		Reserving: d.counts[running] + d.counts[leaving], Evicting: d.counts[leaving],
-	}
 }
 
 // Positions lists the waiting workloads of a queue in the order in which they

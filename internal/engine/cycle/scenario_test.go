@@ -3,6 +3,7 @@ package cycle_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -93,11 +94,12 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		}
 	case "usage":
 		for _, arg := range d.CmdArgs {
-			c := s.engine.Counts(arg.Key)
-			fmt.Fprintf(&out, "%s: active %d, inadmissible %d, reserving %d, evicting %d\n", arg.Key, c.Active, c.Inadmissible, c.Reserving, c.Evicting)
-			for _, u := range s.engine.Usage(arg.Key) {
-				fmt.Fprintf(&out, "  %s %s: %s, borrowed %s\n", u.Flavor, short(u.Resource),
-					explain.Amount(u.Resource, u.Total), explain.Amount(u.Resource, u.Borrowed))
+			c := s.engine.Load(arg.Key)
+			fmt.Fprintf(&out, "%s: active %d, inadmissible %d, reserving %d, evicting %d\n", arg.Key, c.Pending, c.Inadmissible, c.Reserving, c.Evicting)
+			for _, of := range slices.SortedFunc(maps.Keys(c.Reserved), core.FlavorResource.Compare) {
+				reserved := c.Reserved[of]
+				fmt.Fprintf(&out, "  %s %s: %s, borrowed %s\n", of.Flavor, short(of.Resource),
+					explain.Amount(of.Resource, reserved), explain.Amount(of.Resource, max(0, reserved.Sub(nominal(s.queues[arg.Key], of)))))
 			}
 		}
 	case "share":
@@ -374,4 +376,18 @@ func pairs(args []string) map[string]string {
 		m[k] = v
 	}
 	return m
+}
+
+// nominal is what a queue owns of a flavor's resource.
+func nominal(q core.Queue, of core.FlavorResource) core.Amount {
+	for _, g := range q.Groups {
+		for _, f := range g.Flavors {
+			for _, own := range f.Quotas {
+				if f.Flavor == of.Flavor && own.Resource == of.Resource {
+					return own.Nominal
+				}
+			}
+		}
+	}
+	return 0
 }

@@ -179,7 +179,7 @@ kueue_local_queue_finished_workloads{name="l",namespace="blue",replica_role="sta
 func everything(m *metrics.Metrics) {
 	quotas := []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: 1000}}}}
 	m.SetQueue(facts.Queue{
-		Name: "q", Cohorts: []string{"c", "root"}, State: facts.QueueActive, Flavors: quotas, Load: facts.Load{Share: &facts.Share{}},
+		Name: "q", Cohorts: []string{"c", "root"}, State: facts.QueueActive, Flavors: quotas, Load: core.Load{Share: &core.Share{}},
 	})
 	m.SetCohortShare("c", 5)
 	m.SetLocalQueue(facts.LocalQueue{Namespace: "blue", Name: "l", Queue: "q", Active: "True", Flavors: quotas})

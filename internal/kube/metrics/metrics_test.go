@@ -113,7 +113,7 @@ func TestQueueGauges(t *testing.T) {
 		Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{
 			{Resource: core.CPU, Nominal: 2500}, {Resource: core.GPU, Nominal: 8, Lending: &six},
 		}}},
-		Load: facts.Load{
+		Load: core.Load{
 			Pending: 2, Inadmissible: 1, Reserving: 4, Admitted: 3,
 			Reserved: map[core.FlavorResource]core.Amount{cpu: 500}, Used: map[core.FlavorResource]core.Amount{cpu: 400},
 		},
@@ -144,7 +144,7 @@ kueue_pending_workloads{cluster_queue="q",replica_role="standalone",status="inad
 	m.Admitted(metrics.Workload{ClusterQueue: "q", Namespace: "n", LocalQueue: "l"}, 0)
 	m.SetLocalQueue(facts.LocalQueue{
 		Namespace: "n", Name: "l", Active: "True", Flavors: gpus,
-		Load: facts.Load{Reserved: map[core.FlavorResource]core.Amount{gpu: 2}, Used: map[core.FlavorResource]core.Amount{gpu: 1}},
+		Load: core.Load{Reserved: map[core.FlavorResource]core.Amount{gpu: 2}, Used: map[core.FlavorResource]core.Amount{gpu: 1}},
 	})
 	expect(t, reg, "a LocalQueue has the quotas of its ClusterQueue",
 		`kueue_local_queue_resource_reservation{flavor="f",name="l",namespace="n",replica_role="standalone",resource="nvidia.com/gpu"} 2
@@ -161,7 +161,7 @@ kueue_local_queue_resource_usage{flavor="f",name="l",namespace="n",replica_role=
 func TestShares(t *testing.T) {
 	m, reg := newMetrics(t)
 	share := func(name, cohort string, exact float64) facts.Queue {
-		return facts.Queue{Name: name, Cohorts: []string{cohort}, Load: facts.Load{Share: &facts.Share{Exact: exact}}}
+		return facts.Queue{Name: name, Cohorts: []string{cohort}, Load: core.Load{Share: &core.Share{Exact: exact}}}
 	}
 	m.SetQueue(share("q", "c", 125.25))
 	m.SetQueue(share("z", "c", math.NaN()))

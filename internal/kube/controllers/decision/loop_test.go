@@ -30,7 +30,6 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/decision"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
@@ -183,13 +182,13 @@ func TestLoop(t *testing.T) {
 	cpu := func(n core.Amount) map[core.FlavorResource]core.Amount {
 		return map[core.FlavorResource]core.Amount{{Flavor: "f", Resource: core.CPU}: n}
 	}
-	localQueue := facts.Load{Pending: 2, Reserving: 1, Admitted: 1, Reserved: cpu(1000), Used: cpu(1000)} // it does not know who is parked
-	full := facts.Load{Inadmissible: 2, Reserving: 1, Admitted: 1, Reserved: cpu(1000), Used: cpu(1000)}
+	localQueue := core.Load{Pending: 2, Reserving: 1, Admitted: 1, Reserved: cpu(1000), Used: cpu(1000)} // it does not know who is parked
+	full := core.Load{Inadmissible: 2, Reserving: 1, Admitted: 1, Reserved: cpu(1000), Used: cpu(1000)}
 	s.until("the numbers follow", func() string {
 		q, _ := s.loop.Queue("q")
 		l, _ := s.loop.LocalQueue("blue", "local")
 		q.ConsumedAt, l.ConsumedAt = time.Time{}, time.Time{}
-		return cmp.Diff([]facts.Load{full, localQueue}, []facts.Load{q, l}, cmpopts.EquateEmpty())
+		return cmp.Diff([]core.Load{full, localQueue}, []core.Load{q, l}, cmpopts.EquateEmpty())
 	})
 	if q, _ := s.loop.Queue("q"); q.Share != nil {
 		t.Errorf("share %v without fair sharing", q.Share)

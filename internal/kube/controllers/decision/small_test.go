@@ -160,13 +160,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// Numbers that do not fit are shown as the largest that do.
-func TestClip(t *testing.T) {
-	for n, want := range map[int]int32{0: 0, 7: 7, 1<<31 - 1: 1<<31 - 1, 1 << 31: 1<<31 - 1} {
-		if got := clip(n); got != want {
-			t.Errorf("%d becomes %d", n, got)
-		}
-	}
+// A queue outside of cohorts has no share.
+func TestNoShare(t *testing.T) {
 	if s := shareOf(quota.DominantResourceShare{}); s.Rounded != 0 || s.Exact != 0 {
 		t.Errorf("no share is %+v", s)
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
@@ -50,7 +51,7 @@ func (r *clusterQueues) Reconcile(ctx context.Context, req reconcile.Request) (r
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("look around ClusterQueue %s: %w", q.Name, err)
 	}
-	var load *facts.Load
+	var load *core.Load
 	if t, ok := r.numbers.Queue(q.Name); ok {
 		load = &t
 	}
@@ -91,7 +92,7 @@ func (r *clusterQueues) Reconcile(ctx context.Context, req reconcile.Request) (r
 // next is the status to be written: with the numbers of its tree's page, which is
 // turned if they have changed and it is time. It comes with when to look again because
 // the page says something else than what is true by now; 0 for never.
-func (r *clusterQueues) next(ctx context.Context, q *kueue.ClusterQueue, around surroundings, active metav1.Condition, live *facts.Load) (kueue.ClusterQueueStatus, time.Duration, error) {
+func (r *clusterQueues) next(ctx context.Context, q *kueue.ClusterQueue, around surroundings, active metav1.Condition, live *core.Load) (kueue.ClusterQueueStatus, time.Duration, error) {
 	now := r.clock.Now()
 	is := queueStatus(q, active, live, now)
 	if live == nil {
@@ -118,7 +119,7 @@ func (r *clusterQueues) next(ctx context.Context, q *kueue.ClusterQueue, around 
 
 // finalize puts the finalizer on a living queue and takes it off a deleted one
 // once it is free; it reports whether the queue is gone with that.
-func (r *clusterQueues) finalize(ctx context.Context, q *kueue.ClusterQueue, t *facts.Load) (bool, error) {
+func (r *clusterQueues) finalize(ctx context.Context, q *kueue.ClusterQueue, t *core.Load) (bool, error) {
 	if q.DeletionTimestamp == nil {
 		return false, addFinalizer(ctx, r.client, q)
 	}
@@ -132,7 +133,7 @@ func (r *clusterQueues) finalize(ctx context.Context, q *kueue.ClusterQueue, t *
 
 // free reports whether nothing holds quota of the queue: neither by its load,
 // which knows of decisions that are not written yet, nor by what is written.
-func (r *clusterQueues) free(ctx context.Context, q *kueue.ClusterQueue, t *facts.Load) (bool, error) {
+func (r *clusterQueues) free(ctx context.Context, q *kueue.ClusterQueue, t *core.Load) (bool, error) {
 	if t != nil && t.Reserving > 0 {
 		return false, nil
 	}

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 func TestShares(t *testing.T) {
@@ -14,7 +14,7 @@ func TestShares(t *testing.T) {
 	w := newWorld(t, clusterQueue(), flavor(), cohort)
 	q := clusterQueue()
 
-	w.numbers.queues["q"] = facts.Load{}
+	w.numbers.queues["q"] = core.Load{}
 	w.reconcile(w.queues, q)
 	w.reconcile(w.cohorts, cohort)
 	w.read(q)
@@ -25,8 +25,8 @@ func TestShares(t *testing.T) {
 
 	w.writes = 0
 	w.clock.Step(DefaultInterval)
-	w.numbers.queues["q"] = facts.Load{Share: &facts.Share{Rounded: 125, Exact: 124.5}}
-	w.numbers.cohorts["c"] = facts.Share{Rounded: 250, Exact: 249.75}
+	w.numbers.queues["q"] = core.Load{Share: &core.Share{Rounded: 125, Exact: 124.5}}
+	w.numbers.cohorts["c"] = core.Share{Rounded: 250, Exact: 249.75}
 	w.reconcile(w.queues, q)
 	w.reconcile(w.cohorts, cohort)
 	w.reconcile(w.cohorts, cohort)

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
@@ -33,7 +32,7 @@ func TestA5ConsumedIsWritten(t *testing.T) {
 	}
 	for i, s := range steps {
 		was := w.numbers.local["n/l"]
-		w.numbers.local["n/l"] = facts.Load{Consumed: core.MakeResources(s.used), ConsumedAt: s.at}
+		w.numbers.local["n/l"] = core.Load{Consumed: core.MakeResources(s.used), ConsumedAt: s.at}
 		if i > 0 && was.Equal(w.numbers.local["n/l"]) {
 			t.Errorf("%s: nobody is told", s.why)
 		}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 // feeder passes on which queues are fuller or emptier than they were. It looks at all of them
@@ -27,16 +27,16 @@ type feeder struct {
 	localQueues chan event.GenericEvent
 	cohorts     chan event.GenericEvent
 	// seen is what was passed on last.
-	seenQueues, seenLocal map[types.NamespacedName]facts.Load
-	seenCohorts           map[string]facts.Share
+	seenQueues, seenLocal map[types.NamespacedName]core.Load
+	seenCohorts           map[string]core.Share
 }
 
 func newFeeder(reader client.Reader, o Options) *feeder {
 	return &feeder{
 		reader: reader, numbers: o.Numbers, clock: o.Clock, interval: o.Interval,
 		queues: make(chan event.GenericEvent), localQueues: make(chan event.GenericEvent),
-		cohorts: make(chan event.GenericEvent), seenCohorts: map[string]facts.Share{},
-		seenQueues: map[types.NamespacedName]facts.Load{}, seenLocal: map[types.NamespacedName]facts.Load{},
+		cohorts: make(chan event.GenericEvent), seenCohorts: map[string]core.Share{},
+		seenQueues: map[types.NamespacedName]core.Load{}, seenLocal: map[types.NamespacedName]core.Load{},
 	}
 }
 
@@ -65,7 +65,7 @@ func (f *feeder) scan(ctx context.Context) error {
 	if err := f.reader.List(ctx, queues, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list ClusterQueues: %w", err)
 	}
-	seen := make(map[types.NamespacedName]facts.Load, len(queues.Items))
+	seen := make(map[types.NamespacedName]core.Load, len(queues.Items))
 	for i := range queues.Items {
 		q := &queues.Items[i]
 		if t, ok := f.numbers.Queue(q.Name); ok {
@@ -78,7 +78,7 @@ func (f *feeder) scan(ctx context.Context) error {
 	if err := f.reader.List(ctx, local, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list LocalQueues: %w", err)
 	}
-	seen = make(map[types.NamespacedName]facts.Load, len(local.Items))
+	seen = make(map[types.NamespacedName]core.Load, len(local.Items))
 	for i := range local.Items {
 		q := &local.Items[i]
 		if t, ok := f.numbers.LocalQueue(q.Namespace, q.Name); ok {
@@ -95,7 +95,7 @@ func (f *feeder) scanCohorts(ctx context.Context) error {
 	if err := f.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Cohorts: %w", err)
 	}
-	seen := make(map[string]facts.Share, len(list.Items))
+	seen := make(map[string]core.Share, len(list.Items))
 	for i := range list.Items {
 		c := &list.Items[i]
 		share, ok := f.numbers.CohortShare(c.Name)
@@ -117,7 +117,7 @@ func (f *feeder) scanCohorts(ctx context.Context) error {
 
 // pass notes in now how full a queue is, and sends the queue if it is not the
 // one in old.
-func pass(ctx context.Context, to chan<- event.GenericEvent, o client.Object, t facts.Load, old, now map[types.NamespacedName]facts.Load) {
+func pass(ctx context.Context, to chan<- event.GenericEvent, o client.Object, t core.Load, old, now map[types.NamespacedName]core.Load) {
 	key := client.ObjectKeyFromObject(o)
 	last, known := old[key]
 	if known && last.Equal(t) {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 // errAway is what the API server's writes end with while it does not answer.
@@ -28,9 +28,9 @@ func TestA16StatusIsNoLaterThanItsRest(t *testing.T) {
 		late   = mostIntervals*DefaultInterval + DefaultInterval + step
 		within = longestRetry + late
 	)
-	pending := map[string]func(*world) int32{
-		"ClusterQueue": func(w *world) int32 { q := clusterQueue(); w.read(q); return q.Status.PendingWorkloads },
-		"LocalQueue":   func(w *world) int32 { q := localQueue(); w.read(q); return q.Status.PendingWorkloads },
+	pending := map[string]func(*world) int{
+		"ClusterQueue": func(w *world) int { q := clusterQueue(); w.read(q); return int(q.Status.PendingWorkloads) },
+		"LocalQueue":   func(w *world) int { q := localQueue(); w.read(q); return int(q.Status.PendingWorkloads) },
 	}
 	for kind, written := range pending {
 		t.Run(kind, func(t *testing.T) {
@@ -49,8 +49,8 @@ func TestA16StatusIsNoLaterThanItsRest(t *testing.T) {
 				random, retry := rand.New(rand.NewPCG(seed, 0)), statusRetries()
 
 				begin := w.clock.Now()
-				var history []int32
-				count, passed := int32(0), int32(-1)
+				var history []int
+				count, passed := 0, -1
 				look, again := begin, time.Time{}
 				for i := range int64(lasts / step) {
 					now := w.clock.Now()
@@ -58,7 +58,7 @@ func TestA16StatusIsNoLaterThanItsRest(t *testing.T) {
 						count++
 					}
 					history = append(history, count)
-					w.numbers.queues["q"], w.numbers.local["n/l"] = facts.Load{Pending: count}, facts.Load{Pending: count}
+					w.numbers.queues["q"], w.numbers.local["n/l"] = core.Load{Pending: count}, core.Load{Pending: count}
 					w.fails = nil
 					if i >= from && i < to {
 						w.fails = errAway
@@ -95,7 +95,7 @@ func TestA16HeldJobsArePending(t *testing.T) {
 		held := localQueue()
 		held.Spec.StopPolicy = &policy
 		w := newWorld(t, clusterQueue(), held, flavor())
-		w.numbers.queues["q"], w.numbers.local["n/l"] = facts.Load{Inadmissible: 5}, facts.Load{Inadmissible: 5}
+		w.numbers.queues["q"], w.numbers.local["n/l"] = core.Load{Inadmissible: 5}, core.Load{Inadmissible: 5}
 		w.reconcile(w.queues, clusterQueue())
 		w.reconcile(w.local, held)
 		q, l := clusterQueue(), localQueue()

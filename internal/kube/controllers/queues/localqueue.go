@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
@@ -43,7 +44,7 @@ func (r *localQueues) Reconcile(ctx context.Context, req reconcile.Request) (rec
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("look behind LocalQueue %s: %w", req.NamespacedName, err)
 	}
-	var load *facts.Load
+	var load *core.Load
 	active := localQueueActive(q, condition)
 	if t, ok := r.numbers.LocalQueue(q.Namespace, q.Name); ok {
 		load = &t

@@ -1,6 +1,9 @@
 package queues
 
-import "github.com/mlbatch/mlbatch/internal/facts"
+import (
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/facts"
+)
 
 // Numbers says how full the queues are. Its methods may be called from several
 // goroutines at any time, and are quick.
@@ -8,12 +11,12 @@ type Numbers interface {
 	// Queue returns how full a ClusterQueue is, false as long as it is not
 	// known: the queue was never heard of, or not all workloads that exist at
 	// the start have been counted yet. The caller does not change the result.
-	Queue(name string) (facts.Load, bool)
+	Queue(name string) (core.Load, bool)
 	// LocalQueue does the same for a LocalQueue.
-	LocalQueue(namespace, name string) (facts.Load, bool)
+	LocalQueue(namespace, name string) (core.Load, bool)
 	// CohortShare returns the weighted share of a cohort, false while it is not
 	// known or fair sharing is off.
-	CohortShare(name string) (facts.Share, bool)
+	CohortShare(name string) (core.Share, bool)
 	// Changed returns a channel, always the same, on which a value arrives after
 	// some of it changed. Several changes may share one value; none is lost.
 	// There is one receiver.

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 // pages keeps what the statuses of queues say of one tree true of one moment. Numbers
@@ -34,7 +34,7 @@ type pages struct {
 // page is the numbers of a tree at one moment.
 type page struct {
 	until time.Time
-	loads map[string]facts.Load
+	loads map[string]core.Load
 }
 
 func newPages(reader client.Reader, o Options) *pages {
@@ -43,13 +43,13 @@ func newPages(reader client.Reader, o Options) *pages {
 
 // current returns what a queue's status has to say until the next page, and how long
 // that is; false if a new page may be taken.
-func (p *pages) current(root, queue string) (load facts.Load, left time.Duration, ok bool) {
+func (p *pages) current(root, queue string) (load core.Load, left time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last := p.of[root]
 	left = last.until.Sub(p.clock.Now())
 	if left <= 0 {
-		return facts.Load{}, 0, false
+		return core.Load{}, 0, false
 	}
 	load, ok = last.loads[queue]
 	return load, left, ok
@@ -66,7 +66,7 @@ func (p *pages) turn(ctx context.Context, root string) error {
 	if p.of[root].until.After(p.clock.Now()) {
 		return nil // another queue of the tree was first
 	}
-	next := page{until: p.clock.Now().Add(p.pace.beat(root)), loads: make(map[string]facts.Load, len(queues))}
+	next := page{until: p.clock.Now().Add(p.pace.beat(root)), loads: make(map[string]core.Load, len(queues))}
 	for _, q := range queues {
 		if t, ok := p.numbers.Queue(q); ok {
 			next.loads[q] = t

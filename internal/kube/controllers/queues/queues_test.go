@@ -41,7 +41,7 @@ func usage(all []kueue.FlavorUsage) map[string]string {
 
 func TestClusterQueueStatus(t *testing.T) {
 	w := newWorld(t, clusterQueue(), flavor())
-	w.numbers.queues["q"] = facts.Load{
+	w.numbers.queues["q"] = core.Load{
 		Pending: 2, Inadmissible: 1, Reserving: 4, Admitted: 3,
 		Reserved: map[core.FlavorResource]core.Amount{cpu: 2500, gpu: 6},
 		Used:     map[core.FlavorResource]core.Amount{gpu: 4},
@@ -115,7 +115,7 @@ func TestU8EmptyFlavorIsTold(t *testing.T) {
 func TestWritesArePaced(t *testing.T) {
 	w := newWorld(t, clusterQueue(), flavor())
 	q := clusterQueue()
-	set := func(pending int32) { w.numbers.queues["q"] = facts.Load{Pending: pending} }
+	set := func(pending int) { w.numbers.queues["q"] = core.Load{Pending: pending} }
 	set(1)
 	w.reconcile(w.queues, q)
 	set(2)
@@ -140,7 +140,7 @@ func TestW14QueuesOfATreeAreWrittenTogether(t *testing.T) {
 	w := newWorld(t, clusterQueue(), other, flavor())
 	use := func(q, o core.Amount) {
 		for name, n := range map[string]core.Amount{"q": q, "other": o} {
-			w.numbers.queues[name] = facts.Load{Reserved: map[core.FlavorResource]core.Amount{gpu: n}, Used: map[core.FlavorResource]core.Amount{gpu: n}}
+			w.numbers.queues[name] = core.Load{Reserved: map[core.FlavorResource]core.Amount{gpu: n}, Used: map[core.FlavorResource]core.Amount{gpu: n}}
 		}
 	}
 	sum := func(when string, want string) {
@@ -202,7 +202,7 @@ func TestDeletedQueueWaitsUntilFree(t *testing.T) {
 	}
 	w := newWorld(t, clusterQueue(), flavor(), holder)
 	q := clusterQueue()
-	w.numbers.queues["q"] = facts.Load{Reserving: 1, Admitted: 1}
+	w.numbers.queues["q"] = core.Load{Reserving: 1, Admitted: 1}
 	w.reconcile(w.queues, q)
 	w.must(w.c.Delete(t.Context(), q))
 	w.clock.Step(time.Second)
@@ -216,7 +216,7 @@ func TestDeletedQueueWaitsUntilFree(t *testing.T) {
 	if s := w.gauges.queues["q"].State; s != facts.QueueTerminating {
 		t.Errorf("gauges show status %s, want terminating", s)
 	}
-	w.numbers.queues["q"] = facts.Load{}
+	w.numbers.queues["q"] = core.Load{}
 	if w.reconcile(w.queues, q); !w.exists(q) {
 		t.Fatal("the queue was deleted while a Workload still says that it holds its quota")
 	}
@@ -267,7 +267,7 @@ func TestDeletedCheckWaitsForQueues(t *testing.T) {
 
 func TestLocalQueueStatus(t *testing.T) {
 	w := newWorld(t, clusterQueue(), flavor(), localQueue())
-	w.numbers.local["n/l"] = facts.Load{
+	w.numbers.local["n/l"] = core.Load{
 		Pending: 1, Reserving: 2, Admitted: 2,
 		Reserved: map[core.FlavorResource]core.Amount{gpu: 6}, Used: map[core.FlavorResource]core.Amount{gpu: 6},
 	}
@@ -324,9 +324,9 @@ func TestFeederPassesOnWhatChanged(t *testing.T) {
 				return "nothing"
 			}
 		}
-		numbers.queues["q"] = facts.Load{Pending: 1}
-		numbers.queues["other"] = facts.Load{}
-		numbers.local["n/l"] = facts.Load{Pending: 1}
+		numbers.queues["q"] = core.Load{Pending: 1}
+		numbers.queues["other"] = core.Load{}
+		numbers.local["n/l"] = core.Load{Pending: 1}
 		numbers.changed <- struct{}{}
 		got := []string{next(f.queues), next(f.queues)}
 		slices.Sort(got)
@@ -337,7 +337,7 @@ func TestFeederPassesOnWhatChanged(t *testing.T) {
 			t.Errorf("passed on %s, want the LocalQueue", n)
 		}
 		synctest.Wait()
-		numbers.queues["q"] = facts.Load{Pending: 1, Used: map[core.FlavorResource]core.Amount{gpu: 1}}
+		numbers.queues["q"] = core.Load{Pending: 1, Used: map[core.FlavorResource]core.Amount{gpu: 1}}
 		start := time.Now()
 		numbers.changed <- struct{}{}
 		if n := next(f.queues); n != "q" {

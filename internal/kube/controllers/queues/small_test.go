@@ -89,10 +89,10 @@ func TestPages(t *testing.T) {
 	}
 	p, root := w.queues.pages, rootOf("a", []string{"left", "root"})
 	for _, name := range []string{"a", "b"} {
-		w.numbers.queues[name] = facts.Load{Pending: 1}
+		w.numbers.queues[name] = core.Load{Pending: 1}
 	}
 	w.must(p.turn(t.Context(), root))
-	w.numbers.queues["a"] = facts.Load{Pending: 2}
+	w.numbers.queues["a"] = core.Load{Pending: 2}
 	w.must(p.turn(t.Context(), root)) // it is not time yet
 	if now, left, ok := p.current(root, "a"); now.Pending != 1 || left != DefaultInterval || !ok {
 		t.Errorf("%+v for %v more, %v", now, left, ok)
@@ -121,7 +121,7 @@ func TestUsage(t *testing.T) {
 	used := map[core.FlavorResource]core.Amount{fr: 6}
 	q := clusterQueue()
 	q.Spec.CohortName = ""
-	alone := facts.QueueOf(q, nil, facts.Load{})
+	alone := facts.QueueOf(q, nil, core.Load{})
 	if got := queueUsage(&alone, used)[0].Resources[1]; got.Total.Value() != 6 || !got.Borrowed.IsZero() {
 		t.Errorf("outside of cohorts: %+v", got)
 	}
@@ -130,7 +130,7 @@ func TestUsage(t *testing.T) {
 	for i := range 70 {
 		q.Spec.ResourceGroups[0].Flavors = append(q.Spec.ResourceGroups[0].Flavors, kueue.FlavorQuotas{Name: kueue.ResourceFlavorReference(fmt.Sprintf("f%02d", i))})
 	}
-	many := facts.QueueOf(q, nil, facts.Load{})
+	many := facts.QueueOf(q, nil, core.Load{})
 	if got := queueUsage(&many, nil); len(got) != 64 || got[63].Name != "f63" {
 		t.Errorf("%d flavors are listed", len(got))
 	}
@@ -146,7 +146,7 @@ func TestUsage(t *testing.T) {
 // same values.
 func TestStatusIsReadAsItWasWritten(t *testing.T) {
 	cpu, gpu := core.FlavorResource{Flavor: "f", Resource: core.CPU}, core.FlavorResource{Flavor: "f", Resource: core.GPU}
-	written := facts.Load{
+	written := core.Load{
 		Pending: 1, Inadmissible: 2, Reserving: 4, Admitted: 3,
 		Reserved: map[core.FlavorResource]core.Amount{cpu: 2500, gpu: 6}, Used: map[core.FlavorResource]core.Amount{cpu: 500, gpu: 4},
 	}
@@ -161,13 +161,22 @@ func TestStatusIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
+// Numbers that do not fit are shown as the largest that do.
+func TestClip(t *testing.T) {
+	for n, want := range map[int]int32{0: 0, 7: 7, 1<<31 - 1: 1<<31 - 1, 1 << 31: 1<<31 - 1} {
+		if got := clip(n); got != want {
+			t.Errorf("%d becomes %d", n, got)
+		}
+	}
+}
+
 // Gauges show what statuses say, the whole path of cohorts and the labels that
 // LocalQueues are chosen by.
 func TestGauges(t *testing.T) {
 	l := localQueue()
 	l.Labels = map[string]string{"team": "blue"}
 	w := newWorld(t, clusterQueue(), flavor(), l, &kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: kueue.CohortSpec{ParentName: "root"}})
-	load := facts.Load{
+	load := core.Load{
 		Pending: 1, Inadmissible: 2, Reserving: 3, Admitted: 4,
 		Reserved: map[core.FlavorResource]core.Amount{gpu: 2}, Used: map[core.FlavorResource]core.Amount{gpu: 1},
 	}
@@ -330,7 +339,7 @@ func TestTrouble(t *testing.T) {
 			f := flavor()
 			f.Spec.TopologyName = new(kueue.TopologyReference("racks"))
 			w := newWorld(t, q, f, localQueue(), cohort.DeepCopy())
-			w.numbers.queues["q"], w.numbers.local["n/l"], w.numbers.cohorts["c"] = facts.Load{Pending: 1}, facts.Load{Pending: 1}, facts.Share{Rounded: 1, Exact: 1}
+			w.numbers.queues["q"], w.numbers.local["n/l"], w.numbers.cohorts["c"] = core.Load{Pending: 1}, core.Load{Pending: 1}, core.Share{Rounded: 1, Exact: 1}
 			broken := faulty(w, map[string]error{c.fails: c.err})
 			o := Options{Numbers: w.numbers, Gauges: w.gauges, Interval: DefaultInterval, Clock: w.clock}
 			var r reconcile.Reconciler
@@ -445,13 +454,13 @@ func TestFeederPassesCohortsOn(t *testing.T) {
 				t.Errorf("%s: passed on %v, want %v", why, got, want)
 			}
 		}
-		numbers.cohorts["c"] = facts.Share{Rounded: 1, Exact: 0.5}
+		numbers.cohorts["c"] = core.Share{Rounded: 1, Exact: 0.5}
 		change("a share", "cohort c")
 		change("nothing new")
-		numbers.cohorts["c"] = facts.Share{Rounded: 1, Exact: 0.75}
+		numbers.cohorts["c"] = core.Share{Rounded: 1, Exact: 0.75}
 		change("another share", "cohort c")
 		for _, list := range []string{"ClusterQueue", "LocalQueue", "Cohort"} {
-			numbers.queues["q"], numbers.cohorts["c"] = facts.Load{Pending: numbers.queues["q"].Pending + 1}, facts.Share{Rounded: numbers.cohorts["c"].Rounded + 1, Exact: 1}
+			numbers.queues["q"], numbers.cohorts["c"] = core.Load{Pending: numbers.queues["q"].Pending + 1}, core.Share{Rounded: numbers.cohorts["c"].Rounded + 1, Exact: 1}
 			fails["list *v1beta2."+list+"List"] = errors.New("connection refused")
 			var first []string
 			if list != "ClusterQueue" {
@@ -492,7 +501,7 @@ func TestShareGoesWithFairSharing(t *testing.T) {
 	q := clusterQueue()
 	q.Status.FairSharing = &kueue.FairSharingStatus{WeightedShare: 7}
 	active, now := metav1.Condition{Type: kueue.ClusterQueueActive, Status: metav1.ConditionTrue, Reason: "Ready"}, time.Unix(1, 0)
-	if got := queueStatus(q, active, &facts.Load{}, now).FairSharing; got != nil {
+	if got := queueStatus(q, active, &core.Load{}, now).FairSharing; got != nil {
 		t.Errorf("fair sharing was turned off, and the share is %+v", got)
 	}
 	if got := queueStatus(q, active, nil, now).FairSharing; got == nil || got.WeightedShare != 7 {

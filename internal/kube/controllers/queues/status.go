@@ -20,16 +20,16 @@ const mostFlavors = 64
 
 // queueStatus returns the status that a ClusterQueue should have. While it is not
 // known how full it is (nil), the numbers stay as they are.
-func queueStatus(q *kueue.ClusterQueue, active metav1.Condition, load *facts.Load, now time.Time) kueue.ClusterQueueStatus {
+func queueStatus(q *kueue.ClusterQueue, active metav1.Condition, load *core.Load, now time.Time) kueue.ClusterQueueStatus {
 	s := q.Status.DeepCopy()
 	setCondition(&s.Conditions, active, now)
 	if load == nil {
 		return *s
 	}
 	f := facts.QueueOf(q, &active, *load)
-	s.PendingWorkloads = f.Waiting()
-	s.ReservingWorkloads = f.Reserving
-	s.AdmittedWorkloads = f.Admitted
+	s.PendingWorkloads = clip(f.Waiting())
+	s.ReservingWorkloads = clip(f.Reserving)
+	s.AdmittedWorkloads = clip(f.Admitted)
 	s.FlavorsReservation = queueUsage(&f, f.Reserved)
 	s.FlavorsUsage = queueUsage(&f, f.Used)
 	s.FairSharing = nil
@@ -38,6 +38,9 @@ func queueStatus(q *kueue.ClusterQueue, active metav1.Condition, load *facts.Loa
 	}
 	return *s
 }
+
+// clip is a count as the API has room for it.
+func clip(n int) int32 { return int32(min(n, 1<<31-1)) } //nolint:gosec // bounded on this line
 
 // queueUsage lists what is used of every flavor and resource of the spec, in
 // its order.
@@ -60,16 +63,16 @@ func queueUsage(q *facts.Queue, used map[core.FlavorResource]core.Amount) []kueu
 // localQueueStatus returns the status that a LocalQueue should have. While it is not
 // known how full it is (nil), the numbers stay as they are. behind is its
 // ClusterQueue; nil if there is none.
-func localQueueStatus(q *kueue.LocalQueue, behind *kueue.ClusterQueue, active metav1.Condition, load *facts.Load, now time.Time) kueue.LocalQueueStatus {
+func localQueueStatus(q *kueue.LocalQueue, behind *kueue.ClusterQueue, active metav1.Condition, load *core.Load, now time.Time) kueue.LocalQueueStatus {
 	s := q.Status.DeepCopy()
 	setCondition(&s.Conditions, active, now)
 	if load == nil {
 		return *s
 	}
 	f := facts.LocalQueueOf(q, behind, active, *load)
-	s.PendingWorkloads = f.Waiting()
-	s.ReservingWorkloads = f.Reserving
-	s.AdmittedWorkloads = f.Admitted
+	s.PendingWorkloads = clip(f.Waiting())
+	s.ReservingWorkloads = clip(f.Reserving)
+	s.AdmittedWorkloads = clip(f.Admitted)
 	s.FlavorsReservation = localQueueUsage(f.Flavors, f.Reserved)
 	s.FlavorsUsage = localQueueUsage(f.Flavors, f.Used)
 	remember(s, &f)

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
@@ -26,23 +27,23 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // tallies are numbers that a test sets.
 type tallies struct {
-	queues, local map[string]facts.Load
-	cohorts       map[string]facts.Share
+	queues, local map[string]core.Load
+	cohorts       map[string]core.Share
 	changed       chan struct{}
 }
 
 func newTallies() *tallies {
-	return &tallies{queues: map[string]facts.Load{}, local: map[string]facts.Load{}, cohorts: map[string]facts.Share{}, changed: make(chan struct{}, 1)}
+	return &tallies{queues: map[string]core.Load{}, local: map[string]core.Load{}, cohorts: map[string]core.Share{}, changed: make(chan struct{}, 1)}
 }
 
-func (n *tallies) Queue(name string) (facts.Load, bool) { t, ok := n.queues[name]; return t, ok }
+func (n *tallies) Queue(name string) (core.Load, bool) { t, ok := n.queues[name]; return t, ok }
 
-func (n *tallies) LocalQueue(namespace, name string) (facts.Load, bool) {
+func (n *tallies) LocalQueue(namespace, name string) (core.Load, bool) {
 	t, ok := n.local[namespace+"/"+name]
 	return t, ok
 }
 
-func (n *tallies) CohortShare(name string) (facts.Share, bool) {
+func (n *tallies) CohortShare(name string) (core.Share, bool) {
 	s, ok := n.cohorts[name]
 	return s, ok
 }
