@@ -28,7 +28,7 @@ const (
 // identities are the certificates and tokens of a cluster. etcd has an authority of its
 // own: a client of the API server must not be able to go around it. So
 // have the servers of aggregated APIs: who is vouched for by the front proxy's
-// authority may act as anybody there.
+// authority may act as any user there.
 type identities struct {
 	ca, etcdCA        *pki.Authority
 	frontProxyCA      *pki.Authority

@@ -132,7 +132,7 @@ func (l *lab) overlay(m *mutant) (string, error) {
 
 // test runs go test. Random tests take the same path each time, so that a mutant is
 // not noticed by luck: nor by an example that the tests of the mutant before it kept.
-// Nobody looks at the examples, so none is made shorter, which can take half a
+// The examples are not looked at, so none is made shorter, which can take half a
 // minute.
 func (l *lab) test(ctx context.Context, flags, args []string) (string, error) {
 	all := append(append([]string{"test", "-vet=off", "-count=1", "-failfast"}, flags...), args...)

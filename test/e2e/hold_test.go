@@ -19,7 +19,7 @@ import (
 )
 
 // Attacks on the one rule of what a job holds: quota and place are held exactly
-// while an unfinished pod of it exists or may come to exist, by anybody's doing.
+// while an unfinished pod of it exists or may come to exist, whatever made it.
 
 // stubborn is a pod template of one GPU whose container ignores the signal to end
 // for a day.
@@ -176,7 +176,7 @@ spec:
 			return ""
 		})
 	}
-	// Another's nominal quota finds its place: nobody has more than his own.
+	// Another's nominal quota finds its place: no team has more than its own.
 	const victim = "victim"
 	lab(t, victim, map[corev1.ResourceName]string{gpu: "22"}, "victim")
 	removeAll(t, victim)

@@ -49,7 +49,7 @@ spec:
       - {name: c, image: busybox, command: [sleep, "600"], resources: {requests: {cpu: 1}}}
 `
 
-// checked sets up the queue; its checks have nobody yet who answers them. It
+// checked sets up the queue; its checks have no controller yet that answers them. It
 // stays for the next test.
 func checked(t *testing.T, admin client.Client) {
 	t.Helper()
@@ -69,7 +69,7 @@ func checked(t *testing.T, admin client.Client) {
 	answering(t, admin, metav1.ConditionFalse)
 }
 
-// answering says whether somebody answers the checks.
+// answering says whether a controller answers the checks.
 func answering(t *testing.T, admin client.Client, active metav1.ConditionStatus) {
 	t.Helper()
 	for _, name := range []string{"budget", "elsewhere"} {
@@ -167,7 +167,7 @@ func TestAdmissionCheckSaysYes(t *testing.T) {
 	eventually(t, "nobody answers the check", waits(t, "blue", "agreed", "Suspended", "budget"))
 	answering(t, admin, metav1.ConditionTrue)
 	eventually(t, "quota comes first", func() string { return reservedOnly(t, "agreed") })
-	// The answer comes while nobody is there to hear it.
+	// The answer comes while no controller runs.
 	if err := cluster.Kill(t.Context(), "controller"); err != nil {
 		t.Fatal(err)
 	}
@@ -339,7 +339,7 @@ func TestPodsReadyTimeout(t *testing.T) {
 	admin := user(t, "")
 	create(t, admin, fmt.Sprintf(limitedJob, "good", "a: b", ""), "blue")
 	eventually(t, "pods that come up are seen", func() string { return is(t, admin, "good", kueue.WorkloadPodsReady, "True", kueue.ReasonStarted) })
-	// Nobody will ever open the gate of their pods.
+	// Nothing will ever open the gate of their pods.
 	create(t, admin, fmt.Sprintf(limitedJob, "stuck", "a: b", "schedulingGates: [{name: example.com/shut}]"), "blue")
 	create(t, admin, wrap(`{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: {schedulingGates: [{name: example.com/shut}], restartPolicy: Never,
 		terminationGracePeriodSeconds: 0, containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 1}}}]}}}}`), "blue")

@@ -34,7 +34,7 @@ func withText(name, text string) string {
 }
 
 // A tenant who wants to fill the cluster with objects is stopped, is told by what,
-// and harms nobody else.
+// and harms no other tenant.
 func TestS21TenantCannotFillTheCluster(t *testing.T) {
 	ownCluster(t, bounded)
 	alice, bob, admin := user(t, "alice"), user(t, "bob"), user(t, "")
@@ -89,7 +89,7 @@ func TestS21TenantCannotFillTheCluster(t *testing.T) {
 }
 
 // An administrator may count Workloads as well. A job whose Workload is refused
-// says so, goes on when there is room, and holds up nobody.
+// says so, goes on when there is room, and holds up no other.
 func TestS21WorkloadsBeyondAResourceQuota(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	admin, alice, bob := user(t, ""), user(t, "alice"), user(t, "bob")

@@ -50,13 +50,13 @@ type witness struct {
 	longest   time.Duration
 
 	changes int
-	// awaited is what somebody waits for, until it is reached.
+	// awaited is what a test waits for, until it is reached.
 	awaited moment
 	reached chan struct{}
 	broken  []string
 }
 
-// A moment says whether the point that somebody waits for was reached with a
+// A moment says whether the point that a test waits for was reached with a
 // change.
 type moment func(*witness, change) bool
 
@@ -127,7 +127,7 @@ func newWitness(t *testing.T, size map[string]int, awaited moment) *witness {
 	return w
 }
 
-// end returns the number of changes so far and lets nobody wait any longer.
+// end returns the number of changes so far and lets no test wait any longer.
 func (w *witness) end() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -281,7 +281,7 @@ func (w *witness) judgeQuota() {
 	}
 }
 
-// appWrapper checks that nobody takes a killed process for a fault of the job.
+// appWrapper checks that no controller takes a killed process for a fault of the job.
 func (w *witness) appWrapper(_, now client.Object) {
 	a, ok := now.(*aw.AppWrapper)
 	if !ok || w.jobs[a.Name] == nil {
@@ -374,7 +374,7 @@ func (w *witness) summary() string {
 }
 
 // tap is the store of a reflector that hands on each change, or all those at
-// once that were made while nobody could watch.
+// once that were made while they could not be watched.
 type tap struct {
 	known   map[client.ObjectKey]client.Object
 	changed func([]change)

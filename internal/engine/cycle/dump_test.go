@@ -104,7 +104,7 @@ func printPlan(t *rapid.T, now time.Time, plan core.Plan) string {
 // TestLoadedEnginesDecideTheSame dumps engines in the middle of random worlds and
 // loads the states: from there on, through everything that follows, both decide
 // the same to the byte. One engine decides alone; the others live in the same
-// world, where somebody else decides too, which they observe.
+// world, where another engine decides too, which they observe.
 func TestLoadedEnginesDecideTheSame(t *testing.T) {
 	usage := core.AdmissionFairSharing{HalfLife: refHalfLife, Sampling: refSampling}
 	for name, fair := range map[string]*core.FairSharing{"classical": nil, "fair": core.DefaultFairSharing()} {

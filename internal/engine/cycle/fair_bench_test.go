@@ -43,7 +43,7 @@ func sharing(e *cycle.Engine, cohorts, perCohort int, cpus core.Amount, p core.P
 	return names
 }
 
-// BenchmarkFairFill is BenchmarkFill with fair sharing, where everybody borrows.
+// BenchmarkFairFill is BenchmarkFill with fair sharing, where every queue borrows.
 func BenchmarkFairFill(b *testing.B) {
 	for _, queues := range []int{10, 1000} {
 		for _, nodes := range []int{0, 1000} {

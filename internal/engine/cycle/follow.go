@@ -5,12 +5,12 @@ import (
 )
 
 // Follow takes in what was told since the last call and decides nothing: for a
-// process that lets another one decide, and answers questions about the picture
-// meanwhile (Line, QueueOf, Stats, Explain). Whom the other has parked or given
-// a place is not known here: who asks is judged. Nor is who was evicted for whom: of one
-// that was evicted it may be said that it is about to evict somebody whom the other lets
-// it spare. An engine that follows must not
-// decide later: it forgets what a decision would look at again.
+// process that lets another one decide, and answers questions meanwhile
+// (Line, QueueOf, Stats, Explain). Which workloads the other has parked or given a
+// reservation is not known here: one that is asked about is judged. Nor is which was
+// evicted for which: of one that was evicted it may be said that it is about to evict
+// another that the deciding engine has it spare. An engine that follows must not decide
+// later: it forgets what a decision would look at again.
 func (e *Engine) Follow(now time.Time) {
 	e.at(now)
 	e.settle()

@@ -108,7 +108,7 @@ func BenchmarkEvent(b *testing.B) {
 			if len(plan) != 1 {
 				b.Fatalf("%d decisions, want one admission", len(plan))
 			}
-			if c.settle(plan); i == pending*9/10 { // soon nobody waits
+			if c.settle(plan); i == pending*9/10 { // soon none waits
 				c, i = newCrowd(pending, pending/100, core.Preemption{}), -1
 			}
 			b.StartTimer()

@@ -168,7 +168,7 @@ func (pe *pending) join(w *workload) {
 	}
 	switch first := g.members.First() == w; {
 	case g.parked && first && (len(g.blockedPairs) > 0 || !preempt.Forbids(q.spec.Preemption)):
-		pe.unpark(g) // being earlier, it may evict whom the others may not, or pass a reservation
+		pe.unpark(g) // being earlier, it may evict what the others may not, or pass a reservation
 	case g.parked:
 	case g.slot == 0:
 		q.active.Push(g)

@@ -363,7 +363,7 @@ func (x *duel) next() uint64 {
 	return x.seq
 }
 
-// accept tells the engine that the API took an admission that nobody has seen yet.
+// accept tells the engine that the API took an admission that was not seen yet.
 func (x *duel) accept() {
 	for _, k := range x.pending {
 		w := x.ref.workloads[k]
@@ -439,7 +439,7 @@ func (x *duel) decide() int {
 	return len(plan)
 }
 
-// checkWaiting verifies that whoever waits has a reason (P1), and in what order they
+// checkWaiting verifies that each that waits has a reason (P1), and in what order they
 // wait.
 func (x *duel) checkWaiting() {
 	for name := range x.ref.queues {

@@ -237,7 +237,7 @@ func (r *reference) reserve(w *refWorkload, asks []refAsk, a refAssign, sets []r
 		v.spare[w.Key] = true
 		r.say("evict %s for %s", v.Key, w.Key)
 	}
-	// What victims leave may do for somebody refused before; what is reserved may be
+	// What victims leave may do for another refused before; what is reserved may be
 	// reclaimed, ends a claim, or was counted on by those who wait for pods.
 	clear(r.refused)
 	r.grant(w, asks, a, sets, seats)
@@ -360,7 +360,7 @@ func (r *reference) admitReserved() {
 	}
 }
 
-// unready reports whether admission waits for the pods of somebody.
+// unready reports whether admission waits for the pods of another.
 func (r *reference) unready() bool {
 	for _, w := range r.workloads {
 		if r.block && w.phase == refRunning && !w.Ready {

@@ -51,7 +51,7 @@ func (s refShare) compare(o refShare) int {
 	return s.share.Cmp(o.share)
 }
 
-// knownTo lists what quota somebody in the tree of n has.
+// knownTo lists what quota there is in the tree of n.
 func (r *reference) knownTo(n refNode) map[string][]fr {
 	for p, ok := r.parent(n); ok; p, ok = r.parent(n) {
 		n = p

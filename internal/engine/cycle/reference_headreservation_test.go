@@ -61,7 +61,7 @@ func (r *reference) reservingHead(queue string) *refWorkload {
 			return nil
 		case refWaiting:
 			return w
-		case refRunning, refLeaving: // nobody waits on their account
+		case refRunning, refLeaving: // none waits on their account
 		}
 	}
 	return nil

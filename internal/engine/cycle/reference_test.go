@@ -63,7 +63,7 @@ type refWorkload struct {
 	spare    map[core.Key]bool
 	counts   map[fr]core.Amount // what it asks for, when it was judged last
 	deps     map[core.Key]bool
-	evicts   bool // somebody had to make way for what is reserved for it
+	evicts   bool // others had to make way for what is reserved for it
 }
 
 type fr = core.FlavorResource
@@ -306,7 +306,7 @@ func (r *reference) left(node, resource string, views []core.Account, g gone, se
 	return f
 }
 
-// place seats every pod, or nobody: sets in order of GPUs, then cpu; nodes with
+// place finds nodes for every pod, or for none: sets in order of GPUs, then cpu; nodes with
 // the fewest GPUs left first; as many pods as fit. It tries everything.
 func (r *reference) place(sets []refSet, views []core.Account, g gone) ([]seat, bool) {
 	turn := make([]int, len(sets))

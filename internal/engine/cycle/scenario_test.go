@@ -316,7 +316,7 @@ func (s *script) happens(what string, k core.Key, args []string) error {
 		return nil
 	case "seen": // by now
 		delete(s.late, k)
-	case "taken": // the API accepted its admission, and nobody has seen it yet
+	case "taken": // the API accepted its admission, and it was not seen yet
 		s.engine.Apply(core.Applied{Key: k, Seq: 1})
 		return nil
 	case "move": // to another LocalQueue

@@ -12,7 +12,7 @@ import (
 
 // TestEveryFieldIsDumpedOrNot walks all types that an engine consists of and
 // compares their fields with testdata/state.txt, which says for each of them what
-// becomes of it. A new field fails this test until somebody has thought about that.
+// becomes of it. A new field fails this test until that was thought about.
 func TestEveryFieldIsDumpedOrNot(t *testing.T) {
 	text, err := os.ReadFile("testdata/state.txt")
 	if err != nil {

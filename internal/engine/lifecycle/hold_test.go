@@ -22,7 +22,7 @@ func deleted(all []Pod) []Pod {
 	return all
 }
 
-// kept is a component that was deleted and that somebody's finalizer keeps.
+// kept is a component that was deleted and that another's finalizer keeps.
 func kept(c Component) Component {
 	c.Deleting, c.Finalizers = true, []string{"example.com/hold"}
 	return c
@@ -245,7 +245,7 @@ func TestW7NodeIsGone(t *testing.T) {
 	}
 }
 
-// A pod that is the component may be gone by the time anybody looks.
+// A pod that is the component may be gone by the time the controller looks.
 func TestW7NodeTookTheComponent(t *testing.T) {
 	gone := counted(1)
 	gone.Exists, gone.NodeGone = false, "node n does not exist any more"

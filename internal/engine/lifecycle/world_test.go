@@ -25,7 +25,7 @@ type world struct {
 	stubborn bool
 	// createFails makes creation fail with a passing error.
 	createFails bool
-	// kept objects stay once they are deleted, by somebody's finalizer: components,
+	// kept objects stay once they are deleted, by another's finalizer: components,
 	// and pods that ended.
 	kept bool
 	gone bool

@@ -80,7 +80,7 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// TestEqualStandings: whoever always used twice as much for twice the weight
+// TestEqualStandings: a queue that always used twice as much for twice the weight
 // stands where the other does, whatever was rounded on the way.
 func TestEqualStandings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// Where a bound says that a search would find nobody, it does not.
+// Where a bound says that a search would find no victim, it finds none.
 func TestBoundsAreSound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for range 20 {

@@ -147,7 +147,7 @@ func (w *world) fitsBooked() bool {
 	return w.fits()
 }
 
-// naive chooses victims by shares, looking at everybody each time.
+// naive chooses victims by shares, looking at all each time.
 type naive struct {
 	*world
 	left   map[*quota.Node][]*Candidate
@@ -200,7 +200,7 @@ func (n *naive) gives(x *quota.Node) bool {
 	return len(n.left[x]) > 0 || slices.ContainsFunc(x.Children(), n.gives)
 }
 
-// target goes down from the root to whoever has the largest share.
+// target goes down from the root to the largest share.
 func (n *naive) target() *quota.Node {
 	x := n.req.Queue.Root()
 	for !x.Queue {
@@ -312,7 +312,7 @@ func names(victims []Victim) []string {
 }
 
 // The heaps of shares that are brought up to date give those whom looking at
-// everybody each time gives.
+// all each time gives.
 func TestFairAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for range 20 {

@@ -283,7 +283,7 @@ func (m *model) compare(when string) {
 }
 
 // compareLists compares what a node lists: its children, cohorts first, and the pairs
-// that it, or anybody below it, has quota of or uses.
+// that it, or any below it, has quota of or uses.
 func (m *model) compareLists(when string, n *modelNode) {
 	var children []string
 	for _, queue := range []bool{false, true} {
@@ -421,7 +421,7 @@ func (n *modelNode) share(m *model) (*big.Rat, string) {
 	return best, name
 }
 
-// knows reports whether somebody below has quota of a pair.
+// knows reports whether a queue below has quota of a pair.
 func (n *modelNode) knows(x core.FlavorResource) bool {
 	if _, ok := n.quota[x]; ok {
 		return true

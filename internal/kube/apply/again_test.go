@@ -64,7 +64,7 @@ func TestPausesBetweenTries(t *testing.T) {
 	})
 }
 
-// What somebody else writes while a decision is written stays, and the decision is
+// What another client writes while a decision is written stays, and the decision is
 // written on top of it.
 func TestRivalIsNotOverwritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestReasonGoesWithDecision(t *testing.T) {
 }
 
 // Equal ones are written in the order of their arrival, however many there are, and
-// whoever is raised meanwhile goes first.
+// one that is raised meanwhile goes first.
 func TestRankingOfEquals(t *testing.T) {
 	ranks := map[core.Key]int64{}
 	r := workqueue.Queue[core.Key](&ranking{rank: func(k core.Key) int64 { return ranks[k] }})

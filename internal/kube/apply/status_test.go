@@ -75,7 +75,7 @@ type result struct {
 	Conditions    map[string]string // type to status and reason
 	Evictions     int32
 	Closed        []string // preemption gates
-	Says          string   // of an eviction for nobody, if the case asks for it
+	Says          string   // of an eviction for no other, if the case asks for it
 }
 
 func TestStatus(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 
 // An eviction is rejected while the admission before it is still on its way
 // through the watch. Told at once, the engine would take back the admission too,
-// which was accepted, and give its quota to somebody else.
+// which was accepted, and give its quota to another.
 func TestRefusedOnlyWhenTheLastWriteIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen atomic.Bool

@@ -10,7 +10,7 @@ import (
 )
 
 // TestE7AnswersComeInOrder: the engine hears what was written before it hears what was
-// refused on top of it, each workload's newest, by key; and nobody is woken by what
+// refused on top of it, each workload's newest, by key; and nothing is woken by what
 // will be seen anyway.
 func TestE7AnswersComeInOrder(t *testing.T) {
 	b := cache.NewInbox()

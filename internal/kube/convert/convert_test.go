@@ -134,7 +134,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// Jobs submitted within one second are to start in their order, and nobody may
+// Jobs submitted within one second are to start in their order, and no user may
 // jump the queue by claiming an earlier moment than the API server saw.
 func TestSubmitted(t *testing.T) {
 	created := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -90,7 +90,7 @@ type Whole interface {
 // Part is what a job says of an object that says it is a part of it.
 type Part int
 
-// The answers. An owner reference can be written by anybody.
+// The answers. An owner reference can be written by any user.
 const (
 	// Stranger is not a part, whatever it says.
 	Stranger Part = iota

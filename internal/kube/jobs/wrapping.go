@@ -33,8 +33,8 @@ type Wrapping struct {
 	// EndsOnce reports whether no pod follows one that succeeded; nil is never.
 	EndsOnce func(template map[string]any) bool
 	// Dropped are fields that are the AppWrapper's to say: whether the object is
-	// suspended, which nobody else would lift, and when it deletes itself, which
-	// would look as if somebody had taken it away.
+	// suspended, which nothing else would lift, and when it deletes itself, which
+	// would look as if it had been taken away.
 	Dropped [][]string
 	// Written fills in what the kind's controller would, where pods come of it:
 	// they can be counted and placed only if they are in the object. nil for kinds

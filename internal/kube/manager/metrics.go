@@ -14,7 +14,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 )
 
-// metricsOptions say where and to whom the metrics are served.
+// metricsOptions say where and to which users the metrics are served.
 func metricsOptions(opts Options) metricsserver.Options {
 	out := metricsserver.Options{BindAddress: address(opts.MetricsAddress)}
 	if opts.MetricsSecure {

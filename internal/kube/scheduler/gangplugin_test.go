@@ -227,7 +227,7 @@ func TestLatePodGoesBack(t *testing.T) {
 	}
 }
 
-// Whoever gives its place up takes the waiting pods of its gang with it, and the last
+// A pod that gives its place up takes the waiting pods of its gang with it, and the last
 // to give back its node has the gang tried again.
 func TestGangGoesBackTogether(t *testing.T) {
 	r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
@@ -299,7 +299,7 @@ func TestPostFilterWithoutASeat(t *testing.T) {
 	}
 }
 
-// While a group that was left half bound is finished, whoever else is tried waits,
+// While a group that was left half bound is finished, any other that is tried waits,
 // and is woken when the last pod of it was tried, whatever came of it.
 func TestHalfBoundGroupGoesFirst(t *testing.T) {
 	for name, tried := range map[string]func(r *rig, p *corev1.Pod){

@@ -223,7 +223,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// Whoever makes the next pod only when the one before it runs is not waited for.
+// What makes the next pod only when the one before it runs is not waited for.
 func TestMembersMadeOneByOne(t *testing.T) {
 	owner := func(kind string, controls bool) metav1.OwnerReference {
 		return metav1.OwnerReference{Kind: kind, Name: "o", Controller: &controls}

@@ -52,7 +52,7 @@ func TestS21ControllersServeNamespacesInTurn(t *testing.T) {
 }
 
 // Whatever is added and taken: nothing is lost, tenants' items stay in order, and
-// nobody waits for more than one item of each other tenant.
+// no tenant waits for more than one item of each other tenant.
 func TestRounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := New(tenant)

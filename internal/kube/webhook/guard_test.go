@@ -39,7 +39,7 @@ func showing(name string) *tls.ConnectionState {
 	return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}, VerifiedChains: [][]*x509.Certificate{{cert}}}
 }
 
-// A body without end must not fill the memory, whoever sends it.
+// A body without end must not fill the memory.
 func TestS8BodiesAreLimited(t *testing.T) {
 	for path, h := range guarded(t, Callers{}) {
 		body := &counted{}

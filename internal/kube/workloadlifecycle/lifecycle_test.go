@@ -232,7 +232,7 @@ func TestObservePods(t *testing.T) {
 }
 
 // The pause doubles up to its limit, is never shorter than the rule says, hardly
-// longer, and the same whoever computes it.
+// longer, and the same wherever it is computed.
 func TestPause(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &PodsReady{

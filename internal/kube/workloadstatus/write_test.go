@@ -17,7 +17,7 @@ import (
 )
 
 // Every write of a Workload is checked, stored and sent to all watchers: there
-// must be none without need, and none on top of what somebody else wrote.
+// must be none without need, and none on top of what another writer wrote.
 func TestStatusWrites(t *testing.T) {
 	writes := 0
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).
@@ -60,8 +60,8 @@ func TestStatusWrites(t *testing.T) {
 	}
 }
 
-// However many write at the same time: whoever is overtaken looks again, and what
-// anybody said stays said.
+// However many write at the same time: a writer that is overtaken looks again, and what
+// each said stays said.
 func TestNothingIsLostBetweenWriters(t *testing.T) {
 	const writers, each, tries = 4, 10, 1000
 	key := client.ObjectKey{Namespace: "n", Name: "w"}

@@ -139,7 +139,7 @@ func TestManyPodsAreDeleted(t *testing.T) {
 	}
 }
 
-// An object of a component's name may be ours, somebody else's, or on its way out.
+// An object of a component's name may be ours, another owner's, or on its way out.
 func TestWhoseObjectItIs(t *testing.T) {
 	name := running(t, jobManifest).jobs()[0].Name
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "appwrappers"}, "short", errors.New("x"))

@@ -33,7 +33,7 @@ func forge(t *testing.T, x *world, name string) *batchv1.Job {
 	return j
 }
 
-// Somebody makes the component before the controller does, with other pods.
+// A user makes the component before the controller does, with other pods.
 func TestS6ForgedComponent(t *testing.T) {
 	name := running(t, jobManifest).jobs()[0].Name
 	x := newWorld(t, wrapper(jobManifest))
@@ -177,7 +177,7 @@ func TestW7WrappedPodLosesItsNode(t *testing.T) {
 	}
 }
 
-// The same while nobody looked: what is left is the record of where the pod ran.
+// The same while no controller looked: what is left is the record of where the pod ran.
 func TestW7WrappedPodWentWithItsNodeUnseen(t *testing.T) {
 	node := func(change func(*world, *corev1.Node)) func(*world) {
 		return func(x *world) {
@@ -252,7 +252,7 @@ func TestW7WrappedPodWentWithItsNodeUnseen(t *testing.T) {
 	}
 }
 
-// S2: an AppWrapper of another controller goes when it is deleted, whoever gave
+// S2: an AppWrapper of another controller goes when it is deleted, whatever gave
 // it our finalizer, and is left alone otherwise.
 func TestS2WrapperOfAnotherController(t *testing.T) {
 	w := wrapper(jobManifest)

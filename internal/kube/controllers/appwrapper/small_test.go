@@ -343,7 +343,7 @@ func TestMade(t *testing.T) {
 	}
 }
 
-// A component is there already, and nobody can say whose it is: it is neither taken nor
+// A component is there already, and it cannot be told whose it is: it is neither taken nor
 // given up.
 func TestTakenNameThatCannotBeRead(t *testing.T) {
 	name := running(t, jobManifest).jobs()[0].Name
@@ -375,7 +375,7 @@ func TestTakenNameThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Whoever starts an AppWrapper without our finalizer: it comes before the first
+// An AppWrapper is started without our finalizer: it comes before the first
 // component, in the same pass.
 func TestFinalizerComesFirst(t *testing.T) {
 	x := newWorld(t, wrapper(jobManifest))

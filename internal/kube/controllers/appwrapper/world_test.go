@@ -205,7 +205,7 @@ func (x *world) phase() string {
 	return "gone"
 }
 
-// admit lets the AppWrapper run the way that whoever admits it does.
+// admit lets the AppWrapper run the way that its queue's controller does.
 func (x *world) admit() {
 	x.t.Helper()
 	w := x.get()

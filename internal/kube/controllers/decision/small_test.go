@@ -22,7 +22,7 @@ import (
 )
 
 // What watches tell reaches the inbox, also what was last known of an object whose end
-// nobody watched.
+// it was not watched.
 func TestHandler(t *testing.T) {
 	f := feed{inbox: world.NewInbox()}
 	h := f.handler(world.Queue)

@@ -32,7 +32,7 @@ type life struct {
 	writes []string
 	dies   int
 	effect bool
-	// rival is somebody who is told of each write before it is done; nil is nobody.
+	// rival is told of each write before it is done; nil is none.
 	rival func(what string)
 }
 
@@ -226,7 +226,7 @@ func (l *life) picture() string {
 		*j.Spec.Suspend, j.Spec.Template.Spec.NodeSelector, j.Spec.Template.Labels, w.Name, w.Finalizers, c != nil && c.Status == metav1.ConditionTrue)
 }
 
-// Somebody else writes the Workload whenever its status is about to be written, and
+// Another client writes the Workload whenever its status is about to be written, and
 // is not overwritten: the controller looks again, and the end is the same.
 func TestRivalIsNotOverwritten(t *testing.T) {
 	alone := newLife(t, 0, false)

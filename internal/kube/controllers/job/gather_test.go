@@ -170,7 +170,7 @@ func TestInfos(t *testing.T) {
 	}
 }
 
-// A Workload that nobody controls leads to the jobs that name it.
+// A Workload without a controller leads to the jobs that name it.
 func TestJobsOfPrebuilt(t *testing.T) {
 	names := func(key string) func(*batchv1.Job) {
 		return func(j *batchv1.Job) {

@@ -124,7 +124,7 @@ func TestS21RefusedWorkloadsWaitForRoom(t *testing.T) {
 }
 
 // A ResourceQuota is written for each object that it counts. Only when it counts
-// fewer Workloads than before, or lets more be, is anybody looked at.
+// fewer Workloads than before, or lets more be, is any looked at.
 func TestS21QuotasThatGiveRoom(t *testing.T) {
 	pods := aQuota("5", "5")
 	pods.Status.Used[corev1.ResourcePods] = resource.MustParse("1")

@@ -115,7 +115,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Statuses list 64 flavors at most, and what is borrowed only where somebody lends.
+// Statuses list 64 flavors at most, and what is borrowed only where a queue lends.
 func TestUsage(t *testing.T) {
 	fr := core.FlavorResource{Flavor: "f", Resource: core.GPU}
 	used := map[core.FlavorResource]core.Amount{fr: 6}
@@ -142,7 +142,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// What a status says is read from it again: whoever has no engine to ask prints the
+// What a status says is read from it again: a command that has no engine to ask prints the
 // same values.
 func TestStatusIsReadAsItWasWritten(t *testing.T) {
 	cpu, gpu := core.FlavorResource{Flavor: "f", Resource: core.CPU}, core.FlavorResource{Flavor: "f", Resource: core.GPU}
@@ -154,7 +154,7 @@ func TestStatusIsReadAsItWasWritten(t *testing.T) {
 	q := clusterQueue()
 	q.Status = queueStatus(q, active, &written, time.Unix(1, 0))
 	want := facts.QueueOf(q, &active, written)
-	want.Pending, want.Inadmissible = 3, 0 // nobody is told who is parked
+	want.Pending, want.Inadmissible = 3, 0 // which are parked is not told
 	got := facts.QueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), facts.LoadOf(q.Status))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-in the controller +from the API):\n%s", diff)
@@ -361,7 +361,7 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// A deleted object is kept as long as nobody knows who refers to it, and names ten of
+// A deleted object is kept as long as it is not known what refers to it, and names ten of
 // those that do.
 func TestDeletedInUse(t *testing.T) {
 	var objects []client.Object

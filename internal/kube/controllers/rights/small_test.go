@@ -34,7 +34,7 @@ func look(t *testing.T, c client.Client) error {
 	return err
 }
 
-// A binding that somebody changed is mended, and keeps who else is bound.
+// A binding that was changed is mended, and keeps the other subjects.
 func TestBindingIsMended(t *testing.T) {
 	other := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "mlbatch-system", Name: "older"}
 	us := Subject(self)

@@ -135,8 +135,8 @@ func TestTrouble(t *testing.T) {
 	missing.expect("no node is of a flavor that does not exist", map[string]string{})
 }
 
-// Keys that nobody can read are told once, again when they change, and not any more
-// when somebody mended them.
+// Keys that cannot be read are told once, again when they change, and not any more
+// when they were mended.
 func TestTornKeysAreToldOnce(t *testing.T) {
 	stored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: InventoryName}, Data: map[string]string{"gone": "{"}}
 	w := newWorld(t, slackQueue(), flavor(), node("n1"), stored)

@@ -46,7 +46,7 @@ func classed(w *kueue.Workload) {
 	w.Spec.PriorityClassRef = &kueue.PriorityClassRef{Group: kueue.PriorityClassGroup(kueue.GroupVersion.Group), Kind: kueue.WorkloadPriorityClassKind, Name: "high"}
 }
 
-// told gathers what is told of the Workload, in events and to whoever counts.
+// told gathers what is told of the Workload, in events and in metrics.
 func (b bench) told() (out []string) {
 	recorder, ok := b.Recorder.(*events.FakeRecorder)
 	if !ok {
@@ -249,7 +249,7 @@ func TestWritesThatFail(t *testing.T) {
 	}
 }
 
-// What somebody else writes meanwhile stays, and the step is taken on the next look.
+// What another client writes meanwhile stays, and the step is taken on the next look.
 func TestRivalIsNotOverwritten(t *testing.T) {
 	b := newBench(t, train(), with(of("Job", "batch/v1", "train"), func(w *kueue.Workload) { w.Spec.MaximumExecutionTimeSeconds = new(int32(0)) }))
 	server, meets := b.Client, 0
@@ -369,7 +369,7 @@ func TestGatherQueues(t *testing.T) {
 	}
 }
 
-// Whether somebody looks after a Workload depends on the job that owns it.
+// Whether a reconciler looks after a Workload depends on the job that owns it.
 func TestGatherJob(t *testing.T) {
 	again := train()
 	again.UID = "u2"

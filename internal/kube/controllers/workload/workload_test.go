@@ -145,7 +145,7 @@ func TestW1ForegroundDeletion(t *testing.T) {
 }
 
 // A Job that a finalizer keeps, deleted while its pod runs: the pod may go on, is
-// stopped if somebody needs the place, and the quota goes with it.
+// stopped if another needs the place, and the quota goes with it.
 func TestS3DeletedJobIsEvicted(t *testing.T) {
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train", UID: "u1", Finalizers: []string{"example.com/hold"}}}
 	b := newBench(t, j, of("Job", "batch/v1", "train"), pod())

@@ -174,7 +174,7 @@ func (Adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error
 
 // begin returns what a component's pods are assigned, if it can run with it.
 func begin(w *aw.AppWrapper, c Component, infos []jobs.PodSetInfo) ([]aw.AppWrapperPodSetInfo, error) {
-	// It was checked when it was created, if somebody was there to ask.
+	// It was checked when it was created, if a controller was there to ask.
 	if errs := countable(c, field.NewPath("spec", "components").Index(c.Index).Child("template")); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}

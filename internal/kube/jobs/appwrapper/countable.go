@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// countable says what of a component could become pods that nobody counted: a
+// countable says what of a component could become pods that were not counted: a
 // version of a kind that is read differently, a kind or a field that makes more
 // pods by itself, and pod templates beside those of its pod sets. at is the path
 // of the component's template.

@@ -160,7 +160,7 @@ func TestS5WhatIsRefused(t *testing.T) {
 	}
 }
 
-// S5: also one that nobody checked when it was created never starts.
+// S5: also one that was not checked when it was created never starts.
 func TestS5UncountedNeverStarts(t *testing.T) {
 	w := wrap(t, fill(rayManifest, "AUTO", "enableInTreeAutoscaling: true,"))
 	if _, err := (Adapter{}).Start(w, nil); err == nil || !strings.Contains(err.Error(), "enableInTreeAutoscaling") {

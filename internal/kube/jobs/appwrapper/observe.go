@@ -64,7 +64,7 @@ func jobSetEndsOnce(t map[string]any) bool {
 }
 
 // outcomeOfRayJob reads the status of a RayJob, whose cluster may be gone
-// before anybody looks at its pods (A7).
+// before its pods are looked at (A7).
 func outcomeOfRayJob(o map[string]any) (lifecycle.Outcome, string) {
 	job, _, _ := unstructured.NestedString(o, "status", "jobStatus")
 	deployment, _, _ := unstructured.NestedString(o, "status", "jobDeploymentStatus")

@@ -109,7 +109,7 @@ func ValidateUpdate(before, after *aw.AppWrapper) field.ErrorList {
 // fixed says of a field that it stays, and what to do instead.
 const fixed = "cannot be changed; delete the AppWrapper and create another"
 
-// validateManager lets nobody pass an AppWrapper on to another controller, least
+// validateManager lets no user pass an AppWrapper on to another controller, least
 // of all one that was not checked to us.
 func validateManager(before, after *aw.AppWrapper) field.ErrorList {
 	if equality.Semantic.DeepEqual(before.Spec.ManagedBy, after.Spec.ManagedBy) {

@@ -80,7 +80,7 @@ func (Adapter) Maker(o jobs.Object) core.MakerState {
 
 var _ jobs.Whole = Adapter{}
 
-// PartOf denies everybody: a Job makes pods and nothing else.
+// PartOf denies all: a Job makes pods and nothing else.
 func (Adapter) PartOf(jobs.Object, schema.GroupVersionKind, metav1.Object) jobs.Part {
 	return jobs.Stranger
 }

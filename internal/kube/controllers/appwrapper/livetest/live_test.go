@@ -148,7 +148,7 @@ func begin(t *testing.T) *cluster {
 	return x
 }
 
-// install creates the kind, and nodes that nobody but the test runs.
+// install creates the kind, and nodes that only the test runs.
 func (x *cluster) install() {
 	x.t.Helper()
 	crds, err := config.CRDs()
@@ -283,7 +283,7 @@ func timed(do func()) time.Duration {
 	return time.Since(begun)
 }
 
-// change writes the AppWrapper as whoever admits it does.
+// change writes the AppWrapper as its queue's controller does.
 func (x *cluster) change(by func(*awv1beta2.AppWrapper) (jobs.Object, error)) {
 	x.t.Helper()
 	x.await("written", func() bool {
