@@ -38,10 +38,6 @@ type Shortage struct {
 	Need, Largest core.Amount
 }
 
-// searchSteps bounds the exact search that follows when simple orders of
-// placing several pod sets fail.
-const searchSteps = 4000
-
 // Request is what a gang asks for.
 type Request struct {
 	View View
@@ -124,9 +120,7 @@ func (s *Nodes) Place(r Request) ([][]Spot, Shortage, bool) {
 	}
 	short, ok := s.inTurn(r, largestFirst(r.Sets), spots)
 	if !ok {
-		if s.exact(r, spots) {
-			ok = true
-		}
+		ok = s.exact(r, spots)
 	}
 	if !ok {
 		return nil, short, false
@@ -209,76 +203,44 @@ func (s *Nodes) unbook(holds []Hold) {
 	}
 }
 
-// exact searches all distributions, within a bound on its steps: set by set in
-// turn, node by node, the most pods first. Simple greedy order can miss a
-// distribution when pod sets differ in shape.
+// exact searches all distributions. Simple greedy order can miss one when pod sets differ
+// in shape.
 func (s *Nodes) exact(r Request, spots [][]Spot) bool {
-	x := search{s: s, r: r, turn: largestFirst(r.Sets), spots: spots, steps: searchSteps}
-	for i := range spots {
-		spots[i] = spots[i][:0]
-	}
-	return x.set(0)
-}
-
-type search struct {
-	s     *Nodes
-	r     Request
-	turn  []int
-	spots [][]Spot
-	steps int
-}
-
-// set places the sets from position k of the turn on.
-func (x *search) set(k int) bool {
-	if k == len(x.turn) {
-		return true
-	}
-	for _, i := range x.turn[k:] {
-		if !x.s.Can(x.r.Sets[i], x.r.View) {
-			return false
+	turn := largestFirst(r.Sets)
+	x := s.newPacking(r.Sets, turn)
+	for rank, n := range s.order {
+		b := bin{rank: rank, left: n.left(r.View), late: n.spec.State != core.NodeReady, may: make([]bool, len(r.Sets))}
+		for k, set := range x.sets {
+			b.may[k] = s.index(set.Class, r.View).slots[rank] > 0
 		}
+		x.add(b)
 	}
-	i := x.turn[k]
-	ix := x.s.index(x.r.Sets[i].Class, x.r.View)
-	var ranks []int
-	for b := range ix.rooms {
-		ix.rooms[b].each(func(rank int) bool { ranks = append(ranks, rank); return true })
-	}
-	room := make([]int32, len(ranks)+1) // slots from here on
-	slots := make([]int32, len(ranks))
-	for j := len(ranks) - 1; j >= 0; j-- {
-		slots[j] = ix.slots[ranks[j]]
-		room[j] = min(room[j+1]+min(slots[j], 1<<29), 1<<30)
-	}
-	return x.node(k, ranks, slots, room, x.r.Sets[i].Count)
-}
-
-// node decides how many of the left pods of turn k go to the first node of ranks.
-func (x *search) node(k int, ranks []int, slots, room []int32, left int32) bool {
-	if left == 0 {
-		return x.set(k + 1)
-	}
-	if len(ranks) == 0 {
+	if x.run() != found {
 		return false
 	}
-	i := x.turn[k]
-	for n := min(left, slots[0]); n >= 0; n-- {
-		if x.steps--; x.steps < 0 || room[1] < left-n {
-			return false
+	for k, i := range turn {
+		spots[i] = spots[i][:0]
+		for at, n := range x.given[k] {
+			if n > 0 {
+				spots[i] = append(spots[i], Spot{s.order[x.bins[at].rank], n})
+			}
 		}
-		if n == 0 {
-			return x.node(k, ranks[1:], slots[1:], room[1:], left)
-		}
-		h := x.s.tentative(Hold{x.s.order[ranks[0]], x.r.Sets[i].Class, n})
-		x.spots[i] = append(x.spots[i], Spot{h.Node, n})
-		ok := x.node(k, ranks[1:], slots[1:], room[1:], left-n)
-		x.s.unbook([]Hold{h})
-		if ok {
-			return true
-		}
-		x.spots[i] = x.spots[i][:len(x.spots[i])-1]
 	}
-	return false
+	return true
+}
+
+// left is what is left of a node in a view.
+func (n *Node) left(v View) []int64 {
+	projected := n.free[core.Projected]
+	if v == After {
+		return projected
+	}
+	current := n.free[core.Current]
+	left := make([]int64, min(len(current), len(projected)))
+	for i := range left {
+		left[i] = min(current[i], projected[i])
+	}
+	return left
 }
 
 // Holdable reports whether holds that are not booked in an account could be: their

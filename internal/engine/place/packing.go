@@ -1,0 +1,226 @@
+package place
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// maxLooks bounds the search for a packing, in looks at a node.
+const maxLooks = 1 << 16
+
+// packing searches places for several pod sets at the same time, where placing one after
+// the other by simple orders has failed: set by set, the hardest first, and node by node,
+// the fullest first, the most pods first.
+//
+// For example: 2 pods of 3 GPUs and 4 pods of 1 GPU go on nodes with 4 and 6 free GPUs.
+// Of the large ones 1 goes to the fuller node, 1 to the other; 1 and 3 GPUs are left,
+// which the small ones fill.
+type packing struct {
+	sets []Set
+	bins []bin
+	// pack is the resource of which whole nodes are kept free.
+	pack  int
+	looks int // that are left; below 0 the search gave up
+	// given are the pods of each set on each bin.
+	given [][]int32
+}
+
+// bin is what is left of a node.
+type bin struct {
+	rank int
+	left []int64
+	late bool   // used only if others do not do
+	may  []bool // by set
+}
+
+// outcome is what a search came to.
+type outcome uint8
+
+const (
+	impossible outcome = iota
+	found
+	gaveUp
+)
+
+// newPacking begins a search for sets, which are given in some turn.
+func (s *Nodes) newPacking(sets []Set, turn []int) *packing {
+	x := &packing{sets: make([]Set, len(sets)), pack: s.packID, looks: maxLooks, given: make([][]int32, len(sets))}
+	for k, i := range turn {
+		x.sets[k] = sets[i]
+	}
+	return x
+}
+
+// add lets the search use what is left of a node for the sets that may use it.
+func (x *packing) add(b bin) {
+	if slices.Contains(b.may, true) {
+		b.left = slices.Clone(b.left)
+		x.bins = append(x.bins, b)
+	}
+}
+
+// run searches.
+func (x *packing) run() outcome {
+	if x.exceeded() {
+		return impossible
+	}
+	for k := range x.given {
+		x.given[k] = make([]int32, len(x.bins))
+	}
+	return x.set(0)
+}
+
+// exceeded reports whether the sets ask for more of some resource than there is: a proof
+// that needs no search.
+func (x *packing) exceeded() bool {
+	for _, set := range x.sets {
+		for _, r := range set.Class.needs {
+			if x.demand(r.resource) > x.supply(r.resource) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (x *packing) demand(resource int) core.Amount {
+	sum := core.Amount(0)
+	for _, set := range x.sets {
+		for _, r := range set.Class.needs {
+			if r.resource == resource {
+				sum = sum.Add(core.Amount(r.amount).Mul(int64(set.Count)))
+			}
+		}
+	}
+	return sum
+}
+
+func (x *packing) supply(resource int) core.Amount {
+	sum := core.Amount(0)
+	for _, b := range x.bins {
+		if resource < len(b.left) {
+			sum = sum.Add(core.Amount(max(0, b.left[resource])))
+		}
+	}
+	return sum
+}
+
+func (x *packing) slots(k, bin int) int32 {
+	b := &x.bins[bin]
+	if !b.may[k] {
+		return 0
+	}
+	return x.sets[k].Class.count(b.left, b.left)
+}
+
+// tier is one set's turn: its bins, those first that it should go to.
+type tier struct {
+	index int
+	bins  []int
+	slots []int32 // by place in bins
+	rest  []int64 // slots from a place on
+	alike []int   // the last place before that is alike, -1 if none is
+}
+
+// set places the sets from one on.
+func (x *packing) set(k int) outcome {
+	if k == len(x.sets) {
+		return found
+	}
+	n := len(x.bins)
+	if x.looks -= n; x.looks < 0 {
+		return gaveUp
+	}
+	for later := k + 1; later < len(x.sets); later++ {
+		room := int64(0)
+		for i := range n {
+			room += int64(x.slots(later, i))
+		}
+		if room < int64(x.sets[later].Count) {
+			return impossible
+		}
+	}
+	return x.node(x.tier(k), 0, x.sets[k].Count)
+}
+
+func (x *packing) tier(k int) *tier {
+	n := len(x.bins)
+	t := &tier{index: k, bins: make([]int, n), slots: make([]int32, n), rest: make([]int64, n+1), alike: slices.Repeat([]int{-1}, n)}
+	for i := range t.bins {
+		t.bins[i] = i
+	}
+	slices.SortFunc(t.bins, func(a, b int) int {
+		p, q := &x.bins[a], &x.bins[b]
+		return cmp.Or(order(p.late, q.late), cmp.Compare(x.packed(p), x.packed(q)), cmp.Compare(p.rank, q.rank))
+	})
+	for i := n - 1; i >= 0; i-- {
+		t.slots[i] = x.slots(k, t.bins[i])
+		t.rest[i] = t.rest[i+1] + int64(t.slots[i])
+	}
+	places := make([]int, n)
+	for i := range places {
+		places[i] = i
+	}
+	compare := func(a, b int) int { return x.bins[t.bins[a]].compare(&x.bins[t.bins[b]]) }
+	slices.SortStableFunc(places, compare)
+	for i := 1; i < n; i++ {
+		if compare(places[i-1], places[i]) == 0 {
+			t.alike[places[i]] = places[i-1]
+		}
+	}
+	return t
+}
+
+// packed is how much is left of the packed resource, as far as it matters.
+func (x *packing) packed(b *bin) int64 {
+	if x.pack >= len(b.left) {
+		return 0
+	}
+	return max(0, min(b.left[x.pack], maxPack))
+}
+
+// compare orders bins by what distinguishes them.
+func (b *bin) compare(o *bin) int {
+	for i := range b.may {
+		if c := order(b.may[i], o.may[i]); c != 0 {
+			return c
+		}
+	}
+	return cmp.Or(order(b.late, o.late), slices.Compare(b.left, o.left))
+}
+
+// node places the rest of a set on the bins from a place on. Of bins that are alike none
+// gets more than the one before it: any other distribution is the same but for names.
+func (x *packing) node(t *tier, i int, want int32) outcome {
+	if want == 0 {
+		return x.set(t.index + 1)
+	}
+	if i == len(t.bins) {
+		return impossible
+	}
+	bin, given := t.bins[i], x.given[t.index]
+	most := min(want, t.slots[i])
+	if before := t.alike[i]; before >= 0 {
+		most = min(most, given[t.bins[before]])
+	}
+	class := x.sets[t.index].Class
+	for n := most; n >= 0; n-- {
+		if x.looks--; x.looks < 0 {
+			return gaveUp
+		}
+		if t.rest[i+1] < int64(want-n) {
+			break
+		}
+		class.take(x.bins[bin].left, n)
+		given[bin] = n
+		is := x.node(t, i+1, want-n)
+		class.take(x.bins[bin].left, -n)
+		if is != impossible {
+			return is
+		}
+	}
+	given[bin] = 0
+	return impossible
+}
