@@ -128,7 +128,7 @@ func admissionKept(was *Admission, w *Workload, at *field.Path) field.ErrorList 
 
 // reclaimableKept are the rules of the pods that need their quota no more: of no
 // set more than there are, and none comes back while the quota is held, which may
-// be somebody else's by then.
+// be another's by then.
 func reclaimableKept(was, w *Workload, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	counts := map[PodSetReference]int32{}

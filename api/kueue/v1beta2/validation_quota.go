@@ -19,7 +19,7 @@ const (
 
 // quotaRules are what differs between the quotas of a queue and of a cohort.
 type quotaRules struct {
-	// hasParent: there is someone to borrow from and lend to.
+	// hasParent: there are others to borrow from and lend to.
 	hasParent bool
 	// parentField is the field that would name the parent.
 	parentField string

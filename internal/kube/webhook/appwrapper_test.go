@@ -91,7 +91,7 @@ func TestValidateNewWrapper(t *testing.T) {
 	create := func(namespace string, components ...string) ask {
 		return ask{path: validateWrapper, new: wrapper(namespace, queueLabel, "true", components...)}
 	}
-	verdicts{
+	reviews{
 		"TeamJob": {
 			why: "users of a team may wrap Jobs, which they may not create directly",
 			ask: create("blue", good),
@@ -172,7 +172,7 @@ func TestValidateWrapperChange(t *testing.T) {
 	change := func(user, from, to string) ask { return ask{path: validateWrapper, user: user, old: from, new: to} }
 	waiting, running := wrapper("blue", queueLabel, "true", podComponent), wrapper("blue", queueLabel, "false", podComponent)
 	placed := strings.Replace(running, "{template", "{podSetInfos: [{nodeSelector: {a: b}}], template", 1)
-	verdicts{
+	reviews{
 		"StartByHand": {
 			why:    "a user cannot admit",
 			ask:    change("", waiting, running),

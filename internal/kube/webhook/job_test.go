@@ -94,7 +94,7 @@ func TestValidateJob(t *testing.T) {
 		return ask{path: validateJob, new: job(labels, annotations, spec)}
 	}
 	change := func(from, to string) ask { return ask{path: validateJob, old: from, new: to} }
-	verdicts{
+	reviews{
 		"Good": {why: "a queued Job", ask: create(queueLabel, "", suspended)},
 		"QueueName": {
 			why:    "no queue can have that name",
@@ -145,7 +145,7 @@ func TestValidateJob(t *testing.T) {
 }
 
 func TestDefaultQueueStays(t *testing.T) {
-	verdicts{
+	reviews{
 		"DropQueue": {
 			why:    "it would get the label again at once",
 			ask:    ask{path: validateJob, old: job(queueLabel, "", "suspend: true"), new: job("", "", "suspend: true")},

@@ -111,7 +111,7 @@ func TestS2JobOfAnotherController(t *testing.T) {
 // unchecked.
 func TestS2ManagerStays(t *testing.T) {
 	foreign := strings.Replace(wrapper("blue", queueLabel, "true", binding), "spec: {", "spec: {managedBy: example.com/other, ", 1)
-	verdicts{
+	reviews{
 		"from another": {why: "it was not checked", ask: ask{path: validateWrapper, old: foreign, new: wrapper("blue", queueLabel, "true", binding)}, refuse: []string{"spec.managedBy", "cannot be changed"}},
 		"to another":   {why: "quota would stay behind", ask: ask{path: validateWrapper, new: foreign, old: wrapper("blue", queueLabel, "true", binding)}, refuse: []string{"spec.managedBy", "cannot be changed"}},
 	}.run(t, world()...)

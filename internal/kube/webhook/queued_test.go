@@ -30,7 +30,7 @@ func TestQueuedRules(t *testing.T) {
 	change := func(before, after, state string) ask {
 		return ask{path: validateJob, old: job(queueLabel, before, state), new: job(queueLabel, after, state)}
 	}
-	verdicts{
+	reviews{
 		"Gated":            {why: "an admission may wait for others", ask: create(gatedBy + `"acme.com/a,acme.com/b"`)},
 		"GateWithoutOwner": {why: "whose is it?", ask: create(gatedBy + "mine"), refuse: []string{"admission-gated-by", "example.com/gate"}},
 		"GateTwice":        {why: "a list without repetitions", ask: create(gatedBy + `"acme.com/a,acme.com/a"`), refuse: []string{"Duplicate"}},
@@ -62,7 +62,7 @@ func TestQueuedRules(t *testing.T) {
 			why: "without a default queue it may be held", ask: ask{path: validateWrapper, user: "admin", old: wrapper("blue", queueLabel, "true", podComponent), new: wrapper("blue", "", "true", podComponent)},
 		},
 	}.run(t, world()...)
-	verdicts{
+	reviews{
 		"DropQueueOfWrapper": {
 			why: "where jobs have a default queue", ask: ask{path: validateWrapper, user: "admin", old: wrapper("blue", queueLabel, "true", podComponent), new: wrapper("blue", "", "true", podComponent)},
 			refuse: []string{`default queue "default"`},

@@ -22,7 +22,7 @@ func TestValidateQueueing(t *testing.T) {
 		return "resourceGroups: [{coveredResources: [cpu], flavors: [{name: f, resources: [{name: cpu, " + rest + "}]}]}]"
 	}
 	const at = "spec.resourceGroups[0].flavors[0].resources[0]."
-	verdicts{
+	reviews{
 		"Good":          {why: "in the older version", ask: create("v1beta1", "ClusterQueue", "cohort: c, "+quota("nominalQuota: 1"))},
 		"NegativeQuota": {why: "less than nothing", ask: create("v1beta1", "ClusterQueue", quota("nominalQuota: -1")), refuse: []string{at + "nominalQuota", "use 0 or more"}},
 		"Lending": {
@@ -49,7 +49,7 @@ func TestMovedQueue(t *testing.T) {
 	queue := func(to string) string {
 		return "{apiVersion: kueue.x-k8s.io/v1beta1, kind: LocalQueue, metadata: {name: q, namespace: blue}, spec: {clusterQueue: " + to + "}}"
 	}
-	verdicts{
+	reviews{
 		"Moved": {
 			why: "its workloads hold quota of the old one", ask: ask{path: "/validate-kueue-x-k8s-io-v1beta2-localqueue", old: queue("a"), new: queue("b")},
 			refuse: []string{"spec.clusterQueue", `from "a"`},

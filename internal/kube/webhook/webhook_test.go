@@ -219,15 +219,15 @@ func jsonOf(t *testing.T, text string) []byte {
 	return data
 }
 
-// cases of requests that are allowed or refused.
-type verdicts map[string]struct {
+// reviews are requests that are allowed or refused.
+type reviews map[string]struct {
 	why    string
 	rights []string // of alice
 	ask    ask
 	refuse []string // parts of the message; none if allowed
 }
 
-func (cases verdicts) run(t *testing.T, objects ...client.Object) {
+func (cases reviews) run(t *testing.T, objects ...client.Object) {
 	t.Helper()
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
