@@ -121,8 +121,16 @@ func TestRefusedWrites(t *testing.T) {
 	seen.Evicting = true
 	e.Apply(core.WorkloadSet{Workload: seen})
 	expect(t, "an eviction that is seen changes nothing", steps(t, e, 205))
+	for queue, l := range map[string]core.Load{"ClusterQueue": e.Load("a"), "LocalQueue": e.LocalLoad("a", "q")} {
+		if l.Reserving != 1 || l.Evicting != 1 || l.Waiting() != 1 {
+			t.Errorf("%s: %d hold quota, %d of them are on their way out, %d wait", queue, l.Reserving, l.Evicting, l.Waiting())
+		}
+	}
 	e.Apply(core.WorkloadSet{Workload: low})
 	expect(t, "quota moves when the victim is gone", steps(t, e, 206), "admit high", "refuse low")
+	if l := e.Load("a"); l.Evicting != 0 {
+		t.Errorf("%d are on their way out, and the only one is gone", l.Evicting)
+	}
 }
 
 func TestAppliedTellsOldFromNew(t *testing.T) {
