@@ -319,7 +319,7 @@ func TestCut(t *testing.T) {
 }
 
 // What a node says of its health.
-func TestNodeFacts(t *testing.T) {
+func TestNodeSignals(t *testing.T) {
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}, DeletionTimestamp: new(metav1.Now())},
 		Spec:       corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "k", Value: "v", Effect: "NoExecute"}}},

@@ -42,13 +42,10 @@ func Parse(text []byte) (*File, error) {
 	return f, nil
 }
 
-// formerNames are what fields of a file were called before. Files that people have
-// are read as well.
-var formerNames = map[string]string{"edge": "clusterModel"}
-
 // renameFields gives the fields of a file their present names and reports whether
-// there were others.
+// there were others: files that people have are read as well.
 func renameFields(root *yamlv3.Node) (renamed bool) {
+	formerNames := map[string]string{"edge": "clusterModel"}
 	if root.Kind != yamlv3.MappingNode {
 		return false
 	}
