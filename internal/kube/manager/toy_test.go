@@ -34,8 +34,8 @@ func withToys() jobs.Kinds { return append(kinds.All(), toy.Kind()) }
 // A new kind is its folder and a line in the list: its types, its reconciler's
 // concurrency and its names are there.
 func TestNewKindIsKnown(t *testing.T) {
-	gvk := toy.GroupVersion.WithKind("Toy")
-	if s := scheme.For(withToys()); !s.Recognizes(gvk) || !s.Recognizes(toy.GroupVersion.WithKind("ToyList")) {
+	gvk := toy.GroupVersion().WithKind("Toy")
+	if s := scheme.For(withToys()); !s.Recognizes(gvk) || !s.Recognizes(toy.GroupVersion().WithKind("ToyList")) {
 		t.Error("the scheme does not know it")
 	}
 	if n := manager.Concurrency(withToys())["Toy.toys.example.com"]; n != 8 {
@@ -69,7 +69,7 @@ func TestNewKindHasRoles(t *testing.T) {
 		}
 		var rights []string
 		for _, rule := range r.Rules {
-			if slices.Contains(rule.APIGroups, toy.GroupVersion.Group) {
+			if slices.Contains(rule.APIGroups, toy.GroupVersion().Group) {
 				rights = append(rights, strings.Join(append(slices.Sorted(slices.Values(rule.Verbs)), rule.Resources...), " "))
 			}
 		}
@@ -108,7 +108,7 @@ func TestNewKindIsAskedAbout(t *testing.T) {
 	}
 	a := func(change func(*toy.Toy)) *toy.Toy {
 		x := &toy.Toy{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "x"}, Spec: toy.Spec{Pods: 2}}
-		x.SetGroupVersionKind(toy.GroupVersion.WithKind("Toy"))
+		x.SetGroupVersionKind(toy.GroupVersion().WithKind("Toy"))
 		change(x)
 		return x
 	}
@@ -139,7 +139,7 @@ func TestNewKindIsAskedAbout(t *testing.T) {
 func ask(t *testing.T, h http.Handler, was, is *toy.Toy) (*toy.Toy, string) {
 	t.Helper()
 	req := &admissionv1.AdmissionRequest{
-		UID: "u", Kind: metav1.GroupVersionKind{Group: toy.GroupVersion.Group, Version: toy.GroupVersion.Version, Kind: "Toy"},
+		UID: "u", Kind: metav1.GroupVersionKind{Group: toy.GroupVersion().Group, Version: toy.GroupVersion().Version, Kind: "Toy"},
 		Namespace: is.Namespace, Name: is.Name, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: text(t, is)},
 	}
 	if was != nil {

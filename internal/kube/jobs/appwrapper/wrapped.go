@@ -59,8 +59,8 @@ func foreign() []jobs.Wrappable {
 // known are the kinds whose pods are known: native ones as their own folders say.
 type known map[schema.GroupVersionKind]jobs.Wrapping
 
-// wraps is the table for the kinds that there are.
-var wraps = tableOf(native.All(), foreign())
+// wraps is the table for the kinds that there are, made once and only read.
+var wraps = tableOf(native.All(), foreign()) //nolint:gochecknoglobals // every look at a component asks it
 
 func tableOf(natives jobs.Kinds, others []jobs.Wrappable) known {
 	out := known{}

@@ -19,12 +19,14 @@ import (
 )
 
 // GroupVersion is that of toys.
-var GroupVersion = schema.GroupVersion{Group: "toys.example.com", Version: "v1"}
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: "toys.example.com", Version: "v1"}
+}
 
 // Toy is a number of equal pods.
 type Toy struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata"`
 	Spec              Spec `json:"spec"`
 	Done              bool `json:"done,omitempty"`
 }
@@ -37,15 +39,15 @@ type Spec struct {
 }
 
 // ToyList is a list of toys.
-type ToyList struct {
+type ToyList struct { //nolint:revive // the API server's name for it
 	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata"`
 	Items           []Toy `json:"items"`
 }
 
 func (t *Toy) copied() *Toy {
 	out := *t
-	t.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	out.ObjectMeta = *t.ObjectMeta.DeepCopy()
 	t.Spec.Template.DeepCopyInto(&out.Spec.Template)
 	return &out
 }
@@ -87,8 +89,8 @@ func Kind() jobs.Kind {
 }
 
 func addToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &Toy{}, &ToyList{})
-	metav1.AddToGroupVersion(s, GroupVersion)
+	s.AddKnownTypes(GroupVersion(), &Toy{}, &ToyList{})
+	metav1.AddToGroupVersion(s, GroupVersion())
 	return nil
 }
 
@@ -106,7 +108,7 @@ func podSets(t map[string]any) ([]aw.AppWrapperPodSet, error) {
 
 type adapter struct{}
 
-func (adapter) GVK() schema.GroupVersionKind { return GroupVersion.WithKind("Toy") }
+func (adapter) GVK() schema.GroupVersionKind { return GroupVersion().WithKind("Toy") }
 func (adapter) New() jobs.Object             { return &Toy{} }
 func (adapter) Ours(jobs.Object) bool        { return true }
 
