@@ -47,7 +47,7 @@ type ToyList struct { //nolint:revive // the API server's name for it
 
 func (t *Toy) copied() *Toy {
 	out := *t
-	out.ObjectMeta = *t.ObjectMeta.DeepCopy()
+	t.DeepCopyInto(&out.ObjectMeta)
 	t.Spec.Template.DeepCopyInto(&out.Spec.Template)
 	return &out
 }
