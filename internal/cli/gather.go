@@ -74,8 +74,9 @@ func empty(k Kind) client.Object {
 		return &appsv1.Deployment{}
 	case Pod:
 		return &corev1.Pod{}
+	default: // a kind of job, found above
+		return nil
 	}
-	return nil
 }
 
 // resolve finds the one object that ref means.

@@ -40,12 +40,12 @@ func Kinds() []Kind {
 
 // KindList is all kinds as a sentence has them.
 func KindList() string {
-	all := Kinds()
-	text := string(all[0])
-	for _, k := range all[1 : len(all)-1] {
-		text += ", " + string(k)
+	var all []string
+	for _, k := range Kinds() {
+		all = append(all, string(k))
 	}
-	return text + " or " + string(all[len(all)-1])
+	last := len(all) - 1
+	return strings.Join(all[:last], ", ") + " or " + all[last]
 }
 
 // ShortNames are the short names of the kinds that have one.

@@ -28,7 +28,7 @@ func Node(n *corev1.Node) core.Node {
 	return out
 }
 
-// NodeFacts gathers what bears on the health of a node.
+// NodeSignals gathers what bears on the health of a node.
 func NodeSignals(n *corev1.Node) nodehealth.Signals {
 	f := nodehealth.Signals{
 		Labels:        n.Labels,

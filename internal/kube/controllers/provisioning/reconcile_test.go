@@ -373,7 +373,7 @@ func TestRivalIsNotOverwritten(t *testing.T) {
 		SubResourceUpdate: func(ctx context.Context, of client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
 			if !met {
 				met = true
-				w := c.workload()
+				w := c.workload() //nolint:contextcheck // the test reads in a context of its own
 				w.Status.AdmissionChecks[1].State = kueue.CheckStateReady
 				if err := server.Status().Update(ctx, w); err != nil {
 					return err
