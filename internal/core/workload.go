@@ -110,6 +110,26 @@ type PodSetPlaces struct {
 	Places []Place
 }
 
+// PodsOn is how many pods places list on a node.
+func PodsOn(places []Place, node string) int32 {
+	for _, p := range places {
+		if p.Node == node {
+			return p.Count
+		}
+	}
+	return 0
+}
+
+// PodsAt is how many pods of a pod set are listed on a node.
+func PodsAt(sets []PodSetPlaces, set, node string) int32 {
+	for _, s := range sets {
+		if s.Name == set {
+			return PodsOn(s.Places, node)
+		}
+	}
+	return 0
+}
+
 // FlavorChoice is the flavor from which a pod set takes one resource.
 type FlavorChoice struct {
 	Resource string

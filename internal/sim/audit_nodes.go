@@ -14,7 +14,7 @@ func (a *Auditor) onNodes(w *audited, before *core.Admission) error {
 	for i := range w.held.PodSets {
 		p := &w.held.PodSets[i]
 		for _, pl := range p.Places {
-			if before != nil && podsOn(before.PodSets[i].Places, pl.Node) >= pl.Count {
+			if before != nil && core.PodsOn(before.PodSets[i].Places, pl.Node) >= pl.Count {
 				continue
 			}
 			if err := a.suits(&w.told.PodSets[i], p, pl.Node); err != nil {
@@ -26,15 +26,6 @@ func (a *Auditor) onNodes(w *audited, before *core.Admission) error {
 		}
 	}
 	return nil
-}
-
-func podsOn(places []core.Place, node string) int32 {
-	for _, p := range places {
-		if p.Node == node {
-			return p.Count
-		}
-	}
-	return 0
 }
 
 func (a *Auditor) suits(set *core.PodSet, p *core.PodSetAdmission, name string) error {
@@ -71,7 +62,7 @@ func (a *Auditor) roomOn(name string, asked core.Resources) error {
 		}
 		for i := range w.held.PodSets {
 			p := &w.held.PodSets[i]
-			count := podsOn(p.Places, name) - endedOn(w.told.Ended, p.Name, name)
+			count := core.PodsOn(p.Places, name) - core.PodsAt(w.told.Ended, p.Name, name)
 			if count == 0 || i >= len(w.told.PodSets) {
 				continue
 			}

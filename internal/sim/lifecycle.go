@@ -108,15 +108,6 @@ func endedOf(ended []core.PodSetPlaces, set string) (n int32) {
 	return n
 }
 
-func endedOn(ended []core.PodSetPlaces, set, node string) int32 {
-	for _, p := range ended {
-		if p.Name == set {
-			return podsOn(p.Places, node)
-		}
-	}
-	return 0
-}
-
 func endedPods(ended []core.PodSetPlaces) (n int32) {
 	for _, p := range ended {
 		n += endedOf(ended, p.Name)

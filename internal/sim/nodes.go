@@ -219,7 +219,7 @@ func (r *Run) nodeBack(n *node) {
 func (r *Run) homeless(j *job) bool {
 	for _, p := range j.admission.PodSets {
 		for _, pl := range p.Places {
-			if endedOn(j.ended, p.Name, pl.Node) >= pl.Count {
+			if core.PodsAt(j.ended, p.Name, pl.Node) >= pl.Count {
 				continue
 			}
 			if n := r.cluster.nodes[pl.Node]; n == nil || n.gone || !n.spec.State.TakesWork() {

@@ -215,27 +215,12 @@ func (ad *admissions) holdsOf(w *workload) []place.Hold {
 		}
 		holds = slices.Grow(holds, len(p.Places))
 		for _, pl := range p.Places {
-			if n := pl.Count - podsAt(ended, p.Name, pl.Node); n > 0 {
+			if n := pl.Count - core.PodsAt(ended, p.Name, pl.Node); n > 0 {
 				holds = append(holds, place.Hold{Node: ad.nodes.Node(pl.Node), Class: class, Count: n})
 			}
 		}
 	}
 	return holds
-}
-
-// podsAt is how many pods of a pod set are listed on a node.
-func podsAt(sets []core.PodSetPlaces, set, node string) int32 {
-	for _, s := range sets {
-		if s.Name != set {
-			continue
-		}
-		for _, p := range s.Places {
-			if p.Node == node {
-				return p.Count
-			}
-		}
-	}
-	return 0
 }
 
 // podSet returns the index of the named pod set, -1 if there is none.

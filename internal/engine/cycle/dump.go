@@ -232,7 +232,7 @@ func (ad *admissions) dumpFilters(w *workload) []FilterState {
 		p := &w.admission.PodSets[i]
 		n := 0
 		for _, pl := range p.Places {
-			if pl.Count > podsAt(ended, p.Name, pl.Node) {
+			if pl.Count > core.PodsAt(ended, p.Name, pl.Node) {
 				n++
 			}
 		}

@@ -50,7 +50,7 @@ func (ad *admissions) homeless(w *workload) (moved [][]int32, some bool) {
 			if n := ad.nodes.Get(pl.Node); n != nil && n.TakesWork() {
 				continue
 			}
-			if left := pl.Count - podsAt(settled, p.Name, pl.Node); left > 0 {
+			if left := pl.Count - core.PodsAt(settled, p.Name, pl.Node); left > 0 {
 				moved[i][j] = left
 				some = true
 			}

@@ -129,11 +129,8 @@ func (w *World) planned(node string) func(core.Key, string) int32 {
 			return 0
 		}
 		for _, ps := range a.PodSets {
-			if ps.Name != podSet {
-				continue
-			}
-			if i := slices.IndexFunc(ps.Places, func(p core.Place) bool { return p.Node == node }); i >= 0 {
-				return ps.Places[i].Count
+			if ps.Name == podSet {
+				return core.PodsOn(ps.Places, node)
 			}
 		}
 		return 0

@@ -27,7 +27,7 @@ func BenchmarkBind(b *testing.B) {
 		ns := w.namespace(fmt.Sprintf("bench-%d", round))
 		parallel(jobs, func(i int) {
 			wl := w.workload(ns, fmt.Sprintf("job%d", i), 2)
-			w.admit(wl, Place{fmt.Sprintf("bench%d", i%nodes), 2})
+			w.admit(wl, placed(fmt.Sprintf("bench%d", i%nodes), 2))
 			for p := range 2 {
 				w.create(planned(pod(ns, fmt.Sprintf("job%d-%d", i, p), 1), wl.Name, "main"))
 			}

@@ -53,7 +53,7 @@ func (c *manyGangs) admitAll() {
 		if g%2 == 1 {
 			a, b = b, a
 		}
-		c.admit(wl, Place{a, 2}, Place{b, 2})
+		c.admit(wl, placed(a, 2), placed(b, 2))
 		c.want[a] += 2
 		c.want[b] += 2
 	}

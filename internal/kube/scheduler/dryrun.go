@@ -53,7 +53,7 @@ func (p *gangPlugin) dryRun(ctx context.Context, v view, first types.UID) (map[t
 	if len(pods) == 0 {
 		return nil, v.gang.Key.String() + " starts as a whole: its pods give back the nodes of an earlier attempt"
 	}
-	open, room := map[string][]Place{}, map[string]int{}
+	open, room := map[string][]core.Place{}, map[string]int{}
 	for _, s := range v.gang.Sets {
 		room[s.Name] = Room(v.gang, s, v.members)
 		if s.Places != nil {
@@ -95,7 +95,7 @@ func (p *gangPlugin) dryRun(ctx context.Context, v view, first types.UID) (map[t
 
 // planned assigns a pod to the first place that takes it. A place that does not
 // is not tried again: the pods of a set are alike.
-func (r *dryRun) planned(ctx context.Context, pod *corev1.Pod, places []Place) (node, why string, rest []Place) {
+func (r *dryRun) planned(ctx context.Context, pod *corev1.Pod, places []core.Place) (node, why string, rest []core.Place) {
 	try := r.prepare(ctx, pod)
 	why = "its pod set has no planned place left"
 	for i, p := range places {

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 func TestDryRun(t *testing.T) {
@@ -22,7 +24,7 @@ func TestDryRun(t *testing.T) {
 	cases := map[string]struct {
 		why         string
 		nodes       []aNode
-		places      []Place
+		places      []core.Place
 		setUp       func(r *rig, g Gang)
 		assignments map[string]string // of pods a, b and c, of 2 GPUs each
 		says        string
@@ -82,7 +84,7 @@ func TestDryRun(t *testing.T) {
 		"planned": {
 			"in the order of the plan, as many as it says for each node",
 			[]aNode{{name: "n1", gpus: 8, cpus: 8}, {name: "n2", gpus: 8, cpus: 8}},
-			[]Place{{"n2", 2}, {"n1", 1}},
+			[]core.Place{placed("n2", 2), placed("n1", 1)},
 			nil,
 			map[string]string{"a": "n2", "b": "n2", "c": "n1"},
 			"",
@@ -90,21 +92,21 @@ func TestDryRun(t *testing.T) {
 		"planned, and a stranger is there": {
 			"the next place of the plan, never another node",
 			[]aNode{{name: "n1", gpus: 8, cpus: 8, takenGPUs: 7}, {name: "n2", gpus: 8, cpus: 8}, {name: "n3", gpus: 8, cpus: 8}},
-			[]Place{{"n1", 1}, {"n2", 2}},
+			[]core.Place{placed("n1", 1), placed("n2", 2)},
 			nil, nil,
 			"Workload blue/job starts as a whole: 2 of 3 pods fit; no place for pod c: its pod set has no planned place left",
 		},
 		"planned, and the node is away": {
 			"it says which",
 			[]aNode{{name: "n1", gpus: 8, cpus: 8}},
-			[]Place{{"gone", 3}},
+			[]core.Place{placed("gone", 3)},
 			nil, nil,
 			"Workload blue/job starts as a whole: 0 of 3 pods fit; no place for pod a: planned node gone: node is not in the cluster",
 		},
 		"planned, and full": {
 			"what the node says",
 			[]aNode{{name: "n1", gpus: 8, cpus: 8, takenGPUs: 4}},
-			[]Place{{"n1", 3}},
+			[]core.Place{placed("n1", 3)},
 			nil, nil,
 			"Workload blue/job starts as a whole: 2 of 3 pods fit; no place for pod c: planned node n1: Insufficient nvidia.com/gpu",
 		},
@@ -195,7 +197,7 @@ func TestDryRunWithoutItsPod(t *testing.T) {
 // Pods of earlier admissions that have not ended hold the places of new ones.
 func TestDryRunLeavesRoomToWhoeverLeaves(t *testing.T) {
 	r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
-	g := r.plan(r.add("job", 2, "a", "b"), Place{"n1", 2})
+	g := r.plan(r.add("job", 2, "a", "b"), placed("n1", 2))
 	old := onNode("old", "n1", corev1.PodRunning)
 	old.Namespace, old.DeletionTimestamp = "blue", &metav1.Time{}
 	r.pods[g.Key] = append(r.pods[g.Key], planned(old, "job", "main"))

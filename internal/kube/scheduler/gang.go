@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 // Kind says which object describes a gang.
@@ -52,13 +54,7 @@ type Set struct {
 	Once bool
 	// Places are the planned nodes in stored order; nil leaves the choice to the
 	// scheduler.
-	Places []Place
-}
-
-// Place is room for Count pods on one node.
-type Place struct {
-	Node  string
-	Count int
+	Places []core.Place
 }
 
 // need is how many live pods the set must have for the gang to start.

@@ -14,6 +14,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 func TestQueueOrder(t *testing.T) {
@@ -84,29 +86,29 @@ func TestAlonePodsKeepToOpenPlaces(t *testing.T) {
 	run := func(p *corev1.Pod, node string) { p.Spec.NodeName, p.Status.Phase = node, corev1.PodRunning }
 	cases := map[string]struct {
 		why    string
-		places []Place
+		places []core.Place
 		set    string // of the pod that asks
 		setUp  func(r *rig, g Gang)
 		nodes  []string
 		says   string
 	}{
-		"open places": {"every place that is left, and no other node", []Place{{"n1", 1}, {"n2", 1}, {"n3", 1}}, "main", nil, []string{"n2", "n3"}, ""},
+		"open places": {"every place that is left, and no other node", []core.Place{placed("n1", 1), placed("n2", 1), placed("n3", 1)}, "main", nil, []string{"n2", "n3"}, ""},
 		"no places":   {"the scheduler chooses", nil, "main", nil, nil, ""},
 		"no such set": {
 			"whoever has no place in the plan gets none",
-			[]Place{{"n1", 1}, {"n2", 2}},
+			[]core.Place{placed("n1", 1), placed("n2", 2)},
 			"other", nil, nil,
 			`Workload blue/job has no pod set "other" (label kueue.x-k8s.io/podset)`,
 		},
-		"no room": {"no pod more than was admitted", []Place{{"n1", 1}, {"n2", 2}}, "main", func(r *rig, g Gang) {
+		"no room": {"no pod more than was admitted", []core.Place{placed("n1", 1), placed("n2", 2)}, "main", func(r *rig, g Gang) {
 			run(r.find(g, "c"), "n2")
 			extra := planned(onNode("d", "n2", corev1.PodRunning), "job", "main")
 			r.pods[g.Key] = append(r.pods[g.Key], extra)
 		}, nil, `pod set "main" of Workload blue/job was admitted with 3 pods, and all its places are taken`},
-		"one node is away": {"the others will do", []Place{{"n1", 1}, {"gone", 1}, {"n3", 1}}, "main", nil, []string{"gone", "n3"}, ""},
+		"one node is away": {"the others will do", []core.Place{placed("n1", 1), placed("gone", 1), placed("n3", 1)}, "main", nil, []string{"gone", "n3"}, ""},
 		"all nodes away": {
 			"there is nothing to wait for but those nodes",
-			[]Place{{"n1", 1}, {"gone", 1}, {"lost", 1}},
+			[]core.Place{placed("n1", 1), placed("gone", 1), placed("lost", 1)},
 			"main", nil, nil,
 			"planned node gone, lost is not in the cluster",
 		},
@@ -130,9 +132,9 @@ func TestAlonePodsKeepToOpenPlaces(t *testing.T) {
 
 // A pod of a big gang is not offered all its places at once: each costs a look.
 func TestAlonePodTriesAFewPlaces(t *testing.T) {
-	var places []Place
+	var places []core.Place
 	for i := range maxOpen + 2 {
-		places = append(places, Place{fmt.Sprintf("n%03d", i), 1})
+		places = append(places, placed(fmt.Sprintf("n%03d", i), 1))
 	}
 	r := newRig(t, aNode{name: "n000", gpus: 8, cpus: 8})
 	g := r.plan(r.add("job", 1, "a", "b"), places...)
@@ -491,7 +493,7 @@ func TestWakerFollowsGangs(t *testing.T) {
 		t.Errorf("unchanged: %v are woken", woken)
 	}
 	r.refuse(g.Key, "a", "too big")
-	g = r.plan(g, Place{"n1", 2})
+	g = r.plan(g, placed("n1", 2))
 	h.OnUpdate(g, g)
 	if woken := r.wokenSince(); !slices.Equal(woken, []string{"a", "b"}) || !r.isLeaderPod(g.Key, "b") {
 		t.Errorf("planned: %v are woken, refused before: %v", woken, !r.isLeaderPod(g.Key, "b"))

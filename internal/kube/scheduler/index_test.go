@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 // handIndex is a podIndex whose informers are filled by hand, and whose
@@ -248,7 +250,7 @@ func (h *handIndex) drop(name string) *corev1.Pod {
 func twoPlaces() Gang {
 	return Gang{
 		Key: Key{KindWorkload, "ns", "g"}, Admitted: true,
-		Sets: []Set{{Name: "main", Count: 2, Once: true, Places: []Place{{"n1", 1}, {"n2", 1}}}},
+		Sets: []Set{{Name: "main", Count: 2, Once: true, Places: []core.Place{placed("n1", 1), placed("n2", 1)}}},
 	}
 }
 

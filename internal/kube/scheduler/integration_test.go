@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 )
 
@@ -59,7 +60,7 @@ func plannedNodes(w *world, ns string) {
 	for i, podsFirst := range []bool{true, false} {
 		name := fmt.Sprintf("job%d", i)
 		wl := w.workload(ns, name, 3)
-		places := []Place{{"p1", 1}, {"p2", 2}}
+		places := []core.Place{placed("p1", 1), placed("p2", 2)}
 		if !podsFirst {
 			w.admit(wl, places...)
 		}
@@ -91,10 +92,10 @@ func planMoved(w *world, ns string) {
 	w.allBound(ns, "squatter", 1)
 	taken := w.nodes(ns)["squatter"]
 	free := map[string]string{"m0": "m1", "m1": "m0"}[taken]
-	w.admit(wl, Place{taken, 2})
+	w.admit(wl, placed(taken, 2))
 	w.create(planned(pod(ns, "job-0", 4), "job", "main"), planned(pod(ns, "job-1", 4), "job", "main"))
 	w.says(ns, "job-0", "0 of 2 pods fit", "planned node "+taken, "Insufficient nvidia.com/gpu")
-	w.admit(wl, Place{free, 2})
+	w.admit(wl, placed(free, 2))
 	w.allBound(ns, "job", 2)
 	for name, node := range w.nodes(ns) {
 		if name != "squatter" && node != free {
@@ -108,7 +109,7 @@ func partialGang(w *world, ns string) {
 	wl := w.workload(ns, "job", 4)
 	w.create(pod(ns, "squatter", 2))
 	w.allBound(ns, "squatter", 1)
-	w.admit(wl, Place{"g0", 4})
+	w.admit(wl, placed("g0", 4))
 	for i := range 4 {
 		w.create(planned(pod(ns, fmt.Sprintf("job-%d", i), 2), "job", "main"))
 	}
@@ -137,7 +138,7 @@ func replacement(w *world, ns string) {
 	w.node("r0", 4, nil)
 	w.node("r1", 8, nil)
 	wl := w.workload(ns, "job", 2)
-	w.admit(wl, Place{"r0", 1}, Place{"r1", 1})
+	w.admit(wl, placed("r0", 1), placed("r1", 1))
 	w.create(planned(pod(ns, "job-0", 4), "job", "main"), planned(pod(ns, "job-1", 4), "job", "main"))
 	w.allBound(ns, "job", 2)
 	where := w.nodes(ns)["job-1"]
@@ -220,7 +221,7 @@ func wrappedGroup(w *world, ns string) {
 	w.node("w1", 8, nil)
 	w.group(ns, "g", 5)
 	wl := w.workload(ns, "job", 2)
-	w.admit(wl, Place{"w1", 2})
+	w.admit(wl, placed("w1", 2))
 	w.create(grouped(planned(pod(ns, "job-0", 1), "job", "main"), "g"), grouped(planned(pod(ns, "job-1", 1), "job", "main"), "g"))
 	w.allBound(ns, "job", 2)
 	if diff := cmp.Diff(map[string]string{"job-0": "w1", "job-1": "w1"}, w.nodes(ns)); diff != "" {

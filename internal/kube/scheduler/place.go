@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
@@ -17,8 +18,8 @@ import (
 // where an earlier one finished) are those places offered again, and never in a set
 // of which no pod follows one that succeeded. Failed pods hold nothing, and neither
 // do those that succeeded before the gang was admitted: they never were in this plan.
-func Open(s Set, admitted time.Time, members []Member) []Place {
-	live, done := map[string]int{}, map[string]int{}
+func Open(s Set, admitted time.Time, members []Member) []core.Place {
+	live, done := map[string]int32{}, map[string]int32{}
 	for _, m := range members {
 		if m.Set != s.Name || m.Node == "" {
 			continue
@@ -42,19 +43,19 @@ func Open(s Set, admitted time.Time, members []Member) []Place {
 // remaining subtracts what is taken from each place, keeping the order. A node
 // may be listed more than once; what is taken there is charged to its first
 // places first.
-func remaining(places []Place, taken ...map[string]int) []Place {
-	charge := map[string]int{}
+func remaining(places []core.Place, taken ...map[string]int32) []core.Place {
+	charge := map[string]int32{}
 	for _, t := range taken {
 		for node, n := range t {
 			charge[node] += n
 		}
 	}
-	var open []Place
+	var open []core.Place
 	for _, p := range places {
 		used := min(p.Count, charge[p.Node])
 		charge[p.Node] -= used
 		if p.Count > used {
-			open = append(open, Place{Node: p.Node, Count: p.Count - used})
+			open = append(open, core.Place{Node: p.Node, Count: p.Count - used})
 		}
 	}
 	return open
@@ -73,10 +74,10 @@ func Room(g Gang, s Set, members []Member) int {
 	if s.Places != nil {
 		given, open = 0, 0
 		for _, p := range s.Places {
-			given += p.Count
+			given += int(p.Count)
 		}
 		for _, p := range Open(s, g.AdmittedAt, members) {
-			open += p.Count
+			open += int(p.Count)
 		}
 	}
 	if g.Key.Kind == KindPodGroup && s.Places == nil {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 func TestOpen(t *testing.T) {
@@ -13,92 +15,92 @@ func TestOpen(t *testing.T) {
 	before := func(m Member) Member { m.Created = admitted.Add(-time.Minute); return m }
 	cases := map[string]struct {
 		why     string
-		places  []Place
+		places  []core.Place
 		back    int // pods given back
 		once    bool
 		members []Member
-		want    []Place
+		want    []core.Place
 	}{
 		"fresh": {
 			why:    "stored order is kept",
-			places: []Place{{"b", 2}, {"a", 1}},
-			want:   []Place{{"b", 2}, {"a", 1}},
+			places: []core.Place{placed("b", 2), placed("a", 1)},
+			want:   []core.Place{placed("b", 2), placed("a", 1)},
 		},
 		"partly taken": {
 			why:     "bound and reserved pods hold their places",
-			places:  []Place{{"a", 2}, {"b", 2}},
+			places:  []core.Place{placed("a", 2), placed("b", 2)},
 			members: []Member{on("a", Bound), on("a", Reserved), on("b", Bound)},
-			want:    []Place{{"b", 1}},
+			want:    []core.Place{placed("b", 1)},
 		},
 		"S1: deleted pod": {
 			why:     "it may ignore the signal for a day: its replacement waits until it has ended",
-			places:  []Place{{"a", 1}, {"b", 2}},
+			places:  []core.Place{placed("a", 1), placed("b", 2)},
 			members: []Member{on("a", Leaving), on("b", Leaving), on("b", Bound)},
 			want:    nil,
 		},
 		"failed pod": {
 			why:     "its replacement goes where it was",
-			places:  []Place{{"a", 1}, {"b", 1}},
+			places:  []core.Place{placed("a", 1), placed("b", 1)},
 			members: []Member{on("a", Failed), on("b", Bound)},
-			want:    []Place{{"a", 1}},
+			want:    []core.Place{placed("a", 1)},
 		},
 		"succeeded pod": {
 			why:     "its room may have been given to others, so a free place is taken first",
-			places:  []Place{{"a", 1}, {"b", 1}},
+			places:  []core.Place{placed("a", 1), placed("b", 1)},
 			back:    1,
 			members: []Member{on("a", Succeeded)},
-			want:    []Place{{"b", 1}},
+			want:    []core.Place{placed("b", 1)},
 		},
 		"succeeded pod, nothing given back": {
 			why:     "another pod of the set follows it",
-			places:  []Place{{"a", 1}, {"b", 1}},
+			places:  []core.Place{placed("a", 1), placed("b", 1)},
 			members: []Member{on("a", Succeeded)},
-			want:    []Place{{"a", 1}, {"b", 1}},
+			want:    []core.Place{placed("a", 1), placed("b", 1)},
 		},
 		"succeeded pod of an earlier admission": {
 			why:     "its place was in another plan, and the gang needs all of this one",
-			places:  []Place{{"a", 2}},
+			places:  []core.Place{placed("a", 2)},
 			back:    1,
 			members: []Member{before(on("a", Succeeded))},
-			want:    []Place{{"a", 2}},
+			want:    []core.Place{placed("a", 2)},
 		},
 		"only places of succeeded pods": {
 			why:     "a Job with more completions than parallelism runs on where it ran",
-			places:  []Place{{"a", 1}, {"b", 1}},
+			places:  []core.Place{placed("a", 1), placed("b", 1)},
 			members: []Member{on("a", Succeeded), on("a", Succeeded), on("b", Bound)},
-			want:    []Place{{"a", 1}},
+			want:    []core.Place{placed("a", 1)},
 		},
 		"a pod made twice": {
 			why:     "the controller of a Job makes a pod again when the API server dies before it answers; where all have succeeded it must not run",
-			places:  []Place{{"a", 1}, {"b", 1}},
+			places:  []core.Place{placed("a", 1), placed("b", 1)},
 			once:    true,
 			members: []Member{on("a", Succeeded), on("b", Succeeded)},
 			want:    nil,
 		},
 		"a pod made twice before others ran": {
 			why:     "those of an earlier admission do not count",
-			places:  []Place{{"a", 1}, {"b", 1}},
+			places:  []core.Place{placed("a", 1), placed("b", 1)},
 			once:    true,
 			members: []Member{before(on("a", Succeeded)), on("b", Succeeded)},
-			want:    []Place{{"a", 1}},
+			want:    []core.Place{placed("a", 1)},
 		},
 		"full": {
 			why:     "no pod more than planned",
-			places:  []Place{{"a", 1}},
+			places:  []core.Place{placed("a", 1)},
 			members: []Member{on("a", Bound)},
 			want:    nil,
 		},
 		"node listed twice": {
 			why:     "a pod takes one place, not one in each mention of its node",
-			places:  []Place{{"a", 1}, {"b", 1}, {"a", 2}},
+			places:  []core.Place{placed("a", 1), placed("b", 1), placed("a", 2)},
 			members: []Member{on("a", Bound), on("a", Bound)},
-			want:    []Place{{"b", 1}, {"a", 1}},
+			want:    []core.Place{placed("b", 1), placed("a", 1)},
 		},
 		"elsewhere": {
 			why:     "pods on nodes outside the plan, or of other sets, hold no place in it",
-			places:  []Place{{"a", 1}},
+			places:  []core.Place{placed("a", 1)},
 			members: []Member{on("x", Bound), {Set: "other", Node: "a", State: Bound}},
-			want:    []Place{{"a", 1}},
+			want:    []core.Place{placed("a", 1)},
 		},
 	}
 	for name, c := range cases {
@@ -114,7 +116,7 @@ func TestS1Room(t *testing.T) {
 	set := Set{Name: "main", Count: 3, Reclaimed: 1}
 	workload, group := Gang{Key: Key{Kind: KindWorkload}}, Gang{Key: Key{Kind: KindPodGroup}}
 	planned := set
-	planned.Places = []Place{{"n1", 2}, {"n2", 1}}
+	planned.Places = []core.Place{placed("n1", 2), placed("n2", 1)}
 	once := set
 	once.Once = true
 	for name, c := range map[string]struct {
@@ -146,3 +148,6 @@ func TestS1Room(t *testing.T) {
 		})
 	}
 }
+
+// placed is room for some pods on a node.
+func placed(node string, pods int32) core.Place { return core.Place{Node: node, Count: pods} }

@@ -140,7 +140,7 @@ func (r *rig) add(name string, gpus int, podNames ...string) Gang {
 }
 
 // plan gives a gang planned nodes.
-func (r *rig) plan(g Gang, places ...Place) Gang {
+func (r *rig) plan(g Gang, places ...core.Place) Gang {
 	g.Sets = slices.Clone(g.Sets)
 	g.Sets[0].Places = places
 	r.gangs[g.Key] = g

@@ -81,10 +81,7 @@ func fromWorkload(w *kueue.Workload) Gang {
 	}
 	done := convert.Done(w)
 	for _, ps := range a.PodSets {
-		s := Set{Name: ps.Name, Count: int(ps.Count), Reclaimed: int(done[ps.Name]), Once: convert.EndsOnce(w)}
-		for _, p := range ps.Places {
-			s.Places = append(s.Places, Place{Node: p.Node, Count: int(p.Count)})
-		}
+		s := Set{Name: ps.Name, Count: int(ps.Count), Reclaimed: int(done[ps.Name]), Once: convert.EndsOnce(w), Places: ps.Places}
 		g.Sets = append(g.Sets, s)
 	}
 	return g

@@ -36,7 +36,7 @@ func TestFromWorkload(t *testing.T) {
 		return w
 	}
 	key := Key{KindWorkload, "blue", "job"}
-	sets := []Set{{Name: "head", Count: 1, Places: []Place{{"n1", 1}}}, {Name: "work", Count: 3, Reclaimed: 2}}
+	sets := []Set{{Name: "head", Count: 1, Places: []core.Place{placed("n1", 1)}}, {Name: "work", Count: 3, Reclaimed: 2}}
 	cases := map[string]struct {
 		why  string
 		in   *kueue.Workload
@@ -96,7 +96,7 @@ func TestRegistryTellsChanges(t *testing.T) {
 	if !r.put(g) || r.put(g) {
 		t.Error("want a change at the first put and none at the second")
 	}
-	g.Sets = []Set{{Name: "main", Count: 1, Places: []Place{{"n", 1}}}}
+	g.Sets = []Set{{Name: "main", Count: 1, Places: []core.Place{placed("n", 1)}}}
 	if !r.put(g) {
 		t.Error("want a change when the plan changes")
 	}

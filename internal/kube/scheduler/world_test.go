@@ -348,7 +348,7 @@ func (w *world) workload(ns, name string, count int32) *kueue.Workload {
 }
 
 // admit plans a Workload of one pod set; no places leave the nodes open.
-func (w *world) admit(wl *kueue.Workload, places ...Place) {
+func (w *world) admit(wl *kueue.Workload, places ...core.Place) {
 	w.t.Helper()
 	w.must(w.c.Get(w.ctx, client.ObjectKeyFromObject(wl), wl), "read workload")
 	count := wl.Spec.PodSets[0].Count
