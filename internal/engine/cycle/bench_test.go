@@ -108,14 +108,14 @@ func BenchmarkFill(b *testing.B) {
 	}
 }
 
-// edge confirms admissions as the API would show them.
-type edge struct {
+// apiServer confirms admissions as the API would show them.
+type apiServer struct {
 	engine    *cycle.Engine
 	workloads map[core.Key]core.Workload
 }
 
 // confirm shows the engine its own admissions and returns them.
-func (d *edge) confirm(plan core.Plan, now time.Time) []core.Key {
+func (d *apiServer) confirm(plan core.Plan, now time.Time) []core.Key {
 	var keys []core.Key
 	for _, dec := range plan {
 		a, ok := dec.(core.Admit)
@@ -144,7 +144,7 @@ func BenchmarkContended(b *testing.B) {
 				for b.Loop() {
 					b.StopTimer()
 					e := cycle.New(cycle.Options{})
-					d := &edge{e, map[core.Key]core.Workload{}}
+					d := &apiServer{e, map[core.Key]core.Workload{}}
 					names := world(e, 100, 10, 12, policies[policy])
 					machines(e, nodes, 60)
 					for i := range 50000 {
@@ -184,7 +184,7 @@ func BenchmarkPreempt(b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("%s/victims=%d", kind, victims), func(b *testing.B) {
 				e := cycle.New(cycle.Options{})
-				d := &edge{e, map[core.Key]core.Workload{}}
+				d := &apiServer{e, map[core.Key]core.Workload{}}
 				all := core.Preemption{
 					WithinQueue: core.PreemptLowerPriority, Reclaim: core.PreemptAny, WhileBorrow: core.PreemptLowerPriority,
 				}

@@ -25,7 +25,7 @@ func TestStuckMeansRefused(t *testing.T) {
 		}
 		e := cycle.New(cycle.Options{FairSharing: fair})
 		names := crowdedCohort(t, e)
-		d := &edge{e, map[core.Key]core.Workload{}}
+		d := &apiServer{e, map[core.Key]core.Workload{}}
 		var running []core.Key
 		for step := range 25 {
 			for range rapid.IntRange(0, 12).Draw(t, "jobs") {
@@ -81,7 +81,7 @@ func crowdedCohort(t *rapid.T, e *cycle.Engine) []string {
 }
 
 // release lets the victims of a plan go at once, and wait again, and returns the plan.
-func release(e *cycle.Engine, d *edge, plan core.Plan, running *[]core.Key) core.Plan {
+func release(e *cycle.Engine, d *apiServer, plan core.Plan, running *[]core.Key) core.Plan {
 	for _, dec := range plan {
 		if v, ok := dec.(core.Evict); ok {
 			e.Apply(core.WorkloadGone{Key: v.Key})

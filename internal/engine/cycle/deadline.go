@@ -19,7 +19,7 @@ func (ad *admissions) nextWake() time.Time {
 }
 
 // expect sets the time by which an admission decided here must be seen in the
-// API. The edge reports what it could not write; this is for what it lost.
+// API. The controllers report what they could not write; this is for what it lost.
 func (ad *admissions) expect(w *workload) {
 	ad.unexpect(w)
 	ad.expectBy(w, ad.now.Add(ad.opt.Observe))

@@ -118,7 +118,7 @@ func (o Options) withDefaults() Options {
 }
 
 // Decide decides everything that can be decided at this time and returns the
-// decisions in order. The state already contains them; the edge reports what
+// decisions in order. The state already contains them; the controllers report what
 // became of them as events.
 func (e *Engine) Decide(now time.Time) core.Plan {
 	e.at(now)

@@ -84,7 +84,7 @@ func BenchmarkFairContended(b *testing.B) {
 				for b.Loop() {
 					b.StopTimer()
 					e := cycle.New(cycle.Options{FairSharing: core.DefaultFairSharing()})
-					d := &edge{e, map[core.Key]core.Workload{}}
+					d := &apiServer{e, map[core.Key]core.Workload{}}
 					names := sharing(e, 100, 10, 120, policies[policy])
 					machines(e, nodes, 60)
 					for i := range 50000 {
@@ -117,7 +117,7 @@ func BenchmarkFairPreempt(b *testing.B) {
 	for _, victims := range []int{1, 10, 100, 1000, 9999} {
 		b.Run(fmt.Sprintf("victims=%d", victims), func(b *testing.B) {
 			e := cycle.New(cycle.Options{FairSharing: core.DefaultFairSharing()})
-			d := &edge{e, map[core.Key]core.Workload{}}
+			d := &apiServer{e, map[core.Key]core.Workload{}}
 			all := core.Preemption{WithinQueue: core.PreemptLowerPriority, Reclaim: core.PreemptAny}
 			names := sharing(e, 1, 1001, 10000, all)
 			now := time.Unix(1e6, 0)

@@ -46,16 +46,16 @@ func slope(xs, ys []float64) float64 {
 	return (n*sxy - sx*sy) / (n*sxx - sx*sx)
 }
 
-// crowd is a world in which one workload of each queue runs at a time, and all
+// backlog is a world in which one workload of each queue runs at a time, and all
 // others wait.
-type crowd struct {
-	edge
+type backlog struct {
+	apiServer
 	running []core.Key
 	now     time.Time
 }
 
-func newCrowd(pending, queues int, p core.Preemption) *crowd {
-	c := &crowd{edge: edge{engine: cycle.New(cycle.Options{}), workloads: map[core.Key]core.Workload{}}, now: time.Unix(1e7, 0)}
+func newBacklog(pending, queues int, p core.Preemption) *backlog {
+	c := &backlog{apiServer: apiServer{engine: cycle.New(cycle.Options{}), workloads: map[core.Key]core.Workload{}}, now: time.Unix(1e7, 0)}
 	names := world(c.engine, max(queues/10, 1), min(queues, 10), 1, p)
 	// Two kinds of jobs, so that a queue has more than one group to look at.
 	for i := range pending {
@@ -66,8 +66,8 @@ func newCrowd(pending, queues int, p core.Preemption) *crowd {
 }
 
 // settle shows admissions as the API would. Only what runs is kept, so that the
-// crowd itself costs no memory.
-func (c *crowd) settle(plan core.Plan) {
+// backlog itself costs no memory.
+func (c *backlog) settle(plan core.Plan) {
 	for _, dec := range plan {
 		a, ok := dec.(core.Admit)
 		if !ok {
@@ -83,7 +83,7 @@ func (c *crowd) settle(plan core.Plan) {
 	}
 }
 
-func (c *crowd) priority(n int) int64 { return int64(n / (len(c.running) + 1) % 2) }
+func (c *backlog) priority(n int) int64 { return int64(n / (len(c.running) + 1) % 2) }
 
 // BenchmarkEvent finishes one job in a world of pending workloads, ten queues to
 // a cohort and a hundred workloads to a queue, and takes the time to the
@@ -92,7 +92,7 @@ func BenchmarkEvent(b *testing.B) {
 	growth(b, "pending", []int{10_000, 100_000, 1_000_000}, func(b *testing.B, pending int) time.Duration {
 		b.Helper()
 		b.StopTimer()
-		c := newCrowd(pending, pending/100, core.Preemption{})
+		c := newBacklog(pending, pending/100, core.Preemption{})
 		if len(c.running) != pending/100 {
 			b.Fatalf("%d run, want one in each of %d queues", len(c.running), pending/100)
 		}
@@ -109,7 +109,7 @@ func BenchmarkEvent(b *testing.B) {
 				b.Fatalf("%d decisions, want one admission", len(plan))
 			}
 			if c.settle(plan); i == pending*9/10 { // soon none waits
-				c, i = newCrowd(pending, pending/100, core.Preemption{}), -1
+				c, i = newBacklog(pending, pending/100, core.Preemption{}), -1
 			}
 			b.StartTimer()
 		}
@@ -127,7 +127,7 @@ func BenchmarkMemory(b *testing.B) {
 		b.Run(fmt.Sprintf("pending=%d", pending), func(b *testing.B) {
 			for b.Loop() {
 				before := heap()
-				c := newCrowd(pending, pending/100, core.Preemption{})
+				c := newBacklog(pending, pending/100, core.Preemption{})
 				b.ReportMetric(float64(heap()-before)/float64(pending), "B/workload")
 				runtime.KeepAlive(c)
 			}
@@ -152,7 +152,7 @@ func BenchmarkInfeasible(b *testing.B) {
 		b.Helper()
 		b.StopTimer()
 		e := cycle.New(cycle.Options{})
-		d := &edge{e, map[core.Key]core.Workload{}}
+		d := &apiServer{e, map[core.Key]core.Workload{}}
 		names := world(e, 1, 100, core.Amount(running/100), policies)
 		now := time.Unix(1e7, 0)
 		for i := range running {

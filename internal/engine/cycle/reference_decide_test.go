@@ -164,10 +164,10 @@ func (r *reference) resolve(w *refWorkload, asks []refAsk, a refAssign) func() {
 		if r.blockedByReservation(w, a.uses, nil) {
 			return nil
 		}
-		if seats, ok := r.place(sets, []core.Account{core.Current, core.Projected}, nil); ok {
+		if assigned, ok := r.place(sets, []core.Account{core.Current, core.Projected}, nil); ok {
 			r.fit = true
 			return func() {
-				r.grant(w, asks, a, sets, seats)
+				r.grant(w, asks, a, sets, assigned)
 				w.phase, w.reserved, w.unseen, w.accepted, w.moved = refRunning, r.now, true, false, false
 				r.charge(w)
 				r.headReservationEnds(w)
@@ -219,14 +219,14 @@ func (r *reference) reservable(w *refWorkload, asks []refAsk, a refAssign, sets 
 	if r.blockedByReservation(w, a.uses, g) {
 		return nil
 	}
-	seats, ok := r.place(sets, []core.Account{core.Projected}, g)
+	assigned, ok := r.place(sets, []core.Account{core.Projected}, g)
 	if !ok {
 		return nil
 	}
-	return func() { r.reserve(w, asks, a, sets, seats, victims, g) }
+	return func() { r.reserve(w, asks, a, sets, assigned, victims, g) }
 }
 
-func (r *reference) reserve(w *refWorkload, asks []refAsk, a refAssign, sets []refSet, seats []seat, victims []*refWorkload, g gone) { //nolint:revive // what a verdict consists of
+func (r *reference) reserve(w *refWorkload, asks []refAsk, a refAssign, sets []refSet, assigned []podsOnNode, victims []*refWorkload, g gone) { //nolint:revive // what a verdict consists of
 	blocked := r.unready()
 	for _, v := range victims {
 		v.phase = refLeaving
@@ -240,7 +240,7 @@ func (r *reference) reserve(w *refWorkload, asks []refAsk, a refAssign, sets []r
 	// What victims leave may do for another refused before; what is reserved may be
 	// reclaimed, ends a claim, or was counted on by those who wait for pods.
 	clear(r.refused)
-	r.grant(w, asks, a, sets, seats)
+	r.grant(w, asks, a, sets, assigned)
 	w.phase, w.deps, w.evicts = refReserved, g, len(victims) > 0
 	if !r.fitsNow(w, g) {
 		for _, x := range r.workloads {
@@ -380,8 +380,8 @@ func (r *reference) drop(w *refWorkload) {
 	w.phase, w.adm = refWaiting, nil
 }
 
-// grant writes the admission that an assignment and seats amount to.
-func (r *reference) grant(w *refWorkload, asks []refAsk, a refAssign, sets []refSet, seats []seat) {
+// grant writes the admission that an assignment and assigned amount to.
+func (r *reference) grant(w *refWorkload, asks []refAsk, a refAssign, sets []refSet, assigned []podsOnNode) {
 	w.adm = &core.Admission{Queue: w.queue}
 	for i, p := range w.PodSets {
 		out := core.PodSetAdmission{Name: p.Name, Count: p.Count}
@@ -395,7 +395,7 @@ func (r *reference) grant(w *refWorkload, asks []refAsk, a refAssign, sets []ref
 			}
 		}
 		slices.SortFunc(out.Flavors, func(a, b core.FlavorChoice) int { return cmp.Compare(a.Resource, b.Resource) })
-		for _, s := range seats {
+		for _, s := range assigned {
 			if sets[s.set].index == i {
 				out.Places = append(out.Places, core.Place{Node: s.node, Count: s.count})
 			}
@@ -435,13 +435,13 @@ func (r *reference) move() {
 		if len(sets) == 0 {
 			continue
 		}
-		seats, ok := r.place(sets, []core.Account{core.Current, core.Projected}, nil)
+		assigned, ok := r.place(sets, []core.Account{core.Current, core.Projected}, nil)
 		if !ok {
 			w.phase = refLeaving
 			r.say("evict %s", w.Key)
 			continue
 		}
-		for _, s := range seats {
+		for _, s := range assigned {
 			p := &kept[sets[s.set].index]
 			j := slices.IndexFunc(p.Places, func(pl core.Place) bool { return pl.Node == s.node })
 			if j >= 0 {

@@ -271,15 +271,15 @@ type refSet struct {
 	filter core.Filter
 }
 
-// seat is a number of pods of one set on one node.
-type seat struct {
+// podsOnNode is a number of pods of one set on one node.
+type podsOnNode struct {
 	set   int
 	node  string
 	count int32
 }
 
-// slots is how many pods of a set fit on a node beside what is seated already.
-func (r *reference) slots(s refSet, node string, views []core.Account, g gone, sets []refSet, seated []seat) int32 {
+// slots is how many pods of a set fit on a node beside what is assigned already.
+func (r *reference) slots(s refSet, node string, views []core.Account, g gone, sets []refSet, assigned []podsOnNode) int32 {
 	n := r.nodes[node]
 	if !n.State.TakesWork() && !r.bare || !s.filter.Admits(&n) {
 		return 0
@@ -287,18 +287,18 @@ func (r *reference) slots(s refSet, node string, views []core.Account, g gone, s
 	most := core.Amount(1 << 20)
 	for _, q := range s.pod {
 		if q.Amount > 0 {
-			most = min(most, max(0, r.left(node, q.Resource, views, g, sets, seated))/q.Amount)
+			most = min(most, max(0, r.left(node, q.Resource, views, g, sets, assigned))/q.Amount)
 		}
 	}
 	return int32(most)
 }
 
-func (r *reference) left(node, resource string, views []core.Account, g gone, sets []refSet, seated []seat) core.Amount {
+func (r *reference) left(node, resource string, views []core.Account, g gone, sets []refSet, assigned []podsOnNode) core.Amount {
 	f := core.Unlimited
 	for _, l := range views {
 		f = min(f, r.free(node, resource, l, g))
 	}
-	for _, x := range seated {
+	for _, x := range assigned {
 		if x.node == node {
 			f -= sets[x.set].pod.Of(resource) * core.Amount(x.count)
 		}
@@ -308,7 +308,7 @@ func (r *reference) left(node, resource string, views []core.Account, g gone, se
 
 // place finds nodes for every pod, or for none: sets in order of GPUs, then cpu; nodes with
 // the fewest GPUs left first; as many pods as fit. It tries everything.
-func (r *reference) place(sets []refSet, views []core.Account, g gone) ([]seat, bool) {
+func (r *reference) place(sets []refSet, views []core.Account, g gone) ([]podsOnNode, bool) {
 	turn := make([]int, len(sets))
 	for i := range turn {
 		turn[i] = i
@@ -317,12 +317,12 @@ func (r *reference) place(sets []refSet, views []core.Account, g gone) ([]seat, 
 		return cmp.Or(cmp.Compare(sets[b].pod.Of(core.GPU), sets[a].pod.Of(core.GPU)),
 			cmp.Compare(sets[b].pod.Of(core.CPU), sets[a].pod.Of(core.CPU)))
 	})
-	return r.seat(sets, turn, views, g, nil)
+	return r.distribute(sets, turn, views, g, nil)
 }
 
-func (r *reference) seat(sets []refSet, turn []int, views []core.Account, g gone, seated []seat) ([]seat, bool) {
+func (r *reference) distribute(sets []refSet, turn []int, views []core.Account, g gone, assigned []podsOnNode) ([]podsOnNode, bool) {
 	if len(turn) == 0 {
-		return seated, true
+		return assigned, true
 	}
 	s := sets[turn[0]]
 	type cand struct {
@@ -333,29 +333,29 @@ func (r *reference) seat(sets []refSet, turn []int, views []core.Account, g gone
 	}
 	var cands []cand
 	for name, n := range r.nodes {
-		if k := r.slots(s, name, views, g, sets, seated); k > 0 {
+		if k := r.slots(s, name, views, g, sets, assigned); k > 0 {
 			tier := 0
 			if n.State != core.NodeReady {
 				tier = 1
 			}
-			cands = append(cands, cand{name, tier, max(0, r.left(name, core.GPU, views, g, sets, seated)), k})
+			cands = append(cands, cand{name, tier, max(0, r.left(name, core.GPU, views, g, sets, assigned)), k})
 		}
 	}
 	slices.SortFunc(cands, func(a, b cand) int {
 		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.gpus, b.gpus), place.CompareNames(a.node, b.node))
 	})
-	var deal func(i int, left int32, seated []seat) ([]seat, bool)
-	deal = func(i int, left int32, seated []seat) ([]seat, bool) {
+	var deal func(i int, left int32, assigned []podsOnNode) ([]podsOnNode, bool)
+	deal = func(i int, left int32, assigned []podsOnNode) ([]podsOnNode, bool) {
 		if left == 0 {
-			return r.seat(sets, turn[1:], views, g, seated)
+			return r.distribute(sets, turn[1:], views, g, assigned)
 		}
 		if i == len(cands) {
 			return nil, false
 		}
 		for n := min(left, cands[i].slots); n >= 0; n-- {
-			next := seated
+			next := assigned
 			if n > 0 {
-				next = append(slices.Clone(seated), seat{turn[0], cands[i].node, n})
+				next = append(slices.Clone(assigned), podsOnNode{turn[0], cands[i].node, n})
 			}
 			if out, ok := deal(i+1, left-n, next); ok {
 				return out, true
@@ -370,5 +370,5 @@ func (r *reference) seat(sets []refSet, turn []int, views []core.Account, g gone
 		}
 		return nil, false
 	}
-	return deal(0, s.count, seated)
+	return deal(0, s.count, assigned)
 }

@@ -38,7 +38,7 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-// script is one scenario file being run. It plays the edge: every decision is
+// script is one scenario file being run. It plays the controllers: every decision is
 // carried out and observed at once, except that evicted workloads keep their
 // nodes until the file says release or finish.
 type script struct {
@@ -159,7 +159,7 @@ func (s *script) decide(t *testing.T, d *datadriven.TestData, out *strings.Build
 	d.Fatalf(t, "no end to decisions:\n%s", out.String())
 }
 
-// carryOut plays the edge for one decision.
+// carryOut plays the controllers for one decision.
 func (s *script) carryOut(d core.Decision) {
 	switch d := d.(type) {
 	case core.Admit:

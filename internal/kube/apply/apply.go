@@ -53,7 +53,7 @@ type Options struct {
 	// decided again.
 	Refused func(k core.Key, why string)
 	// Done is called after a decision was written to a Workload; for a Refuse,
-	// only if the code of the reason changed, and no crowd of others waits to be
+	// only if the code of the reason changed, and not many others wait to be
 	// told: thousands of events that repeat conditions are not read. An evicted
 	// workload still shows the admission that it lost.
 	Done func(context.Context, core.Decision, *kueue.Workload)

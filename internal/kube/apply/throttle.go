@@ -26,7 +26,7 @@ const (
 // submitted, those that start meanwhile are not told first why they have not
 // started, and starting them is what the API server has time for. A user who submits
 // a few is told soon all the same: a queue waits for others in proportion to what
-// it has to be told itself, and longer if that is a crowd of its own.
+// it has to be told itself, and longer if those are many.
 type throttle struct {
 	all int
 	of  map[core.Key]int // by LocalQueue

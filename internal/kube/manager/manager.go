@@ -392,7 +392,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 			pods, err := job.PodsOf(ctx, mgr.GetClient(), k.Namespace, k.Name)
 			return pods.Live, err
 		},
-		// More than the clients that create jobs in a crowd: admissions must not
+		// More than the clients that create many jobs at once: admissions must not
 		// queue behind creations.
 		Writers: 48,
 	})
