@@ -23,48 +23,51 @@ const (
 	leaving  = ledger.Leaving  // evicted, still holding quota and nodes
 )
 
-// work is one workload.
+// workload is one workload, with what each room keeps of it.
 type workload struct {
 	preempt.Candidate // what it holds, while running or leaving, or what is reserved for it
 
+	// Of the model.
 	obs         observed
 	equivalence *equivalence
 	localQueue  *localQueue
-	// admission is what it holds or what is reserved for it. assumed says that the decision
-	// was not seen in the API yet; seen is the last admission that was.
+
+	// Of admissions. admission is what it holds or what is reserved for it, seen the last
+	// admission that was observed.
 	admission *core.Admission
 	seen      *core.Admission
-	assumed   bool
-	// ordered says that an eviction was decided here and not seen yet.
-	ordered bool
 	// applied is the Seq from which on states contain the last decision, seq the
 	// highest that was seen.
 	applied, seq uint64
-	// moved says that it was given other places before its admission was seen.
-	moved bool
 	// spare are the workloads that this one was evicted for, and those they must
 	// spare in turn, sorted; spareKey is the same as text, "" until it is needed.
 	// One that evicts is spared by its victims, so that no circle of evictions goes
 	// round twice.
 	spare    []core.Key
 	spareKey string
-
-	group   *group
-	slot    int  // in the group's heap
-	unsaid  bool // in group.fresh, to be told why it waits
-	inbox   bool
-	listed  bool // in engine.displaced
-	unready bool // counted in engine.unready
-	timer   *timer
-	// charged is the local queue that pays its costs, until it is admitted.
-	charged *localQueue
-	costs   map[string]order.Past
 	// deadline is when its admission must have been seen, while it was not.
 	deadline    *timer
-	told        *core.Reason
 	reservation *reservation
 	// awaitedBy are the reservations that wait for this workload to be gone.
 	awaitedBy []*reservation
+	assumed   bool // its admission was not seen in the API yet
+	moved     bool // it was given other places before its admission was seen
+	ordered   bool // an eviction was decided here and not seen yet
+	listed    bool // in admissions.displaced
+
+	unready bool // counted in model.unready
+
+	// Of pending, as long as it waits.
+	unsaid bool // in group.fresh, to be told why it waits
+	inbox  bool // in pending.arrivals
+	group  *group
+	slot   int // in the group's heap
+	timer  *timer
+	told   *core.Reason // why it waits, as it was told last
+
+	// Of history: charged is the local queue that pays its costs, until it is admitted.
+	charged *localQueue
+	costs   map[string]order.Past
 }
 
 // turn is a workload's place in its queue.
@@ -168,7 +171,7 @@ type queue struct {
 	byKey       map[groupKey]*group
 	active      order.Heap[*group]
 	head        order.Head
-	slot        int // in engine.heads
+	slot        int // among the heads of turns
 	// counts is the quota by which the head's level was found; firm says that the
 	// level cannot get better while there is room for it.
 	counts []quota.Use
@@ -242,19 +245,19 @@ type group struct {
 	parked     bool
 	shorts     []short
 	bound      *compiled // the plan for which shorts was found
-	onNodes    int       // position in engine.onNodes plus one
+	onNodes    int       // position in pending.onNodes plus one
 	lacksNodes bool      // it was nodes that failed, with some flavor at least
 	// blockedPairs are the pairs that others have reserved, blockedByReservation the position in
-	// engine.blockedGroups plus one.
+	// pending.blockedGroups plus one.
 	blockedPairs         []blockedPair
 	blockedByReservation int
-	onReady              bool // in engine.onReady
+	onReady              bool // in pending.onReady
 	// why is the last refusal, told what members were told, fresh those that were
 	// told nothing yet.
 	why    *core.Reason
 	told   *core.Reason
 	fresh  []*workload
-	untold bool // in engine.untold
+	untold bool // in pending.untold
 }
 
 // short is a pair that a parked group found too scarce.

@@ -98,7 +98,7 @@ type tournament struct {
 	pinned []*queue
 	slack  []core.Amount // by pair
 	loose  bool
-	slot   int // in engine.tournaments
+	slot   int // in byShare.tournaments
 }
 
 // Before orders trees by their winners.
