@@ -358,7 +358,7 @@ func (w *world) admit(wl *kueue.Workload, places ...core.Place) {
 		roots := []string{}
 		for _, p := range places {
 			roots = append(roots, p.Node)
-			s.PodCounts.Individual = append(s.PodCounts.Individual, int32(p.Count))
+			s.PodCounts.Individual = append(s.PodCounts.Individual, p.Count)
 		}
 		s.ValuesPerLevel = []kueue.TopologyAssignmentSliceLevelValues{{
 			Individual: &kueue.TopologyAssignmentSliceLevelIndividualValues{Roots: roots},
