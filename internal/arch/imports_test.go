@@ -98,7 +98,7 @@ var outerLadder = []layer{
 	{
 		dir: "internal/facts", may: []string{"api", "internal/core", "internal/engine/nodehealth", "internal/kube/convert"},
 		never: []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime/pkg/client", "context", "net", "os", "log", "sync"},
-		why:   "facts are values for whoever prints; they reach no cluster and no engine that decides",
+		why:   "facts are values for the packages that print; they reach no cluster and no engine that decides",
 	},
 	{
 		dir: "internal/local", may: none,

@@ -51,7 +51,7 @@ var kubeLadder = []layer{
 	},
 	{
 		dir: "internal/kube/workloadstatus", may: []string{"api"}, never: controlPlane,
-		why: "one write, whoever has a status to write: it does not know what is in it",
+		why: "one write for every package with a status to write: it does not know what is in it",
 	},
 	{
 		dir: "internal/kube/apply", may: plus(values, "internal/kube/convert", "internal/kube/turns", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus"), never: controlPlane,

@@ -12,10 +12,10 @@ import (
 
 // statusWriters are the packages that write statuses through a client, and of what.
 // Workloads are written by many, so one package does it for all of them: it has the
-// policy for who comes too late.
+// policy for writers that come too late.
 func statusWriters() map[string]string {
 	return map[string]string{
-		"internal/kube/workloadstatus":           "Workload, and nobody else writes that",
+		"internal/kube/workloadstatus":           "Workload, and no other package writes that",
 		"internal/kube/controllers/appwrapper":   "AppWrapper",
 		"internal/kube/controllers/evacuation":   "Eviction of a Pod",
 		"internal/kube/controllers/provisioning": "AdmissionCheck",

@@ -22,7 +22,7 @@ func ExampleResources() {
 	// true
 }
 
-// A reason is facts. Who only wants to know which kind of wait it is asks that.
+// A reason is facts. A caller that only wants to know which kind of wait it is asks that.
 func ExampleReason() {
 	why := core.Reason{
 		Code: core.WaitingForQuota, Cause: core.QuotaShort, Queue: "blue",

@@ -9,7 +9,7 @@ func TestPodHolds(t *testing.T) {
 		place, quota bool
 	}{
 		"waiting":                 {"it may be bound at any moment", PodState{}, false, true},
-		"waiting and deleted":     {"nobody binds a deleted pod, so a finalizer on it keeps nothing", PodState{Deleting: true}, false, false},
+		"waiting and deleted":     {"no scheduler binds a deleted pod, so a finalizer on it keeps nothing", PodState{Deleting: true}, false, false},
 		"running":                 {"the plain case", PodState{Bound: true}, true, true},
 		"running and deleted":     {"S1: it may ignore the signal for a day", PodState{Bound: true, Deleting: true}, true, true},
 		"ended":                   {"its containers are gone", PodState{Bound: true, Ended: true}, false, false},
@@ -39,7 +39,7 @@ func TestHolds(t *testing.T) {
 		"nothing":                    {"nothing is left, and nothing makes more", nil, nil, false},
 		"about to start":             {"its controller may make the first pod at any moment", []MakerState{{}}, nil, true},
 		"between two pods":           {"the next pod comes after the last one", []MakerState{{}}, []PodState{ended}, true},
-		"suspended, pods gone":       {"nobody makes pods until it is started again", []MakerState{{Stopped: true}}, nil, false},
+		"suspended, pods gone":       {"no controller makes pods until it is started again", []MakerState{{Stopped: true}}, nil, false},
 		"suspended, pods end":        {"the pods go on", []MakerState{{Stopped: true}}, []PodState{ended, running}, true},
 		"ended":                      {"it said so itself", []MakerState{{Ended: true}}, []PodState{ended, ended}, false},
 		"gone, pods go on":           {"deleted and its pods orphaned", []MakerState{{Gone: true}}, []PodState{running}, true},

@@ -29,7 +29,7 @@ func TestLoadsDiffer(t *testing.T) {
 	} {
 		x := full()
 		if change(&x); x.Equal(full()) || full().Equal(x) {
-			t.Errorf("%s: nobody notices", name)
+			t.Errorf("%s: the difference is not noticed", name)
 		}
 	}
 	none := core.Share{Rounded: math.MaxInt64, Exact: math.NaN()}

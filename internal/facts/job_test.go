@@ -125,7 +125,7 @@ func TestJobOf(t *testing.T) {
 			facts.Objects{Job: job(), Team: true},
 			facts.Job{Stage: facts.Unqueued, State: facts.Held, Reason: "NoQueue"},
 		},
-		"wrapper without a queue": {"nobody runs it", facts.Objects{AppWrapper: wrapper("")}, facts.Job{Stage: facts.Unqueued, State: facts.Held, Reason: "NoQueue"}},
+		"wrapper without a queue": {"no controller runs it", facts.Objects{AppWrapper: wrapper("")}, facts.Job{Stage: facts.Unqueued, State: facts.Held, Reason: "NoQueue"}},
 		"refused": {
 			"the event says why",
 			facts.Objects{Job: with(job(), func(j *batchv1.Job) { j.Labels = queue }), Refused: &corev1.Event{Reason: "WorkloadRefused", Message: "exceeded quota"}},
@@ -192,7 +192,7 @@ func TestJobOf(t *testing.T) {
 			facts.Job{Stage: facts.Admitted, State: facts.Stopping, Reason: "Suspending", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq", Pods: running},
 		},
 		"deactivated": {
-			"by somebody",
+			"by a user",
 			facts.Objects{Workload: with(workload(), func(w *kueue.Workload) { w.Spec.Active = new(false) })},
 			facts.Job{Stage: facts.Deactivated, State: facts.Held, Reason: "Deactivated", LocalQueue: "q"},
 		},
@@ -205,12 +205,12 @@ func TestJobOf(t *testing.T) {
 			},
 		},
 		"recorded without a queue": {
-			"nobody looks at it",
+			"no queue looks at it",
 			facts.Objects{Workload: with(workload(refusal), func(w *kueue.Workload) { w.Spec.QueueName = "" })},
 			facts.Job{Stage: facts.Unqueued, State: facts.Held, Reason: "NoQueue"},
 		},
 		"new": {
-			"nobody has looked at it",
+			"the scheduler has not looked at it",
 			facts.Objects{Workload: workload()},
 			facts.Job{Stage: facts.Queued, State: facts.Waiting, Reason: "PendingEvaluation", Since: at(0).Time, LocalQueue: "q"},
 		},
@@ -229,7 +229,7 @@ func TestJobOf(t *testing.T) {
 			Decision: &facts.Decision{Code: core.TopologyPlacementFailed, Cause: core.NodesShort, Message: "m", At: at(9).Time, Live: true},
 		}},
 		"waits again": {
-			"since it gave back its quota, and nobody has looked at it since",
+			"since it gave back its quota, and the scheduler has not looked at it since",
 			facts.Objects{Workload: workload(evicted, released)},
 			facts.Job{Stage: facts.Queued, State: facts.Waiting, Reason: "PendingEvaluation", Since: at(7).Time, LocalQueue: "q", Eviction: eviction},
 		},

@@ -68,7 +68,7 @@ func TestQueueOf(t *testing.T) {
 	}
 	q.Spec.CohortName = ""
 	if alone := facts.QueueOf(q, nil, load); alone.Cohort() != "" || alone.Borrowed(gpu, 6) != 0 {
-		t.Errorf("in cohort %q it borrows %d: nobody could lend", alone.Cohort(), alone.Borrowed(gpu, 6))
+		t.Errorf("in cohort %q it borrows %d: no queue could lend", alone.Cohort(), alone.Borrowed(gpu, 6))
 	}
 	l := &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "l", Labels: map[string]string{"team": "blue"}}}
 	l.Spec.ClusterQueue = "q"

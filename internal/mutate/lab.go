@@ -102,7 +102,7 @@ func (l *lab) try(ctx context.Context, m *mutant) (outcome, error) {
 		out, err := l.test(ctx, []string{"-overlay", overlay, "-timeout", l.patience[i].String()}, args)
 		switch {
 		case ctx.Err() != nil:
-			return crooked, nil //nolint:nilerr // nobody knows
+			return crooked, nil //nolint:nilerr // the outcome is not known
 		case err != nil && strings.Contains(out, "[build failed]"):
 			return crooked, nil
 		case err != nil:

@@ -165,7 +165,7 @@ func TestRecorderNeverWaits(t *testing.T) {
 	}
 	failed := make(failures, 10)
 	r := &Recorder{ring: ring, options: settings{}, failed: failed.report, in: make(chan cycle, backlog), done: make(chan struct{})}
-	play(r, 0, 1000) // nobody writes yet, and still this ends
+	play(r, 0, 1000) // nothing writes yet, and still this ends
 	if len(failed) != 1 || !errors.Is(<-failed, ErrBehind) || !r.behind {
 		t.Fatalf("%d reports, behind: %t", len(failed), r.behind)
 	}

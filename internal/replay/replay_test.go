@@ -184,7 +184,7 @@ blue/appwrapper-train-1a2b3 waits, number 1 in blue-queue. Couldn't assign flavo
 `,
 		},
 		"U11 unknown": {
-			why: "nobody ever heard of it", request: replay.Request{Why: &core.Key{Namespace: "blue", Name: "x"}},
+			why: "no recording names it", request: replay.Request{Why: &core.Key{Namespace: "blue", Name: "x"}},
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
 8 events, 6 cycles, 4 decisions reproduced
 

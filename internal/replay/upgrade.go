@@ -18,7 +18,7 @@ type names map[string]string
 func (p *player) upgrade(raw []byte) ([]byte, error) {
 	var is struct{ Version int }
 	if err := json.Unmarshal(raw, &is); err != nil || is.Version != 2 {
-		return raw, nil //nolint:nilerr // whoever decodes it says what is wrong
+		return raw, nil //nolint:nilerr // the decoder says what is wrong
 	}
 	state, err := rename(raw, names{
 		"Doors": "LocalQueues", "Works": "Workloads", "Pledges": "Reservations", "Facts": "DrainAgain", "ContestedSeen": "BlockedSeen",

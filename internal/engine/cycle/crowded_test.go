@@ -12,7 +12,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 )
 
-// TestStuckMeansRefused fills cohorts with more than fits and lets jobs end: whoever
+// TestStuckMeansRefused fills cohorts with more than fits and lets jobs end: a workload that
 // the bounds leave parked, because it could do no better, is refused when it is
 // judged all the same. The worlds of the duels are too small for shares to matter
 // often.

@@ -203,7 +203,7 @@ func TestLoadRefusesNonsense(t *testing.T) {
 		"no such reservation": {"it waits", "cannot have this reservation", cycle.State{
 			Workloads: []cycle.WorkloadState{waits}, Reservations: []cycle.ReservationState{{Key: key}},
 		}},
-		"headless": {"nobody to judge", "nobody to be judged", cycle.State{Queues: []cycle.QueueState{{Name: "q", Head: &cycle.HeadState{}}}}},
+		"headless": {"no workload to judge", "nobody to be judged", cycle.State{Queues: []cycle.QueueState{{Name: "q", Head: &cycle.HeadState{}}}}},
 		"no spec": {"nothing to compile", "not defined and has a plan", cycle.State{
 			Workloads: []cycle.WorkloadState{waits},
 			Queues:    []cycle.QueueState{{Name: "q", Groups: []cycle.GroupState{{Members: []core.Key{key}, Plan: cycle.PlanState{Compiled: true, Current: true}}}}},

@@ -112,7 +112,7 @@ func TestRefusedWrites(t *testing.T) {
 	expect(t, "a refused admission is decided again", steps(t, e, 201), "admit low")
 
 	e.Apply(core.WorkloadSet{Workload: high})
-	expect(t, "nobody is evicted before its admission was seen", steps(t, e, 202), "refuse high")
+	expect(t, "no workload is evicted before its admission was seen", steps(t, e, 202), "refuse high")
 	seen := admitted(t, e, low)
 	e.Apply(core.WorkloadSet{Workload: seen})
 	expect(t, "now it may be", steps(t, e, 203), "evict low for high", "refuse high")
@@ -346,7 +346,7 @@ func TestPastUsageIsRestored(t *testing.T) {
 	one.Queue = "busy"
 	e.Apply(core.WorkloadSet{Workload: one})
 	e.Apply(core.WorkloadSet{Workload: two})
-	expect(t, "who used nothing goes first", steps(t, e, 200), "admit two", "refuse one")
+	expect(t, "the local queue that used nothing goes first", steps(t, e, 200), "admit two", "refuse one")
 	if got, when, ok := e.Consumed("a", "busy"); !ok || !when.Equal(at) || cmp.Diff(used, got) != "" {
 		t.Errorf("remembers %v of %v, %t", got, when, ok)
 	}
@@ -372,11 +372,11 @@ func TestE7AcceptedIsAFact(t *testing.T) {
 	e.Apply(core.WorkloadSet{Workload: low})
 	expect(t, "it fits", steps(t, e, 200), "admit low")
 	e.Apply(core.WorkloadSet{Workload: high})
-	expect(t, "nobody is evicted before its admission is a fact", steps(t, e, 201), "refuse high")
+	expect(t, "no workload is evicted before its admission is a fact", steps(t, e, 201), "refuse high")
 	e.Apply(core.Applied{Key: low.Key, Seq: 7})
 	expect(t, "what was seen before is not the answer to it", steps(t, e, 202))
 	if e.NextWake().IsZero() {
-		t.Error("nobody waits for the admission to be seen")
+		t.Error("the engine does not wait for the admission to be seen")
 	}
 	e.Apply(core.Applied{Key: low.Key, Seq: 9})
 	if at := e.NextWake(); !at.IsZero() {

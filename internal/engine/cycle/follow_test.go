@@ -58,7 +58,7 @@ func TestFollowersKnowTheLine(t *testing.T) {
 					count[true] -= c.Inadmissible
 				}
 				if count[false] != 0 || count[true] != 0 {
-					t.Fatalf("who waits one by one, less what is counted, active: %d, parked: %d", count[false], count[true])
+					t.Fatalf("what waits one by one, less what is counted, active: %d, parked: %d", count[false], count[true])
 				}
 			})
 		})
@@ -66,9 +66,9 @@ func TestFollowersKnowTheLine(t *testing.T) {
 }
 
 // TestU1FollowersExplainAlikeAnywhere lets an engine follow one that decides, through
-// random worlds with nodes. Once everything was seen, moves too, both explain alike. Who
-// was evicted for whom is known only to the one that decides: where somebody was, advice
-// may differ, and who was evicted itself may seem to be able to evict whom it has to spare.
+// random worlds with nodes. Once everything was seen, moves too, both explain alike. What
+// was evicted for what is known only to the one that decides: where an eviction was,
+// advice may differ, and a victim may seem to be able to evict workloads it has to spare.
 func TestU1FollowersExplainAlikeAnywhere(t *testing.T) {
 	for name, fair := range map[string]*core.FairSharing{"classical": nil, "fair": core.DefaultFairSharing()} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestU1FollowersExplainAlikeAnywhere(t *testing.T) {
 				}
 			})
 			if asked == 0 {
-				t.Error("nobody was asked about")
+				t.Error("no workload was asked about")
 			}
 		})
 	}

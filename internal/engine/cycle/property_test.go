@@ -414,7 +414,7 @@ func (x *duel) decide() int {
 	}
 	if !slices.Equal(got, want) {
 		if x.ref.tied {
-			x.t.Skip("floating point cannot tell who used less")
+			x.t.Skip("floating point cannot tell which queue used less")
 		}
 		x.t.Fatalf("the engine decided\n  %s\nthe reference\n  %s\n%s", strings.Join(got, "\n  "), strings.Join(want, "\n  "), x.dump())
 	}
@@ -486,7 +486,7 @@ func (x *duel) settleDown() {
 		if x.decide() == 0 && !busy && len(x.pending) == 0 {
 			for _, w := range x.ref.sorted() {
 				if w.phase == refReserved {
-					x.t.Fatalf("%s was promised a place and nobody leaves", w.Key)
+					x.t.Fatalf("%s was promised a place and no workload leaves", w.Key)
 				}
 			}
 			return

@@ -170,7 +170,7 @@ func (r *reference) withinNominal(w *refWorkload, ask refAsk, o int, sum map[fr]
 	return r.couldHold(w, ask, o)
 }
 
-// headReservationEnds looks again at who was refused for head reservations, once a queue that reserves
+// headReservationEnds looks again at what was refused for head reservations, once a queue that reserves
 // has admitted its first workload.
 func (r *reference) headReservationEnds(w *refWorkload) {
 	q := r.queues[w.queue]

@@ -207,8 +207,8 @@ func (r *reference) set(w *refWorkload, i int, flavors []string) (refSet, bool) 
 
 func allowsPolicy(p core.PreemptionPolicy) bool { return p != "" && p != core.PreemptNever }
 
-// seen leaves out candidates of a queue that nobody has seen admitted, and whoever
-// would go after one of those and is not less important than w.
+// seen leaves out candidates of a queue that were not seen admitted, and those that
+// would go after one of them and are not less important than w.
 func (r *reference) seen(w *refWorkload, candidates []*refWorkload) []*refWorkload {
 	passed := false
 	return slices.DeleteFunc(r.merge(candidates), func(c *refWorkload) bool {

@@ -79,7 +79,7 @@ func refOrder(a, b *refWorkload) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.QueueTime.Compare(b.QueueTime), cmp.Compare(a.UID, b.UID))
 }
 
-// hidden reports whether nobody may be evicted yet.
+// hidden reports whether the workload may not be evicted yet.
 func (w *refWorkload) hidden() bool { return w.unseen && !w.accepted }
 
 // seenLedger is what those use whose admission was seen.

@@ -140,7 +140,7 @@ func grain(x float64) (n float64, atBorder bool) {
 }
 
 // merge puts candidates in the order in which they are evicted: those of each
-// queue by past usage where that counts, the queues by who is next in each.
+// queue by past usage where that counts, the queues by what is next in each.
 func (r *reference) merge(all []*refWorkload) []*refWorkload {
 	byQueue := map[string][]*refWorkload{}
 	for _, c := range all {

@@ -49,7 +49,7 @@ func TestSentence(t *testing.T) {
 			core.Reason{Code: core.TopologyPlacementFailed, Cause: core.FlavorEmpty, PodSet: "main", Flavor: "f", Detail: "gpu=h100"},
 			"couldn't assign flavors to pod set main: no node has the labels of flavor f (gpu=h100)",
 		},
-		"behind":         {"who is ahead, if known", core.Reason{Code: core.WaitingForQuota, Cause: core.BehindStrict, Queue: "q", Ahead: key}, "workload blue/job is ahead in StrictFIFO queue q and waits"},
+		"behind":         {"which workload is ahead, if known", core.Reason{Code: core.WaitingForQuota, Cause: core.BehindStrict, Queue: "q", Ahead: key}, "workload blue/job is ahead in StrictFIFO queue q and waits"},
 		"admission gate": {"who must agree", core.Reason{Code: core.AdmissionGated, Detail: "example.com/quota"}, "the workload is held back by the admission gate example.com/quota"},
 		"preemption gate": {
 			"what could be done if it were open",

@@ -74,22 +74,22 @@ func TestVerbs(t *testing.T) {
 		want string
 	}{
 		{"nothing is held", func() {}, "now 8; then 8; seen 8; four pods at once: true n1*4; four pods once all left: true n1*4"},
-		{"who is given something holds it in both accounts; nobody has seen it", func() {
+		{"what a workload is given it holds in both accounts, though it was not seen yet", func() {
 			b.give(&x, "a", "n1", 4)
 			x.Unseen = true
 			b.Hold(&x)
 		}, "now 4; then 4; seen 8; four pods at once: true n2*4; four pods once all left: true n2*4"},
 		{"what was seen counts for shares", func() { b.See(&x) }, "now 4; then 4; seen 4; four pods at once: true n2*4; four pods once all left: true n2*4"},
-		{"who leaves still holds it, and others may plan with it", func() { b.Leave(&x) }, "now 4; then 8; seen 8; four pods at once: true n2*4; four pods once all left: true n1*4"},
-		{"what is promised is nobody else's, and not used yet", func() {
+		{"what leaves still holds it, and others may plan with it", func() { b.Leave(&x) }, "now 4; then 8; seen 8; four pods at once: true n2*4; four pods once all left: true n1*4"},
+		{"what is promised is no other workload's, and not used yet", func() {
 			b.give(&y, "b", "n1", 4)
 			b.Promise(&y)
 		}, "now 4; then 4; seen 8; four pods at once: true n2*4; four pods once all left: true n2*4"},
 		{"an eviction that is taken back leaves less than nothing on the node", func() { b.Stay(&x) }, "now 4; then 0; seen 4; four pods at once: true n2*4; four pods once all left: true n2*4"},
-		{"who is gone holds nothing", func() { b.Release(&x) }, "now 8; then 4; seen 8; four pods at once: true n2*4; four pods once all left: true n2*4"},
+		{"what is gone holds nothing", func() { b.Release(&x) }, "now 8; then 4; seen 8; four pods at once: true n2*4; four pods once all left: true n2*4"},
 		{"a promise that is kept is held at once", func() { b.Hold(&y) }, "now 4; then 4; seen 4; four pods at once: true n2*4; four pods once all left: true n2*4"},
 		{"and given back", func() { b.Release(&y) }, "now 8; then 8; seen 8; four pods at once: true n1*4; four pods once all left: true n1*4"},
-		{"who was evicted before anybody knew is on its way", func() {
+		{"a workload evicted before it was seen is on its way", func() {
 			b.give(&x, "a", "n2", 2)
 			b.Leave(&x)
 		}, "now 6; then 8; seen 8; four pods at once: true n1*4; four pods once all left: true n1*4"},

@@ -150,7 +150,7 @@ func TestDecide(t *testing.T) {
 			want:  summary{Phase: Resuming, Action: Nothing, True: resumed, Finalizer: AddFinalizer},
 		},
 		"suspended resumes with finalizer": {
-			why:   "whoever unsuspends may add the finalizer in the same write, which saves one",
+			why:   "the write that unsuspends may add the finalizer too, which saves one",
 			facts: Facts{Phase: Suspended, Finalizer: true, Components: []Component{missing(two[0])}},
 			want:  summary{Phase: Resuming, Action: Nothing, True: resumed},
 		},
@@ -176,7 +176,7 @@ func TestDecide(t *testing.T) {
 			want:  summary{Phase: Resuming, Action: Create, True: "QuotaReserved/Before ResourcesDeployed/Before"},
 		},
 		"resuming without finalizer": {
-			why:   "somebody removed the finalizer: without it a deletion would leave the components behind",
+			why:   "a user removed the finalizer: without it a deletion would leave the components behind",
 			facts: Facts{Phase: Resuming, Conditions: deployed(0), Components: []Component{missing(two[0])}},
 			want:  summary{Phase: Resuming, Action: Create, True: "QuotaReserved/Before ResourcesDeployed/Before", Finalizer: AddFinalizer},
 		},
@@ -224,7 +224,7 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"running, component gone": {
-			why:   "somebody deleted it on purpose: no retry and no grace",
+			why:   "a user deleted it on purpose: no retry and no grace",
 			facts: Facts{Phase: Running, Fresh: true, Conditions: deployed(time.Hour), Components: []Component{two[0], missing(counted(1))}, Pods: pods(PodRunning), Policy: Defaults()},
 			want: summary{
 				Phase: Failed, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Failed",
@@ -498,8 +498,8 @@ func TestInputsAreNotChanged(t *testing.T) {
 	}
 }
 
-// TestU10FailureNamesPodNodeAndCode: what failed, where, and how, for pods that nobody
-// replaces and for Jobs that gave up.
+// TestU10FailureNamesPodNodeAndCode: what failed, where, and how, for pods that no
+// controller replaces and for Jobs that gave up.
 func TestU10FailureNamesPodNodeAndCode(t *testing.T) {
 	failed := []Pod{{Name: "p-0", PodSet: "a", Node: "node-1", Phase: PodFailed, ExitCodes: []int32{3}}}
 	set := []PodSet{{Name: "a", Expected: 1}}
@@ -509,7 +509,7 @@ func TestU10FailureNamesPodNodeAndCode(t *testing.T) {
 		policy    Policy
 		want      string
 	}{
-		"pods": {"nobody replaces them", Component{Name: "Pod p", Exists: true, PodSets: set}, Defaults(), "pod p-0 failed on node-1 with exit code 3"},
+		"pods": {"no controller replaces them", Component{Name: "Pod p", Exists: true, PodSets: set}, Defaults(), "pod p-0 failed on node-1 with exit code 3"},
 		"job": {
 			"its own message does not say",
 			Component{Name: "Job j", Exists: true, Reports: true, Outcome: Broken, Message: "too many failures", PodSets: set},

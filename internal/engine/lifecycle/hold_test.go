@@ -75,7 +75,7 @@ func TestS3QuotaGoesWithTheLastPod(t *testing.T) {
 			kept(job(Undecided, 1)), deleted(bound(PodRunning)), ago(DeletingResources, true, time.Second), true,
 		},
 		"a pod without a node is kept": {
-			"nobody binds it", Suspending, true, false,
+			"no scheduler binds it", Suspending, true, false,
 			kept(job(Undecided, 1)), deleted(pods(PodPending)), ago(DeletingResources, true, time.Second), false,
 		},
 		"not deleted yet": {
@@ -154,7 +154,7 @@ func TestS3LeftoversEndTheAppWrapper(t *testing.T) {
 		"reset":                      {"it would hold quota for ever and never run", Resetting, false, long, nil, Failed},
 		"reset, just forced":         {"forced deletion gets its time", Resetting, false, long - time.Second, nil, Resetting},
 		"reset, a pod goes on":       {"it ends some day, and its place is in use", Resetting, false, long, deleted(bound(PodRunning)), Resetting},
-		"suspended":                  {"it holds nothing and nobody waits for it", Suspending, true, long, nil, Suspending},
+		"suspended":                  {"it holds nothing and nothing waits for it", Suspending, true, long, nil, Suspending},
 		"suspended and admitted now": {"it has quota again that it can never use", Suspending, false, long, nil, Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -258,11 +258,11 @@ func TestW7NodeTookTheComponent(t *testing.T) {
 	}
 	f.Components[0].NodeGone = ""
 	if s := Decide(f, start()); s.Phase != Failed {
-		t.Errorf("deleted by somebody: phase %s", s.Phase)
+		t.Errorf("deleted by a user: phase %s", s.Phase)
 	}
 }
 
-// Who waits for the place of a pod that was deleted is not late, and has the
+// A workload that waits for the place of a pod that was deleted is not late, and has the
 // usual time afterwards.
 func TestS1DeletedPodsAreWaitedFor(t *testing.T) {
 	going := deleted(bound(PodRunning))

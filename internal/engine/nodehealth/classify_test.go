@@ -25,7 +25,7 @@ func TestClassify(t *testing.T) {
 			facts: nodehealth.Signals{Ready: "True", Capacity: gpus, Labels: label("PASS")}, state: core.NodeReady,
 		},
 		"unknown value": {
-			why:   "a value that nobody defined must not take nodes away",
+			why:   "a value that is not defined must not take nodes away",
 			facts: nodehealth.Signals{Ready: "True", Capacity: gpus, Labels: label("MAYBE")}, state: core.NodeReady,
 		},
 		"warn": {

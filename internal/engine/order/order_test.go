@@ -15,7 +15,7 @@ func TestOrder(t *testing.T) {
 	}
 	slices.SortFunc(heads, Head.Compare)
 	want := []Head{
-		{0, Key{9, 99, "z"}}, // who does not borrow goes first, then priority
+		{0, Key{9, 99, "z"}}, // a queue that does not borrow goes first, then priority
 		{0, Key{5, 9, "c"}},  // then time
 		{0, Key{5, 10, "a"}}, // then UID
 		{0, Key{5, 10, "b"}},

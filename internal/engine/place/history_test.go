@@ -102,7 +102,7 @@ func (h *history) happen() {
 		}
 	case "sweep":
 		h.nodes.Sweep()
-	case "class": // of a resource that nobody asked for before
+	case "class": // of a resource that no pod asked for before
 		h.add(core.Resources{}.With(fmt.Sprint("new-", len(h.classes)), 1), core.Filter{})
 	}
 }

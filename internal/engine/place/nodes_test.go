@@ -31,15 +31,15 @@ func TestSet(t *testing.T) {
 		"for another reason": {why: "nothing else changed", is: func(n *core.Node) { n.Why = "cordoned" }},
 		"others left":        {why: "their cpu is free", is: func(n *core.Node) { n.Foreign = nil }, better: true},
 		"others left, closed": {
-			why: "nobody may use it", was: func(n *core.Node) { n.State = core.NodeClosed },
+			why: "no pod may use it", was: func(n *core.Node) { n.State = core.NodeClosed },
 			is: func(n *core.Node) { n.State, n.Foreign = core.NodeClosed, nil },
 		},
 		"others came":       {why: "less is free", is: func(n *core.Node) { n.Foreign = n.Foreign.With(core.CPU, 2000) }},
 		"another label":     {why: "others may match", is: func(n *core.Node) { n.Labels["x"] = "2" }, better: true, other: true},
 		"one label more":    {why: "others may match", is: func(n *core.Node) { n.Labels["y"] = "" }, better: true, other: true},
 		"one instead":       {why: "as many as before, but not the same", is: func(n *core.Node) { delete(n.Labels, "x"); n.Labels["y"] = "" }, better: true, other: true},
-		"a taint":           {why: "who tolerates it is nobody's business here", is: func(n *core.Node) { n.Taints = []core.Taint{{Key: "t"}} }, better: true, other: true},
-		"a resource":        {why: "nobody had heard of it", is: func(n *core.Node) { n.Allocatable = n.Allocatable.With("fpga", 1) }, better: true, other: true},
+		"a taint":           {why: "which pods tolerate it does not matter here", is: func(n *core.Node) { n.Taints = []core.Taint{{Key: "t"}} }, better: true, other: true},
+		"a resource":        {why: "it was not known before", is: func(n *core.Node) { n.Allocatable = n.Allocatable.With("fpga", 1) }, better: true, other: true},
 		"fewer of a device": {why: "a GPU broke: pods might match otherwise", is: func(n *core.Node) { n.Allocatable = n.Allocatable.With(core.GPU, 1) }, better: true, other: true},
 	}
 	for name, tc := range tests {
@@ -140,12 +140,12 @@ func TestClassKeys(t *testing.T) {
 		}
 		s.Release(c)
 		if s.Class(gpus(1), f) != c {
-			t.Errorf("filter %d lost its class while somebody had it", i)
+			t.Errorf("filter %d lost its class while it was still held", i)
 		}
 		s.Release(c)
 		s.Release(c)
 		if s.Class(gpus(1), f) == c {
-			t.Errorf("filter %d keeps its class though nobody has it", i)
+			t.Errorf("filter %d keeps its class though nothing holds it", i)
 		}
 	}
 }

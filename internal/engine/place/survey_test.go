@@ -111,7 +111,7 @@ func occupied(s *Nodes, list []Occupied) (out []string) {
 	return out
 }
 
-// Where one more pod would find room if somebody left, and of what.
+// Where one more pod would find room if a workload left, and of what.
 func TestOccupied(t *testing.T) {
 	s := park()
 	hold := []Hold{{s.Node("b"), s.Class(amounts(5, 1000), core.Filter{}), 1}}
@@ -128,9 +128,9 @@ func TestOccupied(t *testing.T) {
 		"so many looks":              {"b was not looked at", s.Class(amounts(4, 4000), ofKind("k")), 1, []string{"a: cpu"}},
 		"no look":                    {"none was", s.Class(amounts(4, 4000), ofKind("k")), 0, nil},
 		"exactly all":                {"an empty node would do for 8", s.Class(amounts(8, 0), ofKind("k")), 9, []string{"b: nvidia.com/gpu"}},
-		"more than an empty node":    {"nobody who leaves helps", s.Class(amounts(9, 0), ofKind("k")), 9, nil},
+		"more than an empty node":    {"no workload that leaves helps", s.Class(amounts(9, 0), ofKind("k")), 9, nil},
 		"one more than fits":         {"b has room for three and could have four; a has all eight", s.Class(amounts(1, 0), ofKind("k")), 9, []string{"b: nvidia.com/gpu"}},
-		"a resource that no one has": {"nobody holds it", s.Class(core.Resources{}.With("fpga", 1), ofKind("k")), 9, nil},
+		"a resource that no one has": {"no workload holds it", s.Class(core.Resources{}.With("fpga", 1), ofKind("k")), 9, nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestOccupied(t *testing.T) {
 	}
 }
 
-// What somebody takes of what is scarce: GPUs first, whatever else is.
+// What a workload takes of what is scarce: GPUs first, whatever else is.
 func TestTaken(t *testing.T) {
 	s := park()
 	a, b := s.Node("a"), s.Node("b")
@@ -165,7 +165,7 @@ func TestTaken(t *testing.T) {
 		"it has no GPUs": {"what it does take", Occupied{a, []int{cpu, gpu}}, Hold{a, cpus, 2}, "cpu 3000", "cpu 5000"},
 		"nothing scarce": {"it takes no GPUs", Occupied{a, []int{gpu}}, Hold{a, cpus, 2}, " 0", " 0"},
 		"elsewhere":      {"it is on b", Occupied{a, []int{cpu}}, Hold{b, cpus, 2}, " 0", "cpu 5000"},
-		"no others":      {"nobody else has pods on b", Occupied{b, []int{cpu}}, Hold{b, cpus, 2}, "cpu 3000", " 0"},
+		"no others":      {"no other workload has pods on b", Occupied{b, []int{cpu}}, Hold{b, cpus, 2}, "cpu 3000", " 0"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

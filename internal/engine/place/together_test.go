@@ -127,7 +127,7 @@ func TestTogetherGivesUp(t *testing.T) {
 	}
 	five, three := s.Class(gpus(5), core.Filter{}), s.Class(gpus(4), core.Filter{})
 	if _, ok := s.Together([]Set{{0, five, 201}, {1, three, 399}}); !ok {
-		t.Error("201 nodes have a pod of five and no other, so 199 are left for 399 pods of four, two on each: nobody has the time to find that out")
+		t.Error("201 nodes have a pod of five and no other, so 199 are left for 399 pods of four, two on each: no search has the time to find that out")
 	}
 	if _, ok := s.Together([]Set{{0, five, 400}, {1, three, 400}}); ok {
 		t.Error("3600 of 3200 GPUs are asked for")

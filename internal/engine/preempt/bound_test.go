@@ -77,7 +77,7 @@ func TestBounds(t *testing.T) {
 		},
 		"exactly its own": {why: "it takes back what it owns", policy: core.Preemption{Reclaim: all}, runs: []runs{{"b", "b", 0, 9, 1}}, need: 4},
 		"a policy that borrows": {
-			why: "it may evict whoever is less important", policy: core.Preemption{Reclaim: all, WhileBorrow: lower},
+			why: "it may evict what is less important", policy: core.Preemption{Reclaim: all, WhileBorrow: lower},
 			runs: []runs{{"b", "b", 0, 9, 1}}, need: 5,
 		},
 		"its own side": {
@@ -102,7 +102,7 @@ func TestBounds(t *testing.T) {
 			runs: []runs{{"b", "b", 0, 6, 1}}, need: 5,
 		},
 		"an equal share that would fall": {
-			why: "b would have less if anybody were evicted", fair: true, policy: core.Preemption{Reclaim: all},
+			why: "b would have less if any workload were evicted", fair: true, policy: core.Preemption{Reclaim: all},
 			runs: []runs{{"b", "b", 0, 6, 1}}, need: 6, want: "outweighed",
 		},
 		"two equal shares that would fall": {
@@ -110,7 +110,7 @@ func TestBounds(t *testing.T) {
 			runs: []runs{{"b", "b", 0, 6, 1}, {"d", "d", 0, 6, 1}}, need: 6, want: "outweighed",
 		},
 		"an equal share that stays": {
-			why: "cohorts are not looked into: who goes there may have been within what the cohort keeps", fair: true, policy: core.Preemption{Reclaim: all},
+			why: "cohorts are not looked into: what goes there may have been within what the cohort keeps", fair: true, policy: core.Preemption{Reclaim: all},
 			runs: []runs{{"x", "x", 0, 10, 1}}, need: 6,
 		},
 		"quota of its own": {
@@ -203,7 +203,7 @@ func TestTiedWithItself(t *testing.T) {
 	}
 	uses := []quota.Use{{Pair: gpu, Amount: 3}}
 	if !s.Outweighed(a, core.Preemption{Reclaim: core.PreemptAny}, 5, uses) {
-		t.Error("b has the same share and would have less, so that nobody can be evicted: a search is not worth it")
+		t.Error("b has the same share and would have less, so that no workload can be evicted: a search is not worth it")
 	}
 }
 

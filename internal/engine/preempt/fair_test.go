@@ -65,10 +65,10 @@ func drawWorld(t *rapid.T, fair *core.FairSharing) *world {
 		w.search.Add(c)
 		books.Hold(&c.Allocation)
 	}
-	if fair != nil && rapid.Bool().Draw(t, "somebody was promised quota") {
+	if fair != nil && rapid.Bool().Draw(t, "a workload was promised quota") {
 		books.Promise(&ledger.Allocation{ID: 99, Queue: rapid.SampledFrom(w.queues).Draw(t, "queue"), Uses: drawUses(t, pairs)})
 	}
-	if rapid.Bool().Draw(t, "somebody leaves") {
+	if rapid.Bool().Draw(t, "a workload leaves") {
 		w.book(rapid.SampledFrom(w.queues).Draw(t, "queue"), drawUses(t, pairs), core.Current)
 	}
 	policy := rapid.SampledFrom([]core.PreemptionPolicy{

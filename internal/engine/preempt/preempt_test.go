@@ -126,7 +126,7 @@ func TestFind(t *testing.T) {
 			want: []string{"own1 InClusterQueue"},
 		},
 		"while borrowing, equals are spared": {
-			why: "only who is less important goes for a queue that borrows", build: flat,
+			why: "only what is less important goes for a queue that borrows", build: flat,
 			policy: core.Preemption{Reclaim: always, WhileBorrow: lower},
 			runs:   []runs{{"b1", "b", 5, 12, 1}}, need: 5, prio: 5,
 		},

@@ -116,7 +116,7 @@ func TestAssign(t *testing.T) {
 			reason: core.WaitingForQuota, of: "x", searched: []string{"1 of 0", "2 of 0"},
 		},
 		"evictions under way": {
-			why:  "who leaves still holds it: nobody else has to go",
+			why:  "what leaves still holds it: no other workload has to go",
 			used: []Use{{cpuF, 15}}, leaving: []Use{{cpuF, 5}},
 			asks:   []Request{ask("x", option(Use{cpuF, 5}))},
 			want:   Assignment{Mode: Await, Level: 1, Chosen: []int{0}, Uses: []Use{{cpuF, 5}}},
@@ -150,7 +150,7 @@ func TestAssign(t *testing.T) {
 			reason:   core.WaitingForQuota, of: "x", searched: []string{"1 of 0", "1 of 2"},
 		},
 		"whoever cannot evict is last": {
-			why:      "preferring preemption does not prefer a flavor where nobody can go",
+			why:      "preferring preemption does not prefer a flavor where no workload can go",
 			used:     []Use{{cpuF, 15}, {cpuG, 10}},
 			asks:     []Request{ask("x", option(Use{cpuF, 1}), option(Use{cpuG, 1}))},
 			fungible: core.Fungibility{PreemptTriesNext: true, PreferPreemption: true},
@@ -159,7 +159,7 @@ func TestAssign(t *testing.T) {
 			reason:   core.WaitingForQuota, of: "x", searched: []string{"1 of 0", "1 of 2"},
 		},
 		"no search above the own quota": {
-			why:  "who would borrow all the way up and may not evict while borrowing asks nobody",
+			why:  "a queue that would borrow all the way up and may not evict while borrowing needs no search",
 			lent: 1, used: []Use{{cpuF, 10}},
 			asks:   []Request{ask("x", option(Use{cpuF, 11}))},
 			want:   Assignment{Mode: NoFit, Chosen: []int{0}},
@@ -181,7 +181,7 @@ func TestAssign(t *testing.T) {
 			reason: core.WaitingForQuota, of: "x", searched: []string{"10 of 0"},
 		},
 		"more than there is": {
-			why:    "no eviction gives 16 of 15: nobody is asked, and nobody else's quota is told",
+			why:    "no eviction gives 16 of 15: there is no search, and no other queue's quota is told",
 			used:   []Use{{cpuF, 3}},
 			asks:   []Request{ask("x", option(Use{cpuF, 16}))},
 			want:   Assignment{Mode: NoFit, Chosen: []int{0}},

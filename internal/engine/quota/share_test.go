@@ -44,7 +44,7 @@ func TestShare(t *testing.T) {
 		by    string // the dominant resource
 	}{
 		"within nominal": {
-			why: "who borrows nothing has no share, however much it uses",
+			why: "a queue that borrows nothing has no share, however much it uses",
 			build: func(f *Forest) {
 				f.SetQueue("a", "c", offers(offer{"f", "gpu", 8, nil, nil}))
 				f.SetQueue("b", "c", offers(offer{"f", "gpu", 8, nil, nil}))
@@ -140,14 +140,14 @@ func TestShare(t *testing.T) {
 			used: []used{{"a", "f", "gpu", 8}}, of: "a", want: 0,
 		},
 		"root": {
-			why: "there is nobody to borrow from",
+			why: "there is no other queue to borrow from",
 			build: func(f *Forest) {
 				f.SetQueue("a", "c", offers(offer{"f", "gpu", 1, nil, nil}))
 			},
 			used: []used{{"a", "f", "gpu", 5}}, of: "c", want: 0,
 		},
 		"no cohort": {
-			why:   "a queue alone has nobody to borrow from",
+			why:   "a queue alone has no other to borrow from",
 			build: func(f *Forest) { f.SetQueue("a", "", offers(offer{"f", "gpu", 1, nil, nil})) },
 			used:  []used{{"a", "f", "gpu", 5}}, of: "a", want: 0,
 		},

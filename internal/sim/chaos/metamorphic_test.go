@@ -71,7 +71,7 @@ func TestOutcomeDoesNotDependOn(t *testing.T) {
 		"restarts": {
 			why: "a process that dies comes back to the same state", change: restarted,
 			calm: true, // whom to spare, and what costs a local queue in advance, is in memory only
-			// Who lacks nodes and quota is told which it was first, not each time that the
+			// A workload that lacks nodes and quota is told which it was first, not each time that the
 			// other comes to be what is in the way; a new process tells what it is then.
 			back: func(s string) string {
 				return strings.ReplaceAll(s, string(core.TopologyPlacementFailed), string(core.WaitingForQuota))

@@ -57,7 +57,7 @@ func TestBrokenRulesAreNoticed(t *testing.T) {
 		want  string
 	}{
 		"places of deleted pods are given away": {
-			"S1: who ignores the signal to end runs twice",
+			"S1: a job that ignores the signal to end runs twice",
 			broken{takesPlace: func(p core.PodState) bool { return !p.Deleting }},
 			"P2: ",
 		},
@@ -92,7 +92,7 @@ func TestBrokenRulesAreNoticed(t *testing.T) {
 			"P11: ",
 		},
 		"nobody watches pods": {
-			"the last pod ends and nobody gives back the quota",
+			"the last pod ends and no controller gives back the quota",
 			broken{wakes: func(x *sim.WatchEvent) bool { return x.Pod == nil }},
 			"P11: ",
 		},

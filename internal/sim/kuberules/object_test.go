@@ -62,7 +62,7 @@ func TestJobsFollowTheRules(t *testing.T) {
 		change func(*sim.World)
 		want   string // state, evictions and end in seconds, or why it waits
 	}{
-		"all is well":     {"nobody has to do anything", []sim.Job{job("a")}, impatient, "a Finished evicted 0 after 11s"},
+		"all is well":     {"no controller has to do anything", []sim.Job{job("a")}, impatient, "a Finished evicted 0 after 11s"},
 		"late once":       {"5 s of patience, a second to stop, 2 s of pause, a second to start", []sim.Job{job("a", stuck(1))}, impatient, "a Finished evicted 1 after 19s"},
 		"never":           {"it is given up after two returns", []sim.Job{job("a", stuck(9))}, impatient, "a Waiting evicted 3 OnHold"},
 		"nobody asks":     {"without waitForPodsReady it stays", []sim.Job{job("a", stuck(1))}, func(*sim.World) {}, "a Active evicted 0"},
@@ -76,7 +76,7 @@ func TestJobsFollowTheRules(t *testing.T) {
 			w.Checks = []sim.Check{{Queue: "q", Answer: sim.Always(10 * time.Second)}}
 			w.Script = []sim.Op{{At: 5 * time.Second, Object: core.QueueSet{Queue: queue(core.Hold)}}, {At: 20 * time.Second, Object: core.QueueSet{Queue: queue(core.StopNone)}}}
 		}, "a Finished evicted 0 after 31s"},
-		"all wait for one": {"nobody waits longer than the patience with who is stuck", []sim.Job{job("a", stuck(1), func(j *sim.Job) { j.PodSets[0].Count = 1 }), job("b", func(j *sim.Job) { j.PodSets[0].Count = 1; j.Submit = time.Second })}, func(w *sim.World) {
+		"all wait for one": {"no job waits longer than the patience with the one that is stuck", []sim.Job{job("a", stuck(1), func(j *sim.Job) { j.PodSets[0].Count = 1 }), job("b", func(j *sim.Job) { j.PodSets[0].Count = 1; j.Submit = time.Second })}, func(w *sim.World) {
 			impatient(w)
 			w.Engine.BlockAdmission = true
 		}, "a Finished evicted 1 after 19s, b Finished evicted 0 after 16s"},

@@ -30,7 +30,7 @@ func TestRules(t *testing.T) {
 			want: []string{"red/j-0 20-80"},
 		},
 		"preemption gate": {
-			why: "nobody is evicted for it before",
+			why: "no workload is evicted for it before",
 			text: red + `jobs:
 - {name: low, team: red, count: 1, gpus: 16, duration: 1h, checkpoint: 1m, priority: 1}
 - {name: high, team: red, count: 1, gpus: 16, duration: 1h, from: 10m, priority: 9, preemptionGatedFor: 20m}`,

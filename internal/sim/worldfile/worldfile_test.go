@@ -79,7 +79,7 @@ func TestErrorsNameFieldAndCure(t *testing.T) {
 		"no jobs":            {"a world without jobs measures nothing", team, []string{"jobs"}},
 		"bad duration":       {"units are easily forgotten", team + "jobs: [{name: j, team: red, count: 1, duration: 1x}]\n", []string{"1x", "90s"}},
 		"endless":            {"jobs that never stop coming", team + "jobs: [{name: j, team: red, duration: 1h, arrival: {every: 1m}}]\n", []string{"count", "until"}},
-		"unknown team":       {"a job of nobody", team + "jobs: [{name: j, team: blue, count: 1, duration: 1h}]\n", []string{"jobs[0]", "blue"}},
+		"unknown team":       {"a job of no team", team + "jobs: [{name: j, team: blue, count: 1, duration: 1h}]\n", []string{"jobs[0]", "blue"}},
 		"two distributions":  {"which one holds?", team + "jobs: [{name: j, team: red, count: 1, duration: {fixed: 1h, exponential: {mean: 1h}}}]\n", []string{"exactly one"}},
 		"unknown policy":     {"policies are words", "teams: [{name: red, gpus: 8, preemption: {withinClusterQueue: Always}}]\n" + job, []string{"withinClusterQueue", "Always", "LowerPriority"}},
 		"mtbf without mttr":  {"nodes that never come back are stated, not implied", team + job + "faults: {mtbf: 3d}\n", []string{"mttr"}},
@@ -207,7 +207,7 @@ func TestFormerNames(t *testing.T) {
 	}
 }
 
-// TestU6AllErrorsAtOnceWithLines: who mends a file wants to do it once.
+// TestU6AllErrorsAtOnceWithLines: a user who mends a file wants to do it once.
 func TestU6AllErrorsAtOnceWithLines(t *testing.T) {
 	const head = "teams: [{name: red, gpus: 8}]\n"
 	tests := map[string]struct {
