@@ -113,7 +113,7 @@ func TestT7Gone(t *testing.T) {
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if len(refused) != 1 {
-					t.Errorf("a reason that nobody waits for was taken back: %q", refused)
+					t.Errorf("a reason that nothing waits for was taken back: %q", refused)
 				}
 				stop()
 			})

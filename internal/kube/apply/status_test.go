@@ -208,12 +208,12 @@ func TestStatus(t *testing.T) {
 			want:     result{Conditions: map[string]string{"QuotaReserved": "False PendingEvaluation", "Admitted": "False NoReservation"}},
 		},
 		"A8: a check refuses": {
-			why: "who answers it holds it", workload: aWorkload(),
+			why: "the controller that answers it holds it", workload: aWorkload(),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.OnHold}},
 			want:     result{Conditions: map[string]string{"QuotaReserved": "False OnHold", "Admitted": "False NoReservation"}},
 		},
 		"a gate forbids to evict": {
-			why: "whoever opens gates looks for the condition", workload: aWorkload(),
+			why: "the controller that opens gates looks for the condition", workload: aWorkload(),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.AdmissionGated, Cause: core.PreemptionGated}},
 			want: result{Conditions: map[string]string{
 				"QuotaReserved": "False AdmissionGated", "Admitted": "False NoReservation", "BlockedOnPreemptionGates": "True PreemptionGated",
@@ -235,7 +235,7 @@ func TestStatus(t *testing.T) {
 			want: result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Evictions: 1, Conditions: map[string]string{"Evicted": "True LocalQueueStopped"}, Says: "The LocalQueue is stopped"},
 		},
 		"evicted, gates close": {
-			why: "whoever opened one has to agree again",
+			why: "the controller that opened one has to agree again",
 			workload: aWorkload(admittedOn("n1"), func(w *kueue.Workload) {
 				w.Status.PreemptionGates = []kueue.PreemptionGateState{{Name: "g", Position: kueue.GateOpen}}
 			}),

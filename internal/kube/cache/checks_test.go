@@ -39,7 +39,7 @@ func TestChecks(t *testing.T) {
 		want   []told
 	}{
 		{
-			"nobody knows the checks",
+			"the checks are not known",
 			cache.Change{Ref: cache.Ref{Kind: cache.Queue, Name: "q"}, Object: queue},
 			[]told{{Inactive: "its admission checks nodes, budget do not exist"}},
 		},
@@ -48,10 +48,10 @@ func TestChecks(t *testing.T) {
 			[]told{{Inactive: "its admission checks budget do not exist", Provisioned: []string{"cloud"}}},
 		},
 		{
-			"nobody answers the other", check("budget", "example.com/budget", false),
+			"no controller answers the other", check("budget", "example.com/budget", false),
 			[]told{{Inactive: "no controller answers its admission checks budget: they are not Active", Provisioned: []string{"cloud"}}},
 		},
-		{"now somebody does", check("budget", "example.com/budget", true), []told{{Provisioned: []string{"cloud"}}}},
+		{"now a controller does", check("budget", "example.com/budget", true), []told{{Provisioned: []string{"cloud"}}}},
 		{"nothing new", check("budget", "example.com/budget", true), nil},
 		{
 			"gone",

@@ -196,7 +196,7 @@ func TestTranslate(t *testing.T) {
 			want:   picture{ForeignCPU: 0, Settled: 0, Told: true},
 		},
 		"S9: all pods succeeded": {
-			why:    "it has ended, though its controller is away: nobody evicts it any more",
+			why:    "it has ended, though its controller is away: it is not evicted any more",
 			before: []cache.Change{node(), workload(admitted, endsOnce), pod("p", "w", "n", corev1.PodRunning)},
 			then:   []cache.Change{pod("p", "w", "n", corev1.PodSucceeded)},
 			want:   picture{ForeignCPU: 0, Settled: 1, Evicting: true, Told: true},
@@ -232,7 +232,7 @@ func TestTranslate(t *testing.T) {
 			want:   picture{ForeignCPU: 0, Settled: 1, Told: true},
 		},
 		"S1: deleted pod on a node that does not answer": {
-			why:    "nobody would ever say that it ended",
+			why:    "no kubelet would ever say that it ended",
 			before: []cache.Change{node(), workload(admitted), deletedPod("p", "w", "n", corev1.PodRunning)},
 			then:   []cache.Change{lostNode()},
 			want:   picture{ForeignCPU: 0, Settled: 0, Told: true},

@@ -168,7 +168,7 @@ func TestGates(t *testing.T) {
 		want   string
 	}{
 		"none":            {why: "it may evict"},
-		"nobody said":     {why: "gates are closed until somebody opens them", gates: []kueue.PreemptionGate{{Name: "g"}}, want: "g"},
+		"nobody said":     {why: "gates are closed until a controller opens them", gates: []kueue.PreemptionGate{{Name: "g"}}, want: "g"},
 		"closed":          {why: "it may not evict", gates: []kueue.PreemptionGate{{Name: "g"}}, states: []kueue.PreemptionGateState{closed}, want: "g"},
 		"open":            {why: "it may evict", gates: []kueue.PreemptionGate{{Name: "g"}}, states: []kueue.PreemptionGateState{open}},
 		"one of two open": {why: "all must agree", gates: []kueue.PreemptionGate{{Name: "g"}, {Name: "h"}}, states: []kueue.PreemptionGateState{open}, want: "h"},

@@ -73,8 +73,8 @@ func TestCheckFault(t *testing.T) {
 	}{
 		"none":         {"a queue without checks", &kueue.ClusterQueue{}, ""},
 		"eight":        {"as many as a Workload can have", queue(3, 3, 2), ""},
-		"for all":      {"nobody could be admitted", queue(9, 0, 0), "asks 9 AdmissionChecks of workloads with flavor a, and a Workload can have 8"},
-		"for a flavor": {"nobody could be admitted with it", queue(4, 3, 3), "asks 10 AdmissionChecks of workloads with flavor a, and a Workload can have 8"},
+		"for all":      {"no job could be admitted", queue(9, 0, 0), "asks 9 AdmissionChecks of workloads with flavor a, and a Workload can have 8"},
+		"for a flavor": {"no job could be admitted with it", queue(4, 3, 3), "asks 10 AdmissionChecks of workloads with flavor a, and a Workload can have 8"},
 	} {
 		got := ""
 		if f := convert.CheckFault(tc.q); f != nil {

@@ -128,7 +128,7 @@ func TestWorkload(t *testing.T) {
 			make: []func(*kueue.Workload){conditions(condition(kueue.WorkloadEvicted, metav1.ConditionTrue, later, kueue.ReasonPodsReadyTimeout))},
 		},
 		"gated": {
-			why: "somebody must agree", make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.AdmissionGatedByAnnotation] = "x" }},
+			why: "a controller must agree", make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.AdmissionGatedByAnnotation] = "x" }},
 			want: func(w *core.Workload) { w.GatedBy = "x" },
 		},
 		"gates off": {
@@ -141,7 +141,7 @@ func TestWorkload(t *testing.T) {
 			want: func(w *core.Workload) { w.Priority = -2 },
 		},
 		"boosts off": {
-			why: "anybody could write it", make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.PriorityBoostAnnotation] = "-9" }},
+			why: "any user could write it", make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.PriorityBoostAnnotation] = "-9" }},
 		},
 		"a boost out of range": {
 			why: "counts as nothing", rules: convert.Rules{PriorityBoost: true},
@@ -230,7 +230,7 @@ func TestPodState(t *testing.T) {
 	}
 	mine.Annotations = nil
 	if convert.WorkloadOf(&mine) != (core.Key{}) {
-		t.Errorf("it belongs to nobody, not to %v", convert.WorkloadOf(&mine))
+		t.Errorf("it belongs to no workload, not to %v", convert.WorkloadOf(&mine))
 	}
 }
 

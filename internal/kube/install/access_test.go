@@ -38,8 +38,8 @@ func TestAccessRoles(t *testing.T) {
 		"AdminFlavors":    {"admins own flavors", install.BatchAdminRole, kueue, "resourceflavors", "patch", true},
 		"AdminTopologies": {"admins own topologies", install.BatchAdminRole, kueue, "topologies", "delete", true},
 		"AdminWorkloads":  {"admins stop workloads", install.BatchAdminRole, kueue, "workloads", "update", true},
-		"AdminStatus":     {"nobody admits by hand", install.BatchAdminRole, kueue, "workloads/status", "update", false},
-		"AdminPending":    {"admins see who waits", install.BatchAdminRole, "visibility.kueue.x-k8s.io", "clusterqueues/pendingworkloads", "get", true},
+		"AdminStatus":     {"no user admits by hand", install.BatchAdminRole, kueue, "workloads/status", "update", false},
+		"AdminPending":    {"admins see what waits", install.BatchAdminRole, "visibility.kueue.x-k8s.io", "clusterqueues/pendingworkloads", "get", true},
 		"UserJobs":        {"users run jobs", install.BatchUserRole, "batch", "jobs", "create", true},
 		"UserWrappers":    {"of every kind", install.BatchUserRole, "workload.codeflare.dev", "appwrappers", "create", true},
 		"UserLocalQueues": {"users see their queues", install.BatchUserRole, kueue, "localqueues", "list", true},
@@ -150,7 +150,7 @@ func TestS4UnqueuedKindsCannotBeMade(t *testing.T) {
 	}
 }
 
-// What the controller may do everywhere gives nobody who takes it over Secrets or
+// What the controller may do everywhere gives no attacker who takes it over Secrets or
 // pods of others: these rights it has where jobs run.
 func TestS21ControllerHasItsRightsWhereJobsRun(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).Build()

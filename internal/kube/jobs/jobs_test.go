@@ -28,7 +28,7 @@ func TestMerge(t *testing.T) {
 		"more":           {why: "both", have: text{"a": "1"}, add: text{"b": "2"}, want: text{"a": "1", "b": "2"}},
 		"the same again": {why: "started twice", have: text{"a": "1"}, add: text{"a": "1"}, want: text{"a": "1"}},
 		"another": {
-			why: "nobody's word is overwritten", have: text{"a": "1"}, add: text{"a": "2"}, want: text{"a": "1"},
+			why: "what the user wrote is not overwritten", have: text{"a": "1"}, add: text{"a": "2"}, want: text{"a": "1"},
 			err: `label a: the pod template says "1", the admission "2"; remove it from the template`,
 		},
 	}
@@ -93,7 +93,7 @@ func TestCovers(t *testing.T) {
 		want  bool
 	}{
 		"names a queue":        {why: "it asks to wait", queue: "q", want: true},
-		"names none":           {why: "it is nobody's business"},
+		"names none":           {why: "it concerns no queue"},
 		"in a team's":          {why: "everything of a team counts", in: team, want: true},
 		"not quite a team's":   {why: "the label says false", in: text{kueue.TeamNamespaceLabel: "false"}},
 		"all are to wait":      {why: "the installation says so", scope: jobs.Scope{WithoutQueue: true}, want: true},

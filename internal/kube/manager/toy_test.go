@@ -49,7 +49,7 @@ func TestNewKindIsKnown(t *testing.T) {
 	}
 }
 
-// Whoever works with a new kind has the rights that the others' kinds have.
+// Users of a new kind have the rights that users of the other kinds have.
 func TestNewKindHasRoles(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).Build()
 	if err := install.Apply(t.Context(), c, install.Options{WebhookURL: "https://127.0.0.1:1", CABundle: []byte("ca"), Kinds: withToys()}); err != nil {
@@ -102,7 +102,7 @@ func TestNewKindIsAskedAbout(t *testing.T) {
 	at := func(hook string) http.Handler {
 		h := handlers[paths[hook+".mlbatch.dev"]]
 		if h == nil {
-			t.Fatalf("nobody answers %s", hook)
+			t.Fatalf("no handler answers %s", hook)
 		}
 		return h
 	}

@@ -142,7 +142,7 @@ func TestPopulation(t *testing.T) {
 	m.SetLocalQueue(facts.LocalQueue{Namespace: "blue", Name: "l", Queue: "q"})
 	names := []string{"kueue_unadmitted_workloads", "kueue_local_queue_unadmitted_workloads", "kueue_finished_workloads", "kueue_local_queue_finished_workloads"}
 	h := follow(m)
-	expect(t, reg, "nobody has looked at it, but its LocalQueue is known",
+	expect(t, reg, "the scheduler has not looked at it, but its LocalQueue is known",
 		`kueue_local_queue_unadmitted_workloads{cluster_queue="q",name="l",namespace="blue",reason="NoReservation",replica_role="standalone",underlying_cause="PendingEvaluation"} 1
 kueue_unadmitted_workloads{cluster_queue="q",reason="NoReservation",replica_role="standalone",underlying_cause="PendingEvaluation"} 1
 `, names...)

@@ -65,7 +65,7 @@ func TestDryRun(t *testing.T) {
 			"",
 		},
 		"too big": {
-			"all or nobody, with a reason for the first that found no place",
+			"all or none, with a reason for the first that found no place",
 			[]aNode{{name: "n1", gpus: 4, cpus: 8}, {name: "n2", gpus: 1, cpus: 8}},
 			nil, nil, nil,
 			"Workload blue/job starts as a whole: 2 of 3 pods fit; no place for pod c: 2 Insufficient nvidia.com/gpu",

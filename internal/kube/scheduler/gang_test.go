@@ -85,7 +85,7 @@ func TestDecide(t *testing.T) {
 			want:    GangDecision{Hold, "Workload blue/job starts as a whole: 2 of 3 pods exist"},
 		},
 		"single pod": {
-			why:     "there is nobody to wait for",
+			why:     "there is no other pod to wait for",
 			gang:    gang(main(1, 0)),
 			members: pods("main", Pending),
 			want:    GangDecision{Act: Alone},

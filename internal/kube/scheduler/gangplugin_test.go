@@ -34,7 +34,7 @@ func TestQueueOrder(t *testing.T) {
 		why           string
 		first, second fwk.QueuedPodInfo
 	}{
-		"priority":         {"whoever matters more goes first, however late", queued(important(pod("ns", "p", 0)), late), queued(pod("ns", "a", 0), early)},
+		"priority":         {"what matters more goes first, however late", queued(important(pod("ns", "p", 0)), late), queued(pod("ns", "a", 0), early)},
 		"age":              {"among equals the one that waits longer", queued(pod("ns", "b", 0), early), queued(pod("ns", "a", 0), late)},
 		"age of a gang":    {"a gang is as old as its object, whenever its pod came", queued(in("old", "b"), late), queued(in("new", "a"), early)},
 		"gang and no gang": {"a gang takes its turn among other pods", queued(in("old", "b"), late), queued(pod("ns", "a", 0), late)},
@@ -95,7 +95,7 @@ func TestAlonePodsKeepToOpenPlaces(t *testing.T) {
 		"open places": {"every place that is left, and no other node", []core.Place{placed("n1", 1), placed("n2", 1), placed("n3", 1)}, "main", nil, []string{"n2", "n3"}, ""},
 		"no places":   {"the scheduler chooses", nil, "main", nil, nil, ""},
 		"no such set": {
-			"whoever has no place in the plan gets none",
+			"a set that has no place in the plan gets none",
 			[]core.Place{placed("n1", 1), placed("n2", 2)},
 			"other", nil, nil,
 			`Workload blue/job has no pod set "other" (label kueue.x-k8s.io/podset)`,
@@ -322,7 +322,7 @@ func TestHalfBoundGroupGoesFirst(t *testing.T) {
 			}
 			tried(r, rest)
 			if woken := r.wokenSince(); !slices.Equal(woken, []string{"rival"}) {
-				t.Errorf("%v are woken, want who waited", woken)
+				t.Errorf("%v are woken, want the pods that waited", woken)
 			}
 			if _, why := r.prefilter(rival); why != "" {
 				t.Errorf("another pod is told %q afterwards", why)
@@ -363,7 +363,7 @@ func TestHintWakesTheSpeaker(t *testing.T) {
 	} {
 		for _, a := range actions {
 			if helps[resource]&a == 0 {
-				t.Errorf("%s %v wakes nobody", resource, a)
+				t.Errorf("%s %v wakes no pod", resource, a)
 			}
 		}
 	}
@@ -391,7 +391,7 @@ func TestWakerWakesGangs(t *testing.T) {
 		"the last pod came":   {"each before it was held back", func(w *waker, _, p *corev1.Pod) { w.came(p) }, []string{"a", "b"}},
 		"it has a node":       {"it needs no turn", func(w *waker, _, p *corev1.Pod) { p.Spec.NodeName = "n"; w.came(p) }, nil},
 		"its gate was opened": {"now it takes part", func(w *waker, old, p *corev1.Pod) { old.Spec.SchedulingGates = gate; w.moved(old, p) }, []string{"a", "b"}},
-		"still gated": {"somebody holds it", func(w *waker, old, p *corev1.Pod) {
+		"still gated": {"a controller holds it", func(w *waker, old, p *corev1.Pod) {
 			old.Spec.SchedulingGates, p.Spec.SchedulingGates = gate, gate
 			w.moved(old, p)
 		}, nil},
@@ -513,7 +513,7 @@ func TestWhoMayBeBound(t *testing.T) {
 	}{
 		"nothing reserved": {"it was never let go", func(*desk, Gang) {}, false},
 		"let go":           {"its binding may have been written", func(d *desk, _ Gang) { d.reserve(k, "a", "n") }, true},
-		"waits for others": {"nobody binds it yet", func(d *desk, g Gang) { d.begin(g); d.reserve(k, "a", "n") }, false},
+		"waits for others": {"it is not bound yet", func(d *desk, g Gang) { d.begin(g); d.reserve(k, "a", "n") }, false},
 		"another's node":   {"each has a node of its own", func(d *desk, _ Gang) { d.reserve(k, "b", "n") }, false},
 		"beside an attempt": {"it has no assignment in it", func(d *desk, g Gang) {
 			d.reserve(k, "a", "n")

@@ -20,7 +20,7 @@ func TestT10HealthFilter(t *testing.T) {
 		score int64
 	}{
 		"healthy":              {"nothing is wrong with it", "PASS", 1, true, fwk.MaxScore},
-		"never checked":        {"nobody says anything against it", "", 1, true, fwk.MaxScore},
+		"never checked":        {"no check says anything against it", "", 1, true, fwk.MaxScore},
 		"suspect":              {"it is used when no better node fits", "WARN", 1, true, 0},
 		"suspect, without GPU": {"its GPUs are nothing to this pod", "WARN", 0, true, fwk.MaxScore},
 		"bad":                  {"pods would fail there", "EVICT", 1, false, fwk.MaxScore},

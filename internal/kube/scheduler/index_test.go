@@ -88,7 +88,7 @@ func TestThirdPodGetsNoPlaceOfOneThatLeaves(t *testing.T) {
 		room int
 	}{
 		"ended, and the handler is behind": {
-			"the store has let it go before anybody was told",
+			"the store has let it go before the handlers were told",
 			func(h *handIndex, _ cache.ResourceEventHandler) { h.drop("a") }, taken,
 		},
 		"ended, and the other watch is behind": {
@@ -131,7 +131,7 @@ func TestThirdPodGetsNoPlaceOfOneThatLeaves(t *testing.T) {
 			}, free,
 		},
 		"deleted by force, and the API server is away": {
-			"nobody knows",
+			"it is not known",
 			func(h *handIndex, on cache.ResourceEventHandler) {
 				h.down = true
 				on.OnDelete(h.drop("a"))
@@ -205,7 +205,7 @@ func TestPodBoundUnseenKeepsItsPlace(t *testing.T) {
 	on.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/a", Obj: h.drop("a")})
 	h.step()
 	if got := room(w); got != 0 {
-		t.Fatalf("room for %d more pods while nobody knows what became of pod a", got)
+		t.Fatalf("room for %d more pods while it is not known what became of pod a", got)
 	}
 	ended := onNode("a", "n1", corev1.PodSucceeded)
 	_ = h.finished.GetIndexer().Add(ended)
@@ -239,7 +239,7 @@ func TestPodChangesItsGang(t *testing.T) {
 }
 
 // drop removes a pod from the store of current pods, as the informer does before it
-// tells anybody.
+// tells its handlers.
 func (h *handIndex) drop(name string) *corev1.Pod {
 	o, _, _ := h.current.GetIndexer().GetByKey("ns/" + name)
 	p, _ := o.(*corev1.Pod)

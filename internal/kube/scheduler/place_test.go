@@ -135,7 +135,7 @@ func TestS1Room(t *testing.T) {
 		"unplanned, another set":       {"every set has its own quota", workload, set, pods("more", Bound, Leaving), 2},
 		"planned":                      {"the open places", workload, planned, pods("main", Pending, Leaving), 2},
 		"planned, on a node that the plan has left": {
-			"whoever ignores the signal on a cordoned node keeps the quota", workload, planned,
+			"a pod that ignores the signal on a cordoned node keeps the quota", workload, planned,
 			[]Member{{Set: "main", Node: "n9", State: Leaving}, {Set: "main", Node: "n1", State: Bound}, {Set: "main", State: Pending}},
 			1,
 		},

@@ -202,13 +202,13 @@ func TestMembers(t *testing.T) {
 		"S1: deleted, not ended": {"it keeps its node until its containers have stopped", change(func(p *corev1.Pod) {
 			p.Spec.NodeName, p.Status.Phase, p.DeletionTimestamp = "n", corev1.PodRunning, &metav1.Time{}
 		}), Leaving, true},
-		"deleted, without a node": {"nobody binds it any more", change(func(p *corev1.Pod) {
+		"deleted, without a node": {"it is not bound any more", change(func(p *corev1.Pod) {
 			p.DeletionTimestamp = &metav1.Time{}
 		}), 0, false},
 		"going": {"a pod of an earlier attempt says nothing about this one", change(func(p *corev1.Pod) {
 			p.Status.Phase, p.DeletionTimestamp = corev1.PodSucceeded, &metav1.Time{}
 		}), 0, false},
-		"gated": {"nobody may schedule it yet", change(func(p *corev1.Pod) {
+		"gated": {"it may not be scheduled yet", change(func(p *corev1.Pod) {
 			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}}
 		}), 0, false},
 		"another's": {"it never comes to this scheduler", change(func(p *corev1.Pod) { p.Spec.SchedulerName = "other" }), 0, false},

@@ -30,7 +30,7 @@ func TestResumption(t *testing.T) {
 	}{
 		"half bound":       {"the room was found for the rest of the group", half, nil, []*corev1.Pod{rival, sibling, planned}, []string{"ns/rival"}},
 		"one of two tried": {"the other has not got its room yet", half, []types.UID{"g-1"}, []*corev1.Pod{rival}, []string{"ns/rival"}},
-		"all tried":        {"they have it, or nobody can give it to them", half, []types.UID{"g-1", "g-2"}, []*corev1.Pod{rival}, nil},
+		"all tried":        {"they have it, or no pod can give it to them", half, []types.UID{"g-1", "g-2"}, []*corev1.Pod{rival}, nil},
 		"not begun":        {"nothing of it holds a node", half[1:], nil, []*corev1.Pod{rival}, nil},
 		"being deleted":    {"it gives its node back", append([]*corev1.Pod{going}, half[1:]...), nil, []*corev1.Pod{rival}, nil},
 		"another's":        {"its scheduler has to finish it", []*corev1.Pod{half[0], at(grouped(pod("ns", "g-1", 1), "other"), "")}, nil, []*corev1.Pod{rival}, nil},
@@ -56,7 +56,7 @@ func TestResumption(t *testing.T) {
 				woken = append(woken, slices.Sorted(maps.Keys(r.tried(uid)))...)
 			}
 			if diff := cmp.Diff(c.held, woken); diff != "" {
-				t.Errorf("who waited and is woken (-want +got):\n%s", diff)
+				t.Errorf("which pods waited and are woken (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -115,14 +115,14 @@ type noNominations struct{ fwk.PodNominator }
 
 func (noNominations) NominatedPodsForNode(string) []fwk.PodInfo { return nil }
 
-// Activate notes who is brought back into the queue.
+// Activate notes which pods are brought back into the queue.
 func (r *rig) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 	for _, name := range slices.Sorted(maps.Keys(pods)) {
 		r.woken = append(r.woken, pods[name].Name)
 	}
 }
 
-// wokenSince tells who was brought back into the queue, and forgets it.
+// wokenSince tells which pods were brought back into the queue, and forgets them.
 func (r *rig) wokenSince() []string {
 	out := r.woken
 	r.woken = nil

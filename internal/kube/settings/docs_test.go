@@ -13,7 +13,7 @@ import (
 
 const page = "../../../docs/configuration.md"
 
-// Whoever adds a field decides what it means here and writes it down.
+// A developer who adds a field decides what it means here and writes it down.
 func TestEveryFieldIsDocumented(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if err != nil {

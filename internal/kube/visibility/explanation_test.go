@@ -189,7 +189,7 @@ func TestExplanationOfOthers(t *testing.T) {
 		}
 	}
 	if x, text, code := asks(t, reasons(), "root", "/v1beta2/namespaces/blue/workloads/first/explanation"); code != http.StatusOK || x.Waiting {
-		t.Errorf("who has quota: %d: %s", code, text)
+		t.Errorf("a workload that has quota: %d: %s", code, text)
 	}
 	busy := reasons()
 	busy.err = errors.New("not yet")

@@ -96,7 +96,7 @@ func TestPending(t *testing.T) {
 		want      []string // namespace/name priority localQueue positionInClusterQueue positionInLocalQueue
 	}{
 		"queue": {
-			"all of them, but who is switched off or gone", "/v1beta2/clusterqueues/shared/pendingworkloads",
+			"all of them, but those switched off or gone", "/v1beta2/clusterqueues/shared/pendingworkloads",
 			[]string{"blue/a 5 q 0 0", "red/b 5 q 1 0", "blue/c 3 q 2 1", "blue/d 1 other 3 0"},
 		},
 		"local queue": {

@@ -98,7 +98,7 @@ func TestOpenAPI3(t *testing.T) {
 			t.Errorf("the index has %s, the document %s", at.ServerRelativeURL, tag)
 		}
 		if again := ask(t, at.ServerRelativeURL, tag); again.Code != http.StatusNotModified || again.Body.Len() != 0 {
-			t.Errorf("who has it gets it again: %d, %d bytes", again.Code, again.Body.Len())
+			t.Errorf("a client that has it gets it again: %d, %d bytes", again.Code, again.Body.Len())
 		}
 	}
 	if w := ask(t, "/openapi/v3/apis/visibility.kueue.x-k8s.io/v1", ""); w.Code != http.StatusNotFound {

@@ -34,7 +34,7 @@ type Options struct {
 	CertDir string
 	// TLS restricts versions, suites and curves; nil is Go's choice.
 	TLS *tls.Config
-	// Kubeconfig is how the API server is asked who somebody is and what they may;
+	// Kubeconfig is how the API server is asked who a user is and what they may;
 	// "" is the service account of the pod.
 	Kubeconfig string
 	Lines      Lines

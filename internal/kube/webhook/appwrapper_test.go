@@ -63,7 +63,7 @@ func TestMutateWrapper(t *testing.T) {
 			want: outcome{author("big"), true},
 		},
 		"FalseAuthor": {
-			why:  "use is accounted to who submits",
+			why:  "use is accounted to the user who submits",
 			new:  wrapper("blue", "workload.codeflare.dev/user: bob", "true", podComponent),
 			want: outcome{author("default-queue"), true},
 		},
@@ -103,7 +103,7 @@ func TestValidateNewWrapper(t *testing.T) {
 			refuse: []string{"spec.components[1].template", "RoleBinding.rbac.authorization.k8s.io", `"alice" may not create`},
 		},
 		"TeamBindingAllowed": {
-			why:    "who may create it directly may wrap it",
+			why:    "a user who may create it directly may wrap it",
 			rights: []string{"create rolebindings"},
 			ask:    create("blue", good, binding),
 		},
@@ -141,7 +141,7 @@ func TestValidateNewWrapper(t *testing.T) {
 			refuse: []string{"spec.components[0].template", "Job.batch"},
 		},
 		"OutsideTeamsAllowed": {
-			why:    "who may create Jobs may wrap them",
+			why:    "a user who may create Jobs may wrap them",
 			rights: []string{"create jobs"},
 			ask:    create("lab", good),
 		},
@@ -184,13 +184,13 @@ func TestValidateWrapperChange(t *testing.T) {
 			refuse: []string{"when the job is admitted"},
 		},
 		"StartByController": {
-			why:    "who may write the status of Workloads may admit",
+			why:    "a user who may write the status of Workloads may admit",
 			rights: []string{"update workloads/status"},
 			ask:    change("", waiting, placed),
 		},
 		"SuspendByHand": {why: "a user may give up quota", ask: change("", running, waiting)},
 		"OtherTemplate": {
-			why:    "what was counted may not change, whoever asks",
+			why:    "what was counted may not change, whichever user asks",
 			ask:    change("admin", running, strings.Replace(running, "name: c", "name: d", 1)),
 			refuse: []string{"spec.components[0].template"},
 		},
@@ -308,7 +308,7 @@ func TestW10AnnotationsAreTold(t *testing.T) {
 }
 
 // Of an AppWrapper that is wrong only that is told: what it would create is not clear,
-// and nobody is asked about it.
+// and no server is asked about it.
 func TestWrongWrapperIsRefusedForThat(t *testing.T) {
 	for name, component := range map[string]string{
 		"unnamed, and not allowed": `{template: {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {}}}`,

@@ -73,7 +73,7 @@ func TestS21JobsAreCounted(t *testing.T) {
 			want: map[string]int{},
 		},
 		"forged component": {
-			why: "anybody may name an owner: who does has the Job queued like others",
+			why: "any user may name an owner: the Job is then queued like others",
 			do: func(_, batch toolscache.ResourceEventHandler) {
 				batch.OnAdd(job("q", of(aw.AppWrapperKind)), false)
 			},

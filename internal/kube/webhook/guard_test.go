@@ -52,7 +52,7 @@ func TestS8BodiesAreLimited(t *testing.T) {
 	}
 }
 
-// Who is not the API server gets no answer, and nothing of what it sends is read.
+// A client other than the API server gets no answer, and nothing of what it sends is read.
 func TestS11OnlyTheAPIServerIsAnswered(t *testing.T) {
 	const name = "front-proxy-client"
 	unverified := showing(name)
@@ -65,9 +65,9 @@ func TestS11OnlyTheAPIServerIsAnswered(t *testing.T) {
 		// conversions are.
 		answered, converts bool
 	}{
-		"plain":       {"nobody knows who it is", Callers{Names: []string{name}, Conversion: true}, nil, false, false},
-		"none shown":  {"nobody knows who it is", Callers{Names: []string{name}, Conversion: true}, &tls.ConnectionState{}, false, false},
-		"unverified":  {"anybody can make a certificate", Callers{Names: []string{name}, Conversion: true}, unverified, false, false},
+		"plain":       {"it is not known who it is", Callers{Names: []string{name}, Conversion: true}, nil, false, false},
+		"none shown":  {"it is not known who it is", Callers{Names: []string{name}, Conversion: true}, &tls.ConnectionState{}, false, false},
+		"unverified":  {"any client can make a certificate", Callers{Names: []string{name}, Conversion: true}, unverified, false, false},
 		"other name":  {"the authority vouches for others too", Callers{Names: []string{name}, Conversion: true}, showing("alice"), false, false},
 		"API server":  {"it asks", Callers{Names: []string{name}, Conversion: true}, showing(name), true, true},
 		"upstream's":  {"a stock API server shows nothing when it converts", Callers{Names: []string{name}}, nil, false, true},

@@ -49,7 +49,7 @@ func writtenWrapper(metadata, spec string) string {
 		"components: [{template: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}}]}}"
 }
 
-// W4: whoever writes the manifest of a running AppWrapper again gets what runs.
+// W4: a user who writes the manifest of a running AppWrapper again gets what runs.
 func TestW4WrapperIsWrittenAgain(t *testing.T) {
 	waiting := strings.NewReplacer("suspend: false", "suspend: true", "  - podSetInfos: [{nodeSelector: {gpu: a100}}]\n    template", "  - template").Replace(startedWrapper)
 	cases := map[string]struct {
@@ -71,7 +71,7 @@ func TestW4WrapperIsWrittenAgain(t *testing.T) {
 			startedWrapper, 0,
 		},
 		"another author": {
-			"use is accounted to who created it", startedWrapper,
+			"use is accounted to the user who created it", startedWrapper,
 			strings.Replace(startedWrapper, "user: alice", "user: bob", 1),
 			webhook.Options{},
 			startedWrapper, 0,
@@ -196,7 +196,7 @@ func TestW4JobIsWrittenAgain(t *testing.T) {
 			"what the author takes away is the API server's to refuse", startedJob, replaced(writtenJob, "{zone: z}", "{}"), replaced(startedJob, "zone: z, ", ""), 0,
 		},
 		"part of others": {
-			"who runs the whole starts it",
+			"the controller of the whole starts it",
 			replaced(startedJob, "suspend: false", "suspend: true", "  name: j\n", "  name: j\n  ownerReferences: [{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, name: s, uid: s, controller: true}]\n"),
 			replaced(startedJob, "  name: j\n", "  name: j\n  ownerReferences: [{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, name: s, uid: s, controller: true}]\n"),
 			replaced(startedJob, "  name: j\n", "  name: j\n  ownerReferences: [{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, name: s, uid: s, controller: true}]\n"), 0,
@@ -235,7 +235,7 @@ func reread(t *testing.T, from map[string]any, to *batchv1.Job) {
 	}
 }
 
-// W4, server-side apply: what an admission writes is nobody's, so that applying
+// W4, server-side apply: what an admission writes has no field manager, so that applying
 // the manifest again meets no conflict.
 func TestW4AdmissionOwnsNothing(t *testing.T) {
 	record := func(entries string) string {
@@ -294,14 +294,14 @@ func TestW4WhatIsKept(t *testing.T) {
 		want                            bool
 	}{
 		"user":          {"a user's write", "kappwrapper", "alice", "kubectl", w("", parts), w("", "suspend: true, "+parts), true},
-		"pretender":     {"who pretends to be the controller is not believed", "kappwrapper", "alice", webhook.FieldOwner, w("", parts), w("", "suspend: true, "+parts), true},
+		"pretender":     {"a user who pretends to be the controller is not believed", "kappwrapper", "alice", webhook.FieldOwner, w("", parts), w("", "suspend: true, "+parts), true},
 		"admin":         {"an admin applies manifests too", "kappwrapper", "controller", "kubectl", w("", parts), w("", "suspend: true, "+parts), true},
 		"controller":    {"the admission itself", "kappwrapper", "controller", webhook.FieldOwner, w("", parts), w("", "suspend: true, "+parts), false},
 		"our finalizer": {"it is not the user's to take away", "kappwrapper", "alice", "kubectl", w("", parts), w(pinned, parts), true},
-		"finalizer":     {"the end of others' waits for nobody", "kappwrapper", "alice", "kubectl", w("", parts), w("finalizers: [a/b], ", parts), false},
+		"finalizer":     {"the end of others' waits for no webhook", "kappwrapper", "alice", "kubectl", w("", parts), w("finalizers: [a/b], ", parts), false},
 
 		"start of an applied one": {"it must own nothing", "dappwrapper", "controller", webhook.FieldOwner, w("", parts), w(byKubectl, "suspend: true, "+parts), true},
-		"start of a made one":     {"nobody will look at the record", "dappwrapper", "controller", webhook.FieldOwner, w("", parts), w("", "suspend: true, "+parts), false},
+		"start of a made one":     {"no controller will look at the record", "dappwrapper", "controller", webhook.FieldOwner, w("", parts), w("", "suspend: true, "+parts), false},
 		"user applies":            {"what users write is theirs", "dappwrapper", "alice", "kubectl", w("", parts), w(byKubectl, "suspend: true, "+parts), false},
 	}
 	hooks := mutatingHooks()
@@ -343,8 +343,8 @@ func TestW4EveryManagedJobIsKeptOnce(t *testing.T) {
 	}
 }
 
-// W4, server-side apply after replace: who wrote a manifest without what was put
-// back does not own it, and is in nobody's way.
+// W4, server-side apply after replace: a user who wrote a manifest without what was
+// put back does not own it, and is in no other client's way.
 func TestW4WhatIsPutBackIsNobodys(t *testing.T) {
 	const entry = "managedFields: [{manager: kubectl-replace, operation: Update, fieldsType: FieldsV1, fieldsV1: {f:metadata: {f:annotations: {}}, f:spec: {f:components: {}}}}]"
 	r := send(t, serve(t, nil, world()...), ask{path: keepWrapper, old: startedWrapper, new: writtenWrapper(", "+entry, "")})
@@ -356,7 +356,7 @@ func TestW4WhatIsPutBackIsNobodys(t *testing.T) {
 }
 
 // W4, server-side apply after another way of creating a Job: what the webhook
-// wrote instead of its author is nobody's.
+// wrote instead of its author has no field manager.
 func TestW4WhatIsOverruledIsNobodys(t *testing.T) {
 	const entry = "managedFields: [{manager: MANAGER, operation: OPERATION, fieldsType: FieldsV1, fieldsV1: {f:spec: {SUSPENDf:template: {f:spec: {SCHEDULERf:containers: {}}}}}}]"
 	fill := func(manager, operation string, owned bool) string {

@@ -32,7 +32,7 @@ type change struct {
 	want    string // part of the complaint, "" for none
 }
 
-// check writes each change as anybody would, our own controllers included.
+// check writes each change as any client would, our own controllers included.
 func (s *store) check(version, part string, changes map[string]change) {
 	parse := func(text string) map[string]any {
 		o := s.schemas[version].Parse(s.t, text)
@@ -141,7 +141,7 @@ func TestReservedStatus(t *testing.T) {
 			"AdmissionGone":   {why: "A15: quota is of a queue", old: good, is: workOf("", reserved), want: "status.admission"},
 			"Cluster":         {why: "one was chosen", old: workOf("", "nominatedClusterNames: [a, b]"), is: workOf("", "clusterName: a")},
 			"ClusterUnknown":  {why: "A15: others were to be chosen from", old: workOf("", "nominatedClusterNames: [a, b]"), is: workOf("", "clusterName: c"), want: "must be one of the nominatedClusterNames"},
-			"ClusterAtOnce":   {why: "nobody nominated any", old: workOf("", "nominatedClusterNames: []"), is: workOf("", "clusterName: c")},
+			"ClusterAtOnce":   {why: "none was nominated", old: workOf("", "nominatedClusterNames: []"), is: workOf("", "clusterName: c")},
 			"ClusterOther":    {why: "the job is there", old: workOf("", "clusterName: a"), is: workOf("", "clusterName: b"), want: "status.clusterName"},
 			"ClusterGone":     {why: "it came back", old: workOf("", "clusterName: a"), is: workOf("", "")},
 			"ClusterBoth":     {why: "chosen and to be chosen", old: workOf("", ""), is: workOf("", "clusterName: a, nominatedClusterNames: [a]"), want: "exclude each other"},
@@ -152,7 +152,7 @@ func TestReservedStatus(t *testing.T) {
 }
 
 // BenchmarkSuspicious is what the API server spends on each write of a Workload to
-// learn that nobody has to be asked about it.
+// learn that no webhook has to be asked about it.
 func BenchmarkSuspicious(b *testing.B) {
 	const holding = ", admission: {clusterQueue: a, podSetAssignments: [{name: main, count: 4, flavors: {cpu: f}, resourceUsage: {cpu: 4}}]}"
 	object := func(status string) string {

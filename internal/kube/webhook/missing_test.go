@@ -16,7 +16,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
-// A4, W11: a job may come before its queue and its class. Whoever submits it is
+// A4, W11: a job may come before its queue and its class. The user who submits it is
 // told what it waits for, and what there is instead.
 func TestA4JobsComeBeforeTheirQueues(t *testing.T) {
 	const fast, urgent = "kueue.x-k8s.io/queue-name: fast", "kueue.x-k8s.io/priority-class: urgent"
@@ -69,7 +69,7 @@ func TestA4JobsComeBeforeTheirQueues(t *testing.T) {
 	}
 }
 
-// A4: where no job is queued, labels like ours are somebody else's.
+// A4: where no job is queued, labels like ours belong to others.
 func TestA4OthersJobsAreNotChecked(t *testing.T) {
 	const nonsense = "kueue.x-k8s.io/queue-name: A_B, kueue.x-k8s.io/max-exec-time-seconds: never"
 	const managedBy = "managedBy: example.com/other"
@@ -107,7 +107,7 @@ func TestS2JobOfAnotherController(t *testing.T) {
 	}
 }
 
-// S2: nobody makes an AppWrapper ours that was created for another controller,
+// S2: no user makes an AppWrapper ours that was created for another controller,
 // unchecked.
 func TestS2ManagerStays(t *testing.T) {
 	foreign := strings.Replace(wrapper("blue", queueLabel, "true", binding), "spec: {", "spec: {managedBy: example.com/other, ", 1)

@@ -102,7 +102,7 @@ func TestDefaults(t *testing.T) {
 		objects []client.Object
 		want    outcome
 	}{
-		"Job of no team": {why: "it is nobody's business", path: mutateJob, new: inLab(job("", "", ""))},
+		"Job of no team": {why: "it concerns no queue", path: mutateJob, new: inLab(job("", "", ""))},
 		"Job of no team, default queue": {
 			why: "the namespace has a queue for it", path: mutateJob, new: inLab(job("", "", "")), objects: []client.Object{localQueue("lab", "default")},
 			want: outcome{Queue: "default", Suspend: true},

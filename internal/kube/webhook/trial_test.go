@@ -75,7 +75,7 @@ func TestW9ComponentsAreTried(t *testing.T) {
 		"unreadable":        {"a field of another type", map[string]error{"Job": apierrors.NewBadRequest("json: cannot unmarshal")}, []string{"spec.components[1].template: Forbidden: json: cannot unmarshal"}, ""},
 		"forbidden":         {"which may change until it starts", map[string]error{"Pod": apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("no ServiceAccount"))}, nil, "spec.components[0].template: as things are now, the job could not start"},
 		"there already":     {"it may go until then", map[string]error{"Job": apierrors.NewAlreadyExists(schema.GroupResource{Resource: "jobs"}, "j")}, nil, "there is a Job j already"},
-		"cannot be tried":   {"nobody waits for that", map[string]error{"Job": fmt.Errorf("trial: %w", context.DeadlineExceeded)}, nil, "could not be tried"},
+		"cannot be tried":   {"no user waits for that", map[string]error{"Job": fmt.Errorf("trial: %w", context.DeadlineExceeded)}, nil, "could not be tried"},
 		"webhook of others": {"one that does not support trials", map[string]error{"Job": apierrors.NewBadRequest("admission webhook x does not support dry run")}, nil, "could not be tried"},
 	}
 	for name, tc := range cases {
@@ -136,7 +136,7 @@ func TestW9EqualComponentsAreTriedOnce(t *testing.T) {
 		warn            string
 		refuse          bool
 	}{
-		{why: "nobody knows it yet", name: "w1", component: job("first", "a"), tries: 1},
+		{why: "it is not known yet", name: "w1", component: job("first", "a"), tries: 1},
 		{why: "only the names differ", name: "w2", component: job("other", "a")},
 		{why: "something else differs", name: "w3", component: job("other", "b"), tries: 1},
 		{why: "other rules may hold in another namespace", name: "w4", component: job("other", "a"), namespace: "lab", tries: 1},
@@ -183,7 +183,7 @@ func TestW9RightsComeAMomentLater(t *testing.T) {
 		tries int
 	}{
 		"soon":  {"it gets them", []error{none, none, nil}, "", 3},
-		"quota": {"waiting helps nobody", []error{quota}, "exceeded quota", 1},
+		"quota": {"waiting does not help", []error{quota}, "exceeded quota", 1},
 		"then":  {"with its rights it meets a limit", []error{none, quota}, "exceeded quota", 2},
 	} {
 		t.Run(name, func(t *testing.T) {

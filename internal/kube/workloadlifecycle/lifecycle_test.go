@@ -131,7 +131,7 @@ func TestReserve(t *testing.T) {
 			"they are asked now, those of other flavors not", facts(impatient, asks("a"), asks("b", "spot")),
 			outcome{Conditions: m{"QuotaReserved": "True QuotaReserved", "Admitted": "False UnsatisfiedAdmissionChecks"}, Checks: m{"a": "Pending"}},
 		},
-		"checks of other flavors": {"nobody has to agree", facts(asks("b", "spot")), outcome{Conditions: m{"QuotaReserved": "True QuotaReserved", "Admitted": "True Admitted"}}},
+		"checks of other flavors": {"no controller has to agree", facts(asks("b", "spot")), outcome{Conditions: m{"QuotaReserved": "True QuotaReserved", "Admitted": "True Admitted"}}},
 		"after an eviction": {
 			"old conditions must not look like a new eviction; the count of returns stays", facts(back("PodsReadyTimeout"), ago(0, "Preempted", "True", "InClusterQueue"), returned(2, 0)),
 			outcome{
@@ -209,7 +209,7 @@ func TestObservePods(t *testing.T) {
 		ready bool
 		want  string
 	}{
-		"off":             {"no write for what nobody asks", facts(admitted(time.Minute)), true, ""},
+		"off":             {"no write for what no user asked for", facts(admitted(time.Minute)), true, ""},
 		"not admitted":    {"it has no pods", facts(impatient, reserved("solid")), true, ""},
 		"start":           {"all pods run", facts(impatient, admitted(time.Minute), ago(time.Minute, "PodsReady", "False", "WaitForStart")), true, "True Started"},
 		"still not":       {"no write without a change", facts(impatient, admitted(time.Minute), ago(time.Minute, "PodsReady", "False", "WaitForStart")), false, ""},

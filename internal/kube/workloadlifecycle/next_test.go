@@ -156,7 +156,7 @@ func TestNext(t *testing.T) {
 		"deleted, its job runs": {"the job's reconciler lets it go", facts(admitted(time.Hour), deleted), outcome{}},
 		"deleted, pods run":     {"its quota is released when they are gone", facts(admitted(time.Hour), deleted, alone, pods(1)), outcome{}},
 		"deleted, all gone":     {"nothing keeps it", facts(admitted(time.Hour), deleted, alone), outcome{Does: "unpin"}},
-		"orphan":                {"nobody will ever finish it", facts(admitted(time.Hour), alone, orphan), outcome{Conditions: m{"Finished": "True OwnerNotFound"}}},
+		"orphan":                {"no controller will ever finish it", facts(admitted(time.Hour), alone, orphan), outcome{Conditions: m{"Finished": "True OwnerNotFound"}}},
 		"orphan, pods run":      {"quota is released when they are gone", facts(admitted(time.Hour), alone, orphan, pods(1)), outcome{}},
 		"finished, deleted":     {"its job's reconciler is done with it", facts(ago(time.Minute, "Finished", "True", "Succeeded"), deleted), outcome{Does: "unpin"}},
 
@@ -165,8 +165,8 @@ func TestNext(t *testing.T) {
 		"W1: deleted with its job, which makes":    {"its components are deleted first", facts(admitted(time.Hour), jobDeleted(time.Hour), makes, deleted), outcome{}},
 		"W1: deleted with its job, pods run":       {"the garbage collector sees to them", facts(admitted(time.Hour), jobDeleted(0), deleted, pods(1)), outcome{Again: 10 * time.Second}},
 		"W1: deleted with its job, pods stay":      {"a finalizer keeps the job from being collected", facts(admitted(time.Hour), jobDeleted(time.Hour), deletedAgo(10*time.Second), pods(1)), outcome{Does: "stop pods", Again: 10 * time.Second}},
-		"orphan, deleted, pods stay":               {"nobody else stops them", facts(admitted(time.Hour), alone, orphan, deletedAgo(time.Minute), pods(2)), outcome{Does: "stop pods", Again: 10 * time.Second}},
-		"S3: job deleted, pods run":                {"they may go on until somebody needs their place", facts(admitted(time.Hour), jobDeleted(time.Hour), pods(1)), outcome{}},
+		"orphan, deleted, pods stay":               {"no other controller stops them", facts(admitted(time.Hour), alone, orphan, deletedAgo(time.Minute), pods(2)), outcome{Does: "stop pods", Again: 10 * time.Second}},
+		"S3: job deleted, pods run":                {"they may go on until a workload needs their place", facts(admitted(time.Hour), jobDeleted(time.Hour), pods(1)), outcome{}},
 		"S3: job deleted, no pods":                 {"a finalizer keeps the job, and no quota", facts(admitted(time.Hour), jobDeleted(10*time.Second)), outcome{Conditions: m{"Finished": "True OwnerNotFound"}}},
 		"S3: job deleted just now, no pods":        {"as a rule it is gone in a moment", facts(admitted(time.Hour), jobDeleted(time.Second)), outcome{Again: 9 * time.Second}},
 		"S3: job deleted, makes pods":              {"the next one may come at any moment", facts(admitted(time.Hour), jobDeleted(time.Hour), makes), outcome{}},
@@ -176,12 +176,12 @@ func TestNext(t *testing.T) {
 		"S3: job deleted, evicted, may make more":  {"the quota goes with the last of them", facts(admitted(time.Hour), jobDeleted(time.Hour), makes, evicted(time.Minute, kueue.ReasonPreempted)), outcome{}},
 		"S3: job deleted, evicted, pods gone":      {"now the quota is free", facts(admitted(time.Hour), jobDeleted(time.Second), evicted(time.Minute, kueue.ReasonPreempted)), outcome{Released: true, Conditions: m{"QuotaReserved": "False Pending", "Admitted": "False NoReservation", "Requeued": "True Preempted"}}},
 		"S3: orphan, evicted, pods run":            {"a job deleted without its pods gives back what it borrowed all the same", facts(admitted(time.Hour), alone, orphan, evicted(time.Minute, kueue.ReasonPreempted), pods(1)), outcome{Does: "stop pods", Again: 10 * time.Second}},
-		"S3: nobody's workload, evicted, pods run": {"whoever made the pods stops them", facts(admitted(time.Hour), alone, evicted(time.Minute, kueue.ReasonPreempted), pods(1)), outcome{}},
+		"S3: nobody's workload, evicted, pods run": {"the controller that made the pods stops them", facts(admitted(time.Hour), alone, evicted(time.Minute, kueue.ReasonPreempted), pods(1)), outcome{}},
 
 		"finished":               {"kept as long as the retention says", facts(tidy, ago(time.Minute, "Finished", "True", "Succeeded")), outcome{Again: 59 * time.Minute}},
 		"finished long ago":      {"the job stays, for it is the user's", facts(tidy, ago(time.Hour, "Finished", "True", "Succeeded")), outcome{Does: "delete Workload", Events: []string{"Deleted"}}},
 		"never started":          {"its job would be queued anew and fail again", facts(tidy, ago(time.Hour, "Finished", "True", "FailedToStart")), outcome{}},
-		"never started, alone":   {"nobody queues it anew", facts(tidy, alone, ago(time.Hour, "Finished", "True", "FailedToStart")), outcome{Does: "delete Workload", Events: []string{"Deleted"}}},
+		"never started, alone":   {"no job queues it anew", facts(tidy, alone, ago(time.Hour, "Finished", "True", "FailedToStart")), outcome{Does: "delete Workload", Events: []string{"Deleted"}}},
 		"finished, no retention": {"nothing is deleted unasked", facts(ago(time.Hour, "Finished", "True", "Succeeded")), outcome{}},
 
 		// Checks.
@@ -192,7 +192,7 @@ func TestNext(t *testing.T) {
 			outcome{Checks: m{"a": "Ready", "c": "Pending"}},
 		},
 		"a check was removed": {
-			"nobody will answer it", facts(asks("a"), says("a", "Ready"), says("old", "Pending"), reserved("solid")),
+			"no controller will answer it", facts(asks("a"), says("a", "Ready"), says("old", "Pending"), reserved("solid")),
 			outcome{Checks: m{"a": "Ready"}, Conditions: m{"Admitted": "True Admitted"}, Events: []string{"Admitted"}},
 		},
 		"one of two is ready": {"all have to agree", facts(asks("a"), asks("b"), says("a", "Ready"), says("b", "Pending"), reserved("solid")), outcome{}},
@@ -311,7 +311,7 @@ func TestNext(t *testing.T) {
 		"local queue goes on":       {"it queues again", facts(back("LocalQueueStopped")), outcome{Conditions: m{"Requeued": "True LocalQueueRestarted"}, Events: []string{"LocalQueueRestarted"}}},
 		"evicted, pods run":         {"the job's reconciler releases it", facts(admitted(time.Hour), evicted(0, "Preempted")), outcome{}},
 		"evicted without a job": {
-			"nobody else would release it", facts(alone, admitted(time.Hour), evicted(0, "Preempted")),
+			"no other controller would release it", facts(alone, admitted(time.Hour), evicted(0, "Preempted")),
 			outcome{Released: true, Conditions: m{"QuotaReserved": "False Pending", "Admitted": "False NoReservation", "Requeued": "True Preempted"}},
 		},
 
@@ -333,7 +333,7 @@ func TestNext(t *testing.T) {
 			outcome{Conditions: m{"Evicted": "True LocalQueueStopped"}, Evictions: map[string]int32{"LocalQueueStopped": 1}, Events: []string{"EvictedDueToLocalQueueStopped"}},
 		},
 		"A14: reserved, queue deleted": {
-			"the queue waits for nobody who has not started", facts(doomed, asks("a"), says("a", "Pending"), reserved("solid")),
+			"the queue waits for no workload that has not started", facts(doomed, asks("a"), says("a", "Pending"), reserved("solid")),
 			outcome{Released: true, Conditions: m{"QuotaReserved": "False Inadmissible", "Admitted": "False NoReservation"}, Events: []string{"!Inadmissible"}},
 		},
 		"A14: admitted, queue deleted": {"what runs, runs on", facts(doomed, admitted(time.Hour)), outcome{}},
@@ -341,7 +341,7 @@ func TestNext(t *testing.T) {
 
 		// Conditions from the beginning.
 		"new, explicit": {
-			"somebody wants to see both conditions", facts(outspoken),
+			"a user wants to see both conditions", facts(outspoken),
 			outcome{Conditions: m{"QuotaReserved": "False PendingEvaluation", "Admitted": "False NoReservation"}},
 		},
 		"refused, explicit": {

@@ -154,7 +154,7 @@ func TestWhoseObjectItIs(t *testing.T) {
 		"on its way out":     {"it is waited for", func(_ *world, _ *attempt, j *batchv1.Job) { j.Finalizers = []string{holder} }, "", errGoing, true},
 		"recorded":           {"the cache did not show it", func(_ *world, a *attempt, j *batchv1.Job) { a.components[0].UID = j.UID }, "there", nil, true},
 		"made by us":         {"it could not be recorded", func(x *world, a *attempt, j *batchv1.Job) { a.made.add(x.key, j.UID) }, "there", nil, true},
-		"not recorded":       {"whoever may write owners may have made it", func(*world, *attempt, *batchv1.Job) {}, "", errGoing, false},
+		"not recorded":       {"a user who may write owners may have made it", func(*world, *attempt, *batchv1.Job) {}, "", errGoing, false},
 		"recorded meanwhile": {"the AppWrapper that we know is an older one", func(_ *world, a *attempt, _ *batchv1.Job) { a.w.ResourceVersion = "1" }, "", conflict, true},
 	} {
 		t.Run(what, func(t *testing.T) {

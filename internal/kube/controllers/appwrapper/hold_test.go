@@ -213,8 +213,8 @@ func TestW7WrappedPodWentWithItsNodeUnseen(t *testing.T) {
 		"drained node":  {"it is cordoned since", node(func(_ *world, n *corev1.Node) { n.Spec.Unschedulable = true }), "Resetting"},
 		"node is lost":  {"its pods are removed for being out of reach", node(tainted(corev1.TaintNodeUnreachable)), "Resetting"},
 		"node gave up":  {"its pods are removed at once", node(tainted(corev1.TaintNodeOutOfService)), "Resetting"},
-		"others' taint": {"it drives nobody away who was let in", node(tainted("example.com/maintenance")), "Failed"},
-		"deleted pod":   {"somebody did not want it any more", func(*world) {}, "Failed"},
+		"others' taint": {"it drives no pod away that was let in", node(tainted("example.com/maintenance")), "Failed"},
+		"deleted pod":   {"a user did not want it any more", func(*world) {}, "Failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newWorld(t, wrapper(podManifest))

@@ -84,7 +84,7 @@ func TestCreatedJob(t *testing.T) {
 		t.Errorf("owner %v, labels %v", j.OwnerReferences, j.Labels)
 	}
 	if j.Spec.TTLSecondsAfterFinished != nil {
-		t.Error("a Job that deletes itself would look as if somebody deleted it")
+		t.Error("a Job that deletes itself would look as if a user deleted it")
 	}
 	status := x.get().Status.ComponentStatus
 	if len(status) != 1 || status[0].Name != j.Name || *status[0].PodSets[0].Replicas != 2 || status[0].Conditions[0].Reason != "ComponentCreatedSuccessfully" {

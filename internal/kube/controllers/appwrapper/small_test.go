@@ -217,9 +217,9 @@ func TestLostNodes(t *testing.T) {
 		"no node yet":       {"it cannot have lost one", on(""), ""},
 		"node is gone":      {"it never comes back", on("gone"), "node gone does not exist any more"},
 		"done":              {"it needs no node", on("gone", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), ""},
-		"component evicted": {"nobody replaces it", on("node-1", owned, evicted(corev1.DisruptionTarget, corev1.ConditionTrue)), "it was evicted from node node-1: drained"},
+		"component evicted": {"no controller replaces it", on("node-1", owned, evicted(corev1.DisruptionTarget, corev1.ConditionTrue)), "it was evicted from node node-1: drained"},
 		"of a Job, evicted": {"the Job replaces it", on("node-1", evicted(corev1.DisruptionTarget, corev1.ConditionTrue)), ""},
-		"not evicted":       {"somebody changed their mind", on("node-1", owned, evicted(corev1.DisruptionTarget, corev1.ConditionFalse)), ""},
+		"not evicted":       {"the eviction was taken back", on("node-1", owned, evicted(corev1.DisruptionTarget, corev1.ConditionFalse)), ""},
 		"another condition": {"that is no eviction", on("node-1", owned, evicted(corev1.PodReady, corev1.ConditionTrue)), ""},
 	} {
 		x := newWorld(t, w.DeepCopy())

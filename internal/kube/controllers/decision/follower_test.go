@@ -83,7 +83,7 @@ func (w *watches) put(objects ...client.Object) {
 	}
 }
 
-// TestFollower lets a process that does not decide answer who waits, and forget
+// TestFollower lets a process that does not decide answer what waits, and forget
 // it when it decides itself.
 func TestFollower(t *testing.T) {
 	w := &watches{sources: map[reflect.Type]*source.FakeControllerSource{}, informers: map[reflect.Type]toolscache.SharedIndexInformer{}}
@@ -102,7 +102,7 @@ func TestFollower(t *testing.T) {
 	until := make(chan struct{})
 	f := decision.NewFollower(decision.FollowerOptions{Cache: w, Clock: clock.RealClock{}, Until: until, Pause: time.Millisecond})
 	if f.NeedLeaderElection() {
-		t.Error("whoever leads needs no follower")
+		t.Error("a process that leads needs no follower")
 	}
 	ask := decision.Answers{Loop: decision.New(decision.Options{Clock: clock.RealClock{}}), Follower: f}
 	if _, _, err := ask.Line("q"); err == nil {

@@ -182,7 +182,7 @@ func TestLoop(t *testing.T) {
 	cpu := func(n core.Amount) map[core.FlavorResource]core.Amount {
 		return map[core.FlavorResource]core.Amount{{Flavor: "f", Resource: core.CPU}: n}
 	}
-	localQueue := core.Load{Pending: 2, Reserving: 1, Admitted: 1, Reserved: cpu(1000), Used: cpu(1000)} // it does not know who is parked
+	localQueue := core.Load{Pending: 2, Reserving: 1, Admitted: 1, Reserved: cpu(1000), Used: cpu(1000)} // it does not know what is parked
 	full := core.Load{Inadmissible: 2, Reserving: 1, Admitted: 1, Reserved: cpu(1000), Used: cpu(1000)}
 	s.until("the numbers follow", func() string {
 		q, _ := s.loop.Queue("q")
@@ -201,10 +201,10 @@ func TestLoop(t *testing.T) {
 	s.loop.EachAdmitted(func(queue string, k core.Key) { running = append(running, queue+" "+k.Name) })
 	slices.Sort(line)
 	if diff := cmp.Diff([][]string{{"q low", "q middle"}, {"q high"}}, [][]string{line, running}); diff != "" {
-		t.Errorf("who waits and who runs (-want +got):\n%s", diff)
+		t.Errorf("what waits and what runs (-want +got):\n%s", diff)
 	}
 	if n := s.attempts("success"); n != 1 {
-		t.Errorf("%v cycles that admitted somebody, want 1", n)
+		t.Errorf("%v cycles that admitted a workload, want 1", n)
 	}
 	ask := decision.Answers{Loop: s.loop}
 	why, waits, err := ask.Explain(core.Key{Namespace: "blue", Name: "middle"}, time.Now(), nil)
@@ -222,7 +222,7 @@ func TestLoop(t *testing.T) {
 	s.source(&kueue.Workload{}).Delete(s.workload("high"))
 	s.admits("middle")
 	if n := s.attempts("inadmissible"); n < 1 {
-		t.Errorf("%v cycles that admitted nobody", n)
+		t.Errorf("%v cycles that admitted no workload", n)
 	}
 	if s.workload("low").Status.Admission != nil {
 		t.Error("two have the quota of one")

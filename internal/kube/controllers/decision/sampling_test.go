@@ -16,7 +16,7 @@ func TestA5SamplingIsTold(t *testing.T) {
 		select {
 		case <-l.Changed():
 		default:
-			t.Fatal("nobody was told")
+			t.Fatal("no reader was told")
 		}
 	}
 }

@@ -89,7 +89,7 @@ func TestTell(t *testing.T) {
 			[]told{{"w", corev1.EventTypeNormal, "Preempted"}, {"other", corev1.EventTypeNormal, "PreemptedWorkload"}},
 		},
 		"preempted for one that is gone": {
-			"there is nobody to tell",
+			"there is no workload to tell",
 			core.Evict{For: gone, Reason: core.EvictReason(kueue.ReasonInClusterQueue)},
 			with("Evicted", "Preempted"),
 			[]told{{"w", corev1.EventTypeNormal, "Preempted"}},

@@ -135,7 +135,7 @@ func TestPodsLeave(t *testing.T) {
 			why: "it is reset as a whole", owner: work("workload.codeflare.dev/v1beta2", "AppWrapper"), pods: three,
 		},
 		"somebody else's": {
-			why: "who knows whether its pods come back", owner: work("example.com/v1", "Train"), pods: three,
+			why: "it is not known whether its pods come back", owner: work("example.com/v1", "Train"), pods: three,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -128,7 +128,7 @@ func TestChooseWorkload(t *testing.T) {
 			why: "only the workload knows how many pods the user wanted", job: aJob(stopped, shrunk), workload: aWorkload(mine, deleting, partial), want: deed{Job: true},
 		},
 		"evicted, admitted with fewer pods": {
-			why: "later nobody knows what its size was", job: aJob(stopped, shrunk), workload: aWorkload(mine, partial, admitted, condition(kueue.WorkloadEvicted, "Preempted")), want: deed{Job: true},
+			why: "later it is not known what its size was", job: aJob(stopped, shrunk), workload: aWorkload(mine, partial, admitted, condition(kueue.WorkloadEvicted, "Preempted")), want: deed{Job: true},
 		},
 		"resized by its author while it waits again": {
 			why: "the size is its author's once it was restored", job: aJob(stopped, shrunk), want: deed{Queue: "default-queue", Gates: new(""), Event: "UpdatedWorkload"},
@@ -136,7 +136,7 @@ func TestChooseWorkload(t *testing.T) {
 		},
 		"gates fewer":      {why: "a gate was opened", job: aJob(gatedJob("acme.com/y")), workload: aWorkload(mine, gatedBy("acme.com/x,acme.com/y")), want: deed{Queue: "default-queue", Gates: new("acme.com/y"), Event: "UpdatedWorkload"}},
 		"gates gone":       {why: "the last gate was opened", job: aJob(), workload: aWorkload(mine, gatedBy("acme.com/x")), want: deed{Queue: "default-queue", Gates: new(""), Event: "UpdatedWorkload"}},
-		"part, whole runs": {why: "who runs the whole starts its parts", job: aJob(running), nested: true, whole: aWorkload(admitted)},
+		"part, whole runs": {why: "the controller of the whole starts its parts", job: aJob(running), nested: true, whole: aWorkload(admitted)},
 		"part, whole waits": {
 			why: "a part runs only with the whole", job: aJob(running), nested: true, whole: aWorkload(), want: deed{Job: true, Event: "Suspended"},
 		},

@@ -112,7 +112,7 @@ func (l *life) workload() *kueue.Workload {
 	return &ws[0]
 }
 
-// rule writes the status of the Workload, as others do who rule over it.
+// rule writes the status of the Workload, as other controllers do that rule over it.
 func (l *life) rule(change func(*kueue.Workload)) {
 	l.t.Helper()
 	w := l.workload()

@@ -201,7 +201,7 @@ func TestDecide(t *testing.T) {
 	}{
 		"reserved": {why: "quota alone lets nothing run", job: aJob(), workload: aWorkload(reserved)},
 		"running, a check took its yes back": {
-			why: "who is not admitted must not run", job: aJob(running, injected), workload: aWorkload(reserved), live: 2,
+			why: "what is not admitted must not run", job: aJob(running, injected), workload: aWorkload(reserved), live: 2,
 			want: outcome{Suspended: new(true), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Suspended"},
 		},
 		"admitted by a check": {
@@ -228,7 +228,7 @@ func TestDecide(t *testing.T) {
 			want: outcome{Spec: true, Priority: "high 9", Event: "UpdatedWorkload"},
 		},
 		"given another class while checks are asked": {
-			why: "it counts for who may evict whom at once", job: aJob(), workload: aWorkload(reserved, ofClass("low")), class: "high",
+			why: "it counts at once for what may evict what", job: aJob(), workload: aWorkload(reserved, ofClass("low")), class: "high",
 			want: outcome{Spec: true, Priority: "high 9", Event: "UpdatedWorkload"},
 		},
 		"given a first class while it runs": {
@@ -239,11 +239,11 @@ func TestDecide(t *testing.T) {
 			want: outcome{Spec: true, Limit: 60, Event: "UpdatedWorkload"},
 		},
 		"pods are ready": {
-			why: "somebody waits for that", job: aJob(running, injected, func(j *batchv1.Job) { j.Status.Ready = new(int32(2)) }), workload: aWorkload(admitted), live: 2, awaited: true,
+			why: "a controller waits for that", job: aJob(running, injected, func(j *batchv1.Job) { j.Status.Ready = new(int32(2)) }), workload: aWorkload(admitted), live: 2, awaited: true,
 			want: outcome{Ready: "Started"},
 		},
 		"pods are ready, nobody waits": {
-			why: "no write that nobody reads", job: aJob(running, injected, func(j *batchv1.Job) { j.Status.Ready = new(int32(2)) }), workload: aWorkload(admitted), live: 2,
+			why: "no write that has no reader", job: aJob(running, injected, func(j *batchv1.Job) { j.Status.Ready = new(int32(2)) }), workload: aWorkload(admitted), live: 2,
 		},
 		"running without queue": {
 			why: "in a team namespace only queued jobs run", job: aJob(running), noQueue: true,
@@ -324,7 +324,7 @@ func TestDecide(t *testing.T) {
 			refused:  now.Add(-time.Hour), want: outcome{Withdrawn: 4 * time.Minute, Event: "PlanWithdrawn"},
 		},
 		"running but not admitted": {
-			why: "somebody unsuspended it by hand", job: aJob(running), workload: aWorkload(),
+			why: "a user unsuspended it by hand", job: aJob(running), workload: aWorkload(),
 			want: outcome{Suspended: new(true), Selector: ssd, Event: "Suspended"},
 		},
 		"evicted and running": {
@@ -339,7 +339,7 @@ func TestDecide(t *testing.T) {
 			want: outcome{Released: true, Requeued: "True"},
 		},
 		"deactivated, pods gone": {
-			why: "who deactivates a job wants it to stay away", job: aJob(stopped), workload: aWorkload(admitted, condition(kueue.WorkloadEvicted, kueue.ReasonDeactivated)),
+			why: "a user who deactivates a job wants it to stay away", job: aJob(stopped), workload: aWorkload(admitted, condition(kueue.WorkloadEvicted, kueue.ReasonDeactivated)),
 			want: outcome{Released: true, Requeued: "False"},
 		},
 		"waiting again, still carrying the last admission": {
@@ -385,7 +385,7 @@ func TestDecide(t *testing.T) {
 			workload: aWorkload(admitted, func(w *kueue.Workload) { w.DeletionTimestamp = &metav1.Time{Time: now} }),
 		},
 		"S18: asks for more while it runs": {
-			why: "there are no places for more, and pods that hang tell nobody why", job: aJob(running, injected, wider), workload: aWorkload(admitted), live: 2,
+			why: "there are no places for more, and pods that hang tell no user why", job: aJob(running, injected, wider), workload: aWorkload(admitted), live: 2,
 			want: outcome{Suspended: new(true), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Stopped"},
 		},
 		"S18: asked for more, stopped": {

@@ -172,7 +172,7 @@ func TestWhichJobsAreManaged(t *testing.T) {
 		event   string
 	}{
 		"team":                          {why: "every Job of a team waits", job: aJob(), managed: true, event: "Held"},
-		"no team, no queue":             {why: "it is nobody's business", job: aJob(inLab)},
+		"no team, no queue":             {why: "it concerns no queue", job: aJob(inLab)},
 		"no team, queue":                {why: "it asks to wait", job: aJob(inLab, inQueue), managed: true, event: "CreatedWorkload"},
 		"no team, all managed":          {why: "the installation wants it", job: aJob(inLab), scope: jobs.Scope{WithoutQueue: true}, managed: true, event: "Held"},
 		"outside the selector":          {why: "the selector is always respected", job: aJob(inLab, inQueue), scope: jobs.Scope{Namespaces: teams, WithoutQueue: true}},
@@ -181,7 +181,7 @@ func TestWhichJobsAreManaged(t *testing.T) {
 		"of an AppWrapper's part":       {why: "the whole waits, however deep", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{aWrapper(nil, part("CronJob", "nightly", "c1")), cronJob(wrapper)}},
 		"of an older AppWrapper":        {why: "an earlier version recorded no UIDs", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil, part("Job", "train", ""))}},
 		"of one that is being made":     {why: "it is recorded in a moment", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{resuming(aWrapper(nil, part("Job", "train", "")))}},
-		"S6: says it is a part":         {why: "anybody can write an owner reference", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil, part("Job", "other", "u9"))}, managed: true, event: "CreatedWorkload"},
+		"S6: says it is a part":         {why: "any user can write an owner reference", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil, part("Job", "other", "u9"))}, managed: true, event: "CreatedWorkload"},
 		"S6: took a part's name":        {why: "it is another object", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil, part("Job", "train", "u9"))}, managed: true, event: "CreatedWorkload"},
 		"S6: says so while one is made": {why: "its name is none of a part", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{resuming(aWrapper(nil, part("Job", "other", "")))}, managed: true, event: "CreatedWorkload"},
 		"S6: part of a stranger":        {why: "the chain breaks above it", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{aWrapper(nil), cronJob(wrapper)}, managed: true, event: "CreatedWorkload"},

@@ -109,7 +109,7 @@ func TestS21RefusedWorkloadsWaitForRoom(t *testing.T) {
 	most = 2
 	once(2)
 	if diff := cmp.Diff([]string{"train-1", "train-3"}, woken(aQuota("9", "2"))); diff != "" {
-		t.Errorf("who has a Workload waits no longer: (-want +got)\n%s", diff)
+		t.Errorf("a job that has a Workload waits no longer: (-want +got)\n%s", diff)
 	}
 	gone := aJob(inQueue, numbered(1))
 	if err := b.opts.Client.Delete(t.Context(), gone); err != nil {
@@ -148,6 +148,6 @@ func TestS21QuotasThatGiveRoom(t *testing.T) {
 		t.Error("a new quota gives no room")
 	}
 	if !resourceQuotas().Delete(event.DeleteEvent{Object: aQuota("5", "5")}) {
-		t.Error("a quota that is gone bounds nobody")
+		t.Error("a quota that is gone bounds no job")
 	}
 }

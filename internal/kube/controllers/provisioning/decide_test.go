@@ -110,7 +110,7 @@ func TestDecide(t *testing.T) {
 	}{
 		"quota reserved":        {"nodes are asked for", newStory(), outcome{Create: first}},
 		"third try":             {"its number is how often the check said Retry, plus one", newStory().with(retried(2)), outcome{Create: []string{"wl-nodes-3"}}},
-		"no reservation":        {"nobody asks for nodes without quota", newStory().with(func(s *story) { s.workload.Status.Admission = nil }), outcome{}},
+		"no reservation":        {"no workload asks for nodes without quota", newStory().with(func(s *story) { s.workload.Status.Admission = nil }), outcome{}},
 		"asked":                 {"the answer is awaited", newStory().asked(), outcome{}},
 		"accepted":              {"nothing is known of when", newStory().asked(autoscaling.Accepted), outcome{}},
 		"failed":                {"another try, with a new reservation", newStory().asked(autoscaling.Failed), outcome{State: kueue.CheckStateRetry, Message: "Retrying after failure: says Failed", RequeueAfter: 60}},
@@ -322,7 +322,7 @@ func TestActive(t *testing.T) {
 		"no parameters": {"nothing says which class", nil, false, true, "BadParametersRef", "spec.parameters is missing"},
 		"other kind":    {"it says nothing of classes", ref("", "ConfigMap", "c"), false, true, "BadParametersRef", "must be a ProvisioningRequestConfig"},
 		"missing":       {"it may come later", ref("kueue.x-k8s.io", "ProvisioningRequestConfig", "c"), false, true, "BadParametersRef", "c does not exist"},
-		"not served":    {"nobody could answer", ref("kueue.x-k8s.io", "ProvisioningRequestConfig", "c"), true, false, "ProvisioningRequestNotServed", "install its definition"},
+		"not served":    {"no controller could answer", ref("kueue.x-k8s.io", "ProvisioningRequestConfig", "c"), true, false, "ProvisioningRequestNotServed", "install its definition"},
 	}
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		c := cases[name]

@@ -41,13 +41,13 @@ func TestQueueActive(t *testing.T) {
 			text: "Can't admit new workloads: references missing ResourceFlavor(s): a,b.",
 		},
 		"admission check inactive": {
-			why:    "nobody would ever answer it",
+			why:    "no controller would ever answer it",
 			around: surroundings{inactiveChecks: []string{"dws"}},
 			status: metav1.ConditionFalse, reason: "AdmissionCheckInactive",
 			text: "Can't admit new workloads: references inactive AdmissionCheck(s): dws.",
 		},
 		"admission check missing": {
-			why:    "one that does not exist comes before one that nobody answers",
+			why:    "one that does not exist comes before one that no controller answers",
 			around: surroundings{missingChecks: []string{"a", "b"}, inactiveChecks: []string{"c"}},
 			status: metav1.ConditionFalse, reason: "AdmissionCheckNotFound",
 			text: "Can't admit new workloads: references missing AdmissionCheck(s): a,b, references inactive AdmissionCheck(s): c.",
@@ -68,7 +68,7 @@ func TestQueueActive(t *testing.T) {
 			text: "Can't admit new workloads: references two, there is no Topology: t.",
 		},
 		"topology missing": {
-			why:    "nobody knows how its nodes are nested",
+			why:    "it is not known how its nodes are nested",
 			around: surroundings{missingTopologies: []string{"t", "u"}},
 			status: metav1.ConditionFalse, reason: "TopologyNotFound",
 			text: "Can't admit new workloads: there is no Topology: t,u.",

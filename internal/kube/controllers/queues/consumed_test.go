@@ -34,7 +34,7 @@ func TestA5ConsumedIsWritten(t *testing.T) {
 		was := w.numbers.local["n/l"]
 		w.numbers.local["n/l"] = core.Load{Consumed: core.MakeResources(s.used), ConsumedAt: s.at}
 		if i > 0 && was.Equal(w.numbers.local["n/l"]) {
-			t.Errorf("%s: nobody is told", s.why)
+			t.Errorf("%s: the change is not told", s.why)
 		}
 		w.clock.Step(time.Minute)
 		w.reconcile(w.local, localQueue())

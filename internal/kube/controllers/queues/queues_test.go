@@ -261,7 +261,7 @@ func TestDeletedCheckWaitsForQueues(t *testing.T) {
 	q.Spec.AdmissionChecksStrategy = nil
 	w.must(w.c.Update(t.Context(), q))
 	if w.reconcile(w.checks, budget); w.exists(budget) {
-		t.Error("the check stays although nobody asks it")
+		t.Error("the check stays although no queue asks for it")
 	}
 }
 

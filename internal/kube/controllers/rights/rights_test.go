@@ -39,7 +39,7 @@ func TestDecide(t *testing.T) {
 	}{
 		"jobs run here":         {"their components are made with it", facts{jobs: true}, create},
 		"nothing runs here":     {"the controller has no business there", facts{}, nothing},
-		"only AppWrappers":      {"a tenant's object alone gives nobody rights", facts{needed: true}, nothing},
+		"only AppWrappers":      {"a tenant's object alone gives no rights", facts{needed: true}, nothing},
 		"namespace ends":        {"nothing can be created in it", facts{jobs: true, ending: true}, nothing},
 		"bound":                 {"all is well", facts{jobs: true, binding: ours(nil)}, nothing},
 		"not a team's any more": {"rights end with their reason", facts{binding: ours(nil)}, remove},
@@ -48,9 +48,9 @@ func TestDecide(t *testing.T) {
 		"somebody else's":       {"an older controller had another name", facts{jobs: true, binding: ours(func(b *rbacv1.RoleBinding) { b.Subjects = nil })}, admit},
 		"no finalizer":          {"it could go before the AppWrappers", facts{jobs: true, binding: ours(func(b *rbacv1.RoleBinding) { b.Finalizers = nil })}, admit},
 		"deleted, needed":       {"AppWrappers are cleaned up first", facts{ending: true, needed: true, binding: ours(going)}, nothing},
-		"deleted":               {"nobody waits for it", facts{ending: true, binding: ours(going)}, release},
+		"deleted":               {"nothing waits for it", facts{ending: true, binding: ours(going)}, release},
 		"deleted by hand":       {"it is made again when it is gone", facts{jobs: true, binding: ours(going)}, release},
-		"ends, bound":           {"whoever deletes the namespace deletes what is in it", facts{ending: true, binding: ours(nil)}, nothing},
+		"ends, bound":           {"the deletion of the namespace deletes what is in it", facts{ending: true, binding: ours(nil)}, nothing},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestS21RightsFollowJobs(t *testing.T) {
 
 // TestS21OwnNamespaceKeepsItsRights: what the controller is bound to in its own
 // namespace (its lease, what it remembers of nodes) is no right where jobs run, and
-// nobody takes it back because no jobs run there.
+// is not taken back because no jobs run there.
 func TestS21OwnNamespaceKeepsItsRights(t *testing.T) {
 	own := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "mlbatch-system", Name: "mlbatch-controller"},

@@ -197,7 +197,7 @@ func TestPatchTouchesNothingElse(t *testing.T) {
 	w := newWorld(t, queue, flavor(), node("n1"))
 	before := &kueue.ClusterQueue{}
 	w.must(w.c.Get(t.Context(), client.ObjectKey{Name: DefaultQueue}, before))
-	w.expect("what somebody wrote into a limit is overwritten", map[string]string{},
+	w.expect("what a user wrote into a limit is overwritten", map[string]string{},
 		"Normal LendingRestored Lends more: 6 of 6 nvidia.com/gpu (default-flavor)")
 	after := &kueue.ClusterQueue{}
 	w.must(w.c.Get(t.Context(), client.ObjectKey{Name: DefaultQueue}, after))
@@ -260,7 +260,7 @@ func TestLedgerTrouble(t *testing.T) {
 	w.reconcile()
 	got := w.told()
 	if len(got) != 1 || !strings.Contains(got[0], "LedgerUnreadable") || !strings.Contains(got[0], "for nodes gone,") {
-		t.Errorf("events %q, want one that names the key nobody can mend but the admin", got)
+		t.Errorf("events %q, want one that names the key that only the admin can mend", got)
 	}
 	w.must(w.c.Get(t.Context(), client.ObjectKeyFromObject(stored), stored))
 	want := map[string]string{"gone": "{", "n1": `{"flavors":["default-flavor"],"capacity":{"cpu":"8","nvidia.com/gpu":"4"}}`}

@@ -384,12 +384,12 @@ func TestGatherJob(t *testing.T) {
 		"there":                 {"its reconciler does", of("Job", "batch/v1", "train"), train(), true, false, true},
 		"there, deleted":        {"its reconciler does, and knows when all has stopped", of("Job", "batch/v1", "train"), train(), true, true, true},
 		"not seen yet":          {"it came before its Workload", of("Job", "batch/v1", "train"), nil, true, false, true},
-		"gone, deleted":         {"nobody does", of("Job", "batch/v1", "train"), nil, true, true, false},
+		"gone, deleted":         {"no reconciler does", of("Job", "batch/v1", "train"), nil, true, true, false},
 		"made again, deleted":   {"the other job has a Workload of its own", of("Job", "batch/v1", "train"), again, true, true, false},
 		"made again":            {"the garbage collector will", of("Job", "batch/v1", "train"), again, true, false, true},
-		"unknown kind":          {"whoever handles it", of("Other", "example.com/v1", "train"), nil, true, false, true},
+		"unknown kind":          {"the controller that handles it", of("Other", "example.com/v1", "train"), nil, true, false, true},
 		"unknown kind, deleted": {"a kind that is not handled here keeps nothing", of("Other", "example.com/v1", "train"), nil, true, true, false},
-		"no job":                {"nobody", with(of("Job", "batch/v1", "train"), func(w *kueue.Workload) { w.OwnerReferences = nil }), nil, false, false, false},
+		"no job":                {"no reconciler", with(of("Job", "batch/v1", "train"), func(w *kueue.Workload) { w.OwnerReferences = nil }), nil, false, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := []client.Object{c.w}
@@ -517,7 +517,7 @@ func TestWhoIsWoken(t *testing.T) {
 	}}
 	b.Client = interceptor.NewClient(b.Client.(client.WithWatch), away)
 	if len(b.ofJob(ctx, train()))+len(b.ofClusterQueue(ctx, &kueue.ClusterQueue{ObjectMeta: one("cq")}))+len(b.ofClass(ctx, &kueue.WorkloadPriorityClass{})) != 0 {
-		t.Error("somebody is woken though nothing could be listed")
+		t.Error("a workload is woken though nothing could be listed")
 	}
 }
 

@@ -167,7 +167,7 @@ func TestS3DeletedJobIsEvicted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, again = b.look(); again <= 0 {
-		t.Fatal("nobody looks again at an evicted workload whose pod runs")
+		t.Fatal("no reconciler looks again at an evicted workload whose pod runs")
 	}
 	b.clock.SetTime(b.clock.Now().Add(again))
 	b.look()

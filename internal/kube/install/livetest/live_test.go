@@ -308,7 +308,7 @@ func (x *cluster) guards() {
 	}
 	b.Subjects = append(b.Subjects, alice)
 	if err := x.controller.Update(ctx, b); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
-		x.t.Errorf("the controller lets somebody else in: %v", err)
+		x.t.Errorf("the controller lets another user in: %v", err)
 	}
 	b.Subjects, b.Finalizers = b.Subjects[:1], nil
 	if err := x.controller.Update(ctx, b); err != nil {
@@ -413,7 +413,7 @@ func (x *cluster) workloads() {
 		x.t.Fatal(err)
 	}
 	if fields := applied.GetManagedFields(); len(fields) == 0 {
-		x.t.Error("who applies an object needs the record, but there is none")
+		x.t.Error("a client that applies an object needs the record, but there is none")
 	}
 	moved := w.DeepCopy()
 	if err := unstructured.SetNestedField(moved.Object, "other", "spec", "queueName"); err != nil {

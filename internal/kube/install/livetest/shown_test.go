@@ -175,5 +175,5 @@ func (x *cluster) statuses() {
 	}
 	bad := strings.Replace(workload, "name: w\n", "name: negative\n", 1)
 	bad = strings.Replace(bad, "image: x", "image: x, resources: {requests: {cpu: -1}}", 1)
-	x.refused("requests are amounts, whoever owns the Workload", x.admin.Create(x.t.Context(), x.parse(bad)), "requests[cpu]")
+	x.refused("requests are amounts, whatever owns the Workload", x.admin.Create(x.t.Context(), x.parse(bad)), "requests[cpu]")
 }

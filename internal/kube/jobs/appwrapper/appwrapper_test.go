@@ -500,7 +500,7 @@ func TestObserve(t *testing.T) {
 		"ray job done":              {"its cluster may be gone (A7)", ray, `{jobStatus: SUCCEEDED, jobDeploymentStatus: Complete}`, lifecycle.Completed, false},
 		"ray job failed, retries":   {"KubeRay tries again by itself", ray, `{jobStatus: FAILED, jobDeploymentStatus: Retrying}`, lifecycle.Undecided, true},
 		"ray job failed":            {"KubeRay gave up", ray, `{jobStatus: FAILED, jobDeploymentStatus: Failed}`, lifecycle.Broken, false},
-		"ray job stopped":           {"somebody stopped it", ray, `{jobStatus: STOPPED, jobDeploymentStatus: Complete}`, lifecycle.Broken, false},
+		"ray job stopped":           {"a user stopped it", ray, `{jobStatus: STOPPED, jobDeploymentStatus: Complete}`, lifecycle.Broken, false},
 		"status is not what it was": {"an operator of another version", job, `{conditions: 3}`, lifecycle.Undecided, false},
 	}
 	for name, c := range cases {

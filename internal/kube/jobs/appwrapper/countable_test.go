@@ -118,10 +118,10 @@ func TestS5WhatIsRefused(t *testing.T) {
 			"as does its cluster", strings.Replace(fill(rayJob), "rayClusterSpec: {", "rayClusterSpec: {enableInTreeAutoscaling: true, ", 1), nil,
 			"spec.components[0].template.spec.rayClusterSpec.enableInTreeAutoscaling", "use false",
 		},
-		"S5 sidecar":          {"a container that nobody counts", fill(rayJob, "HOW", "submissionMode: SidecarMode,"), nil, "spec.components[0].template.spec.submissionMode", "use K8sJobMode, HTTPMode"},
+		"S5 sidecar":          {"a container that is not counted", fill(rayJob, "HOW", "submissionMode: SidecarMode,"), nil, "spec.components[0].template.spec.submissionMode", "use K8sJobMode, HTTPMode"},
 		"S5 existing cluster": {"its image is not known", `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {clusterSelector: {a: b}}}`, nil, "spec.components[0].template.spec.submitterPodTemplate", "give the template"},
 		"S5 elastic":          {"its workers grow", fill(pyTorch, "ELASTIC", "elasticPolicy: {maxReplicas: 9},"), nil, "spec.components[0].template.spec.elasticPolicy.maxReplicas", "at most 3"},
-		"S5 other role":       {"nobody knows what becomes of it", fill(pyTorch, "WORKER", "helper"), nil, "spec.components[0].template.spec.pytorchReplicaSpecs.helper.template", "remove it"},
+		"S5 other role":       {"it is not known what becomes of it", fill(pyTorch, "WORKER", "helper"), nil, "spec.components[0].template.spec.pytorchReplicaSpecs.helper.template", "remove it"},
 		"S5 hidden template":  {"a known kind with pods in a field of their own", inJob("template: {spec: PODSPEC}", "template: {spec: PODSPEC}, more: {template: {spec: PODSPEC}}"), nil, "spec.components[0].template.spec.more.template", "would not be counted: remove it"},
 		"S5 hidden spec":      {"not in a template either", inJob("template: {spec: PODSPEC}", "template: {spec: PODSPEC}, pods: PODSPEC"), nil, "spec.components[0].template.spec.pods", "would not be counted"},
 		"S5 half declared": {

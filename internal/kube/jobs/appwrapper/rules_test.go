@@ -72,7 +72,7 @@ func TestJobSetHoldsBack(t *testing.T) {
 		"any order":              {"all start at once", []any{group("a"), group("b")}, "AnyOrder", nil, []bool{false, false}},
 		"in order, nobody ready": {"each waits for all before it", []any{group("a"), group("b"), group("c")}, "InOrder", nil, []bool{false, true, true}},
 		"in order, one ready":    {"the third waits for the second", []any{group("a"), group("b"), group("c")}, "InOrder", []any{says("a", 1, 0)}, []bool{false, false, true}},
-		"in order, one done":     {"who is done was ready", []any{group("a"), group("b")}, "InOrder", []any{says("x", 5, 5), says("a", 0, 1)}, []bool{false, false}},
+		"in order, one done":     {"a group that is done was ready", []any{group("a"), group("b")}, "InOrder", []any{says("x", 5, 5), says("a", 0, 1)}, []bool{false, false}},
 		"in order, only done":    {"JobSet leaves out what is 0", []any{group("a"), group("b")}, "InOrder", []any{map[string]any{"name": "a", "succeeded": int64(1)}}, []bool{false, false}},
 		"needs the first done":   {"ready is not enough", []any{group("a"), group("b", on("a", "Complete"))}, "", []any{says("a", 1, 0)}, []bool{false, true}},
 		"the first is done":      {"now it starts", []any{group("a"), group("b", on("a", "Complete"))}, "", []any{says("a", 0, 1)}, []bool{false, false}},
@@ -133,7 +133,7 @@ func TestOneWave(t *testing.T) {
 	}
 }
 
-// Who writes a manifest again changes neither whose work it is nor what was admitted.
+// A user who writes a manifest again changes neither whose work it is nor what was admitted.
 func TestKeep(t *testing.T) {
 	infos := []aw.AppWrapperPodSetInfo{{Labels: map[string]string{"a": "b"}}}
 	stored := func() *aw.AppWrapper {
@@ -152,10 +152,10 @@ func TestKeep(t *testing.T) {
 	}{
 		"nothing":          {why: "as it was"},
 		"without any":      {why: "clients leave out what they do not know", is: func(w *aw.AppWrapper) { *w = aw.AppWrapper{}; w.Spec.Components = make([]aw.AppWrapperComponent, 1) }},
-		"another user":     {why: "who created it did", is: func(w *aw.AppWrapper) { w.Labels[aw.AppWrapperUserLabel] = "bob" }},
+		"another user":     {why: "the user who created it did", is: func(w *aw.AppWrapper) { w.Labels[aw.AppWrapperUserLabel] = "bob" }},
 		"labels of a user": {why: "others are the user's own", is: func(w *aw.AppWrapper) { w.Labels = map[string]string{"x": "y"} }, add: func(w *aw.AppWrapper) { w.Labels["x"] = "y" }},
 		"nobody's": {
-			why: "from before it was noted: nobody can claim it", is: func(*aw.AppWrapper) {}, was: func(w *aw.AppWrapper) { w.Labels = nil },
+			why: "from before it was noted: no user can claim it", is: func(*aw.AppWrapper) {}, was: func(w *aw.AppWrapper) { w.Labels = nil },
 			add: func(w *aw.AppWrapper) { w.Labels = map[string]string{} },
 		},
 		"a finalizer": {why: "the user's own is theirs", is: func(w *aw.AppWrapper) { w.Finalizers = []string{"x/y"} }, add: func(w *aw.AppWrapper) { w.Finalizers = []string{"x/y", aw.AppWrapperFinalizer} }},
@@ -237,7 +237,7 @@ func TestWrongShapes(t *testing.T) {
 		}
 	}
 	if got := (Component{}).Observe(&unstructured.Unstructured{Object: map[string]any{}}); got.Reports || !got.Exists || got.Deputies {
-		t.Errorf("of a kind that nobody knows: %+v", got)
+		t.Errorf("of a kind that is not known: %+v", got)
 	}
 }
 

@@ -47,7 +47,7 @@ func TestRead(t *testing.T) {
 		"ready":               {"a pod that succeeded was ready", aJob(running, status(batchv1.JobStatus{Active: 3, Ready: new(int32(2)), Succeeded: 1, UncountedTerminatedPods: &batchv1.UncountedTerminatedPods{Succeeded: []types.UID{"a"}}})), facts{Active: true, Ready: true, EndsOnce: true, Pods: 4}},
 		"more work than pods": {"pods follow those that succeeded", aJob(size(4, 5)), facts{Suspended: true, Pods: 4}},
 		"less work than pods": {"it never has more pods than completions", aJob(size(4, 3)), facts{Suspended: true, EndsOnce: true, Pods: 3}},
-		"a work queue":        {"nobody knows how many completions there are, but none follows a success", aJob(func(j *batchv1.Job) { j.Spec.Completions = nil }), waits},
+		"a work queue":        {"it is not known how many completions there are, but none follows a success", aJob(func(j *batchv1.Job) { j.Spec.Completions = nil }), waits},
 		"nothing said":        {"one pod, one completion", aJob(func(j *batchv1.Job) { j.Spec.Completions, j.Spec.Parallelism = nil, nil }), facts{Suspended: true, EndsOnce: true, Pods: 1}},
 		"two, one at a time":  {"the second follows the first", aJob(func(j *batchv1.Job) { j.Spec.Completions, j.Spec.Parallelism = new(int32(2)), nil }), facts{Suspended: true, Pods: 1}},
 		"one completion":      {"one pod is the default", aJob(func(j *batchv1.Job) { j.Spec.Completions, j.Spec.Parallelism = new(int32(1)), nil }), facts{Suspended: true, EndsOnce: true, Pods: 1}},
@@ -209,7 +209,7 @@ func TestKeep(t *testing.T) {
 			want: change(started(), func(j *batchv1.Job) { j.Spec.Template.Spec.Tolerations = toleration("new") }),
 		},
 		"its own selector": {
-			why: "whoever manages selectors by hand does so", was: stored(),
+			why: "a user who manages selectors by hand does so", was: stored(),
 			is:   change(written(), func(j *batchv1.Job) { j.Spec.ManualSelector = new(true) }),
 			want: change(stored(), func(j *batchv1.Job) { j.Spec.ManualSelector, j.Spec.Selector = new(true), nil }),
 		},
@@ -253,7 +253,7 @@ func TestKeep(t *testing.T) {
 			want: change(smaller(0, 0, fewer, same), func(j *batchv1.Job) { j.Spec.Completions = nil }),
 		},
 		"never with fewer pods": {
-			why: "somebody else scaled it", was: smaller(2, 4), is: written(), author: &original,
+			why: "another client scaled it", was: smaller(2, 4), is: written(), author: &original,
 			want: smaller(4, 4),
 		},
 	}

@@ -73,7 +73,7 @@ func TestParallelismChanges(t *testing.T) {
 		"completions follow":          {"while it waits", shape{pods: 4, completions: 4}, shape{pods: 4, completions: 4, same: "true"}, nil},
 		"completions of one":          {"one pod is the default", shape{completions: 1}, shape{completions: 1, same: "true"}, nil},
 		"completions do not":          {"there are more", shape{pods: 4, completions: 5}, shape{pods: 4, completions: 5, same: "true"}, at(same)},
-		"completions, not indexed":    {"nobody knows which is left out", shape{pods: 4}, shape{pods: 4, same: "true"}, at(same)},
+		"completions, not indexed":    {"it is not known which is left out", shape{pods: 4}, shape{pods: 4, same: "true"}, at(same)},
 		"completions do not follow":   {"that is how Jobs are", shape{pods: 4}, shape{pods: 4, same: "false"}, nil},
 		"completions follow, running": {"how it was admitted stays", shape{pods: 4, completions: 4, runs: true}, shape{pods: 4, completions: 4, same: "true", runs: true}, at(same)},
 		"completions follow, as it stops": {
