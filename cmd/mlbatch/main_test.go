@@ -62,7 +62,7 @@ func TestU9Version(t *testing.T) {
 	}
 }
 
-// TestU7UpStaysEmpty: who began without the tutorial does not get it later, unless asked
+// TestU7UpStaysEmpty: a user who began without the tutorial does not get it later, unless asked
 // for.
 func TestU7UpStaysEmpty(t *testing.T) {
 	tests := map[string]struct {
@@ -145,10 +145,10 @@ func TestExitCodes(t *testing.T) {
 		"bad quantity":   {"names flag and cure", []string{"up", "--data-dir", empty, "--memory-per-node", "lots"}, exitUsage, "such as 2000Gi"},
 		"bad scale":      {"names flag and cure", []string{"up", "--data-dir", empty, "--time-scale", "0"}, exitUsage, "greater than 0"},
 		"bad port":       {"names flag and cure", []string{"up", "--data-dir", empty, "--api-port", "70000"}, exitUsage, "65535"},
-		"foreign dir":    {"touches nobody's files", []string{"up", "--data-dir", foreign}, exitFailure, "thesis.tex"},
+		"foreign dir":    {"touches no files of others", []string{"up", "--data-dir", foreign}, exitFailure, "thesis.tex"},
 		"status of none": {"tells how to start one", []string{"status", "--data-dir", empty}, exitFailure, "mlbatch up"},
 		"down of none":   {"is no success", []string{"down", "--data-dir", empty}, exitFailure, "no cluster"},
-		"delete foreign": {"touches nobody's files", []string{"down", "--delete", "--data-dir", foreign}, exitFailure, "no cluster"},
+		"delete foreign": {"touches no files of others", []string{"down", "--delete", "--data-dir", foreign}, exitFailure, "no cluster"},
 		"no component":   {"lists them", []string{"component", "kubelet"}, exitUsage, "kube-apiserver"},
 		"config":         {"tells that it is valid", []string{"controller", "--config", good, "--check-config"}, exitOK, "valid"},
 		"config shown":   {"the file wins over the default", []string{"controller", "--config", good, "--check-config", "-o", "yaml"}, exitOK, "bindAddress: :1234"},

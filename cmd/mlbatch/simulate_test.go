@@ -137,7 +137,7 @@ func TestU6SimulateDraws(t *testing.T) {
 	}
 }
 
-// TestU6SimulateWarnsOfLabels: GPUs that nobody can have are told of.
+// TestU6SimulateWarnsOfLabels: GPUs that no workload can have are told of.
 func TestU6SimulateWarnsOfLabels(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "w.yaml")
 	text := "nodes: [{name: n, count: 1, gpus: 8}]\nteams: [{name: red, gpus: 8}]\njobs:\n- {name: j, team: red, count: 1, duration: 1h, nodeSelector: {zone: a}}\n"

@@ -31,7 +31,7 @@ func TestShares(t *testing.T) {
 			share{CPU: "2240", Memory: "20000G", GPUs: 80, Pods: 1000},
 		},
 		"uneven": {
-			"what does not divide is nobody's, so it is slack", fleet(2, 4, "7", "10Gi"),
+			"what does not divide belongs to no team, so it is slack", fleet(2, 4, "7", "10Gi"),
 			share{CPU: "4666m", Memory: "6G", GPUs: 2, Pods: 66},
 			share{CPU: "4666m", Memory: "6G", GPUs: 4, Pods: 66},
 		},

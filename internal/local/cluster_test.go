@@ -261,7 +261,7 @@ func TestS14ResumeWithoutHints(t *testing.T) {
 	}
 }
 
-// Whoever runs the cluster may die at any moment; nothing is left behind, and
+// The process that runs the cluster may die at any moment; nothing is left behind, and
 // the next start finds everything as it was.
 func TestKilledParentLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
@@ -506,7 +506,7 @@ func TestW16NodeCreatedAgain(t *testing.T) {
 	if err := cl.CoreV1().Nodes().Delete(t.Context(), "node-1", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error { // once whoever still writes its status has seen that it is gone
+	eventually(t, func() error { // once the last writer of its status has seen that it is gone
 		_, err := cl.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}, metav1.CreateOptions{})
 		return err
 	})

@@ -29,7 +29,7 @@ func TestDataDirErrors(t *testing.T) {
 		"new":   {"a new directory is made", func(layout) error { return nil }, nil, ""},
 		"empty": {"an empty one is fine", func(l layout) error { return os.MkdirAll(l.dir, 0o700) }, nil, ""},
 		"foreign": {
-			"nobody's files are touched",
+			"no files of others are touched",
 			func(l layout) error {
 				return errors.Join(os.MkdirAll(l.dir, 0o700), os.WriteFile(l.path("thesis.tex"), nil, 0o600))
 			}, ErrForeign, "thesis.tex",
@@ -124,7 +124,7 @@ func TestS14FirstStartIsMadeAgain(t *testing.T) {
 	}
 }
 
-// Whoever may not look does not know that nothing runs.
+// A user who may not look does not know that nothing runs.
 func TestS20UnreadableDirectoryIsNotStopped(t *testing.T) {
 	l := layout{dir: t.TempDir()}
 	begin(t, l, marker{Complete: true})
@@ -132,10 +132,10 @@ func TestS20UnreadableDirectoryIsNotStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st, err := ReadState(l.dir); err == nil {
-		t.Errorf("state is %v, though nobody can tell", st.Phase)
+		t.Errorf("state is %v, though that cannot be known", st.Phase)
 	}
 	if ran, err := Shutdown(t.Context(), l.dir); ran || err == nil {
-		t.Errorf("down says %v, %v, though nobody can tell", ran, err)
+		t.Errorf("down says %v, %v, though that cannot be known", ran, err)
 	}
 }
 
@@ -199,10 +199,10 @@ func TestDelete(t *testing.T) {
 	foreign := layout{dir: t.TempDir()}
 	write(t, foreign.path("thesis.tex"))
 	if err := Delete(foreign.dir); !errors.Is(err, ErrForeign) {
-		t.Errorf("deleting somebody's directory: %v, want ErrForeign", err)
+		t.Errorf("deleting another user's directory: %v, want ErrForeign", err)
 	}
 	if _, err := os.Stat(foreign.path("thesis.tex")); err != nil {
-		t.Error("somebody's file is gone")
+		t.Error("another user's file is gone")
 	}
 	ours := layout{dir: t.TempDir()}
 	begin(t, ours, marker{})

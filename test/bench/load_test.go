@@ -73,7 +73,7 @@ func loadDivisor(b *testing.B) int {
 
 // BenchmarkLoad creates 15,000 Workload objects, and finishes each when it has
 // run for its time: what is left is the queueing itself. Controllers finishes them
-// as the controllers of jobs would, Stranger as somebody of whom mlbatch knows
+// as the controllers of jobs would, Stranger as a controller of which mlbatch knows
 // nothing.
 func BenchmarkLoad(b *testing.B) {
 	b.Run("Controllers", func(b *testing.B) {
@@ -297,8 +297,8 @@ func (l *load) byPriority() map[int32]loadClass {
 func (l *load) finishAll(ctx context.Context, total int) error {
 	runs := l.byPriority()
 	var g errgroup.Group
-	// Where the watch goes on when the API server ends it, which it does to whoever
-	// reads slowly. To begin again with all that exists would be slower still.
+	// Where the watch goes on when the API server ends it, which it does to clients
+	// that read slowly. To begin again with all that exists would be slower still.
 	seen := ""
 	for {
 		events, err := l.client.Watch(ctx, &kueue.WorkloadList{}, client.InNamespace(team), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: seen}})

@@ -30,7 +30,7 @@ const (
 	strangerOwner = client.FieldOwner("load-driver")
 )
 
-// stranger ends workloads as a controller of somebody else would: from an
+// stranger ends workloads as a controller of another project would: from an
 // informer, with one worker, which says by server-side apply that a workload has
 // finished, and clears the reservation of one that was evicted. It is a user of
 // its own, so that admission plugins and webhooks see all that it writes.
@@ -214,7 +214,7 @@ func (s *stranger) finish(ctx context.Context, w *kueue.Workload) error {
 	return nil
 }
 
-// clear takes the reservation of an evicted workload away, unless somebody was
+// clear takes the reservation of an evicted workload away, unless another client was
 // faster.
 func (s *stranger) clear(ctx context.Context, w *kueue.Workload) error {
 	next := w.DeepCopy()

@@ -87,7 +87,7 @@ func TestKillAtTheWorstMoment(t *testing.T) {
 		when    moment
 		why     string
 	}{
-		"controller-evicted":    {[]string{"controller"}, evicted, "the victim is told to go, and nobody remembers for whom"},
+		"controller-evicted":    {[]string{"controller"}, evicted, "the victim is told to go, and no process remembers for which workload"},
 		"controller-preempting": {[]string{"controller"}, preempting, "the important job has its quota, and is not started"},
 		"apiserver-evicted":     {[]string{"kube-apiserver"}, evicted, "the answer to the write gets lost"},
 		"scheduler-half-bound":  {[]string{"scheduler"}, halfBound, "some pods of a gang are bound, and others not"},

@@ -59,7 +59,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Anybody who reaches the webhooks' port can send them reviews: large ones, to
+// Any client that reaches the webhooks' port can send them reviews: large ones, to
 // fill the controller's memory, and made-up ones, to be told of queues and rights.
 // Only the API server is answered.
 func TestS8WebhooksAnswerOnlyTheAPIServer(t *testing.T) {
@@ -78,7 +78,7 @@ func TestS8WebhooksAnswerOnlyTheAPIServer(t *testing.T) {
 	}
 	before := controllerMemory(t)
 	for _, url := range urls {
-		for who, c := range map[string]*http.Client{"nobody": anonymous, "another user of the cluster": other} {
+		for who, c := range map[string]*http.Client{"an anonymous client": anonymous, "another user of the cluster": other} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, io.LimitReader(endless{}, 256<<20))
 			if err != nil {
 				t.Fatal(err)
@@ -100,7 +100,7 @@ func TestS8WebhooksAnswerOnlyTheAPIServer(t *testing.T) {
 	}
 	// The API server still gets its answers: a refusal that only a webhook makes.
 	if _, err := tryCreate(t, user(t, ""), "apiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {name: own-parent}\nspec: {parentName: own-parent}\n", ""); err == nil {
-		t.Error("a cohort became its own parent: nobody asked the webhook")
+		t.Error("a cohort became its own parent: the webhook was not asked")
 	}
 }
 

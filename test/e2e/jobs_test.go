@@ -171,8 +171,8 @@ func TestPartialAdmission(t *testing.T) {
 	eventually(t, "with all its pods", jobPods(t, "partial", "part", 5))
 }
 
-// A waiting Job moves to another queue, and one that somebody must agree to
-// waits until they do.
+// A waiting Job moves to another queue, and one with a gate
+// waits until the gate is open.
 func TestQueueMoveAndGates(t *testing.T) {
 	admin := lab(t, "moving", map[corev1.ResourceName]string{"cpu": "8"}, "closed", "open")
 	edit(t, admin, &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "moving", Name: "closed"}}, func(q *kueue.LocalQueue) {

@@ -164,7 +164,7 @@ func TestAdmissionCheckSaysYes(t *testing.T) {
 	admin := user(t, "")
 	checked(t, admin)
 	create(t, admin, fmt.Sprintf(checkedJob, "agreed"), "blue")
-	eventually(t, "nobody answers the check", waits(t, "blue", "agreed", "Suspended", "budget"))
+	eventually(t, "no controller answers the check", waits(t, "blue", "agreed", "Suspended", "budget"))
 	answering(t, admin, metav1.ConditionTrue)
 	eventually(t, "quota comes first", func() string { return reservedOnly(t, "agreed") })
 	// The answer comes while no controller runs.

@@ -67,7 +67,7 @@ func TestS21TenantCannotFillTheCluster(t *testing.T) {
 	if err := alice.Delete(t.Context(), &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "a"}}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "who deletes may create", func() string {
+	eventually(t, "a tenant who deletes may create", func() string {
 		if _, err := tryCreate(t, alice, quick("d"), "blue"); err != nil {
 			return err.Error()
 		}

@@ -45,7 +45,7 @@ func listeners(t *testing.T, pid int) []string {
 	return out
 }
 
-// Nothing of a cluster on somebody's machine can be reached from outside.
+// Nothing of a cluster on a user's machine can be reached from outside.
 func TestS21EverythingListensOnLoopback(t *testing.T) {
 	components, err := cluster.Components(t.Context())
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
-// A job of a queue with the provisioning-request check starts when somebody who
-// makes nodes says that they are there; here that is the test.
+// A job of a queue with the provisioning-request check starts when the
+// provisioner of nodes says that they are there; here that is the test.
 func TestProvisioningRequest(t *testing.T) {
 	s := scheme.New()
 	if err := autoscaling.AddToScheme("v1")(s); err != nil {

@@ -135,7 +135,7 @@ func TestCohortCycle(t *testing.T) {
 
 	edit(t, admin, upper, func(c *kueue.Cohort) { c.Spec.ParentName = "" })
 	eventually(t, "they heal", active(t, admin, "ring", metav1.ConditionTrue, kueue.ReasonReady, kueue.ReasonReady))
-	eventually(t, "who waited runs", jobPods(t, "ring", "during", 1))
+	eventually(t, "the job that waited runs", jobPods(t, "ring", "during", 1))
 	runsOn(t, "ring", "before", pod)
 }
 
@@ -173,9 +173,9 @@ func TestPriorityClassChanges(t *testing.T) {
 	}
 	runsOn(t, "ranks", "first", pod)
 	finish(t, admin, pod)
-	eventually(t, "who was the lesser is next", jobPods(t, "ranks", "lesser", 1))
+	eventually(t, "the job that was the lesser is next", jobPods(t, "ranks", "lesser", 1))
 	if d := waits(t, "ranks", "greater")(); d != "" {
-		t.Errorf("who was the greater: %s", d)
+		t.Errorf("the job that was the greater: %s", d)
 	}
 }
 
@@ -224,12 +224,12 @@ func TestStopPolicies(t *testing.T) {
 				eventually(t, what+"it waits", waits(t, "blue", "ruled", "stopped"))
 			}
 			stop[kind](kueue.StopPolicyNone)
-			eventually(t, what+"started, who asked asks again", func() string { return reservedOnly(t, "asking") })
+			eventually(t, what+"started, the workload that asked asks again", func() string { return reservedOnly(t, "asking") })
 			if policy == kueue.StopPolicyHold {
 				runsOn(t, "blue", "ruled", pod)
 				continue
 			}
-			eventually(t, what+"started, who was drained is back", func() string { return is(t, admin, "ruled", kueue.WorkloadRequeued, "True", kind+"Restarted") })
+			eventually(t, what+"started, the workload that was drained is back", func() string { return is(t, admin, "ruled", kueue.WorkloadRequeued, "True", kind+"Restarted") })
 			eventually(t, what+"and asks anew", func() string { return reservedOnly(t, "ruled") })
 		}
 	}

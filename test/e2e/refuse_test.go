@@ -181,7 +181,7 @@ spec:
 	}
 }
 
-// W10: whoever misspells annotations is told of all of them at once.
+// W10: a user who misspells annotations is told of all of them at once.
 func TestW10MalformedAnnotations(t *testing.T) {
 	awaitEmpty(t, "blue")
 	manifest := strings.Replace(wrap(jobManifest), "metadata:\n  name: wrapped", `metadata:

@@ -13,7 +13,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/local"
 )
 
-// Whoever takes the controller over finds Secrets and makes pods where jobs run,
+// An attacker who takes the controller over finds Secrets and makes pods where jobs run,
 // and nowhere else. Rights come with a LocalQueue and go with the last one.
 func TestS21ControllerIsBoundWhereJobsRun(t *testing.T) {
 	admin, controller := user(t, ""), user(t, local.ControllerUser)

@@ -50,7 +50,7 @@ func TestA1DecimalMemory(t *testing.T) {
 	})
 }
 
-// handmade is a Workload as somebody writes it by hand.
+// handmade is a Workload as a user writes it by hand.
 const handmade = `
 apiVersion: kueue.x-k8s.io/VERSION
 kind: Workload

@@ -30,8 +30,8 @@ func usageJob(queue, more string) string {
 		containers: [{name: c, image: busybox, command: [sleep, "36000"], resources: {requests: {cpu: 1}}}]}}}}`
 }
 
-// What LocalQueues used in the past outlasts the controller: who used more before
-// it was killed still waits behind who used less.
+// What LocalQueues used in the past outlasts the controller: the one that used more
+// before it was killed still waits behind the one that used less.
 func TestA5UsageOutlastsTheController(t *testing.T) {
 	awaitEmpty(t, "blue")
 	admin := user(t, "")
@@ -95,7 +95,7 @@ func TestA5UsageOutlastsTheController(t *testing.T) {
 	})
 	awaitHealthy(t)
 	end("other")
-	eventually(t, "who used less comes first", func() string {
+	eventually(t, "the one that used less comes first", func() string {
 		if problem := admitted("heavy")(); problem == "" {
 			t.Fatalf("what was used is forgotten: the job of the queue that used more was admitted first\n%s", story(t))
 		}

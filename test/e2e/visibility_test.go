@@ -9,7 +9,7 @@ import (
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 )
 
-// pendingIn asks who waits, as a user; "" is the admin.
+// pendingIn asks which workloads wait, as a user; "" is the admin.
 func pendingIn(t *testing.T, as, path string) (*v1beta2.PendingWorkloadsSummary, error) {
 	t.Helper()
 	args := []string{"kubectl", "--data-dir", cluster.Dir, "get", "--raw", "/apis/visibility.kueue.x-k8s.io/" + path}
@@ -27,7 +27,7 @@ func pendingIn(t *testing.T, as, path string) (*v1beta2.PendingWorkloadsSummary,
 	return &s, nil
 }
 
-// Who waits is told in order: to the admin of every queue, to users of their own.
+// What waits is told in order: to the admin of every queue, to users of their own.
 func TestPendingWorkloads(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	alice, bob := user(t, "alice"), user(t, "bob")

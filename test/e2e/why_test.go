@@ -43,7 +43,7 @@ func TestU1ReasonsAreTrueWhenRead(t *testing.T) {
 	uid := string(workloadOf(t, "red", "bob-second").UID)
 
 	var answer *visibility.Explanation
-	eventually(t, "alice is told who holds it now", func() string {
+	eventually(t, "alice is told which workload holds it now", func() string {
 		e, text := whyAs(t, "alice", "blue/alice-secret")
 		answer = e.Answer
 		switch {

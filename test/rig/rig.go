@@ -227,7 +227,7 @@ func (c *Cluster) Crash(ctx context.Context) error {
 }
 
 // awaitEnd returns when a process, possibly a stranger's child, has ended. One
-// that nobody has waited for yet is a zombie, without memory.
+// that no process has waited for yet is a zombie, without memory.
 func awaitEnd(ctx context.Context, pid int) error {
 	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
 		memory, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))

@@ -151,7 +151,7 @@ func TestValidateClusterQueue(t *testing.T) {
 			want: []finding{{"spec.namespaceSelector.matchExpressions[0].operator", field.ErrorTypeInvalid}},
 		},
 		"BorrowWithoutReclaim": {
-			why: "who may preempt while borrowing must be able to reclaim",
+			why: "a queue that may preempt while borrowing must be able to reclaim",
 			cq: with(queue("c"), func(s *v1beta2.ClusterQueueSpec) {
 				s.Preemption = &v1beta2.ClusterQueuePreemption{BorrowWithinCohort: &v1beta2.BorrowWithinCohort{Policy: v1beta2.BorrowWithinCohortPolicyLowerPriority}}
 			}),

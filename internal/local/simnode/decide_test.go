@@ -258,7 +258,7 @@ func TestExactStart(t *testing.T) {
 	}
 	restarted := Decide(Facts{Pod: p, Now: at(500), Scale: 1})
 	if restarted.Status == nil || restarted.Status.Phase != corev1.PodSucceeded {
-		t.Fatal("a pod whose time passed while nobody looked has not ended")
+		t.Fatal("a pod whose time passed while no simulator looked has not ended")
 	}
 	if got := restarted.Status.ContainerStatuses[0].State.Terminated.FinishedAt.Time; !got.Equal(at(10)) {
 		t.Errorf("it ended at %v, want when its time was over, %v", got, at(10))

@@ -143,13 +143,13 @@ func TestFleetOf(t *testing.T) {
 	}
 }
 
-// TestW16NodeCreatedAgain: a node that somebody deleted and created again, with no more
+// TestW16NodeCreatedAgain: a node that a user deleted and created again, with no more
 // than its name, gets back what its kubelet says of it; what others know better stays.
 func TestW16NodeCreatedAgain(t *testing.T) {
 	s := &simulator{fleet: DefaultFleet(), port: 1234}
 	bare := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{gpuProduct: "mine"}}}
 	if !s.plays(bare) {
-		t.Fatal("nobody plays a node of the fleet")
+		t.Fatal("the fleet does not play a node of its own")
 	}
 	self := s.self(bare, at(0))
 	var patch struct {
@@ -175,7 +175,7 @@ func TestW16NodeCreatedAgain(t *testing.T) {
 	}
 	again.Status.Capacity = corev1.ResourceList{gpuResource: resource.MustParse("2")}
 	if st := nodeStatus(again, self, at(1)); st != nil {
-		t.Errorf("a capacity that somebody chose became %v", st.Capacity)
+		t.Errorf("a capacity that a user chose became %v", st.Capacity)
 	}
 	for name, plays := range map[string]bool{"node-2": true, "node-3": false, "gpu-1": false} {
 		if n := (&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}); s.plays(n) != plays {

@@ -151,7 +151,7 @@ func TestU10KubeletsAnswer(t *testing.T) {
 	}
 }
 
-// TestU10LogsAreFollowed: who follows sees the end, and is then let go.
+// TestU10LogsAreFollowed: a client that follows sees the end, and is then let go.
 func TestU10LogsAreFollowed(t *testing.T) {
 	p := running(newPod(command("sleep", "5")), 0)
 	cl, url := kubeletOf(t, p)
@@ -209,10 +209,10 @@ func TestW16ClaimsGetVolumes(t *testing.T) {
 	}
 	for why, change := range map[string]func(*corev1.PersistentVolumeClaim){
 		"it has one":              func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "v" },
-		"somebody else provides":  func(c *corev1.PersistentVolumeClaim) { c.Annotations[annStorageProvisioner] = "nfs" },
+		"another one provides it": func(c *corev1.PersistentVolumeClaim) { c.Annotations[annStorageProvisioner] = "nfs" },
 		"it is being deleted":     func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = new(metav1.Now()) },
 		"it asks for no class":    func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = nil },
-		"nobody was asked so far": func(c *corev1.PersistentVolumeClaim) { c.Annotations = nil },
+		"no provisioner is asked": func(c *corev1.PersistentVolumeClaim) { c.Annotations = nil },
 	} {
 		if v := volumeFor(claim(change)); v != nil {
 			t.Errorf("%s, and it gets %s", why, v.Name)

@@ -20,7 +20,7 @@ func TestBuildsOnWhatItWrote(t *testing.T) {
 		"nothing written": {"what is seen is all there is", pod("a", "5"), nil, false, false},
 		"seen lags":       {"a write on top of the older one would be refused", pod("a", "5"), pod("a", "12"), true, true},
 		"seen caught up":  {"the same, and it need not be kept any longer", pod("a", "12"), pod("a", "12"), false, false},
-		"seen is newer":   {"somebody else changed it since", pod("a", "13"), pod("a", "12"), false, false},
+		"seen is newer":   {"another client changed it since", pod("a", "13"), pod("a", "12"), false, false},
 		"another pod":     {"it has the name of one that is gone", pod("b", "5"), pod("a", "12"), false, false},
 		"gone":            {"nothing is kept of it", nil, pod("a", "12"), false, false},
 	}

@@ -70,7 +70,7 @@ func TestPauses(t *testing.T) {
 		"first":  {"an accident should hardly be noticed", 1, 100 * time.Millisecond},
 		"second": {"it doubles", 2, 200 * time.Millisecond},
 		"sixth":  {"and doubles", 6, 3200 * time.Millisecond},
-		"many":   {"but never waits longer than somebody would watch", 50, 10 * time.Second},
+		"many":   {"but never waits longer than a user would watch", 50, 10 * time.Second},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -301,7 +301,7 @@ func start(t *testing.T, s *Supervisor, spec Spec) {
 
 func alive(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	// A zombie that nobody waits for is dead.
+	// A zombie that no process waits for is dead.
 	return err == nil && syscall.Kill(pid, 0) == nil && !strings.Contains(string(b), ") Z ")
 }
 
