@@ -126,15 +126,20 @@ func (pe *pending) listBlocked(g *group, met *obstacles) {
 // unlistBlocked takes a group off the list. What it was refused for stays on
 // record until it is judged again.
 func (pe *pending) unlistBlocked(g *group) {
-	if g.blockedByReservation == 0 {
-		return
+	pe.blockedGroups = unlist(pe.blockedGroups, g, func(g *group) *int { return &g.blockedByReservation })
+}
+
+// unlist takes a group off a list, if it is there. at is its position plus one, 0 if it is
+// not; the last group takes its place.
+func unlist(groups []*group, g *group, at func(*group) *int) []*group {
+	i := *at(g)
+	if i == 0 {
+		return groups
 	}
-	last := len(pe.blockedGroups) - 1
-	moved := pe.blockedGroups[last]
-	pe.blockedGroups[g.blockedByReservation-1] = moved
-	moved.blockedByReservation = g.blockedByReservation
-	pe.blockedGroups = pe.blockedGroups[:last]
-	g.blockedByReservation = 0
+	last := len(groups) - 1
+	groups[i-1] = groups[last]
+	*at(groups[last]), *at(g) = i, 0
+	return groups[:last]
 }
 
 // wakeReady looks again at what waits for pods: when none is missing any more, and
@@ -171,15 +176,7 @@ func (pe *pending) listOnNodes(g *group) {
 }
 
 func (pe *pending) unlistOnNodes(g *group) {
-	if g.onNodes == 0 {
-		return
-	}
-	last := len(pe.onNodes) - 1
-	moved := pe.onNodes[last]
-	pe.onNodes[g.onNodes-1] = moved
-	moved.onNodes = g.onNodes
-	pe.onNodes = pe.onNodes[:last]
-	g.onNodes = 0
+	pe.onNodes = unlist(pe.onNodes, g, func(g *group) *int { return &g.onNodes })
 }
 
 // change notes that something changed that could end a head reservation or make room
