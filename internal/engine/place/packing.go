@@ -7,22 +7,30 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// maxLooks bounds the search for a packing, in looks at a node.
-const maxLooks = 1 << 16
+// Bounds of a search. Whether nodes as they are hold a gang is asked again for every
+// workload that could be evicted for it, whether empty ones do once for each plan.
+const (
+	searchTries = 4000    // of a number of pods on a node, on nodes as they are
+	maxTries    = 1 << 16 // on empty nodes
+	maxLooks    = 1 << 16 // at a node when it is a set's turn
+)
 
 // packing searches places for several pod sets at the same time, where placing one after
 // the other by simple orders has failed: set by set, the hardest first, and node by node,
 // the fullest first, the most pods first.
 //
-// For example: 2 pods of 3 GPUs and 4 pods of 1 GPU go on nodes with 4 and 6 free GPUs.
-// Of the large ones 1 goes to the fuller node, 1 to the other; 1 and 3 GPUs are left,
-// which the small ones fill.
+// For example: node a has 2 free GPUs and 4 CPUs, node b 3 GPUs and 1 CPU. A pod of 2
+// GPUs and 1 CPU would go to a, the fuller one, where a pod of 1 GPU and 4 CPUs has to go.
+// The search moves the first to b.
 type packing struct {
 	sets []Set
 	bins []bin
 	// pack is the resource of which whole nodes are kept free.
-	pack  int
-	looks int // that are left; below 0 the search gave up
+	pack int
+	// tries and looks are those that are left; below 0 the search gave up.
+	tries, looks int
+	// room is how many pods of each set have a place, as long as it was not its turn.
+	room []int64
 	// given are the pods of each set on each bin.
 	given [][]int32
 }
@@ -45,8 +53,11 @@ const (
 )
 
 // newPacking begins a search for sets, which are given in some turn.
-func (s *Nodes) newPacking(sets []Set, turn []int) *packing {
-	x := &packing{sets: make([]Set, len(sets)), pack: s.packID, looks: maxLooks, given: make([][]int32, len(sets))}
+func (s *Nodes) newPacking(sets []Set, turn []int, tries int) *packing {
+	x := &packing{
+		sets: make([]Set, len(sets)), pack: s.packID, tries: tries, looks: maxLooks,
+		room: make([]int64, len(sets)), given: make([][]int32, len(sets)),
+	}
 	for k, i := range turn {
 		x.sets[k] = sets[i]
 	}
@@ -68,6 +79,9 @@ func (x *packing) run() outcome {
 	}
 	for k := range x.given {
 		x.given[k] = make([]int32, len(x.bins))
+		for i := range x.bins {
+			x.room[k] += int64(x.slots(k, i))
+		}
 	}
 	return x.set(0)
 }
@@ -129,18 +143,13 @@ func (x *packing) set(k int) outcome {
 	if k == len(x.sets) {
 		return found
 	}
-	n := len(x.bins)
-	if x.looks -= n; x.looks < 0 {
-		return gaveUp
-	}
-	for later := k + 1; later < len(x.sets); later++ {
-		room := int64(0)
-		for i := range n {
-			room += int64(x.slots(later, i))
-		}
-		if room < int64(x.sets[later].Count) {
+	for i, set := range x.sets[k:] {
+		if x.room[k+i] < int64(set.Count) {
 			return impossible
 		}
+	}
+	if x.looks -= len(x.bins); x.looks < 0 {
+		return gaveUp
 	}
 	return x.node(x.tier(k), 0, x.sets[k].Count)
 }
@@ -205,22 +214,35 @@ func (x *packing) node(t *tier, i int, want int32) outcome {
 	if before := t.alike[i]; before >= 0 {
 		most = min(most, given[t.bins[before]])
 	}
-	class := x.sets[t.index].Class
 	for n := most; n >= 0; n-- {
-		if x.looks--; x.looks < 0 {
+		if x.tries--; x.tries < 0 {
 			return gaveUp
 		}
 		if t.rest[i+1] < int64(want-n) {
 			break
 		}
-		class.take(x.bins[bin].left, n)
 		given[bin] = n
+		x.take(t.index, bin, n)
 		is := x.node(t, i+1, want-n)
-		class.take(x.bins[bin].left, -n)
+		x.take(t.index, bin, -n)
 		if is != impossible {
 			return is
 		}
 	}
 	given[bin] = 0
 	return impossible
+}
+
+// take takes n pods of a set off what is left of a bin, and keeps the room of later sets.
+func (x *packing) take(k, bin int, n int32) {
+	if n == 0 {
+		return
+	}
+	for later := k + 1; later < len(x.sets); later++ {
+		x.room[later] -= int64(x.slots(later, bin))
+	}
+	x.sets[k].Class.take(x.bins[bin].left, n)
+	for later := k + 1; later < len(x.sets); later++ {
+		x.room[later] += int64(x.slots(later, bin))
+	}
 }

@@ -207,7 +207,7 @@ func (s *Nodes) unbook(holds []Hold) {
 // in shape.
 func (s *Nodes) exact(r Request, spots [][]Spot) bool {
 	turn := largestFirst(r.Sets)
-	x := s.newPacking(r.Sets, turn)
+	x := s.newPacking(r.Sets, turn, searchTries)
 	for rank, n := range s.order {
 		b := bin{rank: rank, left: n.left(r.View), late: n.spec.State != core.NodeReady, may: make([]bool, len(r.Sets))}
 		for k, set := range x.sets {

@@ -20,7 +20,7 @@ func (s *Nodes) Together(sets []Set) (Shortage, bool) {
 		if s.fillEmpty(sets[i], left) {
 			continue
 		}
-		x := s.newPacking(sets, turn)
+		x := s.newPacking(sets, turn, maxTries)
 		for rank, n := range s.order {
 			b := bin{rank: rank, left: n.cap, may: make([]bool, len(sets))}
 			for k, set := range x.sets {

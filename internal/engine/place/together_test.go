@@ -135,7 +135,7 @@ func TestTogetherGivesUp(t *testing.T) {
 	if _, ok := s.Together([]Set{{0, five, 1}, {1, three, 799}}); ok {
 		t.Error("3201 of 3200 GPUs are asked for")
 	}
-	x := packing{sets: []Set{{0, five, 2}}, bins: make([]bin, 4), looks: 3}
+	x := packing{sets: []Set{{0, five, 2}}, bins: make([]bin, 4), room: []int64{2}, looks: 3}
 	if x.set(0) != gaveUp {
 		t.Error("with three looks at four nodes nothing can be known")
 	}
