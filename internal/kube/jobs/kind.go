@@ -45,10 +45,11 @@ type Kind struct {
 	Wrapped *Wrapping
 	Wraps   []Wrappable
 
-	// Replaces is how many of a job's pods can be taken away one by one, each of which
-	// its controller makes anew without giving the job up; nil for kinds whose jobs
-	// their controllers move as a whole.
-	Replaces func(Object) int32
+	// Replaces is how many more of a job's pods, which are all that there are, can be
+	// taken away one by one, each of which its controller makes anew without giving the
+	// job up; open says that it may be more when those that end now are counted. nil is
+	// for kinds whose jobs their controllers move as a whole.
+	Replaces func(o Object, pods []corev1.Pod) (n int32, open bool)
 
 	// SuspendPath leads to the field that holds an object of the kind back, and
 	// Suspended reads it.

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -47,6 +48,10 @@ func IndexNode(o client.Object) []string {
 	}
 	return []string{p.Spec.NodeName}
 }
+
+// recount is when a job is looked at again whose retries are not all counted: some may
+// be left.
+const recount = 10 * time.Second
 
 // Reasons of events on jobs.
 const (
@@ -154,20 +159,24 @@ func (r *reconciler) mustLeave(ctx context.Context, p *corev1.Pod) (string, erro
 
 // Reconcile evicts the pods of one Workload that have to leave their nodes.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	going, leaving, err := r.pods(ctx, req.NamespacedName)
+	pods, going, err := r.pods(ctx, req.NamespacedName)
 	if err != nil || len(going) == 0 {
 		return reconcile.Result{}, err
 	}
-	job, replaced, err := r.job(ctx, req.NamespacedName)
+	job, k, err := r.job(ctx, req.NamespacedName)
 	if err != nil || job == nil {
 		return reconcile.Result{}, err
 	}
-	left := int(replaced) - leaving
+	replaced, open := k.Replaces(job, pods)
+	left := int(replaced)
 	for i, p := range going {
 		if i >= left {
 			r.Recorder.Eventf(job, p.pod, corev1.EventTypeWarning, NotEvacuated, NotEvacuated,
 				"Pod %s stays although %s: %d pods have to leave, and the job would fail after %d more. Let a podFailurePolicy ignore DisruptionTarget, or submit it again",
-				p.pod.Name, p.why, len(going), max(left, 0))
+				p.pod.Name, p.why, len(going), left)
+			if open {
+				return reconcile.Result{RequeueAfter: recount}, nil
+			}
 			break
 		}
 		if err := r.evict(ctx, p.pod); err != nil {
@@ -184,57 +193,53 @@ type goner struct {
 	why string
 }
 
-// pods finds the pods of a Workload that have to leave, by name, and how many are
-// being deleted already.
-func (r *reconciler) pods(ctx context.Context, workload types.NamespacedName) (going []goner, leaving int, err error) {
-	var all corev1.PodList
-	if err := r.Client.List(ctx, &all, client.InNamespace(workload.Namespace), client.MatchingFields{r.PodIndex: workload.Name}); err != nil {
-		return nil, 0, fmt.Errorf("list pods of workload %s: %w", workload, err)
+// pods finds the pods of a Workload, and those of them that have to leave, by name.
+func (r *reconciler) pods(ctx context.Context, workload types.NamespacedName) (all []corev1.Pod, going []goner, err error) {
+	var list corev1.PodList
+	if err := r.Client.List(ctx, &list, client.InNamespace(workload.Namespace), client.MatchingFields{r.PodIndex: workload.Name}); err != nil {
+		return nil, nil, fmt.Errorf("list pods of workload %s: %w", workload, err)
 	}
-	for i := range all.Items {
-		p := &all.Items[i]
-		switch {
-		case !convert.PodState(p).HoldsQuota():
-		case p.DeletionTimestamp != nil:
-			leaving++
-		default:
-			why, err := r.mustLeave(ctx, p)
-			if err != nil {
-				return nil, 0, fmt.Errorf("read node %s: %w", p.Spec.NodeName, err)
-			}
-			if why != "" {
-				going = append(going, goner{p, why})
-			}
+	for i := range list.Items {
+		p := &list.Items[i]
+		if !convert.PodState(p).HoldsQuota() || p.DeletionTimestamp != nil {
+			continue
+		}
+		why, err := r.mustLeave(ctx, p)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read node %s: %w", p.Spec.NodeName, err)
+		}
+		if why != "" {
+			going = append(going, goner{p, why})
 		}
 	}
 	slices.SortFunc(going, func(a, b goner) int { return strings.Compare(a.pod.Name, b.pod.Name) })
-	return going, leaving, nil
+	return list.Items, going, nil
 }
 
-// job finds the job of a Workload, and how many of its pods are replaced; nil if its
-// controller replaces none one by one.
-func (r *reconciler) job(ctx context.Context, workload types.NamespacedName) (jobs.Object, int32, error) {
+// job finds the job of a Workload and its kind; nil if the job's controller replaces
+// no pods one by one.
+func (r *reconciler) job(ctx context.Context, workload types.NamespacedName) (jobs.Object, *jobs.Kind, error) {
 	var w kueue.Workload
 	if err := r.Client.Get(ctx, workload, &w, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, 0, client.IgnoreNotFound(err)
+		return nil, nil, client.IgnoreNotFound(err)
 	}
 	owner := metav1.GetControllerOf(&w)
 	if owner == nil {
-		return nil, 0, nil
+		return nil, nil, nil
 	}
 	k := r.Kinds.Find(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
 	if k == nil || k.Replaces == nil {
-		return nil, 0, nil
+		return nil, nil, nil
 	}
 	o := k.New()
 	err := r.Live.Get(ctx, types.NamespacedName{Namespace: w.Namespace, Name: owner.Name}, o)
 	if apierrors.IsNotFound(err) || err == nil && o.GetUID() != owner.UID {
-		return nil, 0, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("read %s %s of workload %s: %w", owner.Kind, owner.Name, workload, err)
+		return nil, nil, fmt.Errorf("read %s %s of workload %s: %w", owner.Kind, owner.Name, workload, err)
 	}
-	return o, k.Replaces(o), nil
+	return o, k, nil
 }
 
 // evict lets a pod go, unless it is another one by now.

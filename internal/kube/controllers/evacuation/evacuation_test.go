@@ -94,7 +94,9 @@ func (w *world) events() string {
 // Pods of unwrapped Jobs leave a node labelled EVICT like those of AppWrappers, one by
 // one, as long as the Job survives it.
 func TestPodsLeave(t *testing.T) {
-	leaves := func(p *corev1.Pod) { p.DeletionTimestamp, p.Finalizers = new(metav1.Now()), []string{"a/b"} }
+	leaves := func(p *corev1.Pod) {
+		p.DeletionTimestamp, p.Finalizers = new(metav1.Now()), []string{batchv1.JobTrackingFinalizer}
+	}
 	ignoring := &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 		Action: batchv1.PodFailurePolicyActionIgnore, OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget}},
 	}}}
@@ -106,6 +108,7 @@ func TestPodsLeave(t *testing.T) {
 		pods    []client.Object
 		evicted []string
 		events  string
+		again   bool // looked at, without anything that happens
 	}{
 		"on the bad node": {
 			why: "the others stay where they are", pods: []client.Object{pod("a", "bad", nil), pod("b", "good", nil), pod("c", "failing", nil), pod("d", "", nil)},
@@ -125,7 +128,33 @@ func TestPodsLeave(t *testing.T) {
 		},
 		"retries in use": {
 			why: "what leaves already will be counted", job: func(j *batchv1.Job) { j.Spec.BackoffLimit = new(int32(1)) }, pods: []client.Object{pod("a", "good", leaves), pod("b", "bad", nil)},
-			events: NotEvacuated,
+			events: NotEvacuated, again: true,
+		},
+		"retries used, not counted yet": {
+			why: "what was evicted has ended, and the Job does not know yet", job: func(j *batchv1.Job) { j.Spec.BackoffLimit = new(int32(1)) },
+			pods: []client.Object{
+				pod("a", "good", func(p *corev1.Pod) { leaves(p); p.Status.Phase = corev1.PodFailed }), pod("b", "bad", nil),
+			},
+			events: NotEvacuated, again: true,
+		},
+		"failed of itself, not counted yet": {
+			why: "it will be", job: func(j *batchv1.Job) { j.Spec.BackoffLimit = new(int32(1)) },
+			pods: []client.Object{
+				pod("a", "good", func(p *corev1.Pod) {
+					p.Finalizers, p.Status.Phase = []string{batchv1.JobTrackingFinalizer}, corev1.PodFailed
+				}), pod("b", "bad", nil),
+			},
+			events: NotEvacuated, again: true,
+		},
+		"failed and counted": {
+			why: "once is enough", job: func(j *batchv1.Job) {
+				j.Spec.BackoffLimit = new(int32(2))
+				j.Status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Failed: []types.UID{"a"}}
+			},
+			pods: []client.Object{
+				pod("a", "good", func(p *corev1.Pod) { leaves(p); p.Status.Phase = corev1.PodFailed }), pod("b", "bad", nil),
+			},
+			evicted: []string{"eviction b"}, events: Evacuated,
 		},
 		"disruptions do not count": {
 			why: "the Job says so", job: func(j *batchv1.Job) { j.Spec.BackoffLimit, j.Spec.PodFailurePolicy = new(int32(0)), ignoring }, pods: three,
@@ -144,8 +173,9 @@ func TestPodsLeave(t *testing.T) {
 				owner = work("batch/v1", "Job")
 			}
 			w := newWorld(t, append([]client.Object{train(tc.job), owner, node("bad", "EVICT"), node("failing", "ERR"), node("good", "PASS")}, tc.pods...)...)
-			if _, err := w.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "w"}}); err != nil {
-				t.Fatal(err)
+			done, err := w.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "w"}})
+			if err != nil || (done.RequeueAfter > 0) != tc.again {
+				t.Fatalf("%s: %+v, %v", tc.why, done, err)
 			}
 			if d := cmp.Diff(tc.evicted, w.evicted); d != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, d)

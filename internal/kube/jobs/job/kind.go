@@ -14,7 +14,7 @@ func Kind() jobs.Kind {
 		Resource:       "jobs",
 		Framework:      "batch/job",
 		Wrapped:        wrapped(),
-		Replaces:       jobs.Of(replaces),
+		Replaces:       replacesPods,
 		SuspendPath:    []string{"spec", "suspend"},
 		Suspended:      jobs.Of(suspended),
 		Bulk:           "spec.template",

@@ -45,7 +45,7 @@ func TestReplaces(t *testing.T) {
 	} {
 		j := &batchv1.Job{}
 		tc.job(j)
-		if got := replaces(j); got != tc.want {
+		if got, _ := replaces(j, nil); got != tc.want {
 			t.Errorf("%s: %s: %d, want %d", name, tc.why, got, tc.want)
 		}
 	}
