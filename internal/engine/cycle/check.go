@@ -55,6 +55,11 @@ func (pe *pending) check() error {
 			return fmt.Errorf("queue %s: %w", q.name, err)
 		}
 	}
+	for n := range pe.recheck {
+		if n.Root() != n && !pe.edited {
+			return fmt.Errorf("to be looked at again when an admission in %s is seen, which is part of a tree", n.Name)
+		}
+	}
 	return nil
 }
 

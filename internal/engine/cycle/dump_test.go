@@ -185,6 +185,42 @@ func TestDumpIsForDecidedWorlds(t *testing.T) {
 	}
 }
 
+// TestTreesGrowWhileAdmissionsAreUnseen: a workload waits until the admission of its
+// victim is seen, and in between its cohort gets a parent. What was noted of the tree
+// is noted of the greater one alone.
+func TestTreesGrowWhileAdmissionsAreUnseen(t *testing.T) {
+	e := small()
+	world := smallWorld()
+	queue := world[len(world)-1].(core.QueueSet).Queue
+	queue.Cohort = "right"
+	e.Apply(core.QueueSet{Queue: queue})
+	e.Apply(core.WorkloadSet{Workload: cpuJob("low", 0, 4)})
+	var admission *core.Admission
+	for _, d := range e.Decide(time.Unix(101, 0)) {
+		if admit, ok := d.(core.Admit); ok {
+			admission = &admit.Admission
+		}
+	}
+	if admission == nil {
+		t.Fatal("there was room for it")
+	}
+	e.Apply(core.WorkloadSet{Workload: cpuJob("high", 1, 4)})
+	expect(t, "the admission of its victim is on its way", steps(t, e, 102), "refuse high")
+	e.Apply(core.CohortSet{Cohort: core.Cohort{Name: "right", Parent: "top"}})
+	expect(t, "it still is", steps(t, e, 103))
+	state, err := e.Dump()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]cycle.TreeName{{Name: "top"}}, state.Recheck); diff != "" {
+		t.Errorf("trees to be looked at again (-want +got):\n%s", diff)
+	}
+	seen := cpuJob("low", 0, 4)
+	seen.Admission = admission
+	e.Apply(core.WorkloadSet{Workload: seen})
+	expect(t, "now it is seen", steps(t, e, 104), "evict low for high", "refuse high")
+}
+
 func TestLoadRefusesNonsense(t *testing.T) {
 	key := core.Key{Namespace: "a", Name: "x"}
 	waits := cycle.WorkloadState{Key: key, UID: "u", LocalQueue: "q"}

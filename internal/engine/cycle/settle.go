@@ -26,10 +26,7 @@ func (e *Engine) settle() {
 	e.nodes.Sweep()
 	e.outdate()
 	e.link()
-	for _, q := range e.sortedQueues() {
-		q.blocker = nil
-		e.pending.recallAll(q)
-	}
+	e.pending.lookAgain()
 }
 
 // link finds out which queues are open, and through which LocalQueues they are reached.

@@ -56,6 +56,17 @@ func (pe *pending) recallAll(q *queue) {
 	pe.turns.rehead(q)
 }
 
+// lookAgain wakes everything that is parked, after an edit. Trees may be others than
+// before, so what was noted of them is forgotten: whoever has to be looked at again
+// notes it when it is judged.
+func (pe *pending) lookAgain() {
+	clear(pe.recheck)
+	for _, q := range pe.sortedQueues() {
+		q.blocker = nil
+		pe.recallAll(q)
+	}
+}
+
 // wakeTree wakes what waits for quota anywhere in a tree.
 func (pe *pending) wakeTree(n node) {
 	for _, c := range n.Children() {
