@@ -8,15 +8,14 @@ func (e *Engine) CheckStuck() error {
 	if e.edited || e.forest.Dirty() {
 		return nil
 	}
+	defer e.ask().end() // a question changes nothing
 	for _, q := range e.sortedQueues() {
 		for _, g := range q.groups {
 			if q.closed != nil || !g.parked || g.why == nil || !e.judge.stuck(g) {
 				continue
 			}
-			plan := g.plan // a question changes nothing
 			w := g.members.First()
 			v := e.judge.verdict(w)
-			g.plan = plan
 			if v.kind != refuse {
 				return fmt.Errorf("%s is stuck for %s, and yet there is something to be done: kind %d, %d victims", w.Key, g.why.Code, v.kind, len(v.victims))
 			}
