@@ -22,7 +22,7 @@ var kubeLadder = []layer{
 		why: "convert turns objects into values; it reads no cluster and decides nothing",
 	},
 	{
-		dir: "internal/kube/jobs", may: plus(values, "internal/engine/lifecycle"), never: clients,
+		dir: "internal/kube/jobs", may: plus(values, "internal/engine/lifecycle", "internal/engine/podplan"), never: clients,
 		why: "a job kind is a translation; it gets no client",
 	},
 	{
@@ -38,7 +38,7 @@ var kubeLadder = []layer{
 		why: "news makes events fit the API, whatever they tell",
 	},
 	{
-		dir: "internal/kube/scheme", may: plus(values, "internal/engine/lifecycle", "internal/kube/jobs"), never: controlPlane,
+		dir: "internal/kube/scheme", may: plus(values, "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/jobs"), never: controlPlane,
 		why: "the scheme lists kinds of objects, and knows nothing that uses them",
 	},
 	{
@@ -58,7 +58,7 @@ var kubeLadder = []layer{
 		why: "apply writes what was decided, by the rules below it; it does not know where decisions come from",
 	},
 	{
-		dir: "internal/kube/webhook", may: plus(values, "internal/engine/lifecycle", "internal/kube/jobs"), never: controlPlane,
+		dir: "internal/kube/webhook", may: plus(values, "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/jobs"), never: controlPlane,
 		why: "a webhook judges one object by what it says and by its kind; no controller and no engine has a say",
 	},
 	{
@@ -66,10 +66,8 @@ var kubeLadder = []layer{
 		why: "visibility prints what the engine says; it changes nothing, and no controller knows of it",
 	},
 	{
-		dir:   "internal/kube/controllers/workload",
-		may:   plus(controllerMay, "internal/kube/controllers/job"),
-		never: controlPlane,
-		why:   "the Workload's controller carries out its life cycle; it finds pods by the indices of the job's controller",
+		dir: "internal/kube/admission", may: plus(values, "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/convert", "internal/kube/jobs"), never: controlPlane,
+		why: "admission reads what jobs were given, for every controller of jobs; it writes nothing",
 	},
 	{
 		dir: "internal/kube/controllers/decision", may: plus(controllerMay,
@@ -111,4 +109,4 @@ var kubeLadder = []layer{
 // controllerMay is what every controller may use.
 var controllerMay = plus(values,
 	"internal/engine/lifecycle", "internal/facts",
-	"internal/kube/convert", "internal/kube/jobs", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus", "internal/kube/turns", "internal/kube/apply")
+	"internal/engine/podplan", "internal/kube/admission", "internal/kube/convert", "internal/kube/jobs", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus", "internal/kube/turns", "internal/kube/apply")

@@ -33,6 +33,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	awcontroller "github.com/mlbatch/mlbatch/internal/kube/controllers/appwrapper"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/decision"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/evacuation"
@@ -229,13 +230,13 @@ func Run(ctx context.Context, opts Options) error {
 		return fmt.Errorf("start the controller: %w", err)
 	}
 	mgr = news.Manager(mgr)
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, job.PodIndex, job.IndexPod); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, admission.PodIndex, admission.IndexPod); err != nil {
 		return fmt.Errorf("index pods: %w", err)
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, evacuation.NodeIndex, evacuation.IndexNode); err != nil {
 		return fmt.Errorf("index pods: %w", err)
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &kueue.Workload{}, job.JobIndex, job.IndexWorkload); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &kueue.Workload{}, admission.JobIndex, admission.IndexWorkload); err != nil {
 		return fmt.Errorf("index workloads: %w", err)
 	}
 	for _, k := range opts.Kinds {
@@ -389,7 +390,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		Lifecycle: opts.Lifecycle,
 		Flight:    flight,
 		Pods: func(ctx context.Context, k core.Key) (int, error) {
-			pods, err := job.PodsOf(ctx, mgr.GetClient(), k.Namespace, k.Name)
+			pods, err := admission.PodsOf(ctx, mgr.GetClient(), k.Namespace, k.Name)
 			return pods.Live, err
 		},
 		// More than the clients that create many jobs at once: admissions must not
@@ -473,7 +474,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		Live:      mgr.GetAPIReader(),
 
 		LabelKeysToCopy:   opts.LabelKeysToCopy,
-		NoQueueLabels:     opts.Gates.NoQueueLabels,
+		Labels:            admission.Labels{NoQueues: opts.Gates.NoQueueLabels},
 		NoReclaimablePods: opts.Gates.NoReclaimablePods,
 	}
 	for _, a := range adapters {
@@ -489,7 +490,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		return fmt.Errorf("add workloads: %w", err)
 	}
 	err = evacuation.SetupWithManager(mgr, evacuation.Options{
-		Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Kinds: queued, Avoid: jobs.AvoidBadGPUs(), PodIndex: job.PodIndex,
+		Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Kinds: queued, Avoid: jobs.AvoidBadGPUs(), PodIndex: admission.PodIndex,
 	})
 	if err != nil {
 		return fmt.Errorf("add evacuation: %w", err)

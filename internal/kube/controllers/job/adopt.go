@@ -18,27 +18,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
-// Names of further cache indexes: from the UID of a job to the Workloads it
-// controls, and from the name of a prebuilt Workload to the jobs that name it.
-const (
-	JobIndex      = "mlbatch.dev/job"
-	PrebuiltIndex = "mlbatch.dev/prebuilt"
-)
-
-// IndexWorkload returns the UID of the job that controls a Workload, for
-// JobIndex.
-func IndexWorkload(o client.Object) []string {
-	if owner := metav1.GetControllerOf(o); owner != nil {
-		return []string{string(owner.UID)}
-	}
-	return nil
-}
+// PrebuiltIndex is the name of the cache index from the name of a prebuilt Workload to
+// the jobs that name it.
+const PrebuiltIndex = "mlbatch.dev/prebuilt"
 
 // IndexPrebuilt returns the Workload that a job names, for PrebuiltIndex.
 func IndexPrebuilt(o client.Object) []string {
@@ -46,15 +35,6 @@ func IndexPrebuilt(o client.Object) []string {
 		return []string{name}
 	}
 	return nil
-}
-
-// workloadsOf lists the Workloads that a job controls.
-func (r *reconciler) workloadsOf(ctx context.Context, namespace string, job types.UID) ([]kueue.Workload, error) {
-	var all kueue.WorkloadList
-	if err := r.opts.Client.List(ctx, &all, client.InNamespace(namespace), client.MatchingFields{JobIndex: string(job)}); err != nil {
-		return nil, fmt.Errorf("list workloads of job %s in namespace %s: %w", job, namespace, err)
-	}
-	return all.Items, nil
 }
 
 // choose picks the Workload of a job from those it controls: the one with the
@@ -78,7 +58,7 @@ func choose(all []kueue.Workload, name string) *kueue.Workload {
 // workloads finds the Workload of a job and those that are too many. A prebuilt
 // Workload need not be the job's yet.
 func (r *reconciler) workloads(ctx context.Context, s *facts) error {
-	all, err := r.workloadsOf(ctx, s.job.GetNamespace(), s.job.GetUID())
+	all, err := admission.WorkloadsOf(ctx, r.opts.Client, s.job.GetNamespace(), s.job.GetUID())
 	if err != nil {
 		return err
 	}
@@ -98,7 +78,7 @@ func (r *reconciler) workloads(ctx context.Context, s *facts) error {
 	for i := range all {
 		if s.workload == nil || all[i].Name != s.workload.Name {
 			s.extra = &all[i]
-			pods, err := PodsOf(ctx, r.opts.Client, all[i].Namespace, all[i].Name)
+			pods, err := admission.PodsOf(ctx, r.opts.Client, all[i].Namespace, all[i].Name)
 			if err != nil {
 				return err
 			}

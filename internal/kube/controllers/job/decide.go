@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
@@ -46,7 +47,7 @@ type facts struct {
 	infos []jobs.PodSetInfo
 	// conflict says why infos contradict each other.
 	conflict  error
-	pods      Pods
+	pods      admission.Pods
 	lifecycle workloadlifecycle.Config
 	now       time.Time
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
@@ -449,10 +450,10 @@ func TestDecide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := facts{
 				job: c.job, adapter: batchjob.Adapter{}, queue: "default-queue", priority: priority{value: ptr.To[int32](5)},
-				workload: c.workload, pods: Pods{Live: c.live, Behind: c.behind, Refused: c.refused, Why: "volume node affinity conflict"}, now: now,
+				workload: c.workload, pods: admission.Pods{Live: c.live, Behind: c.behind, Refused: c.refused, Why: "volume node affinity conflict"}, now: now,
 				infos: []jobs.PodSetInfo{{Name: "main", Count: 2, NodeSelector: map[string]string{"gpu": "h100"}}},
 			}
-			s.infos, s.conflict = updated(s.infos, checksOf(c.workload))
+			s.infos, s.conflict = admission.Updated(s.infos, checksOf(c.workload))
 			if c.class != "" {
 				s.priority = priority{value: new(int32(9)), class: aWorkload(ofClass(c.class)).Spec.PriorityClassRef}
 			}

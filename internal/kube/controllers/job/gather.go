@@ -6,84 +6,22 @@ import (
 	"crypto/sha1" //nolint:gosec // see workloadName
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
-
-// PodIndex is the name of the cache index from a Workload's name to its pods.
-const PodIndex = "mlbatch.dev/workload"
-
-// IndexPod returns the Workload that a pod belongs to, for PodIndex.
-func IndexPod(o client.Object) []string {
-	p, ok := o.(*corev1.Pod)
-	if !ok || p.Annotations[kueue.WorkloadAnnotation] == "" {
-		return nil
-	}
-	return []string{p.Annotations[kueue.WorkloadAnnotation]}
-}
-
-// Pods are what the pods of a Workload say about it.
-type Pods struct {
-	// Live is how many hold quota: see core.PodState.
-	Live int
-	// Refused is since when the scheduler has found no place for one of them, and
-	// Why what it says; zero if all is well.
-	Refused time.Time
-	Why     string
-	// Behind is true while one waits for the place of a deleted one.
-	Behind bool
-}
-
-// PodsOf looks at the pods of a Workload.
-func PodsOf(ctx context.Context, c client.Reader, namespace, workload string) (Pods, error) {
-	var pods corev1.PodList
-	if err := c.List(ctx, &pods, client.InNamespace(namespace), client.MatchingFields{PodIndex: workload}, client.UnsafeDisableDeepCopy); err != nil {
-		return Pods{}, fmt.Errorf("list pods of workload %s/%s: %w", namespace, workload, err)
-	}
-	var out Pods
-	for i := range pods.Items {
-		p := &pods.Items[i]
-		if !convert.PodState(p).HoldsQuota() {
-			continue
-		}
-		out.Live++
-		since, why := refused(p)
-		if strings.Contains(why, convert.PlaceKept) {
-			out.Behind = true
-			continue // it is no node that refuses it
-		}
-		if !since.IsZero() && (out.Refused.IsZero() || since.Before(out.Refused)) {
-			out.Refused, out.Why = since, why
-		}
-	}
-	return out, nil
-}
-
-// refused is since when a pod has been refused by every node, and why.
-func refused(p *corev1.Pod) (time.Time, string) {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && p.DeletionTimestamp == nil {
-			return c.LastTransitionTime.Time, c.Message
-		}
-	}
-	return time.Time{}, ""
-}
 
 // workloadName is stable for one object, so that a restart finds what it made,
 // and differs for an object of the same name made later. It is the name that
@@ -133,12 +71,12 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 		return s, err == nil, err
 	}
 	w := s.workload
-	if s.pods, err = PodsOf(ctx, r.opts.Client, w.Namespace, w.Name); err != nil {
+	if s.pods, err = admission.PodsOf(ctx, r.opts.Client, w.Namespace, w.Name); err != nil {
 		return s, false, err
 	}
 	if convert.Admitted(w) {
-		if s.infos, err = r.infos(ctx, w); err == nil {
-			s.infos, s.conflict = updated(s.infos, w.Status.AdmissionChecks)
+		if s.infos, err = admission.Infos(ctx, r.opts.Client, w, r.opts.Labels); err == nil {
+			s.infos, s.conflict = admission.Updated(s.infos, w.Status.AdmissionChecks)
 		}
 	}
 	return s, err == nil, err
@@ -194,67 +132,4 @@ func (r *reconciler) priority(ctx context.Context, o jobs.Object, f jobs.Facts) 
 		}
 	}
 	return priority{value: ptr.To[int32](0), awaited: awaited}, nil
-}
-
-// infos says what the admission adds to the pods of each pod set: the labels
-// and tolerations of the assigned flavors, and whose pods they are.
-func (r *reconciler) infos(ctx context.Context, w *kueue.Workload) ([]jobs.PodSetInfo, error) {
-	out := make([]jobs.PodSetInfo, 0, len(w.Status.Admission.PodSetAssignments))
-	for _, a := range w.Status.Admission.PodSetAssignments {
-		info := jobs.PodSetInfo{
-			Name:         string(a.Name),
-			Count:        ptr.Deref(a.Count, 0),
-			Annotations:  map[string]string{kueue.WorkloadAnnotation: w.Name},
-			Labels:       map[string]string{kueue.PodSetLabel: string(a.Name)},
-			NodeSelector: map[string]string{},
-		}
-		if !r.opts.NoQueueLabels {
-			queueLabels(info.Labels, w)
-		}
-		flavors := map[kueue.ResourceFlavorReference]bool{}
-		for _, f := range a.Flavors {
-			flavors[f] = true
-		}
-		for _, name := range slices.Sorted(maps.Keys(flavors)) {
-			var f kueue.ResourceFlavor
-			if err := r.opts.Client.Get(ctx, types.NamespacedName{Name: string(name)}, &f); err != nil {
-				return nil, fmt.Errorf("read flavor %s assigned to workload %s/%s: %w", name, w.Namespace, w.Name, err)
-			}
-			maps.Copy(info.NodeSelector, f.Spec.NodeLabels)
-			info.Tolerations = jobs.Tolerate(info.Tolerations, f.Spec.Tolerations)
-		}
-		out = append(out, info)
-	}
-	return out, nil
-}
-
-// updated adds what the admission checks want the pods to have.
-func updated(infos []jobs.PodSetInfo, checks []kueue.AdmissionCheckState) ([]jobs.PodSetInfo, error) {
-	for _, c := range checks {
-		for _, u := range c.PodSetUpdates {
-			at := slices.IndexFunc(infos, func(i jobs.PodSetInfo) bool { return i.Name == string(u.Name) })
-			if at < 0 {
-				return infos, fmt.Errorf("admission check %s: the job has no pod set %s", c.Name, u.Name)
-			}
-			next, err := infos[at].With(u)
-			if err != nil {
-				return infos, fmt.Errorf("admission check %s, pod set %s: %w", c.Name, u.Name, err)
-			}
-			infos[at] = next
-		}
-	}
-	return infos, nil
-}
-
-// queueLabels tells on the pods which queues they came through. A name that is
-// too long for a label is left out.
-func queueLabels(labels map[string]string, w *kueue.Workload) {
-	for key, name := range map[string]string{
-		kueue.ClusterQueueNameLabel: string(w.Status.Admission.ClusterQueue),
-		kueue.LocalQueueNameLabel:   string(w.Spec.QueueName),
-	} {
-		if name != "" && len(name) <= validation.LabelValueMaxLength {
-			labels[key] = name
-		}
-	}
 }

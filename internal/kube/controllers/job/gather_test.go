@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
@@ -142,30 +143,30 @@ func TestInfos(t *testing.T) {
 	want := []jobs.PodSetInfo{
 		info("a", 2, map[string]string{"kind": "f", "zone": "g"}, "spot"), info("b", 0, map[string]string{"zone": "h"}, "gpu"),
 	}
-	got, err := newBench(t, nil, flavors...).infos(t.Context(), w)
+	got, err := newBench(t, nil, flavors...).infos(t, w)
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, d)
 	}
-	if _, err := newBench(t, nil, flavors[1:]...).infos(t.Context(), w); err == nil {
+	if _, err := newBench(t, nil, flavors[1:]...).infos(t, w); err == nil {
 		t.Error("pods would run on any nodes if a flavor cannot be read")
 	}
-	bare, err := newBench(t, func(o *Options) { o.NoQueueLabels = true }, flavors...).infos(t.Context(), w)
+	bare, err := newBench(t, func(o *Options) { o.Labels.NoQueues = true }, flavors...).infos(t, w)
 	if err != nil || bare[0].Labels[kueue.ClusterQueueNameLabel] != "" {
 		t.Errorf("queues are told though that is off: %v %v", bare[0].Labels, err)
 	}
 	w.Spec.QueueName = "q"
-	if got, err = newBench(t, nil, flavors...).infos(t.Context(), w); err != nil || got[0].Labels[kueue.LocalQueueNameLabel] != "q" {
+	if got, err = newBench(t, nil, flavors...).infos(t, w); err != nil || got[0].Labels[kueue.LocalQueueNameLabel] != "q" {
 		t.Errorf("%v %v", got[0].Labels, err)
 	}
 	for says, name := range map[string]kueue.PodSetReference{"": "b", "admission check k: the job has no pod set x": "x"} {
 		check := kueue.AdmissionCheckState{Name: "k", PodSetUpdates: []kueue.PodSetUpdate{{Name: name, Labels: map[string]string{"new": "1"}}}}
-		next, err := updated(slices.Clone(want), []kueue.AdmissionCheckState{check})
+		next, err := admission.Updated(slices.Clone(want), []kueue.AdmissionCheckState{check})
 		if err != nil != (says != "") || err != nil && err.Error() != says || says == "" && (next[1].Labels["new"] != "1" || next[0].Labels["new"] != "") {
 			t.Errorf("%v: %+v", err, next)
 		}
 	}
 	against := kueue.AdmissionCheckState{Name: "k", PodSetUpdates: []kueue.PodSetUpdate{{Name: "b", NodeSelector: map[string]string{"zone": "x"}}}}
-	if _, err := updated(slices.Clone(want), []kueue.AdmissionCheckState{against}); err == nil || !strings.HasPrefix(err.Error(), "admission check k, pod set b: nodeSelector zone") {
+	if _, err := admission.Updated(slices.Clone(want), []kueue.AdmissionCheckState{against}); err == nil || !strings.HasPrefix(err.Error(), "admission check k, pod set b: nodeSelector zone") {
 		t.Errorf("%v", err)
 	}
 }
@@ -224,36 +225,5 @@ func TestPriorityUnknown(t *testing.T) {
 	}
 	if _, err := newBench(t, lost(nil)).priority(t.Context(), aJob(), jobs.Facts{}); err == nil {
 		t.Error("PriorityClasses that cannot be listed count as missing")
-	}
-}
-
-// Which events of pods are looked at: those after which quota may be free, or a pod
-// has no node.
-func TestPodsEnding(t *testing.T) {
-	pod := func(phase corev1.PodPhase, refusedBy ...string) *corev1.Pod {
-		p := &corev1.Pod{Status: corev1.PodStatus{Phase: phase}}
-		for range refusedBy {
-			p.Status.Conditions = []corev1.PodCondition{{
-				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(now),
-			}}
-		}
-		return p
-	}
-	runs, done, lost := pod(corev1.PodRunning), pod(corev1.PodSucceeded), pod(corev1.PodPending, "all")
-	funcs := endings()
-	for name, tc := range map[string]struct {
-		was, is client.Object
-		want    bool
-	}{
-		"ends": {runs, done, true}, "goes on": {runs, runs, false}, "ended before": {done, done, false},
-		"has no node": {pod(corev1.PodPending), lost, true}, "still has none": {lost, lost, false}, "has one": {lost, runs, false},
-		"no pod": {aJob(), aJob(), false},
-	} {
-		if got := funcs.Update(event.UpdateEvent{ObjectOld: tc.was, ObjectNew: tc.is}); got != tc.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-	if funcs.Create(event.CreateEvent{Object: runs}) || !funcs.Delete(event.DeleteEvent{Object: runs}) || funcs.Generic(event.GenericEvent{Object: runs}) {
-		t.Error("a pod that is new frees nothing, one that is gone may")
 	}
 }

@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -63,8 +64,8 @@ type Options struct {
 	Live client.Reader
 	// LabelKeysToCopy are the labels of a job that its Workload gets too.
 	LabelKeysToCopy []string
-	// NoQueueLabels leaves the names of the queues off the pods.
-	NoQueueLabels bool
+	// Labels say what pods tell of their admission.
+	Labels admission.Labels
 	// NoReclaimablePods keeps the quota of pods that are done until the job ends.
 	NoReclaimablePods bool
 }
@@ -83,7 +84,7 @@ type reconciler struct {
 }
 
 // SetupWithManager starts a reconciler for the adapter's kind. The cache must
-// have PodIndex, JobIndex and, for the kind, PrebuiltIndex. How many jobs are handled at the same time is the manager's
+// have admission.PodIndex, admission.JobIndex and, for the kind, PrebuiltIndex. How many jobs are handled at the same time is the manager's
 // GroupKindConcurrency.
 func SetupWithManager(mgr ctrl.Manager, adapter jobs.Adapter, opts Options) error {
 	r := &reconciler{opts: opts, adapter: adapter}
@@ -93,7 +94,7 @@ func SetupWithManager(mgr ctrl.Manager, adapter jobs.Adapter, opts Options) erro
 		For(adapter.New()).
 		Owns(&kueue.Workload{}).
 		Watches(&kueue.Workload{}, r.jobOfPrebuilt()).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.jobOfPod), PodsEnding()).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.jobOfPod), admission.PodsEnding()).
 		Watches(&kueue.WorkloadPriorityClass{}, handler.EnqueueRequestsFromMapFunc(r.jobsOfClass), appears()).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.roomFor), givesRoom()).
 		WithOptions(turns.Options()).
@@ -348,33 +349,4 @@ func appears() builder.Predicates {
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	})
-}
-
-// unplaced reports whether the scheduler found no place for a pod.
-func unplaced(o client.Object) bool {
-	p, ok := o.(*corev1.Pod)
-	if !ok {
-		return false
-	}
-	since, _ := refused(p)
-	return !since.IsZero()
-}
-
-// PodsEnding lets through the events after which a Workload may have fewer
-// unfinished pods, or pods that no node takes.
-func PodsEnding() builder.Predicates { return builder.WithPredicates(endings()) }
-
-func endings() predicate.Funcs {
-	live := func(o client.Object) bool {
-		p, ok := o.(*corev1.Pod)
-		return ok && convert.PodState(p).HoldsQuota()
-	}
-	return predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		DeleteFunc:  func(event.DeleteEvent) bool { return true },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			return live(e.ObjectOld) && !live(e.ObjectNew) || !unplaced(e.ObjectOld) && unplaced(e.ObjectNew)
-		},
-	}
 }

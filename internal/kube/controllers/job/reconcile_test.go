@@ -20,6 +20,7 @@ import (
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
@@ -42,8 +43,8 @@ func newBench(t *testing.T, change func(*Options), objects ...client.Object) ben
 	)
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).
 		WithStatusSubresource(&kueue.Workload{}, &batchv1.Job{}).
-		WithIndex(&corev1.Pod{}, PodIndex, IndexPod).
-		WithIndex(&kueue.Workload{}, JobIndex, IndexWorkload).
+		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).
+		WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
 		WithIndex(&batchv1.Job{}, PrebuiltIndex, IndexPrebuilt).
 		Build()
 	told := events.NewFakeRecorder(100)
@@ -302,10 +303,10 @@ func TestPodLabels(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, func(o *Options) { o.NoQueueLabels = c.off })
+			b := newBench(t, func(o *Options) { o.Labels.NoQueues = c.off })
 			w := aWorkload(admitted)
 			w.Status.Admission.ClusterQueue = kueue.ClusterQueueReference(c.queue)
-			infos, err := b.infos(t.Context(), w)
+			infos, err := b.infos(t, w)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -314,4 +315,10 @@ func TestPodLabels(t *testing.T) {
 			}
 		})
 	}
+}
+
+// infos are those of a Workload's admission.
+func (b bench) infos(t *testing.T, w *kueue.Workload) ([]jobs.PodSetInfo, error) {
+	t.Helper()
+	return admission.Infos(t.Context(), b.opts.Client, w, b.opts.Labels)
 }

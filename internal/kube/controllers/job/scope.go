@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
@@ -48,7 +49,7 @@ func (r *reconciler) standingOf(ctx context.Context, o jobs.Object, queue string
 		case err != nil || doomed:
 			return alone, nil, err
 		case above.uid != "":
-			w, err := r.workloadsOf(ctx, o.GetNamespace(), above.uid)
+			w, err := admission.WorkloadsOf(ctx, r.opts.Client, o.GetNamespace(), above.uid)
 			if err != nil || len(w) == 0 {
 				return above.stands, nil, err
 			}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 )
@@ -80,7 +81,7 @@ func TestT9EarliestRefusal(t *testing.T) {
 			p.Status.Conditions[0].Status = corev1.ConditionTrue
 		}),
 		pod("another", 3*time.Hour, func(p *corev1.Pod) { p.Annotations[kueue.WorkloadAnnotation] = "x" }))
-	got, err := PodsOf(t.Context(), b.opts.Client, "blue", "w")
+	got, err := admission.PodsOf(t.Context(), b.opts.Client, "blue", "w")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
@@ -28,7 +28,7 @@ func workloadOfPod(_ context.Context, o client.Object) []reconcile.Request {
 // ofJob leads from a job to its Workloads.
 func (r *reconciler) ofJob(ctx context.Context, o client.Object) []reconcile.Request {
 	var all kueue.WorkloadList
-	if err := r.Client.List(ctx, &all, client.InNamespace(o.GetNamespace()), client.MatchingFields{job.JobIndex: string(o.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &all, client.InNamespace(o.GetNamespace()), client.MatchingFields{admission.JobIndex: string(o.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
 	var out []reconcile.Request

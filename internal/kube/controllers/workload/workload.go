@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
-	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
@@ -48,8 +48,8 @@ type Options struct {
 
 type reconciler struct{ Options }
 
-// SetupWithManager starts the reconciler. The cache must have job.PodIndex and
-// job.JobIndex.
+// SetupWithManager starts the reconciler. The cache must have admission.PodIndex and
+// admission.JobIndex.
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	r := &reconciler{opts}
 	b := ctrl.NewControllerManagedBy(mgr)
@@ -60,7 +60,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		Named("workload").
 		For(&kueue.Workload{}).
 		Watches(&kueue.Workload{}, handler.Funcs{UpdateFunc: r.tellAnswers}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(workloadOfPod), job.PodsEnding()).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(workloadOfPod), admission.PodsEnding()).
 		Watches(&kueue.WorkloadPriorityClass{}, handler.EnqueueRequestsFromMapFunc(r.ofClass)).
 		Watches(&kueue.ClusterQueue{}, handler.EnqueueRequestsFromMapFunc(r.ofClusterQueue), rulesChanged()).
 		Watches(&kueue.LocalQueue{}, handler.EnqueueRequestsFromMapFunc(r.ofLocalQueue), rulesChanged()).
@@ -151,7 +151,7 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (wor
 		}
 	}
 	f.Orphan = owner == nil && w.Labels[kueue.JobUIDLabel] != ""
-	pods, err := job.PodsOf(ctx, r.Client, w.Namespace, w.Name)
+	pods, err := admission.PodsOf(ctx, r.Client, w.Namespace, w.Name)
 	if err != nil {
 		return f, false, err
 	}
@@ -246,7 +246,7 @@ func (r *reconciler) job(ctx context.Context, f *workloadlifecycle.Facts, owner 
 // stopPods deletes the pods of a Workload that hold quota.
 func (r *reconciler) stopPods(ctx context.Context, w *kueue.Workload) error {
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.InNamespace(w.Namespace), client.MatchingFields{job.PodIndex: w.Name}); err != nil {
+	if err := r.Client.List(ctx, &pods, client.InNamespace(w.Namespace), client.MatchingFields{admission.PodIndex: w.Name}); err != nil {
 		return fmt.Errorf("list pods of workload %s/%s: %w", w.Namespace, w.Name, err)
 	}
 	for i := range pods.Items {

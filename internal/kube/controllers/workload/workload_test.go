@@ -18,7 +18,7 @@ import (
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
@@ -39,8 +39,8 @@ func newBench(t *testing.T, objects ...client.Object) bench {
 	t.Helper()
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).
 		WithStatusSubresource(&kueue.Workload{}, &aw.AppWrapper{}).
-		WithIndex(&corev1.Pod{}, job.PodIndex, job.IndexPod).
-		WithIndex(&kueue.Workload{}, job.JobIndex, job.IndexWorkload).
+		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).
+		WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
 		Build()
 	clock := clocktesting.NewFakePassiveClock(now)
 	return bench{&reconciler{Options{

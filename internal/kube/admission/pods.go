@@ -1,0 +1,92 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// Pods are what the pods of a Workload say about it.
+type Pods struct {
+	// Live is how many hold quota: see core.PodState.
+	Live int
+	// Refused is since when the scheduler has found no place for one of them, and
+	// Why what it says; zero if all is well.
+	Refused time.Time
+	Why     string
+	// Behind is true while one waits for the place of a deleted one.
+	Behind bool
+}
+
+// PodsOf looks at the pods of a Workload.
+func PodsOf(ctx context.Context, c client.Reader, namespace, workload string) (Pods, error) {
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.InNamespace(namespace), client.MatchingFields{PodIndex: workload}, client.UnsafeDisableDeepCopy); err != nil {
+		return Pods{}, fmt.Errorf("list pods of workload %s/%s: %w", namespace, workload, err)
+	}
+	var out Pods
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if !convert.PodState(p).HoldsQuota() {
+			continue
+		}
+		out.Live++
+		since, why := refused(p)
+		if strings.Contains(why, convert.PlaceKept) {
+			out.Behind = true
+			continue // it is no node that refuses it
+		}
+		if !since.IsZero() && (out.Refused.IsZero() || since.Before(out.Refused)) {
+			out.Refused, out.Why = since, why
+		}
+	}
+	return out, nil
+}
+
+// refused is since when a pod has been refused by every node, and why.
+func refused(p *corev1.Pod) (time.Time, string) {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && p.DeletionTimestamp == nil {
+			return c.LastTransitionTime.Time, c.Message
+		}
+	}
+	return time.Time{}, ""
+}
+
+// unplaced reports whether the scheduler found no place for a pod.
+func unplaced(o client.Object) bool {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return false
+	}
+	since, _ := refused(p)
+	return !since.IsZero()
+}
+
+// PodsEnding lets through the events after which a Workload may have fewer
+// unfinished pods, or pods that no node takes.
+func PodsEnding() builder.Predicates { return builder.WithPredicates(endings()) }
+
+func endings() predicate.Funcs {
+	live := func(o client.Object) bool {
+		p, ok := o.(*corev1.Pod)
+		return ok && convert.PodState(p).HoldsQuota()
+	}
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return true },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return live(e.ObjectOld) && !live(e.ObjectNew) || !unplaced(e.ObjectOld) && unplaced(e.ObjectNew)
+		},
+	}
+}
