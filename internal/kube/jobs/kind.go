@@ -51,6 +51,10 @@ type Kind struct {
 	// for kinds whose jobs their controllers move as a whole.
 	Replaces func(o Object, pods []corev1.Pod) (n int32, open bool)
 
+	// Operated is how jobs of the kind are run here; nil for kinds that another
+	// controller runs.
+	Operated *Operated
+
 	// SuspendPath leads to the field that holds an object of the kind back, and
 	// Suspended reads it.
 	SuspendPath []string

@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 )
 
 // fewest is the smallest number of pods that a Job says it can start with, nil
@@ -47,9 +48,9 @@ func ended(j *batchv1.Job) int32 {
 	if ptr.Deref(j.Spec.CompletionMode, batchv1.NonIndexedCompletion) != batchv1.IndexedCompletion {
 		return j.Status.Succeeded
 	}
-	done := intervals(j.Status.CompletedIndexes)
+	done := podplan.ParseIndexes(j.Status.CompletedIndexes)
 	if j.Status.FailedIndexes != nil {
-		done = append(done, intervals(*j.Status.FailedIndexes)...)
+		done = podplan.Union(done, podplan.ParseIndexes(*j.Status.FailedIndexes))
 	}
-	return covered(done, ptr.Deref(j.Spec.Completions, 0))
+	return done.Below(ptr.Deref(j.Spec.Completions, 0))
 }

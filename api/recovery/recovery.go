@@ -1,0 +1,63 @@
+// Package recovery is the part of a job's status that is the same for every kind whose
+// pods mlbatch makes.
+// +kubebuilder:object:generate=true
+package recovery
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Recovery is what is kept of a job between two looks at it. Nothing else is remembered:
+// a controller that starts anew goes on from here and from the pods that there are.
+type Recovery struct {
+	// startTime is when the job last began to make pods. It is absent while it has none
+	// and will have none: before it starts, and while it is suspended.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// attempt counts how often all pods were made anew.
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+
+	// failures counts failed pods that were made anew, each run in them once.
+	// +optional
+	Failures int32 `json:"failures,omitempty"`
+
+	// counted are UIDs of pods that failures has and that may still be there.
+	// +listType=set
+	// +optional
+	Counted []types.UID `json:"counted,omitempty"`
+
+	// done are the pods that succeeded. They stay done when they are removed.
+	// +listType=map
+	// +listMapKey=role
+	// +optional
+	Done []Done `json:"done,omitempty"`
+
+	// ready is true while every pod is ready or done.
+	// +optional
+	Ready bool `json:"ready,omitempty"`
+
+	// outcome is how the job ended, Succeeded or Failed.
+	// +optional
+	Outcome string `json:"outcome,omitempty"`
+
+	// reason and message say why it failed.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// endTime is when it ended.
+	// +optional
+	EndTime *metav1.Time `json:"endTime,omitempty"`
+}
+
+// Done are pods of a role that succeeded.
+type Done struct {
+	// role of the pods.
+	Role string `json:"role"`
+	// indexes of the pods, such as "0-3,7".
+	Indexes string `json:"indexes"`
+}

@@ -1,0 +1,141 @@
+// Package podplan says what a job is made of and what has to be done next for it. A
+// Plan is what a kind of job asks for, as values: roles with so many members each,
+// when they start, what happens to those that fail, what success is, and what is left
+// behind. Next compares a plan with what there is and returns the next step. It makes
+// no object: a member is a pod, or a child object such as a Job, of which only the
+// life matters here.
+package podplan
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Plan is what a job asks for.
+type Plan struct {
+	Roles []Role
+	// Suspended: nothing of the job may exist.
+	Suspended bool
+	// Success is when the job has succeeded.
+	Success Success
+	// Retries is how many failures of members the job survives; nil is without limit.
+	Retries *int32
+	// Deadline is how long the job may run, counted from each start; 0 is without end.
+	Deadline time.Duration
+	// CleanUp is what becomes of members when the job has ended.
+	CleanUp CleanUp
+	// TTL is how long the job itself stays after it ended; nil is for ever.
+	TTL *time.Duration
+}
+
+// Role are members that are alike but for their index.
+type Role struct {
+	// Name of the role, unique in the plan.
+	Name string
+	// Count is how many members there are; their indexes begin with 0.
+	Count int32
+	// Rank of the first member among all of the job.
+	Rank int32
+	// Member is the name of a member's object, and Labels are what it carries; see
+	// Member.Expand.
+	Member string
+	Labels map[string]string
+	// Env is added to the containers: those of the name Container, all if it is "".
+	// A variable that the author set stays.
+	Env       []Env
+	Container string
+	// Ports are those of a service for each member, of the member's name; none are no
+	// service.
+	Ports []Port
+	// OnFailure is what follows the failure of a member.
+	OnFailure OnFailure
+	// After are what has to be before members are made.
+	After []Dependency
+}
+
+// OnFailure is what follows the failure of a member.
+type OnFailure int
+
+// What may follow.
+const (
+	// FailJob ends the job.
+	FailJob OnFailure = iota
+	// Replace makes the member anew.
+	Replace
+	// ReplaceRetriable makes it anew if the failure may be one of the moment (Seen.Final is
+	// false), and ends the job if it is not.
+	ReplaceRetriable
+	// RestartJob makes all members anew.
+	RestartJob
+	// Ignore leaves it failed; the others go on.
+	Ignore
+)
+
+// Dependency holds a role back.
+type Dependency struct {
+	// Role that comes first, with all its members.
+	Role string
+	// Done waits for their success, else it is enough that they are ready.
+	Done bool
+}
+
+// Env is a variable. Value may name what differs between members, see Member.Expand;
+// Field is the path of a field of the pod instead.
+type Env struct{ Name, Value, Field string }
+
+// Port of a service.
+type Port struct {
+	Name string
+	Port int32
+}
+
+// Success is when a job has succeeded: as soon as one of the terms holds. None never
+// does.
+type Success []Term
+
+// Term is a role of which so many members have to succeed.
+type Term struct {
+	Role string
+	// First asks for the member of index 0 alone, AtLeast for so many; otherwise all.
+	First   bool
+	AtLeast int32
+}
+
+// CleanUp is what becomes of members when a job has ended.
+type CleanUp int
+
+// What may become of them.
+const (
+	// Keep leaves all.
+	Keep CleanUp = iota
+	// RemoveRunning removes those that have not ended.
+	RemoveRunning
+	// RemoveAll removes all.
+	RemoveAll
+)
+
+// Member is one of a job's members.
+type Member struct {
+	Role  string
+	Index int32
+}
+
+// Expand replaces what differs between members in a name, a label or a variable:
+// {index} is the index in the role, {rank} that in the job.
+func (r *Role) Expand(s string, index int32) string {
+	if !strings.Contains(s, "{") {
+		return s
+	}
+	return strings.NewReplacer("{index}", strconv.Itoa(int(index)), "{rank}", strconv.Itoa(int(r.Rank+index))).Replace(s)
+}
+
+// Role returns a role of the plan, nil if there is none of the name.
+func (p *Plan) Role(name string) *Role {
+	for i := range p.Roles {
+		if p.Roles[i].Name == name {
+			return &p.Roles[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package podplan
+
+import "time"
+
+// Seen is a member's object as it is.
+type Seen struct {
+	Member
+	// ID tells apart objects that had the same name one after the other.
+	ID string
+	// Attempt is the attempt of the job that it was made in.
+	Attempt int32
+	Life    Life
+	// Leaving: it is being deleted.
+	Leaving bool
+	// Failures are how many runs in it have failed, its own end included.
+	Failures int32
+	// Final: it failed in a way that another try would not mend.
+	Final bool
+	// Disrupted: it failed because it was evicted or its node was lost, for which the job
+	// is not to blame.
+	Disrupted bool
+	// Why it failed, in a few words for the job's author.
+	Why string
+}
+
+// Life is how far a member is.
+type Life int
+
+// In the order in which they follow each other.
+const (
+	Pending Life = iota
+	Running
+	Ready
+	Succeeded
+	Failed
+)
+
+// Memory is what is kept of a job between steps, in its status: the rest is seen anew.
+type Memory struct {
+	// Started is when the job last began; zero while it is suspended.
+	Started time.Time
+	// Attempt counts how often all members were made anew.
+	Attempt int32
+	// Failures are those of members that are gone, or about to go: these are in Counted
+	// by ID, so that a failure is counted once whatever happens in between.
+	Failures int32
+	Counted  []string
+	// Done are the indexes that succeeded, by role. They stay done if their objects are
+	// removed.
+	Done map[string]Indexes
+	// Ended is when the job came to its outcome.
+	Ended   time.Time
+	Outcome Outcome
+	// Reason and Message say why it failed.
+	Reason  Reason
+	Message string
+}
+
+// Outcome is how a job ended.
+type Outcome int
+
+// The outcomes; Open is that of a job that has not ended.
+const (
+	Open Outcome = iota
+	JobSucceeded
+	JobFailed
+)
+
+// Reason is why a job failed.
+type Reason int
+
+// The reasons.
+const (
+	MemberFailed Reason = iota + 1
+	RetriesExceeded
+	DeadlineExceeded
+)
+
+// Tally counts a role's members.
+type Tally struct {
+	// Active have not ended, Ready of them are ready.
+	Active, Ready int32
+	// Succeeded are those that are done, Failed those that are there and failed.
+	Succeeded, Failed int32
+}
+
+// Count counts the members of each role.
+func (p *Plan) Count(seen []Seen, m *Memory) map[string]Tally {
+	out := make(map[string]Tally, len(p.Roles))
+	for i := range p.Roles {
+		name := p.Roles[i].Name
+		out[name] = Tally{Succeeded: m.Done[name].Below(p.Roles[i].Count)}
+	}
+	for i := range seen {
+		s := &seen[i]
+		t, known := out[s.Role]
+		if !known {
+			continue
+		}
+		switch s.Life {
+		case Failed:
+			t.Failed++
+		case Succeeded:
+		case Ready:
+			t.Active++
+			t.Ready++
+		case Pending, Running:
+			t.Active++
+		}
+		out[s.Role] = t
+	}
+	return out
+}
+
+// AllReady reports whether every member is ready or done.
+func (p *Plan) AllReady(counts map[string]Tally) bool {
+	for i := range p.Roles {
+		if t := counts[p.Roles[i].Name]; t.Ready+t.Succeeded < p.Roles[i].Count {
+			return false
+		}
+	}
+	return true
+}

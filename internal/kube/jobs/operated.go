@@ -1,0 +1,121 @@
+package jobs
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mlbatch/mlbatch/api/recovery"
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
+)
+
+// Operated is what it takes to run jobs of a kind: their pods are made here, by a plan.
+type Operated struct {
+	// Compile returns what a job asks for. The error is for its author.
+	Compile func(Object) (*Plan, error)
+	// Recall reads what was kept of a job.
+	Recall func(Object) *recovery.Recovery
+	// Project returns the object with the status that follows from what there is, in
+	// the words of its kind. It depends on nothing else, so that the same is written
+	// whoever writes it.
+	Project func(Object, *Plan, *Standing) Object
+}
+
+// Plan is a plan with the pods of its roles.
+type Plan struct {
+	podplan.Plan
+	// Templates are the pods of each role, in the order of Roles.
+	Templates []*corev1.PodTemplateSpec
+}
+
+// Template is that of a role, nil if there is no such role.
+func (p *Plan) Template(role string) *corev1.PodTemplateSpec {
+	for i := range p.Roles {
+		if p.Roles[i].Name == role {
+			return p.Templates[i]
+		}
+	}
+	return nil
+}
+
+// Standing is how far a job is.
+type Standing struct {
+	podplan.Memory
+	// Suspended: it is, and none of its pods is left.
+	Suspended bool
+	// Counts are its pods, by role; Ready is true if all are ready or done.
+	Counts map[string]podplan.Tally
+	Ready  bool
+	// Restarting: pods failed and are about to be made anew.
+	Restarting bool
+	// Now is the time of what was seen.
+	Now time.Time
+}
+
+// outcomes are the words for them.
+var outcomes = map[podplan.Outcome]string{podplan.JobSucceeded: "Succeeded", podplan.JobFailed: "Failed"}
+
+// reasons are the words for them.
+var reasons = map[podplan.Reason]string{
+	podplan.MemberFailed: "PodFailed", podplan.RetriesExceeded: "BackoffLimitExceeded", podplan.DeadlineExceeded: "DeadlineExceeded",
+}
+
+// Recovery is what is kept of the job.
+func (s *Standing) Recovery() *recovery.Recovery {
+	r := &recovery.Recovery{
+		StartTime: moment(s.Started), Attempt: s.Attempt, Failures: s.Failures, Ready: s.Ready,
+		Outcome: outcomes[s.Outcome], Reason: reasons[s.Reason], Message: s.Message, EndTime: moment(s.Ended),
+	}
+	for _, id := range s.Counted {
+		r.Counted = append(r.Counted, types.UID(id))
+	}
+	for _, role := range slices.Sorted(maps.Keys(s.Done)) {
+		r.Done = append(r.Done, recovery.Done{Role: role, Indexes: s.Done[role].String()})
+	}
+	return r
+}
+
+func moment(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(metav1.NewTime(t))
+}
+
+// Remembered reads what was kept of a job; nil is a job of which nothing was.
+func Remembered(r *recovery.Recovery) podplan.Memory {
+	if r == nil {
+		return podplan.Memory{}
+	}
+	m := podplan.Memory{Attempt: r.Attempt, Failures: r.Failures, Message: r.Message}
+	if r.StartTime != nil {
+		m.Started = r.StartTime.Time
+	}
+	if r.EndTime != nil {
+		m.Ended = r.EndTime.Time
+	}
+	for _, id := range r.Counted {
+		m.Counted = append(m.Counted, string(id))
+	}
+	for _, d := range r.Done {
+		if m.Done == nil {
+			m.Done = map[string]podplan.Indexes{}
+		}
+		m.Done[d.Role] = podplan.ParseIndexes(d.Indexes)
+	}
+	for o, word := range outcomes { // each has its own word, so order does not matter
+		if word == r.Outcome {
+			m.Outcome = o
+		}
+	}
+	for why, word := range reasons { // as above
+		if word == r.Reason {
+			m.Reason = why
+		}
+	}
+	return m
+}
