@@ -11,13 +11,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-//go:embed crd/*.yaml foreign/*.yaml
+//go:embed crd/*.yaml foreign/*.yaml shared/*.yaml
 var files embed.FS
 
 // CRDs returns the definitions of all kinds, sorted by name. The caller may
 // change what it gets. How versions are converted is not set: it depends on
 // where the webhook is served.
-func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) { return definitions("crd") }
+func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	crds, err := definitions("crd")
+	if err != nil {
+		return nil, err
+	}
+	return crds, putPodTemplates(crds)
+}
 
 // Foreign returns definitions of kinds that belong to others and that mlbatch
 // works with where there are any. A cluster that has one of them keeps its own.

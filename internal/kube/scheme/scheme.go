@@ -8,6 +8,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
+	kubeflow "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	pgv1alpha1 "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
@@ -28,6 +29,7 @@ func For(all jobs.Kinds) *runtime.Scheme {
 		v1beta1.AddToScheme,
 		v1beta2.AddToScheme,
 		pgv1alpha1.AddToScheme,
+		kubeflow.AddToScheme,
 		visibility.AddToScheme,
 	}
 	for _, k := range all {
