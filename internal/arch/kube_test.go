@@ -85,7 +85,7 @@ var kubeLadder = []layer{
 	},
 	{
 		dir: "internal/kube/install", may: plus(values,
-			"config", "internal/engine/lifecycle", "internal/kube/convert", "internal/kube/jobs", "internal/kube/webhook",
+			"config", "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/convert", "internal/kube/jobs", "internal/kube/webhook",
 			"internal/kube/controllers/rights", "internal/kube/controllers/slack"),
 		never: controlPlane,
 		why:   "install puts into the cluster what the parts need, and runs none of them",

@@ -38,11 +38,12 @@ func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Step {
 	}
 	restart := false
 	changed := p.settle(seen, &m, &restart)
+	if p.succeeded(&m) { // what fails because the others have ended is no failure of the job
+		return end(m, JobSucceeded, 0, "", now)
+	}
 	switch why, message := p.failed(seen, &m, now); {
 	case why != 0:
 		return end(m, JobFailed, why, message, now)
-	case p.succeeded(&m):
-		return end(m, JobSucceeded, 0, "", now)
 	case restart:
 		m.Attempt++
 		m.Done = nil

@@ -1,0 +1,344 @@
+package podplan_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
+
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
+)
+
+var start = time.Unix(1000, 0)
+
+// training is a job of a master and workers, of which a failed one is made anew.
+func training(workers int32) *podplan.Plan {
+	return &podplan.Plan{
+		Roles: []podplan.Role{
+			{Name: "Master", Count: 1, Member: "j-master-{index}", OnFailure: podplan.Replace},
+			{Name: "Worker", Count: workers, Rank: 1, Member: "j-worker-{index}", OnFailure: podplan.Replace},
+		},
+		Success: podplan.Success{{Role: "Master"}},
+	}
+}
+
+func pod(role string, index int32, life podplan.Life, change ...func(*podplan.Seen)) podplan.Seen {
+	s := podplan.Seen{Member: podplan.Member{Role: role, Index: index}, Life: life}
+	s.ID = role + string(rune('0'+index))
+	for _, c := range change {
+		c(&s)
+	}
+	if life == podplan.Failed && s.Failures == 0 {
+		s.Failures = 1
+	}
+	return s
+}
+
+func leaving(s *podplan.Seen)   { s.Leaving = true }
+func final(s *podplan.Seen)     { s.Final = true }
+func disrupted(s *podplan.Seen) { s.Disrupted = true }
+func old(s *podplan.Seen)       { s.Attempt-- }
+func crashes(n int32) func(*podplan.Seen) {
+	return func(s *podplan.Seen) { s.Failures = n }
+}
+
+// TestNext goes through what may follow, one step each.
+func TestNext(t *testing.T) {
+	began := podplan.Memory{Started: start}
+	member := func(role string, index int32) podplan.Member { return podplan.Member{Role: role, Index: index} }
+	type want struct {
+		create  []podplan.Member
+		delete  []int
+		changed bool
+		remove  bool
+		memory  func(*podplan.Memory)
+		again   time.Duration
+	}
+	tests := map[string]struct {
+		why  string
+		plan func(*podplan.Plan)
+		seen []podplan.Seen
+		kept podplan.Memory
+		at   time.Duration
+		want want
+	}{
+		"begins": {
+			why:  "that it makes pods is noted before it makes the first, so that nobody takes it for one without",
+			want: want{changed: true, memory: func(m *podplan.Memory) { m.Started = start }},
+		},
+		"makes what is missing": {
+			why: "each name once; what is being deleted is in the way of its successor", kept: began,
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Running), pod("Worker", 1, podplan.Running, leaving)},
+			want: want{create: []podplan.Member{member("Master", 0), member("Worker", 2)}},
+		},
+		"suspended, never started": {why: "nothing to do", plan: func(p *podplan.Plan) { p.Suspended = true }},
+		"suspended": {
+			why: "all pods go, the ended too, and only when none is left it is noted", kept: began,
+			plan: func(p *podplan.Plan) { p.Suspended = true },
+			seen: []podplan.Seen{pod("Master", 0, podplan.Succeeded), pod("Worker", 0, podplan.Running, leaving), pod("Worker", 1, podplan.Pending)},
+			want: want{delete: []int{0, 2}},
+		},
+		"suspended, all gone": {
+			why: "work begins anew; failures are not forgiven", plan: func(p *podplan.Plan) { p.Suspended = true },
+			kept: podplan.Memory{Started: start, Failures: 2, Counted: []string{"x"}, Done: map[string]podplan.Indexes{"Worker": {{First: 0, Last: 0}}}},
+			want: want{changed: true, memory: func(m *podplan.Memory) { *m = podplan.Memory{Failures: 2} }},
+		},
+		"succeeded worker": {
+			why: "it is noted, so that it is not run again when its pod is removed", kept: began,
+			seen: []podplan.Seen{pod("Worker", 1, podplan.Succeeded)},
+			want: want{changed: true, memory: func(m *podplan.Memory) { m.Done = map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}} }},
+		},
+		"removed after it succeeded": {
+			why: "done is done", kept: podplan.Memory{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 0, Last: 1}}}},
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready)},
+			want: want{create: []podplan.Member{member("Worker", 2)}},
+		},
+		"failed worker": {
+			why: "a failure is counted before its pod goes, or it would be lost if the controller were killed in between", kept: began,
+			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed, crashes(3))},
+			want: want{changed: true, memory: func(m *podplan.Memory) { m.Failures, m.Counted = 3, []string{"Worker1"} }},
+		},
+		"failed worker, counted": {
+			why: "now it goes; its successor comes when its name is free", kept: podplan.Memory{Started: start, Failures: 3, Counted: []string{"Worker1"}},
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Failed), pod("Worker", 2, podplan.Ready)},
+			want: want{delete: []int{2}},
+		},
+		"evicted worker": {
+			why: "a node that is lost is no failure of the job: it is made anew and not counted, whatever the policy", kept: began,
+			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.FailJob },
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Failed, disrupted), pod("Worker", 2, podplan.Ready)},
+			want: want{delete: []int{2}},
+		},
+		"failed worker that is being deleted": {
+			why: "somebody deletes it: it is made anew like any that was deleted", kept: began,
+			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.FailJob },
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Failed, leaving), pod("Worker", 2, podplan.Ready)},
+		},
+		"never again": {
+			why: "the author said that a failure is the end", kept: began,
+			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.FailJob },
+			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed)},
+			want: want{changed: true, memory: func(m *podplan.Memory) {
+				m.Outcome, m.Reason, m.Message, m.Ended = podplan.JobFailed, podplan.MemberFailed, "j-worker-1 failed", start
+			}},
+		},
+		"retriable": {
+			why: "a signal may be one of the moment", kept: began,
+			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.ReplaceRetriable },
+			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed)},
+			want: want{changed: true, memory: func(m *podplan.Memory) { m.Failures, m.Counted = 1, []string{"Worker1"} }},
+		},
+		"not retriable": {
+			why: "a wrong argument stays wrong", kept: began,
+			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.ReplaceRetriable },
+			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed, final)},
+			want: want{changed: true, memory: func(m *podplan.Memory) {
+				m.Outcome, m.Reason, m.Message, m.Ended = podplan.JobFailed, podplan.MemberFailed, "j-worker-1 failed", start
+			}},
+		},
+		"ignored": {
+			why: "the others go on without it, and it stays to be looked at", kept: began,
+			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.Ignore; p.Roles[1].Count = 1 },
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Failed)},
+		},
+		"last retry": {
+			why: "as many failures as may be tried again after are no end", kept: podplan.Memory{Started: start, Failures: 1, Counted: []string{"Worker1"}},
+			plan: func(p *podplan.Plan) { p.Retries = ptr.To[int32](2) },
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Running, crashes(1)), pod("Worker", 1, podplan.Failed), pod("Worker", 2, podplan.Ready)},
+			want: want{delete: []int{2}},
+		},
+		"one retry too many": {
+			why: "crashes in pods that run count like failed pods", kept: podplan.Memory{Started: start, Failures: 1},
+			plan: func(p *podplan.Plan) { p.Retries = ptr.To[int32](2) },
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Running, crashes(2))},
+			want: want{changed: true, memory: func(m *podplan.Memory) {
+				m.Outcome, m.Reason, m.Ended = podplan.JobFailed, podplan.RetriesExceeded, start
+				m.Message = "3 failures are more than the 2 that it may be tried again after"
+			}},
+		},
+		"all anew": {
+			why: "one failure takes all of them along, and what was done counts no more", kept: podplan.Memory{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 0, Last: 0}}}},
+			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.RestartJob },
+			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed)},
+			want: want{changed: true, memory: func(m *podplan.Memory) {
+				m.Attempt, m.Failures, m.Counted, m.Done = 1, 1, []string{"Worker1"}, nil
+			}},
+		},
+		"of an earlier attempt": {
+			why: "it goes, however it fares, and its success is not counted", kept: began,
+			seen: []podplan.Seen{pod("Master", 0, podplan.Succeeded, old), pod("Worker", 0, podplan.Failed, old), pod("Worker", 1, podplan.Ready), pod("Worker", 2, podplan.Ready, old, leaving)},
+			want: want{delete: []int{0, 1}},
+		},
+		"fewer are wanted": {
+			why: "what is beyond the count goes, and its failure is nobody's", kept: began,
+			plan: func(p *podplan.Plan) { p.Roles[1].Count, p.Roles[1].OnFailure = 1, podplan.FailJob },
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Failed), pod("Elf", 0, podplan.Ready)},
+			want: want{delete: []int{2, 3}},
+		},
+		"waits for others": {
+			why: "a launcher begins when all workers are ready", kept: began,
+			plan: func(p *podplan.Plan) { p.Roles[0].After = []podplan.Dependency{{Role: "Worker"}} },
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Running), pod("Worker", 2, podplan.Ready)},
+		},
+		"waits no more": {
+			why: "those that are done have been ready", kept: podplan.Memory{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}}},
+			plan: func(p *podplan.Plan) { p.Roles[0].After = []podplan.Dependency{{Role: "Worker"}} },
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Ready), pod("Worker", 2, podplan.Ready)},
+			want: want{create: []podplan.Member{member("Master", 0)}},
+		},
+		"waits for the end of others": {
+			why: "ready is not done", kept: podplan.Memory{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}}},
+			plan: func(p *podplan.Plan) { p.Roles[0].After = []podplan.Dependency{{Role: "Worker", Done: true}} },
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Ready), pod("Worker", 2, podplan.Ready)},
+		},
+		"master done": {
+			why: "its end is that of the job", kept: began, seen: []podplan.Seen{pod("Master", 0, podplan.Succeeded)},
+			want: want{changed: true, memory: func(m *podplan.Memory) {
+				m.Outcome, m.Ended, m.Done = podplan.JobSucceeded, start, map[string]podplan.Indexes{"Master": {{First: 0, Last: 0}}}
+			}},
+		},
+		"done and failed at once": {
+			why: "workers often fail because the master has ended", kept: began,
+			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.FailJob },
+			seen: []podplan.Seen{pod("Master", 0, podplan.Succeeded), pod("Worker", 1, podplan.Failed)},
+			want: want{changed: true, memory: func(m *podplan.Memory) {
+				m.Outcome, m.Ended, m.Done = podplan.JobSucceeded, start, map[string]podplan.Indexes{"Master": {{First: 0, Last: 0}}}
+			}},
+		},
+		"deadline ahead": {
+			why: "somebody has to look then", kept: began, at: 4 * time.Second,
+			plan: func(p *podplan.Plan) { p.Deadline = 10 * time.Second; p.Roles = p.Roles[:1] },
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready)}, want: want{again: 6 * time.Second},
+		},
+		"deadline": {
+			why: "its time is over", kept: began, at: 10 * time.Second,
+			plan: func(p *podplan.Plan) { p.Deadline = 10 * time.Second },
+			want: want{changed: true, memory: func(m *podplan.Memory) {
+				m.Outcome, m.Reason, m.Message, m.Ended = podplan.JobFailed, podplan.DeadlineExceeded, "it ran longer than 10s", start.Add(10*time.Second)
+			}},
+		},
+		"ended": {
+			why: "nothing begins any more, and what is there stays", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobFailed},
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Running)},
+		},
+		"ended, running ones go": {
+			why: "logs of those that ended stay", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobFailed},
+			plan: func(p *podplan.Plan) { p.CleanUp = podplan.RemoveRunning },
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Running), pod("Worker", 1, podplan.Failed), pod("Worker", 2, podplan.Pending, leaving)},
+			want: want{delete: []int{0}},
+		},
+		"ended, all go": {
+			why: "as its author wants it", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			plan: func(p *podplan.Plan) { p.CleanUp = podplan.RemoveAll },
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Succeeded), pod("Worker", 1, podplan.Failed)},
+			want: want{delete: []int{0, 1}},
+		},
+		"ended, stays for a while": {
+			why: "it is deleted later", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded}, at: time.Second,
+			plan: func(p *podplan.Plan) { p.TTL = ptr.To(5 * time.Second) }, want: want{again: 4 * time.Second},
+		},
+		"ended long ago": {
+			why: "its while is over", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded}, at: 5 * time.Second,
+			plan: func(p *podplan.Plan) { p.TTL = ptr.To(5 * time.Second) }, want: want{remove: true},
+		},
+		"ended and suspended": {
+			why: "it stays ended", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			plan: func(p *podplan.Plan) { p.Suspended = true }, seen: []podplan.Seen{pod("Worker", 0, podplan.Succeeded)},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := training(3)
+			if tc.plan != nil {
+				tc.plan(p)
+			}
+			got := p.Next(tc.seen, &tc.kept, start.Add(tc.at))
+			memory := tc.kept
+			if tc.want.memory != nil {
+				tc.want.memory(&memory)
+			}
+			want := podplan.Step{
+				Memory: memory, Changed: tc.want.changed, Create: tc.want.create, Delete: tc.want.delete,
+				Remove: tc.want.remove, Again: tc.want.again,
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
+			}
+		})
+	}
+}
+
+func TestSuccess(t *testing.T) {
+	done := func(role string, first, last int32) map[string]podplan.Indexes {
+		return map[string]podplan.Indexes{role: {{First: first, Last: last}}}
+	}
+	worker := func(term podplan.Term) podplan.Success { term.Role = "Worker"; return podplan.Success{term} }
+	for name, tc := range map[string]struct {
+		why     string
+		success podplan.Success
+		done    map[string]podplan.Indexes
+		want    podplan.Outcome
+	}{
+		"all":               {"each of them", worker(podplan.Term{}), done("Worker", 0, 2), podplan.JobSucceeded},
+		"all but one":       {"one goes on", worker(podplan.Term{}), done("Worker", 0, 1), podplan.Open},
+		"the first":         {"it alone counts", worker(podplan.Term{First: true}), done("Worker", 0, 0), podplan.JobSucceeded},
+		"not the first":     {"however many others", worker(podplan.Term{First: true}), done("Worker", 1, 2), podplan.Open},
+		"enough":            {"any two", worker(podplan.Term{AtLeast: 2}), done("Worker", 1, 2), podplan.JobSucceeded},
+		"not enough":        {"one is not two", worker(podplan.Term{AtLeast: 2}), done("Worker", 2, 2), podplan.Open},
+		"another's":         {"that of another role does not count", podplan.Success{{Role: "Master"}}, done("Worker", 0, 2), podplan.Open},
+		"either":            {"one term is enough", append(worker(podplan.Term{}), podplan.Term{Role: "Master"}), done("Worker", 0, 2), podplan.JobSucceeded},
+		"never":             {"a service has no end", nil, done("Worker", 0, 2), podplan.Open},
+		"a role that isn't": {"none of its members ever succeeds", podplan.Success{{Role: "Elf"}}, done("Worker", 0, 2), podplan.Open},
+		"fewer are wanted":  {"those beyond the count are not missed, and do not count", worker(podplan.Term{AtLeast: 2}), done("Worker", 3, 9), podplan.Open},
+	} {
+		p := training(3)
+		p.Success = tc.success
+		got := p.Next(nil, &podplan.Memory{Started: start, Done: tc.done}, start)
+		if got.Memory.Outcome != tc.want {
+			t.Errorf("%s (%s): outcome %d, want %d", name, tc.why, got.Memory.Outcome, tc.want)
+		}
+	}
+}
+
+func TestExpand(t *testing.T) {
+	r := podplan.Role{Rank: 1}
+	for text, want := range map[string]string{"x": "x", "{index}": "7", "w-{index}": "w-7", "{rank}": "8", `{"i":{index}}`: `{"i":7}`, "{other}": "{other}"} {
+		if got := r.Expand(text, 7); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	p := training(4)
+	p.Roles[0].Count = 0
+	seen := []podplan.Seen{
+		pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Running), pod("Worker", 2, podplan.Failed), pod("Worker", 3, podplan.Succeeded), pod("Elf", 0, podplan.Ready),
+	}
+	m := podplan.Memory{Done: map[string]podplan.Indexes{"Worker": {{First: 3, Last: 3}}}}
+	got := p.Count(seen, &m)
+	want := map[string]podplan.Tally{"Master": {}, "Worker": {Active: 2, Ready: 1, Succeeded: 1, Failed: 1}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if p.AllReady(got) {
+		t.Error("one runs and is not ready, one has failed")
+	}
+	if !p.AllReady(p.Count(slices.Concat(seen[:1], []podplan.Seen{pod("Worker", 1, podplan.Ready), pod("Worker", 2, podplan.Ready)}), &m)) {
+		t.Error("three are ready, one is done")
+	}
+}
+
+// TestArgumentsStay: a question changes nothing.
+func TestArgumentsStay(t *testing.T) {
+	p := training(2)
+	m := podplan.Memory{Started: start, Counted: []string{"x"}, Done: map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}}}
+	before := strings.Clone(cmp.Diff(nil, m))
+	p.Next([]podplan.Seen{pod("Worker", 0, podplan.Succeeded), pod("Master", 0, podplan.Failed)}, &m, start)
+	if after := cmp.Diff(nil, m); after != before {
+		t.Errorf("what was kept is %s, was %s", after, before)
+	}
+}

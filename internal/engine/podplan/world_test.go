@@ -1,0 +1,275 @@
+package podplan_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
+)
+
+// world is a cluster with one job. Its controller looks at it as it is or as it was,
+// and is killed at any moment.
+type world struct {
+	t    *rapid.T
+	plan *podplan.Plan
+	kept podplan.Memory
+	pods []podplan.Seen
+	now  time.Time
+	// stale is what an earlier look saw, of the pods and of what was kept.
+	stale []podplan.Seen
+	made  int
+	// failed are pods that failed by their own fault, blame how many of them were followed
+	// by another.
+	failed map[string]bool
+	runs   map[podplan.Member]int
+}
+
+func pick[T any](t *rapid.T, what string, from ...T) T { return rapid.SampledFrom(from).Draw(t, what) }
+
+func anyPlan(t *rapid.T) *podplan.Plan {
+	fails := []podplan.OnFailure{podplan.FailJob, podplan.Replace, podplan.ReplaceRetriable, podplan.RestartJob, podplan.Ignore}
+	p := &podplan.Plan{CleanUp: pick(t, "clean up", podplan.Keep, podplan.RemoveRunning, podplan.RemoveAll)}
+	p.Roles = append(p.Roles, podplan.Role{Name: "a", Member: "a-{index}", Count: int32(pick(t, "a", 1, 2)), OnFailure: pick(t, "a fails", fails...)})
+	if n := int32(pick(t, "b", 0, 1, 3)); n > 0 {
+		r := podplan.Role{Name: "b", Member: "b-{index}", Count: n, OnFailure: pick(t, "b fails", fails...)}
+		if pick(t, "waits", false, true) {
+			r.After = []podplan.Dependency{{Role: "a", Done: pick(t, "for its end", false, true)}}
+		}
+		p.Roles = append(p.Roles, r)
+	}
+	if pick(t, "succeeds", true, true, true, false) {
+		p.Success = podplan.Success{{Role: "a", First: pick(t, "first", false, true)}}
+	}
+	if pick(t, "limited", true, false) {
+		p.Retries = new(int32(pick(t, "retries", 0, 1, 3)))
+	}
+	if pick(t, "deadline", false, false, true) {
+		p.Deadline = 20 * time.Second
+	}
+	return p
+}
+
+// step lets the controller look and do what it finds. It may be killed after each write.
+func (w *world) step() {
+	seen := w.pods
+	if w.stale != nil && pick(w.t, "looks at an old state", false, false, true) {
+		seen = w.stale
+	}
+	seen = slices.Clone(seen)
+	w.stale = slices.Clone(w.pods)
+	s := w.plan.Next(seen, &w.kept, w.now)
+	if again := w.plan.Next(seen, &w.kept, w.now); !cmp.Equal(s, again) {
+		w.t.Fatalf("the same look gave another step:\n%s", cmp.Diff(s, again))
+	}
+	if s.Changed {
+		if len(s.Create)+len(s.Delete) > 0 {
+			w.t.Fatalf("something is done before it was noted why: %+v", s)
+		}
+		if w.kept.Outcome != podplan.Open {
+			w.t.Fatalf("an ended job changes: %s", cmp.Diff(w.kept, s.Memory))
+		}
+		if s.Memory.Started.IsZero() && !w.kept.Started.IsZero() && len(w.pods) > 0 && len(seen) == len(w.pods) {
+			w.t.Fatalf("it says that no pod is left: %v", w.pods)
+		}
+		if pick(w.t, "killed before it is noted", false, false, false, true) {
+			return
+		}
+		w.kept = s.Memory
+		return
+	}
+	if (w.plan.Suspended || w.kept.Outcome != podplan.Open) && len(s.Create) > 0 {
+		w.t.Fatalf("pods are made of a job that may have none: %v", s.Create)
+	}
+	for _, i := range s.Delete {
+		if pick(w.t, "killed", false, false, false, false, true) {
+			return
+		}
+		w.remove(seen[i].ID)
+	}
+	for _, m := range s.Create {
+		if pick(w.t, "killed", false, false, false, false, true) {
+			return
+		}
+		w.create(m)
+	}
+}
+
+// create makes a pod as the API server would: a name is taken once. The controller asks
+// whether the job is still as it saw it before it makes pods.
+func (w *world) create(m podplan.Member) {
+	if w.plan.Suspended || w.kept.Outcome != podplan.Open {
+		w.t.Fatalf("%v is made of a job that may have none", m)
+	}
+	r := w.plan.Role(m.Role)
+	if r == nil || m.Index >= r.Count {
+		w.t.Fatalf("%v is not asked for", m)
+	}
+	if slices.ContainsFunc(w.pods, func(s podplan.Seen) bool { return s.Member == m }) {
+		return // its name is taken
+	}
+	if w.kept.Done[m.Role].Has(m.Index) {
+		w.t.Fatalf("%v is done and is made again", m)
+	}
+	w.made++
+	w.pods = append(w.pods, podplan.Seen{Member: m, ID: fmt.Sprint("uid-", w.made), Attempt: w.kept.Attempt})
+}
+
+func (w *world) remove(id string) {
+	for i := range w.pods {
+		if w.pods[i].ID == id {
+			if s := w.pods[i]; s.Life == podplan.Failed && !s.Disrupted && !s.Leaving {
+				if w.kept.Outcome == podplan.Open && !w.plan.Suspended && s.Attempt == w.kept.Attempt && w.asked(s.Member) && !slices.Contains(w.kept.Counted, id) {
+					w.t.Fatalf("%v failed, was not counted and is removed", s)
+				}
+			}
+			w.pods[i].Leaving = true
+		}
+	}
+}
+
+func (w *world) asked(m podplan.Member) bool {
+	r := w.plan.Role(m.Role)
+	return r != nil && m.Index < r.Count
+}
+
+// happen lets something happen to a pod, or somebody do something.
+func (w *world) happen() {
+	w.now = w.now.Add(time.Duration(pick(w.t, "seconds", 0, 1, 5)) * time.Second)
+	switch pick(w.t, "what", "run", "run", "run", "fail", "succeed", "lose", "gone", "gone", "delete", "suspend", "resume", "scale") {
+	case "run":
+		w.change(podplan.Running, func(s *podplan.Seen) { s.Life = min(s.Life+1, podplan.Ready) })
+	case "fail":
+		w.change(podplan.Failed, func(s *podplan.Seen) {
+			s.Life, s.Failures, s.Final = podplan.Failed, s.Failures+1, pick(w.t, "final", false, true)
+			if !s.Leaving {
+				w.failed[s.ID] = true
+			}
+		})
+	case "succeed":
+		w.change(podplan.Succeeded, func(s *podplan.Seen) { s.Life = podplan.Succeeded })
+	case "lose":
+		w.change(podplan.Failed, func(s *podplan.Seen) { s.Life, s.Disrupted = podplan.Failed, true })
+	case "gone":
+		w.pods = slices.DeleteFunc(w.pods, func(s podplan.Seen) bool { return s.Leaving })
+	case "delete":
+		if len(w.pods) > 0 {
+			w.pods[rapid.IntRange(0, len(w.pods)-1).Draw(w.t, "which")].Leaving = true
+		}
+	case "suspend":
+		w.plan.Suspended = true
+	case "resume":
+		w.plan.Suspended = false
+	case "scale":
+		w.plan.Roles[0].Count = int32(pick(w.t, "a", 1, 2, 4))
+	}
+}
+
+// change is of a pod that has not ended.
+func (w *world) change(_ podplan.Life, f func(*podplan.Seen)) {
+	var open []int
+	for i := range w.pods {
+		if w.pods[i].Life < podplan.Succeeded {
+			open = append(open, i)
+		}
+	}
+	if len(open) > 0 {
+		f(&w.pods[pick(w.t, "pod", open...)])
+	}
+}
+
+// check is what holds at any time.
+func (w *world) check(before podplan.Memory) {
+	if before.Outcome != podplan.Open && w.kept.Outcome != before.Outcome {
+		w.t.Fatalf("it ended with %d, and now it is %d", before.Outcome, w.kept.Outcome)
+	}
+	if n := int(w.kept.Failures); n > len(w.failed) {
+		w.t.Fatalf("%d failures are counted of %d", n, len(w.failed))
+	}
+	if r := w.plan.Retries; r != nil && w.kept.Outcome == podplan.Open && w.kept.Failures > *r {
+		w.t.Fatalf("it goes on after %d failures, and %d are allowed", w.kept.Failures, *r)
+	}
+}
+
+// settle lets the controller work, and pods that are deleted go, until nothing is left to
+// do.
+func (w *world) settle() {
+	for range 100 {
+		w.pods = slices.DeleteFunc(w.pods, func(s podplan.Seen) bool { return s.Leaving })
+		s := w.plan.Next(w.pods, &w.kept, w.now)
+		switch {
+		case s.Changed:
+			w.kept = s.Memory
+		case len(s.Create)+len(s.Delete) == 0:
+			return
+		default:
+			for _, i := range s.Delete {
+				w.remove(w.pods[i].ID)
+			}
+			for _, m := range s.Create {
+				w.create(m)
+			}
+		}
+	}
+	w.t.Fatalf("it never comes to rest: %+v, %v", w.kept, w.pods)
+}
+
+// TestWhateverHappens: pods fail, nodes go, jobs are suspended, resumed and scaled, pods
+// are deleted, and the controller looks at old states and is killed in the middle. No
+// pod is made that may not be, none twice, no failure is lost or counted twice, an ended
+// job stays ended, and at rest everything is there that should be.
+func TestWhateverHappens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &world{t: t, plan: anyPlan(t), now: start, failed: map[string]bool{}, runs: map[podplan.Member]int{}}
+		for range rapid.IntRange(1, 60).Draw(t, "events") {
+			before := w.kept
+			before.Done = maps.Clone(before.Done)
+			if pick(t, "who acts", "controller", "world") == "world" {
+				w.happen()
+			} else {
+				w.step()
+			}
+			w.check(before)
+		}
+		w.settle()
+		w.check(w.kept)
+		switch {
+		case w.kept.Outcome != podplan.Open:
+			if w.plan.CleanUp == podplan.RemoveAll && len(w.pods) > 0 {
+				t.Fatalf("ended, and pods are left: %v", w.pods)
+			}
+		case w.plan.Suspended:
+			if len(w.pods) > 0 || !w.kept.Started.IsZero() {
+				t.Fatalf("suspended, and something is left: %v", w.pods)
+			}
+		default:
+			w.complete()
+		}
+	})
+}
+
+// complete: each member of a running job is there, done, or waits for another role.
+func (w *world) complete() {
+	counts := w.plan.Count(w.pods, &w.kept)
+	for i := range w.plan.Roles {
+		r := &w.plan.Roles[i]
+		t := counts[r.Name]
+		there := t.Active + t.Succeeded
+		if r.OnFailure == podplan.Ignore {
+			there += t.Failed
+		} else if t.Failed > 0 {
+			w.t.Fatalf("%d failed pods of %s lie about", t.Failed, r.Name)
+		}
+		if there != r.Count && len(r.After) == 0 {
+			w.t.Fatalf("role %s has %d of %d: %v", r.Name, there, r.Count, w.pods)
+		}
+		if there > r.Count {
+			w.t.Fatalf("role %s has %d of %d: %v", r.Name, there, r.Count, w.pods)
+		}
+	}
+}
