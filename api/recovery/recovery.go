@@ -29,6 +29,10 @@ type Recovery struct {
 	// +optional
 	Counted []types.UID `json:"counted,omitempty"`
 
+	// lastFailureTime is when the last of them was counted.
+	// +optional
+	LastFailureTime *metav1.Time `json:"lastFailureTime,omitempty"`
+
 	// done are the pods that succeeded. They stay done when they are removed.
 	// +listType=map
 	// +listMapKey=role
@@ -61,3 +65,14 @@ type Done struct {
 	// indexes of the pods, such as "0-3,7".
 	Indexes string `json:"indexes"`
 }
+
+// Labels of the pods and services that mlbatch makes for a job.
+const (
+	// JobLabel is the UID of the job.
+	JobLabel = "mlbatch.dev/job-uid"
+	// RoleLabel and IndexLabel say which of its pods it is.
+	RoleLabel  = "mlbatch.dev/role"
+	IndexLabel = "mlbatch.dev/index"
+	// AttemptLabel says how often all were made anew before.
+	AttemptLabel = "mlbatch.dev/attempt"
+)

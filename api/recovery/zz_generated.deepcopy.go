@@ -35,6 +35,10 @@ func (in *Recovery) DeepCopyInto(out *Recovery) {
 		*out = make([]types.UID, len(*in))
 		copy(*out, *in)
 	}
+	if in.LastFailureTime != nil {
+		in, out := &in.LastFailureTime, &out.LastFailureTime
+		*out = (*in).DeepCopy()
+	}
 	if in.Done != nil {
 		in, out := &in.Done, &out.Done
 		*out = make([]Done, len(*in))

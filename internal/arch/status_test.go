@@ -18,6 +18,7 @@ func statusWriters() map[string]string {
 		"internal/kube/workloadstatus":           "Workload, and no other package writes that",
 		"internal/kube/controllers/appwrapper":   "AppWrapper",
 		"internal/kube/controllers/evacuation":   "Eviction of a Pod",
+		"internal/kube/controllers/operator":     "jobs whose pods are made here",
 		"internal/kube/controllers/provisioning": "AdmissionCheck",
 		"internal/kube/controllers/queues":       "ClusterQueue, LocalQueue and Cohort",
 		"internal/local":                         "Node, before there is a controller",

@@ -37,7 +37,7 @@ func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Step {
 		return Step{Memory: m, Changed: true}
 	}
 	restart := false
-	changed := p.settle(seen, &m, &restart)
+	changed := p.settle(seen, &m, now, &restart)
 	if p.succeeded(&m) { // what fails because the others have ended is no failure of the job
 		return end(m, JobSucceeded, 0, "", now)
 	}
@@ -95,7 +95,7 @@ func (p *Plan) suspended(seen []Seen, m Memory) Step {
 
 // settle takes in who succeeded and who failed since the last step. It reports whether
 // there was anything, and sets restart if all has to begin anew.
-func (p *Plan) settle(seen []Seen, m *Memory, restart *bool) (changed bool) {
+func (p *Plan) settle(seen []Seen, m *Memory, now time.Time, restart *bool) (changed bool) {
 	counted := map[string]bool{}
 	for _, id := range m.Counted {
 		counted[id] = true
@@ -122,6 +122,7 @@ func (p *Plan) settle(seen []Seen, m *Memory, restart *bool) (changed bool) {
 				continue
 			}
 			m.Failures += max(s.Failures, 1)
+			m.LastFailure = now
 			there = append(there, s.ID)
 			changed = true
 			*restart = *restart || r.OnFailure == RestartJob
@@ -226,6 +227,15 @@ func (p *Plan) make(seen []Seen, m Memory, now time.Time) Step {
 			s.Delete = append(s.Delete, i)
 		}
 	}
+	if p.Deadline > 0 {
+		s.Again = m.Started.Add(p.Deadline).Sub(now)
+	}
+	if left := m.LastFailure.Add(pause(m.Failures)).Sub(now); !m.LastFailure.IsZero() && left > 0 {
+		if s.Again == 0 || left < s.Again {
+			s.Again = left
+		}
+		return s
+	}
 	counts := p.Count(seen, &m)
 	for i := range p.Roles {
 		r := &p.Roles[i]
@@ -238,10 +248,22 @@ func (p *Plan) make(seen []Seen, m Memory, now time.Time) Step {
 			}
 		}
 	}
-	if p.Deadline > 0 {
-		s.Again = m.Started.Add(p.Deadline).Sub(now)
-	}
 	return s
+}
+
+// Pauses before pods are made after failures: none after the first few, then one that
+// doubles, as kubelets do for containers that crash.
+const (
+	failuresAtOnce = 3
+	firstPause     = 10 * time.Second
+	longestPause   = 5 * time.Minute
+)
+
+func pause(failures int32) time.Duration {
+	if failures <= failuresAtOnce {
+		return 0
+	}
+	return min(firstPause<<min(failures-failuresAtOnce-1, 5), longestPause)
 }
 
 // mayBegin reports whether all is as a role waits for.

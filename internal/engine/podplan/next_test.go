@@ -99,7 +99,7 @@ func TestNext(t *testing.T) {
 		"failed worker": {
 			why: "a failure is counted before its pod goes, or it would be lost if the controller were killed in between", kept: began,
 			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed, crashes(3))},
-			want: want{changed: true, memory: func(m *podplan.Memory) { m.Failures, m.Counted = 3, []string{"Worker1"} }},
+			want: want{changed: true, memory: func(m *podplan.Memory) { m.Failures, m.Counted, m.LastFailure = 3, []string{"Worker1"}, start }},
 		},
 		"failed worker, counted": {
 			why: "now it goes; its successor comes when its name is free", kept: podplan.Memory{Started: start, Failures: 3, Counted: []string{"Worker1"}},
@@ -129,7 +129,7 @@ func TestNext(t *testing.T) {
 			why: "a signal may be one of the moment", kept: began,
 			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.ReplaceRetriable },
 			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed)},
-			want: want{changed: true, memory: func(m *podplan.Memory) { m.Failures, m.Counted = 1, []string{"Worker1"} }},
+			want: want{changed: true, memory: func(m *podplan.Memory) { m.Failures, m.Counted, m.LastFailure = 1, []string{"Worker1"}, start }},
 		},
 		"not retriable": {
 			why: "a wrong argument stays wrong", kept: began,
@@ -159,12 +159,27 @@ func TestNext(t *testing.T) {
 				m.Message = "3 failures are more than the 2 that it may be tried again after"
 			}},
 		},
+		"a few failures": {
+			why: "the next try comes at once", kept: podplan.Memory{Started: start, Failures: 3, LastFailure: start},
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Ready)},
+			want: want{create: []podplan.Member{member("Worker", 2)}},
+		},
+		"many failures": {
+			why: "what crashes at once would be made anew for ever, as fast as it can", kept: podplan.Memory{Started: start, Failures: 5, LastFailure: start},
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Failed, disrupted)}, at: 5 * time.Second,
+			want: want{delete: []int{2}, again: 15 * time.Second},
+		},
+		"many failures, a while ago": {
+			why: "the pause is over", kept: podplan.Memory{Started: start, Failures: 900, LastFailure: start}, at: 5 * time.Minute,
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Ready)},
+			want: want{create: []podplan.Member{member("Worker", 2)}},
+		},
 		"all anew": {
 			why: "one failure takes all of them along, and what was done counts no more", kept: podplan.Memory{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 0, Last: 0}}}},
 			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.RestartJob },
 			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed)},
 			want: want{changed: true, memory: func(m *podplan.Memory) {
-				m.Attempt, m.Failures, m.Counted, m.Done = 1, 1, []string{"Worker1"}, nil
+				m.Attempt, m.Failures, m.Counted, m.LastFailure, m.Done = 1, 1, []string{"Worker1"}, start, nil
 			}},
 		},
 		"of an earlier attempt": {

@@ -45,6 +45,9 @@ type Memory struct {
 	// by ID, so that a failure is counted once whatever happens in between.
 	Failures int32
 	Counted  []string
+	// LastFailure is when the last of them was counted: the more there were, the longer
+	// it takes until the next try.
+	LastFailure time.Time
 	// Done are the indexes that succeeded, by role. They stay done if their objects are
 	// removed.
 	Done map[string]Indexes

@@ -24,10 +24,8 @@ type world struct {
 	// stale is what an earlier look saw, of the pods and of what was kept.
 	stale []podplan.Seen
 	made  int
-	// failed are pods that failed by their own fault, blame how many of them were followed
-	// by another.
+	// failed are pods that failed by their own fault.
 	failed map[string]bool
-	runs   map[podplan.Member]int
 }
 
 func pick[T any](t *rapid.T, what string, from ...T) T { return rapid.SampledFrom(from).Draw(t, what) }
@@ -143,18 +141,18 @@ func (w *world) happen() {
 	w.now = w.now.Add(time.Duration(pick(w.t, "seconds", 0, 1, 5)) * time.Second)
 	switch pick(w.t, "what", "run", "run", "run", "fail", "succeed", "lose", "gone", "gone", "delete", "suspend", "resume", "scale") {
 	case "run":
-		w.change(podplan.Running, func(s *podplan.Seen) { s.Life = min(s.Life+1, podplan.Ready) })
+		w.change(func(s *podplan.Seen) { s.Life = min(s.Life+1, podplan.Ready) })
 	case "fail":
-		w.change(podplan.Failed, func(s *podplan.Seen) {
+		w.change(func(s *podplan.Seen) {
 			s.Life, s.Failures, s.Final = podplan.Failed, s.Failures+1, pick(w.t, "final", false, true)
 			if !s.Leaving {
 				w.failed[s.ID] = true
 			}
 		})
 	case "succeed":
-		w.change(podplan.Succeeded, func(s *podplan.Seen) { s.Life = podplan.Succeeded })
+		w.change(func(s *podplan.Seen) { s.Life = podplan.Succeeded })
 	case "lose":
-		w.change(podplan.Failed, func(s *podplan.Seen) { s.Life, s.Disrupted = podplan.Failed, true })
+		w.change(func(s *podplan.Seen) { s.Life, s.Disrupted = podplan.Failed, true })
 	case "gone":
 		w.pods = slices.DeleteFunc(w.pods, func(s podplan.Seen) bool { return s.Leaving })
 	case "delete":
@@ -171,7 +169,7 @@ func (w *world) happen() {
 }
 
 // change is of a pod that has not ended.
-func (w *world) change(_ podplan.Life, f func(*podplan.Seen)) {
+func (w *world) change(f func(*podplan.Seen)) {
 	var open []int
 	for i := range w.pods {
 		if w.pods[i].Life < podplan.Succeeded {
@@ -205,6 +203,8 @@ func (w *world) settle() {
 		switch {
 		case s.Changed:
 			w.kept = s.Memory
+		case len(s.Create)+len(s.Delete) == 0 && s.Again > 0 && w.kept.Outcome == podplan.Open:
+			w.now = w.now.Add(s.Again)
 		case len(s.Create)+len(s.Delete) == 0:
 			return
 		default:
@@ -225,7 +225,7 @@ func (w *world) settle() {
 // job stays ended, and at rest everything is there that should be.
 func TestWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{t: t, plan: anyPlan(t), now: start, failed: map[string]bool{}, runs: map[podplan.Member]int{}}
+		w := &world{t: t, plan: anyPlan(t), now: start, failed: map[string]bool{}}
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
 			before := w.kept
 			before.Done = maps.Clone(before.Done)

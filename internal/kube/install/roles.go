@@ -152,6 +152,9 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 			allow(k.GVK().Group, status, k.Resource+"/status"),
 			allow(k.GVK().Group, []string{"update"}, k.Resource+"/finalizers"))
 	}
+	if all.Operated() {
+		rules = append(rules, allow("", read(), "services"))
+	}
 	return append(rules,
 		allow("kueue.x-k8s.io", read(), "*"),
 		allow("kueue.x-k8s.io", write(), "workloads"),
@@ -180,12 +183,15 @@ func named(r rbacv1.PolicyRule, names ...string) rbacv1.PolicyRule {
 }
 
 // teamRules are what the controller does in the namespaces where jobs run: it
-// creates and deletes the components of AppWrappers and what provisioning asks for,
-// and takes pods off bad nodes.
+// creates and deletes the components of AppWrappers, the pods and services of jobs that
+// are operated here, and what provisioning asks for, and takes pods off bad nodes.
 func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		allow("", []string{"create", "delete", "get", "patch", "update"}, "podtemplates"),
 		allow("", []string{"create"}, "pods/eviction"),
+	}
+	if all.Operated() {
+		rules = append(rules, allow("", []string{"create", "delete"}, "pods", "services"))
 	}
 	for _, w := range all.Wrappable() {
 		rules = append(rules, allow(w.GVK.Group, []string{"create", "delete", "get"}, w.Resource))

@@ -33,7 +33,8 @@ type Kind struct {
 	// that it is queued wherever it is, and whatever configurations leave out.
 	OnlyQueued bool
 	// MadeHere: our controllers make what the job consists of, and need their rights
-	// in a namespace until the last such job is gone.
+	// in a namespace until the last such job is gone. It goes without saying of kinds that
+	// are Operated.
 	MadeHere bool
 	// TeamsCreate: users of a team may create and change such jobs. Others they may
 	// look at and delete, since they make them in AppWrappers.
@@ -156,6 +157,11 @@ func (all Kinds) Where(holds func(*Kind) bool) Kinds {
 		}
 	}
 	return out
+}
+
+// Operated reports whether pods of any of the kinds are made here.
+func (all Kinds) Operated() bool {
+	return slices.ContainsFunc(all, func(k Kind) bool { return k.Operated != nil })
 }
 
 // Find returns a kind of the list, nil if it is not in it.

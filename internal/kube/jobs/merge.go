@@ -72,3 +72,23 @@ func Merge(what string, dst *map[string]string, add map[string]string) error {
 	*dst = out
 	return nil
 }
+
+// Inject adds what an admission gives pods to the template of them, which it changes. A
+// key that the author gave another value is an error.
+func (i PodSetInfo) Inject(t *corev1.PodTemplateSpec) error {
+	for _, m := range []struct {
+		what string
+		dst  *map[string]string
+		add  map[string]string
+	}{
+		{"label", &t.Labels, i.Labels},
+		{"annotation", &t.Annotations, i.Annotations},
+		{"nodeSelector", &t.Spec.NodeSelector, i.NodeSelector},
+	} {
+		if err := Merge(m.what, m.dst, m.add); err != nil {
+			return err
+		}
+	}
+	t.Spec.Tolerations = Tolerate(t.Spec.Tolerations, i.Tolerations)
+	return nil
+}

@@ -67,7 +67,7 @@ var reasons = map[podplan.Reason]string{
 // Recovery is what is kept of the job.
 func (s *Standing) Recovery() *recovery.Recovery {
 	r := &recovery.Recovery{
-		StartTime: moment(s.Started), Attempt: s.Attempt, Failures: s.Failures, Ready: s.Ready,
+		StartTime: moment(s.Started), Attempt: s.Attempt, Failures: s.Failures, LastFailureTime: moment(s.LastFailure), Ready: s.Ready,
 		Outcome: outcomes[s.Outcome], Reason: reasons[s.Reason], Message: s.Message, EndTime: moment(s.Ended),
 	}
 	for _, id := range s.Counted {
@@ -94,6 +94,9 @@ func Remembered(r *recovery.Recovery) podplan.Memory {
 	m := podplan.Memory{Attempt: r.Attempt, Failures: r.Failures, Message: r.Message}
 	if r.StartTime != nil {
 		m.Started = r.StartTime.Time
+	}
+	if r.LastFailureTime != nil {
+		m.LastFailure = r.LastFailureTime.Time
 	}
 	if r.EndTime != nil {
 		m.Ended = r.EndTime.Time

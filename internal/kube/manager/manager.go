@@ -17,6 +17,7 @@ import (
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -38,6 +39,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/decision"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/evacuation"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/operator"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/provisioning"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
@@ -244,6 +246,9 @@ func Run(ctx context.Context, opts Options) error {
 			return fmt.Errorf("index jobs of %s: %w", k.Framework, err)
 		}
 	}
+	if err := indexOperated(ctx, mgr, opts.operated()); err != nil {
+		return err
+	}
 	counters, err := newMetrics(ctx, mgr, opts)
 	if err != nil {
 		return fmt.Errorf("set up metrics: %w", err)
@@ -444,6 +449,26 @@ func (o Options) queues(framework string) bool {
 	return o.Frameworks == nil || slices.Contains(o.Frameworks, framework)
 }
 
+// operated are the kinds of jobs whose pods are made here.
+func (o Options) operated() jobs.Kinds {
+	return o.Kinds.Where(func(k *jobs.Kind) bool { return k.Operated != nil && o.queues(k.Framework) })
+}
+
+// indexOperated finds pods and services by the job that they were made for.
+func indexOperated(ctx context.Context, mgr manager.Manager, kinds jobs.Kinds) error {
+	if len(kinds) == 0 {
+		return nil
+	}
+	service := &metav1.PartialObjectMetadata{}
+	service.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
+	for _, o := range []client.Object{&corev1.Pod{}, service} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, o, operator.Index, operator.IndexOwned); err != nil {
+			return fmt.Errorf("index what jobs are made of: %w", err)
+		}
+	}
+	return nil
+}
+
 // jobKinds adds a reconciler for every kind of job, and the AppWrapper's own.
 func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
 	queued := opts.Kinds.Where(func(k *jobs.Kind) bool { return opts.queues(k.Framework) })
@@ -480,6 +505,15 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	for _, a := range adapters {
 		if err := job.SetupWithManager(mgr, a, shared); err != nil {
 			return fmt.Errorf("add %s jobs: %w", a.GVK().Kind, err)
+		}
+	}
+	for _, k := range opts.operated() {
+		err := operator.SetupWithManager(mgr, k, operator.Options{
+			Client: shared.Client, Live: shared.Live, Clock: shared.Clock, Recorder: shared.Recorder,
+			Scope: opts.Scope, Managed: shared.Managed, Labels: shared.Labels,
+		})
+		if err != nil {
+			return fmt.Errorf("add the operator of %s: %w", k.Framework, err)
 		}
 	}
 	err := workload.SetupWithManager(mgr, workload.Options{

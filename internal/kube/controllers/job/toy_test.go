@@ -67,7 +67,7 @@ func TestNewKindIsRun(t *testing.T) {
 	if w = look(); x.Spec.Hold || x.Spec.Template.Annotations[kueue.WorkloadAnnotation] != w.Name {
 		t.Fatalf("it was admitted and is %+v", x.Spec)
 	}
-	x.Done = true
+	x.Status.Done = true
 	if err := c.Update(t.Context(), x); err != nil {
 		t.Fatal(err)
 	}

@@ -98,21 +98,9 @@ func (Adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error
 		return nil, fmt.Errorf("start job %s/%s: admission has %d pod sets, a Job has 1", j.Namespace, j.Name, len(infos))
 	}
 	out := j.DeepCopy()
-	t := &out.Spec.Template
-	for _, m := range []struct {
-		what string
-		dst  *map[string]string
-		add  map[string]string
-	}{
-		{"label", &t.Labels, infos[0].Labels},
-		{"annotation", &t.Annotations, infos[0].Annotations},
-		{"nodeSelector", &t.Spec.NodeSelector, infos[0].NodeSelector},
-	} {
-		if err := jobs.Merge(m.what, m.dst, m.add); err != nil {
-			return nil, fmt.Errorf("start job %s/%s: %w", j.Namespace, j.Name, err)
-		}
+	if err := infos[0].Inject(&out.Spec.Template); err != nil {
+		return nil, fmt.Errorf("start job %s/%s: %w", j.Namespace, j.Name, err)
 	}
-	t.Spec.Tolerations = jobs.Tolerate(t.Spec.Tolerations, infos[0].Tolerations)
 	if shrinks(j) {
 		resize(out, infos[0].Count)
 	}

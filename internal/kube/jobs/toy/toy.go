@@ -14,7 +14,9 @@ import (
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
@@ -23,18 +25,28 @@ func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: "toys.example.com", Version: "v1"}
 }
 
+// Role is that of all its pods.
+const Role = "main"
+
 // Toy is a number of equal pods.
 type Toy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
-	Spec              Spec `json:"spec"`
-	Done              bool `json:"done,omitempty"`
+	Spec              Spec   `json:"spec"`
+	Status            Status `json:"status,omitempty"`
+}
+
+// Status is how far it is.
+type Status struct {
+	Done     bool               `json:"done,omitempty"`
+	Recovery *recovery.Recovery `json:"recovery,omitempty"`
 }
 
 // Spec says which pods.
 type Spec struct {
 	Hold     bool                   `json:"hold,omitempty"`
 	Pods     int32                  `json:"pods,omitempty"`
+	Retries  *int32                 `json:"retries,omitempty"`
 	Template corev1.PodTemplateSpec `json:"template"`
 }
 
@@ -49,6 +61,7 @@ func (t *Toy) copied() *Toy {
 	out := *t
 	t.DeepCopyInto(&out.ObjectMeta)
 	t.Spec.Template.DeepCopyInto(&out.Spec.Template)
+	out.Status.Recovery = t.Status.Recovery.DeepCopy()
 	return &out
 }
 
@@ -72,6 +85,7 @@ func Kind() jobs.Kind {
 		ShortNames:  []string{"ty"},
 		Framework:   "toys.example.com/toy",
 		AddToScheme: addToScheme,
+		Operated:    &jobs.Operated{Compile: compile, Recall: jobs.Of(recall), Project: project},
 		Wrapped:     &jobs.Wrapping{PodSets: podSets, Direct: true},
 		SuspendPath: []string{"spec", "hold"},
 		Suspended:   jobs.Of(func(t *Toy) bool { return t.Spec.Hold }),
@@ -101,6 +115,34 @@ func validate(t *Toy) field.ErrorList {
 	return nil
 }
 
+// compile plans equal pods, each with a service. They are made anew when they fail, and all
+// have to succeed.
+func compile(o jobs.Object) (*jobs.Plan, error) {
+	t, ok := o.(*Toy)
+	if !ok {
+		return nil, fmt.Errorf("compile toy: %T is none", o)
+	}
+	return &jobs.Plan{
+		Plan: podplan.Plan{
+			Suspended: t.Spec.Hold, Retries: t.Spec.Retries, CleanUp: podplan.RemoveRunning, Success: podplan.Success{{Role: Role}},
+			Roles: []podplan.Role{{
+				Name: Role, Count: t.Spec.Pods, Member: t.Name + "-{index}", OnFailure: podplan.Replace,
+				Env: []podplan.Env{{Name: "RANK", Value: "{rank}"}}, Ports: []podplan.Port{{Name: "talk", Port: 1234}},
+			}},
+		},
+		Templates: []*corev1.PodTemplateSpec{&t.Spec.Template},
+	}, nil
+}
+
+func recall(t *Toy) *recovery.Recovery { return t.Status.Recovery }
+
+func project(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) jobs.Object {
+	t, _ := o.(*Toy)
+	out := t.copied()
+	out.Status = Status{Done: s.Outcome != podplan.Open, Recovery: s.Recovery()}
+	return out
+}
+
 func podSets(t map[string]any) ([]aw.AppWrapperPodSet, error) {
 	n, err := jobs.Number(t, 1, "spec", "pods")
 	return []aw.AppWrapperPodSet{{Path: "template.spec.template", Replicas: &n}}, err
@@ -117,8 +159,11 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	if !ok {
 		return jobs.Facts{}, fmt.Errorf("read toy: %T is none", o)
 	}
-	f := jobs.Facts{Suspended: t.Spec.Hold, PodSets: []kueue.PodSet{{Name: "main", Count: t.Spec.Pods, Template: *t.Spec.Template.DeepCopy()}}}
-	if t.Done {
+	f := jobs.Facts{
+		Suspended: t.Spec.Hold, Active: t.Status.Recovery != nil && t.Status.Recovery.StartTime != nil,
+		PodSets: []kueue.PodSet{{Name: Role, Count: t.Spec.Pods, Template: *t.Spec.Template.DeepCopy()}},
+	}
+	if t.Status.Done {
 		f.Finished = &jobs.Outcome{Success: true}
 	}
 	return f, nil
@@ -126,7 +171,7 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 
 func (adapter) Maker(o jobs.Object) core.MakerState {
 	t, _ := o.(*Toy)
-	return core.MakerState{Stopped: t.Spec.Hold, Ended: t.Done, Deleting: t.DeletionTimestamp != nil}
+	return core.MakerState{Stopped: t.Spec.Hold, Ended: t.Status.Done, Deleting: t.DeletionTimestamp != nil}
 }
 
 func (adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error) {

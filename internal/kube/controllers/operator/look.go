@@ -1,0 +1,139 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// look is everything that the next step of one job depends on.
+type look struct {
+	job  jobs.Object
+	plan *jobs.Plan
+	kept podplan.Memory
+	pods []*corev1.Pod
+	seen []podplan.Seen // of pods, in the same order
+	// awaited are names of pods that were made and are not among pods yet.
+	awaited map[string]bool
+	// services are names of those that there are.
+	services map[string]bool
+	// infos are what the admission gives the pods of each role; held says why none may be
+	// made, "" if they may.
+	infos map[string]jobs.PodSetInfo
+	held  string
+	now   time.Time
+}
+
+// look reads what there is of a job. The second result is false if it is none of ours.
+func (r *reconciler) look(ctx context.Context, name types.NamespacedName) (*look, bool, error) {
+	l := &look{job: r.kind.New(), now: r.Clock.Now().Truncate(time.Second)}
+	if err := r.Client.Get(ctx, name, l.job); err != nil {
+		return nil, false, client.IgnoreNotFound(err)
+	}
+	if l.job.GetDeletionTimestamp() != nil || !r.kind.Ours(l.job) {
+		return nil, false, nil
+	}
+	plan, err := r.kind.Operated.Compile(l.job)
+	if err != nil {
+		r.event(l.job, corev1.EventTypeWarning, "InvalidJob", err.Error())
+		return nil, false, nil //nolint:nilerr // trying again does not mend a manifest; the event tells its author
+	}
+	l.plan, l.kept = plan, jobs.Remembered(r.kind.Operated.Recall(l.job))
+	if err := r.owned(ctx, l); err != nil {
+		return nil, false, err
+	}
+	l.seen = plan.See(l.pods)
+	return l, true, r.admission(ctx, l)
+}
+
+// owned reads the pods and services of a job.
+func (r *reconciler) owned(ctx context.Context, l *look) error {
+	mine := []client.ListOption{
+		client.InNamespace(l.job.GetNamespace()), client.MatchingFields{Index: string(l.job.GetUID())}, client.UnsafeDisableDeepCopy,
+	}
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, mine...); err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	shown := make(map[string]bool, len(pods.Items))
+	for i := range pods.Items {
+		l.pods = append(l.pods, &pods.Items[i])
+		shown[pods.Items[i].Name] = true
+	}
+	l.awaited = r.awaited.missing(client.ObjectKeyFromObject(l.job), shown, l.now)
+	services := &metav1.PartialObjectMetadataList{}
+	services.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceList"))
+	if err := r.Client.List(ctx, services, mine...); err != nil {
+		return fmt.Errorf("list services: %w", err)
+	}
+	l.services = make(map[string]bool, len(services.Items))
+	for i := range services.Items {
+		l.services[services.Items[i].Name] = true
+	}
+	return nil
+}
+
+// admission finds out what the admission of a job gives its pods. A job that has to be
+// admitted and is not makes none: it is about to be suspended.
+func (r *reconciler) admission(ctx context.Context, l *look) error {
+	all, err := admission.WorkloadsOf(ctx, r.Client, l.job.GetNamespace(), l.job.GetUID())
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		w := &all[i]
+		if !convert.Admitted(w) || convert.Evicted(w) {
+			continue
+		}
+		infos, err := admission.Infos(ctx, r.Client, w, r.Labels)
+		if err == nil {
+			infos, err = admission.Updated(infos, w.Status.AdmissionChecks)
+		}
+		if err != nil {
+			return err
+		}
+		l.infos = map[string]jobs.PodSetInfo{}
+		for _, info := range infos {
+			l.infos[info.Name] = info
+		}
+		return nil
+	}
+	if len(all) > 0 {
+		l.held = "its Workload is not admitted"
+		return nil
+	}
+	if owner := metav1.GetControllerOf(l.job); owner != nil && r.Managed(owner.APIVersion, owner.Kind) {
+		return nil // it is admitted with its owner, which wrote into it what its pods get
+	}
+	var ns corev1.Namespace
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: l.job.GetNamespace()}, &ns); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if r.Scope.Covers(&ns, l.job.GetLabels()[kueue.QueueNameLabel]) {
+		l.held = "it has no Workload yet"
+	}
+	return nil
+}
+
+// info is what the admission gives the pods of a role; nil if the job needs none.
+func (l *look) info(role string) (*jobs.PodSetInfo, error) {
+	if l.infos == nil {
+		return nil, nil //nolint:nilnil // a job that is not queued
+	}
+	info, found := l.infos[jobs.PodSetName(role)]
+	if !found {
+		return nil, fmt.Errorf("its admission has no pods of role %s", role)
+	}
+	return &info, nil
+}

@@ -1,0 +1,152 @@
+// Package operator runs jobs whose pods mlbatch makes itself: those of kinds with
+// jobs.Operated. For one job it looks at its object, its admission and its pods, lets
+// its plan say what comes next (podplan.Next), and does it. What has to be remembered is
+// in the job's status and is written before anything is done because of it; all else is
+// seen anew each time, so that a controller that is killed at any moment is followed by
+// one that goes on where it was.
+//
+// Whether a job may run is decided elsewhere: here it is suspended or not. As long as
+// pods of a job may be made its status has a start time (recovery.Recovery), and it is
+// taken away only once none is left. Who gives back the quota of a suspended job
+// waits for that.
+package operator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/turns"
+)
+
+// Options are what the controllers work with.
+type Options struct {
+	Client client.Client
+	// Live reads from the API server how a job is before its pods are made.
+	Live     client.Reader
+	Clock    clock.PassiveClock
+	Recorder events.EventRecorder
+	// Scope says which jobs have to be admitted.
+	Scope jobs.Scope
+	// Managed reports whether objects of a kind are queued: what they control is
+	// admitted with them.
+	Managed func(apiVersion, kind string) bool
+	// Labels say what pods tell of their admission.
+	Labels admission.Labels
+}
+
+// Index is the name of the cache index from the UID of a job to its pods and services.
+const Index = "mlbatch.dev/operated"
+
+// IndexOwned returns the UID of what controls a pod or a service, for Index.
+func IndexOwned(o client.Object) []string {
+	if owner := metav1.GetControllerOf(o); owner != nil {
+		return []string{string(owner.UID)}
+	}
+	return nil
+}
+
+// Pauses until a job is looked at again.
+const (
+	// conflictPause is how long to wait for the cache to show what was written.
+	conflictPause = 20 * time.Millisecond
+	// countsPause is how long counters of pods may be old in a status: each pod that
+	// starts would be a write of its own.
+	countsPause = time.Second
+	// takenPause is how long to wait for a name that another object has.
+	takenPause = 10 * time.Second
+)
+
+type reconciler struct {
+	Options
+	kind *jobs.Kind
+	// awaited are pods that were made and that the cache does not show yet.
+	awaited awaited
+	// counted is when the counters of jobs were last written.
+	counted moments
+}
+
+// SetupWithManager starts a controller for a kind with Operated. The cache must have
+// Index of pods and services, and admission.JobIndex.
+func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
+	r := &reconciler{Options: opts, kind: &kind}
+	service := &metav1.PartialObjectMetadata{}
+	service.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("operator-"+kind.GVK().Kind).
+		For(kind.New()).
+		Owns(&corev1.Pod{}).
+		Owns(service, builder.OnlyMetadata, builder.WithPredicates(gone())).
+		Watches(&kueue.Workload{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), kind.New(), handler.OnlyControllerOwner())).
+		WithOptions(turns.Options()).
+		Complete(r)
+}
+
+// Reconcile does the next step for one job.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	look, ours, err := r.look(ctx, req.NamespacedName)
+	if err != nil || !ours {
+		if !ours {
+			r.forget(req.NamespacedName)
+		}
+		return reconcile.Result{}, err
+	}
+	step := look.plan.Next(look.seen, &look.kept, look.now)
+	var result reconcile.Result
+	switch {
+	case step.Remove:
+		err = r.remove(ctx, look.job)
+	case step.Changed:
+		result, err = r.note(ctx, look, &step.Memory)
+	default:
+		result, err = r.do(ctx, look, &step)
+	}
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return reconcile.Result{RequeueAfter: conflictPause}, nil // the cache will show what is newer
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("%s %s: %w", r.kind.GVK().Kind, req.NamespacedName, err)
+	}
+	return result, nil
+}
+
+// remove deletes a job whose time is over.
+func (r *reconciler) remove(ctx context.Context, job jobs.Object) error {
+	uid, version := job.GetUID(), job.GetResourceVersion()
+	return r.Client.Delete(ctx, job, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+}
+
+// gone lets through only that services were deleted.
+func gone() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+func (r *reconciler) forget(name types.NamespacedName) {
+	r.awaited.forget(name)
+	r.counted.forget(name)
+}
+
+func (r *reconciler) event(o runtime.Object, kind, reason, message string) {
+	r.Recorder.Eventf(o, nil, kind, reason, reason, "%s", message)
+}
