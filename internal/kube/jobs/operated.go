@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -40,6 +41,29 @@ func (p *Plan) Template(role string) *corev1.PodTemplateSpec {
 		}
 	}
 	return nil
+}
+
+// Replaceable is how many more of a job's pods can be taken away; see Replaces. Of jobs that
+// are operated here each pod that is evicted is made anew, and that is not counted as a
+// failure. But the others lose touch with it and may fail, so that all have to be of the
+// kind that is made anew.
+func (k *Kind) Replaceable(o Object, pods []corev1.Pod) (n int32, open bool) {
+	if k.Replaces != nil {
+		return k.Replaces(o, pods)
+	}
+	if k.Operated == nil {
+		return 0, false
+	}
+	p, err := k.Operated.Compile(o)
+	if err != nil || p.Suspended {
+		return 0, false
+	}
+	for i := range p.Roles {
+		if f := p.Roles[i].OnFailure; f == podplan.FailJob || f == podplan.ReplaceRetriable {
+			return 0, false
+		}
+	}
+	return math.MaxInt32, false
 }
 
 // Standing is how far a job is.

@@ -167,13 +167,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil || job == nil {
 		return reconcile.Result{}, err
 	}
-	replaced, open := k.Replaces(job, pods)
+	replaced, open := k.Replaceable(job, pods)
 	left := int(replaced)
 	for i, p := range going {
 		if i >= left {
 			r.Recorder.Eventf(job, p.pod, corev1.EventTypeWarning, NotEvacuated, NotEvacuated,
-				"Pod %s stays although %s: %d pods have to leave, and the job would fail after %d more. Let a podFailurePolicy ignore DisruptionTarget, or submit it again",
-				p.pod.Name, p.why, len(going), left)
+				"Pod %s stays although %s: %d pods have to leave, and the job would fail after %d more. %s, or submit it again",
+				p.pod.Name, p.why, len(going), left, cure(k))
 			if open {
 				return reconcile.Result{RequeueAfter: recount}, nil
 			}
@@ -185,6 +185,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.Recorder.Eventf(job, p.pod, corev1.EventTypeNormal, Evacuated, Evacuated, "Evicted pod %s: %s", p.pod.Name, p.why)
 	}
 	return reconcile.Result{}, nil
+}
+
+// cure is what lets a job survive that pods leave.
+func cure(k *jobs.Kind) string {
+	if k.Operated != nil {
+		return "Give all its pods the restartPolicy OnFailure"
+	}
+	return "Let a podFailurePolicy ignore DisruptionTarget"
 }
 
 // goner is a pod that has to leave its node.
@@ -228,7 +236,7 @@ func (r *reconciler) job(ctx context.Context, workload types.NamespacedName) (jo
 		return nil, nil, nil
 	}
 	k := r.Kinds.Find(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
-	if k == nil || k.Replaces == nil {
+	if k == nil || k.Replaces == nil && k.Operated == nil {
 		return nil, nil, nil
 	}
 	o := k.New()
