@@ -76,3 +76,6 @@ const (
 	// AttemptLabel says how often all were made anew before.
 	AttemptLabel = "mlbatch.dev/attempt"
 )
+
+// FailuresAnnotation of a pod is how many failures of its job it follows.
+const FailuresAnnotation = "mlbatch.dev/failures"

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,32 +18,36 @@ import (
 // PodSetName is what the Workload of a job calls the pods of a role.
 func PodSetName(role string) string { return strings.ToLower(role) }
 
-// Pod makes a member of the job. info is what the admission gives it; nil for a job that
+// Pod makes a member of the job; m is what is kept of the job. info is what the admission gives it; nil for a job that
 // needs none. What the author wrote stays.
-func (p *Plan) Pod(job metav1.Object, gvk schema.GroupVersionKind, m podplan.Member, attempt int32, info *PodSetInfo) (*corev1.Pod, error) {
-	r := p.Role(m.Role)
-	t := p.Template(m.Role).DeepCopy()
-	own := memberLabels(job, r, m)
-	own[recovery.AttemptLabel] = strconv.Itoa(int(attempt))
+func (p *Plan) Pod(job metav1.Object, gvk schema.GroupVersionKind, x podplan.Member, m *podplan.Memory, info *PodSetInfo) (*corev1.Pod, error) {
+	r := p.Role(x.Role)
+	t := p.Template(x.Role).DeepCopy()
+	own := memberLabels(job, r, x)
+	own[recovery.AttemptLabel] = strconv.Itoa(int(m.Attempt))
 	if t.Labels == nil {
 		t.Labels = map[string]string{}
 	}
-	for k, v := range own {
-		t.Labels[k] = v
+	maps.Copy(t.Labels, own)
+	if m.Failures > 0 {
+		if t.Annotations == nil {
+			t.Annotations = map[string]string{}
+		}
+		t.Annotations[recovery.FailuresAnnotation] = strconv.Itoa(int(m.Failures))
 	}
 	if info != nil {
 		if err := info.Inject(t); err != nil {
-			return nil, fmt.Errorf("pods of role %s: %w", m.Role, err)
+			return nil, fmt.Errorf("pods of role %s: %w", x.Role, err)
 		}
 	}
 	for i := range t.Spec.Containers {
 		if c := &t.Spec.Containers[i]; r.Container == "" || c.Name == r.Container {
-			setEnv(c, r, m.Index)
+			setEnv(c, r, x.Index)
 		}
 	}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: job.GetNamespace(), Name: r.Expand(r.Member, m.Index),
+			Namespace: job.GetNamespace(), Name: r.Expand(r.Member, x.Index),
 			Labels: t.Labels, Annotations: t.Annotations, Finalizers: t.Finalizers,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, gvk)},
 		},

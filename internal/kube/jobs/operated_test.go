@@ -48,7 +48,7 @@ func owner() *toy.Toy {
 
 func TestPodsOfMembers(t *testing.T) {
 	p, gvk := plan(), toy.GroupVersion().WithKind("Toy")
-	got, err := p.Pod(owner(), gvk, podplan.Member{Role: "Worker", Index: 1}, 7, &jobs.PodSetInfo{
+	got, err := p.Pod(owner(), gvk, podplan.Member{Role: "Worker", Index: 1}, &podplan.Memory{Attempt: 7, Failures: 2}, &jobs.PodSetInfo{
 		Labels: map[string]string{"queue": "q"}, Annotations: map[string]string{"workload": "w"}, NodeSelector: map[string]string{"gpu": "a"},
 		Tolerations: []corev1.Toleration{{Key: "gpu"}},
 	})
@@ -58,7 +58,7 @@ func TestPodsOfMembers(t *testing.T) {
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "n", Name: "j-worker-1", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner(), gvk)},
-			Annotations: map[string]string{"workload": "w"},
+			Annotations: map[string]string{"workload": "w", recovery.FailuresAnnotation: "2"},
 			Labels: map[string]string{
 				"app": "mine", "queue": "q", recovery.JobLabel: "u", recovery.RoleLabel: "worker", recovery.IndexLabel: "1", recovery.AttemptLabel: "7",
 			},
@@ -74,7 +74,7 @@ func TestPodsOfMembers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	got, err = p.Pod(owner(), gvk, podplan.Member{Role: "Master", Index: 1}, 0, nil)
+	got, err = p.Pod(owner(), gvk, podplan.Member{Role: "Master", Index: 1}, &podplan.Memory{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestPodsOfMembers(t *testing.T) {
 	if diff := cmp.Diff(plan(), p); diff != "" {
 		t.Errorf("the plan changed (-was +is):\n%s", diff)
 	}
-	if _, err = p.Pod(owner(), gvk, podplan.Member{Role: "Worker"}, 0, &jobs.PodSetInfo{NodeSelector: map[string]string{"disk": "hdd"}}); err == nil {
+	if _, err = p.Pod(owner(), gvk, podplan.Member{Role: "Worker"}, &podplan.Memory{}, &jobs.PodSetInfo{NodeSelector: map[string]string{"disk": "hdd"}}); err == nil {
 		t.Error("an admission overrides what the author wrote")
 	}
 	if s := p.Service(owner(), gvk, podplan.Member{Role: "Master"}); s != nil {

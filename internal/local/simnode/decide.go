@@ -231,11 +231,12 @@ func advanceContainer(f Facts, a act, restart corev1.RestartPolicy, cs *corev1.C
 		if f.Now.Before(end) {
 			return end
 		}
+		code := a.code(cs.RestartCount)
 		cs.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			ExitCode: a.exit, Reason: exitReason(a.exit),
+			ExitCode: code, Reason: exitReason(code),
 			StartedAt: r.StartedAt, FinishedAt: metav1.NewTime(end), ContainerID: cs.ContainerID,
 		}}
-		if restarts(restart, a.exit) {
+		if restarts(restart, code) {
 			cs.LastTerminationState = cs.State
 			cs.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: crashLoop, Message: "waiting to be restarted"}}
 		}

@@ -138,6 +138,11 @@ func TestLivesOfPods(t *testing.T) {
 				"34.5s Running main:CrashLoopBackOff again",
 			},
 		},
+		"fails first": {
+			"its first run fails, the one after it does not",
+			newPod(policy(corev1.RestartPolicyOnFailure), command("sleep", "1"), annotated(AnnotationFailFirst, "1")), 1,
+			[]string{"500ms Running ready main:up", "1.5s Running ready main:up again", "2.5s Succeeded main:Completed again"},
+		},
 		"two containers": {
 			"the pod ends with its last container, each end shows",
 			newPod(command("sleep", "5"), func(p *corev1.Pod) {

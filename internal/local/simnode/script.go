@@ -19,6 +19,12 @@ const (
 	AnnotationRunFor = "mlbatch.dev/run-for"
 	// AnnotationExitCode is the exit code of the pod's containers.
 	AnnotationExitCode = "mlbatch.dev/exit-code"
+	// AnnotationFailFirst is how many runs end with that exit code (1, if none is given);
+	// later ones end well. Runs are those of the pod's containers and, if the pod says in
+	// AnnotationFailures how many failures it follows, those before it.
+	AnnotationFailFirst = "mlbatch.dev/fail-first"
+	// AnnotationFailures is how many failures of its job a pod follows.
+	AnnotationFailures = "mlbatch.dev/failures"
 	// AnnotationStopAfter says how long the pod's containers go on when they
 	// are asked to stop (a Go duration of real time).
 	AnnotationStopAfter = "mlbatch.dev/stop-after"
@@ -41,10 +47,20 @@ type script struct {
 }
 
 // act is what one container does: how long it runs, in real time, and with which
-// code it exits.
+// code it exits. If only some of its runs fail, bad of those that are yet to come do.
 type act struct {
 	runs time.Duration
 	exit int32
+	some bool
+	bad  int32
+}
+
+// code is the exit code of a run, the first of which is 0.
+func (a act) code(run int32) int32 {
+	if a.some && run >= a.bad {
+		return 0
+	}
+	return a.exit
 }
 
 // read finds out what the pod will do. The error is for the pod's author.
@@ -58,9 +74,16 @@ func read(pod *corev1.Pod, scale float64) (script, error) {
 	if err != nil {
 		return s, err
 	}
+	bad, some, err := failFirstOf(pod)
+	if err != nil {
+		return s, err
+	}
+	if some && !exits {
+		code, exits = 1, true
+	}
 	for _, c := range pod.Spec.InitContainers {
 		d, e := commandActs(slices.Concat(c.Command, c.Args), 0)
-		s.acts[c.Name] = act{scaled(d, scale), e}
+		s.acts[c.Name] = act{runs: scaled(d, scale), exit: e}
 	}
 	for _, c := range pod.Spec.Containers {
 		d, e := commandActs(slices.Concat(c.Command, c.Args), unknownRun(pod.Spec.RestartPolicy))
@@ -70,7 +93,7 @@ func read(pod *corev1.Pod, scale float64) (script, error) {
 		if exits {
 			e = code
 		}
-		s.acts[c.Name] = act{scaled(d, scale), e}
+		s.acts[c.Name] = act{scaled(d, scale), e, some, bad}
 	}
 	if v, ok := pod.Annotations[AnnotationStopAfter]; ok {
 		if s.stop, err = time.ParseDuration(v); err != nil || s.stop < 0 {
@@ -105,6 +128,20 @@ func exitCodeOf(pod *corev1.Pod) (code int32, given bool, err error) {
 		return 0, false, fmt.Errorf("annotation %s: %q is not an exit code between 0 and 255", AnnotationExitCode, v)
 	}
 	return int32(n), true, nil
+}
+
+// failFirstOf is how many of the runs that are yet to come fail.
+func failFirstOf(pod *corev1.Pod) (n int32, given bool, err error) {
+	v, ok := pod.Annotations[AnnotationFailFirst]
+	if !ok {
+		return 0, false, nil
+	}
+	first, err := strconv.ParseInt(v, 10, 32)
+	if err != nil || first < 0 {
+		return 0, false, fmt.Errorf("annotation %s: %q is not a number of runs", AnnotationFailFirst, v)
+	}
+	before, _ := strconv.ParseInt(pod.Annotations[AnnotationFailures], 10, 32)
+	return int32(max(first-before, 0)), true, nil
 }
 
 func scaled(d time.Duration, scale float64) time.Duration {

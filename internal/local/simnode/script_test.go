@@ -55,27 +55,27 @@ func TestW16ExitCodesAreRead(t *testing.T) {
 		words []string
 		want  act
 	}{
-		"at once":      {"nothing else is done", sh("exit 3"), act{0, 3}},
-		"after sleep":  {"the usual way to fail in a test", sh("sleep 5; exit 1"), act{5 * time.Second, 1}},
-		"and":          {"sleep goes well", sh("sleep 5 && exit 2"), act{5 * time.Second, 2}},
-		"lines":        {"scripts have lines", sh("set -e\nsleep 3\nexit 7\n"), act{3 * time.Second, 7}},
-		"what follows": {"is not run", sh("sleep 3; exit 0; sleep 60; exit 1"), act{3 * time.Second, 0}},
-		"plain":        {"the code of what ran before", sh("sleep 3; exit"), act{3 * time.Second, 0}},
-		"flags":        {"of the shell", []string{"bash", "-ec", "sleep 2; exit 4"}, act{2 * time.Second, 4}},
-		"subshell":     {"written with brackets", sh("(sleep 2; exit 4)"), act{2 * time.Second, 4}},
-		"or":           {"what is before it goes well", sh("sleep 2 || exit 1"), act{2 * time.Second, 0}},
-		"branch":       {"it is not known which is taken", sh("if [ -f x ]; then exit 1; fi; sleep 9"), act{9 * time.Second, 0}},
-		"branch, end":  {"but this one is", sh("if [ -f x ]; then sleep 1; fi; exit 6"), act{time.Second, 6}},
-		"false":        {"a program that fails", []string{"false"}, act{0, 1}},
-		"false, last":  {"likewise", sh("sleep 1; false"), act{time.Second, 1}},
-		"unknown":      {"a program of that name", []string{"python", "exit", "3"}, act{time.Minute, 0}},
-		"work":         {"runs for a while, then fails", sh("python train.py; exit 9"), act{time.Minute, 9}},
-		"large":        {"no exit code", sh("sleep 1; exit 999"), act{time.Second, 0}},
+		"at once":      {"nothing else is done", sh("exit 3"), act{runs: 0, exit: 3}},
+		"after sleep":  {"the usual way to fail in a test", sh("sleep 5; exit 1"), act{runs: 5 * time.Second, exit: 1}},
+		"and":          {"sleep goes well", sh("sleep 5 && exit 2"), act{runs: 5 * time.Second, exit: 2}},
+		"lines":        {"scripts have lines", sh("set -e\nsleep 3\nexit 7\n"), act{runs: 3 * time.Second, exit: 7}},
+		"what follows": {"is not run", sh("sleep 3; exit 0; sleep 60; exit 1"), act{runs: 3 * time.Second, exit: 0}},
+		"plain":        {"the code of what ran before", sh("sleep 3; exit"), act{runs: 3 * time.Second, exit: 0}},
+		"flags":        {"of the shell", []string{"bash", "-ec", "sleep 2; exit 4"}, act{runs: 2 * time.Second, exit: 4}},
+		"subshell":     {"written with brackets", sh("(sleep 2; exit 4)"), act{runs: 2 * time.Second, exit: 4}},
+		"or":           {"what is before it goes well", sh("sleep 2 || exit 1"), act{runs: 2 * time.Second, exit: 0}},
+		"branch":       {"it is not known which is taken", sh("if [ -f x ]; then exit 1; fi; sleep 9"), act{runs: 9 * time.Second, exit: 0}},
+		"branch, end":  {"but this one is", sh("if [ -f x ]; then sleep 1; fi; exit 6"), act{runs: time.Second, exit: 6}},
+		"false":        {"a program that fails", []string{"false"}, act{runs: 0, exit: 1}},
+		"false, last":  {"likewise", sh("sleep 1; false"), act{runs: time.Second, exit: 1}},
+		"unknown":      {"a program of that name", []string{"python", "exit", "3"}, act{runs: time.Minute, exit: 0}},
+		"work":         {"runs for a while, then fails", sh("python train.py; exit 9"), act{runs: time.Minute, exit: 9}},
+		"large":        {"no exit code", sh("sleep 1; exit 999"), act{runs: time.Second, exit: 0}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			runs, code := commandActs(tc.words, time.Minute)
-			if got := (act{runs, code}); got != tc.want {
+			if got := (act{runs: runs, exit: code}); got != tc.want {
 				t.Errorf("%q does %+v, want %+v: %s", tc.words, got, tc.want, tc.why)
 			}
 		})
@@ -94,6 +94,10 @@ func TestAnnotations(t *testing.T) {
 		"run-for ever":   {"a word for what no duration says", map[string]string{AnnotationRunFor: "forever"}, forever, 0, ""},
 		"exit code":      {"jobs can fail", map[string]string{AnnotationExitCode: "3"}, time.Minute / 10, 3, ""},
 		"bad run-for":    {"the author must see it", map[string]string{AnnotationRunFor: "soon"}, 0, 0, AnnotationRunFor},
+		"fails first":    {"the code that programs fail with if nothing is said", map[string]string{AnnotationFailFirst: "1"}, time.Minute / 10, 1, ""},
+		"failed before":  {"it follows as many failures as there were to be", map[string]string{AnnotationFailFirst: "2", AnnotationExitCode: "7", AnnotationFailures: "2"}, time.Minute / 10, 0, ""},
+		"fails again":    {"one is yet to come", map[string]string{AnnotationFailFirst: "2", AnnotationExitCode: "7", AnnotationFailures: "1"}, time.Minute / 10, 7, ""},
+		"bad fail-first": {"the author must see it", map[string]string{AnnotationFailFirst: "-1"}, 0, 0, AnnotationFailFirst},
 		"bad exit code":  {"the author must see it", map[string]string{AnnotationExitCode: "256"}, 0, 0, AnnotationExitCode},
 		"bad stop-after": {"the author must see it", map[string]string{AnnotationStopAfter: "-1s"}, 0, 0, AnnotationStopAfter},
 	}
@@ -111,7 +115,7 @@ func TestAnnotations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s.acts["main"] != (act{tc.want, tc.exit}) {
+			if a := s.acts["main"]; a.runs != tc.want || a.code(0) != tc.exit {
 				t.Errorf("does %+v, want %v with exit code %d: %s", s.acts["main"], tc.want, tc.exit, tc.why)
 			}
 		})

@@ -37,11 +37,14 @@ func transcribe(pod *corev1.Pod, container string, scale float64, previous bool)
 			cs = x
 		}
 	}
-	state := cs.State
+	state, run := cs.State, cs.RestartCount
 	switch {
 	case previous && cs.LastTerminationState.Terminated == nil:
 		return transcript{}, fmt.Errorf("previous terminated container %q in pod %q not found", container, pod.Name)
 	case previous:
+		if state.Running != nil {
+			run--
+		}
 		state = cs.LastTerminationState
 	case state.Waiting != nil && cs.LastTerminationState.Terminated != nil:
 		state = cs.LastTerminationState // it waits to be restarted
@@ -49,7 +52,7 @@ func transcribe(pod *corev1.Pod, container string, scale float64, previous bool)
 	var t transcript
 	switch {
 	case state.Running != nil:
-		t.began(pod, c, state.Running.StartedAt.Time, scale)
+		t.began(pod, c, run, state.Running.StartedAt.Time, scale)
 	case state.Terminated != nil:
 		end := state.Terminated
 		t.ended = true
@@ -57,7 +60,7 @@ func transcribe(pod *corev1.Pod, container string, scale float64, previous bool)
 			t.add(end.FinishedAt.Time, "never started: the pod was stopped before")
 			break
 		}
-		t.began(pod, c, end.StartedAt.Time, scale)
+		t.began(pod, c, run, end.StartedAt.Time, scale)
 		t.add(end.FinishedAt.Time, fmt.Sprintf("ended with exit code %d after %s", end.ExitCode, end.FinishedAt.Sub(end.StartedAt.Time)))
 	default:
 		why := "ContainerCreating"
@@ -71,7 +74,7 @@ func transcribe(pod *corev1.Pod, container string, scale float64, previous bool)
 
 func (t *transcript) add(at time.Time, text string) { t.lines = append(t.lines, logLine{at, text}) }
 
-func (t *transcript) began(pod *corev1.Pod, c corev1.Container, at time.Time, scale float64) {
+func (t *transcript) began(pod *corev1.Pod, c corev1.Container, run int32, at time.Time, scale float64) {
 	t.add(at, "started on "+pod.Spec.NodeName+", a simulated node: nothing is really run")
 	if words := slices.Concat(c.Command, c.Args); len(words) > 0 {
 		t.add(at, "$ "+commandLine(words))
@@ -90,7 +93,7 @@ func (t *transcript) began(pod *corev1.Pod, c corev1.Container, at time.Time, sc
 		if scale != 1 {
 			text += fmt.Sprintf(" (%s of the pod's time, which runs %g times as fast)", time.Duration(float64(a.runs)*scale).Round(time.Millisecond), scale)
 		}
-		t.add(at, fmt.Sprintf("%s, then ends with exit code %d", text, a.exit))
+		t.add(at, fmt.Sprintf("%s, then ends with exit code %d", text, a.code(run)))
 	}
 }
 

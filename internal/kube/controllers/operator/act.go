@@ -134,7 +134,7 @@ func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (time
 		if err != nil {
 			return 0, err
 		}
-		pod, err := l.plan.Pod(l.job, r.kind.GVK(), m, s.Memory.Attempt, info)
+		pod, err := l.plan.Pod(l.job, r.kind.GVK(), m, &s.Memory, info)
 		if err != nil {
 			r.event(l.job, corev1.EventTypeWarning, notCreated, err.Error())
 			return 0, err
