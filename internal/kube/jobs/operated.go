@@ -18,6 +18,9 @@ import (
 type Operated struct {
 	// Compile returns what a job asks for. The error is for its author.
 	Compile func(Object) (*Plan, error)
+	// Others are what images of other controllers for the kind end with, without their
+	// tags, such as kubeflow/training-operator. Where one runs, jobs are left to it.
+	Others []string
 	// Recall reads what was kept of a job.
 	Recall func(Object) *recovery.Recovery
 	// Project returns the object with the status that follows from what there is, in

@@ -466,6 +466,9 @@ func indexOperated(ctx context.Context, mgr manager.Manager, kinds jobs.Kinds) e
 			return fmt.Errorf("index what jobs are made of: %w", err)
 		}
 	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, operator.OtherIndex, operator.IndexOthers(kinds)); err != nil {
+		return fmt.Errorf("index other controllers: %w", err)
+	}
 	return nil
 }
 

@@ -80,12 +80,13 @@ type reconciler struct {
 	kind *jobs.Kind
 	// awaited are pods that were made and that the cache does not show yet.
 	awaited awaited
-	// counted is when the counters of jobs were last written.
-	counted moments
+	// counted is when the counters of jobs were last written, told when it was last said
+	// that they are left to another controller.
+	counted, told moments
 }
 
 // SetupWithManager starts a controller for a kind with Operated. The cache must have
-// Index of pods and services, and admission.JobIndex.
+// Index of pods and services, OtherIndex and admission.JobIndex.
 func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 	r := &reconciler{Options: opts, kind: &kind}
 	service := &metav1.PartialObjectMetadata{}
@@ -95,6 +96,7 @@ func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 		For(kind.New()).
 		Owns(&corev1.Pod{}).
 		Owns(service, builder.OnlyMetadata, builder.WithPredicates(gone())).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(comesOrGoes(kind.Operated.Others))).
 		Watches(&kueue.Workload{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), kind.New(), handler.OnlyControllerOwner())).
 		WithOptions(turns.Options()).
 		Complete(r)
@@ -107,6 +109,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if !ours {
 			r.forget(req.NamespacedName)
 		}
+		return reconcile.Result{}, err
+	}
+	if other, err := r.other(ctx); err != nil || other != "" {
+		r.standBack(look, other)
 		return reconcile.Result{}, err
 	}
 	step := look.plan.Next(look.seen, &look.kept, look.now)
@@ -145,6 +151,7 @@ func gone() predicate.Predicate {
 func (r *reconciler) forget(name types.NamespacedName) {
 	r.awaited.forget(name)
 	r.counted.forget(name)
+	r.told.forget(name)
 }
 
 func (r *reconciler) event(o runtime.Object, kind, reason, message string) {

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -58,11 +59,12 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	}
 	objects = append(objects,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab"}})
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab"}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "rented"}}, &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "rented", Name: "q"}})
 	c := fake.NewClientBuilder().WithScheme(scheme.For(append(kinds.All(), toy.Kind()))).WithObjects(objects...).
 		WithStatusSubresource(&toy.Toy{}, &corev1.Pod{}, &kueue.Workload{}).
 		WithIndex(&corev1.Pod{}, Index, IndexOwned).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
-		WithIndex(&corev1.Service{}, Index, IndexOwned).
+		WithIndex(&corev1.Service{}, Index, IndexOwned).WithIndex(&corev1.Pod{}, OtherIndex, IndexOthers(jobs.Kinds{toy.Kind()})).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				if err := ask("create", o); err != nil {
@@ -549,6 +551,54 @@ func TestLeftAlone(t *testing.T) {
 	b.run()
 	if said := b.said(); !strings.Contains(said, "InvalidJob no role") {
 		t.Errorf("it said %s", said)
+	}
+}
+
+// TestAnotherOperatorRuns: where another controller of the kind runs, jobs are left to it, and
+// said so; a team's pod is none, whatever it runs.
+func TestAnotherOperatorRuns(t *testing.T) {
+	for name, tc := range map[string]struct {
+		why, namespace, image string
+		phase                 corev1.PodPhase
+		stands                bool
+	}{
+		"runs":           {"two would fight over the pods", "lab", "quay.io/toys/toy-operator:v1.2", corev1.PodRunning, true},
+		"mirrored":       {"from a registry with a port, by digest", "lab", "mirror:5000/x/toys/toy-operator@sha256:12", corev1.PodRunning, true},
+		"ended":          {"it was stopped", "lab", "toys/toy-operator", corev1.PodSucceeded, false},
+		"of a team":      {"a tenant could stop everybody's jobs", "blue", "toys/toy-operator", corev1.PodRunning, false},
+		"beside a queue": {"as above", "rented", "toys/toy-operator", corev1.PodRunning, false},
+		"much alike":     {"it is another program", "lab", "nottoys/toy-operator", corev1.PodRunning, false},
+		"its sidecar":    {"likewise", "lab", "toys/toy-operator/proxy:1", corev1.PodRunning, false},
+	} {
+		b := newBench(t, aToy("lab"), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: tc.namespace, Name: "operator"},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "x", Image: "x"}, {Name: "c", Image: tc.image}}}, Status: corev1.PodStatus{Phase: tc.phase},
+		})
+		b.run()
+		if stands := len(b.pods()) == 1; stands != tc.stands {
+			t.Errorf("%s (%s): it made %v", name, tc.why, b.podNames())
+		}
+		if said := strings.Count(b.said(), "LeftToOther"); (said == 1) != tc.stands {
+			t.Errorf("%s: it said so %d times", name, said)
+		}
+		if tc.stands { // and when it has gone, all jobs are looked at
+			if got := b.r.all(t.Context(), nil); len(got) != 1 || got[0].Name != "x" {
+				t.Errorf("%s: looks at %v", name, got)
+			}
+			if err := b.r.Client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "operator"}}); err != nil {
+				t.Fatal(err)
+			}
+			b.run()
+			expect(t, name+": once it is gone", b.podNames(), three)
+		}
+	}
+	runs := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: "toys/toy-operator"}}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	ended := runs.DeepCopy()
+	ended.Status.Phase = corev1.PodFailed
+	wakes := comesOrGoes([]string{"toys/toy-operator"})
+	if !wakes.Update(event.UpdateEvent{ObjectOld: runs, ObjectNew: ended}) || wakes.Update(event.UpdateEvent{ObjectOld: runs, ObjectNew: runs}) ||
+		!wakes.Delete(event.DeleteEvent{Object: runs}) || wakes.Delete(event.DeleteEvent{Object: ended}) || !wakes.Create(event.CreateEvent{Object: runs}) {
+		t.Error("jobs are looked at when one begins or ends, and only then")
 	}
 }
 

@@ -85,7 +85,7 @@ func Kind() jobs.Kind {
 		ShortNames:  []string{"ty"},
 		Framework:   "toys.example.com/toy",
 		AddToScheme: addToScheme,
-		Operated:    &jobs.Operated{Compile: compile, Recall: jobs.Of(recall), Project: project},
+		Operated:    &jobs.Operated{Compile: compile, Recall: jobs.Of(recall), Project: project, Others: []string{"toys/toy-operator"}},
 		Wrapped:     &jobs.Wrapping{PodSets: podSets, Direct: true},
 		SuspendPath: []string{"spec", "hold"},
 		Suspended:   jobs.Of(func(t *Toy) bool { return t.Spec.Hold }),
