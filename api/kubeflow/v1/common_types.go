@@ -4,6 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mlbatch/mlbatch/api/recovery"
 )
 
 // ReplicaType is the name of a role.
@@ -42,7 +44,8 @@ const (
 // it afterwards.
 type RunPolicy struct {
 	// cleanPodPolicy says which pods are deleted, with their services, once the job
-	// has ended: None, those that are still Running, or All. Left out it is None.
+	// has ended: None, those that are still Running, or All. Left out it is Running:
+	// pods that nobody waits for would hold the quota of their queue.
 	// +optional
 	CleanPodPolicy *CleanPodPolicy `json:"cleanPodPolicy,omitempty"`
 
@@ -147,6 +150,10 @@ type JobStatus struct {
 	// lastReconcileTime is when the status last changed.
 	// +optional
 	LastReconcileTime *metav1.Time `json:"lastReconcileTime,omitempty"`
+
+	// recovery is what mlbatch keeps of the job between two looks at it.
+	// +optional
+	Recovery *recovery.Recovery `json:"recovery,omitempty"`
 }
 
 // JobConditionType is what a condition is about.

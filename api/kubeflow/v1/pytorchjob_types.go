@@ -50,8 +50,7 @@ type ElasticPolicy struct {
 	// +optional
 	RDZVHost *string `json:"rdzvHost,omitempty"`
 
-	// rdzvId names the rendezvous among others of its backend; left out it is the
-	// name of the job.
+	// rdzvId names the rendezvous among others of its backend.
 	// +optional
 	RDZVID *string `json:"rdzvId,omitempty"`
 

@@ -22,7 +22,7 @@ func PodSetName(role string) string { return strings.ToLower(role) }
 // needs none. What the author wrote stays.
 func (p *Plan) Pod(job metav1.Object, gvk schema.GroupVersionKind, x podplan.Member, m *podplan.Memory, info *PodSetInfo) (*corev1.Pod, error) {
 	r := p.Role(x.Role)
-	t := p.Template(x.Role).DeepCopy()
+	t := p.TemplateOf(x).DeepCopy()
 	own := memberLabels(job, r, x)
 	own[recovery.AttemptLabel] = strconv.Itoa(int(m.Attempt))
 	if t.Labels == nil {

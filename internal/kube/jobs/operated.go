@@ -34,6 +34,23 @@ type Plan struct {
 	podplan.Plan
 	// Templates are the pods of each role, in the order of Roles.
 	Templates []*corev1.PodTemplateSpec
+	// First are the pods of index 0 of each role that are not as the others: those that
+	// the others meet at. nil, like an end before that of Roles, is as Templates.
+	First []*corev1.PodTemplateSpec
+}
+
+// TemplateOf is that of a member, nil if there is no such role.
+func (p *Plan) TemplateOf(m podplan.Member) *corev1.PodTemplateSpec {
+	for i := range p.Roles {
+		if p.Roles[i].Name != m.Role {
+			continue
+		}
+		if m.Index == 0 && i < len(p.First) && p.First[i] != nil {
+			return p.First[i]
+		}
+		return p.Templates[i]
+	}
+	return nil
 }
 
 // Template is that of a role, nil if there is no such role.

@@ -1,7 +1,6 @@
 package appwrapper
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -105,15 +104,6 @@ func TestUnderstated(t *testing.T) {
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", what, d)
-		}
-	}
-}
-
-// Roles that are no object are told, and not taken for none.
-func TestRolesOfPyTorchJob(t *testing.T) {
-	for what, spec := range map[string]any{"no object": "x", "a role that is none": map[string]any{"pytorchReplicaSpecs": "x"}} {
-		if sets, err := podsOfPyTorchJob(map[string]any{"spec": spec}); err == nil || !strings.HasPrefix(err.Error(), "read the roles: ") {
-			t.Errorf("%s: %v, %v", what, sets, err)
 		}
 	}
 }

@@ -12,13 +12,11 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/native"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
 )
 
-// Labels and annotations about the index of pods that well-known kinds set.
-const (
-	jobSetIndexLabel  = "jobset.sigs.k8s.io/job-index"
-	trainerIndexLabel = "training.kubeflow.org/replica-index"
-)
+// jobSetIndexLabel is the label about the index of pods that JobSets set.
+const jobSetIndexLabel = "jobset.sigs.k8s.io/job-index"
 
 // foreign are the kinds of others that AppWrappers can wrap. What users of a team
 // may wrap although they may not create all of it directly goes through a queue that
@@ -38,10 +36,7 @@ func foreign() []jobs.Wrappable {
 		{GVK: gvk("apps", "v1", "StatefulSet"), Resource: "statefulsets", RunsPods: true, Wrapping: &jobs.Wrapping{PodSets: podsOfReplicas, Direct: true}},
 		{GVK: gvk("apps", "v1", "ReplicaSet"), Resource: "replicasets", RunsPods: true, NotByTeams: true, Wrapping: &jobs.Wrapping{PodSets: podsOfReplicas, Direct: true}},
 		{GVK: gvk("scheduling.x-k8s.io", "v1alpha1", "PodGroup"), Resource: "podgroups"},
-		{GVK: gvk("kubeflow.org", "v1", "PyTorchJob"), Resource: "pytorchjobs", RunsPods: true, Wrapping: &jobs.Wrapping{
-			PodSets: podsOfPyTorchJob, Outcome: jobs.ConditionsOutcome("Succeeded", "Failed"),
-			Dropped: jobs.SuspendAndTTL("spec", "runPolicy"), Unbounded: elasticPyTorchJob, EndsOnce: always,
-		}},
+		{GVK: gvk("kubeflow.org", "v1", "PyTorchJob"), Resource: "pytorchjobs", RunsPods: true, Wrapping: pytorchjob.Kind().Wrapped},
 		{GVK: gvk("ray.io", "v1", "RayCluster"), Resource: "rayclusters", RunsPods: true, Wrapping: &jobs.Wrapping{
 			PodSets: podsOfRay("spec"), Dropped: [][]string{{"spec", "suspend"}}, Unbounded: autoscaledRay("spec"),
 		}},

@@ -1,0 +1,221 @@
+package kubeflow
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	api "github.com/mlbatch/mlbatch/api/kubeflow/v1"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// adapter translates the jobs of one kind.
+type adapter struct{ *Variant }
+
+var _ jobs.Adapter = adapter{}
+
+// GVK implements jobs.Adapter.
+func (a adapter) GVK() schema.GroupVersionKind { return a.gvk() }
+
+// New implements jobs.Adapter.
+func (a adapter) New() jobs.Object { return a.Variant.New() }
+
+// Ours implements jobs.Adapter.
+func (adapter) Ours(o jobs.Object) bool {
+	j, ok := o.(api.Job)
+	return ok && cmp.Or(ptr.Deref(j.Policy().ManagedBy, ""), api.ManagedByOperator) == api.ManagedByOperator
+}
+
+func cast(o jobs.Object) (api.Job, error) {
+	j, ok := o.(api.Job)
+	if !ok {
+		return nil, fmt.Errorf("read training job: %T is none", o)
+	}
+	return j, nil
+}
+
+// of makes a function of jobs one of objects.
+func of[R any](f func(api.Job) (R, error)) func(jobs.Object) (R, error) {
+	return func(o jobs.Object) (out R, err error) {
+		j, err := cast(o)
+		if err != nil {
+			return out, err
+		}
+		return f(j)
+	}
+}
+
+// Read implements jobs.Adapter.
+func (a adapter) Read(o jobs.Object) (jobs.Facts, error) {
+	j, err := cast(o)
+	if err != nil {
+		return jobs.Facts{}, err
+	}
+	r := a.read(j)
+	if errs := a.check(r); len(errs) > 0 {
+		return jobs.Facts{}, fmt.Errorf("read %s %s/%s: %w", a.Kind, j.GetNamespace(), j.GetName(), errs.ToAggregate())
+	}
+	state := j.State()
+	facts := jobs.Facts{Suspended: suspended(j), Finished: finished(state), EndsOnce: true, Active: active(state), Ready: ready(state)}
+	for i := range r.Roles {
+		x := &r.Roles[i]
+		set := kueue.PodSet{Name: kueue.PodSetReference(podSet(x.Name)), Count: x.Count, Template: x.Spec.Template}
+		facts.PodSets = append(facts.PodSets, set)
+		if s := state.ReplicaStatuses[x.Name]; s != nil && s.Succeeded > 0 && !facts.Suspended {
+			facts.Reclaimable = append(facts.Reclaimable, kueue.ReclaimablePod{Name: set.Name, Count: min(s.Succeeded, x.Count)})
+		}
+	}
+	if len(facts.PodSets) > 0 {
+		facts.PodSets[0].Template.Spec.PriorityClassName = priorityClass(r)
+	}
+	return facts, nil
+}
+
+// podSet is the name of a role's pod set, and of the role in plans.
+func podSet(role api.ReplicaType) string { return strings.ToLower(string(role)) }
+
+// priorityClass of a job is what its policy says, or else that of the first role with
+// one. It is looked for in the first pod set.
+func priorityClass(r *Reading) string {
+	class := ""
+	if p := r.Job.Policy().SchedulingPolicy; p != nil {
+		class = p.PriorityClass
+	}
+	for i := range r.Roles {
+		class = cmp.Or(class, r.Roles[i].Spec.Template.Spec.PriorityClassName)
+	}
+	return class
+}
+
+// condition finds one of a job, nil if there is none.
+func condition(s *api.JobStatus, t api.JobConditionType) *api.JobCondition {
+	for i := range s.Conditions {
+		if s.Conditions[i].Type == t {
+			return &s.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func holds(s *api.JobStatus, t api.JobConditionType) bool {
+	c := condition(s, t)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+func finished(s *api.JobStatus) *jobs.Outcome {
+	for _, end := range []api.JobConditionType{api.JobSucceeded, api.JobFailed} {
+		if holds(s, end) {
+			c := condition(s, end)
+			return &jobs.Outcome{Success: end == api.JobSucceeded, Message: cmp.Or(c.Message, c.Reason, string(end))}
+		}
+	}
+	return nil
+}
+
+// active reports whether a job may have pods that have not ended. Another controller
+// than ours keeps nothing but counts.
+func active(s *api.JobStatus) bool {
+	if finished(s) != nil {
+		return false
+	}
+	if s.Recovery != nil {
+		return s.Recovery.StartTime != nil
+	}
+	for _, r := range s.ReplicaStatuses { // any one of them
+		if r != nil && r.Active > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// ready reports whether all pods of all roles are. That a job is Running says less:
+// one of its pods is.
+func ready(s *api.JobStatus) bool {
+	if s.Recovery != nil {
+		return s.Recovery.Ready
+	}
+	return holds(s, api.JobRunning)
+}
+
+// Maker implements jobs.Adapter.
+func (adapter) Maker(o jobs.Object) core.MakerState {
+	j, err := cast(o)
+	if err != nil {
+		return core.MakerState{}
+	}
+	state := j.State()
+	return core.MakerState{
+		Stopped:  suspended(j) && !active(state),
+		Ended:    finished(state) != nil,
+		Deleting: j.GetDeletionTimestamp() != nil,
+	}
+}
+
+// Start returns the job allowed to run. What its admission adds goes into its pods when
+// they are made; what cannot go there is an error now.
+func (a adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error) {
+	j, err := cast(o)
+	if err != nil {
+		return nil, err
+	}
+	if !suspended(j) {
+		return j, nil
+	}
+	r := a.read(j)
+	if len(infos) != len(r.Roles) {
+		return nil, fmt.Errorf("start %s %s/%s: its admission has %d pod sets, and it has %d", a.Kind, j.GetNamespace(), j.GetName(), len(infos), len(r.Roles))
+	}
+	for i := range r.Roles {
+		t := &r.Roles[i].Spec.Template
+		for _, m := range []struct {
+			what      string
+			have, add map[string]string
+		}{
+			{"label", t.Labels, infos[i].Labels},
+			{"annotation", t.Annotations, infos[i].Annotations},
+			{"nodeSelector", t.Spec.NodeSelector, infos[i].NodeSelector},
+		} {
+			if err := jobs.Merge(m.what, &m.have, m.add); err != nil {
+				return nil, fmt.Errorf("start %s %s/%s: role %s: %w", a.Kind, j.GetNamespace(), j.GetName(), r.Roles[i].key, err)
+			}
+		}
+	}
+	return suspend(j, false), nil
+}
+
+// Stop implements jobs.Adapter. There is nothing to put back.
+func (adapter) Stop(o jobs.Object, _ []kueue.PodSet) (jobs.Object, error) {
+	j, err := cast(o)
+	if err != nil || suspended(j) {
+		return o, err
+	}
+	return suspend(j, true), nil
+}
+
+func suspend(j api.Job, is bool) jobs.Object { //nolint:revive // it is what the field says
+	out, ok := j.DeepCopyObject().(api.Job)
+	if !ok {
+		return j
+	}
+	out.Policy().Suspend = &is
+	return out
+}
+
+// warnings adapts those of a variant.
+func warnings(v *Variant) func(jobs.Object, lifecycle.Policy) []string {
+	return func(o jobs.Object, _ lifecycle.Policy) []string {
+		j, err := cast(o)
+		if err != nil {
+			return nil
+		}
+		return v.Warnings(j)
+	}
+}

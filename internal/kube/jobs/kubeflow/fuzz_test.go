@@ -1,0 +1,86 @@
+package kubeflow_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	api "github.com/mlbatch/mlbatch/api/kubeflow/v1"
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// FuzzJobs: whatever decodes is compiled or refused, by everybody who is asked alike,
+// and nobody panics or changes it.
+func FuzzJobs(f *testing.F) {
+	all := variants()
+	for _, v := range all {
+		for _, spec := range []string{v.roles(), "ROLES: {worker: {POD}, WORKER: null}", "elasticPolicy: {minReplicas: 2}, runPolicy: {suspend: true}, ROLES: {Worker: {replicas: 0, restartPolicy: ExitCode, POD}, PS: {}, Chief: {POD}}"} {
+			spec = strings.NewReplacer("POD", `"template": {"spec": {"containers": [{"name": "`+v.container+`"}]}}`, "ROLES", v.field).Replace(spec)
+			f.Add(spec)
+		}
+	}
+	f.Fuzz(func(t *testing.T, spec string) {
+		for kind, v := range all {
+			j, _ := v.kind.New().(api.Job)
+			text, err := yaml.YAMLToJSON([]byte("{metadata: {name: a, namespace: b}, spec: {" + spec + "}}"))
+			if err != nil || json.Unmarshal(text, j) != nil {
+				continue
+			}
+			before := j.DeepCopyObject()
+			errs := v.kind.Validate(j)
+			plan, err := v.kind.Operated.Compile(j)
+			facts, readErr := v.kind.Read(j)
+			if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) {
+				t.Fatalf("%s: the webhook says %v, the plan %v, the queue %v", kind, errs, err, readErr)
+			}
+			v.kind.Templates(j)
+			v.kind.Keep(j, j, nil)
+			v.kind.ValidateChange(j, j)
+			v.kind.Operated.Project(j, plan, &jobs.Standing{})
+			if u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(j); err == nil {
+				sets, err := v.kind.Wrapped.PodSets(u)
+				if readErr == nil && (err != nil || len(sets) < len(facts.PodSets)) {
+					t.Fatalf("%s: an AppWrapper finds %v (%v), a queue %v", kind, sets, err, facts.PodSets)
+				}
+			}
+			if !equality.Semantic.DeepEqual(before, j) {
+				t.Fatalf("%s: it was changed", kind)
+			}
+			if err == nil {
+				agree(t, kind, plan, &facts)
+			}
+		}
+	})
+}
+
+// agree compares what is made with what is counted.
+func agree(t *testing.T, kind string, p *jobs.Plan, f *jobs.Facts) {
+	t.Helper()
+	if len(p.Success) == 0 {
+		t.Fatalf("%s: it never ends", kind)
+	}
+	if len(p.Roles) != len(f.PodSets) || len(p.Roles) != len(p.Templates) {
+		t.Fatalf("%s: %d roles, %d pod sets", kind, len(p.Roles), len(f.PodSets))
+	}
+	rank := int32(0)
+	for i := range p.Roles {
+		r := &p.Roles[i]
+		if r.Name != string(f.PodSets[i].Name) || r.Count != f.PodSets[i].Count || r.Rank != rank {
+			t.Fatalf("%s: role %+v, pod set %s of %d", kind, r, f.PodSets[i].Name, f.PodSets[i].Count)
+		}
+		rank += r.Count
+		if r.Count > 0 && p.TemplateOf(podplan.Member{Role: r.Name}) == nil {
+			t.Fatalf("%s: role %s has no pods", kind, r.Name)
+		}
+	}
+	for _, term := range p.Success {
+		if r := p.Role(term.Role); r == nil || r.Count < 1 {
+			t.Fatalf("%s: it ends with %s, of which there is none", kind, term.Role)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+// Package kubeflow is what the training jobs of kubeflow.org have in common, which is
+// nearly everything: roles with replicas, one policy for running them, one status. A
+// Variant is what is special about a kind; the folders pytorchjob, tfjob, xgboostjob,
+// paddlejob and jaxjob each have one.
+//
+// Defaults are never written into an object: it stays as its author wrote it, and
+// whoever reads it here sees it with them. What an admission adds is left to the
+// making of pods, too.
+package kubeflow
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	api "github.com/mlbatch/mlbatch/api/kubeflow/v1"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/api/recovery"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// Variant is what makes a kind different from the others.
+type Variant struct {
+	// Kind as in objects; New returns an empty object of it.
+	Kind string
+	New  func() api.Job
+	// Field of the spec with the roles, and these in the order in which they are told.
+	Field string
+	Roles []Role
+	// Container of a pod that does the work, with the port of the name Port on which the
+	// others find it, and what follows its end if the author does not say.
+	Container     string
+	Port          string
+	DefaultPort   int32
+	RestartPolicy api.RestartPolicy
+	// Default fills in further fields of a copy; nil fills in none.
+	Default func(api.Job)
+	// Validate finds what is wrong beyond what holds for all variants; nil finds nothing.
+	Validate func(*Reading) field.ErrorList
+	// Plan adds to each role of a plan what its pods have to know, and when the job has
+	// succeeded.
+	Plan func(*Reading, *jobs.Plan)
+	// Elastic are the bounds of the number of workers, nil for a job without; it is nil
+	// itself for kinds without.
+	Elastic func(api.Job) *Bounds
+	// Warnings tell the author of what has no effect; nil never does.
+	Warnings func(api.Job) []string
+}
+
+// Role is one of a kind's roles.
+type Role struct {
+	Name api.ReplicaType
+	// Least and Most replicas, if there are any; a Most of 0 is without limit.
+	Least, Most int32
+	// Required: every job has it.
+	Required bool
+}
+
+func (v *Variant) gvk() schema.GroupVersionKind { return api.GroupVersion.WithKind(v.Kind) }
+
+// operator is how pods name the controller that made them.
+func (v *Variant) operator() string { return strings.ToLower(v.Kind) + "-controller" }
+
+// Of makes a kind of job of a variant.
+func Of(v *Variant) jobs.Kind {
+	k := jobs.Kind{
+		Adapter:     adapter{v},
+		Resource:    strings.ToLower(v.Kind) + "s",
+		Framework:   "kubeflow.org/" + strings.ToLower(v.Kind),
+		AddToScheme: api.AddToScheme,
+		MadeHere:    true,
+		TeamsCreate: true,
+		Operated: &jobs.Operated{
+			Compile: of(v.compile),
+			Recall:  jobs.Of(func(j api.Job) *recovery.Recovery { return j.State().Recovery }),
+			Project: v.project,
+		},
+		Wrapped:        v.wrapped(),
+		SuspendPath:    []string{"spec", "runPolicy", "suspend"},
+		Suspended:      jobs.Of(suspended),
+		Bulk:           "spec." + v.Field,
+		Templates:      jobs.Of(v.templates),
+		Validate:       jobs.Of(v.validate),
+		ValidateChange: jobs.OfBoth(v.validateChange),
+		Keep:           jobs.Keeping(keep),
+		Fixed:          "object.spec.?runPolicy.?managedBy.orValue('') != oldObject.spec.?runPolicy.?managedBy.orValue('')",
+	}
+	if v.Warnings != nil {
+		k.Warnings = warnings(v)
+	}
+	return k
+}
+
+func suspended(j api.Job) bool { return ptr.Deref(j.Policy().Suspend, false) }
+
+// templates are those of an object as it is. A class of the job's priority is shown as
+// one of the first pods, which it is for, so that it is looked at like theirs.
+func (v *Variant) templates(j api.Job) []jobs.PodTemplate {
+	var out []jobs.PodTemplate
+	for _, r := range v.read(j).all {
+		if r.written == nil {
+			continue
+		}
+		out = append(out, jobs.PodTemplate{Path: "spec." + v.Field + "." + string(r.key) + ".template", Template: &r.written.Template})
+	}
+	if p := j.Policy().SchedulingPolicy; p != nil && p.PriorityClass != "" && len(out) > 0 {
+		shown := *out[0].Template
+		shown.Spec.PriorityClassName = p.PriorityClass
+		out[0].Template = &shown
+	}
+	return out
+}
+
+// keep returns a user's new state with what is not the user's as it was: whether the
+// job is suspended, and the scheduler of its pods.
+func keep(was, is api.Job, _ []kueue.PodSet) api.Job {
+	out, ok := is.DeepCopyObject().(api.Job)
+	if !ok {
+		return is
+	}
+	out.Policy().Suspend = was.Policy().Suspend
+	before := map[api.ReplicaType]*api.ReplicaSpec{}
+	for key, r := range *was.Roles() {
+		if r != nil {
+			before[folded(key)] = r
+		}
+	}
+	for key, r := range *out.Roles() {
+		if old := before[folded(key)]; r != nil && old != nil {
+			r.Template.Spec.SchedulerName = old.Template.Spec.SchedulerName
+		}
+	}
+	return out
+}
+
+func folded(key api.ReplicaType) api.ReplicaType {
+	return api.ReplicaType(strings.ToLower(string(key)))
+}
+
+// container finds one by name, nil if there is none.
+func container(t *corev1.PodTemplateSpec, name string) *corev1.Container {
+	for i := range t.Spec.Containers {
+		if t.Spec.Containers[i].Name == name {
+			return &t.Spec.Containers[i]
+		}
+	}
+	return nil
+}
