@@ -1,0 +1,122 @@
+package corpus_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	api "github.com/mlbatch/mlbatch/api/kubeflow/v1"
+	"github.com/mlbatch/mlbatch/config/crdtest"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/jaxjob"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/paddlejob"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/tfjob"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/xgboostjob"
+	"github.com/mlbatch/mlbatch/test/corpus"
+)
+
+func kinds() jobs.Kinds {
+	return jobs.Kinds{pytorchjob.Kind(), tfjob.Kind(), xgboostjob.Kind(), paddlejob.Kind(), jaxjob.Kind()}
+}
+
+// TestManifests: each is accepted as it is by the API server's rules, none of its fields
+// is lost, and what it asks for can be counted and made.
+func TestManifests(t *testing.T) {
+	schemas := map[string]crdtest.Schema{}
+	all := kinds()
+	counts, names := map[string]int{}, map[string]bool{}
+	for _, m := range corpus.All() {
+		if names[m.Kind+m.Name] {
+			t.Errorf("two manifests are %s %s", m.Kind, m.Name)
+		}
+		names[m.Kind+m.Name] = true
+		counts[m.Kind]++
+		k := all.Find(api.GroupVersion.WithKind(m.Kind))
+		s, known := schemas[m.Kind]
+		if !known {
+			s = crdtest.Of(t, k.Resource+".kubeflow.org", "v1")
+			schemas[m.Kind] = s
+		}
+		t.Run(m.Kind+"/"+m.Name, func(t *testing.T) {
+			var written map[string]any
+			if err := yaml.Unmarshal([]byte(m.Text), &written); err != nil {
+				t.Fatalf("%v\n%s", err, m.Text)
+			}
+			served := s.Parse(t, m.Text)
+			if complaints := s.Validate(t, served, nil); complaints != "" {
+				t.Errorf("%s\n%s", complaints, m.Text)
+			}
+			if lost := missing(written, served, ""); lost != "" {
+				t.Errorf("the API server would drop %s", lost)
+			}
+			o := k.New()
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(served, o, true); err != nil {
+				t.Fatal(err)
+			}
+			o.SetNamespace("blue")
+			if errs := k.Validate(o); len(errs) > 0 {
+				t.Fatal(errs)
+			}
+			facts, err := k.Read(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := k.Operated.Compile(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pods := 0
+			for i := range plan.Roles {
+				pods += int(plan.Roles[i].Count)
+				if facts.PodSets[i].Count != plan.Roles[i].Count {
+					t.Errorf("role %s: %d are counted, %d are made", plan.Roles[i].Name, facts.PodSets[i].Count, plan.Roles[i].Count)
+				}
+			}
+			if pods != m.Pods {
+				t.Errorf("%d pods, want %d", pods, m.Pods)
+			}
+			again, err := k.Operated.Compile(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(plan, again); diff != "" {
+				t.Errorf("a job has one plan:\n%s", diff)
+			}
+		})
+	}
+	for i := range all {
+		if kind := all[i].GVK().Kind; counts[kind] < 20 {
+			t.Errorf("%d manifests of kind %s", counts[kind], kind)
+		}
+	}
+}
+
+// missing finds a field that was written and is not there any more, "" if there is none.
+func missing(written, served any, path string) string {
+	switch w := written.(type) {
+	case map[string]any:
+		s, _ := served.(map[string]any)
+		for k, v := range w {
+			if _, there := s[k]; !there {
+				return path + "." + k
+			}
+			if lost := missing(v, s[k], path+"."+k); lost != "" {
+				return lost
+			}
+		}
+	case []any:
+		s, _ := served.([]any)
+		if len(s) != len(w) {
+			return path
+		}
+		for i := range w {
+			if lost := missing(w[i], s[i], path); lost != "" {
+				return lost
+			}
+		}
+	}
+	return ""
+}
