@@ -8,3 +8,8 @@ import "embed"
 //
 //go:embed tutorial/*.yaml
 var Tutorial embed.FS
+
+// Kinds has one ready manifest for each kind of job, in kinds/*.yaml.
+//
+//go:embed kinds/*.yaml
+var Kinds embed.FS

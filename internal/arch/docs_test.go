@@ -13,7 +13,7 @@ import (
 func pages(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md", "docs/kinds/*.md"} {
 		some, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -56,6 +56,8 @@ func TestU13DocumentsAreListedAndLinked(t *testing.T) {
 	for _, page := range pages(t) {
 		if name := filepath.Base(page); filepath.Base(filepath.Dir(page)) == "docs" && name != "README.md" && !strings.Contains(index, "]("+name+")") {
 			t.Errorf("docs/README.md does not lead to %s", name)
+		} else if filepath.Base(filepath.Dir(page)) == "kinds" && !strings.Contains(index, "](kinds/"+name+")") {
+			t.Errorf("docs/README.md does not lead to kinds/%s", name)
 		}
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	api "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	"github.com/mlbatch/mlbatch/config/crdtest"
+	"github.com/mlbatch/mlbatch/examples"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/jaxjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/paddlejob"
@@ -119,4 +121,48 @@ func missing(written, served any, path string) string {
 		}
 	}
 	return ""
+}
+
+// TestExamples: those that people begin with are jobs of a queue and run.
+func TestExamples(t *testing.T) {
+	files, err := examples.Kinds.ReadDir("kinds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	for _, f := range files {
+		data, err := examples.Kinds.ReadFile("kinds/" + f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(data, &u.Object); err != nil {
+			t.Fatalf("%s: %v", f.Name(), err)
+		}
+		k := kinds().Find(u.GroupVersionKind())
+		if k == nil {
+			continue
+		}
+		shown[u.GetKind()] = true
+		s := crdtest.Of(t, k.Resource+".kubeflow.org", "v1")
+		served := s.Parse(t, string(data))
+		if complaints := s.Validate(t, served, nil); complaints != "" {
+			t.Errorf("%s: %s", f.Name(), complaints)
+		}
+		if lost := missing(u.Object, served, ""); lost != "" {
+			t.Errorf("%s: the API server would drop %s", f.Name(), lost)
+		}
+		o := k.New()
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(served, o, true); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := k.Operated.Compile(o); err != nil || o.GetLabels()["kueue.x-k8s.io/queue-name"] == "" {
+			t.Errorf("%s: %v, labels %v", f.Name(), err, o.GetLabels())
+		}
+	}
+	for _, k := range kinds() {
+		if !shown[k.GVK().Kind] {
+			t.Errorf("no example of a %s", k.GVK().Kind)
+		}
+	}
 }
