@@ -22,6 +22,14 @@ var kubeLadder = []layer{
 		why: "convert turns objects into values; it reads no cluster and decides nothing",
 	},
 	{
+		dir: "internal/kube/jobs/pod", may: plus(values, "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/convert", "internal/kube/jobs"), never: clients,
+		why: "pods that are one job are counted by what each holds, which convert says; they are a translation all the same",
+	},
+	{
+		dir: "internal/kube/jobs/serving", may: plus(values, "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/convert", "internal/kube/jobs"), never: clients,
+		why: "it makes others' objects carry what pods are known by, and so knows package pod",
+	},
+	{
 		dir: "internal/kube/jobs", may: plus(values, "internal/engine/lifecycle", "internal/engine/podplan"), never: clients,
 		why: "a job kind is a translation; it gets no client",
 	},
@@ -58,7 +66,7 @@ var kubeLadder = []layer{
 		why: "apply writes what was decided, by the rules below it; it does not know where decisions come from",
 	},
 	{
-		dir: "internal/kube/webhook", may: plus(values, "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/jobs"), never: controlPlane,
+		dir: "internal/kube/webhook", may: plus(values, "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/convert", "internal/kube/jobs"), never: controlPlane,
 		why: "a webhook judges one object by what it says and by its kind; no controller and no engine has a say",
 	},
 	{
@@ -68,6 +76,12 @@ var kubeLadder = []layer{
 	{
 		dir: "internal/kube/admission", may: plus(values, "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/convert", "internal/kube/jobs"), never: controlPlane,
 		why: "admission reads what jobs were given, for every controller of jobs; it writes nothing",
+	},
+	{
+		dir:   "internal/kube/controllers/podgroup",
+		may:   plus(controllerMay, "internal/kube/controllers/job"),
+		never: controlPlane,
+		why:   "pods are queued as jobs are: how important they are, and what an admission adds to them, is found in one way",
 	},
 	{
 		dir: "internal/kube/controllers/decision", may: plus(controllerMay,

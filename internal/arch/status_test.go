@@ -19,6 +19,7 @@ func statusWriters() map[string]string {
 		"internal/kube/controllers/appwrapper":   "AppWrapper",
 		"internal/kube/controllers/evacuation":   "Eviction of a Pod",
 		"internal/kube/controllers/operator":     "jobs whose pods are made here",
+		"internal/kube/controllers/podgroup":     "Pod, the condition of one that is deleted",
 		"internal/kube/controllers/provisioning": "AdmissionCheck",
 		"internal/kube/controllers/queues":       "ClusterQueue, LocalQueue and Cohort",
 		"internal/local":                         "Node, before there is a controller",

@@ -86,8 +86,9 @@ func TestAccess(t *testing.T) {
 		"ConfigMap in blue":               {"not compute, so not counted", "blue", configMap, true},
 		"AppWrapper in red":               {"another team's quota", "red", wrap(jobManifest), false},
 		"ConfigMap in red":                {"another team's data", "red", configMap, false},
-		"bare pod in blue":                {"it would run outside the quota", "blue", podManifest, false},
-		"bare job in blue":                {"she has AppWrappers for that", "blue", jobManifest, false},
+		"bare pod in blue":                {"it is held until it is admitted", "blue", podManifest, true},
+		"bare job in blue":                {"it is held until it is admitted", "blue", jobManifest, true},
+		"bare pod in red":                 {"another team's quota", "red", podManifest, false},
 		"workload in blue":                {"it would forge an admission", "blue", workloadManifest, false},
 		"role binding in blue":            {"it would make her an admin", "blue", roleBinding, false},
 		"role binding through AppWrapper": {"the controller must not do for her what she may not", "blue", wrap(roleBinding), false},
@@ -137,8 +138,8 @@ func TestS4UnqueuedKinds(t *testing.T) {
 		{"JobSet", "jobset.x-k8s.io", "v1alpha2", "jobsets"},
 		{"TFJob", "kubeflow.org", "v1", "tfjobs"},
 		{"SparkApplication", "sparkoperator.k8s.io", "v1beta2", "sparkapplications"},
-		{"ReplicaSet", "apps", "v1", "replicasets"},
-		{"CronJob", "batch", "v1", "cronjobs"},
+		{"DaemonSet", "apps", "v1", "daemonsets"},
+		{"ReplicationController", "", "v1", "replicationcontrollers"},
 	} {
 		resource := alice.Resource(schema.GroupVersionResource{Group: k.group, Version: k.version, Resource: k.resource}).Namespace("blue")
 		o := &unstructured.Unstructured{}

@@ -378,7 +378,7 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 // be stopped: the workload belongs to no job and has no pods. Otherwise it comes
 // with the end of the pods.
 func (a *Applier) release(ctx context.Context, k core.Key, w *kueue.Workload, evicted *kueue.WorkloadStatus, now time.Time) (*kueue.WorkloadStatus, error) {
-	if a.opts.Pods == nil || metav1.GetControllerOf(w) != nil || w.Labels[kueue.JobUIDLabel] != "" {
+	if a.opts.Pods == nil || metav1.GetControllerOf(w) != nil || w.Labels[kueue.JobUIDLabel] != "" || convert.OfGroup(w) {
 		return evicted, nil
 	}
 	n, err := a.opts.Pods(ctx, k)

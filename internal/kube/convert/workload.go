@@ -50,6 +50,10 @@ func Finished(w *kueue.Workload) bool {
 // EndsOnce reports whether no pod of a Workload follows one that succeeded.
 func EndsOnce(w *kueue.Workload) bool { return w.Annotations[kueue.EndsOnceAnnotation] == "true" }
 
+// OfGroup reports whether a Workload is that of a group of pods, which no object
+// owns.
+func OfGroup(w *kueue.Workload) bool { return w.Annotations[kueue.IsGroupWorkloadAnnotation] == "true" }
+
 // Evicted reports whether a Workload is losing its quota.
 func Evicted(w *kueue.Workload) bool {
 	return apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadEvicted)

@@ -99,11 +99,19 @@ func TestEditRole(t *testing.T) {
 		why, group, resource, verb string
 		want                       bool
 	}{
-		"CreatePod":         {"bare pods would pass the queues", "", "pods", "create", false},
+		"CreatePod":         {"it is held until it is admitted", "", "pods", "create", true},
 		"DeletePod":         {"users clean up", "", "pods", "delete", true},
-		"CreateJob":         {"jobs go in AppWrappers", "batch", "jobs", "create", false},
-		"UpdateJob":         {"unsuspending a job would pass the queues", "batch", "jobs", "update", false},
-		"PatchDeployment":   {"scaling one would pass the queues", "apps", "deployments", "patch", false},
+		"PodStatus":         {"what runs is its node's to say", "", "pods/status", "patch", false},
+		"BindPod":           {"the scheduler does", "", "pods/binding", "create", false},
+		"ResizePod":         {"it was admitted with its size", "", "pods/resize", "patch", false},
+		"CreateJob":         {"it is held until it is admitted", "batch", "jobs", "create", true},
+		"CreateCronJob":     {"its Jobs are held", "batch", "cronjobs", "create", true},
+		"JobStatus":         {"what ended is its controller's to say", "batch", "jobs/status", "update", false},
+		"PatchDeployment":   {"its pods are held", "apps", "deployments", "patch", true},
+		"ScaleStatefulSet":  {"so are further ones", "apps", "statefulsets/scale", "patch", true},
+		"CreateDaemonSet":   {"its pods are not held", "apps", "daemonsets", "create", false},
+		"CreateController":  {"nothing checks its template", "", "replicationcontrollers", "create", false},
+		"CreateJobSet":      {"nothing holds it", "jobset.x-k8s.io", "jobsets", "create", false},
 		"CreateWrapper":     {"the way to run anything", "workload.codeflare.dev", "appwrappers", "create", true},
 		"WrapperStatus":     {"the phase is not the user's to write", "workload.codeflare.dev", "appwrappers/status", "update", false},
 		"SeeWorkloads":      {"users see why they wait", "kueue.x-k8s.io", "workloads", "list", true},

@@ -4,11 +4,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/slack"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
 // Names of roles and accounts.
@@ -102,11 +105,17 @@ func write() []string {
 func remove() []string { return []string{"delete", "get", "list", "watch"} }
 
 // editRules are what a user may do in the namespace of a team. What runs pods
-// cannot be created or changed directly, only deleted, unless its kind says that
-// teams may (jobs.Kind.TeamsCreate): it must go through a queue, in an AppWrapper.
+// cannot be created or changed directly, only deleted, unless it is held there until it
+// is admitted: pods are, and what makes them, and kinds that say so
+// (jobs.Kind.TeamsCreate). All else must go through a queue in an AppWrapper.
 // Workloads can be seen but not touched, since their status says what may run.
 func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
-	var rules []rbacv1.PolicyRule
+	held := map[schema.GroupVersionKind]bool{pod.GVK(): true}
+	rules := []rbacv1.PolicyRule{allow("", write(), "pods")}
+	for _, k := range serving.All() {
+		held[k.GVK] = true
+		rules = append(rules, allow(k.GVK.Group, write(), k.Resource))
+	}
 	for i := range all {
 		k := &all[i]
 		verbs := remove()
@@ -116,7 +125,7 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		rules = append(rules, allow(k.GVK().Group, verbs, k.Resource))
 	}
 	for _, w := range all.Wrappable() {
-		if all.Find(w.GVK) != nil {
+		if all.Find(w.GVK) != nil || held[w.GVK] {
 			continue
 		}
 		verbs := write()
@@ -132,6 +141,7 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow("", read(), "events"),
 		allow("events.k8s.io", read(), "events"),
 		allow("", []string{"get"}, "namespaces", "pods/log"),
+		allow("apps", []string{"get", "patch", "update"}, "deployments/scale", "statefulsets/scale", "replicasets/scale"),
 		allow("", []string{"create"}, "pods/exec", "pods/portforward"),
 	)
 }
@@ -189,6 +199,9 @@ func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		allow("", []string{"create", "delete", "get", "patch", "update"}, "podtemplates"),
 		allow("", []string{"create"}, "pods/eviction"),
+		// It starts and stops pods that are queued by themselves.
+		allow("", []string{"patch", "update"}, "pods", "pods/status"),
+		allow("", []string{"update"}, "pods/finalizers"),
 	}
 	if all.Operated() {
 		rules = append(rules, allow("", []string{"create", "delete"}, "pods", "services"))

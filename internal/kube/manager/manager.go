@@ -40,6 +40,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/evacuation"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/operator"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/podgroup"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/provisioning"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
@@ -195,6 +196,7 @@ func Concurrency(all jobs.Kinds) map[string]int {
 		"AdmissionCheck.kueue.x-k8s.io": 1,
 		"ClusterQueue.kueue.x-k8s.io":   4,
 		"Cohort.kueue.x-k8s.io":         1,
+		podKind:                         jobsAtOnce,
 		"LocalQueue.kueue.x-k8s.io":     4,
 		"ResourceFlavor.kueue.x-k8s.io": 1,
 		"Topology.kueue.x-k8s.io":       1,
@@ -203,6 +205,16 @@ func Concurrency(all jobs.Kinds) map[string]int {
 	for i := range all {
 		out[all[i].GroupKind().String()] = jobsAtOnce
 	}
+	return out
+}
+
+// podKind is how pods are called there.
+const podKind = "Pod"
+
+// concurrency is Concurrency with the choices of an installation.
+func concurrency(opts Options) map[string]int {
+	out := Concurrency(opts.Kinds)
+	maps.Copy(out, opts.Concurrency)
 	return out
 }
 
@@ -233,6 +245,9 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	mgr = news.Manager(mgr)
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, admission.PodIndex, admission.IndexPod); err != nil {
+		return fmt.Errorf("index pods: %w", err)
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, podgroup.UnitIndex, podgroup.IndexUnit); err != nil {
 		return fmt.Errorf("index pods: %w", err)
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, evacuation.NodeIndex, evacuation.IndexNode); err != nil {
@@ -280,8 +295,6 @@ func managerOptions(opts Options) (ctrl.Options, error) {
 		}
 		tlsOpts = append(tlsOpts, ask)
 	}
-	concurrency := Concurrency(opts.Kinds)
-	maps.Copy(concurrency, opts.Concurrency)
 	return ctrl.Options{
 		Scheme:                        scheme.For(opts.Kinds),
 		Client:                        client.Options{FieldOwner: mlwebhook.FieldOwner},
@@ -298,7 +311,7 @@ func managerOptions(opts Options) (ctrl.Options, error) {
 		RenewDeadline:                 nonzero(leader.Renew),
 		RetryPeriod:                   nonzero(leader.Retry),
 		Controller: config.Controller{
-			GroupKindConcurrency: concurrency,
+			GroupKindConcurrency: concurrency(opts),
 			CacheSyncTimeout:     opts.CacheSyncTimeout,
 		},
 		WebhookServer: webhook.NewServer(webhook.Options{
@@ -519,7 +532,16 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 			return fmt.Errorf("add the operator of %s: %w", k.Framework, err)
 		}
 	}
-	err := workload.SetupWithManager(mgr, workload.Options{
+	err := podgroup.SetupWithManager(mgr, podgroup.Options{
+		Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder, Live: shared.Live, Scope: opts.Scope,
+		Lifecycle: opts.Lifecycle, Ended: shared.Ended, Told: shared.Told,
+		LabelKeysToCopy: opts.LabelKeysToCopy, Labels: shared.Labels, NoReclaimablePods: opts.Gates.NoReclaimablePods,
+		Concurrency: concurrency(opts)[podKind],
+	})
+	if err != nil {
+		return fmt.Errorf("add pods: %w", err)
+	}
+	err = workload.SetupWithManager(mgr, workload.Options{
 		Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder, Config: opts.Lifecycle, Told: shared.Told,
 		Adapters: adapters,
 	})

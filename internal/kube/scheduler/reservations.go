@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
@@ -169,6 +170,7 @@ func (b *Reservations) member(g Gang, p *corev1.Pod) (m Member, ok bool) {
 	if o := metav1.GetControllerOf(p); o != nil {
 		m.OneByOne = o.Kind == "StatefulSet"
 	}
+	m.OneByOne = m.OneByOne || p.Annotations[kueue.PodGroupFastAdmissionAnnotation] == "true"
 	return m, true
 }
 

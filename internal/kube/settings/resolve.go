@@ -12,6 +12,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 )
 
@@ -136,7 +137,7 @@ func unused(c *v1beta2.Configuration) []Notice {
 	if c.Integrations != nil {
 		at := field.NewPath("integrations")
 		for i, name := range c.Integrations.Frameworks {
-			if !slices.Contains(kinds.All().Frameworks(), name) {
+			if !slices.Contains(append(kinds.All().Frameworks(), serving.Frameworks()...), name) {
 				note(at.Child("frameworks").Index(i), "%s has no effect: mlbatch does not queue this kind of job yet; those that are created directly run outside the queues, those in AppWrappers are queued", name)
 			}
 		}

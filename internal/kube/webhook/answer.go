@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -90,6 +91,22 @@ func within(o map[string]any, step string) (map[string]any, bool) {
 	}
 	next, is := o[name].(map[string]any)
 	return next, is
+}
+
+// drop removes entries of a map.
+func (e *edit) drop(keys []string, path ...string) {
+	for _, key := range keys {
+		unstructured.RemoveNestedField(e.object.Object, append(slices.Clip(path), key)...)
+	}
+}
+
+// add appends a value to a list.
+func (e *edit) add(value any, path ...string) error {
+	list, _, err := unstructured.NestedSlice(e.object.Object, path...)
+	if err != nil {
+		return fmt.Errorf("add to %s: %w", strings.Join(path, "."), err)
+	}
+	return e.set(append(list, value), path...)
 }
 
 // overrule writes a value into a new object whatever its author wrote there, who

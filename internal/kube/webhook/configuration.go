@@ -10,6 +10,7 @@ import (
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
 // Names of the webhook configurations.
@@ -156,13 +157,24 @@ func disownConditions() []admissionregistrationv1.MatchCondition {
 // they have an entry of their own, those of teams.
 func queueNamespaces() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-		{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system", "kube-public", "kube-node-lease"}},
+		notSystem(),
 		{Key: kueue.TeamNamespaceLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
 	}}
 }
 
+// teamNamespaces are those of teams. A namespace of the cluster itself is none,
+// whatever its labels: it has to start while no controller of ours runs.
 func teamNamespaces() *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchLabels: map[string]string{kueue.TeamNamespaceLabel: "true"}}
+	return &metav1.LabelSelector{
+		MatchLabels:      map[string]string{kueue.TeamNamespaceLabel: "true"},
+		MatchExpressions: []metav1.LabelSelectorRequirement{notSystem()},
+	}
+}
+
+func notSystem() metav1.LabelSelectorRequirement {
+	return metav1.LabelSelectorRequirement{
+		Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system", "kube-public", "kube-node-lease"},
+	}
 }
 
 func queuedObjects() *metav1.LabelSelector {
@@ -245,12 +257,23 @@ func Configurations(all jobs.Kinds, at Location) (*admissionregistrationv1.Mutat
 
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: MutatingName}}
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ValidatingName}}
+	type pair struct{ mutates, validates []hook }
+	var about []pair
 	for i := range all {
 		mutates, validates := jobHooks(all, &all[i])
-		for _, h := range mutates {
+		about = append(about, pair{mutates, validates})
+	}
+	mutates, validates := podHooks()
+	about = append(about, pair{mutates, validates})
+	for _, k := range serving.All() {
+		mutates, validates := servingHooks(&k)
+		about = append(about, pair{mutates, validates})
+	}
+	for _, p := range about {
+		for _, h := range p.mutates {
 			mutating.Webhooks = append(mutating.Webhooks, h.mutating(at))
 		}
-		for _, h := range validates {
+		for _, h := range p.validates {
 			validating.Webhooks = append(validating.Webhooks, h.validating(at))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -34,8 +35,18 @@ func newCount(ctx context.Context, c cache.Cache, all jobs.Kinds, scope jobs.Sco
 			return nil, fmt.Errorf("watch %s: %w", k.Resource, err)
 		}
 	}
+	pods, err := c.GetInformer(ctx, &corev1.Pod{})
+	if err != nil {
+		return nil, fmt.Errorf("watch pods: %w", err)
+	}
+	if _, err := pods.AddEventHandler(out.handler(heldPod)); err != nil {
+		return nil, fmt.Errorf("watch pods: %w", err)
+	}
 	return out, nil
 }
+
+// heldPod says which pods are queued by themselves, those of groups included.
+func heldPod(o client.Object) bool { return o.GetLabels()[kueue.ManagedLabel] == "true" }
 
 // handler hears of every object of a kind once when it comes and once when it goes.
 func (c *count) handler(counts func(client.Object) bool) toolscache.ResourceEventHandler {

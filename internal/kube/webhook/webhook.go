@@ -29,6 +29,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
 // Options are the choices of an installation.
@@ -185,10 +187,24 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		handlers[pathOf(validate, k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.validate)}
 		handlers[pathOf(keep, k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.keep)}
 	}
+	pods := newPodHandler(newJobHandler(c, decoder, &jobs.Kind{}, opts), opts.pods())
+	handlers[pathMutatePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.mutate)}
+	handlers[pathValidatePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.validate)}
+	handlers[pathValidatePodKept] = &admission.Webhook{Handler: admission.HandlerFunc(pods.validateKept)}
+	for _, k := range serving.All() {
+		h := newServingHandler(newJobHandler(c, decoder, &jobs.Kind{}, opts), &k, opts.Frameworks)
+		handlers[servingPath(mutate, &k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.mutate)}
+		handlers[servingPath(validate, &k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.validate)}
+	}
 	for path, h := range handlers {
 		handlers[path] = opts.Callers.guard(path, h)
 	}
 	return handlers, nil
+}
+
+// pods says which pods are queued by themselves.
+func (o *Options) pods() Pods {
+	return Pods{Off: o.Frameworks != nil && !slices.Contains(o.Frameworks, pod.Framework), Parents: o.Frameworks}
 }
 
 func newJobHandler(c Cluster, decoder admission.Decoder, k *jobs.Kind, opts Options) *jobHandler {

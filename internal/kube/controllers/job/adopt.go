@@ -73,7 +73,7 @@ func (r *reconciler) workloads(ctx context.Context, s *facts) error {
 			s.workload = &w
 		}
 	} else if len(all) > 0 {
-		s.workload = choose(all, workloadName(r.adapter.GVK(), s.job))
+		s.workload = choose(all, WorkloadName(r.adapter.GVK(), s.job))
 	}
 	for i := range all {
 		if s.workload == nil || all[i].Name != s.workload.Name {
@@ -141,10 +141,10 @@ func (r *reconciler) remove(ctx context.Context, w *kueue.Workload) error {
 	return apply.Unpin(ctx, r.opts.Client, w)
 }
 
-// samePods reports whether two lists of pod sets ask for the same: pods of the
+// SamePods reports whether two lists of pod sets ask for the same: pods of the
 // same number and size, on the same nodes. Defaults that the API server filled
 // in on one side do not matter.
-func samePods(a, b []kueue.PodSet) bool {
+func SamePods(a, b []kueue.PodSet) bool {
 	return slices.EqualFunc(a, b, func(a, b kueue.PodSet) bool {
 		return a.Name == b.Name && a.Count == b.Count && equality.Semantic.DeepEqual(a.MinCount, b.MinCount) && samePod(&a.Template.Spec, &b.Template.Spec)
 	})
@@ -175,7 +175,7 @@ func outgrown(s facts) (step, bool, error) {
 		}
 		asks = facts.PodSets
 	}
-	if samePods(w.Spec.PodSets, asks) {
+	if SamePods(w.Spec.PodSets, asks) {
 		return step{}, false, nil
 	}
 	if s.prebuilt != "" {

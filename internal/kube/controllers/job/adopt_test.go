@@ -149,7 +149,7 @@ func TestChooseWorkload(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := facts{
-				job: c.job, adapter: batchjob.Adapter{}, queue: "default-queue", priority: priority{value: ptr.To[int32](5)},
+				job: c.job, adapter: batchjob.Adapter{}, queue: "default-queue", priority: Priority{Value: ptr.To[int32](5)},
 				workload: c.workload, extra: c.extra, extraLive: c.live, nested: c.nested, foreign: c.foreign, whole: c.whole, now: now,
 				infos: []jobs.PodSetInfo{{Name: "main", Count: 2}},
 			}

@@ -17,9 +17,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
-// refusalPatience is how long planned nodes may refuse a job's pods before the
+// RefusalPatience is how long planned nodes may refuse a job's pods before the
 // plan is withdrawn: nodes and pods may be about to change.
-const refusalPatience = time.Minute
+const RefusalPatience = time.Minute
 
 // facts is everything that the next step of one job depends on.
 type facts struct {
@@ -29,7 +29,7 @@ type facts struct {
 	// queue is the job's queue name, "" if it has none.
 	queue string
 	// priority is what its labels and pods ask for.
-	priority priority
+	priority Priority
 	workload *kueue.Workload // nil if there is none yet
 	// prebuilt is the name of the Workload that the job wants, "" if one is to be
 	// made for it.
@@ -146,7 +146,7 @@ func grown(s facts) string {
 // create makes the workload, also of a job that has no queue: it is where the user
 // looks to see why the job does not run.
 func create(s facts) step {
-	if c := s.priority.awaited; c != "" && s.queue != "" {
+	if c := s.priority.Awaited; c != "" && s.queue != "" {
 		return step{create: true, tell: &jobEvent{
 			reason: "Held", warning: true,
 			message: "Held until there is a WorkloadPriorityClass " + c + ": create it, or name another one in the label " + kueue.PriorityClassLabel,
@@ -154,7 +154,7 @@ func create(s facts) step {
 	}
 	if s.queue != "" {
 		return step{create: true, tell: &jobEvent{
-			reason: kueue.EventCreatedWorkload, message: "Created Workload " + workloadName(s.adapter.GVK(), s.job),
+			reason: kueue.EventCreatedWorkload, message: "Created Workload " + WorkloadName(s.adapter.GVK(), s.job),
 		}}
 	}
 	return step{create: true, tell: &jobEvent{
@@ -221,13 +221,13 @@ func keepInStep(s facts) (step, error) {
 	w := s.workload
 	want := w.Spec.DeepCopy()
 	want.QueueName = kueue.LocalQueueName(s.queue)
-	awaited := s.priority.awaited
+	awaited := s.priority.Awaited
 	if ref := w.Spec.PriorityClassRef; awaited != "" && ref != nil && ref.Kind == kueue.WorkloadPriorityClassKind && ref.Name == awaited {
 		awaited = "" // it was there; the priority that it gave stays
 	} else {
-		want.Priority, want.PriorityClassRef = s.priority.value, s.priority.class
+		want.Priority, want.PriorityClassRef = s.priority.Value, s.priority.Class
 	}
-	want.MaximumExecutionTimeSeconds = executionTime(s.job)
+	want.MaximumExecutionTimeSeconds = ExecutionTime(s.job)
 	restored, mended, err := s.restored(sized(w.Spec.PodSets, s.facts.PodSets))
 	if err != nil || !mended {
 		return step{}, err
@@ -235,7 +235,7 @@ func keepInStep(s facts) (step, error) {
 	if !equality.Semantic.DeepEqual(s.job, restored) && startedBefore(w) {
 		return step{job: restored}, nil
 	}
-	if s.prebuilt != "" && !samePods(w.Spec.PodSets, s.facts.PodSets) {
+	if s.prebuilt != "" && !SamePods(w.Spec.PodSets, s.facts.PodSets) {
 		return outOfSync(s), nil
 	}
 	gates := s.job.GetAnnotations()[kueue.AdmissionGatedByAnnotation]
@@ -260,14 +260,14 @@ func keepInStep(s facts) (step, error) {
 // relabeled reports whether a job with a reservation was given another
 // WorkloadPriorityClass. Whether it has one at all may not change then.
 func relabeled(s facts) bool {
-	was, is := s.workload.Spec.PriorityClassRef, s.priority.class
+	was, is := s.workload.Spec.PriorityClassRef, s.priority.Class
 	return was != nil && is != nil && was.Kind == kueue.WorkloadPriorityClassKind && is.Kind == was.Kind && is.Name != was.Name
 }
 
 // promote gives a workload the priority class of its job.
 func promote(s facts) step {
 	want := s.workload.Spec.DeepCopy()
-	want.Priority, want.PriorityClassRef = s.priority.value, s.priority.class
+	want.Priority, want.PriorityClassRef = s.priority.Value, s.priority.Class
 	return step{spec: want, tell: &jobEvent{reason: "UpdatedWorkload", message: "Updated the priority class of Workload " + s.workload.Name + " to " + want.PriorityClassRef.Name}}
 }
 
@@ -332,28 +332,27 @@ func run(s facts) step {
 	if s.pods.Refused.IsZero() {
 		st := reclaim(s)
 		if s.pods.Behind {
-			st.again = refusalPatience // by then a node may be what refuses it
+			st.again = RefusalPatience // by then a node may be what refuses it
 		}
 		return st
 	}
-	if left := s.pods.Refused.Add(refusalPatience).Sub(s.now); left > 0 {
+	if left := s.pods.Refused.Add(RefusalPatience).Sub(s.now); left > 0 {
 		st := reclaim(s)
 		st.again = left
 		return st
 	}
-	next, evicted := withdraw(s)
+	next, evicted := Withdraw(s.workload, s.pods.Why, s.now)
 	return step{status: next, evicted: &evicted, tell: &jobEvent{
 		reason: "PlanWithdrawn", warning: true,
 		message: "The planned nodes refuse its pods, so it is queued again: " + s.pods.Why,
 	}}
 }
 
-// withdraw evicts a job whose planned nodes refuse its pods for a reason that
+// Withdraw evicts a job whose planned nodes refuse its pods for a reason that
 // the engine cannot see (a volume, an affinity between pods, ...). It is queued
 // again after a pause that doubles, so that others get their turn meanwhile.
-func withdraw(s facts) (*kueue.WorkloadStatus, workloadlifecycle.Event) {
+func Withdraw(w *kueue.Workload, why string, now time.Time) (*kueue.WorkloadStatus, workloadlifecycle.Event) {
 	const first, longest = time.Minute, time.Hour
-	w := s.workload
 	next := w.Status.DeepCopy()
 	if next.RequeueState == nil {
 		next.RequeueState = &kueue.RequeueState{}
@@ -361,10 +360,10 @@ func withdraw(s facts) (*kueue.WorkloadStatus, workloadlifecycle.Event) {
 	n := ptr.Deref(next.RequeueState.Count, 0) + 1
 	pause := min(first<<min(n-1, 10), longest)
 	next.RequeueState.Count = &n
-	next.RequeueState.RequeueAt = new(metav1.NewTime(s.now.Add(pause)))
-	return next, workloadlifecycle.Evict(w, next, s.now, workloadlifecycle.Eviction{
+	next.RequeueState.RequeueAt = new(metav1.NewTime(now.Add(pause)))
+	return next, workloadlifecycle.Evict(w, next, now, workloadlifecycle.Eviction{
 		Reason: kueue.ReasonPodsReadyTimeout, Cause: kueue.ReasonWaitForStart,
-		Message: "The planned nodes refuse its pods: " + s.pods.Why,
+		Message: "The planned nodes refuse its pods: " + why,
 	})
 }
 

@@ -3,7 +3,7 @@ package job
 import (
 	"cmp"
 	"context"
-	"crypto/sha1" //nolint:gosec // see workloadName
+	"crypto/sha1" //nolint:gosec // see WorkloadName
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -23,10 +23,10 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
-// workloadName is stable for one object, so that a restart finds what it made,
+// WorkloadName is stable for one object, so that a restart finds what it made,
 // and differs for an object of the same name made later. It is the name that
 // Kueue gives, which scripts compute; but it is short enough for a label.
-func workloadName(gvk schema.GroupVersionKind, o metav1.Object) string {
+func WorkloadName(gvk schema.GroupVersionKind, o metav1.Object) string {
 	const longest, hashLength = 63, 5
 	sum := sha1.Sum([]byte(strings.Join([]string{gvk.Kind, gvk.Group, o.GetName(), string(o.GetUID())}, "\n"))) //nolint:gosec // it tells names apart and keeps no secret
 	prefix := strings.ToLower(gvk.Kind) + "-" + o.GetName()
@@ -64,7 +64,7 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 		s.foreign = stands == deeper && whole != nil && !counted(s.facts, whole)
 		return s, true, nil
 	}
-	if s.priority, err = r.priority(ctx, s.job, s.facts); err != nil {
+	if s.priority, err = PriorityOf(ctx, r.opts.Client, s.job, s.facts.PodSets); err != nil {
 		return s, false, err
 	}
 	if err := r.workloads(ctx, &s); err != nil || s.workload == nil {
@@ -90,46 +90,46 @@ func counted(part jobs.Facts, whole *kueue.Workload) bool {
 	})
 }
 
-// priority is how important a job is, and which class says so.
-type priority struct {
-	value *int32
-	class *kueue.PriorityClassRef
-	// awaited is the WorkloadPriorityClass that the job names and that does not
+// Priority is how important a job is, and which class says so.
+type Priority struct {
+	Value *int32
+	Class *kueue.PriorityClassRef
+	// Awaited is the WorkloadPriorityClass that the job names and that does not
 	// exist, "" if there is none: the job is held until it does.
-	awaited string
+	Awaited string
 }
 
-// priority resolves, in this order: the label for a WorkloadPriorityClass, the
+// PriorityOf resolves the priority of a job with these pod sets, in this order: the label for a WorkloadPriorityClass, the
 // first pod set's PriorityClass, the cluster's default PriorityClass, 0.
 // A PriorityClass that does not exist counts as the default: the webhook refuses it where it can.
-func (r *reconciler) priority(ctx context.Context, o jobs.Object, f jobs.Facts) (priority, error) {
+func PriorityOf(ctx context.Context, cl client.Reader, o metav1.Object, podSets []kueue.PodSet) (Priority, error) {
 	awaited := ""
 	if name := o.GetLabels()[kueue.PriorityClassLabel]; name != "" {
 		var c kueue.WorkloadPriorityClass
-		err := r.opts.Client.Get(ctx, types.NamespacedName{Name: name}, &c)
+		err := cl.Get(ctx, types.NamespacedName{Name: name}, &c)
 		if err == nil {
-			return priority{value: &c.Value, class: &kueue.PriorityClassRef{Group: kueue.WorkloadPriorityClassGroup, Kind: kueue.WorkloadPriorityClassKind, Name: name}}, nil
+			return Priority{Value: &c.Value, Class: &kueue.PriorityClassRef{Group: kueue.WorkloadPriorityClassGroup, Kind: kueue.WorkloadPriorityClassKind, Name: name}}, nil
 		}
 		if !apierrors.IsNotFound(err) {
-			return priority{}, fmt.Errorf("read WorkloadPriorityClass %s: %w", name, err)
+			return Priority{}, fmt.Errorf("read WorkloadPriorityClass %s: %w", name, err)
 		}
 		awaited = name
 	}
 	var all schedulingv1.PriorityClassList
-	if err := r.opts.Client.List(ctx, &all); err != nil {
-		return priority{}, fmt.Errorf("list PriorityClasses: %w", err)
+	if err := cl.List(ctx, &all); err != nil {
+		return Priority{}, fmt.Errorf("list PriorityClasses: %w", err)
 	}
 	want := ""
-	if len(f.PodSets) > 0 {
-		want = f.PodSets[0].Template.Spec.PriorityClassName
+	if len(podSets) > 0 {
+		want = podSets[0].Template.Spec.PriorityClassName
 	}
 	slices.SortFunc(all.Items, func(a, b schedulingv1.PriorityClass) int {
 		return cmp.Or(cmp.Compare(b.Value, a.Value), cmp.Compare(a.Name, b.Name))
 	})
 	for _, c := range all.Items {
 		if c.Name == want || (want == "" && c.GlobalDefault) {
-			return priority{new(c.Value), &kueue.PriorityClassRef{Group: kueue.PodPriorityClassGroup, Kind: kueue.PodPriorityClassKind, Name: c.Name}, awaited}, nil
+			return Priority{new(c.Value), &kueue.PriorityClassRef{Group: kueue.PodPriorityClassGroup, Kind: kueue.PodPriorityClassKind, Name: c.Name}, awaited}, nil
 		}
 	}
-	return priority{value: ptr.To[int32](0), awaited: awaited}, nil
+	return Priority{Value: ptr.To[int32](0), Awaited: awaited}, nil
 }

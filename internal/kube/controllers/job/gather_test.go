@@ -84,15 +84,15 @@ func TestPriority(t *testing.T) {
 		objects []client.Object
 		label   string
 		pods    string
-		want    priority
+		want    Priority
 	}{
-		"nothing said, no classes": {"0 is what Kubernetes takes", nil, "", "", priority{value: new(int32(0))}},
-		"nothing said":             {"the default, the highest if there are two", all, "", "", priority{value: new(int32(5)), class: of("usual")}},
-		"pods say":                 {"their class", all, "", "low", priority{value: new(int32(1)), class: of("low")}},
-		"pods say nonsense":        {"the webhook refuses that where it can", all, "", "none", priority{value: new(int32(0))}},
-		"the job says":             {"before what pods say", append(all, class("urgent", 99)), "urgent", "low", priority{value: new(int32(99)), class: urgent}},
-		"the job says nonsense":    {"it waits for the class, and counts as its pods meanwhile", all, "urgent", "high", priority{value: new(int32(10)), class: of("high"), awaited: "urgent"}},
-		"and so do its pods":       {"it waits for the class", all, "urgent", "none", priority{value: new(int32(0)), awaited: "urgent"}},
+		"nothing said, no classes": {"0 is what Kubernetes takes", nil, "", "", Priority{Value: new(int32(0))}},
+		"nothing said":             {"the default, the highest if there are two", all, "", "", Priority{Value: new(int32(5)), Class: of("usual")}},
+		"pods say":                 {"their class", all, "", "low", Priority{Value: new(int32(1)), Class: of("low")}},
+		"pods say nonsense":        {"the webhook refuses that where it can", all, "", "none", Priority{Value: new(int32(0))}},
+		"the job says":             {"before what pods say", append(all, class("urgent", 99)), "urgent", "low", Priority{Value: new(int32(99)), Class: urgent}},
+		"the job says nonsense":    {"it waits for the class, and counts as its pods meanwhile", all, "urgent", "high", Priority{Value: new(int32(10)), Class: of("high"), Awaited: "urgent"}},
+		"and so do its pods":       {"it waits for the class", all, "urgent", "none", Priority{Value: new(int32(0)), Awaited: "urgent"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -105,11 +105,11 @@ func TestPriority(t *testing.T) {
 				f.PodSets = make([]kueue.PodSet, 2)
 				f.PodSets[0].Template.Spec.PriorityClassName = tc.pods
 			}
-			got, err := newBench(t, nil, tc.objects...).priority(t.Context(), j, f)
+			got, err := PriorityOf(t.Context(), newBench(t, nil, tc.objects...).opts.Client, j, f.PodSets)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(tc.want, got, cmp.AllowUnexported(priority{})); d != "" {
+			if d := cmp.Diff(tc.want, got); d != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, d)
 			}
 		})
@@ -220,10 +220,10 @@ func TestPriorityUnknown(t *testing.T) {
 			})
 		}
 	}
-	if _, err := newBench(t, lost(&kueue.WorkloadPriorityClass{})).priority(t.Context(), aJob(withClass), jobs.Facts{}); err == nil {
+	if _, err := PriorityOf(t.Context(), newBench(t, lost(&kueue.WorkloadPriorityClass{})).opts.Client, aJob(withClass), nil); err == nil {
 		t.Error("a WorkloadPriorityClass that cannot be read counts as missing")
 	}
-	if _, err := newBench(t, lost(nil)).priority(t.Context(), aJob(), jobs.Facts{}); err == nil {
+	if _, err := PriorityOf(t.Context(), newBench(t, lost(nil)).opts.Client, aJob(), nil); err == nil {
 		t.Error("PriorityClasses that cannot be listed count as missing")
 	}
 }

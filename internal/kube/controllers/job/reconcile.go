@@ -190,7 +190,7 @@ func (r *reconciler) create(ctx context.Context, s facts) error {
 	w := &kueue.Workload{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   s.job.GetNamespace(),
-			Name:        workloadName(gvk, s.job),
+			Name:        WorkloadName(gvk, s.job),
 			Labels:      r.labels(s.job),
 			Annotations: annotations(s),
 			Finalizers:  []string{kueue.ResourceInUseFinalizer},
@@ -198,11 +198,11 @@ func (r *reconciler) create(ctx context.Context, s facts) error {
 		Spec: kueue.WorkloadSpec{
 			PodSets:          s.facts.PodSets,
 			QueueName:        kueue.LocalQueueName(s.queue),
-			Priority:         s.priority.value,
-			PriorityClassRef: s.priority.class,
+			Priority:         s.priority.Value,
+			PriorityClassRef: s.priority.Class,
 			Active:           new(true),
 
-			MaximumExecutionTimeSeconds: executionTime(s.job),
+			MaximumExecutionTimeSeconds: ExecutionTime(s.job),
 		},
 	}
 	if err := controllerutil.SetControllerReference(s.job, w, r.opts.Client.Scheme()); err != nil {
@@ -271,9 +271,9 @@ func endsOnce(f jobs.Facts) string {
 // annotations are those of a job's new Workload.
 func annotations(s facts) map[string]string {
 	job := s.job
-	out := submitted(job)
-	if s.priority.awaited != "" {
-		out[kueue.AwaitedPriorityClassAnnotation] = s.priority.awaited
+	out := Submitted(job)
+	if s.priority.Awaited != "" {
+		out[kueue.AwaitedPriorityClassAnnotation] = s.priority.Awaited
 	}
 	for k, v := range job.GetAnnotations() {
 		if strings.HasPrefix(k, kueue.ProvisioningParameterPrefix) {
@@ -289,10 +289,10 @@ func annotations(s facts) map[string]string {
 	return out
 }
 
-// executionTime is what the label of a job allows it; nil is without limit. A
+// ExecutionTime is what the label of a job allows it; nil is without limit. A
 // label that is no positive number is refused by the webhook, and says nothing
 // here.
-func executionTime(o metav1.Object) *int32 {
+func ExecutionTime(o metav1.Object) *int32 {
 	n, err := strconv.ParseInt(o.GetLabels()[kueue.MaxExecTimeSecondsLabel], 10, 32)
 	if err != nil || n <= 0 {
 		return nil
@@ -300,9 +300,9 @@ func executionTime(o metav1.Object) *int32 {
 	return new(int32(n))
 }
 
-// submitted hands on when a job was created, as precisely as it is known. What
+// Submitted hands on when a job was created, as precisely as it is known. What
 // contradicts the API server's own time is not believed.
-func submitted(o metav1.Object) map[string]string {
+func Submitted(o metav1.Object) map[string]string {
 	created := o.GetCreationTimestamp()
 	at, err := time.Parse(time.RFC3339Nano, o.GetAnnotations()[kueue.SubmittedAtAnnotation])
 	if d := at.Sub(created.Time); err != nil || d < -time.Second || d >= 2*time.Second {

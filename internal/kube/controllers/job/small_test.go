@@ -23,11 +23,11 @@ import (
 // the name, and the beginning of the SHA-1 of kind, group, name and UID in lines.
 func TestWorkloadsAreNamedAsInKueue(t *testing.T) {
 	kind := batchjob.Adapter{}.GVK()
-	if got := workloadName(kind, aJob()); got != "job-train-e4af4" {
+	if got := WorkloadName(kind, aJob()); got != "job-train-e4af4" {
 		t.Errorf("it is called %s", got)
 	}
 	long := aJob(func(j *batchv1.Job) { j.Name = strings.Repeat("x", 55) + ".y" })
-	if got := workloadName(kind, long); len(got) > 63 || strings.Contains(got, ".-") {
+	if got := WorkloadName(kind, long); len(got) > 63 || strings.Contains(got, ".-") {
 		t.Errorf("%s is no name, or no label", got)
 	}
 }
@@ -127,7 +127,7 @@ func TestSubmitted(t *testing.T) {
 		"in another place": {"2026-01-02T04:04:05.25+01:00", created.Add(250 * time.Millisecond)},
 	} {
 		o := &metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created), Annotations: map[string]string{kueue.SubmittedAtAnnotation: c.says}}
-		if got := submitted(o)[kueue.SubmittedAtAnnotation]; got != c.want.Format(time.RFC3339Nano) {
+		if got := Submitted(o)[kueue.SubmittedAtAnnotation]; got != c.want.Format(time.RFC3339Nano) {
 			t.Errorf("%s: %s, want %s", name, got, c.want.Format(time.RFC3339Nano))
 		}
 	}

@@ -3,8 +3,8 @@
 // There it binds Role to itself. What it creates for jobs, Secrets and pods
 // above all, it can thus neither read nor make in other namespaces.
 //
-// A binding stays as long as jobs that it makes (jobs.Kind.MadeHere) or Workloads are
-// left that it is needed for, even if its namespace is being deleted: what runs has to be stopped and
+// A binding stays as long as jobs that it makes (jobs.Kind.MadeHere), Workloads or pods
+// that it holds are left that it is needed for, even if its namespace is being deleted: what runs has to be stopped and
 // cleaned up first. A finalizer sees to that.
 package rights
 
@@ -100,6 +100,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 	}
+	managed := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[kueue.ManagedLabel] == "true" })
 	b := ctrl.NewControllerManagedBy(mgr)
 	for _, k := range r.made() {
 		b = b.Watches(k.New(), handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(goes))
@@ -109,6 +110,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		For(&corev1.Namespace{}, builder.WithPredicates(predicate.Or[client.Object](predicate.LabelChangedPredicate{}, comes))).
 		Watches(&kueue.LocalQueue{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(comes)).
 		Watches(&kueue.Workload{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(goes)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(goes, managed)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(namespaceOf)).
 		Complete(r)
 }
@@ -139,7 +141,7 @@ type facts struct {
 	jobs bool
 	// ending: the namespace is being deleted, or gone.
 	ending bool
-	// needed: there are jobs or Workloads to look after.
+	// needed: there are jobs, Workloads or pods to look after.
 	needed  bool
 	binding *rbacv1.RoleBinding // nil if there is none
 	self    rbacv1.Subject
@@ -207,20 +209,22 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (facts, error
 	}
 	for _, list := range needing {
 		if s.needed, err = r.any(ctx, namespace, list); s.needed || err != nil {
-			break
+			return s, err
 		}
 	}
+	s.needed, err = r.any(ctx, namespace, corev1.SchemeGroupVersion.WithKind("PodList"), client.MatchingLabels{kueue.ManagedLabel: "true"})
 	return s, err
 }
 
 // any reports whether a namespace has objects of a kind, of which list is a list.
-func (r *reconciler) any(ctx context.Context, namespace string, list schema.GroupVersionKind) (bool, error) {
+func (r *reconciler) any(ctx context.Context, namespace string, list schema.GroupVersionKind, of ...client.ListOption) (bool, error) {
 	made, err := r.Client.Scheme().New(list)
 	if err != nil {
 		return false, fmt.Errorf("list what is in namespace %s: %w", namespace, err)
 	}
 	l, _ := made.(client.ObjectList)
-	if err := r.Client.List(ctx, l, client.InNamespace(namespace), client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+	of = append(of, client.InNamespace(namespace), client.Limit(1), client.UnsafeDisableDeepCopy)
+	if err := r.Client.List(ctx, l, of...); err != nil {
 		return false, fmt.Errorf("list what is in namespace %s: %w", namespace, err)
 	}
 	return meta.LenList(l) > 0, nil

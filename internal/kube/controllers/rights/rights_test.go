@@ -130,7 +130,12 @@ func TestS21RightsFollowJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	look(map[string]bool{"queued": true})
-	if err := c.Delete(t.Context(), running); err != nil {
+	held := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "queued", Name: "p", Labels: map[string]string{kueue.ManagedLabel: "true"}}}
+	if err := errors.Join(c.Create(t.Context(), held), c.Delete(t.Context(), running)); err != nil {
+		t.Fatal(err)
+	}
+	look(map[string]bool{"queued": true}) // its finalizer has to be taken off
+	if err := c.Delete(t.Context(), held); err != nil {
 		t.Fatal(err)
 	}
 	look(map[string]bool{"queued": false})

@@ -128,14 +128,34 @@ func (r *reconciler) do(ctx context.Context, w *kueue.Workload, next workloadlif
 }
 
 // deleteJob deletes the job of a Workload; the garbage collector takes the
-// Workload along.
+// Workload along. A group of pods is its pods.
 func (r *reconciler) deleteJob(ctx context.Context, w *kueue.Workload) error {
 	owner := metav1.GetControllerOf(w)
+	if owner == nil {
+		return r.deleteGroup(ctx, w)
+	}
 	o := &metav1.PartialObjectMetadata{
 		TypeMeta:   metav1.TypeMeta{APIVersion: owner.APIVersion, Kind: owner.Kind},
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: owner.Name},
 	}
 	return r.Client.Delete(ctx, o, client.Preconditions{UID: &owner.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+}
+
+func (r *reconciler) deleteGroup(ctx context.Context, w *kueue.Workload) error {
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, client.InNamespace(w.Namespace), client.MatchingLabels{kueue.PodGroupNameLabel: w.Name}); err != nil {
+		return fmt.Errorf("list pods of group %s/%s: %w", w.Namespace, w.Name, err)
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if p.DeletionTimestamp != nil {
+			continue
+		}
+		if err := r.Client.Delete(ctx, p, client.Preconditions{UID: &p.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete pod %s of a group that was deactivated: %w", p.Name, err)
+		}
+	}
+	return nil
 }
 
 func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (workloadlifecycle.Facts, bool, error) {
@@ -149,6 +169,9 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (wor
 		if err := r.job(ctx, &f, owner); err != nil {
 			return f, false, err
 		}
+	}
+	if convert.OfGroup(w) {
+		f.Owned = true // package podgroup looks after it, to the end
 	}
 	f.Orphan = owner == nil && w.Labels[kueue.JobUIDLabel] != ""
 	pods, err := admission.PodsOf(ctx, r.Client, w.Namespace, w.Name)

@@ -13,6 +13,7 @@ func Kind() jobs.Kind {
 		Adapter:        Adapter{},
 		Resource:       "jobs",
 		Framework:      "batch/job",
+		TeamsCreate:    true,
 		Wrapped:        wrapped(),
 		Replaces:       replacesPods,
 		SuspendPath:    []string{"spec", "suspend"},

@@ -1,0 +1,427 @@
+package podgroup
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
+)
+
+// facts is everything that the next step of one unit depends on.
+type facts struct {
+	unit pod.Unit
+	// covered: the pods wait for admission where they are. Others are only let go.
+	covered bool
+	// workload is nil if there is none yet. theirs: it is another job's.
+	workload *kueue.Workload
+	theirs   bool
+	priority job.Priority
+	// infos are what the Workload's admission adds to the pods; set if admitted.
+	// conflict says why they contradict each other.
+	infos    []jobs.PodSetInfo
+	conflict error
+	// seen is what the pods that were started say.
+	seen admission.Pods
+	// detached is how many pods of the unit's controller are queued by themselves.
+	detached int32
+	// keepsDone: pods that are done keep their quota until the end.
+	keepsDone bool
+	lifecycle workloadlifecycle.Config
+	now       time.Time
+}
+
+// step is what comes next. At most one of release, stop, detach, start and those of
+// the Workload is set.
+type step struct {
+	release []*corev1.Pod // from our finalizer
+	stop    []*corev1.Pod // delete them
+	reason  string        // why they are stopped
+	message string
+	detach  []*corev1.Pod // take them out of their group
+	start   []*corev1.Pod // write them like this
+
+	create bool            // create the Workload
+	remove *kueue.Workload // delete it, or let it go if it is being deleted
+	spec   *kueue.WorkloadSpec
+	notes  map[string]string // annotations of the Workload to change with the spec
+	status *kueue.WorkloadStatus
+	// evicted is told of the Workload once its status is written.
+	evicted *workloadlifecycle.Event
+
+	again time.Duration // look again then, at the latest; 0 for never
+	tell  *podEvent
+}
+
+// podEvent is an event on the oldest pod, told once.
+type podEvent struct {
+	reason, message string
+	warning         bool
+}
+
+// Reasons of events about pods.
+const (
+	eventIncomplete = "GroupIncomplete"
+	eventExcess     = "ExcessPodDeleted"
+	eventStopped    = "Stopped"
+	eventMismatch   = "GroupMismatch"
+)
+
+// stands is what the Workload says of the unit.
+func (s *facts) stands() pod.Standing {
+	w := s.workload
+	switch {
+	case !s.covered:
+		return pod.Over
+	case w == nil || s.theirs:
+		return pod.Unqueued
+	case convert.Finished(w):
+		return pod.Over
+	case w.DeletionTimestamp != nil, convert.Evicted(w) && w.Status.Admission != nil:
+		return pod.Losing
+	}
+	return pod.Queued
+}
+
+// started are the pods that may run, or do.
+func (s *facts) started() []*corev1.Pod {
+	return s.unit.Where(func(p *corev1.Pod) bool { return pod.Active(p) && !pod.Gated(p) })
+}
+
+// held are the pods that wait for admission.
+func (s *facts) held() []*corev1.Pod {
+	return s.unit.Where(func(p *corev1.Pod) bool { return pod.Active(p) && pod.Gated(p) })
+}
+
+// live reports whether a pod that was started has quota still.
+func (s *facts) live() bool {
+	return len(s.unit.Where(func(p *corev1.Pod) bool { return !pod.Gated(p) && convert.PodState(p).HoldsQuota() })) > 0
+}
+
+// decide returns the next step of one unit. The first case that matches wins.
+func decide(s facts) step {
+	w := s.workload
+	if done := s.unit.Accounted(s.stands()); len(done) > 0 && !s.endsFirst() {
+		return step{release: done}
+	}
+	switch {
+	case !s.covered:
+		return step{}
+	case s.theirs:
+		return step{tell: &podEvent{reason: eventMismatch, warning: true, message: fmt.Sprintf("There is a Workload %s of another job: give the group another name", w.Name)}}
+	case len(s.unit.Pods) == 0:
+		return emptied(w)
+	case w == nil:
+		return unqueued(s)
+	case w.DeletionTimestamp != nil:
+		return leave(s)
+	case convert.Finished(w):
+		return over(s)
+	case s.unit.Outcome() != nil:
+		return finish(s)
+	case convert.Evicted(w) && w.Status.Admission != nil:
+		return evict(s)
+	}
+	if extra := s.extra(); len(extra) > 0 {
+		return step{stop: extra, reason: eventExcess, message: fmt.Sprintf("The group %s has %d pods, and this is one more", s.unit.Name, s.unit.Total)}
+	}
+	switch {
+	case !convert.Admitted(w) && len(s.started()) > 0:
+		return step{stop: s.started(), reason: eventStopped, message: "Its Workload " + w.Name + " is not admitted"}
+	case w.Status.Admission == nil:
+		return keepInStep(s)
+	case !convert.Admitted(w):
+		return step{}
+	case s.conflict != nil:
+		return cannotStart(s, s.conflict)
+	}
+	if next, acts := start(s); acts {
+		return next
+	}
+	return run(s)
+}
+
+// endsFirst reports whether the end of the unit has to be written before its pods
+// may go: they are its only witnesses.
+func (s *facts) endsFirst() bool { return s.stands() == pod.Queued && s.unit.Outcome() != nil }
+
+// emptied removes a Workload whose pods are all gone.
+func emptied(w *kueue.Workload) step {
+	if w == nil {
+		return step{}
+	}
+	return step{remove: w}
+}
+
+// unqueued makes the Workload once all pods are there.
+func unqueued(s facts) step {
+	if started := s.started(); len(started) > 0 {
+		return step{stop: started, reason: eventStopped, message: "It has no admitted Workload"}
+	}
+	if s.live() || len(s.held()) == 0 {
+		return step{}
+	}
+	if s.unit.Wrong != "" {
+		return step{tell: &podEvent{reason: eventMismatch, message: "The group " + s.unit.Name + " waits: " + s.unit.Wrong, warning: true}}
+	}
+	if extra := s.unit.Extra(); len(extra) > 0 {
+		return step{stop: extra, reason: eventExcess, message: fmt.Sprintf("The group %s has %d pods, and this is one more", s.unit.Name, s.unit.Total)}
+	}
+	if s.unit.Missing() > 0 {
+		// The API server keeps the first words of an event that comes again, so that
+		// they do not say how many there are.
+		return step{tell: &podEvent{reason: eventIncomplete, message: fmt.Sprintf("The group %s waits until all of its %d pods are created", s.unit.Name, s.unit.Total)}}
+	}
+	return step{create: true}
+}
+
+// leave stops what runs, and lets a Workload that is being deleted go when it has. The
+// pods that are held are queued anew.
+func leave(s facts) step {
+	switch started := s.started(); {
+	case len(started) > 0 && !convert.Finished(s.workload):
+		return step{stop: started, reason: eventStopped, message: "Its Workload " + s.workload.Name + " is being deleted"}
+	case s.live():
+		return step{}
+	}
+	return step{remove: s.workload}
+}
+
+// over deletes what is still held of a group that has ended. What could not start
+// stays, for its author to see why.
+func over(s facts) step {
+	c := apimeta.FindStatusCondition(s.workload.Status.Conditions, kueue.WorkloadFinished)
+	held := s.held()
+	if s.unit.Alone() || len(held) == 0 || c.Reason == kueue.ReasonFailedToStart {
+		return step{}
+	}
+	return step{stop: held, reason: eventExcess, message: "The group " + s.unit.Name + " has ended: " + c.Message}
+}
+
+// finish writes how the unit ended.
+func finish(s facts) step {
+	if s.live() {
+		return step{}
+	}
+	out := s.unit.Outcome()
+	reason := kueue.ReasonSucceeded
+	if !out.Success {
+		reason = kueue.ReasonFailed
+	}
+	return step{
+		status: workloadlifecycle.Ended(s.workload, reason, out.Message, s.now),
+		tell:   &podEvent{reason: kueue.EventFinishedWorkload, message: "Workload " + s.workload.Name + " is finished"},
+	}
+}
+
+// evict stops the pods, and gives the quota back when they are gone.
+func evict(s facts) step {
+	if started := s.started(); len(started) > 0 {
+		c := apimeta.FindStatusCondition(s.workload.Status.Conditions, kueue.WorkloadEvicted)
+		return step{stop: started, reason: eventStopped, message: c.Message}
+	}
+	if s.live() {
+		return step{}
+	}
+	return step{status: workloadlifecycle.Released(s.workload, s.now)}
+}
+
+// extra are the pods that there is no room for: too many of the group, or too many of
+// one role.
+func (s *facts) extra() []*corev1.Pod {
+	if out := s.unit.Extra(); len(out) > 0 {
+		return out
+	}
+	if s.workload.Status.Admission == nil || s.unit.Alone() || s.unit.Owned {
+		return nil
+	}
+	room := s.room()
+	return slices.DeleteFunc(s.held(), func(p *corev1.Pod) bool { return take(room, p) })
+}
+
+// room is how many more pods of each pod set may be started.
+func (s *facts) room() map[kueue.PodSetReference]int32 {
+	out := convert.Left(s.workload)
+	for _, p := range s.unit.Where(func(p *corev1.Pod) bool { return !pod.Gated(p) && convert.PodState(p).HoldsQuota() }) {
+		out[pod.Role(p)]--
+	}
+	return out
+}
+
+// take uses up room for a pod, if there is any.
+func take(room map[kueue.PodSetReference]int32, p *corev1.Pod) bool {
+	if room[pod.Role(p)] <= 0 {
+		return false
+	}
+	room[pod.Role(p)]--
+	return true
+}
+
+// keepInStep keeps the spec of a waiting Workload equal to what the pods ask for. A
+// group that lost pods while it was evicted waits until it has all of them again.
+func keepInStep(s facts) step {
+	w := s.workload
+	if s.unit.Missing() > 0 || len(s.held()) == 0 || s.unit.Wrong != "" {
+		return step{remove: w}
+	}
+	first := s.unit.First()
+	want := w.Spec.DeepCopy()
+	want.QueueName = kueue.LocalQueueName(pod.Queue(first))
+	want.MaximumExecutionTimeSeconds = job.ExecutionTime(first)
+	awaited := s.priority.Awaited
+	if ref := w.Spec.PriorityClassRef; awaited != "" && ref != nil && ref.Kind == kueue.WorkloadPriorityClassKind && ref.Name == awaited {
+		awaited = "" // it was there; the priority that it gave stays
+	} else {
+		want.Priority, want.PriorityClassRef = s.priority.Value, s.priority.Class
+	}
+	if sets := s.unit.PodSets(); !job.SamePods(w.Spec.PodSets, sets) {
+		want.PodSets = sets
+	}
+	notes := map[string]string{
+		kueue.AdmissionGatedByAnnotation:     first.Annotations[kueue.AdmissionGatedByAnnotation],
+		kueue.AwaitedPriorityClassAnnotation: awaited,
+	}
+	for key, value := range notes {
+		if w.Annotations[key] == value {
+			delete(notes, key)
+		}
+	}
+	if len(notes) == 0 && equality.Semantic.DeepEqual(w.Spec, *want) {
+		return reclaim(s)
+	}
+	return step{spec: want, notes: notes}
+}
+
+// start lets the pods run that there is room for. Those of a controller that makes
+// more than it did are queued by themselves.
+func start(s facts) (step, bool) {
+	held := s.held()
+	if len(held) == 0 {
+		return step{}, false
+	}
+	room := s.room()
+	var next step
+	for _, p := range held {
+		if !take(room, p) {
+			if s.unit.Owned {
+				next.detach = append(next.detach, p)
+			}
+			continue
+		}
+		at := slices.IndexFunc(s.infos, func(i jobs.PodSetInfo) bool { return i.Name == string(pod.Role(p)) })
+		if at < 0 {
+			continue
+		}
+		out, err := pod.Start(p, s.infos[at])
+		if err != nil {
+			return cannotStart(s, err), true
+		}
+		next.start = append(next.start, out)
+	}
+	if len(next.start) > 0 {
+		next.detach = nil
+		next.tell = &podEvent{reason: "Started", message: "Admitted by clusterQueue " + string(s.workload.Status.Admission.ClusterQueue)}
+	}
+	return next, len(next.start)+len(next.detach) > 0
+}
+
+// cannotStart ends the Workload of pods that contradict their admission: trying again
+// would find the same.
+func cannotStart(s facts, why error) step {
+	return step{
+		status: workloadlifecycle.Ended(s.workload, kueue.ReasonFailedToStart, why.Error(), s.now),
+		tell:   &podEvent{reason: kueue.ReasonFailedToStart, message: why.Error(), warning: true},
+	}
+}
+
+// run looks after a unit whose pods may run.
+func run(s facts) step {
+	w := s.workload
+	if next := workloadlifecycle.ObservePods(w, s.unit.Ready(), s.lifecycle, s.now); next != nil {
+		return step{status: next}
+	}
+	if next := waitsForReplacement(s); next != nil {
+		return step{status: next}
+	}
+	if !s.seen.Refused.IsZero() {
+		left := s.seen.Refused.Add(job.RefusalPatience).Sub(s.now)
+		if left <= 0 {
+			next, evicted := job.Withdraw(w, s.seen.Why, s.now)
+			return step{status: next, evicted: &evicted, tell: &podEvent{
+				reason: "PlanWithdrawn", warning: true, message: "The planned nodes refuse the pods, so they are queued again: " + s.seen.Why,
+			}}
+		}
+		out := reclaim(s)
+		out.again = left
+		return out
+	}
+	out := reclaim(s)
+	if s.seen.Behind {
+		out.again = job.RefusalPatience // by then a node may be what refuses it
+	}
+	return out
+}
+
+// waitsForReplacement says on the Workload whether pods of a group failed and others
+// are awaited in their stead.
+func waitsForReplacement(s facts) *kueue.WorkloadStatus {
+	if s.unit.Alone() || s.unit.Owned {
+		return nil
+	}
+	missing := s.unit.Total - int32(len(s.unit.Where(func(p *corev1.Pod) bool { return pod.Active(p) || p.Status.Phase == corev1.PodSucceeded }))) //nolint:gosec // a namespace has far fewer pods
+	broken := len(s.unit.Where(func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })) > 0
+	was := apimeta.IsStatusConditionTrue(s.workload.Status.Conditions, kueue.WorkloadWaitingForReplacementPods)
+	next := s.workload.Status.DeepCopy()
+	set := workloadlifecycle.NewConditions(s.workload, next, s.now)
+	switch {
+	case missing > 0 && broken && !was:
+		set.Set(kueue.WorkloadWaitingForReplacementPods, "True", kueue.ReasonPodsFailed, fmt.Sprintf("%d pods failed and have not been created anew", missing))
+	case missing <= 0 && was:
+		set.Set(kueue.WorkloadWaitingForReplacementPods, "False", kueue.ReasonPodsFailed, "All pods are there again")
+	default:
+		return nil
+	}
+	return next
+}
+
+// reclaim gives back the quota of pods that are done.
+func reclaim(s facts) step {
+	if s.keepsDone {
+		return step{}
+	}
+	w := s.workload
+	done := s.unit.Reclaimable(w.Spec.PodSets, s.detached)
+	left := int32(0)
+	for i := range w.Spec.PodSets {
+		left += w.Spec.PodSets[i].Count
+	}
+	for i := range done { // the API wants them to grow only
+		for _, old := range w.Status.ReclaimablePods {
+			if old.Name == done[i].Name {
+				done[i].Count = max(done[i].Count, old.Count)
+			}
+		}
+		left -= done[i].Count
+	}
+	for _, old := range w.Status.ReclaimablePods {
+		if !slices.ContainsFunc(done, func(r kueue.ReclaimablePod) bool { return r.Name == old.Name }) {
+			done = append(done, old)
+		}
+	}
+	if len(done) == 0 || left <= 0 && !s.unit.Owned || equality.Semantic.DeepEqual(w.Status.ReclaimablePods, done) {
+		return step{} // what has ended altogether says so at once, and gives back the same
+	}
+	next := w.Status.DeepCopy()
+	next.ReclaimablePods = done
+	return step{status: next}
+}

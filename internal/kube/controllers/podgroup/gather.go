@@ -1,0 +1,134 @@
+package podgroup
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+)
+
+// gather reads what decide needs to know.
+func (r *reconciler) gather(ctx context.Context, unit types.NamespacedName) (facts, error) {
+	s := facts{lifecycle: r.Lifecycle, now: r.Clock.Now(), keepsDone: r.NoReclaimablePods}
+	pods, err := r.podsOf(ctx, unit)
+	if err != nil {
+		return s, err
+	}
+	var replicas *int32
+	if len(pods) > 0 {
+		if replicas, err = r.replicas(ctx, unit, pods, &s); err != nil {
+			return s, err
+		}
+	}
+	s.unit = pod.NewUnit(pods, replicas)
+	var w kueue.Workload
+	switch err := r.Client.Get(ctx, unit, &w); {
+	case err == nil:
+		s.workload = &w
+		s.theirs = !r.own(&w, &s.unit)
+	case client.IgnoreNotFound(err) != nil:
+		return s, fmt.Errorf("read workload %s: %w", unit, err)
+	}
+	if s.theirs && len(pods) == 0 {
+		s.workload, s.theirs = nil, false // nothing to do with us
+	}
+	if s.covered, err = r.covers(ctx, unit.Namespace, &s.unit); err != nil {
+		return s, err
+	}
+	s.covered = s.covered || s.workload != nil && !s.theirs // what was begun is brought to its end
+	if len(pods) == 0 || !s.covered || s.theirs {
+		return s, nil
+	}
+	if s.priority, err = job.PriorityOf(ctx, r.Client, s.unit.First(), s.unit.PodSets()); err != nil || s.workload == nil {
+		return s, err
+	}
+	if s.seen, err = admission.PodsOf(ctx, r.Client, w.Namespace, w.Name); err != nil {
+		return s, err
+	}
+	if convert.Admitted(s.workload) {
+		if s.infos, err = admission.Infos(ctx, r.Client, s.workload, r.Labels); err == nil {
+			s.infos, s.conflict = admission.Updated(s.infos, s.workload.Status.AdmissionChecks)
+		}
+	}
+	return s, err
+}
+
+func (r *reconciler) podsOf(ctx context.Context, unit types.NamespacedName) ([]*corev1.Pod, error) {
+	var all corev1.PodList
+	if err := r.Client.List(ctx, &all, client.InNamespace(unit.Namespace), client.MatchingFields{UnitIndex: unit.Name}); err != nil {
+		return nil, fmt.Errorf("list pods of workload %s: %w", unit, err)
+	}
+	out := make([]*corev1.Pod, len(all.Items))
+	for i := range all.Items {
+		out[i] = &all.Items[i]
+	}
+	return out, nil
+}
+
+// own reports whether a Workload is that of a unit, which is another one's if any
+// user could have named a group like it. One without pods is told by its marks.
+func (r *reconciler) own(w *kueue.Workload, u *pod.Unit) bool {
+	if !ofPods(w) {
+		return false
+	}
+	if len(u.Pods) == 0 || !u.Alone() {
+		return convert.OfGroup(w) || len(u.Pods) == 0
+	}
+	return metav1.IsControlledBy(w, u.Pods[0])
+}
+
+// covers reports whether the pods of a unit wait for admission where they are.
+func (r *reconciler) covers(ctx context.Context, namespace string, u *pod.Unit) (bool, error) {
+	var ns corev1.Namespace
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: namespace}, &ns); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	first := u.First()
+	return first == nil || r.Scope.Covers(&ns, pod.Queue(first)), nil
+}
+
+// replicas is how many pods the StatefulSet of a group makes, nil if none does. It
+// also counts those that are queued by themselves. Who pretends to be a pod of a
+// StatefulSet shares its places, and gets no more.
+func (r *reconciler) replicas(ctx context.Context, unit types.NamespacedName, pods []*corev1.Pod, s *facts) (*int32, error) {
+	var owner *metav1.OwnerReference
+	for _, p := range pods {
+		if o := metav1.GetControllerOf(p); o != nil && o.Kind == "StatefulSet" && o.APIVersion == "apps/v1" && pod.StatefulSetGroup(o.Name) == unit.Name {
+			owner = o
+			break
+		}
+	}
+	if owner == nil {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	var all corev1.PodList
+	if err := r.Client.List(ctx, &all, client.InNamespace(unit.Namespace), client.MatchingLabels{kueue.ManagedLabel: "true"}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list pods in namespace %s: %w", unit.Namespace, err)
+	}
+	for i := range all.Items {
+		p := &all.Items[i]
+		if o := metav1.GetControllerOf(p); pod.Detached(p) && o.UID == owner.UID && pod.Active(p) {
+			s.detached++
+		}
+	}
+	var set appsv1.StatefulSet
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: unit.Namespace, Name: owner.Name}, &set)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return nil, fmt.Errorf("read StatefulSet %s/%s: %w", unit.Namespace, owner.Name, err)
+	case err != nil || set.UID != owner.UID || set.DeletionTimestamp != nil:
+		return new(int32(0)), nil // its pods are on their way out
+	}
+	return new(ptr.Deref(set.Spec.Replicas, 1)), nil
+}

@@ -1,0 +1,277 @@
+package pod
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// Unit is the pods that are one job: a pod alone, or a group.
+type Unit struct {
+	// Pods are in the order of their creation.
+	Pods []*corev1.Pod
+	// Name of the group, "" for a pod alone.
+	Name string
+	// Total is how many pods the group has, 1 for a pod alone.
+	Total int32
+	// Owned: the pods are made, replaced and deleted by a controller that knows how
+	// many there shall be.
+	Owned bool
+	// Early: quota is given for all of them once the first is there.
+	Early bool
+	// Serving: the pods run for ever.
+	Serving bool
+	// Final: a failed pod is not replaced.
+	Final bool
+	// Wrong says why the pods cannot be one unit, "" if they can.
+	Wrong string
+}
+
+// NewUnit reads the pods of one unit. replicas is how many pods the controller that
+// owns them makes, nil if there is none.
+func NewUnit(pods []*corev1.Pod, replicas *int32) Unit {
+	u := Unit{Pods: slices.Clone(pods), Total: 1}
+	slices.SortFunc(u.Pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	if len(u.Pods) == 0 || Group(u.Pods[0]) == "" {
+		return u
+	}
+	u.Name = Group(u.Pods[0])
+	u.Total = 0
+	for _, p := range u.Pods {
+		u.Early = u.Early || p.Annotations[kueue.PodGroupFastAdmissionAnnotation] == "true"
+		u.Serving = u.Serving || p.Annotations[kueue.PodGroupServingAnnotation] == "true"
+		u.Final = u.Final || p.Annotations[kueue.RetriableInGroupAnnotation] == "false"
+	}
+	if replicas != nil {
+		u.Total, u.Owned = *replicas, true
+		return u
+	}
+	for _, p := range u.Pods {
+		n, err := strconv.ParseInt(p.Annotations[kueue.PodGroupTotalCountAnnotation], 10, 32)
+		switch {
+		case p.DeletionTimestamp != nil || Ended(p):
+			if u.Total == 0 && err == nil {
+				u.Total = int32(n)
+			}
+		case err != nil || n < 1:
+			u.Wrong = fmt.Sprintf("pod %s does not say how many pods the group has: set the annotation %s", p.Name, kueue.PodGroupTotalCountAnnotation)
+		case u.Total != 0 && u.Total != int32(n):
+			u.Wrong = fmt.Sprintf("pod %s says that the group has %d pods, and another one says %d: give them the same annotation %s", p.Name, n, u.Total, kueue.PodGroupTotalCountAnnotation)
+		case u.Wrong == "" && Queue(p) != Queue(u.Pods[0]):
+			u.Wrong = fmt.Sprintf("pod %s names queue %q, and pod %s queue %q: name the same one", p.Name, Queue(p), u.Pods[0].Name, Queue(u.Pods[0]))
+		}
+		if err == nil && u.Total == 0 {
+			u.Total = int32(n)
+		}
+	}
+	return u
+}
+
+// Alone reports whether the unit is one pod without a group.
+func (u *Unit) Alone() bool { return u.Name == "" }
+
+// First is the pod that speaks for the unit: the oldest that is not on its way out.
+func (u *Unit) First() *corev1.Pod {
+	for _, p := range u.Pods {
+		if Active(p) {
+			return p
+		}
+	}
+	if len(u.Pods) == 0 {
+		return nil
+	}
+	return u.Pods[0]
+}
+
+// Where returns the pods for which a condition holds.
+func (u *Unit) Where(holds func(*corev1.Pod) bool) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, p := range u.Pods {
+		if holds(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (u *Unit) count(holds func(*corev1.Pod) bool) int32 {
+	return int32(len(u.Where(holds))) //nolint:gosec // a namespace has far fewer pods
+}
+
+func succeeded(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded }
+func failed(p *corev1.Pod) bool    { return p.Status.Phase == corev1.PodFailed }
+
+// counts reports whether a pod is one of those that the group has: it runs, will, or
+// has succeeded. A failed one is expected to be replaced.
+func counts(p *corev1.Pod) bool { return Active(p) || succeeded(p) }
+
+// Missing is how many pods have to be created before the unit can be queued.
+func (u *Unit) Missing() int32 {
+	if u.Early && u.count(counts) > 0 {
+		return 0
+	}
+	return max(u.Total-u.count(counts), 0)
+}
+
+// Extra are the pods that a group has too many: held ones first, then the newest.
+// Those of a controller that knows how many it makes are its own to delete.
+func (u *Unit) Extra() []*corev1.Pod {
+	if u.Alone() || u.Owned || u.Wrong != "" {
+		return nil
+	}
+	free := u.Total - u.count(succeeded)
+	active := u.Where(Active)
+	slices.SortStableFunc(active, func(a, b *corev1.Pod) int { return cmp.Compare(rank(a), rank(b)) })
+	if int32(len(active)) <= free { //nolint:gosec // see count
+		return nil
+	}
+	return active[max(free, 0):]
+}
+
+// rank puts pods that were started before those that are held.
+func rank(p *corev1.Pod) int {
+	if Gated(p) {
+		return 1
+	}
+	return 0
+}
+
+// PodSets are what the unit asks for, one for each role, in the order in which they
+// came. Pods of a unit that is complete early are all of the first one's role.
+func (u *Unit) PodSets() []kueue.PodSet {
+	var out []kueue.PodSet
+	for _, p := range u.Pods {
+		if !counts(p) {
+			continue
+		}
+		at := slices.IndexFunc(out, func(ps kueue.PodSet) bool { return string(ps.Name) == role(p) })
+		if at < 0 {
+			out = append(out, kueue.PodSet{Name: kueue.PodSetReference(role(p)), Template: template(p)})
+			at = len(out) - 1
+		}
+		out[at].Count++
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	if u.Early {
+		others := int32(0)
+		for i := range out[1:] {
+			others += out[i+1].Count
+		}
+		out[0].Count = max(u.Total-others, out[0].Count)
+	}
+	return out
+}
+
+// Role is the pod set of a pod.
+func Role(p *corev1.Pod) kueue.PodSetReference { return kueue.PodSetReference(role(p)) }
+
+// Reclaimable are the pods of each pod set of a Workload that are done: they succeeded,
+// or their controller makes fewer than it did. detached is how many pods of that
+// controller are queued by themselves.
+func (u *Unit) Reclaimable(sets []kueue.PodSet, detached int32) []kueue.ReclaimablePod {
+	var out []kueue.ReclaimablePod
+	shrunk := int32(0)
+	if u.Owned {
+		all := int32(0)
+		for i := range sets {
+			all += sets[i].Count
+		}
+		shrunk = max(all-max(u.Total-detached, 0), 0)
+	}
+	for i := range sets {
+		ps := &sets[i]
+		mine := func(p *corev1.Pod) bool { return Role(p) == ps.Name }
+		n := int32(0)
+		if !u.Serving {
+			n = u.count(func(p *corev1.Pod) bool { return mine(p) && succeeded(p) })
+		}
+		live := u.count(func(p *corev1.Pod) bool { return mine(p) && !Gated(p) && convert.PodState(p).HoldsQuota() })
+		gone := min(shrunk, max(ps.Count-live, 0))
+		shrunk -= gone
+		if n += gone; n > 0 {
+			out = append(out, kueue.ReclaimablePod{Name: ps.Name, Count: min(n, ps.Count)})
+		}
+	}
+	return out
+}
+
+// Ready reports whether all pods run and are ready, or have succeeded.
+func (u *Unit) Ready() bool {
+	return u.count(func(p *corev1.Pod) bool { return counts(p) && !Gated(p) && Ready(p) }) >= u.Total
+}
+
+// Outcome is how the unit ended; nil if it has not.
+func (u *Unit) Outcome() *jobs.Outcome {
+	if len(u.Pods) == 0 || u.Serving || u.Wrong != "" {
+		return nil
+	}
+	ok, bad, active := u.count(succeeded), u.count(failed), u.count(func(p *corev1.Pod) bool { return !Ended(p) })
+	switch {
+	case u.Alone() && ok > 0:
+		return &jobs.Outcome{Success: true, Message: "The pod succeeded"}
+	case u.Alone() && bad > 0:
+		return &jobs.Outcome{Message: cmp.Or(u.Pods[0].Status.Message, "The pod failed")}
+	case u.Alone():
+		return nil
+	case ok >= u.Total:
+		return &jobs.Outcome{Success: true, Message: fmt.Sprintf("Pods succeeded: %d/%d", ok, u.Total)}
+	case u.Final && bad > 0 && active == 0:
+		return &jobs.Outcome{Message: fmt.Sprintf("Pods succeeded: %d/%d; %d failed and are not replaced (annotation %s)", ok, u.Total, bad, kueue.RetriableInGroupAnnotation)}
+	}
+	return nil
+}
+
+// Standing is what a unit's Workload says of it, as far as it matters to pods.
+type Standing int
+
+// The standings.
+const (
+	// Unqueued: it has none.
+	Unqueued Standing = iota
+	// Queued: it has one that has not ended.
+	Queued
+	// Losing: its pods are being stopped.
+	Losing
+	// Over: it has ended.
+	Over
+)
+
+// Accounted are the pods that nothing has to be remembered of any more, so that
+// their finalizer may go. A pod that holds quota is never one, whatever deleted it.
+func (u *Unit) Accounted(stands Standing) []*corev1.Pod {
+	none := u.count(Active) == 0
+	leaving := u.count(func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil }) == 0
+	return u.Where(func(p *corev1.Pod) bool {
+		switch {
+		case !Kept(p) || convert.PodState(p).HoldsQuota():
+			return false
+		case stands == Over, !Ended(p): // it was deleted before it had a node
+			return true
+		case u.Alone():
+			return stands != Queued // otherwise its end is written first
+		case stands == Unqueued && none, leaving:
+			return true
+		case failed(p):
+			return !u.Final
+		}
+		return false
+	})
+}
+
+// Detached reports whether a pod that a StatefulSet made is queued by itself.
+func Detached(p *corev1.Pod) bool {
+	o := metav1.GetControllerOf(p)
+	return o != nil && o.Kind == "StatefulSet" && Group(p) == ""
+}

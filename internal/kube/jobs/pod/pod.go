@@ -1,0 +1,182 @@
+// Package pod knows pods that are queued by themselves: one alone, or several that
+// name the same group and start together. It says which of them are one unit, what
+// they ask for, how they are held, started and counted. It makes no decisions about
+// quota and no API calls.
+//
+// A pod is held by a scheduling gate, which the webhook adds when the pod is created.
+// A finalizer keeps it until it was counted: the API has no other memory of pods that
+// succeeded and were deleted.
+package pod
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// Framework is the name of pods in configurations.
+const Framework = "pod"
+
+// GVK is v1 Pod.
+func GVK() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Pod") }
+
+// Managed reports whether our webhook has taken a pod in.
+func Managed(p *corev1.Pod) bool { return p.Labels[kueue.ManagedLabel] == "true" }
+
+// Group is the group that a pod names, "" if it stands alone.
+func Group(p metav1.Object) string { return p.GetLabels()[kueue.PodGroupNameLabel] }
+
+// Queue is the queue that a pod names, "" if it names none.
+func Queue(p metav1.Object) string { return p.GetLabels()[kueue.QueueNameLabel] }
+
+// Parent is the kind that the pods of one object are queued for, as the webhook of
+// that kind wrote it into the pods; "" for pods that somebody made one by one.
+func Parent(p metav1.Object) string { return p.GetAnnotations()[kueue.PodSuspendingParentAnnotation] }
+
+// Gated reports whether a pod waits for admission.
+func Gated(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.AdmissionGate })
+}
+
+// Kept reports whether our finalizer is on a pod.
+func Kept(p *corev1.Pod) bool { return slices.Contains(p.Finalizers, kueue.PodFinalizer) }
+
+// Ended reports whether no container of a pod runs or will.
+func Ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// Active reports whether a pod is expected to run on, or to start.
+func Active(p *corev1.Pod) bool { return !Ended(p) && p.DeletionTimestamp == nil }
+
+// Ready reports whether a pod runs and is ready, or has succeeded.
+func Ready(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// hashLength is the length of a role's fingerprint, which names a pod set.
+const hashLength = 8
+
+// RoleHash is the fingerprint of what a pod asks of the cluster. Pods of a group with
+// the same one are of one pod set; images and commands do not matter.
+func RoleHash(spec *corev1.PodSpec) string {
+	type container struct {
+		Resources corev1.ResourceRequirements
+		Ports     []corev1.ContainerPort
+		Restart   *corev1.ContainerRestartPolicy
+	}
+	shapes := func(in []corev1.Container) []container {
+		out := make([]container, len(in))
+		for i, c := range in {
+			out[i] = container{c.Resources, c.Ports, c.RestartPolicy}
+		}
+		return out
+	}
+	text, err := json.Marshal(struct {
+		Init, Containers []container
+		Pod              *corev1.ResourceRequirements
+		NodeSelector     map[string]string
+		Affinity         *corev1.Affinity
+		Tolerations      []corev1.Toleration
+		RuntimeClass     *string
+		PriorityClass    string
+		Spread           []corev1.TopologySpreadConstraint
+		Overhead         corev1.ResourceList
+		Claims           []corev1.PodResourceClaim
+	}{
+		shapes(spec.InitContainers), shapes(spec.Containers), spec.Resources, spec.NodeSelector, spec.Affinity, spec.Tolerations,
+		spec.RuntimeClassName, spec.PriorityClassName, spec.TopologySpreadConstraints, spec.Overhead, spec.ResourceClaims,
+	})
+	if err != nil {
+		return "" // API types can be written
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])[:hashLength]
+}
+
+// role is the pod set that a pod belongs to.
+func role(p *corev1.Pod) string {
+	if Group(p) == "" {
+		return string(kueue.DefaultPodSetName)
+	}
+	return p.Annotations[kueue.RoleHashAnnotation]
+}
+
+// template is what a pod set records of a pod: what it asks for, without what holds
+// it.
+func template(p *corev1.Pod) corev1.PodTemplateSpec {
+	out := corev1.PodTemplateSpec{Spec: *p.Spec.DeepCopy()}
+	out.Labels, out.Annotations = maps.Clone(p.Labels), maps.Clone(p.Annotations)
+	delete(out.Labels, kueue.ManagedLabel)
+	for _, key := range []string{kueue.RoleHashAnnotation, kueue.SubmittedAtAnnotation, lastApplied} {
+		delete(out.Annotations, key)
+	}
+	// Which pod of an object it is, and which revision, differs from pod to pod.
+	maps.DeleteFunc(out.Labels, func(key, _ string) bool { return slices.Contains(ownLabels(), key) })
+	out.Spec.SchedulingGates = slices.DeleteFunc(out.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.AdmissionGate })
+	if len(out.Spec.SchedulingGates) == 0 {
+		out.Spec.SchedulingGates = nil
+	}
+	out.Spec.Hostname = ""
+	return out
+}
+
+// lastApplied is kubectl's copy of the manifest.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// ownLabels are those that tell the pods of one object apart.
+func ownLabels() []string {
+	return []string{"apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name", "controller-revision-hash", "pod-template-hash", kueue.PodGroupPodIndexLabel}
+}
+
+// Start returns a held pod that may be scheduled, with what was assigned to it. An
+// error is permanent: the pod contradicts its admission.
+func Start(p *corev1.Pod, info jobs.PodSetInfo) (*corev1.Pod, error) {
+	out := p.DeepCopy()
+	for _, m := range []struct {
+		what string
+		dst  *map[string]string
+		add  map[string]string
+	}{
+		{"label", &out.Labels, info.Labels},
+		{"annotation", &out.Annotations, info.Annotations},
+		{"nodeSelector", &out.Spec.NodeSelector, info.NodeSelector},
+	} {
+		if err := jobs.Merge(m.what, m.dst, m.add); err != nil {
+			return nil, fmt.Errorf("start pod %s/%s: %w", p.Namespace, p.Name, err)
+		}
+	}
+	out.Spec.Tolerations = jobs.Tolerate(out.Spec.Tolerations, info.Tolerations)
+	out.Spec.SchedulingGates = slices.DeleteFunc(out.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.AdmissionGate })
+	return out, nil
+}
+
+// Injected are the labels and annotations that an admission writes. An author may
+// not.
+func Injected() (labels, annotations []string) {
+	return []string{kueue.PodSetLabel, kueue.ClusterQueueNameLabel, kueue.LocalQueueNameLabel}, []string{kueue.WorkloadAnnotation}
+}
+
+// StatefulSetGroup names the pod group of the pods of a StatefulSet.
+func StatefulSetGroup(name string) string {
+	const prefix, longest, hashLength = "statefulset-", 63, 5
+	sum := sha256.Sum256([]byte(name))
+	out := prefix + name
+	if len(out) > longest-hashLength-1 {
+		out = strings.TrimRight(out[:longest-hashLength-1], ".-")
+	}
+	return out + "-" + hex.EncodeToString(sum[:])[:hashLength]
+}

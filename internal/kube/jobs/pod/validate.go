@@ -1,0 +1,102 @@
+package pod
+
+import (
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// Validate checks what a new pod says of its group. counted: a controller knows how
+// many pods the group has.
+func Validate(p metav1.Object, counted bool) field.ErrorList { //nolint:revive // a fact about the group
+	var errs field.ErrorList
+	notes, at := p.GetAnnotations(), field.NewPath("metadata", "annotations")
+	name, grouped := p.GetLabels()[kueue.PodGroupNameLabel]
+	if grouped {
+		where := field.NewPath("metadata", "labels").Key(kueue.PodGroupNameLabel)
+		for _, msg := range validation.IsDNS1123Subdomain(name) {
+			errs = append(errs, field.Invalid(where, name, msg))
+		}
+	}
+	total, says := notes[kueue.PodGroupTotalCountAnnotation]
+	where := at.Key(kueue.PodGroupTotalCountAnnotation)
+	switch n, err := strconv.ParseInt(total, 10, 32); {
+	case says && !grouped:
+		errs = append(errs, field.Forbidden(where, fmt.Sprintf("it is for pods of a group: set the label %s, too", kueue.PodGroupNameLabel)))
+	case says && (err != nil || n < 1):
+		errs = append(errs, field.Invalid(where, total, "use the number of pods of the group, a whole number from 1"))
+	case grouped && !says && !counted:
+		errs = append(errs, field.Required(where, "say how many pods the group has, all pods the same"))
+	}
+	for _, key := range []string{kueue.PodGroupFastAdmissionAnnotation, kueue.PodGroupServingAnnotation, kueue.RetriableInGroupAnnotation} {
+		if v, ok := notes[key]; ok && v != "true" && v != "false" {
+			errs = append(errs, field.NotSupported(at.Key(key), v, []string{"true", "false"}))
+		}
+	}
+	if label := notes[kueue.PodGroupPodIndexLabelAnnotation]; label != "" {
+		for _, msg := range validation.IsQualifiedName(label) {
+			errs = append(errs, field.Invalid(at.Key(kueue.PodGroupPodIndexLabelAnnotation), label, msg))
+		}
+	}
+	return errs
+}
+
+// ValidateChange checks what becomes of a managed pod that a user changes.
+func ValidateChange(was, is *corev1.Pod) field.ErrorList {
+	var errs field.ErrorList
+	if Gated(was) && !Gated(is) {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "schedulingGates"), "the gate "+kueue.AdmissionGate+" goes when the pod is admitted: leave it"))
+	}
+	if Kept(was) && !Kept(is) {
+		errs = append(errs, field.Forbidden(field.NewPath("metadata", "finalizers"), "the finalizer "+kueue.PodFinalizer+" goes when the pod was counted: leave it"))
+	}
+	labels, annotations := kept(was)
+	for _, key := range labels {
+		if was.Labels[key] != is.Labels[key] {
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(key), "it cannot be changed: create the pod anew"))
+		}
+	}
+	for _, key := range annotations {
+		if was.Annotations[key] != is.Annotations[key] {
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(key), "it cannot be changed: create the pod anew"))
+		}
+	}
+	return errs
+}
+
+// kept are the labels and annotations of a managed pod that are not its author's to
+// change. A pod that waits may still go to another queue.
+func kept(p *corev1.Pod) (labels, annotations []string) {
+	labels, annotations = Injected()
+	labels = append(labels, kueue.ManagedLabel, kueue.PodGroupNameLabel)
+	if !Gated(p) {
+		labels = append(labels, kueue.QueueNameLabel)
+	}
+	return labels, append(annotations, kueue.RoleHashAnnotation, kueue.PodGroupTotalCountAnnotation, kueue.PodGroupFastAdmissionAnnotation,
+		kueue.PodGroupServingAnnotation, kueue.PodSuspendingParentAnnotation, kueue.SubmittedAtAnnotation)
+}
+
+// Guarded is true, in the API server's CEL, of a change of a pod that touches what
+// ValidateChange keeps.
+func Guarded() string {
+	const gate = "spec.?schedulingGates.orValue([]).exists(g, g.name == '" + kueue.AdmissionGate + "')"
+	const finalizer = "metadata.?finalizers.orValue([]).exists(f, f == '" + kueue.PodFinalizer + "')"
+	out := "oldObject." + gate + " && !object." + gate + " || oldObject." + finalizer + " && !object." + finalizer
+	labels, annotations := kept(&corev1.Pod{})
+	for _, part := range []struct {
+		field string
+		keys  []string
+	}{{"labels", labels}, {"annotations", annotations}} {
+		for _, key := range part.keys {
+			at := "metadata.?" + part.field + "[?'" + key + "'].orValue('')"
+			out += " || object." + at + " != oldObject." + at
+		}
+	}
+	return out
+}

@@ -1,0 +1,167 @@
+// Package serving knows the kinds of Kubernetes that make pods, or Jobs, and are not
+// jobs themselves: Deployments, ReplicaSets, StatefulSets and CronJobs. Nothing holds
+// them back; what they make waits in a queue. This package says what their templates
+// have to carry for that. The pods of a Deployment are queued one by one, those of a
+// StatefulSet as a group that never ends.
+package serving
+
+import (
+	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+)
+
+// Kind is a kind that makes pods or Jobs.
+type Kind struct {
+	GVK      schema.GroupVersionKind
+	Resource string
+	// Framework is the kind's name in configurations, and the mark on its pods.
+	Framework string
+	// Template is where its template is, by fields.
+	Template []string
+	// Jobs: it makes Jobs, which are queued as others are.
+	Jobs bool
+	// Group: its pods are one group.
+	Group bool
+}
+
+// All are the kinds.
+func All() []Kind {
+	apps := func(kind string) schema.GroupVersionKind {
+		return schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: kind}
+	}
+	return []Kind{
+		{GVK: apps("Deployment"), Resource: "deployments", Framework: "deployment", Template: []string{"spec", "template"}},
+		{GVK: apps("StatefulSet"), Resource: "statefulsets", Framework: "statefulset", Template: []string{"spec", "template"}, Group: true},
+		{GVK: apps("ReplicaSet"), Resource: "replicasets", Framework: "replicaset", Template: []string{"spec", "template"}},
+		{GVK: schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "CronJob"}, Resource: "cronjobs", Framework: "batch/job", Template: []string{"spec", "jobTemplate"}, Jobs: true},
+	}
+}
+
+// Frameworks are the names of kinds in configurations that are only served here, and
+// that of pods.
+func Frameworks() []string {
+	out := []string{pod.Framework}
+	for _, k := range All() {
+		if !k.Jobs {
+			out = append(out, k.Framework)
+		}
+	}
+	return out
+}
+
+// Counted reports whether pods with this mark belong to something that knows how many
+// there are.
+func Counted(mark string) bool {
+	for _, k := range All() {
+		if k.Group && k.Framework == mark {
+			return true
+		}
+	}
+	return false
+}
+
+// Entry is a label or an annotation of a template.
+type Entry struct {
+	// Map is "labels" or "annotations".
+	Map, Key, Value string
+}
+
+// Marks are what the template of an object has to carry. name is that of the object,
+// labels are its own.
+func (k *Kind) Marks(name string, labels map[string]string) []Entry {
+	var out []Entry
+	for _, key := range []string{kueue.QueueNameLabel, kueue.PriorityClassLabel} {
+		if v := labels[key]; v != "" {
+			out = append(out, Entry{"labels", key, v})
+		}
+	}
+	if k.Jobs {
+		return out
+	}
+	out = append(out, Entry{"annotations", kueue.PodSuspendingParentAnnotation, k.Framework})
+	if k.Group && name != "" { // without, its pods are queued one by one
+		out = append(out,
+			Entry{"labels", kueue.PodGroupNameLabel, pod.StatefulSetGroup(name)},
+			Entry{"annotations", kueue.PodGroupFastAdmissionAnnotation, "true"},
+			Entry{"annotations", kueue.PodGroupServingAnnotation, "true"},
+			Entry{"annotations", kueue.PodGroupPodIndexLabelAnnotation, "apps.kubernetes.io/pod-index"})
+	}
+	return out
+}
+
+// Part reports whether an object is a part of a job that is queued: our controllers
+// have put the name of its Workload into its template.
+func (k *Kind) Part(o map[string]any) bool {
+	name, _, err := unstructured.NestedString(o, k.at("metadata", "annotations", kueue.WorkloadAnnotation)...)
+	return err == nil && name != ""
+}
+
+func (k *Kind) at(fields ...string) []string {
+	return append(append([]string(nil), k.Template...), fields...)
+}
+
+// template is that of an object, as it is written.
+func (k *Kind) template(o map[string]any) any {
+	t, _, _ := unstructured.NestedFieldNoCopy(o, k.Template...)
+	return t
+}
+
+// Path is where a field of the template is.
+func (k *Kind) Path(fields ...string) *field.Path {
+	return field.NewPath(k.Template[0], append(append([]string(nil), k.Template[1:]...), fields...)...)
+}
+
+// Validate refuses what a user may not write into a template, since only an admission
+// does: with the Workload of a running job, pods would take its places. was is the
+// object before the change, nil for a new one.
+func (k *Kind) Validate(was, is map[string]any) field.ErrorList {
+	var errs field.ErrorList
+	labels, annotations := pod.Injected()
+	for _, part := range []struct {
+		name string
+		keys []string
+	}{{"labels", labels}, {"annotations", annotations}} {
+		for _, key := range part.keys {
+			old, _, _ := unstructured.NestedString(was, k.at("metadata", part.name, key)...)
+			now, _, _ := unstructured.NestedString(is, k.at("metadata", part.name, key)...)
+			if now != old {
+				errs = append(errs, field.Forbidden(k.Path("metadata", part.name).Key(key), "the admission of a job writes it: remove it"))
+			}
+		}
+	}
+	if list, _, _ := unstructured.NestedSlice(is, k.at("metadata", "finalizers")...); len(list) > 0 && !k.Jobs {
+		errs = append(errs, field.Forbidden(k.Path("metadata", "finalizers"), "they would keep pods that have to go: remove them"))
+	}
+	if was == nil {
+		return errs
+	}
+	if k.Part(was) && !reflect.DeepEqual(k.template(was), k.template(is)) {
+		errs = append(errs, field.Forbidden(k.Path(), "the job that this is a part of was admitted with it: change the job"))
+	}
+	if !k.Group {
+		return errs
+	}
+	from, _, _ := unstructured.NestedString(was, "metadata", "labels", kueue.QueueNameLabel)
+	to, _, _ := unstructured.NestedString(is, "metadata", "labels", kueue.QueueNameLabel)
+	if replicas, ok, _ := unstructured.NestedInt64(was, "spec", "replicas"); from != to && (!ok || replicas > 0) {
+		errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(kueue.QueueNameLabel), "cannot be changed while there are pods: scale to 0 first"))
+	}
+	return errs
+}
+
+// Explain is what the author of an object without a queue is told.
+func (k *Kind) Explain(namespace string) string {
+	what := "Pods"
+	if k.Jobs {
+		what = "Jobs"
+	}
+	return fmt.Sprintf("the %s of the %s are held and do not run, because it names no queue: set the label %s to a LocalQueue of namespace %s",
+		what, k.GVK.Kind, kueue.QueueNameLabel, namespace)
+}

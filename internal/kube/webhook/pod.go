@@ -1,0 +1,271 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
+)
+
+// Pods are queued where teams work, and elsewhere if they name a queue. Who made a
+// pod is told by who wrote it and not by its owner references, which any user may
+// write: pods of jobs that are queued already are those that carry the Workload of
+// their job and were written by our controllers, by the controllers of Kubernetes, or
+// by an operator whose account is in none of the teams' namespaces.
+
+// kubeControllers are the controllers of Kubernetes that make pods, each under the
+// account that it has with --use-service-account-credentials. Without, all are the
+// controller manager.
+func kubeControllers() []string {
+	const account = "system:serviceaccount:" + metav1.NamespaceSystem + ":"
+	return []string{
+		"system:kube-controller-manager",
+		account + "job-controller", account + "replicaset-controller", account + "replication-controller",
+		account + "statefulset-controller", account + "daemon-set-controller", account + "deployment-controller", account + "cronjob-controller",
+	}
+}
+
+// byKubernetes is true, in CEL, of writes of those.
+func byKubernetes() string {
+	return "request.userInfo.username in ['" + strings.Join(kubeControllers(), "', '") + "']"
+}
+
+// podConditions leave out pods that are parts of what is queued already, without a
+// call: those of a Job of a thousand pods, for one, and also while no controller of
+// ours runs. What the controllers of Kubernetes write of a pod's owner is true.
+func podConditions() []admissionregistrationv1.MatchCondition {
+	const owned = "object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) && "
+	const counted = "object.metadata.?annotations[?'" + kueue.WorkloadAnnotation + "'].orValue('') != ''"
+	return []admissionregistrationv1.MatchCondition{
+		{Name: "by-a-user", Expression: byUser},
+		{Name: "not-of-a-queued-job", Expression: "!(" + byKubernetes() + " && (" +
+			owned + "o.kind == 'DaemonSet') || " + counted + " && " + owned + "o.kind in ['Job', 'ReplicaSet', 'StatefulSet'])))"},
+		{Name: "not-a-mirror", Expression: "!request.userInfo.username.startsWith('system:node:')"},
+	}
+}
+
+// podChangeConditions leave out the changes that touch nothing of ours.
+func podChangeConditions() []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{{Name: "by-a-user", Expression: byUser}, {Name: "of-what-is-kept", Expression: pod.Guarded()}}
+}
+
+// The paths of the questions about pods.
+const (
+	pathMutatePod       = "/mutate--v1-pod"
+	pathValidatePod     = "/validate--v1-pod"
+	pathValidatePodKept = "/keep--v1-pod"
+)
+
+// podHooks are the webhooks about pods. They are called in the namespaces of teams,
+// and elsewhere about pods that name a queue, or are held; never in those of the
+// cluster itself.
+func podHooks() (mutating, validating []hook) {
+	on := func(ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
+		return rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, ops...)
+	}
+	mutates := hook{name: "mpod", path: pathMutatePod, rule: on(create), conditions: podConditions()}
+	validates := hook{name: "vpod", path: pathValidatePod, rule: on(create), conditions: podConditions()}
+	keeps := hook{name: "vpodkept", path: pathValidatePodKept, rule: on(update), conditions: podChangeConditions()}
+	team, queued := keeps, keeps
+	team.name, team.namespaces = "vpodkept.team", teamNamespaces()
+	queued.name, queued.namespaces = "vpodkept.queued", queueNamespaces()
+	managed := &metav1.LabelSelector{MatchLabels: map[string]string{kueue.ManagedLabel: "true"}}
+	team.objects, queued.objects = managed, managed
+	return mutates.whereQueued(), append(validates.whereQueued(), team, queued)
+}
+
+// Pods says which pods are queued by themselves.
+type Pods struct {
+	// Off: outside the namespaces of teams only those are that an object of a kind in
+	// Parents made.
+	Off bool
+	// Parents are the kinds, as package serving calls them, whose pods are queued one
+	// by one.
+	Parents []string
+}
+
+// podHandler answers for pods.
+type podHandler struct {
+	*jobHandler
+	pods Pods
+}
+
+func newPodHandler(base *jobHandler, pods Pods) *podHandler { return &podHandler{base, pods} }
+
+// queuedAs reports whether a new pod waits for admission, and in which queue. In the
+// namespaces of teams all do, whatever kinds the installation queues elsewhere: users
+// there may make pods, since they are held.
+func (h *podHandler) queuedAs(ctx context.Context, req admission.Request, p *corev1.Pod) (queue string, waits bool, err error) {
+	if h.pods.Off && !slices.Contains(h.pods.Parents, pod.Parent(p)) {
+		if team, err := h.cluster.teamNamespace(ctx, req.Namespace); !team || err != nil {
+			return "", false, err
+		}
+	}
+	if p.Annotations[kueue.WorkloadAnnotation] != "" {
+		operator, err := h.byOperator(ctx, req)
+		if operator || err != nil {
+			return "", false, err
+		}
+	}
+	if queue, err = h.queueOf(ctx, p, req.Namespace); err != nil {
+		return "", false, err
+	}
+	waits, err = h.cluster.covers(ctx, h.scope, req.Namespace, queue)
+	return queue, waits, err
+}
+
+// byOperator reports whether a write is that of a controller which an administrator
+// installed: an account outside the namespaces of teams, and not of the namespace that
+// it writes into.
+func (h *podHandler) byOperator(ctx context.Context, req admission.Request) (bool, error) {
+	home, _, account := strings.Cut(strings.TrimPrefix(req.UserInfo.Username, "system:serviceaccount:"), ":")
+	if !account || home == req.Namespace || !strings.HasPrefix(req.UserInfo.Username, "system:serviceaccount:") ||
+		slices.Contains(kubeControllers(), req.UserInfo.Username) {
+		return false, nil
+	}
+	team, err := h.cluster.teamNamespace(ctx, home)
+	return !team, err
+}
+
+// mutate holds a new pod until it is admitted.
+func (h *podHandler) mutate(ctx context.Context, req admission.Request) admission.Response {
+	p := &corev1.Pod{}
+	if err := h.decoder.Decode(req, p); err != nil {
+		return malformed(err)
+	}
+	queue, waits, err := h.queuedAs(ctx, req, p)
+	if err != nil {
+		return failed(err)
+	}
+	e, err := newEdit(req.Object.Raw)
+	if err != nil {
+		return malformed(err)
+	}
+	if !waits {
+		return e.response()
+	}
+	if p.Spec.NodeName != "" { // the API server would refuse it for its gate, without a cure
+		return answer(req, h.checkPod(p))
+	}
+	if err := h.hold(ctx, e, p, queue); err != nil {
+		return malformed(err)
+	}
+	resp := e.response()
+	if queue == "" {
+		resp = resp.WithWarnings(fmt.Sprintf("the Pod is held and does not run, because it names no queue: set the label %s to a LocalQueue of namespace %s",
+			kueue.QueueNameLabel, req.Namespace))
+	}
+	return resp
+}
+
+// hold adds to a pod what keeps it from being scheduled and from being forgotten, and
+// takes out what only an admission writes.
+func (h *podHandler) hold(ctx context.Context, e *edit, p *corev1.Pod, queue string) error {
+	labels, annotations := pod.Injected()
+	e.drop(labels, "metadata", "labels")
+	e.drop(annotations, "metadata", "annotations")
+	if err := e.submittedAt(h.clock.Now()); err != nil {
+		return err
+	}
+	if err := e.label(kueue.ManagedLabel, "true"); err != nil {
+		return err
+	}
+	if queue != pod.Queue(p) {
+		if err := e.label(kueue.QueueNameLabel, queue); err != nil {
+			return err
+		}
+	}
+	if h.defaultClass {
+		if err := h.cluster.addPriorityClass(ctx, e, p); err != nil {
+			return err
+		}
+	}
+	if err := e.set(pod.RoleHash(&p.Spec), "metadata", "annotations", kueue.RoleHashAnnotation); err != nil {
+		return err
+	}
+	if !pod.Kept(p) {
+		if err := e.add(kueue.PodFinalizer, "metadata", "finalizers"); err != nil {
+			return err
+		}
+	}
+	if !pod.Gated(p) {
+		if err := e.add(map[string]any{"name": kueue.AdmissionGate}, "spec", "schedulingGates"); err != nil {
+			return err
+		}
+	}
+	if s := jobs.Scheduler(p.Spec.SchedulerName, h.schedulerName); s != p.Spec.SchedulerName {
+		return e.overrule(s, "spec", "schedulerName")
+	}
+	return nil
+}
+
+// validate refuses new pods that could never run, or would get around their queue.
+func (h *podHandler) validate(ctx context.Context, req admission.Request) admission.Response {
+	p := &corev1.Pod{}
+	if err := h.decoder.Decode(req, p); err != nil {
+		return malformed(err)
+	}
+	_, waits, err := h.queuedAs(ctx, req, p)
+	if err != nil {
+		return failed(err)
+	}
+	if !waits {
+		return admission.Allowed("")
+	}
+	errs := append(h.limits.size(req, field.NewPath("spec")), h.limits.another(req.Namespace)...)
+	errs = append(append(errs, validateLabels(p)...), h.gates.create(p)...)
+	errs = append(errs, pod.Validate(p, serving.Counted(pod.Parent(p)))...)
+	errs = append(errs, h.checkPod(p)...)
+	if !pod.Gated(p) {
+		errs = append(errs, field.Required(field.NewPath("spec", "schedulingGates"), "the gate "+kueue.AdmissionGate+" must stay: another webhook took it out"))
+	}
+	if name := p.Spec.PriorityClassName; name != "" {
+		found, err := h.cluster.checkPriorityClass(ctx, h.limits.Limits, name, field.NewPath("spec", "priorityClassName"))
+		if err != nil {
+			return failed(err)
+		}
+		errs = append(errs, found...)
+	}
+	warnings, err := h.cluster.missingOf(ctx, req.Namespace, nil, p)
+	if err != nil {
+		return failed(err)
+	}
+	return answer(req, errs).WithWarnings(warnings...)
+}
+
+// checkPod refuses pods that would go around the queue, or outlive an eviction.
+func (h *podHandler) checkPod(p *corev1.Pod) field.ErrorList {
+	t := corev1.PodTemplateSpec{ObjectMeta: *p.ObjectMeta.DeepCopy(), Spec: p.Spec}
+	t.Finalizers = slices.DeleteFunc(t.Finalizers, func(f string) bool { return f == kueue.PodFinalizer })
+	errs := h.checkTemplate(jobs.PodTemplate{Template: &t})
+	for _, e := range errs {
+		e.Field = strings.TrimPrefix(e.Field, ".")
+	}
+	return errs
+}
+
+// validateKept refuses changes of what is not a user's.
+func (h *podHandler) validateKept(_ context.Context, req admission.Request) admission.Response {
+	is, was := &corev1.Pod{}, &corev1.Pod{}
+	if err := h.decoder.Decode(req, is); err != nil {
+		return malformed(err)
+	}
+	if err := h.decoder.DecodeRaw(req.OldObject, was); err != nil {
+		return malformed(err)
+	}
+	if !pod.Managed(was) || !pod.Kept(was) && !pod.Gated(was) {
+		return admission.Allowed("") // the label alone holds nothing
+	}
+	return answer(req, append(pod.ValidateChange(was, is), validateLabels(is)...))
+}

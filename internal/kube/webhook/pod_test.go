@@ -1,0 +1,232 @@
+package webhook_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/webhook"
+)
+
+const (
+	mutatePod   = "/mutate--v1-pod"
+	validatePod = "/validate--v1-pod"
+	keepPod     = "/keep--v1-pod"
+
+	jobController     = "system:serviceaccount:kube-system:job-controller"
+	replicaController = "system:serviceaccount:kube-system:replicaset-controller"
+	operatorAccount   = "system:serviceaccount:kubeflow:training-operator"
+	tenantAccount     = "system:serviceaccount:blue:default"
+	workloadNote      = "kueue.x-k8s.io/workload: w"
+)
+
+// podText is a pod in a namespace with some labels and annotations, and lines for its
+// metadata and spec.
+func podText(namespace, labels, annotations, metadata, spec string) string {
+	return strings.NewReplacer("NS", namespace, "LABELS", labels, "ANNOTATIONS", annotations, "METADATA", metadata, "SPEC", spec).Replace(`
+apiVersion: v1
+kind: Pod
+metadata: {name: p, namespace: NS, labels: {LABELS}, annotations: {ANNOTATIONS}, METADATA}
+spec:
+  unknownField: stays
+  containers: [{name: c, image: i}]
+  SPEC
+`)
+}
+
+func ownedBy(kind string) string {
+	return "ownerReferences: [{apiVersion: any/v1, kind: " + kind + ", name: o, uid: u, controller: true}]"
+}
+
+// New pods are held, whoever they say owns them.
+func TestMutatePod(t *testing.T) {
+	cases := map[string]struct {
+		why, user, new string
+		frameworks     []string
+		held           bool
+		queue          string
+		warned         bool
+	}{
+		"queued":            {why: "it waits for its queue", new: podText("blue", queueLabel, "", "", ""), held: true, queue: "default-queue"},
+		"no queue":          {why: "a team's namespace runs queued pods only", new: podText("blue", "", "", "", ""), held: true, warned: true},
+		"elsewhere":         {why: "it asks for a queue", new: podText("lab", queueLabel, "", "", ""), held: true, queue: "default-queue"},
+		"elsewhere, none":   {why: "it is none of ours", new: podText("lab", "", "", "", "")},
+		"forged owner":      {why: "any user may write that (S6)", new: podText("blue", queueLabel, "", ownedBy("AppWrapper"), ""), held: true, queue: "default-queue"},
+		"forged Workload":   {why: "and that", new: podText("blue", queueLabel, workloadNote, ownedBy("Job"), ""), held: true, queue: "default-queue"},
+		"a tenant's robot":  {why: "it is a user as others", user: tenantAccount, new: podText("blue", queueLabel, workloadNote, ownedBy("Job"), ""), held: true, queue: "default-queue"},
+		"an operator":       {why: "its pods are counted with the job that they are of", user: operatorAccount, new: podText("blue", "", workloadNote, ownedBy("PyTorchJob"), "")},
+		"uncounted":         {why: "the job that it is of is not queued", user: operatorAccount, new: podText("blue", queueLabel, "", ownedBy("PyTorchJob"), ""), held: true, queue: "default-queue"},
+		"of a ReplicaSet":   {why: "each is a job", user: replicaController, new: podText("blue", queueLabel, "", ownedBy("ReplicaSet"), ""), held: true, queue: "default-queue"},
+		"pods are off":      {why: "the installation does not queue them", frameworks: []string{"batch/job"}, new: podText("lab", queueLabel, "", "", "")},
+		"off, of a team":    {why: "its users may make pods because they are held", frameworks: []string{"batch/job"}, new: podText("blue", queueLabel, "", "", ""), held: true, queue: "default-queue"},
+		"pods are off, but": {why: "those of Deployments are", frameworks: []string{"deployment"}, new: podText("lab", queueLabel, "kueue.x-k8s.io/pod-suspending-parent: deployment", "", ""), held: true, queue: "default-queue"},
+		"of another parent": {why: "only those of Deployments are", frameworks: []string{"deployment"}, new: podText("lab", queueLabel, "kueue.x-k8s.io/pod-suspending-parent: statefulset", "", "")},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := send(t, serveWith(t, webhook.Options{Frameworks: tc.frameworks}, nil, nil, world()...), ask{path: mutatePod, user: tc.user, new: tc.new})
+			if !r.Allowed {
+				t.Fatal(r.Message)
+			}
+			p := &corev1.Pod{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.Object, p); err != nil {
+				t.Fatal(err)
+			}
+			is := pod.Gated(p) && pod.Kept(p) && pod.Managed(p) && p.Annotations[v1beta2.RoleHashAnnotation] != "" && p.Spec.SchedulerName == "mlbatch-scheduler"
+			if is != tc.held || pod.Managed(p) != tc.held {
+				t.Errorf("%s: held is %v, want %v: %+v", tc.why, is, tc.held, p)
+			}
+			if tc.held && (pod.Queue(p) != tc.queue || p.Annotations[v1beta2.WorkloadAnnotation] != "") {
+				t.Errorf("%s: queue %q, annotations %v", tc.why, pod.Queue(p), p.Annotations)
+			}
+			if v, _, _ := unstructured.NestedString(r.Object, "spec", "unknownField"); v != "stays" {
+				t.Error("a field that is not known is gone")
+			}
+			if (len(r.Warnings) > 0) != tc.warned {
+				t.Errorf("warnings: %v", r.Warnings)
+			}
+		})
+	}
+}
+
+// Holding a pod twice changes nothing.
+func TestMutatePodTwice(t *testing.T) {
+	handlers := serve(t, nil, world()...)
+	once := send(t, handlers, ask{path: mutatePod, new: podText("blue", queueLabel, "", "", "")})
+	text, err := (&unstructured.Unstructured{Object: once.Object}).MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice := send(t, handlers, ask{path: mutatePod, new: string(text)})
+	for _, o := range []map[string]any{once.Object, twice.Object} {
+		unstructured.RemoveNestedField(o, "metadata", "annotations", v1beta2.SubmittedAtAnnotation)
+	}
+	if d := cmp.Diff(once.Object, twice.Object); d != "" {
+		t.Errorf("(-once +twice):\n%s", d)
+	}
+}
+
+// What would get around the queue, or make no sense, is refused with the field.
+func TestValidatePod(t *testing.T) {
+	const gate = "schedulingGates: [{name: kueue.x-k8s.io/admission}]"
+	held := func(labels, annotations, metadata, spec string) string {
+		return podText("blue", labels, annotations, metadata, gate+"\n  "+spec)
+	}
+	reviews{
+		"right":           {why: "nothing is wrong", ask: ask{path: validatePod, new: held(queueLabel, "", "finalizers: [kueue.x-k8s.io/managed]", "")}},
+		"a node":          {why: "the scheduler chooses (S12)", ask: ask{path: mutatePod, new: podText("blue", queueLabel, "", "", "nodeName: node-1")}, refuse: []string{"spec.nodeName", "nodeSelector"}},
+		"finalizers":      {why: "they would keep it for ever (S3)", ask: ask{path: validatePod, new: held(queueLabel, "", "finalizers: [a.b/c]", "")}, refuse: []string{"metadata.finalizers"}},
+		"system priority": {why: "that is not for tenants (S13)", ask: ask{path: validatePod, new: held(queueLabel, "", "", "priorityClassName: system-node-critical")}, refuse: []string{"spec.priorityClassName"}},
+		"no total":        {why: "nobody knows how many there are", ask: ask{path: validatePod, new: held("kueue.x-k8s.io/pod-group-name: g", "", "", "")}, refuse: []string{"pod-group-total-count"}},
+		"of a StatefulSet": {why: "it knows how many there are", ask: ask{path: validatePod, user: "system:serviceaccount:kube-system:statefulset-controller",
+			new: held("kueue.x-k8s.io/pod-group-name: g", "kueue.x-k8s.io/pod-suspending-parent: statefulset", "", "")}},
+		"gate lost":        {why: "another webhook took it out", ask: ask{path: validatePod, new: podText("blue", queueLabel, "", "", "")}, refuse: []string{"spec.schedulingGates"}},
+		"none of ours":     {why: "others do as they like", ask: ask{path: validatePod, new: podText("lab", "", "", "finalizers: [a.b/c]", "nodeName: node-1")}},
+		"takes the gate":   {why: "the admission does (S6)", ask: ask{path: keepPod, old: held("kueue.x-k8s.io/managed: 'true'", "", "", ""), new: podText("blue", "kueue.x-k8s.io/managed: 'true'", "", "", "")}, refuse: []string{"spec.schedulingGates"}},
+		"takes the label":  {why: "it would be forgotten", ask: ask{path: keepPod, old: held("kueue.x-k8s.io/managed: 'true'", "", "", ""), new: held("", "", "", "")}, refuse: []string{"metadata.labels"}},
+		"not held":         {why: "only the label is like ours", ask: ask{path: keepPod, old: podText("blue", "kueue.x-k8s.io/managed: 'true'", "", "", ""), new: podText("blue", "", "", "", "")}},
+		"another queue":    {why: "it waits still", ask: ask{path: keepPod, old: held("kueue.x-k8s.io/managed: 'true', "+queueLabel, "", "", ""), new: held("kueue.x-k8s.io/managed: 'true', kueue.x-k8s.io/queue-name: q", "", "", "")}},
+		"no queue's name":  {why: "there can be none like it", ask: ask{path: validatePod, new: held("kueue.x-k8s.io/queue-name: A_B", "", "", "")}, refuse: []string{"queue-name"}},
+		"a gate to remove": {why: "its names are checked as those of jobs", ask: ask{path: validatePod, new: held(queueLabel, "kueue.x-k8s.io/admission-gated-by: x", "", "")}, refuse: []string{"admission-gated-by"}},
+	}.run(t, world()...)
+}
+
+// Pods of jobs that are queued already cost no call, and start while no controller of
+// ours runs.
+func TestPodConditions(t *testing.T) {
+	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil))
+	hooks := map[string]*admissionregistrationv1.ValidatingWebhook{}
+	for i := range validating.Webhooks {
+		hooks[validating.Webhooks[i].Name] = &validating.Webhooks[i]
+	}
+	held := podText("blue", "kueue.x-k8s.io/managed: 'true'", "", "finalizers: [kueue.x-k8s.io/managed]", "schedulingGates: [{name: kueue.x-k8s.io/admission}]")
+	for name, tc := range map[string]struct {
+		why, user, by, is, was string
+		want                   bool
+	}{
+		"a user's":              {why: "it is held", user: "alice", is: podText("blue", "", "", "", ""), want: true},
+		"a user's, forged":      {why: "owners and annotations prove nothing", user: "alice", is: podText("blue", "", workloadNote, ownedBy("Job"), ""), want: true},
+		"of an admitted Job":    {why: "it was counted", user: jobController, is: podText("blue", "", workloadNote, ownedBy("Job"), "")},
+		"of another Job":        {why: "nothing counts it", user: jobController, is: podText("blue", "", "", ownedBy("Job"), ""), want: true},
+		"of a wrapped set":      {why: "it was counted", user: replicaController, is: podText("blue", "", workloadNote, ownedBy("ReplicaSet"), "")},
+		"of a Deployment":       {why: "each is a job", user: replicaController, is: podText("blue", "", "", ownedBy("ReplicaSet"), ""), want: true},
+		"of an unknown maker":   {why: "nothing checks its template", user: "system:serviceaccount:kube-system:replication-controller", is: podText("blue", "", workloadNote, ownedBy("ReplicationController"), ""), want: true},
+		"of a DaemonSet":        {why: "it belongs to its node", user: "system:serviceaccount:kube-system:daemon-set-controller", is: podText("blue", "", "", ownedBy("DaemonSet"), "")},
+		"a user's, of a Daemon": {why: "any user may write that", user: "alice", is: podText("blue", "", "", ownedBy("DaemonSet"), ""), want: true},
+		"a kubelet's":           {why: "it mirrors what runs on the node", user: "system:node:n", is: podText("blue", "", "", "", "")},
+		"a component":           {why: "our controller made it", user: "controller", by: webhook.FieldOwner, is: podText("blue", "", workloadNote, ownedBy("AppWrapper"), "")},
+		"pretends to be ours":   {why: "a name proves nothing", user: "alice", by: webhook.FieldOwner, is: podText("blue", "", workloadNote, ownedBy("AppWrapper"), ""), want: true},
+		"an update":             {why: "nothing of ours changes", user: "alice", is: strings.Replace(held, "unknownField: stays", "unknownField: goes", 1), was: held},
+		"the gate goes":         {why: "that is for the admission", user: "alice", is: strings.Replace(held, "schedulingGates", "others", 1), was: held, want: true},
+		"the finalizer goes":    {why: "that is for us", user: "alice", is: strings.Replace(held, "finalizers: [kueue.x-k8s.io/managed]", "", 1), was: held, want: true},
+		"the Workload changes":  {why: "so is that", user: "alice", is: strings.Replace(held, "annotations: {", "annotations: {"+workloadNote, 1), was: held, want: true},
+		"our own step":          {why: "it costs no call", user: "controller", by: webhook.FieldOwner, is: strings.Replace(held, "schedulingGates", "others", 1), was: held},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hook := "vpod.team.mlbatch.dev"
+			if tc.was != "" {
+				hook = "vpodkept.team.mlbatch.dev"
+			}
+			if got := called(t, hooks[hook], written(t, "", tc.user, tc.by, tc.is, tc.was)); got != tc.want {
+				t.Errorf("%s: called is %v, want %v", tc.why, got, tc.want)
+			}
+		})
+	}
+}
+
+// Which namespaces' pods depend on us: those of teams, and pods elsewhere that ask for
+// it. Never those of the cluster itself, whatever their labels.
+func TestPodScope(t *testing.T) {
+	team := labels.Set{"kubernetes.io/metadata.name": "blue", "mlbatch-team-namespace": "true"}
+	other := labels.Set{"kubernetes.io/metadata.name": "lab"}
+	system := labels.Set{"kubernetes.io/metadata.name": "kube-system", "mlbatch-team-namespace": "true"}
+	queued := labels.Set{"kueue.x-k8s.io/queue-name": "q"}
+	held := labels.Set{"kueue.x-k8s.io/managed": "true", "kueue.x-k8s.io/queue-name": "q"}
+	mutating, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil))
+	for name, tc := range map[string]struct {
+		namespace, object  labels.Set
+		creations, updates int
+	}{
+		"a team's":          {team, nil, 2, 0},
+		"a team's, held":    {team, held, 2, 1},
+		"others'":           {other, nil, 0, 0},
+		"others', queued":   {other, queued, 2, 0},
+		"others', held":     {other, held, 2, 1},
+		"the cluster's own": {system, held, 0, 0},
+	} {
+		creations, updates := 0, 0
+		count := func(rule admissionregistrationv1.RuleWithOperations, ns, object bool) {
+			if rule.Resources[0] != "pods" || !ns || !object {
+				return
+			}
+			if slices.Contains(rule.Operations, admissionregistrationv1.Create) {
+				creations++
+			} else {
+				updates++
+			}
+		}
+		for _, h := range mutating.Webhooks {
+			count(h.Rules[0], selects(t, h.NamespaceSelector, tc.namespace), selects(t, h.ObjectSelector, tc.object))
+		}
+		for _, h := range validating.Webhooks {
+			count(h.Rules[0], selects(t, h.NamespaceSelector, tc.namespace), selects(t, h.ObjectSelector, tc.object))
+			if h.Rules[0].Resources[0] == "pods" && ptr.Deref(h.FailurePolicy, "") != admissionregistrationv1.Fail {
+				t.Errorf("%s lets pods pass the queue while nobody answers", h.Name)
+			}
+		}
+		if creations != tc.creations || updates != tc.updates {
+			t.Errorf("%s: %d webhooks at its creation and %d at a change, want %d and %d", name, creations, updates, tc.creations, tc.updates)
+		}
+	}
+}

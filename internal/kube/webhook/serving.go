@@ -1,0 +1,163 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
+)
+
+// servingConditions leave out the writes of controllers, which make ReplicaSets of
+// Deployments and components of AppWrappers, and changes that concern no template.
+func servingConditions() []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{
+		{Name: "by-a-user", Expression: "(" + byUser + ") && !(" + byKubernetes() + ")"},
+		{Name: "changes-a-template", Expression: "request.operation == 'CREATE' || object.spec != oldObject.spec || " + relabeled},
+	}
+}
+
+func servingPath(question string, k *serving.Kind) string {
+	return "/" + question + "-" + k.GVK.Group + "-" + k.GVK.Version + "-" + strings.ToLower(k.GVK.Kind)
+}
+
+// servingHooks are the webhooks about objects that make pods or Jobs.
+func servingHooks(k *serving.Kind) (mutating, validating []hook) {
+	on := rule(k.GVK.Group, []string{k.GVK.Version}, []string{k.Resource}, create, update)
+	name := strings.ToLower(k.GVK.Kind)
+	mutates := hook{name: "m" + name, path: servingPath(mutate, k), rule: on, conditions: servingConditions()}
+	validates := hook{name: "v" + name, path: servingPath(validate, k), rule: on, conditions: servingConditions()}
+	return mutates.whereQueued(), validates.whereQueued()
+}
+
+// servingHandler answers for the objects of one kind.
+type servingHandler struct {
+	*jobHandler
+	kind *serving.Kind
+	// off: what the objects make does not wait for admission.
+	off bool
+}
+
+func newServingHandler(base *jobHandler, k *serving.Kind, frameworks []string) *servingHandler {
+	wanted := []string{k.Framework}
+	if !k.Jobs {
+		wanted = append(wanted, pod.Framework)
+	}
+	off := frameworks != nil && !slices.ContainsFunc(wanted, func(f string) bool { return slices.Contains(frameworks, f) })
+	return &servingHandler{base, k, off}
+}
+
+// object reads an object; nil if there is none.
+func object(raw runtime.RawExtension) (map[string]any, error) {
+	if len(raw.Raw) == 0 {
+		return nil, nil //nolint:nilnil // of a new object there is no earlier one
+	}
+	var out map[string]any
+	return out, json.Unmarshal(raw.Raw, &out)
+}
+
+// read returns an object and its earlier state, and whether what it makes waits for
+// admission. Parts of jobs that are queued already do not.
+func (h *servingHandler) read(ctx context.Context, req admission.Request) (was, is map[string]any, waits bool, err error) {
+	if is, err = object(req.Object); err == nil && req.Operation == admissionv1.Update {
+		was, err = object(req.OldObject)
+	}
+	if err != nil || h.off || was != nil && h.kind.Part(was) {
+		return was, is, false, err
+	}
+	waits, err = h.cluster.covers(ctx, h.scope, req.Namespace, queueNamed(is))
+	return was, is, waits, err
+}
+
+func queueNamed(o map[string]any) string {
+	name, _, _ := unstructured.NestedString(o, "metadata", "labels", kueue.QueueNameLabel)
+	return name
+}
+
+// mutate gives a template what makes its pods wait in the queue of their object.
+func (h *servingHandler) mutate(ctx context.Context, req admission.Request) admission.Response {
+	_, is, waits, err := h.read(ctx, req)
+	if err != nil {
+		return malformed(err)
+	}
+	if !waits {
+		return admission.Allowed("")
+	}
+	e, err := newEdit(req.Object.Raw)
+	if err != nil {
+		return malformed(err)
+	}
+	o := unstructured.Unstructured{Object: is}
+	for _, m := range h.kind.Marks(o.GetName(), o.GetLabels()) {
+		if err := e.set(m.Value, append(slices.Clone(h.kind.Template), "metadata", m.Map, m.Key)...); err != nil {
+			return malformed(err)
+		}
+	}
+	resp := e.response()
+	inner, _, _ := unstructured.NestedString(is, append(slices.Clone(h.kind.Template), "metadata", "labels", kueue.QueueNameLabel)...)
+	if queueNamed(is) == "" && inner == "" {
+		given, err := h.cluster.hasDefaultQueue(ctx, req.Namespace)
+		if err != nil {
+			return failed(err)
+		}
+		if !given {
+			resp = resp.WithWarnings(h.kind.Explain(req.Namespace))
+		}
+	}
+	return resp
+}
+
+// validate refuses templates whose pods would be refused, or would take what another
+// job was given.
+func (h *servingHandler) validate(ctx context.Context, req admission.Request) admission.Response {
+	was, is, waits, err := h.read(ctx, req)
+	if err != nil {
+		return malformed(err)
+	}
+	if !waits && (was == nil || !h.kind.Part(was)) {
+		return admission.Allowed("")
+	}
+	o := &unstructured.Unstructured{Object: is}
+	errs := append(h.limits.size(req, h.kind.Path()), h.kind.Validate(was, is)...)
+	errs = append(errs, validateLabels(o)...)
+	if !h.kind.Jobs {
+		found, err := h.checkPods(ctx, is)
+		if err != nil {
+			return failed(err)
+		}
+		errs = append(errs, found...)
+	}
+	warnings, err := h.cluster.missingOf(ctx, req.Namespace, nil, o)
+	if err != nil {
+		return failed(err)
+	}
+	return answer(req, errs).WithWarnings(warnings...)
+}
+
+// checkPods applies the rules for templates of jobs.
+func (h *servingHandler) checkPods(ctx context.Context, is map[string]any) (field.ErrorList, error) {
+	raw, _, err := unstructured.NestedMap(is, h.kind.Template...)
+	if err != nil {
+		return nil, err
+	}
+	t := &corev1.PodTemplateSpec{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, t); err != nil {
+		return nil, err
+	}
+	t.Finalizers = nil // refused already
+	at := jobs.PodTemplate{Path: strings.Join(h.kind.Template, "."), Template: t}
+	found, err := h.checkPriority(ctx, at)
+	return append(h.checkTemplate(at), found...), err
+}
