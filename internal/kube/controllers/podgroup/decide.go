@@ -378,15 +378,14 @@ func waitsForReplacement(s facts) *kueue.WorkloadStatus {
 	if s.unit.Alone() || s.unit.Owned {
 		return nil
 	}
-	missing := s.unit.Total - int32(len(s.unit.Where(func(p *corev1.Pod) bool { return pod.Active(p) || p.Status.Phase == corev1.PodSucceeded }))) //nolint:gosec // a namespace has far fewer pods
-	broken := len(s.unit.Where(func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })) > 0
+	missing, broken := s.unit.Lacks(), s.unit.Failed()
 	was := apimeta.IsStatusConditionTrue(s.workload.Status.Conditions, kueue.WorkloadWaitingForReplacementPods)
 	next := s.workload.Status.DeepCopy()
 	set := workloadlifecycle.NewConditions(s.workload, next, s.now)
 	switch {
 	case missing > 0 && broken && !was:
 		set.Set(kueue.WorkloadWaitingForReplacementPods, "True", kueue.ReasonPodsFailed, fmt.Sprintf("%d pods failed and have not been created anew", missing))
-	case missing <= 0 && was:
+	case missing == 0 && was:
 		set.Set(kueue.WorkloadWaitingForReplacementPods, "False", kueue.ReasonPodsFailed, "All pods are there again")
 	default:
 		return nil

@@ -307,18 +307,12 @@ func (r *reconciler) release(ctx context.Context, p *corev1.Pod) error {
 	return r.write(ctx, p, out)
 }
 
-// terminationTarget is the condition of a pod that is about to be deleted by us.
-const terminationTarget corev1.PodConditionType = "TerminationTarget"
-
 // stop says why a pod has to go, and deletes it.
 func (r *reconciler) stop(ctx context.Context, p *corev1.Pod, next step) error {
-	told := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == terminationTarget && c.Status == corev1.ConditionTrue
-	})
-	if !told {
+	if !pod.Stopped(p) {
 		out := p.DeepCopy()
 		out.Status.Conditions = append(out.Status.Conditions, corev1.PodCondition{
-			Type: terminationTarget, Status: corev1.ConditionTrue, Reason: "StoppedByKueue", Message: next.message, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+			Type: pod.TerminationTarget, Status: corev1.ConditionTrue, Reason: "StoppedByKueue", Message: next.message, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
 		})
 		if err := r.Client.Status().Patch(ctx, out, client.StrategicMergeFrom(p)); err != nil {
 			return err

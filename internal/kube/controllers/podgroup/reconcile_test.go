@@ -329,7 +329,7 @@ func TestEvictedGroupIsGone(t *testing.T) {
 	b.expect("they were told to stop", "a running-leaving+, b running-leaving+")
 	for _, p := range b.pods() {
 		if !slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == terminationTarget && c.Message == "for another"
+			return c.Type == pod.TerminationTarget && c.Message == "for another"
 		}) {
 			t.Errorf("pod %s does not say why it goes", p.Name)
 		}

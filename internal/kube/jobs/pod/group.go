@@ -108,19 +108,36 @@ func (u *Unit) count(holds func(*corev1.Pod) bool) int32 {
 	return int32(len(u.Where(holds))) //nolint:gosec // a namespace has far fewer pods
 }
 
-func succeeded(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded }
-func failed(p *corev1.Pod) bool    { return p.Status.Phase == corev1.PodFailed }
+// succeeded and failed pods ended by themselves. One that was stopped may end in any
+// way, which says nothing about its work.
+func succeeded(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded && !Stopped(p) }
+func failed(p *corev1.Pod) bool    { return p.Status.Phase == corev1.PodFailed && !Stopped(p) }
 
-// counts reports whether a pod is one of those that the group has: it runs, will, or
-// has succeeded. A failed one is expected to be replaced.
-func counts(p *corev1.Pod) bool { return Active(p) || succeeded(p) }
+// counts reports whether a pod is one of those that the unit has: it runs, will, or
+// has succeeded. A failed one is expected to be replaced, and so is any that shall run
+// for ever.
+func (u *Unit) counts(p *corev1.Pod) bool { return Active(p) || succeeded(p) && !u.Serving }
+
+// Lacks is how many pods are not there of those that the unit has.
+func (u *Unit) Lacks() int32 { return max(u.Total-u.count(u.counts), 0) }
+
+// Failed reports whether a pod failed by itself.
+func (u *Unit) Failed() bool { return u.count(failed) > 0 }
 
 // Missing is how many pods have to be created before the unit can be queued.
 func (u *Unit) Missing() int32 {
-	if u.Early && u.count(counts) > 0 {
+	if u.Early && u.count(u.counts) > 0 {
 		return 0
 	}
-	return max(u.Total-u.count(counts), 0)
+	return u.Lacks()
+}
+
+// done is how many pods need not run again, of those for which a condition holds.
+func (u *Unit) done(holds func(*corev1.Pod) bool) int32 {
+	if u.Serving {
+		return 0
+	}
+	return u.count(func(p *corev1.Pod) bool { return succeeded(p) && holds(p) })
 }
 
 // Extra are the pods that a group has too many: held ones first, then the newest.
@@ -129,7 +146,7 @@ func (u *Unit) Extra() []*corev1.Pod {
 	if u.Alone() || u.Owned || u.Wrong != "" {
 		return nil
 	}
-	free := u.Total - u.count(succeeded)
+	free := u.Total - u.done(func(*corev1.Pod) bool { return true })
 	active := u.Where(Active)
 	slices.SortStableFunc(active, func(a, b *corev1.Pod) int { return cmp.Compare(rank(a), rank(b)) })
 	if int32(len(active)) <= free { //nolint:gosec // see count
@@ -151,7 +168,7 @@ func rank(p *corev1.Pod) int {
 func (u *Unit) PodSets() []kueue.PodSet {
 	var out []kueue.PodSet
 	for _, p := range u.Pods {
-		if !counts(p) {
+		if !u.counts(p) {
 			continue
 		}
 		at := slices.IndexFunc(out, func(ps kueue.PodSet) bool { return string(ps.Name) == role(p) })
@@ -193,10 +210,7 @@ func (u *Unit) Reclaimable(sets []kueue.PodSet, detached int32) []kueue.Reclaima
 	for i := range sets {
 		ps := &sets[i]
 		mine := func(p *corev1.Pod) bool { return Role(p) == ps.Name }
-		n := int32(0)
-		if !u.Serving {
-			n = u.count(func(p *corev1.Pod) bool { return mine(p) && succeeded(p) })
-		}
+		n := u.done(mine)
 		live := u.count(func(p *corev1.Pod) bool { return mine(p) && !Gated(p) && convert.PodState(p).HoldsQuota() })
 		gone := min(shrunk, max(ps.Count-live, 0))
 		shrunk -= gone
@@ -209,7 +223,7 @@ func (u *Unit) Reclaimable(sets []kueue.PodSet, detached int32) []kueue.Reclaima
 
 // Ready reports whether all pods run and are ready, or have succeeded.
 func (u *Unit) Ready() bool {
-	return u.count(func(p *corev1.Pod) bool { return counts(p) && !Gated(p) && Ready(p) }) >= u.Total
+	return u.count(func(p *corev1.Pod) bool { return u.counts(p) && !Gated(p) && Ready(p) }) >= u.Total
 }
 
 // Outcome is how the unit ended; nil if it has not.
@@ -258,6 +272,8 @@ func (u *Unit) Accounted(stands Standing) []*corev1.Pod {
 		case !Kept(p) || convert.PodState(p).HoldsQuota():
 			return false
 		case stands == Over, !Ended(p): // it was deleted before it had a node
+			return true
+		case u.Serving, Stopped(p):
 			return true
 		case u.Alone():
 			return stands != Queued // otherwise its end is written first

@@ -52,6 +52,10 @@ func ended(phase corev1.PodPhase) func(*corev1.Pod) {
 
 func deleted(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(begin)) }
 
+func stopped(p *corev1.Pod) {
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: pod.TerminationTarget, Status: corev1.ConditionTrue})
+}
+
 func note(key, value string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations[key] = value }
 }
@@ -109,9 +113,18 @@ func TestUnits(t *testing.T) {
 		},
 		"all failed": {"they may be replaced", []*corev1.Pod{aPod("a", 0, ended(bad)), aPod("b", 1, ended(bad)), aPod("c", 2, ended(bad))}, nil, result{Missing: 3}},
 		"serving": {
-			"it never ends", []*corev1.Pod{aPod("a", 0, ended(good), serving), aPod("b", 1, ended(good)), aPod("c", 2, ended(good))}, nil,
-			result{Ready: true},
+			"it never ends, and an end is no success", []*corev1.Pod{aPod("a", 0, ended(good), serving), aPod("b", 1, ended(good)), aPod("c", 2, ended(good))}, nil,
+			result{Missing: 3},
 		},
+		"stopped": {
+			"how it ends when it is told to says nothing", []*corev1.Pod{aPod("a", 0, ended(good), stopped), aPod("b", 1, ended(good)), aPod("c", 2, ended(good))}, nil,
+			result{Missing: 1},
+		},
+		"stopped, final": {
+			"it did not fail", []*corev1.Pod{aPod("a", 0, ended(bad), final, stopped), aPod("b", 1, ended(good)), aPod("c", 2, ended(good))}, nil,
+			result{Missing: 1},
+		},
+		"alone, stopped":       {"it has not ended by itself", []*corev1.Pod{aPod("a", 0, alone, ended(good), stopped)}, nil, result{Missing: 1}},
 		"other totals":         {"which is right is not known", []*corev1.Pod{aPod("a", 0), aPod("b", 1, note(kueue.PodGroupTotalCountAnnotation, "2"))}, nil, result{Missing: 1, Wrong: true}},
 		"no total":             {"nobody says how many", []*corev1.Pod{aPod("a", 0, note(kueue.PodGroupTotalCountAnnotation, ""))}, nil, result{Wrong: true, Ready: true}},
 		"other queues":         {"it can wait in one", []*corev1.Pod{aPod("a", 0), aPod("b", 1, func(p *corev1.Pod) { p.Labels[kueue.QueueNameLabel] = "other" })}, nil, result{Missing: 1, Wrong: true}},
@@ -153,6 +166,8 @@ func TestAccounted(t *testing.T) {
 		"deleted before a node":      {"it never will", []*corev1.Pod{aPod("a", 0, started, deleted), aPod("b", 1)}, pod.Queued, []string{"a"}},
 		"succeeded":                  {"it counts until the group has ended", []*corev1.Pod{aPod("a", 0, ended(good)), aPod("b", 1, runs)}, pod.Queued, nil},
 		"succeeded and deleted":      {"it counts all the same", []*corev1.Pod{aPod("a", 0, ended(good), deleted), aPod("b", 1, runs)}, pod.Queued, nil},
+		"serving, ended":             {"another one takes its name", []*corev1.Pod{aPod("a", 0, ended(good), serving, deleted), aPod("b", 1, runs)}, pod.Queued, []string{"a"}},
+		"stopped, ended well":        {"it did not succeed", []*corev1.Pod{aPod("a", 0, ended(good), stopped, deleted, final), aPod("b", 1)}, pod.Losing, []string{"a"}},
 		"all deleted":                {"the group was given up", []*corev1.Pod{aPod("a", 0, ended(good), deleted), aPod("b", 1, ended(bad), deleted)}, pod.Queued, []string{"a", "b"}},
 		"failed":                     {"another one counts in its stead", []*corev1.Pod{aPod("a", 0, ended(bad)), aPod("b", 1, runs)}, pod.Queued, []string{"a"}},
 		"failed for good":            {"no other one will", []*corev1.Pod{aPod("a", 0, ended(bad), final), aPod("b", 1, runs)}, pod.Queued, nil},

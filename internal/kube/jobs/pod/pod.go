@@ -57,6 +57,17 @@ func Ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
+// TerminationTarget is the condition of a pod that is about to be deleted because it
+// has to make room, or was never to run.
+const TerminationTarget corev1.PodConditionType = "TerminationTarget"
+
+// Stopped reports whether a pod was told to make room.
+func Stopped(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == TerminationTarget && c.Status == corev1.ConditionTrue
+	})
+}
+
 // Active reports whether a pod is expected to run on, or to start.
 func Active(p *corev1.Pod) bool { return !Ended(p) && p.DeletionTimestamp == nil }
 
