@@ -17,6 +17,8 @@ type Manifest struct {
 	Why string
 	// Text is YAML. It names no namespace.
 	Text string
+	// Privileged: namespaces that keep their pods apart from nodes refuse them.
+	Privileged bool
 	// Pods are how many it has at the same time, and Ends the condition that is its last:
 	// Succeeded or Failed.
 	Pods int
@@ -30,6 +32,7 @@ type row struct {
 	name, why, spec string
 	pods            int // besides those of MASTER
 	fails           bool
+	privileged      bool
 	metadata        string
 }
 
@@ -59,7 +62,7 @@ const (
 )
 
 func (k *kind) manifest(r row) Manifest {
-	m := Manifest{Kind: k.name, Name: r.name, Why: r.why, Pods: r.pods, Ends: "Succeeded"}
+	m := Manifest{Kind: k.name, Name: r.name, Why: r.why, Pods: r.pods, Privileged: r.privileged, Ends: "Succeeded"}
 	if r.fails {
 		m.Ends = "Failed"
 	}
@@ -112,16 +115,16 @@ func common() []row {
 		{name: "generated", why: "a name of the API server's", metadata: "generateName: train-", spec: "FIELD: {MASTERWorker: {POD}}", pods: 1},
 		{name: "gpus", why: "what most of them are for", spec: `FIELD: {MASTERWorker: {replicas: 2, template: {spec: {containers: [{name: MAIN, ` + image + `, ` + command + `, resources: {limits: {nvidia.com/gpu: 1, cpu: 2, memory: 8Gi}}}]}}}}`, pods: 2},
 		{name: "volumes", why: "data, shared memory, configuration", spec: `FIELD: {MASTERWorker: {template: {spec: {containers: [{WORK, volumeMounts: [{name: shm, mountPath: /dev/shm}, {name: data, mountPath: /data, readOnly: true}, {name: config, mountPath: /config, subPath: a}]}],
-  volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 1Gi}}, {name: data, hostPath: {path: /data}}, {name: config, configMap: {name: c, optional: true}}]}}}}`, pods: 1},
+  volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 1Gi}}, {name: data, projected: {sources: [{downwardAPI: {items: [{path: labels, fieldRef: {fieldPath: metadata.labels}}]}}]}}, {name: config, configMap: {name: c, optional: true}}]}}}}`, pods: 1},
 		{name: "environment", why: "variables of every origin", spec: `FIELD: {MASTERWorker: {template: {spec: {containers: [{WORK, envFrom: [{configMapRef: {name: c, optional: true}}], env: [{name: NCCL_DEBUG, value: INFO}, {name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}, {name: KEY, valueFrom: {secretKeyRef: {name: s, key: k, optional: true}}}, {name: URL, value: "http://$(IP):80"}]}]}}}}`, pods: 1},
 		{name: "sidecar", why: "containers beside and before the one that works", spec: `FIELD: {MASTERWorker: {template: {spec: {initContainers: [{name: fetch, image: busybox, command: [sh, -c, "true"]}], containers: [{name: logs, image: busybox, ` + command + `}, {WORK}]}}}}`, pods: 1},
 		{name: "placed", why: "where pods may run", spec: `FIELD: {MASTERWorker: {replicas: 2, template: {spec: {nodeSelector: {kubernetes.io/os: linux}, tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}], priorityClassName: "",
   affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: zone, operator: In, values: [a]}]}}]}, podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: train}}}}]}},
   topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: train}}}], containers: [{WORK}]}}}}`, pods: 2},
 		{name: "secured", why: "who it runs as", spec: `FIELD: {MASTERWorker: {template: {spec: {serviceAccountName: default, automountServiceAccountToken: false, imagePullSecrets: [{name: pull}], hostIPC: false, securityContext: {runAsUser: 1000, fsGroup: 1000, seccompProfile: {type: RuntimeDefault}}, terminationGracePeriodSeconds: 5,
-  containers: [{WORK, imagePullPolicy: IfNotPresent, workingDir: /tmp, args: [--epochs, "1"], securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL], add: [IPC_LOCK]}}}]}}}}`, pods: 1},
+  containers: [{WORK, imagePullPolicy: IfNotPresent, workingDir: /tmp, args: [--epochs, "1"], securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL], add: [NET_BIND_SERVICE]}}}]}}}}`, pods: 1},
 		{name: "port", why: "another port than the usual one", spec: "FIELD: {MASTERWorker: {replicas: 2, template: {spec: {containers: [{WORK, ports: [{name: PORT, containerPort: 24000}, {name: metrics, containerPort: 9400, protocol: TCP}]}]}}}}", pods: 2},
-		{name: "host-network", why: "fast networks", spec: "FIELD: {MASTERWorker: {template: {spec: {hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet, containers: [{WORK}]}}}}", pods: 1},
+		{name: "host-network", why: "fast networks", spec: "FIELD: {MASTERWorker: {template: {spec: {hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet, containers: [{WORK}]}}}}", pods: 1, privileged: true},
 		{name: "probed", why: "probes and hooks", spec: `FIELD: {MASTERWorker: {template: {spec: {containers: [{WORK, readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1}, livenessProbe: {tcpSocket: {port: 80}, initialDelaySeconds: 600}, lifecycle: {preStop: {exec: {command: ["true"]}}}}]}}}}`, pods: 1},
 	}
 }
