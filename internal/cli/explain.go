@@ -103,7 +103,7 @@ func (e *Explanation) say(format string, args ...any) {
 func (p *Picture) objects() facts.Objects {
 	return facts.Objects{
 		AppWrapper: p.AppWrapper, Job: p.Job, Workload: p.Workload, Pods: p.Pods, Team: p.Team, Refused: p.Refused, Answer: p.Answer,
-		Loose: p.Pod != nil || p.PodGroup != nil || p.Deployment != nil,
+		Loose: p.Pod != nil && p.Workload == nil || p.PodGroup != nil || p.Deployment != nil,
 	}
 }
 
@@ -145,6 +145,12 @@ func stays(aw *appwrapper.AppWrapper) bool {
 
 // loose tells of objects that run pods outside the queues.
 func loose(p Picture, j facts.Job, e *Explanation) {
+	if p.Pod != nil && groupOf(p.Pod) != "" {
+		e.State, e.Reason = facts.Held, "GroupIncomplete"
+		e.say("%s is held with its group %s until all %s pods of that are created", e.Object, groupOf(p.Pod), orElse(p.Pod.Annotations[kueue.PodGroupTotalCountAnnotation], "its"))
+		e.Helps = "create the missing pods, with the same label " + kueue.PodGroupNameLabel + "; kubectl describe says if the pods contradict each other"
+		return
+	}
 	e.say("%s belongs to no job that waits in a queue, so no quota holds it back", e.Object)
 	if g := p.PodGroup; g != nil {
 		e.say("Its pods start together, %d at least; it is %s", g.Spec.MinMember, orElse(string(g.Status.Phase), "not looked at yet"))

@@ -215,7 +215,7 @@ func ownerOf(f found) (Ref, types.UID) {
 		name string
 	}{
 		{AppWrapper, pod.Labels[appwrapper.AppWrapperLabel]},
-		{Workload, pod.Annotations[kueue.WorkloadAnnotation]},
+		{Workload, cmp.Or(pod.Annotations[kueue.WorkloadAnnotation], groupOf(pod))},
 		{PodGroup, pod.Labels[podgroup.PodGroupLabel]},
 	} {
 		if by.name != "" {
@@ -223,6 +223,18 @@ func ownerOf(f found) (Ref, types.UID) {
 		}
 	}
 	return Ref{}, ""
+}
+
+// held reports whether a pod is queued by itself.
+func held(pod *corev1.Pod) bool { return pod.Labels[kueue.ManagedLabel] == "true" }
+
+// groupOf is the group that a pod is queued with, whose name its Workload has; "" if
+// it is queued alone, or with its job.
+func groupOf(pod *corev1.Pod) string {
+	if !held(pod) {
+		return ""
+	}
+	return pod.Labels[kueue.PodGroupNameLabel]
 }
 
 // findWorkload finds the Workload of the job, the unfinished one if it has had
@@ -237,6 +249,8 @@ func (p *Picture) findWorkload(ctx context.Context, c client.Reader) error {
 		root = p.AppWrapper
 	case p.Job != nil:
 		root = p.Job
+	case p.Pod != nil && held(p.Pod):
+		root = p.Pod
 	default:
 		return nil // nothing of the kind is queued
 	}

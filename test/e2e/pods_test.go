@@ -395,6 +395,26 @@ func TestS6ForgedOwnerIsQueued(t *testing.T) {
 	if p.Annotations[kueue.WorkloadAnnotation] != "" {
 		t.Error("it still names the Job's Workload")
 	}
+	alice := user(t, "alice")
+	for name, change := range map[string]struct {
+		o     client.Object
+		patch string
+	}{
+		"takes the gate":               {&p, `{"spec":{"schedulingGates":null}}`},
+		"takes the finalizer":          {&p, `{"metadata":{"finalizers":null}}`},
+		"frees a running pod":          {&real, `{"metadata":{"ownerReferences":null,"annotations":{"kueue.x-k8s.io/workload":null}}}`},
+		"binds it":                     {&p, `{"spec":{"nodeName":"node-0"}}`},
+		"says that a job has admitted": {&p, `{"metadata":{"annotations":{"kueue.x-k8s.io/workload":"w"}}}`},
+	} {
+		err := alice.Patch(t.Context(), change.o, client.RawPatch(types.MergePatchType, []byte(change.patch)))
+		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
+			t.Errorf("alice %s: %v", name, err)
+		}
+	}
+	counted := strings.Replace(jobManifest, "  template:\n", "  template:\n    metadata: {annotations: {kueue.x-k8s.io/workload: "+real.Annotations[kueue.WorkloadAnnotation]+"}}\n", 1)
+	if _, err := tryCreate(t, alice, counted, "blue"); !apierrors.IsInvalid(err) {
+		t.Errorf("alice makes a Job whose pods are counted with another one: %v", err)
+	}
 }
 
 // The controller dies while a group starts, and again while it ends: the count is

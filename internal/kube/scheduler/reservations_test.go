@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"testing"
 	"time"
 
@@ -242,5 +243,10 @@ func TestMembersMadeOneByOne(t *testing.T) {
 		if m, _ := newDesk().member(Gang{}, p); m.OneByOne != c.want {
 			t.Errorf("%s: one by one is %v, want %v", name, m.OneByOne, c.want)
 		}
+	}
+	early := pod("ns", "p", 0)
+	metav1.SetMetaDataAnnotation(&early.ObjectMeta, kueue.PodGroupFastAdmissionAnnotation, "true")
+	if m, _ := newDesk().member(Gang{}, early); !m.OneByOne {
+		t.Error("a pod of a group that was admitted with its first pod waits for the last")
 	}
 }

@@ -20,6 +20,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 )
 
 // jobHandler answers for the jobs of one kind. What it does is the same for all;
@@ -266,6 +267,11 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 	for _, t := range templates {
 		errs = append(errs, h.checkTemplate(t)...)
 	}
+	forged, err := h.forged(ctx, req, nil, templates)
+	if err != nil {
+		return nil, nil, err
+	}
+	errs = append(errs, forged...)
 	var made components
 	if h.kind.Components != nil {
 		made = h.components(job)
@@ -309,6 +315,33 @@ func (h *jobHandler) checkTemplate(t jobs.PodTemplate) field.ErrorList {
 	return errs
 }
 
+// forged refuses what only an admission writes into templates: pods with the Workload
+// of a running job would take its places, whatever they ask for. was are the templates
+// before a change, nil of a new job. Operators make jobs of what was admitted.
+func (h *jobHandler) forged(ctx context.Context, req admission.Request, was, is []jobs.PodTemplate) (field.ErrorList, error) {
+	var errs field.ErrorList
+	for i, t := range is {
+		before := &corev1.PodTemplateSpec{}
+		if i < len(was) {
+			before = was[i].Template
+		}
+		for _, e := range pod.ValidateInjected(before, t.Template) {
+			e.Field = t.Path + "." + e.Field
+			errs = append(errs, e)
+		}
+	}
+	if len(errs) == 0 {
+		return nil, nil
+	}
+	if operator, err := h.cluster.byOperator(ctx, req); operator || err != nil {
+		return nil, err
+	}
+	if admits, err := h.cluster.mayAdmit(ctx, req); admits || err != nil {
+		return nil, err
+	}
+	return errs, nil
+}
+
 // checkPriority refuses a PriorityClass that pods may not have.
 func (h *jobHandler) checkPriority(ctx context.Context, t jobs.PodTemplate) (field.ErrorList, error) {
 	name := t.Template.Spec.PriorityClassName
@@ -337,6 +370,11 @@ func (h *jobHandler) checkChange(ctx context.Context, req admission.Request, was
 	if err != nil {
 		return nil, err
 	}
+	forged, err := h.forged(ctx, req, h.templates(was), h.templates(job))
+	if err != nil {
+		return nil, err
+	}
+	errs = append(errs, forged...)
 	before, after := queued{was, h.kind.Suspended(was)}, queued{job, h.kind.Suspended(job)}
 	errs = append(errs, validateLabelChanges(before, after, hasDefault)...)
 	if h.kind.Admits == nil {

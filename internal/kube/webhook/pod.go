@@ -80,8 +80,8 @@ func podHooks() (mutating, validating []hook) {
 	team, queued := keeps, keeps
 	team.name, team.namespaces = "vpodkept.team", teamNamespaces()
 	queued.name, queued.namespaces = "vpodkept.queued", queueNamespaces()
-	managed := &metav1.LabelSelector{MatchLabels: map[string]string{kueue.ManagedLabel: "true"}}
-	team.objects, queued.objects = managed, managed
+	// Pods of a team's other jobs are counted by what an admission wrote into them.
+	queued.objects = &metav1.LabelSelector{MatchLabels: map[string]string{kueue.ManagedLabel: "true"}}
 	return mutates.whereQueued(), append(validates.whereQueued(), team, queued)
 }
 
@@ -113,7 +113,7 @@ func (h *podHandler) queuedAs(ctx context.Context, req admission.Request, p *cor
 		}
 	}
 	if p.Annotations[kueue.WorkloadAnnotation] != "" {
-		operator, err := h.byOperator(ctx, req)
+		operator, err := h.cluster.byOperator(ctx, req)
 		if operator || err != nil {
 			return "", false, err
 		}
@@ -123,19 +123,6 @@ func (h *podHandler) queuedAs(ctx context.Context, req admission.Request, p *cor
 	}
 	waits, err = h.cluster.covers(ctx, h.scope, req.Namespace, queue)
 	return queue, waits, err
-}
-
-// byOperator reports whether a write is that of a controller which an administrator
-// installed: an account outside the namespaces of teams, and not of the namespace that
-// it writes into.
-func (h *podHandler) byOperator(ctx context.Context, req admission.Request) (bool, error) {
-	home, _, account := strings.Cut(strings.TrimPrefix(req.UserInfo.Username, "system:serviceaccount:"), ":")
-	if !account || home == req.Namespace || !strings.HasPrefix(req.UserInfo.Username, "system:serviceaccount:") ||
-		slices.Contains(kubeControllers(), req.UserInfo.Username) {
-		return false, nil
-	}
-	team, err := h.cluster.teamNamespace(ctx, home)
-	return !team, err
 }
 
 // mutate holds a new pod until it is admitted.
@@ -264,8 +251,21 @@ func (h *podHandler) validateKept(_ context.Context, req admission.Request) admi
 	if err := h.decoder.DecodeRaw(req.OldObject, was); err != nil {
 		return malformed(err)
 	}
-	if !pod.Managed(was) || !pod.Kept(was) && !pod.Gated(was) {
-		return admission.Allowed("") // the label alone holds nothing
+	if !pod.Managed(was) || !pod.Kept(was) && !pod.Gated(was) { // the label alone holds nothing
+		return answer(req, pod.ValidateInjected(was, is))
 	}
 	return answer(req, append(pod.ValidateChange(was, is), validateLabels(is)...))
+}
+
+// byOperator reports whether a write is that of a controller which an administrator
+// installed: an account outside the namespaces of teams, and not of the namespace that
+// it writes into.
+func (c Cluster) byOperator(ctx context.Context, req admission.Request) (bool, error) {
+	home, _, account := strings.Cut(strings.TrimPrefix(req.UserInfo.Username, "system:serviceaccount:"), ":")
+	if !account || home == req.Namespace || !strings.HasPrefix(req.UserInfo.Username, "system:serviceaccount:") ||
+		slices.Contains(kubeControllers(), req.UserInfo.Username) {
+		return false, nil
+	}
+	team, err := c.teamNamespace(ctx, home)
+	return !team, err
 }

@@ -135,6 +135,8 @@ func TestValidatePod(t *testing.T) {
 		"none of ours":     {why: "others do as they like", ask: ask{path: validatePod, new: podText("lab", "", "", "finalizers: [a.b/c]", "nodeName: node-1")}},
 		"takes the gate":   {why: "the admission does (S6)", ask: ask{path: keepPod, old: held("kueue.x-k8s.io/managed: 'true'", "", "", ""), new: podText("blue", "kueue.x-k8s.io/managed: 'true'", "", "", "")}, refuse: []string{"spec.schedulingGates"}},
 		"takes the label":  {why: "it would be forgotten", ask: ask{path: keepPod, old: held("kueue.x-k8s.io/managed: 'true'", "", "", ""), new: held("", "", "", "")}, refuse: []string{"metadata.labels"}},
+		"uncounted":        {why: "the pod of a Job would run outside of its quota", ask: ask{path: keepPod, old: podText("blue", "", workloadNote, ownedBy("Job"), ""), new: podText("blue", "", "", ownedBy("Job"), "")}, refuse: []string{"metadata.annotations[kueue.x-k8s.io/workload]"}},
+		"counted as other": {why: "so would it in another pod set", ask: ask{path: keepPod, old: podText("blue", "kueue.x-k8s.io/podset: a", workloadNote, "", ""), new: podText("blue", "kueue.x-k8s.io/podset: b", workloadNote, "", "")}, refuse: []string{"metadata.labels[kueue.x-k8s.io/podset]"}},
 		"not held":         {why: "only the label is like ours", ask: ask{path: keepPod, old: podText("blue", "kueue.x-k8s.io/managed: 'true'", "", "", ""), new: podText("blue", "", "", "", "")}},
 		"another queue":    {why: "it waits still", ask: ask{path: keepPod, old: held("kueue.x-k8s.io/managed: 'true', "+queueLabel, "", "", ""), new: held("kueue.x-k8s.io/managed: 'true', kueue.x-k8s.io/queue-name: q", "", "", "")}},
 		"no queue's name":  {why: "there can be none like it", ask: ask{path: validatePod, new: held("kueue.x-k8s.io/queue-name: A_B", "", "", "")}, refuse: []string{"queue-name"}},
@@ -171,6 +173,7 @@ func TestPodConditions(t *testing.T) {
 		"the gate goes":         {why: "that is for the admission", user: "alice", is: strings.Replace(held, "schedulingGates", "others", 1), was: held, want: true},
 		"the finalizer goes":    {why: "that is for us", user: "alice", is: strings.Replace(held, "finalizers: [kueue.x-k8s.io/managed]", "", 1), was: held, want: true},
 		"the Workload changes":  {why: "so is that", user: "alice", is: strings.Replace(held, "annotations: {", "annotations: {"+workloadNote, 1), was: held, want: true},
+		"a Job's pod, freed":    {why: "its Workload counts it", user: "alice", is: podText("blue", "", "", "", ""), was: podText("blue", "", workloadNote, "", ""), want: true},
 		"our own step":          {why: "it costs no call", user: "controller", by: webhook.FieldOwner, is: strings.Replace(held, "schedulingGates", "others", 1), was: held},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,7 +201,7 @@ func TestPodScope(t *testing.T) {
 		namespace, object  labels.Set
 		creations, updates int
 	}{
-		"a team's":          {team, nil, 2, 0},
+		"a team's":          {team, nil, 2, 1},
 		"a team's, held":    {team, held, 2, 1},
 		"others'":           {other, nil, 0, 0},
 		"others', queued":   {other, queued, 2, 0},
@@ -229,4 +232,25 @@ func TestPodScope(t *testing.T) {
 			t.Errorf("%s: %d webhooks at its creation and %d at a change, want %d and %d", name, creations, updates, tc.creations, tc.updates)
 		}
 	}
+}
+
+// What an admission writes into templates is not for users to write: pods would take
+// the places of a running job (S6).
+func TestS6ForgedTemplates(t *testing.T) {
+	text := func(metadata string) string {
+		return "{apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: blue, labels: {" + queueLabel + "}}, spec: {suspend: true, template: {metadata: {" + metadata + "}, spec: {containers: [{name: c}]}}}}"
+	}
+	forged, podSet := text("annotations: {"+workloadNote+"}"), text("labels: {kueue.x-k8s.io/podset: main}")
+	relabeled := strings.Replace(forged, "name: j,", "name: j, annotations: {a: b},", 1)
+	reviews{
+		"a Job":             {why: "its pods are counted once they are admitted", ask: ask{path: validateJob, new: text("")}},
+		"of another":        {why: "its pods would be counted with that", ask: ask{path: validateJob, new: forged}, refuse: []string{"spec.template.metadata.annotations[kueue.x-k8s.io/workload]"}},
+		"in a pod set":      {why: "the admission says which", ask: ask{path: validateJob, new: podSet}, refuse: []string{"spec.template.metadata.labels[kueue.x-k8s.io/podset]"}},
+		"later":             {why: "while it waits", ask: ask{path: validateJob, old: text(""), new: forged}, refuse: []string{"spec.template.metadata.annotations[kueue.x-k8s.io/workload]"}},
+		"not any more":      {why: "its pods would not be counted", ask: ask{path: validateJob, old: forged, new: text("")}, refuse: []string{"spec.template.metadata.annotations[kueue.x-k8s.io/workload]"}},
+		"as it was":         {why: "the admission wrote it", ask: ask{path: validateJob, old: forged, new: relabeled}},
+		"of an operator":    {why: "it makes the Jobs of what was admitted", ask: ask{path: validateJob, user: operatorAccount, new: forged}},
+		"of a tenant robot": {why: "it is a user as others", ask: ask{path: validateJob, user: tenantAccount, new: forged}, refuse: []string{"spec.template.metadata.annotations[kueue.x-k8s.io/workload]"}},
+		"of an admin":       {why: "who may admit anything", ask: ask{path: validateJob, user: "admin", new: forged}},
+	}.run(t, world()...)
 }

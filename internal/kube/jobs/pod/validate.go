@@ -70,6 +70,25 @@ func ValidateChange(was, is *corev1.Pod) field.ErrorList {
 	return errs
 }
 
+// ValidateInjected checks that a change leaves what an admission wrote: pods, and
+// templates of pods, are counted by it.
+func ValidateInjected(was, is metav1.Object) field.ErrorList {
+	labels, annotations := Injected()
+	const why = "the admission of a job writes it: leave it as it is"
+	var errs field.ErrorList
+	for _, key := range labels {
+		if was.GetLabels()[key] != is.GetLabels()[key] {
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(key), why))
+		}
+	}
+	for _, key := range annotations {
+		if was.GetAnnotations()[key] != is.GetAnnotations()[key] {
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(key), why))
+		}
+	}
+	return errs
+}
+
 // kept are the labels and annotations of a managed pod that are not its author's to
 // change. A pod that waits may still go to another queue.
 func kept(p *corev1.Pod) (labels, annotations []string) {
