@@ -286,6 +286,10 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 		}
 		errs = append(errs, found...)
 	}
+	if h.kind.Operated != nil && len(errs) == 0 {
+		errs, tried = h.tryPods(ctx, job)
+		return errs, tried, nil
+	}
 	if h.kind.Components == nil || len(wrong) > 0 {
 		return errs, nil, nil // what it would make is not clear
 	}

@@ -75,6 +75,7 @@ func Of(v *Variant) jobs.Kind {
 		TeamsCreate: true,
 		Operated: &jobs.Operated{
 			Compile: of(v.compile),
+			Others:  []string{"training-operator"},
 			Recall:  jobs.Of(func(j api.Job) *recovery.Recovery { return j.State().Recovery }),
 			Project: v.project,
 		},

@@ -1,0 +1,91 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
+	"github.com/mlbatch/mlbatch/internal/kube/webhook"
+)
+
+// A job whose pods are made here is tried like an AppWrapper: with one pod of each role,
+// as it will be made.
+func TestW9PodsOfOperatedJobsAreTried(t *testing.T) {
+	kinds := jobs.Kinds{pytorchjob.Kind()}
+	const validate = "/validate-kubeflow-org-v1-pytorchjob"
+	manifest := func(name, more string) string {
+		return fmt.Sprintf(`{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: %s, namespace: blue, labels: {kueue.x-k8s.io/queue-name: default-queue}%s}, spec: {runPolicy: {suspend: true},
+  pytorchReplicaSpecs: {master: {template: {spec: {containers: [{name: pytorch, image: i}]}}}, Worker: {replicas: 3, template: {spec: {containers: [{name: pytorch, image: i}]}}}}}}`, name, more)
+	}
+	image := field.NewPath("spec", "containers").Index(0).Child("image")
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p", field.ErrorList{field.Required(image, "")})
+	policy := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New(`violates PodSecurity "baseline"`))
+	cases := map[string]struct {
+		why     string
+		say     map[string]error // by pod
+		more    string           // metadata
+		tried   string
+		refused string
+		warned  string
+	}{
+		"fine":      {why: "one of each role", tried: "a-master-0 a-worker-0"},
+		"invalid":   {why: "at the field that its author wrote", say: map[string]error{"a-master-0": invalid}, tried: "a-master-0 a-worker-0", refused: "spec.pytorchReplicaSpecs.master.template.spec.containers[0].image: Required value"},
+		"forbidden": {why: "which may change until it starts", say: map[string]error{"a-worker-0": policy}, tried: "a-master-0 a-worker-0", warned: "spec.pytorchReplicaSpecs.Worker.template: as things are now, the job could not start"},
+		"a part":    {why: "it was tried with the whole", more: ", ownerReferences: [{apiVersion: v1, kind: X, name: x, uid: u, controller: true}]"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := cluster(t, nil, nil, world()...)
+			var tried []string
+			c.Trial = interceptor.NewClient(c.Live.(client.WithWatch), interceptor.Funcs{
+				Create: func(_ context.Context, _ client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+					all := client.CreateOptions{}
+					all.ApplyOptions(opts)
+					if len(all.DryRun) == 0 {
+						t.Errorf("%s is stored", o.GetName())
+					}
+					pod := &corev1.Pod{}
+					if u, is := o.(*unstructured.Unstructured); !is || u.GetKind() != "Pod" || len(u.GetOwnerReferences()) != 1 {
+						t.Errorf("%T is no pod of the job", o)
+					} else if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, pod); err != nil || len(pod.Spec.Containers[0].Env) == 0 {
+						t.Errorf("it is not tried as it is made: %v, %v", err, pod.Spec.Containers)
+					}
+					tried = append(tried, o.GetName())
+					return tc.say[o.GetName()]
+				},
+			})
+			handlers := handle(t, c, webhook.Options{Kinds: kinds})
+			r := send(t, handlers, ask{user: "admin", path: validate, new: manifest("a", tc.more)})
+			if got := strings.Join(tried, " "); got != tc.tried {
+				t.Errorf("%s: tried %s, want %s", tc.why, got, tc.tried)
+			}
+			if r.Allowed != (tc.refused == "") || !strings.Contains(r.Message, tc.refused) {
+				t.Errorf("%s: allowed is %v: %s", tc.why, r.Allowed, r.Message)
+			}
+			if told := strings.Join(r.Warnings, "\n"); !strings.Contains(told, tc.warned) || (tc.warned == "") != (told == "") {
+				t.Errorf("%s: warnings are %q", tc.why, r.Warnings)
+			}
+			if tc.say != nil || tc.tried == "" {
+				return
+			}
+			tried = nil
+			send(t, handlers, ask{user: "admin", path: validate, new: manifest("b", "")})
+			if len(tried) > 0 {
+				t.Errorf("the second of equal jobs costs no trial: %v", tried)
+			}
+		})
+	}
+}
