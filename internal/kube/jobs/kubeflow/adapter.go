@@ -12,7 +12,6 @@ import (
 	api "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
@@ -207,15 +206,4 @@ func suspend(j api.Job, is bool) jobs.Object { //nolint:revive // it is what the
 	}
 	out.Policy().Suspend = &is
 	return out
-}
-
-// warnings adapts those of a variant.
-func warnings(v *Variant) func(jobs.Object, lifecycle.Policy) []string {
-	return func(o jobs.Object, _ lifecycle.Policy) []string {
-		j, err := cast(o)
-		if err != nil {
-			return nil
-		}
-		return v.Warnings(j)
-	}
 }

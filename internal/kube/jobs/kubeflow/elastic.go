@@ -1,39 +1,52 @@
 package kubeflow
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	api "github.com/mlbatch/mlbatch/api/kubeflow/v1"
+	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
-// Bounds of a number of workers, each nil if it is not given.
-type Bounds struct{ Least, Most *int32 }
+// Bounds are those of a job's number of workers: fields of the object, which may be
+// filled in.
+type Bounds struct {
+	Least, Most **int32
+	// Metrics are how many an autoscaler would choose the number by.
+	Metrics int
+}
 
-// NoAutoscaler tells the author of metrics what becomes of them.
-const NoAutoscaler = "spec.elasticPolicy.metrics: no HorizontalPodAutoscaler is made of them: change the replicas of the role Worker, or make one for the job's scale subresource"
+// noAutoscaler tells the author of metrics what becomes of them.
+const noAutoscaler = "spec.elasticPolicy.metrics: no HorizontalPodAutoscaler is made of them: change the replicas of the role Worker, or make one for the job's scale subresource"
 
-// FillBounds fills in what is missing of the bounds of a number of workers: that number.
-func FillBounds(j api.Job, least, most **int32) {
-	worker := (*j.Roles())[api.RoleWorker]
-	if worker == nil {
+func (v *Variant) bounds(j api.Job) *Bounds {
+	if v.Elastic == nil {
+		return nil
+	}
+	return v.Elastic(j)
+}
+
+// fillBounds fills in what is missing: the number of workers that there is.
+func (v *Variant) fillBounds(j api.Job) {
+	b, worker := v.bounds(j), (*j.Roles())[api.RoleWorker]
+	if b == nil || worker == nil {
 		return
 	}
 	n := ptr.Deref(worker.Replicas, 1)
-	if *least == nil {
-		*least = new(min(n, ptr.Deref(*most, n)))
+	if *b.Least == nil {
+		*b.Least = new(min(n, ptr.Deref(*b.Most, n)))
 	}
-	if *most == nil {
-		*most = new(max(n, **least))
+	if *b.Most == nil {
+		*b.Most = new(max(n, **b.Least))
 	}
 }
 
-// CheckBounds finds what is wrong with the bounds of a number of workers.
-func CheckBounds(r *Reading, b *Bounds) field.ErrorList {
+// checkBounds finds what is wrong with them.
+func (v *Variant) checkBounds(r *Reading) field.ErrorList {
+	b := v.bounds(r.Job)
 	if b == nil {
 		return nil
 	}
@@ -42,14 +55,28 @@ func CheckBounds(r *Reading, b *Bounds) field.ErrorList {
 		return field.ErrorList{field.Forbidden(at, "it is about the number of workers: add the role Worker, or remove it")}
 	}
 	var errs field.ErrorList
-	for name, n := range map[string]*int32{"minReplicas": b.Least, "maxReplicas": b.Most} { // sorted below
-		if n != nil && (*n < 1 || *n > mostPods) {
-			errs = append(errs, field.Invalid(at.Child(name), *n, fmt.Sprintf("use a number from 1 to %d", mostPods)))
+	for _, bound := range []struct {
+		name string
+		n    int32
+	}{{"minReplicas", **b.Least}, {"maxReplicas", **b.Most}} {
+		if bound.n < 1 || bound.n > mostPods {
+			errs = append(errs, field.Invalid(at.Child(bound.name), bound.n, fmt.Sprintf("use a number from 1 to %d", mostPods)))
 		}
 	}
-	slices.SortFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Field, b.Field) })
-	if b.Least != nil && b.Most != nil && *b.Least > *b.Most {
-		errs = append(errs, field.Invalid(at.Child("minReplicas"), *b.Least, fmt.Sprintf("use at most %d, which is maxReplicas", *b.Most)))
+	if **b.Least > **b.Most {
+		errs = append(errs, field.Invalid(at.Child("minReplicas"), **b.Least, fmt.Sprintf("use at most %d, which is maxReplicas", **b.Most)))
 	}
 	return errs
+}
+
+// warnings tell the author of a job of what has no effect.
+func (v *Variant) warnings(o jobs.Object, _ lifecycle.Policy) []string {
+	j, err := cast(o)
+	if err != nil {
+		return nil
+	}
+	if b := v.bounds(j); b != nil && b.Metrics > 0 {
+		return []string{noAutoscaler}
+	}
+	return nil
 }

@@ -142,6 +142,7 @@ func (v *Variant) withDefaults(j api.Job) api.Job {
 		roles[role.Name] = roles[key]
 		delete(roles, key)
 	}
+	v.fillBounds(out)
 	if v.Default != nil {
 		v.Default(out)
 	}

@@ -38,6 +38,9 @@ func (v *Variant) validateChange(was, is api.Job) field.ErrorList {
 // check finds what is wrong with a job as it was read.
 func (v *Variant) check(r *Reading) field.ErrorList {
 	errs := append(v.checkPolicy(r.Job.Policy()), v.checkRoles(r)...)
+	if len(errs) == 0 {
+		errs = v.checkBounds(r)
+	}
 	if v.Validate != nil && len(errs) == 0 {
 		errs = v.Validate(r)
 	}
@@ -166,10 +169,8 @@ func (v *Variant) checkNames(r *Reading) field.ErrorList {
 	longest := ""
 	for i := range r.Roles {
 		most := r.Roles[i].Count
-		if v.Elastic != nil && r.Roles[i].Name == api.RoleWorker {
-			if b := v.Elastic(r.Job); b != nil {
-				most = max(most, ptr.Deref(b.Most, 0))
-			}
+		if b := v.bounds(r.Job); b != nil && r.Roles[i].Name == api.RoleWorker {
+			most = max(most, **b.Most)
 		}
 		suffix := "-" + podSet(r.Roles[i].Name) + "-" + strconv.Itoa(int(max(most, 1)-1))
 		if len(suffix) > len(longest) {

@@ -46,8 +46,6 @@ type Variant struct {
 	// Elastic are the bounds of the number of workers, nil for a job without; it is nil
 	// itself for kinds without.
 	Elastic func(api.Job) *Bounds
-	// Warnings tell the author of what has no effect; nil never does.
-	Warnings func(api.Job) []string
 }
 
 // Role is one of a kind's roles.
@@ -89,8 +87,8 @@ func Of(v *Variant) jobs.Kind {
 		Keep:           jobs.Keeping(keep),
 		Fixed:          "object.spec.?runPolicy.?managedBy.orValue('') != oldObject.spec.?runPolicy.?managedBy.orValue('')",
 	}
-	if v.Warnings != nil {
-		k.Warnings = warnings(v)
+	if v.Elastic != nil {
+		k.Warnings = v.warnings
 	}
 	return k
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	api "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
@@ -26,47 +25,18 @@ func Kind() jobs.Kind {
 		Port:          "master",
 		DefaultPort:   36543,
 		RestartPolicy: api.RestartPolicyOnFailure,
-		Default:       fill,
-		Validate:      validate,
 		Plan:          plan,
 		Elastic:       bounds,
-		Warnings:      warnings,
 	})
 }
 
-func elastic(j api.Job) *api.PaddleElasticPolicy {
-	if p, ok := j.(*api.PaddleJob); ok {
-		return p.Spec.ElasticPolicy
-	}
-	return nil
-}
-
 func bounds(j api.Job) *kubeflow.Bounds {
-	e := elastic(j)
-	if e == nil {
+	p, ok := j.(*api.PaddleJob)
+	if !ok || p.Spec.ElasticPolicy == nil {
 		return nil
 	}
-	return &kubeflow.Bounds{Least: e.MinReplicas, Most: e.MaxReplicas}
-}
-
-// fill says the bounds where their author did not.
-func fill(j api.Job) {
-	if e := elastic(j); e != nil {
-		kubeflow.FillBounds(j, &e.MinReplicas, &e.MaxReplicas)
-	}
-}
-
-func validate(r *kubeflow.Reading) field.ErrorList { return kubeflow.CheckBounds(r, bounds(r.Job)) }
-
-func warnings(j api.Job) []string {
-	e := elastic(j)
-	switch {
-	case e == nil:
-		return nil
-	case len(e.Metrics) > 0:
-		return []string{kubeflow.NoAutoscaler}
-	}
-	return nil
+	e := p.Spec.ElasticPolicy
+	return &kubeflow.Bounds{Least: &e.MinReplicas, Most: &e.MaxReplicas, Metrics: len(e.Metrics)}
 }
 
 // plan tells every pod where the first is: of the masters if there are any, of the

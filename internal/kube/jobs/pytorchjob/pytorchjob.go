@@ -33,7 +33,6 @@ func Kind() jobs.Kind {
 		Validate:      validate,
 		Plan:          plan,
 		Elastic:       bounds,
-		Warnings:      warnings,
 	})
 }
 
@@ -49,28 +48,25 @@ func bounds(j api.Job) *kubeflow.Bounds {
 	if e == nil {
 		return nil
 	}
-	return &kubeflow.Bounds{Least: e.MinReplicas, Most: e.MaxReplicas}
+	return &kubeflow.Bounds{Least: &e.MinReplicas, Most: &e.MaxReplicas, Metrics: len(e.Metrics)}
 }
 
-// fill says how many processes a pod has, unless its older field does, and the bounds
-// where their author did not.
+// fill says how many processes a pod has, unless its older field does, and who keeps the
+// rendezvous.
 func fill(j api.Job) {
 	s := spec(j)
 	e := s.ElasticPolicy
 	if s.NprocPerNode == nil && (e == nil || e.NProcPerNode == nil) {
 		s.NprocPerNode = new("auto")
 	}
-	if e != nil {
-		kubeflow.FillBounds(j, &e.MinReplicas, &e.MaxReplicas)
-		if e.RDZVBackend == nil {
-			e.RDZVBackend = new(api.BackendC10D)
-		}
+	if e != nil && e.RDZVBackend == nil {
+		e.RDZVBackend = new(api.BackendC10D)
 	}
 }
 
 func validate(r *kubeflow.Reading) field.ErrorList {
 	s := spec(r.Job)
-	errs := kubeflow.CheckBounds(r, bounds(r.Job))
+	var errs field.ErrorList
 	if n, err := strconv.Atoi(ptr.Deref(s.NprocPerNode, "auto")); err == nil && n < 1 {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "nprocPerNode"), n, "use auto, cpu, gpu or a number from 1"))
 	}
@@ -90,13 +86,6 @@ func validate(r *kubeflow.Reading) field.ErrorList {
 		errs = append(errs, field.NotSupported(at.Child("rdzvBackend"), b, []api.RDZVBackend{api.BackendC10D, api.BackendETCD, api.BackendETCDV2}))
 	}
 	return errs
-}
-
-func warnings(j api.Job) []string {
-	if e := spec(j).ElasticPolicy; e != nil && len(e.Metrics) > 0 {
-		return []string{kubeflow.NoAutoscaler}
-	}
-	return nil
 }
 
 // plan tells every container of every pod where the others are, and what it is itself.
