@@ -33,7 +33,9 @@ type facts struct {
 	conflict error
 	// seen is what the pods that were started say.
 	seen admission.Pods
-	// detached is how many pods of the unit's controller are queued by themselves.
+	// maker is the controller of the pods, nil if they are made one by one, and
+	// detached how many of its pods are queued by themselves.
+	maker    *maker
 	detached int32
 	// keepsDone: pods that are done keep their quota until the end.
 	keepsDone bool
@@ -120,7 +122,7 @@ func decide(s facts) step {
 	case s.theirs:
 		return step{tell: &podEvent{reason: eventMismatch, warning: true, message: fmt.Sprintf("There is a Workload %s of another job: give the group another name", w.Name)}}
 	case len(s.unit.Pods) == 0:
-		return emptied(w)
+		return emptied(s)
 	case w == nil:
 		return unqueued(s)
 	case w.DeletionTimestamp != nil:
@@ -155,13 +157,28 @@ func decide(s facts) step {
 // may go: they are its only witnesses.
 func (s *facts) endsFirst() bool { return s.stands() == pod.Queued && s.unit.Outcome() != nil }
 
-// emptied removes a Workload whose pods are all gone.
-func emptied(w *kueue.Workload) step {
-	if w == nil {
+// emptied removes a Workload whose pods are all gone and will not come again.
+func emptied(s facts) step {
+	w := s.workload
+	switch {
+	case w == nil:
 		return step{}
+	case w.DeletionTimestamp == nil && s.awaited():
+		if convert.Evicted(w) && w.Status.Admission != nil {
+			return step{status: workloadlifecycle.Released(w, s.now)}
+		}
+		return step{again: makerPause}
 	}
 	return step{remove: w}
 }
+
+// awaited reports whether pods that are gone are made anew by their controller. Their
+// Workload then keeps its place in the queue, and what was decided about it.
+func (s *facts) awaited() bool { return s.maker != nil && s.maker.replicas > 0 }
+
+// makerPause is after how long a controller that makes no pods is looked at again: it
+// is not watched.
+const makerPause = 10 * time.Second
 
 // unqueued makes the Workload once all pods are there.
 func unqueued(s facts) step {
@@ -271,7 +288,10 @@ func take(room map[kueue.PodSetReference]int32, p *corev1.Pod) bool {
 // group that lost pods while it was evicted waits until it has all of them again.
 func keepInStep(s facts) step {
 	w := s.workload
-	if s.unit.Missing() > 0 || len(s.held()) == 0 || s.unit.Wrong != "" {
+	switch incomplete := s.unit.Missing() > 0 || len(s.held()) == 0 || s.unit.Wrong != ""; {
+	case incomplete && s.awaited():
+		return step{again: makerPause}
+	case incomplete:
 		return step{remove: w}
 	}
 	first := s.unit.First()

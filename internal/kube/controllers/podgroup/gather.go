@@ -25,9 +25,13 @@ func (r *reconciler) gather(ctx context.Context, unit types.NamespacedName) (fac
 	if err != nil {
 		return s, err
 	}
+	if s.maker, err = r.makerOf(ctx, unit, pods); err != nil {
+		return s, err
+	}
 	var replicas *int32
-	if len(pods) > 0 {
-		if replicas, err = r.replicas(ctx, unit, pods, &s); err != nil {
+	if s.maker != nil {
+		replicas = new(s.maker.replicas)
+		if s.detached, err = r.detached(ctx, unit.Namespace, s.maker.uid); err != nil {
 			return s, err
 		}
 	}
@@ -42,6 +46,11 @@ func (r *reconciler) gather(ctx context.Context, unit types.NamespacedName) (fac
 	}
 	if s.theirs && len(pods) == 0 {
 		s.workload, s.theirs = nil, false // nothing to do with us
+	}
+	if name := w.Annotations[kueue.JobOwnerNameAnnotation]; len(pods) == 0 && s.workload != nil && name != "" {
+		if s.maker, err = r.statefulSet(ctx, unit.Namespace, name, types.UID(w.Labels[kueue.JobUIDLabel])); err != nil {
+			return s, err
+		}
 	}
 	if s.covered, err = r.covers(ctx, unit.Namespace, &s.unit); err != nil {
 		return s, err
@@ -98,37 +107,52 @@ func (r *reconciler) covers(ctx context.Context, namespace string, u *pod.Unit) 
 	return first == nil || r.Scope.Covers(&ns, pod.Queue(first)), nil
 }
 
-// replicas is how many pods the StatefulSet of a group makes, nil if none does. It
-// also counts those that are queued by themselves. Who pretends to be a pod of a
-// StatefulSet shares its places, and gets no more.
-func (r *reconciler) replicas(ctx context.Context, unit types.NamespacedName, pods []*corev1.Pod, s *facts) (*int32, error) {
-	var owner *metav1.OwnerReference
+// maker is the controller of a group's pods.
+type maker struct {
+	name     string
+	uid      types.UID
+	replicas int32
+}
+
+// makerOf finds the StatefulSet of a group, nil if none makes its pods. Who pretends to
+// be a pod of a StatefulSet shares its places, and gets no more.
+func (r *reconciler) makerOf(ctx context.Context, unit types.NamespacedName, pods []*corev1.Pod) (*maker, error) {
 	for _, p := range pods {
-		if o := metav1.GetControllerOf(p); o != nil && o.Kind == "StatefulSet" && o.APIVersion == "apps/v1" && pod.StatefulSetGroup(o.Name) == unit.Name {
-			owner = o
-			break
+		if o := metav1.GetControllerOf(p); o != nil && o.Kind == statefulSets.Kind && o.APIVersion == statefulSets.GroupVersion().String() && pod.StatefulSetGroup(o.Name) == unit.Name {
+			return r.statefulSet(ctx, unit.Namespace, o.Name, o.UID)
 		}
 	}
-	if owner == nil {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	var all corev1.PodList
-	if err := r.Client.List(ctx, &all, client.InNamespace(unit.Namespace), client.MatchingLabels{kueue.ManagedLabel: "true"}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list pods in namespace %s: %w", unit.Namespace, err)
-	}
-	for i := range all.Items {
-		p := &all.Items[i]
-		if o := metav1.GetControllerOf(p); pod.Detached(p) && o.UID == owner.UID && pod.Active(p) {
-			s.detached++
-		}
-	}
+	return nil, nil //nolint:nilnil // there is none
+}
+
+// statefulSets is the kind of them.
+var statefulSets = appsv1.SchemeGroupVersion.WithKind("StatefulSet") //nolint:gochecknoglobals // a name
+
+// statefulSet reads how many pods a StatefulSet makes: none if it is gone, or about to.
+func (r *reconciler) statefulSet(ctx context.Context, namespace, name string, uid types.UID) (*maker, error) {
+	out := &maker{name: name, uid: uid}
 	var set appsv1.StatefulSet
-	err := r.Live.Get(ctx, types.NamespacedName{Namespace: unit.Namespace, Name: owner.Name}, &set)
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &set)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
-		return nil, fmt.Errorf("read StatefulSet %s/%s: %w", unit.Namespace, owner.Name, err)
-	case err != nil || set.UID != owner.UID || set.DeletionTimestamp != nil:
-		return new(int32(0)), nil // its pods are on their way out
+		return nil, fmt.Errorf("read StatefulSet %s/%s: %w", namespace, name, err)
+	case err == nil && set.UID == uid && set.DeletionTimestamp == nil:
+		out.replicas = ptr.Deref(set.Spec.Replicas, 1)
 	}
-	return new(ptr.Deref(set.Spec.Replicas, 1)), nil
+	return out, nil
+}
+
+// detached is how many pods of a StatefulSet are queued by themselves.
+func (r *reconciler) detached(ctx context.Context, namespace string, set types.UID) (int32, error) {
+	var all corev1.PodList
+	if err := r.Client.List(ctx, &all, client.InNamespace(namespace), client.MatchingLabels{kueue.ManagedLabel: "true"}, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("list pods in namespace %s: %w", namespace, err)
+	}
+	n := int32(0)
+	for i := range all.Items {
+		if p := &all.Items[i]; pod.Detached(p) && metav1.GetControllerOf(p).UID == set && pod.Active(p) {
+			n++
+		}
+	}
+	return n, nil
 }

@@ -361,6 +361,10 @@ func (r *reconciler) create(ctx context.Context, unit types.NamespacedName, s fa
 	} else {
 		w.Annotations[kueue.IsGroupWorkloadAnnotation] = "true"
 	}
+	if m := s.maker; m != nil {
+		w.Labels[kueue.JobUIDLabel] = string(m.uid)
+		w.Annotations[kueue.JobOwnerGVKAnnotation], w.Annotations[kueue.JobOwnerNameAnnotation] = statefulSets.String(), m.name
+	}
 	if err := r.Client.Create(ctx, w); err != nil {
 		return err
 	}

@@ -493,6 +493,49 @@ func TestStatefulSet(t *testing.T) {
 	}
 }
 
+// A StatefulSet that was evicted keeps its Workload, and what was decided about it, in
+// the moment in which it has no pods.
+func TestEvictedStatefulSetWaits(t *testing.T) {
+	unit := pod.StatefulSetGroup("db")
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "db", UID: "s1"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(1))}}
+	of := func(p *corev1.Pod) {
+		p.Labels[kueue.PodGroupNameLabel] = unit
+		p.Annotations[kueue.PodGroupFastAdmissionAnnotation], p.Annotations[kueue.PodGroupServingAnnotation] = "true", "true"
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s1", Controller: new(true)}}
+	}
+	b := newBench(t, set, managed("db-0", of))
+	b.settle(unit)
+	first := b.workload(unit)
+	b.admit(unit)
+	b.settle(unit)
+	b.phase("db-0", corev1.PodRunning)
+	b.evict(unit)
+	b.settle(unit)
+	b.phase("db-0", corev1.PodSucceeded) // on the signal
+	b.settle(unit)
+	b.expect("it was stopped", "")
+	w := b.workload(unit)
+	if w == nil || w.UID != first.UID || w.Status.Admission != nil {
+		t.Fatalf("its Workload is %+v", w)
+	}
+	if err := b.Client.Create(t.Context(), managed("db-0", of)); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(unit)
+	b.expect("its new pod waits", "db-0 held+")
+	if b.workload(unit) == nil {
+		t.Fatal("it is not queued any more")
+	}
+	if err := b.Client.Delete(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	b.remove("db-0")
+	b.settle(unit)
+	if b.workload(unit) != nil {
+		t.Error("the Workload outlives the StatefulSet")
+	}
+}
+
 // Where pods are not queued any more, nothing of ours keeps them.
 func TestNamespaceThatIsNotOurs(t *testing.T) {
 	p := managed("a", func(p *corev1.Pod) {

@@ -173,7 +173,7 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (wor
 	if convert.OfGroup(w) {
 		f.Owned = true // package podgroup looks after it, to the end
 	}
-	f.Orphan = owner == nil && w.Labels[kueue.JobUIDLabel] != ""
+	f.Orphan = owner == nil && w.Labels[kueue.JobUIDLabel] != "" && !convert.OfGroup(w)
 	pods, err := admission.PodsOf(ctx, r.Client, w.Namespace, w.Name)
 	if err != nil {
 		return f, false, err
