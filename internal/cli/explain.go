@@ -2,9 +2,11 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -151,11 +153,28 @@ func loose(p Picture, j facts.Job, e *Explanation) {
 		e.Helps = "create the missing pods, with the same label " + kueue.PodGroupNameLabel + "; kubectl describe says if the pods contradict each other"
 		return
 	}
+	if i := slices.IndexFunc(p.Pods, func(o corev1.Pod) bool { return held(&o) }); i >= 0 && p.Pod == nil {
+		queuedPods(p, j, e)
+		return
+	}
 	e.say("%s belongs to no job that waits in a queue, so no quota holds it back", e.Object)
 	if g := p.PodGroup; g != nil {
 		e.say("Its pods start together, %d at least; it is %s", g.Spec.MinMember, orElse(string(g.Status.Phase), "not looked at yet"))
 	}
 	e.pods(p, j)
+}
+
+// queuedPods tells of an object whose pods are queued one by one.
+func queuedPods(p Picture, j facts.Job, e *Explanation) {
+	waiting := slices.DeleteFunc(slices.Clone(p.Pods), func(o corev1.Pod) bool { return len(o.Spec.SchedulingGates) == 0 })
+	e.say("%s is not queued itself: its pods are, one by one", e.Object)
+	e.State, e.Reason = facts.Running, "PodsQueued"
+	e.pods(p, j)
+	if len(waiting) == 0 {
+		return
+	}
+	e.State = facts.Waiting
+	e.Helps = "ask about one of them: mlbatch why " + waiting[0].Namespace + "/" + waiting[0].Name
 }
 
 // unqueued tells of jobs that name no queue.
