@@ -7,7 +7,7 @@ func FrameworkNames() []string {
 	return []string{
 		"batch/job", "workload.codeflare.dev/appwrapper",
 		"jobset.x-k8s.io/jobset", "leaderworkerset.x-k8s.io/leaderworkerset",
-		"pod", "deployment", "statefulset",
+		"pod", "deployment", "statefulset", "replicaset",
 		"ray.io/rayjob", "ray.io/raycluster", "ray.io/rayservice",
 		"kubeflow.org/mpijob", "kubeflow.org/pytorchjob", "kubeflow.org/tfjob", "kubeflow.org/xgboostjob",
 		"kubeflow.org/paddlejob", "kubeflow.org/jaxjob", "trainer.kubeflow.org/trainjob",

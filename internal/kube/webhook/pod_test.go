@@ -129,8 +129,10 @@ func TestValidatePod(t *testing.T) {
 		"finalizers":      {why: "they would keep it for ever (S3)", ask: ask{path: validatePod, new: held(queueLabel, "", "finalizers: [a.b/c]", "")}, refuse: []string{"metadata.finalizers"}},
 		"system priority": {why: "that is not for tenants (S13)", ask: ask{path: validatePod, new: held(queueLabel, "", "", "priorityClassName: system-node-critical")}, refuse: []string{"spec.priorityClassName"}},
 		"no total":        {why: "nobody knows how many there are", ask: ask{path: validatePod, new: held("kueue.x-k8s.io/pod-group-name: g", "", "", "")}, refuse: []string{"pod-group-total-count"}},
-		"of a StatefulSet": {why: "it knows how many there are", ask: ask{path: validatePod, user: "system:serviceaccount:kube-system:statefulset-controller",
-			new: held("kueue.x-k8s.io/pod-group-name: g", "kueue.x-k8s.io/pod-suspending-parent: statefulset", "", "")}},
+		"of a StatefulSet": {why: "it knows how many there are", ask: ask{
+			path: validatePod, user: "system:serviceaccount:kube-system:statefulset-controller",
+			new: held("kueue.x-k8s.io/pod-group-name: g", "kueue.x-k8s.io/pod-suspending-parent: statefulset", "", ""),
+		}},
 		"gate lost":        {why: "another webhook took it out", ask: ask{path: validatePod, new: podText("blue", queueLabel, "", "", "")}, refuse: []string{"spec.schedulingGates"}},
 		"none of ours":     {why: "others do as they like", ask: ask{path: validatePod, new: podText("lab", "", "", "finalizers: [a.b/c]", "nodeName: node-1")}},
 		"takes the gate":   {why: "the admission does (S6)", ask: ask{path: keepPod, old: held("kueue.x-k8s.io/managed: 'true'", "", "", ""), new: podText("blue", "kueue.x-k8s.io/managed: 'true'", "", "", "")}, refuse: []string{"spec.schedulingGates"}},

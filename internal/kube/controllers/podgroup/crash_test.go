@@ -30,14 +30,14 @@ type mortal struct {
 	dead   bool
 }
 
-func newMortal(t *testing.T, dies int, effect bool, objects ...client.Object) *mortal { //nolint:revive // when it dies
+func newMortal(t *testing.T, dies int, effect bool, objects ...client.Object) *mortal {
 	t.Helper()
 	m := &mortal{bench: newBench(t, objects...), dies: dies, effect: effect}
 	watched, ok := m.Client.(client.WithWatch)
 	if !ok {
 		t.Fatal("the fake client does not watch")
 	}
-	m.reconciler.Client = interceptor.NewClient(watched, interceptor.Funcs{
+	m.Client = interceptor.NewClient(watched, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			return m.write(func() error { return c.Create(ctx, o, opts...) })
 		},
@@ -113,7 +113,7 @@ func (m *mortal) outside(do func()) {
 
 // story is the life of a group: admitted, one pod fails and is replaced, evicted,
 // made anew, admitted, ended, removed. It returns how many writes it took.
-func story(t *testing.T, dies int, effect bool) int { //nolint:revive // when it dies
+func story(t *testing.T, dies int, effect bool) int {
 	t.Helper()
 	m := newMortal(t, dies, effect, group(2, "a", "b")...)
 	m.settle("g")
@@ -167,6 +167,7 @@ func story(t *testing.T, dies int, effect bool) int { //nolint:revive // when it
 // Whenever the process dies, before or after any of its writes, the group comes to
 // the same end: its pods are counted once, and nothing is left.
 func TestKilledAtAnyWrite(t *testing.T) {
+	t.Parallel()
 	n := story(t, 0, false)
 	if n < 15 {
 		t.Fatalf("the story has %d writes only", n)

@@ -3,6 +3,7 @@ package pod
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +15,7 @@ import (
 
 // Validate checks what a new pod says of its group. counted: a controller knows how
 // many pods the group has.
-func Validate(p metav1.Object, counted bool) field.ErrorList { //nolint:revive // a fact about the group
+func Validate(p metav1.Object, counted bool) field.ErrorList {
 	var errs field.ErrorList
 	notes, at := p.GetAnnotations(), field.NewPath("metadata", "annotations")
 	name, grouped := p.GetLabels()[kueue.PodGroupNameLabel]
@@ -106,7 +107,7 @@ func kept(p *corev1.Pod) (labels, annotations []string) {
 func Guarded() string {
 	const gate = "spec.?schedulingGates.orValue([]).exists(g, g.name == '" + kueue.AdmissionGate + "')"
 	const finalizer = "metadata.?finalizers.orValue([]).exists(f, f == '" + kueue.PodFinalizer + "')"
-	out := "oldObject." + gate + " && !object." + gate + " || oldObject." + finalizer + " && !object." + finalizer
+	rules := []string{"oldObject." + gate + " && !object." + gate, "oldObject." + finalizer + " && !object." + finalizer}
 	labels, annotations := kept(&corev1.Pod{})
 	for _, part := range []struct {
 		field string
@@ -114,8 +115,8 @@ func Guarded() string {
 	}{{"labels", labels}, {"annotations", annotations}} {
 		for _, key := range part.keys {
 			at := "metadata.?" + part.field + "[?'" + key + "'].orValue('')"
-			out += " || object." + at + " != oldObject." + at
+			rules = append(rules, "object."+at+" != oldObject."+at)
 		}
 	}
-	return out
+	return strings.Join(rules, " || ")
 }

@@ -105,7 +105,7 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	finalized := object("q", "", "i", 1)
-	finalized["spec"].(map[string]any)["template"].(map[string]any)["metadata"].(map[string]any)["finalizers"] = []any{"a.b/c"} //nolint:forcetypeassert // made above
+	finalized["spec"].(map[string]any)["template"].(map[string]any)["metadata"].(map[string]any)["finalizers"] = []any{"a.b/c"}
 	k := kind(t, "Deployment")
 	if errs := k.Validate(nil, finalized); len(errs) != 1 {
 		t.Errorf("finalizers in a template (S3): %v", errs)
