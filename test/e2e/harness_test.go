@@ -202,7 +202,7 @@ func awaitEmpty(t testing.TB, namespaces ...string) {
 	t.Helper()
 	c := user(t, "")
 	for _, ns := range namespaces {
-		for _, o := range []client.Object{&aw.AppWrapper{}, &batchv1.Job{}} {
+		for _, o := range append(trainingObjects(), &aw.AppWrapper{}, &batchv1.Job{}) {
 			if err := c.DeleteAllOf(t.Context(), o, client.InNamespace(ns), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 				t.Fatal(err)
 			}

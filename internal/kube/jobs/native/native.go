@@ -5,12 +5,22 @@ package native
 
 import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/jaxjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/paddlejob"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/tfjob"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/xgboostjob"
 )
 
 // All are the kinds, in the order in which people are told of them.
 func All() jobs.Kinds {
 	return jobs.Kinds{
 		job.Kind(),
+		pytorchjob.Kind(),
+		tfjob.Kind(),
+		xgboostjob.Kind(),
+		paddlejob.Kind(),
+		jaxjob.Kind(),
 	}
 }
