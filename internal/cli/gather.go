@@ -137,11 +137,10 @@ func missing(ctx context.Context, c client.Reader, ref Ref, asked []Kind) error 
 			}
 		}
 	}
-	var names []string
-	for _, k := range asked {
-		names = append(names, string(k))
+	text := fmt.Sprintf("there is no job %s/%s, and nothing else of this name that has pods", ref.Namespace, ref.Name)
+	if len(asked) == 1 {
+		text = fmt.Sprintf("there is no %s %s/%s", asked[0], ref.Namespace, ref.Name)
 	}
-	text := fmt.Sprintf("there is no %s %s/%s", strings.Join(names, ", "), ref.Namespace, ref.Name)
 	slices.Sort(like)
 	if len(like) > most {
 		like = like[:most]

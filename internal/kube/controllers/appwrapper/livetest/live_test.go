@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +28,7 @@ import (
 	awcontroller "github.com/mlbatch/mlbatch/internal/kube/controllers/appwrapper"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/local"
 )
@@ -148,7 +151,8 @@ func begin(t *testing.T) *cluster {
 	return x
 }
 
-// install creates the kind, and nodes that only the test runs.
+// install creates the kind and those that are watched as its components, and nodes that
+// only the test runs.
 func (x *cluster) install() {
 	x.t.Helper()
 	crds, err := config.CRDs()
@@ -156,13 +160,14 @@ func (x *cluster) install() {
 		x.t.Fatal(err)
 	}
 	for _, crd := range crds {
-		if crd.Spec.Names.Kind != awv1beta2.AppWrapperKind {
+		ours := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
+		if !slices.ContainsFunc(kinds.All(), func(k jobs.Kind) bool { return k.GroupKind() == ours }) {
 			continue
 		}
 		if err := x.Create(x.t.Context(), crd); err != nil {
 			x.t.Fatal(err)
 		}
-		x.await("the kind is served", func() bool {
+		x.await("the kind "+crd.Spec.Names.Kind+" is served", func() bool {
 			have := &apiextensionsv1.CustomResourceDefinition{}
 			if err := x.Get(x.t.Context(), client.ObjectKeyFromObject(crd), have); err != nil {
 				return false
