@@ -55,7 +55,7 @@ func Explain(p Picture) Explanation {
 	case facts.Ended:
 		ended(p, j, &e)
 	case facts.Foreign:
-		e.say("%s names %s in spec.managedBy, so mlbatch leaves it alone", e.Object, j.Manager)
+		e.say("%s names %s in managedBy, so mlbatch leaves it alone", e.Object, j.Manager)
 	case facts.Loose:
 		loose(p, j, &e)
 	case facts.Unqueued:
@@ -104,7 +104,7 @@ func (e *Explanation) say(format string, args ...any) {
 // objects are what the facts of the job are made from.
 func (p *Picture) objects() facts.Objects {
 	return facts.Objects{
-		AppWrapper: p.AppWrapper, Job: p.Job, Workload: p.Workload, Pods: p.Pods, Team: p.Team, Refused: p.Refused, Answer: p.Answer,
+		AppWrapper: p.AppWrapper, Job: p.Job, Other: p.other(), Workload: p.Workload, Pods: p.Pods, Team: p.Team, Refused: p.Refused, Answer: p.Answer,
 		Loose: p.Pod != nil && p.Workload == nil || p.PodGroup != nil || p.Deployment != nil,
 	}
 }
@@ -183,6 +183,9 @@ func unqueued(p Picture, j facts.Job, e *Explanation) {
 	case p.Workload != nil:
 		e.say("%s waits in no queue: its Workload has no spec.queueName", e.Object)
 		e.Helps = "set the label " + kueue.QueueNameLabel + " of the job to the name of a LocalQueue"
+	case j.State == facts.Unmanaged && p.Other != nil:
+		e.say("%s has no label %s, and namespace %s does not ask for one, so no quota holds it back", e.Object, kueue.QueueNameLabel, p.Asked.Namespace)
+		e.pods(p, j)
 	case j.State == facts.Unmanaged:
 		e.say("%s has no label %s, and namespace %s does not ask for one, so Kubernetes runs it without mlbatch", e.Object, kueue.QueueNameLabel, p.Asked.Namespace)
 		e.pods(p, j)

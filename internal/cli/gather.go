@@ -14,13 +14,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 )
 
@@ -60,10 +64,8 @@ type found struct {
 }
 
 func empty(k Kind) client.Object {
-	for _, job := range kinds.All() {
-		if job.GVK().Kind == string(k) {
-			return job.New()
-		}
+	if job := kindOf(k); job != nil {
+		return job.New()
 	}
 	switch k {
 	case Workload:
@@ -181,7 +183,7 @@ func (p *Picture) climb(ctx context.Context, c client.Reader, f found) error {
 // see notes an object on the way up; what is part of another one is forgotten, but for
 // the Workload.
 func (p *Picture) see(o client.Object) {
-	p.Job, p.PodGroup, p.Deployment, p.Pod = nil, nil, nil, nil
+	p.Job, p.Other, p.PodGroup, p.Deployment, p.Pod = nil, nil, nil, nil, nil
 	switch o := o.(type) {
 	case *appwrapper.AppWrapper:
 		p.AppWrapper = o
@@ -195,7 +197,53 @@ func (p *Picture) see(o client.Object) {
 		p.Deployment = o
 	case *corev1.Pod:
 		p.Pod = o
+	case jobs.Object:
+		p.Other = o
 	}
+}
+
+// other is what a job of another kind than Job says of itself; nil if there is none.
+func (p *Picture) other() *facts.Other {
+	k := kindOf(p.Asked.Kind)
+	if p.Other == nil || k == nil {
+		return nil
+	}
+	x := &facts.Other{Queue: p.Other.GetLabels()[kueue.QueueNameLabel]}
+	if !k.Ours(p.Other) {
+		x.Manager = managerOf(k, p.Other)
+	}
+	if f, err := k.Read(p.Other); err == nil && f.Finished != nil {
+		message := strings.TrimPrefix(f.Finished.Message, p.Asked.String()+" failed: ")
+		x.Ended, x.Succeeded, x.Message, x.At = true, f.Finished.Success, message, p.Other.GetCreationTimestamp().Time
+		if k.Operated != nil {
+			if r := k.Operated.Recall(p.Other); r != nil && r.EndTime != nil {
+				x.At = r.EndTime.Time
+			}
+		}
+	}
+	return x
+}
+
+// managerOf is the controller that a job names, beside the field that suspends it.
+func managerOf(k *jobs.Kind, o jobs.Object) string {
+	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return "another controller"
+	}
+	at := append(slices.Clone(k.SuspendPath[:len(k.SuspendPath)-1]), "managedBy")
+	name, _, _ := unstructured.NestedString(raw, at...)
+	return cmp.Or(name, "another controller")
+}
+
+// kindOf is what is known of a kind of job; nil if it is none.
+func kindOf(k Kind) *jobs.Kind {
+	all := kinds.All()
+	for i := range all {
+		if all[i].GVK().Kind == string(k) {
+			return &all[i]
+		}
+	}
+	return nil
 }
 
 // ownerOf names what an object belongs to: its controller or, for pods, the job whose
@@ -248,6 +296,8 @@ func (p *Picture) findWorkload(ctx context.Context, c client.Reader) error {
 		root = p.AppWrapper
 	case p.Job != nil:
 		root = p.Job
+	case p.Other != nil:
+		root = p.Other
 	case p.Pod != nil && held(p.Pod):
 		root = p.Pod
 	default:
@@ -318,6 +368,8 @@ func (p *Picture) owns(pod *corev1.Pod) bool {
 		return pod.Labels[appwrapper.AppWrapperLabel] == p.AppWrapper.Name
 	case p.Job != nil:
 		return pod.Labels[batchv1.JobNameLabel] == p.Job.Name
+	case p.Other != nil:
+		return metav1.IsControlledBy(pod, p.Other)
 	case p.Pod != nil:
 		return pod.UID == p.Pod.UID && pod.Name == p.Pod.Name
 	case p.PodGroup != nil:
@@ -326,7 +378,7 @@ func (p *Picture) owns(pod *corev1.Pod) bool {
 		s, err := metav1.LabelSelectorAsSelector(p.Deployment.Spec.Selector)
 		return err == nil && !s.Empty() && s.Matches(labels.Set(pod.Labels))
 	}
-	return pod.Annotations[kueue.WorkloadAnnotation] == p.Workload.Name
+	return p.Workload != nil && pod.Annotations[kueue.WorkloadAnnotation] == p.Workload.Name
 }
 
 // findOthers looks at the other workloads of the namespace, and whose jobs they are.

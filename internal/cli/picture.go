@@ -13,6 +13,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 )
 
@@ -112,7 +113,9 @@ type Picture struct {
 	Through    Ref
 	AppWrapper *appwrapper.AppWrapper
 	Job        *batchv1.Job // nil if it is part of an AppWrapper
-	Workload   *kueue.Workload
+	// Other is a job of another kind, nil if it is part of an AppWrapper.
+	Other    jobs.Object
+	Workload *kueue.Workload
 	// PodGroup, Deployment and Pod are set if they are no part of another job.
 	PodGroup   *podgroup.PodGroup
 	Deployment *appsv1.Deployment

@@ -64,8 +64,11 @@ const (
 type Objects struct {
 	AppWrapper *appwrapper.AppWrapper
 	Job        *batchv1.Job // nil if it is part of an AppWrapper
-	Workload   *kueue.Workload
-	Pods       []corev1.Pod
+	// Other is what a job of another kind says of itself, nil if it is part of an
+	// AppWrapper.
+	Other    *Other
+	Workload *kueue.Workload
+	Pods     []corev1.Pod
 	// Loose says that none of the objects that make its pods is a job.
 	Loose bool
 	// Team says that only queued jobs may run in its namespace.
@@ -74,6 +77,19 @@ type Objects struct {
 	Refused *corev1.Event
 	// Answer is what a controller says of a workload that waits.
 	Answer *visibility.Explanation
+}
+
+// Other is what a job says of itself, in whatever words its kind has.
+type Other struct {
+	// Queue is that which it names, "" if none.
+	Queue string
+	// Manager is the controller that it names, "" if that is not another one.
+	Manager string
+	// Ended says that it did, Succeeded how, Message in its own words, and At when, as far
+	// as that is known.
+	Ended, Succeeded bool
+	Message          string
+	At               time.Time
 }
 
 // Job is how a job stands.
@@ -147,6 +163,8 @@ func queueOf(o Objects) string {
 		return o.AppWrapper.Labels[kueue.QueueNameLabel]
 	case o.Job != nil:
 		return o.Job.Labels[kueue.QueueNameLabel]
+	case o.Other != nil:
+		return o.Other.Queue
 	}
 	return ""
 }
@@ -168,6 +186,14 @@ func (j *Job) ended(o Objects) bool {
 		default:
 			// It goes on.
 		}
+	}
+	if x := o.Other; x != nil && x.Ended && o.Workload == nil {
+		j.is(Ended, Failed, string(Failed))
+		if x.Succeeded {
+			j.is(Ended, Succeeded, string(Succeeded))
+		}
+		j.Message, j.Since = x.Message, x.At
+		return true
 	}
 	if o.Job == nil || o.Workload != nil {
 		return false
@@ -196,6 +222,9 @@ func (j *Job) foreign(o Objects) bool {
 	}
 	if job := o.Job; job != nil && ptr.Deref(job.Spec.ManagedBy, batchv1.JobControllerName) != batchv1.JobControllerName {
 		j.Manager = *job.Spec.ManagedBy
+	}
+	if o.Other != nil {
+		j.Manager = o.Other.Manager
 	}
 	if j.Manager == "" {
 		return false

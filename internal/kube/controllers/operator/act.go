@@ -134,6 +134,9 @@ func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (time
 		if err != nil {
 			return 0, err
 		}
+		if !l.admits(m) {
+			continue
+		}
 		pod, err := l.plan.Pod(l.job, r.kind.GVK(), m, &s.Memory, info)
 		if err != nil {
 			r.event(l.job, corev1.EventTypeWarning, notCreated, err.Error())
@@ -252,7 +255,9 @@ func (l *look) servicesOf(s *podplan.Step) (wanted map[string]podplan.Member, go
 	}
 	if l.held == "" {
 		for _, m := range s.Create {
-			wanted[l.name(m)] = m
+			if l.admits(m) {
+				wanted[l.name(m)] = m
+			}
 		}
 	}
 	return wanted, gone

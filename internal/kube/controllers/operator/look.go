@@ -137,3 +137,9 @@ func (l *look) info(role string) (*jobs.PodSetInfo, error) {
 	}
 	return &info, nil
 }
+
+// admits reports whether a member is among those that the job was admitted with. One that
+// asks for more is about to be stopped, and queued again.
+func (l *look) admits(m podplan.Member) bool {
+	return l.infos == nil || m.Index < l.infos[jobs.PodSetName(m.Role)].Count
+}

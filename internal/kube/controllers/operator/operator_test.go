@@ -398,6 +398,15 @@ func TestQueuedJobWaits(t *testing.T) {
 	}
 }
 
+// TestNoMorePodsThanAdmitted: a job whose user asks for more while it runs gets them once it
+// was admitted with them.
+func TestNoMorePodsThanAdmitted(t *testing.T) {
+	b := newBench(t, aToy("blue", func(x *toy.Toy) { x.Spec.Pods = 5 }), aFlavor(), workload("x-uid", true))
+	b.run()
+	expect(t, "pods of a job that was admitted with three", b.podNames(), three)
+	expect(t, "services", b.serviceNames(), three)
+}
+
 // TestForeignPodHasTheName: a pod that is not the job's stays as it is, and the job says
 // what is in its way.
 func TestForeignPodHasTheName(t *testing.T) {
