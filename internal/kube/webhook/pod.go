@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -224,11 +225,35 @@ func (h *podHandler) validate(ctx context.Context, req admission.Request) admiss
 		}
 		errs = append(errs, found...)
 	}
+	found, err := h.canBeLetGo(ctx, req.Namespace, pod.Queue(p))
+	if err != nil {
+		return failed(err)
+	}
+	errs = append(errs, found...)
 	warnings, err := h.cluster.missingOf(ctx, req.Namespace, nil, p)
 	if err != nil {
 		return failed(err)
 	}
 	return answer(req, errs).WithWarnings(warnings...)
+}
+
+// canBeLetGo refuses pods where the controller may not change any: with the first
+// LocalQueue of a namespace it gets the right to, and keeps it while pods are left.
+func (h *podHandler) canBeLetGo(ctx context.Context, namespace, queue string) (field.ErrorList, error) {
+	team, err := h.cluster.teamNamespace(ctx, namespace)
+	if team || err != nil {
+		return nil, err
+	}
+	for _, reader := range []client.Reader{h.cluster.Cached, h.cluster.Live} {
+		queues := &kueue.LocalQueueList{}
+		if err := reader.List(ctx, queues, client.InNamespace(namespace), client.Limit(1)); err != nil {
+			return nil, fmt.Errorf("list queues of namespace %s: %w", namespace, err)
+		}
+		if len(queues.Items) > 0 {
+			return nil, nil
+		}
+	}
+	return field.ErrorList{field.Invalid(labelPath(kueue.QueueNameLabel), queue, fmt.Sprintf("namespace %s has no LocalQueue: create one first, or remove the label", namespace))}, nil
 }
 
 // checkPod refuses pods that would go around the queue, or outlive an eviction.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -133,6 +134,8 @@ func TestValidatePod(t *testing.T) {
 			path: validatePod, user: "system:serviceaccount:kube-system:statefulset-controller",
 			new: held("kueue.x-k8s.io/pod-group-name: g", "kueue.x-k8s.io/pod-suspending-parent: statefulset", "", ""),
 		}},
+		"no queues here":   {why: "the controller has no rights there, and could not let it go", ask: ask{path: validatePod, new: strings.Replace(held(queueLabel, "", "", ""), "namespace: blue", "namespace: desert", 1)}, refuse: []string{"metadata.labels[kueue.x-k8s.io/queue-name]", "has no LocalQueue"}},
+		"queues elsewhere": {why: "an admin made one", ask: ask{path: validatePod, new: strings.Replace(held(queueLabel, "", "", ""), "namespace: blue", "namespace: lab", 1)}},
 		"gate lost":        {why: "another webhook took it out", ask: ask{path: validatePod, new: podText("blue", queueLabel, "", "", "")}, refuse: []string{"spec.schedulingGates"}},
 		"none of ours":     {why: "others do as they like", ask: ask{path: validatePod, new: podText("lab", "", "", "finalizers: [a.b/c]", "nodeName: node-1")}},
 		"takes the gate":   {why: "the admission does (S6)", ask: ask{path: keepPod, old: held("kueue.x-k8s.io/managed: 'true'", "", "", ""), new: podText("blue", "kueue.x-k8s.io/managed: 'true'", "", "", "")}, refuse: []string{"spec.schedulingGates"}},
@@ -143,7 +146,7 @@ func TestValidatePod(t *testing.T) {
 		"another queue":    {why: "it waits still", ask: ask{path: keepPod, old: held("kueue.x-k8s.io/managed: 'true', "+queueLabel, "", "", ""), new: held("kueue.x-k8s.io/managed: 'true', kueue.x-k8s.io/queue-name: q", "", "", "")}},
 		"no queue's name":  {why: "there can be none like it", ask: ask{path: validatePod, new: held("kueue.x-k8s.io/queue-name: A_B", "", "", "")}, refuse: []string{"queue-name"}},
 		"a gate to remove": {why: "its names are checked as those of jobs", ask: ask{path: validatePod, new: held(queueLabel, "kueue.x-k8s.io/admission-gated-by: x", "", "")}, refuse: []string{"admission-gated-by"}},
-	}.run(t, world()...)
+	}.run(t, world(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "desert"}})...)
 }
 
 // Pods of jobs that are queued already cost no call, and start while no controller of
