@@ -204,6 +204,7 @@ func TestStatefulSetIsScaled(t *testing.T) {
 	create(t, admin, queuedPod("first", 3, 1000000, "", "", ""), "stateful")
 	eventually(t, "another pod runs", inState(t, "stateful", "first", 1, 0))
 	create(t, admin, deployed("StatefulSet", "db", 2, 1, inDefaultQueue), "stateful")
+	eventually(t, "its first pod is held", inState(t, "stateful", "db", 0, 1))
 	always(t, "one of two GPUs does not do", inState(t, "stateful", "db", 0, 1), func() string {
 		w := groupOf(t, "stateful", "statefulset-db")
 		if w == nil || w.Spec.PodSets[0].Count != 2 {
