@@ -33,7 +33,7 @@ type row struct {
 	pods            int // besides those of MASTER
 	fails           bool
 	privileged      bool
-	metadata        string
+	metadata        string // instead of the name, or more than it
 }
 
 // kind is how manifests of a kind are spelled.
@@ -69,6 +69,9 @@ func (k *kind) manifest(r row) Manifest {
 	master := ""
 	if k.master {
 		master = "Master: {POD}, "
+		if r.fails { // before the master can succeed
+			master = "Master: {template: {metadata: {annotations: {mlbatch.dev/run-for: forever}}, spec: {containers: [{WORK}]}}}, "
+		}
 		if strings.Contains(r.spec, "MASTER") {
 			m.Pods++
 		}
@@ -83,8 +86,8 @@ func (k *kind) manifest(r row) Manifest {
 	spec = strings.ReplaceAll(spec, "WORK", "name: MAIN, "+strings.Join([]string{image, command, sizes}, ", "))
 	spec = strings.ReplaceAll(spec, "MAIN", k.main)
 	metadata := r.metadata
-	if metadata == "" {
-		metadata = fmt.Sprintf("name: %s-%s", strings.ToLower(k.name), r.name)
+	if !strings.HasPrefix(metadata, "generateName") {
+		metadata = fmt.Sprintf("name: %s-%s%s", strings.ToLower(k.name), r.name, metadata)
 	}
 	m.Text = fmt.Sprintf("apiVersion: kubeflow.org/v1\nkind: %s\nmetadata: {%s}\nspec: {%s}\n", k.name, metadata, spec)
 	return m
@@ -110,7 +113,7 @@ func common() []row {
 		{name: "suspended", why: "as queues want it", spec: "runPolicy: {suspend: true}, FIELD: {MASTERWorker: {replicas: 2, POD}}", pods: 2},
 		{name: "managed", why: "it names the controller that there is", spec: "runPolicy: {managedBy: kubeflow.org/training-operator}, FIELD: {MASTERWorker: {POD}}", pods: 1},
 		{name: "scheduling", why: "for gang schedulers", spec: "runPolicy: {schedulingPolicy: {minAvailable: 2, queue: q, minResources: {cpu: 2, memory: 1Gi}, scheduleTimeoutSeconds: 60}}, FIELD: {MASTERWorker: {replicas: 2, POD}}", pods: 2},
-		{name: "labelled", why: "labels and annotations of the job and its pods", metadata: "name: labelled, labels: {team: blue, app.kubernetes.io/name: train}, annotations: {note: hello}",
+		{name: "labelled", why: "labels and annotations of the job and its pods", metadata: ", labels: {team: blue, app.kubernetes.io/name: train}, annotations: {note: hello}",
 			spec: `FIELD: {MASTERWorker: {replicas: 2, template: {metadata: {labels: {app: train}, annotations: {sidecar.istio.io/inject: "false"}}, spec: {containers: [{WORK}]}}}}`, pods: 2},
 		{name: "generated", why: "a name of the API server's", metadata: "generateName: train-", spec: "FIELD: {MASTERWorker: {POD}}", pods: 1},
 		{name: "gpus", why: "what most of them are for", spec: `FIELD: {MASTERWorker: {replicas: 2, template: {spec: {containers: [{name: MAIN, ` + image + `, ` + command + `, resources: {limits: {nvidia.com/gpu: 1, cpu: 2, memory: 8Gi}}}]}}}}`, pods: 2},
