@@ -77,16 +77,18 @@ func (p *Plan) ended(seen []Seen, m Memory, now time.Time) Step {
 	return s
 }
 
-// suspended takes all members away. Only when none is left it is noted, which tells
-// everybody that none will come.
+// suspended takes all members away. Only when none is left that can run it is noted, which
+// tells everybody that none will come.
 func (p *Plan) suspended(seen []Seen, m Memory) Step {
 	s := Step{Memory: m}
+	left := false
 	for i := range seen {
+		left = left || !seen[i].Over
 		if !seen[i].Leaving {
 			s.Delete = append(s.Delete, i)
 		}
 	}
-	if len(seen) == 0 && !m.Started.IsZero() {
+	if !left && !m.Started.IsZero() {
 		s.Memory.Started, s.Memory.Done, s.Memory.Counted = time.Time{}, nil, nil
 		s.Changed = true
 	}

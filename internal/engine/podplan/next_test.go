@@ -38,6 +38,7 @@ func pod(role string, index int32, life podplan.Life, change ...func(*podplan.Se
 }
 
 func leaving(s *podplan.Seen)   { s.Leaving = true }
+func over(s *podplan.Seen)      { s.Over = true }
 func final(s *podplan.Seen)     { s.Final = true }
 func disrupted(s *podplan.Seen) { s.Disrupted = true }
 func old(s *podplan.Seen)       { s.Attempt-- }
@@ -80,6 +81,11 @@ func TestNext(t *testing.T) {
 			plan: func(p *podplan.Plan) { p.Suspended = true },
 			seen: []podplan.Seen{pod("Master", 0, podplan.Succeeded), pod("Worker", 0, podplan.Running, leaving), pod("Worker", 1, podplan.Pending)},
 			want: want{delete: []int{0, 2}},
+		},
+		"suspended, objects are kept": {
+			why: "whoever keeps the object of a pod that runs no more keeps no quota", plan: func(p *podplan.Plan) { p.Suspended = true },
+			kept: began, seen: []podplan.Seen{pod("Worker", 0, podplan.Failed, leaving, over)},
+			want: want{changed: true, memory: func(m *podplan.Memory) { *m = podplan.Memory{} }},
 		},
 		"suspended, all gone": {
 			why: "work begins anew; failures are not forgiven", plan: func(p *podplan.Plan) { p.Suspended = true },

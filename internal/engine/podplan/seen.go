@@ -10,8 +10,9 @@ type Seen struct {
 	// Attempt is the attempt of the job that it was made in.
 	Attempt int32
 	Life    Life
-	// Leaving: it is being deleted.
-	Leaving bool
+	// Leaving: it is being deleted. Over: and it can run no more, only its object is left,
+	// which anybody may keep for as long as they like.
+	Leaving, Over bool
 	// Failures are how many runs in it have failed, its own end included.
 	Failures int32
 	// Final: it failed in a way that another try would not mend.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
@@ -39,17 +40,28 @@ var errTaken = errors.New("the name is taken")
 func (r *reconciler) note(ctx context.Context, l *look, m *podplan.Memory) (reconcile.Result, error) {
 	if m.Started.IsZero() && !l.kept.Started.IsZero() {
 		// From here on everybody believes that no pod is left, and the cache may be old.
-		var left metav1.PartialObjectMetadataList
-		left.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-		mine := client.MatchingLabels{recovery.JobLabel: string(l.job.GetUID())}
-		if err := r.Live.List(ctx, &left, client.InNamespace(l.job.GetNamespace()), mine); err != nil {
-			return reconcile.Result{}, fmt.Errorf("look for pods that are left: %w", err)
+		left, err := r.left(ctx, l.job)
+		if err != nil {
+			return reconcile.Result{}, err
 		}
-		if len(left.Items) > 0 {
+		if left {
 			return reconcile.Result{RequeueAfter: conflictPause}, nil
 		}
 	}
 	return reconcile.Result{}, r.write(ctx, l, m)
+}
+
+// left reports whether the API server has pods of a job that can run. Labels alone make
+// none: a tenant who writes them would keep the quota of a job that was evicted.
+func (r *reconciler) left(ctx context.Context, job jobs.Object) (bool, error) {
+	var pods corev1.PodList
+	mine := client.MatchingLabels{recovery.JobLabel: string(job.GetUID())}
+	if err := r.Live.List(ctx, &pods, client.InNamespace(job.GetNamespace()), mine); err != nil {
+		return false, fmt.Errorf("look for pods that are left: %w", err)
+	}
+	return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool {
+		return metav1.IsControlledBy(&p, job) && convert.PodState(&p).HoldsQuota()
+	}), nil
 }
 
 // write writes the status of a job, on condition that it is as it was read.

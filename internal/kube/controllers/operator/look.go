@@ -54,6 +54,9 @@ func (r *reconciler) look(ctx context.Context, name types.NamespacedName) (*look
 		return nil, false, err
 	}
 	l.seen = plan.See(l.pods)
+	for i, pod := range l.pods {
+		l.seen[i].Over = l.seen[i].Leaving && !convert.PodState(pod).HoldsQuota()
+	}
 	return l, true, r.admission(ctx, l)
 }
 

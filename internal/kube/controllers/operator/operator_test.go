@@ -297,7 +297,7 @@ func TestSuspendedJobKeepsNothing(t *testing.T) {
 	b := newBench(t, aToy("lab"))
 	b.run()
 	for _, p := range b.pods() { // kubelets have yet to stop them
-		p.Finalizers = []string{"test/stops"}
+		p.Spec.NodeName, p.Finalizers = "n", []string{"test/stops"}
 		b.update(&p)
 	}
 	x := b.toy("lab")
@@ -308,25 +308,54 @@ func TestSuspendedJobKeepsNothing(t *testing.T) {
 	if b.toy("lab").Status.Recovery.StartTime == nil {
 		t.Error("its pods still run, and it says that it has none")
 	}
-	// One pod is left that the cache does not show.
-	for _, p := range b.pods() {
-		p.Finalizers = nil
-		if p.Name == "x-2" {
-			p.OwnerReferences = nil
-			p.Finalizers = []string{"test/stops"}
+	// Two are gone, one has stopped and is kept by its user, and one runs on that the cache
+	// does not show.
+	for i, p := range b.pods() {
+		if i > 0 {
+			p.Finalizers = nil
+			b.update(&p)
 		}
-		b.update(&p)
 	}
+	hidden := b.pods()[0].DeepCopy()
+	hidden.ObjectMeta = metav1.ObjectMeta{Namespace: "lab", Name: "hidden", UID: "h", Labels: hidden.Labels, OwnerReferences: hidden.OwnerReferences}
+	hidden.Spec.NodeName = "n"
+	live := b.r.Client
+	if err := live.Create(t.Context(), hidden); err != nil {
+		t.Fatal(err)
+	}
+	b.becomes("x-0", corev1.PodFailed)
+	b.r.Client = interceptor.NewClient(live.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := c.List(ctx, list, opts...)
+			if pods, is := list.(*corev1.PodList); is {
+				pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.Name == "hidden" })
+			}
+			return err
+		},
+	})
 	b.run()
+	b.r.Client = live
 	if b.toy("lab").Status.Recovery.StartTime == nil {
 		t.Error("a pod is left at the API server, and it says that it has none")
 	}
-	p := b.pods()[0]
-	p.Finalizers = nil
-	b.update(&p)
+	if err := live.Delete(t.Context(), hidden); err != nil {
+		t.Fatal(err)
+	}
+	// Whoever writes the job's label on a pod of theirs keeps nothing.
+	forged := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "forged", UID: "f", Labels: hidden.Labels}, Spec: corev1.PodSpec{NodeName: "n"}}
+	if err := live.Create(t.Context(), forged); err != nil {
+		t.Fatal(err)
+	}
 	b.run()
-	if r := b.toy("lab").Status.Recovery; r.StartTime != nil || len(b.pods()) > 0 {
-		t.Errorf("all are gone, and it says that it began at %s", r.StartTime)
+	if r := b.toy("lab").Status.Recovery; r.StartTime != nil {
+		t.Errorf("none is left that runs, and it says that it began at %s", r.StartTime)
+	}
+	for _, p := range b.pods() {
+		p.Finalizers = nil
+		b.update(&p)
+		if err := live.Delete(t.Context(), &p); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
 	}
 	x = b.toy("lab")
 	x.Spec.Hold = false
