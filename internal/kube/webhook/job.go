@@ -26,8 +26,10 @@ import (
 // jobHandler answers for the jobs of one kind. What it does is the same for all;
 // what is special about the kind is in its value.
 type jobHandler struct {
-	kind         *jobs.Kind
-	counts       func(client.Object) bool // among the jobs of a namespace
+	kind   *jobs.Kind
+	counts func(client.Object) bool // among the jobs of a namespace
+	// makes reports whether an owner is a job of which others are parts.
+	makes        func(owner *metav1.OwnerReference) bool
 	scope        jobs.Scope
 	limits       limited
 	policy       lifecycle.Policy
@@ -365,7 +367,7 @@ func (h *jobHandler) changed(was, job jobs.Object) field.ErrorList {
 
 // checkChange applies the rules for jobs that are changed.
 func (h *jobHandler) checkChange(ctx context.Context, req admission.Request, was, job jobs.Object, inQueue bool) (field.ErrorList, error) { //nolint:revive // a fact about the job
-	errs := h.changed(was, job)
+	errs := append(h.changed(was, job), h.samePods(was, job)...)
 	if !inQueue {
 		return errs, nil
 	}

@@ -1,0 +1,41 @@
+package webhook_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// S5: what an AppWrapper made keeps the pods that the AppWrapper was admitted with.
+func TestS5PartsKeepTheirPods(t *testing.T) {
+	const owned = ", ownerReferences: [{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, name: w, uid: u, controller: true}]"
+	trainer := func(owner string, workers int, image, more string) string {
+		return fmt.Sprintf(`{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: a, namespace: blue%s}, spec: {%spytorchReplicaSpecs: {Worker: {replicas: %d, template: {spec: {containers: [{name: pytorch, image: %s}]}}}}}}`, owner, more, workers, image)
+	}
+	job := func(owner string, pods int) string {
+		return fmt.Sprintf(`{apiVersion: batch/v1, kind: Job, metadata: {name: a, namespace: blue%s}, spec: {parallelism: %d, completions: 100, template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}`, owner, pods)
+	}
+	const trainers, batch = "/validate-kubeflow-org-v1-pytorchjob", "/validate-batch-v1-job"
+	cases := map[string]struct {
+		why, path, was, is string
+		refused            bool
+	}{
+		"more":            {"they would be counted by nobody", trainers, trainer(owned, 2, "i", ""), trainer(owned, 3, "i", ""), true},
+		"other":           {"nor would others", trainers, trainer(owned, 2, "i", ""), trainer(owned, 2, "j", ""), true},
+		"unread":          {"what cannot be counted is no less", trainers, trainer(owned, 2, "i", ""), trainer(owned, -2, "i", ""), true},
+		"let go":          {"it is not a way out either", trainers, trainer(owned, 2, "i", ""), trainer("", 3, "i", ""), true},
+		"policy":          {"how long it is kept is not about pods", trainers, trainer(owned, 2, "i", ""), trainer(owned, 2, "i", "runPolicy: {ttlSecondsAfterFinished: 9}, "), false},
+		"its own":         {"it is queued by itself, with the pods that it has", trainers, trainer("", 2, "i", ""), trainer("", 3, "i", ""), false},
+		"another's":       {"which is not queued as a whole", trainers, trainer(strings.Replace(owned, "kind: AppWrapper", "kind: Experiment", 1), 2, "i", ""), trainer(owned, 3, "i", ""), false},
+		"a Job":           {"of every kind", batch, job(owned, 2), job(owned, 3), true},
+		"a Job of no one": {"as before", batch, job("", 2), job("", 3), false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := send(t, serve(t, nil, world()...), ask{user: "alice", path: tc.path, old: tc.was, new: tc.is})
+			if r.Allowed == tc.refused || tc.refused && !strings.Contains(r.Message, "it is a part of AppWrapper w") {
+				t.Errorf("%s: allowed is %v: %s", tc.why, r.Allowed, r.Message)
+			}
+		})
+	}
+}
