@@ -109,9 +109,10 @@ func trainingJob(t testing.TB, k trainingKind, name string) *unstructured.Unstru
 }
 
 // says waits for a job to have a condition.
-func says(t testing.TB, k trainingKind, name, condition string) func() string {
+func says(tb testing.TB, k trainingKind, name, condition string) func() string {
+	tb.Helper()
 	return func() string {
-		o := trainingJob(t, k, name)
+		o := trainingJob(tb, k, name)
 		if o == nil {
 			return "it is gone"
 		}
@@ -135,10 +136,11 @@ func allPods(t testing.TB, name string) []corev1.Pod {
 	return all.Items
 }
 
-func trainingRuns(t testing.TB, name string, n int) func() string {
+func trainingRuns(tb testing.TB, name string, n int) func() string {
+	tb.Helper()
 	return func() string {
 		running := 0
-		for _, p := range allPods(t, name) {
+		for _, p := range allPods(tb, name) {
 			if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
 				running++
 			}

@@ -1,6 +1,7 @@
 package podplan_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -27,7 +28,7 @@ func training(workers int32) *podplan.Plan {
 
 func pod(role string, index int32, life podplan.Life, change ...func(*podplan.Seen)) podplan.Seen {
 	s := podplan.Seen{Member: podplan.Member{Role: role, Index: index}, Life: life}
-	s.ID = role + string(rune('0'+index))
+	s.ID = fmt.Sprint(role, index)
 	for _, c := range change {
 		c(&s)
 	}

@@ -101,18 +101,22 @@ type Standing struct {
 }
 
 // outcomes are the words for them.
-var outcomes = map[podplan.Outcome]string{podplan.JobSucceeded: "Succeeded", podplan.JobFailed: "Failed"}
+func outcomes() map[podplan.Outcome]string {
+	return map[podplan.Outcome]string{podplan.JobSucceeded: "Succeeded", podplan.JobFailed: "Failed"}
+}
 
 // reasons are the words for them.
-var reasons = map[podplan.Reason]string{
-	podplan.MemberFailed: "PodFailed", podplan.RetriesExceeded: "BackoffLimitExceeded", podplan.DeadlineExceeded: "DeadlineExceeded",
+func reasons() map[podplan.Reason]string {
+	return map[podplan.Reason]string{
+		podplan.MemberFailed: "PodFailed", podplan.RetriesExceeded: "BackoffLimitExceeded", podplan.DeadlineExceeded: "DeadlineExceeded",
+	}
 }
 
 // Recovery is what is kept of the job.
 func (s *Standing) Recovery() *recovery.Recovery {
 	r := &recovery.Recovery{
 		StartTime: moment(s.Started), Attempt: s.Attempt, Failures: s.Failures, LastFailureTime: moment(s.LastFailure), Ready: s.Ready,
-		Outcome: outcomes[s.Outcome], Reason: reasons[s.Reason], Message: s.Message, EndTime: moment(s.Ended),
+		Outcome: outcomes()[s.Outcome], Reason: reasons()[s.Reason], Message: s.Message, EndTime: moment(s.Ended),
 	}
 	for _, id := range s.Counted {
 		r.Counted = append(r.Counted, types.UID(id))
@@ -154,12 +158,12 @@ func Remembered(r *recovery.Recovery) podplan.Memory {
 		}
 		m.Done[d.Role] = podplan.ParseIndexes(d.Indexes)
 	}
-	for o, word := range outcomes { // each has its own word, so order does not matter
+	for o, word := range outcomes() { // each has its own word, so order does not matter
 		if word == r.Outcome {
 			m.Outcome = o
 		}
 	}
-	for why, word := range reasons { // as above
+	for why, word := range reasons() { // as above
 		if word == r.Reason {
 			m.Reason = why
 		}

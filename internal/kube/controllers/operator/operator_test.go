@@ -364,16 +364,20 @@ func TestSuspendedJobKeepsNothing(t *testing.T) {
 	expect(t, "pods after it is resumed", b.podNames(), three)
 }
 
-func workload(uid types.UID, admitted bool) *kueue.Workload {
+func workload(uid types.UID) *kueue.Workload {
 	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w", OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "toys.example.com/v1", Kind: "Toy", Name: "x", UID: uid, Controller: new(true)},
 	}}}
-	if admitted {
-		w.Status.Admission = &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{{
-			Name: "main", Count: new(int32(3)), Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{corev1.ResourceCPU: "f"},
-		}}}
-		w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue}}
-	}
+	return w
+}
+
+// admitted is one with quota for three pods.
+func admitted(uid types.UID) *kueue.Workload {
+	w := workload(uid)
+	w.Status.Admission = &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{{
+		Name: "main", Count: new(int32(3)), Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{corev1.ResourceCPU: "f"},
+	}}}
+	w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue}}
 	return w
 }
 
@@ -394,13 +398,13 @@ func TestQueuedJobWaits(t *testing.T) {
 		want     []string
 	}{
 		"none":         {"it is about to get one, and to be suspended", nil, "", nil},
-		"not admitted": {"it is about to be suspended", workload("x-uid", false), "", nil},
-		"another's":    {"the Workload of an object that had its name does not count", workload("old", true), "", nil},
-		"admitted":     {"it may run", workload("x-uid", true), "", three},
+		"not admitted": {"it is about to be suspended", workload("x-uid"), "", nil},
+		"another's":    {"the Workload of an object that had its name does not count", admitted("old"), "", nil},
+		"admitted":     {"it may run", admitted("x-uid"), "", three},
 		"part":         {"it is admitted with its owner", nil, "AppWrapper", three},
 		"stranger":     {"an owner that is not queued admits nothing", nil, "Stranger", nil},
 		"evicted": {"it is about to be suspended", func() *kueue.Workload {
-			w := workload("x-uid", true)
+			w := admitted("x-uid")
 			w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue})
 			return w
 		}(), "", nil},
@@ -430,7 +434,7 @@ func TestQueuedJobWaits(t *testing.T) {
 // TestNoMorePodsThanAdmitted: a job whose user asks for more while it runs gets them once it
 // was admitted with them.
 func TestNoMorePodsThanAdmitted(t *testing.T) {
-	b := newBench(t, aToy("blue", func(x *toy.Toy) { x.Spec.Pods = 5 }), aFlavor(), workload("x-uid", true))
+	b := newBench(t, aToy("blue", func(x *toy.Toy) { x.Spec.Pods = 5 }), aFlavor(), admitted("x-uid"))
 	b.run()
 	expect(t, "pods of a job that was admitted with three", b.podNames(), three)
 	expect(t, "services", b.serviceNames(), three)

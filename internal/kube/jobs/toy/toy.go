@@ -33,7 +33,7 @@ type Toy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              Spec   `json:"spec"`
-	Status            Status `json:"status,omitempty"`
+	Status            Status `json:"status,omitzero"`
 }
 
 // Status is how far it is.
