@@ -113,8 +113,10 @@ func common() []row {
 		{name: "suspended", why: "as queues want it", spec: "runPolicy: {suspend: true}, FIELD: {MASTERWorker: {replicas: 2, POD}}", pods: 2},
 		{name: "managed", why: "it names the controller that there is", spec: "runPolicy: {managedBy: kubeflow.org/training-operator}, FIELD: {MASTERWorker: {POD}}", pods: 1},
 		{name: "scheduling", why: "for gang schedulers", spec: "runPolicy: {schedulingPolicy: {minAvailable: 2, queue: q, minResources: {cpu: 2, memory: 1Gi}, scheduleTimeoutSeconds: 60}}, FIELD: {MASTERWorker: {replicas: 2, POD}}", pods: 2},
-		{name: "labelled", why: "labels and annotations of the job and its pods", metadata: ", labels: {team: blue, app.kubernetes.io/name: train}, annotations: {note: hello}",
-			spec: `FIELD: {MASTERWorker: {replicas: 2, template: {metadata: {labels: {app: train}, annotations: {sidecar.istio.io/inject: "false"}}, spec: {containers: [{WORK}]}}}}`, pods: 2},
+		{
+			name: "labelled", why: "labels and annotations of the job and its pods", metadata: ", labels: {team: blue, app.kubernetes.io/name: train}, annotations: {note: hello}",
+			spec: `FIELD: {MASTERWorker: {replicas: 2, template: {metadata: {labels: {app: train}, annotations: {sidecar.istio.io/inject: "false"}}, spec: {containers: [{WORK}]}}}}`, pods: 2,
+		},
 		{name: "generated", why: "a name of the API server's", metadata: "generateName: train-", spec: "FIELD: {MASTERWorker: {POD}}", pods: 1},
 		{name: "gpus", why: "what most of them are for", spec: `FIELD: {MASTERWorker: {replicas: 2, template: {spec: {containers: [{name: MAIN, ` + image + `, ` + command + `, resources: {limits: {nvidia.com/gpu: 1, cpu: 2, memory: 8Gi}}}]}}}}`, pods: 2},
 		{name: "volumes", why: "data, shared memory, configuration", spec: `FIELD: {MASTERWorker: {template: {spec: {containers: [{WORK, volumeMounts: [{name: shm, mountPath: /dev/shm}, {name: data, mountPath: /data, readOnly: true}, {name: config, mountPath: /config, subPath: a}]}],

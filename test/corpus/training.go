@@ -16,7 +16,7 @@ func training() []kind {
 			{name: "elastic-etcd", why: "they meet elsewhere", spec: "elasticPolicy: {rdzvBackend: etcd-v2, rdzvHost: etcd, rdzvPort: 2379, rdzvId: run, minReplicas: 1, maxReplicas: 2}, FIELD: {Worker: {replicas: 2, POD}}", pods: 2},
 			{name: "elastic-metrics", why: "an autoscaler chooses", spec: "elasticPolicy: {minReplicas: 1, maxReplicas: 3, metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}}]}, FIELD: {Worker: {POD}}", pods: 1},
 			{name: "standalone", why: "processes of one pod", spec: "elasticPolicy: {standalone: true}, FIELD: {Worker: {POD}}", pods: 1},
-			{name: "always", why: "workers that never end end with the master", spec: "FIELD: {Master: {POD}, Worker: {restartPolicy: Always, POD}}", pods: 2},
+			{name: "always", why: "workers without an end stop with the master", spec: "FIELD: {Master: {POD}, Worker: {restartPolicy: Always, POD}}", pods: 2},
 		}},
 		{name: "TFJob", field: "tfReplicaSpecs", main: "tensorflow", port: "tfjob-port", rows: []row{
 			{name: "servers", why: "the usual pair of roles", spec: "FIELD: {PS: {replicas: 2, restartPolicy: Never, POD}, Worker: {replicas: 4, restartPolicy: Never, POD}}", pods: 6},

@@ -60,9 +60,9 @@ func TestCorpus(t *testing.T) {
 		for kind := range kinds {
 			for _, o := range listKind(t, admin, kind) {
 				name := kind + " " + o.GetName()
-				switch got := lastCondition(&o); {
-				case got == ends[name]:
-				case got == "Succeeded" || got == "Failed":
+				switch got := lastCondition(&o); got {
+				case ends[name]:
+				case "Succeeded", "Failed":
 					t.Fatalf("%s: %s, want %s: %v", name, got, ends[name], o.Object["status"])
 				default:
 					open = fmt.Sprintf("%s is %s", name, got)

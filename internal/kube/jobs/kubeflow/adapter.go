@@ -199,7 +199,7 @@ func (adapter) Stop(o jobs.Object, _ []kueue.PodSet) (jobs.Object, error) {
 	return suspend(j, true), nil
 }
 
-func suspend(j api.Job, is bool) jobs.Object { //nolint:revive // it is what the field says
+func suspend(j api.Job, is bool) jobs.Object {
 	out, ok := j.DeepCopyObject().(api.Job)
 	if !ok {
 		return j

@@ -62,32 +62,37 @@ a-worker-0 pytorch: RANK=mine PYTHONUNBUFFERED=1 PET_NPROC_PER_NODE=4 MASTER_POR
 a-worker-1 side: PYTHONUNBUFFERED=1 PET_NPROC_PER_NODE=4 MASTER_PORT=23456 PET_MASTER_PORT=23456 MASTER_ADDR=a-master-0 PET_MASTER_ADDR=a-master-0 WORLD_SIZE=12 RANK=2 PET_NODE_RANK=2 PET_NNODES=3
 a-worker-1 pytorch: RANK=mine PYTHONUNBUFFERED=1 PET_NPROC_PER_NODE=4 MASTER_PORT=23456 PET_MASTER_PORT=23456 MASTER_ADDR=a-master-0 PET_MASTER_ADDR=a-master-0 WORLD_SIZE=12 PET_NODE_RANK=2 PET_NNODES=3
 ends with master
-`},
+`,
+		},
 		"torch, auto": {
 			"how many processes there are is found out by torchrun: one counts for each pod", "PyTorchJob",
 			"ROLES: {Master: {template: {spec: {containers: [{name: pytorch, ports: [{name: pytorchjob-port, containerPort: 29500}]}]}}}}", `
 a-master-0 pytorch: PYTHONUNBUFFERED=1 PET_NPROC_PER_NODE=auto MASTER_PORT=29500 PET_MASTER_PORT=29500 MASTER_ADDR=a-master-0 PET_MASTER_ADDR=a-master-0 WORLD_SIZE=1 RANK=0 PET_NODE_RANK=0 PET_NNODES=1
 ends with master
-`},
+`,
+		},
 		"torch, workers": {
 			"without a master nobody is one", "PyTorchJob", "ROLES: {Worker: {replicas: 2, POD}}", `
 a-worker-0 pytorch: PYTHONUNBUFFERED=1 PET_NPROC_PER_NODE=auto PET_NNODES=2
 a-worker-1 pytorch: PYTHONUNBUFFERED=1 PET_NPROC_PER_NODE=auto PET_NNODES=2
 ends with worker
-`},
+`,
+		},
 		"torch, elastic": {
 			"workers meet at the first, any number within the bounds", "PyTorchJob",
 			"elasticPolicy: {minReplicas: 1, maxReplicas: 3, maxRestarts: 100}, ROLES: {Worker: {replicas: 2, POD}}", `
 a-worker-0 pytorch: PYTHONUNBUFFERED=1 PET_NPROC_PER_NODE=auto PET_RDZV_ENDPOINT=a-worker-0:23456 PET_RDZV_BACKEND=c10d PET_NNODES=1:3 PET_MAX_RESTARTS=100
 a-worker-1 pytorch: PYTHONUNBUFFERED=1 PET_NPROC_PER_NODE=auto PET_RDZV_ENDPOINT=a-worker-0:23456 PET_RDZV_BACKEND=c10d PET_NNODES=1:3 PET_MAX_RESTARTS=100
 ends with worker any 1
-`},
+`,
+		},
 		"torch, etcd": {
 			"everything that the policy can say", "PyTorchJob",
 			"elasticPolicy: {nProcPerNode: 2, rdzvBackend: etcd-v2, rdzvHost: etcd.b, rdzvPort: 2379, rdzvId: r, rdzvConf: [{key: k, value: v}, {key: l, value: w}], standalone: true}, ROLES: {Worker: {POD}}", `
 a-worker-0 pytorch: PYTHONUNBUFFERED=1 PET_NPROC_PER_NODE=2 PET_RDZV_ENDPOINT=etcd.b:2379 PET_RDZV_BACKEND=etcd-v2 PET_NNODES=1:1 PET_RDZV_ID=r PET_RDZV_CONF=k=v,l=w PET_STANDALONE=
 ends with worker any 1
-`},
+`,
+		},
 		"tensorflow": {
 			"one container is told; an evaluator knows the cluster and is none of it", "TFJob",
 			"ROLES: {PS: {POD}, Worker: {replicas: 2, template: {spec: {containers: [{name: tensorflow}, {name: side}]}}}, Evaluator: {POD}}", `
@@ -98,7 +103,8 @@ a-worker-1 tensorflow: TF_CONFIG={"cluster":{"ps":["a-ps-0.b.svc:2222"],"worker"
 a-worker-1 side:
 a-evaluator-0 tensorflow: TF_CONFIG={"cluster":{"ps":["a-ps-0.b.svc:2222"],"worker":["a-worker-0.b.svc:2222","a-worker-1.b.svc:2222"]},"task":{"type":"evaluator","index":0},"environment":"cloud"}
 ends with worker 0
-`},
+`,
+		},
 		"tensorflow, alone":       {"nobody is there to be told of", "TFJob", "ROLES: {Worker: {POD}}", "\na-worker-0 tensorflow:\nends with worker 0\n"},
 		"tensorflow, all workers": {"the first is not enough", "TFJob", "successPolicy: AllWorkers, ROLES: {Worker: {POD}}", "\na-worker-0 tensorflow:\nends with worker\n"},
 		"tensorflow, chief": {
@@ -106,43 +112,51 @@ ends with worker 0
 a-chief-0 tensorflow: TF_CONFIG={"cluster":{"chief":["a-chief-0.b.svc:2222"],"worker":["a-worker-0.b.svc:2222"]},"task":{"type":"chief","index":0},"environment":"cloud"}
 a-worker-0 tensorflow: TF_CONFIG={"cluster":{"chief":["a-chief-0.b.svc:2222"],"worker":["a-worker-0.b.svc:2222"]},"task":{"type":"worker","index":0},"environment":"cloud"}
 ends with chief
-`},
+`,
+		},
 		"tensorflow, dynamic": {
 			"a worker knows itself and the servers, a server itself", "TFJob", "enableDynamicWorker: true, ROLES: {PS: {POD}, Worker: {replicas: 2, POD}}", `
 a-ps-0 tensorflow: TF_CONFIG={"sparseCluster":{"worker":{},"ps":["a-ps-0.b.svc:2222"]},"task":{"type":"ps","index":0}}
 a-worker-0 tensorflow: TF_CONFIG={"sparseCluster":{"worker":{"0":"a-worker-0.b.svc:2222"},"ps":["a-ps-0.b.svc:2222"]},"task":{"type":"worker","index":0}}
 a-worker-1 tensorflow: TF_CONFIG={"sparseCluster":{"worker":{"1":"a-worker-1.b.svc:2222"},"ps":["a-ps-0.b.svc:2222"]},"task":{"type":"worker","index":1}}
 ends with worker 0
-`},
+`,
+		},
 		"xgboost": {
 			"rabit and LightGBM", "XGBoostJob", "ROLES: {Master: {POD}, Worker: {replicas: 2, POD}}", `
 a-master-0 xgboost: MASTER_PORT=9999 MASTER_ADDR=a-master-0 WORLD_SIZE=3 RANK=0 PYTHONUNBUFFERED=1 WORKER_PORT=9999 WORKER_ADDRS=a-worker-0,a-worker-1
 a-worker-0 xgboost: MASTER_PORT=9999 MASTER_ADDR=a-master-0 WORLD_SIZE=3 RANK=1 PYTHONUNBUFFERED=1 WORKER_PORT=9999 WORKER_ADDRS=a-worker-0,a-worker-1
 a-worker-1 xgboost: MASTER_PORT=9999 MASTER_ADDR=a-master-0 WORLD_SIZE=3 RANK=2 PYTHONUNBUFFERED=1 WORKER_PORT=9999 WORKER_ADDRS=a-worker-0,a-worker-1
 ends with master
-`},
+`,
+		},
 		"xgboost, alone": {"there are no workers to list", "XGBoostJob", "ROLES: {Master: {POD}}", "\na-master-0 xgboost: MASTER_PORT=9999 MASTER_ADDR=a-master-0 WORLD_SIZE=1 RANK=0 PYTHONUNBUFFERED=1\nends with master\n"},
 		"paddle": {
 			"the first recognizes the meeting point by its own address", "PaddleJob", "ROLES: {Worker: {replicas: 2, POD}}", `
 a-worker-0 paddle: POD_IP_DUMMY=<status.podIP> PADDLE_MASTER=$(POD_IP_DUMMY):36543 PYTHONUNBUFFERED=1 PADDLE_JOB_ID=a PADDLE_NNODES=2
 a-worker-1 paddle: PYTHONUNBUFFERED=1 PADDLE_JOB_ID=a PADDLE_NNODES=2 PADDLE_MASTER=a-worker-0:36543
 ends with worker
-`},
+`,
+		},
 		"paddle, servers": {
 			"masters serve parameters", "PaddleJob", "ROLES: {Master: {replicas: 2, POD}, Worker: {POD}}", `
 a-master-0 paddle: POD_IP_DUMMY=<status.podIP> PADDLE_MASTER=$(POD_IP_DUMMY):36543 PYTHONUNBUFFERED=1 PADDLE_JOB_ID=a PADDLE_NNODES=3 PADDLE_SERVER_NUM=1
 a-master-1 paddle: PYTHONUNBUFFERED=1 PADDLE_JOB_ID=a PADDLE_NNODES=3 PADDLE_MASTER=a-master-0:36543 PADDLE_SERVER_NUM=1
 a-worker-0 paddle: PYTHONUNBUFFERED=1 PADDLE_JOB_ID=a PADDLE_NNODES=3 PADDLE_MASTER=a-master-0:36543 PADDLE_TRAINER_NUM=1
 ends with master
-`},
-		"paddle, own": {"what the author wrote stays", "PaddleJob", "ROLES: {Worker: {template: {spec: {containers: [{name: paddle, env: [{name: PADDLE_MASTER, value: mine}]}]}}}}",
-			"\na-worker-0 paddle: PADDLE_MASTER=mine PYTHONUNBUFFERED=1 PADDLE_JOB_ID=a PADDLE_NNODES=1\nends with worker\n"},
+`,
+		},
+		"paddle, own": {
+			"what the author wrote stays", "PaddleJob", "ROLES: {Worker: {template: {spec: {containers: [{name: paddle, env: [{name: PADDLE_MASTER, value: mine}]}]}}}}",
+			"\na-worker-0 paddle: PADDLE_MASTER=mine PYTHONUNBUFFERED=1 PADDLE_JOB_ID=a PADDLE_NNODES=1\nends with worker\n",
+		},
 		"jax": {
 			"the first process coordinates", "JAXJob", "ROLES: {Worker: {replicas: 2, POD}}", `
 a-worker-0 jax: PYTHONUNBUFFERED=1 COORDINATOR_PORT=6666 COORDINATOR_ADDRESS=a-worker-0 NUM_PROCESSES=2 PROCESS_ID=0
 a-worker-1 jax: PYTHONUNBUFFERED=1 COORDINATOR_PORT=6666 COORDINATOR_ADDRESS=a-worker-0 NUM_PROCESSES=2 PROCESS_ID=1
 ends with worker
-`},
+`,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -73,13 +73,6 @@ func (v variant) compile(t testing.TB, j api.Job) *jobs.Plan {
 	return p
 }
 
-func each(t *testing.T, f func(*testing.T, variant)) {
-	t.Helper()
-	for name, v := range variants() {
-		t.Run(name, func(t *testing.T) { f(t, v) })
-	}
-}
-
 // TestNames are what configurations, roles and commands know the kinds by.
 func TestNames(t *testing.T) {
 	for kind, v := range variants() {
@@ -93,41 +86,43 @@ func TestNames(t *testing.T) {
 // TestPods: every pod and its service have the names and labels by which people and
 // scripts find them, and the restart policy of the role instead of the template's.
 func TestPods(t *testing.T) {
-	each(t, func(t *testing.T, v variant) {
-		j := v.decode(t, strings.ReplaceAll(v.roles(), "POD", "restartPolicy: ExitCode, template: {spec: {restartPolicy: Always, containers: [{name: side, image: i, ports: [{containerPort: 80}]}, {name: MAIN, image: i, ports: [{containerPort: 7, name: seven}, {containerPort: 8, protocol: UDP}]}]}}"))
-		p := v.compile(t, j)
-		r := p.Roles[len(p.Roles)-1]
-		want := podplan.Role{
-			Name: "worker", Count: 3, Rank: int32(len(p.Roles) - 1), Member: "a-worker-{index}",
-			Labels: map[string]string{
-				"training.kubeflow.org/operator-name": strings.ToLower(v.kind.GVK().Kind) + "-controller", "training.kubeflow.org/job-name": "a",
-				"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "{index}",
-			},
-			Ports: []podplan.Port{{Name: "seven", Port: 7}, {Name: v.port, Port: v.number}}, OnFailure: podplan.ReplaceRetriable,
-			Env: r.Env, Container: r.Container,
-		}
-		if diff := cmp.Diff(want, r); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
-		if got := p.Template("worker").Spec.RestartPolicy; got != corev1.RestartPolicyNever {
-			t.Errorf("the exit code is looked at by the controller, so the kubelet must not restart: %s", got)
-		}
-		if (*j.Roles())["Worker"].Template.Spec.RestartPolicy != corev1.RestartPolicyAlways {
-			t.Error("the user's object was changed")
-		}
-		decides := 0
-		for i := range p.Roles {
-			for index := range p.Roles[i].Count {
-				labels := p.TemplateOf(podplan.Member{Role: p.Roles[i].Name, Index: index}).Labels
-				if p.Roles[i].Labels["training.kubeflow.org/job-role"] == "master" || labels["training.kubeflow.org/job-role"] == "master" {
-					decides++
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			j := v.decode(t, strings.ReplaceAll(v.roles(), "POD", "restartPolicy: ExitCode, template: {spec: {restartPolicy: Always, containers: [{name: side, image: i, ports: [{containerPort: 80}]}, {name: MAIN, image: i, ports: [{containerPort: 7, name: seven}, {containerPort: 8, protocol: UDP}]}]}}"))
+			p := v.compile(t, j)
+			r := p.Roles[len(p.Roles)-1]
+			want := podplan.Role{
+				Name: "worker", Count: 3, Rank: int32(len(p.Roles) - 1), Member: "a-worker-{index}",
+				Labels: map[string]string{
+					"training.kubeflow.org/operator-name": strings.ToLower(v.kind.GVK().Kind) + "-controller", "training.kubeflow.org/job-name": "a",
+					"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "{index}",
+				},
+				Ports: []podplan.Port{{Name: "seven", Port: 7}, {Name: v.port, Port: v.number}}, OnFailure: podplan.ReplaceRetriable,
+				Env: r.Env, Container: r.Container,
+			}
+			if diff := cmp.Diff(want, r); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if got := p.Template("worker").Spec.RestartPolicy; got != corev1.RestartPolicyNever {
+				t.Errorf("the exit code is looked at by the controller, so the kubelet must not restart: %s", got)
+			}
+			if (*j.Roles())["Worker"].Template.Spec.RestartPolicy != corev1.RestartPolicyAlways {
+				t.Error("the user's object was changed")
+			}
+			decides := 0
+			for i := range p.Roles {
+				for index := range p.Roles[i].Count {
+					labels := p.TemplateOf(podplan.Member{Role: p.Roles[i].Name, Index: index}).Labels
+					if p.Roles[i].Labels["training.kubeflow.org/job-role"] == "master" || labels["training.kubeflow.org/job-role"] == "master" {
+						decides++
+					}
 				}
 			}
-		}
-		if decides != 1 {
-			t.Errorf("%d pods are marked as the one that decides", decides)
-		}
-	})
+			if decides != 1 {
+				t.Errorf("%d pods are marked as the one that decides", decides)
+			}
+		})
+	}
 }
 
 // TestPolicies: what the run policy says is in the plan.
@@ -145,34 +140,38 @@ func TestPolicies(t *testing.T) {
 		"Suspended": {"no pod may be there", "suspend: true", podplan.Plan{CleanUp: podplan.RemoveRunning, Suspended: true}},
 		"ForEver":   {"a time that is longer than there are", "activeDeadlineSeconds: 9223372036854775807", podplan.Plan{CleanUp: podplan.RemoveRunning, Deadline: 1<<63 - 1}},
 	}
-	each(t, func(t *testing.T, v variant) {
-		for name, tc := range cases {
-			p := v.compile(t, v.decode(t, "runPolicy: {"+tc.policy+"}, "+v.roles())).Plan
-			p.Roles, p.Success = nil, nil
-			if diff := cmp.Diff(tc.want, p); diff != "" {
-				t.Errorf("%s: %s (-want +got):\n%s", name, tc.why, diff)
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			for name, tc := range cases {
+				p := v.compile(t, v.decode(t, "runPolicy: {"+tc.policy+"}, "+v.roles())).Plan
+				p.Roles, p.Success = nil, nil
+				if diff := cmp.Diff(tc.want, p); diff != "" {
+					t.Errorf("%s: %s (-want +got):\n%s", name, tc.why, diff)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 func TestRestartPolicies(t *testing.T) {
-	each(t, func(t *testing.T, v variant) {
-		for policy, want := range map[string]struct {
-			after podplan.OnFailure
-			pod   corev1.RestartPolicy
-		}{
-			"Never":     {podplan.FailJob, corev1.RestartPolicyNever},
-			"OnFailure": {podplan.Replace, corev1.RestartPolicyOnFailure},
-			"Always":    {podplan.Replace, corev1.RestartPolicyAlways},
-			"ExitCode":  {podplan.ReplaceRetriable, corev1.RestartPolicyNever},
-		} {
-			p := v.compile(t, v.decode(t, strings.ReplaceAll(v.roles(), "POD", "restartPolicy: "+policy+", POD")))
-			if p.Roles[0].OnFailure != want.after || p.Templates[0].Spec.RestartPolicy != want.pod {
-				t.Errorf("%s: %v and %s, want %v", policy, p.Roles[0].OnFailure, p.Templates[0].Spec.RestartPolicy, want)
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			for policy, want := range map[string]struct {
+				after podplan.OnFailure
+				pod   corev1.RestartPolicy
+			}{
+				"Never":     {podplan.FailJob, corev1.RestartPolicyNever},
+				"OnFailure": {podplan.Replace, corev1.RestartPolicyOnFailure},
+				"Always":    {podplan.Replace, corev1.RestartPolicyAlways},
+				"ExitCode":  {podplan.ReplaceRetriable, corev1.RestartPolicyNever},
+			} {
+				p := v.compile(t, v.decode(t, strings.ReplaceAll(v.roles(), "POD", "restartPolicy: "+policy+", POD")))
+				if p.Roles[0].OnFailure != want.after || p.Templates[0].Spec.RestartPolicy != want.pod {
+					t.Errorf("%s: %v and %s, want %v", policy, p.Roles[0].OnFailure, p.Templates[0].Spec.RestartPolicy, want)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 // TestDefaultRestartPolicies are those that manifests rely on.
@@ -190,29 +189,31 @@ func TestDefaultRestartPolicies(t *testing.T) {
 
 // TestRoleNames: roles are known in any case, as upstream reads them.
 func TestRoleNames(t *testing.T) {
-	each(t, func(t *testing.T, v variant) {
-		for _, name := range []string{"worker", "WORKER", "wOrKeR"} {
-			j := v.decode(t, strings.ReplaceAll(v.roles(), "Worker", name))
-			f, err := v.kind.Read(j)
-			if err != nil {
-				t.Fatal(err)
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			for _, name := range []string{"worker", "WORKER", "wOrKeR"} {
+				j := v.decode(t, strings.ReplaceAll(v.roles(), "Worker", name))
+				f, err := v.kind.Read(j)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if last := f.PodSets[len(f.PodSets)-1]; last.Name != "worker" || last.Count != 3 {
+					t.Errorf("%s: %v", name, last)
+				}
+				var paths []string
+				for _, x := range v.kind.Templates(j) {
+					paths = append(paths, x.Path)
+				}
+				if want := "spec." + v.field + "." + name + ".template"; paths[len(paths)-1] != want {
+					t.Errorf("%v must name what the author wrote: %s", paths, want)
+				}
 			}
-			if last := f.PodSets[len(f.PodSets)-1]; last.Name != "worker" || last.Count != 3 {
-				t.Errorf("%s: %v", name, last)
+			same := v.decode(t, strings.Replace(v.roles(), "Worker: {replicas: 3, POD}", "worker: {replicas: 3, POD}, Worker: {replicas: 3, restartPolicy: "+string(v.compile(t, v.decode(t, v.roles())).Templates[0].Spec.RestartPolicy)+", POD}", 1))
+			if errs := v.kind.Validate(same); len(errs) > 0 {
+				t.Errorf("twice the same is once: %v", errs)
 			}
-			var paths []string
-			for _, x := range v.kind.Templates(j) {
-				paths = append(paths, x.Path)
-			}
-			if want := "spec." + v.field + "." + name + ".template"; paths[len(paths)-1] != want {
-				t.Errorf("%v must name what the author wrote: %s", paths, want)
-			}
-		}
-		same := v.decode(t, strings.Replace(v.roles(), "Worker: {replicas: 3, POD}", "worker: {replicas: 3, POD}, Worker: {replicas: 3, restartPolicy: "+string(v.compile(t, v.decode(t, v.roles())).Templates[0].Spec.RestartPolicy)+", POD}", 1))
-		if errs := v.kind.Validate(same); len(errs) > 0 {
-			t.Errorf("twice the same is once: %v", errs)
-		}
-	})
+		})
+	}
 }
 
 // TestRefusals: what cannot run is refused with field and cure, by the webhook and, if
@@ -242,114 +243,122 @@ func TestRefusals(t *testing.T) {
 		"DigitFirst":   {"no service could be called that", "name 1a", "metadata.name", "start with an alphabetic character"},
 		"Dots":         {"no service could be called that", "name a.b", "metadata.name", "services"},
 	}
-	each(t, func(t *testing.T, v variant) {
-		for name, tc := range cases {
-			spec, changed, renamed := tc.spec, "", false
-			for _, how := range []string{"name ", "generate "} {
-				if after, is := strings.CutPrefix(spec, how); is {
-					spec, changed, renamed = v.roles(), how+after, true
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			for name, tc := range cases {
+				spec, changed, renamed := tc.spec, "", false
+				for _, how := range []string{"name ", "generate "} {
+					if after, is := strings.CutPrefix(spec, how); is {
+						spec, changed, renamed = v.roles(), how+after, true
+					}
+				}
+				if v.field == "xgbReplicaSpecs" && !renamed { // has a master always
+					spec = strings.Replace(spec, "ROLES: {", "ROLES: {Master: {POD}, ", 1)
+					if name == "NoRoles" {
+						spec = "ROLES: {}"
+					}
+				}
+				j := v.decode(t, spec)
+				if after, is := strings.CutPrefix(changed, "name "); is {
+					j.SetName(after)
+				}
+				if after, is := strings.CutPrefix(changed, "generate "); is {
+					j.SetName("")
+					j.SetGenerateName(after)
+				}
+				words := strings.NewReplacer("ROLES", v.field, "MAIN", v.container)
+				errs := v.kind.Validate(j)
+				found := false
+				for _, e := range errs {
+					found = found || e.Field == words.Replace(tc.field) && strings.Contains(e.Error(), words.Replace(tc.cure))
+				}
+				if !found {
+					t.Errorf("%s: %s: got %v, want %s: %s", name, tc.why, errs, words.Replace(tc.field), words.Replace(tc.cure))
+				}
+				if _, err := v.kind.Operated.Compile(j); err == nil {
+					t.Errorf("%s: %s: it compiled", name, tc.why)
+				}
+				if _, err := v.kind.Read(j); err == nil {
+					t.Errorf("%s: %s: it could be queued", name, tc.why)
 				}
 			}
-			if v.field == "xgbReplicaSpecs" && !renamed { // has a master always
-				spec = strings.Replace(spec, "ROLES: {", "ROLES: {Master: {POD}, ", 1)
-				if name == "NoRoles" {
-					spec = "ROLES: {}"
-				}
+			longest := v.decode(t, v.roles())
+			longest.SetName(long[:54])
+			if errs := v.kind.Validate(longest); len(errs) > 0 {
+				t.Errorf("the longest name that fits: %v", errs)
 			}
-			j := v.decode(t, spec)
-			if after, is := strings.CutPrefix(changed, "name "); is {
-				j.SetName(after)
-			}
-			if after, is := strings.CutPrefix(changed, "generate "); is {
-				j.SetName("")
-				j.SetGenerateName(after)
-			}
-			words := strings.NewReplacer("ROLES", v.field, "MAIN", v.container)
-			errs := v.kind.Validate(j)
-			found := false
-			for _, e := range errs {
-				found = found || e.Field == words.Replace(tc.field) && strings.Contains(e.Error(), words.Replace(tc.cure))
-			}
-			if !found {
-				t.Errorf("%s: %s: got %v, want %s: %s", name, tc.why, errs, words.Replace(tc.field), words.Replace(tc.cure))
-			}
-			if _, err := v.kind.Operated.Compile(j); err == nil {
-				t.Errorf("%s: %s: it compiled", name, tc.why)
-			}
-			if _, err := v.kind.Read(j); err == nil {
-				t.Errorf("%s: %s: it could be queued", name, tc.why)
-			}
-		}
-		longest := v.decode(t, v.roles())
-		longest.SetName(long[:54])
-		if errs := v.kind.Validate(longest); len(errs) > 0 {
-			t.Errorf("the longest name that fits: %v", errs)
-		}
-	})
+		})
+	}
 }
 
 func TestChanges(t *testing.T) {
-	each(t, func(t *testing.T, v variant) {
-		was := v.decode(t, v.roles())
-		cases := map[string]struct {
-			why, spec, field string
-		}{
-			"Same":     {"nothing", v.roles(), ""},
-			"Scale":    {"workers may become more", strings.Replace(v.roles(), "3", "5", 1), ""},
-			"Wrong":    {"a change is looked at like a new job", strings.Replace(v.roles(), "3", "-3", 1), "spec." + v.field + ".Worker.replicas"},
-			"Manager":  {"two controllers would each think that it is theirs", "runPolicy: {managedBy: kueue.x-k8s.io/multikueue}, " + v.roles(), "spec.runPolicy.managedBy"},
-			"SaidSame": {"it names the same, but the field is another's from now on", "runPolicy: {managedBy: kubeflow.org/training-operator}, " + v.roles(), "spec.runPolicy.managedBy"},
-		}
-		for name, tc := range cases {
-			errs := v.kind.ValidateChange(was, v.decode(t, tc.spec))
-			if (tc.field == "") != (len(errs) == 0) || len(errs) > 0 && errs[0].Field != tc.field {
-				t.Errorf("%s: %s: %v", name, tc.why, errs)
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			was := v.decode(t, v.roles())
+			cases := map[string]struct {
+				why, spec, field string
+			}{
+				"Same":     {"nothing", v.roles(), ""},
+				"Scale":    {"workers may become more", strings.Replace(v.roles(), "3", "5", 1), ""},
+				"Wrong":    {"a change is looked at like a new job", strings.Replace(v.roles(), "3", "-3", 1), "spec." + v.field + ".Worker.replicas"},
+				"Manager":  {"two controllers would each think that it is theirs", "runPolicy: {managedBy: kueue.x-k8s.io/multikueue}, " + v.roles(), "spec.runPolicy.managedBy"},
+				"SaidSame": {"it names the same, but the field is another's from now on", "runPolicy: {managedBy: kubeflow.org/training-operator}, " + v.roles(), "spec.runPolicy.managedBy"},
 			}
-		}
-		broken := v.decode(t, "ROLES: {Helper: {POD}}")
-		if errs := v.kind.ValidateChange(broken, broken); len(errs) > 0 {
-			t.Errorf("what was wrong before may still be labelled: %v", errs)
-		}
-	})
+			for name, tc := range cases {
+				errs := v.kind.ValidateChange(was, v.decode(t, tc.spec))
+				if (tc.field == "") != (len(errs) == 0) || len(errs) > 0 && errs[0].Field != tc.field {
+					t.Errorf("%s: %s: %v", name, tc.why, errs)
+				}
+			}
+			broken := v.decode(t, "ROLES: {Helper: {POD}}")
+			if errs := v.kind.ValidateChange(broken, broken); len(errs) > 0 {
+				t.Errorf("what was wrong before may still be labelled: %v", errs)
+			}
+		})
+	}
 }
 
 func TestOurs(t *testing.T) {
-	each(t, func(t *testing.T, v variant) {
-		for manager, want := range map[string]bool{"": true, "kubeflow.org/training-operator": true, "kueue.x-k8s.io/multikueue": false} {
-			if got := v.kind.Ours(v.decode(t, fmt.Sprintf("runPolicy: {managedBy: %q}, ", manager)+v.roles())); got != want {
-				t.Errorf("managedBy %q: ours is %v", manager, got)
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			for manager, want := range map[string]bool{"": true, "kubeflow.org/training-operator": true, "kueue.x-k8s.io/multikueue": false} {
+				if got := v.kind.Ours(v.decode(t, fmt.Sprintf("runPolicy: {managedBy: %q}, ", manager)+v.roles())); got != want {
+					t.Errorf("managedBy %q: ours is %v", manager, got)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 // TestRead: pod sets are roles in lower case, in the kind's order; the class of a job's
 // priority is in the first.
 func TestRead(t *testing.T) {
-	each(t, func(t *testing.T, v variant) {
-		spec := strings.Replace(v.roles(), "replicas: 3, POD", "replicas: 3, template: {spec: {priorityClassName: low, containers: [{name: MAIN, image: i}]}}", 1)
-		f, err := v.kind.Read(v.decode(t, spec))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f.Suspended || f.Active || f.Ready || f.Finished != nil || !f.EndsOnce || f.PodSets[0].Template.Spec.PriorityClassName != "low" {
-			t.Errorf("%+v", f)
-		}
-		f, _ = v.kind.Read(v.decode(t, "runPolicy: {suspend: true, schedulingPolicy: {priorityClass: high}}, "+spec))
-		if !f.Suspended || f.PodSets[0].Template.Spec.PriorityClassName != "high" {
-			t.Errorf("the policy says more than a template: %+v", f.PodSets[0].Template.Spec.PriorityClassName)
-		}
-		if names := len(f.PodSets); names != strings.Count(spec, "containers")+strings.Count(spec, "POD") {
-			t.Errorf("%d pod sets", names)
-		}
-		j := v.decode(t, "runPolicy: {schedulingPolicy: {priorityClass: system-node-critical}}, "+v.roles())
-		if got := v.kind.Templates(j)[0].Template.Spec.PriorityClassName; got != "system-node-critical" {
-			t.Errorf("S13: the class is not shown to those who judge it: %q", got)
-		}
-		if (*j.Roles())["Worker"].Template.Spec.PriorityClassName != "" {
-			t.Error("the object was changed")
-		}
-	})
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			spec := strings.Replace(v.roles(), "replicas: 3, POD", "replicas: 3, template: {spec: {priorityClassName: low, containers: [{name: MAIN, image: i}]}}", 1)
+			f, err := v.kind.Read(v.decode(t, spec))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Suspended || f.Active || f.Ready || f.Finished != nil || !f.EndsOnce || f.PodSets[0].Template.Spec.PriorityClassName != "low" {
+				t.Errorf("%+v", f)
+			}
+			f, _ = v.kind.Read(v.decode(t, "runPolicy: {suspend: true, schedulingPolicy: {priorityClass: high}}, "+spec))
+			if !f.Suspended || f.PodSets[0].Template.Spec.PriorityClassName != "high" {
+				t.Errorf("the policy says more than a template: %+v", f.PodSets[0].Template.Spec.PriorityClassName)
+			}
+			if names := len(f.PodSets); names != strings.Count(spec, "containers")+strings.Count(spec, "POD") {
+				t.Errorf("%d pod sets", names)
+			}
+			j := v.decode(t, "runPolicy: {schedulingPolicy: {priorityClass: system-node-critical}}, "+v.roles())
+			if got := v.kind.Templates(j)[0].Template.Spec.PriorityClassName; got != "system-node-critical" {
+				t.Errorf("S13: the class is not shown to those who judge it: %q", got)
+			}
+			if (*j.Roles())["Worker"].Template.Spec.PriorityClassName != "" {
+				t.Error("the object was changed")
+			}
+		})
+	}
 }
 
 // TestStanding: what a status says of pods that may be there.
@@ -380,104 +389,112 @@ func TestStanding(t *testing.T) {
 		"Succeeded": {why: "", status: api.JobStatus{Recovery: begun, Conditions: condition(api.JobSucceeded)}, ended: true, success: true, maker: core.MakerState{Ended: true}},
 		"Failed":    {why: "", status: api.JobStatus{Recovery: begun, Conditions: condition(api.JobFailed)}, ended: true, maker: core.MakerState{Ended: true}},
 	}
-	each(t, func(t *testing.T, v variant) {
-		for name, tc := range cases {
-			j := v.decode(t, v.roles())
-			j.Policy().Suspend = &tc.suspend
-			*j.State() = tc.status
-			f, err := v.kind.Read(j)
-			if err != nil {
-				t.Fatal(err)
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			for name, tc := range cases {
+				j := v.decode(t, v.roles())
+				j.Policy().Suspend = &tc.suspend
+				*j.State() = tc.status
+				f, err := v.kind.Read(j)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := int32(0)
+				for _, r := range f.Reclaimable {
+					n += r.Count
+				}
+				if f.Active != tc.active || f.Ready != tc.ready || n != tc.reclaimable || (f.Finished != nil) != tc.ended || tc.ended && (f.Finished.Success != tc.success || f.Finished.Message != "m") {
+					t.Errorf("%s: %s: active %v, ready %v, reclaimable %d, finished %v", name, tc.why, f.Active, f.Ready, n, f.Finished)
+				}
+				if got := v.kind.Maker(j); got != tc.maker {
+					t.Errorf("%s: %s: maker %+v, want %+v", name, tc.why, got, tc.maker)
+				}
 			}
-			n := int32(0)
-			for _, r := range f.Reclaimable {
-				n += r.Count
-			}
-			if f.Active != tc.active || f.Ready != tc.ready || n != tc.reclaimable || (f.Finished != nil) != tc.ended || tc.ended && (f.Finished.Success != tc.success || f.Finished.Message != "m") {
-				t.Errorf("%s: %s: active %v, ready %v, reclaimable %d, finished %v", name, tc.why, f.Active, f.Ready, n, f.Finished)
-			}
-			if got := v.kind.Maker(j); got != tc.maker {
-				t.Errorf("%s: %s: maker %+v, want %+v", name, tc.why, got, tc.maker)
-			}
-		}
-	})
+		})
+	}
 }
 
 // TestStartAndStop: nothing but the one field changes, so that what users apply again
 // meets what they wrote.
 func TestStartAndStop(t *testing.T) {
-	each(t, func(t *testing.T, v variant) {
-		j := v.decode(t, "runPolicy: {suspend: true}, "+strings.ReplaceAll(v.roles(), "POD", "template: {metadata: {labels: {color: blue}}, spec: {containers: [{name: MAIN, image: i}]}}"))
-		before := j.DeepCopyObject()
-		var infos []jobs.PodSetInfo
-		for range *j.Roles() {
-			infos = append(infos, jobs.PodSetInfo{Labels: map[string]string{"a": "b"}, NodeSelector: map[string]string{"c": "d"}, Tolerations: []corev1.Toleration{{Key: "k"}}})
-		}
-		started, err := v.kind.Start(j, infos)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(before, j); diff != "" {
-			t.Errorf("it is a new value that is started:\n%s", diff)
-		}
-		if v.kind.Suspended(started) || !v.kind.Suspended(j) {
-			t.Error("started is not suspended")
-		}
-		again, err := v.kind.Start(started, nil)
-		if err != nil || again != started {
-			t.Errorf("a started job is started: %v", err)
-		}
-		stopped, err := v.kind.Stop(started, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(before, stopped); diff != "" {
-			t.Errorf("-before +stopped:\n%s", diff)
-		}
-		if _, err := v.kind.Start(j, infos[1:]); err == nil {
-			t.Error("an admission of other pod sets")
-		}
-		infos[0].Labels = map[string]string{"color": "red"}
-		if _, err := v.kind.Start(j, infos); err == nil || !strings.Contains(err.Error(), `label color: the pod template says "blue"`) {
-			t.Errorf("what cannot be injected is told before it has to be: %v", err)
-		}
-	})
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			j := v.decode(t, "runPolicy: {suspend: true}, "+strings.ReplaceAll(v.roles(), "POD", "template: {metadata: {labels: {color: blue}}, spec: {containers: [{name: MAIN, image: i}]}}"))
+			before := j.DeepCopyObject()
+			var infos []jobs.PodSetInfo
+			for range *j.Roles() {
+				infos = append(infos, jobs.PodSetInfo{Labels: map[string]string{"a": "b"}, NodeSelector: map[string]string{"c": "d"}, Tolerations: []corev1.Toleration{{Key: "k"}}})
+			}
+			started, err := v.kind.Start(j, infos)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before, j); diff != "" {
+				t.Errorf("it is a new value that is started:\n%s", diff)
+			}
+			if v.kind.Suspended(started) || !v.kind.Suspended(j) {
+				t.Error("started is not suspended")
+			}
+			again, err := v.kind.Start(started, nil)
+			if err != nil || again != started {
+				t.Errorf("a started job is started: %v", err)
+			}
+			stopped, err := v.kind.Stop(started, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before, stopped); diff != "" {
+				t.Errorf("-before +stopped:\n%s", diff)
+			}
+			if _, err := v.kind.Start(j, infos[1:]); err == nil {
+				t.Error("an admission of other pod sets")
+			}
+			infos[0].Labels = map[string]string{"color": "red"}
+			if _, err := v.kind.Start(j, infos); err == nil || !strings.Contains(err.Error(), `label color: the pod template says "blue"`) {
+				t.Errorf("what cannot be injected is told before it has to be: %v", err)
+			}
+		})
+	}
 }
 
 // TestKeep: a manifest that is applied again leaves the admission alone.
 func TestKeep(t *testing.T) {
-	each(t, func(t *testing.T, v variant) {
-		was := v.decode(t, "runPolicy: {suspend: false}, "+v.roles())
-		(*was.Roles())["Worker"].Template.Spec.SchedulerName = "ours"
-		is := v.decode(t, "runPolicy: {suspend: true, backoffLimit: 3}, "+strings.ReplaceAll(v.roles(), "Worker", "worker"))
-		kept, ok := v.kind.Keep(was, is, nil).(api.Job)
-		if !ok {
-			t.Fatal("another kind")
-		}
-		if ptr.Deref(kept.Policy().Suspend, true) || *kept.Policy().BackoffLimit != 3 || (*kept.Roles())["worker"].Template.Spec.SchedulerName != "ours" {
-			t.Errorf("kept %+v", kept)
-		}
-	})
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			was := v.decode(t, "runPolicy: {suspend: false}, "+v.roles())
+			(*was.Roles())["Worker"].Template.Spec.SchedulerName = "ours"
+			is := v.decode(t, "runPolicy: {suspend: true, backoffLimit: 3}, "+strings.ReplaceAll(v.roles(), "Worker", "worker"))
+			kept, ok := v.kind.Keep(was, is, nil).(api.Job)
+			if !ok {
+				t.Fatal("another kind")
+			}
+			if ptr.Deref(kept.Policy().Suspend, true) || *kept.Policy().BackoffLimit != 3 || (*kept.Roles())["worker"].Template.Spec.SchedulerName != "ours" {
+				t.Errorf("kept %+v", kept)
+			}
+		})
+	}
 }
 
 // TestStrangers: objects of other kinds are refused and never a panic.
 func TestStrangers(t *testing.T) {
-	each(t, func(t *testing.T, v variant) {
-		pod := &corev1.Pod{}
-		if _, err := v.kind.Read(pod); err == nil {
-			t.Error("read a pod")
-		}
-		if _, err := v.kind.Start(pod, nil); err == nil {
-			t.Error("started a pod")
-		}
-		if _, err := v.kind.Stop(pod, nil); err == nil {
-			t.Error("stopped a pod")
-		}
-		if _, err := v.kind.Operated.Compile(pod); err == nil {
-			t.Error("compiled a pod")
-		}
-		if v.kind.Ours(pod) || v.kind.Maker(pod) != (core.MakerState{}) || v.kind.Operated.Project(pod, nil, &jobs.Standing{}) != jobs.Object(pod) {
-			t.Error("a pod is ours")
-		}
-	})
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{}
+			if _, err := v.kind.Read(pod); err == nil {
+				t.Error("read a pod")
+			}
+			if _, err := v.kind.Start(pod, nil); err == nil {
+				t.Error("started a pod")
+			}
+			if _, err := v.kind.Stop(pod, nil); err == nil {
+				t.Error("stopped a pod")
+			}
+			if _, err := v.kind.Operated.Compile(pod); err == nil {
+				t.Error("compiled a pod")
+			}
+			if v.kind.Ours(pod) || v.kind.Maker(pod) != (core.MakerState{}) || v.kind.Operated.Project(pod, nil, &jobs.Standing{}) != jobs.Object(pod) {
+				t.Error("a pod is ours")
+			}
+		})
+	}
 }

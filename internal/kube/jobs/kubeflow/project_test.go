@@ -88,72 +88,82 @@ func TestStory(t *testing.T) {
 			}
 			return ""
 		}},
-		{"succeeds", false, jobs.Standing{Memory: podplan.Memory{Started: at(60), Ended: at(70), Outcome: podplan.JobSucceeded}, Counts: tally(0, 3, 0), Now: at(70)},
+		{
+			"succeeds", false,
+			jobs.Standing{Memory: podplan.Memory{Started: at(60), Ended: at(70), Outcome: podplan.JobSucceeded}, Counts: tally(0, 3, 0), Now: at(70)},
 			"Created=True:Created Suspended=False:Resumed Running=False:Running Succeeded=True:Succeeded", func(s *api.JobStatus) string {
 				if s.CompletionTime == nil || !s.CompletionTime.Time.Equal(at(70)) || s.ReplicaStatuses["Worker"].Succeeded != 3 {
 					return "it ended"
 				}
 				return ""
-			}},
-		{"stays as it is", false, jobs.Standing{Memory: podplan.Memory{Started: at(60), Ended: at(70), Outcome: podplan.JobSucceeded}, Restarting: true, Counts: tally(1, 2, 0), Now: at(80)},
-			"Created=True:Created Suspended=False:Resumed Running=False:Running Succeeded=True:Succeeded", nil},
+			},
+		},
+		{
+			"stays as it is", false,
+			jobs.Standing{Memory: podplan.Memory{Started: at(60), Ended: at(70), Outcome: podplan.JobSucceeded}, Restarting: true, Counts: tally(1, 2, 0), Now: at(80)},
+			"Created=True:Created Suspended=False:Resumed Running=False:Running Succeeded=True:Succeeded", nil,
+		},
 	}
-	each(t, func(t *testing.T, v variant) {
-		j := v.decode(t, v.roles())
-		j.GetObjectKind().SetGroupVersionKind(v.kind.GVK())
-		for _, c := range chapters {
-			j.Policy().Suspend = &c.suspend
-			p := v.compile(t, j)
-			before := j.DeepCopyObject()
-			next, ok := v.kind.Operated.Project(j, p, &c.s).(api.Job)
-			if !ok {
-				t.Fatal("another kind")
-			}
-			if diff := cmp.Diff(before, j); diff != "" {
-				t.Fatalf("%s: the object was changed:\n%s", c.name, diff)
-			}
-			if got := shown(next); got != c.want {
-				t.Errorf("%s: got\n%s, want\n%s", c.name, got, c.want)
-			}
-			if c.check != nil {
-				if wrong := c.check(next.State()); wrong != "" {
-					t.Errorf("%s: %s: %+v", c.name, wrong, next.State())
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			j := v.decode(t, v.roles())
+			j.GetObjectKind().SetGroupVersionKind(v.kind.GVK())
+			for _, c := range chapters {
+				j.Policy().Suspend = &c.suspend
+				p := v.compile(t, j)
+				before := j.DeepCopyObject()
+				next, ok := v.kind.Operated.Project(j, p, &c.s).(api.Job)
+				if !ok {
+					t.Fatal("another kind")
 				}
+				if diff := cmp.Diff(before, j); diff != "" {
+					t.Fatalf("%s: the object was changed:\n%s", c.name, diff)
+				}
+				if got := shown(next); got != c.want {
+					t.Errorf("%s: got\n%s, want\n%s", c.name, got, c.want)
+				}
+				if c.check != nil {
+					if wrong := c.check(next.State()); wrong != "" {
+						t.Errorf("%s: %s: %+v", c.name, wrong, next.State())
+					}
+				}
+				later := c.s
+				later.Now = at(1000)
+				if again := v.kind.Operated.Project(next, p, &later); !equality.Semantic.DeepEqual(next, again) {
+					t.Errorf("%s: the same is written twice:\n%s", c.name, cmp.Diff(next, again))
+				}
+				j = next
 			}
-			later := c.s
-			later.Now = at(1000)
-			if again := v.kind.Operated.Project(next, p, &later); !equality.Semantic.DeepEqual(next, again) {
-				t.Errorf("%s: the same is written twice:\n%s", c.name, cmp.Diff(next, again))
+			selector := j.State().ReplicaStatuses["Worker"].Selector
+			if want := "training.kubeflow.org/job-name=a,training.kubeflow.org/operator-name=" + strings.ToLower(v.kind.GVK().Kind) + "-controller,training.kubeflow.org/replica-type=worker"; selector != want {
+				t.Errorf("autoscalers find pods by %s, want %s", selector, want)
 			}
-			j = next
-		}
-		selector := j.State().ReplicaStatuses["Worker"].Selector
-		if want := "training.kubeflow.org/job-name=a,training.kubeflow.org/operator-name=" + strings.ToLower(v.kind.GVK().Kind) + "-controller,training.kubeflow.org/replica-type=worker"; selector != want {
-			t.Errorf("autoscalers find pods by %s, want %s", selector, want)
-		}
-	})
+		})
+	}
 }
 
 // TestFailure: the reason is the kind's word, the message says what happened.
 func TestFailure(t *testing.T) {
-	each(t, func(t *testing.T, v variant) {
-		j := v.decode(t, v.roles())
-		j.GetObjectKind().SetGroupVersionKind(v.kind.GVK())
-		p := v.compile(t, j)
-		running, _ := v.kind.Operated.Project(j, p, &jobs.Standing{Memory: podplan.Memory{Started: at(1)}, Counts: tally(3, 0, 0), Now: at(2)}).(api.Job)
-		s := &jobs.Standing{Memory: podplan.Memory{Started: at(1), Ended: at(3), Outcome: podplan.JobFailed, Reason: podplan.DeadlineExceeded, Message: "it ran longer than 2s"}, Now: at(3)}
-		failed, _ := v.kind.Operated.Project(running, p, s).(api.Job)
-		if got, want := shown(failed), "Created=True:Created Running=False:Running Failed=True:Failed"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-		last := failed.State().Conditions[2]
-		if last.Reason != v.kind.GVK().Kind+"Failed" || !strings.Contains(last.Message, "it ran longer than 2s") {
-			t.Errorf("%+v", last)
-		}
-		if unplanned := v.kind.Operated.Project(j, nil, s); unplanned == nil {
-			t.Error("a job that cannot be planned has a status, too")
-		}
-	})
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			j := v.decode(t, v.roles())
+			j.GetObjectKind().SetGroupVersionKind(v.kind.GVK())
+			p := v.compile(t, j)
+			running, _ := v.kind.Operated.Project(j, p, &jobs.Standing{Memory: podplan.Memory{Started: at(1)}, Counts: tally(3, 0, 0), Now: at(2)}).(api.Job)
+			s := &jobs.Standing{Memory: podplan.Memory{Started: at(1), Ended: at(3), Outcome: podplan.JobFailed, Reason: podplan.DeadlineExceeded, Message: "it ran longer than 2s"}, Now: at(3)}
+			failed, _ := v.kind.Operated.Project(running, p, s).(api.Job)
+			if got, want := shown(failed), "Created=True:Created Running=False:Running Failed=True:Failed"; got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			last := failed.State().Conditions[2]
+			if last.Reason != v.kind.GVK().Kind+"Failed" || !strings.Contains(last.Message, "it ran longer than 2s") {
+				t.Errorf("%+v", last)
+			}
+			if unplanned := v.kind.Operated.Project(j, nil, s); unplanned == nil {
+				t.Error("a job that cannot be planned has a status, too")
+			}
+		})
+	}
 }
 
 func BenchmarkCompile(b *testing.B) {

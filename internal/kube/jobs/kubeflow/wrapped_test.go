@@ -40,46 +40,50 @@ func whole(o map[string]any) {
 
 // TestWrapped: an AppWrapper counts the same pods as a queue does.
 func TestWrapped(t *testing.T) {
-	each(t, func(t *testing.T, v variant) {
-		sets, err := v.kind.Wrapped.PodSets(v.template(t, strings.Replace(v.roles(), "Worker", "wORKER", 1)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := map[string]int32{}
-		for _, s := range sets {
-			got[s.Path] = *s.Replicas
-			if s.Annotations["workload.codeflare.dev.appwrapper/tas-pod-index-label"] != "training.kubeflow.org/replica-index" {
-				t.Errorf("%s: which label has the index: %v", s.Path, s.Annotations)
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			sets, err := v.kind.Wrapped.PodSets(v.template(t, strings.Replace(v.roles(), "Worker", "wORKER", 1)))
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		want := map[string]int32{"template.spec." + v.field + ".wORKER.template": 3}
-		if strings.Contains(v.roles(), "Master") {
-			want["template.spec."+v.field+".Master.template"] = 1
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
-		for what, spec := range map[string]any{"no object": "x", "roles that are none": map[string]any{v.field: "x"}} {
-			if sets, err := v.kind.Wrapped.PodSets(map[string]any{"spec": spec}); err == nil || !strings.HasPrefix(err.Error(), "read the roles: ") {
-				t.Errorf("%s: %v, %v", what, sets, err)
+			got := map[string]int32{}
+			for _, s := range sets {
+				got[s.Path] = *s.Replicas
+				if s.Annotations["workload.codeflare.dev.appwrapper/tas-pod-index-label"] != "training.kubeflow.org/replica-index" {
+					t.Errorf("%s: which label has the index: %v", s.Path, s.Annotations)
+				}
 			}
-		}
-	})
+			want := map[string]int32{"template.spec." + v.field + ".wORKER.template": 3}
+			if strings.Contains(v.roles(), "Master") {
+				want["template.spec."+v.field+".Master.template"] = 1
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			for what, spec := range map[string]any{"no object": "x", "roles that are none": map[string]any{v.field: "x"}} {
+				if sets, err := v.kind.Wrapped.PodSets(map[string]any{"spec": spec}); err == nil || !strings.HasPrefix(err.Error(), "read the roles: ") {
+					t.Errorf("%s: %v, %v", what, sets, err)
+				}
+			}
+		})
+	}
 }
 
 // TestWrappedOutcome: the job's own account of how it ended counts.
 func TestWrappedOutcome(t *testing.T) {
-	each(t, func(t *testing.T, v variant) {
-		for condition, want := range map[string]lifecycle.Outcome{"Running": lifecycle.Undecided, "Succeeded": lifecycle.Completed, "Failed": lifecycle.Broken} {
-			o := map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": condition, "status": "True", "message": "m"}}}}
-			if got, _ := v.kind.Wrapped.Outcome(o); got != want {
-				t.Errorf("%s: %v, want %v", condition, got, want)
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			for condition, want := range map[string]lifecycle.Outcome{"Running": lifecycle.Undecided, "Succeeded": lifecycle.Completed, "Failed": lifecycle.Broken} {
+				o := map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": condition, "status": "True", "message": "m"}}}}
+				if got, _ := v.kind.Wrapped.Outcome(o); got != want {
+					t.Errorf("%s: %v, want %v", condition, got, want)
+				}
 			}
-		}
-		if diff := cmp.Diff([][]string{{"spec", "runPolicy", "suspend"}, {"spec", "runPolicy", "ttlSecondsAfterFinished"}}, v.kind.Wrapped.Dropped); diff != "" {
-			t.Errorf("these are the AppWrapper's to say: %s", diff)
-		}
-	})
+			if diff := cmp.Diff([][]string{{"spec", "runPolicy", "suspend"}, {"spec", "runPolicy", "ttlSecondsAfterFinished"}}, v.kind.Wrapped.Dropped); diff != "" {
+				t.Errorf("these are the AppWrapper's to say: %s", diff)
+			}
+		})
+	}
 }
 
 // TestWrappedGrowth: S5, workers that become more while they run are not counted.

@@ -104,7 +104,7 @@ func freePort(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // nothing was written
+	defer l.Close()
 	address, _ := l.Addr().(*net.TCPAddr)
 	return address.Port
 }

@@ -25,8 +25,11 @@ func Kind() jobs.Kind {
 		New:   func() api.Job { return &api.TFJob{} },
 		Field: "tfReplicaSpecs",
 		Roles: []kubeflow.Role{
-			{Name: api.RoleChief, Least: 1, Most: 1}, {Name: api.RoleMaster, Least: 1, Most: 1},
-			{Name: api.RolePS}, {Name: api.RoleWorker}, {Name: api.RoleEvaluator},
+			{Name: api.RoleChief, Least: 1, Most: 1},
+			{Name: api.RoleMaster, Least: 1, Most: 1},
+			{Name: api.RolePS},
+			{Name: api.RoleWorker},
+			{Name: api.RoleEvaluator},
 		},
 		Container:     container,
 		Port:          "tfjob-port",
@@ -141,7 +144,7 @@ func whole(r *kubeflow.Reading, all []*kubeflow.Replicas) string {
 func sparse(r *kubeflow.Reading, x *kubeflow.Replicas) string {
 	workers, servers := "", ""
 	self := `"` + x.Member + "{index}" + address(r, x)
-	switch x.Name {
+	switch x.Name { //nolint:exhaustive // others know nobody
 	case api.RolePS:
 		servers = self
 	case api.RoleWorker:
