@@ -369,6 +369,33 @@ func TestPodGroupIsPreempted(t *testing.T) {
 	})
 }
 
+// A manifest that is applied again, from the server's side, takes away nothing that
+// holds a pod or starts it.
+func TestPodAppliedAgain(t *testing.T) {
+	awaitEmpty(t, "blue")
+	withoutPods(t, user(t, ""), "blue")
+	alice := user(t, "alice")
+	text := strings.Replace(queuedPod("again", 1, 1000000, "", "", ""), "default-queue", "nowhere", 1)
+	for range 2 {
+		if err := apply(t, alice, text, "blue"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "it is held", inState(t, "blue", "again", 0, 1))
+	text = strings.Replace(text, "nowhere", "default-queue", 1)
+	if err := apply(t, alice, text, "blue"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "in the right queue it runs", inState(t, "blue", "again", 1, 0))
+	if err := apply(t, alice, text, "blue"); err != nil {
+		t.Fatal(err)
+	}
+	p := named(t, "blue", "again")[0]
+	if !slices.Contains(p.Finalizers, kueue.PodFinalizer) || p.Annotations[kueue.WorkloadAnnotation] == "" || p.Labels[kueue.ManagedLabel] != "true" {
+		t.Errorf("it lost what it is known by: %v %v %v", p.Finalizers, p.Labels, p.Annotations)
+	}
+}
+
 // A pod that says that it belongs to a running job waits as any other one (S6), and
 // nobody but the admission takes its gate.
 func TestS6ForgedOwnerIsQueued(t *testing.T) {
