@@ -159,9 +159,12 @@ type MissingError struct{ text string }
 // Error is a sentence with proposals.
 func (e *MissingError) Error() string { return e.text }
 
+// nesting is how many objects own one another at most: references may go in circles.
+const nesting = 10
+
 // climb goes from the named object up to the job that was queued.
 func (p *Picture) climb(ctx context.Context, c client.Reader, f found) error {
-	for {
+	for range nesting {
 		p.Asked = f.ref
 		p.see(f.object)
 		above, uid := ownerOf(f)
@@ -178,6 +181,7 @@ func (p *Picture) climb(ctx context.Context, c client.Reader, f found) error {
 		}
 		f = up
 	}
+	return nil
 }
 
 // see notes an object on the way up; what is part of another one is forgotten, but for
@@ -262,7 +266,7 @@ func ownerOf(f found) (Ref, types.UID) {
 		name string
 	}{
 		{AppWrapper, pod.Labels[appwrapper.AppWrapperLabel]},
-		{Workload, cmp.Or(pod.Annotations[kueue.WorkloadAnnotation], groupOf(pod))},
+		{Workload, workloadOf(pod)},
 		{PodGroup, pod.Labels[podgroup.PodGroupLabel]},
 	} {
 		if by.name != "" {
@@ -274,6 +278,15 @@ func ownerOf(f found) (Ref, types.UID) {
 
 // held reports whether a pod is queued by itself.
 func held(pod *corev1.Pod) bool { return pod.Labels[kueue.ManagedLabel] == "true" }
+
+// workloadOf names the Workload that a pod belongs to; "" for one that is queued alone,
+// which is the job of its Workload itself.
+func workloadOf(pod *corev1.Pod) string {
+	if held(pod) {
+		return groupOf(pod)
+	}
+	return pod.Annotations[kueue.WorkloadAnnotation]
+}
 
 // groupOf is the group that a pod is queued with, whose name its Workload has; "" if
 // it is queued alone, or with its job.

@@ -59,20 +59,21 @@ func TestMutatePod(t *testing.T) {
 		queue          string
 		warned         bool
 	}{
-		"queued":            {why: "it waits for its queue", new: podText("blue", queueLabel, "", "", ""), held: true, queue: "default-queue"},
-		"no queue":          {why: "a team's namespace runs queued pods only", new: podText("blue", "", "", "", ""), held: true, warned: true},
-		"elsewhere":         {why: "it asks for a queue", new: podText("lab", queueLabel, "", "", ""), held: true, queue: "default-queue"},
-		"elsewhere, none":   {why: "it is none of ours", new: podText("lab", "", "", "", "")},
-		"forged owner":      {why: "any user may write that (S6)", new: podText("blue", queueLabel, "", ownedBy("AppWrapper"), ""), held: true, queue: "default-queue"},
-		"forged Workload":   {why: "and that", new: podText("blue", queueLabel, workloadNote, ownedBy("Job"), ""), held: true, queue: "default-queue"},
-		"a tenant's robot":  {why: "it is a user as others", user: tenantAccount, new: podText("blue", queueLabel, workloadNote, ownedBy("Job"), ""), held: true, queue: "default-queue"},
-		"an operator":       {why: "its pods are counted with the job that they are of", user: operatorAccount, new: podText("blue", "", workloadNote, ownedBy("PyTorchJob"), "")},
-		"uncounted":         {why: "the job that it is of is not queued", user: operatorAccount, new: podText("blue", queueLabel, "", ownedBy("PyTorchJob"), ""), held: true, queue: "default-queue"},
-		"of a ReplicaSet":   {why: "each is a job", user: replicaController, new: podText("blue", queueLabel, "", ownedBy("ReplicaSet"), ""), held: true, queue: "default-queue"},
-		"pods are off":      {why: "the installation does not queue them", frameworks: []string{"batch/job"}, new: podText("lab", queueLabel, "", "", "")},
-		"off, of a team":    {why: "its users may make pods because they are held", frameworks: []string{"batch/job"}, new: podText("blue", queueLabel, "", "", ""), held: true, queue: "default-queue"},
-		"pods are off, but": {why: "those of Deployments are", frameworks: []string{"deployment"}, new: podText("lab", queueLabel, "kueue.x-k8s.io/pod-suspending-parent: deployment", "", ""), held: true, queue: "default-queue"},
-		"of another parent": {why: "only those of Deployments are", frameworks: []string{"deployment"}, new: podText("lab", queueLabel, "kueue.x-k8s.io/pod-suspending-parent: statefulset", "", "")},
+		"queued":             {why: "it waits for its queue", new: podText("blue", queueLabel, "", "", ""), held: true, queue: "default-queue"},
+		"no queue":           {why: "a team's namespace runs queued pods only", new: podText("blue", "", "", "", ""), held: true, warned: true},
+		"elsewhere":          {why: "it asks for a queue", new: podText("lab", queueLabel, "", "", ""), held: true, queue: "default-queue"},
+		"elsewhere, none":    {why: "it is none of ours", new: podText("lab", "", "", "", "")},
+		"forged owner":       {why: "any user may write that (S6)", new: podText("blue", queueLabel, "", ownedBy("AppWrapper"), ""), held: true, queue: "default-queue"},
+		"forged Workload":    {why: "and that", new: podText("blue", queueLabel, workloadNote, ownedBy("Job"), ""), held: true, queue: "default-queue"},
+		"a tenant's robot":   {why: "it is a user as others", user: tenantAccount, new: podText("blue", queueLabel, workloadNote, ownedBy("Job"), ""), held: true, queue: "default-queue"},
+		"a robot of the lab": {why: "it is no operator where it lives", user: "system:serviceaccount:lab:default", new: podText("lab", queueLabel, workloadNote, ownedBy("Job"), ""), held: true, queue: "default-queue"},
+		"an operator":        {why: "its pods are counted with the job that they are of", user: operatorAccount, new: podText("blue", "", workloadNote, ownedBy("PyTorchJob"), "")},
+		"uncounted":          {why: "the job that it is of is not queued", user: operatorAccount, new: podText("blue", queueLabel, "", ownedBy("PyTorchJob"), ""), held: true, queue: "default-queue"},
+		"of a ReplicaSet":    {why: "each is a job", user: replicaController, new: podText("blue", queueLabel, "", ownedBy("ReplicaSet"), ""), held: true, queue: "default-queue"},
+		"pods are off":       {why: "the installation does not queue them", frameworks: []string{"batch/job"}, new: podText("lab", queueLabel, "", "", "")},
+		"off, of a team":     {why: "its users may make pods because they are held", frameworks: []string{"batch/job"}, new: podText("blue", queueLabel, "", "", ""), held: true, queue: "default-queue"},
+		"pods are off, but":  {why: "those of Deployments are", frameworks: []string{"deployment"}, new: podText("lab", queueLabel, "kueue.x-k8s.io/pod-suspending-parent: deployment", "", ""), held: true, queue: "default-queue"},
+		"of another parent":  {why: "only those of Deployments are", frameworks: []string{"deployment"}, new: podText("lab", queueLabel, "kueue.x-k8s.io/pod-suspending-parent: statefulset", "", "")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

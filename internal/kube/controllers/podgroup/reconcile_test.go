@@ -373,6 +373,21 @@ func TestReplacementAndExcess(t *testing.T) {
 	}
 }
 
+// Pods that are deleted as soon as they have succeeded have succeeded all the same.
+func TestDeletedWhenDone(t *testing.T) {
+	b := newBench(t, group(1, "a")...)
+	b.settle("g")
+	b.admit("g")
+	b.settle("g")
+	b.phase("a", corev1.PodSucceeded)
+	b.remove("a")
+	b.settle("g")
+	b.expect("it is let go", "")
+	if got := b.reasons(); !slices.Contains(got, kueue.EventFinishedWorkload) {
+		t.Errorf("nobody is told that it has ended: %v", got)
+	}
+}
+
 // What was started without a Workload is stopped, whoever took its gate.
 func TestStartedWithoutAdmission(t *testing.T) {
 	ungated := func(p *corev1.Pod) { p.Spec.SchedulingGates = nil }
