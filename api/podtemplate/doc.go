@@ -14,7 +14,7 @@ import (
 // Holder has the field. It is a kind only because schemas are generated for kinds.
 type Holder struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	Template corev1.PodTemplateSpec `json:"template,omitempty"`
+	Template corev1.PodTemplateSpec `json:"template,omitzero"`
 }

@@ -406,13 +406,13 @@ func TestS6ForgedOwnerIsQueued(t *testing.T) {
 		fmt.Sprintf(podSpec, "Never")+`}}}`, "blue")
 	eventually(t, "a Job runs", jobPods(t, "blue", "real", 1))
 	eventually(t, "its pod runs", func() string { return jobRuns(t, "real", 1) })
-	real := pods(t, "blue", "real")[0]
-	if slices.Contains(real.Finalizers, kueue.PodFinalizer) || real.Labels[kueue.ManagedLabel] != "" {
+	theirs := pods(t, "blue", "real")[0]
+	if slices.Contains(theirs.Finalizers, kueue.PodFinalizer) || theirs.Labels[kueue.ManagedLabel] != "" {
 		t.Error("a pod of a Job that is queued already was queued again")
 	}
-	forged := queuedPod("forged", 1, 6000, "", kueue.WorkloadAnnotation+": "+real.Annotations[kueue.WorkloadAnnotation], "")
+	forged := queuedPod("forged", 1, 6000, "", kueue.WorkloadAnnotation+": "+theirs.Annotations[kueue.WorkloadAnnotation], "")
 	forged = strings.Replace(forged, "metadata: {name: forged,", "metadata: {name: forged, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: real, controller: true, uid: "+
-		string(real.OwnerReferences[0].UID)+"}],", 1)
+		string(theirs.OwnerReferences[0].UID)+"}],", 1)
 	forged = strings.Replace(forged, "kueue.x-k8s.io/queue-name: default-queue", "kueue.x-k8s.io/queue-name: nowhere", 1)
 	create(t, admin, forged, "blue")
 	eventually(t, "it is held", inState(t, "blue", "forged", 0, 1))
@@ -430,7 +430,7 @@ func TestS6ForgedOwnerIsQueued(t *testing.T) {
 	}{
 		"takes the gate":               {&p, `{"spec":{"schedulingGates":null}}`},
 		"takes the finalizer":          {&p, `{"metadata":{"finalizers":null}}`},
-		"frees a running pod":          {&real, `{"metadata":{"ownerReferences":null,"annotations":{"kueue.x-k8s.io/workload":null}}}`},
+		"frees a running pod":          {&theirs, `{"metadata":{"ownerReferences":null,"annotations":{"kueue.x-k8s.io/workload":null}}}`},
 		"binds it":                     {&p, `{"spec":{"nodeName":"node-0"}}`},
 		"says that a job has admitted": {&p, `{"metadata":{"annotations":{"kueue.x-k8s.io/workload":"w"}}}`},
 	} {
@@ -439,7 +439,7 @@ func TestS6ForgedOwnerIsQueued(t *testing.T) {
 			t.Errorf("alice %s: %v", name, err)
 		}
 	}
-	counted := strings.Replace(jobManifest, "  template:\n", "  template:\n    metadata: {annotations: {kueue.x-k8s.io/workload: "+real.Annotations[kueue.WorkloadAnnotation]+"}}\n", 1)
+	counted := strings.Replace(jobManifest, "  template:\n", "  template:\n    metadata: {annotations: {kueue.x-k8s.io/workload: "+theirs.Annotations[kueue.WorkloadAnnotation]+"}}\n", 1)
 	if _, err := tryCreate(t, alice, counted, "blue"); !apierrors.IsInvalid(err) {
 		t.Errorf("alice makes a Job whose pods are counted with another one: %v", err)
 	}

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"testing"
 	"time"
 
@@ -9,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
 // desk is Reservations with gangs and pods of the test's own, and a clock.

@@ -141,7 +141,7 @@ func failFirstOf(pod *corev1.Pod) (n int32, given bool, err error) {
 		return 0, false, fmt.Errorf("annotation %s: %q is not a number of runs", AnnotationFailFirst, v)
 	}
 	before, _ := strconv.ParseInt(pod.Annotations[AnnotationFailures], 10, 32)
-	return int32(min(max(first-before, 0), math.MaxInt32)), true, nil //nolint:gosec // within bounds
+	return int32(min(max(first-before, 0), math.MaxInt32)), true, nil
 }
 
 func scaled(d time.Duration, scale float64) time.Duration {
