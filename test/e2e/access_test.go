@@ -132,11 +132,11 @@ func TestS4UnqueuedKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, k := range []struct{ kind, group, version, resource string }{
-		{"PyTorchJob", "kubeflow.org", "v1", "pytorchjobs"},
+		{"MPIJob", "kubeflow.org", "v2beta1", "mpijobs"},
 		{"RayJob", "ray.io", "v1", "rayjobs"},
 		{"RayCluster", "ray.io", "v1", "rayclusters"},
 		{"JobSet", "jobset.x-k8s.io", "v1alpha2", "jobsets"},
-		{"TFJob", "kubeflow.org", "v1", "tfjobs"},
+		{"TrainJob", "trainer.kubeflow.org", "v1alpha1", "trainjobs"},
 		{"SparkApplication", "sparkoperator.k8s.io", "v1beta2", "sparkapplications"},
 		{"DaemonSet", "apps", "v1", "daemonsets"},
 		{"ReplicationController", "", "v1", "replicationcontrollers"},
