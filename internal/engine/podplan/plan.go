@@ -124,10 +124,13 @@ type Member struct {
 // Expand replaces what differs between members in a name, a label or a variable:
 // {index} is the index in the role, {rank} that in the job.
 func (r *Role) Expand(s string, index int32) string {
-	if !strings.Contains(s, "{") {
-		return s
+	if strings.Contains(s, "{index}") {
+		s = strings.ReplaceAll(s, "{index}", strconv.Itoa(int(index)))
 	}
-	return strings.NewReplacer("{index}", strconv.Itoa(int(index)), "{rank}", strconv.Itoa(int(r.Rank+index))).Replace(s)
+	if strings.Contains(s, "{rank}") {
+		s = strings.ReplaceAll(s, "{rank}", strconv.Itoa(int(r.Rank+index)))
+	}
+	return s
 }
 
 // Role returns a role of the plan, nil if there is none of the name.

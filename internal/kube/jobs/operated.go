@@ -53,16 +53,6 @@ func (p *Plan) TemplateOf(m podplan.Member) *corev1.PodTemplateSpec {
 	return nil
 }
 
-// Template is that of a role, nil if there is no such role.
-func (p *Plan) Template(role string) *corev1.PodTemplateSpec {
-	for i := range p.Roles {
-		if p.Roles[i].Name == role {
-			return p.Templates[i]
-		}
-	}
-	return nil
-}
-
 // Replaceable is how many more of a job's pods can be taken away; see Replaces. Of jobs that
 // are operated here each pod that is evicted is made anew, and that is not counted as a
 // failure. But the others lose touch with it and may fail, so that all have to be of the

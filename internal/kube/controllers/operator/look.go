@@ -47,7 +47,12 @@ func (r *reconciler) look(ctx context.Context, name types.NamespacedName) (*look
 	plan, err := r.kind.Operated.Compile(l.job)
 	if err != nil {
 		r.event(l.job, corev1.EventTypeWarning, "InvalidJob", err.Error())
-		return nil, false, nil // trying again does not mend a manifest; the event tells its author
+		if r.kind.Suspended(l.job) { // whatever it is, its pods have to go
+			plan, err = &jobs.Plan{Plan: podplan.Plan{Suspended: true}}, nil
+		}
+	}
+	if err != nil {
+		return nil, false, nil //nolint:nilerr // trying again does not mend a manifest; the event tells its author
 	}
 	l.plan, l.kept = plan, jobs.Remembered(r.kind.Operated.Recall(l.job))
 	if err := r.owned(ctx, l); err != nil {

@@ -644,6 +644,25 @@ func TestAnotherOperatorRuns(t *testing.T) {
 	}
 }
 
+// TestUnintelligibleJobIsStopped: a job that became one that nobody understands gives its
+// pods up like any other when it is suspended; else it would keep its quota for ever.
+func TestUnintelligibleJobIsStopped(t *testing.T) {
+	b := newBench(t, aToy("lab"))
+	b.run()
+	operated := *b.r.kind.Operated
+	operated.Compile = func(jobs.Object) (*jobs.Plan, error) { return nil, errors.New("no role") }
+	b.r.kind.Operated = &operated
+	b.run()
+	expect(t, "pods while it may run", b.podNames(), three)
+	x := b.toy("lab")
+	x.Spec.Hold = true
+	b.update(x)
+	b.run()
+	if r := b.toy("lab").Status.Recovery; len(b.pods()) > 0 || r.StartTime != nil {
+		t.Errorf("it was suspended and keeps %v, begun at %s", b.podNames(), r.StartTime)
+	}
+}
+
 // TestKilledAnywhere: the controller is killed after each of its writes in turn, while a pod
 // fails, one succeeds, and the job is suspended and resumed. It comes to the same end, and
 // no failure is lost or counted twice.

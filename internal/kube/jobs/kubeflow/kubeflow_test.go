@@ -103,7 +103,7 @@ func TestPods(t *testing.T) {
 			if diff := cmp.Diff(want, r); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			if got := p.Template("worker").Spec.RestartPolicy; got != corev1.RestartPolicyNever {
+			if got := p.TemplateOf(podplan.Member{Role: "worker"}).Spec.RestartPolicy; got != corev1.RestartPolicyNever {
 				t.Errorf("the exit code is looked at by the controller, so the kubelet must not restart: %s", got)
 			}
 			if (*j.Roles())["Worker"].Template.Spec.RestartPolicy != corev1.RestartPolicyAlways {
@@ -315,6 +315,22 @@ func TestChanges(t *testing.T) {
 				t.Errorf("what was wrong before may still be labelled: %v", errs)
 			}
 		})
+	}
+}
+
+// TestRunningJobStaysIntelligible: fields beside roles and policy are looked at, too. A tenant
+// whose running job nobody can read any more would keep its GPUs in spite of an eviction.
+func TestRunningJobStaysIntelligible(t *testing.T) {
+	for name, tc := range map[string]struct{ kind, spec, field string }{
+		"processes": {"PyTorchJob", `nprocPerNode: "0", `, "spec.nprocPerNode"},
+		"bounds":    {"PyTorchJob", "elasticPolicy: {minReplicas: 5, maxReplicas: 4}, ", "spec.elasticPolicy.minReplicas"},
+		"paddle":    {"PaddleJob", "elasticPolicy: {minReplicas: 5, maxReplicas: 4}, ", "spec.elasticPolicy.minReplicas"},
+	} {
+		v := variants()[tc.kind]
+		was := v.decode(t, v.roles())
+		if errs := v.kind.ValidateChange(was, v.decode(t, tc.spec+v.roles())); len(errs) != 1 || errs[0].Field != tc.field {
+			t.Errorf("%s: %v, want %s", name, errs, tc.field)
+		}
 	}
 }
 

@@ -23,16 +23,19 @@ const mostPods = 1_000_000
 func (v *Variant) validate(j api.Job) field.ErrorList { return v.check(v.read(j)) }
 
 // validateChange finds what is wrong with a change: of who manages the job, and of what
-// it is, if that changes.
+// it is. What was wrong before may stay so while its roles and its policy do; what was
+// not may not become so, since a job that nobody understands cannot be stopped.
 func (v *Variant) validateChange(was, is api.Job) field.ErrorList {
 	var errs field.ErrorList
 	if a, b := ptr.Deref(was.Policy().ManagedBy, ""), ptr.Deref(is.Policy().ManagedBy, ""); a != b {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "runPolicy", "managedBy"), "it cannot be changed: delete the job and create it anew"))
 	}
-	if equality.Semantic.DeepEqual(*was.Roles(), *is.Roles()) && equality.Semantic.DeepEqual(was.Policy(), is.Policy()) {
+	wrong := v.validate(is)
+	same := equality.Semantic.DeepEqual(*was.Roles(), *is.Roles()) && equality.Semantic.DeepEqual(was.Policy(), is.Policy())
+	if len(wrong) > 0 && same && len(v.validate(was)) > 0 {
 		return errs
 	}
-	return append(errs, v.validate(is)...)
+	return append(errs, wrong...)
 }
 
 // check finds what is wrong with a job as it was read.
