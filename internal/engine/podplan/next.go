@@ -194,25 +194,34 @@ func because(why string) string {
 // succeeded reports whether enough members are done.
 func (p *Plan) succeeded(m *Memory) bool {
 	for _, t := range p.Success {
-		r := p.Role(t.Role)
-		if r == nil {
-			continue
-		}
-		n := m.Done[t.Role].Below(r.Count)
-		switch {
-		case t.First:
-			if m.Done[t.Role].Has(0) {
-				return true
-			}
-		case t.AtLeast > 0:
-			if n >= t.AtLeast {
-				return true
-			}
-		case n == r.Count:
+		if p.fulfilled(&t, m) {
 			return true
 		}
 	}
 	return false
+}
+
+func (p *Plan) fulfilled(t *Term, m *Memory) bool {
+	var done, all int32
+	for _, name := range t.Roles {
+		r := p.Role(name)
+		switch {
+		case r == nil:
+			return false
+		case t.First:
+			all++
+			if m.Done[name].Has(0) {
+				done++
+			}
+		default:
+			all += r.Count
+			done += m.Done[name].Below(r.Count)
+		}
+	}
+	if t.AtLeast > 0 {
+		all = t.AtLeast
+	}
+	return len(t.Roles) > 0 && done >= all
 }
 
 // make removes what is in the way and makes what is missing.

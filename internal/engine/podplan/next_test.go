@@ -22,7 +22,7 @@ func training(workers int32) *podplan.Plan {
 			{Name: "Master", Count: 1, Member: "j-master-{index}", OnFailure: podplan.Replace},
 			{Name: "Worker", Count: workers, Rank: 1, Member: "j-worker-{index}", OnFailure: podplan.Replace},
 		},
-		Success: podplan.Success{{Role: "Master"}},
+		Success: podplan.Success{{Roles: []string{"Master"}}},
 	}
 }
 
@@ -297,7 +297,7 @@ func TestSuccess(t *testing.T) {
 	done := func(role string, first, last int32) map[string]podplan.Indexes {
 		return map[string]podplan.Indexes{role: {{First: first, Last: last}}}
 	}
-	worker := func(term podplan.Term) podplan.Success { term.Role = "Worker"; return podplan.Success{term} }
+	worker := func(term podplan.Term) podplan.Success { term.Roles = []string{"Worker"}; return podplan.Success{term} }
 	for name, tc := range map[string]struct {
 		why     string
 		success podplan.Success
@@ -310,10 +310,10 @@ func TestSuccess(t *testing.T) {
 		"not the first":     {"however many others", worker(podplan.Term{First: true}), done("Worker", 1, 2), podplan.Open},
 		"enough":            {"any two", worker(podplan.Term{AtLeast: 2}), done("Worker", 1, 2), podplan.JobSucceeded},
 		"not enough":        {"one is not two", worker(podplan.Term{AtLeast: 2}), done("Worker", 2, 2), podplan.Open},
-		"another's":         {"that of another role does not count", podplan.Success{{Role: "Master"}}, done("Worker", 0, 2), podplan.Open},
-		"either":            {"one term is enough", append(worker(podplan.Term{}), podplan.Term{Role: "Master"}), done("Worker", 0, 2), podplan.JobSucceeded},
+		"another's":         {"that of another role does not count", podplan.Success{{Roles: []string{"Master"}}}, done("Worker", 0, 2), podplan.Open},
+		"either":            {"one term is enough", append(worker(podplan.Term{}), podplan.Term{Roles: []string{"Master"}}), done("Worker", 0, 2), podplan.JobSucceeded},
 		"never":             {"a service has no end", nil, done("Worker", 0, 2), podplan.Open},
-		"a role that isn't": {"none of its members ever succeeds", podplan.Success{{Role: "Elf"}}, done("Worker", 0, 2), podplan.Open},
+		"a role that isn't": {"none of its members ever succeeds", podplan.Success{{Roles: []string{"Elf"}}}, done("Worker", 0, 2), podplan.Open},
 		"fewer are wanted":  {"those beyond the count are not missed, and do not count", worker(podplan.Term{AtLeast: 2}), done("Worker", 3, 9), podplan.Open},
 	} {
 		p := training(3)

@@ -7,6 +7,7 @@
 package podplan
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -15,12 +16,19 @@ import (
 // Plan is what a job asks for.
 type Plan struct {
 	Roles []Role
-	// Suspended: nothing of the job may exist.
+	// Suspended: nothing of the job may run.
 	Suspended bool
 	// Success is when the job has succeeded.
 	Success Success
-	// Retries is how many failures of members the job survives; nil is without limit.
+	// Rules say what follows certain failures, the first that fits; where none does it is
+	// the OnFailure of the role.
+	Rules []Rule
+	// Retries is how many failures of members the job survives; nil is without limit. Where
+	// all begin anew it is one, however many failed.
 	Retries *int32
+	// Together: when all members are made anew, none is before the last of those before is
+	// gone.
+	Together bool
 	// Deadline is how long the job may run, counted from each start; 0 is without end.
 	Deadline time.Duration
 	// CleanUp is what becomes of members when the job has ended.
@@ -35,6 +43,14 @@ type Role struct {
 	Name string
 	// Count is how many members there are; their indexes begin with 0.
 	Count int32
+	// Floating: it does not matter which indexes they have. A member that is gone leaves a
+	// gap, which the next one that is made fills; those of Unwanted go first when there are
+	// too many, then the last.
+	Floating bool
+	Unwanted []int32
+	// Holds: while the job is suspended its members stay and are held back, and what they
+	// have done stays done. Otherwise they go.
+	Holds bool
 	// Rank of the first member among all of the job.
 	Rank int32
 	// Member is the name of a member's object, and Labels are what it carries; see
@@ -72,6 +88,19 @@ const (
 	Ignore
 )
 
+// Rule says what follows failures of some kind.
+type Rule struct {
+	// Name is told when the rule fits.
+	Name string
+	// Roles whose failures these are, Reasons that a failure has one of, and Messages that it
+	// matches one of; none are all.
+	Roles, Reasons []string
+	Messages       []*regexp.Regexp
+	// Then is what follows. Free: it counts for no limit.
+	Then OnFailure
+	Free bool
+}
+
 // Dependency holds a role back.
 type Dependency struct {
 	// Role that comes first, with all its members.
@@ -94,10 +123,11 @@ type Port struct {
 // does.
 type Success []Term
 
-// Term is a role of which so many members have to succeed.
+// Term are roles of which so many members have to succeed.
 type Term struct {
-	Role string
-	// First asks for the member of index 0 alone, AtLeast for so many; otherwise all.
+	Roles []string
+	// First asks for the members of index 0 alone, AtLeast for so many of all; otherwise all
+	// have to.
 	First   bool
 	AtLeast int32
 }

@@ -13,6 +13,8 @@ type Seen struct {
 	// Leaving: it is being deleted. Over: and it can run no more, only its object is left,
 	// which anybody may keep for as long as they like.
 	Leaving, Over bool
+	// Held: it is held back, as members of a role that Holds are while the job is suspended.
+	Held bool
 	// Failures are how many runs in it have failed, its own end included.
 	Failures int32
 	// Final: it failed in a way that another try would not mend.
@@ -20,8 +22,10 @@ type Seen struct {
 	// Disrupted: it failed because it was evicted or its node was lost, for which the job
 	// is not to blame.
 	Disrupted bool
-	// Why it failed, in a few words for the job's author.
-	Why string
+	// Reason is the word for why it failed, for Rules, and Why says it to the job's author.
+	Reason, Why string
+	// FailedAt is when it did; the zero time is unknown.
+	FailedAt time.Time
 }
 
 // Life is how far a member is.
@@ -55,6 +59,9 @@ type Memory struct {
 	// Ended is when the job came to its outcome.
 	Ended   time.Time
 	Outcome Outcome
+	// Rule is the name of the one that the last failure that was counted, or that ended the
+	// job, fitted.
+	Rule string
 	// Reason and Message say why it failed.
 	Reason  Reason
 	Message string

@@ -42,7 +42,7 @@ func anyPlan(t *rapid.T) *podplan.Plan {
 		p.Roles = append(p.Roles, r)
 	}
 	if pick(t, "succeeds", true, true, true, false) {
-		p.Success = podplan.Success{{Role: "a", First: pick(t, "first", false, true)}}
+		p.Success = podplan.Success{{Roles: []string{"a"}, First: pick(t, "first", false, true)}}
 	}
 	if pick(t, "limited", true, false) {
 		p.Retries = new(int32(pick(t, "retries", 0, 1, 3)))

@@ -21,6 +21,12 @@ type Operated struct {
 	// Others are what images of other controllers for the kind end with, without their
 	// tags, such as kubeflow/training-operator. Where one runs, jobs are left to it.
 	Others []string
+	// Children are the kinds of objects that members can be besides pods; none if all are
+	// pods.
+	Children []ChildKind
+	// Artifacts are what a job has beside its members: services, files, keys, accounts. It
+	// depends on its arguments alone, and is asked again whenever they change. nil has none.
+	Artifacts func(Object, *Plan, *Standing) ([]Artifact, error)
 	// Recall reads what was kept of a job.
 	Recall func(Object) *recovery.Recovery
 	// Project returns the object with the status that follows from what there is, in
@@ -37,6 +43,9 @@ type Plan struct {
 	// First are the pods of index 0 of each role that are not as the others: those that
 	// the others meet at. nil, like an end before that of Roles, is as Templates.
 	First []*corev1.PodTemplateSpec
+	// Make makes the members of roles that are no pods, in the order of Roles; nil, like an
+	// end before that of Roles, are pods.
+	Make []Make
 }
 
 // TemplateOf is that of a member, nil if there is no such role.

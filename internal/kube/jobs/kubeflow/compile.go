@@ -153,7 +153,7 @@ func FirstLeads(p *jobs.Plan, role api.ReplicaType) {
 }
 
 // All is the end of a job with all members of a role.
-func All(role api.ReplicaType) podplan.Term { return podplan.Term{Role: podSet(role)} }
+func All(role api.ReplicaType) podplan.Term { return podplan.Term{Roles: []string{podSet(role)}} }
 
 // Var is a variable of a pod.
 func Var(name, value string) podplan.Env { return podplan.Env{Name: name, Value: value} }

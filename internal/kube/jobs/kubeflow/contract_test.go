@@ -41,7 +41,7 @@ func pods(t *testing.T, v variant, spec string) string {
 		}
 	}
 	for _, s := range p.Success {
-		fmt.Fprintf(&b, "ends with %s", s.Role)
+		fmt.Fprintf(&b, "ends with %s", s.Roles[0])
 		if s.First || s.AtLeast > 0 {
 			fmt.Fprintf(&b, " %s", cmp.Or(map[bool]string{true: "0"}[s.First], fmt.Sprintf("any %d", s.AtLeast)))
 		}

@@ -134,8 +134,8 @@ func agree(t judged, kind string, p *jobs.Plan, f *jobs.Facts) {
 		}
 	}
 	for _, term := range p.Success {
-		if r := p.Role(term.Role); r == nil || r.Count < 1 {
-			t.Fatalf("%s: it ends with %s, of which there is none", kind, term.Role)
+		if r := p.Role(term.Roles[0]); r == nil || r.Count < 1 {
+			t.Fatalf("%s: it ends with %s, of which there is none", kind, term.Roles[0])
 		}
 	}
 }

@@ -101,7 +101,9 @@ func (w *words) tell(p *jobs.Plan, s *jobs.Standing) {
 
 // runs reports whether a pod runs that the end of the job depends on.
 func runs(p *jobs.Plan, s *jobs.Standing) bool {
-	return p != nil && slices.ContainsFunc(p.Success, func(t podplan.Term) bool { return s.Counts[t.Role].Ready > 0 })
+	return p != nil && slices.ContainsFunc(p.Success, func(t podplan.Term) bool {
+		return slices.ContainsFunc(t.Roles, func(role string) bool { return s.Counts[role].Ready > 0 })
+	})
 }
 
 // end tells that the job ended.

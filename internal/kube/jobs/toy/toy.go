@@ -124,7 +124,7 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 	}
 	return &jobs.Plan{
 		Plan: podplan.Plan{
-			Suspended: t.Spec.Hold, Retries: t.Spec.Retries, CleanUp: podplan.RemoveRunning, Success: podplan.Success{{Role: Role}},
+			Suspended: t.Spec.Hold, Retries: t.Spec.Retries, CleanUp: podplan.RemoveRunning, Success: podplan.Success{{Roles: []string{Role}}},
 			Roles: []podplan.Role{{
 				Name: Role, Count: t.Spec.Pods, Member: t.Name + "-{index}", OnFailure: podplan.Replace,
 				Env: []podplan.Env{{Name: "RANK", Value: "{rank}"}}, Ports: []podplan.Port{{Name: "talk", Port: 1234}},
