@@ -22,7 +22,7 @@ func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	if err != nil {
 		return nil, err
 	}
-	return crds, putPodTemplates(crds)
+	return crds, putTemplates(crds)
 }
 
 // Foreign returns definitions of kinds that belong to others and that mlbatch

@@ -57,6 +57,7 @@ func TestVersions(t *testing.T) {
 		"appwrappers.workload.codeflare.dev":        {"v1beta2": {Served: true, Storage: true, Status: true}},
 		"clusterqueues.kueue.x-k8s.io":              both(true),
 		"cohorts.kueue.x-k8s.io":                    both(true),
+		"jobsets.jobset.x-k8s.io":                   {"v1alpha2": {Served: true, Storage: true, Status: true}},
 		"paddlejobs.kubeflow.org":                   {"v1": {Served: true, Storage: true, Status: true}},
 		"pytorchjobs.kubeflow.org":                  {"v1": {Served: true, Storage: true, Status: true}},
 		"tfjobs.kubeflow.org":                       {"v1": {Served: true, Storage: true, Status: true}},

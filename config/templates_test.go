@@ -1,0 +1,107 @@
+package config_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/mlbatch/mlbatch/config/crdtest"
+)
+
+// TestJobTemplates: what people write in the Jobs and claims of JobSets is kept and
+// checked as that of Jobs and claims is.
+func TestJobTemplates(t *testing.T) {
+	s := crdtest.Of(t, "jobsets.jobset.x-k8s.io", "v1alpha2")
+	const pods = "{containers: [{name: c, ports: [{containerPort: 1}]}]}"
+	set := func(job, claim string) string {
+		return fmt.Sprintf("{spec: {replicatedJobs: [{name: a, template: %s}], volumeClaimPolicies: [{templates: [%s]}]}}", job, claim)
+	}
+	claim := "{metadata: {name: data, labels: {g: h}}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}"
+	good := s.Parse(t, set("{metadata: {labels: {a: b}, annotations: {c: d}}, spec: {completionMode: Indexed, unheardOf: 1, template: {metadata: {labels: {e: f}}, spec: "+pods+"}}}", claim))
+	if got := s.Validate(t, good, nil); got != "" {
+		t.Errorf("it is a JobSet: %s", got)
+	}
+	data, err := yaml.Marshal(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, why := range map[string]string{
+		"a: b":                    "Jobs have labels, such as that of their queue",
+		"c: d":                    "annotations too",
+		"e: f":                    "so have their pods",
+		"g: h":                    "and claims",
+		"name: data":              "claims are known by name",
+		"protocol: TCP":           "ports are known by number and protocol",
+		"completionMode: Indexed": "fields of Jobs are kept",
+		"replicas: 1":             "people read it",
+		"groupName: default":      "people read it",
+	} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("%s: no %q in\n%s", why, want, data)
+		}
+	}
+	if strings.Contains(string(data), "unheardOf") {
+		t.Error("a field that Jobs do not have was kept")
+	}
+	for why, tc := range map[string]struct{ job, claim, want string }{
+		"a Job has pods":              {"{spec: {}}", claim, "template: Required value"},
+		"pods have containers":        {"{spec: {template: {spec: {}}}}", claim, "containers: Required value"},
+		"a count is a number":         {"{spec: {parallelism: many, template: {spec: " + pods + "}}}", claim, "parallelism"},
+		"names of claims are strings": {"{spec: {template: {spec: " + pods + "}}}", "{metadata: {name: 3}}", "metadata.name"},
+	} {
+		if got := s.Validate(t, s.Parse(t, set(tc.job, tc.claim)), nil); !strings.Contains(got, tc.want) {
+			t.Errorf("%s: got %q, want %q", why, got, tc.want)
+		}
+	}
+}
+
+// trainer is a job of one kind, with a pod template.
+func trainer(field, template string) string {
+	return fmt.Sprintf("{spec: {%s: {Worker: {replicas: 2, template: %s}}}}", field, template)
+}
+
+// TestPodTemplates: what people write in the templates of roles is kept and checked as
+// that of a pod is.
+func TestPodTemplates(t *testing.T) {
+	for kind, field := range map[string]string{
+		"jaxjobs": "jaxReplicaSpecs", "paddlejobs": "paddleReplicaSpecs", "pytorchjobs": "pytorchReplicaSpecs",
+		"tfjobs": "tfReplicaSpecs", "xgboostjobs": "xgbReplicaSpecs",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			s := crdtest.Of(t, kind+".kubeflow.org", "v1")
+			good := s.Parse(t, trainer(field, "{metadata: {labels: {a: b}, annotations: {c: d}}, "+
+				"spec: {containers: [{name: c, image: i, ports: [{containerPort: 1}], unheardOf: 1}]}}"))
+			if got := s.Validate(t, good, nil); got != "" {
+				t.Errorf("it is a pod: %s", got)
+			}
+			data, err := yaml.Marshal(good)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for want, why := range map[string]string{
+				"a: b":          "labels of pods are how networks and monitors find them",
+				"c: d":          "annotations too",
+				"protocol: TCP": "ports are known by number and protocol, so that two clients can own one each",
+			} {
+				if !strings.Contains(string(data), want) {
+					t.Errorf("%s: no %q in\n%s", why, want, data)
+				}
+			}
+			if strings.Contains(string(data), "unheardOf") {
+				t.Error("a field that pods do not have was kept")
+			}
+			for template, want := range map[string]string{
+				"{spec: {}}": "containers: Required value",
+				"{spec: {containers: [{name: c}, {name: c}]}}": "Duplicate value",
+				"{spec: {containers: [{name: 1}]}}":            "name",
+			} {
+				bad := s.Parse(t, trainer(field, template))
+				if got := s.Validate(t, bad, nil); !strings.Contains(got, want) {
+					t.Errorf("%s: got %q, want %q", template, got, want)
+				}
+			}
+		})
+	}
+}
