@@ -24,11 +24,21 @@ func templates() (map[string]*apiextensionsv1.JSONSchemaProps, error) {
 	// No pod can be created with them, and their schema is as large as that of containers.
 	delete(pod.Properties["spec"].Properties, "ephemeralContainers")
 	atomic := "atomic"
-	return map[string]*apiextensionsv1.JSONSchemaProps{
+	all := map[string]*apiextensionsv1.JSONSchemaProps{
 		"pod-template":  &pod,
 		"job-template":  &job,
 		"volume-claims": {Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &claim}, XListType: &atomic},
-	}, nil
+	}
+	spec := pod.Properties["spec"].Properties
+	container := spec["containers"].Items.Schema.Properties
+	for format, part := range map[string]apiextensionsv1.JSONSchemaProps{ // what runtimes of TrainJobs are changed by
+		"pod-volumes": spec["volumes"], "pod-affinity": spec["affinity"], "pod-security": spec["securityContext"],
+		"container-env": container["env"], "container-mounts": container["volumeMounts"],
+		"container-security": container["securityContext"], "container-resources": container["resources"],
+	} {
+		all[format] = &part
+	}
+	return all, nil
 }
 
 // putTemplates replaces the marks.

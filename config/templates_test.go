@@ -105,3 +105,71 @@ func TestPodTemplates(t *testing.T) {
 		})
 	}
 }
+
+// TestRuntimePatches: what TrainJobs change of pods is kept and checked as that of pods is, in
+// all three generations of the fields.
+func TestRuntimePatches(t *testing.T) {
+	s := crdtest.Of(t, "trainjobs.trainer.kubeflow.org", "v1alpha1")
+	job := func(pods string) map[string]any {
+		return s.Parse(t, fmt.Sprintf(`{spec: {runtimeRef: {name: r}, trainer: {numProcPerNode: auto, resourcesPerNode: {requests: {cpu: 2}}, env: [{name: A, value: b}]},
+  podSpecOverrides: [{targetJobs: [{name: node}], %[1]s}], podTemplateOverrides: [{targetJobs: [{name: node}], metadata: {labels: {a: b}, creationTimestamp: null}, spec: {%[1]s}}],
+  runtimePatches: [{manager: me, trainingRuntimeSpec: {template: {metadata: {labels: {c: d}}, spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {e: f}}, spec: {template: {metadata: {labels: {g: h}}, spec: {%[1]s}}}}}]}}}}]}}`, pods))
+	}
+	good := job(`volumes: [{name: v, emptyDir: {}}], containers: [{name: c, env: [{name: E, value: x}], volumeMounts: [{name: v, mountPath: /v}], securityContext: {runAsUser: 1}}], affinity: {nodeAffinity: {}}, securityContext: {fsGroup: 2}, tolerations: [{key: gpu, operator: Exists}]`)
+	if got := s.Validate(t, good, nil); got != "" {
+		t.Errorf("it is a TrainJob: %s", got)
+	}
+	data, err := yaml.Marshal(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, n := range map[string]int{
+		"mountPath: /v": 3, "fsGroup: 2": 3, "runAsUser: 1": 3, "emptyDir: {}": 3, "nodeAffinity: {}": 3, "key: gpu": 3,
+		"a: b": 1, "c: d": 1, "e: f": 1, "g: h": 1, "cpu: 2": 1, "kind: ClusterTrainingRuntime": 1,
+	} {
+		if got := strings.Count(string(data), want); got != n {
+			t.Errorf("%q is there %d times, not %d, in\n%s", want, got, n, data)
+		}
+	}
+	for pods, want := range map[string]string{
+		"volumes: [{emptyDir: {}}]":                                                      "name: Required value",
+		"containers: [{name: c, volumeMounts: [{name: v}]}]":                             "mountPath: Required value",
+		"containers: [{name: c, env: [{name: A}, {name: A}]}]":                           "Duplicate value",
+		"affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {}}}": "nodeSelectorTerms: Required value",
+	} {
+		if got := s.Validate(t, job(pods), nil); !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", pods, got, want)
+		}
+	}
+}
+
+// TestRuntimes: one policy, and JobSets that are kept as JobSets are.
+func TestRuntimes(t *testing.T) {
+	for _, name := range []string{"trainingruntimes", "clustertrainingruntimes"} {
+		s := crdtest.Of(t, name+".trainer.kubeflow.org", "v1alpha1")
+		runtime := func(policy string) map[string]any {
+			return s.Parse(t, fmt.Sprintf("{spec: {mlPolicy: {%s}, template: {metadata: {labels: {a: b}}, spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {c: d}}, spec: {template: {metadata: {labels: {e: f}}, spec: {containers: [{name: node}]}}}}}]}}}}", policy))
+		}
+		for policy, want := range map[string]string{
+			"numNodes: 2, torch: {numProcPerNode: auto}": "", "torch: {numProcPerNode: 4}": "", "mpi: {}": "", "jax: {}": "", "xgboost: {}": "", "flux: {}": "",
+			"torch: {elasticPolicy: {minNodes: 1, maxNodes: 2, metrics: [{type: Resource, resource: {name: cpu}}]}}": "",
+			"torch: {}, jax: {}": "only one of torch",
+			"numNodes: 2, torch: {elasticPolicy: {maxNodes: 2}}": "remove numNodes",
+			"numNodes: 0": "numNodes",
+		} {
+			o := runtime(policy)
+			if got := s.Validate(t, o, nil); (want == "") != (got == "") || !strings.Contains(got, want) {
+				t.Errorf("%s: got %q, want %q", policy, got, want)
+			}
+			data, err := yaml.Marshal(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, kept := range []string{"a: b", "c: d", "e: f"} {
+				if !strings.Contains(string(data), kept) {
+					t.Errorf("no %q in\n%s", kept, data)
+				}
+			}
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	pgv1alpha1 "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+	trainer "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
@@ -30,6 +31,7 @@ func For(all jobs.Kinds) *runtime.Scheme {
 		v1beta2.AddToScheme,
 		pgv1alpha1.AddToScheme,
 		kubeflow.AddToScheme,
+		trainer.AddToScheme,
 		visibility.AddToScheme,
 	}
 	for _, k := range all {
