@@ -58,6 +58,7 @@ func TestVersions(t *testing.T) {
 		"clusterqueues.kueue.x-k8s.io":                 both(true),
 		"cohorts.kueue.x-k8s.io":                       both(true),
 		"jobsets.jobset.x-k8s.io":                      {"v1alpha2": {Served: true, Storage: true, Status: true}},
+		"mpijobs.kubeflow.org":                         {"v1": {Served: true, Status: true}, "v2beta1": {Served: true, Storage: true, Status: true}},
 		"paddlejobs.kubeflow.org":                      {"v1": {Served: true, Storage: true, Status: true}},
 		"pytorchjobs.kubeflow.org":                     {"v1": {Served: true, Storage: true, Status: true}},
 		"tfjobs.kubeflow.org":                          {"v1": {Served: true, Storage: true, Status: true}},

@@ -26,4 +26,5 @@ const (
 	RoleChief     ReplicaType = "Chief"
 	RolePS        ReplicaType = "PS"
 	RoleEvaluator ReplicaType = "Evaluator"
+	RoleLauncher  ReplicaType = "Launcher"
 )

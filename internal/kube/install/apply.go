@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/config"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
@@ -136,8 +137,8 @@ func addForeign(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// definitions are the definitions of all kinds, with conversion where there is
-// more than one version.
+// definitions are the definitions of all kinds, with conversion where versions differ in
+// more than their names.
 func definitions(at webhook.Location) ([]client.Object, error) {
 	crds, err := config.CRDs()
 	if err != nil {
@@ -145,7 +146,7 @@ func definitions(at webhook.Location) ([]client.Object, error) {
 	}
 	var objects []client.Object
 	for _, crd := range crds {
-		if len(crd.Spec.Versions) > 1 {
+		if len(crd.Spec.Versions) > 1 && crd.Spec.Group == kueue.GroupVersion.Group {
 			crd.Spec.Conversion = conversion(webhook.Conversion(at))
 		}
 		objects = append(objects, crd)
