@@ -3,6 +3,7 @@ package kubeflow
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,9 +28,13 @@ func (a adapter) GVK() schema.GroupVersionKind { return a.gvk() }
 func (a adapter) New() jobs.Object { return a.Variant.New() }
 
 // Ours implements jobs.Adapter.
-func (adapter) Ours(o jobs.Object) bool {
+func (a adapter) Ours(o jobs.Object) bool {
 	j, ok := o.(api.Job)
-	return ok && cmp.Or(ptr.Deref(j.Policy().ManagedBy, ""), api.ManagedByOperator) == api.ManagedByOperator
+	if !ok {
+		return false
+	}
+	m := ptr.Deref(j.Policy().ManagedBy, "")
+	return m == "" || slices.Contains(a.managers(), m)
 }
 
 func cast(o jobs.Object) (api.Job, error) {

@@ -34,7 +34,7 @@ func (v *Variant) compile(j api.Job) (*jobs.Plan, error) {
 	for i := range r.Roles {
 		x := &r.Roles[i]
 		p.Roles = append(p.Roles, podplan.Role{
-			Name: podSet(x.Name), Count: x.Count, Rank: rank, Member: x.Member + "{index}",
+			Name: podSet(x.Name), Count: x.Count, Rank: rank, Member: x.members(),
 			Labels: v.labels(j, x), Ports: v.ports(x), OnFailure: onFailure(x.Spec.RestartPolicy),
 		})
 		p.Templates = append(p.Templates, template(x.Spec))
@@ -107,6 +107,9 @@ func (v *Variant) labels(j api.Job, x *Replicas) map[string]string {
 // ports are those of the service of each pod: what the container that does the work
 // listens on, by the author's names.
 func (v *Variant) ports(x *Replicas) []podplan.Port {
+	if v.Port == "" {
+		return nil
+	}
 	var out []podplan.Port
 	for _, p := range container(&x.Spec.Template, v.Container).Ports {
 		if cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP {

@@ -92,15 +92,19 @@ func (w *words) tell(p *jobs.Plan, s *jobs.Standing) {
 		case s.Restarting:
 			w.drop(api.JobRunning)
 			w.set(api.JobRestarting, corev1.ConditionTrue, "Restarting", "makes pods that failed anew")
-		case runs(p, s):
+		case w.variant.runs(p, s):
 			w.drop(api.JobRestarting)
 			w.set(api.JobRunning, corev1.ConditionTrue, "Running", "is running")
 		}
 	}
 }
 
-// runs reports whether a pod runs that the end of the job depends on.
-func runs(p *jobs.Plan, s *jobs.Standing) bool {
+// runs reports whether a job runs: a pod does that its end depends on, if the kind does not
+// say otherwise.
+func (v *Variant) runs(p *jobs.Plan, s *jobs.Standing) bool {
+	if p != nil && v.Runs != nil {
+		return v.Runs(p, s)
+	}
 	return p != nil && slices.ContainsFunc(p.Success, func(t podplan.Term) bool {
 		return slices.ContainsFunc(t.Roles, func(role string) bool { return s.Counts[role].Ready > 0 })
 	})

@@ -42,7 +42,20 @@ type Replicas struct {
 }
 
 // Host is the name under which a member is found in its namespace.
-func (r *Replicas) Host(index int32) string { return r.Member + strconv.Itoa(int(index)) }
+func (r *Replicas) Host(index int32) string {
+	if r.Alone {
+		return r.Member
+	}
+	return r.Member + strconv.Itoa(int(index))
+}
+
+// members is the name of all of them, as in plans.
+func (r *Replicas) members() string {
+	if r.Alone {
+		return r.Member
+	}
+	return r.Member + "{index}"
+}
 
 // Role returns the members of a role, nil if there are none.
 func (r *Reading) Role(name api.ReplicaType) *Replicas {
@@ -79,7 +92,10 @@ func (v *Variant) read(j api.Job) *Reading {
 			if one.Spec != nil && one.Spec.Replicas != nil {
 				one.Count = *one.Spec.Replicas
 			}
-			one.Member = j.GetName() + "-" + strings.ToLower(string(known.Name)) + "-"
+			one.Member = j.GetName() + "-" + strings.ToLower(string(known.Name))
+			if !known.Alone {
+				one.Member += "-"
+			}
 			one.Port = v.portOf(one.Spec)
 		}
 		r.all = append(r.all, one)
@@ -132,11 +148,11 @@ func (v *Variant) withDefaults(j api.Job) api.Job {
 		if role == nil || roles[key] == nil {
 			continue
 		}
-		v.fill(roles[key])
+		v.fill(role, roles[key])
 		if key == role.Name {
 			continue
 		}
-		if other, there := roles[role.Name]; there && !equality.Semantic.DeepEqual(v.filled(other), roles[key]) {
+		if other, there := roles[role.Name]; there && !equality.Semantic.DeepEqual(v.filled(role, other), roles[key]) {
 			continue
 		}
 		roles[role.Name] = roles[key]
@@ -159,23 +175,23 @@ func sortedKeys(roles map[api.ReplicaType]*api.ReplicaSpec) []api.ReplicaType {
 }
 
 // filled returns a copy with the defaults.
-func (v *Variant) filled(r *api.ReplicaSpec) *api.ReplicaSpec {
+func (v *Variant) filled(role *Role, r *api.ReplicaSpec) *api.ReplicaSpec {
 	if r == nil {
 		return nil
 	}
 	out := r.DeepCopy()
-	v.fill(out)
+	v.fill(role, out)
 	return out
 }
 
 // fill fills in the defaults of a role.
-func (v *Variant) fill(r *api.ReplicaSpec) {
+func (v *Variant) fill(role *Role, r *api.ReplicaSpec) {
 	if r.Replicas == nil {
-		r.Replicas = new(int32(1))
+		r.Replicas = new(role.otherwise())
 	}
-	r.RestartPolicy = cmp.Or(r.RestartPolicy, v.RestartPolicy)
+	r.RestartPolicy = cmp.Or(r.RestartPolicy, role.RestartPolicy, v.RestartPolicy)
 	c := container(&r.Template, v.Container)
-	if c == nil || slices.ContainsFunc(c.Ports, v.isPort) {
+	if c == nil || v.Port == "" || slices.ContainsFunc(c.Ports, v.isPort) {
 		return
 	}
 	c.Ports = append(c.Ports, corev1.ContainerPort{Name: v.Port, ContainerPort: v.DefaultPort, Protocol: corev1.ProtocolTCP})
@@ -189,7 +205,7 @@ func (v *Variant) isPort(p corev1.ContainerPort) bool {
 
 // portOf is the port on which a member of a role is found.
 func (v *Variant) portOf(r *api.ReplicaSpec) int32 {
-	if r == nil {
+	if r == nil || v.Port == "" {
 		return v.DefaultPort
 	}
 	if c := container(&r.Template, v.Container); c != nil {

@@ -53,11 +53,12 @@ func (v *Variant) check(r *Reading) field.ErrorList {
 	return errs
 }
 
-func (*Variant) checkPolicy(p *api.RunPolicy) field.ErrorList {
+func (v *Variant) checkPolicy(p *api.RunPolicy) field.ErrorList {
 	at := field.NewPath("spec", "runPolicy")
 	var errs field.ErrorList
-	if m := ptr.Deref(p.ManagedBy, ""); p.ManagedBy != nil && m != api.ManagedByOperator && m != api.ManagedByMultiKueue {
-		errs = append(errs, field.NotSupported(at.Child("managedBy"), m, []string{api.ManagedByOperator, api.ManagedByMultiKueue}))
+	managers := append(slices.Clip(v.managers()), api.ManagedByMultiKueue)
+	if m := ptr.Deref(p.ManagedBy, ""); p.ManagedBy != nil && !slices.Contains(managers, m) {
+		errs = append(errs, field.NotSupported(at.Child("managedBy"), m, managers))
 	}
 	if c := p.CleanPodPolicy; c != nil {
 		all := []api.CleanPodPolicy{api.CleanPodPolicyUndefined, api.CleanPodPolicyNone, api.CleanPodPolicyRunning, api.CleanPodPolicyAll}
@@ -123,16 +124,22 @@ func (v *Variant) checkRole(x *Replicas, at *field.Path) field.ErrorList {
 		}
 		errs = append(errs, field.Invalid(at.Child("replicas"), n, cure))
 	}
-	policies := []api.RestartPolicy{api.RestartPolicyAlways, api.RestartPolicyOnFailure, api.RestartPolicyNever, api.RestartPolicyExitCode}
+	policies := v.RestartPolicies
+	if policies == nil {
+		policies = []api.RestartPolicy{api.RestartPolicyAlways, api.RestartPolicyOnFailure, api.RestartPolicyNever, api.RestartPolicyExitCode}
+	}
 	if !slices.Contains(policies, x.Spec.RestartPolicy) {
 		errs = append(errs, field.NotSupported(at.Child("restartPolicy"), x.Spec.RestartPolicy, policies))
 	}
 	in := at.Child("template", "spec", "containers")
 	c := container(&x.written.Template, v.Container)
+	if c == nil && v.Container == "" {
+		return append(errs, field.Required(in, "a pod has one: say what it runs"))
+	}
 	if c == nil {
 		return append(errs, field.Required(in, fmt.Sprintf("one of them is named %s: it does the work", v.Container)))
 	}
-	return append(errs, v.checkPorts(c, in.Key(v.Container).Child("ports"))...)
+	return append(errs, v.checkPorts(c, in.Key(c.Name).Child("ports"))...)
 }
 
 func (v *Variant) roleNames() []string {
@@ -175,7 +182,10 @@ func (v *Variant) checkNames(r *Reading) field.ErrorList {
 		if b := v.bounds(r.Job); b != nil && r.Roles[i].Name == api.RoleWorker {
 			most = max(most, **b.Most)
 		}
-		suffix := "-" + podSet(r.Roles[i].Name) + "-" + strconv.Itoa(int(max(most, 1)-1))
+		suffix := "-" + podSet(r.Roles[i].Name)
+		if !r.Roles[i].Alone {
+			suffix += "-" + strconv.Itoa(int(max(most, 1)-1))
+		}
 		if len(suffix) > len(longest) {
 			longest = suffix
 		}

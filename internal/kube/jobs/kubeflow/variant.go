@@ -9,6 +9,7 @@
 package kubeflow
 
 import (
+	"cmp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,18 +25,28 @@ import (
 
 // Variant is what makes a kind different from the others.
 type Variant struct {
-	// Kind as in objects; New returns an empty object of it.
-	Kind string
-	New  func() api.Job
+	// Kind as in objects, and the version of its API, v1 if it is ""; New returns an empty
+	// object of it.
+	Kind, Version string
+	New           func() api.Job
+	// Operator is how pods name the controller that made them; "" is the name of the kind
+	// with an ending. Others are what images of other controllers for the kind end with,
+	// and Managers what managedBy may name besides: both "" and nil are those of the
+	// training operator.
+	Operator         string
+	Others, Managers []string
 	// Field of the spec with the roles, and these in the order in which they are told.
 	Field string
 	Roles []Role
-	// Container of a pod that does the work, with the port of the name Port on which the
-	// others find it, and what follows its end if the author does not say.
-	Container     string
-	Port          string
-	DefaultPort   int32
-	RestartPolicy api.RestartPolicy
+	// Container of a pod that does the work, the first if it is "", with the port of the
+	// name Port on which the others find it, if it is not "".
+	Container   string
+	Port        string
+	DefaultPort int32
+	// RestartPolicy is what follows the end of the container if the author does not say,
+	// and RestartPolicies are all that there are; nil are the usual four.
+	RestartPolicy   api.RestartPolicy
+	RestartPolicies []api.RestartPolicy
 	// Default fills in further fields of a copy; nil fills in none.
 	Default func(api.Job)
 	// Validate finds what is wrong beyond what holds for all variants; nil finds nothing.
@@ -43,6 +54,9 @@ type Variant struct {
 	// Plan adds to each role of a plan what its pods have to know, and when the job has
 	// succeeded.
 	Plan func(*Reading, *jobs.Plan)
+	// Runs reports whether a job runs, as people say; nil is when a pod does that its end
+	// depends on.
+	Runs func(*jobs.Plan, *jobs.Standing) bool
 	// Elastic are the bounds of the number of workers, nil for a job without; it is nil
 	// itself for kinds without.
 	Elastic func(api.Job) *Bounds
@@ -55,12 +69,45 @@ type Role struct {
 	Least, Most int32
 	// Required: every job has it.
 	Required bool
+	// Alone: the role has one pod, whose name has no index.
+	Alone bool
+	// None: without a number of replicas there are none, and not one.
+	None bool
+	// RestartPolicy is that of the role if its author says none; "" is that of the kind.
+	RestartPolicy api.RestartPolicy
 }
 
-func (v *Variant) gvk() schema.GroupVersionKind { return api.GroupVersion.WithKind(v.Kind) }
+// otherwise is how many replicas there are if the author does not say.
+func (r *Role) otherwise() int32 {
+	if r.None {
+		return 0
+	}
+	return 1
+}
+
+func (v *Variant) gvk() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: api.GroupVersion.Group, Version: cmp.Or(v.Version, api.GroupVersion.Version), Kind: v.Kind}
+}
 
 // operator is how pods name the controller that made them.
-func (v *Variant) operator() string { return strings.ToLower(v.Kind) + "-controller" }
+func (v *Variant) operator() string {
+	return cmp.Or(v.Operator, strings.ToLower(v.Kind)+"-controller")
+}
+
+// managers are what a job may name as the controller that there is.
+func (v *Variant) managers() []string {
+	if v.Managers == nil {
+		return []string{api.ManagedByOperator}
+	}
+	return v.Managers
+}
+
+func (v *Variant) others() []string {
+	if v.Others == nil {
+		return []string{"training-operator"}
+	}
+	return v.Others
+}
 
 // Of makes a kind of job of a variant.
 func Of(v *Variant) jobs.Kind {
@@ -73,7 +120,7 @@ func Of(v *Variant) jobs.Kind {
 		TeamsCreate: true,
 		Operated: &jobs.Operated{
 			Compile: of(v.compile),
-			Others:  []string{"training-operator"},
+			Others:  v.others(),
 			Recall:  jobs.Of(func(j api.Job) *recovery.Recovery { return j.State().Recovery }),
 			Project: v.project,
 		},
@@ -139,10 +186,10 @@ func folded(key api.ReplicaType) api.ReplicaType {
 	return api.ReplicaType(strings.ToLower(string(key)))
 }
 
-// container finds one by name, nil if there is none.
+// container finds one by name, the first if it is ""; nil if there is none.
 func container(t *corev1.PodTemplateSpec, name string) *corev1.Container {
 	for i := range t.Spec.Containers {
-		if t.Spec.Containers[i].Name == name {
+		if name == "" || t.Spec.Containers[i].Name == name {
 			return &t.Spec.Containers[i]
 		}
 	}

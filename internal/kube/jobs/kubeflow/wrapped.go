@@ -38,7 +38,7 @@ func (v *Variant) podSets(t map[string]any) ([]aw.AppWrapperPodSet, error) {
 			if v.role(api.ReplicaType(key)) != &v.Roles[i] {
 				continue
 			}
-			n, err := jobs.Number(t, 1, "spec", v.Field, key, "replicas")
+			n, err := jobs.Number(t, v.Roles[i].otherwise(), "spec", v.Field, key, "replicas")
 			if err != nil {
 				return nil, err
 			}
