@@ -1,6 +1,7 @@
 package podplan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,13 +11,14 @@ import (
 // Step is what has to be done next for a job.
 type Step struct {
 	// Memory is what to keep from now on. If it differs from what is kept, it is written
-	// first, and nothing else is done before it is: Create and Delete are empty then.
+	// first, and nothing else is done before it is: all else is empty then.
 	Memory  Memory
 	Changed bool
 	// Create are members to be made, in the attempt of Memory.
 	Create []Member
-	// Delete are indexes of what was seen and has to go.
-	Delete []int
+	// Delete are indexes of what was seen and has to go, Hold of what has to be held back, and
+	// Release of what is held and may run.
+	Delete, Hold, Release []int
 	// Remove: the job itself is to be deleted, its time is over.
 	Remove bool
 	// Again is when to look again if nothing happens; 0 is never.
@@ -36,17 +38,20 @@ func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Step {
 		m.Started = now
 		return Step{Memory: m, Changed: true}
 	}
-	restart := false
-	changed := p.settle(seen, &m, now, &restart)
+	failures := p.failures(seen, &m)
+	changed := p.settle(seen, &m)
 	if p.succeeded(&m) { // what fails because the others have ended is no failure of the job
 		return end(m, JobSucceeded, 0, "", now)
 	}
-	switch why, message := p.failed(seen, &m, now); {
-	case why != 0:
+	worst := p.worst(seen, failures)
+	if worst != nil && worst.then == FailJob {
+		m.Rule = worst.name()
+		s := &seen[worst.of]
+		return end(m, JobFailed, MemberFailed, fmt.Sprintf("%s failed%s", p.Role(s.Role).name(s.Index), because(s.Why)), now)
+	}
+	changed = count(seen, failures, worst, &m, now) || changed
+	if why, message := p.exceeded(seen, &m, now); why != 0 {
 		return end(m, JobFailed, why, message, now)
-	case restart:
-		m.Attempt++
-		m.Done = nil
 	}
 	if changed {
 		return Step{Memory: m, Changed: true}
@@ -77,118 +82,79 @@ func (p *Plan) ended(seen []Seen, m Memory, now time.Time) Step {
 	return s
 }
 
-// suspended takes all members away. Only when none is left that can run it is noted, which
-// tells everybody that none will come.
+// suspended takes members away, or holds them back. Only when none is left that can run it is
+// noted, which tells everybody that none will come.
 func (p *Plan) suspended(seen []Seen, m Memory) Step {
 	s := Step{Memory: m}
 	left := false
+	var there []string
 	for i := range seen {
-		left = left || !seen[i].Over
-		if !seen[i].Leaving {
+		x := &seen[i]
+		left = left || !x.Over
+		r := p.Role(x.Role)
+		switch {
+		case x.Leaving:
+		case r == nil || !r.Holds || !r.has(x.Index) || x.Attempt < m.Attempt:
 			s.Delete = append(s.Delete, i)
+		default:
+			if slices.Contains(m.Counted, x.ID) {
+				there = append(there, x.ID)
+			}
+			if !x.Held && x.Life < Succeeded {
+				s.Hold = append(s.Hold, i)
+			}
 		}
 	}
 	if !left && !m.Started.IsZero() {
-		s.Memory.Started, s.Memory.Done, s.Memory.Counted = time.Time{}, nil, nil
-		s.Changed = true
+		s.Memory.Started, s.Memory.Counted = time.Time{}, there
+		s.Memory.Done = p.lasting(m.Done)
+		s.Changed, s.Delete, s.Hold = true, nil, nil
 	}
 	return s
 }
 
-// settle takes in who succeeded and who failed since the last step. It reports whether
-// there was anything, and sets restart if all has to begin anew.
-func (p *Plan) settle(seen []Seen, m *Memory, now time.Time, restart *bool) (changed bool) {
-	counted := map[string]bool{}
-	for _, id := range m.Counted {
-		counted[id] = true
+// lasting is what stays done when a job is suspended.
+func (p *Plan) lasting(done map[string]Indexes) map[string]Indexes {
+	var out map[string]Indexes
+	for i := range p.Roles {
+		if r := &p.Roles[i]; r.Holds && len(done[r.Name]) > 0 {
+			if out == nil {
+				out = map[string]Indexes{}
+			}
+			out[r.Name] = done[r.Name]
+		}
 	}
+	return out
+}
+
+// has reports whether a member of an index is one of the role.
+func (r *Role) has(index int32) bool { return r.Floating || index < r.Count }
+
+// name is that of a member.
+func (r *Role) name(index int32) string { return r.Expand(r.Member, index) }
+
+// settle takes in who succeeded since the last step. It reports whether anybody did.
+func (p *Plan) settle(seen []Seen, m *Memory) (changed bool) {
 	done := map[string]Indexes{}
-	var there []string // of those counted before
 	for i := range seen {
 		s := &seen[i]
 		r := p.Role(s.Role)
-		if counted[s.ID] {
-			there = append(there, s.ID)
+		if s.Life != Succeeded || r == nil || r.endless() || s.Attempt < m.Attempt || !r.has(s.Index) || m.Done[r.Name].Has(s.Index) {
 			continue
 		}
-		if r == nil || s.Attempt < m.Attempt || s.Index >= r.Count {
-			continue
-		}
-		switch s.Life {
-		case Succeeded:
-			if !m.Done[r.Name].Has(s.Index) {
-				done[r.Name] = append(done[r.Name], Range{s.Index, s.Index})
-			}
-		case Failed:
-			if s.Leaving || s.Disrupted || !r.again(s) {
-				continue
-			}
-			m.Failures += max(s.Failures, 1)
-			m.LastFailure = now
-			there = append(there, s.ID)
-			changed = true
-			*restart = *restart || r.OnFailure == RestartJob
-		case Pending, Running, Ready:
-		}
+		done[r.Name] = append(done[r.Name], Range{s.Index, s.Index})
 	}
-	if len(done) > 0 {
-		m.Done = maps.Clone(m.Done)
-		if m.Done == nil {
-			m.Done = map[string]Indexes{}
-		}
-		for role, some := range done {
-			m.Done[role] = Union(m.Done[role], some)
-		}
-		changed = true
+	if len(done) == 0 {
+		return false
 	}
-	if changed {
-		m.Counted = there
+	m.Done = maps.Clone(m.Done)
+	if m.Done == nil {
+		m.Done = map[string]Indexes{}
 	}
-	return changed
-}
-
-// again reports whether a member that failed is made anew.
-func (r *Role) again(s *Seen) bool {
-	switch r.OnFailure {
-	case Replace, RestartJob:
-		return true
-	case ReplaceRetriable:
-		return !s.Final
-	case FailJob, Ignore:
+	for role, some := range done {
+		m.Done[role] = Union(m.Done[role], some)
 	}
-	return false
-}
-
-// failed says why a job has failed; 0 if it has not.
-func (p *Plan) failed(seen []Seen, m *Memory, now time.Time) (why Reason, message string) {
-	failures := m.Failures
-	for i := range seen {
-		s := &seen[i]
-		r := p.Role(s.Role)
-		if r == nil || s.Attempt < m.Attempt || s.Index >= r.Count || slices.Contains(m.Counted, s.ID) {
-			continue
-		}
-		if s.Life == Failed && !s.Disrupted && !s.Leaving && !r.again(s) && r.OnFailure != Ignore {
-			return MemberFailed, fmt.Sprintf("%s failed%s", r.Expand(r.Member, s.Index), because(s.Why))
-		}
-		if !s.Disrupted && (r.OnFailure == Replace || r.OnFailure == ReplaceRetriable) {
-			failures += s.Failures
-		}
-	}
-	if p.Retries != nil && failures > *p.Retries {
-		return RetriesExceeded, fmt.Sprintf("%d failures are more than the %d that it may be tried again after", failures, *p.Retries)
-	}
-	if p.Deadline > 0 && now.Sub(m.Started) >= p.Deadline {
-		return DeadlineExceeded, fmt.Sprintf("it ran longer than %s", p.Deadline)
-	}
-	return 0, ""
-}
-
-func because(why string) string {
-	if why == "" {
-		return ""
-	}
-	return ": " + why
+	return true
 }
 
 // succeeded reports whether enough members are done.
@@ -224,20 +190,25 @@ func (p *Plan) fulfilled(t *Term, m *Memory) bool {
 	return len(t.Roles) > 0 && done >= all
 }
 
-// make removes what is in the way and makes what is missing.
+// make removes what is in the way, makes what is missing and releases what is held.
 func (p *Plan) make(seen []Seen, m Memory, now time.Time) Step {
 	s := Step{Memory: m}
 	there := make(map[Member]bool, len(seen))
+	old := false
+	var held []int
 	for i := range seen {
 		x := &seen[i]
 		there[x.Member] = true
-		r := p.Role(x.Role)
-		gone := r == nil || x.Index >= r.Count || x.Attempt < m.Attempt ||
-			x.Life == Failed && (x.Disrupted || slices.Contains(m.Counted, x.ID))
-		if gone && !x.Leaving {
+		old = old || x.Attempt < m.Attempt
+		switch gone := p.gone(x, &m); {
+		case x.Leaving:
+		case gone:
 			s.Delete = append(s.Delete, i)
+		case x.Held && x.Life < Succeeded:
+			held = append(held, i)
 		}
 	}
+	s.Delete = append(s.Delete, p.surplus(seen, &m)...)
 	if p.Deadline > 0 {
 		s.Again = m.Started.Add(p.Deadline).Sub(now)
 	}
@@ -247,34 +218,96 @@ func (p *Plan) make(seen []Seen, m Memory, now time.Time) Step {
 		}
 		return s
 	}
-	counts := p.Count(seen, &m)
+	if old && p.Together {
+		return s
+	}
+	p.fill(&s, seen, there, held)
+	return s
+}
+
+// gone reports whether a member has to go: it is of no role or of an earlier attempt, or it
+// ended and is made anew.
+func (p *Plan) gone(x *Seen, m *Memory) bool {
+	r := p.Role(x.Role)
+	return r == nil || !r.has(x.Index) || x.Attempt < m.Attempt ||
+		x.Life == Failed && (x.Disrupted || slices.Contains(m.Counted, x.ID)) ||
+		x.Life == Succeeded && r.endless()
+}
+
+// stays reports whether a member counts as one of its role.
+func (p *Plan) stays(x *Seen, m *Memory) bool { return !x.Leaving && !p.gone(x, m) }
+
+// surplus are members of floating roles that have too many.
+func (p *Plan) surplus(seen []Seen, m *Memory) []int {
+	var out []int
+	for i := range p.Roles {
+		r := &p.Roles[i]
+		if !r.Floating {
+			continue
+		}
+		var have []int
+		for j := range seen {
+			if seen[j].Role == r.Name && p.stays(&seen[j], m) {
+				have = append(have, j)
+			}
+		}
+		slices.SortFunc(have, func(a, b int) int {
+			wanted := func(j int) int { return boolToInt(!slices.Contains(r.Unwanted, seen[j].Index)) }
+			return cmp.Or(cmp.Compare(wanted(a), wanted(b)), cmp.Compare(seen[b].Index, seen[a].Index))
+		})
+		out = append(out, have[:max(len(have)-int(r.Count), 0)]...)
+	}
+	return out
+}
+
+func boolToInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// fill makes and releases the members of roles that may begin.
+func (p *Plan) fill(s *Step, seen []Seen, there map[Member]bool, held []int) {
+	counts := p.Count(seen, &s.Memory)
 	for i := range p.Roles {
 		r := &p.Roles[i]
 		if !p.mayBegin(r, counts) {
 			continue
 		}
+		for _, j := range held {
+			if seen[j].Role == r.Name {
+				s.Release = append(s.Release, j)
+			}
+		}
+		if r.Floating {
+			s.Create = append(s.Create, p.floating(r, seen, there, &s.Memory)...)
+			continue
+		}
 		for index := range r.Count {
-			if x := (Member{r.Name, index}); !there[x] && !m.Done[r.Name].Has(index) {
+			if x := (Member{r.Name, index}); !there[x] && !s.Memory.Done[r.Name].Has(index) {
 				s.Create = append(s.Create, x)
 			}
 		}
 	}
-	return s
 }
 
-// Pauses before pods are made after failures: none after the first few, then one that
-// doubles, as kubelets do for containers that crash.
-const (
-	failuresAtOnce = 3
-	firstPause     = 10 * time.Second
-	longestPause   = 5 * time.Minute
-)
-
-func pause(failures int32) time.Duration {
-	if failures <= failuresAtOnce {
-		return 0
+// floating are members that a floating role lacks, of the lowest indexes that are free.
+func (p *Plan) floating(r *Role, seen []Seen, there map[Member]bool, m *Memory) []Member {
+	missing := r.Count
+	for i := range seen {
+		if seen[i].Role == r.Name && p.stays(&seen[i], m) {
+			missing--
+		}
 	}
-	return min(firstPause<<min(failures-failuresAtOnce-1, 5), longestPause)
+	var out []Member
+	for index := int32(0); missing > 0; index++ {
+		if x := (Member{r.Name, index}); !there[x] {
+			out = append(out, x)
+			missing--
+		}
+	}
+	return out
 }
 
 // mayBegin reports whether all is as a role waits for.

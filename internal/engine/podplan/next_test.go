@@ -2,6 +2,7 @@ package podplan_test
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -42,7 +43,26 @@ func leaving(s *podplan.Seen)   { s.Leaving = true }
 func over(s *podplan.Seen)      { s.Over = true }
 func final(s *podplan.Seen)     { s.Final = true }
 func disrupted(s *podplan.Seen) { s.Disrupted = true }
-func old(s *podplan.Seen)       { s.Attempt-- }
+func held(s *podplan.Seen)      { s.Held = true }
+func because(reason, why string) func(*podplan.Seen) {
+	return func(s *podplan.Seen) { s.Reason, s.Why = reason, why }
+}
+
+func failedAt(second int) func(*podplan.Seen) {
+	return func(s *podplan.Seen) { s.FailedAt = start.Add(time.Duration(second)) }
+}
+
+// withRules has a rule for failures with a reason, and one for those with a message.
+func withRules(late, node podplan.OnFailure) func(*podplan.Plan) {
+	return func(p *podplan.Plan) {
+		p.Rules = []podplan.Rule{
+			{Name: "other", Roles: []string{"Master"}, Then: podplan.Ignore},
+			{Name: "late", Reasons: []string{"Late", "Later"}, Then: late},
+			{Name: "node", Messages: []*regexp.Regexp{regexp.MustCompile("of node [0-9]")}, Then: node},
+		}
+	}
+}
+func old(s *podplan.Seen) { s.Attempt-- }
 func crashes(n int32) func(*podplan.Seen) {
 	return func(s *podplan.Seen) { s.Failures = n }
 }
@@ -55,6 +75,8 @@ func TestNext(t *testing.T) {
 		create  []podplan.Member
 		delete  []int
 		changed bool
+		hold    []int
+		release []int
 		remove  bool
 		memory  func(*podplan.Memory)
 		again   time.Duration
@@ -186,8 +208,120 @@ func TestNext(t *testing.T) {
 			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.RestartJob },
 			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed)},
 			want: want{changed: true, memory: func(m *podplan.Memory) {
-				m.Attempt, m.Failures, m.Counted, m.LastFailure, m.Done = 1, 1, []string{"Worker1"}, start, nil
+				m.Attempt, m.Failures, m.LastFailure, m.Done = 1, 1, start, nil
 			}},
+		},
+		"all anew, several failed": {
+			why: "it is one failure, whoever else failed with it", kept: began,
+			plan: func(p *podplan.Plan) {
+				p.Roles[0].OnFailure, p.Roles[1].OnFailure = podplan.RestartJob, podplan.RestartJob
+				p.Retries = ptr.To[int32](1)
+			},
+			seen: []podplan.Seen{pod("Master", 0, podplan.Failed, crashes(3)), pod("Worker", 1, podplan.Failed)},
+			want: want{changed: true, memory: func(m *podplan.Memory) { m.Attempt, m.Failures, m.LastFailure = 1, 1, start }},
+		},
+		"all anew, together": {
+			why: "none begins beside one of those before", kept: podplan.Memory{Started: start, Attempt: 1},
+			plan: func(p *podplan.Plan) { p.Together = true },
+			seen: []podplan.Seen{pod("Master", 0, podplan.Running, old, old), pod("Worker", 1, podplan.Running, old, old, leaving)},
+			want: want{delete: []int{0}},
+		},
+		"all anew, one by one": {
+			why: "each as soon as its place is free", kept: podplan.Memory{Started: start, Attempt: 1},
+			seen: []podplan.Seen{pod("Master", 0, podplan.Running, leaving), pod("Worker", 1, podplan.Running, leaving)},
+			want: want{create: []podplan.Member{member("Worker", 0), member("Worker", 2)}},
+		},
+		"the first rule": {
+			why: "rules come in their order, whatever else failed", kept: began,
+			plan: withRules(podplan.RestartJob, podplan.FailJob),
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Failed, because("Broken", "")), pod("Worker", 1, podplan.Failed, because("Late", ""))},
+			want: want{changed: true, memory: func(m *podplan.Memory) { m.Attempt, m.Failures, m.LastFailure, m.Rule = 1, 1, start, "late" }},
+		},
+		"a rule that ends it": {
+			why: "and it is told which", kept: began,
+			plan: withRules(podplan.FailJob, podplan.RestartJob),
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Failed, because("Broken", "disk of node 7")), pod("Worker", 1, podplan.Failed, because("Late", "slow"))},
+			want: want{changed: true, memory: func(m *podplan.Memory) {
+				m.Outcome, m.Reason, m.Message, m.Ended, m.Rule = podplan.JobFailed, podplan.MemberFailed, "j-worker-1 failed: slow", start, "late"
+			}},
+		},
+		"no rule fits": {
+			why: "it is as the role says", kept: began,
+			plan: withRules(podplan.FailJob, podplan.FailJob),
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Failed, because("Broken", "disk full"))},
+			want: want{changed: true, memory: func(m *podplan.Memory) { m.Failures, m.Counted, m.LastFailure = 1, []string{"Worker0"}, start }},
+		},
+		"the earliest of a rule": {
+			why: "the others often fail because of it", kept: began,
+			plan: withRules(podplan.FailJob, podplan.FailJob),
+			seen: []podplan.Seen{
+				pod("Worker", 0, podplan.Failed, because("Late", "second"), failedAt(5)), pod("Worker", 2, podplan.Failed, because("Late", "first"), failedAt(3)),
+			},
+			want: want{changed: true, memory: func(m *podplan.Memory) {
+				m.Outcome, m.Reason, m.Message, m.Ended, m.Rule = podplan.JobFailed, podplan.MemberFailed, "j-worker-2 failed: first", start, "late"
+			}},
+		},
+		"a free failure": {
+			why: "it is not counted, but it is noted, and the member made anew", kept: began,
+			plan: func(p *podplan.Plan) {
+				p.Rules, p.Retries = []podplan.Rule{{Name: "free", Then: podplan.Replace, Free: true}}, new(int32)
+			},
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Failed)},
+			want: want{changed: true, memory: func(m *podplan.Memory) { m.Counted, m.LastFailure = []string{"Worker0"}, start }},
+		},
+		"held back": {
+			why: "members stay, and one that ended stays as it is", kept: began,
+			plan: func(p *podplan.Plan) { p.Suspended = true; p.Roles[1].Holds = true },
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Running), pod("Worker", 1, podplan.Succeeded, over), pod("Worker", 2, podplan.Pending, held), pod("Worker", 3, podplan.Pending)},
+			want: want{hold: []int{0}, delete: []int{3}},
+		},
+		"all are held back": {
+			why: "nothing runs, and what they have done stays done; what was counted is not counted again", plan: func(p *podplan.Plan) { p.Suspended = true; p.Roles[1].Holds = true },
+			kept: podplan.Memory{Started: start, Counted: []string{"Worker2", "x"}, Done: map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}, "Master": {{First: 0, Last: 0}}}},
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Pending, held, over), pod("Worker", 1, podplan.Succeeded, over), pod("Worker", 2, podplan.Failed, over)},
+			want: want{changed: true, memory: func(m *podplan.Memory) {
+				*m = podplan.Memory{Counted: []string{"Worker2"}, Done: map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}}}
+			}},
+		},
+		"one that is held still runs": {
+			why: "the quota is given back when its last pod is gone", kept: began,
+			plan: func(p *podplan.Plan) { p.Suspended = true; p.Roles[1].Holds = true },
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Running, held)},
+		},
+		"released": {
+			why: "what is held may run again, of roles whose turn it is", kept: began,
+			plan: func(p *podplan.Plan) {
+				p.Roles[0].Holds, p.Roles[1].Holds = true, true
+				p.Roles[1].After = []podplan.Dependency{{Role: "Master"}}
+			},
+			seen: []podplan.Seen{pod("Master", 0, podplan.Pending, held), pod("Worker", 0, podplan.Pending, held)},
+			want: want{release: []int{0}},
+		},
+		"floating, one is gone": {
+			why: "the lowest index that is free is taken, whoever has the others", kept: began,
+			plan: func(p *podplan.Plan) { p.Roles = p.Roles[1:]; p.Roles[0].Floating = true },
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Ready, leaving), pod("Worker", 7, podplan.Ready)},
+			want: want{create: []podplan.Member{member("Worker", 1), member("Worker", 2)}},
+		},
+		"floating, too many": {
+			why: "those that are not wanted go first, then the last", kept: began,
+			plan: func(p *podplan.Plan) {
+				p.Roles = p.Roles[1:]
+				p.Roles[0].Floating, p.Roles[0].Count, p.Roles[0].Unwanted = true, 2, []int32{1}
+			},
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Ready), pod("Worker", 2, podplan.Ready), pod("Worker", 5, podplan.Ready)},
+			want: want{delete: []int{1, 3}},
+		},
+		"floating, failed at a high index": {
+			why: "it counts like any other", kept: began,
+			plan: func(p *podplan.Plan) { p.Roles = p.Roles[1:]; p.Roles[0].Floating, p.Roles[0].Count = true, 1 },
+			seen: []podplan.Seen{pod("Worker", 8, podplan.Failed)},
+			want: want{changed: true, memory: func(m *podplan.Memory) { m.Failures, m.Counted, m.LastFailure = 1, []string{"Worker8"}, start }},
+		},
+		"forever": {
+			why: "one that ends well is made anew too, and nothing is done", kept: began,
+			plan: func(p *podplan.Plan) { p.Roles = p.Roles[:1]; p.Roles[0].Forever = true },
+			seen: []podplan.Seen{pod("Master", 0, podplan.Succeeded)}, want: want{delete: []int{0}},
 		},
 		"of an earlier attempt": {
 			why: "it goes, however it fares, and its success is not counted", kept: began,
@@ -283,7 +417,7 @@ func TestNext(t *testing.T) {
 				tc.want.memory(&memory)
 			}
 			want := podplan.Step{
-				Memory: memory, Changed: tc.want.changed, Create: tc.want.create, Delete: tc.want.delete,
+				Memory: memory, Changed: tc.want.changed, Create: tc.want.create, Delete: tc.want.delete, Hold: tc.want.hold, Release: tc.want.release,
 				Remove: tc.want.remove, Again: tc.want.again,
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -313,6 +447,8 @@ func TestSuccess(t *testing.T) {
 		"another's":         {"that of another role does not count", podplan.Success{{Roles: []string{"Master"}}}, done("Worker", 0, 2), podplan.Open},
 		"either":            {"one term is enough", append(worker(podplan.Term{}), podplan.Term{Roles: []string{"Master"}}), done("Worker", 0, 2), podplan.JobSucceeded},
 		"never":             {"a service has no end", nil, done("Worker", 0, 2), podplan.Open},
+		"all of several":    {"each of both", podplan.Success{{Roles: []string{"Worker", "Master"}}}, done("Worker", 0, 2), podplan.Open},
+		"any of several":    {"one of either", podplan.Success{{Roles: []string{"Master", "Worker"}, AtLeast: 1}}, done("Worker", 1, 1), podplan.JobSucceeded},
 		"a role that isn't": {"none of its members ever succeeds", podplan.Success{{Roles: []string{"Elf"}}}, done("Worker", 0, 2), podplan.Open},
 		"fewer are wanted":  {"those beyond the count are not missed, and do not count", worker(podplan.Term{AtLeast: 2}), done("Worker", 3, 9), podplan.Open},
 	} {

@@ -44,10 +44,12 @@ type Role struct {
 	// Count is how many members there are; their indexes begin with 0.
 	Count int32
 	// Floating: it does not matter which indexes they have. A member that is gone leaves a
-	// gap, which the next one that is made fills; those of Unwanted go first when there are
-	// too many, then the last.
+	// gap, which the next one that is made fills, as one does that ended, however well; those
+	// of Unwanted go first when there are too many, then the last.
 	Floating bool
 	Unwanted []int32
+	// Forever: one that ends, however well, is made anew.
+	Forever bool
 	// Holds: while the job is suspended its members stay and are held back, and what they
 	// have done stays done. Otherwise they go.
 	Holds bool
@@ -162,6 +164,9 @@ func (r *Role) Expand(s string, index int32) string {
 	}
 	return s
 }
+
+// endless reports whether members that succeeded are made anew.
+func (r *Role) endless() bool { return r.Forever || r.Floating }
 
 // Role returns a role of the plan, nil if there is none of the name.
 func (p *Plan) Role(name string) *Role {

@@ -10,8 +10,8 @@ type Seen struct {
 	// Attempt is the attempt of the job that it was made in.
 	Attempt int32
 	Life    Life
-	// Leaving: it is being deleted. Over: and it can run no more, only its object is left,
-	// which anybody may keep for as long as they like.
+	// Leaving: it is being deleted. Over: it can run no more without more being done, only its
+	// object is left, which anybody may keep for as long as they like.
 	Leaving, Over bool
 	// Held: it is held back, as members of a role that Holds are while the job is suspended.
 	Held bool
@@ -93,6 +93,8 @@ type Tally struct {
 	Active, Ready int32
 	// Succeeded are those that are done, Failed those that are there and failed.
 	Succeeded, Failed int32
+	// Held are held back.
+	Held int32
 }
 
 // Count counts the members of each role.
@@ -111,12 +113,17 @@ func (p *Plan) Count(seen []Seen, m *Memory) map[string]Tally {
 		switch s.Life {
 		case Failed:
 			t.Failed++
+		case Pending, Running, Ready:
+			switch {
+			case s.Held:
+				t.Held++
+			case s.Life == Ready:
+				t.Ready++
+				fallthrough
+			default:
+				t.Active++
+			}
 		case Succeeded:
-		case Ready:
-			t.Active++
-			t.Ready++
-		case Pending, Running:
-			t.Active++
 		}
 		out[s.Role] = t
 	}

@@ -24,6 +24,8 @@ type world struct {
 	// stale is what an earlier look saw, of the pods and of what was kept.
 	stale []podplan.Seen
 	made  int
+	// fresh: the controller sees all as it is.
+	fresh bool
 	// failed are pods that failed by their own fault.
 	failed map[string]bool
 }
@@ -41,6 +43,22 @@ func anyPlan(t *rapid.T) *podplan.Plan {
 		}
 		p.Roles = append(p.Roles, r)
 	}
+	for i := range p.Roles {
+		r := &p.Roles[i]
+		r.Holds = pick(t, "holds", false, false, true)
+		r.Floating = pick(t, "floats", false, false, true)
+		r.Forever = pick(t, "forever", false, false, false, true)
+		if r.Floating {
+			r.Unwanted = []int32{int32(pick(t, "unwanted", 0, 1, 2))}
+		}
+	}
+	for range pick(t, "rules", 0, 0, 1, 2) {
+		p.Rules = append(p.Rules, podplan.Rule{
+			Roles: pick(t, "rule of", nil, []string{"a"}, []string{"b"}), Reasons: pick(t, "rule for", nil, []string{"x"}),
+			Then: pick(t, "rule says", fails...), Free: pick(t, "free", false, true),
+		})
+	}
+	p.Together = pick(t, "together", false, false, true)
 	if pick(t, "succeeds", true, true, true, false) {
 		p.Success = podplan.Success{{Roles: []string{"a"}, First: pick(t, "first", false, true)}}
 	}
@@ -56,7 +74,8 @@ func anyPlan(t *rapid.T) *podplan.Plan {
 // step lets the controller look and do what it finds. It may be killed after each write.
 func (w *world) step() {
 	seen := w.pods
-	if w.stale != nil && pick(w.t, "looks at an old state", false, false, true) {
+	w.fresh = w.stale == nil || !pick(w.t, "looks at an old state", false, false, true)
+	if !w.fresh {
 		seen = w.stale
 	}
 	seen = slices.Clone(seen)
@@ -66,13 +85,14 @@ func (w *world) step() {
 		w.t.Fatalf("the same look gave another step:\n%s", cmp.Diff(s, again))
 	}
 	if s.Changed {
-		if len(s.Create)+len(s.Delete) > 0 {
+		if len(s.Create)+len(s.Delete)+len(s.Hold)+len(s.Release) > 0 {
 			w.t.Fatalf("something is done before it was noted why: %+v", s)
 		}
 		if w.kept.Outcome != podplan.Open {
 			w.t.Fatalf("an ended job changes: %s", cmp.Diff(w.kept, s.Memory))
 		}
-		if s.Memory.Started.IsZero() && !w.kept.Started.IsZero() && len(w.pods) > 0 && len(seen) == len(w.pods) {
+		running := slices.ContainsFunc(w.pods, func(s podplan.Seen) bool { return !s.Over })
+		if s.Memory.Started.IsZero() && !w.kept.Started.IsZero() && running && w.fresh {
 			w.t.Fatalf("it says that no pod is left: %v", w.pods)
 		}
 		if pick(w.t, "killed before it is noted", false, false, false, true) {
@@ -90,11 +110,38 @@ func (w *world) step() {
 		}
 		w.remove(seen[i].ID)
 	}
+	for _, i := range s.Hold {
+		w.hold(seen[i].ID, true)
+	}
+	for _, i := range s.Release {
+		w.hold(seen[i].ID, false)
+	}
 	for _, m := range s.Create {
 		if pick(w.t, "killed", false, false, false, false, true) {
 			return
 		}
 		w.create(m)
+	}
+}
+
+// hold holds a member back, so that it runs no more, or releases it, as the API server would:
+// not if the job is another than it was seen.
+func (w *world) hold(id string, on bool) {
+	for i := range w.pods {
+		s := &w.pods[i]
+		if s.ID != id || s.Life >= podplan.Succeeded {
+			continue
+		}
+		if !on && (w.plan.Suspended || w.kept.Outcome != podplan.Open) {
+			w.t.Fatalf("%v is released in a job that may have none", s)
+		}
+		if !w.plan.Role(s.Role).Holds {
+			w.t.Fatalf("%v is held, and nobody asks for that", s)
+		}
+		s.Held, s.Over = on, on
+		if on {
+			s.Life = podplan.Pending
+		}
 	}
 }
 
@@ -105,8 +152,11 @@ func (w *world) create(m podplan.Member) {
 		w.t.Fatalf("%v is made of a job that may have none", m)
 	}
 	r := w.plan.Role(m.Role)
-	if r == nil || m.Index >= r.Count {
+	if r == nil || m.Index >= r.Count && !r.Floating {
 		w.t.Fatalf("%v is not asked for", m)
+	}
+	if w.plan.Together && slices.ContainsFunc(w.pods, func(s podplan.Seen) bool { return s.Attempt < w.kept.Attempt }) && w.fresh {
+		w.t.Fatalf("%v begins beside members of an earlier attempt: %v", m, w.pods)
 	}
 	if slices.ContainsFunc(w.pods, func(s podplan.Seen) bool { return s.Member == m }) {
 		return // its name is taken
@@ -122,7 +172,8 @@ func (w *world) remove(id string) {
 	for i := range w.pods {
 		if w.pods[i].ID == id {
 			if s := w.pods[i]; s.Life == podplan.Failed && !s.Disrupted && !s.Leaving {
-				if w.kept.Outcome == podplan.Open && !w.plan.Suspended && s.Attempt == w.kept.Attempt && w.asked(s.Member) && !slices.Contains(w.kept.Counted, id) {
+				surplus := w.plan.Role(s.Role).Floating
+				if w.kept.Outcome == podplan.Open && !w.plan.Suspended && s.Attempt == w.kept.Attempt && !surplus && w.asked(s.Member) && !slices.Contains(w.kept.Counted, id) {
 					w.t.Fatalf("%v failed, was not counted and is removed", s)
 				}
 			}
@@ -133,7 +184,7 @@ func (w *world) remove(id string) {
 
 func (w *world) asked(m podplan.Member) bool {
 	r := w.plan.Role(m.Role)
-	return r != nil && m.Index < r.Count
+	return r != nil && (r.Floating || m.Index < r.Count)
 }
 
 // happen lets something happen to a pod, or somebody do something.
@@ -144,15 +195,16 @@ func (w *world) happen() {
 		w.change(func(s *podplan.Seen) { s.Life = min(s.Life+1, podplan.Ready) })
 	case "fail":
 		w.change(func(s *podplan.Seen) {
-			s.Life, s.Failures, s.Final = podplan.Failed, s.Failures+1, pick(w.t, "final", false, true)
+			s.Life, s.Failures, s.Final, s.Over = podplan.Failed, s.Failures+1, pick(w.t, "final", false, true), true
+			s.Reason = pick(w.t, "reason", "", "x")
 			if !s.Leaving {
 				w.failed[s.ID] = true
 			}
 		})
 	case "succeed":
-		w.change(func(s *podplan.Seen) { s.Life = podplan.Succeeded })
+		w.change(func(s *podplan.Seen) { s.Life, s.Over = podplan.Succeeded, true })
 	case "lose":
-		w.change(func(s *podplan.Seen) { s.Life, s.Disrupted = podplan.Failed, true })
+		w.change(func(s *podplan.Seen) { s.Life, s.Disrupted, s.Over = podplan.Failed, true, true })
 	case "gone":
 		w.pods = slices.DeleteFunc(w.pods, func(s podplan.Seen) bool { return s.Leaving })
 	case "delete":
@@ -172,7 +224,7 @@ func (w *world) happen() {
 func (w *world) change(f func(*podplan.Seen)) {
 	var open []int
 	for i := range w.pods {
-		if w.pods[i].Life < podplan.Succeeded {
+		if w.pods[i].Life < podplan.Succeeded && !w.pods[i].Held {
 			open = append(open, i)
 		}
 	}
@@ -203,13 +255,20 @@ func (w *world) settle() {
 		switch {
 		case s.Changed:
 			w.kept = s.Memory
-		case len(s.Create)+len(s.Delete) == 0 && s.Again > 0 && w.kept.Outcome == podplan.Open:
+		case len(s.Create)+len(s.Delete)+len(s.Hold)+len(s.Release) == 0 && s.Again > 0 && w.kept.Outcome == podplan.Open:
 			w.now = w.now.Add(s.Again)
-		case len(s.Create)+len(s.Delete) == 0:
+		case len(s.Create)+len(s.Delete)+len(s.Hold)+len(s.Release) == 0:
 			return
 		default:
+			w.fresh = true
 			for _, i := range s.Delete {
 				w.remove(w.pods[i].ID)
+			}
+			for _, i := range s.Hold {
+				w.hold(w.pods[i].ID, true)
+			}
+			for _, i := range s.Release {
+				w.hold(w.pods[i].ID, false)
 			}
 			for _, m := range s.Create {
 				w.create(m)
@@ -244,7 +303,8 @@ func TestWhateverHappens(t *testing.T) {
 				t.Fatalf("ended, and pods are left: %v", w.pods)
 			}
 		case w.plan.Suspended:
-			if len(w.pods) > 0 || !w.kept.Started.IsZero() {
+			running := slices.ContainsFunc(w.pods, func(s podplan.Seen) bool { return !s.Over || !w.plan.Role(s.Role).Holds })
+			if running || !w.kept.Started.IsZero() {
 				t.Fatalf("suspended, and something is left: %v", w.pods)
 			}
 		default:
@@ -260,10 +320,14 @@ func (w *world) complete() {
 		r := &w.plan.Roles[i]
 		t := counts[r.Name]
 		there := t.Active + t.Succeeded
-		if r.OnFailure == podplan.Ignore {
+		switch ignored := r.OnFailure == podplan.Ignore || slices.ContainsFunc(w.plan.Rules, func(r podplan.Rule) bool { return r.Then == podplan.Ignore }); {
+		case ignored:
 			there += t.Failed
-		} else if t.Failed > 0 {
+		case t.Failed > 0:
 			w.t.Fatalf("%d failed pods of %s lie about", t.Failed, r.Name)
+		}
+		if len(r.After) > 0 {
+			there += t.Held // until it is their turn
 		}
 		if there != r.Count && len(r.After) == 0 {
 			w.t.Fatalf("role %s has %d of %d: %v", r.Name, there, r.Count, w.pods)

@@ -1,0 +1,171 @@
+package podplan
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+)
+
+// failure is one that nothing followed yet.
+type failure struct {
+	of   int // in what was seen
+	then OnFailure
+	// rule that it fits, nil for none, and its place among them: after all for none.
+	rule *Rule
+	at   int
+}
+
+func (f *failure) name() string {
+	if f.rule == nil {
+		return ""
+	}
+	return f.rule.Name
+}
+
+// failures are those of this attempt that were not counted yet.
+func (p *Plan) failures(seen []Seen, m *Memory) []failure {
+	var out []failure
+	for i := range seen {
+		s := &seen[i]
+		if s.Life != Failed || s.Leaving || s.Disrupted || s.Attempt < m.Attempt || slices.Contains(m.Counted, s.ID) {
+			continue
+		}
+		if r := p.Role(s.Role); r != nil && r.has(s.Index) {
+			out = append(out, p.judge(r, s, i))
+		}
+	}
+	return out
+}
+
+// judge says what follows a failure.
+func (p *Plan) judge(r *Role, s *Seen, of int) failure {
+	f := failure{of: of, then: r.OnFailure, at: len(p.Rules)}
+	for i := range p.Rules {
+		if rule := &p.Rules[i]; rule.fits(s) {
+			f.then, f.rule, f.at = rule.Then, rule, i
+			break
+		}
+	}
+	if f.then == ReplaceRetriable {
+		f.then = Replace
+		if s.Final {
+			f.then = FailJob
+		}
+	}
+	return f
+}
+
+func (r *Rule) fits(s *Seen) bool {
+	return (len(r.Roles) == 0 || slices.Contains(r.Roles, s.Role)) &&
+		(len(r.Reasons) == 0 || slices.Contains(r.Reasons, s.Reason)) &&
+		(len(r.Messages) == 0 || slices.ContainsFunc(r.Messages, func(m *regexp.Regexp) bool { return m.MatchString(s.Why) }))
+}
+
+// worst is the failure that all of the job follows, nil if there is none: that of the first
+// rule, and of these the earliest. Where rules say nothing it is one that ends the job.
+func (p *Plan) worst(seen []Seen, failures []failure) *failure {
+	var out *failure
+	for i := range failures {
+		f := &failures[i]
+		if f.then != FailJob && f.then != RestartJob {
+			continue
+		}
+		if out == nil || before(f, out, seen) {
+			out = f
+		}
+	}
+	return out
+}
+
+func before(a, b *failure, seen []Seen) bool {
+	return cmp.Or(
+		cmp.Compare(a.at, b.at),
+		cmp.Compare(a.then, b.then), // FailJob is less
+		seen[a.of].FailedAt.Compare(seen[b.of].FailedAt),
+		cmp.Compare(a.of, b.of),
+	) < 0
+}
+
+// count takes in who failed since the last step and is made anew, and reports whether
+// anybody did. If all are, that is one failure.
+func count(seen []Seen, failures []failure, worst *failure, m *Memory, now time.Time) (changed bool) {
+	if worst != nil { // it restarts the job, or it would have ended
+		m.Attempt++
+		m.Done, m.Counted = nil, nil
+		m.Rule, m.LastFailure = worst.name(), now
+		if worst.rule == nil || !worst.rule.Free {
+			m.Failures++
+		}
+		return true
+	}
+	var more []string
+	for i := range failures {
+		f := &failures[i]
+		if f.then != Replace {
+			continue
+		}
+		s := &seen[f.of]
+		more = append(more, s.ID)
+		if f.rule == nil || !f.rule.Free {
+			m.Failures += max(s.Failures, 1)
+		}
+		m.LastFailure = now
+	}
+	if more == nil {
+		return false
+	}
+	var there []string // of those counted before
+	for i := range seen {
+		if slices.Contains(m.Counted, seen[i].ID) {
+			there = append(there, seen[i].ID)
+		}
+	}
+	m.Counted = append(there, more...)
+	return true
+}
+
+// exceeded says which limit a job has exceeded; 0 if none.
+func (p *Plan) exceeded(seen []Seen, m *Memory, now time.Time) (why Reason, message string) {
+	failures := m.Failures
+	for i := range seen {
+		s := &seen[i]
+		r := p.Role(s.Role)
+		if r == nil || s.Attempt < m.Attempt || !r.has(s.Index) || s.Life == Failed && slices.Contains(m.Counted, s.ID) {
+			continue
+		}
+		if !s.Disrupted && (r.OnFailure == Replace || r.OnFailure == ReplaceRetriable) {
+			failures += s.Failures
+		}
+	}
+	if p.Retries != nil && failures > *p.Retries {
+		return RetriesExceeded, fmt.Sprintf("%d failures are more than the %d that it may be tried again after", failures, *p.Retries)
+	}
+	if p.Deadline > 0 && now.Sub(m.Started) >= p.Deadline {
+		return DeadlineExceeded, fmt.Sprintf("it ran longer than %s", p.Deadline)
+	}
+	return 0, ""
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
+}
+
+// Pauses before pods are made after failures: none after the first few, then one that
+// doubles, as kubelets do for containers that crash.
+const (
+	failuresAtOnce = 3
+	firstPause     = 10 * time.Second
+	longestPause   = 5 * time.Minute
+)
+
+func pause(failures int32) time.Duration {
+	if failures <= failuresAtOnce {
+		return 0
+	}
+	return min(firstPause<<min(failures-failuresAtOnce-1, 5), longestPause)
+}
