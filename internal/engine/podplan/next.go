@@ -91,15 +91,15 @@ func (p *Plan) suspended(seen []Seen, m Memory) Step {
 	for i := range seen {
 		x := &seen[i]
 		left = left || !x.Over
+		if !x.Leaving && slices.Contains(m.Counted, x.ID) {
+			there = append(there, x.ID)
+		}
 		r := p.Role(x.Role)
 		switch {
 		case x.Leaving:
 		case r == nil || !r.Holds || !r.has(x.Index) || x.Attempt < m.Attempt:
 			s.Delete = append(s.Delete, i)
 		default:
-			if slices.Contains(m.Counted, x.ID) {
-				there = append(there, x.ID)
-			}
 			if !x.Held && x.Life < Succeeded {
 				s.Hold = append(s.Hold, i)
 			}
