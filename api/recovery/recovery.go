@@ -24,6 +24,10 @@ type Recovery struct {
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
 
+	// rule is the name of the one that the last failure fitted.
+	// +optional
+	Rule string `json:"rule,omitempty"`
+
 	// counted are UIDs of pods that failures has and that may still be there.
 	// +listType=set
 	// +optional

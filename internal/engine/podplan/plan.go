@@ -55,8 +55,8 @@ type Role struct {
 	Holds bool
 	// Rank of the first member among all of the job.
 	Rank int32
-	// Member is the name of a member's object, and Labels are what it carries; see
-	// Member.Expand.
+	// Member is the name of a member's object, in which {index} stands for its index at most
+	// once, and Labels are what it carries; see Role.Expand.
 	Member string
 	Labels map[string]string
 	// Env is added to the containers: those of the name Container, all if it is "".
@@ -111,7 +111,7 @@ type Dependency struct {
 	Done bool
 }
 
-// Env is a variable. Value may name what differs between members, see Member.Expand;
+// Env is a variable. Value may name what differs between members, see Role.Expand;
 // Field is the path of a field of the pod instead.
 type Env struct{ Name, Value, Field string }
 
@@ -167,6 +167,21 @@ func (r *Role) Expand(s string, index int32) string {
 
 // endless reports whether members that succeeded are made anew.
 func (r *Role) endless() bool { return r.Forever || r.Floating }
+
+// Named returns the index of the member that has a name; false if the role has none.
+func (r *Role) Named(name string) (int32, bool) {
+	before, after, many := strings.Cut(r.Member, "{index}")
+	if !many {
+		return 0, name == r.Member && r.Count > 0
+	}
+	number, begins := strings.CutPrefix(name, before)
+	number, ends := strings.CutSuffix(number, after)
+	n, err := strconv.ParseInt(number, 10, 32)
+	if !begins || !ends || err != nil || n < 0 || strconv.FormatInt(n, 10) != number {
+		return 0, false
+	}
+	return int32(n), r.has(int32(n))
+}
 
 // Role returns a role of the plan, nil if there is none of the name.
 func (p *Plan) Role(name string) *Role {

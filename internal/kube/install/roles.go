@@ -206,6 +206,9 @@ func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	if all.Operated() {
 		rules = append(rules, allow("", []string{"create", "delete"}, "pods", "services"))
 	}
+	for _, m := range all.Makes() {
+		rules = append(rules, allow(m.Group, []string{"create", "delete", "get", "patch"}, m.Resource))
+	}
 	for _, w := range all.Wrappable() {
 		rules = append(rules, allow(w.GVK.Group, []string{"create", "delete", "get"}, w.Resource))
 	}

@@ -34,15 +34,13 @@ type ChildKind struct {
 	Adjust func(is, wanted Object) Object
 }
 
-// Artifact is an object that a job has beside its members. Its namespace and owner are
-// filled in.
+// Artifact is an object that a job has beside its members, which are made only once it is
+// there. Its namespace and owner are filled in. It is there until the job is deleted.
 type Artifact struct {
 	Object Object
 	// Fill completes an object that is made once, by chance, and then stays as it is: keys.
 	// nil for one that is kept as it is here.
 	Fill func(random io.Reader, o Object) error
-	// First: members are made only once it is there.
-	First bool
-	// Stays: it is there while the job is suspended, and after its end.
+	// Stays: it is there while the job is suspended, too.
 	Stays bool
 }

@@ -164,6 +164,39 @@ func (all Kinds) Operated() bool {
 	return slices.ContainsFunc(all, func(k Kind) bool { return k.Operated != nil })
 }
 
+// Children are the kinds of objects that jobs of the kinds are made of besides pods, each
+// once.
+func (all Kinds) Children() []ChildKind {
+	var out []ChildKind
+	for i := range all {
+		if all[i].Operated == nil {
+			continue
+		}
+		for _, c := range all[i].Operated.Children {
+			if !slices.ContainsFunc(out, func(has ChildKind) bool { return has.GVK == c.GVK }) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// Makes are the resources that jobs of the kinds have beside their members, each once.
+func (all Kinds) Makes() []schema.GroupResource {
+	var out []schema.GroupResource
+	for i := range all {
+		if all[i].Operated == nil {
+			continue
+		}
+		for _, r := range all[i].Operated.Makes {
+			if !slices.Contains(out, r) {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
 // Find returns a kind of the list, nil if it is not in it.
 func (all Kinds) Find(gvk schema.GroupVersionKind) *Kind {
 	i := slices.IndexFunc(all, func(k Kind) bool { return k.GVK() == gvk })
@@ -173,9 +206,15 @@ func (all Kinds) Find(gvk schema.GroupVersionKind) *Kind {
 	return &all[i]
 }
 
-// Make reports whether an owner is of a kind that is made of components.
+// Make reports whether an owner is of a kind that is made of other objects than pods.
 func (all Kinds) Make(owner *metav1.OwnerReference) bool {
-	return owner != nil && slices.ContainsFunc(all, func(k Kind) bool { return k.Components != nil && k.GVK().Kind == owner.Kind })
+	return owner != nil && slices.ContainsFunc(all, func(k Kind) bool { return k.Whole() && k.GVK().Kind == owner.Kind })
+}
+
+// Whole reports whether jobs of the kind are made of other objects, which are no jobs of their
+// own.
+func (k *Kind) Whole() bool {
+	return k.Components != nil || k.Operated != nil && len(k.Operated.Children) > 0
 }
 
 // Wholes are the kinds that say themselves what their parts are.

@@ -23,6 +23,9 @@ func PodSetName(role string) string { return strings.ToLower(role) }
 func (p *Plan) Pod(job metav1.Object, gvk schema.GroupVersionKind, x podplan.Member, m *podplan.Memory, info *PodSetInfo) (*corev1.Pod, error) {
 	r := p.Role(x.Role)
 	t := p.TemplateOf(x).DeepCopy()
+	if t == nil {
+		return nil, fmt.Errorf("role %s has no template of pods", x.Role)
+	}
 	own := memberLabels(job, r, x)
 	own[recovery.AttemptLabel] = strconv.Itoa(int(m.Attempt))
 	if t.Labels == nil {
@@ -53,6 +56,27 @@ func (p *Plan) Pod(job metav1.Object, gvk schema.GroupVersionKind, x podplan.Mem
 		},
 		Spec: t.Spec,
 	}, nil
+}
+
+// Child makes a member of the job that is no pod; admitted is what the admission gives its
+// pods.
+func (p *Plan) Child(job metav1.Object, gvk schema.GroupVersionKind, x podplan.Member, m *podplan.Memory, admitted Admitted) (Object, error) {
+	r := p.Role(x.Role)
+	o, err := p.MakeOf(x.Role)(x, m, admitted)
+	if err != nil {
+		return nil, fmt.Errorf("role %s: %w", x.Role, err)
+	}
+	labels := maps.Clone(o.GetLabels())
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, memberLabels(job, r, x))
+	labels[recovery.AttemptLabel] = strconv.Itoa(int(m.Attempt))
+	o.SetLabels(labels)
+	o.SetNamespace(job.GetNamespace())
+	o.SetName(r.Expand(r.Member, x.Index))
+	o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(job, gvk)})
+	return o, nil
 }
 
 // setEnv adds the variables of a member to a container that does not have them.
@@ -113,27 +137,48 @@ func identity(job metav1.Object, m podplan.Member) map[string]string {
 // See reads pods as members of the plan, by their names, which nobody can change and
 // no two have at the same time. Those that no member is called are members of no role.
 func (p *Plan) See(pods []*corev1.Pod) []podplan.Seen {
-	byName := make(map[string]podplan.Member, len(pods))
-	for i := range p.Roles {
-		r := &p.Roles[i]
-		for index := range r.Count {
-			byName[r.Expand(r.Member, index)] = podplan.Member{Role: r.Name, Index: index}
-		}
-	}
 	out := make([]podplan.Seen, len(pods))
 	for i, pod := range pods {
 		out[i] = seen(pod)
-		if m, known := byName[pod.Name]; known {
-			out[i].Member = m
-			out[i].Final = final(pod, p.Role(m.Role).Container)
+		if r, index := p.named(pod.Name, false); r != nil {
+			out[i].Member = podplan.Member{Role: r.Name, Index: index}
+			out[i].Final = final(pod, r.Container)
 		}
 	}
 	return out
 }
 
+// SeeChild reads an object of a kind as a member of the plan, by its name, as See does pods.
+func (p *Plan) SeeChild(kind *ChildKind, o Object) podplan.Seen {
+	s := kind.See(o)
+	s.ID, s.Attempt, s.Leaving = string(o.GetUID()), attempt(o), o.GetDeletionTimestamp() != nil
+	if r, index := p.named(o.GetName(), true); r != nil {
+		s.Member = podplan.Member{Role: r.Name, Index: index}
+	}
+	return s
+}
+
+// named finds the role that has a member of a name, among those of pods or among the
+// others.
+func (p *Plan) named(name string, child bool) (*podplan.Role, int32) {
+	for i := range p.Roles {
+		if (i < len(p.Make) && p.Make[i] != nil) != child {
+			continue
+		}
+		if index, is := p.Roles[i].Named(name); is {
+			return &p.Roles[i], index
+		}
+	}
+	return nil, 0
+}
+
+func attempt(o metav1.Object) int32 {
+	n, _ := strconv.ParseInt(o.GetLabels()[recovery.AttemptLabel], 10, 32)
+	return int32(n)
+}
+
 func seen(pod *corev1.Pod) podplan.Seen {
-	attempt, _ := strconv.ParseInt(pod.Labels[recovery.AttemptLabel], 10, 32)
-	s := podplan.Seen{ID: string(pod.UID), Attempt: int32(attempt), Leaving: pod.DeletionTimestamp != nil}
+	s := podplan.Seen{ID: string(pod.UID), Attempt: attempt(pod), Leaving: pod.DeletionTimestamp != nil}
 	for _, c := range pod.Status.ContainerStatuses {
 		s.Failures += c.RestartCount
 	}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mlbatch/mlbatch/api/recovery"
@@ -27,12 +28,24 @@ type Operated struct {
 	// Artifacts are what a job has beside its members: services, files, keys, accounts. It
 	// depends on its arguments alone, and is asked again whenever they change. nil has none.
 	Artifacts func(Object, *Plan, *Standing) ([]Artifact, error)
+	// Makes are the resources that Artifacts are of: the controller gets rights to them where
+	// jobs run.
+	Makes []schema.GroupResource
 	// Recall reads what was kept of a job.
 	Recall func(Object) *recovery.Recovery
 	// Project returns the object with the status that follows from what there is, in
 	// the words of its kind. It depends on nothing else, so that the same is written
 	// whoever writes it.
 	Project func(Object, *Plan, *Standing) Object
+}
+
+// Child is the kind of children of a version and kind; nil if there are none.
+func (o *Operated) Child(gvk schema.GroupVersionKind) *ChildKind {
+	i := slices.IndexFunc(o.Children, func(c ChildKind) bool { return c.GVK == gvk })
+	if i < 0 {
+		return nil
+	}
+	return &o.Children[i]
 }
 
 // Plan is a plan with the pods of its roles.
@@ -46,6 +59,16 @@ type Plan struct {
 	// Make makes the members of roles that are no pods, in the order of Roles; nil, like an
 	// end before that of Roles, are pods.
 	Make []Make
+}
+
+// MakeOf makes the members of a role that are no pods; nil if they are pods.
+func (p *Plan) MakeOf(role string) Make {
+	for i := range p.Roles {
+		if p.Roles[i].Name == role && i < len(p.Make) {
+			return p.Make[i]
+		}
+	}
+	return nil
 }
 
 // TemplateOf is that of a member, nil if there is no such role.
@@ -114,7 +137,7 @@ func reasons() map[podplan.Reason]string {
 // Recovery is what is kept of the job.
 func (s *Standing) Recovery() *recovery.Recovery {
 	r := &recovery.Recovery{
-		StartTime: moment(s.Started), Attempt: s.Attempt, Failures: s.Failures, LastFailureTime: moment(s.LastFailure), Ready: s.Ready,
+		StartTime: moment(s.Started), Attempt: s.Attempt, Failures: s.Failures, Rule: s.Rule, LastFailureTime: moment(s.LastFailure), Ready: s.Ready,
 		Outcome: outcomes()[s.Outcome], Reason: reasons()[s.Reason], Message: s.Message, EndTime: moment(s.Ended),
 	}
 	for _, id := range s.Counted {
@@ -138,7 +161,7 @@ func Remembered(r *recovery.Recovery) podplan.Memory {
 	if r == nil {
 		return podplan.Memory{}
 	}
-	m := podplan.Memory{Attempt: r.Attempt, Failures: r.Failures, Message: r.Message}
+	m := podplan.Memory{Attempt: r.Attempt, Failures: r.Failures, Rule: r.Rule, Message: r.Message}
 	if r.StartTime != nil {
 		m.Started = r.StartTime.Time
 	}

@@ -36,3 +36,15 @@ func Keeping[T Object](keep func(was, is T, original []kueue.PodSet) T) func(was
 		return is
 	}
 }
+
+// Changing makes a function of objects from one that changes a copy of those of one type.
+func Changing[T Object](change func(T)) func(Object) Object {
+	return func(o Object) Object {
+		out, typed := o.DeepCopyObject().(T)
+		if !typed {
+			return o
+		}
+		change(out)
+		return out
+	}
+}

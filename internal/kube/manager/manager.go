@@ -467,14 +467,18 @@ func (o Options) operated() jobs.Kinds {
 	return o.Kinds.Where(func(k *jobs.Kind) bool { return k.Operated != nil && o.queues(k.Framework) })
 }
 
-// indexOperated finds pods and services by the job that they were made for.
+// indexOperated finds members and services by the job that they were made for.
 func indexOperated(ctx context.Context, mgr manager.Manager, kinds jobs.Kinds) error {
 	if len(kinds) == 0 {
 		return nil
 	}
 	service := &metav1.PartialObjectMetadata{}
 	service.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
-	for _, o := range []client.Object{&corev1.Pod{}, service} {
+	owned := []client.Object{&corev1.Pod{}, service}
+	for _, k := range kinds.Children() {
+		owned = append(owned, k.New())
+	}
+	for _, o := range owned {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, o, operator.Index, operator.IndexOwned); err != nil {
 			return fmt.Errorf("index what jobs are made of: %w", err)
 		}

@@ -107,7 +107,7 @@ func changed(parts ...string) string {
 func isComponent(all jobs.Kinds) string {
 	var owners []string
 	for i := range all {
-		if gvk := all[i].GVK(); all[i].Components != nil {
+		if gvk := all[i].GVK(); all[i].Whole() {
 			owners = append(owners, "o.kind == '"+gvk.Kind+"' && o.apiVersion.startsWith('"+gvk.Group+"/')")
 		}
 	}

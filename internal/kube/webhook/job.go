@@ -30,6 +30,7 @@ type jobHandler struct {
 	counts func(client.Object) bool // among the jobs of a namespace
 	// makes reports whether an owner is a job of which others are parts.
 	makes        func(owner *metav1.OwnerReference) bool
+	kinds        jobs.Kinds // all that there are
 	scope        jobs.Scope
 	limits       limited
 	policy       lifecycle.Policy
@@ -274,6 +275,11 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 		return nil, nil, err
 	}
 	errs = append(errs, forged...)
+	adopted, err := h.adopted(ctx, req, nil, job)
+	if err != nil {
+		return nil, nil, err
+	}
+	errs = append(errs, adopted...)
 	var made components
 	if h.kind.Components != nil {
 		made = h.components(job)
@@ -371,6 +377,11 @@ func (h *jobHandler) checkChange(ctx context.Context, req admission.Request, was
 	if !inQueue {
 		return errs, nil
 	}
+	adopted, err := h.adopted(ctx, req, was, job)
+	if err != nil {
+		return nil, err
+	}
+	errs = append(errs, adopted...)
 	errs = append(append(errs, validateLabels(job)...), h.gates.update(was, job)...)
 	hasDefault, err := h.cluster.keepsQueue(ctx, req.Namespace, was, job)
 	if err != nil {

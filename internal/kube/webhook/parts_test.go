@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/toy"
+	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
 // S5: what an AppWrapper made keeps the pods that the AppWrapper was admitted with.
@@ -34,6 +38,41 @@ func TestS5PartsKeepTheirPods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := send(t, serve(t, nil, world()...), ask{user: "alice", path: tc.path, old: tc.was, new: tc.is})
 			if r.Allowed == tc.refused || tc.refused && !strings.Contains(r.Message, "it is a part of AppWrapper w") {
+				t.Errorf("%s: allowed is %v: %s", tc.why, r.Allowed, r.Message)
+			}
+		})
+	}
+}
+
+// A Job that says that it is one of those that a job is made of would run with what was given to
+// that job, whatever it asks for: only controllers are believed.
+func TestNobodyAdoptsHimself(t *testing.T) {
+	const owned = ", ownerReferences: [{apiVersion: toys.example.com/v1, kind: Toy, name: w, uid: u, controller: true}]"
+	job := func(owner, more string) string {
+		return fmt.Sprintf(`{apiVersion: batch/v1, kind: Job, metadata: {name: a, namespace: blue%s}, spec: {parallelism: 9, completions: 9, template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}%s}`, owner, more)
+	}
+	const controller = "system:serviceaccount:toys-system:toy-operator"
+	cases := map[string]struct {
+		why, user, was, is string
+		refused            bool
+	}{
+		"new":            {"it would be released with the others", "alice", "", job(owned, ""), true},
+		"later":          {"nor does it become one", "alice", job("", ""), job(owned, ""), true},
+		"still":          {"who may label it may go on doing so", "alice", job(owned, ""), job(owned+", labels: {a: b}", ""), false},
+		"a team's robot": {"its account is in a namespace of tenants", "system:serviceaccount:blue:robot", "", job(owned, ""), true},
+		"an operator":    {"where another controller runs such jobs", controller, "", job(owned, ""), false},
+		"of pods alone":  {"a kind without such members has no Jobs", "alice", "", job(strings.NewReplacer("toys.example.com/v1", "kubeflow.org/v1", "Toy", "PyTorchJob").Replace(owned), ""), false},
+		"owned, not led": {"an owner that does not control it says nothing", "alice", "", job(strings.Replace(owned, "controller: true", "controller: false", 1), ""), false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			handlers := serveWith(t, webhook.Options{Kinds: append(kinds.All(), toy.Kind())}, nil, nil, world()...)
+			a := ask{user: tc.user, path: "/validate-batch-v1-job", new: tc.is}
+			if tc.was != "" {
+				a.old = tc.was
+			}
+			r := send(t, handlers, a)
+			if r.Allowed == tc.refused || tc.refused && !strings.Contains(r.Message, "only the controller of Toy w makes what belongs to it") {
 				t.Errorf("%s: allowed is %v: %s", tc.why, r.Allowed, r.Message)
 			}
 		})

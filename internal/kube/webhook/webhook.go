@@ -209,7 +209,7 @@ func (o *Options) pods() Pods {
 
 func newJobHandler(c Cluster, decoder admission.Decoder, k *jobs.Kind, opts Options) *jobHandler {
 	return &jobHandler{
-		kind: k, counts: countsAsJob(opts.Kinds, k, opts.Scope), makes: opts.Kinds.Make, off: opts.Frameworks != nil && !slices.Contains(opts.Frameworks, k.Framework),
+		kind: k, counts: countsAsJob(opts.Kinds, k, opts.Scope), makes: opts.Kinds.Make, kinds: opts.Kinds, off: opts.Frameworks != nil && !slices.Contains(opts.Frameworks, k.Framework),
 		decoder: decoder, cluster: c, clock: opts.Clock, schedulerName: opts.SchedulerName, defaultQueue: opts.DefaultQueue,
 		scope: opts.Scope, limits: limited{opts.Limits, c.Jobs}, policy: *opts.Policy, gates: gateRules{off: opts.NoAdmissionGates},
 		defaultClass: !opts.NoDefaultPriorityClass, passed: newPassed(opts.Clock), allowed: opts.AllowedKinds,

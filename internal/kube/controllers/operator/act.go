@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/mlbatch/mlbatch/api/recovery"
@@ -24,9 +27,9 @@ import (
 
 // Reasons of events.
 const (
-	created    = "SuccessfulCreatePod"
-	notCreated = "FailedCreatePod"
-	deleted    = "SuccessfulDeletePod"
+	created    = "SuccessfulCreate"
+	notCreated = "FailedCreate"
+	deleted    = "SuccessfulDelete"
 	nameTaken  = "NameTaken"
 )
 
@@ -47,6 +50,9 @@ func (r *reconciler) note(ctx context.Context, l *look, m *podplan.Memory) (reco
 		if left {
 			return reconcile.Result{RequeueAfter: conflictPause}, nil
 		}
+		if err := r.removeArtifacts(ctx, l); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	return reconcile.Result{}, r.write(ctx, l, m)
 }
@@ -59,9 +65,14 @@ func (r *reconciler) left(ctx context.Context, job jobs.Object) (bool, error) {
 	if err := r.Live.List(ctx, &pods, client.InNamespace(job.GetNamespace()), mine); err != nil {
 		return false, fmt.Errorf("look for pods that are left: %w", err)
 	}
-	return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool {
-		return metav1.IsControlledBy(&p, job) && convert.PodState(&p).HoldsQuota()
-	}), nil
+	for i := range pods.Items {
+		if p := &pods.Items[i]; metav1.IsControlledBy(p, job) && convert.PodState(p).HoldsQuota() {
+			return true, nil
+		}
+	}
+	l := &look{job: job, plan: &jobs.Plan{}}
+	err := r.children(ctx, l, r.Live, []client.ListOption{client.InNamespace(job.GetNamespace()), mine})
+	return slices.ContainsFunc(l.seen, func(s podplan.Seen) bool { return !s.Over }), err
 }
 
 // write writes the status of a job, on condition that it is as it was read.
@@ -71,13 +82,19 @@ func (r *reconciler) write(ctx context.Context, l *look, m *podplan.Memory) erro
 }
 
 func (r *reconciler) projected(l *look, m *podplan.Memory) jobs.Object {
+	s := l.standing(m)
+	return r.kind.Operated.Project(l.job, l.plan, &s)
+}
+
+// standing is how far the job is.
+func (l *look) standing(m *podplan.Memory) jobs.Standing {
 	s := jobs.Standing{Memory: *m, Counts: l.plan.Count(l.seen, m), Now: l.now}
 	s.Suspended = l.plan.Suspended && m.Started.IsZero() && m.Outcome == podplan.Open
 	s.Ready = m.Outcome == podplan.Open && !m.Started.IsZero() && l.plan.AllReady(s.Counts)
 	s.Restarting = slices.ContainsFunc(l.seen, func(x podplan.Seen) bool {
 		return x.Life == podplan.Failed && (x.Disrupted || slices.Contains(m.Counted, x.ID))
 	})
-	return r.kind.Operated.Project(l.job, l.plan, &s)
+	return s
 }
 
 // do removes and makes what a step says, and writes the counters when it is time.
@@ -88,17 +105,15 @@ func (r *reconciler) do(ctx context.Context, l *look, s *podplan.Step) (reconcil
 			result.RequeueAfter = d
 		}
 	}
-	if err := r.delete(ctx, l, s); err != nil {
+	if err := errors.Join(r.delete(ctx, l, s), r.hold(ctx, l, s)); err != nil {
 		return result, err
 	}
-	if len(s.Create) > 0 && l.held == "" {
-		again, err := r.create(ctx, l, s)
-		if err != nil {
-			return result, err
-		}
-		if again > 0 {
-			soon(again)
-		}
+	again, err := r.begin(ctx, l, s)
+	if err != nil {
+		return result, err
+	}
+	if again > 0 {
+		soon(again)
 	}
 	if err := r.services(ctx, l, s); err != nil {
 		return result, err
@@ -114,96 +129,157 @@ func (r *reconciler) do(ctx context.Context, l *look, s *podplan.Step) (reconcil
 	return result, nil
 }
 
-// delete removes pods that have to go. One that has another UID by now is left alone.
+// delete removes members that have to go. One that has another UID by now is left alone.
 func (r *reconciler) delete(ctx context.Context, l *look, s *podplan.Step) error {
+	if len(s.Delete) == 0 {
+		return nil
+	}
 	err := inParallel(len(s.Delete), func(i int) error {
-		pod := l.pods[s.Delete[i]]
-		return client.IgnoreNotFound(r.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}))
+		m := l.members[s.Delete[i]]
+		uid := m.GetUID()
+		options := []client.DeleteOption{client.Preconditions{UID: &uid}}
+		if m.kind != nil { // its successor has the same name, and begins when its pods are gone
+			options = append(options, client.PropagationPolicy(metav1.DeletePropagationForeground))
+		}
+		return client.IgnoreNotFound(r.Client.Delete(ctx, m.Object, options...))
 	})
-	if err == nil && len(s.Delete) > 0 {
-		r.event(l.job, corev1.EventTypeNormal, deleted, "Deleted "+several(len(s.Delete), func(i int) string { return l.pods[s.Delete[i]].Name }))
+	if err == nil {
+		r.event(l.job, corev1.EventTypeNormal, deleted+l.members[s.Delete[0]].called(),
+			"Deleted "+several(len(s.Delete), func(i int) member { return l.members[s.Delete[i]] }))
 	}
 	return err
 }
 
-// several names pods.
-func several(n int, name func(int) string) string {
-	if n == 1 {
-		return "pod: " + name(0)
+// called is what the API server calls objects of the kind.
+func (m member) called() string {
+	if m.kind == nil {
+		return "Pod"
 	}
-	return fmt.Sprintf("%d pods: %s to %s", n, name(0), name(n-1))
+	return m.kind.GVK.Kind
 }
 
-// create makes pods, a few at first: if they are refused, so would be the rest. It
+// several names members.
+func several(n int, of func(int) member) string {
+	first := of(0)
+	kind := first.called()
+	if kind == "Pod" {
+		kind = "pod"
+	}
+	if n == 1 {
+		return kind + ": " + first.GetName()
+	}
+	return fmt.Sprintf("%d %ss: %s to %s", n, kind, first.GetName(), of(n-1).GetName())
+}
+
+// begin makes and releases members, if the job may have any, after what they need.
+func (r *reconciler) begin(ctx context.Context, l *look, s *podplan.Step) (again time.Duration, err error) {
+	if l.held != "" || l.plan.Suspended || s.Memory.Outcome != podplan.Open {
+		return 0, nil
+	}
+	if again, err := r.artifacts(ctx, l, &s.Memory); again > 0 || err != nil {
+		return again, err
+	}
+	if err := r.release(ctx, l, s); err != nil {
+		return 0, err
+	}
+	if len(s.Create) == 0 {
+		return 0, nil
+	}
+	return r.create(ctx, l, s)
+}
+
+// create makes members, a few at first: if they are refused, so would be the rest. It
 // reports when to try again, if something is in the way that goes by itself.
 func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (time.Duration, error) {
-	var pods []*corev1.Pod
-	for _, m := range s.Create {
-		if l.awaited[l.name(m)] {
+	var members []member
+	for _, x := range l.admits(s.Create) {
+		if l.awaited[l.name(x)] {
 			continue
 		}
-		info, err := l.info(m.Role)
+		m, err := r.made(l, x, &s.Memory)
 		if err != nil {
+			r.event(l.job, corev1.EventTypeWarning, notCreated+m.called(), err.Error())
 			return 0, err
 		}
-		if !l.admits(m) {
-			continue
-		}
-		pod, err := l.plan.Pod(l.job, r.kind.GVK(), m, &s.Memory, info)
-		if err != nil {
-			r.event(l.job, corev1.EventTypeWarning, notCreated, err.Error())
-			return 0, err
-		}
-		pods = append(pods, pod)
+		members = append(members, m)
 	}
-	if len(pods) == 0 {
+	if len(members) == 0 {
 		return 0, nil
 	}
 	if same, err := r.same(ctx, l.job); err != nil || !same {
 		return conflictPause, err
 	}
 	made := 0
-	for size := 1; made < len(pods); size = min(2*size, longestBatch) {
-		batch := pods[made:min(made+size, len(pods))]
-		err := inParallel(len(batch), func(i int) error { return r.createPod(ctx, l, batch[i]) })
+	for size := 1; made < len(members); size = min(2*size, longestBatch) {
+		batch := members[made:min(made+size, len(members))]
+		err := inParallel(len(batch), func(i int) error { return r.createMember(ctx, l, batch[i]) })
 		if errors.Is(err, errTaken) {
 			return takenPause, nil
 		}
 		if err != nil {
-			r.event(l.job, corev1.EventTypeWarning, notCreated, err.Error())
+			r.event(l.job, corev1.EventTypeWarning, notCreated+batch[0].called(), err.Error())
 			return 0, err
 		}
 		made += len(batch)
 	}
-	r.event(l.job, corev1.EventTypeNormal, created, "Created "+several(made, func(i int) string { return pods[i].Name }))
+	r.event(l.job, corev1.EventTypeNormal, created+members[0].called(), "Created "+several(made, func(i int) member { return members[i] }))
 	return 0, nil
 }
 
-func (r *reconciler) createPod(ctx context.Context, l *look, pod *corev1.Pod) error {
-	err := r.Client.Create(ctx, pod)
+// made returns a member as it is to run.
+func (r *reconciler) made(l *look, x podplan.Member, m *podplan.Memory) (member, error) {
+	if l.plan.MakeOf(x.Role) != nil {
+		o, err := l.plan.Child(l.job, r.kind.GVK(), x, m, l.infos)
+		if err != nil {
+			return member{}, err
+		}
+		gvk, err := apiutil.GVKForObject(o, r.Client.Scheme())
+		kind := r.kind.Operated.Child(gvk)
+		if err == nil && kind == nil {
+			err = fmt.Errorf("role %s is of kind %s, which is none of its children", x.Role, gvk.Kind)
+		}
+		return member{o, kind}, err
+	}
+	info, err := l.info(x.Role)
+	if err != nil {
+		return member{}, err
+	}
+	pod, err := l.plan.Pod(l.job, r.kind.GVK(), x, m, info)
+	return member{Object: pod}, err
+}
+
+func (r *reconciler) createMember(ctx context.Context, l *look, m member) error {
+	err := r.Client.Create(ctx, m.Object)
 	if apierrors.IsAlreadyExists(err) {
-		return r.taken(ctx, l, pod)
+		return r.taken(ctx, l, m)
 	}
 	if err == nil {
-		r.awaited.made(client.ObjectKeyFromObject(l.job), pod.Name, l.now)
+		r.awaited.made(client.ObjectKeyFromObject(l.job), m.GetName(), l.now)
 	}
 	return err
 }
 
-// taken finds out who has the name of a pod. If it is the pod itself all is well: the
+// taken finds out who has the name of a member. If it is the member itself all is well: the
 // cache is old.
-func (r *reconciler) taken(ctx context.Context, l *look, pod *corev1.Pod) error {
+func (r *reconciler) taken(ctx context.Context, l *look, m member) error {
 	is := &metav1.PartialObjectMetadata{}
-	is.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), is); err != nil {
+	is.SetGroupVersionKind(m.gvk())
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(m), is); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if metav1.IsControlledBy(is, l.job) {
 		return nil
 	}
-	r.event(l.job, corev1.EventTypeWarning, nameTaken,
-		fmt.Sprintf("There is another pod %s, which is not this job's: delete it, or give the job another name", pod.Name))
+	r.event(l.job, corev1.EventTypeWarning, nameTaken, fmt.Sprintf(
+		"There is another %s %s, which is not this job's: delete it, or give the job another name", strings.ToLower(m.called()), m.GetName()))
 	return errTaken
+}
+
+func (m member) gvk() schema.GroupVersionKind {
+	if m.kind == nil {
+		return corev1.SchemeGroupVersion.WithKind("Pod")
+	}
+	return m.kind.GVK
 }
 
 // same reports whether a job is still as it was read.
@@ -251,7 +327,7 @@ func (l *look) servicesOf(s *podplan.Step) (wanted map[string]podplan.Member, go
 	switch {
 	case s.Memory.Outcome != podplan.Open:
 		for _, i := range s.Delete {
-			gone = append(gone, l.pods[i].Name)
+			gone = append(gone, l.members[i].GetName())
 		}
 		return nil, gone
 	case l.plan.Suspended:
@@ -260,16 +336,14 @@ func (l *look) servicesOf(s *podplan.Step) (wanted map[string]podplan.Member, go
 	wanted = map[string]podplan.Member{}
 	for i := range l.seen {
 		if m := l.seen[i].Member; m.Role != "" {
-			wanted[l.pods[i].Name] = m
+			wanted[l.members[i].GetName()] = m
 		} else {
-			gone = append(gone, l.pods[i].Name)
+			gone = append(gone, l.members[i].GetName())
 		}
 	}
 	if l.held == "" {
-		for _, m := range s.Create {
-			if l.admits(m) {
-				wanted[l.name(m)] = m
-			}
+		for _, m := range l.admits(s.Create) {
+			wanted[l.name(m)] = m
 		}
 	}
 	return wanted, gone

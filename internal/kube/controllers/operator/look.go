@@ -22,17 +22,25 @@ type look struct {
 	job  jobs.Object
 	plan *jobs.Plan
 	kept podplan.Memory
-	pods []*corev1.Pod
-	seen []podplan.Seen // of pods, in the same order
-	// awaited are names of pods that were made and are not among pods yet.
+	// members are its objects, and seen is what they are, in the same order.
+	members []member
+	seen    []podplan.Seen
+	// awaited are names of members that were made and are not among them yet.
 	awaited map[string]bool
 	// services are names of those that there are.
 	services map[string]bool
 	// infos are what the admission gives the pods of each role; held says why none may be
 	// made, "" if they may.
-	infos map[string]jobs.PodSetInfo
+	infos jobs.Admitted
 	held  string
 	now   time.Time
+}
+
+// member is an object that a job is made of.
+type member struct {
+	client.Object
+	// kind of a child; nil is a pod.
+	kind *jobs.ChildKind
 }
 
 // look reads what there is of a job. The second result is false if it is none of ours.
@@ -58,14 +66,10 @@ func (r *reconciler) look(ctx context.Context, name types.NamespacedName) (*look
 	if err := r.owned(ctx, l); err != nil {
 		return nil, false, err
 	}
-	l.seen = plan.See(l.pods)
-	for i, pod := range l.pods {
-		l.seen[i].Over = l.seen[i].Leaving && !convert.PodState(pod).HoldsQuota()
-	}
 	return l, true, r.admission(ctx, l)
 }
 
-// owned reads the pods and services of a job.
+// owned reads the members and services of a job.
 func (r *reconciler) owned(ctx context.Context, l *look) error {
 	mine := []client.ListOption{
 		client.InNamespace(l.job.GetNamespace()), client.MatchingFields{Index: string(l.job.GetUID())}, client.UnsafeDisableDeepCopy,
@@ -74,10 +78,21 @@ func (r *reconciler) owned(ctx context.Context, l *look) error {
 	if err := r.Client.List(ctx, &pods, mine...); err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
-	shown := make(map[string]bool, len(pods.Items))
+	all := make([]*corev1.Pod, len(pods.Items))
 	for i := range pods.Items {
-		l.pods = append(l.pods, &pods.Items[i])
-		shown[pods.Items[i].Name] = true
+		all[i] = &pods.Items[i]
+		l.members = append(l.members, member{Object: all[i]})
+	}
+	l.seen = l.plan.See(all)
+	for i, pod := range all {
+		l.seen[i].Over = l.seen[i].Leaving && !convert.PodState(pod).HoldsQuota()
+	}
+	if err := r.children(ctx, l, r.Client, mine); err != nil {
+		return err
+	}
+	shown := make(map[string]bool, len(l.members))
+	for i := range l.members {
+		shown[l.members[i].GetName()] = true
 	}
 	l.awaited = r.awaited.missing(client.ObjectKeyFromObject(l.job), shown, l.now)
 	services := &metav1.PartialObjectMetadataList{}
@@ -111,7 +126,7 @@ func (r *reconciler) admission(ctx context.Context, l *look) error {
 		if err != nil {
 			return err
 		}
-		l.infos = map[string]jobs.PodSetInfo{}
+		l.infos = jobs.Admitted{}
 		for _, info := range infos {
 			l.infos[info.Name] = info
 		}
@@ -146,8 +161,40 @@ func (l *look) info(role string) (*jobs.PodSetInfo, error) {
 	return &info, nil
 }
 
-// admits reports whether a member is among those that the job was admitted with. One that
-// asks for more is about to be stopped, and queued again.
-func (l *look) admits(m podplan.Member) bool {
-	return l.infos == nil || m.Index < l.infos[jobs.PodSetName(m.Role)].Count
+// admits returns those of some members that the job was admitted with, in whose pods is as much
+// as was given. One that asks for more is about to be stopped, and queued again.
+func (l *look) admits(some []podplan.Member) []podplan.Member {
+	if l.infos == nil {
+		return some
+	}
+	left := map[string]int32{}
+	for i := range l.plan.Roles {
+		r := &l.plan.Roles[i]
+		left[r.Name] = l.infos[jobs.PodSetName(r.Name)].Count
+		if !r.Floating {
+			continue
+		}
+		for j := range l.seen {
+			if l.seen[j].Role == r.Name && !l.seen[j].Leaving {
+				left[r.Name]--
+			}
+		}
+	}
+	var out []podplan.Member
+	for _, m := range some {
+		r := l.plan.Role(m.Role)
+		switch {
+		case l.plan.MakeOf(m.Role) != nil: // what it makes is what its object says, which was admitted
+		case r.Floating && len(l.awaited) > 0: // it may be among those that are not shown yet
+			continue
+		case r.Floating:
+			if left[m.Role]--; left[m.Role] < 0 {
+				continue
+			}
+		case m.Index >= left[m.Role]:
+			continue
+		}
+		out = append(out, m)
+	}
+	return out
 }

@@ -53,10 +53,10 @@ type Options struct {
 	Labels admission.Labels
 }
 
-// Index is the name of the cache index from the UID of a job to its pods and services.
+// Index is the name of the cache index from the UID of a job to its members and services.
 const Index = "mlbatch.dev/operated"
 
-// IndexOwned returns the UID of what controls a pod or a service, for Index.
+// IndexOwned returns the UID of what controls an object, for Index.
 func IndexOwned(o client.Object) []string {
 	if owner := metav1.GetControllerOf(o); owner != nil {
 		return []string{string(owner.UID)}
@@ -83,6 +83,8 @@ type reconciler struct {
 	// counted is when the counters of jobs were last written, told when it was last said
 	// that they are left to another controller.
 	counted, told moments
+	// ensured is what artifacts were made to be.
+	ensured ensured
 }
 
 // SetupWithManager starts a controller for a kind with Operated. The cache must have
@@ -91,7 +93,11 @@ func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 	r := &reconciler{Options: opts, kind: &kind}
 	service := &metav1.PartialObjectMetadata{}
 	service.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr)
+	for i := range kind.Operated.Children {
+		b = b.Owns(kind.Operated.Children[i].New())
+	}
+	return b.
 		Named("operator-"+kind.GVK().Kind).
 		For(kind.New()).
 		Owns(&corev1.Pod{}).
@@ -152,6 +158,7 @@ func (r *reconciler) forget(name types.NamespacedName) {
 	r.awaited.forget(name)
 	r.counted.forget(name)
 	r.told.forget(name)
+	r.ensured.forget(name)
 }
 
 func (r *reconciler) event(o runtime.Object, kind, reason, message string) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,9 +63,9 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab"}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "rented"}}, &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "rented", Name: "q"}})
 	c := fake.NewClientBuilder().WithScheme(scheme.For(append(kinds.All(), toy.Kind()))).WithObjects(objects...).
-		WithStatusSubresource(&toy.Toy{}, &corev1.Pod{}, &kueue.Workload{}).
+		WithStatusSubresource(&toy.Toy{}, &corev1.Pod{}, &batchv1.Job{}, &kueue.Workload{}).
 		WithIndex(&corev1.Pod{}, Index, IndexOwned).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
-		WithIndex(&corev1.Service{}, Index, IndexOwned).WithIndex(&corev1.Pod{}, OtherIndex, IndexOthers(jobs.Kinds{toy.Kind()})).
+		WithIndex(&corev1.Service{}, Index, IndexOwned).WithIndex(&batchv1.Job{}, Index, IndexOwned).WithIndex(&corev1.Pod{}, OtherIndex, IndexOthers(jobs.Kinds{toy.Kind()})).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				if err := ask("create", o); err != nil {
@@ -205,6 +206,9 @@ func (b *bench) picture() string {
 	var out strings.Builder
 	for _, p := range b.pods() {
 		fmt.Fprintln(&out, p.Name, p.UID, p.ResourceVersion)
+	}
+	for _, j := range b.jobs() {
+		fmt.Fprintln(&out, j.Name, j.UID, j.ResourceVersion)
 	}
 	for _, ns := range []string{"blue", "lab"} {
 		x := &toy.Toy{}

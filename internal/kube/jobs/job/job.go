@@ -165,10 +165,14 @@ func withOwn(labels, template map[string]string) map[string]string {
 // templateMutable mirrors the API server's rule for scheduling directives of
 // suspended Jobs (Kubernetes 1.36, KEP-5440).
 func templateMutable(j *batchv1.Job) bool {
-	suspended := slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
+	return (j.Status.StartTime == nil || saysSuspended(j)) && j.Status.Active == 0
+}
+
+// saysSuspended reports whether the controller of a Job has seen that it is suspended.
+func saysSuspended(j *batchv1.Job) bool {
+	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return c.Type == batchv1.JobSuspended && c.Status == corev1.ConditionTrue
 	})
-	return (j.Status.StartTime == nil || suspended) && j.Status.Active == 0
 }
 
 func cast(o jobs.Object) (*batchv1.Job, error) {

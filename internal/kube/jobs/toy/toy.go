@@ -5,7 +5,10 @@ package toy
 
 import (
 	"fmt"
+	"io"
+	"strconv"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +21,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 )
 
 // GroupVersion is that of toys.
@@ -44,9 +48,12 @@ type Status struct {
 
 // Spec says which pods.
 type Spec struct {
-	Hold     bool                   `json:"hold,omitempty"`
-	Pods     int32                  `json:"pods,omitempty"`
-	Retries  *int32                 `json:"retries,omitempty"`
+	Hold    bool   `json:"hold,omitempty"`
+	Pods    int32  `json:"pods,omitempty"`
+	Retries *int32 `json:"retries,omitempty"`
+	// Jobs makes a Job of each pod, which stays while the toy is held, and Key a Secret.
+	Jobs     bool                   `json:"jobs,omitempty"`
+	Key      bool                   `json:"key,omitempty"`
 	Template corev1.PodTemplateSpec `json:"template"`
 }
 
@@ -85,7 +92,7 @@ func Kind() jobs.Kind {
 		ShortNames:  []string{"ty"},
 		Framework:   "toys.example.com/toy",
 		AddToScheme: addToScheme,
-		Operated:    &jobs.Operated{Compile: compile, Recall: jobs.Of(recall), Project: project, Others: []string{"toys/toy-operator"}},
+		Operated:    &jobs.Operated{Compile: compile, Recall: jobs.Of(recall), Project: project, Children: []jobs.ChildKind{job.Child()}, Artifacts: artifacts, Makes: []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}}, Others: []string{"toys/toy-operator"}},
 		Wrapped:     &jobs.Wrapping{PodSets: podSets, Direct: true},
 		SuspendPath: []string{"spec", "hold"},
 		Suspended:   jobs.Of(func(t *Toy) bool { return t.Spec.Hold }),
@@ -122,7 +129,7 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 	if !ok {
 		return nil, fmt.Errorf("compile toy: %T is none", o)
 	}
-	return &jobs.Plan{
+	p := &jobs.Plan{
 		Plan: podplan.Plan{
 			Suspended: t.Spec.Hold, Retries: t.Spec.Retries, CleanUp: podplan.RemoveRunning, Success: podplan.Success{{Roles: []string{Role}}},
 			Roles: []podplan.Role{{
@@ -131,7 +138,39 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 			}},
 		},
 		Templates: []*corev1.PodTemplateSpec{&t.Spec.Template},
-	}, nil
+	}
+	if t.Spec.Jobs {
+		p.Roles[0].Holds, p.Roles[0].OnFailure, p.Roles[0].Ports = true, podplan.RestartJob, nil
+		p.Make = []jobs.Make{func(_ podplan.Member, _ *podplan.Memory, admitted jobs.Admitted) (jobs.Object, error) {
+			j := &batchv1.Job{Spec: batchv1.JobSpec{Template: *t.Spec.Template.DeepCopy()}}
+			if j.Spec.Template.Spec.RestartPolicy == "" {
+				j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+			}
+			info, found := admitted[Role]
+			if !found {
+				return j, nil
+			}
+			return j, info.Inject(&j.Spec.Template)
+		}}
+	}
+	return p, nil
+}
+
+// artifacts are a list of who takes part and a key.
+func artifacts(o jobs.Object, p *jobs.Plan, s *jobs.Standing) ([]jobs.Artifact, error) {
+	t, ok := o.(*Toy)
+	if !ok || !t.Spec.Key {
+		return nil, nil
+	}
+	list := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: t.Name + "-list"}, Data: map[string]string{"active": strconv.Itoa(int(s.Counts[Role].Active))}}
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: t.Name + "-key"}}
+	return []jobs.Artifact{{Object: list}, {Object: key, Stays: true, Fill: func(random io.Reader, o jobs.Object) error {
+		secret, _ := o.(*corev1.Secret)
+		text := make([]byte, 8)
+		_, err := io.ReadFull(random, text)
+		secret.Data = map[string][]byte{"key": text}
+		return err
+	}}}, nil
 }
 
 func recall(t *Toy) *recovery.Recovery { return t.Status.Recovery }
