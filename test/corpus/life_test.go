@@ -1,0 +1,606 @@
+package corpus_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/native"
+	"github.com/mlbatch/mlbatch/test/corpus"
+)
+
+// tester is a test, or one of many that rapid makes of one.
+type tester interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// life is a cluster with one job of any kind, which nobody but its kind knows: its object as
+// it is stored, its members, and time. Its controller is killed at any moment, since nothing
+// but the object is kept.
+type life struct {
+	t       tester
+	kind    *jobs.Kind
+	job     jobs.Object
+	members []jobs.Object
+	now     time.Time
+	made    int
+	// ended is how it ended, once it has.
+	ended *jobs.Outcome
+	// killed: the controller dies after so many more writes; -1 is never.
+	killed int
+}
+
+// newLife submits a manifest where it is queued.
+func newLife(t tester, k *jobs.Kind, m corpus.Manifest) *life {
+	t.Helper()
+	w := &life{t: t, kind: k, now: time.Unix(1_700_000_000, 0), killed: -1}
+	w.job = k.New()
+	if err := yaml.Unmarshal([]byte(m.Text), w.job); err != nil {
+		t.Fatalf("%v", err)
+	}
+	w.job.SetNamespace("blue")
+	w.job.SetName(m.Name)
+	w.job.SetUID("job")
+	w.store(w.stopped())
+	return w
+}
+
+// store is what the API server does with an object: what has no place in JSON is gone.
+func (w *life) store(o jobs.Object) {
+	w.t.Helper()
+	text, err := json.Marshal(o)
+	if err != nil {
+		w.t.Fatalf("%v", err)
+	}
+	again := w.kind.New()
+	if err := json.Unmarshal(text, again); err != nil {
+		w.t.Fatalf("%v", err)
+	}
+	w.job = again
+}
+
+func (w *life) facts() jobs.Facts {
+	w.t.Helper()
+	f, err := w.kind.Read(w.job)
+	if err != nil {
+		w.t.Fatalf("it cannot be read: %v", err)
+	}
+	return f
+}
+
+func (w *life) stopped() jobs.Object {
+	out, err := w.kind.Stop(w.job, w.facts().PodSets)
+	if err != nil {
+		w.t.Fatalf("stop: %v", err)
+	}
+	return out
+}
+
+func (w *life) admitted() jobs.Admitted {
+	out := jobs.Admitted{}
+	for _, p := range w.facts().PodSets {
+		out[string(p.Name)] = jobs.PodSetInfo{
+			Name: string(p.Name), Count: p.Count, NodeSelector: map[string]string{"pool": "a"},
+			Labels: map[string]string{kueue.PodSetLabel: string(p.Name)}, Annotations: map[string]string{kueue.WorkloadAnnotation: "w"},
+		}
+	}
+	return out
+}
+
+func (w *life) admit() {
+	w.t.Helper()
+	infos := w.admitted()
+	var list []jobs.PodSetInfo
+	for _, p := range w.facts().PodSets {
+		list = append(list, infos[string(p.Name)])
+	}
+	out, err := w.kind.Start(w.job, list)
+	if err != nil {
+		w.t.Fatalf("start: %v", err)
+	}
+	w.store(out)
+}
+
+// seen reads the members as the controller does.
+func (w *life) seen(p *jobs.Plan) []podplan.Seen {
+	out := make([]podplan.Seen, len(w.members))
+	for i, o := range w.members {
+		if pod, is := o.(*corev1.Pod); is {
+			out[i] = p.See([]*corev1.Pod{pod})[0]
+			out[i].Over = out[i].Leaving
+			continue
+		}
+		for j := range w.kind.Operated.Children {
+			if c := &w.kind.Operated.Children[j]; fmt.Sprintf("%T", c.New()) == fmt.Sprintf("%T", o) {
+				out[i] = p.SeeChild(c, o)
+			}
+		}
+	}
+	return out
+}
+
+// dies reports whether the controller was killed before its next write.
+func (w *life) dies() bool {
+	if w.killed < 0 {
+		return false
+	}
+	w.killed--
+	return w.killed < 0
+}
+
+// step lets the controller look once. It reports whether there was anything to do.
+func (w *life) step() bool {
+	w.t.Helper()
+	before := w.facts()
+	plan, err := w.kind.Operated.Compile(w.job)
+	if err != nil {
+		w.t.Fatalf("compile: %v", err)
+	}
+	kept := jobs.Remembered(w.kind.Operated.Recall(w.job))
+	seen := w.seen(plan)
+	s := plan.Next(seen, &kept, w.now)
+	did := s.Changed || s.Remove
+	if !s.Changed {
+		did = w.do(plan, &s) || did
+	}
+	if w.killed == -2 {
+		w.killed = -1
+		return true
+	}
+	as := w.kind.Operated.Project(w.job, plan, w.standing(plan, seen, &s.Memory))
+	if again := w.kind.Operated.Project(as, plan, w.standing(plan, seen, &s.Memory)); !equality.Semantic.DeepEqual(as, again) {
+		w.t.Fatalf("the same look gives another status:\n%s", cmp.Diff(as, again))
+	}
+	if w.dies() {
+		w.killed = -1
+		return true
+	}
+	did = did || !equality.Semantic.DeepEqual(as, w.job)
+	w.store(as)
+	w.check(&before, plan)
+	return did
+}
+
+func (w *life) standing(p *jobs.Plan, seen []podplan.Seen, m *podplan.Memory) *jobs.Standing {
+	s := jobs.Standing{Memory: *m, Counts: p.Count(seen, m), Now: w.now}
+	s.Suspended = p.Suspended && m.Started.IsZero() && m.Outcome == podplan.Open
+	s.Ready = m.Outcome == podplan.Open && !m.Started.IsZero() && p.AllReady(s.Counts)
+	s.Restarting = slices.ContainsFunc(seen, func(x podplan.Seen) bool {
+		return x.Life == podplan.Failed && (x.Disrupted || slices.Contains(m.Counted, x.ID))
+	})
+	return &s
+}
+
+// do does what a step says, unless the controller dies in the middle.
+func (w *life) do(p *jobs.Plan, s *podplan.Step) (did bool) {
+	w.t.Helper()
+	died := func() bool {
+		if w.dies() {
+			w.killed = -2
+			return true
+		}
+		return false
+	}
+	for _, i := range s.Delete {
+		if died() {
+			return true
+		}
+		w.members[i].SetDeletionTimestamp(&metav1.Time{Time: w.now})
+		did = true
+	}
+	for _, i := range slices.Concat(s.Hold, s.Release) {
+		if died() {
+			return true
+		}
+		w.hold(p, i, slices.Contains(s.Hold, i), &s.Memory)
+		did = true
+	}
+	for _, x := range s.Create {
+		if died() {
+			return true
+		}
+		did = w.create(p, x, &s.Memory) || did
+	}
+	return did
+}
+
+func (w *life) hold(p *jobs.Plan, i int, on bool, m *podplan.Memory) {
+	w.t.Helper()
+	o := w.members[i]
+	for j := range w.kind.Operated.Children {
+		c := &w.kind.Operated.Children[j]
+		if fmt.Sprintf("%T", c.New()) != fmt.Sprintf("%T", o) {
+			continue
+		}
+		if on {
+			w.members[i] = c.Hold(o)
+			continue
+		}
+		x := p.SeeChild(c, o)
+		wanted, err := p.Child(w.job, w.kind.GVK(), x.Member, m, w.admitted())
+		if err != nil {
+			w.t.Fatalf("make %v: %v", x.Member, err)
+		}
+		w.members[i] = c.Release(o, wanted)
+	}
+}
+
+// create makes a member as the API server would: a name is taken once.
+func (w *life) create(p *jobs.Plan, x podplan.Member, m *podplan.Memory) bool {
+	w.t.Helper()
+	infos := w.admitted()
+	var o jobs.Object
+	var err error
+	if p.MakeOf(x.Role) != nil {
+		o, err = p.Child(w.job, w.kind.GVK(), x, m, infos)
+	} else {
+		info, known := infos[jobs.PodSetName(x.Role)]
+		if !known {
+			w.t.Fatalf("role %s has no pod set in %v", x.Role, slices.Collect(maps.Keys(infos)))
+		}
+		o, err = p.Pod(w.job, w.kind.GVK(), x, m, &info)
+	}
+	if err != nil {
+		w.t.Fatalf("make %v: %v", x, err)
+	}
+	if slices.ContainsFunc(w.members, func(is jobs.Object) bool {
+		return is.GetName() == o.GetName() && fmt.Sprintf("%T", is) == fmt.Sprintf("%T", o)
+	}) {
+		return false
+	}
+	w.made++
+	o.SetUID(types.UID(fmt.Sprint("uid-", w.made)))
+	w.members = append(w.members, o)
+	return true
+}
+
+// check is what holds after every look.
+func (w *life) check(before *jobs.Facts, p *jobs.Plan) {
+	w.t.Helper()
+	f := w.facts()
+	if before.Finished != nil && (f.Finished == nil || f.Finished.Success != before.Finished.Success) {
+		w.t.Fatalf("it ended with %+v, and now %+v", before.Finished, f.Finished)
+	}
+	kept := jobs.Remembered(w.kind.Operated.Recall(w.job))
+	if p.Retries != nil && kept.Outcome == podplan.Open && kept.Failures > *p.Retries {
+		w.t.Fatalf("it goes on after %d failures, and %d are allowed", kept.Failures, *p.Retries)
+	}
+	for _, o := range w.members {
+		if w.lives(o) && !f.Active && f.Finished == nil {
+			w.t.Fatalf("%s runs, and the job says that it has no pods", o.GetName())
+		}
+	}
+	counts := w.pods()
+	for _, s := range f.PodSets {
+		if n := counts[string(s.Name)]; n > s.Count && !f.Suspended {
+			w.t.Fatalf("pod set %s has %d pods, and was admitted with %d", s.Name, n, s.Count)
+		}
+	}
+}
+
+// pods are those that may run, by pod set.
+func (w *life) pods() map[string]int32 {
+	out := map[string]int32{}
+	for _, o := range w.members {
+		switch m := o.(type) {
+		case *corev1.Pod:
+			if w.lives(m) {
+				out[m.Labels[kueue.PodSetLabel]]++
+			}
+		case *batchv1.Job:
+			if w.lives(m) {
+				n := ptr.Deref(m.Spec.Parallelism, 1)
+				out[m.Spec.Template.Labels[kueue.PodSetLabel]] += min(n, ptr.Deref(m.Spec.Completions, n))
+			}
+		}
+	}
+	return out
+}
+
+// lives reports whether pods of a member may run. Here what is being deleted runs no more.
+func (w *life) lives(o jobs.Object) bool {
+	if o.GetDeletionTimestamp() != nil {
+		return false
+	}
+	switch m := o.(type) {
+	case *corev1.Pod:
+		return m.Status.Phase != corev1.PodSucceeded && m.Status.Phase != corev1.PodFailed
+	case *batchv1.Job:
+		ended := slices.ContainsFunc(m.Status.Conditions, func(c batchv1.JobCondition) bool {
+			return c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed || c.Type == batchv1.JobSuspended
+		})
+		return !ended
+	}
+	return false
+}
+
+// Lives of members.
+const (
+	runs     = "runs"
+	succeeds = "succeeds"
+	fails    = "fails"
+	crashes  = "crashes" // in a way that may pass
+	lost     = "lost"
+)
+
+// become lets a member live on. It reports whether it could.
+func (w *life) become(o jobs.Object, how string) bool {
+	switch m := o.(type) {
+	case *corev1.Pod:
+		if !w.lives(m) {
+			return false
+		}
+		becomePod(m, how)
+		return true
+	case *batchv1.Job:
+		if !w.lives(m) {
+			return false
+		}
+		w.becomeJob(m, how)
+		return true
+	}
+	return w.becomeOther(o, how)
+}
+
+func becomePod(m *corev1.Pod, how string) {
+	code := map[string]int32{fails: 1, crashes: 137}[how]
+	ended := func(code int32) {
+		m.Status.ContainerStatuses = nil
+		for _, c := range m.Spec.Containers {
+			m.Status.ContainerStatuses = append(m.Status.ContainerStatuses, corev1.ContainerStatus{
+				Name: c.Name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}},
+			})
+		}
+	}
+	switch how {
+	case runs:
+		m.Status.Phase = corev1.PodRunning
+		m.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	case succeeds:
+		m.Status.Phase = corev1.PodSucceeded
+		ended(0)
+	case lost:
+		m.Status.Phase = corev1.PodFailed
+		m.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
+	default:
+		m.Status.Phase = corev1.PodFailed
+		ended(code)
+	}
+}
+
+// becomeJob: Kubernetes makes lost pods of a Job anew, so that it never fails of that.
+func (w *life) becomeJob(m *batchv1.Job, how string) {
+	n := ptr.Deref(m.Spec.Parallelism, 1)
+	end := func(c batchv1.JobConditionType, reason string) {
+		m.Status.Active, m.Status.Ready = 0, new(int32)
+		m.Status.Conditions = append(m.Status.Conditions, batchv1.JobCondition{Type: c, Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.Time{Time: w.now}})
+	}
+	switch {
+	case ptr.Deref(m.Spec.Suspend, false):
+		end(batchv1.JobSuspended, "JobSuspended")
+		return
+	case how == runs:
+		m.Status.StartTime = &metav1.Time{Time: w.now}
+		m.Status.Active, m.Status.Ready = n, &n
+	case how == succeeds:
+		m.Status.Succeeded = ptr.Deref(m.Spec.Completions, n)
+		end(batchv1.JobComplete, "CompletionsReached")
+	case how != lost:
+		m.Status.Failed = 1
+		end(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded)
+	}
+}
+
+// becomeOther is for members that are jobs of another kind: they say themselves, through
+// what is kept of them, how they end.
+func (w *life) becomeOther(jobs.Object, string) bool { return false }
+
+// gone lets members go that are being deleted, and others' controllers see what is to be
+// suspended and what is not any more.
+func (w *life) gone() {
+	w.members = slices.DeleteFunc(w.members, func(o jobs.Object) bool { return o.GetDeletionTimestamp() != nil })
+	for _, o := range w.members {
+		j, is := o.(*batchv1.Job)
+		if !is {
+			continue
+		}
+		says := func(c batchv1.JobCondition) bool { return c.Type == batchv1.JobSuspended }
+		switch held := ptr.Deref(j.Spec.Suspend, false); {
+		case held && w.lives(j):
+			w.becomeJob(j, "")
+		case !held:
+			j.Status.Conditions = slices.DeleteFunc(j.Status.Conditions, says)
+		}
+	}
+}
+
+// rest lets the controller work until nothing is left to do.
+func (w *life) rest() {
+	w.t.Helper()
+	for range 200 {
+		w.gone()
+		if !w.step() {
+			plan, _ := w.kind.Operated.Compile(w.job)
+			kept := jobs.Remembered(w.kind.Operated.Recall(w.job))
+			if s := plan.Next(w.seen(plan), &kept, w.now); s.Again > 0 && kept.Outcome == podplan.Open && plan.Deadline == 0 {
+				w.now = w.now.Add(s.Again)
+				continue
+			}
+			return
+		}
+	}
+	w.t.Fatalf("it never comes to rest")
+}
+
+// all lets all members live on until no further ones come.
+func (w *life) all(how string) {
+	w.t.Helper()
+	for range 20 {
+		some := false
+		for _, o := range w.members {
+			some = w.become(o, how) || some
+		}
+		before := w.made
+		w.rest()
+		if !some || w.made == before || how == fails || how == crashes || how == lost {
+			return
+		}
+	}
+}
+
+// operated are the kinds whose manifests can be played: all members are pods or Jobs.
+func operated() jobs.Kinds {
+	return native.All().Where(func(k *jobs.Kind) bool {
+		return k.Operated != nil && !slices.ContainsFunc(k.Operated.Children, func(c jobs.ChildKind) bool { return c.GVK.Kind != "Job" })
+	})
+}
+
+// TestLives: whatever happens to a job of whatever kind, in a scripted order: it runs, its
+// nodes go, it is evicted and admitted again, it succeeds or fails; and each time once more
+// with the controller killed after each of its writes.
+func TestLives(t *testing.T) {
+	kinds := operated()
+	for _, m := range corpus.All() {
+		k := kinds.Where(func(k *jobs.Kind) bool { return k.GVK().Kind == m.Kind })
+		if len(k) == 0 {
+			continue
+		}
+		t.Run(m.Kind+"/"+m.Name, func(t *testing.T) {
+			for _, killed := range []int{-1, 0, 1, 3} {
+				script(newLife(t, &k[0], m), killed)
+			}
+		})
+	}
+}
+
+func script(w *life, killed int) {
+	t := w.t
+	t.Helper()
+	fresh := *w
+	w.rest()
+	if f := w.facts(); !f.Suspended || f.Active || len(w.members) > 0 {
+		t.Fatalf("it waits, and has %d members: %+v", len(w.members), f)
+	}
+	w.killed = killed
+	w.admit()
+	w.rest()
+	w.killed = -1
+	w.all(runs)
+	if f := w.facts(); !f.Active || f.Finished != nil || !f.Ready {
+		t.Fatalf("all run: active %v, ready %v, ended %v", f.Active, f.Ready, f.Finished)
+	}
+	made, failures := w.made, jobs.Remembered(w.kind.Operated.Recall(w.job)).Failures
+	w.killed = killed
+	w.all(lost)
+	w.killed = -1
+	if f := w.facts(); f.Finished != nil || jobs.Remembered(w.kind.Operated.Recall(w.job)).Failures != failures {
+		t.Fatalf("its nodes were lost, for which it is blamed: %+v", f.Finished)
+	}
+	if pods := w.pods(); w.made == made && len(w.kind.Operated.Children) == 0 || len(pods) == 0 {
+		t.Fatalf("its nodes were lost, and its pods are not made anew")
+	}
+	w.all(runs)
+	w.killed = killed
+	w.store(w.stopped())
+	w.rest()
+	w.killed = -1
+	w.rest()
+	if f := w.facts(); f.Active || f.Finished != nil || len(w.pods()) > 0 {
+		t.Fatalf("it was evicted: active %v, ended %v, pods %v", f.Active, f.Finished, w.pods())
+	}
+	w.admit()
+	w.rest()
+	w.all(runs)
+	w.killed = killed
+	w.all(succeeds)
+	w.killed = -1
+	w.rest()
+	if f := w.facts(); f.Finished == nil || !f.Finished.Success {
+		t.Fatalf("all succeeded, and it ended with %+v", f.Finished)
+	}
+
+	// Another one fails for good, however often it is tried again.
+	x := &fresh
+	x.admit()
+	x.rest()
+	x.killed = killed
+	for range 400 {
+		x.all(fails)
+		if f := x.facts(); f.Finished != nil {
+			break
+		}
+		plan, err := x.kind.Operated.Compile(x.job)
+		if err != nil || plan.Retries == nil && !slices.ContainsFunc(plan.Roles, func(r podplan.Role) bool { return r.OnFailure == podplan.FailJob }) {
+			return // it is tried again for ever
+		}
+	}
+	x.killed = -1
+	x.rest()
+	if f := x.facts(); f.Finished == nil || f.Finished.Success {
+		t.Fatalf("all failed, and it ended with %+v", f.Finished)
+	}
+}
+
+// TestRandomLives: anything happens to a job of any kind in any order.
+func TestRandomLives(t *testing.T) {
+	kinds := operated()
+	all := slices.DeleteFunc(corpus.All(), func(m corpus.Manifest) bool {
+		return len(kinds.Where(func(k *jobs.Kind) bool { return k.GVK().Kind == m.Kind })) == 0
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		m := rapid.SampledFrom(all).Draw(t, "manifest")
+		k := kinds.Where(func(k *jobs.Kind) bool { return k.GVK().Kind == m.Kind })
+		w := newLife(t, &k[0], m)
+		for range rapid.IntRange(1, 40).Draw(t, "events") {
+			w.happen(t)
+		}
+		w.killed = -1
+		w.rest()
+		if f := w.facts(); f.Suspended && f.Finished == nil && (f.Active || len(w.pods()) > 0) {
+			t.Fatalf("it is suspended, and has pods: %v", w.pods())
+		}
+	})
+}
+
+func (w *life) happen(t *rapid.T) {
+	w.now = w.now.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "seconds")) * time.Second)
+	switch what := rapid.SampledFrom([]string{"look", "look", "look", "killed", "admit", "evict", "gone", runs, runs, succeeds, fails, crashes, lost}).Draw(t, "what"); what {
+	case "look":
+		w.step()
+	case "killed":
+		w.killed = rapid.IntRange(0, 3).Draw(t, "after writes")
+		w.step()
+		w.killed = -1
+	case "admit":
+		if f := w.facts(); f.Suspended && !f.Active && f.Finished == nil {
+			w.admit()
+		}
+	case "evict":
+		if w.facts().Finished == nil {
+			w.store(w.stopped())
+		}
+	case "gone":
+		w.gone()
+	default:
+		if len(w.members) > 0 {
+			w.become(w.members[rapid.IntRange(0, len(w.members)-1).Draw(t, "which")], what)
+		}
+	}
+}
