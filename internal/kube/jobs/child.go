@@ -43,4 +43,9 @@ type Artifact struct {
 	Fill func(random io.Reader, o Object) error
 	// Stays: it is there while the job is suspended, too.
 	Stays bool
+	// Yields: where another's has its name the job goes on without it.
+	Yields bool
+	// Outlives: it belongs to nobody, so that it stays when the job is deleted, and one of its
+	// name that is there already is the same.
+	Outlives bool
 }

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -176,16 +177,18 @@ func (r *reconciler) begin(ctx context.Context, l *look, s *podplan.Step) (again
 	if l.held != "" || l.plan.Suspended || s.Memory.Outcome != podplan.Open {
 		return 0, nil
 	}
-	if again, err := r.artifacts(ctx, l, &s.Memory); again > 0 || err != nil {
+	again, ready, err := r.artifacts(ctx, l, &s.Memory)
+	if !ready || err != nil {
 		return again, err
 	}
 	if err := r.release(ctx, l, s); err != nil {
 		return 0, err
 	}
 	if len(s.Create) == 0 {
-		return 0, nil
+		return again, nil
 	}
-	return r.create(ctx, l, s)
+	sooner, err := r.create(ctx, l, s)
+	return cmp.Or(sooner, again), err
 }
 
 // create makes members, a few at first: if they are refused, so would be the rest. It

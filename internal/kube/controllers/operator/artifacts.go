@@ -29,17 +29,18 @@ import (
 const fieldOwner = "mlbatch"
 
 // artifacts sees to it that what a job has beside its members is there and as it should be. It
-// reports when to try again, if something is in the way that goes by itself.
-func (r *reconciler) artifacts(ctx context.Context, l *look, m *podplan.Memory) (time.Duration, error) {
+// reports whether members may begin, and when to try again, if something is in the way that
+// goes by itself.
+func (r *reconciler) artifacts(ctx context.Context, l *look, m *podplan.Memory) (again time.Duration, ready bool, err error) {
 	all, err := r.wanted(l, m)
 	if err != nil {
 		r.event(l.job, corev1.EventTypeWarning, "InvalidJob", err.Error())
-		return 0, err
+		return 0, false, err
 	}
 	for i := range all {
 		text, err := json.Marshal(all[i].Object)
 		if err != nil {
-			return 0, fmt.Errorf("write %s: %w", all[i].Object.GetName(), err)
+			return 0, false, fmt.Errorf("write %s: %w", all[i].Object.GetName(), err)
 		}
 		key, as := client.ObjectKeyFromObject(l.job), sha256.Sum256(text)
 		name := fmt.Sprintf("%T %s", all[i].Object, all[i].Object.GetName())
@@ -47,14 +48,17 @@ func (r *reconciler) artifacts(ctx context.Context, l *look, m *podplan.Memory) 
 			continue
 		}
 		switch err := r.ensure(ctx, l.job, &all[i]); {
+		case errors.Is(err, errTaken) && all[i].Yields: // until that goes: it may be of an earlier job
+			again = takenPause
+			continue
 		case errors.Is(err, errTaken):
-			return takenPause, nil
+			return takenPause, false, nil
 		case err != nil:
-			return 0, err
+			return 0, false, err
 		}
 		r.ensured.note(key, l.job.GetUID(), name, as)
 	}
-	return 0, nil
+	return again, true, nil
 }
 
 // wanted are the artifacts of a job.
@@ -67,7 +71,9 @@ func (r *reconciler) wanted(l *look, m *podplan.Memory) ([]jobs.Artifact, error)
 	for i := range all {
 		o := all[i].Object
 		o.SetNamespace(l.job.GetNamespace())
-		o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(l.job, r.kind.GVK())})
+		if !all[i].Outlives {
+			o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(l.job, r.kind.GVK())})
+		}
 		labels := map[string]string{recovery.JobLabel: string(l.job.GetUID())}
 		for k, v := range o.GetLabels() {
 			labels[k] = v
@@ -92,9 +98,11 @@ func (r *reconciler) ensure(ctx context.Context, job jobs.Object, a *jobs.Artifa
 		return r.makeArtifact(ctx, a)
 	case err != nil:
 		return fmt.Errorf("look for %s %s: %w", gvk.Kind, a.Object.GetName(), err)
+	case a.Outlives:
+		return nil // it may be of an earlier job of the name
 	case !metav1.IsControlledBy(is, job):
 		r.event(job, corev1.EventTypeWarning, nameTaken, fmt.Sprintf(
-			"There is another %s %s, which is not this job's: delete it, or give the job another name", strings.ToLower(gvk.Kind), is.Name))
+			"There is another %s %s, which is not this job's%s", strings.ToLower(gvk.Kind), is.Name, without(a)))
 		return errTaken
 	case a.Fill != nil:
 		return nil // it stays as it was made
@@ -108,6 +116,14 @@ func (r *reconciler) ensure(ctx context.Context, job jobs.Object, a *jobs.Artifa
 	o.SetUID(is.UID) // a successor of the same name is somebody else's
 	unstructured.RemoveNestedField(o.Object, "status")
 	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner(fieldOwner), client.ForceOwnership)
+}
+
+// without says what follows if an artifact cannot be there.
+func without(a *jobs.Artifact) string {
+	if a.Yields {
+		return " and is of no use to it"
+	}
+	return ": delete it, or give the job another name"
 }
 
 func (r *reconciler) makeArtifact(ctx context.Context, a *jobs.Artifact) error {

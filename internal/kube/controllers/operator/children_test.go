@@ -195,3 +195,45 @@ func TestFileOfAnother(t *testing.T) {
 	b.get("lab", list, "x-list")
 	expect(t, "theirs", list.Data, map[string]string{"mine": "1"})
 }
+
+// TestYields: a job whose file may yield goes on beside another's of its name, and
+// makes it once that is gone.
+func TestYields(t *testing.T) {
+	b := newBench(t, aToy("lab", func(x *toy.Toy) { x.Spec.Yields = true }),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x-list"}, Data: map[string]string{"mine": "1"}})
+	b.run()
+	if said := b.said(); !strings.Contains(said, "There is another configmap x-list") {
+		t.Errorf("it said %s", said)
+	}
+	expect(t, "pods", b.podNames(), three)
+	list := &corev1.ConfigMap{}
+	b.get("lab", list, "x-list")
+	expect(t, "theirs", list.Data, map[string]string{"mine": "1"})
+	if err := b.r.Client.Delete(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	result, err := b.step()
+	if err != nil || result.RequeueAfter != 0 {
+		t.Fatalf("%v, %v", result, err)
+	}
+	b.get("lab", list, "x-list")
+	expect(t, "its own", list.Data, map[string]string{"active": "3"})
+}
+
+// TestOutlives: a file that outlives its job belongs to nobody, and one that is there already
+// is taken as it is.
+func TestOutlives(t *testing.T) {
+	b := newBench(t, aToy("lab", func(x *toy.Toy) { x.Spec.Outlives = true }))
+	b.run()
+	list := &corev1.ConfigMap{}
+	b.get("lab", list, "x-list")
+	expect(t, "owners", len(list.OwnerReferences), 0)
+	expect(t, "pods", b.podNames(), three)
+
+	b = newBench(t, aToy("lab", func(x *toy.Toy) { x.Spec.Outlives = true }),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x-list"}, Data: map[string]string{"old": "1"}})
+	b.run()
+	b.get("lab", list, "x-list")
+	expect(t, "as it was", list.Data, map[string]string{"old": "1"})
+	expect(t, "pods", b.podNames(), three)
+}

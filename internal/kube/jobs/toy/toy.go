@@ -51,9 +51,12 @@ type Spec struct {
 	Hold    bool   `json:"hold,omitempty"`
 	Pods    int32  `json:"pods,omitempty"`
 	Retries *int32 `json:"retries,omitempty"`
-	// Jobs makes a Job of each pod, which stays while the toy is held, and Key a Secret.
+	// Jobs makes a Job of each pod, which stays while the toy is held, and Key a list of who
+	// takes part and a Secret. Yields and Outlives make the list alone, of these kinds.
 	Jobs     bool                   `json:"jobs,omitempty"`
 	Key      bool                   `json:"key,omitempty"`
+	Yields   bool                   `json:"yields,omitempty"`
+	Outlives bool                   `json:"outlives,omitempty"`
 	Template corev1.PodTemplateSpec `json:"template"`
 }
 
@@ -159,10 +162,13 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 // artifacts are a list of who takes part and a key.
 func artifacts(o jobs.Object, p *jobs.Plan, s *jobs.Standing) ([]jobs.Artifact, error) {
 	t, ok := o.(*Toy)
-	if !ok || !t.Spec.Key {
+	if !ok || !t.Spec.Key && !t.Spec.Yields && !t.Spec.Outlives {
 		return nil, nil
 	}
 	list := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: t.Name + "-list"}, Data: map[string]string{"active": strconv.Itoa(int(s.Counts[Role].Active))}}
+	if !t.Spec.Key {
+		return []jobs.Artifact{{Object: list, Yields: t.Spec.Yields, Outlives: t.Spec.Outlives}}, nil
+	}
 	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: t.Name + "-key"}}
 	return []jobs.Artifact{{Object: list}, {Object: key, Stays: true, Fill: func(random io.Reader, o jobs.Object) error {
 		secret, _ := o.(*corev1.Secret)
