@@ -71,6 +71,9 @@ const (
 	// did it is FailurePolicyReasonPrefix with the rule's name.
 	DefaultFailurePolicyReason = "DefaultFailurePolicy"
 	FailurePolicyReasonPrefix  = "FailurePolicy_"
-	JobsReadyReason            = "JobsReady"
-	JobSetFailedReason         = "JobSetFailed"
+	// These are that of its end.
+	JobsReadyReason       = "JobsReady"
+	JobSetFailedReason    = "JobSetFailed"
+	JobSetCompletedReason = "JobSetCompleted"
+	JobSetSuspendedReason = "JobSetSuspended"
 )

@@ -5,22 +5,16 @@ import (
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // topologyRequest reads how near to each other the pods of a set want to be;
 // nil if they do not say.
 func topologyRequest(ps PodSet) *kueue.PodSetTopologyRequest {
-	r := &kueue.PodSetTopologyRequest{
-		Required:  optional(ps.Template.Annotations, kueue.PodSetRequiredTopologyAnnotation),
-		Preferred: optional(ps.Template.Annotations, kueue.PodSetPreferredTopologyAnnotation),
-	}
-	if v, err := strconv.ParseBool(ps.Template.Annotations[kueue.PodSetUnconstrainedTopologyAnnotation]); err == nil {
-		r.Unconstrained = &v
-	}
-	if r.Required == nil && r.Preferred == nil && r.Unconstrained == nil {
+	r := jobs.TopologyRequest(ps.Template.Annotations)
+	if r == nil {
 		return nil
 	}
-	r.PodSetGroupName = optional(ps.Template.Annotations, kueue.PodSetGroupNameAnnotation)
 	r.PodIndexLabel = optional(ps.Annotations, aw.TASPodIndexLabelAnnotation)
 	r.SubGroupIndexLabel = optional(ps.Annotations, aw.TASSubGroupIndexLabelAnnotation)
 	if n, err := strconv.ParseInt(ps.Annotations[aw.TASSubGroupCountAnnotation], 10, 32); err == nil {

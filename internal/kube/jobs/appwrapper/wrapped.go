@@ -2,21 +2,16 @@ package appwrapper
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/jobset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/native"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
 )
-
-// jobSetIndexLabel is the label about the index of pods that JobSets set.
-const jobSetIndexLabel = "jobset.sigs.k8s.io/job-index"
 
 // foreign are the kinds of others that AppWrappers can wrap. What users of a team
 // may wrap although they may not create all of it directly goes through a queue that
@@ -44,10 +39,7 @@ func foreign() []jobs.Wrappable {
 			PodSets: podsOfRayJob, Outcome: outcomeOfRayJob, HeldBack: rayJobHoldsBack,
 			Dropped: [][]string{{"spec", "suspend"}}, Written: raySubmitter, Unbounded: growingRayJob,
 		}},
-		{GVK: gvk("jobset.x-k8s.io", "v1alpha2", "JobSet"), Resource: "jobsets", RunsPods: true, Wrapping: &jobs.Wrapping{
-			PodSets: podsOfJobSet, Outcome: jobs.ConditionsOutcome("Completed", "Failed"),
-			HeldBack: jobSetHoldsBack, Dropped: jobs.SuspendAndTTL("spec"), EndsOnce: jobSetEndsOnce,
-		}},
+		{GVK: gvk("jobset.x-k8s.io", "v1alpha2", "JobSet"), Resource: "jobsets", RunsPods: true, Wrapping: jobset.Kind().Wrapped},
 	}
 }
 
@@ -92,26 +84,4 @@ func podOf(map[string]any) ([]aw.AppWrapperPodSet, error) {
 func podsOfReplicas(t map[string]any) ([]aw.AppWrapperPodSet, error) {
 	n, err := jobs.Number(t, 1, "spec", "replicas")
 	return []aw.AppWrapperPodSet{{Path: "template.spec.template", Replicas: &n}}, err
-}
-
-func podsOfJobSet(t map[string]any) ([]aw.AppWrapperPodSet, error) {
-	groups, err := jobs.Objects(t, "spec", "replicatedJobs")
-	var out []aw.AppWrapperPodSet
-	for i, g := range groups {
-		replicas, rErr := jobs.Number(g, 1, "replicas")
-		pods, pErr := job.PodsAtOnce(g, "template", "spec")
-		n, tErr := jobs.Times(replicas, pods)
-		if err = errors.Join(err, rErr, pErr, tErr); err != nil {
-			return nil, fmt.Errorf("spec.replicatedJobs[%d]: %w", i, err)
-		}
-		out = append(out, aw.AppWrapperPodSet{
-			Path: fmt.Sprintf("template.spec.replicatedJobs[%d].template.spec.template", i), Replicas: &n,
-			Annotations: map[string]string{
-				aw.TASPodIndexLabelAnnotation:      job.IndexLabel,
-				aw.TASSubGroupIndexLabelAnnotation: jobSetIndexLabel,
-				aw.TASSubGroupCountAnnotation:      fmt.Sprint(replicas),
-			},
-		})
-	}
-	return out, err
 }

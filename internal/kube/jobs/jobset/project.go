@@ -1,0 +1,139 @@
+package jobset
+
+import (
+	"strings"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// project returns a JobSet with the status that follows from what there is.
+func project(o jobs.Object, p *jobs.Plan, s *jobs.Standing) jobs.Object {
+	js, err := cast(o)
+	if err != nil {
+		return o
+	}
+	out := js.DeepCopy()
+	w := words{js: out, now: metav1.NewTime(s.Now), s: s}
+	w.tell()
+	w.restarting(js.Status.Restarts)
+	w.startup(p)
+	state := &out.Status
+	state.Restarts, state.RestartsCountTowardsMax = s.Attempt, s.Failures
+	if p != nil {
+		state.ReplicatedJobsStatus = counts(js, s)
+	}
+	state.Recovery = s.Recovery()
+	return out
+}
+
+// counts are how many Jobs each role has, in the words of JobSets.
+func counts(js *api.JobSet, s *jobs.Standing) []api.ReplicatedJobStatus {
+	var out []api.ReplicatedJobStatus
+	for i := range js.Spec.ReplicatedJobs {
+		name := js.Spec.ReplicatedJobs[i].Name
+		t := s.Counts[podSet(name)]
+		out = append(out, api.ReplicatedJobStatus{
+			Name: name, Ready: t.Ready, Succeeded: t.Succeeded, Failed: t.Failed, Active: t.Active, Suspended: t.Held,
+		})
+	}
+	return out
+}
+
+// words are the conditions of a JobSet.
+type words struct {
+	js  *api.JobSet
+	now metav1.Time
+	s   *jobs.Standing
+}
+
+func (w *words) set(condition string, status metav1.ConditionStatus, reason, message string) {
+	apimeta.SetStatusCondition(&w.js.Status.Conditions, metav1.Condition{
+		Type: condition, Status: status, Reason: reason, Message: message, LastTransitionTime: w.now,
+	})
+}
+
+// ends makes a condition that holds one that does not.
+func (w *words) ends(condition, reason, message string) {
+	if holds(&w.js.Status, condition) {
+		w.set(condition, metav1.ConditionFalse, reason, message)
+	}
+}
+
+// tell brings the conditions up to date that say how the JobSet is. What one that has ended
+// says stays.
+func (w *words) tell() {
+	held := suspended(w.js)
+	switch {
+	case finished(&w.js.Status) != nil:
+	case w.s.Outcome == podplan.JobSucceeded:
+		w.js.Status.TerminalState = api.JobSetCompleted
+		w.set(api.JobSetCompleted, metav1.ConditionTrue, api.AllJobsCompletedReason, "All Jobs that its success policy names are complete.")
+	case w.s.Outcome == podplan.JobFailed:
+		w.js.Status.TerminalState = api.JobSetFailed
+		w.set(api.JobSetFailed, metav1.ConditionTrue, w.why(), "It failed: "+w.s.Message+".")
+	case held && w.s.Suspended:
+		w.set(api.JobSetSuspended, metav1.ConditionTrue, api.SuspendedReason, "It is suspended.")
+	case held: // its pods are about to go
+	default:
+		w.ends(api.JobSetSuspended, api.ResumedReason, "It may run.")
+	}
+}
+
+// why is the word for a failure.
+func (w *words) why() string {
+	switch {
+	case w.s.Reason == podplan.RetriesExceeded:
+		return api.ReachedMaxRestartsReason
+	case w.s.Rule != "":
+		return api.FailJobSetActionReason
+	default:
+		return api.FailedJobsReason
+	}
+}
+
+// restarting tells that all Jobs are made anew, from the restart on until all are ready.
+func (w *words) restarting(told int32) {
+	switch {
+	case w.s.Attempt > told && w.s.Outcome == podplan.Open:
+		reason, message := api.DefaultFailurePolicyReason, "A Job failed, and all are made anew."
+		if w.s.Rule != "" {
+			reason, message = api.FailurePolicyReasonPrefix+w.s.Rule, "A Job failed, and by the rule "+w.s.Rule+" all are made anew."
+		}
+		w.set(api.JobSetRestarting, metav1.ConditionTrue, reason, message)
+	case w.s.Outcome == podplan.JobSucceeded:
+		w.ends(api.JobSetRestarting, api.JobSetCompletedReason, "It is complete.")
+	case w.s.Outcome == podplan.JobFailed:
+		w.ends(api.JobSetRestarting, api.JobSetFailedReason, "It failed.")
+	case w.s.Suspended:
+		w.ends(api.JobSetRestarting, api.JobSetSuspendedReason, "It is suspended.")
+	case w.s.Ready:
+		w.ends(api.JobSetRestarting, api.JobsReadyReason, "All Jobs are ready.")
+	}
+}
+
+// startup tells how far Jobs are that start one after the other.
+func (w *words) startup(p *jobs.Plan) {
+	order := w.js.Spec.StartupPolicy
+	if p == nil || order == nil || order.StartupPolicyOrder != api.InOrder || suspended(w.js) || w.s.Started.IsZero() || w.s.Outcome != podplan.Open {
+		return
+	}
+	var waiting []string
+	for i := range p.Roles {
+		if t := w.s.Counts[p.Roles[i].Name]; t.Ready+t.Succeeded < p.Roles[i].Count {
+			waiting = append(waiting, p.Roles[i].Name)
+		}
+	}
+	switch {
+	case len(waiting) == 0:
+		w.ends(api.StartupPolicyInProgress, api.InOrderStartupReason, "All roles have started.")
+		w.set(api.StartupPolicyCompleted, metav1.ConditionTrue, api.InOrderStartupCompletedReason, "All roles have started, in their order.")
+	case !holds(&w.js.Status, api.StartupPolicyCompleted) || w.s.Attempt > w.js.Status.Restarts:
+		w.ends(api.StartupPolicyCompleted, api.InOrderStartupCompletedReason, "All roles start anew.")
+		w.set(api.StartupPolicyInProgress, metav1.ConditionTrue, api.InOrderStartupReason, "Roles that are not ready yet: "+strings.Join(waiting, ", ")+".")
+	}
+}
