@@ -1,8 +1,10 @@
 package jobs
 
 import (
+	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"time"
 
@@ -48,6 +50,16 @@ func (o *Operated) Child(gvk schema.GroupVersionKind) *ChildKind {
 	return &o.Children[i]
 }
 
+// KindOf is the version and kind of a member that is no pod.
+func (o *Operated) KindOf(member Object) (schema.GroupVersionKind, error) {
+	for i := range o.Children {
+		if reflect.TypeOf(o.Children[i].New()) == reflect.TypeOf(member) {
+			return o.Children[i].GVK, nil
+		}
+	}
+	return schema.GroupVersionKind{}, fmt.Errorf("%T is of none of the kinds of children", member)
+}
+
 // Plan is a plan with the pods of its roles.
 type Plan struct {
 	podplan.Plan
@@ -59,6 +71,10 @@ type Plan struct {
 	// Make makes the members of roles that are no pods, in the order of Roles; nil, like an
 	// end before that of Roles, are pods.
 	Make []Make
+	// Where are the paths at which an author wrote what the members of roles are made from, in
+	// the order of Roles; "", like an end before that of Roles, is where a template of pods
+	// of the role's name is.
+	Where []string
 }
 
 // MakeOf makes the members of a role that are no pods; nil if they are pods.
@@ -77,10 +93,12 @@ func (p *Plan) TemplateOf(m podplan.Member) *corev1.PodTemplateSpec {
 		if p.Roles[i].Name != m.Role {
 			continue
 		}
-		if m.Index == 0 && i < len(p.First) && p.First[i] != nil {
+		switch {
+		case m.Index == 0 && i < len(p.First) && p.First[i] != nil:
 			return p.First[i]
+		case i < len(p.Templates):
+			return p.Templates[i]
 		}
-		return p.Templates[i]
 	}
 	return nil
 }

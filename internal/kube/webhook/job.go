@@ -295,7 +295,7 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 		errs = append(errs, found...)
 	}
 	if h.kind.Operated != nil && len(errs) == 0 {
-		errs, tried = h.tryPods(ctx, job)
+		errs, tried = h.tryMembers(ctx, job)
 		return errs, tried, nil
 	}
 	if h.kind.Components == nil || len(wrong) > 0 {

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"strings"
 	"time"
 
@@ -16,10 +17,10 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
-// tryPods has the API server check one pod of each role of a new job whose pods are made
-// here, as try does with components: a job none of whose pods could be created would
-// hold quota and never run. The parts of a job were tried with it.
-func (h *jobHandler) tryPods(ctx context.Context, job jobs.Object) (field.ErrorList, []string) {
+// tryMembers has the API server check one member of each role of a new job that is run here,
+// as try does with components: a job none of whose members could be created would hold quota
+// and never run. The parts of a job were tried with it.
+func (h *jobHandler) tryMembers(ctx context.Context, job jobs.Object) (field.ErrorList, []string) {
 	if h.cluster.Trial == nil || metav1.GetControllerOf(job) != nil {
 		return nil, nil
 	}
@@ -27,24 +28,24 @@ func (h *jobHandler) tryPods(ctx context.Context, job jobs.Object) (field.ErrorL
 	like, _ := job.DeepCopyObject().(jobs.Object)
 	like.SetName(anyone)
 	like.SetUID(anyone)
-	alike := h.firstPods(like)
+	alike := h.firstMembers(like)
 	job, _ = job.DeepCopyObject().(jobs.Object)
 	job.SetUID(notCreatedYet)
 	ctx, cancel := context.WithTimeout(ctx, trialSeconds*time.Second)
 	defer cancel()
 	t := trials{client: h.cluster.Trial, reader: h.cluster.Live}
-	for i, pod := range h.firstPods(job) {
-		called := names{pod.object.GetName(), job.GetName()}
+	for i, first := range h.firstMembers(job) {
+		called := names{first.object.GetName(), job.GetName()}
 		text, err := alike[i].object.MarshalJSON()
 		if err != nil {
 			continue // as is said where it is read
 		}
 		known := sha256.Sum256(text)
-		if h.passed.has(known, called) && t.nameIsFree(ctx, pod.object, pod.at) {
+		if h.passed.has(known, called) && t.nameIsFree(ctx, first.object, first.at) {
 			continue
 		}
 		errs, warnings := len(t.errs), len(t.warnings)
-		t.create(ctx, pod.object, pod.at)
+		t.create(ctx, first.object, first.at)
 		if t.silent(errs, warnings) {
 			h.passed.add(known, called)
 		}
@@ -52,38 +53,61 @@ func (h *jobHandler) tryPods(ctx context.Context, job jobs.Object) (field.ErrorL
 	return t.errs, t.warnings
 }
 
-// firstPod is one of a role, and where its author wrote it.
-type firstPod struct {
+// firstMember is one of a role, and where its author wrote it.
+type firstMember struct {
 	object *unstructured.Unstructured
 	at     *field.Path
 }
 
-// firstPods are those of all roles that have any; none of a job that has no plan, which
+// firstMembers are those of all roles that have any; none of a job that has no plan, which
 // is refused for what it is.
-func (h *jobHandler) firstPods(job jobs.Object) []firstPod {
+func (h *jobHandler) firstMembers(job jobs.Object) []firstMember {
 	plan, err := h.kind.Operated.Compile(job)
 	if err != nil {
 		return nil
 	}
-	var out []firstPod
+	var out []firstMember
 	for i := range plan.Roles {
-		role := &plan.Roles[i]
-		if role.Count == 0 {
+		if plan.Roles[i].Count == 0 {
 			continue
 		}
-		pod, err := plan.Pod(job, h.kind.GVK(), podplan.Member{Role: role.Name}, &podplan.Memory{}, nil)
+		o, err := h.firstMember(job, plan, i)
 		if err != nil {
-			continue
+			continue // as is said where it is made
 		}
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
-		if err != nil {
-			continue
+		at := h.whereWritten(job, plan.Roles[i].Name)
+		if i < len(plan.Where) && plan.Where[i] != "" {
+			at = field.NewPath(plan.Where[i])
 		}
-		o := &unstructured.Unstructured{Object: content}
-		o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
-		out = append(out, firstPod{o, h.whereWritten(job, role.Name)})
+		out = append(out, firstMember{o, at})
 	}
 	return out
+}
+
+// firstMember is that of a role as it will be made.
+func (h *jobHandler) firstMember(job jobs.Object, plan *jobs.Plan, role int) (*unstructured.Unstructured, error) {
+	x, gvk := podplan.Member{Role: plan.Roles[role].Name}, corev1.SchemeGroupVersion.WithKind("Pod")
+	var member runtime.Object
+	var err error
+	if plan.MakeOf(x.Role) == nil {
+		member, err = plan.Pod(job, h.kind.GVK(), x, &podplan.Memory{}, nil)
+	} else {
+		var child jobs.Object
+		if child, err = plan.Child(job, h.kind.GVK(), x, &podplan.Memory{}, nil); err == nil {
+			gvk, err = h.kind.Operated.KindOf(child)
+		}
+		member = child
+	}
+	if err != nil {
+		return nil, err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(member)
+	if err != nil {
+		return nil, fmt.Errorf("write the first of role %s: %w", x.Role, err)
+	}
+	o := &unstructured.Unstructured{Object: content}
+	o.SetGroupVersionKind(gvk)
+	return o, nil
 }
 
 // whereWritten is the path of a role's template.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/jobset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
@@ -87,5 +89,39 @@ func TestW9PodsOfOperatedJobsAreTried(t *testing.T) {
 				t.Errorf("the second of equal jobs costs no trial: %v", tried)
 			}
 		})
+	}
+}
+
+// A job that is made of Jobs is tried with one Job of each role, and what is wrong with it is
+// told where its author wrote it.
+func TestW9JobsOfOperatedJobsAreTried(t *testing.T) {
+	kinds := jobs.Kinds{jobset.Kind()}
+	const validate = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
+	manifest := `{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: a, namespace: blue, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {suspend: true,
+  replicatedJobs: [{name: leader, template: {spec: {template: {spec: {containers: [{name: c, image: i}]}}}}}, {name: workers, replicas: 3, template: {spec: {template: {spec: {containers: [{name: c}]}}}}}]}}`
+	c := cluster(t, nil, nil, world()...)
+	var tried []string
+	c.Trial = interceptor.NewClient(c.Live.(client.WithWatch), interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			job := &batchv1.Job{}
+			if u, is := o.(*unstructured.Unstructured); !is || u.GetKind() != "Job" || len(u.GetOwnerReferences()) != 1 {
+				t.Errorf("%T is no Job of the JobSet", o)
+			} else if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, job); err != nil || job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
+				t.Errorf("it is not tried as it is made: %v, %+v", err, job.Spec)
+			}
+			tried = append(tried, o.GetName())
+			if o.GetName() == "a-leader-0" {
+				return nil
+			}
+			image := field.NewPath("spec", "template", "spec", "containers").Index(0).Child("image")
+			return apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, o.GetName(), field.ErrorList{field.Required(image, "")})
+		},
+	})
+	r := send(t, handle(t, c, webhook.Options{Kinds: kinds}), ask{user: "admin", path: validate, new: manifest})
+	if got := strings.Join(tried, " "); got != "a-leader-0 a-workers-0" {
+		t.Errorf("tried %s", got)
+	}
+	if want := "spec.replicatedJobs[1].template.spec.template.spec.containers[0].image: Required value"; r.Allowed || !strings.Contains(r.Message, want) {
+		t.Errorf("allowed is %v: %s", r.Allowed, r.Message)
 	}
 }

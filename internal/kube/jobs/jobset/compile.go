@@ -33,6 +33,7 @@ func compile(js *api.JobSet) (*jobs.Plan, error) {
 			Member: r.member(x) + "{index}", OnFailure: onFailure, After: r.after(i),
 		})
 		p.Make = append(p.Make, r.make(x))
+		p.Where = append(p.Where, fmt.Sprintf("spec.replicatedJobs[%d].template", i))
 	}
 	return p, nil
 }
