@@ -13,3 +13,8 @@ var Tutorial embed.FS
 //
 //go:embed kinds/*.yaml
 var Kinds embed.FS
+
+// Workloads has the example workloads of the tutorial, in workloads/*.yaml.
+//
+//go:embed workloads/*.yaml
+var Workloads embed.FS
