@@ -177,7 +177,7 @@ func (r *reconciler) begin(ctx context.Context, l *look, s *podplan.Step) (again
 	if l.held != "" || l.plan.Suspended || s.Memory.Outcome != podplan.Open {
 		return 0, nil
 	}
-	again, ready, err := r.artifacts(ctx, l, &s.Memory)
+	again, ready, err := r.artifacts(ctx, l, s)
 	if !ready || err != nil {
 		return again, err
 	}

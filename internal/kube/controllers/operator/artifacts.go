@@ -30,9 +30,11 @@ const fieldOwner = "mlbatch"
 
 // artifacts sees to it that what a job has beside its members is there and as it should be. It
 // reports whether members may begin, and when to try again, if something is in the way that
-// goes by itself.
-func (r *reconciler) artifacts(ctx context.Context, l *look, m *podplan.Memory) (again time.Duration, ready bool, err error) {
-	all, err := r.wanted(l, m)
+// goes by itself. What somebody deleted is not seen to be gone: it is made again when a member
+// begins.
+func (r *reconciler) artifacts(ctx context.Context, l *look, s *podplan.Step) (again time.Duration, ready bool, err error) {
+	all, err := r.wanted(l, &s.Memory)
+	begins := len(s.Create)+len(s.Release) > 0
 	if err != nil {
 		r.event(l.job, corev1.EventTypeWarning, "InvalidJob", err.Error())
 		return 0, false, err
@@ -44,7 +46,7 @@ func (r *reconciler) artifacts(ctx context.Context, l *look, m *podplan.Memory) 
 		}
 		key, as := client.ObjectKeyFromObject(l.job), sha256.Sum256(text)
 		name := fmt.Sprintf("%T %s", all[i].Object, all[i].Object.GetName())
-		if r.ensured.has(key, l.job.GetUID(), name, as) {
+		if !begins && r.ensured.has(key, l.job.GetUID(), name, as) {
 			continue
 		}
 		switch err := r.ensure(ctx, l.job, &all[i]); {

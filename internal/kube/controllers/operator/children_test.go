@@ -169,6 +169,13 @@ func TestArtifacts(t *testing.T) {
 	expect(t, "the list", list.Data["active"], "2")
 	expect(t, "the key", fmt.Sprint(key.Data), first)
 
+	if err := b.r.Client.Delete(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	b.becomes("x-1", corev1.PodFailed)
+	b.run()
+	expect(t, "it was deleted, and a pod begins: it is there", b.get("lab", list, "x-list"), true)
+
 	x := b.toy("lab")
 	x.Spec.Hold = true
 	b.update(x)
