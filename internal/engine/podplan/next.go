@@ -49,8 +49,12 @@ func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Step {
 		s := &seen[worst.of]
 		return end(m, JobFailed, MemberFailed, fmt.Sprintf("%s failed%s", p.Role(s.Role).name(s.Index), because(s.Why)), now)
 	}
+	before := m
 	changed = count(seen, failures, worst, &m, now) || changed
 	if why, message := p.exceeded(seen, &m, now); why != 0 {
+		if worst != nil { // nothing begins anew
+			m.Attempt, m.Failures, m.Done = before.Attempt, before.Failures, before.Done
+		}
 		return end(m, JobFailed, why, message, now)
 	}
 	if changed {

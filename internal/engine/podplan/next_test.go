@@ -220,6 +220,15 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Master", 0, podplan.Failed, crashes(3)), pod("Worker", 1, podplan.Failed)},
 			want: want{changed: true, memory: func(m *podplan.Memory) { m.Attempt, m.Failures, m.LastFailure = 1, 1, start }},
 		},
+		"all anew, once too often": {
+			why: "nothing begins anew, and nothing is told of it", plan: func(p *podplan.Plan) { p.Roles[1].OnFailure, p.Retries = podplan.RestartJob, ptr.To[int32](1) },
+			kept: podplan.Memory{Started: start, Attempt: 1, Failures: 1, Done: map[string]podplan.Indexes{"Worker": {{First: 2, Last: 2}}}},
+			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed, func(s *podplan.Seen) { s.Attempt = 1 })},
+			want: want{changed: true, memory: func(m *podplan.Memory) {
+				m.Outcome, m.Reason, m.Ended, m.LastFailure = podplan.JobFailed, podplan.RetriesExceeded, start, start
+				m.Message = "2 failures are more than the 1 that it may be tried again after"
+			}},
+		},
 		"all anew, together": {
 			why: "none begins beside one of those before", kept: podplan.Memory{Started: start, Attempt: 1},
 			plan: func(p *podplan.Plan) { p.Together = true },
