@@ -148,6 +148,11 @@ func (p *Plan) exceeded(seen []Seen, m *Memory, now time.Time) (why Reason, mess
 	return 0, ""
 }
 
+// told is what is said of a failure.
+func (p *Plan) told(s *Seen) string {
+	return p.Role(s.Role).name(s.Index) + " failed" + because(s.Why)
+}
+
 func because(why string) string {
 	if why == "" {
 		return ""

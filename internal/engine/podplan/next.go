@@ -2,7 +2,6 @@ package podplan
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -46,14 +45,14 @@ func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Step {
 	worst := p.worst(seen, failures)
 	if worst != nil && worst.then == FailJob {
 		m.Rule = worst.name()
-		s := &seen[worst.of]
-		return end(m, JobFailed, MemberFailed, fmt.Sprintf("%s failed%s", p.Role(s.Role).name(s.Index), because(s.Why)), now)
+		return end(m, JobFailed, MemberFailed, p.told(&seen[worst.of]), now)
 	}
 	before := m
 	changed = count(seen, failures, worst, &m, now) || changed
 	if why, message := p.exceeded(seen, &m, now); why != 0 {
 		if worst != nil { // nothing begins anew
 			m.Attempt, m.Failures, m.Done = before.Attempt, before.Failures, before.Done
+			message += "; the last: " + p.told(&seen[worst.of])
 		}
 		return end(m, JobFailed, why, message, now)
 	}

@@ -223,10 +223,10 @@ func TestNext(t *testing.T) {
 		"all anew, once too often": {
 			why: "nothing begins anew, and nothing is told of it", plan: func(p *podplan.Plan) { p.Roles[1].OnFailure, p.Retries = podplan.RestartJob, ptr.To[int32](1) },
 			kept: podplan.Memory{Started: start, Attempt: 1, Failures: 1, Done: map[string]podplan.Indexes{"Worker": {{First: 2, Last: 2}}}},
-			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed, func(s *podplan.Seen) { s.Attempt = 1 })},
+			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed, func(s *podplan.Seen) { s.Attempt = 1 }, because("", "out of memory"))},
 			want: want{changed: true, memory: func(m *podplan.Memory) {
 				m.Outcome, m.Reason, m.Ended, m.LastFailure = podplan.JobFailed, podplan.RetriesExceeded, start, start
-				m.Message = "2 failures are more than the 1 that it may be tried again after"
+				m.Message = "2 failures are more than the 1 that it may be tried again after; the last: j-worker-1 failed: out of memory"
 			}},
 		},
 		"all anew, together": {
