@@ -84,6 +84,9 @@ const (
 	// that succeeded: once all have, the job has ended, whether or not its own
 	// controller has said so yet.
 	EndsOnceAnnotation = "mlbatch.dev/ends-once"
+	// LaterPodSetsAnnotation, on a Workload, names pod sets, with commas, whose pods come
+	// only once pods of others run, or are done: these do not wait for them.
+	LaterPodSetsAnnotation = "mlbatch.dev/later-pod-sets"
 	// SubmittedAtAnnotation on a job and its Workload is when the job was created,
 	// in RFC 3339 with nanoseconds: object metadata has seconds only, and jobs
 	// submitted within one are to start in their order. The webhook sets it.

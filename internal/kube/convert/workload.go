@@ -50,6 +50,14 @@ func Finished(w *kueue.Workload) bool {
 // EndsOnce reports whether no pod of a Workload follows one that succeeded.
 func EndsOnce(w *kueue.Workload) bool { return w.Annotations[kueue.EndsOnceAnnotation] == "true" }
 
+// Later are the names of pod sets whose pods come after those of others.
+func Later(w *kueue.Workload) []string {
+	if names := w.Annotations[kueue.LaterPodSetsAnnotation]; names != "" {
+		return strings.Split(names, ",")
+	}
+	return nil
+}
+
 // OfGroup reports whether a Workload is that of a group of pods, which no object
 // owns.
 func OfGroup(w *kueue.Workload) bool { return w.Annotations[kueue.IsGroupWorkloadAnnotation] == "true" }

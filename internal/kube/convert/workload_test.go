@@ -1,6 +1,7 @@
 package convert_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -205,6 +206,16 @@ func TestEndsOnce(t *testing.T) {
 		w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kueue.EndsOnceAnnotation: value}}}
 		if got := convert.EndsOnce(w); got != want {
 			t.Errorf("%q: %t", value, got)
+		}
+	}
+}
+
+// Pods come later only if their job said so.
+func TestLater(t *testing.T) {
+	for value, want := range map[string][]string{"": nil, "a": {"a"}, "a,b": {"a", "b"}} {
+		w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kueue.LaterPodSetsAnnotation: value}}}
+		if got := convert.Later(w); !slices.Equal(got, want) {
+			t.Errorf("%q: %v", value, got)
 		}
 	}
 }

@@ -35,6 +35,9 @@ type Facts struct {
 	Ready bool
 	// EndsOnce is true if no pod follows one that succeeded.
 	EndsOnce bool
+	// Later are the names of pod sets whose pods are made only once those of others run, or
+	// are done.
+	Later []string
 	// Finished is nil until the job ended for good.
 	Finished *Outcome
 }

@@ -52,6 +52,9 @@ type Set struct {
 	// Once is true if no pod of the set follows one that succeeded: one that waits
 	// when others have succeeded was made twice, and its maker is about to delete it.
 	Once bool
+	// Later is true if the set's pods are made only once others run, which therefore do not
+	// wait for them.
+	Later bool
 	// Places are the planned nodes in stored order; nil leaves the choice to the
 	// scheduler.
 	Places []core.Place
@@ -162,7 +165,7 @@ func present(s Set, members []Member) (exist, need int) {
 			oneByOne = oneByOne || m.OneByOne
 		}
 	}
-	if oneByOne {
+	if oneByOne || s.Later {
 		return exist, min(exist, s.need())
 	}
 	return exist, s.need()

@@ -126,6 +126,18 @@ func TestDecide(t *testing.T) {
 			members: with(oneByOne, pods("main", Pending)),
 			want:    GangDecision{Act: Alone},
 		},
+		"later": {
+			why:     "what waits for these is not waited for",
+			gang:    gang(main(2, 0), Set{Name: "work", Count: 2, Later: true}),
+			members: pods("main", Pending, Pending),
+			want:    GangDecision{Act: Together},
+		},
+		"later, before the others": {
+			why:     "those that do not wait are a gang",
+			gang:    gang(main(2, 0), Set{Name: "work", Count: 2, Later: true}),
+			members: all(pods("main", Pending), pods("work", Pending)),
+			want:    GangDecision{Hold, "Workload blue/job starts as a whole: 2 of 3 pods exist"},
+		},
 		"one by one beside a gang": {
 			why:     "the first pod of a StatefulSet still starts with the rest of its workload",
 			gang:    gang(main(3, 0), Set{Name: "work", Count: 2}),

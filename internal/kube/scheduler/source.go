@@ -3,7 +3,9 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -79,9 +81,9 @@ func fromWorkload(w *kueue.Workload) Gang {
 	if a == nil {
 		return g
 	}
-	done := convert.Done(w)
+	done, later := convert.Done(w), convert.Later(w)
 	for _, ps := range a.PodSets {
-		s := Set{Name: ps.Name, Count: int(ps.Count), Reclaimed: int(done[ps.Name]), Once: convert.EndsOnce(w), Places: ps.Places}
+		s := Set{Name: ps.Name, Count: int(ps.Count), Reclaimed: int(done[ps.Name]), Once: convert.EndsOnce(w), Later: slices.Contains(later, ps.Name), Places: ps.Places}
 		g.Sets = append(g.Sets, s)
 	}
 	return g
@@ -133,11 +135,9 @@ func workloadSource() source {
 		slim: func(obj any) {
 			if w, ok := obj.(*kueue.Workload); ok {
 				w.ManagedFields, w.Labels = nil, nil
-				if once := w.Annotations[kueue.EndsOnceAnnotation]; once != "" {
-					w.Annotations = map[string]string{kueue.EndsOnceAnnotation: once}
-				} else {
-					w.Annotations = nil
-				}
+				maps.DeleteFunc(w.Annotations, func(key, _ string) bool {
+					return key != kueue.EndsOnceAnnotation && key != kueue.LaterPodSetsAnnotation
+				})
 				sets := make([]kueue.PodSet, len(w.Spec.PodSets))
 				for i := range sets { // their sizes are all that is read
 					sets[i].Name, sets[i].Count = w.Spec.PodSets[i].Name, w.Spec.PodSets[i].Count

@@ -37,11 +37,16 @@ func TestFromWorkload(t *testing.T) {
 	}
 	key := Key{KindWorkload, "blue", "job"}
 	sets := []Set{{Name: "head", Count: 1, Places: []core.Place{placed("n1", 1)}}, {Name: "work", Count: 3, Reclaimed: 2}}
+	after := []Set{sets[0], {Name: "work", Count: 3, Reclaimed: 2, Later: true}}
 	cases := map[string]struct {
 		why  string
 		in   *kueue.Workload
 		want Gang
 	}{
+		"later": {
+			why: "the head does not wait for those that wait for it", in: wl(func(w *kueue.Workload) { w.Annotations = map[string]string{kueue.LaterPodSetsAnnotation: "x,work"} }),
+			want: Gang{Key: key, Admitted: true, AdmittedAt: at.Time, Wait: plannedWait, Sets: after},
+		},
 		"admitted": {
 			why:  "one set has its nodes, the other is free to choose",
 			in:   wl(func(*kueue.Workload) {}),
@@ -99,5 +104,16 @@ func TestRegistryTellsChanges(t *testing.T) {
 	g.Sets = []Set{{Name: "main", Count: 1, Places: []core.Place{placed("n", 1)}}}
 	if !r.put(g) {
 		t.Error("want a change when the plan changes")
+	}
+}
+
+// What is kept of a Workload is what is read of it.
+func TestKeptOfWorkload(t *testing.T) {
+	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		kueue.EndsOnceAnnotation: "true", kueue.LaterPodSetsAnnotation: "work", "other": "x",
+	}}}
+	workloadSource().slim(w)
+	if diff := cmp.Diff(map[string]string{kueue.EndsOnceAnnotation: "true", kueue.LaterPodSetsAnnotation: "work"}, w.Annotations); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -121,6 +121,7 @@ func (r *reconciler) adopt(ctx context.Context, s facts) error {
 	}
 	metav1.SetMetaDataLabel(&w.ObjectMeta, kueue.JobUIDLabel, string(s.job.GetUID()))
 	note(w, kueue.EndsOnceAnnotation, endsOnce(s.facts))
+	note(w, kueue.LaterPodSetsAnnotation, later(s.facts))
 	controllerutil.AddFinalizer(w, kueue.ResourceInUseFinalizer)
 	return r.patch(ctx, s.workload, w)
 }

@@ -249,9 +249,12 @@ func keepInStep(s facts) (step, error) {
 		once = "" // its author gave it more to do
 	}
 	same := gates == w.Annotations[kueue.AdmissionGatedByAnnotation] && awaited == w.Annotations[kueue.AwaitedPriorityClassAnnotation] &&
-		once == w.Annotations[kueue.EndsOnceAnnotation]
+		once == w.Annotations[kueue.EndsOnceAnnotation] && later(s.facts) == w.Annotations[kueue.LaterPodSetsAnnotation]
 	if !same || !equality.Semantic.DeepEqual(w.Spec, *want) {
-		notes := map[string]string{kueue.AdmissionGatedByAnnotation: gates, kueue.AwaitedPriorityClassAnnotation: awaited, kueue.EndsOnceAnnotation: once}
+		notes := map[string]string{
+			kueue.AdmissionGatedByAnnotation: gates, kueue.AwaitedPriorityClassAnnotation: awaited, kueue.EndsOnceAnnotation: once,
+			kueue.LaterPodSetsAnnotation: later(s.facts),
+		}
 		return step{spec: want, notes: notes, tell: &jobEvent{reason: "UpdatedWorkload", message: "Updated Workload " + w.Name + ", because the job changed while it waited"}}, nil
 	}
 	return tellDone(s, givenBack(s)), nil

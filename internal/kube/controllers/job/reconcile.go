@@ -268,6 +268,9 @@ func endsOnce(f jobs.Facts) string {
 	return ""
 }
 
+// later is what a Workload notes of pods that come after others.
+func later(f jobs.Facts) string { return strings.Join(f.Later, ",") }
+
 // annotations are those of a job's new Workload.
 func annotations(s facts) map[string]string {
 	job := s.job
@@ -285,6 +288,9 @@ func annotations(s facts) map[string]string {
 	}
 	if s.facts.EndsOnce {
 		out[kueue.EndsOnceAnnotation] = "true"
+	}
+	if sets := later(s.facts); sets != "" {
+		out[kueue.LaterPodSetsAnnotation] = sets
 	}
 	return out
 }

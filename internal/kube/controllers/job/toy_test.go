@@ -75,3 +75,51 @@ func TestNewKindIsRun(t *testing.T) {
 		t.Errorf("it is done, and its Workload is %+v", w.Status.Conditions)
 	}
 }
+
+// ordered has pods that come after others, as long as it is so.
+type ordered struct {
+	jobs.Adapter
+	later []string
+}
+
+func (o *ordered) Read(x jobs.Object) (jobs.Facts, error) {
+	f, err := o.Adapter.Read(x)
+	f.Later = o.later
+	return f, err
+}
+
+// What comes later is noted, and the note follows the job while it waits.
+func TestLaterPodsAreNoted(t *testing.T) {
+	x := &toy.Toy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "x", UID: "x", Labels: map[string]string{kueue.QueueNameLabel: "q"}},
+		Spec:       toy.Spec{Hold: true, Pods: 2, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}},
+	}
+	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}}
+	all := append(kinds.All(), toy.Kind())
+	c := fake.NewClientBuilder().WithScheme(scheme.For(all)).WithObjects(x, team).WithStatusSubresource(&kueue.Workload{}).
+		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).Build()
+	adapter := &ordered{toy.Kind(), []string{"main"}}
+	r := &reconciler{adapter: adapter, opts: Options{
+		Client: c, Live: c, Recorder: events.NewFakeRecorder(100), Clock: clocktesting.NewFakePassiveClock(now), Wholes: all.Wholes(),
+		Managed: func(string, string) bool { return true }, Ended: func(*kueue.Workload) {},
+		Told: func(*kueue.Workload, workloadlifecycle.Event) {}, Scope: jobs.Scope{},
+	}}
+	for _, want := range []string{"main", "", "main"} {
+		adapter.later = nil
+		if want != "" {
+			adapter.later = []string{want}
+		}
+		for range 5 {
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "x"}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var ws kueue.WorkloadList
+		if err := c.List(t.Context(), &ws); err != nil || len(ws.Items) != 1 {
+			t.Fatalf("%d workloads: %v", len(ws.Items), err)
+		}
+		if got := ws.Items[0].Annotations[kueue.LaterPodSetsAnnotation]; got != want {
+			t.Errorf("it notes %q, want %q", got, want)
+		}
+	}
+}

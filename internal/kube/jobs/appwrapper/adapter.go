@@ -56,6 +56,9 @@ func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	facts.EndsOnce = !slices.ContainsFunc(components, func(c Component) bool { return len(c.PodSets) > 0 && !c.endsOnce() })
 	for _, c := range components {
 		for _, ps := range c.PodSets {
+			if c.waits(ps.Path) {
+				facts.Later = append(facts.Later, ps.Name)
+			}
 			facts.PodSets = append(facts.PodSets, kueue.PodSet{
 				Name: kueue.PodSetReference(ps.Name), Count: ps.Count, Template: ps.Template,
 				TopologyRequest: topologyRequest(ps),

@@ -222,3 +222,22 @@ func TestS5OnlyTheSubmitterComesLater(t *testing.T) {
 		}
 	}
 }
+
+// What is wrapped and starts in an order says so to the queue.
+func TestLaterPods(t *testing.T) {
+	const group = "template: {spec: {template: {spec: {containers: [{name: c, image: i}]}}}}"
+	for name, tc := range map[string]struct{ manifest, want string }{
+		"submitter": {fill(rayJob), "SECOND"},
+		"JobSet":    {"{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: s}, spec: {replicatedJobs: [{name: a, " + group + "}, {name: b, dependsOn: [{name: a, status: Ready}], " + group + "}]}}", "SECOND"},
+		"no order":  {"{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: s}, spec: {replicatedJobs: [{name: a, " + group + "}, {name: b, " + group + "}]}}", ""},
+	} {
+		f, err := (Adapter{}).Read(wrap(t, tc.manifest))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := strings.ReplaceAll(tc.want, "SECOND", string(f.PodSets[1].Name))
+		if got := strings.Join(f.Later, ","); got != want {
+			t.Errorf("%s: later are %q, want %q", name, got, want)
+		}
+	}
+}

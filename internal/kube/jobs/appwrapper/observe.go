@@ -42,6 +42,12 @@ func (c Component) endsOnce() bool {
 	return k.EndsOnce != nil && k.EndsOnce(c.template)
 }
 
+// waits reports whether the pods at a path are made only once others run, or are done.
+func (c Component) waits(path string) bool {
+	k, _ := kindOf(c.GVK)
+	return k.HeldBack != nil && k.HeldBack(c.template, path)
+}
+
 func always(map[string]any) bool { return true }
 
 // outcomeOfRayJob reads the status of a RayJob, whose cluster may be gone

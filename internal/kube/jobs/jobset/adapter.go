@@ -55,6 +55,9 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		set := kueue.PodSet{Name: kueue.PodSetReference(podSet(x.Name)), Count: x.count * x.pods, Template: x.Template.Spec.Template}
 		set.TopologyRequest = r.topology(x)
 		facts.PodSets = append(facts.PodSets, set)
+		if len(r.after(i)) > 0 {
+			facts.Later = append(facts.Later, string(set.Name))
+		}
 	}
 	if !facts.Suspended && !r.restarts() {
 		facts.Reclaimable = r.done(&js.Status)

@@ -400,6 +400,20 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestLater: roles that wait for others are not waited for.
+func TestLater(t *testing.T) {
+	for spec, want := range map[string][]string{
+		pair: nil,
+		"startupPolicy: {startupPolicyOrder: InOrder}, " + pair:                                                        {"workers"},
+		"replicatedJobs: [{name: leader, JOB}, {name: b, JOB}, {name: c, dependsOn: [{name: b, status: Ready}], JOB}]": {"c"},
+	} {
+		f, err := jobset.Kind().Read(decode(t, spec))
+		if diff := cmp.Diff(want, f.Later); diff != "" || err != nil {
+			t.Errorf("%s: %v %s", spec, err, diff)
+		}
+	}
+}
+
 // TestReclaimable: pods of Jobs that are complete are given back, unless all may begin anew.
 func TestReclaimable(t *testing.T) {
 	for name, tc := range map[string]struct {
