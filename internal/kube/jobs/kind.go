@@ -56,6 +56,10 @@ type Kind struct {
 	// controller runs.
 	Operated *Operated
 
+	// Basis is another object that says what a job consists of; nil for kinds whose jobs say it
+	// themselves.
+	Basis *Basis
+
 	// SuspendPath leads to the field that holds an object of the kind back, and
 	// Suspended reads it.
 	SuspendPath []string

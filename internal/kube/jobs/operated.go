@@ -136,6 +136,8 @@ type Standing struct {
 	Ready  bool
 	// Restarting: pods failed and are about to be made anew.
 	Restarting bool
+	// Children are its members that are no pods, as they are.
+	Children []Object
 	// Now is the time of what was seen.
 	Now time.Time
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha1" //nolint:gosec // see WorkloadName
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,6 +54,9 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 		return s, false, err
 	}
 	if s.facts, err = r.adapter.Read(s.job); err != nil {
+		if errors.Is(err, jobs.ErrIncomplete) {
+			return s, false, nil // it is looked at again when that is written
+		}
 		r.event(s.job, jobEvent{reason: "ErrWorkloadCompose", message: err.Error(), warning: true})
 		return s, false, nil //nolint:nilerr // trying again does not mend a manifest; the event tells its author
 	}

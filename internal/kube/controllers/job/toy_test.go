@@ -1,6 +1,7 @@
 package job
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -121,5 +122,32 @@ func TestLaterPodsAreNoted(t *testing.T) {
 		if got := ws.Items[0].Annotations[kueue.LaterPodSetsAnnotation]; got != want {
 			t.Errorf("it notes %q, want %q", got, want)
 		}
+	}
+}
+
+// incomplete is a kind of which nothing is known yet.
+type incomplete struct{ jobs.Adapter }
+
+func (incomplete) Read(jobs.Object) (jobs.Facts, error) {
+	return jobs.Facts{}, fmt.Errorf("toy: %w", jobs.ErrIncomplete)
+}
+
+// A job of which it is not known yet what it consists of is not queued, and that is no mistake of
+// its author's.
+func TestIncompleteJobWaits(t *testing.T) {
+	x := &toy.Toy{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "x", UID: "x", Labels: map[string]string{kueue.QueueNameLabel: "q"}}, Spec: toy.Spec{Hold: true}}
+	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}}
+	c := fake.NewClientBuilder().WithScheme(scheme.For(append(kinds.All(), toy.Kind()))).WithObjects(x, team).
+		WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).Build()
+	told := events.NewFakeRecorder(10)
+	r := &reconciler{adapter: incomplete{toy.Kind().Adapter}, opts: Options{
+		Client: c, Live: c, Recorder: told, Clock: clocktesting.NewFakePassiveClock(now), Managed: func(string, string) bool { return true },
+	}}
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	var ws kueue.WorkloadList
+	if err := c.List(t.Context(), &ws); err != nil || len(ws.Items) > 0 || len(told.Events) > 0 {
+		t.Errorf("%d Workloads, %d events, %v", len(ws.Items), len(told.Events), err)
 	}
 }

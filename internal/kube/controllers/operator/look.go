@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -53,8 +54,13 @@ func (r *reconciler) look(ctx context.Context, name types.NamespacedName) (*look
 		return nil, false, nil
 	}
 	plan, err := r.kind.Operated.Compile(l.job)
+	if errors.Is(err, jobs.ErrIncomplete) && !r.kind.Suspended(l.job) {
+		return nil, false, nil // it is looked at again when that is written
+	}
 	if err != nil {
-		r.event(l.job, corev1.EventTypeWarning, "InvalidJob", err.Error())
+		if !errors.Is(err, jobs.ErrIncomplete) {
+			r.event(l.job, corev1.EventTypeWarning, "InvalidJob", err.Error())
+		}
 		if r.kind.Suspended(l.job) { // whatever it is, its pods have to go
 			plan, err = &jobs.Plan{Plan: podplan.Plan{Suspended: true}}, nil
 		}

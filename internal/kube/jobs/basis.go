@@ -1,0 +1,68 @@
+package jobs
+
+import (
+	"errors"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ErrIncomplete is what Read and Compile say of a job that has no basis yet. Its author is
+// told by who looks for that, which also wakes the job once it is there.
+var ErrIncomplete = errors.New("it is not read yet")
+
+// Basis is another object that says what jobs of a kind consist of, such as a runtime for
+// training. What it says is recorded in the job's status when the job is first looked at, so
+// that everything else is a function of the job alone.
+type Basis struct {
+	// Kinds that it can be of.
+	Kinds []BasisKind
+	// Of is what a job names.
+	Of func(Object) BasisRef
+	// Missing reports whether a job waits for its basis to be recorded.
+	Missing func(Object) bool
+	// With returns the job with its basis recorded, of which pods that ask for no other
+	// scheduler are given to one of ours, if it has a name.
+	With func(job, basis Object, scheduler string) Object
+}
+
+// BasisKind is a kind of object that jobs are based on.
+type BasisKind struct {
+	GVK schema.GroupVersionKind
+	// Resource is what the API server calls such objects.
+	Resource string
+	// Namespaced objects are for the jobs of their namespace. Users of a team may make them;
+	// others they may look at.
+	Namespaced bool
+	New        func() Object
+	// Templates are the pods that jobs of it have.
+	Templates func(Object) []PodTemplate
+}
+
+// BasisRef names an object.
+type BasisRef struct {
+	Kind, Name string
+	// At is where it is named.
+	At *field.Path
+}
+
+// Kind finds the kind of what is named, nil if jobs cannot be based on it.
+func (b *Basis) Kind(ref BasisRef) *BasisKind {
+	for i := range b.Kinds {
+		if b.Kinds[i].GVK.Kind == ref.Kind {
+			return &b.Kinds[i]
+		}
+	}
+	return nil
+}
+
+// Bases are the kinds of objects that jobs of the kinds are based on.
+func (all Kinds) Bases() []BasisKind {
+	var out []BasisKind
+	for i := range all {
+		if all[i].Basis != nil {
+			out = append(out, all[i].Basis.Kinds...)
+		}
+	}
+	return out
+}
