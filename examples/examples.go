@@ -18,3 +18,8 @@ var Kinds embed.FS
 //
 //go:embed workloads/*.yaml
 var Workloads embed.FS
+
+// Runtimes has runtimes for TrainJobs, by framework, in runtimes/*.yaml.
+//
+//go:embed runtimes/*.yaml
+var Runtimes embed.FS

@@ -1,0 +1,78 @@
+package trainjob
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	api "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// basis is the runtime of a TrainJob.
+func basis() *jobs.Basis {
+	return &jobs.Basis{
+		Kinds: []jobs.BasisKind{
+			{
+				GVK: api.GroupVersion.WithKind(api.ClusterTrainingRuntimeKind), Resource: "clustertrainingruntimes",
+				New: func() jobs.Object { return &api.ClusterTrainingRuntime{} }, Templates: runtimeTemplates,
+			},
+			{
+				GVK: api.GroupVersion.WithKind(api.TrainingRuntimeKind), Resource: "trainingruntimes", Namespaced: true,
+				New: func() jobs.Object { return &api.TrainingRuntime{} }, Templates: runtimeTemplates,
+			},
+		},
+		Of: jobs.Of(func(t *api.TrainJob) jobs.BasisRef {
+			return jobs.BasisRef{Kind: refKind(&t.Spec.RuntimeRef), Name: t.Spec.RuntimeRef.Name, At: runtimeRef.Child("name")}
+		}),
+		Missing: jobs.Of(func(t *api.TrainJob) bool { return t.Status.Runtime == nil && finished(t) == nil }),
+		With:    with,
+	}
+}
+
+// runtimeSpec is what a runtime of either kind says; nil of other objects.
+func runtimeSpec(o jobs.Object) *api.TrainingRuntimeSpec {
+	switch r := o.(type) {
+	case *api.TrainingRuntime:
+		return &r.Spec
+	case *api.ClusterTrainingRuntime:
+		return &r.Spec
+	}
+	return nil
+}
+
+// runtimeTemplates are the pods of a runtime.
+func runtimeTemplates(o jobs.Object) []jobs.PodTemplate {
+	spec := runtimeSpec(o)
+	if spec == nil {
+		return nil
+	}
+	var out []jobs.PodTemplate
+	for i := range spec.Template.Spec.ReplicatedJobs {
+		out = append(out, jobs.PodTemplate{
+			Path:     fmt.Sprintf("spec.template.spec.replicatedJobs[%d].template.spec.template", i),
+			Template: &spec.Template.Spec.ReplicatedJobs[i].Template.Spec.Template,
+		})
+	}
+	return out
+}
+
+// with records a runtime in a TrainJob.
+func with(job, runtime jobs.Object, scheduler string) jobs.Object {
+	t, err := cast(job)
+	spec := runtimeSpec(runtime)
+	if err != nil || spec == nil {
+		return job
+	}
+	out := t.DeepCopy()
+	out.Status.Runtime = &api.ResolvedRuntime{
+		Kind: refKind(&t.Spec.RuntimeRef), Name: runtime.GetName(), UID: runtime.GetUID(), Generation: runtime.GetGeneration(), Spec: *spec.DeepCopy(),
+	}
+	all := out.Status.Runtime.Spec.Template.Spec.ReplicatedJobs
+	for i := range all {
+		s := &all[i].Template.Spec.Template.Spec
+		s.SchedulerName = jobs.Scheduler(s.SchedulerName, scheduler)
+		s.EphemeralContainers = []corev1.EphemeralContainer(nil)
+	}
+	return out
+}

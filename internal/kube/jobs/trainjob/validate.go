@@ -1,0 +1,287 @@
+package trainjob
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	jobset "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
+	api "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
+)
+
+// validate finds what is wrong with a TrainJob: by itself and, if it has one, with its
+// runtime.
+func validate(t *api.TrainJob) field.ErrorList {
+	errs := validateAlone(t)
+	if len(errs) > 0 {
+		return errs
+	}
+	_, errs = render(t)
+	return errs
+}
+
+// validateAlone finds what is wrong with a TrainJob whatever its runtime is.
+func validateAlone(t *api.TrainJob) field.ErrorList {
+	errs := append(checkName(t), checkRef(&t.Spec.RuntimeRef)...)
+	if m := ptr.Deref(t.Spec.ManagedBy, ""); t.Spec.ManagedBy != nil && m != api.ManagedByController && m != api.ManagedByMultiKueue {
+		errs = append(errs, field.NotSupported(field.NewPath("spec", "managedBy"), m, []string{api.ManagedByController, api.ManagedByMultiKueue}))
+	}
+	if n := t.Spec.ActiveDeadlineSeconds; n != nil && *n < 1 {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "activeDeadlineSeconds"), *n, "use a number from 1"))
+	}
+	if tr := t.Spec.Trainer; tr != nil {
+		if n := tr.NumNodes; n != nil && (*n < 1 || *n > mostPods) {
+			errs = append(errs, field.Invalid(trainerPath.Child("numNodes"), *n, fmt.Sprintf("use a number from 1 to %d", mostPods)))
+		}
+		errs = append(errs, checkProcesses(tr.NumProcPerNode)...)
+	}
+	seen := map[string]bool{}
+	for i := range t.Spec.RuntimePatches {
+		m, at := t.Spec.RuntimePatches[i].Manager, field.NewPath("spec", "runtimePatches").Index(i).Child("manager")
+		if m == "" {
+			errs = append(errs, field.Required(at, "say who wants it, as in example.com/me"))
+		} else if seen[m] {
+			errs = append(errs, field.Duplicate(at, m))
+		}
+		seen[m] = true
+	}
+	return errs
+}
+
+// checkName refuses names that services and pods could not have.
+func checkName(t *api.TrainJob) field.ErrorList {
+	name, at := t.Name, field.NewPath("metadata", "name")
+	if name == "" {
+		name, at = t.GenerateName+"xxxxx", field.NewPath("metadata", "generateName")
+	}
+	if wrong := validation.IsDNS1035Label(name); len(wrong) > 0 {
+		return field.ErrorList{field.Invalid(at, name, "its service and its pods have it in their names: "+strings.Join(wrong, ", "))}
+	}
+	return nil
+}
+
+func checkRef(ref *api.RuntimeRef) field.ErrorList {
+	var errs field.ErrorList
+	if ref.Name == "" {
+		errs = append(errs, field.Required(runtimeRef.Child("name"), "name a TrainingRuntime or ClusterTrainingRuntime"))
+	}
+	if g := cmp.Or(ptr.Deref(ref.APIGroup, ""), api.GroupVersion.Group); g != api.GroupVersion.Group {
+		errs = append(errs, field.NotSupported(runtimeRef.Child("apiGroup"), g, []string{api.GroupVersion.Group}))
+	}
+	if k := refKind(ref); k != api.TrainingRuntimeKind && k != api.ClusterTrainingRuntimeKind {
+		errs = append(errs, field.NotSupported(runtimeRef.Child("kind"), k, []string{api.ClusterTrainingRuntimeKind, api.TrainingRuntimeKind}))
+	}
+	return errs
+}
+
+// refKind is the kind of a runtime that is named.
+func refKind(ref *api.RuntimeRef) string {
+	return cmp.Or(ptr.Deref(ref.Kind, ""), api.ClusterTrainingRuntimeKind)
+}
+
+func checkProcesses(n *intstr.IntOrString) field.ErrorList {
+	at := trainerPath.Child("numProcPerNode")
+	switch {
+	case n == nil:
+	case n.Type == intstr.Int && n.IntVal < 1:
+		return field.ErrorList{field.Invalid(at, n.IntVal, "use a number from 1")}
+	case n.Type == intstr.String && n.StrVal != "auto" && n.StrVal != "cpu" && n.StrVal != "gpu":
+		return field.ErrorList{field.Invalid(at, n.StrVal, "use a number, auto, cpu or gpu")}
+	}
+	return nil
+}
+
+// check finds what of a TrainJob does not go with its runtime.
+func (r *rendering) check() {
+	r.checkPolicy()
+	r.checkParts()
+	for _, c := range changes(r.job) {
+		r.checkChange(&c)
+	}
+	reserved := r.reserved()
+	if t := r.job.Spec.Trainer; t != nil {
+		for i, v := range t.Env {
+			if slices.Contains(reserved, v.Name) {
+				r.errs = append(r.errs, field.Forbidden(trainerPath.Child("env").Index(i).Child("name"),
+					fmt.Sprintf("%s is set by the %s: remove it", v.Name, r.runtime())))
+			}
+		}
+	}
+}
+
+// checkPolicy finds what the framework of the runtime does not allow.
+func (r *rendering) checkPolicy() {
+	if r.policy.Flux != nil {
+		r.invalid(runtimeRef, r.job.Spec.RuntimeRef.Name, "the %s is for the Flux scheduler, which is not run here: use another", r.runtime())
+	}
+	t := ptr.Deref(r.job.Spec.Trainer, api.Trainer{})
+	if n := t.NumProcPerNode; n != nil && r.policy.MPI != nil && n.Type == intstr.String {
+		r.invalid(trainerPath.Child("numProcPerNode"), n.StrVal, "the %s is for MPI, which needs a number", r.runtime())
+	}
+	if r.launcherTrains() && ptr.Deref(t.NumNodes, 1) > 1 && (r.launcher() == nil || r.mpiNodes() == nil) {
+		r.invalid(trainerPath.Child("numNodes"), *t.NumNodes, "the %s has no replicated jobs launcher and node, so that there is one pod: use 1", r.runtime())
+	}
+	if p := r.policy.Torch; p != nil && p.ElasticPolicy != nil && t.NumNodes != nil {
+		least, most := ptr.Deref(p.ElasticPolicy.MinNodes, 1), ptr.Deref(p.ElasticPolicy.MaxNodes, *t.NumNodes)
+		if n := *t.NumNodes; n < least || n > most {
+			r.invalid(trainerPath.Child("numNodes"), n, "the %s trains with %d to %d nodes", r.runtime(), least, most)
+		}
+	}
+}
+
+// checkParts finds parts of the TrainJob that the runtime has no container for.
+func (r *rendering) checkParts() {
+	in := ptr.Deref(r.job.Spec.Initializer, api.Initializer{})
+	for _, part := range []struct {
+		name, container string
+		at              *field.Path
+		said            bool
+	}{
+		{api.AncestorTrainer, api.Node, trainerPath, r.job.Spec.Trainer != nil},
+		{api.DatasetInitializer, api.DatasetInitializer, field.NewPath("spec", "initializer", "dataset"), in.Dataset != nil},
+		{api.ModelInitializer, api.ModelInitializer, field.NewPath("spec", "initializer", "model"), in.Model != nil},
+	} {
+		if !part.said {
+			continue
+		}
+		all := r.of(part.name)
+		if len(all) == 0 {
+			r.errs = append(r.errs, field.Forbidden(part.at, fmt.Sprintf("the %s has no replicated job with the label %s: %s: remove this field, or use another runtime",
+				r.runtime(), api.AncestorLabel, part.name)))
+		}
+		for _, j := range all {
+			if container(j, part.container) == nil {
+				r.errs = append(r.errs, field.Forbidden(part.at, fmt.Sprintf("the %s has no container %s in the replicated job %s: remove this field, or use another runtime",
+					r.runtime(), part.container, j.Name)))
+			}
+		}
+	}
+}
+
+// checkChange finds what of a change is about nothing, or not its to say.
+func (r *rendering) checkChange(c *change) {
+	for _, t := range c.targets {
+		if r.find(t.name) == nil {
+			r.invalid(t.at, t.name, "the %s has no such replicated job: use one of %s", r.runtime(), strings.Join(r.names(), ", "))
+		}
+	}
+	if c.spec == nil {
+		return
+	}
+	for i := range c.spec.InitContainers {
+		r.checkContainer(c, &c.spec.InitContainers[i], c.specAt.Child("initContainers").Index(i), func(s *corev1.PodSpec) []corev1.Container { return s.InitContainers })
+	}
+	for i := range c.spec.Containers {
+		r.checkContainer(c, &c.spec.Containers[i], c.specAt.Child("containers").Index(i), func(s *corev1.PodSpec) []corev1.Container { return s.Containers })
+	}
+}
+
+// checkContainer finds containers that some of the jobs that a change is about do not have,
+// or none if it is about all.
+func (r *rendering) checkContainer(c *change, p *api.ContainerPatch, at *field.Path, of func(*corev1.PodSpec) []corev1.Container) {
+	var without []string
+	with := false
+	for i := range r.set.Spec.ReplicatedJobs {
+		j := &r.set.Spec.ReplicatedJobs[i]
+		if !c.about(j.Name) {
+			continue
+		}
+		if slices.ContainsFunc(of(pods(j)), func(x corev1.Container) bool { return x.Name == p.Name }) {
+			with = true
+		} else {
+			without = append(without, j.Name)
+		}
+	}
+	if len(without) > 0 && (len(c.targets) > 0 || !with) {
+		r.invalid(at.Child("name"), p.Name, "the %s has no such container in the replicated job %s", r.runtime(), strings.Join(without, ", "))
+	}
+	where := map[string]string{api.Node: "spec.trainer.env", api.DatasetInitializer: "spec.initializer.dataset.env", api.ModelInitializer: "spec.initializer.model.env"}[p.Name]
+	if len(p.Env) > 0 && where != "" {
+		r.errs = append(r.errs, field.Forbidden(at.Child("env"), fmt.Sprintf("variables of the container %s are set in %s", p.Name, where)))
+	}
+}
+
+func (r *rendering) names() []string {
+	var out []string
+	for i := range r.set.Spec.ReplicatedJobs {
+		out = append(out, r.set.Spec.ReplicatedJobs[i].Name)
+	}
+	return out
+}
+
+// validateChange finds what is wrong with a change. What was wrong before may stay so while
+// the spec does; what was not may not become so, since a job that nobody understands cannot
+// be stopped.
+func validateChange(was, is *api.TrainJob) field.ErrorList {
+	const anew = "it cannot be changed: delete the job and create it anew"
+	var errs field.ErrorList
+	spec := field.NewPath("spec")
+	if !equality.Semantic.DeepEqual(refOf(was), refOf(is)) {
+		errs = append(errs, field.Forbidden(runtimeRef, anew))
+	}
+	if ptr.Deref(was.Spec.ManagedBy, "") != ptr.Deref(is.Spec.ManagedBy, "") {
+		errs = append(errs, field.Forbidden(spec.Child("managedBy"), anew))
+	}
+	if !ptr.Equal(was.Spec.ActiveDeadlineSeconds, is.Spec.ActiveDeadlineSeconds) {
+		errs = append(errs, field.Forbidden(spec.Child("activeDeadlineSeconds"), anew))
+	}
+	if len(errs) > 0 || equality.Semantic.DeepEqual(was.Spec, is.Spec) {
+		return errs
+	}
+	next := is.DeepCopy() // with the runtime that it has, whoever writes it
+	next.Status.Runtime = was.Status.Runtime
+	if errs := validate(next); len(errs) > 0 {
+		return errs
+	}
+	return validateLater(was, next)
+}
+
+func refOf(t *api.TrainJob) [2]string {
+	return [2]string{refKind(&t.Spec.RuntimeRef), t.Spec.RuntimeRef.Name}
+}
+
+// validateLater refuses changes of what has become a JobSet, but for those that it can have
+// while it is suspended: where its pods go, and what they are called.
+func validateLater(was, is *api.TrainJob) field.ErrorList {
+	before, errs := render(was)
+	if before == nil || len(errs) > 0 {
+		return nil
+	}
+	after, errs := render(is)
+	if len(errs) > 0 {
+		return errs
+	}
+	spec := field.NewPath("spec")
+	if !suspended(was) && !suspended(is) && !equality.Semantic.DeepEqual(before.set.Spec, after.set.Spec) {
+		return field.ErrorList{field.Forbidden(spec, "what the pods are can be changed only while the job is suspended: delete the job and create it anew")}
+	}
+	if begun(was) && !equality.Semantic.DeepEqual(lasting(before.set), lasting(after.set)) {
+		return field.ErrorList{field.Forbidden(spec, "the job has begun, and from then on only labels, annotations, nodeSelector, tolerations and schedulingGates of its pods can be changed: delete the job and create it anew")}
+	}
+	return nil
+}
+
+// begun reports whether there may be a JobSet.
+func begun(t *api.TrainJob) bool {
+	return t.Status.Recovery != nil && t.Status.Recovery.StartTime != nil || len(t.Status.JobsStatus) > 0
+}
+
+// lasting is what a JobSet keeps from its creation.
+func lasting(s *jobset.JobSet) *jobset.JobSetSpec {
+	out := s.Spec.DeepCopy()
+	out.Suspend = nil
+	for i := range out.ReplicatedJobs {
+		t := &out.ReplicatedJobs[i].Template.Spec.Template
+		t.Labels, t.Annotations = nil, nil
+		t.Spec.NodeSelector, t.Spec.Tolerations, t.Spec.SchedulingGates = nil, nil, nil
+	}
+	return out
+}
