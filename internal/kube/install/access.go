@@ -67,6 +67,13 @@ func accessedKinds(all jobs.Kinds) []accessed {
 		queued[k.Resource+"."+k.GVK().Group] = true
 		kinds = append(kinds, accessed{strings.ToLower(k.GVK().Kind), k.GVK().Group, k.Resource, true, false, both, both})
 	}
+	for _, b := range all.Bases() {
+		editors := both
+		if !b.Namespaced {
+			editors = admins
+		}
+		kinds = append(kinds, accessed{strings.ToLower(b.GVK.Kind), b.GVK.Group, b.Resource, b.Namespaced, false, editors, both})
+	}
 	for _, other := range []struct{ name, group, resource string }{
 		{"jobset", "jobset.x-k8s.io", "jobsets"},
 		{"jaxjob", kubeflow, "jaxjobs"},

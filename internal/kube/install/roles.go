@@ -124,6 +124,11 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		}
 		rules = append(rules, allow(k.GVK().Group, verbs, k.Resource))
 	}
+	for _, b := range all.Bases() {
+		if b.Namespaced { // its pods are those of jobs, which are queued
+			rules = append(rules, allow(b.GVK.Group, write(), b.Resource))
+		}
+	}
 	for _, w := range all.Wrappable() {
 		if all.Find(w.GVK) != nil || held[w.GVK] {
 			continue
@@ -164,6 +169,9 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	}
 	if all.Operated() {
 		rules = append(rules, allow("", read(), "services"))
+	}
+	for _, b := range all.Bases() {
+		rules = append(rules, allow(b.GVK.Group, read(), b.Resource))
 	}
 	return append(rules,
 		allow("kueue.x-k8s.io", read(), "*"),

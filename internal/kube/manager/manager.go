@@ -36,6 +36,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	awcontroller "github.com/mlbatch/mlbatch/internal/kube/controllers/appwrapper"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/basis"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/decision"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/evacuation"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
@@ -534,6 +535,14 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		})
 		if err != nil {
 			return fmt.Errorf("add the operator of %s: %w", k.Framework, err)
+		}
+	}
+	for _, k := range queued.Where(func(k *jobs.Kind) bool { return k.Basis != nil }) {
+		err := basis.SetupWithManager(mgr, k, basis.Options{
+			Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Scope: opts.Scope, SchedulerName: opts.SchedulerName,
+		})
+		if err != nil {
+			return fmt.Errorf("add what %s are based on: %w", k.Framework, err)
 		}
 	}
 	err := podgroup.SetupWithManager(mgr, podgroup.Options{

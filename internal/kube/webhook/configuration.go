@@ -263,6 +263,9 @@ func Configurations(all jobs.Kinds, at Location) (*admissionregistrationv1.Mutat
 		mutates, validates := jobHooks(all, &all[i])
 		about = append(about, pair{mutates, validates})
 	}
+	for _, b := range all.Bases() {
+		about = append(about, pair{nil, basisHooks(&b)})
+	}
 	mutates, validates := podHooks()
 	about = append(about, pair{mutates, validates})
 	for _, k := range serving.All() {

@@ -262,6 +262,10 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 		errs = append(validateLabels(job), h.gates.create(job)...)
 	}
 	job.SetNamespace(req.Namespace) // the API server fills it in only later
+	job, missing, err := h.based(ctx, job)
+	if err != nil || len(missing) > 0 {
+		return append(errs, missing...), nil, err
+	}
 	var wrong field.ErrorList
 	if h.kind.Validate != nil {
 		wrong = h.kind.Validate(job)

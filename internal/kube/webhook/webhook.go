@@ -186,6 +186,13 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		handlers[pathOf(mutate, k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.mutate)}
 		handlers[pathOf(validate, k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.validate)}
 		handlers[pathOf(keep, k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.keep)}
+		if k.Basis == nil {
+			continue
+		}
+		for j := range k.Basis.Kinds {
+			b := &basisHandler{h, &k.Basis.Kinds[j]}
+			handlers[basisPath(b.basis)] = &admission.Webhook{Handler: admission.HandlerFunc(b.validate)}
+		}
 	}
 	pods := newPodHandler(newJobHandler(c, decoder, &jobs.Kind{}, opts), opts.pods())
 	handlers[pathMutatePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.mutate)}

@@ -8,6 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/native"
 )
 
 // countable says what of a component could become pods that were not counted: a
@@ -19,6 +22,10 @@ func countable(c Component, at *field.Path) field.ErrorList {
 	if v := knownVersion(c.GVK.GroupKind()); !known && v != "" {
 		return field.ErrorList{field.Invalid(at.Child("apiVersion"), c.GVK.GroupVersion().String(),
 			fmt.Sprintf("the pods of a %s are known in version %s only: use %s", c.GVK.Kind, v, schema.GroupVersion{Group: c.GVK.Group, Version: v}))}
+	}
+	if k := native.All().Find(c.GVK); k != nil && k.Basis != nil {
+		return field.ErrorList{field.Invalid(at.Child("kind"), c.GVK.Kind, fmt.Sprintf(
+			"its pods are those of another object, so that they are not known here: create the %s by itself, with the label %s", c.GVK.Kind, kueue.QueueNameLabel))}
 	}
 	if cure := alwaysGrows(c.GVK.GroupKind()); cure != "" {
 		return field.ErrorList{field.Invalid(at.Child("kind"), c.GVK.Kind, cure)}

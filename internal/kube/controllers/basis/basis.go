@@ -1,0 +1,153 @@
+// Package basis records in jobs what they are based on (jobs.Basis), such as the runtime of a
+// TrainJob: once, when a job is first looked at, or when what it names comes to be. Nothing
+// else is done here. Until then the job is looked at by nobody, and what is written wakes all
+// who do.
+package basis
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/turns"
+)
+
+// notFound is the reason of the event of a job that waits for what it names.
+const notFound = "BasisNotFound"
+
+// Options are what the controllers work with.
+type Options struct {
+	Client client.Client
+	// Live reads from the API server what the cache does not have.
+	Live     client.Reader
+	Recorder events.EventRecorder
+	// Scope says which jobs are queued. Their pods are given to the scheduler of the name
+	// SchedulerName, if there is one.
+	Scope         jobs.Scope
+	SchedulerName string
+}
+
+type reconciler struct {
+	Options
+	kind *jobs.Kind
+}
+
+// SetupWithManager starts a controller for a kind with a Basis.
+func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
+	r := &reconciler{opts, &kind}
+	c := ctrl.NewControllerManagedBy(mgr).Named("basis-"+kind.GVK().Kind).
+		For(kind.New(), builder.WithPredicates(predicate.NewPredicateFuncs(r.waits)))
+	for i := range kind.Basis.Kinds {
+		c = c.Watches(kind.Basis.Kinds[i].New(), handler.EnqueueRequestsFromMapFunc(r.waiting(&kind.Basis.Kinds[i])), builder.WithPredicates(comes()))
+	}
+	return c.WithOptions(turns.Options()).Complete(r)
+}
+
+// waits reports whether a job waits for its basis.
+func (r *reconciler) waits(o client.Object) bool {
+	job, is := o.(jobs.Object)
+	return is && job.GetDeletionTimestamp() == nil && r.kind.Ours(job) && r.kind.Basis.Missing(job)
+}
+
+// comes lets through what is new.
+func comes() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(event.UpdateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// waiting leads from an object to the jobs that wait for it.
+func (r *reconciler) waiting(k *jobs.BasisKind) handler.MapFunc {
+	return func(ctx context.Context, basis client.Object) []reconcile.Request {
+		made, err := r.Client.Scheme().New(r.kind.ListGVK())
+		list, known := made.(client.ObjectList)
+		if err != nil || !known {
+			return nil
+		}
+		if err := r.Client.List(ctx, list, client.InNamespace(basis.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+			return nil
+		}
+		var out []reconcile.Request
+		_ = apimeta.EachListItem(list, func(item runtime.Object) error { // what it is given returns no error
+			job, is := item.(jobs.Object)
+			if !is || !r.waits(job) {
+				return nil
+			}
+			if ref := r.kind.Basis.Of(job); ref.Kind == k.GVK.Kind && ref.Name == basis.GetName() {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)})
+			}
+			return nil
+		})
+		return out
+	}
+}
+
+// Reconcile records the basis of one job.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	job := r.kind.New()
+	if err := r.Client.Get(ctx, req.NamespacedName, job); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !r.waits(job) {
+		return reconcile.Result{}, nil
+	}
+	ref := r.kind.Basis.Of(job)
+	k := r.kind.Basis.Kind(ref)
+	if k == nil {
+		r.Recorder.Eventf(job, nil, corev1.EventTypeWarning, notFound, notFound, "There are no %ss that a %s could name: correct %s", ref.Kind, r.kind.GVK().Kind, ref.At)
+		return reconcile.Result{}, nil
+	}
+	basis := k.New()
+	key := client.ObjectKey{Name: ref.Name}
+	if k.Namespaced {
+		key.Namespace = req.Namespace
+	}
+	// What is recorded stays, so that it is what there is, and not what the cache shows of it.
+	err := r.Live.Get(ctx, key, basis)
+	if apierrors.IsNotFound(err) {
+		r.Recorder.Eventf(job, nil, corev1.EventTypeWarning, notFound, notFound, "It waits until there is a %s %s: correct %s, or create it", ref.Kind, ref.Name, ref.At)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("read %s %s: %w", ref.Kind, key, err)
+	}
+	scheduler, err := r.scheduler(ctx, job)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	err = r.Client.Status().Update(ctx, r.kind.Basis.With(job, basis, scheduler))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return reconcile.Result{}, nil // the newer one is looked at
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("record %s %s in %s %s: %w", ref.Kind, ref.Name, r.kind.GVK().Kind, req.NamespacedName, err)
+	}
+	return reconcile.Result{}, nil
+}
+
+// scheduler is ours for jobs that are queued, "" for others.
+func (r *reconciler) scheduler(ctx context.Context, job jobs.Object) (string, error) {
+	var ns corev1.Namespace
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: job.GetNamespace()}, &ns); err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	if !r.Scope.Covers(&ns, job.GetLabels()[kueue.QueueNameLabel]) {
+		return "", nil
+	}
+	return r.SchedulerName, nil
+}
