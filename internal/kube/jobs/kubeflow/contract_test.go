@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"sigs.k8s.io/yaml"
 
-	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
 )
 
 // pods are lines of what pods are told, each the role, the index and the variables of one
@@ -268,16 +270,36 @@ func TestDynamicWorkers(t *testing.T) {
 	}
 }
 
-// TestMetricsAreToldOf: no autoscaler comes of them, and the author is told.
-func TestMetricsAreToldOf(t *testing.T) {
-	for _, kind := range []string{"PyTorchJob", "PaddleJob"} {
-		v := variants()[kind]
-		metrics := v.decode(t, "elasticPolicy: {metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization}}}]}, ROLES: {Worker: {POD}}")
-		if got := v.kind.Warnings(metrics, lifecycle.Policy{}); len(got) != 1 || !strings.Contains(got[0], "spec.elasticPolicy.metrics") {
-			t.Errorf("%s: %v", kind, got)
+// TestAutoscaler: a job with metrics has one that changes its workers within their bounds; one
+// without has none, and neither is there while the job is suspended.
+func TestAutoscaler(t *testing.T) {
+	cases := map[string]struct{ why, policy, want string }{
+		"none":    {"it is not elastic", "", ""},
+		"by hand": {"nobody says by what", "elasticPolicy: {minReplicas: 1, maxReplicas: 3}, ", ""},
+		"metrics": {"within the bounds that it says", "elasticPolicy: {minReplicas: 2, maxReplicas: 5, metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}}]}, ", "PyTorchJob kubeflow.org/v1 j 2 5 1"},
+		"default": {"between what there is and what there is", "elasticPolicy: {metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}}]}, ", "PyTorchJob kubeflow.org/v1 j 3 3 1"},
+	}
+	k := pytorchjob.Kind()
+	for name, tc := range cases {
+		o := k.New()
+		if err := yaml.Unmarshal([]byte("{metadata: {name: j}, spec: {"+tc.policy+"pytorchReplicaSpecs: {Worker: {replicas: 3, template: {spec: {containers: [{name: pytorch, image: i}]}}}}}}"), o); err != nil {
+			t.Fatal(err)
 		}
-		if got := v.kind.Warnings(v.decode(t, v.roles()), lifecycle.Policy{}); len(got) > 0 {
-			t.Errorf("%s: %v", kind, got)
+		all, err := k.Operated.Artifacts(o, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, a := range all {
+			h, _ := a.Object.(*autoscalingv2.HorizontalPodAutoscaler)
+			to := h.Spec.ScaleTargetRef
+			got += fmt.Sprint(to.Kind, " ", to.APIVersion, " ", to.Name, " ", *h.Spec.MinReplicas, " ", h.Spec.MaxReplicas, " ", len(h.Spec.Metrics))
+			if h.Name != "j" || a.Stays {
+				t.Errorf("%s: it is called %s, and stays: %v", name, h.Name, a.Stays)
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: %s: %q, want %q", name, tc.why, got, tc.want)
 		}
 	}
 }

@@ -3,11 +3,12 @@ package kubeflow
 import (
 	"fmt"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	api "github.com/mlbatch/mlbatch/api/kubeflow/v1"
-	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
@@ -15,12 +16,9 @@ import (
 // filled in.
 type Bounds struct {
 	Least, Most **int32
-	// Metrics are how many an autoscaler would choose the number by.
-	Metrics int
+	// Metrics are what an autoscaler chooses the number by; without any there is none.
+	Metrics []autoscalingv2.MetricSpec
 }
-
-// noAutoscaler tells the author of metrics what becomes of them.
-const noAutoscaler = "spec.elasticPolicy.metrics: no HorizontalPodAutoscaler is made of them: change the replicas of the role Worker, or make one for the job's scale subresource"
 
 func (v *Variant) bounds(j api.Job) *Bounds {
 	if v.Elastic == nil {
@@ -69,14 +67,19 @@ func (v *Variant) checkBounds(r *Reading) field.ErrorList {
 	return errs
 }
 
-// warnings tell the author of a job of what has no effect.
-func (v *Variant) warnings(o jobs.Object, _ lifecycle.Policy) []string {
-	j, err := cast(o)
-	if err != nil {
-		return nil
+// artifacts are the autoscaler that changes how many workers there are, of the name of the
+// job, if its author says by what.
+func (v *Variant) artifacts(j api.Job) ([]jobs.Artifact, error) {
+	r := v.read(j)
+	b := v.bounds(r.Job)
+	if b == nil || len(b.Metrics) == 0 {
+		return nil, nil
 	}
-	if b := v.bounds(j); b != nil && b.Metrics > 0 {
-		return []string{noAutoscaler}
-	}
-	return nil
+	return []jobs.Artifact{{Object: &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Name: j.GetName(), Labels: map[string]string{api.JobNameLabel: j.GetName(), api.OperatorNameLabel: v.operator()}},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: v.gvk().GroupVersion().String(), Kind: v.Kind, Name: j.GetName()},
+			MinReplicas:    *b.Least, MaxReplicas: **b.Most, Metrics: b.Metrics,
+		},
+	}}}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"strings"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -135,7 +136,9 @@ func Of(v *Variant) jobs.Kind {
 		Fixed:          "object.spec.?runPolicy.?managedBy.orValue('') != oldObject.spec.?runPolicy.?managedBy.orValue('')",
 	}
 	if v.Elastic != nil {
-		k.Warnings = v.warnings
+		make := of(v.artifacts)
+		k.Operated.Artifacts = func(o jobs.Object, _ *jobs.Plan, _ *jobs.Standing) ([]jobs.Artifact, error) { return make(o) }
+		k.Operated.Makes = []schema.GroupResource{{Group: autoscalingv2.GroupName, Resource: "horizontalpodautoscalers"}}
 	}
 	return k
 }

@@ -36,7 +36,7 @@ func bounds(j api.Job) *kubeflow.Bounds {
 		return nil
 	}
 	e := p.Spec.ElasticPolicy
-	return &kubeflow.Bounds{Least: &e.MinReplicas, Most: &e.MaxReplicas, Metrics: len(e.Metrics)}
+	return &kubeflow.Bounds{Least: &e.MinReplicas, Most: &e.MaxReplicas, Metrics: e.Metrics}
 }
 
 // plan tells every pod where the first is: of the masters if there are any, of the

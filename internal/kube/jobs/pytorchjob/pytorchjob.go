@@ -48,7 +48,7 @@ func bounds(j api.Job) *kubeflow.Bounds {
 	if e == nil {
 		return nil
 	}
-	return &kubeflow.Bounds{Least: &e.MinReplicas, Most: &e.MaxReplicas, Metrics: len(e.Metrics)}
+	return &kubeflow.Bounds{Least: &e.MinReplicas, Most: &e.MaxReplicas, Metrics: e.Metrics}
 }
 
 // fill says how many processes a pod has, unless its older field does, and who keeps the
