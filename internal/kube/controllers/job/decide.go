@@ -41,6 +41,8 @@ type facts struct {
 	// Workload, nil if it has none.
 	nested bool
 	whole  *kueue.Workload
+	// unreadable is true for a job that cannot be understood: it can be stopped, and no more.
+	unreadable bool
 	// foreign is true for a part whose pods are not counted with the whole.
 	foreign bool
 	// infos are what the workload's admission adds to the pods; set if admitted.
@@ -85,6 +87,8 @@ func decide(s facts) (step, error) {
 		return stop(s, "Suspended", "Suspended: its pods are not among those that Workload "+s.whole.Name+" was admitted with")
 	case s.nested:
 		return holdPart(s, s.whole)
+	case s.unreadable:
+		return stopUnread(s)
 	case s.extra != nil && (s.extra.DeletionTimestamp == nil || s.extraLive == 0):
 		return removeExtra(s), nil
 	case foreign(s):
@@ -178,6 +182,26 @@ func stop(s facts, reason, message string) (step, error) {
 		st.tell = &jobEvent{reason: reason, message: message}
 	}
 	return st, nil
+}
+
+// stopUnread stops a job that cannot be understood and may not run.
+func stopUnread(s facts) (step, error) {
+	w := s.workload
+	switch {
+	case w != nil && convert.Finished(w):
+		return step{}, nil
+	case w == nil && !s.facts.Suspended:
+		return stop(s, "Suspended", "Suspended: it has no admitted workload")
+	case w == nil:
+		return step{}, nil
+	case w.DeletionTimestamp != nil:
+		return stopForDeletion(s)
+	case convert.Evicted(w) && w.Status.Admission != nil:
+		return stopEvicted(s)
+	case !convert.Admitted(w) && !s.facts.Suspended:
+		return stop(s, "Suspended", "Suspended: it is not admitted")
+	}
+	return step{}, nil
 }
 
 // stopForDeletion stops a job whose workload is being deleted, and lets the workload go

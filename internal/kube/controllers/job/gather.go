@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -58,7 +59,7 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 			return s, false, nil // it is looked at again when that is written
 		}
 		r.event(s.job, jobEvent{reason: "ErrWorkloadCompose", message: err.Error(), warning: true})
-		return s, false, nil //nolint:nilerr // trying again does not mend a manifest; the event tells its author
+		return r.unread(ctx, s, stands, whole)
 	}
 	if r.opts.NoReclaimablePods {
 		s.facts.Reclaimable = nil
@@ -83,6 +84,26 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 			s.infos, s.conflict = admission.Updated(s.infos, w.Status.AdmissionChecks)
 		}
 	}
+	return s, err == nil, err
+}
+
+// unread reads what there is to know of a job that cannot be understood: whether it runs, and
+// whether it may. Trying again does not mend a manifest, but such a job can be stopped.
+func (r *reconciler) unread(ctx context.Context, s facts, stands standing, whole *kueue.Workload) (facts, bool, error) {
+	stopped, err := r.adapter.Stop(s.job, nil)
+	if err != nil {
+		return s, false, nil //nolint:nilerr // it is of another type, and was told of
+	}
+	s.unreadable = true
+	s.facts = jobs.Facts{Suspended: equality.Semantic.DeepEqual(s.job, stopped), Active: !r.adapter.Maker(s.job).Stopped}
+	if stands == nested || stands == deeper {
+		s.nested, s.whole = true, whole
+		return s, true, nil
+	}
+	if err := r.workloads(ctx, &s); err != nil || s.workload == nil {
+		return s, err == nil, err
+	}
+	s.pods, err = admission.PodsOf(ctx, r.opts.Client, s.workload.Namespace, s.workload.Name)
 	return s, err == nil, err
 }
 

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -149,5 +150,83 @@ func TestIncompleteJobWaits(t *testing.T) {
 	var ws kueue.WorkloadList
 	if err := c.List(t.Context(), &ws); err != nil || len(ws.Items) > 0 || len(told.Events) > 0 {
 		t.Errorf("%d Workloads, %d events, %v", len(ws.Items), len(told.Events), err)
+	}
+}
+
+// unreadable cannot be understood, as a job that was written before a rule was.
+type unreadable struct {
+	jobs.Adapter
+	wrong bool
+}
+
+func (u *unreadable) Read(x jobs.Object) (jobs.Facts, error) {
+	if u.wrong {
+		return jobs.Facts{}, errors.New("nobody understands it")
+	}
+	return u.Adapter.Read(x)
+}
+
+// A job that runs and cannot be understood any more goes on until it has to be stopped, and then
+// it is: its quota is not its own for ever.
+func TestUnreadableJobIsStopped(t *testing.T) {
+	x := &toy.Toy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "x", UID: "x", Labels: map[string]string{kueue.QueueNameLabel: "q"}},
+		Spec:       toy.Spec{Hold: true, Pods: 2, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}},
+	}
+	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}}
+	all := append(kinds.All(), toy.Kind())
+	c := fake.NewClientBuilder().WithScheme(scheme.For(all)).WithObjects(x, team).WithStatusSubresource(&kueue.Workload{}).
+		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).Build()
+	adapter := &unreadable{Adapter: toy.Kind()}
+	r := &reconciler{adapter: adapter, opts: Options{
+		Client: c, Live: c, Recorder: events.NewFakeRecorder(100), Clock: clocktesting.NewFakePassiveClock(now), Wholes: all.Wholes(),
+		Managed: func(string, string) bool { return true }, Ended: func(*kueue.Workload) {},
+		Told: func(*kueue.Workload, workloadlifecycle.Event) {}, Scope: jobs.Scope{},
+	}}
+	look := func() *kueue.Workload {
+		t.Helper()
+		for range 5 {
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "x"}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var ws kueue.WorkloadList
+		if err := c.List(t.Context(), &ws); err != nil || len(ws.Items) != 1 {
+			t.Fatalf("%d workloads: %v", len(ws.Items), err)
+		}
+		if err := c.Get(t.Context(), types.NamespacedName{Namespace: "blue", Name: "x"}, x); err != nil {
+			t.Fatal(err)
+		}
+		return &ws.Items[0]
+	}
+	says := func(w *kueue.Workload, condition string) {
+		t.Helper()
+		apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: condition})
+		if err := c.Status().Update(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := look()
+	w.Status.Admission = &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(2))}}}
+	says(w, kueue.WorkloadQuotaReserved)
+	says(w, kueue.WorkloadAdmitted)
+	look()
+	adapter.wrong = true
+	if w = look(); x.Spec.Hold {
+		t.Error("it was admitted, and is stopped because nobody understands it")
+	}
+	says(w, kueue.WorkloadEvicted)
+	if w = look(); !x.Spec.Hold {
+		t.Error("it was evicted, and goes on")
+	}
+	if w.Status.Admission != nil {
+		t.Error("it has stopped, and keeps its quota")
+	}
+	x.Spec.Hold = false
+	if err := c.Update(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	if look(); !x.Spec.Hold {
+		t.Error("its user set it free, and it goes on")
 	}
 }
