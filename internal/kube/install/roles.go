@@ -123,6 +123,9 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 			verbs = write()
 		}
 		rules = append(rules, allow(k.GVK().Group, verbs, k.Resource))
+		if k.TeamsCreate && k.Operated != nil {
+			rules = append(rules, allow(k.GVK().Group, []string{"get", "patch", "update"}, k.Resource+"/scale"))
+		}
 	}
 	for _, b := range all.Bases() {
 		if b.Namespaced { // its pods are those of jobs, which are queued
