@@ -11,6 +11,7 @@ import (
 	kubeflow "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	pgv1alpha1 "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	trainer "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
@@ -31,6 +32,7 @@ func For(all jobs.Kinds) *runtime.Scheme {
 		v1beta2.AddToScheme,
 		pgv1alpha1.AddToScheme,
 		kubeflow.AddToScheme,
+		leaderworkerset.AddToScheme,
 		trainer.AddToScheme,
 		visibility.AddToScheme,
 	}

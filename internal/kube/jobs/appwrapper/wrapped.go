@@ -9,6 +9,7 @@ import (
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/jobset"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/native"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
 )
@@ -40,6 +41,7 @@ func foreign() []jobs.Wrappable {
 			Dropped: [][]string{{"spec", "suspend"}}, Written: raySubmitter, Unbounded: growingRayJob,
 		}},
 		{GVK: gvk("jobset.x-k8s.io", "v1alpha2", "JobSet"), Resource: "jobsets", RunsPods: true, Wrapping: jobset.Kind().Wrapped},
+		{GVK: leaderworkerset.GVK(), Resource: leaderworkerset.Resource, RunsPods: true, Wrapping: leaderworkerset.Wrapped()},
 	}
 }
 

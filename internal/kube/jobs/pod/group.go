@@ -31,6 +31,8 @@ type Unit struct {
 	Serving bool
 	// Final: a failed pod is not replaced.
 	Final bool
+	// Sets are what all its pods ask for, as their controller says; nil if only the pods do.
+	Sets []kueue.PodSet
 	// Wrong says why the pods cannot be one unit, "" if they can.
 	Wrong string
 }
@@ -166,6 +168,9 @@ func rank(p *corev1.Pod) int {
 // PodSets are what the unit asks for, one for each role, in the order in which they
 // came. Pods of a unit that is complete early are all of the first one's role.
 func (u *Unit) PodSets() []kueue.PodSet {
+	if u.Sets != nil {
+		return u.Sets
+	}
 	var out []kueue.PodSet
 	for _, p := range u.Pods {
 		if !u.counts(p) {

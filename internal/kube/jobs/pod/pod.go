@@ -11,7 +11,6 @@ package pod
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,45 +77,9 @@ func Ready(p *corev1.Pod) bool {
 	})
 }
 
-// hashLength is the length of a role's fingerprint, which names a pod set.
-const hashLength = 8
-
-// RoleHash is the fingerprint of what a pod asks of the cluster. Pods of a group with
-// the same one are of one pod set; images and commands do not matter.
-func RoleHash(spec *corev1.PodSpec) string {
-	type container struct {
-		Resources corev1.ResourceRequirements
-		Ports     []corev1.ContainerPort
-		Restart   *corev1.ContainerRestartPolicy
-	}
-	shapes := func(in []corev1.Container) []container {
-		out := make([]container, len(in))
-		for i, c := range in {
-			out[i] = container{c.Resources, c.Ports, c.RestartPolicy}
-		}
-		return out
-	}
-	text, err := json.Marshal(struct {
-		Init, Containers []container
-		Pod              *corev1.ResourceRequirements
-		NodeSelector     map[string]string
-		Affinity         *corev1.Affinity
-		Tolerations      []corev1.Toleration
-		RuntimeClass     *string
-		PriorityClass    string
-		Spread           []corev1.TopologySpreadConstraint
-		Overhead         corev1.ResourceList
-		Claims           []corev1.PodResourceClaim
-	}{
-		shapes(spec.InitContainers), shapes(spec.Containers), spec.Resources, spec.NodeSelector, spec.Affinity, spec.Tolerations,
-		spec.RuntimeClassName, spec.PriorityClassName, spec.TopologySpreadConstraints, spec.Overhead, spec.ResourceClaims,
-	})
-	if err != nil {
-		return "" // API types can be written
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])[:hashLength]
-}
+// RoleHash is the fingerprint of what a pod asks of the cluster, which names its pod set.
+// Pods of a group with the same one are of one.
+func RoleHash(spec *corev1.PodSpec) string { return jobs.Fingerprint(spec) }
 
 // role is the pod set that a pod belongs to.
 func role(p *corev1.Pod) string {

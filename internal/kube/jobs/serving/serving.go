@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 )
 
@@ -47,7 +48,7 @@ func All() []Kind {
 // Frameworks are the names of kinds in configurations that are only served here, and
 // that of pods.
 func Frameworks() []string {
-	out := []string{pod.Framework}
+	out := []string{pod.Framework, leaderworkerset.Framework}
 	for _, k := range All() {
 		if !k.Jobs {
 			out = append(out, k.Framework)
@@ -64,7 +65,7 @@ func Counted(mark string) bool {
 			return true
 		}
 	}
-	return false
+	return mark == leaderworkerset.Framework
 }
 
 // Entry is a label or an annotation of a template.

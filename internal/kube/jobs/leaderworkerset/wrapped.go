@@ -1,0 +1,37 @@
+package leaderworkerset
+
+import (
+	"errors"
+	"fmt"
+
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// Wrapped is what AppWrappers have to know of the kind.
+func Wrapped() *jobs.Wrapping { return &jobs.Wrapping{PodSets: wrappedPods} }
+
+// wrappedPods are the pods of all groups of a set, as its author wrote it.
+func wrappedPods(o map[string]any) ([]aw.AppWrapperPodSet, error) {
+	const path = "template.spec.leaderWorkerTemplate."
+	replicas, err := jobs.Number(o, 1, "spec", "replicas")
+	size, sizeErr := jobs.Number(o, 1, "spec", "leaderWorkerTemplate", "size")
+	if err = errors.Join(err, sizeErr); err != nil {
+		return nil, fmt.Errorf("spec: %w", err)
+	}
+	if size < 1 {
+		return nil, errors.New("spec.leaderWorkerTemplate.size must be 1 or more: the leader is counted")
+	}
+	spec, _ := o["spec"].(map[string]any)
+	template, _ := spec["leaderWorkerTemplate"].(map[string]any)
+	if template["leaderTemplate"] == nil {
+		all, err := jobs.Times(replicas, size)
+		return []aw.AppWrapperPodSet{{Path: path + "workerTemplate", Replicas: &all}}, err
+	}
+	out := []aw.AppWrapperPodSet{{Path: path + "leaderTemplate", Replicas: &replicas}}
+	n, err := jobs.Times(replicas, size-1)
+	if n > 0 {
+		out = append(out, aw.AppWrapperPodSet{Path: path + "workerTemplate", Replicas: &n})
+	}
+	return out, err
+}
