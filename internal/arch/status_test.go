@@ -15,15 +15,16 @@ import (
 // policy for writers that come too late.
 func statusWriters() map[string]string {
 	return map[string]string{
-		"internal/kube/workloadstatus":           "Workload, and no other package writes that",
-		"internal/kube/controllers/appwrapper":   "AppWrapper",
-		"internal/kube/controllers/basis":        "jobs, what they are based on",
-		"internal/kube/controllers/evacuation":   "Eviction of a Pod",
-		"internal/kube/controllers/operator":     "jobs whose pods are made here",
-		"internal/kube/controllers/podgroup":     "Pod, the condition of one that is deleted",
-		"internal/kube/controllers/provisioning": "AdmissionCheck",
-		"internal/kube/controllers/queues":       "ClusterQueue, LocalQueue and Cohort",
-		"internal/local":                         "Node, before there is a controller",
+		"internal/kube/workloadstatus":              "Workload, and no other package writes that",
+		"internal/kube/controllers/appwrapper":      "AppWrapper",
+		"internal/kube/controllers/basis":           "jobs, what they are based on",
+		"internal/kube/controllers/evacuation":      "Eviction of a Pod",
+		"internal/kube/controllers/leaderworkerset": "LeaderWorkerSet",
+		"internal/kube/controllers/operator":        "jobs whose pods are made here",
+		"internal/kube/controllers/podgroup":        "Pod, the condition of one that is deleted",
+		"internal/kube/controllers/provisioning":    "AdmissionCheck",
+		"internal/kube/controllers/queues":          "ClusterQueue, LocalQueue and Cohort",
+		"internal/local":                            "Node, before there is a controller",
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 )
 
 // Roles for admins to bind, under the names that bindings of existing setups
@@ -77,6 +78,7 @@ func accessedKinds(all jobs.Kinds) []accessed {
 	for _, other := range []struct{ name, group, resource string }{
 		{"jobset", "jobset.x-k8s.io", "jobsets"},
 		{"jaxjob", kubeflow, "jaxjobs"},
+		{"leaderworkerset", leaderworkerset.GVK().Group, leaderworkerset.Resource},
 		{"mpijob", kubeflow, "mpijobs"},
 		{"paddlejob", kubeflow, "paddlejobs"},
 		{"pytorchjob", kubeflow, "pytorchjobs"},

@@ -133,6 +133,7 @@ func TestS4UnqueuedKindsCannotBeMade(t *testing.T) {
 		{Group: "apps", Resource: "statefulsets"},
 		{Group: "apps", Resource: "replicasets"},
 		{Group: "batch", Resource: "cronjobs"},
+		{Group: "leaderworkerset.x-k8s.io", Resource: "leaderworkersets"},
 	}
 	for _, role := range []string{install.EditRole, install.BatchUserRole} {
 		for _, k := range unqueued {

@@ -10,6 +10,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/slack"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
@@ -116,6 +117,8 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		held[k.GVK] = true
 		rules = append(rules, allow(k.GVK.Group, write(), k.Resource))
 	}
+	held[leaderworkerset.GVK()] = true
+	rules = append(rules, allow(leaderworkerset.GVK().Group, write(), leaderworkerset.Resource))
 	for i := range all {
 		k := &all[i]
 		verbs := remove()
@@ -150,6 +153,7 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow("events.k8s.io", read(), "events"),
 		allow("", []string{"get"}, "namespaces", "pods/log"),
 		allow("apps", []string{"get", "patch", "update"}, "deployments/scale", "statefulsets/scale", "replicasets/scale"),
+		allow(leaderworkerset.GVK().Group, []string{"get", "patch", "update"}, leaderworkerset.Resource+"/scale"),
 		allow("", []string{"create"}, "pods/exec", "pods/portforward"),
 	)
 }
@@ -176,6 +180,12 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	for _, b := range all.Bases() {
 		rules = append(rules, allow(b.GVK.Group, read(), b.Resource))
 	}
+	sets := leaderworkerset.GVK().Group
+	rules = append(rules,
+		allow(sets, read(), leaderworkerset.Resource),
+		allow(sets, status, leaderworkerset.Resource+"/status"),
+		allow(sets, []string{"update"}, leaderworkerset.Resource+"/finalizers"),
+		allow("apps", read(), "statefulsets", "controllerrevisions"))
 	return append(rules,
 		allow("kueue.x-k8s.io", read(), "*"),
 		allow("kueue.x-k8s.io", write(), "workloads"),
@@ -223,7 +233,11 @@ func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	for _, w := range all.Wrappable() {
 		rules = append(rules, allow(w.GVK.Group, []string{"create", "delete", "get"}, w.Resource))
 	}
-	return rules
+	// LeaderWorkerSets are made of them.
+	return append(rules,
+		allow("apps", []string{"create", "patch", "update"}, "statefulsets"),
+		allow("apps", []string{"create", "delete"}, "controllerrevisions"),
+		allow("", []string{"delete"}, "pods"))
 }
 
 // schedulerRules are what the scheduler needs beyond system:kube-scheduler: to

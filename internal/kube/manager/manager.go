@@ -40,6 +40,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/decision"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/evacuation"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/operator"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/podgroup"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/provisioning"
@@ -50,6 +51,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	sets "github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/news"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
@@ -265,6 +267,9 @@ func Run(ctx context.Context, opts Options) error {
 	if err := indexOperated(ctx, mgr, opts.operated()); err != nil {
 		return err
 	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, leaderworkerset.OtherIndex, leaderworkerset.IndexOther); err != nil {
+		return fmt.Errorf("index other controllers: %w", err)
+	}
 	counters, err := newMetrics(ctx, mgr, opts)
 	if err != nil {
 		return fmt.Errorf("set up metrics: %w", err)
@@ -321,9 +326,16 @@ func managerOptions(opts Options) (ctrl.Options, error) {
 		}),
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         rights.Cached(),
+			ByObject:         cached(),
 		},
 	}, nil
+}
+
+// cached are the kinds of which the cache need not hold all objects.
+func cached() map[client.Object]cache.ByObject {
+	out := rights.Cached()
+	maps.Copy(out, leaderworkerset.Cached())
+	return out
 }
 
 // address spells "off" the way controller-runtime does.
@@ -553,6 +565,12 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	})
 	if err != nil {
 		return fmt.Errorf("add pods: %w", err)
+	}
+	if opts.queues(sets.Framework) {
+		err := leaderworkerset.SetupWithManager(mgr, leaderworkerset.Options{Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder})
+		if err != nil {
+			return fmt.Errorf("add LeaderWorkerSets: %w", err)
+		}
 	}
 	err = workload.SetupWithManager(mgr, workload.Options{
 		Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder, Config: opts.Lifecycle, Told: shared.Told,

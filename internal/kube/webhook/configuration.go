@@ -266,7 +266,9 @@ func Configurations(all jobs.Kinds, at Location) (*admissionregistrationv1.Mutat
 	for _, b := range all.Bases() {
 		about = append(about, pair{nil, basisHooks(&b)})
 	}
-	mutates, validates := podHooks()
+	mutates, validates := setHooks() // what they write is what pods are held by
+	about = append(about, pair{mutates, validates})
+	mutates, validates = podHooks()
 	about = append(about, pair{mutates, validates})
 	for _, k := range serving.All() {
 		mutates, validates := servingHooks(&k)

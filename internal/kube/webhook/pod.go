@@ -15,6 +15,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
@@ -146,7 +147,11 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 	if p.Spec.NodeName != "" { // the API server would refuse it for its gate, without a cure
 		return answer(req, h.checkPod(p))
 	}
-	if err := h.hold(ctx, e, p, queue); err != nil {
+	role := pod.RoleHash(&p.Spec)
+	if given := p.Annotations[kueue.RoleHashAnnotation]; given != "" && pod.Parent(p) == leaderworkerset.Framework && slices.Contains(kubeControllers(), req.UserInfo.Username) {
+		role = given // that of the set's template, which only our controllers write
+	}
+	if err := h.hold(ctx, e, p, queue, role); err != nil {
 		return malformed(err)
 	}
 	resp := e.response()
@@ -159,7 +164,7 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 
 // hold adds to a pod what keeps it from being scheduled and from being forgotten, and
 // takes out what only an admission writes.
-func (h *podHandler) hold(ctx context.Context, e *edit, p *corev1.Pod, queue string) error {
+func (h *podHandler) hold(ctx context.Context, e *edit, p *corev1.Pod, queue, role string) error {
 	labels, annotations := pod.Injected()
 	e.drop(labels, "metadata", "labels")
 	e.drop(annotations, "metadata", "annotations")
@@ -179,7 +184,7 @@ func (h *podHandler) hold(ctx context.Context, e *edit, p *corev1.Pod, queue str
 			return err
 		}
 	}
-	if err := e.set(pod.RoleHash(&p.Spec), "metadata", "annotations", kueue.RoleHashAnnotation); err != nil {
+	if err := e.set(role, "metadata", "annotations", kueue.RoleHashAnnotation); err != nil {
 		return err
 	}
 	if !pod.Kept(p) {

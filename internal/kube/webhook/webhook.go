@@ -203,6 +203,9 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		handlers[servingPath(mutate, &k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.mutate)}
 		handlers[servingPath(validate, &k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.validate)}
 	}
+	sets := newSetHandler(newJobHandler(c, decoder, &jobs.Kind{}, opts), opts.Frameworks)
+	handlers[pathIdentifyPods] = &admission.Webhook{Handler: admission.HandlerFunc(sets.identify)}
+	handlers[pathValidateSet] = &admission.Webhook{Handler: admission.HandlerFunc(sets.validate)}
 	for path, h := range handlers {
 		handlers[path] = opts.Callers.guard(path, h)
 	}

@@ -138,6 +138,8 @@ func decide(s facts) step {
 		return step{stop: extra, reason: eventExcess, message: fmt.Sprintf("The group %s has %d pods, and this is one more", s.unit.Name, s.unit.Total)}
 	}
 	switch {
+	case w.Status.Admission != nil && reshaped(s):
+		return step{remove: w}
 	case !convert.Admitted(w) && len(s.started()) > 0:
 		return step{stop: s.started(), reason: eventStopped, message: "Its Workload " + w.Name + " is not admitted"}
 	case w.Status.Admission == nil:
@@ -175,6 +177,9 @@ func emptied(s facts) step {
 // awaited reports whether pods that are gone are made anew by their controller. Their
 // Workload then keeps its place in the queue, and what was decided about it.
 func (s *facts) awaited() bool { return s.maker != nil && s.maker.replicas > 0 }
+
+// whole reports whether all pods of the unit run, or none.
+func (s *facts) whole() bool { return s.maker != nil && s.maker.whole }
 
 // makerPause is after how long a controller that makes no pods is looked at again: it
 // is not watched.
@@ -333,7 +338,7 @@ func start(s facts) (step, bool) {
 	var next step
 	for _, p := range held {
 		if !take(room, p) {
-			if s.unit.Owned {
+			if s.unit.Owned && !s.whole() {
 				next.detach = append(next.detach, p)
 			}
 			continue

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +16,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 )
 
@@ -36,6 +38,9 @@ func (r *reconciler) gather(ctx context.Context, unit types.NamespacedName) (fac
 		}
 	}
 	s.unit = pod.NewUnit(pods, replicas)
+	if s.maker != nil {
+		s.unit.Sets = s.maker.sets
+	}
 	var w kueue.Workload
 	switch err := r.Client.Get(ctx, unit, &w); {
 	case err == nil:
@@ -48,7 +53,7 @@ func (r *reconciler) gather(ctx context.Context, unit types.NamespacedName) (fac
 		s.workload, s.theirs = nil, false // nothing to do with us
 	}
 	if name := w.Annotations[kueue.JobOwnerNameAnnotation]; len(pods) == 0 && s.workload != nil && name != "" {
-		if s.maker, err = r.statefulSet(ctx, unit.Namespace, name, types.UID(w.Labels[kueue.JobUIDLabel])); err != nil {
+		if s.maker, err = r.makerOfWorkload(ctx, &w, name); err != nil {
 			return s, err
 		}
 	}
@@ -111,20 +116,49 @@ func (r *reconciler) covers(ctx context.Context, namespace string, u *pod.Unit) 
 
 // maker is the controller of a group's pods.
 type maker struct {
+	gvk      schema.GroupVersionKind
 	name     string
 	uid      types.UID
 	replicas int32
+	// whole: all of the pods run, or none. sets are what they ask for, nil if they have to
+	// say so themselves.
+	whole bool
+	sets  []kueue.PodSet
 }
 
-// makerOf finds the StatefulSet of a group, nil if none makes its pods. Who pretends to
-// be a pod of a StatefulSet shares its places, and gets no more.
+// makerOf finds the StatefulSet or the LeaderWorkerSet of a group, nil if none makes its
+// pods. Who pretends to be a pod of one shares its places, and gets no more.
 func (r *reconciler) makerOf(ctx context.Context, unit types.NamespacedName, pods []*corev1.Pod) (*maker, error) {
 	for _, p := range pods {
-		if o := metav1.GetControllerOf(p); o != nil && o.Kind == statefulSets.Kind && o.APIVersion == statefulSets.GroupVersion().String() && pod.StatefulSetGroup(o.Name) == unit.Name {
+		o := metav1.GetControllerOf(p)
+		if o == nil || o.Kind != statefulSets.Kind || o.APIVersion != statefulSets.GroupVersion().String() {
+			continue
+		}
+		if pod.StatefulSetGroup(o.Name) == unit.Name {
 			return r.statefulSet(ctx, unit.Namespace, o.Name, o.UID)
+		}
+		if name, index, ok := leaderworkerset.IndexOf(p.Labels); ok && leaderworkerset.GroupName(name, index) == unit.Name {
+			return r.leaderWorkerSet(ctx, unit.Namespace, name, index, p)
 		}
 	}
 	return nil, nil //nolint:nilnil // there is none
+}
+
+// makerOfWorkload finds what made the pods of a Workload that has none left.
+func (r *reconciler) makerOfWorkload(ctx context.Context, w *kueue.Workload, name string) (*maker, error) {
+	uid := types.UID(w.Labels[kueue.JobUIDLabel])
+	if w.Annotations[kueue.JobOwnerGVKAnnotation] != leaderworkerset.GVK().String() {
+		return r.statefulSet(ctx, w.Namespace, name, uid)
+	}
+	_, index, ok := leaderworkerset.IndexOf(w.Spec.PodSets[0].Template.Labels)
+	if !ok {
+		return nil, nil //nolint:nilnil // somebody changed it
+	}
+	m, err := r.leaderWorkerSet(ctx, w.Namespace, name, index, nil)
+	if err == nil && m.uid != uid {
+		m.replicas = 0 // another set of this name
+	}
+	return m, err
 }
 
 // statefulSets is the kind of them.
@@ -132,7 +166,7 @@ var statefulSets = appsv1.SchemeGroupVersion.WithKind("StatefulSet") //nolint:go
 
 // statefulSet reads how many pods a StatefulSet makes: none if it is gone, or about to.
 func (r *reconciler) statefulSet(ctx context.Context, namespace, name string, uid types.UID) (*maker, error) {
-	out := &maker{name: name, uid: uid}
+	out := &maker{gvk: statefulSets, name: name, uid: uid}
 	var set appsv1.StatefulSet
 	err := r.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &set)
 	switch {

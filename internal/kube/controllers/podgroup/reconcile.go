@@ -363,7 +363,7 @@ func (r *reconciler) create(ctx context.Context, unit types.NamespacedName, s fa
 	}
 	if m := s.maker; m != nil {
 		w.Labels[kueue.JobUIDLabel] = string(m.uid)
-		w.Annotations[kueue.JobOwnerGVKAnnotation], w.Annotations[kueue.JobOwnerNameAnnotation] = statefulSets.String(), m.name
+		w.Annotations[kueue.JobOwnerGVKAnnotation], w.Annotations[kueue.JobOwnerNameAnnotation] = m.gvk.String(), m.name
 	}
 	if err := r.Client.Create(ctx, w); err != nil {
 		return err

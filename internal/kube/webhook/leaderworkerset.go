@@ -1,0 +1,200 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	api "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+)
+
+// The paths of the questions about LeaderWorkerSets and their pods.
+const (
+	pathValidateSet  = "/validate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
+	pathIdentifyPods = "/mutate--v1-pod-leaderworkerset"
+)
+
+// setHooks are the webhooks about LeaderWorkerSets: they are checked wherever they are,
+// since our controller acts on them all, and their pods are told their places before
+// anything else looks at them.
+func setHooks() (mutating, validating []hook) {
+	gvk := leaderworkerset.GVK()
+	identify := hook{
+		name: "mpodplace", path: pathIdentifyPods, rule: rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, create),
+		namespaces: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{notSystem()}},
+		objects:    &metav1.LabelSelector{MatchLabels: map[string]string{leaderworkerset.OursLabel: "true"}},
+		conditions: []admissionregistrationv1.MatchCondition{{Name: "by-a-controller", Expression: byKubernetes()}},
+	}
+	validates := hook{
+		name: "vleaderworkerset", path: pathValidateSet, rule: rule(gvk.Group, []string{gvk.Version}, []string{leaderworkerset.Resource}, create, update),
+		conditions: []admissionregistrationv1.MatchCondition{
+			{Name: "by-a-user", Expression: byUser},
+			{Name: "changes-a-set", Expression: "request.operation == 'CREATE' || object.spec != oldObject.spec || " + relabeled},
+		},
+	}
+	return []hook{identify}, []hook{validates}
+}
+
+// setHandler answers for LeaderWorkerSets.
+type setHandler struct {
+	*jobHandler
+	// off: they are somebody else's.
+	off bool
+}
+
+func newSetHandler(base *jobHandler, frameworks []string) *setHandler {
+	return &setHandler{base, frameworks != nil && !slices.Contains(frameworks, leaderworkerset.Framework)}
+}
+
+// identify tells a new pod of a set its place in it.
+func (h *setHandler) identify(_ context.Context, req admission.Request) admission.Response {
+	p := &corev1.Pod{}
+	if err := h.decoder.Decode(req, p); err != nil {
+		return malformed(err)
+	}
+	e, err := newEdit(req.Object.Raw)
+	if err != nil {
+		return malformed(err)
+	}
+	id := leaderworkerset.Identify(p, req.Namespace)
+	if id == nil {
+		return e.response()
+	}
+	if err := place(e, p, id); err != nil {
+		return malformed(err)
+	}
+	return e.response()
+}
+
+// place writes into a pod what it has to know.
+func place(e *edit, p *corev1.Pod, id *leaderworkerset.Identity) error {
+	for _, key := range slices.Sorted(maps.Keys(id.Labels)) {
+		if err := e.label(key, id.Labels[key]); err != nil {
+			return err
+		}
+	}
+	if id.Subdomain != "" {
+		if err := e.set(id.Subdomain, "spec", "subdomain"); err != nil {
+			return err
+		}
+	}
+	if id.Affinity != nil {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(id.Affinity)
+		if err != nil {
+			return fmt.Errorf("write affinity: %w", err)
+		}
+		if err := e.set(content, "spec", "affinity"); err != nil {
+			return err
+		}
+	}
+	for _, list := range []struct {
+		name string
+		of   []corev1.Container
+	}{{"initContainers", p.Spec.InitContainers}, {"containers", p.Spec.Containers}} {
+		for i := range list.of {
+			if err := e.set(leaderworkerset.WithEnv(list.of[i].Env, id.Env), "spec", fmt.Sprintf("%s[%d]", list.name, i), "env"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// validate refuses sets that could never run, or whose pods would take what another job
+// was given.
+func (h *setHandler) validate(ctx context.Context, req admission.Request) admission.Response {
+	is := &api.LeaderWorkerSet{}
+	if err := h.decoder.Decode(req, is); err != nil {
+		return malformed(err)
+	}
+	var was *api.LeaderWorkerSet
+	if req.Operation == admissionv1.Update {
+		was = &api.LeaderWorkerSet{}
+		if err := h.decoder.DecodeRaw(req.OldObject, was); err != nil {
+			return malformed(err)
+		}
+	}
+	if h.off || is.DeletionTimestamp != nil {
+		return admission.Allowed("")
+	}
+	errs := append(h.limits.size(req, field.NewPath("spec", "leaderWorkerTemplate")), validateLabels(is)...)
+	errs = append(errs, leaderworkerset.Validate(is)...)
+	if was != nil {
+		errs = append(errs, leaderworkerset.ValidateChange(was, is)...)
+	}
+	found, err := h.checkSet(ctx, was, is)
+	if err != nil {
+		return failed(err)
+	}
+	var before metav1.Object // nil, and not a set that is nil
+	if was != nil {
+		before = was
+	}
+	warnings, err := h.cluster.missingOf(ctx, req.Namespace, before, is)
+	if err != nil {
+		return failed(err)
+	}
+	held, err := h.heldWithoutQueue(ctx, req.Namespace, is)
+	if err != nil {
+		return failed(err)
+	}
+	return answer(req, append(errs, found...)).WithWarnings(append(warnings, held...)...)
+}
+
+// checkSet applies the rules for templates of jobs.
+func (h *setHandler) checkSet(ctx context.Context, was, is *api.LeaderWorkerSet) (field.ErrorList, error) {
+	before := map[string]jobs.PodTemplate{}
+	if was != nil {
+		for _, t := range leaderworkerset.Templates(was) {
+			before[t.Path] = t
+		}
+	}
+	var errs field.ErrorList
+	for _, t := range leaderworkerset.Templates(is) {
+		old := before[t.Path].Template
+		if old == nil {
+			old = &corev1.PodTemplateSpec{}
+		}
+		for _, e := range pod.ValidateInjected(old, t.Template) {
+			e.Field = t.Path + "." + e.Field
+			errs = append(errs, e)
+		}
+		found, err := h.checkPriority(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		errs = append(append(errs, h.checkTemplate(t)...), found...)
+	}
+	return errs, nil
+}
+
+// heldWithoutQueue tells the author of a set that names no queue, where all pods need
+// one.
+func (h *setHandler) heldWithoutQueue(ctx context.Context, namespace string, l *api.LeaderWorkerSet) ([]string, error) {
+	if leaderworkerset.Part(l) {
+		return nil, nil
+	}
+	queue, err := h.queueOf(ctx, l, namespace)
+	if err != nil || queue != "" {
+		return nil, err
+	}
+	waits, err := h.cluster.covers(ctx, h.scope, namespace, "")
+	if err != nil || !waits {
+		return nil, err
+	}
+	return []string{fmt.Sprintf("the Pods of the %s are held and do not run, because it names no queue: set the label %s to a LocalQueue of namespace %s",
+		api.Kind, kueue.QueueNameLabel, namespace)}, nil
+}
