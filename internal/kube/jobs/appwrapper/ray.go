@@ -1,70 +1,12 @@
 package appwrapper
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
 )
-
-// podsOfRay finds the pods of a Ray cluster's spec. A RayJob that uses a
-// cluster which exists already has none of its own.
-func podsOfRay(spec ...string) func(map[string]any) ([]aw.AppWrapperPodSet, error) {
-	path := "template." + strings.Join(spec, ".")
-	return func(t map[string]any) ([]aw.AppWrapperPodSet, error) {
-		at := func(more ...string) []string { return append(slices.Clip(spec), more...) }
-		if _, ok, _ := unstructured.NestedFieldNoCopy(t, at("headGroupSpec")...); !ok {
-			return nil, nil
-		}
-		out := []aw.AppWrapperPodSet{{Path: path + ".headGroupSpec.template", Replicas: new(int32(1))}}
-		groups, err := jobs.Objects(t, at("workerGroupSpecs")...)
-		for i, g := range groups {
-			n, nErr := rayWorkers(g)
-			if nErr != nil {
-				return nil, fmt.Errorf("workerGroupSpecs[%d]: %w", i, nErr)
-			}
-			out = append(out, aw.AppWrapperPodSet{Path: fmt.Sprintf("%s.workerGroupSpecs[%d].template", path, i), Replicas: &n})
-		}
-		return out, err
-	}
-}
-
-// rayWorkers is how many pods a group of workers has: each replica is one pod on
-// each of its hosts, and there are never fewer replicas than the least.
-func rayWorkers(group map[string]any) (int32, error) {
-	least, err := jobs.Number(group, 0, "minReplicas")
-	if err != nil {
-		return 0, err
-	}
-	replicas, err := jobs.Number(group, max(least, 1), "replicas")
-	if err != nil {
-		return 0, err
-	}
-	hosts, err := jobs.Number(group, 1, "numOfHosts")
-	if err != nil {
-		return 0, err
-	}
-	return jobs.Times(max(replicas, least), max(hosts, 1))
-}
-
-// autoscaledRay finds out whether a Ray cluster grows by itself. Its autoscaler
-// is a container beside the head besides, which nothing counts.
-func autoscaledRay(spec ...string) func(map[string]any) []jobs.Growth {
-	return func(t map[string]any) []jobs.Growth {
-		v, _, _ := unstructured.NestedFieldNoCopy(t, append(slices.Clip(spec), "enableInTreeAutoscaling")...)
-		if v == nil || v == false {
-			return nil
-		}
-		return []jobs.Growth{{
-			Path: "template." + strings.Join(spec, ".") + ".enableInTreeAutoscaling", Value: v,
-			Cure: "a cluster that grows by itself cannot be queued yet: use false, and as many replicas as it needs",
-		}}
-	}
-}
 
 // How a RayJob is submitted to its cluster.
 const (
@@ -114,7 +56,7 @@ func raySubmitter(t map[string]any) {
 
 // podsOfRayJob are those of its cluster, and the one that submits it.
 func podsOfRayJob(t map[string]any) ([]aw.AppWrapperPodSet, error) {
-	out, err := podsOfRay("spec", "rayClusterSpec")(t)
+	out, err := raycluster.WrappedPods("spec", "rayClusterSpec")(t)
 	if err != nil || raySubmission(t) != raySubmitByJob {
 		return out, err
 	}
@@ -126,7 +68,7 @@ func podsOfRayJob(t map[string]any) ([]aw.AppWrapperPodSet, error) {
 
 // growingRayJob finds out what of a RayJob cannot be counted.
 func growingRayJob(t map[string]any) []jobs.Growth {
-	out := autoscaledRay("spec", "rayClusterSpec")(t)
+	out := raycluster.Grows("spec", "rayClusterSpec")(t)
 	switch mode := raySubmission(t); mode {
 	case raySubmitByHTTP, raySubmitInteractively:
 	case raySubmitByJob:

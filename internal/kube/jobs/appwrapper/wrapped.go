@@ -12,6 +12,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/native"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
 )
 
 // foreign are the kinds of others that AppWrappers can wrap. What users of a team
@@ -33,9 +34,7 @@ func foreign() []jobs.Wrappable {
 		{GVK: gvk("apps", "v1", "ReplicaSet"), Resource: "replicasets", RunsPods: true, NotByTeams: true, Wrapping: &jobs.Wrapping{PodSets: podsOfReplicas, Direct: true}},
 		{GVK: gvk("scheduling.x-k8s.io", "v1alpha1", "PodGroup"), Resource: "podgroups"},
 		{GVK: gvk("kubeflow.org", "v1", "PyTorchJob"), Resource: "pytorchjobs", RunsPods: true, Wrapping: pytorchjob.Kind().Wrapped},
-		{GVK: gvk("ray.io", "v1", "RayCluster"), Resource: "rayclusters", RunsPods: true, Wrapping: &jobs.Wrapping{
-			PodSets: podsOfRay("spec"), Dropped: [][]string{{"spec", "suspend"}}, Unbounded: autoscaledRay("spec"),
-		}},
+		{GVK: gvk("ray.io", "v1", "RayCluster"), Resource: "rayclusters", RunsPods: true, Wrapping: raycluster.Kind().Wrapped},
 		{GVK: gvk("ray.io", "v1", "RayJob"), Resource: "rayjobs", RunsPods: true, Wrapping: &jobs.Wrapping{
 			PodSets: podsOfRayJob, Outcome: outcomeOfRayJob, HeldBack: rayJobHoldsBack,
 			Dropped: [][]string{{"spec", "suspend"}}, Written: raySubmitter, Unbounded: growingRayJob,

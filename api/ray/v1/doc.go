@@ -1,0 +1,28 @@
+// Package v1 is the ray.io API as far as mlbatch runs it: RayCluster, a head and groups
+// of workers.
+//
+// The package holds types and names only. What the kinds mean is known to the
+// packages below internal/kube/jobs.
+//
+// +kubebuilder:object:generate=true
+// +groupName=ray.io
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion names this version of the API.
+var GroupVersion = schema.GroupVersion{Group: "ray.io", Version: "v1"}
+
+// RayClusterKind is the name of the kind.
+const RayClusterKind = "RayCluster"
+
+// AddToScheme adds the kinds of this version to a scheme.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &RayCluster{}, &RayClusterList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}

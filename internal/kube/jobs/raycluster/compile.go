@@ -1,0 +1,68 @@
+package raycluster
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	api "github.com/mlbatch/mlbatch/api/ray/v1"
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// compile makes the plan of a cluster. It has no end: pods that fail are made anew.
+func compile(o jobs.Object) (*jobs.Plan, error) {
+	c, err := cast(o)
+	if err != nil {
+		return nil, err
+	}
+	if errs := validate(c); len(errs) > 0 {
+		return nil, fmt.Errorf("plan RayCluster %s/%s: %w", c.Namespace, c.Name, errs.ToAggregate())
+	}
+	p := &jobs.Plan{Plan: podplan.Plan{Suspended: suspended(c)}}
+	p.Roles = append(p.Roles, podplan.Role{
+		Name: Head, Count: 1, Member: headName(c.Name), Labels: labels(c, api.HeadNode, api.HeadGroup), OnFailure: podplan.Replace,
+	})
+	p.Templates = append(p.Templates, head(c))
+	for i := range c.Spec.WorkerGroupSpecs {
+		g := groupOf(&c.Spec, &c.Spec.WorkerGroupSpecs[i])
+		prefix := workerPrefix(c.Name, &g)
+		p.Roles = append(p.Roles, podplan.Role{
+			Name: g.role(), Count: g.Count, Member: prefix + "{index}", Labels: labels(c, api.WorkerNode, g.GroupName),
+			OnFailure: podplan.Replace, Floating: true, Unwanted: unwanted(&g, prefix),
+		})
+		p.Templates = append(p.Templates, worker(c, &g))
+	}
+	if tolerant(c) {
+		for _, t := range p.Templates {
+			t.Annotations[api.FaultTolerantAnnotation] = "true"
+		}
+	}
+	return p, nil
+}
+
+// labels are how people, services and Ray itself find pods.
+func labels(c *api.RayCluster, node, group string) map[string]string {
+	return map[string]string{
+		api.NodeLabel: "yes", api.ClusterLabel: c.Name, api.NodeTypeLabel: node, api.GroupLabel: group,
+		api.IdentifierLabel: c.Name + "-" + node,
+	}
+}
+
+// unwanted are the indexes of workers that go first. One pod that goes takes the others of
+// its replica along.
+func unwanted(g *group, prefix string) []int32 {
+	var out []int32
+	for _, name := range g.ScaleStrategy.WorkersToDelete {
+		digits, is := strings.CutPrefix(name, prefix)
+		n, err := strconv.ParseInt(digits, 10, 32)
+		if !is || err != nil || n < 0 {
+			continue
+		}
+		first := int32(n) - int32(n)%g.Hosts
+		for host := range g.Hosts {
+			out = append(out, first+host)
+		}
+	}
+	return out
+}
