@@ -70,6 +70,7 @@ func TestVersions(t *testing.T) {
 		"multikueueconfigs.kueue.x-k8s.io":             both(false),
 		"podgroups.scheduling.x-k8s.io":                {"v1alpha1": {Served: true, Storage: true, Status: true}},
 		"provisioningrequestconfigs.kueue.x-k8s.io":    both(false),
+		"rayclusters.ray.io":                           {"v1": {Served: true, Storage: true, Status: true}, "v1alpha1": {Served: true, Status: true}},
 		"resourceflavors.kueue.x-k8s.io":               both(false),
 		"topologies.kueue.x-k8s.io":                    both(false),
 		"clustertrainingruntimes.trainer.kubeflow.org": {"v1alpha1": {Served: true, Storage: true}},

@@ -134,7 +134,6 @@ func TestS4UnqueuedKinds(t *testing.T) {
 	for _, k := range []struct{ kind, group, version, resource string }{
 		{"MPIJob", "kubeflow.org", "v2beta1", "mpijobs"},
 		{"RayJob", "ray.io", "v1", "rayjobs"},
-		{"RayCluster", "ray.io", "v1", "rayclusters"},
 		{"JobSet", "jobset.x-k8s.io", "v1alpha2", "jobsets"},
 		{"TrainJob", "trainer.kubeflow.org", "v1alpha1", "trainjobs"},
 		{"SparkApplication", "sparkoperator.k8s.io", "v1beta2", "sparkapplications"},
@@ -152,7 +151,7 @@ func TestS4UnqueuedKinds(t *testing.T) {
 			t.Errorf("alice changes a %s: %v", k.kind, err)
 		}
 	}
-	for _, resource := range []string{"rayclusters", "rayjobs"} { // those of her AppWrappers
+	for _, resource := range []string{"rayjobs"} { // those of her AppWrappers
 		err := alice.Resource(schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: resource}).Namespace("blue").
 			Delete(t.Context(), "hers", metav1.DeleteOptions{})
 		if !apierrors.IsNotFound(err) {

@@ -67,9 +67,7 @@ func TestS5AttacksOnTheQueueAreRefused(t *testing.T) {
 // further hosts and the one that submits a job included.
 func TestS5PodsOfRayAreCounted(t *testing.T) {
 	awaitEmpty(t, "blue")
-	for _, kind := range []string{"RayCluster", "RayJob"} {
-		define(t, kind)
-	}
+	define(t, "RayJob")
 	const pod = `{containers: [{name: c, image: ray, resources: {limits: {cpu: 1}}}]}`
 	cases := map[string]struct {
 		component string

@@ -114,7 +114,6 @@ func TestS4UnqueuedKindsCannotBeMade(t *testing.T) {
 		{Group: "batch", Resource: "cronjobs"},
 		{Group: "jobset.x-k8s.io", Resource: "jobsets"},
 		{Group: "kubeflow.org", Resource: "mpijobs"},
-		{Group: "ray.io", Resource: "rayclusters"},
 		{Group: "ray.io", Resource: "rayjobs"},
 		{Group: "ray.io", Resource: "rayservices"},
 		{Group: "sparkoperator.k8s.io", Resource: "sparkapplications"},

@@ -21,6 +21,9 @@ const bindingGuard = "mlbatch-controller-binding"
 // could give rights to another user, or take some in the namespaces of the cluster
 // itself. The policy leaves it TeamRole, for itself, elsewhere.
 //
+// Beside that it may bind the Role that it made for a job to ServiceAccounts of the job's
+// namespace (roleGuards says what is in one).
+//
 // It cannot ask whether a namespace has a LocalQueue: the API server refuses what
 // such a policy matches, from all users, until it knows the kind, which takes it
 // seconds after each start.
@@ -35,14 +38,17 @@ func bindingGuards(o Options) []client.Object {
 		subjects[i] = fmt.Sprintf("(s.kind == '%s' && s.name == '%s' && s.?namespace.orValue('') == '%s')", s.Kind, s.Name, s.Namespace)
 	}
 	system := append(rights.SystemNamespaces(), o.Namespace)
+	// A job's name is that of its Role.
+	const ofJob = "(object.metadata.name != '" + rights.Binding + "' && object.roleRef.kind == 'Role' && object.roleRef.name == object.metadata.name)"
 	rules := []admissionregistrationv1.Validation{
 		{
-			Expression: "object.metadata.name == '" + rights.Binding + "' && object.roleRef.kind == 'ClusterRole' && object.roleRef.name == '" + TeamRole + "'",
-			Message:    "the controller may bind " + TeamRole + " only, under the name " + rights.Binding,
+			Expression: "(object.metadata.name == '" + rights.Binding + "' && object.roleRef.kind == 'ClusterRole' && object.roleRef.name == '" + TeamRole + "') || " + ofJob,
+			Message:    "the controller may bind " + TeamRole + " only, under the name " + rights.Binding + ", and the Role of a job, under the name of both",
 		},
 		{
-			Expression: "has(object.subjects) && object.subjects.all(s, " + strings.Join(subjects, " || ") + ")",
-			Message:    "the controller may bind to itself only",
+			Expression: "has(object.subjects) && (object.subjects.all(s, " + strings.Join(subjects, " || ") + ") || " + ofJob +
+				" && object.subjects.all(s, s.kind == 'ServiceAccount' && s.?namespace.orValue('') == request.namespace))",
+			Message: "the controller may bind to itself only, and the Role of a job to ServiceAccounts beside it",
 		},
 		{
 			Expression: "!(request.namespace in ['" + strings.Join(system, "', '") + "'])",
@@ -54,15 +60,37 @@ func bindingGuards(o Options) []client.Object {
 		// Taking the finalizer off changes nothing of what is bound, and works to the end.
 		{Name: "binds", Expression: "request.operation == 'CREATE' || object.roleRef != oldObject.roleRef || object.?subjects != oldObject.?subjects"},
 	}
+	binds := guard(bindingGuard, "rolebindings", conditions, rules)
+	return append(binds, roleGuards(conditions[:1], rules[2:])...)
+}
+
+// roleGuard names the policy that bounds what is in Roles that the controller makes.
+const roleGuard = "mlbatch-controller-role"
+
+// roleGuards are a policy for the Roles that the controller makes for jobs: what they let do
+// is look at the pods beside them, and change the cluster whose name they have.
+func roleGuards(conditions []admissionregistrationv1.MatchCondition, where []admissionregistrationv1.Validation) []client.Object {
+	const (
+		pods    = "r.?apiGroups.orValue([]) == [''] && r.?resources.orValue([]) == ['pods'] && r.verbs.all(v, v in ['get', 'list', 'watch'])"
+		cluster = "r.?apiGroups.orValue([]) == ['ray.io'] && r.?resources.orValue([]) == ['rayclusters'] && r.?resourceNames.orValue([]) == [object.metadata.name] && r.verbs.all(v, v in ['get', 'patch'])"
+	)
+	return guard(roleGuard, "roles", conditions, append([]admissionregistrationv1.Validation{{
+		Expression: "!has(object.rules) || object.rules == null || object.rules.all(r, (" + pods + ") || (" + cluster + "))",
+		Message:    "the controller may make Roles to look at pods and to change the Ray cluster of their name only",
+	}}, where...))
+}
+
+// guard is a policy for what somebody creates and changes of a kind of rights.
+func guard(name, resource string, conditions []admissionregistrationv1.MatchCondition, rules []admissionregistrationv1.Validation) []client.Object {
 	return []client.Object{
 		&admissionregistrationv1.ValidatingAdmissionPolicy{
-			ObjectMeta: metav1.ObjectMeta{Name: bindingGuard},
+			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 				FailurePolicy: ptr.To(admissionregistrationv1.Fail),
 				MatchConstraints: &admissionregistrationv1.MatchResources{
 					ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 						Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-						Rule:       admissionregistrationv1.Rule{APIGroups: []string{rbacv1.GroupName}, APIVersions: []string{"*"}, Resources: []string{"rolebindings"}},
+						Rule:       admissionregistrationv1.Rule{APIGroups: []string{rbacv1.GroupName}, APIVersions: []string{"*"}, Resources: []string{resource}},
 					}}},
 				},
 				MatchConditions: conditions,
@@ -70,9 +98,9 @@ func bindingGuards(o Options) []client.Object {
 			},
 		},
 		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: bindingGuard},
+			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-				PolicyName: bindingGuard, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+				PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 			},
 		},
 	}

@@ -134,6 +134,8 @@ type Standing struct {
 	// Counts are its pods, by role; Ready is true if all are ready or done.
 	Counts map[string]podplan.Tally
 	Ready  bool
+	// Addresses are those of the first pods of roles, as far as they have one.
+	Addresses map[string]string
 	// Restarting: pods failed and are about to be made anew.
 	Restarting bool
 	// Children are its members that are no pods, as they are.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,6 +67,7 @@ func (h *jobHandler) firstMembers(job jobs.Object) []firstMember {
 	if err != nil {
 		return nil
 	}
+	made := h.accounts(job, plan)
 	var out []firstMember
 	for i := range plan.Roles {
 		if plan.Roles[i].Count == 0 {
@@ -74,6 +76,9 @@ func (h *jobHandler) firstMembers(job jobs.Object) []firstMember {
 		o, err := h.firstMember(job, plan, i)
 		if err != nil {
 			continue // as is said where it is made
+		}
+		if name, _, _ := unstructured.NestedString(o.Object, "spec", "serviceAccountName"); slices.Contains(made, name) {
+			unstructured.RemoveNestedField(o.Object, "spec", "serviceAccountName") // it is made before the pod
 		}
 		at := h.whereWritten(job, plan.Roles[i].Name)
 		if i < len(plan.Where) && plan.Where[i] != "" {
@@ -108,6 +113,24 @@ func (h *jobHandler) firstMember(job jobs.Object, plan *jobs.Plan, role int) (*u
 	o := &unstructured.Unstructured{Object: content}
 	o.SetGroupVersionKind(gvk)
 	return o, nil
+}
+
+// accounts are the ServiceAccounts that are made for a job.
+func (h *jobHandler) accounts(job jobs.Object, plan *jobs.Plan) []string {
+	if h.kind.Operated.Artifacts == nil {
+		return nil
+	}
+	all, err := h.kind.Operated.Artifacts(job, plan, &jobs.Standing{})
+	if err != nil {
+		return nil // as is said when it starts
+	}
+	var out []string
+	for i := range all {
+		if a, is := all[i].Object.(*corev1.ServiceAccount); is {
+			out = append(out, a.Name)
+		}
+	}
+	return out
 }
 
 // whereWritten is the path of a role's template.

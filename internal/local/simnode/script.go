@@ -163,6 +163,9 @@ func unknownRun(restart corev1.RestartPolicy) time.Duration {
 // What ends at once because it says "exit" does so.
 func commandActs(words []string, unknown time.Duration) (time.Duration, int32) {
 	text, code, exits := untilExit(shellText(words))
+	if serves.MatchString(text) {
+		return forever, 0
+	}
 	if d, ok := sleeps(text); ok {
 		return d, code
 	}
@@ -175,7 +178,10 @@ func commandActs(words []string, unknown time.Duration) (time.Duration, int32) {
 var (
 	shell = regexp.MustCompile(`(?:^|/)(?:ba|da|a|z|k)?sh$`)
 	// branches are words after which one cannot tell from reading what is run.
-	branches  = regexp.MustCompile(`(?:^|[\s;&|({])(?:if|case|for|while|until|trap|function)\s`)
+	branches = regexp.MustCompile(`(?:^|[\s;&|({])(?:if|case|for|while|until|trap|function)\s`)
+	// serves is what a node of Ray is started with, or the autoscaler beside it: until it is told
+	// to stop.
+	serves    = regexp.MustCompile(`\bray start\b.*\s--block\b|\bray kuberay-autoscaler\b`)
 	statement = regexp.MustCompile(`;|\n|&&`)
 	exit      = regexp.MustCompile(`^[({\s]*exit(?:\s+([0-9]{1,3}))?[)}\s]*$`)
 )
@@ -184,6 +190,9 @@ var (
 func shellText(words []string) string {
 	if len(words) > 2 && shell.MatchString(words[0]) {
 		if i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") && strings.HasSuffix(w, "c") }); i > 0 && i+1 < len(words) {
+			if words[i+1] == "--" && i+2 < len(words) {
+				i++
+			}
 			return words[i+1]
 		}
 	}

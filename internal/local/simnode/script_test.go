@@ -17,6 +17,10 @@ func TestHowLongCommandsRun(t *testing.T) {
 		want    time.Duration
 	}{
 		"tutorial":       {"the tutorial's jobs", []string{"sh", "-c", "sleep 600"}, never, 600 * time.Second},
+		"no options":     {"what follows is the script", []string{"/bin/bash", "-c", "--", "sleep 7"}, never, 7 * time.Second},
+		"node of Ray":    {"it ends when it is told to", []string{"/bin/bash", "-c", "--", "ulimit -n 65536; ray start --head --block --num-cpus=1"}, never, forever},
+		"Ray, left":      {"it goes on in the background, and the rest is run", []string{"sh", "-c", "ray start --head; sleep 3"}, never, 3 * time.Second},
+		"autoscaler":     {"beside it", []string{"/bin/bash", "-c", "--", "ray kuberay-autoscaler --cluster-name x"}, never, forever},
 		"plain":          {"no shell", []string{"sleep", "30"}, never, 30 * time.Second},
 		"path":           {"full path", []string{"/bin/sleep", "30"}, never, 30 * time.Second},
 		"minutes":        {"units of sleep(1)", []string{"sleep", "2m"}, never, 2 * time.Minute},

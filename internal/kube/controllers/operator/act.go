@@ -92,6 +92,7 @@ func (l *look) standing(m *podplan.Memory) jobs.Standing {
 	s := jobs.Standing{Memory: *m, Counts: l.plan.Count(l.seen, m), Now: l.now}
 	s.Suspended = l.plan.Suspended && m.Started.IsZero() && m.Outcome == podplan.Open
 	s.Ready = m.Outcome == podplan.Open && !m.Started.IsZero() && l.plan.AllReady(s.Counts)
+	s.Addresses = l.addresses()
 	s.Restarting = slices.ContainsFunc(l.seen, func(x podplan.Seen) bool {
 		return x.Life == podplan.Failed && (x.Disrupted || slices.Contains(m.Counted, x.ID))
 	})
@@ -101,6 +102,19 @@ func (l *look) standing(m *podplan.Memory) jobs.Standing {
 		}
 	}
 	return s
+}
+
+// addresses are those of the first pods of roles.
+func (l *look) addresses() map[string]string {
+	out := map[string]string{}
+	for i := range l.seen {
+		x := &l.seen[i]
+		pod, is := l.members[i].Object.(*corev1.Pod)
+		if is && x.Role != "" && x.Index == 0 && !x.Leaving && x.Life < podplan.Succeeded && pod.Status.PodIP != "" {
+			out[x.Role] = pod.Status.PodIP
+		}
+	}
+	return out
 }
 
 // do removes and makes what a step says, and writes the counters when it is time.

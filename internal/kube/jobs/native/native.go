@@ -9,6 +9,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/paddlejob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/tfjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/xgboostjob"
 )
@@ -22,5 +23,6 @@ func All() jobs.Kinds {
 		xgboostjob.Kind(),
 		paddlejob.Kind(),
 		jaxjob.Kind(),
+		raycluster.Kind(),
 	}
 }

@@ -22,12 +22,12 @@ func artifacts(o jobs.Object, _ *jobs.Plan, _ *jobs.Standing) ([]jobs.Artifact, 
 	if err != nil {
 		return nil, err
 	}
-	out := []jobs.Artifact{{Object: headService(c), First: true}}
+	out := []jobs.Artifact{{Object: headService(c)}}
 	if multiHost(&c.Spec) {
 		out = append(out, jobs.Artifact{Object: workerService(c)})
 	}
 	if AsksForToken(&c.Spec) {
-		out = append(out, jobs.Artifact{Object: &corev1.Secret{ObjectMeta: meta(c, c.Name)}, Fill: fillToken, First: true, Stays: true})
+		out = append(out, jobs.Artifact{Object: &corev1.Secret{ObjectMeta: meta(c, c.Name)}, Fill: fillToken, Stays: true})
 	}
 	if autoscales(&c.Spec) {
 		out = append(out, rights(c)...)
@@ -139,15 +139,15 @@ func fillToken(random io.Reader, o jobs.Object) error {
 func rights(c *api.RayCluster) []jobs.Artifact {
 	var out []jobs.Artifact
 	if c.Spec.HeadGroupSpec.Template.Spec.ServiceAccountName == "" {
-		out = append(out, jobs.Artifact{Object: &corev1.ServiceAccount{ObjectMeta: meta(c, account(c))}, First: true})
+		out = append(out, jobs.Artifact{Object: &corev1.ServiceAccount{ObjectMeta: meta(c, account(c))}})
 	}
 	group := strings.Split(api.GroupVersion.String(), "/")[0]
 	return append(out,
-		jobs.Artifact{First: true, Object: &rbacv1.Role{ObjectMeta: meta(c, c.Name), Rules: []rbacv1.PolicyRule{
+		jobs.Artifact{Object: &rbacv1.Role{ObjectMeta: meta(c, c.Name), Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
 			{APIGroups: []string{group}, Resources: []string{"rayclusters"}, ResourceNames: []string{c.Name}, Verbs: []string{"get", "patch"}},
 		}}},
-		jobs.Artifact{First: true, Object: &rbacv1.RoleBinding{
+		jobs.Artifact{Object: &rbacv1.RoleBinding{
 			ObjectMeta: meta(c, c.Name),
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: c.Name},
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account(c), Namespace: c.Namespace}},

@@ -21,9 +21,9 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 	}
 	p := &jobs.Plan{Plan: podplan.Plan{Suspended: suspended(c)}}
 	p.Roles = append(p.Roles, podplan.Role{
-		Name: Head, Count: 1, Member: headName(c.Name), Labels: labels(c, api.HeadNode, api.HeadGroup), OnFailure: podplan.Replace,
+		Name: Head, Count: 1, Member: headName(c.Name), Labels: labels(c, api.HeadNode, api.HeadGroup), OnFailure: podplan.Replace, Forever: true,
 	})
-	p.Templates = append(p.Templates, head(c))
+	p.Templates, p.Where = append(p.Templates, head(c)), append(p.Where, "spec.headGroupSpec.template")
 	for i := range c.Spec.WorkerGroupSpecs {
 		g := groupOf(&c.Spec, &c.Spec.WorkerGroupSpecs[i])
 		prefix := workerPrefix(c.Name, &g)
@@ -32,6 +32,7 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 			OnFailure: podplan.Replace, Floating: true, Unwanted: unwanted(&g, prefix),
 		})
 		p.Templates = append(p.Templates, worker(c, &g))
+		p.Where = append(p.Where, fmt.Sprintf("spec.workerGroupSpecs[%d].template", i))
 	}
 	if tolerant(c) {
 		for _, t := range p.Templates {

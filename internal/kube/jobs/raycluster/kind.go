@@ -6,6 +6,9 @@
 package raycluster
 
 import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	api "github.com/mlbatch/mlbatch/api/ray/v1"
 	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
@@ -28,8 +31,12 @@ func Kind() jobs.Kind {
 			Compile:   compile,
 			Others:    Others(),
 			Artifacts: artifacts,
-			Recall:    jobs.Of(func(c *api.RayCluster) *recovery.Recovery { return c.Status.Recovery }),
-			Project:   project,
+			Makes: []schema.GroupResource{
+				{Resource: "services"}, {Resource: "secrets"}, {Resource: "serviceaccounts"},
+				{Group: rbacv1.GroupName, Resource: "roles"}, {Group: rbacv1.GroupName, Resource: "rolebindings"},
+			},
+			Recall:  jobs.Of(func(c *api.RayCluster) *recovery.Recovery { return c.Status.Recovery }),
+			Project: project,
 		},
 		Wrapped:        wrapped(),
 		SuspendPath:    []string{"spec", "suspend"},

@@ -78,7 +78,9 @@ func count(c *api.RayCluster, s *jobs.Standing) {
 	}
 	state.Head = api.HeadInfo{}
 	if t := s.Counts[Head]; t.Active > 0 {
-		state.Head = api.HeadInfo{PodName: headName(c.Name), ServiceName: ServiceName(c)}
+		ip := s.Addresses[Head]
+		// The service has no address of its own: asked for it, it answers with the pod's.
+		state.Head = api.HeadInfo{PodName: headName(c.Name), PodIP: ip, ServiceName: ServiceName(c), ServiceIP: ip}
 	}
 }
 

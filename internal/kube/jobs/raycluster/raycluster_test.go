@@ -81,7 +81,7 @@ func TestRoles(t *testing.T) {
 		return map[string]string{"ray.io/is-ray-node": "yes", "ray.io/cluster": "a", "ray.io/node-type": node, "ray.io/group": group, "ray.io/identifier": "a-" + node}
 	}
 	want := []podplan.Role{
-		{Name: "head", Count: 1, Member: "a-head", Labels: labels("head", "headgroup"), OnFailure: podplan.Replace},
+		{Name: "head", Count: 1, Member: "a-head", Labels: labels("head", "headgroup"), OnFailure: podplan.Replace, Forever: true},
 		{Name: "small", Count: 2, Member: "a-small-worker-{index}", Labels: labels("worker", "small"), OnFailure: podplan.Replace, Floating: true},
 	}
 	if diff := cmp.Diff(want, p.Roles); diff != "" {
@@ -324,7 +324,7 @@ func TestServices(t *testing.T) {
 	}
 	s, _ := all["Service a-head-svc"].Object.(*corev1.Service)
 	selector := map[string]string{"ray.io/is-ray-node": "yes", "ray.io/cluster": "a", "ray.io/node-type": "head", "ray.io/identifier": "a-head"}
-	if s.Spec.ClusterIP != "None" || !s.Spec.PublishNotReadyAddresses || !maps.Equal(s.Spec.Selector, selector) || len(s.Spec.Ports) != 5 || !all["Service a-head-svc"].First {
+	if s.Spec.ClusterIP != "None" || !s.Spec.PublishNotReadyAddresses || !maps.Equal(s.Spec.Selector, selector) || len(s.Spec.Ports) != 5 {
 		t.Errorf("%+v", s.Spec)
 	}
 	own, _ := artifacts(t, decode(t, `headServiceAnnotations: {x: z}, headGroupSpec: {serviceType: NodePort, headService: {metadata: {name: mine, labels: {ray.io/cluster: other, c: d}, annotations: {e: f}}, spec: {selector: {app: database}, ports: [{name: dashboard, port: 8265, nodePort: 30000}, {name: extra, port: 1}]}}, POD}`))["Service mine"].Object.(*corev1.Service)
@@ -408,7 +408,7 @@ func TestAutoscaler(t *testing.T) {
 func TestToken(t *testing.T) {
 	c := decode(t, "authOptions: {mode: token}, enableInTreeAutoscaling: true, "+some)
 	a := artifacts(t, c)["Secret a"]
-	if a.Fill == nil || !a.First || !a.Stays {
+	if a.Fill == nil || !a.Stays {
 		t.Fatalf("%+v", a)
 	}
 	if err := a.Fill(bytes.NewReader(bytes.Repeat([]byte{7}, 32)), a.Object); err != nil {
@@ -658,7 +658,7 @@ func TestStory(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	k := raycluster.Kind()
 	c := decode(t, "headGroupSpec: {POD}, workerGroupSpecs: [{groupName: a, replicas: 2, minReplicas: 1, maxReplicas: 5, numOfHosts: 2, POD}, {groupName: b, replicas: 1, template: {spec: {containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 3, google.com/tpu: 4}}}]}}}]")
-	out, _ := k.Operated.Project(c, compile(t, c), &jobs.Standing{Counts: map[string]podplan.Tally{"head": {Active: 1, Ready: 1}, "a": {Active: 4, Ready: 3}, "b": {Active: 1}}, Now: at(1)}).(*api.RayCluster)
+	out, _ := k.Operated.Project(c, compile(t, c), &jobs.Standing{Addresses: map[string]string{"head": "1.2.3.4"}, Counts: map[string]podplan.Tally{"head": {Active: 1, Ready: 1}, "a": {Active: 4, Ready: 3}, "b": {Active: 1}}, Now: at(1)}).(*api.RayCluster)
 	s := out.Status
 	if s.DesiredWorkerReplicas != 5 || s.MinWorkerReplicas != 2 || s.MaxWorkerReplicas != 2147483647 || s.ReadyWorkerReplicas != 3 || s.AvailableWorkerReplicas != 5 {
 		t.Errorf("%+v", s)
@@ -666,7 +666,7 @@ func TestNumbers(t *testing.T) {
 	if s.DesiredCPU.String() != "5" || s.DesiredMemory.String() != "10Gi" || s.DesiredGPU.String() != "3" || s.DesiredTPU.String() != "4" {
 		t.Errorf("%v %v %v %v", s.DesiredCPU, s.DesiredMemory, s.DesiredGPU, s.DesiredTPU)
 	}
-	if s.Head.PodName != "a-head" || s.Head.ServiceName != "a-head-svc" || s.Endpoints["dashboard"] != "8265" {
+	if s.Head.PodName != "a-head" || s.Head.PodIP != "1.2.3.4" || s.Head.ServiceName != "a-head-svc" || s.Endpoints["dashboard"] != "8265" {
 		t.Errorf("%+v %v", s.Head, s.Endpoints)
 	}
 }

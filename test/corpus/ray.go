@@ -1,0 +1,79 @@
+package corpus
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Ray returns the manifests of Ray's kinds. A cluster has no end: Ends is the state that it
+// comes to.
+func Ray() []Manifest {
+	var out []Manifest
+	for _, r := range clusters() {
+		out = append(out, ray("RayCluster", "ready", r))
+	}
+	return out
+}
+
+// Words that stand for what manifests have in common: NODE is a container, LITTLE a template
+// with it.
+const (
+	rayContainer = `name: ray, image: "rayproject/ray:2.46.0", resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {cpu: "1", memory: 64Mi}}`
+	rayTemplate  = "template: {spec: {containers: [{NODE}]}}"
+)
+
+func ray(kind, ends string, r row) Manifest {
+	spec := strings.ReplaceAll(strings.ReplaceAll(r.spec, "LITTLE", rayTemplate), "NODE", rayContainer)
+	metadata := r.metadata
+	if !strings.HasPrefix(metadata, "generateName") {
+		metadata = fmt.Sprintf("name: %s-%s%s", strings.ToLower(kind), r.name, metadata)
+	}
+	version := "v1"
+	if strings.HasPrefix(r.name, "old") {
+		version = "v1alpha1"
+	}
+	return Manifest{
+		Kind: kind, Name: r.name, Why: r.why, Pods: r.pods, Privileged: r.privileged, Ends: ends,
+		Text: fmt.Sprintf("apiVersion: ray.io/%s\nkind: %s\nmetadata: {%s}\nspec: {%s}\n", version, kind, metadata, spec),
+	}
+}
+
+// clusters are what people write of RayClusters.
+func clusters() []row {
+	return []row{
+		{name: "head", why: "a head alone", spec: "headGroupSpec: {LITTLE}", pods: 1},
+		{name: "sample", why: "what every example begins with", spec: `rayVersion: "2.46.0", headGroupSpec: {rayStartParams: {}, template: {spec: {containers: [{name: ray-head, image: "rayproject/ray:2.46.0", resources: {limits: {cpu: 1, memory: 2Gi}, requests: {cpu: 1, memory: 2Gi}},
+  ports: [{containerPort: 6379, name: gcs-server}, {containerPort: 8265, name: dashboard}, {containerPort: 10001, name: client}]}]}}}, workerGroupSpecs: [{replicas: 1, minReplicas: 1, maxReplicas: 5, groupName: workergroup, rayStartParams: {}, LITTLE}]`, pods: 2},
+		{name: "complete", why: "all that a template may say", spec: `headGroupSpec: {serviceType: ClusterIP, rayStartParams: {dashboard-host: 0.0.0.0}, template: {metadata: {labels: {app: x}}, spec: {containers: [{NODE, ports: [{containerPort: 6379, name: gcs-server}, {containerPort: 8265, name: dashboard}, {containerPort: 10001, name: client}, {containerPort: 8000, name: serve}],
+  lifecycle: {preStop: {exec: {command: [/bin/sh, -c, ray stop]}}}, volumeMounts: [{mountPath: /tmp/ray, name: ray-logs}]}], volumes: [{name: ray-logs, emptyDir: {}}]}}},
+  workerGroupSpecs: [{replicas: 1, minReplicas: 1, maxReplicas: 10, groupName: small-group, rayStartParams: {}, template: {spec: {containers: [{NODE, lifecycle: {preStop: {exec: {command: [/bin/sh, -c, ray stop]}}}, volumeMounts: [{mountPath: /tmp/ray, name: ray-logs}]}], volumes: [{name: ray-logs, emptyDir: {}}]}}}]`, pods: 2},
+		{name: "groups", why: "workers of several kinds", spec: "headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: cpu, replicas: 2, minReplicas: 0, maxReplicas: 4, rayStartParams: {}, LITTLE}, {groupName: big, replicas: 1, minReplicas: 0, maxReplicas: 1, rayStartParams: {resources: '\"{\\\"disk\\\": 1}\"'}, LITTLE}, {groupName: spare, replicas: 0, minReplicas: 0, maxReplicas: 3, rayStartParams: {}, LITTLE}]", pods: 4},
+		{name: "least", why: "replicas left out", spec: "headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: g, minReplicas: 2, maxReplicas: 3, LITTLE}]", pods: 3},
+		{name: "hosts", why: "replicas of several hosts", spec: "headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: slices, replicas: 2, numOfHosts: 2, minReplicas: 0, maxReplicas: 2, LITTLE}]", pods: 5},
+		{name: "grows", why: "it decides itself how many workers it has", spec: "enableInTreeAutoscaling: true, headGroupSpec: {rayStartParams: {num-cpus: '0'}, LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 1, minReplicas: 0, maxReplicas: 3, LITTLE}]", pods: 2},
+		{name: "scaler", why: "every option of the autoscaler", spec: `enableInTreeAutoscaling: true, autoscalerOptions: {version: v2, upscalingMode: Default, idleTimeoutSeconds: 60, image: "rayproject/ray:2.46.0", imagePullPolicy: IfNotPresent, securityContext: {}, env: [{name: A, value: b}], envFrom: [], resources: {limits: {cpu: 500m, memory: 512Mi}, requests: {cpu: 500m, memory: 512Mi}}},
+  headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 1, minReplicas: 1, maxReplicas: 2, idleTimeoutSeconds: 30, LITTLE}]`, pods: 2},
+		{name: "scaler-one", why: "the older autoscaler, by name", spec: "enableInTreeAutoscaling: true, autoscalerOptions: {version: v1, upscalingMode: Conservative}, headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: g, maxReplicas: 1, LITTLE}]", pods: 1},
+		{name: "going", why: "as an autoscaler leaves it", spec: "headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 1, minReplicas: 0, maxReplicas: 3, scaleStrategy: {workersToDelete: [raycluster-going-g-worker-0]}, LITTLE}]", pods: 2},
+		{name: "suspended", why: "as queues want it", spec: "suspend: true, headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 1, LITTLE}]", pods: 2},
+		{name: "part", why: "a group that has no pods yet", spec: "headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 3, suspend: true, LITTLE}]", pods: 1},
+		{name: "managed", why: "it names the controller that there is", spec: "managedBy: ray.io/kuberay-operator, headGroupSpec: {LITTLE}", pods: 1},
+		{name: "redis", why: "the head may be lost", spec: `gcsFaultToleranceOptions: {redisAddress: "redis:6379", redisPassword: {valueFrom: {secretKeyRef: {name: redis, key: password}}}, redisUsername: {value: me}, externalStorageNamespace: mine}, headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 1, LITTLE}]`, pods: 2},
+		{name: "redis-noted", why: "the older way to say it", metadata: `, annotations: {ray.io/ft-enabled: "true", ray.io/external-storage-namespace: mine}`, spec: "headGroupSpec: {rayStartParams: {redis-password: $REDIS_PASSWORD}, template: {spec: {containers: [{NODE, env: [{name: RAY_REDIS_ADDRESS, value: 'redis:6379'}, {name: REDIS_PASSWORD, value: x}]}]}}}", pods: 1},
+		{name: "command", why: "something to run first", spec: `headGroupSpec: {template: {spec: {containers: [{NODE, command: ["echo hello"], args: ["&& echo again"]}]}}}`, pods: 1},
+		{name: "overwritten", why: "its author starts Ray", metadata: `, annotations: {ray.io/overwrite-container-cmd: "true"}`, spec: `headGroupSpec: {template: {spec: {containers: [{NODE, command: [/bin/bash, -c, --], args: ["ulimit -n 65536; $KUBERAY_GEN_RAY_START_CMD"]}]}}}`, pods: 1},
+		{name: "service", why: "the head's service is described", spec: "headServiceAnnotations: {note: x}, headGroupSpec: {serviceType: NodePort, headService: {metadata: {name: ray-entry, labels: {a: b}, annotations: {c: d}}, spec: {ports: [{name: dashboard, port: 8265}]}}, LITTLE}", pods: 1},
+		{name: "balanced", why: "it is reached from outside", spec: "headGroupSpec: {serviceType: LoadBalancer, LITTLE}", pods: 1},
+		{name: "token", why: "who talks to it is asked for a token", spec: "authOptions: {mode: token}, headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 1, LITTLE}]", pods: 2},
+		{name: "told", why: "what Ray is told instead of limits", spec: "headGroupSpec: {resources: {CPU: '0'}, labels: {zone: a}, LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 1, resources: {CPU: '4', memory: '1000', disk: '2'}, labels: {zone: b}, priority: 5, LITTLE}]", pods: 2},
+		{name: "params", why: "options of ray start", spec: `headGroupSpec: {rayStartParams: {num-cpus: "0", block: "true", no-monitor: "true", object-store-memory: "100000000", port: "6380", dashboard-port: "8266", metrics-export-port: "8081"}, LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 1, rayStartParams: {num-cpus: "3", node-ip-address: $MY_POD_IP, log-color: "false"}, LITTLE}]`, pods: 2},
+		{name: "gpus", why: "what many of them are for", spec: `headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: gpu, replicas: 2, minReplicas: 2, maxReplicas: 2, rayStartParams: {num-gpus: "1"}, template: {spec: {nodeSelector: {kubernetes.io/os: linux}, tolerations: [{key: nvidia.com/gpu, operator: Exists}], containers: [{name: ray, image: "rayproject/ray-ml:2.9.0-gpu", resources: {limits: {nvidia.com/gpu: 1, cpu: 2, memory: 8Gi}}}]}}}]`, pods: 3},
+		{name: "extras", why: "containers and volumes beside it, and a ConfigMap with code", spec: `headGroupSpec: {template: {metadata: {annotations: {sidecar.istio.io/inject: "false"}}, spec: {serviceAccountName: default, imagePullSecrets: [{name: pull}], initContainers: [{name: init, image: busybox, command: [sh, -c, "true"]}], containers: [{NODE, env: [{name: MY_POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}], envFrom: [{secretRef: {name: s, optional: true}}],
+  volumeMounts: [{mountPath: /home/ray/samples, name: code}, {mountPath: /dev/shm, name: shm}]}, {name: log, image: busybox, command: [tail, -F, /tmp/x]}], volumes: [{name: code, configMap: {name: code, optional: true, items: [{key: a.py, path: a.py}]}}, {name: shm, emptyDir: {medium: Memory}}]}}}`, pods: 1},
+		{name: "upgrades", why: "nothing is made anew when it is changed", spec: "upgradeStrategy: {type: None}, headGroupSpec: {LITTLE}", pods: 1},
+		{name: "recovers", why: "a worker that ends is made anew", spec: `headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 1, template: {metadata: {annotations: {mlbatch.dev/exit-code: "1", mlbatch.dev/fail-first: "1", mlbatch.dev/run-for: forever}}, spec: {restartPolicy: Never, containers: [{NODE}]}}}]`, pods: 2},
+		{name: "labelled", why: "labels and annotations of the cluster", metadata: ", labels: {team: blue, controller-tools.k8s.io: '1.0'}, annotations: {note: hello}", spec: "headGroupSpec: {LITTLE}", pods: 1},
+		{name: "old", why: "the older version", spec: `rayVersion: "2.9.0", headGroupSpec: {serviceType: ClusterIP, rayStartParams: {dashboard-host: 0.0.0.0}, LITTLE}, workerGroupSpecs: [{groupName: small-group, replicas: 1, minReplicas: 1, maxReplicas: 5, rayStartParams: {}, scaleStrategy: {}, LITTLE}]`, pods: 2},
+		{name: "host-network", why: "fast networks", spec: "headGroupSpec: {template: {spec: {hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet, containers: [{NODE}]}}}", pods: 1, privileged: true},
+	}
+}

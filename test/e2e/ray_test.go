@@ -1,0 +1,271 @@
+package e2e_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	ray "github.com/mlbatch/mlbatch/api/ray/v1"
+	"github.com/mlbatch/mlbatch/test/corpus"
+)
+
+// rayCluster is a manifest of one; more are lines of its spec.
+func rayCluster(name, more, group string) string {
+	const pod = "template: {spec: {terminationGracePeriodSeconds: 0, containers: [{name: ray, image: ray, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}"
+	return fmt.Sprintf(`{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}},
+  spec: {%s headGroupSpec: {%s}, workerGroupSpecs: [{groupName: small, %s %s}]}}`, name, more, pod, group, pod)
+}
+
+// rayObject reads a cluster; nil if it is gone.
+func rayObject(t testing.TB, name string) *ray.RayCluster {
+	t.Helper()
+	c := &ray.RayCluster{}
+	err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: name}, c)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// rayPods are names of pods of a cluster that are ready and stay.
+func rayPods(t testing.TB, name string) string {
+	t.Helper()
+	var all corev1.PodList
+	if err := user(t, "").List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{"ray.io/cluster": name}); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for i := range all.Items {
+		if p := &all.Items[i]; p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+			out = append(out, strings.TrimPrefix(p.Name, name+"-"))
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+// rayHas waits for a cluster to be in a state with pods of these names.
+func rayHas(t testing.TB, name string, state ray.ClusterState, pods string) func() string {
+	t.Helper()
+	return func() string {
+		c := rayObject(t, name)
+		if c == nil {
+			return "it is gone"
+		}
+		if got := rayPods(t, name); got != pods || c.Status.State != state {
+			return fmt.Sprintf("it is %q with pods %q: %+v", c.Status.State, got, c.Status.Conditions)
+		}
+		return ""
+	}
+}
+
+// rayTraces are what is left of clusters.
+func rayTraces(t testing.TB) string {
+	t.Helper()
+	var left []string
+	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.ServiceList{}, &corev1.SecretList{}, &corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}} {
+		if err := user(t, "").List(t.Context(), list, client.InNamespace("blue"), client.HasLabels{"ray.io/cluster"}); err != nil {
+			t.Fatal(err)
+		}
+		u, err := yaml.Marshal(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names struct {
+			Items []struct {
+				Metadata struct{ Name string }
+			}
+		}
+		if err := yaml.Unmarshal(u, &names); err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range names.Items {
+			left = append(left, fmt.Sprintf("%T %s", list, i.Metadata.Name))
+		}
+	}
+	return strings.Join(left, ", ")
+}
+
+// TestRayCluster: a user applies a cluster, twice; it waits for quota, head and workers come
+// up together, it says that it is ready, and nothing is left of it when it is deleted.
+func TestRayCluster(t *testing.T) {
+	awaitEmpty(t, "blue")
+	manifest := rayCluster("tune", "", "replicas: 2, minReplicas: 1, maxReplicas: 4,")
+	for _, again := range []string{"first", "second"} {
+		if out, err := kubectl(t, "alice", manifest, "apply", "--server-side", "-n", "blue"); err != nil {
+			t.Fatalf("the %s time: %v\n%s", again, err, out)
+		}
+	}
+	eventually(t, "it is ready", rayHas(t, "tune", ray.ClusterReady, "head small-worker-0 small-worker-1"))
+	w := workloadOf(t, "blue", "tune")
+	if got := fmt.Sprint(w.Spec.PodSets[0].Name, w.Spec.PodSets[0].Count, w.Spec.PodSets[1].Name, w.Spec.PodSets[1].Count); len(w.Spec.PodSets) != 2 || got != "head1small2" {
+		t.Errorf("its pod sets are %s", got)
+	}
+	c := rayObject(t, "tune")
+	if c.Status.Head.PodIP == "" || !c.Status.Recovery.Ready || c.Status.Head.ServiceName != "tune-head-svc" || c.Status.AvailableWorkerReplicas != 2 || c.Status.DesiredCPU.String() != "3" {
+		t.Errorf("%+v", c.Status)
+	}
+	var head corev1.Service
+	if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "tune-head-svc"}, &head); err != nil || head.Spec.ClusterIP != "None" {
+		t.Errorf("%+v, %v", head.Spec, err)
+	}
+	if out, err := kubectl(t, "alice", manifest, "delete", "-n", "blue"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	eventually(t, "nothing is left", func() string {
+		if workloadOf(t, "blue", "tune") != nil {
+			return "its Workload is"
+		}
+		return rayTraces(t)
+	})
+}
+
+// TestRayClusterScales: workers that are named go first, a worker that is lost is made anew,
+// and more than was admitted is queued again.
+func TestRayClusterScales(t *testing.T) {
+	awaitEmpty(t, "blue")
+	alice := user(t, "alice")
+	create(t, alice, rayCluster("elastic", "", "replicas: 3,"), "blue")
+	eventually(t, "it is ready", rayHas(t, "elastic", ray.ClusterReady, "head small-worker-0 small-worker-1 small-worker-2"))
+	patch := func(text string) {
+		t.Helper()
+		if err := alice.Patch(t.Context(), rayObject(t, "elastic"), client.RawPatch(types.JSONPatchType, []byte(text))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patch(`[{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 2}, {"op": "add", "path": "/spec/workerGroupSpecs/0/scaleStrategy", "value": {"workersToDelete": ["elastic-small-worker-1"]}}]`)
+	eventually(t, "the one that was named goes", rayHas(t, "elastic", ray.ClusterReady, "head small-worker-0 small-worker-2"))
+	patch(`[{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 3}, {"op": "remove", "path": "/spec/workerGroupSpecs/0/scaleStrategy"}]`)
+	eventually(t, "what it was admitted with comes back at once", rayHas(t, "elastic", ray.ClusterReady, "head small-worker-0 small-worker-1 small-worker-2"))
+	var lost corev1.Pod
+	key := client.ObjectKey{Namespace: "blue", Name: "elastic-small-worker-2"}
+	if err := user(t, "").Get(t.Context(), key, &lost); err != nil {
+		t.Fatal(err)
+	}
+	if err := user(t, "").Delete(t.Context(), &lost); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a worker that is lost is made anew", func() string {
+		var p corev1.Pod
+		if err := user(t, "").Get(t.Context(), key, &p); err != nil || p.UID == lost.UID {
+			return fmt.Sprintf("%v", err)
+		}
+		return rayHas(t, "elastic", ray.ClusterReady, "head small-worker-0 small-worker-1 small-worker-2")()
+	})
+	patch(`[{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 4}]`)
+	eventually(t, "more is queued again, and runs", func() string {
+		w := workloadOf(t, "blue", "elastic")
+		if w == nil || w.Spec.PodSets[1].Count != 4 {
+			return "it was not admitted with more"
+		}
+		return rayHas(t, "elastic", ray.ClusterReady, "head small-worker-0 small-worker-1 small-worker-2 small-worker-3")()
+	})
+	awaitEmpty(t, "blue")
+}
+
+// TestRayClusterGrows: the head of a cluster that grows by itself may change how many workers
+// it has, up to what was admitted, and nothing of any other cluster.
+func TestRayClusterGrows(t *testing.T) {
+	awaitEmpty(t, "blue")
+	alice := user(t, "alice")
+	create(t, alice, rayCluster("grows", "enableInTreeAutoscaling: true,", "replicas: 1, maxReplicas: 3,"), "blue")
+	create(t, alice, rayCluster("other", "", "replicas: 1,"), "blue")
+	eventually(t, "it is ready", rayHas(t, "grows", ray.ClusterReady, "head small-worker-0"))
+	w := workloadOf(t, "blue", "grows")
+	if n := w.Spec.PodSets[1].Count; n != 3 {
+		t.Errorf("it was admitted with %d workers, and may have 3", n)
+	}
+	scaler := user(t, "system:serviceaccount:blue:grows")
+	more := client.RawPatch(types.JSONPatchType, []byte(`[{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 3}]`))
+	eventually(t, "its head may", func() string { // rights take a moment
+		if err := scaler.Patch(t.Context(), rayObject(t, "grows"), more); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	eventually(t, "it grows", rayHas(t, "grows", ray.ClusterReady, "head small-worker-0 small-worker-1 small-worker-2"))
+	if again := workloadOf(t, "blue", "grows"); again.UID != w.UID {
+		t.Error("it was queued again")
+	}
+	if err := scaler.Patch(t.Context(), rayObject(t, "other"), more); !apierrors.IsForbidden(err) {
+		t.Errorf("it changes another cluster: %v", err)
+	}
+	if err := scaler.List(t.Context(), &corev1.SecretList{}, client.InNamespace("blue")); !apierrors.IsForbidden(err) {
+		t.Errorf("it reads Secrets: %v", err)
+	}
+	awaitEmpty(t, "blue")
+	eventually(t, "nothing is left", func() string { return rayTraces(t) })
+}
+
+// TestRayClusterInAppWrapper: it runs with what the wrapper was given.
+func TestRayClusterInAppWrapper(t *testing.T) {
+	awaitEmpty(t, "blue")
+	inner := strings.Replace(rayCluster("inner", "", "replicas: 2,"), ", labels: {kueue.x-k8s.io/queue-name: default-queue}", "", 1)
+	create(t, user(t, "alice"), wrap(inner), "blue")
+	eventually(t, "all its pods run", rayHas(t, "inner", ray.ClusterReady, "head small-worker-0 small-worker-1"))
+	awaitEmpty(t, "blue")
+}
+
+// TestRayCorpus applies every manifest of the corpus twice, sees each come to the state that
+// it should, and nothing left of it when it is deleted.
+func TestRayCorpus(t *testing.T) {
+	awaitEmpty(t, "blue")
+	alice, admin := user(t, "alice"), user(t, "")
+	open := map[string]string{} // by kind and name
+	for _, m := range corpus.Ray() {
+		if m.Privileged {
+			continue // the namespace is a team's
+		}
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(m.Text), &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		labels := o.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[kueue.QueueNameLabel] = "default-queue"
+		o.SetLabels(labels)
+		o.SetNamespace("blue")
+		for _, time := range []string{"first", "second"} {
+			same := client.ApplyConfigurationFromUnstructured(o.DeepCopy())
+			if err := alice.Apply(t.Context(), same, client.FieldOwner("alice")); err != nil {
+				t.Errorf("%s %s, the %s time: %v", m.Kind, m.Name, time, err)
+			}
+		}
+		open[o.GetName()] = m.Ends
+	}
+	eventually(t, "all come to their states", func() string {
+		var list ray.RayClusterList
+		if err := admin.List(t.Context(), &list, client.InNamespace("blue")); err != nil {
+			return err.Error()
+		}
+		for i := range list.Items {
+			if c := &list.Items[i]; open[c.Name] != "" && string(c.Status.State) == open[c.Name] {
+				delete(open, c.Name)
+				if err := alice.Delete(t.Context(), c); err != nil { // others may need its room
+					t.Error(err)
+				}
+			}
+		}
+		for name := range open {
+			return fmt.Sprintf("%d are not, such as %s: %+v", len(open), name, rayObject(t, name).Status)
+		}
+		return ""
+	})
+	awaitEmpty(t, "blue")
+	eventually(t, "nothing is left", func() string { return rayTraces(t) })
+}
