@@ -3,6 +3,7 @@ package livetest
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -215,6 +216,7 @@ func TestInstalled(t *testing.T) {
 	t.Run("Defaults", x.with((*cluster).defaults))
 	t.Run("Shown", x.with((*cluster).shown))
 	t.Run("S21Guards", x.with((*cluster).guards))
+	t.Run("S21Roles", x.with((*cluster).roles))
 }
 
 func (x *cluster) with(check func(*cluster)) func(*testing.T) {
@@ -313,6 +315,36 @@ func (x *cluster) guards() {
 	b.Subjects, b.Finalizers = b.Subjects[:1], nil
 	if err := x.controller.Update(ctx, b); err != nil {
 		x.t.Errorf("the controller lets a binding go: %v", err)
+	}
+}
+
+// roles checks which Roles the controller can make for jobs and bind, were it taken over.
+func (x *cluster) roles() {
+	const fine = "{apiGroups: [''], resources: [pods], verbs: [get, list, watch]}, {apiGroups: [ray.io], resources: [rayclusters], resourceNames: [tune], verbs: [get, patch]}"
+	role := func(namespace, name, rules string) error {
+		return x.controller.Create(x.t.Context(), x.parse("{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: "+name+", namespace: "+namespace+"}, rules: ["+rules+"]}"))
+	}
+	binding := func(name, role, subject string) error {
+		return x.controller.Create(x.t.Context(), x.parse("{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: "+name+", namespace: blue}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: "+role+"}, subjects: [{"+subject+"}]}"))
+	}
+	if err := errors.Join(role("blue", "tune", fine), binding("tune", "Role, name: tune", "kind: ServiceAccount, name: a, namespace: blue")); err != nil {
+		x.t.Errorf("the head of a cluster cannot do its work: %v", err)
+	}
+	for why, err := range map[string]error{
+		"Secrets":                 role("blue", "a", "{apiGroups: [''], resources: [secrets], verbs: [get]}"),
+		"changing pods":           role("blue", "a", "{apiGroups: [''], resources: [pods], verbs: [delete]}"),
+		"all clusters":            role("blue", "a", "{apiGroups: [ray.io], resources: [rayclusters], verbs: [patch]}"),
+		"another cluster":         role("blue", "a", "{apiGroups: [ray.io], resources: [rayclusters], resourceNames: [b], verbs: [patch]}"),
+		"deleting a cluster":      role("blue", "tuned", strings.Replace(fine, "[get, patch]", "[delete]", 1)),
+		"a Role of the cluster's": role("kube-system", "tune", fine),
+		"a user":                  binding("other", "Role, name: other", "kind: User, name: alice, apiGroup: rbac.authorization.k8s.io"),
+		"another namespace":       binding("other", "Role, name: other", "kind: ServiceAccount, name: a, namespace: red"),
+		"another Role":            binding("other", "Role, name: tune", "kind: ServiceAccount, name: a, namespace: blue"),
+		"a ClusterRole":           binding("other", "ClusterRole, name: other", "kind: ServiceAccount, name: a, namespace: blue"),
+	} {
+		if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+			x.t.Errorf("the controller gives rights: %s: %v", why, err)
+		}
 	}
 }
 

@@ -48,7 +48,18 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	if errs := validate(c); len(errs) > 0 {
 		return jobs.Facts{}, fmt.Errorf("read RayCluster %s/%s: %w", c.Namespace, c.Name, errs.ToAggregate())
 	}
-	return jobs.Facts{Suspended: suspended(c), Active: active(c), Ready: ready(c), PodSets: PodSets(&c.Spec)}, nil
+	return jobs.Facts{Suspended: suspended(c), Active: active(c), Ready: ready(c), PodSets: PodSets(&c.Spec), Later: Later(&c.Spec)}, nil
+}
+
+// Later are the pod sets that others do not wait for: workers come and go while a cluster
+// runs, and one that is made anew finds fewer of them than were admitted.
+func Later(s *api.RayClusterSpec) []string {
+	var out []string
+	for i := range s.WorkerGroupSpecs {
+		g := groupOf(s, &s.WorkerGroupSpecs[i])
+		out = append(out, g.role())
+	}
+	return out
 }
 
 // PodSets are the pods that a cluster needs quota for: those of its author, with what is

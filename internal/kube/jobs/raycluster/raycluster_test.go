@@ -120,7 +120,7 @@ func TestCounts(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if got := compile(t, c).Roles[1].Count; got != tc.count || f.PodSets[1].Count != tc.admitted || f.PodSets[0].Count != 1 {
+		if got := compile(t, c).Roles[1].Count; got != tc.count || f.PodSets[1].Count != tc.admitted || f.PodSets[0].Count != 1 || !slices.Equal(f.Later, []string{"g"}) {
 			t.Errorf("%s: %s: %d pods are made, want %d; %v are counted", name, tc.why, got, tc.count, f.PodSets[1].Count)
 		}
 	}
