@@ -73,7 +73,7 @@ func TestS5PodsOfRayAreCounted(t *testing.T) {
 		component string
 		want      []int32
 	}{
-		"RayCluster": {`{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: x}, spec: {headGroupSpec: {template: {spec: POD}}, workerGroupSpecs: [{replicas: 2, numOfHosts: 4, template: {spec: POD}}]}}`, []int32{1, 8}},
+		"RayCluster": {`{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: x}, spec: {headGroupSpec: {template: {spec: POD}}, workerGroupSpecs: [{groupName: g, replicas: 2, numOfHosts: 4, template: {spec: POD}}]}}`, []int32{1, 8}},
 		"RayJob":     {`{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: x}, spec: {rayClusterSpec: {headGroupSpec: {template: {spec: POD}}}}}`, []int32{1, 1}},
 	}
 	for kind, c := range cases {

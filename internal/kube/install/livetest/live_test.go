@@ -327,6 +327,7 @@ func (x *cluster) roles() {
 	binding := func(name, role, subject string) error {
 		return x.controller.Create(x.t.Context(), x.parse("{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: "+name+", namespace: blue}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: "+role+"}, subjects: [{"+subject+"}]}"))
 	}
+	x.create(x.admin, "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: other, namespace: blue}}")
 	if err := errors.Join(role("blue", "tune", fine), binding("tune", "Role, name: tune", "kind: ServiceAccount, name: a, namespace: blue")); err != nil {
 		x.t.Errorf("the head of a cluster cannot do its work: %v", err)
 	}
@@ -340,7 +341,7 @@ func (x *cluster) roles() {
 		"a user":                  binding("other", "Role, name: other", "kind: User, name: alice, apiGroup: rbac.authorization.k8s.io"),
 		"another namespace":       binding("other", "Role, name: other", "kind: ServiceAccount, name: a, namespace: red"),
 		"another Role":            binding("other", "Role, name: tune", "kind: ServiceAccount, name: a, namespace: blue"),
-		"a ClusterRole":           binding("other", "ClusterRole, name: other", "kind: ServiceAccount, name: a, namespace: blue"),
+		"a ClusterRole":           binding("other", "ClusterRole, name: "+install.TeamRole, "kind: ServiceAccount, name: a, namespace: blue"),
 	} {
 		if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 			x.t.Errorf("the controller gives rights: %s: %v", why, err)

@@ -51,13 +51,14 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	return jobs.Facts{Suspended: suspended(c), Active: active(c), Ready: ready(c), PodSets: PodSets(&c.Spec), Later: Later(&c.Spec)}, nil
 }
 
-// Later are the pod sets that others do not wait for: workers come and go while a cluster
-// runs, and one that is made anew finds fewer of them than were admitted.
+// Later are the pod sets that others do not wait for: of a cluster that grows by itself there
+// are fewer workers at first than were admitted, and they come once the head is there.
 func Later(s *api.RayClusterSpec) []string {
 	var out []string
 	for i := range s.WorkerGroupSpecs {
-		g := groupOf(s, &s.WorkerGroupSpecs[i])
-		out = append(out, g.role())
+		if g := groupOf(s, &s.WorkerGroupSpecs[i]); autoscales(s) {
+			out = append(out, g.role())
+		}
 	}
 	return out
 }

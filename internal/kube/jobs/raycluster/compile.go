@@ -24,12 +24,16 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 		Name: Head, Count: 1, Member: headName(c.Name), Labels: labels(c, api.HeadNode, api.HeadGroup), OnFailure: podplan.Replace, Forever: true,
 	})
 	p.Templates, p.Where = append(p.Templates, head(c)), append(p.Where, "spec.headGroupSpec.template")
+	var after []podplan.Dependency
+	if autoscales(&c.Spec) { // see Later
+		after = []podplan.Dependency{{Role: Head}}
+	}
 	for i := range c.Spec.WorkerGroupSpecs {
 		g := groupOf(&c.Spec, &c.Spec.WorkerGroupSpecs[i])
 		prefix := workerPrefix(c.Name, &g)
 		p.Roles = append(p.Roles, podplan.Role{
 			Name: g.role(), Count: g.Count, Member: prefix + "{index}", Labels: labels(c, api.WorkerNode, g.GroupName),
-			OnFailure: podplan.Replace, Floating: true, Unwanted: unwanted(&g, prefix),
+			OnFailure: podplan.Replace, Floating: true, Unwanted: unwanted(&g, prefix), After: after,
 		})
 		p.Templates = append(p.Templates, worker(c, &g))
 		p.Where = append(p.Where, fmt.Sprintf("spec.workerGroupSpecs[%d].template", i))

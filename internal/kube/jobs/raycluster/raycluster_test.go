@@ -120,7 +120,7 @@ func TestCounts(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if got := compile(t, c).Roles[1].Count; got != tc.count || f.PodSets[1].Count != tc.admitted || f.PodSets[0].Count != 1 || !slices.Equal(f.Later, []string{"g"}) {
+		if got := compile(t, c).Roles[1].Count; got != tc.count || f.PodSets[1].Count != tc.admitted || f.PodSets[0].Count != 1 {
 			t.Errorf("%s: %s: %d pods are made, want %d; %v are counted", name, tc.why, got, tc.count, f.PodSets[1].Count)
 		}
 	}
@@ -383,6 +383,12 @@ func TestAutoscaler(t *testing.T) {
 	}
 	if head.RestartPolicy != corev1.RestartPolicyNever || p.Templates[1].Spec.RestartPolicy != corev1.RestartPolicyNever {
 		t.Error("version 2 takes a restarted container for another node")
+	}
+	if later, err := raycluster.Kind().Read(c); err != nil || !slices.Equal(later.Later, []string{"small"}) || !slices.Equal(p.Roles[1].After, []podplan.Dependency{{Role: "head"}}) {
+		t.Errorf("its head does not wait for workers that it may never have: %v, %v", later.Later, p.Roles[1].After)
+	}
+	if f, err := raycluster.Kind().Read(decode(t, some)); err != nil || len(f.Later) > 0 {
+		t.Errorf("others start as a whole: %v, %v", f.Later, err)
 	}
 	if !strings.Contains(got.Args[0], "ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME) --cluster-namespace $(RAY_CLUSTER_NAMESPACE)") {
 		t.Errorf("it runs %v", got.Args)
