@@ -231,7 +231,7 @@ func (r *reconciler) create(ctx context.Context, w *leaderworkerset.World, o job
 		if _, set := o.(*appsv1.StatefulSet); set {
 			r.event(w.Object, corev1.EventTypeNormal, eventCreated, "Created StatefulSet "+o.GetName())
 		}
-	case apierrors.IsAlreadyExists(err):
+	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
 	default:
 		r.event(w.Object, corev1.EventTypeWarning, eventFailed, err.Error())
 	}

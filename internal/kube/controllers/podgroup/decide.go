@@ -315,6 +315,7 @@ func keepInStep(s facts) step {
 	notes := map[string]string{
 		kueue.AdmissionGatedByAnnotation:     first.Annotations[kueue.AdmissionGatedByAnnotation],
 		kueue.AwaitedPriorityClassAnnotation: awaited,
+		kueue.LaterPodSetsAnnotation:         s.later(),
 	}
 	for key, value := range notes {
 		if w.Annotations[key] == value {

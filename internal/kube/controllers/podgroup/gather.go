@@ -124,6 +124,8 @@ type maker struct {
 	// say so themselves.
 	whole bool
 	sets  []kueue.PodSet
+	// later are pod sets for which the others do not wait.
+	later string
 }
 
 // makerOf finds the StatefulSet or the LeaderWorkerSet of a group, nil if none makes its

@@ -41,7 +41,7 @@ func (r *reconciler) leaderWorkerSet(ctx context.Context, namespace, name string
 	if err != nil || t == nil {
 		return out, err
 	}
-	out.replicas, out.sets = t.Size, t.PodSets(name, index)
+	out.replicas, out.sets, out.later = t.Size, t.PodSets(name, index), t.Later()
 	return out, nil
 }
 
@@ -65,6 +65,14 @@ func (r *reconciler) template(ctx context.Context, namespace, name, hash string)
 	return leaderworkerset.Recorded(&kept)
 }
 
+// later are the pod sets of the unit for which the others do not wait.
+func (s *facts) later() string {
+	if s.maker == nil {
+		return ""
+	}
+	return s.maker.later
+}
+
 // reshaped reports whether the pods of a group that waits ask for something else than
 // what its Workload was given: its template changed.
 func reshaped(s facts) bool {
@@ -72,5 +80,8 @@ func reshaped(s facts) bool {
 		return false
 	}
 	given := s.workload.Spec.PodSets[0].Template.Annotations[leaderworkerset.ShapeAnnotation]
-	return slices.ContainsFunc(s.held(), func(p *corev1.Pod) bool { return p.Annotations[leaderworkerset.ShapeAnnotation] != given })
+	return slices.ContainsFunc(s.held(), func(p *corev1.Pod) bool {
+		shape := p.Annotations[leaderworkerset.ShapeAnnotation]
+		return shape != "" && shape != given && metav1.GetControllerOf(p) != nil
+	})
 }

@@ -345,6 +345,7 @@ func (r *reconciler) create(ctx context.Context, unit types.NamespacedName, s fa
 	for key, value := range map[string]string{
 		kueue.AwaitedPriorityClassAnnotation: s.priority.Awaited,
 		kueue.AdmissionGatedByAnnotation:     first.Annotations[kueue.AdmissionGatedByAnnotation],
+		kueue.LaterPodSetsAnnotation:         s.later(),
 	} {
 		if value != "" {
 			w.Annotations[key] = value

@@ -158,6 +158,14 @@ func (t *Template) PodSets(name string, index int32) []kueue.PodSet {
 	return []kueue.PodSet{set(leader, t.Leader, 1), set(worker, &t.Worker, t.Size-1)}
 }
 
+// Later are the pod sets whose pods may come once the leader is ready only.
+func (t *Template) Later() string {
+	if t.Leader == nil || t.Size == 1 {
+		return ""
+	}
+	return roleWorker
+}
+
 // merged is a map with further entries, which win.
 func merged(in map[string]string, more ...map[string]string) map[string]string {
 	out := map[string]string{}

@@ -336,3 +336,21 @@ func TestStatefulSets(t *testing.T) {
 		t.Errorf("the workers' set is owned by %+v", o)
 	}
 }
+
+// TestHeldBack: workers that come once their leader is ready are not waited for.
+func TestHeldBack(t *testing.T) {
+	ready := map[string]any{"spec": map[string]any{"startupPolicy": "LeaderReady"}}
+	const workers, leader = "template.spec.leaderWorkerTemplate.workerTemplate", "template.spec.leaderWorkerTemplate.leaderTemplate"
+	if w := Wrapped(); !w.HeldBack(ready, workers) || w.HeldBack(ready, leader) || w.HeldBack(map[string]any{}, workers) {
+		t.Error("only workers of a set with LeaderReady are held back")
+	}
+	for spec, want := range map[string]string{
+		"{leaderWorkerTemplate: {size: 3, " + workerOnly + "}}":                                                    "",
+		"{leaderWorkerTemplate: {size: 1, leaderTemplate: {spec: {containers: [{name: c}]}}, " + workerOnly + "}}": "",
+		"{leaderWorkerTemplate: {size: 3, leaderTemplate: {spec: {containers: [{name: c}]}}, " + workerOnly + "}}": "worker",
+	} {
+		if got := Of(parse(t, spec)).Later(); got != want {
+			t.Errorf("%s: %q comes later, want %q", spec, got, want)
+		}
+	}
+}

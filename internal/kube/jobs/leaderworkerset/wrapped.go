@@ -3,13 +3,21 @@ package leaderworkerset
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	api "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // Wrapped is what AppWrappers have to know of the kind.
-func Wrapped() *jobs.Wrapping { return &jobs.Wrapping{PodSets: wrappedPods} }
+func Wrapped() *jobs.Wrapping { return &jobs.Wrapping{PodSets: wrappedPods, HeldBack: heldBack} }
+
+// heldBack reports whether the pods at a path come once others are ready.
+func heldBack(o map[string]any, path string) bool {
+	spec, _ := o["spec"].(map[string]any)
+	return spec["startupPolicy"] == string(api.LeaderReady) && strings.HasSuffix(path, "workerTemplate")
+}
 
 // wrappedPods are the pods of all groups of a set, as its author wrote it.
 func wrappedPods(o map[string]any) ([]aw.AppWrapperPodSet, error) {
