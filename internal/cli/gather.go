@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -143,6 +144,13 @@ func missing(ctx context.Context, c client.Reader, ref Ref, asked []Kind) error 
 	if len(asked) == 1 {
 		text = fmt.Sprintf("there is no %s %s/%s", asked[0], ref.Namespace, ref.Name)
 	}
+	for _, k := range serving() {
+		o := &metav1.PartialObjectMetadata{}
+		o.SetGroupVersionKind(k)
+		if len(asked) > 1 && c.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, o) == nil {
+			text = fmt.Sprintf("the pods of %s %s/%s are queued by themselves or in groups: ask about one of them, or about its Workload", k.Kind, ref.Namespace, ref.Name)
+		}
+	}
 	slices.Sort(like)
 	if len(like) > most {
 		like = like[:most]
@@ -151,6 +159,14 @@ func missing(ctx context.Context, c client.Reader, ref Ref, asked []Kind) error 
 		text += "; did you mean " + strings.Join(like, ", ") + "?"
 	}
 	return &MissingError{text}
+}
+
+// serving are kinds of which no object is a job, but its pods are.
+func serving() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		appsv1.SchemeGroupVersion.WithKind("StatefulSet"), appsv1.SchemeGroupVersion.WithKind("ReplicaSet"),
+		{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"},
+	}
 }
 
 // MissingError says that nothing has the name that was asked for.

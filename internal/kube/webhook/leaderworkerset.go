@@ -195,6 +195,6 @@ func (h *setHandler) heldWithoutQueue(ctx context.Context, namespace string, l *
 	if err != nil || !waits {
 		return nil, err
 	}
-	return []string{fmt.Sprintf("the Pods of the %s are held and do not run, because it names no queue: set the label %s to a LocalQueue of namespace %s",
+	return []string{fmt.Sprintf("the Pods of the %s are held and do not run, because it names no queue: scale it to 0, set the label %s to a LocalQueue of namespace %s, and scale it up",
 		api.Kind, kueue.QueueNameLabel, namespace)}, nil
 }

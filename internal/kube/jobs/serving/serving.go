@@ -163,6 +163,9 @@ func (k *Kind) Explain(namespace string) string {
 	if k.Jobs {
 		what = "Jobs"
 	}
-	return fmt.Sprintf("the %s of the %s are held and do not run, because it names no queue: set the label %s to a LocalQueue of namespace %s",
-		what, k.GVK.Kind, kueue.QueueNameLabel, namespace)
+	how := "set the label %s to a LocalQueue of namespace %s"
+	if k.Group { // whose queue cannot change while there are pods
+		how = "scale it to 0, " + how + ", and scale it up"
+	}
+	return fmt.Sprintf("the %s of the %s are held and do not run, because it names no queue: "+how, what, k.GVK.Kind, kueue.QueueNameLabel, namespace)
 }
