@@ -19,8 +19,8 @@ type Manifest struct {
 	Text string
 	// Privileged: namespaces that keep their pods apart from nodes refuse them.
 	Privileged bool
-	// Pods are how many it has at the same time, and Ends the condition that is its last:
-	// Succeeded or Failed.
+	// Pods are how many it has at the same time, and Ends the condition that it ends with:
+	// Succeeded, or Completed for JobSets, or Failed.
 	Pods int
 	Ends string
 }
@@ -52,7 +52,7 @@ func All() []Manifest {
 			out = append(out, k.manifest(r))
 		}
 	}
-	return out
+	return append(out, jobSets()...)
 }
 
 const (

@@ -2,16 +2,19 @@ package e2e_test
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/test/corpus"
 )
 
@@ -19,8 +22,10 @@ import (
 // it should, and nothing left of it when it is deleted.
 func TestCorpus(t *testing.T) {
 	awaitEmpty(t, "blue")
+	aVolume(t, "corpus")
 	alice, admin := user(t, "alice"), user(t, "")
 	ends := map[string]string{} // by kind and name
+	kinds := map[schema.GroupVersionKind]bool{}
 	for _, m := range corpus.All() {
 		if m.Privileged {
 			continue // the namespace is a team's
@@ -49,46 +54,57 @@ func TestCorpus(t *testing.T) {
 			}
 		}
 		ends[m.Kind+" "+o.GetName()] = m.Ends
-	}
-	kinds := map[string]bool{}
-	for name := range ends {
-		kind, _, _ := strings.Cut(name, " ")
-		kinds[kind] = true
+		kinds[o.GroupVersionKind()] = true
 	}
 	eventually(t, "all come to their ends", func() string {
 		open := ""
 		for kind := range kinds {
 			for _, o := range listKind(t, admin, kind) {
-				name := kind + " " + o.GetName()
-				switch got := lastCondition(&o); got {
+				name := kind.Kind + " " + o.GetName()
+				switch got := endOf(&o); got {
 				case ends[name]:
-				case "Succeeded", "Failed":
-					t.Fatalf("%s: %s, want %s: %v", name, got, ends[name], o.Object["status"])
+				case "":
+					open = fmt.Sprintf("%s is %s", name, lastCondition(&o))
 				default:
-					open = fmt.Sprintf("%s is %s", name, got)
+					t.Fatalf("%s: %s, want %s: %v", name, got, ends[name], o.Object["status"])
 				}
 			}
 		}
 		return open
 	})
 	awaitEmpty(t, "blue")
-	eventually(t, "no service is left", func() string {
-		var services corev1.ServiceList
-		if err := admin.List(t.Context(), &services, client.InNamespace("blue"), client.HasLabels{"training.kubeflow.org/job-name"}); err != nil {
-			return err.Error()
-		}
-		if len(services.Items) > 0 {
-			return fmt.Sprintf("%d are", len(services.Items))
+	eventually(t, "nothing of theirs is left", func() string {
+		for _, list := range []client.ObjectList{&corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}, &batchv1.JobList{}, &corev1.PodList{}} {
+			if err := admin.List(t.Context(), list, client.InNamespace("blue"), client.HasLabels{recovery.JobLabel}); err != nil {
+				return err.Error()
+			}
+			if n := apimeta.LenList(list); n > 0 {
+				return fmt.Sprintf("%d of %T are", n, list)
+			}
 		}
 		return ""
 	})
 }
 
-// listKind lists the jobs of a kind of kubeflow.org.
-func listKind(t testing.TB, c client.Client, kind string) []unstructured.Unstructured {
+// endOf is the condition that a job ended with, "" if it has not.
+func endOf(o *unstructured.Unstructured) string {
+	all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range all {
+		m, _ := c.(map[string]any)
+		end, _ := m["type"].(string)
+		if m["status"] == "True" && slices.Contains([]string{"Succeeded", "Completed", "Complete", "Failed"}, end) {
+			return end
+		}
+	}
+	return ""
+}
+
+// listKind lists the jobs of a kind.
+func listKind(t testing.TB, c client.Client, kind schema.GroupVersionKind) []unstructured.Unstructured {
 	t.Helper()
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "kubeflow.org", Version: "v1", Kind: kind + "List"})
+	kind.Kind += "List"
+	list.SetGroupVersionKind(kind)
 	if err := c.List(t.Context(), list, client.InNamespace("blue")); err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,10 @@ func trainingObjects() (all []client.Object) {
 		o.SetKind(k.kind)
 		all = append(all, o)
 	}
-	return all
+	set := &unstructured.Unstructured{}
+	set.SetAPIVersion("jobset.x-k8s.io/v1alpha2")
+	set.SetKind("JobSet")
+	return append(all, set)
 }
 
 func (k trainingKind) count() (n int) {

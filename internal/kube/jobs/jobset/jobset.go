@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	api "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
@@ -36,6 +37,7 @@ func Kind() jobs.Kind {
 			Others:    []string{"jobset/jobset", "jobset-controller"},
 			Children:  []jobs.ChildKind{job.Child()},
 			Artifacts: artifacts,
+			Makes:     []schema.GroupResource{{Resource: "services"}, {Resource: "persistentvolumeclaims"}},
 			Recall:    jobs.Of(func(js *api.JobSet) *recovery.Recovery { return js.Status.Recovery }),
 			Project:   project,
 		},

@@ -195,7 +195,7 @@ func TestJob(t *testing.T) {
 		Spec: batchv1.JobSpec{
 			Parallelism: new(int32(2)), Completions: new(int32(2)), BackoffLimit: new(int32(0)), CompletionMode: new(batchv1.IndexedCompletion), Suspend: new(false),
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: with("e", "f"), Annotations: marks},
+				ObjectMeta: metav1.ObjectMeta{Labels: with("e", "f"), Annotations: with("mlbatch.dev/failures", "3")},
 				Spec:       corev1.PodSpec{Subdomain: "js", RestartPolicy: corev1.RestartPolicyOnFailure, Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 			},
 		},

@@ -15,6 +15,7 @@ import (
 
 	api "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
@@ -31,6 +32,9 @@ func (r *reading) make(x *role) jobs.Make {
 		j.Spec.Suspend = new(false)
 		t := &j.Spec.Template
 		r.mark(x, j, m.Index, kept.Attempt)
+		if n := max(kept.Failures, kept.Attempt); n > 0 {
+			t.Annotations[recovery.FailuresAnnotation] = strconv.Itoa(int(n))
+		}
 		if *r.js.Spec.Network.EnableDNSHostnames {
 			t.Spec.Subdomain = r.js.Spec.Network.Subdomain
 		}

@@ -40,7 +40,7 @@ func check(r *reading) field.ErrorList {
 	if n := s.TTLSecondsAfterFinished; n != nil && *n < 0 {
 		errs = append(errs, field.Invalid(at.Child("ttlSecondsAfterFinished"), *n, "use a number from 0"))
 	}
-	if wrong := validation.IsDNS1035Label(s.Network.Subdomain); len(wrong) > 0 {
+	if wrong := validation.IsDNS1035Label(s.Network.Subdomain); s.Network.Subdomain != "" && len(wrong) > 0 {
 		errs = append(errs, field.Invalid(at.Child("network", "subdomain"), s.Network.Subdomain, "it is the name of a service: "+strings.Join(wrong, ", ")))
 	}
 	return errs

@@ -7,6 +7,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/jaxjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/jobset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/paddlejob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
@@ -18,6 +19,7 @@ import (
 func All() jobs.Kinds {
 	return jobs.Kinds{
 		job.Kind(),
+		jobset.Kind(),
 		pytorchjob.Kind(),
 		tfjob.Kind(),
 		xgboostjob.Kind(),
