@@ -52,8 +52,8 @@ func changeSet(t *testing.T, c client.Client, namespace, name, patch string) {
 	}
 }
 
-// groupsReady is a check of the counters of a set.
-func groupsReady(tb testing.TB, namespace, name string, replicas, ready, updated int32, holds string) func() string {
+// groupsReady is a check of a set: how many groups there are, are ready and are updated.
+func groupsReady(tb testing.TB, namespace, name string, counts [3]int32, holds string) func() string {
 	tb.Helper()
 	return func() string {
 		var l api.LeaderWorkerSet
@@ -61,7 +61,7 @@ func groupsReady(tb testing.TB, namespace, name string, replicas, ready, updated
 			return err.Error()
 		}
 		s := l.Status
-		if s.Replicas != replicas || s.ReadyReplicas != ready || s.UpdatedReplicas != updated || s.ObservedGeneration != l.Generation {
+		if [3]int32{s.Replicas, s.ReadyReplicas, s.UpdatedReplicas} != counts || s.ObservedGeneration != l.Generation {
 			return fmt.Sprintf("status %+v", s)
 		}
 		if !slices.ContainsFunc(s.Conditions, func(c metav1.Condition) bool { return c.Type == holds && c.Status == metav1.ConditionTrue }) {
@@ -87,7 +87,7 @@ func TestLeaderWorkerSetGroupsAreAdmittedOneByOne(t *testing.T) {
 	admin := setsLab(t, "groups", "4") // one group and a bit
 	create(t, admin, servingSet("llm", 2, ""), "groups")
 	eventually(t, "the first group runs, the second is held", inState(t, "groups", "llm", 3, 3))
-	eventually(t, "one group is ready", groupsReady(t, "groups", "llm", 2, 1, 2, "Progressing"))
+	eventually(t, "one group is ready", groupsReady(t, "groups", "llm", [3]int32{2, 1, 2}, "Progressing"))
 	for _, p := range named(t, "groups", "llm-0") {
 		if p.Status.Phase != corev1.PodRunning {
 			t.Errorf("%s is %s: a group is one", p.Name, p.Status.Phase)
@@ -106,7 +106,7 @@ func TestLeaderWorkerSetGroupsAreAdmittedOneByOne(t *testing.T) {
 	}
 	changeSet(t, admin, "groups", "llm", `{"spec":{"replicas":1}}`)
 	eventually(t, "one group is left", inState(t, "groups", "llm", 3, 0))
-	eventually(t, "and serves", groupsReady(t, "groups", "llm", 1, 1, 1, "Available"))
+	eventually(t, "and serves", groupsReady(t, "groups", "llm", [3]int32{1, 1, 1}, "Available"))
 	eventually(t, "with its quota only", reserved(t, "groups", 3))
 	changeSet(t, admin, "groups", "llm", `{"spec":{"replicas":3}}`)
 	eventually(t, "two more wait", inState(t, "groups", "llm", 3, 6))
@@ -148,7 +148,7 @@ func TestLeaderWorkerSetGroupsAreAdmittedOneByOne(t *testing.T) {
 func TestLeaderWorkerSetGroupIsRecreated(t *testing.T) {
 	admin := setsLab(t, "restarts", "6")
 	create(t, admin, servingSet("llm", 2, ""), "restarts")
-	eventually(t, "both groups serve", groupsReady(t, "restarts", "llm", 2, 2, 2, "Available"))
+	eventually(t, "both groups serve", groupsReady(t, "restarts", "llm", [3]int32{2, 2, 2}, "Available"))
 	eventually(t, "a group that is complete is known as one", func() string {
 		var set appsv1.StatefulSet
 		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "restarts", Name: "llm-1"}, &set); err != nil || set.Annotations["mlbatch.dev/members"] == "" {
@@ -182,21 +182,21 @@ func TestLeaderWorkerSetGroupIsRecreated(t *testing.T) {
 func TestLeaderWorkerSetIsUpdated(t *testing.T) {
 	admin := setsLab(t, "updates", "6")
 	create(t, admin, servingSet("llm", 2, ""), "updates")
-	eventually(t, "both groups serve", groupsReady(t, "updates", "llm", 2, 2, 2, "Available"))
+	eventually(t, "both groups serve", groupsReady(t, "updates", "llm", [3]int32{2, 2, 2}, "Available"))
 	before := groupOf(t, "updates", "leaderworkerset-llm-0-").UID
 	pod := `{"spec":{"terminationGracePeriodSeconds":0,"containers":[{"name":"c","image":"busybox:%s","command":["sleep","1000000"],"resources":{"limits":{"nvidia.com/gpu":"%d"}}}]}}`
 	update := func(image string, gpus int) {
 		t.Helper()
 		changeSet(t, admin, "updates", "llm", fmt.Sprintf(`{"spec":{"leaderWorkerTemplate":{"workerTemplate":`+pod+`}}}`, image, gpus))
 	}
-	allOf := func(image string) func() string {
+	have := func(image string) func() string {
 		return func() string {
 			for _, p := range named(t, "updates", "llm") {
 				if strings.Count(p.Name, "-") == 2 && p.Spec.Containers[0].Image != image {
 					return p.Name + " has " + p.Spec.Containers[0].Image
 				}
 			}
-			return groupsReady(t, "updates", "llm", 2, 2, 2, "Available")()
+			return groupsReady(t, "updates", "llm", [3]int32{2, 2, 2}, "Available")()
 		}
 	}
 	update("2", 1)
@@ -210,7 +210,7 @@ func TestLeaderWorkerSetIsUpdated(t *testing.T) {
 		}
 		return ""
 	}
-	always(t, "one group serves meanwhile", serves, allOf("busybox:2"))
+	always(t, "one group serves meanwhile", serves, have("busybox:2"))
 	if w := groupOf(t, "updates", "leaderworkerset-llm-0-"); w == nil || w.UID != before {
 		t.Errorf("another image asks for no other quota: %v", w)
 	}
@@ -269,7 +269,7 @@ func TestCorpusOfLeaderWorkerSets(t *testing.T) {
 			}
 		}
 		name := o.GetName()
-		eventually(t, m.Name+" serves", groupsReady(t, "blue", name, replicasOf(t, name), replicasOf(t, name), replicasOf(t, name), api.Available))
+		eventually(t, m.Name+" serves", groupsReady(t, "blue", name, allOf(t, name), api.Available))
 		if got := len(named(t, "blue", name)); got != m.Pods {
 			t.Errorf("%s: %d pods, want %d", m.Name, got, m.Pods)
 		}
@@ -290,11 +290,12 @@ func TestCorpusOfLeaderWorkerSets(t *testing.T) {
 	awaitEmpty(t, "blue")
 }
 
-func replicasOf(t *testing.T, name string) int32 {
+// allOf are the counters of a set that serves.
+func allOf(t *testing.T, name string) [3]int32 {
 	t.Helper()
 	var l api.LeaderWorkerSet
 	if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: name}, &l); err != nil {
 		t.Fatal(err)
 	}
-	return *l.Spec.Replicas
+	return [3]int32{*l.Spec.Replicas, *l.Spec.Replicas, *l.Spec.Replicas}
 }

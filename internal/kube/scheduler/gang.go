@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -140,17 +141,23 @@ func Decide(g Gang, members []Member) GangDecision {
 	return GangDecision{Act: Together}
 }
 
-// started tells whether the gang has run, or is allowed to, since it was admitted.
+// started tells whether the gang has run, or is allowed to, since it was admitted. Where
+// all pods come one by one, one that has a node was given it without the others.
 func started(g Gang, members []Member) bool {
+	allOneByOne := !slices.ContainsFunc(members, func(m Member) bool { return !m.OneByOne })
 	for _, m := range members {
 		switch m.State {
 		case Bound:
 			return true
+		case Reserved:
+			if allOneByOne {
+				return true
+			}
 		case Succeeded, Failed:
 			if !m.Created.Before(g.AdmittedAt) {
 				return true
 			}
-		case Pending, Reserved, Leaving:
+		case Pending, Leaving:
 		}
 	}
 	return false

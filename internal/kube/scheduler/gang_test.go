@@ -126,6 +126,18 @@ func TestDecide(t *testing.T) {
 			members: with(oneByOne, pods("main", Pending)),
 			want:    GangDecision{Act: Alone},
 		},
+		"one by one, the first reserved": {
+			why:     "it has its node already: whoever waited for it to wait again would wait forever",
+			gang:    gang(main(3, 0)),
+			members: with(oneByOne, pods("main", Reserved, Pending)),
+			want:    GangDecision{Act: Alone},
+		},
+		"one by one, reserved beside a gang": {
+			why:     "it has its node with the others",
+			gang:    gang(main(3, 0), Set{Name: "work", Count: 1}),
+			members: all(with(oneByOne, pods("main", Reserved)), pods("work", Pending)),
+			want:    GangDecision{Act: Together},
+		},
 		"later": {
 			why:     "what waits for these is not waited for",
 			gang:    gang(main(2, 0), Set{Name: "work", Count: 2, Later: true}),

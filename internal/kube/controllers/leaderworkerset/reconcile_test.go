@@ -3,6 +3,7 @@ package leaderworkerset
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -122,9 +123,7 @@ func (b *bench) pod(of, name string, labels map[string]string) {
 	p := &corev1.Pod{ObjectMeta: *s.Spec.Template.ObjectMeta.DeepCopy(), Spec: s.Spec.Template.Spec}
 	p.Namespace, p.Name, p.UID = "blue", name, types.UID(name)
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: of, UID: s.UID, Controller: new(true)}}
-	for key, v := range labels {
-		p.Labels[key] = v
-	}
+	maps.Copy(p.Labels, labels)
 	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
 	if err := b.Client.Create(b.t.Context(), p); err != nil {
 		b.t.Fatal(err)

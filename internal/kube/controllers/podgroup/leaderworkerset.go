@@ -56,10 +56,10 @@ func (r *reconciler) template(ctx context.Context, namespace, name, hash string)
 	}
 	var kept appsv1.ControllerRevision
 	key := types.NamespacedName{Namespace: namespace, Name: leaderworkerset.RevisionName(name, hash)}
-	switch err := r.Live.Get(ctx, key, &kept); {
-	case client.IgnoreNotFound(err) != nil:
+	if err := r.Live.Get(ctx, key, &kept); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read ControllerRevision %s: %w", key, err)
-	case err != nil:
+	}
+	if kept.Name == "" {
 		return nil, nil //nolint:nilnil // it is not kept
 	}
 	return leaderworkerset.Recorded(&kept)

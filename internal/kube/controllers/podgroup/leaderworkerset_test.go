@@ -1,6 +1,7 @@
 package podgroup
 
 import (
+	"maps"
 	"strconv"
 	"testing"
 
@@ -46,12 +47,8 @@ func member(leaders *appsv1.StatefulSet, worker int) *corev1.Pod {
 		name, role, owner = "llm-0-"+strconv.Itoa(worker), "worker", "s2"
 	}
 	return managed(name, func(p *corev1.Pod) {
-		for key, v := range leaders.Spec.Template.Labels {
-			p.Labels[key] = v
-		}
-		for key, v := range leaders.Spec.Template.Annotations {
-			p.Annotations[key] = v
-		}
+		maps.Copy(p.Labels, leaders.Spec.Template.Labels)
+		maps.Copy(p.Annotations, leaders.Spec.Template.Annotations)
 		p.Labels[api.GroupIndexLabel], p.Labels[kueue.PodGroupNameLabel] = "0", leaderworkerset.GroupName("llm", 0)
 		p.Annotations[kueue.RoleHashAnnotation] = role
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "llm", UID: owner, Controller: new(true)}}

@@ -375,8 +375,8 @@ func limits(l *api.LeaderWorkerSet) (first, unavailable, surge int32) {
 		return 0, 1, 0
 	}
 	want := int(Replicas(l))
-	share := func(of *intstr.IntOrString, otherwise int, up bool) int32 { //nolint:revive // which way to round
-		n, err := intstr.GetScaledValueFromIntOrPercent(ptr.To(ptr.Deref(of, intstr.FromInt(otherwise))), want, up)
+	share := func(of *intstr.IntOrString, otherwise int, up bool) int32 {
+		n, err := intstr.GetScaledValueFromIntOrPercent(new(ptr.Deref(of, intstr.FromInt(otherwise))), want, up)
 		if err != nil {
 			n = otherwise // it is refused where it is written
 		}
@@ -410,7 +410,7 @@ func status(w *World, groups []*group, plan rolling, hash string) api.LeaderWork
 		}
 	}
 	available := steady >= Replicas(l) && !plan.updating
-	set := func(kind string, holds bool, reason, message string) { //nolint:revive // a fact
+	set := func(kind string, holds bool, reason, message string) {
 		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(w.Now)}
 		if holds {
 			c.Status = metav1.ConditionTrue

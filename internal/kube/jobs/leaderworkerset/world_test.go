@@ -23,7 +23,7 @@ func TestWorld(t *testing.T) {
 		l.Spec.LeaderWorkerTemplate.RestartPolicy = rapid.SampledFrom([]api.RestartPolicy{"", api.RecreateGroupAfterStart, api.NoRestart}).Draw(r, "policy")
 		l.Spec.StartupPolicy = rapid.SampledFrom([]api.StartupPolicy{"", api.LeaderReady}).Draw(r, "startup")
 		l.Spec.RolloutStrategy.RollingUpdateConfiguration = &api.RollingUpdateConfiguration{
-			MaxUnavailable: ptr.To(intstr.FromInt(rapid.IntRange(0, 2).Draw(r, "maxUnavailable"))), MaxSurge: ptr.To(intstr.FromInt(rapid.IntRange(0, 2).Draw(r, "maxSurge"))),
+			MaxUnavailable: new(intstr.FromInt(rapid.IntRange(0, 2).Draw(r, "maxUnavailable"))), MaxSurge: new(intstr.FromInt(rapid.IntRange(0, 2).Draw(r, "maxSurge"))),
 		}
 		f.settle()
 		for range rapid.IntRange(1, 40).Draw(r, "length") {
@@ -120,7 +120,7 @@ func (f *fake) isWhole(r *rapid.T) {
 	groups := f.world.groups(templates)
 	pods := int32(0)
 	for _, g := range groups {
-		pods += 1 + int32(len(g.workers)) //nolint:gosec // a few
+		pods += 1 + int32(len(g.workers))
 		if !g.ready() {
 			r.Fatalf("group %d is not ready", g.index)
 		}
@@ -134,7 +134,7 @@ func (f *fake) isWhole(r *rapid.T) {
 		}
 	}
 	size := ptr.Deref(l.Spec.LeaderWorkerTemplate.Size, 1)
-	if int32(len(groups)) != want || pods != want*size || len(f.world.Pods) != int(pods) { //nolint:gosec // a few
+	if int32(len(groups)) != want || pods != want*size || len(f.world.Pods) != int(pods) {
 		r.Fatalf("%d groups of %d pods in all, %d pods, want %d groups of %d", len(groups), pods, len(f.world.Pods), want, size)
 	}
 	if l.Status.ReadyReplicas != want || first == 0 && len(f.world.Revisions) != 1 {
