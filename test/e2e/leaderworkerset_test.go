@@ -299,3 +299,53 @@ func allOf(t *testing.T, name string) [3]int32 {
 	}
 	return [3]int32{*l.Spec.Replicas, *l.Spec.Replicas, *l.Spec.Replicas}
 }
+
+// A pod of a group that goes while no controller runs takes its group with it all the
+// same, once one runs.
+func TestLeaderWorkerSetSurvivesTheController(t *testing.T) {
+	admin := setsLab(t, "setkilled", "3")
+	create(t, admin, servingSet("llm", 1, ""), "setkilled")
+	eventually(t, "the group is complete", func() string {
+		var set appsv1.StatefulSet
+		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "setkilled", Name: "llm-0"}, &set); err != nil || set.Annotations["mlbatch.dev/members"] == "" {
+			return fmt.Sprintf("%v, annotations %v", err, set.Annotations)
+		}
+		return groupsReady(t, "setkilled", "llm", [3]int32{1, 1, 1}, api.Available)()
+	})
+	before := uids(t, "setkilled", "llm")
+	if err := cluster.Kill(t.Context(), "controller"); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "setkilled", Name: "llm-0-1"}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all of the group are new", func() string {
+		for name, uid := range uids(t, "setkilled", "llm") {
+			if before[name] == uid {
+				return name + " is as it was"
+			}
+		}
+		return inState(t, "setkilled", "llm", 3, 0)()
+	})
+	eventually(t, "and serve", groupsReady(t, "setkilled", "llm", [3]int32{1, 1, 1}, api.Available))
+}
+
+// In an AppWrapper all groups are counted with it and start with it.
+func TestLeaderWorkerSetInAnAppWrapper(t *testing.T) {
+	awaitEmpty(t, "blue")
+	alice := user(t, "alice")
+	name := create(t, alice, wrap(servingSet("llm", 2, "")), "blue")
+	eventually(t, "it runs", inPhase(t, "Running", "blue", name))
+	eventually(t, "both groups serve", groupsReady(t, "blue", "llm", [3]int32{2, 2, 2}, api.Available))
+	if w := groupOf(t, "blue", "leaderworkerset-"); w != nil {
+		t.Errorf("a group is queued besides: %s", w.Name)
+	}
+	worker := named(t, "blue", "llm-1-2")[0]
+	if worker.Labels[api.GroupIndexLabel] != "1" || !slices.ContainsFunc(worker.Spec.Containers[0].Env, func(v corev1.EnvVar) bool { return v.Name == api.WorkerIndexVariable && v.Value == "2" }) {
+		t.Errorf("%s does not know its place: %v", worker.Name, worker.Labels)
+	}
+	if err := alice.Delete(t.Context(), wrapper(t, "blue", name)); err != nil {
+		t.Fatal(err)
+	}
+	awaitEmpty(t, "blue")
+}
