@@ -12,6 +12,13 @@ func Ray() []Manifest {
 	for _, r := range clusters() {
 		out = append(out, ray("RayCluster", "ready", r))
 	}
+	for _, r := range rayJobs() {
+		ends := "Complete"
+		if r.fails {
+			ends = "Failed"
+		}
+		out = append(out, ray("RayJob", ends, r))
+	}
 	return out
 }
 
@@ -23,7 +30,8 @@ const (
 )
 
 func ray(kind, ends string, r row) Manifest {
-	spec := strings.ReplaceAll(strings.ReplaceAll(r.spec, "LITTLE", rayTemplate), "NODE", rayContainer)
+	spec := strings.ReplaceAll(r.spec, "CLUSTER", "rayClusterSpec: {headGroupSpec: {rayStartParams: {}, LITTLE}, workerGroupSpecs: [{groupName: small-group, replicas: 1, minReplicas: 1, maxReplicas: 5, rayStartParams: {}, LITTLE}]}")
+	spec = strings.ReplaceAll(strings.ReplaceAll(spec, "LITTLE", rayTemplate), "NODE", rayContainer)
 	metadata := r.metadata
 	if !strings.HasPrefix(metadata, "generateName") {
 		metadata = fmt.Sprintf("name: %s-%s%s", strings.ToLower(kind), r.name, metadata)
@@ -75,5 +83,37 @@ func clusters() []row {
 		{name: "labelled", why: "labels and annotations of the cluster", metadata: ", labels: {team: blue, controller-tools.k8s.io: '1.0'}, annotations: {note: hello}", spec: "headGroupSpec: {LITTLE}", pods: 1},
 		{name: "old", why: "the older version", spec: `rayVersion: "2.9.0", headGroupSpec: {serviceType: ClusterIP, rayStartParams: {dashboard-host: 0.0.0.0}, LITTLE}, workerGroupSpecs: [{groupName: small-group, replicas: 1, minReplicas: 1, maxReplicas: 5, rayStartParams: {}, scaleStrategy: {}, LITTLE}]`, pods: 2},
 		{name: "host-network", why: "fast networks", spec: "headGroupSpec: {template: {spec: {hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet, containers: [{NODE}]}}}", pods: 1, privileged: true},
+	}
+}
+
+// rayJobs are what people write of RayJobs. Those that end shut their clusters down, since a
+// cluster holds its quota.
+func rayJobs() []row {
+	const end = "shutdownAfterJobFinishes: true, "
+	fails := "submitterPodTemplate: {metadata: {annotations: {mlbatch.dev/exit-code: \"1\", mlbatch.dev/run-for: 0s}}, spec: {restartPolicy: Never, containers: [{NODE}]}}, submitterConfig: {backoffLimit: 0}, "
+	return []row{
+		{name: "sample", why: "what every example begins with", spec: `entrypoint: python /home/ray/samples/sample_code.py, runtimeEnvYAML: "pip:\n- requests==2.26.0\nenv_vars:\n  counter_name: test_counter\n", ` + end + "CLUSTER", pods: 2},
+		{name: "plain", why: "no more than needed", spec: "entrypoint: python a.py, CLUSTER", pods: 2},
+		{name: "shutdown", why: "its cluster goes with it", spec: "entrypoint: python a.py, " + end + "CLUSTER", pods: 2},
+		{name: "later", why: "its cluster goes after a while", spec: "entrypoint: python a.py, ttlSecondsAfterFinished: 3, " + end + "CLUSTER", pods: 2},
+		{name: "k8s", why: "the mode by name", spec: "entrypoint: python a.py, submissionMode: K8sJobMode, " + end + "CLUSTER", pods: 2},
+		{name: "submitter", why: "the pod that submits it is described", spec: "entrypoint: python a.py, submitterPodTemplate: {spec: {restartPolicy: Never, containers: [{name: my-custom-rayjob-submitter, image: \"rayproject/ray:2.46.0\", command: [sh, -c, \"sleep 1\"], resources: {limits: {cpu: 100m, memory: 64Mi}}}]}}, " + end + "CLUSTER", pods: 2},
+		{name: "tries", why: "how often it is submitted", spec: "entrypoint: python a.py, submitterConfig: {backoffLimit: 5}, " + end + "CLUSTER", pods: 2},
+		{name: "resources", why: "what the entrypoint takes", spec: "entrypoint: python a.py, entrypointNumCpus: 0.5, entrypointNumGpus: 0, entrypointResources: '{\"Custom1\": 1}', " + end + "CLUSTER", pods: 2},
+		{name: "named", why: "how Ray calls it, and what is told to it", spec: "entrypoint: python a.py, jobId: my-job, metadata: {owner: me, k: v}, " + end + "CLUSTER", pods: 2},
+		{name: "deadline", why: "time enough", spec: "entrypoint: python a.py, activeDeadlineSeconds: 36000, " + end + "CLUSTER", pods: 2},
+		{name: "late", why: "not enough time", fails: true, spec: "entrypoint: python a.py, activeDeadlineSeconds: 1, " + end + "CLUSTER", pods: 2},
+		{name: "backoff", why: "a failure would be survived", spec: "entrypoint: python a.py, backoffLimit: 2, " + end + "CLUSTER", pods: 2},
+		{name: "fails", why: "a failure that is final", fails: true, spec: "entrypoint: python a.py, " + fails + end + "CLUSTER", pods: 2},
+		{name: "fails-again", why: "each try in a cluster of its own", fails: true, spec: "entrypoint: python a.py, backoffLimit: 1, " + fails + end + "CLUSTER", pods: 2},
+		{name: "suspended", why: "as queues want it", spec: "suspend: true, entrypoint: python a.py, " + end + "CLUSTER", pods: 2},
+		{name: "rules", why: "what goes after which end", spec: "entrypoint: python a.py, deletionStrategy: {deletionRules: [{policy: DeleteCluster, condition: {jobStatus: SUCCEEDED, ttlSeconds: 1}}, {policy: DeleteCluster, condition: {jobDeploymentStatus: Failed}}, {policy: DeleteNone, condition: {jobStatus: FAILED}}]}, CLUSTER", pods: 2},
+		{name: "rules-older", why: "an older way to say it", spec: "entrypoint: python a.py, deletionStrategy: {onSuccess: {policy: DeleteCluster}, onFailure: {policy: DeleteNone}}, CLUSTER", pods: 2},
+		{name: "managed", why: "it names the controller that there is", spec: "managedBy: ray.io/kuberay-operator, entrypoint: python a.py, " + end + "CLUSTER", pods: 2},
+		{name: "grows", why: "its cluster decides how many workers it has", spec: "entrypoint: python a.py, " + end + "rayClusterSpec: {enableInTreeAutoscaling: true, headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 1, minReplicas: 0, maxReplicas: 2, LITTLE}]}", pods: 2},
+		{name: "service", why: "the head's service is described", spec: "entrypoint: python a.py, " + end + "rayClusterSpec: {headGroupSpec: {headService: {metadata: {annotations: {a: b}}}, LITTLE}}", pods: 2},
+		{name: "code", why: "code in a ConfigMap", spec: "entrypoint: python /home/ray/samples/a.py, " + end + "rayClusterSpec: {headGroupSpec: {template: {spec: {containers: [{NODE, volumeMounts: [{mountPath: /home/ray/samples, name: code}]}], volumes: [{name: code, configMap: {name: code, optional: true}}]}}}}", pods: 2},
+		{name: "late-start", why: "a field that has no effect", spec: "entrypoint: python a.py, preRunningDeadlineSeconds: 600, " + end + "CLUSTER", pods: 2},
+		{name: "old", why: "the older version", spec: "entrypoint: python a.py, " + end + "CLUSTER", pods: 2},
 	}
 }

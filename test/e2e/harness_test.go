@@ -203,7 +203,7 @@ func awaitEmpty(t testing.TB, namespaces ...string) {
 	t.Helper()
 	c := user(t, "")
 	for _, ns := range namespaces {
-		for _, o := range append(trainingObjects(), &aw.AppWrapper{}, &batchv1.Job{}, &ray.RayCluster{}) {
+		for _, o := range append(trainingObjects(), &aw.AppWrapper{}, &batchv1.Job{}, &ray.RayJob{}, &ray.RayCluster{}) {
 			if err := c.DeleteAllOf(t.Context(), o, client.InNamespace(ns), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 				t.Fatal(err)
 			}

@@ -255,23 +255,147 @@ func TestRayCorpus(t *testing.T) {
 		open[o.GetName()] = m.Ends
 	}
 	eventually(t, "all come to their states", func() string {
-		var list ray.RayClusterList
-		if err := admin.List(t.Context(), &list, client.InNamespace("blue")); err != nil {
-			return err.Error()
-		}
-		for i := range list.Items {
-			if c := &list.Items[i]; open[c.Name] != "" && string(c.Status.State) == open[c.Name] {
-				delete(open, c.Name)
-				if err := alice.Delete(t.Context(), c); err != nil { // others may need its room
+		for _, o := range rayAll(t, admin) {
+			want := open[o.GetName()]
+			if is := rayState(&o); want != "" && is == want {
+				delete(open, o.GetName())
+				if err := alice.Delete(t.Context(), &o); err != nil { // others may need its room
 					t.Error(err)
 				}
+			} else if want != "" && is == "Failed" {
+				t.Fatalf("%s: %v", o.GetName(), o.Object["status"])
 			}
 		}
 		for name := range open {
-			return fmt.Sprintf("%d are not, such as %s: %+v", len(open), name, rayObject(t, name).Status)
+			return fmt.Sprintf("%d are not, such as %s", len(open), name)
 		}
 		return ""
 	})
 	awaitEmpty(t, "blue")
 	eventually(t, "nothing is left", func() string { return rayTraces(t) })
+}
+
+// rayAll are the objects of Ray's kinds that users made.
+func rayAll(t testing.TB, c client.Client) []unstructured.Unstructured {
+	t.Helper()
+	var out []unstructured.Unstructured
+	for _, kind := range []string{"RayCluster", "RayJob"} {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(ray.GroupVersion.WithKind(kind + "List"))
+		if err := c.List(t.Context(), list, client.InNamespace("blue")); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, list.Items...)
+	}
+	return out
+}
+
+// rayState is what `kubectl get` shows of one.
+func rayState(o *unstructured.Unstructured) string {
+	field := "state"
+	if o.GetKind() == "RayJob" {
+		field = "jobDeploymentStatus"
+	}
+	s, _, _ := unstructured.NestedString(o.Object, "status", field)
+	return s
+}
+
+// rayJob is a manifest of one; more are lines of its spec.
+func rayJob(name, more string) string {
+	const pod = "template: {spec: {terminationGracePeriodSeconds: 0, containers: [{name: ray, image: ray, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}"
+	return fmt.Sprintf(`{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}},
+  spec: {%s entrypoint: python a.py, rayClusterSpec: {headGroupSpec: {%s}, workerGroupSpecs: [{groupName: small, replicas: 2, %s}]}}}`, name, more, pod, pod)
+}
+
+// rayJobObject reads a job; nil if it is gone.
+func rayJobObject(t testing.TB, name string) *ray.RayJob {
+	t.Helper()
+	j := &ray.RayJob{}
+	err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: name}, j)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func rayJobIs(t testing.TB, name string, status ray.JobDeploymentStatus) func() string {
+	t.Helper()
+	return func() string {
+		j := rayJobObject(t, name)
+		if j == nil || j.Status.JobDeploymentStatus != status {
+			return fmt.Sprintf("it is %+v", j)
+		}
+		return ""
+	}
+}
+
+// TestRayJob: a user applies a job, twice; its cluster comes up, the job is submitted to it,
+// ends, its cluster goes, and nothing is left of it when it is deleted.
+func TestRayJob(t *testing.T) {
+	awaitEmpty(t, "blue")
+	manifest := rayJob("learn", "shutdownAfterJobFinishes: true,")
+	for _, again := range []string{"first", "second"} {
+		if out, err := kubectl(t, "alice", manifest, "apply", "--server-side", "-n", "blue"); err != nil {
+			t.Fatalf("the %s time: %v\n%s", again, err, out)
+		}
+	}
+	eventually(t, "it runs", rayJobIs(t, "learn", ray.DeploymentRunning))
+	cluster := rayJobObject(t, "learn").Status.RayClusterName
+	if got := rayPods(t, cluster); got != "head small-worker-0 small-worker-1" {
+		t.Errorf("its cluster %s has pods %s", cluster, got)
+	}
+	w := workloadOf(t, "blue", "learn")
+	if n := len(w.Spec.PodSets); n != 3 || w.Spec.PodSets[2].Name != "submitter" {
+		t.Errorf("its pod sets are %+v", w.Spec.PodSets)
+	}
+	if workloadOf(t, "blue", cluster) != nil {
+		t.Error("its cluster is queued by itself")
+	}
+	eventually(t, "it is done", rayJobIs(t, "learn", ray.DeploymentComplete))
+	if s := rayJobObject(t, "learn").Status; s.JobStatus != ray.JobSucceeded || *s.Succeeded != 1 {
+		t.Errorf("%+v", s)
+	}
+	eventually(t, "its cluster has gone", func() string {
+		if rayObject(t, cluster) != nil || rayPods(t, cluster) != "" {
+			return "it has not"
+		}
+		return ""
+	})
+	eventually(t, "its Workload is finished", func() string {
+		if w := workloadOf(t, "blue", "learn"); w == nil || !isFinished(w) {
+			return "it is not"
+		}
+		return ""
+	})
+	if out, err := kubectl(t, "alice", manifest, "delete", "-n", "blue"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	eventually(t, "nothing is left", func() string {
+		if workloadOf(t, "blue", "learn") != nil {
+			return "its Workload is"
+		}
+		return rayTraces(t)
+	})
+}
+
+// TestRayJobIsTriedAgain: each try has a cluster of its own, and there are as many as the job
+// allows.
+func TestRayJobIsTriedAgain(t *testing.T) {
+	awaitEmpty(t, "blue")
+	create(t, user(t, "alice"), rayJob("broken", `backoffLimit: 1, submitterConfig: {backoffLimit: 0}, shutdownAfterJobFinishes: true,
+  submitterPodTemplate: {metadata: {annotations: {mlbatch.dev/exit-code: "1", mlbatch.dev/run-for: 20s}}, spec: {restartPolicy: Never, containers: [{name: s, image: i, resources: {limits: {cpu: 1}}}]}},`), "blue")
+	clusters := map[string]bool{}
+	eventually(t, "it fails", func() string {
+		if name := rayJobObject(t, "broken").Status.RayClusterName; name != "" {
+			clusters[name] = true
+		}
+		return rayJobIs(t, "broken", ray.DeploymentFailed)()
+	})
+	if s := rayJobObject(t, "broken").Status; len(clusters) != 2 || *s.Failed != 2 || s.Reason != "AppFailed" || s.JobStatus != ray.JobFailed {
+		t.Errorf("it ran in %v: %+v", clusters, s)
+	}
+	awaitEmpty(t, "blue")
 }

@@ -4,10 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // tricks wraps a component of one line, NAME standing for a unique name and POD
@@ -67,14 +63,13 @@ func TestS5AttacksOnTheQueueAreRefused(t *testing.T) {
 // further hosts and the one that submits a job included.
 func TestS5PodsOfRayAreCounted(t *testing.T) {
 	awaitEmpty(t, "blue")
-	define(t, "RayJob")
 	const pod = `{containers: [{name: c, image: ray, resources: {limits: {cpu: 1}}}]}`
 	cases := map[string]struct {
 		component string
 		want      []int32
 	}{
 		"RayCluster": {`{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: x}, spec: {headGroupSpec: {template: {spec: POD}}, workerGroupSpecs: [{groupName: g, replicas: 2, numOfHosts: 4, template: {spec: POD}}]}}`, []int32{1, 8}},
-		"RayJob":     {`{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: x}, spec: {rayClusterSpec: {headGroupSpec: {template: {spec: POD}}}}}`, []int32{1, 1}},
+		"RayJob":     {`{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: x}, spec: {entrypoint: x, rayClusterSpec: {headGroupSpec: {template: {spec: POD}}}}}`, []int32{1, 1}},
 	}
 	for kind, c := range cases {
 		t.Run(kind, func(t *testing.T) {
@@ -96,41 +91,6 @@ func TestS5PodsOfRayAreCounted(t *testing.T) {
 		})
 	}
 	awaitEmpty(t, "blue")
-}
-
-// define makes a kind of Ray's known to the API server, without its operator.
-func define(t *testing.T, kind string) {
-	t.Helper()
-	admin := user(t, "")
-	plural := strings.ToLower(kind) + "s"
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
-		ObjectMeta: metav1.ObjectMeta{Name: plural + ".ray.io"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "ray.io", Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural, Singular: strings.ToLower(kind)},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}},
-			}},
-		},
-	}
-	if err := admin.Create(t.Context(), crd); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = admin.Delete(withoutCancel(t), crd) })
-	eventually(t, kind+" is served", func() string {
-		var is apiextensionsv1.CustomResourceDefinition
-		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(crd), &is); err != nil {
-			return err.Error()
-		}
-		for _, c := range is.Status.Conditions {
-			if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
-				return ""
-			}
-		}
-		return "not yet"
-	})
 }
 
 // S7: an evicted tenant does not keep borrowed GPUs for longer than the admin

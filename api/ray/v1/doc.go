@@ -1,5 +1,5 @@
 // Package v1 is the ray.io API as far as mlbatch runs it: RayCluster, a head and groups
-// of workers.
+// of workers, and RayJob, a command that is run in one.
 //
 // The package holds types and names only. What the kinds mean is known to the
 // packages below internal/kube/jobs.
@@ -17,12 +17,15 @@ import (
 // GroupVersion names this version of the API.
 var GroupVersion = schema.GroupVersion{Group: "ray.io", Version: "v1"}
 
-// RayClusterKind is the name of the kind.
-const RayClusterKind = "RayCluster"
+// The kinds.
+const (
+	RayClusterKind = "RayCluster"
+	RayJobKind     = "RayJob"
+)
 
 // AddToScheme adds the kinds of this version to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &RayCluster{}, &RayClusterList{})
+	s.AddKnownTypes(GroupVersion, &RayCluster{}, &RayClusterList{}, &RayJob{}, &RayJobList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

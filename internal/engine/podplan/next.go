@@ -77,9 +77,15 @@ func (p *Plan) ended(seen []Seen, m Memory, now time.Time) Step {
 			s.Delete = append(s.Delete, i)
 		}
 	}
+	if left := m.Ended.Add(p.CleanUpAfter).Sub(now); left > 0 && len(s.Delete) > 0 {
+		s.Delete, s.Again = nil, left
+	}
 	if p.TTL != nil {
-		if s.Again = m.Ended.Add(*p.TTL).Sub(now); s.Again <= 0 {
+		switch left := m.Ended.Add(*p.TTL).Sub(now); {
+		case left <= 0:
 			s.Again, s.Remove = 0, true
+		case s.Again == 0 || left < s.Again:
+			s.Again = left
 		}
 	}
 	return s

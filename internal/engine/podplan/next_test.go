@@ -401,6 +401,23 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Succeeded), pod("Worker", 1, podplan.Failed)},
 			want: want{delete: []int{0, 1}},
 		},
+		"ended, running ones go later": {
+			why: "somebody may want to look at them", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded}, at: time.Second,
+			plan: func(p *podplan.Plan) { p.CleanUp, p.CleanUpAfter = podplan.RemoveRunning, 5*time.Second },
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Running)}, want: want{again: 4 * time.Second},
+		},
+		"ended, later is over": {
+			why: "they had their time", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded}, at: 5 * time.Second,
+			plan: func(p *podplan.Plan) { p.CleanUp, p.CleanUpAfter = podplan.RemoveRunning, 5*time.Second },
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Running)}, want: want{delete: []int{0}},
+		},
+		"ended, the job goes before them": {
+			why: "what is first", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded}, at: time.Second,
+			plan: func(p *podplan.Plan) {
+				p.CleanUp, p.CleanUpAfter, p.TTL = podplan.RemoveRunning, 5*time.Second, ptr.To(3*time.Second)
+			},
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Running)}, want: want{again: 2 * time.Second},
+		},
 		"ended, stays for a while": {
 			why: "it is deleted later", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded}, at: time.Second,
 			plan: func(p *podplan.Plan) { p.TTL = ptr.To(5 * time.Second) }, want: want{again: 4 * time.Second},

@@ -31,8 +31,9 @@ type Plan struct {
 	Together bool
 	// Deadline is how long the job may run, counted from each start; 0 is without end.
 	Deadline time.Duration
-	// CleanUp is what becomes of members when the job has ended.
-	CleanUp CleanUp
+	// CleanUp is what becomes of members when the job has ended, so long after its end.
+	CleanUp      CleanUp
+	CleanUpAfter time.Duration
 	// TTL is how long the job itself stays after it ended; nil is for ever.
 	TTL *time.Duration
 }

@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	rayManifest = `{apiVersion: ray.io/VERSION, kind: RayCluster, metadata: {name: r}, spec: {AUTO headGroupSpec: {template: {spec: PODSPEC}}, workerGroupSpecs: [{GROUP template: {spec: PODSPEC}}]}}`
-	rayJob      = `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {HOW rayClusterSpec: {headGroupSpec: {template: {spec: PODSPEC}}}}}`
-	pyTorch     = `{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: p}, spec: {ELASTIC pytorchReplicaSpecs: {master: {template: {spec: PODSPEC}}, WORKER: {replicas: 3, template: {spec: PODSPEC}}}}}`
-	unknownKind = `{apiVersion: example.com/v1, kind: Group, metadata: {name: g}, spec: {groups: [{replicas: 4, pods: {spec: PODSPEC}}]}}`
+	rayManifest      = `{apiVersion: ray.io/VERSION, kind: RayCluster, metadata: {name: r}, spec: {AUTO headGroupSpec: {template: {spec: PODSPEC}}, workerGroupSpecs: [{GROUP template: {spec: PODSPEC}}]}}`
+	raySubmitterPath = "template.spec.submitterPodTemplate"
+	rayJob           = `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {HOW rayClusterSpec: {headGroupSpec: {template: {spec: PODSPEC}}}}}`
+	pyTorch          = `{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: p}, spec: {ELASTIC pytorchReplicaSpecs: {master: {template: {spec: PODSPEC}}, WORKER: {replicas: 3, template: {spec: PODSPEC}}}}}`
+	unknownKind      = `{apiVersion: example.com/v1, kind: Group, metadata: {name: g}, spec: {groups: [{replicas: 4, pods: {spec: PODSPEC}}]}}`
 )
 
 // fill writes the places of a manifest, and nothing where none is named.

@@ -1,8 +1,6 @@
 package appwrapper
 
 import (
-	"cmp"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
@@ -49,19 +47,3 @@ func (c Component) waits(path string) bool {
 }
 
 func always(map[string]any) bool { return true }
-
-// outcomeOfRayJob reads the status of a RayJob, whose cluster may be gone
-// before its pods are looked at (A7).
-func outcomeOfRayJob(o map[string]any) (lifecycle.Outcome, string) {
-	job, _, _ := unstructured.NestedString(o, "status", "jobStatus")
-	deployment, _, _ := unstructured.NestedString(o, "status", "jobDeploymentStatus")
-	message, _, _ := unstructured.NestedString(o, "status", "message")
-	switch {
-	case job == "SUCCEEDED":
-		return lifecycle.Completed, message
-	case deployment == "Failed",
-		deployment == "Complete" && (job == "FAILED" || job == "STOPPED"):
-		return lifecycle.Broken, cmp.Or(message, "the Ray job is "+cmp.Or(job, "FAILED"))
-	}
-	return lifecycle.Undecided, ""
-}

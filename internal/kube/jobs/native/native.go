@@ -11,6 +11,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/paddlejob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/rayjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/tfjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/xgboostjob"
 )
@@ -26,5 +27,6 @@ func All() jobs.Kinds {
 		paddlejob.Kind(),
 		jaxjob.Kind(),
 		raycluster.Kind(),
+		rayjob.Kind(),
 	}
 }

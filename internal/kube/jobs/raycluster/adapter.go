@@ -131,6 +131,23 @@ func CheckAdmission(s *api.RayClusterSpec, infos []jobs.PodSetInfo) error {
 	return nil
 }
 
+// Inject adds what an admission gives the pods of a cluster to its templates, which it changes.
+func Inject(s *api.RayClusterSpec, admitted jobs.Admitted) error {
+	names := []string{Head}
+	for i := range s.WorkerGroupSpecs {
+		g := groupOf(s, &s.WorkerGroupSpecs[i])
+		names = append(names, g.role())
+	}
+	for i, t := range append([]*corev1.PodTemplateSpec{&s.HeadGroupSpec.Template}, workerTemplates(s)...) {
+		if info, is := admitted[names[i]]; is {
+			if err := info.Inject(t); err != nil {
+				return fmt.Errorf("pods %s: %w", names[i], err)
+			}
+		}
+	}
+	return nil
+}
+
 func workerTemplates(s *api.RayClusterSpec) []*corev1.PodTemplateSpec {
 	var out []*corev1.PodTemplateSpec
 	for i := range s.WorkerGroupSpecs {

@@ -107,6 +107,11 @@ func addPorts(written []corev1.ServicePort, ports []corev1.ContainerPort) []core
 	return out
 }
 
+// ServicePorts are those of a service that leads to the head.
+func ServicePorts(s *api.RayClusterSpec) []corev1.ServicePort {
+	return addPorts(nil, headPorts(&s.HeadGroupSpec.Template))
+}
+
 // workerService gives the pods of replicas with several hosts their names.
 func workerService(c *api.RayCluster) *corev1.Service {
 	s := &corev1.Service{ObjectMeta: meta(c, c.Name+"-headless")}

@@ -1,0 +1,481 @@
+package rayjob_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	api "github.com/mlbatch/mlbatch/api/ray/v1"
+	"github.com/mlbatch/mlbatch/api/recovery"
+	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/rayjob"
+)
+
+const (
+	pod     = "template: {spec: {containers: [{name: ray, image: i, resources: {limits: {cpu: 2, memory: 4Gi}}}]}}"
+	cluster = "rayClusterSpec: {headGroupSpec: {POD}, workerGroupSpecs: [{groupName: small, replicas: 2, POD}]}"
+	some    = "entrypoint: python a.py, " + cluster
+)
+
+// decode reads a job whose spec may name POD, a template.
+func decode(t testing.TB, spec string) *api.RayJob {
+	t.Helper()
+	j := &api.RayJob{}
+	text := "{metadata: {name: a, namespace: b, uid: u}, spec: {" + strings.ReplaceAll(spec, "POD", pod) + "}}"
+	if err := yaml.UnmarshalStrict([]byte(text), j); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return j
+}
+
+func compile(t testing.TB, j *api.RayJob) *jobs.Plan {
+	t.Helper()
+	k := rayjob.Kind()
+	p, err := k.Operated.Compile(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// member makes one of a role.
+func member(t testing.TB, j *api.RayJob, role string, admitted jobs.Admitted) jobs.Object {
+	t.Helper()
+	o, err := compile(t, j).Child(j, rayjob.Kind().GVK(), podplan.Member{Role: role}, &podplan.Memory{}, admitted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func submitter(t testing.TB, j *api.RayJob) *batchv1.Job {
+	t.Helper()
+	out, is := member(t, j, "submitter", nil).(*batchv1.Job)
+	if !is {
+		t.Fatal("it is no Job")
+	}
+	return out
+}
+
+// TestPlan: a cluster, then the Job that submits to it. What fails begins anew as a whole.
+func TestPlan(t *testing.T) {
+	p := compile(t, decode(t, some))
+	name := p.Roles[0].Member
+	if !strings.HasPrefix(name, "a-") || len(name) != 7 {
+		t.Errorf("its cluster is called %s", name)
+	}
+	want := podplan.Plan{
+		Together: true, Retries: new(int32(0)), Success: podplan.Success{{Roles: []string{"submitter"}}},
+		Roles: []podplan.Role{
+			{Name: "cluster", Count: 1, Member: name, OnFailure: podplan.RestartJob, Forever: true},
+			{Name: "submitter", Count: 1, Member: "a", OnFailure: podplan.RestartJob, After: []podplan.Dependency{{Role: "cluster"}}},
+		},
+	}
+	if diff := cmp.Diff(want, p.Plan); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	j := decode(t, "suspend: true, backoffLimit: 3, activeDeadlineSeconds: 60, "+some)
+	j.Status.Recovery = &recovery.Recovery{Attempt: 1}
+	again := compile(t, j)
+	if !again.Suspended || *again.Retries != 3 || again.Deadline != time.Minute {
+		t.Errorf("%+v", again.Plan)
+	}
+	if again.Roles[0].Member == name {
+		t.Error("each try has a cluster of its own")
+	}
+	used := compile(t, decode(t, "entrypoint: x, clusterSelector: {ray.io/cluster: other}, submitterPodTemplate: {spec: {containers: [{name: c, image: i}]}}"))
+	if len(used.Roles) != 1 || len(used.Roles[0].After) > 0 {
+		t.Errorf("a cluster that there is is not made: %+v", used.Roles)
+	}
+}
+
+// TestCluster: it is as the job says, with what the job was admitted with.
+func TestCluster(t *testing.T) {
+	j := decode(t, some)
+	j.Annotations = map[string]string{"ray.io/overwrite-container-cmd": "true", "note": "x"}
+	j.Spec.RayClusterSpec.Suspend = new(true)
+	c, _ := member(t, j, "cluster", jobs.Admitted{
+		"head": {NodeSelector: map[string]string{"a": "b"}}, "small": {Labels: map[string]string{"c": "d"}}, "submitter": {},
+	}).(*api.RayCluster)
+	if c.Namespace != "b" || c.Labels["ray.io/originated-from-cr-name"] != "a" || c.Labels["ray.io/originated-from-crd"] != "RayJob" || c.Spec.Suspend != nil {
+		t.Errorf("%+v", c)
+	}
+	if c.Spec.HeadGroupSpec.Template.Spec.NodeSelector["a"] != "b" || c.Spec.WorkerGroupSpecs[0].Template.Labels["c"] != "d" {
+		t.Errorf("%+v", c.Spec)
+	}
+	if c.Annotations["ray.io/overwrite-container-cmd"] != "true" || c.Annotations["note"] != "" {
+		t.Errorf("%v", c.Annotations)
+	}
+	if len(j.Spec.RayClusterSpec.HeadGroupSpec.Template.Spec.NodeSelector) > 0 {
+		t.Error("the user's object was changed")
+	}
+}
+
+// TestSubmitter: what the pod that submits the job runs, asks for and is told.
+func TestSubmitter(t *testing.T) {
+	j := decode(t, some)
+	s := submitter(t, j)
+	if s.Name != "a" || *s.Spec.BackoffLimit != 2 || s.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever {
+		t.Errorf("%+v", s.Spec)
+	}
+	c := s.Spec.Template.Spec.Containers[0]
+	if c.Image != "i" || c.Resources.Requests.Cpu().String() != "500m" || c.Resources.Limits.Memory().String() != "1Gi" {
+		t.Errorf("%+v", c)
+	}
+	at := compile(t, j).Roles[0].Member + "-head-svc.b.svc.cluster.local:8265"
+	env := map[string]string{}
+	for _, e := range c.Env {
+		env[e.Name] = e.Value
+	}
+	id := env["RAY_JOB_SUBMISSION_ID"]
+	if env["RAY_DASHBOARD_ADDRESS"] != at || env["PYTHONUNBUFFERED"] != "1" || !strings.HasPrefix(id, "a-") {
+		t.Errorf("%v", env)
+	}
+	for _, part := range []string{
+		"if ! ray job status --address http://" + at + " '" + id + "' > /dev/null 2>&1; then ray job submit --address http://" + at + " --no-wait --submission-id '" + id + "' -- python a.py; fi",
+		"ray job logs --address http://" + at + " --follow '" + id + "'",
+	} {
+		if !strings.Contains(c.Args[0], part) {
+			t.Errorf("%s\nis not in %s", part, c.Args[0])
+		}
+	}
+	all := submitter(t, decode(t, "jobId: \"it's\", runtimeEnvYAML: \"env_vars: {A: b}\", metadata: {k: v}, entrypointNumCpus: 0.5, entrypointNumGpus: 2, entrypointResources: '{\"disk\": 1}', submitterConfig: {backoffLimit: 5}, "+some))
+	for _, part := range []string{
+		`--submission-id 'it'\''s'`, `--runtime-env-json '{"env_vars":{"A":"b"}}'`, `--metadata-json '{"k":"v"}'`, "--entrypoint-num-cpus 0.5", "--entrypoint-num-gpus 2", `--entrypoint-resources '{"disk": 1}'`,
+	} {
+		if !strings.Contains(all.Spec.Template.Spec.Containers[0].Args[0], part) {
+			t.Errorf("%s\nis not in %s", part, all.Spec.Template.Spec.Containers[0].Args[0])
+		}
+	}
+	if *all.Spec.BackoffLimit != 5 {
+		t.Errorf("it is tried %d times again", *all.Spec.BackoffLimit)
+	}
+	own := submitter(t, decode(t, "submitterPodTemplate: {spec: {restartPolicy: OnFailure, containers: [{name: c, image: k, command: [x], env: [{name: PYTHONUNBUFFERED, value: '0'}]}]}}, "+some)).Spec.Template.Spec
+	if own.RestartPolicy != corev1.RestartPolicyOnFailure || own.Containers[0].Command[0] != "x" || own.Containers[0].Env[0].Value != "0" || len(own.Containers[0].Args) > 0 {
+		t.Errorf("what its author wrote stays: %+v", own)
+	}
+	given, _ := member(t, j, "submitter", jobs.Admitted{"submitter": {NodeSelector: map[string]string{"a": "b"}}}).(*batchv1.Job)
+	if given.Spec.Template.Spec.NodeSelector["a"] != "b" {
+		t.Errorf("%+v", given.Spec.Template.Spec)
+	}
+}
+
+// TestFacts: quota is asked for all that runs at the same time.
+func TestFacts(t *testing.T) {
+	k := rayjob.Kind()
+	f, err := k.Read(decode(t, "suspend: true, "+some))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sets []string
+	for _, s := range f.PodSets {
+		sets = append(sets, fmt.Sprintf("%s=%d", s.Name, s.Count))
+	}
+	if got := strings.Join(sets, " "); got != "head=1 small=2 submitter=1" || !f.Suspended || f.Active || f.Finished != nil || !slices.Equal(f.Later, []string{"submitter"}) {
+		t.Errorf("%s %+v", got, f)
+	}
+	for status, success := range map[string]bool{
+		"{jobDeploymentStatus: Complete, jobStatus: SUCCEEDED}": true, "{jobDeploymentStatus: Complete, jobStatus: FAILED}": false, "{jobDeploymentStatus: Complete, jobStatus: STOPPED}": false, "{jobDeploymentStatus: Failed, reason: AppFailed}": false,
+	} {
+		j := decode(t, some)
+		if err := yaml.Unmarshal([]byte(status), &j.Status); err != nil {
+			t.Fatal(err)
+		}
+		f, err := k.Read(j)
+		if err != nil || f.Finished == nil || f.Finished.Success != success || f.Active || !k.Maker(j).Ended {
+			t.Errorf("%s: %+v, %v", status, f.Finished, err)
+		}
+	}
+}
+
+// TestSuspension: starting clears the field and nothing else, and what the admission gives
+// must fit into the pods.
+func TestSuspension(t *testing.T) {
+	k := rayjob.Kind()
+	j := decode(t, "suspend: true, "+some)
+	infos := []jobs.PodSetInfo{{Name: "head"}, {Name: "small"}, {Name: "submitter", NodeSelector: map[string]string{"a": "b"}}}
+	started, err := k.Start(j, infos)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(jobs.Object(decode(t, some)), started); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if stopped, err := k.Stop(started, nil); err != nil || !equality.Semantic.DeepEqual(stopped, j) {
+		t.Errorf("%v, %v", stopped, err)
+	}
+	for _, wrong := range [][]jobs.PodSetInfo{infos[:1], infos[:2], append(slices.Clone(infos), infos[0])} {
+		if _, err := k.Start(j, wrong); err == nil {
+			t.Errorf("%d pod sets", len(wrong))
+		}
+	}
+	other := decode(t, "suspend: true, submitterPodTemplate: {spec: {nodeSelector: {a: z}, containers: [{name: c, image: i}]}}, "+some)
+	if _, err := k.Start(other, infos); err == nil || !strings.Contains(err.Error(), "nodeSelector a") {
+		t.Errorf("%v", err)
+	}
+	user := decode(t, "suspend: true, submitterPodTemplate: {spec: {schedulerName: x, containers: [{name: c}]}}, "+some)
+	was := decode(t, "submitterPodTemplate: {spec: {containers: [{name: c}]}}, "+some)
+	if kept, _ := k.Keep(was, user, nil).(*api.RayJob); kept.Spec.Suspend || kept.Spec.SubmitterPodTemplate.Spec.SchedulerName != "" {
+		t.Errorf("%+v", kept.Spec)
+	}
+	if k.Ours(decode(t, "managedBy: kueue.x-k8s.io/multikueue, "+some)) {
+		t.Error("a job says who runs it")
+	}
+}
+
+// TestCleanUp: what goes after which end, and when.
+func TestCleanUp(t *testing.T) {
+	const ended = api.DeploymentComplete
+	type left struct {
+		cleanUp podplan.CleanUp
+		after   time.Duration
+		ttl     *time.Duration
+	}
+	rule := func(policy, condition string) string {
+		return "deletionStrategy: {deletionRules: [{policy: " + policy + ", condition: {" + condition + "}}]}, "
+	}
+	for name, tc := range map[string]struct {
+		why, spec string
+		status    api.JobStatus
+		want      left
+	}{
+		"Nothing":       {"the cluster stays", "", api.JobSucceeded, left{}},
+		"Shutdown":      {"", "shutdownAfterJobFinishes: true, ", "", left{cleanUp: podplan.RemoveRunning}},
+		"ShutdownLater": {"", "shutdownAfterJobFinishes: true, ttlSecondsAfterFinished: 5, ", "", left{cleanUp: podplan.RemoveRunning, after: 5 * time.Second}},
+		"Rule":          {"", rule("DeleteCluster", "jobStatus: SUCCEEDED, ttlSeconds: 7"), api.JobSucceeded, left{cleanUp: podplan.RemoveRunning, after: 7 * time.Second}},
+		"OtherEnd":      {"it is about failures", rule("DeleteCluster", "jobStatus: FAILED"), api.JobSucceeded, left{}},
+		"Failed":        {"", rule("DeleteCluster", "jobStatus: FAILED"), api.JobFailed, left{cleanUp: podplan.RemoveRunning}},
+		"Deployment":    {"", rule("DeleteSelf", "jobDeploymentStatus: Complete, ttlSeconds: 3"), api.JobSucceeded, left{ttl: new(3 * time.Second)}},
+		"None":          {"", rule("DeleteNone", "jobStatus: SUCCEEDED"), api.JobSucceeded, left{}},
+		"Older":         {"", "deletionStrategy: {onSuccess: {policy: DeleteCluster}, onFailure: {policy: DeleteSelf}}, ", api.JobSucceeded, left{cleanUp: podplan.RemoveRunning}},
+		"OlderFailed":   {"", "deletionStrategy: {onSuccess: {policy: DeleteCluster}, onFailure: {policy: DeleteSelf}}, ", api.JobFailed, left{ttl: new(time.Duration(0))}},
+	} {
+		j := decode(t, tc.spec+some)
+		if tc.status != "" {
+			j.Status.JobDeploymentStatus, j.Status.JobStatus = ended, tc.status
+		}
+		p := compile(t, j)
+		if diff := cmp.Diff(tc.want, left{p.CleanUp, p.CleanUpAfter, p.TTL}, cmp.AllowUnexported(left{})); diff != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", name, tc.why, diff)
+		}
+	}
+}
+
+// TestRefused: an error names the field and the cure.
+func TestRefused(t *testing.T) {
+	k := rayjob.Kind()
+	const used = "entrypoint: x, clusterSelector: {ray.io/cluster: c}, submitterPodTemplate: {spec: {containers: [{name: c}]}}, "
+	for name, tc := range map[string]struct{ spec, field, cure string }{
+		"NoCluster":    {"entrypoint: x", "spec.rayClusterSpec", "clusterSelector"},
+		"Both":         {"clusterSelector: {ray.io/cluster: c}, " + some, "spec.clusterSelector", "keep one"},
+		"Selector":     {strings.Replace(used, "ray.io/cluster", "app", 1), "spec.clusterSelector", "ray.io/cluster alone"},
+		"NoSubmitter":  {"entrypoint: x, clusterSelector: {ray.io/cluster: c}", "spec.submitterPodTemplate", "image"},
+		"UsedAgain":    {used + "backoffLimit: 1", "spec.backoffLimit", "new cluster"},
+		"NoEntrypoint": {cluster, "spec.entrypoint", "command"},
+		"InCluster":    {"entrypoint: x, rayClusterSpec: {headGroupSpec: {template: {}}}", "spec.rayClusterSpec.headGroupSpec.template.spec.containers", "runs Ray"},
+		"ServiceName":  {"entrypoint: x, rayClusterSpec: {headGroupSpec: {headService: {metadata: {name: s}}, POD}}", "spec.rayClusterSpec.headGroupSpec.headService.metadata.name", "remove it"},
+		"HTTP":         {"submissionMode: HTTPMode, " + some, "spec.submissionMode", "K8sJobMode"},
+		"EmptyPod":     {"submitterPodTemplate: {}, " + some, "spec.submitterPodTemplate.spec.containers", "submits"},
+		"AlwaysAgain":  {"submitterPodTemplate: {spec: {restartPolicy: Always, containers: [{name: c}]}}, " + some, "spec.submitterPodTemplate.spec.restartPolicy", "Never"},
+		"YAML":         {"runtimeEnvYAML: '[', " + some, "spec.runtimeEnvYAML", "YAML"},
+		"Backoff":      {"backoffLimit: -1, " + some, "spec.backoffLimit", "from 0"},
+		"Deadline":     {"activeDeadlineSeconds: 0, " + some, "spec.activeDeadlineSeconds", "from 1"},
+		"Late":         {"preRunningDeadlineSeconds: 0, " + some, "spec.preRunningDeadlineSeconds", "from 1"},
+		"Submits":      {"submitterConfig: {backoffLimit: -1}, " + some, "spec.submitterConfig.backoffLimit", "from 0"},
+		"TTLAlone":     {"ttlSecondsAfterFinished: 5, " + some, "spec.ttlSecondsAfterFinished", "shutdownAfterJobFinishes"},
+		"Workers":      {"deletionStrategy: {onSuccess: {policy: DeleteWorkers}}, " + some, "spec.deletionStrategy", "DeleteCluster"},
+		"NotOurs":      {used + "deletionStrategy: {onSuccess: {policy: DeleteCluster}}", "spec.deletionStrategy", "not this job's"},
+		"TwoWays":      {"deletionStrategy: {onSuccess: {policy: DeleteSelf}, deletionRules: [{policy: DeleteSelf, condition: {jobStatus: FAILED}}]}, " + some, "spec.deletionStrategy.deletionRules", "one way"},
+		"NoCondition":  {"deletionStrategy: {deletionRules: [{policy: DeleteSelf, condition: {}}]}, " + some, "spec.deletionStrategy.deletionRules[0].condition", "one of"},
+		"Manager":      {"managedBy: me, " + some, "spec.managedBy", "ray.io/kuberay-operator"},
+	} {
+		j := decode(t, tc.spec)
+		errs := k.Validate(j)
+		if len(errs) != 1 || errs[0].Field != tc.field || !strings.Contains(errs[0].Error(), tc.cure) {
+			t.Errorf("%s: %v", name, errs)
+		}
+		if _, err := k.Operated.Compile(j); err == nil {
+			t.Errorf("%s: it has a plan", name)
+		}
+		if _, err := k.Read(j); err == nil {
+			t.Errorf("%s: it can be queued", name)
+		}
+		if len(k.ValidateChange(decode(t, some), j)) == 0 {
+			t.Errorf("%s: it may become so", name)
+		}
+		if name != "Manager" && len(k.ValidateChange(j, j)) > 0 {
+			t.Errorf("%s: what is so may stay so", name)
+		}
+	}
+	long := decode(t, some)
+	long.Name = strings.Repeat("n", 48)
+	if errs := k.Validate(long); len(errs) != 1 || errs[0].Field != "metadata.name" {
+		t.Errorf("%v", errs)
+	}
+	if told := strings.Join(k.Warnings(decode(t, "preRunningDeadlineSeconds: 5, "+some), lifecycle.Policy{}), "\n"); !strings.Contains(told, "shutdownAfterJobFinishes") || !strings.Contains(told, "preRunningDeadlineSeconds") {
+		t.Errorf("%q", told)
+	}
+}
+
+func at(seconds int64) time.Time { return time.Unix(1_000_000+seconds, 0).UTC() }
+
+// TestStory tells how a job stands in the words that scripts wait for.
+func TestStory(t *testing.T) {
+	k := rayjob.Kind()
+	j := decode(t, some)
+	begun := podplan.Memory{Started: at(10)}
+	again := podplan.Memory{Started: at(10), Attempt: 1, Failures: 1}
+	done := podplan.Memory{Started: at(10), Attempt: 1, Failures: 1, Ended: at(30), Outcome: podplan.JobSucceeded}
+	submits := map[string]podplan.Tally{"submitter": {Active: 1}}
+	first := ""
+	for _, chapter := range []struct {
+		name    string
+		suspend bool
+		s       jobs.Standing
+		want    string
+	}{
+		{"held by its queue", true, jobs.Standing{Suspended: true, Now: at(0)}, "/Suspended"},
+		{"its cluster comes up", false, jobs.Standing{Memory: begun, Now: at(10)}, "/Initializing"},
+		{"it is submitted", false, jobs.Standing{Memory: begun, Counts: submits, Now: at(12)}, "RUNNING/Running"},
+		{"it is evicted", true, jobs.Standing{Memory: begun, Counts: submits, Now: at(13)}, "RUNNING/Suspending"},
+		{"it has gone", true, jobs.Standing{Suspended: true, Now: at(14)}, "/Suspended"},
+		{"it comes back and fails", false, jobs.Standing{Memory: again, Now: at(15)}, "/Retrying"},
+		{"it runs again", false, jobs.Standing{Memory: again, Counts: submits, Now: at(16)}, "RUNNING/Running"},
+		{"it is done", false, jobs.Standing{Memory: done, Now: at(30)}, "SUCCEEDED/Complete"},
+		{"what it said stays", false, jobs.Standing{Memory: done, Counts: submits, Now: at(31)}, "SUCCEEDED/Complete"},
+	} {
+		j.Spec.Suspend = chapter.suspend
+		before := j.DeepCopy()
+		out, _ := k.Operated.Project(j, compile(t, j), &chapter.s).(*api.RayJob)
+		if !equality.Semantic.DeepEqual(before, j) {
+			t.Fatalf("%s: the object was changed", chapter.name)
+		}
+		if got := string(out.Status.JobStatus) + "/" + string(out.Status.JobDeploymentStatus); got != chapter.want {
+			t.Errorf("%s: %s, want %s", chapter.name, got, chapter.want)
+		}
+		switch {
+		case chapter.name == "it is submitted":
+			first = out.Status.RayClusterName
+		case chapter.name == "it runs again" && (first == "" || out.Status.RayClusterName == first):
+			t.Errorf("it runs in %q and ran in %q", out.Status.RayClusterName, first)
+		}
+		if n := out.Status.RayClusterName; n != "" && n != compile(t, out).Roles[0].Member {
+			t.Errorf("%s: its cluster is %s and is said to be %s", chapter.name, compile(t, out).Roles[0].Member, n)
+		}
+		j = out
+	}
+	if *j.Status.Failed != 1 || *j.Status.Succeeded != 1 || !j.Status.EndTime.Time.Equal(at(30)) || !j.Status.StartTime.Time.Equal(at(10)) {
+		t.Errorf("%+v", j.Status)
+	}
+	for reason, want := range map[podplan.Reason]string{podplan.DeadlineExceeded: "DeadlineExceeded", podplan.RetriesExceeded: "AppFailed"} {
+		failed, _ := k.Operated.Project(decode(t, some), nil, &jobs.Standing{Memory: podplan.Memory{Started: at(1), Outcome: podplan.JobFailed, Reason: reason, Message: "m"}}).(*api.RayJob)
+		if s := failed.Status; s.Reason != want || s.Message != "m" || s.JobDeploymentStatus != "Failed" {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// TestService: the head of the cluster of each try is found at the same name.
+func TestService(t *testing.T) {
+	j := decode(t, some)
+	k := rayjob.Kind()
+	all, err := k.Operated.Artifacts(j, compile(t, j), &jobs.Standing{})
+	if err != nil || len(all) != 1 || !all[0].Yields {
+		t.Fatalf("%v, %v", all, err)
+	}
+	s, _ := all[0].Object.(*corev1.Service)
+	if s.Name != "a-head-svc" || s.Spec.Selector["ray.io/cluster"] != compile(t, j).Roles[0].Member || len(s.Spec.Ports) != 5 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestJobs puts jobs together at random: whatever decodes is compiled or refused, by
+// everybody who is asked alike, and nobody panics or changes it.
+func TestJobs(t *testing.T) {
+	k := rayjob.Kind()
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t, what) }
+		spec := draw("entrypoint", "entrypoint: x, ", "entrypoint: x, ", "") +
+			draw("cluster", cluster+", ", cluster+", ", "rayClusterSpec: {headGroupSpec: {template: {}}}, ", "clusterSelector: {ray.io/cluster: c}, ", "") +
+			draw("submitter", "", "submitterPodTemplate: {spec: {containers: [{name: c, command: [x]}]}}, ", "submitterPodTemplate: {}, ") +
+			draw("mode", "", "submissionMode: K8sJobMode, ", "submissionMode: SidecarMode, ") +
+			draw("end", "", "shutdownAfterJobFinishes: true, ttlSecondsAfterFinished: 3, ", "ttlSecondsAfterFinished: 3, ", "deletionStrategy: {deletionRules: [{policy: DeleteSelf, condition: {jobStatus: FAILED}}]}, ", "deletionStrategy: {onFailure: {policy: DeleteWorkers}}, ") +
+			draw("further", "", "suspend: true, ", "backoffLimit: 2, ", "runtimeEnvYAML: '{', ", "activeDeadlineSeconds: -1, ")
+		j := &api.RayJob{}
+		text, err := yaml.YAMLToJSON([]byte("{metadata: {name: a, namespace: b}, spec: {" + strings.ReplaceAll(spec, "POD", pod) + "}}"))
+		if err != nil || json.Unmarshal(text, j) != nil {
+			t.Fatalf("%s", spec)
+		}
+		before := j.DeepCopy()
+		errs := k.Validate(j)
+		plan, err := k.Operated.Compile(j)
+		facts, readErr := k.Read(j)
+		if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) {
+			t.Fatalf("the webhook says %v, the plan %v, the queue %v", errs, err, readErr)
+		}
+		k.Templates(j)
+		k.Keep(j, j, nil)
+		k.ValidateChange(j, j)
+		k.Warnings(j, lifecycle.Policy{})
+		k.Operated.Project(j, plan, &jobs.Standing{})
+		if u, uErr := runtime.DefaultUnstructuredConverter.ToUnstructured(j); uErr == nil {
+			k.Wrapped.Written(u)
+			sets, err := k.Wrapped.PodSets(u)
+			if readErr == nil && (err != nil || len(sets) != len(facts.PodSets)) {
+				t.Fatalf("an AppWrapper finds %v (%v), a queue %v", sets, err, facts.PodSets)
+			}
+		}
+		if err == nil {
+			for i := range plan.Roles {
+				if _, err := plan.Child(j, k.GVK(), podplan.Member{Role: plan.Roles[i].Name}, &podplan.Memory{}, nil); err != nil {
+					t.Fatalf("%v", err)
+				}
+			}
+		}
+		if !equality.Semantic.DeepEqual(before, j) {
+			t.Fatalf("it was changed")
+		}
+	})
+}
+
+func TestNames(t *testing.T) {
+	k := rayjob.Kind()
+	if k.GVK() != api.GroupVersion.WithKind("RayJob") || k.Resource != "rayjobs" || k.Framework != "ray.io/rayjob" {
+		t.Errorf("%v, %s, %s", k.GVK(), k.Resource, k.Framework)
+	}
+	if _, err := k.Read(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x"}}); err == nil {
+		t.Error("a pod is no job")
+	}
+}
+
+func BenchmarkCompile(b *testing.B) {
+	j := decode(b, strings.Replace(some, "replicas: 2", "replicas: 1000", 1))
+	b.ReportAllocs()
+	for b.Loop() {
+		compile(b, j)
+	}
+}
+
+func BenchmarkProject(b *testing.B) {
+	j := decode(b, strings.Replace(some, "replicas: 2", "replicas: 1000", 1))
+	p, k := compile(b, j), rayjob.Kind()
+	s := &jobs.Standing{Memory: podplan.Memory{Started: at(1)}, Counts: map[string]podplan.Tally{"submitter": {Active: 1}}, Now: at(2)}
+	b.ReportAllocs()
+	for b.Loop() {
+		k.Operated.Project(j, p, s)
+	}
+}

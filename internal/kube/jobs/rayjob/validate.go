@@ -1,0 +1,188 @@
+package rayjob
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	api "github.com/mlbatch/mlbatch/api/ray/v1"
+	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
+)
+
+// longestName is that of a job: its clusters and their services have it in their names.
+const longestName = 47
+
+// validate finds what is wrong with a job.
+func validate(j *api.RayJob) field.ErrorList {
+	errs := raycluster.CheckManagedBy(j.Spec.ManagedBy)
+	errs = append(errs, checkName(j)...)
+	errs = append(errs, checkCluster(j)...)
+	errs = append(errs, checkSubmission(j)...)
+	errs = append(errs, checkLimits(j)...)
+	return append(errs, checkDeletion(j)...)
+}
+
+func checkName(j *api.RayJob) field.ErrorList {
+	name, at := j.Name, field.NewPath("metadata", "name")
+	if name == "" {
+		name, at = j.GenerateName+"xxxxx", field.NewPath("metadata", "generateName")
+	}
+	if len(name) > longestName {
+		return field.ErrorList{field.Invalid(at, name, fmt.Sprintf("its cluster and services have it in their names: use at most %d characters", longestName))}
+	}
+	if wrong := validation.IsDNS1035Label(name); len(wrong) > 0 {
+		return field.ErrorList{field.Invalid(at, name, "its services have it in their names: "+strings.Join(wrong, ", "))}
+	}
+	return nil
+}
+
+func checkCluster(j *api.RayJob) field.ErrorList {
+	at := field.NewPath("spec")
+	s := j.Spec.RayClusterSpec
+	switch chosen := j.Spec.ClusterSelector; {
+	case s == nil && len(chosen) == 0:
+		return field.ErrorList{field.Required(at.Child("rayClusterSpec"), "a job runs in a cluster: say which, or name one that there is in clusterSelector")}
+	case s != nil && len(chosen) > 0:
+		return field.ErrorList{field.Forbidden(at.Child("clusterSelector"), "rayClusterSpec says it already: keep one of them")}
+	case s == nil:
+		return checkSelector(j, at)
+	}
+	errs := raycluster.CheckSpec(s, at.Child("rayClusterSpec"))
+	if h := s.HeadGroupSpec.HeadService; h != nil && h.Name != "" {
+		errs = append(errs, field.Forbidden(at.Child("rayClusterSpec", "headGroupSpec", "headService", "metadata", "name"), "each try has a cluster of its own: remove it"))
+	}
+	return errs
+}
+
+// checkSelector: what a cluster that there is looks like is not known here.
+func checkSelector(j *api.RayJob, at *field.Path) field.ErrorList {
+	name := j.Spec.ClusterSelector[api.ClusterLabel]
+	var errs field.ErrorList
+	if name == "" || len(j.Spec.ClusterSelector) > 1 {
+		errs = append(errs, field.Invalid(at.Child("clusterSelector"), j.Spec.ClusterSelector, "name the cluster by "+api.ClusterLabel+" alone"))
+	} else if wrong := validation.IsDNS1035Label(name); len(wrong) > 0 {
+		errs = append(errs, field.Invalid(at.Child("clusterSelector").Key(api.ClusterLabel), name, strings.Join(wrong, ", ")))
+	}
+	if j.Spec.SubmitterPodTemplate == nil {
+		errs = append(errs, field.Required(at.Child("submitterPodTemplate"), "the image of a cluster that there is is not known: give the pod that submits the job to it"))
+	}
+	if n := ptr.Deref(j.Spec.BackoffLimit, 0); n > 0 {
+		errs = append(errs, field.Invalid(at.Child("backoffLimit"), n, "the next try would need a new cluster: use 0, or rayClusterSpec"))
+	}
+	return errs
+}
+
+func checkSubmission(j *api.RayJob) field.ErrorList {
+	at := field.NewPath("spec")
+	var errs field.ErrorList
+	if m := j.Spec.SubmissionMode; m != "" && m != api.K8sJobMode {
+		errs = append(errs, field.NotSupported(at.Child("submissionMode"), m, []api.JobSubmissionMode{api.K8sJobMode}))
+	}
+	if t := j.Spec.SubmitterPodTemplate; t != nil && len(t.Spec.Containers) == 0 {
+		errs = append(errs, field.Required(at.Child("submitterPodTemplate", "spec", "containers"), "the first of them submits the job"))
+	}
+	own := j.Spec.SubmitterPodTemplate != nil && len(j.Spec.SubmitterPodTemplate.Spec.Containers) > 0 && len(j.Spec.SubmitterPodTemplate.Spec.Containers[0].Command) > 0
+	if strings.TrimSpace(j.Spec.Entrypoint) == "" && !own {
+		errs = append(errs, field.Required(at.Child("entrypoint"), "the command that is run in the cluster"))
+	}
+	if y := j.Spec.RuntimeEnvYAML; y != "" {
+		var env map[string]any
+		if err := yaml.Unmarshal([]byte(y), &env); err != nil {
+			errs = append(errs, field.Invalid(at.Child("runtimeEnvYAML"), y, "it is no YAML object: "+err.Error()))
+		}
+	}
+	if t := j.Spec.SubmitterPodTemplate; t != nil && t.Spec.RestartPolicy == corev1.RestartPolicyAlways {
+		errs = append(errs, field.NotSupported(at.Child("submitterPodTemplate", "spec", "restartPolicy"), t.Spec.RestartPolicy, []corev1.RestartPolicy{corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure}))
+	}
+	return errs
+}
+
+func checkLimits(j *api.RayJob) field.ErrorList {
+	at := field.NewPath("spec")
+	var errs field.ErrorList
+	submits := int32(0)
+	if c := j.Spec.SubmitterConfig; c != nil {
+		submits = ptr.Deref(c.BackoffLimit, 0)
+	}
+	for _, n := range []struct {
+		path         *field.Path
+		value, least int32
+	}{
+		{at.Child("backoffLimit"), ptr.Deref(j.Spec.BackoffLimit, 0), 0},
+		{at.Child("activeDeadlineSeconds"), ptr.Deref(j.Spec.ActiveDeadlineSeconds, 1), 1},
+		{at.Child("preRunningDeadlineSeconds"), ptr.Deref(j.Spec.PreRunningDeadlineSeconds, 1), 1},
+		{at.Child("ttlSecondsAfterFinished"), j.Spec.TTLSecondsAfterFinished, 0},
+		{at.Child("submitterConfig", "backoffLimit"), submits, 0},
+	} {
+		if n.value < n.least {
+			errs = append(errs, field.Invalid(n.path, n.value, fmt.Sprintf("use a number from %d", n.least)))
+		}
+	}
+	if j.Spec.TTLSecondsAfterFinished > 0 && !j.Spec.ShutdownAfterJobFinishes {
+		errs = append(errs, field.Invalid(at.Child("ttlSecondsAfterFinished"), j.Spec.TTLSecondsAfterFinished, "it is when the cluster goes: set shutdownAfterJobFinishes, too"))
+	}
+	return errs
+}
+
+func checkDeletion(j *api.RayJob) field.ErrorList {
+	s := j.Spec.DeletionStrategy
+	if s == nil {
+		return nil
+	}
+	at := field.NewPath("spec", "deletionStrategy")
+	if (s.OnSuccess != nil || s.OnFailure != nil) && len(s.DeletionRules) > 0 {
+		return field.ErrorList{field.Forbidden(at.Child("deletionRules"), "onSuccess and onFailure say it already: keep one way to say it")}
+	}
+	var errs field.ErrorList
+	for _, r := range rules(s) {
+		if r.policy == api.DeleteWorkers {
+			errs = append(errs, field.NotSupported(at, r.policy, []api.DeletionPolicyType{api.DeleteCluster, api.DeleteSelf, api.DeleteNone}))
+		}
+		if r.policy == api.DeleteCluster && j.Spec.RayClusterSpec == nil {
+			errs = append(errs, field.Forbidden(at, "the cluster is not this job's: remove "+string(r.policy)))
+		}
+	}
+	for i := range s.DeletionRules {
+		if c := s.DeletionRules[i].Condition; (c.JobStatus == nil) == (c.JobDeploymentStatus == nil) {
+			errs = append(errs, field.Required(at.Child("deletionRules").Index(i).Child("condition"), "say one of jobStatus and jobDeploymentStatus"))
+		}
+	}
+	return errs
+}
+
+// validateChange finds what is wrong with a change. What was wrong before may stay so; what
+// was not may not become so, since a job that nobody understands cannot be stopped.
+func validateChange(was, is *api.RayJob) field.ErrorList {
+	errs := raycluster.CheckManager(was.Spec.ManagedBy, is.Spec.ManagedBy)
+	wrong := validate(is)
+	if len(wrong) > 0 && equality.Semantic.DeepEqual(was.Spec, is.Spec) {
+		return errs
+	}
+	return append(errs, wrong...)
+}
+
+func warnings(o jobs.Object, _ lifecycle.Policy) []string {
+	j, err := cast(o)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	if s := j.Spec.RayClusterSpec; s != nil {
+		out = raycluster.Warnings(s, "spec.rayClusterSpec")
+		if !j.Spec.ShutdownAfterJobFinishes && j.Spec.DeletionStrategy == nil {
+			out = append(out, "spec.shutdownAfterJobFinishes: the cluster stays after the job's end, and holds its quota until the job is deleted")
+		}
+	}
+	if j.Spec.PreRunningDeadlineSeconds != nil {
+		out = append(out, "spec.preRunningDeadlineSeconds: it has no effect: use activeDeadlineSeconds")
+	}
+	return out
+}
