@@ -25,9 +25,13 @@ func project(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) jobs.Object {
 	if !s.Ended.IsZero() {
 		state.EndTime = new(metav1.NewTime(s.Ended))
 	}
-	failed, succeeded := s.Failures, int32(0)
-	if s.Outcome == podplan.JobSucceeded {
+	failed, succeeded := s.Attempt, int32(0) // each try begins anew
+	switch s.Outcome {
+	case podplan.JobSucceeded:
 		succeeded = 1
+	case podplan.JobFailed:
+		failed++
+	case podplan.Open:
 	}
 	state.Failed, state.Succeeded = &failed, &succeeded
 	tell(j, state, s)

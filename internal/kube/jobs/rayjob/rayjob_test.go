@@ -383,7 +383,7 @@ func TestStory(t *testing.T) {
 	}
 	for reason, want := range map[podplan.Reason]string{podplan.DeadlineExceeded: "DeadlineExceeded", podplan.RetriesExceeded: "AppFailed"} {
 		failed, _ := k.Operated.Project(decode(t, some), nil, &jobs.Standing{Memory: podplan.Memory{Started: at(1), Outcome: podplan.JobFailed, Reason: reason, Message: "m"}}).(*api.RayJob)
-		if s := failed.Status; s.Reason != want || s.Message != "m" || s.JobDeploymentStatus != "Failed" {
+		if s := failed.Status; s.Reason != want || *s.Failed != 1 || s.Message != "m" || s.JobDeploymentStatus != "Failed" {
 			t.Errorf("%+v", s)
 		}
 	}
