@@ -397,8 +397,8 @@ func (p *Picture) owns(pod *corev1.Pod) bool {
 		return pod.Labels[appwrapper.AppWrapperLabel] == p.AppWrapper.Name
 	case p.Job != nil:
 		return pod.Labels[batchv1.JobNameLabel] == p.Job.Name
-	case p.Other != nil:
-		return metav1.IsControlledBy(pod, p.Other)
+	case p.Other != nil: // its pods may be those of objects that it made
+		return metav1.IsControlledBy(pod, p.Other) || p.Workload != nil && pod.Annotations[kueue.WorkloadAnnotation] == p.Workload.Name
 	case p.Pod != nil:
 		return pod.UID == p.Pod.UID && pod.Name == p.Pod.Name
 	case p.PodGroup != nil:
