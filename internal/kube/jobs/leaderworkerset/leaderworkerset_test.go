@@ -55,7 +55,7 @@ func TestValidate(t *testing.T) {
 		"dots":                {spec: with(""), set: "a.b", want: "metadata.name: Invalid value: \"a.b\": it is the name of a Service"},
 		"name of sets":        {spec: with(""), set: strings.Repeat("a", 51), want: "too long by 1 characters for the StatefulSet"},
 		"longest name":        {spec: with(""), set: strings.Repeat("a", 50)},
-		"name of pods":        {spec: "{leaderWorkerTemplate: {size: 2000000000, " + workerOnly + "}}", set: strings.Repeat("a", 50), want: ""},
+		"name of later sets":  {spec: "{replicas: 101, leaderWorkerTemplate: {" + workerOnly + "}}", set: strings.Repeat("a", 50), want: "too long by 2 characters"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := parse(t, tc.spec)
@@ -168,7 +168,9 @@ func TestIdentify(t *testing.T) {
 		{"the fourth of six pods", worker("s-1-3", api.SubGroupSizeAnnotation, "3", api.SizeAnnotation, "6"), "1"},
 		{"a leader that is in none", pod("s-1", api.SubGroupSizeAnnotation, "2", api.SubGroupPolicyAnnotation, "LeaderExcluded"), ""},
 		{"its third worker", worker("s-1-3", api.SubGroupSizeAnnotation, "2", api.SubGroupPolicyAnnotation, "LeaderExcluded"), "1"},
+		{"three workers in one part, the leader one more", worker("s-1-3", api.SubGroupSizeAnnotation, "3", api.SizeAnnotation, "4"), "0"},
 		{"no parts", worker("s-1-3"), ""},
+		{"parts of nothing", worker("s-1-3", api.SubGroupSizeAnnotation, "0"), ""},
 	} {
 		if got := part(tc.pod); got != tc.want {
 			t.Errorf("%s: part %q, want %q", tc.why, got, tc.want)

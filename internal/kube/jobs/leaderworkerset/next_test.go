@@ -336,6 +336,15 @@ func TestNext(t *testing.T) {
 		"restart policy changed": {
 			"nothing is made anew for it", template(""), func(f *fake) { f.world.Object.Spec.LeaderWorkerTemplate.RestartPolicy = api.NoRestart }, nil,
 		},
+		"retention of volumes": {
+			"it is for those that there are, too", strings.Replace(template(""), "size: 3", "size: 3, persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete}", 1), func(f *fake) {
+				if p := f.world.Leaders.Spec.PersistentVolumeClaimRetentionPolicy; p == nil || p.WhenDeleted != "Delete" {
+					f.t.Errorf("the leaders' volumes: %v", p)
+				}
+				f.world.Object.Spec.LeaderWorkerTemplate.PersistentVolumeClaimRetentionPolicy.WhenDeleted = "Retain"
+			},
+			[]string{"leaders: 2 from 0"},
+		},
 		"changed, partition": {
 			"those below stay, and come again as they were", template(", rolloutStrategy: {rollingUpdateConfiguration: {partition: 1}}"), func(f *fake) {
 				change(f)

@@ -60,7 +60,7 @@ func Validate(l *api.LeaderWorkerSet) field.ErrorList {
 	return errs
 }
 
-// validateName refuses names of which the StatefulSets or the pods would be too long.
+// validateName refuses names of which those of the StatefulSets would be too long.
 func validateName(l *api.LeaderWorkerSet) field.ErrorList {
 	const longestSet = 52 // a label of its pods is 11 characters longer
 	at := field.NewPath("metadata", "name")
@@ -68,14 +68,10 @@ func validateName(l *api.LeaderWorkerSet) field.ErrorList {
 	for _, msg := range validation.IsDNS1035Label(l.Name) {
 		errs = append(errs, field.Invalid(at, l.Name, "it is the name of a Service: "+msg))
 	}
+	// The names of pods, which are longer by a number at most, fit if those of sets do.
 	leader := l.Name + "-" + strconv.Itoa(int(max(Replicas(l)-1, 0)))
-	worker := leader + "-" + strconv.Itoa(int(max(ptr.Deref(l.Spec.LeaderWorkerTemplate.Size, 1)-1, 0)))
-	switch {
-	case len(errs) > 0:
-	case len(leader) > longestSet:
+	if len(errs) == 0 && len(leader) > longestSet {
 		errs = append(errs, field.Invalid(at, l.Name, fmt.Sprintf("it is too long by %d characters for the StatefulSet %s", len(leader)-longestSet, leader)))
-	case len(worker) > validation.DNS1123LabelMaxLength:
-		errs = append(errs, field.Invalid(at, l.Name, fmt.Sprintf("it is too long by %d characters for the pod %s", len(worker)-validation.DNS1123LabelMaxLength, worker)))
 	}
 	return errs
 }
