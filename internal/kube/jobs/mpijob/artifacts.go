@@ -13,6 +13,7 @@ import (
 	api "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/sshkeys"
 )
 
 // artifacts are what a job has beside its pods.
@@ -58,14 +59,14 @@ func withSSH(j api.Job, p *jobs.Plan) []jobs.Artifact {
 		Data:       map[string]string{hostfile: hosts(j, s, p), discover: discoverByName(*s.SlotsPerWorker)},
 	}
 	keys := &corev1.Secret{ObjectMeta: named(j, "-ssh"), Type: corev1.SecretTypeSSHAuth}
-	return []jobs.Artifact{{Object: services}, {Object: files, First: true}, {Object: keys, Fill: makeKeys, First: true}}
+	return []jobs.Artifact{{Object: services}, {Object: files}, {Object: keys, Fill: sshkeys.Fill}}
 }
 
 // withExec are the files of the launcher, and the account that may run commands in the
 // workers.
 func withExec(j api.Job, p *jobs.Plan, s *jobs.Standing) []jobs.Artifact {
 	settings := withDefaults(j)
-	out := []jobs.Artifact{{First: true, Object: &corev1.ConfigMap{
+	out := []jobs.Artifact{{Object: &corev1.ConfigMap{
 		ObjectMeta: named(j, "-config"),
 		Data: map[string]string{
 			hostfile: hosts(j, settings, p), kubexec: kubexecScript(mainContainer(settings, p)), discover: discoverByPod(*settings.SlotsPerWorker),
@@ -76,7 +77,7 @@ func withExec(j api.Job, p *jobs.Plan, s *jobs.Standing) []jobs.Artifact {
 	}
 	account := named(j, "-launcher")
 	return append(out,
-		jobs.Artifact{Object: &corev1.ServiceAccount{ObjectMeta: *account.DeepCopy()}, First: true},
+		jobs.Artifact{Object: &corev1.ServiceAccount{ObjectMeta: *account.DeepCopy()}},
 		jobs.Artifact{Object: &rbacv1.Role{ObjectMeta: *account.DeepCopy(), Rules: rules(p, s)}},
 		jobs.Artifact{Object: &rbacv1.RoleBinding{
 			ObjectMeta: account,
@@ -101,9 +102,18 @@ func rules(p *jobs.Plan, s *jobs.Standing) []rbacv1.PolicyRule {
 	for i := range names {
 		names[i] = r.Expand(r.Member, int32(i))
 	}
+	out := grants()
+	for i := range out {
+		out[i].ResourceNames = names
+	}
+	return out
+}
+
+// grants are the rights of launchers, to pods of any name.
+func grants() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}, ResourceNames: names},
-		{APIGroups: []string{""}, Resources: []string{"pods/exec"}, Verbs: []string{"create"}, ResourceNames: names},
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
+		{APIGroups: []string{""}, Resources: []string{"pods/exec"}, Verbs: []string{"create"}},
 	}
 }
 
@@ -133,20 +143,21 @@ func mainContainer(s *api.MPIJobSpec, p *jobs.Plan) string {
 
 // hosts is the content of the hostfile: a line for each pod that runs processes.
 func hosts(j api.Job, s *api.MPIJobSpec, p *jobs.Plan) string {
-	before, after := lineAround(j, s)
+	domain, slots := lineAround(j, s)
 	var b strings.Builder
 	line := func(name string) {
 		b.WriteString(name)
-		b.WriteString(before)
-		b.WriteString(after)
+		b.WriteString(domain)
+		b.WriteString(slots)
 	}
 	if first(j, s, p) {
 		line(j.GetName() + "-launcher")
 	}
 	if r := p.Role(worker); r != nil {
-		b.Grow(int(r.Count) * (len(r.Member) + len(before) + len(after) + 2))
-		for i := range r.Count {
-			line(r.Expand(r.Member, i))
+		name := strings.TrimSuffix(r.Member, "{index}")
+		b.Grow(int(r.Count) * (len(r.Member) + len(domain) + len(slots)))
+		for i := range int(r.Count) {
+			line(name + strconv.Itoa(i))
 		}
 	}
 	return b.String()

@@ -137,7 +137,7 @@ func TestRightsOfLaunchers(t *testing.T) {
 	if diff := cmp.Diff(rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "a-launcher"}, binding.RoleRef); diff != "" {
 		t.Errorf("which (-want +got):\n%s", diff)
 	}
-	if a := all["ServiceAccount a-launcher"]; !a.First {
+	if _, made := all["ServiceAccount a-launcher"]; !made {
 		t.Error("a pod without its account is refused")
 	}
 	for name, tc := range map[string]struct {

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -19,6 +20,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kubeflow"
 )
 
@@ -56,7 +58,12 @@ func Kind() jobs.Kind {
 			return kindOf(o, &ssh, &exec).Operated.Project(o, p, s)
 		},
 		Others: ssh.Operated.Others, Recall: ssh.Operated.Recall,
-		Artifacts: artifacts,
+		Children: []jobs.ChildKind{job.Child()}, Artifacts: artifacts,
+		Makes: []schema.GroupResource{
+			{Resource: "services"}, {Resource: "configmaps"}, {Resource: "secrets"}, {Resource: "serviceaccounts"},
+			{Group: rbacv1.GroupName, Resource: "roles"}, {Group: rbacv1.GroupName, Resource: "rolebindings"},
+		},
+		Grants: grants(),
 	}
 	k.Wrapped = wrapped(ssh.Wrapped, waits)
 	k.Wraps = []jobs.Wrappable{{
@@ -141,7 +148,13 @@ type adapter struct {
 func (a adapter) GVK() schema.GroupVersionKind { return a.Adapter.GVK() }
 
 // Read implements jobs.Adapter.
-func (a adapter) Read(o jobs.Object) (jobs.Facts, error) { return a.of(o).Read(o) }
+func (a adapter) Read(o jobs.Object) (jobs.Facts, error) {
+	f, err := a.of(o).Read(o)
+	if len(f.PodSets) > 1 && f.PodSets[1].Count > 0 && (isV1(o) || spec(o).LauncherCreationPolicy == api.LauncherWaitForWorkersReady) {
+		f.Later = []string{launcher}
+	}
+	return f, err
+}
 
 // Start implements jobs.Adapter.
 func (a adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error) {

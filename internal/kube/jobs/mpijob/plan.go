@@ -16,6 +16,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kubeflow"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/sshkeys"
 )
 
 // Where pods find files, and the names of the volumes.
@@ -252,7 +253,7 @@ func mountKeys(pod *corev1.PodSpec, c *corev1.Container, name, at string) {
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: sshVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 		SecretName: name + "-ssh", DefaultMode: mode,
 		Items: []corev1.KeyToPath{
-			{Key: corev1.SSHAuthPrivateKey, Path: "id_rsa"}, {Key: publicKey, Path: "id_rsa.pub"}, {Key: publicKey, Path: "authorized_keys"},
+			{Key: corev1.SSHAuthPrivateKey, Path: "id_rsa"}, {Key: sshkeys.Public, Path: "id_rsa.pub"}, {Key: sshkeys.Public, Path: "authorized_keys"},
 		},
 	}}})
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: sshVolume, MountPath: at})
