@@ -314,9 +314,8 @@ func (r *reading) checkClaims(at *field.Path) field.ErrorList {
 			}
 			names[c.Name] = true
 		}
-		errs = append(errs, r.checkVolumes(names)...)
 	}
-	return errs
+	return append(errs, r.checkVolumes(names)...)
 }
 
 // checkVolumes refuses volumes of the names of claims.
