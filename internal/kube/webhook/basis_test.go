@@ -1,0 +1,126 @@
+package webhook_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	api "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/trainjob"
+	"github.com/mlbatch/mlbatch/internal/kube/webhook"
+)
+
+const (
+	trainJobs        = "/validate-trainer-kubeflow-org-v1alpha1-trainjob"
+	trainingRuntimes = "/validate-trainer-kubeflow-org-v1alpha1-trainingruntime"
+)
+
+// runtimeSpec is a runtime of a framework, with pods that say something.
+func runtimeSpec(t *testing.T, framework, pods string) (out api.TrainingRuntimeSpec) {
+	t.Helper()
+	text := fmt.Sprintf("{mlPolicy: {%s: {}}, template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {metadata: {METADATA}, spec: {%s}}}}}]}}}", framework, pods)
+	metadata := ""
+	if before, after, found := strings.Cut(pods, "METADATA "); found {
+		metadata = after
+		text = fmt.Sprintf("{mlPolicy: {%s: {}}, template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {metadata: {METADATA}, spec: {%s}}}}}]}}}", framework, before)
+	}
+	if err := yaml.UnmarshalStrict([]byte(strings.Replace(text, "METADATA", metadata, 1)), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func aRuntime(t *testing.T, name, pods string) client.Object {
+	t.Helper()
+	return &api.ClusterTrainingRuntime{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: runtimeSpec(t, "torch", pods)}
+}
+
+// basisOptions have TrainJobs, and limits.
+func basisOptions() webhook.Options {
+	return webhook.Options{Kinds: jobs.Kinds{trainjob.Kind()}, Limits: jobs.Limits{Termination: time.Minute}}
+}
+
+// A job is judged with what it names, and refused if that is not there.
+func TestJobsAreJudgedWithTheirBasis(t *testing.T) {
+	const fine = "containers: [{name: node}]"
+	for name, tc := range map[string]struct {
+		why, ref, spec string
+		runtime        string
+		cached         bool
+		want           string
+	}{
+		"there":       {"it runs by it", "name: torch", "", fine, true, ""},
+		"just made":   {"by the same kubectl apply, which the cache does not show yet", "name: torch", "", fine, false, ""},
+		"misspelt":    {"nobody knows how to run it", "name: torhc", "", fine, true, "spec.runtimeRef.name: Invalid value: \"torhc\": there is no ClusterTrainingRuntime of this name: use one of torch, or create it first"},
+		"other kind":  {"its namespace has none at all", "name: torch, kind: TrainingRuntime", "", fine, true, "there is no TrainingRuntime of this name: create it first"},
+		"no runtime":  {"that cannot be one", "name: torch, kind: JobSet", "", fine, true, "spec.runtimeRef.kind"},
+		"reserved":    {"the runtime says what is", "name: torch", "trainer: {env: [{name: PET_NNODES, value: '2'}]}", fine, true, "spec.trainer.env[0].name"},
+		"important":   {"pods of a runtime are pods of a tenant", "name: torch", "", fine + ", priorityClassName: system-node-critical", true, "spec.runtimeRef(torch).node.spec.priorityClassName"},
+		"stubborn":    {"an evicted job gives its place up", "name: torch", "", fine + ", terminationGracePeriodSeconds: 900", true, "terminationGracePeriodSeconds"},
+		"patched":     {"however it comes to them", "name: torch", "podTemplateOverrides: [{spec: {terminationGracePeriodSeconds: 900}}]", fine, true, "terminationGracePeriodSeconds"},
+		"elsewhere":   {"it goes around the scheduler", "name: torch", "", fine + ", nodeName: n", true, "nodeSelector"},
+		"forged":      {"it would take another's places", "name: torch", "podTemplateOverrides: [{metadata: {annotations: {kueue.x-k8s.io/workload: theirs}}}]", fine, true, "kueue.x-k8s.io/workload"},
+		"the runtime": {"likewise", "name: torch", "", fine + "METADATA annotations: {kueue.x-k8s.io/workload: theirs}", true, "kueue.x-k8s.io/workload"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var cached []client.Object
+			if !tc.cached {
+				cached = world()
+			}
+			handlers := serveWith(t, basisOptions(), cached, nil, world(aRuntime(t, "torch", tc.runtime))...)
+			r := send(t, handlers, ask{path: trainJobs, new: fmt.Sprintf("{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, metadata: {name: tj, namespace: blue}, spec: {suspend: true, runtimeRef: {%s}, %s}}", tc.ref, tc.spec)})
+			if r.Allowed != (tc.want == "") || !strings.Contains(r.Message, tc.want) {
+				t.Errorf("%s: allowed %v: %s", tc.why, r.Allowed, r.Message)
+			}
+		})
+	}
+}
+
+// A runtime of a team is judged by itself: it may be changed after a job was judged with it.
+func TestTeamRuntimesAreJudged(t *testing.T) {
+	const fine = "containers: [{name: node}]"
+	text := func(pods string) string {
+		spec, err := yaml.Marshal(runtimeSpec(t, "torch", pods))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainingRuntime\nmetadata: {name: mine, namespace: blue}\nspec:\n  " + strings.ReplaceAll(strings.TrimSpace(string(spec)), "\n", "\n  ")
+	}
+	handlers := serveWith(t, basisOptions(), nil, nil, world()...)
+	for pods, want := range map[string]string{
+		fine:                   "",
+		fine + ", nodeName: n": "spec.template.spec.replicatedJobs[0].template.spec.template.spec.nodeName",
+		fine + ", priorityClassName: system-node-critical":               "priorityClassName",
+		fine + ", terminationGracePeriodSeconds: 900":                    "terminationGracePeriodSeconds",
+		fine + "METADATA finalizers: [a.b/c]":                            "finalizers",
+		fine + "METADATA annotations: {kueue.x-k8s.io/workload: theirs}": "kueue.x-k8s.io/workload",
+	} {
+		for _, old := range []string{"", text(fine)} {
+			r := send(t, handlers, ask{path: trainingRuntimes, new: text(pods), old: old})
+			if r.Allowed != (want == "") || !strings.Contains(r.Message, want) {
+				t.Errorf("%s: allowed %v: %s", pods, r.Allowed, r.Message)
+			}
+		}
+	}
+	_, validating := webhook.Configurations(basisOptions().Kinds, webhook.AtURL("https://127.0.0.1:1", nil))
+	var asked []string
+	for _, h := range validating.Webhooks {
+		if h.Rules[0].Resources[0] == "trainingruntimes" {
+			asked = append(asked, fmt.Sprintf("%s %v", h.Name, *h.FailurePolicy == admissionregistrationv1.Fail))
+		}
+		if h.Rules[0].Resources[0] == "clustertrainingruntimes" {
+			t.Error("those of admins are theirs to say")
+		}
+	}
+	if got := strings.Join(asked, ", "); got != "vtrainingruntime.team.mlbatch.dev true, vtrainingruntime.other.mlbatch.dev false" {
+		t.Errorf("the API server asks %s", got)
+	}
+}
