@@ -23,6 +23,7 @@ import (
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	ray "github.com/mlbatch/mlbatch/api/ray/v1"
+	trainer "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
@@ -203,7 +204,7 @@ func awaitEmpty(t testing.TB, namespaces ...string) {
 	t.Helper()
 	c := user(t, "")
 	for _, ns := range namespaces {
-		for _, o := range append(trainingObjects(), &aw.AppWrapper{}, &batchv1.Job{}, &ray.RayJob{}, &ray.RayCluster{}) {
+		for _, o := range append(trainingObjects(), &aw.AppWrapper{}, &batchv1.Job{}, &ray.RayJob{}, &ray.RayCluster{}, &trainer.TrainJob{}) {
 			if err := c.DeleteAllOf(t.Context(), o, client.InNamespace(ns), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 				t.Fatal(err)
 			}

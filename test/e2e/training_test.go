@@ -55,10 +55,7 @@ func trainingObjects() (all []client.Object) {
 	set := &unstructured.Unstructured{}
 	set.SetAPIVersion("jobset.x-k8s.io/v1alpha2")
 	set.SetKind("JobSet")
-	mpi := &unstructured.Unstructured{}
-	mpi.SetAPIVersion("kubeflow.org/v2beta1")
-	mpi.SetKind("MPIJob")
-	return append(all, set, mpi)
+	return append(all, set)
 }
 
 func (k trainingKind) count() (n int) {

@@ -285,7 +285,7 @@ type Metric struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=trainjobs
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.conditions[-1:].type`
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.conditions[?(@.status=="True")].type`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type TrainJob struct {
 	metav1.TypeMeta `json:",inline"`

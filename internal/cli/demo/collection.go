@@ -135,6 +135,9 @@ func progressOfJob(k *jobs.Kind, o *unstructured.Unstructured) (progress, error)
 		return progress{}, fmt.Errorf("read %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
 	f, err := k.Read(job)
+	if errors.Is(err, jobs.ErrIncomplete) {
+		return progress{}, nil // it was written a moment ago
+	}
 	if err != nil {
 		return progress{}, fmt.Errorf("read %s %s: %w", o.GetKind(), o.GetName(), err)
 	}

@@ -112,9 +112,9 @@ func TestS4UnqueuedKindsCannotBeMade(t *testing.T) {
 		{Group: "apps", Resource: "daemonsets"},
 		{Group: "apps", Resource: "replicasets"},
 		{Group: "batch", Resource: "cronjobs"},
+		{Group: "kubeflow.org", Resource: "mpijobs"},
 		{Group: "ray.io", Resource: "rayservices"},
 		{Group: "sparkoperator.k8s.io", Resource: "sparkapplications"},
-		{Group: "trainer.kubeflow.org", Resource: "trainjobs"},
 	}
 	free := []schema.GroupKind{{Kind: "Service"}, {Kind: "ConfigMap"}, {Kind: "Secret"}, {Kind: "PersistentVolumeClaim"}, {Group: "scheduling.x-k8s.io", Kind: "PodGroup"}}
 	for _, k := range webhook.DefaultAllowedKinds(kinds.All()) { // what an AppWrapper takes is looked at, whatever is added to it

@@ -136,6 +136,10 @@ func TestS5WhatIsRefused(t *testing.T) {
 			[]aw.AppWrapperPodSet{{Path: "template.spec.jobTemplate.spec.template", Replicas: &one}},
 			"spec.components[0].template.kind", "wrap a Job",
 		},
+		"S5 runtime": {
+			"its pods are another object's", `{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, metadata: {name: t}, spec: {runtimeRef: {name: r}, trainer: {numNodes: 8}}}`, nil,
+			"spec.components[0].template.kind", "create the TrainJob by itself",
+		},
 		"S3 object":       {"it would never go", inJob("{name: j}", "{name: j, finalizers: [example.com/stay]}"), nil, "spec.components[0].template.metadata.finalizers", "remove them"},
 		"S3 pods":         {"they would never go", inJob("template: {", "template: {metadata: {finalizers: [example.com/stay]}, "), nil, "spec.components[0].template.spec.template.metadata.finalizers", "remove them"},
 		"S12":             {"it goes around scheduler, cordon and taint", inJob("PODSPEC", "{nodeName: node-1, containers: [{name: c}]}"), nil, "spec.components[0].template.spec.template.spec.nodeName", "use nodeSelector"},

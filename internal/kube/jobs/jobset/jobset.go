@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
@@ -20,6 +19,8 @@ import (
 	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Kind is all that there is to know of JobSets.
@@ -33,7 +34,7 @@ func Kind() jobs.Kind {
 		TeamsCreate: true,
 		Operated: &jobs.Operated{
 			Compile:   of(compile),
-			Others:    []string{"jobset/jobset"},
+			Others:    []string{"jobset/jobset", "jobset-controller"},
 			Children:  []jobs.ChildKind{job.Child()},
 			Artifacts: artifacts,
 			Makes:     []schema.GroupResource{{Resource: "services"}, {Resource: "persistentvolumeclaims"}},

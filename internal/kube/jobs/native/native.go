@@ -8,12 +8,12 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/jaxjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/jobset"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/mpijob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/paddlejob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/rayjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/tfjob"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/trainjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/xgboostjob"
 )
 
@@ -27,8 +27,8 @@ func All() jobs.Kinds {
 		xgboostjob.Kind(),
 		paddlejob.Kind(),
 		jaxjob.Kind(),
-		mpijob.Kind(),
 		raycluster.Kind(),
 		rayjob.Kind(),
+		trainjob.Kind(),
 	}
 }

@@ -86,7 +86,7 @@ type rule struct {
 	after      int32
 }
 
-func (r *rule) fits(j *api.RayJob, success bool) bool {
+func (r *rule) fits(j *api.RayJob, success bool) bool { //nolint:revive // one of two ends
 	if r.status != "" {
 		return (r.status == api.JobSucceeded) == success
 	}
