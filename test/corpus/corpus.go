@@ -52,7 +52,7 @@ func All() []Manifest {
 			out = append(out, k.manifest(r))
 		}
 	}
-	return append(out, jobSets()...)
+	return append(append(out, jobSets()...), mpi()...)
 }
 
 const (

@@ -2,6 +2,7 @@ package corpus_test
 
 import (
 	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +15,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/jaxjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/jobset"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/mpijob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/paddlejob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/tfjob"
@@ -22,7 +24,7 @@ import (
 )
 
 func kinds() jobs.Kinds {
-	return jobs.Kinds{pytorchjob.Kind(), tfjob.Kind(), xgboostjob.Kind(), paddlejob.Kind(), jaxjob.Kind(), jobset.Kind()}
+	return jobs.Kinds{pytorchjob.Kind(), tfjob.Kind(), xgboostjob.Kind(), paddlejob.Kind(), jaxjob.Kind(), jobset.Kind(), mpijob.Kind()}
 }
 
 // TestManifests: each is accepted as it is by the API server's rules, none of its fields
@@ -60,6 +62,7 @@ func TestManifests(t *testing.T) {
 				t.Fatal(err)
 			}
 			o.SetNamespace("blue")
+			stamp(k, o, version)
 			if errs := k.Validate(o); len(errs) > 0 {
 				t.Fatal(errs)
 			}
@@ -112,6 +115,19 @@ func kindOf(t tester, all jobs.Kinds, text string) (*jobs.Kind, string) {
 		}
 	}
 	return nil, ""
+}
+
+// stamp marks what is submitted in a version other than the one that is stored, as the API
+// server has it done.
+func stamp(k *jobs.Kind, o jobs.Object, version string) {
+	if slices.Contains(k.Versions, version) {
+		notes := o.GetAnnotations()
+		if notes == nil {
+			notes = map[string]string{}
+		}
+		notes[jobs.VersionAnnotation] = version
+		o.SetAnnotations(notes)
+	}
 }
 
 // missing finds a field that was written and is not there any more, "" if there is none.

@@ -58,6 +58,8 @@ func newLife(t tester, k *jobs.Kind, m corpus.Manifest) *life {
 	w.job.SetNamespace("blue")
 	w.job.SetName(m.Name)
 	w.job.SetUID("job")
+	_, version := kindOf(t, jobs.Kinds{*k}, m.Text)
+	stamp(k, w.job, version)
 	w.store(w.stopped())
 	return w
 }

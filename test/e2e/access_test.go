@@ -132,7 +132,6 @@ func TestS4UnqueuedKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, k := range []struct{ kind, group, version, resource string }{
-		{"MPIJob", "kubeflow.org", "v2beta1", "mpijobs"},
 		{"SparkApplication", "sparkoperator.k8s.io", "v1beta2", "sparkapplications"},
 		{"DaemonSet", "apps", "v1", "daemonsets"},
 		{"ReplicationController", "", "v1", "replicationcontrollers"},

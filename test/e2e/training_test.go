@@ -55,7 +55,10 @@ func trainingObjects() (all []client.Object) {
 	set := &unstructured.Unstructured{}
 	set.SetAPIVersion("jobset.x-k8s.io/v1alpha2")
 	set.SetKind("JobSet")
-	return append(all, set)
+	mpi := &unstructured.Unstructured{}
+	mpi.SetAPIVersion("kubeflow.org/v2beta1")
+	mpi.SetKind("MPIJob")
+	return append(all, set, mpi)
 }
 
 func (k trainingKind) count() (n int) {

@@ -13,8 +13,12 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 )
 
-// bindingGuard names the policy that bounds what the controller may bind.
-const bindingGuard = "mlbatch-controller-binding"
+// bindingGuard names the policy that bounds what the controller may bind, and execGuard the
+// one that keeps it from running commands in pods.
+const (
+	bindingGuard = "mlbatch-controller-binding"
+	execGuard    = "mlbatch-controller-exec"
+)
 
 // bindingGuards are a policy for the bindings that the controller makes. To make
 // any, it has to have the right to make them everywhere; an attacker who took it over
@@ -22,7 +26,8 @@ const bindingGuard = "mlbatch-controller-binding"
 // itself. The policy leaves it TeamRole, for itself, elsewhere.
 //
 // Beside that it may bind the Role that it made for a job to ServiceAccounts of the job's
-// namespace (roleGuards says what is in one).
+// namespace (roleGuards says what is in one). What launchers of MPIJobs need, to run commands
+// in pods, it has only to pass it on: execGuards keep it from doing so itself.
 //
 // It cannot ask whether a namespace has a LocalQueue: the API server refuses what
 // such a policy matches, from all users, until it knows the kind, which takes it
@@ -46,7 +51,7 @@ func bindingGuards(o Options) []client.Object {
 			Message:    "the controller may bind " + TeamRole + " only, under the name " + rights.Binding + ", and the Role of a job, under the name of both",
 		},
 		{
-			Expression: "has(object.subjects) && (object.subjects.all(s, " + strings.Join(subjects, " || ") + ") || " + ofJob +
+			Expression: "has(object.subjects) && (!" + ofJob + " && object.subjects.all(s, " + strings.Join(subjects, " || ") + ") || " + ofJob +
 				" && object.subjects.all(s, s.kind == 'ServiceAccount' && s.?namespace.orValue('') == request.namespace))",
 			Message: "the controller may bind to itself only, and the Role of a job to ServiceAccounts beside it",
 		},
@@ -60,38 +65,56 @@ func bindingGuards(o Options) []client.Object {
 		// Taking the finalizer off changes nothing of what is bound, and works to the end.
 		{Name: "binds", Expression: "request.operation == 'CREATE' || object.roleRef != oldObject.roleRef || object.?subjects != oldObject.?subjects"},
 	}
-	binds := guard(bindingGuard, "rolebindings", conditions, rules)
-	return append(binds, roleGuards(conditions[:1], rules[2:])...)
+	binds := guard(bindingGuard, written(rbacv1.GroupName, "rolebindings"), conditions, rules)
+	binds = append(binds, roleGuards(conditions[:1], rules[2:])...)
+	return append(binds, execGuards(conditions[:1])...)
+}
+
+// execGuards are a policy that lets the controller run nothing in pods.
+func execGuards(conditions []admissionregistrationv1.MatchCondition) []client.Object {
+	about := written("", "pods/exec")
+	about.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Connect}
+	return guard(execGuard, about, conditions, []admissionregistrationv1.Validation{
+		{Expression: "false", Message: "the controller may let accounts of jobs run commands in pods, and not do so itself"},
+	})
+}
+
+// written is that something of a resource is created or changed.
+func written(group, resource string) admissionregistrationv1.RuleWithOperations {
+	return admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}},
+	}
 }
 
 // roleGuard names the policy that bounds what is in Roles that the controller makes.
 const roleGuard = "mlbatch-controller-role"
 
 // roleGuards are a policy for the Roles that the controller makes for jobs: what they let do
-// is look at the pods beside them, and change the cluster whose name they have.
+// is look at the pods beside them, change the cluster whose name they have, and run commands
+// in the workers of the launcher whose name they have.
 func roleGuards(conditions []admissionregistrationv1.MatchCondition, where []admissionregistrationv1.Validation) []client.Object {
 	const (
 		pods    = "r.?apiGroups.orValue([]) == [''] && r.?resources.orValue([]) == ['pods'] && r.verbs.all(v, v in ['get', 'list', 'watch'])"
 		cluster = "r.?apiGroups.orValue([]) == ['ray.io'] && r.?resources.orValue([]) == ['rayclusters'] && r.?resourceNames.orValue([]) == [object.metadata.name] && r.verbs.all(v, v in ['get', 'patch'])"
+		exec    = "r.?apiGroups.orValue([]) == [''] && r.?resources.orValue([]) == ['pods/exec'] && r.verbs == ['create'] && size(r.?resourceNames.orValue([])) > 0 && " +
+			"object.metadata.name.endsWith('-launcher') && r.resourceNames.all(n, n.startsWith(object.metadata.name.substring(0, size(object.metadata.name) - 8) + 'worker-'))"
 	)
-	return guard(roleGuard, "roles", conditions, append([]admissionregistrationv1.Validation{{
-		Expression: "!has(object.rules) || object.rules == null || object.rules.all(r, (" + pods + ") || (" + cluster + "))",
-		Message:    "the controller may make Roles to look at pods and to change the Ray cluster of their name only",
+	return guard(roleGuard, written(rbacv1.GroupName, "roles"), conditions, append([]admissionregistrationv1.Validation{{
+		Expression: "!has(object.rules) || object.rules == null || object.rules.all(r, (" + pods + ") || (" + cluster + ") || (" + exec + "))",
+		Message:    "the controller may make Roles to look at pods, to change the Ray cluster of their name and to run commands in the workers of the launcher of their name only",
 	}}, where...))
 }
 
-// guard is a policy for what somebody creates and changes of a kind of rights.
-func guard(name, resource string, conditions []admissionregistrationv1.MatchCondition, rules []admissionregistrationv1.Validation) []client.Object {
+// guard is a policy for what somebody does, and that it is in force.
+func guard(name string, about admissionregistrationv1.RuleWithOperations, conditions []admissionregistrationv1.MatchCondition, rules []admissionregistrationv1.Validation) []client.Object {
 	return []client.Object{
 		&admissionregistrationv1.ValidatingAdmissionPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 				FailurePolicy: ptr.To(admissionregistrationv1.Fail),
 				MatchConstraints: &admissionregistrationv1.MatchResources{
-					ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-						Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-						Rule:       admissionregistrationv1.Rule{APIGroups: []string{rbacv1.GroupName}, APIVersions: []string{"*"}, Resources: []string{resource}},
-					}}},
+					ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: about}},
 				},
 				MatchConditions: conditions,
 				Validations:     rules,

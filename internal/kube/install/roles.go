@@ -200,8 +200,9 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow("", []string{"create", "patch", "update"}, "events"),
 		allow("events.k8s.io", []string{"create", "patch", "update"}, "events"),
 		allow("authorization.k8s.io", []string{"create"}, "subjectaccessreviews"),
-		// It binds TeamRole to itself where jobs run. That it binds nothing else, to
-		// no other user and nowhere else, the policy of bindingGuards sees to.
+		// It binds TeamRole to itself where jobs run, and the role of a job's account to
+		// that. That it binds nothing else, to no other user and nowhere else, the policy of
+		// bindingGuards sees to.
 		allow("rbac.authorization.k8s.io", []string{"create"}, "rolebindings"),
 		named(allow("rbac.authorization.k8s.io", append(read(), "delete", "patch", "update"), "rolebindings"), rights.Binding),
 		named(allow("rbac.authorization.k8s.io", []string{"bind"}, "clusterroles"), TeamRole),
@@ -229,6 +230,11 @@ func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	}
 	for _, m := range all.Makes() {
 		rules = append(rules, allow(m.Group, []string{"create", "delete", "get", "patch"}, m.Resource))
+	}
+	for i := range all {
+		if o := all[i].Operated; o != nil {
+			rules = append(rules, o.Grants...) // to be passed on: see bindingGuards
+		}
 	}
 	for _, w := range all.Wrappable() {
 		rules = append(rules, allow(w.GVK.Group, []string{"create", "delete", "get"}, w.Resource))

@@ -23,6 +23,9 @@ type Kind struct {
 	Adapter
 	// Resource is what the API server calls objects of the kind, in the plural.
 	Resource string
+	// Versions are further versions of its API that are served with the same fields. What
+	// was submitted in one of them says so (VersionAnnotation), since it is stored without.
+	Versions []string
 	// ShortNames are other names that people use for the kind, as kubectl knows them.
 	ShortNames []string
 	// Framework is the kind's name in the section integrations of a configuration.
@@ -123,6 +126,16 @@ type ComponentPods struct {
 	PodTemplate
 	// Pod is one of them, to be tried and not to be kept; nil if it cannot be known.
 	Pod *unstructured.Unstructured
+}
+
+// VersionAnnotation of an object is the version of its API that it was submitted in, if it is
+// one of Kind.Versions.
+const VersionAnnotation = "mlbatch.dev/submitted-version"
+
+// SubmittedIn reports whether an object was submitted in a version other than the one that
+// it is stored in.
+func SubmittedIn(o metav1.Object, version string) bool {
+	return o.GetAnnotations()[VersionAnnotation] == version
 }
 
 // GroupKind is the kind without its version.

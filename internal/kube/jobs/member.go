@@ -48,9 +48,13 @@ func (p *Plan) Pod(job metav1.Object, gvk schema.GroupVersionKind, x podplan.Mem
 			setEnv(c, r, x.Index)
 		}
 	}
+	name := r.Expand(r.Member, x.Index)
+	if t.Spec.Subdomain != "" && t.Spec.Hostname == "" {
+		t.Spec.Hostname = name // a pod without one is not found below its subdomain
+	}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: job.GetNamespace(), Name: r.Expand(r.Member, x.Index),
+			Namespace: job.GetNamespace(), Name: name,
 			Labels: t.Labels, Annotations: t.Annotations, Finalizers: t.Finalizers,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, gvk)},
 		},

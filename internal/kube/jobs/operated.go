@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,6 +34,9 @@ type Operated struct {
 	// Makes are the resources that Artifacts are of: the controller gets rights to them where
 	// jobs run.
 	Makes []schema.GroupResource
+	// Grants are what the accounts of jobs, if Artifacts have any, may do at most: the
+	// controller can give only rights that it has itself.
+	Grants []rbacv1.PolicyRule
 	// Recall reads what was kept of a job.
 	Recall func(Object) *recovery.Recovery
 	// Project returns the object with the status that follows from what there is, in

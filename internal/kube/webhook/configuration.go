@@ -199,6 +199,17 @@ type hook struct {
 	conditions []admissionregistrationv1.MatchCondition
 	// optional: without an answer the object is written as it is.
 	optional bool
+	// exact: it is called about the versions of the rule alone, and not about others that
+	// can be converted.
+	exact bool
+}
+
+// match is which versions of a kind it is called about.
+func (h hook) match() *admissionregistrationv1.MatchPolicyType {
+	if h.exact {
+		return ptr.To(admissionregistrationv1.Exact)
+	}
+	return ptr.To(admissionregistrationv1.Equivalent)
 }
 
 // onFailure is what happens without an answer, and after how many seconds.
@@ -232,9 +243,14 @@ func jobHooks(all jobs.Kinds, k *jobs.Kind) (mutating, validating []hook) {
 	if k.OnlyQueued {
 		return []hook{mutates, keeps, disowns}, []hook{validates}
 	}
+	if len(k.Versions) > 0 {
+		// What a job is depends on the mark, wherever it is.
+		anywhere := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{notSystem()}}
+		mutating = append(mutating, hook{name: "s" + name, path: pathStamp, rule: rule(gvk.Group, k.Versions, []string{k.Resource}, create), namespaces: anywhere, exact: true})
+	}
 	unnamed := mutates
 	unnamed.name, unnamed.namespaces, unnamed.objects, unnamed.optional = mutates.name+".default", queueNamespaces(), unqueuedObjects(), true
-	mutating = append(mutates.whereQueued(), unnamed)
+	mutating = append(append(mutating, mutates.whereQueued()...), unnamed)
 	return append(append(mutating, keeps.whereQueued()...), disowns), validates.whereQueued()
 }
 
@@ -314,7 +330,7 @@ func (h hook) mutating(at Location) admissionregistrationv1.MutatingWebhook {
 		Name: h.name + ".mlbatch.dev", ClientConfig: at(h.path),
 		Rules:                   []admissionregistrationv1.RuleWithOperations{h.rule},
 		FailurePolicy:           policy,
-		MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
+		MatchPolicy:             h.match(),
 		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
 		ReinvocationPolicy:      ptr.To(admissionregistrationv1.NeverReinvocationPolicy),
 		TimeoutSeconds:          timeout,
@@ -331,7 +347,7 @@ func (h hook) validating(at Location) admissionregistrationv1.ValidatingWebhook 
 		Name: h.name + ".mlbatch.dev", ClientConfig: at(h.path),
 		Rules:                   []admissionregistrationv1.RuleWithOperations{h.rule},
 		FailurePolicy:           policy,
-		MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
+		MatchPolicy:             h.match(),
 		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
 		TimeoutSeconds:          timeout,
 		NamespaceSelector:       orEverything(h.namespaces),

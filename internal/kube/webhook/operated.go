@@ -47,6 +47,9 @@ func (h *jobHandler) tryMembers(ctx context.Context, job jobs.Object) (field.Err
 		}
 		errs, warnings := len(t.errs), len(t.warnings)
 		t.create(ctx, first.object, first.at)
+		for _, e := range t.errs[errs:] {
+			e.Field = strings.Replace(e.Field, first.at.String()+first.below, first.at.String()+".", 1)
+		}
 		if t.silent(errs, warnings) {
 			h.passed.add(known, called)
 		}
@@ -58,6 +61,8 @@ func (h *jobHandler) tryMembers(ctx context.Context, job jobs.Object) (field.Err
 type firstMember struct {
 	object *unstructured.Unstructured
 	at     *field.Path
+	// below is where what its author wrote is in the object, which has more around it.
+	below string
 }
 
 // firstMembers are those of all roles that have any; none of a job that has no plan, which
@@ -80,11 +85,14 @@ func (h *jobHandler) firstMembers(job jobs.Object) []firstMember {
 		if name, _, _ := unstructured.NestedString(o.Object, "spec", "serviceAccountName"); slices.Contains(made, name) {
 			unstructured.RemoveNestedField(o.Object, "spec", "serviceAccountName") // it is made before the pod
 		}
-		at := h.whereWritten(job, plan.Roles[i].Name)
-		if i < len(plan.Where) && plan.Where[i] != "" {
+		at, below := h.whereWritten(job, plan.Roles[i].Name), "."
+		switch {
+		case i < len(plan.Where) && plan.Where[i] != "":
 			at = field.NewPath(plan.Where[i])
+		case plan.MakeOf(plan.Roles[i].Name) != nil:
+			below = ".spec.template." // of a Job
 		}
-		out = append(out, firstMember{o, at})
+		out = append(out, firstMember{o, at, below})
 	}
 	return out
 }

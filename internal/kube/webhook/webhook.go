@@ -126,6 +126,7 @@ func Register(ctx context.Context, mgr manager.Manager, opts Options) error {
 const (
 	pathConvert = "/convert"
 	pathDisown  = "/disown"
+	pathStamp   = "/stamp"
 
 	pathValidateClusterQueue   = "/validate-kueue-x-k8s-io-v1beta2-clusterqueue"
 	pathValidateCohort         = "/validate-kueue-x-k8s-io-v1beta2-cohort"
@@ -172,6 +173,7 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 	handlers := map[string]http.Handler{
 		pathConvert: convert,
 		pathDisown:  &admission.Webhook{Handler: admission.HandlerFunc(disown)},
+		pathStamp:   &admission.Webhook{Handler: admission.HandlerFunc(stamp)},
 
 		pathValidateClusterQueue:   validateQueueing,
 		pathValidateCohort:         validateQueueing,

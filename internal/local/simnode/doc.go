@@ -9,7 +9,8 @@
 // other. Each container runs for as long as its command sleeps, or as the pod's
 // annotation mlbatch.dev/run-for says, divided by the time scale; if neither says
 // anything, init containers end at once, others after 60 s (also divided) if they may
-// end (restartPolicy Never or OnFailure) and never if not. A container ends with the
+// end (restartPolicy Never or OnFailure) and never if not. An sshd in the foreground never
+// ends. A container ends with the
 // code that its command exits with, or with the one in mlbatch.dev/exit-code, else
 // with 0. The annotations are for containers and not for init containers. A deleted pod ends after 200 ms, or
 // mlbatch.dev/stop-after, but at the latest when its grace period is over;

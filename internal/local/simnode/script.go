@@ -228,7 +228,7 @@ func untilExit(text string) (runs string, code int32, exits bool) {
 // are none, or when a loop repeats them.
 func sleeps(text string) (time.Duration, bool) {
 	sleep := regexp.MustCompile(`(?:^|[\s;&|({/])sleep((?:\s+(?:[0-9]*\.?[0-9]+[smhd]?|inf|infinity)\b)+)`)
-	endless := regexp.MustCompile(`\bwhile\s+(?:true|:|\[\s+1\s+\])|\bsleep\s+inf(?:inity)?\b|\btail\s+-[fF]\b`)
+	endless := regexp.MustCompile(`\bwhile\s+(?:true|:|\[\s+1\s+\])|\bsleep\s+inf(?:inity)?\b|\bsshd\s+-[A-Za-z]*D|\btail\s+-[fF]\b`)
 	loop := regexp.MustCompile(`(?:^|[\s;&|({])(?:while|until|for)\s`)
 	if endless.MatchString(text) {
 		return forever, true

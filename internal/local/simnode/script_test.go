@@ -33,6 +33,8 @@ func TestHowLongCommandsRun(t *testing.T) {
 		"infinity":       {"GNU sleep knows it", []string{"sleep", "infinity"}, never, forever},
 		"endless loop":   {"a server of sorts", []string{"sh", "-c", "while true; do sleep 1; done"}, never, forever},
 		"tail -f":        {"the usual way to do nothing", []string{"tail", "-f", "/dev/null"}, never, forever},
+		"sshd":           {"workers serve until they are stopped", []string{"/usr/sbin/sshd", "-De"}, never, forever},
+		"sshd behind":    {"one that goes to the background ends", []string{"/usr/sbin/sshd", "-e"}, never, runByDefault},
 		"other loop":     {"it is not known how often it repeats", []string{"sh", "-c", "until [ -f x ]; do sleep 1; done"}, never, time.Minute},
 		"not a sleep":    {"a word that only contains it", []string{"python", "oversleep.py", "nosleep", "5"}, never, time.Minute},
 		"for-word":       {"a flag is not a loop", []string{"train", "--for-steps", "10"}, never, time.Minute},

@@ -109,7 +109,7 @@ func (Adapter) PartOf(o jobs.Object, gvk schema.GroupVersionKind, part metav1.Ob
 	}
 	for i := range w.Status.ComponentStatus {
 		c := &w.Status.ComponentStatus[i]
-		if c.Name != part.GetName() || schema.FromAPIVersionAndKind(c.APIVersion, c.Kind) != gvk {
+		if c.Name != part.GetName() || schema.FromAPIVersionAndKind(c.APIVersion, c.Kind).GroupKind() != gvk.GroupKind() { // in whatever version
 			continue
 		}
 		switch {

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
@@ -19,8 +20,6 @@ import (
 	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // Kind is all that there is to know of JobSets.
@@ -34,7 +33,7 @@ func Kind() jobs.Kind {
 		TeamsCreate: true,
 		Operated: &jobs.Operated{
 			Compile:   of(compile),
-			Others:    []string{"jobset/jobset", "jobset-controller"},
+			Others:    []string{"jobset/jobset"},
 			Children:  []jobs.ChildKind{job.Child()},
 			Artifacts: artifacts,
 			Makes:     []schema.GroupResource{{Resource: "services"}, {Resource: "persistentvolumeclaims"}},

@@ -526,6 +526,7 @@ func BenchmarkCompile(b *testing.B) {
 }
 
 func compiledOnly(b *testing.B, js *api.JobSet) *jobs.Plan {
+	b.Helper()
 	p, err := jobset.Kind().Operated.Compile(js)
 	if err != nil {
 		b.Fatal(err)

@@ -239,7 +239,7 @@ func (r *reading) checkFailure(at *field.Path) field.ErrorList {
 }
 
 // ruleName is how rules may be called: their names are in the reasons of conditions.
-var ruleName = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`) //nolint:gochecknoglobals // it never changes
+var ruleName = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
 func (r *reading) checkRule(x *api.FailurePolicyRule, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
@@ -314,9 +314,8 @@ func (r *reading) checkClaims(at *field.Path) field.ErrorList {
 			}
 			names[c.Name] = true
 		}
-		errs = append(errs, r.checkVolumes(names)...)
 	}
-	return errs
+	return append(errs, r.checkVolumes(names)...)
 }
 
 // checkVolumes refuses volumes of the names of claims.

@@ -94,7 +94,7 @@ func TestRefused(t *testing.T) {
 func decodeWith(t *testing.T, metadata, spec string) *api.JobSet {
 	t.Helper()
 	js := decode(t, spec)
-	for _, change := range strings.Split(metadata, ", ") {
+	for change := range strings.SplitSeq(metadata, ", ") {
 		key, value, _ := strings.Cut(change, ": ")
 		switch key {
 		case "name":

@@ -8,6 +8,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/jaxjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/jobset"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/mpijob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/paddlejob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
@@ -27,6 +28,7 @@ func All() jobs.Kinds {
 		xgboostjob.Kind(),
 		paddlejob.Kind(),
 		jaxjob.Kind(),
+		mpijob.Kind(),
 		raycluster.Kind(),
 		rayjob.Kind(),
 		trainjob.Kind(),

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -146,11 +145,10 @@ func rights(c *api.RayCluster) []jobs.Artifact {
 	if c.Spec.HeadGroupSpec.Template.Spec.ServiceAccountName == "" {
 		out = append(out, jobs.Artifact{Object: &corev1.ServiceAccount{ObjectMeta: meta(c, account(c))}})
 	}
-	group := strings.Split(api.GroupVersion.String(), "/")[0]
 	return append(out,
 		jobs.Artifact{Object: &rbacv1.Role{ObjectMeta: meta(c, c.Name), Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
-			{APIGroups: []string{group}, Resources: []string{"rayclusters"}, ResourceNames: []string{c.Name}, Verbs: []string{"get", "patch"}},
+			{APIGroups: []string{api.GroupVersion.Group}, Resources: []string{"rayclusters"}, ResourceNames: []string{c.Name}, Verbs: []string{"get", "patch"}},
 		}}},
 		jobs.Artifact{Object: &rbacv1.RoleBinding{
 			ObjectMeta: meta(c, c.Name),

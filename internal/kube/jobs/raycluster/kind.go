@@ -32,8 +32,11 @@ func Kind() jobs.Kind {
 			Others:    Others(),
 			Artifacts: artifacts,
 			Makes: []schema.GroupResource{
-				{Resource: "services"}, {Resource: "secrets"}, {Resource: "serviceaccounts"},
-				{Group: rbacv1.GroupName, Resource: "roles"}, {Group: rbacv1.GroupName, Resource: "rolebindings"},
+				{Resource: "services"},
+				{Resource: "secrets"},
+				{Resource: "serviceaccounts"},
+				{Group: rbacv1.GroupName, Resource: "roles"},
+				{Group: rbacv1.GroupName, Resource: "rolebindings"},
 			},
 			Recall:  jobs.Of(func(c *api.RayCluster) *recovery.Recovery { return c.Status.Recovery }),
 			Project: project,
@@ -82,7 +85,7 @@ func see(c *api.RayCluster) podplan.Seen {
 	return s
 }
 
-func held(is bool) func(jobs.Object) jobs.Object {
+func held(is bool) func(jobs.Object) jobs.Object { //nolint:revive // the field's value
 	return func(o jobs.Object) jobs.Object {
 		if c, err := cast(o); err == nil && suspended(c) != is {
 			return suspend(c, is)

@@ -212,7 +212,7 @@ const (
 func probe(c *corev1.Container, options map[string]string, isHead bool) { //nolint:revive // one of two kinds of nodes
 	const ask = "wget --tries 1 -T %d -q -O- http://localhost:%s/api/%s | grep success"
 	script := fmt.Sprintf(ask, workerPatience, options[optAgent], "local_raylet_healthz")
-	patience := workerPatience
+	patience := int32(workerPatience)
 	if isHead {
 		dashboard := options["dashboard-port"]
 		if dashboard == "" {
@@ -224,7 +224,7 @@ func probe(c *corev1.Container, options map[string]string, isHead bool) { //noli
 	with := func(delay, failures int32) *corev1.Probe {
 		return &corev1.Probe{
 			ProbeHandler:        corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"bash", "-c", script}}},
-			InitialDelaySeconds: delay, TimeoutSeconds: int32(patience), PeriodSeconds: probePeriod, SuccessThreshold: 1, FailureThreshold: failures,
+			InitialDelaySeconds: delay, TimeoutSeconds: patience, PeriodSeconds: probePeriod, SuccessThreshold: 1, FailureThreshold: failures,
 		}
 	}
 	if c.LivenessProbe == nil {

@@ -84,7 +84,7 @@ func count(c *api.RayCluster, s *jobs.Standing) {
 	}
 }
 
-func clip(n int64) int32 { return int32(min(n, math.MaxInt32)) }
+func clip(n int64) int32 { return int32(min(n, math.MaxInt32)) } //nolint:gosec // it is no larger
 
 // asks adds what pods request, or else may use.
 func asks(all corev1.ResourceList, pod *corev1.PodSpec, pods int64) {
@@ -108,7 +108,7 @@ func asks(all corev1.ResourceList, pod *corev1.PodSpec, pods int64) {
 // tell brings state and conditions up to date.
 func tell(c *api.RayCluster, s *jobs.Standing, now metav1.Time) {
 	state := &c.Status
-	set := func(kind string, is bool, reason, message string) { //nolint:revive // true or false
+	set := func(kind string, is bool, reason, message string) {
 		status := metav1.ConditionFalse
 		if is {
 			status = metav1.ConditionTrue

@@ -50,7 +50,7 @@ func groupOf(s *api.RayClusterSpec, g *api.WorkerGroupSpec) group {
 
 // times multiplies counts; what is too large is the largest.
 func times(a, b int32) int32 {
-	return int32(min(int64(a)*int64(b), math.MaxInt32))
+	return int32(min(int64(a)*int64(b), math.MaxInt32)) //nolint:gosec // it is no larger
 }
 
 // role is the name of a group's role.
@@ -124,8 +124,10 @@ func headPorts(t *corev1.PodTemplateSpec) []corev1.ContainerPort {
 	}
 	if len(out) == 0 {
 		out = []corev1.ContainerPort{
-			{Name: api.ClientPort, ContainerPort: 10001}, {Name: api.DashboardPort, ContainerPort: 8265},
-			{Name: api.GCSPort, ContainerPort: gcsPort}, {Name: api.ServePort, ContainerPort: 8000},
+			{Name: api.ClientPort, ContainerPort: 10001},
+			{Name: api.DashboardPort, ContainerPort: 8265},
+			{Name: api.GCSPort, ContainerPort: gcsPort},
+			{Name: api.ServePort, ContainerPort: 8000},
 		}
 	}
 	if !metrics {

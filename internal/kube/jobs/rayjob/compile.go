@@ -86,7 +86,7 @@ type rule struct {
 	after      int32
 }
 
-func (r *rule) fits(j *api.RayJob, success bool) bool { //nolint:revive // one of two ends
+func (r *rule) fits(j *api.RayJob, success bool) bool {
 	if r.status != "" {
 		return (r.status == api.JobSucceeded) == success
 	}

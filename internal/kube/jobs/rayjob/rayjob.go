@@ -171,7 +171,7 @@ func (adapter) Stop(o jobs.Object, _ []kueue.PodSet) (jobs.Object, error) {
 	return suspend(j, true), nil
 }
 
-func suspend(j *api.RayJob, is bool) *api.RayJob { //nolint:revive // the field's value
+func suspend(j *api.RayJob, is bool) *api.RayJob {
 	out := j.DeepCopy()
 	out.Spec.Suspend = is
 	return out

@@ -99,7 +99,7 @@ func TestPlan(t *testing.T) {
 	}
 	used := compile(t, decode(t, "entrypoint: x, clusterSelector: {ray.io/cluster: other}, submitterPodTemplate: {spec: {containers: [{name: c, image: i}]}}"))
 	if len(used.Roles) != 1 || len(used.Roles[0].After) > 0 {
-		t.Errorf("a cluster that there is is not made: %+v", used.Roles)
+		t.Errorf("a cluster that exists is not made: %+v", used.Roles)
 	}
 }
 

@@ -72,7 +72,7 @@ func checkSelector(j *api.RayJob, at *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(at.Child("clusterSelector").Key(api.ClusterLabel), name, strings.Join(wrong, ", ")))
 	}
 	if j.Spec.SubmitterPodTemplate == nil {
-		errs = append(errs, field.Required(at.Child("submitterPodTemplate"), "the image of a cluster that there is is not known: give the pod that submits the job to it"))
+		errs = append(errs, field.Required(at.Child("submitterPodTemplate"), "the image of a cluster that exists is not known: give the pod that submits the job to it"))
 	}
 	if n := ptr.Deref(j.Spec.BackoffLimit, 0); n > 0 {
 		errs = append(errs, field.Invalid(at.Child("backoffLimit"), n, "the next try would need a new cluster: use 0, or rayClusterSpec"))
