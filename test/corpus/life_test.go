@@ -41,8 +41,6 @@ type life struct {
 	members []jobs.Object
 	now     time.Time
 	made    int
-	// ended is how it ended, once it has.
-	ended *jobs.Outcome
 	// killed: the controller dies after so many more writes; -1 is never.
 	killed int
 }
@@ -223,7 +221,7 @@ func (w *life) do(p *jobs.Plan, s *podplan.Step) (did bool) {
 	return did
 }
 
-func (w *life) hold(p *jobs.Plan, i int, on bool, m *podplan.Memory) {
+func (w *life) hold(p *jobs.Plan, i int, on bool, m *podplan.Memory) { //nolint:revive // what is done to it
 	w.t.Helper()
 	o := w.members[i]
 	for j := range w.kind.Operated.Children {

@@ -51,8 +51,10 @@ func TestProgress(t *testing.T) {
 		"failed pod":  {"nobody makes it anew", `{apiVersion: v1, kind: Pod, status: {phase: Failed}}`, progress{pods: 1, admitted: true, failed: "its pod failed"}},
 		"serves":      {"that is what it is for", `{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 2}, status: {readyReplicas: 2}}`, progress{pods: 2, admitted: true, running: true, ended: true, endless: true}},
 		"half serves": {"not all are ready", `{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 2}, status: {readyReplicas: 1}}`, progress{pods: 2, endless: true}},
-		"by the clock": {"its first Job has ended", `{apiVersion: batch/v1, kind: CronJob, status: {lastSuccessfulTime: "2026-01-01T00:00:00Z"}}`,
-			progress{pods: 1, admitted: true, running: true, ended: true}},
+		"by the clock": {
+			"its first Job has ended", `{apiVersion: batch/v1, kind: CronJob, status: {lastSuccessfulTime: "2026-01-01T00:00:00Z"}}`,
+			progress{pods: 1, admitted: true, running: true, ended: true},
+		},
 	}
 	for name, tc := range cases {
 		o := &unstructured.Unstructured{}

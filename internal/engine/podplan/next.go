@@ -261,19 +261,19 @@ func (p *Plan) surplus(seen []Seen, m *Memory) []int {
 			}
 		}
 		slices.SortFunc(have, func(a, b int) int {
-			wanted := func(j int) int { return boolToInt(!slices.Contains(r.Unwanted, seen[j].Index)) }
-			return cmp.Or(cmp.Compare(wanted(a), wanted(b)), cmp.Compare(seen[b].Index, seen[a].Index))
+			return cmp.Or(r.wanted(seen[a].Index)-r.wanted(seen[b].Index), cmp.Compare(seen[b].Index, seen[a].Index))
 		})
 		out = append(out, have[:max(len(have)-int(r.Count), 0)]...)
 	}
 	return out
 }
 
-func boolToInt(b bool) int {
-	if b {
-		return 1
+// wanted is 0 for the index of a member that goes first, and 1 for others.
+func (r *Role) wanted(index int32) int {
+	if slices.Contains(r.Unwanted, index) {
+		return 0
 	}
-	return 0
+	return 1
 }
 
 // fill makes and releases the members of roles that may begin.

@@ -126,7 +126,7 @@ func (w *world) step() {
 
 // hold holds a member back, so that it runs no more, or releases it, as the API server would:
 // not if the job is another than it was seen.
-func (w *world) hold(id string, on bool) {
+func (w *world) hold(id string, on bool) { //nolint:revive // what is done to it
 	for i := range w.pods {
 		s := &w.pods[i]
 		if s.ID != id || s.Life >= podplan.Succeeded {

@@ -164,7 +164,7 @@ func (p *Plan) SeeChild(kind *ChildKind, o Object) podplan.Seen {
 
 // named finds the role that has a member of a name, among those of pods or among the
 // others.
-func (p *Plan) named(name string, child bool) (*podplan.Role, int32) {
+func (p *Plan) named(name string, child bool) (*podplan.Role, int32) { //nolint:revive // which roles are looked at
 	for i := range p.Roles {
 		if (i < len(p.Make) && p.Make[i] != nil) != child {
 			continue

@@ -6,11 +6,10 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
-
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	api "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"

@@ -156,7 +156,7 @@ func TestWakes(t *testing.T) {
 		}
 	}
 	if p := comes(); !p.Create(event.CreateEvent{}) || p.Update(event.UpdateEvent{}) || p.Delete(event.DeleteEvent{}) || p.Generic(event.GenericEvent{}) {
-		t.Error("a runtime that changes changes no job")
+		t.Error("a changed runtime wakes jobs")
 	}
 }
 

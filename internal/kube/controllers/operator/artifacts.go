@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -77,9 +78,7 @@ func (r *reconciler) wanted(l *look, m *podplan.Memory) ([]jobs.Artifact, error)
 			o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(l.job, r.kind.GVK())})
 		}
 		labels := map[string]string{recovery.JobLabel: string(l.job.GetUID())}
-		for k, v := range o.GetLabels() {
-			labels[k] = v
-		}
+		maps.Copy(labels, o.GetLabels())
 		o.SetLabels(labels)
 	}
 	return all, err

@@ -147,7 +147,7 @@ func TestArtifacts(t *testing.T) {
 	b := newBench(t, aToy("lab", func(x *toy.Toy) { x.Spec.Key = true }))
 	list, key := &corev1.ConfigMap{}, &corev1.Secret{}
 	b.before = func(verb string, o client.Object) error {
-		if _, pod := o.(*corev1.Pod); pod && verb == "create" && !(b.get("lab", list, "x-list") && b.get("lab", key, "x-key")) {
+		if _, pod := o.(*corev1.Pod); pod && verb == "create" && (!b.get("lab", list, "x-list") || !b.get("lab", key, "x-key")) {
 			t.Error("a pod is made before what it needs")
 		}
 		return nil

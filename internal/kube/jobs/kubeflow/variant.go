@@ -136,8 +136,8 @@ func Of(v *Variant) jobs.Kind {
 		Fixed:          "object.spec.?runPolicy.?managedBy.orValue('') != oldObject.spec.?runPolicy.?managedBy.orValue('')",
 	}
 	if v.Elastic != nil {
-		make := of(v.artifacts)
-		k.Operated.Artifacts = func(o jobs.Object, _ *jobs.Plan, _ *jobs.Standing) ([]jobs.Artifact, error) { return make(o) }
+		all := of(v.artifacts)
+		k.Operated.Artifacts = func(o jobs.Object, _ *jobs.Plan, _ *jobs.Standing) ([]jobs.Artifact, error) { return all(o) }
 		k.Operated.Makes = []schema.GroupResource{{Group: autoscalingv2.GroupName, Resource: "horizontalpodautoscalers"}}
 	}
 	return k

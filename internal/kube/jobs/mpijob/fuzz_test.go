@@ -141,8 +141,8 @@ func made(t judged, j *v2beta1.MPIJob, p *jobs.Plan, f *jobs.Facts) {
 		if err != nil {
 			t.Fatalf("a pod of %s: %v", r.Name, err)
 		}
-		if make := p.MakeOf(r.Name); make != nil {
-			if _, err := make(m, &podplan.Memory{}, nil); err != nil {
+		if of := p.MakeOf(r.Name); of != nil {
+			if _, err := of(m, &podplan.Memory{}, nil); err != nil {
 				t.Fatalf("%s: %v", r.Name, err)
 			}
 		}

@@ -60,8 +60,12 @@ func Kind() jobs.Kind {
 		Others: ssh.Operated.Others, Recall: ssh.Operated.Recall,
 		Children: []jobs.ChildKind{job.Child()}, Artifacts: artifacts,
 		Makes: []schema.GroupResource{
-			{Resource: "services"}, {Resource: "configmaps"}, {Resource: "secrets"}, {Resource: "serviceaccounts"},
-			{Group: rbacv1.GroupName, Resource: "roles"}, {Group: rbacv1.GroupName, Resource: "rolebindings"},
+			{Resource: "services"},
+			{Resource: "configmaps"},
+			{Resource: "secrets"},
+			{Resource: "serviceaccounts"},
+			{Group: rbacv1.GroupName, Resource: "roles"},
+			{Group: rbacv1.GroupName, Resource: "rolebindings"},
 		},
 		Grants: grants(),
 	}

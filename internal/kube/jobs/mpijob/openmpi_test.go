@@ -36,7 +36,7 @@ func mpirun(t *testing.T, j *v2beta1.MPIJob, dir string, more ...string) {
 	program := need(t, "mpirun", "openmpi-bin")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, "-np", "4", "sh", "-c", "echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE on node $OMPI_MCA_orte_ess_vpid") //nolint:gosec // found above
+	cmd := exec.CommandContext(ctx, program, "-np", "4", "sh", "-c", "echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE on node $OMPI_MCA_orte_ess_vpid")
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
 	for _, e := range member(t, j, "launcher", 0).Spec.Containers[0].Env {
 		cmd.Env = append(cmd.Env, e.Name+"="+strings.ReplaceAll(e.Value, "/etc/mpi", dir))
@@ -84,12 +84,12 @@ func startSSHD(t *testing.T, dir string) int {
 	t.Helper()
 	program := need(t, "sshd", "openssh-server")
 	if os.Geteuid() == 0 {
-		if err := os.MkdirAll("/run/sshd", 0o755); err != nil { //nolint:gosec // sshd wants it so
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
 			t.Skipf("needs the folder /run/sshd: %v", err)
 		}
 	}
 	hostKey := filepath.Join(dir, "host")
-	if out, err := exec.CommandContext(t.Context(), need(t, "ssh-keygen", "openssh-client"), "-q", "-t", "ed25519", "-N", "", "-f", hostKey).CombinedOutput(); err != nil { //nolint:gosec // found above
+	if out, err := exec.CommandContext(t.Context(), need(t, "ssh-keygen", "openssh-client"), "-q", "-t", "ed25519", "-N", "", "-f", hostKey).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	var c net.ListenConfig
@@ -101,7 +101,7 @@ func startSSHD(t *testing.T, dir string) int {
 	l.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	log := filepath.Join(dir, "sshd.log")
-	cmd := exec.CommandContext(ctx, program, "-D", "-f", "/dev/null", "-E", log, "-h", hostKey, "-p", fmt.Sprint(address.Port), //nolint:gosec // found above
+	cmd := exec.CommandContext(ctx, program, "-D", "-f", "/dev/null", "-E", log, "-h", hostKey, "-p", fmt.Sprint(address.Port),
 		"-o", "ListenAddress=127.0.0.1", "-o", "AuthorizedKeysFile="+dir+"/authorized_keys", "-o", "StrictModes=no",
 		"-o", "PidFile=none", "-o", "UsePAM=no", "-o", "PasswordAuthentication=no", "-o", "PermitRootLogin=prohibit-password", "-o", "PermitUserEnvironment=no")
 	if err := cmd.Start(); err != nil {
@@ -118,7 +118,7 @@ func startSSHD(t *testing.T, dir string) int {
 		var d net.Dialer
 		conn, err := d.DialContext(t.Context(), "tcp", address.String())
 		if err == nil {
-			conn.Close()
+			_ = conn.Close() // it only had to be there
 			return address.Port
 		}
 		if time.Now().After(deadline) {
@@ -133,7 +133,7 @@ func TestOpenMPIByExec(t *testing.T) {
 	need(t, "mpirun", "openmpi-bin")
 	j := decode(t, "slotsPerWorker: 2, PAIR", "v1")
 	dir := write(t, j)
-	script, err := os.ReadFile(filepath.Join(dir, "kubexec.sh")) //nolint:gosec // of this test
+	script, err := os.ReadFile(filepath.Join(dir, "kubexec.sh"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ shift 5
 exec "$@"
 `)
 	mpirun(t, j, dir, "OMPI_MCA_oob_tcp_if_include=lo", "OMPI_MCA_btl_tcp_if_include=lo")
-	called, err := os.ReadFile(filepath.Join(dir, "called")) //nolint:gosec // of this test
+	called, err := os.ReadFile(filepath.Join(dir, "called"))
 	if err != nil || !strings.Contains(string(called), "exec a-worker-0 --container mpi -- /bin/sh -c") || !strings.Contains(string(called), "exec a-worker-1 ") {
 		t.Errorf("kubectl was called otherwise (%v):\n%s", err, called)
 	}

@@ -26,7 +26,7 @@ func write(t *testing.T, j *v2beta1.MPIJob) string {
 
 func executable(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o700); err != nil { //nolint:gosec // it is run
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -38,7 +38,7 @@ func call(t *testing.T, programs map[string]string, script string, args ...strin
 	for name, text := range programs {
 		executable(t, filepath.Join(dir, name), "#!/bin/sh\n"+text)
 	}
-	cmd := exec.CommandContext(context.Background(), script, args...) //nolint:usetesting // it ends by itself
+	cmd := exec.CommandContext(context.Background(), script, args...)
 	cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin"}
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -85,7 +85,8 @@ func TestDiscoverHosts(t *testing.T) {
 		want     string
 	}{
 		"ready": {
-			"only ready workers have an address", decode(t, hosts), map[string]string{"getent": `[ "$1 $2" != "hosts a-worker-1.a.b.svc" ]`},
+			"only ready workers have an address", decode(t, hosts),
+			map[string]string{"getent": `[ "$1 $2" != "hosts a-worker-1.a.b.svc" ]`},
 			"a-worker-0.a.b.svc:4\na-worker-2.a.b.svc:4\n",
 		},
 		"Intel's form": {"the list has the slots behind a colon", decode(t, "mpiImplementation: Intel, "+hosts), map[string]string{"getent": "true"}, "a-worker-0.a.b.svc:4\na-worker-1.a.b.svc:4\na-worker-2.a.b.svc:4\n"},

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	api "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kubeflow"

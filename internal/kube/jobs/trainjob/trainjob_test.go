@@ -10,10 +10,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mlbatch/mlbatch/examples"
-
 	jobset "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
 	api "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
+	"github.com/mlbatch/mlbatch/examples"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/trainjob"
@@ -204,33 +203,40 @@ func TestJobSet(t *testing.T) {
 	}{
 		"Nothing": {
 			"a runtime runs as it is", "", plain,
-			[]string{"node pods -1 of -1 times 1", "node/node image base", "node/node command [] args []", "node/node env FROM=runtime"}, []string{"port", "PET_", "restarts"},
+			[]string{"node pods -1 of -1 times 1", "node/node image base", "node/node command [] args []", "node/node env FROM=runtime"},
+			[]string{"port", "PET_", "restarts"},
 		},
 		"Trainer": {
 			"image, command, arguments and variables are the author's", "trainer: {image: mine, command: [python], args: [train.py, --all], env: [{name: A, value: b}, {name: FROM, value: me}], resourcesPerNode: {limits: {cpu: 2}, requests: {memory: 1Gi}}}", plain,
-			[]string{"node/node image mine", `node/node command ["python"] args ["train.py" "--all"]`, "node/node env A=b", "node/node env FROM=me", "node/node limit cpu=2", "node/node request memory=1Gi"}, []string{"FROM=runtime"},
+			[]string{"node/node image mine", `node/node command ["python"] args ["train.py" "--all"]`, "node/node env A=b", "node/node env FROM=me", "node/node limit cpu=2", "node/node request memory=1Gi"},
+			[]string{"FROM=runtime"},
 		},
 		"Nodes":        {"the author says how many", "trainer: {numNodes: 3}", "mlPolicy: {numNodes: 7}, " + plain, []string{"node pods 3 of 3 times 1"}, nil},
 		"RuntimeNodes": {"or else the runtime", "", "mlPolicy: {numNodes: 7}, " + plain, []string{"node pods 7 of 7 times 1"}, nil},
 		"OtherNames": {
 			"the label says which job trains, and the only container of it does", "trainer: {image: mine, numNodes: 2}", "template: {spec: {replicatedJobs: [{name: work, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {containers: [{name: main, image: base}]}}}}}, {name: node, template: {spec: {template: {spec: {containers: [{name: node, image: base}]}}}}}]}}",
-			[]string{"work pods 2 of 2 times 1", "work/main image mine", "node pods -1 of -1 times -1", "node/node image base"}, nil,
+			[]string{"work pods 2 of 2 times 1", "work/main image mine", "node pods -1 of -1 times -1", "node/node image base"},
+			nil,
 		},
 		"PodLabel": {
 			"older runtimes have the label on pods", "trainer: {image: mine}", "template: {spec: {replicatedJobs: [{name: work, template: {spec: {template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {containers: [{name: node, image: base}]}}}}}]}}",
-			[]string{"work/node image mine"}, nil,
+			[]string{"work/node image mine"},
+			nil,
 		},
 		"NoLabel": {
 			"and some have none, and the name", "trainer: {image: mine}", "template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {containers: [{name: node, image: base}]}}}}}]}}",
-			[]string{"node/node image mine"}, nil,
+			[]string{"node/node image mine"},
+			nil,
 		},
 		"Metadata": {
 			"labels of the runtime and of the job, which wins", "labels: {a: job, b: job}, annotations: {c: job}", "template: {metadata: {labels: {a: runtime, d: runtime, kueue.x-k8s.io/queue-name: q}, annotations: {e: runtime}}, spec: {replicatedJobs: [NODE]}}",
-			[]string{"set label a=job", "set label b=job", "set label d=runtime", "set annotation c=job", "set annotation e=runtime"}, []string{"queue-name"},
+			[]string{"set label a=job", "set label b=job", "set label d=runtime", "set annotation c=job", "set annotation e=runtime"},
+			[]string{"queue-name"},
 		},
 		"Initializers": {
 			"what is fetched is told the containers that fetch", "initializer: {dataset: {storageUri: 'hf://data', env: [{name: PART, value: train}], secretRef: {name: token}}, model: {storageUri: 'hf://model'}}", "template: {spec: {replicatedJobs: [INITIALIZERS, NODE]}}",
-			[]string{"dataset-initializer/dataset-initializer env STORAGE_URI=hf://data", "dataset-initializer/dataset-initializer env PART=train", "dataset-initializer/dataset-initializer env of secret token", "model-initializer/model-initializer env STORAGE_URI=hf://model"}, []string{"nowhere", "node/node env STORAGE_URI"},
+			[]string{"dataset-initializer/dataset-initializer env STORAGE_URI=hf://data", "dataset-initializer/dataset-initializer env PART=train", "dataset-initializer/dataset-initializer env of secret token", "model-initializer/model-initializer env STORAGE_URI=hf://model"},
+			[]string{"nowhere", "node/node env STORAGE_URI"},
 		},
 		"InitializersAlone": {"what the author leaves out stays as the runtime has it", "", "template: {spec: {replicatedJobs: [INITIALIZERS, NODE]}}", []string{"dataset-initializer/dataset-initializer env STORAGE_URI=nowhere"}, nil},
 
@@ -239,7 +245,8 @@ func TestJobSet(t *testing.T) {
 			[]string{
 				"node pods 3 of 3 times 1", "node/node env PET_NNODES=3", "node/node env PET_NPROC_PER_NODE=auto", "node/node env PET_NODE_RANK=" + rank,
 				"node/node env PET_MASTER_ADDR=tj-node-0-0.tj", "node/node env PET_MASTER_PORT=29500", "node/node port 29500",
-			}, []string{"PET_RDZV"},
+			},
+			[]string{"PET_RDZV"},
 		},
 		"TorchDomain":    {"where pods are found", "", "mlPolicy: {torch: {}}, template: {spec: {network: {subdomain: net}, replicatedJobs: [NODE]}}", []string{"node/node env PET_MASTER_ADDR=tj-node-0-0.net"}, nil},
 		"TorchCPU":       {"a process for each processor of the pod, and not of its node", "trainer: {resourcesPerNode: {requests: {cpu: 3500m}}}", "torch-distributed", []string{"node/node env PET_NPROC_PER_NODE=4"}, nil},
@@ -253,25 +260,29 @@ func TestJobSet(t *testing.T) {
 		"TorchMIG":       {"a part of a GPU is one", "trainer: {resourcesPerNode: {limits: {nvidia.com/mig-1g.5gb: 1, cpu: 4}}}", "torch-distributed", []string{"node/node env PET_NPROC_PER_NODE=auto"}, nil},
 		"TorchElastic": {
 			"fewer nodes are enough", "", "mlPolicy: {torch: {elasticPolicy: {minNodes: 2, maxNodes: 5, maxRestarts: 7}}}, " + plain,
-			[]string{"node pods 5 of 5 times 1", "node/node env PET_NNODES=2:5", "node/node env PET_RDZV_BACKEND=c10d", "node/node env PET_RDZV_ENDPOINT=tj-node-0-0.tj:29500", "node/node env PET_RDZV_ID=tj", "node/node env PET_MAX_RESTARTS=7", "restarts 7"}, nil,
+			[]string{"node pods 5 of 5 times 1", "node/node env PET_NNODES=2:5", "node/node env PET_RDZV_BACKEND=c10d", "node/node env PET_RDZV_ENDPOINT=tj-node-0-0.tj:29500", "node/node env PET_RDZV_ID=tj", "node/node env PET_MAX_RESTARTS=7", "restarts 7"},
+			nil,
 		},
 		"TorchElasticOfJob": {"no more than the author wants", "trainer: {numNodes: 3}", "mlPolicy: {torch: {elasticPolicy: {minNodes: 2, maxNodes: 5}}}, " + plain, []string{"node pods 3 of 3 times 1", "node/node env PET_NNODES=2:3"}, []string{"restarts"}},
 		"TorchElasticLeast": {"the least is the number if there is no other", "", "mlPolicy: {torch: {elasticPolicy: {minNodes: 2}}}, " + plain, []string{"node pods 2 of 2 times 1", "node/node env PET_NNODES=2:2"}, nil},
 		"TorchElasticOwn":   {"the runtime's own policy stays", "", "mlPolicy: {torch: {elasticPolicy: {maxNodes: 2, maxRestarts: 7}}}, template: {spec: {failurePolicy: {maxRestarts: 1}, replicatedJobs: [NODE]}}", []string{"restarts 1"}, nil},
 		"TorchInit": {
 			"containers that check the network before", "", "mlPolicy: {torch: {envInjection: {initContainers: [check]}}}, template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {initContainers: [{name: check}, {name: other}], containers: [{name: node}]}}}}}]}}",
-			[]string{"node/check env PET_NNODES=1", "node/check env PET_MASTER_ADDR=tj-node-0-0.tj"}, []string{"node/other env"},
+			[]string{"node/check env PET_NNODES=1", "node/check env PET_MASTER_ADDR=tj-node-0-0.tj"},
+			[]string{"node/other env"},
 		},
 		"TorchPort":   {"a port that is open is not opened again", "", "mlPolicy: {torch: {}}, template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {containers: [{name: node, ports: [{name: meet, containerPort: 29500}]}]}}}}}]}}", []string{"node/node port 29500"}, nil},
 		"TorchBeside": {"other containers and jobs are told nothing", "", "mlPolicy: {torch: {}}, template: {spec: {replicatedJobs: [INITIALIZERS, {name: node, template: {spec: {template: {spec: {containers: [{name: log}, {name: node}]}}}}}]}}", []string{"node/node env PET_NNODES=1"}, []string{"node/log env", "initializer env PET"}},
 
 		"JAX": {
 			"jax.distributed reads three variables", "trainer: {numNodes: 2}", "jax-distributed",
-			[]string{"node/node env JAX_NUM_PROCESSES=2", "node/node env JAX_PROCESS_ID=" + rank, "node/node env JAX_COORDINATOR_ADDRESS=tj-node-0-0.tj:29500", "node/node port 29500"}, []string{"PET_"},
+			[]string{"node/node env JAX_NUM_PROCESSES=2", "node/node env JAX_PROCESS_ID=" + rank, "node/node env JAX_COORDINATOR_ADDRESS=tj-node-0-0.tj:29500", "node/node port 29500"},
+			[]string{"PET_"},
 		},
 		"XGBoost": {
 			"a worker in each pod", "trainer: {numNodes: 2, resourcesPerNode: {limits: {cpu: 4}}}", "xgboost-distributed",
-			[]string{"node/node env DMLC_TRACKER_URI=tj-node-0-0.tj", "node/node env DMLC_TRACKER_PORT=29500", "node/node env DMLC_TASK_ID=" + rank, "node/node env DMLC_NUM_WORKER=2"}, nil,
+			[]string{"node/node env DMLC_TRACKER_URI=tj-node-0-0.tj", "node/node env DMLC_TRACKER_PORT=29500", "node/node env DMLC_TASK_ID=" + rank, "node/node env DMLC_NUM_WORKER=2"},
+			nil,
 		},
 		"XGBoostGPUs": {"or one for each GPU", "trainer: {numNodes: 2, resourcesPerNode: {limits: {nvidia.com/gpu: 4}}}", "xgboost-distributed", []string{"node/node env DMLC_NUM_WORKER=8"}, nil},
 
@@ -283,18 +294,21 @@ func TestJobSet(t *testing.T) {
 				"launcher/node env OMPI_MCA_orte_default_hostfile=/etc/mpi/hostfile", "launcher/node env OMPI_MCA_orte_keep_fqdn_hostnames=true", "launcher/node env OMPI_MCA_orte_set_default_slots=8", "launcher/node env OMPI_MCA_plm_rsh_args=-o ConnectionAttempts=10",
 				"launcher volume mpi-ssh-auth secret tj-mpi-ssh-auth 640", "node volume mpi-ssh-auth secret tj-mpi-ssh-auth 640", "launcher volume mpi-hostfile configmap tj-mpi-hostfile",
 				"launcher/node mount /home/mpiuser/.ssh=mpi-ssh-auth", "node/node mount /home/mpiuser/.ssh=mpi-ssh-auth", "launcher/node mount /etc/mpi=mpi-hostfile",
-			}, []string{"node/node mount /etc/mpi", "node volume mpi-hostfile", "node/node env OMPI"},
+			},
+			[]string{"node/node mount /etc/mpi", "node volume mpi-hostfile", "node/node env OMPI"},
 		},
 		"MPILauncherOnly": {
 			"a launcher that only starts has no GPUs, which upstream gives it", "trainer: {numNodes: 2, resourcesPerNode: {limits: {nvidia.com/gpu: 8}}}", "mlPolicy: {mpi: {}}, template: {spec: {replicatedJobs: [MPIJOBS]}}",
-			[]string{"launcher pods 1 of 1 times 1", "node pods 2 of 2 times 1", "node/node limit nvidia.com/gpu=8", "launcher volume mpi-ssh-auth secret tj-mpi-ssh-auth 600", "launcher/node env OMPI_MCA_orte_set_default_slots=8"}, []string{"launcher/node limit"},
+			[]string{"launcher pods 1 of 1 times 1", "node pods 2 of 2 times 1", "node/node limit nvidia.com/gpu=8", "launcher volume mpi-ssh-auth secret tj-mpi-ssh-auth 600", "launcher/node env OMPI_MCA_orte_set_default_slots=8"},
+			[]string{"launcher/node limit"},
 		},
 		"MPIOne":    {"nodes are there beside the launcher", "trainer: {numNodes: 1}", "mpi-distributed", []string{"launcher pods 1 of 1 times 1", "node pods 1 of 1 times 1"}, nil},
 		"MPISlots":  {"slots are a number", "trainer: {numProcPerNode: 3}", "mpi-distributed", []string{"launcher/node env OMPI_MCA_orte_set_default_slots=3"}, nil},
 		"MPIPolicy": {"as the runtime has it", "", "mlPolicy: {mpi: {numProcPerNode: 2}}, template: {spec: {replicatedJobs: [MPIJOBS]}}", []string{"launcher/node env OMPI_MCA_orte_set_default_slots=2"}, nil},
 		"MPIIntel": {
 			"another implementation", "", "mlPolicy: {mpi: {mpiImplementation: Intel}}, template: {spec: {replicatedJobs: [MPIJOBS]}}",
-			[]string{"launcher/node env I_MPI_HYDRA_HOST_FILE=/etc/mpi/hostfile", "launcher/node env I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS=-o ConnectionAttempts=10", "launcher/node env I_MPI_PERHOST=1"}, []string{"OMPI"},
+			[]string{"launcher/node env I_MPI_HYDRA_HOST_FILE=/etc/mpi/hostfile", "launcher/node env I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS=-o ConnectionAttempts=10", "launcher/node env I_MPI_PERHOST=1"},
+			[]string{"OMPI"},
 		},
 		"MPICH":   {"and another", "", "mlPolicy: {mpi: {mpiImplementation: MPICH}}, template: {spec: {replicatedJobs: [MPIJOBS]}}", []string{"launcher/node env HYDRA_HOST_FILE=/etc/mpi/hostfile", "launcher/node env HYDRA_LAUNCH_EXTRA_ARGS=-o ConnectionAttempts=10"}, []string{"OMPI"}},
 		"MPINode": {"a runtime without a launcher", "trainer: {numNodes: 2}", "mlPolicy: {mpi: {}}, template: {spec: {replicatedJobs: [NODE]}}", []string{"node pods 2 of 2 times 1", "node volume mpi-ssh-auth secret tj-mpi-ssh-auth 600"}, nil},
@@ -302,21 +316,25 @@ func TestJobSet(t *testing.T) {
 		"PodSpecOverrides": {
 			"the first generation", `podSpecOverrides: [{targetJobs: [{name: node}], serviceAccountName: me, nodeSelector: {a: b}, tolerations: [{key: gpu}], volumes: [{name: v, emptyDir: {}}],
   containers: [{name: node, volumeMounts: [{name: v, mountPath: /v}]}], schedulingGates: [{name: g}], imagePullSecrets: [{name: s}]}]`, plain,
-			[]string{"node account me scheduler  grace 30", "node selector a=b", "node tolerates gpu", "node volume v empty", "node/node mount /v=v", "node gate g", "node pulls with s"}, nil,
+			[]string{"node account me scheduler  grace 30", "node selector a=b", "node tolerates gpu", "node volume v empty", "node/node mount /v=v", "node gate g", "node pulls with s"},
+			nil,
 		},
 		"PodTemplateOverrides": {
 			"the second", `podTemplateOverrides: [{manager: me, targetJobs: [{name: node}], metadata: {labels: {l: x}, annotations: {m: z}}, spec: {serviceAccountName: me, affinity: {podAffinity: {}}}}, {targetJobs: [{name: node}], spec: {serviceAccountName: you}}]`, plain,
-			[]string{"node label l=x", "node annotation m=z", "node account you scheduler  grace 30", "node affinity false true false"}, nil,
+			[]string{"node label l=x", "node annotation m=z", "node account you scheduler  grace 30", "node affinity false true false"},
+			nil,
 		},
 		"RuntimePatches": {
 			"the third", `runtimePatches: [{manager: me, trainingRuntimeSpec: {template: {metadata: {labels: {s: t}}, spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {j: k}, annotations: {o: p}}, spec: {template: {metadata: {labels: {l: x}},
   spec: {terminationGracePeriodSeconds: 5, securityContext: {fsGroup: 3}, containers: [{name: node, securityContext: {runAsUser: 4}}]}}}}}]}}}}]`, plain,
-			[]string{"set label s=t", "node job label j=k", "node job annotation o=p", "node label l=x", "node account  scheduler  grace 5", "node runs as 0 group 0 of files 3", "node/node runs as 4 group 0"}, nil,
+			[]string{"set label s=t", "node job label j=k", "node job annotation o=p", "node label l=x", "node account  scheduler  grace 5", "node runs as 0 group 0 of files 3", "node/node runs as 4 group 0"},
+			nil,
 		},
 		"AllGenerations": {
 			"the newest has the last word", `podSpecOverrides: [{targetJobs: [{name: node}], serviceAccountName: a}], podTemplateOverrides: [{targetJobs: [{name: node}], spec: {serviceAccountName: b}}],
   runtimePatches: [{manager: me, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {serviceAccountName: c}}}}}]}}}}]`, plain,
-			[]string{"node account c scheduler  grace 30"}, nil,
+			[]string{"node account c scheduler  grace 30"},
+			nil,
 		},
 		"EveryJob": {"no targets are all", "podTemplateOverrides: [{spec: {serviceAccountName: me}}]", "template: {spec: {replicatedJobs: [INITIALIZERS, NODE]}}", []string{"node account me scheduler  grace 30", "dataset-initializer account me scheduler  grace 30"}, nil},
 		"OneJob":   {"and others stay as they are", "podTemplateOverrides: [{targetJobs: [{name: dataset-initializer}], spec: {serviceAccountName: me}}]", "template: {spec: {replicatedJobs: [INITIALIZERS, NODE]}}", []string{"node account  scheduler  grace 30", "dataset-initializer account me scheduler  grace 30"}, nil},
