@@ -99,8 +99,10 @@ type progress struct {
 
 // progressOf reads it from a job of any kind.
 func progressOf(all jobs.Kinds, o *unstructured.Unstructured) (progress, error) {
-	if k := all.Find(o.GroupVersionKind()); k != nil {
-		return progressOfJob(k, o)
+	for i := range all { // in whatever version it was written
+		if all[i].GroupKind() == o.GroupVersionKind().GroupKind() {
+			return progressOfJob(&all[i], o)
+		}
 	}
 	number := func(path ...string) int32 {
 		n, _, _ := unstructured.NestedInt64(o.Object, path...)
