@@ -207,7 +207,7 @@ func launchersMayExecInTheirWorkers(t *testing.T) {
 			t.Errorf("the launcher has rights to %s", resource)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), cluster.Binary, "kubectl", "--data-dir", cluster.Dir, "exec", "-n", "blue", "--as", local.ControllerUser, "train-worker-0", "--", "true") //nolint:gosec // ours
+	cmd := exec.CommandContext(t.Context(), cluster.Binary, "kubectl", "--data-dir", cluster.Dir, "exec", "-n", "blue", "--as", local.ControllerUser, "train-worker-0", "--", "true")
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "not do so itself") {
 		t.Errorf("the controller runs commands in pods: %v\n%s", err, out)
 	}

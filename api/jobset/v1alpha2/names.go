@@ -71,7 +71,7 @@ const (
 	// did it is FailurePolicyReasonPrefix with the rule's name.
 	DefaultFailurePolicyReason = "DefaultFailurePolicy"
 	FailurePolicyReasonPrefix  = "FailurePolicy_"
-	// These are that of its end.
+	// JobsReadyReason and those after it are of the end of a restart.
 	JobsReadyReason       = "JobsReady"
 	JobSetFailedReason    = "JobSetFailed"
 	JobSetCompletedReason = "JobSetCompleted"

@@ -23,7 +23,7 @@ func basis() *jobs.Basis {
 			},
 		},
 		Of: jobs.Of(func(t *api.TrainJob) jobs.BasisRef {
-			return jobs.BasisRef{Kind: refKind(&t.Spec.RuntimeRef), Name: t.Spec.RuntimeRef.Name, At: runtimeRef.Child("name")}
+			return jobs.BasisRef{Kind: refKind(&t.Spec.RuntimeRef), Name: t.Spec.RuntimeRef.Name, At: runtimeRef().Child("name")}
 		}),
 		Missing: jobs.Of(func(t *api.TrainJob) bool { return t.Status.Runtime == nil && finished(t) == nil }),
 		With:    with,

@@ -72,7 +72,7 @@ func (r *rendering) slots() int32 {
 	}
 	if n == 1 && node != nil {
 		if c := container(node, api.Node); c != nil {
-			return int32(max(accelerators(c), 1))
+			return int32(max(accelerators(c), 1)) //nolint:gosec // a node has a few
 		}
 	}
 	return n

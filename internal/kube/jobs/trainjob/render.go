@@ -27,11 +27,9 @@ type rendering struct {
 	errs   field.ErrorList
 }
 
-// The parts of a TrainJob that errors are about.
-var (
-	runtimeRef  = field.NewPath("spec", "runtimeRef")
-	trainerPath = field.NewPath("spec", "trainer")
-)
+// runtimeRef and trainerPath are the parts of a TrainJob that errors are about.
+func runtimeRef() *field.Path  { return field.NewPath("spec", "runtimeRef") }
+func trainerPath() *field.Path { return field.NewPath("spec", "trainer") }
 
 // render makes the JobSet of a TrainJob from the runtime that it has. The errors are for the
 // author of the TrainJob; of a job without a runtime there is nothing to say yet.
@@ -306,7 +304,7 @@ func (r *rendering) checkSet() {
 			r.errs = append(r.errs, e)
 			continue
 		}
-		r.invalid(runtimeRef, r.job.Spec.RuntimeRef.Name, "of the %s no JobSet can be made: %s", r.runtime(), e.Error())
+		r.invalid(runtimeRef(), r.job.Spec.RuntimeRef.Name, "of the %s no JobSet can be made: %s", r.runtime(), e.Error())
 	}
 	for i := range r.set.Spec.ReplicatedJobs {
 		r.checkTemplate(&r.set.Spec.ReplicatedJobs[i])
@@ -318,13 +316,13 @@ func (r *rendering) checkSet() {
 func (r *rendering) checkTemplate(j *jobset.ReplicatedJob) {
 	name, t := r.job.Spec.RuntimeRef.Name, &j.Template.Spec.Template
 	if t.Spec.NodeName != "" {
-		r.invalid(runtimeRef, name, "the %s puts the pods of %s on node %s, around the scheduler: have it use a nodeSelector", r.runtime(), j.Name, t.Spec.NodeName)
+		r.invalid(runtimeRef(), name, "the %s puts the pods of %s on node %s, around the scheduler: have it use a nodeSelector", r.runtime(), j.Name, t.Spec.NodeName)
 	}
 	if len(t.Finalizers) > 0 {
-		r.invalid(runtimeRef, name, "the %s gives the pods of %s finalizers, which would keep pods that have to go: have them removed", r.runtime(), j.Name)
+		r.invalid(runtimeRef(), name, "the %s gives the pods of %s finalizers, which would keep pods that have to go: have them removed", r.runtime(), j.Name)
 	}
 	if ptr.Deref(j.Template.Spec.CompletionMode, batchv1.IndexedCompletion) != batchv1.IndexedCompletion && slices.Contains(r.of(api.AncestorTrainer), j) && r.needsIndexes() {
-		r.invalid(runtimeRef, name, "the %s has pods of %s without indexes, by which they would find each other: have its completionMode be Indexed", r.runtime(), j.Name)
+		r.invalid(runtimeRef(), name, "the %s has pods of %s without indexes, by which they would find each other: have its completionMode be Indexed", r.runtime(), j.Name)
 	}
 }
 

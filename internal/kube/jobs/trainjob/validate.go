@@ -39,7 +39,7 @@ func validateAlone(t *api.TrainJob) field.ErrorList {
 	}
 	if tr := t.Spec.Trainer; tr != nil {
 		if n := tr.NumNodes; n != nil && (*n < 1 || *n > mostPods) {
-			errs = append(errs, field.Invalid(trainerPath.Child("numNodes"), *n, fmt.Sprintf("use a number from 1 to %d", mostPods)))
+			errs = append(errs, field.Invalid(trainerPath().Child("numNodes"), *n, fmt.Sprintf("use a number from 1 to %d", mostPods)))
 		}
 		errs = append(errs, checkProcesses(tr.NumProcPerNode)...)
 	}
@@ -71,13 +71,13 @@ func checkName(t *api.TrainJob) field.ErrorList {
 func checkRef(ref *api.RuntimeRef) field.ErrorList {
 	var errs field.ErrorList
 	if ref.Name == "" {
-		errs = append(errs, field.Required(runtimeRef.Child("name"), "name a TrainingRuntime or ClusterTrainingRuntime"))
+		errs = append(errs, field.Required(runtimeRef().Child("name"), "name a TrainingRuntime or ClusterTrainingRuntime"))
 	}
 	if g := cmp.Or(ptr.Deref(ref.APIGroup, ""), api.GroupVersion.Group); g != api.GroupVersion.Group {
-		errs = append(errs, field.NotSupported(runtimeRef.Child("apiGroup"), g, []string{api.GroupVersion.Group}))
+		errs = append(errs, field.NotSupported(runtimeRef().Child("apiGroup"), g, []string{api.GroupVersion.Group}))
 	}
 	if k := refKind(ref); k != api.TrainingRuntimeKind && k != api.ClusterTrainingRuntimeKind {
-		errs = append(errs, field.NotSupported(runtimeRef.Child("kind"), k, []string{api.ClusterTrainingRuntimeKind, api.TrainingRuntimeKind}))
+		errs = append(errs, field.NotSupported(runtimeRef().Child("kind"), k, []string{api.ClusterTrainingRuntimeKind, api.TrainingRuntimeKind}))
 	}
 	return errs
 }
@@ -88,7 +88,7 @@ func refKind(ref *api.RuntimeRef) string {
 }
 
 func checkProcesses(n *intstr.IntOrString) field.ErrorList {
-	at := trainerPath.Child("numProcPerNode")
+	at := trainerPath().Child("numProcPerNode")
 	switch {
 	case n == nil:
 	case n.Type == intstr.Int && n.IntVal < 1:
@@ -110,7 +110,7 @@ func (r *rendering) check() {
 	if t := r.job.Spec.Trainer; t != nil {
 		for i, v := range t.Env {
 			if slices.Contains(reserved, v.Name) {
-				r.errs = append(r.errs, field.Forbidden(trainerPath.Child("env").Index(i).Child("name"),
+				r.errs = append(r.errs, field.Forbidden(trainerPath().Child("env").Index(i).Child("name"),
 					fmt.Sprintf("%s is set by the %s: remove it", v.Name, r.runtime())))
 			}
 		}
@@ -120,19 +120,19 @@ func (r *rendering) check() {
 // checkPolicy finds what the framework of the runtime does not allow.
 func (r *rendering) checkPolicy() {
 	if r.policy.Flux != nil {
-		r.invalid(runtimeRef, r.job.Spec.RuntimeRef.Name, "the %s is for the Flux scheduler, which is not run here: use another", r.runtime())
+		r.invalid(runtimeRef(), r.job.Spec.RuntimeRef.Name, "the %s is for the Flux scheduler, which is not run here: use another", r.runtime())
 	}
 	t := ptr.Deref(r.job.Spec.Trainer, api.Trainer{})
 	if n := t.NumProcPerNode; n != nil && r.policy.MPI != nil && n.Type == intstr.String {
-		r.invalid(trainerPath.Child("numProcPerNode"), n.StrVal, "the %s is for MPI, which needs a number", r.runtime())
+		r.invalid(trainerPath().Child("numProcPerNode"), n.StrVal, "the %s is for MPI, which needs a number", r.runtime())
 	}
 	if r.launcherTrains() && ptr.Deref(t.NumNodes, 1) > 1 && (r.launcher() == nil || r.mpiNodes() == nil) {
-		r.invalid(trainerPath.Child("numNodes"), *t.NumNodes, "the %s has no replicated jobs launcher and node, so that there is one pod: use 1", r.runtime())
+		r.invalid(trainerPath().Child("numNodes"), *t.NumNodes, "the %s has no replicated jobs launcher and node, so that there is one pod: use 1", r.runtime())
 	}
 	if p := r.policy.Torch; p != nil && p.ElasticPolicy != nil && t.NumNodes != nil {
 		least, most := ptr.Deref(p.ElasticPolicy.MinNodes, 1), ptr.Deref(p.ElasticPolicy.MaxNodes, *t.NumNodes)
 		if n := *t.NumNodes; n < least || n > most {
-			r.invalid(trainerPath.Child("numNodes"), n, "the %s trains with %d to %d nodes", r.runtime(), least, most)
+			r.invalid(trainerPath().Child("numNodes"), n, "the %s trains with %d to %d nodes", r.runtime(), least, most)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func (r *rendering) checkParts() {
 		at              *field.Path
 		said            bool
 	}{
-		{api.AncestorTrainer, api.Node, trainerPath, r.job.Spec.Trainer != nil},
+		{api.AncestorTrainer, api.Node, trainerPath(), r.job.Spec.Trainer != nil},
 		{api.DatasetInitializer, api.DatasetInitializer, field.NewPath("spec", "initializer", "dataset"), in.Dataset != nil},
 		{api.ModelInitializer, api.ModelInitializer, field.NewPath("spec", "initializer", "model"), in.Model != nil},
 	} {
@@ -225,7 +225,7 @@ func validateChange(was, is *api.TrainJob) field.ErrorList {
 	var errs field.ErrorList
 	spec := field.NewPath("spec")
 	if !equality.Semantic.DeepEqual(refOf(was), refOf(is)) {
-		errs = append(errs, field.Forbidden(runtimeRef, anew))
+		errs = append(errs, field.Forbidden(runtimeRef(), anew))
 	}
 	if ptr.Deref(was.Spec.ManagedBy, "") != ptr.Deref(is.Spec.ManagedBy, "") {
 		errs = append(errs, field.Forbidden(spec.Child("managedBy"), anew))
