@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -36,6 +37,7 @@ type tester interface {
 // but the object is kept.
 type life struct {
 	t       tester
+	kinds   jobs.Kinds // all that there are
 	kind    *jobs.Kind
 	job     jobs.Object
 	members []jobs.Object
@@ -45,10 +47,11 @@ type life struct {
 	killed int
 }
 
-// newLife submits a manifest where it is queued.
-func newLife(t tester, k *jobs.Kind, m corpus.Manifest) *life {
+// newLife submits a manifest where it is queued. bases are what jobs may be based on.
+func newLife(t tester, all jobs.Kinds, m corpus.Manifest, bases map[string]jobs.Object) *life {
 	t.Helper()
-	w := &life{t: t, kind: k, now: time.Unix(1_700_000_000, 0), killed: -1}
+	k := &all[slices.IndexFunc(all, func(k jobs.Kind) bool { return k.GVK().Kind == m.Kind })]
+	w := &life{t: t, kinds: all, kind: k, now: time.Unix(1_700_000_000, 0), killed: -1}
 	w.job = k.New()
 	if err := yaml.Unmarshal([]byte(m.Text), w.job); err != nil {
 		t.Fatalf("%v", err)
@@ -58,6 +61,10 @@ func newLife(t tester, k *jobs.Kind, m corpus.Manifest) *life {
 	w.job.SetUID("job")
 	_, version := kindOf(t, jobs.Kinds{*k}, m.Text)
 	stamp(k, w.job, version)
+	if k.Basis != nil {
+		ref := k.Basis.Of(w.job)
+		w.store(k.Basis.With(w.job, bases[ref.Kind+" "+ref.Name], ""))
+	}
 	w.store(w.stopped())
 	return w
 }
@@ -128,7 +135,7 @@ func (w *life) seen(p *jobs.Plan) []podplan.Seen {
 			continue
 		}
 		for j := range w.kind.Operated.Children {
-			if c := &w.kind.Operated.Children[j]; fmt.Sprintf("%T", c.New()) == fmt.Sprintf("%T", o) {
+			if c := &w.kind.Operated.Children[j]; reflect.TypeOf(c.New()) == reflect.TypeOf(o) {
 				out[i] = p.SeeChild(c, o)
 			}
 		}
@@ -226,7 +233,7 @@ func (w *life) hold(p *jobs.Plan, i int, on bool, m *podplan.Memory) { //nolint:
 	o := w.members[i]
 	for j := range w.kind.Operated.Children {
 		c := &w.kind.Operated.Children[j]
-		if fmt.Sprintf("%T", c.New()) != fmt.Sprintf("%T", o) {
+		if reflect.TypeOf(c.New()) != reflect.TypeOf(o) {
 			continue
 		}
 		if on {
@@ -261,7 +268,7 @@ func (w *life) create(p *jobs.Plan, x podplan.Member, m *podplan.Memory) bool {
 		w.t.Fatalf("make %v: %v", x, err)
 	}
 	if slices.ContainsFunc(w.members, func(is jobs.Object) bool {
-		return is.GetName() == o.GetName() && fmt.Sprintf("%T", is) == fmt.Sprintf("%T", o)
+		return is.GetName() == o.GetName() && reflect.TypeOf(is) == reflect.TypeOf(o)
 	}) {
 		return false
 	}
@@ -309,9 +316,31 @@ func (w *life) pods() map[string]int32 {
 				n := ptr.Deref(m.Spec.Parallelism, 1)
 				out[m.Spec.Template.Labels[kueue.PodSetLabel]] += min(n, ptr.Deref(m.Spec.Completions, n))
 			}
+		default: // a job of another kind, whose pod sets are those of the whole
+			if _, f := w.other(o); w.lives(o) {
+				for _, s := range f.PodSets {
+					out[string(s.Name)] += s.Count
+				}
+			}
 		}
 	}
 	return out
+}
+
+// other is the kind of a member that is a job of another kind, and what it says.
+func (w *life) other(o jobs.Object) (*jobs.Kind, jobs.Facts) {
+	w.t.Helper()
+	for i := range w.kinds {
+		if k := &w.kinds[i]; reflect.TypeOf(k.New()) == reflect.TypeOf(o) {
+			f, err := k.Read(o)
+			if err != nil {
+				w.t.Fatalf("%s %s, which was made of %s, cannot be read: %v", k.GVK().Kind, o.GetName(), w.job.GetName(), err)
+			}
+			return k, f
+		}
+	}
+	w.t.Fatalf("%T is no kind of job", o)
+	return nil, jobs.Facts{}
 }
 
 // lives reports whether pods of a member may run. Here what is being deleted runs no more.
@@ -328,7 +357,8 @@ func (w *life) lives(o jobs.Object) bool {
 		})
 		return !ended
 	}
-	return false
+	_, f := w.other(o)
+	return f.Finished == nil && (f.Active || !f.Suspended)
 }
 
 // Lives of members.
@@ -408,16 +438,52 @@ func (w *life) becomeJob(m *batchv1.Job, how string) {
 	}
 }
 
-// becomeOther is for members that are jobs of another kind: they say themselves, through
-// what is kept of them, how they end.
-func (w *life) becomeOther(jobs.Object, string) bool { return false }
+// becomeOther is for members that are jobs of another kind: how one stands is told in its own
+// words.
+func (w *life) becomeOther(o jobs.Object, how string) bool {
+	w.t.Helper()
+	k, f := w.other(o)
+	plan, err := k.Operated.Compile(o)
+	if err != nil {
+		w.t.Fatalf("compile %s: %v", o.GetName(), err)
+	}
+	s := jobs.Standing{Memory: jobs.Remembered(k.Operated.Recall(o)), Now: w.now, Counts: map[string]podplan.Tally{}}
+	endless := len(plan.Success) == 0 // whatever happens to others, it runs
+	switch {
+	case f.Suspended:
+		s.Memory, s.Suspended = podplan.Memory{}, true
+	case !w.lives(o) || how == lost:
+		return false
+	case how == runs || endless:
+		s.Started, s.Ready = w.now, true
+		for i := range plan.Roles {
+			n := plan.Roles[i].Count
+			s.Counts[plan.Roles[i].Name] = podplan.Tally{Active: n, Ready: n}
+		}
+	case how == succeeds:
+		s.Outcome, s.Ended = podplan.JobSucceeded, w.now
+	default:
+		s.Outcome, s.Reason, s.Message, s.Ended = podplan.JobFailed, podplan.MemberFailed, "one failed", w.now
+	}
+	for i := range w.members {
+		if w.members[i] == o {
+			w.members[i] = k.Operated.Project(o, plan, &s)
+		}
+	}
+	return true
+}
 
 // gone lets members go that are being deleted, and others' controllers see what is to be
 // suspended and what is not any more.
 func (w *life) gone() {
 	w.members = slices.DeleteFunc(w.members, func(o jobs.Object) bool { return o.GetDeletionTimestamp() != nil })
-	for _, o := range w.members {
+	for _, o := range slices.Clone(w.members) {
 		j, is := o.(*batchv1.Job)
+		if _, pod := o.(*corev1.Pod); !is && !pod {
+			if _, f := w.other(o); f.Suspended && f.Active {
+				w.becomeOther(o, "")
+			}
+		}
 		if !is {
 			continue
 		}
@@ -454,7 +520,7 @@ func (w *life) all(how string) {
 	w.t.Helper()
 	for range 20 {
 		some := false
-		for _, o := range w.members {
+		for _, o := range slices.Clone(w.members) {
 			some = w.become(o, how) || some
 		}
 		before := w.made
@@ -465,28 +531,33 @@ func (w *life) all(how string) {
 	}
 }
 
-// operated are the kinds whose manifests can be played: all members are pods or Jobs.
-func operated() jobs.Kinds {
-	return native.All().Where(func(k *jobs.Kind) bool {
-		return k.Operated != nil && !slices.ContainsFunc(k.Operated.Children, func(c jobs.ChildKind) bool { return c.GVK.Kind != "Job" })
+// played are the manifests whose lives are played, and their kinds.
+func played() ([]corpus.Manifest, jobs.Kinds) {
+	kinds := native.All().Where(func(k *jobs.Kind) bool { return k.Operated != nil })
+	all := slices.DeleteFunc(slices.Concat(corpus.All(), corpus.Ray(), corpus.TrainJobs()), func(m corpus.Manifest) bool {
+		return !slices.ContainsFunc(kinds, func(k jobs.Kind) bool { return k.GVK().Kind == m.Kind })
 	})
+	return all, kinds
 }
 
 // TestLives: whatever happens to a job of whatever kind, in a scripted order: it runs, its
 // nodes go, it is evicted and admitted again, it succeeds or fails; and each time once more
 // with the controller killed after each of its writes.
 func TestLives(t *testing.T) {
-	kinds := operated()
-	for _, m := range corpus.All() {
-		k := kinds.Where(func(k *jobs.Kind) bool { return k.GVK().Kind == m.Kind })
-		if len(k) == 0 {
-			continue
-		}
+	all, kinds := played()
+	bases, shown := runtimesOf(t), map[string]bool{}
+	for _, m := range all {
+		shown[m.Kind] = true
 		t.Run(m.Kind+"/"+m.Name, func(t *testing.T) {
 			for _, killed := range []int{-1, 0, 1, 3} {
-				script(newLife(t, &k[0], m), killed)
+				script(newLife(t, kinds, m, bases), killed)
 			}
 		})
+	}
+	for i := range kinds {
+		if kind := kinds[i].GVK().Kind; !shown[kind] {
+			t.Errorf("no %s lives", kind)
+		}
 	}
 }
 
@@ -532,7 +603,12 @@ func script(w *life, killed int) {
 	w.all(succeeds)
 	w.killed = -1
 	w.rest()
-	if f := w.facts(); f.Finished == nil || !f.Finished.Success {
+	switch f := w.facts(); {
+	case w.endless():
+		if f.Finished != nil || len(w.pods()) == 0 {
+			t.Fatalf("it never ends, and its pods ended: ended with %+v, pods %v", f.Finished, w.pods())
+		}
+	case f.Finished == nil || !f.Finished.Success:
 		t.Fatalf("all succeeded, and it ended with %+v", f.Finished)
 	}
 
@@ -570,16 +646,19 @@ func (w *life) stages() bool {
 	})
 }
 
+// endless reports whether the job has no end.
+func (w *life) endless() bool {
+	plan, err := w.kind.Operated.Compile(w.job)
+	return err == nil && len(plan.Success) == 0
+}
+
 // TestRandomLives: anything happens to a job of any kind in any order.
 func TestRandomLives(t *testing.T) {
-	kinds := operated()
-	all := slices.DeleteFunc(corpus.All(), func(m corpus.Manifest) bool {
-		return len(kinds.Where(func(k *jobs.Kind) bool { return k.GVK().Kind == m.Kind })) == 0
-	})
+	all, kinds := played()
+	bases := runtimesOf(t)
 	rapid.Check(t, func(t *rapid.T) {
 		m := rapid.SampledFrom(all).Draw(t, "manifest")
-		k := kinds.Where(func(k *jobs.Kind) bool { return k.GVK().Kind == m.Kind })
-		w := newLife(t, &k[0], m)
+		w := newLife(t, kinds, m, bases)
 		for range rapid.IntRange(1, 40).Draw(t, "events") {
 			w.happen(t)
 		}
