@@ -12,6 +12,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -264,6 +265,67 @@ func TestJobSetsThatAreRefused(t *testing.T) {
 	if err := alice.Patch(t.Context(), js, client.MergeFrom(was)); err == nil || !strings.Contains(err.Error(), "spec.replicatedJobs: Forbidden") {
 		t.Errorf("it becomes larger: %v", err)
 	}
+	awaitEmpty(t, "blue")
+}
+
+// TestS6MembersAreGuarded: a tenant cannot run pods with what was given to a JobSet, neither by
+// a Job that says it is one of its own, before or after the JobSet has made it, nor by changing
+// one that is; and none runs while the JobSet may not.
+func TestS6MembersAreGuarded(t *testing.T) {
+	awaitEmpty(t, "blue")
+	alice, admin := user(t, "alice"), user(t, "")
+	create(t, alice, jobSetManifest("set", "replicatedJobs: [{name: a, template: {spec: {parallelism: 2, completions: 2, "+podOfSet("forever")+"}}}]"), "blue")
+	eventually(t, "its pods run", setRuns(t, "set", 2))
+	js := jobSet(t, "set")
+	owner := fmt.Sprintf("ownerReferences: [{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, name: set, uid: %s, controller: true}]", js.UID)
+	forged := func(name, metadata string) string {
+		return fmt.Sprintf("{apiVersion: batch/v1, kind: Job, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}%s}, spec: {parallelism: 9, completions: 9, %s}}", name, metadata, podOfSet("forever"))
+	}
+	const refused = "only the controller of JobSet set makes what belongs to it"
+	if _, err := tryCreate(t, alice, forged("set-a-1", ", "+owner), "blue"); err == nil || !strings.Contains(err.Error(), refused) {
+		t.Errorf("alice makes a member: %v", err)
+	}
+	create(t, alice, strings.Replace(forged("hers", ""), "spec: {parallelism", "spec: {suspend: true, parallelism", 1), "blue")
+	hers := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "hers"}}
+	adopt := fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"jobset.x-k8s.io/v1alpha2","kind":"JobSet","name":"set","uid":%q,"controller":true}]}}`, js.UID)
+	if err := alice.Patch(t.Context(), hers, client.RawPatch(types.MergePatchType, []byte(adopt))); err == nil || !strings.Contains(err.Error(), refused) {
+		t.Errorf("alice makes her Job a member: %v", err)
+	}
+	if err := client.IgnoreNotFound(alice.Delete(t.Context(), hers, client.PropagationPolicy(metav1.DeletePropagationBackground))); err != nil {
+		t.Fatal(err)
+	}
+	member := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "set-a-0"}}
+	if err := alice.Patch(t.Context(), member, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"parallelism":9,"completions":9}}`))); err == nil || !strings.Contains(err.Error(), "it is a part of JobSet set") {
+		t.Errorf("alice makes a member larger: %v", err)
+	}
+
+	w := workloadOf(t, "blue", "set")
+	if err := admin.Patch(t.Context(), w, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"active":false}}`))); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it stops", setRuns(t, "set", 0))
+	eventually(t, "its Job is held", func() string {
+		if jobs := jobsOf(t, "set"); len(jobs) != 1 || jobs[0].Spec.Suspend == nil || !*jobs[0].Spec.Suspend {
+			return fmt.Sprintf("%d Jobs", len(jobs))
+		}
+		return ""
+	})
+	// Whether she is refused or overruled, nothing of it runs for longer than it takes to say so.
+	_ = alice.Patch(t.Context(), member, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":false}}`)))
+	eventually(t, "its Job is held again", func() string {
+		if jobs := jobsOf(t, "set"); len(jobs) != 1 || jobs[0].Spec.Suspend == nil || !*jobs[0].Spec.Suspend {
+			return "it is free"
+		}
+		return ""
+	})
+	eventually(t, "none of its pods runs", func() string {
+		for _, p := range podsOfSet(t, "set") {
+			if p.Spec.NodeName != "" && p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning {
+				return p.Name + " runs"
+			}
+		}
+		return ""
+	})
 	awaitEmpty(t, "blue")
 }
 
