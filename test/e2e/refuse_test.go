@@ -30,7 +30,7 @@ func TestS5AttacksOnTheQueueAreRefused(t *testing.T) {
 		"S12 node":                {"alice", inPod("{restartPolicy", "{nodeName: node-0, restartPolicy"), []string{"spec.components[0].template.spec.template.spec.nodeName", "nodeSelector"}},
 		"S13 class of the system": {"alice", inPod("{restartPolicy", "{priorityClassName: system-node-critical, restartPolicy"), []string{"spec.components[0].template.spec.template.spec.priorityClassName", "use one of", "default-priority"}},
 		"S16 resource version":    {"alice", in("name: x", `name: x, resourceVersion: "1"`), []string{"spec.components[0].template.metadata.resourceVersion", "remove it"}},
-		"W2 ServiceAccount":       {"", tricks(job) + "  - template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: x}}\n", []string{"spec.components[1].template", "mlbatch may not create ServiceAccount"}},
+		"W2 ServiceAccount":       {"alice", tricks(job) + "  - template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: x}}\n", []string{"spec.components[1].template", `"alice" may not create ServiceAccount`}},
 		"W2 NetworkPolicy":        {"", tricks(job) + "  - template: {apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: x}, spec: {podSelector: {}}}\n", []string{"spec.components[1].template", "mlbatch may not create NetworkPolicy"}},
 		"W2 ReplicaSet":           {"", tricks(`{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: x}, spec: {template: {spec: POD}}}`), []string{"spec.components[0].template", "mlbatch may not create ReplicaSet"}},
 		"W2 CronJob":              {"", tricks(`{apiVersion: batch/v1, kind: CronJob, metadata: {name: x}, spec: {schedule: "* * * * *", jobTemplate: {spec: {template: {spec: POD}}}}}`), []string{"spec.components[0]", "podSets"}},
