@@ -38,6 +38,10 @@ var kubeLadder = []layer{
 		why: "the life of a Workload is a set of rules: what is and the time in, the next write out",
 	},
 	{
+		dir: "internal/kube/others", may: plus(values), never: controlPlane,
+		why: "who else runs jobs is found in one way, by every controller that stands back",
+	},
+	{
 		dir: "internal/kube/turns", may: none, never: controlPlane,
 		why: "the order of work queues knows names of namespaces, and no objects",
 	},
@@ -123,4 +127,4 @@ var kubeLadder = []layer{
 // controllerMay is what every controller may use.
 var controllerMay = plus(values,
 	"internal/engine/lifecycle", "internal/facts",
-	"internal/engine/podplan", "internal/kube/admission", "internal/kube/convert", "internal/kube/jobs", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus", "internal/kube/turns", "internal/kube/apply")
+	"internal/engine/podplan", "internal/kube/admission", "internal/kube/convert", "internal/kube/jobs", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus", "internal/kube/turns", "internal/kube/others", "internal/kube/apply")

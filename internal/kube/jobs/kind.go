@@ -198,6 +198,18 @@ func (all Kinds) Children() []ChildKind {
 	return out
 }
 
+// Others are what images of other controllers for the kinds end with, each once.
+func (all Kinds) Others() []string {
+	var out []string
+	for i := range all {
+		if o := all[i].Operated; o != nil {
+			out = append(out, o.Others...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // Makes are the resources that jobs of the kinds have beside their members, each once.
 func (all Kinds) Makes() []schema.GroupResource {
 	var out []schema.GroupResource

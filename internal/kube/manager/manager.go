@@ -54,6 +54,7 @@ import (
 	sets "github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/news"
+	"github.com/mlbatch/mlbatch/internal/kube/others"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/kube/visibility"
 	mlwebhook "github.com/mlbatch/mlbatch/internal/kube/webhook"
@@ -267,7 +268,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err := indexOperated(ctx, mgr, opts.operated()); err != nil {
 		return err
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, leaderworkerset.OtherIndex, leaderworkerset.IndexOther); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, others.Index, others.IndexImages(append(opts.operated().Others(), sets.Image))); err != nil {
 		return fmt.Errorf("index other controllers: %w", err)
 	}
 	counters, err := newMetrics(ctx, mgr, opts)
@@ -495,9 +496,6 @@ func indexOperated(ctx context.Context, mgr manager.Manager, kinds jobs.Kinds) e
 		if err := mgr.GetFieldIndexer().IndexField(ctx, o, operator.Index, operator.IndexOwned); err != nil {
 			return fmt.Errorf("index what jobs are made of: %w", err)
 		}
-	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, operator.OtherIndex, operator.IndexOthers(kinds)); err != nil {
-		return fmt.Errorf("index other controllers: %w", err)
 	}
 	return nil
 }

@@ -3,88 +3,22 @@ package leaderworkerset
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	api "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 )
-
-// OtherIndex is the name of the cache index to pods that run another controller of
-// LeaderWorkerSets.
-const OtherIndex = "mlbatch.dev/other-leaderworkerset"
-
-// IndexOther returns whether a pod runs one, for OtherIndex.
-func IndexOther(o client.Object) []string {
-	if !isOther(o) {
-		return nil
-	}
-	return []string{leaderworkerset.Image}
-}
-
-func isOther(o client.Object) bool {
-	p, is := o.(*corev1.Pod)
-	return is && p.Status.Phase == corev1.PodRunning && slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
-		path, _, _ := strings.Cut(c.Image, "@")
-		if colon := strings.LastIndex(path, ":"); colon > strings.LastIndex(path, "/") {
-			path = path[:colon]
-		}
-		return path == leaderworkerset.Image || strings.HasSuffix(path, "/"+leaderworkerset.Image)
-	})
-}
-
-// other finds a pod of another controller; "" if there is none. Pods where jobs are
-// queued are none, whatever they run: a tenant could stop everybody's sets.
-func (r *reconciler) other(ctx context.Context) (string, error) {
-	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.MatchingFields{OtherIndex: leaderworkerset.Image}, client.UnsafeDisableDeepCopy); err != nil {
-		return "", fmt.Errorf("look for other controllers: %w", err)
-	}
-	for i := range pods.Items {
-		p := &pods.Items[i]
-		var ns corev1.Namespace
-		if err := r.Client.Get(ctx, types.NamespacedName{Name: p.Namespace}, &ns, client.UnsafeDisableDeepCopy); err != nil {
-			if client.IgnoreNotFound(err) != nil {
-				return "", fmt.Errorf("read namespace %s: %w", p.Namespace, err)
-			}
-			continue
-		}
-		var queues kueue.LocalQueueList
-		if err := r.Client.List(ctx, &queues, client.InNamespace(p.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return "", fmt.Errorf("list LocalQueues of namespace %s: %w", p.Namespace, err)
-		}
-		if ns.Labels[kueue.TeamNamespaceLabel] == "" && len(queues.Items) == 0 {
-			return p.Namespace + "/" + p.Name, nil
-		}
-	}
-	return "", nil
-}
 
 // standBack says that a set is left to another controller.
 func (r *reconciler) standBack(l *api.LeaderWorkerSet, other string) {
 	if other != "" && r.told.again(client.ObjectKeyFromObject(l), r.Clock.Now()) {
 		r.event(l, corev1.EventTypeWarning, "LeftToOther", fmt.Sprintf(
 			"It is left to the controller in pod %s: mlbatch runs it once that pod is gone", other))
-	}
-}
-
-// comesOrGoes lets through that pods of other controllers begin and end.
-func comesOrGoes() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc:  func(e event.CreateEvent) bool { return isOther(e.Object) },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return isOther(e.ObjectOld) != isOther(e.ObjectNew) },
-		DeleteFunc:  func(e event.DeleteEvent) bool { return isOther(e.Object) },
-		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }
 

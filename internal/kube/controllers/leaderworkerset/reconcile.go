@@ -36,6 +36,7 @@ import (
 	api "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
+	"github.com/mlbatch/mlbatch/internal/kube/others"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
@@ -70,7 +71,7 @@ func Cached() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&appsv1.StatefulSet{}: ours, &appsv1.ControllerRevision{}: ours}
 }
 
-// SetupWithManager starts the controller. The cache must have OtherIndex.
+// SetupWithManager starts the controller. The cache must have others.Index.
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	r := &reconciler{Options: opts}
 	ofSet := handler.EnqueueRequestsFromMapFunc(setOf)
@@ -84,7 +85,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		Watches(&appsv1.ControllerRevision{}, ofSet, named).
 		Watches(&corev1.Pod{}, ofSet, named).
 		WatchesMetadata(service, ofSet, named).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(comesOrGoes())).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(others.ComeOrGo(leaderworkerset.Image))).
 		WithOptions(turns.Options()).
 		Complete(r)
 }
@@ -104,7 +105,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if w.Object.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil // what was made for it goes with it
 	}
-	if other, err := r.other(ctx); err != nil || other != "" {
+	if other, err := others.Find(ctx, r.Client, leaderworkerset.Image); err != nil || other != "" {
 		r.standBack(w.Object, other)
 		return reconcile.Result{}, err
 	}

@@ -26,6 +26,8 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	api "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
+	"github.com/mlbatch/mlbatch/internal/kube/others"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
@@ -52,7 +54,7 @@ func newBench(t *testing.T, faults interceptor.Funcs, objects ...client.Object) 
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lws-system"}},
 	)
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).WithStatusSubresource(&api.LeaderWorkerSet{}).
-		WithIndex(&corev1.Pod{}, OtherIndex, IndexOther).WithInterceptorFuncs(faults).Build()
+		WithIndex(&corev1.Pod{}, others.Index, others.IndexImages([]string{leaderworkerset.Image})).WithInterceptorFuncs(faults).Build()
 	told, clock := events.NewFakeRecorder(1000), clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	return &bench{&reconciler{Options: Options{Client: c, Clock: clock, Recorder: told}}, t, told, clock}
 }
@@ -231,7 +233,7 @@ func TestStandsBack(t *testing.T) {
 		if !tc.back {
 			continue
 		}
-		if got := b.all(t.Context(), tc.pod); len(got) != 1 || got[0].Name != "s" || !comesOrGoes().Create(newEvent(tc.pod)) {
+		if got := b.all(t.Context(), tc.pod); len(got) != 1 || got[0].Name != "s" || !others.ComeOrGo(leaderworkerset.Image).Create(newEvent(tc.pod)) {
 			t.Errorf("%s: sets to look at when it goes: %v", name, got)
 		}
 		b.clock.SetTime(b.clock.Now().Add(tellAgain))

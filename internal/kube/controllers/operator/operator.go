@@ -34,6 +34,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/others"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
@@ -88,7 +89,7 @@ type reconciler struct {
 }
 
 // SetupWithManager starts a controller for a kind with Operated. The cache must have
-// Index of pods and services, OtherIndex and admission.JobIndex.
+// Index of members and services, others.Index and admission.JobIndex.
 func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 	r := &reconciler{Options: opts, kind: &kind}
 	service := &metav1.PartialObjectMetadata{}
@@ -102,7 +103,7 @@ func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 		For(kind.New()).
 		Owns(&corev1.Pod{}).
 		Owns(service, builder.OnlyMetadata, builder.WithPredicates(gone())).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(comesOrGoes(kind.Operated.Others))).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(others.ComeOrGo(kind.Operated.Others...))).
 		Watches(&kueue.Workload{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), kind.New(), handler.OnlyControllerOwner())).
 		WithOptions(turns.Options()).
 		Complete(r)
@@ -117,7 +118,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return reconcile.Result{}, err
 	}
-	if other, err := r.other(ctx); err != nil || other != "" {
+	if other, err := others.Find(ctx, r.Client, r.kind.Operated.Others...); err != nil || other != "" {
 		r.standBack(look, other)
 		return reconcile.Result{}, err
 	}

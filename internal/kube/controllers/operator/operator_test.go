@@ -30,6 +30,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/toy"
+	"github.com/mlbatch/mlbatch/internal/kube/others"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
@@ -65,7 +66,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	c := fake.NewClientBuilder().WithScheme(scheme.For(append(kinds.All(), toy.Kind()))).WithObjects(objects...).
 		WithStatusSubresource(&toy.Toy{}, &corev1.Pod{}, &batchv1.Job{}, &kueue.Workload{}).
 		WithIndex(&corev1.Pod{}, Index, IndexOwned).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
-		WithIndex(&corev1.Service{}, Index, IndexOwned).WithIndex(&batchv1.Job{}, Index, IndexOwned).WithIndex(&corev1.Pod{}, OtherIndex, IndexOthers(jobs.Kinds{toy.Kind()})).
+		WithIndex(&corev1.Service{}, Index, IndexOwned).WithIndex(&batchv1.Job{}, Index, IndexOwned).WithIndex(&corev1.Pod{}, others.Index, others.IndexImages(toy.Kind().Operated.Others)).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				if err := ask("create", o); err != nil {
@@ -641,7 +642,7 @@ func TestAnotherOperatorRuns(t *testing.T) {
 	runs := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: "toys/toy-operator"}}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	ended := runs.DeepCopy()
 	ended.Status.Phase = corev1.PodFailed
-	wakes := comesOrGoes([]string{"toys/toy-operator"})
+	wakes := others.ComeOrGo("toys/toy-operator")
 	if !wakes.Update(event.UpdateEvent{ObjectOld: runs, ObjectNew: ended}) || wakes.Update(event.UpdateEvent{ObjectOld: runs, ObjectNew: runs}) ||
 		!wakes.Delete(event.DeleteEvent{Object: runs}) || wakes.Delete(event.DeleteEvent{Object: ended}) || !wakes.Create(event.CreateEvent{Object: runs}) {
 		t.Error("jobs are looked at when one begins or ends, and only then")
