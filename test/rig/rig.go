@@ -175,20 +175,26 @@ func (c *Cluster) Components(ctx context.Context) ([]Component, error) {
 }
 
 // Aim returns a function that ends the running processes of some components at
-// the same time, as a crash would. They come back by themselves.
+// the same time, as a crash would. They come back by themselves: one that is
+// just coming back from an earlier crash is waited for, as a cluster that can
+// be shot at again.
 func (c *Cluster) Aim(ctx context.Context, names ...string) (fire func(), err error) {
-	all, err := c.Components(ctx)
-	if err != nil {
-		return nil, err
-	}
 	var pids []int
-	for _, p := range all {
-		if slices.Contains(names, p.Name) && p.PID != 0 {
-			pids = append(pids, p.PID)
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		all, err := c.Components(ctx)
+		if err != nil {
+			return false, err
 		}
-	}
-	if len(pids) != len(names) {
-		return nil, fmt.Errorf("of %v only processes %v run", names, pids)
+		pids = pids[:0]
+		for _, p := range all {
+			if slices.Contains(names, p.Name) && p.PID != 0 {
+				pids = append(pids, p.PID)
+			}
+		}
+		return len(pids) == len(names), nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("of %v only processes %v run: %w", names, pids, err)
 	}
 	return func() {
 		for _, pid := range pids {
