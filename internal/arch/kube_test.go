@@ -79,13 +79,7 @@ var kubeLadder = []layer{
 	},
 	{
 		dir: "internal/kube/admission", may: plus(values, "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/convert", "internal/kube/jobs"), never: controlPlane,
-		why: "admission reads what jobs were given, for every controller of jobs; it writes nothing",
-	},
-	{
-		dir:   "internal/kube/controllers/podgroup",
-		may:   plus(controllerMay, "internal/kube/controllers/job"),
-		never: controlPlane,
-		why:   "pods are queued as jobs are: how important they are, and what an admission adds to them, is found in one way",
+		why: "admission reads what jobs ask for and were given, for every controller of jobs; it writes nothing",
 	},
 	{
 		dir: "internal/kube/controllers/decision", may: plus(controllerMay,

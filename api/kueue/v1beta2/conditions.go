@@ -150,4 +150,6 @@ const (
 	// EventCreatedWorkload and EventFinishedWorkload are told of a job.
 	EventCreatedWorkload  = "CreatedWorkload"
 	EventFinishedWorkload = "FinishedWorkload"
+	// EventWorkloadRefused is told of a job whose Workload may not be created.
+	EventWorkloadRefused = "WorkloadRefused"
 )

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,7 +72,7 @@ func (r *reconciler) workloads(ctx context.Context, s *facts) error {
 			s.workload = &w
 		}
 	} else if len(all) > 0 {
-		s.workload = choose(all, WorkloadName(r.adapter.GVK(), s.job))
+		s.workload = choose(all, admission.WorkloadName(r.adapter.GVK(), s.job))
 	}
 	for i := range all {
 		if s.workload == nil || all[i].Name != s.workload.Name {
@@ -142,21 +141,6 @@ func (r *reconciler) remove(ctx context.Context, w *kueue.Workload) error {
 	return apply.Unpin(ctx, r.opts.Client, w)
 }
 
-// SamePods reports whether two lists of pod sets ask for the same: pods of the
-// same number and size, on the same nodes. Defaults that the API server filled
-// in on one side do not matter.
-func SamePods(a, b []kueue.PodSet) bool {
-	return slices.EqualFunc(a, b, func(a, b kueue.PodSet) bool {
-		return a.Name == b.Name && a.Count == b.Count && equality.Semantic.DeepEqual(a.MinCount, b.MinCount) && samePod(&a.Template.Spec, &b.Template.Spec)
-	})
-}
-
-func samePod(a, b *corev1.PodSpec) bool {
-	ra, rb := convert.RequestsOf(a, convert.Surroundings{}, convert.Counting{}), convert.RequestsOf(b, convert.Surroundings{}, convert.Counting{})
-	return slices.Equal(ra.Node, rb.Node) && equality.Semantic.DeepEqual(convert.Filter(a), convert.Filter(b)) &&
-		a.PriorityClassName == b.PriorityClassName && equality.Semantic.DeepEqual(a.RuntimeClassName, b.RuntimeClassName)
-}
-
 // outgrown is the next step of a suspended job that asks for something other
 // than what its Workload was given quota for; false if it does not.
 func outgrown(s facts) (step, bool, error) {
@@ -176,7 +160,7 @@ func outgrown(s facts) (step, bool, error) {
 		}
 		asks = facts.PodSets
 	}
-	if SamePods(w.Spec.PodSets, asks) {
+	if admission.SamePods(w.Spec.PodSets, asks) {
 		return step{}, false, nil
 	}
 	if s.prebuilt != "" {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 )
@@ -149,7 +150,7 @@ func TestChooseWorkload(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := facts{
-				job: c.job, adapter: batchjob.Adapter{}, queue: "default-queue", priority: Priority{Value: ptr.To[int32](5)},
+				job: c.job, adapter: batchjob.Adapter{}, queue: "default-queue", priority: admission.Priority{Value: ptr.To[int32](5)},
 				workload: c.workload, extra: c.extra, extraLive: c.live, nested: c.nested, foreign: c.foreign, whole: c.whole, now: now,
 				infos: []jobs.PodSetInfo{{Name: "main", Count: 2}},
 			}

@@ -7,8 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
@@ -16,10 +14,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
-
-// RefusalPatience is how long planned nodes may refuse a job's pods before the
-// plan is withdrawn: nodes and pods may be about to change.
-const RefusalPatience = time.Minute
 
 // facts is everything that the next step of one job depends on.
 type facts struct {
@@ -29,7 +23,7 @@ type facts struct {
 	// queue is the job's queue name, "" if it has none.
 	queue string
 	// priority is what its labels and pods ask for.
-	priority Priority
+	priority admission.Priority
 	workload *kueue.Workload // nil if there is none yet
 	// prebuilt is the name of the Workload that the job wants, "" if one is to be
 	// made for it.
@@ -158,7 +152,7 @@ func create(s facts) step {
 	}
 	if s.queue != "" {
 		return step{create: true, tell: &jobEvent{
-			reason: kueue.EventCreatedWorkload, message: "Created Workload " + WorkloadName(s.adapter.GVK(), s.job),
+			reason: kueue.EventCreatedWorkload, message: "Created Workload " + admission.WorkloadName(s.adapter.GVK(), s.job),
 		}}
 	}
 	return step{create: true, tell: &jobEvent{
@@ -251,7 +245,7 @@ func keepInStep(s facts) (step, error) {
 	} else {
 		want.Priority, want.PriorityClassRef = s.priority.Value, s.priority.Class
 	}
-	want.MaximumExecutionTimeSeconds = ExecutionTime(s.job)
+	want.MaximumExecutionTimeSeconds = admission.ExecutionTime(s.job)
 	restored, mended, err := s.restored(sized(w.Spec.PodSets, s.facts.PodSets))
 	if err != nil || !mended {
 		return step{}, err
@@ -259,7 +253,7 @@ func keepInStep(s facts) (step, error) {
 	if !equality.Semantic.DeepEqual(s.job, restored) && startedBefore(w) {
 		return step{job: restored}, nil
 	}
-	if s.prebuilt != "" && !SamePods(w.Spec.PodSets, s.facts.PodSets) {
+	if s.prebuilt != "" && !admission.SamePods(w.Spec.PodSets, s.facts.PodSets) {
 		return outOfSync(s), nil
 	}
 	gates := s.job.GetAnnotations()[kueue.AdmissionGatedByAnnotation]
@@ -359,39 +353,20 @@ func run(s facts) step {
 	if s.pods.Refused.IsZero() {
 		st := reclaim(s)
 		if s.pods.Behind {
-			st.again = RefusalPatience // by then a node may be what refuses it
+			st.again = workloadlifecycle.RefusalPatience // by then a node may be what refuses it
 		}
 		return st
 	}
-	if left := s.pods.Refused.Add(RefusalPatience).Sub(s.now); left > 0 {
+	if left := s.pods.Refused.Add(workloadlifecycle.RefusalPatience).Sub(s.now); left > 0 {
 		st := reclaim(s)
 		st.again = left
 		return st
 	}
-	next, evicted := Withdraw(s.workload, s.pods.Why, s.now)
+	next, evicted := workloadlifecycle.Withdraw(s.workload, s.pods.Why, s.now)
 	return step{status: next, evicted: &evicted, tell: &jobEvent{
 		reason: "PlanWithdrawn", warning: true,
 		message: "The planned nodes refuse its pods, so it is queued again: " + s.pods.Why,
 	}}
-}
-
-// Withdraw evicts a job whose planned nodes refuse its pods for a reason that
-// the engine cannot see (a volume, an affinity between pods, ...). It is queued
-// again after a pause that doubles, so that others get their turn meanwhile.
-func Withdraw(w *kueue.Workload, why string, now time.Time) (*kueue.WorkloadStatus, workloadlifecycle.Event) {
-	const first, longest = time.Minute, time.Hour
-	next := w.Status.DeepCopy()
-	if next.RequeueState == nil {
-		next.RequeueState = &kueue.RequeueState{}
-	}
-	n := ptr.Deref(next.RequeueState.Count, 0) + 1
-	pause := min(first<<min(n-1, 10), longest)
-	next.RequeueState.Count = &n
-	next.RequeueState.RequeueAt = new(metav1.NewTime(now.Add(pause)))
-	return next, workloadlifecycle.Evict(w, next, now, workloadlifecycle.Eviction{
-		Reason: kueue.ReasonPodsReadyTimeout, Cause: kueue.ReasonWaitForStart,
-		Message: "The planned nodes refuse its pods: " + why,
-	})
 }
 
 // reclaim gives back the quota of pods that are done.

@@ -449,13 +449,13 @@ func TestDecide(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := facts{
-				job: c.job, adapter: batchjob.Adapter{}, queue: "default-queue", priority: Priority{Value: ptr.To[int32](5)},
+				job: c.job, adapter: batchjob.Adapter{}, queue: "default-queue", priority: admission.Priority{Value: ptr.To[int32](5)},
 				workload: c.workload, pods: admission.Pods{Live: c.live, Behind: c.behind, Refused: c.refused, Why: "volume node affinity conflict"}, now: now,
 				infos: []jobs.PodSetInfo{{Name: "main", Count: 2, NodeSelector: map[string]string{"gpu": "h100"}}},
 			}
 			s.infos, s.conflict = admission.Updated(s.infos, checksOf(c.workload))
 			if c.class != "" {
-				s.priority = Priority{Value: new(int32(9)), Class: aWorkload(ofClass(c.class)).Spec.PriorityClassRef}
+				s.priority = admission.Priority{Value: new(int32(9)), Class: aWorkload(ofClass(c.class)).Spec.PriorityClassRef}
 			}
 			if c.awaited {
 				s.lifecycle.PodsReady = &workloadlifecycle.PodsReady{Timeout: time.Minute}

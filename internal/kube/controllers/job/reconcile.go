@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 	"strings"
 	"time"
 
@@ -190,7 +189,7 @@ func (r *reconciler) create(ctx context.Context, s facts) error {
 	w := &kueue.Workload{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   s.job.GetNamespace(),
-			Name:        WorkloadName(gvk, s.job),
+			Name:        admission.WorkloadName(gvk, s.job),
 			Labels:      r.labels(s.job),
 			Annotations: annotations(s),
 			Finalizers:  []string{kueue.ResourceInUseFinalizer},
@@ -202,7 +201,7 @@ func (r *reconciler) create(ctx context.Context, s facts) error {
 			PriorityClassRef: s.priority.Class,
 			Active:           new(true),
 
-			MaximumExecutionTimeSeconds: ExecutionTime(s.job),
+			MaximumExecutionTimeSeconds: admission.ExecutionTime(s.job),
 		},
 	}
 	if err := controllerutil.SetControllerReference(s.job, w, r.opts.Client.Scheme()); err != nil {
@@ -274,7 +273,7 @@ func later(f jobs.Facts) string { return strings.Join(f.Later, ",") }
 // annotations are those of a job's new Workload.
 func annotations(s facts) map[string]string {
 	job := s.job
-	out := Submitted(job)
+	out := admission.Submitted(job)
 	if s.priority.Awaited != "" {
 		out[kueue.AwaitedPriorityClassAnnotation] = s.priority.Awaited
 	}
@@ -293,28 +292,6 @@ func annotations(s facts) map[string]string {
 		out[kueue.LaterPodSetsAnnotation] = sets
 	}
 	return out
-}
-
-// ExecutionTime is what the label of a job allows it; nil is without limit. A
-// label that is no positive number is refused by the webhook, and says nothing
-// here.
-func ExecutionTime(o metav1.Object) *int32 {
-	n, err := strconv.ParseInt(o.GetLabels()[kueue.MaxExecTimeSecondsLabel], 10, 32)
-	if err != nil || n <= 0 {
-		return nil
-	}
-	return new(int32(n))
-}
-
-// Submitted hands on when a job was created, as precisely as it is known. What
-// contradicts the API server's own time is not believed.
-func Submitted(o metav1.Object) map[string]string {
-	created := o.GetCreationTimestamp()
-	at, err := time.Parse(time.RFC3339Nano, o.GetAnnotations()[kueue.SubmittedAtAnnotation])
-	if d := at.Sub(created.Time); err != nil || d < -time.Second || d >= 2*time.Second {
-		at = created.Time
-	}
-	return map[string]string{kueue.SubmittedAtAnnotation: at.UTC().Format(time.RFC3339Nano)}
 }
 
 func (r *reconciler) event(o runtime.Object, e jobEvent) {

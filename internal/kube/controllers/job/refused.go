@@ -18,10 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-)
 
-// WorkloadRefused is the reason of the event that says why a job has no Workload.
-const WorkloadRefused = "WorkloadRefused"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
 
 // refusedPause is after how long a Workload that was refused is tried again if
 // nothing says that it may be created now.
@@ -37,7 +36,7 @@ func (r *reconciler) refused(s facts, err error) reconcile.Result {
 	if strings.Contains(err.Error(), "exceeded quota") {
 		again = "it is tried again as soon as jobs are gone, or the quota is larger"
 	}
-	r.event(s.job, jobEvent{reason: WorkloadRefused, message: "The job cannot be queued, because its Workload may not be created: " + err.Error() + "; " + again, warning: true})
+	r.event(s.job, jobEvent{reason: kueue.EventWorkloadRefused, message: "The job cannot be queued, because its Workload may not be created: " + err.Error() + "; " + again, warning: true})
 	r.waiting.add(client.ObjectKeyFromObject(s.job))
 	return reconcile.Result{RequeueAfter: refusedPause}
 }

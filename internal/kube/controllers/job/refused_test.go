@@ -93,7 +93,7 @@ func TestS21RefusedWorkloadsWaitForRoom(t *testing.T) {
 		t.Errorf("%d refusals of three jobs", refusals)
 	}
 	told := <-b.told.Events
-	for _, part := range []string{"Warning " + WorkloadRefused, "cannot be queued", "exceeded quota: objects", "as soon as jobs are gone"} {
+	for _, part := range []string{"Warning " + kueue.EventWorkloadRefused, "cannot be queued", "exceeded quota: objects", "as soon as jobs are gone"} {
 		if !strings.Contains(told, part) {
 			t.Errorf("the event lacks %q: %s", part, told)
 		}

@@ -11,7 +11,6 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
-	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
@@ -26,7 +25,7 @@ type facts struct {
 	// workload is nil if there is none yet. theirs: it is another job's.
 	workload *kueue.Workload
 	theirs   bool
-	priority job.Priority
+	priority admission.Priority
 	// infos are what the Workload's admission adds to the pods; set if admitted.
 	// conflict says why they contradict each other.
 	infos    []jobs.PodSetInfo
@@ -302,14 +301,14 @@ func keepInStep(s facts) step {
 	first := s.unit.First()
 	want := w.Spec.DeepCopy()
 	want.QueueName = kueue.LocalQueueName(pod.Queue(first))
-	want.MaximumExecutionTimeSeconds = job.ExecutionTime(first)
+	want.MaximumExecutionTimeSeconds = admission.ExecutionTime(first)
 	awaited := s.priority.Awaited
 	if ref := w.Spec.PriorityClassRef; awaited != "" && ref != nil && ref.Kind == kueue.WorkloadPriorityClassKind && ref.Name == awaited {
 		awaited = "" // it was there; the priority that it gave stays
 	} else {
 		want.Priority, want.PriorityClassRef = s.priority.Value, s.priority.Class
 	}
-	if sets := s.unit.PodSets(); !job.SamePods(w.Spec.PodSets, sets) {
+	if sets := s.unit.PodSets(); !admission.SamePods(w.Spec.PodSets, sets) {
 		want.PodSets = sets
 	}
 	notes := map[string]string{
@@ -380,9 +379,9 @@ func run(s facts) step {
 		return step{status: next}
 	}
 	if !s.seen.Refused.IsZero() {
-		left := s.seen.Refused.Add(job.RefusalPatience).Sub(s.now)
+		left := s.seen.Refused.Add(workloadlifecycle.RefusalPatience).Sub(s.now)
 		if left <= 0 {
-			next, evicted := job.Withdraw(w, s.seen.Why, s.now)
+			next, evicted := workloadlifecycle.Withdraw(w, s.seen.Why, s.now)
 			return step{status: next, evicted: &evicted, tell: &podEvent{
 				reason: "PlanWithdrawn", warning: true, message: "The planned nodes refuse the pods, so they are queued again: " + s.seen.Why,
 			}}
@@ -393,7 +392,7 @@ func run(s facts) step {
 	}
 	out := reclaim(s)
 	if s.seen.Behind {
-		out.again = job.RefusalPatience // by then a node may be what refuses it
+		out.again = workloadlifecycle.RefusalPatience // by then a node may be what refuses it
 	}
 	return out
 }

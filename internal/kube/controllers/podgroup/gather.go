@@ -14,7 +14,6 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
-	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
@@ -64,7 +63,7 @@ func (r *reconciler) gather(ctx context.Context, unit types.NamespacedName) (fac
 	if len(pods) == 0 || !s.covered || s.theirs {
 		return s, nil
 	}
-	if s.priority, err = job.PriorityOf(ctx, r.Client, s.unit.First(), s.unit.PodSets()); err != nil || s.workload == nil {
+	if s.priority, err = admission.PriorityOf(ctx, r.Client, s.unit.First(), s.unit.PodSets()); err != nil || s.workload == nil {
 		return s, err
 	}
 	if s.seen, err = admission.PodsOf(ctx, r.Client, w.Namespace, w.Name); err != nil {

@@ -34,7 +34,6 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
-	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
@@ -84,7 +83,7 @@ func unitOf(p *corev1.Pod) string {
 	if g := pod.Group(p); g != "" {
 		return g
 	}
-	return job.WorkloadName(pod.GVK(), p)
+	return admission.WorkloadName(pod.GVK(), p)
 }
 
 // Pauses: how long to wait for the cache to show what was written, and until a
@@ -177,7 +176,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	switch {
 	case err == nil:
 	case next.create && apierrors.IsForbidden(err):
-		r.event(s, podEvent{reason: job.WorkloadRefused, warning: true, message: "The pods cannot be queued, because their Workload may not be created: " + err.Error()})
+		r.event(s, podEvent{reason: kueue.EventWorkloadRefused, warning: true, message: "The pods cannot be queued, because their Workload may not be created: " + err.Error()})
 		return reconcile.Result{RequeueAfter: refusedPause}, nil
 	case workloadstatus.Overtaken(err), apierrors.IsAlreadyExists(err):
 		return reconcile.Result{RequeueAfter: conflictPause}, nil
@@ -330,11 +329,11 @@ func (r *reconciler) create(ctx context.Context, unit types.NamespacedName, s fa
 	w := &kueue.Workload{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: unit.Namespace, Name: unit.Name, Finalizers: []string{kueue.ResourceInUseFinalizer},
-			Labels: map[string]string{}, Annotations: job.Submitted(first),
+			Labels: map[string]string{}, Annotations: admission.Submitted(first),
 		},
 		Spec: kueue.WorkloadSpec{
 			PodSets: s.unit.PodSets(), QueueName: kueue.LocalQueueName(pod.Queue(first)), Active: new(true),
-			Priority: s.priority.Value, PriorityClassRef: s.priority.Class, MaximumExecutionTimeSeconds: job.ExecutionTime(first),
+			Priority: s.priority.Value, PriorityClassRef: s.priority.Class, MaximumExecutionTimeSeconds: admission.ExecutionTime(first),
 		},
 	}
 	for _, key := range r.LabelKeysToCopy {
