@@ -352,6 +352,31 @@ func TestMPIJobLauncherComesLast(t *testing.T) {
 	}
 }
 
+// TestMPILaunchersNeedTheirWorkers: on simulated nodes mpirun takes its time once all of its
+// hosts are up, and not while the last of them still begins.
+func TestMPILaunchersNeedTheirWorkers(t *testing.T) {
+	awaitEmpty(t, "blue")
+	slow := strings.Replace(mpiManifest("v2beta1", "needs", "10s", "runPolicy: {cleanPodPolicy: None}"), "containers: [{name: mpi, image: mpi, resources: {limits: {nvidia",
+		"initContainers: [{name: data, image: data, command: [sleep, 60s]}]\n          containers: [{name: mpi, image: mpi, resources: {limits: {nvidia", 1)
+	create(t, user(t, "alice"), slow, "blue")
+	eventually(t, "it succeeds", mpiSays(t, "needs", "Succeeded"))
+	var up, ended metav1.Time
+	for _, p := range allPods(t, "needs") {
+		for _, c := range p.Status.ContainerStatuses {
+			switch {
+			case c.State.Terminated != nil:
+				ended = c.State.Terminated.FinishedAt
+			case c.State.Running != nil && up.Before(&c.State.Running.StartedAt):
+				up = c.State.Running.StartedAt
+			}
+		}
+	}
+	if up.IsZero() || ended.Before(&up) {
+		t.Errorf("its workers were up at %s, and its launcher ended at %s", up, ended)
+	}
+	awaitEmpty(t, "blue")
+}
+
 // TestMPIJobsInAppWrappers: of both versions, which is known from the component alone.
 func TestMPIJobsInAppWrappers(t *testing.T) {
 	for _, version := range []string{"v2beta1", "v1"} {

@@ -17,6 +17,8 @@ type Facts struct {
 	// Began is when containers were started, by name, more exactly than the
 	// status can say (it counts in seconds). It may lack any of them.
 	Began map[string]time.Time
+	// Hosts are other pods that this one needs: what it runs begins when they are up.
+	Hosts Hosts
 	Now   time.Time
 	// Scale divides how long containers run.
 	Scale float64
@@ -111,7 +113,9 @@ func begin(pod *corev1.Pod, st *corev1.PodStatus, now time.Time) {
 // advance moves all containers on to the present and returns when the next
 // one changes.
 func advance(f Facts, s script, st *corev1.PodStatus) time.Time {
-	wake, initialized := advanceInit(f, s, st)
+	inits := f
+	inits.Hosts = Hosts{} // only what the pod is for needs them
+	wake, initialized := advanceInit(inits, s, st)
 	if isTerminal(st.Phase) {
 		return time.Time{}
 	}
@@ -253,7 +257,7 @@ func advanceContainer(f Facts, a act, restart corev1.RestartPolicy, cs *corev1.C
 	}
 	cs.ContainerID = containerID(f.Pod, cs.Name, cs.RestartCount)
 	cs.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(f.Now)}}
-	if a.runs != forever {
+	if a.runs != forever && !f.Hosts.Missing {
 		return f.Now.Add(a.runs)
 	}
 	return time.Time{}
@@ -261,17 +265,31 @@ func advanceContainer(f Facts, a act, restart corev1.RestartPolicy, cs *corev1.C
 
 const crashLoop = "CrashLoopBackOff"
 
-// endOf is when a running container ends. Of the two times known of its start,
-// the exact one counts if it is the same start.
+// endOf is when a running container ends. It does not while hosts are missing that it needs.
 func endOf(f Facts, a act, cs *corev1.ContainerStatus) (end time.Time, endless bool) {
-	if a.runs == forever {
+	if a.runs == forever || f.Hosts.Missing {
 		return time.Time{}, true
 	}
-	start := cs.State.Running.StartedAt.Time
-	if b, ok := f.Began[cs.Name]; ok && b.Truncate(time.Second).Equal(start.Truncate(time.Second)) {
-		start = b
+	start := startOf(f.Began, cs)
+	if f.Hosts.Since.After(start) {
+		start = f.Hosts.Since
 	}
 	return start.Add(a.runs), false
+}
+
+// startOf is when a container was started that runs or has ended; zero if it was not. Of the
+// two times known of that, the exact one counts if it is the same start.
+func startOf(began map[string]time.Time, cs *corev1.ContainerStatus) (start time.Time) {
+	switch {
+	case cs.State.Running != nil:
+		start = cs.State.Running.StartedAt.Time
+	case cs.State.Terminated != nil:
+		start = cs.State.Terminated.StartedAt.Time
+	}
+	if b, ok := began[cs.Name]; ok && b.Truncate(time.Second).Equal(start.Truncate(time.Second)) {
+		return b
+	}
+	return start
 }
 
 func restarts(p corev1.RestartPolicy, exit int32) bool {

@@ -10,7 +10,9 @@
 // annotation mlbatch.dev/run-for says, divided by the time scale; if neither says
 // anything, init containers end at once, others after 60 s (also divided) if they may
 // end (restartPolicy Never or OnFailure) and never if not. An sshd in the foreground never
-// ends. A container ends with the
+// ends. What a pod runs that
+// finds a hostfile in a ConfigMap, as launchers of MPI do, begins when the pods are up that
+// are named there (hosts.go). A container ends with the
 // code that its command exits with, or with the one in mlbatch.dev/exit-code, else
 // with 0. The annotations are for containers and not for init containers. A deleted pod ends after 200 ms, or
 // mlbatch.dev/stop-after, but at the latest when its grace period is over;

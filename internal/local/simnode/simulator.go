@@ -56,6 +56,9 @@ type simulator struct {
 	admitted map[types.UID]string
 	// leases are the nodes' leases as they were last written.
 	leases map[types.UID]*coordinationv1.Lease
+	// launchers are pods that need others, and needed by which a host is.
+	launchers map[types.UID]launcher
+	needed    map[string]map[types.UID]string
 }
 
 // workQueue holds keys of objects to look at.
@@ -66,6 +69,7 @@ func newSimulator(cl kubernetes.Interface, c clock.Clock, o options) (*simulator
 		client: cl, clock: c, scale: o.scale, fleet: o.fleet, port: o.kubelets.port(),
 		written: map[string]*corev1.Pod{}, began: map[types.UID]map[string]time.Time{},
 		admitted: map[types.UID]string{}, leases: map[types.UID]*coordinationv1.Lease{},
+		launchers: map[types.UID]launcher{}, needed: map[string]map[types.UID]string{},
 		podQueue:    newQueue("pods"),
 		nodeQueue:   newQueue("nodes"),
 		claimQueue:  newQueue("claims"),
@@ -96,6 +100,9 @@ func (s *simulator) watch() error {
 	if err != nil {
 		return fmt.Errorf("watch pods: %w", err)
 	}
+	if _, err = s.pods.AddEventHandler(s.onHost()); err != nil {
+		return fmt.Errorf("watch pods: %w", err)
+	}
 	if _, err = s.nodes.AddEventHandler(enqueue(s.nodeQueue, func(o any) {
 		if n, ok := o.(*corev1.Node); ok {
 			s.setLease(n.UID, nil)
@@ -111,7 +118,7 @@ func (s *simulator) watch() error {
 			return fmt.Errorf("watch: %w", err)
 		}
 	}
-	err = s.pods.AddIndexers(cache.Indexers{byNode: func(o any) ([]string, error) {
+	err = s.pods.AddIndexers(cache.Indexers{byHost: hostIndex, byNode: func(o any) ([]string, error) {
 		p, ok := o.(*corev1.Pod)
 		if !ok {
 			return nil, nil
@@ -232,8 +239,12 @@ func (s *simulator) syncPod(ctx context.Context, key string) (time.Duration, err
 	if !ok || !s.plays(node) {
 		return 0, nil
 	}
+	hosts, err := s.hostsOf(ctx, pod)
+	if err != nil {
+		return 0, err
+	}
 	now := s.clock.Now()
-	v := Decide(Facts{Pod: pod, Began: s.startsOf(pod.UID), Now: now, Scale: s.scale, Refusal: s.admit(node, pod)})
+	v := Decide(Facts{Pod: pod, Began: s.startsOf(pod.UID), Hosts: hosts, Now: now, Scale: s.scale, Refusal: s.admit(node, pod)})
 	if v.Status != nil {
 		if err := s.writePod(ctx, key, pod, v.Status, now); err != nil {
 			return 0, err
@@ -353,6 +364,7 @@ func (s *simulator) forget(pod types.UID) {
 	defer s.mu.Unlock()
 	delete(s.began, pod)
 	delete(s.admitted, pod)
+	s.forgetLauncher(pod)
 }
 
 // syncNode renews a node's lease and keeps its status right. When a node comes
