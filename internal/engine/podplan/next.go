@@ -72,7 +72,9 @@ func end(m Memory, how Outcome, why Reason, message string, now time.Time) Step 
 func (p *Plan) ended(seen []Seen, m Memory, now time.Time) Step {
 	s := Step{Memory: m}
 	for i := range seen {
-		gone := p.CleanUp == RemoveAll || p.CleanUp == RemoveRunning && seen[i].Life < Succeeded
+		r := p.Role(seen[i].Role)
+		kept := r != nil && r.Kept
+		gone := p.CleanUp == RemoveAll && !kept || p.CleanUp != Keep && seen[i].Life < Succeeded
 		if gone && !seen[i].Leaving {
 			s.Delete = append(s.Delete, i)
 		}

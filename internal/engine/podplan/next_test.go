@@ -401,6 +401,17 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Succeeded), pod("Worker", 1, podplan.Failed)},
 			want: want{delete: []int{0, 1}},
 		},
+		"ended, all but the results go": {
+			why: "what a role leaves behind is what people read", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			plan: func(p *podplan.Plan) { p.CleanUp, p.Roles[0].Kept = podplan.RemoveAll, true },
+			seen: []podplan.Seen{pod("Master", 0, podplan.Succeeded), pod("Worker", 0, podplan.Succeeded), pod("Worker", 1, podplan.Running)},
+			want: want{delete: []int{1, 2}},
+		},
+		"ended, what is kept runs": {
+			why: "it would go on for nothing", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobFailed},
+			plan: func(p *podplan.Plan) { p.CleanUp, p.Roles[0].Kept = podplan.RemoveAll, true },
+			seen: []podplan.Seen{pod("Master", 0, podplan.Running)}, want: want{delete: []int{0}},
+		},
 		"ended, running ones go later": {
 			why: "somebody may want to look at them", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded}, at: time.Second,
 			plan: func(p *podplan.Plan) { p.CleanUp, p.CleanUpAfter = podplan.RemoveRunning, 5*time.Second },

@@ -54,6 +54,9 @@ type Role struct {
 	// Holds: while the job is suspended its members stay and are held back, and what they
 	// have done stays done. Otherwise they go.
 	Holds bool
+	// Kept: of members that have ended none is removed when the job has, whatever CleanUp
+	// says: they are its result.
+	Kept bool
 	// Rank of the first member among all of the job.
 	Rank int32
 	// Member is the name of a member's object, in which {index} stands for its index at most

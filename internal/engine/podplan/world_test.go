@@ -46,6 +46,7 @@ func anyPlan(t *rapid.T) *podplan.Plan {
 	for i := range p.Roles {
 		r := &p.Roles[i]
 		r.Holds = pick(t, "holds", false, false, true)
+		r.Kept = pick(t, "kept", false, false, true)
 		r.Floating = pick(t, "floats", false, false, true)
 		r.Forever = pick(t, "forever", false, false, false, true)
 		if r.Floating {
@@ -299,7 +300,8 @@ func TestWhateverHappens(t *testing.T) {
 		w.check(w.kept)
 		switch {
 		case w.kept.Outcome != podplan.Open:
-			if w.plan.CleanUp == podplan.RemoveAll && len(w.pods) > 0 {
+			left := slices.ContainsFunc(w.pods, func(s podplan.Seen) bool { return s.Life < podplan.Succeeded || !w.plan.Role(s.Role).Kept })
+			if w.plan.CleanUp == podplan.RemoveAll && left {
 				t.Fatalf("ended, and pods are left: %v", w.pods)
 			}
 		case w.plan.Suspended:

@@ -95,6 +95,9 @@ func TestSSH(t *testing.T) {
 	if l.Member != "a-launcher" || !l.Holds || l.After != nil || l.OnFailure != podplan.FailJob || p.Make[0] == nil || p.Make[1] != nil {
 		t.Errorf("launcher %+v", l)
 	}
+	if !l.Kept || w.Kept {
+		t.Errorf("of cleanPodPolicy All workers go, and not the launcher with its log: %v, %v", l.Kept, w.Kept)
+	}
 	if w.Member != "a-worker-{index}" || w.Holds || w.OnFailure != podplan.FailJob || len(w.Ports) > 0 {
 		t.Errorf("worker %+v", w)
 	}

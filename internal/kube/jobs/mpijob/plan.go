@@ -64,7 +64,7 @@ func planSSH(r *kubeflow.Reading, p *jobs.Plan) {
 		t.Spec.Hostname = name + "-launcher"
 		mountConfig(&t.Spec, first, name, hostfile, discover)
 		role.Env = append(role.Env, variables(s, &t.Spec)...)
-		role.Holds = true
+		role.Holds, role.Kept = true, true
 		role.OnFailure = podplan.FailJob // the Job tries again, as often as it may
 		p.Make[i] = launcherJob(r.Job, p)
 		if s.LauncherCreationPolicy == api.LauncherWaitForWorkersReady && p.Role(worker) != nil {
