@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"strconv"
@@ -33,6 +34,8 @@ type controllerSettings struct {
 	visibility  int
 	leaderElect bool
 	namespace   string
+	kinds       map[string]string
+	modes       map[string]v1beta2.KindMode
 }
 
 func (s *controllerSettings) addTo(f *pflag.FlagSet) {
@@ -47,6 +50,7 @@ func (s *controllerSettings) addTo(f *pflag.FlagSet) {
 	f.IntVar(&s.healthPort, "health-port", 8081, "port of /healthz and /readyz (HTTP); 0 turns it off")
 	f.IntVar(&s.visibility, "visibility-port", v1beta2.DefaultVisibilityBindPort, "port of the API of pending workloads (HTTPS); 0 turns it off")
 	f.BoolVar(&s.leaderElect, "leader-elect", true, "let several controllers run, one of them deciding")
+	f.StringToStringVar(&s.kinds, "kinds", nil, "what is done with jobs of a kind, as `KIND=MODE,...`: run (the default), queue (another operator runs what is admitted) or ignore")
 	f.StringVar(&s.namespace, "namespace", "", "namespace of mlbatch's own objects (default: the pod's, or "+v1beta2.DefaultNamespace+")")
 }
 
@@ -64,6 +68,11 @@ func (s *controllerSettings) resolve(f *pflag.FlagSet) (*settings.Resolved, erro
 	if s.output != "" && !s.check {
 		return nil, usageError{errors.New("--output goes with --check-config")}
 	}
+	modes, err := settings.Modes(s.kinds)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	s.modes = modes
 	file, err := readConfiguration(s.file)
 	if err != nil {
 		return nil, err
@@ -121,6 +130,15 @@ func (s *controllerSettings) overlay(f *pflag.FlagSet, c *v1beta2.Configuration)
 			c.LeaderElection = &v1beta2.LeaderElection{}
 		}
 		c.LeaderElection.LeaderElect = new(s.leaderElect)
+	}
+	if len(s.modes) > 0 {
+		if c.Integrations == nil {
+			c.Integrations = &v1beta2.Integrations{}
+		}
+		if c.Integrations.Modes == nil {
+			c.Integrations.Modes = map[string]v1beta2.KindMode{}
+		}
+		maps.Copy(c.Integrations.Modes, s.modes)
 	}
 	if f.Changed("namespace") {
 		c.Namespace = new(s.namespace)

@@ -42,6 +42,9 @@ the fields.`,
   # against any cluster, from a laptop
   mlbatch controller --kubeconfig ~/.kube/config --bind-address 127.0.0.1 --webhook-cert-dir ./certs
 
+  # beside a training operator and KubeRay, which run what mlbatch admits
+  mlbatch controller --kinds pytorchjob=queue,tfjob=queue,rayjob=queue,raycluster=queue
+
   # check a configuration file and see what it comes to
   mlbatch controller --config kueue.yaml --check-config -o yaml`,
 		Args: cobra.NoArgs,

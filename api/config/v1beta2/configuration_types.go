@@ -142,9 +142,25 @@ type Integrations struct {
 	// ExternalFrameworks are kinds, as Kind.version.group, that controllers of
 	// others manage.
 	ExternalFrameworks []string `json:"externalFrameworks,omitempty"`
+	// Modes say what is done with jobs of a kind, by the names of Frameworks. It wins over
+	// the two above. Kueue has no such field.
+	Modes map[string]KindMode `json:"modes,omitempty"`
 	// LabelKeysToCopy are the labels of a job that its Workload gets too.
 	LabelKeysToCopy []string `json:"labelKeysToCopy,omitempty"`
 }
+
+// KindMode is what is done with jobs of a kind.
+type KindMode string
+
+// The modes of kinds.
+const (
+	// RunKind queues jobs and runs them.
+	RunKind KindMode = "Run"
+	// QueueKind queues jobs; another controller runs them.
+	QueueKind KindMode = "Queue"
+	// IgnoreKind leaves jobs alone.
+	IgnoreKind KindMode = "Ignore"
+)
 
 // FairSharing shares what a cohort lends by weights.
 type FairSharing struct {

@@ -122,6 +122,14 @@ func validateIntegrations(n *Integrations, at *field.Path) field.ErrorList {
 		}
 		seen[name] = true
 	}
+	for _, name := range slices.Sorted(maps.Keys(n.Modes)) {
+		at := at.Child("modes").Key(name)
+		if !slices.Contains(FrameworkNames(), name) {
+			errs = append(errs, field.NotSupported(at, name, FrameworkNames()))
+			continue
+		}
+		errs = append(errs, oneOf(at, n.Modes[name], RunKind, QueueKind, IgnoreKind)...)
+	}
 	kinds := map[schema.GroupVersionKind]bool{}
 	for i, name := range n.ExternalFrameworks {
 		at := at.Child("externalFrameworks").Index(i)

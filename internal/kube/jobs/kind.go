@@ -59,6 +59,12 @@ type Kind struct {
 	// controller runs.
 	Operated *Operated
 
+	// Injection is how an admission gets into the pods of jobs that another controller runs;
+	// nil for kinds whose adapter sees to that.
+	Injection *Injection
+	// Mode says what is done here with jobs of the kind in this installation.
+	Mode Mode
+
 	// Basis is another object that says what a job consists of; nil for kinds whose jobs say it
 	// themselves.
 	Basis *Basis
@@ -103,6 +109,22 @@ type Kind struct {
 	// change; "" never is.
 	Fixed string
 }
+
+// Mode is what is done here with jobs of a kind.
+type Mode int
+
+// Modes.
+const (
+	// Run queues jobs and, of kinds that are Operated, makes their pods.
+	Run Mode = iota
+	// Queue leaves them to another controller once they are admitted.
+	Queue
+	// Ignore leaves them alone.
+	Ignore
+)
+
+// RunHere reports whether what jobs of the kind consist of is made here.
+func (k *Kind) RunHere() bool { return (k.MadeHere || k.Operated != nil) && k.Mode == Run }
 
 // PodTemplate is a template of pods in an object, at a path like spec.template.
 type PodTemplate struct {

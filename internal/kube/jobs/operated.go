@@ -115,7 +115,7 @@ func (k *Kind) Replaceable(o Object, pods []corev1.Pod) (n int32, open bool) {
 	if k.Replaces != nil {
 		return k.Replaces(o, pods)
 	}
-	if k.Operated == nil {
+	if k.Operated == nil || !k.RunHere() {
 		return 0, false
 	}
 	p, err := k.Operated.Compile(o)

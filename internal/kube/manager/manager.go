@@ -114,6 +114,8 @@ type Options struct {
 	// Frameworks names the kinds of jobs that are queued, see Kind.Framework; nil is
 	// all of them.
 	Frameworks []string
+	// Elsewhere names kinds of these that controllers of others run, once they are admitted.
+	Elsewhere []string
 	// External are kinds whose objects are queued by controllers of others: what
 	// they control waits with them.
 	External []schema.GroupVersionKind
@@ -227,6 +229,7 @@ func Run(ctx context.Context, opts Options) error {
 	if opts.Kinds == nil {
 		opts.Kinds = kinds.All()
 	}
+	opts.Kinds = opts.inModes()
 	cfg := rest.CopyConfig(opts.Config)
 	cfg.QPS, cfg.Burst = opts.QPS, opts.Burst
 	if cfg.QPS == 0 {
@@ -476,9 +479,23 @@ func (o Options) queues(framework string) bool {
 	return o.Frameworks == nil || slices.Contains(o.Frameworks, framework)
 }
 
+// inModes are the kinds with what is done with their jobs.
+func (o Options) inModes() jobs.Kinds {
+	out := slices.Clone(o.Kinds)
+	for i := range out {
+		switch name := out[i].Framework; {
+		case !o.queues(name):
+			out[i].Mode = jobs.Ignore
+		case slices.Contains(o.Elsewhere, name):
+			out[i].Mode = jobs.Queue
+		}
+	}
+	return out
+}
+
 // operated are the kinds of jobs whose pods are made here.
 func (o Options) operated() jobs.Kinds {
-	return o.Kinds.Where(func(k *jobs.Kind) bool { return k.Operated != nil && o.queues(k.Framework) })
+	return o.Kinds.Where(func(k *jobs.Kind) bool { return k.Operated != nil && k.RunHere() })
 }
 
 // indexOperated finds members and services by the job that they were made for.
@@ -533,9 +550,9 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		Labels:            admission.Labels{NoQueues: opts.Gates.NoQueueLabels},
 		NoReclaimablePods: opts.Gates.NoReclaimablePods,
 	}
-	for _, a := range adapters {
-		if err := job.SetupWithManager(mgr, a, shared); err != nil {
-			return fmt.Errorf("add %s jobs: %w", a.GVK().Kind, err)
+	for i := range queued {
+		if err := job.SetupWithManager(mgr, &queued[i], shared); err != nil {
+			return fmt.Errorf("add %s jobs: %w", queued[i].GVK().Kind, err)
 		}
 	}
 	for _, k := range opts.operated() {
@@ -564,7 +581,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	if err != nil {
 		return fmt.Errorf("add pods: %w", err)
 	}
-	if opts.queues(sets.Framework) {
+	if opts.queues(sets.Framework) && !slices.Contains(opts.Elsewhere, sets.Framework) {
 		err := leaderworkerset.SetupWithManager(mgr, leaderworkerset.Options{Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder})
 		if err != nil {
 			return fmt.Errorf("add LeaderWorkerSets: %w", err)

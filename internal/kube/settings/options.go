@@ -3,19 +3,15 @@ package settings
 import (
 	"math"
 	"net"
-	"slices"
 	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
@@ -48,7 +44,7 @@ func (s *Resolved) Options(opts manager.Options) manager.Options {
 	opts.Concurrency = c.Controller.GroupKindConcurrency
 	opts.CacheSyncTimeout = c.Controller.CacheSyncTimeout.Duration
 	if i := c.Integrations; i != nil {
-		opts.Frameworks, opts.External = frameworks(i)
+		opts.Frameworks, opts.External, opts.Elsewhere = kindsOf(i)
 	}
 	if w := c.WaitForPodsReady; w != nil && !s.Gates["DisableWaitForPodsReady"] {
 		r := w.RequeuingStrategy
@@ -127,21 +123,4 @@ func duration(d *metav1.Duration) *time.Duration {
 		return nil
 	}
 	return &d.Duration
-}
-
-// frameworks are the kinds of jobs that a file names; nil is all of ours. Those
-// that nothing would start if they were not queued are always among them, whatever
-// the file says.
-func frameworks(i *v1beta2.Integrations) (ours []string, external []schema.GroupVersionKind) {
-	always := kinds.All().Where(func(k *jobs.Kind) bool { return k.OnlyQueued })
-	if len(i.Frameworks) > 0 {
-		ours = append(slices.Clone(i.Frameworks), always.Frameworks()...)
-	}
-	for _, name := range i.ExternalFrameworks {
-		gvk, _ := schema.ParseKindArg(name) // it is valid
-		if !slices.ContainsFunc(always, func(k jobs.Kind) bool { return k.GroupKind() == gvk.GroupKind() }) {
-			external = append(external, *gvk)
-		}
-	}
-	return ours, external
 }

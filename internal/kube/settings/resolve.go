@@ -12,7 +12,6 @@ import (
 
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 )
 
@@ -115,6 +114,9 @@ func flagErrors(errs field.ErrorList) error {
 func refused(c *v1beta2.Configuration) field.ErrorList {
 	var errs field.ErrorList
 	no := func(at *field.Path, why string) { errs = append(errs, field.Forbidden(at, why)) }
+	if c.Integrations != nil {
+		errs = append(errs, refusedModes(c.Integrations.Modes)...)
+	}
 	if c.MultiKueue != nil {
 		no(field.NewPath("multiKueue"), noMulti+": take the section out")
 	}
@@ -135,12 +137,7 @@ func unused(c *v1beta2.Configuration) []Notice {
 		note(field.NewPath("internalCertManagement"), "has no effect: certificates are made when mlbatch is installed; the controller reads them from webhook.certDir")
 	}
 	if c.Integrations != nil {
-		at := field.NewPath("integrations")
-		for i, name := range c.Integrations.Frameworks {
-			if !slices.Contains(append(kinds.All().Frameworks(), serving.Frameworks()...), name) {
-				note(at.Child("frameworks").Index(i), "%s has no effect: mlbatch does not queue this kind of job yet; those that are created directly run outside the queues, those in AppWrappers are queued", name)
-			}
-		}
+		out = append(out, unknownKinds(c.Integrations)...)
 	}
 	numbered := slices.Sorted(maps.Keys(manager.Concurrency(kinds.All())))
 	for _, kind := range slices.Sorted(maps.Keys(c.Controller.GroupKindConcurrency)) {

@@ -195,14 +195,14 @@ func (h *jobHandler) validate(ctx context.Context, req admission.Request) admiss
 		}
 		first = was
 	}
-	if h.kind.MadeHere && !h.kind.Ours(first) {
+	if h.kind.RunHere() && !h.kind.Ours(first) {
 		return answer(req, h.changed(was, job))
 	}
 	queued, err := h.concerns(ctx, was, job, req.Namespace)
 	if err != nil {
 		return failed(err)
 	}
-	if !queued && !h.kind.MadeHere {
+	if !queued && !h.kind.RunHere() {
 		return admission.Allowed("")
 	}
 	// What is too much is refused before anything else is looked up or tried.
@@ -298,7 +298,7 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 		}
 		errs = append(errs, found...)
 	}
-	if h.kind.Operated != nil && len(errs) == 0 {
+	if h.kind.Operated != nil && h.kind.RunHere() && len(errs) == 0 {
 		errs, tried = h.tryMembers(ctx, job)
 		return errs, tried, nil
 	}

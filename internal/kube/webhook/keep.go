@@ -43,6 +43,9 @@ func (h *jobHandler) keep(ctx context.Context, req admission.Request) admission.
 		return failed(err)
 	}
 	kept := h.kind.Keep(was, is, original)
+	if h.kind.Injection != nil {
+		kept = h.kind.Injection.Keep(was, kept, original)
+	}
 	given := ""
 	if clears(was, is) {
 		if given, err = h.queueOf(ctx, is, req.Namespace); err != nil {

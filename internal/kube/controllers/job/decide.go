@@ -41,6 +41,8 @@ type facts struct {
 	foreign bool
 	// infos are what the workload's admission adds to the pods; set if admitted.
 	infos []jobs.PodSetInfo
+	// add writes infos into the job, if another controller is to run it.
+	add func(jobs.Object, []jobs.PodSetInfo) (jobs.Object, error)
 	// conflict says why infos contradict each other.
 	conflict  error
 	pods      admission.Pods
@@ -330,6 +332,9 @@ func start(s facts) (step, error) {
 		clean = restored
 	}
 	next, err := s.adapter.Start(clean, s.infos)
+	if err == nil && s.add != nil {
+		next, err = s.add(next, s.infos)
+	}
 	if err != nil {
 		return cannotStart(s, err), nil
 	}

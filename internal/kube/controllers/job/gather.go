@@ -60,6 +60,9 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 		if s.infos, err = admission.Infos(ctx, r.opts.Client, w, r.opts.Labels); err == nil {
 			s.infos, s.conflict = admission.Updated(s.infos, w.Status.AdmissionChecks)
 		}
+		if err == nil && s.facts.Suspended {
+			s.add, err = r.add(ctx)
+		}
 	}
 	return s, err == nil, err
 }

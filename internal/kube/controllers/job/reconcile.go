@@ -77,20 +77,21 @@ const recordPause = 200 * time.Millisecond
 
 type reconciler struct {
 	opts    Options
-	adapter jobs.Adapter
+	kind    *jobs.Kind
+	adapter jobs.Adapter // that of the kind, which also takes out what an admission wrote into objects
 	// waiting are the jobs whose Workloads were refused.
 	waiting waitList
 }
 
-// SetupWithManager starts a reconciler for the adapter's kind. The cache must
-// have admission.PodIndex, admission.JobIndex and, for the kind, PrebuiltIndex. How many jobs are handled at the same time is the manager's
-// GroupKindConcurrency.
-func SetupWithManager(mgr ctrl.Manager, adapter jobs.Adapter, opts Options) error {
-	r := &reconciler{opts: opts, adapter: adapter}
-	gvk := adapter.GVK()
+// SetupWithManager starts a reconciler for a kind. The cache must have admission.PodIndex,
+// admission.JobIndex, others.Index and, for the kind, PrebuiltIndex. How many jobs are handled at
+// the same time is the manager's GroupKindConcurrency.
+func SetupWithManager(mgr ctrl.Manager, kind *jobs.Kind, opts Options) error {
+	r := &reconciler{opts: opts, kind: kind, adapter: restoring(kind)}
+	gvk := kind.GVK()
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("job-"+gvk.Kind).
-		For(adapter.New()).
+		For(kind.New()).
 		Owns(&kueue.Workload{}).
 		Watches(&kueue.Workload{}, r.jobOfPrebuilt()).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.jobOfPod), admission.PodsEnding()).

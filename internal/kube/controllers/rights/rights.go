@@ -89,7 +89,7 @@ type reconciler struct {
 
 // made are the kinds of jobs whose namespaces the controller needs its rights in.
 func (o *Options) made() jobs.Kinds {
-	return o.Kinds.Where(func(k *jobs.Kind) bool { return k.MadeHere || k.Operated != nil })
+	return o.Kinds.Where(func(k *jobs.Kind) bool { return k.RunHere() })
 }
 
 // SetupWithManager starts the reconciler. The cache must have Cached.

@@ -1,15 +1,12 @@
 package job
 
 import (
-	"maps"
-	"slices"
-
 	batchv1 "k8s.io/api/batch/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // Keep returns a user's new state of a queued Job with what is not the user's as
@@ -32,13 +29,9 @@ func Keep(was, is *batchv1.Job, original []kueue.PodSet) *batchv1.Job {
 	if len(original) != 1 || old.Annotations[kueue.WorkloadAnnotation] == "" {
 		return out
 	}
-	author, count := &original[0].Template, original[0].Count
-	t.Labels = withAdded(t.Labels, old.Labels, withOwn(author.Labels, old.Labels))
-	t.Annotations = withAdded(t.Annotations, old.Annotations, author.Annotations)
-	t.Spec.NodeSelector = withAdded(t.Spec.NodeSelector, old.Spec.NodeSelector, author.Spec.NodeSelector)
-	if equality.Semantic.DeepEqual(t.Spec.Tolerations, author.Spec.Tolerations) {
-		t.Spec.Tolerations = slices.Clone(old.Spec.Tolerations)
-	}
+	author, count := *original[0].Template.DeepCopy(), original[0].Count
+	author.Labels = withOwn(author.Labels, old.Labels)
+	jobs.KeepInjected(t, old, &author)
 	if shrinks(was) && !ptr.Deref(was.Spec.Suspend, false) && ptr.Deref(is.Spec.Parallelism, 1) == count {
 		out.Spec.Parallelism = was.Spec.Parallelism
 		if reducesWork(was) && ptr.Deref(is.Spec.Completions, 0) == count {
@@ -53,21 +46,4 @@ func Keep(was, is *batchv1.Job, original []kueue.PodSet) *batchv1.Job {
 func foreignPart(j *batchv1.Job) bool {
 	owner := metav1.GetControllerOf(j)
 	return owner != nil && owner.Kind != "AppWrapper"
-}
-
-// withAdded returns is with the entries of was that its author did not write.
-func withAdded(is, was, author map[string]string) map[string]string {
-	out := maps.Clone(is)
-	for k, v := range was {
-		_, wrote := author[k]
-		_, has := is[k]
-		if wrote || has {
-			continue
-		}
-		if out == nil {
-			out = map[string]string{}
-		}
-		out[k] = v
-	}
-	return out
 }

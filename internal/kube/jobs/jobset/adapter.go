@@ -3,6 +3,7 @@ package jobset
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,7 +48,7 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	}
 	facts := jobs.Facts{
 		Suspended: suspended(js), Finished: finished(&js.Status), EndsOnce: r.endsOnce(), Active: active(&js.Status),
-		Ready: js.Status.Recovery != nil && js.Status.Recovery.Ready,
+		Ready: ready(js),
 	}
 	for i := range r.roles {
 		x := &r.roles[i]
@@ -158,6 +159,24 @@ func active(s *api.JobSetStatus) bool {
 		}
 	}
 	return false
+}
+
+// ready reports whether all pods are, or are done.
+func ready(js *api.JobSet) bool {
+	if r := js.Status.Recovery; r != nil {
+		return r.Ready
+	}
+	for i := range js.Spec.ReplicatedJobs {
+		r := &js.Spec.ReplicatedJobs[i]
+		at := slices.IndexFunc(js.Status.ReplicatedJobsStatus, func(s api.ReplicatedJobStatus) bool { return s.Name == r.Name })
+		if at < 0 {
+			return false
+		}
+		if s := &js.Status.ReplicatedJobsStatus[at]; s.Ready+s.Succeeded < ptr.Deref(r.Replicas, 1) {
+			return false
+		}
+	}
+	return true
 }
 
 // Maker implements jobs.Adapter.

@@ -41,6 +41,7 @@ func Kind() jobs.Kind {
 			Project:   project,
 		},
 		Replaces:       whole,
+		Injection:      jobs.InTemplates(places),
 		Wrapped:        wrapped(),
 		SuspendPath:    []string{"spec", "suspend"},
 		Suspended:      jobs.Of(suspended),
@@ -81,6 +82,16 @@ func suspended(js *api.JobSet) bool { return ptr.Deref(js.Spec.Suspend, false) }
 
 func managed(js *api.JobSet) bool {
 	return cmp.Or(ptr.Deref(js.Spec.ManagedBy, ""), api.ManagedByController) == api.ManagedByController
+}
+
+// places are the templates of a JobSet's roles.
+func places(js *api.JobSet) []jobs.Place {
+	var out []jobs.Place
+	for i := range js.Spec.ReplicatedJobs {
+		r := &js.Spec.ReplicatedJobs[i]
+		out = append(out, jobs.Place{PodSet: kueue.PodSetReference(podSet(r.Name)), Template: &r.Template.Spec.Template})
+	}
+	return out
 }
 
 func templates(js *api.JobSet) []jobs.PodTemplate {

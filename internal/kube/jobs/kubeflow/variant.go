@@ -125,6 +125,7 @@ func Of(v *Variant) jobs.Kind {
 			Recall:  jobs.Of(func(j api.Job) *recovery.Recovery { return j.State().Recovery }),
 			Project: v.project,
 		},
+		Injection:      jobs.InTemplates(v.places),
 		Wrapped:        v.wrapped(),
 		SuspendPath:    []string{"spec", "runPolicy", "suspend"},
 		Suspended:      jobs.Of(suspended),
@@ -159,6 +160,17 @@ func (v *Variant) templates(j api.Job) []jobs.PodTemplate {
 		shown := *out[0].Template
 		shown.Spec.PriorityClassName = p.PriorityClass
 		out[0].Template = &shown
+	}
+	return out
+}
+
+// places are the templates of an object's roles.
+func (v *Variant) places(j api.Job) []jobs.Place {
+	var out []jobs.Place
+	for _, r := range v.read(j).all {
+		if r.Role != nil && !r.twin && r.written != nil {
+			out = append(out, jobs.Place{PodSet: kueue.PodSetReference(podSet(r.Name)), Template: &r.written.Template})
+		}
 	}
 	return out
 }

@@ -148,6 +148,16 @@ func Inject(s *api.RayClusterSpec, admitted jobs.Admitted) error {
 	return nil
 }
 
+// Places are the templates of a cluster's pods, by their pod sets.
+func Places(s *api.RayClusterSpec) []jobs.Place {
+	out := []jobs.Place{{PodSet: Head, Template: &s.HeadGroupSpec.Template}}
+	for i := range s.WorkerGroupSpecs {
+		g := groupOf(s, &s.WorkerGroupSpecs[i])
+		out = append(out, jobs.Place{PodSet: kueue.PodSetReference(g.role()), Template: &s.WorkerGroupSpecs[i].Template})
+	}
+	return out
+}
+
 func workerTemplates(s *api.RayClusterSpec) []*corev1.PodTemplateSpec {
 	var out []*corev1.PodTemplateSpec
 	for i := range s.WorkerGroupSpecs {

@@ -41,6 +41,7 @@ func Kind() jobs.Kind {
 			Recall:  jobs.Of(func(c *api.RayCluster) *recovery.Recovery { return c.Status.Recovery }),
 			Project: project,
 		},
+		Injection:      jobs.InTemplates(func(c *api.RayCluster) []jobs.Place { return Places(&c.Spec) }),
 		Wrapped:        wrapped(),
 		SuspendPath:    []string{"spec", "suspend"},
 		Suspended:      jobs.Of(suspended),

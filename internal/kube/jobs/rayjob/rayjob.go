@@ -46,6 +46,7 @@ func Kind() jobs.Kind {
 			Recall:    jobs.Of(func(j *api.RayJob) *recovery.Recovery { return j.Status.Recovery }),
 			Project:   project,
 		},
+		Injection:      injection(),
 		Wrapped:        wrapped(),
 		SuspendPath:    []string{"spec", "suspend"},
 		Suspended:      jobs.Of(func(j *api.RayJob) bool { return j.Spec.Suspend }),

@@ -40,6 +40,7 @@ func Kind() jobs.Kind {
 			Recall:    jobs.Of(recall),
 			Project:   project,
 		},
+		Injection:      &jobs.Injection{Add: inject, Remove: withdraw, Keep: keepInjected},
 		Basis:          basis(),
 		SuspendPath:    []string{"spec", "suspend"},
 		Suspended:      jobs.Of(suspended),
