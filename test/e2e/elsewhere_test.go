@@ -143,11 +143,11 @@ func (s *stranger) look(ctx context.Context) error {
 // and gives its quota back when it ends.
 func TestRunByAnotherOperator(t *testing.T) {
 	k := trainingKinds()[0]
-	k.pods = []rolePods{{"Worker", 2}}
+	k.pods = []rolePods{{"Worker", 3}}
 	awaitEmpty(t, "blue", "red")
 	startStranger(t, "left")
 	alice := user(t, "alice")
-	low := strings.ReplaceAll(k.manifest("left", "", "Never", runFor("240s")), "nvidia.com/gpu: 1", "nvidia.com/gpu: 8")
+	low := strings.ReplaceAll(k.manifest("left", "", "Never", runFor("500s")), "nvidia.com/gpu: 1", "nvidia.com/gpu: 8")
 	low = strings.ReplaceAll(low, "terminationGracePeriodSeconds: 0", "terminationGracePeriodSeconds: 0\n          priorityClassName: low-priority")
 	job := func() *api.PyTorchJob {
 		var j api.PyTorchJob
@@ -164,7 +164,7 @@ func TestRunByAnotherOperator(t *testing.T) {
 	author := written.Spec.PyTorchReplicaSpecs[api.RoleWorker].Template
 	create(t, alice, low, "blue")
 	ran := func() string {
-		if why := trainingRuns(t, "left", 2)(); why != "" {
+		if why := trainingRuns(t, "left", 3)(); why != "" {
 			return why
 		}
 		w := workloadOf(t, "blue", "left")
@@ -200,7 +200,7 @@ spec:
       priorityClassName: high-priority
       restartPolicy: Never
       terminationGracePeriodSeconds: 0
-      containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 8, cpu: 1, memory: 1Gi}}}]`
+      containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 2, cpu: 1, memory: 1Gi}}}]`
 	create(t, alice, urgent, "blue")
 	eventually(t, "the urgent job runs, and nothing of the other is left", func() string {
 		left, others := allPods(t, "left"), 0

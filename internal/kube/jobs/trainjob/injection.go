@@ -93,10 +93,11 @@ func keepInjected(was, is jobs.Object, _ []kueue.PodSet) jobs.Object {
 	if err != nil {
 		return is
 	}
-	out, err := cast(withdraw(is, nil).DeepCopyObject().(jobs.Object))
+	out, err := cast(withdraw(is, nil))
 	if err != nil {
 		return is
 	}
+	out = out.DeepCopy()
 	for i := range before.Spec.PodTemplateOverrides {
 		if o := &before.Spec.PodTemplateOverrides[i]; overrideOfAdmission(*o) {
 			out.Spec.PodTemplateOverrides = append(out.Spec.PodTemplateOverrides, *o.DeepCopy())
