@@ -134,13 +134,26 @@ func decide(s facts) (step, error) {
 // "" if of none. More would find no place: once it is suspended, it is outgrown.
 func grown(s facts) string {
 	for _, asks := range s.facts.PodSets {
-		for _, has := range s.workload.Status.Admission.PodSetAssignments {
-			if has.Name == asks.Name && has.Count != nil && asks.Count > *has.Count {
-				return fmt.Sprintf("it asks for %d pods and was admitted with %d", asks.Count, *has.Count)
-			}
+		if most, given := givenTo(s.workload, asks.Name); given && asks.Count > most {
+			return fmt.Sprintf("it asks for %d pods and was admitted with %d", asks.Count, most)
 		}
 	}
 	return ""
+}
+
+// givenTo is how many pods of a pod set were admitted, with those that were done by then.
+func givenTo(w *kueue.Workload, name kueue.PodSetReference) (int32, bool) {
+	at := slices.IndexFunc(w.Spec.PodSets, func(ps kueue.PodSet) bool { return ps.Name == name })
+	for _, has := range w.Status.Admission.PodSetAssignments {
+		switch {
+		case has.Name != name || has.Count == nil:
+		case at >= 0 && w.Spec.PodSets[at].MinCount == nil: // all of it, or what was left to run
+			return max(*has.Count, w.Spec.PodSets[at].Count), true
+		default:
+			return *has.Count, true
+		}
+	}
+	return 0, false
 }
 
 // create makes the workload, also of a job that has no queue: it is where the user

@@ -307,6 +307,28 @@ func TestDecide(t *testing.T) {
 			workload: aWorkload(preempted, func(w *kueue.Workload) { w.Status.ReclaimablePods = []kueue.ReclaimablePod{{Name: "main", Count: 1}} }),
 			want:     outcome{Cleared: true},
 		},
+		"runs again, admitted with what was left": {
+			why: "the pod that was done before needs no quota, so that it asks for no more than it has",
+			job: aJob(running, injected, func(j *batchv1.Job) { j.Status.Active, j.Status.Succeeded = 1, 1 }), live: 1,
+			workload: aWorkload(notEvicted, admitted, func(w *kueue.Workload) {
+				w.Status.ReclaimablePods = []kueue.ReclaimablePod{{Name: "main", Count: 1}}
+				w.Status.Admission.PodSetAssignments[0].Count = new(int32(1))
+			}),
+		},
+		"runs with what was left, and was given more to do": {
+			why: "for that there is no quota",
+			job: aJob(running, injected, func(j *batchv1.Job) {
+				j.Status.Active, j.Status.Succeeded, j.Spec.Parallelism, j.Spec.Completions = 1, 1, new(int32(3)), new(int32(3))
+			}), live: 1,
+			workload: aWorkload(notEvicted, admitted, func(w *kueue.Workload) { w.Status.Admission.PodSetAssignments[0].Count = new(int32(1)) }),
+			want:     outcome{Suspended: new(true), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Stopped"},
+		},
+		"runs with fewer than it asked for, and was given more": {
+			why: "it was admitted with two of five, and no more may run", live: 2,
+			job:      aJob(running, injected, func(j *batchv1.Job) { j.Spec.Parallelism, j.Spec.Completions = new(int32(3)), new(int32(3)) }),
+			workload: aWorkload(admitted, func(w *kueue.Workload) { w.Spec.PodSets[0].Count, w.Spec.PodSets[0].MinCount = 5, new(int32(2)) }),
+			want:     outcome{Suspended: new(true), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Stopped"},
+		},
 		"both pods done, not finished yet": {
 			why: "the end, a moment later, gives back the same with one write less",
 			job: aJob(running, func(j *batchv1.Job) { j.Status.Active, j.Status.Succeeded = 0, 2 }), workload: aWorkload(admitted),
