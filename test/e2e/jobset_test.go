@@ -220,8 +220,21 @@ func TestJobSetIsEvicted(t *testing.T) {
 			t.Errorf("%s stays, suspended: %+v", j.Name, j.Status)
 		}
 	}
+	eventually(t, "it is queued for what is left of it", func() string {
+		if done := workloadOf(t, "blue", "patient").Status.ReclaimablePods; len(done) == 0 || done[0] != (kueue.ReclaimablePod{Name: "short", Count: 1}) {
+			return fmt.Sprintf("done are %v", done)
+		}
+		return ""
+	})
 	setActive(true)
 	eventually(t, "the others run again", setRuns(t, "patient", 2))
+	given := map[kueue.PodSetReference]int32{}
+	for _, a := range workloadOf(t, "blue", "patient").Status.Admission.PodSetAssignments {
+		given[a.Name] = *a.Count
+	}
+	if given["short"] != 0 || given["long"] != 2 {
+		t.Errorf("it was admitted with %v", given)
+	}
 	eventually(t, "it succeeds", jobSetSays(t, "patient", "Completed", ""))
 	for _, j := range jobsOf(t, "patient") {
 		if !before[string(j.UID)] {

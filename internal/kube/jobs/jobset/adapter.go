@@ -59,7 +59,7 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 			facts.Later = append(facts.Later, string(set.Name))
 		}
 	}
-	if !facts.Suspended && !r.restarts() {
+	if !r.restarts() {
 		facts.Reclaimable = r.done(&js.Status)
 	}
 	return facts, nil

@@ -421,7 +421,8 @@ func TestReclaimable(t *testing.T) {
 		want      int32
 	}{
 		"plain":      {"two Jobs of two pods", "", 4},
-		"suspended":  {"it is queued for all of them", "suspend: true, ", 0},
+		"suspended":  {"what is complete stays so, and is not queued for", "suspend: true, ", 4},
+		"both":       {"but what may be made anew is", "suspend: true, failurePolicy: {maxRestarts: 1}, ", 0},
 		"restarts":   {"they may be made anew", "failurePolicy: {maxRestarts: 1}, ", 0},
 		"none":       {"a failure ends it", "failurePolicy: {}, ", 4},
 		"free":       {"without a limit", "failurePolicy: {rules: [{action: RestartJobSetAndIgnoreMaxRestarts}]}, ", 0},
