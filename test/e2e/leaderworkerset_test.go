@@ -1,13 +1,17 @@
 package e2e_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -241,10 +245,8 @@ func TestBadLeaderWorkerSets(t *testing.T) {
 func TestCorpusOfLeaderWorkerSets(t *testing.T) {
 	awaitEmpty(t, "blue")
 	alice, admin := user(t, "alice"), user(t, "")
+	racksAndVolumes(t)
 	for _, m := range corpus.Sets() {
-		if m.Privileged {
-			continue // it needs volumes, or racks
-		}
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(m.Text), &o.Object); err != nil {
 			t.Fatal(err)
@@ -273,6 +275,9 @@ func TestCorpusOfLeaderWorkerSets(t *testing.T) {
 		if got := len(named(t, "blue", name)); got != m.Pods {
 			t.Errorf("%s: %d pods, want %d", m.Name, got, m.Pods)
 		}
+		if m.Name == "exclusive" {
+			inOneRack(t, name)
+		}
 		if err := alice.Delete(t.Context(), o); err != nil {
 			t.Error(err)
 		}
@@ -288,6 +293,55 @@ func TestCorpusOfLeaderWorkerSets(t *testing.T) {
 		})
 	}
 	awaitEmpty(t, "blue")
+}
+
+// inOneRack: all pods of a group that has its rack for itself are on one node, which is one.
+func inOneRack(t *testing.T, name string) {
+	t.Helper()
+	racks := map[string]bool{}
+	for _, p := range named(t, "blue", name) {
+		racks[p.Spec.NodeName] = true
+		if a := p.Spec.Affinity; a == nil || a.PodAntiAffinity == nil || a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey != "rack" {
+			t.Errorf("pod %s does not keep others away: %+v", p.Name, a)
+		}
+	}
+	if len(racks) != 1 {
+		t.Errorf("its pods are in the racks %v", racks)
+	}
+}
+
+// racksAndVolumes are what sets of the corpus ask for: each node is a rack of its own, and
+// there is a class of volumes called fast.
+func racksAndVolumes(t *testing.T) {
+	t.Helper()
+	admin := user(t, "")
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "mlbatch.dev/simulated"}
+	if err := admin.Create(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+	var nodes corev1.NodeList
+	if err := admin.List(t.Context(), &nodes); err != nil {
+		t.Fatal(err)
+	}
+	label := func(ctx context.Context, node *corev1.Node, rack string) error {
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"rack":%s}}}`, rack)
+		return admin.Patch(ctx, node.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+	}
+	for i := range nodes.Items {
+		if err := label(t.Context(), &nodes.Items[i], strconv.Quote(nodes.Items[i].Name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		ctx := context.Background()
+		err := errors.Join(admin.Delete(ctx, class), admin.DeleteAllOf(ctx, &corev1.PersistentVolumeClaim{}, client.InNamespace("blue")))
+		for i := range nodes.Items {
+			err = errors.Join(err, label(ctx, &nodes.Items[i], "null"))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // allOf are the counters of a set that serves.
