@@ -61,6 +61,8 @@ const (
 	ExclusiveTopologyAnnotation = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 	// SubGroupExclusiveTopologyAnnotation is the same for parts of a group.
 	SubGroupExclusiveTopologyAnnotation = "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"
+	// LeaderTPUsAnnotation is "true" on pods of groups whose leader asks for TPUs, too.
+	LeaderTPUsAnnotation = "leaderworkerset.sigs.k8s.io/leader-requests-tpus"
 )
 
 // Variables that all containers get.
@@ -68,4 +70,12 @@ const (
 	LeaderAddressVariable = "LWS_LEADER_ADDRESS"
 	GroupSizeVariable     = "LWS_GROUP_SIZE"
 	WorkerIndexVariable   = "LWS_WORKER_INDEX"
+)
+
+// Variables that the container gets that asks for TPUs: the pods of its slice, its place
+// among them, and its name.
+const (
+	TPUHostsVariable = "TPU_WORKER_HOSTNAMES"
+	TPUIndexVariable = "TPU_WORKER_ID"
+	TPUNameVariable  = "TPU_NAME"
 )

@@ -105,7 +105,7 @@ func place(e *edit, p *corev1.Pod, id *leaderworkerset.Identity) error {
 		of   []corev1.Container
 	}{{"initContainers", p.Spec.InitContainers}, {"containers", p.Spec.Containers}} {
 		for i := range list.of {
-			if err := e.set(leaderworkerset.WithEnv(list.of[i].Env, id.Env), "spec", fmt.Sprintf("%s[%d]", list.name, i), "env"); err != nil {
+			if err := e.set(id.EnvOf(&list.of[i]), "spec", fmt.Sprintf("%s[%d]", list.name, i), "env"); err != nil {
 				return err
 			}
 		}

@@ -15,9 +15,11 @@ import (
 // Identity is what a pod of a group has to have, and its template, being that of all,
 // cannot say.
 type Identity struct {
-	Labels    map[string]string
-	Env       []corev1.EnvVar
-	Subdomain string
+	Labels map[string]string
+	// Env is for all containers, and TPUEnv for the one called TPUContainer as well.
+	Env, TPUEnv  []corev1.EnvVar
+	TPUContainer string
+	Subdomain    string
 	// Affinity is all of it, with what the pod had; nil adds none.
 	Affinity *corev1.Affinity
 }
@@ -80,6 +82,7 @@ func Identify(p *corev1.Pod, namespace string) *Identity {
 		{Name: api.GroupSizeVariable, Value: size},
 		{Name: api.WorkerIndexVariable, Value: strconv.Itoa(at.worker)},
 	}
+	id.TPUContainer, id.TPUEnv = forTPUs(p, at, domain)
 	affinity := p.Spec.Affinity
 	if topology := p.Annotations[api.ExclusiveTopologyAnnotation]; topology != "" {
 		affinity = exclusive(affinity, topology, api.GroupKeyLabel, key)
@@ -138,6 +141,15 @@ func exclusive(in *corev1.Affinity, topology, label, key string) *corev1.Affinit
 	b := &out.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	*b = append(slices.Clone(*b), term(where(metav1.LabelSelectorOpExists), where(metav1.LabelSelectorOpNotIn, key)))
 	return out
+}
+
+// EnvOf are the variables of a container, with those that are its own to have.
+func (id *Identity) EnvOf(c *corev1.Container) []corev1.EnvVar {
+	more := id.Env
+	if c.Name == id.TPUContainer {
+		more = slices.Concat(more, id.TPUEnv)
+	}
+	return WithEnv(c.Env, more)
 }
 
 // WithEnv puts variables before those that a container has, so that these may refer to

@@ -2,11 +2,13 @@ package leaderworkerset
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -213,6 +215,84 @@ func TestExclusive(t *testing.T) {
 	}
 	if p.Spec.Affinity.PodAffinity != nil {
 		t.Error("the pod that was read has changed")
+	}
+}
+
+// TestTPUs: a container that asks for TPUs is told who else is in its slice.
+func TestTPUs(t *testing.T) {
+	asks := corev1.Container{Name: "serve", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"google.com/tpu": resource.MustParse("4")}}}
+	pod := func(worker int, notes ...string) *corev1.Pod {
+		p := &corev1.Pod{}
+		p.Name, p.Labels, p.Annotations = "s-1", map[string]string{OursLabel: "true", api.NameLabel: "s"}, map[string]string{api.SizeAnnotation: "5"}
+		if worker > 0 {
+			p.Name += fmt.Sprintf("-%d", worker)
+			p.Annotations[api.LeaderNameAnnotation] = "s-1"
+		}
+		for i := 0; i < len(notes); i += 2 {
+			p.Annotations[notes[i]] = notes[i+1]
+		}
+		p.Spec.Containers = []corev1.Container{{Name: "side"}, asks}
+		return p
+	}
+	const led, parts, policy = api.LeaderTPUsAnnotation, api.SubGroupSizeAnnotation, api.SubGroupPolicyAnnotation
+	hosts := func(workers ...int) string {
+		var out []string
+		for _, i := range workers {
+			out = append(out, strings.TrimSuffix(fmt.Sprintf("s-1-%d", i), "-0")+".s")
+		}
+		return strings.Join(out, ",")
+	}
+	for _, tc := range []struct {
+		why   string
+		pod   *corev1.Pod
+		hosts string
+		index string
+	}{
+		{"the leader is the first", pod(0, led, "true"), hosts(0, 1, 2, 3, 4), "0"},
+		{"a worker with a leader that asks for some", pod(3, led, "true"), hosts(0, 1, 2, 3, 4), "3"},
+		{"a worker with one that does not", pod(3), hosts(1, 2, 3, 4), "2"},
+		{"a domain of its own", pod(3, api.SubdomainPolicyAnnotation, "UniquePerReplica"), strings.ReplaceAll(hosts(1, 2, 3, 4), ".s", ".s-1"), "2"},
+		{"the first part", pod(1, led, "true", parts, "2", api.SizeAnnotation, "4"), hosts(0, 1), "1"},
+		{"the second part", pod(2, led, "true", parts, "2", api.SizeAnnotation, "4"), hosts(2, 3), "0"},
+		{"parts of workers", pod(4, parts, "2"), hosts(3, 4), "1"},
+		{"the first part of workers", pod(2, parts, "2"), hosts(1, 2), "1"},
+		{"a leader that asks for none is no host of the part that it is in", pod(1, parts, "2", api.SizeAnnotation, "4"), hosts(1), "0"},
+		{"a leader that is one more in the first part", pod(2, led, "true", parts, "2"), hosts(0, 1, 2), "2"},
+		{"a leader in no part is a slice", pod(0, led, "true", parts, "2", policy, "LeaderExcluded"), hosts(0), "0"},
+		{"and no host of others", pod(1, led, "true", parts, "2", policy, "LeaderExcluded"), hosts(1, 2), "0"},
+	} {
+		id := Identify(tc.pod, "blue")
+		want := []corev1.EnvVar{{Name: "TPU_WORKER_HOSTNAMES", Value: tc.hosts}, {Name: "TPU_WORKER_ID", Value: tc.index}, {Name: "TPU_NAME", Value: tc.pod.Name}}
+		if diff := cmp.Diff(want, id.TPUEnv); diff != "" || id.TPUContainer != "serve" {
+			t.Errorf("%s: container %q (-want +got):\n%s", tc.why, id.TPUContainer, diff)
+		}
+		if n, m := len(id.EnvOf(&tc.pod.Spec.Containers[0])), len(id.EnvOf(&tc.pod.Spec.Containers[1])); n != 3 || m != 6 {
+			t.Errorf("%s: containers have %d and %d variables", tc.why, n, m)
+		}
+	}
+	own := pod(1)
+	own.Spec.Containers[1].Env = []corev1.EnvVar{{Name: "TPU_WORKER_ID", Value: "7"}}
+	none := pod(1)
+	none.Spec.Containers = none.Spec.Containers[:1]
+	for why, p := range map[string]*corev1.Pod{"its author says who is there": own, "it asks for no TPUs": none} {
+		if id := Identify(p, "blue"); id.TPUEnv != nil || len(id.EnvOf(&p.Spec.Containers[0])) != 3 {
+			t.Errorf("%s: %+v", why, id)
+		}
+	}
+	first := pod(1)
+	first.Spec.InitContainers = []corev1.Container{{Name: "warm", Resources: corev1.ResourceRequirements{Requests: asks.Resources.Limits}}}
+	first.Spec.Containers = first.Spec.Containers[:1]
+	if id := Identify(first, "blue"); id.TPUContainer != "warm" {
+		t.Errorf("an init container asks for TPUs, and %q is told", id.TPUContainer)
+	}
+	// Workers know of their leader from their template.
+	l := parse(t, template(""))
+	if notes := Of(l).notes(); notes[led] != "" {
+		t.Errorf("the leader asks for none: %v", notes)
+	}
+	l.Spec.LeaderWorkerTemplate.LeaderTemplate = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{asks}}}
+	if notes := Of(l).notes(); notes[led] != "true" {
+		t.Errorf("the leader asks for some: %v", notes)
 	}
 }
 

@@ -119,6 +119,9 @@ func (t *Template) notes() map[string]string {
 			out[api.SubGroupPolicyAnnotation] = string(p.Type)
 		}
 	}
+	if asksForTPUs(&t.leader().Spec) != nil {
+		out[api.LeaderTPUsAnnotation] = "true"
+	}
 	for key, v := range map[string]string{api.ExclusiveTopologyAnnotation: t.Exclusive, api.SubGroupExclusiveTopologyAnnotation: t.SubGroupExclusive} {
 		if v != "" {
 			out[key] = v
