@@ -55,6 +55,10 @@ func (e *Explanation) pods(p Picture, j facts.Job) {
 		return
 	case pods.None():
 		e.say("Its pods are not there yet")
+		if p.elsewhere() {
+			e.say("Another operator makes them: mlbatch only queues %ss here", p.Asked.Kind)
+			e.Helps = "ask an administrator whether the operator of " + string(p.Asked.Kind) + "s runs"
+		}
 		if p.Failed != nil {
 			e.say("Kubernetes could not make them, %s ago: %s", p.ago(when(p.Failed)), eventText(p.Failed))
 			e.Helps = "make what is missing there; Kubernetes tries again by itself"

@@ -15,6 +15,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // Explanation says why a job is where it is.
@@ -65,7 +66,7 @@ func Explain(p Picture) Explanation {
 		e.say("%s", j.Message)
 		e.Helps = "delete jobs of the namespace that have ended, or ask an administrator to let it have more"
 	case facts.NotRecorded:
-		notRecorded(j, &e)
+		notRecorded(p, j, &e)
 	case facts.Finished:
 		finished(p, j, &e)
 	case facts.Evicted:
@@ -198,13 +199,47 @@ func unqueued(p Picture, j facts.Job, e *Explanation) {
 	}
 }
 
+// recordedWithin is how long a controller that runs takes to make a Workload, at most.
+const recordedWithin = 30 * time.Second
+
 // notRecorded tells of jobs that should have a Workload.
-func notRecorded(j facts.Job, e *Explanation) {
-	e.say("%s is meant for queue %s, but has no Workload yet; the controller makes one within a second", e.Object, j.LocalQueue)
-	if j.Message != "" {
+func notRecorded(p Picture, j facts.Job, e *Explanation) {
+	created := p.created()
+	if created.IsZero() || p.Now.Sub(created) < recordedWithin {
+		e.say("%s is meant for queue %s, but has no Workload yet; the controller makes one within a second", e.Object, j.LocalQueue)
+	} else {
+		e.say("%s is meant for queue %s, but has had no Workload for %s", e.Object, j.LocalQueue, p.ago(created))
+	}
+	switch {
+	case j.Message != "":
 		e.say("%s", j.Message)
+	case p.Other != nil && p.Now.Sub(created) >= recordedWithin:
+		e.say("Either no controller runs, or it is set up to leave %ss alone (--kinds, or integrations of its configuration)", p.Asked.Kind)
 	}
 	e.Helps = "if this stays so, see whether the controller runs (mlbatch status) and what the object's events say (kubectl describe)"
+}
+
+// created is when the job was; zero if that is not known.
+func (p *Picture) created() time.Time {
+	switch {
+	case p.AppWrapper != nil:
+		return p.AppWrapper.CreationTimestamp.Time
+	case p.Job != nil:
+		return p.Job.CreationTimestamp.Time
+	case p.Other != nil:
+		return p.Other.GetCreationTimestamp().Time
+	}
+	return time.Time{}
+}
+
+// elsewhere reports whether another controller makes the job's pods, of what the admission
+// wrote into the job.
+func (p *Picture) elsewhere() bool {
+	k := kindOf(p.Asked.Kind)
+	if k == nil || p.Other == nil || k.Injection == nil || k.Templates == nil {
+		return false
+	}
+	return slices.ContainsFunc(k.Templates(p.Other), func(t jobs.PodTemplate) bool { return jobs.Injected(t.Template) })
 }
 
 func finished(p Picture, j facts.Job, e *Explanation) {
