@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 
 	"github.com/go-logr/logr"
@@ -21,7 +22,7 @@ func newControllerCommand() *cobra.Command {
 	var opts manager.Options
 	var set controllerSettings
 	var kubeconfig string
-	var flightSize string
+	var flightSize, proxy string
 	var verbosity int
 	cmd := &cobra.Command{
 		Use:   "controller",
@@ -71,6 +72,9 @@ the fields.`,
 			if opts.FlightLimit, err = sizeOf("flight-recorder-size", flightSize); err != nil {
 				return usageError{err}
 			}
+			if opts.PodProxy, err = proxyOf(proxy); err != nil {
+				return usageError{err}
+			}
 			return manager.Run(cmd.Context(), resolved.Options(opts))
 		},
 	}
@@ -86,6 +90,7 @@ the fields.`,
 	f.StringVar(&opts.DefaultQueue, "default-queue", "default-queue", "LocalQueue of AppWrappers that name none")
 	f.StringVar(&opts.FlightDir, "flight-recorder-dir", "", "`directory` to record in what was decided from which input (default: nothing is recorded)")
 	f.StringVar(&flightSize, "flight-recorder-size", "256Mi", "`size` of all recordings together; the oldest are dropped")
+	f.StringVar(&proxy, "pod-proxy", "", "`URL` of an HTTP proxy by which pods of jobs are asked how they are, such as heads of Ray (default: they are asked directly)")
 	f.IntVarP(&verbosity, "verbosity", "v", 0, "how much to log: 0 to 4")
 	return cmd
 }
@@ -103,4 +108,16 @@ func sizeOf(flag, text string) (int64, error) {
 		return 0, fmt.Errorf("--%s %q: must be a size such as 256Mi", flag, text)
 	}
 	return q.Value(), nil
+}
+
+// proxyOf reads the URL of a proxy; "" is none.
+func proxyOf(text string) (*url.URL, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // no proxy is no error
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" || u.Host == "" {
+		return nil, fmt.Errorf("--pod-proxy %q: must be a URL such as http://proxy:3128", text)
+	}
+	return u, nil
 }

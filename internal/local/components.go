@@ -219,6 +219,7 @@ func (c *Cluster) nodes() (program, error) {
 			"--health-address=" + address(c.ports.Nodes),
 			fmt.Sprintf("--time-scale=%g", c.cfg.TimeScale),
 			"--fleet=" + string(fleet),
+			"--call-address=" + address(c.ports.Calls),
 			"--kubelet-address=" + address(c.ports.Kubelets),
 			"--kubelet-cert-file=" + c.id.kubelets.Cert,
 			"--kubelet-key-file=" + c.id.kubelets.Key,
@@ -246,6 +247,7 @@ func (c *Cluster) controller() program {
 		fmt.Sprintf("--visibility-port=%d", c.ports.Visibility),
 		// There is one, and it must not wait for its own lease after a kill.
 		"--leader-elect=false",
+		"--pod-proxy=http://" + address(c.ports.Calls),
 		"--flight-recorder-dir=" + c.files.flights(),
 	}
 	if c.files.hasConfiguration() {

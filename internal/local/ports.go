@@ -35,10 +35,12 @@ type Ports struct {
 	Nodes             int `json:"nodes"`
 	// Kubelets is where the simulated nodes answer the API server.
 	Kubelets int `json:"kubelets"`
+	// Calls is the proxy by which the controller asks pods on simulated nodes.
+	Calls int `json:"calls"`
 }
 
 func (p *Ports) all() []*int {
-	return []*int{&p.API, &p.Etcd, &p.ControllerManager, &p.Webhook, &p.Metrics, &p.Health, &p.Visibility, &p.Scheduler, &p.Nodes, &p.Kubelets}
+	return []*int{&p.API, &p.Etcd, &p.ControllerManager, &p.Webhook, &p.Metrics, &p.Health, &p.Visibility, &p.Scheduler, &p.Nodes, &p.Kubelets, &p.Calls}
 }
 
 // awaitFree waits until the components of a run that was killed are off their

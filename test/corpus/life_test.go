@@ -43,6 +43,8 @@ type life struct {
 	members []jobs.Object
 	now     time.Time
 	made    int
+	// ray is what is asked of the job's own pods, and what they know.
+	ray ray
 	// killed: the controller dies after so many more writes; -1 is never.
 	killed int
 }
@@ -162,6 +164,7 @@ func (w *life) step() bool {
 	}
 	kept := jobs.Remembered(w.kind.Operated.Recall(w.job))
 	seen := w.seen(plan)
+	seen = w.ask(plan, seen, &kept)
 	s := plan.Next(seen, &kept, w.now)
 	did := s.Changed || s.Remove
 	if !s.Changed {
@@ -186,7 +189,7 @@ func (w *life) step() bool {
 }
 
 func (w *life) standing(p *jobs.Plan, seen []podplan.Seen, m *podplan.Memory) *jobs.Standing {
-	s := jobs.Standing{Memory: *m, Counts: p.Count(seen, m), Now: w.now}
+	s := jobs.Standing{Memory: *m, Counts: p.Count(seen, m), Now: w.now, Answers: w.ray.answers, Children: w.children(p)}
 	s.Suspended = p.Suspended && m.Started.IsZero() && m.Outcome == podplan.Open
 	s.Ready = m.Outcome == podplan.Open && !m.Started.IsZero() && p.AllReady(s.Counts)
 	s.Restarting = slices.ContainsFunc(seen, func(x podplan.Seen) bool {
@@ -476,6 +479,11 @@ func (w *life) becomeOther(o jobs.Object, how string) bool {
 // gone lets members go that are being deleted, and others' controllers see what is to be
 // suspended and what is not any more.
 func (w *life) gone() {
+	for _, o := range w.members {
+		if o.GetDeletionTimestamp() != nil {
+			w.ray.forget(o.GetName())
+		}
+	}
 	w.members = slices.DeleteFunc(w.members, func(o jobs.Object) bool { return o.GetDeletionTimestamp() != nil })
 	for _, o := range slices.Clone(w.members) {
 		j, is := o.(*batchv1.Job)
@@ -505,7 +513,7 @@ func (w *life) rest() {
 		if !w.step() {
 			plan, _ := w.kind.Operated.Compile(w.job)
 			kept := jobs.Remembered(w.kind.Operated.Recall(w.job))
-			if s := plan.Next(w.seen(plan), &kept, w.now); s.Again > 0 && kept.Outcome == podplan.Open && plan.Deadline == 0 {
+			if s := plan.Next(w.ask(plan, w.seen(plan), &kept), &kept, w.now); s.Again > 0 && kept.Outcome == podplan.Open && plan.Deadline == 0 {
 				w.now = w.now.Add(s.Again)
 				continue
 			}
@@ -523,8 +531,12 @@ func (w *life) all(how string) {
 		for _, o := range slices.Clone(w.members) {
 			some = w.become(o, how) || some
 		}
+		some = w.ray.become(how) || some
 		before := w.made
 		w.rest()
+		if w.ray.become(how) && how == runs { // what was asked for by now
+			w.rest()
+		}
 		if !some || w.made == before || how == fails || how == crashes || how == lost {
 			return
 		}
@@ -690,6 +702,9 @@ func (w *life) happen(t *rapid.T) {
 	case "gone":
 		w.gone()
 	default:
+		if rapid.IntRange(0, 3).Draw(t, "of Ray") == 0 {
+			w.ray.become(what)
+		}
 		if len(w.members) > 0 {
 			w.become(w.members[rapid.IntRange(0, len(w.members)-1).Draw(t, "which")], what)
 		}

@@ -113,7 +113,10 @@ func rayJobs() []row {
 		{name: "grows", why: "its cluster decides how many workers it has", spec: "entrypoint: python a.py, " + end + "rayClusterSpec: {enableInTreeAutoscaling: true, headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 1, minReplicas: 0, maxReplicas: 2, LITTLE}]}", pods: 2},
 		{name: "service", why: "the head's service is described", spec: "entrypoint: python a.py, " + end + "rayClusterSpec: {headGroupSpec: {headService: {metadata: {annotations: {a: b}}}, LITTLE}}", pods: 2},
 		{name: "code", why: "code in a ConfigMap", spec: "entrypoint: python /home/ray/samples/a.py, " + end + "rayClusterSpec: {headGroupSpec: {template: {spec: {containers: [{NODE, volumeMounts: [{mountPath: /home/ray/samples, name: code}]}], volumes: [{name: code, configMap: {name: code, optional: true}}]}}}}", pods: 2},
-		{name: "late-start", why: "a field that has no effect", spec: "entrypoint: python a.py, preRunningDeadlineSeconds: 600, " + end + "CLUSTER", pods: 2},
+		{name: "http", why: "a request submits it", spec: "submissionMode: HTTPMode, entrypoint: sleep 1, runtimeEnvYAML: \"pip: [requests]\", metadata: {a: b}, entrypointNumCpus: 1, entrypointResources: '{\"disk\": 1}', " + end + "CLUSTER", pods: 2},
+		{name: "http-fails", why: "a failure that Ray tells of", fails: true, spec: "submissionMode: HTTPMode, entrypoint: exit 1, backoffLimit: 1, " + end + "CLUSTER", pods: 2},
+		{name: "sidecar", why: "a container beside the head submits it", spec: "submissionMode: SidecarMode, entrypoint: sleep 1, " + end + "rayClusterSpec: {headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: small-group, replicas: 1, minReplicas: 1, maxReplicas: 5, LITTLE}]}", pods: 2},
+		{name: "late-start", why: "time enough to begin", spec: "entrypoint: python a.py, preRunningDeadlineSeconds: 600, " + end + "CLUSTER", pods: 2},
 		{name: "old", why: "the older version", spec: "entrypoint: python a.py, " + end + "CLUSTER", pods: 2},
 	}
 }

@@ -29,6 +29,10 @@ const (
 	StorageNamespaceAnnotation = "ray.io/external-storage-namespace"
 )
 
+// SubmissionIDAnnotation of a RayJob in InteractiveMode is how Ray calls the job that its
+// author submitted.
+const SubmissionIDAnnotation = "ray.io/ray-job-submission-id"
+
 // ManagedByOperator is the value of spec.managedBy that means the same as none: the
 // controller for these kinds that there is, which is ours.
 const ManagedByOperator = "ray.io/kuberay-operator"

@@ -17,7 +17,7 @@ const (
 	K8sJobMode JobSubmissionMode = "K8sJobMode"
 	// HTTPMode is a request to the cluster's dashboard.
 	HTTPMode JobSubmissionMode = "HTTPMode"
-	// InteractiveMode is by its author, who writes its ID into spec.jobId.
+	// InteractiveMode is by its author, who writes its ID into spec.jobId or an annotation.
 	InteractiveMode JobSubmissionMode = "InteractiveMode"
 	// SidecarMode is a container beside the head.
 	SidecarMode JobSubmissionMode = "SidecarMode"
@@ -167,7 +167,7 @@ type RayJobSpec struct {
 	// +optional
 	ActiveDeadlineSeconds *int32 `json:"activeDeadlineSeconds,omitempty"`
 
-	// preRunningDeadlineSeconds is how long it may take until it runs.
+	// preRunningDeadlineSeconds is how long it may take from a start until it runs.
 	// +optional
 	PreRunningDeadlineSeconds *int32 `json:"preRunningDeadlineSeconds,omitempty"`
 
@@ -218,8 +218,10 @@ const (
 
 // Reasons of a job's failure.
 const (
-	AppFailed        = "AppFailed"
-	DeadlineExceeded = "DeadlineExceeded"
+	AppFailed                  = "AppFailed"
+	DeadlineExceeded           = "DeadlineExceeded"
+	PreRunningDeadlineExceeded = "PreRunningDeadlineExceeded"
+	SubmissionFailed           = "SubmissionFailed"
 )
 
 // RayJobInfo is what Ray tells of the job.

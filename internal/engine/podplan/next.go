@@ -75,7 +75,7 @@ func (p *Plan) ended(seen []Seen, m Memory, now time.Time) Step {
 		r := p.Role(seen[i].Role)
 		kept := r != nil && r.Kept
 		gone := p.CleanUp == RemoveAll && !kept || p.CleanUp != Keep && seen[i].Life < Succeeded
-		if gone && !seen[i].Leaving {
+		if gone && !seen[i].Leaving && (r == nil || !r.Remote) {
 			s.Delete = append(s.Delete, i)
 		}
 	}
@@ -107,7 +107,7 @@ func (p *Plan) suspended(seen []Seen, m Memory) Step {
 		}
 		r := p.Role(x.Role)
 		switch {
-		case x.Leaving:
+		case x.Leaving || r != nil && r.Remote:
 		case r == nil || !r.Holds || !r.has(x.Index) || x.Attempt < m.Attempt:
 			s.Delete = append(s.Delete, i)
 		default:
@@ -212,7 +212,7 @@ func (p *Plan) make(seen []Seen, m Memory, now time.Time) Step {
 		there[x.Member] = true
 		old = old || x.Attempt < m.Attempt
 		switch gone := p.gone(x, &m); {
-		case x.Leaving:
+		case x.Leaving || p.remote(x):
 		case gone:
 			s.Delete = append(s.Delete, i)
 		case x.Held && x.Life < Succeeded:
@@ -281,9 +281,10 @@ func (r *Role) wanted(index int32) int {
 // fill makes and releases the members of roles that may begin.
 func (p *Plan) fill(s *Step, seen []Seen, there map[Member]bool, held []int) {
 	counts := p.Count(seen, &s.Memory)
+	strangers := slices.ContainsFunc(seen, func(x Seen) bool { return p.Role(x.Role) == nil })
 	for i := range p.Roles {
 		r := &p.Roles[i]
-		if !p.mayBegin(r, counts) {
+		if r.Remote || r.Alone && strangers || !p.mayBegin(r, counts) {
 			continue
 		}
 		for _, j := range held {

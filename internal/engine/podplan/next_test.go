@@ -343,6 +343,42 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Failed), pod("Elf", 0, podplan.Ready)},
 			want: want{delete: []int{2, 3}},
 		},
+		"remote": {
+			why: "it is no object that could be made, removed or held, and it counts", kept: began,
+			plan: func(p *podplan.Plan) {
+				p.Roles[0].Remote = true
+				p.Roles[1].After = []podplan.Dependency{{Role: "Master"}}
+			},
+		},
+		"remote, ready": {
+			why: "others may wait for it", kept: began,
+			plan: func(p *podplan.Plan) {
+				p.Roles[0].Remote, p.Roles[1].Count = true, 1
+				p.Roles[1].After = []podplan.Dependency{{Role: "Master"}}
+			},
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready, old), pod("Master", 0, podplan.Ready)},
+			want: want{create: []podplan.Member{member("Worker", 0)}},
+		},
+		"remote, suspended": {
+			why: "it goes elsewhere, and is waited for", kept: began,
+			plan: func(p *podplan.Plan) { p.Suspended, p.Roles[0].Remote = true, true },
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready)},
+		},
+		"remote, ended": {
+			why: "nothing of it can be removed", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobFailed},
+			plan: func(p *podplan.Plan) { p.CleanUp, p.Roles[0].Remote = podplan.RemoveAll, true },
+			seen: []podplan.Seen{pod("Master", 0, podplan.Failed)},
+		},
+		"alone": {
+			why: "it begins once those of no role are gone", kept: began,
+			plan: func(p *podplan.Plan) { p.Roles[0].Alone, p.Roles[1].Count = true, 0 },
+			seen: []podplan.Seen{pod("Elf", 0, podplan.Ready, leaving)},
+		},
+		"alone at last": {
+			why: "nobody is left", kept: began,
+			plan: func(p *podplan.Plan) { p.Roles[0].Alone, p.Roles[1].Count = true, 0 },
+			want: want{create: []podplan.Member{member("Master", 0)}},
+		},
 		"waits for others": {
 			why: "a launcher begins when all workers are ready", kept: began,
 			plan: func(p *podplan.Plan) { p.Roles[0].After = []podplan.Dependency{{Role: "Worker"}} },

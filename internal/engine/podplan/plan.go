@@ -57,6 +57,11 @@ type Role struct {
 	// Kept: of members that have ended none is removed when the job has, whatever CleanUp
 	// says: they are its result.
 	Kept bool
+	// Remote: its members are no objects. What became of them is told from elsewhere, and none
+	// is made, removed or held back here.
+	Remote bool
+	// Alone: none is made while there are members of no role.
+	Alone bool
 	// Rank of the first member among all of the job.
 	Rank int32
 	// Member is the name of a member's object, in which {index} stands for its index at most
@@ -172,9 +177,18 @@ func (r *Role) Expand(s string, index int32) string {
 // endless reports whether members that succeeded are made anew.
 func (r *Role) endless() bool { return r.Forever || r.Floating }
 
+// remote reports whether a member is no object.
+func (p *Plan) remote(x *Seen) bool {
+	r := p.Role(x.Role)
+	return r != nil && r.Remote
+}
+
 // Named returns the index of the member that has a name; false if the role has none.
 func (r *Role) Named(name string) (int32, bool) {
 	before, after, many := strings.Cut(r.Member, "{index}")
+	if r.Remote {
+		return 0, false
+	}
 	if !many {
 		return 0, name == r.Member && r.Count > 0
 	}

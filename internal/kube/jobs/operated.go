@@ -39,6 +39,13 @@ type Operated struct {
 	Grants []rbacv1.PolicyRule
 	// Recall reads what was kept of a job.
 	Recall func(Object) *recovery.Recovery
+	// Calls are what is asked of the job's own pods by HTTP, such as how a job stands that one
+	// of them runs. It depends on its arguments alone; what is returned goes on being asked.
+	// nil asks nothing.
+	Calls func(Object, *Plan, *Standing) []Call
+	// Hear returns what is seen of a job, completed by what was answered: members of Remote
+	// roles above all; and when to look again if nothing happens, 0 is never. nil leaves it.
+	Hear func(Object, *Plan, []podplan.Seen, *Standing) ([]podplan.Seen, time.Duration)
 	// Project returns the object with the status that follows from what there is, in
 	// the words of its kind. It depends on nothing else, so that the same is written
 	// whoever writes it.
@@ -144,6 +151,8 @@ type Standing struct {
 	Restarting bool
 	// Children are its members that are no pods, as they are.
 	Children []Object
+	// Answers are those to Calls.
+	Answers Answers
 	// Now is the time of what was seen.
 	Now time.Time
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -160,6 +161,9 @@ type Options struct {
 	MetricLabels []metrics.CustomLabel
 	// Gates switch off what jobs could do otherwise.
 	Gates Gates
+	// PodProxy is the HTTP proxy by which pods of jobs are asked how they are, such as heads of
+	// Ray; nil asks them directly.
+	PodProxy *url.URL
 }
 
 // Gates are Kueue's feature gates on jobs that are on if nothing else is said.
@@ -558,7 +562,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	for _, k := range opts.operated() {
 		err := operator.SetupWithManager(mgr, k, operator.Options{
 			Client: shared.Client, Live: shared.Live, Clock: shared.Clock, Recorder: shared.Recorder,
-			Scope: opts.Scope, Managed: shared.Managed, Labels: shared.Labels,
+			Scope: opts.Scope, Managed: shared.Managed, Labels: shared.Labels, CallProxy: opts.PodProxy,
 		})
 		if err != nil {
 			return fmt.Errorf("add the operator of %s: %w", k.Framework, err)

@@ -23,7 +23,8 @@
 // killed goes on where it stopped, and time passes for pods meanwhile.
 //
 // The kubelets answer as well: kubectl logs tells what became of a container, and
-// exec, attach and port-forward say that nothing is really run (kubelet.go). Claims of
+// exec, attach and port-forward say that nothing is really run (kubelet.go). Heads of Ray answer
+// as its dashboard does, to who goes through a proxy (ray.go). Claims of
 // the storage class get volumes that hold nothing (volumes.go).
 //
 // The package registers no nodes (see Reconcile) and schedules nothing. A node that

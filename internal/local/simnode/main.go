@@ -20,7 +20,7 @@ import (
 
 // Main is the program of the node simulator.
 func Main(ctx context.Context, args []string) error {
-	var kubeconfig, health string
+	var kubeconfig, health, calls string
 	var o options
 	f := flag.NewFlagSet("nodes", flag.ContinueOnError)
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
@@ -31,6 +31,7 @@ func Main(ctx context.Context, args []string) error {
 	f.StringVar(&o.kubelets.certFile, "kubelet-cert-file", "", "certificate of the kubelets")
 	f.StringVar(&o.kubelets.keyFile, "kubelet-key-file", "", "its key")
 	f.StringVar(&o.kubelets.clientCA, "kubelet-client-ca-file", "", "authority that vouches for the API server")
+	f.StringVar(&calls, "call-address", "", "host:port of a proxy by which pods are reached that answer; empty for nowhere")
 	if err := f.Parse(args); err != nil {
 		return fmt.Errorf("read flags: %w", err)
 	}
@@ -60,6 +61,13 @@ func Main(ctx context.Context, args []string) error {
 			return err
 		}
 		servers = append(servers, listener{srv, func() error { return srv.ListenAndServeTLS(o.kubelets.certFile, o.kubelets.keyFile) }})
+	}
+	if calls != "" {
+		d, err := newDashboards(s)
+		if err != nil {
+			return err
+		}
+		servers = append(servers, d.server(calls))
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -89,7 +89,7 @@ func (r *reconciler) projected(l *look, m *podplan.Memory) jobs.Object {
 
 // standing is how far the job is.
 func (l *look) standing(m *podplan.Memory) jobs.Standing {
-	s := jobs.Standing{Memory: *m, Counts: l.plan.Count(l.seen, m), Now: l.now}
+	s := jobs.Standing{Memory: *m, Counts: l.plan.Count(l.seen, m), Now: l.now, Answers: l.answers}
 	s.Suspended = l.plan.Suspended && m.Started.IsZero() && m.Outcome == podplan.Open
 	s.Ready = m.Outcome == podplan.Open && !m.Started.IsZero() && l.plan.AllReady(s.Counts)
 	s.Addresses = l.addresses()
@@ -107,7 +107,7 @@ func (l *look) standing(m *podplan.Memory) jobs.Standing {
 // addresses are those of the first pods of roles.
 func (l *look) addresses() map[string]string {
 	out := map[string]string{}
-	for i := range l.seen {
+	for i := range l.members {
 		x := &l.seen[i]
 		pod, is := l.members[i].Object.(*corev1.Pod)
 		if is && x.Role != "" && x.Index == 0 && !x.Leaving && x.Life < podplan.Succeeded && pod.Status.PodIP != "" {
@@ -356,7 +356,7 @@ func (l *look) servicesOf(s *podplan.Step) (wanted map[string]podplan.Member, go
 		return nil, slices.Sorted(maps.Keys(l.services))
 	}
 	wanted = map[string]podplan.Member{}
-	for i := range l.seen {
+	for i := range l.members {
 		if m := l.seen[i].Member; m.Role != "" {
 			wanted[l.members[i].GetName()] = m
 		} else {

@@ -23,9 +23,13 @@ type look struct {
 	job  jobs.Object
 	plan *jobs.Plan
 	kept podplan.Memory
-	// members are its objects, and seen is what they are, in the same order.
+	// members are its objects, and seen is what they are, in the same order; behind them are
+	// members that are no objects.
 	members []member
 	seen    []podplan.Seen
+	// answers are what its pods said, and again is when to look again because of that.
+	answers jobs.Answers
+	again   time.Duration
 	// awaited are names of members that were made and are not among them yet.
 	awaited map[string]bool
 	// services are names of those that there are.

@@ -14,6 +14,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
@@ -52,6 +54,8 @@ type Options struct {
 	Managed func(apiVersion, kind string) bool
 	// Labels say what pods tell of their admission.
 	Labels admission.Labels
+	// CallProxy is the HTTP proxy that calls to pods go through (jobs.Call); nil is none.
+	CallProxy *url.URL
 }
 
 // Index is the name of the cache index from the UID of a job to its members and services.
@@ -86,6 +90,8 @@ type reconciler struct {
 	counted, told moments
 	// ensured is what artifacts were made to be.
 	ensured ensured
+	// calls ask pods of jobs; nil for kinds that ask nothing.
+	calls *calls
 }
 
 // SetupWithManager starts a controller for a kind with Operated. The cache must have
@@ -97,6 +103,13 @@ func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 	b := ctrl.NewControllerManagedBy(mgr)
 	for i := range kind.Operated.Children {
 		b = b.Owns(kind.Operated.Children[i].New())
+	}
+	if kind.Operated.Calls != nil {
+		r.calls = newCalls(opts.Client, opts.CallProxy, opts.Clock)
+		if err := mgr.Add(r.calls); err != nil {
+			return fmt.Errorf("ask pods of jobs: %w", err)
+		}
+		b = b.WatchesRawSource(source.Channel(r.calls.woken, &handler.EnqueueRequestForObject{}))
 	}
 	return b.
 		Named("operator-"+kind.GVK().Kind).
@@ -122,6 +135,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.standBack(look, other)
 		return reconcile.Result{}, err
 	}
+	r.ask(look)
 	step := look.plan.Next(look.seen, &look.kept, look.now)
 	var result reconcile.Result
 	switch {
@@ -137,6 +151,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("%s %s: %w", r.kind.GVK().Kind, req.NamespacedName, err)
+	}
+	if look.again > 0 && (result.RequeueAfter == 0 || look.again < result.RequeueAfter) {
+		result.RequeueAfter = look.again
 	}
 	return result, nil
 }
@@ -160,6 +177,22 @@ func (r *reconciler) forget(name types.NamespacedName) {
 	r.counted.forget(name)
 	r.told.forget(name)
 	r.ensured.forget(name)
+	if r.calls != nil {
+		r.calls.forget(name)
+	}
+}
+
+// ask sees to it that what there is to ask of a job is asked, and takes in what was answered.
+func (r *reconciler) ask(l *look) {
+	if r.calls == nil {
+		return
+	}
+	l.answers = r.calls.answers(l.job)
+	s := l.standing(&l.kept)
+	r.calls.want(l.job, r.kind.Operated.Calls(l.job, l.plan, &s))
+	if r.kind.Operated.Hear != nil {
+		l.seen, l.again = r.kind.Operated.Hear(l.job, l.plan, l.seen, &s)
+	}
 }
 
 func (r *reconciler) event(o runtime.Object, kind, reason, message string) {

@@ -3,6 +3,7 @@ package rayjob
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	api "github.com/mlbatch/mlbatch/api/ray/v1"
+	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
@@ -34,22 +36,58 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 		return nil, fmt.Errorf("plan RayJob %s/%s: %w", j.Namespace, j.Name, errs.ToAggregate())
 	}
 	p := &jobs.Plan{Plan: podplan.Plan{
-		Suspended: j.Spec.Suspend, Together: true, Retries: new(ptr.Deref(j.Spec.BackoffLimit, 0)),
-		Success: podplan.Success{{Roles: []string{submitterRole}}},
+		Suspended: j.Spec.Suspend, Together: true, Retries: new(ptr.Deref(j.Spec.BackoffLimit, 0)), Rules: failureRules(), Deadline: deadline(j),
 	}}
-	if s := j.Spec.ActiveDeadlineSeconds; s != nil {
-		p.Deadline = time.Duration(*s) * time.Second
-	}
 	cleanUp(j, &p.Plan)
+	add := func(r podplan.Role, made jobs.Make, where string) {
+		p.Roles = append(p.Roles, r)
+		p.Templates, p.Make, p.Where = append(p.Templates, nil), append(p.Make, made), append(p.Where, where)
+	}
 	var after []podplan.Dependency
 	if j.Spec.RayClusterSpec != nil {
-		p.Roles = append(p.Roles, podplan.Role{Name: clusterRole, Count: 1, Member: clusterName(j), OnFailure: podplan.RestartJob, Forever: true})
-		p.Templates, p.Make, p.Where = append(p.Templates, nil), append(p.Make, makeCluster(j)), append(p.Where, "spec.rayClusterSpec")
+		add(podplan.Role{Name: clusterRole, Count: 1, Member: clusterName(j), OnFailure: podplan.RestartJob, Forever: true}, makeCluster(j), "spec.rayClusterSpec")
 		after = []podplan.Dependency{{Role: clusterRole}}
 	}
-	p.Roles = append(p.Roles, podplan.Role{Name: submitterRole, Count: 1, Member: j.Name, OnFailure: podplan.RestartJob, After: after})
-	p.Templates, p.Make, p.Where = append(p.Templates, nil), append(p.Make, makeSubmitter(j)), append(p.Where, "spec.submitterPodTemplate")
+	last := podplan.Role{Name: submitterRole, Count: 1, Member: j.Name, OnFailure: podplan.RestartJob, After: after}
+	if mode(j) == api.K8sJobMode {
+		add(last, makeSubmitter(j), "spec.submitterPodTemplate")
+		if j.Spec.RayClusterSpec == nil { // it is to be stopped before the job is: see hear
+			add(podplan.Role{Name: jobRole, Remote: true, OnFailure: podplan.RestartJob}, nil, "")
+		}
+	} else {
+		last.Name, last.Member, last.Remote = jobRole, "Ray's job", true
+		add(last, nil, "")
+	}
+	p.Success = podplan.Success{{Roles: []string{last.Name}}}
 	return p, nil
+}
+
+// failureRules: a job that somebody stopped is not tried again.
+func failureRules() []podplan.Rule {
+	return []podplan.Rule{
+		{Name: string(api.JobStopped), Reasons: []string{string(api.JobStopped)}, Then: podplan.FailJob},
+		{Name: api.SubmissionFailed, Reasons: []string{api.SubmissionFailed}, Then: podplan.RestartJob},
+	}
+}
+
+// deadline is how long a job may run, or may take until it does.
+func deadline(j *api.RayJob) time.Duration {
+	if early(j) {
+		return time.Duration(*j.Spec.PreRunningDeadlineSeconds) * time.Second
+	}
+	return time.Duration(ptr.Deref(j.Spec.ActiveDeadlineSeconds, 0)) * time.Second
+}
+
+// early reports whether a job has to run soon.
+func early(j *api.RayJob) bool {
+	p := j.Spec.PreRunningDeadlineSeconds
+	return p != nil && beforeRunning(j) && *p < ptr.Deref(j.Spec.ActiveDeadlineSeconds, math.MaxInt32)
+}
+
+// beforeRunning reports whether a job has not run since it was started.
+func beforeRunning(j *api.RayJob) bool {
+	d := j.Status.JobDeploymentStatus
+	return d == api.DeploymentNew || d == api.DeploymentInitializing || d == api.DeploymentWaiting
 }
 
 // cleanUp says what goes after the end, and when.
@@ -113,8 +151,11 @@ func rules(s *api.DeletionStrategy) []rule {
 
 // makeCluster makes the cluster, whose pods get what the job was admitted with.
 func makeCluster(j *api.RayJob) jobs.Make {
-	return func(_ podplan.Member, _ *podplan.Memory, admitted jobs.Admitted) (jobs.Object, error) {
-		c := &api.RayCluster{Spec: *j.Spec.RayClusterSpec.DeepCopy()}
+	return func(_ podplan.Member, m *podplan.Memory, admitted jobs.Admitted) (jobs.Object, error) {
+		c := &api.RayCluster{Spec: *clusterSpec(j).DeepCopy()}
+		if m.Failures > 0 {
+			metav1.SetMetaDataAnnotation(&c.Spec.HeadGroupSpec.Template.ObjectMeta, recovery.FailuresAnnotation, strconv.Itoa(int(m.Failures)))
+		}
 		c.Labels = map[string]string{"ray.io/originated-from-crd": api.RayJobKind, "ray.io/originated-from-cr-name": j.Name}
 		for key, value := range j.Annotations {
 			if strings.HasPrefix(key, "ray.io/") {
@@ -124,6 +165,22 @@ func makeCluster(j *api.RayJob) jobs.Make {
 		c.Spec.Suspend, c.Spec.ManagedBy = nil, nil
 		return c, raycluster.Inject(&c.Spec, admitted)
 	}
+}
+
+// clusterSpec is the cluster of a job; nil if it is there already. In SidecarMode a container
+// beside the head submits the job, and is not run again.
+func clusterSpec(j *api.RayJob) *api.RayClusterSpec {
+	s := j.Spec.RayClusterSpec
+	if s == nil || mode(j) != api.SidecarMode {
+		return s
+	}
+	out := s.DeepCopy()
+	beside := submitter(j)
+	complete(j, beside)
+	head := &out.HeadGroupSpec.Template.Spec
+	head.Containers = append(head.Containers, beside.Spec.Containers[0])
+	head.RestartPolicy = corev1.RestartPolicyNever
+	return out
 }
 
 // makeSubmitter makes the Job that submits the job.

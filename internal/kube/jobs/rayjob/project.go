@@ -1,6 +1,10 @@
 package rayjob
 
 import (
+	"cmp"
+	"fmt"
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/mlbatch/mlbatch/api/ray/v1"
@@ -46,32 +50,72 @@ func tell(j *api.RayJob, state *api.RayJobStatus, s *jobs.Standing) {
 	// The cluster's name follows from the try, which the status that is being written says.
 	now := *j
 	now.Status.Recovery = state.Recovery
-	submits := s.Counts[submitterRole]
+	info, _ := told(&now, s.Answers)
+	if !asks(&now) {
+		info = nil
+	}
+	as := api.JobNew
+	if info != nil && !s.Started.IsZero() {
+		as, state.Message, state.RayJobInfo = info.Status, info.Message, &api.RayJobInfo{StartTime: moment(info.StartTime), EndTime: moment(info.EndTime)}
+	}
+	submits := s.Counts[submitterRole].Active+s.Counts[jobRole].Active > 0
 	switch {
 	case s.Outcome == podplan.JobSucceeded:
-		state.JobDeploymentStatus, state.JobStatus, state.Message, state.Reason = api.DeploymentComplete, api.JobSucceeded, "", ""
+		state.JobDeploymentStatus, state.JobStatus, state.Reason = api.DeploymentComplete, api.JobSucceeded, ""
 	case s.Outcome == podplan.JobFailed:
-		state.JobDeploymentStatus, state.Message, state.Reason = api.DeploymentFailed, s.Message, api.AppFailed
-		if s.Reason == podplan.DeadlineExceeded {
-			state.Reason = api.DeadlineExceeded
-		} else {
-			state.JobStatus = api.JobFailed
-		}
+		fail(j, state, s)
 	case j.Spec.Suspend && s.Suspended:
-		state.JobDeploymentStatus, state.JobStatus = api.DeploymentSuspended, ""
+		state.JobDeploymentStatus, state.JobStatus, state.Message, state.RayJobInfo = api.DeploymentSuspended, "", "", nil
 		state.RayClusterName, state.JobID, state.DashboardURL = "", "", ""
 	case j.Spec.Suspend:
 		state.JobDeploymentStatus = api.DeploymentSuspending
-	case submits.Active > 0:
-		state.JobDeploymentStatus, state.JobStatus = api.DeploymentRunning, api.JobRunning
+	case submits:
+		state.JobDeploymentStatus, state.JobStatus = api.DeploymentRunning, cmp.Or(as, state.JobStatus, api.JobPending)
+		if as == api.JobNew && mode(j) == api.K8sJobMode && state.JobStatus == api.JobPending {
+			state.JobStatus = api.JobRunning // its submitter runs, which is all that can be told
+		}
 		named(&now, state)
+	case mode(j) != api.K8sJobMode && state.JobDeploymentStatus == api.DeploymentRunning && s.Attempt == attempt(j):
+		// Who tells of it does not answer at the moment.
 	case s.Attempt > 0:
-		state.JobDeploymentStatus, state.JobStatus = api.DeploymentRetrying, ""
+		state.JobDeploymentStatus, state.JobStatus, state.Message, state.RayJobInfo = api.DeploymentRetrying, "", "", nil
+		named(&now, state)
+	case mode(j) == api.InteractiveMode && s.Counts[clusterRole].Ready > 0:
+		state.JobDeploymentStatus, state.JobStatus = api.DeploymentWaiting, ""
 		named(&now, state)
 	default:
 		state.JobDeploymentStatus, state.JobStatus = api.DeploymentInitializing, ""
 		named(&now, state)
 	}
+}
+
+// fail tells of a job that failed.
+func fail(j *api.RayJob, state *api.RayJobStatus, s *jobs.Standing) {
+	state.JobDeploymentStatus, state.Reason = api.DeploymentFailed, api.AppFailed
+	switch {
+	case s.Reason == podplan.DeadlineExceeded && early(j):
+		state.Reason = api.PreRunningDeadlineExceeded
+		state.Message = fmt.Sprintf("it did not run within %s", deadline(j))
+		return
+	case s.Reason == podplan.DeadlineExceeded:
+		state.Reason, state.Message = api.DeadlineExceeded, s.Message
+		return
+	case s.Rule == string(api.JobStopped):
+		state.JobDeploymentStatus, state.JobStatus, state.Reason = api.DeploymentComplete, api.JobStopped, ""
+	case s.Rule == api.SubmissionFailed:
+		state.JobStatus, state.Reason, state.Message = "", api.SubmissionFailed, s.Message
+		return
+	default:
+		state.JobStatus = api.JobFailed
+	}
+	state.Message = cmp.Or(state.Message, s.Message)
+}
+
+func moment(millis int64) *metav1.Time {
+	if millis <= 0 {
+		return nil
+	}
+	return new(metav1.NewTime(time.UnixMilli(millis).Truncate(time.Second)))
 }
 
 func named(j *api.RayJob, state *api.RayJobStatus) {

@@ -1,6 +1,6 @@
 // Package rayjob is the kind RayJob: a command that is run in a cluster, which is made for
-// it, or is there. A Job submits it once the cluster is ready, and its end is the end of the
-// RayJob. A try that fails is followed by one in a new cluster.
+// it, or is there. A Job, a request, a container beside the head or its author submits it, and
+// it ends as Ray says. A try that fails is followed by one in a new cluster.
 package rayjob
 
 import (
@@ -26,6 +26,8 @@ import (
 const (
 	clusterRole   = "cluster"
 	submitterRole = "submitter"
+	// jobRole is what runs in the cluster, of which the dashboard tells, where no Job submits it.
+	jobRole = "job"
 )
 
 // Kind is all that there is to know of RayJobs.
@@ -44,6 +46,8 @@ func Kind() jobs.Kind {
 			Artifacts: artifacts,
 			Makes:     []schema.GroupResource{{Resource: "services"}, {Group: batchv1.GroupName, Resource: "jobs"}, {Group: "ray.io", Resource: "rayclusters"}},
 			Recall:    jobs.Of(func(j *api.RayJob) *recovery.Recovery { return j.Status.Recovery }),
+			Calls:     calls,
+			Hear:      hear,
 			Project:   project,
 		},
 		Injection:      injection(),
@@ -95,9 +99,14 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	}
 	f := jobs.Facts{Suspended: j.Spec.Suspend, Finished: finished(j), Active: active(j), Ready: ready(j)}
 	if s := j.Spec.RayClusterSpec; s != nil {
-		f.PodSets, f.Later = raycluster.PodSets(s), append(raycluster.Later(s), submitterRole)
+		f.PodSets, f.Later = raycluster.PodSets(clusterSpec(j)), raycluster.Later(s)
 	}
-	f.PodSets = append(f.PodSets, kueue.PodSet{Name: submitterRole, Count: 1, Template: *submitter(j).DeepCopy()})
+	if mode(j) == api.K8sJobMode {
+		f.PodSets = append(f.PodSets, kueue.PodSet{Name: submitterRole, Count: 1, Template: *submitter(j).DeepCopy()})
+		if len(f.PodSets) > 1 {
+			f.Later = append(f.Later, submitterRole)
+		}
+	}
 	return f, nil
 }
 
@@ -146,15 +155,19 @@ func (adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error
 	if err != nil || !j.Spec.Suspend {
 		return o, err
 	}
-	sets := 1
-	if s := j.Spec.RayClusterSpec; s != nil {
-		sets += 1 + len(s.WorkerGroupSpecs)
+	sets := 0
+	if s := clusterSpec(j); s != nil {
+		sets = 1 + len(s.WorkerGroupSpecs)
 		err = raycluster.CheckAdmission(s, infos)
+	}
+	submits := mode(j) == api.K8sJobMode
+	if submits {
+		sets++
 	}
 	if err == nil && len(infos) != sets {
 		err = fmt.Errorf("its admission has %d pod sets, and it has %d", len(infos), sets)
 	}
-	if err == nil {
+	if err == nil && submits {
 		err = infos[sets-1].Inject(submitter(j).DeepCopy())
 	}
 	if err != nil {
@@ -227,7 +240,10 @@ func clusterName(j *api.RayJob) string {
 	return j.Name + "-" + sum(j)
 }
 
-// jobID is how Ray calls the job.
+// jobID is how Ray calls the job; "" if that is not known yet.
 func jobID(j *api.RayJob) string {
+	if mode(j) == api.InteractiveMode {
+		return cmp.Or(j.Spec.JobID, j.Annotations[api.SubmissionIDAnnotation])
+	}
 	return cmp.Or(j.Spec.JobID, j.Name+"-"+sum(j))
 }

@@ -80,6 +80,10 @@ func TestPlan(t *testing.T) {
 	}
 	want := podplan.Plan{
 		Together: true, Retries: new(int32(0)), Success: podplan.Success{{Roles: []string{"submitter"}}},
+		Rules: []podplan.Rule{
+			{Name: "STOPPED", Reasons: []string{"STOPPED"}, Then: podplan.FailJob},
+			{Name: "SubmissionFailed", Reasons: []string{"SubmissionFailed"}, Then: podplan.RestartJob},
+		},
 		Roles: []podplan.Role{
 			{Name: "cluster", Count: 1, Member: name, OnFailure: podplan.RestartJob, Forever: true},
 			{Name: "submitter", Count: 1, Member: "a", OnFailure: podplan.RestartJob, After: []podplan.Dependency{{Role: "cluster"}}},
@@ -98,7 +102,7 @@ func TestPlan(t *testing.T) {
 		t.Error("each try has a cluster of its own")
 	}
 	used := compile(t, decode(t, "entrypoint: x, clusterSelector: {ray.io/cluster: other}, submitterPodTemplate: {spec: {containers: [{name: c, image: i}]}}"))
-	if len(used.Roles) != 1 || len(used.Roles[0].After) > 0 {
+	if len(used.Roles) != 2 || len(used.Roles[0].After) > 0 || used.Roles[1].Count != 0 {
 		t.Errorf("a cluster that exists is not made: %+v", used.Roles)
 	}
 }
@@ -288,7 +292,16 @@ func TestRefused(t *testing.T) {
 		"NoEntrypoint": {cluster, "spec.entrypoint", "command"},
 		"InCluster":    {"entrypoint: x, rayClusterSpec: {headGroupSpec: {template: {}}}", "spec.rayClusterSpec.headGroupSpec.template.spec.containers", "runs Ray"},
 		"ServiceName":  {"entrypoint: x, rayClusterSpec: {headGroupSpec: {headService: {metadata: {name: s}}, POD}}", "spec.rayClusterSpec.headGroupSpec.headService.metadata.name", "remove it"},
-		"HTTP":         {"submissionMode: HTTPMode, " + some, "spec.submissionMode", "K8sJobMode"},
+		"Mode":         {"submissionMode: Other, " + some, "spec.submissionMode", "HTTPMode"},
+		"HTTPEmpty":    {"submissionMode: HTTPMode, " + cluster, "spec.entrypoint", "command"},
+		"HTTPName":     {"submissionMode: HTTPMode, jobId: ../x, " + some, "spec.jobId", "letters"},
+		"HTTPAmounts":  {"submissionMode: HTTPMode, entrypointResources: x, " + some, "spec.entrypointResources", "JSON"},
+		"HTTPToken":    {"submissionMode: HTTPMode, entrypoint: x, rayClusterSpec: {authOptions: {mode: token}, headGroupSpec: {POD}}", "spec.rayClusterSpec.authOptions", "K8sJobMode"},
+		"Alone":        {"submissionMode: InteractiveMode, backoffLimit: 1, " + some, "spec.backoffLimit", "remove it"},
+		"BesideUsed":   {"submissionMode: SidecarMode, entrypoint: x, clusterSelector: {ray.io/cluster: c}", "spec.clusterSelector", "rayClusterSpec"},
+		"BesidePod":    {"submissionMode: SidecarMode, submitterPodTemplate: {spec: {containers: [{name: c}]}}, " + some, "spec.submitterPodTemplate", "K8sJobMode"},
+		"BesideTries":  {"submissionMode: SidecarMode, submitterConfig: {backoffLimit: 1}, " + some, "spec.submitterConfig", "K8sJobMode"},
+		"BesideAgain":  {"submissionMode: SidecarMode, entrypoint: x, rayClusterSpec: {headGroupSpec: {template: {spec: {restartPolicy: Always, containers: [{name: c}]}}}}", "spec.rayClusterSpec.headGroupSpec.template.spec.restartPolicy", "Never"},
 		"EmptyPod":     {"submitterPodTemplate: {}, " + some, "spec.submitterPodTemplate.spec.containers", "submits"},
 		"AlwaysAgain":  {"submitterPodTemplate: {spec: {restartPolicy: Always, containers: [{name: c}]}}, " + some, "spec.submitterPodTemplate.spec.restartPolicy", "Never"},
 		"YAML":         {"runtimeEnvYAML: '[', " + some, "spec.runtimeEnvYAML", "YAML"},
@@ -326,7 +339,7 @@ func TestRefused(t *testing.T) {
 	if errs := k.Validate(long); len(errs) != 1 || errs[0].Field != "metadata.name" {
 		t.Errorf("%v", errs)
 	}
-	if told := strings.Join(k.Warnings(decode(t, "preRunningDeadlineSeconds: 5, "+some), lifecycle.Policy{}), "\n"); !strings.Contains(told, "shutdownAfterJobFinishes") || !strings.Contains(told, "preRunningDeadlineSeconds") {
+	if told := strings.Join(k.Warnings(decode(t, "submissionMode: HTTPMode, submitterConfig: {backoffLimit: 1}, "+some), lifecycle.Policy{}), "\n"); !strings.Contains(told, "shutdownAfterJobFinishes") || !strings.Contains(told, "submitterConfig") {
 		t.Errorf("%q", told)
 	}
 }
@@ -412,7 +425,7 @@ func TestJobs(t *testing.T) {
 		spec := draw("entrypoint", "entrypoint: x, ", "entrypoint: x, ", "") +
 			draw("cluster", cluster+", ", cluster+", ", "rayClusterSpec: {headGroupSpec: {template: {}}}, ", "clusterSelector: {ray.io/cluster: c}, ", "") +
 			draw("submitter", "", "submitterPodTemplate: {spec: {containers: [{name: c, command: [x]}]}}, ", "submitterPodTemplate: {}, ") +
-			draw("mode", "", "submissionMode: K8sJobMode, ", "submissionMode: SidecarMode, ") +
+			draw("mode", "", "submissionMode: K8sJobMode, ", "submissionMode: SidecarMode, ", "submissionMode: HTTPMode, ", "submissionMode: InteractiveMode, ") +
 			draw("end", "", "shutdownAfterJobFinishes: true, ttlSecondsAfterFinished: 3, ", "ttlSecondsAfterFinished: 3, ", "deletionStrategy: {deletionRules: [{policy: DeleteSelf, condition: {jobStatus: FAILED}}]}, ", "deletionStrategy: {onFailure: {policy: DeleteWorkers}}, ") +
 			draw("further", "", "suspend: true, ", "backoffLimit: 2, ", "runtimeEnvYAML: '{', ", "activeDeadlineSeconds: -1, ")
 		j := &api.RayJob{}
@@ -432,6 +445,8 @@ func TestJobs(t *testing.T) {
 		k.ValidateChange(j, j)
 		k.Warnings(j, lifecycle.Policy{})
 		k.Operated.Project(j, plan, &jobs.Standing{})
+		k.Operated.Calls(j, plan, &jobs.Standing{Memory: podplan.Memory{Started: at(1)}})
+		k.Operated.Hear(j, plan, nil, &jobs.Standing{Memory: podplan.Memory{Started: at(1)}})
 		if u, uErr := runtime.DefaultUnstructuredConverter.ToUnstructured(j); uErr == nil {
 			k.Wrapped.Written(u)
 			sets, err := k.Wrapped.PodSets(u)
@@ -441,6 +456,9 @@ func TestJobs(t *testing.T) {
 		}
 		if err == nil {
 			for i := range plan.Roles {
+				if plan.Roles[i].Remote {
+					continue
+				}
 				if _, err := plan.Child(j, k.GVK(), podplan.Member{Role: plan.Roles[i].Name}, &podplan.Memory{}, nil); err != nil {
 					t.Fatalf("%v", err)
 				}

@@ -1,7 +1,10 @@
 package rayjob
 
 import (
+	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,8 +74,8 @@ func checkSelector(j *api.RayJob, at *field.Path) field.ErrorList {
 	} else if wrong := validation.IsDNS1035Label(name); len(wrong) > 0 {
 		errs = append(errs, field.Invalid(at.Child("clusterSelector").Key(api.ClusterLabel), name, strings.Join(wrong, ", ")))
 	}
-	if j.Spec.SubmitterPodTemplate == nil {
-		errs = append(errs, field.Required(at.Child("submitterPodTemplate"), "the image of a cluster that exists is not known: give the pod that submits the job to it"))
+	if j.Spec.SubmitterPodTemplate == nil && mode(j) == api.K8sJobMode {
+		errs = append(errs, field.Required(at.Child("submitterPodTemplate"), "the image of a cluster that exists is not known: give the pod that submits the job to it, or use submissionMode HTTPMode"))
 	}
 	if n := ptr.Deref(j.Spec.BackoffLimit, 0); n > 0 {
 		errs = append(errs, field.Invalid(at.Child("backoffLimit"), n, "the next try would need a new cluster: use 0, or rayClusterSpec"))
@@ -83,14 +86,12 @@ func checkSelector(j *api.RayJob, at *field.Path) field.ErrorList {
 func checkSubmission(j *api.RayJob) field.ErrorList {
 	at := field.NewPath("spec")
 	var errs field.ErrorList
-	if m := j.Spec.SubmissionMode; m != "" && m != api.K8sJobMode {
-		errs = append(errs, field.NotSupported(at.Child("submissionMode"), m, []api.JobSubmissionMode{api.K8sJobMode}))
-	}
+	errs = append(errs, checkMode(j, at)...)
 	if t := j.Spec.SubmitterPodTemplate; t != nil && len(t.Spec.Containers) == 0 {
 		errs = append(errs, field.Required(at.Child("submitterPodTemplate", "spec", "containers"), "the first of them submits the job"))
 	}
 	own := j.Spec.SubmitterPodTemplate != nil && len(j.Spec.SubmitterPodTemplate.Spec.Containers) > 0 && len(j.Spec.SubmitterPodTemplate.Spec.Containers[0].Command) > 0
-	if strings.TrimSpace(j.Spec.Entrypoint) == "" && !own {
+	if m := mode(j); strings.TrimSpace(j.Spec.Entrypoint) == "" && m != api.InteractiveMode && (m != api.K8sJobMode || !own) {
 		errs = append(errs, field.Required(at.Child("entrypoint"), "the command that is run in the cluster"))
 	}
 	if y := j.Spec.RuntimeEnvYAML; y != "" {
@@ -101,6 +102,60 @@ func checkSubmission(j *api.RayJob) field.ErrorList {
 	}
 	if t := j.Spec.SubmitterPodTemplate; t != nil && t.Spec.RestartPolicy == corev1.RestartPolicyAlways {
 		errs = append(errs, field.NotSupported(at.Child("submitterPodTemplate", "spec", "restartPolicy"), t.Spec.RestartPolicy, []corev1.RestartPolicy{corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure}))
+	}
+	return errs
+}
+
+// checkMode finds what does not go with how a job is submitted.
+func checkMode(j *api.RayJob, at *field.Path) field.ErrorList {
+	modes := []api.JobSubmissionMode{api.K8sJobMode, api.HTTPMode, api.InteractiveMode, api.SidecarMode}
+	m := mode(j)
+	if !slices.Contains(modes, m) {
+		return field.ErrorList{field.NotSupported(at.Child("submissionMode"), m, modes)}
+	}
+	var errs field.ErrorList
+	if m != api.K8sJobMode {
+		errs = checkRequest(j, at)
+	}
+	if s := j.Spec.RayClusterSpec; s != nil && m != api.K8sJobMode && raycluster.AsksForToken(s) {
+		errs = append(errs, field.Forbidden(at.Child("rayClusterSpec", "authOptions"), "the dashboard is asked without a token: remove it, or use submissionMode K8sJobMode"))
+	}
+	if m == api.InteractiveMode && ptr.Deref(j.Spec.BackoffLimit, 0) > 0 {
+		errs = append(errs, field.Forbidden(at.Child("backoffLimit"), "nobody but you can submit the job again: remove it, or use another submissionMode"))
+	}
+	if m != api.SidecarMode {
+		return errs
+	}
+	if j.Spec.RayClusterSpec == nil {
+		errs = append(errs, field.Forbidden(at.Child("clusterSelector"), "nothing can be added to the head of a cluster that exists: use rayClusterSpec, or another submissionMode"))
+	} else if p := j.Spec.RayClusterSpec.HeadGroupSpec.Template.Spec.RestartPolicy; p != "" && p != corev1.RestartPolicyNever {
+		errs = append(errs, field.NotSupported(at.Child("rayClusterSpec", "headGroupSpec", "template", "spec", "restartPolicy"), p, []corev1.RestartPolicy{corev1.RestartPolicyNever}))
+	}
+	const cure = "a container beside the head submits the job: remove it, or use submissionMode K8sJobMode"
+	if j.Spec.SubmitterPodTemplate != nil {
+		errs = append(errs, field.Forbidden(at.Child("submitterPodTemplate"), cure))
+	}
+	if j.Spec.SubmitterConfig != nil {
+		errs = append(errs, field.Forbidden(at.Child("submitterConfig"), cure))
+	}
+	return errs
+}
+
+// ids are what Ray may call a job: it is part of paths.
+var ids = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+
+// checkRequest refuses what cannot be asked of a dashboard.
+func checkRequest(j *api.RayJob, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if id := j.Spec.JobID; id != "" && !ids.MatchString(id) {
+		errs = append(errs, field.Invalid(at.Child("jobId"), id, "use at most 128 letters, digits, -, _ and ., with no - or . at its beginning"))
+	}
+	if id := j.Annotations[api.SubmissionIDAnnotation]; id != "" && !ids.MatchString(id) {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations").Key(api.SubmissionIDAnnotation), id, "use at most 128 letters, digits, -, _ and ., with no - or . at its beginning"))
+	}
+	var amounts map[string]float64
+	if r := j.Spec.EntrypointResources; r != "" && json.Unmarshal([]byte(r), &amounts) != nil {
+		errs = append(errs, field.Invalid(at.Child("entrypointResources"), r, `use a JSON object of numbers such as {"disk": 1}`))
 	}
 	return errs
 }
@@ -181,8 +236,8 @@ func warnings(o jobs.Object, _ lifecycle.Policy) []string {
 			out = append(out, "spec.shutdownAfterJobFinishes: the cluster stays after the job's end, and holds its quota until the job is deleted")
 		}
 	}
-	if j.Spec.PreRunningDeadlineSeconds != nil {
-		out = append(out, "spec.preRunningDeadlineSeconds: it has no effect: use activeDeadlineSeconds")
+	if m := mode(j); m != api.K8sJobMode && (j.Spec.SubmitterPodTemplate != nil || j.Spec.SubmitterConfig != nil) {
+		out = append(out, fmt.Sprintf("spec.submitterPodTemplate, spec.submitterConfig: they have no effect in %s", m))
 	}
 	return out
 }

@@ -1,0 +1,229 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/toy"
+)
+
+// phone are calls that go to a server of the test, which plays the proxy.
+type phone struct {
+	*calls
+	t   *testing.T
+	api client.Client
+}
+
+func aHead(name, uid string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: name, UID: types.UID(uid)},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.1.2.3"},
+	}
+}
+
+func newPhone(t *testing.T, handler http.HandlerFunc, pods ...client.Object) *phone {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	proxy, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := fake.NewClientBuilder().WithObjects(pods...).Build()
+	p := &phone{newCalls(api, proxy, clock.RealClock{}), t, api}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = p.Start(ctx) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	return p
+}
+
+// woken waits until the job is woken, for as long as a call may take.
+func (p *phone) wakes(why string) {
+	p.t.Helper()
+	select {
+	case e := <-p.woken:
+		if e.Object.GetName() != "x" {
+			p.t.Fatalf("%s: %s is woken", why, e.Object.GetName())
+		}
+	case <-time.After(30 * time.Second):
+		p.t.Fatalf("%s: the job is not woken", why)
+	}
+}
+
+func (p *phone) said(c *jobs.Call) string {
+	a, known := p.answers(aToy("lab")).To(c)
+	if !known {
+		return "nothing"
+	}
+	return fmt.Sprint(a.Status, " ", string(a.Body), a.Failure)
+}
+
+func get(path string) jobs.Call {
+	return jobs.Call{Pod: "head", Port: 8265, Method: http.MethodGet, Path: path, Every: time.Millisecond}
+}
+
+// TestCalls: a pod of the job is asked again and again, the job is woken when the answer is
+// another, and nobody is asked once it is not wanted any more.
+func TestCalls(t *testing.T) {
+	var state atomic.Value
+	state.Store("a")
+	var asked atomic.Int64
+	p := newPhone(t, func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if r.URL.Host != "10.1.2.3:8265" || r.Header.Get("Authorization") != "" || r.Header.Get("Cookie") != "" {
+			t.Errorf("%s is asked with %v", r.URL, r.Header)
+		}
+		_, _ = io.WriteString(w, r.URL.Path+" "+fmt.Sprint(state.Load()))
+	}, aHead("head", "1"))
+	job, call := aToy("lab"), get("/how")
+	p.want(job, []jobs.Call{call})
+	p.wakes("the first answer")
+	expect(t, "the answer", p.said(&call), "200 /how a")
+	state.Store("b")
+	p.wakes("another answer")
+	expect(t, "the answer", p.said(&call), "200 /how b")
+	p.want(job, nil)
+	expect(t, "it is forgotten", p.said(&call), "nothing")
+	p.want(job, []jobs.Call{call})
+	p.wakes("it is asked again")
+	p.forget(client.ObjectKeyFromObject(job))
+	expect(t, "the job is gone", p.said(&call), "nothing")
+	other := aToy("lab", func(x *toy.Toy) { x.UID = "other" })
+	p.want(other, []jobs.Call{call})
+	expect(t, "its successor has no answers of its own", p.said(&call), "nothing")
+}
+
+// TestCallsChange: what changes something is asked once, again at another pod, and what is
+// known from before is asked anew.
+func TestCallsChange(t *testing.T) {
+	var posts atomic.Int64
+	p := newPhone(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			if body, _ := io.ReadAll(r.Body); string(body) != "{}" || r.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s, %v", body, r.Header)
+			}
+			posts.Add(1)
+			return
+		}
+		_, _ = fmt.Fprint(w, posts.Load())
+	}, aHead("head", "1"))
+	job, how := aToy("lab"), get("/how")
+	how.Every = time.Hour
+	put := jobs.Call{Pod: "head", Port: 1, Method: http.MethodPut, Path: "/do", Body: []byte("{}"), Every: time.Millisecond, Once: true}
+	p.want(job, []jobs.Call{how})
+	p.wakes("nothing was done yet")
+	expect(t, "the answer", p.said(&how), "200 0")
+	p.want(job, []jobs.Call{how, put})
+	p.wakes("it is done")
+	for p.said(&how) != "200 1" {
+		p.wakes("it is asked anew")
+	}
+	second := get("/again") // as many calls as it takes for another one of the first
+	second.Every = time.Hour
+	p.want(job, []jobs.Call{how, put, second})
+	p.wakes("another question")
+	expect(t, "it was done once", posts.Load(), int64(1))
+	if err := p.api.Delete(t.Context(), aHead("head", "1")); err != nil {
+		t.Fatal(err)
+	}
+	for !strings.HasPrefix(p.said(&put), "0 there is no pod") {
+		p.wakes("the pod is gone")
+	}
+	if err := p.api.Create(t.Context(), aHead("head", "2")); err != nil {
+		t.Fatal(err)
+	}
+	for p.said(&put) != "200 " {
+		p.wakes("there is another pod")
+	}
+	expect(t, "it is done there, too", posts.Load(), int64(2))
+}
+
+// TestCallsAreBounded: a pod leads nowhere else, says no more than there is room for, and holds
+// nobody up.
+func TestCallsAreBounded(t *testing.T) {
+	led := make(chan string, 100)
+	p := newPhone(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/leads":
+			http.Redirect(w, r, "http://10.9.9.9/secret", http.StatusFound)
+		case "/secret":
+			led <- r.URL.String()
+		case "/long":
+			_, _ = io.WriteString(w, strings.Repeat("x", longestAnswer+1))
+		case "/silent":
+			<-r.Context().Done()
+		}
+	}, aHead("head", "1"))
+	leads, long, stopped := get("/leads"), get("/long"), get("/x")
+	stopped.Pod = "other"
+	leads.Every, long.Every, stopped.Every = time.Hour, time.Hour, time.Hour
+	job := aToy("lab")
+	p.want(job, []jobs.Call{leads, long, stopped})
+	for range 3 {
+		p.wakes("an answer")
+	}
+	if got := p.said(&leads); !strings.HasPrefix(got, "302 ") {
+		t.Errorf("it led to %s", got)
+	}
+	expect(t, "too much is said", p.said(&long), fmt.Sprintf("0 the answer is longer than %d bytes", longestAnswer))
+	expect(t, "there is no such pod", p.said(&stopped), "0 there is no pod other")
+	select {
+	case to := <-led:
+		t.Errorf("it was led to %s", to)
+	default:
+	}
+	// Jobs whose pods are silent take no longer than the calls of a while.
+	p.http.Timeout = time.Second
+	for i := range 3 * callers {
+		silent := aToy("lab", func(x *toy.Toy) { x.Name, x.UID = fmt.Sprint("s", i), types.UID(fmt.Sprint("s", i)) })
+		p.want(silent, []jobs.Call{get("/silent")})
+	}
+	quick := get("/quick")
+	p.want(job, []jobs.Call{quick})
+	for range 3*callers + 1 {
+		select {
+		case e := <-p.woken:
+			if e.Object.GetName() == "x" {
+				expect(t, "the answer", p.said(&quick), "200 ")
+				return
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("pods that are silent hold up a job")
+		}
+	}
+}
+
+// TestAddressesOfPods: the controller does not talk to its own machine, nor to where clouds give
+// away keys.
+func TestAddressesOfPods(t *testing.T) {
+	for address, fine := range map[string]bool{
+		"10.1.2.3:80": true, "[fd00::1]:80": true, "100.64.0.1:8265": true,
+		"127.0.0.1:80": false, "[::1]:80": false, "169.254.169.254:80": false, "0.0.0.0:80": false, "[::ffff:127.0.0.1]:80": false, "224.0.0.1:1": false, "x": false,
+	} {
+		if err := ofAPod("tcp", address, nil); (err == nil) != fine {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	c := newCalls(nil, nil, clock.RealClock{})
+	if a := c.send(t.Context(), "127.0.0.1", &jobs.Call{Port: 1, Method: http.MethodGet, Path: "/"}); !strings.Contains(a.Failure, errNoPod.Error()) {
+		t.Errorf("%+v", a)
+	}
+}
