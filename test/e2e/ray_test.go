@@ -399,3 +399,36 @@ func TestRayJobIsTriedAgain(t *testing.T) {
 	}
 	awaitEmpty(t, "blue")
 }
+
+// TestRayJobByHTTP: the dashboard is asked to run a job and tells how it ends; each try has a
+// cluster of its own.
+func TestRayJobByHTTP(t *testing.T) {
+	awaitEmpty(t, "blue")
+	alice := user(t, "alice")
+	const end = "submissionMode: HTTPMode, shutdownAfterJobFinishes: true,"
+	note := func(text string) func(string) string { // on the head's pod
+		return func(m string) string {
+			return strings.Replace(m, "headGroupSpec: {template: {spec", "headGroupSpec: {template: {metadata: {annotations: {"+text+"}}, spec", 1)
+		}
+	}
+	create(t, alice, note(`mlbatch.dev/job-run-for: 30s`)(rayJob("asked", end)), "blue")
+	create(t, alice, note(`mlbatch.dev/job-fail-first: "1", mlbatch.dev/job-run-for: 10s`)(rayJob("again", end+"backoffLimit: 1,")), "blue")
+	create(t, alice, note(`mlbatch.dev/job-exit-code: "3", mlbatch.dev/job-run-for: 10s`)(rayJob("bad", end)), "blue")
+	eventually(t, "it runs", rayJobIs(t, "asked", ray.DeploymentRunning))
+	if w := workloadOf(t, "blue", "asked"); len(w.Spec.PodSets) != 2 {
+		t.Errorf("its pod sets are %+v", w.Spec.PodSets)
+	}
+	eventually(t, "it is done", rayJobIs(t, "asked", ray.DeploymentComplete))
+	if s := rayJobObject(t, "asked").Status; s.JobStatus != ray.JobSucceeded || s.RayJobInfo == nil || s.RayJobInfo.EndTime == nil || s.Message == "" {
+		t.Errorf("%+v", s)
+	}
+	eventually(t, "the second try is better", rayJobIs(t, "again", ray.DeploymentComplete))
+	if s := rayJobObject(t, "again").Status; *s.Failed != 1 || s.JobStatus != ray.JobSucceeded {
+		t.Errorf("%+v", s)
+	}
+	eventually(t, "it fails", rayJobIs(t, "bad", ray.DeploymentFailed))
+	if s := rayJobObject(t, "bad").Status; s.Reason != ray.AppFailed || !strings.Contains(s.Message, "exit code 3") {
+		t.Errorf("%+v", s)
+	}
+	awaitEmpty(t, "blue")
+}
