@@ -2,6 +2,7 @@ package trainjob
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -66,6 +67,7 @@ func (r *rendering) enforce() {
 		}
 		switch {
 		case r.policy.Torch != nil:
+			r.torchtune(c)
 			r.torch(j, c)
 		case r.policy.JAX != nil:
 			setEnv(c, number(jaxProcesses, size(j)), index(jaxIndex), text(jaxAddress, fmt.Sprintf("%s:%d", r.host(j, 0), port)))
@@ -110,6 +112,22 @@ func (r *rendering) torch(j *jobset.ReplicatedJob, c *corev1.Container) {
 			}
 		}
 	}
+}
+
+// torchtune refuses a command of torchtune without recipe and configuration. The trainer of
+// Kubeflow chooses these by the name of the runtime; here they are the author's to say.
+func (r *rendering) torchtune(c *corev1.Container) {
+	words := slices.Concat(c.Command, c.Args)
+	configured := slices.ContainsFunc(words, func(w string) bool { return w == "--config" || strings.HasPrefix(w, "--config=") })
+	if len(words) < 2 || words[0] != "tune" || words[1] != "run" || configured {
+		return
+	}
+	const cure = "recipe and configuration of torchtune are not chosen by the runtime's name here: say both, as in args: [full_finetune_distributed, --config, llama3_2/1B_full]"
+	if t := r.job.Spec.Trainer; t != nil && len(t.Command) > 0 {
+		r.invalid(trainerPath().Child("command"), strings.Join(t.Command, " "), cure)
+		return
+	}
+	r.invalid(runtimeRef(), r.job.Spec.RuntimeRef.Name, "the command of the %s is tune run: "+cure, r.runtime())
 }
 
 // processes is how many torchrun starts in each pod. Without a GPU that is one per

@@ -39,6 +39,8 @@ func TestRefused(t *testing.T) {
 		"ProcessWord":  {"torchrun knows no such word", "trainer: {numProcPerNode: many}", "", "spec.trainer.numProcPerNode", "auto, cpu or gpu"},
 		"Patches":      {"two of the same", "runtimePatches: [{manager: a}, {manager: a}]", "", "spec.runtimePatches[1].manager", "Duplicate"},
 		"NoManager":    {"whose is it", "runtimePatches: [{}]", "", "spec.runtimePatches[0].manager", "say who"},
+		"Torchtune":    {"nobody chooses its recipe", "trainer: {command: [tune, run], args: [dtype=bf16]}", "torch-distributed", "spec.trainer.command", "args: [full_finetune_distributed, --config, llama3_2/1B_full]"},
+		"TorchtuneOf":  {"of a runtime that is made for it", "trainer: {args: [dtype=bf16]}", "mlPolicy: {torch: {}}, template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {containers: [{name: node, image: i, command: [tune, run, output_dir=/w]}]}}}}}]}}", "spec.runtimeRef", "--config"},
 		"Flux":         {"it is not run", "", "mlPolicy: {flux: {}}, " + plain, "spec.runtimeRef", "use another"},
 		"MPIWord":      {"slots are a number", "trainer: {numProcPerNode: auto}", "mpi-distributed", "spec.trainer.numProcPerNode", "needs a number"},
 		"MPIAlone":     {"who would be the others", "trainer: {numNodes: 2}", "mlPolicy: {mpi: {runLauncherAsNode: true}}, " + plain, "spec.trainer.numNodes", "use 1"},
@@ -89,6 +91,16 @@ func TestRefused(t *testing.T) {
 		o.Name = name
 		if errs := trainjob.Kind().Validate(o); len(errs) == 0 || errs[0].Field != field {
 			t.Errorf("the name %s: %v", name, errs)
+		}
+	}
+	for why, args := range map[string]string{
+		"its author has chosen":   "command: [tune, run, full_finetune_distributed], args: [--config, llama3_2/1B_full]",
+		"in one word":             "command: [tune, run], args: [full_finetune_distributed, --config=own.yaml]",
+		"it trains nothing":       "command: [tune, ls]",
+		"that is another program": "command: [python], args: [tune, run]",
+	} {
+		if errs := trainjob.Kind().Validate(job(t, "trainer: {"+args+"}", "torch-distributed")); len(errs) > 0 {
+			t.Errorf("torchtune, %s: %v", why, errs)
 		}
 	}
 	for _, name := range []string{"", strings.Repeat("a", 45)} {
