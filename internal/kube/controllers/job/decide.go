@@ -422,7 +422,12 @@ func givenBack(s facts) []kueue.ReclaimablePod {
 		for i := range s.facts.PodSets {
 			at := slices.IndexFunc(s.workload.Spec.PodSets, func(ps kueue.PodSet) bool { return ps.Name == r.Name })
 			if asks := &s.facts.PodSets[i]; asks.Name == r.Name && at >= 0 {
-				out = append(out, convert.GivenBack(&s.workload.Spec.PodSets[at], asks.Count-r.Count))
+				all := &s.workload.Spec.PodSets[at]
+				size := asks.Count
+				if all.MinCount == nil { // scaled down, it may be scaled up again and has quota for that
+					size = max(size, all.Count)
+				}
+				out = append(out, convert.GivenBack(all, size-r.Count))
 			}
 		}
 	}

@@ -291,6 +291,14 @@ func TestDecide(t *testing.T) {
 			workload: aWorkload(admitted, func(w *kueue.Workload) { w.Spec.PodSets[0].Count, w.Spec.PodSets[0].MinCount = 5, new(int32(2)) }), live: 1,
 			want: outcome{Reclaimed: 4},
 		},
+		"scaled down, one done": {
+			why: "it may be scaled up again, and keeps the quota for that",
+			job: aJob(running, injected, func(j *batchv1.Job) { j.Status.Active, j.Status.Succeeded = 1, 1 }),
+			workload: aWorkload(admitted, func(w *kueue.Workload) {
+				w.Spec.PodSets[0].Count, w.Status.Admission.PodSetAssignments[0].Count = 4, new(int32(4))
+			}), live: 1,
+			want: outcome{Reclaimed: 1},
+		},
 		"evicted, pods gone, one done": {
 			why: "what is done need not run again: it asks for what is left",
 			job: aJob(stopped, injected, func(j *batchv1.Job) { j.Status.Succeeded = 1 }), workload: aWorkload(admitted, preempted),
