@@ -106,7 +106,7 @@ func (w *life) admitted() jobs.Admitted {
 	out := jobs.Admitted{}
 	for _, p := range w.facts().PodSets {
 		out[string(p.Name)] = jobs.PodSetInfo{
-			Name: string(p.Name), Count: p.Count, NodeSelector: map[string]string{"pool": "a"},
+			Name: string(p.Name), Count: p.Count, Asked: p.Count, NodeSelector: map[string]string{"pool": "a"},
 			Labels: map[string]string{kueue.PodSetLabel: string(p.Name)}, Annotations: map[string]string{kueue.WorkloadAnnotation: "w"},
 		}
 	}

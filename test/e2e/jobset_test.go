@@ -244,6 +244,52 @@ func TestJobSetIsEvicted(t *testing.T) {
 	awaitEmpty(t, "blue")
 }
 
+// TestJobSetIsResized: one that grows is queued for its new size before it has a pod more, and
+// goes on with the Jobs that it has; one that shrinks does so as it runs.
+func TestJobSetIsResized(t *testing.T) {
+	awaitEmpty(t, "blue")
+	alice := user(t, "alice")
+	create(t, alice, jobSetManifest("elastic", "replicatedJobs: [{name: workers, template: {spec: {parallelism: 2, completions: 2, "+podOfSet("6000s")+"}}}]"), "blue")
+	eventually(t, "two pods run", setRuns(t, "elastic", 2))
+	first := jobsOf(t, "elastic")[0].UID
+	resize := func(n int32) {
+		t.Helper()
+		js := jobSet(t, "elastic")
+		was := js.DeepCopy()
+		s := &js.Spec.ReplicatedJobs[0].Template.Spec
+		s.Parallelism, s.Completions = &n, &n
+		if err := alice.Patch(t.Context(), js, client.MergeFrom(was)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	given := func(n int32) func() string {
+		return func() string {
+			w := workloadOf(t, "blue", "elastic")
+			if w == nil || w.Status.Admission == nil || *w.Status.Admission.PodSetAssignments[0].Count != n {
+				return fmt.Sprintf("its Workload is %+v", w)
+			}
+			return setRuns(t, "elastic", int(n))()
+		}
+	}
+	resize(3)
+	eventually(t, "three pods were admitted and run", given(3))
+	resize(100)
+	eventually(t, "it waits for more than there is", func() string {
+		if w := workloadOf(t, "blue", "elastic"); w == nil || w.Status.Admission != nil || w.Spec.PodSets[0].Count != 100 {
+			return fmt.Sprintf("its Workload is %+v", w)
+		}
+		return setRuns(t, "elastic", 0)()
+	})
+	resize(3)
+	eventually(t, "three pods run again", given(3))
+	resize(1)
+	eventually(t, "one pod runs", setRuns(t, "elastic", 1))
+	if all := jobsOf(t, "elastic"); len(all) != 1 || all[0].UID != first || *all[0].Spec.Completions != 1 {
+		t.Errorf("its Jobs are %+v", all)
+	}
+	awaitEmpty(t, "blue")
+}
+
 // TestJobSetInAppWrapper (A1): a wrapped JobSet has succeeded when it says so, although its
 // leader never does.
 func TestJobSetInAppWrapper(t *testing.T) {

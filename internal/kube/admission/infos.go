@@ -29,6 +29,7 @@ func Infos(ctx context.Context, c client.Reader, w *kueue.Workload, o Labels) ([
 		info := jobs.PodSetInfo{
 			Name:         string(a.Name),
 			Count:        ptr.Deref(a.Count, 0),
+			Asked:        asked(w, a.Name),
 			Annotations:  map[string]string{kueue.WorkloadAnnotation: w.Name},
 			Labels:       map[string]string{kueue.PodSetLabel: string(a.Name)},
 			NodeSelector: map[string]string{},
@@ -51,6 +52,15 @@ func Infos(ctx context.Context, c client.Reader, w *kueue.Workload, o Labels) ([
 		out = append(out, info)
 	}
 	return out, nil
+}
+
+// asked is how many pods of a pod set a Workload asks for.
+func asked(w *kueue.Workload, name kueue.PodSetReference) int32 {
+	at := slices.IndexFunc(w.Spec.PodSets, func(ps kueue.PodSet) bool { return ps.Name == name })
+	if at < 0 {
+		return 0
+	}
+	return w.Spec.PodSets[at].Count
 }
 
 // Updated adds what the admission checks want the pods to have.

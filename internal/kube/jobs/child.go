@@ -1,12 +1,17 @@
 package jobs
 
 import (
+	"errors"
 	"io"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 )
+
+// ErrOutgrown says that a job asks for more pods than it was admitted with. It is about to be
+// stopped, and queued again.
+var ErrOutgrown = errors.New("it asks for more pods than it was admitted with")
 
 // Make returns the object of a member of a role that is not made of pods directly, as it is to
 // run: its name is that of the member (podplan.Role), its kind one of Operated.Children.

@@ -50,8 +50,10 @@ type Outcome struct {
 
 // PodSetInfo is what an admission adds to the pods of one pod set.
 type PodSetInfo struct {
-	Name         string
-	Count        int32
+	Name string
+	// Count is how many pods were admitted, and Asked how many the job asked for then, with
+	// those that were done already.
+	Count, Asked int32
 	Annotations  map[string]string
 	Labels       map[string]string
 	NodeSelector map[string]string

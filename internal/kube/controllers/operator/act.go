@@ -200,13 +200,14 @@ func (r *reconciler) begin(ctx context.Context, l *look, s *podplan.Step) (again
 	if !ready || err != nil {
 		return again, err
 	}
-	if err := r.release(ctx, l, s); err != nil {
-		return 0, err
+	err = r.release(ctx, l, s)
+	var sooner time.Duration
+	if err == nil && len(s.Create) > 0 {
+		sooner, err = r.create(ctx, l, s)
 	}
-	if len(s.Create) == 0 {
-		return again, nil
+	if errors.Is(err, jobs.ErrOutgrown) {
+		return conflictPause, nil // who queues it is about to stop it
 	}
-	sooner, err := r.create(ctx, l, s)
 	return cmp.Or(sooner, again), err
 }
 
@@ -219,6 +220,9 @@ func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (time
 			continue
 		}
 		m, err := r.made(l, x, &s.Memory)
+		if errors.Is(err, jobs.ErrOutgrown) {
+			return 0, err
+		}
 		if err != nil {
 			r.event(l.job, corev1.EventTypeWarning, notCreated+m.called(), err.Error())
 			return 0, err

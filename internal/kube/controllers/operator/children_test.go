@@ -124,6 +124,29 @@ func TestChildrenAreHeld(t *testing.T) {
 	expect(t, "where", b.jobs()[1].Spec.Template.Spec.NodeSelector, map[string]string{"gpu": "h100"})
 }
 
+// TestChildrenAreNotMoreThanAdmitted: a job that asks for more than it was admitted with gets
+// none of it before it is stopped and queued again, and nobody is told of a failure.
+func TestChildrenAreNotMoreThanAdmitted(t *testing.T) {
+	b := newBench(t, aToy("blue", ofJobs), aFlavor(), admitted("x-uid"))
+	b.run()
+	x := b.toy("blue")
+	x.Spec.Pods = 4
+	b.update(x)
+	b.said()
+	b.run()
+	expect(t, "made", b.jobLines(), []string{"x-0 0", "x-1 0", "x-2 0"})
+	expect(t, "said", b.said(), "")
+	if result, err := b.step(); err != nil || result.RequeueAfter != conflictPause {
+		t.Errorf("it is looked at again after %v, %v", result.RequeueAfter, err)
+	}
+	w := &kueue.Workload{}
+	b.get("blue", w, "w")
+	w.Spec.PodSets[0].Count, w.Status.Admission.PodSetAssignments[0].Count = 4, new(int32(4))
+	b.update(w)
+	b.run()
+	expect(t, "admitted with it", b.jobLines(), []string{"x-0 0", "x-1 0", "x-2 0", "x-3 0"})
+}
+
 func (b *bench) hold(on bool) {
 	x := b.toy("blue")
 	x.Spec.Hold = on

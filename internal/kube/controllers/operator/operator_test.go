@@ -379,6 +379,7 @@ func workload(uid types.UID) *kueue.Workload {
 // admitted is one with quota for three pods.
 func admitted(uid types.UID) *kueue.Workload {
 	w := workload(uid)
+	w.Spec.PodSets = []kueue.PodSet{{Name: "main", Count: 3}}
 	w.Status.Admission = &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{{
 		Name: "main", Count: new(int32(3)), Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{corev1.ResourceCPU: "f"},
 	}}}

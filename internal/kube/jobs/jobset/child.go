@@ -1,12 +1,15 @@
 package jobset
 
 import (
+	batchv1 "k8s.io/api/batch/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	api "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 )
 
 // Child is how JobSets are members of jobs of other kinds.
@@ -22,6 +25,32 @@ func Child() jobs.ChildKind {
 			return jobs.Changing(func(js *api.JobSet) { release(js, w) })(is)
 		},
 	}
+}
+
+// elastic is how Jobs are members of a JobSet: they may get another number of pods.
+func elastic() jobs.ChildKind {
+	k := job.Child()
+	release := k.Release
+	k.Release = func(is, wanted jobs.Object) jobs.Object { return resized(release(is, wanted), wanted) }
+	k.Adjust = resized
+	return k
+}
+
+// resized returns a Job with as many pods as another one. Of Indexed Jobs these are their
+// completions as well; others stay as they are.
+func resized(is, wanted jobs.Object) jobs.Object {
+	was, wasJob := is.(*batchv1.Job)
+	like, likeJob := wanted.(*batchv1.Job)
+	if !wasJob || !likeJob || ptr.Deref(like.Spec.CompletionMode, "") != batchv1.IndexedCompletion {
+		return is
+	}
+	pods, all := ptr.Deref(like.Spec.Parallelism, 1), ptr.Deref(like.Spec.Completions, 1)
+	if pods != all || ptr.Deref(was.Spec.Parallelism, 1) == pods && ptr.Deref(was.Spec.Completions, 1) == all {
+		return is
+	}
+	out := was.DeepCopy()
+	out.Spec.Parallelism, out.Spec.Completions = &pods, &all
+	return out
 }
 
 // seeChild reads how far a JobSet is. One that is suspended runs no more once none of its

@@ -140,7 +140,7 @@ func agree(t judged, js *api.JobSet, p *jobs.Plan, f *jobs.Facts) {
 		if r.Count == 0 {
 			continue
 		}
-		o, err := p.Make[i](podplan.Member{Role: r.Name, Index: r.Count - 1}, &podplan.Memory{}, jobs.Admitted{r.Name: {}})
+		o, err := p.Make[i](podplan.Member{Role: r.Name, Index: r.Count - 1}, &podplan.Memory{}, jobs.Admitted{r.Name: {Asked: f.PodSets[i].Count}})
 		if err != nil {
 			t.Fatalf("a Job of role %s: %v", r.Name, err)
 		}

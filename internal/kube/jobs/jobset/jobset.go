@@ -19,7 +19,6 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 )
 
 // Kind is all that there is to know of JobSets.
@@ -34,7 +33,7 @@ func Kind() jobs.Kind {
 		Operated: &jobs.Operated{
 			Compile:   of(compile),
 			Others:    []string{"jobset/jobset"},
-			Children:  []jobs.ChildKind{job.Child()},
+			Children:  []jobs.ChildKind{elastic()},
 			Artifacts: artifacts,
 			Makes:     []schema.GroupResource{{Resource: "services"}, {Resource: "persistentvolumeclaims"}},
 			Recall:    jobs.Of(func(js *api.JobSet) *recovery.Recovery { return js.Status.Recovery }),

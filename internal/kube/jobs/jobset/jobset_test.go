@@ -1,6 +1,8 @@
 package jobset_test
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -233,6 +235,7 @@ func TestAdmitted(t *testing.T) {
 	js := decode(t, "replicatedJobs: [{name: a, JOB}]")
 	p := compiled(t, js)
 	admitted := jobs.Admitted{"a": {
+		Asked:  1,
 		Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"n": "2"}, NodeSelector: map[string]string{"s": "3"},
 		Tolerations: []corev1.Toleration{{Key: "t", Operator: corev1.TolerationOpExists}},
 	}}
@@ -243,11 +246,43 @@ func TestAdmitted(t *testing.T) {
 	if again := made(t, p, "a", 0, 0, nil).Spec.Template; again.Labels["l"] != "" || again.Spec.NodeSelector != nil {
 		t.Error("what one Job got is in the next")
 	}
-	for name, with := range map[string]jobs.Admitted{"other": {"b": {}}, "conflict": {"a": {Labels: map[string]string{api.JobSetNameKey: "x"}}}} {
+	for name, with := range map[string]jobs.Admitted{"other": {"b": {}}, "conflict": {"a": {Asked: 1, Labels: map[string]string{api.JobSetNameKey: "x"}}}} {
 		if _, err := p.MakeOf("a")(podplan.Member{Role: "a"}, &podplan.Memory{}, with); err == nil {
 			t.Errorf("%s: it was made", name)
 		}
 	}
+}
+
+// TestResized: Jobs get another number of pods while they run or are held, and none that the
+// JobSet was not admitted with. That is asked for first.
+func TestResized(t *testing.T) {
+	sized := func(n int) string {
+		return fmt.Sprintf("replicatedJobs: [{name: a, replicas: 2, template: {spec: {parallelism: %d, completions: %d, POD}}}]", n, n)
+	}
+	k := jobset.Kind().Operated.Child(batchv1.SchemeGroupVersion.WithKind("Job"))
+	asked := jobs.Admitted{"a": {Asked: 6}}
+	is := made(t, compiled(t, decode(t, sized(2))), "a", 1, 0, asked)
+	for _, n := range []int32{1, 3} {
+		wanted := made(t, compiled(t, decode(t, sized(int(n)))), "a", 1, 0, asked)
+		for how, change := range map[string]func(is, wanted jobs.Object) jobs.Object{"runs": k.Adjust, "is held": k.Release} {
+			got, _ := change(is, wanted).(*batchv1.Job)
+			if *got.Spec.Parallelism != n || *got.Spec.Completions != n || *is.Spec.Parallelism != 2 {
+				t.Errorf("one that %s: %d pods, want %d", how, *got.Spec.Parallelism, n)
+			}
+		}
+	}
+	if got := k.Adjust(is, made(t, compiled(t, decode(t, sized(2))), "a", 1, 0, asked)); got != jobs.Object(is) {
+		t.Error("nothing changed, and the Job is another one")
+	}
+	queue := made(t, compiled(t, decode(t, "replicatedJobs: [{name: a, template: {spec: {parallelism: 2, completions: 8, POD}}}]")), "a", 0, 0, nil)
+	if got := k.Adjust(is, queue); got != jobs.Object(is) {
+		t.Error("Jobs whose pods share their work have the size that they were made with")
+	}
+	grown := compiled(t, decode(t, sized(4)))
+	if _, err := grown.MakeOf("a")(podplan.Member{Role: "a"}, &podplan.Memory{}, asked); !errors.Is(err, jobs.ErrOutgrown) {
+		t.Errorf("eight pods, and six were asked for: %v", err)
+	}
+	made(t, grown, "a", 0, 0, nil) // one that is not queued asks nobody
 }
 
 // TestExclusive: each Job has the nodes of one value of a label to itself. Pods that wait
@@ -269,7 +304,7 @@ func TestExclusive(t *testing.T) {
 		if len(away) != 1 || away[0].TopologyKey != "rack" || selects(t, away[0].LabelSelector, key) || !selects(t, away[0].LabelSelector, "x") || selects(t, away[0].LabelSelector, "") {
 			t.Errorf("%s: away %v", name, away)
 		}
-		planned := made(t, p, "a", 0, 0, jobs.Admitted{"a": {Annotations: map[string]string{kueue.WorkloadAnnotation: "w"}}}).Spec.Template.Spec.Affinity
+		planned := made(t, p, "a", 0, 0, jobs.Admitted{"a": {Asked: 4, Annotations: map[string]string{kueue.WorkloadAnnotation: "w"}}}).Spec.Template.Spec.Affinity
 		if planned.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil || len(planned.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) != 1 ||
 			planned.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil || len(planned.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) != 1 {
 			t.Errorf("%s: planned %v", name, planned)

@@ -44,6 +44,9 @@ func (r *reading) make(x *role) jobs.Make {
 			if !known {
 				return nil, fmt.Errorf("its admission has no pods of role %s", x.Name)
 			}
+			if x.count*x.pods > info.Asked {
+				return nil, jobs.ErrOutgrown
+			}
 			if err := info.Inject(t); err != nil {
 				return nil, fmt.Errorf("pods of role %s: %w", x.Name, err)
 			}

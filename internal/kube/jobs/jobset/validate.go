@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -345,8 +346,9 @@ func (r *reading) checkExclusive() field.ErrorList {
 	return nil
 }
 
-// validateChange finds what is wrong with a change. What a JobSet is made of stays; while
-// it is suspended its pods may become others in what decides where they run.
+// validateChange finds what is wrong with a change. What a JobSet is made of stays, but for
+// the size of its Jobs (resizes); while it is suspended its pods may become others in what
+// decides where they run.
 func validateChange(was, is *api.JobSet) field.ErrorList {
 	var errs field.ErrorList
 	at := field.NewPath("spec")
@@ -357,6 +359,12 @@ func validateChange(was, is *api.JobSet) field.ErrorList {
 	if suspended(was) || suspended(is) {
 		for i := range min(len(a.ReplicatedJobs), len(b.ReplicatedJobs)) {
 			copyDirectives(&b.ReplicatedJobs[i], &a.ReplicatedJobs[i])
+		}
+	}
+	for i := range min(len(a.ReplicatedJobs), len(b.ReplicatedJobs)) {
+		from, to := &a.ReplicatedJobs[i].Template.Spec, &b.ReplicatedJobs[i].Template.Spec
+		if metav1.GetControllerOf(is) == nil && resizes(from) && resizes(to) { // else it was admitted as a part
+			to.Parallelism, to.Completions = from.Parallelism, from.Completions
 		}
 	}
 	for _, f := range []struct {
@@ -374,7 +382,8 @@ func validateChange(was, is *api.JobSet) field.ErrorList {
 		if !equality.Semantic.DeepEqual(f.was, f.is) {
 			cure := "it cannot be changed: delete the JobSet and create it anew"
 			if f.name == "replicatedJobs" {
-				cure += "; of a suspended one the labels, annotations, nodeSelector, tolerations and schedulingGates of pods can be"
+				cure += "; parallelism and completions can be, together, where they are equal in an Indexed Job, " +
+					"and of a suspended one the labels, annotations, nodeSelector, tolerations and schedulingGates of pods"
 			}
 			errs = append(errs, field.Forbidden(at.Child(f.name), cure))
 		}
@@ -383,4 +392,11 @@ func validateChange(was, is *api.JobSet) field.ErrorList {
 		return validate(is) // of what else may change
 	}
 	return errs
+}
+
+// resizes reports whether a Job may get another number of pods: each has a part of the work
+// that it is told by its index.
+func resizes(s *batchv1.JobSpec) bool {
+	n := ptr.Deref(s.Parallelism, 1)
+	return indexed(s) && n > 0 && n == ptr.Deref(s.Completions, 1)
 }

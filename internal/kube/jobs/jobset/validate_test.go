@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	api "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/jobset"
 )
@@ -128,6 +130,7 @@ func TestAccepted(t *testing.T) {
 // suspended.
 func TestChange(t *testing.T) {
 	const held = "suspend: true, "
+	sized := func(sizes string) string { return "replicatedJobs: [{name: a, template: {spec: {" + sizes + "POD}}}]" }
 	with := func(pod string) string {
 		return "replicatedJobs: [{name: a, template: {spec: {template: {" + pod + "containers: [{name: c}]}}}}}]"
 	}
@@ -140,6 +143,13 @@ func TestChange(t *testing.T) {
 		"manager":            {"", pair, "managedBy: example.com/x, " + pair, "spec.managedBy"},
 		"roles":              {"", pair, "replicatedJobs: [{name: leader, JOB}]", "spec.replicatedJobs"},
 		"replicas, held":     {"", held + "replicatedJobs: [{name: a, JOB}]", held + "replicatedJobs: [{name: a, replicas: 2, JOB}]", "spec.replicatedJobs"},
+		"grows":              {"pods of further indexes", sized("parallelism: 2, completions: 2, "), sized("parallelism: 3, completions: 3, "), ""},
+		"shrinks":            {"", sized("parallelism: 2, completions: 2, "), sized(""), ""},
+		"grows, held":        {"", held + sized(""), held + sized("parallelism: 3, completions: 3, "), ""},
+		"more at once":       {"its author said how many share the work", sized("parallelism: 2, completions: 4, "), sized("parallelism: 3, completions: 4, "), "spec.replicatedJobs"},
+		"more work":          {"", sized("parallelism: 2, completions: 2, "), sized("parallelism: 2, completions: 4, "), "spec.replicatedJobs"},
+		"no indexes":         {"a Job ends when one of its pods has", sized("completionMode: NonIndexed, parallelism: 2, completions: 2, "), sized("completionMode: NonIndexed, parallelism: 3, completions: 3, "), "spec.replicatedJobs"},
+		"to nothing":         {"nothing could succeed", sized("parallelism: 2, completions: 2, "), sized("parallelism: 0, completions: 0, "), "spec.replicatedJobs"},
 		"image, held":        {"", held + with("spec: {"), held + with("spec: {hostname: x, "), "spec.replicatedJobs"},
 		"selector":           {"it runs", with("spec: {"), with("spec: {nodeSelector: {a: b}, "), "spec.replicatedJobs"},
 		"selector, held":     {"", held + with("spec: {"), held + with("spec: {nodeSelector: {a: b}, "), ""},
@@ -159,6 +169,13 @@ func TestChange(t *testing.T) {
 				t.Errorf("%s: %v, want %q", tc.why, errs, tc.want)
 			}
 		})
+	}
+	owned, more := decode(t, sized("")), decode(t, sized("parallelism: 2, completions: 2, "))
+	for _, js := range []*api.JobSet{owned, more} {
+		js.OwnerReferences = []metav1.OwnerReference{{Kind: "AppWrapper", Name: "x", Controller: new(true)}}
+	}
+	if errs := jobset.Kind().ValidateChange(owned, more); len(errs) == 0 {
+		t.Error("a part of another job grows, which was admitted as it was")
 	}
 	was, is := decode(t, pair), decodeWith(t, "annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: a b}", pair)
 	if errs := jobset.Kind().ValidateChange(was, is); len(errs) == 0 {

@@ -153,6 +153,9 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 			if !found {
 				return j, nil
 			}
+			if t.Spec.Pods > info.Asked {
+				return nil, jobs.ErrOutgrown
+			}
 			return j, info.Inject(&j.Spec.Template)
 		}}
 	}
