@@ -274,6 +274,13 @@ func TestResized(t *testing.T) {
 	if got := k.Adjust(is, made(t, compiled(t, decode(t, sized(2))), "a", 1, 0, asked)); got != jobs.Object(is) {
 		t.Error("nothing changed, and the Job is another one")
 	}
+	one := made(t, compiled(t, decode(t, "replicatedJobs: [{name: a, JOB}]")), "a", 0, 0, nil)
+	if got, _ := k.Adjust(is, one).(*batchv1.Job); *got.Spec.Parallelism != 1 || *got.Spec.Completions != 1 {
+		t.Errorf("without sizes it is one pod: %+v", got.Spec)
+	}
+	if got := k.Adjust(one, made(t, compiled(t, decode(t, sized(1))), "a", 0, 0, nil)); got != jobs.Object(one) {
+		t.Error("it has the one pod already, and is written")
+	}
 	queue := made(t, compiled(t, decode(t, "replicatedJobs: [{name: a, template: {spec: {parallelism: 2, completions: 8, POD}}}]")), "a", 0, 0, nil)
 	if got := k.Adjust(is, queue); got != jobs.Object(is) {
 		t.Error("Jobs whose pods share their work have the size that they were made with")
@@ -432,6 +439,44 @@ func TestRead(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, f.PodSets[1].TopologyRequest); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestTopology: Jobs that want nodes of their own are near to each other, also those of one
+// pod, unless their author says how near; others say nothing.
+func TestTopology(t *testing.T) {
+	const apart = "metadata: {annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: rack}}, "
+	for why, tc := range map[string]struct {
+		spec string
+		want *kueue.PodSetTopologyRequest
+	}{
+		"one pod": {"replicatedJobs: [{name: a, template: {" + apart + "spec: {completionMode: NonIndexed, POD}}}]", &kueue.PodSetTopologyRequest{
+			PodSetSliceRequiredTopology: new("rack"), PodSetSliceSize: new(int32(1)), SubGroupIndexLabel: new("jobset.sigs.k8s.io/job-index"), SubGroupCount: new(int32(1)),
+		}},
+		"its author's": {"replicatedJobs: [{name: a, template: {" + apart + "spec: {completionMode: NonIndexed, template: {metadata: {annotations: {kueue.x-k8s.io/podset-preferred-topology: block}}, spec: {containers: [{name: c}]}}}}}]", &kueue.PodSetTopologyRequest{
+			Preferred: new("block"), SubGroupIndexLabel: new("jobset.sigs.k8s.io/job-index"), SubGroupCount: new(int32(1)),
+		}},
+		"nothing": {"replicatedJobs: [{name: a, JOB}]", nil},
+	} {
+		f, err := jobset.Kind().Read(decode(t, tc.spec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tc.want, f.PodSets[0].TopologyRequest); diff != "" {
+			t.Errorf("%s: %s", why, diff)
+		}
+	}
+}
+
+// TestActive: a JobSet of which another controller keeps counts has pods as long as one of its
+// Jobs does.
+func TestActive(t *testing.T) {
+	for active, want := range map[int32]bool{0: false, 1: true} {
+		js := decode(t, pair)
+		js.Status.ReplicatedJobsStatus = []api.ReplicatedJobStatus{{Name: "leader"}, {Name: "workers", Active: active, Suspended: 1}}
+		if f, err := jobset.Kind().Read(js); err != nil || f.Active != want {
+			t.Errorf("with %d Jobs that run: %v, %v", active, f.Active, err)
+		}
 	}
 }
 

@@ -138,6 +138,21 @@ func TestRestartWithoutARule(t *testing.T) {
 	}
 }
 
+// TestStartupIsToldOfWhatRuns: neither before a JobSet has begun nor once it has ended.
+func TestStartupIsToldOfWhatRuns(t *testing.T) {
+	const inOrder = "startupPolicy: {startupPolicyOrder: InOrder}, "
+	for want, m := range map[string]podplan.Memory{
+		"":                       {},
+		"Failed=True:FailedJobs": {Started: at(1), Ended: at(2), Outcome: podplan.JobFailed, Reason: podplan.MemberFailed},
+		"StartupPolicyInProgress=True:InOrderStartupPolicyInProgress": {Started: at(1)},
+	} {
+		js := decode(t, inOrder+pair)
+		if got := shown(projected(t, js, compiled(t, js), &jobs.Standing{Memory: m, Now: at(3)})); got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+	}
+}
+
 // TestSeen: how far a JobSet is that is a member of another job.
 func TestSeen(t *testing.T) {
 	c := jobset.Child()

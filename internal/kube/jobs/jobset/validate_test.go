@@ -59,6 +59,7 @@ func TestRefused(t *testing.T) {
 		"coordinator":            {"coordinator: {replicatedJob: x}, " + pair, "", "spec.coordinator.replicatedJob", `"leader", "workers"`},
 		"coordinating Job":       {"coordinator: {replicatedJob: workers, jobIndex: 2}, " + pair, "", "spec.coordinator.jobIndex", "2 Jobs"},
 		"coordinating pod":       {"coordinator: {replicatedJob: workers, podIndex: 2}, " + pair, "", "spec.coordinator.podIndex", "2 completions"},
+		"coordinating nobody":    {"coordinator: {replicatedJob: workers, podIndex: -1}, " + pair, "", "spec.coordinator.podIndex", "2 completions"},
 		"coordinator without":    {"coordinator: {replicatedJob: a}, replicatedJobs: [{name: a, template: {spec: {completionMode: NonIndexed, POD}}}]", "", "spec.coordinator.replicatedJob", "completionMode"},
 		"claim without a name":   {"volumeClaimPolicies: [{templates: [{}]}], " + pair, "", "spec.volumeClaimPolicies[0].templates[0].metadata.name", "by this name"},
 		"claim elsewhere":        {"volumeClaimPolicies: [{templates: [{metadata: {name: a, namespace: b}}]}], " + pair, "", "spec.volumeClaimPolicies[0].templates[0].metadata.namespace", "remove it"},
@@ -119,6 +120,10 @@ func TestAccepted(t *testing.T) {
 			t.Errorf("%d letters: %v", len(name), errs)
 		}
 	}
+	most := "replicatedJobs: [{name: w, template: {spec: {completionMode: NonIndexed, parallelism: 1000000, completions: 1000000, POD}}}]"
+	if errs := jobset.Kind().Validate(decode(t, most)); len(errs) > 0 {
+		t.Errorf("as many pods as there may be: %v", errs)
+	}
 	js := decode(t, pair)
 	js.Name, js.GenerateName = "", "train-"
 	if errs := jobset.Kind().Validate(js); len(errs) > 0 {
@@ -167,6 +172,11 @@ func TestChange(t *testing.T) {
 			errs := jobset.Kind().ValidateChange(decode(t, tc.was), decode(t, tc.is))
 			if (tc.want == "") != (len(errs) == 0) || tc.want != "" && errs[0].Field != tc.want {
 				t.Errorf("%s: %v, want %q", tc.why, errs, tc.want)
+			}
+			for _, e := range errs {
+				if strings.Contains(e.Detail, "nodeSelector") != (e.Field == "spec.replicatedJobs") {
+					t.Errorf("what can be changed of Jobs is told where it is about them: %v", e)
+				}
 			}
 		})
 	}

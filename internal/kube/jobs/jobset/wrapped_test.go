@@ -60,6 +60,13 @@ func TestHeldBack(t *testing.T) {
 			}
 		})
 	}
+	odd := map[string]any{"spec": map[string]any{"replicatedJobs": "x"}}
+	if heldBack(odd, "template.spec.replicatedJobs[0].template.spec.template") {
+		t.Error("what cannot be read waits for nobody")
+	}
+	if sets, err := jobset.Kind().Wrapped.PodSets(odd); err == nil {
+		t.Errorf("what cannot be read has the pods %v", sets)
+	}
 	for replicas, want := range map[int64]bool{0: false, 1: true, 3: true} {
 		o := map[string]any{"spec": map[string]any{
 			"replicatedJobs": []any{map[string]any{"name": "a", "replicas": replicas}, group("b", on("a", "Ready"))},
