@@ -366,6 +366,34 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestListOfHosts: a job may have as many workers as their list has room in a ConfigMap.
+func TestListOfHosts(t *testing.T) {
+	for workers, want := range map[int]int{40000: 0, 40001: 1} { // abc-worker-12345 slots=1
+		j := decode(t, fmt.Sprintf("ROLES: {Launcher: {POD}, Worker: {replicas: %d, POD}}", workers), "v1")
+		j.Name = "abc"
+		if errs := mpijob.Kind().Validate(j); len(errs) != want {
+			t.Errorf("%d workers: %v", workers, errs)
+		}
+	}
+}
+
+// TestSidecars: variables are for the container that does the work, and what belongs to a job
+// is found by its labels.
+func TestSidecars(t *testing.T) {
+	const two = "template: {spec: {containers: [{name: mpi}, {name: side}]}}"
+	for _, j := range []*v2beta1.MPIJob{decode(t, "ROLES: {Launcher: {"+two+"}, Worker: {replicas: 1, "+two+"}}"), decode(t, "ROLES: {Launcher: {"+two+"}, Worker: {replicas: 1, "+two+"}}", "v1")} {
+		all := member(t, j, "launcher", 0).Spec.Containers
+		if len(all[0].Env) == 0 || len(all[1].Env) > 0 {
+			t.Errorf("variables: %v, and beside it %v", all[0].Env, all[1].Env)
+		}
+		for name, a := range artifacts(t, j) {
+			if diff := cmp.Diff(map[string]string{"app": "a", "training.kubeflow.org/job-name": "a"}, a.Object.GetLabels()); diff != "" {
+				t.Errorf("%s: labels (-want +got):\n%s", name, diff)
+			}
+		}
+	}
+}
+
 // TestVersionStays: which contract a job has is known from the mark alone, and stays.
 func TestVersionStays(t *testing.T) {
 	k := mpijob.Kind()

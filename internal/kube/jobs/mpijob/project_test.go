@@ -132,6 +132,9 @@ func TestWrapped(t *testing.T) {
 	if v1.GVK.Version != "v1" || v1.Resource != "mpijobs" || !v1.RunsPods || k.Wrapped == nil {
 		t.Fatalf("%+v", v1)
 	}
+	if k.Wrapped.Direct || v1.Wrapping.Direct {
+		t.Error("an AppWrapper takes the pods of a launcher that is a Job for its own members'")
+	}
 	for name, tc := range map[string]struct {
 		spec   string
 		want   []int32

@@ -395,6 +395,52 @@ func TestArtifacts(t *testing.T) {
 	}
 }
 
+// TestInitializersRun: those that a runtime has and does not use unless a job asks for them.
+func TestInitializersRun(t *testing.T) {
+	const idle = `template: {spec: {replicatedJobs: [
+  {name: data, replicas: 0, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: dataset-initializer}}, spec: {template: {spec: {containers: [{name: dataset-initializer, image: i}]}}}}},
+  {name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {containers: [{name: node, image: i}]}}}}}]}}`
+	for spec, want := range map[string]int32{"": 0, "initializer: {dataset: {storageUri: x}}": 1} {
+		f, err := trainjob.Kind().Read(job(t, spec, idle))
+		if err != nil || f.PodSets[0].Count != want {
+			t.Errorf("with %q: %+v, %v", spec, f.PodSets, err)
+		}
+	}
+}
+
+// TestSecurityIsOverridden: each setting by itself.
+func TestSecurityIsOverridden(t *testing.T) {
+	const container = "capabilities: {add: [%[1]s]}, runAsUser: %[2]d, runAsGroup: %[2]d, runAsNonRoot: %[3]t, readOnlyRootFilesystem: %[3]t, allowPrivilegeEscalation: %[3]t, privileged: %[3]t, " +
+		"procMount: %[1]s, seLinuxOptions: {level: %[1]s}, windowsOptions: {runAsUserName: %[1]s}, seccompProfile: {type: %[1]s}, appArmorProfile: {type: %[1]s}"
+	const pod = "runAsUser: %[2]d, runAsGroup: %[2]d, runAsNonRoot: %[3]t, fsGroup: %[2]d, supplementalGroups: [%[2]d], sysctls: [{name: s, value: %[1]s}], fsGroupChangePolicy: %[1]s, " +
+		"supplementalGroupsPolicy: %[1]s, seLinuxChangePolicy: %[1]s, seLinuxOptions: {level: %[1]s}, windowsOptions: {runAsUserName: %[1]s}, seccompProfile: {type: %[1]s}, appArmorProfile: {type: %[1]s}"
+	spec := func(word string, n int, yes bool) string {
+		return fmt.Sprintf("securityContext: {"+pod+"}, containers: [{name: node, securityContext: {"+container+"}}]", word, n, yes)
+	}
+	runtime := func(spec string) string {
+		return "template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {" + spec + "}}}}}]}}"
+	}
+	read := func(overrides, runtime string) corev1.PodSpec {
+		f, err := trainjob.Kind().Read(job(t, overrides, runtime))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.PodSets[0].Template.Spec
+	}
+	got := read("podTemplateOverrides: [{spec: {"+spec("new", 2, true)+"}}]", runtime(spec("old", 1, false)))
+	want := read("", runtime(spec("new", 2, true)))
+	if diff := cmp.Diff(want.SecurityContext, got.SecurityContext); diff != "" {
+		t.Errorf("of the pod (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want.Containers[0].SecurityContext, got.Containers[0].SecurityContext); diff != "" {
+		t.Errorf("of the container (-want +got):\n%s", diff)
+	}
+	kept := read("podTemplateOverrides: [{spec: {securityContext: {}, containers: [{name: node, securityContext: {}}]}}]", runtime(spec("new", 2, true)))
+	if diff := cmp.Diff(want, kept); diff != "" {
+		t.Errorf("what is not said stays (-want +got):\n%s", diff)
+	}
+}
+
 // TestStatus: conditions and counts follow from the JobSet.
 func TestStatus(t *testing.T) {
 	now := time.Unix(100, 0)
@@ -418,8 +464,13 @@ func TestStatus(t *testing.T) {
 		"New":       {why: "nothing to say"},
 		"Running":   {why: "counts are the JobSet's", child: made(), counts: counts},
 		"Suspended": {why: "once nothing runs", spec: "suspend: true", standing: jobs.Standing{Suspended: true}, child: made(), want: []metav1.Condition{is("Suspended", "Suspended", "the TrainJob is suspended")}, counts: counts},
-		"Stopping":  {why: "not before", spec: "suspend: true", child: made(), counts: counts},
-		"Resumed":   {why: "one that was suspended", was: api.TrainJobStatus{Conditions: []metav1.Condition{is("Suspended", "Suspended", "the TrainJob is suspended")}}, child: made(), want: []metav1.Condition{resumed}, counts: counts},
+		"StillSuspended": {
+			why: "what is said already stays where it is", spec: "suspend: true", standing: jobs.Standing{Suspended: true},
+			was:  api.TrainJobStatus{Conditions: []metav1.Condition{is("Suspended", "Suspended", "the TrainJob is suspended"), is("Theirs", "Theirs", "")}},
+			want: []metav1.Condition{is("Suspended", "Suspended", "the TrainJob is suspended"), is("Theirs", "Theirs", "")},
+		},
+		"Stopping": {why: "not before", spec: "suspend: true", child: made(), counts: counts},
+		"Resumed":  {why: "one that was suspended", was: api.TrainJobStatus{Conditions: []metav1.Condition{is("Suspended", "Suspended", "the TrainJob is suspended")}}, child: made(), want: []metav1.Condition{resumed}, counts: counts},
 		"Complete": {
 			why: "in the words of the JobSet, and last", standing: jobs.Standing{Memory: podplan.Memory{Outcome: podplan.JobSucceeded}}, was: api.TrainJobStatus{Conditions: []metav1.Condition{resumed}},
 			child: made(is("Completed", "AllJobsCompleted", "jobset completed successfully")), want: []metav1.Condition{resumed, is("Complete", "AllJobsCompleted", "jobset completed successfully")}, counts: counts,
