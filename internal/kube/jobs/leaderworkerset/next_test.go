@@ -396,6 +396,29 @@ func change(f *fake) {
 	f.world.Object.Generation++
 }
 
+// TestMembers: who a group consists of is remembered whatever order they are seen in, and how
+// often they had started again.
+func TestMembers(t *testing.T) {
+	one, two := &corev1.Pod{}, &corev1.Pod{}
+	one.UID, two.UID = "1", "2"
+	all := []*corev1.Pod{one, two}
+	is := members(all, 3)
+	if again := members([]*corev1.Pod{two, one}, 4); !sameMembers(is, again) || remembered(is) != 3 || remembered(again) != 4 {
+		t.Errorf("remembered are %q, and then %q", is, again)
+	}
+	if sameMembers(is, members(all[:1], 3)) {
+		t.Error("one is gone, and nobody notices")
+	}
+	for _, odd := range []string{"", "abc", "abc x"} {
+		if n := remembered(odd); n != 0 {
+			t.Errorf("of %q %d starts are remembered", odd, n)
+		}
+	}
+	if n := Replicas(&api.LeaderWorkerSet{}); n != 1 {
+		t.Errorf("a set that does not say how many groups it has has %d", n)
+	}
+}
+
 // TestLeaderReady: workers come once their leader is ready.
 func TestLeaderReady(t *testing.T) {
 	f := newFake(t, parse(t, template(", startupPolicy: LeaderReady")))
