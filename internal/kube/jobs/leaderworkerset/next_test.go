@@ -415,7 +415,7 @@ func TestMembers(t *testing.T) {
 		}
 	}
 	if n := Replicas(&api.LeaderWorkerSet{}); n != 1 {
-		t.Errorf("a set that does not say how many groups it has has %d", n)
+		t.Errorf("without a number a set has %d groups", n)
 	}
 }
 
