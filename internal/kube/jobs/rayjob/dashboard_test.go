@@ -122,6 +122,9 @@ func TestHeard(t *testing.T) {
 			if len(seen) != 1 || seen[0].Role != "job" || seen[0].Life != tc.life || seen[0].Reason != tc.reason {
 				t.Errorf("%s, it %s: %+v", mode, why, seen)
 			}
+			if failures := map[bool]int32{true: 1}[tc.life == podplan.Failed]; len(seen) == 1 && seen[0].Failures != failures {
+				t.Errorf("%s, it %s: %d failures, want %d", mode, why, seen[0].Failures, failures)
+			}
 		}
 	}
 	j := decode(t, "submissionMode: HTTPMode, "+some)
@@ -136,6 +139,10 @@ func TestHeard(t *testing.T) {
 	seen, _ := k.Operated.Hear(j, compile(t, j), nil, begun(refused, nil))
 	if len(seen) != 1 || seen[0].Life != podplan.Failed || seen[0].Reason != api.SubmissionFailed || !strings.Contains(seen[0].Why, "no such package") {
 		t.Errorf("%+v", seen)
+	}
+	refused[submit.Key()] = jobs.Answer{Status: http.StatusBadRequest, Body: []byte(strings.Repeat("x", 600))}
+	if seen, _ := k.Operated.Hear(j, compile(t, j), nil, begun(refused, nil)); len(seen) != 1 || !strings.HasSuffix(seen[0].Why, ": "+strings.Repeat("x", 512)) {
+		t.Errorf("an answer without end is cut: %+v", seen)
 	}
 	refused[submit.Key()] = jobs.Answer{Status: http.StatusInternalServerError}
 	if seen, _ := k.Operated.Hear(j, compile(t, j), nil, begun(refused, nil)); len(seen) > 0 {

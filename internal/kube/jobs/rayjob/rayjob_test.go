@@ -157,9 +157,9 @@ func TestSubmitter(t *testing.T) {
 			t.Errorf("%s\nis not in %s", part, c.Args[0])
 		}
 	}
-	all := submitter(t, decode(t, "jobId: \"it's\", runtimeEnvYAML: \"env_vars: {A: b}\", metadata: {k: v}, entrypointNumCpus: 0.5, entrypointNumGpus: 2, entrypointResources: '{\"disk\": 1}', submitterConfig: {backoffLimit: 5}, "+some))
+	all := submitter(t, decode(t, "jobId: \"it's\", runtimeEnvYAML: \"env_vars: {A: b}\", metadata: {k: v}, entrypointNumCpus: 0.5, entrypointNumGpus: 1, entrypointResources: '{\"disk\": 1}', submitterConfig: {backoffLimit: 5}, "+some))
 	for _, part := range []string{
-		`--submission-id 'it'\''s'`, `--runtime-env-json '{"env_vars":{"A":"b"}}'`, `--metadata-json '{"k":"v"}'`, "--entrypoint-num-cpus 0.5", "--entrypoint-num-gpus 2", `--entrypoint-resources '{"disk": 1}'`,
+		`--submission-id 'it'\''s'`, `--runtime-env-json '{"env_vars":{"A":"b"}}'`, `--metadata-json '{"k":"v"}'`, "--entrypoint-num-cpus 0.5", "--entrypoint-num-gpus 1", `--entrypoint-resources '{"disk": 1}'`,
 	} {
 		if !strings.Contains(all.Spec.Template.Spec.Containers[0].Args[0], part) {
 			t.Errorf("%s\nis not in %s", part, all.Spec.Template.Spec.Containers[0].Args[0])
