@@ -42,6 +42,7 @@ func main() {
 // control plane are in embeddedCommands.
 func commands() []func() *cobra.Command {
 	return []func() *cobra.Command{
+		newPsCommand,
 		newWhyCommand,
 		newSimulateCommand,
 		newReplayCommand,

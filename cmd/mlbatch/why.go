@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -78,10 +79,15 @@ The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
 	f := cmd.Flags()
 	f.StringVar(&kind, "kind", "", fmt.Sprintf("%s (or short: %s), where several have the same name", cli.KindList(), strings.Join(cli.ShortNames(), ", ")))
 	f.StringVarP(&output, "output", "o", "", "json or yaml instead of a paragraph")
+	connectionFlags(f, &conn)
+	return cmd
+}
+
+// connectionFlags say which cluster is asked, and as whom.
+func connectionFlags(f *pflag.FlagSet, conn *cli.Connection) {
 	f.StringVar(&conn.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
 	f.StringVar(&conn.DataDir, "data-dir", "", "`directory` of a cluster made by mlbatch up (default $MLBATCH_DATA_DIR or ~/.local/share/mlbatch)")
 	f.StringVar(&conn.As, "as", "", "user to ask as")
-	return cmd
 }
 
 // printerOf returns what prints an explanation in a format.
@@ -121,6 +127,19 @@ func widthOf(w io.Writer) int {
 		return cli.Width
 	}
 	return min(width, widest)
+}
+
+// tableWidth is how wide a terminal is, 0 if it is none: what goes elsewhere is whole.
+func tableWidth(w io.Writer) int {
+	f, is := w.(*os.File)
+	if !is {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return max(width, narrowest)
 }
 
 // kubectlHere is what runs kubectl here.

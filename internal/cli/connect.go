@@ -27,16 +27,7 @@ type Connection struct {
 // Config finds the kubeconfig, in this order: the one that was named,
 // $KUBECONFIG, the one in the data directory, the user's own.
 func (c Connection) Config() (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	switch own := filepath.Join(c.DataDir, "kubeconfig"); {
-	case c.Kubeconfig != "":
-		rules.ExplicitPath = c.Kubeconfig
-	case os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "":
-	case c.DataDir != "" && readableFile(own):
-		rules.ExplicitPath = own
-	}
-	overrides := &clientcmd.ConfigOverrides{AuthInfo: clientcmdapi.AuthInfo{Impersonate: c.As}}
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	cfg, err := c.loading().ClientConfig()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
@@ -47,6 +38,29 @@ func (c Connection) Config() (*rest.Config, error) {
 	}
 	cfg.QPS = -1 // the API server limits by itself
 	return cfg, nil
+}
+
+// Namespace is that of the kubeconfig's context, "" if it has none.
+func (c Connection) Namespace() string {
+	raw, err := c.loading().RawConfig()
+	if err != nil || raw.Contexts[raw.CurrentContext] == nil {
+		return ""
+	}
+	return raw.Contexts[raw.CurrentContext].Namespace
+}
+
+// loading reads the kubeconfig that Config finds.
+func (c Connection) loading() clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	switch own := filepath.Join(c.DataDir, "kubeconfig"); {
+	case c.Kubeconfig != "":
+		rules.ExplicitPath = c.Kubeconfig
+	case os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "":
+	case c.DataDir != "" && readableFile(own):
+		rules.ExplicitPath = own
+	}
+	overrides := &clientcmd.ConfigOverrides{AuthInfo: clientcmdapi.AuthInfo{Impersonate: c.As}}
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 }
 
 // Unreachable says in place of a refused connection what to do about it; other errors

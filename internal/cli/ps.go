@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/mlbatch/mlbatch/internal/facts"
+)
+
+// RowColumns are those of a list of jobs at a moment.
+func RowColumns(now time.Time, namespaces bool) []Column[Row] { //nolint:revive // whether there are several
+	age := func(t time.Time) string { return duration.HumanDuration(max(now.Sub(t), 0)) }
+	older := func(a, b Row) int { return b.Created.Compare(a.Created) }
+	columns := []Column[Row]{
+		{Title: "NAME", Text: func(r Row) string { return r.Name }},
+		{Title: "KIND", Rank: 3, Text: func(r Row) string { return string(r.Kind) }},
+		{Title: "QUEUE", Rank: 5, Text: func(r Row) string { return r.Queue }},
+		{Title: "STATE", Text: func(r Row) string { return string(r.State) }},
+		{
+			Title: "PODS", Rank: 2, Text: func(r Row) string { return strconv.Itoa(r.Running) + "/" + strconv.Itoa(r.Pods) },
+			Less: func(a, b Row) int { return cmp.Compare(a.Pods, b.Pods) },
+		},
+		{Title: "GPUS", Rank: 1, Text: func(r Row) string { return strconv.FormatInt(r.GPUs, 10) }, Less: func(a, b Row) int { return cmp.Compare(a.GPUs, b.GPUs) }},
+		{Title: "AGE", Rank: 4, Text: func(r Row) string { return age(r.Created) }, Less: older},
+		{
+			Title: "SINCE", Wide: true, Text: func(r Row) string {
+				if r.Since == nil {
+					return ""
+				}
+				return age(*r.Since)
+			},
+		},
+		{
+			Title: "PRIORITY", Wide: true, Text: func(r Row) string {
+				if r.Priority == nil {
+					return ""
+				}
+				return strconv.Itoa(int(*r.Priority))
+			},
+			Less: func(a, b Row) int { return cmp.Compare(priorityOf(a), priorityOf(b)) },
+		},
+		{Title: "USER", Wide: true, Text: func(r Row) string { return r.User }},
+		{Title: "CLUSTERQUEUE", Wide: true, Text: func(r Row) string { return r.ClusterQueue }},
+		{Title: "WORKLOAD", Wide: true, Text: func(r Row) string { return r.Workload }},
+		{Title: "WHERE, WHY", Text: where},
+	}
+	if namespaces {
+		columns = append([]Column[Row]{{Title: "NAMESPACE", Text: func(r Row) string { return r.Namespace }}}, columns...)
+	}
+	return columns
+}
+
+func priorityOf(r Row) int32 {
+	if r.Priority == nil {
+		return 0
+	}
+	return *r.Priority
+}
+
+// where is on which nodes a job runs, or why it does not.
+func where(r Row) string {
+	switch r.State {
+	case facts.Running, facts.Resetting, facts.Stopping:
+		return strings.Join(r.Nodes, ",")
+	case facts.Starting:
+		return cmp.Or(strings.Join(r.Nodes, ","), r.Reason)
+	case facts.Held, facts.Waiting, facts.Succeeded, facts.Failed, facts.Unmanaged:
+	}
+	if r.Message == "" {
+		return r.Reason
+	}
+	return r.Reason + ": " + r.Message
+}

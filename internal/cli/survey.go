@@ -1,0 +1,398 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+)
+
+// Row is a job in one line. Its fields are what scripts read.
+type Row struct {
+	Namespace string `json:"namespace"`
+	Kind      Kind   `json:"kind"`
+	Name      string `json:"name"`
+	// Queue is the LocalQueue that it names, ClusterQueue the one whose quota it has.
+	Queue        string `json:"queue,omitempty"`
+	ClusterQueue string `json:"clusterQueue,omitempty"`
+	// State in one word, Reason its code, Message a sentence.
+	State   facts.State `json:"state"`
+	Reason  string      `json:"reason,omitempty"`
+	Message string      `json:"message,omitempty"`
+	// Priority is nil of a job that has no Workload.
+	Priority *int32 `json:"priority,omitempty"`
+	// Pods is how many it consists of, Running how many of them run, GPUs how many GPUs
+	// all of them have or ask for.
+	Pods    int   `json:"pods"`
+	Running int   `json:"running"`
+	GPUs    int64 `json:"gpus"`
+	// Nodes are those that its pods are on.
+	Nodes []string `json:"nodes,omitempty"`
+	// User is who made it, where its kind says so.
+	User     string `json:"user,omitempty"`
+	Workload string `json:"workload,omitempty"`
+	// Created is when it was, Since when it came to its state, nil if that is not known.
+	Created time.Time  `json:"created"`
+	Since   *time.Time `json:"since,omitempty"`
+}
+
+// Survey is what a user sees of all jobs.
+type Survey struct {
+	Rows []Row `json:"items"`
+	// Unread are the kinds that the user may not read.
+	Unread []string `json:"unread,omitempty"`
+}
+
+// TakeSurvey reads all jobs of a namespace, or of all if it is "", with few requests, however
+// many jobs there are. What the user may not read is left out and named.
+func TakeSurvey(ctx context.Context, c client.Reader, namespace string, in client.ListOptions) (*Survey, error) {
+	s := &surveyor{c: c, namespace: namespace, options: in, objects: map[types.UID]*seen{}}
+	if err := s.read(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.readUnqueued(ctx); err != nil {
+		return nil, err
+	}
+	out := &Survey{Unread: s.unread}
+	for _, o := range s.objects { // sorted below
+		if row, is := s.row(o); is {
+			out.Rows = append(out.Rows, row)
+		}
+	}
+	out.Rows = append(out.Rows, s.podRows()...)
+	slices.SortFunc(out.Rows, func(a, b Row) int {
+		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	slices.Sort(out.Unread)
+	return out, nil
+}
+
+// seen is an object of a kind of job.
+type seen struct {
+	kind *jobs.Kind
+	meta metav1.Object
+	// full is the object itself, where more than its metadata was read.
+	full jobs.Object
+}
+
+// surveyor reads what there is and puts together what belongs together.
+type surveyor struct {
+	c         client.Reader
+	namespace string
+	options   client.ListOptions
+
+	lock      sync.Mutex // while lists are read
+	unread    []string
+	objects   map[types.UID]*seen
+	workloads []kueue.Workload
+	pods      []corev1.Pod
+	teams     map[string]bool
+
+	byJob     map[types.UID]*kueue.Workload
+	podsOf    map[string][]corev1.Pod // by NAMESPACE/NAME of their Workload
+	podsAlone map[types.UID][]corev1.Pod
+}
+
+// list reads a list, and notes if the user may not.
+func (s *surveyor) list(ctx context.Context, what string, into client.ObjectList, options ...client.ListOption) error {
+	if s.namespace != "" {
+		options = append(options, client.InNamespace(s.namespace))
+	}
+	err := s.c.List(ctx, into, options...)
+	switch {
+	case apimeta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsForbidden(err):
+		s.lock.Lock()
+		defer s.lock.Unlock()
+		s.unread = append(s.unread, what)
+		return nil
+	case err != nil:
+		return fmt.Errorf("list %s: %w", what, err)
+	}
+	return nil
+}
+
+// read reads all lists at the same time.
+func (s *surveyor) read(ctx context.Context) error {
+	all := kinds.All()
+	var reads []func() error
+	for i := range all {
+		reads = append(reads, func() error { return s.readKind(ctx, &all[i]) })
+	}
+	reads = append(reads,
+		func() error {
+			var list kueue.WorkloadList
+			err := s.list(ctx, "Workloads", &list)
+			s.workloads = list.Items
+			return err
+		},
+		func() error {
+			var list corev1.PodList
+			err := s.list(ctx, "pods", &list)
+			s.pods = list.Items
+			return err
+		},
+		func() error { return s.readTeams(ctx) },
+	)
+	errs := make([]error, len(reads))
+	var running sync.WaitGroup
+	for i, read := range reads {
+		running.Go(func() { errs[i] = read() })
+	}
+	running.Wait()
+	s.index()
+	return errors.Join(errs...)
+}
+
+// readKind reads the jobs of a kind: of AppWrappers, which say themselves how they are, all, and
+// of others what their metadata says.
+func (s *surveyor) readKind(ctx context.Context, k *jobs.Kind) error {
+	found := map[types.UID]*seen{}
+	if _, is := k.New().(*appwrapper.AppWrapper); is {
+		var list appwrapper.AppWrapperList
+		if err := s.list(ctx, k.Resource, &list, &s.options); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			o := &list.Items[i]
+			found[o.UID] = &seen{k, o, o}
+		}
+	} else {
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(k.ListGVK())
+		if err := s.list(ctx, k.Resource, &list, &s.options); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			o := &list.Items[i]
+			found[o.UID] = &seen{k, o, nil}
+		}
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	maps.Copy(s.objects, found)
+	return nil
+}
+
+// readTeams finds out where only queued jobs run.
+func (s *surveyor) readTeams(ctx context.Context) error {
+	s.teams = map[string]bool{}
+	if s.namespace != "" {
+		var ns corev1.Namespace
+		err := s.c.Get(ctx, types.NamespacedName{Name: s.namespace}, &ns)
+		s.teams[s.namespace] = err == nil && ns.Labels[kueue.TeamNamespaceLabel] == "true"
+		return readable(err)
+	}
+	var list corev1.NamespaceList
+	err := s.c.List(ctx, &list, client.MatchingLabels{kueue.TeamNamespaceLabel: "true"})
+	for i := range list.Items {
+		s.teams[list.Items[i].Name] = true
+	}
+	return readable(err)
+}
+
+// index finds Workloads by the jobs that they stand for, and pods by what they belong to.
+func (s *surveyor) index() {
+	s.byJob, s.podsOf, s.podsAlone = map[types.UID]*kueue.Workload{}, map[string][]corev1.Pod{}, map[types.UID][]corev1.Pod{}
+	for i := range s.workloads {
+		w := &s.workloads[i]
+		uid := types.UID(w.Labels[kueue.JobUIDLabel])
+		if has := s.byJob[uid]; has == nil || newer(w, has) {
+			s.byJob[uid] = w
+		}
+	}
+	for i := range s.pods {
+		p := &s.pods[i]
+		owner := metav1.GetControllerOf(p)
+		if w := s.workloadOfPod(p); w != "" {
+			key := p.Namespace + "/" + w
+			s.podsOf[key] = append(s.podsOf[key], *p)
+		} else if owner != nil {
+			s.podsAlone[owner.UID] = append(s.podsAlone[owner.UID], *p)
+		}
+	}
+}
+
+// workloadOfPod names the Workload of a pod, "" if it has none. Pods that wait by themselves are
+// told theirs only when they are admitted.
+func (s *surveyor) workloadOfPod(p *corev1.Pod) string {
+	name := cmp.Or(p.Annotations[kueue.WorkloadAnnotation], groupOf(p))
+	if own := s.byJob[p.UID]; name == "" && own != nil && held(p) {
+		return own.Name
+	}
+	return name
+}
+
+// newer reports whether a Workload speaks for its job rather than another one.
+func newer(a, b *kueue.Workload) bool {
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
+}
+
+// readUnqueued reads whole jobs of which no Workload tells: how they are, they say themselves.
+func (s *surveyor) readUnqueued(ctx context.Context) error {
+	missing := map[string]*jobs.Kind{}
+	for uid, o := range s.objects { // each is a request of its own
+		if o.full == nil && s.byJob[uid] == nil && s.root(o) {
+			missing[o.kind.GVK().Kind] = o.kind
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		k := missing[name]
+		list, err := listOf(k)
+		if err != nil {
+			return err
+		}
+		if err := s.list(ctx, k.Resource, list, &s.options); err != nil {
+			return err
+		}
+		_ = apimeta.EachListItem(list, func(item runtime.Object) error { // what it is given returns no error
+			if full, is := item.(jobs.Object); is && s.objects[full.GetUID()] != nil {
+				s.objects[full.GetUID()].full = full
+			}
+			return nil
+		})
+	}
+	return nil
+}
+
+// root reports whether an object is no part of another job. One that has a Workload is none,
+// whatever it says of itself.
+func (s *surveyor) root(o *seen) bool {
+	owner := metav1.GetControllerOf(o.meta)
+	return owner == nil || s.byJob[o.meta.GetUID()] != nil || kindOf(Kind(owner.Kind)) == nil
+}
+
+// row is the line of an object, false if it is a part of another one.
+func (s *surveyor) row(o *seen) (Row, bool) {
+	if !s.root(o) {
+		return Row{}, false
+	}
+	w := s.byJob[o.meta.GetUID()]
+	parts := facts.Objects{Workload: w, Team: s.teams[o.meta.GetNamespace()]}
+	switch full := o.full.(type) {
+	case *appwrapper.AppWrapper:
+		parts.AppWrapper = full
+	case *batchv1.Job:
+		parts.Job = full
+	default:
+		parts.Other = &facts.Other{Queue: o.meta.GetLabels()[kueue.QueueNameLabel]}
+		if full != nil {
+			p := Picture{Asked: Ref{Kind: Kind(o.kind.GVK().Kind)}, Other: full}
+			parts.Other = p.other()
+		}
+	}
+	if w != nil {
+		parts.Pods = s.podsOf[w.Namespace+"/"+w.Name]
+	} else {
+		parts.Pods = s.podsAlone[o.meta.GetUID()]
+	}
+	row := rowOf(Kind(o.kind.GVK().Kind), o.meta, parts)
+	row.User = o.meta.GetLabels()[o.kind.UserLabel]
+	return row, true
+}
+
+// podRows are the lines of pods that are queued by themselves, alone or in groups.
+func (s *surveyor) podRows() (out []Row) {
+	for i := range s.workloads {
+		w := &s.workloads[i]
+		pods := s.podsOf[w.Namespace+"/"+w.Name]
+		at := slices.IndexFunc(pods, func(p corev1.Pod) bool { return held(&p) })
+		if sel := s.options.LabelSelector; at < 0 || sel != nil && !sel.Matches(labels.Set(pods[at].Labels)) {
+			continue
+		}
+		what := metav1.Object(&pods[at])
+		if groupOf(&pods[at]) != "" {
+			what = w // which has the name of the group
+		}
+		out = append(out, rowOf(Pod, what, facts.Objects{Workload: w, Pods: pods}))
+	}
+	return out
+}
+
+// rowOf is the line of a job with these objects.
+func rowOf(kind Kind, o metav1.Object, parts facts.Objects) Row {
+	j := facts.JobOf(parts)
+	row := Row{
+		Namespace: o.GetNamespace(), Kind: kind, Name: o.GetName(), Queue: j.LocalQueue, ClusterQueue: j.ClusterQueue,
+		State: j.State, Reason: j.Reason, Message: j.Message, Pods: j.Pods.Wanted, Running: len(j.Pods.Running),
+		Nodes: nodesOf(parts.Pods), Created: o.GetCreationTimestamp().UTC(),
+	}
+	if !j.Since.IsZero() {
+		row.Since = new(j.Since.UTC())
+	}
+	if w := parts.Workload; w != nil {
+		row.Workload, row.Priority = w.Name, w.Spec.Priority
+		row.Pods, row.GPUs = 0, 0
+		for i := range w.Spec.PodSets {
+			set := &w.Spec.PodSets[i]
+			row.Pods += int(set.Count)
+			row.GPUs += int64(set.Count) * gpusOf(&set.Template.Spec)
+		}
+		return row
+	}
+	for i := range parts.Pods {
+		row.GPUs += gpusOf(&parts.Pods[i].Spec)
+	}
+	return row
+}
+
+// gpusOf is how many GPUs a pod asks for, of whatever make.
+func gpusOf(spec *corev1.PodSpec) (n int64) {
+	for _, r := range convert.PodRequests(spec) {
+		if isGPU(r.Resource) {
+			n += int64(r.Amount)
+		}
+	}
+	return n
+}
+
+// isGPU reports whether a resource is GPUs, or parts of them.
+func isGPU(resource string) bool {
+	_, name, extended := strings.Cut(resource, "/")
+	return extended && (strings.Contains(name, "gpu") || strings.HasPrefix(name, "mig-"))
+}
+
+// nodesOf are the nodes of pods that have not ended.
+func nodesOf(pods []corev1.Pod) []string {
+	on := map[string]bool{}
+	for i := range pods {
+		if p := &pods[i]; p.Spec.NodeName != "" && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			on[p.Spec.NodeName] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(on))
+}
+
+// listOf is an empty list of jobs of a kind.
+func listOf(k *jobs.Kind) (client.ObjectList, error) {
+	made, err := scheme.New().New(k.ListGVK())
+	list, is := made.(client.ObjectList)
+	if err != nil || !is {
+		return nil, fmt.Errorf("list %s: %w", strings.ToLower(k.GVK().Kind), err)
+	}
+	return list, nil
+}
