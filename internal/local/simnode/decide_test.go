@@ -107,6 +107,16 @@ func describe(p *corev1.Pod, now time.Time) string {
 	return s
 }
 
+// TestRunsThatFail: a container that starts again has one run more.
+func TestRunsThatFail(t *testing.T) {
+	p := newPod(policy(corev1.RestartPolicyOnFailure), command("sleep", "1"))
+	p.Annotations = map[string]string{AnnotationFailAt: "2,3", AnnotationFailures: "1"}
+	want := []string{"500ms Running ready main:up", "1.5s Running ready main:up again", "2.5s Running main:CrashLoopBackOff again", "12.5s Running ready main:up again", "13.5s Succeeded main:Completed again"}
+	if got := live(t, p, 1, 60); !slices.Equal(got, want) {
+		t.Errorf("it lives\n%q, want\n%q", got, want)
+	}
+}
+
 func TestLivesOfPods(t *testing.T) {
 	tests := map[string]struct {
 		why   string

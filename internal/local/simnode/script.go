@@ -23,6 +23,9 @@ const (
 	// later ones end well. Runs are those of the pod's containers and, if the pod says in
 	// AnnotationFailures how many failures it follows, those before it.
 	AnnotationFailFirst = "mlbatch.dev/fail-first"
+	// AnnotationFailAt names runs that end with that exit code, as in 1,3: the first is 1, and
+	// they are counted like those of AnnotationFailFirst. Others end well.
+	AnnotationFailAt = "mlbatch.dev/fail-at"
 	// AnnotationFailures is how many failures of its job a pod follows.
 	AnnotationFailures = "mlbatch.dev/failures"
 	// AnnotationStopAfter says how long the pod's containers go on when they
@@ -47,17 +50,24 @@ type script struct {
 }
 
 // act is what one container does: how long it runs, in real time, and with which
-// code it exits. If only some of its runs fail, bad of those that are yet to come do.
+// code it exits.
 type act struct {
 	runs time.Duration
 	exit int32
-	some bool
-	bad  int32
+	fails
 }
 
-// code is the exit code of a run, the first of which is 0.
+// fails are the runs that fail, where not all do: the first ones and those named, counted from
+// 1 with those of earlier pods, which were so many.
+type fails struct {
+	some          bool
+	first, before int64
+	at            []int64
+}
+
+// code is the exit code of a run of the pod's container, the first of which is 0.
 func (a act) code(run int32) int32 {
-	if a.some && run >= a.bad {
+	if n := a.before + int64(run) + 1; a.some && n > a.first && !slices.Contains(a.at, n) {
 		return 0
 	}
 	return a.exit
@@ -74,11 +84,11 @@ func read(pod *corev1.Pod, scale float64) (script, error) {
 	if err != nil {
 		return s, err
 	}
-	bad, some, err := failFirstOf(pod)
+	which, err := failsOf(pod)
 	if err != nil {
 		return s, err
 	}
-	if some && !exits {
+	if which.some && !exits {
 		code, exits = 1, true
 	}
 	for _, c := range pod.Spec.InitContainers {
@@ -93,7 +103,7 @@ func read(pod *corev1.Pod, scale float64) (script, error) {
 		if exits {
 			e = code
 		}
-		s.acts[c.Name] = act{scaled(d, scale), e, some, bad}
+		s.acts[c.Name] = act{scaled(d, scale), e, which}
 	}
 	if v, ok := pod.Annotations[AnnotationStopAfter]; ok {
 		if s.stop, err = time.ParseDuration(v); err != nil || s.stop < 0 {
@@ -130,18 +140,26 @@ func exitCodeOf(pod *corev1.Pod) (code int32, given bool, err error) {
 	return int32(n), true, nil
 }
 
-// failFirstOf is how many of the runs that are yet to come fail.
-func failFirstOf(pod *corev1.Pod) (n int32, given bool, err error) {
-	v, ok := pod.Annotations[AnnotationFailFirst]
-	if !ok {
-		return 0, false, nil
+// failsOf are the runs that fail.
+func failsOf(pod *corev1.Pod) (f fails, err error) {
+	if v, ok := pod.Annotations[AnnotationFailFirst]; ok {
+		f.some = true
+		if f.first, err = strconv.ParseInt(v, 10, 32); err != nil || f.first < 0 {
+			return f, fmt.Errorf("annotation %s: %q is not a number of runs", AnnotationFailFirst, v)
+		}
 	}
-	first, err := strconv.ParseInt(v, 10, 32)
-	if err != nil || first < 0 {
-		return 0, false, fmt.Errorf("annotation %s: %q is not a number of runs", AnnotationFailFirst, v)
+	if v, ok := pod.Annotations[AnnotationFailAt]; ok {
+		f.some = true
+		for word := range strings.SplitSeq(v, ",") {
+			n, err := strconv.ParseInt(strings.TrimSpace(word), 10, 32)
+			if err != nil || n < 1 {
+				return f, fmt.Errorf("annotation %s: %q are not numbers of runs from 1, such as 1,3", AnnotationFailAt, v)
+			}
+			f.at = append(f.at, n)
+		}
 	}
-	before, _ := strconv.ParseInt(pod.Annotations[AnnotationFailures], 10, 32)
-	return int32(min(max(first-before, 0), math.MaxInt32)), true, nil
+	f.before, _ = strconv.ParseInt(pod.Annotations[AnnotationFailures], 10, 32)
+	return f, nil
 }
 
 func scaled(d time.Duration, scale float64) time.Duration {

@@ -1,6 +1,7 @@
 package simnode
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +82,7 @@ func TestW16ExitCodesAreRead(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			runs, code := commandActs(tc.words, time.Minute)
-			if got := (act{runs: runs, exit: code}); got != tc.want {
+			if got := (act{runs: runs, exit: code}); !reflect.DeepEqual(got, tc.want) {
 				t.Errorf("%q does %+v, want %+v: %s", tc.words, got, tc.want, tc.why)
 			}
 		})
@@ -103,6 +104,13 @@ func TestAnnotations(t *testing.T) {
 		"fails first":    {"the code that programs fail with if nothing is said", map[string]string{AnnotationFailFirst: "1"}, time.Minute / 10, 1, ""},
 		"failed before":  {"it follows as many failures as there were to be", map[string]string{AnnotationFailFirst: "2", AnnotationExitCode: "7", AnnotationFailures: "2"}, time.Minute / 10, 0, ""},
 		"fails again":    {"one is yet to come", map[string]string{AnnotationFailFirst: "2", AnnotationExitCode: "7", AnnotationFailures: "1"}, time.Minute / 10, 7, ""},
+		"fails at 1":     {"the first run", map[string]string{AnnotationFailAt: "1"}, time.Minute / 10, 1, ""},
+		"fails later":    {"the first run goes well", map[string]string{AnnotationFailAt: "2, 3", AnnotationExitCode: "7"}, time.Minute / 10, 0, ""},
+		"fails now":      {"it follows one failure, and is the second run", map[string]string{AnnotationFailAt: "2, 3", AnnotationExitCode: "7", AnnotationFailures: "1"}, time.Minute / 10, 7, ""},
+		"fails no more":  {"it is the fourth", map[string]string{AnnotationFailAt: "2,3", AnnotationFailures: "3"}, time.Minute / 10, 0, ""},
+		"first or named": {"either says so", map[string]string{AnnotationFailAt: "3", AnnotationFailFirst: "1", AnnotationFailures: "2"}, time.Minute / 10, 1, ""},
+		"no run":         {"runs are counted from 1", map[string]string{AnnotationFailAt: "0"}, 0, 0, AnnotationFailAt},
+		"no numbers":     {"the author must see it", map[string]string{AnnotationFailAt: "1,x"}, 0, 0, AnnotationFailAt},
 		"bad fail-first": {"the author must see it", map[string]string{AnnotationFailFirst: "-1"}, 0, 0, AnnotationFailFirst},
 		"bad exit code":  {"the author must see it", map[string]string{AnnotationExitCode: "256"}, 0, 0, AnnotationExitCode},
 		"bad stop-after": {"the author must see it", map[string]string{AnnotationStopAfter: "-1s"}, 0, 0, AnnotationStopAfter},
