@@ -155,7 +155,9 @@ func (r *reconciler) do(ctx context.Context, s facts, next step) error {
 	var err error
 	switch {
 	case next.job != nil:
-		err = r.opts.Client.Update(ctx, next.job)
+		// Only what changes is told. The whole object would be written as this program spells it
+		// (cpu: "1" for 1, without zeros), and its author would meet that when applying it again.
+		err = r.opts.Client.Patch(ctx, next.job, client.MergeFromWithOptions(s.job, client.MergeFromWithOptimisticLock{}))
 	case next.create:
 		err = r.create(ctx, s)
 	case next.adopt:
