@@ -72,6 +72,7 @@ func TestVersions(t *testing.T) {
 		"provisioningrequestconfigs.kueue.x-k8s.io":    both(false),
 		"rayclusters.ray.io":                           {"v1": {Served: true, Storage: true, Status: true}, "v1alpha1": {Served: true, Status: true}},
 		"rayjobs.ray.io":                               {"v1": {Served: true, Storage: true, Status: true}, "v1alpha1": {Served: true, Status: true}},
+		"rayservices.ray.io":                           {"v1": {Served: true, Storage: true, Status: true}, "v1alpha1": {Served: true, Status: true}},
 		"resourceflavors.kueue.x-k8s.io":               both(false),
 		"topologies.kueue.x-k8s.io":                    both(false),
 		"clustertrainingruntimes.trainer.kubeflow.org": {"v1alpha1": {Served: true, Storage: true}},

@@ -73,6 +73,9 @@ func (r *ray) answer(now time.Time) jobs.Answers {
 			_ = json.Unmarshal(c.Body, &said) // the kind's own test looks at what is asked
 			var names []string
 			for _, x := range said.Applications {
+				if x.Name == "" {
+					x.Name = "default"
+				}
 				names = append(names, x.Name)
 			}
 			r.serve(c.Pod, names)

@@ -19,6 +19,9 @@ func Ray() []Manifest {
 		}
 		out = append(out, ray("RayJob", ends, r))
 	}
+	for _, r := range rayServices() {
+		out = append(out, ray("RayService", "Running", r))
+	}
 	return out
 }
 
@@ -31,6 +34,8 @@ const (
 
 func ray(kind, ends string, r row) Manifest {
 	spec := strings.ReplaceAll(r.spec, "CLUSTER", "rayClusterSpec: {headGroupSpec: {rayStartParams: {}, LITTLE}, workerGroupSpecs: [{groupName: small-group, replicas: 1, minReplicas: 1, maxReplicas: 5, rayStartParams: {}, LITTLE}]}")
+	spec = strings.ReplaceAll(spec, "APPS", `serveConfigV2: "applications:\n- name: fruit\n  import_path: fruit.graph\n  route_prefix: /fruit\n  deployments:\n  - name: Market\n    num_replicas: 1\n"`)
+	spec = strings.ReplaceAll(spec, "CONFIG", "rayClusterConfig: {headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: small-group, replicas: 1, minReplicas: 1, maxReplicas: 5, rayStartParams: {}, LITTLE}]}")
 	spec = strings.ReplaceAll(strings.ReplaceAll(spec, "LITTLE", rayTemplate), "NODE", rayContainer)
 	metadata := r.metadata
 	if !strings.HasPrefix(metadata, "generateName") {
@@ -118,5 +123,34 @@ func rayJobs() []row {
 		{name: "sidecar", why: "a container beside the head submits it", spec: "submissionMode: SidecarMode, entrypoint: sleep 1, " + end + "rayClusterSpec: {headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: small-group, replicas: 1, minReplicas: 1, maxReplicas: 5, LITTLE}]}", pods: 2},
 		{name: "late-start", why: "time enough to begin", spec: "entrypoint: python a.py, preRunningDeadlineSeconds: 600, " + end + "CLUSTER", pods: 2},
 		{name: "old", why: "the older version", spec: "entrypoint: python a.py, " + end + "CLUSTER", pods: 2},
+	}
+}
+
+// rayServices are what people write of RayServices.
+func rayServices() []row {
+	const head = "rayClusterConfig: {headGroupSpec: {LITTLE}}"
+	return []row{
+		{name: "sample", why: "what every example begins with", spec: "APPS, CONFIG", pods: 1},
+		{name: "head", why: "a head alone", spec: "APPS, " + head, pods: 1},
+		{name: "json", why: "the applications as JSON", spec: `serveConfigV2: '{"applications": [{"name": "a", "import_path": "a:app"}]}', CONFIG`, pods: 1},
+		{name: "two", why: "several applications", spec: `serveConfigV2: "applications:\n- {name: a, import_path: 'a:app', route_prefix: /a}\n- {name: b, import_path: 'b:app', route_prefix: /b, runtime_env: {pip: [x]}}\n", CONFIG`, pods: 1},
+		{name: "unnamed", why: "one needs no name", spec: `serveConfigV2: "applications:\n- import_path: a:app\n", CONFIG`, pods: 1},
+		{name: "options", why: "all that a config may say", spec: `serveConfigV2: "proxy_location: EveryNode\nhttp_options: {host: 0.0.0.0, port: 8000}\nlogging_config: {log_level: INFO}\napplications:\n- {name: a, import_path: 'a:app', args: {model: x}, deployments: [{name: d, autoscaling_config: {min_replicas: 1, max_replicas: 2}, ray_actor_options: {num_cpus: 0.5}}]}\n", CONFIG`, pods: 1},
+		{name: "new-cluster", why: "another cluster takes over", spec: "upgradeStrategy: {type: NewCluster}, APPS, CONFIG", pods: 1},
+		{name: "none", why: "the cluster stays as it is", spec: "upgradeStrategy: {type: None}, APPS, CONFIG", pods: 1},
+		{name: "upgrade-empty", why: "an empty strategy", spec: "upgradeStrategy: {}, APPS, CONFIG", pods: 1},
+		{name: "thresholds", why: "fields that have no effect any more", spec: "serviceUnhealthySecondThreshold: 900, deploymentUnhealthySecondThreshold: 300, APPS, CONFIG", pods: 1},
+		{name: "serve-service", why: "the service is described", spec: "serveService: {metadata: {name: my-serve, labels: {a: b}, annotations: {c: d}}, spec: {ports: [{name: serve, port: 8000}]}}, APPS, CONFIG", pods: 1},
+		{name: "node-port", why: "it is reached from outside", spec: "serveService: {spec: {type: NodePort, ports: [{name: serve, port: 8000}]}}, APPS, CONFIG", pods: 1},
+		{name: "no-head", why: "the head answers no requests", spec: "excludeHeadPodFromServeSvc: true, APPS, CONFIG", pods: 1},
+		{name: "delay", why: "how long the cluster before stays", spec: "rayClusterDeletionDelaySeconds: 5, APPS, CONFIG", pods: 1},
+		{name: "suspended", why: "as queues want it", spec: "suspend: true, APPS, CONFIG", pods: 1},
+		{name: "managed", why: "it names the controller that there is", spec: "managedBy: ray.io/kuberay-operator, APPS, CONFIG", pods: 1},
+		{name: "ports", why: "the usual ports by name", spec: "APPS, rayClusterConfig: {headGroupSpec: {rayStartParams: {dashboard-host: 0.0.0.0}, template: {spec: {containers: [{NODE, ports: [{containerPort: 6379, name: gcs-server}, {containerPort: 8265, name: dashboard}, {containerPort: 10001, name: client}, {containerPort: 9000, name: serve}]}]}}}}", pods: 1},
+		{name: "grows", why: "its cluster decides how many workers it has", spec: "APPS, rayClusterConfig: {enableInTreeAutoscaling: true, headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 1, minReplicas: 0, maxReplicas: 2, LITTLE}]}", pods: 1},
+		{name: "groups", why: "workers of several kinds", spec: "APPS, rayClusterConfig: {headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: cpu, replicas: 1, LITTLE}, {groupName: big, replicas: 1, LITTLE}]}", pods: 1},
+		{name: "survives", why: "state outside its head", spec: `APPS, rayClusterConfig: {gcsFaultToleranceOptions: {redisAddress: "redis:6379"}, headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 1, LITTLE}]}`, pods: 1},
+		{name: "labelled", why: "labels and annotations of the service", metadata: ", labels: {team: blue}, annotations: {note: hello}", spec: "APPS, CONFIG", pods: 1},
+		{name: "old", why: "the older version", spec: "APPS, CONFIG", pods: 1},
 	}
 }

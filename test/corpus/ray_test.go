@@ -13,10 +13,11 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/rayjob"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/rayservice"
 	"github.com/mlbatch/mlbatch/test/corpus"
 )
 
-func rayKinds() jobs.Kinds { return jobs.Kinds{raycluster.Kind(), rayjob.Kind()} }
+func rayKinds() jobs.Kinds { return jobs.Kinds{raycluster.Kind(), rayjob.Kind(), rayservice.Kind()} }
 
 // served decodes an object of Ray's as the API server serves it, and complains about what is
 // lost or refused.

@@ -204,7 +204,7 @@ func awaitEmpty(t testing.TB, namespaces ...string) {
 	t.Helper()
 	c := user(t, "")
 	for _, ns := range namespaces {
-		for _, o := range append(trainingObjects(), &aw.AppWrapper{}, &batchv1.Job{}, &ray.RayJob{}, &ray.RayCluster{}, &trainer.TrainJob{}) {
+		for _, o := range append(trainingObjects(), &aw.AppWrapper{}, &batchv1.Job{}, &ray.RayService{}, &ray.RayJob{}, &ray.RayCluster{}, &trainer.TrainJob{}) {
 			if err := c.DeleteAllOf(t.Context(), o, client.InNamespace(ns), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 				t.Fatal(err)
 			}

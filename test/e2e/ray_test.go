@@ -279,7 +279,7 @@ func TestRayCorpus(t *testing.T) {
 func rayAll(t testing.TB, c client.Client) []unstructured.Unstructured {
 	t.Helper()
 	var out []unstructured.Unstructured
-	for _, kind := range []string{"RayCluster", "RayJob"} {
+	for _, kind := range []string{"RayCluster", "RayJob", "RayService"} {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(ray.GroupVersion.WithKind(kind + "List"))
 		if err := c.List(t.Context(), list, client.InNamespace("blue")); err != nil {
@@ -292,11 +292,8 @@ func rayAll(t testing.TB, c client.Client) []unstructured.Unstructured {
 
 // rayState is what `kubectl get` shows of one.
 func rayState(o *unstructured.Unstructured) string {
-	field := "state"
-	if o.GetKind() == "RayJob" {
-		field = "jobDeploymentStatus"
-	}
-	s, _, _ := unstructured.NestedString(o.Object, "status", field)
+	field := map[string]string{"RayCluster": "state", "RayJob": "jobDeploymentStatus", "RayService": "serviceStatus"}
+	s, _, _ := unstructured.NestedString(o.Object, "status", field[o.GetKind()])
 	return s
 }
 
@@ -430,5 +427,123 @@ func TestRayJobByHTTP(t *testing.T) {
 	if s := rayJobObject(t, "bad").Status; s.Reason != ray.AppFailed || !strings.Contains(s.Message, "exit code 3") {
 		t.Errorf("%+v", s)
 	}
+	awaitEmpty(t, "blue")
+}
+
+// rayService is a manifest of one; more are lines of its spec.
+func rayService(name, more, image string) string {
+	const pod = "template: {spec: {terminationGracePeriodSeconds: 0, containers: [{name: ray, image: IMAGE, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}"
+	return strings.ReplaceAll(fmt.Sprintf(`{apiVersion: ray.io/v1, kind: RayService, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}},
+  spec: {%s serveConfigV2: "applications: [{name: fruit, import_path: a, deployments: [{name: Market}]}]", rayClusterConfig: {headGroupSpec: {%s}, workerGroupSpecs: [{groupName: small, replicas: 1, %s}]}}}`, name, more, pod, pod), "IMAGE", image)
+}
+
+func rayServiceObject(t testing.TB, name string) *ray.RayService {
+	t.Helper()
+	s := &ray.RayService{}
+	if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: name}, s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// serves waits for a service that answers requests by another cluster than one.
+func serves(t testing.TB, name, but string) func() string {
+	t.Helper()
+	return func() string {
+		s := rayServiceObject(t, name)
+		if c := s.Status.ActiveServiceStatus.RayClusterName; s.Status.ServiceStatus != ray.ServiceRunning || c == "" || c == but {
+			return fmt.Sprintf("%+v", s.Status.Conditions)
+		}
+		return ""
+	}
+}
+
+func serveSelector(t testing.TB, name string) string {
+	t.Helper()
+	var s corev1.Service
+	if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: name + "-serve-svc"}, &s); err != nil {
+		return err.Error()
+	}
+	return s.Spec.Selector["ray.io/cluster"]
+}
+
+// TestRayService: a user applies a service, twice; it serves, another cluster takes over when
+// its pods change, a head that is lost is told again what to serve, also after the controller
+// was killed, and nothing is left when it is deleted.
+func TestRayService(t *testing.T) {
+	awaitEmpty(t, "blue")
+	const how = "upgradeStrategy: {type: NewCluster}, rayClusterDeletionDelaySeconds: 1,"
+	for _, again := range []string{"first", "second"} {
+		if out, err := kubectl(t, "alice", rayService("fruit", how, "one"), "apply", "--server-side", "-n", "blue"); err != nil {
+			t.Fatalf("the %s time: %v\n%s", again, err, out)
+		}
+	}
+	eventually(t, "it serves", serves(t, "fruit", ""))
+	s := rayServiceObject(t, "fruit").Status
+	first := s.ActiveServiceStatus.RayClusterName
+	if app := s.ActiveServiceStatus.Applications["fruit"]; s.NumServeEndpoints != 2 || app.Status != "RUNNING" || app.Deployments["Market"].Status != "HEALTHY" {
+		t.Errorf("%+v", s)
+	}
+	if w := workloadOf(t, "blue", "fruit"); len(w.Spec.PodSets) != 2 || w.Spec.PodSets[0].Count != 2 {
+		t.Errorf("its pod sets are %+v", w.Spec.PodSets)
+	}
+	eventually(t, "requests find it", func() string {
+		if got := serveSelector(t, "fruit"); got != first {
+			return got
+		}
+		return ""
+	})
+	if out, err := kubectl(t, "alice", rayService("fruit", how, "two"), "apply", "--server-side", "-n", "blue"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	eventually(t, "another cluster takes over", serves(t, "fruit", first))
+	second := rayServiceObject(t, "fruit").Status.ActiveServiceStatus.RayClusterName
+	eventually(t, "requests find that one, and the first goes", func() string {
+		if got := serveSelector(t, "fruit"); got != second || rayObject(t, first) != nil {
+			return got
+		}
+		return ""
+	})
+	head := &corev1.Pod{}
+	if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: second + "-head"}, head); err != nil {
+		t.Fatal(err)
+	}
+	if err := user(t, "").Delete(t.Context(), head); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Kill(t.Context(), "controller"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its head is made anew", func() string {
+		is := &corev1.Pod{}
+		if err := user(t, "").Get(t.Context(), client.ObjectKeyFromObject(head), is); err != nil || is.UID == head.UID || is.Status.Phase != corev1.PodRunning {
+			return fmt.Sprintf("%v, %s", err, is.Status.Phase)
+		}
+		return ""
+	})
+	eventually(t, "it serves again", func() string {
+		s := rayServiceObject(t, "fruit").Status
+		if s.NumServeEndpoints != 2 || s.ActiveServiceStatus.RayClusterName != second || s.ActiveServiceStatus.Applications["fruit"].Status != "RUNNING" {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+	awaitEmpty(t, "blue")
+	eventually(t, "nothing is left", func() string { return rayTraces(t) })
+}
+
+// TestRayServiceInAppWrapper: it serves with what the wrapper was given, and makes no second
+// cluster.
+func TestRayServiceInAppWrapper(t *testing.T) {
+	awaitEmpty(t, "blue")
+	inner := strings.Replace(rayService("wrapped", "upgradeStrategy: {type: None},", "one"), ", labels: {kueue.x-k8s.io/queue-name: default-queue}", "", 1)
+	create(t, user(t, "alice"), wrap(inner), "blue")
+	eventually(t, "it serves", func() string {
+		var s ray.RayService
+		if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "wrapped"}, &s); err != nil || s.Status.ServiceStatus != ray.ServiceRunning {
+			return fmt.Sprintf("%v, %+v", err, s.Status.Conditions)
+		}
+		return ""
+	})
 	awaitEmpty(t, "blue")
 }

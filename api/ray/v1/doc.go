@@ -1,5 +1,5 @@
 // Package v1 is the ray.io API as far as mlbatch runs it: RayCluster, a head and groups
-// of workers, and RayJob, a command that is run in one.
+// of workers, RayJob, a command that is run in one, and RayService, applications that one serves.
 //
 // The package holds types and names only. What the kinds mean is known to the
 // packages below internal/kube/jobs.
@@ -21,11 +21,12 @@ var GroupVersion = schema.GroupVersion{Group: "ray.io", Version: "v1"}
 const (
 	RayClusterKind = "RayCluster"
 	RayJobKind     = "RayJob"
+	RayServiceKind = "RayService"
 )
 
 // AddToScheme adds the kinds of this version to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &RayCluster{}, &RayClusterList{}, &RayJob{}, &RayJobList{})
+	s.AddKnownTypes(GroupVersion, &RayCluster{}, &RayClusterList{}, &RayJob{}, &RayJobList{}, &RayService{}, &RayServiceList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -112,7 +112,6 @@ func TestS4UnqueuedKindsCannotBeMade(t *testing.T) {
 		{Group: "apps", Resource: "daemonsets"},
 		{Group: "apps", Resource: "replicasets"},
 		{Group: "batch", Resource: "cronjobs"},
-		{Group: "ray.io", Resource: "rayservices"},
 		{Group: "sparkoperator.k8s.io", Resource: "sparkapplications"},
 	}
 	free := []schema.GroupKind{{Kind: "Service"}, {Kind: "ConfigMap"}, {Kind: "Secret"}, {Kind: "PersistentVolumeClaim"}, {Group: "scheduling.x-k8s.io", Kind: "PodGroup"}}

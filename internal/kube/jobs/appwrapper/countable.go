@@ -77,8 +77,6 @@ func alwaysGrows(k schema.GroupKind) string {
 		return "it makes a pod on every node, however many there will be: wrap a Deployment"
 	case schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:
 		return "it changes the number of pods while they run: give the object as many replicas as it needs"
-	case schema.GroupKind{Group: "ray.io", Kind: "RayService"}:
-		return "it makes a second cluster whenever it is changed: wrap a RayCluster"
 	}
 	return ""
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/rayjob"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/rayservice"
 )
 
 // foreign are the kinds of others that AppWrappers can wrap. What users of a team
@@ -37,6 +38,7 @@ func foreign() []jobs.Wrappable {
 		{GVK: gvk("kubeflow.org", "v1", "PyTorchJob"), Resource: "pytorchjobs", RunsPods: true, Wrapping: pytorchjob.Kind().Wrapped},
 		{GVK: gvk("ray.io", "v1", "RayCluster"), Resource: "rayclusters", RunsPods: true, Wrapping: raycluster.Kind().Wrapped},
 		{GVK: gvk("ray.io", "v1", "RayJob"), Resource: "rayjobs", RunsPods: true, Wrapping: rayjob.Kind().Wrapped},
+		{GVK: gvk("ray.io", "v1", "RayService"), Resource: "rayservices", RunsPods: true, Wrapping: rayservice.Kind().Wrapped},
 		{GVK: gvk("jobset.x-k8s.io", "v1alpha2", "JobSet"), Resource: "jobsets", RunsPods: true, Wrapping: jobset.Kind().Wrapped},
 		{GVK: leaderworkerset.GVK(), Resource: leaderworkerset.Resource, RunsPods: true, Wrapping: leaderworkerset.Wrapped()},
 	}

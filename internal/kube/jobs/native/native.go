@@ -13,6 +13,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/rayjob"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/rayservice"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/tfjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/trainjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/xgboostjob"
@@ -31,6 +32,7 @@ func All() jobs.Kinds {
 		mpijob.Kind(),
 		raycluster.Kind(),
 		rayjob.Kind(),
+		rayservice.Kind(),
 		trainjob.Kind(),
 	}
 }
