@@ -45,6 +45,9 @@ func Kind() jobs.Kind {
 			Hear:      hear,
 			Project:   project,
 		},
+		Injection: jobs.InTemplates(func(s *api.RayService) []jobs.Place {
+			return raycluster.Places(&s.Spec.RayClusterSpec)
+		}),
 		Wrapped:     wrapped(),
 		SuspendPath: []string{"spec", "suspend"},
 		Suspended:   jobs.Of(func(s *api.RayService) bool { return s.Spec.Suspend }),
