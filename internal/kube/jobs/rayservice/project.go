@@ -149,7 +149,7 @@ func project(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) jobs.Object {
 	state.Recovery = s.Recovery()
 	state.ObservedGeneration = x.Generation
 	if x.Spec.Suspend {
-		suspended(x, state, s)
+		suspended(&out, s)
 	} else {
 		takeOver(&out, s)
 		tell(&out, s)
@@ -160,24 +160,25 @@ func project(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) jobs.Object {
 	return &out
 }
 
-func set(x *api.RayService, state *api.RayServiceStatuses, s *jobs.Standing, kind string, is metav1.ConditionStatus, reason, message string) {
-	apimeta.SetStatusCondition(&state.Conditions, metav1.Condition{
+func set(x *api.RayService, s *jobs.Standing, kind string, is metav1.ConditionStatus, reason, message string) {
+	apimeta.SetStatusCondition(&x.Status.Conditions, metav1.Condition{
 		Type: kind, Status: is, Reason: reason, Message: message, ObservedGeneration: x.Generation, LastTransitionTime: metav1.NewTime(s.Now),
 	})
 }
 
 // suspended tells of a service that may have no pods.
-func suspended(x *api.RayService, state *api.RayServiceStatuses, s *jobs.Standing) {
+func suspended(x *api.RayService, s *jobs.Standing) {
+	state := &x.Status
 	state.ServiceStatus, state.NumServeEndpoints = "", 0
-	set(x, state, s, api.ServiceReady, metav1.ConditionFalse, api.ServiceSuspended, "it is suspended")
+	set(x, s, api.ServiceReady, metav1.ConditionFalse, api.ServiceSuspended, "it is suspended")
 	if !s.Suspended {
-		set(x, state, s, api.ServiceSuspending, metav1.ConditionTrue, api.ServiceSuspendRequest, "its clusters go")
+		set(x, s, api.ServiceSuspending, metav1.ConditionTrue, api.ServiceSuspendRequest, "its clusters go")
 		return
 	}
 	state.ActiveServiceStatus, state.PendingServiceStatus, state.RetiredService = api.RayServiceStatus{}, api.RayServiceStatus{}, nil
 	apimeta.RemoveStatusCondition(&state.Conditions, api.ServiceSuspending)
 	apimeta.RemoveStatusCondition(&state.Conditions, api.ServiceUpgradeInProgress)
-	set(x, state, s, api.ServiceSuspended, metav1.ConditionTrue, api.ServiceSuspendComplete, "its clusters are gone")
+	set(x, s, api.ServiceSuspended, metav1.ConditionTrue, api.ServiceSuspendComplete, "its clusters are gone")
 }
 
 // takeOver says which cluster serves: another one takes over once all runs there.
@@ -223,21 +224,21 @@ func tell(x *api.RayService, s *jobs.Standing) {
 	switch {
 	case state.NumServeEndpoints > 0:
 		state.ServiceStatus = api.ServiceRunning
-		set(x, state, s, api.ServiceReady, metav1.ConditionTrue, api.NonZeroServeEndpoints, "requests are answered")
+		set(x, s, api.ServiceReady, metav1.ConditionTrue, api.NonZeroServeEndpoints, "requests are answered")
 	case !active:
 		state.ServiceStatus = ""
-		set(x, state, s, api.ServiceReady, metav1.ConditionFalse, api.ServiceInitializing, orElse(next.refusal, "its cluster does not serve yet"))
+		set(x, s, api.ServiceReady, metav1.ConditionFalse, api.ServiceInitializing, orElse(next.refusal, "its cluster does not serve yet"))
 	default:
 		state.ServiceStatus = ""
-		set(x, state, s, api.ServiceReady, metav1.ConditionFalse, api.ZeroServeEndpoints, orElse(serving.refusal, "no pod answers requests"))
+		set(x, s, api.ServiceReady, metav1.ConditionFalse, api.ZeroServeEndpoints, orElse(serving.refusal, "no pod answers requests"))
 	}
 	switch {
 	case active && pending:
-		set(x, state, s, api.ServiceUpgradeInProgress, metav1.ConditionTrue, api.BothClustersExist, orElse(next.refusal, fmt.Sprintf("cluster %s is to take over", state.PendingServiceStatus.RayClusterName)))
+		set(x, s, api.ServiceUpgradeInProgress, metav1.ConditionTrue, api.BothClustersExist, orElse(next.refusal, fmt.Sprintf("cluster %s is to take over", state.PendingServiceStatus.RayClusterName)))
 	case active:
-		set(x, state, s, api.ServiceUpgradeInProgress, metav1.ConditionFalse, api.NoPendingCluster, "there is one cluster")
+		set(x, s, api.ServiceUpgradeInProgress, metav1.ConditionFalse, api.NoPendingCluster, "there is one cluster")
 	default:
-		set(x, state, s, api.ServiceUpgradeInProgress, metav1.ConditionFalse, api.NoActiveCluster, "no cluster serves yet")
+		set(x, s, api.ServiceUpgradeInProgress, metav1.ConditionFalse, api.NoActiveCluster, "no cluster serves yet")
 	}
 }
 

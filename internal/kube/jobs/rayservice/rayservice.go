@@ -185,8 +185,10 @@ func clusterName(s *api.RayService) string {
 		g.Replicas, g.MinReplicas, g.MaxReplicas, g.ScaleStrategy, g.Suspend = nil, nil, nil, api.ScaleStrategy{}, nil
 	}
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(s.UID)) // it never fails, and neither does what follows: objects can be written
-	_ = json.NewEncoder(h).Encode(c)
+	_, _ = h.Write([]byte(s.UID)) // it never fails
+	if err := json.NewEncoder(h).Encode(c); err != nil {
+		return s.Name + "-00000" // objects can be written
+	}
 	text := "00000" + strconv.FormatUint(uint64(h.Sum32()), 36)
 	return s.Name + "-" + text[len(text)-5:]
 }
