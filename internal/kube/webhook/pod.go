@@ -8,7 +8,9 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -62,11 +64,21 @@ func podChangeConditions() []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{{Name: "by-a-user", Expression: byUser}, {Name: "of-what-is-kept", Expression: pod.Guarded()}}
 }
 
+// podRestoreConditions leave out the changes of pods that were given nothing, or that
+// leave what they were given.
+func podRestoreConditions() []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{{Name: "by-a-user", Expression: byUser}, {
+		Name:       "of-what-was-given",
+		Expression: "object.spec.?schedulerName.orValue('') != oldObject.spec.?schedulerName.orValue('') || object.spec.?tolerations.orValue([]) != oldObject.spec.?tolerations.orValue([])",
+	}}
+}
+
 // The paths of the questions about pods.
 const (
 	pathMutatePod       = "/mutate--v1-pod"
 	pathValidatePod     = "/validate--v1-pod"
 	pathValidatePodKept = "/keep--v1-pod"
+	pathRestorePod      = "/restore--v1-pod"
 )
 
 // podHooks are the webhooks about pods. They are called in the namespaces of teams,
@@ -78,13 +90,18 @@ func podHooks() (mutating, validating []hook) {
 	}
 	mutates := hook{name: "mpod", path: pathMutatePod, rule: on(create), conditions: podConditions()}
 	validates := hook{name: "vpod", path: pathValidatePod, rule: on(create), conditions: podConditions()}
+	restores := hook{name: "mpodkept", path: pathRestorePod, rule: on(update), conditions: podRestoreConditions()}
 	keeps := hook{name: "vpodkept", path: pathValidatePodKept, rule: on(update), conditions: podChangeConditions()}
 	team, queued := keeps, keeps
 	team.name, team.namespaces = "vpodkept.team", teamNamespaces()
 	queued.name, queued.namespaces = "vpodkept.queued", queueNamespaces()
 	// Pods of a team's other jobs are counted by what an admission wrote into them.
 	queued.objects = &metav1.LabelSelector{MatchLabels: map[string]string{kueue.ManagedLabel: "true"}}
-	return mutates.whereQueued(), append(validates.whereQueued(), team, queued)
+	restores.objects = queued.objects
+	restoresTeam := restores
+	restores.name, restores.namespaces = "mpodkept.queued", queued.namespaces
+	restoresTeam.name, restoresTeam.namespaces = "mpodkept.team", team.namespaces
+	return append(mutates.whereQueued(), restoresTeam, restores), append(validates.whereQueued(), team, queued)
 }
 
 // Pods says which pods are queued by themselves.
@@ -270,6 +287,42 @@ func (h *podHandler) checkPod(p *corev1.Pod) field.ErrorList {
 		e.Field = strings.TrimPrefix(e.Field, ".")
 	}
 	return errs
+}
+
+// restore puts back what a pod was given and its manifest does not have, so that the
+// manifest can be applied again: the scheduler that its gang is placed by, and the
+// tolerations that its admission added.
+func (h *podHandler) restore(_ context.Context, req admission.Request) admission.Response {
+	is, was := &corev1.Pod{}, &corev1.Pod{}
+	if err := h.decoder.Decode(req, is); err != nil {
+		return malformed(err)
+	}
+	if err := h.decoder.DecodeRaw(req.OldObject, was); err != nil {
+		return malformed(err)
+	}
+	e, err := newEdit(req.Object.Raw)
+	if err != nil {
+		return malformed(err)
+	}
+	if !pod.Managed(was) {
+		return e.response()
+	}
+	if err := e.set(was.Spec.SchedulerName, "spec", "schedulerName"); err != nil {
+		return malformed(err)
+	}
+	for _, t := range was.Spec.Tolerations {
+		if slices.ContainsFunc(is.Spec.Tolerations, func(o corev1.Toleration) bool { return equality.Semantic.DeepEqual(t, o) }) {
+			continue
+		}
+		given, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&t)
+		if err != nil {
+			return failed(fmt.Errorf("write toleration: %w", err))
+		}
+		if err := e.add(given, "spec", "tolerations"); err != nil {
+			return malformed(err)
+		}
+	}
+	return e.response()
 }
 
 // validateKept refuses changes of what is not a user's.

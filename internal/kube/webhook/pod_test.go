@@ -102,6 +102,42 @@ func TestMutatePod(t *testing.T) {
 	}
 }
 
+// A manifest is applied again, whatever its pod was given since.
+func TestRestorePod(t *testing.T) {
+	const mark = "kueue.x-k8s.io/managed: 'true'"
+	was := podText("blue", mark, "", "", `schedulerName: mlbatch-scheduler
+  tolerations: [{key: nvidia.com/gpu, operator: Exists}, {key: spot, operator: Exists}]`)
+	for name, tc := range map[string]struct {
+		was, is string
+		want    string
+		given   []string
+	}{
+		"the scheduler of Kubernetes": {was, podText("blue", mark, "", "", "schedulerName: default-scheduler"), "mlbatch-scheduler", []string{"nvidia.com/gpu", "spot"}},
+		"its own tolerations only":    {was, podText("blue", mark, "", "", "tolerations: [{key: nvidia.com/gpu, operator: Exists}]"), "mlbatch-scheduler", []string{"nvidia.com/gpu", "spot"}},
+		"one more":                    {was, podText("blue", mark, "", "", "tolerations: [{key: more, operator: Exists}]"), "mlbatch-scheduler", []string{"more", "nvidia.com/gpu", "spot"}},
+		"not ours": {
+			podText("blue", "", "", "", "schedulerName: a"),
+			podText("blue", "", "", "", "schedulerName: b"), "b", nil,
+		},
+	} {
+		r := send(t, serve(t, nil, world()...), ask{path: "/restore--v1-pod", old: tc.was, new: tc.is})
+		if !r.Allowed {
+			t.Fatal(r.Message)
+		}
+		p := &corev1.Pod{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.Object, p); err != nil {
+			t.Fatal(err)
+		}
+		var keys []string
+		for _, o := range p.Spec.Tolerations {
+			keys = append(keys, o.Key)
+		}
+		if slices.Sort(keys); p.Spec.SchedulerName != tc.want || !slices.Equal(keys, tc.given) {
+			t.Errorf("%s: scheduler %s, tolerations %v", name, p.Spec.SchedulerName, keys)
+		}
+	}
+}
+
 // Holding a pod twice changes nothing.
 func TestMutatePodTwice(t *testing.T) {
 	handlers := serve(t, nil, world()...)
@@ -208,10 +244,10 @@ func TestPodScope(t *testing.T) {
 		creations, updates int
 	}{
 		"a team's":          {team, nil, 2, 1},
-		"a team's, held":    {team, held, 2, 1},
+		"a team's, held":    {team, held, 2, 2},
 		"others'":           {other, nil, 0, 0},
 		"others', queued":   {other, queued, 2, 0},
-		"others', held":     {other, held, 2, 1},
+		"others', held":     {other, held, 2, 2},
 		"the cluster's own": {system, held, 0, 0},
 	} {
 		creations, updates := 0, 0

@@ -199,6 +199,7 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 	pods := newPodHandler(newJobHandler(c, decoder, &jobs.Kind{}, opts), opts.pods())
 	handlers[pathMutatePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.mutate)}
 	handlers[pathValidatePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.validate)}
+	handlers[pathRestorePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.restore)}
 	handlers[pathValidatePodKept] = &admission.Webhook{Handler: admission.HandlerFunc(pods.validateKept)}
 	for _, k := range serving.All() {
 		h := newServingHandler(newJobHandler(c, decoder, &jobs.Kind{}, opts), &k, opts.Frameworks)
