@@ -112,7 +112,7 @@ func common() []row {
 		{name: "recovers", why: "a failure of the moment", spec: `runPolicy: {backoffLimit: 5}, FIELD: {MASTERWorker: {replicas: 2, restartPolicy: ExitCode, template: {metadata: {annotations: {mlbatch.dev/exit-code: "137", mlbatch.dev/fail-first: "1", mlbatch.dev/run-for: 0s}}, spec: {containers: [{WORK}]}}}}`, pods: 2},
 		{name: "suspended", why: "as queues want it", spec: "runPolicy: {suspend: true}, FIELD: {MASTERWorker: {replicas: 2, POD}}", pods: 2},
 		{name: "managed", why: "it names the controller that there is", spec: "runPolicy: {managedBy: kubeflow.org/training-operator}, FIELD: {MASTERWorker: {POD}}", pods: 1},
-		{name: "scheduling", why: "for gang schedulers", spec: "runPolicy: {schedulingPolicy: {minAvailable: 2, queue: q, minResources: {cpu: 2, memory: 1Gi}, scheduleTimeoutSeconds: 60}}, FIELD: {MASTERWorker: {replicas: 2, POD}}", pods: 2},
+		{name: "scheduling", why: "for gang schedulers", spec: "runPolicy: {schedulingPolicy: {minAvailable: 2, queue: q, minResources: {cpu: 2, memory: 1Gi}, scheduleTimeoutSeconds: 60, priorityClass: high-priority}}, FIELD: {MASTERWorker: {replicas: 2, POD}}", pods: 2},
 		{
 			name: "labelled", why: "labels and annotations of the job and its pods", metadata: ", labels: {team: blue, app.kubernetes.io/name: train}, annotations: {note: hello}",
 			spec: `FIELD: {MASTERWorker: {replicas: 2, template: {metadata: {labels: {app: train}, annotations: {sidecar.istio.io/inject: "false"}}, spec: {containers: [{WORK}]}}}}`, pods: 2,

@@ -58,7 +58,7 @@ func mpiCommon(version string) []row {
 		{name: "deadline", why: "time enough", spec: "runPolicy: {activeDeadlineSeconds: 36000}, PAIR", pods: 3},
 		{name: "suspended", why: "as queues want it", spec: "runPolicy: {suspend: true}, PAIR", pods: 3},
 		{name: "managed", why: "it names the controller that there is", spec: "runPolicy: {managedBy: kubeflow.org/" + managers[version] + "}, PAIR", pods: 3},
-		{name: "scheduling", why: "for gang schedulers", spec: "runPolicy: {schedulingPolicy: {minAvailable: 3, queue: q, minResources: {cpu: 2}, scheduleTimeoutSeconds: 60}}, PAIR", pods: 3},
+		{name: "scheduling", why: "for gang schedulers", spec: "runPolicy: {schedulingPolicy: {minAvailable: 3, queue: q, minResources: {cpu: 2}, scheduleTimeoutSeconds: 60, priorityClass: high-priority}}, PAIR", pods: 3},
 		{name: "labelled", why: "labels and annotations of the job and its pods", metadata: ", labels: {app: mpi}, annotations: {note: hello}", spec: `ROLES: {L: Worker: {replicas: 2, template: {metadata: {labels: {app: mpi}, annotations: {sidecar.istio.io/inject: "false"}}, spec: {containers: [{WORK}]}}}}`, pods: 3},
 		{name: "generated", why: "a name of the API server's", metadata: "generateName: mpi-", spec: "PAIR", pods: 3},
 		{name: "volumes", why: "data and shared memory", spec: "ROLES: {L: Worker: {replicas: 2, template: {spec: {containers: [{WORK, volumeMounts: [{name: shm, mountPath: /dev/shm}, {name: data, mountPath: /data}]}], volumes: [{name: shm, emptyDir: {medium: Memory}}, {name: data, emptyDir: {}}]}}}}", pods: 3},
