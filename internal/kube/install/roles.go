@@ -186,6 +186,9 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow(sets, status, leaderworkerset.Resource+"/status"),
 		allow(sets, []string{"update"}, leaderworkerset.Resource+"/finalizers"),
 		allow("apps", read(), "statefulsets", "controllerrevisions"))
+	for _, group := range pod.GangGroups() {
+		rules = append(rules, allow(group, []string{"get"}, "podgroups"))
+	}
 	return append(rules,
 		allow("kueue.x-k8s.io", read(), "*"),
 		allow("kueue.x-k8s.io", write(), "workloads"),

@@ -114,7 +114,7 @@ func (p *gangPlugin) age(x fwk.QueuedPodInfo) (Key, time.Time) {
 // waker brings them back; the noter tells the user.
 func (p *gangPlugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	k, ok := KeyOf(pod)
-	if !ok {
+	if !ok || len(pod.Spec.SchedulingGates) > 0 { // it is looked at when they go, if nothing else holds it
 		return nil
 	}
 	if v := p.reservations.look(k).decision; v.Act == Hold {

@@ -64,10 +64,13 @@ func TestHeldOutOfTheQueue(t *testing.T) {
 	half.Sets[0].Count = 2
 	d.gangs[half.Key] = half
 	p := &gangPlugin{reservations: d.Reservations}
+	gated := planned(pod("blue", "y", 0), "nobody", "main")
+	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/later"}}
 	for name, c := range map[string]struct {
 		pod *corev1.Pod
 		why string
 	}{
+		"held by a gate":  {gated, ""}, // that the gate goes wakes it, what a gang waits for would not
 		"complete gang":   {planned(pod("blue", "a", 0), "whole", "main"), ""},
 		"incomplete gang": {planned(pod("blue", "c", 0), "half", "main"), "Workload blue/half starts as a whole: 1 of 2 pods exist"},
 		"unknown gang":    {planned(pod("blue", "x", 0), "nobody", "main"), "Workload blue/nobody does not exist yet"},

@@ -9,6 +9,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -171,12 +172,37 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 	if err := h.hold(ctx, e, p, queue, role); err != nil {
 		return malformed(err)
 	}
-	resp := e.response()
+	odd, err := h.join(e, p)
+	if err != nil {
+		return failed(err)
+	}
+	resp := e.response().WithWarnings(odd...)
 	if queue == "" {
 		resp = resp.WithWarnings(fmt.Sprintf("the Pod is held and does not run, because it names no queue: set the label %s to a LocalQueue of namespace %s",
 			kueue.QueueNameLabel, req.Namespace))
 	}
 	return resp
+}
+
+// join makes a pod part of the group that it names in the way of another scheduler. What
+// it says besides, as its author, is a pod group of ours.
+func (h *podHandler) join(e *edit, p *corev1.Pod) (warnings []string, err error) {
+	e.drop([]string{pod.PodGroupKindAnnotation}, "metadata", "annotations")
+	group, name := pod.Named(p)
+	kind, known := pod.GangKind(group)
+	if !known || pod.Group(p) != "" {
+		return nil, nil
+	}
+	if _, err := h.cluster.Mapper.RESTMapping(kind); apimeta.IsNoMatchError(err) {
+		return []string{fmt.Sprintf("the Pod is queued by itself and does not wait for others of PodGroup %s, because this cluster has no PodGroups of %s: "+
+			"give all pods of the group the label %s and the annotation %s", name, group, kueue.PodGroupNameLabel, kueue.PodGroupTotalCountAnnotation)}, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("find PodGroups of %s: %w", group, err)
+	}
+	if err := e.label(kueue.PodGroupNameLabel, name); err != nil {
+		return nil, err
+	}
+	return nil, e.set(group, "metadata", "annotations", pod.PodGroupKindAnnotation)
 }
 
 // hold adds to a pod what keeps it from being scheduled and from being forgotten, and

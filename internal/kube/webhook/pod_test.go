@@ -102,6 +102,34 @@ func TestMutatePod(t *testing.T) {
 	}
 }
 
+// Pods that name a PodGroup in the way of another scheduler are a group, where there are
+// such PodGroups, and are told where not.
+func TestPodsJoinPodGroups(t *testing.T) {
+	const plugins, volcano = "scheduling.x-k8s.io/pod-group: train", "scheduling.k8s.io/group-name: train"
+	for name, tc := range map[string]struct {
+		labels, notes, group, kind string
+		warned                     bool
+	}{
+		"scheduler plugins": {labels: plugins, group: "train", kind: "scheduling.x-k8s.io"},
+		"Volcano":           {notes: volcano, warned: true},
+		"of our own, too":   {labels: plugins + ", kueue.x-k8s.io/pod-group-name: other", notes: "kueue.x-k8s.io/pod-group-total-count: '2'", group: "other"},
+		"forged":            {labels: "kueue.x-k8s.io/pod-group-name: other", notes: "mlbatch.dev/pod-group-kind: scheduling.x-k8s.io", group: "other"},
+		"none":              {},
+	} {
+		r := send(t, serve(t, nil, world()...), ask{path: mutatePod, new: podText("blue", queueLabel+", "+tc.labels, tc.notes, "", "")})
+		if !r.Allowed {
+			t.Fatal(r.Message)
+		}
+		p := &corev1.Pod{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.Object, p); err != nil {
+			t.Fatal(err)
+		}
+		if pod.Group(p) != tc.group || p.Annotations[pod.PodGroupKindAnnotation] != tc.kind || (len(r.Warnings) > 0) != tc.warned {
+			t.Errorf("%s: group %q of %q, warnings %v", name, pod.Group(p), p.Annotations[pod.PodGroupKindAnnotation], r.Warnings)
+		}
+	}
+}
+
 // A manifest is applied again, whatever its pod was given since.
 func TestRestorePod(t *testing.T) {
 	const mark = "kueue.x-k8s.io/managed: 'true'"

@@ -193,7 +193,11 @@ func unqueued(s facts) step {
 		return step{}
 	}
 	if s.unit.Wrong != "" {
-		return step{tell: &podEvent{reason: eventMismatch, message: "The group " + s.unit.Name + " waits: " + s.unit.Wrong, warning: true}}
+		out := step{tell: &podEvent{reason: eventMismatch, message: "The group " + s.unit.Name + " waits: " + s.unit.Wrong, warning: true}}
+		if s.unit.OfPodGroup() != "" {
+			out.again = makerPause
+		}
+		return out
 	}
 	if extra := s.unit.Extra(); len(extra) > 0 {
 		return step{stop: extra, reason: eventExcess, message: fmt.Sprintf("The group %s has %d pods, and this is one more", s.unit.Name, s.unit.Total)}
@@ -263,7 +267,7 @@ func (s *facts) extra() []*corev1.Pod {
 	if out := s.unit.Extra(); len(out) > 0 {
 		return out
 	}
-	if s.workload.Status.Admission == nil || s.unit.Alone() || s.unit.Owned {
+	if s.workload.Status.Admission == nil || s.unit.Alone() || s.unit.Owned || s.unit.Open {
 		return nil
 	}
 	room := s.room()
@@ -328,7 +332,8 @@ func keepInStep(s facts) step {
 }
 
 // start lets the pods run that there is room for. Those of a controller that makes
-// more than it did are queued by themselves.
+// more than it did are queued by themselves, and so are those that a PodGroup does not
+// count: they run once it does.
 func start(s facts) (step, bool) {
 	held := s.held()
 	if len(held) == 0 {
@@ -338,7 +343,7 @@ func start(s facts) (step, bool) {
 	var next step
 	for _, p := range held {
 		if !take(room, p) {
-			if s.unit.Owned && !s.whole() {
+			if s.unit.Owned && !s.whole() || s.unit.Open {
 				next.detach = append(next.detach, p)
 			}
 			continue

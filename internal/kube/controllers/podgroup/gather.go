@@ -48,6 +48,9 @@ func (r *reconciler) gather(ctx context.Context, unit types.NamespacedName) (fac
 	case client.IgnoreNotFound(err) != nil:
 		return s, fmt.Errorf("read workload %s: %w", unit, err)
 	}
+	if err := r.open(ctx, &s); err != nil {
+		return s, err
+	}
 	if s.theirs && len(pods) == 0 {
 		s.workload, s.theirs = nil, false // nothing to do with us
 	}

@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
@@ -249,6 +250,10 @@ func (r *reconciler) do(ctx context.Context, unit types.NamespacedName, s facts,
 		return each(next.detach, func(p *corev1.Pod) error {
 			out := p.DeepCopy()
 			delete(out.Labels, kueue.PodGroupNameLabel)
+			if out.Annotations[pod.PodGroupKindAnnotation] != "" { // our scheduler would wait for those that it is none of
+				delete(out.Annotations, pod.PodGroupKindAnnotation)
+				delete(out.Labels, podgroup.PodGroupLabel)
+			}
 			return r.write(ctx, p, out)
 		})
 	case next.create:

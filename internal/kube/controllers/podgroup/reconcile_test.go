@@ -49,6 +49,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		WithStatusSubresource(&kueue.Workload{}, &corev1.Pod{}).
 		WithIndex(&corev1.Pod{}, UnitIndex, IndexUnit).
 		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).
+		WithRESTMapper(mapper()).
 		Build()
 	told := events.NewFakeRecorder(1000)
 	return &bench{&reconciler{Options: Options{

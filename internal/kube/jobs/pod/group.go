@@ -33,6 +33,8 @@ type Unit struct {
 	Final bool
 	// Sets are what all its pods ask for, as their controller says; nil if only the pods do.
 	Sets []kueue.PodSet
+	// Open: it is the least that there has to be, and there may be more.
+	Open bool
 	// Wrong says why the pods cannot be one unit, "" if they can.
 	Wrong string
 }
@@ -65,9 +67,9 @@ func NewUnit(pods []*corev1.Pod, replicas *int32) Unit {
 			if u.Total == 0 && err == nil {
 				u.Total = int32(n)
 			}
-		case err != nil || n < 1:
+		case (err != nil || n < 1) && p.Annotations[PodGroupKindAnnotation] == "":
 			u.Wrong = fmt.Sprintf("pod %s does not say how many pods the group has: set the annotation %s", p.Name, kueue.PodGroupTotalCountAnnotation)
-		case u.Total != 0 && u.Total != int32(n):
+		case u.Total != 0 && err == nil && u.Total != int32(n):
 			u.Wrong = fmt.Sprintf("pod %s says that the group has %d pods, and another one says %d: give them the same annotation %s", p.Name, n, u.Total, kueue.PodGroupTotalCountAnnotation)
 		case u.Wrong == "" && Queue(p) != Queue(u.Pods[0]):
 			u.Wrong = fmt.Sprintf("pod %s names queue %q, and pod %s queue %q: name the same one", p.Name, Queue(p), u.Pods[0].Name, Queue(u.Pods[0]))
@@ -145,6 +147,14 @@ func (u *Unit) done(holds func(*corev1.Pod) bool) int32 {
 // Extra are the pods that a group has too many: held ones first, then the newest.
 // Those of a controller that knows how many it makes are its own to delete.
 func (u *Unit) Extra() []*corev1.Pod {
+	if u.Open {
+		return nil
+	}
+	return u.tooMany()
+}
+
+// tooMany are the pods above the total, in the order of Extra.
+func (u *Unit) tooMany() []*corev1.Pod {
 	if u.Alone() || u.Owned || u.Wrong != "" {
 		return nil
 	}
@@ -172,8 +182,9 @@ func (u *Unit) PodSets() []kueue.PodSet {
 		return u.Sets
 	}
 	var out []kueue.PodSet
+	beyond := u.beyond()
 	for _, p := range u.Pods {
-		if !u.counts(p) {
+		if !u.counts(p) || slices.Contains(beyond, p) {
 			continue
 		}
 		at := slices.IndexFunc(out, func(ps kueue.PodSet) bool { return string(ps.Name) == role(p) })

@@ -32,7 +32,7 @@ func Validate(p metav1.Object, counted bool) field.ErrorList {
 		errs = append(errs, field.Forbidden(where, fmt.Sprintf("it is for pods of a group: set the label %s, too", kueue.PodGroupNameLabel)))
 	case says && (err != nil || n < 1):
 		errs = append(errs, field.Invalid(where, total, "use the number of pods of the group, a whole number from 1"))
-	case grouped && !says && !counted:
+	case grouped && !says && !counted && notes[PodGroupKindAnnotation] == "":
 		errs = append(errs, field.Required(where, "say how many pods the group has, all pods the same"))
 	}
 	for _, key := range []string{kueue.PodGroupFastAdmissionAnnotation, kueue.PodGroupServingAnnotation, kueue.RetriableInGroupAnnotation} {
@@ -99,7 +99,7 @@ func kept(p *corev1.Pod) (labels, annotations []string) {
 		labels = append(labels, kueue.QueueNameLabel)
 	}
 	return labels, append(annotations, kueue.RoleHashAnnotation, kueue.PodGroupTotalCountAnnotation, kueue.PodGroupFastAdmissionAnnotation,
-		kueue.PodGroupServingAnnotation, kueue.PodSuspendingParentAnnotation, kueue.SubmittedAtAnnotation)
+		kueue.PodGroupServingAnnotation, kueue.PodSuspendingParentAnnotation, kueue.SubmittedAtAnnotation, PodGroupKindAnnotation)
 }
 
 // Guarded is true, in the API server's CEL, of a change of a pod that touches what
