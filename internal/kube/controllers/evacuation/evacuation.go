@@ -163,7 +163,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil || len(going) == 0 {
 		return reconcile.Result{}, err
 	}
-	job, k, err := r.job(ctx, req.NamespacedName)
+	var w kueue.Workload
+	if err := r.Client.Get(ctx, req.NamespacedName, &w, client.UnsafeDisableDeepCopy); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if ofPods(&w) {
+		return reconcile.Result{}, r.each(ctx, going)
+	}
+	job, k, err := r.job(ctx, &w)
 	if err != nil || job == nil {
 		return reconcile.Result{}, err
 	}
@@ -185,6 +192,29 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.Recorder.Eventf(job, p.pod, corev1.EventTypeNormal, Evacuated, Evacuated, "Evicted pod %s: %s", p.pod.Name, p.why)
 	}
 	return reconcile.Result{}, nil
+}
+
+// ofPods reports whether a Workload is that of pods that are queued by themselves.
+func ofPods(w *kueue.Workload) bool {
+	owner := metav1.GetControllerOf(w)
+	return convert.OfGroup(w) || owner != nil && owner.Kind == "Pod" && owner.APIVersion == corev1.SchemeGroupVersion.String()
+}
+
+// each evicts those pods that their controller makes anew. What a user made alone stays:
+// it would be gone for good.
+func (r *reconciler) each(ctx context.Context, going []goner) error {
+	for _, p := range going {
+		if o := metav1.GetControllerOf(p.pod); o == nil || !strings.HasPrefix(o.APIVersion, "apps/") {
+			r.Recorder.Eventf(p.pod, nil, corev1.EventTypeWarning, NotEvacuated, NotEvacuated,
+				"It stays although %s: nobody makes it anew. Delete it and create it again, or let a Deployment or an AppWrapper make it", p.why)
+			continue
+		}
+		if err := r.evict(ctx, p.pod); err != nil {
+			return fmt.Errorf("evict pod %s/%s, because %s: %w", p.pod.Namespace, p.pod.Name, p.why, err)
+		}
+		r.Recorder.Eventf(p.pod, nil, corev1.EventTypeNormal, Evacuated, Evacuated, "Evicted: %s", p.why)
+	}
+	return nil
 }
 
 // cure is what lets a job survive that pods leave.
@@ -226,12 +256,8 @@ func (r *reconciler) pods(ctx context.Context, workload types.NamespacedName) (a
 
 // job finds the job of a Workload and its kind; nil if the job's controller replaces
 // no pods one by one.
-func (r *reconciler) job(ctx context.Context, workload types.NamespacedName) (jobs.Object, *jobs.Kind, error) {
-	var w kueue.Workload
-	if err := r.Client.Get(ctx, workload, &w, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, nil, client.IgnoreNotFound(err)
-	}
-	owner := metav1.GetControllerOf(&w)
+func (r *reconciler) job(ctx context.Context, w *kueue.Workload) (jobs.Object, *jobs.Kind, error) {
+	owner := metav1.GetControllerOf(w)
 	if owner == nil {
 		return nil, nil, nil
 	}
@@ -245,7 +271,7 @@ func (r *reconciler) job(ctx context.Context, workload types.NamespacedName) (jo
 		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("read %s %s of workload %s: %w", owner.Kind, owner.Name, workload, err)
+		return nil, nil, fmt.Errorf("read %s %s of workload %s: %w", owner.Kind, owner.Name, client.ObjectKeyFromObject(w), err)
 	}
 	return o, k, nil
 }

@@ -60,6 +60,18 @@ func pod(name, node string, change func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
+// madeBy says who controls a pod.
+func madeBy(kind string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "web", UID: "s", Controller: new(true)}}
+	}
+}
+
+// workOfGroup is the Workload of a pod group.
+func workOfGroup() *kueue.Workload {
+	return &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w", Annotations: map[string]string{kueue.IsGroupWorkloadAnnotation: "true"}}}
+}
+
 type world struct {
 	*reconciler
 	told    *events.FakeRecorder
@@ -162,6 +174,20 @@ func TestPodsLeave(t *testing.T) {
 		},
 		"AppWrapper": {
 			why: "it is reset as a whole", owner: work("workload.codeflare.dev/v1beta2", "AppWrapper"), pods: three,
+		},
+		"of a Deployment": {
+			why: "it makes others", owner: work("v1", "Pod"), pods: []client.Object{pod("a", "bad", madeBy("ReplicaSet"))},
+			evicted: []string{"eviction a"}, events: Evacuated,
+		},
+		"of a StatefulSet": {
+			why: "it makes others", owner: workOfGroup(), pods: []client.Object{pod("a", "bad", madeBy("StatefulSet")), pod("b", "good", madeBy("StatefulSet"))},
+			evicted: []string{"eviction a"}, events: Evacuated,
+		},
+		"of a user": {
+			why: "nobody makes another", owner: work("v1", "Pod"), pods: []client.Object{pod("a", "bad", nil)}, events: NotEvacuated,
+		},
+		"a user's group": {
+			why: "nobody makes others", owner: workOfGroup(), pods: []client.Object{pod("a", "bad", nil), pod("b", "good", nil)}, events: NotEvacuated,
 		},
 		"somebody else's": {
 			why: "it is not known whether its pods come back", owner: work("example.com/v1", "Train"), pods: three,
