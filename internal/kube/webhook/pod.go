@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -352,7 +353,7 @@ func (h *podHandler) restore(_ context.Context, req admission.Request) admission
 }
 
 // validateKept refuses changes of what is not a user's.
-func (h *podHandler) validateKept(_ context.Context, req admission.Request) admission.Response {
+func (h *podHandler) validateKept(ctx context.Context, req admission.Request) admission.Response {
 	is, was := &corev1.Pod{}, &corev1.Pod{}
 	if err := h.decoder.Decode(req, is); err != nil {
 		return malformed(err)
@@ -361,9 +362,30 @@ func (h *podHandler) validateKept(_ context.Context, req admission.Request) admi
 		return malformed(err)
 	}
 	if !pod.Managed(was) || !pod.Kept(was) && !pod.Gated(was) { // the label alone holds nothing
-		return answer(req, pod.ValidateInjected(was, is))
+		errs, lost := pod.ValidateInjected(was, is), pod.ValidateCounted(was, is)
+		if len(lost) > 0 {
+			trusted, err := h.trusted(ctx, req)
+			if err != nil {
+				return failed(err)
+			}
+			if !trusted {
+				errs = append(errs, lost...)
+			}
+		}
+		return answer(req, errs)
 	}
 	return answer(req, append(pod.ValidateChange(was, is), validateLabels(is)...))
+}
+
+// trusted reports whether a write is that of a controller, of Kubernetes or of an operator,
+// or of an admin.
+func (h *podHandler) trusted(ctx context.Context, req admission.Request) (bool, error) {
+	const account = "system:serviceaccount:" + metav1.NamespaceSystem + ":"
+	name := req.UserInfo.Username
+	if strings.HasPrefix(name, account) || slices.Contains(kubeControllers(), name) || slices.Contains(req.UserInfo.Groups, user.SystemPrivilegedGroup) {
+		return true, nil
+	}
+	return h.cluster.byOperator(ctx, req)
 }
 
 // byOperator reports whether a write is that of a controller which an administrator

@@ -2,10 +2,13 @@ package pod
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -90,6 +93,26 @@ func ValidateInjected(was, is metav1.Object) field.ErrorList {
 	return errs
 }
 
+// ValidateCounted checks that a pod which counts against the quota of a job stays what its
+// controller knows it as. One that was forgotten would outlive the job's eviction and keep
+// the quota, whoever waits for it.
+func ValidateCounted(was, is *corev1.Pod) field.ErrorList {
+	if was.Annotations[kueue.WorkloadAnnotation] == "" {
+		return nil
+	}
+	const why = "the controller of the job knows the pod by it: leave it as it is"
+	var errs field.ErrorList
+	if !equality.Semantic.DeepEqual(metav1.GetControllerOf(was), metav1.GetControllerOf(is)) {
+		errs = append(errs, field.Forbidden(field.NewPath("metadata", "ownerReferences"), why))
+	}
+	for _, key := range slices.Sorted(maps.Keys(was.Labels)) {
+		if is.Labels[key] != was.Labels[key] {
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(key), why))
+		}
+	}
+	return errs
+}
+
 // kept are the labels and annotations of a managed pod that are not its author's to
 // change. A pod that waits may still go to another queue.
 func kept(p *corev1.Pod) (labels, annotations []string) {
@@ -107,7 +130,10 @@ func kept(p *corev1.Pod) (labels, annotations []string) {
 func Guarded() string {
 	const gate = "spec.?schedulingGates.orValue([]).exists(g, g.name == '" + kueue.AdmissionGate + "')"
 	const finalizer = "metadata.?finalizers.orValue([]).exists(f, f == '" + kueue.PodFinalizer + "')"
-	rules := []string{"oldObject." + gate + " && !object." + gate, "oldObject." + finalizer + " && !object." + finalizer}
+	const counted = "oldObject.metadata.?annotations[?'" + kueue.WorkloadAnnotation + "'].orValue('') != ''"
+	const forgotten = "object.metadata.?ownerReferences.orValue([]) != oldObject.metadata.?ownerReferences.orValue([]) || " +
+		"oldObject.metadata.?labels.orValue({}).exists(k, object.metadata.?labels[?k].orValue('') != oldObject.metadata.labels[k])"
+	rules := []string{"oldObject." + gate + " && !object." + gate, "oldObject." + finalizer + " && !object." + finalizer, counted + " && (" + forgotten + ")"}
 	labels, annotations := kept(&corev1.Pod{})
 	for _, part := range []struct {
 		field string
