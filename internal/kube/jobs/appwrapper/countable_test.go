@@ -15,6 +15,7 @@ import (
 )
 
 const (
+	rayService       = `{apiVersion: ray.io/v1, kind: RayService, metadata: {name: r}, spec: {upgradeStrategy: {type: None}, serveConfigV2: "applications: [{name: a, import_path: x}]", rayClusterConfig: {headGroupSpec: {template: {spec: PODSPEC}}, workerGroupSpecs: [{groupName: g, replicas: 3, template: {spec: PODSPEC}}]}}}`
 	rayManifest      = `{apiVersion: ray.io/VERSION, kind: RayCluster, metadata: {name: r}, spec: {AUTO headGroupSpec: {template: {spec: PODSPEC}}, workerGroupSpecs: [{GROUP template: {spec: PODSPEC}}]}}`
 	raySubmitterPath = "template.spec.submitterPodTemplate"
 	rayJob           = `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {HOW rayClusterSpec: {headGroupSpec: {template: {spec: PODSPEC}}}}}`
@@ -39,6 +40,7 @@ func TestS5AllPodsAreCounted(t *testing.T) {
 		"least alone":   {"and these if nothing else is said", fill(rayManifest, "GROUP", "minReplicas: 3,"), map[string]int32{head: 1, group: 3}},
 		"submitter":     {"the operator makes a pod to submit the job", fill(rayJob), map[string]int32{"template.spec.rayClusterSpec.headGroupSpec.template": 1, raySubmitterPath: 1}},
 		"own submitter": {"which its author may describe", fill(rayJob, "HOW", "submitterPodTemplate: {spec: PODSPEC},"), map[string]int32{"template.spec.rayClusterSpec.headGroupSpec.template": 1, raySubmitterPath: 1}},
+		"service":       {"one cluster, whatever is changed", rayService, map[string]int32{"template.spec.rayClusterConfig.headGroupSpec.template": 1, "template.spec.rayClusterConfig.workerGroupSpecs[0].template": 3}},
 		"by HTTP":       {"there is none then", fill(rayJob, "HOW", "submissionMode: HTTPMode,"), map[string]int32{"template.spec.rayClusterSpec.headGroupSpec.template": 1}},
 		"roles, any case": {"the operator reads them so", fill(pyTorch), map[string]int32{
 			"template.spec.pytorchReplicaSpecs.master.template": 1, "template.spec.pytorchReplicaSpecs.worker.template": 3,
@@ -120,6 +122,8 @@ func TestS5WhatIsRefused(t *testing.T) {
 			"spec.components[0].template.spec.rayClusterSpec.enableInTreeAutoscaling", "use false",
 		},
 		"S5 sidecar":          {"a container that is not counted", fill(rayJob, "HOW", "submissionMode: SidecarMode,"), nil, "spec.components[0].template.spec.submissionMode", "use K8sJobMode, HTTPMode"},
+		"S5 second cluster":   {"it comes up beside the first", strings.Replace(rayService, "None", "NewCluster", 1), nil, "spec.components[0].template.spec.upgradeStrategy.type", "use None"},
+		"S5 upgrade left out": {"another operator would make a second cluster", strings.Replace(rayService, "upgradeStrategy: {type: None}, ", "", 1), nil, "spec.components[0].template.spec.upgradeStrategy.type", "use None"},
 		"S5 existing cluster": {"its image is not known", `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {clusterSelector: {a: b}}}`, nil, "spec.components[0].template.spec.submitterPodTemplate", "give the template"},
 		"S5 elastic":          {"its workers grow", fill(pyTorch, "ELASTIC", "elasticPolicy: {maxReplicas: 9},"), nil, "spec.components[0].template.spec.elasticPolicy.maxReplicas", "at most 3"},
 		"S5 other role":       {"it is not known what becomes of it", fill(pyTorch, "WORKER", "helper"), nil, "spec.components[0].template.spec.pytorchReplicaSpecs.helper.template", "remove it"},
