@@ -422,7 +422,9 @@ func (h *jobHandler) told(ctx context.Context, namespace string, was, job jobs.O
 		return out, nil
 	}
 	var before metav1.Object
-	if was != nil {
+	if was == nil {
+		out = append(out, unheededPlaces(h.kind, job)...)
+	} else {
 		before = was
 	}
 	warnings, err := h.cluster.missingOf(ctx, namespace, before, job)

@@ -44,9 +44,6 @@ func validateLabels(o metav1.Object) field.ErrorList {
 			errs = append(errs, field.Invalid(at, name, msg))
 		}
 	}
-	if v := o.GetAnnotations()[kueue.ElasticJobAnnotation]; v == "true" {
-		errs = append(errs, field.Invalid(annotationPath(kueue.ElasticJobAnnotation), v, "jobs of this kind cannot change their size while they run: remove the annotation"))
-	}
 	return errs
 }
 
@@ -95,7 +92,8 @@ func clears(was, is metav1.Object) bool {
 }
 
 // missingOf tells what the queue and the class that a job names are missing,
-// where they are not those it had before (was may be nil). That refuses nothing:
+// where they are not those it had before (was may be nil), and what else it asks
+// for in vain. That refuses nothing:
 // the order in which manifests are applied does not matter, and the user of a
 // job that waits is told again by its Workload.
 func (c Cluster) missingOf(ctx context.Context, namespace string, was, is metav1.Object) ([]string, error) {
@@ -119,7 +117,7 @@ func (c Cluster) missingOf(ctx context.Context, namespace string, was, is metav1
 			out = append(out, fmt.Sprintf("%s: %s", labelPath(l.key), told))
 		}
 	}
-	return out, nil
+	return append(out, unheeded(was, is)...), nil
 }
 
 // keepsQueue reports whether a change takes a job's queue away in a namespace

@@ -16,13 +16,11 @@ import (
 )
 
 const (
-	gatedBy    = "kueue.x-k8s.io/admission-gated-by: "
-	prebuilt   = "kueue.x-k8s.io/prebuilt-workload-name: "
-	elastic    = "kueue.x-k8s.io/elastic-job: "
-	isWaiting  = "suspend: true"
-	isRunning  = "suspend: false"
-	longGate   = "acme.com/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-	noElastics = "remove the annotation"
+	gatedBy   = "kueue.x-k8s.io/admission-gated-by: "
+	prebuilt  = "kueue.x-k8s.io/prebuilt-workload-name: "
+	isWaiting = "suspend: true"
+	isRunning = "suspend: false"
+	longGate  = "acme.com/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 )
 
 func TestQueuedRules(t *testing.T) {
@@ -50,14 +48,6 @@ func TestQueuedRules(t *testing.T) {
 		},
 		"AnnotationWins": {why: "both may be set, and the annotation counts", ask: ask{path: validateJob, new: job(queueLabel+", "+prebuilt+"w_1", prebuilt+"w-1", "")}},
 
-		"Elastic":    {why: "it would be admitted for one size only", ask: create(elastic + `"true"`), refuse: []string{noElastics}},
-		"NotElastic": {why: "that is what it is", ask: create(elastic + `"false"`)},
-
-		"ElasticWrapper": {
-			why:    "the rules are those of all jobs",
-			ask:    ask{path: validateWrapper, user: "admin", new: strings.Replace(wrapper("blue", queueLabel, "true", podComponent), "labels:", `annotations: {`+elastic+`"true"}, labels:`, 1)},
-			refuse: []string{noElastics},
-		},
 		"DropQueueOfWrapper": {
 			why: "without a default queue it may be held", ask: ask{path: validateWrapper, user: "admin", old: wrapper("blue", queueLabel, "true", podComponent), new: wrapper("blue", "", "true", podComponent)},
 		},

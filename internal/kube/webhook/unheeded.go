@@ -1,0 +1,47 @@
+package webhook
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// unheeded tells of what a job asks Kueue for and does not get here. It runs all the
+// same; was may be nil.
+func unheeded(was, is metav1.Object) []string {
+	asks := func(o metav1.Object) bool { return o.GetAnnotations()[kueue.ElasticJobAnnotation] == "true" }
+	if !asks(is) || (was != nil && asks(was)) {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s has no effect: a job of another size is stopped and queued anew; Ray clusters with an autoscaler grow and shrink as they run without it",
+		annotationPath(kueue.ElasticJobAnnotation))}
+}
+
+// unheededPlaces tells of what pods have to have in common, as their templates say in
+// annotations, and need not here.
+func unheededPlaces(r jobs.Adapter, is jobs.Object) []string {
+	facts, err := r.Read(is)
+	if err != nil {
+		return nil // that was refused
+	}
+	found := map[string]bool{}
+	for i := range facts.PodSets {
+		for _, key := range []string{
+			kueue.PodSetRequiredTopologyAnnotation, kueue.PodSetSliceRequiredTopologyAnnotation, kueue.PodSetSliceRequiredTopologyConstraintsAnnotation,
+		} {
+			if facts.PodSets[i].Template.Annotations[key] != "" {
+				found[key] = true
+			}
+		}
+	}
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		out = append(out, fmt.Sprintf("annotation %s of pods has no effect: nodes are chosen for all pods of a job together, whatever their rack", key))
+	}
+	return out
+}
