@@ -182,7 +182,8 @@ func podSetName(wrapper string, n int) string {
 
 // podSets finds the pod sets of a component: inferred for kinds that are
 // known, declared for others. A declaration for a known kind must say what was
-// inferred, or quota would be counted for other pods than those that run.
+// inferred, or quota would be counted for other pods than those that run; one that
+// others believe is corrected instead.
 func podSets(c Component, declared []aw.AppWrapperPodSet, path *field.Path) ([]PodSet, field.ErrorList) {
 	found := declared
 	if k, known := kindOf(c.GVK); known {
@@ -190,7 +191,8 @@ func podSets(c Component, declared []aw.AppWrapperPodSet, path *field.Path) ([]P
 		if err != nil {
 			return nil, field.ErrorList{field.Invalid(path.Child("template"), c.GVK.Kind, err.Error())}
 		}
-		if errs := compare(declared, inferred, path.Child("podSets")); len(errs) > 0 {
+		errs, _ := compare(declared, inferred, path.Child("podSets"), believedElsewhere(c.GVK))
+		if len(errs) > 0 {
 			return nil, errs
 		}
 		found = withAnnotations(inferred, declared)
@@ -241,15 +243,22 @@ func readPodSet(template map[string]any, ps aw.AppWrapperPodSet) (PodSet, error)
 	return PodSet{Count: n, Path: ps.Path, Annotations: ps.Annotations, Template: t}, nil
 }
 
-// compare checks a declaration against what was inferred.
-func compare(declared, inferred []aw.AppWrapperPodSet, path *field.Path) field.ErrorList {
+// compare checks a declaration against what was inferred. What differs in number is an
+// error or, if it is believed elsewhere, told as corrected.
+func compare(declared, inferred []aw.AppWrapperPodSet, path *field.Path, believed bool) (errs field.ErrorList, corrected []string) { //nolint:revive // as it is of the kind
 	if len(declared) == 0 {
-		return nil
+		return nil, nil
 	}
 	const cure = "leave podSets out, they are known for this kind"
-	var errs field.ErrorList
+	wrong := func(at *field.Path, value any, is string) {
+		if believed {
+			corrected = append(corrected, fmt.Sprintf("%s: %s, and they are counted", at, is))
+			return
+		}
+		errs = append(errs, field.Invalid(at, value, is+"; "+cure))
+	}
 	if len(declared) != len(inferred) {
-		errs = append(errs, field.Invalid(path, len(declared), fmt.Sprintf("the object has %d pod sets; %s", len(inferred), cure)))
+		wrong(path, len(declared), fmt.Sprintf("the object has %d pod sets", len(inferred)))
 	}
 	seen := map[string]bool{}
 	for i, d := range declared {
@@ -264,10 +273,31 @@ func compare(declared, inferred []aw.AppWrapperPodSet, path *field.Path) field.E
 			continue
 		}
 		if n, want := replicas(d), replicas(inferred[at]); n != want {
-			errs = append(errs, field.Invalid(path.Index(i).Child("replicas"), n, fmt.Sprintf("the object makes %d such pods; %s", want, cure)))
+			wrong(path.Index(i).Child("replicas"), n, fmt.Sprintf("the object makes %d such pods", want))
 		}
 	}
-	return errs
+	return errs, corrected
+}
+
+// corrections tells which declared pod sets are not as the objects are.
+func corrections(w *aw.AppWrapper) []string {
+	var out []string
+	for i := range w.Spec.Components {
+		template, err := decodeTemplate(w.Spec.Components[i].Template)
+		if err != nil {
+			continue // that was refused
+		}
+		gvk := (&unstructured.Unstructured{Object: template}).GroupVersionKind()
+		k, known := kindOf(gvk)
+		if !known || !believedElsewhere(gvk) {
+			continue
+		}
+		if inferred, err := k.PodSets(template); err == nil {
+			_, corrected := compare(w.Spec.Components[i].DeclaredPodSets, inferred, field.NewPath("spec", "components").Index(i).Child("podSets"), true)
+			out = append(out, corrected...)
+		}
+	}
+	return out
 }
 
 func replicas(ps aw.AppWrapperPodSet) int32 {

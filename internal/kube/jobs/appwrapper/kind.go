@@ -88,5 +88,8 @@ func warnings(o jobs.Object, p lifecycle.Policy) []string {
 	for _, m := range malformed {
 		out = append(out, m.String())
 	}
+	if w, err := cast(o); err == nil {
+		out = append(out, corrections(w)...)
+	}
 	return out
 }

@@ -1,6 +1,7 @@
 package appwrapper
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 )
@@ -233,10 +235,56 @@ func TestDeclared(t *testing.T) {
 		"other sizes": {[]aw.AppWrapperPodSet{{Path: "a"}, {Path: "b"}}, []string{"podSets[1].replicas"}},
 	} {
 		var got []string
-		for _, e := range compare(tc.declared, known, field.NewPath("podSets")) {
+		errs, _ := compare(tc.declared, known, field.NewPath("podSets"), false)
+		for _, e := range errs {
 			got = append(got, e.Field)
 		}
 		if d := cmp.Diff(tc.want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+// What an author declares of a kind that is known here only counts for nothing where it
+// is wrong: elsewhere it was believed.
+func TestDeclaredElsewhere(t *testing.T) {
+	set := func(podSets string) *aw.AppWrapper {
+		w := &aw.AppWrapper{}
+		text := `{"spec": {"components": [{"podSets": [` + podSets + `], "template": {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet",
+			"metadata": {"name": "serve"}, "spec": {"replicas": 2, "leaderWorkerTemplate": {"size": 4,
+			"leaderTemplate": {"spec": {"containers": [{"name": "l", "image": "i"}]}}, "workerTemplate": {"spec": {"containers": [{"name": "w", "image": "i"}]}}}}}}]}}`
+		if err := json.Unmarshal([]byte(text), w); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	const leaders = `{"path": "template.spec.leaderWorkerTemplate.leaderTemplate", "replicas": 2}`
+	workers := func(n string) string {
+		return `, {"path": "template.spec.leaderWorkerTemplate.workerTemplate", "replicas": ` + n + `}`
+	}
+	for name, tc := range map[string]struct {
+		declared string
+		told     []string
+	}{
+		"right":    {leaders + workers("6"), nil},
+		"none":     {"", nil},
+		"too few":  {leaders + workers("4"), []string{"spec.components[0].podSets[1].replicas: the object makes 6 such pods, and they are counted"}},
+		"not all":  {leaders, []string{"spec.components[0].podSets: the object has 2 pod sets, and they are counted"}},
+		"too many": {leaders + workers("9"), []string{"spec.components[0].podSets[1].replicas: the object makes 6 such pods, and they are counted"}},
+	} {
+		w := set(tc.declared)
+		if d := cmp.Diff(tc.told, warnings(w, lifecycle.Policy{})); d != "" {
+			t.Errorf("%s is told (-want +got):\n%s", name, d)
+		}
+		components, err := Components(w)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		counted := map[string]int32{}
+		for _, ps := range components[0].PodSets {
+			counted[ps.Path[len("template.spec.leaderWorkerTemplate."):]] += ps.Count
+		}
+		if d := cmp.Diff(map[string]int32{"leaderTemplate": 2, "workerTemplate": 6}, counted); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 	}

@@ -66,6 +66,18 @@ func kindOf(gvk schema.GroupVersionKind) (jobs.Wrapping, bool) {
 	return k, known
 }
 
+// believedElsewhere reports whether the pods of a kind are known here and nowhere else.
+// Other AppWrapper controllers believe what is declared of it, so that there are
+// manifests which declare the wrong number.
+func believedElsewhere(gvk schema.GroupVersionKind) bool {
+	switch gvk.GroupKind().String() {
+	case "Pod", "Deployment.apps", "StatefulSet.apps", "ReplicaSet.apps", "Job.batch", "JobSet.jobset.x-k8s.io",
+		"PyTorchJob.kubeflow.org", "RayCluster.ray.io", "RayJob.ray.io":
+		return false
+	}
+	return true
+}
+
 // knownVersion is the version in which a kind is known, "" if it is in none, and the
 // first by name if it is in several.
 func knownVersion(k schema.GroupKind) string {
