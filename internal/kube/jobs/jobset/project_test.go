@@ -170,6 +170,7 @@ func TestSeen(t *testing.T) {
 		want podplan.Seen
 	}{
 		"new":        {js(false, api.JobSetStatus{}), podplan.Seen{}},
+		"begins":     {js(false, api.JobSetStatus{Recovery: started, ReplicatedJobsStatus: []api.ReplicatedJobStatus{{Name: "leader"}}}), podplan.Seen{}},
 		"runs":       {js(false, api.JobSetStatus{Recovery: started, ReplicatedJobsStatus: []api.ReplicatedJobStatus{{Name: "leader", Active: 1}}}), podplan.Seen{Life: podplan.Running}},
 		"ready":      {js(false, api.JobSetStatus{Recovery: &recovery.Recovery{StartTime: started.StartTime, Ready: true}}), podplan.Seen{Life: podplan.Ready}},
 		"complete":   {js(false, api.JobSetStatus{Conditions: condition("Completed", "")}), podplan.Seen{Life: podplan.Succeeded, Over: true}},

@@ -4,9 +4,37 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	api "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/jobset"
 )
+
+// TestSameOutcome: an AppWrapper looks again when a condition of its JobSet changes, and not for
+// anything else.
+func TestSameOutcome(t *testing.T) {
+	js := func(conditions ...metav1.Condition) *api.JobSet {
+		return &api.JobSet{Status: api.JobSetStatus{Conditions: conditions}}
+	}
+	held := metav1.Condition{Type: "Suspended", Status: metav1.ConditionTrue}
+	released, done, other := held, metav1.Condition{Type: "Completed", Status: metav1.ConditionTrue}, held
+	released.Status, other.Message = metav1.ConditionFalse, "else"
+	for why, tc := range map[string]struct {
+		was, is *api.JobSet
+		want    bool
+	}{
+		"nothing":      {js(), js(), true},
+		"one more":     {js(), js(held), false},
+		"one less":     {js(held, done), js(held), false},
+		"another":      {js(held), js(done), false},
+		"not any more": {js(held), js(released), false},
+		"other words":  {js(held), js(other), true},
+	} {
+		if got := jobset.Kind().Wrapped.SameOutcome(tc.was, tc.is); got != tc.want {
+			t.Errorf("%s: the same is %v", why, got)
+		}
+	}
+}
 
 // TestHeldBack: which roles of a wrapped JobSet wait for others.
 func TestHeldBack(t *testing.T) {

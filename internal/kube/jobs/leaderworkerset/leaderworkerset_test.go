@@ -2,6 +2,7 @@ package leaderworkerset
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,7 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/yaml"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	api "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
@@ -350,6 +353,54 @@ func TestTemplate(t *testing.T) {
 		tc.change(is)
 		if now := Of(is); (now.Hash() != of.Hash()) != tc.hash || (now.shape() != of.shape()) != tc.shape {
 			t.Errorf("%s: another template %v, want %v; another shape %v, want %v", why, now.Hash() != of.Hash(), tc.hash, now.shape() != of.shape(), tc.shape)
+		}
+	}
+}
+
+// TestIndexOf: which group pods and templates are of.
+func TestIndexOf(t *testing.T) {
+	for index, want := range map[string]int32{"0": 0, "7": 7, "2147483647": 2147483647, "-1": -1, "2147483648": -1, "x": -1, "": -1} {
+		name, n, ok := IndexOf(map[string]string{api.NameLabel: "s", api.GroupIndexLabel: index})
+		if ok != (want >= 0) || ok && (n != want || name != "s") {
+			t.Errorf("of %q: %q, %d, %v", index, name, n, ok)
+		}
+	}
+	if _, _, ok := IndexOf(map[string]string{api.GroupIndexLabel: "0"}); ok {
+		t.Error("a group of no set")
+	}
+	if size := Of(&api.LeaderWorkerSet{}).Size; size != 1 {
+		t.Errorf("without a size a group has %d pods", size)
+	}
+}
+
+// TestWrappedPods: in an AppWrapper the pods of all groups are counted, to the last one.
+func TestWrappedPods(t *testing.T) {
+	for spec, want := range map[string]string{
+		"replicas: 3, leaderWorkerTemplate: {size: 4, workerTemplate: {}}":                         "workerTemplate 12",
+		"replicas: 3, leaderWorkerTemplate: {size: 4, leaderTemplate: {a: b}, workerTemplate: {}}": "leaderTemplate 3, workerTemplate 9",
+		"replicas: 3, leaderWorkerTemplate: {size: 1, leaderTemplate: {a: b}, workerTemplate: {}}": "leaderTemplate 3",
+		"leaderWorkerTemplate: {workerTemplate: {}}":                                               "workerTemplate 1",
+		"leaderWorkerTemplate: {size: 0, workerTemplate: {}}":                                      "error",
+		"replicas: x, leaderWorkerTemplate: {workerTemplate: {}}":                                  "error",
+		"replicas: 2147483647, leaderWorkerTemplate: {size: 3, workerTemplate: {}}":                "error",
+		"replicas: 2147483647, leaderWorkerTemplate: {size: 3, leaderTemplate: {a: b}}":            "error",
+	} {
+		var o map[string]any
+		text, err := yaml.ToJSON([]byte("spec: {" + spec + "}"))
+		if err = errors.Join(err, utiljson.Unmarshal(text, &o)); err != nil { // with whole numbers, as objects have them
+			t.Fatal(err)
+		}
+		sets, err := Wrapped().PodSets(o)
+		var parts []string
+		for _, s := range sets {
+			parts = append(parts, fmt.Sprintf("%s %d", strings.TrimPrefix(s.Path, "template.spec.leaderWorkerTemplate."), *s.Replicas))
+		}
+		got := strings.Join(parts, ", ")
+		if err != nil {
+			got = "error"
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", spec, got, want)
 		}
 	}
 }

@@ -414,6 +414,11 @@ func TestMembers(t *testing.T) {
 			t.Errorf("of %q %d starts are remembered", odd, n)
 		}
 	}
+	odd := &appsv1.ControllerRevision{}
+	odd.Data.Raw = []byte("{")
+	if _, _, err := (&World{Revisions: []*appsv1.ControllerRevision{odd}}).templates(); err == nil {
+		t.Error("a record that cannot be read is none of those that are there")
+	}
 	if n := Replicas(&api.LeaderWorkerSet{}); n != 1 {
 		t.Errorf("without a number a set has %d groups", n)
 	}
@@ -498,6 +503,9 @@ func TestStatus(t *testing.T) {
 	if meta.FindStatusCondition(f.world.Object.Status.Conditions, api.UpdateInProgress) == nil {
 		t.Error("UpdateInProgress is False, and not gone")
 	}
+	f.world.Object.Spec.Replicas = new(int32(1))
+	f.pod("s-0-1").Status.Conditions = nil
+	check("scaled down, and the group that stays is not ready", 2, 1, 2, "Progressing GroupsProgressing")
 }
 
 // TestLimits: shares are of replicas.

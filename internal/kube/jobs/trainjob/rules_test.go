@@ -353,6 +353,9 @@ func TestPlan(t *testing.T) {
 	if err != nil || longest.Deadline <= 0 {
 		t.Errorf("%s, %v", longest.Deadline, err)
 	}
+	if endless, err := trainjob.Kind().Operated.Compile(job(t, "", plain)); err != nil || endless.Deadline != 0 {
+		t.Errorf("it may run for %s, %v", endless.Deadline, err)
+	}
 	s := set(t, job(t, "", "template: {spec: {suspend: true, ttlSecondsAfterFinished: 0, managedBy: x, replicatedJobs: [NODE]}}"), nil)
 	if s.Spec.TTLSecondsAfterFinished != nil || s.Spec.ManagedBy != nil || *s.Spec.Suspend {
 		t.Errorf("who runs it and when it goes is not the runtime's to say: %+v", s.Spec)
