@@ -69,8 +69,14 @@ func (e *Explanation) pods(p Picture, j facts.Job) {
 	case n > 0:
 		e.say("%d of %s %s, on %s", n, count(pods.Wanted, "pod"), run(n), nodes(pods.Running))
 	}
-	if pods.Ended > 0 {
+	switch {
+	case pods.Ended == 0:
+	case pods.Failed == 0:
 		e.say("%s ended already", count(pods.Ended, "pod"))
+	case pods.Failed == pods.Ended:
+		e.say("%s failed already", count(pods.Ended, "pod"))
+	default:
+		e.say("%s ended already, %d of them failed", count(pods.Ended, "pod"), pods.Failed)
 	}
 	if n := len(pods.Leaving); n > 0 {
 		e.say("%s on %s %s being removed", count(n, "pod"), nodes(pods.Leaving), is(n))

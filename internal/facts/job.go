@@ -354,8 +354,8 @@ type Pods struct {
 	// Running ones may still start; Leaving ones are being removed; Waiting ones do not
 	// run yet.
 	Running, Waiting, Leaving []corev1.Pod
-	// Ended is how many have ended, well or not.
-	Ended int
+	// Ended is how many have ended, well or not, and Failed how many of them not.
+	Ended, Failed int
 }
 
 func podsOf(pods []corev1.Pod, w *kueue.Workload) Pods {
@@ -364,6 +364,9 @@ func podsOf(pods []corev1.Pod, w *kueue.Workload) Pods {
 		switch p := pods[i]; {
 		case p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
 			out.Ended++
+			if p.Status.Phase == corev1.PodFailed {
+				out.Failed++
+			}
 		case p.DeletionTimestamp != nil:
 			out.Leaving = append(out.Leaving, p)
 		case p.Status.Phase == corev1.PodRunning:

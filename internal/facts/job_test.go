@@ -174,6 +174,14 @@ func TestJobOf(t *testing.T) {
 			facts.Objects{Workload: holder(reserved, admitted), Pods: pods(corev1.PodRunning, corev1.PodRunning)},
 			facts.Job{Stage: facts.Admitted, State: facts.Running, Reason: "Admitted", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq", Pods: running},
 		},
+		"runs on after failures": {
+			"how pods ended is told",
+			facts.Objects{Workload: holder(reserved, admitted), Pods: pods(corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed)},
+			facts.Job{
+				Stage: facts.Admitted, State: facts.Running, Reason: "Admitted", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq",
+				Pods: facts.Pods{Wanted: 2, Running: pods(corev1.PodRunning), Ended: 2, Failed: 1},
+			},
+		},
 		"runs to its end": {
 			"what ended counts as started",
 			facts.Objects{Workload: holder(reserved, admitted), Pods: pods(corev1.PodRunning, corev1.PodSucceeded)},
