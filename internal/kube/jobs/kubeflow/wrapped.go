@@ -4,18 +4,20 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	api "github.com/mlbatch/mlbatch/api/kubeflow/v1"
+	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // wrapped is what AppWrappers have to know of a variant.
 func (v *Variant) wrapped() *jobs.Wrapping {
 	w := &jobs.Wrapping{
-		PodSets: v.podSets, Outcome: jobs.ConditionsOutcome(string(api.JobSucceeded), string(api.JobFailed)),
+		PodSets: v.podSets, Outcome: v.outcome,
 		SameOutcome: jobs.OfBoth(sameConditions), Dropped: jobs.SuspendAndTTL("spec", "runPolicy"),
 		Direct: true, EndsOnce: func(map[string]any) bool { return true },
 	}
@@ -23,6 +25,15 @@ func (v *Variant) wrapped() *jobs.Wrapping {
 		w.Unbounded = v.grows
 	}
 	return w
+}
+
+// outcome is how far a job is by its conditions. What its AppWrapper says of it begins with
+// the job and that it failed already, and goes on behind.
+func (v *Variant) outcome(o map[string]any) (lifecycle.Outcome, string) {
+	how, message := jobs.ConditionsOutcome(string(api.JobSucceeded), string(api.JobFailed))(o)
+	u := unstructured.Unstructured{Object: o}
+	message = strings.TrimPrefix(message, fmt.Sprintf("%s %s/%s failed: ", v.Kind, u.GetNamespace(), u.GetName()))
+	return how, strings.TrimSuffix(message, ".")
 }
 
 // podSets finds the pods of each role, whose names are read in any case. Roles that the

@@ -86,6 +86,24 @@ func TestWrappedOutcome(t *testing.T) {
 	}
 }
 
+// TestWrappedFailure: why a job failed is told without what its AppWrapper says before it.
+func TestWrappedFailure(t *testing.T) {
+	for kind, v := range variants() {
+		for message, want := range map[string]string{
+			kind + " blue/x failed: x-worker-0 failed: container c exited with code 1, Error.": "x-worker-0 failed: container c exited with code 1, Error",
+			kind + " blue/x is failed because 1 Worker replica(s) failed.":                     kind + " blue/x is failed because 1 Worker replica(s) failed",
+		} {
+			o := map[string]any{
+				"metadata": map[string]any{"namespace": "blue", "name": "x"},
+				"status":   map[string]any{"conditions": []any{map[string]any{"type": "Failed", "status": "True", "message": message}}},
+			}
+			if _, got := v.kind.Wrapped.Outcome(o); got != want {
+				t.Errorf("%s: it says %q, want %q", kind, got, want)
+			}
+		}
+	}
+}
+
 // TestWrappedGrowth: S5, workers that become more while they run are not counted.
 func TestWrappedGrowth(t *testing.T) {
 	for _, kind := range []string{"PyTorchJob", "PaddleJob"} {
