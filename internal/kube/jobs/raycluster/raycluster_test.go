@@ -467,6 +467,7 @@ func TestRefused(t *testing.T) {
 		"Negative":     {group("groupName: g, replicas: -1, POD"), "spec.workerGroupSpecs[0].replicas", "from 0"},
 		"Hosts":        {group("groupName: g, numOfHosts: -1, POD"), "spec.workerGroupSpecs[0].numOfHosts", "from 1"},
 		"TooMany":      {group("groupName: g, replicas: 2000000000, numOfHosts: 2, POD"), "spec.workerGroupSpecs", "at most 1000000"},
+		"TooManyLater": {group("groupName: g, suspend: true, replicas: 2000000000, numOfHosts: 2, POD"), "spec.workerGroupSpecs[0].replicas", "at most 1000000"},
 		"Boundless":    {"enableInTreeAutoscaling: true, " + group("groupName: g, POD"), "spec.workerGroupSpecs[0].maxReplicas", "say how many"},
 		"Manager":      {"managedBy: me, " + one, "spec.managedBy", "ray.io/kuberay-operator"},
 		"ExternalName": {"headGroupSpec: {serviceType: ExternalName, POD}", "spec.headGroupSpec.serviceType", "ClusterIP"},

@@ -26,8 +26,9 @@ const gcsPort = 6379
 type group struct {
 	*api.WorkerGroupSpec
 	// Hosts are the pods of a replica, Count all that there are to be, Least and Most the
-	// bounds of that. Admitted are those that it needs quota for.
-	Hosts, Count, Least, Most, Admitted int32
+	// bounds of that. Admitted are those that it needs quota for. Written are those that its
+	// author asks for, whether the group is suspended or not.
+	Hosts, Count, Least, Most, Admitted, Written int32
 }
 
 // groupOf reads a group. Of a cluster that grows by itself it is what it may grow to that
@@ -38,7 +39,7 @@ func groupOf(s *api.RayClusterSpec, g *api.WorkerGroupSpec) group {
 	n := min(max(ptr.Deref(g.Replicas, least), least), most)
 	out := group{WorkerGroupSpec: g, Hosts: max(g.NumOfHosts, 1)}
 	out.Count, out.Least, out.Most = times(n, out.Hosts), times(least, out.Hosts), times(most, out.Hosts)
-	out.Admitted = out.Count
+	out.Admitted, out.Written = out.Count, out.Count
 	if autoscales(s) {
 		out.Admitted = max(out.Most, 0)
 	}

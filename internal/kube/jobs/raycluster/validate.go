@@ -152,6 +152,9 @@ func checkGroup(s *api.RayClusterSpec, g *group, at *field.Path) field.ErrorList
 	if g.NumOfHosts < 0 {
 		errs = append(errs, field.Invalid(at.Child("numOfHosts"), g.NumOfHosts, "use a number from 1"))
 	}
+	if ptr.Deref(g.Suspend, false) && g.Written > mostPods { // it counts nowhere else, until it runs
+		errs = append(errs, field.Invalid(at.Child("replicas"), g.Written, fmt.Sprintf("replicas times numOfHosts are at most %d, of a group that is suspended, too", mostPods)))
+	}
 	if g.MaxReplicas != nil && ptr.Deref(g.MinReplicas, 0) > *g.MaxReplicas {
 		errs = append(errs, field.Invalid(at.Child("minReplicas"), *g.MinReplicas, fmt.Sprintf("use at most %d, which is maxReplicas", *g.MaxReplicas)))
 	}
