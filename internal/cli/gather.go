@@ -148,7 +148,7 @@ func missing(ctx context.Context, c client.Reader, ref Ref, asked []Kind) error 
 		o := &metav1.PartialObjectMetadata{}
 		o.SetGroupVersionKind(k)
 		if len(asked) > 1 && c.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, o) == nil {
-			text = fmt.Sprintf("the pods of %s %s/%s are queued by themselves or in groups: ask about one of them, or about its Workload", k.Kind, ref.Namespace, ref.Name)
+			text = servedAs(ctx, c, k.Kind, o)
 		}
 	}
 	slices.Sort(like)
@@ -161,10 +161,36 @@ func missing(ctx context.Context, c client.Reader, ref Ref, asked []Kind) error 
 	return &MissingError{text}
 }
 
-// serving are kinds of which no object is a job, but its pods are.
+// servedAs says of an object that is no job what to ask about instead.
+func servedAs(ctx context.Context, c client.Reader, kind string, o *metav1.PartialObjectMetadata) string {
+	const most = 3
+	title := fmt.Sprintf("%s %s/%s", kind, o.Namespace, o.Name)
+	if kind == "CronJob" {
+		return title + " makes Jobs, and they are queued: ask about one of those that kubectl get jobs -n " + o.Namespace + " lists"
+	}
+	var list kueue.WorkloadList
+	err := c.List(ctx, &list, client.InNamespace(o.Namespace), client.MatchingLabels{kueue.JobUIDLabel: string(o.UID)})
+	if err != nil || o.UID == "" || kind == "ReplicaSet" {
+		return "the pods of " + title + " are queued by themselves or in groups: ask about one of them, or about its Workload"
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	slices.Sort(names)
+	switch n := len(names); {
+	case n == 0:
+		return title + " has no Workload of its own: ask about one of its pods; if there are none, kubectl get events -n " + o.Namespace + " tells why"
+	case n > most:
+		names = append(names[:most], fmt.Sprintf("%d more", n-most))
+	}
+	return "the pods of " + title + " are queued as Workload " + strings.Join(names, ", ") + ": mlbatch why " + o.Namespace + "/" + names[0] + " tells more"
+}
+
+// serving are kinds of which no object is a job, but what it makes is.
 func serving() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
-		appsv1.SchemeGroupVersion.WithKind("StatefulSet"), appsv1.SchemeGroupVersion.WithKind("ReplicaSet"),
+		appsv1.SchemeGroupVersion.WithKind("StatefulSet"), appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), batchv1.SchemeGroupVersion.WithKind("CronJob"),
 		{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"},
 	}
 }
