@@ -43,6 +43,10 @@ type Operated struct {
 	// of them runs. It depends on its arguments alone; what is returned goes on being asked.
 	// nil asks nothing.
 	Calls func(Object, *Plan, *Standing) []Call
+	// Farewell is what is asked once a job was deleted that stands so, of pods that go on without
+	// it. It is tried a few times, and not by a controller that is started meanwhile. nil asks
+	// nothing.
+	Farewell func(Object, *Standing) []Call
 	// Hear returns what is seen of a job, completed by what was answered: members of Remote
 	// roles above all; and when to look again if nothing happens, 0 is never. nil leaves it.
 	Hear func(Object, *Plan, []podplan.Seen, *Standing) ([]podplan.Seen, time.Duration)

@@ -50,7 +50,18 @@ type calls struct {
 
 	mu   sync.Mutex
 	jobs map[types.NamespacedName]*asked
+	// last are calls of jobs that were deleted.
+	last map[callID]*lastCall
 }
+
+// lastCall is a call of a job that was deleted, and how often it was tried.
+type lastCall struct {
+	jobs.Call
+	tries int
+}
+
+// lastTries is how often it is tried.
+const lastTries = 3
 
 // callID is one call of one job.
 type callID struct {
@@ -64,6 +75,8 @@ type asked struct {
 	job   client.Object // its name and UID
 	uid   types.UID
 	calls map[string]*ask
+	// farewell is what is asked when the job is deleted.
+	farewell []jobs.Call
 }
 
 // ask is a call and what came of it.
@@ -99,7 +112,7 @@ func newCalls(c client.Reader, proxy *url.URL, now clock.PassiveClock) *calls {
 	}
 	return &calls{
 		client: c, clock: now, woken: make(chan event.GenericEvent, 1024), due: queue("calls"), silent: queue("silent-calls"),
-		jobs: map[types.NamespacedName]*asked{},
+		jobs: map[types.NamespacedName]*asked{}, last: map[callID]*lastCall{},
 		http: &http.Client{Transport: t, Timeout: callTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 }
@@ -144,13 +157,13 @@ func (c *calls) Start(ctx context.Context) error {
 	return nil
 }
 
-// want says what is asked of a job from now on.
-func (c *calls) want(job jobs.Object, all []jobs.Call) {
+// want says what is asked of a job from now on, and when it is deleted.
+func (c *calls) want(job jobs.Object, all, farewell []jobs.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name := client.ObjectKeyFromObject(job)
 	a := c.jobs[name]
-	if len(all) == 0 && a == nil {
+	if len(all)+len(farewell) == 0 && a == nil {
 		return
 	}
 	if a == nil || a.uid != job.GetUID() {
@@ -158,6 +171,7 @@ func (c *calls) want(job jobs.Object, all []jobs.Call) {
 		a.job, _ = job.DeepCopyObject().(client.Object)
 		c.jobs[name] = a
 	}
+	a.farewell = farewell
 	wanted := make(map[string]bool, len(all))
 	for _, call := range all {
 		key := call.Key()
@@ -199,6 +213,41 @@ func (c *calls) forget(job types.NamespacedName) {
 	delete(c.jobs, job)
 }
 
+// leave forgets a job that was deleted, once what is to be asked then is.
+func (c *calls) leave(job types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.jobs[job]
+	if a == nil {
+		return
+	}
+	delete(c.jobs, job)
+	for _, call := range a.farewell {
+		id := callID{job, a.uid, call.Key()}
+		c.last[id] = &lastCall{Call: call}
+		c.due.Add(id)
+	}
+}
+
+// part makes a call of a job that was deleted.
+func (c *calls) part(ctx context.Context, id callID) {
+	c.mu.Lock()
+	is := c.last[id]
+	c.mu.Unlock()
+	if is == nil {
+		return
+	}
+	said := c.ask(ctx, id.job.Namespace, &ask{Call: is.Call})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	is.tries++
+	if said.nobody || said.answer.Status != 0 && said.answer.Status < http.StatusInternalServerError || is.tries >= lastTries {
+		delete(c.last, id)
+		return
+	}
+	c.silent.AddAfter(id, is.Every)
+}
+
 // begin returns a call that is to be made; nil if it is not any more.
 func (c *calls) begin(id callID) *ask {
 	c.mu.Lock()
@@ -216,6 +265,7 @@ func (c *calls) begin(id callID) *ask {
 func (c *calls) make(ctx context.Context, id callID) {
 	is := c.begin(id)
 	if is == nil {
+		c.part(ctx, id)
 		return
 	}
 	said := c.ask(ctx, id.job.Namespace, is)

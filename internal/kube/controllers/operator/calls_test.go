@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -94,20 +95,20 @@ func TestCalls(t *testing.T) {
 		_, _ = io.WriteString(w, r.URL.Path+" "+fmt.Sprint(state.Load()))
 	}, aHead("head", "1"))
 	job, call := aToy("lab"), get("/how")
-	p.want(job, []jobs.Call{call})
+	p.want(job, []jobs.Call{call}, nil)
 	p.wakes("the first answer")
 	expect(t, "the answer", p.said(&call), "200 /how a")
 	state.Store("b")
 	p.wakes("another answer")
 	expect(t, "the answer", p.said(&call), "200 /how b")
-	p.want(job, nil)
+	p.want(job, nil, nil)
 	expect(t, "it is forgotten", p.said(&call), "nothing")
-	p.want(job, []jobs.Call{call})
+	p.want(job, []jobs.Call{call}, nil)
 	p.wakes("it is asked again")
 	p.forget(client.ObjectKeyFromObject(job))
 	expect(t, "the job is gone", p.said(&call), "nothing")
 	other := aToy("lab", func(x *toy.Toy) { x.UID = "other" })
-	p.want(other, []jobs.Call{call})
+	p.want(other, []jobs.Call{call}, nil)
 	expect(t, "its successor has no answers of its own", p.said(&call), "nothing")
 }
 
@@ -128,17 +129,17 @@ func TestCallsChange(t *testing.T) {
 	job, how := aToy("lab"), get("/how")
 	how.Every = time.Hour
 	put := jobs.Call{Pod: "head", Port: 1, Method: http.MethodPut, Path: "/do", Body: []byte("{}"), Every: time.Millisecond, Once: true}
-	p.want(job, []jobs.Call{how})
+	p.want(job, []jobs.Call{how}, nil)
 	p.wakes("nothing was done yet")
 	expect(t, "the answer", p.said(&how), "200 0")
-	p.want(job, []jobs.Call{how, put})
+	p.want(job, []jobs.Call{how, put}, nil)
 	p.wakes("it is done")
 	for p.said(&how) != "200 1" {
 		p.wakes("it is asked anew")
 	}
 	second := get("/again") // as many calls as it takes for another one of the first
 	second.Every = time.Hour
-	p.want(job, []jobs.Call{how, put, second})
+	p.want(job, []jobs.Call{how, put, second}, nil)
 	p.wakes("another question")
 	expect(t, "it was done once", posts.Load(), int64(1))
 	if err := p.api.Delete(t.Context(), aHead("head", "1")); err != nil {
@@ -154,6 +155,58 @@ func TestCallsChange(t *testing.T) {
 		p.wakes("there is another pod")
 	}
 	expect(t, "it is done there, too", posts.Load(), int64(2))
+}
+
+// TestFarewell: when a job is deleted, what goes on without it is told so, again if it does not
+// answer, and never if the job is still there.
+func TestFarewell(t *testing.T) {
+	told := make(chan string, 100)
+	broken := true
+	p := newPhone(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			if told <- r.URL.Path; broken {
+				broken = false // one call at a time
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}
+	}, aHead("head", "1"))
+	job, how := aToy("lab"), get("/how")
+	stop := jobs.Call{Pod: "head", Port: 1, Method: http.MethodPost, Path: "/stop", Every: time.Millisecond}
+	p.want(job, []jobs.Call{how}, []jobs.Call{stop})
+	p.wakes("it stands somehow")
+	p.forget(client.ObjectKeyFromObject(job))
+	p.want(job, nil, []jobs.Call{stop})
+	if len(told) > 0 {
+		t.Errorf("%s was asked before the job was deleted", <-told)
+	}
+	p.leave(client.ObjectKeyFromObject(job))
+	for range 2 {
+		select {
+		case path := <-told:
+			expect(t, "asked", path, "/stop")
+		case <-time.After(30 * time.Second):
+			t.Fatal("it was not told")
+		}
+	}
+	second := get("/second")
+	p.want(aToy("lab"), []jobs.Call{second}, nil)
+	p.wakes("another job of the name")
+	if len(told) > 0 {
+		t.Error("it was told once more")
+	}
+	missing := stop
+	missing.Pod = "gone"
+	p.want(job, nil, []jobs.Call{missing})
+	p.leave(client.ObjectKeyFromObject(job))
+	for { // nobody is there to be told
+		p.mu.Lock()
+		left := len(p.last)
+		p.mu.Unlock()
+		if left == 0 {
+			break
+		}
+		runtime.Gosched()
+	}
 }
 
 // TestCallsAreBounded: a pod leads nowhere else, says no more than there is room for, and holds
@@ -176,7 +229,7 @@ func TestCallsAreBounded(t *testing.T) {
 	stopped.Pod = "other"
 	leads.Every, long.Every, stopped.Every = time.Hour, time.Hour, time.Hour
 	job := aToy("lab")
-	p.want(job, []jobs.Call{leads, long, stopped})
+	p.want(job, []jobs.Call{leads, long, stopped}, nil)
 	for range 3 {
 		p.wakes("an answer")
 	}
@@ -194,10 +247,10 @@ func TestCallsAreBounded(t *testing.T) {
 	p.http.Timeout = time.Second
 	for i := range 3 * callers {
 		silent := aToy("lab", func(x *toy.Toy) { x.Name, x.UID = fmt.Sprint("s", i), types.UID(fmt.Sprint("s", i)) })
-		p.want(silent, []jobs.Call{get("/silent")})
+		p.want(silent, []jobs.Call{get("/silent")}, nil)
 	}
 	quick := get("/quick")
-	p.want(job, []jobs.Call{quick})
+	p.want(job, []jobs.Call{quick}, nil)
 	for range 3*callers + 1 {
 		select {
 		case e := <-p.woken:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,7 +52,11 @@ type member struct {
 // look reads what there is of a job. The second result is false if it is none of ours.
 func (r *reconciler) look(ctx context.Context, name types.NamespacedName) (*look, bool, error) {
 	l := &look{job: r.kind.New(), now: r.Clock.Now().Truncate(time.Second)}
-	if err := r.Client.Get(ctx, name, l.job); err != nil {
+	err := r.Client.Get(ctx, name, l.job)
+	if deleted := apierrors.IsNotFound(err) || err == nil && l.job.GetDeletionTimestamp() != nil; deleted && r.calls != nil {
+		r.calls.leave(name)
+	}
+	if err != nil {
 		return nil, false, client.IgnoreNotFound(err)
 	}
 	if l.job.GetDeletionTimestamp() != nil || !r.kind.Ours(l.job) {

@@ -189,7 +189,11 @@ func (r *reconciler) ask(l *look) {
 	}
 	l.answers = r.calls.answers(l.job)
 	s := l.standing(&l.kept)
-	r.calls.want(l.job, r.kind.Operated.Calls(l.job, l.plan, &s))
+	var farewell []jobs.Call
+	if f := r.kind.Operated.Farewell; f != nil {
+		farewell = f(l.job, &s)
+	}
+	r.calls.want(l.job, r.kind.Operated.Calls(l.job, l.plan, &s), farewell)
 	if r.kind.Operated.Hear != nil {
 		l.seen, l.again = r.kind.Operated.Hear(l.job, l.plan, l.seen, &s)
 	}

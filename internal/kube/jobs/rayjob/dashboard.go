@@ -64,6 +64,15 @@ func stops(j *api.RayJob, d raycluster.Dashboard, info jobs.Call, s *jobs.Standi
 	return []jobs.Call{info}
 }
 
+// farewell ends a job that was deleted while it ran in a cluster that goes on without it.
+func farewell(o jobs.Object, s *jobs.Standing) []jobs.Call {
+	j, err := cast(o)
+	if err != nil || j.Spec.RayClusterSpec != nil || !asks(j) || s.Started.IsZero() || s.Outcome == podplan.JobSucceeded {
+		return nil
+	}
+	return []jobs.Call{dashboardOf(j).Stop(jobID(j))}
+}
+
 // request is how a job is submitted.
 func request(j *api.RayJob) []byte {
 	r := struct {

@@ -244,6 +244,30 @@ func TestStopped(t *testing.T) {
 	}
 }
 
+// TestFarewell: a job that is deleted is stopped where its cluster goes on without it, and only
+// if it ran.
+func TestFarewell(t *testing.T) {
+	k := rayjob.Kind()
+	used := decode(t, "submissionMode: HTTPMode, entrypoint: x, jobId: mine, clusterSelector: {ray.io/cluster: a-b}")
+	done, waits := begun(nil, nil), begun(nil, nil)
+	done.Outcome, waits.Started = podplan.JobSucceeded, time.Time{}
+	for why, tc := range map[string]struct {
+		job      *api.RayJob
+		standing *jobs.Standing
+		stops    bool
+	}{
+		"it runs":                  {used, begun(nil, nil), true},
+		"it is over":               {used, done, false},
+		"it never ran":             {used, waits, false},
+		"it goes with its cluster": {decode(t, "submissionMode: HTTPMode, "+some), begun(nil, nil), false},
+	} {
+		calls := k.Operated.Farewell(tc.job, tc.standing)
+		if stops := len(calls) == 1 && calls[0].Method == jobs.Post && calls[0].Path == "/api/jobs/mine/stop"; stops != tc.stops || len(calls) > 1 {
+			t.Errorf("%s: %v", why, calls)
+		}
+	}
+}
+
 // TestModes: who submits a job, and what is counted for that.
 func TestModes(t *testing.T) {
 	k := rayjob.Kind()

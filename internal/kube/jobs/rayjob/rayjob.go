@@ -47,6 +47,7 @@ func Kind() jobs.Kind {
 			Makes:     []schema.GroupResource{{Resource: "services"}, {Group: batchv1.GroupName, Resource: "jobs"}, {Group: "ray.io", Resource: "rayclusters"}},
 			Recall:    jobs.Of(func(j *api.RayJob) *recovery.Recovery { return j.Status.Recovery }),
 			Calls:     calls,
+			Farewell:  farewell,
 			Hear:      hear,
 			Project:   project,
 		},
