@@ -2,7 +2,11 @@
 // that what is shown is what runs.
 package examples
 
-import "embed"
+import (
+	"embed"
+	"io/fs"
+	"strings"
+)
 
 // Tutorial has the sample jobs of the tutorial in tutorial/*.yaml.
 //
@@ -23,3 +27,15 @@ var Workloads embed.FS
 //
 //go:embed runtimes/*.yaml
 var Runtimes embed.FS
+
+// AllRuntimes are the manifests of all runtimes.
+func AllRuntimes() string {
+	var all []string
+	_ = fs.WalkDir(Runtimes, ".", func(path string, _ fs.DirEntry, _ error) error { // an embedded folder can be read
+		if text, err := Runtimes.ReadFile(path); err == nil {
+			all = append(all, string(text))
+		}
+		return nil
+	})
+	return strings.Join(all, "\n---\n")
+}

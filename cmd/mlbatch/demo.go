@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
+	"github.com/mlbatch/mlbatch/examples"
 	"github.com/mlbatch/mlbatch/internal/cli/demo"
 	"github.com/mlbatch/mlbatch/internal/local"
 	"github.com/mlbatch/mlbatch/internal/local/simnode"
@@ -101,6 +102,7 @@ func runDemo(cmd *cobra.Command, fleet simnode.Fleet, play performance, timeScal
 		Fleet:     fleet,
 		TimeScale: timeScale,
 		Tutorial:  true,
+		Samples:   examples.AllRuntimes(),
 		Install:   installMLBatch,
 		Progress: func(s local.Milestone) {
 			fmt.Fprintf(out, "%6.1fs  %s\n", s.Took.Seconds(), s.Name)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
+	"github.com/mlbatch/mlbatch/examples"
 	"github.com/mlbatch/mlbatch/internal/kube/settings"
 	"github.com/mlbatch/mlbatch/internal/local"
 	"github.com/mlbatch/mlbatch/internal/local/simnode"
@@ -101,7 +102,7 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 		return local.Config{}, err
 	}
 	cfg := local.Config{
-		DataDir: dir, APIPort: o.apiPort, Install: installMLBatch,
+		DataDir: dir, APIPort: o.apiPort, Install: installMLBatch, Samples: examples.AllRuntimes(),
 		Tutorial: !o.empty && (f.Changed("empty") || !local.LeftEmpty(dir)),
 		Fleet:    simnode.DefaultFleet(), TimeScale: 1, StockAPIServer: o.stock,
 	}

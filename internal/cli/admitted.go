@@ -60,8 +60,8 @@ func (e *Explanation) pods(p Picture, j facts.Job) {
 			e.Helps = "ask an administrator whether the operator of " + string(p.Asked.Kind) + "s runs"
 		}
 		if p.Failed != nil {
-			e.say("Kubernetes could not make them, %s ago: %s", p.ago(when(p.Failed)), eventText(p.Failed))
-			e.Helps = "make what is missing there; Kubernetes tries again by itself"
+			e.say("They could not be made, %s ago: %s", p.ago(when(p.Failed)), eventText(p.Failed))
+			e.Helps = "mend or make what that names; it is tried again by itself"
 		}
 		return
 	case pods.AllRun():

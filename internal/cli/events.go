@@ -3,17 +3,24 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 )
 
 // Reasons of events that say what no status says.
 const (
-	failedCreate = "FailedCreate" // of Kubernetes' own controllers: a pod could not be made
+	failedCreate = "FailedCreate" // with what it was behind it: a pod, or what makes pods, could not be made
 	moved        = "Moved"        // planned nodes went away
 	// refused: the API server did not let the job's Workload be created.
 	refused = "WorkloadRefused"
@@ -34,7 +41,7 @@ func (p *Picture) findEvents(ctx context.Context, c client.Reader) error {
 		e := &all.Items[i]
 		of := e.InvolvedObject
 		switch {
-		case e.Reason == failedCreate && makers[of.Kind+"/"+of.Name] && later(e, p.Failed):
+		case strings.HasPrefix(e.Reason, failedCreate) && makers[of.Kind+"/"+of.Name] && later(e, p.Failed):
 			p.Failed = e
 		case e.Reason == moved && p.Workload != nil && of.Name == p.Workload.Name && later(e, p.Moved):
 			p.Moved = e
@@ -48,20 +55,55 @@ func (p *Picture) findEvents(ctx context.Context, c client.Reader) error {
 // makers are the objects that make the job's pods, as KIND/NAME.
 func (p *Picture) makers(ctx context.Context, c client.Reader) (map[string]bool, error) {
 	out := map[string]bool{string(p.Asked.Kind) + "/" + p.Asked.Name: true}
-	if p.AppWrapper == nil {
+	var root client.Object
+	switch {
+	case p.AppWrapper != nil:
+		root = p.AppWrapper
+		for _, s := range p.AppWrapper.Status.ComponentStatus {
+			out[s.Kind+"/"+s.Name] = true
+		}
+	case p.Other != nil:
+		root = p.Other
+	default:
 		return out, nil
 	}
-	for _, s := range p.AppWrapper.Status.ComponentStatus {
-		out[s.Kind+"/"+s.Name] = true
-	}
-	var jobs batchv1.JobList
-	if err := c.List(ctx, &jobs, client.InNamespace(p.Asked.Namespace)); err != nil {
-		return out, readable(err)
-	}
-	for i := range jobs.Items {
-		if metav1.IsControlledBy(&jobs.Items[i], p.AppWrapper) {
-			out[string(Job)+"/"+jobs.Items[i].Name] = true
+	ours := map[types.UID]bool{root.GetUID(): true}
+	members, err := p.members(ctx, c)
+	for range nesting {
+		before := len(ours)
+		for i := range members {
+			o := &members[i]
+			if owner := metav1.GetControllerOf(o); owner != nil && ours[owner.UID] {
+				ours[o.UID], out[o.Kind+"/"+o.Name] = true, true
+			}
 		}
+		if len(ours) == before {
+			break
+		}
+	}
+	return out, err
+}
+
+// members are all objects of the namespace that jobs can be made of besides pods.
+func (p *Picture) members(ctx context.Context, c client.Reader) (out []metav1.PartialObjectMetadata, err error) {
+	all := kinds.All()
+	wanted := []schema.GroupVersionKind{batchv1.SchemeGroupVersion.WithKind(string(Job))}
+	for _, child := range all.Children() {
+		if !slices.Contains(wanted, child.GVK) {
+			wanted = append(wanted, child.GVK)
+		}
+	}
+	for _, gvk := range wanted {
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		err := c.List(ctx, &list, client.InNamespace(p.Asked.Namespace))
+		if err := readable(err); err != nil && !apimeta.IsNoMatchError(err) {
+			return nil, fmt.Errorf("list %ss: %w", gvk.Kind, err)
+		}
+		for i := range list.Items {
+			list.Items[i].Kind = gvk.Kind
+		}
+		out = append(out, list.Items...)
 	}
 	return out, nil
 }

@@ -105,7 +105,7 @@ func (c *Cluster) tutorial(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	objects, err := parse(text)
+	objects, err := parse(text + "\n---\n" + c.cfg.Samples)
 	if err != nil {
 		return err
 	}

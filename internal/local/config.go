@@ -44,6 +44,8 @@ type Config struct {
 	// Tutorial creates the queues and teams of MLBatch's tutorial, once per
 	// data directory. It needs Full.
 	Tutorial bool
+	// Samples are manifests of further objects that are created with the tutorial's.
+	Samples string
 	// Configuration is what the controller's configuration file holds; it is not
 	// checked here. Nil keeps the last one, empty goes back to none.
 	Configuration []byte

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -63,6 +64,8 @@ type firstMember struct {
 	at     *field.Path
 	// below is where what its author wrote is in the object, which has more around it.
 	below string
+	// role is which of the plan's it is of.
+	role int
 }
 
 // firstMembers are those of all roles that have any; none of a job that has no plan, which
@@ -78,7 +81,7 @@ func (h *jobHandler) firstMembers(job jobs.Object) []firstMember {
 		if plan.Roles[i].Count == 0 {
 			continue
 		}
-		o, err := h.firstMember(job, plan, i)
+		o, child, err := h.firstMember(job, plan, i)
 		if err != nil {
 			continue // as is said where it is made
 		}
@@ -92,35 +95,58 @@ func (h *jobHandler) firstMembers(job jobs.Object) []firstMember {
 		case plan.MakeOf(plan.Roles[i].Name) != nil:
 			below = ".spec.template." // of a Job
 		}
-		out = append(out, firstMember{o, at, below})
+		out = append(out, firstMember{o, at, below, i})
+		out = append(out, h.further(job, child)...)
 	}
 	return out
 }
 
-// firstMember is that of a role as it will be made.
-func (h *jobHandler) firstMember(job jobs.Object, plan *jobs.Plan, role int) (*unstructured.Unstructured, error) {
+// further are the first members of a member which is itself made of what it says: nobody else
+// looks at them before the job runs. They are as its author wrote them in the job, whose
+// templates are those of the member, in the same order.
+func (h *jobHandler) further(job, child jobs.Object) []firstMember {
+	i := slices.IndexFunc(h.kinds, func(k jobs.Kind) bool {
+		return child != nil && k.Operated != nil && reflect.TypeOf(k.New()) == reflect.TypeOf(child)
+	})
+	if i < 0 {
+		return nil
+	}
+	in := *h
+	in.kind = &h.kinds[i]
+	child.SetUID(job.GetUID())
+	out, written := in.firstMembers(child), h.templates(job)
+	for n := range out {
+		if role := out[n].role; role < len(written) {
+			if out[n].at = field.NewPath(written[role].Path); out[n].object.GetKind() != "Pod" {
+				out[n].below = ".spec.template." // of a Job
+			}
+		}
+	}
+	return out
+}
+
+// firstMember is that of a role as it will be made, and what it is if it is no pod.
+func (h *jobHandler) firstMember(job jobs.Object, plan *jobs.Plan, role int) (o *unstructured.Unstructured, child jobs.Object, err error) {
 	x, gvk := podplan.Member{Role: plan.Roles[role].Name}, corev1.SchemeGroupVersion.WithKind("Pod")
 	var member runtime.Object
-	var err error
 	if plan.MakeOf(x.Role) == nil {
 		member, err = plan.Pod(job, h.kind.GVK(), x, &podplan.Memory{}, nil)
 	} else {
-		var child jobs.Object
 		if child, err = plan.Child(job, h.kind.GVK(), x, &podplan.Memory{}, nil); err == nil {
 			gvk, err = h.kind.Operated.KindOf(child)
 		}
 		member = child
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(member)
 	if err != nil {
-		return nil, fmt.Errorf("write the first of role %s: %w", x.Role, err)
+		return nil, nil, fmt.Errorf("write the first of role %s: %w", x.Role, err)
 	}
-	o := &unstructured.Unstructured{Object: content}
+	o = &unstructured.Unstructured{Object: content}
 	o.SetGroupVersionKind(gvk)
-	return o, nil
+	return o, child, nil
 }
 
 // accounts are the ServiceAccounts that are made for a job.

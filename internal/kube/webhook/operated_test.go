@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -16,10 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/yaml"
 
+	trainer "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/jobset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/rayjob"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/trainjob"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
@@ -122,6 +128,66 @@ func TestW9JobsOfOperatedJobsAreTried(t *testing.T) {
 		t.Errorf("tried %s", got)
 	}
 	if want := "spec.replicatedJobs[1].template.spec.template.spec.containers[0].image: Required value"; r.Allowed || !strings.Contains(r.Message, want) {
+		t.Errorf("allowed is %v: %s", r.Allowed, r.Message)
+	}
+}
+
+// What a job consists of may itself be made of pods: they are tried as well, and what is wrong with
+// them is told where the author of the job wrote it.
+func TestW9PodsOfMembersAreTried(t *testing.T) {
+	kinds := jobs.Kinds{rayjob.Kind(), raycluster.Kind()}
+	manifest := `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: a, namespace: blue, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {suspend: true, entrypoint: x, rayClusterSpec: {
+  headGroupSpec: {template: {spec: {containers: [{name: c, image: i}]}}},
+  workerGroupSpecs: [{groupName: none, replicas: 0, template: {spec: {containers: [{name: c, image: i}]}}}, {groupName: g, replicas: 2, template: {spec: {containers: [{name: c, image: i}]}}}]}}}`
+	c := cluster(t, nil, nil, world()...)
+	tried := map[string]int{}
+	c.Trial = interceptor.NewClient(c.Live.(client.WithWatch), interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			u, is := o.(*unstructured.Unstructured)
+			if !is || len(u.GetOwnerReferences()) != 1 {
+				t.Fatalf("%T is no part of the job", o)
+			}
+			tried[u.GetKind()]++
+			if u.GetKind() != "Pod" || u.GetLabels()["ray.io/group"] != "g" {
+				return nil
+			}
+			limits := field.NewPath("spec", "containers").Index(0).Child("resources", "limits")
+			return apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, o.GetName(), field.ErrorList{field.Required(limits, "")})
+		},
+	})
+	r := send(t, handle(t, c, webhook.Options{Kinds: kinds}), ask{user: "admin", path: "/validate-ray-io-v1-rayjob", new: manifest})
+	const at = "spec.rayClusterSpec.workerGroupSpecs[1].template.spec.containers[0].resources.limits: Required value"
+	if r.Allowed || !strings.Contains(r.Message, at) {
+		t.Errorf("allowed is %v: %s", r.Allowed, r.Message)
+	}
+	if want := map[string]int{"RayCluster": 1, "Job": 1, "Pod": 2}; !maps.Equal(tried, want) {
+		t.Errorf("tried %v, want %v", tried, want)
+	}
+}
+
+// TestW9PodsBelowMembersAreTried: so are those of the Jobs of a member.
+func TestW9PodsBelowMembersAreTried(t *testing.T) {
+	kinds := jobs.Kinds{trainjob.Kind(), jobset.Kind()}
+	runtime := `{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainingRuntime, metadata: {name: torch, namespace: blue}, spec: {mlPolicy: {numNodes: 1, torch: {}},
+  template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {containers: [{name: node, image: i}]}}}}}]}}}}`
+	manifest := `{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, metadata: {name: a, namespace: blue, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {suspend: true, runtimeRef: {kind: TrainingRuntime, name: torch}}}`
+	o := &trainer.TrainingRuntime{}
+	if err := yaml.Unmarshal([]byte(runtime), o); err != nil {
+		t.Fatal(err)
+	}
+	c := cluster(t, nil, nil, append(world(), o)...)
+	c.Trial = interceptor.NewClient(c.Live.(client.WithWatch), interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			if u, is := o.(*unstructured.Unstructured); !is || u.GetKind() != "Job" {
+				return nil
+			}
+			limits := field.NewPath("spec", "template", "spec", "containers").Index(0).Child("resources", "limits")
+			return apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, o.GetName(), field.ErrorList{field.Required(limits, "")})
+		},
+	})
+	r := send(t, handle(t, c, webhook.Options{Kinds: kinds}), ask{user: "admin", path: "/validate-trainer-kubeflow-org-v1alpha1-trainjob", new: manifest})
+	const at = "spec.runtimeRef(torch).node.spec.containers[0].resources.limits: Required value"
+	if r.Allowed || !strings.Contains(r.Message, at) {
 		t.Errorf("allowed is %v: %s", r.Allowed, r.Message)
 	}
 }
