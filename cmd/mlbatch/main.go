@@ -43,6 +43,7 @@ func main() {
 func commands() []func() *cobra.Command {
 	return []func() *cobra.Command{
 		newPsCommand,
+		newQueueCommand,
 		newWhyCommand,
 		newSimulateCommand,
 		newReplayCommand,

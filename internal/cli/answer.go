@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -24,32 +25,51 @@ type Controller struct{ Config *rest.Config }
 
 // Explanation implements Asker.
 func (c Controller) Explanation(ctx context.Context, namespace, name string) (*visibility.Explanation, error) {
-	client, err := rest.HTTPClientFor(c.Config)
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", c.Config.Host, err)
-	}
-	base, _, err := rest.DefaultServerUrlFor(c.Config)
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", c.Config.Host, err)
-	}
-	at := base.JoinPath("apis", visibility.GroupVersion.String(), "namespaces", namespace, "workloads", name, "explanation")
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
-	if err != nil {
-		return nil, fmt.Errorf("ask why %s/%s waits: %w", namespace, name, err)
-	}
-	answer, err := client.Do(r)
-	if err != nil {
-		return nil, fmt.Errorf("ask why %s/%s waits: %w", namespace, name, err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask why %s/%s waits: %s", namespace, name, answer.Status)
-	}
 	out := &visibility.Explanation{}
-	if err := json.NewDecoder(answer.Body).Decode(out); err != nil {
+	if err := c.get(ctx, out, "namespaces", namespace, "workloads", name, "explanation"); err != nil {
 		return nil, fmt.Errorf("ask why %s/%s waits: %w", namespace, name, err)
 	}
 	return out, nil
+}
+
+// Pending are the workloads that wait in a ClusterQueue or, in a namespace, in a LocalQueue, in
+// the order in which they are considered.
+func (c Controller) Pending(ctx context.Context, namespace, queue string) ([]visibility.PendingWorkload, error) {
+	path := []string{"clusterqueues", queue, "pendingworkloads"}
+	if namespace != "" {
+		path = []string{"namespaces", namespace, "localqueues", queue, "pendingworkloads"}
+	}
+	var out visibility.PendingWorkloadsSummary
+	if err := c.get(ctx, &out, path...); err != nil {
+		return nil, fmt.Errorf("ask what waits in queue %s: %w", queue, err)
+	}
+	return out.Items, nil
+}
+
+// get reads what the controllers serve.
+func (c Controller) get(ctx context.Context, into any, path ...string) error {
+	client, err := rest.HTTPClientFor(c.Config)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", c.Config.Host, err)
+	}
+	base, _, err := rest.DefaultServerUrlFor(c.Config)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", c.Config.Host, err)
+	}
+	at := base.JoinPath(append([]string{"apis", visibility.GroupVersion.String()}, path...)...)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return err
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return errors.New(answer.Status)
+	}
+	return json.NewDecoder(answer.Body).Decode(into)
 }
 
 // answered tells what a controller said just now.

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/local"
+)
+
+// queueFlags are those of the list of queues.
+type queueFlags struct {
+	conn      cli.Connection
+	namespace string
+	resource  string
+	output    string
+	bare      bool
+}
+
+// newQueueCommand lists queues, or what waits in one.
+func newQueueCommand() *cobra.Command {
+	var q queueFlags
+	cmd := &cobra.Command{
+		Use:     "queue [NAME]",
+		Aliases: []string{"queues"},
+		Short:   "List queues: quota, what is used and borrowed, what waits; or what waits in one, in order",
+		Long: `List the ClusterQueues in the tree of their cohorts: quota of their own, what is used and
+how much of that is borrowed, how many jobs run and wait. Those who may not read
+ClusterQueues get their LocalQueues, as everybody does with -n.
+
+With a NAME: the jobs that wait in that ClusterQueue or, with -n, in that LocalQueue, in
+the order in which they are considered.`,
+		Example: `  # who has and uses what
+  mlbatch queue
+
+  # the line in which blue's jobs wait
+  mlbatch queue default-queue -n blue
+
+  # another resource than GPUs
+  mlbatch queue --resource cpu`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return q.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&q.namespace, "namespace", "n", "", "`namespace` of LocalQueues")
+	f.StringVar(&q.resource, "resource", "", "`resource` that amounts are of (default: GPUs, or else the first of a quota)")
+	f.StringVarP(&q.output, "output", "o", "", "wide, json or yaml")
+	f.BoolVar(&q.bare, "no-headers", false, "without titles")
+	connectionFlags(f, &q.conn)
+	return cmd
+}
+
+func (q *queueFlags) run(ctx context.Context, out, errs io.Writer, args []string) error {
+	if !slices.Contains([]string{"", "wide", "json", "yaml"}, q.output) {
+		return usageError{fmt.Errorf("-o %s is not known: use wide, json or yaml", q.output)}
+	}
+	if q.conn.DataDir == "" {
+		q.conn.DataDir, _ = local.DefaultDataDir() // without a home directory there is none
+	}
+	cfg, err := q.conn.Config()
+	if err != nil {
+		return err
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme.New()})
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
+	}
+	if len(args) > 0 {
+		return q.waiting(ctx, out, errs, cfg, c, args[0])
+	}
+	rows, err := cli.TakeQueues(ctx, c, q.namespace, q.resource)
+	if err != nil {
+		return q.conn.Unreachable(err, cfg.Host)
+	}
+	if len(rows) == 0 && q.tabular() {
+		fmt.Fprintln(errs, "There are no queues here that you may see.")
+		return nil
+	}
+	return printRows(out, q.output, cli.QueueColumns(rows), rows, q.bare)
+}
+
+// waiting prints what waits in a queue.
+func (q *queueFlags) waiting(ctx context.Context, out, errs io.Writer, cfg *rest.Config, c client.Client, name string) error {
+	pending, err := cli.Controller{Config: cfg}.Pending(ctx, q.namespace, name)
+	if err != nil && q.namespace == "" {
+		err = fmt.Errorf("%w; -n NAMESPACE asks for a LocalQueue", err)
+	}
+	if err != nil {
+		return q.conn.Unreachable(err, cfg.Host)
+	}
+	rows, err := cli.WaitingRows(ctx, c, q.namespace, pending)
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 && q.tabular() {
+		fmt.Fprintf(errs, "Nothing waits in queue %s.\n", name)
+		return nil
+	}
+	return printRows(out, q.output, cli.WaitingColumns(time.Now()), rows, q.bare)
+}
+
+// tabular reports whether people read what is printed.
+func (q *queueFlags) tabular() bool { return q.output == "" || q.output == "wide" }
+
+// printRows prints lines as a table, or as objects.
+func printRows[T any](out io.Writer, format string, columns []cli.Column[T], rows []T, bare bool) error {
+	list := struct {
+		Items []T `json:"items"`
+	}{rows}
+	switch format {
+	case "json":
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(list)
+	case "yaml":
+		data, err := yaml.Marshal(list)
+		if err != nil {
+			return fmt.Errorf("print as YAML: %w", err)
+		}
+		_, err = out.Write(data)
+		return err
+	}
+	return cli.PrintTable(out, columns, rows, cli.Layout{Width: tableWidth(out), Wide: format == "wide", Bare: bare})
+}

@@ -1,0 +1,385 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// QueueRow is a queue, or a cohort of queues, in one line. Amounts are of one resource, of all
+// flavors together, spelled as quantities are.
+type QueueRow struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Parent is the cohort of a ClusterQueue or Cohort, or the ClusterQueue of a LocalQueue.
+	Parent   string `json:"parent,omitempty"`
+	Resource string `json:"resource,omitempty"`
+	// Nominal is its own quota, Used what its jobs have, Borrowed how much of that is not its
+	// own, Unused how much of its own nobody of it has.
+	Nominal  string `json:"nominal,omitempty"`
+	Used     string `json:"used,omitempty"`
+	Borrowed string `json:"borrowed,omitempty"`
+	Unused   string `json:"unused,omitempty"`
+	// Running and Waiting are numbers of jobs.
+	Running int `json:"running"`
+	Waiting int `json:"waiting"`
+	// State is active, or why not.
+	State string `json:"state,omitempty"`
+
+	depth   int
+	amounts amounts
+}
+
+// amounts are what a row adds up, by flavor: one of them cannot be used for another.
+type amounts map[string]amount
+
+// amount is of one flavor.
+type amount struct{ nominal, used core.Amount }
+
+// add adds amounts of others.
+func (a amounts) add(more amounts) {
+	for flavor, x := range more { // sums
+		a[flavor] = amount{a[flavor].nominal.Add(x.nominal), a[flavor].used.Add(x.used)}
+	}
+}
+
+// kinds of rows.
+const (
+	cohortRow       = "Cohort"
+	clusterQueueRow = "ClusterQueue"
+	localQueueRow   = "LocalQueue"
+)
+
+// TakeQueues reads the queues: ClusterQueues in the tree of their cohorts or, for those who may
+// not read them, the LocalQueues of a namespace, of all if it is "". resource is that which
+// amounts are of; "" is GPUs, or else the first of a quota.
+func TakeQueues(ctx context.Context, c client.Reader, namespace, resource string) ([]QueueRow, error) {
+	var queues kueue.ClusterQueueList
+	if namespace != "" {
+		return localQueues(ctx, c, namespace, resource)
+	}
+	err := c.List(ctx, &queues)
+	if apierrors.IsForbidden(err) {
+		return localQueues(ctx, c, namespace, resource)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list ClusterQueues: %w", err)
+	}
+	var cohorts kueue.CohortList
+	if err := readable(c.List(ctx, &cohorts)); err != nil {
+		return nil, fmt.Errorf("list Cohorts: %w", err)
+	}
+	t := tree{above: map[string]string{}, below: map[string][]string{}, queues: map[string][]QueueRow{}, own: map[string]amounts{}}
+	for i := range cohorts.Items {
+		o := &cohorts.Items[i]
+		t.put(o.Name, string(o.Spec.ParentName))
+	}
+	all := make([]facts.Queue, len(queues.Items))
+	for i := range queues.Items {
+		q := &queues.Items[i]
+		all[i] = facts.QueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), facts.LoadOf(q.Status))
+	}
+	resource = cmp.Or(resource, counted(all))
+	for i := range cohorts.Items {
+		o := &cohorts.Items[i]
+		as := facts.Flavors(&kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{ResourceGroups: o.Spec.ResourceGroups}})
+		t.own[o.Name] = amountsOf(as, core.Load{}, resource)
+	}
+	for i := range all {
+		q := &all[i]
+		t.put(q.Cohort(), t.above[q.Cohort()])
+		t.queues[q.Cohort()] = append(t.queues[q.Cohort()], queueRow(q, resource))
+	}
+	return t.rows(resource), nil
+}
+
+// counted is the resource that is counted if nobody says which.
+func counted(all []facts.Queue) string {
+	first := ""
+	for i := range all {
+		for _, f := range all[i].Flavors {
+			for _, own := range f.Quotas {
+				if isGPU(own.Resource) {
+					return own.Resource
+				}
+				first = cmp.Or(first, own.Resource)
+			}
+		}
+	}
+	return first
+}
+
+// queueRow is the line of a ClusterQueue.
+func queueRow(q *facts.Queue, resource string) QueueRow {
+	row := QueueRow{
+		Kind: clusterQueueRow, Name: q.Name, Parent: q.Cohort(), Resource: resource,
+		Running: q.Admitted, Waiting: q.Waiting(), State: string(q.State),
+	}
+	if q.State == facts.QueuePending || q.State == facts.QueueTerminating {
+		row.State = cmp.Or(q.Reason, string(q.State))
+	}
+	row.amounts = amountsOf(q.Flavors, q.Load, resource)
+	row.spell()
+	if q.Cohort() == "" {
+		row.Borrowed = "" // there is nobody to borrow from
+	}
+	return row
+}
+
+// amountsOf are those of quotas, and of what is used of them.
+func amountsOf(flavors []core.FlavorQuotas, load core.Load, resource string) amounts {
+	out := amounts{}
+	for _, f := range flavors {
+		for _, own := range f.Quotas {
+			if own.Resource == resource {
+				out.add(amounts{f.Flavor: {own.Nominal, load.Reserved[core.FlavorResource{Flavor: f.Flavor, Resource: resource}]}})
+			}
+		}
+	}
+	return out
+}
+
+// spell writes the amounts as people read them. Of a resource that a queue has no quota of there
+// is nothing to say.
+func (r *QueueRow) spell() {
+	if r.Resource == "" || len(r.amounts) == 0 {
+		return
+	}
+	var nominal, used, borrowed, unused core.Amount
+	for _, x := range r.amounts { // sums
+		nominal, used = nominal.Add(x.nominal), used.Add(x.used)
+		borrowed, unused = borrowed.Add(max(0, x.used.Sub(x.nominal))), unused.Add(max(0, x.nominal.Sub(x.used)))
+	}
+	text := func(a core.Amount) string {
+		q := convert.Quantity(r.Resource, a)
+		return q.String()
+	}
+	r.Nominal, r.Used, r.Borrowed, r.Unused = text(nominal), text(used), text(borrowed), text(unused)
+}
+
+// tree are cohorts, and the queues in them; the name "" is no cohort.
+type tree struct {
+	above  map[string]string
+	below  map[string][]string
+	queues map[string][]QueueRow
+	// own are quotas of cohorts themselves.
+	own map[string]amounts
+}
+
+// put adds a cohort that may be there already.
+func (t *tree) put(name, parent string) {
+	if _, there := t.above[name]; there || name == "" {
+		return
+	}
+	t.above[name] = parent
+	t.below[parent] = append(t.below[parent], name)
+	t.put(parent, t.above[parent])
+}
+
+// rows are the lines of the tree: cohorts, with the sum of what is in them, before what is in
+// them, and queues of none at the end. Cohorts that are above themselves stand by themselves.
+func (t *tree) rows(resource string) []QueueRow {
+	var out []QueueRow
+	seen := map[string]bool{}
+	for _, name := range append(slices.Sorted(slices.Values(t.below[""])), slices.Sorted(maps.Keys(t.above))...) {
+		out = append(out, t.branch(name, 0, resource, seen)...)
+	}
+	return append(out, sorted(t.queues[""])...)
+}
+
+func sorted(rows []QueueRow) []QueueRow {
+	return slices.SortedFunc(slices.Values(rows), func(a, b QueueRow) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// branch is a cohort and all that is in it.
+func (t *tree) branch(name string, depth int, resource string, seen map[string]bool) []QueueRow {
+	if seen[name] {
+		return nil
+	}
+	seen[name] = true
+	out := []QueueRow{{Kind: cohortRow, Name: name, Parent: t.above[name], Resource: resource, depth: depth, amounts: amounts{}}}
+	out[0].amounts.add(t.own[name])
+	add := func(rows []QueueRow) {
+		if len(rows) > 0 { // the first is the sum of those below it
+			sum := &out[0]
+			sum.Running, sum.Waiting = sum.Running+rows[0].Running, sum.Waiting+rows[0].Waiting
+			sum.amounts.add(rows[0].amounts)
+		}
+		out = append(out, rows...)
+	}
+	for _, child := range slices.Sorted(slices.Values(t.below[name])) {
+		add(t.branch(child, depth+1, resource, seen))
+	}
+	for _, q := range sorted(t.queues[name]) {
+		q.depth = depth + 1
+		add([]QueueRow{q})
+	}
+	out[0].spell()
+	out[0].Borrowed = "" // what its queues borrow is lent by others of them
+	return out
+}
+
+// localQueues are the lines of LocalQueues. Their quotas are those of ClusterQueues, which not
+// everybody may read.
+func localQueues(ctx context.Context, c client.Reader, namespace, resource string) ([]QueueRow, error) {
+	var list kueue.LocalQueueList
+	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		if apierrors.IsForbidden(err) && namespace == "" {
+			return nil, fmt.Errorf("you may not list the queues of all namespaces: -n NAMESPACE lists those of one: %w", err)
+		}
+		return nil, fmt.Errorf("list LocalQueues: %w", err)
+	}
+	var out []QueueRow
+	for i := range list.Items {
+		q := &list.Items[i]
+		row := QueueRow{
+			Kind: localQueueRow, Namespace: q.Namespace, Name: q.Name, Parent: string(q.Spec.ClusterQueue),
+			Running: int(q.Status.AdmittedWorkloads), Waiting: int(q.Status.PendingWorkloads), State: string(facts.QueueActive),
+		}
+		if a := apimeta.FindStatusCondition(q.Status.Conditions, kueue.LocalQueueActive); a != nil && a.Status != "True" {
+			row.State = a.Reason
+		}
+		row.Resource, row.Used = usedOf(q.Status.FlavorsReservation, resource)
+		out = append(out, row)
+	}
+	slices.SortFunc(out, func(a, b QueueRow) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return out, nil
+}
+
+// usedOf is how much of a resource is used, GPUs or else the first if none is named.
+func usedOf(usage []kueue.LocalQueueFlavorUsage, resource string) (what, used string) {
+	var total core.Amount
+	what = resource
+	for _, pick := range []func(string) bool{isGPU, func(string) bool { return true }} {
+		for _, f := range usage {
+			for _, r := range f.Resources {
+				if what == "" && pick(string(r.Name)) {
+					what = string(r.Name)
+				}
+			}
+		}
+	}
+	for _, f := range usage {
+		for _, r := range f.Resources {
+			if string(r.Name) == what {
+				total = total.Add(convert.Amount(r.Name, r.Total))
+			}
+		}
+	}
+	if what == "" {
+		return "", ""
+	}
+	q := convert.Quantity(what, total)
+	return what, q.String()
+}
+
+// QueueColumns are those of a list of queues.
+func QueueColumns(rows []QueueRow) []Column[QueueRow] {
+	local := len(rows) > 0 && rows[0].Kind == localQueueRow
+	number := func(of func(QueueRow) int) func(QueueRow) string {
+		return func(r QueueRow) string { return strconv.Itoa(of(r)) }
+	}
+	columns := []Column[QueueRow]{{Title: "NAME", Text: func(r QueueRow) string { return strings.Repeat("  ", r.depth) + r.Name }}}
+	if local {
+		columns = append([]Column[QueueRow]{{Title: "NAMESPACE", Text: func(r QueueRow) string { return r.Namespace }}}, columns...)
+		columns = append(columns, Column[QueueRow]{Title: "CLUSTERQUEUE", Rank: 3, Text: func(r QueueRow) string { return r.Parent }})
+	} else {
+		columns = append(columns, Column[QueueRow]{Title: "KIND", Rank: 4, Text: func(r QueueRow) string { return r.Kind }})
+	}
+	columns = append(columns,
+		Column[QueueRow]{Title: "RUNNING", Rank: 1, Text: number(func(r QueueRow) int { return r.Running })},
+		Column[QueueRow]{Title: "WAITING", Text: number(func(r QueueRow) int { return r.Waiting })},
+		Column[QueueRow]{Title: "RESOURCE", Rank: 2, Text: func(r QueueRow) string { return r.Resource }},
+		Column[QueueRow]{Title: "USED", Text: func(r QueueRow) string { return r.Used }},
+	)
+	if !local {
+		columns = append(columns,
+			Column[QueueRow]{Title: "NOMINAL", Text: func(r QueueRow) string { return r.Nominal }},
+			Column[QueueRow]{Title: "BORROWED", Rank: 5, Text: func(r QueueRow) string { return r.Borrowed }},
+			Column[QueueRow]{Title: "UNUSED", Rank: 6, Text: func(r QueueRow) string { return r.Unused }},
+		)
+	}
+	return append(columns, Column[QueueRow]{Title: "STATE", Text: func(r QueueRow) string { return r.State }})
+}
+
+// WaitingRow is a job in its place in a queue.
+type WaitingRow struct {
+	// Position counts from 1; before it are those of lower numbers.
+	Position  int       `json:"position"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	Workload  string    `json:"workload"`
+	Queue     string    `json:"queue"`
+	Priority  int32     `json:"priority"`
+	Created   time.Time `json:"created"`
+	Reason    string    `json:"reason,omitempty"`
+	Message   string    `json:"message,omitempty"`
+}
+
+// WaitingRows are the lines of what waits, in order. Whether they wait for quota is theirs to say:
+// their Workloads are read where the user may.
+func WaitingRows(ctx context.Context, c client.Reader, namespace string, pending []visibility.PendingWorkload) ([]WaitingRow, error) {
+	var list kueue.WorkloadList
+	if err := readable(c.List(ctx, &list, client.InNamespace(namespace))); err != nil {
+		return nil, fmt.Errorf("list Workloads: %w", err)
+	}
+	known := make(map[string]*kueue.Workload, len(list.Items))
+	for i := range list.Items {
+		known[list.Items[i].Namespace+"/"+list.Items[i].Name] = &list.Items[i]
+	}
+	var out []WaitingRow
+	for i := range pending {
+		p := &pending[i]
+		row := WaitingRow{
+			Position: i + 1, Namespace: p.Namespace, Name: p.Name, Workload: p.Name, Queue: p.LocalQueueName, Priority: p.Priority, Created: p.CreationTimestamp.UTC(),
+		}
+		if owner := metav1.GetControllerOf(p); owner != nil {
+			row.Name = owner.Name
+		}
+		if w := known[p.Namespace+"/"+p.Name]; w != nil {
+			j := facts.JobOf(facts.Objects{Workload: w})
+			row.Reason, row.Message = j.Reason, j.Message
+		}
+		out = append(out, row)
+	}
+	return out, nil
+}
+
+// WaitingColumns are those of what waits in a queue.
+func WaitingColumns(now time.Time) []Column[WaitingRow] {
+	return []Column[WaitingRow]{
+		{Title: "#", Text: func(r WaitingRow) string { return strconv.Itoa(r.Position) }},
+		{Title: "NAMESPACE", Rank: 2, Text: func(r WaitingRow) string { return r.Namespace }},
+		{Title: "NAME", Text: func(r WaitingRow) string { return r.Name }},
+		{Title: "QUEUE", Rank: 3, Text: func(r WaitingRow) string { return r.Queue }},
+		{Title: "PRIORITY", Rank: 1, Text: func(r WaitingRow) string { return strconv.Itoa(int(r.Priority)) }},
+		{Title: "AGE", Rank: 4, Text: func(r WaitingRow) string { return duration.HumanDuration(max(now.Sub(r.Created), 0)) }},
+		{Title: "WORKLOAD", Wide: true, Text: func(r WaitingRow) string { return r.Workload }},
+		{Title: "WHY", Text: func(r WaitingRow) string {
+			if r.Message == "" {
+				return r.Reason
+			}
+			return r.Reason + ": " + r.Message
+		}},
+	}
+}

@@ -1,0 +1,115 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+)
+
+// queues is a cluster with cohorts in cohorts. Who is no admin may read LocalQueues only.
+func queues(t *testing.T, admin bool) client.Client { //nolint:revive // who asks
+	t.Helper()
+	data, err := os.ReadFile("testdata/queue/cluster.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	decode := serializer.NewCodecFactory(scheme.New()).UniversalDeserializer()
+	b := fake.NewClientBuilder().WithScheme(scheme.New())
+	for part := range strings.SplitSeq(string(data), "\n---\n") {
+		o, _, err := decode.Decode([]byte(part), nil, nil)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, part)
+		}
+		b = b.WithRuntimeObjects(o)
+	}
+	return b.WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, is := list.(*kueue.ClusterQueueList); is && !admin {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "clusterqueues"}, "", nil)
+			}
+			return c.List(ctx, list, opts...)
+		},
+	}).Build()
+}
+
+// TestQueues: the tree of queues with what each has, sums of cohorts, other resources, and what
+// those get who may read none of it.
+func TestQueues(t *testing.T) {
+	for name, tc := range map[string]struct {
+		admin               bool
+		namespace, resource string
+		width               int
+	}{
+		"tree":      {admin: true},
+		"narrow":    {admin: true, width: 60},
+		"memory":    {admin: true, resource: "memory"},
+		"user":      {},
+		"namespace": {admin: true, namespace: "red"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows, err := cli.TakeQueues(t.Context(), queues(t, tc.admin), tc.namespace, tc.resource)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			if err := cli.PrintTable(&out, cli.QueueColumns(rows), rows, cli.Layout{Width: tc.width}); err != nil {
+				t.Fatal(err)
+			}
+			golden := filepath.Join("testdata", "queue", name+".txt")
+			if *update {
+				if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), out.String()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestWaitingInQueue: what waits is in the order that the controller says, under the names of jobs,
+// with the reasons that the user may read.
+func TestWaitingInQueue(t *testing.T) {
+	pending := []visibility.PendingWorkload{
+		{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "job-z"}, LocalQueueName: "q", Priority: 9},
+		{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "blue", Name: "job-a", CreationTimestamp: metav1.Time{Time: now().Add(-time.Minute)},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "Job", Name: "a", Controller: new(true)}},
+		}, LocalQueueName: "default-queue"},
+	}
+	rows, err := cli.WaitingRows(t.Context(), queues(t, true), "", pending)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := cli.PrintTable(&out, cli.WaitingColumns(now()), rows, cli.Layout{Bare: true}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 2 || strings.Fields(lines[0])[2] != "job-z" || !strings.HasSuffix(lines[1], " WaitingForQuota: 8 more needed.") || !strings.Contains(lines[1], " 60s ") || strings.Fields(lines[1])[2] != "a" {
+		t.Errorf("%s", out.String())
+	}
+}
