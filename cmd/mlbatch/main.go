@@ -44,6 +44,7 @@ func commands() []func() *cobra.Command {
 	return []func() *cobra.Command{
 		newPsCommand,
 		newQueueCommand,
+		newNodesCommand,
 		newWhyCommand,
 		newSimulateCommand,
 		newReplayCommand,

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/local"
+)
+
+// nodesFlags are those of the list of nodes.
+type nodesFlags struct {
+	conn   cli.Connection
+	output string
+	sortBy string
+	bare   bool
+}
+
+// newNodesCommand lists nodes.
+func newNodesCommand() *cobra.Command {
+	var n nodesFlags
+	cmd := &cobra.Command{
+		Use:     "nodes",
+		Aliases: []string{"node"},
+		Short:   "List nodes: health and why, GPUs, which of them are free, whose jobs have the others",
+		Long: `List the nodes with what they are good for and why, how many GPUs each offers, how many
+of them are free, and whose jobs have the others; below, how full they are all together.
+It takes the right to list nodes; what is on them is told to those who may list pods.`,
+		Example: `  # which nodes are bad, and how full is it?
+  mlbatch nodes
+
+  # where is the most room?
+  mlbatch nodes --sort-by -free`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return n.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&n.output, "output", "o", "", "wide, json or yaml")
+	f.StringVar(&n.sortBy, "sort-by", "", "`column` to sort by; -COLUMN turns the order")
+	f.BoolVar(&n.bare, "no-headers", false, "without titles and the line below")
+	connectionFlags(f, &n.conn)
+	return cmd
+}
+
+func (n *nodesFlags) run(ctx context.Context, out, errs io.Writer) error {
+	if !slices.Contains([]string{"", "wide", "json", "yaml"}, n.output) {
+		return usageError{fmt.Errorf("-o %s is not known: use wide, json or yaml", n.output)}
+	}
+	if n.conn.DataDir == "" {
+		n.conn.DataDir, _ = local.DefaultDataDir() // without a home directory there is none
+	}
+	cfg, err := n.conn.Config()
+	if err != nil {
+		return err
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme.New()})
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
+	}
+	rows, seen, err := cli.TakeNodes(ctx, c)
+	if err != nil {
+		return n.conn.Unreachable(err, cfg.Host)
+	}
+	columns := cli.NodeColumns(time.Now())
+	if n.sortBy != "" {
+		if err := cli.SortBy(columns, rows, n.sortBy); err != nil {
+			return usageError{err}
+		}
+	}
+	if !seen {
+		fmt.Fprintln(errs, "You may not list pods of all namespaces: what is on the nodes is not counted.")
+	}
+	err = printRows(out, n.output, columns, rows, n.bare)
+	if err != nil || n.output != "" && n.output != "wide" || n.bare || !seen {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "\n%s.\n", cli.SumOfNodes(rows))
+	return err
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// NodeRow is a node in one line.
+type NodeRow struct {
+	Name string `json:"name"`
+	// State is what the node is good for, Why the reason if that is not everything.
+	State core.NodeState `json:"state"`
+	Why   string         `json:"why,omitempty"`
+	// GPUs is how many it offers, Free how many of them no pod has, whatever its state; nil if
+	// the user may not read pods.
+	GPUs int64  `json:"gpus"`
+	Free *int64 `json:"free,omitempty"`
+	// Pods is how many are on it that have not ended, nil as above; Jobs whose those are that have
+	// GPUs, as NAMESPACE/NAME with the number of GPUs.
+	Pods    *int             `json:"pods,omitempty"`
+	Jobs    map[string]int64 `json:"jobs,omitempty"`
+	Created time.Time        `json:"created"`
+}
+
+// TakeNodes reads the nodes, and what is on them. Pods that the user may not read are not counted;
+// seen is false then.
+func TakeNodes(ctx context.Context, c client.Reader) (rows []NodeRow, seen bool, err error) {
+	var nodes corev1.NodeList
+	if err := c.List(ctx, &nodes); err != nil {
+		return nil, false, fmt.Errorf("list nodes: %w", err)
+	}
+	var pods corev1.PodList
+	var workloads kueue.WorkloadList
+	err = c.List(ctx, &pods)
+	if seen = err == nil; readable(err) != nil {
+		return nil, false, fmt.Errorf("list pods: %w", err)
+	}
+	if err := readable(c.List(ctx, &workloads)); err != nil {
+		return nil, false, fmt.Errorf("list Workloads: %w", err)
+	}
+	jobs := map[string]string{}
+	for i := range workloads.Items {
+		w := &workloads.Items[i]
+		if owner := metav1.GetControllerOf(w); owner != nil {
+			jobs[w.Namespace+"/"+w.Name] = w.Namespace + "/" + owner.Name
+		}
+	}
+	at := map[string]*NodeRow{}
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
+		is := convert.Node(n)
+		row := &NodeRow{Name: n.Name, State: is.State, Why: is.Why, Created: n.CreationTimestamp.UTC()}
+		for _, r := range is.Allocatable {
+			if isGPU(r.Resource) {
+				row.GPUs += int64(r.Amount)
+			}
+		}
+		if seen {
+			row.Free, row.Pods = new(row.GPUs), new(0)
+		}
+		at[n.Name] = row
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		row := at[p.Spec.NodeName]
+		if row == nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		*row.Pods++
+		if n := gpusOf(&p.Spec); n > 0 {
+			*row.Free -= n
+			if row.Jobs == nil {
+				row.Jobs = map[string]int64{}
+			}
+			key := p.Namespace + "/" + p.Annotations[kueue.WorkloadAnnotation]
+			row.Jobs[cmp.Or(jobs[key], p.Namespace+"/"+p.Name)] += n
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(at)) {
+		rows = append(rows, *at[name])
+	}
+	return rows, seen, nil
+}
+
+// NodeColumns are those of a list of nodes.
+func NodeColumns(now time.Time) []Column[NodeRow] {
+	return []Column[NodeRow]{
+		{Title: "NAME", Text: func(r NodeRow) string { return r.Name }},
+		{Title: "STATE", Text: func(r NodeRow) string { return string(r.State) }},
+		{Title: "GPUS", Rank: 1, Text: func(r NodeRow) string { return strconv.FormatInt(r.GPUs, 10) }, Less: func(a, b NodeRow) int { return cmp.Compare(a.GPUs, b.GPUs) }},
+		{
+			Title: "FREE", Text: func(r NodeRow) string {
+				if r.Free == nil {
+					return ""
+				}
+				return strconv.FormatInt(*r.Free, 10)
+			},
+			Less: func(a, b NodeRow) int { return cmp.Compare(ptr.Deref(a.Free, 0), ptr.Deref(b.Free, 0)) },
+		},
+		{
+			Title: "PODS", Rank: 3, Text: func(r NodeRow) string {
+				if r.Pods == nil {
+					return ""
+				}
+				return strconv.Itoa(*r.Pods)
+			},
+			Less: func(a, b NodeRow) int { return cmp.Compare(ptr.Deref(a.Pods, 0), ptr.Deref(b.Pods, 0)) },
+		},
+		{Title: "AGE", Rank: 4, Text: func(r NodeRow) string { return duration.HumanDuration(max(now.Sub(r.Created), 0)) }, Less: func(a, b NodeRow) int { return b.Created.Compare(a.Created) }},
+		{Title: "WHY", Rank: 2, Text: func(r NodeRow) string { return r.Why }},
+		{Title: "JOBS WITH GPUS", Text: func(r NodeRow) string {
+			var out []string
+			for _, job := range slices.Sorted(maps.Keys(r.Jobs)) {
+				out = append(out, fmt.Sprintf("%s (%d)", job, r.Jobs[job]))
+			}
+			return strings.Join(out, ", ")
+		}},
+	}
+}
+
+// SumOfNodes says in a line how full the nodes are.
+func SumOfNodes(rows []NodeRow) string {
+	var gpus, used, free, block, out int64
+	for _, r := range rows {
+		left := max(ptr.Deref(r.Free, 0), 0)
+		gpus, used = gpus+r.GPUs, used+r.GPUs-left
+		if r.State != core.NodeReady {
+			out += left
+			continue
+		}
+		free, block = free+left, max(block, left)
+	}
+	text := fmt.Sprintf("%s, %s: %d used, %d free", count(len(rows), "node"), count(int(gpus), "GPU"), used, free)
+	if block > 0 && block < free {
+		text += fmt.Sprintf(" (%d on one node at most)", block)
+	}
+	if out > 0 {
+		text += fmt.Sprintf(", %d on nodes that are closed or suspect", out)
+	}
+	return text
+}
