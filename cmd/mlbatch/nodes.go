@@ -8,11 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/kube/scheme"
-	"github.com/mlbatch/mlbatch/internal/local"
 )
 
 // nodesFlags are those of the list of nodes.
@@ -55,16 +52,9 @@ func (n *nodesFlags) run(ctx context.Context, out, errs io.Writer) error {
 	if !slices.Contains([]string{"", "wide", "json", "yaml"}, n.output) {
 		return usageError{fmt.Errorf("-o %s is not known: use wide, json or yaml", n.output)}
 	}
-	if n.conn.DataDir == "" {
-		n.conn.DataDir, _ = local.DefaultDataDir() // without a home directory there is none
-	}
-	cfg, err := n.conn.Config()
+	cfg, c, err := connect(&n.conn)
 	if err != nil {
 		return err
-	}
-	c, err := client.New(cfg, client.Options{Scheme: scheme.New()})
-	if err != nil {
-		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
 	}
 	rows, seen, err := cli.TakeNodes(ctx, c)
 	if err != nil {

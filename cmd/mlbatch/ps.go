@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -12,11 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/kube/scheme"
-	"github.com/mlbatch/mlbatch/internal/local"
+	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
 // psFlags are those of the list of jobs.
@@ -84,19 +81,17 @@ func (p *psFlags) run(ctx context.Context, out, errs io.Writer) error {
 	if err != nil {
 		return usageError{fmt.Errorf("-l %s: %w", p.selector, err)}
 	}
-	if p.conn.DataDir == "" {
-		p.conn.DataDir, _ = local.DefaultDataDir() // without a home directory there is none
+	for state := range strings.SplitSeq(p.state, ",") {
+		if !slices.ContainsFunc(facts.States(), func(s facts.State) bool { return state == "" || strings.EqualFold(state, string(s)) }) {
+			return usageError{fmt.Errorf("--state %s: there is no such state: use %s", state, words(facts.States()))}
+		}
 	}
-	cfg, err := p.conn.Config()
+	cfg, c, err := connect(&p.conn)
 	if err != nil {
 		return err
 	}
 	if p.namespace == "" && !p.all {
 		p.namespace = p.conn.Namespace()
-	}
-	c, err := client.New(cfg, client.Options{Scheme: scheme.New()})
-	if err != nil {
-		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
 	}
 	survey, err := cli.TakeSurvey(ctx, c, p.namespace, client.ListOptions{LabelSelector: selector})
 	if err != nil {
@@ -126,17 +121,8 @@ func (p *psFlags) wants(r cli.Row) bool {
 
 func (p *psFlags) print(out, errs io.Writer, columns []cli.Column[cli.Row], s *cli.Survey) error {
 	switch p.output {
-	case "json":
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(s)
-	case "yaml":
-		data, err := yaml.Marshal(s)
-		if err != nil {
-			return fmt.Errorf("print as YAML: %w", err)
-		}
-		_, err = out.Write(data)
-		return err
+	case "json", "yaml":
+		return printObject(out, p.output, s)
 	case "name":
 		for _, r := range s.Rows {
 			fmt.Fprintf(out, "%s/%s\n", r.Namespace, r.Name)
@@ -148,4 +134,13 @@ func (p *psFlags) print(out, errs io.Writer, columns []cli.Column[cli.Row], s *c
 		return nil
 	}
 	return cli.PrintTable(out, columns, s.Rows, cli.Layout{Width: tableWidth(out), Wide: p.output == "wide", Bare: p.bare})
+}
+
+// words are the words of a list, with commas.
+func words[S ~string](all []S) string {
+	out := make([]string, len(all))
+	for i := range all {
+		out[i] = string(all[i])
+	}
+	return strings.Join(out, ", ")
 }

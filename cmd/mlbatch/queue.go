@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -11,11 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/kube/scheme"
-	"github.com/mlbatch/mlbatch/internal/local"
 )
 
 // queueFlags are those of the list of queues.
@@ -66,16 +62,9 @@ func (q *queueFlags) run(ctx context.Context, out, errs io.Writer, args []string
 	if !slices.Contains([]string{"", "wide", "json", "yaml"}, q.output) {
 		return usageError{fmt.Errorf("-o %s is not known: use wide, json or yaml", q.output)}
 	}
-	if q.conn.DataDir == "" {
-		q.conn.DataDir, _ = local.DefaultDataDir() // without a home directory there is none
-	}
-	cfg, err := q.conn.Config()
+	cfg, c, err := connect(&q.conn)
 	if err != nil {
 		return err
-	}
-	c, err := client.New(cfg, client.Options{Scheme: scheme.New()})
-	if err != nil {
-		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
 	}
 	if len(args) > 0 {
 		return q.waiting(ctx, out, errs, cfg, c, args[0])
@@ -113,24 +102,3 @@ func (q *queueFlags) waiting(ctx context.Context, out, errs io.Writer, cfg *rest
 
 // tabular reports whether people read what is printed.
 func (q *queueFlags) tabular() bool { return q.output == "" || q.output == "wide" }
-
-// printRows prints lines as a table, or as objects.
-func printRows[T any](out io.Writer, format string, columns []cli.Column[T], rows []T, bare bool) error {
-	list := struct {
-		Items []T `json:"items"`
-	}{rows}
-	switch format {
-	case "json":
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(list)
-	case "yaml":
-		data, err := yaml.Marshal(list)
-		if err != nil {
-			return fmt.Errorf("print as YAML: %w", err)
-		}
-		_, err = out.Write(data)
-		return err
-	}
-	return cli.PrintTable(out, columns, rows, cli.Layout{Width: tableWidth(out), Wide: format == "wide", Bare: bare})
-}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -12,12 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/kube/scheme"
-	"github.com/mlbatch/mlbatch/internal/local"
 )
 
 // newWhyCommand says why a job is where it is.
@@ -57,17 +52,9 @@ The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
 			if err != nil {
 				return usageError{err}
 			}
-			if conn.DataDir == "" {
-				// Without a home directory there is none of ours to look into.
-				conn.DataDir, _ = local.DefaultDataDir()
-			}
-			cfg, err := conn.Config()
+			cfg, c, err := connect(&conn)
 			if err != nil {
 				return err
-			}
-			c, err := client.New(cfg, client.Options{Scheme: scheme.New()})
-			if err != nil {
-				return fmt.Errorf("connect to %s: %w", cfg.Host, err)
 			}
 			picture, err := cli.Gather(cmd.Context(), c, cli.Controller{Config: cfg}, ref, time.Now())
 			if err != nil {
@@ -97,21 +84,8 @@ func printerOf(format string) (func(io.Writer, cli.Explanation) error, error) {
 		return func(w io.Writer, e cli.Explanation) error {
 			return e.Text(w, cli.Style{Width: widthOf(w), Kubectl: kubectlHere()})
 		}, nil
-	case "json":
-		return func(w io.Writer, e cli.Explanation) error {
-			enc := json.NewEncoder(w)
-			enc.SetIndent("", "  ")
-			return enc.Encode(e)
-		}, nil
-	case "yaml":
-		return func(w io.Writer, e cli.Explanation) error {
-			data, err := yaml.Marshal(e)
-			if err != nil {
-				return fmt.Errorf("print as YAML: %w", err)
-			}
-			_, err = w.Write(data)
-			return err
-		}, nil
+	case "json", "yaml":
+		return func(w io.Writer, e cli.Explanation) error { return printObject(w, format, e) }, nil
 	}
 	return nil, fmt.Errorf("-o %s is not known: use json or yaml", format)
 }

@@ -3,47 +3,28 @@ package cli_test
 import (
 	"bytes"
 	"context"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
 // TestNodes: what nodes are good for, who has their GPUs, and what those are told who may not
 // read pods: nothing that would be wrong.
 func TestNodes(t *testing.T) {
-	data, err := os.ReadFile("testdata/nodes/cluster.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	decode := serializer.NewCodecFactory(scheme.New()).UniversalDeserializer()
 	for name, tc := range map[string]struct {
 		mayList bool
 		width   int
 		sort    string
 	}{"admin": {true, 0, "-free"}, "narrow": {true, 60, "name"}, "without-pods": {false, 0, "name"}} {
 		t.Run(name, func(t *testing.T) {
-			b := fake.NewClientBuilder().WithScheme(scheme.New())
-			for part := range strings.SplitSeq(string(data), "\n---\n") {
-				o, _, err := decode.Decode([]byte(part), nil, nil)
-				if err != nil {
-					t.Fatalf("%v\n%s", err, part)
-				}
-				b = b.WithRuntimeObjects(o)
-			}
-			c := b.WithInterceptorFuncs(interceptor.Funcs{
+			c := cluster(t, "testdata/nodes/cluster.yaml").WithInterceptorFuncs(interceptor.Funcs{
 				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 					if _, is := list.(*corev1.PodList); is && !tc.mayList {
 						return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", nil)
@@ -66,19 +47,7 @@ func TestNodes(t *testing.T) {
 			if seen {
 				out.WriteString(cli.SumOfNodes(rows) + "\n")
 			}
-			golden := filepath.Join("testdata", "nodes", name+".txt")
-			if *update {
-				if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), out.String()); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			golden(t, filepath.Join("testdata", "nodes", name+".txt"), out.String())
 		})
 	}
 }

@@ -3,44 +3,26 @@ package cli_test
 import (
 	"bytes"
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
 // queues is a cluster with cohorts in cohorts. Who is no admin may read LocalQueues only.
 func queues(t *testing.T, admin bool) client.Client { //nolint:revive // who asks
 	t.Helper()
-	data, err := os.ReadFile("testdata/queue/cluster.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	decode := serializer.NewCodecFactory(scheme.New()).UniversalDeserializer()
-	b := fake.NewClientBuilder().WithScheme(scheme.New())
-	for part := range strings.SplitSeq(string(data), "\n---\n") {
-		o, _, err := decode.Decode([]byte(part), nil, nil)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, part)
-		}
-		b = b.WithRuntimeObjects(o)
-	}
-	return b.WithInterceptorFuncs(interceptor.Funcs{
+	return cluster(t, "testdata/queue/cluster.yaml").WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			if _, is := list.(*kueue.ClusterQueueList); is && !admin {
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "clusterqueues"}, "", nil)
@@ -73,19 +55,7 @@ func TestQueues(t *testing.T) {
 			if err := cli.PrintTable(&out, cli.QueueColumns(rows), rows, cli.Layout{Width: tc.width}); err != nil {
 				t.Fatal(err)
 			}
-			golden := filepath.Join("testdata", "queue", name+".txt")
-			if *update {
-				if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), out.String()); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			golden(t, filepath.Join("testdata", "queue", name+".txt"), out.String())
 		})
 	}
 }

@@ -3,43 +3,25 @@ package cli_test
 import (
 	"bytes"
 	"context"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
 // populace is a cluster with jobs of many kinds in all states.
 func populace(t *testing.T, forbidden string) client.Client {
 	t.Helper()
-	data, err := os.ReadFile("testdata/ps/cluster.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	decode := serializer.NewCodecFactory(scheme.New()).UniversalDeserializer()
-	b := fake.NewClientBuilder().WithScheme(scheme.New())
-	for part := range strings.SplitSeq(string(data), "\n---\n") {
-		o, _, err := decode.Decode([]byte(part), nil, nil)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, part)
-		}
-		b = b.WithRuntimeObjects(o)
-	}
-	return b.WithInterceptorFuncs(interceptor.Funcs{
+	return cluster(t, "testdata/ps/cluster.yaml").WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			if _, pods := list.(*corev1.PodList); pods && forbidden == "pods" {
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", nil)
@@ -67,19 +49,7 @@ func TestPs(t *testing.T) {
 					t.Errorf("a line has %d characters: %s", n, line)
 				}
 			}
-			golden := filepath.Join("testdata", "ps", strconv.Itoa(width)+".txt")
-			if *update {
-				if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), out.String()); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			golden(t, filepath.Join("testdata", "ps", strconv.Itoa(width)+".txt"), out.String())
 		})
 	}
 }

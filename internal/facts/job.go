@@ -32,6 +32,11 @@ const (
 	Unmanaged State = "Unmanaged" // not ours to run
 )
 
+// States are all of them.
+func States() []State {
+	return []State{Held, Waiting, Starting, Running, Resetting, Stopping, Succeeded, Failed, Unmanaged}
+}
+
 // Stage is how far a job has come, and what says so.
 type Stage string
 

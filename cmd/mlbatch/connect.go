@@ -1,0 +1,57 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/local"
+)
+
+// connect finds the cluster that is asked, and a client for it.
+func connect(conn *cli.Connection) (*rest.Config, client.Client, error) {
+	if conn.DataDir == "" {
+		// Without a home directory there is none of ours to look into.
+		conn.DataDir, _ = local.DefaultDataDir()
+	}
+	cfg, err := conn.Config()
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme.New()})
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect to %s: %w", cfg.Host, err)
+	}
+	return cfg, c, nil
+}
+
+// printObject prints a value as JSON, or else as YAML.
+func printObject(out io.Writer, format string, value any) error {
+	if format == "json" {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(value)
+	}
+	data, err := yaml.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("print as YAML: %w", err)
+	}
+	_, err = out.Write(data)
+	return err
+}
+
+// printRows prints lines as a table, or as objects.
+func printRows[T any](out io.Writer, format string, columns []cli.Column[T], rows []T, bare bool) error {
+	if format == "json" || format == "yaml" {
+		return printObject(out, format, struct {
+			Items []T `json:"items"`
+		}{rows})
+	}
+	return cli.PrintTable(out, columns, rows, cli.Layout{Width: tableWidth(out), Wide: format == "wide", Bare: bare})
+}
