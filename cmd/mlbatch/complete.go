@@ -11,30 +11,28 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
-	"github.com/mlbatch/mlbatch/internal/kube/scheme"
-	"github.com/mlbatch/mlbatch/internal/local"
 )
 
 // completionTimeout is how long a user who pressed Tab waits at most.
 const completionTimeout = 2 * time.Second
 
-// jobNames are the jobs that a shell offers for what was typed so far, as
-// NAMESPACE/NAME. When the cluster cannot be asked there are none.
-func jobNames(ctx context.Context, conn cli.Connection, typed string) []string {
+// jobNames are the jobs that a shell offers for what was typed so far: names, if their
+// namespace is given, or else NAMESPACE/NAME. When the cluster cannot be asked there are none.
+func jobNames(ctx context.Context, conn cli.Connection, namespace, typed string) []string {
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
-	if conn.DataDir == "" {
-		conn.DataDir, _ = local.DefaultDataDir()
-	}
-	cfg, err := conn.Config()
+	_, c, err := connect(&conn)
 	if err != nil {
 		return nil
 	}
-	c, err := client.New(cfg, client.Options{Scheme: scheme.New()})
-	if err != nil {
-		return nil
+	if namespace == "" {
+		return listJobs(ctx, c, typed)
 	}
-	return listJobs(ctx, c, typed)
+	out := listJobs(ctx, c, namespace+"/"+typed)
+	for i := range out {
+		out[i] = strings.TrimPrefix(out[i], namespace+"/")
+	}
+	return out
 }
 
 // listJobs names the jobs that belong to no other one. A user who may not list those

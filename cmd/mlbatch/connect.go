@@ -16,10 +16,7 @@ import (
 
 // connect finds the cluster that is asked, and a client for it.
 func connect(conn *cli.Connection) (*rest.Config, client.Client, error) {
-	if conn.DataDir == "" {
-		// Without a home directory there is none of ours to look into.
-		conn.DataDir, _ = local.DefaultDataDir()
-	}
+	locate(conn)
 	cfg, err := conn.Config()
 	if err != nil {
 		return nil, nil, err
@@ -29,6 +26,14 @@ func connect(conn *cli.Connection) (*rest.Config, client.Client, error) {
 		return nil, nil, fmt.Errorf("connect to %s: %w", cfg.Host, err)
 	}
 	return cfg, c, nil
+}
+
+// locate fills in the usual place of the cluster on this machine.
+func locate(conn *cli.Connection) {
+	if conn.DataDir == "" {
+		// Without a home directory there is none of ours to look into.
+		conn.DataDir, _ = local.DefaultDataDir()
+	}
 }
 
 // printObject prints a value as JSON, or else as YAML.

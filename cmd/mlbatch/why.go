@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,14 +16,14 @@ import (
 
 // newWhyCommand says why a job is where it is.
 func newWhyCommand() *cobra.Command {
-	var conn cli.Connection
-	var kind, output string
+	var job jobArg
+	var output string
 	cmd := &cobra.Command{
-		Use:   "why NAMESPACE/NAME",
+		Use:   "why JOB",
 		Short: "Say why a job waits, or where it is: what is short, who holds it, what helps",
 		Long: `Say in one paragraph where a job is and why: what it waits for, how much of it is
 short, who holds it, and what would help, which was tried before it is said. The job
-may be named by its ` + cli.KindList() + `.
+is NAME or NAMESPACE/NAME, of its ` + cli.KindList() + `.
 
 The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
 "mlbatch up" runs, else the one in ~/.kube/config.`,
@@ -36,37 +35,31 @@ The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
 
   # for a script
   mlbatch why blue/normal-x7k2p -o json`,
-		Args: cobra.ExactArgs(1),
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return jobNames(cmd.Context(), conn, typed), cobra.ShellCompDirectiveNoFileComp
-		},
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: job.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			show, err := printerOf(output)
 			if err != nil {
 				return usageError{err}
 			}
-			ref, err := cli.ParseRef(args[0], kind)
+			ref, err := job.ref(args[0])
 			if err != nil {
-				return usageError{err}
+				return err
 			}
-			cfg, c, err := connect(&conn)
+			cfg, c, err := connect(&job.conn)
 			if err != nil {
 				return err
 			}
 			picture, err := cli.Gather(cmd.Context(), c, cli.Controller{Config: cfg}, ref, time.Now())
 			if err != nil {
-				return conn.Unreachable(err, cfg.Host)
+				return job.conn.Unreachable(err, cfg.Host)
 			}
 			return show(cmd.OutOrStdout(), cli.Explain(picture))
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&kind, "kind", "", fmt.Sprintf("%s (or short: %s), where several have the same name", cli.KindList(), strings.Join(cli.ShortNames(), ", ")))
 	f.StringVarP(&output, "output", "o", "", "json or yaml instead of a paragraph")
-	connectionFlags(f, &conn)
+	job.flags(f)
 	return cmd
 }
 

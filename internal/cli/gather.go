@@ -34,20 +34,12 @@ import (
 //
 // Whether a workload that waits could start is asked of a controller, through ask.
 func Gather(ctx context.Context, c client.Reader, ask Asker, ref Ref, now time.Time) (Picture, error) {
-	named, err := resolve(ctx, c, ref)
+	p, err := Find(ctx, c, ref)
 	if err != nil {
 		return Picture{}, err
 	}
-	p := Picture{Now: now}
-	if err := p.climb(ctx, c, named); err != nil {
-		return Picture{}, err
-	}
-	if root := named.ref; p.Asked != root {
-		p.Through = root
-	}
-	for _, fill := range []func(context.Context, client.Reader) error{
-		p.findWorkload, p.findQueue, p.findNamespace, p.findPods, p.findOthers, p.findEvents,
-	} {
+	p.Now = now
+	for _, fill := range []func(context.Context, client.Reader) error{p.findQueue, p.findNamespace, p.findOthers, p.findEvents} {
 		if err := fill(ctx, c); err != nil {
 			return Picture{}, err
 		}
@@ -56,6 +48,46 @@ func Gather(ctx context.Context, c client.Reader, ask Asker, ref Ref, now time.T
 		p.Answer, p.Unanswered = ask.Explanation(ctx, w.Namespace, w.Name)
 	}
 	return p, nil
+}
+
+// Find fetches a job, its Workload and its pods, whichever of its objects was named.
+func Find(ctx context.Context, c client.Reader, ref Ref) (Picture, error) {
+	named, err := resolve(ctx, c, ref)
+	if err != nil {
+		return Picture{}, err
+	}
+	var p Picture
+	if err := p.climb(ctx, c, named); err != nil {
+		return Picture{}, err
+	}
+	if root := named.ref; p.Asked != root {
+		p.Through = root
+	}
+	if err := p.findWorkload(ctx, c); err != nil {
+		return Picture{}, err
+	}
+	return p, p.findPods(ctx, c)
+}
+
+// Root is the object of the job itself; nil if the user may not read it.
+func (p *Picture) Root() client.Object {
+	switch {
+	case p.AppWrapper != nil:
+		return p.AppWrapper
+	case p.Job != nil:
+		return p.Job
+	case p.Other != nil:
+		return p.Other
+	case p.PodGroup != nil:
+		return p.PodGroup
+	case p.Deployment != nil:
+		return p.Deployment
+	case p.Pod != nil:
+		return p.Pod
+	case p.Workload != nil:
+		return p.Workload
+	}
+	return nil
 }
 
 // found is an object that carries the name of the question.

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+)
+
+// jobArg is the job that a command is about: an argument, and flags that say which cluster and
+// namespace it is in, and of which kind it is.
+type jobArg struct {
+	conn            cli.Connection
+	namespace, kind string
+}
+
+// flags adds those of the job.
+func (j *jobArg) flags(f *pflag.FlagSet) {
+	f.StringVarP(&j.namespace, "namespace", "n", "", "`namespace` of the job, if its name does not say it (default: that of the kubeconfig's context)")
+	f.StringVar(&j.kind, "kind", "", fmt.Sprintf("%s (or short: %s), where several have the same name", cli.KindList(), strings.Join(cli.ShortNames(), ", ")))
+	connectionFlags(f, &j.conn)
+}
+
+// ref reads NAME or NAMESPACE/NAME. Errors are those of the command line.
+func (j *jobArg) ref(arg string) (cli.Ref, error) {
+	locate(&j.conn)
+	if namespace, _, qualified := strings.Cut(arg, "/"); !qualified {
+		in := cmp.Or(j.namespace, j.conn.Namespace())
+		if in == "" {
+			return cli.Ref{}, usageError{fmt.Errorf("%s: say in which namespace: -n NAMESPACE, or NAMESPACE/%s", arg, arg)}
+		}
+		arg = in + "/" + arg
+	} else if j.namespace != "" && namespace != j.namespace {
+		return cli.Ref{}, usageError{fmt.Errorf("-n %s and %s: give one of them", j.namespace, arg)}
+	}
+	ref, err := cli.ParseRef(arg, j.kind)
+	if err != nil {
+		return cli.Ref{}, usageError{err}
+	}
+	return ref, nil
+}
+
+// complete offers the jobs that there are, for the first argument.
+func (j *jobArg) complete(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return jobNames(cmd.Context(), j.conn, j.namespace, typed), cobra.ShellCompDirectiveNoFileComp
+}
