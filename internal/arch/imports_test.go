@@ -111,9 +111,13 @@ var outerLadder = []layer{
 		why: "the demo is a user of the cluster and watches it through the API",
 	},
 	{
-		dir: "internal/cli", may: []string{"api", "internal/core", "internal/engine", "internal/facts", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme"},
+		dir: "internal/cli", may: []string{"api", "internal/core", "internal/engine", "internal/facts", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme", "internal/strict"},
 		never: []string{"k8s.io/kubernetes"},
 		why:   "the command line shows what the API says",
+	},
+	{
+		dir: "internal/strict", may: none, outside: []string{"go.yaml.in/yaml/v3", "k8s.io/apimachinery/pkg/util/validation/field"}, never: noIO,
+		why: "decoding is about text and Go types, whatever they mean and wherever the text is from",
 	},
 	{
 		dir: "internal/testsummary", outside: none, may: none,

@@ -112,7 +112,7 @@ var kubeLadder = []layer{
 	{
 		dir: "internal/kube/settings", may: plus(controllerMay,
 			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/metrics", "internal/kube/news", "internal/kube/scheme",
-			"internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers", "internal/kube/manager"),
+			"internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers", "internal/kube/manager", "internal/strict"),
 		never: controlPlane,
 		why:   "settings turn a file into the manager's options; nothing else reads that file",
 	},

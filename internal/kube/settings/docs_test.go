@@ -9,6 +9,8 @@ import (
 
 	"github.com/mlbatch/mlbatch/api/config/v1beta1"
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
+
+	"github.com/mlbatch/mlbatch/internal/strict"
 )
 
 const page = "../../../docs/configuration.md"
@@ -56,12 +58,12 @@ func leaves(t reflect.Type, at string, out map[string]bool) {
 		out[at] = true
 		return
 	}
-	for f := range fieldsOf(reflect.New(t).Elem()) {
+	for f := range strict.FieldsOf(reflect.New(t).Elem()) {
 		path := f
 		if at != "" {
 			path = at + "." + f
 		}
-		leaves(fieldsOf(reflect.New(t).Elem())[f].Type(), path, out)
+		leaves(strict.FieldsOf(reflect.New(t).Elem())[f].Type(), path, out)
 	}
 }
 

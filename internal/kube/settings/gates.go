@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/mlbatch/mlbatch/internal/strict"
 )
 
 // offer is what mlbatch makes of a feature gate.
@@ -101,7 +103,7 @@ func unknownGate(name string, all map[string]gate) string {
 	if name == "AllAlpha" || name == "AllBeta" {
 		return "gates are set one by one: name those you mean"
 	}
-	if near := nearest(name, slices.Sorted(maps.Keys(all))); near != "" {
+	if near := strict.Nearest(name, slices.Sorted(maps.Keys(all))); near != "" {
 		return fmt.Sprintf("there is no such gate; did you mean %s?", near)
 	}
 	return "there is no such gate: take it out, or see docs/configuration.md for those there are"

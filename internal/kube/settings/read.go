@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"regexp"
-	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/mlbatch/mlbatch/api/config/v1beta1"
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
+
+	"github.com/mlbatch/mlbatch/internal/strict"
 )
 
 // maxSize bounds a file; a ConfigMap holds no more.
@@ -28,7 +27,7 @@ type File struct {
 	// Notices tell of fields that are accepted and have no effect.
 	Notices []Notice
 
-	places places
+	places strict.Places
 	absent bool // there is no file
 }
 
@@ -40,7 +39,7 @@ func (f *File) has(path string) bool {
 
 // Empty is what a file without any setting says.
 func Empty() *File {
-	return &File{Name: "configuration", Configuration: &v1beta2.Configuration{}, places: places{}, absent: true}
+	return &File{Name: "configuration", Configuration: &v1beta2.Configuration{}, places: strict.Places{}, absent: true}
 }
 
 // Read decodes a file in YAML or JSON. What is wrong is a *FileError that names
@@ -51,29 +50,29 @@ func Read(name string, data []byte) (*File, error) {
 	}
 	root, problem := parse(data)
 	if problem != nil {
-		return nil, failed(name, []Problem{*problem})
+		return nil, strict.Failed(name, []Problem{*problem})
 	}
-	d := &decoder{places: places{}}
-	f := &File{Name: name, places: d.places}
+	d := &strict.Decoder{Places: strict.Places{}}
+	f := &File{Name: name, places: d.Places}
 	switch version := versionOf(root); version {
 	case v1beta2.APIVersion:
-		d.hints = hintsV1beta2()
+		d.Hints = hintsV1beta2()
 		f.Configuration = &v1beta2.Configuration{}
-		d.value(root, reflect.ValueOf(f.Configuration).Elem(), nil)
+		d.Value(root, reflect.ValueOf(f.Configuration).Elem(), nil)
 	case v1beta1.APIVersion:
 		old := &v1beta1.Configuration{}
-		d.value(root, reflect.ValueOf(old).Elem(), nil)
-		d.problems = append(d.problems, d.places.problems(v1beta1.Validate(old))...)
-		f.Notices = noticesV1beta1(old, d.places)
+		d.Value(root, reflect.ValueOf(old).Elem(), nil)
+		d.Problems = append(d.Problems, problems(d.Places, v1beta1.Validate(old))...)
+		f.Notices = noticesV1beta1(old, d.Places)
 		f.Configuration = v1beta1.Convert(old)
 	default:
-		d.complain(root, nil, "apiVersion is %q: must be %s or %s, with kind %s", version, v1beta2.APIVersion, v1beta1.APIVersion, v1beta2.Kind)
-		return nil, failed(name, d.problems)
+		d.Complain(root, nil, "apiVersion is %q: must be %s or %s, with kind %s", version, v1beta2.APIVersion, v1beta1.APIVersion, v1beta2.Kind)
+		return nil, strict.Failed(name, d.Problems)
 	}
 	if kind := f.Configuration.Kind; kind != v1beta2.Kind {
-		d.complain(root, nil, "kind is %q: must be %s", kind, v1beta2.Kind)
+		d.Complain(root, nil, "kind is %q: must be %s", kind, v1beta2.Kind)
 	}
-	return f, failed(name, d.problems)
+	return f, strict.Failed(name, d.Problems)
 }
 
 // parse returns the fields of the only document.
@@ -84,11 +83,11 @@ func parse(data []byte) (*yaml.Node, *Problem) {
 		if errors.Is(err, io.EOF) {
 			return nil, &Problem{Text: "is empty; it must start with apiVersion: " + v1beta2.APIVersion + " and kind: " + v1beta2.Kind}
 		}
-		return nil, syntaxError(err)
+		return nil, strict.SyntaxError(err)
 	}
 	if err := documents.Decode(&second); !errors.Is(err, io.EOF) {
 		if err != nil {
-			return nil, syntaxError(err)
+			return nil, strict.SyntaxError(err)
 		}
 		return nil, &Problem{Position: Position{second.Line, 1}, Text: "has a second document: keep one"}
 	}
@@ -97,17 +96,6 @@ func parse(data []byte) (*yaml.Node, *Problem) {
 		return nil, &Problem{Position: Position{root.Line, root.Column}, Text: "must be a set of fields (name: value)"}
 	}
 	return root, nil
-}
-
-// syntaxError takes the line out of the parser's message.
-func syntaxError(err error) *Problem {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	m := regexp.MustCompile(`^line (\d+): (.*)`).FindStringSubmatch(text)
-	if m == nil {
-		return &Problem{Text: "not YAML: " + text}
-	}
-	line, _ := strconv.Atoi(m[1]) // digits
-	return &Problem{Position: Position{line, 1}, Text: "not YAML: " + m[2]}
 }
 
 func versionOf(root *yaml.Node) string {
@@ -130,10 +118,10 @@ func hintsV1beta2() map[string]string {
 	}
 }
 
-func noticesV1beta1(c *v1beta1.Configuration, at places) []Notice {
+func noticesV1beta1(c *v1beta1.Configuration, at strict.Places) []Notice {
 	var out []Notice
 	note := func(path, text string) {
-		out = append(out, Notice{Position: at.find(path), Path: path, Text: text})
+		out = append(out, Notice{Position: at.Find(path), Path: path, Text: text})
 	}
 	if c.QueueVisibility != nil {
 		note("queueVisibility", "has no effect: queues do not list who waits in their status")

@@ -13,6 +13,8 @@ import (
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
+
+	"github.com/mlbatch/mlbatch/internal/strict"
 )
 
 // Given is what a user gives besides the file. It wins over the file.
@@ -45,8 +47,8 @@ func Resolve(f *File, given Given) (*Resolved, error) {
 	case err != nil:
 		return nil, err
 	case len(flagged) > 0 && f.has("featureGates"):
-		return nil, failed(f.Name, []Problem{{
-			Position: f.places.find("featureGates"), Path: "featureGates",
+		return nil, strict.Failed(f.Name, []Problem{{
+			Position: f.places.Find("featureGates"), Path: "featureGates",
 			Text: "--feature-gates is given too: set gates in one place",
 		}})
 	}
@@ -67,7 +69,7 @@ func Resolve(f *File, given Given) (*Resolved, error) {
 	}
 	errs := append(v1beta2.Validate(c), gateErrs...)
 	errs = append(errs, refused(c)...)
-	if err := failed(f.Name, f.places.problems(errs)); err != nil {
+	if err := strict.Failed(f.Name, problems(f.places, errs)); err != nil {
 		return nil, err
 	}
 	c.FeatureGates = set
@@ -79,7 +81,7 @@ func Resolve(f *File, given Given) (*Resolved, error) {
 	}
 	for i := range notices {
 		if notices[i].Line == 0 {
-			notices[i].Position = f.places.find(notices[i].Path)
+			notices[i].Position = f.places.Find(notices[i].Path)
 		}
 	}
 	slices.SortStableFunc(notices, func(a, b Notice) int { return cmp.Compare(a.Line, b.Line) })

@@ -1,10 +1,10 @@
-package settings
+package strict
 
 import "strings"
 
-// nearest returns the name that was probably meant, or "". It may differ in
+// Nearest returns the name that was probably meant, or "". It may differ in
 // case, or in a third of its letters, at most four.
-func nearest(name string, known []string) string {
+func Nearest(name string, known []string) string {
 	best, distance := "", min(4, len(name)/3)+1
 	for _, k := range known {
 		if strings.EqualFold(k, name) {
