@@ -46,6 +46,7 @@ func commands() []func() *cobra.Command {
 		newQueueCommand,
 		newNodesCommand,
 		newWhyCommand,
+		newGenerateCommand,
 		newSimulateCommand,
 		newReplayCommand,
 		newControllerCommand,

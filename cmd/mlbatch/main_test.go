@@ -175,6 +175,12 @@ func TestExitCodes(t *testing.T) {
 		"replay until":   {"names flag and cure", []string{"replay", empty, "--until", "noon"}, exitUsage, "such as 2026"},
 		"replay why":     {"names flag and cure", []string{"replay", empty, "--why", "job"}, exitUsage, "NAMESPACE/NAME"},
 		"replay clock":   {"a time of day will do", []string{"replay", empty, "--until", "12:00"}, exitUnreadable, "has no recordings"},
+		"generate what":  {"lists what there is", []string{"generate", "rayjob"}, exitUsage, "use pytorchjob"},
+		"generate":       {"camel case is the chart's", []string{"generate", "pytorchjob", "--jobName", "a", "--container-image", "i", "--num-pods", "3"}, exitOK, "replicas: 2"},
+		"generate typo":  {"a slip of the finger", []string{"generate", "pytorchjob", "--num-podz", "3"}, exitUsage, "did you mean --num-pods?"},
+		"generate less":  {"names the value", []string{"generate", "pytorchjob"}, exitUsage, "jobName: must be given"},
+		"generate file":  {"names the file", []string{"generate", "pytorchjob", "--values", filepath.Join(empty, "none")}, exitFailure, "no such file"},
+		"generate line":  {"names file, line and cure", []string{"generate", "pytorchjob", "--values", write(files, "values.yaml", "jobName: a\nnumPod: 2\n")}, exitFailure, `values.yaml:2:1: numPod: unknown field; did you mean "numPods"?`},
 		"kubectl where":  {"the wrong directory is an error", []string{"kubectl", "--data-dir", empty, "get", "pods"}, exitFailure, "no cluster"},
 	}
 	for name, tc := range tests {
