@@ -89,11 +89,11 @@ func parse(data []byte) (*yaml.Node, *Problem) {
 		if err != nil {
 			return nil, strict.SyntaxError(err)
 		}
-		return nil, &Problem{Position: Position{second.Line, 1}, Text: "has a second document: keep one"}
+		return nil, &Problem{Position: Position{Line: second.Line, Column: 1}, Text: "has a second document: keep one"}
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, &Problem{Position: Position{root.Line, root.Column}, Text: "must be a set of fields (name: value)"}
+		return nil, &Problem{Position: Position{Line: root.Line, Column: root.Column}, Text: "must be a set of fields (name: value)"}
 	}
 	return root, nil
 }
