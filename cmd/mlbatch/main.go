@@ -47,6 +47,8 @@ func commands() []func() *cobra.Command {
 		newNodesCommand,
 		newWhyCommand,
 		newGenerateCommand,
+		newShowCommand,
+		newEventsCommand,
 		newSimulateCommand,
 		newReplayCommand,
 		newControllerCommand,

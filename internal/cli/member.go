@@ -37,7 +37,7 @@ func (m *Member) Name() string { return fmt.Sprintf("%s %d", cmp.Or(m.Role, "pod
 func Members(w *kueue.Workload, pods []corev1.Pod) []Member {
 	out := make([]Member, len(pods))
 	for i := range pods {
-		out[i] = Member{Pod: &pods[i], Role: memberRole(&pods[i]), Index: memberIndex(w, &pods[i])}
+		out[i] = Member{Pod: &pods[i], Role: memberRole(w, &pods[i]), Index: memberIndex(w, &pods[i])}
 	}
 	slices.SortStableFunc(out, func(a, b Member) int {
 		first, _ := podSetPlace(w, a.Pod)
@@ -67,7 +67,7 @@ func Members(w *kueue.Workload, pods []corev1.Pod) []Member {
 }
 
 // memberRole is what a pod's labels call its role, "" if they do not.
-func memberRole(p *corev1.Pod) string {
+func memberRole(w *kueue.Workload, p *corev1.Pod) string {
 	for _, key := range []string{recovery.RoleLabel, kubeflow.ReplicaTypeLabel, jobset.ReplicatedJobNameKey, ray.NodeTypeLabel} {
 		if role := p.Labels[key]; role != "" {
 			return role
@@ -75,8 +75,8 @@ func memberRole(p *corev1.Pod) string {
 	}
 	role := p.Labels[kueue.PodSetLabel]
 	hashed := p.Labels[kueue.PodGroupNameLabel] != "" && p.Labels[leaderworkerset.WorkerIndexLabel] == ""
-	if role == string(kueue.DefaultPodSetName) || hashed {
-		return "" // no name that anybody gave it
+	if role == string(kueue.DefaultPodSetName) || hashed || w != nil && len(w.Spec.PodSets) == 1 {
+		return "" // no name that anybody gave it, or none that is needed
 	}
 	return role
 }

@@ -31,6 +31,9 @@ type Layout struct {
 	Wide bool
 	// Bare leaves out the titles.
 	Bare bool
+	// Widths remembers how wide columns were, by their titles, for a list that is printed in
+	// several goes; nil of one that is printed once.
+	Widths map[string]int
 }
 
 // gap is between columns.
@@ -53,6 +56,10 @@ func PrintTable[T any](w io.Writer, columns []Column[T], rows []T, l Layout) err
 		widths[i] = utf8.RuneCountInString(c.Title)
 		for _, line := range cells {
 			widths[i] = max(widths[i], utf8.RuneCountInString(line[i]))
+		}
+		if l.Widths != nil {
+			widths[i] = max(widths[i], l.Widths[c.Title])
+			l.Widths[c.Title] = widths[i]
 		}
 	}
 	shown := fitting(columns, widths, l)

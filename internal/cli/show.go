@@ -1,0 +1,561 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/duration"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// Shown is a job with all that it consists of and what happened to it. Its fields are what scripts
+// read.
+type Shown struct {
+	Namespace string `json:"namespace"`
+	Kind      Kind   `json:"kind"`
+	Name      string `json:"name"`
+	// Queue is the LocalQueue that it names, ClusterQueue the one whose quota it has, of these
+	// flavors.
+	Queue        string   `json:"queue,omitempty"`
+	ClusterQueue string   `json:"clusterQueue,omitempty"`
+	Flavors      []string `json:"flavors,omitempty"`
+	User         string   `json:"user,omitempty"`
+	Priority     *int32   `json:"priority,omitempty"`
+	// PriorityClass is what its priority is from, "" for none.
+	PriorityClass string `json:"priorityClass,omitempty"`
+	Workload      string `json:"workload,omitempty"`
+	// State in one word, Reason its code, Message a sentence, Since when it came to it.
+	State   facts.State `json:"state"`
+	Reason  string      `json:"reason,omitempty"`
+	Message string      `json:"message,omitempty"`
+	Since   *time.Time  `json:"since,omitempty"`
+	// Evictions is how often it was stopped to be queued again, Resets how often all of its pods
+	// were made anew within its quota. RequeueAt is when it may be admitted again.
+	Evictions int32      `json:"evictions,omitempty"`
+	Resets    int32      `json:"resets,omitempty"`
+	RequeueAt *time.Time `json:"requeueAt,omitempty"`
+	// Failure is how the first pod failed that did.
+	Failure *Failure  `json:"failure,omitempty"`
+	Roles   []RoleRow `json:"roles,omitempty"`
+	// Pods are all of them: what failed first, then what does not run, then the others.
+	Pods     []PodRow `json:"pods,omitempty"`
+	Timeline []Moment `json:"timeline,omitempty"`
+	// Unread says what could not be read.
+	Unread []string `json:"unread,omitempty"`
+
+	evicted string
+}
+
+// RoleRow is what pods are alike for.
+type RoleRow struct {
+	Name string `json:"name"`
+	// Pods is how many there are to be, Running how many run, Ended how many have ended.
+	Pods    int `json:"pods"`
+	Running int `json:"running"`
+	Ended   int `json:"ended"`
+	// Requests are what each asks for, GPUs how many of that are GPUs.
+	Requests map[string]string `json:"requests,omitempty"`
+	GPUs     int64             `json:"gpus"`
+	Flavors  []string          `json:"flavors,omitempty"`
+}
+
+// PodRow is a pod in one line.
+type PodRow struct {
+	Role  string `json:"role,omitempty"`
+	Index int    `json:"index"`
+	Rank  int    `json:"rank"`
+	Name  string `json:"name"`
+	Node  string `json:"node,omitempty"`
+	// State is Waiting, Running, Leaving, Succeeded or Failed; Why says more.
+	State    string `json:"state"`
+	Why      string `json:"why,omitempty"`
+	Restarts int32  `json:"restarts"`
+	GPUs     int64  `json:"gpus"`
+}
+
+// Failure is how a pod failed.
+type Failure struct {
+	Role string `json:"role,omitempty"`
+	// Index counts in the role and Rank in the job; nil of a pod that is gone.
+	Index     *int      `json:"index,omitempty"`
+	Rank      *int      `json:"rank,omitempty"`
+	Pod       string    `json:"pod"`
+	Node      string    `json:"node,omitempty"`
+	Container string    `json:"container,omitempty"`
+	At        time.Time `json:"at"`
+	// ExitCode is nil of a pod that failed otherwise; Reason is Kubernetes' word, and Why says
+	// it in words.
+	ExitCode *int32 `json:"exitCode,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Why      string `json:"why"`
+	// Log are the last lines that it wrote, NoLog says why there are none.
+	Log   []string `json:"log,omitempty"`
+	NoLog string   `json:"noLog,omitempty"`
+}
+
+// LogTail reads the last lines of what a container of a pod wrote.
+type LogTail func(ctx context.Context, namespace, pod, container string, lines int64) (string, error)
+
+// mostLog is how many bytes of a log are read at most.
+const mostLog = 64 << 10
+
+// PodLogs reads logs through the API server, with the user's own rights.
+func PodLogs(c corev1client.PodsGetter) LogTail {
+	return func(ctx context.Context, namespace, pod, container string, lines int64) (string, error) {
+		from, err := c.Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container, TailLines: &lines}).Stream(ctx)
+		if err != nil {
+			return "", err
+		}
+		defer from.Close()
+		text, err := io.ReadAll(io.LimitReader(from, mostLog))
+		return string(text), err
+	}
+}
+
+// Show gathers what there is to know about a job. Of the log of the pod that failed first, if one
+// did, it reads some last lines, none if lines is 0.
+func Show(ctx context.Context, c client.Reader, logs LogTail, ref Ref, lines int64, now time.Time) (*Shown, error) {
+	p, err := Find(ctx, c, ref)
+	if err != nil {
+		return nil, err
+	}
+	p.Now = now
+	if err := p.findNamespace(ctx, c); err != nil {
+		return nil, err
+	}
+	var unread []string
+	events, err := p.events(ctx, c)
+	if readable(err) == nil && err != nil {
+		unread = append(unread, "events")
+	} else if err != nil {
+		return nil, err
+	}
+	j := facts.JobOf(p.objects())
+	out := shownOf(&p, &j)
+	out.Unread = unread
+	out.Timeline = Timeline(&p, &j, events)
+	if out.Failure != nil && out.Failure.NoLog == "" && lines > 0 {
+		out.Failure.readLog(ctx, logs, p.Asked.Namespace, lines)
+	}
+	return out, nil
+}
+
+// events are those of the job and of all that it consists of.
+func (p *Picture) events(ctx context.Context, c client.Reader) ([]EventRow, error) {
+	list, err := TakeEvents(ctx, c, p.Asked.Namespace, p)
+	if err != nil {
+		return nil, err
+	}
+	rows, _, err := list.List(ctx, time.Time{})
+	return rows, err
+}
+
+// shownOf is what the objects of a job tell.
+func shownOf(p *Picture, j *facts.Job) *Shown {
+	out := &Shown{
+		Namespace: p.Asked.Namespace, Kind: p.Asked.Kind, Name: p.Asked.Name, Queue: j.LocalQueue, ClusterQueue: j.ClusterQueue, User: p.User(),
+		State: j.State, Reason: j.Reason, Message: j.Message, Resets: p.resets(),
+	}
+	if !j.Since.IsZero() {
+		out.Since = new(j.Since.UTC())
+	}
+	if w := p.Workload; w != nil {
+		out.Workload, out.Priority = w.Name, w.Spec.Priority
+		if ref := w.Spec.PriorityClassRef; ref != nil {
+			out.PriorityClass = ref.Name
+		}
+		if r := w.Status.RequeueState; r != nil && r.RequeueAt != nil && r.RequeueAt.After(p.Now) {
+			out.RequeueAt = new(r.RequeueAt.UTC())
+		}
+		out.Evictions, out.evicted = evictions(w)
+	}
+	members := failedFirst(Members(p.Workload, p.Pods))
+	out.Roles = roles(p.Workload, members)
+	for _, r := range out.Roles {
+		out.Flavors = append(out.Flavors, r.Flavors...)
+	}
+	slices.Sort(out.Flavors)
+	out.Flavors = slices.Compact(out.Flavors)
+	for i := range members {
+		out.Pods = append(out.Pods, podRow(&members[i]))
+	}
+	if len(members) > 0 && members[0].Pod.Status.Phase == corev1.PodFailed && j.State != facts.Succeeded {
+		out.Failure = failureOf(&members[0])
+	}
+	if pod, node, code, is := facts.FailedPod(j.Message); is && out.Failure == nil && j.State == facts.Failed {
+		out.Failure = &Failure{
+			Pod: pod, Node: node, ExitCode: &code, At: j.Since.UTC(), Why: fmt.Sprintf("exit code %d%s", code, exitInWords("", code)),
+			NoLog: "the pod is gone, and its log with it",
+		}
+	}
+	return out
+}
+
+// failedFirst orders pods by what people look for: those that failed, the first one first, then
+// those that do not run, then the others by rank.
+func failedFirst(all []Member) []Member {
+	class := func(m *Member) int {
+		switch p := m.Pod; {
+		case p.Status.Phase == corev1.PodFailed:
+			return 0
+		case p.Status.Phase == corev1.PodSucceeded:
+			return 3
+		case p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(all, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(class(&a), class(&b)), failedAt(a.Pod).Compare(failedAt(b.Pod)))
+	})
+	return all
+}
+
+// roles are the pod sets of the Workload or, of a job without one, the roles of its pods.
+func roles(w *kueue.Workload, members []Member) []RoleRow {
+	var out []RoleRow
+	at := map[string]int{}
+	if w != nil {
+		for i := range w.Spec.PodSets {
+			set := &w.Spec.PodSets[i]
+			at[string(set.Name)] = i
+			row := RoleRow{Name: string(set.Name), Pods: int(set.Count)}
+			row.asks(&set.Template.Spec)
+			if a := w.Status.Admission; a != nil && i < len(a.PodSetAssignments) {
+				row.admitted(&a.PodSetAssignments[i])
+			}
+			out = append(out, row)
+		}
+	}
+	for _, m := range members {
+		name := cmp.Or(m.Pod.Labels[kueue.PodSetLabel], m.Role)
+		i, known := at[name]
+		switch {
+		case known:
+		case len(out) == 1 && w != nil: // pods that were made before their job was queued
+			i = 0
+		default:
+			i = len(out)
+			at[name] = i
+			row := RoleRow{Name: cmp.Or(name, "pods")}
+			row.asks(&m.Pod.Spec)
+			out = append(out, row)
+		}
+		switch {
+		case m.Pod.Status.Phase == corev1.PodRunning && m.Pod.DeletionTimestamp == nil:
+			out[i].Running++
+		case m.Pod.Status.Phase == corev1.PodFailed, m.Pod.Status.Phase == corev1.PodSucceeded:
+			out[i].Ended++
+		}
+		if w == nil {
+			out[i].Pods++
+		}
+	}
+	return out
+}
+
+// asks notes what a pod of the role asks for.
+func (r *RoleRow) asks(spec *corev1.PodSpec) {
+	r.GPUs = gpusOf(spec)
+	for _, need := range convert.PodRequests(spec) {
+		if r.Requests == nil {
+			r.Requests = map[string]string{}
+		}
+		q := convert.Quantity(need.Resource, need.Amount)
+		if need.Resource == string(corev1.ResourceMemory) || need.Resource == string(corev1.ResourceEphemeralStorage) {
+			q = *resource.NewQuantity(q.Value(), resource.BinarySI) // as people write it
+		}
+		r.Requests[need.Resource] = q.String()
+	}
+}
+
+// admitted notes what the role was given.
+func (r *RoleRow) admitted(a *kueue.PodSetAssignment) {
+	if a.Count != nil {
+		r.Pods = int(*a.Count)
+	}
+	for _, flavor := range a.Flavors { // sorted below
+		if !slices.Contains(r.Flavors, string(flavor)) {
+			r.Flavors = append(r.Flavors, string(flavor))
+		}
+	}
+	slices.Sort(r.Flavors)
+}
+
+func podRow(m *Member) PodRow {
+	p := m.Pod
+	row := PodRow{Role: m.Role, Index: m.Index, Rank: m.Rank, Name: p.Name, Node: p.Spec.NodeName, Restarts: restarts(p), GPUs: gpusOf(&p.Spec)}
+	switch {
+	case p.Status.Phase == corev1.PodFailed:
+		row.State, row.Why = string(facts.Failed), strings.TrimPrefix(strings.TrimPrefix(howFailed(p), ": "), " with ")
+	case p.Status.Phase == corev1.PodSucceeded:
+		row.State = string(facts.Succeeded)
+	case p.DeletionTimestamp != nil:
+		row.State = "Leaving"
+	case p.Status.Phase == corev1.PodRunning:
+		row.State = string(facts.Running)
+	default:
+		row.State, row.Why = string(facts.Waiting), obstacle(p)
+	}
+	return row
+}
+
+// failureOf says how a pod failed.
+func failureOf(m *Member) *Failure {
+	p := m.Pod
+	f := &Failure{Role: m.Role, Index: &m.Index, Rank: &m.Rank, Pod: p.Name, Node: p.Spec.NodeName}
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		t := s.State.Terminated
+		if t == nil || t.ExitCode == 0 || f.ExitCode != nil && !t.FinishedAt.Time.Before(f.At) {
+			continue
+		}
+		f.Container, f.ExitCode, f.Reason, f.At = s.Name, new(t.ExitCode), t.Reason, t.FinishedAt.UTC()
+	}
+	switch {
+	case f.ExitCode != nil:
+		f.Why = fmt.Sprintf("exit code %d%s", *f.ExitCode, exitInWords(f.Reason, *f.ExitCode))
+	default:
+		f.Reason = p.Status.Reason
+		f.Why = strings.TrimPrefix(howFailed(p), ": ")
+	}
+	return f
+}
+
+// exitInWords says what an exit code, or Kubernetes' reason for it, means.
+func exitInWords(reason string, code int32) string {
+	const killed, term, abort, segv = 137, 143, 134, 139
+	switch {
+	case reason == "OOMKilled":
+		return ": out of memory, it needed more than its limit (OOMKilled)"
+	case reason == "DeadlineExceeded":
+		return ": its time was over (DeadlineExceeded)"
+	case reason == "ContainerCannotRun", reason == "StartError":
+		return ": its command could not be started (" + reason + ")"
+	case code == killed:
+		return ": it was killed (SIGKILL), as for too much memory or because it did not stop when asked"
+	case code == term:
+		return ": it was asked to stop (SIGTERM)"
+	case code == abort:
+		return ": it aborted itself (SIGABRT)"
+	case code == segv:
+		return ": it crashed on a bad address (SIGSEGV)"
+	case reason != "" && reason != "Error":
+		return " (" + reason + ")"
+	}
+	return ""
+}
+
+// inBrackets is Kubernetes' reason for an exit code, if it says more than that it failed.
+func inBrackets(t *corev1.ContainerStateTerminated) string {
+	if t.Reason == "" || t.Reason == "Error" || t.Reason == "Completed" {
+		return ""
+	}
+	return " (" + t.Reason + ")"
+}
+
+func (f *Failure) readLog(ctx context.Context, logs LogTail, namespace string, lines int64) {
+	text, err := logs(ctx, namespace, f.Pod, f.Container, lines)
+	switch {
+	case err != nil:
+		f.NoLog = "its log cannot be read: " + err.Error()
+	case strings.TrimSpace(text) == "":
+		f.NoLog = "its log is empty"
+	default:
+		f.Log = strings.Split(strings.TrimRight(text, "\n"), "\n")
+	}
+}
+
+// shownPods is how many pods are printed.
+const shownPods = 20
+
+// Text prints the job for people; in says how times are told.
+func (s *Shown) Text(w io.Writer, now time.Time, in *time.Location, l Layout) error {
+	width := cmp.Or(l.Width, Width)
+	var b strings.Builder
+	field := func(name, value string) {
+		if value != "" {
+			const column = 14
+			b.WriteString(hanging(fmt.Sprintf("%-*s", column, name+":"), value, width))
+		}
+	}
+	fmt.Fprintf(&b, "%s %s/%s\n\n", s.Kind, s.Namespace, s.Name)
+	field("State", s.stateInFull(now))
+	queue := s.Queue
+	if s.ClusterQueue != "" {
+		queue += " (ClusterQueue " + s.ClusterQueue + flavorsInFull(s.Flavors) + ")"
+	}
+	field("Queue", queue)
+	field("User", s.User)
+	if s.Priority != nil {
+		text := strconv.Itoa(int(*s.Priority))
+		if s.PriorityClass != "" {
+			text += " (" + s.PriorityClass + ")"
+		}
+		field("Priority", text)
+	}
+	field("Workload", s.Workload)
+	field("Evicted", s.evicted)
+	if s.Resets > 0 {
+		field("Reset", times(s.Resets)+", with all of its pods, within its quota")
+	}
+	if s.RequeueAt != nil {
+		field("Comes back", "to its queue in "+duration.HumanDuration(s.RequeueAt.Sub(now)))
+	}
+	if s.Failure != nil {
+		s.Failure.text(&b, width)
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	return s.tables(w, in, l)
+}
+
+// hanging is a text in lines of a width, the first after something and the others below it.
+func hanging(first, text string, width int) string {
+	lines := strings.ReplaceAll(wrap(text, max(width-len(first), shortest), ""), "\n", "\n"+strings.Repeat(" ", len(first)))
+	return first + lines + "\n"
+}
+
+// stateInFull is the state, since when, and why.
+func (s *Shown) stateInFull(now time.Time) string {
+	text := string(s.State)
+	if s.Since != nil {
+		text += " for " + duration.HumanDuration(max(now.Sub(*s.Since), 0).Round(time.Second))
+		if s.State == facts.Succeeded || s.State == facts.Failed {
+			text = string(s.State) + " " + duration.HumanDuration(max(now.Sub(*s.Since), 0).Round(time.Second)) + " ago"
+		}
+	}
+	switch s.State {
+	case facts.Running, facts.Succeeded:
+		return text
+	default:
+		if s.Reason != "" && s.Reason != string(s.State) {
+			text += ", " + s.Reason
+		}
+		return text + colon(s.Message)
+	}
+}
+
+func flavorsInFull(flavors []string) string {
+	if len(flavors) == 0 {
+		return ""
+	}
+	return ", flavor " + strings.Join(flavors, ", ")
+}
+
+// text says how the pod failed that failed first.
+func (f *Failure) text(b *strings.Builder, width int) {
+	who := "pod " + f.Pod
+	if f.Rank != nil {
+		who = fmt.Sprintf("%s %d (rank %d), pod %s", cmp.Or(f.Role, "pod"), *f.Index, *f.Rank, f.Pod)
+	}
+	if f.Node != "" {
+		who += " on " + f.Node
+	}
+	b.WriteString("\n" + wrap("First to fail: "+who+": "+strings.TrimSuffix(f.Why, ".")+".", width, "") + "\n")
+	switch {
+	case len(f.Log) > 0:
+		b.WriteString("The end of its log:\n")
+		for _, line := range f.Log {
+			b.WriteString("  | " + harmless(line) + "\n")
+		}
+	case f.NoLog != "":
+		b.WriteString(wrap(sentence(f.NoLog), width, "") + "\n")
+	}
+}
+
+// tables prints roles, pods and the timeline.
+func (s *Shown) tables(w io.Writer, in *time.Location, l Layout) error {
+	if len(s.Roles) > 0 {
+		fmt.Fprintln(w)
+		if err := PrintTable(w, roleColumns(), s.Roles, l); err != nil {
+			return err
+		}
+	}
+	if len(s.Pods) > 0 {
+		fmt.Fprintln(w)
+		shown := s.Pods
+		if !l.Wide {
+			shown = shown[:min(len(shown), shownPods)]
+		}
+		if err := PrintTable(w, podColumns(), shown, l); err != nil {
+			return err
+		}
+		if more := s.Pods[len(shown):]; len(more) > 0 {
+			fmt.Fprintf(w, "%s (-o wide lists all): %s\n", count(len(more), "more pod"), sumOfPods(more))
+		}
+	}
+	if len(s.Timeline) == 0 {
+		return nil
+	}
+	width := cmp.Or(l.Width, Width)
+	fmt.Fprintln(w)
+	for i := range s.Timeline {
+		m := &s.Timeline[i]
+		if _, err := io.WriteString(w, hanging(clockTime(m.At, in)+"  ", m.Text, width)); err != nil {
+			return err
+		}
+	}
+	if len(s.Unread) > 0 {
+		fmt.Fprintf(w, "\nYou may not read %s: what they tell is missing.\n", strings.Join(s.Unread, ", "))
+	}
+	return nil
+}
+
+// sumOfPods counts pods by state.
+func sumOfPods(rows []PodRow) string {
+	n := map[string]int{}
+	for i := range rows {
+		n[rows[i].State]++
+	}
+	var parts []string
+	for _, state := range slices.Sorted(maps.Keys(n)) {
+		parts = append(parts, fmt.Sprintf("%d %s", n[state], state))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func roleColumns() []Column[RoleRow] {
+	request := func(name string) func(RoleRow) string { return func(r RoleRow) string { return r.Requests[name] } }
+	return []Column[RoleRow]{
+		{Title: "ROLE", Text: func(r RoleRow) string { return r.Name }},
+		{Title: "PODS", Text: func(r RoleRow) string { return strconv.Itoa(r.Pods) }},
+		{Title: "RUNNING", Text: func(r RoleRow) string { return strconv.Itoa(r.Running) }},
+		{Title: "ENDED", Rank: 2, Text: func(r RoleRow) string { return strconv.Itoa(r.Ended) }},
+		{Title: "GPUS EACH", Text: func(r RoleRow) string { return strconv.FormatInt(r.GPUs, 10) }},
+		{Title: "CPU", Rank: 3, Text: request(string(corev1.ResourceCPU))},
+		{Title: "MEMORY", Rank: 3, Text: request(string(corev1.ResourceMemory))},
+		{Title: "FLAVOR", Rank: 1, Text: func(r RoleRow) string { return strings.Join(r.Flavors, ",") }},
+	}
+}
+
+func podColumns() []Column[PodRow] {
+	return []Column[PodRow]{
+		{Title: "RANK", Text: func(r PodRow) string { return strconv.Itoa(r.Rank) }},
+		{Title: "ROLE", Rank: 1, Text: func(r PodRow) string { return strings.TrimSpace(r.Role + " " + strconv.Itoa(r.Index)) }},
+		{Title: "POD", Text: func(r PodRow) string { return r.Name }},
+		{Title: "NODE", Rank: 2, Text: func(r PodRow) string { return r.Node }},
+		{Title: "GPUS", Rank: 4, Text: func(r PodRow) string { return strconv.FormatInt(r.GPUs, 10) }},
+		{Title: "RESTARTS", Rank: 5, Text: func(r PodRow) string { return strconv.Itoa(int(r.Restarts)) }},
+		{Title: "STATE", Text: func(r PodRow) string {
+			if r.Why == "" {
+				return r.State
+			}
+			return r.State + ": " + r.Why
+		}},
+	}
+}

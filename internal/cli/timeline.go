@@ -1,0 +1,332 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/facts"
+)
+
+// Step is what a moment in the life of a job is.
+type Step string
+
+// The steps of a job.
+const (
+	Submitted Step = "Submitted"
+	Waits     Step = "Waits"    // and for what
+	Admits    Step = "Admitted" // quota and nodes are reserved
+	Starts    Step = "Started"  // all pods run
+	Moves     Step = "Moved"    // to other nodes
+	Evicts    Step = "Evicted"  // stopped, to be queued again
+	Requeues  Step = "Requeued"
+	Restarts  Step = "Restarted" // pods, or all of the job, within its quota
+	Fails     Step = "PodFailed"
+	Troubles  Step = "Warning"
+	Ends      Step = "Ended"
+)
+
+// Moment is what happened to a job at a time.
+type Moment struct {
+	At   time.Time `json:"at"`
+	Step Step      `json:"step"`
+	Text string    `json:"text"`
+	// Seconds is how long what ended at this moment took: the waiting before an admission, the
+	// run before an eviction or the end; nil of others.
+	Seconds *float64 `json:"seconds,omitempty"`
+}
+
+// Timeline is the life of a job, the oldest first: what its objects say of themselves, and what
+// events say that are still there, which is for an hour.
+func Timeline(p *Picture, j *facts.Job, events []EventRow) []Moment {
+	t := timeline{p: p}
+	t.submission(j)
+	for i := range events {
+		if e := &events[i]; j.Message == "" || e.Type != corev1.EventTypeWarning || !strings.Contains(e.Message, j.Message) {
+			t.event(e) // what its end says is told there
+		}
+	}
+	t.conditions(j)
+	t.podsSaid(j)
+	t.end(j)
+	slices.SortStableFunc(t.moments, func(a, b Moment) int {
+		return cmp.Or(a.At.Truncate(time.Second).Compare(b.At.Truncate(time.Second)), cmp.Compare(order(a.Step), order(b.Step)))
+	})
+	t.measure()
+	return t.moments
+}
+
+// order is that of steps that have the same second.
+func order(s Step) int {
+	return slices.Index([]Step{Submitted, Evicts, Requeues, Waits, Moves, Admits, Starts, Restarts, Troubles, Fails, Ends}, s)
+}
+
+type timeline struct {
+	p       *Picture
+	moments []Moment
+}
+
+func (t *timeline) add(at time.Time, step Step, format string, args ...any) {
+	if !at.IsZero() {
+		t.moments = append(t.moments, Moment{At: at.UTC(), Step: step, Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+// apart is how far an event and the condition that was written with it are apart at most.
+const apart = 3 * time.Second
+
+// has reports whether a step is told of already at about that time.
+func (t *timeline) has(at time.Time, step Step) bool {
+	return slices.ContainsFunc(t.moments, func(m Moment) bool { return m.Step == step && m.At.Sub(at).Abs() <= apart })
+}
+
+// once adds what is not told of already.
+func (t *timeline) once(at time.Time, step Step, format string, args ...any) {
+	if !t.has(at, step) {
+		t.add(at, step, format, args...)
+	}
+}
+
+func (t *timeline) submission(j *facts.Job) {
+	at := time.Time{}
+	if root := t.p.Root(); root != nil {
+		at = root.GetCreationTimestamp().Time
+	}
+	if w := t.p.Workload; w != nil {
+		if exact, err := time.Parse(time.RFC3339Nano, w.Annotations[kueue.SubmittedAtAnnotation]); err == nil {
+			at = exact
+		}
+	}
+	text := "submitted"
+	if user := t.p.User(); user != "" {
+		text += " by " + user
+	}
+	if j.LocalQueue != "" {
+		text += " to queue " + j.LocalQueue
+	}
+	t.add(at, Submitted, "%s", text)
+}
+
+// event adds what an event of the job, its Workload, its pods or what makes them tells.
+func (t *timeline) event(e *EventRow) {
+	ofWorkload := e.Kind == string(Workload)
+	message := e.Message
+	if e.Times > 1 {
+		message = fmt.Sprintf("%s (%d times)", e.Message, e.Times)
+	}
+	switch {
+	case ofWorkload && (e.Reason == kueue.ReasonAdmitted || e.Reason == kueue.WorkloadQuotaReserved):
+		t.once(e.At, Admits, "%s", lowered(message))
+	case ofWorkload && (e.Reason == kueue.ReasonPreempted || strings.HasPrefix(e.Reason, "EvictedDueTo")):
+		t.once(e.At, Evicts, "evicted: %s", lowered(message))
+	case ofWorkload && e.Reason == moved, e.Reason == "Evacuated":
+		t.add(e.At, Moves, "moved: %s", lowered(message))
+	case ofWorkload && slices.Contains(requeues(), e.Reason):
+		t.add(e.At, Requeues, "queued again: %s", lowered(message))
+	case ofWorkload && slices.Contains(refusals(), e.Reason):
+		t.add(e.At, Waits, "waits: %s", lowered(plain(message)))
+	case e.Kind == string(AppWrapper) && e.Reason == string(appwrapper.AppWrapperResetting):
+		t.add(e.At, Restarts, "reset, its pods are made anew: %s", lowered(message))
+	case e.Kind == string(AppWrapper) && e.Reason == string(appwrapper.AppWrapperFailed), e.Kind == string(Job) && e.Reason == batchv1.JobReasonBackoffLimitExceeded:
+		// The end of the job says it, or what failed in it does.
+	case e.Type == corev1.EventTypeWarning:
+		t.add(e.At, Troubles, "%s %s: %s: %s", e.Kind, e.Name, e.Reason, message)
+	}
+}
+
+// requeues are the reasons of events that tell that a workload waits again.
+func requeues() []string {
+	return []string{kueue.ReasonBackoffFinished, "ClusterQueueRestarted", "LocalQueueRestarted", "Reactivated"}
+}
+
+// refusals are the reasons of events that tell why a workload waits.
+func refusals() []string {
+	return []string{
+		string(core.WaitingForQuota), string(core.ExceedsMaxQuota), string(core.NoMatchingFlavor), string(core.TopologyPlacementFailed),
+		string(core.WaitingForPodsReady), string(core.WaitingForPreempted), string(core.Misconfigured), string(core.OnHold),
+		string(core.AdmissionGated), string(core.Suspended), kueue.ReasonInadmissible,
+	}
+}
+
+// conditions adds what events said that are gone.
+func (t *timeline) conditions(j *facts.Job) {
+	w := t.p.Workload
+	if w == nil {
+		return
+	}
+	if c := find(w.Status.Conditions, kueue.WorkloadQuotaReserved); c != nil && c.Status == metav1.ConditionTrue && w.Status.Admission != nil {
+		t.once(c.LastTransitionTime.Time, Admits, "admitted by ClusterQueue %s", w.Status.Admission.ClusterQueue)
+	}
+	if c := find(w.Status.Conditions, kueue.WorkloadEvicted); c != nil && c.Status == metav1.ConditionTrue {
+		t.once(c.LastTransitionTime.Time, Evicts, "evicted: %s", lowered(c.Message))
+	}
+	if aw := t.p.AppWrapper; aw != nil {
+		if c := find(aw.Status.Conditions, appwrapper.Unhealthy); c != nil && c.Status == metav1.ConditionTrue && c.Message != j.Message {
+			t.once(c.LastTransitionTime.Time, Troubles, "unhealthy: %s", orElse(c.Message, c.Reason))
+		}
+	}
+}
+
+// mostPods is how many pods are told of one by one.
+const mostPods = 5
+
+// podsSaid adds when pods started, were restarted and failed.
+func (t *timeline) podsSaid(j *facts.Job) {
+	var started time.Time
+	failed, restarted := 0, 0
+	for _, m := range failedFirst(Members(t.p.Workload, t.p.Pods)) {
+		if s := m.Pod.Status.StartTime; s != nil && s.After(started) {
+			started = s.Time
+		}
+		if at, how := failedAt(m.Pod), howFailed(m.Pod); m.Pod.Status.Phase == corev1.PodFailed {
+			if failed++; failed <= mostPods && at.Before(never) {
+				t.add(at, Fails, "%s failed%s%s", m.Name(), onNode(m.Pod), how)
+			}
+		}
+		for _, s := range m.Pod.Status.ContainerStatuses {
+			if last := s.LastTerminationState.Terminated; last != nil && s.RestartCount > 0 {
+				if restarted++; restarted <= mostPods {
+					t.add(last.FinishedAt.Time, Restarts, "%s ended%s with exit code %d%s and was restarted in place (%s so far)", m.Name(), onNode(m.Pod), last.ExitCode, inBrackets(last), times(s.RestartCount))
+				}
+			}
+		}
+	}
+	if j.State == facts.Running {
+		t.add(started, Starts, "started: %s on %s", lowered(strings.TrimSuffix(runs(len(j.Pods.Running), j.Pods.Wanted), ",")), nodes(j.Pods.Running))
+	}
+}
+
+func onNode(p *corev1.Pod) string {
+	if p.Spec.NodeName == "" {
+		return ""
+	}
+	return " on " + p.Spec.NodeName
+}
+
+// end adds how the job ended.
+func (t *timeline) end(j *facts.Job) {
+	if j.State != facts.Succeeded && j.State != facts.Failed {
+		return
+	}
+	at := j.Since
+	if at.IsZero() && t.p.Workload != nil {
+		if c := find(t.p.Workload.Status.Conditions, kueue.WorkloadFinished); c != nil {
+			at = c.LastTransitionTime.Time
+		}
+	}
+	if at.IsZero() && t.p.AppWrapper != nil {
+		for _, c := range t.p.AppWrapper.Status.Conditions {
+			if c.Type == string(appwrapper.QuotaReserved) {
+				at = c.LastTransitionTime.Time
+			}
+		}
+	}
+	text := strings.ToLower(string(j.State))
+	if j.Message != "" && j.State == facts.Failed {
+		text += ": " + lowered(j.Message)
+	}
+	t.add(at, Ends, "%s", text)
+}
+
+// measure says how long the job waited before each admission, and ran before each stop.
+func (t *timeline) measure() {
+	var waits, runs time.Time
+	took := func(m *Moment, since *time.Time, words string) {
+		if since.IsZero() {
+			return
+		}
+		d := max(m.At.Sub(*since), 0)
+		m.Seconds = new(d.Round(time.Millisecond).Seconds())
+		if m.Step != Admits || !strings.Contains(m.Text, " after ") {
+			m.Text += fmt.Sprintf(words, duration.HumanDuration(d.Round(time.Second)))
+		}
+		*since = time.Time{}
+	}
+	for i := range t.moments {
+		m := &t.moments[i]
+		switch m.Step {
+		case Submitted:
+			waits = m.At
+		case Admits:
+			took(m, &waits, " (it waited %s)")
+			runs = m.At
+		case Evicts:
+			took(m, &runs, " (after %s with quota)")
+			waits = m.At
+		case Ends:
+			took(m, &runs, " (after %s with quota)")
+		case Requeues, Waits, Starts, Moves, Restarts, Fails, Troubles:
+		}
+	}
+}
+
+// evictions says how often the job was evicted and why, "" if it was not.
+func evictions(w *kueue.Workload) (n int32, text string) {
+	if w == nil || w.Status.SchedulingStats == nil {
+		return 0, ""
+	}
+	var parts []string
+	for _, e := range w.Status.SchedulingStats.Evictions {
+		n += e.Count
+		why := e.Reason
+		if e.UnderlyingCause != "" {
+			why += "/" + string(e.UnderlyingCause)
+		}
+		parts = append(parts, fmt.Sprintf("%d %s", e.Count, why))
+	}
+	if n == 0 {
+		return 0, ""
+	}
+	return n, times(n) + " (" + strings.Join(parts, ", ") + ")"
+}
+
+// User is who made the job, "" where its kind does not say.
+func (p *Picture) User() string {
+	k := kindOf(p.Asked.Kind)
+	if root := p.Root(); k != nil && root != nil {
+		return root.GetLabels()[k.UserLabel]
+	}
+	return ""
+}
+
+// restarts is how often the containers of a pod were.
+func restarts(p *corev1.Pod) (n int32) {
+	for _, s := range p.Status.ContainerStatuses {
+		n += s.RestartCount
+	}
+	return n
+}
+
+// lowered begins a message in the middle of a sentence, unless it begins with a name.
+func lowered(text string) string {
+	first, _, _ := strings.Cut(text, " ")
+	if len(first) > 1 && strings.ToLower(first[1:]) == first[1:] && !slices.Contains(Kinds(), Kind(first)) {
+		return strings.ToLower(first[:1]) + text[1:]
+	}
+	return text
+}
+
+// resets is how often all pods of the job were made anew within its quota.
+func (p *Picture) resets() int32 {
+	if p.AppWrapper != nil {
+		return p.AppWrapper.Status.Retries
+	}
+	k := kindOf(p.Asked.Kind)
+	if k == nil || k.Operated == nil || p.Other == nil {
+		return 0
+	}
+	if r := k.Operated.Recall(p.Other); r != nil {
+		return r.Attempt
+	}
+	return 0
+}
