@@ -49,6 +49,7 @@ func commands() []func() *cobra.Command {
 		newGenerateCommand,
 		newShowCommand,
 		newEventsCommand,
+		newWrapCommand,
 		newSimulateCommand,
 		newReplayCommand,
 		newControllerCommand,

@@ -186,6 +186,12 @@ func TestExitCodes(t *testing.T) {
 		"generate less":  {"names the value", []string{"generate", "pytorchjob"}, exitUsage, "jobName: must be given"},
 		"generate file":  {"names the file", []string{"generate", "pytorchjob", "--values", filepath.Join(empty, "none")}, exitFailure, "no such file"},
 		"generate line":  {"names file, line and cure", []string{"generate", "pytorchjob", "--values", write(files, "values.yaml", "jobName: a\nnumPod: 2\n")}, exitFailure, `values.yaml:2:1: numPod: unknown field; did you mean "numPods"?`},
+		"wrap nothing":   {"names the flag", []string{"wrap"}, exitUsage, "-f FILE"},
+		"wrap format":    {"names those that there are", []string{"wrap", "-f", good, "-o", "table"}, exitUsage, "yaml or json"},
+		"wrap pods":      {"says how", []string{"wrap", "-f", good, "--pod-set", "4"}, exitUsage, "write KIND/NAME:PATH=REPLICAS"},
+		"wrap none":      {"names the file", []string{"wrap", "-f", filepath.Join(empty, "none")}, exitFailure, "no such file"},
+		"wrap folder":    {"says what it looks for", []string{"wrap", "-f", empty}, exitFailure, ".yaml, .yml or .json"},
+		"wrap line":      {"names file, line and cure", []string{"wrap", "-f", write(files, "cron.yaml", "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: c}\n")}, exitFailure, "cron.yaml:2:1: CronJob c: kind"},
 		"kubectl where":  {"the wrong directory is an error", []string{"kubectl", "--data-dir", empty, "get", "pods"}, exitFailure, "no cluster"},
 	}
 	for name, tc := range tests {

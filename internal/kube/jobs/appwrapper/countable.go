@@ -3,12 +3,15 @@ package appwrapper
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/native"
 )
@@ -81,6 +84,9 @@ func alwaysGrows(k schema.GroupKind) string {
 	return ""
 }
 
+// countFields say beside a template how many pods are made of it.
+var countFields = []string{"replicas", "maxReplicas", "parallelism"} //nolint:gochecknoglobals // a list
+
 // understated finds pod sets that declare fewer pods than the object says beside
 // their template.
 func understated(c Component, at *field.Path) field.ErrorList {
@@ -94,7 +100,7 @@ func understated(c Component, at *field.Path) field.ErrorList {
 		if err != nil || name == "" {
 			continue
 		}
-		for _, key := range []string{"replicas", "maxReplicas", "parallelism"} {
+		for _, key := range countFields {
 			if n, isInt := group[key].(int64); isInt && n > int64(ps.Count) {
 				errs = append(errs, field.Invalid(siblingOf(at, "podSets").Index(i).Child("replicas"), ps.Count,
 					fmt.Sprintf("the object says %s %d at %s: declare as many", key, n, parent)))
@@ -178,4 +184,38 @@ func forbidden(c Component, at *field.Path) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// RunsPods reports whether an object of any kind makes pods, as far as that can be seen.
+func RunsPods(template map[string]any) bool { return len(podTemplates(template)) > 0 }
+
+// Declare are the pod sets to declare of an object of a kind whose pods are not known here, as
+// far as it says beside each template how many there are; nil if it does not, or the kind is
+// known.
+func Declare(template map[string]any) []aw.AppWrapperPodSet {
+	gvk := (&unstructured.Unstructured{Object: template}).GroupVersionKind()
+	if _, known := kindOf(gvk); known || knownVersion(gvk.GroupKind()) != "" {
+		return nil
+	}
+	var out []aw.AppWrapperPodSet
+	for _, path := range podTemplates(template) {
+		if !pathSyntax.MatchString(path) {
+			return nil
+		}
+		group := template
+		if dot := strings.LastIndex(path, "."); dot > 0 {
+			group, _ = lookup(template, path[:dot]) // it was found there
+		}
+		n := int64(-1)
+		for _, key := range countFields {
+			if is, isInt := group[key].(int64); isInt {
+				n = max(n, is)
+			}
+		}
+		if n < 0 || n > math.MaxInt32 {
+			return nil
+		}
+		out = append(out, aw.AppWrapperPodSet{Path: path, Replicas: new(int32(n))})
+	}
+	return out
 }
