@@ -42,6 +42,8 @@ func main() {
 // control plane are in embeddedCommands.
 func commands() []func() *cobra.Command {
 	return []func() *cobra.Command{
+		newRunCommand,
+		newSubmitCommand,
 		newPsCommand,
 		newQueueCommand,
 		newNodesCommand,

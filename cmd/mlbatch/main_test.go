@@ -192,6 +192,17 @@ func TestExitCodes(t *testing.T) {
 		"wrap none":      {"names the file", []string{"wrap", "-f", filepath.Join(empty, "none")}, exitFailure, "no such file"},
 		"wrap folder":    {"says what it looks for", []string{"wrap", "-f", empty}, exitFailure, ".yaml, .yml or .json"},
 		"wrap line":      {"names file, line and cure", []string{"wrap", "-f", write(files, "cron.yaml", "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: c}\n")}, exitFailure, "cron.yaml:2:1: CronJob c: kind"},
+		"run nothing":    {"asks for a command", []string{"run", "--image", "x"}, exitUsage, "at least 1 arg"},
+		"run option":     {"a slip of the finger", []string{"run", "--gpuz", "1", "--", "x"}, exitUsage, "gpuz"},
+		"run format":     {"lists them", []string{"run", "-o", "xml", "--", "x"}, exitUsage, "use yaml or json"},
+		"run image":      {"with the cure", []string{"run", "-o", "yaml", "--kubeconfig", filepath.Join(empty, "none"), "--", "x"}, exitUsage, "--image is missing"},
+		"run gpus":       {"names the option", []string{"run", "-o", "yaml", "--kubeconfig", filepath.Join(empty, "none"), "--image", "x", "--gpus", "many", "--", "x"}, exitUsage, "--gpus: \"many\" is no number"},
+		"run offline":    {"no cluster is needed to print", []string{"run", "-o", "yaml", "--kubeconfig", filepath.Join(empty, "none"), "--image", "x", "--", "x"}, exitOK, "kind: Job"},
+		"run nowhere":    {"one is needed to create", []string{"run", "--kubeconfig", filepath.Join(empty, "none"), "--image", "x", "--", "x"}, exitFailure, "no such file"},
+		"submit nothing": {"asks for a file", []string{"submit"}, exitUsage, "at least 1 arg"},
+		"submit no file": {"names it", []string{"submit", filepath.Join(empty, "none")}, exitFailure, "no such file"},
+		"submit strict":  {"with the line", []string{"submit", "--strict", "-o", "yaml", "--image", "x", "--kubeconfig", filepath.Join(empty, "none"), write(files, "s.sh", "#!/bin/sh\n#SBATCH --mem-bind=x\n")}, exitUsage, "s.sh:2: --mem-bind is not known"},
+		"submit plain":   {"what runs it?", []string{"submit", "--image", "x", write(files, "t.txt", "true\n")}, exitFailure, "begin with #!/bin/bash"},
 		"kubectl where":  {"the wrong directory is an error", []string{"kubectl", "--data-dir", empty, "get", "pods"}, exitFailure, "no cluster"},
 	}
 	for name, tc := range tests {

@@ -1,0 +1,455 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/submit"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+)
+
+// submission is what is typed to submit a job.
+type submission struct {
+	conn      cli.Connection
+	namespace string
+	output    string
+	dryRun    string
+	strict    bool
+	// settings are those of this program, slurm those in sbatch's words.
+	settings, slurm []submit.Setting
+	out, errs       io.Writer
+}
+
+// setting is a flag that is noted in the order of the command line.
+type setting struct {
+	option, kind string
+	to           *[]submit.Setting
+	bare         bool
+}
+
+func (s *setting) String() string { return "" }
+func (s *setting) Type() string   { return s.kind }
+func (s *setting) Set(value string) error {
+	if s.bare {
+		value = ""
+	}
+	*s.to = append(*s.to, submit.Setting{Option: s.option, Value: value})
+	return nil
+}
+
+// addFlags adds the options of jobs, and in sbatch's words those that have no name here.
+func (s *submission) addFlags(f *pflag.FlagSet) {
+	f.SetInterspersed(false) // what follows the command or the script is theirs
+	s.connect(f)
+	for _, o := range submit.Options() {
+		f.VarP(&setting{option: o.Name, kind: o.Value, to: &s.settings}, o.Name, o.Letter, o.Usage)
+	}
+	f.StringVarP(&s.output, "output", "o", "", "yaml or json: print the manifest, and create nothing")
+	f.StringVar(&s.dryRun, "dry-run", "", "client (check only), server (have the API server check it): create nothing")
+	f.BoolVar(&s.strict, "strict", false, "refuse scripts with lines that are not heeded")
+	for _, o := range submit.SlurmOptions() {
+		if f.Lookup(o.Long) != nil {
+			continue
+		}
+		letter := o.Letter
+		if letter != "" && f.ShorthandLookup(letter) != nil {
+			letter = ""
+		}
+		s.slurmFlag(f, o, letter)
+		f.Lookup(o.Long).Hidden = true
+	}
+}
+
+// connect adds the flags of the cluster.
+func (s *submission) connect(f *pflag.FlagSet) {
+	f.StringVarP(&s.namespace, "namespace", "n", "", "`namespace` of the job (default: that of the kubeconfig's context)")
+	connectionFlags(f, &s.conn)
+}
+
+func (s *submission) slurmFlag(f *pflag.FlagSet, o submit.SlurmOption, letter string) {
+	v := &setting{option: o.Long, kind: "string", to: &s.slurm, bare: o.Bare}
+	f.VarP(v, o.Long, letter, o.Usage)
+	if o.Bare {
+		v.kind = "bool"
+		f.Lookup(o.Long).NoOptDefVal = "true"
+	}
+}
+
+// check finds mistakes in the command line.
+func (s *submission) check() error {
+	if !slices.Contains([]string{"", "yaml", "json"}, s.output) {
+		return usageError{fmt.Errorf("-o %s is not known: use yaml or json", s.output)}
+	}
+	if !slices.Contains([]string{"", "client", "server"}, s.dryRun) {
+		return usageError{fmt.Errorf("--dry-run %s is not known: use client or server", s.dryRun)}
+	}
+	return nil
+}
+
+// cluster connects, and finds out the namespace. Where nothing is created it may fail: the client
+// is nil then.
+func (s *submission) cluster() (*rest.Config, client.WithWatch, error) {
+	locate(&s.conn)
+	s.namespace = cmp.Or(s.namespace, s.conn.Namespace())
+	cfg, err := s.conn.Config()
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.namespace == "" {
+		return nil, nil, usageError{errors.New("say in which namespace: -n NAMESPACE")}
+	}
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme.New()})
+	return cfg, c, err
+}
+
+// offline reports whether no cluster is needed.
+func (s *submission) offline() bool { return s.output != "" || s.dryRun == "client" }
+
+// fill makes the request of its parts: the profile, what the file says, the command line.
+func (s *submission) fill(ctx context.Context, r *submit.Request, c client.Client, file []submit.Setting) error {
+	settings := slices.Concat(file, s.settings)
+	if c != nil {
+		all, err := r.AddProfile(ctx, c, s.namespace, settings)
+		switch {
+		case err == nil:
+			settings = all
+		case s.offline() && !apierrors.IsForbidden(err) && !named(settings, "profile"):
+			fmt.Fprintf(s.errs, "mlbatch: no cluster was asked for a profile: %v\n", err)
+			c = nil
+		default:
+			return err
+		}
+	}
+	if c == nil && named(settings, "profile") {
+		return errors.New("--profile needs a cluster, and none was found")
+	}
+	if err := r.Apply(submit.ThisHost(), settings); err != nil {
+		return usageError{err}
+	}
+	if c != nil {
+		if err := r.ChooseQueue(ctx, c, s.namespace); err != nil {
+			return err
+		}
+	}
+	if err := r.Check(); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+func named(settings []submit.Setting, option string) bool {
+	return slices.ContainsFunc(settings, func(s submit.Setting) bool { return s.Option == option })
+}
+
+// job fills the request in and creates the job, or what was asked for instead; nil if nothing was
+// created.
+func (s *submission) job(ctx context.Context, r *submit.Request, file []submit.Setting) (*submitted, error) {
+	cfg, c, err := s.cluster()
+	if err != nil {
+		if !s.offline() || errors.As(err, new(usageError)) && s.namespace != "" {
+			return nil, err
+		}
+		cfg, c = nil, nil
+	}
+	var using client.Client
+	if c != nil {
+		using = c
+	}
+	if err := s.fill(ctx, r, using, file); err != nil {
+		return nil, s.explained(err, cfg)
+	}
+	if len(r.After) > 0 && !s.offline() {
+		return nil, usageError{errors.New("--after: nothing could start the job later; run it attached: mlbatch run --after waits here")}
+	}
+	const tries = 4 // a number may be taken
+	for try := 1; ; try++ {
+		p, err := r.Pack(s.namespace, submit.Number())
+		if err != nil {
+			return nil, err
+		}
+		if s.output != "" {
+			return nil, s.print(p)
+		}
+		switch s.dryRun {
+		case "client":
+			fmt.Fprintf(s.errs, "%s %s is as it should be; nothing was created.\n", kindOf(p.Job), p.Job.GetName())
+			return nil, nil
+		case "server":
+			kind := kindOf(p.Job) // which the answer leaves out
+			if err := submit.Create(ctx, client.NewDryRunClient(c), p); err != nil {
+				return nil, s.explained(err, cfg)
+			}
+			fmt.Fprintf(s.errs, "The API server would accept %s %s/%s; nothing was created.\n", kind, p.Job.GetNamespace(), p.Job.GetName())
+			return nil, nil
+		}
+		err = submit.Create(ctx, c, p)
+		if apierrors.IsAlreadyExists(err) && r.Name == "" && try < tries {
+			continue
+		}
+		if err != nil {
+			return nil, s.explained(err, cfg)
+		}
+		return &submitted{cfg: cfg, c: c, job: p.Job}, nil
+	}
+}
+
+// submitted is a job that was created.
+type submitted struct {
+	cfg *rest.Config
+	c   client.WithWatch
+	job client.Object
+}
+
+func (s *submission) explained(err error, cfg *rest.Config) error {
+	if cfg == nil {
+		return err
+	}
+	return s.conn.Unreachable(err, cfg.Host)
+}
+
+func kindOf(o client.Object) string { return o.GetObjectKind().GroupVersionKind().Kind }
+
+// print prints the manifests of a job.
+func (s *submission) print(p *submit.Package) error {
+	var objects []*unstructured.Unstructured
+	for _, o := range p.Objects() {
+		raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			return err
+		}
+		delete(raw, "status")
+		objects = append(objects, &unstructured.Unstructured{Object: raw})
+	}
+	return s.printAll(objects)
+}
+
+func (s *submission) printAll(objects []*unstructured.Unstructured) error {
+	for i, o := range objects {
+		if i > 0 && s.output == "yaml" {
+			fmt.Fprintln(s.out, "---")
+		}
+		if err := printObject(s.out, s.output, o.Object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warn prints what is not heeded in a script, or fails because of it.
+func (s *submission) warn(warnings []string) error {
+	if len(warnings) > 0 && s.strict {
+		return usageError{fmt.Errorf("--strict: %s", strings.Join(warnings, "; "))}
+	}
+	for _, w := range warnings {
+		fmt.Fprintf(s.errs, "mlbatch: %s\n", w)
+	}
+	return nil
+}
+
+// newSubmitCommand submits a file.
+func newSubmitCommand() *cobra.Command {
+	var s submission
+	cmd := &cobra.Command{
+		Use:   "submit [flags] FILE [ARG...]",
+		Short: "Submit a script, a task file or a manifest, and print the name of the job",
+		Long: `Submit a job and print its name. FILE is a script whose lines #SBATCH and #MLBATCH say what
+it needs, a task file (YAML with name, resources, nodes, setup, run, env), or manifests of
+Kubernetes, whose jobs get a queue if they name none; - is standard input. Arguments after
+a script are its own. What the command line says goes before what the file says.
+
+Amounts are those of each node, and a node is a pod.`,
+		Example: `  # a script as Slurm has them
+  mlbatch submit -n blue --image python:3.12 train.sh --lr 0.1
+
+  # see what would be created
+  mlbatch submit -n blue -o yaml task.yaml
+
+  # a manifest of any kind, in a queue
+  mlbatch submit -n blue -q default-queue pytorchjob.yaml`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.out, s.errs = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			return s.file(cmd.Context(), cmd.InOrStdin(), args[0], args[1:])
+		},
+	}
+	s.addFlags(cmd.Flags())
+	return cmd
+}
+
+// file submits a file of any kind.
+func (s *submission) file(ctx context.Context, in io.Reader, name string, args []string) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	data, err := readInput(in, name)
+	if err != nil {
+		return err
+	}
+	if submit.IsManifest(data) {
+		return s.manifests(ctx, name, data, args)
+	}
+	r := submit.New()
+	settings, err := s.read(r, name, data, args)
+	if err != nil {
+		return err
+	}
+	made, err := s.job(ctx, r, settings)
+	if err != nil || made == nil {
+		return err
+	}
+	fmt.Fprintln(s.out, made.job.GetName())
+	return nil
+}
+
+// read reads a script or a task file into a request.
+func (s *submission) read(r *submit.Request, name string, data []byte, args []string) ([]submit.Setting, error) {
+	r.File, r.Command = name, args
+	if name == "-" {
+		r.File = "job"
+	}
+	if !strings.HasPrefix(string(data), "#!") && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
+		if len(args) > 0 {
+			return nil, usageError{fmt.Errorf("%s: a task file has no arguments", name)}
+		}
+		settings, err := r.ReadTask(name, data)
+		if err != nil {
+			return nil, err
+		}
+		own, remarks, err := submit.FromSlurm(s.slurm)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		return append(settings, own...), s.warn(remarks)
+	}
+	var err error
+	if r.Interpreter, err = submit.Interpreter(name, string(data)); err != nil {
+		return nil, err
+	}
+	r.Script = string(data)
+	source, err := submit.ReadScript(name, r.Script, s.slurm)
+	if err != nil {
+		return nil, err
+	}
+	return source.Settings, s.warn(source.Warnings)
+}
+
+// readInput reads a file, or standard input if it is called -.
+func readInput(in io.Reader, name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(in)
+	}
+	return os.ReadFile(name)
+}
+
+// manifests submits objects of Kubernetes.
+func (s *submission) manifests(ctx context.Context, name string, data []byte, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%s: manifests have no arguments", name)}
+	}
+	own, _, err := submit.FromSlurm(s.slurm)
+	if err != nil {
+		return usageError{err}
+	}
+	said := append(own, s.settings...)
+	for _, x := range said {
+		if !slices.Contains(submit.Labelled(), x.Option) {
+			return usageError{fmt.Errorf("--%s: a manifest says that itself; only %s can be given for one", x.Option, "--"+strings.Join(submit.Labelled(), ", --"))}
+		}
+	}
+	objects, err := submit.ReadManifests(name, data)
+	if err != nil {
+		return err
+	}
+	r := submit.New()
+	if err := r.Apply(submit.ThisHost(), said); err != nil {
+		return usageError{err}
+	}
+	cfg, c, err := s.cluster()
+	if err != nil && !s.offline() {
+		return err
+	}
+	if err == nil {
+		if err := r.ChooseQueue(ctx, c, s.namespace); err != nil && !s.offline() {
+			return s.explained(err, cfg)
+		}
+	}
+	r.Label(objects, said)
+	switch {
+	case s.output != "":
+		return s.printAll(objects)
+	case s.dryRun == "client":
+		fmt.Fprintf(s.errs, "%s can be read; nothing was created.\n", name)
+		return nil
+	}
+	var options []client.CreateOption
+	if s.dryRun == "server" {
+		options = append(options, client.DryRunAll)
+	}
+	err = submit.CreateManifests(ctx, c, s.namespace, objects, func(o *unstructured.Unstructured) {
+		if s.dryRun == "server" {
+			fmt.Fprintf(s.errs, "The API server would accept %s %s.\n", o.GetKind(), cmp.Or(o.GetName(), o.GetGenerateName()))
+			return
+		}
+		fmt.Fprintln(s.out, o.GetName())
+	}, options...)
+	return s.explained(err, cfg)
+}
+
+// newRunCommand runs a command.
+func newRunCommand() *cobra.Command {
+	var s submission
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- COMMAND [ARG...]",
+		Short: "Run a command as a job, and print its name",
+		Long: `Run a command as a job.
+
+Amounts are those of each node, and a node is a pod. With several nodes the command runs on
+each of them, and variables tell which one it is (MLBATCH_NODE_RANK, MLBATCH_NODES,
+MLBATCH_MASTER_ADDR, MLBATCH_GPUS_PER_NODE, and those that Slurm's users know).`,
+		Example: `  # one GPU
+  mlbatch run -n blue --image python:3.12 --gpus 1 -- python -c 'print("hello")'
+
+  # two nodes with 8 GPUs each, by torchrun
+  mlbatch run -n blue --image pytorch/pytorch --nodes 2 --gpus 8 -- torchrun train.py`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.out, s.errs = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if err := s.check(); err != nil {
+				return err
+			}
+			r := submit.New()
+			r.Command = args
+			own, remarks, err := submit.FromSlurm(s.slurm)
+			if err != nil {
+				return usageError{err}
+			}
+			if err := s.warn(remarks); err != nil {
+				return err
+			}
+			made, err := s.job(cmd.Context(), r, own)
+			if err != nil || made == nil {
+				return err
+			}
+			fmt.Fprintln(s.out, made.job.GetName())
+			return nil
+		},
+	}
+	s.addFlags(cmd.Flags())
+	return cmd
+}
