@@ -52,6 +52,7 @@ func commands() []func() *cobra.Command {
 		newShowCommand,
 		newEventsCommand,
 		newWrapCommand,
+		newTopCommand,
 		newSimulateCommand,
 		newReplayCommand,
 		newControllerCommand,

@@ -104,18 +104,26 @@ func (p *psFlags) run(ctx context.Context, out, errs io.Writer) error {
 			return usageError{err}
 		}
 	}
-	if len(survey.Unread) > 0 {
-		hint := ""
-		if p.namespace == "" {
-			hint = "; -n NAMESPACE lists one namespace"
-		}
-		fmt.Fprintf(errs, "You may not list %s%s.\n", strings.Join(survey.Unread, ", "), hint)
+	if unread := unreadKinds(survey, p.namespace); unread != "" {
+		fmt.Fprintln(errs, unread)
 	}
 	return p.print(out, errs, columns, survey)
 }
 
+// unreadKinds says what the user may not list, "" if there is nothing.
+func unreadKinds(s *cli.Survey, namespace string) string {
+	hint := ""
+	if namespace == "" {
+		hint = "; -n NAMESPACE lists one namespace"
+	}
+	if len(s.Unread) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("You may not list %s%s.", strings.Join(s.Unread, ", "), hint)
+}
+
 func (p *psFlags) wants(r cli.Row) bool {
-	return (p.queue == "" || r.Queue == p.queue || r.ClusterQueue == p.queue) && (p.user == "" || r.User == p.user) &&
+	return (p.queue == "" || r.Queue == p.queue || r.ClusterQueue == p.queue || r.ClusterQueue == "" && r.Target == p.queue) && (p.user == "" || r.User == p.user) &&
 		(p.state == "" || slices.ContainsFunc(strings.Split(p.state, ","), func(s string) bool { return strings.EqualFold(s, string(r.State)) }))
 }
 

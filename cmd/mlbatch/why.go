@@ -98,6 +98,9 @@ func widthOf(w io.Writer) int {
 
 // tableWidth is how wide a terminal is, 0 if it is none: what goes elsewhere is whole.
 func tableWidth(w io.Writer) int {
+	if screen, is := w.(*widthLike); is {
+		w = screen.like
+	}
 	f, is := w.(*os.File)
 	if !is {
 		return 0

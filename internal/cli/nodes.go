@@ -36,6 +36,9 @@ type NodeRow struct {
 	Pods    *int             `json:"pods,omitempty"`
 	Jobs    map[string]int64 `json:"jobs,omitempty"`
 	Created time.Time        `json:"created"`
+
+	// started is the sum, over its GPUs that pods have, of when those pods started, in seconds.
+	started float64
 }
 
 // TakeNodes reads the nodes, and what is on them. Pods that the user may not read are not counted;
@@ -85,6 +88,9 @@ func TakeNodes(ctx context.Context, c client.Reader) (rows []NodeRow, seen bool,
 		*row.Pods++
 		if n := gpusOf(&p.Spec); n > 0 {
 			*row.Free -= n
+			if at := p.Status.StartTime; at != nil {
+				row.started += float64(n) * float64(at.Unix())
+			}
 			if row.Jobs == nil {
 				row.Jobs = map[string]int64{}
 			}

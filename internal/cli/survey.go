@@ -38,6 +38,8 @@ type Row struct {
 	// Queue is the LocalQueue that it names, ClusterQueue the one whose quota it has.
 	Queue        string `json:"queue,omitempty"`
 	ClusterQueue string `json:"clusterQueue,omitempty"`
+	// Target is the ClusterQueue that its LocalQueue leads to, "" if that is not known.
+	Target string `json:"targetClusterQueue,omitempty"`
 	// State in one word, Reason its code, Message a sentence.
 	State   facts.State `json:"state"`
 	Reason  string      `json:"reason,omitempty"`
@@ -49,6 +51,10 @@ type Row struct {
 	Pods    int   `json:"pods"`
 	Running int   `json:"running"`
 	GPUs    int64 `json:"gpus"`
+	// Held is how many GPUs it keeps from others: those of its quota or, of a job without one,
+	// those that its pods on nodes have. Started is since when, nil if it has none.
+	Held    int64      `json:"gpusHeld"`
+	Started *time.Time `json:"started,omitempty"`
 	// Nodes are those that its pods are on.
 	Nodes []string `json:"nodes,omitempty"`
 	// User is who made it, where its kind says so.
@@ -83,6 +89,10 @@ func TakeSurvey(ctx context.Context, c client.Reader, namespace string, in clien
 		}
 	}
 	out.Rows = append(out.Rows, s.podRows()...)
+	for i := range out.Rows {
+		r := &out.Rows[i]
+		r.Target = s.targets[r.Namespace+"/"+r.Queue]
+	}
 	slices.SortFunc(out.Rows, func(a, b Row) int {
 		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
@@ -110,6 +120,7 @@ type surveyor struct {
 	workloads []kueue.Workload
 	pods      []corev1.Pod
 	teams     map[string]bool
+	targets   map[string]string // of LocalQueues, as NAMESPACE/NAME
 
 	byJob     map[types.UID]*kueue.Workload
 	podsOf    map[string][]corev1.Pod // by NAMESPACE/NAME of their Workload
@@ -157,6 +168,7 @@ func (s *surveyor) read(ctx context.Context) error {
 			return err
 		},
 		func() error { return s.readTeams(ctx) },
+		func() error { return s.readTargets(ctx) },
 	)
 	errs := make([]error, len(reads))
 	var running sync.WaitGroup
@@ -213,6 +225,20 @@ func (s *surveyor) readTeams(ctx context.Context) error {
 		s.teams[list.Items[i].Name] = true
 	}
 	return readable(err)
+}
+
+// readTargets finds out where LocalQueues lead to.
+func (s *surveyor) readTargets(ctx context.Context) error {
+	s.targets = map[string]string{}
+	var list kueue.LocalQueueList
+	if err := readable(s.c.List(ctx, &list, client.InNamespace(s.namespace))); err != nil && !apimeta.IsNoMatchError(err) {
+		return fmt.Errorf("list LocalQueues: %w", err)
+	}
+	for i := range list.Items {
+		q := &list.Items[i]
+		s.targets[q.Namespace+"/"+q.Name] = string(q.Spec.ClusterQueue)
+	}
+	return nil
 }
 
 // index finds Workloads by the jobs that they stand for, and pods by what they belong to.
@@ -352,12 +378,52 @@ func rowOf(kind Kind, o metav1.Object, parts facts.Objects) Row {
 			row.Pods += int(set.Count)
 			row.GPUs += int64(set.Count) * gpusOf(&set.Template.Spec)
 		}
+		row.holds(w)
 		return row
 	}
 	for i := range parts.Pods {
-		row.GPUs += gpusOf(&parts.Pods[i].Spec)
+		p := &parts.Pods[i]
+		n := gpusOf(&p.Spec)
+		row.GPUs += n
+		if s := p.Status.StartTime; s != nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			row.Held += n
+			if row.Started == nil || s.Time.Before(*row.Started) {
+				row.Started = new(s.UTC())
+			}
+		}
 	}
 	return row
+}
+
+// holds notes what quota a Workload has, without what it gave back.
+func (r *Row) holds(w *kueue.Workload) {
+	if w.Status.Admission == nil || isTrue(w.Status.Conditions, kueue.WorkloadFinished) {
+		return
+	}
+	if c := find(w.Status.Conditions, kueue.WorkloadQuotaReserved); c != nil && c.Status == metav1.ConditionTrue {
+		r.Started = new(c.LastTransitionTime.UTC())
+	}
+	r.Held = gpusHeld(w)
+}
+
+// gpusHeld is how many GPUs the quota of a Workload is, without what it gave back.
+func gpusHeld(w *kueue.Workload) (n int64) {
+	for i := range w.Spec.PodSets {
+		set := &w.Spec.PodSets[i]
+		count := int64(set.Count)
+		for _, a := range w.Status.Admission.PodSetAssignments {
+			if a.Name == set.Name && a.Count != nil {
+				count = int64(*a.Count)
+			}
+		}
+		for _, back := range w.Status.ReclaimablePods {
+			if back.Name == set.Name {
+				count -= int64(back.Count)
+			}
+		}
+		n += max(0, count) * gpusOf(&set.Template.Spec)
+	}
+	return n
 }
 
 // gpusOf is how many GPUs a pod asks for, of whatever make.

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+)
+
+// topFlags are those of the list of who uses GPUs.
+type topFlags struct {
+	conn      cli.Connection
+	namespace string
+	all       bool
+	queue     string
+	user      string
+	output    string
+	sortBy    string
+	watch     bool
+	bare      bool
+}
+
+// topThings are what is listed.
+func topThings() []string { return []string{"jobs", "users", "queues", "namespaces", "nodes"} }
+
+// newTopCommand lists who uses GPUs.
+func newTopCommand() *cobra.Command {
+	var t topFlags
+	cmd := &cobra.Command{
+		Use:   "top [jobs|users|queues|namespaces|nodes]",
+		Short: "List who uses how many GPUs now, and GPU-hours since the start, the most first",
+		Long: `List who uses how many GPUs now, the most first, and how many GPU-hours that came to since
+the jobs were admitted last: by job, or summed up by user, ClusterQueue, namespace or node.
+A job uses what its quota is, whether its pods run already or not; one that is in no queue,
+what its pods on nodes have.
+
+Without -n or -A, the namespace is that of the kubeconfig's context; if it has none, all
+namespaces are counted. What you may not see is not.`,
+		Example: `  # which jobs have the most GPUs?
+  mlbatch top
+
+  # who has them, and how many jobs of each wait?
+  mlbatch top users -A
+
+  # how full are the nodes, again and again
+  mlbatch top nodes -w`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && !slices.Contains(topThings(), args[0]) {
+				return fmt.Errorf("top %s: use one of %s", strings.Join(args, " "), strings.Join(topThings(), ", "))
+			}
+			return nil
+		},
+		ValidArgs: topThings(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			by := append(args, "jobs")[0]
+			return t.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), by)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&t.namespace, "namespace", "n", "", "`namespace` of the jobs")
+	f.BoolVarP(&t.all, "all-namespaces", "A", false, "jobs of all namespaces")
+	f.StringVarP(&t.queue, "queue", "q", "", "jobs of this LocalQueue or ClusterQueue only")
+	f.StringVarP(&t.user, "user", "u", "", "jobs of this user only, of kinds that say who made them (AppWrappers)")
+	f.StringVarP(&t.output, "output", "o", "", "json or yaml")
+	f.StringVar(&t.sortBy, "sort-by", "", "`column` to sort by; -COLUMN turns the order")
+	f.BoolVarP(&t.watch, "watch", "w", false, "again and again, until interrupted")
+	f.BoolVar(&t.bare, "no-headers", false, "without titles")
+	connectionFlags(f, &t.conn)
+	return cmd
+}
+
+func (t *topFlags) check(by string) error {
+	switch {
+	case !slices.Contains([]string{"", "json", "yaml"}, t.output):
+		return fmt.Errorf("-o %s is not known: use json or yaml", t.output)
+	case t.all && t.namespace != "":
+		return fmt.Errorf("-A and -n %s: give one of them", t.namespace)
+	case by == "nodes" && (t.all || t.namespace != "" || t.queue != "" || t.user != ""):
+		return fmt.Errorf("top nodes counts all that is on the nodes: leave out -A, -n, -q and -u")
+	}
+	return nil
+}
+
+func (t *topFlags) run(ctx context.Context, out, errs io.Writer, by string) error {
+	if err := t.check(by); err != nil {
+		return usageError{err}
+	}
+	cfg, c, err := connect(&t.conn)
+	if err != nil {
+		return err
+	}
+	if t.namespace == "" && !t.all {
+		t.namespace = t.conn.Namespace()
+	}
+	print := func(w io.Writer) error { return t.print(ctx, w, errs, c, by) }
+	if t.watch {
+		err = watchScreen(ctx, out, print)
+	} else {
+		err = print(out)
+	}
+	if err != nil {
+		return t.conn.Unreachable(err, cfg.Host)
+	}
+	return nil
+}
+
+// print takes the list and prints it.
+func (t *topFlags) print(ctx context.Context, out, errs io.Writer, c client.Reader, by string) error {
+	now := time.Now()
+	rows, unseen, err := t.take(ctx, c, by, now)
+	if err != nil {
+		return err
+	}
+	columns := cli.UseColumns(by, now)
+	if t.sortBy != "" {
+		if err := cli.SortBy(columns, rows, t.sortBy); err != nil {
+			return usageError{err}
+		}
+	}
+	if unseen != "" {
+		fmt.Fprintln(errs, unseen)
+	}
+	if len(rows) == 0 && t.output == "" {
+		fmt.Fprintln(errs, "No job that you may see has or waits for GPUs.")
+		return nil
+	}
+	return printRows(out, t.output, columns, rows, t.bare)
+}
+
+// take counts; unseen says what could not be.
+func (t *topFlags) take(ctx context.Context, c client.Reader, by string, now time.Time) (rows []cli.UseRow, unseen string, err error) {
+	if by == "nodes" {
+		nodes, seen, err := cli.TakeNodes(ctx, c)
+		if err == nil && !seen {
+			unseen = "You may not list pods of all namespaces: what is on the nodes is not counted."
+		}
+		return cli.UseOfNodes(nodes, now), unseen, err
+	}
+	survey, err := cli.TakeSurvey(ctx, c, t.namespace, client.ListOptions{})
+	if err != nil {
+		return nil, "", err
+	}
+	f := psFlags{queue: t.queue, user: t.user}
+	survey.Rows = slices.DeleteFunc(survey.Rows, func(r cli.Row) bool { return !f.wants(r) })
+	return cli.Use(survey.Rows, by, now), unreadKinds(survey, t.namespace), nil
+}

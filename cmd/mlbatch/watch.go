@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// watchEvery is how often a list is taken afresh while it is watched: a list is a handful of
+// requests, and as many people as like may watch.
+const watchEvery = 2 * time.Second
+
+// watchScreen prints a list again and again until ctx ends: on a terminal in the place of the last
+// one, elsewhere one below the other.
+func watchScreen(ctx context.Context, out io.Writer, print func(io.Writer) error) error {
+	return watchLoop(ctx, func(n int) error {
+		height := terminalHeight(out)
+		if height == 0 {
+			if n > 0 {
+				fmt.Fprintln(out)
+			}
+			return print(out)
+		}
+		var text bytes.Buffer
+		if err := print(&widthLike{&text, out}); err != nil {
+			return err
+		}
+		_, err := io.WriteString(out, "\x1b[H\x1b[2J"+firstLines(text.String(), height-1))
+		return err
+	})
+}
+
+// watchRows prints a list until ctx ends: on a terminal all of it again and again, elsewhere all of
+// it once and from then on the rows that changed.
+func watchRows[T any](ctx context.Context, out io.Writer, take func() ([]T, error), key func(T) string, print func(w io.Writer, rows []T, first bool) error) error { //nolint:revive // what is printed differs by caller
+	if terminalHeight(out) > 0 {
+		return watchScreen(ctx, out, func(w io.Writer) error {
+			rows, err := take()
+			if err != nil {
+				return err
+			}
+			return print(w, rows, true)
+		})
+	}
+	var before map[string]T
+	return watchLoop(ctx, func(n int) error {
+		rows, err := take()
+		if err != nil {
+			return err
+		}
+		now, changed := make(map[string]T, len(rows)), rows[:0:0]
+		for _, r := range rows {
+			k := key(r)
+			now[k] = r
+			if was, there := before[k]; !there || !reflect.DeepEqual(was, r) {
+				changed = append(changed, r)
+			}
+		}
+		before = now
+		if len(changed) == 0 {
+			return nil
+		}
+		return print(out, changed, n == 0)
+	})
+}
+
+// watchLoop calls show until it fails or ctx ends, which is no failure.
+func watchLoop(ctx context.Context, show func(n int) error) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		if err := show(n); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// widthLike is a writer whose tables are as wide as another one's.
+type widthLike struct {
+	io.Writer
+	like io.Writer
+}
+
+// terminalHeight is how many lines a terminal has, 0 if it is none.
+func terminalHeight(w io.Writer) int {
+	f, is := w.(*os.File)
+	if !is {
+		return 0
+	}
+	_, height, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return max(height, 1)
+}
+
+// firstLines are as many lines of a text as fit, with the number of the others.
+func firstLines(text string, most int) string {
+	lines := strings.SplitAfter(text, "\n")
+	if len(lines) <= most+1 {
+		return text
+	}
+	return strings.Join(lines[:max(most-1, 0)], "") + fmt.Sprintf("... and %d more\n", len(lines)-most)
+}
