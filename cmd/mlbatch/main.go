@@ -46,6 +46,8 @@ func commands() []func() *cobra.Command {
 		newSubmitCommand,
 		newPsCommand,
 		newQueueCommand,
+		newTeamCommand,
+		newFlavorCommand,
 		newNodesCommand,
 		newWhyCommand,
 		newGenerateCommand,

@@ -35,7 +35,8 @@ how much of that is borrowed, how many jobs run and wait. Those who may not read
 ClusterQueues get their LocalQueues, as everybody does with -n.
 
 With a NAME: the jobs that wait in that ClusterQueue or, with -n, in that LocalQueue, in
-the order in which they are considered.`,
+the order in which they are considered. A queue that is called like a subcommand is shown by
+"queue show NAME".`,
 		Example: `  # who has and uses what
   mlbatch queue
 
@@ -49,13 +50,35 @@ the order in which they are considered.`,
 			return q.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
 		},
 	}
+	q.flags(cmd)
+	cmd.AddCommand(newQueueShowCommand())
+	cmd.AddCommand(queueCommands()...)
+	return cmd
+}
+
+// newQueueShowCommand is what "queue NAME" does, for queues that are called like a subcommand.
+func newQueueShowCommand() *cobra.Command {
+	var q queueFlags
+	cmd := &cobra.Command{
+		Use:     "show NAME",
+		Short:   "List what waits in a queue, in order; the same as queue NAME",
+		Example: "  mlbatch queue show blue-cluster-queue",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return q.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
+		},
+	}
+	q.flags(cmd)
+	return cmd
+}
+
+func (q *queueFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&q.namespace, "namespace", "n", "", "`namespace` of LocalQueues")
 	f.StringVar(&q.resource, "resource", "", "`resource` that amounts are of (default: GPUs, or else the first of a quota)")
 	f.StringVarP(&q.output, "output", "o", "", "wide, json or yaml")
 	f.BoolVar(&q.bare, "no-headers", false, "without titles")
 	connectionFlags(f, &q.conn)
-	return cmd
 }
 
 func (q *queueFlags) run(ctx context.Context, out, errs io.Writer, args []string) error {

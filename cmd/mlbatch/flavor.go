@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mlbatch/mlbatch/internal/cli/admin"
+)
+
+// newFlavorCommand lists flavors and makes them.
+func newFlavorCommand() *cobra.Command {
+	var t teamFlags
+	cmd := &cobra.Command{
+		Use:     "flavor",
+		Aliases: []string{"flavors"},
+		Short:   "List flavors, the kinds of nodes that quota is counted in, and make them",
+		Example: `  # which are there, with how many nodes, and who has quota of them?
+  mlbatch flavor
+
+  # a kind of node
+  mlbatch flavor create h100 --node-labels nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return t.flavors(cmd) },
+	}
+	t.flags(cmd)
+	cmd.AddCommand(newFlavorListCommand(), newFlavorCreateCommand("create NAME"), newFlavorDeleteCommand("delete NAME"))
+	return cmd
+}
+
+func newFlavorListCommand() *cobra.Command {
+	var t teamFlags
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List flavors",
+		Example: "  mlbatch flavor list",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return t.flavors(cmd) },
+	}
+	t.flags(cmd)
+	return cmd
+}
+
+// flavors lists the flavors.
+func (t *teamFlags) flavors(cmd *cobra.Command) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	cfg, c, err := connect(&t.conn)
+	if err != nil {
+		return err
+	}
+	h, err := admin.TakeHardware(cmd.Context(), c)
+	if err != nil {
+		return t.conn.Unreachable(err, cfg.Host)
+	}
+	rows := h.FlavorRows()
+	if len(rows) == 0 && (t.output == "" || t.output == "wide") {
+		fmt.Fprintf(cmd.ErrOrStderr(), "There are no flavors; mlbatch flavor create %s makes one of all nodes.\n", admin.DefaultFlavor)
+		return nil
+	}
+	return printRows(cmd.OutOrStdout(), t.output, admin.FlavorColumns(), rows, t.bare)
+}
+
+func newFlavorCreateCommand(use string) *cobra.Command {
+	var m making
+	var n admin.NewFlavor
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: "Make a flavor: a kind of node that quota is counted in",
+		Long: `Make a ResourceFlavor. Without labels it is all nodes; with labels those that have them all.
+With --node-taints only pods that tolerate them use it, with --tolerations its pods are given
+them. A flavor whose labels no node has admits nothing, unless --on-demand says that its nodes
+are made when they are needed.`,
+		Example: `  # all nodes
+  mlbatch flavor create default-flavor
+
+  # some, which others than its jobs keep off
+  mlbatch flavor create spot --node-labels pool=spot --tolerations spot=true:NoSchedule`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := m.check(); err != nil {
+				return err
+			}
+			n.Name = args[0]
+			object, err := n.Object()
+			if err != nil {
+				return usageError{err}
+			}
+			cfg, c, err := m.connect()
+			if err != nil {
+				return err
+			}
+			h, err := admin.TakeHardware(cmd.Context(), c)
+			if err != nil {
+				return m.conn.Unreachable(err, cfg.Host)
+			}
+			return m.create(cmd, c, object, h.FlavorHints(object))
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&n.Labels, "node-labels", nil, "`KEY=VALUE,...` that its nodes have")
+	f.StringSliceVar(&n.Taints, "node-taints", nil, "`KEY=VALUE:EFFECT,...` taints of its nodes")
+	f.StringSliceVar(&n.Tolerations, "tolerations", nil, "`KEY=VALUE:EFFECT,...` that its pods are given")
+	f.StringVar(&n.Topology, "topology", "", "`Topology` of its nodes")
+	f.BoolVar(&n.OnDemand, "on-demand", false, "its nodes are made when pods ask for them")
+	m.flags(f)
+	return cmd
+}
+
+func newFlavorDeleteCommand(use string) *cobra.Command {
+	var m making
+	cmd := &cobra.Command{
+		Use:     use,
+		Short:   "Remove a flavor that no queue has quota of",
+		Example: "  mlbatch flavor delete spot",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := m.check(); err != nil {
+				return err
+			}
+			cfg, c, err := m.connect()
+			if err != nil {
+				return err
+			}
+			h, err := admin.TakeHardware(cmd.Context(), c)
+			if err != nil {
+				return m.conn.Unreachable(err, cfg.Host)
+			}
+			rows := h.FlavorRows()
+			at := slices.IndexFunc(rows, func(r admin.FlavorRow) bool { return r.Name == args[0] })
+			if at < 0 {
+				return fmt.Errorf("there is no flavor %s: mlbatch flavor list names those that there are", args[0])
+			}
+			if err := rows[at].Removable(); err != nil {
+				return err //nolint:wrapcheck // a sentence for people
+			}
+			if m.dryRun != dryRunClient {
+				if err := admin.DeleteFlavor(cmd.Context(), c, args[0]); err != nil {
+					return err //nolint:wrapcheck // it names the flavor
+				}
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "resourceflavor/%s deleted%s\n", args[0], m.suffix())
+			return nil
+		},
+	}
+	m.dryRunFlag(cmd.Flags())
+	connectionFlags(cmd.Flags(), &m.conn)
+	return cmd
+}

@@ -1,0 +1,553 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/admin"
+)
+
+// teamFlags are those of what is shown of teams.
+type teamFlags struct {
+	conn   cli.Connection
+	output string
+	bare   bool
+}
+
+// newTeamCommand shows a team, or all of them, and makes and changes them.
+func newTeamCommand() *cobra.Command {
+	var t teamFlags
+	cmd := &cobra.Command{
+		Use:     "team [NAME]",
+		Aliases: []string{"teams"},
+		Short:   "Show a team: its quota, what is used, borrowed and lent, its jobs and people; make, change and remove teams",
+		Long: `Show a team: its quota and what of it is used, borrowed from others and lent to them, how
+many of its jobs are in which state, and who may submit. Without NAME it is the team of the
+kubeconfig's context or, if that has no namespace, all teams in a line each.
+
+A team is a namespace with a LocalQueue for a quota of its own (ClusterQueue), and people who
+may submit there. A team that is called like a subcommand is shown by "team show NAME".`,
+		Example: `  # all teams
+  mlbatch team list
+
+  # one of them
+  mlbatch team blue
+
+  # a new one with 8 GPUs
+  mlbatch team create green --gpus 8 --users carol,dave`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: t.complete,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.show(cmd, args)
+		},
+	}
+	t.flags(cmd)
+	cmd.AddCommand(newTeamShowCommand(), newTeamListCommand(), newTeamCreateCommand(), newTeamEditCommand(), newTeamDeleteCommand())
+	return cmd
+}
+
+func (t *teamFlags) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&t.output, "output", "o", "", "wide, json or yaml")
+	f.BoolVar(&t.bare, "no-headers", false, "without titles")
+	connectionFlags(f, &t.conn)
+}
+
+func newTeamShowCommand() *cobra.Command {
+	var t teamFlags
+	cmd := &cobra.Command{
+		Use:               "show NAME",
+		Short:             "Show a team",
+		Example:           "  mlbatch team show blue",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: t.complete,
+		RunE:              func(cmd *cobra.Command, args []string) error { return t.show(cmd, args) },
+	}
+	t.flags(cmd)
+	return cmd
+}
+
+func newTeamListCommand() *cobra.Command {
+	var t teamFlags
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List all teams",
+		Example: "  mlbatch team list",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return t.list(cmd) },
+	}
+	t.flags(cmd)
+	return cmd
+}
+
+// complete offers the teams that there are.
+func (t *teamFlags) complete(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return teamNames(cmd.Context(), t.conn, typed), cobra.ShellCompDirectiveNoFileComp
+}
+
+// teamNames are the teams that a shell offers for what was typed so far.
+func teamNames(ctx context.Context, conn cli.Connection, typed string) []string {
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	_, c, err := connect(&conn)
+	if err != nil {
+		return nil
+	}
+	names, err := admin.TeamNames(ctx, c)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, typed) })
+}
+
+func (t *teamFlags) check() error {
+	if !slices.Contains([]string{"", "wide", "json", "yaml"}, t.output) {
+		return usagef("-o %s is not known: use wide, json or yaml", t.output)
+	}
+	return nil
+}
+
+func (t *teamFlags) list(cmd *cobra.Command) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	cfg, c, err := connect(&t.conn)
+	if err != nil {
+		return err
+	}
+	rows, err := admin.TakeTeams(cmd.Context(), c)
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("you may not list all teams; mlbatch team NAME shows yours: %w", err)
+	}
+	if err != nil {
+		return t.conn.Unreachable(err, cfg.Host)
+	}
+	if len(rows) == 0 && (t.output == "" || t.output == "wide") {
+		fmt.Fprintln(cmd.ErrOrStderr(), "There are no teams; mlbatch team create NAME --gpus 8 --users alice makes one.")
+		return nil
+	}
+	return printRows(cmd.OutOrStdout(), t.output, admin.TeamColumns(), rows, t.bare)
+}
+
+// teamView is a team as programs read it.
+type teamView struct {
+	admin.TeamRow
+	// States are numbers of jobs.
+	States map[string]int `json:"jobs,omitempty"`
+}
+
+func (t *teamFlags) show(cmd *cobra.Command, args []string) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	name := ""
+	if len(args) > 0 {
+		name = args[0]
+	} else {
+		locate(&t.conn)
+		name = t.conn.Namespace()
+	}
+	if name == "" {
+		return t.list(cmd)
+	}
+	cfg, c, err := connect(&t.conn)
+	if err != nil {
+		return err
+	}
+	row, err := admin.TakeTeam(cmd.Context(), c, name)
+	if errors.Is(err, admin.ErrNoTeam) && len(args) == 0 {
+		return t.list(cmd)
+	}
+	if err != nil {
+		return t.conn.Unreachable(err, cfg.Host)
+	}
+	survey, err := cli.TakeSurvey(cmd.Context(), c, name, client.ListOptions{})
+	if err != nil {
+		return t.conn.Unreachable(err, cfg.Host)
+	}
+	view := teamView{row, map[string]int{}}
+	for i := range survey.Rows {
+		view.States[string(survey.Rows[i].State)]++
+	}
+	if t.output == "json" || t.output == "yaml" {
+		return printObject(cmd.OutOrStdout(), t.output, view)
+	}
+	return t.text(cmd.OutOrStdout(), &view)
+}
+
+// text prints a team for people.
+func (t *teamFlags) text(out io.Writer, v *teamView) error {
+	for _, line := range v.Lines(v.States) {
+		fmt.Fprintln(out, cli.Harmless(line))
+	}
+	if len(v.Shares) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out)
+	return printRows(out, t.output, admin.ShareColumns(), v.Shares, t.bare) //nolint:wrapcheck // to the terminal
+}
+
+// teamQuotaFlags are those of what a team has.
+type teamQuotaFlags struct {
+	quotaFlags
+	gpus, cpu, memory string
+}
+
+func (q *teamQuotaFlags) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&q.gpus, "gpus", "", "`number` of GPUs of its own")
+	f.StringVar(&q.cpu, "cpu", "", "cores of its own (default: the nodes' share that belongs to the GPUs)")
+	f.StringVar(&q.memory, "memory", "", "memory of its own (default: likewise)")
+	q.quotaFlags.flags(f)
+}
+
+// read is what was typed of amounts; those without a resource are of GPUs.
+func (q *teamQuotaFlags) read() (admin.Quotas, *resource.Quantity, error) {
+	for name, value := range map[string]string{"cpu": q.cpu, "memory": q.memory} {
+		if value != "" {
+			q.nominal = append(q.nominal, name+"="+value)
+		}
+	}
+	slices.Sort(q.nominal)
+	quotas, err := q.quotaFlags.read(admin.GPUs)
+	if err != nil || q.gpus == "" {
+		return quotas, nil, err
+	}
+	n, err := resource.ParseQuantity(q.gpus)
+	if err != nil || n.Sign() < 0 || n.MilliValue()%1000 != 0 {
+		return quotas, nil, usagef("--gpus %s: write a whole number, such as 8", q.gpus)
+	}
+	return quotas, &n, nil
+}
+
+func newTeamCreateCommand() *cobra.Command {
+	var m making
+	var q teamQuotaFlags
+	var users, groups []string
+	team := admin.Team{}
+	cmd := &cobra.Command{
+		Use:   "create NAME --gpus N --users USER,...",
+		Short: "Make a team: namespace, quota, queue and rights, in one go",
+		Long: `Make a team: a ClusterQueue with its quota, a namespace where only queued jobs run, a LocalQueue
+called ` + admin.DefaultLocalQueue + `, and the role ` + admin.EditRole + ` for its people; these come last, so that nobody
+can submit before all the rest is there. Of cores, memory, pods and other devices it gets the share
+of the nodes that belongs to its GPUs, unless they are said.
+
+Again with the same values it changes nothing, and makes what is missing. With others it says
+what differs, and changes nothing: "team edit" does. Whoever does it needs the right to bind
+` + admin.EditRole + `.`,
+		Example: `  # 8 GPUs for two people, shared with the cohort default-cohort
+  mlbatch team create green --gpus 8 --users carol,dave
+
+  # the first one in an empty cluster
+  mlbatch team create green --gpus 8 --users carol --create-flavor
+
+  # what would be made?
+  mlbatch team create green --gpus 8 --users carol --dry-run=client -o yaml
+
+  # it may borrow 8 more, and lends nothing
+  mlbatch team create green --gpus 8 --groups vision --borrowing-limit 8 --lending-limit 0`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := m.check(); err != nil {
+				return err
+			}
+			var err error
+			if team.Quotas, team.GPUs, err = q.read(); err != nil {
+				return err
+			}
+			team.Name, team.Flavor, team.Users, team.Groups = args[0], q.flavor, commaList(users), commaList(groups)
+			return m.createTeam(cmd, team)
+		},
+	}
+	f := cmd.Flags()
+	q.flags(cmd)
+	f.StringSliceVar(&users, "users", nil, "`names` of users who may submit")
+	f.StringSliceVar(&groups, "groups", nil, "`names` of groups whose users may submit")
+	f.StringVar(&team.Cohort, "cohort", admin.DefaultCohort, "whom it lends to and borrows from; \"\" is nobody")
+	f.BoolVar(&team.CreateFlavor, "create-flavor", false, "make the flavor if it is not there, of all nodes")
+	f.BoolVar(&team.Adopt, "adopt", false, "make the namespace a team's if it is there and is none")
+	m.flags(f)
+	return cmd
+}
+
+func (m *making) createTeam(cmd *cobra.Command, team admin.Team) error {
+	cfg, c, err := connect(&m.conn)
+	if err != nil {
+		return err
+	}
+	h, err := admin.TakeHardware(cmd.Context(), c)
+	if err != nil {
+		return m.conn.Unreachable(err, cfg.Host)
+	}
+	if team, err = team.Settle(h); err != nil {
+		return err //nolint:wrapcheck // a sentence for people
+	}
+	objects, err := team.Design(h)
+	if err != nil {
+		return err //nolint:wrapcheck // a sentence for people
+	}
+	steps, err := team.Create(cmd.Context(), c, h, objects, m.dry())
+	if err == nil && m.dryRun == dryRunServer {
+		err = admin.Trial(cmd.Context(), client.NewDryRunClient(c), steps)
+	}
+	if e := m.print(cmd.OutOrStdout(), steps); e != nil && err == nil {
+		err = e
+	}
+	if err != nil {
+		return err //nolint:wrapcheck // a sentence for people
+	}
+	if m.output == "" {
+		notes(cmd.ErrOrStderr(), team.Notes(h, objects))
+	}
+	return nil
+}
+
+func newTeamEditCommand() *cobra.Command {
+	var m making
+	var q teamQuotaFlags
+	var users, groups []string
+	var people admin.PeopleEdit
+	var cohort string
+	cmd := &cobra.Command{
+		Use:   "edit NAME",
+		Short: "Change the quota of a team, or its people",
+		Long: `Change single values of a team: its GPUs and other amounts, limits, cohort, people. What
+changes is shown before and after, and what it means for jobs that run; where it means something
+you are asked. A lower quota stops nothing by itself: what is used beyond it is borrowed, and
+others may take it back.`,
+		Example: `  # more GPUs
+  mlbatch team edit blue --gpus 16
+
+  # one more person, one less
+  mlbatch team edit blue --add erin --remove alice
+
+  # what would change?
+  mlbatch team edit blue --gpus 4 --dry-run`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: m.completeTeams,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := m.check(); err != nil {
+				return err
+			}
+			quotas, gpus, err := q.read()
+			if err != nil {
+				return err
+			}
+			people.Set = cmd.Flags().Changed("users") || cmd.Flags().Changed("groups")
+			people.Users, people.Groups = commaList(users), commaList(groups)
+			edit := admin.QueueEdit{Quotas: quotas, Cohort: typed(cmd, "cohort", &cohort)}
+			if edit.Quotas.Empty() && gpus == nil && edit.Cohort == nil && people.Empty() {
+				return usagef("say what is to change, such as --gpus 16 or --add USER")
+			}
+			return m.editTeam(cmd, args[0], edit, gpus, people)
+		},
+	}
+	f := cmd.Flags()
+	q.flags(cmd)
+	f.StringSliceVar(&users, "users", nil, "`names` of all its users")
+	f.StringSliceVar(&groups, "groups", nil, "`names` of all its groups")
+	f.StringSliceVar(&people.Add, "add", nil, "`names` of users who join it")
+	f.StringSliceVar(&people.Remove, "remove", nil, "`names` of users and groups who leave it")
+	f.StringVar(&cohort, "cohort", "", "whom it lends to and borrows from; \"\" is nobody")
+	f.BoolVarP(&m.yes, "yes", "y", false, "do not ask")
+	m.dryRunFlag(f)
+	connectionFlags(f, &m.conn)
+	return cmd
+}
+
+// completeTeams offers the teams that there are.
+func (m *making) completeTeams(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	t := teamFlags{conn: m.conn}
+	return t.complete(cmd, args, typed)
+}
+
+func (m *making) editTeam(cmd *cobra.Command, name string, edit admin.QueueEdit, gpus *resource.Quantity, people admin.PeopleEdit) error {
+	ctx := cmd.Context()
+	cfg, c, err := m.connect()
+	if err != nil {
+		return err
+	}
+	row, err := admin.TakeTeam(ctx, c, name)
+	if err != nil {
+		return m.conn.Unreachable(err, cfg.Host)
+	}
+	changed := false
+	if !edit.Quotas.Empty() || gpus != nil || edit.Cohort != nil {
+		if row.ClusterQueue == "" {
+			return fmt.Errorf("team %s has no queue: mlbatch team create %s makes what is missing", name, name)
+		}
+		edit.Quotas = row.OfGPUs(edit.Quotas, gpus)
+		if changed, err = m.editQueue(cmd, c, row.ClusterQueue, edit); err != nil {
+			return err
+		}
+	}
+	if !people.Empty() {
+		done, err := admin.EditPeople(ctx, c, name, people, m.dry())
+		if err != nil {
+			return err //nolint:wrapcheck // a sentence for people
+		}
+		printChanges(cmd.OutOrStdout(), "team/"+name, done, m.suffix())
+		changed = changed || len(done) > 0
+	}
+	if !changed {
+		fmt.Fprintf(cmd.OutOrStdout(), "team/%s unchanged\n", name)
+	}
+	return nil
+}
+
+func newTeamDeleteCommand() *cobra.Command {
+	var m making
+	var o admin.DeleteOptions
+	var patience time.Duration
+	cmd := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Remove a team: the rights of its people, its queue, its namespace",
+		Long: `Remove a team. What goes is said first, and you are asked. The rights of its people go first, its
+namespace last: cut off in between, doing it again finishes it.
+
+Nothing is done as long as jobs have not ended, unless --drain says to stop them; nor if its
+namespace has other things than jobs, unless --delete-namespace says to delete them as well,
+or --keep-namespace to leave them. A ClusterQueue that other teams use stays.`,
+		Example: `  # what would go?
+  mlbatch team delete green --dry-run
+
+  # stop its jobs and remove it
+  mlbatch team delete green --drain --yes`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: m.completeTeams,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := m.check(); err != nil {
+				return err
+			}
+			if o.Namespace && o.Keep {
+				return usagef("--delete-namespace and --keep-namespace: give one of them")
+			}
+			return m.deleteTeam(cmd, args[0], o, patience)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.Drain, "drain", false, "stop jobs that have not ended")
+	f.BoolVar(&o.Namespace, "delete-namespace", false, "delete the namespace with all that is in it")
+	f.BoolVar(&o.Keep, "keep-namespace", false, "leave the namespace and what is in it, without queue and people")
+	f.BoolVarP(&m.yes, "yes", "y", false, "do not ask")
+	f.DurationVar(&patience, "timeout", 5*time.Minute, "how long to wait until its jobs have stopped, and until it is gone")
+	m.dryRunFlag(f)
+	connectionFlags(f, &m.conn)
+	return cmd
+}
+
+func (m *making) deleteTeam(cmd *cobra.Command, name string, o admin.DeleteOptions, patience time.Duration) error {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	cfg, c, err := m.connect()
+	if err != nil {
+		return err
+	}
+	kinds, err := namespacedKinds(cfg)
+	if err != nil {
+		return m.conn.Unreachable(err, cfg.Host)
+	}
+	r, err := admin.TakeRemoval(ctx, c, name, kinds)
+	if err != nil {
+		return m.conn.Unreachable(err, cfg.Host)
+	}
+	if r.Team.Deleting {
+		fmt.Fprintf(out, "Team %s is being deleted already.\n", name)
+		return awaitGone(ctx, c, name, patience)
+	}
+	fmt.Fprintf(out, "Of team %s goes:\n", name)
+	for _, line := range r.Plan(o) {
+		fmt.Fprintln(out, "  "+cli.Harmless(line))
+	}
+	if err := r.Refusal(o); err != nil {
+		return err //nolint:wrapcheck // a sentence for people
+	}
+	if m.dry() {
+		fmt.Fprintln(out, "Nothing was done (dry run).")
+		return nil
+	}
+	if err := confirm(cmd, m.yes, "Remove it?"); err != nil {
+		return err
+	}
+	if err := r.Stop(ctx, c, o); err != nil {
+		return err //nolint:wrapcheck // it names the object
+	}
+	if len(r.Live) > 0 {
+		if err := awaitIdle(ctx, c, name, patience); err != nil {
+			return err
+		}
+	}
+	steps, err := r.Delete(ctx, c, o)
+	for _, s := range steps {
+		fmt.Fprintln(out, s)
+	}
+	if err != nil || o.Keep {
+		return err //nolint:wrapcheck // it names the object
+	}
+	return awaitGone(ctx, c, name, patience)
+}
+
+// awaitGone waits until a team is gone with all that was in its namespace.
+func awaitGone(ctx context.Context, c client.Client, team string, patience time.Duration) error {
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		_, err := admin.TakeTeam(ctx, c, team)
+		return errors.Is(err, admin.ErrNoTeam), nil
+	})
+	if err != nil {
+		return fmt.Errorf("namespace %s is not gone within %s: kubectl describe namespace %s says what keeps it", team, patience, team)
+	}
+	return nil
+}
+
+// awaitIdle waits until no job of a team has quota any more.
+func awaitIdle(ctx context.Context, c client.Client, team string, patience time.Duration) error {
+	busy := 0
+	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		n, err := admin.Busy(ctx, c, team)
+		busy = n
+		return n == 0, err //nolint:wrapcheck // it says what it read
+	})
+	if wait.Interrupted(err) {
+		return fmt.Errorf("%d jobs of team %s have not stopped within %s: nothing was deleted but the rights of its people; again with --drain goes on, --timeout waits longer", busy, team, patience)
+	}
+	return err //nolint:wrapcheck // it says what it read
+}
+
+// namespacedKinds are all kinds of objects that namespaces have.
+func namespacedKinds(cfg *rest.Config) ([]admin.Kind, error) {
+	d, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", cfg.Host, err)
+	}
+	lists, err := d.ServerPreferredNamespacedResources()
+	if err != nil {
+		return nil, fmt.Errorf("ask which kinds of objects there are: %w", err)
+	}
+	var out []admin.Kind
+	for _, l := range lists {
+		for _, r := range l.APIResources {
+			if slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "delete") {
+				out = append(out, admin.KindOf(l.GroupVersion, r.Kind, r.Name))
+			}
+		}
+	}
+	return out, nil
+}
