@@ -48,6 +48,8 @@ func commands() []func() *cobra.Command {
 		newQueueCommand,
 		newTeamCommand,
 		newFlavorCommand,
+		newDrainCommand,
+		newUndrainCommand,
 		newNodesCommand,
 		newWhyCommand,
 		newGenerateCommand,

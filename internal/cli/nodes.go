@@ -36,6 +36,8 @@ type NodeRow struct {
 	Pods    *int             `json:"pods,omitempty"`
 	Jobs    map[string]int64 `json:"jobs,omitempty"`
 	Created time.Time        `json:"created"`
+	// Drained is who took it out of service with mlbatch drain, nil if nobody did.
+	Drained *Drain `json:"drained,omitempty"`
 
 	// started is the sum, over its GPUs that pods have, of when those pods started, in seconds.
 	started float64
@@ -68,7 +70,7 @@ func TakeNodes(ctx context.Context, c client.Reader) (rows []NodeRow, seen bool,
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
 		is := convert.Node(n)
-		row := &NodeRow{Name: n.Name, State: is.State, Why: is.Why, Created: n.CreationTimestamp.UTC()}
+		row := &NodeRow{Name: n.Name, State: is.State, Why: is.Why, Created: n.CreationTimestamp.UTC(), Drained: DrainOf(n)}
 		for _, r := range is.Allocatable {
 			if isGPU(r.Resource) {
 				row.GPUs += int64(r.Amount)
@@ -129,7 +131,12 @@ func NodeColumns(now time.Time) []Column[NodeRow] {
 			Less: func(a, b NodeRow) int { return cmp.Compare(ptr.Deref(a.Pods, 0), ptr.Deref(b.Pods, 0)) },
 		},
 		{Title: "AGE", Rank: 4, Text: func(r NodeRow) string { return duration.HumanDuration(max(now.Sub(r.Created), 0)) }, Less: func(a, b NodeRow) int { return b.Created.Compare(a.Created) }},
-		{Title: "WHY", Rank: 2, Text: func(r NodeRow) string { return r.Why }},
+		{Title: "WHY", Rank: 2, Text: func(r NodeRow) string {
+			if r.Drained != nil {
+				return r.Drained.Words(now)
+			}
+			return r.Why
+		}},
 		{Title: "JOBS WITH GPUS", Text: func(r NodeRow) string {
 			var out []string
 			for _, job := range slices.Sorted(maps.Keys(r.Jobs)) {
