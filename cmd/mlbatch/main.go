@@ -57,6 +57,7 @@ func commands() []func() *cobra.Command {
 		newEventsCommand,
 		newWrapCommand,
 		newTopCommand,
+		newCheckCommand,
 		newSimulateCommand,
 		newReplayCommand,
 		newControllerCommand,

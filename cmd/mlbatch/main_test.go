@@ -221,6 +221,9 @@ func TestExitCodes(t *testing.T) {
 		"submit no file": {"names it", []string{"submit", filepath.Join(empty, "none")}, exitFailure, "no such file"},
 		"submit strict":  {"with the line", []string{"submit", "--strict", "-o", "yaml", "--image", "x", "--kubeconfig", filepath.Join(empty, "none"), write(files, "s.sh", "#!/bin/sh\n#SBATCH --mem-bind=x\n")}, exitUsage, "s.sh:2: --mem-bind is not known"},
 		"submit plain":   {"what runs it?", []string{"submit", "--image", "x", write(files, "t.txt", "true\n")}, exitFailure, "begin with #!/bin/bash"},
+		"check format":   {"names those that there are", []string{"check", "-o", "table"}, exitUsage, "wide, json or yaml"},
+		"check both":     {"they contradict each other", []string{"check", "-o", "json", "--metrics"}, exitUsage, "give one of them"},
+		"check often":    {"a cluster is no toy", []string{"check", "--watch", "--interval", "1ms"}, exitUsage, "must be 1s or more"},
 		"kubectl where":  {"the wrong directory is an error", []string{"kubectl", "--data-dir", empty, "get", "pods"}, exitFailure, "no cluster"},
 	}
 	for name, tc := range tests {

@@ -1,0 +1,164 @@
+// Package check compares what queues promise with what nodes have, and looks at what jobs ask
+// for: the questions of MLBatch's cluster-checker. Take reads what the user may read, Judge
+// turns it into a Report: sums, a line for each queue, and Findings by the rules of Rules.
+//
+// What is wrong with the configuration itself, such as a queue that can never admit, is not
+// asked here. Nothing is changed.
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// Cluster is what was read.
+type Cluster struct {
+	Nodes       []corev1.Node
+	Pods        []corev1.Pod
+	Queues      []kueue.ClusterQueue
+	LocalQueues []kueue.LocalQueue
+	Flavors     []kueue.ResourceFlavor
+	Workloads   []kueue.Workload
+	// Unread are the kinds that the user may not read.
+	Unread []string
+	// Namespace is the only one that was looked at; "" is all.
+	Namespace string
+	// Slack is the name of the queue that belongs to no team, and lends what they do not have.
+	Slack string
+}
+
+// Take reads a cluster: jobs of a namespace, or of all if it is "".
+func Take(ctx context.Context, c client.Reader, namespace, slack string) (*Cluster, error) {
+	out := &Cluster{Namespace: namespace, Slack: slack}
+	var nodes corev1.NodeList
+	var pods corev1.PodList
+	var queues kueue.ClusterQueueList
+	var local kueue.LocalQueueList
+	var flavors kueue.ResourceFlavorList
+	var workloads kueue.WorkloadList
+	var lock sync.Mutex
+	var group sync.WaitGroup
+	var failed error
+	for _, one := range []struct {
+		what string
+		list client.ObjectList
+		in   string
+	}{
+		{"nodes", &nodes, ""}, {"ClusterQueues", &queues, ""}, {"ResourceFlavors", &flavors, ""},
+		{"pods", &pods, namespace}, {"LocalQueues", &local, namespace}, {"Workloads", &workloads, namespace},
+	} {
+		group.Go(func() {
+			err := c.List(ctx, one.list, client.InNamespace(one.in))
+			lock.Lock()
+			defer lock.Unlock()
+			switch {
+			case err == nil, apimeta.IsNoMatchError(err), apierrors.IsNotFound(err):
+			case apierrors.IsForbidden(err):
+				out.Unread = append(out.Unread, one.what)
+			default:
+				failed = errors.Join(failed, fmt.Errorf("list %s: %w", one.what, err))
+			}
+		})
+	}
+	group.Wait()
+	slices.Sort(out.Unread)
+	out.Nodes, out.Pods, out.Queues, out.LocalQueues, out.Flavors, out.Workloads = nodes.Items, pods.Items, queues.Items, local.Items, flavors.Items, workloads.Items
+	return out, failed
+}
+
+// Severity is how bad a finding is.
+type Severity string
+
+// Severities.
+const (
+	// Warning is something to mend.
+	Warning Severity = "warning"
+	// Note is something to know.
+	Note Severity = "note"
+)
+
+// Finding is something that a rule found.
+type Finding struct {
+	Rule     string   `json:"rule"`
+	Severity Severity `json:"severity"`
+	// Object is what it is about, such as node node-1.
+	Object  string `json:"object"`
+	Message string `json:"message"`
+}
+
+// Capacity is what the nodes of a flavor have of a resource, and what is promised of it.
+type Capacity struct {
+	Flavor   string `json:"flavor"`
+	Resource string `json:"resource"`
+	// Total is what all nodes have, Out what of it is out of service, Outside what pods have
+	// that no queue counts; nil if the user may not read pods.
+	Total   string  `json:"total"`
+	Out     string  `json:"out"`
+	Outside *string `json:"outside,omitempty"`
+	// Teams is the quota of all queues but the slack queue, Slack the quota of that, and
+	// Adjusted how much less of it is lent now.
+	Teams    string `json:"teams"`
+	Slack    string `json:"slack,omitempty"`
+	Adjusted string `json:"adjusted,omitempty"`
+	// Used is what jobs have, Borrowed how much of that is not their queue's.
+	Used     string `json:"used"`
+	Borrowed string `json:"borrowed"`
+
+	sums sums
+}
+
+// Queue is what a team's queue has and does with one resource.
+type Queue struct {
+	Name     string `json:"name"`
+	Flavor   string `json:"flavor"`
+	Resource string `json:"resource"`
+	Quota    string `json:"quota"`
+	Used     string `json:"used"`
+	Admitted int    `json:"admitted"`
+	Waiting  int    `json:"waiting"`
+}
+
+// Report is what there is to say.
+type Report struct {
+	Time     time.Time  `json:"time"`
+	Capacity []Capacity `json:"capacity"`
+	Queues   []Queue    `json:"queues"`
+	Findings []Finding  `json:"findings"`
+	// Unread are kinds that the user may not read: rules that need them found nothing.
+	Unread []string `json:"unread,omitempty"`
+}
+
+// Warnings is how many findings are to be mended.
+func (r *Report) Warnings() int {
+	n := 0
+	for _, f := range r.Findings {
+		if f.Severity == Warning {
+			n++
+		}
+	}
+	return n
+}
+
+// Judge asks all rules. now is the time, patience how long a job may take to run after it was
+// admitted.
+func (c *Cluster) Judge(now time.Time, patience time.Duration) *Report {
+	v := newView(c, now, patience)
+	out := &Report{Time: now.UTC(), Capacity: v.capacity, Queues: v.queues, Findings: []Finding{}, Unread: c.Unread}
+	for _, rule := range Rules() {
+		for _, f := range rule.find(v) {
+			out.Findings = append(out.Findings, Finding{Rule: rule.Name, Severity: rule.Severity, Object: f.object, Message: f.message})
+		}
+	}
+	return out
+}

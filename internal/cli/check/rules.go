@@ -1,0 +1,327 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// Rule is a question to a cluster.
+type Rule struct {
+	Name     string
+	Severity Severity
+	// Asks says what it looks for.
+	Asks string
+	find func(v *view) []found
+}
+
+// found is what a rule found.
+type found struct{ object, message string }
+
+// Rules are all, in the order in which their findings are told.
+func Rules() []Rule {
+	return []Rule{
+		{"node-out", Warning, "a node with GPUs is out of service: a health label or taint, a cordon, not ready", nodesOut},
+		{"over-quota", Warning, "queues of teams have more quota than nodes in service offer", overQuota},
+		{"slack-total", Warning, "the quotas of teams and of the slack queue are together not what all nodes have of GPUs", slackTotal},
+		{"slack-adjusted", Note, "the slack queue lends less than its quota, as nodes are out of service", slackAdjusted},
+		{"gpus-outside", Note, "pods have GPUs in a namespace without LocalQueue, where no quota counts them", gpusOutside},
+		{"no-queue", Warning, "a Workload names no LocalQueue, or one that is not there: it waits for ever", noQueue},
+		{"not-ready", Warning, "a job was admitted some time ago, and its pods do not all run", notReady},
+		{"evicted", Note, "a job was evicted and has not started again", evicted},
+		{"too-large", Warning, "a pod asks for more than any node has, in service or not", tooLarge},
+		{"out-of-proportion", Note, "a pod with GPUs asks for more of another resource for each GPU than nodes have: GPUs beside it stay unused", outOfProportion},
+		{"lone-rdma", Note, "a job of one pod asks for RDMA, which only several need", loneRDMA},
+		{"priority", Note, "a job has another priority class than default-priority and low-priority", priority},
+		{"other-scheduler", Warning, "a pod with GPUs in a team's namespace is placed by Kubernetes' own scheduler, which knows no gangs and no plan", otherScheduler},
+	}
+}
+
+func nodesOut(v *view) []found {
+	var out []found
+	for i := range v.nodes {
+		n := &v.nodes[i]
+		if g := gpus(n.Allocatable); g > 0 && n.State != core.NodeReady {
+			out = append(out, found{"node " + n.Name, fmt.Sprintf("its GPUs (%d) are out of service: %s", int64(g), cmp.Or(n.Why, string(n.State)))})
+		}
+	}
+	return out
+}
+
+func overQuota(v *view) []found {
+	var out []found
+	for i := range v.capacity {
+		c := &v.capacity[i]
+		s := &c.sums
+		if in := s.total.Sub(s.out); v.reads("nodes", "ClusterQueues", "ResourceFlavors") && !s.onDemand && s.teams > in {
+			out = append(out, found{c.title(), fmt.Sprintf("teams have a quota of %s, and nodes in service offer %s (of %s)", c.Teams, text(c.Resource, in), c.Total)})
+		}
+	}
+	return out
+}
+
+// title names what a line is about.
+func (c *Capacity) title() string { return "flavor " + c.Flavor + ", " + c.Resource }
+
+func slackTotal(v *view) []found {
+	var out []found
+	for i := range v.capacity {
+		c := &v.capacity[i]
+		s := &c.sums
+		if both := s.teams.Add(s.slack); v.reads("nodes", "ClusterQueues", "ResourceFlavors") && s.hasSlack && !s.onDemand && cli.IsGPU(c.Resource) && both != s.total {
+			out = append(out, found{c.title(), fmt.Sprintf("teams have %s and %s has %s, together %s: nodes have %s", c.Teams, v.Slack, c.Slack, text(c.Resource, both), c.Total)})
+		}
+	}
+	return out
+}
+
+func slackAdjusted(v *view) []found {
+	var out []found
+	for i := range v.capacity {
+		if c, s := &v.capacity[i], &v.capacity[i].sums; s.hasSlack && s.lent < s.slack {
+			out = append(out, found{c.title(), fmt.Sprintf("%s lends %s of its %s", v.Slack, text(c.Resource, s.lent), c.Slack)})
+		}
+	}
+	return out
+}
+
+func gpusOutside(v *view) []found {
+	if !v.reads("LocalQueues") {
+		return nil
+	}
+	var out []found
+	for i := range v.Pods {
+		p := &v.Pods[i]
+		if g := gpus(convert.PodRequests(&p.Spec)); g > 0 && holds(p) && v.teams[p.Namespace] == nil && !skipped(p.Namespace) {
+			out = append(out, found{"pod " + p.Namespace + "/" + p.Name, fmt.Sprintf("has %s on %s that no quota counts", gpuCount(g), p.Spec.NodeName)})
+		}
+	}
+	return sorted(out)
+}
+
+func gpuCount(n core.Amount) string {
+	if n == 1 {
+		return "1 GPU"
+	}
+	return fmt.Sprintf("%d GPUs", int64(n))
+}
+
+func sorted(all []found) []found {
+	slices.SortFunc(all, func(a, b found) int { return cmp.Compare(a.object, b.object) })
+	return all
+}
+
+// each asks about every job that has not ended.
+func (v *view) each(ask func(w *kueue.Workload) string) []found {
+	var out []found
+	for i := range v.Workloads {
+		w := &v.Workloads[i]
+		if skipped(w.Namespace) || apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadFinished) || w.DeletionTimestamp != nil {
+			continue
+		}
+		if message := ask(w); message != "" {
+			name := "workload " + w.Namespace + "/" + w.Name
+			if owner := metav1.GetControllerOf(w); owner != nil {
+				name = strings.ToLower(owner.Kind) + " " + w.Namespace + "/" + owner.Name
+			}
+			out = append(out, found{name, message})
+		}
+	}
+	return sorted(out)
+}
+
+func noQueue(v *view) []found {
+	return v.each(func(w *kueue.Workload) string {
+		switch {
+		case w.Spec.QueueName == "":
+			return "names no queue: set the label " + kueue.QueueNameLabel
+		case v.reads("LocalQueues") && !v.teams[w.Namespace][string(w.Spec.QueueName)]:
+			return fmt.Sprintf("its queue %s is not there", w.Spec.QueueName)
+		}
+		return ""
+	})
+}
+
+func notReady(v *view) []found {
+	return v.each(func(w *kueue.Workload) string {
+		admitted := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadAdmitted)
+		if admitted == nil || admitted.Status != metav1.ConditionTrue || apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadPodsReady) {
+			return ""
+		}
+		since := v.now.Sub(admitted.LastTransitionTime.Time)
+		if since < v.patience {
+			return ""
+		}
+		return fmt.Sprintf("was admitted %s ago, and its pods do not all run", since.Round(1e9))
+	})
+}
+
+func evicted(v *view) []found {
+	return v.each(func(w *kueue.Workload) string {
+		e := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted)
+		if e == nil || e.Status != metav1.ConditionTrue {
+			return ""
+		}
+		return "was evicted: " + cmp.Or(e.Message, e.Reason)
+	})
+}
+
+// fits reports whether a node has what a pod asks for.
+func fits(asked, node core.Resources) bool {
+	return !slices.ContainsFunc(asked, func(r core.Quantity) bool { return r.Amount > node.Of(r.Resource) })
+}
+
+func tooLarge(v *view) []found {
+	if len(v.nodes) == 0 {
+		return nil
+	}
+	return v.each(func(w *kueue.Workload) string {
+		for i := range w.Spec.PodSets {
+			ps := &w.Spec.PodSets[i]
+			asked := convert.PodRequests(&ps.Template.Spec)
+			if ps.Count == 0 || slices.ContainsFunc(v.nodes, func(n core.Node) bool { return fits(asked, n.Allocatable) }) || v.provisioned() {
+				continue
+			}
+			for _, r := range asked {
+				most := v.most(r.Resource)
+				if r.Amount > most {
+					return fmt.Sprintf("a pod of %s asks for %s of %s, and no node has more than %s", ps.Name, text(r.Resource, r.Amount), r.Resource, text(r.Resource, most))
+				}
+			}
+			return fmt.Sprintf("no node has all that a pod of %s asks for together", ps.Name)
+		}
+		return ""
+	})
+}
+
+// most is the most that a node has of a resource.
+func (v *view) most(resource string) core.Amount {
+	out := core.Amount(0)
+	for i := range v.nodes {
+		out = max(out, v.nodes[i].Allocatable.Of(resource))
+	}
+	return out
+}
+
+// provisioned reports whether nodes may be made that are not there yet.
+func (v *view) provisioned() bool {
+	return slices.ContainsFunc(v.Flavors, func(f kueue.ResourceFlavor) bool { return convert.NodesOnDemand(&f) })
+}
+
+func outOfProportion(v *view) []found {
+	return v.each(func(w *kueue.Workload) string {
+		for i := range w.Spec.PodSets {
+			ps := &w.Spec.PodSets[i]
+			asked := convert.PodRequests(&ps.Template.Spec)
+			g := gpus(asked)
+			if g == 0 || v.proportionate(asked, g) {
+				continue
+			}
+			for _, r := range asked {
+				if share := v.share(r.Resource, g); share >= 0 && r.Amount > share {
+					return fmt.Sprintf("a pod of %s asks for %s of %s with %s; the share of as many on a node is %s", ps.Name, text(r.Resource, r.Amount), r.Resource, gpuCount(g), text(r.Resource, share))
+				}
+			}
+		}
+		return ""
+	})
+}
+
+// proportionate reports whether some node has as much for each of its GPUs.
+func (v *view) proportionate(asked core.Resources, g core.Amount) bool {
+	any := false
+	for i := range v.nodes {
+		n := &v.nodes[i]
+		of := gpus(n.Allocatable)
+		if of < g {
+			continue
+		}
+		any = true
+		if !slices.ContainsFunc(asked, func(r core.Quantity) bool {
+			return !cli.IsGPU(r.Resource) && r.Resource != "pods" && r.Amount > shareOf(n.Allocatable.Of(r.Resource), g, of)
+		}) {
+			return true
+		}
+	}
+	return !any // too large, which is another finding
+}
+
+// share is the most of a resource that goes with so many GPUs; -1 of GPUs themselves.
+func (v *view) share(resource string, g core.Amount) core.Amount {
+	out := core.Amount(-1)
+	if cli.IsGPU(resource) || resource == "pods" {
+		return out
+	}
+	for i := range v.nodes {
+		n := &v.nodes[i]
+		if of := gpus(n.Allocatable); of >= g {
+			out = max(out, shareOf(n.Allocatable.Of(resource), g, of))
+		}
+	}
+	return out
+}
+
+// shareOf is g of's of an amount; amounts are below 2^53, so that nothing is lost that matters.
+func shareOf(a, g, of core.Amount) core.Amount {
+	return core.Amount(float64(a) * float64(g) / float64(of))
+}
+
+func loneRDMA(v *view) []found {
+	return v.each(func(w *kueue.Workload) string {
+		pods := int32(0)
+		for i := range w.Spec.PodSets {
+			pods += w.Spec.PodSets[i].Count
+		}
+		if pods != 1 {
+			return ""
+		}
+		for i := range w.Spec.PodSets {
+			for _, r := range convert.PodRequests(&w.Spec.PodSets[i].Template.Spec) {
+				if isRDMA(r.Resource) && r.Amount > 0 {
+					return fmt.Sprintf("its only pod asks for %s of %s", text(r.Resource, r.Amount), r.Resource)
+				}
+			}
+		}
+		return ""
+	})
+}
+
+// isRDMA reports whether a resource is network for GPUs of several pods.
+func isRDMA(resource string) bool {
+	_, name, extended := strings.Cut(resource, "/")
+	return extended && slices.ContainsFunc([]string{"gdr", "rdma", "roce", "hca"}, func(part string) bool { return strings.Contains(name, part) })
+}
+
+func priority(v *view) []found {
+	return v.each(func(w *kueue.Workload) string {
+		if w.Spec.PriorityClassRef == nil {
+			return ""
+		}
+		switch name := w.Spec.PriorityClassRef.Name; name {
+		case "", "default-priority", "low-priority":
+			return ""
+		default:
+			return "has the priority class " + name
+		}
+	})
+}
+
+func otherScheduler(v *view) []found {
+	var out []found
+	for i := range v.Pods {
+		p := &v.Pods[i]
+		if v.teams[p.Namespace] != nil && p.Spec.SchedulerName == "default-scheduler" && gpus(convert.PodRequests(&p.Spec)) > 0 && p.DeletionTimestamp == nil && p.Status.Phase != "Succeeded" && p.Status.Phase != "Failed" {
+			out = append(out, found{"pod " + p.Namespace + "/" + p.Name, "asks for GPUs, and default-scheduler places it"})
+		}
+	}
+	return sorted(out)
+}
