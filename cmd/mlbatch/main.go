@@ -33,7 +33,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go housekeeping(ctx) // ends with the process
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	code := run(ctx, asCalled(os.Args), os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
@@ -44,6 +44,10 @@ func commands() []func() *cobra.Command {
 	return []func() *cobra.Command{
 		newRunCommand,
 		newSubmitCommand,
+		newSbatchCommand,
+		newSqueueCommand,
+		newSinfoCommand,
+		newSacctCommand,
 		newPsCommand,
 		newQueueCommand,
 		newTeamCommand,

@@ -224,6 +224,11 @@ func TestExitCodes(t *testing.T) {
 		"check format":   {"names those that there are", []string{"check", "-o", "table"}, exitUsage, "wide, json or yaml"},
 		"check both":     {"they contradict each other", []string{"check", "-o", "json", "--metrics"}, exitUsage, "give one of them"},
 		"check often":    {"a cluster is no toy", []string{"check", "--watch", "--interval", "1ms"}, exitUsage, "must be 1s or more"},
+		"squeue state":   {"lists those that there are", []string{"squeue", "-t", "XX"}, exitUsage, "PD PENDING"},
+		"squeue job":     {"it takes options only", []string{"squeue", "x"}, exitUsage, "unknown command"},
+		"sacct moment":   {"says how", []string{"sacct", "-S", "noon"}, exitUsage, "use 2026-01-31"},
+		"sbatch both":    {"one of them", []string{"sbatch", "--wrap", "x", "y"}, exitUsage, "give one of them"},
+		"sbatch after":   {"says what there is", []string{"sbatch", "-d", "singleton", "--wrap", "x"}, exitUsage, "use afterok:JOB"},
 		"kubectl where":  {"the wrong directory is an error", []string{"kubectl", "--data-dir", empty, "get", "pods"}, exitFailure, "no cluster"},
 	}
 	for name, tc := range tests {
@@ -263,6 +268,15 @@ func TestUpKeepsWhatTheLastRunHad(t *testing.T) {
 	got := []any{cfg.Fleet.Count, cfg.Fleet.GPUs, cfg.Fleet.CPU.String(), cfg.TimeScale}
 	if diff := cmp.Diff([]any{5, int64(16), "10", 7.0}, got); diff != "" {
 		t.Errorf("a flag that is given changes its own value only (-want +got):\n%s", diff)
+	}
+}
+
+// TestCalledBySlurmsNames: a link by which the program is called says which command is meant.
+func TestCalledBySlurmsNames(t *testing.T) {
+	for call, want := range map[string]string{"/usr/bin/squeue -h": "squeue -h", "./mlbatch squeue": "squeue", "kubectl-mlbatch ps": "ps", "sbatch": "sbatch"} {
+		if got := strings.Join(asCalled(strings.Fields(call)), " "); got != want {
+			t.Errorf("%s is mlbatch %s, want mlbatch %s", call, got, want)
+		}
 	}
 }
 

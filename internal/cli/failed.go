@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
 // failures names the pods of a job that failed, the first one first: the others often
@@ -67,4 +69,25 @@ func howFailed(pod *corev1.Pod) string {
 		return ": " + orElse(pod.Status.Message, pod.Status.Reason)
 	}
 	return ""
+}
+
+// ExitCode is that of a job that has ended: 0 of one that succeeded, and otherwise that of the
+// container that failed first. It is nil if no container is left to say so.
+func ExitCode(state facts.State, pods []corev1.Pod) *int32 {
+	if state == facts.Succeeded {
+		return new(int32(0))
+	}
+	if state != facts.Failed {
+		return nil
+	}
+	var first *corev1.ContainerStateTerminated
+	for i := range pods {
+		if t := culprit(&pods[i]); t != nil && (first == nil || t.FinishedAt.Time.Before(first.FinishedAt.Time)) {
+			first = t
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return &first.ExitCode
 }

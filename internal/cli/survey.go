@@ -30,11 +30,16 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
+// TitleLabel of a job is what people call it, of which there may be several.
+const TitleLabel = "mlbatch.dev/job-name"
+
 // Row is a job in one line. Its fields are what scripts read.
 type Row struct {
 	Namespace string `json:"namespace"`
 	Kind      Kind   `json:"kind"`
 	Name      string `json:"name"`
+	// Title is what people call it, of which there may be several; "" if it has only a name.
+	Title string `json:"title,omitempty"`
 	// Queue is the LocalQueue that it names, ClusterQueue the one whose quota it has.
 	Queue        string `json:"queue,omitempty"`
 	ClusterQueue string `json:"clusterQueue,omitempty"`
@@ -60,6 +65,9 @@ type Row struct {
 	// User is who made it, where its kind says so.
 	User     string `json:"user,omitempty"`
 	Workload string `json:"workload,omitempty"`
+	// ExitCode is that of the container that failed first, or 0 of a job that succeeded; nil if
+	// it has not ended, or its pods are gone.
+	ExitCode *int32 `json:"exitCode,omitempty"`
 	// Created is when it was, Since when it came to its state, nil if that is not known.
 	Created time.Time  `json:"created"`
 	Since   *time.Time `json:"since,omitempty"`
@@ -363,13 +371,14 @@ func (s *surveyor) podRows() (out []Row) {
 func rowOf(kind Kind, o metav1.Object, parts facts.Objects) Row {
 	j := facts.JobOf(parts)
 	row := Row{
-		Namespace: o.GetNamespace(), Kind: kind, Name: o.GetName(), Queue: j.LocalQueue, ClusterQueue: j.ClusterQueue,
+		Namespace: o.GetNamespace(), Kind: kind, Name: o.GetName(), Title: o.GetLabels()[TitleLabel], Queue: j.LocalQueue, ClusterQueue: j.ClusterQueue,
 		State: j.State, Reason: j.Reason, Message: j.Message, Pods: j.Pods.Wanted, Running: len(j.Pods.Running),
 		Nodes: nodesOf(parts.Pods), Created: o.GetCreationTimestamp().UTC(),
 	}
 	if !j.Since.IsZero() {
 		row.Since = new(j.Since.UTC())
 	}
+	row.ExitCode = ExitCode(j.State, parts.Pods)
 	if w := parts.Workload; w != nil {
 		row.Workload, row.Priority = w.Name, w.Spec.Priority
 		row.Pods, row.GPUs = 0, 0

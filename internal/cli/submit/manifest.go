@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/manifest"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 )
@@ -57,7 +58,7 @@ func (r *Request) Label(objects []*unstructured.Unstructured, said []Setting) (j
 			labels = map[string]string{}
 		}
 		ours := x.labels()
-		delete(ours, TitleLabel)
+		delete(ours, cli.TitleLabel)
 		if slices.ContainsFunc(said, func(s Setting) bool { return s.Option == "queue" }) {
 			labels[kueue.QueueNameLabel] = ours[kueue.QueueNameLabel]
 		}

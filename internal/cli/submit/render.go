@@ -20,10 +20,8 @@ import (
 	"github.com/mlbatch/mlbatch/api/kubeflow/v2beta1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	ray "github.com/mlbatch/mlbatch/api/ray/v1"
+	"github.com/mlbatch/mlbatch/internal/cli"
 )
-
-// TitleLabel is what people call a job, of which there may be several.
-const TitleLabel = "mlbatch.dev/job-name"
 
 // productLabel of a node says which GPUs it has.
 const productLabel = "nvidia.com/gpu.product"
@@ -152,7 +150,7 @@ func (x *rendering) labels() map[string]string {
 		out[kueue.MaxExecTimeSecondsLabel] = strconv.FormatInt(int64((r.Time+time.Second-1)/time.Second), 10)
 	}
 	if title := labelValue(x.title()); title != "" {
-		out[TitleLabel] = title
+		out[cli.TitleLabel] = title
 	}
 	return out
 }

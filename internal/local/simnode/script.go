@@ -187,10 +187,20 @@ func commandActs(words []string, unknown time.Duration) (time.Duration, int32) {
 	if d, ok := sleeps(text); ok {
 		return d, code
 	}
-	if exits && strings.TrimSpace(text) == "" {
+	if exits && idle(text) {
 		return 0, code
 	}
 	return unknown, code
+}
+
+// idle reports whether a script has no command.
+func idle(text string) bool {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			return false
+		}
+	}
+	return true
 }
 
 var (

@@ -63,6 +63,7 @@ func TestW16ExitCodesAreRead(t *testing.T) {
 		want  act
 	}{
 		"at once":      {"nothing else is done", sh("exit 3"), act{runs: 0, exit: 3}},
+		"remarks":      {"they are no commands", sh("#!/bin/sh\n# x\nexit 3\n"), act{runs: 0, exit: 3}},
 		"after sleep":  {"the usual way to fail in a test", sh("sleep 5; exit 1"), act{runs: 5 * time.Second, exit: 1}},
 		"and":          {"sleep goes well", sh("sleep 5 && exit 2"), act{runs: 5 * time.Second, exit: 2}},
 		"lines":        {"scripts have lines", sh("set -e\nsleep 3\nexit 7\n"), act{runs: 3 * time.Second, exit: 7}},

@@ -1,0 +1,419 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/slurm"
+	"github.com/mlbatch/mlbatch/internal/cli/submit"
+	"github.com/mlbatch/mlbatch/internal/facts"
+)
+
+// slurmCommands are the names by which the program can be called, too.
+func slurmCommands() []string {
+	return []string{"sbatch", "squeue", "sinfo", "sacct"}
+}
+
+// asCalled are the arguments of the program, with the command in front whose name it is called by.
+func asCalled(args []string) []string {
+	if name := filepath.Base(args[0]); slices.Contains(slurmCommands(), name) {
+		return append([]string{name}, args[1:]...)
+	}
+	return args[1:]
+}
+
+// jobList is what squeue and sacct read.
+type jobList struct {
+	conn      cli.Connection
+	namespace string
+}
+
+// flags are those of the cluster. Slurm's commands have another use for -n.
+func (l *jobList) flags(f *pflag.FlagSet) {
+	f.StringVar(&l.namespace, "namespace", "", "`namespace` of the jobs (default: that of the kubeconfig's context, or all)")
+	connectionFlags(f, &l.conn)
+}
+
+// read reads the jobs that the user may see.
+func (l *jobList) read(cmd *cobra.Command) ([]cli.Row, error) {
+	cfg, c, err := connect(&l.conn)
+	if err != nil {
+		return nil, err
+	}
+	if l.namespace == "" {
+		l.namespace = l.conn.Namespace()
+	}
+	survey, err := cli.TakeSurvey(cmd.Context(), c, l.namespace, client.ListOptions{})
+	if err != nil {
+		return nil, l.conn.Unreachable(err, cfg.Host)
+	}
+	if len(survey.Unread) > 0 {
+		hint := ""
+		if l.namespace == "" {
+			hint = "; --namespace NAMESPACE lists one namespace"
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "You may not list %s%s.\n", strings.Join(survey.Unread, ", "), hint)
+	}
+	return survey.Rows, nil
+}
+
+// newSqueueCommand is squeue.
+func newSqueueCommand() *cobra.Command {
+	var l jobList
+	var q slurm.Queue
+	var f slurm.Filter
+	var states string
+	cmd := &cobra.Command{
+		Use:   "squeue",
+		Short: "List jobs that wait or run, as Slurm's squeue does",
+		Long: `List jobs that wait or run, as Slurm's squeue does, with its columns. A partition is a
+LocalQueue, JOBID the name of the job, NODES the number of its pods, and the reason is the
+one of "mlbatch why". USER is known of kinds that say who made them (AppWrappers). With
+--start, START_TIME is N/A for jobs that wait.
+
+Formats (-o) have the letters A D M N P Q R S T V Y b i j p r t u.`,
+		Example: `  # all jobs of a namespace that wait or run
+  mlbatch squeue --namespace blue
+
+  # what waits, for a script
+  mlbatch squeue --namespace blue -h -t PD -o "%i %R"`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if f.States, err = optionalStates(states); err != nil {
+				return usageError{fmt.Errorf("-t: %w", err)}
+			}
+			rows, err := l.read(cmd)
+			if err != nil {
+				return err
+			}
+			f.Ended = len(f.Jobs) > 0
+			chosen := f.Select(rows)
+			if len(f.Jobs) > 0 && len(chosen) == 0 {
+				return fmt.Errorf("there is no job %s here that you may see", strings.Join(f.Jobs, ", "))
+			}
+			slices.Reverse(chosen) // the oldest first
+			q.Now, q.All, q.Width = time.Now(), l.namespace == "", tableWidth(cmd.OutOrStdout())
+			if err := q.Print(cmd.OutOrStdout(), chosen); err != nil {
+				return usageError{fmt.Errorf("-o: %w", err)}
+			}
+			return nil
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringSliceVarP(&f.Users, "user", "u", nil, "jobs of these users only")
+	fs.StringSliceVarP(&f.Partitions, "partition", "p", nil, "jobs of these queues only")
+	fs.StringSliceVarP(&f.Names, "name", "n", nil, "jobs with these names (NAME) only")
+	fs.StringSliceVarP(&f.Jobs, "jobs", "j", nil, "these jobs (JOBID) only")
+	fs.StringVarP(&states, "states", "t", "", "jobs in these states only, such as PD,R; or all")
+	fs.StringVarP(&q.Format, "format", "o", "", "format, such as \"%.18i %.9P %R\"")
+	fs.BoolVarP(&q.Bare, "noheader", "h", false, "without titles")
+	fs.BoolVar(&q.Starts, "start", false, "with START_TIME")
+	fs.BoolP("all", "a", false, "all partitions, as always")
+	fs.Bool("help", false, "help for squeue") // -h is --noheader
+	_ = fs.MarkHidden("all")
+	l.flags(fs)
+	return cmd
+}
+
+func optionalStates(text string) ([]slurm.State, error) {
+	if text == "" {
+		return nil, nil
+	}
+	return slurm.ParseStates(text)
+}
+
+// newSacctCommand is sacct.
+func newSacctCommand() *cobra.Command {
+	var l jobList
+	var a slurm.Accounts
+	var p1, p2, bare bool
+	f := slurm.Filter{Ended: true}
+	var states, since string
+	cmd := &cobra.Command{
+		Use:   "sacct",
+		Short: "List jobs and how they ended, as Slurm's sacct does",
+		Long: `List jobs and how they ended, as Slurm's sacct does: those that are still there, in
+whatever state. Jobs that were deleted are not known any more, nor is the exit code of a
+job whose pods are gone. Account is the namespace, Partition the LocalQueue. Amounts are
+GPUs (AllocTRES).`,
+		Example: `  # the jobs of a namespace
+  mlbatch sacct --namespace blue
+
+  # for a script
+  mlbatch sacct --namespace blue -n -P -o JobID,State,ExitCode`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if f.States, err = optionalStates(states); err != nil {
+				return usageError{fmt.Errorf("-s: %w", err)}
+			}
+			after, err := slurmMoment(since)
+			if err != nil {
+				return usageError{fmt.Errorf("-S: %w", err)}
+			}
+			rows, err := l.read(cmd)
+			if err != nil {
+				return err
+			}
+			chosen := slices.DeleteFunc(f.Select(rows), func(r cli.Row) bool { return r.Created.Before(after) })
+			slices.Reverse(chosen)
+			a.Now, a.Parsable, a.Ends, a.Bare = time.Now(), p1 || p2, p1 && !p2, bare
+			if err := a.Print(cmd.OutOrStdout(), chosen); err != nil {
+				return usageError{fmt.Errorf("-o: %w", err)}
+			}
+			return nil
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringSliceVarP(&f.Users, "user", "u", nil, "jobs of these users only")
+	fs.StringSliceVarP(&f.Partitions, "partition", "r", nil, "jobs of these queues only")
+	fs.StringSliceVar(&f.Names, "name", nil, "jobs with these names (JobName) only")
+	fs.StringSliceVarP(&f.Jobs, "jobs", "j", nil, "these jobs (JobID) only")
+	fs.StringVarP(&states, "state", "s", "", "jobs in these states only, such as F,CD")
+	fs.StringVarP(&since, "starttime", "S", "", "jobs submitted since, such as 2026-01-31 or now-2days")
+	fs.StringVarP(&a.Fields, "format", "o", "", "fields, such as JobID,State,ExitCode; or all")
+	fs.BoolVarP(&bare, "noheader", "n", false, "without titles")
+	fs.BoolVarP(&p1, "parsable", "p", false, "| behind each field")
+	fs.BoolVarP(&p2, "parsable2", "P", false, "| between fields")
+	for _, o := range []struct{ name, letter string }{{"allocations", "X"}, {"allusers", "a"}} {
+		fs.BoolP(o.name, o.letter, false, "as always")
+		_ = fs.MarkHidden(o.name)
+	}
+	l.flags(fs)
+	return cmd
+}
+
+// slurmMoment reads a moment: a day, a day with a time of day, or now-COUNTUNITS.
+func slurmMoment(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	var n int
+	var unit string
+	if k, _ := fmt.Sscanf(text, "now-%d%s", &n, &unit); k == 2 && n >= 0 {
+		for name, d := range map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour} {
+			if strings.TrimSuffix(unit, "s") == name {
+				return time.Now().Add(-time.Duration(n) * d), nil
+			}
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is no moment: use 2026-01-31, 2026-01-31T12:00 or now-2days", text)
+}
+
+// newSinfoCommand is sinfo.
+func newSinfoCommand() *cobra.Command {
+	var l jobList
+	var n slurm.Nodes
+	var partitions []string
+	var states []string
+	cmd := &cobra.Command{
+		Use:   "sinfo",
+		Short: "List queues and the nodes that their jobs may be on, as Slurm's sinfo does",
+		Long: `List queues and the states of the nodes that their jobs may be on, as Slurm's sinfo does.
+Partitions are ClusterQueues or, with --namespace, the LocalQueues of a namespace. Their
+nodes are those with the labels of the queue's flavors. Whoever may not read nodes is
+told n/a; whoever may not read flavors sees all nodes.
+
+Formats (-o) have the letters D G N P R T a l t.`,
+		Example: `  # queues and nodes
+  mlbatch sinfo
+
+  # a line for each node
+  mlbatch sinfo -N`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, c, err := connect(&l.conn)
+			if err != nil {
+				return err
+			}
+			all, err := slurmPartitions(cmd.Context(), c, l.namespace, partitions)
+			if err != nil {
+				return l.conn.Unreachable(err, cfg.Host)
+			}
+			n.Width, n.States = tableWidth(cmd.OutOrStdout()), states
+			if err := n.Print(cmd.OutOrStdout(), all); err != nil {
+				return usageError{fmt.Errorf("-o: %w", err)}
+			}
+			return nil
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringSliceVarP(&partitions, "partition", "p", nil, "these queues only")
+	fs.StringSliceVarP(&states, "states", "t", nil, "nodes in these states only, such as idle,mix")
+	fs.StringVarP(&n.Format, "format", "o", "", "format, such as \"%P %D %t %N\"")
+	fs.BoolVarP(&n.Each, "Node", "N", false, "a line for each node")
+	fs.BoolVarP(&n.Bare, "noheader", "h", false, "without titles")
+	fs.Bool("help", false, "help for sinfo")
+	l.flags(fs)
+	return cmd
+}
+
+// slurmPartitions are queues with their nodes.
+func slurmPartitions(ctx context.Context, c client.Reader, namespace string, names []string) ([]slurm.Partition, error) {
+	queues, err := cli.TakeQueues(ctx, c, namespace, "")
+	if err != nil {
+		return nil, err
+	}
+	nodes, of := queueNodes(ctx, c)
+	var out []slurm.Partition
+	for _, q := range queues {
+		cluster := q.Name
+		switch q.Kind {
+		case "Cohort":
+			continue
+		case "LocalQueue":
+			cluster = q.Parent
+		}
+		if len(names) > 0 && !slices.Contains(names, q.Name) {
+			continue
+		}
+		p := slurm.Partition{Name: q.Name, Up: q.State == string(facts.QueueActive)}
+		if nodes != nil {
+			p.Nodes = slices.DeleteFunc(slices.Clone(nodes), func(n cli.NodeRow) bool { return !of(cluster, n.Name) })
+		}
+		out = append(out, p)
+	}
+	if len(names) > 0 && len(out) == 0 {
+		return nil, fmt.Errorf("there is no queue %s here that you may see", strings.Join(names, ", "))
+	}
+	return out, nil
+}
+
+// queueNodes are all nodes, and which of them a ClusterQueue has; nil if they may not be read.
+func queueNodes(ctx context.Context, c client.Reader) ([]cli.NodeRow, func(queue, node string) bool) {
+	rows, _, err := cli.TakeNodes(ctx, c)
+	var nodes corev1.NodeList
+	if err != nil || c.List(ctx, &nodes) != nil {
+		return nil, nil
+	}
+	if rows == nil {
+		rows = []cli.NodeRow{}
+	}
+	var queues kueue.ClusterQueueList
+	var flavors kueue.ResourceFlavorList
+	if errors.Join(c.List(ctx, &queues), c.List(ctx, &flavors)) != nil {
+		return rows, func(string, string) bool { return true }
+	}
+	labels, wants, has := map[string]map[string]string{}, map[string]map[string]string{}, map[string]map[string]bool{}
+	for i := range nodes.Items {
+		labels[nodes.Items[i].Name] = nodes.Items[i].Labels
+	}
+	for i := range flavors.Items {
+		wants[flavors.Items[i].Name] = flavors.Items[i].Spec.NodeLabels
+	}
+	for i := range queues.Items {
+		q := &queues.Items[i]
+		has[q.Name] = map[string]bool{}
+		for _, g := range q.Spec.ResourceGroups {
+			for _, f := range g.Flavors {
+				for name, l := range labels { // sets: order does not matter
+					want, known := wants[string(f.Name)]
+					fits := known
+					for k, v := range want {
+						fits = fits && l[k] == v
+					}
+					has[q.Name][name] = has[q.Name][name] || fits
+				}
+			}
+		}
+	}
+	return rows, func(queue, node string) bool { return has[queue][node] }
+}
+
+// newSbatchCommand is sbatch.
+func newSbatchCommand() *cobra.Command {
+	var s submission
+	var wrap string
+	var parsable, quiet, test bool
+	cmd := &cobra.Command{
+		Use:   "sbatch [flags] [SCRIPT [ARG...]]",
+		Short: "Submit a script, as Slurm's sbatch does",
+		Long: `Submit a script with #SBATCH lines, as Slurm's sbatch does; without SCRIPT it is read from
+standard input. A partition is a LocalQueue, a node a pod, and the job's number is its
+name. With several nodes the script runs on each of them. What Slurm does not know, such as
+--image, can be given here, in #MLBATCH lines, or in a profile.`,
+		Example: `  # a script
+  mlbatch sbatch --namespace blue --image python:3.12 train.sh
+
+  # a command, of which a script wants the name only
+  mlbatch sbatch --namespace blue --image python:3.12 --parsable --wrap "sleep 60"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.out, s.errs = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if test {
+				s.dryRun = "server"
+			}
+			r := submit.New()
+			name, data := "-", []byte("#!/bin/sh\n"+wrap+"\n")
+			switch {
+			case wrap != "" && len(args) > 0:
+				return usageError{errors.New("--wrap and a script: give one of them")}
+			case wrap == "":
+				if len(args) > 0 {
+					name, args = args[0], args[1:]
+				}
+				var err error
+				if data, err = readInput(cmd.InOrStdin(), name); err != nil {
+					return err
+				}
+			}
+			if wrap != "" {
+				name = "wrap"
+			}
+			settings, err := s.read(r, name, data, args)
+			if err != nil {
+				return err
+			}
+			made, err := s.job(cmd.Context(), r, settings)
+			switch {
+			case err != nil || made == nil:
+				return err
+			case parsable:
+				fmt.Fprintln(s.out, made.job.GetName())
+			case !quiet:
+				fmt.Fprintf(s.out, "Submitted batch job %s\n", made.job.GetName())
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	s.slurmFlags(f)
+	f.StringVar(&wrap, "wrap", "", "a `command` instead of a script")
+	f.BoolVar(&parsable, "parsable", false, "print the name of the job only")
+	f.BoolVarP(&quiet, "quiet", "Q", false, "print nothing")
+	f.BoolVar(&test, "test-only", false, "have the API server check it, and create nothing")
+	return cmd
+}
+
+// slurmFlags adds the options of sbatch, and those of jobs that it does not have.
+func (s *submission) slurmFlags(f *pflag.FlagSet) {
+	f.SetInterspersed(false)
+	for _, o := range submit.SlurmOptions() {
+		s.slurmFlag(f, o, o.Letter)
+	}
+	for _, o := range submit.Options() {
+		if f.Lookup(o.Name) == nil && !slices.Contains([]string{"name", "queue", "priority", "cpus", "after"}, o.Name) {
+			f.VarP(&setting{option: o.Name, kind: o.Value, to: &s.settings}, o.Name, "", o.Usage)
+		}
+	}
+	f.StringVar(&s.namespace, "namespace", "", "`namespace` of the job (default: that of the kubeconfig's context)")
+	f.BoolVar(&s.strict, "strict", false, "refuse scripts with lines that are not heeded")
+	connectionFlags(f, &s.conn)
+}

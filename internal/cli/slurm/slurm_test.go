@@ -1,0 +1,186 @@
+package slurm_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/slurm"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/facts"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestMain(m *testing.M) {
+	time.Local = time.UTC // moments are told where people are
+	os.Exit(m.Run())
+}
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func ago(d time.Duration) *time.Time { return new(now.Add(-d)) }
+
+// jobs are one of each state.
+func jobs() []cli.Row {
+	all := []cli.Row{
+		{Name: "train-12345", Title: "train", State: facts.Running, Since: ago(26 * time.Hour), Nodes: []string{"node-0", "node-1"}, Pods: 2, Running: 2, GPUs: 16, Priority: new(int32(5)), User: "alice"},
+		{Name: "sweep-23456", Title: "sweep", State: facts.Waiting, Reason: "WaitingForQuota", Pods: 10, GPUs: 10},
+		{Name: "held", State: facts.Held, Reason: "Deactivated", Pods: 1},
+		{Name: "starts", State: facts.Starting, Nodes: []string{"node-2"}, Pods: 1},
+		{Name: "stops", State: facts.Stopping, Nodes: []string{"node-2"}, Pods: 1},
+		{Name: "good", State: facts.Succeeded, Since: ago(time.Minute), Pods: 1, ExitCode: new(int32(0))},
+		{Name: "bad", State: facts.Failed, Since: ago(time.Minute), Pods: 1, ExitCode: new(int32(3))},
+		{Name: "killed", State: facts.Failed, Since: ago(time.Minute), Pods: 1, ExitCode: new(int32(137))},
+		{Name: "gone", State: facts.Failed, Since: ago(time.Minute), Pods: 1},
+		{Name: "late", State: facts.Held, Reason: "DeactivatedDueToMaximumExecutionTimeExceeded", Pods: 1},
+		{Name: "evil\x1b[31m", State: facts.Waiting, Reason: "R\x1b[0m", Pods: 1},
+	}
+	for i := range all {
+		all[i].Namespace, all[i].Queue, all[i].Created = "blue", "default-queue", now.Add(-48*time.Hour)
+	}
+	return all
+}
+
+// golden compares what was printed with a file, which -update writes.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if strings.Contains(got, "\x1b") {
+		t.Error("a terminal would obey a name")
+	}
+}
+
+func TestSqueue(t *testing.T) {
+	tests := map[string]slurm.Queue{
+		"squeue-60": {Width: 60}, "squeue-80": {Width: 80}, "squeue-140": {Width: 140},
+		"squeue-all": {All: true, Width: 140}, "squeue-start": {Starts: true, Width: 140, Bare: true},
+		"squeue-format": {Format: "%.18i|%9P|%.8j %.8u %.2t %.10M %.6D %R %S %V %Q %b"},
+	}
+	for name, q := range tests {
+		t.Run(name, func(t *testing.T) {
+			q.Now = now
+			var out bytes.Buffer
+			if err := q.Print(&out, (&slurm.Filter{}).Select(jobs())); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name, out.String())
+		})
+	}
+}
+
+func TestSacct(t *testing.T) {
+	tests := map[string]slurm.Accounts{
+		"sacct": {}, "sacct-parsable": {Fields: "jobid,state,exitcode,elapsed,end", Parsable: true, Ends: true}, "sacct-width": {Fields: "JobID%6,State", Bare: true},
+	}
+	for name, a := range tests {
+		t.Run(name, func(t *testing.T) {
+			a.Now = now
+			var out bytes.Buffer
+			if err := a.Print(&out, (&slurm.Filter{Ended: true}).Select(jobs())); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name, out.String())
+		})
+	}
+}
+
+func TestSinfo(t *testing.T) {
+	node := func(n int, state core.NodeState, gpus int64, free int64, pods int) cli.NodeRow {
+		return cli.NodeRow{Name: "node-" + strconv.Itoa(n), State: state, GPUs: gpus, Free: &free, Pods: &pods}
+	}
+	all := []slurm.Partition{
+		{Name: "blue", Up: true, Nodes: []cli.NodeRow{
+			node(0, core.NodeReady, 8, 8, 1), node(1, core.NodeReady, 8, 3, 1), node(2, core.NodeWarned, 8, 0, 1), node(3, core.NodeClosed, 8, 8, 0),
+			node(4, core.NodeEvicted, 8, 4, 1), node(5, core.NodeLost, 8, 4, 1), node(6, core.NodeReady, 8, 2, 2), node(7, core.NodeReady, 0, 0, 2),
+		}},
+		{Name: "tenant", Up: true},
+		{Name: "stopped", Nodes: []cli.NodeRow{}},
+	}
+	tests := map[string]slurm.Nodes{
+		"sinfo-60": {Width: 60}, "sinfo-80": {Width: 80}, "sinfo-140": {Width: 140}, "sinfo-each": {Each: true, Width: 140},
+		"sinfo-format": {Format: "%P %.5D %6T %N %G", States: []string{"mixed", "idle"}},
+	}
+	for name, n := range tests {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := n.Print(&out, all); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name, out.String())
+		})
+	}
+}
+
+func TestFilter(t *testing.T) {
+	states := func(text string) []slurm.State {
+		out, err := slurm.ParseStates(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	tests := map[string]struct {
+		why  string
+		f    slurm.Filter
+		want string
+	}{
+		"usual":      {"what is over is not listed", slurm.Filter{}, "train-12345 sweep-23456 held starts stops evil\x1b[31m"},
+		"ended":      {"one state", slurm.Filter{States: states("f,TIMEOUT")}, "bad killed gone late"},
+		"all":        {"every state", slurm.Filter{States: states("all"), Names: []string{"train", "good"}}, "train-12345 good"},
+		"user":       {"who made them", slurm.Filter{Users: []string{"alice"}}, "train-12345"},
+		"job":        {"by either name", slurm.Filter{Ended: true, Jobs: []string{"good", "blue/bad"}}, "good bad"},
+		"other":      {"of another queue", slurm.Filter{Partitions: []string{"red"}}, ""},
+		"partition":  {"of this one", slurm.Filter{Partitions: []string{"default-queue"}, Names: []string{"held"}}, "held"},
+		"other name": {"titles count", slurm.Filter{Names: []string{"train-12345"}}, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, r := range tc.f.Select(jobs()) {
+				got = append(got, r.Name)
+			}
+			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
+			}
+		})
+	}
+}
+
+func TestWrongFormats(t *testing.T) {
+	for format, says := range map[string]string{"%.18z": "%z is not known", "%i %": "a field is missing", "%99999i": "no width"} {
+		q := slurm.Queue{Format: format}
+		if err := q.Print(&bytes.Buffer{}, nil); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want %q", format, err, says)
+		}
+	}
+	for fields, says := range map[string]string{"JobID,Foo": `no field "Foo"`, "JobID%x": "no width"} {
+		a := slurm.Accounts{Fields: fields}
+		if err := a.Print(&bytes.Buffer{}, nil); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want %q", fields, err, says)
+		}
+	}
+	if _, err := slurm.ParseStates("PD,XX"); err == nil || !strings.Contains(err.Error(), `no state "XX"`) {
+		t.Errorf("XX is a state: %v", err)
+	}
+}

@@ -1,0 +1,101 @@
+package slurm
+
+import (
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+)
+
+// unknown is what is said where there is nothing to say.
+const unknown = "N/A"
+
+// jobFields are those of squeue. all says that jobs are of several namespaces.
+func jobFields(now time.Time, all bool) []field[cli.Row] { //nolint:revive // names are then longer
+	id := func(r cli.Row) string {
+		if all {
+			return r.Namespace + "/" + r.Name
+		}
+		return r.Name
+	}
+	return []field[cli.Row]{
+		{key: "i", title: "JOBID", text: id},
+		{key: "A", title: "JOBID", text: id},
+		{key: "P", title: "PARTITION", text: func(r cli.Row) string { return r.Queue }},
+		{key: "j", title: "NAME", text: title},
+		{key: "u", title: "USER", text: func(r cli.Row) string { return r.User }},
+		{key: "t", title: "ST", text: func(r cli.Row) string { return StateOf(r).Code }},
+		{key: "T", title: "STATE", text: func(r cli.Row) string { return StateOf(r).Word }},
+		{key: "M", title: "TIME", text: func(r cli.Row) string { return clock(ran(r, now)) }},
+		{key: "D", title: "NODES", text: func(r cli.Row) string { return strconv.Itoa(r.Pods) }},
+		{key: "R", title: "NODELIST(REASON)", text: func(r cli.Row) string {
+			if s := StateOf(r); s != pending && len(r.Nodes) > 0 {
+				return strings.Join(r.Nodes, ",")
+			}
+			return "(" + r.Reason + ")"
+		}},
+		{key: "N", title: "NODELIST", text: func(r cli.Row) string { return strings.Join(r.Nodes, ",") }},
+		{key: "r", title: "REASON", text: func(r cli.Row) string { return r.Reason }},
+		{key: "Q", title: "PRIORITY", text: priority},
+		{key: "p", title: "PRIORITY", text: priority},
+		{key: "V", title: "SUBMIT_TIME", text: func(r cli.Row) string { return stamp(&r.Created) }},
+		{key: "S", title: "START_TIME", text: func(r cli.Row) string {
+			if StateOf(r) == running {
+				return stamp(r.Since)
+			}
+			return unknown
+		}},
+		{key: "b", title: "TRES_PER_JOB", text: gpus},
+		{key: "Y", title: "SCHEDNODES", text: func(cli.Row) string { return "(null)" }},
+	}
+}
+
+func priority(r cli.Row) string {
+	if r.Priority == nil {
+		return unknown
+	}
+	return strconv.Itoa(int(*r.Priority))
+}
+
+func gpus(r cli.Row) string {
+	if r.GPUs == 0 {
+		return unknown
+	}
+	return "gres/gpu:" + strconv.FormatInt(r.GPUs, 10)
+}
+
+// ran is how long a job has been running.
+func ran(r cli.Row, now time.Time) time.Duration {
+	if StateOf(r) != running || r.Since == nil {
+		return 0
+	}
+	return now.Sub(*r.Since)
+}
+
+// Queue is how a list of jobs is printed.
+type Queue struct {
+	Now time.Time
+	// All says that jobs are of several namespaces.
+	All bool
+	// Format is one of squeue, "" for a table of the usual columns, or those of expected starts.
+	Format string
+	Starts bool
+	Bare   bool
+	Width  int
+}
+
+// Print prints jobs.
+func (q *Queue) Print(w io.Writer, rows []cli.Row) error {
+	fields := jobFields(q.Now, q.All)
+	if q.Format != "" {
+		return printFormat(w, fields, q.Format, rows, q.Bare)
+	}
+	which := "i P j u t M D R"
+	if q.Starts {
+		which = "i P j u t S D Y R"
+	}
+	ranks := map[string]int{"P": 4, "j": 6, "u": 7, "M": 3, "D": 1, "S": 2, "Y": 8}
+	return cli.PrintTable(w, columns(fields, which, ranks), rows, cli.Layout{Width: q.Width, Bare: q.Bare})
+}

@@ -1,0 +1,105 @@
+package slurm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/facts"
+)
+
+// State is one of a job, in Slurm's words.
+type State struct{ Code, Word string }
+
+// The states that jobs have here.
+func states() []State {
+	return []State{pending, configuring, running, completing, completed, failed, timeout}
+}
+
+var (
+	pending     = State{"PD", "PENDING"}
+	configuring = State{"CF", "CONFIGURING"}
+	running     = State{"R", "RUNNING"}
+	completing  = State{"CG", "COMPLETING"}
+	completed   = State{"CD", "COMPLETED"}
+	failed      = State{"F", "FAILED"}
+	timeout     = State{"TO", "TIMEOUT"}
+)
+
+// StateOf is that of a job.
+func StateOf(r cli.Row) State {
+	switch r.State {
+	case facts.Running:
+		return running
+	case facts.Starting, facts.Resetting:
+		return configuring
+	case facts.Stopping:
+		return completing
+	case facts.Succeeded:
+		return completed
+	case facts.Failed:
+		return failed
+	case facts.Unmanaged:
+		if r.Running > 0 {
+			return running
+		}
+	case facts.Held:
+		if strings.Contains(r.Reason, "MaximumExecutionTime") {
+			return timeout
+		}
+	case facts.Waiting:
+	}
+	return pending
+}
+
+// Ended reports whether a job is over.
+func (s State) Ended() bool { return s == completed || s == failed || s == timeout }
+
+// Filter says which jobs are wanted. Empty lists are no condition.
+type Filter struct {
+	Users, Partitions, Names, Jobs []string
+	States                         []State
+	// Ended wants jobs that are over, too, if no states are named.
+	Ended bool
+}
+
+// ParseStates reads a list of codes or words; all is every state.
+func ParseStates(text string) (out []State, err error) {
+	for word := range strings.SplitSeq(text, ",") {
+		if strings.EqualFold(word, "all") {
+			return states(), nil
+		}
+		i := slices.IndexFunc(states(), func(s State) bool { return strings.EqualFold(word, s.Code) || strings.EqualFold(word, s.Word) })
+		if i < 0 {
+			var all []string
+			for _, s := range states() {
+				all = append(all, s.Code+" "+s.Word)
+			}
+			return nil, fmt.Errorf("there is no state %q here: use all, or of these: %s", word, strings.Join(all, ", "))
+		}
+		out = append(out, states()[i])
+	}
+	return out, nil
+}
+
+// Select are the jobs that are wanted.
+func (f *Filter) Select(rows []cli.Row) []cli.Row {
+	return slices.DeleteFunc(slices.Clone(rows), func(r cli.Row) bool {
+		state := StateOf(r)
+		return len(f.Users) > 0 && !slices.Contains(f.Users, r.User) ||
+			len(f.Partitions) > 0 && !slices.Contains(f.Partitions, r.Queue) && !slices.Contains(f.Partitions, r.ClusterQueue) ||
+			len(f.Names) > 0 && !slices.Contains(f.Names, title(r)) ||
+			len(f.Jobs) > 0 && !slices.Contains(f.Jobs, r.Name) && !slices.Contains(f.Jobs, r.Namespace+"/"+r.Name) ||
+			len(f.States) > 0 && !slices.Contains(f.States, state) ||
+			len(f.States) == 0 && !f.Ended && state.Ended()
+	})
+}
+
+// title is what people call a job.
+func title(r cli.Row) string {
+	if r.Title != "" {
+		return r.Title
+	}
+	return r.Name
+}
