@@ -344,7 +344,7 @@ func (s *submission) read(r *submit.Request, name string, data []byte, args []st
 	r.Script = string(data)
 	source, err := submit.ReadScript(name, r.Script, s.slurm)
 	if err != nil {
-		return nil, err
+		return nil, usageError{err}
 	}
 	return source.Settings, s.warn(source.Warnings)
 }

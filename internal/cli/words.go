@@ -91,9 +91,6 @@ func harmless(text string) string {
 	return b.String()
 }
 
-// Harmless writes out what a terminal would obey, instead of passing it on.
-func Harmless(text string) string { return harmless(text) }
-
 // sentence makes text begin with a capital letter and end with a full stop.
 // Messages in conditions come in both styles.
 func sentence(text string) string {
