@@ -56,6 +56,7 @@ func commands() []func() *cobra.Command {
 		newUndrainCommand,
 		newNodesCommand,
 		newWhyCommand,
+		newEtaCommand,
 		newGenerateCommand,
 		newShowCommand,
 		newEventsCommand,

@@ -130,7 +130,7 @@ func (s *simulation) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	result, err := s.simulate(cmd.Context(), world, cmd.ErrOrStderr())
+	result, err := s.simulate(cmd.Context(), world, sim.Watch{Check: s.check}, cmd.ErrOrStderr())
 	if result == nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (s *simulation) runMany(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		result, err := s.simulate(cmd.Context(), world, cmd.ErrOrStderr())
+		result, err := s.simulate(cmd.Context(), world, sim.Watch{Check: s.check}, cmd.ErrOrStderr())
 		if result != nil {
 			results = append(results, result)
 		}
@@ -292,10 +292,10 @@ const (
 
 // simulate runs a world and says on standard error how far it is. When it is told to
 // stop it returns what there is so far, and an error.
-func (s *simulation) simulate(ctx context.Context, world *sim.World, errOut io.Writer) (*sim.Result, error) {
+func (s *simulation) simulate(ctx context.Context, world *sim.World, watch sim.Watch, errOut io.Writer) (*sim.Result, error) {
 	began := time.Now()
 	printed := began
-	run := sim.New(*world, sim.Watch{Check: s.check})
+	run := sim.New(*world, watch)
 	for run.Advance(momentsPerLook) {
 		if ctx.Err() != nil {
 			p := run.Progress()

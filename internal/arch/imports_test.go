@@ -58,6 +58,11 @@ var outerLadder = []layer{
 		why: "explain turns reasons into sentences and does no I/O",
 	},
 	{
+		dir: "internal/engine/forecast", outside: none, never: noIO,
+		may: []string{"internal/core", "internal/engine/cycle"},
+		why: "forecast lets copies of the engine decide, and does no I/O",
+	},
+	{
 		dir: "internal/engine", alone: true, outside: none, never: noIO,
 		may: []string{"internal/core"},
 		why: "a part of the engine knows core only; cycle puts the parts together",

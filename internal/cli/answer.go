@@ -95,6 +95,7 @@ func (e *Explanation) answered(x *visibility.Explanation) {
 		e.say("It waits for %s", refer(*x.Blocker))
 	}
 	e.line(x)
+	e.starts(x.Start, x.At.Time)
 }
 
 // line says where it stands in its queue.

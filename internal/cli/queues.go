@@ -334,6 +334,8 @@ type WaitingRow struct {
 	Created   time.Time `json:"created"`
 	Reason    string    `json:"reason,omitempty"`
 	Message   string    `json:"message,omitempty"`
+	// Start is when it is expected to start, nil if that is not known.
+	Start *visibility.Start `json:"start,omitempty"`
 }
 
 // WaitingRows are the lines of what waits, in order. Whether they wait for quota is theirs to say:
@@ -351,7 +353,7 @@ func WaitingRows(ctx context.Context, c client.Reader, namespace string, pending
 	for i := range pending {
 		p := &pending[i]
 		row := WaitingRow{
-			Position: i + 1, Namespace: p.Namespace, Name: p.Name, Workload: p.Name, Queue: p.LocalQueueName, Priority: p.Priority, Created: p.CreationTimestamp.UTC(),
+			Position: i + 1, Namespace: p.Namespace, Name: p.Name, Workload: p.Name, Queue: p.LocalQueueName, Priority: p.Priority, Created: p.CreationTimestamp.UTC(), Start: p.Start,
 		}
 		if owner := metav1.GetControllerOf(p); owner != nil {
 			row.Name = owner.Name
@@ -372,8 +374,9 @@ func WaitingColumns(now time.Time) []Column[WaitingRow] {
 		{Title: "NAMESPACE", Rank: 2, Text: func(r WaitingRow) string { return r.Namespace }},
 		{Title: "NAME", Text: func(r WaitingRow) string { return r.Name }},
 		{Title: "QUEUE", Rank: 3, Text: func(r WaitingRow) string { return r.Queue }},
-		{Title: "PRIORITY", Rank: 1, Text: func(r WaitingRow) string { return strconv.Itoa(int(r.Priority)) }},
+		{Title: "PRIORITY", Rank: 2, Text: func(r WaitingRow) string { return strconv.Itoa(int(r.Priority)) }},
 		{Title: "AGE", Rank: 4, Text: func(r WaitingRow) string { return duration.HumanDuration(max(now.Sub(r.Created), 0)) }},
+		{Title: "STARTS IN", Rank: 1, Text: func(r WaitingRow) string { return StartText(r.Start, now) }},
 		{Title: "WORKLOAD", Wide: true, Text: func(r WaitingRow) string { return r.Workload }},
 		{Title: "WHY", Text: func(r WaitingRow) string {
 			if r.Message == "" {

@@ -25,6 +25,9 @@ type Watch struct {
 	Check bool
 	// Log, if not nil, is told what the engine is told.
 	Log Log
+	// Look, if not nil, is shown the engine after each decision. It may ask and must not
+	// change anything.
+	Look func(*cycle.Engine, time.Time)
 }
 
 // Run is a world in progress.
@@ -193,6 +196,9 @@ func (r *Run) decide() {
 	}
 	if r.audit != nil {
 		r.fail(r.audit.decided(r.engine, plan))
+	}
+	if r.watch.Look != nil {
+		r.watch.Look(r.engine, now)
 	}
 	for _, d := range plan {
 		r.carryOut(d)

@@ -41,6 +41,8 @@ type Explanation struct {
 	PositionInClusterQueue *int32 `json:"positionInClusterQueue,omitempty"`
 	// positionInLocalQueue is how many of those are of its LocalQueue.
 	PositionInLocalQueue *int32 `json:"positionInLocalQueue,omitempty"`
+	// start is when it is expected to start; absent if that is not known.
+	Start *Start `json:"start,omitempty"`
 	// ahead are the first of them, at most five.
 	Ahead []WorkloadReference `json:"ahead,omitempty"`
 	// blocker is the workload that it waits behind, or whose pods it waits for.

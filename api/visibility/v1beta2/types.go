@@ -25,6 +25,22 @@ type PendingWorkload struct {
 
 	// positionInLocalQueue is how many workloads of the LocalQueue are before it.
 	PositionInLocalQueue int32 `json:"positionInLocalQueue"`
+
+	// start is when it is expected to start; absent if that is not known.
+	Start *Start `json:"start,omitempty"`
+}
+
+// Start is when a workload is expected to get its quota.
+type Start struct {
+	// p50 is as likely too early as too late; absent if nothing that is foreseen lets it
+	// start within 30 days.
+	P50 *metav1.Time `json:"p50,omitempty"`
+	// p90 is when 9 in 10 such workloads have started; absent as p50 is.
+	P90 *metav1.Time `json:"p90,omitempty"`
+	// at is when this was estimated.
+	At metav1.Time `json:"at"`
+	// known is how many runtimes of jobs like it are known; with 0 this is a guess.
+	Known int32 `json:"known"`
 }
 
 // PendingWorkloadsSummary is the answer to a GET of

@@ -148,13 +148,14 @@ type WorkloadState struct {
 	Seen     *core.Admission
 	SeenSame bool
 	// Filters are those of pods that were placed before their flavors changed.
-	Filters  []FilterState
-	Assumed  bool
-	Unseen   bool
-	Ordered  bool
-	Moved    bool
-	Applied  uint64
-	Seq      uint64
+	Filters []FilterState
+	Assumed bool
+	Unseen  bool
+	Ordered bool
+	Moved   bool
+	Applied uint64
+	Seq     uint64
+	// Reserved is when quota was reserved, in seconds since 1970.
 	Reserved int64
 	Spare    []core.Key
 	// Timed says that the end of a back-off is waited for; Deadline is when the

@@ -445,6 +445,14 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 			return fmt.Errorf("add the follower: %w", err)
 		}
 	}
+	if serves := opts.VisibilityAddress != "" && opts.VisibilityAddress != "0"; serves {
+		answers.Forecasts = decision.NewForecasts(decision.ForecastOptions{
+			Look: answers.Ask, Engine: engine, Workloads: mgr.GetClient(), Clock: clock.RealClock{},
+		})
+		if err := mgr.Add(answers.Forecasts); err != nil {
+			return fmt.Errorf("add forecasts: %w", err)
+		}
+	}
 	counters.SetTreeStats(answers.Stats)
 	counters.SetWaiting(loop.EachWaiting)
 	counters.SetRunning(loop.EachAdmitted)

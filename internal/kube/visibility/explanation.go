@@ -66,6 +66,7 @@ func (h *handler) explanation(r *http.Request, info *request.RequestInfo) (any, 
 	if err := a.place(ctx, out, key, x.Queue); err != nil {
 		return nil, err
 	}
+	out.Start = a.start(key)
 	a.facts(ctx, out, x)
 	for _, v := range x.Advice {
 		out.Advice = append(out.Advice, a.advice(ctx, w, v, classes))

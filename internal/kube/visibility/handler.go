@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/forecast"
 )
 
 // Lines knows which workload waits where. All methods fail while it cannot be known.
@@ -34,6 +36,8 @@ type Lines interface {
 	// Explain says why a workload waits, and what would help, at now; false if it does
 	// not wait. higher are the priorities that it could be given.
 	Explain(k core.Key, now time.Time, higher []int64) (core.Explanation, bool, error)
+	// Forecast is when a workload is expected to start; false if that is not known.
+	Forecast(k core.Key) (forecast.Forecast, bool)
 }
 
 const (
@@ -132,7 +136,27 @@ func (h *handler) items(ctx context.Context, info *request.RequestInfo, p page) 
 	if err != nil {
 		return nil, err
 	}
-	return summarize(line, objects, of, p), nil
+	items := summarize(line, objects, of, p)
+	for i := range items {
+		items[i].Start = h.start(core.Key{Namespace: items[i].Namespace, Name: items[i].Name})
+	}
+	return items, nil
+}
+
+// start is when a workload is expected to start; nil if that is not known.
+func (h *handler) start(k core.Key) *v1beta2.Start {
+	f, known := h.lines.Forecast(k)
+	if !known {
+		return nil
+	}
+	out := &v1beta2.Start{At: metav1.NewTime(f.At), Known: int32(min(f.Known, math.MaxInt32))} //nolint:gosec // it fits
+	if !f.P50.IsZero() {
+		out.P50 = new(metav1.NewTime(f.P50))
+	}
+	if !f.P90.IsZero() {
+		out.P90 = new(metav1.NewTime(f.P90))
+	}
+	return out
 }
 
 // later says that there is no answer yet.
@@ -151,7 +175,11 @@ func answerIn(info *request.RequestInfo, items []v1beta2.PendingWorkload) (any, 
 	case v1beta1.GroupVersion.Version:
 		old := make([]v1beta1.PendingWorkload, len(items))
 		for i := range items {
-			old[i] = v1beta1.PendingWorkload(items[i])
+			is := &items[i]
+			old[i] = v1beta1.PendingWorkload{
+				ObjectMeta: is.ObjectMeta, Priority: is.Priority, LocalQueueName: is.LocalQueueName,
+				PositionInClusterQueue: is.PositionInClusterQueue, PositionInLocalQueue: is.PositionInLocalQueue,
+			}
 		}
 		return v1beta1.PendingWorkloadsSummary{TypeMeta: kind, Items: old}, nil
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/forecast"
 )
 
 // queues are lines without an engine.
@@ -33,6 +34,13 @@ type queues struct {
 	err         error
 	// reasons is why they wait.
 	reasons map[core.Key]core.Explanation
+	// forecasts is when they start.
+	forecasts map[core.Key]forecast.Forecast
+}
+
+func (q queues) Forecast(k core.Key) (forecast.Forecast, bool) {
+	f, is := q.forecasts[k]
+	return f, is
 }
 
 func (q queues) Line(name string) ([]cycle.Waiting, bool, error) {

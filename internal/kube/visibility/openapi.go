@@ -207,6 +207,8 @@ func schemas(v schema.GroupVersion, refs string) object {
 		},
 	}
 	if v == v1beta2.GroupVersion {
+		fields := out[item].(object)["properties"].(object) //nolint:forcetypeassert // it was just made
+		fields["start"] = object{"$ref": refs + schemaName(v, "Start"), "description": "When it is expected to start; absent if that is not known."}
 		describeType(reflect.TypeFor[v1beta2.Explanation](), v, refs, out)
 		top := out[schemaName(v, explanationKind)].(object) //nolint:forcetypeassert // it was just made
 		top["description"] = "Why a workload waits, what bears on it and what would help, found out at the moment of the question."

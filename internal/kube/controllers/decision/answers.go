@@ -6,6 +6,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/forecast"
 )
 
 // Answers answers questions about which workload waits where: from the loop once it decides,
@@ -14,7 +15,12 @@ type Answers struct {
 	Loop *Loop
 	// Follower may be nil: no other process decides.
 	Follower *Follower
+	// Forecasts may be nil: nothing is said of when workloads start.
+	Forecasts *Forecasts
 }
+
+// Forecast is when a workload is expected to start; false if that is not known.
+func (a Answers) Forecast(k core.Key) (forecast.Forecast, bool) { return a.Forecasts.Of(k) }
 
 // errUnknown says that there is no whole picture yet.
 var errUnknown = errors.New("this controller has just started and does not know all queues yet: ask again")
@@ -22,13 +28,13 @@ var errUnknown = errors.New("this controller has just started and does not know 
 // Line lists the workloads that wait in a ClusterQueue, in order; known is false if there is no
 // such queue. It fails until the picture is whole.
 func (a Answers) Line(queue string) (line []cycle.Waiting, known bool, err error) {
-	err = a.ask(func(e *cycle.Engine) { line, known = e.Line(queue) })
+	err = a.Ask(func(e *cycle.Engine) { line, known = e.Line(queue) })
 	return line, known, err
 }
 
 // QueueOf names the ClusterQueue of a LocalQueue; it fails as Line does.
 func (a Answers) QueueOf(namespace, name string) (queue string, known bool, err error) {
-	err = a.ask(func(e *cycle.Engine) { queue, known = e.QueueOf(namespace, name) })
+	err = a.Ask(func(e *cycle.Engine) { queue, known = e.QueueOf(namespace, name) })
 	return queue, known, err
 }
 
@@ -37,16 +43,17 @@ func (a Answers) QueueOf(namespace, name string) (queue string, known bool, err 
 func (a Answers) Explain(k core.Key, now time.Time, higher []int64) (why core.Explanation, waits bool, err error) {
 	a.Loop.asking.Lock()
 	defer a.Loop.asking.Unlock()
-	return cycle.Explain(a.ask, k, now, higher)
+	return cycle.Explain(a.Ask, k, now, higher)
 }
 
 // Stats counts; false until the picture is whole.
 func (a Answers) Stats() (stats cycle.Stats, known bool) {
-	err := a.ask(func(e *cycle.Engine) { stats = e.Stats() })
+	err := a.Ask(func(e *cycle.Engine) { stats = e.Stats() })
 	return stats, err == nil
 }
 
-func (a Answers) ask(question func(*cycle.Engine)) error {
+// Ask gives a question the engine that knows; it fails as Line does.
+func (a Answers) Ask(question func(*cycle.Engine)) error {
 	if a.Loop.look(question) || a.Follower.look(question) {
 		return nil
 	}

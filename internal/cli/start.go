@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+)
+
+// foreseen is how far forecasts look ahead.
+const foreseen = "30d"
+
+// StartText is when a job is expected to start, for a table: by when as likely as not, and by
+// when in 9 of 10 cases. A guess ends in a question mark; "" is not known.
+func StartText(s *visibility.Start, now time.Time) string {
+	if s == nil {
+		return ""
+	}
+	text := span(s.P50, now)
+	if late := span(s.P90, now); late != text {
+		text += ".." + late
+	}
+	if s.Known == 0 {
+		text += "?"
+	}
+	return text
+}
+
+// span is how long it is until then.
+func span(at *metav1.Time, now time.Time) string {
+	switch {
+	case at == nil:
+		return ">" + foreseen
+	case at.Sub(now) < time.Second:
+		return "now"
+	}
+	return duration.HumanDuration(at.Sub(now).Round(time.Second))
+}
+
+// starts says when it is expected to start.
+func (e *Explanation) starts(s *visibility.Start, now time.Time) {
+	if s == nil {
+		return
+	}
+	soon := func(at *metav1.Time) string {
+		if at.Sub(now) < time.Second {
+			return "any moment"
+		}
+		return fmt.Sprintf("within %s (%s)", span(at, now), at.Local().Format("Jan 2 15:04"))
+	}
+	basis := fmt.Sprintf("judged by how long %s ran that were like those before it", count(int(s.Known), "job"))
+	if s.Known == 0 {
+		basis = "a guess, because no job like it has ended yet"
+	}
+	switch {
+	case s.P50 == nil:
+		e.say("It does not start within %s, as far as can be foreseen", foreseen)
+	case s.P90 == nil:
+		e.say("It is as likely as not to start %s, but may well take longer than %s (%s)", soon(s.P50), foreseen, basis)
+	default:
+		e.say("It is as likely as not to start %s, and in 9 of 10 such cases starts %s (%s)", soon(s.P50), soon(s.P90), basis)
+	}
+}
