@@ -95,3 +95,27 @@ func TestStarts(t *testing.T) {
 		t.Errorf("nothing may be asked, and the error is %v", err)
 	}
 }
+
+// TestWhyTellsTheStart: the words of why, by how much is known.
+func TestWhyTellsTheStart(t *testing.T) {
+	t.Setenv("TZ", "UTC")
+	for name, tc := range map[string]struct {
+		why  string
+		s    *visibility.Start
+		want string
+	}{
+		"known":  {"both times, and why one may believe them", start(25, 120, 7), "Judged by 7 jobs like those before it, it is as likely as not to start within 25m ("},
+		"late":   {"no end is invented", start(25, -1, 7), "and may well take longer than 30d"},
+		"guess":  {"no time of day: nobody is to plan by it", start(25, 120, 0), "one can only guess when it starts: in 25m..120m"},
+		"never":  {"that is what is foreseen", start(-1, -1, 7), "It does not start within 30d, as far as can be foreseen"},
+		"moment": {"that time is over", start(0, 10, 7), "start any moment, and in 9 of 10 such cases starts within 10m ("},
+	} {
+		e := cli.ExplainStart(tc.s, now())
+		if !strings.Contains(e, tc.want) {
+			t.Errorf("%s: %q lacks %q: %s", name, e, tc.want, tc.why)
+		}
+	}
+	if e := cli.ExplainStart(nil, now()); e != "" {
+		t.Errorf("nothing is known, and %q is said", e)
+	}
+}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,16 +52,16 @@ func (e *Explanation) starts(s *visibility.Start, now time.Time) {
 		}
 		return fmt.Sprintf("within %s (%s)", span(at, now), at.Local().Format("Jan 2 15:04"))
 	}
-	basis := fmt.Sprintf("judged by how long %s ran that were like those before it", count(int(s.Known), "job"))
-	if s.Known == 0 {
-		basis = "a guess, because no job like it has ended yet"
+	late := "may well take longer than " + foreseen
+	if s.P90 != nil {
+		late = "in 9 of 10 such cases starts " + soon(s.P90)
 	}
 	switch {
 	case s.P50 == nil:
 		e.say("It does not start within %s, as far as can be foreseen", foreseen)
-	case s.P90 == nil:
-		e.say("It is as likely as not to start %s, but may well take longer than %s (%s)", soon(s.P50), foreseen, basis)
+	case s.Known == 0:
+		e.say("No job like it has ended yet, so that one can only guess when it starts: in %s", strings.TrimSuffix(StartText(s, now), "?"))
 	default:
-		e.say("It is as likely as not to start %s, and in 9 of 10 such cases starts %s (%s)", soon(s.P50), soon(s.P90), basis)
+		e.say("Judged by %s like those before it, it is as likely as not to start %s, and %s", count(int(s.Known), "job"), soon(s.P50), late)
 	}
 }
