@@ -58,6 +58,7 @@ func commands() []func() *cobra.Command {
 		newWhyCommand,
 		newEtaCommand,
 		newGenerateCommand,
+		newLintCommand,
 		newShowCommand,
 		newEventsCommand,
 		newWrapCommand,

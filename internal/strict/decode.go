@@ -20,10 +20,10 @@ import (
 type Decoder struct {
 	// Hints say what became of fields, by path, that other versions have.
 	Hints map[string]string
-	// Aliases are followed, and not refused.
-	Aliases  bool
-	Places   Places
-	Problems []Problem
+	// LikeKubectl: aliases are followed, and yes, no, on, off, y and n are truth values.
+	LikeKubectl bool
+	Places      Places
+	Problems    []Problem
 }
 
 // Complain notes that something is wrong at a field; nil is the whole.
@@ -37,10 +37,10 @@ func (d *Decoder) Complain(n *yaml.Node, at *field.Path, format string, args ...
 
 // Value fills v, which can be set, from n. Null leaves it as it is.
 func (d *Decoder) Value(n *yaml.Node, v reflect.Value, at *field.Path) {
-	if n.Kind == yaml.AliasNode && d.Aliases {
+	if n.Kind == yaml.AliasNode && d.LikeKubectl {
 		n = n.Alias
 	}
-	if !d.Aliases && (n.Kind == yaml.AliasNode || n.Anchor != "") {
+	if !d.LikeKubectl && (n.Kind == yaml.AliasNode || n.Anchor != "") {
 		d.Complain(n, at, "anchors and aliases (& and *) are not supported here: write the value out")
 		return
 	}
@@ -222,6 +222,12 @@ func (d *Decoder) custom(n *yaml.Node, u json.Unmarshaler, v reflect.Value, at *
 	}
 }
 
+// truths are words that YAML 1.1 takes for truth values, and YAML 1.2 for text.
+var truths = map[string]bool{ //nolint:gochecknoglobals // a table
+	"y": true, "Y": true, "yes": true, "Yes": true, "YES": true, "on": true, "On": true, "ON": true,
+	"n": false, "N": false, "no": false, "No": false, "NO": false, "off": false, "Off": false, "OFF": false,
+}
+
 func (d *Decoder) scalar(n *yaml.Node, v reflect.Value, at *field.Path) {
 	want, tags := "text", []string{"!!str", "!!timestamp"}
 	switch v.Kind() {
@@ -235,7 +241,15 @@ func (d *Decoder) scalar(n *yaml.Node, v reflect.Value, at *field.Path) {
 	default:
 		panic(fmt.Sprintf("%s: no decoding of %s", at, v.Type()))
 	}
-	if n.Kind != yaml.ScalarNode || !slices.Contains(tags, n.ShortTag()) {
+	tag := n.ShortTag()
+	if truth, is := truths[n.Value]; is && d.LikeKubectl && n.Style == 0 && tag == "!!str" {
+		if v.Kind() == reflect.Bool {
+			v.SetBool(truth)
+			return
+		}
+		tag = "!!bool"
+	}
+	if n.Kind != yaml.ScalarNode || !slices.Contains(tags, tag) {
 		if v.Kind() == reflect.String && n.Kind == yaml.ScalarNode {
 			want = fmt.Sprintf("text: put it in quotes, %q", n.Value)
 			d.Complain(n, at, "must be %s", want)

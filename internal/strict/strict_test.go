@@ -42,6 +42,8 @@ func TestDecode(t *testing.T) {
 		"Twice":     {"the last one would win in silence", "name: a\nname: b", []string{"2:1 name: is already set on line 1: keep one"}},
 		"Number":    {"what YAML reads as another type", "name: 1", []string{`1:7 name: must be text: put it in quotes, "1"`}},
 		"Role":      {"roles are called like fields", "roles:\n  Master: {replica: 1}", []string{`2:12 roles.Master.replica: unknown field; did you mean "replicas"?`}},
+		"Truth":     {"kubectl reads no as false", "name: no", []string{`1:7 name: must be text: put it in quotes, "no"`}},
+		"Quoted":    {"in quotes it is text", "name: 'no'", nil},
 		"Base64":    {"bytes are base64", "key: '?'", []string{`1:6 key: must be text in base64, not "?"`}},
 		"Alias":     {"aliases are followed if that is wanted", "free: &x {a: b}\nany: *x", nil},
 		"SeveralOf": {"all of them at once", "nam: a\nport: x", []string{`1:1 nam: unknown field; did you mean "name"?`, `2:7 port: must be a whole number, not "x"`}},
@@ -51,7 +53,7 @@ func TestDecode(t *testing.T) {
 			if err := yaml.Unmarshal([]byte(c.text), &doc); err != nil {
 				t.Fatal(err)
 			}
-			d := strict.Decoder{Places: strict.Places{}, Aliases: true}
+			d := strict.Decoder{Places: strict.Places{}, LikeKubectl: true}
 			d.Value(doc.Content[0], reflect.ValueOf(&thing{}).Elem(), nil)
 			var got []string
 			for line := range strings.SplitSeq(textOf(strict.Failed("f", d.Problems)), "\n") {

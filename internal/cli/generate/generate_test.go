@@ -219,7 +219,7 @@ func TestFlags(t *testing.T) {
 		{"environmentVariables", "A=b,c=d", "environmentVariables: [{name: A, value: 'b,c=d'}]"},
 		{"environmentVariables", "{name: A, secret: {name: s, key: k}}", "environmentVariables: [{name: A, secret: {name: s, key: k}}]"},
 		{"volumes", "name=v,claimName=c,mountPath=/x", "volumes: [{name: v, claimName: c, mountPath: /x}]"}, {"mountNVMe", "storage=10Gi", "mountNVMe: {storage: 10Gi}"},
-		{"setupCommands", "a, {b: c}", "setupCommands: ['a, {b: c}']"}, {"disableSharedMemory", "true", "disableSharedMemory: true"}, {"hostIgnoreList", "n", "hostIgnoreList: [n]"},
+		{"setupCommands", "a, {b: c}", "setupCommands: ['a, {b: c}']"}, {"disableSharedMemory", "true", "disableSharedMemory: true"}, {"hostIgnoreList", "n1", "hostIgnoreList: [n1]"},
 	} {
 		settings := generate.Settings()
 		s := &settings[slices.IndexFunc(settings, func(s generate.Setting) bool { return s.Name == c.name })]

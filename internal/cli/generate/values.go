@@ -191,7 +191,7 @@ func (v *Values) Read(file string, data []byte) (strict.Places, error) {
 	if root.ShortTag() == "!!null" {
 		return strict.Places{}, nil
 	}
-	d := strict.Decoder{Places: strict.Places{}, Aliases: true, Hints: map[string]string{
+	d := strict.Decoder{Places: strict.Places{}, LikeKubectl: true, Hints: map[string]string{
 		"mountNVMe.storageClass": `unknown field; did you mean "storageClassName"?`,
 	}}
 	d.Value(root, reflect.ValueOf(v).Elem(), nil)

@@ -210,7 +210,7 @@ func entry(n *yaml.Node, key string) *yaml.Node {
 
 // Decode fills a value with the document, strictly; problems are what does not fit.
 func (d *Document) Decode(into any) []strict.Problem {
-	dec := strict.Decoder{Places: strict.Places{}, Aliases: true}
+	dec := strict.Decoder{Places: strict.Places{}, LikeKubectl: true}
 	dec.Value(d.Node, reflect.ValueOf(into).Elem(), nil)
 	return dec.Problems
 }

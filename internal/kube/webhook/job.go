@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -259,7 +258,7 @@ func (h *jobHandler) concerns(ctx context.Context, was, is jobs.Object, namespac
 // a trial of its components.
 func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jobs.Object, inQueue bool) (errs field.ErrorList, tried []string, err error) { //nolint:revive // a fact about the job
 	if inQueue {
-		errs = append(validateLabels(job), h.gates.create(job)...)
+		errs = append(jobs.ValidateLabels(job), h.gates.create(job)...)
 	}
 	job.SetNamespace(req.Namespace) // the API server fills it in only later
 	job, missing, err := h.based(ctx, job)
@@ -272,7 +271,7 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 	}
 	templates := h.templates(job)
 	for _, t := range templates {
-		errs = append(errs, h.checkTemplate(t)...)
+		errs = append(errs, h.limits.ValidateTemplate(t)...)
 	}
 	forged, err := h.forged(ctx, req, nil, templates)
 	if err != nil {
@@ -310,25 +309,6 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 		errs, tried = h.try(ctx, job, made)
 	}
 	return errs, tried, err
-}
-
-// checkTemplate refuses pods that would go around the queue, or outlive an
-// eviction for longer than the installation allows.
-func (h *jobHandler) checkTemplate(t jobs.PodTemplate) field.ErrorList {
-	spec, at := &t.Template.Spec, field.NewPath(t.Path, "spec")
-	var errs field.ErrorList
-	if spec.NodeName != "" {
-		errs = append(errs, field.Forbidden(at.Child("nodeName"),
-			fmt.Sprintf("it goes around the scheduler: use nodeSelector {%s: %s} to ask for a node", corev1.LabelHostname, spec.NodeName)))
-	}
-	if list := t.Template.Finalizers; len(list) > 0 {
-		errs = append(errs, field.Forbidden(field.NewPath(t.Path, "metadata", "finalizers"), "they would keep pods that have to go: remove them"))
-	}
-	if grace, most := ptr.Deref(spec.TerminationGracePeriodSeconds, 0), int64(h.limits.Termination.Seconds()); most > 0 && grace > most {
-		errs = append(errs, field.Invalid(at.Child("terminationGracePeriodSeconds"), grace,
-			fmt.Sprintf("an evicted job may keep its pods for %d seconds at most here (tenants.maxTerminationTime of the configuration): use less", most)))
-	}
-	return errs
 }
 
 // forged refuses what only an admission writes into templates: pods with the Workload
@@ -386,7 +366,7 @@ func (h *jobHandler) checkChange(ctx context.Context, req admission.Request, was
 		return nil, err
 	}
 	errs = append(errs, adopted...)
-	errs = append(append(errs, validateLabels(job)...), h.gates.update(was, job)...)
+	errs = append(append(errs, jobs.ValidateLabels(job)...), h.gates.update(was, job)...)
 	hasDefault, err := h.cluster.keepsQueue(ctx, req.Namespace, was, job)
 	if err != nil {
 		return nil, err

@@ -130,7 +130,7 @@ func (h *setHandler) validate(ctx context.Context, req admission.Request) admiss
 	if h.off || is.DeletionTimestamp != nil {
 		return admission.Allowed("")
 	}
-	errs := append(h.limits.size(req, field.NewPath("spec", "leaderWorkerTemplate")), validateLabels(is)...)
+	errs := append(h.limits.size(req, field.NewPath("spec", "leaderWorkerTemplate")), jobs.ValidateLabels(is)...)
 	errs = append(errs, leaderworkerset.Validate(is)...)
 	if was != nil {
 		errs = append(errs, leaderworkerset.ValidateChange(was, is)...)
@@ -176,7 +176,7 @@ func (h *setHandler) checkSet(ctx context.Context, was, is *api.LeaderWorkerSet)
 		if err != nil {
 			return nil, err
 		}
-		errs = append(append(errs, h.checkTemplate(t)...), found...)
+		errs = append(append(errs, h.limits.ValidateTemplate(t)...), found...)
 	}
 	return errs, nil
 }

@@ -261,7 +261,7 @@ func (h *podHandler) validate(ctx context.Context, req admission.Request) admiss
 		return admission.Allowed("")
 	}
 	errs := append(h.limits.size(req, field.NewPath("spec")), h.limits.another(req.Namespace)...)
-	errs = append(append(errs, validateLabels(p)...), h.gates.create(p)...)
+	errs = append(append(errs, jobs.ValidateLabels(p)...), h.gates.create(p)...)
 	errs = append(errs, pod.Validate(p, serving.Counted(pod.Parent(p)))...)
 	errs = append(errs, h.checkPod(p)...)
 	if !pod.Gated(p) {
@@ -309,7 +309,7 @@ func (h *podHandler) canBeLetGo(ctx context.Context, namespace, queue string) (f
 func (h *podHandler) checkPod(p *corev1.Pod) field.ErrorList {
 	t := corev1.PodTemplateSpec{ObjectMeta: *p.ObjectMeta.DeepCopy(), Spec: p.Spec}
 	t.Finalizers = slices.DeleteFunc(t.Finalizers, func(f string) bool { return f == kueue.PodFinalizer })
-	errs := h.checkTemplate(jobs.PodTemplate{Template: &t})
+	errs := h.limits.ValidateTemplate(jobs.PodTemplate{Template: &t})
 	for _, e := range errs {
 		e.Field = strings.TrimPrefix(e.Field, ".")
 	}
@@ -374,7 +374,7 @@ func (h *podHandler) validateKept(ctx context.Context, req admission.Request) ad
 		}
 		return answer(req, errs)
 	}
-	return answer(req, append(pod.ValidateChange(was, is), validateLabels(is)...))
+	return answer(req, append(pod.ValidateChange(was, is), jobs.ValidateLabels(is)...))
 }
 
 // trusted reports whether a write is that of a controller, of Kubernetes or of an operator,

@@ -3,12 +3,10 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,36 +24,6 @@ func labelPath(key string) *field.Path { return field.NewPath("metadata", "label
 
 func annotationPath(key string) *field.Path { return field.NewPath("metadata", "annotations").Key(key) }
 
-// validateLabels checks the labels and annotations by which a job is queued.
-func validateLabels(o metav1.Object) field.ErrorList {
-	var errs field.ErrorList
-	if v, ok := o.GetLabels()[kueue.QueueNameLabel]; ok {
-		for _, msg := range validation.IsDNS1123Subdomain(v) {
-			errs = append(errs, field.Invalid(labelPath(kueue.QueueNameLabel), v, msg))
-		}
-	}
-	if v, ok := o.GetLabels()[kueue.MaxExecTimeSecondsLabel]; ok {
-		if n, err := strconv.ParseInt(v, 10, 32); err != nil || n <= 0 {
-			errs = append(errs, field.Invalid(labelPath(kueue.MaxExecTimeSecondsLabel), v, "use a whole number of seconds above 0"))
-		}
-	}
-	if name, at := prebuilt(o); name != "" {
-		for _, msg := range validation.IsDNS1123Subdomain(name) {
-			errs = append(errs, field.Invalid(at, name, msg))
-		}
-	}
-	return errs
-}
-
-// prebuilt is the name of a job's prebuilt Workload and where it says so.
-func prebuilt(o metav1.Object) (string, *field.Path) {
-	name := jobs.Prebuilt(o)
-	if o.GetAnnotations()[kueue.PrebuiltWorkloadLabel] == name {
-		return name, annotationPath(kueue.PrebuiltWorkloadLabel)
-	}
-	return name, labelPath(kueue.PrebuiltWorkloadLabel)
-}
-
 // validateLabelChanges checks what a job may change of how it is queued.
 func validateLabelChanges(was, is queued, hasDefaultQueue bool) field.ErrorList {
 	var errs field.ErrorList
@@ -69,8 +37,8 @@ func validateLabelChanges(was, is queued, hasDefaultQueue bool) field.ErrorList 
 		errs = append(errs, field.Invalid(labelPath(kueue.QueueNameLabel), to,
 			fmt.Sprintf("cannot be removed where jobs have the default queue %q: name another queue", kueue.DefaultLocalQueueName)))
 	}
-	if from, _ := prebuilt(was); !is.suspended {
-		if to, at := prebuilt(is); from != to {
+	if from, _ := jobs.PrebuiltAt(was); !is.suspended {
+		if to, at := jobs.PrebuiltAt(is); from != to {
 			errs = append(errs, field.Invalid(at, to, suspendFirst))
 		}
 	}

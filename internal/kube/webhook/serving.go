@@ -131,7 +131,7 @@ func (h *servingHandler) validate(ctx context.Context, req admission.Request) ad
 	}
 	o := &unstructured.Unstructured{Object: is}
 	errs := append(h.limits.size(req, h.kind.Path()), h.kind.Validate(was, is)...)
-	errs = append(errs, validateLabels(o)...)
+	errs = append(errs, jobs.ValidateLabels(o)...)
 	if !h.kind.Jobs {
 		found, err := h.checkPods(ctx, is)
 		if err != nil {
@@ -159,5 +159,5 @@ func (h *servingHandler) checkPods(ctx context.Context, is map[string]any) (fiel
 	t.Finalizers = nil // refused already
 	at := jobs.PodTemplate{Path: strings.Join(h.kind.Template, "."), Template: t}
 	found, err := h.checkPriority(ctx, at)
-	return append(h.checkTemplate(at), found...), err
+	return append(h.limits.ValidateTemplate(at), found...), err
 }

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/lint"
+	"github.com/mlbatch/mlbatch/internal/strict"
+)
+
+// lintFlags are those of lint.
+type lintFlags struct {
+	conn      cli.Connection
+	files     []string
+	namespace string
+	disabled  []string
+	cluster   bool
+	strict    bool
+	output    string
+}
+
+// newLintCommand judges manifests.
+func newLintCommand() *cobra.Command {
+	var l lintFlags
+	cmd := &cobra.Command{
+		Use:   "lint -f FILE",
+		Short: "Judge manifests before a cluster does: what would be refused, and what would be regretted",
+		Long: `Judge manifests: unknown fields, what mlbatch's webhooks refuse, and what is accepted and
+regretted later, such as jobs without a queue or containers without requests. Files may be
+YAML with several documents, JSON, Lists, folders, or - for standard input.
+
+No cluster is asked, unless --cluster is given: then whether the queue is there, whether
+the pods can ever run together, and whether the cluster would take the manifest, which is
+tried without creating anything. Each rule has a name, by which --disable switches it off.
+
+Exit code 1 says that there are errors; with --strict, warnings count too.`,
+		Example: `  # before a commit
+  mlbatch lint -f job.yaml
+
+  # also against the cluster, as a member of team blue
+  mlbatch lint -f job.yaml --cluster -n blue
+
+  # in a GitHub workflow, without two rules
+  mlbatch lint -f manifests/ -o github --disable latest-image,no-queue`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return l.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	filesFlag(cmd, &l.files)
+	f.StringSliceVar(&l.disabled, "disable", nil, "`rules` to leave out, with commas")
+	f.BoolVar(&l.cluster, "cluster", false, "ask the cluster too: its queues, nodes and classes, and a trial")
+	f.StringVarP(&l.namespace, "namespace", "n", "", "`namespace` of objects that name none (default that of the kubeconfig's context)")
+	f.BoolVar(&l.strict, "strict", false, "fail for warnings, too")
+	f.StringVarP(&l.output, "output", "o", "", "json, yaml or github")
+	connectionFlags(f, &l.conn)
+	_ = cmd.RegisterFlagCompletionFunc("disable", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return ruleNames(), cobra.ShellCompDirectiveNoFileComp
+	}) // the flag is there
+	return cmd
+}
+
+func ruleNames() []string {
+	var out []string
+	for _, r := range lint.Rules() {
+		out = append(out, r.Name)
+	}
+	return out
+}
+
+func (l *lintFlags) run(ctx context.Context, in io.Reader, out, errs io.Writer) error {
+	if !slices.Contains([]string{"", "json", "yaml", "github"}, l.output) {
+		return usageError{fmt.Errorf("-o %s is not known: use json, yaml or github", l.output)}
+	}
+	for _, name := range l.disabled {
+		if slices.Contains(ruleNames(), name) {
+			continue
+		}
+		hint := "there are " + strings.Join(ruleNames(), ", ")
+		if near := strict.Nearest(name, ruleNames()); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		return usageError{fmt.Errorf("--disable %s: there is no such rule; %s", name, hint)}
+	}
+	docs, err := readDocuments(in, l.files)
+	if err != nil {
+		return err
+	}
+	options := lint.Options{Disabled: l.disabled, Namespace: l.namespace}
+	if l.cluster {
+		cfg, c, err := connect(&l.conn)
+		if err != nil {
+			return err
+		}
+		options.Namespace = cmp.Or(l.namespace, l.conn.Namespace())
+		if options.Cluster, err = lint.Take(ctx, c, options.Namespace); err != nil {
+			return l.conn.Unreachable(err, cfg.Host)
+		}
+		if unread := options.Cluster.Unread; len(unread) > 0 {
+			fmt.Fprintf(errs, "You may not list %s: what needs them is not checked.\n", strings.Join(unread, ", "))
+		}
+	}
+	found := lint.Judge(docs, options)
+	if err := l.print(out, found); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(found, func(f lint.Finding) bool { return l.strict || f.Severity == lint.Error }) {
+		return errSilent
+	}
+	return nil
+}
+
+func (l *lintFlags) print(out io.Writer, found []lint.Finding) error {
+	if l.output == "json" || l.output == "yaml" {
+		return printObject(out, l.output, struct {
+			Items []lint.Finding `json:"items"`
+		}{found})
+	}
+	for i := range found {
+		one := found[i].Text
+		if l.output == "github" {
+			one = found[i].GitHub
+		}
+		if err := one(out); err != nil {
+			return fmt.Errorf("print: %w", err)
+		}
+	}
+	return nil
+}

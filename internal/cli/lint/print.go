@@ -1,0 +1,28 @@
+package lint
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+)
+
+// Text prints a finding in a line, as compilers do.
+func (f *Finding) Text(w io.Writer) error {
+	path := ""
+	if f.Path != "" {
+		path = " " + f.Path + ":"
+	}
+	_, err := fmt.Fprintf(w, "%s:%d:%d: %s: %s:%s %s (%s)\n", cli.Harmless(f.File), f.Line, f.Column, f.Severity, cli.Harmless(f.Object), cli.Harmless(path), cli.Harmless(f.Message), f.Rule)
+	return err //nolint:wrapcheck // the writer's own
+}
+
+// GitHub prints a finding as a command to GitHub's workflows, which show it in the file.
+func (f *Finding) GitHub(w io.Writer) error {
+	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	_, err := fmt.Fprintf(w, "::%s file=%s,line=%d,col=%d,title=%s::%s\n", f.Severity, property.Replace(f.File), f.Line, f.Column, property.Replace(f.Rule),
+		data.Replace(f.Object+": "+strings.TrimPrefix(f.Path+": ", ": ")+f.Message))
+	return err //nolint:wrapcheck // the writer's own
+}
