@@ -64,6 +64,7 @@ func commands() []func() *cobra.Command {
 		newWrapCommand,
 		newTopCommand,
 		newCheckCommand,
+		newDoctorCommand,
 		newSimulateCommand,
 		newReplayCommand,
 		newControllerCommand,

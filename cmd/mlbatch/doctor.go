@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mlbatch/mlbatch/config"
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/doctor"
+)
+
+// doctorFlags are those of doctor.
+type doctorFlags struct {
+	conn   cli.Connection
+	output string
+	failOn string
+	slack  string
+	policy bool
+	rules  bool
+}
+
+// newDoctorCommand looks for what is wrong with the set-up of a cluster.
+func newDoctorCommand() *cobra.Command {
+	var d doctorFlags
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what is wrong with the set-up: queues that cannot admit, what is silently off, conflicts",
+		Long: `Look at queues, flavors, namespaces, webhooks, definitions and who else manages them, and say
+what does not work (error), what does not do what it seems to (warning) and what is good to know
+(note), the worst first, each with what helps. --policy says in a line for each queue what applies:
+whom it may evict, how much it borrows and lends.
+
+What you may not read is named, and rules that need it are not asked. "mlbatch check" looks at
+quotas and jobs. Exit code 1 says that something was found: warnings or errors, unless --fail-on
+says otherwise.`,
+		Example: `  # is it set up well?
+  mlbatch doctor
+
+  # what applies to each queue?
+  mlbatch doctor --policy
+
+  # for a script that minds errors only
+  mlbatch doctor --fail-on error -o json
+
+  # what does it look for?
+  mlbatch doctor --rules`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return d.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&d.output, "output", "o", "", "json or yaml")
+	f.StringVar(&d.failOn, "fail-on", string(doctor.Warning), "the least `severity` with which to exit with 1: error, warning, note, or none")
+	f.StringVar(&d.slack, "slack-queue", "slack-cluster-queue", "`ClusterQueue` that belongs to no team and lends what is left")
+	f.BoolVar(&d.policy, "policy", false, "say what applies to each queue as well")
+	f.BoolVar(&d.rules, "rules", false, "list what is looked for, and ask nothing")
+	connectionFlags(f, &d.conn)
+	return cmd
+}
+
+func (d *doctorFlags) check() error {
+	if !slices.Contains([]string{"", "json", "yaml"}, d.output) {
+		return usagef("-o %s is not known: use json or yaml", d.output)
+	}
+	if d.failOn != "none" && !slices.Contains(doctor.Severities(), doctor.Severity(d.failOn)) {
+		return usagef("--fail-on %s is not known: use error, warning, note or none", d.failOn)
+	}
+	return nil
+}
+
+func (d *doctorFlags) run(ctx context.Context, out, errs io.Writer) error {
+	if err := d.check(); err != nil {
+		return err
+	}
+	if d.rules {
+		return printRows(out, "", doctor.RuleColumns(), doctor.Rules(), false)
+	}
+	cfg, c, err := connect(&d.conn)
+	if err != nil {
+		return err
+	}
+	wanted, err := config.CRDs()
+	if err != nil {
+		return err //nolint:wrapcheck // it says which file
+	}
+	f, err := doctor.Take(ctx, c, doctor.Asks{Wanted: wanted, Slack: d.slack, Now: time.Now(), Controller: func(ctx context.Context, queue string) error {
+		_, err := cli.Controller{Config: cfg}.Pending(ctx, "", queue)
+		return err //nolint:wrapcheck // it says what it asked
+	}})
+	if err != nil {
+		return d.conn.Unreachable(err, cfg.Host)
+	}
+	if f.Blind() {
+		return errors.New("you may read neither queues nor nodes: doctor is for administrators; mlbatch why and mlbatch queue -n NAMESPACE tell of your own")
+	}
+	findings := doctor.Diagnose(f)
+	if err := d.print(out, errs, f, findings); err != nil {
+		return err
+	}
+	if d.failOn != "none" && slices.ContainsFunc(findings, func(x doctor.Finding) bool { return x.Worse(doctor.Severity(d.failOn)) }) {
+		return errSilent
+	}
+	return nil
+}
+
+// print prints what was found.
+func (d *doctorFlags) print(out, errs io.Writer, f *doctor.Facts, findings []doctor.Finding) error {
+	if d.output != "" {
+		return printObject(out, d.output, struct {
+			Findings []doctor.Finding `json:"findings"`
+			Policies []doctor.Policy  `json:"policies"`
+			Unread   []string         `json:"unread,omitempty"`
+		}{findings, f.Policies(), f.Unread})
+	}
+	if len(f.Unread) > 0 {
+		fmt.Fprintf(errs, "You may not list %s: what needs them was not looked at.\n", strings.Join(f.Unread, ", "))
+	}
+	for _, x := range findings {
+		if err := x.Text(out, cli.Style{Width: widthOf(out), Kubectl: kubectlHere()}); err != nil {
+			return err //nolint:wrapcheck // to the terminal
+		}
+	}
+	sum := doctor.Sum(findings)
+	if len(findings) == 0 && len(f.Unread) > 0 {
+		sum = "Nothing is wrong with what you may read."
+	}
+	fmt.Fprintln(out, sum)
+	if !d.policy {
+		return nil
+	}
+	fmt.Fprintln(out)
+	return printRows(out, "", doctor.PolicyColumns(), f.Policies(), false)
+}

@@ -1,0 +1,317 @@
+package doctor_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/check"
+	"github.com/mlbatch/mlbatch/internal/cli/doctor"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+)
+
+func now() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
+
+func meta(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+}
+
+func active(reason string) []metav1.Condition {
+	status := metav1.ConditionFalse
+	if reason == kueue.ReasonReady {
+		status = metav1.ConditionTrue
+	}
+	return []metav1.Condition{{Type: kueue.ClusterQueueActive, Status: status, Reason: reason, Message: "because"}}
+}
+
+// queue has 4 GPUs and takes back what it lends.
+func queue(name string) kueue.ClusterQueue {
+	return kueue.ClusterQueue{
+		ObjectMeta: meta("", name), Status: kueue.ClusterQueueStatus{Conditions: active(kueue.ReasonReady)},
+		Spec: kueue.ClusterQueueSpec{
+			CohortName: "all", NamespaceSelector: &metav1.LabelSelector{},
+			Preemption: &kueue.ClusterQueuePreemption{ReclaimWithinCohort: kueue.PreemptionPolicyAny},
+			ResourceGroups: []kueue.ResourceGroup{{
+				CoveredResources: []corev1.ResourceName{"nvidia.com/gpu"},
+				Flavors:          []kueue.FlavorQuotas{{Name: "f", Resources: []kueue.ResourceQuota{{Name: "nvidia.com/gpu", NominalQuota: resource.MustParse("4")}}}},
+			}},
+		},
+	}
+}
+
+func local(namespace, name, queue string) kueue.LocalQueue {
+	return kueue.LocalQueue{ObjectMeta: meta(namespace, name), Spec: kueue.LocalQueueSpec{ClusterQueue: kueue.ClusterQueueReference(queue)}}
+}
+
+func team(name string) corev1.Namespace {
+	n := corev1.Namespace{ObjectMeta: meta("", name)}
+	n.Labels = map[string]string{kueue.TeamNamespaceLabel: "true"}
+	return n
+}
+
+func definition(versions ...string) *apiextensionsv1.CustomResourceDefinition {
+	d := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: meta("", "clusterqueues.kueue.x-k8s.io")}
+	for _, v := range versions {
+		d.Spec.Versions = append(d.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{Name: v, Served: true})
+	}
+	return d
+}
+
+// healthy is a cluster in which nothing is wrong.
+func healthy() *doctor.Facts {
+	has := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8"), "pods": resource.MustParse("100")}
+	node := corev1.Node{ObjectMeta: meta("", "n"), Status: corev1.NodeStatus{Allocatable: has, Capacity: has, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: "True"}}}}
+	node.Labels = map[string]string{}
+	low, usual := schedulingv1.PriorityClass{ObjectMeta: meta("", "high"), Value: 10}, schedulingv1.PriorityClass{ObjectMeta: meta("", "usual"), Value: 5, GlobalDefault: true}
+	return &doctor.Facts{
+		Cluster: check.Cluster{
+			Nodes: []corev1.Node{node}, Queues: []kueue.ClusterQueue{queue("blue-cluster-queue"), queue("red-cluster-queue")},
+			LocalQueues: []kueue.LocalQueue{local("blue", "default-queue", "blue-cluster-queue"), local("red", "default-queue", "red-cluster-queue")},
+			Flavors:     []kueue.ResourceFlavor{{ObjectMeta: meta("", "f")}}, Slack: "slack",
+		},
+		Namespaces: []corev1.Namespace{team("blue"), team("red"), {ObjectMeta: meta("", "other")}},
+		Classes:    []schedulingv1.PriorityClass{low, usual, {ObjectMeta: meta("", "system-node-critical"), Value: 2000001000}},
+		Mutating:   []admissionv1.MutatingWebhookConfiguration{{ObjectMeta: meta("", "mlbatch-mutating-webhook"), Webhooks: []admissionv1.MutatingWebhook{{}}}},
+		Validating: []admissionv1.ValidatingWebhookConfiguration{{ObjectMeta: meta("", "mlbatch-validating-webhook"), Webhooks: []admissionv1.ValidatingWebhook{{}}}},
+		Wanted:     []*apiextensionsv1.CustomResourceDefinition{definition("v1beta1", "v1beta2")}, Definitions: []apiextensionsv1.CustomResourceDefinition{*definition("v1beta1", "v1beta2")},
+		Now: now(),
+	}
+}
+
+// fault is something wrong, and what has to be found.
+type fault struct {
+	why  string
+	harm func(f *doctor.Facts)
+	// want are RULE OBJECT, in order; cure is part of that of the first.
+	want []string
+	cure string
+}
+
+func faults() map[string]fault {
+	blue := "clusterqueue/blue-cluster-queue"
+	quota := func(f *doctor.Facts) *kueue.ResourceQuota {
+		return &f.Queues[0].Spec.ResourceGroups[0].Flavors[0].Resources[0]
+	}
+	return map[string]fault{
+		"healthy":    {"nothing is made up", func(*doctor.Facts) {}, nil, ""},
+		"no CRD":     {"", func(f *doctor.Facts) { f.Definitions = nil }, []string{"definition-missing customresourcedefinition/clusterqueues.kueue.x-k8s.io"}, "docs/install.md"},
+		"old CRD":    {"of an older program", func(f *doctor.Facts) { f.Definitions[0] = *definition("v1beta1") }, []string{"definition-missing customresourcedefinition/clusterqueues.kueue.x-k8s.io"}, ""},
+		"no webhook": {"jobs run unqueued", func(f *doctor.Facts) { f.Mutating = nil }, []string{"webhook-missing mutatingwebhookconfiguration/mlbatch-mutating-webhook"}, ""},
+		"no checks":  {"nonsense is stored", func(f *doctor.Facts) { f.Validating[0].Webhooks = nil }, []string{"webhook-missing validatingwebhookconfiguration/mlbatch-validating-webhook"}, ""},
+		"silent":     {"", func(f *doctor.Facts) { f.Silent = errors.New("503") }, []string{"controller-silent controller"}, "mlbatch status"},
+		"kueue": {"both decide", func(f *doctor.Facts) {
+			f.Deployments = []appsv1.Deployment{{ObjectMeta: meta("kueue-system", "kueue-controller-manager")}}
+		}, []string{"other-manager deployment/kueue-controller-manager in kueue-system"}, "kubectl scale deployment kueue-controller-manager -n kueue-system --replicas=0"},
+		"kueue off": {"it does nothing", func(f *doctor.Facts) {
+			f.Deployments = []appsv1.Deployment{{ObjectMeta: meta("kueue-system", "kueue-controller-manager"), Spec: appsv1.DeploymentSpec{Replicas: new(int32(0))}}}
+		}, nil, ""},
+		"kueue's hook": {"left behind, it refuses jobs", func(f *doctor.Facts) {
+			f.Mutating = append(f.Mutating, admissionv1.MutatingWebhookConfiguration{ObjectMeta: meta("", "kueue-mutating-webhook-configuration")})
+		}, []string{"other-manager mutatingwebhookconfiguration/kueue-mutating-webhook-configuration"}, "kubectl delete"},
+		"unseen": {"no controller took it up", func(f *doctor.Facts) {
+			w := kueue.Workload{ObjectMeta: meta("blue", "w"), Spec: kueue.WorkloadSpec{QueueName: "default-queue"}}
+			w.CreationTimestamp = metav1.NewTime(now().Add(-2 * time.Minute))
+			f.Workloads = []kueue.Workload{w}
+		}, []string{"workload-unseen workload/blue/w"}, "mlbatch status"},
+		"new": {"it may yet be looked at", func(f *doctor.Facts) {
+			w := kueue.Workload{ObjectMeta: meta("blue", "w"), Spec: kueue.WorkloadSpec{QueueName: "default-queue"}}
+			w.CreationTimestamp = metav1.NewTime(now().Add(-time.Second))
+			f.Workloads = []kueue.Workload{w}
+		}, nil, ""},
+		"flavor missing": {"a typo", func(f *doctor.Facts) {
+			f.Flavors = nil
+			f.Queues = f.Queues[:1]
+			f.Queues[0].Status.Conditions = active(kueue.ReasonFlavorNotFound)
+			f.LocalQueues, f.Namespaces = f.LocalQueues[:1], f.Namespaces[:1]
+		}, []string{"queue-inactive " + blue}, "mlbatch flavor create f"},
+		"inactive": {"for another reason", func(f *doctor.Facts) { f.Queues[0].Status.Conditions = active(kueue.ReasonTopologyNotFound) }, []string{"queue-inactive " + blue}, "describe clusterqueue blue"},
+		"zero": {"nothing fits ever", func(f *doctor.Facts) {
+			quota(f).NominalQuota = resource.MustParse("0")
+			quota(f).BorrowingLimit = new(resource.MustParse("0"))
+		}, []string{"queue-without-quota " + blue}, "mlbatch queue edit blue-cluster-queue --quota nvidia.com/gpu=8"},
+		"borrows":      {"it has what others lend", func(f *doctor.Facts) { quota(f).NominalQuota = resource.MustParse("0") }, nil, ""},
+		"no groups":    {"", func(f *doctor.Facts) { f.Queues[0].Spec.ResourceGroups = nil }, []string{"queue-without-quota " + blue}, "--flavor FLAVOR"},
+		"closed":       {"left out is none", func(f *doctor.Facts) { f.Queues[0].Spec.NamespaceSelector = nil }, []string{"queue-without-namespaces " + blue}, `{"spec":{"namespaceSelector":{}}}`},
+		"empty flavor": {"a typo in a label", func(f *doctor.Facts) { f.Flavors[0].Spec.NodeLabels = map[string]string{"pool": "h10"} }, []string{"flavor-without-nodes resourceflavor/f", "over-quota flavor f, nvidia.com/gpu"}, "kubectl label node NODE pool=h10"},
+		"on demand": {"its nodes come", func(f *doctor.Facts) {
+			f.Flavors[0].Spec.NodeLabels = map[string]string{"pool": "h10"}
+			f.Flavors[0].Annotations = map[string]string{kueue.NodesOnDemandAnnotation: "true"}
+		}, nil, ""},
+		"nowhere":     {"", func(f *doctor.Facts) { f.LocalQueues = append(f.LocalQueues, local("blue", "x", "gone")) }, []string{"localqueue-leads-nowhere localqueue/x in blue"}, "mlbatch queue create gone"},
+		"not allowed": {"", func(f *doctor.Facts) { f.Queues[0].Spec.NamespaceSelector.MatchLabels = map[string]string{"a": "b"} }, []string{"localqueue-not-allowed localqueue/default-queue in blue"}, "kubectl label namespace blue --overwrite a=b"},
+		"no queue":    {"", func(f *doctor.Facts) { f.Namespaces = append(f.Namespaces, team("green")) }, []string{"team-without-queue namespace/green"}, "mlbatch team create green"},
+		"half a team": {"its quota is there", func(f *doctor.Facts) {
+			f.Namespaces = append(f.Namespaces, team("green"))
+			f.Queues = append(f.Queues, queue("green-cluster-queue"))
+			f.Nodes = append(f.Nodes, f.Nodes[0])
+		}, []string{"team-without-queue namespace/green", "queue-unreachable clusterqueue/green-cluster-queue"}, "mlbatch queue create default-queue -n green --clusterqueue green-cluster-queue"},
+		"no default": {"jobs that name none wait", func(f *doctor.Facts) { f.LocalQueues[0].Name = "fast" }, []string{"team-without-default namespace/blue"}, "mlbatch queue create default-queue -n blue --clusterqueue blue-cluster-queue"},
+		"check": {"", func(f *doctor.Facts) {
+			f.Checks = []kueue.AdmissionCheck{{ObjectMeta: meta("", "budget")}, {ObjectMeta: meta("", "unused")}}
+			f.Queues[0].Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{AdmissionChecks: []kueue.AdmissionCheckStrategyRule{{Name: "budget"}}}
+		}, []string{"check-inactive admissioncheck/budget"}, ""},
+		"stopped": {"", func(f *doctor.Facts) {
+			f.Queues[0].Spec.StopPolicy = new(kueue.StopPolicyHold)
+			f.Queues[0].Status.Conditions = active(kueue.ReasonStopped)
+		}, []string{"queue-stopped " + blue}, "mlbatch queue resume blue-cluster-queue"},
+		"local stopped": {"", func(f *doctor.Facts) { f.LocalQueues[0].Spec.StopPolicy = new(kueue.StopPolicyHoldAndDrain) }, []string{"queue-stopped localqueue/default-queue in blue"}, "mlbatch queue resume default-queue -n blue"},
+		"lent":          {"Kueue's default", func(f *doctor.Facts) { f.Queues[0].Spec.Preemption = nil }, []string{"lent-for-ever " + blue}, "--reclaim-within-cohort Any"},
+		"lends nothing": {"then nothing is gone", func(f *doctor.Facts) {
+			f.Queues[0].Spec.Preemption = nil
+			quota(f).LendingLimit = new(resource.MustParse("0"))
+		}, nil, ""},
+		"not borrowed": {"the only other may not", func(f *doctor.Facts) {
+			f.Queues[0].Spec.Preemption = nil
+			f.Queues[1].Spec.ResourceGroups[0].Flavors[0].Resources[0].BorrowingLimit = new(resource.MustParse("0"))
+		}, nil, ""},
+		"lent above": {"cohorts in cohorts lend to each other", func(f *doctor.Facts) {
+			f.Queues[0].Spec.Preemption, f.Queues[0].Spec.CohortName = nil, "part"
+			f.Cohorts = []kueue.Cohort{{ObjectMeta: meta("", "part"), Spec: kueue.CohortSpec{ParentName: "all"}}}
+		}, []string{"lent-for-ever " + blue}, ""},
+		"weight": {"", func(f *doctor.Facts) {
+			f.Queues[0].Spec.FairSharing = &kueue.FairSharing{Weight: new(resource.MustParse("0"))}
+		}, []string{"weight-zero " + blue}, "mlbatch queue edit blue-cluster-queue --weight 1"},
+		"local weight": {"", func(f *doctor.Facts) {
+			f.LocalQueues[0].Spec.FairSharing = &kueue.FairSharing{Weight: new(resource.MustParse("0"))}
+		}, []string{"weight-zero localqueue/default-queue in blue"}, "kubectl patch localqueue"},
+		"forgetful": {"kueue#11134: silently off", func(f *doctor.Facts) {
+			f.Queues[0].Spec.AdmissionScope = &kueue.AdmissionScope{AdmissionMode: kueue.UsageBasedAdmissionFairSharing}
+		}, []string{"usage-not-remembered " + blue}, "admissionFairSharing"},
+		"remembers": {"", func(f *doctor.Facts) {
+			f.Queues[0].Spec.AdmissionScope = &kueue.AdmissionScope{AdmissionMode: kueue.UsageBasedAdmissionFairSharing}
+			f.LocalQueues[0].Status.FairSharing = &kueue.LocalQueueFairSharingStatus{AdmissionFairSharingStatus: &kueue.AdmissionFairSharingStatus{}}
+		}, nil, ""},
+		"priority":     {"everybody is high", func(f *doctor.Facts) { f.Classes[1].Value = 10 }, []string{"default-priority-highest priorityclass/usual"}, "globalDefault"},
+		"one priority": {"there is no other to be told from", func(f *doctor.Facts) { f.Classes = f.Classes[1:] }, nil, ""},
+		"job": {"it waits for ever", func(f *doctor.Facts) {
+			f.Workloads = []kueue.Workload{{ObjectMeta: meta("blue", "w"), Spec: kueue.WorkloadSpec{QueueName: "typo"}, Status: kueue.WorkloadStatus{Conditions: []metav1.Condition{{Type: kueue.WorkloadQuotaReserved, Status: "False"}}}}}
+		}, []string{"no-queue workload blue/w"}, "mlbatch queue create"},
+		"over quota": {"", func(f *doctor.Facts) { quota(f).NominalQuota = resource.MustParse("40") }, []string{"over-quota flavor f, nvidia.com/gpu"}, "mlbatch queue edit"},
+		"drained": {"", func(f *doctor.Facts) {
+			f.Nodes[0].Spec.Unschedulable = true
+			f.Nodes[0].Annotations = map[string]string{cli.DrainAnnotation: `{"by":"root","reason":"fan","at":"2026-01-01T11:59:00Z"}`}
+			f.Nodes = append(f.Nodes, *healthy().Nodes[0].DeepCopy())
+			f.Nodes[1].Name = "m"
+		}, []string{"node-out node/n"}, "mlbatch undrain n"},
+		"outside": {"", func(f *doctor.Facts) {
+			f.Pods = []corev1.Pod{{ObjectMeta: meta("other", "p"), Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}}}}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}}
+		}, []string{"gpus-outside pod other/p"}, "--adopt"},
+		"unused": {"", func(f *doctor.Facts) {
+			f.Flavors = append(f.Flavors, kueue.ResourceFlavor{ObjectMeta: meta("", "old")})
+		}, []string{"flavor-unused resourceflavor/old"}, "mlbatch flavor delete old"},
+		"slack": {"nobody submits to it, and that is meant", func(f *doctor.Facts) {
+			q := queue("slack")
+			q.Spec.ResourceGroups[0].Flavors[0].Resources[0].NominalQuota = resource.MustParse("0")
+			f.Queues = append(f.Queues, q)
+		}, nil, ""},
+	}
+}
+
+// TestFaultsAreFound, each by its rule with a cure, and nothing else.
+func TestFaultsAreFound(t *testing.T) {
+	hit := map[string]bool{}
+	for name, tc := range faults() {
+		t.Run(name, func(t *testing.T) {
+			f := healthy()
+			tc.harm(f)
+			findings := doctor.Diagnose(f)
+			var got []string
+			for _, x := range findings {
+				got = append(got, x.Rule+" "+x.Object)
+				hit[x.Rule] = true
+				if x.Cure == "" || x.Message == "" {
+					t.Errorf("%+v says too little", x)
+				}
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Fatalf("found %q, want %q: %s", got, tc.want, tc.why)
+			}
+			if len(findings) > 0 && !strings.Contains(findings[0].Cure, tc.cure) {
+				t.Errorf("cure %q, want %q", findings[0].Cure, tc.cure)
+			}
+		})
+	}
+	for _, r := range doctor.Rules() {
+		if !hit[r.Name] {
+			t.Errorf("no fault is found by %s", r.Name)
+		}
+	}
+}
+
+// TestWhatIsUnreadIsNotJudged: what a user may not read is not told to be missing.
+func TestWhatIsUnreadIsNotJudged(t *testing.T) {
+	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.New()).Build(), interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+		},
+	})
+	f, err := doctor.Take(t.Context(), c, doctor.Asks{Wanted: healthy().Wanted, Now: now(), Controller: func(context.Context, string) error { return errors.New("down") }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := doctor.Diagnose(f); len(found) > 0 || len(f.Unread) != 14 || !f.Blind() {
+		t.Errorf("%+v, unread %v", found, f.Unread)
+	}
+}
+
+// TestWorstFirst, and what counts as at least so bad.
+func TestWorstFirst(t *testing.T) {
+	f := healthy()
+	f.Flavors = append(f.Flavors, kueue.ResourceFlavor{ObjectMeta: meta("", "old")})
+	f.Queues[1].Spec.StopPolicy = new(kueue.StopPolicyHold)
+	f.Queues[0].Spec.NamespaceSelector = nil
+	found := doctor.Diagnose(f)
+	var got []string
+	for _, x := range found {
+		got = append(got, string(x.Severity))
+	}
+	if want := []string{"error", "warning", "note"}; !slices.Equal(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+	if found[1].Worse(doctor.Error) || !found[1].Worse(doctor.Warning) || !found[1].Worse(doctor.Note) {
+		t.Error("a warning is as bad as a warning, and worse than a note")
+	}
+	if got := doctor.Sum(found); got != "1 error, 1 warning, 1 note." {
+		t.Error(got)
+	}
+	var out bytes.Buffer
+	if err := (&doctor.Finding{Severity: doctor.Error, Object: "x/y", Message: "says \x1b[31m this", Cure: "kubectl get"}).Text(&out, cli.Style{Width: 20, Kubectl: "mlbatch kubectl"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "ERROR x/y: says\n  \\x1b[31m this\n  -> mlbatch kubectl get\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
+// TestPolicies: what applies, with what is not said.
+func TestPolicies(t *testing.T) {
+	f := healthy()
+	f.Queues[0].Spec = kueue.ClusterQueueSpec{}
+	got := f.Policies()
+	if want := "{blue-cluster-queue  BestEffortFIFO   Never   1 }"; fmt.Sprint(got[0]) != want {
+		t.Errorf("%q, want %q", fmt.Sprint(got[0]), want)
+	}
+	if want := "{red-cluster-queue all BestEffortFIFO all all Never Any Never 1 }"; fmt.Sprint(got[1]) != want {
+		t.Errorf("%q, want %q", fmt.Sprint(got[1]), want)
+	}
+}

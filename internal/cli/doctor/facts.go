@@ -1,0 +1,180 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/cli/check"
+)
+
+// Facts are what was read of a cluster.
+type Facts struct {
+	check.Cluster
+	Cohorts     []kueue.Cohort
+	Checks      []kueue.AdmissionCheck
+	Namespaces  []corev1.Namespace
+	Classes     []schedulingv1.PriorityClass
+	Deployments []appsv1.Deployment
+	Mutating    []admissionv1.MutatingWebhookConfiguration
+	Validating  []admissionv1.ValidatingWebhookConfiguration
+	Definitions []apiextensionsv1.CustomResourceDefinition
+	// Wanted are the definitions that this program brings.
+	Wanted []*apiextensionsv1.CustomResourceDefinition
+	// Silent is why no controller answers, nil if one does.
+	Silent error
+	Now    time.Time
+
+	// judged is what package check says, once it was asked.
+	judged *check.Report
+}
+
+// Asks is what is needed beside a client to read the facts.
+type Asks struct {
+	// Wanted are the definitions that this program brings.
+	Wanted []*apiextensionsv1.CustomResourceDefinition
+	// Slack is the name of the queue that belongs to no team.
+	Slack string
+	// Controller asks a controller something, and fails if none answers.
+	Controller func(ctx context.Context, queue string) error
+	Now        time.Time
+}
+
+// Take reads a cluster. What the user may not read is left out and named.
+func Take(ctx context.Context, c client.Reader, asks Asks) (*Facts, error) {
+	cluster, err := check.Take(ctx, c, "", asks.Slack)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it read
+	}
+	f := &Facts{Cluster: *cluster, Wanted: asks.Wanted, Now: asks.Now}
+	var cohorts kueue.CohortList
+	var checks kueue.AdmissionCheckList
+	var namespaces corev1.NamespaceList
+	var classes schedulingv1.PriorityClassList
+	var deployments appsv1.DeploymentList
+	var mutating admissionv1.MutatingWebhookConfigurationList
+	var validating admissionv1.ValidatingWebhookConfigurationList
+	var definitions apiextensionsv1.CustomResourceDefinitionList
+	var lock sync.Mutex
+	var group sync.WaitGroup
+	for _, one := range []struct {
+		what string
+		list client.ObjectList
+	}{
+		{"Cohorts", &cohorts}, {"AdmissionChecks", &checks}, {"namespaces", &namespaces}, {"PriorityClasses", &classes}, {"Deployments", &deployments},
+		{"MutatingWebhookConfigurations", &mutating}, {"ValidatingWebhookConfigurations", &validating}, {"CustomResourceDefinitions", &definitions},
+	} {
+		group.Go(func() {
+			e := c.List(ctx, one.list)
+			lock.Lock()
+			defer lock.Unlock()
+			switch {
+			case e == nil, apimeta.IsNoMatchError(e), apierrors.IsNotFound(e):
+			case apierrors.IsForbidden(e):
+				f.Unread = append(f.Unread, one.what)
+			default:
+				err = errors.Join(err, fmt.Errorf("list %s: %w", one.what, e))
+			}
+		})
+	}
+	group.Wait()
+	slices.Sort(f.Unread)
+	f.Cohorts, f.Checks, f.Namespaces, f.Classes, f.Deployments = cohorts.Items, checks.Items, namespaces.Items, classes.Items, deployments.Items
+	f.Mutating, f.Validating, f.Definitions = mutating.Items, validating.Items, definitions.Items
+	f.listen(ctx, asks)
+	return f, err
+}
+
+// listen asks a controller something, for some queue.
+func (f *Facts) listen(ctx context.Context, asks Asks) {
+	if len(f.Queues) == 0 || asks.Controller == nil {
+		return
+	}
+	if err := asks.Controller(ctx, f.Queues[0].Name); err != nil && !apierrors.IsForbidden(err) {
+		f.Silent = err
+	}
+}
+
+// reads reports whether the user may read all of these kinds.
+func (f *Facts) reads(what ...string) bool {
+	return !slices.ContainsFunc(what, func(w string) bool { return slices.Contains(f.Unread, w) })
+}
+
+// Blind reports whether the user may read nothing that there is much to say about.
+func (f *Facts) Blind() bool {
+	return !f.reads("ClusterQueues") && !f.reads("LocalQueues") && !f.reads("nodes")
+}
+
+// cohortOf are the queues with the same cohort as one of them, itself left out.
+func (f *Facts) cohortOf(q *kueue.ClusterQueue) (out []*kueue.ClusterQueue) {
+	for i := range f.Queues {
+		if o := &f.Queues[i]; q.Spec.CohortName != "" && o.Name != q.Name && f.root(o) == f.root(q) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// root is the topmost cohort of a queue, "" for none.
+func (f *Facts) root(q *kueue.ClusterQueue) string {
+	at := string(q.Spec.CohortName)
+	for range f.Cohorts { // they may go in circles
+		i := slices.IndexFunc(f.Cohorts, func(c kueue.Cohort) bool { return c.Name == at })
+		if i < 0 || f.Cohorts[i].Spec.ParentName == "" {
+			break
+		}
+		at = string(f.Cohorts[i].Spec.ParentName)
+	}
+	return at
+}
+
+// leading are the LocalQueues that lead to a queue.
+func (f *Facts) leading(queue string) (out []*kueue.LocalQueue) {
+	for i := range f.LocalQueues {
+		if l := &f.LocalQueues[i]; string(l.Spec.ClusterQueue) == queue {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func (f *Facts) queue(name string) *kueue.ClusterQueue {
+	for i := range f.Queues {
+		if f.Queues[i].Name == name {
+			return &f.Queues[i]
+		}
+	}
+	return nil
+}
+
+// names are sorted and with commas between them, the first few of many.
+func names(all []string) string {
+	const most = 5
+	slices.Sort(all)
+	if len(all) > most {
+		return strings.Join(all[:most], ", ") + fmt.Sprintf(" and %d more", len(all)-most)
+	}
+	return strings.Join(all, ", ")
+}
+
+// Short names of types of Kubernetes.
+type (
+	apiDefinition  = apiextensionsv1.CustomResourceDefinition
+	apiVersion     = apiextensionsv1.CustomResourceDefinitionVersion
+	mutatingHook   = admissionv1.MutatingWebhookConfiguration
+	validatingHook = admissionv1.ValidatingWebhookConfiguration
+)
