@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,13 +16,14 @@ import (
 )
 
 // connect finds the cluster that is asked, and a client for it.
-func connect(conn *cli.Connection) (*rest.Config, client.Client, error) {
+func connect(conn *cli.Connection) (*rest.Config, client.WithWatch, error) {
 	locate(conn)
 	cfg, err := conn.Config()
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := client.New(cfg, client.Options{Scheme: scheme.New()})
+	cfg.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true})
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme.New()})
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to %s: %w", cfg.Host, err)
 	}

@@ -51,3 +51,15 @@ func (j *jobArg) complete(cmd *cobra.Command, args []string, typed string) ([]st
 	}
 	return jobNames(cmd.Context(), j.conn, j.namespace, typed), cobra.ShellCompDirectiveNoFileComp
 }
+
+// completeAll offers the jobs that there are, for each argument.
+func (j *jobArg) completeAll(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return j.complete(cmd, nil, typed)
+}
+
+// memberFlags choose pods of a job.
+func memberFlags(f *pflag.FlagSet, role, ranks, container *string) {
+	f.StringVar(role, "role", "", "pods of this `role` only, such as worker")
+	f.StringVar(ranks, "rank", "", "pods of these `ranks` only, such as 0, 0..3 or worker-1; they count in the job or, with --role, in the role")
+	f.StringVarP(container, "container", "c", "", "`container` of the pods (default: the first)")
+}

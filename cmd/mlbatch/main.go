@@ -25,6 +25,8 @@ const (
 	exitUsage   = 2
 	// exitUnreadable is that of commands for which exitFailure is a result.
 	exitUnreadable = 2
+	// exitInterrupted is what shells know of programs that Ctrl-C ended.
+	exitInterrupted = 130
 )
 
 func main() {
@@ -49,6 +51,14 @@ func commands() []func() *cobra.Command {
 		newSinfoCommand,
 		newSacctCommand,
 		newPsCommand,
+		newLogsCommand,
+		newCancelCommand,
+		newHoldCommand,
+		newReleaseCommand,
+		newRequeueCommand,
+		newPrioCommand,
+		newScaleCommand,
+		newWaitCommand,
 		newQueueCommand,
 		newTeamCommand,
 		newFlavorCommand,
@@ -82,6 +92,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	var usage usageError
 	var unreadable unreadableError
+	var code exitError
 	switch {
 	case err == nil:
 		return exitOK
@@ -90,6 +101,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	case errors.Is(err, errSilent):
 		return exitFailure
+	case errors.As(err, &code):
+		if code.error != nil {
+			fmt.Fprintf(stderr, "mlbatch: %v\n", code.error)
+		}
+		return code.code
 	case errors.As(err, &unreadable):
 		fmt.Fprintf(stderr, "mlbatch: %v\n", err)
 		return exitUnreadable
@@ -101,6 +117,22 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // errSilent fails a command that has already said why.
 var errSilent = errors.New("failed")
+
+// exitError ends the program with a code of its own. Its error, if any, is told.
+type exitError struct {
+	code int
+	error
+}
+
+func (e exitError) Unwrap() error { return e.error }
+
+// Error is that of the error, or the code.
+func (e exitError) Error() string {
+	if e.error == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.error.Error()
+}
 
 // usageError is a mistake in the command line.
 type usageError struct{ error }

@@ -62,7 +62,7 @@ func (m *making) dry() bool { return m.dryRun == dryRunClient || m.dryRun == dry
 func (m *making) connect() (*rest.Config, client.Client, error) {
 	cfg, c, err := connect(&m.conn)
 	if err == nil && m.dryRun == dryRunServer {
-		c = client.NewDryRunClient(c)
+		return cfg, client.NewDryRunClient(c), nil
 	}
 	return cfg, c, err
 }

@@ -48,6 +48,9 @@ const (
 	ElasticJobAnnotation = "kueue.x-k8s.io/elastic-job"
 	// AdmissionGatedByAnnotation names who must agree before admission.
 	AdmissionGatedByAnnotation = "kueue.x-k8s.io/admission-gated-by"
+	// HeldByAnnotation of a Workload names the administrator who holds it back: members of the
+	// team do not release it.
+	HeldByAnnotation = "mlbatch.dev/held-by"
 	// PodGroupTotalCountAnnotation is the number of pods of a pod group.
 	PodGroupTotalCountAnnotation = "kueue.x-k8s.io/pod-group-total-count"
 	// PodGroupFastAdmissionAnnotation admits a pod group at its first pod.

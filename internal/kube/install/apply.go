@@ -97,7 +97,7 @@ func Apply(ctx context.Context, c client.Client, opts Options) error {
 	}
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: opts.Namespace}})
 	mutating, validating := webhook.Configurations(opts.Kinds, at)
-	for _, step := range [][]client.Object{objects, bindingGuards(opts), roles(opts), visibilityObjects(opts), {mutating, validating}} {
+	for _, step := range [][]client.Object{objects, bindingGuards(opts), holdGuards(), roles(opts), visibilityObjects(opts), {mutating, validating}} {
 		if err := putAll(ctx, c, step); err != nil {
 			return err
 		}

@@ -109,7 +109,8 @@ func remove() []string { return []string{"delete", "get", "list", "watch"} }
 // cannot be created or changed directly, only deleted, unless it is held there until it
 // is admitted: pods are, and what makes them, and kinds that say so
 // (jobs.Kind.TeamsCreate). All else must go through a queue in an AppWrapper.
-// Workloads can be seen but not touched, since their status says what may run.
+// Workloads can be seen and held back, not changed otherwise: what they and their status say
+// decides who may run.
 func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	held := map[schema.GroupVersionKind]bool{pod.GVK(): true}
 	rules := []rbacv1.PolicyRule{allow("", write(), "pods")}
@@ -147,6 +148,7 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	}
 	return append(rules,
 		allow("kueue.x-k8s.io", read(), "*"),
+		allow("kueue.x-k8s.io", []string{"patch"}, "workloads"), // spec.active only: see holdGuards
 		allow("visibility.kueue.x-k8s.io", []string{"get"}, "localqueues/pendingworkloads", "workloads/explanation"),
 		allow("scheduling.k8s.io", read(), "priorityclasses"),
 		allow("", read(), "events"),

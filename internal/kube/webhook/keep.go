@@ -20,7 +20,7 @@ import (
 
 // staysSuspended tells a user who asks a running job to be suspended that the admission
 // decides about that.
-const staysSuspended = "spec.suspend stays false, because the admission of a queued job sets it: delete the job to stop it, or let an admin set spec.active of its Workload to false"
+const staysSuspended = "spec.suspend stays false, because the admission of a queued job sets it: delete the job to stop it, or set spec.active of its Workload to false (mlbatch hold)"
 
 // keep leaves in a queued job that a user changes what is not theirs.
 func (h *jobHandler) keep(ctx context.Context, req admission.Request) admission.Response {

@@ -95,7 +95,7 @@ func (k kubelets) logs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer stop()
-	first, told := true, 0
+	first, told, begun := true, 0, int32(0)
 	for {
 		pod, ok := get[*corev1.Pod](k.s.pods, key)
 		if !ok {
@@ -110,7 +110,12 @@ func (k kubelets) logs(w http.ResponseWriter, r *http.Request) {
 			}
 			return
 		}
-		t, err := transcribe(pod, container, k.s.scale, q.previous)
+		if first {
+			begun = runOf(pod, container)
+		}
+		// Of a container that was started again meanwhile, the run that was asked for is over.
+		over := !q.previous && runOf(pod, container) != begun
+		t, err := transcribe(pod, container, k.s.scale, q.previous || over)
 		if err != nil {
 			if first {
 				http.Error(w, err.Error(), http.StatusBadRequest)

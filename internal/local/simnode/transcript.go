@@ -72,6 +72,16 @@ func transcribe(pod *corev1.Pod, container string, scale float64, previous bool)
 	return t, nil
 }
 
+// runOf is how often a container was started again.
+func runOf(pod *corev1.Pod, container string) int32 {
+	for _, cs := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if cs.Name == container {
+			return cs.RestartCount
+		}
+	}
+	return 0
+}
+
 func (t *transcript) add(at time.Time, text string) { t.lines = append(t.lines, logLine{at, text}) }
 
 func (t *transcript) began(pod *corev1.Pod, c corev1.Container, run int32, at time.Time, scale float64) {

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/mlbatch/mlbatch/internal/cli/touch"
+)
+
+// logFlags are those of logs.
+type logFlags struct {
+	job   jobArg
+	o     touch.LogOptions
+	ranks string
+	tail  int64
+}
+
+// newLogsCommand prints the logs of jobs.
+func newLogsCommand() *cobra.Command {
+	var l logFlags
+	cmd := &cobra.Command{
+		Use:   "logs JOB",
+		Short: "Print the logs of all pods of a job",
+		Long: `Print the logs of all pods of a job in the order of time, each line with the role and
+rank of its pod in front, if there are several. The job is NAME or NAMESPACE/NAME, or the
+name of one of its pods, of which alone the log is printed then.
+
+With -f new lines are printed as they come, also those of pods that take the place of
+others and of containers that start again; it ends with the job. Without it, logs of pods
+that have ended are printed as long as the pods exist.
+
+At most --most logs are read at the same time, those of failed pods before others.`,
+		Example: `  # what does it print, until it ends?
+  mlbatch logs -f blue/train
+
+  # the last lines of two of its workers
+  mlbatch logs blue/train --role worker --rank 0..1 --tail 20
+
+  # what a container printed before it was started again
+  mlbatch logs blue/train --rank 3 --previous`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: l.job.complete,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return l.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0])
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVarP(&l.o.Follow, "follow", "f", false, "go on until the job has ended, over restarts")
+	memberFlags(f, &l.o.Role, &l.ranks, &l.o.Container)
+	f.DurationVar(&l.o.Since, "since", 0, "lines of the last so many seconds, minutes or hours, such as 10m")
+	f.Int64Var(&l.tail, "tail", -1, "so many of the last lines of each pod; -1 are all")
+	f.BoolVarP(&l.o.Previous, "previous", "p", false, "of containers that were started again in their pods: the run before this one")
+	f.BoolVar(&l.o.Timestamps, "timestamps", false, "print when each line was written")
+	f.IntVar(&l.o.Most, "most", mostLogs, "how many logs are read at the same time")
+	l.job.flags(f)
+	return cmd
+}
+
+// mostLogs is how many logs are read at the same time unless more are asked for: each is a
+// connection that the API server holds to a node.
+const mostLogs = 50
+
+func (l *logFlags) run(ctx context.Context, out, errs io.Writer, arg string) error {
+	if err := l.check(); err != nil {
+		return usageError{err}
+	}
+	ref, err := l.job.ref(arg)
+	if err != nil {
+		return err
+	}
+	cfg, c, err := connect(&l.job.conn)
+	if err != nil {
+		return err
+	}
+	open, err := logOpener(cfg)
+	if err != nil {
+		return err
+	}
+	target, err := touch.Find(ctx, c, ref)
+	if err != nil {
+		return l.job.conn.Unreachable(err, cfg.Host)
+	}
+	l.o.Terminal = isTerminal(out)
+	return interrupted(ctx, touch.Logs(ctx, c, open, target, l.o, out, errs))
+}
+
+// check finds mistakes in the flags.
+func (l *logFlags) check() (err error) {
+	if l.o.Ranks, err = touch.ParseRanks(l.ranks); err != nil {
+		return err
+	}
+	switch {
+	case l.o.Follow && l.o.Previous:
+		return errors.New("-f and --previous: a run that is over says nothing more: give one of them")
+	case l.o.Since < 0:
+		return fmt.Errorf("--since %s: give a time such as 10m", l.o.Since)
+	case l.o.Since > 0 && l.o.Since < time.Second:
+		return fmt.Errorf("--since %s: one second is the least", l.o.Since)
+	case l.tail < -1:
+		return fmt.Errorf("--tail %d: give a number of lines, -1 for all", l.tail)
+	case l.o.Most < 1:
+		return fmt.Errorf("--most %d: give at least 1", l.o.Most)
+	}
+	if l.tail >= 0 {
+		l.o.Tail = &l.tail
+	}
+	return nil
+}
+
+// logOpener reads logs from a cluster.
+func logOpener(cfg *rest.Config) (touch.Opener, error) {
+	cs, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", cfg.Host, err)
+	}
+	return func(ctx context.Context, pod *corev1.Pod, o *corev1.PodLogOptions) (io.ReadCloser, error) {
+		return cs.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, o).Stream(ctx)
+	}, nil
+}
+
+// interrupted makes what Ctrl-C ended exit as such.
+func interrupted(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return exitError{code: exitInterrupted}
+	}
+	return err
+}
+
+// isTerminal reports whether what is written goes to one.
+func isTerminal(w io.Writer) bool {
+	f, is := w.(*os.File)
+	return is && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,388 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/touch"
+)
+
+// touchFlags are those of commands that change jobs.
+type touchFlags struct {
+	job      jobArg
+	selector string
+	dryRun   string
+	output   string
+}
+
+func (t *touchFlags) flags(f *pflag.FlagSet) {
+	f.StringVarP(&t.selector, "selector", "l", "", "all jobs of the namespace with these labels, instead of names")
+	f.StringVar(&t.dryRun, "dry-run", "", "none, client (say what would be done) or server (let the API server check it, too)")
+	t.printing(f)
+}
+
+func (t *touchFlags) printing(f *pflag.FlagSet) {
+	f.StringVarP(&t.output, "output", "o", "", "name, json or yaml instead of sentences")
+	t.job.flags(f)
+}
+
+// act does something to a job.
+type act func(ctx context.Context, a *touch.Actor, t *touch.Target) (*touch.Result, error)
+
+// check finds mistakes in the flags and in the names of jobs.
+func (t *touchFlags) check(args []string) error {
+	switch t.output {
+	case "", "name", "json", "yaml":
+	default:
+		return usageError{fmt.Errorf("-o %s is not known: use name, json or yaml", t.output)}
+	}
+	if t.dryRun == dryRunNone {
+		t.dryRun = string(touch.Real)
+	}
+	switch touch.DryRun(t.dryRun) {
+	case touch.Real, touch.Client, touch.Server:
+	default:
+		return usageError{fmt.Errorf("--dry-run %s is not known: use none, client or server", t.dryRun)}
+	}
+	if (len(args) == 0) == (t.selector == "") {
+		return usageError{errors.New("name jobs, or choose them by their labels with -l")}
+	}
+	return nil
+}
+
+// refs are the jobs that are meant.
+func (t *touchFlags) refs(ctx context.Context, c client.Reader, args []string) ([]cli.Ref, error) {
+	if t.selector == "" {
+		return t.named(args)
+	}
+	with, err := labels.Parse(t.selector)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("-l %s: %w", t.selector, err)}
+	}
+	namespace := t.job.namespace
+	if namespace == "" {
+		namespace = t.job.conn.Namespace()
+	}
+	if namespace == "" {
+		return nil, usageError{fmt.Errorf("-l %s: say in which namespace: -n NAMESPACE", t.selector)}
+	}
+	refs, err := touch.Select(ctx, c, namespace, with)
+	if err == nil && len(refs) == 0 {
+		err = fmt.Errorf("no job in namespace %s that you may see has the labels %s", namespace, t.selector)
+	}
+	return refs, err
+}
+
+// named are the jobs that were named.
+func (t *touchFlags) named(args []string) (out []cli.Ref, err error) {
+	for _, arg := range args {
+		ref, err := t.job.ref(arg)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ref)
+	}
+	return out, nil
+}
+
+// connect checks what was typed before a cluster is asked.
+func (t *touchFlags) connect(args []string) (*rest.Config, client.WithWatch, error) {
+	if err := t.check(args); err != nil {
+		return nil, nil, err
+	}
+	if t.selector == "" {
+		if _, err := t.named(args); err != nil {
+			return nil, nil, err
+		}
+	}
+	return connect(&t.job.conn)
+}
+
+// each does something to each of the jobs that are meant, and tells what. A job to which it
+// cannot be done keeps it from none of the others.
+func (t *touchFlags) each(cmd *cobra.Command, args []string, do act, confirm func([]cli.Ref) error) error {
+	cfg, c, err := t.connect(args)
+	if err != nil {
+		return err
+	}
+	ctx, out, errs := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	refs, err := t.refs(ctx, c, args)
+	if err != nil {
+		return t.job.conn.Unreachable(err, cfg.Host)
+	}
+	if confirm != nil {
+		if err := confirm(refs); err != nil {
+			return err
+		}
+	}
+	actor := &touch.Actor{Client: c, DryRun: touch.DryRun(t.dryRun)}
+	reader := touch.Remember(c)
+	var results []*touch.Result
+	var failures []error
+	for _, ref := range refs {
+		var result *touch.Result
+		target, err := touch.Find(ctx, reader, ref)
+		if err == nil {
+			result, err = do(ctx, actor, target)
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return exitError{exitInterrupted, err}
+			}
+			failures = append(failures, t.job.conn.Unreachable(err, cfg.Host))
+			if len(refs) > 1 {
+				fmt.Fprintf(errs, "mlbatch: %s\n", cli.Harmless(err.Error()))
+			}
+			continue
+		}
+		results = append(results, result)
+		t.tell(out, result)
+	}
+	if err := t.list(out, results); err != nil {
+		return err
+	}
+	switch {
+	case len(failures) == 0:
+		return nil
+	case len(refs) == 1:
+		return failures[0]
+	}
+	return errSilent
+}
+
+// tell prints a result as soon as it is there.
+func (t *touchFlags) tell(out io.Writer, r *touch.Result) {
+	switch t.output {
+	case "":
+		text := r.Message
+		if r.DryRun != touch.Real {
+			text += " (dry run: nothing was changed)"
+		}
+		fmt.Fprintln(out, cli.Harmless(text))
+	case "name":
+		fmt.Fprintf(out, "%s/%s\n", r.Namespace, r.Name)
+	}
+}
+
+// list prints all results for programs.
+func (t *touchFlags) list(out io.Writer, results []*touch.Result) error {
+	if t.output != "json" && t.output != "yaml" {
+		return nil
+	}
+	if results == nil {
+		results = []*touch.Result{}
+	}
+	return printObject(out, t.output, struct {
+		Items []*touch.Result `json:"items"`
+	}{results})
+}
+
+// newCancelCommand deletes jobs.
+func newCancelCommand() *cobra.Command {
+	var t touchFlags
+	var wait, yes bool
+	cmd := &cobra.Command{
+		Use:   "cancel JOB...",
+		Short: "End jobs and delete them",
+		Long: `End jobs and delete them, with their pods and all else that belongs to them. Jobs that
+have ended are deleted, too. mlbatch hold stops a job and keeps it.
+
+On a terminal it asks before it cancels more than one job.`,
+		Example: `  # end a job
+  mlbatch cancel blue/train
+
+  # end all jobs of a sweep, and wait until their pods are gone
+  mlbatch cancel -n blue -l sweep=lr --yes --wait`,
+		ValidArgsFunction: t.job.completeAll,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.each(cmd, args, func(ctx context.Context, a *touch.Actor, target *touch.Target) (*touch.Result, error) {
+				return a.Cancel(ctx, target, wait)
+			}, func(refs []cli.Ref) error {
+				if yes || t.dryRun != "" || len(refs) < 2 {
+					return nil
+				}
+				return sure(cmd, refs)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&wait, "wait", false, "wait until the pods are gone")
+	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
+	t.flags(f)
+	return cmd
+}
+
+// sure asks, on a terminal, whether all of these jobs are meant.
+func sure(cmd *cobra.Command, refs []cli.Ref) error {
+	if f, is := cmd.InOrStdin().(*os.File); !is || !term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	const shown = 10
+	for i, ref := range refs {
+		if i == shown {
+			fmt.Fprintf(cmd.ErrOrStderr(), "  and %d more\n", len(refs)-shown)
+			break
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "  %s\n", ref)
+	}
+	return confirm(cmd, false, fmt.Sprintf("Cancel these %d jobs?", len(refs)))
+}
+
+// newHoldCommand holds jobs back.
+func newHoldCommand() *cobra.Command {
+	var t touchFlags
+	var stop bool
+	cmd := &cobra.Command{
+		Use:   "hold JOB...",
+		Short: "Keep jobs from starting until they are released",
+		Long: `Keep jobs from starting until they are released. A held job keeps its age, by which it has
+its place when it queues again. One that runs is stopped only with --stop: it gives back
+what it has, and begins anew when it is released.
+
+What an administrator holds, only administrators release.`,
+		Example: `  # let others go first
+  mlbatch hold blue/train
+
+  # stop it, and keep it for later
+  mlbatch hold blue/train --stop`,
+		ValidArgsFunction: t.job.completeAll,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.each(cmd, args, func(ctx context.Context, a *touch.Actor, target *touch.Target) (*touch.Result, error) {
+				return a.Hold(ctx, target, stop)
+			}, nil)
+		},
+	}
+	cmd.Flags().BoolVar(&stop, "stop", false, "stop jobs that run")
+	t.flags(cmd.Flags())
+	return cmd
+}
+
+// newReleaseCommand lets held jobs queue again.
+func newReleaseCommand() *cobra.Command {
+	var t touchFlags
+	cmd := &cobra.Command{
+		Use:   "release JOB...",
+		Short: "Let held jobs queue again",
+		Long: `Let jobs queue again that were held, or that a rule took out of their queue: a time limit
+that was over, too many attempts to start.`,
+		Example: `  # let it queue again
+  mlbatch release blue/train
+
+  # all of a sweep
+  mlbatch release -n blue -l sweep=lr`,
+		ValidArgsFunction: t.job.completeAll,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.each(cmd, args, func(ctx context.Context, a *touch.Actor, target *touch.Target) (*touch.Result, error) {
+				return a.Release(ctx, target)
+			}, nil)
+		},
+	}
+	t.flags(cmd.Flags())
+	return cmd
+}
+
+// newRequeueCommand makes jobs give up what they have and queue again.
+func newRequeueCommand() *cobra.Command {
+	var t touchFlags
+	cmd := &cobra.Command{
+		Use:   "requeue JOB...",
+		Short: "Stop jobs that run and let them queue again",
+		Long: `Stop jobs that run and let them queue again, where their age places them: they give back
+quota and nodes when their pods have ended, and begin anew when it is their turn. What they
+did since they last saved their state is lost.`,
+		Example: `  # give the nodes to others and run again later
+  mlbatch requeue blue/train`,
+		ValidArgsFunction: t.job.completeAll,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.each(cmd, args, func(ctx context.Context, a *touch.Actor, target *touch.Target) (*touch.Result, error) {
+				return a.Requeue(ctx, target)
+			}, nil)
+		},
+	}
+	t.flags(cmd.Flags())
+	return cmd
+}
+
+// newPrioCommand gives jobs another priority.
+func newPrioCommand() *cobra.Command {
+	var t touchFlags
+	cmd := &cobra.Command{
+		Use:   "prio JOB... CLASS",
+		Short: "Give jobs another priority class, waiting or running",
+		Long: `Give jobs another WorkloadPriorityClass, by their label kueue.x-k8s.io/priority-class. It
+counts at once: for the place of a job that waits, and for whether one that runs may be
+preempted.`,
+		Example: `  # let it go before what else waits
+  mlbatch prio blue/train high-priority
+
+  # all of a sweep
+  mlbatch prio -n blue -l sweep=lr low-priority`,
+		ValidArgsFunction: t.job.completeAll,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args) == 1 && t.selector == "" {
+				return usageError{errors.New("say which jobs, and their class: JOB... CLASS")}
+			}
+			class := args[len(args)-1]
+			if strings.Contains(class, "/") {
+				return usageError{fmt.Errorf("%s is no name of a class, which comes last: JOB... CLASS", class)}
+			}
+			return t.each(cmd, args[:len(args)-1], func(ctx context.Context, a *touch.Actor, target *touch.Target) (*touch.Result, error) {
+				return a.Prioritize(ctx, target, class)
+			}, nil)
+		},
+	}
+	t.flags(cmd.Flags())
+	return cmd
+}
+
+// newScaleCommand gives jobs another size.
+func newScaleCommand() *cobra.Command {
+	var t touchFlags
+	var role string
+	var stop bool
+	cmd := &cobra.Command{
+		Use:   "scale JOB... N",
+		Short: "Give jobs another number of pods",
+		Long: `Give jobs another number of pods: Deployments, StatefulSets, ReplicaSets and
+LeaderWorkerSets (groups) their replicas, Jobs their parallelism (and as many completions
+if they had as many), roles of JobSets, of training jobs and groups of Ray clusters theirs.
+
+A training job that has quota, or a Job, JobSet or Ray cluster that has and grows, is
+stopped for that and queued anew, which --stop has to allow.`,
+		Example: `  # two servers more
+  mlbatch scale blue/chat 4
+
+  # the workers of a Ray cluster
+  mlbatch scale blue/ray-cluster --role gpus 1`,
+		ValidArgsFunction: t.job.completeAll,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args) == 1 && t.selector == "" {
+				return usageError{errors.New("say which jobs, and how many pods: JOB... N")}
+			}
+			n, err := strconv.ParseInt(args[len(args)-1], 10, 32)
+			if err != nil || n < 0 {
+				return usageError{fmt.Errorf("%s is no number of pods, which comes last: JOB... N", args[len(args)-1])}
+			}
+			return t.each(cmd, args[:len(args)-1], func(ctx context.Context, a *touch.Actor, target *touch.Target) (*touch.Result, error) {
+				return a.Scale(ctx, target, role, n, stop)
+			}, nil)
+		},
+	}
+	cmd.Flags().StringVar(&role, "role", "", "the `role` whose size is meant (default: the only one, or that of workers)")
+	cmd.Flags().BoolVar(&stop, "stop", false, "stop jobs that have to begin anew with another size")
+	t.flags(cmd.Flags())
+	return cmd
+}

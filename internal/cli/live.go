@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// Facts is how the job stands, as far as its objects say.
+func (p *Picture) Facts() facts.Job { return facts.JobOf(p.objects()) }
+
+// Owns reports whether a pod belongs to the job.
+func (p *Picture) Owns(pod *corev1.Pod) bool { return p.owns(pod) }
+
+// ListOf is an empty list of objects of a kind.
+func ListOf(k Kind) (client.ObjectList, error) {
+	if job := kindOf(k); job != nil {
+		return listOf(job)
+	}
+	switch k {
+	case Workload:
+		return &kueue.WorkloadList{}, nil
+	case PodGroup:
+		return &podgroup.PodGroupList{}, nil
+	case Deployment:
+		return &appsv1.DeploymentList{}, nil
+	case Pod:
+		return &corev1.PodList{}, nil
+	default:
+		return nil, fmt.Errorf("kind %s is not known", k)
+	}
+}
+
+// JobKind is what is known of a kind of job; nil if objects of the kind are none.
+func JobKind(k Kind) *jobs.Kind { return kindOf(k) }
+
+// Update puts a newer state of an object into the picture, or takes one away that is gone. It
+// reports whether the object is one of the picture.
+func (p *Picture) Update(o client.Object, gone bool) bool {
+	if w, is := o.(*kueue.Workload); is && p.updateWorkload(w, gone) {
+		return true
+	}
+	root := p.Root()
+	if root != nil && root.GetUID() == o.GetUID() && !gone {
+		p.setRoot(o)
+	}
+	pod, is := o.(*corev1.Pod)
+	if !is {
+		return root != nil && root.GetUID() == o.GetUID()
+	}
+	// What is known to be a pod of the job stays one when the Workload that said so is gone.
+	kept := slices.DeleteFunc(slices.Clone(p.Pods), func(has corev1.Pod) bool { return has.UID == pod.UID })
+	if len(kept) == len(p.Pods) && !p.owns(pod) {
+		return false
+	}
+	if p.Pods = kept; !gone {
+		p.Pods = append(p.Pods, *pod)
+	}
+	return true
+}
+
+// updateWorkload takes over a Workload of the job, if it speaks for the job rather than the one
+// that is known.
+func (p *Picture) updateWorkload(w *kueue.Workload, gone bool) bool {
+	has := p.Workload
+	if has != nil && has.UID == w.UID {
+		if p.Workload = w; gone && p.Root() != client.Object(w) {
+			p.Workload = nil
+		}
+		return true
+	}
+	root := p.Root()
+	if root == nil || w.Labels[kueue.JobUIDLabel] != string(root.GetUID()) || gone || has != nil && !newer(w, has) {
+		return false
+	}
+	p.Workload = w
+	return true
+}
+
+// setRoot replaces the object of the job itself.
+func (p *Picture) setRoot(o client.Object) {
+	switch o := o.(type) {
+	case *appwrapper.AppWrapper:
+		p.AppWrapper = o
+	case *batchv1.Job:
+		p.Job = o
+	case *podgroup.PodGroup:
+		p.PodGroup = o
+	case *appsv1.Deployment:
+		p.Deployment = o
+	case *corev1.Pod:
+		p.Pod = o
+	case jobs.Object:
+		p.Other = o
+	}
+}

@@ -1,0 +1,183 @@
+package touch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// Kinds of what is no job itself, but makes pods or Jobs that are.
+const (
+	StatefulSet     cli.Kind = "StatefulSet"
+	ReplicaSet      cli.Kind = "ReplicaSet"
+	CronJob         cli.Kind = "CronJob"
+	LeaderWorkerSet cli.Kind = "LeaderWorkerSet"
+)
+
+// Target is what a command acts on: a job, or a set of pods that are queued by themselves.
+type Target struct {
+	cli.Picture
+	// Set is the object of a StatefulSet, ReplicaSet, CronJob or LeaderWorkerSet; nil for jobs.
+	Set client.Object
+}
+
+// Find finds what a name means: a job by any of its objects, or a set.
+func Find(ctx context.Context, c client.Reader, ref cli.Ref) (*Target, error) {
+	p, err := cli.Find(ctx, c, ref)
+	var missing *cli.MissingError
+	if err == nil {
+		return &Target{Picture: p}, nil
+	}
+	if !errors.As(err, &missing) || ref.Kind != "" {
+		return nil, err
+	}
+	for _, s := range sets() {
+		e := c.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, s.object)
+		switch {
+		case apierrors.IsNotFound(e), apierrors.IsForbidden(e), apimeta.IsNoMatchError(e):
+			continue
+		case e != nil:
+			return nil, fmt.Errorf("read %s %s/%s: %w", s.kind, ref.Namespace, ref.Name, e)
+		}
+		t := &Target{Set: s.object, Picture: cli.Picture{Asked: cli.Ref{Kind: s.kind, Namespace: ref.Namespace, Name: ref.Name}}}
+		return t, t.findPods(ctx, c)
+	}
+	return nil, err
+}
+
+// set is an object that is no job, and its kind.
+type set struct {
+	kind   cli.Kind
+	object client.Object
+}
+
+// sets are empty objects; a LeaderWorkerSet comes before the StatefulSet that it makes, which has
+// its name.
+func sets() []set {
+	return []set{
+		{LeaderWorkerSet, &leaderworkerset.LeaderWorkerSet{}}, {StatefulSet, &appsv1.StatefulSet{}}, {ReplicaSet, &appsv1.ReplicaSet{}}, {CronJob, &batchv1.CronJob{}},
+	}
+}
+
+func (t *Target) findPods(ctx context.Context, c client.Reader) error {
+	var list corev1.PodList
+	if err := c.List(ctx, &list, client.InNamespace(t.Asked.Namespace)); err != nil {
+		return fmt.Errorf("list the pods of %s: %w", t.Asked, err)
+	}
+	for i := range list.Items {
+		if t.Owns(&list.Items[i]) {
+			t.Pods = append(t.Pods, list.Items[i])
+		}
+	}
+	return nil
+}
+
+// Owns reports whether a pod belongs to the job or the set.
+func (t *Target) Owns(pod *corev1.Pod) bool {
+	switch {
+	case t.Set == nil:
+		return t.Picture.Owns(pod)
+	case t.Asked.Kind == LeaderWorkerSet:
+		return pod.Labels[leaderworkerset.NameLabel] == t.Asked.Name
+	}
+	return metav1.IsControlledBy(pod, t.Set)
+}
+
+// Object is that of the job or the set itself; nil if the user may not read it.
+func (t *Target) Object() client.Object {
+	if t.Set != nil {
+		return t.Set
+	}
+	return t.Root()
+}
+
+// group reports whether the job is a group of pods without an object of its own, and which: then
+// its pods are the job.
+func (t *Target) group() bool {
+	if t.Set != nil || t.Workload == nil || t.Root() != client.Object(t.Workload) {
+		return false
+	}
+	return slices.ContainsFunc(t.Pods, func(p corev1.Pod) bool { return p.Labels[kueue.PodGroupNameLabel] == t.Workload.Name })
+}
+
+// Select names the jobs of a namespace with these labels, the oldest first.
+func Select(ctx context.Context, c client.Reader, namespace string, with labels.Selector) ([]cli.Ref, error) {
+	survey, err := cli.TakeSurvey(ctx, c, namespace, client.ListOptions{LabelSelector: with})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(survey.Rows, func(a, b cli.Row) int { return a.Created.Compare(b.Created) })
+	var out []cli.Ref
+	for i := range survey.Rows {
+		r := &survey.Rows[i]
+		kind := r.Kind
+		if kind == cli.Pod && r.Workload == r.Name { // a group, which only its Workload stands for
+			kind = cli.Workload
+		}
+		out = append(out, cli.Ref{Kind: kind, Namespace: r.Namespace, Name: r.Name})
+	}
+	return out, nil
+}
+
+// title is KIND NAMESPACE/NAME of the job, "pod group" for groups.
+func (t *Target) title() string {
+	if t.group() {
+		return "pod group " + t.Asked.Namespace + "/" + t.Asked.Name
+	}
+	return t.Asked.String()
+}
+
+// name is NAMESPACE/NAME of the job.
+func (t *Target) name() string { return t.Asked.Namespace + "/" + t.Asked.Name }
+
+// job is the object of the job as one; nil for what is none.
+func (t *Target) job() jobs.Object {
+	o, _ := t.Object().(jobs.Object)
+	return o
+}
+
+// Remember is a reader that asks for the pods of a namespace once: for commands about many jobs,
+// each of which looks for its own among them.
+func Remember(c client.Reader) client.Reader {
+	return &memory{Reader: c, pods: map[string][]corev1.Pod{}}
+}
+
+type memory struct {
+	client.Reader
+	pods map[string][]corev1.Pod
+}
+
+// List is that of the reader, save that lists of all pods of a namespace are kept.
+func (m *memory) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(options)
+	into, pods := list.(*corev1.PodList)
+	if !pods || o.LabelSelector != nil || o.FieldSelector != nil || o.Namespace == "" {
+		return m.Reader.List(ctx, list, options...)
+	}
+	has, known := m.pods[o.Namespace]
+	if !known {
+		if err := m.Reader.List(ctx, into, options...); err != nil {
+			return err
+		}
+		m.pods[o.Namespace] = into.Items
+		return nil
+	}
+	into.Items = has
+	return nil
+}
