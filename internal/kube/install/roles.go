@@ -150,6 +150,7 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow("kueue.x-k8s.io", read(), "*"),
 		allow("kueue.x-k8s.io", []string{"patch"}, "workloads"), // spec.active only: see holdGuards
 		allow("visibility.kueue.x-k8s.io", []string{"get"}, "localqueues/pendingworkloads", "workloads/explanation"),
+		allow("visibility.kueue.x-k8s.io", []string{"create"}, "workloadplans"),
 		allow("scheduling.k8s.io", read(), "priorityclasses"),
 		allow("", read(), "events"),
 		allow("events.k8s.io", read(), "events"),

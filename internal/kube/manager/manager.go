@@ -462,7 +462,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 	if opts.VisibilityAddress != "" && opts.VisibilityAddress != "0" {
 		err := mgr.Add(visibility.New(visibility.Options{
 			Address: opts.VisibilityAddress, CertDir: opts.WebhookCertDir, TLS: opts.TLS, Kubeconfig: opts.Kubeconfig,
-			Lines: answers, Workloads: mgr.GetClient(), Clock: clock.RealClock{}, SlackQueue: opts.SlackQueue,
+			Lines: answers, Workloads: mgr.GetClient(), Clock: clock.RealClock{}, SlackQueue: opts.SlackQueue, Rules: opts.Rules,
 		}))
 		if err != nil {
 			return fmt.Errorf("add the visibility API: %w", err)

@@ -23,6 +23,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/engine/forecast"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
 // Lines knows which workload waits where. All methods fail while it cannot be known.
@@ -36,6 +37,8 @@ type Lines interface {
 	// Explain says why a workload waits, and what would help, at now; false if it does
 	// not wait. higher are the priorities that it could be given.
 	Explain(k core.Key, now time.Time, higher []int64) (core.Explanation, bool, error)
+	// Suppose says what would become of a workload that is not there; see cycle.Suppose.
+	Suppose(w core.Workload, now time.Time, higher []int64) (cycle.Supposed, error)
 	// Forecast is when a workload is expected to start; false if that is not known.
 	Forecast(k core.Key) (forecast.Forecast, bool)
 }
@@ -63,6 +66,8 @@ type handler struct {
 	clock  clock.PassiveClock
 	// slack is the queue that lends less while nodes are out of service.
 	slack string
+	// rules are those by which the engine is told of Workloads.
+	rules convert.Rules
 }
 
 // ServeHTTP answers one request.
@@ -89,12 +94,15 @@ func (h *handler) resource(r *http.Request, info *request.RequestInfo) (any, err
 	of := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource + "/" + info.Subresource}
 	explains := info.APIGroup == v1beta2.GroupVersion.Group && info.Resource == workloads && info.Subresource == explaining &&
 		info.Name != "" && info.Namespace != ""
-	known := explains || info.APIGroup == v1beta2.GroupVersion.Group && info.Subresource == pending && info.Name != "" &&
+	planning := info.APIGroup == v1beta2.GroupVersion.Group && info.Resource == plans && info.Subresource == "" && info.Name == "" && info.Namespace != ""
+	known := explains || planning || info.APIGroup == v1beta2.GroupVersion.Group && info.Subresource == pending && info.Name != "" &&
 		(info.Resource == clusterQueues && info.Namespace == "" || info.Resource == localQueues && info.Namespace != "")
 	switch {
 	case !known:
 		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, info.Verb, of, info.Name, "", 0, true)
-	case info.Verb != "get":
+	case planning && info.Verb == "create":
+		return h.plan(r, info)
+	case info.Verb != "get" || planning:
 		return nil, apierrors.NewMethodNotSupported(of, info.Verb)
 	case explains:
 		return h.explanation(r, info)
@@ -236,7 +244,8 @@ func resourcesOf(v schema.GroupVersion) metav1.APIResourceList {
 	if v == v1beta2.GroupVersion {
 		out.APIResources = append(out.APIResources,
 			metav1.APIResource{Name: workloads, SingularName: "workload", Kind: "Workload", Namespaced: true, Verbs: []string{}},
-			metav1.APIResource{Name: workloads + "/" + explaining, Kind: explanationKind, Namespaced: true, Verbs: []string{"get"}})
+			metav1.APIResource{Name: workloads + "/" + explaining, Kind: explanationKind, Namespaced: true, Verbs: []string{"get"}},
+			metav1.APIResource{Name: plans, SingularName: "workloadplan", Kind: planKind, Namespaced: true, Verbs: []string{"create"}})
 	}
 	return out
 }

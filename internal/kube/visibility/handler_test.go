@@ -36,11 +36,20 @@ type queues struct {
 	reasons map[core.Key]core.Explanation
 	// forecasts is when they start.
 	forecasts map[core.Key]forecast.Forecast
+	// supposes is what would become of a workload.
+	supposes func(core.Workload) cycle.Supposed
 }
 
 func (q queues) Forecast(k core.Key) (forecast.Forecast, bool) {
 	f, is := q.forecasts[k]
 	return f, is
+}
+
+func (q queues) Suppose(w core.Workload, _ time.Time, _ []int64) (cycle.Supposed, error) {
+	if q.supposes == nil {
+		return cycle.Supposed{}, q.err
+	}
+	return q.supposes(w), q.err
 }
 
 func (q queues) Line(name string) ([]cycle.Waiting, bool, error) {

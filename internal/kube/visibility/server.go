@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
 // Options say where the API is served and what it knows.
@@ -43,6 +44,8 @@ type Options struct {
 	Clock     clock.Clock
 	// SlackQueue is the ClusterQueue that lends less while nodes are out of service.
 	SlackQueue string
+	// Rules are those by which the engine is told of Workloads.
+	Rules convert.Rules
 }
 
 // Server serves the API. Every replica of the controller does, also those that do
@@ -106,7 +109,7 @@ func (s *Server) serve(parent context.Context) error {
 		return fmt.Errorf("serve the visibility API: %w", err)
 	}
 	h := chain(&handler{
-		lines: s.opts.Lines, workloads: s.opts.Workloads, rights: may.Authorizer, clock: s.opts.Clock, slack: s.opts.SlackQueue,
+		lines: s.opts.Lines, workloads: s.opts.Workloads, rights: may.Authorizer, clock: s.opts.Clock, slack: s.opts.SlackQueue, rules: s.opts.Rules,
 	}, who, may)
 	stopped, _, err := serving.Serve(h, 2*time.Second, ctx.Done())
 	if err != nil {

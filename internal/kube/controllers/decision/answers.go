@@ -46,6 +46,14 @@ func (a Answers) Explain(k core.Key, now time.Time, higher []int64) (why core.Ex
 	return cycle.Explain(a.Ask, k, now, higher)
 }
 
+// Suppose says what would become of a workload that is not there; it fails as Line does. Decisions
+// do not wait while it is found out.
+func (a Answers) Suppose(w core.Workload, now time.Time, higher []int64) (cycle.Supposed, error) {
+	a.Loop.asking.Lock()
+	defer a.Loop.asking.Unlock()
+	return cycle.Suppose(a.Ask, w, now, higher)
+}
+
 // Stats counts; false until the picture is whole.
 func (a Answers) Stats() (stats cycle.Stats, known bool) {
 	err := a.Ask(func(e *cycle.Engine) { stats = e.Stats() })
