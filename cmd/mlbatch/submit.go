@@ -61,7 +61,7 @@ func (s *submission) addFlags(f *pflag.FlagSet) {
 		f.VarP(&setting{option: o.Name, kind: o.Value, to: &s.settings}, o.Name, o.Letter, o.Usage)
 	}
 	f.StringVarP(&s.output, "output", "o", "", "yaml or json: print the manifest, and create nothing")
-	f.StringVar(&s.dryRun, "dry-run", "", "client (check only), server (have the API server check it): create nothing")
+	f.StringVar(&s.dryRun, "dry-run", "", "client (check only), server (have the API server check it), plan (ask what would become of it): create nothing")
 	f.BoolVar(&s.strict, "strict", false, "refuse scripts with lines that are not heeded")
 	for _, o := range submit.SlurmOptions() {
 		if f.Lookup(o.Long) != nil {
@@ -96,8 +96,8 @@ func (s *submission) check() error {
 	if !slices.Contains([]string{"", "yaml", "json"}, s.output) {
 		return usageError{fmt.Errorf("-o %s is not known: use yaml or json", s.output)}
 	}
-	if !slices.Contains([]string{"", "client", "server"}, s.dryRun) {
-		return usageError{fmt.Errorf("--dry-run %s is not known: use client or server", s.dryRun)}
+	if !slices.Contains([]string{"", "client", "server", "plan"}, s.dryRun) {
+		return usageError{fmt.Errorf("--dry-run %s is not known: use client, server or plan", s.dryRun)}
 	}
 	return nil
 }
@@ -119,7 +119,9 @@ func (s *submission) cluster() (*rest.Config, client.WithWatch, error) {
 }
 
 // offline reports whether no cluster is needed.
-func (s *submission) offline() bool { return s.output != "" || s.dryRun == "client" }
+func (s *submission) offline() bool {
+	return s.dryRun != "plan" && s.output != "" || s.dryRun == "client"
+}
 
 // fill makes the request of its parts: the profile, what the file says, the command line.
 func (s *submission) fill(ctx context.Context, r *submit.Request, c client.Client, file []submit.Setting) error {
@@ -183,10 +185,12 @@ func (s *submission) job(ctx context.Context, r *submit.Request, file []submit.S
 		if err != nil {
 			return nil, err
 		}
-		if s.output != "" {
+		if s.output != "" && s.dryRun != "plan" {
 			return nil, s.print(p)
 		}
 		switch s.dryRun {
+		case "plan":
+			return nil, s.explained(s.plan(ctx, cfg, p.Job), cfg)
 		case "client":
 			fmt.Fprintf(s.errs, "%s %s is as it should be; nothing was created.\n", kindOf(p.Job), p.Job.GetName())
 			return nil, nil
@@ -207,6 +211,23 @@ func (s *submission) job(ctx context.Context, r *submit.Request, file []submit.S
 		}
 		return &submitted{cfg: cfg, c: c, job: p.Job}, nil
 	}
+}
+
+// plan prints what would become of a job.
+func (s *submission) plan(ctx context.Context, cfg *rest.Config, job client.Object) error {
+	spec, err := submit.PlanOf(job)
+	if err != nil {
+		return err
+	}
+	p, err := cli.Controller{Config: cfg}.Plan(ctx, job.GetNamespace(), spec)
+	if err != nil {
+		return err
+	}
+	if s.output != "" {
+		return printObject(s.out, s.output, p)
+	}
+	name := fmt.Sprintf("%s %s/%s", kindOf(job), job.GetNamespace(), job.GetName())
+	return cli.PrintPlan(s.out, name, p, cli.Style{Width: widthOf(s.out), Kubectl: kubectlHere()}, tableWidth(s.out))
 }
 
 // submitted is a job that was created.
@@ -391,6 +412,8 @@ func (s *submission) manifests(ctx context.Context, name string, data []byte, ar
 	}
 	r.Label(objects, said)
 	switch {
+	case s.dryRun == "plan":
+		return s.plans(ctx, cfg, objects)
 	case s.output != "":
 		return s.printAll(objects)
 	case s.dryRun == "client":
@@ -409,6 +432,33 @@ func (s *submission) manifests(ctx context.Context, name string, data []byte, ar
 		fmt.Fprintln(s.out, o.GetName())
 	}, options...)
 	return s.explained(err, cfg)
+}
+
+// plans prints what would become of each job of manifests.
+func (s *submission) plans(ctx context.Context, cfg *rest.Config, objects []*unstructured.Unstructured) error {
+	planned := 0
+	for _, o := range objects {
+		job, is, err := submit.Typed(o)
+		if err != nil || !is {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if job.GetNamespace() == "" {
+			job.SetNamespace(s.namespace)
+		}
+		if planned++; planned > 1 {
+			fmt.Fprintln(s.out)
+		}
+		if err := s.plan(ctx, cfg, job); err != nil {
+			return s.explained(err, cfg)
+		}
+	}
+	if planned == 0 {
+		return errors.New("there is no job in it that could be planned")
+	}
+	return nil
 }
 
 // newRunCommand runs a command.

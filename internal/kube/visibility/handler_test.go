@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -88,7 +90,7 @@ func shared() queues {
 func serve(t *testing.T, q queues) http.Handler {
 	t.Helper()
 	s := runtime.NewScheme()
-	if err := kueue.AddToScheme(s); err != nil {
+	if err := errors.Join(kueue.AddToScheme(s), clientgoscheme.AddToScheme(s)); err != nil {
 		t.Fatal(err)
 	}
 	var objects []client.Object
@@ -101,7 +103,7 @@ func serve(t *testing.T, q queues) http.Handler {
 			Spec: kueue.WorkloadSpec{Active: new(k.Name != "off")},
 		})
 	}
-	h := &handler{lines: q, workloads: fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).Build()}
+	h := &handler{lines: q, workloads: fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).Build(), clock: clock.RealClock{}}
 	return filters.WithRequestInfo(h, &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")})
 }
 

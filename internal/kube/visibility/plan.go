@@ -156,11 +156,16 @@ func (a *asker) outcome(ctx context.Context, w *kueue.Workload, told core.Worklo
 		out.Preempts = append(out.Preempts, a.reference(ctx, k))
 	}
 	if x.Admission == nil {
-		e := &v1beta2.Explanation{At: out.At, Waiting: true}
+		e := &v1beta2.Explanation{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace}, At: out.At, Waiting: true}
 		a.describe(ctx, e, x.Explanation)
 		a.facts(ctx, e, x.Explanation)
 		for _, v := range x.Explanation.Advice {
-			e.Advice = append(e.Advice, a.advice(ctx, w, v, classes))
+			to := a.advice(ctx, w, v, classes)
+			switch v.Kind {
+			case core.FewerPods, core.SmallerPods, core.RaisePriority, core.Tolerate, core.DropSelector: // whoever submits it can
+				to.Allowed, to.Needs = true, ""
+			}
+			e.Advice = append(e.Advice, to)
 		}
 		out.Explanation = e
 		return out
