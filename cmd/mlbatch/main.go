@@ -69,6 +69,7 @@ func commands() []func() *cobra.Command {
 		newEtaCommand,
 		newGenerateCommand,
 		newLintCommand,
+		newConvertCommand,
 		newShowCommand,
 		newEventsCommand,
 		newWrapCommand,
