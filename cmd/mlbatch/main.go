@@ -177,7 +177,7 @@ try it on one machine.`,
 	}
 	root.SuggestionsMinimumDistance = 2
 	root.SetHelpCommand(newHelpCommand())
-	for _, newCommand := range slices.Concat(embeddedCommands(), commands()) {
+	for _, newCommand := range slices.Concat(embeddedCommands(), commands(), kueuectlCommands()) {
 		root.AddCommand(newCommand())
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })

@@ -237,6 +237,22 @@ func (t *tree) branch(name string, depth int, resource string, seen map[string]b
 	return out
 }
 
+// Flat are the ClusterQueues among rows, without the tree that they stand in.
+func Flat(rows []QueueRow) (out []QueueRow) {
+	for _, r := range rows {
+		if r.Kind == clusterQueueRow {
+			r.depth = 0
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// TakeLocalQueues reads the LocalQueues of a namespace, of all if it is "".
+func TakeLocalQueues(ctx context.Context, c client.Reader, namespace string) ([]QueueRow, error) {
+	return localQueues(ctx, c, namespace, "")
+}
+
 // localQueues are the lines of LocalQueues. Their quotas are those of ClusterQueues, which not
 // everybody may read.
 func localQueues(ctx context.Context, c client.Reader, namespace, resource string) ([]QueueRow, error) {
