@@ -11,14 +11,21 @@ import (
 // 9 times in 10 in the long run, whatever the reason that it was not. (Gibbs and Candès,
 // Adaptive conformal inference under distribution shift, 2021.) Many outcomes at once
 // count as one step, because they have one cause. It remembers a few numbers for each kind
-// of estimate. The zero value corrects nothing.
+// of estimate.
 type Calibration struct {
 	cells map[cell]*correction
 }
 
-// cell is estimates that are corrected alike: by how far off they are, and how large the
-// jobs are.
-type cell struct{ wait, size int }
+// cell is estimates that are corrected alike: by how far off they are, how large the jobs
+// are, and how long they have waited.
+type cell struct{ wait, size, waited int }
+
+// Asked is what an estimate is for: a job of that many GPUs, that has waited so long since
+// it was estimated first.
+type Asked struct {
+	GPUs   int64
+	Waited time.Duration
+}
 
 // correction is that of the estimates in a cell, for P50 and P90.
 type correction struct{ by [2]factor }
@@ -30,8 +37,17 @@ type factor struct {
 	right, wrong int
 }
 
+func newCorrection() *correction {
+	return &correction{by: [2]factor{{log: first[0]}, {log: first[1]}}}
+}
+
 // levels are how often estimates are to be right.
 var levels = [2]float64{0.5, 0.9}
+
+// first are the factors as long as nothing became of any estimate: futures lack those who
+// come later, so that they are early. The numbers are those at which recorded histories
+// settle.
+var first = [2]float64{0.2, 0.1}
 
 // pace is how far a step goes at most, and crowd how many outcomes make two thirds of one.
 const (
@@ -46,7 +62,7 @@ const offset = time.Minute
 // farthest bounds factors: beyond it nothing is known.
 const farthest = 4.6
 
-func cellOf(raw Estimate, gpus int64) cell {
+func cellOf(raw Estimate, of Asked) cell {
 	var c cell
 	for _, bound := range []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour} {
 		if raw.P50 > bound {
@@ -54,18 +70,23 @@ func cellOf(raw Estimate, gpus int64) cell {
 		}
 	}
 	for _, bound := range []int64{1, 4, 8} {
-		if gpus > bound {
+		if of.GPUs > bound {
 			c.size++
+		}
+	}
+	for _, bound := range []time.Duration{0, time.Hour} {
+		if of.Waited > bound {
+			c.waited++
 		}
 	}
 	return c
 }
 
-// Correct is an estimate for a job of that many GPUs as it is given to people.
-func (c *Calibration) Correct(raw Estimate, gpus int64) Estimate {
-	e := c.cells[cellOf(raw, gpus)]
+// Correct is an estimate as it is given to people.
+func (c *Calibration) Correct(raw Estimate, of Asked) Estimate {
+	e := c.cells[cellOf(raw, of)]
 	if e == nil {
-		return raw
+		e = newCorrection()
 	}
 	out := Estimate{P50: stretch(raw.P50, e.by[0].log), P90: stretch(raw.P90, e.by[1].log)}
 	out.P90 = max(out.P90, out.P50)
@@ -82,9 +103,9 @@ func stretch(wait time.Duration, log float64) time.Duration {
 
 // Outcome is what became of an estimate.
 type Outcome struct {
-	// Raw is the estimate before it was corrected, GPUs those of its job.
-	Raw  Estimate
-	GPUs int64
+	// Raw is the estimate before it was corrected, Of what it was for.
+	Raw Estimate
+	Of  Asked
 	// P90 says that it is about P90, otherwise about P50; InTime that the job started up to
 	// then.
 	P90, InTime bool
@@ -96,10 +117,10 @@ func (c *Calibration) Learn(outcomes []Outcome) {
 		c.cells = map[cell]*correction{}
 	}
 	for _, o := range outcomes {
-		at := cellOf(o.Raw, o.GPUs)
+		at := cellOf(o.Raw, o.Of)
 		e := c.cells[at]
 		if e == nil {
-			e = &correction{}
+			e = newCorrection()
 			c.cells[at] = e
 		}
 		f := &e.by[0]
