@@ -84,6 +84,13 @@ func (e *Explanation) answered(x *visibility.Explanation) {
 		e.nodeFacts(x.Nodes)
 	}
 	e.holders(x)
+	for i, next := range x.Next {
+		once := "If that were out of its way, it would wait for something else"
+		if i > 0 {
+			once = "And after that"
+		}
+		e.say("%s: %s", once, plain(next.Message))
+	}
 	for _, l := range x.Lenders {
 		text := fmt.Sprintf("ClusterQueue %s lends %s of its %s %s", l.ClusterQueue, &l.Lends, &l.Nominal, l.Resource)
 		if len(l.Because) > 0 {

@@ -62,7 +62,6 @@ func (p pendingOf) Pending(_ context.Context, namespace, queue string) ([]visibi
 }
 
 func TestStarts(t *testing.T) {
-	t.Setenv("TZ", "UTC")
 	pending := func(name string, s *visibility.Start) visibility.PendingWorkload {
 		return visibility.PendingWorkload{
 			ObjectMeta: metav1.ObjectMeta{
@@ -98,7 +97,6 @@ func TestStarts(t *testing.T) {
 
 // TestWhyTellsTheStart: the words of why, by how much is known.
 func TestWhyTellsTheStart(t *testing.T) {
-	t.Setenv("TZ", "UTC")
 	for name, tc := range map[string]struct {
 		why  string
 		s    *visibility.Start

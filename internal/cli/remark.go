@@ -32,6 +32,9 @@ func unhelped(x *visibility.Explanation, d *facts.Decision) string {
 	case core.WaitingForPreempted:
 		return "nothing is needed: it starts when the pods of those who are being stopped have ended"
 	case core.Suspended:
+		if d.Cause == core.QueueStopped && len(x.Next) > 0 {
+			return "no single thing: whoever manages the queue must resume it, and what comes after that must be solved as well"
+		}
 		return fmt.Sprintf("whoever manages ClusterQueue %s must mend what the sentence above names", x.ClusterQueue)
 	case core.ExceedsMaxQuota, core.WaitingForQuota, core.NoMatchingFlavor, core.TopologyPlacementFailed:
 		return nothingHelps(x, d)

@@ -23,6 +23,9 @@ type Explanation struct {
 	// Advice was tried on the engine: each of them alone would let the workload
 	// start. It is empty if nothing helps that can be tried.
 	Advice []Advice
+	// Next is what else it would wait for if the reason were out of its way, one after the
+	// other; empty if it would start then, or that cannot be told.
+	Next []Reason
 	// Cut says that there was more to try than one question may cost.
 	Cut bool
 }

@@ -35,6 +35,9 @@ func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 	if after, _ := e.Dump(); !reflect.DeepEqual(state, after) {
 		return fmt.Errorf("P7: a question about %s changed what the engine knows", key)
 	}
+	if err := a.nextIsTrue(key, why, now); err != nil {
+		return err
+	}
 	for _, advice := range why.Advice {
 		copied, err := cycle.Load(a.options, state)
 		if err != nil {
@@ -47,6 +50,24 @@ func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 		if said := a.notStarted(copied, key, now, why.Reason.Code == core.WaitingForPreempted); said != "" {
 			return fmt.Errorf("P9: %s waits because of %+v and is advised %+v; that was done, and it waits: %s", key, why.Reason, advice, said)
 		}
+	}
+	return nil
+}
+
+// nextIsTrue takes the reason of a workload out of its way, in a world with nobody else
+// who waits, and compares what it waits for then with what the engine said that would be.
+func (a *Auditor) nextIsTrue(key core.Key, why core.Explanation, now time.Time) error {
+	if len(why.Next) == 0 {
+		return nil
+	}
+	b := a.copyFor(key, now)
+	said := why.Next[0]
+	if !b.cure(why.Reason) {
+		return nil // not in a way that is known here
+	}
+	got, started := b.try()
+	if started || got.Code != said.Code || got.Cause != said.Cause || got.Flavor != said.Flavor || got.Resource != said.Resource {
+		return fmt.Errorf("P9: %s waits because of %+v, and is said to wait for %+v then; that was seen to, and it waits for %+v (started: %t)", key, why.Reason, said, got, started)
 	}
 	return nil
 }

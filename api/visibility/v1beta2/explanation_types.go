@@ -59,11 +59,25 @@ type Explanation struct {
 	// lenders are queues of the cohort that lend less of what is short than they own.
 	Lenders []Lender `json:"lenders,omitempty"`
 
+	// next is what else it would wait for if the reason were out of its way, one after the
+	// other; empty if it would start then, or that cannot be told.
+	Next []NextReason `json:"next,omitempty"`
+
 	// advice was tried: each of them alone lets the workload start. It is empty if
 	// nothing helps that can be tried.
 	Advice []Advice `json:"advice,omitempty"`
 	// incomplete says that there was more to try than one question may cost.
 	Incomplete bool `json:"incomplete,omitempty"`
+}
+
+// NextReason is what a workload would wait for next.
+type NextReason struct {
+	// reason is its code.
+	Reason string `json:"reason"`
+	// cause refines the reason.
+	Cause string `json:"cause,omitempty"`
+	// message is the reason in one sentence. It names no workloads.
+	Message string `json:"message"`
 }
 
 // WorkloadReference names a workload, as far as the asker may know it.

@@ -22,6 +22,7 @@ func Explain(look func(func(*Engine)) error, k core.Key, now time.Time, higher [
 			return core.Explanation{}, false, err
 		}
 		c.advise(higher)
+		c.next()
 		if out = c.found; !c.short {
 			break
 		}
@@ -42,9 +43,11 @@ type inquiry struct {
 	key   core.Key
 	at    time.Time
 	opt   Options
-	// copied is nil if nothing can be tried. short says that it was too small.
-	copied *excerpt
-	short  bool
+	// copied is nil if nothing can be tried; advises says that advice can. short says that
+	// it was too small.
+	copied  *excerpt
+	advises bool
+	short   bool
 }
 
 // inquire finds out why a workload waits; nil if it does not. alike is how many of those
@@ -53,8 +56,8 @@ func (e *Engine) inquire(k core.Key, now time.Time, alike int) *inquiry {
 	c := &inquiry{key: k, at: now, opt: e.opt}
 	c.opt.Budget = 0 // the next decisions go on with the same outcome
 	out, waits := e.explain(k, now, func(q *question, w *workload, why core.Reason) {
-		if advisable(w, why) {
-			c.copied = q.excerpt(w, alike)
+		if advisable(w, why) || removable(why) {
+			c.copied, c.advises = q.excerpt(w, alike), advisable(w, why)
 		}
 	})
 	if c.found = out; !waits {
@@ -65,7 +68,7 @@ func (e *Engine) inquire(k core.Key, now time.Time, alike int) *inquiry {
 
 // advise adds what would help.
 func (c *inquiry) advise(higher []int64) {
-	if c.copied == nil {
+	if c.copied == nil || !c.advises {
 		return
 	}
 	e, err := Load(c.opt, c.copied.state)

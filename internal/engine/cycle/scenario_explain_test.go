@@ -49,6 +49,9 @@ func printExplanation(out *strings.Builder, x core.Explanation) {
 	for _, l := range x.Lenders {
 		fmt.Fprintf(out, "  %s lends %s of %s %s\n", l.Queue, explain.Amount(l.Resource, l.Lends), explain.Amount(l.Resource, l.Nominal), short(l.Resource))
 	}
+	for _, r := range x.Next {
+		fmt.Fprintf(out, "  then: [%s/%s] %s\n", r.Code, r.Cause, explain.Sentence(r))
+	}
 	for _, a := range x.Advice {
 		out.WriteString("  helps: " + printAdvice(a) + "\n")
 	}

@@ -16,16 +16,9 @@ type Calibration struct {
 	cells map[cell]*correction
 }
 
-// cell is estimates that are corrected alike: by how far off they are, how large the jobs
-// are, and how long they have waited.
-type cell struct{ wait, size, waited int }
-
-// Asked is what an estimate is for: a job of that many GPUs, that has waited so long since
-// it was estimated first.
-type Asked struct {
-	GPUs   int64
-	Waited time.Duration
-}
+// cell is estimates that are corrected alike: by how far off they are, and how large the
+// jobs are.
+type cell struct{ wait, size int }
 
 // correction is that of the estimates in a cell, for P50 and P90.
 type correction struct{ by [2]factor }
@@ -47,7 +40,7 @@ var levels = [2]float64{0.5, 0.9}
 // first are the factors as long as nothing became of any estimate: futures lack those who
 // come later, so that they are early. The numbers are those at which recorded histories
 // settle.
-var first = [2]float64{0.2, 0.1}
+var first = [2]float64{0.2, 0.05}
 
 // pace is how far a step goes at most, and crowd how many outcomes make two thirds of one.
 const (
@@ -62,7 +55,7 @@ const offset = time.Minute
 // farthest bounds factors: beyond it nothing is known.
 const farthest = 4.6
 
-func cellOf(raw Estimate, of Asked) cell {
+func cellOf(raw Estimate, gpus int64) cell {
 	var c cell
 	for _, bound := range []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour} {
 		if raw.P50 > bound {
@@ -70,21 +63,16 @@ func cellOf(raw Estimate, of Asked) cell {
 		}
 	}
 	for _, bound := range []int64{1, 4, 8} {
-		if of.GPUs > bound {
+		if gpus > bound {
 			c.size++
-		}
-	}
-	for _, bound := range []time.Duration{0, time.Hour} {
-		if of.Waited > bound {
-			c.waited++
 		}
 	}
 	return c
 }
 
-// Correct is an estimate as it is given to people.
-func (c *Calibration) Correct(raw Estimate, of Asked) Estimate {
-	e := c.cells[cellOf(raw, of)]
+// Correct is an estimate for a job of that many GPUs as it is given to people.
+func (c *Calibration) Correct(raw Estimate, gpus int64) Estimate {
+	e := c.cells[cellOf(raw, gpus)]
 	if e == nil {
 		e = newCorrection()
 	}
@@ -103,9 +91,9 @@ func stretch(wait time.Duration, log float64) time.Duration {
 
 // Outcome is what became of an estimate.
 type Outcome struct {
-	// Raw is the estimate before it was corrected, Of what it was for.
-	Raw Estimate
-	Of  Asked
+	// Raw is the estimate before it was corrected, GPUs those of its job.
+	Raw  Estimate
+	GPUs int64
 	// P90 says that it is about P90, otherwise about P50; InTime that the job started up to
 	// then.
 	P90, InTime bool
@@ -117,7 +105,7 @@ func (c *Calibration) Learn(outcomes []Outcome) {
 		c.cells = map[cell]*correction{}
 	}
 	for _, o := range outcomes {
-		at := cellOf(o.Raw, o.Of)
+		at := cellOf(o.Raw, o.GPUs)
 		e := c.cells[at]
 		if e == nil {
 			e = newCorrection()

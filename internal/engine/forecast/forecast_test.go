@@ -157,7 +157,7 @@ func TestCalibrationMakesEstimatesRight(t *testing.T) {
 		var in50, in90, n int
 		for i := range 3000 {
 			wait := time.Duration((i*7919)%100+1) * time.Minute // 1 to 100 minutes, each as often
-			said := c.Correct(tc.raw, forecast.Asked{GPUs: 1})
+			said := c.Correct(tc.raw, 1)
 			if i >= 1000 {
 				n++
 				if wait <= said.P50 {
@@ -168,8 +168,8 @@ func TestCalibrationMakesEstimatesRight(t *testing.T) {
 				}
 			}
 			c.Learn([]forecast.Outcome{
-				{Raw: tc.raw, Of: forecast.Asked{GPUs: 1}, InTime: wait <= said.P50},
-				{Raw: tc.raw, Of: forecast.Asked{GPUs: 1}, P90: true, InTime: wait <= said.P90},
+				{Raw: tc.raw, GPUs: 1, InTime: wait <= said.P50},
+				{Raw: tc.raw, GPUs: 1, P90: true, InTime: wait <= said.P90},
 			})
 		}
 		if a, b := float64(in50)/float64(n), float64(in90)/float64(n); a < 0.45 || a > 0.55 || b < 0.87 || b > 0.93 {

@@ -29,7 +29,7 @@ type wait struct {
 // said is an estimate that was given.
 type said struct {
 	at        time.Time
-	of        Asked
+	gpus      int64
 	raw, told Estimate
 	// started is when the job did, zero while it has not; void says that it never will.
 	started time.Time
@@ -87,12 +87,9 @@ func (f *Forecaster) Look(q Question) (map[core.Key]Estimate, error) {
 	}
 	out := make(map[core.Key]Estimate, len(raw))
 	for _, k := range slices.SortedFunc(maps.Keys(raw), core.Key.Compare) {
-		of := Asked{GPUs: q.Jobs(k).GPUs}
-		if w := f.waiting[k]; w != nil {
-			of.Waited = q.Now.Sub(w.since)
-		}
-		out[k] = f.learned.Correct(raw[k], of)
-		f.remember(k, &said{at: q.Now, of: of, raw: raw[k], told: out[k]})
+		gpus := q.Jobs(k).GPUs
+		out[k] = f.learned.Correct(raw[k], gpus)
+		f.remember(k, &said{at: q.Now, gpus: gpus, raw: raw[k], told: out[k]})
 	}
 	return out, nil
 }
@@ -133,7 +130,7 @@ func (f *Forecaster) learn(now time.Time) {
 				continue
 			}
 			s.known[i] = true
-			known = append(known, Outcome{Raw: s.raw, Of: s.of, P90: i == 1, InTime: waited <= until})
+			known = append(known, Outcome{Raw: s.raw, GPUs: s.gpus, P90: i == 1, InTime: waited <= until})
 			if waited <= until {
 				f.tally.Right[i]++
 			} else {

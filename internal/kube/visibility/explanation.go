@@ -68,6 +68,9 @@ func (h *handler) explanation(r *http.Request, info *request.RequestInfo) (any, 
 	}
 	out.Start = a.start(key)
 	a.facts(ctx, out, x)
+	for _, next := range x.Next {
+		out.Next = append(out.Next, v1beta2.NextReason{Reason: string(next.Code), Cause: string(next.Cause), Message: sentence(next)})
+	}
 	for _, v := range x.Advice {
 		out.Advice = append(out.Advice, a.advice(ctx, w, v, classes))
 	}
