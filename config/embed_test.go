@@ -64,6 +64,7 @@ func TestVersions(t *testing.T) {
 		"tfjobs.kubeflow.org":                          {"v1": {Served: true, Storage: true, Status: true}},
 		"xgboostjobs.kubeflow.org":                     {"v1": {Served: true, Storage: true, Status: true}},
 		"jaxjobs.kubeflow.org":                         {"v1": {Served: true, Storage: true, Status: true}},
+		"jobhistories.mlbatch.dev":                     {"v1alpha1": {Served: true, Storage: true}},
 		"leaderworkersets.leaderworkerset.x-k8s.io":    {"v1": {Served: true, Storage: true, Status: true}},
 		"localqueues.kueue.x-k8s.io":                   both(true),
 		"multikueueclusters.kueue.x-k8s.io":            both(true),

@@ -76,6 +76,7 @@ func commands() []func() *cobra.Command {
 		newTopCommand,
 		newCheckCommand,
 		newDoctorCommand,
+		newHistCommand,
 		newSimulateCommand,
 		newReplayCommand,
 		newControllerCommand,

@@ -47,14 +47,9 @@ func failedAt(pod *corev1.Pod) time.Time {
 var never = time.Unix(1<<40, 0)
 
 // culprit is how the container ended that failed first; nil if none failed by itself.
-func culprit(pod *corev1.Pod) (first *corev1.ContainerStateTerminated) {
-	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		t := s.State.Terminated
-		if t != nil && t.ExitCode != 0 && (first == nil || t.FinishedAt.Time.Before(first.FinishedAt.Time)) {
-			first = t
-		}
-	}
-	return first
+func culprit(pod *corev1.Pod) *corev1.ContainerStateTerminated {
+	_, t := facts.Culprit(pod)
+	return t
 }
 
 // howFailed is the exit code of a pod, or what was done to it.

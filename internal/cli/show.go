@@ -43,8 +43,8 @@ type Shown struct {
 	Reason  string      `json:"reason,omitempty"`
 	Message string      `json:"message,omitempty"`
 	Since   *time.Time  `json:"since,omitempty"`
-	// Evictions is how often it was stopped to be queued again, Resets how often all of its pods
-	// were made anew within its quota. RequeueAt is when it may be admitted again.
+	// Evictions is how often it was stopped to be queued again, Resets how often pods of it were
+	// made anew within its quota. RequeueAt is when it may be admitted again.
 	Evictions int32      `json:"evictions,omitempty"`
 	Resets    int32      `json:"resets,omitempty"`
 	RequeueAt *time.Time `json:"requeueAt,omitempty"`
@@ -318,15 +318,9 @@ func podRow(m *Member) PodRow {
 func failureOf(m *Member) *Failure {
 	p := m.Pod
 	f := &Failure{Role: m.Role, Index: &m.Index, Rank: &m.Rank, Pod: p.Name, Node: p.Spec.NodeName}
-	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		t := s.State.Terminated
-		if t == nil || t.ExitCode == 0 || f.ExitCode != nil && !t.FinishedAt.Time.Before(f.At) {
-			continue
-		}
-		f.Container, f.ExitCode, f.Reason, f.At = s.Name, new(t.ExitCode), t.Reason, t.FinishedAt.UTC()
-	}
-	switch {
-	case f.ExitCode != nil:
+	switch container, t := facts.Culprit(p); {
+	case t != nil:
+		f.Container, f.ExitCode, f.Reason, f.At = container, new(t.ExitCode), t.Reason, t.FinishedAt.UTC()
 		f.Why = fmt.Sprintf("exit code %d%s", *f.ExitCode, exitInWords(f.Reason, *f.ExitCode))
 	default:
 		f.Reason = p.Status.Reason
@@ -410,7 +404,7 @@ func (s *Shown) Text(w io.Writer, now time.Time, in *time.Location, l Layout) er
 	field("Workload", s.Workload)
 	field("Evicted", s.evicted)
 	if s.Resets > 0 {
-		field("Reset", times(s.Resets)+", with all of its pods, within its quota")
+		field("Reset", times(s.Resets)+", pods were made anew within its quota")
 	}
 	if s.RequeueAt != nil {
 		field("Comes back", "to its queue in "+duration.HumanDuration(s.RequeueAt.Sub(now)))

@@ -24,7 +24,6 @@ import (
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/facts"
-	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
@@ -419,12 +418,7 @@ func (r *Row) holds(w *kueue.Workload) {
 func gpusHeld(w *kueue.Workload) (n int64) {
 	for i := range w.Spec.PodSets {
 		set := &w.Spec.PodSets[i]
-		count := int64(set.Count)
-		for _, a := range w.Status.Admission.PodSetAssignments {
-			if a.Name == set.Name && a.Count != nil {
-				count = int64(*a.Count)
-			}
-		}
+		count := int64(facts.Count(w, set))
 		for _, back := range w.Status.ReclaimablePods {
 			if back.Name == set.Name {
 				count -= int64(back.Count)
@@ -436,20 +430,10 @@ func gpusHeld(w *kueue.Workload) (n int64) {
 }
 
 // gpusOf is how many GPUs a pod asks for, of whatever make.
-func gpusOf(spec *corev1.PodSpec) (n int64) {
-	for _, r := range convert.PodRequests(spec) {
-		if isGPU(r.Resource) {
-			n += int64(r.Amount)
-		}
-	}
-	return n
-}
+func gpusOf(spec *corev1.PodSpec) int64 { return facts.GPUs(spec) }
 
 // isGPU reports whether a resource is GPUs, or parts of them.
-func isGPU(resource string) bool {
-	_, name, extended := strings.Cut(resource, "/")
-	return extended && (strings.Contains(name, "gpu") || strings.HasPrefix(name, "mig-"))
-}
+func isGPU(resource string) bool { return facts.IsGPU(resource) }
 
 // nodesOf are the nodes of pods that have not ended.
 func nodesOf(pods []corev1.Pod) []string {

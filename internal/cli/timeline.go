@@ -16,6 +16,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // Step is what a moment in the life of a job is.
@@ -316,17 +317,11 @@ func lowered(text string) string {
 	return text
 }
 
-// resets is how often all pods of the job were made anew within its quota.
+// resets is how often pods of the job were made anew within its quota.
 func (p *Picture) resets() int32 {
-	if p.AppWrapper != nil {
-		return p.AppWrapper.Status.Retries
-	}
 	k := kindOf(p.Asked.Kind)
-	if k == nil || k.Operated == nil || p.Other == nil {
-		return 0
-	}
-	if r := k.Operated.Recall(p.Other); r != nil {
-		return r.Attempt
+	if o, is := p.Root().(jobs.Object); is && k != nil {
+		return k.Restarts(o)
 	}
 	return 0
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	past "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
@@ -71,6 +72,13 @@ spec:
   podSets: [{name: main, count: 1, template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}]
 `
 
+const jobHistory = `
+apiVersion: mlbatch.dev/v1alpha1
+kind: JobHistory
+metadata: {name: jobs-00000001}
+records: []
+`
+
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: notes}\ndata: {a: b}\n"
 
 // What alice may do in her team's namespace, and what she may not.
@@ -90,6 +98,7 @@ func TestAccess(t *testing.T) {
 		"bare job in blue":                {"it is held until it is admitted", "blue", jobManifest, true},
 		"bare pod in red":                 {"another team's quota", "red", podManifest, false},
 		"workload in blue":                {"it would forge an admission", "blue", workloadManifest, false},
+		"history in blue":                 {"it would make up what was used", "blue", jobHistory, false},
 		"role binding in blue":            {"it would make her an admin", "blue", roleBinding, false},
 		"role binding through AppWrapper": {"the controller must not do for her what she may not", "blue", wrap(roleBinding), false},
 	}
@@ -111,7 +120,7 @@ func TestAccess(t *testing.T) {
 
 func TestAccessToRead(t *testing.T) {
 	alice := user(t, "alice")
-	for _, l := range []client.ObjectList{&aw.AppWrapperList{}, &kueue.WorkloadList{}, &corev1.PodList{}} {
+	for _, l := range []client.ObjectList{&aw.AppWrapperList{}, &kueue.WorkloadList{}, &corev1.PodList{}, &past.JobHistoryList{}} {
 		if err := alice.List(t.Context(), l, client.InNamespace("blue")); err != nil {
 			t.Errorf("alice cannot look at %T in blue: %v", l, err)
 		}

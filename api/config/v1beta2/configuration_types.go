@@ -57,6 +57,18 @@ type Configuration struct {
 	// Tenants limits what users may ask for in their jobs. Kueue has no such
 	// section.
 	Tenants *Tenants `json:"tenants,omitempty"`
+
+	// History says what is kept of jobs that ended. Kueue has no such section.
+	History *History `json:"history,omitempty"`
+}
+
+// History says what is kept of jobs that ended.
+type History struct {
+	// AfterEnded is how long a job is remembered after its end; 0 remembers none.
+	AfterEnded *metav1.Duration `json:"afterEnded,omitempty"`
+
+	// PerNamespace is how many jobs of a namespace are remembered at most.
+	PerNamespace *int32 `json:"perNamespace,omitempty"`
 }
 
 // Tenants limits what users may ask for in their jobs.

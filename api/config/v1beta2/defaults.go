@@ -43,6 +43,10 @@ const (
 	DefaultMaxJobs       = 10_000
 	DefaultMaxJobSize    = 512 << 10 // 512Ki; a third of what etcd stores as one object
 	DefaultMaxComponents = 100
+	// DefaultHistoryAfterEnded and DefaultHistoryPerNamespace remember a month of a busy team, in
+	// about 1 MiB of etcd.
+	DefaultHistoryAfterEnded   = 30 * 24 * time.Hour
+	DefaultHistoryPerNamespace = 2048
 )
 
 // Default fills in what a file leaves out, in place. ownNamespace is that of
@@ -60,6 +64,9 @@ func Default(c *Configuration, ownNamespace string) {
 	set(&t.MaxJobs, DefaultMaxJobs)
 	set(&t.MaxJobSize, *resource.NewQuantity(DefaultMaxJobSize, resource.BinarySI))
 	set(&t.MaxComponents, DefaultMaxComponents)
+	h := section(&c.History)
+	set(&h.AfterEnded, metav1.Duration{Duration: DefaultHistoryAfterEnded})
+	set(&h.PerNamespace, DefaultHistoryPerNamespace)
 	if c.ManagedJobsNamespaceSelector == nil {
 		c.ManagedJobsNamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn,

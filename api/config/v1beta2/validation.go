@@ -32,6 +32,10 @@ func Validate(c *Configuration) field.ErrorList {
 	errs = append(errs, validateAdmissionFairSharing(c.AdmissionFairSharing, field.NewPath("admissionFairSharing"))...)
 	errs = append(errs, validateResources(c.Resources, field.NewPath("resources"))...)
 	errs = append(errs, validateTenants(c.Tenants, field.NewPath("tenants"))...)
+	errs = append(errs, notNegative(field.NewPath("history", "afterEnded"), c.History.AfterEnded)...)
+	if n := *c.History.PerNamespace; n < leastHistory {
+		errs = append(errs, field.Invalid(field.NewPath("history", "perNamespace"), n, fmt.Sprintf("must be %d, which are one object, or more; afterEnded: 0s remembers none", leastHistory)))
+	}
 	if p := c.ObjectRetentionPolicies; p != nil && p.Workloads != nil {
 		at := field.NewPath("objectRetentionPolicies", "workloads")
 		errs = append(errs, notNegative(at.Child("afterFinished"), p.Workloads.AfterFinished)...)
@@ -76,6 +80,9 @@ func validateTenants(t *Tenants, at *field.Path) field.ErrorList {
 	}
 	return errs
 }
+
+// leastHistory is how many jobs one object remembers.
+const leastHistory = 64
 
 // leastJobSize is a size that any job may have.
 const leastJobSize = 4 << 10

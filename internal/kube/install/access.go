@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 )
@@ -28,6 +29,9 @@ const (
 	ManagerRole = "kueue-manager-role"
 	// ExplanationRole lets ask why the workloads of a namespace wait.
 	ExplanationRole = "mlbatch-explanation-viewer"
+	// HistoryRole lets read what is kept of jobs of a namespace that ended. Nobody but the
+	// controller writes it.
+	HistoryRole = "mlbatch-history-viewer"
 	// LeaderElectionRole lets them elect a leader in mlbatch's namespace.
 	LeaderElectionRole = "kueue-leader-election-role"
 )
@@ -119,6 +123,8 @@ func accessRoles(all jobs.Kinds, namespace string) []client.Object {
 		labeled(clusterRole(ExplanationRole,
 			[]rbacv1.PolicyRule{allow("visibility.kueue.x-k8s.io", []string{"get"}, "workloads/explanation")}), append(everyone(), batchAdminLabel, batchUserLabel)...),
 	}
+	objects = append(objects, labeled(clusterRole(HistoryRole,
+		[]rbacv1.PolicyRule{allow(history.GroupVersion.Group, read(), history.Resource)}), append(everyone(), batchAdminLabel, batchUserLabel)...))
 	for _, k := range accessedKinds(all) {
 		edit := write()
 		if k.unqueued {

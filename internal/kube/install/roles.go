@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/slack"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -149,6 +150,7 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	return append(rules,
 		allow("kueue.x-k8s.io", read(), "*"),
 		allow("kueue.x-k8s.io", []string{"patch"}, "workloads"), // spec.active only: see holdGuards
+		allow(history.GroupVersion.Group, read(), history.Resource),
 		allow("visibility.kueue.x-k8s.io", []string{"get"}, "localqueues/pendingworkloads", "workloads/explanation"),
 		allow("visibility.kueue.x-k8s.io", []string{"create"}, "workloadplans"),
 		allow("scheduling.k8s.io", read(), "priorityclasses"),
@@ -198,6 +200,7 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow("kueue.x-k8s.io", []string{"patch", "update"}, "clusterqueues", "localqueues", "cohorts", "resourceflavors", "admissionchecks", "topologies"),
 		allow("kueue.x-k8s.io", status, "workloads/status", "clusterqueues/status", "localqueues/status", "cohorts/status", "admissionchecks/status"),
 		allow("kueue.x-k8s.io", []string{"update"}, "workloads/finalizers", "clusterqueues/finalizers", "localqueues/finalizers", "resourceflavors/finalizers"),
+		allow(history.GroupVersion.Group, []string{"create", "delete", "get", "list", "update"}, history.Resource),
 		allow("", read(), "pods", "podtemplates"),
 		allow("autoscaling.x-k8s.io", write(), "provisioningrequests"),
 		allow("", read(), "nodes", "namespaces", "limitranges", "resourcequotas"),

@@ -103,6 +103,9 @@ type Kind struct {
 	// UserLabel and UserIDLabel name labels that say who made an object, whatever its
 	// author wrote there; "" are none.
 	UserLabel, UserIDLabel string
+	// Resets is how often all pods of a job were made anew within its quota; of kinds that are
+	// Operated, Recall says it.
+	Resets func(Object) int32
 	// Finalizer is what our controllers put on an object; "" is none.
 	Finalizer string
 	// Fixed is true, in the API server's CEL, of an update that changes what may never
@@ -158,6 +161,20 @@ const VersionAnnotation = "mlbatch.dev/submitted-version"
 // it is stored in.
 func SubmittedIn(o metav1.Object, version string) bool {
 	return o.GetAnnotations()[VersionAnnotation] == version
+}
+
+// Restarts is how often pods of a job were made anew within its quota, because they failed.
+func (k *Kind) Restarts(o Object) int32 {
+	if k.Resets != nil {
+		return k.Resets(o)
+	}
+	if k.Operated == nil {
+		return 0
+	}
+	if r := k.Operated.Recall(o); r != nil {
+		return max(r.Attempt, r.Failures)
+	}
+	return 0
 }
 
 // GroupKind is the kind without its version.

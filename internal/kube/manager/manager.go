@@ -40,6 +40,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/basis"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/decision"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/evacuation"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/history"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/operator"
@@ -144,6 +145,8 @@ type Options struct {
 	// Lifecycle are the settings of what follows a reservation: waitForPodsReady and
 	// the retention of objects.
 	Lifecycle workloadlifecycle.Config
+	// History says which jobs that ended are remembered (history).
+	History history.Retention
 	// Limits are what users may ask for in their jobs (tenants).
 	Limits jobs.Limits
 	// Scope says which jobs wait for admission (manageJobsWithoutQueueName,
@@ -265,6 +268,9 @@ func Run(ctx context.Context, opts Options) error {
 		return fmt.Errorf("index pods: %w", err)
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &kueue.Workload{}, admission.JobIndex, admission.IndexWorkload); err != nil {
+		return fmt.Errorf("index workloads: %w", err)
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &kueue.Workload{}, history.Index, history.IndexWorkload); err != nil {
 		return fmt.Errorf("index workloads: %w", err)
 	}
 	for _, k := range opts.Kinds {
@@ -605,6 +611,12 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	})
 	if err != nil {
 		return fmt.Errorf("add workloads: %w", err)
+	}
+	err = history.SetupWithManager(mgr, history.Options{
+		Client: shared.Client, Live: shared.Live, Clock: shared.Clock, Kinds: opts.Kinds, Retention: opts.History,
+	})
+	if err != nil {
+		return fmt.Errorf("add the history of jobs: %w", err)
 	}
 	err = evacuation.SetupWithManager(mgr, evacuation.Options{
 		Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Kinds: queued, Avoid: jobs.AvoidBadGPUs(), PodIndex: admission.PodIndex,

@@ -8,6 +8,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kubeflow "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -31,6 +32,7 @@ func For(all jobs.Kinds) *runtime.Scheme {
 		v1beta1.AddToScheme,
 		v1beta2.AddToScheme,
 		pgv1alpha1.AddToScheme,
+		history.AddToScheme,
 		kubeflow.AddToScheme,
 		leaderworkerset.AddToScheme,
 		trainer.AddToScheme,

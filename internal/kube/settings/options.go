@@ -12,6 +12,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/history"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
@@ -71,6 +72,7 @@ func (s *Resolved) Options(opts manager.Options) manager.Options {
 			AfterFinished: duration(p.Workloads.AfterFinished), AfterDeactivated: duration(p.Workloads.AfterDeactivatedByKueue),
 		}
 	}
+	opts.History = history.Retention{AfterEnded: c.History.AfterEnded.Duration, PerNamespace: int(*c.History.PerNamespace)}
 	m := c.Metrics
 	opts.Metrics = metrics.Choice{NoQueueResources: !m.EnableClusterQueueResources, NoLocalQueues: !*m.LocalQueueMetrics.Enable || !s.Gates["LocalQueueMetrics"]}
 	if sel := m.LocalQueueMetrics.LocalQueueSelector; sel != nil {

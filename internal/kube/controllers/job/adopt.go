@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
@@ -121,7 +122,10 @@ func (r *reconciler) adopt(ctx context.Context, s facts) error {
 	metav1.SetMetaDataLabel(&w.ObjectMeta, kueue.JobUIDLabel, string(s.job.GetUID()))
 	note(w, kueue.EndsOnceAnnotation, endsOnce(s.facts))
 	note(w, kueue.LaterPodSetsAnnotation, later(s.facts))
-	controllerutil.AddFinalizer(w, kueue.ResourceInUseFinalizer)
+	for _, f := range admission.Finalizers() {
+		controllerutil.AddFinalizer(w, f)
+	}
+	note(w, history.UserAnnotation, s.job.GetLabels()[r.kind.UserLabel])
 	return r.patch(ctx, s.workload, w)
 }
 

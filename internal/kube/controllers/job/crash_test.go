@@ -14,8 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
@@ -96,11 +98,26 @@ func (l *life) reconcileAll() {
 		if err != nil && !errors.Is(err, errKilled) {
 			l.t.Fatal(err)
 		}
-		if err == nil && len(l.writes) == before {
+		if err == nil && len(l.writes) == before && !l.record() {
 			return
 		}
 	}
 	l.t.Fatalf("it never comes to rest: %v", l.writes)
+}
+
+// record does what package history does with Workloads that are being deleted, and reports
+// whether there was one.
+func (l *life) record() (done bool) {
+	l.t.Helper()
+	for _, w := range l.workloads(l.t) {
+		if is := w.DeepCopy(); w.DeletionTimestamp != nil && controllerutil.RemoveFinalizer(is, history.Finalizer) {
+			if err := l.server.Patch(l.t.Context(), is, client.MergeFrom(&w)); err != nil {
+				l.t.Fatal(err)
+			}
+			done = true
+		}
+	}
+	return done
 }
 
 func (l *life) workload() *kueue.Workload {

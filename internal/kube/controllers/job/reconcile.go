@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
@@ -194,8 +195,8 @@ func (r *reconciler) create(ctx context.Context, s facts) error {
 			Namespace:   s.job.GetNamespace(),
 			Name:        admission.WorkloadName(gvk, s.job),
 			Labels:      r.labels(s.job),
-			Annotations: annotations(s),
-			Finalizers:  []string{kueue.ResourceInUseFinalizer},
+			Annotations: r.annotations(s),
+			Finalizers:  admission.Finalizers(),
 		},
 		Spec: kueue.WorkloadSpec{
 			PodSets:          s.facts.PodSets,
@@ -274,9 +275,12 @@ func endsOnce(f jobs.Facts) string {
 func later(f jobs.Facts) string { return strings.Join(f.Later, ",") }
 
 // annotations are those of a job's new Workload.
-func annotations(s facts) map[string]string {
+func (r *reconciler) annotations(s facts) map[string]string {
 	job := s.job
 	out := admission.Submitted(job)
+	if user := job.GetLabels()[r.kind.UserLabel]; user != "" {
+		out[history.UserAnnotation] = user
+	}
 	if s.priority.Awaited != "" {
 		out[kueue.AwaitedPriorityClassAnnotation] = s.priority.Awaited
 	}

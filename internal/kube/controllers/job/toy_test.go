@@ -34,7 +34,7 @@ func TestNewKindIsRun(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme.For(all)).WithObjects(x, team).WithStatusSubresource(&kueue.Workload{}).
 		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).Build()
 	ended := 0
-	r := &reconciler{adapter: toy.Kind(), opts: Options{
+	r := &reconciler{kind: &jobs.Kind{}, adapter: toy.Kind(), opts: Options{
 		Client: c, Live: c, Recorder: events.NewFakeRecorder(100), Clock: clocktesting.NewFakePassiveClock(now), Wholes: all.Wholes(),
 		Managed: func(string, string) bool { return true }, Ended: func(*kueue.Workload) { ended++ },
 		Told: func(*kueue.Workload, workloadlifecycle.Event) {}, Scope: jobs.Scope{},
@@ -101,7 +101,7 @@ func TestLaterPodsAreNoted(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme.For(all)).WithObjects(x, team).WithStatusSubresource(&kueue.Workload{}).
 		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).Build()
 	adapter := &ordered{toy.Kind(), []string{"main"}}
-	r := &reconciler{adapter: adapter, opts: Options{
+	r := &reconciler{kind: &jobs.Kind{}, adapter: adapter, opts: Options{
 		Client: c, Live: c, Recorder: events.NewFakeRecorder(100), Clock: clocktesting.NewFakePassiveClock(now), Wholes: all.Wholes(),
 		Managed: func(string, string) bool { return true }, Ended: func(*kueue.Workload) {},
 		Told: func(*kueue.Workload, workloadlifecycle.Event) {}, Scope: jobs.Scope{},
@@ -141,7 +141,7 @@ func TestIncompleteJobWaits(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme.For(append(kinds.All(), toy.Kind()))).WithObjects(x, team).
 		WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).Build()
 	told := events.NewFakeRecorder(10)
-	r := &reconciler{adapter: incomplete{toy.Kind().Adapter}, opts: Options{
+	r := &reconciler{kind: &jobs.Kind{}, adapter: incomplete{toy.Kind().Adapter}, opts: Options{
 		Client: c, Live: c, Recorder: told, Clock: clocktesting.NewFakePassiveClock(now), Managed: func(string, string) bool { return true },
 	}}
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "x"}}); err != nil {
@@ -178,7 +178,7 @@ func TestUnreadableJobIsStopped(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme.For(all)).WithObjects(x, team).WithStatusSubresource(&kueue.Workload{}).
 		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).Build()
 	adapter := &unreadable{Adapter: toy.Kind()}
-	r := &reconciler{adapter: adapter, opts: Options{
+	r := &reconciler{kind: &jobs.Kind{}, adapter: adapter, opts: Options{
 		Client: c, Live: c, Recorder: events.NewFakeRecorder(100), Clock: clocktesting.NewFakePassiveClock(now), Wholes: all.Wholes(),
 		Managed: func(string, string) bool { return true }, Ended: func(*kueue.Workload) {},
 		Told: func(*kueue.Workload, workloadlifecycle.Event) {}, Scope: jobs.Scope{},

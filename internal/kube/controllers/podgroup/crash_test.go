@@ -91,6 +91,7 @@ func (m *mortal) settle(unit string) {
 		case err != nil:
 			m.t.Fatal(err)
 		}
+		m.outside(m.record)
 		is := m.versions()
 		if is == last {
 			return

@@ -333,7 +333,7 @@ func (r *reconciler) create(ctx context.Context, unit types.NamespacedName, s fa
 	first := s.unit.First()
 	w := &kueue.Workload{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: unit.Namespace, Name: unit.Name, Finalizers: []string{kueue.ResourceInUseFinalizer},
+			Namespace: unit.Namespace, Name: unit.Name, Finalizers: admission.Finalizers(),
 			Labels: map[string]string{}, Annotations: admission.Submitted(first),
 		},
 		Spec: kueue.WorkloadSpec{

@@ -18,8 +18,10 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
@@ -101,6 +103,7 @@ func (b *bench) settle(unit string) {
 		if _, err := b.Reconcile(b.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: unit}}); err != nil {
 			b.t.Fatal(err)
 		}
+		b.record()
 		is := b.versions()
 		if is == last {
 			return
@@ -108,6 +111,23 @@ func (b *bench) settle(unit string) {
 		last = is
 	}
 	b.t.Fatal("it never comes to rest")
+}
+
+// record does what package history does with Workloads that are being deleted.
+func (b *bench) record() {
+	b.t.Helper()
+	var ws kueue.WorkloadList
+	if err := b.Client.List(b.t.Context(), &ws); err != nil {
+		b.t.Fatal(err)
+	}
+	for i := range ws.Items {
+		w := &ws.Items[i]
+		if is := w.DeepCopy(); w.DeletionTimestamp != nil && controllerutil.RemoveFinalizer(is, history.Finalizer) {
+			if err := b.Client.Patch(b.t.Context(), is, client.MergeFrom(w)); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+	}
 }
 
 func (b *bench) versions() string {

@@ -33,6 +33,7 @@ func Kind() jobs.Kind {
 		Admits:         jobs.OfBoth(admits),
 		Keep:           jobs.Keeping(func(was, is *aw.AppWrapper, _ []kueue.PodSet) *aw.AppWrapper { return Keep(was, is) }),
 		Warnings:       warnings,
+		Resets:         jobs.Of(func(w *aw.AppWrapper) int32 { return w.Status.Retries }),
 		UserLabel:      aw.AppWrapperUserLabel,
 		UserIDLabel:    aw.AppWrapperUserIDLabel,
 		Finalizer:      aw.AppWrapperFinalizer,

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/cli"
+)
+
+// histFlags are those of the list of jobs that ended.
+type histFlags struct {
+	conn      cli.Connection
+	namespace string
+	all       bool
+	queue     string
+	user      string
+	state     string
+	since     string
+	by        string
+	output    string
+	sortBy    string
+	bare      bool
+}
+
+// newHistCommand lists jobs that ended.
+func newHistCommand() *cobra.Command {
+	var h histFlags
+	cmd := &cobra.Command{
+		Use:     "hist",
+		Aliases: []string{"history"},
+		Short:   "List jobs that ended, also those that are deleted: how, why, how long, how many GPU-hours",
+		Long: `List jobs that ended, those that ended last first: how and why, with which exit code, how
+long they waited and ran, how many GPU-hours they had. They are remembered after they are
+deleted, for as long as the cluster's configuration says (history, 30 days if nothing is said).
+
+Without -n or -A, the namespace is that of the kubeconfig's context; if it has none, all
+namespaces are listed.`,
+		Example: `  # what ended in the last week
+  mlbatch hist -n blue
+
+  # what failed today, and with which exit code
+  mlbatch hist -n blue --since 24h --state Failed
+
+  # who used how many GPU-hours in a month
+  mlbatch hist -A --since 30d --by user`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return h.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&h.namespace, "namespace", "n", "", "`namespace` of the jobs")
+	f.BoolVarP(&h.all, "all-namespaces", "A", false, "jobs of all namespaces")
+	f.StringVarP(&h.queue, "queue", "q", "", "jobs of this LocalQueue or ClusterQueue only")
+	f.StringVarP(&h.user, "user", "u", "", "jobs of this user only, of kinds that say who made them (AppWrappers)")
+	f.StringVar(&h.state, "state", "", "jobs that ended so only: Succeeded, Failed, Cancelled, several with commas")
+	f.StringVar(&h.since, "since", "7d", "what ended in this last `time`, such as 30m, 24h or 7d, or since a day or a moment, such as 2026-01-31")
+	f.StringVar(&h.by, "by", "", "sums by user, queue or namespace")
+	f.StringVarP(&h.output, "output", "o", "", "wide, name, json or yaml")
+	f.StringVar(&h.sortBy, "sort-by", "", "`column` to sort by; -COLUMN turns the order")
+	f.BoolVar(&h.bare, "no-headers", false, "without titles and the line below")
+	connectionFlags(f, &h.conn)
+	return cmd
+}
+
+// histStates are how jobs end.
+func histStates() []history.JobState {
+	return []history.JobState{history.Succeeded, history.Failed, history.Cancelled}
+}
+
+func (h *histFlags) check() error {
+	switch {
+	case !slices.Contains([]string{"", "wide", "name", "json", "yaml"}, h.output):
+		return fmt.Errorf("-o %s is not known: use wide, name, json or yaml", h.output)
+	case h.all && h.namespace != "":
+		return fmt.Errorf("-A and -n %s: give one of them", h.namespace)
+	case !slices.Contains([]string{"", "user", "queue", "namespace"}, h.by):
+		return fmt.Errorf("--by %s is not known: use user, queue or namespace", h.by)
+	case h.by != "" && h.output == "name":
+		return fmt.Errorf("--by %s and -o name: sums have no names of jobs", h.by)
+	}
+	for state := range strings.SplitSeq(h.state, ",") {
+		if !slices.ContainsFunc(histStates(), func(s history.JobState) bool { return state == "" || strings.EqualFold(state, string(s)) }) {
+			return fmt.Errorf("--state %s: jobs do not end so: use %s", state, words(histStates()))
+		}
+	}
+	return nil
+}
+
+func (h *histFlags) run(ctx context.Context, out, errs io.Writer) error {
+	if err := h.check(); err != nil {
+		return usageError{err}
+	}
+	since, err := sinceWhen(h.since, time.Now())
+	if err != nil {
+		return usageError{err}
+	}
+	cfg, c, err := connect(&h.conn)
+	if err != nil {
+		return err
+	}
+	if h.namespace == "" && !h.all {
+		h.namespace = h.conn.Namespace()
+	}
+	rows, err := cli.TakePast(ctx, c, h.namespace, since)
+	if err != nil {
+		return h.conn.Unreachable(err, cfg.Host)
+	}
+	rows = slices.DeleteFunc(rows, func(r cli.PastRow) bool { return !h.wants(r) })
+	if len(rows) == 0 && (h.output == "" || h.output == "wide") {
+		fmt.Fprintf(errs, "No job that you may see ended since %s.\n", since.Format("2006-01-02 15:04"))
+		return nil
+	}
+	return h.print(out, rows)
+}
+
+func (h *histFlags) wants(r cli.PastRow) bool {
+	return (h.queue == "" || r.Queue == h.queue || r.ClusterQueue == h.queue) && (h.user == "" || r.User == h.user) &&
+		(h.state == "" || slices.ContainsFunc(strings.Split(h.state, ","), func(s string) bool { return strings.EqualFold(s, string(r.State)) }))
+}
+
+func (h *histFlags) print(out io.Writer, rows []cli.PastRow) error {
+	if h.by != "" {
+		sums, columns := cli.SumPast(rows, h.by), cli.PastSumColumns(h.by)
+		if h.sortBy != "" {
+			if err := cli.SortBy(columns, sums, h.sortBy); err != nil {
+				return usageError{err}
+			}
+		}
+		return printRows(out, h.output, columns, sums, h.bare)
+	}
+	columns := cli.PastColumns(time.Local, h.namespace == "")
+	if h.sortBy != "" {
+		if err := cli.SortBy(columns, rows, h.sortBy); err != nil {
+			return usageError{err}
+		}
+	}
+	if h.output == "name" {
+		for i := range rows {
+			fmt.Fprintf(out, "%s/%s\n", rows[i].Namespace, rows[i].Name)
+		}
+		return nil
+	}
+	return printRows(out, h.output, columns, rows, h.bare)
+}
+
+// sinceWhen reads how far back to look: a time that is over, also in days, or a moment.
+func sinceWhen(text string, now time.Time) (time.Time, error) {
+	if days, is := strings.CutSuffix(text, "d"); is {
+		if n, err := strconv.ParseFloat(days, 64); err == nil && n >= 0 && n < 1e5 {
+			return now.Add(-time.Duration(n * 24 * float64(time.Hour))), nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02"} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("--since %s: give a time such as 30m, 24h or 7d, or a day such as 2026-01-31", text)
+}

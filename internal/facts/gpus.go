@@ -1,0 +1,62 @@
+package facts
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// IsGPU reports whether a resource is GPUs of whatever make, or parts of them.
+func IsGPU(resource string) bool {
+	_, name, extended := strings.Cut(resource, "/")
+	return extended && (strings.Contains(name, "gpu") || strings.HasPrefix(name, "mig-"))
+}
+
+// GPUs is how many GPUs a pod asks for.
+func GPUs(spec *corev1.PodSpec) (n int64) {
+	for _, r := range convert.PodRequests(spec) {
+		if IsGPU(r.Resource) {
+			n += int64(r.Amount)
+		}
+	}
+	return n
+}
+
+// Size is how many pods and GPUs a Workload was admitted with or, if it is not, asks for.
+func Size(w *kueue.Workload) (pods int32, gpus int64) {
+	for i := range w.Spec.PodSets {
+		set := &w.Spec.PodSets[i]
+		n := Count(w, set)
+		pods += n
+		gpus += int64(n) * GPUs(&set.Template.Spec)
+	}
+	return pods, gpus
+}
+
+// Count is how many pods of a pod set were admitted or, of a Workload that is not, are asked for.
+func Count(w *kueue.Workload, set *kueue.PodSet) int32 {
+	if w.Status.Admission != nil {
+		for _, a := range w.Status.Admission.PodSetAssignments {
+			if a.Name == set.Name && a.Count != nil {
+				return *a.Count
+			}
+		}
+	}
+	return set.Count
+}
+
+// Culprit is the container of a pod that failed first, and how; nil if none failed by itself.
+func Culprit(pod *corev1.Pod) (container string, first *corev1.ContainerStateTerminated) {
+	for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range list {
+			t := list[i].State.Terminated
+			if t != nil && t.ExitCode != 0 && (first == nil || t.FinishedAt.Time.Before(first.FinishedAt.Time)) {
+				container, first = list[i].Name, t
+			}
+		}
+	}
+	return container, first
+}

@@ -1,0 +1,147 @@
+package history
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	api "github.com/mlbatch/mlbatch/api/history/v1alpha1"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// ended is a job that ended, as it was found.
+type ended struct {
+	workload *kueue.Workload
+	// pods are those that are left of it.
+	pods []corev1.Pod
+	// restarts is how often its pods were made anew.
+	restarts int32
+}
+
+// reasonDeleted is why a job ended that was deleted.
+const reasonDeleted = "Deleted"
+
+// mostMessage is how many bytes of a message are kept, and mostReason of a reason.
+const (
+	mostMessage = 512
+	mostReason  = 316
+)
+
+// record is what is kept of a job that ended.
+func (e *ended) record() api.JobRecord {
+	w := e.workload
+	r := api.JobRecord{
+		UID: w.UID, Kind: "Pod", Name: w.Name, Queue: string(w.Spec.QueueName), User: w.Annotations[api.UserAnnotation], Priority: w.Spec.Priority,
+		Submitted: w.CreationTimestamp, Evictions: evictions(w), Restarts: e.restarts,
+	}
+	if owner := metav1.GetControllerOf(w); owner != nil {
+		r.Kind, r.Name = owner.Kind, owner.Name
+	}
+	if at, err := time.Parse(time.RFC3339Nano, w.Annotations[kueue.SubmittedAtAnnotation]); err == nil {
+		r.Submitted = metav1.NewTime(at.Truncate(time.Second))
+	}
+	r.Pods, r.GPUs = facts.Size(w)
+	e.outcome(&r)
+	e.quota(&r)
+	return r
+}
+
+// outcome is how and why the job ended.
+func (e *ended) outcome(r *api.JobRecord) {
+	w := e.workload
+	finished := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadFinished)
+	if !convert.Finished(w) {
+		r.State, r.Reason, r.Ended = api.Cancelled, reasonDeleted, ptr.Deref(w.DeletionTimestamp, w.CreationTimestamp)
+		if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted); c != nil && c.Status == metav1.ConditionTrue {
+			r.Reason, r.Message = shortened(c.Reason, mostReason), shortened(c.Message, mostMessage)
+			return // pods that were deleted to stop them are all that there was of it, or nobody waited for its return
+		}
+		if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadQuotaReserved); w.Status.Admission == nil && c != nil {
+			r.Message = shortened("It waited: "+c.Message, mostMessage)
+		}
+		return
+	}
+	r.State, r.Reason, r.Message = api.Failed, shortened(finished.Reason, mostReason), shortened(finished.Message, mostMessage)
+	if r.Ended = finished.LastTransitionTime; finished.Reason == kueue.ReasonSucceeded {
+		r.State = api.Succeeded
+		return
+	}
+	if p, t := firstFailed(e.pods); p != nil {
+		r.FailedPod, r.FailedNode, r.ExitCode = p.Name, p.Spec.NodeName, new(t.ExitCode)
+	} else if pod, node, code, said := facts.FailedPod(finished.Message); said {
+		r.FailedPod, r.FailedNode, r.ExitCode = pod, node, &code
+	}
+}
+
+// quota is what the job had, and for how long. Runs before the last one are those that the
+// Workload has summed up.
+func (e *ended) quota(r *api.JobRecord) {
+	w := e.workload
+	r.RanSeconds = int64(ptr.Deref(w.Status.AccumulatedPastExecutionTimeSeconds, 0))
+	a := w.Status.Admission
+	if a == nil {
+		return
+	}
+	r.ClusterQueue = string(a.ClusterQueue)
+	var flavors []string
+	for _, set := range a.PodSetAssignments {
+		for _, f := range set.Flavors { // sorted below
+			flavors = append(flavors, string(f))
+		}
+	}
+	slices.Sort(flavors)
+	r.Flavor = shortened(strings.Join(slices.Compact(flavors), ","), mostFlavors)
+	if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadAdmitted); c != nil && c.Status == metav1.ConditionTrue {
+		r.Started = new(c.LastTransitionTime)
+		r.RanSeconds += max(0, int64(r.Ended.Sub(c.LastTransitionTime.Time)/time.Second))
+	}
+}
+
+// mostFlavors is how many bytes of the names of flavors are kept.
+const mostFlavors = 1024
+
+func evictions(w *kueue.Workload) (n int32) {
+	if s := w.Status.SchedulingStats; s != nil {
+		for _, e := range s.Evictions {
+			n += e.Count
+		}
+	}
+	return n
+}
+
+// firstFailed is the pod that failed first, and how; nil if none failed by itself.
+func firstFailed(pods []corev1.Pod) (first *corev1.Pod, how *corev1.ContainerStateTerminated) {
+	for i := range pods {
+		p := &pods[i]
+		_, t := facts.Culprit(p)
+		if p.Status.Phase != corev1.PodFailed || t == nil {
+			continue
+		}
+		if first == nil || cmp.Or(t.FinishedAt.Compare(how.FinishedAt.Time), cmp.Compare(p.Name, first.Name)) < 0 {
+			first, how = p, t
+		}
+	}
+	return first, how
+}
+
+// shortened is a text of at most so many bytes, whole characters only.
+func shortened(text string, most int) string {
+	const dots = "…"
+	if len(text) <= most {
+		return text
+	}
+	text = text[:most-len(dots)]
+	for !utf8.ValidString(text) {
+		text = text[:len(text)-1]
+	}
+	return text + dots
+}

@@ -1,0 +1,188 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+)
+
+// failing is a Job of two pods that end with exit code 3.
+const failing = `
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: %s
+  labels: {kueue.x-k8s.io/queue-name: default-queue}
+spec:
+  completions: 2
+  parallelism: 2
+  completionMode: Indexed
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: work
+        image: busybox
+        command: ["sh", "-c", "sleep 20; exit 3"]
+        resources: {limits: {nvidia.com/gpu: 1}}
+`
+
+// typed runs a command as a user and reads what it prints as JSON.
+func typed[T any](t *testing.T, as string, args ...string) T {
+	t.Helper()
+	var out T
+	args = append(args, "-o", "json")
+	if as != "" {
+		args = append(args, "--as", as)
+	}
+	text, err := cluster.Run(t.Context(), args...)
+	if err != nil {
+		t.Fatalf("mlbatch %s: %v", strings.Join(args, " "), err)
+	}
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return out
+}
+
+// ended is what hist prints.
+type ended struct {
+	Items []cli.PastRow `json:"items"`
+}
+
+// A job that failed: which rank, with which exit code, and what it wrote last, with alice's own
+// rights; and it is remembered when it is gone.
+func TestShowNamesTheFailingRank(t *testing.T) {
+	awaitEmpty(t, "blue", "red")
+	alice := user(t, "alice")
+	create(t, alice, fmt.Sprintf(failing, "breaks"), "blue")
+	var shown cli.Shown
+	eventually(t, "it failed", func() string {
+		shown = typed[cli.Shown](t, "alice", "show", "blue/breaks")
+		if shown.State != "Failed" || shown.Failure == nil {
+			return fmt.Sprintf("it is %s", shown.State)
+		}
+		return ""
+	})
+	f := shown.Failure
+	if f.ExitCode == nil || *f.ExitCode != 3 || f.Rank == nil || f.Node == "" || !strings.HasPrefix(f.Pod, fmt.Sprintf("breaks-%d-", *f.Rank)) {
+		t.Errorf("the failure is told as %+v", f)
+	}
+	if log := strings.Join(f.Log, "\n"); !strings.Contains(log, "exit code 3") {
+		t.Errorf("the end of its log: %q (%s)", log, f.NoLog)
+	}
+	var steps []cli.Step
+	for _, m := range shown.Timeline {
+		steps = append(steps, m.Step)
+	}
+	if want := []cli.Step{cli.Submitted, cli.Admits, cli.Fails, cli.Fails, cli.Ends}; fmt.Sprint(steps) != fmt.Sprint(want) {
+		t.Errorf("it went %v, want %v: %+v", steps, want, shown.Timeline)
+	}
+	events, err := cluster.Run(t.Context(), "events", "blue/breaks", "--as", "alice")
+	if err != nil || !strings.Contains(events, "Created pod: "+f.Pod) || !strings.Contains(events, "Admitted by ClusterQueue blue-cluster-queue") {
+		t.Errorf("its events, %v:\n%s", err, events)
+	}
+	if err := alice.Delete(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "breaks"}}, client.PropagationPolicy("Background")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is remembered", func() string {
+		for _, r := range typed[ended](t, "alice", "hist", "-n", "blue", "--state", "Failed", "--since", "10m").Items {
+			if r.Name == "breaks" && r.ExitCode != nil && *r.ExitCode == 3 && r.GPUs == 2 && r.FailedNode != "" && r.GPUHours > 0 {
+				return ""
+			}
+		}
+		return "it is not in the history"
+	})
+	if out, err := cluster.Run(t.Context(), "hist", "-n", "blue", "--as", "bob"); err == nil {
+		t.Errorf("bob reads the history of blue: %s", out)
+	}
+}
+
+// A job that was evicted says for whom and by which rule: by name to who may see that job, by
+// queue and UID to others.
+func TestTimelineNamesForWhom(t *testing.T) {
+	awaitEmpty(t, "blue", "red")
+	create(t, user(t, "alice"), gang("alice-borrows", 3, 8, 6000), "blue")
+	eventually(t, "alice has it all", inPhase(t, "Running", "blue", "alice-borrows"))
+	create(t, user(t, "bob"), gang("bob-secret", 1, 8, 6000), "red")
+	eventually(t, "bob takes back what is his", inPhase(t, "Running", "red", "bob-secret"))
+	uid := string(workloadOf(t, "red", "bob-secret").UID)
+	for as, want := range map[string]string{"": "AppWrapper red/bob-secret of ClusterQueue red-cluster-queue", "alice": uid} {
+		shown := typed[cli.Shown](t, as, "show", "blue/alice-borrows")
+		told := ""
+		for _, m := range shown.Timeline {
+			if m.Step == cli.Evicts {
+				told = m.Text
+			}
+		}
+		if !strings.Contains(told, want) || !strings.Contains(told, "takes back quota that this workload borrowed") || shown.Evictions != 1 || shown.User != "alice" {
+			t.Errorf("as %q: evicted %d times: %q", as, shown.Evictions, told)
+		}
+		if as == "alice" && strings.Contains(told, "bob-") {
+			t.Errorf("alice learns the names of bob's jobs: %s", told)
+		}
+	}
+}
+
+// Jobs that end or are deleted while no controller runs, and some that it was killed over, are
+// remembered once each.
+func TestHistorySurvivesKills(t *testing.T) {
+	awaitEmpty(t, "blue", "red")
+	alice := user(t, "alice")
+	want := map[string]bool{}
+	remove := func(name string) {
+		t.Helper()
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name}}
+		if err := alice.Delete(t.Context(), job, client.PropagationPolicy("Background")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := range 3 {
+		var names []string
+		for i := range 4 {
+			name := fmt.Sprintf("gone-%d-%d", round, i)
+			create(t, alice, fmt.Sprintf(failing, name), "blue")
+			want[name] = true
+			names = append(names, name)
+		}
+		eventually(t, "one of them ended", func() string {
+			if w := workloadOf(t, "blue", names[0]); w == nil || !isFinished(w) {
+				return names[0] + " runs"
+			}
+			return ""
+		})
+		if err := cluster.Kill(t.Context(), "controller"); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			remove(name)
+		}
+	}
+	eventually(t, "all are remembered, once each", func() string {
+		times := map[string]int{}
+		for _, r := range typed[ended](t, "alice", "hist", "-n", "blue", "--since", "10m").Items {
+			times[r.Name]++
+		}
+		for name := range want {
+			if times[name] != 1 {
+				return fmt.Sprintf("%s is there %d times", name, times[name])
+			}
+		}
+		return ""
+	})
+	for _, sum := range typed[struct {
+		Items []cli.PastSum `json:"items"`
+	}](t, "", "hist", "-A", "--since", "10m", "--by", "namespace").Items {
+		if sum.Name == "blue" && sum.Jobs < len(want) {
+			t.Errorf("the sum of blue counts %d jobs", sum.Jobs)
+		}
+	}
+}
