@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,8 +55,32 @@ func printObject(out io.Writer, format string, value any) error {
 	return err
 }
 
+// checkOutput refuses an output format that is none of these, and columns that are none.
+func checkOutput(output string, formats ...string) error {
+	if spec, custom := strings.CutPrefix(output, cli.CustomColumnsFormat); custom {
+		_, err := cli.CustomColumns[any](spec)
+		return err
+	}
+	if output != "" && !slices.Contains(formats, output) {
+		return fmt.Errorf("-o %s is not known: use %s or %sTITLE:.field,...", output, strings.Join(formats, ", "), cli.CustomColumnsFormat)
+	}
+	return nil
+}
+
+// tabular reports whether people read what is printed in a format.
+func tabular(output string) bool {
+	return output == "" || output == "wide" || strings.HasPrefix(output, cli.CustomColumnsFormat)
+}
+
 // printRows prints lines as a table, or as objects.
 func printRows[T any](out io.Writer, format string, columns []cli.Column[T], rows []T, bare bool) error {
+	if spec, custom := strings.CutPrefix(format, cli.CustomColumnsFormat); custom {
+		own, err := cli.CustomColumns[T](spec)
+		if err != nil {
+			return usageError{err}
+		}
+		return cli.PrintTable(out, own, rows, cli.Layout{Bare: bare})
+	}
 	if format == "json" || format == "yaml" {
 		return printObject(out, format, struct {
 			Items []T `json:"items"`

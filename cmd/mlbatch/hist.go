@@ -64,7 +64,7 @@ namespaces are listed.`,
 	f.StringVar(&h.state, "state", "", "jobs that ended so only: Succeeded, Failed, Cancelled, several with commas")
 	f.StringVar(&h.since, "since", "7d", "what ended in this last `time`, such as 30m, 24h or 7d, or since a day or a moment, such as 2026-01-31")
 	f.StringVar(&h.by, "by", "", "sums by user, queue or namespace")
-	f.StringVarP(&h.output, "output", "o", "", "wide, name, json or yaml")
+	f.StringVarP(&h.output, "output", "o", "", "wide, name, json, yaml or custom-columns=TITLE:.field,...")
 	f.StringVar(&h.sortBy, "sort-by", "", "`column` to sort by; -COLUMN turns the order")
 	f.BoolVar(&h.bare, "no-headers", false, "without titles and the line below")
 	connectionFlags(f, &h.conn)
@@ -77,9 +77,10 @@ func histStates() []history.JobState {
 }
 
 func (h *histFlags) check() error {
+	if err := checkOutput(h.output, "wide", "name", "json", "yaml"); err != nil {
+		return err
+	}
 	switch {
-	case !slices.Contains([]string{"", "wide", "name", "json", "yaml"}, h.output):
-		return fmt.Errorf("-o %s is not known: use wide, name, json or yaml", h.output)
 	case h.all && h.namespace != "":
 		return fmt.Errorf("-A and -n %s: give one of them", h.namespace)
 	case !slices.Contains([]string{"", "user", "queue", "namespace"}, h.by):
@@ -115,7 +116,7 @@ func (h *histFlags) run(ctx context.Context, out, errs io.Writer) error {
 		return h.conn.Unreachable(err, cfg.Host)
 	}
 	rows = slices.DeleteFunc(rows, func(r cli.PastRow) bool { return !h.wants(r) })
-	if len(rows) == 0 && (h.output == "" || h.output == "wide") {
+	if len(rows) == 0 && tabular(h.output) {
 		fmt.Fprintf(errs, "No job that you may see ended since %s.\n", since.Format("2006-01-02 15:04"))
 		return nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,7 +40,7 @@ It takes the right to list nodes; what is on them is told to those who may list 
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&n.output, "output", "o", "", "wide, json or yaml")
+	f.StringVarP(&n.output, "output", "o", "", "wide, json, yaml or custom-columns=TITLE:.field,...")
 	f.StringVar(&n.sortBy, "sort-by", "", "`column` to sort by; -COLUMN turns the order")
 	f.BoolVar(&n.bare, "no-headers", false, "without titles and the line below")
 	connectionFlags(f, &n.conn)
@@ -49,8 +48,8 @@ It takes the right to list nodes; what is on them is told to those who may list 
 }
 
 func (n *nodesFlags) run(ctx context.Context, out, errs io.Writer) error {
-	if !slices.Contains([]string{"", "wide", "json", "yaml"}, n.output) {
-		return usageError{fmt.Errorf("-o %s is not known: use wide, json or yaml", n.output)}
+	if err := checkOutput(n.output, "wide", "json", "yaml"); err != nil {
+		return usageError{err}
 	}
 	cfg, c, err := connect(&n.conn)
 	if err != nil {
@@ -70,7 +69,7 @@ func (n *nodesFlags) run(ctx context.Context, out, errs io.Writer) error {
 		fmt.Fprintln(errs, "You may not list pods of all namespaces: what is on the nodes is not counted.")
 	}
 	err = printRows(out, n.output, columns, rows, n.bare)
-	if err != nil || n.output != "" && n.output != "wide" || n.bare || !seen {
+	if err != nil || (n.output != "" && n.output != "wide") || n.bare || !seen {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "\n%s.\n", cli.SumOfNodes(rows))

@@ -27,6 +27,7 @@ type psFlags struct {
 	state     string
 	output    string
 	sortBy    string
+	watch     bool
 	bare      bool
 }
 
@@ -48,8 +49,11 @@ all namespaces are listed. In a terminal that is narrow, columns are left out.`,
   # what waits in a namespace, the largest first
   mlbatch ps -n blue --state Waiting --sort-by -gpus
 
+  # go on with what changes
+  mlbatch ps -n blue -w
+
   # for a script
-  mlbatch ps -n blue -o json`,
+  mlbatch ps -n blue -o custom-columns=NAME:.name,GPUS:.gpus,WHY:.message`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return p.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -62,8 +66,9 @@ all namespaces are listed. In a terminal that is narrow, columns are left out.`,
 	f.StringVarP(&p.user, "user", "u", "", "jobs of this user only, of kinds that say who made them (AppWrappers)")
 	f.StringVarP(&p.selector, "selector", "l", "", "jobs with these labels only")
 	f.StringVar(&p.state, "state", "", "jobs in these states only, such as Waiting,Held")
-	f.StringVarP(&p.output, "output", "o", "", "wide, name, json or yaml")
+	f.StringVarP(&p.output, "output", "o", "", "wide, name, json, yaml or custom-columns=TITLE:.field,...")
 	f.StringVar(&p.sortBy, "sort-by", "", "`column` to sort by; -COLUMN turns the order")
+	f.BoolVarP(&p.watch, "watch", "w", false, "go on: all jobs again and again on a terminal, elsewhere those that change")
 	f.BoolVar(&p.bare, "no-headers", false, "without titles")
 	connectionFlags(f, &p.conn)
 	return cmd
@@ -71,8 +76,8 @@ all namespaces are listed. In a terminal that is narrow, columns are left out.`,
 
 // run prints the list.
 func (p *psFlags) run(ctx context.Context, out, errs io.Writer) error {
-	if !slices.Contains([]string{"", "wide", "name", "json", "yaml"}, p.output) {
-		return usageError{fmt.Errorf("-o %s is not known: use wide, name, json or yaml", p.output)}
+	if err := checkOutput(p.output, "wide", "name", "json", "yaml"); err != nil {
+		return usageError{err}
 	}
 	if p.all && p.namespace != "" {
 		return usageError{fmt.Errorf("-A and -n %s: give one of them", p.namespace)}
@@ -93,21 +98,60 @@ func (p *psFlags) run(ctx context.Context, out, errs io.Writer) error {
 	if p.namespace == "" && !p.all {
 		p.namespace = p.conn.Namespace()
 	}
-	survey, err := cli.TakeSurvey(ctx, c, p.namespace, client.ListOptions{LabelSelector: selector})
+	take := func() (*cli.Survey, error) {
+		survey, err := cli.TakeSurvey(ctx, c, p.namespace, client.ListOptions{LabelSelector: selector})
+		if err != nil {
+			return nil, err
+		}
+		survey.Rows = slices.DeleteFunc(survey.Rows, func(r cli.Row) bool { return !p.wants(r) })
+		if p.output != "" && p.output != "name" {
+			survey.Place(ctx, cli.Controller{Config: cfg}.Pending)
+		}
+		if p.sortBy != "" {
+			if err := cli.SortBy(cli.RowColumns(time.Now(), p.namespace == ""), survey.Rows, p.sortBy); err != nil {
+				return nil, usageError{err}
+			}
+		}
+		return survey, nil
+	}
+	survey, err := take()
 	if err != nil {
 		return p.conn.Unreachable(err, cfg.Host)
-	}
-	survey.Rows = slices.DeleteFunc(survey.Rows, func(r cli.Row) bool { return !p.wants(r) })
-	columns := cli.RowColumns(time.Now(), p.namespace == "")
-	if p.sortBy != "" {
-		if err := cli.SortBy(columns, survey.Rows, p.sortBy); err != nil {
-			return usageError{err}
-		}
 	}
 	if unread := unreadKinds(survey, p.namespace); unread != "" {
 		fmt.Fprintln(errs, unread)
 	}
-	return p.print(out, errs, columns, survey)
+	if p.watch {
+		return p.goOn(ctx, out, take)
+	}
+	return p.print(out, errs, survey)
+}
+
+// goOn prints the list until ctx ends.
+func (p *psFlags) goOn(ctx context.Context, out io.Writer, take func() (*cli.Survey, error)) error {
+	widths := map[string]int{}
+	rows := func() ([]cli.Row, error) {
+		survey, err := take()
+		if err != nil {
+			return nil, err
+		}
+		return survey.Rows, nil
+	}
+	key := func(r cli.Row) string { return string(r.Kind) + " " + r.Namespace + "/" + r.Name }
+	return watchRows(ctx, out, rows, key, func(w io.Writer, rows []cli.Row, first bool) error {
+		if p.output == "json" || p.output == "yaml" {
+			for i := range rows {
+				if p.output == "yaml" {
+					fmt.Fprintln(w, "---")
+				}
+				if err := printObject(w, p.output, rows[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		return p.table(w, rows, cli.Layout{Bare: p.bare || !first, Widths: widths})
+	})
 }
 
 // unreadKinds says what the user may not list, "" if there is nothing.
@@ -127,21 +171,36 @@ func (p *psFlags) wants(r cli.Row) bool {
 		(p.state == "" || slices.ContainsFunc(strings.Split(p.state, ","), func(s string) bool { return strings.EqualFold(s, string(r.State)) }))
 }
 
-func (p *psFlags) print(out, errs io.Writer, columns []cli.Column[cli.Row], s *cli.Survey) error {
-	switch p.output {
-	case "json", "yaml":
+func (p *psFlags) print(out, errs io.Writer, s *cli.Survey) error {
+	if p.output == "json" || p.output == "yaml" {
 		return printObject(out, p.output, s)
-	case "name":
-		for _, r := range s.Rows {
-			fmt.Fprintf(out, "%s/%s\n", r.Namespace, r.Name)
-		}
-		return nil
 	}
-	if len(s.Rows) == 0 {
+	if len(s.Rows) == 0 && tabular(p.output) {
 		fmt.Fprintln(errs, "There are no jobs here that you may see.")
 		return nil
 	}
-	return cli.PrintTable(out, columns, s.Rows, cli.Layout{Width: tableWidth(out), Wide: p.output == "wide", Bare: p.bare})
+	return p.table(out, s.Rows, cli.Layout{Bare: p.bare})
+}
+
+// table prints jobs in lines.
+func (p *psFlags) table(out io.Writer, rows []cli.Row, l cli.Layout) error {
+	columns := cli.RowColumns(time.Now(), p.namespace == "")
+	spec, custom := strings.CutPrefix(p.output, cli.CustomColumnsFormat)
+	switch {
+	case custom:
+		own, err := cli.CustomColumns[cli.Row](spec)
+		if err != nil {
+			return usageError{err}
+		}
+		return cli.PrintTable(out, own, rows, l)
+	case p.output == "name":
+		for i := range rows {
+			fmt.Fprintf(out, "%s/%s\n", rows[i].Namespace, rows[i].Name)
+		}
+		return nil
+	}
+	l.Width, l.Wide = tableWidth(out), p.output == "wide"
+	return cli.PrintTable(out, columns, rows, l)
 }
 
 // words are the words of a list, with commas.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -76,14 +75,14 @@ func (q *queueFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&q.namespace, "namespace", "n", "", "`namespace` of LocalQueues")
 	f.StringVar(&q.resource, "resource", "", "`resource` that amounts are of (default: GPUs, or else the first of a quota)")
-	f.StringVarP(&q.output, "output", "o", "", "wide, json or yaml")
+	f.StringVarP(&q.output, "output", "o", "", "wide, json, yaml or custom-columns=TITLE:.field,...")
 	f.BoolVar(&q.bare, "no-headers", false, "without titles")
 	connectionFlags(f, &q.conn)
 }
 
 func (q *queueFlags) run(ctx context.Context, out, errs io.Writer, args []string) error {
-	if !slices.Contains([]string{"", "wide", "json", "yaml"}, q.output) {
-		return usageError{fmt.Errorf("-o %s is not known: use wide, json or yaml", q.output)}
+	if err := checkOutput(q.output, "wide", "json", "yaml"); err != nil {
+		return usageError{err}
 	}
 	cfg, c, err := connect(&q.conn)
 	if err != nil {
@@ -96,7 +95,7 @@ func (q *queueFlags) run(ctx context.Context, out, errs io.Writer, args []string
 	if err != nil {
 		return q.conn.Unreachable(err, cfg.Host)
 	}
-	if len(rows) == 0 && q.tabular() {
+	if len(rows) == 0 && tabular(q.output) {
 		fmt.Fprintln(errs, "There are no queues here that you may see.")
 		return nil
 	}
@@ -116,12 +115,9 @@ func (q *queueFlags) waiting(ctx context.Context, out, errs io.Writer, cfg *rest
 	if err != nil {
 		return err
 	}
-	if len(rows) == 0 && q.tabular() {
+	if len(rows) == 0 && tabular(q.output) {
 		fmt.Fprintf(errs, "Nothing waits in queue %s.\n", name)
 		return nil
 	}
 	return printRows(out, q.output, cli.WaitingColumns(time.Now()), rows, q.bare)
 }
-
-// tabular reports whether people read what is printed.
-func (q *queueFlags) tabular() bool { return q.output == "" || q.output == "wide" }

@@ -68,7 +68,7 @@ namespaces are counted. What you may not see is not.`,
 	f.BoolVarP(&t.all, "all-namespaces", "A", false, "jobs of all namespaces")
 	f.StringVarP(&t.queue, "queue", "q", "", "jobs of this LocalQueue or ClusterQueue only")
 	f.StringVarP(&t.user, "user", "u", "", "jobs of this user only, of kinds that say who made them (AppWrappers)")
-	f.StringVarP(&t.output, "output", "o", "", "json or yaml")
+	f.StringVarP(&t.output, "output", "o", "", "json, yaml or custom-columns=TITLE:.field,...")
 	f.StringVar(&t.sortBy, "sort-by", "", "`column` to sort by; -COLUMN turns the order")
 	f.BoolVarP(&t.watch, "watch", "w", false, "again and again, until interrupted")
 	f.BoolVar(&t.bare, "no-headers", false, "without titles")
@@ -77,9 +77,10 @@ namespaces are counted. What you may not see is not.`,
 }
 
 func (t *topFlags) check(by string) error {
+	if err := checkOutput(t.output, "json", "yaml"); err != nil {
+		return err
+	}
 	switch {
-	case !slices.Contains([]string{"", "json", "yaml"}, t.output):
-		return fmt.Errorf("-o %s is not known: use json or yaml", t.output)
 	case t.all && t.namespace != "":
 		return fmt.Errorf("-A and -n %s: give one of them", t.namespace)
 	case by == "nodes" && (t.all || t.namespace != "" || t.queue != "" || t.user != ""):
@@ -127,7 +128,7 @@ func (t *topFlags) print(ctx context.Context, out, errs io.Writer, c client.Read
 	if unseen != "" {
 		fmt.Fprintln(errs, unseen)
 	}
-	if len(rows) == 0 && t.output == "" {
+	if len(rows) == 0 && tabular(t.output) {
 		fmt.Fprintln(errs, "No job that you may see has or waits for GPUs.")
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
 
 	"github.com/mlbatch/mlbatch/internal/facts"
 )
@@ -33,6 +34,24 @@ func RowColumns(now time.Time, namespaces bool) []Column[Row] { //nolint:revive 
 				}
 				return age(*r.Since)
 			},
+		},
+		{
+			Title: "STARTED", Wide: true, Text: func(r Row) string {
+				if r.Started == nil {
+					return ""
+				}
+				return age(*r.Started)
+			},
+			Less: func(a, b Row) int { return ptr.Deref(b.Started, now).Compare(ptr.Deref(a.Started, now)) },
+		},
+		{
+			Title: "POSITION", Wide: true, Text: func(r Row) string {
+				if r.Position == nil {
+					return ""
+				}
+				return strconv.Itoa(*r.Position)
+			},
+			Less: func(a, b Row) int { return cmp.Compare(ptr.Deref(a.Position, 0), ptr.Deref(b.Position, 0)) },
 		},
 		{
 			Title: "PRIORITY", Wide: true, Text: func(r Row) string {

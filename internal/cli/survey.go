@@ -23,6 +23,7 @@ import (
 
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
@@ -44,6 +45,9 @@ type Row struct {
 	ClusterQueue string `json:"clusterQueue,omitempty"`
 	// Target is the ClusterQueue that its LocalQueue leads to, "" if that is not known.
 	Target string `json:"targetClusterQueue,omitempty"`
+	// Position is its place in the line of its ClusterQueue, from 1; nil unless it waits there and
+	// that was asked for.
+	Position *int `json:"position,omitempty"`
 	// State in one word, Reason its code, Message a sentence.
 	State   facts.State `json:"state"`
 	Reason  string      `json:"reason,omitempty"`
@@ -105,6 +109,43 @@ func TakeSurvey(ctx context.Context, c client.Reader, namespace string, in clien
 	})
 	slices.Sort(out.Unread)
 	return out, nil
+}
+
+// mostLines is how many lines are asked for at most.
+const mostLines = 100
+
+// Place finds out where waiting jobs stand in the lines of their queues, as far as line, which
+// lists what waits in a ClusterQueue or, in a namespace, in a LocalQueue, tells.
+func (s *Survey) Place(ctx context.Context, line func(ctx context.Context, namespace, queue string) ([]visibility.PendingWorkload, error)) {
+	at := map[string]int{} // by NAMESPACE/NAME of Workloads
+	asked := map[[2]string]bool{}
+	ask := func(namespace, queue string) bool {
+		key := [2]string{namespace, queue}
+		ok, before := asked[key]
+		if queue == "" || before || len(asked) >= mostLines {
+			return ok
+		}
+		items, err := line(ctx, namespace, queue)
+		asked[key] = err == nil
+		for i := range items {
+			at[items[i].Namespace+"/"+items[i].Name] = int(items[i].PositionInClusterQueue) + 1
+		}
+		return err == nil
+	}
+	for i := range s.Rows {
+		r := &s.Rows[i]
+		if r.State != facts.Waiting || r.Workload == "" || r.ClusterQueue != "" {
+			continue
+		}
+		if !ask("", r.Target) {
+			ask(r.Namespace, r.Queue)
+		}
+	}
+	for i := range s.Rows {
+		if n := at[s.Rows[i].Namespace+"/"+s.Rows[i].Workload]; n > 0 && s.Rows[i].State == facts.Waiting {
+			s.Rows[i].Position = &n
+		}
+	}
 }
 
 // seen is an object of a kind of job.

@@ -149,7 +149,12 @@ func TestHistorySurvivesKills(t *testing.T) {
 		var names []string
 		for i := range 4 {
 			name := fmt.Sprintf("gone-%d-%d", round, i)
-			create(t, alice, fmt.Sprintf(failing, name), "blue")
+			eventually(t, "the controller is there to take it", func() string {
+				if _, err := tryCreate(t, alice, fmt.Sprintf(failing, name), "blue"); err != nil {
+					return err.Error()
+				}
+				return ""
+			})
 			want[name] = true
 			names = append(names, name)
 		}
