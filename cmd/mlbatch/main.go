@@ -91,6 +91,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	explainCompletion(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	var usage usageError
 	var unreadable unreadableError
@@ -183,6 +184,7 @@ try it on one machine.`,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	markUsageErrors(root)
+	completes(root)
 	return root
 }
 

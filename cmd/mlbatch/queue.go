@@ -44,7 +44,8 @@ the order in which they are considered. A queue that is called like a subcommand
 
   # another resource than GPUs
   mlbatch queue --resource cpu`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: asking(offeredQueues),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return q.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
 		},

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+)
+
+// offers are what shells offer for the values of flags, by the names that flags have everywhere,
+// and for arguments, by what the help calls them. Commands that know better say so themselves.
+type offer func(ctx context.Context, c client.Reader, cmd *cobra.Command) []string
+
+func flagOffers() map[string]offer {
+	return map[string]offer{
+		"namespace": listNames(corev1.SchemeGroupVersion.WithKind("Namespace")),
+		"queue":     offeredQueues,
+		"user":      offeredUsers,
+	}
+}
+
+func argumentOffers() map[string]offer {
+	return map[string]offer{
+		"NODE": listNames(corev1.SchemeGroupVersion.WithKind("Node")),
+	}
+}
+
+// listNames offers the names of all objects of a kind that have no namespace.
+func listNames(gvk schema.GroupVersionKind) offer {
+	return func(ctx context.Context, c client.Reader, _ *cobra.Command) []string {
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		if c.List(ctx, &list) != nil {
+			return nil
+		}
+		var out []string
+		for i := range list.Items {
+			out = append(out, list.Items[i].Name)
+		}
+		return out
+	}
+}
+
+// offeredQueues offers LocalQueues, of the namespace that was typed if one was, and ClusterQueues.
+func offeredQueues(ctx context.Context, c client.Reader, cmd *cobra.Command) []string {
+	out := listNames(kueue.GroupVersion.WithKind("ClusterQueue"))(ctx, c, cmd)
+	var list kueue.LocalQueueList
+	if c.List(ctx, &list, client.InNamespace(valueOf(cmd, "namespace"))) == nil {
+		for i := range list.Items {
+			out = append(out, list.Items[i].Name)
+		}
+	}
+	return out
+}
+
+// offeredUsers offers those who made jobs that say who made them.
+func offeredUsers(ctx context.Context, c client.Reader, cmd *cobra.Command) []string {
+	var list metav1.PartialObjectMetadataList
+	list.SetGroupVersionKind(appwrapper.GroupVersion.WithKind(appwrapper.AppWrapperKind + "List"))
+	if c.List(ctx, &list, client.InNamespace(valueOf(cmd, "namespace"))) != nil {
+		return nil
+	}
+	seen := map[string]bool{}
+	for i := range list.Items {
+		if user := list.Items[i].Labels[appwrapper.AppWrapperUserLabel]; user != "" {
+			seen[user] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// valueOf is the value of a flag, "" if there is no such flag.
+func valueOf(cmd *cobra.Command, flag string) string {
+	if f := cmd.Flags().Lookup(flag); f != nil {
+		return f.Value.String()
+	}
+	return ""
+}
+
+// completes adds to a command, and to all below it, what shells offer.
+func completes(cmd *cobra.Command) {
+	for _, below := range cmd.Commands() {
+		completes(below)
+	}
+	for name, of := range flagOffers() { // each by itself
+		if valueFlag(cmd, name) && cmd.Flags().Lookup("kubeconfig") != nil {
+			_ = cmd.RegisterFlagCompletionFunc(name, asking(of)) // it fails only for a flag that has one
+		}
+	}
+	for name, words := range map[string][]string{ // each by itself
+		"output": outputs(cmd), "state": states(cmd), "kind": offeredKinds(),
+	} {
+		if valueFlag(cmd, name) && len(words) > 0 {
+			_ = cmd.RegisterFlagCompletionFunc(name, offering(words)) // as above
+		}
+	}
+	_, argument, _ := strings.Cut(cmd.Use, " ")
+	if of := argumentOffers()[strings.Trim(argument, "[].")]; of != nil && cmd.ValidArgsFunction == nil && len(cmd.ValidArgs) == 0 {
+		cmd.ValidArgsFunction = asking(of)
+	}
+}
+
+// valueFlag reports whether a command has a flag of its own that takes a value.
+func valueFlag(cmd *cobra.Command, name string) bool {
+	f := cmd.Flags().Lookup(name)
+	return f != nil && f.NoOptDefVal == ""
+}
+
+// outputs are the formats that the help of a command names.
+func outputs(cmd *cobra.Command) (out []string) {
+	f := cmd.Flags().Lookup("output")
+	if f == nil {
+		return nil
+	}
+	for _, format := range []string{"wide", "name", "json", "yaml", "github", cli.CustomColumnsFormat} {
+		if strings.Contains(f.Usage, format) {
+			out = append(out, format)
+		}
+	}
+	return out
+}
+
+// states are those that a list of jobs, or of jobs that ended, can be asked for.
+func states(cmd *cobra.Command) (out []string) {
+	switch cmd.Name() {
+	case "ps":
+		for _, s := range facts.States() {
+			out = append(out, string(s))
+		}
+	case "hist":
+		for _, s := range histStates() {
+			out = append(out, string(s))
+		}
+	}
+	return out
+}
+
+func offeredKinds() (out []string) {
+	for _, k := range kinds.All() {
+		out = append(out, strings.ToLower(k.GVK().Kind))
+	}
+	return out
+}
+
+// offering offers words that are known.
+func offering(words []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return beginning(words, typed), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// asking offers what the cluster knows. When it cannot be asked there is nothing.
+func asking(of offer) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		conn := cli.Connection{Kubeconfig: valueOf(cmd, "kubeconfig"), DataDir: valueOf(cmd, "data-dir"), As: valueOf(cmd, "as")}
+		_, c, err := connect(&conn)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return beginning(of(ctx, c, cmd), typed), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// beginning are the words that begin so, each once, in order.
+func beginning(words []string, typed string) []string {
+	out := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !strings.HasPrefix(w, typed) })
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// explainCompletion adds an example to the command that prints what shells need. The command
+// remembers where the root printed when it was made, so that this comes after SetOut.
+func explainCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	if cmd, _, err := root.Find([]string{"completion"}); err == nil && cmd != root {
+		cmd.Short = "Print what a shell needs to complete commands, and names of jobs, queues, nodes and users"
+		cmd.Example = `  # for this bash, zsh or fish
+  source <(mlbatch completion bash)
+  source <(mlbatch completion zsh)
+  mlbatch completion fish | source`
+	}
+}

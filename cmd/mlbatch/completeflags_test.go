@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+)
+
+// TestCompletionOffersNames: real names for flags and arguments.
+func TestCompletionOffersNames(t *testing.T) {
+	named := func(namespace, name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name}
+	}
+	mine := &appwrapper.AppWrapper{ObjectMeta: named("blue", "a")}
+	mine.Labels = map[string]string{appwrapper.AppWrapperUserLabel: "alice"}
+	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(
+		mine, &appwrapper.AppWrapper{ObjectMeta: named("red", "b")},
+		&corev1.Namespace{ObjectMeta: named("", "blue")}, &corev1.Node{ObjectMeta: named("", "node-1")}, &corev1.Node{ObjectMeta: named("", "node-0")},
+		&kueue.ClusterQueue{ObjectMeta: named("", "blue-queue")}, &kueue.LocalQueue{ObjectMeta: named("blue", "default-queue")}, &kueue.LocalQueue{ObjectMeta: named("red", "other")},
+	).Build()
+	cmd := &cobra.Command{}
+	cmd.Flags().String("namespace", "blue", "")
+	for name, tc := range map[string]struct {
+		of   offer
+		want []string
+	}{
+		"namespaces": {flagOffers()["namespace"], []string{"blue"}},
+		"queues":     {flagOffers()["queue"], []string{"blue-queue", "default-queue"}},
+		"users":      {flagOffers()["user"], []string{"alice"}},
+		"nodes":      {argumentOffers()["NODE"], []string{"node-0", "node-1"}},
+	} {
+		if d := cmp.Diff(tc.want, beginning(tc.of(t.Context(), c, cmd), "")); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+	var _ client.Reader = c
+}
+
+// TestCompletionOfWords: what is known without a cluster, and shells get scripts.
+func TestCompletionOfWords(t *testing.T) {
+	for line, want := range map[string]string{
+		"ps --state W": "Waiting", "hist --state F": "Failed", "ps -o custom": "custom-columns=", "top n": "nodes", "why x --kind appw": "appwrapper",
+	} {
+		var out bytes.Buffer
+		run(t.Context(), append([]string{cobra.ShellCompNoDescRequestCmd}, strings.Split(line, " ")...), &out, &out)
+		if lines := strings.Split(out.String(), "\n"); !slices.Contains(lines, want) {
+			t.Errorf("%s offers %q, want %s", line, lines, want)
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		var out bytes.Buffer
+		if code := run(t.Context(), []string{"completion", shell}, &out, &out); code != exitOK || out.Len() < 1000 {
+			t.Errorf("completion %s exits with %d and %d bytes", shell, code, out.Len())
+		}
+	}
+}
