@@ -18,8 +18,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli/manifest"
 )
 
-// typed types a command of mlbatch, and creates what it prints as alice.
-func typed(t *testing.T, args ...string) {
+// madeAs types a command of mlbatch, and creates what it prints as a user.
+func madeAs(t *testing.T, as string, args ...string) {
 	t.Helper()
 	out, err := cluster.Run(t.Context(), args...)
 	if err != nil {
@@ -34,7 +34,7 @@ func typed(t *testing.T, args ...string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		create(t, user(t, "alice"), string(text), "blue")
+		create(t, user(t, as), string(text), "blue")
 	}
 }
 
@@ -91,7 +91,7 @@ spec:
 		if _, err := cluster.Run(t.Context(), "lint", "-f", kept(t, "made.yaml", out), "--cluster", "-n", "blue", "--as", "alice", "--disable", tried); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
-		typed(t, c.args...)
+		madeAs(t, "alice", c.args...)
 		ended := map[string]bool{}
 		eventually(t, name+", "+c.why+", runs to its end", func() string {
 			var all corev1.PodList
@@ -125,7 +125,7 @@ spec:
     Master: {replicas: 1, restartPolicy: Never, template: TEMPLATE}
 `
 	const template = `{spec: {containers: [{name: pytorch, image: "i:1", command: [sleep, "6000"], resources: {limits: {cpu: 1, memory: 1Gi, nvidia.com/gpu: 1}}}]}}`
-	typed(t, "convert", "--to", "jobset", "-f", kept(t, "a.yaml", strings.ReplaceAll(job, "TEMPLATE", template)))
+	madeAs(t, "alice", "convert", "--to", "jobset", "-f", kept(t, "a.yaml", strings.ReplaceAll(job, "TEMPLATE", template)))
 	eventually(t, "three pods with the ranks 0 to 2", func() string {
 		var all corev1.PodList
 		if err := user(t, "").List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{"jobset.sigs.k8s.io/jobset-name": "ranks"}); err != nil {
