@@ -159,7 +159,8 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow("", []string{"get"}, "namespaces", "pods/log"),
 		allow("apps", []string{"get", "patch", "update"}, "deployments/scale", "statefulsets/scale", "replicasets/scale"),
 		allow(leaderworkerset.GVK().Group, []string{"get", "patch", "update"}, leaderworkerset.Resource+"/scale"),
-		allow("", []string{"create"}, "pods/exec", "pods/portforward"),
+		// Clients ask by POST or, with web sockets, by GET.
+		allow("", []string{"create", "get"}, "pods/exec", "pods/portforward"),
 	)
 }
 

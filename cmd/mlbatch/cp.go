@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/remotecommand"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/touch"
+)
+
+// newCpCommand copies files to and from pods of jobs.
+func newCpCommand() *cobra.Command {
+	var p podFlags
+	cmd := &cobra.Command{
+		Use:   "cp JOB:PATH LOCAL | LOCAL JOB:PATH",
+		Short: "Copy a file or folder from or to a pod of a job, of rank 0 if no other is chosen",
+		Long: `Copy a file or folder from a pod of a job that runs to this machine, or the other way. The
+image needs tar. Links are not copied; what a pod sends is written to LOCAL and nowhere
+else.`,
+		Example: `  # bring the last checkpoint here
+  mlbatch cp blue/train:/checkpoints/last.pt .
+
+  # and a new configuration there
+  mlbatch cp config.yaml blue/train:/work/ --rank worker-1`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			from, fromPath, down := remotePath(args[0])
+			to, toPath, up := remotePath(args[1])
+			switch {
+			case down == up:
+				return usageError{errors.New("one of both has to be JOB:PATH, the other a path of this machine")}
+			case down && fromPath == "" || up && toPath == "":
+				return usageError{errors.New("say which path of the pod is meant: JOB:PATH")}
+			case down:
+				return interrupted(cmd.Context(), p.download(cmd.Context(), from, fromPath, args[1], cmd.ErrOrStderr()))
+			}
+			return interrupted(cmd.Context(), p.upload(cmd.Context(), args[0], to, toPath, cmd.ErrOrStderr()))
+		},
+	}
+	p.flags(cmd)
+	return cmd
+}
+
+// remotePath reads JOB:PATH. A path of this machine that has a colon is written with ./ in front.
+func remotePath(arg string) (job, at string, is bool) {
+	if strings.HasPrefix(arg, ".") || strings.HasPrefix(arg, "/") {
+		return "", "", false
+	}
+	return strings.Cut(arg, ":")
+}
+
+// download copies from a pod.
+func (p *podFlags) download(ctx context.Context, job, from, to string, errs io.Writer) error {
+	cfg, pod, container, err := p.pick(ctx, job)
+	if err != nil {
+		return err
+	}
+	from = path.Clean(from)
+	folder, name := path.Split(from)
+	if name == "" || name == "." || name == ".." {
+		return usageError{fmt.Errorf("%s: name the file or folder itself", from)}
+	}
+	reader, writer := io.Pipe()
+	failed := make(chan error, 1)
+	var said strings.Builder
+	go func() {
+		err := execIn(ctx, cfg, pod, container, []string{"tar", "cf", "-", "-C", orHere(folder), "--", name}, remotecommand.StreamOptions{Stdout: writer, Stderr: &said})
+		writer.CloseWithError(err)
+		failed <- err
+	}()
+	left, err := touch.Unpack(reader, name, to)
+	reader.CloseWithError(err)
+	tell(errs, left)
+	return copied(err, <-failed, said.String())
+}
+
+// upload copies to a pod.
+func (p *podFlags) upload(ctx context.Context, from, job, to string, errs io.Writer) error {
+	if _, err := os.Stat(from); err != nil {
+		return fmt.Errorf("copy %s: %w", from, err)
+	}
+	whole, err := filepath.Abs(from)
+	if err != nil {
+		return fmt.Errorf("copy %s: %w", from, err)
+	}
+	cfg, pod, container, err := p.pick(ctx, job)
+	if err != nil {
+		return err
+	}
+	folder, name := path.Split(to)
+	if name == "" { // into that folder, under the name that it has
+		name = filepath.Base(whole)
+	}
+	reader, writer := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		left, err := touch.Pack(writer, whole, name)
+		writer.CloseWithError(err)
+		tell(errs, left)
+		packed <- err
+	}()
+	var said strings.Builder
+	err = execIn(ctx, cfg, pod, container, []string{"tar", "xmf", "-", "-C", orHere(folder)}, remotecommand.StreamOptions{Stdin: reader, Stdout: io.Discard, Stderr: &said})
+	reader.CloseWithError(err)
+	return copied(<-packed, err, said.String())
+}
+
+// copied is what went wrong: what the other side says of it counts for more.
+func copied(here, there error, said string) error {
+	var code exitError
+	switch {
+	case errors.As(there, &code):
+		return fmt.Errorf("tar in the pod: %s", cli.Harmless(strings.TrimSpace(said)))
+	case there != nil:
+		return there
+	}
+	return here
+}
+
+func orHere(folder string) string {
+	if folder == "" {
+		return "."
+	}
+	return folder
+}
+
+// tell names what was not copied.
+func tell(errs io.Writer, left []string) {
+	const most = 5
+	for i, name := range left {
+		if i == most {
+			fmt.Fprintf(errs, "and %d more\n", len(left)-most)
+			return
+		}
+		fmt.Fprintf(errs, "left out, because it is no file or folder below what is copied: %s\n", cli.Harmless(name))
+	}
+}
