@@ -126,6 +126,7 @@ func TestEditRole(t *testing.T) {
 		"UpdateWorkload":    {"users do not set their own priority", "kueue.x-k8s.io", "workloads", "update", false},
 		"AdmitWorkload":     {"the status of a Workload is its admission", "kueue.x-k8s.io", "workloads/status", "update", false},
 		"Exec":              {"debugging", "", "pods/exec", "create", true},
+		"ExecBySocket":      {"which clients ask for by GET", "", "pods/exec", "get", true},
 		"CreateSecret":      {"what needs no quota is free", "", "secrets", "create", true},
 		"CreateRoleBinding": {"users give no rights", "rbac.authorization.k8s.io", "rolebindings", "create", false},
 		"ServiceAccounts":   {"no identities beyond the user's own", "", "serviceaccounts", "create", false},
