@@ -13,8 +13,8 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
-// typed is what a command prints that a user types.
-func typed(t *testing.T, as string, args ...string) (string, error) {
+// typedBy is what a command prints that a user types.
+func typedBy(t *testing.T, as string, args ...string) (string, error) {
 	t.Helper()
 	return cluster.Run(t.Context(), append(args, "--as", as)...)
 }
@@ -22,7 +22,7 @@ func typed(t *testing.T, as string, args ...string) (string, error) {
 // typing fails unless a command prints certain words.
 func typing(t *testing.T, as, want string, args ...string) string {
 	t.Helper()
-	out, err := typed(t, as, args...)
+	out, err := typedBy(t, as, args...)
 	if err != nil || !strings.Contains(out, want) {
 		t.Fatalf("%s types %v: %q, %v; want %q", as, args, out, err, want)
 	}
@@ -32,7 +32,7 @@ func typing(t *testing.T, as, want string, args ...string) string {
 // refused fails unless a command fails with certain words.
 func refused(t *testing.T, as, want string, args ...string) {
 	t.Helper()
-	out, err := typed(t, as, args...)
+	out, err := typedBy(t, as, args...)
 	if err == nil || !strings.Contains(err.Error()+out, want) {
 		t.Fatalf("%s types %v: %q, %v; want it refused with %q", as, args, out, err, want)
 	}
