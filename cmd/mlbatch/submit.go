@@ -33,7 +33,10 @@ type submission struct {
 	strict    bool
 	// settings are those of this program, slurm those in sbatch's words.
 	settings, slurm []submit.Setting
+	in              io.Reader
 	out, errs       io.Writer
+	// attached says that the command stays with the job until it ends.
+	attached bool
 }
 
 // setting is a flag that is noted in the order of the command line.
@@ -176,8 +179,13 @@ func (s *submission) job(ctx context.Context, r *submit.Request, file []submit.S
 	if err := s.fill(ctx, r, using, file); err != nil {
 		return nil, s.explained(err, cfg)
 	}
-	if len(r.After) > 0 && !s.offline() {
-		return nil, usageError{errors.New("--after: nothing could start the job later; run it attached: mlbatch run --after waits here")}
+	if len(r.After) > 0 && s.output == "" && s.dryRun == "" {
+		if !s.attached {
+			return nil, usageError{errors.New("--after: nobody would start the job later: nothing of it is in the cluster while it waits; use mlbatch run without --detach, which waits here and then stays with it")}
+		}
+		if err := s.stays(cfg, c).after(ctx, s.namespace, r.After); err != nil {
+			return nil, s.explained(err, cfg)
+		}
 	}
 	const tries = 4 // a number may be taken
 	for try := 1; ; try++ {
@@ -195,13 +203,14 @@ func (s *submission) job(ctx context.Context, r *submit.Request, file []submit.S
 			fmt.Fprintf(s.errs, "%s %s is as it should be; nothing was created.\n", kindOf(p.Job), p.Job.GetName())
 			return nil, nil
 		case "server":
-			kind := kindOf(p.Job) // which the answer leaves out
+			kind := kindOf(p.Job)
 			if err := submit.Create(ctx, client.NewDryRunClient(c), p); err != nil {
 				return nil, s.explained(err, cfg)
 			}
 			fmt.Fprintf(s.errs, "The API server would accept %s %s/%s; nothing was created.\n", kind, p.Job.GetNamespace(), p.Job.GetName())
 			return nil, nil
 		}
+		kind := kindOf(p.Job)
 		err = submit.Create(ctx, c, p)
 		if apierrors.IsAlreadyExists(err) && r.Name == "" && try < tries {
 			continue
@@ -209,7 +218,7 @@ func (s *submission) job(ctx context.Context, r *submit.Request, file []submit.S
 		if err != nil {
 			return nil, s.explained(err, cfg)
 		}
-		return &submitted{cfg: cfg, c: c, job: p.Job}, nil
+		return &submitted{cfg: cfg, c: c, job: p.Job, kind: kind}, nil
 	}
 }
 
@@ -235,6 +244,13 @@ type submitted struct {
 	cfg *rest.Config
 	c   client.WithWatch
 	job client.Object
+	// kind of the job, which the API server's answer leaves out.
+	kind string
+}
+
+// stays is who stays with a job.
+func (s *submission) stays(cfg *rest.Config, c client.WithWatch) *attached {
+	return &attached{cfg: cfg, c: c, in: s.in, out: s.out, errs: s.errs}
 }
 
 func (s *submission) explained(err error, cfg *rest.Config) error {
@@ -464,42 +480,58 @@ func (s *submission) plans(ctx context.Context, cfg *rest.Config, objects []*uns
 // newRunCommand runs a command.
 func newRunCommand() *cobra.Command {
 	var s submission
+	var detach bool
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARG...]",
-		Short: "Run a command as a job, and print its name",
-		Long: `Run a command as a job.
+		Short: "Run a command as a job, and stay with it until it ends",
+		Long: `Run a command as a job and stay with it: while it waits, say what for; print what its pods
+print; and exit as it does. Ctrl-C asks whether to detach from the job or to cancel it, and
+detaches when it comes a second time; where there is no terminal it detaches at once.
 
 Amounts are those of each node, and a node is a pod. With several nodes the command runs on
 each of them, and variables tell which one it is (MLBATCH_NODE_RANK, MLBATCH_NODES,
-MLBATCH_MASTER_ADDR, MLBATCH_GPUS_PER_NODE, and those that Slurm's users know).`,
+MLBATCH_MASTER_ADDR, MLBATCH_GPUS_PER_NODE, and those that Slurm's users know).
+
+Exit code: that of the container that failed first, 0 if none did; 1 if the job could not
+be made, or ended otherwise; 2 for a mistake in the command line; 130 after Ctrl-C, if the
+job was canceled or nobody could be asked.`,
 		Example: `  # one GPU
   mlbatch run -n blue --image python:3.12 --gpus 1 -- python -c 'print("hello")'
 
-  # two nodes with 8 GPUs each, by torchrun
-  mlbatch run -n blue --image pytorch/pytorch --nodes 2 --gpus 8 -- torchrun train.py`,
+  # two nodes with 8 GPUs each, by torchrun; go away once it is submitted
+  mlbatch run -n blue --image pytorch/pytorch --nodes 2 --gpus 8 --detach -- torchrun train.py`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s.out, s.errs = cmd.OutOrStdout(), cmd.ErrOrStderr()
-			if err := s.check(); err != nil {
-				return err
-			}
-			r := submit.New()
-			r.Command = args
-			own, remarks, err := submit.FromSlurm(s.slurm)
-			if err != nil {
-				return usageError{err}
-			}
-			if err := s.warn(remarks); err != nil {
-				return err
-			}
-			made, err := s.job(cmd.Context(), r, own)
-			if err != nil || made == nil {
-				return err
-			}
-			fmt.Fprintln(s.out, made.job.GetName())
-			return nil
+			s.in, s.out, s.errs, s.attached = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), !detach
+			return s.command(cmd.Context(), args)
 		},
 	}
+	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "print the name of the job, and do not stay")
 	s.addFlags(cmd.Flags())
 	return cmd
+}
+
+// command runs a command.
+func (s *submission) command(ctx context.Context, words []string) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	r := submit.New()
+	r.Command = words
+	own, remarks, err := submit.FromSlurm(s.slurm)
+	if err != nil {
+		return usageError{err}
+	}
+	if err := s.warn(remarks); err != nil {
+		return err
+	}
+	made, err := s.job(ctx, r, own)
+	switch {
+	case err != nil || made == nil:
+		return err
+	case s.attached:
+		return s.explained(s.stays(made.cfg, made.c).stay(ctx, made.job, made.kind), made.cfg)
+	}
+	fmt.Fprintln(s.out, made.job.GetName())
+	return nil
 }

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/submit"
+	"github.com/mlbatch/mlbatch/internal/cli/touch"
+	"github.com/mlbatch/mlbatch/internal/facts"
+)
+
+// attached is who stays with a job, and where from.
+type attached struct {
+	cfg       *rest.Config
+	c         client.WithWatch
+	in        io.Reader
+	out, errs io.Writer
+}
+
+// stay stays with a job until it ends, and exits as it does. ctx does not end when the user
+// interrupts: that asks what to do.
+func (a *attached) stay(ctx context.Context, job client.Object, kind string) error {
+	ctx = context.WithoutCancel(ctx)
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(interrupts)
+
+	ref := cli.Ref{Kind: cli.Kind(kind), Namespace: job.GetNamespace(), Name: job.GetName()}
+	open, err := logOpener(a.cfg)
+	if err != nil {
+		return err
+	}
+	target, err := touch.Find(ctx, a.c, ref)
+	if err != nil {
+		return err
+	}
+	s := &submit.Session{
+		Name: ref.Namespace + "/" + ref.Name, Interrupts: interrupts, Notes: a.errs,
+		Follow: func(ctx context.Context, see func(bool) (bool, error)) error {
+			return touch.Follow(ctx, a.c, target, true, see)
+		},
+		Facts: target.Facts,
+		Pods:  func() []corev1.Pod { return target.Pods },
+		Why: func(ctx context.Context) string {
+			answer, err := cli.Controller{Config: a.cfg}.Explanation(ctx, ref.Namespace, target.Workload.Name)
+			if err != nil || !answer.Waiting {
+				return ""
+			}
+			return answer.Message
+		},
+		Again: func(ctx context.Context) []corev1.Pod {
+			again, err := touch.Find(ctx, a.c, ref)
+			if err != nil {
+				return nil
+			}
+			return again.Pods
+		},
+		Logs: func(ctx context.Context) error {
+			of, err := touch.Find(ctx, a.c, ref)
+			if err != nil {
+				return err
+			}
+			return touch.Logs(ctx, a.c, open, of, touch.LogOptions{Follow: true, Most: mostLogs, Terminal: isTerminal(a.out)}, a.out, a.errs)
+		},
+		Cancel: func(ctx context.Context) error {
+			actor := &touch.Actor{Client: a.c}
+			_, err := actor.Cancel(ctx, target, false)
+			return err
+		},
+	}
+	if isTerminal(a.errs) {
+		s.Width = tableWidth(a.errs)
+	}
+	if in, is := a.in.(*os.File); is && isTerminal(in) && isTerminal(a.errs) {
+		s.Ask = a.ask
+	}
+	result, err := s.Run(ctx)
+	switch {
+	case err != nil:
+		return err
+	case result.Left && s.Ask != nil:
+		return nil
+	case result.Left || result.Canceled:
+		return exitError{code: exitInterrupted}
+	case result.Code != exitOK:
+		return exitError{code: result.Code}
+	}
+	return nil
+}
+
+// ask asks who sits at the terminal.
+func (a *attached) ask(question string) <-chan string {
+	fmt.Fprint(a.errs, question)
+	answer := make(chan string, 1)
+	go func() { // ends with the program, if nobody answers
+		text, _ := bufio.NewReader(a.in).ReadString('\n')
+		answer <- text
+	}()
+	return answer
+}
+
+// after waits until all jobs have ended that a job depends on.
+func (a *attached) after(ctx context.Context, namespace string, all []submit.Dependency) error {
+	for _, d := range all {
+		target, err := touch.Find(ctx, a.c, cli.Ref{Namespace: namespace, Name: d.Job})
+		var missing *cli.MissingError
+		if errors.As(err, &missing) {
+			return fmt.Errorf("--after %s:%s: %w", d.When, d.Job, err)
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.errs, "Waiting until %s/%s has ended.\n", namespace, d.Job)
+		var state facts.State
+		err = touch.Follow(ctx, a.c, target, false, func(gone bool) (bool, error) {
+			j := target.Facts()
+			state = j.State
+			switch {
+			case gone:
+				return true, fmt.Errorf("--after %s:%s: it was deleted, so nothing was started", d.When, d.Job)
+			case j.Stage == facts.Deactivated:
+				state = facts.Failed
+				return true, nil
+			}
+			return j.Stage == facts.Ended || j.Stage == facts.Finished, nil
+		})
+		if err != nil {
+			return interrupted(ctx, err)
+		}
+		if err := d.AfterDone(state); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,259 @@
+package submit
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/facts"
+)
+
+// Session stays with a job until it ends, or until its user goes.
+type Session struct {
+	// Name of the job, as messages have it.
+	Name string
+	// Follow calls see when the job or its pods have changed, until see says that it has seen
+	// enough. gone says that the job was deleted.
+	Follow func(ctx context.Context, see func(gone bool) (done bool, err error)) error
+	// Facts is how the job stood when see was called, Pods those that it had then.
+	Facts func() facts.Job
+	Pods  func() []corev1.Pod
+	// Why is what a job that waits waits for, in a sentence.
+	Why func(ctx context.Context) string
+	// Again reads the pods once more.
+	Again func(ctx context.Context) []corev1.Pod
+	// Logs prints what the job's pods print, until it has ended.
+	Logs func(ctx context.Context) error
+	// Cancel deletes the job.
+	Cancel func(ctx context.Context) error
+	// Interrupts come from people who want to go, and Ask returns what they want then; nil asks
+	// nobody, as where there is no terminal.
+	Interrupts <-chan os.Signal
+	Ask        func(question string) <-chan string
+	// Notes are printed there: a line that changes in a terminal of a width, or one for each
+	// change elsewhere, where the width is 0.
+	Notes io.Writer
+	Width int
+
+	lock   sync.Mutex
+	last   string
+	shown  bool // the line of a terminal is in place
+	result Result
+}
+
+// Result is how a session ended.
+type Result struct {
+	// Code is the exit code of the job, or 1 if it is not known.
+	Code int
+	// Left says that the job goes on, Canceled that it was deleted, on request of the user.
+	Left, Canceled bool
+}
+
+// errFailed is the code of what failed for a reason that no container tells.
+const errFailed = 1
+
+// Run stays until the end.
+func (s *Session) Run(ctx context.Context) (Result, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var logs sync.WaitGroup
+	var logFailure error
+	started := false
+	followed := make(chan error, 1)
+	go func() {
+		followed <- s.Follow(ctx, func(gone bool) (bool, error) {
+			j := s.Facts()
+			if !started && begun(j) {
+				started = true
+				logs.Go(func() { logFailure = s.Logs(ctx) })
+			}
+			return s.see(ctx, j, gone), nil
+		})
+	}()
+	var answer <-chan string
+	for {
+		select {
+		case err := <-followed:
+			if err != nil {
+				return Result{Code: errFailed}, err
+			}
+			logs.Wait()
+			if logFailure != nil && ctx.Err() == nil {
+				s.note("its logs could not be read: " + logFailure.Error())
+			}
+			s.finish(ctx)
+			return s.result, nil
+		case <-s.Interrupts:
+			if answer != nil || s.Ask == nil {
+				return s.leave(), nil
+			}
+			s.clear()
+			answer = s.Ask(fmt.Sprintf("Detach from %s, cancel it, or stay? [d/c/S] ", s.Name))
+		case text := <-answer:
+			answer = nil
+			switch strings.ToLower(strings.TrimSpace(text)) {
+			case "d", "detach":
+				return s.leave(), nil
+			case "c", "cancel":
+				if err := s.Cancel(ctx); err != nil {
+					return Result{Code: errFailed}, fmt.Errorf("cancel %s: %w", s.Name, err)
+				}
+				s.note(s.Name + " is canceled")
+				return Result{Canceled: true}, nil
+			}
+		}
+	}
+}
+
+// leave lets the job go on.
+func (s *Session) leave() Result {
+	s.note(fmt.Sprintf("%s goes on; mlbatch logs -f %s follows it, mlbatch cancel %s ends it", s.Name, s.Name, s.Name))
+	return Result{Left: true}
+}
+
+// begun reports whether there may be something to read.
+func begun(j facts.Job) bool {
+	switch j.State {
+	case facts.Waiting, facts.Held:
+		return false
+	case facts.Starting, facts.Running, facts.Resetting, facts.Stopping, facts.Succeeded, facts.Failed, facts.Unmanaged:
+	}
+	return len(j.Pods.Running) > 0 || j.Pods.Ended > 0
+}
+
+// see tells how the job stands, and reports whether it has ended.
+func (s *Session) see(ctx context.Context, j facts.Job, gone bool) bool {
+	if code := cli.ExitCode(facts.Failed, s.Pods()); code != nil {
+		s.result.Code = int(*code)
+	}
+	switch {
+	case gone:
+		s.result.Code = errFailed
+		s.tell(s.Name + " was deleted")
+		return true
+	case j.State == facts.Succeeded || j.State == facts.Failed:
+		return true
+	case j.Stage == facts.Deactivated:
+		s.result.Code = errFailed
+		s.tell(fmt.Sprintf("%s was stopped for good (%s)", s.Name, why(j)))
+		return true
+	}
+	s.tell(s.Name + " " + s.standing(ctx, j))
+	return false
+}
+
+func why(j facts.Job) string {
+	if j.Message == "" {
+		return j.Reason
+	}
+	return j.Message
+}
+
+// standing is how a job stands that has not ended.
+func (s *Session) standing(ctx context.Context, j facts.Job) string {
+	switch j.State {
+	case facts.Waiting:
+		if j.Decision == nil {
+			return "waits"
+		}
+		if text := s.Why(ctx); text != "" {
+			return "waits: " + text
+		}
+		return "waits: " + why(j)
+	case facts.Starting:
+		return fmt.Sprintf("starts: %d of %d pods run", len(j.Pods.Running), j.Pods.Wanted)
+	case facts.Held:
+		return "is held: " + why(j)
+	case facts.Stopping:
+		return "is stopped: " + why(j)
+	case facts.Resetting:
+		return "begins anew"
+	case facts.Running:
+		return "runs"
+	case facts.Succeeded, facts.Failed, facts.Unmanaged:
+	}
+	return strings.ToLower(string(j.State))
+}
+
+// finish tells how the job ended.
+func (s *Session) finish(ctx context.Context) {
+	j := s.Facts()
+	switch j.State {
+	case facts.Succeeded:
+		s.result.Code = 0
+		s.note(s.Name + " succeeded")
+	case facts.Failed:
+		if code := cli.ExitCode(facts.Failed, s.Again(ctx)); code != nil {
+			s.result.Code = int(*code)
+		}
+		if s.result.Code == 0 {
+			s.result.Code = errFailed
+		}
+		s.note(fmt.Sprintf("%s failed with exit code %d: %s", s.Name, s.result.Code, why(j)))
+	case facts.Held, facts.Waiting, facts.Starting, facts.Running, facts.Resetting, facts.Stopping, facts.Unmanaged:
+		s.clear()
+	}
+}
+
+// tell shows how the job stands, if that is another way than before. In a terminal what it waits
+// for is a line that changes.
+func (s *Session) tell(text string) {
+	s.lock.Lock()
+	same := s.last == text
+	s.last = text
+	s.lock.Unlock()
+	if same {
+		return
+	}
+	if s.Width == 0 {
+		s.note(text)
+		return
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	line := []rune(cli.Harmless(text))
+	if len(line) >= s.Width {
+		line = append(line[:s.Width-2], '…')
+	}
+	fmt.Fprintf(s.Notes, "\r\x1b[K%s", string(line))
+	s.shown = true
+	if strings.HasSuffix(text, " runs") { // logs follow
+		fmt.Fprintln(s.Notes)
+		s.shown = false
+	}
+}
+
+// note prints a line that stays.
+func (s *Session) note(text string) {
+	s.clear()
+	fmt.Fprintln(s.Notes, cli.Harmless(text))
+}
+
+// clear takes away the line that changes.
+func (s *Session) clear() {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if s.shown {
+		fmt.Fprint(s.Notes, "\r\x1b[K")
+		s.shown = false
+	}
+}
+
+// AfterDone says whether a job may start that depends on one that has ended in a state. The error
+// says why it never will.
+func (d Dependency) AfterDone(state facts.State) error {
+	switch {
+	case d.When == AfterOK && state != facts.Succeeded:
+		return fmt.Errorf("--after ok:%s: it has not succeeded (%s), so nothing was started", d.Job, state)
+	case d.When == AfterFail && state == facts.Succeeded:
+		return fmt.Errorf("--after fail:%s: it has not failed (%s), so nothing was started", d.Job, state)
+	}
+	return nil
+}
+
