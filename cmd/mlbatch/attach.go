@@ -57,7 +57,11 @@ func (a *attached) stay(ctx context.Context, job client.Object, kind string) err
 			if err != nil || !answer.Waiting {
 				return ""
 			}
-			return answer.Message
+			text := cli.Plain(answer.Message)
+			if n := answer.PositionInClusterQueue; n != nil && *n > 0 {
+				text += fmt.Sprintf("; %d before it", *n)
+			}
+			return text
 		},
 		Again: func(ctx context.Context) []corev1.Pod {
 			again, err := touch.Find(ctx, a.c, ref)

@@ -234,6 +234,9 @@ func refer(r visibility.WorkloadReference) string {
 // plain leaves out what a message begins with for those who know Kueue's.
 func plain(message string) string {
 	rest, found := strings.CutPrefix(message, "couldn't assign flavors")
+	if !found { // as a sentence
+		rest, found = strings.CutPrefix(message, "Couldn't assign flavors")
+	}
 	if !found {
 		return message
 	}

@@ -24,7 +24,7 @@ type Session struct {
 	// Facts is how the job stood when see was called, Pods those that it had then.
 	Facts func() facts.Job
 	Pods  func() []corev1.Pod
-	// Why is what a job that waits waits for, in a sentence.
+	// Why is what a job that waits waits for, in a sentence; "" if nobody can say.
 	Why func(ctx context.Context) string
 	// Again reads the pods once more.
 	Again func(ctx context.Context) []corev1.Pod
@@ -165,8 +165,11 @@ func (s *Session) standing(ctx context.Context, j facts.Job) string {
 		if text := s.Why(ctx); text != "" {
 			return "waits: " + text
 		}
-		return "waits: " + why(j)
+		return "waits: " + cli.Plain(why(j))
 	case facts.Starting:
+		if j.Pods.Ended > 0 { // it ends
+			return "runs"
+		}
 		return fmt.Sprintf("starts: %d of %d pods run", len(j.Pods.Running), j.Pods.Wanted)
 	case facts.Held:
 		return "is held: " + why(j)
@@ -256,4 +259,3 @@ func (d Dependency) AfterDone(state facts.State) error {
 	}
 	return nil
 }
-
