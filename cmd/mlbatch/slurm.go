@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,12 +19,13 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/slurm"
 	"github.com/mlbatch/mlbatch/internal/cli/submit"
+	"github.com/mlbatch/mlbatch/internal/cli/touch"
 	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
 // slurmCommands are the names by which the program can be called, too.
 func slurmCommands() []string {
-	return []string{"sbatch", "squeue", "sinfo", "sacct"}
+	return []string{"sbatch", "srun", "squeue", "scancel", "sinfo", "sacct"}
 }
 
 // asCalled are the arguments of the program, with the command in front whose name it is called by.
@@ -133,6 +135,105 @@ func optionalStates(text string) ([]slurm.State, error) {
 		return nil, nil
 	}
 	return slurm.ParseStates(text)
+}
+
+// newScancelCommand is scancel.
+func newScancelCommand() *cobra.Command {
+	var l jobList
+	var f slurm.Filter
+	var states string
+	var quiet bool
+	cmd := &cobra.Command{
+		Use:   "scancel [JOB...]",
+		Short: "End jobs and delete them, as Slurm's scancel does",
+		Long: `End jobs that wait or run, as Slurm's scancel does, by name or by what they have in
+common. Other than in Slurm they are deleted, with their pods and logs. Nothing is asked.`,
+		Example: `  # one job
+  mlbatch scancel --namespace blue train-12345
+
+  # all jobs that wait in a queue
+  mlbatch scancel --namespace blue -p default-queue -t PD`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if f.States, err = optionalStates(states); err != nil {
+				return usageError{fmt.Errorf("-t: %w", err)}
+			}
+			if f.Jobs = args; len(args)+len(f.Users)+len(f.Partitions)+len(f.Names)+len(f.States) == 0 {
+				return usageError{errors.New("name jobs, or say which with -u, -p, -n or -t")}
+			}
+			rows, err := l.read(cmd)
+			if err != nil {
+				return err
+			}
+			return l.cancel(cmd, f.Select(rows), args, quiet)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringSliceVarP(&f.Users, "user", "u", nil, "jobs of these users")
+	fs.StringSliceVarP(&f.Partitions, "partition", "p", nil, "jobs of these queues")
+	fs.StringSliceVarP(&f.Names, "name", "n", nil, "jobs with these names (NAME)")
+	fs.StringVarP(&states, "state", "t", "", "jobs in these states, such as PD")
+	fs.BoolVarP(&quiet, "quiet", "Q", false, "say nothing of jobs that have ended or are not there")
+	l.flags(fs)
+	return cmd
+}
+
+// cancel deletes jobs. Those that were named and are not among them have ended, or are not there.
+func (l *jobList) cancel(cmd *cobra.Command, rows []cli.Row, named []string, quiet bool) error { //nolint:revive // a flag of the command
+	cfg, c, err := connect(&l.conn)
+	if err != nil {
+		return err
+	}
+	actor, failed := &touch.Actor{Client: c}, false
+	fail := func(format string, args ...any) {
+		failed = true
+		fmt.Fprintln(cmd.ErrOrStderr(), cli.Harmless("mlbatch: "+fmt.Sprintf(format, args...)))
+	}
+	for _, r := range rows {
+		target, err := touch.Find(cmd.Context(), c, cli.Ref{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name})
+		if err == nil {
+			_, err = actor.Cancel(cmd.Context(), target, false)
+		}
+		if err != nil {
+			fail("%v", l.conn.Unreachable(err, cfg.Host))
+		}
+	}
+	for _, name := range named {
+		if !quiet && !slices.ContainsFunc(rows, func(r cli.Row) bool { return r.Name == name || r.Namespace+"/"+r.Name == name }) {
+			fail("%s: no job of this name waits or runs here that you may see", name)
+		}
+	}
+	if failed {
+		return errSilent
+	}
+	return nil
+}
+
+// newSrunCommand is srun.
+func newSrunCommand() *cobra.Command {
+	var s submission
+	var pty bool
+	cmd := &cobra.Command{
+		Use:   "srun [flags] COMMAND [ARG...]",
+		Short: "Run a command as a job and stay with it, as Slurm's srun does",
+		Long: `Run a command as a job and stay with it until it ends, as Slurm's srun does where there is
+no job yet: "mlbatch run" with sbatch's options. With several nodes the command runs once
+on each of them. A shell in a job that runs is "mlbatch exec".`,
+		Example: `  # on two nodes
+  mlbatch srun --namespace blue --image python:3.12 -N 2 hostname`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if pty {
+				return usageError{errors.New("--pty: what is typed does not reach the job; start one that goes on, such as sleep infinity, and use mlbatch exec")}
+			}
+			s.in, s.out, s.errs, s.attached = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), true
+			return s.command(cmd.Context(), args)
+		},
+	}
+	s.slurmFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&pty, "pty", false, "is refused")
+	_ = cmd.Flags().MarkHidden("pty")
+	return cmd
 }
 
 // newSacctCommand is sacct.
@@ -342,7 +443,7 @@ func queueNodes(ctx context.Context, c client.Reader) ([]cli.NodeRow, func(queue
 func newSbatchCommand() *cobra.Command {
 	var s submission
 	var wrap string
-	var parsable, quiet, test bool
+	var parsable, quiet, test, wait bool
 	cmd := &cobra.Command{
 		Use:   "sbatch [flags] [SCRIPT [ARG...]]",
 		Short: "Submit a script, as Slurm's sbatch does",
@@ -356,7 +457,7 @@ name. With several nodes the script runs on each of them. What Slurm does not kn
   # a command, of which a script wants the name only
   mlbatch sbatch --namespace blue --image python:3.12 --parsable --wrap "sleep 60"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s.out, s.errs = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			s.in, s.out, s.errs, s.attached = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), wait
 			if test {
 				s.dryRun = "server"
 			}
@@ -390,6 +491,11 @@ name. With several nodes the script runs on each of them. What Slurm does not kn
 			case !quiet:
 				fmt.Fprintf(s.out, "Submitted batch job %s\n", made.job.GetName())
 			}
+			if wait {
+				silent := s.stays(made.cfg, made.c)
+				silent.out = io.Discard
+				return s.explained(silent.stay(cmd.Context(), made.job, made.kind), made.cfg)
+			}
 			return nil
 		},
 	}
@@ -398,6 +504,7 @@ name. With several nodes the script runs on each of them. What Slurm does not kn
 	f.StringVar(&wrap, "wrap", "", "a `command` instead of a script")
 	f.BoolVar(&parsable, "parsable", false, "print the name of the job only")
 	f.BoolVarP(&quiet, "quiet", "Q", false, "print nothing")
+	f.BoolVarP(&wait, "wait", "W", false, "wait until the job has ended, and exit as it does")
 	f.BoolVar(&test, "test-only", false, "have the API server check it, and create nothing")
 	return cmd
 }

@@ -12,5 +12,6 @@ func Harmless(text string) string { return harmless(text) }
 
 // Wrap breaks a text into lines of at most width, those after the first indented.
 func Wrap(text string, width int, indent string) string { return wrap(text, width, indent) }
+
 // Plain is a reason to wait without what it begins with for those who know Kueue's.
 func Plain(message string) string { return plain(message) }

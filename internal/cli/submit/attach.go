@@ -2,13 +2,16 @@ package submit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/facts"
@@ -83,13 +86,16 @@ func (s *Session) Run(ctx context.Context) (Result, error) {
 			if err != nil {
 				return Result{Code: errFailed}, err
 			}
-			logs.Wait()
-			if logFailure != nil && ctx.Err() == nil {
+			s.await(&logs, stop)
+			if logFailure != nil && !errors.Is(logFailure, context.Canceled) {
 				s.note("its logs could not be read: " + logFailure.Error())
 			}
-			s.finish(ctx)
+			s.finish(context.WithoutCancel(ctx))
 			return s.result, nil
 		case <-s.Interrupts:
+			if answer != nil {
+				fmt.Fprintln(s.Notes) // the question stays where it is
+			}
 			if answer != nil || s.Ask == nil {
 				return s.leave(), nil
 			}
@@ -108,6 +114,25 @@ func (s *Session) Run(ctx context.Context) (Result, error) {
 				return Result{Canceled: true}, nil
 			}
 		}
+	}
+}
+
+// patience is how long the logs of a job may take to end that will not go on.
+const patience = 10 * time.Second
+
+// await waits until the logs have been read. Those of a job that was stopped and not ended would go
+// on when it does.
+func (s *Session) await(logs *sync.WaitGroup, stop func()) {
+	read := make(chan struct{})
+	go func() { logs.Wait(); close(read) }()
+	if j := s.Facts(); j.State != facts.Succeeded && j.State != facts.Failed {
+		stop()
+	}
+	select {
+	case <-read:
+	case <-clock.RealClock{}.After(patience):
+		stop()
+		<-read
 	}
 }
 
@@ -139,7 +164,7 @@ func (s *Session) see(ctx context.Context, j facts.Job, gone bool) bool {
 		return true
 	case j.State == facts.Succeeded || j.State == facts.Failed:
 		return true
-	case j.Stage == facts.Deactivated:
+	case j.Stage == facts.Deactivated && j.Pods.Live() == 0:
 		s.result.Code = errFailed
 		s.tell(fmt.Sprintf("%s was stopped for good (%s)", s.Name, why(j)))
 		return true

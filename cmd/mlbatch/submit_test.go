@@ -1,0 +1,47 @@
+//go:build !noembed
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestSubmitExitCodes: mistakes of those who submit, with the cure, before a cluster is asked.
+func TestSubmitExitCodes(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	script := filepath.Join(t.TempDir(), "s.sh")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n#SBATCH -N two\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	offline := func(args ...string) []string { return append([]string{args[0], "--kubeconfig", none}, args[1:]...) }
+	tests := map[string]struct {
+		why  string
+		args []string
+		code int
+		says string
+	}{
+		"plan":         {"a cluster has to be asked", offline("run", "--image", "x", "--dry-run", "plan", "--", "x"), exitFailure, "no such file"},
+		"dry run":      {"lists them", offline("run", "--image", "x", "--dry-run", "all", "--", "x"), exitUsage, "use client, server or plan"},
+		"after":        {"how it has to be said", offline("run", "--image", "x", "--after", "x", "--", "x"), exitUsage, "use ok:JOB"},
+		"script":       {"where the mistake is", offline("submit", "--image", "x", script), exitUsage, "s.sh:2: nodes"},
+		"pty":          {"what there is instead", offline("srun", "--image", "x", "--pty", "bash"), exitUsage, "mlbatch exec"},
+		"srun nothing": {"a command", offline("srun"), exitUsage, "requires at least 1 arg"},
+		"scancel all":  {"nobody means that", offline("scancel"), exitUsage, "name jobs"},
+		"scancel what": {"lists them", offline("scancel", "-t", "XX"), exitUsage, "PD PENDING"},
+		"array nodes":  {"each task is one pod", offline("run", "-o", "yaml", "--image", "x", "-a", "0-1", "-N", "2", "--", "x"), exitUsage, "each task of an array is one pod"},
+		"workdir":      {"there is none", offline("run", "-o", "yaml", "--image", "x", "--workdir", none, "--", "x"), exitFailure, "--workdir"},
+		"profile":      {"it is in the cluster", offline("run", "-o", "yaml", "--image", "x", "--profile", "p", "--", "x"), exitFailure, "needs a cluster"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if code := run(t.Context(), tc.args, &out, &out); code != tc.code || !strings.Contains(out.String(), tc.says) {
+				t.Errorf("mlbatch %s exits with %d, want %d and %q: %s\n%s", strings.Join(tc.args, " "), code, tc.code, tc.says, tc.why, out.String())
+			}
+		})
+	}
+}
