@@ -52,8 +52,7 @@ rules that need it find nothing. Exit code 1 says that there are warnings.`,
 
   # look again every ten seconds
   mlbatch check --watch --interval 10s`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				k.namespace = args[0]

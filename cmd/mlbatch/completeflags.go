@@ -33,7 +33,8 @@ func flagOffers() map[string]offer {
 
 func argumentOffers() map[string]offer {
 	return map[string]offer{
-		"NODE": listNames(corev1.SchemeGroupVersion.WithKind("Node")),
+		"NAMESPACE": listNames(corev1.SchemeGroupVersion.WithKind("Namespace")),
+		"NODE":      listNames(corev1.SchemeGroupVersion.WithKind("Node")),
 	}
 }
 

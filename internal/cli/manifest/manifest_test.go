@@ -193,6 +193,7 @@ func TestWrap(t *testing.T) {
 		"Unknown":    {"how to say it", fmt.Sprintf(sampler, "size: 4"), manifest.Wrapper{}, "", "--pod-set Sampler/mine:PATH=REPLICAS"},
 		"NotThere":   {"a declaration of nothing", job, manifest.Wrapper{Declared: []manifest.Declared{{"Sampler", "mine", "template.x", 4}}}, "", "--pod-set Sampler/mine: there is no such object"},
 		"DaemonSet":  {"what grows by itself is refused once", "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: d}\nspec: {template: {spec: {containers: [{name: c}]}}}", manifest.Wrapper{}, "", "f:2:1: DaemonSet d: kind: Invalid value: \"DaemonSet\": it makes a pod on every node"},
+		"CronJob":    {"what is wrong is said, not what follows", "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: c}", manifest.Wrapper{}, "", "f:2:1: CronJob c: kind: Invalid value"},
 		"Name":       {"what the name can be", job, manifest.Wrapper{Name: "A_b"}, "", "give another with --name"},
 		"Many":       {"a Workload has eight pod sets", strings.Repeat("---\n"+strings.Replace(job, "name: a,", "generateName: a-,", 1), 9), manifest.Wrapper{}, "", "must have at most 8 items"},
 		"Comments":   {"stay", "# why\n" + job, manifest.Wrapper{}, "# why", ""},

@@ -183,7 +183,7 @@ var component = regexp.MustCompile(`^spec\.components\[(\d+)\](?:\.template)?(?:
 
 // blame says in which file, line and object each error is, and what helps on this command line.
 func blame(docs []Document, errs field.ErrorList) error {
-	var order []string
+	var order, whole []string
 	by := map[string][]strict.Problem{}
 	never := map[string]bool{} // kinds that no declaration makes right
 	for _, e := range errs {
@@ -200,8 +200,9 @@ func blame(docs []Document, errs field.ErrorList) error {
 			text = e.ErrorBody()
 		}
 		m := component.FindStringSubmatch(e.Field)
-		if m == nil {
-			return fmt.Errorf("%s: %s", e.Field, text)
+		if m == nil { // of the whole, and often only because of what is wrong with its parts
+			whole = append(whole, e.Field+": "+text)
+			continue
 		}
 		i, err := strconv.Atoi(m[1])
 		if err != nil || i >= len(docs) {
@@ -220,6 +221,9 @@ func blame(docs []Document, errs field.ErrorList) error {
 	var all []string
 	for _, file := range order {
 		all = append(all, strict.Failed(file, by[file]).Error())
+	}
+	if len(all) == 0 {
+		all = whole
 	}
 	return fmt.Errorf("%s", strings.Join(all, "\n"))
 }
