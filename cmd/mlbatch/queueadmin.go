@@ -241,7 +241,7 @@ it back. Values that are not said stay.`,
 			if edit.Empty() {
 				return usagef("say what is to change, such as --quota nvidia.com/gpu=16")
 			}
-			_, c, err := q.connect()
+			cfg, c, err := q.connect()
 			if err != nil {
 				return err
 			}
@@ -249,7 +249,7 @@ it back. Values that are not said stay.`,
 			if err == nil && !changed {
 				fmt.Fprintf(cmd.OutOrStdout(), "clusterqueue/%s unchanged\n", args[0])
 			}
-			return err
+			return q.conn.Unreachable(err, cfg.Host)
 		},
 	}
 	f := cmd.Flags()
@@ -271,7 +271,7 @@ func (m *making) editQueue(cmd *cobra.Command, c client.Client, name string, edi
 	ctx := cmd.Context()
 	is, err := admin.ClusterQueue(ctx, c, name)
 	if err != nil {
-		return false, m.conn.Unreachable(err, "")
+		return false, err //nolint:wrapcheck // it names the queue
 	}
 	will, changes, err := edit.Apply(is)
 	if err != nil {

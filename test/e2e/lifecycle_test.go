@@ -310,16 +310,22 @@ waitForPodsReady:
 objectRetentionPolicies: {workloads: {afterDeactivatedByKueue: 3s}}
 `
 
-// ownCluster starts a cluster with a configuration of its own. It is the cluster of the
-// test until it ends.
+// ownCluster starts a cluster with a configuration of its own.
 func ownCluster(t *testing.T, configuration string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	another(t, "--config", file)
+}
+
+// another starts a cluster with arguments of its own. It is the cluster of the test until it
+// ends.
+func another(t *testing.T, args ...string) {
+	t.Helper()
 	shared := cluster
-	own, err := shared.Another(t.Context(), os.Stderr, "--config", file, "--time-scale", timeScale)
+	own, err := shared.Another(t.Context(), os.Stderr, append(args, "--time-scale", timeScale)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -313,5 +315,18 @@ func TestPolicies(t *testing.T) {
 	}
 	if want := "{red-cluster-queue all BestEffortFIFO all all Never Any Never 1 }"; fmt.Sprint(got[1]) != want {
 		t.Errorf("%q, want %q", fmt.Sprint(got[1]), want)
+	}
+}
+
+// TestRulesAreDocumented: people look up what they are told.
+func TestRulesAreDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "doctor.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range doctor.Rules() {
+		if !strings.Contains(string(page), "`"+r.Name+"`") || r.Asks == "" {
+			t.Errorf("docs/doctor.md does not name %s", r.Name)
+		}
 	}
 }
