@@ -82,6 +82,7 @@ func commands() []func() *cobra.Command {
 		newCheckCommand,
 		newDoctorCommand,
 		newHistCommand,
+		newCapacityCommand,
 		newSimulateCommand,
 		newReplayCommand,
 		newControllerCommand,

@@ -216,6 +216,8 @@ func TestExitCodes(t *testing.T) {
 		"delete none":    {"of what?", []string{"delete", "workload"}, exitUsage, "--all"},
 		"create lq":      {"leads where?", []string{"create", "lq", "x"}, exitUsage, "--clusterqueue NAME"},
 		"dry run":        {"lists them", []string{"flavor", "create", "x", "--dry-run=maybe"}, exitUsage, "none, client or server"},
+		"capacity size":  {"names flag and cure", []string{"capacity", "--gpus-per-pod", "0"}, exitUsage, "give 1 to"},
+		"capacity what":  {"a slip of the finger", []string{"capacity", "--resource", "gpu"}, exitUsage, "amd.com/gpu"},
 		"hist state":     {"jobs that wait did not end", []string{"hist", "--state", "Waiting"}, exitUsage, "Succeeded, Failed, Cancelled"},
 		"hist since":     {"names flag and cure", []string{"hist", "--since", "1y"}, exitUsage, "such as 30m"},
 		"hist by":        {"lists them", []string{"hist", "--by", "team"}, exitUsage, "user, queue or namespace"},

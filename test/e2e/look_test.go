@@ -191,3 +191,34 @@ func TestHistorySurvivesKills(t *testing.T) {
 		}
 	}
 }
+
+// What capacity says is what happens: the gang that it names starts, and one pod more does not.
+func TestCapacityIsWhatStarts(t *testing.T) {
+	awaitEmpty(t, "blue", "red")
+	alice := user(t, "alice")
+	create(t, user(t, "bob"), gang("bob-scatters", 1, 3, 6000), "red")
+	eventually(t, "bob has some", inPhase(t, "Running", "red", "bob-scatters"))
+	said := typed[struct {
+		Items []cli.CapacityRow `json:"items"`
+	}](t, "alice", "capacity", "-n", "blue", "--gpus-per-pod", "4,8")
+	if len(said.Items) != 2 {
+		t.Fatalf("capacity says %+v", said)
+	}
+	for _, r := range said.Items {
+		if r.Pods < 1 {
+			t.Fatalf("nothing would start: %+v", r)
+		}
+		larger, fits := fmt.Sprintf("larger-%d", r.GPUsPerPod), fmt.Sprintf("fits-%d", r.GPUsPerPod)
+		create(t, alice, gang(larger, int(r.Pods)+1, int(r.GPUsPerPod), 6000), "blue")
+		eventually(t, "one pod more waits", waits(t, "blue", larger))
+		if err := alice.Delete(t.Context(), wrapper(t, "blue", larger), client.PropagationPolicy("Background")); err != nil {
+			t.Fatal(err)
+		}
+		create(t, alice, gang(fits, int(r.Pods), int(r.GPUsPerPod), 6000), "blue")
+		eventually(t, fmt.Sprintf("%d pods of %d GPUs start", r.Pods, r.GPUsPerPod), inPhase(t, "Running", "blue", fits))
+		if err := alice.Delete(t.Context(), wrapper(t, "blue", fits), client.PropagationPolicy("Background")); err != nil {
+			t.Fatal(err)
+		}
+		awaitEmpty(t, "blue")
+	}
+}

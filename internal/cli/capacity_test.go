@@ -1,0 +1,139 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// shelf is a cluster of nodes with so many free GPUs, in which a queue may have so many; what is
+// above own starts only after others were stopped.
+type shelf struct {
+	free       []int64
+	quota, own int64
+	asked      int
+}
+
+// Plan is what a controller would say.
+func (s *shelf) Plan(_ context.Context, _ string, spec visibility.WorkloadPlanSpec) (*visibility.WorkloadPlan, error) {
+	s.asked++
+	gpus := spec.PodSets[0].Template.Spec.Containers[0].Resources.Limits[core.GPU]
+	size, n := gpus.Value(), int64(spec.PodSets[0].Count)
+	places, free, largest, nodes := int64(0), int64(0), int64(0), []visibility.PlannedNode(nil)
+	for i, f := range s.free {
+		if k := min(f/size, n-places); k > 0 {
+			places += k
+			nodes = append(nodes, visibility.PlannedNode{Name: fmt.Sprint("node-", i), Count: int32(k)})
+		}
+		free, largest = free+f, max(largest, f)
+	}
+	status := &visibility.WorkloadPlanStatus{Outcome: visibility.PlanStarts}
+	switch {
+	case n*size > s.quota:
+		status.Outcome, status.Explanation = visibility.PlanWaits, &visibility.Explanation{Reason: string(core.WaitingForQuota), Message: "quota is used up"}
+	case places < n:
+		status.Outcome = visibility.PlanWaits
+		status.Explanation = &visibility.Explanation{Reason: string(core.TopologyPlacementFailed), Message: "nodes are short", Nodes: &visibility.NodeFacts{
+			Free: resource.NewQuantity(free, resource.DecimalSI), Largest: resource.NewQuantity(largest, resource.DecimalSI),
+		}}
+	case n*size > s.own:
+		status.Outcome, status.Preempts = visibility.PlanStartsAfterStops, []visibility.WorkloadReference{{}}
+	default:
+		status.PodSets = []visibility.PlannedAdmission{{Nodes: nodes, Flavors: []visibility.PlannedFlavor{{Resource: core.GPU, Flavor: "h100"}}}}
+		status.Quotas = []visibility.PlannedQuota{{Resource: core.GPU, Borrowed: *resource.NewQuantity(max(0, n*size-8), resource.DecimalSI)}}
+	}
+	return &visibility.WorkloadPlan{Status: status}, nil
+}
+
+func question(sizes ...int64) cli.CapacityQuestion {
+	return cli.CapacityQuestion{Namespace: "blue", LocalQueue: "default-queue", ClusterQueue: "blue-queue", Sizes: sizes}
+}
+
+// TestCapacity: the largest gang is the one that starts where one pod more does not, whatever
+// bounds it, and few questions find it.
+func TestCapacity(t *testing.T) {
+	const much = 1 << 40
+	for name, tc := range map[string]struct {
+		why   string
+		s     shelf
+		pods  []int32
+		bound string // of the largest pods
+	}{
+		"quota":         {"of 20", shelf{[]int64{8, 8, 8}, 20, much, 0}, []int32{20, 10, 5, 2}, cli.BoundQuota},
+		"nodes":         {"of 24", shelf{[]int64{8, 8, 8}, 100, much, 0}, []int32{24, 12, 6, 3}, cli.BoundNodes},
+		"fragmentation": {"9 are free, 3 on a node at most", shelf{[]int64{3, 3, 3}, 100, much, 0}, []int32{9, 3, 0, 0}, cli.BoundFragmentation},
+		"preemption":    {"more starts only when others stop", shelf{[]int64{8, 8, 8}, 100, 9, 0}, []int32{9, 4, 2, 1}, cli.BoundPreemption},
+		"nothing":       {"nothing starts", shelf{[]int64{0}, 100, much, 0}, []int32{0, 0, 0, 0}, cli.BoundNodes},
+		"large":         {"a thousand nodes", shelf{manyNodes(1000), 7777, much, 0}, []int32{4096, 3888, 1944, 972}, cli.BoundQuota},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows, err := cli.Capacity(t.Context(), &tc.s, question(8, 1, 2, 4))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, r := range rows {
+				if r.Pods != tc.pods[i] || r.GPUs != int64(r.Pods)*r.GPUsPerPod {
+					t.Errorf("%s: pods of %d GPUs: %d, want %d", tc.why, r.GPUsPerPod, r.Pods, tc.pods[i])
+				}
+			}
+			if last := rows[3]; last.Bound != tc.bound {
+				t.Errorf("%s: bound by %q, want %q", tc.why, last.Bound, tc.bound)
+			}
+			if tc.s.asked > 100 {
+				t.Errorf("%d questions", tc.s.asked)
+			}
+		})
+	}
+}
+
+func manyNodes(n int) []int64 {
+	out := make([]int64, n)
+	for i := range out {
+		out[i] = 8
+	}
+	return out
+}
+
+// TestCapacityTable: what people read, in terminals of several widths.
+func TestCapacityTable(t *testing.T) {
+	rows, err := cli.Capacity(t.Context(), &shelf{free: []int64{8, 3, 3}, quota: 100, own: 1 << 40}, question(1, 2, 4, 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, width := range []int{60, 80, 140} {
+		var out bytes.Buffer
+		if err := cli.PrintTable(&out, cli.CapacityColumns(false), rows, cli.Layout{Width: width}); err != nil {
+			t.Fatal(err)
+		}
+		fits(t, out.String(), width)
+		golden(t, filepath.Join("testdata", "capacity", strconv.Itoa(width)+".txt"), out.String())
+	}
+}
+
+// TestCapacityQueues: one way into each ClusterQueue, or all of a namespace.
+func TestCapacityQueues(t *testing.T) {
+	c := cluster(t, "testdata/queue/cluster.yaml").Build()
+	all, err := cli.CapacityQueues(t.Context(), c, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, q := range all {
+		if seen[q.ClusterQueue] || q.LocalQueue == "" || q.Namespace == "" {
+			t.Errorf("ClusterQueue %s is asked twice, or cannot be: %+v", q.ClusterQueue, q)
+		}
+		seen[q.ClusterQueue] = true
+	}
+	if _, err := cli.CapacityQueues(t.Context(), c, "", "nosuch"); err == nil {
+		t.Error("a queue that there is not")
+	}
+}
