@@ -1,0 +1,172 @@
+package cli_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// crowd are the lists of a cluster of 1,000 nodes with 10,000 Jobs, of which 4,000 run with a pod
+// of two GPUs each, and what else there is of them. It hands them out as they are, so that only
+// the commands' own time is measured.
+type crowd struct {
+	client.Reader
+	jobs      []metav1.PartialObjectMetadata
+	workloads []kueue.Workload
+	pods      []corev1.Pod
+	nodes     []corev1.Node
+	events    []corev1.Event
+	queues    []kueue.ClusterQueue
+	pages     []history.JobHistory
+	pending   []visibility.PendingWorkload
+}
+
+// List implements client.Reader.
+func (c *crowd) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
+	switch list := into.(type) {
+	case *metav1.PartialObjectMetadataList:
+		if list.Kind == "JobList" {
+			list.Items = c.jobs
+		}
+	case *kueue.WorkloadList:
+		list.Items = c.workloads
+	case *corev1.PodList:
+		list.Items = c.pods
+	case *corev1.NodeList:
+		list.Items = c.nodes
+	case *corev1.EventList:
+		list.Items = c.events
+	case *kueue.ClusterQueueList:
+		list.Items = c.queues
+	case *history.JobHistoryList:
+		list.Items = c.pages
+	}
+	return nil
+}
+
+func newCrowd() *crowd {
+	const jobs, running, nodes = 10_000, 4_000, 1_000
+	c := &crowd{}
+	two := corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{core.GPU: resource.MustParse("2")}}}}}
+	for i := range nodes {
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%04d", i)}}
+		n.Status.Allocatable = corev1.ResourceList{core.GPU: resource.MustParse("8")}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		c.nodes = append(c.nodes, n)
+	}
+	for i := range 100 {
+		c.queues = append(c.queues, kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("queue-", i)}})
+	}
+	for i := range jobs {
+		uid, name, namespace := types.UID(fmt.Sprint("u", i)), fmt.Sprintf("job-%05d", i), fmt.Sprint("team-", i%50)
+		made := metav1.NewTime(now().Add(-time.Duration(i) * time.Second))
+		owner := []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: uid, Controller: new(true)}}
+		c.jobs = append(c.jobs, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid, CreationTimestamp: made}})
+		w := kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "job-" + name, UID: uid + "w", CreationTimestamp: made, Labels: map[string]string{kueue.JobUIDLabel: string(uid)}, OwnerReferences: owner}}
+		w.Spec = kueue.WorkloadSpec{QueueName: "default-queue", Priority: new(int32(5)), PodSets: []kueue.PodSet{{Name: "main", Count: 1, Template: corev1.PodTemplateSpec{Spec: two}}}}
+		if i < running {
+			w.Status.Admission = &kueue.Admission{ClusterQueue: "queue-1", PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(1))}}}
+			w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadQuotaReserved, Status: "True"}, {Type: kueue.WorkloadAdmitted, Status: "True"}}
+			p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-x", UID: uid + "p", OwnerReferences: owner, Annotations: map[string]string{kueue.WorkloadAnnotation: w.Name}}, Spec: two}
+			p.Spec.NodeName, p.Status.Phase, p.Status.StartTime = c.nodes[i%nodes].Name, corev1.PodRunning, &made
+			c.pods = append(c.pods, p)
+		} else {
+			w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadQuotaReserved, Status: "False", Reason: string(core.WaitingForQuota), Message: "2 more needed"}}
+			c.pending = append(c.pending, visibility.PendingWorkload{ObjectMeta: w.ObjectMeta, LocalQueueName: "default-queue"})
+		}
+		c.workloads = append(c.workloads, w)
+		c.events = append(c.events, corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace}, InvolvedObject: corev1.ObjectReference{Kind: "Workload", Name: w.Name},
+			Reason: "Admitted", Message: "Admitted by ClusterQueue queue-1 after 2s", LastTimestamp: made,
+		})
+		if i%history.MaxRecords == 0 {
+			c.pages = append(c.pages, history.JobHistory{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(i)}})
+		}
+		page := &c.pages[len(c.pages)-1]
+		page.Records = append(page.Records, history.JobRecord{UID: uid, Kind: "Job", Name: name, State: history.Succeeded, Submitted: made, Ended: metav1.NewTime(now()), RanSeconds: 60, GPUs: 2})
+	}
+	return c
+}
+
+// BenchmarkLook is what lists of 10,000 jobs cost beside the API server's own time.
+func BenchmarkLook(b *testing.B) {
+	c := newCrowd()
+	must := func(err error) {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	layout := cli.Layout{Width: 140}
+	for name, look := range map[string]func(){
+		"ps": func() {
+			s, err := cli.TakeSurvey(b.Context(), noNamespaces{c}, "", client.ListOptions{})
+			must(err)
+			must(cli.PrintTable(io.Discard, cli.RowColumns(now(), true), s.Rows, layout))
+			if len(s.Rows) != len(c.jobs) {
+				b.Fatal(len(s.Rows))
+			}
+		},
+		"top": func() {
+			s, err := cli.TakeSurvey(b.Context(), noNamespaces{c}, "", client.ListOptions{})
+			must(err)
+			must(cli.PrintTable(io.Discard, cli.UseColumns("queues", now()), cli.Use(s.Rows, "queues", now()), layout))
+		},
+		"queue": func() {
+			rows, err := cli.WaitingRows(b.Context(), c, "", c.pending)
+			must(err)
+			must(cli.PrintTable(io.Discard, cli.WaitingColumns(now()), rows, layout))
+		},
+		"nodes": func() {
+			rows, _, err := cli.TakeNodes(b.Context(), c)
+			must(err)
+			must(cli.PrintTable(io.Discard, cli.NodeColumns(now()), rows, layout))
+		},
+		"events": func() {
+			l, err := cli.TakeEvents(b.Context(), c, "", nil)
+			must(err)
+			rows, _, err := l.List(b.Context(), time.Time{})
+			must(err)
+			must(cli.PrintTable(io.Discard, cli.EventColumns(time.UTC, true), rows, layout))
+		},
+		"hist": func() {
+			rows, err := cli.TakePast(b.Context(), c, "", time.Time{})
+			must(err)
+			must(cli.PrintTable(io.Discard, cli.PastColumns(time.UTC, true), rows, layout))
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			before := processorTime(b)
+			for b.Loop() {
+				look()
+			}
+			b.ReportMetric(float64((processorTime(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
+		})
+	}
+}
+
+// processorTime is what this process used so far, which others on the machine do not change.
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// noNamespaces reads the crowd, of which no namespace is a team's.
+type noNamespaces struct{ *crowd }
