@@ -90,17 +90,27 @@ func TestShowNamesTheFailingRank(t *testing.T) {
 	if err != nil || !strings.Contains(events, "Created pod: "+f.Pod) || !strings.Contains(events, "Admitted by ClusterQueue blue-cluster-queue") {
 		t.Errorf("its events, %v:\n%s", err, events)
 	}
-	if err := alice.Delete(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "breaks"}}, client.PropagationPolicy("Background")); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "it is remembered", func() string {
+	remembered := func() string {
 		for _, r := range typed[ended](t, "alice", "hist", "-n", "blue", "--state", "Failed", "--since", "10m").Items {
-			if r.Name == "breaks" && r.ExitCode != nil && *r.ExitCode == 3 && r.GPUs == 2 && r.FailedNode != "" && r.GPUHours > 0 {
+			if r.Name == "breaks" && r.ExitCode != nil && *r.ExitCode == 3 && r.GPUs == 2 && r.FailedNode == f.Node && r.GPUHours > 0 {
 				return ""
 			}
 		}
 		return "it is not in the history"
+	}
+	eventually(t, "it is recorded", remembered)
+	if err := alice.Delete(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "breaks"}}, client.PropagationPolicy("Background")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is gone", func() string {
+		if w := workloadOf(t, "blue", "breaks"); w != nil {
+			return "its Workload is there: " + fmt.Sprint(w.Finalizers)
+		}
+		return ""
 	})
+	if why := remembered(); why != "" {
+		t.Errorf("now that it is deleted, %s", why)
+	}
 	if out, err := cluster.Run(t.Context(), "hist", "-n", "blue", "--as", "bob"); err == nil {
 		t.Errorf("bob reads the history of blue: %s", out)
 	}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -27,8 +28,10 @@ import (
 )
 
 const (
-	// collect is how long jobs that end are collected before they are recorded together. It also
-	// lets the status of their pods arrive.
+	// collectFailed is the same for jobs that failed: it lets the status of their pods arrive, and
+	// is over before people delete them.
+	collectFailed = 100 * time.Millisecond
+	// collect is how long jobs that end are collected before they are recorded together.
 	collect = time.Second
 	// pruneEvery is how often pages are looked for that are too old.
 	pruneEvery = 10 * time.Minute
@@ -107,6 +110,10 @@ func enqueue(o client.Object, q workqueue.TypedRateLimitingInterface[reconcile.R
 	in := reconcile.Request{NamespacedName: types.NamespacedName{Name: w.Namespace}}
 	if w.DeletionTimestamp != nil { // somebody waits for it to be gone, and its quota
 		q.Add(in)
+		return
+	}
+	if finished := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadFinished); finished != nil && finished.Reason != kueue.ReasonSucceeded {
+		q.AddAfter(in, collectFailed)
 		return
 	}
 	q.AddAfter(in, collect)
