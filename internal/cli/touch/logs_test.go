@@ -147,6 +147,10 @@ func TestLogs(t *testing.T) {
 			"the others are printed", []*corev1.Pod{podOf(0, runs(), 0), podOf(1, runs(), 0)}, map[string]string{"train-1": at(2, "b")}, LogOptions{}, false,
 			"1 | b\n", "0: the node does not answer\n", "",
 		},
+		"terminal": {
+			"which obeys nothing that a pod prints", []*corev1.Pod{podOf(0, runs(), 0)}, map[string]string{"train-0": at(1, "a\x1b[2Jb")}, LogOptions{Terminal: true}, false,
+			`0 | a\x1b[2Jb` + "\n", "", "",
+		},
 		"none answers": {
 			"which is no success", []*corev1.Pod{podOf(0, runs(), 0)}, nil, LogOptions{}, false, "", "0: the node does not answer\n", "0: the node does not answer",
 		},
@@ -255,6 +259,23 @@ func TestLogsFollow(t *testing.T) {
 	}
 	if len(a.options) != 3 {
 		t.Errorf("%d logs were opened: each run is read once", len(a.options))
+	}
+}
+
+// TestFollowIsBounded: with room for two logs, one of which is taken, that of the pod that failed
+// is followed.
+func TestFollowIsBounded(t *testing.T) {
+	var notes bytes.Buffer
+	f := &follower{logs: &logs{LogOptions: LogOptions{Follow: true, Most: 2}, notes: &notes}, begun: map[run]bool{}, told: map[string]bool{}, streams: 1}
+	var all []logSource
+	for i, state := range []corev1.ContainerState{runs(), ends(3), runs()} {
+		all = append(all, logSource{cli.Member{Pod: podOf(i, state, 0), Index: i}, "c"})
+	}
+	if got := f.fresh(all); len(got) != 1 || got[0].member.Index != 1 {
+		t.Errorf("it follows %d logs: %+v", len(got), got)
+	}
+	if !strings.Contains(notes.String(), "2 logs are not shown, because 2 are followed at the same time") {
+		t.Errorf("it says %q", notes.String())
 	}
 }
 
