@@ -284,23 +284,23 @@ func (d *Decoder) bytes(n *yaml.Node, v reflect.Value, at *field.Path) {
 
 // anything fills what has no type of its own.
 func (d *Decoder) anything(n *yaml.Node, v reflect.Value, at *field.Path) {
-	var any any
-	if err := n.Decode(&any); err != nil {
+	var value any
+	if err := n.Decode(&value); err != nil {
 		d.Complain(n, at, "%v", err)
 		return
 	}
-	if any != nil {
-		v.Set(reflect.ValueOf(any))
+	if value != nil {
+		v.Set(reflect.ValueOf(value))
 	}
 }
 
 // raw fills what reads JSON of any shape itself, such as an object of some other kind.
 func (d *Decoder) raw(n *yaml.Node, u json.Unmarshaler, at *field.Path) {
-	var any any
-	err := n.Decode(&any)
+	var value any
+	err := n.Decode(&value)
 	if err == nil {
 		var text []byte
-		if text, err = json.Marshal(any); err == nil {
+		if text, err = json.Marshal(value); err == nil {
 			err = u.UnmarshalJSON(text)
 		}
 	}

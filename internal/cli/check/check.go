@@ -55,8 +55,12 @@ func Take(ctx context.Context, c client.Reader, namespace, slack string) (*Clust
 		list client.ObjectList
 		in   string
 	}{
-		{"nodes", &nodes, ""}, {"ClusterQueues", &queues, ""}, {"ResourceFlavors", &flavors, ""},
-		{"pods", &pods, namespace}, {"LocalQueues", &local, namespace}, {"Workloads", &workloads, namespace},
+		{"nodes", &nodes, ""},
+		{"ClusterQueues", &queues, ""},
+		{"ResourceFlavors", &flavors, ""},
+		{"pods", &pods, namespace},
+		{"LocalQueues", &local, namespace},
+		{"Workloads", &workloads, namespace},
 	} {
 		group.Go(func() {
 			err := c.List(ctx, one.list, client.InNamespace(one.in))

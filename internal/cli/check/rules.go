@@ -238,21 +238,21 @@ func outOfProportion(v *view) []found {
 
 // proportionate reports whether some node has as much for each of its GPUs.
 func (v *view) proportionate(asked core.Resources, g core.Amount) bool {
-	any := false
+	large := false
 	for i := range v.nodes {
 		n := &v.nodes[i]
 		of := gpus(n.Allocatable)
 		if of < g {
 			continue
 		}
-		any = true
+		large = true
 		if !slices.ContainsFunc(asked, func(r core.Quantity) bool {
 			return !cli.IsGPU(r.Resource) && r.Resource != "pods" && r.Amount > shareOf(n.Allocatable.Of(r.Resource), g, of)
 		}) {
 			return true
 		}
 	}
-	return !any // too large, which is another finding
+	return !large // too large, which is another finding
 }
 
 // share is the most of a resource that goes with so many GPUs; -1 of GPUs themselves.

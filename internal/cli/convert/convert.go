@@ -91,14 +91,14 @@ func To(docs []manifest.Document, to string) ([]Converted, error) {
 		typed[i] = o
 	}
 	var out []Converted
-	any := false
+	found := false
 	for i := range docs {
 		if isRuntime(typed[i]) && formOf(to).kind != "TrainJob" {
 			continue
 		}
 		one := Converted{Document: docs[i]}
 		if from := formOf(docs[i].Object.GetKind()); from != nil && typed[i] != nil {
-			any = true
+			found = true
 			if from.kind != formOf(to).kind {
 				var err error
 				if one.Objects, one.Losses, err = convert(typed[i], typed, from, formOf(to)); err != nil {
@@ -108,7 +108,7 @@ func To(docs []manifest.Document, to string) ([]Converted, error) {
 		}
 		out = append(out, one)
 	}
-	if !any {
+	if !found {
 		return nil, fmt.Errorf("there is nothing to convert: use files with a %s; what is in an AppWrapper is converted by itself, and wrapped again with mlbatch wrap", strings.Join(Targets(), ", "))
 	}
 	return out, nil

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -27,7 +28,8 @@ var update = flag.Bool("update", false, "write golden files and tables of docume
 func made(t interface {
 	Helper()
 	Fatalf(format string, args ...any)
-}, text string) string {
+}, text string,
+) string {
 	t.Helper()
 	v := generate.Defaults()
 	places, err := v.Read("values.yaml", []byte(text))
@@ -85,9 +87,7 @@ func TestEachValue(t *testing.T) {
 			seen[key] = true
 		}
 		all := map[string]any{"jobName": "a", "containerImage": "i"}
-		for key, value := range m {
-			all[key] = value
-		}
+		maps.Copy(all, m)
 		whole, err := yaml.Marshal(all)
 		if err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func difference(a, b []string) string {
 	for i := range n {
 		n[i] = make([]int, len(b)+1)
 	}
-	for i := len(a) - 1; i >= 0; i-- {
+	for i := range slices.Backward(a) {
 		for j := len(b) - 1; j >= 0; j-- {
 			n[i][j] = max(n[i+1][j], n[i][j+1])
 			if a[i] == b[j] {
@@ -152,8 +152,8 @@ func difference(a, b []string) string {
 // TestSettingsAreTheValues: nothing of Values is without its setting, and the other way round.
 func TestSettingsAreTheValues(t *testing.T) {
 	var want, got []string
-	for i := range reflect.TypeFor[generate.Values]().NumField() {
-		want = append(want, reflect.TypeFor[generate.Values]().Field(i).Tag.Get("json"))
+	for f := range reflect.TypeFor[generate.Values]().Fields() {
+		want = append(want, f.Tag.Get("json"))
 	}
 	for _, s := range generate.Settings() {
 		got = append(got, s.Name)
@@ -214,12 +214,19 @@ func TestRefusals(t *testing.T) {
 // TestFlags: what can be typed for a value is the same as what a file says.
 func TestFlags(t *testing.T) {
 	for _, c := range []struct{ name, text, file string }{
-		{"jobName", "b", "jobName: b"}, {"numPods", "3", "numPods: 3"}, {"numCpusPerPod", "500m", "numCpusPerPod: 500m"}, {"retryLimit", "0", "retryLimit: 0"},
-		{"customLabels", "a/b=c=d", "customLabels: [{key: a/b, value: c=d}]"}, {"imagePullSecrets", "s", "imagePullSecrets: [{name: s}]"},
+		{"jobName", "b", "jobName: b"},
+		{"numPods", "3", "numPods: 3"},
+		{"numCpusPerPod", "500m", "numCpusPerPod: 500m"},
+		{"retryLimit", "0", "retryLimit: 0"},
+		{"customLabels", "a/b=c=d", "customLabels: [{key: a/b, value: c=d}]"},
+		{"imagePullSecrets", "s", "imagePullSecrets: [{name: s}]"},
 		{"environmentVariables", "A=b,c=d", "environmentVariables: [{name: A, value: 'b,c=d'}]"},
 		{"environmentVariables", "{name: A, secret: {name: s, key: k}}", "environmentVariables: [{name: A, secret: {name: s, key: k}}]"},
-		{"volumes", "name=v,claimName=c,mountPath=/x", "volumes: [{name: v, claimName: c, mountPath: /x}]"}, {"mountNVMe", "storage=10Gi", "mountNVMe: {storage: 10Gi}"},
-		{"setupCommands", "a, {b: c}", "setupCommands: ['a, {b: c}']"}, {"disableSharedMemory", "true", "disableSharedMemory: true"}, {"hostIgnoreList", "n1", "hostIgnoreList: [n1]"},
+		{"volumes", "name=v,claimName=c,mountPath=/x", "volumes: [{name: v, claimName: c, mountPath: /x}]"},
+		{"mountNVMe", "storage=10Gi", "mountNVMe: {storage: 10Gi}"},
+		{"setupCommands", "a, {b: c}", "setupCommands: ['a, {b: c}']"},
+		{"disableSharedMemory", "true", "disableSharedMemory: true"},
+		{"hostIgnoreList", "n1", "hostIgnoreList: [n1]"},
 	} {
 		settings := generate.Settings()
 		s := &settings[slices.IndexFunc(settings, func(s generate.Setting) bool { return s.Name == c.name })]

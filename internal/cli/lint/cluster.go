@@ -77,17 +77,17 @@ func (s *subject) namespace() string {
 }
 
 // queueOf is the LocalQueue that an object names, nil if there is none of the name.
-func (s *subject) queueOf() (name string, q *kueue.LocalQueue) {
-	name = s.doc.Object.GetLabels()[kueue.QueueNameLabel]
+func (s *subject) queueOf() *kueue.LocalQueue {
+	name := s.doc.Object.GetLabels()[kueue.QueueNameLabel]
 	if name == "" {
 		name = string(kueue.DefaultLocalQueueName)
 	}
 	all := s.options.Cluster.localQueues
 	i := slices.IndexFunc(all, func(q kueue.LocalQueue) bool { return q.Namespace == s.namespace() && q.Name == name })
 	if i < 0 {
-		return name, nil
+		return nil
 	}
-	return name, &all[i]
+	return &all[i]
 }
 
 func queueMissing(s *subject) []hit {
@@ -96,7 +96,7 @@ func queueMissing(s *subject) []hit {
 	if asked == "" || s.inside || !c.reads("LocalQueues") {
 		return nil
 	}
-	if _, q := s.queueOf(); q != nil {
+	if s.queueOf() != nil {
 		return nil
 	}
 	var there []string
@@ -175,7 +175,7 @@ func amounts(asked core.Resources) string {
 // overQueue finds what even the whole cohort of a job's queue does not have.
 func (s *subject) overQueue(total core.Resources) []hit {
 	c := s.options.Cluster
-	_, local := s.queueOf()
+	local := s.queueOf()
 	if local == nil {
 		return nil
 	}

@@ -104,8 +104,8 @@ func split(data []byte) ([][]byte, error) {
 // looksLikeYAML reports whether a file that begins like JSON is none: a flow mapping, or
 // several documents.
 func looksLikeYAML(data []byte) bool {
-	var any yaml.Node
-	return yaml.NewDecoder(bytes.NewReader(data)).Decode(&any) == nil
+	var first yaml.Node
+	return yaml.NewDecoder(bytes.NewReader(data)).Decode(&first) == nil
 }
 
 // splitJSON splits objects that follow one another. Tabs become spaces: in JSON they can only

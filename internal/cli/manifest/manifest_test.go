@@ -76,7 +76,8 @@ func TestAt(t *testing.T) {
 func wrapped(t interface {
 	Helper()
 	Fatalf(format string, args ...any)
-}, w manifest.Wrapper, text string) (out *manifest.Wrapped, in, again []any) {
+}, w manifest.Wrapper, text string,
+) (out *manifest.Wrapped, in, again []any) {
 	t.Helper()
 	docs, err := manifest.Read("f", []byte(text))
 	if err != nil {

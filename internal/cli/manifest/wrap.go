@@ -73,7 +73,8 @@ type Wrapped struct {
 // Wrap puts objects into one AppWrapper, as they are. What cannot be is a *strict.FileError
 // for each file, joined, with line and cure.
 func (w Wrapper) Wrap(docs []Document) (*Wrapped, error) {
-	if err := w.settle(docs); err != nil {
+	w, err := w.settled(docs)
+	if err != nil {
 		return nil, err
 	}
 	out := &Wrapped{}
@@ -107,31 +108,31 @@ func (w Wrapper) Wrap(docs []Document) (*Wrapped, error) {
 	return out, out.write(w, docs, sets)
 }
 
-// settle fills in name, namespace and queue, or says how the objects contradict each other.
-func (w *Wrapper) settle(docs []Document) error {
+// settled fills in name, namespace and queue, or says how the objects contradict each other.
+func (w Wrapper) settled(docs []Document) (Wrapper, error) {
 	for i := range docs {
 		d := &docs[i]
 		o := d.Object
 		if o.GetKind() == aw.AppWrapperKind && d.GVK().Group == aw.GroupVersion.Group {
-			return d.failed("kind", "it is an AppWrapper already: take it out, or give the objects in it")
+			return w, d.failed("kind", "it is an AppWrapper already: take it out, or give the objects in it")
 		}
 		if err := agree(&w.Namespace, o.GetNamespace()); err != nil {
-			return d.failed("metadata.namespace", "an AppWrapper and what is in it are in one namespace: "+err.Error())
+			return w, d.failed("metadata.namespace", "an AppWrapper and what is in it are in one namespace: "+err.Error())
 		}
 		if err := agree(&w.Queue, o.GetLabels()[kueue.QueueNameLabel]); err != nil {
-			return d.failed("metadata.labels["+kueue.QueueNameLabel+"]", "an AppWrapper has one queue: "+err.Error())
+			return w, d.failed("metadata.labels["+kueue.QueueNameLabel+"]", "an AppWrapper has one queue: "+err.Error())
 		}
 	}
 	if w.Name == "" {
 		w.Name = nameOf(docs)
 	}
 	for _, msg := range validation.IsDNS1123Label(w.Name) {
-		return fmt.Errorf("the name %q of the AppWrapper: %s; give another with --name", w.Name, msg)
+		return w, fmt.Errorf("the name %q of the AppWrapper: %s; give another with --name", w.Name, msg)
 	}
 	for _, msg := range validation.IsDNS1123Subdomain(cmp.Or(w.Queue, "a")) {
-		return fmt.Errorf("the queue %q: %s", w.Queue, msg)
+		return w, fmt.Errorf("the queue %q: %s", w.Queue, msg)
 	}
-	return nil
+	return w, nil
 }
 
 // agree takes a value where there is none, and refuses another one.
@@ -166,7 +167,7 @@ func (d *Document) failed(path, text string) error {
 }
 
 // declared are the pod sets that the author declares of an object.
-func (w *Wrapper) declared(d *Document, used []bool) []aw.AppWrapperPodSet {
+func (w Wrapper) declared(d *Document, used []bool) []aw.AppWrapperPodSet {
 	var out []aw.AppWrapperPodSet
 	for i := range w.Declared {
 		one := &w.Declared[i]
@@ -229,7 +230,7 @@ func blame(docs []Document, errs field.ErrorList) error {
 }
 
 // notes tell what may come as a surprise in a cluster, with its usual settings.
-func (w *Wrapper) notes(docs []Document) []string {
+func (w Wrapper) notes(docs []Document) []string {
 	var out []string
 	allowed := map[string]bool{}
 	for _, k := range kinds.All().Wrappable() {
