@@ -26,7 +26,7 @@ func TestSubmitExitCodes(t *testing.T) {
 	}{
 		"plan":         {"a cluster has to be asked", offline("run", "--image", "x", "--dry-run", "plan", "--", "x"), exitFailure, "no such file"},
 		"dry run":      {"lists them", offline("run", "--image", "x", "--dry-run", "all", "--", "x"), exitUsage, "use client, server or plan"},
-		"after":        {"how it has to be said", offline("run", "--image", "x", "--after", "x", "--", "x"), exitUsage, "use ok:JOB"},
+		"after":        {"how it has to be said", offline("run", "-o", "yaml", "--image", "x", "--after", "x", "--", "x"), exitUsage, "use ok:JOB"},
 		"script":       {"where the mistake is", offline("submit", "--image", "x", script), exitUsage, "s.sh:2: nodes"},
 		"pty":          {"what there is instead", offline("srun", "--image", "x", "--pty", "bash"), exitUsage, "mlbatch exec"},
 		"srun nothing": {"a command", offline("srun"), exitUsage, "requires at least 1 arg"},
