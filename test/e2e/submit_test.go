@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
 )
 
 // script writes a script for alice.
@@ -87,4 +86,3 @@ func TestU6APlanIsKept(t *testing.T) {
 	})
 	awaitEmpty(t, "blue", "red")
 }
-
