@@ -60,19 +60,10 @@ func (a *Actor) result(t *Target, action, format string, args ...any) *Result {
 	}
 }
 
-// patch changes fields of an object. With expect, it fails if the object was changed since it
-// was read.
-func (a *Actor) patch(ctx context.Context, o client.Object, fields map[string]any, expect bool) error {
+// patch changes fields of an object.
+func (a *Actor) patch(ctx context.Context, o client.Object, fields map[string]any) error {
 	if a.DryRun == Client {
 		return nil
-	}
-	if expect {
-		meta, _ := fields["metadata"].(map[string]any)
-		if meta == nil {
-			meta = map[string]any{}
-		}
-		meta["resourceVersion"] = o.GetResourceVersion()
-		fields["metadata"] = meta
 	}
 	data, err := json.Marshal(fields)
 	if err != nil {
@@ -197,7 +188,7 @@ func (a *Actor) setActive(ctx context.Context, t *Target, w *kueue.Workload, act
 	case !active && admin:
 		change["metadata"] = map[string]any{"annotations": map[string]any{kueue.HeldByAnnotation: who}}
 	}
-	err := a.patch(ctx, w, change, false)
+	err := a.patch(ctx, w, change)
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("you may not hold or release jobs in namespace %s, for which the right to patch workloads is needed (the role mlbatch-edit has it): %w", w.Namespace, err)
 	}
@@ -264,7 +255,7 @@ func (a *Actor) suspend(ctx context.Context, t *Target, hold, stop bool) (*Resul
 		at[name], at = next, next
 	}
 	at[kind.SuspendPath[len(kind.SuspendPath)-1]] = hold
-	if err := a.patch(ctx, root, fields, false); err != nil {
+	if err := a.patch(ctx, root, fields); err != nil {
 		return nil, fmt.Errorf("suspend %s: %w", t.title(), err)
 	}
 	return a.result(t, action, text, t.title(), t.name()), nil
@@ -290,7 +281,7 @@ func (a *Actor) Requeue(ctx context.Context, t *Target) (*Result, error) {
 	}
 	text := "%s gives back what it has and queues again."
 	if a.DryRun != Real {
-		return a.result(t, "requeued", text, t.title()), a.patch(ctx, w, map[string]any{"spec": map[string]any{"active": false}}, false)
+		return a.result(t, "requeued", text, t.title()), a.patch(ctx, w, map[string]any{"spec": map[string]any{"active": false}})
 	}
 	if err := a.setActive(ctx, t, w, false); err != nil {
 		return nil, err
@@ -341,7 +332,7 @@ func (a *Actor) Prioritize(ctx context.Context, t *Target, class string) (*Resul
 		return nil, fmt.Errorf("read WorkloadPriorityClass %s: %w", class, err)
 	}
 	fields := map[string]any{"metadata": map[string]any{"labels": map[string]any{kueue.PriorityClassLabel: class}}}
-	if err := a.patch(ctx, root, fields, false); err != nil {
+	if err := a.patch(ctx, root, fields); err != nil {
 		return nil, fmt.Errorf("give %s another class: %w", t.title(), err)
 	}
 	return a.result(t, "reprioritized", "%s has the class %s%s now.", t.title(), class, value), nil

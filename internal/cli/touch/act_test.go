@@ -187,7 +187,7 @@ func TestCancel(t *testing.T) {
 				t.Fatalf("%v, want %q", err, tc.err)
 			}
 			there := func(o client.Object) bool {
-				o = o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy has its type
+				o = o.DeepCopyObject().(client.Object)
 				return !apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(o), o))
 			}
 			if slices.ContainsFunc(tc.gone, there) || slices.ContainsFunc(tc.kept, func(o client.Object) bool { return !there(o) }) {

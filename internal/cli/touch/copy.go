@@ -71,7 +71,7 @@ func Unpack(from io.Reader, name, to string) (left []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // what was only opened has nothing to tell
 	archive := tar.NewReader(from)
 	found := false
 	for {

@@ -112,7 +112,7 @@ func (r *reader) next() (line, error) {
 	stamp, rest, found := strings.Cut(string(text), " ")
 	at, err := time.Parse(time.RFC3339Nano, stamp)
 	if err != nil || !found && more { // what follows a line that was broken
-		return line{at: r.last.at, stamp: r.last.stamp, text: string(text)}, nil
+		return line{at: r.last.at, stamp: r.last.stamp, text: string(text)}, nil //nolint:nilerr // it has no time of its own
 	}
 	r.last = line{at: at, stamp: stamp, text: rest}
 	return r.last, nil
@@ -185,7 +185,7 @@ func (c *cursor) advance(l *logs) bool {
 }
 
 // cursors are a heap: first what was written first, and of that the lower rank.
-type cursors []*cursor
+type cursors []*cursor //nolint:recvcheck // as container/heap has it
 
 func (c cursors) Len() int { return len(c) }
 func (c cursors) Less(i, j int) bool {
@@ -371,7 +371,7 @@ func (f *follower) stream(ctx context.Context, s logSource) {
 }
 
 func (f *follower) copy(ctx context.Context, s logSource, o *corev1.PodLogOptions) error {
-	stream, err := f.logs.open(ctx, s.member.Pod, o)
+	stream, err := f.open(ctx, s.member.Pod, o)
 	if err != nil {
 		return err
 	}
