@@ -11,6 +11,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -274,16 +275,16 @@ func (r *reconciler) write(ctx context.Context, namespace string, records []api.
 	if err != nil {
 		return nil, err
 	}
-	var last [2]*api.JobHistory // the newest, and the one before
-	for i := range min(len(last), len(pages)) {
-		last[i] = &api.JobHistory{}
-		name := types.NamespacedName{Namespace: namespace, Name: pages[len(pages)-1-i].Name}
-		if err := r.Live.Get(ctx, name, last[i]); err != nil {
-			return nil, fmt.Errorf("read JobHistory %s: %w", name, err)
-		}
+	newest, err := r.page(ctx, pages, 1)
+	if err != nil {
+		return nil, err
+	}
+	before, err := r.page(ctx, pages, 2)
+	if err != nil {
+		return nil, err
 	}
 	oldest := r.Clock.Now().Add(-r.Retention.AfterEnded)
-	page, rest := fill(namespace, last[0], last[1], records, func(k *api.JobRecord) bool { return k.Ended.After(oldest) })
+	page, rest := fill(namespace, newest, before, records, func(k *api.JobRecord) bool { return k.Ended.After(oldest) })
 	switch {
 	case page == nil:
 		return nil, nil
@@ -306,6 +307,18 @@ func (r *reconciler) write(ctx context.Context, namespace string, records []api.
 		left[rest[i].UID] = true
 	}
 	return left, nil
+}
+
+// page reads the n-th page from the end, nil if there are not so many.
+func (r *reconciler) page(ctx context.Context, pages []metav1.PartialObjectMetadata, n int) (*api.JobHistory, error) {
+	if len(pages) < n {
+		return nil, nil
+	}
+	out, is := &api.JobHistory{}, &pages[len(pages)-n]
+	if err := r.Live.Get(ctx, types.NamespacedName{Namespace: is.Namespace, Name: is.Name}, out); err != nil {
+		return nil, fmt.Errorf("read JobHistory %s/%s: %w", is.Namespace, is.Name, err)
+	}
+	return out, nil
 }
 
 // pages are those of a namespace, or of all if it is "", as far as metadata tells of them.
@@ -344,18 +357,12 @@ func (r *reconciler) pin(ctx context.Context, w *kueue.Workload, change func(cli
 
 // Start deletes pages that are too old, from time to time, until ctx ends.
 func (r *reconciler) Start(ctx context.Context) error {
-	tick := time.NewTicker(pruneEvery)
-	defer tick.Stop()
-	for {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := r.pruneAll(ctx); err != nil && ctx.Err() == nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Histories that are too old stay for now")
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	}, pruneEvery)
+	return nil
 }
 
 func (r *reconciler) pruneAll(ctx context.Context) error {

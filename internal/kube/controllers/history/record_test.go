@@ -94,7 +94,8 @@ func TestRecord(t *testing.T) {
 			}),
 		},
 		"deleted while it ran": {
-			"it ran until then", ended{workload: train("train", running, func(w *kueue.Workload) { w.DeletionTimestamp = new(at(7)) })},
+			"it ran until then",
+			ended{workload: train("train", running, func(w *kueue.Workload) { w.DeletionTimestamp = new(at(7)) })},
 			base(func(r *api.JobRecord) {
 				r.State, r.Reason, r.Ended, r.RanSeconds = api.Cancelled, "Deleted", at(7), 300
 			}),
@@ -111,14 +112,16 @@ func TestRecord(t *testing.T) {
 			}),
 		},
 		"evicted before": {
-			"earlier runs count", ended{workload: train("train", running, finished("Succeeded", ""), func(w *kueue.Workload) {
+			"earlier runs count",
+			ended{workload: train("train", running, finished("Succeeded", ""), func(w *kueue.Workload) {
 				w.Status.AccumulatedPastExecutionTimeSeconds = new(int32(50))
 				w.Status.SchedulingStats = &kueue.SchedulingStats{Evictions: []kueue.WorkloadSchedulingStatsEviction{{Reason: "Preempted", Count: 2}, {Reason: "PodsReadyTimeout", Count: 1}}}
 			})},
 			base(func(r *api.JobRecord) { r.RanSeconds, r.Evictions = 650, 3 }),
 		},
 		"partly admitted": {
-			"it had the quota that it was given", ended{workload: train("train", running, finished("Succeeded", ""), func(w *kueue.Workload) {
+			"it had the quota that it was given",
+			ended{workload: train("train", running, finished("Succeeded", ""), func(w *kueue.Workload) {
 				w.Status.Admission.PodSetAssignments[0].Count = new(int32(1))
 			})},
 			base(func(r *api.JobRecord) { r.Pods, r.GPUs = 1, 4 }),
