@@ -161,6 +161,7 @@ func BenchmarkLook(b *testing.B) {
 
 // processorTime is what this process used so far, which others on the machine do not change.
 func processorTime(b *testing.B) time.Duration {
+	b.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		b.Fatal(err)

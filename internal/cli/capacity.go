@@ -78,7 +78,7 @@ func Capacity(ctx context.Context, plan Planner, q CapacityQuestion) ([]Capacity
 	var out []CapacityRow
 	most := int64(MostPods)
 	for _, size := range slices.Sorted(slices.Values(q.Sizes)) {
-		limit := int32(max(1, min(MostPods, most/size))) //nolint:gosec // it fits
+		limit := int32(max(1, min(MostPods, most/size)))
 		row, err := s.largest(ctx, size, limit)
 		if err != nil {
 			return nil, err

@@ -40,11 +40,11 @@ func failedAt(pod *corev1.Pod) time.Time {
 	if t := culprit(pod); t != nil {
 		return t.FinishedAt.Time
 	}
-	return never
+	return never()
 }
 
 // never is later than anything that happens.
-var never = time.Unix(1<<40, 0)
+func never() time.Time { return time.Unix(1<<40, 0) }
 
 // culprit is how the container ended that failed first; nil if none failed by itself.
 func culprit(pod *corev1.Pod) *corev1.ContainerStateTerminated {

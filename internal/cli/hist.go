@@ -121,7 +121,7 @@ func PastColumns(in *time.Location, namespaces bool) []Column[PastRow] { //nolin
 		return func(r PastRow) string { return duration.HumanDuration(time.Duration(of(r)) * time.Second) },
 			func(a, b PastRow) int { return cmp.Compare(of(a), of(b)) }
 	}
-	number := func(title string, rank int, wide bool, of func(PastRow) int64) Column[PastRow] { //nolint:revive // one of wide columns
+	number := func(title string, rank int, wide bool, of func(PastRow) int64) Column[PastRow] {
 		return Column[PastRow]{
 			Title: title, Rank: rank, Wide: wide, Text: func(r PastRow) string { return strconv.FormatInt(of(r), 10) },
 			Less: func(a, b PastRow) int { return cmp.Compare(of(a), of(b)) },

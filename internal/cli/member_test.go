@@ -36,7 +36,8 @@ func TestMembers(t *testing.T) {
 		want string
 	}{
 		"training": {
-			"ranks count on from the master, in numbers and not in letters", sets("master", 1, "worker", 11),
+			"ranks count on from the master, in numbers and not in letters",
+			sets("master", 1, "worker", 11),
 			[]corev1.Pod{
 				pod("w10", set, "worker", "mlbatch.dev/role", "worker", index, "10"), pod("w9", set, "worker", "mlbatch.dev/role", "worker", index, "9"),
 				pod("m", set, "master", "mlbatch.dev/role", "master", index, "0"),
@@ -44,11 +45,13 @@ func TestMembers(t *testing.T) {
 			"m=master 0:0 w9=worker 9:10 w10=worker 10:11",
 		},
 		"missing": {
-			"a rank does not move because pods before it are gone", sets("a", 3, "b", 1),
+			"a rank does not move because pods before it are gone",
+			sets("a", 3, "b", 1),
 			[]corev1.Pod{pod("x", set, "b", index, "0")}, "x=b 0:3",
 		},
 		"jobset": {
-			"several Jobs of a role, of two pods each", sets("leader", 1, "workers", 4),
+			"several Jobs of a role, of two pods each",
+			sets("leader", 1, "workers", 4),
 			[]corev1.Pod{
 				pod("w1-0", set, "workers", "jobset.sigs.k8s.io/replicatedjob-name", "workers", "jobset.sigs.k8s.io/replicatedjob-replicas", "2", "jobset.sigs.k8s.io/job-index", "1", "batch.kubernetes.io/job-completion-index", "0"),
 				pod("w0-1", set, "workers", "jobset.sigs.k8s.io/replicatedjob-name", "workers", "jobset.sigs.k8s.io/replicatedjob-replicas", "2", "jobset.sigs.k8s.io/job-index", "0", "batch.kubernetes.io/job-completion-index", "1"),
@@ -56,7 +59,8 @@ func TestMembers(t *testing.T) {
 			"w0-1=workers 1:2 w1-0=workers 2:3",
 		},
 		"leader and workers": {
-			"the index counts the leader", sets("leader", 1, "worker", 3),
+			"the index counts the leader",
+			sets("leader", 1, "worker", 3),
 			[]corev1.Pod{
 				pod("s-0-1", set, "worker", "leaderworkerset.sigs.k8s.io/worker-index", "1", "kueue.x-k8s.io/pod-group-name", "g"),
 				pod("s-0", set, "leader", "leaderworkerset.sigs.k8s.io/worker-index", "0", "kueue.x-k8s.io/pod-group-name", "g"),

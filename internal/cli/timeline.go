@@ -190,7 +190,7 @@ func (t *timeline) podsSaid(j *facts.Job) {
 			started = s.Time
 		}
 		if at, how := failedAt(m.Pod), howFailed(m.Pod); m.Pod.Status.Phase == corev1.PodFailed {
-			if failed++; failed <= mostPods && at.Before(never) {
+			if failed++; failed <= mostPods && at.Before(never()) {
 				t.add(at, Fails, "%s failed%s%s", m.Name(), onNode(m.Pod), how)
 			}
 		}

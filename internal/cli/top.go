@@ -39,17 +39,19 @@ type UseRow struct {
 }
 
 // uses are what jobs can be summed up by.
-var uses = map[string]func(*Row) string{
-	"users":      func(r *Row) string { return r.User },
-	"queues":     func(r *Row) string { return cmp.Or(r.ClusterQueue, r.Target, r.Queue) },
-	"namespaces": func(r *Row) string { return r.Namespace },
+func uses(by string) func(*Row) string {
+	return map[string]func(*Row) string{
+		"users":      func(r *Row) string { return r.User },
+		"queues":     func(r *Row) string { return cmp.Or(r.ClusterQueue, r.Target, r.Queue) },
+		"namespaces": func(r *Row) string { return r.Namespace },
+	}[by]
 }
 
 // Use sums up jobs by users, queues or namespaces, or lists them one by one (jobs): who has the
 // most GPUs at a moment comes first.
 func Use(rows []Row, by string, now time.Time) []UseRow {
 	var out []UseRow
-	at := map[string]int{}
+	at, of := map[string]int{}, uses(by)
 	for i := range rows {
 		r := &rows[i]
 		waits := r.State == facts.Waiting && r.Held == 0 && r.GPUs > 0
@@ -57,7 +59,7 @@ func Use(rows []Row, by string, now time.Time) []UseRow {
 			continue
 		}
 		one := useOf(r, now)
-		if of := uses[by]; of != nil {
+		if of != nil {
 			name := of(r)
 			if _, there := at[name]; !there {
 				at[name] = len(out)
