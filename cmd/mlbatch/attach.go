@@ -118,8 +118,7 @@ func (a *attached) ask(question string) <-chan string {
 func (a *attached) after(ctx context.Context, namespace string, all []submit.Dependency) error {
 	for _, d := range all {
 		target, err := touch.Find(ctx, a.c, cli.Ref{Namespace: namespace, Name: d.Job})
-		var missing *cli.MissingError
-		if errors.As(err, &missing) {
+		if _, ok := errors.AsType[*cli.MissingError](err); ok {
 			return fmt.Errorf("--after %s:%s: %w", d.When, d.Job, err)
 		}
 		if err != nil {

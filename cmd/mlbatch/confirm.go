@@ -12,7 +12,7 @@ import (
 )
 
 // confirm asks whether to go on. Without a terminal nobody answers: then --yes has to be said.
-func confirm(cmd *cobra.Command, yes bool, question string) error {
+func confirm(cmd *cobra.Command, yes bool, question string) error { //nolint:revive // a fact
 	if yes {
 		return nil
 	}

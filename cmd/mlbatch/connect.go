@@ -62,7 +62,7 @@ func checkOutput(output string, formats ...string) error {
 		return err
 	}
 	if output != "" && !slices.Contains(formats, output) {
-		return fmt.Errorf("-o %s is not known: use %s or %sTITLE:.field,...", output, strings.Join(formats, ", "), cli.CustomColumnsFormat)
+		return fmt.Errorf("-o %s is not known: use %s or %sTITLE:.field with more after commas", output, strings.Join(formats, ", "), cli.CustomColumnsFormat)
 	}
 	return nil
 }

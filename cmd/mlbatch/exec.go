@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	corev1 "k8s.io/api/core/v1"
-	oldstream "k8s.io/apimachinery/pkg/util/httpstream"
+	oldstream "k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // client-go takes this one
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -233,7 +233,7 @@ this machine, 0 or nothing any that is free.`,
 }
 
 // forward forwards ports until ctx ends.
-func forward(ctx context.Context, cfg *rest.Config, pod *corev1.Pod, addresses, ports []string, out, errs io.Writer) error {
+func forward(ctx context.Context, cfg *rest.Config, pod *corev1.Pod, addresses, ports []string, out, errs io.Writer) error { //nolint:revive // none of them belong together
 	cs, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", cfg.Host, err)

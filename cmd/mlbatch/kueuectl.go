@@ -245,7 +245,7 @@ func newResumeCommand() *cobra.Command {
 
 // stopQueueCommand stops a queue as kueuectl does, with what runs unless told otherwise, or
 // resumes it.
-func stopQueueCommand(kind, short string, stop bool) *cobra.Command {
+func stopQueueCommand(kind, short string, stop bool) *cobra.Command { //nolint:revive // a fact
 	q := queueChange{keep: true} // it does not ask
 	var running bool
 	policy, verb := kueue.StopPolicyNone, "Let it admit again"
@@ -280,7 +280,7 @@ func stopQueueCommand(kind, short string, stop bool) *cobra.Command {
 }
 
 // activeCommand stops a Workload, or lets it be queued again.
-func activeCommand(active bool) *cobra.Command {
+func activeCommand(active bool) *cobra.Command { //nolint:revive // a fact
 	var q queueChange
 	verb, done, short := "stop", "stopped", "Stop a Workload, and do not queue it again"
 	if active {

@@ -93,7 +93,7 @@ func commands() []func() *cobra.Command {
 
 // run executes a command line and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRootCommand()
+	root := newRootCommand() //nolint:contextcheck // a completion has the context of its command
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -101,7 +101,7 @@ func (q *newQueueFlags) createCluster(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := q.quotaFlags.read(""); err != nil {
+	if _, err := q.read(""); err != nil {
 		return err
 	}
 	cfg, c, err := q.connect()
@@ -115,7 +115,7 @@ func (q *newQueueFlags) createCluster(cmd *cobra.Command, name string) error {
 	if q.flavor == "" && len(h.Flavors) == 1 {
 		q.flavor = h.Flavors[0].Name
 	}
-	quotas, err := q.quotaFlags.read("")
+	quotas, err := q.read("")
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ it back. Values that are not said stay.`,
 			if edit.Weight, err = q.weightOf(); err != nil {
 				return err
 			}
-			if edit.Quotas, err = q.quotaFlags.read(""); err != nil {
+			if edit.Quotas, err = q.read(""); err != nil {
 				return err
 			}
 			if edit.Empty() {

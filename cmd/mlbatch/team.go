@@ -158,7 +158,7 @@ func (t *teamFlags) show(cmd *cobra.Command, args []string) error {
 	if err := t.check(); err != nil {
 		return err
 	}
-	name := ""
+	var name string
 	if len(args) > 0 {
 		name = args[0]
 	} else {

@@ -100,11 +100,11 @@ func (t *topFlags) run(ctx context.Context, out, errs io.Writer, by string) erro
 	if t.namespace == "" && !t.all {
 		t.namespace = t.conn.Namespace()
 	}
-	print := func(w io.Writer) error { return t.print(ctx, w, errs, c, by) }
+	show := func(w io.Writer) error { return t.print(ctx, w, errs, c, by) }
 	if t.watch {
-		err = watchScreen(ctx, out, print)
+		err = watchScreen(ctx, out, show)
 	} else {
-		err = print(out)
+		err = show(out)
 	}
 	if err != nil {
 		return t.conn.Unreachable(err, cfg.Host)

@@ -19,17 +19,17 @@ const watchEvery = 2 * time.Second
 
 // watchScreen prints a list again and again until ctx ends: on a terminal in the place of the last
 // one, elsewhere one below the other.
-func watchScreen(ctx context.Context, out io.Writer, print func(io.Writer) error) error {
+func watchScreen(ctx context.Context, out io.Writer, show func(io.Writer) error) error {
 	return watchLoop(ctx, func(n int) error {
 		height := terminalHeight(out)
 		if height == 0 {
 			if n > 0 {
 				fmt.Fprintln(out)
 			}
-			return print(out)
+			return show(out)
 		}
 		var text bytes.Buffer
-		if err := print(&widthLike{&text, out}); err != nil {
+		if err := show(&widthLike{&text, out}); err != nil {
 			return err
 		}
 		_, err := io.WriteString(out, "\x1b[H\x1b[2J"+firstLines(text.String(), height-1))
@@ -39,14 +39,14 @@ func watchScreen(ctx context.Context, out io.Writer, print func(io.Writer) error
 
 // watchRows prints a list until ctx ends: on a terminal all of it again and again, elsewhere all of
 // it once and from then on the rows that changed.
-func watchRows[T any](ctx context.Context, out io.Writer, take func() ([]T, error), key func(T) string, print func(w io.Writer, rows []T, first bool) error) error { //nolint:revive // what is printed differs by caller
+func watchRows[T any](ctx context.Context, out io.Writer, take func() ([]T, error), key func(T) string, show func(w io.Writer, rows []T, first bool) error) error {
 	if terminalHeight(out) > 0 {
 		return watchScreen(ctx, out, func(w io.Writer) error {
 			rows, err := take()
 			if err != nil {
 				return err
 			}
-			return print(w, rows, true)
+			return show(w, rows, true)
 		})
 	}
 	var before map[string]T
@@ -67,7 +67,7 @@ func watchRows[T any](ctx context.Context, out io.Writer, take func() ([]T, erro
 		if len(changed) == 0 {
 			return nil
 		}
-		return print(out, changed, n == 0)
+		return show(out, changed, n == 0)
 	})
 }
 

@@ -13,5 +13,3 @@ func ExplainStart(s *visibility.Start, now time.Time) string {
 	e.starts(s, now)
 	return strings.Join(e.Sentences, " ")
 }
-
-func init() { time.Local = time.UTC } // what is printed is the same everywhere

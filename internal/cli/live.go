@@ -46,7 +46,7 @@ func JobKind(k Kind) *jobs.Kind { return kindOf(k) }
 
 // Update puts a newer state of an object into the picture, or takes one away that is gone. It
 // reports whether the object is one of the picture.
-func (p *Picture) Update(o client.Object, gone bool) bool {
+func (p *Picture) Update(o client.Object, gone bool) bool { //nolint:revive // a fact
 	if w, is := o.(*kueue.Workload); is && p.updateWorkload(w, gone) {
 		return true
 	}
@@ -71,7 +71,7 @@ func (p *Picture) Update(o client.Object, gone bool) bool {
 
 // updateWorkload takes over a Workload of the job, if it speaks for the job rather than the one
 // that is known.
-func (p *Picture) updateWorkload(w *kueue.Workload, gone bool) bool {
+func (p *Picture) updateWorkload(w *kueue.Workload, gone bool) bool { //nolint:revive // a fact
 	has := p.Workload
 	if has != nil && has.UID == w.UID {
 		if p.Workload = w; gone && p.Root() != client.Object(w) {

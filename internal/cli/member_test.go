@@ -47,7 +47,8 @@ func TestMembers(t *testing.T) {
 		"missing": {
 			"a rank does not move because pods before it are gone",
 			sets("a", 3, "b", 1),
-			[]corev1.Pod{pod("x", set, "b", index, "0")}, "x=b 0:3",
+			[]corev1.Pod{pod("x", set, "b", index, "0")},
+			"x=b 0:3",
 		},
 		"jobset": {
 			"several Jobs of a role, of two pods each",

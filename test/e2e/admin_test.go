@@ -28,9 +28,10 @@ func enter(t *testing.T, commands ...string) string {
 func tries(t *testing.T, command string) (string, error) {
 	t.Helper()
 	words := strings.Fields(strings.ReplaceAll(command, "'", ""))
-	if words[0] == "kubectl" {
+	switch words[0] {
+	case "kubectl":
 		words = slices.Concat([]string{"kubectl", "--data-dir", cluster.Dir}, words[1:])
-	} else if words[0] == "mlbatch" {
+	case "mlbatch":
 		words = words[1:]
 	}
 	return cluster.Run(t.Context(), words...)

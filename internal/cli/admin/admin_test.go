@@ -248,6 +248,7 @@ func TestTeamIsThere(t *testing.T) {
 }
 
 func cpus(n string) []admin.Setting { return []admin.Setting{{Resource: "cpu", Amount: quantity(n)}} }
+
 func bare(n string) []admin.Setting {
 	return []admin.Setting{{Resource: admin.GPUs, Amount: quantity(n)}}
 }
@@ -594,7 +595,7 @@ func TestFlavorIsMade(t *testing.T) {
 		"topology":   {admin.NewFlavor{Name: "f", Topology: "rack"}, "at least one node label"},
 	} {
 		f, err := tc.typed.Object()
-		got := ""
+		var got string
 		if err != nil {
 			got = err.Error()
 		} else {

@@ -161,7 +161,7 @@ type nodePatch struct {
 	} `json:"spec,omitempty"`
 }
 
-func (p *nodePatch) cordon(yes bool) {
+func (p *nodePatch) cordon(yes bool) { //nolint:revive // a fact
 	p.Spec = &struct {
 		Unschedulable *bool `json:"unschedulable"`
 	}{nil}
@@ -197,7 +197,7 @@ func (n Node) again(ctx context.Context, c client.Client) error {
 // Drain takes a node out of service: nothing more starts on it and, with evict, what has GPUs
 // leaves it. It reports whether anything had to be written. What others did before is noted, so
 // that putting the node back leaves it.
-func (n Node) Drain(ctx context.Context, c client.Client, who, reason string, evict bool, now time.Time) (bool, error) {
+func (n Node) Drain(ctx context.Context, c client.Client, who, reason string, evict bool, now time.Time) (bool, error) { //nolint:revive // a fact
 	if err := n.again(ctx, c); err != nil {
 		return false, err
 	}
@@ -268,7 +268,7 @@ func (n Node) Undrain(ctx context.Context, c client.Client) (left []string, err 
 }
 
 // Leaving are the jobs on a node that leave it, and those that stay.
-func (n Node) Leaving(evict bool) (leave, stay []OnNode) {
+func (n Node) Leaving(evict bool) (leave, stay []OnNode) { //nolint:revive // a fact
 	for _, j := range n.Jobs {
 		if evict && j.Moves {
 			leave = append(leave, j)
@@ -280,7 +280,7 @@ func (n Node) Leaving(evict bool) (leave, stay []OnNode) {
 }
 
 // OnNodeColumns are those of the jobs on nodes.
-func OnNodeColumns(evict bool) []cli.Column[OnNode] {
+func OnNodeColumns(evict bool) []cli.Column[OnNode] { //nolint:revive // a fact
 	return []cli.Column[OnNode]{
 		{Title: "JOB", Text: func(j OnNode) string { return j.Job }},
 		{Title: "PODS", Rank: 1, Text: func(j OnNode) string { return fmt.Sprint(j.Pods) }},

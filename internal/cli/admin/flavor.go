@@ -68,12 +68,14 @@ func (n NewFlavor) Object() (*kueue.ResourceFlavor, error) {
 }
 
 // effects are those that taints may have.
-var effects = []string{string(corev1.TaintEffectNoSchedule), string(corev1.TaintEffectPreferNoSchedule), string(corev1.TaintEffectNoExecute)}
+func effects() []string {
+	return []string{string(corev1.TaintEffectNoSchedule), string(corev1.TaintEffectPreferNoSchedule), string(corev1.TaintEffectNoExecute)}
+}
 
 func parseTaint(text string) (corev1.Taint, error) {
 	what, effect, has := strings.Cut(text, ":")
-	if !has || !slices.Contains(effects, effect) {
-		return corev1.Taint{}, fmt.Errorf("--node-taints %s: write KEY=VALUE:EFFECT, with an effect of %s", text, strings.Join(effects, ", "))
+	if !has || !slices.Contains(effects(), effect) {
+		return corev1.Taint{}, fmt.Errorf("--node-taints %s: write KEY=VALUE:EFFECT, with an effect of %s", text, strings.Join(effects(), ", "))
 	}
 	key, value, _ := strings.Cut(what, "=")
 	if key == "" {
@@ -84,8 +86,8 @@ func parseTaint(text string) (corev1.Taint, error) {
 
 func parseToleration(text string) (corev1.Toleration, error) {
 	what, effect, has := strings.Cut(text, ":")
-	if has && !slices.Contains(effects, effect) {
-		return corev1.Toleration{}, fmt.Errorf("--tolerations %s: there is no effect %q: use %s", text, effect, strings.Join(effects, ", "))
+	if has && !slices.Contains(effects(), effect) {
+		return corev1.Toleration{}, fmt.Errorf("--tolerations %s: there is no effect %q: use %s", text, effect, strings.Join(effects(), ", "))
 	}
 	key, value, equal := strings.Cut(what, "=")
 	if key == "" {

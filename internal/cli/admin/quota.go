@@ -31,7 +31,7 @@ func (q Quotas) Empty() bool { return len(q.Nominal)+len(q.Borrowing)+len(q.Lend
 const none = "none"
 
 // native are the resources whose names have no domain.
-var native = []string{"cpu", "memory", "pods", "ephemeral-storage", "storage"}
+func native() []string { return []string{"cpu", "memory", "pods", "ephemeral-storage", "storage"} }
 
 // ParseSettings reads amounts of a flag, of which text has one or several of a flavor:
 // RESOURCE=AMOUNT, or FLAVOR:RESOURCE=AMOUNT;RESOURCE=AMOUNT as kueuectl spells it. An
@@ -69,7 +69,7 @@ func parseSetting(flag, text string, bare corev1.ResourceName) (Setting, error) 
 	switch {
 	case name == "" || amount == "":
 		return Setting{}, fmt.Errorf("--%s %s: write RESOURCE=AMOUNT, such as nvidia.com/gpu=8", flag, text)
-	case !strings.Contains(name, "/") && !slices.Contains(native, name) && !strings.HasPrefix(name, corev1.ResourceHugePagesPrefix):
+	case !strings.Contains(name, "/") && !slices.Contains(native(), name) && !strings.HasPrefix(name, corev1.ResourceHugePagesPrefix):
 		return Setting{}, fmt.Errorf("--%s %s: there is no resource %q: use cpu, memory, pods or a name with a domain, such as nvidia.com/gpu", flag, text, name)
 	}
 	s := Setting{Resource: corev1.ResourceName(name)}

@@ -265,7 +265,7 @@ func (e PeopleEdit) Empty() bool { return !e.Set && len(e.Add)+len(e.Remove) == 
 
 // EditPeople changes who is of a team. It keeps the bindings that others made as long as their
 // people stay.
-func EditPeople(ctx context.Context, c client.Client, team string, e PeopleEdit, dryRun bool) ([]Change, error) {
+func EditPeople(ctx context.Context, c client.Client, team string, e PeopleEdit, dryRun bool) ([]Change, error) { //nolint:revive // a fact
 	if err := (Team{Users: slices.Concat(e.Users, e.Add), Groups: e.Groups}).people(); err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ type Team struct {
 func QueueName(team string) string { return team + "-cluster-queue" }
 
 // Step is one object of several that belong together.
-type Step struct {
+type Step struct { //nolint:recvcheck // it is printed as a value
 	Object client.Object
 	// Done is what was done with it, or would be.
 	Done Deed
@@ -288,7 +288,7 @@ func (e *DiffersError) Error() string {
 
 // Create makes what there is not of the objects of a team. If one that there is differs from
 // what was asked for, nothing is written. A dry run writes nothing either, and says what it would.
-func (t Team) Create(ctx context.Context, c client.Client, h Hardware, objects []client.Object, dryRun bool) ([]Step, error) {
+func (t Team) Create(ctx context.Context, c client.Client, h Hardware, objects []client.Object, dryRun bool) ([]Step, error) { //nolint:revive // a fact
 	steps := make([]Step, 0, len(objects))
 	var differs []string
 	for _, o := range objects {

@@ -24,7 +24,7 @@ import (
 )
 
 // TeamRow is a team as it is. Amounts are spelled as quantities are.
-type TeamRow struct {
+type TeamRow struct { //nolint:recvcheck // it is printed as a value
 	Name string `json:"name"`
 	// LocalQueues are where it submits, ClusterQueue the quota behind the first of them.
 	LocalQueues  []string `json:"localQueues,omitempty"`
@@ -364,11 +364,11 @@ func TeamColumns() []cli.Column[TeamRow] {
 	}
 }
 
-func (r TeamRow) state() string {
-	if r.Deleting {
+func (row TeamRow) state() string {
+	if row.Deleting {
 		return "terminating"
 	}
-	return cmp.Or(r.State, "no queue")
+	return cmp.Or(row.State, "no queue")
 }
 
 func (s Share) lent() string {
@@ -415,22 +415,22 @@ func TeamNames(ctx context.Context, c client.Reader) ([]string, error) {
 }
 
 // Lines tell of a team what is no table. states are numbers of jobs.
-func (r *TeamRow) Lines(states map[string]int) []string {
-	queue := "has no queue: mlbatch team create " + r.Name + " makes what is missing"
-	if r.ClusterQueue != "" {
-		queue = "has ClusterQueue " + r.ClusterQueue
-		if r.Cohort != "" {
-			queue += " in cohort " + r.Cohort
+func (row *TeamRow) Lines(states map[string]int) []string {
+	queue := "has no queue: mlbatch team create " + row.Name + " makes what is missing"
+	if row.ClusterQueue != "" {
+		queue = "has ClusterQueue " + row.ClusterQueue
+		if row.Cohort != "" {
+			queue += " in cohort " + row.Cohort
 		}
-		if r.State != "" {
-			queue += ", " + r.State
+		if row.State != "" {
+			queue += ", " + row.State
 		}
-		if len(r.Shared) > 0 {
-			queue += ", together with " + strings.Join(r.Shared, ", ")
+		if len(row.Shared) > 0 {
+			queue += ", together with " + strings.Join(row.Shared, ", ")
 		}
 	}
-	out := []string{"Team " + r.Name + " " + queue + "."}
-	if r.Deleting {
+	out := []string{"Team " + row.Name + " " + queue + "."}
+	if row.Deleting {
 		out = append(out, "It is being deleted.")
 	}
 	var jobs []string
@@ -440,19 +440,19 @@ func (r *TeamRow) Lines(states map[string]int) []string {
 		}
 	}
 	out = append(out, "Jobs: "+cmp.Or(strings.Join(jobs, ", "), none))
-	if !slices.Contains(r.Unread, "RoleBindings") {
-		out = append(out, "People: "+cmp.Or(strings.Join(r.People, ", "), none))
+	if !slices.Contains(row.Unread, "RoleBindings") {
+		out = append(out, "People: "+cmp.Or(strings.Join(row.People, ", "), none))
 	}
-	if len(r.Unread) > 0 {
-		out = append(out, "You may not read "+strings.Join(r.Unread, " and ")+": what they tell is left out.")
+	if len(row.Unread) > 0 {
+		out = append(out, "You may not read "+strings.Join(row.Unread, " and ")+": what they tell is left out.")
 	}
 	return out
 }
 
 // OfGPUs are quotas in which amounts of GPUs are of the resource that the team has quota of.
-func (r *TeamRow) OfGPUs(q Quotas, gpus *resource.Quantity) Quotas {
+func (row *TeamRow) OfGPUs(q Quotas, gpus *resource.Quantity) Quotas {
 	gpu := corev1.ResourceName(core.GPU)
-	for _, s := range r.Shares {
+	for _, s := range row.Shares {
 		if cli.IsGPU(s.Resource) {
 			gpu = corev1.ResourceName(s.Resource)
 			break

@@ -112,7 +112,7 @@ func WorkloadColumns(now time.Time) []cli.Column[WorkloadRow] {
 
 // DeleteWorkload removes a Workload with its job: a Workload that is deleted alone comes again. It
 // returns what was deleted, or would be in a dry run.
-func DeleteWorkload(ctx context.Context, c client.Client, namespace, name string, dryRun bool) (string, error) {
+func DeleteWorkload(ctx context.Context, c client.Client, namespace, name string, dryRun bool) (string, error) { //nolint:revive // a fact
 	var w kueue.Workload
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &w); err != nil {
 		return "", notThere(err, "Workload", namespace+"/"+name, "mlbatch list workload -n "+namespace)

@@ -313,7 +313,7 @@ func TestPolicies(t *testing.T) {
 	if want := "{blue-cluster-queue  BestEffortFIFO   Never   1 }"; fmt.Sprint(got[0]) != want {
 		t.Errorf("%q, want %q", fmt.Sprint(got[0]), want)
 	}
-	if want := "{red-cluster-queue all BestEffortFIFO all all Never Any Never 1 }"; fmt.Sprint(got[1]) != want {
+	if want := "{red-cluster-queue all BestEffortFIFO all all Never Any Never 1 }"; fmt.Sprint(got[1]) != want { //nolint:dupword // columns
 		t.Errorf("%q, want %q", fmt.Sprint(got[1]), want)
 	}
 }

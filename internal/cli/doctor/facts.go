@@ -75,8 +75,14 @@ func Take(ctx context.Context, c client.Reader, asks Asks) (*Facts, error) {
 		what string
 		list client.ObjectList
 	}{
-		{"Cohorts", &cohorts}, {"AdmissionChecks", &checks}, {"namespaces", &namespaces}, {"PriorityClasses", &classes}, {"Deployments", &deployments},
-		{"MutatingWebhookConfigurations", &mutating}, {"ValidatingWebhookConfigurations", &validating}, {"CustomResourceDefinitions", &definitions},
+		{"Cohorts", &cohorts},
+		{"AdmissionChecks", &checks},
+		{"namespaces", &namespaces},
+		{"PriorityClasses", &classes},
+		{"Deployments", &deployments},
+		{"MutatingWebhookConfigurations", &mutating},
+		{"ValidatingWebhookConfigurations", &validating},
+		{"CustomResourceDefinitions", &definitions},
 	} {
 		group.Go(func() {
 			e := c.List(ctx, one.list)

@@ -35,7 +35,7 @@ const (
 func Severities() []Severity { return []Severity{Error, Warning, Note} }
 
 // Finding is something that a rule found.
-type Finding struct {
+type Finding struct { //nolint:recvcheck // it is printed as a value
 	Rule     string   `json:"rule"`
 	Severity Severity `json:"severity"`
 	// Object is what it is about, as KIND/NAME.
@@ -236,16 +236,16 @@ func zero(f *Facts) (out []found) {
 	for i := range f.Queues {
 		q := &f.Queues[i]
 		flavors := facts.Flavors(q)
-		any, resource := false, ""
+		gives, resource := false, ""
 		for _, own := range flavors {
 			for _, x := range own.Quotas {
 				resource = cmp.Or(resource, x.Resource)
 				borrows := q.Spec.CohortName != "" && (x.Borrowing == nil || *x.Borrowing > 0)
-				any = any || x.Resource != core.Pods && (x.Nominal > 0 || borrows)
+				gives = gives || x.Resource != core.Pods && (x.Nominal > 0 || borrows)
 			}
 		}
 		switch {
-		case any:
+		case gives:
 		case len(flavors) == 0:
 			out = append(out, found{"clusterqueue/" + q.Name, "it has no quota at all", "mlbatch queue edit " + q.Name + " --flavor FLAVOR --quota nvidia.com/gpu=8"})
 		default:

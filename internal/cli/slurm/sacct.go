@@ -124,12 +124,12 @@ func (a *Accounts) Print(w io.Writer, rows []cli.Row) error {
 			format.WriteString(map[bool]string{true: "|", false: " "}[a.Parsable])
 		}
 		one := *f
-		one.key = string(rune('\uE000' + len(chosen))) // a letter of its own for each
+		one.key = string(rune('\uE000' + len(chosen))) //nolint:gosec // a letter of its own for each
 		chosen = append(chosen, one)
 		if a.Parsable {
 			format.WriteString("%" + one.key)
 		} else {
-			format.WriteString(fmt.Sprintf("%%.%d%s", n, one.key))
+			fmt.Fprintf(&format, "%%.%d%s", n, one.key)
 		}
 	}
 	if a.Parsable && a.Ends {

@@ -18,13 +18,13 @@ func states() []State {
 }
 
 var (
-	pending     = State{"PD", "PENDING"}
-	configuring = State{"CF", "CONFIGURING"}
-	running     = State{"R", "RUNNING"}
-	completing  = State{"CG", "COMPLETING"}
-	completed   = State{"CD", "COMPLETED"}
-	failed      = State{"F", "FAILED"}
-	timeout     = State{"TO", "TIMEOUT"}
+	pending     = State{"PD", "PENDING"}     //nolint:gochecknoglobals // constants
+	configuring = State{"CF", "CONFIGURING"} //nolint:gochecknoglobals // constants
+	running     = State{"R", "RUNNING"}      //nolint:gochecknoglobals // constants
+	completing  = State{"CG", "COMPLETING"}  //nolint:gochecknoglobals // constants
+	completed   = State{"CD", "COMPLETED"}   //nolint:gochecknoglobals // constants
+	failed      = State{"F", "FAILED"}       //nolint:gochecknoglobals // constants
+	timeout     = State{"TO", "TIMEOUT"}     //nolint:gochecknoglobals // constants
 )
 
 // StateOf is that of a job.

@@ -27,7 +27,7 @@ type Session struct {
 	// Facts is how the job stood when see was called, Pods those that it had then.
 	Facts func() facts.Job
 	Pods  func() []corev1.Pod
-	// Why is what a job that waits waits for, in a sentence; "" if nobody can say.
+	// Why says what a waiting job waits for, in a sentence; "" if nobody can say.
 	Why func(ctx context.Context) string
 	// Again reads the pods once more.
 	Again func(ctx context.Context) []corev1.Pod

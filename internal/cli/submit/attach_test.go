@@ -53,7 +53,10 @@ func TestSession(t *testing.T) {
 		"late":    {"its time is over", []seen{runs, late}, nil, 0, 1, Result{Code: 1}, "x runs\nx was stopped for good (DeactivatedDueToMaximumExecutionTimeExceeded)\n"},
 		"deleted": {"by somebody else", []seen{{Job: waits.Job, gone: true}}, nil, 0, 0, Result{Code: 1}, "x was deleted\n"},
 		"terminal": {
-			"a line that changes, cut to the width", []seen{waits, starts, runs, good}, nil, 20, 1, Result{},
+			"a line that changes, cut to the width",
+			[]seen{waits, starts, runs, good},
+			nil, 20, 1,
+			Result{},
 			"\r\x1b[Kx waits: 4 GPUs; 2…\r\x1b[Kx starts: 1 of 2 p…\r\x1b[Kx runs\nx succeeded\n",
 		},
 	}
@@ -156,8 +159,12 @@ func TestAfterDone(t *testing.T) {
 		state facts.State
 		ok    bool
 	}{
-		{AfterOK, facts.Succeeded, true}, {AfterOK, facts.Failed, false}, {AfterAny, facts.Failed, true}, {AfterAny, facts.Succeeded, true},
-		{AfterFail, facts.Failed, true}, {AfterFail, facts.Succeeded, false},
+		{AfterOK, facts.Succeeded, true},
+		{AfterOK, facts.Failed, false},
+		{AfterAny, facts.Failed, true},
+		{AfterAny, facts.Succeeded, true},
+		{AfterFail, facts.Failed, true},
+		{AfterFail, facts.Succeeded, false},
 	} {
 		if err := (Dependency{tc.when, "x"}).AfterDone(tc.state); (err == nil) != tc.ok {
 			t.Errorf("after %s, a job that is %s: %v", tc.when, tc.state, err)

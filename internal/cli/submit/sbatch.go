@@ -28,7 +28,6 @@ type slurm struct {
 	gpus, gpusPerNode, gpusPerTask *GPUs
 	memPerCPU, memPerGPU           *resource.Quantity
 	out                            []Setting
-	env                            []Setting
 }
 
 // SlurmOptions are those of sbatch that are known.

@@ -86,7 +86,8 @@ func readLine(where, text string, lookup known) (out []Setting, warnings []strin
 	for len(words) > 0 {
 		word := words[0]
 		words = words[1:]
-		name, value, given := "", "", false
+		var name, value string
+		var given bool
 		switch {
 		case strings.HasPrefix(word, "--"):
 			name, value, given = strings.Cut(word[2:], "=")

@@ -76,7 +76,8 @@ func TestReadTask(t *testing.T) {
 	}{
 		"all keys": {
 			"what there is", "name: a\nresources: {gpus: 8, image: i, mount: ['a:/a', 'b:/b']}\nnodes: 2\nsetup: pip install x\nrun: python t.py\nenv: {A: 1, B: x}\n",
-			[]string{"env=A=1 x", "env=B=x x", "job-name=a x", "nodes=2 x", "gpus=8 x", "image=i x", "mount=a:/a x", "mount=b:/b x"}, "python t.py", "",
+			[]string{"env=A=1 x", "env=B=x x", "job-name=a x", "nodes=2 x", "gpus=8 x", "image=i x", "mount=a:/a x", "mount=b:/b x"},
+			"python t.py", "",
 		},
 		"run alone":   {"the rest may be left out", "run: true && x\n", nil, "true && x", ""},
 		"no run":      {"there is nothing to do", "name: a\n", nil, "", "run is missing"},

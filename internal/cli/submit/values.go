@@ -44,15 +44,15 @@ func (a *Array) Step() int {
 
 // ParseArray reads indices as Slurm has them: 0-99%10, 1,3,5-7, 0-15:4.
 func ParseArray(text string) (*Array, error) {
-	bad := func(why string) (*Array, error) {
-		return nil, fmt.Errorf("%q %s: use indices such as 0-99, 1,3,5-7 or 0-15:4, and %%N behind them for N at once", text, why)
+	bad := func(why string) error {
+		return fmt.Errorf("%q %s: use indices such as 0-99, 1,3,5-7 or 0-15:4, and %%N behind them for N at once", text, why)
 	}
 	list, most, limited := strings.Cut(text, "%")
 	a := &Array{}
 	if limited {
 		n, err := strconv.Atoi(most)
 		if err != nil || n < 1 {
-			return bad("has no number after %")
+			return nil, bad("has no number after %")
 		}
 		a.AtOnce = n
 	}
@@ -69,9 +69,9 @@ func ParseArray(text string) (*Array, error) {
 		}
 		switch {
 		case err != nil || first < 0 || last < first || step < 1 || stepped && !isRange:
-			return bad("is no list of indices")
+			return nil, bad("is no list of indices")
 		case (last-first)/step >= mostTasks:
-			return bad(fmt.Sprintf("has more than %d tasks", mostTasks))
+			return nil, bad(fmt.Sprintf("has more than %d tasks", mostTasks))
 		}
 		for i := first; i <= last; i += step {
 			a.Indices = append(a.Indices, i)
@@ -79,7 +79,7 @@ func ParseArray(text string) (*Array, error) {
 	}
 	slices.Sort(a.Indices)
 	if a.Indices = slices.Compact(a.Indices); len(a.Indices) > mostTasks {
-		return bad(fmt.Sprintf("has more than %d tasks", mostTasks))
+		return nil, bad(fmt.Sprintf("has more than %d tasks", mostTasks))
 	}
 	return a, nil
 }

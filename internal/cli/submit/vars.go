@@ -149,7 +149,7 @@ func (a *Array) prologue() string {
 // dollars keeps Kubernetes from reading $(NAME) and $$ in a text, which mean something to it.
 func dollars(text string) string {
 	var b strings.Builder
-	for i := 0; i < len(text); i++ {
+	for i := range len(text) {
 		b.WriteByte(text[i])
 		if text[i] == '$' && i+1 < len(text) && (text[i+1] == '(' || text[i+1] == '$') {
 			b.WriteByte('$')

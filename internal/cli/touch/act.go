@@ -79,7 +79,7 @@ func (a *Actor) patch(ctx context.Context, o client.Object, fields map[string]an
 
 // Cancel deletes a job with all that belongs to it. It waits until its pods are gone if wait
 // says so.
-func (a *Actor) Cancel(ctx context.Context, t *Target, wait bool) (*Result, error) {
+func (a *Actor) Cancel(ctx context.Context, t *Target, wait bool) (*Result, error) { //nolint:revive // a fact
 	objects := []client.Object{t.Object()}
 	switch {
 	case t.group():
@@ -229,7 +229,7 @@ func (a *Actor) Release(ctx context.Context, t *Target) (*Result, error) {
 }
 
 // suspend holds or releases a job that no queue rules, by the field of its kind.
-func (a *Actor) suspend(ctx context.Context, t *Target, hold, stop bool) (*Result, error) {
+func (a *Actor) suspend(ctx context.Context, t *Target, hold, stop bool) (*Result, error) { //nolint:revive // a fact
 	kind := cli.JobKind(t.Asked.Kind)
 	root := t.Object()
 	if root == nil || kind == nil || len(kind.SuspendPath) == 0 {

@@ -68,7 +68,7 @@ func Follow(ctx context.Context, c client.WithWatch, t *Target, pods bool, see f
 }
 
 // update takes over a change, and reports whether it is one of the object of the job itself.
-func (t *Target) update(o client.Object, gone bool) bool {
+func (t *Target) update(o client.Object, gone bool) bool { //nolint:revive // a fact
 	root := t.Object()
 	own := root != nil && root.GetUID() == o.GetUID()
 	if t.Set == nil {
@@ -110,7 +110,7 @@ type source struct {
 }
 
 // sources are the lists in which the target and its parts are.
-func (t *Target) sources(pods bool) ([]source, error) {
+func (t *Target) sources(pods bool) ([]source, error) { //nolint:revive // a fact
 	var out []source
 	in := client.InNamespace(t.Asked.Namespace)
 	root := t.Object()

@@ -47,7 +47,7 @@ type Opener func(ctx context.Context, pod *corev1.Pod, o *corev1.PodLogOptions) 
 
 // Logs prints the logs of a job's pods to out, and what there is to say about them to notes.
 // It fails if there is nothing to print, saying why.
-func Logs(ctx context.Context, c client.WithWatch, open Opener, t *Target, o LogOptions, out, notes io.Writer) error {
+func Logs(ctx context.Context, c client.WithWatch, open Opener, t *Target, o LogOptions, out, notes io.Writer) error { //nolint:revive // none of them belong together
 	l := &logs{target: t, open: open, LogOptions: o, notes: notes, printer: &printer{to: out, terminal: o.Terminal, timestamps: o.Timestamps}}
 	if o.Follow {
 		return l.follow(ctx, c)
@@ -127,7 +127,7 @@ func (l *logs) nothing() string {
 		}
 		return text
 	case len(t.Pods) > 0:
-		return "none of the " + count(len(t.Pods), "pod") + " of " + t.title() + " is the one that was asked for"
+		return "none of the " + pods(len(t.Pods)) + " of " + t.title() + " is the one that was asked for"
 	case j.State == facts.Waiting, j.State == facts.Held:
 		return t.title() + " has no pods: it is " + strings.ToLower(string(j.State)) + " (" + j.Reason + "); mlbatch why " + t.name() + " says more, mlbatch logs -f waits for its logs"
 	}
@@ -148,7 +148,7 @@ func (l *logs) sources(members []cli.Member) (all []logSource, quiet string) {
 	}
 	var why []string
 	for reason, n := range waiting {
-		why = append(why, fmt.Sprintf("%s: %s", count(n, "pod"), reason))
+		why = append(why, fmt.Sprintf("%s: %s", pods(n), reason))
 	}
 	slices.Sort(why)
 	return all, strings.Join(why, ", ")
@@ -299,7 +299,7 @@ func cutLast(text, at string) (before, after string, found bool) {
 
 // wants reports whether a member was chosen. Numbers count in the job, or in the role if one
 // was chosen.
-func (r Ranks) wants(m *cli.Member, inRole bool) bool {
+func (r Ranks) wants(m *cli.Member, inRole bool) bool { //nolint:revive // a fact
 	if r.All() {
 		return true
 	}
@@ -338,7 +338,7 @@ func Choose(members []cli.Member, role string, ranks Ranks) ([]cli.Member, error
 	case role != "" && !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, role) }):
 		return nil, fmt.Errorf("--role %s: its pods have the roles %s", role, strings.Join(names, ", "))
 	case !ranks.All() && len(members) > 0:
-		return nil, fmt.Errorf("--rank: there is no such pod: there %s %s, from %s to %s", verb(len(members), "is", "are"), count(len(members), "pod"), Label(&members[0]), Label(&members[len(members)-1]))
+		return nil, fmt.Errorf("--rank: there is no such pod: there %s %s, from %s to %s", verb(len(members), "is", "are"), pods(len(members)), Label(&members[0]), Label(&members[len(members)-1]))
 	}
 	return nil, nil
 }
@@ -356,12 +356,12 @@ func Label(m *cli.Member) string {
 	return name
 }
 
-// count prints a number of things: "1 pod", "3 pods".
-func count(n int, thing string) string {
+// pods prints a number of pods: "1 pod", "3 pods".
+func pods(n int) string {
 	if n == 1 {
-		return "1 " + thing
+		return "1 pod"
 	}
-	return strconv.Itoa(n) + " " + thing + "s"
+	return strconv.Itoa(n) + " pods"
 }
 
 func verb(n int, one, many string) string {

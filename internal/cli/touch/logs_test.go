@@ -132,23 +132,43 @@ func TestLogs(t *testing.T) {
 		err     string
 	}{
 		"merged": {
-			"in the order of time, and of ranks where that is the same", []*corev1.Pod{podOf(1, runs(), 0), podOf(0, runs(), 0)}, two, LogOptions{}, false,
+			"in the order of time, and of ranks where that is the same",
+			[]*corev1.Pod{podOf(1, runs(), 0), podOf(0, runs(), 0)},
+			two,
+			LogOptions{},
+			false,
 			"0 | a\n1 | b\n0 | c\n1 | d\n", "", "",
 		},
 		"timestamps": {
-			"as the node has them", []*corev1.Pod{podOf(0, runs(), 0), podOf(1, runs(), 0)}, two, LogOptions{Timestamps: true, Ranks: rank(t, "1")}, false,
+			"as the node has them",
+			[]*corev1.Pod{podOf(0, runs(), 0), podOf(1, runs(), 0)},
+			two,
+			LogOptions{Timestamps: true, Ranks: rank(t, "1")},
+			false,
 			"2026-01-01T00:00:02Z b\n2026-01-01T00:00:03Z d\n", "", "",
 		},
 		"failed first": {
-			"with room for one log, that of the pod that failed", []*corev1.Pod{podOf(0, runs(), 0), podOf(1, ends(3), 0)}, two, LogOptions{Most: 1}, false,
+			"with room for one log, that of the pod that failed",
+			[]*corev1.Pod{podOf(0, runs(), 0), podOf(1, ends(3), 0)},
+			two,
+			LogOptions{Most: 1},
+			false,
 			"1 | b\n1 | d\n", "1 of 2 logs are shown, those of failed pods first: choose with --role and --rank, or show more with --most\n", "",
 		},
 		"one does not answer": {
-			"the others are printed", []*corev1.Pod{podOf(0, runs(), 0), podOf(1, runs(), 0)}, map[string]string{"train-1": at(2, "b")}, LogOptions{}, false,
+			"the others are printed",
+			[]*corev1.Pod{podOf(0, runs(), 0), podOf(1, runs(), 0)},
+			map[string]string{"train-1": at(2, "b")},
+			LogOptions{},
+			false,
 			"1 | b\n", "0: the node does not answer\n", "",
 		},
 		"terminal": {
-			"which obeys nothing that a pod prints", []*corev1.Pod{podOf(0, runs(), 0)}, map[string]string{"train-0": at(1, "a\x1b[2Jb")}, LogOptions{Terminal: true}, false,
+			"which obeys nothing that a pod prints",
+			[]*corev1.Pod{podOf(0, runs(), 0)},
+			map[string]string{"train-0": at(1, "a\x1b[2Jb")},
+			LogOptions{Terminal: true},
+			false,
 			`0 | a\x1b[2Jb` + "\n", "", "",
 		},
 		"none answers": {

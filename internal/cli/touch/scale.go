@@ -17,7 +17,7 @@ import (
 
 // Scale gives a job, or a role of it, another number of pods. A job that runs and would have to
 // stop for that is changed only if stop says so.
-func (a *Actor) Scale(ctx context.Context, t *Target, role string, n int64, stop bool) (*Result, error) {
+func (a *Actor) Scale(ctx context.Context, t *Target, role string, n int64, stop bool) (*Result, error) { //nolint:revive // a fact
 	root := t.Object()
 	j := t.Facts()
 	switch {

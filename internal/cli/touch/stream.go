@@ -279,7 +279,7 @@ func (f *follower) once(key, format string, args ...any) {
 }
 
 // see begins to read what has begun to run, and reports whether the job has ended.
-func (f *follower) see(ctx context.Context, gone bool) (bool, error) {
+func (f *follower) see(ctx context.Context, gone bool) (bool, error) { //nolint:revive // a fact
 	t := f.target
 	j := t.Facts()
 	ended := gone || j.Stage == facts.Ended || j.Stage == facts.Finished

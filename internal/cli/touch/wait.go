@@ -72,12 +72,12 @@ func Await(ctx context.Context, c client.WithWatch, t *Target, goal Goal) (*Resu
 func (t *Target) stands() string {
 	if t.serves() {
 		ready, want := t.ready()
-		return fmt.Sprintf("running %d of %s", ready, count(want, "pod"))
+		return fmt.Sprintf("running %d of %s", ready, pods(want))
 	}
 	j := t.Facts()
 	if j.Stage == facts.Unqueued || j.Stage == facts.Loose || j.Stage == facts.Foreign {
 		if running := len(j.Pods.Running); running > 0 {
-			return fmt.Sprintf("running with %s, in no queue", count(running, "pod"))
+			return fmt.Sprintf("running with %s, in no queue", pods(running))
 		}
 	}
 	text := strings.ToLower(string(j.State))

@@ -116,6 +116,6 @@ func (e *Engine) supposedQuotas(of *quota.Node, given *core.Admission) (out []Su
 			out = append(out, SupposedQuota{pair, of.Nominal(p), of.Usage(core.Projected, p), of.Borrowed(core.Projected, p)})
 		}
 	}
-	slices.SortFunc(out, func(a, b SupposedQuota) int { return a.FlavorResource.Compare(b.FlavorResource) })
+	slices.SortFunc(out, func(a, b SupposedQuota) int { return a.Compare(b.FlavorResource) })
 	return out
 }

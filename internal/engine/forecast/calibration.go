@@ -31,16 +31,16 @@ type factor struct {
 }
 
 func newCorrection() *correction {
-	return &correction{by: [2]factor{{log: first[0]}, {log: first[1]}}}
+	return &correction{by: [2]factor{{log: first50}, {log: first90}}}
 }
 
 // levels are how often estimates are to be right.
-var levels = [2]float64{0.5, 0.9}
+func levels() [2]float64 { return [2]float64{0.5, 0.9} }
 
-// first are the factors as long as nothing became of any estimate: futures lack those who
+// first50 and first90 are the factors as long as nothing became of any estimate: futures lack those who
 // come later, so that they are early. The numbers are those at which recorded histories
 // settle.
-var first = [2]float64{0.2, 0.05}
+const first50, first90 = 0.2, 0.05
 
 // pace is how far a step goes at most, and crowd how many outcomes make two thirds of one.
 const (
@@ -123,7 +123,7 @@ func (c *Calibration) Learn(outcomes []Outcome) {
 	}
 	for _, e := range c.cells { // each alone
 		for i := range e.by {
-			e.by[i].step(levels[i])
+			e.by[i].step(levels()[i])
 		}
 	}
 }

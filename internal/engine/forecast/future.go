@@ -56,7 +56,7 @@ type turn struct {
 }
 
 // turns are those to come, the earliest first.
-type turns []turn
+type turns []turn //nolint:recvcheck // as heap.Interface has it
 
 func (t turns) Len() int      { return len(t) }
 func (t turns) Swap(i, k int) { t[i], t[k] = t[k], t[i] }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/mlbatch/mlbatch/api/config/v1beta1"
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
-
 	"github.com/mlbatch/mlbatch/internal/strict"
 )
 

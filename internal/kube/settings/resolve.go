@@ -13,7 +13,6 @@ import (
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
-
 	"github.com/mlbatch/mlbatch/internal/strict"
 )
 

@@ -161,7 +161,7 @@ func (a *asker) outcome(ctx context.Context, w *kueue.Workload, told core.Worklo
 		a.facts(ctx, e, x.Explanation)
 		for _, v := range x.Explanation.Advice {
 			to := a.advice(ctx, w, v, classes)
-			switch v.Kind {
+			switch v.Kind { //nolint:exhaustive // what else is offered is for others
 			case core.FewerPods, core.SmallerPods, core.RaisePriority, core.Tolerate, core.DropSelector: // whoever submits it can
 				to.Allowed, to.Needs = true, ""
 			}

@@ -16,7 +16,7 @@ const mostOver = 10
 // each time, rounded up to what people type. Traces do not say it.
 func AskedLimit(k core.Key, takes time.Duration) time.Duration {
 	h := fnv.New64a()
-	h.Write([]byte(k.String())) //nolint:errcheck // it has no errors
+	h.Write([]byte(k.String()))
 	over := math.Pow(mostOver, float64(h.Sum64()>>11)/(1<<53))
 	wanted := time.Duration(float64(takes) * over)
 	const day = 24 * time.Hour
