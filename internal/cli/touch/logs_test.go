@@ -17,8 +17,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kubeflow "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -229,10 +231,16 @@ func TestLogsFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &asked{lines: map[string]string{"train-0#0": at(1, "first"), "train-0#1": at(2, "second"), "train-1": at(3, "other")}}
-	out := &watched{seen: make(chan string, 100)}
+	out := &watchedText{seen: make(chan string, 100)}
 	done := make(chan error)
+	// The fake client tells a watch nothing of what changed before it, as API servers do.
+	watching := make(chan struct{}, 10)
+	watched := interceptor.NewClient(c, interceptor.Funcs{Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+		defer func() { watching <- struct{}{} }()
+		return c.Watch(ctx, list, opts...)
+	}})
 	go func() {
-		done <- Logs(t.Context(), c, a.opener, target, LogOptions{Follow: true, Most: 10}, out, io.Discard)
+		done <- Logs(t.Context(), watched, a.opener, target, LogOptions{Follow: true, Most: 10}, out, io.Discard)
 	}()
 	await := func(want string) {
 		t.Helper()
@@ -264,6 +272,9 @@ func TestLogsFollow(t *testing.T) {
 		}
 	}
 	await("0 | first\n")
+	for range 3 { // the Job, its Workload and pods
+		<-watching
+	}
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train-0"}}
 	change(p, func() { p.Status = podOf(0, runs(), 1).Status })
 	await("0 | second\n")
@@ -299,10 +310,10 @@ func TestFollowIsBounded(t *testing.T) {
 	}
 }
 
-// watched tells what is written.
-type watched struct{ seen chan string }
+// watchedText tells what is written.
+type watchedText struct{ seen chan string }
 
-func (w *watched) Write(b []byte) (int, error) {
+func (w *watchedText) Write(b []byte) (int, error) {
 	w.seen <- string(b)
 	return len(b), nil
 }
