@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -40,54 +39,37 @@ func main() {
 	os.Exit(code)
 }
 
-// commands makes the subcommands of every build. Those that need the embedded
-// control plane are in embeddedCommands.
-func commands() []func() *cobra.Command {
-	return []func() *cobra.Command{
-		newRunCommand,
-		newSubmitCommand,
-		newSbatchCommand,
-		newSrunCommand,
-		newSqueueCommand,
-		newScancelCommand,
-		newSinfoCommand,
-		newSacctCommand,
-		newPsCommand,
-		newLogsCommand,
-		newCancelCommand,
-		newHoldCommand,
-		newReleaseCommand,
-		newRequeueCommand,
-		newPrioCommand,
-		newScaleCommand,
-		newWaitCommand,
-		newExecCommand,
-		newCpCommand,
-		newPortCommand,
-		newQueueCommand,
-		newTeamCommand,
-		newFlavorCommand,
-		newDrainCommand,
-		newUndrainCommand,
-		newNodesCommand,
-		newWhyCommand,
-		newEtaCommand,
-		newGenerateCommand,
-		newLintCommand,
-		newConvertCommand,
-		newShowCommand,
-		newEventsCommand,
-		newWrapCommand,
-		newTopCommand,
-		newCheckCommand,
-		newDoctorCommand,
-		newHistCommand,
-		newCapacityCommand,
-		newSimulateCommand,
-		newReplayCommand,
-		newControllerCommand,
-		newSchedulerCommand,
-		newVersionCommand,
+// group is commands that are listed together.
+type group struct {
+	title    string
+	commands []func() *cobra.Command
+}
+
+// groups are the commands of every build, in the order in which help lists them. Those that
+// need the embedded control plane are in embeddedCommands.
+func groups() []group {
+	return []group{
+		{"A cluster on this machine", embeddedCommands()},
+		{"Look", []func() *cobra.Command{
+			newPsCommand, newShowCommand, newWhyCommand, newEtaCommand, newQueueCommand, newTeamCommand, newNodesCommand, newTopCommand, newCapacityCommand, newHistCommand, newEventsCommand,
+		}},
+		{"Submit", []func() *cobra.Command{
+			newRunCommand, newSubmitCommand,
+		}},
+		{"Work with jobs", []func() *cobra.Command{
+			newLogsCommand, newExecCommand, newCpCommand, newPortCommand, newCancelCommand, newHoldCommand, newReleaseCommand, newRequeueCommand, newPrioCommand, newScaleCommand, newWaitCommand,
+		}},
+		{"Manifests", []func() *cobra.Command{
+			newGenerateCommand, newWrapCommand, newConvertCommand, newLintCommand,
+		}},
+		{"Administer", []func() *cobra.Command{
+			newFlavorCommand, newDrainCommand, newUndrainCommand, newDoctorCommand, newCheckCommand, newSimulateCommand, newReplayCommand,
+		}},
+		{"By Slurm's names", []func() *cobra.Command{
+			newSbatchCommand, newSrunCommand, newSqueueCommand, newScancelCommand, newSinfoCommand, newSacctCommand,
+		}},
+		{"By kueuectl's names", kueuectlCommands()},
+		{"In a cluster", []func() *cobra.Command{newControllerCommand, newSchedulerCommand, newVersionCommand}},
 	}
 }
 
@@ -185,8 +167,16 @@ try it on one machine.`,
 	}
 	root.SuggestionsMinimumDistance = 2
 	root.SetHelpCommand(newHelpCommand())
-	for _, newCommand := range slices.Concat(embeddedCommands(), commands(), kueuectlCommands()) {
-		root.AddCommand(newCommand())
+	for _, g := range groups() {
+		if len(g.commands) == 0 {
+			continue
+		}
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
+		for _, newCommand := range g.commands {
+			cmd := newCommand()
+			cmd.GroupID = g.title
+			root.AddCommand(cmd)
+		}
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	markUsageErrors(root)
