@@ -131,7 +131,7 @@ func TestExitCodes(t *testing.T) {
 		code int
 		says string
 	}{
-		"nothing":        {"tells what there is", nil, exitOK, "Available Commands"},
+		"nothing":        {"tells what there is", nil, exitOK, "Work with jobs:"},
 		"version":        {"says which Kubernetes is inside", []string{"version"}, exitOK, "v1.36.3"},
 		"kubectl help":   {"says how it differs", []string{"kubectl", "--help"}, exitOK, "--data-dir"},
 		"unknown":        {"a slip of the finger", []string{"staus"}, exitUsage, `did you mean "status"`},
