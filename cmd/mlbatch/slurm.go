@@ -40,6 +40,8 @@ func asCalled(args []string) []string {
 type jobList struct {
 	conn      cli.Connection
 	namespace string
+	// starts has those that wait say when they are expected to start.
+	starts bool
 }
 
 // flags are those of the cluster. Slurm's commands have another use for -n.
@@ -68,6 +70,9 @@ func (l *jobList) read(cmd *cobra.Command) ([]cli.Row, error) {
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "You may not list %s%s.\n", strings.Join(survey.Unread, ", "), hint)
 	}
+	if l.starts {
+		survey.Place(cmd.Context(), cli.Controller{Config: cfg}.Pending)
+	}
 	return survey.Rows, nil
 }
 
@@ -83,7 +88,8 @@ func newSqueueCommand() *cobra.Command {
 		Long: `List jobs that wait or run, as Slurm's squeue does, with its columns. A partition is a
 LocalQueue, JOBID the name of the job, NODES the number of its pods, and the reason is the
 one of "mlbatch why". USER is known of kinds that say who made them (AppWrappers). With
---start, START_TIME is N/A for jobs that wait.
+--start, START_TIME of a job that waits is when it starts as likely as not ("mlbatch eta"
+says more), N/A where that is not known.
 
 Formats (-o) have the letters A D M N P Q R S T V Y b i j p r t u.`,
 		Example: `  # all jobs of a namespace that wait or run
@@ -97,6 +103,7 @@ Formats (-o) have the letters A D M N P Q R S T V Y b i j p r t u.`,
 			if f.States, err = optionalStates(states); err != nil {
 				return usageError{fmt.Errorf("-t: %w", err)}
 			}
+			l.starts = q.Starts || strings.Contains(q.Format, "S")
 			rows, err := l.read(cmd)
 			if err != nil {
 				return err
@@ -122,7 +129,7 @@ Formats (-o) have the letters A D M N P Q R S T V Y b i j p r t u.`,
 	fs.StringVarP(&states, "states", "t", "", "jobs in these states only, such as PD,R; or all")
 	fs.StringVarP(&q.Format, "format", "o", "", "format, such as \"%.18i %.9P %R\"")
 	fs.BoolVarP(&q.Bare, "noheader", "h", false, "without titles")
-	fs.BoolVar(&q.Starts, "start", false, "with START_TIME")
+	fs.BoolVar(&q.Starts, "start", false, "with START_TIME, of jobs that wait when they are expected to")
 	fs.BoolP("all", "a", false, "all partitions, as always")
 	fs.Bool("help", false, "help for squeue") // -h is --noheader
 	_ = fs.MarkHidden("all")

@@ -45,6 +45,10 @@ func RowColumns(now time.Time, namespaces bool) []Column[Row] { //nolint:revive 
 			Less: func(a, b Row) int { return ptr.Deref(b.Started, now).Compare(ptr.Deref(a.Started, now)) },
 		},
 		{
+			Title: "STARTS IN", Wide: true, Text: func(r Row) string { return StartText(r.Start, now) },
+			Less: func(a, b Row) int { return compareStarts(a.Start, b.Start) },
+		},
+		{
 			Title: "POSITION", Wide: true, Text: func(r Row) string {
 				if r.Position == nil {
 					return ""

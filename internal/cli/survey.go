@@ -48,6 +48,8 @@ type Row struct {
 	// Position is its place in the line of its ClusterQueue, from 1; nil unless it waits there and
 	// that was asked for.
 	Position *int `json:"position,omitempty"`
+	// Start is when it is expected to start, nil if that is not known, or was not asked for.
+	Start *visibility.Start `json:"start,omitempty"`
 	// State in one word, Reason its code, Message a sentence.
 	State   facts.State `json:"state"`
 	Reason  string      `json:"reason,omitempty"`
@@ -114,10 +116,11 @@ func TakeSurvey(ctx context.Context, c client.Reader, namespace string, in clien
 // mostLines is how many lines are asked for at most.
 const mostLines = 100
 
-// Place finds out where waiting jobs stand in the lines of their queues, as far as line, which
-// lists what waits in a ClusterQueue or, in a namespace, in a LocalQueue, tells.
+// Place finds out where waiting jobs stand in the lines of their queues, and when they are
+// expected to start, as far as line, which lists what waits in a ClusterQueue or, in a
+// namespace, in a LocalQueue, tells.
 func (s *Survey) Place(ctx context.Context, line func(ctx context.Context, namespace, queue string) ([]visibility.PendingWorkload, error)) {
-	at := map[string]int{} // by NAMESPACE/NAME of Workloads
+	at := map[string]*visibility.PendingWorkload{} // by NAMESPACE/NAME
 	asked := map[[2]string]bool{}
 	ask := func(namespace, queue string) bool {
 		key := [2]string{namespace, queue}
@@ -128,7 +131,7 @@ func (s *Survey) Place(ctx context.Context, line func(ctx context.Context, names
 		items, err := line(ctx, namespace, queue)
 		asked[key] = err == nil
 		for i := range items {
-			at[items[i].Namespace+"/"+items[i].Name] = int(items[i].PositionInClusterQueue) + 1
+			at[items[i].Namespace+"/"+items[i].Name] = &items[i]
 		}
 		return err == nil
 	}
@@ -142,8 +145,9 @@ func (s *Survey) Place(ctx context.Context, line func(ctx context.Context, names
 		}
 	}
 	for i := range s.Rows {
-		if n := at[s.Rows[i].Namespace+"/"+s.Rows[i].Workload]; n > 0 && s.Rows[i].State == facts.Waiting {
-			s.Rows[i].Position = &n
+		r := &s.Rows[i]
+		if w := at[r.Namespace+"/"+r.Workload]; w != nil && r.State == facts.Waiting {
+			r.Position, r.Start = new(int(w.PositionInClusterQueue)+1), w.Start
 		}
 	}
 }

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -10,12 +11,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
 // populace is a cluster with jobs of many kinds in all states.
@@ -103,5 +107,39 @@ func TestSortBy(t *testing.T) {
 	}
 	if err := cli.SortBy(cli.RowColumns(now(), false), rows, "gpu"); err == nil || !strings.Contains(err.Error(), "gpus") {
 		t.Errorf("a column that there is not: %v", err)
+	}
+}
+
+// TestPlaceInLine: jobs that wait are told their place and when they start, of their
+// ClusterQueue where the user may ask about it and of their LocalQueue where not; no queue is
+// asked about twice.
+func TestPlaceInLine(t *testing.T) {
+	starts := &visibility.Start{Known: 3}
+	s := &cli.Survey{Rows: []cli.Row{
+		{Namespace: "blue", Name: "a", Workload: "job-a", State: facts.Waiting, Queue: "q", Target: "shared"},
+		{Namespace: "blue", Name: "b", Workload: "job-b", State: facts.Waiting, Queue: "q", Target: "shared"},
+		{Namespace: "blue", Name: "runs", Workload: "job-runs", State: facts.Running, Queue: "q", Target: "shared"},
+		{Namespace: "blue", Name: "unknown", Workload: "job-unknown", State: facts.Waiting, Queue: "q", Target: "shared"},
+	}}
+	var asked []string
+	s.Place(t.Context(), func(_ context.Context, namespace, queue string) ([]visibility.PendingWorkload, error) {
+		asked = append(asked, namespace+"/"+queue)
+		if namespace == "" {
+			return nil, errors.New("not for you")
+		}
+		in := func(name string, position int32, start *visibility.Start) visibility.PendingWorkload {
+			return visibility.PendingWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name}, PositionInClusterQueue: position, Start: start}
+		}
+		return []visibility.PendingWorkload{in("job-b", 0, starts), in("job-a", 4, nil), in("job-runs", 5, starts)}, nil
+	})
+	if got := strings.Join(asked, " "); got != "/shared blue/q" {
+		t.Errorf("asked about %s", got)
+	}
+	a, b, runs, unknown := s.Rows[0], s.Rows[1], s.Rows[2], s.Rows[3]
+	if a.Position == nil || *a.Position != 5 || a.Start != nil || b.Position == nil || *b.Position != 1 || b.Start != starts {
+		t.Errorf("a: %v %v, b: %v %v", a.Position, a.Start, b.Position, b.Start)
+	}
+	if runs.Position != nil || runs.Start != nil || unknown.Position != nil {
+		t.Errorf("one that runs has a place (%v), or one that is not in the line (%v)", runs.Position, unknown.Position)
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/slurm"
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -33,7 +35,7 @@ func ago(d time.Duration) *time.Time { return new(now.Add(-d)) }
 func jobs() []cli.Row {
 	all := []cli.Row{
 		{Name: "train-12345", Title: "train", State: facts.Running, Since: ago(26 * time.Hour), Nodes: []string{"node-0", "node-1"}, Pods: 2, Running: 2, GPUs: 16, Priority: new(int32(5)), User: "alice"},
-		{Name: "sweep-23456", Title: "sweep", State: facts.Waiting, Reason: "WaitingForQuota", Pods: 10, GPUs: 10},
+		{Name: "sweep-23456", Title: "sweep", State: facts.Waiting, Reason: "WaitingForQuota", Pods: 10, GPUs: 10, Start: &visibility.Start{P50: new(metav1.NewTime(now.Add(time.Hour)))}},
 		{Name: "held", State: facts.Held, Reason: "Deactivated", Pods: 1},
 		{Name: "starts", State: facts.Starting, Nodes: []string{"node-2"}, Pods: 1},
 		{Name: "stops", State: facts.Stopping, Nodes: []string{"node-2"}, Pods: 1},

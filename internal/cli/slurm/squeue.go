@@ -42,8 +42,11 @@ func jobFields(now time.Time, all bool) []field[cli.Row] { //nolint:revive // na
 		{key: "p", title: "PRIORITY", text: priority},
 		{key: "V", title: "SUBMIT_TIME", text: func(r cli.Row) string { return stamp(&r.Created) }},
 		{key: "S", title: "START_TIME", text: func(r cli.Row) string {
-			if StateOf(r) == running {
+			switch {
+			case StateOf(r) == running:
 				return stamp(r.Since)
+			case r.Start != nil && r.Start.P50 != nil:
+				return stamp(&r.Start.P50.Time)
 			}
 			return unknown
 		}},
