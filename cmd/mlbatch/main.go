@@ -69,7 +69,7 @@ func groups() []group {
 			newSbatchCommand, newSrunCommand, newSqueueCommand, newScancelCommand, newSinfoCommand, newSacctCommand,
 		}},
 		{"By kueuectl's names", kueuectlCommands()},
-		{"In a cluster", []func() *cobra.Command{newControllerCommand, newSchedulerCommand, newVersionCommand}},
+		{"Programs", []func() *cobra.Command{newControllerCommand, newSchedulerCommand, newMcpCommand, newVersionCommand}},
 	}
 }
 

@@ -27,11 +27,16 @@ func newVersionCommand() *cobra.Command {
 
 // versions is what "mlbatch version" and "mlbatch --version" print.
 func versions() string {
+	return fmt.Sprintf("mlbatch %s\nKubernetes %s", version(), kubeversion.Release)
+}
+
+// version is that of this program.
+func version() string {
 	var info debug.BuildInfo
 	if b, ok := debug.ReadBuildInfo(); ok {
 		info = *b
 	}
-	return fmt.Sprintf("mlbatch %s\nKubernetes %s", versionOf(stamped, info), kubeversion.Release)
+	return versionOf(stamped, info)
 }
 
 // versionOf is the version of a build: what the build says, else what the go command
