@@ -47,6 +47,12 @@ func (c *inquiry) next() {
 			t.Apply(core.WorkloadGone{Key: w.Key})
 		}
 	}
+	t.seen(func(w *workload) bool { return w.assumed }) // in a moment it will be
+	// It is judged afresh: what is known of it was found in the picture as it is.
+	own := t.workloads[c.key].waits()
+	own.UID = t.workloads[c.key].UID
+	t.Apply(core.WorkloadGone{Key: c.key})
+	t.Apply(core.WorkloadSet{Workload: own})
 	seen := []core.Reason{why}
 	for len(seen) <= mostNext && t.remove(why) {
 		if _, ok := t.starts(); ok {
@@ -109,19 +115,25 @@ func (t *trial) remove(why core.Reason) bool {
 		t.Apply(core.FlavorSet{Flavor: spec})
 		return true
 	case core.WaitingForPodsReady:
-		for _, x := range t.byID {
-			if x != nil && x.State() == running && x.admission != nil {
-				r := x.waits()
-				r.Admission, r.Admitted, r.Ready, r.Reserved = x.admission, true, true, t.at
-				t.Apply(core.WorkloadSet{Workload: r})
-			}
-		}
+		t.seen(func(*workload) bool { return true })
 		return true
 	default:
 		return false
 	}
 	t.Apply(core.WorkloadSet{Workload: o})
 	return true
+}
+
+// seen has workloads that run be seen to run, with all pods ready.
+func (t *trial) seen(which func(*workload) bool) {
+	for _, x := range slices.Clone(t.byID) {
+		if x == nil || x.State() != running || x.admission == nil || !which(x) {
+			continue
+		}
+		r := x.waits()
+		r.Admission, r.Admitted, r.Ready, r.Reserved = x.admission, true, true, t.at
+		t.Apply(core.WorkloadSet{Workload: r})
+	}
 }
 
 // grant gives the queue as much more of its own as is missing.

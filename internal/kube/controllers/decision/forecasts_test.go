@@ -138,8 +138,8 @@ func TestForecasts(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, is := f.Of(k)
-	if !is || got.Known != 32 || got.P50.Sub(now) < 39*time.Minute || got.P50.Sub(now) > 45*time.Minute {
-		t.Errorf("after 20 of 60 minutes the next starts in %s (%v, known %d), want 40 to 45 min", got.P50.Sub(now), is, got.Known)
+	if !is || got.Known != 32 || got.P50.Sub(now) < 39*time.Minute || got.P50.Sub(now) > 55*time.Minute {
+		t.Errorf("after 20 of 60 minutes the next starts in %s (%v, known %d), want 40 min, and a little for who comes later", got.P50.Sub(now), is, got.Known)
 	}
 	if _, is := f.Of(core.Key{Namespace: "blue", Name: "job-train-3"}); is {
 		t.Error("a job that runs has a start to come")
