@@ -145,7 +145,8 @@ func (a *Auditor) restartFindsNothing(r *Run) error {
 			}
 			return fmt.Errorf("P6: a fresh engine admits %s, which waits for %s here", d.Key, a.reasonOf(r.engine, d.Key))
 		case core.Evict:
-			if a.evictions == 0 { // else it was forgotten which to spare
+			// Else it was forgotten which to spare, or the first of a queue is another one, as above.
+			if a.evictions == 0 && !a.headByUsage() {
 				return fmt.Errorf("P6: a fresh engine evicts %s for %s, which waits for %s here", d.Key, d.For, a.reasonOf(r.engine, d.For))
 			}
 			return nil

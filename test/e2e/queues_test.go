@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	past "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
@@ -271,6 +273,12 @@ func TestCouldNotStart(t *testing.T) {
 		c.PodSetUpdates = []kueue.PodSetUpdate{{Name: "main", NodeSelector: map[string]string{"kubernetes.io/hostname": "node-1"}}}
 	})
 	eventually(t, "it cannot start", func() string { return is(t, admin, "torn", kueue.WorkloadFinished, "True", kueue.ReasonFailedToStart) })
+	eventually(t, "its end is recorded", func() string {
+		if slices.Contains(workloadOf(t, "blue", "torn").Finalizers, past.Finalizer) {
+			return "its Workload waits for that"
+		}
+		return ""
+	})
 	ended := workloadOf(t, "blue", "torn")
 	if err := cluster.Kill(t.Context(), "controller"); err != nil {
 		t.Fatal(err)
