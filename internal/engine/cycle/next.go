@@ -16,7 +16,7 @@ const mostNext = 3
 // removable reports whether an obstacle can be taken out of the way in a copy.
 func removable(why core.Reason) bool {
 	switch why.Code {
-	case core.WaitingForQuota, core.ExceedsMaxQuota, core.OnHold, core.WaitingForPodsReady:
+	case core.WaitingForQuota, core.ExceedsMaxQuota, core.OnHold:
 		return true
 	case core.Suspended:
 		return why.Cause == core.QueueStopped
@@ -26,6 +26,7 @@ func removable(why core.Reason) bool {
 		return why.Cause == core.UntoleratedTaint
 	case core.AdmissionGated:
 		return true
+	case core.WaitingForPodsReady: // what those others hold then is not known here
 	case core.TopologyPlacementFailed, core.WaitingForPreempted, core.PendingEvaluation: // the last before it starts
 	}
 	return false
@@ -47,7 +48,6 @@ func (c *inquiry) next() {
 			t.Apply(core.WorkloadGone{Key: w.Key})
 		}
 	}
-	t.seen(func(w *workload) bool { return w.assumed }) // in a moment it will be
 	// It is judged afresh: what is known of it was found in the picture as it is.
 	own := t.workloads[c.key].waits()
 	own.UID = t.workloads[c.key].UID
@@ -114,26 +114,11 @@ func (t *trial) remove(why core.Reason) bool {
 		spec.Taints = slices.DeleteFunc(slices.Clone(spec.Taints), func(taint core.Taint) bool { return taint.String() == why.Detail })
 		t.Apply(core.FlavorSet{Flavor: spec})
 		return true
-	case core.WaitingForPodsReady:
-		t.seen(func(*workload) bool { return true })
-		return true
 	default:
 		return false
 	}
 	t.Apply(core.WorkloadSet{Workload: o})
 	return true
-}
-
-// seen has workloads that run be seen to run, with all pods ready.
-func (t *trial) seen(which func(*workload) bool) {
-	for _, x := range slices.Clone(t.byID) {
-		if x == nil || x.State() != running || x.admission == nil || !which(x) {
-			continue
-		}
-		r := x.waits()
-		r.Admission, r.Admitted, r.Ready, r.Reserved = x.admission, true, true, t.at
-		t.Apply(core.WorkloadSet{Workload: r})
-	}
 }
 
 // grant gives the queue as much more of its own as is missing.
