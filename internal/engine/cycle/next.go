@@ -43,16 +43,14 @@ func (c *inquiry) next() {
 		return
 	}
 	t := trial{Engine: e, key: c.key, at: c.at}
+	if slices.ContainsFunc(e.byID, func(w *workload) bool { return w != nil && w.assumed }) {
+		return // nobody is evicted in place of one that is not seen yet: in a moment it may be
+	}
 	for _, w := range e.byID {
 		if w != nil && w.Key != c.key && w.State() != running && w.State() != leaving {
 			t.Apply(core.WorkloadGone{Key: w.Key})
 		}
 	}
-	// It is judged afresh: what is known of it was found in the picture as it is.
-	own := t.workloads[c.key].waits()
-	own.UID = t.workloads[c.key].UID
-	t.Apply(core.WorkloadGone{Key: c.key})
-	t.Apply(core.WorkloadSet{Workload: own})
 	seen := []core.Reason{why}
 	for len(seen) <= mostNext && t.remove(why) {
 		if _, ok := t.starts(); ok {
