@@ -262,22 +262,11 @@ func (p *Picture) climb(ctx context.Context, c client.Reader, f found) error {
 // the Workload.
 func (p *Picture) see(o client.Object) {
 	p.Job, p.Other, p.PodGroup, p.Deployment, p.Pod = nil, nil, nil, nil, nil
-	switch o := o.(type) {
-	case *appwrapper.AppWrapper:
-		p.AppWrapper = o
-	case *batchv1.Job:
-		p.Job = o
-	case *kueue.Workload:
-		p.Workload = o
-	case *podgroup.PodGroup:
-		p.PodGroup = o
-	case *appsv1.Deployment:
-		p.Deployment = o
-	case *corev1.Pod:
-		p.Pod = o
-	case jobs.Object:
-		p.Other = o
+	if w, is := o.(*kueue.Workload); is {
+		p.Workload = w
+		return
 	}
+	p.setRoot(o)
 }
 
 // other is what a job of another kind than Job says of itself; nil if there is none.

@@ -13,7 +13,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -184,19 +183,13 @@ func (s *surveyor) list(ctx context.Context, what string, into client.ObjectList
 	if s.namespace != "" {
 		options = append(options, client.InNamespace(s.namespace))
 	}
-	err := s.c.List(ctx, into, options...)
-	switch {
-	case apimeta.IsNoMatchError(err), apierrors.IsNotFound(err):
-		return nil
-	case apierrors.IsForbidden(err):
+	forbidden, err := readList(ctx, s.c, List{what, into, options})
+	if forbidden {
 		s.lock.Lock()
 		defer s.lock.Unlock()
 		s.unread = append(s.unread, what)
-		return nil
-	case err != nil:
-		return fmt.Errorf("list %s: %w", what, err)
 	}
-	return nil
+	return err
 }
 
 // read reads all lists at the same time.

@@ -8,18 +8,13 @@ package check
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/cli"
 )
 
 // Cluster is what was read.
@@ -47,38 +42,14 @@ func Take(ctx context.Context, c client.Reader, namespace, slack string) (*Clust
 	var local kueue.LocalQueueList
 	var flavors kueue.ResourceFlavorList
 	var workloads kueue.WorkloadList
-	var lock sync.Mutex
-	var group sync.WaitGroup
-	var failed error
-	for _, one := range []struct {
-		what string
-		list client.ObjectList
-		in   string
-	}{
-		{"nodes", &nodes, ""},
-		{"ClusterQueues", &queues, ""},
-		{"ResourceFlavors", &flavors, ""},
-		{"pods", &pods, namespace},
-		{"LocalQueues", &local, namespace},
-		{"Workloads", &workloads, namespace},
-	} {
-		group.Go(func() {
-			err := c.List(ctx, one.list, client.InNamespace(one.in))
-			lock.Lock()
-			defer lock.Unlock()
-			switch {
-			case err == nil, apimeta.IsNoMatchError(err), apierrors.IsNotFound(err):
-			case apierrors.IsForbidden(err):
-				out.Unread = append(out.Unread, one.what)
-			default:
-				failed = errors.Join(failed, fmt.Errorf("list %s: %w", one.what, err))
-			}
-		})
-	}
-	group.Wait()
-	slices.Sort(out.Unread)
+	in := []client.ListOption{client.InNamespace(namespace)}
+	unread, err := cli.ReadLists(ctx, c,
+		cli.List{What: "nodes", Into: &nodes}, cli.List{What: "ClusterQueues", Into: &queues}, cli.List{What: "ResourceFlavors", Into: &flavors},
+		cli.List{What: "pods", Into: &pods, Options: in}, cli.List{What: "LocalQueues", Into: &local, Options: in}, cli.List{What: "Workloads", Into: &workloads, Options: in},
+	)
+	out.Unread = unread
 	out.Nodes, out.Pods, out.Queues, out.LocalQueues, out.Flavors, out.Workloads = nodes.Items, pods.Items, queues.Items, local.Items, flavors.Items, workloads.Items
-	return out, failed
+	return out, err //nolint:wrapcheck // it says what it read
 }
 
 // Severity is how bad a finding is.

@@ -2,11 +2,9 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -15,10 +13,10 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/check"
 )
 
@@ -69,40 +67,18 @@ func Take(ctx context.Context, c client.Reader, asks Asks) (*Facts, error) {
 	var mutating admissionv1.MutatingWebhookConfigurationList
 	var validating admissionv1.ValidatingWebhookConfigurationList
 	var definitions apiextensionsv1.CustomResourceDefinitionList
-	var lock sync.Mutex
-	var group sync.WaitGroup
-	for _, one := range []struct {
-		what string
-		list client.ObjectList
-	}{
-		{"Cohorts", &cohorts},
-		{"AdmissionChecks", &checks},
-		{"namespaces", &namespaces},
-		{"PriorityClasses", &classes},
-		{"Deployments", &deployments},
-		{"MutatingWebhookConfigurations", &mutating},
-		{"ValidatingWebhookConfigurations", &validating},
-		{"CustomResourceDefinitions", &definitions},
-	} {
-		group.Go(func() {
-			e := c.List(ctx, one.list)
-			lock.Lock()
-			defer lock.Unlock()
-			switch {
-			case e == nil, apimeta.IsNoMatchError(e), apierrors.IsNotFound(e):
-			case apierrors.IsForbidden(e):
-				f.Unread = append(f.Unread, one.what)
-			default:
-				err = errors.Join(err, fmt.Errorf("list %s: %w", one.what, e))
-			}
-		})
-	}
-	group.Wait()
+	unread, err := cli.ReadLists(ctx, c,
+		cli.List{What: "Cohorts", Into: &cohorts}, cli.List{What: "AdmissionChecks", Into: &checks}, cli.List{What: "namespaces", Into: &namespaces},
+		cli.List{What: "PriorityClasses", Into: &classes}, cli.List{What: "Deployments", Into: &deployments},
+		cli.List{What: "MutatingWebhookConfigurations", Into: &mutating}, cli.List{What: "ValidatingWebhookConfigurations", Into: &validating},
+		cli.List{What: "CustomResourceDefinitions", Into: &definitions},
+	)
+	f.Unread = append(f.Unread, unread...)
 	slices.Sort(f.Unread)
 	f.Cohorts, f.Checks, f.Namespaces, f.Classes, f.Deployments = cohorts.Items, checks.Items, namespaces.Items, classes.Items, deployments.Items
 	f.Mutating, f.Validating, f.Definitions = mutating.Items, validating.Items, definitions.Items
 	f.listen(ctx, asks)
-	return f, err
+	return f, err //nolint:wrapcheck // it says what it read
 }
 
 // listen asks a controller something, for some queue.
