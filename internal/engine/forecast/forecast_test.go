@@ -21,20 +21,20 @@ func town(t *testing.T, taken int64, waiting ...core.Workload) *cycle.State {
 	gpus := core.Resources{}.With(core.GPU, 8)
 	for _, ev := range []core.Event{
 		core.FlavorSet{Flavor: core.Flavor{Name: "f"}},
-		core.QueueSet{Queue: core.Queue{Name: "q", Namespaces: &core.Selector{}, Groups: []core.ResourceGroup{{
+		core.QueueSet{Queue: core.Queue{Name: "q", Namespaces: &core.Selector{}, Preemption: core.Preemption{WithinQueue: core.PreemptLowerPriority}, Groups: []core.ResourceGroup{{
 			Covered: []string{core.GPU}, Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 8}}}},
 		}}}},
 		core.NamespaceSet{Namespace: core.Namespace{Name: "ns"}},
 		core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "ns", Name: "q", Queue: "q"}},
 		core.NodeSet{Node: core.Node{Name: "n", State: core.NodeReady, Allocatable: gpus.With(core.Pods, 100)}},
-		core.WorkloadSet{Workload: job("running", 0, taken)},
+		core.WorkloadSet{Workload: job("running", 5, taken)},
 	} {
 		e.Apply(ev)
 	}
 	plan := e.Decide(start.Add(-30 * time.Minute))
 	for _, d := range plan {
 		if a, is := d.(core.Admit); is {
-			w := job("running", 0, taken)
+			w := job("running", 5, taken)
 			w.Seq, w.Admission, w.Admitted, w.Ready, w.Reserved = 1, &a.Admission, true, true, start.Add(-30*time.Minute)
 			e.Apply(core.WorkloadSet{Workload: w})
 		}
@@ -204,6 +204,8 @@ func TestForecasterLearns(t *testing.T) {
 	f.Gone(k)
 	look(start.Add(time.Second))
 	f.Gone(k)
+	look(start.Add(100 * 24 * time.Hour))
+	f.Gone(k)
 	if f.Tally() != (forecast.Tally{}) {
 		t.Errorf("deleted jobs were counted: %+v", f.Tally())
 	}
@@ -239,5 +241,63 @@ func TestQuantiles(t *testing.T) {
 	}
 	if left := r.Remaining(j, 10*time.Hour, 0.5); left != time.Second {
 		t.Errorf("one that is over its limit goes on for %s", left)
+	}
+}
+
+// TestEvictedRunsAgain: who may evict starts at once, when those that are evicted are gone;
+// they wait again, and what would have been the end of their first run is none.
+func TestEvictedRunsAgain(t *testing.T) {
+	s := town(t, 8, job("urgent", 9, 8), job("last", 0, 8))
+	q := question(s, nil, nil)
+	q.Limits = func(core.Key) time.Duration { return time.Hour }
+	got, err := forecast.Starts(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) time.Duration { return got[core.Key{Namespace: "ns", Name: name}].P50 }
+	if at("urgent") < 30*time.Second || at("urgent") > time.Minute {
+		t.Errorf("it may evict what runs, and starts after %s", at("urgent"))
+	}
+	// An hour for the urgent one and an hour for the one that was evicted, which goes first.
+	if last := at("last"); last < 2*time.Hour || last > 130*time.Minute {
+		t.Errorf("the last starts after %s, want two hours: the evicted one begins anew", last)
+	}
+}
+
+// TestFarAndNear: what is beyond the horizon is in no future, a future ends when the engine
+// has decided often enough, and a back-off ends without anything happening.
+func TestFarAndNear(t *testing.T) {
+	resting := job("resting", 0, 4)
+	resting.NotBefore = start.Add(20 * time.Minute)
+	s := town(t, 4, job("all", 0, 8), resting)
+	q := question(s, nil, nil)
+	q.Limits = func(core.Key) time.Duration { return 40 * 24 * time.Hour }
+	got, err := forecast.Starts(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := got[core.Key{Namespace: "ns", Name: "all"}]; e.P50 != forecast.Never {
+		t.Errorf("what runs goes on for 40 days, and the next starts after %s", e.P50)
+	}
+	if e := got[core.Key{Namespace: "ns", Name: "resting"}]; e.P50 < 20*time.Minute || e.P50 > 21*time.Minute {
+		t.Errorf("it rests for 20 min and there is room for it: it starts after %s", e.P50)
+	}
+	q.Limits = func(core.Key) time.Duration { return time.Hour }
+	q.Decides = 1
+	if got, err = forecast.Starts(q); err != nil || got[core.Key{Namespace: "ns", Name: "all"}].P50 != forecast.Never {
+		t.Errorf("a future of one decision knows %v, %v", got, err)
+	}
+}
+
+// TestEnough: no more futures are played than are wanted.
+func TestEnough(t *testing.T) {
+	q := question(town(t, 8, job("a", 0, 8)), func(core.Key) forecast.Job { return forecast.Job{} }, &forecast.Runtimes{})
+	var played []int
+	q.Enough = func(n int) bool {
+		played = append(played, n)
+		return n == 3
+	}
+	if _, err := forecast.Starts(q); err != nil || !slices.Equal(played, []int{1, 2, 3}) {
+		t.Errorf("asked after %v futures, %v", played, err)
 	}
 }

@@ -82,9 +82,12 @@ func begin(opt cycle.Options, s *cycle.State, now time.Time, decides int, remain
 		return nil, err
 	}
 	f := &future{engine: e, start: now, now: now, decides: decides, remaining: remaining, workloads: make(map[core.Key]*course, len(s.Workloads))}
-	leaving := map[core.Key]bool{}
+	leaving, promised := map[core.Key]bool{}, map[core.Key]bool{}
 	for _, k := range s.Leaving {
 		leaving[k] = true
+	}
+	for i := range s.Reservations { // they have an admission and wait for it
+		promised[s.Reservations[i].Key] = true
 	}
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
@@ -93,7 +96,7 @@ func begin(opt cycle.Options, s *cycle.State, now time.Time, decides int, remain
 		switch {
 		case leaving[w.Key]:
 			f.turns = append(f.turns, turn{at: now.Add(stopping), key: w.Key, gone: true})
-		case w.Admission != nil:
+		case w.Admission != nil && !promised[w.Key]:
 			f.turns = append(f.turns, turn{at: now.Add(remaining(w.Key, now.Sub(time.Unix(w.Reserved, 0)))), key: w.Key})
 		default:
 			c.asked = true

@@ -1,7 +1,8 @@
 package calibration
 
 import (
-	"hash/fnv"
+	"crypto/sha256"
+	"encoding/binary"
 	"math"
 	"time"
 
@@ -15,9 +16,8 @@ const mostOver = 10
 // so long: between what it takes and ten times as much, by the name of the job and the same
 // each time, rounded up to what people type. Traces do not say it.
 func AskedLimit(k core.Key, takes time.Duration) time.Duration {
-	h := fnv.New64a()
-	h.Write([]byte(k.String()))
-	over := math.Pow(mostOver, float64(h.Sum64()>>11)/(1<<53))
+	h := sha256.Sum256([]byte(k.String()))
+	over := math.Pow(mostOver, float64(binary.BigEndian.Uint64(h[:8])>>11)/(1<<53))
 	wanted := time.Duration(float64(takes) * over)
 	const day = 24 * time.Hour
 	for _, usual := range []time.Duration{
