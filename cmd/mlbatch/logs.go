@@ -36,8 +36,9 @@ rank of its pod in front, if there are several. The job is NAME or NAMESPACE/NAM
 name of one of its pods, of which alone the log is printed then.
 
 With -f new lines are printed as they come, also those of pods that take the place of
-others and of containers that start again; it ends with the job. Without it, logs of pods
-that have ended are printed as long as the pods exist.
+others and of containers that start again, whose run before that comes first unless --tail
+or --since ask for less; it ends with the job. Without it, logs of pods that have ended are
+printed as long as the pods exist.
 
 At most --most logs are read at the same time, those of failed pods before others.`,
 		Example: `  # what does it print, until it ends?

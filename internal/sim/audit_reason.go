@@ -19,6 +19,9 @@ type trialWorld struct {
 	now     time.Time
 	waiting core.Key
 	last    core.Reason
+	// promised may have the places that they were given, and wait for the pods of others:
+	// nobody else gets those, and they are not in the copy.
+	promised map[core.Key]bool
 }
 
 // reasonIsTrue takes one waiting workload and does what its reason suggests, and
@@ -79,7 +82,7 @@ func explained(e *cycle.Engine, key core.Key, now time.Time) core.Reason {
 
 // copyFor copies the world with all workloads that hold quota and one that waits.
 func (a *Auditor) copyFor(key core.Key, now time.Time) *trialWorld {
-	b := &trialWorld{now: now, waiting: key}
+	b := &trialWorld{now: now, waiting: key, promised: map[core.Key]bool{}}
 	b.restarted()
 	b.options = a.options
 	maps.Copy(b.flavors, a.flavors)
@@ -90,6 +93,7 @@ func (a *Auditor) copyFor(key core.Key, now time.Time) *trialWorld {
 	maps.Copy(b.nodes, a.nodes)
 	for k, w := range a.workloads {
 		if w.held == nil && k != key {
+			b.promised[k] = w.code == core.WaitingForPodsReady
 			continue
 		}
 		o := w.told
@@ -252,7 +256,8 @@ func (b *trialWorld) roomFor(why core.Reason) bool {
 			}
 		}
 		for _, k := range why.Holders {
-			helped = b.leaves(k) || helped
+			helped = b.leaves(k) || b.promised[k] || helped
+			delete(b.promised, k)
 		}
 		return helped
 	}

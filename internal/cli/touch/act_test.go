@@ -354,15 +354,17 @@ func TestCancelWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error)
+	watched, watching := watches(c)
+	done := make(chan error, 1)
 	go func() {
-		_, err := (&Actor{Client: c}).Cancel(t.Context(), target, true)
+		_, err := (&Actor{Client: watched}).Cancel(t.Context(), target, true)
 		done <- err
 	}()
+	watching(3) // the Job, its Workload and pods
 	select {
 	case err := <-done:
 		t.Fatalf("its pod is there, and it did not wait: %v", err)
-	case <-time.After(50 * time.Millisecond):
+	default:
 	}
 	if err := c.Delete(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -374,5 +376,24 @@ func TestCancelWaits(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("all is gone, and it waits")
+	}
+}
+
+// TestCancelSeesWhatIsGone: a pod may be gone between being seen and being watched.
+func TestCancelSeesWhatIsGone(t *testing.T) {
+	j, w := job(1)
+	p := podOf(0, runs(), 0)
+	c := cluster(j, w, p)
+	target, err := Find(t.Context(), c, train)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	if _, err := (&Actor{Client: c}).Cancel(ctx, target, true); err != nil {
+		t.Error(err)
 	}
 }

@@ -105,8 +105,9 @@ type source struct {
 	options []client.ListOption
 	// optional ones are left out if the user may not read them.
 	optional bool
-	// root is the object of the job itself, which may be gone before it is looked for.
-	root client.Object
+	// known are objects of it that were seen before, which may be gone before they are looked
+	// for.
+	known []client.Object
 }
 
 // sources are the lists in which the target and its parts are.
@@ -119,13 +120,21 @@ func (t *Target) sources(pods bool) ([]source, error) { //nolint:revive // a fac
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, source{root: root, list: list, options: []client.ListOption{in, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", root.GetName())}}})
+		out = append(out, source{known: []client.Object{root}, list: list, options: []client.ListOption{in, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", root.GetName())}}})
 		if _, is := root.(*kueue.Workload); !is && t.Set == nil {
-			out = append(out, source{list: &kueue.WorkloadList{}, options: []client.ListOption{in, client.MatchingLabels{kueue.JobUIDLabel: string(root.GetUID())}}, optional: true})
+			s := source{list: &kueue.WorkloadList{}, options: []client.ListOption{in, client.MatchingLabels{kueue.JobUIDLabel: string(root.GetUID())}}, optional: true}
+			if w := t.Workload; w != nil && w.Labels[kueue.JobUIDLabel] == string(root.GetUID()) {
+				s.known = []client.Object{w}
+			}
+			out = append(out, s)
 		}
 	}
 	if pods {
-		out = append(out, source{list: &corev1.PodList{}, options: []client.ListOption{in}, optional: true})
+		s := source{list: &corev1.PodList{}, options: []client.ListOption{in}, optional: true}
+		for i := range t.Pods {
+			s.known = append(s.known, t.Pods[i].DeepCopy()) // the list of pods changes
+		}
+		out = append(out, s)
 	}
 	return out, nil
 }
@@ -155,8 +164,8 @@ const (
 // follow tells all objects of a source and what becomes of them, until ctx ends.
 func (s source) follow(ctx context.Context, c client.WithWatch, to chan<- change) error {
 	known := map[types.UID]client.Object{}
-	if s.root != nil {
-		known[s.root.GetUID()] = s.root
+	for _, o := range s.known {
+		known[o.GetUID()] = o
 	}
 	first, failures := true, 0
 	for {

@@ -50,6 +50,21 @@ func cluster(objects ...client.Object) client.WithWatch {
 	return b.Build()
 }
 
+// watches is a client and a wait for so many of its watches to have begun: the fake client tells
+// a watch nothing of what changed before it, as API servers do.
+func watches(c client.WithWatch) (client.WithWatch, func(n int)) {
+	begun := make(chan struct{}, 10)
+	watching := interceptor.NewClient(c, interceptor.Funcs{Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+		defer func() { begun <- struct{}{} }()
+		return c.Watch(ctx, list, opts...)
+	}})
+	return watching, func(n int) {
+		for range n {
+			<-begun
+		}
+	}
+}
+
 // podOf is the pod of train with an index, whose container has been started again so often.
 func podOf(index int, state corev1.ContainerState, restarts int32) *corev1.Pod {
 	name := fmt.Sprintf("train-%d", index)
@@ -90,8 +105,17 @@ func (a *asked) opener(_ context.Context, pod *corev1.Pod, o *corev1.PodLogOptio
 	a.lock.Lock()
 	defer a.lock.Unlock()
 	a.options = append(a.options, *o)
-	text, known := a.lines[fmt.Sprintf("%s#%d", pod.Name, pod.Status.ContainerStatuses[0].RestartCount)]
-	if !known {
+	run := pod.Status.ContainerStatuses[0].RestartCount
+	if o.Previous {
+		run--
+	}
+	text, known := a.lines[fmt.Sprintf("%s#%d", pod.Name, run)]
+	if o.Previous {
+		if before, is := a.lines[fmt.Sprintf("before %s#%d", pod.Name, run+1)]; is {
+			text, known = before, true
+		}
+	}
+	if !known && !o.Previous {
 		text, known = a.lines[pod.Name]
 	}
 	if !known {
@@ -233,12 +257,7 @@ func TestLogsFollow(t *testing.T) {
 	a := &asked{lines: map[string]string{"train-0#0": at(1, "first"), "train-0#1": at(2, "second"), "train-1": at(3, "other")}}
 	out := &watchedText{seen: make(chan string, 100)}
 	done := make(chan error)
-	// The fake client tells a watch nothing of what changed before it, as API servers do.
-	watching := make(chan struct{}, 10)
-	watched := interceptor.NewClient(c, interceptor.Funcs{Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
-		defer func() { watching <- struct{}{} }()
-		return c.Watch(ctx, list, opts...)
-	}})
+	watched, watching := watches(c)
 	go func() {
 		done <- Logs(t.Context(), watched, a.opener, target, LogOptions{Follow: true, Most: 10}, out, io.Discard)
 	}()
@@ -272,9 +291,7 @@ func TestLogsFollow(t *testing.T) {
 		}
 	}
 	await("0 | first\n")
-	for range 3 { // the Job, its Workload and pods
-		<-watching
-	}
+	watching(3) // the Job, its Workload and pods
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train-0"}}
 	change(p, func() { p.Status = podOf(0, runs(), 1).Status })
 	await("0 | second\n")
@@ -288,8 +305,52 @@ func TestLogsFollow(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("a job that has ended ends its logs: %v", err)
 	}
-	if len(a.options) != 3 {
-		t.Errorf("%d logs were opened: each run is read once", len(a.options))
+	select {
+	case more := <-out.seen:
+		t.Errorf("printed %q: each run is told once", more)
+	default:
+	}
+}
+
+// TestFollowMissesNoRun: a node may have started a container again before its log is asked for,
+// and tells the run that is there. Whatever was told, each line of each run is printed once.
+func TestFollowMissesNoRun(t *testing.T) {
+	type lines = map[string]string
+	zero, one, two := at(1, "zero a")+at(2, "zero b"), at(3, "one a")+at(4, "one b"), at(5, "two a")
+	tests := map[string]struct {
+		why      string
+		restarts []int32 // of the container, as it is seen
+		lines    lines
+		options  LogOptions
+		want     []string
+	}{
+		"in time":           {"each as it is run", []int32{0, 1}, lines{"train-0#0": zero, "train-0#1": one}, LogOptions{}, []string{"zero a", "zero b", "one a", "one b"}},
+		"late":              {"it had been started again before: the run before is part of the story", []int32{1}, lines{"train-0#0": zero, "train-0#1": one}, LogOptions{}, []string{"zero a", "zero b", "one a", "one b"}},
+		"late for the tail": {"of which no more than the end was asked for", []int32{1}, lines{"train-0#0": zero, "train-0#1": one}, LogOptions{Tail: new(int64(10))}, []string{"one a", "one b"}},
+		"overtaken":         {"the node told the second run for the first", []int32{0, 1}, lines{"train-0#0": one, "train-0#1": one, "before train-0#1": zero}, LogOptions{}, []string{"one a", "one b", "zero a", "zero b"}},
+		"broken off":        {"what is left of it comes before the next", []int32{0, 1}, lines{"train-0#0": at(1, "zero a"), "train-0#1": one, "before train-0#1": zero}, LogOptions{}, []string{"zero a", "zero b", "one a", "one b"}},
+		"one not seen":      {"two at once", []int32{0, 2}, lines{"train-0#0": zero, "train-0#1": one, "train-0#2": two}, LogOptions{}, []string{"zero a", "zero b", "one a", "one b", "two a"}},
+		"forgotten":         {"a node need not keep what was before", []int32{1}, lines{"train-0#1": one}, LogOptions{}, []string{"one a", "one b"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			a := &asked{lines: tc.lines}
+			tc.options.Most = 10
+			f := newFollower(&logs{target: &Target{}, open: a.opener, LogOptions: tc.options, notes: io.Discard, printer: &printer{to: &out}})
+			for _, n := range tc.restarts {
+				for _, s := range f.fresh([]logSource{{cli.Member{Pod: podOf(0, runs(), n)}, "c"}}) {
+					f.stream(t.Context(), s)
+				}
+				f.running.Wait()
+			}
+			if diff := cmp.Diff(strings.Join(tc.want, "\n")+"\n", out.String()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
+			}
+			if f.streams != 0 {
+				t.Errorf("%d logs count as read", f.streams)
+			}
+		})
 	}
 }
 
@@ -297,7 +358,8 @@ func TestLogsFollow(t *testing.T) {
 // is followed.
 func TestFollowIsBounded(t *testing.T) {
 	var notes bytes.Buffer
-	f := &follower{logs: &logs{LogOptions: LogOptions{Follow: true, Most: 2}, notes: &notes}, begun: map[run]bool{}, told: map[string]bool{}, streams: 1}
+	f := newFollower(&logs{LogOptions: LogOptions{Follow: true, Most: 2}, notes: &notes})
+	f.streams = 1
 	var all []logSource
 	for i, state := range []corev1.ContainerState{runs(), ends(3), runs()} {
 		all = append(all, logSource{cli.Member{Pod: podOf(i, state, 0), Index: i}, "c"})

@@ -203,17 +203,50 @@ func (c *cursors) Pop() any {
 	return last
 }
 
+// container of a pod.
+type container struct {
+	pod  types.UID
+	name string
+}
+
 // run is one run of a container: its log is read once.
 type run struct {
-	pod       types.UID
-	container string
-	restarts  int32
+	container
+	restarts int32
+}
+
+// telling is what was told of a container. Its runs are read one after the other, because a
+// node that is asked for a run may have begun the next one, and then tells that.
+type telling struct {
+	next *logSource // as it is when its next run is to be read
+	busy bool
+	read bool
+	// from and to are when the first and the last line that was printed were written.
+	from, to time.Time
+}
+
+// has reports whether a line was printed already.
+func (t *telling) has(l line) bool {
+	return !t.to.IsZero() && !l.at.Before(t.from) && !l.at.After(t.to)
+}
+
+// add notes that a line was printed.
+func (t *telling) add(l line) {
+	if l.at.IsZero() {
+		return
+	}
+	if t.from.IsZero() || l.at.Before(t.from) {
+		t.from = l.at
+	}
+	if l.at.After(t.to) {
+		t.to = l.at
+	}
 }
 
 // follow prints what there is and what is written, of pods that come later and of containers
 // that start again too, until the job has ended.
 func (l *logs) follow(ctx context.Context, c client.WithWatch) error {
-	f := &follower{logs: l, begun: map[run]bool{}, told: map[string]bool{}}
+	f := newFollower(l)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	err := Follow(ctx, c, l.target, true, func(gone bool) (bool, error) { return f.see(ctx, gone) })
@@ -264,10 +297,15 @@ type follower struct {
 	told    map[string]bool
 	running sync.WaitGroup
 
-	lock    sync.Mutex // of what streams change
-	streams int
-	read    int
-	failure error
+	lock     sync.Mutex // of what streams change
+	tellings map[container]*telling
+	streams  int // containers that are being read
+	read     int
+	failure  error
+}
+
+func newFollower(l *logs) *follower {
+	return &follower{logs: l, begun: map[run]bool{}, told: map[string]bool{}, tellings: map[container]*telling{}}
 }
 
 // once tells something the first time.
@@ -310,73 +348,112 @@ func (f *follower) see(ctx context.Context, gone bool) (bool, error) { //nolint:
 	return ended, nil
 }
 
-// fresh are the sources that are not read yet, as many as may be.
+// fresh are the sources that are not read yet, as many as may be. A container that is being read
+// keeps its place when it starts again.
 func (f *follower) fresh(all []logSource) []logSource {
-	var out []logSource
+	var kept, out []logSource
+	f.lock.Lock()
+	free := max(f.Most-f.streams, 0)
 	for _, s := range all {
-		if !f.begun[runOf(s)] {
+		r := runOf(s)
+		if f.begun[r] {
+			continue
+		}
+		if t := f.tellings[r.container]; t != nil && t.busy {
+			kept = append(kept, s)
+		} else {
 			out = append(out, s)
 		}
 	}
-	f.lock.Lock()
-	free := max(f.Most-f.streams, 0)
 	f.lock.Unlock()
 	if f.Most <= 0 || len(out) <= free {
-		return out
+		return append(kept, out...)
 	}
 	left := len(out) - free
 	f.once("bound", "%d logs are not shown, because %d are followed at the same time, those of failed pods first: choose with --role and --rank, or show more with --most", left, f.Most)
 	if free == 0 {
-		return nil
+		return kept
 	}
 	shown, _ := bounded(out, free)
-	return shown
+	return append(kept, shown...)
 }
 
 func runOf(s logSource) run {
-	r := run{pod: s.member.Pod.UID, container: s.container}
+	r := run{container: container{s.member.Pod.UID, s.container}}
 	if status := statusOf(s.member.Pod, s.container); status != nil {
 		r.restarts = status.RestartCount // also that of the last run while it waits for the next
 	}
 	return r
 }
 
-// stream follows one log until it ends.
+// stream follows the log of one run until it ends, after those of the runs before it.
 func (f *follower) stream(ctx context.Context, s logSource) {
-	again := false // a run before this one was read: since then there is nothing else
-	for r := range f.begun {
-		again = again || r.pod == s.member.Pod.UID && r.container == s.container
-	}
-	f.begun[runOf(s)] = true
+	r := runOf(s)
+	f.begun[r] = true
 	f.lock.Lock()
-	f.streams++
-	f.lock.Unlock()
-	o := f.request(s)
-	o.Follow = true
-	if again {
-		o.TailLines, o.SinceSeconds = nil, nil
+	defer f.lock.Unlock()
+	t := f.tellings[r.container]
+	if t == nil {
+		t = &telling{}
+		f.tellings[r.container] = t
 	}
+	t.next = &s
+	if t.busy {
+		return
+	}
+	t.busy = true
+	f.streams++
 	f.running.Go(func() {
-		err := f.copy(ctx, s, o)
-		f.lock.Lock()
-		defer f.lock.Unlock()
-		f.streams--
-		if err != nil && ctx.Err() == nil {
-			f.failure = fmt.Errorf("%s: %w", Label(&s.member), err)
-			f.note("%v", f.failure)
-			return
+		for s := f.after(ctx, t, nil, nil); s != nil; {
+			s = f.after(ctx, t, s, f.tell(ctx, t, *s))
 		}
-		f.read++
 	})
 }
 
-func (f *follower) copy(ctx context.Context, s logSource, o *corev1.PodLogOptions) error {
+// after notes how a run was read, and is the next one; nil if there is none yet.
+func (f *follower) after(ctx context.Context, t *telling, s *logSource, err error) (next *logSource) {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	switch {
+	case s == nil:
+	case err != nil && ctx.Err() != nil: // it was stopped
+	case err != nil:
+		f.failure = fmt.Errorf("%s: %w", Label(&s.member), err)
+		f.note("%v", f.failure)
+	default:
+		t.read = true
+		f.read++
+	}
+	if next, t.next = t.next, nil; next == nil {
+		t.busy = false
+		f.streams--
+	}
+	return next
+}
+
+// tell prints the log of a run, after what was not printed of the run before it.
+func (f *follower) tell(ctx context.Context, t *telling, s logSource) error {
+	o := f.request(s)
+	if t.read { // since then there is nothing else
+		o.TailLines, o.SinceSeconds = nil, nil
+	}
+	if runOf(s).restarts > 0 && !o.Previous && o.TailLines == nil && o.SinceSeconds == nil {
+		before := o.DeepCopy()
+		before.Previous = true
+		_ = f.copy(ctx, t, s, before) // a node need not keep it
+	}
+	o.Follow = true
+	return f.copy(ctx, t, s, o)
+}
+
+// copy prints what a log says and was not printed before.
+func (f *follower) copy(ctx context.Context, t *telling, s logSource, o *corev1.PodLogOptions) error {
 	stream, err := f.open(ctx, s.member.Pod, o)
 	if err != nil {
 		return err
 	}
 	defer stream.Close()
-	lines := newReader(stream)
+	lines, before := newReader(stream), *t
 	for {
 		next, err := lines.next()
 		if errors.Is(err, io.EOF) {
@@ -385,6 +462,10 @@ func (f *follower) copy(ctx context.Context, s logSource, o *corev1.PodLogOption
 		if err != nil {
 			return err
 		}
+		if before.has(next) {
+			continue
+		}
+		t.add(next)
 		if err := f.printer.line(&s.member, next); err != nil {
 			return err
 		}

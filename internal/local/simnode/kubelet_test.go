@@ -80,6 +80,30 @@ func TestU10TranscriptsTellWhatBecameOfAContainer(t *testing.T) {
 	}
 }
 
+// TestTimesOfLinesGrow: whoever follows a container that is started again within a second knows by
+// their times which lines are new.
+func TestTimesOfLinesGrow(t *testing.T) {
+	p := running(newPod(policy(corev1.RestartPolicyAlways), command("false")), 0)
+	cs := &p.Status.ContainerStatuses[0]
+	cs.RestartCount = 1
+	cs.LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		StartedAt: cs.State.Running.StartedAt, FinishedAt: cs.State.Running.StartedAt, ExitCode: 1,
+	}}
+	var lines []logLine
+	for _, previous := range []bool{true, false} {
+		told, err := transcribe(p, "main", 1, previous)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, told.lines...)
+	}
+	for i := 1; i < len(lines); i++ {
+		if !lines[i].at.After(lines[i-1].at) {
+			t.Errorf("%q is written at %v, and %q before it at %v", lines[i].text, lines[i].at, lines[i-1].text, lines[i-1].at)
+		}
+	}
+}
+
 // kubeletOf serves the kubelet of node-1, which has one pod.
 func kubeletOf(t *testing.T, pod *corev1.Pod) (*fake.Clientset, string) {
 	t.Helper()
@@ -132,7 +156,7 @@ func TestU10KubeletsAnswer(t *testing.T) {
 		says      string
 	}{
 		"tail":       {"the last lines only", "/containerLogs/blue/p/main?tailLines=1", 200, "ended with exit code 0 after 5s"},
-		"timestamps": {"as kubectl shows them", "/containerLogs/blue/p/main?tailLines=1&timestamps=true", 200, "2026-01-01T00:00:05Z ended with exit code 0 after 5s"},
+		"timestamps": {"as kubectl shows them", "/containerLogs/blue/p/main?tailLines=1&timestamps=true", 200, "2026-01-01T00:00:05.000000003Z ended with exit code 0 after 5s"},
 		"since":      {"nothing older", "/containerLogs/blue/p/main?sinceSeconds=96", 200, "ended with exit code 0 after 5s"},
 		"limit":      {"so many bytes", "/containerLogs/blue/p/main?tailLines=1&limitBytes=5", 200, "ended"},
 		"follow":     {"nothing more will come", "/containerLogs/blue/p/main?follow=true&tailLines=1", 200, "ended with exit code 0 after 5s"},

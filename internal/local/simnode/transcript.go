@@ -69,7 +69,16 @@ func transcribe(pod *corev1.Pod, container string, scale float64, previous bool)
 		}
 		return t, fmt.Errorf("container %q in pod %q is waiting to start: %s", container, pod.Name, why)
 	}
+	t.order(run)
 	return t, nil
+}
+
+// order makes the times of lines grow, over the runs of a container too: its status tells the
+// second alone, and a reader tells by times what is new to him.
+func (t *transcript) order(run int32) {
+	for i := range t.lines {
+		t.lines[i].at = t.lines[i].at.Add(time.Duration(run)*time.Microsecond + time.Duration(i)*time.Nanosecond)
+	}
 }
 
 // runOf is how often a container was started again.
