@@ -52,6 +52,14 @@ func (j *jobArg) complete(cmd *cobra.Command, args []string, typed string) ([]st
 	return jobNames(cmd.Context(), j.conn, j.namespace, typed), cobra.ShellCompDirectiveNoFileComp
 }
 
+// completeTwo offers the jobs that there are, for the first two arguments.
+func (j *jobArg) completeTwo(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return j.complete(cmd, nil, typed)
+}
+
 // completeAll offers the jobs that there are, for each argument.
 func (j *jobArg) completeAll(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	return j.complete(cmd, nil, typed)

@@ -51,7 +51,7 @@ func groups() []group {
 	return []group{
 		{"A cluster on this machine", embeddedCommands()},
 		{"Look", []func() *cobra.Command{
-			newPsCommand, newShowCommand, newWhyCommand, newEtaCommand, newQueueCommand, newTeamCommand, newNodesCommand, newTopCommand, newCapacityCommand, newHistCommand, newEventsCommand,
+			newPsCommand, newShowCommand, newWhyCommand, newWhyNotCommand, newEtaCommand, newQueueCommand, newTeamCommand, newNodesCommand, newTopCommand, newCapacityCommand, newHistCommand, newEventsCommand,
 		}},
 		{"Submit", []func() *cobra.Command{
 			newRunCommand, newSubmitCommand,

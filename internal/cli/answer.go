@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -32,6 +33,21 @@ func (c Controller) Explanation(ctx context.Context, namespace, name string) (*v
 	return out, nil
 }
 
+// NoWorkloadError says that there is no workload that a question names.
+type NoWorkloadError struct{ status string }
+
+// Error is the status of the answer.
+func (e *NoWorkloadError) Error() string { return e.status }
+
+// Contest implements ContestAsker.
+func (c Controller) Contest(ctx context.Context, namespace, name, against string) (*visibility.Explanation, error) {
+	out := &visibility.Explanation{}
+	if err := c.ask(ctx, out, url.Values{"against": {against}}, "namespaces", namespace, "workloads", name, "explanation"); err != nil {
+		return nil, fmt.Errorf("ask why %s/%s waits and %s does not: %w", namespace, name, against, err)
+	}
+	return out, nil
+}
+
 // Pending are the workloads that wait in a ClusterQueue or, in a namespace, in a LocalQueue, in
 // the order in which they are considered.
 func (c Controller) Pending(ctx context.Context, namespace, queue string) ([]visibility.PendingWorkload, error) {
@@ -48,6 +64,11 @@ func (c Controller) Pending(ctx context.Context, namespace, queue string) ([]vis
 
 // get reads what the controllers serve.
 func (c Controller) get(ctx context.Context, into any, path ...string) error {
+	return c.ask(ctx, into, nil, path...)
+}
+
+// ask reads what the controllers serve, with parameters.
+func (c Controller) ask(ctx context.Context, into any, with url.Values, path ...string) error {
 	client, err := rest.HTTPClientFor(c.Config)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", c.Config.Host, err)
@@ -57,6 +78,7 @@ func (c Controller) get(ctx context.Context, into any, path ...string) error {
 		return fmt.Errorf("connect to %s: %w", c.Config.Host, err)
 	}
 	at := base.JoinPath(append([]string{"apis", visibility.GroupVersion.String()}, path...)...)
+	at.RawQuery = with.Encode()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
 		return err
@@ -66,7 +88,11 @@ func (c Controller) get(ctx context.Context, into any, path ...string) error {
 		return err
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
+	switch answer.StatusCode {
+	case http.StatusOK:
+	case http.StatusNotFound:
+		return &NoWorkloadError{answer.Status}
+	default:
 		return errors.New(answer.Status)
 	}
 	return json.NewDecoder(answer.Body).Decode(into)

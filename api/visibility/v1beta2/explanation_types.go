@@ -68,6 +68,10 @@ type Explanation struct {
 	Advice []Advice `json:"advice,omitempty"`
 	// incomplete says that there was more to try than one question may cost.
 	Incomplete bool `json:"incomplete,omitempty"`
+
+	// contest is how it stands to the workload that explanation?against= names; there is no
+	// next and no advice then.
+	Contest *Contest `json:"contest,omitempty"`
 }
 
 // NextReason is what a workload would wait for next.

@@ -115,6 +115,9 @@ func (n *Node) Weigh(w *core.Weight) {
 	n.reshare()
 }
 
+// Weight is the node's weight among its siblings.
+func (n *Node) Weight() core.Weight { return n.weight }
+
 // reshare notes that the node's shares may have changed in all accounts.
 func (n *Node) reshare() {
 	for l := range n.changes {

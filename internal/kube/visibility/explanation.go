@@ -41,6 +41,9 @@ func (h *handler) explanation(r *http.Request, info *request.RequestInfo) (any, 
 	}
 	a := &asker{handler: h, may: map[string]bool{}}
 	a.user, _ = request.UserFrom(ctx)
+	if other := r.URL.Query().Get(against); other != "" {
+		return a.contest(ctx, w, other)
+	}
 	classes, err := h.priorityClasses(ctx)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
@@ -54,20 +57,13 @@ func (h *handler) explanation(r *http.Request, info *request.RequestInfo) (any, 
 	if err != nil {
 		return nil, later(err)
 	}
-	out := &v1beta2.Explanation{
-		TypeMeta:   metav1.TypeMeta{Kind: explanationKind, APIVersion: v1beta2.GroupVersion.String()},
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Name, UID: w.UID},
-		At:         metav1.NewTime(h.clock.Now()), Waiting: waits,
-	}
+	out := h.answer(w, waits)
 	if !waits {
 		return out, nil
 	}
-	a.describe(ctx, out, x)
-	if err := a.place(ctx, out, key, x.Queue); err != nil {
+	if err := a.tell(ctx, out, key, x); err != nil {
 		return nil, err
 	}
-	out.Start = a.start(key)
-	a.facts(ctx, out, x)
 	for _, next := range x.Next {
 		out.Next = append(out.Next, v1beta2.NextReason{Reason: string(next.Code), Cause: string(next.Cause), Message: sentence(next)})
 	}
@@ -75,6 +71,26 @@ func (h *handler) explanation(r *http.Request, info *request.RequestInfo) (any, 
 		out.Advice = append(out.Advice, a.advice(ctx, w, v, classes))
 	}
 	return out, nil
+}
+
+// answer is an explanation of a workload that says nothing yet.
+func (h *handler) answer(w *kueue.Workload, waits bool) *v1beta2.Explanation {
+	return &v1beta2.Explanation{
+		TypeMeta:   metav1.TypeMeta{Kind: explanationKind, APIVersion: v1beta2.GroupVersion.String()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Name, UID: w.UID},
+		At:         metav1.NewTime(h.clock.Now()), Waiting: waits,
+	}
+}
+
+// tell fills in why a workload waits.
+func (a *asker) tell(ctx context.Context, out *v1beta2.Explanation, key core.Key, x core.Explanation) error {
+	a.describe(ctx, out, x)
+	if err := a.place(ctx, out, key, x.Queue); err != nil {
+		return err
+	}
+	out.Start = a.start(key)
+	a.facts(ctx, out, x)
+	return nil
 }
 
 // describe fills in the reason itself.

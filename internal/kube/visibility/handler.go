@@ -37,6 +37,8 @@ type Lines interface {
 	// Explain says why a workload waits, and what would help, at now; false if it does
 	// not wait. higher are the priorities that it could be given.
 	Explain(k core.Key, now time.Time, higher []int64) (core.Explanation, bool, error)
+	// Compare says how a workload that waits stands to another one; see cycle.Compare.
+	Compare(k, other core.Key, now time.Time) (core.Comparison, bool, error)
 	// Suppose says what would become of a workload that is not there; see cycle.Suppose.
 	Suppose(w core.Workload, now time.Time, higher []int64) (cycle.Supposed, error)
 	// Forecast is when a workload is expected to start; false if that is not known.
@@ -49,6 +51,7 @@ const (
 	pending       = "pendingworkloads"
 	workloads     = "workloads"
 	explaining    = "explanation"
+	against       = "against"
 )
 
 // versions of the API, the preferred one first.

@@ -36,6 +36,8 @@ type queues struct {
 	err         error
 	// reasons is why they wait.
 	reasons map[core.Key]core.Explanation
+	// contests is how one that waits stands to another one.
+	contests map[[2]core.Key]core.Comparison
 	// forecasts is when they start.
 	forecasts map[core.Key]forecast.Forecast
 	// supposes is what would become of a workload.
@@ -52,6 +54,11 @@ func (q queues) Suppose(w core.Workload, _ time.Time, _ []int64) (cycle.Supposed
 		return cycle.Supposed{}, q.err
 	}
 	return q.supposes(w), q.err
+}
+
+func (q queues) Compare(k, other core.Key, _ time.Time) (core.Comparison, bool, error) {
+	x, ok := q.contests[[2]core.Key{k, other}]
+	return x, ok, q.err
 }
 
 func (q queues) Line(name string) ([]cycle.Waiting, bool, error) {

@@ -155,7 +155,10 @@ func operations(v schema.GroupVersion) map[string]operation {
 	if v == v1beta2.GroupVersion {
 		out[root+"/namespaces/{namespace}/workloads/{name}/explanation"] = operation{
 			"readVisibility" + suffix + "NamespacedWorkloadExplanation", "why a Workload waits, and what would help",
-			[]parameter{name("Workload"), namespace("Workload")},
+			[]parameter{
+				name("Workload"), namespace("Workload"),
+				{against, "query", "string", "another Workload as NAMESPACE/NAME, or its UID: the answer says how both stand to each other, and gives no advice"},
+			},
 			schemaName(v, explanationKind), explanationKind,
 		}
 	}
@@ -268,6 +271,8 @@ func describeField(t reflect.Type, v schema.GroupVersion, refs string, out objec
 		return object{"type": "boolean"}
 	case reflect.Int32:
 		return object{"type": "integer", "format": "int32"}
+	case reflect.Int64:
+		return object{"type": "integer", "format": "int64"}
 	default:
 		return object{"type": "string"}
 	}

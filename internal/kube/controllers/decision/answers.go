@@ -46,6 +46,14 @@ func (a Answers) Explain(k core.Key, now time.Time, higher []int64) (why core.Ex
 	return cycle.Explain(a.Ask, k, now, higher)
 }
 
+// Compare says how a workload that waits stands to another one; waits is false if it does not
+// wait. It fails as Line does. Decisions do not wait while it is tried.
+func (a Answers) Compare(k, other core.Key, now time.Time) (out core.Comparison, waits bool, err error) {
+	a.Loop.asking.Lock()
+	defer a.Loop.asking.Unlock()
+	return cycle.Compare(a.Ask, k, other, now)
+}
+
 // Suppose says what would become of a workload that is not there; it fails as Line does. Decisions
 // do not wait while it is found out.
 func (a Answers) Suppose(w core.Workload, now time.Time, higher []int64) (cycle.Supposed, error) {

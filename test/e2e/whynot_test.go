@@ -1,0 +1,76 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
+)
+
+// whyNot types "mlbatch why-not" as a user.
+func whyNot(t *testing.T, as, job, other string) (cli.Receipt, string) {
+	t.Helper()
+	out, err := cluster.Run(t.Context(), "why-not", job, other, "--as", as, "-o", "json")
+	if err != nil {
+		t.Fatalf("why-not %s %s as %s: %v", job, other, as, err)
+	}
+	var r cli.Receipt
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return r, out
+}
+
+// TestWhyNotIsAReceipt: of a job of another team, known by its UID only, it is told by which
+// rule it stays and that the other would start without it; and so it does.
+func TestWhyNotIsAReceipt(t *testing.T) {
+	awaitEmpty(t, "blue", "red")
+	alice, bob := user(t, "alice"), user(t, "bob")
+	create(t, bob, gang("bob-secret", 1, 8, 6000), "red")
+	eventually(t, "bob runs within his quota", inPhase(t, "Running", "red", "bob-secret"))
+	create(t, alice, gang("alice-all", 3, 8, 6000), "blue")
+	uid := string(workloadOf(t, "red", "bob-secret").UID)
+
+	eventually(t, "alice is told why bob's job stays", func() string {
+		r, text := whyNot(t, "alice", "blue/alice-all", uid)
+		if r.Answer == nil || r.Answer.Contest == nil {
+			return "no controller answered: " + text
+		}
+		c := r.Answer.Contest
+		switch {
+		case strings.Contains(text, "bob-secret"):
+			t.Fatalf("alice learns the name of bob's job: %s", text)
+		case c.Other.Stage != "Running" || c.Spared != "WithinNominal" || c.OtherGone == nil:
+			return text
+		case r.Verdict != cli.InTheWay || !c.OtherGone.Starts || len(c.Quotas) == 0:
+			return text
+		}
+		return ""
+	})
+	if out, err := cluster.Run(t.Context(), "why-not", "blue/alice-all", "red/bob-secret", "--as", "alice"); err == nil || !strings.Contains(err.Error(), "by the UID") {
+		t.Errorf("alice names a job of bob's: %v: %s", err, out)
+	}
+
+	if err := bob.Delete(t.Context(), wrapper(t, "red", "bob-secret"), client.PropagationPolicy("Background")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "without it hers runs", inPhase(t, "Running", "blue", "alice-all"))
+
+	create(t, alice, gang("alice-next", 1, 8, 6000), "blue")
+	eventually(t, "in one queue time decides", func() string {
+		r, text := whyNot(t, "alice", "blue/alice-next", "blue/alice-all")
+		if r.Answer == nil || r.Answer.Contest == nil {
+			return "no controller answered: " + text
+		}
+		if c := r.Answer.Contest; c.Order != "QueueTime" || !c.OtherFirst || c.Field != "spec.preemption.withinClusterQueue" || r.Verdict != cli.InTheWay {
+			return text
+		}
+		return ""
+	})
+	if r, text := whyNot(t, "alice", "blue/alice-all", "blue/alice-next"); r.Verdict != cli.NotWaiting {
+		t.Errorf("asked the wrong way round: %s", text)
+	}
+}
