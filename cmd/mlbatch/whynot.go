@@ -43,21 +43,21 @@ why" prints; OTHER may be such a UID, and its name is not told.`,
 			if err != nil {
 				return err
 			}
-			var other cli.Ref
-			uid, is := cli.UIDOf(args[1])
-			if !is {
-				if other, err = job.ref(args[1]); err != nil {
+			var other cli.Other
+			var is bool
+			if other.UID, is = cli.UIDOf(args[1]); !is {
+				if other.Ref, err = job.ref(args[1]); err != nil {
 					return err
 				}
 			}
-			if ref == other {
+			if ref == other.Ref {
 				return usageError{errors.New(args[0] + " is named twice: name the job that waits and the one that runs")}
 			}
 			cfg, c, err := connect(&job.conn)
 			if err != nil {
 				return err
 			}
-			rivals, err := cli.GatherRivals(cmd.Context(), c, cli.Controller{Config: cfg}, ref, other, uid, time.Now())
+			rivals, err := cli.GatherRivals(cmd.Context(), c, cli.Controller{Config: cfg}, ref, other, time.Now())
 			if err != nil {
 				return job.conn.Unreachable(err, cfg.Host)
 			}

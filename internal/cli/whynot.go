@@ -41,11 +41,18 @@ type Rivals struct {
 	Unanswered error
 }
 
-// GatherRivals fetches what there is to know about two jobs. The other is a reference or, if
-// that is empty, the UID of a Workload.
-func GatherRivals(ctx context.Context, c client.Reader, ask ContestAsker, ref, other Ref, uid types.UID, now time.Time) (Rivals, error) {
+// Other names the job that another one is compared with: by a reference or, if UID is set, by
+// the UID of its Workload.
+type Other struct {
+	Ref
+	UID types.UID
+}
+
+// GatherRivals fetches what there is to know about two jobs.
+func GatherRivals(ctx context.Context, c client.Reader, ask ContestAsker, ref Ref, of Other, now time.Time) (Rivals, error) {
 	var r Rivals
 	var err error
+	other, uid := of.Ref, of.UID
 	if r.Waits, err = Gather(ctx, c, unasked{}, ref, now); err != nil {
 		return Rivals{}, err
 	}
@@ -303,8 +310,12 @@ func (t *Receipt) lines(c *visibility.Contest, x *visibility.Explanation, now ti
 	add("PRIORITY", fmt.Sprint(c.Self.Priority), priority)
 	add("QUEUED", clockOf(c.Self.QueueTime, now), clockOf(c.Other.QueueTime, now))
 	add("ADMITTED", clockOf(c.Self.ReservedTime, now), clockOf(c.Other.ReservedTime, now))
-	add("ASKS", usesText(c.Self.Uses, resource), usesOr(c.Other.Stage != string(core.StageRunning) && c.Other.Stage != string(core.StageLeaving), c.Other.Uses, resource))
-	add("HOLDS", "", usesOr(c.Other.Stage == string(core.StageRunning) || c.Other.Stage == string(core.StageLeaving), c.Other.Uses, resource))
+	asks, holds := usesText(c.Other.Uses, resource), ""
+	if stage := core.Stage(c.Other.Stage); stage == core.StageRunning || stage == core.StageLeaving {
+		asks, holds = "", asks
+	}
+	add("ASKS", usesText(c.Self.Uses, resource), asks)
+	add("HOLDS", "", holds)
 	for _, q := range c.Quotas {
 		if q.Resource != resource || q.ClusterQueue != c.Self.ClusterQueue {
 			continue
@@ -340,13 +351,6 @@ func clockOf(at *metav1.Time, now time.Time) string {
 		return at.Local().Format("15:04:05")
 	}
 	return at.Local().Format("Jan 2 15:04")
-}
-
-func usesOr(is bool, uses []visibility.FlavorAmount, resource string) string {
-	if !is {
-		return ""
-	}
-	return usesText(uses, resource)
 }
 
 // usesText is what is taken of a resource, by flavor.

@@ -83,15 +83,17 @@ func receipt(t *testing.T, against string, ask *contests) (cli.Receipt, error) {
 	var r cli.Rivals
 	var err error
 	if uid, is := strings.CutPrefix(against, "uid "); is {
-		r, err = cli.GatherRivals(t.Context(), c, ask, ref, cli.Ref{}, types.UID(uid), now())
+		r, err = cli.GatherRivals(t.Context(), c, ask, ref, cli.Other{UID: types.UID(uid)}, now())
 	} else {
-		r, err = cli.GatherRivals(t.Context(), c, ask, ref, cli.Ref{Namespace: "blue", Name: against}, "", now())
+		r, err = cli.GatherRivals(t.Context(), c, ask, ref, cli.Other{Ref: cli.Ref{Namespace: "blue", Name: against}}, now())
 	}
 	return cli.WhyNot(r), err
 }
 
 func TestWhyNot(t *testing.T) {
-	as := func(change func(*visibility.Explanation, *visibility.Contest)) *contests { return &contests{answer: ruled(change)} }
+	as := func(change func(*visibility.Explanation, *visibility.Contest)) *contests {
+		return &contests{answer: ruled(change)}
+	}
 	tests := map[string]struct {
 		why     string
 		against string
@@ -137,7 +139,9 @@ func TestWhyNot(t *testing.T) {
 		},
 		"strict": {
 			"nobody passes the first of a strict queue", "small",
-			as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Strict, c.Other.Stage, c.Spared = true, "Waiting", "NotRunning" }), cli.InTheWay, facts.Running,
+			as(func(_ *visibility.Explanation, c *visibility.Contest) {
+				c.Strict, c.Other.Stage, c.Spared = true, "Waiting", "NotRunning"
+			}), cli.InTheWay, facts.Running,
 			[]string{"Job blue/small waits too.", "StrictFIFO (spec.queueingStrategy), so nobody passes it there"},
 			[]string{"may not stop"},
 		},
@@ -160,7 +164,9 @@ func TestWhyNot(t *testing.T) {
 			nil,
 		},
 		"anyway": {
-			"it was asked a moment too early", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.OtherGone = &visibility.OtherGone{Anyway: true} }), cli.StartsAnyway, facts.Running,
+			"it was asked a moment too early", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) {
+				c.OtherGone = &visibility.OtherGone{Anyway: true}
+			}), cli.StartsAnyway, facts.Running,
 			[]string{"starts in a moment, with it or without it"},
 			nil,
 		},
@@ -190,7 +196,10 @@ func TestWhyNot(t *testing.T) {
 			nil,
 		},
 		"no reclaim": {
-			"the policy's field by its name", "uid u-red", as(func(_ *visibility.Explanation, c *visibility.Contest) { elsewhere(c); c.Spared, c.Policy = "Policy", "Never" }), cli.InTheWay, facts.Running,
+			"the policy's field by its name", "uid u-red", as(func(_ *visibility.Explanation, c *visibility.Contest) {
+				elsewhere(c)
+				c.Spared, c.Policy = "Policy", "Never"
+			}), cli.InTheWay, facts.Running,
 			[]string{"may not stop it: spec.preemption.reclaimWithinCohort of ClusterQueue blue-queue is Never."},
 			nil,
 		},
@@ -215,7 +224,10 @@ func TestWhyNot(t *testing.T) {
 			nil,
 		},
 		"no cohort": {
-			"only nodes are shared", "uid u-red", as(func(_ *visibility.Explanation, c *visibility.Contest) { elsewhere(c); c.Cohort, c.Spared, c.Policy = "", "NoCommonCohort", "" }), cli.InTheWay, facts.Running,
+			"only nodes are shared", "uid u-red", as(func(_ *visibility.Explanation, c *visibility.Contest) {
+				elsewhere(c)
+				c.Cohort, c.Spared, c.Policy = "", "NoCommonCohort", ""
+			}), cli.InTheWay, facts.Running,
 			[]string{"have no cohort in common: no quota passes", "its quota is of another tree of cohorts"},
 			nil,
 		},

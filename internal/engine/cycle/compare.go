@@ -73,8 +73,8 @@ func (e *Engine) contestant(w *workload, asks []core.FlavorAmount) core.Contesta
 	case leaving:
 		out.Stage = core.StageLeaving
 	}
-	if out.Stage != core.StagePromised && w.Candidate.Reserved > 0 {
-		out.Reserved = time.Unix(w.Candidate.Reserved, 0)
+	if out.Stage != core.StagePromised && w.Reserved > 0 {
+		out.Reserved = time.Unix(w.Reserved, 0)
 	}
 	out.Queue, out.Uses = e.byNode[w.Queue.ID].name, e.amounts(w.Uses)
 	return out

@@ -46,27 +46,32 @@ func TestCompare(t *testing.T) {
 	}{
 		"earlier in one queue": {
 			"the same priority may not be evicted; were it gone, the other would start",
-			[]core.Workload{asks("blue", "b", 2, 0, now), asks("blue", "a", 1, 0, later)}, nil, key("blue", "a"), key("blue", "b"),
+			[]core.Workload{asks("blue", "b", 2, 0, now), asks("blue", "a", 1, 0, later)},
+			nil, key("blue", "a"), key("blue", "b"),
 			core.StageRunning, true, core.ByTime, core.SparedByPriority, core.PreemptLowerPriority, "", true, 0, "",
 		},
 		"of a higher priority": {
 			"priority comes before time",
-			[]core.Workload{asks("blue", "b", 2, 5, later), asks("blue", "a", 1, 0, now)}, nil, key("blue", "a"), key("blue", "b"),
+			[]core.Workload{asks("blue", "b", 2, 5, later), asks("blue", "a", 1, 0, now)},
+			nil, key("blue", "a"), key("blue", "b"),
 			core.StageRunning, true, core.ByPriority, core.SparedByPriority, core.PreemptLowerPriority, "", true, 0, "",
 		},
 		"another team within its quota": {
 			"what is red's own is not taken back, and both nodes are used",
-			[]core.Workload{asks("red", "b", 1, 0, now), asks("blue", "c", 1, 0, now), asks("blue", "a", 1, 0, later)}, nil, key("blue", "a"), key("red", "b"),
+			[]core.Workload{asks("red", "b", 1, 0, now), asks("blue", "c", 1, 0, now), asks("blue", "a", 1, 0, later)},
+			nil, key("blue", "a"), key("red", "b"),
 			core.StageRunning, false, "", core.SparedWithinNominal, core.PreemptAny, "all", true, 0, "",
 		},
 		"one that would not make enough room": {
 			"two nodes are wanted and one would come free",
-			[]core.Workload{asks("blue", "b", 1, 0, now), asks("blue", "c", 1, 0, now), asks("blue", "a", 2, 0, later)}, nil, key("blue", "a"), key("blue", "b"),
+			[]core.Workload{asks("blue", "b", 1, 0, now), asks("blue", "c", 1, 0, now), asks("blue", "a", 2, 0, later)},
+			nil, key("blue", "a"), key("blue", "b"),
 			core.StageRunning, true, core.ByTime, core.SparedByPriority, core.PreemptLowerPriority, "", false, 0, core.WaitingForQuota,
 		},
 		"another would go instead": {
 			"what comes free goes to the one that is ahead",
-			[]core.Workload{asks("blue", "b", 2, 9, now), asks("blue", "ahead", 2, 5, now), asks("blue", "a", 1, 0, later)}, nil, key("blue", "a"), key("blue", "b"),
+			[]core.Workload{asks("blue", "b", 2, 9, now), asks("blue", "ahead", 2, 5, now), asks("blue", "a", 1, 0, later)},
+			nil, key("blue", "a"), key("blue", "b"),
 			core.StageRunning, true, core.ByPriority, core.SparedByPriority, core.PreemptLowerPriority, "", false, 1, core.WaitingForQuota,
 		},
 		"behind a strict first": {
@@ -86,12 +91,14 @@ func TestCompare(t *testing.T) {
 		},
 		"a stopped queue": {
 			"b is not in the way of what is held",
-			[]core.Workload{asks("red", "b", 1, 0, now), asks("blue", "c", 1, 0, now), asks("blue", "a", 1, 0, later)}, stopped, key("blue", "a"), key("red", "b"),
+			[]core.Workload{asks("red", "b", 1, 0, now), asks("blue", "c", 1, 0, now), asks("blue", "a", 1, 0, later)},
+			stopped, key("blue", "a"), key("red", "b"),
 			core.StageRunning, false, "", "", "", "", false, 0, core.Suspended,
 		},
 		"nobody knows it": {
 			"one that the engine has not heard of",
-			[]core.Workload{asks("blue", "c", 2, 0, now), asks("blue", "a", 1, 0, later)}, nil, key("blue", "a"), key("red", "nobody"),
+			[]core.Workload{asks("blue", "c", 2, 0, now), asks("blue", "a", 1, 0, later)},
+			nil, key("blue", "a"), key("red", "nobody"),
 			"", false, "", "", "", "", false, 0, "",
 		},
 	}
@@ -170,10 +177,10 @@ func TestWereGoneIsWhatHappens(t *testing.T) {
 	at := time.Unix(1e6, 0)
 	starts, waits := 0, 0
 	for seed := range uint64(10) {
-		r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
+		r := rand.New(rand.NewPCG(seed, 1))
 		var jobs []core.Workload
 		for i := range 8 {
-			jobs = append(jobs, asks([]string{"blue", "red"}[r.IntN(2)], fmt.Sprint("j", i), int32(1+r.IntN(2)), int64(r.IntN(3)), at.Add(time.Duration(i)*time.Second))) //nolint:gosec // small
+			jobs = append(jobs, asks([]string{"blue", "red"}[r.IntN(2)], fmt.Sprint("j", i), int32(1+r.IntN(2)), int64(r.IntN(3)), at.Add(time.Duration(i)*time.Second)))
 		}
 		for i := range len(jobs) * len(jobs) {
 			a, b := jobs[i/len(jobs)].Key, jobs[i%len(jobs)].Key

@@ -27,7 +27,7 @@ import (
 )
 
 // Lines knows which workload waits where. All methods fail while it cannot be known.
-type Lines interface {
+type Lines interface { //nolint:interfacebloat // what is asked of one engine is one value
 	// Line lists the workloads that wait in a ClusterQueue, in order; false if there is no such
 	// queue.
 	Line(queue string) ([]cycle.Waiting, bool, error)
