@@ -67,6 +67,7 @@ func TestMetrics(t *testing.T) {
 		`kueue_cohort_subtree_admitted_workloads_total{cohort="default-cohort",priority_class="`,
 		`kueue_cohort_subtree_resource_reservations{cohort="default-cohort",flavor="default-flavor",replica_role="standalone",resource="nvidia.com/gpu"} 24`,
 		`kueue_workload_creation_latency_seconds_count{job_kind="AppWrapper",replica_role="standalone"} `,
+		`kueue_start_estimates_total{quantile="0.9",replica_role="standalone",result="right"} `,
 	}
 	eventually(t, "all of it is shown", func() string {
 		got := scrape(t)

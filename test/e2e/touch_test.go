@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -156,7 +157,10 @@ spec:
 	}
 	typing(t, "alice", "blue/held", "wait", "blue/held", "--for", "deleted")
 	typing(t, "alice", "cancelled", "cancel", "blue/flaky", "--wait")
-	if err := alice.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: w.Name}, &kueue.Workload{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the Workload is there: %v", err)
-	}
+	eventually(t, "its Workload is collected, once its end is recorded", func() string {
+		if err := alice.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: w.Name}, &kueue.Workload{}); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("it is there (%v)", err)
+		}
+		return ""
+	})
 }

@@ -458,6 +458,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		if err := mgr.Add(answers.Forecasts); err != nil {
 			return fmt.Errorf("add forecasts: %w", err)
 		}
+		counters.SetEstimates(answers.Forecasts.Tally)
 	}
 	counters.SetTreeStats(answers.Stats)
 	counters.SetWaiting(loop.EachWaiting)

@@ -17,6 +17,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/forecast"
 	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 )
@@ -196,12 +197,24 @@ func everything(m *metrics.Metrics) {
 			Standings: []cycle.LocalStanding{{Namespace: "blue", Name: "l", Queue: "q", Standing: core.Standing{Lo: 2500 << 32}}},
 		}, true
 	})
+	m.SetEstimates(func() forecast.Tally { return forecast.Tally{Right: [2]int{5, 9}, Wrong: [2]int{4, 1}} })
 	h := follow(m)
 	live(h)
 	end := h.now.DeepCopy()
 	end.Name = "ended"
 	end.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue}}
 	h.handler.OnAdd(end, true)
+}
+
+func TestEstimatesAreCounted(t *testing.T) {
+	m, reg := newMetrics(t)
+	everything(m)
+	expect(t, reg, "half and nine in ten are to be right",
+		`kueue_start_estimates_total{quantile="0.5",replica_role="standalone",result="late"} 4
+kueue_start_estimates_total{quantile="0.5",replica_role="standalone",result="right"} 5
+kueue_start_estimates_total{quantile="0.9",replica_role="standalone",result="late"} 1
+kueue_start_estimates_total{quantile="0.9",replica_role="standalone",result="right"} 9
+`, "kueue_start_estimates_total")
 }
 
 func TestTreeStatsAreShown(t *testing.T) {

@@ -46,6 +46,7 @@ type Metrics struct {
 	localQueues localQueueGauges
 	population  *population
 	treeStats   *treeStats
+	estimates   *estimates
 	// line is nil unless labels of Workloads divide those that wait.
 	line *line
 
@@ -96,6 +97,7 @@ func New(reg prometheus.Registerer, o Options) (*Metrics, error) {
 		localQueues: newLocalQueueGauges(b),
 		population:  newPopulation(b, around),
 		treeStats:   newTreeStats(b, o.Choice, around),
+		estimates:   newEstimates(b),
 		line:        newLine(b),
 	}
 	m.byQueue, m.byLocalQueue = b.byQueue, b.byLocalQueue
