@@ -25,9 +25,19 @@ func (j *jobArg) flags(f *pflag.FlagSet) {
 	connectionFlags(f, &j.conn)
 }
 
-// ref reads NAME or NAMESPACE/NAME. Errors are those of the command line.
+// ref reads NAME, NAMESPACE/NAME or KIND/NAME. Errors are those of the command line.
 func (j *jobArg) ref(arg string) (cli.Ref, error) {
 	locate(&j.conn)
+	of := j.kind
+	kind, name, is, err := cli.KindAndName(arg)
+	switch {
+	case err != nil:
+		return cli.Ref{}, usageError{err}
+	case is && of != "":
+		return cli.Ref{}, usageError{fmt.Errorf("--kind %s and %s: give one of them", of, arg)}
+	case is:
+		of, arg = kind, name
+	}
 	if namespace, _, qualified := strings.Cut(arg, "/"); !qualified {
 		in := cmp.Or(j.namespace, j.conn.Namespace())
 		if in == "" {
@@ -37,7 +47,7 @@ func (j *jobArg) ref(arg string) (cli.Ref, error) {
 	} else if j.namespace != "" && namespace != j.namespace {
 		return cli.Ref{}, usageError{fmt.Errorf("-n %s and %s: give one of them", j.namespace, arg)}
 	}
-	ref, err := cli.ParseRef(arg, j.kind)
+	ref, err := cli.ParseRef(arg, of)
 	if err != nil {
 		return cli.Ref{}, usageError{err}
 	}

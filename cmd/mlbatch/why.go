@@ -23,12 +23,16 @@ func newWhyCommand() *cobra.Command {
 		Short: "Say why a job waits, or where it is: what is short, who holds it, what helps",
 		Long: `Say in one paragraph where a job is and why: what it waits for, how much of it is
 short, who holds it, and what would help, which was tried before it is said. The job
-is NAME or NAMESPACE/NAME, of its ` + cli.KindList() + `.
+is NAME, NAMESPACE/NAME or KIND/NAME (pod/x, with -n), of its ` + cli.KindList() + `.
+What runs outside all queues has an answer, too.
 
 The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
 "mlbatch up" runs, else the one in ~/.kube/config.`,
 		Example: `  # why does this job not start?
   mlbatch why blue/normal-x7k2p
+
+  # a Deployment, by the name that kubectl prints
+  mlbatch why deployment.apps/web -n blue
 
   # what alice is told
   mlbatch why blue/normal-x7k2p --as alice

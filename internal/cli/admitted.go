@@ -78,10 +78,36 @@ func (e *Explanation) pods(p Picture, j facts.Job) {
 	default:
 		e.say("%s ended already, %d of them failed", count(pods.Ended, "pod"), pods.Failed)
 	}
+	e.crashing(p, pods.Running)
 	if n := len(pods.Leaving); n > 0 {
 		e.say("%s on %s %s being removed", count(n, "pod"), nodes(pods.Leaving), is(n))
 	}
 	e.blocked(p, pods.Waiting)
+}
+
+// crashing names the first pod that has started and does not stay up.
+func (e *Explanation) crashing(p Picture, running []corev1.Pod) {
+	for i := range running {
+		pod := &running[i]
+		for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			if s.State.Waiting == nil || s.State.Waiting.Reason == "" {
+				continue
+			}
+			text := fmt.Sprintf("Pod %s does not stay up on %s: container %s is in %s", pod.Name, pod.Spec.NodeName, s.Name, s.State.Waiting.Reason)
+			if s.RestartCount > 0 {
+				text += ", restarted " + times(s.RestartCount)
+			}
+			if last := s.LastTerminationState.Terminated; last != nil {
+				text += fmt.Sprintf(", and ended last with exit code %d", last.ExitCode)
+				if last.Reason != "" && last.Reason != "Error" {
+					text += " (" + last.Reason + ")"
+				}
+			}
+			e.say("%s", text)
+			e.Helps = fmt.Sprintf("read what it said before it ended: kubectl logs -n %s %s -c %s --previous", p.Asked.Namespace, pod.Name, s.Name)
+			return
+		}
+	}
 }
 
 // blocked names the first pod that does not run, and what keeps it.
@@ -91,16 +117,22 @@ func (e *Explanation) blocked(p Picture, rest []corev1.Pod) {
 	}
 	pod := rest[0]
 	e.say("%s %s not run yet; %s %s", count(len(rest), "pod"), do(len(rest)), pod.Name, obstacle(&pod))
-	if e.State == facts.Starting {
+	switch {
+	case e.State == facts.Unmanaged && pod.Spec.NodeName == "":
+		e.Helps = "compare what it asks for with what nodes have: mlbatch nodes -o wide; it is tried again when they change"
+	case e.State == facts.Starting || e.State == facts.Unmanaged:
 		e.Helps = "see its events: kubectl describe pod -n " + p.Asked.Namespace + " " + pod.Name
 	}
 }
 
 // obstacle says what keeps a pod from running.
 func obstacle(pod *corev1.Pod) string {
+	if gated(pod) {
+		return "is held in its queue until it is admitted"
+	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return "has no node: " + orElse(c.Message, c.Reason)
+			return "has no node: " + orElse(unscheduled(c.Message), c.Reason)
 		}
 	}
 	for _, s := range append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...) {
@@ -112,6 +144,15 @@ func obstacle(pod *corev1.Pod) string {
 		return "is starting on " + pod.Spec.NodeName
 	}
 	return "waits for the scheduler"
+}
+
+// unscheduled is what a scheduler says of a pod without a node, without what it has to say of
+// evictions that would not help.
+func unscheduled(message string) string {
+	for _, rest := range []string{" no new claims to deallocate", " preemption: "} {
+		message, _, _ = strings.Cut(message, rest)
+	}
+	return strings.TrimSuffix(message, ",")
 }
 
 // nodes lists the nodes of pods with their numbers: "node-0 (2), node-1 (1)".

@@ -106,7 +106,7 @@ func (e *Explanation) say(format string, args ...any) {
 func (p *Picture) objects() facts.Objects {
 	return facts.Objects{
 		AppWrapper: p.AppWrapper, Job: p.Job, Other: p.other(), Workload: p.Workload, Pods: p.Pods, Team: p.Team, Refused: p.Refused, Answer: p.Answer,
-		Loose: p.Pod != nil && p.Workload == nil || p.PodGroup != nil || p.Deployment != nil,
+		Loose: p.Pod != nil && p.Workload == nil || p.PodGroup != nil || p.Deployment != nil || p.Set != nil,
 	}
 }
 
@@ -154,8 +154,20 @@ func loose(p Picture, j facts.Job, e *Explanation) {
 		e.Helps = "create the missing pods, with the same label " + kueue.PodGroupNameLabel + "; kubectl describe says if the pods contradict each other"
 		return
 	}
+	if p.Pod != nil && (p.Pod.Status.Phase == corev1.PodSucceeded || p.Pod.Status.Phase == corev1.PodFailed) {
+		loosePodEnded(p, e)
+		return
+	}
+	if p.Asked.Kind == CronJob {
+		scheduled(p, e)
+		return
+	}
 	if i := slices.IndexFunc(p.Pods, func(o corev1.Pod) bool { return held(&o) }); i >= 0 && p.Pod == nil {
 		queuedPods(p, j, e)
+		return
+	}
+	if p.Set != nil && (len(p.Parts) > 0 || p.Set.GetLabels()[kueue.QueueNameLabel] != "") {
+		queuedSet(p, j, e)
 		return
 	}
 	e.say("%s belongs to no job that waits in a queue, so no quota holds it back", e.Object)
@@ -163,6 +175,19 @@ func loose(p Picture, j facts.Job, e *Explanation) {
 		e.say("Its pods start together, %d at least; it is %s", g.Spec.MinMember, orElse(string(g.Status.Phase), "not looked at yet"))
 	}
 	e.pods(p, j)
+}
+
+// loosePodEnded tells of a pod outside the queues that has ended.
+func loosePodEnded(p Picture, e *Explanation) {
+	e.Reason = string(p.Pod.Status.Phase)
+	if p.Pod.Status.Phase == corev1.PodFailed {
+		e.State = facts.Failed
+		e.say("%s belonged to no job that waits in a queue, and failed", e.Object)
+		e.failures(p)
+		return
+	}
+	e.State = facts.Succeeded
+	e.say("%s belonged to no job that waits in a queue, and completed", e.Object)
 }
 
 // queuedPods tells of an object whose pods are queued one by one.
@@ -176,13 +201,14 @@ func queuedPods(p Picture, j facts.Job, e *Explanation) {
 	}
 	e.State = facts.Waiting
 	e.Helps = "ask about one of them: mlbatch why " + waiting[0].Namespace + "/" + waiting[0].Name
+	e.part(p)
 }
 
 // unqueued tells of jobs that name no queue.
 func unqueued(p Picture, j facts.Job, e *Explanation) {
 	switch {
-	case p.Workload != nil:
-		e.say("%s waits in no queue: its Workload has no spec.queueName", e.Object)
+	case p.Asked.Kind == Workload:
+		e.say("%s waits in no queue: it has no spec.queueName", e.Object)
 		e.Helps = "set the label " + kueue.QueueNameLabel + " of the job to the name of a LocalQueue"
 	case j.State == facts.Unmanaged && p.Other != nil:
 		e.say("%s has no label %s, and namespace %s does not ask for one, so no quota holds it back", e.Object, kueue.QueueNameLabel, p.Asked.Namespace)

@@ -23,6 +23,7 @@ import (
 
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -34,7 +35,7 @@ import (
 //
 // Whether a workload that waits could start is asked of a controller, through ask.
 func Gather(ctx context.Context, c client.Reader, ask Asker, ref Ref, now time.Time) (Picture, error) {
-	p, err := Find(ctx, c, ref)
+	p, err := findAny(ctx, c, ref)
 	if err != nil {
 		return Picture{}, err
 	}
@@ -47,7 +48,7 @@ func Gather(ctx context.Context, c client.Reader, ask Asker, ref Ref, now time.T
 	if w := p.Workload; w != nil && waits(w) {
 		p.Answer, p.Unanswered = ask.Explanation(ctx, w.Namespace, w.Name)
 	}
-	return p, nil
+	return p, p.gatherPart(ctx, c, ask)
 }
 
 // Find fetches a job, its Workload and its pods, whichever of its objects was named.
@@ -84,6 +85,8 @@ func (p *Picture) Root() client.Object {
 		return p.Deployment
 	case p.Pod != nil:
 		return p.Pod
+	case p.Set != nil:
+		return p.Set
 	case p.Workload != nil:
 		return p.Workload
 	}
@@ -117,7 +120,10 @@ func empty(k Kind) client.Object {
 // resolve finds the one object that ref means.
 func resolve(ctx context.Context, c client.Reader, ref Ref) (found, error) {
 	asked := Kinds()
-	if ref.Kind != "" {
+	switch {
+	case isSet(ref.Kind):
+		return found{}, missing(ctx, c, ref, []Kind{ref.Kind})
+	case ref.Kind != "":
 		asked = []Kind{ref.Kind}
 	}
 	var all []found
@@ -179,9 +185,12 @@ func missing(ctx context.Context, c client.Reader, ref Ref, asked []Kind) error 
 	for _, k := range serving() {
 		o := &metav1.PartialObjectMetadata{}
 		o.SetGroupVersionKind(k)
-		if len(asked) > 1 && c.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, o) == nil {
+		if (len(asked) > 1 || asked[0] == Kind(k.Kind)) && c.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, o) == nil {
 			text = servedAs(ctx, c, k.Kind, o)
 		}
+	}
+	if err := c.Get(ctx, types.NamespacedName{Name: ref.Namespace}, &corev1.Namespace{}); apierrors.IsNotFound(err) {
+		text = "there is no namespace " + ref.Namespace
 	}
 	slices.Sort(like)
 	if len(like) > most {
@@ -440,6 +449,10 @@ func (p *Picture) findPods(ctx context.Context, c client.Reader) error {
 // owns reports whether a pod belongs to the job.
 func (p *Picture) owns(pod *corev1.Pod) bool {
 	switch {
+	case p.Set != nil && p.Asked.Kind == LeaderWorkerSet:
+		return pod.Labels[leaderworkerset.NameLabel] == p.Asked.Name
+	case p.Set != nil:
+		return metav1.IsControlledBy(pod, p.Set)
 	case p.AppWrapper != nil:
 		return pod.Labels[appwrapper.AppWrapperLabel] == p.AppWrapper.Name
 	case p.Job != nil:

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -39,11 +40,14 @@ func Kinds() []Kind {
 	return append(out, Workload, PodGroup, Deployment, Pod)
 }
 
-// KindList is all kinds as a sentence has them.
+// KindList is all kinds that a job can be named by, as a sentence has them.
 func KindList() string {
 	var all []string
 	for _, k := range Kinds() {
 		all = append(all, string(k))
+	}
+	for _, s := range sets() {
+		all = append(all, string(s.kind))
 	}
 	last := len(all) - 1
 	return strings.Join(all[:last], ", ") + " or " + all[last]
@@ -65,6 +69,11 @@ func kindNames() map[string]Kind {
 		"podgroup": PodGroup, "podgroups": PodGroup, "pg": PodGroup,
 		"deployment": Deployment, "deployments": Deployment, "deploy": Deployment,
 		"pod": Pod, "pods": Pod, "po": Pod,
+		"statefulset": StatefulSet, "statefulsets": StatefulSet, "sts": StatefulSet,
+		"replicaset": ReplicaSet, "replicasets": ReplicaSet, "rs": ReplicaSet,
+		"daemonset": DaemonSet, "daemonsets": DaemonSet, "ds": DaemonSet,
+		"cronjob": CronJob, "cronjobs": CronJob, "cj": CronJob,
+		"leaderworkerset": LeaderWorkerSet, "leaderworkersets": LeaderWorkerSet, "lws": LeaderWorkerSet,
 	}
 	for _, k := range kinds.All() {
 		for _, name := range k.Names() {
@@ -120,6 +129,14 @@ type Picture struct {
 	PodGroup   *podgroup.PodGroup
 	Deployment *appsv1.Deployment
 	Pod        *corev1.Pod
+	// Set is what is no job but makes pods or Jobs: a StatefulSet, ReplicaSet, DaemonSet,
+	// LeaderWorkerSet or CronJob. Made are the Jobs of the last, the newest first.
+	Set  client.Object
+	Made []batchv1.Job
+	// Parts are the Workloads of a Set that is queued in groups, Part the first of them, or the
+	// first pod of a Deployment or a Set, that waits.
+	Parts []kueue.Workload
+	Part  *Picture
 	// LocalQueue of the workload.
 	LocalQueue *kueue.LocalQueue
 	// Team is true in namespaces where only queued jobs may run.

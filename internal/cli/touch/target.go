@@ -3,37 +3,28 @@ package touch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // Kinds of what is no job itself, but makes pods or Jobs that are.
 const (
-	StatefulSet     cli.Kind = "StatefulSet"
-	ReplicaSet      cli.Kind = "ReplicaSet"
-	CronJob         cli.Kind = "CronJob"
-	LeaderWorkerSet cli.Kind = "LeaderWorkerSet"
+	StatefulSet     = cli.StatefulSet
+	ReplicaSet      = cli.ReplicaSet
+	CronJob         = cli.CronJob
+	LeaderWorkerSet = cli.LeaderWorkerSet
 )
 
 // Target is what a command acts on: a job, or a set of pods that are queued by themselves.
 type Target struct {
 	cli.Picture
-	// Set is the object of a StatefulSet, ReplicaSet, CronJob or LeaderWorkerSet; nil for jobs.
-	Set client.Object
 }
 
 // Find finds what a name means: a job by any of its objects, or a set.
@@ -43,68 +34,21 @@ func Find(ctx context.Context, c client.Reader, ref cli.Ref) (*Target, error) {
 	if err == nil {
 		return &Target{Picture: p}, nil
 	}
-	if !errors.As(err, &missing) || ref.Kind != "" {
+	if !errors.As(err, &missing) {
 		return nil, err
 	}
-	for _, s := range sets() {
-		e := c.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, s.object)
-		switch {
-		case apierrors.IsNotFound(e), apierrors.IsForbidden(e), apimeta.IsNoMatchError(e):
-			continue
-		case e != nil:
-			return nil, fmt.Errorf("read %s %s/%s: %w", s.kind, ref.Namespace, ref.Name, e)
-		}
-		t := &Target{Set: s.object, Picture: cli.Picture{Asked: cli.Ref{Kind: s.kind, Namespace: ref.Namespace, Name: ref.Name}}}
-		return t, t.findPods(ctx, c)
-	}
-	return nil, err
-}
-
-// set is an object that is no job, and its kind.
-type set struct {
-	kind   cli.Kind
-	object client.Object
-}
-
-// sets are empty objects; a LeaderWorkerSet comes before the StatefulSet that it makes, which has
-// its name.
-func sets() []set {
-	return []set{
-		{LeaderWorkerSet, &leaderworkerset.LeaderWorkerSet{}}, {StatefulSet, &appsv1.StatefulSet{}}, {ReplicaSet, &appsv1.ReplicaSet{}}, {CronJob, &batchv1.CronJob{}},
-	}
-}
-
-func (t *Target) findPods(ctx context.Context, c client.Reader) error {
-	var list corev1.PodList
-	if err := c.List(ctx, &list, client.InNamespace(t.Asked.Namespace)); err != nil {
-		return fmt.Errorf("list the pods of %s: %w", t.Asked, err)
-	}
-	for i := range list.Items {
-		if t.Owns(&list.Items[i]) {
-			t.Pods = append(t.Pods, list.Items[i])
-		}
-	}
-	return nil
-}
-
-// Owns reports whether a pod belongs to the job or the set.
-func (t *Target) Owns(pod *corev1.Pod) bool {
+	set, found, e := cli.FindSet(ctx, c, ref)
 	switch {
-	case t.Set == nil:
-		return t.Picture.Owns(pod)
-	case t.Asked.Kind == LeaderWorkerSet:
-		return pod.Labels[leaderworkerset.NameLabel] == t.Asked.Name
+	case e != nil:
+		return nil, e
+	case !found || set.Asked.Kind == cli.DaemonSet: // that is for those who run the nodes
+		return nil, err
 	}
-	return metav1.IsControlledBy(pod, t.Set)
+	return &Target{Picture: set}, nil
 }
 
 // Object is that of the job or the set itself; nil if the user may not read it.
-func (t *Target) Object() client.Object {
-	if t.Set != nil {
-		return t.Set
-	}
-	return t.Root()
-}
+func (t *Target) Object() client.Object { return t.Root() }
 
 // group reports whether the job is a group of pods without an object of its own, and which: then
 // its pods are the job.
