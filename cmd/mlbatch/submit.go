@@ -228,6 +228,7 @@ func (s *submission) plan(ctx context.Context, cfg *rest.Config, job client.Obje
 	if err != nil {
 		return err
 	}
+	spec.EstimateStart = true
 	p, err := cli.Controller{Config: cfg}.Plan(ctx, job.GetNamespace(), spec)
 	if err != nil {
 		return err

@@ -86,6 +86,7 @@ func PrintPlan(w io.Writer, job string, p *visibility.WorkloadPlan, s Style, wid
 			e.answered(x.Explanation)
 			e.helps(x.Explanation)
 		}
+		e.starts(x.Start, x.At.Time)
 	}
 	if len(x.Preempts) > 0 {
 		var names []string

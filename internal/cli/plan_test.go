@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
@@ -13,6 +15,7 @@ import (
 
 func TestPrintPlan(t *testing.T) {
 	q := resource.MustParse
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	starts := visibility.WorkloadPlanStatus{
 		Outcome: visibility.PlanStartsAfterStops, ClusterQueue: "blue-cluster-queue", Priority: 5,
 		PodSets: []visibility.PlannedAdmission{
@@ -26,7 +29,8 @@ func TestPrintPlan(t *testing.T) {
 		Preempts: []visibility.WorkloadReference{{Namespace: "blue", Job: "Job/old"}, {ClusterQueue: "red-cluster-queue", UID: "123"}},
 	}
 	waits := visibility.WorkloadPlanStatus{
-		Outcome: visibility.PlanWaits, ClusterQueue: "blue-cluster-queue",
+		At: metav1.NewTime(noon), Outcome: visibility.PlanWaits, ClusterQueue: "blue-cluster-queue",
+		Start: &visibility.Start{At: metav1.NewTime(noon), P50: new(metav1.NewTime(noon.Add(40 * time.Minute))), P90: new(metav1.NewTime(noon.Add(3 * time.Hour))), Known: 12},
 		Explanation: &visibility.Explanation{
 			Waiting: true, Reason: "WaitingForQuota", Message: "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor h100, 8 more needed",
 			Advice: []visibility.Advice{{Kind: "FewerPods", Count: 1, Allowed: true}},

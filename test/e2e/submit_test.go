@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -69,6 +70,10 @@ func TestU6APlanIsKept(t *testing.T) {
 		}
 		return ""
 	})
+	waits := strings.Join(strings.Fields(say("alice", "blue", "run", "--image", "x", "-N", "3", "-g", "8", "--dry-run", "plan", "--", "sleep", "600")), " ")
+	if !strings.Contains(waits, "would wait in ClusterQueue blue-cluster-queue") || !regexp.MustCompile(`to start within .* \(|guess when it starts: in |does not start within`).MatchString(waits) {
+		t.Fatalf("alice is not told when a second one would start: %s", waits)
+	}
 	plan := []string{"run", "--image", "x", "-g", "8", "--name", "planned", "--dry-run", "plan", "--", "sleep", "600"}
 	out := strings.Join(strings.Fields(say("bob", "red", plan...)), " ")
 	if !strings.Contains(out, "would start in ClusterQueue red-cluster-queue") || !strings.Contains(out, "1 job would be stopped") || strings.Contains(out, filler) {

@@ -31,6 +31,9 @@ type WorkloadPlanSpec struct {
 	PriorityClass string `json:"priorityClass,omitempty"`
 	// podSets are its pods, by role.
 	PodSets []PlannedPodSet `json:"podSets"`
+	// estimateStart asks when the job would start if it would have to wait. That takes longer to
+	// answer.
+	EstimateStart bool `json:"estimateStart,omitempty"`
 }
 
 // PlannedPodSet are pods of one role.
@@ -76,6 +79,9 @@ type WorkloadPlanStatus struct {
 	Preempts []WorkloadReference `json:"preempts,omitempty"`
 	// explanation says why it would wait, and what would help; absent if it would not.
 	Explanation *Explanation `json:"explanation,omitempty"`
+	// start is when it is expected to start if it would wait; absent if that is not known, or was
+	// not asked.
+	Start *Start `json:"start,omitempty"`
 }
 
 // PlannedAdmission is what pods of one role would get.

@@ -30,11 +30,10 @@ type Target struct {
 // Find finds what a name means: a job by any of its objects, or a set.
 func Find(ctx context.Context, c client.Reader, ref cli.Ref) (*Target, error) {
 	p, err := cli.Find(ctx, c, ref)
-	var missing *cli.MissingError
 	if err == nil {
 		return &Target{Picture: p}, nil
 	}
-	if !errors.As(err, &missing) {
+	if _, missing := errors.AsType[*cli.MissingError](err); !missing {
 		return nil, err
 	}
 	set, found, e := cli.FindSet(ctx, c, ref)

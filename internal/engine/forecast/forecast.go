@@ -15,6 +15,8 @@ type Question struct {
 	State   *cycle.State
 	Options cycle.Options
 	Now     time.Time
+	// Also, if not nil, is a workload that is not there, and would be submitted at Now.
+	Also *core.Workload
 	// Jobs says what is known of a workload's runtime.
 	Jobs     func(core.Key) Job
 	Runtimes *Runtimes
@@ -72,6 +74,9 @@ func Starts(q Question) (map[core.Key]Estimate, error) {
 		})
 		if err != nil {
 			return nil, err
+		}
+		if q.Also != nil {
+			f.submit(*q.Also)
 		}
 		asked := f.asked()
 		f.run()

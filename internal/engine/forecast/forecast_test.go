@@ -89,6 +89,27 @@ func TestStartsWhenWhatRunsEnds(t *testing.T) {
 	}
 }
 
+// TestSupposed: a job that is not there is placed behind those that wait, and the question leaves
+// no trace of it.
+func TestSupposed(t *testing.T) {
+	s := town(t, 8, job("first", 0, 8))
+	mine := job("mine", 0, 8)
+	q := question(s, nil, nil)
+	q.Limits = func(core.Key) time.Duration { return time.Hour }
+	for i := range 2 {
+		q.Also = &mine
+		got, err := forecast.Starts(q)
+		if e := got[mine.Key]; err != nil || e.P50 < 90*time.Minute || e.P50 > 93*time.Minute {
+			t.Errorf("it starts after %s (%v), want 90 min: half an hour until the first, which runs for one", e.P50, err)
+		}
+		q.Also = nil
+		without, err := forecast.Starts(q)
+		if _, is := without[mine.Key]; err != nil || is || without[core.Key{Namespace: "ns", Name: "first"}] != got[core.Key{Namespace: "ns", Name: "first"}] {
+			t.Errorf("asked %d times: %v, %v", i+1, without, err)
+		}
+	}
+}
+
 // TestHistoryMakesTheFuture: the same picture has other starts when jobs like the one that
 // runs ran for shorter or longer, and P90 is later the more they differ.
 func TestHistoryMakesTheFuture(t *testing.T) {

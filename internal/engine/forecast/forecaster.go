@@ -94,6 +94,17 @@ func (f *Forecaster) Look(q Question) (map[core.Key]Estimate, error) {
 	return out, nil
 }
 
+// Suppose estimates when q.Also would start, were it submitted at q.Now, with what was learned
+// until now. Nothing is learned from it. Its q.Runtimes are the Forecaster's own.
+func (f *Forecaster) Suppose(q Question) (Estimate, error) {
+	q.Runtimes = &f.runtimes
+	raw, err := Starts(q)
+	if err != nil {
+		return Estimate{}, err
+	}
+	return f.learned.Correct(raw[q.Also.Key], q.Jobs(q.Also.Key).GPUs), nil
+}
+
 // remember keeps an estimate to learn from it: the first of a wait, and one whenever it
 // has taken twice as long.
 func (f *Forecaster) remember(k core.Key, s *said) {

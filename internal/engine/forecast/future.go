@@ -107,6 +107,14 @@ func begin(opt cycle.Options, s *cycle.State, now time.Time, decides int, remain
 	return f, nil
 }
 
+// submit adds a workload that is not there.
+func (f *future) submit(w core.Workload) {
+	w.Created, w.QueueTime, w.Seq = f.now, f.now, 0
+	f.workloads[w.Key] = &course{told: w, asked: true}
+	f.open++
+	f.engine.Apply(core.WorkloadSet{Workload: w})
+}
+
 // observed is a workload of a state as it is while it waits.
 func observed(w *cycle.WorkloadState) core.Workload {
 	at := time.Unix(0, w.Time)

@@ -43,6 +43,8 @@ type Lines interface { //nolint:interfacebloat // what is asked of one engine is
 	Suppose(w core.Workload, now time.Time, higher []int64) (cycle.Supposed, error)
 	// Forecast is when a workload is expected to start; false if that is not known.
 	Forecast(k core.Key) (forecast.Forecast, bool)
+	// SupposeStart is when one that is not there would start; false if that is not known.
+	SupposeStart(w core.Workload) (forecast.Forecast, bool)
 }
 
 const (
@@ -160,6 +162,10 @@ func (h *handler) start(k core.Key) *v1beta2.Start {
 	if !known {
 		return nil
 	}
+	return startOf(f)
+}
+
+func startOf(f forecast.Forecast) *v1beta2.Start {
 	out := &v1beta2.Start{At: metav1.NewTime(f.At), Known: int32(min(f.Known, math.MaxInt32))} //nolint:gosec // it fits
 	if !f.P50.IsZero() {
 		out.P50 = new(metav1.NewTime(f.P50))

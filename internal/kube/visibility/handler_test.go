@@ -42,11 +42,17 @@ type queues struct {
 	forecasts map[core.Key]forecast.Forecast
 	// supposes is what would become of a workload.
 	supposes func(core.Workload) cycle.Supposed
+	// supposedStart is when it would start; zero is not known.
+	supposedStart forecast.Forecast
 }
 
 func (q queues) Forecast(k core.Key) (forecast.Forecast, bool) {
 	f, is := q.forecasts[k]
 	return f, is
+}
+
+func (q queues) SupposeStart(core.Workload) (forecast.Forecast, bool) {
+	return q.supposedStart, !q.supposedStart.At.IsZero()
 }
 
 func (q queues) Suppose(w core.Workload, _ time.Time, _ []int64) (cycle.Supposed, error) {

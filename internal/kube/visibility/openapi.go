@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -87,9 +88,12 @@ func openAPI(v schema.GroupVersion) object {
 				"name": p.name, "in": p.in, "description": p.description, "required": p.in == "path", "schema": object{"type": p.kind},
 			})
 		}
-		paths[path] = object{"parameters": parameters, "get": about.get(v, object{
-			"description": "OK", "content": object{"application/json": object{"schema": object{"$ref": refs + about.answers}}},
-		})}
+		content := object{"application/json": object{"schema": object{"$ref": refs + about.answers}}}
+		does := about.does(v, object{"description": "OK", "content": content})
+		if about.posts {
+			does["requestBody"] = object{"content": content, "required": true}
+		}
+		paths[path] = object{"parameters": parameters, about.verb(): does}
 	}
 	return object{"openapi": "3.0.0", "info": about(), "paths": paths, "components": object{"schemas": schemas(v, refs)}}
 }
@@ -105,9 +109,14 @@ func swagger() object {
 			for _, p := range about.parameters {
 				parameters = append(parameters, object{"name": p.name, "in": p.in, "description": p.description, "required": p.in == "path", "type": p.kind, "uniqueItems": true})
 			}
-			get := about.get(v, object{"description": "OK", "schema": object{"$ref": refs + about.answers}})
-			get["produces"], get["schemes"] = []string{"application/json"}, []string{"https"}
-			paths[path] = object{"parameters": parameters, "get": get}
+			schema := object{"$ref": refs + about.answers}
+			does := about.does(v, object{"description": "OK", "schema": schema})
+			does["produces"], does["schemes"] = []string{"application/json"}, []string{"https"}
+			if about.posts {
+				does["consumes"] = []string{"application/json"}
+				does["parameters"] = []object{{"name": "body", "in": "body", "required": true, "schema": schema}}
+			}
+			paths[path] = object{"parameters": parameters, about.verb(): does}
 		}
 	}
 	return object{"swagger": "2.0", "info": about(), "paths": paths, "definitions": definitions}
@@ -121,15 +130,24 @@ type operation struct {
 	parameters      []parameter
 	// answers names the schema of the answer, kind its kind.
 	answers, kind string
+	// posts says that the question is posted, and comes back with its answer.
+	posts bool
 }
 
 type parameter struct{ name, in, kind, description string }
 
-func (o operation) get(v schema.GroupVersion, ok object) object {
+func (o operation) verb() string {
+	if o.posts {
+		return "post"
+	}
+	return "get"
+}
+
+func (o operation) does(v schema.GroupVersion, ok object) object {
 	return object{
 		"operationId": o.id, "description": o.description, "tags": []string{"visibility_" + v.Version},
 		"responses":           object{"200": ok, "401": object{"description": "Unauthorized"}},
-		"x-kubernetes-action": "get", "x-kubernetes-group-version-kind": kindOf(v, o.kind),
+		"x-kubernetes-action": o.verb(), "x-kubernetes-group-version-kind": kindOf(v, o.kind),
 	}
 }
 
@@ -145,11 +163,11 @@ func operations(v schema.GroupVersion) map[string]operation {
 	out := map[string]operation{
 		root + "/clusterqueues/{name}/pendingworkloads": {
 			"readVisibility" + suffix + "ClusterQueuePendingWorkloads", "who waits in a ClusterQueue, in order", append([]parameter{name("queue")}, page...),
-			summaryOf(v), summaryKind,
+			summaryOf(v), summaryKind, false,
 		},
 		root + "/namespaces/{namespace}/localqueues/{name}/pendingworkloads": {
 			"readVisibility" + suffix + "NamespacedLocalQueuePendingWorkloads", "who waits in a LocalQueue, in order", append([]parameter{name("queue"), namespace("queue")}, page...),
-			summaryOf(v), summaryKind,
+			summaryOf(v), summaryKind, false,
 		},
 	}
 	if v == v1beta2.GroupVersion {
@@ -159,7 +177,12 @@ func operations(v schema.GroupVersion) map[string]operation {
 				name("Workload"), namespace("Workload"),
 				{against, "query", "string", "another Workload as NAMESPACE/NAME, or its UID: the answer says how both stand to each other, and gives no advice"},
 			},
-			schemaName(v, explanationKind), explanationKind,
+			schemaName(v, explanationKind), explanationKind, false,
+		}
+		out[root+"/namespaces/{namespace}/"+plans] = operation{
+			"createVisibility" + suffix + "NamespacedWorkloadPlan", "what would become of a job, were it submitted now; nothing is stored",
+			[]parameter{namespace("job")},
+			schemaName(v, planKind), planKind, true,
 		}
 	}
 	return out
@@ -216,6 +239,10 @@ func schemas(v schema.GroupVersion, refs string) object {
 		top := out[schemaName(v, explanationKind)].(object) //nolint:forcetypeassert // it was just made
 		top["description"] = "Why a workload waits, what bears on it and what would help, found out at the moment of the question."
 		top["x-kubernetes-group-version-kind"] = []object{kindOf(v, explanationKind)}
+		describeType(reflect.TypeFor[v1beta2.WorkloadPlan](), v, refs, out)
+		top = out[schemaName(v, planKind)].(object) //nolint:forcetypeassert // it was just made
+		top["description"] = "What a job would ask for, and what would become of it were it submitted now."
+		top["x-kubernetes-group-version-kind"] = []object{kindOf(v, planKind)}
 	}
 	return out
 }
@@ -228,7 +255,7 @@ func describeType(t reflect.Type, v schema.GroupVersion, refs string, out object
 		return
 	}
 	properties, required := object{}, []string{}
-	out[name] = object{"type": "object", "description": "Part of an Explanation.", "properties": properties}
+	out[name] = object{"type": "object", "description": "Part of an answer.", "properties": properties}
 	var add func(t reflect.Type)
 	add = func(t reflect.Type) {
 		for f := range t.Fields() {
@@ -254,6 +281,8 @@ func describeField(t reflect.Type, v schema.GroupVersion, refs string, out objec
 	switch t {
 	case reflect.TypeFor[metav1.ObjectMeta]():
 		return object{"type": "object"}
+	case reflect.TypeFor[corev1.PodTemplateSpec](): // as the API server describes it
+		return object{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	case reflect.TypeFor[metav1.Time]():
 		return object{"type": "string", "format": "date-time"}
 	case reflect.TypeFor[resource.Quantity]():

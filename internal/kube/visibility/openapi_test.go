@@ -55,17 +55,28 @@ func TestSwagger(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("%d, %v: %s", w.Code, err, w.Body)
 	}
-	if len(doc.Paths.Paths) != 5 || len(doc.Definitions) != 22 {
+	if len(doc.Paths.Paths) != 6 || len(doc.Definitions) != 30 {
 		t.Errorf("%d paths and %d definitions in two versions", len(doc.Paths.Paths), len(doc.Definitions))
 	}
 	for path, p := range doc.Paths.Paths {
-		ref := p.Get.Responses.StatusCodeResponses[http.StatusOK].Schema.Ref.String()
+		does := p.Get
+		if strings.HasSuffix(path, plans) {
+			does = p.Post
+			if body := does.Parameters[0].Schema.Ref.String(); body != "#/definitions/io.x-k8s.kueue.visibility.v1beta2.WorkloadPlan" {
+				t.Errorf("what is posted to %s is %s", path, body)
+			}
+		}
+		ref := does.Responses.StatusCodeResponses[http.StatusOK].Schema.Ref.String()
 		if _, defined := doc.Definitions[strings.TrimPrefix(ref, "#/definitions/")]; !defined {
 			t.Errorf("%s answers with %s, which is not defined", path, ref)
 		}
 	}
 	got := properties(doc.Definitions["io.x-k8s.kueue.visibility.v1beta2.PendingWorkload"].Properties)
 	if want := jsonNames(reflect.TypeFor[v1beta2.PendingWorkload]()); !slices.Equal(got, want) {
+		t.Errorf("described are %v, there are %v", got, want)
+	}
+	got = properties(doc.Definitions["io.x-k8s.kueue.visibility.v1beta2.WorkloadPlanStatus"].Properties)
+	if want := jsonNames(reflect.TypeFor[v1beta2.WorkloadPlanStatus]()); !slices.Equal(got, want) {
 		t.Errorf("described are %v, there are %v", got, want)
 	}
 	got = properties(doc.Definitions["io.x-k8s.kueue.visibility.v1beta2.Explanation"].Properties)
@@ -81,14 +92,18 @@ func TestOpenAPI3(t *testing.T) {
 	if err := json.Unmarshal(ask(t, "/openapi/v3", "").Body.Bytes(), &index); err != nil || len(index.Paths) != 2 {
 		t.Fatalf("%v, %+v", err, index)
 	}
-	for path, at := range index.Paths {
+	for _, at := range index.Paths {
 		w := ask(t, at.ServerRelativeURL, "")
 		var doc spec3.OpenAPI
 		if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || w.Code != http.StatusOK {
 			t.Fatalf("%d, %v: %s", w.Code, err, w.Body)
 		}
-		for _, p := range doc.Paths.Paths {
-			ref := p.Get.Responses.StatusCodeResponses[http.StatusOK].Content["application/json"].Schema.Ref.String()
+		for path, p := range doc.Paths.Paths {
+			does := p.Get
+			if strings.HasSuffix(path, plans) {
+				does = p.Post
+			}
+			ref := does.Responses.StatusCodeResponses[http.StatusOK].Content["application/json"].Schema.Ref.String()
 			if _, defined := doc.Components.Schemas[strings.TrimPrefix(ref, "#/components/schemas/")]; !defined {
 				t.Errorf("%s answers with %s, which is not defined", path, ref)
 			}

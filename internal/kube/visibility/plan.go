@@ -70,6 +70,11 @@ func (h *handler) plan(r *http.Request, info *request.RequestInfo) (any, error) 
 	p.TypeMeta = metav1.TypeMeta{Kind: planKind, APIVersion: v1beta2.GroupVersion.String()}
 	p.ObjectMeta = metav1.ObjectMeta{Namespace: info.Namespace}
 	p.Status = a.outcome(ctx, w, told, said, classes)
+	if p.Spec.EstimateStart && p.Status.Outcome == v1beta2.PlanWaits {
+		if f, known := h.lines.SupposeStart(told); known {
+			p.Status.Start = startOf(f)
+		}
+	}
 	return p, nil
 }
 

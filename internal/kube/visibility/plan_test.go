@@ -6,12 +6,15 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/forecast"
 )
 
 const plansPath = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/blue/workloadplans"
@@ -70,6 +73,30 @@ func TestPlanThatWaits(t *testing.T) {
 	if err := json.Unmarshal(post(t, q, planned).Body.Bytes(), &got); err != nil || got.Status == nil || got.Status.Outcome != v1beta2.PlanWaits ||
 		got.Status.Explanation == nil || got.Status.Explanation.Reason != string(core.Suspended) {
 		t.Errorf("%v: %+v", err, got.Status)
+	}
+}
+
+// TestPlanSaysWhen: only who asks for it waits for the future to be played.
+func TestPlanSaysWhen(t *testing.T) {
+	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	q := shared()
+	q.supposedStart = forecast.Forecast{At: at, P50: at.Add(time.Hour), Known: 7}
+	waits := cycle.Supposed{Queue: "shared", Explanation: core.Explanation{Reason: core.Reason{Code: core.WaitingForQuota}}}
+	runs := cycle.Supposed{Queue: "shared", Admission: &core.Admission{}}
+	asked := strings.Replace(planned, `"queueName"`, `"estimateStart": true, "queueName"`, 1)
+	for name, tc := range map[string]struct {
+		body string
+		is   cycle.Supposed
+		want bool
+	}{"asked": {asked, waits, true}, "not asked": {planned, waits, false}, "starts": {asked, runs, false}} {
+		q.supposes = func(core.Workload) cycle.Supposed { return tc.is }
+		var got v1beta2.WorkloadPlan
+		if err := json.Unmarshal(post(t, q, tc.body).Body.Bytes(), &got); err != nil || got.Status == nil || (got.Status.Start != nil) != tc.want {
+			t.Fatalf("%s: %v: %+v", name, err, got.Status)
+		}
+		if s := got.Status.Start; tc.want && (!s.P50.Equal(new(metav1.NewTime(at.Add(time.Hour)))) || s.P90 != nil || s.Known != 7) {
+			t.Errorf("%s: %+v", name, s)
+		}
 	}
 }
 

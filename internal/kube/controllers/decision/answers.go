@@ -22,6 +22,11 @@ type Answers struct {
 // Forecast is when a workload is expected to start; false if that is not known.
 func (a Answers) Forecast(k core.Key) (forecast.Forecast, bool) { return a.Forecasts.Of(k) }
 
+// SupposeStart is when a workload that is not there would start; false if that is not known.
+func (a Answers) SupposeStart(w core.Workload) (forecast.Forecast, bool) {
+	return a.Forecasts.Suppose(w)
+}
+
 // errUnknown says that there is no whole picture yet.
 var errUnknown = errors.New("this controller has just started and does not know all queues yet: ask again")
 

@@ -29,8 +29,9 @@ import (
 // beside the decisions, on copies, and takes a small part of one processor.
 type Forecasts struct {
 	opts ForecastOptions
-	// book is used by the loop only.
-	book book
+	// looking is held while the future is played: book and its oracle are no more than one's.
+	looking sync.Mutex
+	book    book
 
 	mu     sync.Mutex
 	at     time.Time
@@ -89,23 +90,18 @@ func (f *Forecasts) Start(ctx context.Context) error {
 
 // look makes the estimates anew.
 func (f *Forecasts) look(ctx context.Context, now time.Time) error {
+	f.looking.Lock()
+	defer f.looking.Unlock()
 	var all kueue.WorkloadList
 	if err := f.opts.Workloads.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list workloads: %w", err)
 	}
 	f.book.read(all.Items)
-	var state *cycle.State
-	var err error
-	if unknown := f.opts.Look(func(e *cycle.Engine) { state, err = e.Dump() }); unknown != nil {
-		return unknown
-	}
+	q, err := f.question(now)
 	if err != nil {
 		return err
 	}
-	said, err := f.book.oracle.Look(forecast.Question{
-		State: state, Options: f.opts.Engine, Now: now, Jobs: f.book.job, Futures: futures, Decides: mostDecides,
-		Enough: func(played int) bool { return played >= fewest && f.opts.Clock.Since(now) > budget },
-	})
+	said, err := f.book.oracle.Look(q)
 	if err != nil {
 		return fmt.Errorf("look ahead: %w", err)
 	}
@@ -117,6 +113,51 @@ func (f *Forecasts) look(ctx context.Context, now time.Time) error {
 	defer f.mu.Unlock()
 	f.at, f.latest, f.known, f.tally = now, said, known, f.book.oracle.Tally()
 	return nil
+}
+
+// question is what is asked of the future at a moment.
+func (f *Forecasts) question(now time.Time) (q forecast.Question, err error) {
+	q = forecast.Question{
+		Options: f.opts.Engine, Now: now, Jobs: f.book.job, Futures: futures, Decides: mostDecides,
+		Enough: func(played int) bool { return played >= fewest && f.opts.Clock.Since(now) > budget },
+	}
+	if unknown := f.opts.Look(func(e *cycle.Engine) { q.State, err = e.Dump() }); unknown != nil {
+		return q, unknown
+	}
+	return q, err
+}
+
+// Suppose is when a workload that is not there would start, were it submitted now; false if that
+// is not known. One is estimated at a time.
+func (f *Forecasts) Suppose(w core.Workload) (forecast.Forecast, bool) {
+	if f == nil {
+		return forecast.Forecast{}, false
+	}
+	f.looking.Lock()
+	defer f.looking.Unlock()
+	now := f.opts.Clock.Now()
+	q, err := f.question(now)
+	if err != nil {
+		return forecast.Forecast{}, false
+	}
+	job := forecast.Job{Classes: []string{w.Key.Namespace + "/" + w.Queue, ""}}
+	for i := range w.PodSets {
+		job.GPUs += int64(w.PodSets[i].Count) * int64(w.PodSets[i].Requests.Of(core.GPU))
+	}
+	q.Also = &w
+	q.Jobs = func(k core.Key) forecast.Job {
+		if k == w.Key {
+			return job
+		}
+		return f.book.job(k)
+	}
+	e, err := f.book.oracle.Suppose(q)
+	if err != nil {
+		return forecast.Forecast{}, false
+	}
+	out := e.From(now)
+	out.Known = f.book.oracle.Known(job)
+	return out, true
 }
 
 // Of is when a workload is expected to start; false if nothing is known of it.

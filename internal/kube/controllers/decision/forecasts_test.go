@@ -144,7 +144,18 @@ func TestForecasts(t *testing.T) {
 	if _, is := f.Of(core.Key{Namespace: "blue", Name: "job-train-3"}); is {
 		t.Error("a job that runs has a start to come")
 	}
+	mine := told("train-5")
+	supposed, is := f.Suppose(mine)
+	if !is || supposed.Known != 32 || !supposed.P50.After(got.P50.Add(50*time.Minute)) || supposed.P50.After(got.P50.Add(2*time.Hour)) {
+		t.Errorf("one more starts in %s (%v, known %d), want an hour after the one before it", supposed.P50.Sub(now), is, supposed.Known)
+	}
+	if _, is := f.Of(mine.Key); is {
+		t.Error("a job that nobody submitted has a start to come")
+	}
 	known = false
+	if _, is := f.Suppose(mine); is {
+		t.Error("nothing is known, and it is")
+	}
 	if err := f.look(t.Context(), now); err == nil {
 		t.Error("there is no engine, and no error")
 	}
