@@ -22,6 +22,7 @@ import (
 // simulation is what the command line asks for.
 type simulation struct {
 	trace   string
+	flights string
 	sizes   worldfile.Sizes
 	compare []string
 	seed    uint64
@@ -47,7 +48,15 @@ whom, and what preemption cost. The same world and seed print the same bytes.
 
 Without a file it runs a small world of three teams; with --trace alone it makes a
 world that fits the trace. It exits with 1 if the world cannot be read, or if
---check finds that the engine broke one of its promises. Ctrl-C ends the run early: what
+--check finds that the engine broke one of its promises.
+
+With --from-flights the jobs, nodes and queues are those that a flight recorder wrote,
+and each file of --compare is a policy that they are decided again under: ClusterQueues,
+Cohorts, LocalQueues and ResourceFlavors that take the place of the recorded ones of their
+names, and at most one Configuration. Differences are told for each team, against the
+recorded policy, which is simulated as well and compared with what really happened.
+
+Ctrl-C ends the run early: what
 there is so far is printed, and the exit code is 1.`,
 		Example: `  # three teams, two days, in a second
   mlbatch simulate
@@ -61,6 +70,9 @@ there is so far is printed, and the exit code is 1.`,
 
   # policies side by side
   mlbatch simulate --compare fifo.yaml preempting.yaml fair.yaml
+
+  # what would have happened here under other quotas?
+  mlbatch simulate --from-flights ~/.local/share/mlbatch/flights --compare fair.yaml,more.yaml --html past.html
 
   # a page with charts of use and waits
   mlbatch simulate world.yaml --html report.html
@@ -79,11 +91,12 @@ there is so far is printed, and the exit code is 1.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.trace, "trace", "", "CSV `file` with one job a line (columns timestamp, duration, num_gpus, cluster)")
+	f.StringVar(&s.flights, "from-flights", "", "decide again what a flight recorder wrote: `FILE or DIR` of recordings; --compare then names files of policies")
 	f.IntVar(&s.sizes.Nodes, "nodes", 0, "nodes of the world made for --trace (default: so many that its load keeps 3/5 of them busy)")
 	f.Int64Var(&s.sizes.GPUsPerNode, "gpus-per-node", 8, "GPUs of each node of the world made for --trace")
-	f.StringSliceVar(&s.compare, "compare", nil, "run several `worlds` and print how they differ from the first: --compare A.yaml B.yaml ...")
+	f.StringSliceVar(&s.compare, "compare", nil, "run several `worlds` and print how they differ from the first: --compare A.yaml B.yaml ...; with --from-flights files of policies")
 	f.Uint64Var(&s.seed, "seed", 0, "seed instead of the world's own")
-	f.StringVarP(&s.output, "output", "o", "", "json instead of tables")
+	f.StringVarP(&s.output, "output", "o", "", "json instead of tables; with --from-flights yaml, too")
 	f.StringVar(&s.csv, "csv", "", "`directory` to write teams.csv, timeline.csv and jobs.csv to")
 	f.StringVar(&s.svg, "svg", "", "`file` to draw charts of use and waits into")
 	f.StringVar(&s.html, "html", "", "`file` to write a page with the tables and charts to")
@@ -97,6 +110,9 @@ there is so far is printed, and the exit code is 1.`,
 func (s *simulation) complete(args []string, comparing bool) error { //nolint:revive // whether a flag was given
 	if comparing {
 		s.compare = append(s.compare, args...)
+	}
+	if s.flights != "" {
+		return s.completeFlights(args)
 	}
 	switch {
 	case s.output != "" && s.output != "json":
@@ -123,6 +139,8 @@ func (s *simulation) run(cmd *cobra.Command, args []string) error {
 	case s.example:
 		_, err := out.Write(worldfile.Builtin())
 		return err
+	case s.flights != "":
+		return s.runFlights(cmd)
 	case len(s.compare) > 0:
 		return s.runMany(cmd)
 	}
@@ -161,11 +179,16 @@ func (s *simulation) write(out io.Writer, result *sim.Result) error {
 }
 
 func writeFile(file string, result *sim.Result, write func(io.Writer, *sim.Result) error) error {
+	return writeTo(file, func(out io.Writer) error { return write(out, result) })
+}
+
+// writeTo makes a file of what is written.
+func writeTo(file string, write func(io.Writer) error) error {
 	f, err := os.Create(file)
 	if err != nil {
 		return fmt.Errorf("write charts: %w", err)
 	}
-	if err := errors.Join(write(f, result), f.Close()); err != nil {
+	if err := errors.Join(write(f), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
 	return nil

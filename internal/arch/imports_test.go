@@ -116,6 +116,14 @@ var outerLadder = []layer{
 		why: "the demo is a user of the cluster and watches it through the API",
 	},
 	{
+		dir: "internal/cli/whatif", may: []string{
+			"api", "internal/cli", "internal/core", "internal/engine", "internal/facts", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme",
+			"internal/record", "internal/replay", "internal/sim", "internal/strict",
+		},
+		never: []string{"k8s.io/kubernetes"},
+		why:   "what would have been needs recordings, the simulator and the manifests people know, and no cluster",
+	},
+	{
 		dir: "internal/cli/touch", may: []string{"api", "internal/cli", "internal/core", "internal/engine", "internal/facts", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme"},
 		never: []string{"k8s.io/kubernetes"},
 		why:   "what people do with their jobs is done through the API, with what the command line knows of jobs",

@@ -261,7 +261,7 @@ func sumUp(name string, jobs []*job) Account {
 			waits = append(waits, seconds(j.started-submitted))
 		}
 	}
-	a.Wait, a.Slowdown = distribution(waits), distribution(slow)
+	a.Wait, a.Slowdown = Describe(waits), Describe(slow)
 	return a
 }
 
@@ -294,8 +294,8 @@ func (r *Run) jobResult(j *job) JobResult {
 	return out
 }
 
-// distribution takes the nearest rank for percentiles.
-func distribution(v []float64) Distribution {
+// Describe sorts values and describes them; percentiles are those of the nearest rank.
+func Describe(v []float64) Distribution {
 	if len(v) == 0 {
 		return Distribution{}
 	}

@@ -41,19 +41,19 @@ func measures(unit string) []measure {
 	return []measure{
 		{"jobs finished", func(a *sim.Account) float64 { return float64(a.Finished) }, plain},
 		{"jobs never started", func(a *sim.Account) float64 { return float64(a.NeverStarted) }, plain},
-		{"wait mean", func(a *sim.Account) float64 { return a.Wait.Mean }, span},
-		{"wait p50", func(a *sim.Account) float64 { return a.Wait.P50 }, span},
-		{"wait p90", func(a *sim.Account) float64 { return a.Wait.P90 }, span},
-		{"wait p99", func(a *sim.Account) float64 { return a.Wait.P99 }, span},
+		{"wait mean", func(a *sim.Account) float64 { return a.Wait.Mean }, Span},
+		{"wait p50", func(a *sim.Account) float64 { return a.Wait.P50 }, Span},
+		{"wait p90", func(a *sim.Account) float64 { return a.Wait.P90 }, Span},
+		{"wait p99", func(a *sim.Account) float64 { return a.Wait.P99 }, Span},
 		{"slowdown mean", func(a *sim.Account) float64 { return a.Slowdown.Mean }, two},
-		{"utilisation", func(a *sim.Account) float64 { return a.Utilisation }, percent},
-		{unit + "-hours used", func(a *sim.Account) float64 { return a.Used }, number},
-		{unit + "-hours borrowed", func(a *sim.Account) float64 { return a.Borrowed }, number},
-		{unit + "-hours lent", func(a *sim.Account) float64 { return a.Lent }, number},
+		{"utilisation", func(a *sim.Account) float64 { return a.Utilisation }, Percent},
+		{unit + "-hours used", func(a *sim.Account) float64 { return a.Used }, Number},
+		{unit + "-hours borrowed", func(a *sim.Account) float64 { return a.Borrowed }, Number},
+		{unit + "-hours lent", func(a *sim.Account) float64 { return a.Lent }, Number},
 		{"preemptions", func(a *sim.Account) float64 { return float64(a.Preempted) }, plain},
 		{"most evictions of a job", func(a *sim.Account) float64 { return float64(a.MostEvicted) }, plain},
 		{"restarts", func(a *sim.Account) float64 { return float64(a.Restarts) }, plain},
-		{unit + "-hours lost", func(a *sim.Account) float64 { return a.Lost }, number},
+		{unit + "-hours lost", func(a *sim.Account) float64 { return a.Lost }, Number},
 	}
 }
 
@@ -74,7 +74,7 @@ func Compare(results ...*sim.Result) *Comparison {
 func notes(results []*sim.Result) (out []string) {
 	var times, jobs, units []string
 	for i, r := range results {
-		times = append(times, letter(i)+" "+span(r.Seconds))
+		times = append(times, letter(i)+" "+Span(r.Seconds))
 		jobs = append(jobs, fmt.Sprintf("%s %d", letter(i), r.Total.Jobs))
 		units = append(units, letter(i)+" "+Unit(r.Unit)+"s")
 	}

@@ -41,7 +41,7 @@ func SVG(out io.Writer, r *sim.Result) error {
 	height := titleHeight + 3*(chartHeight+chartGap)
 	fmt.Fprintf(p, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="system-ui, sans-serif" font-size="12">`+"\n", pictureWidth, height)
 	fmt.Fprintf(p, `<rect width="%g" height="%g" fill="#ffffff"/>`+"\n", pictureWidth, height)
-	p.text(marginLeft, 26, `font-size="16" font-weight="600"`, fmt.Sprintf("%s: %s of virtual time, %d jobs", r.World, span(r.Seconds), r.Total.Jobs))
+	p.text(marginLeft, 26, `font-size="16" font-weight="600"`, fmt.Sprintf("%s: %s of virtual time, %d jobs", r.World, Span(r.Seconds), r.Total.Jobs))
 	p.top = titleHeight + 24
 	p.usage(r)
 	p.top += chartHeight + chartGap
@@ -91,7 +91,7 @@ func (p *picture) usage(r *sim.Result) {
 		below = above
 	}
 	if highest(tl.Offered) > 0 {
-		p.line(tl.Offered, top, "#333333", `stroke-dasharray="4 3"`)
+		p.line(tl.Offered, top, "#333333", `class="offered" stroke-dasharray="4 3"`)
 		p.legend(len(tl.Teams), "offered", "#333333")
 	}
 }
@@ -125,7 +125,7 @@ func (p *picture) waits(r *sim.Result) {
 	p.box()
 	for _, mark := range []float64{1, 10, 60, 600, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600} {
 		if mark <= most {
-			p.mark(at(mark), span(mark))
+			p.mark(at(mark), Span(mark))
 		}
 	}
 	width := p.inner() / float64(max(1, len(r.Teams)))
@@ -136,7 +136,7 @@ func (p *picture) waits(r *sim.Result) {
 		for k, v := range []float64{a.Wait.P50, a.Wait.P90, a.Wait.P99} {
 			y := at(v)
 			fmt.Fprintf(p, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s" fill-opacity="%.2f"><title>%s %s: %s</title></rect>`+"\n",
-				x+width/2+(float64(k)-1.5)*bar, p.top+y, bar-3, max(1, chartHeight-y), hue(i), 1-0.3*float64(k), html.EscapeString(a.Team), []string{"p50", "p90", "p99"}[k], span(v))
+				x+width/2+(float64(k)-1.5)*bar, p.top+y, bar-3, max(1, chartHeight-y), hue(i), 1-0.3*float64(k), html.EscapeString(a.Team), []string{"p50", "p90", "p99"}[k], Span(v))
 		}
 		p.text(x+width/2, p.top+chartHeight+16, `text-anchor="middle"`, a.Team)
 	}
@@ -152,7 +152,7 @@ func (p *picture) text(x, y float64, attributes, s string) {
 }
 
 func (p *picture) box() {
-	fmt.Fprintf(p, `<rect x="%g" y="%g" width="%g" height="%g" fill="none" stroke="#cccccc"/>`+"\n", marginLeft, p.top, p.inner(), chartHeight)
+	fmt.Fprintf(p, `<rect class="box" x="%g" y="%g" width="%g" height="%g" fill="none" stroke="#cccccc"/>`+"\n", marginLeft, p.top, p.inner(), chartHeight)
 }
 
 // mark labels a height of the chart.
@@ -171,7 +171,7 @@ func (p *picture) frame(title string, top, seconds float64) {
 	}
 	for i := range 7 {
 		x := marginLeft + p.inner()*float64(i)/6
-		p.text(x, p.top+chartHeight+16, `text-anchor="middle" fill="#555555"`, span(seconds*float64(i)/6))
+		p.text(x, p.top+chartHeight+16, `text-anchor="middle" fill="#555555"`, Span(seconds*float64(i)/6))
 	}
 }
 

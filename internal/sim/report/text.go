@@ -16,7 +16,7 @@ func Text(out io.Writer, r *sim.Result) error {
 	var b strings.Builder
 	t := &r.Total
 	fmt.Fprintf(&b, "World %q, seed %d: %s of virtual time from %s.\n\n",
-		r.World, r.Seed, span(r.Seconds), r.Start.Format("2006-01-02 15:04"))
+		r.World, r.Seed, Span(r.Seconds), r.Start.Format("2006-01-02 15:04"))
 	totals(&b, r)
 	b.WriteString("\n")
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -42,12 +42,12 @@ func totals(b *strings.Builder, r *sim.Result) {
 	fmt.Fprintf(b, "  jobs         %d submitted, %d finished, %d still active, %d never started%s\n",
 		t.Jobs, t.Finished, t.Unfinished, t.NeverStarted, never(r.Waiting))
 	fmt.Fprintf(b, "  wait         mean %s, p50 %s, p90 %s, p99 %s, max %s\n",
-		span(t.Wait.Mean), span(t.Wait.P50), span(t.Wait.P90), span(t.Wait.P99), span(t.Wait.Max))
+		Span(t.Wait.Mean), Span(t.Wait.P50), Span(t.Wait.P90), Span(t.Wait.P99), Span(t.Wait.Max))
 	fmt.Fprintf(b, "  slowdown     mean %.2f, p50 %.2f, p99 %.2f\n", t.Slowdown.Mean, t.Slowdown.P50, t.Slowdown.P99)
-	fmt.Fprintf(b, "  utilisation  %s: %s of %s %s-hours\n", percent(t.Utilisation), number(t.Used), number(t.Offered), Unit(r.Unit))
+	fmt.Fprintf(b, "  utilisation  %s: %s of %s %s-hours\n", Percent(t.Utilisation), Number(t.Used), Number(t.Offered), Unit(r.Unit))
 	fmt.Fprintf(b, "  preemptions  %d (of %d evictions, at most %d of one job), %d restarts, %s %s-hours of work lost\n",
-		t.Preempted, t.Evicted, t.MostEvicted, t.Restarts, number(t.Lost), Unit(r.Unit))
-	fmt.Fprintf(b, "  lending      %s %s-hours borrowed\n", number(t.Borrowed), Unit(r.Unit))
+		t.Preempted, t.Evicted, t.MostEvicted, t.Restarts, Number(t.Lost), Unit(r.Unit))
+	fmt.Fprintf(b, "  lending      %s %s-hours borrowed\n", Number(t.Borrowed), Unit(r.Unit))
 	fmt.Fprintf(b, "  fairness     Jain index %.3f over usage per entitlement\n", r.Jain)
 	if r.Engine.Failures > 0 {
 		fmt.Fprintf(b, "  failures     %d nodes failed\n", r.Engine.Failures)
@@ -68,9 +68,9 @@ func never(reasons []sim.Reason) string {
 func row(w io.Writer, a *sim.Account) {
 	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%.1f\t%.1f\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t\n",
 		a.Team, a.Jobs, a.Finished, a.NeverStarted,
-		span(a.Wait.Mean), span(a.Wait.P50), span(a.Wait.P90), span(a.Wait.P99), span(a.Wait.Max),
-		a.Slowdown.P50, a.Slowdown.P99, number(a.Used), percent(a.Utilisation), number(a.Borrowed), number(a.Lent), number(a.Lost),
-		a.Preempted, percent(a.Share), percent(a.Entitled))
+		Span(a.Wait.Mean), Span(a.Wait.P50), Span(a.Wait.P90), Span(a.Wait.P99), Span(a.Wait.Max),
+		a.Slowdown.P50, a.Slowdown.P99, Number(a.Used), Percent(a.Utilisation), Number(a.Borrowed), Number(a.Lent), Number(a.Lost),
+		a.Preempted, Percent(a.Share), Percent(a.Entitled))
 }
 
 // columns is how wide the timeline is, in characters.
@@ -84,12 +84,12 @@ func timeline(b *strings.Builder, r *sim.Result) {
 	for _, t := range tl.Teams {
 		width = max(width, len(t.Team))
 	}
-	fmt.Fprintf(b, "%-*s  %-9s from the start to %s, %s a column\n", width, "", "", span(r.Seconds), span(r.Seconds/columns))
+	fmt.Fprintf(b, "%-*s  %-9s from the start to %s, %s a column\n", width, "", "", Span(r.Seconds), Span(r.Seconds/columns))
 	line := func(name, what string, v []float64, scale float64, unit string) {
-		fmt.Fprintf(b, "%-*s  %-9s %s  max %s%s\n", width, name, what, spark(shrink(v, columns), scale), number(highest(v)), unit)
+		fmt.Fprintf(b, "%-*s  %-9s %s  max %s%s\n", width, name, what, spark(shrink(v, columns), scale), Number(highest(v)), unit)
 	}
 	unit := " " + Unit(r.Unit)
-	line("all", "in use", tl.Used, highest(tl.Offered), unit+", offered "+number(highest(tl.Offered)))
+	line("all", "in use", tl.Used, highest(tl.Offered), unit+", offered "+Number(highest(tl.Offered)))
 	for _, t := range tl.Teams {
 		line(t.Team, "in use", t.Used, highest(t.Used), unit)
 		if highest(t.Waiting) > 0 {
@@ -147,10 +147,11 @@ func Unit(resource string) string {
 	return resource
 }
 
-func percent(x float64) string { return fmt.Sprintf("%.1f%%", 100*x) }
+// Percent prints a share.
+func Percent(x float64) string { return fmt.Sprintf("%.1f%%", 100*x) }
 
-// number prints an amount with three digits or more.
-func number(x float64) string {
+// Number prints an amount with three digits or more.
+func Number(x float64) string {
 	switch {
 	case x == 0:
 		return "0"
@@ -162,8 +163,8 @@ func number(x float64) string {
 	return fmt.Sprintf("%.0f", x)
 }
 
-// span prints seconds the way people speak of times.
-func span(sec float64) string {
+// Span prints seconds the way people speak of times.
+func Span(sec float64) string {
 	d := time.Duration(sec * float64(time.Second))
 	switch {
 	case d == 0:
