@@ -22,8 +22,9 @@ func kueuectlCommands() []func() *cobra.Command {
 	return []func() *cobra.Command{newCreateCommand, newListCommand, newStopCommand, newResumeCommand, newDeleteCommand}
 }
 
-// newVerb is a command of which the kinds of objects are subcommands.
-func newVerb(use, short, example string, kinds ...*cobra.Command) *cobra.Command {
+// newVerb is a command of which the kinds of objects are subcommands. Of jobs it is done by
+// another one.
+func newVerb(use, short, example, ofJobs string, kinds ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short + ", as kueuectl does", Example: example,
 		Long: short + `, by the names and with the defaults of kueuectl, Kueue's plugin for kubectl. What that passes
@@ -34,9 +35,9 @@ on to kubectl (get, describe, edit, patch, delete of other kinds) kubectl does.`
 				known = append(known, k.Name())
 			}
 			if len(args) == 0 {
-				return usagef("say of which kind: %s", strings.Join(known, ", "))
+				return usagef("say of which kind: %s; for jobs it is mlbatch %s", strings.Join(known, ", "), ofJobs)
 			}
-			return usagef("%s %s is not known: use %s", use, args[0], strings.Join(known, ", "))
+			return usagef("%s %s is not known: use %s; for jobs it is mlbatch %s", use, args[0], strings.Join(known, ", "), ofJobs)
 		},
 	}
 	cmd.AddCommand(kinds...)
@@ -45,7 +46,7 @@ on to kubectl (get, describe, edit, patch, delete of other kinds) kubectl does.`
 
 func newCreateCommand() *cobra.Command {
 	return newVerb("create", "Make a ClusterQueue, LocalQueue or ResourceFlavor",
-		`  mlbatch create clusterqueue green --nominal-quota "default-flavor:cpu=10;memory=64Gi"`,
+		`  mlbatch create clusterqueue green --nominal-quota "default-flavor:cpu=10;memory=64Gi"`, "submit",
 		newCreateClusterQueueCommand(), newCreateLocalQueueCommand(), alias(newFlavorCreateCommand("resourceflavor NAME"), "rf"))
 }
 
@@ -121,7 +122,7 @@ func (l *listFlags) where() string {
 }
 
 func newListCommand() *cobra.Command {
-	return newVerb("list", "List ClusterQueues, LocalQueues, ResourceFlavors or Workloads", "  mlbatch list workload -A --status pending",
+	return newVerb("list", "List ClusterQueues, LocalQueues, ResourceFlavors or Workloads", "  mlbatch list workload -A --status pending", "ps",
 		newListClusterQueueCommand(), newListLocalQueueCommand(), newListFlavorCommand(), newListWorkloadCommand())
 }
 
@@ -234,12 +235,12 @@ func newListWorkloadCommand() *cobra.Command {
 }
 
 func newStopCommand() *cobra.Command {
-	return newVerb("stop", "Stop a ClusterQueue, LocalQueue or Workload", "  mlbatch stop clusterqueue blue-cluster-queue --keep-already-running",
+	return newVerb("stop", "Stop a ClusterQueue, LocalQueue or Workload", "  mlbatch stop clusterqueue blue-cluster-queue --keep-already-running", "hold",
 		stopQueueCommand("clusterqueue", "cq", true), stopQueueCommand("localqueue", "lq", true), activeCommand(false))
 }
 
 func newResumeCommand() *cobra.Command {
-	return newVerb("resume", "Resume a ClusterQueue, LocalQueue or Workload", "  mlbatch resume clusterqueue blue-cluster-queue",
+	return newVerb("resume", "Resume a ClusterQueue, LocalQueue or Workload", "  mlbatch resume clusterqueue blue-cluster-queue", "release",
 		stopQueueCommand("clusterqueue", "cq", false), stopQueueCommand("localqueue", "lq", false), activeCommand(true))
 }
 
@@ -313,7 +314,7 @@ func activeCommand(active bool) *cobra.Command { //nolint:revive // a fact
 }
 
 func newDeleteCommand() *cobra.Command {
-	return newVerb("delete", "Delete a ClusterQueue, LocalQueue, ResourceFlavor or Workload", "  mlbatch delete workload NAME -n blue",
+	return newVerb("delete", "Delete a ClusterQueue, LocalQueue, ResourceFlavor or Workload", "  mlbatch delete workload NAME -n blue", "cancel",
 		deleteQueueCommand("clusterqueue", "cq"), deleteQueueCommand("localqueue", "lq"), alias(newFlavorDeleteCommand("resourceflavor NAME"), "rf"), deleteWorkloadCommand())
 }
 

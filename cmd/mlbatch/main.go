@@ -160,12 +160,11 @@ try it on one machine.`,
 			return nil
 		}
 		hint := ""
-		if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
-			hint = fmt.Sprintf("; did you mean %q?", s[0])
+		if name := meant(cmd, args[0]); name != "" {
+			hint = fmt.Sprintf("; did you mean %q?", name)
 		}
 		return fmt.Errorf("there is no command %q%s", args[0], hint)
 	}
-	root.SuggestionsMinimumDistance = 2
 	root.SetHelpCommand(newHelpCommand())
 	for _, g := range groups() {
 		if len(g.commands) == 0 {
@@ -213,7 +212,7 @@ func markUsageErrors(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return usageError{err}
+				return usageError{argumentsError(cmd, args, err)}
 			}
 			return nil
 		}

@@ -289,7 +289,7 @@ func TestExitCodes(t *testing.T) {
 		"check both":     {"they contradict each other", []string{"check", "-o", "json", "--metrics"}, exitUsage, "give one of them"},
 		"check often":    {"a cluster is no toy", []string{"check", "--watch", "--interval", "1ms"}, exitUsage, "must be 1s or more"},
 		"squeue state":   {"lists those that there are", []string{"squeue", "-t", "XX"}, exitUsage, "PD PENDING"},
-		"squeue job":     {"it takes options only", []string{"squeue", "x"}, exitUsage, "unknown command"},
+		"squeue job":     {"it takes options only", []string{"squeue", "x"}, exitUsage, "squeue takes no arguments"},
 		"sacct moment":   {"says how", []string{"sacct", "-S", "noon"}, exitUsage, "use 2026-01-31"},
 		"sbatch both":    {"one of them", []string{"sbatch", "--wrap", "x", "y"}, exitUsage, "give one of them"},
 		"sbatch after":   {"says what there is", []string{"sbatch", "-d", "singleton", "--wrap", "x"}, exitUsage, "use afterok:JOB"},

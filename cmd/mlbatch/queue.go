@@ -106,11 +106,8 @@ func (q *queueFlags) run(ctx context.Context, out, errs io.Writer, args []string
 // waiting prints what waits in a queue.
 func (q *queueFlags) waiting(ctx context.Context, out, errs io.Writer, cfg *rest.Config, c client.Client, name string) error {
 	pending, err := cli.Controller{Config: cfg}.Pending(ctx, q.namespace, name)
-	if err != nil && q.namespace == "" {
-		err = fmt.Errorf("%w; -n NAMESPACE asks for a LocalQueue", err)
-	}
 	if err != nil {
-		return q.conn.Unreachable(err, cfg.Host)
+		return q.conn.Unreachable(cli.NoQueue(ctx, c, q.namespace, name, err), cfg.Host)
 	}
 	rows, err := cli.WaitingRows(ctx, c, q.namespace, pending)
 	if err != nil {

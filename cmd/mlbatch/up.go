@@ -229,22 +229,22 @@ func progressLine(s local.Milestone) string {
 // nextSteps tells how to use a cluster, in commands that can be typed as they
 // stand.
 func nextSteps(cfg local.Config) string {
-	kubectl := os.Args[0] + " kubectl"
+	at := ""
 	if def, err := local.DefaultDataDir(); err != nil || def != cfg.DataDir {
-		kubectl += " --data-dir " + cfg.DataDir
+		at = " --data-dir " + cfg.DataDir
 	}
 	next := []string{
-		"get nodes,clusterqueues",
-		"create -n blue --as alice -f examples/tutorial/normal.yaml",
-		"get appwrappers,pods -n blue",
+		"team list" + at,
+		"run" + at + " -n blue --as alice --image busybox --gpus 8 -- sleep 20",
+		"ps" + at + " -A",
 	}
 	if !cfg.Tutorial {
-		next = []string{"get nodes", "explain clusterqueue.spec", "create namespace my-team"}
+		next = []string{"nodes" + at, "team create my-team" + at + " --gpus 8 --create-flavor", "run" + at + " -n my-team --image busybox --gpus 1 -- sleep 20"}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nThe cluster is ready. With any kubectl:\n\n  export KUBECONFIG=%s\n\nNext, try:\n\n", local.Kubeconfig(cfg.DataDir))
+	fmt.Fprintf(&b, "\nThe cluster is ready. With any kubectl, or with mlbatch kubectl:\n\n  export KUBECONFIG=%s\n\nNext, try:\n\n", local.Kubeconfig(cfg.DataDir))
 	for _, args := range next {
-		fmt.Fprintf(&b, "  %s %s\n", kubectl, args)
+		fmt.Fprintf(&b, "  %s %s\n", os.Args[0], args)
 	}
 	b.WriteString("\n")
 	return b.String()

@@ -10,8 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 )
 
@@ -62,6 +65,26 @@ func (c Controller) Pending(ctx context.Context, namespace, queue string) ([]vis
 	return out.Items, nil
 }
 
+// NoQueue says of a question about a queue that failed that the queue is not there, if it is
+// not; without a namespace it is a ClusterQueue. Else the error is as it was.
+func NoQueue(ctx context.Context, c client.Reader, namespace, name string, asked error) error {
+	if missing := (*NoWorkloadError)(nil); !errors.As(asked, &missing) {
+		if namespace == "" {
+			return fmt.Errorf("%w; -n NAMESPACE asks for a LocalQueue", asked)
+		}
+		return asked
+	}
+	key := client.ObjectKey{Namespace: namespace, Name: name}
+	switch {
+	case namespace == "" && apierrors.IsNotFound(c.Get(ctx, key, &kueue.ClusterQueue{})):
+		return fmt.Errorf("there is no ClusterQueue %s: mlbatch queue lists those that there are; -n NAMESPACE asks for a LocalQueue", name)
+	case namespace != "" && apierrors.IsNotFound(c.Get(ctx, key, &kueue.LocalQueue{})):
+		return fmt.Errorf("there is no LocalQueue %s in namespace %s: mlbatch queue -n %s lists those that there are", name, namespace, namespace)
+	default:
+		return asked
+	}
+}
+
 // get reads what the controllers serve.
 func (c Controller) get(ctx context.Context, into any, path ...string) error {
 	return c.ask(ctx, into, nil, path...)
@@ -69,7 +92,7 @@ func (c Controller) get(ctx context.Context, into any, path ...string) error {
 
 // ask reads what the controllers serve, with parameters.
 func (c Controller) ask(ctx context.Context, into any, with url.Values, path ...string) error {
-	client, err := rest.HTTPClientFor(c.Config)
+	web, err := rest.HTTPClientFor(c.Config)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", c.Config.Host, err)
 	}
@@ -83,7 +106,7 @@ func (c Controller) ask(ctx context.Context, into any, with url.Values, path ...
 	if err != nil {
 		return err
 	}
-	answer, err := client.Do(r)
+	answer, err := web.Do(r)
 	if err != nil {
 		return err
 	}

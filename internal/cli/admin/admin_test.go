@@ -606,3 +606,14 @@ func TestFlavorIsMade(t *testing.T) {
 		}
 	}
 }
+
+// TestNewTeamIsPending: a team whose queue no controller has judged yet has one.
+func TestNewTeamIsPending(t *testing.T) {
+	rows, err := admin.TakeTeams(t.Context(), cluster(
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
+		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "new", Name: "default-queue"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "q"}},
+		queue("q", "c", "8", "0", func(q *kueue.ClusterQueue) { q.Status.Conditions = nil })))
+	if err != nil || len(rows) != 1 || rows[0].State != "pending" {
+		t.Errorf("%+v, %v; want one team that is pending", rows, err)
+	}
+}

@@ -268,7 +268,7 @@ func notGPU(resource string) int {
 // quota is what a ClusterQueue tells of a team.
 func (r *register) quota(row *TeamRow, q *kueue.ClusterQueue) {
 	is := facts.QueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), facts.LoadOf(q.Status))
-	row.Cohort, row.State = is.Cohort(), string(is.State)
+	row.Cohort, row.State = is.Cohort(), string(cmp.Or(is.State, facts.QueuePending)) // a new one has not been judged yet
 	if is.State == facts.QueuePending {
 		row.State = cmp.Or(is.Reason, row.State)
 	}
