@@ -128,9 +128,10 @@ func split(line string) [][]string {
 	return all
 }
 
-// judge says what is wrong with the arguments of the program, "" if nothing is. Of a mention
-// the flags need no values and the arguments may be missing.
-func judge(args []string, whole bool) string {
+// wrong says what is wrong with a command line, "" if nothing is. Of a mention the flags need
+// no values and the arguments may be missing.
+func (l docLine) wrong() string {
+	args := l.args
 	root := newRootCommand()
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd(args...)
@@ -142,7 +143,7 @@ func judge(args []string, whole bool) string {
 		return ""
 	}
 	cmd.InitDefaultHelpFlag()
-	if whole {
+	if l.whole {
 		if err := cmd.ParseFlags(rest); err != nil {
 			return err.Error()
 		}
@@ -211,7 +212,7 @@ func TestDocumentsNameWhatThereIs(t *testing.T) {
 		}
 		for _, c := range commandLines(page, string(text)) {
 			checked++
-			if wrong := judge(c.args, c.whole); wrong != "" {
+			if wrong := c.wrong(); wrong != "" {
 				t.Errorf("%s:%d: mlbatch %s: %s", page, c.line, strings.Join(c.args, " "), wrong)
 			}
 		}
@@ -231,7 +232,7 @@ func TestHelpNamesWhatThereIs(t *testing.T) {
 				if !ok {
 					continue
 				}
-				if wrong := judge(args, true); wrong != "" {
+				if wrong := (docLine{args: args, whole: true}).wrong(); wrong != "" {
 					t.Errorf("example of %s: %q: %s", c.CommandPath(), strings.TrimSpace(line), wrong)
 				}
 			}
@@ -263,7 +264,7 @@ func TestStaleDocumentsAreFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var wrong []string
 			for _, c := range commandLines(tc.page, tc.text) {
-				if w := judge(c.args, c.whole); w != "" {
+				if w := c.wrong(); w != "" {
 					wrong = append(wrong, w)
 				}
 			}

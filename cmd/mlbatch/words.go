@@ -7,31 +7,33 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// habits are words that people who come from kubectl, Slurm, PBS, Grid Engine, kueuectl and
+// habits returns words that people who come from kubectl, Slurm, PBS, Grid Engine, kueuectl and
 // Run:ai type, and the commands that do it here. Commands of these names are found before.
-var habits = map[string]string{
-	"get": "ps", "job": "ps", "jobs": "ps", "ls": "ps", "workload": "ps", "workloads": "ps", "qstat": "ps", "pods": "ps",
-	"describe": "show", "desc": "show", "info": "show", "inspect": "show", "scontrol": "show", "seff": "show", "sstat": "show",
-	"explain": "why", "reason": "why", "pending": "why",
-	"when": "eta", "start-time": "eta",
-	"kill": "cancel", "rm": "cancel", "del": "cancel", "remove": "cancel", "abort": "cancel", "qdel": "cancel", "bkill": "cancel",
-	"apply": "submit", "qsub": "submit", "bsub": "submit",
-	"salloc": "run", "train": "run", "training": "run", "workspace": "run",
-	"bash": "exec", "shell": "exec", "ssh": "exec", "attach": "exec", "sattach": "logs", "log": "logs", "tail": "logs",
-	"port-forward": "port", "copy": "cp", "sbcast": "cp",
-	"suspend": "hold", "pause": "hold", "qhold": "hold", "unhold": "release", "qrls": "release", "unsuspend": "release",
-	"priority": "prio", "resize": "scale", "restart": "requeue", "rerun": "requeue",
-	"queues": "queue", "clusterqueue": "queue", "clusterqueues": "queue", "cq": "queue", "localqueue": "queue", "localqueues": "queue", "lq": "queue", "sprio": "queue", "quota": "queue",
-	"teams": "team", "project": "team", "projects": "team", "department": "team", "account": "team", "sacctmgr": "team",
-	"node": "nodes", "gpus": "nodes", "qhost": "nodes", "bhosts": "nodes", "free": "capacity", "avail": "capacity",
-	"cordon": "drain", "uncordon": "undrain", "nodepool": "flavor", "flavors": "flavor", "resourceflavor": "flavor",
-	"usage": "top", "users": "top", "history": "hist", "accounting": "hist", "sreport": "hist", "qacct": "hist", "report": "hist",
-	"event": "events", "validate": "lint", "diagnose": "doctor",
+func habits() map[string]string {
+	return map[string]string{
+		"get": "ps", "job": "ps", "jobs": "ps", "ls": "ps", "workload": "ps", "workloads": "ps", "qstat": "ps", "pods": "ps",
+		"describe": "show", "desc": "show", "info": "show", "inspect": "show", "scontrol": "show", "seff": "show", "sstat": "show",
+		"explain": "why", "reason": "why", "pending": "why",
+		"when": "eta", "start-time": "eta",
+		"kill": "cancel", "rm": "cancel", "del": "cancel", "remove": "cancel", "abort": "cancel", "qdel": "cancel", "bkill": "cancel",
+		"apply": "submit", "qsub": "submit", "bsub": "submit",
+		"salloc": "run", "train": "run", "training": "run", "workspace": "run",
+		"bash": "exec", "shell": "exec", "ssh": "exec", "attach": "exec", "sattach": "logs", "log": "logs", "tail": "logs",
+		"port-forward": "port", "copy": "cp", "sbcast": "cp",
+		"suspend": "hold", "pause": "hold", "qhold": "hold", "unhold": "release", "qrls": "release", "unsuspend": "release",
+		"priority": "prio", "resize": "scale", "restart": "requeue", "rerun": "requeue",
+		"queues": "queue", "clusterqueue": "queue", "clusterqueues": "queue", "cq": "queue", "localqueue": "queue", "localqueues": "queue", "lq": "queue", "sprio": "queue", "quota": "queue",
+		"teams": "team", "project": "team", "projects": "team", "department": "team", "account": "team", "sacctmgr": "team",
+		"node": "nodes", "gpus": "nodes", "qhost": "nodes", "bhosts": "nodes", "free": "capacity", "avail": "capacity",
+		"cordon": "drain", "uncordon": "undrain", "nodepool": "flavor", "flavors": "flavor", "resourceflavor": "flavor",
+		"usage": "top", "users": "top", "history": "hist", "accounting": "hist", "sreport": "hist", "qacct": "hist", "report": "hist",
+		"event": "events", "validate": "lint", "diagnose": "doctor",
+	}
 }
 
 // meant is the command that somebody may have meant by a word, "" if there is none like it.
 func meant(root *cobra.Command, word string) string {
-	if name, ok := habits[strings.ToLower(word)]; ok {
+	if name, ok := habits()[strings.ToLower(word)]; ok {
 		return name
 	}
 	root.SuggestionsMinimumDistance = 2

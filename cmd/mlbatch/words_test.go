@@ -14,7 +14,7 @@ func TestHabitsLeadToCommands(t *testing.T) {
 	for _, c := range newRootCommand().Commands() {
 		names = append(names, c.Name())
 	}
-	for word, name := range habits {
+	for word, name := range habits() {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s leads to %s, which is no command", word, name)
 		}

@@ -23,7 +23,7 @@ func transcript(page string) []step {
 			continue
 		}
 		document := false
-		for _, line := range strings.Split(strings.Trim(block, "\n"), "\n") {
+		for line := range strings.SplitSeq(strings.Trim(block, "\n"), "\n") {
 			command, prompt := strings.CutPrefix(line, "$ ")
 			last := len(steps) - 1
 			switch {
@@ -98,7 +98,7 @@ func TestU10FirstStepsAreAsThePageSays(t *testing.T) {
 	})
 	env = append(env, "HOME="+home, "PATH="+bin+":"+os.Getenv("PATH"))
 	shell := func(command string) (string, error) {
-		sh := exec.Command("sh", "-c", command) //nolint:gosec,noctx // it is what the page says, and "down" has to run in the end
+		sh := exec.Command("sh", "-c", command) //nolint:noctx // it is what the page says, and "down" has to run in the end
 		sh.Dir, sh.Env = work, env
 		out, err := sh.CombinedOutput()
 		return strings.ReplaceAll(string(out), home, "/home/you"), err
