@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -198,12 +199,8 @@ func (r *pastReader) begin(h *record.Header) error {
 	}
 	if !first {
 		r.unseen, r.absent = map[string]core.Event{}, map[core.Key]*PastJob{}
-		for name, ev := range r.objects {
-			r.unseen[name] = ev
-		}
-		for k, j := range r.jobs {
-			r.absent[k] = j
-		}
+		maps.Copy(r.unseen, r.objects)
+		maps.Copy(r.absent, r.jobs)
 	}
 	if h.State() == nil {
 		return nil

@@ -191,14 +191,22 @@ func TestPolicies(t *testing.T) {
 		why, text, team, measure string
 		want                     func(was, is float64) bool
 	}{
-		"no preemption": {"nobody is evicted for another", queue("red", 16, "") + "---\n" + queue("blue", 16, ""), "all", "preemptions",
-			func(was, is float64) bool { return was > 0 && is == 0 }},
-		"more quota": {"blue waits less with what it asks for", queue("blue", 32, asRecorded), "blue", "wait P90",
-			func(was, is float64) bool { return is <= was }},
-		"less quota": {"red uses less when nothing is lent", queue("blue", 16, asRecorded+"  stopPolicy: Hold\n"), "blue", "GPU-hours",
-			func(was, is float64) bool { return was > 0 && is == 0 }},
-		"no lending": {"red has only its own", strings.ReplaceAll(queue("red", 16, asRecorded), "cohortName: org", "cohortName: alone"), "red", "utilisation",
-			func(was, is float64) bool { return was > 1 && is <= 1 }},
+		"no preemption": {
+			"nobody is evicted for another", queue("red", 16, "") + "---\n" + queue("blue", 16, ""), "all", "preemptions",
+			func(was, is float64) bool { return was > 0 && is == 0 },
+		},
+		"more quota": {
+			"blue waits less with what it asks for", queue("blue", 32, asRecorded), "blue", "wait P90",
+			func(was, is float64) bool { return is <= was },
+		},
+		"less quota": {
+			"red uses less when nothing is lent", queue("blue", 16, asRecorded+"  stopPolicy: Hold\n"), "blue", "GPU-hours",
+			func(was, is float64) bool { return was > 0 && is == 0 },
+		},
+		"no lending": {
+			"red has only its own", strings.ReplaceAll(queue("red", 16, asRecorded), "cohortName: org", "cohortName: alone"), "red", "utilisation",
+			func(was, is float64) bool { return was > 1 && is <= 1 },
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -234,7 +242,7 @@ func TestReadPolicyRefuses(t *testing.T) {
 func TestPrints(t *testing.T) {
 	path, _ := recordWorld(t, world)
 	c := compare(t, path, policy(t, "no-preemption.yaml", queue("red", 16, "")+"---\n"+queue("blue", 16, "")), policy(t, "more.yaml", queue("blue", 24, asRecorded)))
-	for name, print := range map[string]func(io.Writer) error{
+	for name, show := range map[string]func(io.Writer) error{
 		"text-60":  func(w io.Writer) error { return c.Text(w, 60) },
 		"text-80":  func(w io.Writer) error { return c.Text(w, 80) },
 		"text-140": func(w io.Writer) error { return c.Text(w, 140) },
@@ -243,7 +251,7 @@ func TestPrints(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
-			if err := print(&b); err != nil {
+			if err := show(&b); err != nil {
 				t.Fatal(err)
 			}
 			file := filepath.Join("testdata", name+".golden")

@@ -251,5 +251,5 @@ func (h *history) add(w *sim.World, j *job, index int) {
 
 func clamp(priority int64) int32 {
 	const most = 1<<31 - 1
-	return int32(min(max(priority, -most), most)) //nolint:gosec // within 32 bits
+	return int32(min(max(priority, -most), most))
 }
