@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 )
 
@@ -11,7 +12,7 @@ import (
 func (e *Explanation) helps(x *visibility.Explanation) {
 	var own, others []string
 	for _, a := range x.Advice {
-		text := adviceText(a, x.Namespace)
+		text := adviceText(a, x)
 		if a.Preempts > 0 {
 			text += fmt.Sprintf(" (it then stops %s)", count(int(a.Preempts), "other job"))
 		}
@@ -24,8 +25,8 @@ func (e *Explanation) helps(x *visibility.Explanation) {
 	e.Advice = append(own, others...)
 }
 
-// adviceText says what to do about a workload of a namespace.
-func adviceText(a visibility.Advice, namespace string) string {
+// adviceText says what to do about a workload that was asked about.
+func adviceText(a visibility.Advice, x *visibility.Explanation) string {
 	of := ""
 	if a.PodSet != "" && a.PodSet != "main" {
 		of = " in pod set " + a.PodSet
@@ -44,6 +45,12 @@ func adviceText(a visibility.Advice, namespace string) string {
 		return fmt.Sprintf("leave out the requirement %s%s%s", strings.Join(a.Detail, " and "), of, flavorText(a))
 	case "RaisePriority":
 		return fmt.Sprintf("submit it with priority %d (priorityClassName %s)", a.Priority, strings.Join(a.PriorityClasses, " or "))
+	case "OtherQueue":
+		return fmt.Sprintf("submit it to LocalQueue %s (label %s)", a.Queue, kueue.QueueNameLabel)
+	case "Release":
+		return "end the hold: " + strings.Join(a.Detail, ", ")
+	case "AwaitBackOff":
+		return "wait: it comes back to its queue by itself"
 	case "WaitFor":
 		return "wait for the end of " + refers(a.Workloads)
 	case "AwaitLeaving":
@@ -63,9 +70,9 @@ func adviceText(a visibility.Advice, namespace string) string {
 	case "ResumeQueue":
 		return fmt.Sprintf(`resume ClusterQueue %s: kubectl patch clusterqueue %s --type merge -p '{"spec":{"stopPolicy":"None"}}'`, a.Queue, a.Queue)
 	case "ResumeLocal":
-		return fmt.Sprintf(`resume LocalQueue %s: kubectl patch localqueue -n %s %s --type merge -p '{"spec":{"stopPolicy":"None"}}'`, a.Queue, namespace, a.Queue)
+		return fmt.Sprintf(`resume LocalQueue %s: kubectl patch localqueue -n %s %s --type merge -p '{"spec":{"stopPolicy":"None"}}'`, a.Queue, x.Namespace, a.Queue)
 	case "OpenGate":
-		return "open the preemption gate " + strings.Join(a.Detail, ", ")
+		return "open the gate " + strings.Join(a.Detail, ", ")
 	}
 	return a.Kind
 }

@@ -107,13 +107,14 @@ type AdviceKind string
 
 // The kinds of advice.
 const (
-	// FewerPods and those up to RaisePriority are for the owner of the job: it must
+	// FewerPods and those up to OtherQueue are for the owner of the job: it must
 	// be changed, and may have to be submitted again.
 	FewerPods     AdviceKind = "FewerPods"     // PodSet with Count pods
 	SmallerPods   AdviceKind = "SmallerPods"   // PodSet asking for Amount of Resource per pod
 	Tolerate      AdviceKind = "Tolerate"      // PodSet tolerating the taints in Detail
 	DropSelector  AdviceKind = "DropSelector"  // PodSet without the requirements in Detail
 	RaisePriority AdviceKind = "RaisePriority" // Priority
+	OtherQueue    AdviceKind = "OtherQueue"    // the LocalQueue Queue of its namespace
 	// WaitFor and those below are for others: Keys end, a node comes back, a queue
 	// is resumed.
 	WaitFor      AdviceKind = "WaitFor"
@@ -121,7 +122,9 @@ const (
 	RepairNode   AdviceKind = "RepairNode"   // Nodes, for which Detail says what is wrong
 	ResumeQueue  AdviceKind = "ResumeQueue"  // the ClusterQueue Queue
 	ResumeLocal  AdviceKind = "ResumeLocal"  // the LocalQueue Queue
-	OpenGate     AdviceKind = "OpenGate"     // the preemption gate in Detail
+	OpenGate     AdviceKind = "OpenGate"     // the gate in Detail: of preemption or of admission
+	Release      AdviceKind = "Release"      // the hold in Detail ends
+	AwaitBackOff AdviceKind = "AwaitBackOff" // nothing to do: its back-off ends
 	RemovePods   AdviceKind = "RemovePods"   // pods that no queue knows, on Nodes
 	AwaitLeaving AdviceKind = "AwaitLeaving" // nothing to do: Keys leave already
 )

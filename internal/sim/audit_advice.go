@@ -38,6 +38,7 @@ func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 	if err := a.nextIsTrue(key, why, now); err != nil {
 		return err
 	}
+	a.count(why, "")
 	for _, advice := range why.Advice {
 		copied, err := cycle.Load(a.options, state)
 		if err != nil {
@@ -50,9 +51,28 @@ func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 		if said := a.notStarted(copied, key, now, why.Reason.Code == core.WaitingForPreempted); said != "" {
 			return fmt.Errorf("P9: %s waits because of %+v and is advised %+v; that was done, and it waits: %s", key, why.Reason, advice, said)
 		}
+		a.count(why, advice.Kind)
 	}
 	return nil
 }
+
+// count counts an explanation, or an advice of it that helped.
+func (a *Auditor) count(why core.Explanation, kind core.AdviceKind) {
+	if a.tally != nil {
+		a.tally[Told{why.Reason.Code, why.Reason.Cause, kind}]++
+	}
+}
+
+// Told is a reason, and a kind of advice that was followed, after which the workload started;
+// no kind if it was asked only why it waits.
+type Told struct {
+	Code  core.Code
+	Cause core.Cause
+	Kind  core.AdviceKind
+}
+
+// Tally counts what was told.
+type Tally map[Told]int
 
 // nextIsTrue takes the reason of a workload out of its way, in a world with nobody else
 // who waits, and compares what it waits for then with what the engine said that would be.
@@ -140,9 +160,19 @@ func (a *Auditor) heeded(key core.Key, v core.Advice, now time.Time) []core.Even
 		d.Stop = core.StopNone
 		out = append(out, core.LocalQueueSet{LocalQueue: d})
 	case core.OpenGate:
-		w.PreemptionGate = ""
+		if w.GatedBy != "" {
+			w.GatedBy = ""
+		} else {
+			w.PreemptionGate = ""
+		}
 		out = append(out, core.WorkloadSet{Workload: w})
-	case core.FewerPods, core.SmallerPods, core.Tolerate, core.DropSelector, core.RaisePriority:
+	case core.Release:
+		w.Held = ""
+		out = append(out, core.WorkloadSet{Workload: w})
+	case core.AwaitBackOff:
+		w.NotBefore = now
+		out = append(out, core.WorkloadSet{Workload: w})
+	case core.FewerPods, core.SmallerPods, core.Tolerate, core.DropSelector, core.RaisePriority, core.OtherQueue:
 		out = append(out, core.WorkloadGone{Key: key}, core.WorkloadSet{Workload: again(w, v, a.taints(), now)})
 	}
 	return out
@@ -179,6 +209,10 @@ func again(w core.Workload, v core.Advice, taints []core.Taint, now time.Time) c
 	w.UID, w.Created, w.QueueTime, w.Seq = w.UID+"-again", now, now, 0
 	if v.Kind == core.RaisePriority {
 		w.Priority = v.Priority
+		return w
+	}
+	if v.Kind == core.OtherQueue {
+		w.Queue = v.Queue
 		return w
 	}
 	w.PodSets = slices.Clone(w.PodSets)

@@ -27,6 +27,8 @@ type Auditor struct {
 	disturbed, outside int
 	moments            int
 	evictions          int
+	// tally, if not nil, counts what was advised.
+	tally Tally
 }
 
 // audited is one workload as the engine was told of it.

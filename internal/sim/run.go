@@ -23,6 +23,8 @@ type Watch struct {
 	// Check has the auditor look at everything after each decision. It costs many
 	// times the run itself.
 	Check bool
+	// Advised, if not nil, counts the advice that the auditor followed.
+	Advised Tally
 	// Log, if not nil, is told what the engine is told.
 	Log Log
 	// Look, if not nil, is shown the engine after each decision. It may ask and must not
@@ -62,6 +64,7 @@ func New(w World, watch Watch) *Run {
 	r := &Run{watch: watch, seqs: map[string]uint64{}}
 	if watch.Check {
 		r.audit = newAuditor(&w)
+		r.audit.tally = watch.Advised
 	}
 	if len(w.Teams) == 0 {
 		w.Teams = teamsOf(w.Objects)

@@ -224,9 +224,9 @@ type Lender struct {
 // Advice is one thing that would let a workload start. Which fields are set depends
 // on its kind.
 type Advice struct {
-	// kind is FewerPods, SmallerPods, Tolerate, DropSelector, RaisePriority, WaitFor,
-	// Uncordon, RepairNode, RemovePods, ResumeQueue, ResumeLocal, OpenGate or
-	// AwaitLeaving.
+	// kind is FewerPods, SmallerPods, Tolerate, DropSelector, RaisePriority, OtherQueue,
+	// WaitFor, Uncordon, RepairNode, RemovePods, ResumeQueue, ResumeLocal, OpenGate,
+	// Release, AwaitLeaving or AwaitBackOff.
 	Kind string `json:"kind"`
 	// podSet to change.
 	PodSet string `json:"podSet,omitempty"`
@@ -242,7 +242,7 @@ type Advice struct {
 	Priority int32 `json:"priority,omitempty"`
 	// priorityClasses of that priority.
 	PriorityClasses []string `json:"priorityClasses,omitempty"`
-	// queue to resume.
+	// queue to resume, or the LocalQueue to submit it to instead.
 	Queue string `json:"queue,omitempty"`
 	// nodes to bring back or to clear.
 	Nodes []string `json:"nodes,omitempty"`

@@ -21,6 +21,8 @@ const (
 	mostNodesTried = 12
 	mostHolders    = 12
 	mostLeft       = 6
+	// mostQueues bounds how many other queues are offered.
+	mostQueues = 3
 )
 
 // adviser tries candidates for one workload.
@@ -43,15 +45,17 @@ func advisable(w *workload, why core.Reason) bool {
 	switch why.Code {
 	case core.WaitingForPreempted:
 		return true
-	case core.Suspended:
-		return why.Cause == core.QueueStopped
+	case core.Suspended, core.OnHold:
+		return true
 	case core.Misconfigured:
-		return why.Cause == core.ResourceUncovered && w.group != nil
+		return why.Cause != core.PodsInvalid && (why.Cause != core.ResourceUncovered || w.group != nil)
 	case core.WaitingForQuota, core.ExceedsMaxQuota, core.NoMatchingFlavor, core.TopologyPlacementFailed:
 		return w.group != nil
 	case core.AdmissionGated:
-		return why.Cause == core.PreemptionGated && w.group != nil
-	case core.OnHold, core.PendingEvaluation, core.WaitingForPodsReady:
+		return why.Cause != core.PreemptionGated || w.group != nil
+	case core.WaitingForPodsReady:
+		return true
+	case core.PendingEvaluation: // in a moment it is known
 	}
 	return false
 }
@@ -63,17 +67,26 @@ func (a *adviser) advise(higher []int64) {
 		a.follow(core.Advice{Kind: core.AwaitLeaving, Keys: a.why.Holders}, nil)
 	case core.Suspended:
 		a.resume()
+		a.elsewhere()
+	case core.OnHold:
+		a.release()
 	case core.Misconfigured:
 		a.smaller(a.why.Resource)
+		a.elsewhere()
 	case core.AdmissionGated:
-		a.others()
+		if a.why.Cause == core.PreemptionGated {
+			a.others()
+		}
 		a.gate()
+	case core.WaitingForPodsReady:
+		a.unreadyEnd()
 	default:
 		a.others()
 		a.itself()
 		a.priority(higher)
 		a.nodesBack()
 		a.gate()
+		a.elsewhere()
 	}
 }
 
@@ -117,11 +130,62 @@ func (a *adviser) alone(change func() *workload) (anew *equivalence, ok bool) {
 
 // resume tries to let a stopped queue go on.
 func (a *adviser) resume() {
+	if a.why.Cause != core.QueueStopped {
+		return
+	}
 	offer := core.Advice{Kind: core.ResumeLocal, Queue: a.why.Queue}
 	if a.why.Detail == "ClusterQueue" {
 		offer.Kind = core.ResumeQueue
 	}
 	a.follow(offer, nil)
+}
+
+// release tries to end a hold, or to let a back-off pass.
+func (a *adviser) release() {
+	if a.why.Cause == core.BackingOff {
+		a.follow(core.Advice{Kind: core.AwaitBackOff}, nil)
+		return
+	}
+	a.follow(core.Advice{Kind: core.Release, Detail: []string{a.why.Detail}}, nil)
+}
+
+// unreadyEnd tries the end of those whose pods are not ready, if they are few.
+func (a *adviser) unreadyEnd() {
+	var unready []*workload
+	for _, w := range a.workloads {
+		if w.unready {
+			unready = append(unready, w)
+		}
+	}
+	if len(unready) == 0 || len(unready) > mostHolders {
+		return
+	}
+	slices.SortFunc(unready, compareWorkloads)
+	a.follow(core.Advice{Kind: core.WaitFor, Keys: keysOf(unready)}, nil)
+}
+
+// elsewhere tries the other local queues of the namespace that lead to other queues, by name.
+func (a *adviser) elsewhere() {
+	w := a.workload
+	offered := 0
+	for _, d := range a.sortedLocalQueues() {
+		if d.key.namespace != w.Key.Namespace || d == w.localQueue || d.queue == nil || d.queue == w.localQueue.queue || d.closed != nil {
+			continue
+		}
+		if a.try(core.Advice{Kind: core.OtherQueue, Queue: d.key.name}, func() *workload { return a.submittedTo(d) }) {
+			offered++
+		}
+		if offered == mostQueues {
+			return
+		}
+	}
+}
+
+// submittedTo is the workload submitted again to another local queue.
+func (a *adviser) submittedTo(d *localQueue) *workload {
+	n := a.instead(a.workload, a.workload.equivalence.podSets, a.workload.Priority)
+	n.localQueue, n.obs.localQueue, n.group.queue = d, d.key.name, d.queue
+	return n
 }
 
 // others tries what becomes of it when others go.
@@ -466,8 +530,12 @@ func (a *adviser) bring(kind core.AdviceKind, nodes []*place.Node) bool {
 	})
 }
 
-// gate tries to open the gate that keeps the workload from evicting.
+// gate tries to open the gate that keeps the workload from admission, or from evicting.
 func (a *adviser) gate() {
+	if a.why.Code == core.AdmissionGated && a.why.Cause != core.PreemptionGated {
+		a.follow(core.Advice{Kind: core.OpenGate, Detail: []string{a.why.Detail}}, nil)
+		return
+	}
 	if gate := a.workload.equivalence.gate; gate != "" {
 		a.try(core.Advice{Kind: core.OpenGate, Detail: []string{gate}}, func() *workload {
 			return a.as(a.workload, &equivalence{priority: a.workload.Priority, podSets: a.workload.equivalence.podSets}, a.workload.Time)

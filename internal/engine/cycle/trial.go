@@ -196,12 +196,27 @@ func (t *trial) heed(v core.Advice, anew *equivalence) bool {
 		t.Apply(core.LocalQueueSet{LocalQueue: spec})
 	case core.OpenGate:
 		o := w.waits()
-		o.PreemptionGate = ""
+		if o.GatedBy != "" {
+			o.GatedBy = ""
+		} else {
+			o.PreemptionGate = ""
+		}
 		t.Apply(core.WorkloadSet{Workload: o})
-	case core.FewerPods, core.SmallerPods, core.Tolerate, core.DropSelector, core.RaisePriority:
+	case core.Release:
+		o := w.waits()
+		o.Held = ""
+		t.Apply(core.WorkloadSet{Workload: o})
+	case core.AwaitBackOff:
+		o := w.waits()
+		o.NotBefore = t.at
+		t.Apply(core.WorkloadSet{Workload: o})
+	case core.FewerPods, core.SmallerPods, core.Tolerate, core.DropSelector, core.RaisePriority, core.OtherQueue:
 		o := w.waits()
 		o.UID, o.Created, o.QueueTime, o.Seq = "\xff", t.at, t.at, 0 // after all that are submitted now
 		o.PodSets, o.Priority = anew.podSets, anew.priority
+		if v.Kind == core.OtherQueue {
+			o.Queue = v.Queue
+		}
 		t.Apply(core.WorkloadGone{Key: t.key})
 		t.Apply(core.WorkloadSet{Workload: o})
 	default:

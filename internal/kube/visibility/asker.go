@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -219,16 +220,8 @@ func (a *asker) advice(ctx context.Context, w *kueue.Workload, v core.Advice, cl
 func (a *asker) needs(w *kueue.Workload, k core.AdviceKind) right {
 	group := kueue.GroupVersion.Group
 	switch k {
-	case core.FewerPods, core.SmallerPods, core.Tolerate, core.DropSelector, core.RaisePriority:
-		r := right{"create", group, workloads, w.Namespace}
-		if owner := metav1.GetControllerOf(w); owner != nil {
-			gv, err := schema.ParseGroupVersion(owner.APIVersion)
-			if err == nil {
-				plural, _ := apimeta.UnsafeGuessKindToResource(gv.WithKind(owner.Kind))
-				r.group, r.resource = plural.Group, plural.Resource
-			}
-		}
-		return r
+	case core.FewerPods, core.SmallerPods, core.Tolerate, core.DropSelector, core.RaisePriority, core.OtherQueue:
+		return ofJob(w)
 	case core.Uncordon, core.RepairNode:
 		return right{"patch", "", "nodes", ""}
 	case core.RemovePods:
@@ -238,8 +231,32 @@ func (a *asker) needs(w *kueue.Workload, k core.AdviceKind) right {
 	case core.ResumeLocal:
 		return right{"patch", group, localQueues, w.Namespace}
 	case core.OpenGate:
+		if w.Annotations[kueue.AdmissionGatedByAnnotation] != "" { // it is the job's, too
+			r := ofJob(w)
+			r.verb = "patch"
+			return r
+		}
 		return right{"patch", group, workloads, w.Namespace}
-	case core.WaitFor, core.AwaitLeaving:
+	case core.Release:
+		if !ptr.Deref(w.Spec.Active, true) {
+			return right{"patch", group, workloads, w.Namespace}
+		}
+	case core.WaitFor, core.AwaitLeaving, core.AwaitBackOff:
 	}
 	return right{}
+}
+
+// ofJob is the right to create the job that a workload stands for, or that workload if it
+// stands for itself.
+func ofJob(w *kueue.Workload) right {
+	r := right{"create", kueue.GroupVersion.Group, workloads, w.Namespace}
+	owner := metav1.GetControllerOf(w)
+	if owner == nil {
+		return r
+	}
+	if gv, err := schema.ParseGroupVersion(owner.APIVersion); err == nil {
+		plural, _ := apimeta.UnsafeGuessKindToResource(gv.WithKind(owner.Kind))
+		r.group, r.resource = plural.Group, plural.Resource
+	}
+	return r
 }

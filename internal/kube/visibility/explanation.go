@@ -68,6 +68,9 @@ func (h *handler) explanation(r *http.Request, info *request.RequestInfo) (any, 
 		out.Next = append(out.Next, v1beta2.NextReason{Reason: string(next.Code), Cause: string(next.Cause), Message: sentence(next)})
 	}
 	for _, v := range x.Advice {
+		if v.Kind == core.Release && w.DeletionTimestamp != nil {
+			continue // nothing brings it back
+		}
 		out.Advice = append(out.Advice, a.advice(ctx, w, v, classes))
 	}
 	return out, nil

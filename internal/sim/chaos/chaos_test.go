@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,18 +42,79 @@ func TestWorlds(t *testing.T) {
 	if worlds == 0 && minutes == 0 {
 		worlds = 1000 // some seconds
 	}
+	advised, tried := sim.Tally{}, 0
 	began, said := time.Now(), time.Now()
 	for n := 0; (worlds == 0 || n < worlds) && (minutes == 0 || time.Since(began) < time.Duration(minutes)*time.Minute); n++ {
 		w := chaos.World(uint64(seed + n))
 		w.Rules = kuberules.Rules{}
-		if err := chaos.Try(w); err != nil {
+		if err := chaos.Audit(w, advised); err != nil {
 			report(t, w, err)
 		}
 		if time.Since(said) > 10*time.Second {
 			said = time.Now()
 			fmt.Fprintf(os.Stderr, "%d worlds, seeds %d to %d, %s\n", n+1, seed, seed+n, time.Since(began).Round(time.Second))
 		}
+		tried++
 	}
+	t.Log(printTally(advised))
+	if tried >= enoughWorlds {
+		for _, want := range adviceExpected {
+			if advised[want] == 0 {
+				t.Errorf("in %d worlds nobody who waits because of %s %s was told to %s, or why: the worlds, or the engine, lack something", tried, want.Code, want.Cause, want.Kind)
+			}
+		}
+	}
+}
+
+// adviceExpected are advices that have to occur, by reason.
+var adviceExpected = []sim.Told{
+	{Code: core.AdmissionGated, Kind: core.OpenGate},
+	{Code: core.AdmissionGated, Cause: core.PreemptionGated, Kind: core.OpenGate},
+	{Code: core.ExceedsMaxQuota, Kind: core.FewerPods},
+	{Code: core.ExceedsMaxQuota, Kind: core.SmallerPods},
+	{Code: core.ExceedsMaxQuota, Kind: core.Tolerate},
+	{Code: core.ExceedsMaxQuota, Kind: core.OtherQueue},
+	{Code: core.Misconfigured, Cause: core.CohortCycle},
+	{Code: core.Misconfigured, Cause: core.QueueMissing, Kind: core.OtherQueue},
+	{Code: core.Misconfigured, Cause: core.ResourceUncovered, Kind: core.OtherQueue},
+	{Code: core.Misconfigured, Cause: core.ResourceUncovered, Kind: core.SmallerPods},
+	{Code: core.OnHold, Kind: core.Release},
+	{Code: core.OnHold, Cause: core.BackingOff, Kind: core.AwaitBackOff},
+	{Code: core.Suspended, Cause: core.QueueStopped, Kind: core.ResumeLocal},
+	{Code: core.Suspended, Cause: core.QueueStopped, Kind: core.ResumeQueue},
+	{Code: core.TopologyPlacementFailed, Cause: core.FlavorEmpty, Kind: core.Tolerate},
+	{Code: core.TopologyPlacementFailed, Cause: core.GangTooLarge, Kind: core.FewerPods},
+	{Code: core.TopologyPlacementFailed, Cause: core.NodesShort, Kind: core.RaisePriority},
+	{Code: core.TopologyPlacementFailed, Cause: core.NodesShort, Kind: core.RepairNode},
+	{Code: core.TopologyPlacementFailed, Cause: core.NodesShort, Kind: core.WaitFor},
+	{Code: core.TopologyPlacementFailed, Cause: core.PodSetsTooLarge, Kind: core.SmallerPods},
+	{Code: core.TopologyPlacementFailed, Cause: core.PodTooLarge, Kind: core.SmallerPods},
+	{Code: core.WaitingForPodsReady, Kind: core.WaitFor},
+	{Code: core.WaitingForPreempted, Cause: core.NodesShort, Kind: core.AwaitLeaving},
+	{Code: core.WaitingForPreempted, Cause: core.QuotaShort, Kind: core.AwaitLeaving},
+	{Code: core.WaitingForQuota, Cause: core.BehindStrict, Kind: core.RaisePriority},
+	{Code: core.WaitingForQuota, Cause: core.QuotaClaimed},
+	{Code: core.WaitingForQuota, Cause: core.QuotaShort, Kind: core.WaitFor},
+}
+
+// enoughWorlds are so many that every reason and advice of adviceExpected occurs in them.
+const enoughWorlds = 10_000
+
+// printTally prints how often there was which reason, and which advice was followed and
+// helped.
+func printTally(advised sim.Tally) string {
+	var lines []string
+	asked, followed := 0, 0
+	for told, n := range advised {
+		if told.Kind == "" {
+			asked += n
+		} else {
+			followed += n
+		}
+		lines = append(lines, fmt.Sprintf("%-28s %-18s %-14s %d", told.Code, told.Cause, told.Kind, n))
+	}
+	slices.Sort(lines)
+	return fmt.Sprintf("%d questions, %d pieces of advice, each followed:\n%s", asked, followed, strings.Join(lines, "\n"))
 }
 
 // report shortens a broken world and writes it where it can be run again.

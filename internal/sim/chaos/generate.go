@@ -67,6 +67,9 @@ func World(seed uint64) sim.World {
 	if seed%5 == 3 {
 		m.makeAlike()
 	}
+	if seed%4 == 1 {
+		m.otherDoors()
+	}
 	slices.SortStableFunc(m.world.Script, func(a, b sim.Op) int { return cmp.Compare(a.At, b.At) })
 	return m.world
 }
@@ -312,6 +315,21 @@ func (m *maker) makeAlike() {
 			m.jobs = append(m.jobs, j.Key)
 			j.Submit += time.Duration(m.upTo(5)) * time.Second
 			m.at(j.Submit, sim.Op{Job: &j})
+		}
+	}
+}
+
+// otherDoors gives each namespace a local queue that leads to the queue of another one,
+// and has some jobs name a queue that is not there.
+func (m *maker) otherDoors() {
+	for i, name := range m.queues {
+		to := m.queues[(i+1)%len(m.queues)]
+		m.object(0, core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: name, Name: "other", Queue: to}})
+	}
+	for i := range m.world.Script {
+		if op := &m.world.Script[i]; op.Job != nil && m.odds(8) {
+			j := *op.Job
+			j.Queue, op.Job = "nowhere", &j
 		}
 	}
 }

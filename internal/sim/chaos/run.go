@@ -37,7 +37,10 @@ func (t *tape) Decided(at time.Time, p core.Plan) {
 
 // Try runs a world under the auditor's eyes and then replays it. The error says
 // which promise broke; nil if all were kept.
-func Try(w sim.World) (err error) {
+func Try(w sim.World) error { return Audit(w, nil) }
+
+// Audit is Try, and counts the advice that was followed; advised may be nil.
+func Audit(w sim.World, advised sim.Tally) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -47,7 +50,7 @@ func Try(w sim.World) (err error) {
 		return errors.New("the world has a life cycle and no rules for it")
 	}
 	t := &tape{}
-	run := sim.New(w, sim.Watch{Check: true, Log: t})
+	run := sim.New(w, sim.Watch{Check: true, Log: t, Advised: advised})
 	if run.Advance(maxMoments) {
 		return fmt.Errorf("P5: the world does not come to rest within %d moments", maxMoments)
 	}
