@@ -617,3 +617,15 @@ func TestNewTeamIsPending(t *testing.T) {
 		t.Errorf("%+v, %v; want one team that is pending", rows, err)
 	}
 }
+
+// TestBareLimits: limits of teams without a resource are of GPUs, which are called by their name
+// once it is known.
+func TestBareLimits(t *testing.T) {
+	q, err := admin.ParseQuotas(nil, []string{"8"}, []string{"0"}, admin.GPUs, "")
+	if err != nil || len(q.Borrowing) != 1 || q.Borrowing[0].Resource != admin.GPUs || q.Lending[0].Amount.Sign() != 0 {
+		t.Errorf("%+v, %v", q, err)
+	}
+	if _, err := admin.ParseQuotas(nil, []string{"gpus=8"}, nil, admin.GPUs, ""); err == nil {
+		t.Error("no job asks for a resource of that name")
+	}
+}

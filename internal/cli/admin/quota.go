@@ -69,7 +69,7 @@ func parseSetting(flag, text string, bare corev1.ResourceName) (Setting, error) 
 	switch {
 	case name == "" || amount == "":
 		return Setting{}, fmt.Errorf("--%s %s: write RESOURCE=AMOUNT, such as nvidia.com/gpu=8", flag, text)
-	case !strings.Contains(name, "/") && !slices.Contains(native(), name) && !strings.HasPrefix(name, corev1.ResourceHugePagesPrefix):
+	case has && !strings.Contains(name, "/") && !slices.Contains(native(), name) && !strings.HasPrefix(name, corev1.ResourceHugePagesPrefix):
 		return Setting{}, fmt.Errorf("--%s %s: there is no resource %q: use cpu, memory, pods or a name with a domain, such as nvidia.com/gpu", flag, text, name)
 	}
 	s := Setting{Resource: corev1.ResourceName(name)}
