@@ -18,6 +18,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/slurm"
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
@@ -120,6 +121,23 @@ func BenchmarkLook(b *testing.B) {
 			if len(s.Rows) != len(c.jobs) {
 				b.Fatal(len(s.Rows))
 			}
+		},
+		"squeue": func() {
+			s, err := cli.TakeSurvey(b.Context(), noNamespaces{c}, "", client.ListOptions{})
+			must(err)
+			must((&slurm.Queue{Now: now(), All: true, Width: layout.Width}).Print(io.Discard, (&slurm.Filter{}).Select(s.Rows)))
+		},
+		"sacct": func() {
+			s, err := cli.TakeSurvey(b.Context(), noNamespaces{c}, "", client.ListOptions{})
+			must(err)
+			past, err := cli.TakePast(b.Context(), c, "", time.Time{})
+			must(err)
+			must((&slurm.Accounts{Now: now()}).Print(io.Discard, (&slurm.Filter{Ended: true}).Select(slurm.WithPast(s.Rows, past))))
+		},
+		"users": func() {
+			s, err := cli.TakeSurvey(b.Context(), noNamespaces{c}, "", client.ListOptions{})
+			must(err)
+			must(cli.PrintTable(io.Discard, cli.UseColumns("users", now()), cli.Use(s.Rows, "users", now()), layout))
 		},
 		"top": func() {
 			s, err := cli.TakeSurvey(b.Context(), noNamespaces{c}, "", client.ListOptions{})

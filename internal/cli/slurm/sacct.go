@@ -43,15 +43,29 @@ func accountFields(now time.Time) []field[cli.Row] {
 		{"ExitCode", "ExitCode", 8, exitCode},
 		{"Reason", "Reason", 22, func(r cli.Row) string { return r.Reason }},
 		{"Submit", "Submit", 19, func(r cli.Row) string { return stamp(&r.Created) }},
-		{"Start", "Start", 19, func(r cli.Row) string { return when(StateOf(r) == running, r.Since) }},
+		{"Start", "Start", 19, func(r cli.Row) string { return when(began(r) != nil, began(r)) }},
 		{"End", "End", 19, func(r cli.Row) string { return when(StateOf(r).Ended(), r.Since) }},
 		{"Elapsed", "Elapsed", 10, func(r cli.Row) string {
-			if StateOf(r) != running {
-				return "Unknown" // when it began is not kept
+			switch start := began(r); {
+			case start == nil:
+				return "Unknown"
+			case StateOf(r).Ended():
+				return fullClock(r.Since.Sub(*start))
 			}
 			return fullClock(ran(r, now))
 		}},
 	}
+}
+
+// began is when a job that runs or is over began to run, nil if that is not known.
+func began(r cli.Row) *time.Time {
+	switch state := StateOf(r); {
+	case state == running:
+		return r.Since
+	case state.Ended() && r.Since != nil:
+		return r.Started
+	}
+	return nil
 }
 
 // exitCode is CODE:SIGNAL of a job that is over.

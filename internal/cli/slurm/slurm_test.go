@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/slurm"
@@ -105,6 +106,30 @@ func TestSacct(t *testing.T) {
 			golden(t, name, out.String())
 		})
 	}
+}
+
+// TestWithPast: what was deleted is listed, what is there once, and one that is made again is
+// another.
+func TestWithPast(t *testing.T) {
+	row := func(name string, state facts.State, submitted time.Duration) cli.Row {
+		return cli.Row{Kind: "Job", Namespace: "blue", Name: name, State: state, Created: *ago(submitted), Since: ago(time.Minute)}
+	}
+	remembered := func(name string, state history.JobState, submitted time.Duration) cli.PastRow {
+		return cli.PastRow{
+			Kind: "Job", Namespace: "blue", Name: name, State: state, Submitted: *ago(submitted), Started: ago(submitted - time.Minute), Ended: *ago(time.Minute),
+			ExitCode: new(int32(3)), Queue: "default-queue", Pods: 2, GPUs: 8, User: "alice", Reason: "Deleted",
+		}
+	}
+	rows := slurm.WithPast([]cli.Row{row("there", facts.Failed, 9*time.Hour), row("again", facts.Running, time.Hour)}, []cli.PastRow{
+		remembered("there", history.Failed, 9*time.Hour-time.Second), remembered("again", history.Cancelled, 5*time.Hour),
+		remembered("deleted", history.Failed, 7*time.Hour), remembered("good", history.Succeeded, 8*time.Hour),
+	})
+	var out bytes.Buffer
+	a := slurm.Accounts{Now: now, Fields: "all", Parsable: true}
+	if err := a.Print(&out, (&slurm.Filter{Ended: true}).Select(rows)); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "sacct-past", out.String())
 }
 
 func TestSinfo(t *testing.T) {

@@ -14,7 +14,7 @@ type State struct{ Code, Word string }
 
 // The states that jobs have here.
 func states() []State {
-	return []State{pending, configuring, running, completing, completed, failed, timeout}
+	return []State{pending, configuring, running, completing, completed, failed, cancelled, timeout}
 }
 
 var (
@@ -24,6 +24,7 @@ var (
 	completing  = State{"CG", "COMPLETING"}  //nolint:gochecknoglobals // constants
 	completed   = State{"CD", "COMPLETED"}   //nolint:gochecknoglobals // constants
 	failed      = State{"F", "FAILED"}       //nolint:gochecknoglobals // constants
+	cancelled   = State{"CA", "CANCELLED"}   //nolint:gochecknoglobals // constants
 	timeout     = State{"TO", "TIMEOUT"}     //nolint:gochecknoglobals // constants
 )
 
@@ -39,6 +40,9 @@ func StateOf(r cli.Row) State {
 	case facts.Succeeded:
 		return completed
 	case facts.Failed:
+		if r.Reason == cancelledReason {
+			return cancelled
+		}
 		return failed
 	case facts.Unmanaged:
 		if r.Running > 0 {
@@ -54,7 +58,7 @@ func StateOf(r cli.Row) State {
 }
 
 // Ended reports whether a job is over.
-func (s State) Ended() bool { return s == completed || s == failed || s == timeout }
+func (s State) Ended() bool { return s == completed || s == failed || s == cancelled || s == timeout }
 
 // Filter says which jobs are wanted. Empty lists are no condition.
 type Filter struct {

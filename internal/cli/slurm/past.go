@@ -1,0 +1,60 @@
+package slurm
+
+import (
+	"cmp"
+	"slices"
+
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/facts"
+)
+
+// WithPast are the jobs that are there and those that are remembered only, the newest first. Of one
+// that is both, what is there counts, save for what it has lost: its exit code with its
+// pods, and when it began.
+func WithPast(rows []cli.Row, past []cli.PastRow) []cli.Row {
+	type key struct {
+		kind            cli.Kind
+		namespace, name string
+	}
+	there := make(map[key]int, len(rows))
+	for i, r := range rows {
+		there[key{r.Kind, r.Namespace, r.Name}] = i
+	}
+	out := slices.Clone(rows)
+	known := map[key]bool{}
+	for _, p := range past {
+		k := key{p.Kind, p.Namespace, p.Name}
+		// What was remembered from before the job was made is of another one of its name.
+		if i, is := there[k]; is && !p.Submitted.Before(rows[i].Created) {
+			if StateOf(out[i]).Ended() && !known[k] {
+				out[i].ExitCode, out[i].Started = cmp.Or(out[i].ExitCode, p.ExitCode), p.Started
+			}
+			known[k] = true
+			continue
+		}
+		out = append(out, pastRow(p))
+	}
+	slices.SortStableFunc(out, func(a, b cli.Row) int { return b.Created.Compare(a.Created) })
+	return out
+}
+
+// cancelledReason is the reason of rows of jobs that were deleted before they ended.
+const cancelledReason = "Cancelled"
+
+// pastRow is a remembered job as a line of a list of jobs.
+func pastRow(p cli.PastRow) cli.Row {
+	r := cli.Row{
+		Namespace: p.Namespace, Kind: p.Kind, Name: p.Name, Queue: p.Queue, ClusterQueue: p.ClusterQueue, User: p.User, Priority: p.Priority,
+		Reason: p.Reason, Message: p.Message, ExitCode: p.ExitCode, Pods: int(p.Pods), GPUs: p.GPUs, Created: p.Submitted, Since: new(p.Ended), Started: p.Started,
+	}
+	switch p.State {
+	case history.Succeeded:
+		r.State = facts.Succeeded
+	case history.Cancelled:
+		r.State, r.Reason = facts.Failed, cancelledReason
+	default:
+		r.State = facts.Failed
+	}
+	return r
+}
