@@ -15,6 +15,7 @@ import (
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/submit"
 	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 )
@@ -28,6 +29,9 @@ func flagOffers() map[string]offer {
 		"namespace": listNames(corev1.SchemeGroupVersion.WithKind("Namespace")),
 		"queue":     offeredQueues,
 		"user":      offeredUsers,
+		"flavor":    listNames(kueue.GroupVersion.WithKind("ResourceFlavor")),
+		"priority":  listNames(kueue.GroupVersion.WithKind("WorkloadPriorityClass")),
+		"profile":   offeredProfiles,
 	}
 }
 
@@ -82,6 +86,27 @@ func offeredUsers(ctx context.Context, c client.Reader, cmd *cobra.Command) []st
 	return slices.Sorted(maps.Keys(seen))
 }
 
+// offeredProfiles offers those of the namespace that was typed, and those of everybody.
+func offeredProfiles(ctx context.Context, c client.Reader, cmd *cobra.Command) (out []string) {
+	in := []string{submit.ProfileNamespace}
+	if namespace := valueOf(cmd, "namespace"); namespace != "" {
+		in = append(in, namespace)
+	}
+	for _, namespace := range in {
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
+		if c.List(ctx, &list, client.InNamespace(namespace)) != nil {
+			continue // those of the other one are offered still
+		}
+		for i := range list.Items {
+			if name, is := strings.CutPrefix(list.Items[i].Name, submit.ProfilePrefix); is {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
 // valueOf is the value of a flag, "" if there is no such flag.
 func valueOf(cmd *cobra.Command, flag string) string {
 	if f := cmd.Flags().Lookup(flag); f != nil {
@@ -101,7 +126,7 @@ func completes(cmd *cobra.Command) {
 		}
 	}
 	for name, words := range map[string][]string{ // each by itself
-		"output": outputs(cmd), "state": states(cmd), "kind": offeredKinds(),
+		"output": outputs(cmd), "state": states(cmd), "kind": offeredKinds(), "framework": frameworks(),
 	} {
 		if valueFlag(cmd, name) && len(words) > 0 {
 			_ = cmd.RegisterFlagCompletionFunc(name, offering(words)) // as above
@@ -144,6 +169,14 @@ func states(cmd *cobra.Command) (out []string) {
 		for _, s := range histStates() {
 			out = append(out, string(s))
 		}
+	}
+	return out
+}
+
+// frameworks are those of "run" and "submit".
+func frameworks() (out []string) {
+	for _, f := range submit.Frameworks() {
+		out = append(out, string(f))
 	}
 	return out
 }

@@ -28,6 +28,9 @@ func TestCompletionOffersNames(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(
 		mine, &appwrapper.AppWrapper{ObjectMeta: named("red", "b")},
 		&corev1.Namespace{ObjectMeta: named("", "blue")}, &corev1.Node{ObjectMeta: named("", "node-1")}, &corev1.Node{ObjectMeta: named("", "node-0")},
+		&kueue.ResourceFlavor{ObjectMeta: named("", "h100")}, &kueue.WorkloadPriorityClass{ObjectMeta: named("", "urgent")},
+		&corev1.ConfigMap{ObjectMeta: named("blue", "mlbatch-profile-train")}, &corev1.ConfigMap{ObjectMeta: named("blue", "other")},
+		&corev1.ConfigMap{ObjectMeta: named("mlbatch-profiles", "mlbatch-profile-default")}, &corev1.ConfigMap{ObjectMeta: named("red", "mlbatch-profile-red")},
 		&kueue.ClusterQueue{ObjectMeta: named("", "blue-queue")}, &kueue.LocalQueue{ObjectMeta: named("blue", "default-queue")}, &kueue.LocalQueue{ObjectMeta: named("red", "other")},
 	).Build()
 	cmd := &cobra.Command{}
@@ -39,6 +42,9 @@ func TestCompletionOffersNames(t *testing.T) {
 		"namespaces": {flagOffers()["namespace"], []string{"blue"}},
 		"queues":     {flagOffers()["queue"], []string{"blue-queue", "default-queue"}},
 		"users":      {flagOffers()["user"], []string{"alice"}},
+		"flavors":    {flagOffers()["flavor"], []string{"h100"}},
+		"priorities": {flagOffers()["priority"], []string{"urgent"}},
+		"profiles":   {flagOffers()["profile"], []string{"default", "train"}},
 		"nodes":      {argumentOffers()["NODE"], []string{"node-0", "node-1"}},
 	} {
 		if d := cmp.Diff(tc.want, beginning(tc.of(t.Context(), c, cmd), "")); d != "" {
@@ -51,7 +57,7 @@ func TestCompletionOffersNames(t *testing.T) {
 // TestCompletionOfWords: what is known without a cluster, and shells get scripts.
 func TestCompletionOfWords(t *testing.T) {
 	for line, want := range map[string]string{
-		"ps --state W": "Waiting", "hist --state F": "Failed", "ps -o custom": "custom-columns=", "top n": "nodes", "why x --kind appw": "appwrapper",
+		"ps --state W": "Waiting", "hist --state F": "Failed", "ps -o custom": "custom-columns=", "top n": "nodes", "why x --kind appw": "appwrapper", "run --framework t": "torch", "submit --framework m": "mpi",
 	} {
 		var out bytes.Buffer
 		run(t.Context(), append([]string{cobra.ShellCompNoDescRequestCmd}, strings.Split(line, " ")...), &out, &out)

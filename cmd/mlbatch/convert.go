@@ -39,7 +39,7 @@ pods have to find each other comes with a Service. No cluster is asked.`,
   mlbatch convert -f pytorchjob.yaml --to trainjob
 
   # or refuse, if anything would be lost
-  mlbatch convert -f pytorchjob.yaml --to jobset --strict | kubectl create -f -`,
+  mlbatch convert -f pytorchjob.yaml --to jobset --strict | kubectl create -n blue -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return v.run(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())

@@ -47,7 +47,7 @@ With --calibration: how right they are, on a recorded history (or the built-in w
   mlbatch eta -n blue
 
   # one job
-  mlbatch eta blue/my-job
+  mlbatch eta blue/train
 
   # how right is it, on a recorded history?
   mlbatch eta --calibration --trace philly.csv --nodes 80`,

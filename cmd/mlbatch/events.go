@@ -39,7 +39,7 @@ it made, its pods, also those that are gone; the oldest first. With -f, it goes 
 Without a JOB, those of a namespace: of -n, or of the kubeconfig's context; or, with -A or if
 the context has none, of all. Kubernetes keeps events for an hour.`,
 		Example: `  # what happened to this job?
-  mlbatch events blue/normal-x7k2p
+  mlbatch events blue/train
 
   # what happens in a namespace, from now on
   mlbatch events -n blue --since 1s -f`,

@@ -90,7 +90,7 @@ What is printed is created with kubectl create -f -, or mlbatch submit.`,
   mlbatch generate pytorchjob --job-name train --container-image pytorch/pytorch --num-pods 2 --num-gpus-per-pod 8 --main-program "train.py --epochs 3"
 
   # from a values file of the chart, with another number of pods
-  mlbatch generate pytorchjob --values values.yaml --num-pods 4 | kubectl create -f -
+  mlbatch generate pytorchjob --values values.yaml --num-pods 4 | kubectl create -n blue -f -
 
   # for editors: what a values file can say
   mlbatch generate pytorchjob --schema > values.schema.json`,

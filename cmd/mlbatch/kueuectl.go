@@ -47,12 +47,12 @@ on to kubectl (get, describe, edit, patch, delete of other kinds) kubectl does.`
 func newCreateCommand() *cobra.Command {
 	return newVerb("create", "Make a ClusterQueue, LocalQueue or ResourceFlavor",
 		`  mlbatch create clusterqueue green --nominal-quota "default-flavor:cpu=10;memory=64Gi"`, "submit",
-		newCreateClusterQueueCommand(), newCreateLocalQueueCommand(), alias(newFlavorCreateCommand("resourceflavor NAME"), "rf"))
+		newCreateClusterQueueCommand(), newCreateLocalQueueCommand(), alias(newFlavorCreateCommand("resourceflavor NAME"), "  mlbatch create resourceflavor spot --node-labels pool=spot", "rf"))
 }
 
-// alias gives a command further names.
-func alias(cmd *cobra.Command, names ...string) *cobra.Command {
-	cmd.Aliases = append(cmd.Aliases, names...)
+// alias gives a command further names, and an example with the first of its own.
+func alias(cmd *cobra.Command, example string, names ...string) *cobra.Command {
+	cmd.Example, cmd.Aliases = example, append(cmd.Aliases, names...)
 	return cmd
 }
 
@@ -62,7 +62,7 @@ func newCreateClusterQueueCommand() *cobra.Command {
 		Use:     "clusterqueue NAME",
 		Aliases: []string{"cq"},
 		Short:   "Make a ClusterQueue; unlike queue create, it evicts nobody unless told to",
-		Example: `  mlbatch create cq green --cohort default-cohort --reclaim-within-cohort Any --nominal-quota "default-flavor:cpu=10;memory=64Gi"`,
+		Example: `  mlbatch create clusterqueue green --cohort default-cohort --reclaim-within-cohort Any --nominal-quota "default-flavor:cpu=10;memory=64Gi"`,
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return q.createCluster(cmd, args[0]) },
 	}
@@ -77,7 +77,7 @@ func newCreateLocalQueueCommand() *cobra.Command {
 		Use:     "localqueue NAME",
 		Aliases: []string{"lq"},
 		Short:   "Make a LocalQueue",
-		Example: "  mlbatch create lq extra -n blue -c blue-cluster-queue",
+		Example: "  mlbatch create localqueue extra -n blue -c blue-cluster-queue",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.namespace = namespaceOr(q.namespace, &q.conn)
@@ -130,7 +130,7 @@ func newListClusterQueueCommand() *cobra.Command {
 	var l listFlags
 	cmd := &cobra.Command{
 		Use: "clusterqueue", Aliases: []string{"cq"}, Short: "List ClusterQueues; mlbatch queue shows the tree of their cohorts",
-		Example: "  mlbatch list cq --active=false",
+		Example: "  mlbatch list clusterqueue --active=false",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, a := range l.active {
@@ -170,7 +170,7 @@ func newListLocalQueueCommand() *cobra.Command {
 	var l listFlags
 	cmd := &cobra.Command{
 		Use: "localqueue", Aliases: []string{"lq"}, Short: "List LocalQueues",
-		Example: "  mlbatch list lq -A",
+		Example: "  mlbatch list localqueue -A",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := l.check(); err != nil {
@@ -196,7 +196,7 @@ func newListLocalQueueCommand() *cobra.Command {
 
 func newListFlavorCommand() *cobra.Command {
 	cmd := newFlavorListCommand()
-	cmd.Use, cmd.Aliases, cmd.Short, cmd.Example = "resourceflavor", []string{"rf"}, "List ResourceFlavors", "  mlbatch list rf"
+	cmd.Use, cmd.Aliases, cmd.Short, cmd.Example = "resourceflavor", []string{"rf"}, "List ResourceFlavors", "  mlbatch list resourceflavor"
 	return cmd
 }
 
@@ -204,7 +204,7 @@ func newListWorkloadCommand() *cobra.Command {
 	var l listFlags
 	cmd := &cobra.Command{
 		Use: "workload", Aliases: []string{"wl", "kwl"}, Short: "List Workloads; mlbatch ps lists jobs",
-		Example: "  mlbatch list wl -n blue --status pending,admitted",
+		Example: "  mlbatch list workload -n blue --status pending,admitted",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := l.check(); err != nil {
@@ -255,7 +255,7 @@ func stopQueueCommand(kind, short string, stop bool) *cobra.Command { //nolint:r
 	}
 	cmd := &cobra.Command{
 		Use: kind + " NAME", Aliases: []string{short}, Short: verb,
-		Example: fmt.Sprintf("  mlbatch %s %s NAME", map[bool]string{true: "stop", false: "resume"}[stop], kind),
+		Example: fmt.Sprintf("  mlbatch %s %s %s", map[bool]string{true: "stop", false: "resume"}[stop], kind, exampleQueue(kind)),
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if kind == "localqueue" {
@@ -280,6 +280,14 @@ func stopQueueCommand(kind, short string, stop bool) *cobra.Command { //nolint:r
 	return cmd
 }
 
+// exampleQueue is a queue of the tutorial, as the arguments of a command on a kind of queue.
+func exampleQueue(kind string) string {
+	if kind == "localqueue" {
+		return "default-queue -n blue"
+	}
+	return "blue-cluster-queue"
+}
+
 // activeCommand stops a Workload, or lets it be queued again.
 func activeCommand(active bool) *cobra.Command { //nolint:revive // a fact
 	var q queueChange
@@ -289,7 +297,7 @@ func activeCommand(active bool) *cobra.Command { //nolint:revive // a fact
 	}
 	cmd := &cobra.Command{
 		Use: "workload NAME", Aliases: []string{"wl"}, Short: short,
-		Example: fmt.Sprintf("  mlbatch %s workload NAME -n blue", verb),
+		Example: fmt.Sprintf("  mlbatch %s workload pytorchjob-train-02fcb -n blue", verb),
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := q.check(); err != nil {
@@ -314,15 +322,15 @@ func activeCommand(active bool) *cobra.Command { //nolint:revive // a fact
 }
 
 func newDeleteCommand() *cobra.Command {
-	return newVerb("delete", "Delete a ClusterQueue, LocalQueue, ResourceFlavor or Workload", "  mlbatch delete workload NAME -n blue", "cancel",
-		deleteQueueCommand("clusterqueue", "cq"), deleteQueueCommand("localqueue", "lq"), alias(newFlavorDeleteCommand("resourceflavor NAME"), "rf"), deleteWorkloadCommand())
+	return newVerb("delete", "Delete a ClusterQueue, LocalQueue, ResourceFlavor or Workload", "  mlbatch delete workload pytorchjob-train-02fcb -n blue --yes", "cancel",
+		deleteQueueCommand("clusterqueue", "cq"), deleteQueueCommand("localqueue", "lq"), alias(newFlavorDeleteCommand("resourceflavor NAME"), "  mlbatch delete resourceflavor spot", "rf"), deleteWorkloadCommand())
 }
 
 func deleteQueueCommand(kind, short string) *cobra.Command {
 	var q queueChange
 	cmd := &cobra.Command{
 		Use: kind + " NAME", Aliases: []string{short}, Short: "Delete it, after asking",
-		Example: fmt.Sprintf("  mlbatch delete %s NAME --yes", kind),
+		Example: fmt.Sprintf("  mlbatch delete %s %s --yes", kind, map[string]string{"clusterqueue": "green", "localqueue": "extra -n blue"}[kind]),
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if kind == "localqueue" {
@@ -346,7 +354,7 @@ func deleteWorkloadCommand() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use: "workload NAME...", Aliases: []string{"wl"}, Short: "Delete Workloads with their jobs, after asking",
-		Example: "  mlbatch delete workload NAME -n blue --yes",
+		Example: "  mlbatch delete workload pytorchjob-train-02fcb -n blue --yes",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := q.check(); err != nil {
 				return err

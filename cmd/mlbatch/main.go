@@ -28,6 +28,32 @@ const (
 	exitInterrupted = 130
 )
 
+// exit is a code that the program exits with.
+type exit struct {
+	code  int
+	means string
+}
+
+// exits are those of every command. One for which a code means something else says so in its help.
+func exits() []exit {
+	return []exit{
+		{exitOK, "it is done"},
+		{exitFailure, "it failed, and said why; or, of commands that judge, there is something to tell"},
+		{exitUsage, "the command line is wrong: nothing was asked or changed"},
+		{exitTimeout, "wait: there was no more time"},
+		{exitInterrupted, "it was interrupted, by Ctrl-C for example"},
+	}
+}
+
+// exitTable is the codes, a line for each.
+func exitTable() string {
+	var b strings.Builder
+	for _, e := range exits() {
+		fmt.Fprintf(&b, "  %3d  %s\n", e.code, e.means)
+	}
+	return b.String()
+}
+
 func main() {
 	if len(os.Args) < 2 || os.Args[1] != "component" {
 		withoutLibraryFlags()
@@ -143,12 +169,15 @@ func newRootCommand() *cobra.Command {
 		Long: `mlbatch turns Kubernetes into a shared AI batch system: teams with quotas that
 they lend to each other, jobs that start all at once or wait and say why, and
 recovery from bad nodes. It brings a whole cluster with simulated GPU nodes to
-try it on one machine.`,
+try it on one machine.
+
+Exit codes, where the help of a command says nothing else:
+` + exitTable(),
 		Example: `  # a cluster on this machine
   mlbatch up
 
   # why does a job wait?
-  mlbatch why blue/my-job`,
+  mlbatch why blue/train`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       versions(),

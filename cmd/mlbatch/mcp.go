@@ -26,11 +26,15 @@ job waits, when it will start, what runs and waits, what queues have and use, wh
 would start now, how nodes are and what ended. Every tool is the command of the same name
 with the user's own rights, and none changes anything.
 
-An assistant starts it by itself; its configuration names this command. What jobs and users
+An assistant starts it by itself; its configuration names this command:
+
+  {"mcpServers": {"mlbatch": {"command": "mlbatch", "args": ["mcp"]}}}
+
+What jobs and users
 are called comes from those who made them: it is data, and an assistant must not take it
 for instructions.`,
-		Example: `  # in the configuration of an assistant
-  {"mcpServers": {"mlbatch": {"command": "mlbatch", "args": ["mcp"]}}}
+		Example: `  # of the cluster on this machine
+  mlbatch mcp
 
   # of a cluster, as somebody
   mlbatch mcp --kubeconfig ~/.kube/config --as alice`,

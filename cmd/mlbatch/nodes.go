@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 )
@@ -16,6 +17,7 @@ type nodesFlags struct {
 	conn   cli.Connection
 	output string
 	sortBy string
+	watch  bool
 	bare   bool
 }
 
@@ -33,7 +35,10 @@ It takes the right to list nodes; what is on them is told to those who may list 
   mlbatch nodes
 
   # where is the most room?
-  mlbatch nodes --sort-by -free`,
+  mlbatch nodes --sort-by -free
+
+  # which change, again and again
+  mlbatch nodes -w`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return n.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -42,6 +47,7 @@ It takes the right to list nodes; what is on them is told to those who may list 
 	f := cmd.Flags()
 	f.StringVarP(&n.output, "output", "o", "", "wide, json, yaml or custom-columns=TITLE:.field,...")
 	f.StringVar(&n.sortBy, "sort-by", "", "`column` to sort by; -COLUMN turns the order")
+	f.BoolVarP(&n.watch, "watch", "w", false, "again and again, until interrupted")
 	f.BoolVar(&n.bare, "no-headers", false, "without titles and the line below")
 	connectionFlags(f, &n.conn)
 	return cmd
@@ -55,9 +61,20 @@ func (n *nodesFlags) run(ctx context.Context, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
+	show := func(w io.Writer) error { return n.print(ctx, w, errs, c) }
+	if n.watch {
+		err = watchScreen(ctx, out, show)
+	} else {
+		err = show(out)
+	}
+	return n.conn.Unreachable(err, cfg.Host)
+}
+
+// print takes the list and prints it.
+func (n *nodesFlags) print(ctx context.Context, out, errs io.Writer, c client.Reader) error {
 	rows, seen, err := cli.TakeNodes(ctx, c)
 	if err != nil {
-		return n.conn.Unreachable(err, cfg.Host)
+		return err
 	}
 	columns := cli.NodeColumns(time.Now())
 	if n.sortBy != "" {

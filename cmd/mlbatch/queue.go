@@ -19,6 +19,7 @@ type queueFlags struct {
 	namespace string
 	resource  string
 	output    string
+	watch     bool
 	bare      bool
 }
 
@@ -43,7 +44,10 @@ the order in which they are considered. A queue that is called like a subcommand
   mlbatch queue default-queue -n blue
 
   # another resource than GPUs
-  mlbatch queue --resource cpu`,
+  mlbatch queue --resource cpu
+
+  # how the line moves, again and again
+  mlbatch queue blue-cluster-queue -w`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: asking(offeredQueues),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -77,6 +81,7 @@ func (q *queueFlags) flags(cmd *cobra.Command) {
 	f.StringVarP(&q.namespace, "namespace", "n", "", "`namespace` of LocalQueues")
 	f.StringVar(&q.resource, "resource", "", "`resource` that amounts are of (default: GPUs, or else the first of a quota)")
 	f.StringVarP(&q.output, "output", "o", "", "wide, json, yaml or custom-columns=TITLE:.field,...")
+	f.BoolVarP(&q.watch, "watch", "w", false, "again and again, until interrupted")
 	f.BoolVar(&q.bare, "no-headers", false, "without titles")
 	connectionFlags(f, &q.conn)
 }
@@ -89,12 +94,23 @@ func (q *queueFlags) run(ctx context.Context, out, errs io.Writer, args []string
 	if err != nil {
 		return err
 	}
+	show := func(w io.Writer) error { return q.all(ctx, w, errs, c) }
 	if len(args) > 0 {
-		return q.waiting(ctx, out, errs, cfg, c, args[0])
+		show = func(w io.Writer) error { return q.waiting(ctx, w, errs, cfg, c, args[0]) }
 	}
+	if q.watch {
+		err = watchScreen(ctx, out, show)
+	} else {
+		err = show(out)
+	}
+	return q.conn.Unreachable(err, cfg.Host)
+}
+
+// all prints the queues.
+func (q *queueFlags) all(ctx context.Context, out, errs io.Writer, c client.Reader) error {
 	rows, err := cli.TakeQueues(ctx, c, q.namespace, q.resource)
 	if err != nil {
-		return q.conn.Unreachable(err, cfg.Host)
+		return err
 	}
 	if len(rows) == 0 && tabular(q.output) {
 		fmt.Fprintln(errs, "There are no queues here that you may see.")
@@ -107,7 +123,7 @@ func (q *queueFlags) run(ctx context.Context, out, errs io.Writer, args []string
 func (q *queueFlags) waiting(ctx context.Context, out, errs io.Writer, cfg *rest.Config, c client.Client, name string) error {
 	pending, err := cli.Controller{Config: cfg}.Pending(ctx, q.namespace, name)
 	if err != nil {
-		return q.conn.Unreachable(cli.NoQueue(ctx, c, q.namespace, name, err), cfg.Host)
+		return cli.NoQueue(ctx, c, q.namespace, name, err)
 	}
 	rows, err := cli.WaitingRows(ctx, c, q.namespace, pending)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 func reference() string {
 	var b bytes.Buffer
 	b.WriteString("# All commands\n\nWhat `mlbatch COMMAND --help` says. This page is made from the program: `go test ./cmd/mlbatch -run TestReference -update`.\n")
+	fmt.Fprintf(&b, "\n## Exit codes\n\nOf every command whose help says nothing else:\n\n```\n%s```\n", exitTable())
 	root := newRootCommand()
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -70,6 +71,25 @@ func TestReference(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("the page is not what the program says: go test ./cmd/mlbatch -run TestReference -update (-want +got):\n%s", diff)
+	}
+}
+
+// TestExitCodesAreTold: commands whose exit codes mean something of their own say what.
+func TestExitCodesAreTold(t *testing.T) {
+	for command, says := range map[string]string{
+		"run": "Exit code: that of the container that failed first", "srun": "It exits as the container", "exec": "The exit code is that of the command", "wait": "Exit code: 0 when",
+		"replay": "2 if recordings cannot be read", "check": "Exit code 1", "doctor": "Exit code 1", "lint": "Exit code 1", "status": "exits with 1", "demo": "exits with 1", "simulate": "exits with 1",
+	} {
+		cmd, _, err := newRootCommand().Find([]string{command})
+		if err != nil || !strings.Contains(cmd.Long, says) {
+			t.Errorf("the help of %s does not say %q", command, says)
+		}
+	}
+	root := newRootCommand().Long
+	for _, e := range exits() {
+		if !strings.Contains(root, fmt.Sprintf("%3d  %s", e.code, e.means)) {
+			t.Errorf("help does not say what exit code %d means", e.code)
+		}
 	}
 }
 

@@ -33,11 +33,11 @@ that is asked for, 2 if recordings cannot be read.`,
   mlbatch replay ~/.local/share/mlbatch/flights
 
   # why did this job wait at noon?
-  mlbatch replay flights/ --until 12:00 --why blue/normal-x7k2p
+  mlbatch replay flights/ --until 12:00 --why blue/train
 
   # which workloads were there, and what happened to one?
   mlbatch replay flights/ --list
-  mlbatch replay flights/ --timeline blue/normal-x7k2p
+  mlbatch replay flights/ --timeline blue/train
 
   # for a script
   mlbatch replay flights/flight-00000003.jsonl -o json`,

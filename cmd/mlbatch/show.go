@@ -28,13 +28,13 @@ Kubernetes keeps events for an hour: what happened earlier is told as far as the
 objects still say it. Of many pods those are listed that failed or wait, and some others;
 -o wide lists all.`,
 		Example: `  # what is with this job?
-  mlbatch show blue/normal-x7k2p
+  mlbatch show blue/train
 
   # more of the log of the pod that failed first
-  mlbatch show blue/normal-x7k2p --lines 100
+  mlbatch show blue/train --lines 100
 
   # for a script
-  mlbatch show blue/normal-x7k2p -o json`,
+  mlbatch show blue/train -o json`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: job.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -42,6 +42,8 @@ type jobList struct {
 	namespace string
 	// starts has those that wait say when they are expected to start.
 	starts bool
+	// past has those that ended, and were deleted perhaps, as the history has them.
+	past bool
 }
 
 // flags are those of the cluster. Slurm's commands have another use for -n.
@@ -72,6 +74,13 @@ func (l *jobList) read(cmd *cobra.Command) ([]cli.Row, error) {
 	}
 	if l.starts {
 		survey.Place(cmd.Context(), cli.Controller{Config: cfg}.Pending)
+	}
+	if l.past {
+		past, err := cli.TakePast(cmd.Context(), c, l.namespace, time.Time{})
+		if err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "Jobs that were deleted are left out: %s\n", cli.Harmless(err.Error()))
+		}
+		return slurm.WithPast(survey.Rows, past), nil
 	}
 	return survey.Rows, nil
 }
@@ -225,7 +234,8 @@ func newSrunCommand() *cobra.Command {
 		Short: "Run a command as a job and stay with it, as Slurm's srun does",
 		Long: `Run a command as a job and stay with it until it ends, as Slurm's srun does where there is
 no job yet: "mlbatch run" with sbatch's options. With several nodes the command runs once
-on each of them. A shell in a job that runs is "mlbatch exec".`,
+on each of them. A shell in a job that runs is "mlbatch exec". It exits as the container
+does that failed first, with 0 if none did.`,
 		Example: `  # on two nodes
   mlbatch srun --namespace blue --image python:3.12 -N 2 hostname`,
 		Args: cobra.MinimumNArgs(1),
@@ -254,9 +264,9 @@ func newSacctCommand() *cobra.Command {
 		Use:   "sacct",
 		Short: "List jobs and how they ended, as Slurm's sacct does",
 		Long: `List jobs and how they ended, as Slurm's sacct does: those that are still there, in
-whatever state. Jobs that were deleted are not known any more, nor is the exit code of a
-job whose pods are gone. Account is the namespace, Partition the LocalQueue. Amounts are
-GPUs (AllocTRES).`,
+whatever state, and those that were deleted, for as long as the cluster remembers them
+("mlbatch hist" says more). Account is the namespace, Partition the LocalQueue. Amounts
+are GPUs (AllocTRES).`,
 		Example: `  # the jobs of a namespace
   mlbatch sacct --namespace blue
 
@@ -272,6 +282,7 @@ GPUs (AllocTRES).`,
 			if err != nil {
 				return usageError{fmt.Errorf("-S: %w", err)}
 			}
+			l.past = true
 			rows, err := l.read(cmd)
 			if err != nil {
 				return err

@@ -29,16 +29,16 @@ What runs outside all queues has an answer, too.
 The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
 "mlbatch up" runs, else the one in ~/.kube/config.`,
 		Example: `  # why does this job not start?
-  mlbatch why blue/normal-x7k2p
+  mlbatch why blue/train
 
   # a Deployment, by the name that kubectl prints
   mlbatch why deployment.apps/web -n blue
 
   # what alice is told
-  mlbatch why blue/normal-x7k2p --as alice
+  mlbatch why blue/train --as alice
 
   # for a script
-  mlbatch why blue/normal-x7k2p -o json`,
+  mlbatch why blue/train -o json`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: job.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -37,7 +37,7 @@ Pods are counted as the kinds say. Of a kind that is not known here, its templat
 found, with the number of pods that is said beside them; where none is, say it with
 --pod-set. What may not be wrapped is refused with file, line and cure. No cluster is asked.`,
 		Example: `  # a Job and the ConfigMap that it needs, as one
-  mlbatch wrap -f job.yaml -f config.yaml --name train | kubectl create -f -
+  mlbatch wrap -f job.yaml -f config.yaml --name bundle | kubectl create -n blue -f -
 
   # an object of another operator, with 4 pods of spec.template
   mlbatch wrap -f sampler.yaml --pod-set Sampler/mine:spec.template=4`,

@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH --gpus-per-node=1
+#SBATCH --time=10
+echo "$@"
