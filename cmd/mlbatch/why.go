@@ -32,7 +32,7 @@ The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
   mlbatch why blue/train
 
   # a Deployment, by the name that kubectl prints
-  mlbatch why deployment.apps/web -n blue
+  mlbatch why deployment.apps/chat -n blue
 
   # what alice is told
   mlbatch why blue/train --as alice

@@ -80,6 +80,9 @@ func stages() map[string]staged {
 		"mlbatch stop clusterqueue blue-cluster-queue --keep-already-running":                      {why: "the others need the queue", after: resumed},
 		"mlbatch stop clusterqueue blue-cluster-queue":                                             {why: "the others need the queue", after: resumed},
 		"mlbatch stop localqueue default-queue -n blue":                                            {why: "the others need the queue", after: "mlbatch resume localqueue default-queue -n blue"},
+		"mlbatch why-not blue/big blue/small":                                                      {why: "they have to be there", before: "bigAndSmall"},
+		"mlbatch why-not blue/big 7d0c2a8e-5f6b-4c1d-9e3a-2b4c6d8e0f1a":                            {why: "the UID is that of a Workload", instead: "mlbatch why-not blue/big $(kubectl get workloads -n blue -o custom-columns=N:.metadata.name,U:.metadata.uid | sed -n 's/^job-small-[^ ]* *//p')"},
+		"mlbatch why-not blue/big blue/small -o json":                                              {why: "they shall not be left", after: "mlbatch cancel blue/big blue/small --wait --yes"},
 		"mlbatch team edit blue --add erin --remove alice":                                         {why: "the others need alice", after: "mlbatch team edit blue --add alice --remove erin"},
 
 		"mlbatch cancel -n blue -l sweep=lr --yes --wait":          {why: "the example before cancelled it", before: "again"},
@@ -213,6 +216,7 @@ func newStage(t *testing.T) *stage {
 	const anew = "kubectl delete pytorchjobs,jobs,jobsets,appwrappers -n blue --all >/dev/null && kubectl apply -f - >/dev/null && "
 	write("bin/again", "cat cluster.yaml | { "+anew+"mlbatch wait -n blue -l sweep=lr --for running; }")
 	write("bin/flaky", `sed 's#run-for: forever#run-for: 2s, mlbatch.dev/fail-first: "1", mlbatch.dev/exit-code: "3"#' cluster.yaml | { `+anew+"true; }")
+	write("bin/bigAndSmall", `kubectl apply -f big-and-small.yaml >/dev/null && mlbatch wait blue/small --for running && until mlbatch ps -n blue --state Waiting -o name | grep -q big; do sleep 0.1; done`)
 	return s
 }
 
