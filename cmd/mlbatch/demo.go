@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,25 +16,35 @@ import (
 
 	"github.com/mlbatch/mlbatch/examples"
 	"github.com/mlbatch/mlbatch/internal/cli/demo"
+	"github.com/mlbatch/mlbatch/internal/cli/demo/scene"
 	"github.com/mlbatch/mlbatch/internal/local"
 	"github.com/mlbatch/mlbatch/internal/local/simnode"
 )
 
-// newDemoCommand runs the tutorial in a cluster of its own.
+// newDemoCommand shows what mlbatch does, and checks what it says.
 func newDemoCommand() *cobra.Command {
 	var timeScale float64
 	cmd := &cobra.Command{
-		Use:   "demo [" + strings.Join(demoNames(), "|") + "]",
-		Short: "Run the tutorial's scenarios in a fresh cluster and check what it promises",
-		Long: `Start a fresh cluster in a temporary directory, let the tutorial's users submit
-their jobs, print what happens to each of them, and say for each statement of the
-tutorial whether it held. The cluster is removed at the end.
+		Use:   "demo [NAME]",
+		Short: "Show what mlbatch does, in a fresh cluster, and check what it says",
+		Long: `Show what mlbatch does: scenes of less than a minute, each about one thing, for somebody who
+has never heard of batch queues. A scene types commands as users would, in a fresh cluster of
+its own that is removed at the end, and prints what they say; those about days and weeks run in
+virtual time. "mlbatch demo list" lists them:
 
-With kinds, one job of each kind is run instead, and with workloads the example workloads
-of the tutorial, from the manifests in examples, and a line is printed for each.
+` + demoList() + `
+Without a name it runs the tutorial: the tutorial's users submit their jobs, and what happens
+to each of them is printed.
 
-It exits with 1 if a statement did not hold, or an example did not run.`,
-		Example: `  # all three scenarios
+Each ends with its statements and whether they held, PASS or FAIL. It exits with 1 if a
+statement did not hold, or an example did not run.`,
+		Example: `  # what is there to see?
+  mlbatch demo list
+
+  # why a job waits, and what helps
+  mlbatch demo why
+
+  # the tutorial's three scenarios
   mlbatch demo
 
   # one of them, with jobs as slow as in the tutorial
@@ -43,17 +55,29 @@ It exits with 1 if a statement did not hold, or an example did not run.`,
 		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: demoNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			play, fleet, err := chooseDemo(append(args, "all")[0])
-			if err != nil {
-				return usageError{err}
+			name := append(args, "all")[0]
+			if name == "list" {
+				_, err := io.WriteString(cmd.OutOrStdout(), demoList())
+				return err
 			}
+			scaled := cmd.Flags().Changed("time-scale")
 			if timeScale <= 0 {
 				return usageError{fmt.Errorf("--time-scale %g: must be greater than 0", timeScale)}
+			}
+			if s, is := scene.Find(name); is {
+				if scaled {
+					return usageError{fmt.Errorf("--time-scale is for the tutorial and the examples: scene %s has its own", name)}
+				}
+				return runScene(cmd, s)
+			}
+			play, fleet, err := chooseDemo(name)
+			if err != nil {
+				return usageError{err}
 			}
 			return runDemo(cmd, fleet, play, timeScale)
 		},
 	}
-	cmd.Flags().Float64Var(&timeScale, "time-scale", 10, "how many times faster than real time jobs run")
+	cmd.Flags().Float64Var(&timeScale, "time-scale", 10, "how many times faster than real time jobs of the tutorial and the examples run")
 	return cmd
 }
 
@@ -61,12 +85,36 @@ It exits with 1 if a statement did not hold, or an example did not run.`,
 // gives way to it.
 const exampleNodes = 12
 
+// demoNames are all names that there are.
 func demoNames() []string {
-	names := demo.Names()
+	var names []string
+	for _, s := range scene.All() {
+		names = append(names, s.Name)
+	}
+	names = append(names, demo.Names()...)
 	for _, c := range demo.Collections() {
 		names = append(names, c.Name)
 	}
-	return names
+	return append(names, "list")
+}
+
+// demoList is what there is to see, for people.
+func demoList() string {
+	var b strings.Builder
+	line := func(name, title string) { fmt.Fprintf(&b, "  %-11s %s\n", name, title) }
+	b.WriteString("Scenes, each under a minute:\n")
+	for _, s := range scene.All() {
+		line(s.Name, s.Title)
+	}
+	b.WriteString("\nThe tutorial (all):\n")
+	for _, s := range demo.Scenarios() {
+		line(s.Name, s.Title)
+	}
+	b.WriteString("\nExamples:\n")
+	for _, c := range demo.Collections() {
+		line(c.Name, c.Title)
+	}
+	return b.String()
 }
 
 // performance is what is played in the cluster.
@@ -88,26 +136,64 @@ func chooseDemo(name string) (performance, simnode.Fleet, error) {
 	return func(ctx context.Context, t demo.Theatre) error { return t.Play(ctx, scenarios) }, fleet, nil
 }
 
-func runDemo(cmd *cobra.Command, fleet simnode.Fleet, play performance, timeScale float64) (err error) {
-	ctx, out := cmd.Context(), cmd.OutOrStdout()
+func runDemo(cmd *cobra.Command, fleet simnode.Fleet, play performance, timeScale float64) error {
+	out := cmd.OutOrStdout()
+	cfg := local.Config{Fleet: fleet, TimeScale: timeScale}
+	return inDemoDir(func(dir string) error {
+		return inDemoCluster(cmd, dir, cfg, func(cluster *local.Cluster) error {
+			theatre := demo.Theatre{Config: cluster.RESTConfig(), Clock: clock.RealClock{}, TimeScale: timeScale, Out: out}
+			return play(cmd.Context(), theatre)
+		})
+	})
+}
+
+func runScene(cmd *cobra.Command, s scene.Scene) error {
+	out := cmd.OutOrStdout()
+	s.Open(out)
+	stage := scene.Stage{Out: out, Clock: clock.RealClock{}}
+	if s.Cluster == nil && !s.Shell {
+		return told(s.Play(cmd.Context(), stage))
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	return inDemoDir(func(dir string) error {
+		data, work := filepath.Join(dir, "cluster"), filepath.Join(dir, "work")
+		if err := os.Mkdir(work, 0o700); err != nil {
+			return fmt.Errorf("make a working directory: %w", err)
+		}
+		stage.Shell = scene.Program{Path: self, DataDir: data, Dir: work}
+		if s.Cluster == nil {
+			return told(s.Play(cmd.Context(), stage))
+		}
+		cfg := local.Config{Fleet: simnode.DefaultFleet(), TimeScale: s.Cluster.TimeScale}
+		cfg.Fleet.Count = s.Cluster.Nodes
+		if s.Cluster.Configuration != "" {
+			cfg.Configuration = []byte(s.Cluster.Configuration)
+		}
+		fmt.Fprintln(out)
+		return inDemoCluster(cmd, data, cfg, func(*local.Cluster) error { return s.Play(cmd.Context(), stage) })
+	})
+}
+
+// inDemoDir does something with a directory that is gone afterwards.
+func inDemoDir(do func(dir string) error) (err error) {
 	dir, err := os.MkdirTemp("", "mlbatch-demo-")
 	if err != nil {
 		return fmt.Errorf("make a directory for the cluster: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	return do(dir)
+}
 
+// inDemoCluster does something in a fresh cluster with the tutorial's teams, and stops it.
+func inDemoCluster(cmd *cobra.Command, dir string, cfg local.Config, do func(*local.Cluster) error) (err error) {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	fmt.Fprintln(out, "Starting a cluster of its own for the demo:")
-	cluster, err := local.Start(ctx, local.Config{
-		DataDir:   dir,
-		Fleet:     fleet,
-		TimeScale: timeScale,
-		Tutorial:  true,
-		Samples:   examples.AllRuntimes(),
-		Install:   installMLBatch,
-		Progress: func(s local.Milestone) {
-			fmt.Fprintf(out, "%6.1fs  %s\n", s.Took.Seconds(), s.Name)
-		},
-	})
+	cfg.DataDir, cfg.Tutorial, cfg.Samples, cfg.Install = dir, true, examples.AllRuntimes(), installMLBatch
+	cfg.Progress = func(s local.Milestone) { fmt.Fprintf(out, "%6.1fs  %s\n", s.Took.Seconds(), s.Name) }
+	cluster, err := local.Start(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("start the demo's cluster: %w", err)
 	}
@@ -116,9 +202,15 @@ func runDemo(cmd *cobra.Command, fleet simnode.Fleet, play performance, timeScal
 		defer cancel()
 		err = errors.Join(err, cluster.Stop(stop))
 	}()
-	theatre := demo.Theatre{Config: cluster.RESTConfig(), Clock: clock.RealClock{}, TimeScale: timeScale, Out: out}
-	if err := play(ctx, theatre); !errors.Is(err, demo.ErrFailed) && !errors.Is(err, demo.ErrNotAll) {
-		return err
+	return told(do(cluster))
+}
+
+// told leaves out an error that the report has told already.
+func told(err error) error {
+	for _, known := range []error{demo.ErrFailed, demo.ErrNotAll, scene.ErrFailed} {
+		if errors.Is(err, known) {
+			return errSilent
+		}
 	}
-	return errSilent // the report says what failed
+	return err
 }

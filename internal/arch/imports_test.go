@@ -110,6 +110,17 @@ var outerLadder = []layer{
 		why: "the embedded cluster is Kubernetes; what runs on it is told apart from it by cmd",
 	},
 	{
+		dir: "internal/cli/demo/verdict", outside: none, may: none, never: noIO,
+		why: "a verdict is text and an error",
+	},
+	{
+		dir: "internal/cli/demo/scene", may: []string{
+			"api", "internal/cli", "internal/core", "internal/engine", "internal/facts", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme", "internal/record", "internal/sim", "internal/strict",
+		},
+		never: []string{"k8s.io/kubernetes", "sigs.k8s.io/controller-runtime/pkg/manager"},
+		why:   "a scene types commands as users do, and simulates what takes days; it starts no cluster",
+	},
+	{
 		dir: "internal/cli/demo", may: []string{
 			"api", "config", "internal/cli", "internal/core", "internal/engine", "internal/facts", "internal/kube/jobs", "internal/kube/scheme", "internal/local", "internal/kube/install", "examples",
 		},

@@ -121,22 +121,3 @@ func orGone(value string) string {
 	}
 	return value
 }
-
-// report prints a line for each result and returns how many failed.
-func report(out io.Writer, results []Result) int {
-	failed := 0
-	for _, v := range results {
-		if v.Err != nil {
-			failed++
-		}
-	}
-	fmt.Fprintf(out, "\n%d of %d statements of the tutorial hold:\n\n", len(results)-failed, len(results))
-	for _, v := range results {
-		if v.Err != nil {
-			fmt.Fprintf(out, "FAIL  %-10s  %s: %v\n", v.Scenario, v.Text, v.Err)
-			continue
-		}
-		fmt.Fprintf(out, "PASS  %-10s  %s\n", v.Scenario, v.Text)
-	}
-	return failed
-}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mlbatch/mlbatch/internal/cli/demo/verdict"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
@@ -56,7 +57,7 @@ func (t Theatre) Play(ctx context.Context, scenarios []Scenario) error {
 	defer cancel()
 
 	s := &stage{config: cfg, admin: admin, users: map[string]client.Client{}, clock: t.Clock, patience: t.patience(), recorder: recorder}
-	var results []Result
+	var results []verdict.Result
 	for i, scenario := range scenarios {
 		vs, err := s.play(ctx, scenario, t.Out)
 		if err != nil {
@@ -70,14 +71,14 @@ func (t Theatre) Play(ctx context.Context, scenarios []Scenario) error {
 			return err
 		}
 	}
-	if report(t.Out, results) > 0 {
+	if verdict.Report(t.Out, "statements of the tutorial", results) > 0 {
 		return ErrFailed
 	}
 	return nil
 }
 
 // play runs one scenario and judges what was seen of it.
-func (s *stage) play(ctx context.Context, scenario Scenario, out io.Writer) ([]Result, error) {
+func (s *stage) play(ctx context.Context, scenario Scenario, out io.Writer) ([]verdict.Result, error) {
 	fmt.Fprintf(out, "\n== %s: %s\n\n", scenario.Name, scenario.Title)
 	s.recorder.Begin(newPrinter(out).tell)
 	err := scenario.drive(ctx, s)

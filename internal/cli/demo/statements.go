@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mlbatch/mlbatch/internal/cli/demo/verdict"
 )
 
 // Statement is one thing that the tutorial promises.
@@ -16,19 +18,11 @@ type Statement struct {
 	Check func(Timeline) error
 }
 
-// Result is what became of a statement.
-type Result struct {
-	Scenario string
-	Text     string
-	// Err says what is wrong, nil if the statement held.
-	Err error
-}
-
 // judge checks all statements of a scenario.
-func judge(scenario string, statements []Statement, t Timeline) []Result {
-	var results []Result
+func judge(scenario string, statements []Statement, t Timeline) []verdict.Result {
+	var results []verdict.Result
 	for _, s := range statements {
-		results = append(results, Result{scenario, s.Text, s.Check(t)})
+		results = append(results, verdict.Result{Scenario: scenario, Text: s.Text, Err: s.Check(t)})
 	}
 	return results
 }

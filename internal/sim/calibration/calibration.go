@@ -50,6 +50,7 @@ type job struct {
 
 // given is an estimate that was given.
 type given struct {
+	key   core.Key
 	at    time.Time
 	first bool // of this wait
 	said  forecast.Estimate
@@ -169,11 +170,32 @@ func (t *Trial) Look(e *cycle.Engine, now time.Time) {
 		if n := len(j.open); n > 0 && now.Sub(j.open[n-1].at) < max(j.open[n-1].at.Sub(j.open[0].at), t.opt.Every) {
 			continue // not twice as long as when it was counted last
 		}
-		g := &given{at: now, first: len(j.open) == 0, said: said[k], limits: forecast.Never}
+		g := &given{key: k, at: now, first: len(j.open) == 0, said: said[k], limits: forecast.Never}
 		if l, is := limits[k]; is {
 			g.limits = l.P50
 		}
 		j.open = append(j.open, g)
 		t.given = append(t.given, g)
 	}
+}
+
+// Told is an estimate that a job was given, and what came.
+type Told struct {
+	Key core.Key
+	At  time.Time
+	// First says that it was asked for the first time in this wait.
+	First bool
+	Said  forecast.Estimate
+	// Started says that the job has started, Wait after how long from then on.
+	Started bool
+	Wait    time.Duration
+}
+
+// Told are all estimates that count, in the order in which they were given.
+func (t *Trial) Told() []Told {
+	out := make([]Told, 0, len(t.given))
+	for _, g := range t.given {
+		out = append(out, Told{g.key, g.at, g.first, g.said, g.started, g.wait})
+	}
+	return out
 }

@@ -11,6 +11,12 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/forecast"
 )
 
+// Ways to estimate, as rows of a report name them.
+const (
+	WhenItCame = "when it came"
+	ByLimits   = "when it came, by limits alone"
+)
+
 // Row is how right one way to estimate was.
 type Row struct {
 	Way string `json:"way"`
@@ -76,11 +82,11 @@ func (t *Trial) Report() (Report, error) {
 	said := func(g *given) forecast.Estimate { return g.said }
 	limits := func(g *given) forecast.Estimate { return forecast.Estimate{P50: g.limits, P90: g.limits} }
 	r := Report{Looks: t.looks, Rows: []Row{
-		rate("when it came", first, said),
+		rate(WhenItCame, first, said),
 		rate("while it waited", later, said),
 	}}
 	if t.opt.Limit != nil {
-		r.Rows = append(r.Rows, rate("when it came, by limits alone", first, limits))
+		r.Rows = append(r.Rows, rate(ByLimits, first, limits))
 	}
 	var waits []time.Duration
 	for _, g := range t.given {

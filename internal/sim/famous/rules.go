@@ -16,7 +16,7 @@ type Statement struct {
 
 // audited: the simulator's auditor found no promise broken, of those about any world.
 func audited() Statement {
-	return Statement{"after every decision the auditor finds P1-P11 kept: quota, nodes, whole gangs, no eviction in vain or in circles, true reasons", func(s *Story) error {
+	return Statement{"the auditor finds promises P1-P11 kept after every decision", func(s *Story) error {
 		if s.Broken == nil && s.Decisions == 0 {
 			return errors.New("nothing was decided")
 		}
@@ -126,9 +126,9 @@ func never(job, code string) Statement {
 	}}
 }
 
-// toldOnce: a job that waits is told so seldom that nobody is busy with it.
+// toldAtMost: a job that waits is told so seldom that nobody is busy with it.
 func toldAtMost(job string, times int) Statement {
-	return Statement{fmt.Sprintf("while %s waits it is told why %d times at most: nothing tries it over and over", job, times), func(s *Story) error {
+	return Statement{fmt.Sprintf("%s is told %d times at most why it waits: nothing tries it over and over", job, times), func(s *Story) error {
 		switch n := len(s.of(job, Refused)); {
 		case n == 0:
 			return errors.New("it was told nothing")
