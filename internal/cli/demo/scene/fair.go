@@ -3,6 +3,7 @@ package scene
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 func fair() Scene {
@@ -102,9 +103,12 @@ func (s *show) receipt(ctx context.Context) error {
 		"custom-columns=QUEUE:.metadata.name,SHARE:.status.fairSharing.weightedShare"); err != nil {
 		return err
 	}
-	if _, err := s.run(ctx, "alice", "mlbatch", "why", "alice-next"); err != nil {
+	asked := []string{"mlbatch", "why-not", "blue/alice-next", "red/bob-next"}
+	if _, err := s.run(ctx, "", asked...); err != nil {
 		return err
 	}
+	s.claim("why-not says that bob's job is in the way, and that fair sharing does not let alice's stop it",
+		s.byShare(ctx, asked))
 	var list struct{ Items []queueRow }
 	if err := s.look(ctx, &list, "", "mlbatch", "queue", "-o", "json"); err != nil {
 		return err
@@ -125,6 +129,21 @@ func (s *show) receipt(ctx context.Context) error {
 		}
 	}
 	s.claim("nobody's job was stopped for it", same(running, 3))
+	return nil
+}
+
+// byShare asks again for what programs read.
+func (s *show) byShare(ctx context.Context, asked []string) error {
+	var told struct {
+		Verdict     string
+		Explanation struct{ Contest struct{ Spared string } }
+	}
+	if err := s.look(ctx, &told, "", append(slices.Clone(asked), "-o", "json")...); err != nil {
+		return err
+	}
+	if told.Verdict != "InTheWay" || told.Explanation.Contest.Spared != "FairSharing" {
+		return fmt.Errorf("it says %s, %s", told.Verdict, told.Explanation.Contest.Spared)
+	}
 	return nil
 }
 
