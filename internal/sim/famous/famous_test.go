@@ -45,7 +45,7 @@ func TestStatementsNotice(t *testing.T) {
 		case what == Refused:
 			m.Code = core.Code(more[0])
 		default:
-			m.Nodes, m.Pods = more, int32(len(more)) //nolint:gosec // a few
+			m.Nodes, m.Pods = more, int32(len(more))
 		}
 		return m
 	}

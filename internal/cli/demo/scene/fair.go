@@ -41,7 +41,7 @@ func playFair(ctx context.Context, s *show) error {
 		if _, err := s.typed(ctx, l, 0); err != nil {
 			return err
 		}
-		if err := s.in(ctx, teams[l.User]+"/"+l.Argv[len(l.Argv)-2], "Running"); err != nil {
+		if err := s.in(ctx, teams()[l.User]+"/"+l.Argv[len(l.Argv)-2], "Running"); err != nil {
 			return err
 		}
 	}
@@ -50,7 +50,7 @@ func playFair(ctx context.Context, s *show) error {
 		if _, err := s.run(ctx, user, "mlbatch", "submit", "--gpus", "4", "--name", user+"-next", "long.sh"); err != nil {
 			return err
 		}
-		if err := s.in(ctx, teams[user]+"/"+user+"-next", "Waiting"); err != nil {
+		if err := s.in(ctx, teams()[user]+"/"+user+"-next", "Waiting"); err != nil {
 			return err
 		}
 	}

@@ -35,7 +35,9 @@ type Shell interface {
 }
 
 // teams are the namespaces in which users work.
-var teams = map[string]string{"alice": "blue", "bob": "red", "carol": "green"}
+func teams() map[string]string {
+	return map[string]string{"alice": "blue", "bob": "red", "carol": "green"}
+}
 
 // Program is a Shell that runs a program with a cluster's data directory.
 type Program struct {
@@ -95,7 +97,7 @@ func (p Program) kubeconfig(user string) (string, error) {
 		return "", fmt.Errorf("read the cluster's kubeconfig: %w", err)
 	}
 	for _, c := range cfg.Contexts {
-		c.Namespace = teams[user]
+		c.Namespace = teams()[user]
 	}
 	for _, who := range cfg.AuthInfos {
 		who.Impersonate = user

@@ -39,7 +39,7 @@ func playStart(ctx context.Context, s *show) (err error) {
 			return err
 		}
 	}
-	for user, team := range teams {
+	for user, team := range teams() {
 		if err := s.in(ctx, team+"/"+user+"-first", "Running"); err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func playStart(ctx context.Context, s *show) (err error) {
 		return err
 	}
 	for _, user := range []string{"alice", "bob", "carol"} {
-		s.claim(user+"'s job runs, in the namespace of team "+teams[user], runs(all[teams[user]+"/"+user+"-first"]))
+		s.claim(user+"'s job runs, in the namespace of team "+teams()[user], runs(all[teams()[user]+"/"+user+"-first"]))
 	}
 	s.claim("there are 4 nodes with 8 GPUs each, and 12 of the 32 are in use", s.nodesHave(ctx, 4, 32, 12))
 	return nil
