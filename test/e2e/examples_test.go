@@ -54,9 +54,9 @@ func stages() map[string]staged {
 		return staged{why: "the cluster has a controller already: what is typed is checked only", instead: line + " --check-config"}
 	}
 	out := map[string]staged{
-		"mlbatch demo":                                   {why: "it starts clusters of its own for minutes; the demo has tests", notRun: true},
 		"mlbatch demo fault --time-scale 1":              {why: "as slow as the tutorial; the demo has tests", notRun: true},
 		"mlbatch demo kinds":                             {why: "it starts a cluster of its own; TestEveryKindIsHeldAndLosesANode runs all kinds", notRun: true},
+		"mlbatch demo":                                   {why: "it starts clusters of its own for minutes; the demo has tests", notRun: true},
 		"mlbatch up":                                     {why: "the cluster of the tests is started by it", notRun: true},
 		"mlbatch up --data-dir /tmp/other --detach":      {why: "others may use /tmp/other", instead: "mlbatch up --data-dir $HOME/other --detach", after: "mlbatch down --delete --data-dir $HOME/other", own: true},
 		"mlbatch up --detach --nodes 10 --time-scale 60": {why: "not the cluster of the tests; beside it, etcd may be too slow once", instead: "mlbatch up --detach --nodes 10 --time-scale 60 || mlbatch up --detach", own: true},
@@ -146,14 +146,15 @@ func examplesOf(t *testing.T) []string {
 	var lines, last []string
 	for section := range strings.SplitSeq(text, "\n### ") {
 		command, _, _ := strings.Cut(section, "\n")
-		_, after, has := strings.Cut(section, "\nExamples:\n")
-		if !has {
+		const title = "\nExamples:\n"
+		at := strings.LastIndex(section, title) // what a command says of itself may have such a title
+		if at < 0 {
 			if command != "" && strings.HasPrefix(command, "mlbatch") {
 				t.Errorf("%s has no example", command)
 			}
 			continue
 		}
-		after, _, _ = strings.Cut(after, "\n```")
+		after, _, _ := strings.Cut(section[at+len(title):], "\n```")
 		own := 0
 		for line := range strings.SplitSeq(after, "\n") {
 			if line != "" && !strings.HasPrefix(line, "  ") {
