@@ -223,8 +223,8 @@ func newStage(t *testing.T) *stage {
 }
 
 // shell is a line to be typed.
-func (s *stage) shell(ctx context.Context, line string, own bool) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", line) //nolint:gosec // it is what help shows
+func (s *stage) shell(ctx context.Context, line string, own bool) *exec.Cmd { //nolint:revive // a fact
+	cmd := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", line)
 	data := cluster.Dir
 	if own {
 		data = s.home + "/own"

@@ -98,7 +98,7 @@ func TestU10FirstStepsAreAsThePageSays(t *testing.T) {
 	})
 	env = append(env, "HOME="+home, "PATH="+bin+":"+os.Getenv("PATH"))
 	shell := func(command string) (string, error) {
-		sh := exec.Command("sh", "-c", command) //nolint:noctx // it is what the page says, and "down" has to run in the end
+		sh := exec.Command("sh", "-c", command) // not bound to the test: "down" has to run in the end
 		sh.Dir, sh.Env = work, env
 		out, err := sh.CombinedOutput()
 		return strings.ReplaceAll(string(out), home, "/home/you"), err
