@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/sim"
 	"github.com/mlbatch/mlbatch/internal/sim/calibration"
 	"github.com/mlbatch/mlbatch/internal/sim/worldfile"
@@ -142,13 +141,9 @@ func (e *etaFlags) calibrate(ctx context.Context, out, errs io.Writer, args []st
 	if err != nil {
 		return err
 	}
-	takes := make(map[core.Key]time.Duration, len(world.Jobs))
-	for i := range world.Jobs {
-		takes[world.Jobs[i].Key] = world.Jobs[i].Work
-	}
 	trial := calibration.New(calibration.Options{
 		Every: e.every, Engine: world.Engine, Futures: calibrationFutures, Decides: calibrationDecides,
-		Limit: func(k core.Key) time.Duration { return calibration.AskedLimit(k, takes[k]) },
+		Limit: calibration.AskedLimits(world.Jobs),
 	})
 	if _, err := s.simulate(ctx, world, sim.Watch{Log: trial, Look: trial.Look}, errs); err != nil {
 		return err

@@ -62,12 +62,7 @@ func (n *nodesFlags) run(ctx context.Context, out, errs io.Writer) error {
 		return err
 	}
 	show := func(w io.Writer) error { return n.print(ctx, w, errs, c) }
-	if n.watch {
-		err = watchScreen(ctx, out, show)
-	} else {
-		err = show(out)
-	}
-	return n.conn.Unreachable(err, cfg.Host)
+	return n.conn.Unreachable(showOrWatch(ctx, out, n.watch, show), cfg.Host)
 }
 
 // print takes the list and prints it.

@@ -98,12 +98,7 @@ func (q *queueFlags) run(ctx context.Context, out, errs io.Writer, args []string
 	if len(args) > 0 {
 		show = func(w io.Writer) error { return q.waiting(ctx, w, errs, cfg, c, args[0]) }
 	}
-	if q.watch {
-		err = watchScreen(ctx, out, show)
-	} else {
-		err = show(out)
-	}
-	return q.conn.Unreachable(err, cfg.Host)
+	return q.conn.Unreachable(showOrWatch(ctx, out, q.watch, show), cfg.Host)
 }
 
 // all prints the queues.

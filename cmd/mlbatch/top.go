@@ -101,15 +101,7 @@ func (t *topFlags) run(ctx context.Context, out, errs io.Writer, by string) erro
 		t.namespace = t.conn.Namespace()
 	}
 	show := func(w io.Writer) error { return t.print(ctx, w, errs, c, by) }
-	if t.watch {
-		err = watchScreen(ctx, out, show)
-	} else {
-		err = show(out)
-	}
-	if err != nil {
-		return t.conn.Unreachable(err, cfg.Host)
-	}
-	return nil
+	return t.conn.Unreachable(showOrWatch(ctx, out, t.watch, show), cfg.Host)
 }
 
 // print takes the list and prints it.

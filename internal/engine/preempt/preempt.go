@@ -256,31 +256,37 @@ func (s *Searcher) drain(list []cursor, may borrowing) bool {
 // common ancestor, still use more than their own: others lose only what they
 // borrowed.
 func (s *Searcher) valid(c *cursor) bool {
-	if c.common == nil {
-		return true
-	}
-	for n := c.queue; n != c.common; n = n.Parent() {
+	return c.common == nil || !s.keepsWithin(c.queue, c.common)
+}
+
+// keepsWithin reports whether a queue, or a cohort between it and the common one, uses no
+// more than its own of what is short.
+func (s *Searcher) keepsWithin(n, common *quota.Node) bool {
+	for ; n != common; n = n.Parent() {
 		if n.WithinNominal(core.Projected, s.req.Short) {
-			return false
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 // reason classifies a candidate; false if this attempt must not take it.
 func (s *Searcher) reason(c *cursor, cand *Candidate, may borrowing) (core.EvictReason, bool) {
-	p := s.req.Policy
 	switch {
 	case c.common == nil:
 		return core.InClusterQueue, true
 	case c.advantage:
 		return core.InCohortReclamation, true
-	case !Allows(p.WhileBorrow),
-		cand.Priority >= s.req.Priority,
-		p.MaxPriority != nil && cand.Priority > int64(*p.MaxPriority):
+	case !s.mayBorrow(cand):
 		return core.InCohortReclamation, may == forbidden
 	}
 	return core.InCohortReclaimWhileBorrow, true
+}
+
+// mayBorrow reports whether a workload may be evicted for a request that borrows.
+func (s *Searcher) mayBorrow(c *Candidate) bool {
+	p := &s.req.Policy
+	return Allows(p.WhileBorrow) && c.Priority < s.req.Priority && (p.MaxPriority == nil || c.Priority <= int64(*p.MaxPriority))
 }
 
 // fits reports whether the request fits as things stand after the evictions.

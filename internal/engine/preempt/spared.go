@@ -29,7 +29,7 @@ func (s *Searcher) Against(r Request, c *Candidate) Standoff {
 	var out Standoff
 	if c.Queue == r.Queue {
 		out.Policy = r.Policy.WithinQueue
-		out.Rule = s.sparedInQueue(c, out.Policy)
+		out.Rule = s.sparedBy(c, out.Policy, false)
 		return out
 	}
 	if c.Queue.Root() != r.Queue.Root() {
@@ -43,10 +43,10 @@ func (s *Searcher) Against(r Request, c *Candidate) Standoff {
 		return out
 	}
 	advantage := s.hasAdvantage(out.Mine.Parent())
-	switch rule := s.sparedOutside(c, out.Policy, advantage); {
+	switch rule := s.sparedBy(c, out.Policy, advantage); {
 	case rule != "":
 		out.Rule = rule
-	case s.keepsWithin(c.Queue, out.Theirs, core.Projected):
+	case s.keepsWithin(c.Queue, out.Theirs.Parent()):
 		out.Rule = core.SparedWithinNominal
 	case !advantage && !s.mayBorrow(c) && s.mustBorrow():
 		out.Rule = core.SparedByBorrowing
@@ -54,14 +54,9 @@ func (s *Searcher) Against(r Request, c *Candidate) Standoff {
 	return out
 }
 
-// sparedInQueue is why a workload of the request's own queue is spared.
-func (s *Searcher) sparedInQueue(c *Candidate, p core.PreemptionPolicy) core.SpareRule {
-	return s.sparedOutside(c, p, false)
-}
-
-// sparedOutside is why a policy spares a workload. advantage says that what it holds is quota
+// sparedBy is why a policy spares a workload. advantage says that what it holds is quota
 // that the request's side has lent.
-func (s *Searcher) sparedOutside(c *Candidate, p core.PreemptionPolicy, advantage bool) core.SpareRule {
+func (s *Searcher) sparedBy(c *Candidate, p core.PreemptionPolicy, advantage bool) core.SpareRule {
 	switch {
 	case !uses(c, s.req.Short):
 		return core.SparedOtherQuota
@@ -95,23 +90,6 @@ func (s *Searcher) hasAdvantage(common *quota.Node) bool {
 		advantage = n.Absorb(core.Projected, s.rest) || advantage
 	}
 	return advantage
-}
-
-// keepsWithin reports whether a queue, or a cohort from it up to top, uses no more than its own
-// of what is short.
-func (s *Searcher) keepsWithin(n, top *quota.Node, account core.Account) bool {
-	for ; n != top.Parent(); n = n.Parent() {
-		if n.WithinNominal(account, s.req.Short) {
-			return true
-		}
-	}
-	return false
-}
-
-// mayBorrow reports whether a workload may be evicted for a request that borrows.
-func (s *Searcher) mayBorrow(c *Candidate) bool {
-	p := s.req.Policy
-	return Allows(p.WhileBorrow) && c.Priority < s.req.Priority && (p.MaxPriority == nil || c.Priority <= int64(*p.MaxPriority))
 }
 
 // mustBorrow reports whether the request would have to borrow even if all were gone that it
@@ -154,7 +132,7 @@ func (s *Searcher) withShares(out *Standoff, c *Candidate) {
 	defer s.trial.Unask()
 	out.After = [2]quota.DominantResourceShare{out.Mine.Share(core.Projected), s.shareWithout(account, out.Theirs, c)}
 	nominal := s.Fair.ReclaimNominal && s.req.Queue.WithinNominal(core.Projected, s.req.Short)
-	switch rule := s.sparedOutside(c, out.Policy, nominal); {
+	switch rule := s.sparedBy(c, out.Policy, nominal); {
 	case rule != "":
 		out.Rule = rule
 	case c.Queue.WithinNominal(account, s.req.Short) || s.borrowsNothing(c.Queue, out.Theirs, account):

@@ -83,23 +83,31 @@ func TestU10TranscriptsTellWhatBecameOfAContainer(t *testing.T) {
 // TestTimesOfLinesGrow: whoever follows a container that is started again within a second knows by
 // their times which lines are new.
 func TestTimesOfLinesGrow(t *testing.T) {
-	p := running(newPod(policy(corev1.RestartPolicyAlways), command("false")), 0)
+	p := running(newPod(policy(corev1.RestartPolicyAlways), command("sleep", "1"), annotated(AnnotationFailFirst, "1")), 0)
 	cs := &p.Status.ContainerStatuses[0]
-	cs.RestartCount = 1
-	cs.LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-		StartedAt: cs.State.Running.StartedAt, FinishedAt: cs.State.Running.StartedAt, ExitCode: 1,
-	}}
-	var lines []logLine
-	for _, previous := range []bool{true, false} {
-		told, err := transcribe(p, "main", 1, previous)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, told.lines...)
+	begun := cs.State.Running.StartedAt
+	ended := func(code int32) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: begun, FinishedAt: begun, ExitCode: code}}
 	}
-	for i := 1; i < len(lines); i++ {
-		if !lines[i].at.After(lines[i-1].at) {
-			t.Errorf("%q is written at %v, and %q before it at %v", lines[i].text, lines[i].at, lines[i-1].text, lines[i-1].at)
+	cs.RestartCount = 1
+	cs.LastTerminationState = ended(1)
+	for name, state := range map[string]corev1.ContainerState{"runs again": cs.State, "has ended again": ended(0)} {
+		cs.State = state
+		var lines []logLine
+		for _, previous := range []bool{true, false} {
+			told, err := transcribe(p, "main", 1, previous)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := told.lines[2].text; strings.HasSuffix(text, "then ends with exit code 1") != previous {
+				t.Errorf("%s: the run (before: %v) %s", name, previous, text)
+			}
+			lines = append(lines, told.lines...)
+		}
+		for i := 1; i < len(lines); i++ {
+			if !lines[i].at.After(lines[i-1].at) {
+				t.Errorf("%s: %q is written at %v, and %q before it at %v", name, lines[i].text, lines[i].at, lines[i-1].text, lines[i-1].at)
+			}
 		}
 	}
 }

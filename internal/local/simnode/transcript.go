@@ -42,7 +42,7 @@ func transcribe(pod *corev1.Pod, container string, scale float64, previous bool)
 	case previous && cs.LastTerminationState.Terminated == nil:
 		return transcript{}, fmt.Errorf("previous terminated container %q in pod %q not found", container, pod.Name)
 	case previous:
-		if state.Running != nil {
+		if state.Waiting == nil { // while it waits, it counts as the run that is over
 			run--
 		}
 		state = cs.LastTerminationState

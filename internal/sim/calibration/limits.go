@@ -7,10 +7,20 @@ import (
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/sim"
 )
 
 // mostOver is how many times as long as they take people say that jobs may take, at most.
 const mostOver = 10
+
+// AskedLimits is the AskedLimit of each job of a world.
+func AskedLimits(jobs []sim.Job) func(core.Key) time.Duration {
+	takes := make(map[core.Key]time.Duration, len(jobs))
+	for i := range jobs {
+		takes[jobs[i].Key] = jobs[i].Work
+	}
+	return func(k core.Key) time.Duration { return AskedLimit(k, takes[k]) }
+}
 
 // AskedLimit is the time limit that a careful user may have asked for, for a job that takes
 // so long: between what it takes and ten times as much, by the name of the job and the same

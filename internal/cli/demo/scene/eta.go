@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/forecast"
 	"github.com/mlbatch/mlbatch/internal/sim"
 	"github.com/mlbatch/mlbatch/internal/sim/calibration"
@@ -44,13 +43,9 @@ func playEta(ctx context.Context, s *show) error {
 	if err != nil {
 		return err
 	}
-	takes := make(map[core.Key]time.Duration, len(world.Jobs))
-	for i := range world.Jobs {
-		takes[world.Jobs[i].Key] = world.Jobs[i].Work
-	}
 	trial := calibration.New(calibration.Options{
 		Every: etaEvery, Engine: world.Engine, Futures: etaFutures, Decides: etaDecides,
-		Limit: func(k core.Key) time.Duration { return calibration.AskedLimit(k, takes[k]) },
+		Limit: calibration.AskedLimits(world.Jobs),
 	})
 	run := sim.New(*world, sim.Watch{Log: trial, Look: trial.Look})
 	for run.Advance(1000) {
