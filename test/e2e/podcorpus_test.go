@@ -8,6 +8,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -37,6 +38,13 @@ func tryAll(t *testing.T, all []corpus.Manifest) {
 	t.Helper()
 	awaitEmpty(t, "blue")
 	alice := user(t, "alice")
+	eventually(t, "the claim of the kind before is gone, which its pods kept", func() string {
+		err := alice.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "corpus"}, &corev1.PersistentVolumeClaim{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("it is there (%v)", err)
+		}
+		return ""
+	})
 	create(t, alice, "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: corpus}\nspec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 50Gi}}}\n", "blue")
 	made := map[string]*unstructured.Unstructured{}
 	for _, m := range all {
