@@ -19,6 +19,9 @@ func admitted(p Picture, j facts.Job, e *Explanation) {
 		since = p.ago(j.Since)
 	}
 	e.say("%s was admitted %s ago with quota of ClusterQueue %s", e.Object, since, j.ClusterQueue)
+	if n, text := evictions(p.Workload); n > 0 {
+		e.say("It was stopped %s before that%s", text, lostText(facts.LostBy(p.Workload)))
+	}
 	if p.Moved != nil {
 		e.say("Its pods got other nodes %s ago: %s", p.ago(when(p.Moved)), p.Moved.Message)
 	}

@@ -34,6 +34,8 @@ type Explanation struct {
 	Helps string `json:"helps,omitempty"`
 	// Advice is what would let a waiting job start, each line alone: it was tried.
 	Advice []string `json:"advice,omitempty"`
+	// Eviction is why it was stopped that is to run again; nil if it was not, or runs again.
+	Eviction *facts.Eviction `json:"eviction,omitempty"`
 	// Answer is what a controller said at the moment of the question, with all facts;
 	// nil if none was asked, or none answered.
 	Answer *visibility.Explanation `json:"explanation,omitempty"`
@@ -51,7 +53,7 @@ func Explain(p Picture) Explanation {
 	}
 	said := len(e.Sentences)
 	j := facts.JobOf(p.objects())
-	e.State, e.Reason = j.State, j.Reason
+	e.State, e.Reason, e.Eviction = j.State, j.Reason, j.Eviction
 	switch j.Stage {
 	case facts.Ended:
 		ended(p, j, &e)
@@ -280,6 +282,7 @@ func evicted(p Picture, j facts.Job, e *Explanation) {
 	if n := j.Pods.Live(); n > 0 {
 		e.say("%s still %s to end; only then its quota is free for others", count(n, "pod"), has(n))
 	}
+	e.stopped(p, j.Eviction)
 	e.say("After that it waits in its queue again")
 }
 
@@ -315,6 +318,7 @@ func deactivated(p Picture, j facts.Job, e *Explanation) {
 	if j.Reason != kueue.ReasonDeactivated {
 		e.say("%s", orElse(j.Message, j.Reason))
 	}
+	e.stopped(p, j.Eviction)
 	e.Helps = fmt.Sprintf(`activate it: kubectl patch workload -n %s %s --type merge -p '{"spec":{"active":true}}'`, p.Workload.Namespace, p.Workload.Name)
 }
 

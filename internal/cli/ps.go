@@ -66,6 +66,10 @@ func RowColumns(now time.Time, namespaces bool) []Column[Row] { //nolint:revive 
 			},
 			Less: func(a, b Row) int { return cmp.Compare(priorityOf(a), priorityOf(b)) },
 		},
+		{
+			Title: "EVICTED", Wide: true, Text: func(r Row) string { return r.EvictedBy },
+			Less: func(a, b Row) int { return cmp.Compare(a.Evictions, b.Evictions) },
+		},
 		{Title: "USER", Wide: true, Text: func(r Row) string { return r.User }},
 		{Title: "CLUSTERQUEUE", Wide: true, Text: func(r Row) string { return r.ClusterQueue }},
 		{Title: "WORKLOAD", Wide: true, Text: func(r Row) string { return r.Workload }},

@@ -45,9 +45,13 @@ type Shown struct {
 	Since   *time.Time  `json:"since,omitempty"`
 	// Evictions is how often it was stopped to be queued again, Resets how often pods of it were
 	// made anew within its quota. RequeueAt is when it may be admitted again.
-	Evictions int32      `json:"evictions,omitempty"`
-	Resets    int32      `json:"resets,omitempty"`
-	RequeueAt *time.Time `json:"requeueAt,omitempty"`
+	Evictions int32 `json:"evictions,omitempty"`
+	// Eviction is the last one, as long as it is not admitted again; Lost is what its runs took
+	// that were stopped, nil if none was.
+	Eviction  *facts.Eviction `json:"eviction,omitempty"`
+	Lost      *facts.Lost     `json:"lost,omitempty"`
+	Resets    int32           `json:"resets,omitempty"`
+	RequeueAt *time.Time      `json:"requeueAt,omitempty"`
 	// Failure is how the first pod failed that did.
 	Failure *Failure  `json:"failure,omitempty"`
 	Roles   []RoleRow `json:"roles,omitempty"`
@@ -145,6 +149,11 @@ func Show(ctx context.Context, c client.Reader, logs LogTail, ref Ref, lines int
 		return nil, err
 	}
 	j := facts.JobOf(p.objects())
+	if j.Eviction != nil { // it may name another workload
+		if err := p.findOthers(ctx, c); err != nil {
+			return nil, err
+		}
+	}
 	out := shownOf(&p, &j)
 	out.Unread = unread
 	out.Timeline = Timeline(&p, &j, events)
@@ -181,7 +190,13 @@ func shownOf(p *Picture, j *facts.Job) *Shown {
 		if r := w.Status.RequeueState; r != nil && r.RequeueAt != nil && r.RequeueAt.After(p.Now) {
 			out.RequeueAt = new(r.RequeueAt.UTC())
 		}
-		out.Evictions, out.evicted = evictions(w)
+		if out.Evictions, out.evicted = evictions(w); out.Evictions > 0 {
+			if out.Lost = new(facts.LostBy(w)); j.Eviction != nil {
+				last := *j.Eviction
+				last.Message = p.withJobNames(last.Message)
+				out.Eviction = &last
+			}
+		}
 	}
 	members := failedFirst(Members(p.Workload, p.Pods))
 	out.Roles = roles(p.Workload, members)
@@ -403,6 +418,13 @@ func (s *Shown) Text(w io.Writer, now time.Time, in *time.Location, l Layout) er
 	}
 	field("Workload", s.Workload)
 	field("Evicted", s.evicted)
+	if s.Eviction != nil {
+		field("Stopped", s.Eviction.Message)
+		field("Rule", s.Eviction.Rule)
+	}
+	if s.Lost != nil {
+		field("Lost", strings.TrimPrefix(lostText(*s.Lost), ", and had run for "))
+	}
 	if s.Resets > 0 {
 		field("Reset", times(s.Resets)+", pods were made anew within its quota")
 	}

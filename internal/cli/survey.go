@@ -64,6 +64,9 @@ type Row struct {
 	// those that its pods on nodes have. Started is since when, nil if it has none.
 	Held    int64      `json:"gpusHeld"`
 	Started *time.Time `json:"started,omitempty"`
+	// Evictions is how often it was stopped to be queued again, EvictedBy why.
+	Evictions int32  `json:"evictions,omitempty"`
+	EvictedBy string `json:"evictedBy,omitempty"`
 	// Nodes are those that its pods are on.
 	Nodes []string `json:"nodes,omitempty"`
 	// User is who made it, where its kind says so.
@@ -418,6 +421,7 @@ func rowOf(kind Kind, o metav1.Object, parts facts.Objects) Row {
 	row.ExitCode = ExitCode(j.State, parts.Pods)
 	if w := parts.Workload; w != nil {
 		row.Workload, row.Priority = w.Name, w.Spec.Priority
+		row.Evictions, row.EvictedBy = evictions(w)
 		row.Pods, row.GPUs = 0, 0
 		for i := range w.Spec.PodSets {
 			set := &w.Spec.PodSets[i]

@@ -291,6 +291,34 @@ func evictions(w *kueue.Workload) (n int32, text string) {
 	return n, times(n) + " (" + strings.Join(parts, ", ") + ")"
 }
 
+// stopped says by which rule a job was stopped, how often that happened, and what it had run for.
+func (e *Explanation) stopped(p Picture, ev *facts.Eviction) {
+	if ev == nil {
+		return
+	}
+	if ev.Rule != "" && ev.Reason != kueue.ReasonDeactivated { // that was told
+		e.say("The rule is %s", ev.Rule)
+	}
+	switch n, text := evictions(p.Workload); {
+	case n > 1:
+		e.say("It was stopped %s so far%s", text, lostText(ev.Lost))
+	case lostText(ev.Lost) != "":
+		e.say("It was stopped once so far%s", lostText(ev.Lost))
+	}
+}
+
+// lostText says what was lost, "" of what did not run.
+func lostText(l facts.Lost) string {
+	if l.RanSeconds == 0 {
+		return ""
+	}
+	text := ", and had run for " + duration.HumanDuration(time.Duration(l.RanSeconds)*time.Second)
+	if l.GPUHours > 0 {
+		text += fmt.Sprintf(" (%.1f GPU-hours)", l.GPUHours)
+	}
+	return text + "; how much of that it had saved is not known"
+}
+
 // User is who made the job, "" where its kind does not say.
 func (p *Picture) User() string {
 	k := kindOf(p.Asked.Kind)

@@ -120,12 +120,6 @@ type Job struct {
 	Pods     Pods
 }
 
-// Eviction is why a job was stopped that is to run again.
-type Eviction struct {
-	Reason, Message string
-	At              time.Time
-}
-
 // Decision is why a workload waits.
 type Decision struct {
 	Code core.Code
@@ -268,9 +262,7 @@ func (j *Job) recorded(w *kueue.Workload, answer *visibility.Explanation) {
 		j.ClusterQueue = string(w.Status.Admission.ClusterQueue)
 	}
 	evicted, reserved, admitted := find(kueue.WorkloadEvicted), find(kueue.WorkloadQuotaReserved), find(kueue.WorkloadAdmitted)
-	if isTrue(evicted) {
-		j.Eviction = &Eviction{Reason: evicted.Reason, Message: evicted.Message, At: evicted.LastTransitionTime.Time}
-	}
+	j.Eviction = EvictionOf(w)
 	finished := find(kueue.WorkloadFinished)
 	switch {
 	case isTrue(finished):

@@ -68,6 +68,7 @@ func TestJobOf(t *testing.T) {
 	reserved, admitted := yes(kueue.WorkloadQuotaReserved, "QuotaReserved", 3), yes(kueue.WorkloadAdmitted, "Admitted", 3)
 	evicted := yes(kueue.WorkloadEvicted, "Preempted", 5)
 	eviction := &facts.Eviction{Reason: "Preempted", Message: "message of Preempted", At: at(5).Time}
+	stopping := &facts.Eviction{Reason: "Preempted", Message: "message of Preempted", At: at(5).Time, Lost: facts.Lost{RanSeconds: 120}}
 	refusal := no(kueue.WorkloadQuotaReserved, "WaitingForQuota", 4)
 	released := no(kueue.WorkloadQuotaReserved, "Pending", 7)
 	released.Message = evicted.Message
@@ -149,7 +150,7 @@ func TestJobOf(t *testing.T) {
 		"evicted": {
 			"its pods still run",
 			facts.Objects{Workload: holder(reserved, admitted, evicted), Pods: pods(corev1.PodRunning, corev1.PodRunning)},
-			facts.Job{Stage: facts.Evicted, State: facts.Stopping, Reason: "Preempted", Message: "message of Preempted", Since: at(5).Time, LocalQueue: "q", ClusterQueue: "cq", Eviction: eviction, Pods: running},
+			facts.Job{Stage: facts.Evicted, State: facts.Stopping, Reason: "Preempted", Message: "message of Preempted", Since: at(5).Time, LocalQueue: "q", ClusterQueue: "cq", Eviction: stopping, Pods: running},
 		},
 		"checks": {
 			"quota alone does not start it",
@@ -209,7 +210,10 @@ func TestJobOf(t *testing.T) {
 			facts.Objects{Workload: with(workload(yes(kueue.WorkloadEvicted, "DeactivatedDueToMaximumExecutionTimeExceeded", 5)), func(w *kueue.Workload) { w.Spec.Active = new(false) })},
 			facts.Job{
 				Stage: facts.Deactivated, State: facts.Held, Reason: "DeactivatedDueToMaximumExecutionTimeExceeded", Message: "message of DeactivatedDueToMaximumExecutionTimeExceeded", LocalQueue: "q",
-				Eviction: &facts.Eviction{Reason: "DeactivatedDueToMaximumExecutionTimeExceeded", Message: "message of DeactivatedDueToMaximumExecutionTimeExceeded", At: at(5).Time},
+				Eviction: &facts.Eviction{
+					Reason: "DeactivatedDueToMaximumExecutionTimeExceeded", Cause: "MaximumExecutionTimeExceeded", Message: "message of DeactivatedDueToMaximumExecutionTimeExceeded",
+					Rule: "spec.maximumExecutionTimeSeconds of its Workload", At: at(5).Time,
+				},
 			},
 		},
 		"recorded without a queue": {

@@ -73,4 +73,31 @@ func TestWhyNotIsAReceipt(t *testing.T) {
 	if r, text := whyNot(t, "alice", "blue/alice-all", "blue/alice-next"); r.Verdict != cli.NotWaiting {
 		t.Errorf("asked the wrong way round: %s", text)
 	}
+
+	// Bob takes back what is his: alice is told for whom as far as she may know, and by which rule.
+	create(t, bob, gang("bob-secret-again", 1, 8, 6000), "red")
+	eventually(t, "bob runs again", inPhase(t, "Running", "red", "bob-secret-again"))
+	eventually(t, "alice is told by which rule her job was stopped", func() string {
+		e, text := whyAs(t, "alice", "blue/alice-all")
+		switch {
+		case strings.Contains(text, "bob-secret"):
+			t.Fatalf("alice learns the name of bob's job: %s", text)
+		case e.Eviction == nil || e.Eviction.Cause != "InCohortReclamation" || !strings.Contains(e.Eviction.Rule, "spec.preemption.reclaimWithinCohort"):
+			return text
+		case !strings.Contains(e.Eviction.Message, "red-cluster-queue"):
+			return text
+		}
+		return ""
+	})
+	eventually(t, "it is counted", func() string {
+		out, err := cluster.Run(t.Context(), "show", "blue/alice-all", "--as", "alice", "-o", "json")
+		var shown cli.Shown
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &shown)
+		}
+		if err != nil || shown.Evictions != 1 || shown.Lost == nil {
+			return out
+		}
+		return ""
+	})
 }

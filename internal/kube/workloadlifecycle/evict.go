@@ -168,10 +168,10 @@ func requeue(f Facts) (Step, bool) {
 	return Step{Status: next, Events: []Event{{Reason: reason, Message: message}}}, true
 }
 
-// leaveAdmitted adds the time a workload was admitted to what it has used of
-// its execution time.
+// leaveAdmitted adds the time a workload was admitted to what it has used of its execution time,
+// which is told where there is no limit to it, too: it is what was lost, and what histories count.
 func leaveAdmitted(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time) {
-	if w.Spec.MaximumExecutionTimeSeconds == nil || !isTrue(w, kueue.WorkloadAdmitted) {
+	if !isTrue(w, kueue.WorkloadAdmitted) {
 		return
 	}
 	since := condition(w, kueue.WorkloadAdmitted).LastTransitionTime.Time

@@ -174,7 +174,7 @@ func TestNext(t *testing.T) {
 		"S3: job deleted, evicted just now":        {"pods get a moment to go by themselves", facts(admitted(time.Hour), jobDeleted(time.Hour), evicted(time.Second, kueue.ReasonPreempted), pods(1)), outcome{Again: 9 * time.Second}},
 		"S3: job deleted, evicted, makes":          {"its controller deletes them", facts(admitted(time.Hour), jobDeleted(time.Hour), makes, evicted(time.Minute, kueue.ReasonPreempted), pods(1)), outcome{}},
 		"S3: job deleted, evicted, may make more":  {"the quota goes with the last of them", facts(admitted(time.Hour), jobDeleted(time.Hour), makes, evicted(time.Minute, kueue.ReasonPreempted)), outcome{}},
-		"S3: job deleted, evicted, pods gone":      {"now the quota is free", facts(admitted(time.Hour), jobDeleted(time.Second), evicted(time.Minute, kueue.ReasonPreempted)), outcome{Released: true, Conditions: m{"QuotaReserved": "False Pending", "Admitted": "False NoReservation", "Requeued": "True Preempted"}}},
+		"S3: job deleted, evicted, pods gone":      {"now the quota is free", facts(admitted(time.Hour), jobDeleted(time.Second), evicted(time.Minute, kueue.ReasonPreempted)), outcome{Released: true, Used: 3600, Conditions: m{"QuotaReserved": "False Pending", "Admitted": "False NoReservation", "Requeued": "True Preempted"}}},
 		"S3: orphan, evicted, pods run":            {"a job deleted without its pods gives back what it borrowed all the same", facts(admitted(time.Hour), alone, orphan, evicted(time.Minute, kueue.ReasonPreempted), pods(1)), outcome{Does: "stop pods", Again: 10 * time.Second}},
 		"S3: nobody's workload, evicted, pods run": {"the controller that made the pods stops them", facts(admitted(time.Hour), alone, evicted(time.Minute, kueue.ReasonPreempted), pods(1)), outcome{}},
 
@@ -312,7 +312,7 @@ func TestNext(t *testing.T) {
 		"evicted, pods run":         {"the job's reconciler releases it", facts(admitted(time.Hour), evicted(0, "Preempted")), outcome{}},
 		"evicted without a job": {
 			"no other controller would release it", facts(alone, admitted(time.Hour), evicted(0, "Preempted")),
-			outcome{Released: true, Conditions: m{"QuotaReserved": "False Pending", "Admitted": "False NoReservation", "Requeued": "True Preempted"}},
+			outcome{Released: true, Used: 3600, Conditions: m{"QuotaReserved": "False Pending", "Admitted": "False NoReservation", "Requeued": "True Preempted"}},
 		},
 
 		// Stopped queues.
