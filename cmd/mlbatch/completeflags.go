@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/submit"
@@ -70,16 +70,16 @@ func offeredQueues(ctx context.Context, c client.Reader, cmd *cobra.Command) []s
 	return out
 }
 
-// offeredUsers offers those who made jobs that say who made them.
+// offeredUsers offers those whose jobs have a Workload.
 func offeredUsers(ctx context.Context, c client.Reader, cmd *cobra.Command) []string {
 	var list metav1.PartialObjectMetadataList
-	list.SetGroupVersionKind(appwrapper.GroupVersion.WithKind(appwrapper.AppWrapperKind + "List"))
+	list.SetGroupVersionKind(kueue.GroupVersion.WithKind("WorkloadList"))
 	if c.List(ctx, &list, client.InNamespace(valueOf(cmd, "namespace"))) != nil {
 		return nil
 	}
 	seen := map[string]bool{}
 	for i := range list.Items {
-		if user := list.Items[i].Labels[appwrapper.AppWrapperUserLabel]; user != "" {
+		if user := list.Items[i].Annotations[history.UserAnnotation]; user != "" {
 			seen[user] = true
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
@@ -23,10 +23,10 @@ func TestCompletionOffersNames(t *testing.T) {
 	named := func(namespace, name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name}
 	}
-	mine := &appwrapper.AppWrapper{ObjectMeta: named("blue", "a")}
-	mine.Labels = map[string]string{appwrapper.AppWrapperUserLabel: "alice"}
+	mine := &kueue.Workload{ObjectMeta: named("blue", "a")}
+	mine.Annotations = map[string]string{history.UserAnnotation: "alice"}
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(
-		mine, &appwrapper.AppWrapper{ObjectMeta: named("red", "b")},
+		mine, &kueue.Workload{ObjectMeta: named("red", "b")},
 		&corev1.Namespace{ObjectMeta: named("", "blue")}, &corev1.Node{ObjectMeta: named("", "node-1")}, &corev1.Node{ObjectMeta: named("", "node-0")},
 		&kueue.ResourceFlavor{ObjectMeta: named("", "h100")}, &kueue.WorkloadPriorityClass{ObjectMeta: named("", "urgent")},
 		&corev1.ConfigMap{ObjectMeta: named("blue", "mlbatch-profile-train")}, &corev1.ConfigMap{ObjectMeta: named("blue", "other")},

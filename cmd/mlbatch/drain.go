@@ -146,7 +146,7 @@ func (d *drainFlags) drain(cmd *cobra.Command, names []string) error {
 			return err
 		}
 	}
-	who, err := admin.WhoAmI(ctx, c)
+	who, err := cli.WhoAmI(ctx, c)
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it asked
 	}

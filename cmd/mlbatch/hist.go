@@ -21,7 +21,7 @@ type histFlags struct {
 	namespace string
 	all       bool
 	queue     string
-	user      string
+	whose     whose
 	state     string
 	since     string
 	by        string
@@ -60,7 +60,7 @@ namespaces are listed.`,
 	f.StringVarP(&h.namespace, "namespace", "n", "", "`namespace` of the jobs")
 	f.BoolVarP(&h.all, "all-namespaces", "A", false, "jobs of all namespaces")
 	f.StringVarP(&h.queue, "queue", "q", "", "jobs of this LocalQueue or ClusterQueue only")
-	f.StringVarP(&h.user, "user", "u", "", "jobs of this user only, of kinds that say who made them (AppWrappers)")
+	h.whose.flags(f)
 	f.StringVar(&h.state, "state", "", "jobs that ended so only: Succeeded, Failed, Cancelled, several with commas")
 	f.StringVar(&h.since, "since", "7d", "what ended in this last `time`, such as 30m, 24h or 7d, or since a day or a moment, such as 2026-01-31")
 	f.StringVar(&h.by, "by", "", "sums by user, queue or namespace")
@@ -93,7 +93,7 @@ func (h *histFlags) check() error {
 			return fmt.Errorf("--state %s: jobs do not end so: use %s", state, words(histStates()))
 		}
 	}
-	return nil
+	return h.whose.check()
 }
 
 func (h *histFlags) run(ctx context.Context, out, errs io.Writer) error {
@@ -107,6 +107,9 @@ func (h *histFlags) run(ctx context.Context, out, errs io.Writer) error {
 	cfg, c, err := connect(&h.conn)
 	if err != nil {
 		return err
+	}
+	if err := h.whose.find(ctx, c); err != nil {
+		return h.conn.Unreachable(err, cfg.Host)
 	}
 	if h.namespace == "" && !h.all {
 		h.namespace = h.conn.Namespace()
@@ -124,7 +127,7 @@ func (h *histFlags) run(ctx context.Context, out, errs io.Writer) error {
 }
 
 func (h *histFlags) wants(r cli.PastRow) bool {
-	return (h.queue == "" || r.Queue == h.queue || r.ClusterQueue == h.queue) && (h.user == "" || r.User == h.user) &&
+	return (h.queue == "" || r.Queue == h.queue || r.ClusterQueue == h.queue) && h.whose.wants(r.User) &&
 		(h.state == "" || slices.ContainsFunc(strings.Split(h.state, ","), func(s string) bool { return strings.EqualFold(s, string(r.State)) }))
 }
 

@@ -22,7 +22,7 @@ type psFlags struct {
 	namespace string
 	all       bool
 	queue     string
-	user      string
+	whose     whose
 	selector  string
 	state     string
 	output    string
@@ -63,7 +63,7 @@ all namespaces are listed. In a terminal that is narrow, columns are left out.`,
 	f.StringVarP(&p.namespace, "namespace", "n", "", "`namespace` of the jobs")
 	f.BoolVarP(&p.all, "all-namespaces", "A", false, "jobs of all namespaces")
 	f.StringVarP(&p.queue, "queue", "q", "", "jobs of this LocalQueue or ClusterQueue only")
-	f.StringVarP(&p.user, "user", "u", "", "jobs of this user only, of kinds that say who made them (AppWrappers)")
+	p.whose.flags(f)
 	f.StringVarP(&p.selector, "selector", "l", "", "jobs with these labels only")
 	f.StringVar(&p.state, "state", "", "jobs in these states only, such as Waiting,Held")
 	f.StringVarP(&p.output, "output", "o", "", "wide, name, json, yaml or custom-columns=TITLE:.field,...")
@@ -82,6 +82,9 @@ func (p *psFlags) run(ctx context.Context, out, errs io.Writer) error {
 	if p.all && p.namespace != "" {
 		return usageError{fmt.Errorf("-A and -n %s: give one of them", p.namespace)}
 	}
+	if err := p.whose.check(); err != nil {
+		return usageError{err}
+	}
 	selector, err := labels.Parse(p.selector)
 	if err != nil {
 		return usageError{fmt.Errorf("-l %s: %w", p.selector, err)}
@@ -94,6 +97,9 @@ func (p *psFlags) run(ctx context.Context, out, errs io.Writer) error {
 	cfg, c, err := connect(&p.conn)
 	if err != nil {
 		return err
+	}
+	if err := p.whose.find(ctx, c); err != nil {
+		return p.conn.Unreachable(err, cfg.Host)
 	}
 	if p.namespace == "" && !p.all {
 		p.namespace = p.conn.Namespace()
@@ -167,7 +173,7 @@ func unreadKinds(s *cli.Survey, namespace string) string {
 }
 
 func (p *psFlags) wants(r cli.Row) bool {
-	return (p.queue == "" || r.Queue == p.queue || r.ClusterQueue == p.queue || r.ClusterQueue == "" && r.Target == p.queue) && (p.user == "" || r.User == p.user) &&
+	return (p.queue == "" || r.Queue == p.queue || r.ClusterQueue == p.queue || r.ClusterQueue == "" && r.Target == p.queue) && p.whose.wants(r.User) &&
 		(p.state == "" || slices.ContainsFunc(strings.Split(p.state, ","), func(s string) bool { return strings.EqualFold(s, string(r.State)) }))
 }
 

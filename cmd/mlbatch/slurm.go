@@ -40,6 +40,9 @@ func asCalled(args []string) []string {
 type jobList struct {
 	conn      cli.Connection
 	namespace string
+	// accounts are namespaces, too, in the place of that one.
+	accounts []string
+	whose    slurmWhose
 	// starts has those that wait say when they are expected to start.
 	starts bool
 	// past has those that ended, and were deleted perhaps, as the history has them.
@@ -52,37 +55,94 @@ func (l *jobList) flags(f *pflag.FlagSet) {
 	connectionFlags(f, &l.conn)
 }
 
+// jobFlags are those of commands about jobs, besides those of the cluster.
+func (l *jobList) jobFlags(f *pflag.FlagSet) {
+	f.StringSliceVarP(&l.accounts, "account", "A", nil, "jobs of these namespaces")
+	l.whose.flags(f)
+	l.flags(f)
+}
+
+// check refuses what contradicts itself.
+func (l *jobList) check() error {
+	if len(l.accounts) > 0 && l.namespace != "" {
+		return usageError{fmt.Errorf("-A %s and --namespace %s: give one of them", strings.Join(l.accounts, ","), l.namespace)}
+	}
+	return nil
+}
+
+// namespaces are those whose jobs are read; "" is all.
+func (l *jobList) namespaces() []string {
+	switch {
+	case len(l.accounts) > 0:
+		return slices.Compact(slices.Sorted(slices.Values(l.accounts)))
+	case l.namespace != "":
+		return []string{l.namespace}
+	}
+	return []string{l.conn.Namespace()}
+}
+
+// several reports whether jobs of more than one namespace are read.
+func (l *jobList) several() bool {
+	in := l.namespaces()
+	return len(in) > 1 || in[0] == ""
+}
+
 // read reads the jobs that the user may see.
 func (l *jobList) read(cmd *cobra.Command) ([]cli.Row, error) {
+	if err := l.check(); err != nil {
+		return nil, err
+	}
 	cfg, c, err := connect(&l.conn)
 	if err != nil {
 		return nil, err
 	}
-	if l.namespace == "" {
-		l.namespace = l.conn.Namespace()
-	}
-	survey, err := cli.TakeSurvey(cmd.Context(), c, l.namespace, client.ListOptions{})
-	if err != nil {
-		return nil, l.conn.Unreachable(err, cfg.Host)
-	}
-	if len(survey.Unread) > 0 {
-		hint := ""
-		if l.namespace == "" {
-			hint = "; --namespace NAMESPACE lists one namespace"
+	var out []cli.Row
+	for _, namespace := range l.namespaces() {
+		survey, err := cli.TakeSurvey(cmd.Context(), c, namespace, client.ListOptions{})
+		if err != nil {
+			return nil, l.conn.Unreachable(err, cfg.Host)
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "You may not list %s%s.\n", strings.Join(survey.Unread, ", "), hint)
-	}
-	if l.starts {
-		survey.Place(cmd.Context(), cli.Controller{Config: cfg}.Pending)
-	}
-	if l.past {
-		past, err := cli.TakePast(cmd.Context(), c, l.namespace, time.Time{})
+		if len(survey.Unread) > 0 {
+			where := "; --namespace NAMESPACE lists one namespace"
+			if namespace != "" {
+				where = " in " + namespace
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "You may not list %s%s.\n", strings.Join(survey.Unread, ", "), cli.Harmless(where))
+		}
+		if l.starts {
+			survey.Place(cmd.Context(), cli.Controller{Config: cfg}.Pending)
+		}
+		out = append(out, survey.Rows...)
+		if !l.past {
+			continue
+		}
+		past, err := cli.TakePast(cmd.Context(), c, namespace, time.Time{})
 		if err != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(), "Jobs that were deleted are left out: %s\n", cli.Harmless(err.Error()))
 		}
-		return slurm.WithPast(survey.Rows, past), nil
+		out = slurm.WithPast(out, past)
 	}
-	return survey.Rows, nil
+	slices.SortStableFunc(out, func(a, b cli.Row) int { return b.Created.Compare(a.Created) })
+	return out, nil
+}
+
+// choose reads the jobs and selects those that are wanted. It says why there are none of a
+// user.
+func (l *jobList) choose(cmd *cobra.Command, f *slurm.Filter) ([]cli.Row, error) {
+	var err error
+	asked := f.Users
+	if f.Users, err = l.whose.find(cmd.Context(), &l.conn, f.Users); err != nil {
+		return nil, err
+	}
+	rows, err := l.read(cmd)
+	if err != nil {
+		return nil, err
+	}
+	chosen := f.Select(rows)
+	if hint := strangers(asked, rows); len(chosen) == 0 && hint != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), cli.Harmless(hint))
+	}
+	return chosen, nil
 }
 
 // newSqueueCommand is squeue.
@@ -96,13 +156,16 @@ func newSqueueCommand() *cobra.Command {
 		Short: "List jobs that wait or run, as Slurm's squeue does",
 		Long: `List jobs that wait or run, as Slurm's squeue does, with its columns. A partition is a
 LocalQueue, JOBID the name of the job, NODES the number of its pods, and the reason is the
-one of "mlbatch why". USER is known of kinds that say who made them (AppWrappers). With
+one of "mlbatch why". USER is who submitted the job ("mlbatch ps" says how it is known). With
 --start, START_TIME of a job that waits is when it starts as likely as not ("mlbatch eta"
 says more), N/A where that is not known.
 
-Formats (-o) have the letters A D M N P Q R S T V Y b i j p r t u.`,
+Formats (-o) have the letters A D L M N P Q R S T V Y a b e i j l p r t u.`,
 		Example: `  # all jobs of a namespace that wait or run
   mlbatch squeue --namespace blue
+
+  # your own, with time limits
+  mlbatch squeue --me -l
 
   # what waits, for a script
   mlbatch squeue --namespace blue -h -t PD -o "%i %R"`,
@@ -113,17 +176,16 @@ Formats (-o) have the letters A D M N P Q R S T V Y b i j p r t u.`,
 				return usageError{fmt.Errorf("-t: %w", err)}
 			}
 			l.starts = q.Starts || strings.Contains(q.Format, "S")
-			rows, err := l.read(cmd)
+			f.Ended = len(f.Jobs) > 0
+			chosen, err := l.choose(cmd, &f)
 			if err != nil {
 				return err
 			}
-			f.Ended = len(f.Jobs) > 0
-			chosen := f.Select(rows)
 			if len(f.Jobs) > 0 && len(chosen) == 0 {
 				return fmt.Errorf("there is no job %s here that you may see", strings.Join(f.Jobs, ", "))
 			}
 			slices.Reverse(chosen) // the oldest first
-			q.Now, q.All, q.Width = time.Now(), l.namespace == "", tableWidth(cmd.OutOrStdout())
+			q.Now, q.All, q.Width = time.Now(), l.several(), tableWidth(cmd.OutOrStdout())
 			if err := q.Print(cmd.OutOrStdout(), chosen); err != nil {
 				return usageError{fmt.Errorf("-o: %w", err)}
 			}
@@ -138,11 +200,13 @@ Formats (-o) have the letters A D M N P Q R S T V Y b i j p r t u.`,
 	fs.StringVarP(&states, "states", "t", "", "jobs in these states only, such as PD,R; or all")
 	fs.StringVarP(&q.Format, "format", "o", "", "format, such as \"%.18i %.9P %R\"")
 	fs.BoolVarP(&q.Bare, "noheader", "h", false, "without titles")
+	fs.StringSliceVarP(&f.Nodes, "nodelist", "w", nil, "jobs with pods on these nodes only")
+	fs.BoolVarP(&q.Long, "long", "l", false, "with the states in words and TIME_LIMIT")
 	fs.BoolVar(&q.Starts, "start", false, "with START_TIME, of jobs that wait when they are expected to")
 	fs.BoolP("all", "a", false, "all partitions, as always")
 	fs.Bool("help", false, "help for squeue") // -h is --noheader
 	_ = fs.MarkHidden("all")
-	l.flags(fs)
+	l.jobFlags(fs)
 	return cmd
 }
 
@@ -167,6 +231,9 @@ common. Other than in Slurm they are deleted, with their pods and logs. Nothing 
 		Example: `  # one job
   mlbatch scancel --namespace blue train-12345
 
+  # all of your own
+  mlbatch scancel --me
+
   # all jobs that wait in a queue
   mlbatch scancel --namespace blue -p default-queue -t PD`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -174,14 +241,14 @@ common. Other than in Slurm they are deleted, with their pods and logs. Nothing 
 			if f.States, err = optionalStates(states); err != nil {
 				return usageError{fmt.Errorf("-t: %w", err)}
 			}
-			if f.Jobs = args; len(args)+len(f.Users)+len(f.Partitions)+len(f.Names)+len(f.States) == 0 {
-				return usageError{errors.New("name jobs, or say which with -u, -p, -n or -t")}
+			if f.Jobs = args; !l.whose.me && len(args)+len(f.Users)+len(f.Partitions)+len(f.Names)+len(f.States) == 0 {
+				return usageError{errors.New("name jobs, or say which with --me, -u, -p, -n or -t")}
 			}
-			rows, err := l.read(cmd)
+			chosen, err := l.choose(cmd, &f)
 			if err != nil {
 				return err
 			}
-			return l.cancel(cmd, f.Select(rows), args, quiet)
+			return l.cancel(cmd, chosen, args, quiet)
 		},
 	}
 	fs := cmd.Flags()
@@ -190,7 +257,7 @@ common. Other than in Slurm they are deleted, with their pods and logs. Nothing 
 	fs.StringSliceVarP(&f.Names, "name", "n", nil, "jobs with these names (NAME)")
 	fs.StringVarP(&states, "state", "t", "", "jobs in these states, such as PD")
 	fs.BoolVarP(&quiet, "quiet", "Q", false, "say nothing of jobs that have ended or are not there")
-	l.flags(fs)
+	l.jobFlags(fs)
 	return cmd
 }
 
@@ -259,7 +326,8 @@ func newSacctCommand() *cobra.Command {
 	var a slurm.Accounts
 	var p1, p2, bare bool
 	f := slurm.Filter{Ended: true}
-	var states, since string
+	var states, since, until string
+	var long, brief bool
 	cmd := &cobra.Command{
 		Use:   "sacct",
 		Short: "List jobs and how they ended, as Slurm's sacct does",
@@ -270,6 +338,9 @@ are GPUs (AllocTRES).`,
 		Example: `  # the jobs of a namespace
   mlbatch sacct --namespace blue
 
+  # your own of the last two days
+  mlbatch sacct --me -S now-2days
+
   # for a script
   mlbatch sacct --namespace blue -n -P -o JobID,State,ExitCode`,
 		Args: cobra.NoArgs,
@@ -278,16 +349,30 @@ are GPUs (AllocTRES).`,
 			if f.States, err = optionalStates(states); err != nil {
 				return usageError{fmt.Errorf("-s: %w", err)}
 			}
+			switch {
+			case long && brief || (long || brief) && a.Fields != "":
+				return usageError{errors.New("-l, -b and -o: give one of them")}
+			case long:
+				a.Fields = "all"
+			case brief:
+				a.Fields = slurm.Brief
+			}
 			after, err := slurmMoment(since)
 			if err != nil {
 				return usageError{fmt.Errorf("-S: %w", err)}
 			}
 			l.past = true
-			rows, err := l.read(cmd)
+			before, err := slurmMoment(until)
+			if err != nil {
+				return usageError{fmt.Errorf("-E: %w", err)}
+			}
+			chosen, err := l.choose(cmd, &f)
 			if err != nil {
 				return err
 			}
-			chosen := slices.DeleteFunc(f.Select(rows), func(r cli.Row) bool { return r.Created.Before(after) })
+			chosen = slices.DeleteFunc(chosen, func(r cli.Row) bool {
+				return r.Created.Before(after) || !before.IsZero() && r.Created.After(before)
+			})
 			slices.Reverse(chosen)
 			a.Now, a.Parsable, a.Ends, a.Bare = time.Now(), p1 || p2, p1 && !p2, bare
 			if err := a.Print(cmd.OutOrStdout(), chosen); err != nil {
@@ -303,6 +388,10 @@ are GPUs (AllocTRES).`,
 	fs.StringSliceVarP(&f.Jobs, "jobs", "j", nil, "these jobs (JobID) only")
 	fs.StringVarP(&states, "state", "s", "", "jobs in these states only, such as F,CD")
 	fs.StringVarP(&since, "starttime", "S", "", "jobs submitted since, such as 2026-01-31 or now-2days")
+	fs.StringVarP(&until, "endtime", "E", "", "jobs submitted until then, such as 2026-01-31 or now-2days")
+	fs.StringSliceVarP(&f.Nodes, "nodelist", "N", nil, "jobs with pods on these nodes only")
+	fs.BoolVarP(&long, "long", "l", false, "all fields")
+	fs.BoolVarP(&brief, "brief", "b", false, "JobID, State and ExitCode only")
 	fs.StringVarP(&a.Fields, "format", "o", "", "fields, such as JobID,State,ExitCode; or all")
 	fs.BoolVarP(&bare, "noheader", "n", false, "without titles")
 	fs.BoolVarP(&p1, "parsable", "p", false, "| behind each field")
@@ -311,7 +400,7 @@ are GPUs (AllocTRES).`,
 		fs.BoolP(o.name, o.letter, false, "as always")
 		_ = fs.MarkHidden(o.name)
 	}
-	l.flags(fs)
+	l.jobFlags(fs)
 	return cmd
 }
 

@@ -20,7 +20,7 @@ type topFlags struct {
 	namespace string
 	all       bool
 	queue     string
-	user      string
+	whose     whose
 	output    string
 	sortBy    string
 	watch     bool
@@ -67,7 +67,7 @@ namespaces are counted. What you may not see is not.`,
 	f.StringVarP(&t.namespace, "namespace", "n", "", "`namespace` of the jobs")
 	f.BoolVarP(&t.all, "all-namespaces", "A", false, "jobs of all namespaces")
 	f.StringVarP(&t.queue, "queue", "q", "", "jobs of this LocalQueue or ClusterQueue only")
-	f.StringVarP(&t.user, "user", "u", "", "jobs of this user only, of kinds that say who made them (AppWrappers)")
+	t.whose.flags(f)
 	f.StringVarP(&t.output, "output", "o", "", "json, yaml or custom-columns=TITLE:.field,...")
 	f.StringVar(&t.sortBy, "sort-by", "", "`column` to sort by; -COLUMN turns the order")
 	f.BoolVarP(&t.watch, "watch", "w", false, "again and again, until interrupted")
@@ -83,10 +83,10 @@ func (t *topFlags) check(by string) error {
 	switch {
 	case t.all && t.namespace != "":
 		return fmt.Errorf("-A and -n %s: give one of them", t.namespace)
-	case by == "nodes" && (t.all || t.namespace != "" || t.queue != "" || t.user != ""):
-		return fmt.Errorf("top nodes counts all that is on the nodes: leave out -A, -n, -q and -u")
+	case by == "nodes" && (t.all || t.namespace != "" || t.queue != "" || t.whose != whose{}):
+		return fmt.Errorf("top nodes counts all that is on the nodes: leave out -A, -n, -q, -u and --me")
 	}
-	return nil
+	return t.whose.check()
 }
 
 func (t *topFlags) run(ctx context.Context, out, errs io.Writer, by string) error {
@@ -96,6 +96,9 @@ func (t *topFlags) run(ctx context.Context, out, errs io.Writer, by string) erro
 	cfg, c, err := connect(&t.conn)
 	if err != nil {
 		return err
+	}
+	if err := t.whose.find(ctx, c); err != nil {
+		return t.conn.Unreachable(err, cfg.Host)
 	}
 	if t.namespace == "" && !t.all {
 		t.namespace = t.conn.Namespace()
@@ -140,7 +143,7 @@ func (t *topFlags) take(ctx context.Context, c client.Reader, by string, now tim
 	if err != nil {
 		return nil, "", err
 	}
-	f := psFlags{queue: t.queue, user: t.user}
+	f := psFlags{queue: t.queue, whose: t.whose}
 	survey.Rows = slices.DeleteFunc(survey.Rows, func(r cli.Row) bool { return !f.wants(r) })
 	return cli.Use(survey.Rows, by, now), unreadKinds(survey, t.namespace), nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,9 +9,11 @@ import (
 	"path/filepath"
 	"syscall"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Connection says which cluster to ask, and as which user.
@@ -81,4 +84,13 @@ func readableFile(path string) bool {
 		return false
 	}
 	return f.Close() == nil
+}
+
+// WhoAmI is the user that the API server takes the asker for.
+func WhoAmI(ctx context.Context, c client.Client) (string, error) {
+	review := &authenticationv1.SelfSubjectReview{}
+	if err := c.Create(ctx, review); err != nil {
+		return "", fmt.Errorf("ask the API server who you are: %w", err)
+	}
+	return review.Status.UserInfo.Username, nil
 }

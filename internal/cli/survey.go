@@ -55,6 +55,8 @@ type Row struct {
 	Message string      `json:"message,omitempty"`
 	// Priority is nil of a job that has no Workload.
 	Priority *int32 `json:"priority,omitempty"`
+	// TimeLimit is for how many seconds it may run, nil for ever.
+	TimeLimit *int32 `json:"timeLimitSeconds,omitempty"`
 	// Pods is how many it consists of, Running how many of them run, GPUs how many GPUs
 	// all of them have or ask for.
 	Pods    int   `json:"pods"`
@@ -69,7 +71,7 @@ type Row struct {
 	EvictedBy string `json:"evictedBy,omitempty"`
 	// Nodes are those that its pods are on.
 	Nodes []string `json:"nodes,omitempty"`
-	// User is who made it, where its kind says so.
+	// User is who submitted it, "" where nobody knows.
 	User     string `json:"user,omitempty"`
 	Workload string `json:"workload,omitempty"`
 	// ExitCode is that of the container that failed first, or 0 of a job that succeeded; nil if
@@ -385,7 +387,7 @@ func (s *surveyor) row(o *seen) (Row, bool) {
 		parts.Pods = s.podsAlone[o.meta.GetUID()]
 	}
 	row := rowOf(Kind(o.kind.GVK().Kind), o.meta, parts)
-	row.User = o.meta.GetLabels()[o.kind.UserLabel]
+	row.User = jobs.User(o.kind, o.meta)
 	return row, true
 }
 
@@ -402,7 +404,9 @@ func (s *surveyor) podRows() (out []Row) {
 		if groupOf(&pods[at]) != "" {
 			what = w // which has the name of the group
 		}
-		out = append(out, rowOf(Pod, what, facts.Objects{Workload: w, Pods: pods}))
+		row := rowOf(Pod, what, facts.Objects{Workload: w, Pods: pods})
+		row.User = jobs.User(nil, &pods[at])
+		out = append(out, row)
 	}
 	return out
 }
@@ -421,6 +425,7 @@ func rowOf(kind Kind, o metav1.Object, parts facts.Objects) Row {
 	row.ExitCode = ExitCode(j.State, parts.Pods)
 	if w := parts.Workload; w != nil {
 		row.Workload, row.Priority = w.Name, w.Spec.Priority
+		row.TimeLimit = w.Spec.MaximumExecutionTimeSeconds
 		row.Evictions, row.EvictedBy = evictions(w)
 		row.Pods, row.GPUs = 0, 0
 		for i := range w.Spec.PodSets {

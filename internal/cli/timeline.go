@@ -319,13 +319,13 @@ func lostText(l facts.Lost) string {
 	return text + "; how much of that it had saved is not known"
 }
 
-// User is who made the job, "" where its kind does not say.
+// User is who submitted the job, "" where nobody knows.
 func (p *Picture) User() string {
-	k := kindOf(p.Asked.Kind)
-	if root := p.Root(); k != nil && root != nil {
-		return root.GetLabels()[k.UserLabel]
+	root := p.Root()
+	if root == nil {
+		return ""
 	}
-	return ""
+	return jobs.User(kindOf(p.Asked.Kind), root)
 }
 
 // restarts is how often the containers of a pod were.

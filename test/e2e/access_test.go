@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -173,6 +175,82 @@ func TestUserIsStamped(t *testing.T) {
 	if got := wrapper(t, "blue", name).Labels["workload.codeflare.dev/user"]; got != "alice" {
 		t.Errorf("the user label says %q, want alice", got)
 	}
+}
+
+// Who submitted a job is who asked for it, whatever a tenant writes: into a new job, by
+// server-side apply, as another field manager, later on, or into what makes jobs.
+func TestUserIsNotForged(t *testing.T) {
+	awaitEmpty(t, "blue")
+	alice := user(t, "alice")
+	const forged = "labels: {mlbatch.dev/user: bob, kueue.x-k8s.io/queue-name: default-queue}, annotations: {mlbatch.dev/user: bob}"
+	job := `{apiVersion: batch/v1, kind: Job, metadata: {name: NAME, namespace: blue, ` + forged + `},
+  spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}}}}`
+	of := func(o client.Object, name string) string {
+		t.Helper()
+		if err := alice.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: name}, o); err != nil {
+			t.Fatal(err)
+		}
+		return o.GetLabels()["mlbatch.dev/user"] + o.GetAnnotations()["mlbatch.dev/user"]
+	}
+	create(t, alice, strings.Replace(job, "NAME", "forged", 1), "blue")
+	if got := of(&batchv1.Job{}, "forged"); got != "alice" {
+		t.Errorf("a job that alice created is of %q", got)
+	}
+	var applied unstructured.Unstructured
+	if err := yaml.Unmarshal([]byte(strings.Replace(job, "NAME", "applied", 1)), &applied.Object); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // created, and then changed
+		err := alice.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(applied.DeepCopy()), client.FieldOwner("mlbatch-controller"), client.ForceOwnership)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := of(&batchv1.Job{}, "applied"); got != "alice" {
+			t.Errorf("a job that alice applied is of %q", got)
+		}
+	}
+	relabel := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"labels": {"mlbatch.dev/user": "bob"}, "annotations": {"mlbatch.dev/user": "bob"}}}`))
+	changed := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "forged"}}
+	if err := alice.Patch(t.Context(), changed, relabel, client.FieldOwner("mlbatch-controller")); err != nil {
+		t.Fatal(err)
+	}
+	if got := of(&batchv1.Job{}, "forged"); got != "alice" {
+		t.Errorf("a job that alice relabelled is of %q", got)
+	}
+	create(t, alice, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, `+forged+`}, spec: {selector: {matchLabels: {app: web}},
+  template: {metadata: {labels: {app: web, mlbatch.dev/user: bob}}, spec: {containers: [{name: c, image: busybox}]}}}}`, "blue")
+	eventually(t, "a pod of her Deployment, and its Workload, are hers", func() string {
+		var pods corev1.PodList
+		if err := alice.List(t.Context(), &pods, client.InNamespace("blue"), client.MatchingLabels{"app": "web"}); err != nil {
+			return err.Error()
+		}
+		if len(pods.Items) == 0 {
+			return "there is none"
+		}
+		if got := pods.Items[0].Labels["mlbatch.dev/user"]; got != "alice" {
+			t.Fatalf("her Deployment makes pods of %q", got)
+		}
+		return ofUser(t, pods.Items[0].Name, "alice")
+	})
+	for _, name := range []string{"forged", "applied"} {
+		eventually(t, "the Workload says it", func() string { return ofUser(t, name, "alice") })
+	}
+	if err := alice.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "web"}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ofUser says what is wrong if the Workload of an object in blue is not of a user.
+func ofUser(t *testing.T, owner, want string) string {
+	t.Helper()
+	w := workloadOf(t, "blue", owner)
+	if w == nil {
+		return "there is none"
+	}
+	if got := w.Annotations[past.UserAnnotation]; got != want {
+		return fmt.Sprintf("it is of %q", got)
+	}
+	return ""
 }
 
 // In a team namespace a Job without queue is held, not run, and says so.

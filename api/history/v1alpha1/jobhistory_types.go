@@ -8,7 +8,7 @@ import (
 const (
 	// Finalizer keeps a Workload until its end is recorded.
 	Finalizer = "mlbatch.dev/history"
-	// UserAnnotation on a Workload is who made its job, where the job's kind says so.
+	// UserAnnotation on a Workload is who submitted its job.
 	UserAnnotation = "mlbatch.dev/user"
 	// NewestAnnotation on a JobHistory is when the last of its jobs ended, in RFC 3339.
 	NewestAnnotation = "mlbatch.dev/newest-record"

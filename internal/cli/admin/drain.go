@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -138,15 +137,6 @@ func leaves(p *corev1.Pod, owner *metav1.OwnerReference, gpus int64) (moves bool
 		return true, "pods here are made anew elsewhere"
 	}
 	return false, "stays: who runs it has to move it"
-}
-
-// WhoAmI is the user that the API server takes the asker for.
-func WhoAmI(ctx context.Context, c client.Client) (string, error) {
-	review := &authenticationv1.SelfSubjectReview{}
-	if err := c.Create(ctx, review); err != nil {
-		return "", fmt.Errorf("ask the API server who you are: %w", err)
-	}
-	return review.Status.UserInfo.Username, nil
 }
 
 // nodePatch is what changes of a node, in one write.

@@ -128,7 +128,7 @@ func printFormat[T any](w io.Writer, fields []field[T], format string, rows []T,
 // columns are fields as those of a table; those of the ranks go first where there is no room.
 func columns[T any](fields []field[T], keys string, ranks map[string]int) (out []cli.Column[T]) {
 	for key := range strings.FieldsSeq(keys) {
-		if f := find(fields, key, true); f != nil {
+		if f := find(fields, key, false); f != nil {
 			out = append(out, cli.Column[T]{Title: f.title, Rank: ranks[key], Text: f.text})
 		}
 	}

@@ -96,6 +96,9 @@ type Accounts struct {
 // usual are the fields of those who name none.
 const usual = "JobID,JobName,Partition,Account,AllocTRES,State,ExitCode"
 
+// Brief are the fields of those who want few.
+const Brief = "JobID,State,ExitCode"
+
 // Print prints jobs.
 func (a *Accounts) Print(w io.Writer, rows []cli.Row) error {
 	fields := accountFields(a.Now)

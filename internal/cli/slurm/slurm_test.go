@@ -35,7 +35,7 @@ func ago(d time.Duration) *time.Time { return new(now.Add(-d)) }
 // jobs are one of each state.
 func jobs() []cli.Row {
 	all := []cli.Row{
-		{Name: "train-12345", Title: "train", State: facts.Running, Since: ago(26 * time.Hour), Nodes: []string{"node-0", "node-1"}, Pods: 2, Running: 2, GPUs: 16, Priority: new(int32(5)), User: "alice"},
+		{Name: "train-12345", Title: "train", State: facts.Running, Since: ago(26 * time.Hour), Nodes: []string{"node-0", "node-1"}, Pods: 2, Running: 2, GPUs: 16, Priority: new(int32(5)), User: "alice", TimeLimit: new(int32(48 * 3600))},
 		{Name: "sweep-23456", Title: "sweep", State: facts.Waiting, Reason: "WaitingForQuota", Pods: 10, GPUs: 10, Start: &visibility.Start{P50: new(metav1.NewTime(now.Add(time.Hour)))}},
 		{Name: "held", State: facts.Held, Reason: "Deactivated", Pods: 1},
 		{Name: "starts", State: facts.Starting, Nodes: []string{"node-2"}, Pods: 1},
@@ -77,8 +77,8 @@ func golden(t *testing.T, name, got string) {
 func TestSqueue(t *testing.T) {
 	tests := map[string]slurm.Queue{
 		"squeue-60": {Width: 60}, "squeue-80": {Width: 80}, "squeue-140": {Width: 140},
-		"squeue-all": {All: true, Width: 140}, "squeue-start": {Starts: true, Width: 140, Bare: true},
-		"squeue-format": {Format: "%.18i|%9P|%.8j %.8u %.2t %.10M %.6D %R %S %V %Q %b"},
+		"squeue-all": {All: true, Width: 140}, "squeue-long": {Long: true, Width: 140}, "squeue-long-60": {Long: true, Width: 60}, "squeue-start": {Starts: true, Width: 140, Bare: true},
+		"squeue-format": {Format: "%.18i|%9P|%.8j %.8u %.2t %.10M %.6D %R %S %V %Q %b"}, "squeue-limits": {Format: "%i %l %L %e %a"},
 	}
 	for name, q := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -176,6 +176,7 @@ func TestFilter(t *testing.T) {
 		"ended":      {"one state", slurm.Filter{States: states("f,TIMEOUT")}, "bad killed gone late"},
 		"all":        {"every state", slurm.Filter{States: states("all"), Names: []string{"train", "good"}}, "train-12345 good"},
 		"user":       {"who made them", slurm.Filter{Users: []string{"alice"}}, "train-12345"},
+		"node":       {"where they are", slurm.Filter{Nodes: []string{"node-1", "node-9"}}, "train-12345"},
 		"job":        {"by either name", slurm.Filter{Ended: true, Jobs: []string{"good", "blue/bad"}}, "good bad"},
 		"other":      {"of another queue", slurm.Filter{Partitions: []string{"red"}}, ""},
 		"partition":  {"of this one", slurm.Filter{Partitions: []string{"default-queue"}, Names: []string{"held"}}, "held"},

@@ -50,9 +50,39 @@ func jobFields(now time.Time, all bool) []field[cli.Row] { //nolint:revive // na
 			}
 			return unknown
 		}},
+		{key: "l", title: "TIME_LIMIT", text: func(r cli.Row) string {
+			if l := limit(r); l > 0 {
+				return clock(l)
+			}
+			return noLimit
+		}},
+		{key: "L", title: "TIME_LEFT", text: func(r cli.Row) string {
+			if l := limit(r); l > 0 {
+				return clock(max(l-ran(r, now), 0))
+			}
+			return noLimit
+		}},
+		{key: "e", title: "END_TIME", text: func(r cli.Row) string {
+			if l := limit(r); l > 0 && StateOf(r) == running && r.Since != nil {
+				return stamp(new(r.Since.Add(l)))
+			}
+			return unknown
+		}},
+		{key: "a", title: "ACCOUNT", text: func(r cli.Row) string { return r.Namespace }},
 		{key: "b", title: "TRES_PER_JOB", text: gpus},
 		{key: "Y", title: "SCHEDNODES", text: func(cli.Row) string { return "(null)" }},
 	}
+}
+
+// noLimit is said of jobs that may run for ever.
+const noLimit = "UNLIMITED"
+
+// limit is how long a job may run, 0 for ever.
+func limit(r cli.Row) time.Duration {
+	if r.TimeLimit == nil {
+		return 0
+	}
+	return time.Duration(*r.TimeLimit) * time.Second
 }
 
 func priority(r cli.Row) string {
@@ -85,8 +115,10 @@ type Queue struct {
 	// Format is one of squeue, "" for a table of the usual columns, or those of expected starts.
 	Format string
 	Starts bool
-	Bare   bool
-	Width  int
+	// Long has the states in words, and time limits.
+	Long  bool
+	Bare  bool
+	Width int
 }
 
 // Print prints jobs.
@@ -99,6 +131,9 @@ func (q *Queue) Print(w io.Writer, rows []cli.Row) error {
 	if q.Starts {
 		which = "i P j u t S D Y R"
 	}
-	ranks := map[string]int{"P": 4, "j": 6, "u": 7, "M": 3, "D": 1, "S": 2, "Y": 8}
+	if q.Long {
+		which = strings.NewReplacer("t", "T", "M", "M l").Replace(which)
+	}
+	ranks := map[string]int{"P": 4, "j": 6, "u": 7, "M": 3, "D": 1, "S": 2, "Y": 8, "l": 5}
 	return cli.PrintTable(w, columns(fields, which, ranks), rows, cli.Layout{Width: q.Width, Bare: q.Bare})
 }

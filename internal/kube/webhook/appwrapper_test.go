@@ -43,7 +43,7 @@ func TestMutateWrapper(t *testing.T) {
 	author := func(queue string) map[string]string {
 		l := map[string]string{"workload.codeflare.dev/user": "alice", "workload.codeflare.dev/userid": "alice_1"}
 		if queue != "" {
-			l["kueue.x-k8s.io/queue-name"] = queue
+			l["kueue.x-k8s.io/queue-name"], l["mlbatch.dev/user"] = queue, "alice"
 		}
 		return l
 	}

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,8 +48,9 @@ type jobHandler struct {
 }
 
 // mutate gives a new job a queue if it names none, suspends it until it is admitted
-// if it waits for that, and hands its pods to our scheduler. Where it does not wait,
-// or another controller manages it, it at most gets its author.
+// if it waits for that, notes who submitted it, and hands its pods to our scheduler.
+// Where it does not wait, or another controller manages it, nobody is noted but by the
+// labels of its kind, if it has any.
 func (h *jobHandler) mutate(ctx context.Context, req admission.Request) admission.Response {
 	job := h.kind.New()
 	if err := h.decoder.Decode(req, job); err != nil {
@@ -61,6 +61,13 @@ func (h *jobHandler) mutate(ctx context.Context, req admission.Request) admissio
 		return malformed(err)
 	}
 	if err := h.sign(e, req); err != nil {
+		return malformed(err)
+	}
+	user, err := h.cluster.author(ctx, req, job)
+	if err != nil {
+		return failed(err)
+	}
+	if err := e.sign(""); err != nil {
 		return malformed(err)
 	}
 	if h.off || !h.kind.Ours(job) {
@@ -77,6 +84,9 @@ func (h *jobHandler) mutate(ctx context.Context, req admission.Request) admissio
 	if !ours {
 		return e.response()
 	}
+	if err := e.sign(user); err != nil {
+		return malformed(err)
+	}
 	if err := h.fill(ctx, e, job, queue); err != nil {
 		return malformed(err)
 	}
@@ -88,31 +98,16 @@ func (h *jobHandler) mutate(ctx context.Context, req admission.Request) admissio
 	return resp
 }
 
-// sign writes down who submitted a job, where its kind has labels for that.
+// sign writes down who submitted a job, where its kind has labels of its own for that.
 // Whatever its author wrote there is replaced: the labels are for accounting.
 func (h *jobHandler) sign(e *edit, req admission.Request) error {
 	if h.kind.UserLabel == "" {
 		return nil
 	}
-	if err := e.label(h.kind.UserLabel, labelValue(req.UserInfo.Username)); err != nil {
+	if err := e.label(h.kind.UserLabel, jobs.LabelValue(req.UserInfo.Username)); err != nil {
 		return err
 	}
-	return e.label(h.kind.UserIDLabel, labelValue(req.UserInfo.UID))
-}
-
-// labelValue makes a legal label value of any text.
-func labelValue(s string) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
-			return r
-		}
-		return '_'
-	}, s)
-	if len(s) > validation.LabelValueMaxLength {
-		s = s[:validation.LabelValueMaxLength]
-	}
-	return strings.Trim(s, "-_.")
+	return e.label(h.kind.UserIDLabel, jobs.LabelValue(req.UserInfo.UID))
 }
 
 // queueOf is the queue of a new job: the one it names, or else the default one of

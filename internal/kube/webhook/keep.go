@@ -36,7 +36,7 @@ func (h *jobHandler) keep(ctx context.Context, req admission.Request) admission.
 		return failed(err)
 	}
 	if !queued {
-		return admission.Allowed("")
+		return h.signQueued(ctx, req, is)
 	}
 	original, err := h.cluster.original(ctx, req.Namespace, h.templates(was))
 	if err != nil {
@@ -53,6 +53,7 @@ func (h *jobHandler) keep(ctx context.Context, req admission.Request) admission.
 		}
 	}
 	keepQueueing(was, kept, given)
+	jobs.KeepUser(was, kept)
 	if !equality.Semantic.DeepEqual(specOf(is), specOf(kept)) { // what is put back is not its writer's
 		if err := disownSpec(kept, changedSince(was)); err != nil {
 			return malformed(err)

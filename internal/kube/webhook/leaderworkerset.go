@@ -24,6 +24,7 @@ import (
 // The paths of the questions about LeaderWorkerSets and their pods.
 const (
 	pathValidateSet  = "/validate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
+	pathSignSet      = "/mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
 	pathIdentifyPods = "/mutate--v1-pod-leaderworkerset"
 )
 
@@ -45,7 +46,9 @@ func setHooks() (mutating, validating []hook) {
 			{Name: "changes-a-set", Expression: "request.operation == 'CREATE' || object.spec != oldObject.spec || " + relabeled},
 		},
 	}
-	return []hook{identify}, []hook{validates}
+	signs := validates
+	signs.name, signs.path = "mleaderworkerset", pathSignSet
+	return []hook{signs, identify}, []hook{validates}
 }
 
 // setHandler answers for LeaderWorkerSets.

@@ -173,6 +173,13 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 	if err := h.hold(ctx, e, p, queue, role); err != nil {
 		return malformed(err)
 	}
+	user, err := h.cluster.author(ctx, req, p)
+	if err != nil {
+		return failed(err)
+	}
+	if err := e.sign(user); err != nil {
+		return malformed(err)
+	}
 	odd, err := h.join(e, p)
 	if err != nil {
 		return failed(err)

@@ -88,16 +88,22 @@ func queueNamed(o map[string]any) string {
 
 // mutate gives a template what makes its pods wait in the queue of their object.
 func (h *servingHandler) mutate(ctx context.Context, req admission.Request) admission.Response {
-	_, is, waits, err := h.read(ctx, req)
+	was, is, waits, err := h.read(ctx, req)
 	if err != nil {
 		return malformed(err)
 	}
-	if !waits {
+	if was != nil && h.kind.Part(was) {
 		return admission.Allowed("")
 	}
 	e, err := newEdit(req.Object.Raw)
 	if err != nil {
 		return malformed(err)
+	}
+	if err := h.signTemplate(ctx, e, req, was, waits); err != nil {
+		return malformed(err)
+	}
+	if !waits {
+		return e.response()
 	}
 	o := unstructured.Unstructured{Object: is}
 	for _, m := range h.kind.Marks(o.GetName(), o.GetLabels()) {
@@ -117,6 +123,34 @@ func (h *servingHandler) mutate(ctx context.Context, req admission.Request) admi
 		}
 	}
 	return resp
+}
+
+// signTemplate writes into an object and its template who submitted it: who makes it, or
+// puts it into a queue. What waits for no admission names nobody.
+func (h *servingHandler) signTemplate(ctx context.Context, e *edit, req admission.Request, was map[string]any, waits bool) error { //nolint:revive // a fact about the object
+	own, made := "", ""
+	if waits {
+		own, made = req.UserInfo.Username, req.UserInfo.Username
+	}
+	if was != nil && waits {
+		before, err := h.cluster.covers(ctx, h.scope, req.Namespace, queueNamed(was))
+		if err != nil {
+			return err
+		}
+		if before {
+			own, made = userAt(was), userAt(was, h.kind.Template...)
+		}
+	}
+	if err := e.sign(own); err != nil {
+		return err
+	}
+	return e.sign(made, h.kind.Template...)
+}
+
+// userAt is who submitted what is at a path of an object.
+func userAt(o map[string]any, path ...string) string {
+	at, _, _ := unstructured.NestedMap(o, path...)
+	return jobs.User(nil, &unstructured.Unstructured{Object: at})
 }
 
 // validate refuses templates whose pods would be refused, or would take what another

@@ -125,7 +125,7 @@ func (r *reconciler) adopt(ctx context.Context, s facts) error {
 	for _, f := range admission.Finalizers() {
 		controllerutil.AddFinalizer(w, f)
 	}
-	note(w, history.UserAnnotation, s.job.GetLabels()[r.kind.UserLabel])
+	note(w, history.UserAnnotation, jobs.User(r.kind, s.job))
 	return r.patch(ctx, s.workload, w)
 }
 

@@ -278,7 +278,7 @@ func later(f jobs.Facts) string { return strings.Join(f.Later, ",") }
 func (r *reconciler) annotations(s facts) map[string]string {
 	job := s.job
 	out := admission.Submitted(job)
-	if user := job.GetLabels()[r.kind.UserLabel]; user != "" {
+	if user := jobs.User(r.kind, job); user != "" {
 		out[history.UserAnnotation] = user
 	}
 	if s.priority.Awaited != "" {

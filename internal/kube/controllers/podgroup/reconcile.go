@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
@@ -350,6 +351,7 @@ func (r *reconciler) create(ctx context.Context, unit types.NamespacedName, s fa
 		kueue.AwaitedPriorityClassAnnotation: s.priority.Awaited,
 		kueue.AdmissionGatedByAnnotation:     first.Annotations[kueue.AdmissionGatedByAnnotation],
 		kueue.LaterPodSetsAnnotation:         s.later(),
+		history.UserAnnotation:               jobs.User(nil, first),
 	} {
 		if value != "" {
 			w.Annotations[key] = value

@@ -13,6 +13,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	api "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // RevisionName names the record of a template.
@@ -90,6 +91,7 @@ func (t *Template) statefulSet(l *api.LeaderWorkerSet, like *corev1.PodTemplateS
 	template := *like.DeepCopy()
 	template.Labels = merged(template.Labels, map[string]string{api.NameLabel: l.Name, api.RevisionLabel: hash, OursLabel: "true"})
 	template.Annotations = merged(template.Annotations, t.notes())
+	jobs.SetUser(&template.ObjectMeta, jobs.User(nil, l))
 	if !t.part() {
 		template.Labels = merged(template.Labels, t.Queueing)
 		template.Annotations = merged(template.Annotations, map[string]string{

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // Validate checks what a new pod says of its group. counted: a controller knows how
@@ -117,12 +118,12 @@ func ValidateCounted(was, is *corev1.Pod) field.ErrorList {
 // change. A pod that waits may still go to another queue.
 func kept(p *corev1.Pod) (labels, annotations []string) {
 	labels, annotations = Injected()
-	labels = append(labels, kueue.ManagedLabel, kueue.PodGroupNameLabel)
+	labels = append(labels, kueue.ManagedLabel, kueue.PodGroupNameLabel, jobs.UserLabel)
 	if !Gated(p) {
 		labels = append(labels, kueue.QueueNameLabel)
 	}
 	return labels, append(annotations, kueue.RoleHashAnnotation, kueue.PodGroupTotalCountAnnotation, kueue.PodGroupFastAdmissionAnnotation,
-		kueue.PodGroupServingAnnotation, kueue.PodSuspendingParentAnnotation, kueue.SubmittedAtAnnotation, PodGroupKindAnnotation)
+		kueue.PodGroupServingAnnotation, kueue.PodSuspendingParentAnnotation, kueue.SubmittedAtAnnotation, PodGroupKindAnnotation, jobs.UserLabel)
 }
 
 // Guarded is true, in the API server's CEL, of a change of a pod that touches what
