@@ -81,5 +81,10 @@ const (
 	AttemptLabel = "mlbatch.dev/attempt"
 )
 
-// FailuresAnnotation of a pod is how many failures of its job it follows.
-const FailuresAnnotation = "mlbatch.dev/failures"
+// Annotations of the pods that mlbatch makes for a job.
+const (
+	// FailuresAnnotation is how many failures of its job a pod follows.
+	FailuresAnnotation = "mlbatch.dev/failures"
+	// VersionAnnotation is a sum of what its job asked for when it was made.
+	VersionAnnotation = "mlbatch.dev/made-from"
+)

@@ -142,10 +142,18 @@ func (p *Plan) exceeded(seen []Seen, m *Memory, now time.Time) (why Reason, mess
 	if p.Retries != nil && failures > *p.Retries {
 		return RetriesExceeded, fmt.Sprintf("%d failures are more than the %d that it may be tried again after", failures, *p.Retries)
 	}
-	if p.Deadline > 0 && now.Sub(m.Started) >= p.Deadline {
+	if p.Deadline > 0 && now.Sub(p.began(m)) >= p.Deadline {
 		return DeadlineExceeded, fmt.Sprintf("it ran longer than %s", p.Deadline)
 	}
 	return 0, ""
+}
+
+// began is when the time began of which there is a deadline.
+func (p *Plan) began(m *Memory) time.Time {
+	if p.EachTry && m.Attempt > 0 && m.LastFailure.After(m.Started) {
+		return m.LastFailure
+	}
+	return m.Started
 }
 
 // told is what is said of a failure.

@@ -37,6 +37,11 @@ func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Step {
 		m.Started = now
 		return Step{Memory: m, Changed: true}
 	}
+	if p.outdated(seen, &m) {
+		m.Attempt++
+		m.Done, m.Counted = nil, nil
+		return Step{Memory: m, Changed: true}
+	}
 	failures := p.failures(seen, &m)
 	changed := p.settle(seen, &m)
 	if p.succeeded(&m) { // what fails because the others have ended is no failure of the job
@@ -60,6 +65,14 @@ func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Step {
 		return Step{Memory: m, Changed: true}
 	}
 	return p.make(seen, m, now)
+}
+
+// outdated reports whether there are members of this attempt that another version of the plan
+// made.
+func (p *Plan) outdated(seen []Seen, m *Memory) bool {
+	return p.Renews && slices.ContainsFunc(seen, func(x Seen) bool {
+		return x.Attempt >= m.Attempt && x.Version != "" && x.Version != p.Version && p.Role(x.Role) != nil
+	})
 }
 
 // end is the step with which a job ends.
@@ -221,7 +234,7 @@ func (p *Plan) make(seen []Seen, m Memory, now time.Time) Step {
 	}
 	s.Delete = append(s.Delete, p.surplus(seen, &m)...)
 	if p.Deadline > 0 {
-		s.Again = m.Started.Add(p.Deadline).Sub(now)
+		s.Again = p.began(&m).Add(p.Deadline).Sub(now)
 	}
 	if left := m.LastFailure.Add(pause(m.Failures)).Sub(now); !m.LastFailure.IsZero() && left > 0 {
 		if s.Again == 0 || left < s.Again {

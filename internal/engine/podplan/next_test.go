@@ -62,7 +62,12 @@ func withRules(late, node podplan.OnFailure) func(*podplan.Plan) {
 		}
 	}
 }
-func old(s *podplan.Seen) { s.Attempt-- }
+func old(s *podplan.Seen)   { s.Attempt-- }
+func young(s *podplan.Seen) { s.Attempt++ }
+func of(version string) func(*podplan.Seen) {
+	return func(s *podplan.Seen) { s.Version = version }
+}
+
 func crashes(n int32) func(*podplan.Seen) {
 	return func(s *podplan.Seen) { s.Failures = n }
 }
@@ -420,6 +425,53 @@ func TestNext(t *testing.T) {
 			want: want{changed: true, memory: func(m *podplan.Memory) {
 				m.Outcome, m.Reason, m.Message, m.Ended = podplan.JobFailed, podplan.DeadlineExceeded, "it ran longer than 10s", start.Add(10*time.Second)
 			}},
+		},
+		"deadline of a try ahead": {
+			why: "it counts from the beginning of the try", at: 14 * time.Second,
+			plan: func(p *podplan.Plan) { p.Deadline, p.EachTry, p.Roles = 10*time.Second, true, p.Roles[:1] },
+			kept: podplan.Memory{Started: start, Attempt: 1, LastFailure: start.Add(8 * time.Second)},
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready, young)}, want: want{again: 4 * time.Second},
+		},
+		"deadline of a try": {
+			why: "its time is over", at: 18 * time.Second,
+			plan: func(p *podplan.Plan) { p.Deadline, p.EachTry = 10*time.Second, true },
+			kept: podplan.Memory{Started: start, Attempt: 1, LastFailure: start.Add(8 * time.Second)},
+			want: want{changed: true, memory: func(m *podplan.Memory) {
+				m.Outcome, m.Reason, m.Message, m.Ended = podplan.JobFailed, podplan.DeadlineExceeded, "it ran longer than 10s", start.Add(18*time.Second)
+			}},
+		},
+		"deadline of a try, resumed since": {
+			why: "failures before it was suspended are of no try of now", at: 24 * time.Second,
+			plan: func(p *podplan.Plan) { p.Deadline, p.EachTry, p.Roles = 10*time.Second, true, p.Roles[:1] },
+			kept: podplan.Memory{Started: start.Add(20 * time.Second), Attempt: 1, LastFailure: start.Add(8 * time.Second)},
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready, young)}, want: want{again: 6 * time.Second},
+		},
+		"deadline of a job whose members are made anew one by one": {
+			why: "that is no other try", at: 9 * time.Second,
+			plan: func(p *podplan.Plan) { p.Deadline, p.EachTry, p.Roles = 10*time.Second, true, p.Roles[:1] },
+			kept: podplan.Memory{Started: start, Failures: 1, LastFailure: start.Add(8 * time.Second)},
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready)}, want: want{again: time.Second},
+		},
+		"another version": {
+			why: "all are made anew, which is noted first, and is no failure", kept: podplan.Memory{Started: start, Failures: 2, Counted: []string{"x"}},
+			plan: func(p *podplan.Plan) { p.Version, p.Renews, p.Retries = "2", true, new(int32(2)) },
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready, of("2")), pod("Worker", 0, podplan.Failed, of("1"))},
+			want: want{changed: true, memory: func(m *podplan.Memory) { m.Attempt, m.Counted = 1, nil }},
+		},
+		"another version, noted": {
+			why: "those of the version before go, and with Together none is made beside them", kept: podplan.Memory{Started: start, Attempt: 1},
+			plan: func(p *podplan.Plan) { p.Version, p.Renews, p.Together = "2", true, true },
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready, of("1")), pod("Worker", 0, podplan.Ready, of("1"), leaving)},
+			want: want{delete: []int{0}},
+		},
+		"another version, nobody asks for that": {
+			why: "what runs stays", kept: began, plan: func(p *podplan.Plan) { p.Version, p.Roles = "2", p.Roles[:1] },
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready, of("1"))},
+		},
+		"a version that nobody knows": {
+			why: "pods that an earlier release made stay", kept: began,
+			plan: func(p *podplan.Plan) { p.Version, p.Renews, p.Roles = "2", true, p.Roles[:1] },
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready)},
 		},
 		"ended": {
 			why: "nothing begins any more, and what is there stays", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobFailed},

@@ -29,8 +29,14 @@ type Plan struct {
 	// Together: when all members are made anew, none is before the last of those before is
 	// gone.
 	Together bool
-	// Deadline is how long the job may run, counted from each start; 0 is without end.
+	// Deadline is how long the job may run, counted from each start; 0 is without end. EachTry:
+	// it is counted from when all members were last made anew, if that is later.
 	Deadline time.Duration
+	EachTry  bool
+	// Version says what members are made from. With Renews all are made anew when it changes,
+	// which counts for no limit.
+	Version string
+	Renews  bool
 	// CleanUp is what becomes of members when the job has ended, so long after its end.
 	CleanUp      CleanUp
 	CleanUpAfter time.Duration

@@ -9,6 +9,8 @@ type Seen struct {
 	ID string
 	// Attempt is the attempt of the job that it was made in.
 	Attempt int32
+	// Version of the plan that it was made by; "" is not known, and is as good as any.
+	Version string
 	Life    Life
 	// Leaving: it is being deleted. Over: it can run no more without more being done, only its
 	// object is left, which anybody may keep for as long as they like.

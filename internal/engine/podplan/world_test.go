@@ -60,6 +60,7 @@ func anyPlan(t *rapid.T) *podplan.Plan {
 		})
 	}
 	p.Together = pick(t, "together", false, false, true)
+	p.Version, p.Renews = "1", pick(t, "renews", false, true)
 	if pick(t, "succeeds", true, true, true, false) {
 		p.Success = podplan.Success{{Roles: []string{"a"}, First: pick(t, "first", false, true)}}
 	}
@@ -67,7 +68,7 @@ func anyPlan(t *rapid.T) *podplan.Plan {
 		p.Retries = new(int32(pick(t, "retries", 0, 1, 3)))
 	}
 	if pick(t, "deadline", false, false, true) {
-		p.Deadline = 20 * time.Second
+		p.Deadline, p.EachTry = 20*time.Second, pick(t, "each try", false, true)
 	}
 	return p
 }
@@ -166,7 +167,7 @@ func (w *world) create(m podplan.Member) {
 		w.t.Fatalf("%v is done and is made again", m)
 	}
 	w.made++
-	w.pods = append(w.pods, podplan.Seen{Member: m, ID: fmt.Sprint("uid-", w.made), Attempt: w.kept.Attempt})
+	w.pods = append(w.pods, podplan.Seen{Member: m, ID: fmt.Sprint("uid-", w.made), Attempt: w.kept.Attempt, Version: w.plan.Version})
 }
 
 func (w *world) remove(id string) {
@@ -191,7 +192,7 @@ func (w *world) asked(m podplan.Member) bool {
 // happen lets something happen to a pod, or somebody do something.
 func (w *world) happen() {
 	w.now = w.now.Add(time.Duration(pick(w.t, "seconds", 0, 1, 5)) * time.Second)
-	switch pick(w.t, "what", "run", "run", "run", "fail", "succeed", "lose", "gone", "gone", "delete", "suspend", "resume", "scale") {
+	switch pick(w.t, "what", "run", "run", "run", "fail", "succeed", "lose", "gone", "gone", "delete", "suspend", "resume", "scale", "edit") {
 	case "run":
 		w.change(func(s *podplan.Seen) { s.Life = min(s.Life+1, podplan.Ready) })
 	case "fail":
@@ -212,6 +213,8 @@ func (w *world) happen() {
 		if len(w.pods) > 0 {
 			w.pods[rapid.IntRange(0, len(w.pods)-1).Draw(w.t, "which")].Leaving = true
 		}
+	case "edit":
+		w.plan.Version = pick(w.t, "version", "1", "2", "3")
 	case "suspend":
 		w.plan.Suspended = true
 	case "resume":
@@ -315,8 +318,14 @@ func TestWhateverHappens(t *testing.T) {
 	})
 }
 
-// complete: each member of a running job is there, done, or waits for another role.
+// complete: each member of a running job is there, done, or waits for another role, and is of
+// the version that is asked for.
 func (w *world) complete() {
+	for _, s := range w.pods {
+		if w.plan.Renews && s.Version != w.plan.Version {
+			w.t.Fatalf("%v stays, and %s is asked for", s, w.plan.Version)
+		}
+	}
 	counts := w.plan.Count(w.pods, &w.kept)
 	for i := range w.plan.Roles {
 		r := &w.plan.Roles[i]

@@ -26,7 +26,7 @@ func Fingerprint(spec *corev1.PodSpec) string {
 		}
 		return out
 	}
-	text, err := json.Marshal(struct {
+	return Sum(struct {
 		Init, Containers []container
 		Pod              *corev1.ResourceRequirements
 		NodeSelector     map[string]string
@@ -41,8 +41,13 @@ func Fingerprint(spec *corev1.PodSpec) string {
 		shapes(spec.InitContainers), shapes(spec.Containers), spec.Resources, spec.NodeSelector, spec.Affinity, spec.Tolerations,
 		spec.RuntimeClassName, spec.PriorityClassName, spec.TopologySpreadConstraints, spec.Overhead, spec.ResourceClaims,
 	})
+}
+
+// Sum is the same for what is written alike; "" if it cannot be written, as API types can.
+func Sum(of any) string {
+	text, err := json.Marshal(of)
 	if err != nil {
-		return "" // API types can be written
+		return ""
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])[:fingerprintLength]

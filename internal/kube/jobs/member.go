@@ -33,10 +33,10 @@ func (p *Plan) Pod(job metav1.Object, gvk schema.GroupVersionKind, x podplan.Mem
 	}
 	maps.Copy(t.Labels, own)
 	if m.Failures > 0 {
-		if t.Annotations == nil {
-			t.Annotations = map[string]string{}
-		}
-		t.Annotations[recovery.FailuresAnnotation] = strconv.Itoa(int(m.Failures))
+		metav1.SetMetaDataAnnotation(&t.ObjectMeta, recovery.FailuresAnnotation, strconv.Itoa(int(m.Failures)))
+	}
+	if p.Version != "" {
+		metav1.SetMetaDataAnnotation(&t.ObjectMeta, recovery.VersionAnnotation, p.Version)
 	}
 	if info != nil {
 		if err := info.Inject(t); err != nil {
@@ -182,7 +182,9 @@ func attempt(o metav1.Object) int32 {
 }
 
 func seen(pod *corev1.Pod) podplan.Seen {
-	s := podplan.Seen{ID: string(pod.UID), Attempt: attempt(pod), Leaving: pod.DeletionTimestamp != nil}
+	s := podplan.Seen{
+		ID: string(pod.UID), Attempt: attempt(pod), Version: pod.Annotations[recovery.VersionAnnotation], Leaving: pod.DeletionTimestamp != nil,
+	}
 	for _, c := range pod.Status.ContainerStatuses {
 		s.Failures += c.RestartCount
 	}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	api "github.com/mlbatch/mlbatch/api/ray/v1"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -19,7 +21,7 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 	if errs := validate(c); len(errs) > 0 {
 		return nil, fmt.Errorf("plan RayCluster %s/%s: %w", c.Namespace, c.Name, errs.ToAggregate())
 	}
-	p := &jobs.Plan{Plan: podplan.Plan{Suspended: suspended(c)}}
+	p := &jobs.Plan{Plan: podplan.Plan{Suspended: suspended(c), Version: version(&c.Spec), Renews: renews(&c.Spec), Together: true}}
 	p.Roles = append(p.Roles, podplan.Role{
 		Name: Head, Count: 1, Member: headName(c.Name), Labels: labels(c, api.HeadNode, api.HeadGroup), OnFailure: podplan.Replace, Forever: true,
 	})
@@ -44,6 +46,23 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// renews reports whether all pods of a cluster are made anew when it changes.
+func renews(s *api.RayClusterSpec) bool {
+	return s.UpgradeStrategy != nil && ptr.Deref(s.UpgradeStrategy.Type, api.UpgradeNone) == api.UpgradeRecreate
+}
+
+// version is a sum of what a cluster is made of: all but how many workers there are, which
+// Ray changes itself, and whether it is held back.
+func version(s *api.RayClusterSpec) string {
+	of := s.DeepCopy()
+	of.Suspend, of.ManagedBy, of.UpgradeStrategy = nil, nil, nil
+	for i := range of.WorkerGroupSpecs {
+		g := &of.WorkerGroupSpecs[i]
+		g.Replicas, g.MinReplicas, g.MaxReplicas, g.Suspend, g.ScaleStrategy = nil, nil, nil, nil, api.ScaleStrategy{}
+	}
+	return jobs.Sum(of)
 }
 
 // labels are how people, services and Ray itself find pods.

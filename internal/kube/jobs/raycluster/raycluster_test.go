@@ -264,6 +264,38 @@ func TestPods(t *testing.T) {
 	}
 }
 
+// TestVersion: with Recreate all pods are made anew when what they are made from changes, and
+// not when Ray, or who queues it, changes the cluster.
+func TestVersion(t *testing.T) {
+	const group = "workerGroupSpecs: [{groupName: small, replicas: 2, minReplicas: 1, maxReplicas: 5, POD}]"
+	is := compile(t, decode(t, "upgradeStrategy: {type: Recreate}, "+some))
+	if !is.Renews || !is.Together || is.Version == "" {
+		t.Errorf("%+v", is.Plan)
+	}
+	for spec, renews := range map[string]bool{one: false, "upgradeStrategy: {}, " + one: false, "upgradeStrategy: {type: None}, " + one: false} {
+		if p := compile(t, decode(t, spec)); p.Renews != renews || p.Version == "" {
+			t.Errorf("%s: %+v", spec, p.Plan)
+		}
+	}
+	for name, tc := range map[string]struct {
+		why, spec string
+		same      bool
+	}{
+		"Strategy":  {"it is not about the pods", some, true},
+		"Suspended": {"its queue does that", "suspend: true, " + some, true},
+		"Scaled":    {"Ray does that", "headGroupSpec: {POD}, workerGroupSpecs: [{groupName: small, replicas: 3, minReplicas: 0, maxReplicas: 9, scaleStrategy: {workersToDelete: [a-small-worker-0]}, POD}]", true},
+		"Paused":    {"a group that pauses leaves the others alone", "headGroupSpec: {POD}, workerGroupSpecs: [{groupName: small, suspend: true, replicas: 2, minReplicas: 1, maxReplicas: 5, POD}]", true},
+		"Params":    {"", "headGroupSpec: {rayStartParams: {num-cpus: '0'}, POD}, " + group, false},
+		"Head":      {"", strings.Replace(some, "POD", strings.Replace(pod, "image: i", "image: other", 1), 1), false},
+		"Version":   {"", "rayVersion: 2.9.0, " + some, false},
+		"Group":     {"upstream, too, makes all anew", "headGroupSpec: {POD}, workerGroupSpecs: [{groupName: small, POD}, {groupName: large, POD}]", false},
+	} {
+		if got := compile(t, decode(t, tc.spec)); (got.Version == is.Version) != tc.same {
+			t.Errorf("%s: %s: %s and %s", name, tc.why, got.Version, is.Version)
+		}
+	}
+}
+
 // TestUnwanted: workers that Ray wants to lose go first, and the others of their replica
 // with them.
 func TestUnwanted(t *testing.T) {
@@ -517,7 +549,7 @@ func TestWarnings(t *testing.T) {
 		"headGroupSpec: {enableIngress: true, POD}": "enableIngress",
 		"headGroupSpec: {ingressOptions: {}, POD}":  "enableIngress",
 		"historyServerOptions: {}, " + one:          "historyServerOptions",
-		"upgradeStrategy: {type: Recreate}, " + one: "upgradeStrategy",
+		"upgradeStrategy: {type: Recreate}, " + one: "",
 		"upgradeStrategy: {type: None}, " + one:     "",
 	} {
 		got := strings.Join(k.Warnings(decode(t, spec), nothing()), "")

@@ -218,6 +218,15 @@ func warnings(o jobs.Object, _ lifecycle.Policy) []string {
 	return Warnings(&c.Spec, "spec")
 }
 
+// PartWarnings tell the author of a cluster that is a part of a job of what has no effect.
+func PartWarnings(s *api.RayClusterSpec, at string) []string {
+	out := Warnings(s, at)
+	if renews(s) {
+		out = append(out, at+".upgradeStrategy.type: a cluster that is made for a job stays as it was made: remove it")
+	}
+	return out
+}
+
 // Warnings tell the author of a cluster of what has no effect.
 func Warnings(s *api.RayClusterSpec, at string) []string {
 	var out []string
@@ -226,9 +235,6 @@ func Warnings(s *api.RayClusterSpec, at string) []string {
 	}
 	if s.HistoryServerOptions != nil {
 		out = append(out, at+".historyServerOptions: there is no history server here")
-	}
-	if u := s.UpgradeStrategy; u != nil && ptr.Deref(u.Type, api.UpgradeNone) == api.UpgradeRecreate {
-		out = append(out, at+".upgradeStrategy.type: pods that run stay as they are when their template is changed: delete them to have them made anew")
 	}
 	return out
 }

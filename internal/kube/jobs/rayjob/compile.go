@@ -36,7 +36,8 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 		return nil, fmt.Errorf("plan RayJob %s/%s: %w", j.Namespace, j.Name, errs.ToAggregate())
 	}
 	p := &jobs.Plan{Plan: podplan.Plan{
-		Suspended: j.Spec.Suspend, Together: true, Retries: new(ptr.Deref(j.Spec.BackoffLimit, 0)), Rules: failureRules(), Deadline: deadline(j),
+		Suspended: j.Spec.Suspend, Together: true, Retries: new(ptr.Deref(j.Spec.BackoffLimit, 0)), Rules: failureRules(),
+		Deadline: deadline(j), EachTry: true,
 	}}
 	cleanUp(j, &p.Plan)
 	add := func(r podplan.Role, made jobs.Make, where string) {
@@ -70,7 +71,7 @@ func failureRules() []podplan.Rule {
 	}
 }
 
-// deadline is how long a job may run, or may take until it does.
+// deadline is how long a try of a job may run, or may take until it does.
 func deadline(j *api.RayJob) time.Duration {
 	if early(j) {
 		return time.Duration(*j.Spec.PreRunningDeadlineSeconds) * time.Second
@@ -84,10 +85,10 @@ func early(j *api.RayJob) bool {
 	return p != nil && beforeRunning(j) && *p < ptr.Deref(j.Spec.ActiveDeadlineSeconds, math.MaxInt32)
 }
 
-// beforeRunning reports whether a job has not run since it was started.
+// beforeRunning reports whether a job has not run since its try began.
 func beforeRunning(j *api.RayJob) bool {
 	d := j.Status.JobDeploymentStatus
-	return d == api.DeploymentNew || d == api.DeploymentInitializing || d == api.DeploymentWaiting
+	return d == api.DeploymentNew || d == api.DeploymentInitializing || d == api.DeploymentWaiting || d == api.DeploymentRetrying
 }
 
 // cleanUp says what goes after the end, and when.

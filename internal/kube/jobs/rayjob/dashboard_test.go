@@ -348,4 +348,14 @@ func TestToldByRay(t *testing.T) {
 	if s := f.Status; s.Reason != "PreRunningDeadlineExceeded" || !strings.Contains(s.Message, "1m0s") {
 		t.Errorf("%+v", s)
 	}
+	again := begun(nil, nil)
+	again.Attempt, again.LastFailure = 1, at(40)
+	next, _ := k.Operated.Project(out, compile(t, out), again).(*api.RayJob)
+	if d := compile(t, next).Deadline; next.Status.JobDeploymentStatus != api.DeploymentRetrying || d != time.Minute {
+		t.Errorf("another try is %s, and may take %s until it runs", next.Status.JobDeploymentStatus, d)
+	}
+	late.Attempt, late.LastFailure = 1, at(40)
+	if f, _ := k.Operated.Project(next, compile(t, next), late).(*api.RayJob); f.Status.Reason != "PreRunningDeadlineExceeded" {
+		t.Errorf("%+v", f.Status)
+	}
 }

@@ -79,7 +79,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("its cluster is called %s", name)
 	}
 	want := podplan.Plan{
-		Together: true, Retries: new(int32(0)), Success: podplan.Success{{Roles: []string{"submitter"}}},
+		Together: true, EachTry: true, Retries: new(int32(0)), Success: podplan.Success{{Roles: []string{"submitter"}}},
 		Rules: []podplan.Rule{
 			{Name: "STOPPED", Reasons: []string{"STOPPED"}, Then: podplan.FailJob},
 			{Name: "SubmissionFailed", Reasons: []string{"SubmissionFailed"}, Then: podplan.RestartJob},

@@ -231,7 +231,7 @@ func warnings(o jobs.Object, _ lifecycle.Policy) []string {
 	}
 	var out []string
 	if s := j.Spec.RayClusterSpec; s != nil {
-		out = raycluster.Warnings(s, "spec.rayClusterSpec")
+		out = raycluster.PartWarnings(s, "spec.rayClusterSpec")
 		if !j.Spec.ShutdownAfterJobFinishes && j.Spec.DeletionStrategy == nil {
 			out = append(out, "spec.shutdownAfterJobFinishes: the cluster stays after the job's end, and holds its quota until the job is deleted")
 		}

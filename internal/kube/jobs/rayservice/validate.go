@@ -135,7 +135,7 @@ func warnings(o jobs.Object, _ lifecycle.Policy) []string {
 	if err != nil {
 		return nil
 	}
-	out := raycluster.Warnings(&s.Spec.RayClusterSpec, configPath)
+	out := raycluster.PartWarnings(&s.Spec.RayClusterSpec, configPath)
 	if upgrade(s) == "" {
 		out = append(out, "spec.upgradeStrategy: a change of rayClusterConfig replaces the cluster, and nothing is served meanwhile: with type NewCluster another one takes over, and both are counted")
 	}
