@@ -47,6 +47,8 @@ type Operated struct {
 	// it. It is tried a few times, and not by a controller that is started meanwhile. nil asks
 	// nothing.
 	Farewell func(Object, *Standing) []Call
+	// Sweep removes what jobs leave behind when they are deleted; nil if they leave nothing.
+	Sweep *Sweep
 	// Hear returns what is seen of a job, completed by what was answered: members of Remote
 	// roles above all; and when to look again if nothing happens, 0 is never. nil leaves it.
 	Hear func(Object, *Plan, []podplan.Seen, *Standing) ([]podplan.Seen, time.Duration)

@@ -196,6 +196,11 @@ func (r *reconciler) begin(ctx context.Context, l *look, s *podplan.Step) (again
 	if l.held != "" || l.plan.Suspended || s.Memory.Outcome != podplan.Open {
 		return 0, nil
 	}
+	if len(s.Create) > 0 {
+		if retained, err := r.retain(ctx, l.job); err != nil || !retained {
+			return 0, err // it is looked at again when that is seen
+		}
+	}
 	again, ready, err := r.artifacts(ctx, l, s)
 	if !ready || err != nil {
 		return again, err

@@ -129,6 +129,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if !ours {
 			r.forget(req.NamespacedName)
 		}
+		if err == nil && r.kind.Operated.Sweep != nil {
+			return r.sweep(ctx, req.NamespacedName)
+		}
 		return reconcile.Result{}, err
 	}
 	if other, err := others.Find(ctx, r.Client, r.kind.Operated.Others...); err != nil || other != "" {

@@ -6,6 +6,7 @@
 package raycluster
 
 import (
+	batchv1 "k8s.io/api/batch/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -31,7 +32,9 @@ func Kind() jobs.Kind {
 			Compile:   compile,
 			Others:    Others(),
 			Artifacts: artifacts,
+			Sweep:     &jobs.Sweep{Finalizer: sweepFinalizer, Job: jobs.Of(sweep)},
 			Makes: []schema.GroupResource{
+				{Group: batchv1.GroupName, Resource: "jobs"},
 				{Resource: "services"},
 				{Resource: "secrets"},
 				{Resource: "serviceaccounts"},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -736,5 +737,56 @@ func BenchmarkProject(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		k.Operated.Project(c, p, s)
+	}
+}
+
+// TestSweep: what a cluster keeps in Redis is removed by a pod like its head, which asks for
+// little and is found by no service.
+func TestSweep(t *testing.T) {
+	k := raycluster.Kind()
+	of := func(spec string) *batchv1.Job { return k.Operated.Sweep.Job(decode(t, spec)) }
+	if j := of(some); j != nil {
+		t.Errorf("it keeps nothing: %+v", j)
+	}
+	const redis = "gcsFaultToleranceOptions: {redisAddress: 'redis:6379', redisPassword: {valueFrom: {secretKeyRef: {name: s, key: k}}}}, "
+	j := of(redis + "enableInTreeAutoscaling: true, " + strings.Replace(some, "headGroupSpec: {", "headGroupSpec: {rayStartParams: {num-cpus: '0'}, ", 1))
+	if j == nil || j.Name != "a-redis-cleanup" || *j.Spec.ActiveDeadlineSeconds != 300 || *j.Spec.BackoffLimit != 0 {
+		t.Fatalf("%+v", j)
+	}
+	p := j.Spec.Template
+	if diff := cmp.Diff(map[string]string{"ray.io/cluster": "a", "ray.io/node-type": "redis-cleanup"}, p.Labels); diff != "" {
+		t.Error(diff)
+	}
+	if len(p.Spec.Containers) != 1 || p.Spec.RestartPolicy != corev1.RestartPolicyNever || p.Spec.ServiceAccountName != "" {
+		t.Fatalf("%+v", p.Spec)
+	}
+	c := &p.Spec.Containers[0]
+	env := variables(c)
+	if env["RAY_REDIS_ADDRESS"] != "redis:6379" || env["REDIS_PASSWORD"] != "<s/k>" || env["RAY_external_storage_namespace"] != "u" {
+		t.Errorf("%v", env)
+	}
+	if c.LivenessProbe != nil || c.ReadinessProbe != nil || len(c.Ports) > 0 || c.Resources.Limits.Cpu().String() != "200m" || c.Resources.Requests.Memory().String() != "256Mi" {
+		t.Errorf("%+v", c)
+	}
+	if !strings.Contains(strings.Join(c.Args, ""), "cleanup_redis_storage") {
+		t.Errorf("%v", c.Args)
+	}
+	old := decode(t, some)
+	old.Annotations = map[string]string{"ray.io/ft-enabled": "true", "ray.io/external-storage-namespace": "mine"}
+	old.Spec.HeadGroupSpec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "RAY_REDIS_ADDRESS", Value: "r:1"}}
+	old.Spec.HeadGroupSpec.RayStartParams = map[string]string{"redis-password": "p"}
+	if j := k.Operated.Sweep.Job(old); j == nil || variables(&j.Spec.Template.Spec.Containers[0])["RAY_external_storage_namespace"] != "mine" ||
+		variables(&j.Spec.Template.Spec.Containers[0])["REDIS_PASSWORD"] != "p" {
+		t.Errorf("by annotations: %+v", j)
+	}
+	old.Spec.HeadGroupSpec.Template.Spec.Containers[0].Env = nil
+	if j := k.Operated.Sweep.Job(old); j != nil {
+		t.Errorf("nobody says where: %+v", j)
+	}
+	old.Name = strings.Repeat("a", 55)
+	old.Spec.HeadGroupSpec.RayStartParams = nil
+	old.Spec.GcsFaultToleranceOptions = &api.GcsFaultToleranceOptions{RedisAddress: "r"}
+	if j := k.Operated.Sweep.Job(old); len(j.Name) > 63 {
+		t.Errorf("%s is too long", j.Name)
 	}
 }

@@ -70,18 +70,22 @@ const longestName = 63
 // workerPrefix is the name of a group's pods without their index. What would be too long is
 // cut, with a sum of what is cut, so that no two groups get the same names.
 func workerPrefix(cluster string, g *group) string {
-	begin, end := cluster+"-"+g.GroupName, "-worker-"
+	const end = "-worker-"
 	const digits = 6 // of mostPods, so that the name is the same however many there are
-	room := longestName - len(end) - digits
-	if len(begin) <= room {
-		return begin + end
+	return cut(cluster+"-"+g.GroupName, longestName-len(end)-digits) + end
+}
+
+// cut returns a name that is not too long: another one for each.
+func cut(name string, room int) string {
+	if len(name) <= room {
+		return name
 	}
 	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(begin)) // it never fails
+	_, _ = sum.Write([]byte(name)) // it never fails
 	const letters = 7
 	text := "-" + strconv.FormatUint(uint64(sum.Sum32()), 36)
 	text = text[:min(len(text), letters+1)]
-	return strings.TrimRight(begin[:room-len(text)], "-.") + text + end
+	return strings.TrimRight(name[:room-len(text)], "-.") + text
 }
 
 // headName is that of the head's pod.
