@@ -90,6 +90,9 @@ const (
 	// LaterPodSetsAnnotation, on a Workload, names pod sets, with commas, whose pods come
 	// only once pods of others run, or are done: these do not wait for them.
 	LaterPodSetsAnnotation = "mlbatch.dev/later-pod-sets"
+	// FewerPodsAnnotation, on a Workload, says of which pod sets its job asks for fewer pods
+	// than it was admitted with, such as "workers=3,others=0": the others wait for no more.
+	FewerPodsAnnotation = "mlbatch.dev/fewer-pods"
 	// SubmittedAtAnnotation on a job and its Workload is when the job was created,
 	// in RFC 3339 with nanoseconds: object metadata has seconds only, and jobs
 	// submitted within one are to start in their order. The webhook sets it.

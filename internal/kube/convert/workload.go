@@ -58,6 +58,19 @@ func Later(w *kueue.Workload) []string {
 	return nil
 }
 
+// Fewer is how many pods the job of a Workload asks for of pod sets of which it asks for fewer
+// than it was admitted with.
+func Fewer(w *kueue.Workload) map[string]int32 {
+	out := map[string]int32{}
+	for entry := range strings.SplitSeq(w.Annotations[kueue.FewerPodsAnnotation], ",") {
+		name, number, _ := strings.Cut(entry, "=")
+		if n, err := strconv.ParseInt(number, 10, 32); err == nil && n >= 0 {
+			out[name] = int32(n)
+		}
+	}
+	return out
+}
+
 // OfGroup reports whether a Workload is that of a group of pods, which no object
 // owns.
 func OfGroup(w *kueue.Workload) bool { return w.Annotations[kueue.IsGroupWorkloadAnnotation] == "true" }

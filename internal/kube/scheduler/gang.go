@@ -50,6 +50,8 @@ type Set struct {
 	Count int
 	// Reclaimed of these have finished and are not needed any more.
 	Reclaimed int
+	// Unasked of these are not asked for at the moment: the job was made smaller.
+	Unasked int
 	// Once is true if no pod of the set follows one that succeeded: one that waits
 	// when others have succeeded was made twice, and its maker is about to delete it.
 	Once bool
@@ -62,7 +64,7 @@ type Set struct {
 }
 
 // need is how many live pods the set must have for the gang to start.
-func (s Set) need() int { return max(0, s.Count-s.Reclaimed) }
+func (s Set) need() int { return max(0, s.Count-s.Reclaimed-s.Unasked) }
 
 // State is how far a member has come.
 type State int

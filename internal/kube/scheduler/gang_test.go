@@ -72,6 +72,18 @@ func TestDecide(t *testing.T) {
 			members: pods("main", Pending, Pending, Pending, Pending),
 			want:    GangDecision{Act: Together},
 		},
+		"made smaller": {
+			why:     "what is not asked for never comes",
+			gang:    gang(Set{Name: "main", Count: 4, Unasked: 2, Reclaimed: 1}),
+			members: pods("main", Pending),
+			want:    GangDecision{Act: Alone},
+		},
+		"made smaller, incomplete": {
+			why:     "what is asked for starts together",
+			gang:    gang(Set{Name: "main", Count: 4, Unasked: 1}),
+			members: pods("main", Pending, Pending),
+			want:    GangDecision{Hold, "Workload blue/job starts as a whole: 2 of 3 pods exist"},
+		},
 		"some reserved": {
 			why:     "nodes held by this process alone are not a start",
 			gang:    gang(main(3, 0)),

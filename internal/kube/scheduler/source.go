@@ -81,9 +81,12 @@ func fromWorkload(w *kueue.Workload) Gang {
 	if a == nil {
 		return g
 	}
-	done, later := convert.Done(w), convert.Later(w)
+	done, later, fewer := convert.Done(w), convert.Later(w), convert.Fewer(w)
 	for _, ps := range a.PodSets {
 		s := Set{Name: ps.Name, Count: int(ps.Count), Reclaimed: int(done[ps.Name]), Once: convert.EndsOnce(w), Later: slices.Contains(later, ps.Name), Places: ps.Places}
+		if asked, is := fewer[ps.Name]; is {
+			s.Unasked = max(0, s.Count-int(asked))
+		}
 		g.Sets = append(g.Sets, s)
 	}
 	return g
@@ -136,7 +139,7 @@ func workloadSource() source {
 			if w, ok := obj.(*kueue.Workload); ok {
 				w.ManagedFields, w.Labels = nil, nil
 				maps.DeleteFunc(w.Annotations, func(key, _ string) bool {
-					return key != kueue.EndsOnceAnnotation && key != kueue.LaterPodSetsAnnotation
+					return key != kueue.EndsOnceAnnotation && key != kueue.LaterPodSetsAnnotation && key != kueue.FewerPodsAnnotation
 				})
 				sets := make([]kueue.PodSet, len(w.Spec.PodSets))
 				for i := range sets { // their sizes are all that is read

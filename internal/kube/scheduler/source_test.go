@@ -38,6 +38,7 @@ func TestFromWorkload(t *testing.T) {
 	key := Key{KindWorkload, "blue", "job"}
 	sets := []Set{{Name: "head", Count: 1, Places: []core.Place{placed("n1", 1)}}, {Name: "work", Count: 3, Reclaimed: 2}}
 	after := []Set{sets[0], {Name: "work", Count: 3, Reclaimed: 2, Later: true}}
+	smaller := []Set{sets[0], {Name: "work", Count: 3, Reclaimed: 2, Unasked: 2}}
 	cases := map[string]struct {
 		why  string
 		in   *kueue.Workload
@@ -46,6 +47,12 @@ func TestFromWorkload(t *testing.T) {
 		"later": {
 			why: "the head does not wait for those that wait for it", in: wl(func(w *kueue.Workload) { w.Annotations = map[string]string{kueue.LaterPodSetsAnnotation: "x,work"} }),
 			want: Gang{Key: key, Admitted: true, AdmittedAt: at.Time, Wait: plannedWait, Sets: after},
+		},
+		"smaller": {
+			why: "pods that nobody asks for are not waited for", in: wl(func(w *kueue.Workload) {
+				w.Annotations = map[string]string{kueue.FewerPodsAnnotation: "x=0,work=1,head=7"}
+			}),
+			want: Gang{Key: key, Admitted: true, AdmittedAt: at.Time, Wait: plannedWait, Sets: smaller},
 		},
 		"admitted": {
 			why:  "one set has its nodes, the other is free to choose",

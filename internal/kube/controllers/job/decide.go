@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -282,11 +283,12 @@ func keepInStep(s facts) (step, error) {
 		once = "" // its author gave it more to do
 	}
 	same := gates == w.Annotations[kueue.AdmissionGatedByAnnotation] && awaited == w.Annotations[kueue.AwaitedPriorityClassAnnotation] &&
-		once == w.Annotations[kueue.EndsOnceAnnotation] && later(s.facts) == w.Annotations[kueue.LaterPodSetsAnnotation]
+		once == w.Annotations[kueue.EndsOnceAnnotation] && later(s.facts) == w.Annotations[kueue.LaterPodSetsAnnotation] &&
+		w.Annotations[kueue.FewerPodsAnnotation] == ""
 	if !same || !equality.Semantic.DeepEqual(w.Spec, *want) {
 		notes := map[string]string{
 			kueue.AdmissionGatedByAnnotation: gates, kueue.AwaitedPriorityClassAnnotation: awaited, kueue.EndsOnceAnnotation: once,
-			kueue.LaterPodSetsAnnotation: later(s.facts),
+			kueue.LaterPodSetsAnnotation: later(s.facts), kueue.FewerPodsAnnotation: "",
 		}
 		return step{spec: want, notes: notes, tell: &jobEvent{reason: "UpdatedWorkload", message: "Updated Workload " + w.Name + ", because the job changed while it waited"}}, nil
 	}
@@ -369,14 +371,14 @@ func run(s facts) step {
 		return step{status: next}
 	}
 	if s.pods.Refused.IsZero() {
-		st := reclaim(s)
+		st := shrink(s)
 		if s.pods.Behind {
 			st.again = workloadlifecycle.RefusalPatience // by then a node may be what refuses it
 		}
 		return st
 	}
 	if left := s.pods.Refused.Add(workloadlifecycle.RefusalPatience).Sub(s.now); left > 0 {
-		st := reclaim(s)
+		st := shrink(s)
 		st.again = left
 		return st
 	}
@@ -385,6 +387,33 @@ func run(s facts) step {
 		reason: "PlanWithdrawn", warning: true,
 		message: "The planned nodes refuse its pods, so it is queued again: " + s.pods.Why,
 	}}
+}
+
+// shrink gives back the quota of pods that are done, and notes which are not asked for.
+func shrink(s facts) step {
+	st := reclaim(s)
+	if asks := fewer(s); st.status == nil && asks != s.workload.Annotations[kueue.FewerPodsAnnotation] {
+		st.spec, st.notes = &s.workload.Spec, map[string]string{kueue.FewerPodsAnnotation: asks}
+	}
+	return st
+}
+
+// fewer says of which pods a running job asks for fewer than it was admitted with, in the words
+// of FewerPodsAnnotation. It keeps their quota, and what it has does not wait for them.
+func fewer(s facts) string {
+	var out []string
+	for i := range s.workload.Status.Admission.PodSetAssignments {
+		has, asks := &s.workload.Status.Admission.PodSetAssignments[i], int32(0)
+		for j := range s.facts.PodSets {
+			if s.facts.PodSets[j].Name == has.Name {
+				asks = s.facts.PodSets[j].Count
+			}
+		}
+		if has.Count != nil && asks < *has.Count {
+			out = append(out, fmt.Sprintf("%s=%d", has.Name, asks))
+		}
+	}
+	return strings.Join(out, ",")
 }
 
 // reclaim gives back the quota of pods that are done.

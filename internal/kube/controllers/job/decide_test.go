@@ -428,7 +428,7 @@ func TestDecide(t *testing.T) {
 			want: outcome{Removed: true, Event: "DeletedWorkload"},
 		},
 		"S18: asks for fewer while it runs": {
-			why: "it has places for them", job: aJob(running, shrunk, func(j *batchv1.Job) { j.Annotations = nil }), workload: aWorkload(admitted), live: 1,
+			why: "it has places for them, and those that it asks for do not wait for more", job: aJob(running, shrunk, func(j *batchv1.Job) { j.Annotations = nil }), workload: aWorkload(admitted), live: 1, want: outcome{Spec: true},
 		},
 		"S1: waits for the place of a deleted pod": {
 			why: "no node refuses it", job: aJob(running), workload: aWorkload(admitted), live: 2, behind: true, want: outcome{Again: time.Minute},

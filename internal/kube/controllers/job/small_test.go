@@ -13,6 +13,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
@@ -40,6 +41,48 @@ func TestT9ReclaimableOnlyGrows(t *testing.T) {
 		}
 		if diff := cmp.Diff(said(tc.want), got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestFewer: a running job that asks for fewer pods than it was admitted with says so, and one
+// that asks for all of them again takes it back; while it waits nothing is said.
+func TestFewer(t *testing.T) {
+	two := int32(2)
+	for name, tc := range map[string]struct {
+		why  string
+		asks []kueue.PodSet
+		was  string
+		want string
+	}{
+		"All":     {"", []kueue.PodSet{{Name: "main", Count: 2}}, "", ""},
+		"Smaller": {"", []kueue.PodSet{{Name: "main", Count: 1}}, "", "main=1"},
+		"None":    {"the group was removed", nil, "", "main=0"},
+		"Again":   {"", []kueue.PodSet{{Name: "main", Count: 2}}, "main=1", ""},
+	} {
+		s := facts{
+			workload: aWorkload(admitted, func(w *kueue.Workload) {
+				w.Spec.PodSets[0].Count, w.Status.Admission.PodSetAssignments[0].Count = two, &two
+				if tc.was != "" {
+					w.Annotations = map[string]string{kueue.FewerPodsAnnotation: tc.was}
+				}
+			}),
+			facts: jobs.Facts{PodSets: tc.asks, Ready: true}, now: now,
+		}
+		st := run(s)
+		got, said := st.notes[kueue.FewerPodsAnnotation]
+		if said != (tc.want != tc.was) || got != tc.want {
+			t.Errorf("%s: %s: it notes %q (%v)", name, tc.why, got, said)
+		}
+		if tc.want == "" {
+			continue
+		}
+		s.workload.Annotations = map[string]string{kueue.FewerPodsAnnotation: got}
+		if again := run(s); again.notes != nil {
+			t.Errorf("%s: it is noted again: %v", name, again.notes)
+		}
+		if said := convert.Fewer(s.workload); len(said) != 1 || said["main"] >= two {
+			t.Errorf("%s: it is read as %v", name, said)
 		}
 	}
 }
