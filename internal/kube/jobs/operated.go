@@ -153,8 +153,9 @@ type Standing struct {
 	Ready  bool
 	// Addresses are those of the first pods of roles, as far as they have one.
 	Addresses map[string]string
-	// Restarting: pods failed and are about to be made anew.
-	Restarting bool
+	// Restarting: pods failed and are about to be made anew. Disrupted: one of them did because
+	// it was evicted or its node was lost.
+	Restarting, Disrupted bool
 	// Children are its members that are no pods, as they are.
 	Children []Object
 	// Answers are those to Calls.

@@ -96,6 +96,7 @@ func (l *look) standing(m *podplan.Memory) jobs.Standing {
 	s.Restarting = slices.ContainsFunc(l.seen, func(x podplan.Seen) bool {
 		return x.Life == podplan.Failed && (x.Disrupted || slices.Contains(m.Counted, x.ID))
 	})
+	s.Disrupted = s.Restarting && slices.ContainsFunc(l.seen, func(x podplan.Seen) bool { return x.Life == podplan.Failed && x.Disrupted })
 	for i, x := range l.members {
 		if o, is := x.Object.(jobs.Object); is && x.kind != nil && l.seen[i].Role != "" {
 			s.Children = append(s.Children, o)

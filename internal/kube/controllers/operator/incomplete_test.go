@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/toy"
 )
@@ -48,4 +49,22 @@ func TestStatusSeesChildren(t *testing.T) {
 	b.r.kind.Operated = &operated
 	b.run()
 	expect(t, "children", most, 3)
+}
+
+// TestDisrupted: a job knows whether it restarts because a pod was evicted.
+func TestDisrupted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		seen                  podplan.Seen
+		restarting, disrupted bool
+	}{
+		"Evicted": {podplan.Seen{Life: podplan.Failed, Disrupted: true}, true, true},
+		"Failed":  {podplan.Seen{Life: podplan.Failed, ID: "counted"}, true, false},
+		"Runs":    {podplan.Seen{Life: podplan.Ready, Disrupted: true}, false, false},
+	} {
+		l := &look{plan: &jobs.Plan{}, seen: []podplan.Seen{tc.seen}}
+		s := l.standing(&podplan.Memory{Counted: []string{"counted"}})
+		if s.Restarting != tc.restarting || s.Disrupted != tc.disrupted {
+			t.Errorf("%s: %v, %v", name, s.Restarting, s.Disrupted)
+		}
+	}
 }

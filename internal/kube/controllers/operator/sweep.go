@@ -177,11 +177,11 @@ func (r *reconciler) swept(ctx context.Context, job jobs.Object, sweep *batchv1.
 	if err := r.Client.Delete(ctx, &is, client.Preconditions{UID: &is.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("remove Job %s: %w", is.Name, err)
 	}
-	switch end {
-	case batchv1.JobComplete:
+	if end == batchv1.JobComplete {
 		r.event(job, corev1.EventTypeNormal, swept, "What it left behind was removed")
 		return true, nil
-	case "":
+	}
+	if end == "" {
 		return giveUp(fmt.Sprintf("Job %s did not end within %s", is.Name, jobs.SweepTime))
 	}
 	return giveUp("Job " + is.Name + " failed")

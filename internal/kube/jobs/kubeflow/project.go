@@ -1,6 +1,7 @@
 package kubeflow
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -91,7 +92,11 @@ func (w *words) tell(p *jobs.Plan, s *jobs.Standing) {
 		switch {
 		case s.Restarting:
 			w.drop(api.JobRunning)
-			w.set(api.JobRestarting, corev1.ConditionTrue, "Restarting", "makes pods that failed anew")
+			reason := "Restarting"
+			if s.Disrupted {
+				reason = cmp.Or(w.variant.Evicted, reason)
+			}
+			w.set(api.JobRestarting, corev1.ConditionTrue, reason, "makes pods that failed anew")
 		case w.variant.runs(p, s):
 			w.drop(api.JobRestarting)
 			w.set(api.JobRunning, corev1.ConditionTrue, "Running", "is running")

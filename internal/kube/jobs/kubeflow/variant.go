@@ -58,6 +58,9 @@ type Variant struct {
 	// Runs reports whether a job runs, as people say; nil is when a pod does that its end
 	// depends on.
 	Runs func(*jobs.Plan, *jobs.Standing) bool
+	// Evicted is the reason why a job restarts of which a pod was evicted, if it has another one
+	// then.
+	Evicted string
 	// Elastic are the bounds of the number of workers, nil for a job without; it is nil
 	// itself for kinds without.
 	Elastic func(api.Job) *Bounds

@@ -112,6 +112,7 @@ func variant() *kubeflow.Variant {
 		Field:    "mpiReplicaSpecs",
 		Default:  fill,
 		Runs:     runs,
+		Evicted:  "Evicted",
 	}
 }
 
