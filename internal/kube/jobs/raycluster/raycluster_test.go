@@ -783,10 +783,11 @@ func TestSweep(t *testing.T) {
 	if j := k.Operated.Sweep.Job(old); j != nil {
 		t.Errorf("nobody says where: %+v", j)
 	}
+	old.Spec.HeadGroupSpec.Template.Annotations = map[string]string{"kueue.x-k8s.io/workload": "of its owner"}
 	old.Name = strings.Repeat("a", 55)
 	old.Spec.HeadGroupSpec.RayStartParams = nil
 	old.Spec.GcsFaultToleranceOptions = &api.GcsFaultToleranceOptions{RedisAddress: "r"}
-	if j := k.Operated.Sweep.Job(old); len(j.Name) > 63 {
-		t.Errorf("%s is too long", j.Name)
+	if j := k.Operated.Sweep.Job(old); len(j.Name) > 63 || len(j.Spec.Template.Annotations) > 0 {
+		t.Errorf("%s is too long, or admitted with its owner: %v", j.Name, j.Spec.Template.Annotations)
 	}
 }

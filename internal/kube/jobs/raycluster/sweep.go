@@ -66,7 +66,8 @@ func sweep(c *api.RayCluster) *batchv1.Job {
 		ObjectMeta: metav1.ObjectMeta{Name: cut(c.Name, longestName-len("-"+sweepNode)) + "-" + sweepNode, Labels: labels()},
 		Spec: batchv1.JobSpec{
 			BackoffLimit: new(int32(0)), ActiveDeadlineSeconds: new(int64(jobs.SweepTime.Seconds())), TTLSecondsAfterFinished: new(int32(sweepLinger)),
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels(), Annotations: t.Annotations}, Spec: t.Spec},
+			// Those of a cluster that is a part of a job are of the job's admission.
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels()}, Spec: t.Spec},
 		},
 	}
 }
