@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -9,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	api "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
@@ -70,16 +70,13 @@ func (h *jobHandler) signQueued(ctx context.Context, req admission.Request, is j
 }
 
 // signSet writes into a new LeaderWorkerSet who submitted it, and keeps it in one that is
-// changed. Its pods are given it by our controller.
-func (h *setHandler) signSet(_ context.Context, req admission.Request) admission.Response {
-	is := &api.LeaderWorkerSet{}
-	if err := h.decoder.Decode(req, is); err != nil {
-		return malformed(err)
-	}
+// changed. Its pods are given it by our controller. What else is in it is not read: the API
+// server checks it against the schema only later, and says then what is wrong with it.
+func signSet(_ context.Context, req admission.Request) admission.Response {
 	user := req.UserInfo.Username
 	if req.Operation == admissionv1.Update {
-		was := &api.LeaderWorkerSet{}
-		if err := h.decoder.DecodeRaw(req.OldObject, was); err != nil {
+		was := &metav1.PartialObjectMetadata{}
+		if err := json.Unmarshal(req.OldObject.Raw, was); err != nil {
 			return malformed(err)
 		}
 		user = jobs.User(nil, was)

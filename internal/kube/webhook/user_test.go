@@ -84,6 +84,7 @@ func TestUserIsSigned(t *testing.T) {
 		"Deployment that is off":     {why: "its pods in a team's namespace are queued all the same", path: deployment, opts: webhook.Options{Frameworks: []string{"batch/job"}}, new: deploymentText("Deployment", "blue", queueLabel, "labels: {"+forgedUser+"}", ""), want: "-", template: "-"},
 		"CronJob, forged":            {why: "so its Jobs", path: cronJob, new: cron(queueLabel, forgedUser), want: "alice", template: "alice"},
 		"LeaderWorkerSet, forged":    {why: "our controller tells its pods", path: sets, new: signedSet(queueLabel+", "+forgedUser, ""), want: "alice"},
+		"LeaderWorkerSet, odd":       {why: "what is wrong with it is the schema's to say", path: sets, new: strings.Replace(signedSet(queueLabel, ""), "spec: {containers", "spec: {nodeName: true, containers", 1), want: "alice"},
 		"LeaderWorkerSet, changed":   {why: "and goes on to", path: sets, old: signedSet(queueLabel+", "+aliceSigned, ""), new: signedSet(queueLabel+", "+forgedUser, ""), want: "alice"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -208,7 +208,7 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 	}
 	sets := newSetHandler(newJobHandler(c, decoder, &jobs.Kind{}, opts), opts.Frameworks)
 	handlers[pathIdentifyPods] = &admission.Webhook{Handler: admission.HandlerFunc(sets.identify)}
-	handlers[pathSignSet] = &admission.Webhook{Handler: admission.HandlerFunc(sets.signSet)}
+	handlers[pathSignSet] = &admission.Webhook{Handler: admission.HandlerFunc(signSet)}
 	handlers[pathValidateSet] = &admission.Webhook{Handler: admission.HandlerFunc(sets.validate)}
 	for path, h := range handlers {
 		handlers[path] = opts.Callers.guard(path, h)
