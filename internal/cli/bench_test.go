@@ -4,13 +4,20 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,6 +25,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/admin"
 	"github.com/mlbatch/mlbatch/internal/cli/slurm"
 	"github.com/mlbatch/mlbatch/internal/core"
 )
@@ -33,12 +41,84 @@ type crowd struct {
 	nodes     []corev1.Node
 	events    []corev1.Event
 	queues    []kueue.ClusterQueue
+	locals    []kueue.LocalQueue
+	teams     []corev1.Namespace
 	pages     []history.JobHistory
 	pending   []visibility.PendingWorkload
 }
 
-// List implements client.Reader.
-func (c *crowd) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
+// List implements client.Reader. What is asked for by namespace or label is picked, as by an API
+// server.
+func (c *crowd) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	var asked client.ListOptions
+	asked.ApplyOptions(opts)
+	if err := c.list(ctx, into); err != nil || asked.Namespace == "" && asked.LabelSelector == nil {
+		return err
+	}
+	all, err := apimeta.ExtractList(into)
+	if err != nil {
+		return err //nolint:wrapcheck // of a test
+	}
+	return apimeta.SetList(into, slices.DeleteFunc(all, func(o runtime.Object) bool { //nolint:wrapcheck // of a test
+		m := o.(client.Object) //nolint:forcetypeassert // it is in a list of objects
+		return asked.Namespace != "" && m.GetNamespace() != asked.Namespace || asked.LabelSelector != nil && !asked.LabelSelector.Matches(labels.Set(m.GetLabels()))
+	}))
+}
+
+// Get implements client.Reader.
+func (c *crowd) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	is := func(o client.Object) bool { return client.ObjectKeyFromObject(o) == key }
+	switch o := into.(type) {
+	case *batchv1.Job:
+		if i := slices.IndexFunc(c.jobs, func(j metav1.PartialObjectMetadata) bool { return is(&j) }); i >= 0 {
+			o.ObjectMeta = c.jobs[i].ObjectMeta
+			return nil
+		}
+	case *kueue.Workload:
+		if i := slices.IndexFunc(c.workloads, func(w kueue.Workload) bool { return is(&w) }); i >= 0 {
+			c.workloads[i].DeepCopyInto(o)
+			return nil
+		}
+	case *kueue.LocalQueue:
+		if i := slices.IndexFunc(c.locals, func(l kueue.LocalQueue) bool { return is(&l) }); i >= 0 {
+			c.locals[i].DeepCopyInto(o)
+			return nil
+		}
+	case *kueue.ClusterQueue:
+		if i := slices.IndexFunc(c.queues, func(q kueue.ClusterQueue) bool { return is(&q) }); i >= 0 {
+			c.queues[i].DeepCopyInto(o)
+			return nil
+		}
+	case *corev1.Namespace:
+		if i := slices.IndexFunc(c.teams, func(n corev1.Namespace) bool { return is(&n) }); i >= 0 {
+			c.teams[i].DeepCopyInto(o)
+			return nil
+		}
+	}
+	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+}
+
+// Explanation, Pending and Plan are what a controller would say, which costs it and not the command.
+func (c *crowd) Explanation(context.Context, string, string) (*visibility.Explanation, error) {
+	return &visibility.Explanation{Reason: string(core.WaitingForQuota), Message: "2 more needed"}, nil
+}
+
+// Pending implements cli.PendingAsker.
+func (c *crowd) Pending(_ context.Context, namespace, _ string) (out []visibility.PendingWorkload, _ error) {
+	for _, p := range c.pending {
+		if p.Namespace == namespace {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// Plan implements cli.Planner.
+func (c *crowd) Plan(ctx context.Context, namespace string, spec visibility.WorkloadPlanSpec) (*visibility.WorkloadPlan, error) {
+	return (&shelf{free: []int64{8, 8, 8}, quota: 20, own: 20}).Plan(ctx, namespace, spec)
+}
+
+func (c *crowd) list(_ context.Context, into client.ObjectList) error {
 	switch list := into.(type) {
 	case *metav1.PartialObjectMetadataList:
 		if list.Kind == "JobList" {
@@ -54,6 +134,10 @@ func (c *crowd) List(_ context.Context, into client.ObjectList, _ ...client.List
 		list.Items = c.events
 	case *kueue.ClusterQueueList:
 		list.Items = c.queues
+	case *kueue.LocalQueueList:
+		list.Items = c.locals
+	case *corev1.NamespaceList:
+		list.Items = c.teams
 	case *history.JobHistoryList:
 		list.Items = c.pages
 	}
@@ -72,6 +156,13 @@ func newCrowd() *crowd {
 	}
 	for i := range 100 {
 		c.queues = append(c.queues, kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("queue-", i)}})
+	}
+	for i := range 50 {
+		team := corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("team-", i), Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}}
+		c.teams = append(c.teams, team)
+		l := kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: team.Name, Name: "default-queue"}}
+		l.Spec.ClusterQueue = kueue.ClusterQueueReference(fmt.Sprint("queue-", i))
+		c.locals = append(c.locals, l)
 	}
 	for i := range jobs {
 		uid, name, namespace := types.UID(fmt.Sprint("u", i)), fmt.Sprintf("job-%05d", i), fmt.Sprint("team-", i%50)
@@ -113,6 +204,8 @@ func BenchmarkLook(b *testing.B) {
 		}
 	}
 	layout := cli.Layout{Width: 140}
+	running, waiting := cli.Ref{Kind: cli.Job, Namespace: "team-0", Name: "job-00000"}, cli.Ref{Kind: cli.Job, Namespace: "team-0", Name: "job-09950"}
+	noLogs := func(context.Context, string, string, string, int64) (string, error) { return "", nil }
 	for name, look := range map[string]func(){
 		"ps": func() {
 			s, err := cli.TakeSurvey(b.Context(), noNamespaces{c}, "", client.ListOptions{})
@@ -165,6 +258,51 @@ func BenchmarkLook(b *testing.B) {
 			rows, err := cli.TakePast(b.Context(), c, "", time.Time{})
 			must(err)
 			must(cli.PrintTable(io.Discard, cli.PastColumns(time.UTC, true), rows, layout))
+		},
+		"team": func() {
+			rows, err := admin.TakeTeams(b.Context(), c)
+			must(err)
+			must(cli.PrintTable(io.Discard, admin.TeamColumns(), rows, layout))
+			if len(rows) != len(c.teams) {
+				b.Fatal(len(rows))
+			}
+		},
+		"why": func() {
+			p, err := cli.Gather(b.Context(), c, c, waiting, now())
+			must(err)
+			if p.Workload == nil || p.Answer == nil {
+				b.Fatal("nothing waits")
+			}
+			e := cli.Explain(p)
+			must(e.Text(io.Discard, cli.Style{Width: layout.Width}))
+		},
+		"show": func() {
+			s, err := cli.Show(b.Context(), c, noLogs, running, 10, now())
+			must(err)
+			must(s.Text(io.Discard, now(), time.UTC, layout))
+		},
+		"eta": func() {
+			rows, err := cli.TakeStarts(b.Context(), c, c, "")
+			must(err)
+			must(cli.PrintTable(io.Discard, cli.StartColumns(now()), rows, layout))
+			if len(rows) != len(c.pending) {
+				b.Fatal(len(rows))
+			}
+		},
+		"capacity": func() {
+			queues, err := cli.CapacityQueues(b.Context(), c, "", "")
+			must(err)
+			var rows []cli.CapacityRow
+			for _, q := range queues {
+				q.Sizes = []int64{1, 2, 4, 8}
+				some, err := cli.Capacity(b.Context(), c, q)
+				must(err)
+				rows = append(rows, some...)
+			}
+			must(cli.PrintTable(io.Discard, cli.CapacityColumns(false), rows, layout))
+			if len(rows) != 4*len(c.locals) {
+				b.Fatal(len(rows))
+			}
 		},
 	} {
 		b.Run(name, func(b *testing.B) {

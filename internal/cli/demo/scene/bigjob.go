@@ -94,7 +94,12 @@ func (s *stays) Decided(now time.Time, plan core.Plan) {
 
 // flood runs the world of the scene, with the rule or without it.
 func flood(strategy string) (*stays, error) {
-	world, err := worldOf("big-job", func(f *worldfile.File) { f.Teams[0].Strategy = strategy })
+	return floodOf(func(f *worldfile.File) { f.Teams[0].Strategy = strategy })
+}
+
+// floodOf runs the world of the scene with a change.
+func floodOf(change func(*worldfile.File)) (*stays, error) {
+	world, err := worldOf("big-job", change)
 	if err != nil {
 		return nil, err
 	}
