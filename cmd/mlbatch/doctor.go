@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/config"
 	"github.com/mlbatch/mlbatch/internal/cli"
@@ -39,7 +40,10 @@ whom it may evict, how much it borrows and lends.
 
 What you may not read is named, and rules that need it are not asked. "mlbatch check" looks at
 quotas and jobs. Exit code 1 says that something was found: warnings or errors, unless --fail-on
-says otherwise.`,
+says otherwise.
+
+Nothing is changed. A job is created as a trial ("dry run"), which the API server passes through
+all webhooks and does not keep: whether it is held tells whether they answer.`,
 		Example: `  # is it set up well?
   mlbatch doctor
 
@@ -94,6 +98,8 @@ func (d *doctorFlags) run(ctx context.Context, out, errs io.Writer) error {
 	f, err := doctor.Take(ctx, c, doctor.Asks{Wanted: wanted, Slack: d.slack, Now: time.Now(), Controller: func(ctx context.Context, queue string) error {
 		_, err := cli.Controller{Config: cfg}.Pending(ctx, "", queue)
 		return err //nolint:wrapcheck // it says what it asked
+	}, Try: func(ctx context.Context, o client.Object) error {
+		return c.Create(ctx, o, client.DryRunAll) //nolint:wrapcheck // it is looked at
 	}})
 	if err != nil {
 		return d.conn.Unreachable(err, cfg.Host)

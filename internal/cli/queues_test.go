@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -57,6 +58,28 @@ func TestQueues(t *testing.T) {
 			}
 			golden(t, filepath.Join("testdata", "queue", name+".txt"), out.String())
 		})
+	}
+}
+
+// TestQueueLists are those of the verbs of kueuectl, in terminals of three widths.
+func TestQueueLists(t *testing.T) {
+	c := queues(t, true)
+	tree, err := cli.TakeQueues(t.Context(), c, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	locals, err := cli.TakeLocalQueues(t.Context(), c, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, rows := range map[string][]cli.QueueRow{"tree": tree, "clusterqueues": cli.Flat(tree), "localqueues": locals} {
+		for _, width := range []int{60, 80, 140} {
+			var out bytes.Buffer
+			if err := cli.PrintTable(&out, cli.QueueColumns(rows), rows, cli.Layout{Width: width}); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, filepath.Join("testdata", "queue", fmt.Sprintf("%s-%d.txt", name, width)), out.String())
+		}
 	}
 }
 

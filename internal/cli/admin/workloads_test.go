@@ -64,6 +64,25 @@ func TestWorkloadsAreListed(t *testing.T) {
 	}
 }
 
+// TestFlavorsAreListed with what serves them, in terminals of three widths.
+func TestFlavorsAreListed(t *testing.T) {
+	flavors := func(nodes, gpus *int) []admin.FlavorRow {
+		return []admin.FlavorRow{
+			{Name: "h100", Labels: map[string]string{"pool": "h100", "zone": "a"}, Nodes: nodes, GPUs: gpus, Queues: []string{"blue-cluster-queue", "red-cluster-queue"}},
+			{Name: "spot", Labels: map[string]string{"pool": "\x1b[31mspot"}, Nodes: nodes, GPUs: gpus},
+		}
+	}
+	for name, rows := range map[string][]admin.FlavorRow{"flavors": flavors(new(3), new(24)), "flavors-unread": flavors(nil, nil)} {
+		for _, width := range []int{60, 80, 140} {
+			var out bytes.Buffer
+			if err := cli.PrintTable(&out, admin.FlavorColumns(), rows, cli.Layout{Width: width}); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, fmt.Sprintf("%s-%d.txt", name, width), out.String())
+		}
+	}
+}
+
 // TestWorkloadGoesWithItsJob: alone it would come again.
 func TestWorkloadGoesWithItsJob(t *testing.T) {
 	for name, want := range map[string]string{"a": "workload/a in blue", "d": "job/train in blue"} {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,8 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -121,6 +124,11 @@ func faults() map[string]fault {
 		"no webhook": {"jobs run unqueued", func(f *doctor.Facts) { f.Mutating = nil }, []string{"webhook-missing mutatingwebhookconfiguration/mlbatch-mutating-webhook"}, ""},
 		"no checks":  {"nonsense is stored", func(f *doctor.Facts) { f.Validating[0].Webhooks = nil }, []string{"webhook-missing validatingwebhookconfiguration/mlbatch-validating-webhook"}, ""},
 		"silent":     {"", func(f *doctor.Facts) { f.Silent = errors.New("503") }, []string{"controller-silent controller"}, "mlbatch status"},
+		"no answer": {"an expired certificate, no endpoints, another port", func(f *doctor.Facts) {
+			f.Trial = &doctor.Trial{Namespace: "blue", Webhook: "mjob.mlbatch.dev", Unanswered: "x509: expired"}
+		}, []string{"webhook-silent webhook/mjob.mlbatch.dev"}, "mlbatch status"},
+		"not held": {"it is passed over, or leaves out what it should not", func(f *doctor.Facts) { f.Trial = &doctor.Trial{Namespace: "blue", Unheld: true} }, []string{"webhook-silent namespace/blue"}, "mlbatch status"},
+		"held":     {"all is well", func(f *doctor.Facts) { f.Trial = &doctor.Trial{Namespace: "blue"} }, nil, ""},
 		"kueue": {"both decide", func(f *doctor.Facts) {
 			f.Deployments = []appsv1.Deployment{{ObjectMeta: meta("kueue-system", "kueue-controller-manager")}}
 		}, []string{"other-manager deployment/kueue-controller-manager in kueue-system"}, "kubectl scale deployment kueue-controller-manager -n kueue-system --replicas=0"},
@@ -260,6 +268,53 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 }
 
+// TestAJobIsTried: what the API server says of it is what is known of webhooks, and no more.
+func TestAJobIsTried(t *testing.T) {
+	l := local("blue", "fast", "blue-cluster-queue")
+	for name, tc := range map[string]struct {
+		why   string
+		queue bool
+		hold  bool
+		err   error
+		want  string
+	}{
+		"held":        {"the webhook answered", true, true, nil, "{Namespace:blue Webhook: Unanswered: Unheld:false}"},
+		"not held":    {"it was not asked", true, false, nil, "{Namespace:blue Webhook: Unanswered: Unheld:true}"},
+		"unreachable": {"its service has no endpoints", true, false, apierrors.NewInternalError(errors.New(`failed calling webhook "mjob.kb.io": failed to call webhook: no endpoints available`)), "{Namespace:blue Webhook:mjob.kb.io Unanswered:failed to call webhook: no endpoints available Unheld:false}"},
+		"broken":      {"something else of the API server", true, false, apierrors.NewInternalError(errors.New("etcd")), "none"},
+		"forbidden":   {"who may not create jobs does not know", true, false, apierrors.NewForbidden(schema.GroupResource{}, "", nil), "none"},
+		"refused":     {"the webhook of others, or ours, answered", true, false, apierrors.NewBadRequest("admission webhook denied the request"), "none"},
+		"no queue":    {"there is nothing to try with", false, false, nil, "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := fake.NewClientBuilder().WithScheme(scheme.New())
+			if tc.queue {
+				b = b.WithObjects(&l)
+			}
+			f, err := doctor.Take(t.Context(), b.Build(), doctor.Asks{Now: now(), Try: func(_ context.Context, o client.Object) error {
+				job := o.(*batchv1.Job) //nolint:forcetypeassert // it panics
+				if job.Namespace != "blue" || job.Labels[kueue.QueueNameLabel] != "fast" {
+					t.Errorf("tried %s with %v", job.Namespace, job.Labels)
+				}
+				if tc.hold {
+					job.Spec.Suspend = new(true)
+				}
+				return tc.err
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := "none"
+			if f.Trial != nil {
+				got = fmt.Sprintf("%+v", *f.Trial)
+			}
+			if got != tc.want {
+				t.Errorf("%s, want %s: %s", got, tc.want, tc.why)
+			}
+		})
+	}
+}
+
 // TestWhatIsUnreadIsNotJudged: what a user may not read is not told to be missing.
 func TestWhatIsUnreadIsNotJudged(t *testing.T) {
 	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.New()).Build(), interceptor.Funcs{
@@ -315,6 +370,54 @@ func TestPolicies(t *testing.T) {
 	}
 	if want := "{red-cluster-queue all BestEffortFIFO all all Never Any Never 1 }"; fmt.Sprint(got[1]) != want { //nolint:dupword // columns
 		t.Errorf("%q, want %q", fmt.Sprint(got[1]), want)
+	}
+}
+
+// TestPrinted is what is read in terminals of three widths.
+func TestPrinted(t *testing.T) {
+	f := healthy()
+	f.Flavors = append(f.Flavors, kueue.ResourceFlavor{ObjectMeta: meta("", "old")})
+	f.Queues[1].Spec.StopPolicy = new(kueue.StopPolicyHold)
+	f.Queues[0].Spec.NamespaceSelector = nil
+	f.Queues[0].Spec.Preemption = nil
+	f.Queues[0].Spec.FairSharing = &kueue.FairSharing{Weight: new(resource.MustParse("0"))}
+	f.Silent = errors.New("the server is currently unable to handle the request")
+	for _, width := range []int{60, 80, 140} {
+		var findings, policies, rules bytes.Buffer
+		found := doctor.Diagnose(f)
+		for i := range found {
+			if err := found[i].Text(&findings, cli.Style{Width: width, Kubectl: "kubectl"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		findings.WriteString(doctor.Sum(found) + "\n")
+		layout := cli.Layout{Width: width}
+		if err := errors.Join(cli.PrintTable(&policies, doctor.PolicyColumns(), f.Policies(), layout), cli.PrintTable(&rules, doctor.RuleColumns(), doctor.Rules(), layout)); err != nil {
+			t.Fatal(err)
+		}
+		for name, got := range map[string]string{"findings": findings.String(), "policies": policies.String(), "rules": rules.String()} {
+			golden(t, fmt.Sprintf("%s-%d.txt", name, width), got)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write golden files")
+
+// golden compares what was printed with a file, which -update writes.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
 	}
 }
 

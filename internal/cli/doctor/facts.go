@@ -35,7 +35,9 @@ type Facts struct {
 	Wanted []*apiextensionsv1.CustomResourceDefinition
 	// Silent is why no controller answers, nil if one does.
 	Silent error
-	Now    time.Time
+	// Trial is what became of a job that was tried, nil if none could be.
+	Trial *Trial
+	Now   time.Time
 
 	// judged is what package check says, once it was asked.
 	judged *check.Report
@@ -49,7 +51,9 @@ type Asks struct {
 	Slack string
 	// Controller asks a controller something, and fails if none answers.
 	Controller func(ctx context.Context, queue string) error
-	Now        time.Time
+	// Try creates an object as a trial: it passes admission and is not kept.
+	Try func(ctx context.Context, o client.Object) error
+	Now time.Time
 }
 
 // Take reads a cluster. What the user may not read is left out and named.
@@ -78,6 +82,7 @@ func Take(ctx context.Context, c client.Reader, asks Asks) (*Facts, error) {
 	f.Cohorts, f.Checks, f.Namespaces, f.Classes, f.Deployments = cohorts.Items, checks.Items, namespaces.Items, classes.Items, deployments.Items
 	f.Mutating, f.Validating, f.Definitions = mutating.Items, validating.Items, definitions.Items
 	f.listen(ctx, asks)
+	f.try(ctx, asks)
 	return f, err //nolint:wrapcheck // it says what it read
 }
 

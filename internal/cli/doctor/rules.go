@@ -64,6 +64,7 @@ func Rules() []Rule {
 	return []Rule{
 		{"definition-missing", Error, "a kind that this program needs is not defined, or not in its version", []string{"CustomResourceDefinitions"}, definitions},
 		{"webhook-missing", Error, "a webhook of mlbatch is not registered: jobs are neither checked nor held", []string{"MutatingWebhookConfigurations", "ValidatingWebhookConfigurations"}, webhooks},
+		{"webhook-silent", Error, "a webhook does not answer, or a job is written without it: tried with a job that is not kept", nil, unheld},
 		{"controller-silent", Error, "no controller answers: nothing is admitted", nil, silent},
 		{"other-manager", Error, "another program manages the same queues and jobs", []string{"Deployments", "MutatingWebhookConfigurations"}, others},
 		{"workload-unseen", Error, "a Workload was never looked at", []string{"Workloads"}, unseen},
@@ -145,6 +146,21 @@ func webhooks(f *Facts) (out []found) {
 		out = append(out, found{"validatingwebhookconfiguration/" + validatingName, "it is not there: nothing that is written is checked", installs})
 	}
 	return out
+}
+
+// unheld tells what became of a job that was tried.
+func unheld(f *Facts) []found {
+	const runs = "kubectl get pods -n mlbatch-system tells whether it runs, and its logs whether its certificate is good; here: mlbatch status"
+	t := f.Trial
+	switch {
+	case t == nil:
+		return nil
+	case t.Unanswered != "":
+		return []found{{"webhook/" + t.Webhook, "jobs are refused, since it does not answer: " + t.Unanswered, runs}}
+	case t.Unheld:
+		return []found{{"namespace/" + t.Namespace, "jobs are stored there without being held: no webhook was asked, or it does not answer and is passed over", runs}}
+	}
+	return nil
 }
 
 func silent(f *Facts) []found {
@@ -445,7 +461,7 @@ func lentForEver(f *Facts) (out []found) {
 			continue
 		}
 		if who := f.borrowers(q); len(who) > 0 {
-			out = append(out, found{"clusterqueue/" + q.Name, fmt.Sprintf("what %s of it comes back only when their jobs end: reclaimWithinCohort is Never", names(who)+" borrow"), "mlbatch queue edit " + q.Name + " --reclaim-within-cohort Any"})
+			out = append(out, found{"clusterqueue/" + q.Name, "what others borrow of it comes back only when their jobs end (" + names(who) + "): reclaimWithinCohort is Never", "mlbatch queue edit " + q.Name + " --reclaim-within-cohort Any"})
 		}
 	}
 	return out
