@@ -300,8 +300,14 @@ func (l *load) finishAll(ctx context.Context, total int) error {
 	// Where the watch goes on when the API server ends it, which it does to clients
 	// that read slowly. To begin again with all that exists would be slower still.
 	seen := ""
+	// Whichever ends last ends the watch of that moment, which need not be the one that showed it.
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
 	for {
-		events, err := l.client.Watch(ctx, &kueue.WorkloadList{}, client.InNamespace(team), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: seen}})
+		events, err := l.client.Watch(watching, &kueue.WorkloadList{}, client.InNamespace(team), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: seen}})
+		if watching.Err() != nil && ctx.Err() == nil {
+			return g.Wait() // all had ended before it was asked for
+		}
 		if err != nil {
 			return fmt.Errorf("watch workloads: %w", err)
 		}
@@ -338,7 +344,7 @@ func (l *load) finishAll(ctx context.Context, total int) error {
 				l.mu.Lock()
 				defer l.mu.Unlock()
 				if l.done++; l.done == total {
-					events.Stop()
+					stop()
 				}
 				return nil
 			})

@@ -130,7 +130,7 @@ func definitions(f *Facts) (out []found) {
 }
 
 // installs is what brings what is missing.
-const installs = "start a controller of this version: it installs what it needs (mlbatch up here, docs/install.md elsewhere)"
+const installs = "install what this version needs: here mlbatch down and mlbatch up do, elsewhere as docs/install.md says; a controller that starts again does not"
 
 // The names of our webhook configurations.
 const (
@@ -150,7 +150,7 @@ func webhooks(f *Facts) (out []found) {
 
 // unheld tells what became of a job that was tried.
 func unheld(f *Facts) []found {
-	const runs = "kubectl get pods -n mlbatch-system tells whether it runs, and its logs whether its certificate is good; here: mlbatch status"
+	const runs = "kubectl get pods -n mlbatch-system tells whether a controller runs; here: mlbatch status. If one does, its webhooks are registered with another address or certificate: " + installs
 	t := f.Trial
 	switch {
 	case t == nil:
