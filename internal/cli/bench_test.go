@@ -60,7 +60,7 @@ func (c *crowd) List(ctx context.Context, into client.ObjectList, opts ...client
 		return err //nolint:wrapcheck // of a test
 	}
 	return apimeta.SetList(into, slices.DeleteFunc(all, func(o runtime.Object) bool { //nolint:wrapcheck // of a test
-		m := o.(client.Object) //nolint:forcetypeassert // it is in a list of objects
+		m := o.(client.Object)
 		return asked.Namespace != "" && m.GetNamespace() != asked.Namespace || asked.LabelSelector != nil && !asked.LabelSelector.Matches(labels.Set(m.GetLabels()))
 	}))
 }

@@ -292,7 +292,7 @@ func TestAJobIsTried(t *testing.T) {
 				b = b.WithObjects(&l)
 			}
 			f, err := doctor.Take(t.Context(), b.Build(), doctor.Asks{Now: now(), Try: func(_ context.Context, o client.Object) error {
-				job := o.(*batchv1.Job) //nolint:forcetypeassert // it panics
+				job := o.(*batchv1.Job)
 				if job.Namespace != "blue" || job.Labels[kueue.QueueNameLabel] != "fast" {
 					t.Errorf("tried %s with %v", job.Namespace, job.Labels)
 				}
