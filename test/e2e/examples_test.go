@@ -103,6 +103,7 @@ func stages() map[string]staged {
 		"mlbatch wait blue/train --for succeeded && ./evaluate.sh": {why: "it has to end", before: "flaky", after: "again"},
 		"mlbatch check --metrics > mlbatch.prom":                   {why: "its exit code tells of findings, and the examples before leave some", code: -1},
 		"mlbatch flavor create default-flavor":                     {why: "the tutorial has it", code: 1, says: "is there already"},
+		"mlbatch replay flights/ --until 12:00 --why blue/train":   {why: "at noon the cluster was not there yet", instead: "mlbatch replay flights/ --until $(date -u +%FT%TZ) --why blue/train"},
 		"mlbatch replay flights/flight-00000003.jsonl -o json":     {why: "that many need not be there", instead: "mlbatch replay flights/$(ls flights | head -1) -o json"},
 		"mlbatch scancel --namespace blue train-12345":             {why: "sbatch chooses the number", instead: "mlbatch scancel --namespace blue $(mlbatch sbatch --namespace blue --image python:3.12 --parsable train.sh)"},
 		`mlbatch create clusterqueue green --cohort default-cohort --reclaim-within-cohort Any --nominal-quota "default-flavor:cpu=10;memory=64Gi"`: {why: "it is there from the example before", before: "mlbatch delete clusterqueue green --yes"},
