@@ -1,9 +1,6 @@
 package whatif
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/mlbatch/mlbatch/internal/sim"
 	"github.com/mlbatch/mlbatch/internal/sim/report"
 )
@@ -18,30 +15,13 @@ type Difference struct {
 	Recorded float64   `json:"recorded"`
 	Values   []float64 `json:"values"`
 	Changes  []float64 `json:"changes"`
-	show     func(float64) string
+	is       report.Measure
 }
 
-// measure is one row for each team.
-type measure struct {
-	name string
-	of   func(*sim.Account) float64
-	show func(float64) string
-}
-
-func measures(unit string) []measure {
-	plain := func(x float64) string { return fmt.Sprintf("%.0f", x) }
-	return []measure{
-		{"jobs finished", func(a *sim.Account) float64 { return float64(a.Finished) }, plain},
-		{"never started", func(a *sim.Account) float64 { return float64(a.NeverStarted) }, plain},
-		{"wait P50", func(a *sim.Account) float64 { return a.Wait.P50 }, report.Span},
-		{"wait P90", func(a *sim.Account) float64 { return a.Wait.P90 }, report.Span},
-		{"utilisation", func(a *sim.Account) float64 { return a.Utilisation }, report.Percent},
-		{unit + "-hours", func(a *sim.Account) float64 { return a.Used }, report.Number},
-		{unit + "-hours lost", func(a *sim.Account) float64 { return a.Lost }, report.Number},
-		{"preemptions", func(a *sim.Account) float64 { return float64(a.Preempted) }, plain},
-		{"evictions", func(a *sim.Account) float64 { return float64(a.Evicted) }, plain},
-		{"share", func(a *sim.Account) float64 { return a.Share }, report.Percent},
-	}
+// measures are those that a record of the past has, too.
+func measures(unit string) []report.Measure {
+	return report.Choose(unit, report.JobsFinished, report.NeverStarted, report.WaitP50, report.WaitP90, report.Utilisation,
+		report.HoursUsed(unit), report.HoursLost(unit), report.Preemptions, report.Evictions, report.Share)
 }
 
 // differences lists the measures of all, and then of each team that has had jobs or quota. A
@@ -67,16 +47,16 @@ func (c *Comparison) differences() (out []Difference) {
 	for _, team := range append([]string{""}, c.teams()...) {
 		recorded, each := accounts(team)
 		for _, m := range measures(report.Unit(c.Recorded.Unit)) {
-			if team == "" && m.name == "share" {
+			if team == "" && m.Name == report.Share {
 				continue // it is always all
 			}
-			d := Difference{Team: team, Measure: m.name, Recorded: m.of(recorded), show: m.show}
+			d := Difference{Team: team, Measure: m.Name, Recorded: m.Of(recorded), is: m}
 			if team == "" {
 				d.Team = "all"
 			}
 			for _, a := range each {
-				d.Values = append(d.Values, m.of(a))
-				d.Changes = append(d.Changes, round(m.of(a)-m.of(each[0])))
+				d.Values = append(d.Values, m.Of(a))
+				d.Changes = append(d.Changes, round(m.Of(a)-m.Of(each[0])))
 			}
 			out = append(out, d)
 		}
@@ -108,30 +88,6 @@ func (d *Difference) dull() bool {
 	return d.Recorded == 0
 }
 
-// change is how much a policy is above the first, as people read it.
-func (d *Difference) change(i int) string {
-	by := d.Values[i] - d.Values[0]
-	if by == 0 {
-		return "="
-	}
-	sign := "+"
-	if by < 0 {
-		sign, by = "-", -by
-	}
-	text := sign + d.show(by)
-	if points, ok := strings.CutSuffix(text, "%"); ok {
-		return points + " pts" // of a hundred, not a hundredth part
-	}
-	if first := d.Values[0]; first != 0 {
-		text += fmt.Sprintf(" (%s%.0f%%)", sign, 100*by/first)
-	}
-	return text
-}
-
-// letter is what a policy is called in tables.
-func letter(i int) string {
-	if i < 26 {
-		return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i : i+1]
-	}
-	return fmt.Sprint(i + 1)
-}
+// show is a value as people read it, change how much a policy is above the first.
+func (d *Difference) show(v float64) string { return d.is.Show(v) }
+func (d *Difference) change(i int) string   { return d.is.Change(d.Values[0], d.Values[i]) }

@@ -81,9 +81,9 @@ func (c *Comparison) tables(b *strings.Builder) {
 			last = d.Team
 			fmt.Fprintf(b, "<div><table><caption>%s</caption><thead><tr><th scope=\"col\">measure</th><th scope=\"col\">recorded</th>", html.EscapeString(d.Team))
 			for k, r := range c.Policies {
-				fmt.Fprintf(b, `<th scope="col">%s: %s</th>`, letter(k), html.EscapeString(r.World))
+				fmt.Fprintf(b, `<th scope="col">%s: %s</th>`, report.Letter(k), html.EscapeString(r.World))
 				if k > 0 {
-					fmt.Fprintf(b, `<th scope="col">%s - A</th>`, letter(k))
+					fmt.Fprintf(b, `<th scope="col">%s - A</th>`, report.Letter(k))
 				}
 			}
 			b.WriteString("</tr></thead><tbody>\n")

@@ -60,9 +60,9 @@ func (c *Comparison) columns() []cli.Column[row] {
 		{Title: "RECORDED", Rank: 1, Text: func(r row) string { return r.d.show(r.d.Recorded) }},
 	}
 	for i := range c.Policies {
-		columns = append(columns, cli.Column[row]{Title: letter(i), Text: func(r row) string { return r.d.show(r.d.Values[i]) }})
+		columns = append(columns, cli.Column[row]{Title: report.Letter(i), Text: func(r row) string { return r.d.show(r.d.Values[i]) }})
 		if i > 0 {
-			columns = append(columns, cli.Column[row]{Title: letter(i) + " - A", Rank: 2, Text: func(r row) string { return r.d.change(i) }})
+			columns = append(columns, cli.Column[row]{Title: report.Letter(i) + " - A", Rank: 2, Text: func(r row) string { return r.d.change(i) }})
 		}
 	}
 	return columns
@@ -73,7 +73,7 @@ func (c *Comparison) intro() []string {
 	out := []string{fmt.Sprintf("%d jobs from %s to %s (%s), decided again in virtual time:",
 		c.Jobs, c.From.Format("2006-01-02 15:04"), c.To.Format("2006-01-02 15:04"), report.Span(c.To.Sub(c.From).Seconds()))}
 	for i, r := range c.Policies {
-		out = append(out, fmt.Sprintf("%s: %s", letter(i), cli.Harmless(r.World)))
+		out = append(out, fmt.Sprintf("%s: %s", report.Letter(i), cli.Harmless(r.World)))
 	}
 	return append(out, c.Trust.sentence())
 }

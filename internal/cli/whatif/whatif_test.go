@@ -196,11 +196,11 @@ func TestPolicies(t *testing.T) {
 			func(was, is float64) bool { return was > 0 && is == 0 },
 		},
 		"more quota": {
-			"blue waits less with what it asks for", queue("blue", 32, asRecorded), "blue", "wait P90",
+			"blue waits less with what it asks for", queue("blue", 32, asRecorded), "blue", "wait p90",
 			func(was, is float64) bool { return is <= was },
 		},
 		"less quota": {
-			"red uses less when nothing is lent", queue("blue", 16, asRecorded+"  stopPolicy: Hold\n"), "blue", "GPU-hours",
+			"red uses less when nothing is lent", queue("blue", 16, asRecorded+"  stopPolicy: Hold\n"), "blue", "GPU-hours used",
 			func(was, is float64) bool { return was > 0 && is == 0 },
 		},
 		"no lending": {

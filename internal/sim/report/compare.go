@@ -28,40 +28,11 @@ type Comparison struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// measure is one column of a comparison.
-type measure struct {
-	name string
-	of   func(*sim.Account) float64
-	show func(float64) string
-}
-
-func measures(unit string) []measure {
-	plain := func(x float64) string { return fmt.Sprintf("%.0f", x) }
-	two := func(x float64) string { return fmt.Sprintf("%.2f", x) }
-	return []measure{
-		{"jobs finished", func(a *sim.Account) float64 { return float64(a.Finished) }, plain},
-		{"jobs never started", func(a *sim.Account) float64 { return float64(a.NeverStarted) }, plain},
-		{"wait mean", func(a *sim.Account) float64 { return a.Wait.Mean }, Span},
-		{"wait p50", func(a *sim.Account) float64 { return a.Wait.P50 }, Span},
-		{"wait p90", func(a *sim.Account) float64 { return a.Wait.P90 }, Span},
-		{"wait p99", func(a *sim.Account) float64 { return a.Wait.P99 }, Span},
-		{"slowdown mean", func(a *sim.Account) float64 { return a.Slowdown.Mean }, two},
-		{"utilisation", func(a *sim.Account) float64 { return a.Utilisation }, Percent},
-		{unit + "-hours used", func(a *sim.Account) float64 { return a.Used }, Number},
-		{unit + "-hours borrowed", func(a *sim.Account) float64 { return a.Borrowed }, Number},
-		{unit + "-hours lent", func(a *sim.Account) float64 { return a.Lent }, Number},
-		{"preemptions", func(a *sim.Account) float64 { return float64(a.Preempted) }, plain},
-		{"most evictions of a job", func(a *sim.Account) float64 { return float64(a.MostEvicted) }, plain},
-		{"restarts", func(a *sim.Account) float64 { return float64(a.Restarts) }, plain},
-		{unit + "-hours lost", func(a *sim.Account) float64 { return a.Lost }, Number},
-	}
-}
-
 // Compare lists what results have in common, side by side. There are two at least.
 func Compare(results ...*sim.Result) *Comparison {
 	c := &Comparison{Worlds: results, Notes: notes(results)}
-	each(results, func(team string, m measure, values []float64) {
-		d := Difference{Team: team, Measure: m.name, Values: values}
+	each(results, func(team string, m Measure, values []float64) {
+		d := Difference{Team: team, Measure: m.Name, Values: values}
 		for _, v := range values {
 			d.Changes = append(d.Changes, v-values[0])
 		}
@@ -74,9 +45,9 @@ func Compare(results ...*sim.Result) *Comparison {
 func notes(results []*sim.Result) (out []string) {
 	var times, jobs, units []string
 	for i, r := range results {
-		times = append(times, letter(i)+" "+Span(r.Seconds))
-		jobs = append(jobs, fmt.Sprintf("%s %d", letter(i), r.Total.Jobs))
-		units = append(units, letter(i)+" "+Unit(r.Unit)+"s")
+		times = append(times, Letter(i)+" "+Span(r.Seconds))
+		jobs = append(jobs, fmt.Sprintf("%s %d", Letter(i), r.Total.Jobs))
+		units = append(units, Letter(i)+" "+Unit(r.Unit)+"s")
 	}
 	differ := func(of func(*sim.Result) any) bool {
 		return slices.ContainsFunc(results, func(r *sim.Result) bool { return of(r) != of(results[0]) })
@@ -93,20 +64,12 @@ func notes(results []*sim.Result) (out []string) {
 	return out
 }
 
-// letter is what a world is called in a comparison.
-func letter(i int) string {
-	if i < 26 {
-		return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i : i+1]
-	}
-	return fmt.Sprint(i + 1)
-}
-
-func each(results []*sim.Result, f func(team string, m measure, values []float64)) {
-	ms := measures(Unit(results[0].Unit))
-	of := func(team string, m measure, accounts []*sim.Account) {
+func each(results []*sim.Result, f func(team string, m Measure, values []float64)) {
+	ms := Measures(Unit(results[0].Unit))
+	of := func(team string, m Measure, accounts []*sim.Account) {
 		values := make([]float64, len(accounts))
 		for i, a := range accounts {
-			values[i] = m.of(a)
+			values[i] = m.Of(a)
 		}
 		f(team, m, values)
 	}
@@ -115,9 +78,11 @@ func each(results []*sim.Result, f func(team string, m measure, values []float64
 		totals, jain = append(totals, &r.Total), append(jain, r.Jain)
 	}
 	for _, m := range ms {
-		of("all", m, totals)
+		if m.Name != Share { // it is always all
+			of("all", m, totals)
+		}
 	}
-	f("all", measure{"Jain index", nil, func(x float64) string { return fmt.Sprintf("%.3f", x) }}, jain)
+	f("all", Measure{"Jain index", nil, func(x float64) string { return fmt.Sprintf("%.3f", x) }}, jain)
 	for i := range results[0].Teams {
 		var accounts []*sim.Account
 		for _, r := range results {
@@ -141,11 +106,11 @@ func (c *Comparison) Text(out io.Writer) error {
 	w := tabwriter.NewWriter(&buf, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "TEAM\tMEASURE\tA: %s\t", c.Worlds[0].World)
 	for i, r := range c.Worlds[1:] {
-		fmt.Fprintf(w, "%s: %s\t%s - A\t", letter(i+1), r.World, letter(i+1))
+		fmt.Fprintf(w, "%s: %s\t%s - A\t", Letter(i+1), r.World, Letter(i+1))
 	}
 	fmt.Fprintln(w)
 	last := ""
-	each(c.Worlds, func(team string, m measure, values []float64) {
+	each(c.Worlds, func(team string, m Measure, values []float64) {
 		if team != "all" && !slices.ContainsFunc(values, func(v float64) bool { return v != values[0] }) {
 			return
 		}
@@ -154,9 +119,9 @@ func (c *Comparison) Text(out io.Writer) error {
 			name = ""
 		}
 		last = team
-		fmt.Fprintf(w, "%s\t%s\t%s\t", name, m.name, m.show(values[0]))
+		fmt.Fprintf(w, "%s\t%s\t%s\t", name, m.Name, m.Show(values[0]))
 		for _, v := range values[1:] {
-			fmt.Fprintf(w, "%s\t%s\t", m.show(v), change(m, values[0], v))
+			fmt.Fprintf(w, "%s\t%s\t", m.Show(v), m.Change(values[0], v))
 		}
 		fmt.Fprintln(w)
 	})
@@ -168,20 +133,4 @@ func (c *Comparison) Text(out io.Writer) error {
 	}
 	_, err := io.WriteString(out, buf.String())
 	return err
-}
-
-func change(m measure, x, y float64) string {
-	if x == y {
-		return "="
-	}
-	sign := "+"
-	d := y - x
-	if d < 0 {
-		sign, d = "-", -d
-	}
-	s := sign + m.show(d)
-	if x != 0 {
-		s += fmt.Sprintf(" (%s%.0f%%)", sign, 100*d/max(x, -x))
-	}
-	return s
 }
