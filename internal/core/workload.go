@@ -48,8 +48,12 @@ func (p *PodSet) Counted() Resources {
 
 // Workload is what waits for or holds quota: one job of any kind, as observed.
 type Workload struct {
-	Key   Key
-	UID   string
+	Key Key
+	UID string
+	// Job is what people know the workload by: kind and name of the object in its
+	// namespace whose record it is, as in "Job/train". Nothing is decided by it. ""
+	// where that is not known, as in old recordings.
+	Job   string
 	Queue string // the LocalQueue's name in the workload's namespace
 	// Priority: higher goes first.
 	Priority int64

@@ -254,7 +254,7 @@ func told(s *cycle.State) []core.Event {
 	})
 	for _, x := range waiting {
 		w := core.Workload{
-			Key: x.Key, UID: x.UID, Queue: x.LocalQueue, Priority: x.Priority, PodSets: x.PodSets, QueueTime: time.Unix(0, x.Time),
+			Key: x.Key, UID: x.UID, Job: x.Job, Queue: x.LocalQueue, Priority: x.Priority, PodSets: x.PodSets, QueueTime: time.Unix(0, x.Time),
 			Held: x.Held, Invalid: x.Invalid, GatedBy: x.GatedBy, PreemptionGate: x.Gate, Admission: x.Admission,
 			Admitted: x.Admitted, Ready: x.Ready, Evicting: x.Evicting,
 		}
@@ -315,7 +315,7 @@ func (r *pastReader) sweep(at time.Time) {
 	r.unseen, r.absent = nil, nil
 }
 
-func sorted(m map[string]core.Event) []string {
+func sorted[T any](m map[string]T) []string {
 	names := make([]string, 0, len(m))
 	for name := range m {
 		names = append(names, name)

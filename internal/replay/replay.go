@@ -14,6 +14,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -25,17 +26,25 @@ import (
 type Request struct {
 	// Path is a recording, or a directory of them.
 	Path string
-	// Until ends the replay before the first decision later than this; zero is the
-	// end of the recording.
-	Until time.Time
-	// Clock is a time of day, in UTC, that stands for Until: the last time within the
+	// Until ends the replay before the first decision later than this; zero is the end of
+	// the recording. From is where the answers begin; zero is the start. The replay begins
+	// with the recordings in any case.
+	From, Until Time
+	// Job narrows the answers to a job or Workload, Queue to a ClusterQueue; nil and "" for
+	// all.
+	Job   *core.Key
+	Queue string
+	// Why asks why Job waits when the replay has ended; List for the workloads, Timeline for
+	// what happened to them and to other objects, Summary for how often.
+	Why, List, Timeline, Summary bool
+}
+
+// Time is a moment of recordings.
+type Time struct {
+	At time.Time
+	// Clock is a time of day, in UTC, that stands for At: the last time within the
 	// recordings that it was so late. Nil for none.
 	Clock *time.Duration
-	// Why names a workload to look at when the replay has ended, Timeline one whose
-	// moments to list; nil for none. Both may name a job instead.
-	Why, Timeline *core.Key
-	// List asks for all workloads.
-	List bool
 }
 
 // Report is what a replay found.
@@ -55,25 +64,21 @@ type Report struct {
 	CutShort bool
 	// Difference is where the replay went another way; nil if it did not.
 	Difference *Difference `json:",omitempty"`
-	// Why answers Request.Why.
-	Why *Answer `json:",omitempty"`
-	// Timeline answers Request.Timeline, Workloads Request.List.
-	Timeline  *Timeline `json:",omitempty"`
-	Workloads []Life    `json:",omitempty"`
-	// Unknown are workloads that were asked for and are not in the recording.
+	// Why, Timeline, Workloads and Summary answer a request's Why, Timeline, List and
+	// Summary.
+	Why       *Answer  `json:",omitempty"`
+	Timeline  []Moment `json:",omitempty"`
+	Workloads []Life   `json:",omitempty"`
+	Summary   *Summary `json:",omitempty"`
+	// Unknown are what was asked for and is not in the recordings.
 	Unknown []Stranger `json:",omitempty"`
-}
-
-// Timeline is what happened to one workload.
-type Timeline struct {
-	Workload string
-	Moments  []Moment
 }
 
 // Stranger is a name that nothing in the recordings has.
 type Stranger struct {
-	Name string
-	// Near are workloads that there are in its namespace.
+	// Kind is "job" or "ClusterQueue".
+	Kind, Name string
+	// Near are others that there are: jobs of its namespace, or all queues.
 	Near []string `json:",omitempty"`
 }
 
@@ -84,10 +89,16 @@ func Run(r Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Clock != nil {
-		if r.Until, err = onTheDay(paths, *r.Clock); err != nil {
+	for _, t := range []*Time{&r.From, &r.Until} {
+		if t.Clock == nil {
+			continue
+		}
+		if t.At, err = onTheDay(paths, *t.Clock); err != nil {
 			return nil, err
 		}
+	}
+	if !r.Until.At.IsZero() && r.Until.At.Before(r.From.At) {
+		return nil, fmt.Errorf("%w: it would end at %s, before it begins at %s", ErrTime, stamp(r.Until.At), stamp(r.From.At))
 	}
 	p := player{request: r, report: &Report{}, codec: record.NewCodec(), history: newHistory()}
 	for _, path := range paths {
@@ -106,25 +117,32 @@ func Run(r Request) (*Report, error) {
 // answers what was asked besides.
 func (p *player) answers() {
 	r, h := p.request, &p.history
-	find := func(k core.Key) (core.Key, bool) {
-		found, ok := h.find(k)
+	h.places()
+	is := wanted(func(k core.Key, queue string) bool { return r.Queue == "" || queue == r.Queue })
+	if queues := h.queueNames(); r.Queue != "" && !slices.Contains(queues, r.Queue) {
+		p.report.Unknown = append(p.report.Unknown, Stranger{"ClusterQueue", r.Queue, queues})
+	}
+	if r.Job != nil {
+		job, ok := h.find(*r.Job)
 		if !ok {
-			p.report.Unknown = append(p.report.Unknown, Stranger{k.String(), h.near(k)})
+			p.report.Unknown = append(p.report.Unknown, Stranger{"job", r.Job.String(), h.near(r.Job.Namespace)})
+		} else if r.Why {
+			p.report.Why = p.answer(job)
 		}
-		return found, ok
-	}
-	if r.Why != nil {
-		if k, ok := find(*r.Why); ok {
-			p.report.Why = p.answer(k)
-		}
-	}
-	if r.Timeline != nil {
-		if k, ok := find(*r.Timeline); ok {
-			p.report.Timeline = &Timeline{k.String(), h.moments[k]}
-		}
+		is = func(k core.Key, _ string) bool { return ok && k == job }
 	}
 	if r.List {
-		p.report.Workloads = h.list()
+		p.report.Workloads = h.list(is, r.From.At)
+	}
+	if r.Timeline {
+		p.report.Timeline = h.timeline(is, r.From.At)
+	}
+	if r.Summary {
+		from := r.From.At
+		if from.Before(p.report.First) {
+			from = p.report.First
+		}
+		p.report.Summary = h.summary(is, from, p.report.Last)
 	}
 }
 
@@ -214,6 +232,9 @@ func (p *player) begin(h *record.Header, oldest bool) (more bool, err error) {
 	}
 	before, was := p.engine, p.decided
 	p.decided = h.Decided
+	if state == nil || oldest || h.Decided != was {
+		p.history.begins()
+	}
 	if state == nil {
 		p.engine = cycle.New(o)
 		p.report.Runs++
@@ -259,11 +280,13 @@ func (p *player) compareStates(e *cycle.Engine, recorded []byte) (same bool, err
 // replay has come to its end.
 func (p *player) decide(l record.Line) bool {
 	r, d := p.report, l.Decide
-	if !p.request.Until.IsZero() && d.At.After(p.request.Until) {
+	if !p.request.Until.At.IsZero() && d.At.After(p.request.Until.At) {
 		return false
 	}
 	if p.loaded != nil {
-		p.history.known(p.loaded, d.At)
+		if p.history.quiet { // else the recording before led here
+			p.history.known(p.loaded, d.At)
+		}
 		p.loaded = nil
 	}
 	for _, ev := range p.heard {
@@ -274,6 +297,7 @@ func (p *player) decide(l record.Line) bool {
 	for _, x := range plan {
 		p.history.decided(x, d.At)
 	}
+	p.history.cycle(d.At)
 	p.decided++
 	r.Events += len(p.heard)
 	r.Cycles++

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
@@ -100,6 +101,14 @@ func named(name string, i int) core.Workload {
 	return w
 }
 
+// of is the Workload of a job that people know by another name, with so many GPUs.
+func of(owner, name string, i int, gpus core.Amount) core.Workload {
+	w := named(name, i)
+	w.Job = owner
+	w.PodSets[0].Requests = core.MakeResources(map[string]core.Amount{core.GPU: gpus})
+	return w
+}
+
 // day is a recorded history: jobs 0 and 1 run, 2 waits until 0 has ended.
 func day(t *testing.T, dir string) *controller {
 	t.Helper()
@@ -147,7 +156,7 @@ func TestReplay(t *testing.T) {
 `,
 		},
 		"until, waiting": {
-			why: "before its turn it waits", request: replay.Request{Until: time.Unix(1004, 0), Why: key(2)},
+			why: "before its turn it waits", request: replay.Request{Until: replay.Time{At: time.Unix(1004, 0)}, Why: true, Job: key(2)},
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:44.000Z
 7 events, 4 cycles, 3 decisions reproduced
 
@@ -155,7 +164,7 @@ blue/job-2 waits, number 1 in blue-queue. Couldn't assign flavors to pod set mai
 `,
 		},
 		"running": {
-			why: "in the end it runs", request: replay.Request{Why: key(2)},
+			why: "in the end it runs", request: replay.Request{Why: true, Job: key(2)},
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
 8 events, 6 cycles, 4 decisions reproduced
 
@@ -163,7 +172,7 @@ blue/job-2 holds quota of blue-queue: 1 of main on n1.
 `,
 		},
 		"gone": {
-			why: "what has ended is forgotten", request: replay.Request{Why: key(0)},
+			why: "what has ended is forgotten", request: replay.Request{Why: true, Job: key(0)},
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
 8 events, 6 cycles, 4 decisions reproduced
 
@@ -176,7 +185,7 @@ blue/job-0 has ended, or was deleted, before this time.
 				t.Helper()
 				c.cycle(core.WorkloadSet{Workload: named("appwrapper-train-1a2b3", 7)})
 			},
-			request: replay.Request{Why: &core.Key{Namespace: "blue", Name: "train"}},
+			request: replay.Request{Why: true, Job: &core.Key{Namespace: "blue", Name: "train"}},
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:47.000Z
 9 events, 7 cycles, 5 decisions reproduced
 
@@ -184,11 +193,11 @@ blue/appwrapper-train-1a2b3 waits, number 1 in blue-queue. Couldn't assign flavo
 `,
 		},
 		"U11 unknown": {
-			why: "no recording names it", request: replay.Request{Why: &core.Key{Namespace: "blue", Name: "x"}},
+			why: "no recording names it", request: replay.Request{Why: true, Job: &core.Key{Namespace: "blue", Name: "x"}},
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
 8 events, 6 cycles, 4 decisions reproduced
 
-blue/x is not known at this time: no Workload or job of that name was recorded until then. Workloads of its namespace: blue/job-0, blue/job-1, blue/job-2. --list shows all.
+blue/x is not known at this time: no job or Workload of that name was recorded until then. In its namespace: blue/job-0, blue/job-1, blue/job-2. --list shows all.
 `,
 		},
 		"U11 list": {
@@ -196,14 +205,140 @@ blue/x is not known at this time: no Workload or job of that name was recorded u
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
 8 events, 6 cycles, 4 decisions reproduced
 
-WORKLOAD    FIRST SEEN                STATE        SINCE                     ADMITTED  EVICTED
-blue/job-0  1970-01-01T00:16:42.000Z  gone         1970-01-01T00:16:45.000Z  1         0
-blue/job-1  1970-01-01T00:16:43.000Z  holds quota  1970-01-01T00:16:43.000Z  1         0
-blue/job-2  1970-01-01T00:16:44.000Z  holds quota  1970-01-01T00:16:45.000Z  1         0
+JOB         QUEUE       FIRST SEEN                STATE        SINCE                     ADMITTED  EVICTED
+blue/job-0  blue-queue  1970-01-01T00:16:42.000Z  gone         1970-01-01T00:16:45.000Z  1         0
+blue/job-1  blue-queue  1970-01-01T00:16:43.000Z  holds quota  1970-01-01T00:16:43.000Z  1         0
+blue/job-2  blue-queue  1970-01-01T00:16:44.000Z  holds quota  1970-01-01T00:16:45.000Z  1         0
+`,
+		},
+		"list from": {
+			why: "what was over before is left out", request: replay.Request{List: true, From: replay.Time{At: time.Unix(1006, 0)}},
+			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
+8 events, 6 cycles, 4 decisions reproduced
+
+JOB         QUEUE       FIRST SEEN                STATE        SINCE                     ADMITTED  EVICTED
+blue/job-1  blue-queue  1970-01-01T00:16:43.000Z  holds quota  1970-01-01T00:16:43.000Z  1         0
+blue/job-2  blue-queue  1970-01-01T00:16:44.000Z  holds quota  1970-01-01T00:16:45.000Z  1         0
+`,
+		},
+		"names of jobs": {
+			why: "people know their job, in what others wait for, too; its Workload's name will do",
+			change: func(t *testing.T, _ string, c *controller) {
+				t.Helper()
+				c.cycle(core.WorkloadGone{Key: job(1).Key}, core.WorkloadGone{Key: job(2).Key})
+				c.cycle(core.WorkloadSet{Workload: of("PyTorchJob/train", "pytorchjob-train-1a2b3", 7, 8)})
+				c.cycle(core.WorkloadSet{Workload: of("Job/eval", "job-eval-4c5d6", 8, 8)})
+			},
+			request: replay.Request{Timeline: true, Why: true, Job: &core.Key{Namespace: "blue", Name: "eval"}},
+			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:49.000Z
+12 events, 9 cycles, 6 decisions reproduced
+
+Job blue/eval waits, number 1 in blue-queue. Couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor f, 8 more needed. Held by: blue/train.
+
+Job blue/eval
+  1970-01-01T00:16:49.000Z  is submitted to local queue q, priority 0
+  1970-01-01T00:16:49.000Z  waits: couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor f, 8 more needed
+`,
+		},
+		"a job of a recorded state": {
+			why: "its name is in the state with which a recording begins",
+			change: func(t *testing.T, dir string, c *controller) {
+				t.Helper()
+				c.cycle(core.WorkloadSet{Workload: of("Job/eval", "job-eval-4c5d6", 8, 4)})
+				c.rotate()
+				c.cycle(core.WorkloadGone{Key: job(1).Key})
+				for _, old := range []int{1, 2} {
+					if err := os.Remove(filepath.Join(dir, fmt.Sprintf("flight-%08d.jsonl", old))); err != nil {
+						t.Fatal(err)
+					}
+				}
+			},
+			request: replay.Request{Timeline: true},
+			want: `1 recording of 1 run, 1970-01-01T00:16:48.000Z to 1970-01-01T00:16:48.000Z
+1 event, 1 cycle, 1 decision reproduced
+
+1970-01-01T00:16:48.000Z  blue/job-1 is known
+1970-01-01T00:16:48.000Z  blue/job-2 is known
+1970-01-01T00:16:48.000Z  Job blue/eval is known
+1970-01-01T00:16:48.000Z  blue/job-1 is gone: it finished or was deleted, and holds nothing any more
+1970-01-01T00:16:48.000Z  Job blue/eval is admitted to blue-queue: 1 of main on n1
+`,
+		},
+		"timeline between two times": {
+			why: "of all that there is, what it began with left out",
+			change: func(t *testing.T, _ string, c *controller) {
+				t.Helper()
+				c.cycle(core.NodeSet{Node: core.Node{Name: "n2", State: "Down", Why: "cordoned"}})
+				c.cycle(core.FlavorSet{Flavor: core.Flavor{Name: "f"}}, core.FlavorSet{Flavor: core.Flavor{Name: "g"}})
+				c.cycle(core.FlavorGone{Name: "g"}, core.FlavorGone{Name: "h"})
+			},
+			request: replay.Request{Timeline: true, From: replay.Time{At: time.Unix(1005, 0)}, Until: replay.Time{At: time.Unix(1009, 0)}},
+			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:49.000Z
+13 events, 9 cycles, 4 decisions reproduced
+
+1970-01-01T00:16:45.000Z  blue/job-0 is gone: it finished or was deleted, and holds nothing any more
+1970-01-01T00:16:45.000Z  blue/job-2 is admitted to blue-queue: 1 of main on n1
+1970-01-01T00:16:47.000Z  Node n2 is Down: cordoned
+1970-01-01T00:16:48.000Z  ResourceFlavor g is there
+1970-01-01T00:16:49.000Z  ResourceFlavor g is gone
+`,
+		},
+		"timeline of a queue": {
+			why: "its jobs, and what was done to it",
+			change: func(t *testing.T, _ string, c *controller) {
+				t.Helper()
+				q := world()[3].(core.QueueSet) //nolint:forcetypeassert,errcheck // it is the queue
+				q.Queue.Stop = core.Hold
+				c.cycle(q, core.NodeSet{Node: core.Node{Name: "n2", State: core.NodeReady}})
+				q.Queue.Stop = ""
+				c.cycle(q)
+			},
+			request: replay.Request{Timeline: true, From: replay.Time{At: time.Unix(1006, 0)}, Queue: "blue-queue"},
+			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:48.000Z
+11 events, 8 cycles, 4 decisions reproduced
+
+ClusterQueue blue-queue
+  1970-01-01T00:16:47.000Z  is stopped: Hold
+  1970-01-01T00:16:48.000Z  is resumed
+`,
+		},
+		"unknown queue": {
+			why: "the ones that there are", request: replay.Request{Timeline: true, Queue: "red"},
+			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
+8 events, 6 cycles, 4 decisions reproduced
+
+ClusterQueue red is not known at this time. There are: blue-queue.
+`,
+		},
+		"summary": {
+			why: "job-2 waited from its creation at 00:15:02 on", request: replay.Request{Summary: true, From: replay.Time{At: time.Unix(1003, 0)}},
+			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
+8 events, 6 cycles, 4 decisions reproduced
+
+From 1970-01-01T00:16:43.000Z to 1970-01-01T00:16:46.000Z:
+QUEUE       SUBMITTED  ADMITTED  EVICTED  ENDED  WAIT P50  WAIT P90  WAITING  HOLDING
+blue-queue  2          2         0        1      1m42s     1m43s     0        2
+all         2          2         0        1      1m42s     1m43s     0        2
+`,
+		},
+		"a job that went while nothing was recorded": {
+			why: "the next controller is not told of it, so it is gone",
+			change: func(t *testing.T, dir string, _ *controller) {
+				t.Helper()
+				c := start(t, dir)
+				c.second = 2000
+				c.cycle(append(world(), core.WorkloadSet{Workload: job(1)})...)
+			},
+			request: replay.Request{Timeline: true, From: replay.Time{At: time.Unix(1006, 0)}},
+			want: `3 recordings of 2 runs, 1970-01-01T00:16:41.000Z to 1970-01-01T00:33:21.000Z
+13 events, 7 cycles, 5 decisions reproduced
+
+1970-01-01T00:33:21.000Z  blue/job-1 is admitted to blue-queue: 1 of main on n1
+1970-01-01T00:33:21.000Z  blue/job-2 is gone: it finished or was deleted, and holds nothing any more
 `,
 		},
 		"U11 timeline": {
-			why: "what happened to one", request: replay.Request{Timeline: key(2)},
+			why: "what happened to one", request: replay.Request{Timeline: true, Job: key(2)},
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
 8 events, 6 cycles, 4 decisions reproduced
 
@@ -214,7 +349,7 @@ blue/job-2
 `,
 		},
 		"U11 time of day": {
-			why: "the last in the recordings", request: replay.Request{Clock: new(16*time.Minute + 44*time.Second), Why: key(2)},
+			why: "the last in the recordings", request: replay.Request{Until: replay.Time{Clock: new(16*time.Minute + 44*time.Second)}, Why: true, Job: key(2)},
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:44.000Z
 7 events, 4 cycles, 3 decisions reproduced
 
@@ -332,20 +467,20 @@ func edit(t *testing.T, dir string, number int, change func(string) string) {
 func TestJSON(t *testing.T) {
 	dir := t.TempDir()
 	day(t, dir)
-	var b bytes.Buffer
-	r := run(t, replay.Request{Path: filepath.Join(dir, "flight-00000002.jsonl"), Why: &core.Key{Namespace: "blue", Name: "job-2"}})
-	if err := r.JSON(&b); err != nil {
+	r := run(t, replay.Request{Path: filepath.Join(dir, "flight-00000002.jsonl"), Why: true, Job: &core.Key{Namespace: "blue", Name: "job-2"}, Summary: true})
+	b, err := json.Marshal(r)
+	if err != nil {
 		t.Fatal(err)
 	}
 	var back replay.Report
-	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
+	if err := json.Unmarshal(b, &back); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(r, &back); diff != "" {
+	if diff := cmp.Diff(r, &back, cmpopts.IgnoreUnexported(replay.QueueSummary{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if back.Cycles != 2 || back.Decisions != 1 || back.Difference != nil || back.Why.Queue != "blue-queue" {
-		t.Errorf("a recording can be read alone: %s", b.String())
+		t.Errorf("a recording can be read alone: %s", b)
 	}
 }
 
@@ -382,5 +517,46 @@ func TestUnreadable(t *testing.T) {
 				t.Errorf("%s: got %v, want %q", tc.why, err, tc.says)
 			}
 		})
+	}
+}
+
+// TestRecordings lists files, those that cannot be replayed as well.
+func TestRecordings(t *testing.T) {
+	dir := t.TempDir()
+	c := day(t, dir)
+	c.decided++ // something was not written
+	c.rotate()
+	c = start(t, dir)
+	c.cycle(world()...)
+	c.rotate()
+	edit(t, dir, 2, func(s string) string { return strings.Replace(s, `{"WorkloadGone":{"Key"`, `{"WorkloadGone":{"Kee"`, 1) })
+	edit(t, dir, 4, func(s string) string { return s[:len(s)-5] })
+	list := func() string {
+		t.Helper()
+		all, err := replay.Recordings(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := replay.PrintRecordings(&b, all); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	want := `FILE                   FROM                      TO                        BEGINS     MB   EVENTS  CYCLES  DECISIONS  ENDS
+flight-00000001.jsonl  1970-01-01T00:16:41.000Z  1970-01-01T00:16:44.000Z  start      0.0  7       4       3          whole
+`
+	if got := list(); !strings.HasPrefix(got, want) {
+		t.Errorf("got\n%s\nwant it to begin with\n%s", got, want)
+	}
+	for _, row := range []string{
+		`flight-00000002.jsonl  -  -  continued .* cannot be read: line 2`,
+		`flight-00000003.jsonl  -  -  gap .* whole`,
+		`flight-00000004.jsonl  -  -  start .* within a line`,
+		`flight-00000005.jsonl  -  -  gap .* whole`,
+	} {
+		if !regexp.MustCompile(`(?m)^` + strings.ReplaceAll(row, "  ", " +") + `.*$`).MatchString(list()) {
+			t.Errorf("no row like %s in\n%s", row, list())
+		}
 	}
 }

@@ -1,9 +1,10 @@
 package replay
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -34,7 +35,8 @@ type Difference struct {
 
 // Answer says where a workload was when the replay ended.
 type Answer struct {
-	Workload string
+	// Job is the job as people know it.
+	Job, Workload string
 	// Known is false if it had ended.
 	Known bool
 	// Queue is the ClusterQueue that it waits in or that its quota is from; Place is
@@ -86,7 +88,7 @@ func stateDifference(path string, at time.Time, recorded, replayed []byte) *Diff
 
 // answer looks at a workload as it is now.
 func (p *player) answer(k core.Key) *Answer {
-	a := &Answer{Workload: k.String()}
+	a := &Answer{Job: p.history.name(k), Workload: k.String()}
 	if p.engine == nil {
 		return a
 	}
@@ -98,7 +100,7 @@ func (p *player) answer(k core.Key) *Answer {
 	if !ok {
 		return a
 	}
-	a.Known, a.Queue, a.Reason, a.Sentence = true, why.Queue, &why, explain.Paragraph(why)
+	a.Known, a.Queue, a.Reason, a.Sentence = true, why.Queue, &why, explain.Paragraph(p.history.named(why))
 	a.Place = position(p.engine, why.Queue, k)
 	return a
 }
@@ -128,24 +130,14 @@ func (r *Report) Text(w io.Writer) error {
 	}
 	r.Difference.text(&b)
 	r.Why.text(&b)
-	r.Timeline.text(&b)
+	r.Summary.text(&b)
+	timeline(&b, r.Timeline)
 	lives(&b, r.Workloads)
 	for _, u := range r.Unknown {
-		fmt.Fprintf(&b, "\n%s is not known at this time: no Workload or job of that name was recorded until then.", u.Name)
-		if len(u.Near) > 0 {
-			fmt.Fprintf(&b, " Workloads of its namespace: %s.", strings.Join(u.Near, ", "))
-		}
-		b.WriteString(" --list shows all.\n")
+		u.text(&b)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// JSON prints the report for programs.
-func (r *Report) JSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
 }
 
 func (d *Difference) text(b *strings.Builder) {
@@ -170,7 +162,7 @@ func (a *Answer) text(b *strings.Builder) {
 	if a == nil {
 		return
 	}
-	b.WriteString("\n" + a.Workload)
+	b.WriteString("\n" + a.Job)
 	switch {
 	case !a.Known:
 		b.WriteString(" has ended, or was deleted, before this time.\n")
@@ -185,13 +177,38 @@ func (a *Answer) text(b *strings.Builder) {
 	}
 }
 
-func (t *Timeline) text(b *strings.Builder) {
-	if t == nil {
+func (u *Stranger) text(b *strings.Builder) {
+	if u.Kind == "job" {
+		fmt.Fprintf(b, "\n%s is not known at this time: no job or Workload of that name was recorded until then.", u.Name)
+		if len(u.Near) > 0 {
+			fmt.Fprintf(b, " In its namespace: %s.", strings.Join(u.Near, ", "))
+		}
+		b.WriteString(" --list shows all.\n")
 		return
 	}
-	b.WriteString("\n" + t.Workload + "\n")
-	for _, m := range t.Moments {
-		fmt.Fprintf(b, "  %s  %s\n", stamp(m.At), m.What)
+	fmt.Fprintf(b, "\nClusterQueue %s is not known at this time.", u.Name)
+	if len(u.Near) > 0 {
+		fmt.Fprintf(b, " There are: %s.", strings.Join(u.Near, ", "))
+	}
+	b.WriteString("\n")
+}
+
+// timeline prints what happened: with names, unless it is all of one job.
+func timeline(b *strings.Builder, all []Moment) {
+	if len(all) == 0 {
+		return
+	}
+	one := !slices.ContainsFunc(all, func(m Moment) bool { return m.Subject != all[0].Subject })
+	b.WriteString("\n")
+	if one {
+		b.WriteString(all[0].Subject + "\n")
+	}
+	for _, m := range all {
+		if one {
+			fmt.Fprintf(b, "  %s  %s\n", stamp(m.At), m.What)
+		} else {
+			fmt.Fprintf(b, "%s  %s %s\n", stamp(m.At), m.Subject, m.What)
+		}
 	}
 }
 
@@ -202,11 +219,54 @@ func lives(b *strings.Builder, all []Life) {
 	}
 	b.WriteString("\n")
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "WORKLOAD\tFIRST SEEN\tSTATE\tSINCE\tADMITTED\tEVICTED")
+	fmt.Fprintln(w, "JOB\tQUEUE\tFIRST SEEN\tSTATE\tSINCE\tADMITTED\tEVICTED")
 	for _, l := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\n", l.Workload, stamp(l.Seen), l.State, stamp(l.Since), l.Admitted, l.Evicted)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\n", l.Job, cmp.Or(l.Queue, "-"), stamp(l.Seen), l.State, stamp(l.Since), l.Admitted, l.Evicted)
 	}
 	_ = w.Flush() // a builder takes everything
+}
+
+func (s *Summary) text(b *strings.Builder) {
+	if s == nil {
+		return
+	}
+	fmt.Fprintf(b, "\nFrom %s to %s:\n", stamp(s.From), stamp(s.To))
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "QUEUE\tSUBMITTED\tADMITTED\tEVICTED\tENDED\tWAIT P50\tWAIT P90\tWAITING\tHOLDING")
+	wait := func(seconds *float64) string {
+		if seconds == nil {
+			return "-"
+		}
+		return time.Duration(*seconds * float64(time.Second)).Round(time.Second).String()
+	}
+	for _, q := range append(slices.Clone(s.Queues), s.Total) {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%d\n", cmp.Or(q.Queue, "all"), q.Submitted, q.Admitted, q.Evicted, q.Gone,
+			wait(q.WaitP50), wait(q.WaitP90), q.Waiting, q.Holding)
+	}
+	_ = w.Flush() // a builder takes everything
+	if s.Nodes+s.Other > 0 {
+		fmt.Fprintf(b, "%s of nodes, %d of queues, cohorts and flavors\n", count(s.Nodes, "change"), s.Other)
+	}
+}
+
+// PrintRecordings prints a list of recordings for people.
+func PrintRecordings(out io.Writer, all []Recording) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "FILE\tFROM\tTO\tBEGINS\tMB\tEVENTS\tCYCLES\tDECISIONS\tENDS")
+	for _, r := range all {
+		from, to, ends := "-", "-", "whole"
+		if !r.First.IsZero() {
+			from, to = stamp(r.First), stamp(r.Last)
+		}
+		switch {
+		case r.Error != "":
+			ends = "cannot be read: " + r.Error
+		case r.CutShort:
+			ends = "within a line"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.1f\t%d\t%d\t%d\t%s\n", r.File, from, to, cmp.Or(r.Begins, "-"), float64(r.Bytes)/1e6, r.Events, r.Cycles, r.Decisions, ends)
+	}
+	return w.Flush()
 }
 
 // nodesOf lists the places of an admission.

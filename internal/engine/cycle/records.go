@@ -76,6 +76,7 @@ func (w *workload) turn() order.Key { return order.Key{Priority: w.Priority, Tim
 // observed is the part of core.Workload that is kept.
 type observed struct {
 	localQueue string
+	job        string
 	admitted   bool
 	ready      bool
 	evicting   bool

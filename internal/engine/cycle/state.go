@@ -124,6 +124,7 @@ type PlanState struct {
 type WorkloadState struct {
 	Key        core.Key
 	UID        string
+	Job        string
 	LocalQueue string
 	Priority   int64
 	// Gate, if closed, forbids to evict.

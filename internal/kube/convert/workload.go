@@ -121,6 +121,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 	out := core.Workload{
 		Key:       core.Key{Namespace: w.Namespace, Name: w.Name},
 		UID:       string(w.UID),
+		Job:       jobOf(w),
 		Queue:     string(w.Spec.QueueName),
 		Priority:  rules.priority(w),
 		Created:   w.CreationTimestamp.Time,
@@ -158,6 +159,18 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		out.NotBefore = r.RequeueAt.Time
 	}
 	return out
+}
+
+// jobOf is what people know a Workload by. A group of pods is owned by all of them and has
+// the name of its Workload; a Workload that nothing owns is all that there is.
+func jobOf(w *kueue.Workload) string {
+	if owner := metav1.GetControllerOf(w); owner != nil {
+		return owner.Kind + "/" + owner.Name
+	}
+	if OfGroup(w) {
+		return "Pod/" + w.Name
+	}
+	return "Workload/" + w.Name
 }
 
 // group is the name of the pod sets that want to be together with this one.

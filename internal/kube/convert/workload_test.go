@@ -59,6 +59,18 @@ func TestWorkload(t *testing.T) {
 			why:  "a condition that outlived its admission says nothing",
 			make: []func(*kueue.Workload){conditions(condition(kueue.WorkloadAdmitted, metav1.ConditionTrue, later, "x"))},
 		},
+		"of a job": {
+			why: "people know it by its owner",
+			make: []func(*kueue.Workload){func(w *kueue.Workload) {
+				w.OwnerReferences = []metav1.OwnerReference{{Kind: "Other", Name: "o"}, {Kind: "PyTorchJob", Name: "train", Controller: new(true)}}
+			}},
+			want: func(w *core.Workload) { w.Job = "PyTorchJob/train" },
+		},
+		"of a group of pods": {
+			why:  "all of them own it, and it has the name of the group",
+			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.IsGroupWorkloadAnnotation] = "true" }},
+			want: func(w *core.Workload) { w.Job = "Pod/n" },
+		},
 		"being evicted": {
 			why:  "it holds quota until that is released, and keeps its place in the queue",
 			make: []func(*kueue.Workload){admitted, conditions(condition(kueue.WorkloadEvicted, metav1.ConditionTrue, later, "Preempted"))},
@@ -184,7 +196,7 @@ func TestWorkload(t *testing.T) {
 				},
 			}
 			want := core.Workload{
-				Key: core.Key{Namespace: "ns", Name: "n"}, UID: "u", Queue: "q", Priority: 7, Created: created, QueueTime: created, Seq: 42,
+				Key: core.Key{Namespace: "ns", Name: "n"}, UID: "u", Job: "Workload/n", Queue: "q", Priority: 7, Created: created, QueueTime: created, Seq: 42,
 				PodSets: []core.PodSet{{Name: "main", Count: 2, Requests: amounts("cpu=1"), Filter: core.Filter{Must: core.Selector{}, Tolerations: []core.Toleration{}}}},
 			}
 			for _, change := range tc.make {
