@@ -45,7 +45,7 @@ func (s *controllerSettings) addTo(f *pflag.FlagSet) {
 	f.StringVar(&s.featureGates, "feature-gates", "", "Kueue feature gates, NAME=true or NAME=false, separated by commas")
 	f.StringVar(&s.bindAddress, "bind-address", "", "address that all ports listen on (default: all)")
 	f.IntVar(&s.webhookPort, "webhook-port", v1beta2.DefaultWebhookPort, "port of the webhooks (HTTPS)")
-	f.StringVar(&s.certDir, "webhook-cert-dir", "", "directory with tls.crt and tls.key of the webhooks (default "+v1beta2.DefaultWebhookCertDir+")")
+	f.StringVar(&s.certDir, "webhook-cert-dir", "", "directory with tls.crt and tls.key of all that is served by HTTPS (default: the controller makes and renews them itself, in the Secret "+v1beta2.DefaultWebhookSecret+")")
 	f.IntVar(&s.metricsPort, "metrics-port", 8080, "port of /metrics; 0 turns it off")
 	f.IntVar(&s.healthPort, "health-port", 8081, "port of /healthz and /readyz (HTTP); 0 turns it off")
 	f.IntVar(&s.visibility, "visibility-port", v1beta2.DefaultVisibilityBindPort, "port of the API of pending workloads (HTTPS); 0 turns it off")
@@ -109,6 +109,10 @@ func (s *controllerSettings) overlay(f *pflag.FlagSet, c *v1beta2.Configuration)
 	}
 	if f.Changed("webhook-cert-dir") {
 		c.Webhook.CertDir = s.certDir
+		if c.InternalCertManagement == nil {
+			c.InternalCertManagement = &v1beta2.InternalCertManagement{}
+		}
+		c.InternalCertManagement.Enable = new(s.certDir == "")
 	}
 	if f.Changed("metrics-port") {
 		c.Metrics.BindAddress = onPort(c.Metrics.BindAddress, s.metricsPort)

@@ -37,8 +37,8 @@ what it was told and what it decided, for "mlbatch replay".
 --config takes Kueue's configuration file (config.kueue.x-k8s.io/v1beta2 or
 v1beta1); a flag that is given wins over the file. docs/configuration.md lists
 the fields.`,
-		Example: `  # in a cluster, with the service account of its pod
-  mlbatch controller --webhook-cert-dir /certs
+		Example: `  # in a cluster, with the service account of its pod and certificates of its own
+  mlbatch controller
 
   # against any cluster, from a laptop
   mlbatch controller --kubeconfig ~/.kube/config --bind-address 127.0.0.1 --webhook-cert-dir ./certs

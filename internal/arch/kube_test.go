@@ -74,6 +74,10 @@ var kubeLadder = []layer{
 		why: "a webhook judges one object by what it says and by its kind; no controller and no engine has a say",
 	},
 	{
+		dir: "internal/kube/certs", may: plus(values, "config", "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/convert", "internal/kube/jobs", "internal/kube/webhook"), never: controlPlane,
+		why: "certs keeps one Secret and tells those who call webhooks; it knows what they are called, and no controller",
+	},
+	{
 		dir: "internal/kube/visibility", may: plus(values, "internal/engine", "internal/facts", "internal/kube/convert"), never: controlPlane,
 		why: "visibility prints what the engine says; it changes nothing, and no controller knows of it",
 	},
@@ -97,7 +101,7 @@ var kubeLadder = []layer{
 	},
 	{
 		dir: "internal/kube/install", may: plus(values,
-			"config", "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/convert", "internal/kube/jobs", "internal/kube/webhook",
+			"config", "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/convert", "internal/kube/jobs", "internal/kube/webhook", "internal/kube/certs",
 			"internal/kube/controllers/rights", "internal/kube/controllers/slack"),
 		never: controlPlane,
 		why:   "install puts into the cluster what the parts need, and runs none of them",
@@ -105,14 +109,14 @@ var kubeLadder = []layer{
 	{
 		dir: "internal/kube/manager", may: plus(controllerMay,
 			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/metrics", "internal/kube/news", "internal/kube/scheme",
-			"internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers"),
+			"config", "internal/kube/certs", "internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers"),
 		never: controlPlane,
 		why:   "the manager wires all that one process runs; it reads no file and installs nothing",
 	},
 	{
 		dir: "internal/kube/settings", may: plus(controllerMay,
 			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/metrics", "internal/kube/news", "internal/kube/scheme",
-			"internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers", "internal/kube/manager", "internal/strict"),
+			"config", "internal/kube/certs", "internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers", "internal/kube/manager", "internal/strict"),
 		never: controlPlane,
 		why:   "settings turn a file into the manager's options; nothing else reads that file",
 	},

@@ -17,6 +17,10 @@ const (
 	DefaultWebhookPort = 9443
 	// DefaultWebhookCertDir is where controller-runtime looks too.
 	DefaultWebhookCertDir = "/tmp/k8s-webhook-server/serving-certs"
+	// DefaultWebhookService and DefaultWebhookSecret differ from Kueue's, so that both can be
+	// installed.
+	DefaultWebhookService = "mlbatch-webhook-service"
+	DefaultWebhookSecret  = "mlbatch-webhook-server-cert" //nolint:gosec // a name
 	// DefaultMetricsBindAddress differs from Kueue's :8443: metrics are plain
 	// HTTP here.
 	DefaultMetricsBindAddress = ":8080"
@@ -86,6 +90,13 @@ func Default(c *Configuration, ownNamespace string) {
 	for i := range r.Transformations {
 		set(&r.Transformations[i].Strategy, Retain)
 	}
+	certs := section(&c.InternalCertManagement)
+	set(&certs.Enable, c.Webhook.CertDir == "") // who names files has some
+	set(&certs.WebhookServiceName, DefaultWebhookService)
+	set(&certs.WebhookSecretName, DefaultWebhookSecret)
+	if !*certs.Enable {
+		text(&c.Webhook.CertDir, DefaultWebhookCertDir)
+	}
 	v := section(&c.VisibilityServer)
 	set(&v.BindAddress, DefaultVisibilityBindAddress)
 	set(&v.BindPort, DefaultVisibilityBindPort)
@@ -93,7 +104,6 @@ func Default(c *Configuration, ownNamespace string) {
 
 func defaultManager(m *ControllerManager, namespace string) {
 	set(&m.Webhook.Port, DefaultWebhookPort)
-	text(&m.Webhook.CertDir, DefaultWebhookCertDir)
 	text(&m.Metrics.BindAddress, DefaultMetricsBindAddress)
 	set(&section(&m.Metrics.LocalQueueMetrics).Enable, true)
 	for i := range m.Metrics.CustomLabels {

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -192,6 +194,63 @@ func TestS21ControllerHasItsRightsWhereJobsRun(t *testing.T) {
 		}
 		if slices.Contains(r.Verbs, "escalate") || slices.Contains(r.Verbs, "impersonate") || slices.Contains(r.Verbs, "*") {
 			t.Errorf("the controller may give itself rights: %v", r)
+		}
+	}
+}
+
+// What the controller may do for certificates that it makes itself: fill one Secret, and say whom
+// the API server trusts in what calls it. It may do neither with certificates of others.
+func TestRightsForCertificates(t *testing.T) {
+	const hooks, mutating, validating = "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
+	cases := map[string]struct {
+		why, group, resource, name, verb string
+		want                             bool
+	}{
+		"ReadOwn":        {"replicas share what they made", "", "secrets", install.CertSecret, "get", true},
+		"FillOwn":        {"and renew it", "", "secrets", install.CertSecret, "update", true},
+		"Kueue's":        {"its configuration may name it", "", "secrets", "kueue-webhook-server-cert", "update", true},
+		"ReadOther":      {"it is nothing to the controller", "", "secrets", "password", "get", false},
+		"ListSecrets":    {"that is to read all of them", "", "secrets", install.CertSecret, "list", false},
+		"WatchSecrets":   {"that is, too", "", "secrets", install.CertSecret, "watch", false},
+		"MakeSecret":     {"it is there", "", "secrets", install.CertSecret, "create", false},
+		"DeleteSecret":   {"it has no reason to", "", "secrets", install.CertSecret, "delete", false},
+		"TellMutating":   {"it is called by it", hooks, mutating, webhook.MutatingName, "patch", true},
+		"TellValidating": {"it is called by it", hooks, validating, webhook.ValidatingName, "patch", true},
+		"TellOthers":     {"they call somebody else", hooks, validating, "kueue-validating-webhook-configuration", "patch", false},
+		"MakeHook":       {"it could read what others write", hooks, mutating, webhook.MutatingName, "create", false},
+		"TellConverted":  {"it converts between their versions", "apiextensions.k8s.io", "customresourcedefinitions", "workloads.kueue.x-k8s.io", "patch", true},
+		"TellForeign":    {"nothing of it is converted here", "apiextensions.k8s.io", "customresourcedefinitions", "rayjobs.ray.io", "patch", false},
+		"TellVisibility": {"it serves it", "apiregistration.k8s.io", "apiservices", "v1beta2.visibility.kueue.x-k8s.io", "patch", true},
+		"TellMetrics":    {"it does not", "apiregistration.k8s.io", "apiservices", "v1beta1.metrics.k8s.io", "patch", false},
+	}
+	for whose, opts := range map[string]install.Options{
+		"Own":         {WebhookURL: "https://127.0.0.1:1"},
+		"Given":       {WebhookURL: "https://127.0.0.1:1", CABundle: []byte("ca")},
+		"CertManager": {WebhookURL: "https://127.0.0.1:1", CertManager: "mlbatch-system/serving"},
+	} {
+		c := fake.NewClientBuilder().WithScheme(scheme.New()).Build()
+		if err := install.Apply(t.Context(), c, opts); err != nil {
+			t.Fatal(err)
+		}
+		home := &rbacv1.Role{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: install.DefaultNamespace, Name: install.Controller}, home); err != nil {
+			t.Fatal(err)
+		}
+		rules := append(clusterRoles(t, c)[install.Controller], home.Rules...)
+		for name, tc := range cases {
+			t.Run(whose+name, func(t *testing.T) {
+				got := slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
+					return allows([]rbacv1.PolicyRule{r}, tc.group, tc.resource, tc.verb) && (len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, tc.name))
+				})
+				if want := tc.want && whose == "Own"; got != want {
+					t.Errorf("%s: the controller may %s %s %s: %v, want %v", tc.why, tc.verb, tc.resource, tc.name, got, want)
+				}
+			})
+		}
+		secret := &corev1.Secret{}
+		err := c.Get(t.Context(), client.ObjectKey{Namespace: install.DefaultNamespace, Name: install.CertSecret}, secret)
+		if whose == "Own" && err != nil || whose != "Own" && !apierrors.IsNotFound(err) {
+			t.Errorf("%s: the Secret: %v", whose, err)
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/config"
+	"github.com/mlbatch/mlbatch/internal/kube/certs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
@@ -37,8 +37,11 @@ type Options struct {
 	// reached without a Service. One of WebhookURL and WebhookService is set.
 	WebhookURL     string
 	WebhookService *Service
-	// CABundle is the PEM certificate that vouches for them.
-	CABundle []byte
+	// CABundle is the PEM certificate that vouches for them. CertManager has cert-manager
+	// say whom to trust: it is namespace/name of a Certificate. With neither the controller
+	// makes its certificates itself, keeps them in CertSecret, and says whom to trust.
+	CABundle    []byte
+	CertManager string
 	// Visibility is where the API of pending workloads is served; nil installs none.
 	// CABundle vouches for it too, under the name
 	// mlbatch-visibility.NAMESPACE.svc.
@@ -56,6 +59,9 @@ type Options struct {
 	// Foreign adds the definitions of kinds that belong to others (see
 	// config.Foreign) if they are not there.
 	Foreign bool
+
+	// called is what the controller tells whom to trust.
+	called certs.Targets
 }
 
 // DefaultNamespace is where mlbatch keeps its own objects.
@@ -63,6 +69,8 @@ const DefaultNamespace = "mlbatch-system"
 
 func (o Options) location() (webhook.Location, error) {
 	switch {
+	case len(o.CABundle) > 0 && o.CertManager != "":
+		return nil, errors.New("set either CABundle or CertManager, or neither")
 	case (o.WebhookURL == "") == (o.WebhookService == nil):
 		return nil, errors.New("set either WebhookURL or WebhookService")
 	case o.WebhookURL != "":
@@ -90,6 +98,9 @@ func Apply(ctx context.Context, c client.Client, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("install mlbatch: %w", err)
 	}
+	if opts.called, err = certs.Called(); err != nil {
+		return fmt.Errorf("install mlbatch: %w", err)
+	}
 	if opts.Foreign {
 		if err := addForeign(ctx, c); err != nil {
 			return err
@@ -97,7 +108,15 @@ func Apply(ctx context.Context, c client.Client, opts Options) error {
 	}
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: opts.Namespace}})
 	mutating, validating := webhook.Configurations(opts.Kinds, at)
-	for _, step := range [][]client.Object{objects, bindingGuards(opts), holdGuards(), roles(opts), visibilityObjects(opts), {mutating, validating}} {
+	if opts.ownCerts() {
+		// It has no rights to make Secrets, only to fill this one.
+		objects = append(objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: opts.Namespace, Name: CertSecret}})
+	}
+	steps := [][]client.Object{objects, bindingGuards(opts), holdGuards(), roles(opts), visibilityObjects(opts), {mutating, validating}}
+	for _, step := range steps {
+		if opts.CertManager != "" {
+			vouch(step, opts.CertManager)
+		}
 		if err := putAll(ctx, c, step); err != nil {
 			return err
 		}
@@ -146,7 +165,7 @@ func definitions(at webhook.Location) ([]client.Object, error) {
 	}
 	var objects []client.Object
 	for _, crd := range crds {
-		if len(crd.Spec.Versions) > 1 && crd.Spec.Group == kueue.GroupVersion.Group {
+		if certs.Converted(crd) {
 			crd.Spec.Conversion = conversion(webhook.Conversion(at))
 		}
 		objects = append(objects, crd)

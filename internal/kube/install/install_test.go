@@ -1,14 +1,9 @@
 package install_test
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"net"
-	"os"
-	"path/filepath"
+	"bytes"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -16,11 +11,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
 func TestApplyTwice(t *testing.T) {
@@ -82,13 +80,74 @@ func TestApplyNeedsOneLocation(t *testing.T) {
 		why  string
 		opts install.Options
 	}{
-		"None": {"webhooks that are served nowhere would refuse everything", install.Options{}},
-		"Both": {"two places contradict each other", install.Options{WebhookURL: "https://x", WebhookService: &install.Service{}}},
+		"None":    {"webhooks that are served nowhere would refuse everything", install.Options{}},
+		"Both":    {"two places contradict each other", install.Options{WebhookURL: "https://x", WebhookService: &install.Service{}}},
+		"Vouched": {"two say whom to trust", install.Options{WebhookURL: "https://x", CABundle: []byte("ca"), CertManager: "a/b"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if install.Apply(t.Context(), fake.NewClientBuilder().WithScheme(scheme.New()).Build(), tc.opts) == nil {
 				t.Errorf("no error, but %s", tc.why)
+			}
+		})
+	}
+}
+
+// Without certificates nothing is trusted until the controller says whom to trust, and what it said
+// stays when the same is installed again. With cert-manager, that says it, where the API server calls
+// the controller and nowhere else.
+func TestWhoSaysWhomToTrust(t *testing.T) {
+	service := &install.Service{Namespace: install.DefaultNamespace, Name: "mlbatch-webhook-service", Port: 9443}
+	visibility := &install.Visibility{Port: 8082, Selector: map[string]string{"app": "mlbatch"}}
+	own := install.Options{WebhookService: service, Visibility: visibility}
+	bundle := []byte("made by the controller")
+	for name, tc := range map[string]struct {
+		opts   install.Options
+		inject string
+	}{
+		"Own":         {own, ""},
+		"CertManager": {install.Options{WebhookService: service, Visibility: visibility, CertManager: "mlbatch-system/serving"}, "mlbatch-system/serving"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := fake.NewClientBuilder().WithScheme(scheme.New()).Build()
+			if err := install.Apply(t.Context(), c, tc.opts); err != nil {
+				t.Fatal(err)
+			}
+			hooks := &admissionregistrationv1.MutatingWebhookConfiguration{}
+			crd, plain := &apiextensionsv1.CustomResourceDefinition{}, &apiextensionsv1.CustomResourceDefinition{}
+			api := &unstructured.Unstructured{}
+			api.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
+			get(t, c, "", webhook.MutatingName, hooks)
+			get(t, c, "", "workloads.kueue.x-k8s.io", crd)
+			get(t, c, "", "appwrappers.workload.codeflare.dev", plain)
+			get(t, c, "", "v1beta2.visibility.kueue.x-k8s.io", api)
+			for _, o := range []client.Object{hooks, crd, api} {
+				if got := o.GetAnnotations()["cert-manager.io/inject-ca-from"]; got != tc.inject {
+					t.Errorf("%s gets its authorities from %q, want %q", o.GetName(), got, tc.inject)
+				}
+			}
+			if len(plain.Annotations) > 0 && plain.Annotations["cert-manager.io/inject-ca-from"] != "" {
+				t.Error("what is not converted calls nobody")
+			}
+			text, _, _ := unstructured.NestedString(api.Object, "spec", "caBundle")
+			if len(hooks.Webhooks[0].ClientConfig.CABundle)+len(crd.Spec.Conversion.Webhook.ClientConfig.CABundle)+len(text) > 0 {
+				t.Error("somebody is trusted")
+			}
+			if tc.inject != "" {
+				return
+			}
+
+			before := client.MergeFrom(hooks.DeepCopy())
+			hooks.Webhooks[0].ClientConfig.CABundle = bundle
+			if err := c.Patch(t.Context(), hooks, before, client.FieldOwner(webhook.FieldOwner)); err != nil {
+				t.Fatal(err)
+			}
+			if err := install.Apply(t.Context(), c, tc.opts); err != nil {
+				t.Fatal(err)
+			}
+			get(t, c, "", webhook.MutatingName, hooks)
+			if !bytes.Equal(hooks.Webhooks[0].ClientConfig.CABundle, bundle) {
+				t.Error("installing it again forgets whom to trust")
 			}
 		})
 	}
@@ -158,65 +217,5 @@ func get(t *testing.T, c client.Client, namespace, name string, o client.Object)
 	t.Helper()
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestEnsureCerts(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "certs")
-	first := ensure(t, dir, "127.0.0.1")
-	if again := ensure(t, dir, "127.0.0.1"); !cmp.Equal(first, again) {
-		t.Error("good certificates must be kept, or every restart would change the webhook configurations")
-	}
-	handshake(t, dir, first)
-
-	other := ensure(t, dir, "127.0.0.1", "webhook.mlbatch-system.svc")
-	if cmp.Equal(first, other) {
-		t.Error("a certificate that does not name a host must be replaced")
-	}
-	if err := os.Truncate(filepath.Join(dir, install.KeyFile), 10); err != nil {
-		t.Fatal(err)
-	}
-	handshake(t, dir, ensure(t, dir, "127.0.0.1"))
-
-	for _, name := range []string{install.CertFile, install.KeyFile, install.CAFile} {
-		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.Mode().Perm() != 0o600 {
-			t.Errorf("%s has mode %o, want 600", name, info.Mode().Perm())
-		}
-	}
-}
-
-func ensure(t *testing.T, dir string, hosts ...string) []byte {
-	t.Helper()
-	ca, err := install.EnsureCerts(dir, hosts, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ca
-}
-
-// handshake connects to a server that uses the files, as the API server does.
-func handshake(t *testing.T, dir string, ca []byte) {
-	t.Helper()
-	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, install.CertFile), filepath.Join(dir, install.KeyFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca)
-	here, there := net.Pipe()
-	served := make(chan error, 1)
-	go func() {
-		served <- tls.Server(there, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}).HandshakeContext(t.Context())
-	}()
-	if err := tls.Client(here, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}).HandshakeContext(t.Context()); err != nil {
-		t.Error(err)
-	}
-	_ = here.Close()
-	if err := <-served; err != nil {
-		t.Error(err)
 	}
 }

@@ -50,7 +50,7 @@ func parties(o Options) []party {
 func roles(o Options) []client.Object {
 	objects := []client.Object{
 		clusterRole(EditRole, editRules(o.Kinds)),
-		clusterRole(Controller, controllerRules(o.Kinds)),
+		clusterRole(Controller, append(controllerRules(o.Kinds), trustRules(o)...)),
 		clusterRole(TeamRole, teamRules(o.Kinds)),
 		clusterRole(Scheduler, schedulerRules()),
 	}
@@ -63,7 +63,7 @@ func roles(o Options) []client.Object {
 		}
 		objects = append(objects,
 			&corev1.ServiceAccount{ObjectMeta: home},
-			&rbacv1.Role{ObjectMeta: home, Rules: homeRules(p.account)},
+			&rbacv1.Role{ObjectMeta: home, Rules: homeRules(p.account, o)},
 			&rbacv1.RoleBinding{
 				ObjectMeta: home, Subjects: subjects,
 				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: p.account},
@@ -219,6 +219,22 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	)
 }
 
+// trustRules let the controller say whom the API server trusts where it calls it. It may change no
+// other object of these kinds, and make none.
+func trustRules(o Options) []rbacv1.PolicyRule {
+	if !o.ownCerts() {
+		return nil // who brings the certificates says so
+	}
+	called, verbs := o.called, []string{"get", "patch"}
+	const hooks = "admissionregistration.k8s.io"
+	return []rbacv1.PolicyRule{
+		named(allow(hooks, verbs, "mutatingwebhookconfigurations"), called.Mutating...),
+		named(allow(hooks, verbs, "validatingwebhookconfigurations"), called.Validating...),
+		named(allow("apiextensions.k8s.io", verbs, "customresourcedefinitions"), called.Definitions...),
+		named(allow("apiregistration.k8s.io", verbs, "apiservices"), called.APIServices...),
+	}
+}
+
 func named(r rbacv1.PolicyRule, names ...string) rbacv1.PolicyRule {
 	r.ResourceNames = names
 	return r
@@ -268,7 +284,7 @@ func schedulerRules() []rbacv1.PolicyRule {
 
 // homeRules are for leader election in mlbatch's own namespace, and for what the
 // controller remembers there of nodes that are gone.
-func homeRules(account string) []rbacv1.PolicyRule {
+func homeRules(account string, o Options) []rbacv1.PolicyRule {
 	lease := named(allow("coordination.k8s.io", []string{"get", "patch", "update"}, "leases"), account)
 	rules := []rbacv1.PolicyRule{allow("coordination.k8s.io", []string{"create"}, "leases"), lease}
 	if account != Controller {
@@ -276,6 +292,9 @@ func homeRules(account string) []rbacv1.PolicyRule {
 	}
 	// The name in configuration files that come from Kueue.
 	rules[1].ResourceNames = append(rules[1].ResourceNames, "c1f6bfd2.kueue.x-k8s.io")
+	if o.ownCerts() {
+		rules = append(rules, named(allow("", []string{"get", "update"}, "secrets"), CertSecret, "kueue-webhook-server-cert"))
+	}
 	return append(rules,
 		allow("", []string{"create"}, "configmaps"),
 		named(allow("", append(read(), "patch", "update"), "configmaps"), slack.InventoryName))

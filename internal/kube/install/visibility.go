@@ -11,10 +11,11 @@ import (
 
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta1"
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/certs"
 )
 
 // VisibilityService names the Service in front of the visibility API.
-const VisibilityService = "mlbatch-visibility"
+const VisibilityService = certs.VisibilityService
 
 // Visibility is where the visibility API is served.
 type Visibility struct {
@@ -51,18 +52,20 @@ func visibilityObjects(o Options) []client.Object {
 // apiService registers a version. The higher the priority, the more it is
 // preferred among versions of the group.
 func apiService(o Options, version string, priority int64) client.Object {
-	group := v1beta2.GroupVersion.Group
+	spec := map[string]any{
+		"group":                v1beta2.GroupVersion.Group,
+		"version":              version,
+		"groupPriorityMinimum": int64(100),
+		"versionPriority":      priority,
+		"service":              map[string]any{"namespace": o.Namespace, "name": VisibilityService, "port": int64(o.Visibility.Port)},
+	}
+	if len(o.CABundle) > 0 {
+		spec["caBundle"] = base64.StdEncoding.EncodeToString(o.CABundle)
+	}
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiregistration.k8s.io/v1",
 		"kind":       "APIService",
-		"metadata":   map[string]any{"name": version + "." + group},
-		"spec": map[string]any{
-			"group":                group,
-			"version":              version,
-			"groupPriorityMinimum": int64(100),
-			"versionPriority":      priority,
-			"caBundle":             base64.StdEncoding.EncodeToString(o.CABundle),
-			"service":              map[string]any{"namespace": o.Namespace, "name": VisibilityService, "port": int64(o.Visibility.Port)},
-		},
+		"metadata":   map[string]any{"name": certs.APIService(version)},
+		"spec":       spec,
 	}}
 }

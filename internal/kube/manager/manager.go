@@ -36,6 +36,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/certs"
 	awcontroller "github.com/mlbatch/mlbatch/internal/kube/controllers/appwrapper"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/basis"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/decision"
@@ -76,8 +77,11 @@ type Options struct {
 	// every address.
 	WebhookHost string
 	WebhookPort int
-	// WebhookCertDir holds tls.crt and tls.key.
+	// WebhookCertDir holds tls.crt and tls.key, where Certs is nil.
 	WebhookCertDir string
+	// Certs are made and renewed by this process; nil leaves that to others. The client,
+	// the clock and the targets are set here.
+	Certs *certs.Options
 	// WebhookClientCA is a PEM file with the authority of the certificates that the
 	// API server shows to webhooks, "" asks for none. WebhookCallers are the names
 	// that are let in then.
@@ -167,6 +171,9 @@ type Options struct {
 	// PodProxy is the HTTP proxy by which pods of jobs are asked how they are, such as heads of
 	// Ray; nil asks them directly.
 	PodProxy *url.URL
+
+	// keeper keeps the certificates; nil where they are files.
+	keeper *certs.Keeper
 }
 
 // Gates are Kueue's feature gates on jobs that are on if nothing else is said.
@@ -242,6 +249,12 @@ func Run(ctx context.Context, opts Options) error {
 	if cfg.QPS == 0 {
 		cfg.QPS = -1
 	}
+	keeper, stop, err := keep(ctx, cfg, opts)
+	if err != nil {
+		return fmt.Errorf("start the controller: %w", err)
+	}
+	defer stop()
+	opts.keeper = keeper
 	settings, err := managerOptions(opts)
 	if err != nil {
 		return fmt.Errorf("start the controller: %w", err)
@@ -307,7 +320,7 @@ func Run(ctx context.Context, opts Options) error {
 
 func managerOptions(opts Options) (ctrl.Options, error) {
 	leader := opts.LeaderElection
-	tlsOpts := restrictions(opts.TLS)
+	tlsOpts := append(restrictions(opts.TLS), opts.certificate()...)
 	if opts.WebhookClientCA != "" {
 		ask, err := mlwebhook.ClientCertificates(opts.WebhookClientCA)
 		if err != nil {
@@ -384,7 +397,7 @@ func restrictions(t *tls.Config) []func(*tls.Config) {
 	}}
 }
 
-func probes(mgr manager.Manager, _ Options, _ *metrics.Metrics) error {
+func probes(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 	synced := func(req *http.Request) error {
 		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
 		defer cancel()
@@ -397,6 +410,12 @@ func probes(mgr manager.Manager, _ Options, _ *metrics.Metrics) error {
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("caches", synced),
 		mgr.AddReadyzCheck("webhook", mgr.GetWebhookServer().StartedChecker()),
+		mgr.AddReadyzCheck("certificates", func(*http.Request) error {
+			if opts.keeper == nil {
+				return nil
+			}
+			return opts.keeper.Ready()
+		}),
 	)
 }
 
@@ -468,7 +487,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 	}
 	if opts.VisibilityAddress != "" && opts.VisibilityAddress != "0" {
 		err := mgr.Add(visibility.New(visibility.Options{
-			Address: opts.VisibilityAddress, CertDir: opts.WebhookCertDir, TLS: opts.TLS, Kubeconfig: opts.Kubeconfig,
+			Address: opts.VisibilityAddress, Certificate: opts.content(), TLS: opts.TLS, Kubeconfig: opts.Kubeconfig,
 			Lines: answers, Workloads: mgr.GetClient(), Clock: clock.RealClock{}, SlackQueue: opts.SlackQueue, Rules: opts.Rules,
 		}))
 		if err != nil {

@@ -9,9 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/certs"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/history"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
@@ -27,6 +29,12 @@ func (s *Resolved) Options(opts manager.Options) manager.Options {
 		opts.QPS, opts.Burst = *k.QPS, int(ptr.Deref(k.Burst, 0))
 	}
 	opts.WebhookHost, opts.WebhookPort, opts.WebhookCertDir = c.Webhook.Host, *c.Webhook.Port, c.Webhook.CertDir
+	if m := c.InternalCertManagement; *m.Enable {
+		opts.Certs = &certs.Options{
+			Secret: client.ObjectKey{Namespace: *c.Namespace, Name: *m.WebhookSecretName},
+			Hosts:  certs.Hosts(*c.Namespace, *m.WebhookServiceName),
+		}
+	}
 	if c.TLS != nil {
 		opts.TLS, _ = c.TLS.Config(field.NewPath("tls")) // it is valid
 	}

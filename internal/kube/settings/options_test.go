@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -48,6 +49,44 @@ objectRetentionPolicies: {workloads: {afterFinished: 0s, afterDeactivatedByKueue
 			}
 			if diff := cmp.Diff(c.want, s.Options(manager.Options{}).Lifecycle); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)
+			}
+		})
+	}
+}
+
+// Who makes the certificates, and where they are, by what a file says.
+func TestCertificates(t *testing.T) {
+	const head = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+	cases := map[string]struct {
+		why, file   string
+		dir, secret string
+		host        string
+	}{
+		"no file": {"nothing has to be set up", "", "", "mlbatch-system/mlbatch-webhook-server-cert", "mlbatch-visibility.mlbatch-system.svc"},
+		"kueue's": {"its names are taken", head + "namespace: kueue-system\ninternalCertManagement: {enable: true, webhookServiceName: a, webhookSecretName: b}\n", "", "kueue-system/b", "a.kueue-system.svc"},
+		"service": {"its default is asked for, too", head + "internalCertManagement: {webhookServiceName: a}\n", "", "mlbatch-system/mlbatch-webhook-server-cert", "mlbatch-webhook-service.mlbatch-system.svc"},
+		"off":     {"as in Kueue there are files", head + "internalCertManagement: {enable: false}\n", "/tmp/k8s-webhook-server/serving-certs", "", ""},
+		"files":   {"who names files has some", head + "webhook: {certDir: /certs}\n", "/certs", "", ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := Empty()
+			if c.file != "" {
+				var err error
+				if f, err = Read("f.yaml", []byte(c.file)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s, err := Resolve(f, Given{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			opts := s.Options(manager.Options{})
+			if opts.WebhookCertDir != c.dir || (opts.Certs == nil) != (c.secret == "") {
+				t.Fatalf("%s: read from %q and kept in %+v", c.why, opts.WebhookCertDir, opts.Certs)
+			}
+			if k := opts.Certs; k != nil && (k.Secret.String() != c.secret || !slices.Contains(k.Hosts, c.host)) {
+				t.Errorf("%s: kept in %s for %v", c.why, k.Secret, k.Hosts)
 			}
 		})
 	}

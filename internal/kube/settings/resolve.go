@@ -134,8 +134,8 @@ func unused(c *v1beta2.Configuration) []Notice {
 	note := func(at *field.Path, format string, args ...any) {
 		out = append(out, Notice{Path: at.String(), Text: fmt.Sprintf(format, args...)})
 	}
-	if m := c.InternalCertManagement; m != nil {
-		note(field.NewPath("internalCertManagement"), "has no effect: certificates are made when mlbatch is installed; the controller reads them from webhook.certDir")
+	if *c.InternalCertManagement.Enable && c.Webhook.CertDir != "" {
+		note(field.NewPath("webhook", "certDir"), "has no effect: certificates are made here and kept in a Secret, unless internalCertManagement.enable is false")
 	}
 	if c.Integrations != nil {
 		out = append(out, unknownKinds(c.Integrations)...)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"path/filepath"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
@@ -31,8 +29,9 @@ import (
 type Options struct {
 	// Address is host:port.
 	Address string
-	// CertDir has tls.crt and tls.key. They are read again when they change.
-	CertDir string
+	// Certificate returns what is served with. It is asked when serving begins, and has
+	// changes told from then on.
+	Certificate func() (dynamiccertificates.CertKeyContentProvider, error)
 	// TLS restricts versions, suites and curves; nil is Go's choice.
 	TLS *tls.Config
 	// Kubeconfig is how the API server is asked who a user is and what they may;
@@ -83,8 +82,7 @@ func (s *Server) Start(ctx context.Context) error {
 func (s *Server) serve(parent context.Context) error {
 	ctx, cancel := context.WithCancel(parent) // what was begun ends with a failure
 	defer cancel()
-	cert, err := dynamiccertificates.NewDynamicServingContentFromFiles(v1beta2.GroupVersion.Group,
-		filepath.Join(s.opts.CertDir, "tls.crt"), filepath.Join(s.opts.CertDir, "tls.key"))
+	cert, err := s.opts.Certificate()
 	if err != nil {
 		return fmt.Errorf("read the certificate of the visibility API: %w", err)
 	}

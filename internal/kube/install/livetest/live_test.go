@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mlbatch/mlbatch/internal/kube/certs"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
@@ -61,22 +61,26 @@ func begin(t *testing.T) *cluster {
 		}
 	})
 	x := &cluster{t: t, config: lc.RESTConfig(), admin: connect(t, lc.RESTConfig(), ""), alice: connect(t, lc.RESTConfig(), "alice"), controller: client.WithFieldOwner(connect(t, lc.RESTConfig(), controllerUser), webhook.FieldOwner)}
-	certs := t.TempDir()
-	ca, err := install.EnsureCerts(certs, []string{"127.0.0.1"}, time.Now())
+	data, _, err := certs.Next(nil, []string{"127.0.0.1"}, time.Now(), nil, certs.DefaultLifetimes())
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := install.Options{WebhookURL: x.serve(certs), CABundle: ca, ControllerUser: controllerUser}
+	pair, err := tls.X509KeyPair(data[certs.ServingCert], data[certs.ServingKey])
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }
+	opts := install.Options{WebhookURL: x.serve(served), CABundle: data[certs.Bundle], ControllerUser: controllerUser}
 	for range 2 { // as at every start
 		if err := install.Apply(t.Context(), x.admin, opts); err != nil {
 			t.Fatal(err)
 		}
 	}
-	served, err := discovery.NewDiscoveryClientForConfig(x.config)
+	api, err := discovery.NewDiscoveryClientForConfig(x.config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := install.Wait(t.Context(), x.admin, served); err != nil {
+	if err := install.Wait(t.Context(), x.admin, api); err != nil {
 		t.Fatal(err)
 	}
 	return x
@@ -94,7 +98,7 @@ func connect(t *testing.T, cfg *rest.Config, user string) client.Client {
 }
 
 // serve runs the webhooks and returns their address.
-func (x *cluster) serve(certs string) string {
+func (x *cluster) serve(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) string {
 	x.t.Helper()
 	handlers, err := webhook.Handlers(webhook.Cluster{
 		Scheme: scheme.New(), Cached: x.admin, Live: x.admin, Access: x.admin, Mapper: x.admin.RESTMapper(),
@@ -106,12 +110,13 @@ func (x *cluster) serve(certs string) string {
 	for path, h := range handlers {
 		mux.Handle(path, h)
 	}
-	pair, err := tls.LoadX509KeyPair(filepath.Join(certs, install.CertFile), filepath.Join(certs, install.KeyFile))
-	if err != nil {
-		x.t.Fatal(err)
-	}
 	server := httptest.NewUnstartedServer(mux)
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	// GetCertificate is not asked where a server has a certificate, as this one has, and is called by
+	// its address.
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return &tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12}, nil
+	}}
+	server.Config.SetKeepAlivesEnabled(false) // every call is a handshake
 	server.StartTLS()
 	x.t.Cleanup(server.Close)
 	return server.URL
