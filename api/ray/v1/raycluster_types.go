@@ -57,18 +57,20 @@ type RayClusterSpec struct {
 	// +optional
 	HeadServiceAnnotations map[string]string `json:"headServiceAnnotations,omitempty"`
 
-	// networkPolicy, tlsOptions and historyServerOptions are not served here; see the page
-	// about this kind.
+	// networkPolicy, tlsOptions, podFQDN and historyServerOptions are not served here; see the
+	// page about this kind.
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	NetworkPolicy *Anything `json:"networkPolicy,omitempty"`
+	// +optional
+	TLSOptions *TLSOptions `json:"tlsOptions,omitempty"`
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
-	TLSOptions *Anything `json:"tlsOptions,omitempty"`
+	PodFQDN *Anything `json:"podFQDN,omitempty"`
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -213,7 +215,7 @@ type UpscalingMode string
 
 // AutoscalerOptions are about the container that decides how many workers there are.
 type AutoscalerOptions struct {
-	// version of the autoscaler: v1, which is what left out means, or v2.
+	// version of the autoscaler: v1 or v2. Left out, the version of Ray in the image says.
 	// +optional
 	Version *AutoscalerVersion `json:"version,omitempty"`
 
@@ -253,11 +255,28 @@ type AutoscalerOptions struct {
 	// +optional
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
 
+	// command and args of the container, instead of those that start the autoscaler, which
+	// are in its variable KUBERAY_GEN_AUTOSCALER_START_CMD.
+	// +listType=atomic
+	// +optional
+	Command []string `json:"command,omitempty"`
+	// +listType=atomic
+	// +optional
+	Args []string `json:"args,omitempty"`
+
 	// volumeMounts of the container.
 	// +listType=map
 	// +listMapKey=mountPath
 	// +optional
 	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
+}
+
+// TLSOptions say whether pods of a cluster talk encrypted by certificates that are made for
+// them, which is refused here.
+type TLSOptions struct {
+	// enabled is false, which is what left out means.
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
 }
 
 // GcsFaultToleranceOptions say where the head keeps what has to survive it.
@@ -280,6 +299,13 @@ type GcsFaultToleranceOptions struct {
 	// cluster's UID.
 	// +optional
 	ExternalStorageNamespace string `json:"externalStorageNamespace,omitempty"`
+
+	// storage is about the backend rocksdb, which is refused here.
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	Storage *Anything `json:"storage,omitempty"`
 }
 
 // RedisCredential is a value, or where it is read.
@@ -305,10 +331,19 @@ const (
 
 // AuthOptions say how Ray asks who somebody is.
 type AuthOptions struct {
-	// mode is token, for a token that is made for the cluster and is in a Secret of its
-	// name, or disabled.
+	// mode is token, which is what left out means, or disabled. The token is made for the
+	// cluster and is in a Secret of its name.
 	// +optional
 	Mode AuthMode `json:"mode,omitempty"`
+
+	// secretName is a Secret that has a token under auth_token, instead of one that is made.
+	// +optional
+	SecretName *string `json:"secretName,omitempty"`
+
+	// enableK8sTokenAuth has Ray ask Kubernetes who somebody is: tokens are those of
+	// ServiceAccounts that may ray:write the RayCluster. No token is made then.
+	// +optional
+	EnableK8sTokenAuth *bool `json:"enableK8sTokenAuth,omitempty"`
 }
 
 // RayClusterUpgradeType says what a change of the pods does to a cluster that runs.

@@ -25,7 +25,7 @@ func artifacts(o jobs.Object, _ *jobs.Plan, _ *jobs.Standing) ([]jobs.Artifact, 
 	if multiHost(&c.Spec) {
 		out = append(out, jobs.Artifact{Object: workerService(c)})
 	}
-	if AsksForToken(&c.Spec) {
+	if AsksForToken(&c.Spec) && !AsksKubernetes(&c.Spec) && TokenSecret(&c.Spec, c.Name) == c.Name {
 		out = append(out, jobs.Artifact{Object: &corev1.Secret{ObjectMeta: meta(c, c.Name)}, Fill: fillToken, Stays: true})
 	}
 	if autoscales(&c.Spec) {

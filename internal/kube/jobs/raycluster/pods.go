@@ -21,6 +21,8 @@ const (
 	memoryPath     = "/dev/shm"
 	logVolume      = "ray-logs"
 	logPath        = "/tmp/ray"
+	tokenVolume    = "ray-token"                              // of a ServiceAccount
+	tokenPath      = "/var/run/secrets/ray.io/serviceaccount" // where Ray looks for it
 )
 
 // shared returns a template whose lists can be added to without a change of the author's.
@@ -61,14 +63,15 @@ func head(c *api.RayCluster) *corev1.PodTemplateSpec {
 		n.redis, n.redisUse = gcs.RedisPassword != nil, gcs.RedisUsername != nil
 	}
 	command := n.command()
-	environment(c, main, command, "127.0.0.1:"+port(&n))
+	introduce(t, c)
+	environment(c, t, command, "127.0.0.1:"+port(&n))
 	persistence(c, main)
 	probe(main, n.options(), true)
 	sharedMemory(t)
 	run(main, command, leavesCommand(c))
 	if autoscales(s) {
+		chosen(s, main)
 		if version2(s) {
-			variable(main, "RAY_enable_autoscaler_v2", "1")
 			once(t)
 		}
 		t.Spec.ServiceAccountName = account(c)
@@ -99,7 +102,8 @@ func worker(c *api.RayCluster, g *group) *corev1.PodTemplateSpec {
 	}
 	variable(main, "FQ_RAY_IP", host)
 	variable(main, "RAY_IP", ServiceName(c))
-	environment(c, main, command, at)
+	introduce(t, c)
+	environment(c, t, command, at)
 	if tolerant(c) {
 		variable(main, "RAY_gcs_rpc_server_reconnect_timeout_s", "600")
 	}
@@ -136,8 +140,21 @@ func fieldOf(name, path string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
 }
 
+// introduce tells the author's init containers where the head is: in workers they wait for it,
+// in the head they make a certificate with its name.
+func introduce(t *corev1.PodTemplateSpec, c *api.RayCluster) {
+	t.Spec.InitContainers = slices.Clone(t.Spec.InitContainers)
+	for i := range t.Spec.InitContainers {
+		of := &t.Spec.InitContainers[i]
+		of.Env = slices.Clip(of.Env)
+		variable(of, "FQ_RAY_IP", HeadAddress(c))
+		variable(of, "RAY_IP", ServiceName(c))
+	}
+}
+
 // environment is what every Ray container is told.
-func environment(c *api.RayCluster, main *corev1.Container, command, address string) {
+func environment(c *api.RayCluster, t *corev1.PodTemplateSpec, command, address string) {
+	main := &t.Spec.Containers[0]
 	add(main, fieldOf("RAY_CLUSTER_NAME", "metadata.labels['"+api.ClusterLabel+"']"))
 	add(main, fieldOf("RAY_CLOUD_INSTANCE_ID", "metadata.name"))
 	add(main, fieldOf("RAY_NODE_TYPE_NAME", "metadata.labels['"+api.GroupLabel+"']"))
@@ -147,6 +164,12 @@ func environment(c *api.RayCluster, main *corev1.Container, command, address str
 	variable(main, "RAY_USAGE_STATS_KUBERAY_IN_USE", "1")
 	variable(main, "RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE", "1")
 	authenticate(c, main)
+	if !AsksKubernetes(&c.Spec) || slices.ContainsFunc(t.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == tokenVolume }) {
+		return
+	}
+	t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: tokenVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}},
+	}}})
 }
 
 // TokenKey is the key of the token in the Secret of a cluster that asks for one.
@@ -154,19 +177,42 @@ const TokenKey = "auth_token"
 
 // AsksForToken reports whether those who talk to a cluster need its token.
 func AsksForToken(s *api.RayClusterSpec) bool {
-	return s.AuthOptions != nil && s.AuthOptions.Mode == api.AuthToken
+	return s.AuthOptions != nil && s.AuthOptions.Mode != api.AuthDisabled
 }
 
-// authenticate gives a container the token of its cluster.
-func authenticate(c *api.RayCluster, to *corev1.Container) {
-	if !AsksForToken(&c.Spec) {
+// AsksKubernetes reports whether the tokens of a cluster are those of ServiceAccounts.
+func AsksKubernetes(s *api.RayClusterSpec) bool {
+	return AsksForToken(s) && ptr.Deref(s.AuthOptions.EnableK8sTokenAuth, false)
+}
+
+// TokenSecret is the Secret with the token of a cluster of that name: one that is made for it,
+// unless its author names another one.
+func TokenSecret(s *api.RayClusterSpec, cluster string) string {
+	if named := ptr.Deref(s.AuthOptions.SecretName, ""); named != "" {
+		return named
+	}
+	return cluster
+}
+
+// Authenticate gives a container the token of a cluster of that name.
+func Authenticate(s *api.RayClusterSpec, cluster string, to *corev1.Container) {
+	if !AsksForToken(s) {
 		return
 	}
 	variable(to, "RAY_AUTH_MODE", string(api.AuthToken))
+	if AsksKubernetes(s) {
+		variable(to, "RAY_ENABLE_K8S_TOKEN_AUTH", "true")
+		if !slices.ContainsFunc(to.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == tokenVolume || m.MountPath == tokenPath }) {
+			to.VolumeMounts = append(to.VolumeMounts, corev1.VolumeMount{Name: tokenVolume, MountPath: tokenPath, ReadOnly: true})
+		}
+		return
+	}
 	add(to, corev1.EnvVar{Name: "RAY_AUTH_TOKEN", ValueFrom: &corev1.EnvVarSource{
-		SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: c.Name}, Key: TokenKey},
+		SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: TokenSecret(s, cluster)}, Key: TokenKey},
 	}})
 }
+
+func authenticate(c *api.RayCluster, to *corev1.Container) { Authenticate(&c.Spec, c.Name, to) }
 
 // tolerant reports whether a cluster survives its head.
 func tolerant(c *api.RayCluster) bool {
@@ -294,6 +340,14 @@ func atMost(has corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
+// chosen tells Ray which autoscaler its author wants, who need not want the one that the
+// version of Ray has by itself.
+func chosen(s *api.RayClusterSpec, to *corev1.Container) {
+	if o := s.AutoscalerOptions; o != nil && o.Version != nil {
+		variable(to, "RAY_enable_autoscaler_v2", map[bool]string{true: "1", false: "0"}[version2(s)])
+	}
+}
+
 func version2(s *api.RayClusterSpec) bool {
 	return s.AutoscalerOptions != nil && ptr.Deref(s.AutoscalerOptions.Version, api.AutoscalerV1) == api.AutoscalerV2
 }
@@ -321,6 +375,10 @@ func scaler(s *api.RayClusterSpec, image string) corev1.Container {
 	return out
 }
 
+// scalerCommand is the variable with the command that starts the autoscaler, for those who
+// start it otherwise.
+const scalerCommand = "KUBERAY_GEN_AUTOSCALER_START_CMD"
+
 // autoscaler makes the container that decides how many workers there are.
 func autoscaler(c *api.RayCluster, main *corev1.Container) corev1.Container {
 	out := scaler(&c.Spec, main.Image)
@@ -336,12 +394,19 @@ func autoscaler(c *api.RayCluster, main *corev1.Container) corev1.Container {
 	add(&out, fieldOf("RAY_CLUSTER_NAMESPACE", "metadata.namespace"))
 	add(&out, fieldOf("RAY_HEAD_POD_NAME", "metadata.name"))
 	variable(&out, "KUBERAY_CRD_VER", "v1")
-	if version2(&c.Spec) {
-		variable(&out, "RAY_enable_autoscaler_v2", "1")
-	}
+	chosen(&c.Spec, &out)
 	authenticate(c, &out)
-	out.Command = shell()
-	out.Args = []string{"ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME) --cluster-namespace $(RAY_CLUSTER_NAMESPACE)"}
+	const command = "ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME) --cluster-namespace $(RAY_CLUSTER_NAMESPACE)"
+	variable(&out, scalerCommand, command)
+	out.Command, out.Args = shell(), []string{command}
+	if o := c.Spec.AutoscalerOptions; o != nil {
+		if len(o.Command) > 0 {
+			out.Command = o.Command
+		}
+		if len(o.Args) > 0 {
+			out.Args = o.Args
+		}
+	}
 	for _, m := range main.VolumeMounts { // the author may have given the logs another volume
 		if m.MountPath == logPath {
 			out.VolumeMounts = append(out.VolumeMounts, m)

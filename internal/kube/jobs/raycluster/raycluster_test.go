@@ -468,6 +468,86 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// TestTokensOfOthers: the token is one that its author has, or those of ServiceAccounts. A cluster
+// whose author says nothing of the mode is never open.
+func TestTokensOfOthers(t *testing.T) {
+	const mount = "/var/run/secrets/ray.io/serviceaccount"
+	for name, tc := range map[string]struct {
+		why, options      string
+		made              bool
+		token, kubernetes string
+		mounted           bool
+	}{
+		"Default":    {"options that say no mode ask for a token", "{}", true, "<a/auth_token>", "", false},
+		"Off":        {"", "{mode: disabled}", false, "", "", false},
+		"Named":      {"nothing is made beside the author's Secret", "{secretName: mine}", false, "<mine/auth_token>", "", false},
+		"Empty":      {"", "{mode: token, secretName: ''}", true, "<a/auth_token>", "", false},
+		"Kubernetes": {"Ray asks Kubernetes for the token that each pod has", "{mode: token, enableK8sTokenAuth: true}", false, "", "true", true},
+	} {
+		c := decode(t, "authOptions: "+tc.options+", enableInTreeAutoscaling: true, "+some)
+		if _, made := artifacts(t, c)["Secret a"]; made != tc.made {
+			t.Errorf("%s: %s: a Secret is made: %v", name, tc.why, made)
+		}
+		p := compile(t, c)
+		for i, where := range []*corev1.Container{&p.Templates[0].Spec.Containers[0], &p.Templates[0].Spec.Containers[1], &p.Templates[1].Spec.Containers[0], &p.Templates[1].Spec.InitContainers[0]} {
+			mounted := slices.ContainsFunc(where.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "ray-token" && m.MountPath == mount && m.ReadOnly })
+			if v := variables(where); v["RAY_AUTH_TOKEN"] != tc.token || v["RAY_ENABLE_K8S_TOKEN_AUTH"] != tc.kubernetes || mounted != tc.mounted {
+				t.Errorf("%s: %s: container %d: %v, %v", name, tc.why, i, v, where.VolumeMounts)
+			}
+		}
+		for i, template := range p.Templates {
+			volumes := 0
+			for _, v := range template.Spec.Volumes {
+				if v.Projected != nil && v.Projected.Sources[0].ServiceAccountToken.Path == "token" {
+					volumes++
+				}
+			}
+			if (volumes == 1) != tc.mounted {
+				t.Errorf("%s: template %d has %d volumes with a token", name, i, volumes)
+			}
+		}
+	}
+}
+
+// TestScalerStart: an author starts the autoscaler otherwise, and Ray is told which one it is
+// where its author says so.
+func TestScalerStart(t *testing.T) {
+	for name, tc := range map[string]struct{ why, options, runs, version string }{
+		"Nothing": {"Ray knows which one it has", "{}", "ray kuberay-autoscaler", ""},
+		"Args":    {"in the shell that there is", "{args: ['$KUBERAY_GEN_AUTOSCALER_START_CMD']}", "$KUBERAY_GEN_AUTOSCALER_START_CMD", ""},
+		"Both":    {"", "{command: [sh, -c], args: [x]}", "sh -c x", ""},
+		"One":     {"a newer Ray would take the other one", "{version: v1}", "ray kuberay-autoscaler", "0"},
+		"Two":     {"", "{version: v2}", "ray kuberay-autoscaler", "1"},
+	} {
+		head := compile(t, decode(t, "enableInTreeAutoscaling: true, autoscalerOptions: "+tc.options+", "+some)).Templates[0].Spec
+		got := head.Containers[1]
+		if run := strings.Join(slices.Concat(got.Command, got.Args), " "); !strings.Contains(run, tc.runs) {
+			t.Errorf("%s: %s: it runs %s", name, tc.why, run)
+		}
+		v := variables(&got)
+		if !strings.HasPrefix(v["KUBERAY_GEN_AUTOSCALER_START_CMD"], "ray kuberay-autoscaler") || v["RAY_enable_autoscaler_v2"] != tc.version || variables(&head.Containers[0])["RAY_enable_autoscaler_v2"] != tc.version {
+			t.Errorf("%s: %s: %v", name, tc.why, v)
+		}
+	}
+}
+
+// TestInitContainers: those of the author know where the head is, as many wait for it by name, and
+// what they know already stays. The author's object is not changed.
+func TestInitContainers(t *testing.T) {
+	const inits = "template: {spec: {initContainers: [{name: wait, image: i}, {name: knows, image: i, env: [{name: RAY_IP, value: x}]}], containers: [{name: ray, image: i}]}}"
+	c := decode(t, "headGroupSpec: {"+inits+"}, workerGroupSpecs: [{groupName: g, replicas: 1, "+inits+"}]")
+	before := c.DeepCopy()
+	for i, template := range compile(t, c).Templates {
+		first, second := variables(&template.Spec.InitContainers[0]), variables(&template.Spec.InitContainers[1])
+		if first["FQ_RAY_IP"] != "a-head-svc.b.svc.cluster.local" || first["RAY_IP"] != "a-head-svc" || second["RAY_IP"] != "x" || second["FQ_RAY_IP"] == "" {
+			t.Errorf("template %d: %v, %v", i, first, second)
+		}
+	}
+	if !equality.Semantic.DeepEqual(before, c) {
+		t.Error("the object was changed")
+	}
+}
+
 // TestPersistence: what has to survive the head is kept outside of it.
 func TestPersistence(t *testing.T) {
 	p := compile(t, decode(t, "gcsFaultToleranceOptions: {redisAddress: 'redis:6379', redisPassword: {valueFrom: {secretKeyRef: {name: s, key: k}}}}, "+some))
@@ -508,7 +588,14 @@ func TestRefused(t *testing.T) {
 		"ExternalIPs":  {"headGroupSpec: {headService: {spec: {externalIPs: [1.1.1.1]}}, POD}", "spec.headGroupSpec.headService.spec.externalIPs", "remove them"},
 		"Elsewhere":    {"headGroupSpec: {headService: {metadata: {namespace: other}}, POD}", "spec.headGroupSpec.headService.metadata.namespace", "remove it"},
 		"ServiceName":  {"headGroupSpec: {headService: {metadata: {name: A}}, POD}", "spec.headGroupSpec.headService.metadata.name", "lower case"},
-		"TLS":          {"tlsOptions: {}, " + one, "spec.tlsOptions", "RAY_USE_TLS"},
+		"TLS":          {"tlsOptions: {enabled: true}, " + one, "spec.tlsOptions.enabled", "RAY_USE_TLS"},
+		"FQDN":         {"podFQDN: {mode: DNSOnly}, " + one, "spec.podFQDN", "remove it"},
+		"Storage":      {"gcsFaultToleranceOptions: {backend: rocksdb, storage: {size: 1Gi}}, " + one, "spec.gcsFaultToleranceOptions.storage", "redisAddress"},
+		"AuthMode":     {"authOptions: {mode: Token}, " + one, "spec.authOptions.mode", "disabled"},
+		"AuthNone":     {"authOptions: {mode: disabled, enableK8sTokenAuth: true}, " + one, "spec.authOptions.enableK8sTokenAuth", "mode token"},
+		"AuthBoth":     {"authOptions: {secretName: s, enableK8sTokenAuth: true}, " + one, "spec.authOptions.secretName", "one of them"},
+		"AuthSecret":   {"authOptions: {secretName: A_b}, " + one, "spec.authOptions.secretName", "lower case"},
+		"ScalerStart":  {"autoscalerOptions: {env: [{name: KUBERAY_GEN_AUTOSCALER_START_CMD, value: x}]}, " + one, "spec.autoscalerOptions.env", "use args"},
 		"Network":      {"networkPolicy: {}, " + one, "spec.networkPolicy", "NetworkPolicy"},
 		"Rocks":        {"gcsFaultToleranceOptions: {backend: rocksdb}, " + one, "spec.gcsFaultToleranceOptions.backend", "redis"},
 		"NoRedis":      {"gcsFaultToleranceOptions: {}, " + one, "spec.gcsFaultToleranceOptions.redisAddress", "host and port"},

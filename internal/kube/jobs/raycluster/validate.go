@@ -59,13 +59,18 @@ func CheckSpec(s *api.RayClusterSpec, at *field.Path) field.ErrorList {
 	if o := s.AutoscalerOptions; o != nil && o.IdleTimeoutSeconds != nil && *o.IdleTimeoutSeconds < 0 {
 		errs = append(errs, field.Invalid(at.Child("autoscalerOptions", "idleTimeoutSeconds"), *o.IdleTimeoutSeconds, "use a number from 0"))
 	}
+	errs = append(errs, checkAuth(s.AuthOptions, at.Child("authOptions"))...)
+	if o := s.AutoscalerOptions; o != nil && slices.ContainsFunc(o.Env, func(e corev1.EnvVar) bool { return e.Name == scalerCommand }) {
+		errs = append(errs, field.Forbidden(at.Child("autoscalerOptions", "env"), scalerCommand+" is what args may use: remove it, and use args"))
+	}
 	for _, missing := range []struct {
 		name string
 		is   bool
 		cure string
 	}{
 		{"networkPolicy", s.NetworkPolicy != nil, "none is made here, and the cluster would be open: make a NetworkPolicy that selects ray.io/cluster, and remove it"},
-		{"tlsOptions", s.TLSOptions != nil, "no certificates are made here, and the cluster would talk without: set RAY_USE_TLS and its files in the pods, and remove it"},
+		{"tlsOptions.enabled", s.TLSOptions != nil && ptr.Deref(s.TLSOptions.Enabled, false), "no certificates are made here, and the cluster would talk without: set RAY_USE_TLS and its files in the pods, and remove it"},
+		{"podFQDN", s.PodFQDN != nil, "pods are known by their addresses here: remove it"},
 	} {
 		if missing.is {
 			errs = append(errs, field.Forbidden(at.Child(missing.name), missing.cure))
@@ -164,6 +169,31 @@ func checkGroup(s *api.RayClusterSpec, g *group, at *field.Path) field.ErrorList
 	return errs
 }
 
+// checkAuth finds out whether it is clear whose tokens are asked for.
+func checkAuth(o *api.AuthOptions, at *field.Path) field.ErrorList {
+	if o == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	modes := []api.AuthMode{api.AuthToken, api.AuthDisabled}
+	if o.Mode != "" && !slices.Contains(modes, o.Mode) {
+		errs = append(errs, field.NotSupported(at.Child("mode"), o.Mode, modes))
+	}
+	named, asks := ptr.Deref(o.SecretName, ""), ptr.Deref(o.EnableK8sTokenAuth, false)
+	if named != "" {
+		for _, wrong := range validation.IsDNS1123Subdomain(named) {
+			errs = append(errs, field.Invalid(at.Child("secretName"), named, wrong))
+		}
+	}
+	switch {
+	case o.Mode == api.AuthDisabled && asks:
+		errs = append(errs, field.Forbidden(at.Child("enableK8sTokenAuth"), "nobody is asked for a token with mode disabled: remove it, or use mode token"))
+	case named != "" && asks:
+		errs = append(errs, field.Forbidden(at.Child("secretName"), "tokens are those of ServiceAccounts with enableK8sTokenAuth: keep one of them"))
+	}
+	return errs
+}
+
 // submitter is the name of the pods that submit a job to a cluster.
 const submitter = "submitter"
 
@@ -173,6 +203,9 @@ func checkPersistence(s *api.RayClusterSpec, at *field.Path) field.ErrorList {
 		return nil
 	}
 	at = at.Child("gcsFaultToleranceOptions")
+	if o.Storage != nil {
+		return field.ErrorList{field.Forbidden(at.Child("storage"), "no volume is made here: keep it in Redis, with redisAddress, and remove it")}
+	}
 	if o.Backend != "" && o.Backend != "redis" {
 		return field.ErrorList{field.NotSupported(at.Child("backend"), o.Backend, []string{"redis"})}
 	}

@@ -238,10 +238,8 @@ func complete(j *api.RayJob, t *corev1.PodTemplateSpec) {
 			c.Env = append(c.Env, e)
 		}
 	}
-	if s := j.Spec.RayClusterSpec; s != nil && raycluster.AsksForToken(s) {
-		c.Env = append(c.Env, corev1.EnvVar{Name: "RAY_AUTH_MODE", Value: string(api.AuthToken)}, corev1.EnvVar{Name: "RAY_AUTH_TOKEN", ValueFrom: &corev1.EnvVarSource{
-			SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: clusterName(j)}, Key: raycluster.TokenKey},
-		}})
+	if s := j.Spec.RayClusterSpec; s != nil {
+		raycluster.Authenticate(s, clusterName(j), c)
 	}
 }
 

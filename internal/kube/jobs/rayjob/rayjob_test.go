@@ -296,6 +296,7 @@ func TestRefused(t *testing.T) {
 		"HTTPEmpty":    {"submissionMode: HTTPMode, " + cluster, "spec.entrypoint", "command"},
 		"HTTPName":     {"submissionMode: HTTPMode, jobId: ../x, " + some, "spec.jobId", "letters"},
 		"HTTPAmounts":  {"submissionMode: HTTPMode, entrypointResources: x, " + some, "spec.entrypointResources", "JSON"},
+		"Kubernetes":   {"entrypoint: x, rayClusterSpec: {authOptions: {enableK8sTokenAuth: true}, headGroupSpec: {POD}}", "spec.rayClusterSpec.authOptions.enableK8sTokenAuth", "token of its own"},
 		"HTTPToken":    {"submissionMode: HTTPMode, entrypoint: x, rayClusterSpec: {authOptions: {mode: token}, headGroupSpec: {POD}}", "spec.rayClusterSpec.authOptions", "K8sJobMode"},
 		"Alone":        {"submissionMode: InteractiveMode, backoffLimit: 1, " + some, "spec.backoffLimit", "remove it"},
 		"BesideUsed":   {"submissionMode: SidecarMode, entrypoint: x, clusterSelector: {ray.io/cluster: c}", "spec.clusterSelector", "rayClusterSpec"},

@@ -120,6 +120,9 @@ func checkMode(j *api.RayJob, at *field.Path) field.ErrorList {
 	if s := j.Spec.RayClusterSpec; s != nil && m != api.K8sJobMode && raycluster.AsksForToken(s) {
 		errs = append(errs, field.Forbidden(at.Child("rayClusterSpec", "authOptions"), "the dashboard is asked without a token: remove it, or use submissionMode K8sJobMode"))
 	}
+	if s := j.Spec.RayClusterSpec; s != nil && m == api.K8sJobMode && raycluster.AsksKubernetes(s) {
+		errs = append(errs, field.Forbidden(at.Child("rayClusterSpec", "authOptions", "enableK8sTokenAuth"), "what submits the job has no token of a ServiceAccount: remove it, and the cluster gets a token of its own"))
+	}
 	if m == api.InteractiveMode && ptr.Deref(j.Spec.BackoffLimit, 0) > 0 {
 		errs = append(errs, field.Forbidden(at.Child("backoffLimit"), "nobody but you can submit the job again: remove it, or use another submissionMode"))
 	}
