@@ -53,6 +53,7 @@ func shared(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 func head(c *api.RayCluster) *corev1.PodTemplateSpec {
 	s := &c.Spec
 	t := shared(&s.HeadGroupSpec.Template)
+	maps.Copy(t.Labels, s.HeadGroupSpec.Labels) // people find by them what Ray finds by them
 	main := &t.Spec.Containers[0]
 	main.Ports = headPorts(t)
 	n := node{
@@ -92,6 +93,7 @@ func port(n *node) string {
 // worker makes the template of a group's pods.
 func worker(c *api.RayCluster, g *group) *corev1.PodTemplateSpec {
 	t := shared(&g.Template)
+	maps.Copy(t.Labels, g.Labels)
 	main := &t.Spec.Containers[0]
 	host := HeadAddress(c)
 	at := host + ":" + port(&node{params: c.Spec.HeadGroupSpec.RayStartParams})

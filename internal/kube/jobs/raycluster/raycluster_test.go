@@ -548,6 +548,20 @@ func TestInitContainers(t *testing.T) {
 	}
 }
 
+// TestLabels: labels of Ray's nodes are those of their pods, too, but for those by which pods are
+// found to be of the cluster.
+func TestLabels(t *testing.T) {
+	const told = "labels: {zone: told, ray.io/group: other}, template: {metadata: {labels: {zone: written, app: x}}, spec: {containers: [{name: ray, image: i}]}}"
+	p := compile(t, decode(t, "headGroupSpec: {"+told+"}, workerGroupSpecs: [{groupName: g, replicas: 1, "+told+"}]"))
+	for i, group := range []string{"headgroup", "g"} {
+		got := maps.Clone(p.Templates[i].Labels)
+		maps.Copy(got, p.Roles[i].Labels)
+		if got["zone"] != "told" || got["app"] != "x" || got["ray.io/group"] != group {
+			t.Errorf("%s: %v", group, got)
+		}
+	}
+}
+
 // TestPersistence: what has to survive the head is kept outside of it.
 func TestPersistence(t *testing.T) {
 	p := compile(t, decode(t, "gcsFaultToleranceOptions: {redisAddress: 'redis:6379', redisPassword: {valueFrom: {secretKeyRef: {name: s, key: k}}}}, "+some))
@@ -589,6 +603,8 @@ func TestRefused(t *testing.T) {
 		"Elsewhere":    {"headGroupSpec: {headService: {metadata: {namespace: other}}, POD}", "spec.headGroupSpec.headService.metadata.namespace", "remove it"},
 		"ServiceName":  {"headGroupSpec: {headService: {metadata: {name: A}}, POD}", "spec.headGroupSpec.headService.metadata.name", "lower case"},
 		"TLS":          {"tlsOptions: {enabled: true}, " + one, "spec.tlsOptions.enabled", "RAY_USE_TLS"},
+		"HeadLabels":   {"headGroupSpec: {labels: {a: 'b c'}, POD}", "spec.headGroupSpec.labels", "b c"},
+		"GroupLabels":  {group("groupName: g, labels: {'a b': c}, POD"), "spec.workerGroupSpecs[0].labels", "a b"},
 		"FQDN":         {"podFQDN: {mode: DNSOnly}, " + one, "spec.podFQDN", "remove it"},
 		"Storage":      {"gcsFaultToleranceOptions: {backend: rocksdb, storage: {size: 1Gi}}, " + one, "spec.gcsFaultToleranceOptions.storage", "redisAddress"},
 		"AuthMode":     {"authOptions: {mode: Token}, " + one, "spec.authOptions.mode", "disabled"},

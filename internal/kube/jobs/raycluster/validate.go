@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -54,6 +55,7 @@ func checkName(c *api.RayCluster) field.ErrorList {
 func CheckSpec(s *api.RayClusterSpec, at *field.Path) field.ErrorList {
 	errs := checkTemplate(&s.HeadGroupSpec.Template, at.Child("headGroupSpec", "template"))
 	errs = append(errs, checkService(&s.HeadGroupSpec, at.Child("headGroupSpec"))...)
+	errs = append(errs, metav1validation.ValidateLabels(s.HeadGroupSpec.Labels, at.Child("headGroupSpec", "labels"))...)
 	errs = append(errs, checkGroups(s, at.Child("workerGroupSpecs"))...)
 	errs = append(errs, checkPersistence(s, at)...)
 	if o := s.AutoscalerOptions; o != nil && o.IdleTimeoutSeconds != nil && *o.IdleTimeoutSeconds < 0 {
@@ -138,6 +140,7 @@ func checkGroups(s *api.RayClusterSpec, at *field.Path) field.ErrorList {
 
 func checkGroup(s *api.RayClusterSpec, g *group, at *field.Path) field.ErrorList {
 	errs := checkTemplate(&g.Template, at.Child("template"))
+	errs = append(errs, metav1validation.ValidateLabels(g.Labels, at.Child("labels"))...)
 	switch wrong := validation.IsDNS1123Label(g.role()); {
 	case g.GroupName == "":
 		errs = append(errs, field.Required(at.Child("groupName"), "pods have it in their names"))
