@@ -22,7 +22,7 @@ const (
 	logVolume      = "ray-logs"
 	logPath        = "/tmp/ray"
 	tokenVolume    = "ray-token"                              // of a ServiceAccount
-	tokenPath      = "/var/run/secrets/ray.io/serviceaccount" // where Ray looks for it
+	tokenPath      = "/var/run/secrets/ray.io/serviceaccount" //nolint:gosec // where Ray looks for one
 )
 
 // shared returns a template whose lists can be added to without a change of the author's.
