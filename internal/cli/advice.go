@@ -13,6 +13,9 @@ func (e *Explanation) helps(x *visibility.Explanation) {
 	var own, others []string
 	for _, a := range x.Advice {
 		text := adviceText(a, x)
+		if a.Kind == "Release" && strings.HasPrefix(e.Reason, kueue.ReasonDeactivated) {
+			text = e.release()
+		}
 		if a.Preempts > 0 {
 			text += fmt.Sprintf(" (it then stops %s)", count(int(a.Preempts), "other job"))
 		}

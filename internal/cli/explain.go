@@ -319,7 +319,23 @@ func deactivated(p Picture, j facts.Job, e *Explanation) {
 		e.say("%s", orElse(j.Message, j.Reason))
 	}
 	e.stopped(p, j.Eviction)
-	e.Helps = fmt.Sprintf(`activate it: kubectl patch workload -n %s %s --type merge -p '{"spec":{"active":true}}'`, p.Workload.Namespace, p.Workload.Name)
+	if x := p.Answer; x != nil && x.Waiting {
+		e.Answer = x
+		e.helps(x)
+		if len(e.Advice) > 0 {
+			return
+		}
+		if len(x.Next) > 0 {
+			e.say("Released, it would wait: %s", x.Next[0].Message)
+		}
+	}
+	e.Helps = e.release()
+}
+
+// release is how a job is let back into its queue.
+func (e *Explanation) release() string {
+	_, job, _ := strings.Cut(e.Object, " ")
+	return "release it: mlbatch release " + job
 }
 
 // ago prints how long ago t was.

@@ -492,7 +492,7 @@ func (p *Picture) findOthers(ctx context.Context, c client.Reader) error {
 
 // waits reports whether a workload waits for quota.
 func waits(w *kueue.Workload) bool {
-	return w.Status.Admission == nil && (w.Spec.Active == nil || *w.Spec.Active) && !isTrue(w.Status.Conditions, kueue.WorkloadFinished)
+	return w.Status.Admission == nil && !isTrue(w.Status.Conditions, kueue.WorkloadFinished)
 }
 
 // readable drops the errors that mean that there is nothing to tell.

@@ -6,18 +6,51 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 )
 
-// P9: where quota or nodes are short, a piece of advice is taken from the answer and followed
-// as its user would: the job runs.
+// P9: of each reason that a job can wait for here one piece of advice is taken from the
+// answer, and followed as the user or the administrator would: the job runs.
 func TestAdviceIsFollowed(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
-	alice := user(t, "alice")
+	admin, alice := user(t, ""), user(t, "alice")
+	patch := func(o client.Object, merge string) {
+		t.Helper()
+		if err := admin.Patch(withoutCancel(t), o, client.RawPatch(types.MergePatchType, []byte(merge))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stopAll := func(p kueue.StopPolicy) {
+		patch(&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "blue-cluster-queue"}}, fmt.Sprintf(`{"spec":{"stopPolicy":%q}}`, p))
+	}
+	stop := func(p kueue.StopPolicy) {
+		patch(&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "default-queue"}}, fmt.Sprintf(`{"spec":{"stopPolicy":%q}}`, p))
+	}
+	cordon := func(node string, on bool) {
+		patch(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, on))
+	}
+	activate := func(name string, active bool) {
+		w := workloadOf(t, "blue", name)
+		edit(t, admin, w, func(w *kueue.Workload) { w.Spec.Active = ptr.To(active) })
+	}
+	const gated = kueue.AdmissionGatedByAnnotation
+	with := func(manifest, metadata string) string {
+		return strings.Replace(manifest, "metadata: {name: x}", "metadata: {name: x, "+metadata+"}", 1)
+	}
+	labelled := func(queue string) string {
+		return with(gang("x", 1, 1, 6000), "labels: {kueue.x-k8s.io/queue-name: "+queue+"}")
+	}
+	choosy := strings.Replace(gang("x", 1, 1, 6000), "restartPolicy", "nodeSelector: {example.com/disk: fast}\n            restartPolicy", 1)
+	t.Cleanup(func() { cordon("node-0", false); stop(kueue.StopPolicyNone); stopAll(kueue.StopPolicyNone) })
 	remove := func(name string) {
 		t.Helper()
 		if err := alice.Delete(t.Context(), wrapper(t, "blue", name), client.PropagationPolicy("Background")); err != nil {
@@ -61,6 +94,76 @@ func TestAdviceIsFollowed(t *testing.T) {
 				remove(name)
 			},
 		},
+		{
+			"OnHold", "Release",
+			func() {
+				stop(kueue.StopPolicyHold)
+				create(t, alice, gang("x", 1, 1, 6000), "blue")
+				eventually(t, "it waits", waits(t, "blue", "x", "stopped"))
+				activate("x", false)
+				stop(kueue.StopPolicyNone)
+			},
+			func(visibility.Advice) { activate("x", true) },
+		},
+		{
+			"Suspended", "ResumeLocal",
+			func() {
+				stop(kueue.StopPolicyHold)
+				create(t, alice, gang("x", 1, 1, 6000), "blue")
+			},
+			func(visibility.Advice) { stop(kueue.StopPolicyNone) },
+		},
+		{
+			"Suspended", "ResumeQueue",
+			func() {
+				stopAll(kueue.StopPolicyHold)
+				create(t, alice, gang("x", 1, 1, 6000), "blue")
+			},
+			func(visibility.Advice) { stopAll(kueue.StopPolicyNone) },
+		},
+		{
+			"AdmissionGated", "OpenGate",
+			func() {
+				create(t, alice, with(gang("x", 1, 1, 6000), "annotations: {"+gated+": example.com/a}"), "blue")
+			},
+			func(visibility.Advice) {
+				edit(t, alice, wrapper(t, "blue", "x"), func(w *aw.AppWrapper) { delete(w.Annotations, gated) })
+			},
+		},
+		{
+			"TopologyPlacementFailed", "Uncordon",
+			func() {
+				cordon("node-0", true)
+				create(t, alice, gang("x", 3, 5, 6000), "blue")
+			},
+			func(a visibility.Advice) {
+				for _, node := range a.Nodes {
+					cordon(node, false)
+				}
+			},
+		},
+		{
+			"TopologyPlacementFailed", "DropSelector",
+			func() { create(t, alice, choosy, "blue") },
+			func(visibility.Advice) { remove("x"); create(t, alice, gang("x", 1, 1, 6000), "blue") },
+		},
+		{
+			"WaitingForQuota TopologyPlacementFailed", "RaisePriority",
+			func() {
+				create(t, alice, gang("before", 3, 8, 6000), "blue")
+				eventually(t, "all is taken", inPhase(t, "Running", "blue", "before"))
+				create(t, alice, gang("x", 1, 8, 6000), "blue")
+			},
+			func(a visibility.Advice) {
+				remove("x")
+				create(t, alice, strings.Replace(gang("x", 1, 8, 6000), "restartPolicy", "priorityClassName: "+a.PriorityClasses[0]+"\n            restartPolicy", 1), "blue")
+			},
+		},
+		{
+			"Misconfigured", "OtherQueue",
+			func() { create(t, alice, labelled("nowhere"), "blue") },
+			func(a visibility.Advice) { remove("x"); create(t, alice, labelled(a.Queue), "blue") },
+		},
 	} {
 		c.waits()
 		var advice visibility.Advice
@@ -79,6 +182,9 @@ func TestAdviceIsFollowed(t *testing.T) {
 		c.follow(advice)
 		eventually(t, c.code+": after "+c.kind+" it runs", inPhase(t, "Running", "blue", "x"))
 		remove("x")
+		if c.kind == "RaisePriority" {
+			remove("before") // it was stopped, and runs again
+		}
 		awaitEmpty(t, "blue")
 	}
 }
