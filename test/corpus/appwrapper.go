@@ -11,7 +11,7 @@ import (
 // AppWrappers returns AppWrappers around manifests of the other kinds. They end with the
 // phase Succeeded or Failed, or are Running with all their pods.
 func AppWrappers() []Manifest {
-	all := slices.Concat(All(), Kubernetes(), Ray(), Sets())
+	all := slices.Concat(All(), Kubernetes(), Ray(), Sets(), TrainJobs())
 	var out []Manifest
 	for _, r := range wrapperRows() {
 		m := Manifest{Kind: "AppWrapper", Name: r.name, Why: r.why, Ends: "Succeeded"}
@@ -110,6 +110,11 @@ func wrapperRows() []wrapperRow {
 		{name: "mpijob", why: "a launcher and workers", wraps: []string{"MPIJob v2beta1-plain"}},
 		{name: "raycluster", why: "a cluster that serves", wraps: []string{"RayCluster sample"}},
 		{name: "lws", why: "groups that serve", wraps: []string{"LeaderWorkerSet leader"}},
+		{name: "trainjob", why: "training by a runtime of the cluster", wraps: []string{"TrainJob torch-gpus"}},
+		{name: "trainjob-mpi", why: "a launcher that waits for the nodes", wraps: []string{"TrainJob mpi-beside"}},
+		{name: "trainjob-steps", why: "by a runtime of the namespace, data and model first", wraps: []string{"TrainJob steps"}},
+		{name: "trainjob-patches", why: "with changes of the newest kind", wraps: []string{"TrainJob patches"}},
+		{name: "trainjobs", why: "two with one runtime, and one with another", wraps: []string{"TrainJob torch", "TrainJob overrides-second", "TrainJob torch-args"}},
 		{name: "mixed", why: "what trains beside what serves", wraps: []string{"JobSet plain", "Deployment defaults"}},
 		{name: "labelled", why: "labels and annotations of its own", metadata: "labels: {team: blue}, annotations: {note: hello}", wraps: []string{"Job secured"}},
 	}

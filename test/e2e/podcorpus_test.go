@@ -22,6 +22,7 @@ import (
 // TestCorpusOfPods applies what people write of Kubernetes' own kinds twice, as alice, and
 // in her queue: each comes to its end, or serves, and leaves nothing when it is deleted.
 func TestCorpusOfPods(t *testing.T) {
+	installCorpusRuntimes(t)
 	byKind := map[string][]corpus.Manifest{}
 	for _, m := range append(corpus.Kubernetes(), corpus.AppWrappers()...) {
 		if !m.Privileged { // the namespace is a team's

@@ -202,7 +202,8 @@ spec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {templat
 		{"those are for all", runtime("ClusterTrainingRuntime", "first", ""), "cannot"},
 		{"its pods would be important", runtime("TrainingRuntime", "first", "priorityClassName: system-node-critical,"), "priorityClassName"},
 		{"its pods would be elsewhere", runtime("TrainingRuntime", "first", "nodeName: node-0,"), "nodeSelector"},
-		{"its pods could not be counted", wrap(trainManifest("sneak", "name: torch-distributed", trains(8, "400"))), "create the TrainJob by itself"},
+		{"nor is it for one that is wrapped", wrap(manifest), "spec.components[0].template.spec.runtimeRef.name"},
+		{"its pods would not be known in time", wrap(runtime("TrainingRuntime", "first", "")), "create it by itself, before the AppWrapper"},
 	} {
 		if out, err := kubectl(t, "alice", tc.manifest, "create", "-n", "blue"); err == nil || !strings.Contains(out, tc.want) {
 			t.Errorf("%s: %v, it said %s", tc.why, err, out)
@@ -318,15 +319,7 @@ func TestTrainJobSurvivesTheController(t *testing.T) {
 // should, and nothing left of it when it is deleted.
 func TestCorpusOfTrainJobs(t *testing.T) {
 	awaitEmpty(t, "blue")
-	for _, text := range corpus.Runtimes() {
-		who, where := "alice", []string{"apply", "--server-side", "-n", "blue"}
-		if strings.Contains(text, "kind: "+api.ClusterTrainingRuntimeKind) {
-			who = ""
-		}
-		if out, err := kubectl(t, who, text, where...); err != nil {
-			t.Fatalf("%v\n%s\n%s", err, out, text)
-		}
-	}
+	installCorpusRuntimes(t)
 	alice, ends := user(t, "alice"), map[string]string{}
 	for _, m := range corpus.TrainJobs() {
 		o := &unstructured.Unstructured{}
@@ -371,4 +364,105 @@ func TestCorpusOfTrainJobs(t *testing.T) {
 	for name := range ends {
 		eventually(t, "nothing is left of "+name, func() string { return leftOf(t, name) })
 	}
+}
+
+// installCorpusRuntimes installs the runtimes that manifests of the corpus name, for as long as
+// the test takes.
+func installCorpusRuntimes(t *testing.T) {
+	t.Helper()
+	for _, text := range corpus.Runtimes() {
+		who := "alice"
+		if strings.Contains(text, "kind: "+api.ClusterTrainingRuntimeKind) {
+			who = ""
+		}
+		if out, err := kubectl(t, who, text, "apply", "--server-side", "-n", "blue"); err != nil {
+			t.Fatalf("%v\n%s\n%s", err, out, text)
+		}
+		t.Cleanup(func() { _, _ = kubectl(t, "", text, "delete", "--ignore-not-found", "-n", "blue") })
+	}
+}
+
+// TestWrappedTrainJobs: what is counted of a TrainJob in an AppWrapper is its runtime as it was
+// when the AppWrapper came. S5: one that is changed before it starts, while it runs, or taken
+// away, makes no other pods than those that were admitted.
+func TestWrappedTrainJobs(t *testing.T) {
+	awaitEmpty(t, "blue")
+	const name = "wrapped-train"
+	runtime := func(replicas int, role string) string {
+		return fmt.Sprintf(`
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata: {name: growing}
+spec: {mlPolicy: {torch: {}}, template: {spec: {replicatedJobs: [
+  {name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {containers: [{name: node, image: busybox}]}}}}},
+  {name: %s, replicas: %d, template: {spec: {template: {spec: {containers: [{name: c, image: busybox, command: [sh, -c, "sleep 400"], resources: {limits: {cpu: 1}}}]}}}}}]}}}
+`, role, replicas)
+	}
+	stop := func(policy string) {
+		t.Helper()
+		out, err := kubectl(t, "", "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: blue-cluster-queue}", "patch", "--type=merge", "-p", `{"spec":{"stopPolicy":"`+policy+`"}}`)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	apply := func(text string) {
+		t.Helper()
+		if out, err := kubectl(t, "alice", text, "apply", "--server-side", "-n", "blue"); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	stop("Hold")
+	t.Cleanup(func() {
+		_, _ = kubectl(t, "", "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: blue-cluster-queue}", "patch", "--type=merge", "-p", `{"spec":{"stopPolicy":"None"}}`)
+	})
+	apply(runtime(1, "helper"))
+	apply(wrap(trainManifest(name, "name: growing, kind: TrainingRuntime", trains(2, "400"))))
+	eventually(t, "it is counted by its runtime", func() string {
+		w := workloadOf(t, "blue", "wrapped")
+		if w == nil {
+			return "it has no Workload"
+		}
+		if len(w.Spec.PodSets) != 2 || w.Spec.PodSets[0].Count != 2 || w.Spec.PodSets[1].Count != 1 {
+			t.Fatalf("counted are %v", w.Spec.PodSets)
+		}
+		return ""
+	})
+	apply(runtime(5, "more"))
+	stop("None")
+	none := func() string {
+		for _, p := range setPods(t, name) {
+			if r := p.Labels[jobset.ReplicatedJobNameKey]; r != "node" && r != "helper" {
+				return "pod " + p.Name + " was never admitted"
+			}
+			if p.Labels["workload.codeflare.dev/appwrapper"] != "wrapped" {
+				return "pod " + p.Name + " does not say whose it is"
+			}
+		}
+		if n := len(setPods(t, name)); n > 3 {
+			return fmt.Sprintf("%d pods", n)
+		}
+		return ""
+	}
+	always(t, "no pod that was not admitted", none, trainRuns(t, name, 3))
+	if out, err := kubectl(t, "alice", runtime(5, "more"), "delete", "-n", "blue"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	gone := setPods(t, name)[0]
+	if err := user(t, "").Delete(t.Context(), &gone); err != nil {
+		t.Fatal(err)
+	}
+	always(t, "no pod that was not admitted", none, func() string {
+		var all corev1.PodList // others may have ended by now
+		if err := user(t, "").List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{jobset.JobSetNameKey: name}); err != nil {
+			return err.Error()
+		}
+		if !slices.ContainsFunc(all.Items, func(p corev1.Pod) bool {
+			return p.UID != gone.UID && p.GenerateName == gone.GenerateName && p.Spec.NodeName != ""
+		}) {
+			return "another pod does not come for " + gone.Name
+		}
+		return ""
+	})
+	eventually(t, "it succeeds by the TrainJob's own word", inPhase(t, "Succeeded", "blue", "wrapped"))
+	awaitEmpty(t, "blue")
 }

@@ -134,6 +134,15 @@ type AppWrapperComponentStatus struct {
 	// +optional
 	Node string `json:"node,omitempty"`
 
+	// basis is what the component reads of another object, such as the runtime of a
+	// TrainJob, as that was when the AppWrapper was first looked at: part of the status
+	// that the component will have. Its pods are counted and made by this.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:Schemaless
+	// +optional
+	Basis *runtime.RawExtension `json:"basis,omitempty"`
+
 	// podSets that were found or declared.
 	// +optional
 	PodSets []AppWrapperPodSet `json:"podSets"`

@@ -156,7 +156,7 @@ func newSubject(known *runtime.Scheme, doc manifest.Document, all []manifest.Doc
 		s.base(known, all)
 	}
 	s.pods = podsOf(&doc)
-	if s.kind != nil && s.kind.Basis != nil { // of a runtime that is here too
+	if s.kind != nil && s.kind.Basis != nil && s.kind.Templates != nil { // of a runtime that is here too
 		for _, t := range s.kind.Templates(s.job) {
 			s.pods = append(s.pods, pods{path: "spec.runtimeRef", name: t.Path, count: 1, elsewhere: true, template: t.Template})
 		}
@@ -166,16 +166,22 @@ func newSubject(known *runtime.Scheme, doc manifest.Document, all []manifest.Doc
 
 // base gives a job the other object that says what it consists of, if that is in the files.
 func (s *subject) base(known *runtime.Scheme, all []manifest.Document) {
-	ref := s.kind.Basis.Of(s.job)
-	for i := range all {
-		if all[i].Object.GetKind() != ref.Kind || all[i].Object.GetName() != ref.Name {
-			continue
-		}
-		if o, err := known.New(all[i].GVK()); err == nil {
-			all[i].Decode(o)
-			if basis, is := o.(jobs.Object); is {
-				s.job = s.kind.Basis.With(s.job, basis, "")
+	for s.kind.Basis.Missing(s.job) {
+		ref, was := s.kind.Basis.Of(s.job), s.job
+		for i := range all {
+			if all[i].Object.GetKind() != ref.Kind || all[i].Object.GetName() != ref.Name {
+				continue
 			}
+			if o, err := known.New(all[i].GVK()); err == nil {
+				all[i].Decode(o)
+				if basis, is := o.(jobs.Object); is {
+					s.job = s.kind.Basis.With(s.job, basis, "")
+				}
+			}
+			break
+		}
+		if s.job == was {
+			return
 		}
 	}
 }

@@ -146,7 +146,7 @@ func TestWrapExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := map[string]string{
-		"appwrapper": "AppWrapper already", "cronjob": "again and again", "trainjob": "another object",
+		"appwrapper": "AppWrapper already", "cronjob": "again and again", "trainjob": "create it by itself, before the AppWrapper",
 		"rayservice": "second cluster",
 	}
 	for _, f := range files {

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"errors"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -17,9 +18,9 @@ var ErrIncomplete = errors.New("it is not read yet")
 type Basis struct {
 	// Kinds that it can be of.
 	Kinds []BasisKind
-	// Of is what a job names.
+	// Of is what a job names; of several, the first that is not recorded.
 	Of func(Object) BasisRef
-	// Missing reports whether a job waits for its basis to be recorded.
+	// Missing reports whether a job waits for a basis to be recorded.
 	Missing func(Object) bool
 	// With returns the job with its basis recorded, of which pods that ask for no other
 	// scheduler are given to one of ours, if it has a name.
@@ -60,8 +61,13 @@ func (b *Basis) Kind(ref BasisRef) *BasisKind {
 func (all Kinds) Bases() []BasisKind {
 	var out []BasisKind
 	for i := range all {
-		if all[i].Basis != nil {
-			out = append(out, all[i].Basis.Kinds...)
+		if all[i].Basis == nil {
+			continue
+		}
+		for _, b := range all[i].Basis.Kinds {
+			if !slices.ContainsFunc(out, func(x BasisKind) bool { return x.GVK == b.GVK }) { // one may be that of several kinds
+				out = append(out, b)
+			}
 		}
 	}
 	return out

@@ -40,6 +40,14 @@ type Wrapping struct {
 	// they can be counted and placed only if they are in the object. nil for kinds
 	// that add none.
 	Written func(template map[string]any)
+	// Basis is another object that says what pods there are; nil if the object says all by
+	// itself. What it says is under status of the object as it will be recorded there.
+	Basis *Basis
+	// New is an empty object of a kind with a Basis.
+	New func() Object
+	// Injected puts what was written into pod templates under status, which are none of the
+	// object, into the object itself; nil for kinds whose templates are theirs.
+	Injected func(object map[string]any) error
 	// Unbounded says of an object which of its fields make more pods than can be
 	// known now, and the cure; nil for kinds that never do.
 	Unbounded func(template map[string]any) []Growth

@@ -13,7 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 )
 
 // based returns a new job with what it is based on, so that it is judged by the pods that it
@@ -23,6 +25,29 @@ func (h *jobHandler) based(ctx context.Context, job jobs.Object) (jobs.Object, f
 	if b == nil {
 		return job, nil, nil
 	}
+	if name := appwrapper.WrapperOf(h.kind.GVK(), job); name != "" {
+		w := &aw.AppWrapper{}
+		// It was written a moment ago, which the cache may not show.
+		if err := h.cluster.Live.Get(ctx, client.ObjectKey{Namespace: job.GetNamespace(), Name: name}, w); client.IgnoreNotFound(err) != nil {
+			return nil, nil, fmt.Errorf("look up AppWrapper %s: %w", name, err)
+		}
+		inherited, is, err := appwrapper.Inherit(w, h.kind.GVK(), job)
+		if is || err != nil {
+			return inherited, nil, err // whatever has become of what it names
+		}
+	}
+	for b.Missing(job) {
+		next, errs, err := h.basedOnce(ctx, b, job)
+		if err != nil || len(errs) > 0 || next == job {
+			return next, errs, err
+		}
+		job = next
+	}
+	return job, nil, nil
+}
+
+// basedOnce is based for the next object that a job names; the same job is one that names none.
+func (h *jobHandler) basedOnce(ctx context.Context, b *jobs.Basis, job jobs.Object) (jobs.Object, field.ErrorList, error) {
 	ref := b.Of(job)
 	k := b.Kind(ref)
 	if k == nil || ref.Name == "" {

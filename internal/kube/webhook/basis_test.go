@@ -8,11 +8,14 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	api "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/trainjob"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
@@ -121,5 +124,44 @@ func TestTeamRuntimesAreJudged(t *testing.T) {
 	}
 	if got := strings.Join(asked, ", "); got != "vtrainingruntime.team.mlbatch.dev true, vtrainingruntime.other.mlbatch.dev false" {
 		t.Errorf("the API server asks %s", got)
+	}
+}
+
+// TestAppWrappersAreJudgedWithTheirBasis: a runtime that a component names is looked at as that
+// of a TrainJob is (and what else there is to say, when the component is tried); and a component is judged by what was recorded, also if the runtime is gone.
+func TestAppWrappersAreJudgedWithTheirBasis(t *testing.T) {
+	const (
+		fine  = "containers: [{name: node}]"
+		wraps = "/validate-workload-codeflare-dev-v1beta2-appwrapper"
+		train = "{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, metadata: {name: tj%s}, spec: {runtimeRef: {name: %s}, %s}}"
+	)
+	options := basisOptions()
+	options.Kinds = append(options.Kinds, appwrapper.Kind())
+	for name, tc := range map[string]struct{ why, runtime, spec, pods, want string }{
+		"there":     {"its pods are known", "torch", "", fine, ""},
+		"misspelt":  {"nobody knows how to run it", "torhc", "", fine, "spec.components[0].template.spec.runtimeRef.name: Invalid value: \"torhc\": there is no ClusterTrainingRuntime of this name: use one of torch"},
+		"important": {"pods of a runtime are pods of a tenant", "torch", "", fine + ", priorityClassName: system-node-critical", "priorityClassName"},
+		"reserved":  {"the runtime says what is", "torch", "trainer: {env: [{name: PET_NNODES, value: '2'}]}", fine, "spec.trainer.env[0].name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			handlers := serveWith(t, options, nil, nil, world(aRuntime(t, "torch", tc.pods))...)
+			r := send(t, handlers, ask{path: wraps, new: "{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {name: w, namespace: blue}, spec: {suspend: true, components: [{template: " + fmt.Sprintf(train, "", tc.runtime, tc.spec) + "}]}}"})
+			if r.Allowed != (tc.want == "") || !strings.Contains(r.Message, tc.want) {
+				t.Errorf("%s: allowed %v: %s", tc.why, r.Allowed, r.Message)
+			}
+		})
+	}
+	w := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w", UID: "w"}}
+	w.Spec.Components = []aw.AppWrapperComponent{{Template: runtime.RawExtension{Raw: []byte(`{"apiVersion":"trainer.kubeflow.org/v1alpha1","kind":"TrainJob","metadata":{"name":"tj"},"spec":{"runtimeRef":{"name":"gone"}}}`)}}}
+	recorded, is := appwrapper.Kind().Basis.With(w, aRuntime(t, "gone", fine), "").(client.Object)
+	if !is {
+		t.Fatal("nothing was recorded")
+	}
+	handlers := serveWith(t, options, nil, nil, world(recorded)...)
+	for owner, want := range map[string]bool{"w": true, "another": false} {
+		part := fmt.Sprintf(train, ", namespace: blue, ownerReferences: [{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, name: w, uid: "+owner+", controller: true}]", "gone", "")
+		if r := send(t, handlers, ask{path: trainJobs, new: part}); r.Allowed != want {
+			t.Errorf("a component of %s whose runtime is gone: allowed %v: %s", owner, r.Allowed, r.Message)
+		}
 	}
 }

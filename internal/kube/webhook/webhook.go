@@ -193,6 +193,9 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		}
 		for j := range k.Basis.Kinds {
 			b := &basisHandler{h, &k.Basis.Kinds[j]}
+			if handlers[basisPath(b.basis)] != nil {
+				continue // it is that of several kinds
+			}
 			handlers[basisPath(b.basis)] = &admission.Webhook{Handler: admission.HandlerFunc(b.validate)}
 		}
 	}

@@ -126,6 +126,7 @@ func cluster(t *testing.T, cached []client.Object, rights []string, objects ...c
 	}
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("PersistentVolume"), meta.RESTScopeRoot)
 	mapper.Add(schema.GroupVersionKind{Group: "kubeflow.org", Version: "v1", Kind: "PyTorchJob"}, meta.RESTScopeNamespace)
+	mapper.Add(schema.GroupVersionKind{Group: "trainer.kubeflow.org", Version: "v1alpha1", Kind: "TrainJob"}, meta.RESTScopeNamespace)
 	return webhook.Cluster{
 		Scheme: s,
 		// A cache that knows nothing yet: what was created a moment ago must be

@@ -3,6 +3,7 @@ package appwrapper
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -77,6 +78,10 @@ func (a *attempt) understand() {
 		return
 	}
 	components, err := appwrapper.Components(a.w)
+	if errors.Is(err, jobs.ErrIncomplete) {
+		a.components, a.incomplete = recorded, true
+		return
+	}
 	if sameObjects(components, recorded) {
 		for i := range components {
 			components[i].UID = recorded[i].UID

@@ -33,8 +33,10 @@ type attempt struct {
 	// uids of the components that exist.
 	uids     []types.UID
 	warnings []appwrapper.Warning
-	facts    lifecycle.Facts
-	step     lifecycle.Step
+	// incomplete is true while it is not recorded what the components are based on.
+	incomplete bool
+	facts      lifecycle.Facts
+	step       lifecycle.Step
 	// failedAt is the index of the component that could not be created; -1 if
 	// none was.
 	failedAt int
@@ -70,6 +72,9 @@ func (a *attempt) run(ctx context.Context) error {
 	// 1. Look, and look closer where the step relies on something being gone.
 	if err := a.decide(ctx); err != nil {
 		return err
+	}
+	if a.incomplete && !a.facts.Deleting {
+		return nil // it is looked at again when that is written
 	}
 	// 2. The finalizer comes before the first component.
 	if a.step.Finalizer == lifecycle.AddFinalizer {

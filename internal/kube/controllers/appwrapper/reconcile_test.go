@@ -505,3 +505,24 @@ func picture(t *testing.T, x *world) string {
 	}
 	return string(out)
 }
+
+// TestWaitsForItsBasis: an AppWrapper whose pods are not known yet does nothing, started or not:
+// one without components would be done. It can be deleted.
+func TestWaitsForItsBasis(t *testing.T) {
+	for _, suspended := range []bool{true, false} {
+		w := wrapper(`{"apiVersion":"trainer.kubeflow.org/v1alpha1","kind":"TrainJob","metadata":{"name":"t"},"spec":{"runtimeRef":{"name":"r"}}}`)
+		w.Spec.Suspend, w.Finalizers = suspended, []string{awv1beta2.AppWrapperFinalizer}
+		x := newWorld(t, w)
+		x.reconcileAll()
+		if len(x.writes) > 0 || x.phase() != "" {
+			t.Errorf("suspended %v: phase %q, writes %v", suspended, x.phase(), x.writes)
+		}
+		if err := x.server.Delete(t.Context(), x.get()); err != nil {
+			t.Fatal(err)
+		}
+		x.reconcileAll()
+		if err := x.server.Get(t.Context(), client.ObjectKeyFromObject(w), &awv1beta2.AppWrapper{}); !apierrors.IsNotFound(err) {
+			t.Errorf("suspended %v: deleted, it is still there: %v", suspended, err)
+		}
+	}
+}

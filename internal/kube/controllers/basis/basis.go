@@ -21,8 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
@@ -106,6 +108,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !r.waits(job) {
 		return reconcile.Result{}, nil
 	}
+	inherited, is, err := r.inherited(ctx, job)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if is {
+		return reconcile.Result{}, r.write(ctx, inherited)
+	}
 	ref := r.kind.Basis.Of(job)
 	k := r.kind.Basis.Kind(ref)
 	if k == nil {
@@ -118,7 +127,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		key.Namespace = req.Namespace
 	}
 	// What is recorded stays, so that it is what there is, and not what the cache shows of it.
-	err := r.Live.Get(ctx, key, basis)
+	err = r.Live.Get(ctx, key, basis)
 	if apierrors.IsNotFound(err) {
 		r.Recorder.Eventf(job, nil, corev1.EventTypeWarning, notFound, notFound, "It waits until there is a %s %s: correct %s, or create it", ref.Kind, ref.Name, ref.At)
 		return reconcile.Result{}, nil
@@ -130,14 +139,36 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	err = r.Client.Status().Update(ctx, r.kind.Basis.With(job, basis, scheduler))
+	return reconcile.Result{}, r.write(ctx, r.kind.Basis.With(job, basis, scheduler))
+}
+
+// inherited returns a job with what was recorded for it in the AppWrapper that it is part of;
+// false if that is nothing.
+func (r *reconciler) inherited(ctx context.Context, job jobs.Object) (jobs.Object, bool, error) {
+	name := appwrapper.WrapperOf(r.kind.GVK(), job)
+	if name == "" {
+		return nil, false, nil
+	}
+	w := &aw.AppWrapper{}
+	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: job.GetNamespace(), Name: name}, w); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, false, nil
+		}
+		return nil, false, fmt.Errorf("read AppWrapper %s: %w", name, err)
+	}
+	return appwrapper.Inherit(w, r.kind.GVK(), job)
+}
+
+// write records what a job was given.
+func (r *reconciler) write(ctx context.Context, job jobs.Object) error {
+	err := r.Client.Status().Update(ctx, job)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return reconcile.Result{}, nil // the newer one is looked at
+		return nil // the newer one is looked at
 	}
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("record %s %s in %s %s: %w", ref.Kind, ref.Name, r.kind.GVK().Kind, req.NamespacedName, err)
+		return fmt.Errorf("record what %s %s is based on: %w", r.kind.GVK().Kind, client.ObjectKeyFromObject(job), err)
 	}
-	return reconcile.Result{}, nil
+	return nil
 }
 
 // scheduler is ours for jobs that are queued, "" for others.

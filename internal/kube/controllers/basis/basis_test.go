@@ -2,12 +2,15 @@ package basis
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -17,10 +20,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	jobset "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	api "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/trainjob"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
@@ -181,5 +186,74 @@ func TestOvertaken(t *testing.T) {
 		if _, err := b.run(t, "blue"); (err != nil) != tc.told {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestRecordsOfAppWrappers: what its components name is written into an AppWrapper, one after
+// the other, and what it creates has it from there, whatever the runtime has become.
+func TestRecordsOfAppWrappers(t *testing.T) {
+	all := jobs.Kinds{trainjob.Kind(), appwrapper.Kind()}
+	template := func(name, named string) aw.AppWrapperComponent {
+		return aw.AppWrapperComponent{Template: runtime.RawExtension{Raw: fmt.Appendf(nil,
+			`{"apiVersion":"trainer.kubeflow.org/v1alpha1","kind":"TrainJob","metadata":{"name":%q},"spec":{"runtimeRef":{"name":%q,"kind":"TrainingRuntime"}}}`, name, named)}}
+	}
+	w := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w", UID: "w"}}
+	w.Spec.Components = []aw.AppWrapperComponent{template("a", "r"), template("b", "s")}
+	part := aJob("blue", "TrainingRuntime", "r")
+	part.Name = "a"
+	part.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(w, aw.GroupVersion.WithKind(aw.AppWrapperKind))}
+	first := inNamespace("blue", "r")
+	c := fake.NewClientBuilder().WithScheme(scheme.For(all)).WithStatusSubresource(&api.TrainJob{}, &aw.AppWrapper{}).WithObjects(
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
+		w, first, inNamespace("lab", "s"), part,
+	).Build()
+	told := events.NewFakeRecorder(20)
+	look := func(kind int, name string) {
+		t.Helper()
+		r := &reconciler{Options{Client: c, Live: c, Recorder: told, SchedulerName: "ours"}, &all[kind]}
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recorded := func() (out []bool) {
+		t.Helper()
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(w), w); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range w.Status.ComponentStatus {
+			out = append(out, s.Basis != nil)
+		}
+		return out
+	}
+	look(1, "w")
+	look(1, "w")
+	if got := recorded(); !slices.Equal(got, []bool{true, false}) {
+		t.Errorf("with the runtime of another namespace: recorded %v", got)
+	}
+	select {
+	case said := <-told.Events:
+		if !strings.Contains(said, "spec.components[1].template.spec.runtimeRef.name") {
+			t.Errorf("it said %q", said)
+		}
+	default:
+		t.Error("nothing was said of the runtime that is not there")
+	}
+	if err := c.Create(t.Context(), inNamespace("blue", "s")); err != nil {
+		t.Fatal(err)
+	}
+	look(1, "w")
+	if got := recorded(); !slices.Equal(got, []bool{true, true}) {
+		t.Errorf("when it has come: recorded %v", got)
+	}
+	first.Spec.Template.Spec.ReplicatedJobs = append(first.Spec.Template.Spec.ReplicatedJobs, jobset.ReplicatedJob{Name: "more", Replicas: new(int32(99))})
+	if err := c.Update(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	look(0, "a")
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(part), part); err != nil {
+		t.Fatal(err)
+	}
+	if r := part.Status.Runtime; r == nil || len(r.Spec.Template.Spec.ReplicatedJobs) != 1 || r.Spec.Template.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.SchedulerName != "ours" {
+		t.Errorf("the component runs by %v", r)
 	}
 }

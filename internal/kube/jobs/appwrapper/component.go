@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // Component is one wrapped object, understood.
@@ -35,6 +36,10 @@ type Component struct {
 	template map[string]any
 	// unread is true if its pod sets could not be read.
 	unread bool
+	// incomplete is true if they are not known before its basis is recorded.
+	incomplete bool
+	// basis is what was recorded for it.
+	basis *runtime.RawExtension
 }
 
 // PodSet is a number of equal pods of a component.
@@ -55,7 +60,7 @@ func (c Component) Title() string { return c.GVK.Kind + " " + c.Name }
 
 // Status is the component's entry in the status of its AppWrapper.
 func (c Component) Status() aw.AppWrapperComponentStatus {
-	out := aw.AppWrapperComponentStatus{Name: c.Name, Kind: c.GVK.Kind, APIVersion: c.GVK.GroupVersion().String(), PodSets: []aw.AppWrapperPodSet{}}
+	out := aw.AppWrapperComponentStatus{Name: c.Name, Kind: c.GVK.Kind, APIVersion: c.GVK.GroupVersion().String(), PodSets: []aw.AppWrapperPodSet{}, Basis: c.basis}
 	for _, ps := range c.PodSets {
 		out.PodSets = append(out.PodSets, aw.AppWrapperPodSet{Path: ps.Path, Replicas: new(ps.Count), Annotations: ps.Annotations})
 	}
@@ -68,6 +73,11 @@ func Components(w *aw.AppWrapper) ([]Component, error) {
 	components, errs := parse(w)
 	if len(errs) > 0 {
 		return nil, errs.ToAggregate()
+	}
+	for _, c := range components {
+		if c.incomplete {
+			return nil, fmt.Errorf("%s: %w", c.Title(), jobs.ErrIncomplete)
+		}
 	}
 	return components, nil
 }
@@ -84,7 +94,7 @@ func Recorded(w *aw.AppWrapper) ([]Component, bool) {
 	podSets := 0
 	for i := range statuses {
 		s := &statuses[i]
-		c := Component{Index: i, GVK: schema.FromAPIVersionAndKind(s.APIVersion, s.Kind), Namespace: w.Namespace, Name: s.Name, UID: s.UID, Node: s.Node}
+		c := Component{Index: i, GVK: schema.FromAPIVersionAndKind(s.APIVersion, s.Kind), Namespace: w.Namespace, Name: s.Name, UID: s.UID, Node: s.Node, basis: s.Basis}
 		for _, ps := range s.PodSets {
 			c.PodSets = append(c.PodSets, PodSet{
 				Name: podSetName(w.Name, podSets), Count: replicas(ps), Path: ps.Path, Annotations: ps.Annotations,
@@ -124,7 +134,12 @@ func parseComponent(w *aw.AppWrapper, i int, path *field.Path) (Component, field
 	if c.GVK.Kind == "" || c.GVK.Version == "" {
 		return c, field.ErrorList{field.Required(path.Child("template"), "give the apiVersion and kind of the object to create")}
 	}
-	if k, _ := kindOf(c.GVK); k.Written != nil {
+	k, _ := kindOf(c.GVK)
+	if k.Basis != nil {
+		c.basis = recordedBasis(w, i, c.GVK)
+		c.incomplete = !base(&k, template, c.basis)
+	}
+	if k.Written != nil && !c.incomplete {
 		k.Written(template)
 	}
 	var errs field.ErrorList
@@ -135,6 +150,10 @@ func parseComponent(w *aw.AppWrapper, i int, path *field.Path) (Component, field
 		c.Name = generatedName(object.GetGenerateName(), string(w.UID), i)
 	default:
 		errs = append(errs, field.Required(path.Child("template", "metadata", "name"), "give the object a name or a generateName"))
+	}
+	if c.incomplete {
+		c.unread = true
+		return c, errs
 	}
 	sets, sErrs := podSets(c, spec.DeclaredPodSets, path)
 	c.PodSets, c.unread = sets, len(sErrs) > 0
@@ -196,6 +215,9 @@ func podSets(c Component, declared []aw.AppWrapperPodSet, path *field.Path) ([]P
 			return nil, errs
 		}
 		found = withAnnotations(inferred, declared)
+	} else if read := readBy(c.GVK); read != "" {
+		return nil, field.ErrorList{field.Invalid(path.Child("template", "kind"), c.GVK.Kind,
+			fmt.Sprintf("a %s reads it before the AppWrapper creates anything: create it by itself, before the AppWrapper", read))}
 	} else if len(declared) == 0 {
 		if hidden := podTemplates(c.template); len(hidden) > 0 {
 			return nil, field.ErrorList{field.Required(path.Child("podSets"),

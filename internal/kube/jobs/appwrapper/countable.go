@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
-	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/native"
 )
 
 // countable says what of a component could become pods that were not counted: a
@@ -25,10 +23,6 @@ func countable(c Component, at *field.Path) field.ErrorList {
 	if v := knownVersion(c.GVK.GroupKind()); !known && v != "" {
 		return field.ErrorList{field.Invalid(at.Child("apiVersion"), c.GVK.GroupVersion().String(),
 			fmt.Sprintf("the pods of a %s are known in version %s only: use %s", c.GVK.Kind, v, schema.GroupVersion{Group: c.GVK.Group, Version: v}))}
-	}
-	if k := native.All().Find(c.GVK); k != nil && k.Basis != nil {
-		return field.ErrorList{field.Invalid(at.Child("kind"), c.GVK.Kind, fmt.Sprintf(
-			"its pods are those of another object, so that they are not known here: create the %s by itself, with the label %s", c.GVK.Kind, kueue.QueueNameLabel))}
 	}
 	if cure := alwaysGrows(c.GVK.GroupKind()); cure != "" {
 		return field.ErrorList{field.Invalid(at.Child("kind"), c.GVK.Kind, cure)}
@@ -42,7 +36,11 @@ func countable(c Component, at *field.Path) field.ErrorList {
 	if c.unread {
 		return errs // what is wrong with them was said
 	}
-	for _, path := range podTemplates(c.template) {
+	templates := podTemplates(c.template)
+	if k.Basis != nil {
+		templates = nil // no pod is made of the object itself: what is in it changes those that were counted
+	}
+	for _, path := range templates {
 		if !slices.ContainsFunc(c.PodSets, func(ps PodSet) bool { return ps.Path == path }) {
 			errs = append(errs, field.Forbidden(beside(at, path), "pods made of this template would not be counted: "+undeclared(known, path)))
 		}

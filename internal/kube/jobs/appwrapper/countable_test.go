@@ -141,8 +141,8 @@ func TestS5WhatIsRefused(t *testing.T) {
 			"spec.components[0].template.kind", "wrap a Job",
 		},
 		"S5 runtime": {
-			"its pods are another object's", `{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, metadata: {name: t}, spec: {runtimeRef: {name: r}, trainer: {numNodes: 8}}}`, nil,
-			"spec.components[0].template.kind", "create the TrainJob by itself",
+			"a TrainJob would be counted by what is not there yet", `{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainingRuntime, metadata: {name: r}, spec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: PODSPEC}}}}]}}}}`, nil,
+			"spec.components[0].template.kind", "create it by itself, before the AppWrapper",
 		},
 		"S3 object":       {"it would never go", inJob("{name: j}", "{name: j, finalizers: [example.com/stay]}"), nil, "spec.components[0].template.metadata.finalizers", "remove them"},
 		"S3 pods":         {"they would never go", inJob("template: {", "template: {metadata: {finalizers: [example.com/stay]}, "), nil, "spec.components[0].template.spec.template.metadata.finalizers", "remove them"},

@@ -36,7 +36,10 @@ func Inject(w *aw.AppWrapper, c Component, infos []aw.AppWrapperPodSetInfo, o In
 	object.SetNamespace(w.Namespace)
 	object.SetName(c.Name)
 	object.SetGenerateName("")
-	unstructured.RemoveNestedField(object.Object, "status")
+	k, _ := kindOf(c.GVK)
+	if k.Injected == nil { // otherwise pod templates are there
+		unstructured.RemoveNestedField(object.Object, "status")
+	}
 	labels := object.GetLabels()
 	if err := jobs.Merge("label", &labels, map[string]string{aw.AppWrapperLabel: w.Name}); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Title(), err)
@@ -45,7 +48,6 @@ func Inject(w *aw.AppWrapper, c Component, infos []aw.AppWrapperPodSetInfo, o In
 	object.SetOwnerReferences([]metav1.OwnerReference{
 		*metav1.NewControllerRef(w, aw.GroupVersion.WithKind(aw.AppWrapperKind)),
 	})
-	k, _ := kindOf(c.GVK)
 	for _, f := range k.Dropped {
 		unstructured.RemoveNestedField(object.Object, f...)
 	}
@@ -61,6 +63,12 @@ func Inject(w *aw.AppWrapper, c Component, infos []aw.AppWrapperPodSetInfo, o In
 		if err != nil {
 			return nil, fmt.Errorf("%s, pods at %s: %w", c.Title(), ps.Path, err)
 		}
+	}
+	if k.Injected != nil {
+		if err := k.Injected(object.Object); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Title(), err)
+		}
+		unstructured.RemoveNestedField(object.Object, "status")
 	}
 	return object, nil
 }

@@ -24,6 +24,7 @@ func Kind() jobs.Kind {
 		MadeHere:       true,
 		TeamsCreate:    true,
 		Wraps:          foreign(),
+		Basis:          basis(),
 		SuspendPath:    []string{"spec", "suspend"},
 		Suspended:      jobs.Of(func(w *aw.AppWrapper) bool { return w.Spec.Suspend }),
 		Bulk:           "spec.components",

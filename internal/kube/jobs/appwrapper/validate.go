@@ -26,7 +26,7 @@ func Validate(w *aw.AppWrapper) field.ErrorList {
 	components, cErrs := parse(w)
 	errs = append(errs, cErrs...)
 	path := field.NewPath("spec", "components")
-	podSets := 0
+	podSets, incomplete := 0, false
 	type object struct {
 		kind schema.GroupKind
 		name string
@@ -36,6 +36,7 @@ func Validate(w *aw.AppWrapper) field.ErrorList {
 		at := path.Index(i).Child("template")
 		errs = append(errs, validateComponent(w, c, at)...)
 		podSets += len(c.PodSets)
+		incomplete = incomplete || c.incomplete
 		o := object{c.GVK.GroupKind(), c.Name}
 		if c.Name != "" && seen[o] {
 			errs = append(errs, field.Duplicate(at.Child("metadata", "name"), c.Name))
@@ -45,6 +46,8 @@ func Validate(w *aw.AppWrapper) field.ErrorList {
 	switch {
 	case len(cErrs) > 0:
 		// The count would be wrong.
+	case podSets == 0 && incomplete:
+		// They are counted when what they are based on is recorded.
 	case podSets == 0:
 		errs = append(errs, field.Required(path, "at least one component must run pods; others can be created without an AppWrapper"))
 	case podSets > mostPodSets:
@@ -66,7 +69,7 @@ func validateComponent(w *aw.AppWrapper, c Component, at *field.Path) field.Erro
 			fmt.Sprintf("a component is created in the namespace of its AppWrapper; leave namespace out or set it to %q", w.Namespace))}
 	}
 	errs := append(countable(c, at), forbidden(c, at)...)
-	if len(errs) > 0 || c.Name == "" || (w.Name == "" && len(c.PodSets) > 0) {
+	if len(errs) > 0 || c.unread || c.Name == "" || (w.Name == "" && len(c.PodSets) > 0) {
 		return errs // labels are made of the names, which are not known yet
 	}
 	// Injecting for trial finds labels that contradict ours.

@@ -66,6 +66,20 @@ func kindOf(gvk schema.GroupVersionKind) (jobs.Wrapping, bool) {
 	return k, known
 }
 
+// readBy is the kind that is based on objects of another, "" if none is.
+func readBy(gvk schema.GroupVersionKind) string {
+	reader := ""
+	for k, w := range wraps {
+		if w.Basis == nil || reader != "" && reader < k.Kind {
+			continue
+		}
+		if b := w.Basis.Kind(jobs.BasisRef{Kind: gvk.Kind}); b != nil && b.GVK == gvk {
+			reader = k.Kind
+		}
+	}
+	return reader
+}
+
 // believedElsewhere reports whether the pods of a kind are known here and nowhere else.
 // Other AppWrapper controllers believe what is declared of it, so that there are
 // manifests which declare the wrong number.

@@ -26,7 +26,7 @@ func inject(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error) {
 		return nil, err
 	}
 	out := t.DeepCopy()
-	patch := api.JobSetSpecPatch{}
+	var all []podChange
 	for i := range r.set.Spec.ReplicatedJobs {
 		j := &r.set.Spec.ReplicatedJobs[i]
 		given := slices.IndexFunc(infos, func(x jobs.PodSetInfo) bool { return x.Name == jobs.PodSetName(j.Name) })
@@ -44,22 +44,38 @@ func inject(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error) {
 		if len(info.Tolerations) > 0 {
 			change.Spec.Tolerations = pods.Spec.Tolerations // they take the place of the runtime's
 		}
-		if len(t.Spec.RuntimePatches) > 0 {
-			patch.ReplicatedJobs = append(patch.ReplicatedJobs, api.ReplicatedJobPatch{
-				Name: j.Name, Template: &api.JobTemplatePatch{Spec: &api.JobSpecPatch{Template: &change}},
-			})
-			continue
-		}
-		out.Spec.PodTemplateOverrides = append(out.Spec.PodTemplateOverrides, api.PodTemplateOverride{
-			Manager: new(admission), TargetJobs: []api.TargetJob{{Name: j.Name}}, PodTemplatePatch: change,
-		})
+		all = append(all, podChange{j.Name, change})
 	}
-	if len(patch.ReplicatedJobs) > 0 {
-		out.Spec.RuntimePatches = append(out.Spec.RuntimePatches, api.RuntimePatch{
-			Manager: admission, TrainingRuntimeSpec: &api.TrainingRuntimeSpecPatch{Template: &api.JobSetTemplatePatch{Spec: &patch}},
-		})
-	}
+	changePods(out, admission, all)
 	return out, nil
+}
+
+// podChange is what changes in the pods of a replicated job.
+type podChange struct {
+	job    string
+	change api.PodTemplatePatch
+}
+
+// changePods adds changes to a job, in the generation of fields that it uses. They are made
+// after all of its author's.
+func changePods(out *api.TrainJob, manager string, all []podChange) {
+	if len(out.Spec.RuntimePatches) == 0 {
+		for _, c := range all {
+			out.Spec.PodTemplateOverrides = append(out.Spec.PodTemplateOverrides, api.PodTemplateOverride{
+				Manager: &manager, TargetJobs: []api.TargetJob{{Name: c.job}}, PodTemplatePatch: c.change,
+			})
+		}
+		return
+	}
+	patch := api.JobSetSpecPatch{}
+	for _, c := range all {
+		patch.ReplicatedJobs = append(patch.ReplicatedJobs, api.ReplicatedJobPatch{
+			Name: c.job, Template: &api.JobTemplatePatch{Spec: &api.JobSpecPatch{Template: &c.change}},
+		})
+	}
+	out.Spec.RuntimePatches = append(out.Spec.RuntimePatches, api.RuntimePatch{
+		Manager: manager, TrainingRuntimeSpec: &api.TrainingRuntimeSpecPatch{Template: &api.JobSetTemplatePatch{Spec: &patch}},
+	})
 }
 
 func overrideOfAdmission(o api.PodTemplateOverride) bool {

@@ -42,6 +42,7 @@ func Kind() jobs.Kind {
 		},
 		Injection:      &jobs.Injection{Add: inject, Remove: withdraw, Keep: keepInjected},
 		Basis:          basis(),
+		Wrapped:        wrapped(),
 		SuspendPath:    []string{"spec", "suspend"},
 		Suspended:      jobs.Of(suspended),
 		Bulk:           "spec.trainer",
