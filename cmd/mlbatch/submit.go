@@ -151,6 +151,9 @@ func (s *submission) fill(ctx context.Context, r *submit.Request, c client.Clien
 		if err := r.ChooseQueue(ctx, c, s.namespace); err != nil {
 			return err
 		}
+		if err := r.CheckPriority(ctx, c); err != nil {
+			return err
+		}
 	}
 	if err := r.Check(); err != nil {
 		return usageError{err}
@@ -424,6 +427,9 @@ func (s *submission) manifests(ctx context.Context, name string, data []byte, ar
 	}
 	if err == nil {
 		if err := r.ChooseQueue(ctx, c, s.namespace); err != nil && !s.offline() {
+			return s.explained(err, cfg)
+		}
+		if err := r.CheckPriority(ctx, c); err != nil && !s.offline() {
 			return s.explained(err, cfg)
 		}
 	}

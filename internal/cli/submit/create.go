@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -85,6 +86,33 @@ func (r *Request) ChooseQueue(ctx context.Context, c client.Reader, namespace st
 		return fmt.Errorf("--queue is missing: namespace %s has several (%s)", namespace, strings.Join(names, ", "))
 	}
 	return nil
+}
+
+// CheckPriority refuses a priority that no WorkloadPriorityClass has: the job would wait for that
+// to be made. What the user may not list is taken as it is.
+func (r *Request) CheckPriority(ctx context.Context, c client.Reader) error {
+	if r.Priority == "" {
+		return nil
+	}
+	var list kueue.WorkloadPriorityClassList
+	switch err := c.List(ctx, &list); {
+	case apierrors.IsForbidden(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("list WorkloadPriorityClasses: %w", err)
+	}
+	var names []string
+	for i := range list.Items {
+		if list.Items[i].Name == r.Priority {
+			return nil
+		}
+		names = append(names, list.Items[i].Name)
+	}
+	slices.Sort(names)
+	if err := c.Get(ctx, client.ObjectKey{Name: r.Priority}, &schedulingv1.PriorityClass{}); err == nil {
+		return fmt.Errorf("--priority %[1]s: there is no WorkloadPriorityClass of this name, but a PriorityClass of pods: use --pod-priority %[1]s", r.Priority)
+	}
+	return fmt.Errorf("--priority %s: there is no WorkloadPriorityClass of this name%s", r.Priority, thereAre(names))
 }
 
 func thereAre(names []string) string {
