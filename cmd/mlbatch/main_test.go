@@ -254,6 +254,7 @@ func TestExitCodes(t *testing.T) {
 		"replay files":    {"a list of files answers no other question", []string{"replay", empty, "--recordings", "--list"}, exitUsage, "goes with -o only"},
 		"replay output":   {"names what there is", []string{"replay", empty, "-o", "xml"}, exitUsage, "use json or yaml"},
 		"replay from":     {"names flag and cure", []string{"replay", empty, "--from", "noon"}, exitUsage, "--from"},
+		"squeue pause":    {"names the flag", []string{"squeue", "-i", "-3"}, exitUsage, "must be seconds"},
 		"replay stranger": {"scripts tell it from a difference", []string{"replay", old, "blue/nothing"}, exitUnknown, ""},
 		"replay clock":    {"a time of day will do", []string{"replay", empty, "--until", "12:00"}, exitUnreadable, "has no recordings"},
 		"flights none":    {"names the path", []string{"simulate", "--from-flights", filepath.Join(empty, "none")}, exitFailure, "no such file"},

@@ -151,6 +151,7 @@ func newSqueueCommand() *cobra.Command {
 	var q slurm.Queue
 	var f slurm.Filter
 	var states string
+	var every int
 	cmd := &cobra.Command{
 		Use:   "squeue",
 		Short: "List jobs that wait or run, as Slurm's squeue does",
@@ -177,19 +178,34 @@ Formats (-o) have the letters A D L M N P Q R S T V Y a b e i j l p r t u.`,
 			}
 			l.starts = q.Starts || strings.Contains(q.Format, "S")
 			f.Ended = len(f.Jobs) > 0
-			chosen, err := l.choose(cmd, &f)
-			if err != nil {
-				return err
+			if every < 0 {
+				return usagef("-i %d: must be seconds, 1 or more", every)
 			}
-			if len(f.Jobs) > 0 && len(chosen) == 0 {
-				return fmt.Errorf("there is no job %s here that you may see", strings.Join(f.Jobs, ", "))
+			show := func(out io.Writer) error {
+				chosen, err := l.choose(cmd, &f)
+				if err != nil {
+					return err
+				}
+				if len(f.Jobs) > 0 && len(chosen) == 0 {
+					return fmt.Errorf("there is no job %s here that you may see", strings.Join(f.Jobs, ", "))
+				}
+				slices.Reverse(chosen) // the oldest first
+				q.Now, q.All, q.Width = time.Now(), l.several(), tableWidth(out)
+				if every > 0 {
+					fmt.Fprintln(out, q.Now.Format(time.ANSIC))
+				}
+				switch err := q.Print(out, chosen); {
+				case errors.As(err, new(slurm.SortError)):
+					return usageError{fmt.Errorf("-S: %w", err)}
+				case err != nil:
+					return usageError{fmt.Errorf("-o: %w", err)}
+				}
+				return nil
 			}
-			slices.Reverse(chosen) // the oldest first
-			q.Now, q.All, q.Width = time.Now(), l.several(), tableWidth(cmd.OutOrStdout())
-			if err := q.Print(cmd.OutOrStdout(), chosen); err != nil {
-				return usageError{fmt.Errorf("-o: %w", err)}
+			if every == 0 {
+				return show(cmd.OutOrStdout())
 			}
-			return nil
+			return screenEvery(cmd.Context(), cmd.OutOrStdout(), time.Duration(every)*time.Second, show)
 		},
 	}
 	fs := cmd.Flags()
@@ -202,6 +218,8 @@ Formats (-o) have the letters A D L M N P Q R S T V Y a b e i j l p r t u.`,
 	fs.BoolVarP(&q.Bare, "noheader", "h", false, "without titles")
 	fs.StringSliceVarP(&f.Nodes, "nodelist", "w", nil, "jobs with pods on these nodes only")
 	fs.BoolVarP(&q.Long, "long", "l", false, "with the states in words and TIME_LIMIT")
+	fs.IntVarP(&every, "iterate", "i", 0, "again and again, every so many `seconds`")
+	fs.StringVarP(&q.Sort, "sort", "S", "", "sort by these `letters` of formats, such as P,-p; - turns one round")
 	fs.BoolVar(&q.Starts, "start", false, "with START_TIME, of jobs that wait when they are expected to")
 	fs.BoolP("all", "a", false, "all partitions, as always")
 	fs.Bool("help", false, "help for squeue") // -h is --noheader
@@ -566,7 +584,7 @@ name. With several nodes the script runs on each of them. What Slurm does not kn
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.in, s.out, s.errs, s.attached = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), wait
 			if test {
-				s.dryRun = "server"
+				s.dryRun, s.whenOnly = "server", true
 			}
 			r := submit.New()
 			name, data := "-", []byte("#!/bin/sh\n"+wrap+"\n")
@@ -612,7 +630,7 @@ name. With several nodes the script runs on each of them. What Slurm does not kn
 	f.BoolVar(&parsable, "parsable", false, "print the name of the job only")
 	f.BoolVarP(&quiet, "quiet", "Q", false, "print nothing")
 	f.BoolVarP(&wait, "wait", "W", false, "wait until the job has ended, and exit as it does")
-	f.BoolVar(&test, "test-only", false, "have the API server check it, and create nothing")
+	f.BoolVar(&test, "test-only", false, "have it checked, say when it would start, and create nothing")
 	return cmd
 }
 

@@ -19,7 +19,9 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/slurm"
 	"github.com/mlbatch/mlbatch/internal/cli/submit"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
@@ -37,6 +39,8 @@ type submission struct {
 	out, errs       io.Writer
 	// attached says that the command stays with the job until it ends.
 	attached bool
+	// whenOnly has a dry run on the server say when the job would start, in Slurm's words.
+	whenOnly bool
 }
 
 // setting is a flag that is noted in the order of the command line.
@@ -210,6 +214,9 @@ func (s *submission) job(ctx context.Context, r *submit.Request, file []submit.S
 			if err := submit.Create(ctx, client.NewDryRunClient(c), p); err != nil {
 				return nil, s.explained(err, cfg)
 			}
+			if s.whenOnly {
+				return nil, s.explained(s.when(ctx, cfg, p.Job), cfg)
+			}
 			fmt.Fprintf(s.errs, "The API server would accept %s %s/%s; nothing was created.\n", kind, p.Job.GetNamespace(), p.Job.GetName())
 			return nil, nil
 		}
@@ -227,12 +234,7 @@ func (s *submission) job(ctx context.Context, r *submit.Request, file []submit.S
 
 // plan prints what would become of a job.
 func (s *submission) plan(ctx context.Context, cfg *rest.Config, job client.Object) error {
-	spec, err := submit.PlanOf(job)
-	if err != nil {
-		return err
-	}
-	spec.EstimateStart = true
-	p, err := cli.Controller{Config: cfg}.Plan(ctx, job.GetNamespace(), spec)
+	p, err := s.planned(ctx, cfg, job)
 	if err != nil {
 		return err
 	}
@@ -241,6 +243,25 @@ func (s *submission) plan(ctx context.Context, cfg *rest.Config, job client.Obje
 	}
 	name := fmt.Sprintf("%s %s/%s", kindOf(job), job.GetNamespace(), job.GetName())
 	return cli.PrintPlan(s.out, name, p, cli.Style{Width: widthOf(s.out), Kubectl: kubectlHere()}, tableWidth(s.out))
+}
+
+// planned asks what would become of a job.
+func (*submission) planned(ctx context.Context, cfg *rest.Config, job client.Object) (*visibility.WorkloadPlan, error) {
+	spec, err := submit.PlanOf(job)
+	if err != nil {
+		return nil, err
+	}
+	spec.EstimateStart = true
+	return cli.Controller{Config: cfg}.Plan(ctx, job.GetNamespace(), spec)
+}
+
+// when says when a job would start, as sbatch --test-only does.
+func (s *submission) when(ctx context.Context, cfg *rest.Config, job client.Object) error {
+	p, err := s.planned(ctx, cfg, job)
+	if err == nil {
+		fmt.Fprintln(s.errs, slurm.ToStart(job.GetName(), p))
+	}
+	return err
 }
 
 // submitted is a job that was created.

@@ -28,7 +28,12 @@ func showOrWatch(ctx context.Context, out io.Writer, watch bool, show func(io.Wr
 // watchScreen prints a list again and again until ctx ends: on a terminal in the place of the last
 // one, elsewhere one below the other.
 func watchScreen(ctx context.Context, out io.Writer, show func(io.Writer) error) error {
-	return watchLoop(ctx, func(n int) error {
+	return screenEvery(ctx, out, watchEvery, show)
+}
+
+// screenEvery is watchScreen with another pause.
+func screenEvery(ctx context.Context, out io.Writer, pause time.Duration, show func(io.Writer) error) error {
+	return watchLoop(ctx, pause, func(n int) error {
 		height := terminalHeight(out)
 		if height == 0 {
 			if n > 0 {
@@ -58,7 +63,7 @@ func watchRows[T any](ctx context.Context, out io.Writer, take func() ([]T, erro
 		})
 	}
 	var before map[string]T
-	return watchLoop(ctx, func(n int) error {
+	return watchLoop(ctx, watchEvery, func(n int) error {
 		rows, err := take()
 		if err != nil {
 			return err
@@ -80,8 +85,8 @@ func watchRows[T any](ctx context.Context, out io.Writer, take func() ([]T, erro
 }
 
 // watchLoop calls show until it fails or ctx ends, which is no failure.
-func watchLoop(ctx context.Context, show func(n int) error) error {
-	tick := time.NewTicker(watchEvery)
+func watchLoop(ctx context.Context, pause time.Duration, show func(n int) error) error {
+	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		if err := show(n); err != nil {

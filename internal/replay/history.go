@@ -236,7 +236,7 @@ func (h *history) object(ev core.Event, at time.Time) {
 		queue = ev.LocalQueue.Queue
 		h.queues[core.Key{Namespace: ev.LocalQueue.Namespace, Name: ev.LocalQueue.Name}] = queue
 	case core.LocalQueueGone:
-		delete(h.queues, core.Key{Namespace: ev.Namespace, Name: ev.Name})
+		delete(h.queues, core.Key(ev))
 	case core.QueueSet:
 		queue = ev.Queue.Name
 		if old, is := was.(core.QueueSet); is && old.Queue.Stop != ev.Queue.Stop {

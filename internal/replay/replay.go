@@ -221,7 +221,7 @@ func (p *player) file(path string, oldest bool) (more bool, err error) { //nolin
 
 // begin makes the engine of a recording from its header. Where nothing is missing
 // before it, the engine that came so far must be in the recorded state.
-func (p *player) begin(h *record.Header, oldest bool) (more bool, err error) {
+func (p *player) begin(h *record.Header, oldest bool) (more bool, err error) { //nolint:revive // the oldest may begin anywhere
 	var o cycle.Options
 	if err := h.Options(&o); err != nil {
 		return false, err

@@ -287,7 +287,7 @@ Job blue/eval
 			why: "its jobs, and what was done to it",
 			change: func(t *testing.T, _ string, c *controller) {
 				t.Helper()
-				q := world()[3].(core.QueueSet) //nolint:forcetypeassert,errcheck // it is the queue
+				q := world()[3].(core.QueueSet) //nolint:errcheck // it is the queue
 				q.Queue.Stop = core.Hold
 				c.cycle(q, core.NodeSet{Node: core.Node{Name: "n2", State: core.NodeReady}})
 				q.Queue.Stop = ""
@@ -529,7 +529,9 @@ func TestRecordings(t *testing.T) {
 	c = start(t, dir)
 	c.cycle(world()...)
 	c.rotate()
-	edit(t, dir, 2, func(s string) string { return strings.Replace(s, `{"WorkloadGone":{"Key"`, `{"WorkloadGone":{"Kee"`, 1) })
+	edit(t, dir, 2, func(s string) string {
+		return strings.Replace(s, `{"WorkloadGone":{"Key"`, `{"WorkloadGone":{"Kee"`, 1)
+	})
 	edit(t, dir, 4, func(s string) string { return s[:len(s)-5] })
 	list := func() string {
 		t.Helper()

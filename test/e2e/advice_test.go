@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
@@ -40,7 +39,7 @@ func TestAdviceIsFollowed(t *testing.T) {
 	}
 	activate := func(name string, active bool) {
 		w := workloadOf(t, "blue", name)
-		edit(t, admin, w, func(w *kueue.Workload) { w.Spec.Active = ptr.To(active) })
+		edit(t, admin, w, func(w *kueue.Workload) { w.Spec.Active = new(active) })
 	}
 	const gated = kueue.AdmissionGatedByAnnotation
 	with := func(manifest, metadata string) string {

@@ -212,3 +212,64 @@ func TestWrongFormats(t *testing.T) {
 		t.Errorf("XX is a state: %v", err)
 	}
 }
+
+func TestToStart(t *testing.T) {
+	at := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	later := metav1.NewTime(at.Add(90 * time.Minute))
+	for name, tc := range map[string]struct {
+		why, want string
+		status    visibility.WorkloadPlanStatus
+	}{
+		"now": {"there is room, on these nodes", "sbatch: Job a to start at 2026-03-01T12:00:00 using 3 pods on nodes node-0,node-1 in partition q", visibility.WorkloadPlanStatus{
+			Outcome: visibility.PlanStarts, At: at, PodSets: []visibility.PlannedAdmission{
+				{Name: "x", Count: 2, Nodes: []visibility.PlannedNode{{Name: "node-1", Count: 1}, {Name: "node-0", Count: 1}}},
+				{Name: "y", Count: 1, Nodes: []visibility.PlannedNode{{Name: "node-1", Count: 1}}},
+			},
+		}},
+		"later":   {"as likely as not", "sbatch: Job a to start at 2026-03-01T13:30:00 in partition q", visibility.WorkloadPlanStatus{Outcome: visibility.PlanWaits, At: at, Start: &visibility.Start{P50: &later}}},
+		"unknown": {"no promise is made", "sbatch: Job a would wait in partition q; when it would start cannot be foreseen", visibility.WorkloadPlanStatus{Outcome: visibility.PlanWaits, At: at, Start: &visibility.Start{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := slurm.ToStart("a", &visibility.WorkloadPlan{Spec: visibility.WorkloadPlanSpec{QueueName: "q"}, Status: &tc.status})
+			if got != tc.want {
+				t.Errorf("%s: got %q, want %q", tc.why, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestSort(t *testing.T) {
+	rows := func() []cli.Row {
+		at := func(minutes int) *time.Time {
+			return new(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(-time.Duration(minutes) * time.Minute))
+		}
+		return []cli.Row{
+			{Name: "a", Queue: "q", Priority: new(int32(10)), State: facts.Running, Since: at(90), Nodes: []string{"n"}},
+			{Name: "b", Queue: "p", Priority: new(int32(9)), State: facts.Running, Since: at(3000), Nodes: []string{"n"}},
+			{Name: "c", Queue: "q", Priority: new(int32(9)), State: facts.Running, Since: at(5), Nodes: []string{"n"}},
+		}
+	}
+	for keys, tc := range map[string]struct{ why, want string }{
+		"":      {"as they come", "a b c"},
+		"p":     {"9 is less than 10", "b c a"},
+		"-p":    {"the other way round, and those alike as they come", "a b c"},
+		"P,-p":  {"by several", "b a c"},
+		"+M":    {"minutes are less than hours, and these than days", "c a b"},
+		"-i":    {"by name", "c b a"},
+		"P,-M":  {"the longest first in each", "b a c"},
+		"x":     {"there is no such letter", `"x" is no letter of formats (-o)`},
+		"p,":    {"nor none", `"" is no letter of formats (-o)`},
+		"-,P,p": {"nor a sign alone", `"-" is no letter of formats (-o)`},
+	} {
+		q := slurm.Queue{Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Sort: keys, Format: "%i", Bare: true}
+		var b bytes.Buffer
+		err := q.Print(&b, rows())
+		got := strings.Join(strings.Fields(b.String()), " ")
+		if err != nil {
+			got = err.Error()
+		}
+		if got != tc.want {
+			t.Errorf("%q: %s: got %s, want %s", keys, tc.why, got, tc.want)
+		}
+	}
+}

@@ -1,7 +1,10 @@
 package slurm
 
 import (
+	"cmp"
+	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -115,6 +118,9 @@ type Queue struct {
 	// Format is one of squeue, "" for a table of the usual columns, or those of expected starts.
 	Format string
 	Starts bool
+	// Sort are letters of formats by which jobs are sorted, the first first, each with - before
+	// it for the other way round, such as "P,-p"; "" leaves their order.
+	Sort string
 	// Long has the states in words, and time limits.
 	Long  bool
 	Bare  bool
@@ -124,6 +130,9 @@ type Queue struct {
 // Print prints jobs.
 func (q *Queue) Print(w io.Writer, rows []cli.Row) error {
 	fields := jobFields(q.Now, q.All)
+	if err := sortBy(rows, fields, q.Sort); err != nil {
+		return err
+	}
 	if q.Format != "" {
 		return printFormat(w, fields, q.Format, rows, q.Bare)
 	}
@@ -136,4 +145,58 @@ func (q *Queue) Print(w io.Writer, rows []cli.Row) error {
 	}
 	ranks := map[string]int{"P": 4, "j": 6, "u": 7, "M": 3, "D": 1, "S": 2, "Y": 8, "l": 5}
 	return cli.PrintTable(w, columns(fields, which, ranks), rows, cli.Layout{Width: q.Width, Bare: q.Bare})
+}
+
+// SortError is a mistake in Queue.Sort.
+type SortError struct{ error }
+
+// sortBy sorts rows by the fields with these letters.
+func sortBy[T any](rows []T, fields []field[T], keys string) error {
+	if keys == "" {
+		return nil
+	}
+	type key struct {
+		field *field[T]
+		back  bool
+	}
+	var by []key
+	for letter := range strings.SplitSeq(keys, ",") {
+		name, back := strings.CutPrefix(letter, "-")
+		f := find(fields, strings.TrimPrefix(name, "+"), false)
+		if f == nil {
+			return SortError{fmt.Errorf("%q is no letter of formats (-o)", letter)}
+		}
+		by = append(by, key{f, back})
+	}
+	slices.SortStableFunc(rows, func(a, b T) int {
+		for _, k := range by {
+			order := compareTexts(k.field.text(a), k.field.text(b))
+			if k.back {
+				order = -order
+			}
+			if order != 0 {
+				return order
+			}
+		}
+		return 0
+	})
+	return nil
+}
+
+// compareTexts compares numbers as numbers, times as times, and all else as texts.
+func compareTexts(a, b string) int {
+	x, errX := strconv.Atoi(a)
+	y, errY := strconv.Atoi(b)
+	switch {
+	case errX == nil && errY == nil:
+		return cmp.Compare(x, y)
+	case isClock(a) && isClock(b):
+		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	}
+	return strings.Compare(a, b)
+}
+
+// isClock reports whether a text is a time as clock prints it.
+func isClock(text string) bool {
+	return strings.Contains(text, ":") && strings.Trim(text, "0123456789:-") == "" && !strings.Contains(text, "T")
 }
