@@ -287,7 +287,7 @@ Job blue/eval
 			why: "its jobs, and what was done to it",
 			change: func(t *testing.T, _ string, c *controller) {
 				t.Helper()
-				q := world()[3].(core.QueueSet) //nolint:errcheck // it is the queue
+				q := world()[3].(core.QueueSet)
 				q.Queue.Stop = core.Hold
 				c.cycle(q, core.NodeSet{Node: core.Node{Name: "n2", State: core.NodeReady}})
 				q.Queue.Stop = ""
