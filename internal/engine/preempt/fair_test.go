@@ -153,6 +153,8 @@ type naive struct {
 	left   map[*quota.Node][]*Candidate
 	spared map[*quota.Node]*Candidate
 	picked []Victim
+	// went is how many were taken, those included that were put back in the end.
+	went int
 }
 
 func (n *naive) find() []Victim {
@@ -166,6 +168,7 @@ func (n *naive) find() []Victim {
 	w.forest.Add(core.Projected, w.req.Queue, w.req.Uses)
 	found := n.first(w.search.Fair.Strategies[0]) || len(w.search.Fair.Strategies) > 1 && n.second()
 	w.forest.Remove(core.Projected, w.req.Queue, w.req.Uses)
+	n.went = len(n.picked)
 	var victims []Victim
 	if found {
 		victims = []Victim{n.picked[len(n.picked)-1]}
