@@ -62,7 +62,10 @@ func Sentence(r core.Reason) string {
 // for people who ask.
 func Paragraph(r core.Reason) string {
 	s := Sentence(r)
-	s = strings.ToUpper(s[:1]) + s[1:] + "."
+	s = strings.ToUpper(s[:1]) + s[1:]
+	if !strings.HasSuffix(s, ".") { // what was said elsewhere may end as a sentence
+		s += "."
+	}
 	if r.Tree != "" && (r.LacksQuota() || r.Code == core.ExceedsMaxQuota) && r.Cause != core.BehindStrict {
 		s += fmt.Sprintf(" Queue %s in cohort %s could use %s of %s at most.", r.Queue, r.Tree, Amount(r.Resource, r.Limit), r.Resource)
 	}

@@ -96,6 +96,18 @@ func TestTotal(t *testing.T) {
 	}
 }
 
+// What Kubernetes said and we repeat may end as a sentence already.
+func TestParagraphEndsOnce(t *testing.T) {
+	for detail, want := range map[string]string{
+		"no room":  "The workload is on hold: no room.",
+		"no room.": "The workload is on hold: no room.",
+	} {
+		if got := Paragraph(core.Reason{Code: core.OnHold, Detail: detail}); got != want {
+			t.Errorf("%q: got %q, want %q", detail, got, want)
+		}
+	}
+}
+
 func TestAmount(t *testing.T) {
 	for want, v := range map[string]struct {
 		resource string
