@@ -201,6 +201,20 @@ func faults() map[string]fault {
 		"weight": {"", func(f *doctor.Facts) {
 			f.Queues[0].Spec.FairSharing = &kueue.FairSharing{Weight: new(resource.MustParse("0"))}
 		}, []string{"weight-zero " + blue}, "mlbatch queue edit blue-cluster-queue --weight 1"},
+		"weight, nobody shares": {"it says nothing as long as fair sharing is off", func(f *doctor.Facts) {
+			f.Queues[0].Spec.FairSharing = &kueue.FairSharing{Weight: new(resource.MustParse("2"))}
+		}, []string{"weight-ignored " + blue}, "fairSharing.enable"},
+		"weight, shares counted": {"", func(f *doctor.Facts) {
+			f.Queues[0].Spec.FairSharing = &kueue.FairSharing{Weight: new(resource.MustParse("2"))}
+			f.Queues[1].Status.FairSharing = &kueue.FairSharingStatus{}
+		}, nil, ""},
+		"weight, queue just made": {"its share may not have been written yet", func(f *doctor.Facts) {
+			f.Queues[0].Spec.FairSharing = &kueue.FairSharing{Weight: new(resource.MustParse("2"))}
+			f.Queues[0].CreationTimestamp = metav1.NewTime(f.Now.Add(-time.Second))
+		}, nil, ""},
+		"usual weight": {"it is what those have that name none", func(f *doctor.Facts) {
+			f.Queues[0].Spec.FairSharing = &kueue.FairSharing{Weight: new(resource.MustParse("1"))}
+		}, nil, ""},
 		"local weight": {"", func(f *doctor.Facts) {
 			f.LocalQueues[0].Spec.FairSharing = &kueue.FairSharing{Weight: new(resource.MustParse("0"))}
 		}, []string{"weight-zero localqueue/default-queue in blue"}, "kubectl patch localqueue"},

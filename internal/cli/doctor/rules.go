@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -80,6 +81,7 @@ func Rules() []Rule {
 		{"team-without-default", Warning, "a team has no LocalQueue of the usual name, which jobs that name none are given", []string{"namespaces", "LocalQueues"}, withoutDefault},
 		{"lent-for-ever", Warning, "a queue lends and may not take back", []string{"ClusterQueues", "LocalQueues"}, lentForEver},
 		{"weight-zero", Warning, "a weight of 0 in fair sharing: it never gets unused quota of others", nil, weightZero},
+		{"weight-ignored", Warning, "a weight where fair sharing is off: nothing looks at it", nil, weightIgnored},
 		{"usage-not-remembered", Warning, "a queue is to share by past use, and none is remembered: that is off", []string{"LocalQueues"}, forgetful},
 		{"default-priority-highest", Warning, "pods that name no priority class get the highest that there is", []string{"PriorityClasses"}, highestDefault},
 		{"no-queue", Warning, "a Workload names a LocalQueue that is not there: it waits for ever", nil, ofCheck("no-queue")},
@@ -504,6 +506,37 @@ func weightZero(f *Facts) (out []found) {
 	for i := range f.LocalQueues {
 		if l := &f.LocalQueues[i]; isZero(l.Spec.FairSharing) {
 			out = append(out, found{local(l), "its weight is 0: jobs of all other LocalQueues go first", fmt.Sprintf(`kubectl patch localqueue %s -n %s --type=merge -p '{"spec":{"fairSharing":{"weight":"1"}}}'`, l.Name, l.Namespace)})
+		}
+	}
+	return out
+}
+
+// sharesFairly reports whether the controller counts shares: it writes them to all ClusterQueues
+// then. One that was made just now need not have its own yet.
+func (f *Facts) sharesFairly() bool {
+	return slices.ContainsFunc(f.Queues, func(q kueue.ClusterQueue) bool {
+		return q.Status.FairSharing != nil || f.Now.Sub(q.CreationTimestamp.Time) < time.Minute
+	})
+}
+
+// weightIgnored finds weights that mean nothing. Those of 0 are found anyway.
+func weightIgnored(f *Facts) (out []found) {
+	if f.sharesFairly() {
+		return nil
+	}
+	one := resource.MustParse("1") // the weight of those that name none
+	means := func(s *kueue.FairSharing) bool {
+		return s != nil && s.Weight != nil && s.Weight.Sign() != 0 && s.Weight.Cmp(one) != 0
+	}
+	const text, cure = "its weight does nothing: fair sharing is off", "set fairSharing.enable in the controller's configuration (docs/fair-sharing.md), or take the weight out"
+	for i := range f.Queues {
+		if q := &f.Queues[i]; means(q.Spec.FairSharing) {
+			out = append(out, found{"clusterqueue/" + q.Name, text, cure})
+		}
+	}
+	for i := range f.Cohorts {
+		if c := &f.Cohorts[i]; means(c.Spec.FairSharing) {
+			out = append(out, found{"cohort/" + c.Name, text, cure})
 		}
 	}
 	return out
