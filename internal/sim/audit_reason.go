@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -199,7 +200,8 @@ func (b *trialWorld) grant(why core.Reason, missing core.Amount) bool {
 	return false
 }
 
-// uncover has the workload not ask for what its queue does not offer.
+// uncover gives a queue what it has been promised, and has the workload not ask for what its
+// queue does not offer.
 func (b *trialWorld) uncover(why core.Reason) bool {
 	w := b.workloads[b.waiting]
 	if why.Cause == core.CohortCycle {
@@ -211,7 +213,17 @@ func (b *trialWorld) uncover(why core.Reason) bool {
 		}
 		return true
 	}
-	if why.Cause != core.ResourceUncovered {
+	switch why.Cause {
+	case core.NamespaceMismatch:
+		q, ok := b.queues[why.Queue]
+		q.Namespaces = new(core.Selector)
+		b.queues[why.Queue] = q
+		return ok
+	case core.FlavorMissing:
+		b.flavors[why.Flavor] = core.Flavor{Name: why.Flavor}
+		return true
+	case core.ResourceUncovered:
+	default:
 		return false
 	}
 	sets := append([]core.PodSet(nil), w.told.PodSets...)
@@ -267,18 +279,32 @@ func (b *trialWorld) roomFor(why core.Reason) bool {
 			continue
 		}
 		labels := map[string]string{}
+		for _, requirements := range append(slices.Clone(set[i].Filter.Terms[:min(1, len(set[i].Filter.Terms))]), set[i].Filter.Must) {
+			for _, r := range requirements {
+				if r.Operator == core.In {
+					labels[r.Key] = r.Values[0]
+				}
+			}
+		}
 		maps.Copy(labels, b.flavors[why.Flavor].NodeLabels)
 		n := core.Node{Name: fmt.Sprintf("new-%d", len(b.nodes)), Labels: labels, State: core.NodeReady}
-		n.Allocatable = set[i].Requests.Times(int64(set[i].Count)).With(core.Pods, core.Amount(set[i].Count))
+		// Room for all pod sets: others may be put there first, for want of room elsewhere.
+		for k := range set {
+			n.Allocatable = n.Allocatable.Plus(set[k].Requests.Times(int64(set[k].Count)).With(core.Pods, core.Amount(set[k].Count)))
+		}
 		b.nodes[n.Name] = n
 		return true
 	}
 	return false
 }
 
-// suit takes off a flavor what the workload does not tolerate.
+// suit takes off a flavor what the workload does not tolerate, or off the workload what it asks
+// for and the flavor is not.
 func (b *trialWorld) suit(why core.Reason) bool {
 	f, ok := b.flavors[why.Flavor]
+	if ok && why.Cause == core.AffinityMismatch {
+		return b.chooseLess(why.PodSet, f.NodeLabels)
+	}
 	if !ok || why.Cause != core.UntoleratedTaint {
 		return false
 	}
@@ -294,10 +320,38 @@ func (b *trialWorld) suit(why core.Reason) bool {
 	return helped
 }
 
+// chooseLess takes off a pod set what contradicts labels.
+func (b *trialWorld) chooseLess(set string, labels map[string]string) bool {
+	contradicts := func(r core.Requirement) bool {
+		_, spoken := labels[r.Key]
+		return spoken && !r.Matches(labels)
+	}
+	w := b.workloads[b.waiting]
+	w.told.PodSets = slices.Clone(w.told.PodSets)
+	helped := false
+	for i := range w.told.PodSets {
+		p := &w.told.PodSets[i]
+		if p.Name != set {
+			continue
+		}
+		all := len(p.Filter.Must)
+		p.Filter.Must = slices.DeleteFunc(slices.Clone(p.Filter.Must), contradicts)
+		helped = len(p.Filter.Must) < all
+		possible := func(t core.Selector) bool { return !slices.ContainsFunc(t, contradicts) }
+		if len(p.Filter.Terms) > 0 && !slices.ContainsFunc(p.Filter.Terms, possible) {
+			p.Filter.Terms, helped = nil, true
+		}
+	}
+	return helped
+}
+
 // open lets a stopped queue or local queue go on.
 func (b *trialWorld) open(why core.Reason) bool {
-	if why.Cause != core.QueueStopped {
-		return false
+	if why.Cause == core.QueueUnready {
+		q, ok := b.queues[why.Queue]
+		q.Inactive = ""
+		b.queues[why.Queue] = q
+		return ok
 	}
 	if q, ok := b.queues[why.Queue]; ok && why.Detail == "ClusterQueue" {
 		q.Stop = core.StopNone

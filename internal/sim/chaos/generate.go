@@ -70,6 +70,9 @@ func World(seed uint64) sim.World {
 	if seed%4 == 1 {
 		m.otherDoors()
 	}
+	if seed%9 == 4 {
+		m.misfits(end)
+	}
 	slices.SortStableFunc(m.world.Script, func(a, b sim.Op) int { return cmp.Compare(a.At, b.At) })
 	return m.world
 }
@@ -142,12 +145,17 @@ func (m *maker) at(t time.Duration, op sim.Op) {
 
 func (m *maker) object(t time.Duration, ev core.Event) { m.at(t, sim.Op{Object: ev}) }
 
-func (m *maker) makeFlavors() {
-	for _, f := range []core.Flavor{
+// madeFlavors are those of every world.
+func madeFlavors() []core.Flavor {
+	return []core.Flavor{
 		{Name: "c"},
 		{Name: "x", NodeLabels: map[string]string{"kind": "x"}},
 		{Name: "y", NodeLabels: map[string]string{"kind": "y"}, Taints: []core.Taint{{Key: "y", Effect: core.NoSchedule}}},
-	} {
+	}
+}
+
+func (m *maker) makeFlavors() {
+	for _, f := range madeFlavors() {
 		m.object(0, core.FlavorSet{Flavor: f})
 	}
 	m.flavors = pick(m, []string{"x"}, []string{"x"}, []string{"x", "y"}, []string{"y", "x"})
@@ -331,6 +339,52 @@ func (m *maker) otherDoors() {
 			j := *op.Job
 			j.Queue, op.Job = "nowhere", &j
 		}
+	}
+}
+
+// misfits has jobs choose nodes that their flavors, or all nodes, are not, and takes from queues
+// for a while what they need: the right of their namespace, a flavor, a check.
+func (m *maker) misfits(end int) {
+	choices := []core.Requirement{
+		{Key: "kind", Operator: core.In, Values: []string{"y"}},
+		{Key: "kind", Operator: core.In, Values: []string{"z"}},
+		{Key: "disk", Operator: core.In, Values: []string{"fast"}},
+	}
+	for i := range m.world.Script {
+		op := &m.world.Script[i]
+		if op.Job == nil || !m.odds(30) {
+			continue
+		}
+		j := *op.Job
+		j.PodSets = slices.Clone(j.PodSets)
+		filter := &j.PodSets[m.IntN(len(j.PodSets))].Filter
+		if r := pick(m, choices...); m.odds(70) {
+			filter.Must = core.Selector{r}
+		} else {
+			filter.Terms = []core.Selector{{r}}
+		}
+		op.Job = &j
+	}
+	if m.odds(50) {
+		m.otherDoors()
+	}
+	for range 1 + m.upTo(3) {
+		t := m.moment(end)
+		was := m.specs[pick(m, m.queues...)]
+		q := was
+		switch m.IntN(3) {
+		case 0:
+			q.Namespaces = &core.Selector{{Key: "team", Operator: core.Exists}}
+		case 1:
+			q.Inactive = "check c is missing"
+		default:
+			f := pick(m, madeFlavors()...)
+			m.object(t, core.FlavorGone{Name: f.Name})
+			m.object(t+m.moment(30), core.FlavorSet{Flavor: f})
+			continue
+		}
+		m.object(t, core.QueueSet{Queue: q})
+		m.object(t+m.moment(30), core.QueueSet{Queue: was})
 	}
 }
 
