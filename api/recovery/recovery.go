@@ -24,6 +24,10 @@ type Recovery struct {
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
 
+	// freeFailures counts those that a rule counts against no limit.
+	// +optional
+	FreeFailures int32 `json:"freeFailures,omitempty"`
+
 	// rule is the name of the one that the last failure fitted.
 	// +optional
 	Rule string `json:"rule,omitempty"`

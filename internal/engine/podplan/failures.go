@@ -88,6 +88,14 @@ func before(a, b *failure, seen []Seen) bool {
 	) < 0
 }
 
+// counter is where a failure is counted.
+func (f *failure) counter(m *Memory) *int32 {
+	if f.rule != nil && f.rule.Free {
+		return &m.Free
+	}
+	return &m.Failures
+}
+
 // count takes in who failed since the last step and is made anew, and reports whether
 // anybody did. If all are, that is one failure.
 func count(seen []Seen, failures []failure, worst *failure, m *Memory, now time.Time) (changed bool) {
@@ -95,9 +103,7 @@ func count(seen []Seen, failures []failure, worst *failure, m *Memory, now time.
 		m.Attempt++
 		m.Done, m.Counted = nil, nil
 		m.Rule, m.LastFailure = worst.name(), now
-		if worst.rule == nil || !worst.rule.Free {
-			m.Failures++
-		}
+		*worst.counter(m)++
 		return true
 	}
 	var more []string
@@ -108,9 +114,7 @@ func count(seen []Seen, failures []failure, worst *failure, m *Memory, now time.
 		}
 		s := &seen[f.of]
 		more = append(more, s.ID)
-		if f.rule == nil || !f.rule.Free {
-			m.Failures += max(s.Failures, 1)
-		}
+		*f.counter(m) += max(s.Failures, 1)
 		m.LastFailure = now
 	}
 	if more == nil {

@@ -56,7 +56,7 @@ func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Step {
 	changed = count(seen, failures, worst, &m, now) || changed
 	if why, message := p.exceeded(seen, &m, now); why != 0 {
 		if worst != nil { // nothing begins anew
-			m.Attempt, m.Failures, m.Done = before.Attempt, before.Failures, before.Done
+			m.Attempt, m.Failures, m.Free, m.Done = before.Attempt, before.Failures, before.Free, before.Done
 			message += "; the last: " + p.told(&seen[worst.of])
 		}
 		return end(m, JobFailed, why, message, now)
@@ -236,7 +236,7 @@ func (p *Plan) make(seen []Seen, m Memory, now time.Time) Step {
 	if p.Deadline > 0 {
 		s.Again = p.began(&m).Add(p.Deadline).Sub(now)
 	}
-	if left := m.LastFailure.Add(pause(m.Failures)).Sub(now); !m.LastFailure.IsZero() && left > 0 {
+	if left := m.LastFailure.Add(pause(m.Failures + m.Free)).Sub(now); !m.LastFailure.IsZero() && left > 0 {
 		if s.Again == 0 || left < s.Again {
 			s.Again = left
 		}

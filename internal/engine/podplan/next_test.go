@@ -203,6 +203,11 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Failed, disrupted)}, at: 5 * time.Second,
 			want: want{delete: []int{2}, again: 15 * time.Second},
 		},
+		"many free failures": {
+			why: "they have no limit, and would be made anew for ever, as fast as it can", kept: podplan.Memory{Started: start, Failures: 1, Free: 4, LastFailure: start},
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Ready)}, at: 5 * time.Second,
+			want: want{again: 15 * time.Second},
+		},
 		"many failures, a while ago": {
 			why: "the pause is over", kept: podplan.Memory{Started: start, Failures: 900, LastFailure: start}, at: 5 * time.Minute,
 			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Ready)},
@@ -281,7 +286,15 @@ func TestNext(t *testing.T) {
 				p.Rules, p.Retries = []podplan.Rule{{Name: "free", Then: podplan.Replace, Free: true}}, new(int32)
 			},
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Failed)},
-			want: want{changed: true, memory: func(m *podplan.Memory) { m.Counted, m.LastFailure = []string{"Worker0"}, start }},
+			want: want{changed: true, memory: func(m *podplan.Memory) { m.Free, m.Counted, m.LastFailure = 1, []string{"Worker0"}, start }},
+		},
+		"all anew for a free failure": {
+			why: "it is not counted, but it is noted", kept: began,
+			plan: func(p *podplan.Plan) {
+				p.Rules, p.Retries = []podplan.Rule{{Name: "free", Then: podplan.RestartJob, Free: true}}, new(int32)
+			},
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Failed)},
+			want: want{changed: true, memory: func(m *podplan.Memory) { m.Attempt, m.Free, m.Rule, m.LastFailure = 1, 1, "free", start }},
 		},
 		"held back": {
 			why: "members stay, and one that ended stays as it is", kept: began,

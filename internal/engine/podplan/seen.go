@@ -52,8 +52,10 @@ type Memory struct {
 	// by ID, so that a failure is counted once whatever happens in between.
 	Failures int32
 	Counted  []string
-	// LastFailure is when the last of them was counted: the more there were, the longer
-	// it takes until the next try.
+	// Free are the failures that a rule counts against no limit. They are in Counted, too.
+	Free int32
+	// LastFailure is when the last of all these was counted: the more there were, the
+	// longer it takes until the next try.
 	LastFailure time.Time
 	// Done are the indexes that succeeded, by role. They stay done if their objects are
 	// removed.

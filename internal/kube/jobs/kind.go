@@ -172,7 +172,7 @@ func (k *Kind) Restarts(o Object) int32 {
 		return 0
 	}
 	if r := k.Operated.Recall(o); r != nil {
-		return max(r.Attempt, r.Failures)
+		return max(r.Attempt, r.Failures+r.FreeFailures)
 	}
 	return 0
 }

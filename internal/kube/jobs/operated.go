@@ -179,7 +179,7 @@ func reasons() map[podplan.Reason]string {
 // Recovery is what is kept of the job.
 func (s *Standing) Recovery() *recovery.Recovery {
 	r := &recovery.Recovery{
-		StartTime: moment(s.Started), Attempt: s.Attempt, Failures: s.Failures, Rule: s.Rule, LastFailureTime: moment(s.LastFailure), Ready: s.Ready,
+		StartTime: moment(s.Started), Attempt: s.Attempt, Failures: s.Failures, FreeFailures: s.Free, Rule: s.Rule, LastFailureTime: moment(s.LastFailure), Ready: s.Ready,
 		Outcome: outcomes()[s.Outcome], Reason: reasons()[s.Reason], Message: s.Message, EndTime: moment(s.Ended),
 	}
 	for _, id := range s.Counted {
@@ -203,7 +203,7 @@ func Remembered(r *recovery.Recovery) podplan.Memory {
 	if r == nil {
 		return podplan.Memory{}
 	}
-	m := podplan.Memory{Attempt: r.Attempt, Failures: r.Failures, Rule: r.Rule, Message: r.Message}
+	m := podplan.Memory{Attempt: r.Attempt, Failures: r.Failures, Free: r.FreeFailures, Rule: r.Rule, Message: r.Message}
 	if r.StartTime != nil {
 		m.Started = r.StartTime.Time
 	}

@@ -180,7 +180,7 @@ func TestNothingIsForgotten(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	for name, m := range map[string]podplan.Memory{
 		"nothing":   {},
-		"begun":     {Started: at(1), Attempt: 2, Failures: 3, LastFailure: at(4), Counted: []string{"a", "b"}},
+		"begun":     {Started: at(1), Attempt: 2, Failures: 3, Free: 4, LastFailure: at(4), Counted: []string{"a", "b"}},
 		"done":      {Started: at(1), Done: map[string]podplan.Indexes{"Worker": {{First: 0, Last: 3}, {First: 7, Last: 7}}, "Master": {{First: 0, Last: 0}}}},
 		"succeeded": {Started: at(1), Ended: at(2), Outcome: podplan.JobSucceeded},
 		"failed":    {Started: at(1), Ended: at(2), Outcome: podplan.JobFailed, Reason: podplan.RetriesExceeded, Message: "why"},

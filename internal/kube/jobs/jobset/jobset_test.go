@@ -207,6 +207,18 @@ func TestJob(t *testing.T) {
 	}
 }
 
+// TestFreeFailures: pods are told of failures that count against no limit, too.
+func TestFreeFailures(t *testing.T) {
+	p := compiled(t, decode(t, "replicatedJobs: [{name: a, template: {spec: {template: {spec: {containers: [{name: c}]}}}}}]"))
+	o, err := p.MakeOf("a")(podplan.Member{Role: "a"}, &podplan.Memory{Attempt: 2, Failures: 1, Free: 3}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := o.(*batchv1.Job).Spec.Template.Annotations["mlbatch.dev/failures"]; got != "4" { //nolint:forcetypeassert // JobSets make Jobs
+		t.Errorf("they follow %q failures, want 4", got)
+	}
+}
+
 // TestDefaults: what authors say is not overruled.
 func TestDefaults(t *testing.T) {
 	p := compiled(t, decode(t, "replicatedJobs: [{name: a, template: {spec: {completionMode: NonIndexed, parallelism: 3, template: {spec: {restartPolicy: Never, containers: [{name: c}]}}}}}]"))

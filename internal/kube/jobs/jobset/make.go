@@ -32,7 +32,7 @@ func (r *reading) make(x *role) jobs.Make {
 		j.Spec.Suspend = new(false)
 		t := &j.Spec.Template
 		r.mark(x, j, m.Index, kept.Attempt)
-		if n := max(kept.Failures, kept.Attempt); n > 0 {
+		if n := max(kept.Failures+kept.Free, kept.Attempt); n > 0 {
 			t.Annotations[recovery.FailuresAnnotation] = strconv.Itoa(int(n))
 		}
 		if *r.js.Spec.Network.EnableDNSHostnames {
