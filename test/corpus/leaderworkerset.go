@@ -48,6 +48,7 @@ func Sets() []Manifest {
 		{name: "secured", why: "who it runs as", spec: "leaderWorkerTemplate: {size: 2, workerTemplate: {spec: {serviceAccountName: default, automountServiceAccountToken: false, terminationGracePeriodSeconds: 5, securityContext: {runAsUser: 1000, seccompProfile: {type: RuntimeDefault}}, containers: [{WORK, securityContext: {allowPrivilegeEscalation: false}}]}}}", pods: 2},
 		{name: "retained", why: "what becomes of volumes, without any", spec: "leaderWorkerTemplate: {size: 2, persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete, whenScaled: Retain}, " + worker + "}", pods: 2},
 		{name: "claims", why: "each pod has a volume of its own", privileged: true, spec: "leaderWorkerTemplate: {size: 2, volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], storageClassName: fast, resources: {requests: {storage: 1Gi}}}}], workerTemplate: {spec: {containers: [{WORK, volumeMounts: [{name: data, mountPath: /data}]}]}}}", pods: 2},
+		{name: "exclusive-groups", why: "two groups that want to be apart, and start where they cannot be", privileged: true, metadata: ", annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: rack}", spec: "replicas: 2, leaderWorkerTemplate: {size: 2, " + worker + "}", pods: 4},
 		{name: "exclusive", why: "a group has its rack for itself", privileged: true, metadata: ", annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: rack}", spec: "leaderWorkerTemplate: {size: 2, " + worker + "}", pods: 2},
 	} {
 		out = append(out, setOf(r))

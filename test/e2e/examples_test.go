@@ -109,7 +109,7 @@ func stages() map[string]staged {
 		"mlbatch scancel --namespace blue train-12345":                                             {why: "sbatch chooses the number", instead: "mlbatch scancel --namespace blue $(mlbatch sbatch --namespace blue --image python:3.12 --parsable train.sh)"},
 		`mlbatch create clusterqueue green --cohort default-cohort --reclaim-within-cohort Any --nominal-quota "default-flavor:cpu=10;memory=64Gi"`: {why: "it is there from the example before", before: "mlbatch delete clusterqueue green --yes"},
 		"mlbatch delete clusterqueue green --yes":                                 {why: "it has to be there", before: "mlbatch create clusterqueue green || true"},
-		"mlbatch controller --webhook-cert-dir /certs":                            checked("mlbatch controller --webhook-cert-dir /certs"),
+		"mlbatch controller":                                                      checked("mlbatch controller"),
 		"mlbatch scheduler --kubeconfig ~/.kube/config":                           {why: "it goes on until it is interrupted", until: "Starting scheduler"},
 		"mlbatch scheduler --scheduler-names mlbatch-scheduler,default-scheduler": {why: "the service account is that of a pod", instead: "mlbatch scheduler --kubeconfig ~/.kube/config --scheduler-names other-scheduler", until: "Starting scheduler"},
 	}

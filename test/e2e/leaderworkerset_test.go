@@ -301,7 +301,7 @@ func inOneRack(t *testing.T, name string) {
 	racks := map[string]bool{}
 	for _, p := range named(t, "blue", name) {
 		racks[p.Spec.NodeName] = true
-		if a := p.Spec.Affinity; a == nil || a.PodAntiAffinity == nil || a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey != "rack" {
+		if a := p.Spec.Affinity; a == nil || a.PodAntiAffinity == nil || len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0 || a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm.TopologyKey != "rack" {
 			t.Errorf("pod %s does not keep others away: %+v", p.Name, a)
 		}
 	}

@@ -154,7 +154,11 @@ func (h *setHandler) validate(ctx context.Context, req admission.Request) admiss
 	if err != nil {
 		return failed(err)
 	}
-	return answer(req, append(errs, found...)).WithWarnings(append(warnings, held...)...)
+	warnings = append(warnings, held...)
+	if is.Labels[kueue.QueueNameLabel] != "" {
+		warnings = slices.Concat(warnings, leaderworkerset.Warnings(is), placesOf(leaderworkerset.Templates(is)))
+	}
+	return answer(req, append(errs, found...)).WithWarnings(warnings...)
 }
 
 // checkSet applies the rules for templates of jobs.

@@ -119,6 +119,8 @@ func TestValidateLeaderWorkerSet(t *testing.T) {
 		"a queue":   {text: right},
 		"left be":   {text: setText("", "replicas: -1", ""), frameworks: []string{"batch/job"}},
 		"elsewhere": {text: strings.Replace(setText("", "", ""), "namespace: blue", "namespace: lab", 1)},
+		"apart":     {text: strings.Replace(right, "namespace: blue", "namespace: blue, annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: rack}", 1), warned: true},
+		"together":  {text: setText(queueLabel, "", "metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: rack}},"), warned: true},
 	} {
 		r := send(t, serveWith(t, webhook.Options{Frameworks: tc.frameworks}, nil, nil, world()...), ask{path: validateSet, new: tc.text})
 		if !r.Allowed || (len(r.Warnings) > 0) != tc.warned {

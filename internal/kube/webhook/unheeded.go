@@ -29,12 +29,21 @@ func unheededPlaces(r jobs.Adapter, is jobs.Object) []string {
 	if err != nil {
 		return nil // that was refused
 	}
-	found := map[string]bool{}
+	var templates []jobs.PodTemplate
 	for i := range facts.PodSets {
+		templates = append(templates, jobs.PodTemplate{Template: &facts.PodSets[i].Template})
+	}
+	return placesOf(templates)
+}
+
+// placesOf does so for templates.
+func placesOf(templates []jobs.PodTemplate) []string {
+	found := map[string]bool{}
+	for _, t := range templates {
 		for _, key := range []string{
 			kueue.PodSetRequiredTopologyAnnotation, kueue.PodSetSliceRequiredTopologyAnnotation, kueue.PodSetSliceRequiredTopologyConstraintsAnnotation,
 		} {
-			if facts.PodSets[i].Template.Annotations[key] != "" {
+			if t.Template.Annotations[key] != "" {
 				found[key] = true
 			}
 		}

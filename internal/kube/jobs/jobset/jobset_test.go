@@ -214,7 +214,7 @@ func TestFreeFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := o.(*batchv1.Job).Spec.Template.Annotations["mlbatch.dev/failures"]; got != "4" { //nolint:forcetypeassert // JobSets make Jobs
+	if got := o.(*batchv1.Job).Spec.Template.Annotations["mlbatch.dev/failures"]; got != "4" {
 		t.Errorf("they follow %q failures, want 4", got)
 	}
 }

@@ -70,7 +70,8 @@ func Identify(p *corev1.Pod, namespace string) *Identity {
 	id := &Identity{Labels: map[string]string{
 		api.GroupIndexLabel: strconv.Itoa(at.group), api.WorkerIndexLabel: strconv.Itoa(at.worker), api.GroupKeyLabel: key,
 	}}
-	if p.Annotations[kueue.PodSuspendingParentAnnotation] == Framework {
+	queued := p.Annotations[kueue.PodSuspendingParentAnnotation] == Framework
+	if queued {
 		id.Labels[kueue.PodGroupNameLabel] = GroupName(at.set, int32(at.group)) //nolint:gosec // read as 32 bits
 	}
 	domain := at.set
@@ -85,13 +86,13 @@ func Identify(p *corev1.Pod, namespace string) *Identity {
 	id.TPUContainer, id.TPUEnv = forTPUs(p, at, domain)
 	affinity := p.Spec.Affinity
 	if topology := p.Annotations[api.ExclusiveTopologyAnnotation]; topology != "" {
-		affinity = exclusive(affinity, topology, api.GroupKeyLabel, key)
+		affinity = exclusive{topology, api.GroupKeyLabel, key, queued}.of(affinity)
 	}
 	if part, is := subGroup(p, at.worker); is {
 		partKey := groupKey(namespace, at.leader+"/"+part)
 		id.Labels[api.SubGroupIndexLabel], id.Labels[api.SubGroupKeyLabel] = part, partKey
 		if topology := p.Annotations[api.SubGroupExclusiveTopologyAnnotation]; topology != "" {
-			affinity = exclusive(affinity, topology, api.SubGroupKeyLabel, partKey)
+			affinity = exclusive{topology, api.SubGroupKeyLabel, partKey, queued}.of(affinity)
 		}
 	}
 	if affinity != p.Spec.Affinity {
@@ -117,9 +118,17 @@ func subGroup(p *corev1.Pod, worker int) (string, bool) {
 	return strconv.Itoa(worker / of), true
 }
 
-// exclusive adds to an affinity that pods with the same key are in one domain, and no
-// others that have such a key.
-func exclusive(in *corev1.Affinity, topology, label, key string) *corev1.Affinity {
+// exclusive is what pods want that have a domain for themselves: those with the same key are in
+// it, and no others that have such a key.
+type exclusive struct {
+	topology, label, key string
+	// planned pods want it without insisting: who plans their nodes does not know of it, and a
+	// planned node that it refuses would keep them waiting for ever.
+	planned bool
+}
+
+// of adds to an affinity.
+func (x exclusive) of(in *corev1.Affinity) *corev1.Affinity {
 	out := in.DeepCopy()
 	if out == nil {
 		out = &corev1.Affinity{}
@@ -131,15 +140,24 @@ func exclusive(in *corev1.Affinity, topology, label, key string) *corev1.Affinit
 		out.PodAntiAffinity = &corev1.PodAntiAffinity{}
 	}
 	where := func(op metav1.LabelSelectorOperator, values ...string) metav1.LabelSelectorRequirement {
-		return metav1.LabelSelectorRequirement{Key: label, Operator: op, Values: values}
+		return metav1.LabelSelectorRequirement{Key: x.label, Operator: op, Values: values}
 	}
 	term := func(rules ...metav1.LabelSelectorRequirement) corev1.PodAffinityTerm {
-		return corev1.PodAffinityTerm{TopologyKey: topology, LabelSelector: &metav1.LabelSelector{MatchExpressions: rules}}
+		return corev1.PodAffinityTerm{TopologyKey: x.topology, LabelSelector: &metav1.LabelSelector{MatchExpressions: rules}}
 	}
-	a := &out.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	*a = append(slices.Clone(*a), term(where(metav1.LabelSelectorOpIn, key)))
-	b := &out.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	*b = append(slices.Clone(*b), term(where(metav1.LabelSelectorOpExists), where(metav1.LabelSelectorOpNotIn, key)))
+	own := term(where(metav1.LabelSelectorOpIn, x.key))
+	others := term(where(metav1.LabelSelectorOpExists), where(metav1.LabelSelectorOpNotIn, x.key))
+	near, away := out.PodAffinity, out.PodAntiAffinity
+	if x.planned {
+		const most = 100
+		near.PreferredDuringSchedulingIgnoredDuringExecution = append(slices.Clone(near.PreferredDuringSchedulingIgnoredDuringExecution),
+			corev1.WeightedPodAffinityTerm{Weight: most, PodAffinityTerm: own})
+		away.PreferredDuringSchedulingIgnoredDuringExecution = append(slices.Clone(away.PreferredDuringSchedulingIgnoredDuringExecution),
+			corev1.WeightedPodAffinityTerm{Weight: most, PodAffinityTerm: others})
+		return out
+	}
+	near.RequiredDuringSchedulingIgnoredDuringExecution = append(slices.Clone(near.RequiredDuringSchedulingIgnoredDuringExecution), own)
+	away.RequiredDuringSchedulingIgnoredDuringExecution = append(slices.Clone(away.RequiredDuringSchedulingIgnoredDuringExecution), others)
 	return out
 }
 

@@ -219,6 +219,14 @@ func TestExclusive(t *testing.T) {
 	if p.Spec.Affinity.PodAffinity != nil {
 		t.Error("the pod that was read has changed")
 	}
+	p.Annotations[kueue.PodSuspendingParentAnnotation] = Framework
+	text, err = json.Marshal(Identify(p, "blue").Affinity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := string(text); strings.Contains(s, "required") || strings.Count(s, `"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":100,`) != 2 {
+		t.Errorf("its nodes are planned by who knows no racks; insisting keeps it waiting for ever: %s", s)
+	}
 }
 
 // TestTPUs: a container that asks for TPUs is told who else is in its slice.
