@@ -75,6 +75,10 @@ soak: ## break the engine in made-up worlds (WORLDS=10000, SEED=1, or MINUTES=10
 mutants: ## small mistakes in PKG that no test notices (PKG=./internal/engine/quota N=60 SEED=1)
 	@$(GO) run ./internal/mutate -n '$(or $(N),60)' -seed '$(or $(SEED),1)' '$(PKG)'
 
+.PHONY: images
+images: ## container images of the program without the control plane: dist/*.oci.tar (PLATFORMS="linux/amd64 linux/arm64")
+	@GO='$(GO)' PLATFORMS='$(PLATFORMS)' .ci/images
+
 .PHONY: clean
 clean: ## remove what was built; clusters and Go's build cache stay
-	@rm -rf bin
+	@rm -rf bin dist

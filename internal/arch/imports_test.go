@@ -153,6 +153,10 @@ var outerLadder = []layer{
 		why: "the summary of tests must build in an instant",
 	},
 	{
+		dir: "internal/images", outside: []string{"github.com/google/go-containerregistry"}, may: none,
+		why: "images are made of programs, not of their packages",
+	},
+	{
 		dir: "internal/terminal", outside: []string{"golang.org/x/sys/unix"}, may: none,
 		why: "pictures of terminals are made of programs, not of their packages",
 	},
