@@ -251,8 +251,8 @@ func (c *inquiry) without(other core.Key) (out core.WereGone) {
 	}
 	t := trial{Engine: e, key: c.key, at: c.at, reserved: e.workloads[c.key].State() == reserved}
 	if _, starts := t.starts(); starts {
-		out.Tried, out.Anyway = true, !t.ranOut(c.copied, nil)
-		return out
+		shown := !t.ranOut(c.copied, nil)
+		return core.WereGone{Tried: shown, Anyway: shown}
 	}
 	before := t.holding()
 	t.Apply(core.WorkloadGone{Key: other})

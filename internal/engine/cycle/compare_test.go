@@ -205,6 +205,77 @@ func TestWereGoneIsWhatHappens(t *testing.T) {
 	}
 }
 
+// TestWereGoneIsNotToldOfTooMany: of many that are alike and come before a workload only the
+// first are copied. What a copy leaves to it when all of those got something, the others may get:
+// then nothing is said of it.
+func TestWereGoneIsNotToldOfTooMany(t *testing.T) {
+	now := time.Unix(1e6, 0)
+	gpus := func(n core.Amount) core.Resources {
+		return core.MakeResources(map[string]core.Amount{core.GPU: n})
+	}
+	job := func(name string, n core.Amount, priority int64) core.Workload {
+		w := asks("blue", name, 1, priority, now)
+		w.PodSets[0].Requests = gpus(n)
+		return w
+	}
+	for name, c := range map[string]struct {
+		why string
+		// before is how many come before it that are alike, and ask for one GPU each.
+		before int
+		// ended holds all that they compete for, or nothing if it is 0, and has just ended;
+		// other, which it is compared with, holds so many.
+		ended, other core.Amount
+		said         core.WereGone
+		starts       bool
+	}{
+		"room for all, few":  {"all were copied", 60, 67, 1, core.WereGone{Tried: true, Anyway: true}, true},
+		"room for all, many": {"64 were copied, and 67 start before it", 70, 67, 1, core.WereGone{}, false},
+		"other goes, few":    {"all were copied", 60, 0, 67, core.WereGone{Tried: true, Starts: true, Instead: 60}, true},
+		"other goes, many":   {"64 were copied, and 67 start before it", 70, 0, 67, core.WereGone{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := cycle.New(cycle.Options{})
+			e.Apply(core.FlavorSet{Flavor: core.Flavor{Name: "h100"}})
+			e.Apply(core.QueueSet{Queue: core.Queue{
+				Name: "blue", Namespaces: &core.Selector{},
+				Groups: []core.ResourceGroup{{Covered: []string{core.GPU}, Flavors: []core.FlavorQuotas{{Flavor: "h100", Quotas: []core.Quota{{Resource: core.GPU, Nominal: c.ended + c.other}}}}}},
+			}})
+			e.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "blue", Name: "q", Queue: "blue"}})
+			e.Apply(core.NodeSet{Node: core.Node{Name: "node-1", State: core.NodeReady, Allocatable: gpus(200).With(core.Pods, 500)}})
+			start := func(w core.Workload) {
+				e.Apply(core.WorkloadSet{Workload: w})
+				if !getsIn(e, w.Key, now) {
+					t.Fatalf("%s did not start", w.Key)
+				}
+			}
+			other, ended, asked := job("other", c.other, 9), job("ended", c.ended, 9), job("asked", 2, 0)
+			start(other)
+			if c.ended > 0 {
+				start(ended)
+			}
+			for i := range c.before {
+				e.Apply(core.WorkloadSet{Workload: job(fmt.Sprintf("alike-%02d", i), 1, 5)})
+			}
+			e.Apply(core.WorkloadSet{Workload: asked})
+			e.Decide(now) // all wait
+			e.Apply(core.WorkloadGone{Key: ended.Key})
+			x, waits := e.Compare(asked.Key, other.Key, now)
+			if !waits {
+				t.Fatal("it does not wait")
+			}
+			if diff := cmp.Diff(c.said, x.Gone); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.why, diff)
+			}
+			if c.ended == 0 {
+				e.Apply(core.WorkloadGone{Key: other.Key})
+			}
+			if got := getsIn(e, asked.Key, now); got != c.starts {
+				t.Errorf("%s: it starts: %v", c.why, got)
+			}
+		})
+	}
+}
+
 // getsIn lets an engine decide all that it can, and reports whether a workload was admitted.
 func getsIn(e *cycle.Engine, k core.Key, at time.Time) bool {
 	for range 60 {
