@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"io/fs"
@@ -111,7 +112,7 @@ func (s *spec) image(p program) (v1.Image, error) {
 	if err := w.Close(); err != nil {
 		return nil, fmt.Errorf("pack the layer: %w", err)
 	}
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil }, tarball.WithMediaType(types.OCILayer))
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil }, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestCompression))
 	if err != nil {
 		return nil, fmt.Errorf("pack the layer: %w", err)
 	}
@@ -186,20 +187,17 @@ func (s *spec) pack(out, dir string) (err error) {
 		}
 	}()
 	w := tar.NewWriter(f)
-	err = filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
-		if err != nil || at == dir {
+	files := os.DirFS(dir)
+	err = fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || name == "." {
 			return err
 		}
-		name, err := filepath.Rel(dir, at)
-		if err != nil {
-			return err
-		}
-		h := &tar.Header{Name: filepath.ToSlash(name), Mode: 0o644, ModTime: s.created, Typeflag: tar.TypeReg, Format: tar.FormatPAX}
+		h := &tar.Header{Name: name, Mode: 0o644, ModTime: s.created, Typeflag: tar.TypeReg, Format: tar.FormatPAX}
 		if d.IsDir() {
 			h.Name, h.Mode, h.Typeflag = h.Name+"/", 0o755, tar.TypeDir
 			return w.WriteHeader(h)
 		}
-		data, err := os.ReadFile(at)
+		data, err := fs.ReadFile(files, name)
 		if err != nil {
 			return err
 		}

@@ -41,6 +41,9 @@ func TestAdviceIsFollowed(t *testing.T) {
 		w := workloadOf(t, "blue", name)
 		edit(t, admin, w, func(w *kueue.Workload) { w.Spec.Active = new(active) })
 	}
+	taint := func(taints string) {
+		patch(&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "default-flavor"}}, `{"spec":{"nodeTaints":`+taints+`}}`)
+	}
 	const gated = kueue.AdmissionGatedByAnnotation
 	with := func(manifest, metadata string) string {
 		return strings.Replace(manifest, "metadata: {name: x}", "metadata: {name: x, "+metadata+"}", 1)
@@ -49,7 +52,12 @@ func TestAdviceIsFollowed(t *testing.T) {
 		return with(gang("x", 1, 1, 6000), "labels: {kueue.x-k8s.io/queue-name: "+queue+"}")
 	}
 	choosy := strings.Replace(gang("x", 1, 1, 6000), "restartPolicy", "nodeSelector: {example.com/disk: fast}\n            restartPolicy", 1)
-	t.Cleanup(func() { cordon("node-0", false); stop(kueue.StopPolicyNone); stopAll(kueue.StopPolicyNone) })
+	t.Cleanup(func() {
+		taint("null")
+		cordon("node-0", false)
+		stop(kueue.StopPolicyNone)
+		stopAll(kueue.StopPolicyNone)
+	})
 	remove := func(name string) {
 		t.Helper()
 		if err := alice.Delete(t.Context(), wrapper(t, "blue", name), client.PropagationPolicy("Background")); err != nil {
@@ -142,6 +150,28 @@ func TestAdviceIsFollowed(t *testing.T) {
 			},
 		},
 		{
+			"WaitingForPreemptedWorkloads", "AwaitLeaving",
+			func() {
+				slow := strings.Replace(gang("before", 3, 8, 6000), "terminationGracePeriodSeconds: 0", "terminationGracePeriodSeconds: 60", 1)
+				slow = strings.Replace(slow, "template:\n          spec:", "template:\n          metadata: {annotations: {mlbatch.dev/stop-after: 15s}}\n          spec:", 1)
+				create(t, alice, slow, "blue")
+				eventually(t, "all is taken", inPhase(t, "Running", "blue", "before"))
+				create(t, alice, strings.Replace(gang("x", 1, 8, 6000), "restartPolicy", "priorityClassName: high-priority\n            restartPolicy", 1), "blue")
+			},
+			func(visibility.Advice) {}, // there is nothing to do
+		},
+		{
+			"NoMatchingFlavor", "Tolerate",
+			func() {
+				taint(`[{"key":"lab","effect":"NoSchedule"}]`)
+				create(t, alice, gang("x", 1, 1, 6000), "blue")
+			},
+			func(visibility.Advice) {
+				remove("x")
+				create(t, alice, strings.Replace(gang("x", 1, 1, 6000), "restartPolicy", "tolerations: [{key: lab, operator: Exists}]\n            restartPolicy", 1), "blue")
+			},
+		},
+		{
 			"TopologyPlacementFailed", "DropSelector",
 			func() { create(t, alice, choosy, "blue") },
 			func(visibility.Advice) { remove("x"); create(t, alice, gang("x", 1, 1, 6000), "blue") },
@@ -181,8 +211,11 @@ func TestAdviceIsFollowed(t *testing.T) {
 		c.follow(advice)
 		eventually(t, c.code+": after "+c.kind+" it runs", inPhase(t, "Running", "blue", "x"))
 		remove("x")
-		if c.kind == "RaisePriority" {
+		switch c.kind {
+		case "RaisePriority", "AwaitLeaving":
 			remove("before") // it was stopped, and runs again
+		case "Tolerate":
+			taint("null")
 		}
 		awaitEmpty(t, "blue")
 	}
