@@ -219,11 +219,8 @@ func (b *trialWorld) uncover(why core.Reason) bool {
 		q.Namespaces = new(core.Selector)
 		b.queues[why.Queue] = q
 		return ok
-	case core.FlavorMissing:
-		b.flavors[why.Flavor] = core.Flavor{Name: why.Flavor}
-		return true
 	case core.ResourceUncovered:
-	default:
+	default: // of a flavor that is gone nobody knows what it was
 		return false
 	}
 	sets := append([]core.PodSet(nil), w.told.PodSets...)
