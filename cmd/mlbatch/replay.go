@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/replay"
 )
@@ -126,7 +127,16 @@ func (q *question) files(out io.Writer, path string) error {
 
 func (q *question) print(out io.Writer, answer any, text func(io.Writer) error) error {
 	if q.output == "" {
-		return text(out)
+		var b strings.Builder
+		if err := text(&b); err != nil {
+			return err
+		}
+		for line := range strings.Lines(b.String()) { // what was recorded is others' text
+			if _, err := fmt.Fprintln(out, cli.Harmless(strings.TrimSuffix(line, "\n"))); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	b, err := json.MarshalIndent(answer, "", "  ")
 	if err == nil && q.output == "yaml" {

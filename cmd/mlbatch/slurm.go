@@ -579,6 +579,9 @@ name. With several nodes the script runs on each of them. What Slurm does not kn
 		Example: `  # a script
   mlbatch sbatch --namespace blue --image python:3.12 train.sh
 
+  # when would it start?
+  mlbatch sbatch --namespace blue --image python:3.12 --test-only train.sh
+
   # a command, of which a script wants the name only
   mlbatch sbatch --namespace blue --image python:3.12 --parsable --wrap "sleep 60"`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -210,12 +210,12 @@ func (s *submission) job(ctx context.Context, r *submit.Request, file []submit.S
 			fmt.Fprintf(s.errs, "%s %s is as it should be; nothing was created.\n", kindOf(p.Job), p.Job.GetName())
 			return nil, nil
 		case "server":
-			kind := kindOf(p.Job)
+			kind, job := kindOf(p.Job), p.Job.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy; the answer leaves out the kind
 			if err := submit.Create(ctx, client.NewDryRunClient(c), p); err != nil {
 				return nil, s.explained(err, cfg)
 			}
 			if s.whenOnly {
-				return nil, s.explained(s.when(ctx, cfg, p.Job), cfg)
+				return nil, s.explained(s.when(ctx, cfg, job), cfg)
 			}
 			fmt.Fprintf(s.errs, "The API server would accept %s %s/%s; nothing was created.\n", kind, p.Job.GetNamespace(), p.Job.GetName())
 			return nil, nil

@@ -106,6 +106,7 @@ func stages() map[string]staged {
 		"mlbatch replay flights/ --until 12:00 --why blue/train":                                   {why: "at noon the cluster was not there yet", instead: "mlbatch replay flights/ --until $(date -u +%FT%TZ) --why blue/train"},
 		"mlbatch replay flights/ --timeline --from 11:30 --until 12:00 --queue blue-cluster-queue": {why: "before noon the cluster was not there yet", instead: "mlbatch replay flights/ --timeline --from $(date -u -d '-1 hour' +%FT%TZ) --until $(date -u +%FT%TZ) --queue blue-cluster-queue"},
 		"mlbatch replay flights/flight-00000003.jsonl -o json":                                     {why: "that many need not be there", instead: "mlbatch replay flights/$(ls flights | head -1) -o json"},
+		"mlbatch sbatch --namespace blue --image python:3.12 --test-only train.sh":                 {why: "it is to say when", says: " in partition default-queue"},
 		"mlbatch scancel --namespace blue train-12345":                                             {why: "sbatch chooses the number", instead: "mlbatch scancel --namespace blue $(mlbatch sbatch --namespace blue --image python:3.12 --parsable train.sh)"},
 		`mlbatch create clusterqueue green --cohort default-cohort --reclaim-within-cohort Any --nominal-quota "default-flavor:cpu=10;memory=64Gi"`: {why: "it is there from the example before", before: "mlbatch delete clusterqueue green --yes"},
 		"mlbatch delete clusterqueue green --yes":                                 {why: "it has to be there", before: "mlbatch create clusterqueue green || true"},
