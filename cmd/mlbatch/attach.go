@@ -18,6 +18,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli/submit"
 	"github.com/mlbatch/mlbatch/internal/cli/touch"
 	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // attached is who stays with a job, and where from.
@@ -115,11 +116,11 @@ func (a *attached) ask(question string) <-chan string {
 }
 
 // after waits until all jobs have ended that a job depends on.
-func (a *attached) after(ctx context.Context, namespace string, all []submit.Dependency) error {
+func (a *attached) after(ctx context.Context, namespace string, all []jobs.Dependency) error {
 	for _, d := range all {
 		target, err := touch.Find(ctx, a.c, cli.Ref{Namespace: namespace, Name: d.Job})
 		if _, ok := errors.AsType[*cli.MissingError](err); ok {
-			return fmt.Errorf("--after %s:%s: %w", d.When, d.Job, err)
+			return fmt.Errorf("--after %s: %w", d, err)
 		}
 		if err != nil {
 			return err
@@ -131,7 +132,7 @@ func (a *attached) after(ctx context.Context, namespace string, all []submit.Dep
 			state = j.State
 			switch {
 			case gone:
-				return true, fmt.Errorf("--after %s:%s: it was deleted, so nothing was started", d.When, d.Job)
+				return true, fmt.Errorf("--after %s: it was deleted, so nothing was started", d)
 			case j.Stage == facts.Deactivated:
 				state = facts.Failed
 				return true, nil
@@ -141,9 +142,32 @@ func (a *attached) after(ctx context.Context, namespace string, all []submit.Dep
 		if err != nil {
 			return interrupted(ctx, err)
 		}
-		if err := d.AfterDone(state); err != nil {
+		if err := submit.AfterDone(d, state); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// stillRunning are those of the jobs that another one comes after which have not ended. It is an
+// error if one is not there, or has ended in another way than it must.
+func stillRunning(ctx context.Context, c client.Client, namespace string, all []jobs.Dependency) ([]jobs.Dependency, error) {
+	var left []jobs.Dependency
+	for _, d := range all {
+		target, err := touch.Find(ctx, c, cli.Ref{Namespace: namespace, Name: d.Job})
+		if err != nil {
+			return nil, fmt.Errorf("--after %s: %w", d, err)
+		}
+		switch j := target.Facts(); {
+		case j.State == facts.Unmanaged:
+			return nil, fmt.Errorf("--after %s: it is in no queue, so nobody in the cluster would notice its end: use mlbatch run without --detach, which waits here", d)
+		case j.Stage != facts.Ended && j.Stage != facts.Finished:
+			left = append(left, d)
+		default:
+			if err := submit.AfterDone(d, j.State); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return left, nil
 }

@@ -187,10 +187,7 @@ func (s *submission) job(ctx context.Context, r *submit.Request, file []submit.S
 		return nil, s.explained(err, cfg)
 	}
 	if len(r.After) > 0 && s.output == "" && s.dryRun == "" {
-		if !s.attached {
-			return nil, usageError{errors.New("--after: nobody would start the job later: nothing of it is in the cluster while it waits; use mlbatch run without --detach, which waits here and then stays with it")}
-		}
-		if err := s.stays(cfg, c).after(ctx, s.namespace, r.After); err != nil {
+		if err := s.comesAfter(ctx, r, cfg, c); err != nil {
 			return nil, s.explained(err, cfg)
 		}
 	}
@@ -230,6 +227,19 @@ func (s *submission) job(ctx context.Context, r *submit.Request, file []submit.S
 		}
 		return &submitted{cfg: cfg, c: c, job: p.Job, kind: kind}, nil
 	}
+}
+
+// comesAfter waits for the jobs that the new one comes after, if somebody stays with it. Otherwise
+// those are left in the request that have not ended yet: the cluster waits for them.
+func (s *submission) comesAfter(ctx context.Context, r *submit.Request, cfg *rest.Config, c client.WithWatch) error {
+	if !s.attached {
+		left, err := stillRunning(ctx, c, s.namespace, r.After)
+		r.After = left
+		return err
+	}
+	err := s.stays(cfg, c).after(ctx, s.namespace, r.After)
+	r.After = nil
+	return err
 }
 
 // plan prints what would become of a job.

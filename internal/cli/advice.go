@@ -75,9 +75,18 @@ func adviceText(a visibility.Advice, x *visibility.Explanation) string {
 	case "ResumeLocal":
 		return fmt.Sprintf(`resume LocalQueue %s: kubectl patch localqueue -n %s %s --type merge -p '{"spec":{"stopPolicy":"None"}}'`, a.Queue, x.Namespace, a.Queue)
 	case "OpenGate":
-		return "open the gate " + strings.Join(a.Detail, ", ")
+		return openGate(strings.Join(a.Detail, ", "))
 	}
 	return a.Kind
+}
+
+// openGate says how a gate is opened; that of a job that comes after others opens by itself.
+func openGate(gate string) string {
+	jobs, others := strings.CutPrefix(gate, kueue.AfterAnnotation+" (")
+	if !others || !strings.HasSuffix(jobs, ")") {
+		return "open the gate " + gate
+	}
+	return fmt.Sprintf("wait for what it comes after (%s, or remove the annotation %s of the job, and it waits for no other", jobs, kueue.AfterAnnotation)
 }
 
 func flavorText(a visibility.Advice) string {

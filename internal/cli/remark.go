@@ -24,7 +24,7 @@ func unhelped(x *visibility.Explanation, d *facts.Decision) string {
 		if d.Cause == core.PreemptionGated {
 			return nothingHelps(x, d)
 		}
-		return "ask whoever set that gate in spec.admissionGatedBy to open it"
+		return "ask whoever set that gate to open it"
 	case core.PendingEvaluation:
 		return "nothing is needed: it is being looked at"
 	case core.WaitingForPodsReady:

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 // foreseen is how far forecasts look ahead.
@@ -57,6 +58,8 @@ func (e *Explanation) starts(s *visibility.Start, now time.Time) {
 		late = "in 9 of 10 such cases starts " + soon(s.P90)
 	}
 	switch {
+	case s.P50 == nil && e.Answer != nil && core.Code(e.Answer.Reason) == core.AdmissionGated:
+		e.say("When it starts cannot be foreseen while that gate is closed")
 	case s.P50 == nil:
 		e.say("It does not start within %s, as far as can be foreseen", foreseen)
 	case s.Known == 0:

@@ -48,6 +48,13 @@ const (
 	ElasticJobAnnotation = "kueue.x-k8s.io/elastic-job"
 	// AdmissionGatedByAnnotation names who must agree before admission.
 	AdmissionGatedByAnnotation = "kueue.x-k8s.io/admission-gated-by"
+	// AfterAnnotation of a job, and of its Workload, names jobs of its namespace that must have
+	// ended before it is admitted: "ok:train,any:prepare", see jobs.ParseDependencies.
+	AfterAnnotation = "mlbatch.dev/after"
+	// AfterStateAnnotation of a Workload is AfterStateMet once they have, and otherwise says in
+	// words which of them it waits for.
+	AfterStateAnnotation = "mlbatch.dev/after-state"
+	AfterStateMet        = "met"
 	// HeldByAnnotation of a Workload names the administrator who holds it back: members of the
 	// team do not release it.
 	HeldByAnnotation = "mlbatch.dev/held-by"

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // Session stays with a job until it ends, or until its user goes.
@@ -273,14 +274,15 @@ func (s *Session) clear() {
 	}
 }
 
-// AfterDone says whether a job may start that depends on one that has ended in a state. The error
+// AfterDone says whether a job may start that comes after one that has ended in a state. The error
 // says why it never will.
-func (d Dependency) AfterDone(state facts.State) error {
-	switch {
-	case d.When == AfterOK && state != facts.Succeeded:
-		return fmt.Errorf("--after ok:%s: it has not succeeded (%s), so nothing was started", d.Job, state)
-	case d.When == AfterFail && state == facts.Succeeded:
-		return fmt.Errorf("--after fail:%s: it has not failed (%s), so nothing was started", d.Job, state)
+func AfterDone(d jobs.Dependency, state facts.State) error {
+	if d.Met(state == facts.Succeeded) {
+		return nil
 	}
-	return nil
+	how := "succeeded"
+	if d.When == jobs.AfterFail {
+		how = "failed"
+	}
+	return fmt.Errorf("--after %s: it has not %s (%s), so nothing was started", d, how, state)
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // exited is a pod that ended with a code.
@@ -155,18 +156,18 @@ func TestSessionIsLeft(t *testing.T) {
 
 func TestAfterDone(t *testing.T) {
 	for _, tc := range []struct {
-		when  AfterKind
+		when  jobs.When
 		state facts.State
 		ok    bool
 	}{
-		{AfterOK, facts.Succeeded, true},
-		{AfterOK, facts.Failed, false},
-		{AfterAny, facts.Failed, true},
-		{AfterAny, facts.Succeeded, true},
-		{AfterFail, facts.Failed, true},
-		{AfterFail, facts.Succeeded, false},
+		{jobs.AfterOK, facts.Succeeded, true},
+		{jobs.AfterOK, facts.Failed, false},
+		{jobs.AfterAny, facts.Failed, true},
+		{jobs.AfterAny, facts.Succeeded, true},
+		{jobs.AfterFail, facts.Failed, true},
+		{jobs.AfterFail, facts.Succeeded, false},
 	} {
-		if err := (Dependency{tc.when, "x"}).AfterDone(tc.state); (err == nil) != tc.ok {
+		if err := AfterDone(jobs.Dependency{When: tc.when, Job: "x"}, tc.state); (err == nil) != tc.ok {
 			t.Errorf("after %s, a job that is %s: %v", tc.when, tc.state, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // Package is a job as it goes to the cluster.
@@ -46,8 +48,18 @@ func (r *Request) Pack(namespace string, number int) (*Package, error) {
 		upload = p.Files.Name
 	}
 	var err error
-	p.Job, err = r.Render(namespace, r.NameWith(number), upload)
-	return p, err
+	if p.Job, err = r.Render(namespace, r.NameWith(number), upload); err != nil {
+		return nil, err
+	}
+	if len(r.After) > 0 {
+		all := maps.Clone(p.Job.GetAnnotations())
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[kueue.AfterAnnotation] = jobs.FormatDependencies(r.After)
+		p.Job.SetAnnotations(all)
+	}
+	return p, nil
 }
 
 // Number is one of five digits for the name of a job.

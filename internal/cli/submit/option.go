@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // Host is what options say nothing of and yet mean.
@@ -112,7 +114,7 @@ func Options() []Option {
 			return err
 		}},
 		{Name: "after", Value: "WHEN:JOB", Usage: "wait until a job has ended: ok:JOB, any:JOB or fail:JOB", Many: true, set: func(r *Request, _ Host, v string) error {
-			d, err := ParseAfter(v)
+			d, err := jobs.ParseDependency(v)
 			r.After = append(r.After, d)
 			return err
 		}},

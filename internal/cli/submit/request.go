@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // Framework says what the processes of a job find each other by.
@@ -48,7 +50,7 @@ type Request struct {
 	Elastic *Elastic
 	// Array is nil for a job that is none.
 	Array *Array
-	After []Dependency
+	After []jobs.Dependency
 	// Retries is how often the job, or a task of an array, is tried again after it failed.
 	Retries int
 	Env     []Var
@@ -81,22 +83,6 @@ type GPUs struct {
 
 // Elastic are the fewest and the most nodes that a job works with.
 type Elastic struct{ Least, Most int }
-
-// Dependency is a job that must have ended before.
-type Dependency struct {
-	When AfterKind
-	Job  string
-}
-
-// AfterKind says how a job must have ended.
-type AfterKind string
-
-// The ways to end.
-const (
-	AfterOK   AfterKind = "ok"
-	AfterAny  AfterKind = "any"
-	AfterFail AfterKind = "fail"
-)
 
 // Var is a variable of the environment.
 type Var struct{ Name, Value string }

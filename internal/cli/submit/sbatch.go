@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // SlurmOption is an option of sbatch, as far as it is known here.
@@ -113,17 +115,17 @@ func SlurmOptions() []SlurmOption {
 
 // dependency reads afterok:JOB[:JOB...][,...].
 func dependency(x *slurm, s Setting) error {
-	kinds := map[string]AfterKind{"afterok": AfterOK, "afterany": AfterAny, "afternotok": AfterFail}
+	kinds := map[string]jobs.When{"afterok": jobs.AfterOK, "afterany": jobs.AfterAny, "afternotok": jobs.AfterFail}
 	if strings.Contains(s.Value, "?") {
 		return fmt.Errorf("%q: a job waits for all of those that it names, and not for one of them (?)", s.Value)
 	}
 	for part := range strings.SplitSeq(s.Value, ",") {
-		kind, jobs, _ := strings.Cut(part, ":")
+		kind, names, _ := strings.Cut(part, ":")
 		when, known := kinds[kind]
-		if !known || jobs == "" {
+		if !known || names == "" {
 			return fmt.Errorf("%q: use afterok:JOB, afterany:JOB or afternotok:JOB", part)
 		}
-		for job := range strings.SplitSeq(jobs, ":") {
+		for job := range strings.SplitSeq(names, ":") {
 			x.out = append(x.out, Setting{"after", string(when) + ":" + job, s.Where})
 		}
 	}

@@ -70,17 +70,15 @@ func ParseArray(text string) (*Array, error) {
 		switch {
 		case err != nil || first < 0 || last < first || step < 1 || stepped && !isRange:
 			return nil, bad("is no list of indices")
-		case (last-first)/step >= mostTasks:
+		case (last-first)/step >= mostTasks-len(a.Indices):
 			return nil, bad(fmt.Sprintf("has more than %d tasks", mostTasks))
 		}
-		for i := first; i <= last; i += step {
-			a.Indices = append(a.Indices, i)
+		for n := range (last-first)/step + 1 { // counted, since what follows the last may be no number any more
+			a.Indices = append(a.Indices, first+n*step)
 		}
 	}
 	slices.Sort(a.Indices)
-	if a.Indices = slices.Compact(a.Indices); len(a.Indices) > mostTasks {
-		return nil, bad(fmt.Sprintf("has more than %d tasks", mostTasks))
-	}
+	a.Indices = slices.Compact(a.Indices)
 	return a, nil
 }
 
@@ -197,16 +195,6 @@ func ParseElastic(text string) (*Elastic, error) {
 		return nil, fmt.Errorf("%q is no MIN:MAX of nodes, such as 2:4", text)
 	}
 	return &Elastic{a, b}, nil
-}
-
-// ParseAfter reads ok:JOB, any:JOB or fail:JOB.
-func ParseAfter(text string) (Dependency, error) {
-	when, job, _ := strings.Cut(text, ":")
-	d := Dependency{AfterKind(when), job}
-	if !slices.Contains([]AfterKind{AfterOK, AfterAny, AfterFail}, d.When) || len(validation.IsDNS1123Subdomain(job)) > 0 {
-		return d, fmt.Errorf("%q: use ok:JOB, any:JOB or fail:JOB, with the name of a job of the same namespace", text)
-	}
-	return d, nil
 }
 
 var varName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)

@@ -1,6 +1,9 @@
 package submit
 
 import (
+	"fmt"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +28,8 @@ func TestParseArray(t *testing.T) {
 		"limit of 0": {"nothing would run", "0-3%0", nil, ""},
 		"lone step":  {"of what?", "3:2", nil, ""},
 		"too many":   {"more than a Job can have", "0-100000", nil, ""},
+		"in parts":   {"no more in several", strings.Repeat("0-99999,", 3) + "5", nil, ""},
+		"far apart":  {"what follows the last is no number", "1-9223372036854775807:9223372036854775806", &Array{Indices: []int{1, math.MaxInt}}, fmt.Sprintf("export SLURM_ARRAY_TASK_ID=$((1 + %d * JOB_COMPLETION_INDEX))", math.MaxInt-1)},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

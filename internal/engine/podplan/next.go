@@ -81,18 +81,18 @@ func end(m Memory, how Outcome, why Reason, message string, now time.Time) Step 
 	return Step{Memory: m, Changed: true}
 }
 
-// ended cleans up after a job.
+// ended cleans up after a job. One that is suspended by then keeps nothing that runs.
 func (p *Plan) ended(seen []Seen, m Memory, now time.Time) Step {
 	s := Step{Memory: m}
 	for i := range seen {
 		r := p.Role(seen[i].Role)
 		kept := r != nil && r.Kept
-		gone := p.CleanUp == RemoveAll && !kept || p.CleanUp != Keep && seen[i].Life < Succeeded
+		gone := p.CleanUp == RemoveAll && !kept || (p.CleanUp != Keep || p.Suspended) && seen[i].Life < Succeeded
 		if gone && !seen[i].Leaving && (r == nil || !r.Remote) {
 			s.Delete = append(s.Delete, i)
 		}
 	}
-	if left := m.Ended.Add(p.CleanUpAfter).Sub(now); left > 0 && len(s.Delete) > 0 {
+	if left := m.Ended.Add(p.CleanUpAfter).Sub(now); left > 0 && len(s.Delete) > 0 && !p.Suspended {
 		s.Delete, s.Again = nil, left
 	}
 	if p.TTL != nil {

@@ -496,6 +496,12 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Running), pod("Worker", 1, podplan.Failed), pod("Worker", 2, podplan.Pending, leaving)},
 			want: want{delete: []int{0}},
 		},
+		"ended, suspended": {
+			why: "others are to have what it keeps", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded}, at: time.Second,
+			plan: func(p *podplan.Plan) { p.Suspended, p.CleanUpAfter = true, 5*time.Second },
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Running), pod("Worker", 1, podplan.Failed), pod("Worker", 2, podplan.Running, leaving)},
+			want: want{delete: []int{0}},
+		},
 		"ended, all go": {
 			why: "as its author wants it", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
 			plan: func(p *podplan.Plan) { p.CleanUp = podplan.RemoveAll },

@@ -40,6 +40,8 @@ type Plan struct {
 	// CleanUp is what becomes of members when the job has ended, so long after its end.
 	CleanUp      CleanUp
 	CleanUpAfter time.Duration
+	// Trims: members that stay after the job's end are changed by it, as those of a job that runs.
+	Trims bool
 	// TTL is how long the job itself stays after it ended; nil is for ever.
 	TTL *time.Duration
 }

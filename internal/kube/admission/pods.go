@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
@@ -19,6 +20,8 @@ import (
 type Pods struct {
 	// Live is how many hold quota: see core.PodState.
 	Live int
+	// Of is how many of them are of each pod set that has any.
+	Of map[kueue.PodSetReference]int
 	// Refused is since when the scheduler has found no place for one of them, and
 	// Why what it says; zero if all is well.
 	Refused time.Time
@@ -33,13 +36,14 @@ func PodsOf(ctx context.Context, c client.Reader, namespace, workload string) (P
 	if err := c.List(ctx, &pods, client.InNamespace(namespace), client.MatchingFields{PodIndex: workload}, client.UnsafeDisableDeepCopy); err != nil {
 		return Pods{}, fmt.Errorf("list pods of workload %s/%s: %w", namespace, workload, err)
 	}
-	var out Pods
+	out := Pods{Of: map[kueue.PodSetReference]int{}}
 	for i := range pods.Items {
 		p := &pods.Items[i]
 		if !convert.PodState(p).HoldsQuota() {
 			continue
 		}
 		out.Live++
+		out.Of[kueue.PodSetReference(convert.PodSetOf(p))]++
 		since, why := refused(p)
 		if strings.Contains(why, convert.PlaceKept) {
 			out.Behind = true

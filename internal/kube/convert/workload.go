@@ -47,6 +47,12 @@ func Finished(w *kueue.Workload) bool {
 	return apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadFinished)
 }
 
+// Succeeded reports whether a Workload has ended well.
+func Succeeded(w *kueue.Workload) bool {
+	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadFinished)
+	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == kueue.ReasonSucceeded
+}
+
 // EndsOnce reports whether no pod of a Workload follows one that succeeded.
 func EndsOnce(w *kueue.Workload) bool { return w.Annotations[kueue.EndsOnceAnnotation] == "true" }
 
@@ -195,10 +201,26 @@ func (r Rules) priority(w *kueue.Workload) int64 {
 
 // gates names the gates that keep a Workload from admission.
 func (r Rules) gates(w *kueue.Workload) string {
-	if r.NoAdmissionGates {
-		return ""
+	var closed []string
+	if by := w.Annotations[kueue.AdmissionGatedByAnnotation]; by != "" && !r.NoAdmissionGates {
+		closed = append(closed, by)
 	}
-	return w.Annotations[kueue.AdmissionGatedByAnnotation]
+	if after := Awaited(w); after != "" {
+		closed = append(closed, kueue.AfterAnnotation+" ("+after+")")
+	}
+	return strings.Join(closed, ",")
+}
+
+// Awaited says which jobs a Workload comes after that have not ended as they must; "" for none.
+func Awaited(w *kueue.Workload) string {
+	after := w.Annotations[kueue.AfterAnnotation]
+	switch state := w.Annotations[kueue.AfterStateAnnotation]; {
+	case after == "" || state == kueue.AfterStateMet:
+		return ""
+	case state != "":
+		return state
+	}
+	return after
 }
 
 // Seq numbers the states of an object: resource versions are numbers that grow.

@@ -144,6 +144,22 @@ func TestWorkload(t *testing.T) {
 			why: "a controller must agree", make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.AdmissionGatedByAnnotation] = "x" }},
 			want: func(w *core.Workload) { w.GatedBy = "x" },
 		},
+		"after others": {
+			why: "they must have ended, whatever the installation says of gates", rules: convert.Rules{NoAdmissionGates: true},
+			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.AfterAnnotation] = "ok:a" }},
+			want: func(w *core.Workload) { w.GatedBy = "mlbatch.dev/after (ok:a)" },
+		},
+		"after others, gated": {
+			why: "both must agree", make: []func(*kueue.Workload){func(w *kueue.Workload) {
+				w.Annotations[kueue.AdmissionGatedByAnnotation], w.Annotations[kueue.AfterAnnotation], w.Annotations[kueue.AfterStateAnnotation] = "x", "ok:a,any:b", "any:b"
+			}},
+			want: func(w *core.Workload) { w.GatedBy = "x,mlbatch.dev/after (any:b)" },
+		},
+		"after others that ended": {
+			why: "once and for all", make: []func(*kueue.Workload){func(w *kueue.Workload) {
+				w.Annotations[kueue.AfterAnnotation], w.Annotations[kueue.AfterStateAnnotation] = "ok:a", kueue.AfterStateMet
+			}},
+		},
 		"gates off": {
 			why: "the installation ignores them", rules: convert.Rules{NoAdmissionGates: true},
 			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.AdmissionGatedByAnnotation] = "x" }},

@@ -32,6 +32,10 @@ func ValidateLabels(o metav1.Object) field.ErrorList {
 			errs = append(errs, field.Invalid(at, name, msg))
 		}
 	}
+	list := o.GetAnnotations()[kueue.AfterAnnotation]
+	if _, err := ParseDependencies(list, o.GetName()); err != nil {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations").Key(kueue.AfterAnnotation), list, err.Error()))
+	}
 	return errs
 }
 

@@ -40,6 +40,7 @@ import (
 	awcontroller "github.com/mlbatch/mlbatch/internal/kube/controllers/appwrapper"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/basis"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/decision"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/dependency"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/evacuation"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/history"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
@@ -285,6 +286,11 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &kueue.Workload{}, history.Index, history.IndexWorkload); err != nil {
 		return fmt.Errorf("index workloads: %w", err)
+	}
+	for name, by := range map[string]client.IndexerFunc{dependency.JobIndex: dependency.IndexJob, dependency.AfterIndex: dependency.IndexAfter} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, &kueue.Workload{}, name, by); err != nil {
+			return fmt.Errorf("index workloads: %w", err)
+		}
 	}
 	for _, k := range opts.Kinds {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, k.New(), job.PrebuiltIndex, job.IndexPrebuilt); err != nil {
@@ -637,6 +643,9 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	})
 	if err != nil {
 		return fmt.Errorf("add the history of jobs: %w", err)
+	}
+	if err := dependency.SetupWithManager(mgr, dependency.Options{Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Kinds: opts.Kinds}); err != nil {
+		return fmt.Errorf("add what jobs come after: %w", err)
 	}
 	err = evacuation.SetupWithManager(mgr, evacuation.Options{
 		Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Kinds: queued, Avoid: jobs.AvoidBadGPUs(), PodIndex: admission.PodIndex,

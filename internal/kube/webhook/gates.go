@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // longestGate is the longest name of a gate of an admission, as in the
@@ -77,4 +78,23 @@ func (r gateRules) update(was, is metav1.Object) field.ErrorList {
 	}
 	before, after := was.GetAnnotations()[kueue.AdmissionGatedByAnnotation], is.GetAnnotations()[kueue.AdmissionGatedByAnnotation]
 	return append(validateGates(after), validateGateChange(before, after)...)
+}
+
+// startsAtOnce refuses what only jobs can be after others with. What else is queued would start,
+// and nobody would know that it should not have.
+func startsAtOnce(o metav1.Object) field.ErrorList {
+	if o.GetAnnotations()[kueue.AfterAnnotation] == "" {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(annotationPath(kueue.AfterAnnotation), "only jobs can wait for others: make it a Job or another kind of job, or remove the annotation")}
+}
+
+// unheededAfter tells the author of a job that is not queued that it starts at once; was is nil
+// for a new one.
+func unheededAfter(was, job jobs.Object) []string {
+	after := job.GetAnnotations()[kueue.AfterAnnotation]
+	if after == "" || was != nil && was.GetAnnotations()[kueue.AfterAnnotation] == after {
+		return nil
+	}
+	return []string{fmt.Sprintf("the annotation %s has no effect, because the job waits for no queue: it starts at once", kueue.AfterAnnotation)}
 }

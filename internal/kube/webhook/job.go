@@ -197,7 +197,7 @@ func (h *jobHandler) validate(ctx context.Context, req admission.Request) admiss
 		return failed(err)
 	}
 	if !queued && !h.kind.RunHere() {
-		return admission.Allowed("")
+		return admission.Allowed("").WithWarnings(unheededAfter(was, job)...)
 	}
 	// What is too much is refused before anything else is looked up or tried.
 	if errs := h.tooMuch(req, was, job); len(errs) > 0 {
@@ -394,7 +394,7 @@ func (h *jobHandler) told(ctx context.Context, namespace string, was, job jobs.O
 		out = h.kind.Warnings(job, h.policy)
 	}
 	if !queued {
-		return out, nil
+		return append(out, unheededAfter(was, job)...), nil
 	}
 	var before metav1.Object
 	if was == nil {

@@ -268,7 +268,7 @@ func (h *podHandler) validate(ctx context.Context, req admission.Request) admiss
 		return admission.Allowed("")
 	}
 	errs := append(h.limits.size(req, field.NewPath("spec")), h.limits.another(req.Namespace)...)
-	errs = append(append(errs, jobs.ValidateLabels(p)...), h.gates.create(p)...)
+	errs = append(append(append(errs, jobs.ValidateLabels(p)...), h.gates.create(p)...), startsAtOnce(p)...)
 	errs = append(errs, pod.Validate(p, serving.Counted(pod.Parent(p)))...)
 	errs = append(errs, h.checkPod(p)...)
 	if !pod.Gated(p) {

@@ -217,6 +217,7 @@ func TestValidatePod(t *testing.T) {
 		"not held":         {why: "only the label is like ours", ask: ask{path: keepPod, old: podText("blue", "kueue.x-k8s.io/managed: 'true'", "", "", ""), new: podText("blue", "", "", "", "")}},
 		"another queue":    {why: "it waits still", ask: ask{path: keepPod, old: held("kueue.x-k8s.io/managed: 'true', "+queueLabel, "", "", ""), new: held("kueue.x-k8s.io/managed: 'true', kueue.x-k8s.io/queue-name: q", "", "", "")}},
 		"no queue's name":  {why: "there can be none like it", ask: ask{path: validatePod, new: held("kueue.x-k8s.io/queue-name: A_B", "", "", "")}, refuse: []string{"queue-name"}},
+		"after a job":      {why: "only jobs wait for others", ask: ask{path: validatePod, new: held(queueLabel, "mlbatch.dev/after: ok:a", "", "")}, refuse: []string{"mlbatch.dev/after", "only jobs"}},
 		"a gate to remove": {why: "its names are checked as those of jobs", ask: ask{path: validatePod, new: held(queueLabel, "kueue.x-k8s.io/admission-gated-by: x", "", "")}, refuse: []string{"admission-gated-by"}},
 	}.run(t, world(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "desert"}})...)
 }

@@ -38,6 +38,11 @@ func TestQueuedRules(t *testing.T) {
 		"OneGateMore":      {why: "it may be admitted already", ask: change(gatedBy+"acme.com/a", gatedBy+`"acme.com/a,acme.com/c"`, isWaiting), refuse: []string{"acme.com/c", "only be removed"}},
 		"FirstGateLater":   {why: "it may be admitted already", ask: change("", gatedBy+"acme.com/a", isWaiting), refuse: []string{"after the job was created"}},
 
+		"After":        {why: "it waits for jobs", ask: create(`mlbatch.dev/after: "ok:a,any:b"`)},
+		"AfterHow":     {why: "one of three ways to end", ask: create("mlbatch.dev/after: a"), refuse: []string{"metadata.annotations[mlbatch.dev/after]", "use ok:JOB"}},
+		"AfterChanged": {why: "while it waits", ask: change("mlbatch.dev/after: ok:a", "mlbatch.dev/after: ok:b", isWaiting)},
+		"AfterBroken":  {why: "also later", ask: change("mlbatch.dev/after: ok:a", `mlbatch.dev/after: "ok:"`, isWaiting), refuse: []string{"use ok:JOB"}},
+
 		"Prebuilt":        {why: "a Workload made beforehand", ask: create(prebuilt + "w-1")},
 		"PrebuiltNoName":  {why: "no object can have it", ask: create(prebuilt + `"W 1"`), refuse: []string{"metadata.annotations[kueue.x-k8s.io/prebuilt-workload-name]"}},
 		"PrebuiltWaiting": {why: "nothing runs on it yet", ask: change(prebuilt+"w-1", prebuilt+"w-2", isWaiting)},

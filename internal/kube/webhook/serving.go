@@ -165,7 +165,7 @@ func (h *servingHandler) validate(ctx context.Context, req admission.Request) ad
 	}
 	o := &unstructured.Unstructured{Object: is}
 	errs := append(h.limits.size(req, h.kind.Path()), h.kind.Validate(was, is)...)
-	errs = append(errs, jobs.ValidateLabels(o)...)
+	errs = append(append(errs, jobs.ValidateLabels(o)...), startsAtOnce(o)...)
 	if !h.kind.Jobs {
 		found, err := h.checkPods(ctx, is)
 		if err != nil {

@@ -93,7 +93,7 @@ func decide(s facts) (step, error) {
 	case w != nil && convert.Finished(w):
 		return ended(s)
 	case s.facts.Finished != nil:
-		return finish(s), nil
+		return finish(s)
 	case w == nil && !s.facts.Suspended:
 		return stop(s, "Suspended", "Suspended: it has no admitted workload")
 	case w == nil && s.prebuilt != "":
@@ -282,13 +282,17 @@ func keepInStep(s facts) (step, error) {
 	if !s.facts.EndsOnce {
 		once = "" // its author gave it more to do
 	}
-	same := gates == w.Annotations[kueue.AdmissionGatedByAnnotation] && awaited == w.Annotations[kueue.AwaitedPriorityClassAnnotation] &&
+	after := s.job.GetAnnotations()[kueue.AfterAnnotation]
+	same := gates == w.Annotations[kueue.AdmissionGatedByAnnotation] && after == w.Annotations[kueue.AfterAnnotation] && awaited == w.Annotations[kueue.AwaitedPriorityClassAnnotation] &&
 		once == w.Annotations[kueue.EndsOnceAnnotation] && later(s.facts) == w.Annotations[kueue.LaterPodSetsAnnotation] &&
 		w.Annotations[kueue.FewerPodsAnnotation] == ""
 	if !same || !equality.Semantic.DeepEqual(w.Spec, *want) {
 		notes := map[string]string{
 			kueue.AdmissionGatedByAnnotation: gates, kueue.AwaitedPriorityClassAnnotation: awaited, kueue.EndsOnceAnnotation: once,
-			kueue.LaterPodSetsAnnotation: later(s.facts), kueue.FewerPodsAnnotation: "",
+			kueue.LaterPodSetsAnnotation: later(s.facts), kueue.FewerPodsAnnotation: "", kueue.AfterAnnotation: after,
+		}
+		if after != w.Annotations[kueue.AfterAnnotation] {
+			notes[kueue.AfterStateAnnotation] = "" // what was found out was about other jobs
 		}
 		return step{spec: want, notes: notes, tell: &jobEvent{reason: "UpdatedWorkload", message: "Updated Workload " + w.Name + ", because the job changed while it waited"}}, nil
 	}
@@ -476,10 +480,31 @@ func allDone(f jobs.Facts) bool {
 	return left <= 0
 }
 
-// finish ends the workload of a job that ended, of which its own kind tells.
-func finish(s facts) step {
-	if s.workload == nil || s.pods.Live > 0 {
+// linger gives back what a job that ended does not have any more, while it keeps other pods.
+func linger(s facts) step {
+	done := slices.DeleteFunc(givenBack(s), func(r kueue.ReclaimablePod) bool { return s.pods.Of[r.Name] > 0 })
+	if len(done) == 0 || s.pods.Of[""] > 0 || !convert.Admitted(s.workload) || convert.Evicted(s.workload) {
 		return step{}
+	}
+	for _, old := range s.workload.Status.ReclaimablePods {
+		if !slices.ContainsFunc(done, func(r kueue.ReclaimablePod) bool { return r.Name == old.Name }) {
+			done = append(done, old)
+		}
+	}
+	return tellDone(s, done)
+}
+
+// finish ends the workload of a job that ended, of which its own kind tells. Pods that it keeps
+// go when others are to have their quota.
+func finish(s facts) (step, error) {
+	switch {
+	case s.workload == nil:
+		return step{}, nil
+	case s.pods.Live > 0 && convert.Evicted(s.workload) && !s.facts.Suspended:
+		c := apimeta.FindStatusCondition(s.workload.Status.Conditions, kueue.WorkloadEvicted)
+		return stop(s, "Stopped", "The pods that it kept are stopped: "+c.Message)
+	case s.pods.Live > 0:
+		return linger(s), nil
 	}
 	reason := kueue.ReasonSucceeded
 	if !s.facts.Finished.Success {
@@ -488,5 +513,5 @@ func finish(s facts) step {
 	return step{
 		status: workloadlifecycle.Ended(s.workload, reason, s.facts.Finished.Message, s.now),
 		tell:   &jobEvent{reason: kueue.EventFinishedWorkload, message: "Workload " + s.workload.Name + " is finished"},
-	}
+	}, nil
 }

@@ -292,6 +292,9 @@ func (r *reconciler) annotations(s facts) map[string]string {
 	if by := job.GetAnnotations()[kueue.AdmissionGatedByAnnotation]; by != "" {
 		out[kueue.AdmissionGatedByAnnotation] = by
 	}
+	if after := job.GetAnnotations()[kueue.AfterAnnotation]; after != "" {
+		out[kueue.AfterAnnotation] = after
+	}
 	if s.facts.EndsOnce {
 		out[kueue.EndsOnceAnnotation] = "true"
 	}
