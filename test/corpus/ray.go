@@ -122,6 +122,7 @@ func rayJobs() []row {
 		{name: "suspended", why: "as queues want it", spec: "suspend: true, entrypoint: python a.py, " + end + "CLUSTER", pods: 2},
 		{name: "rules", why: "what goes after which end", spec: "entrypoint: python a.py, deletionStrategy: {deletionRules: [{policy: DeleteCluster, condition: {jobStatus: SUCCEEDED, ttlSeconds: 1}}, {policy: DeleteCluster, condition: {jobDeploymentStatus: Failed}}, {policy: DeleteNone, condition: {jobStatus: FAILED}}]}, CLUSTER", pods: 2},
 		{name: "rules-older", why: "an older way to say it", spec: "entrypoint: python a.py, deletionStrategy: {onSuccess: {policy: DeleteCluster}, onFailure: {policy: DeleteNone}}, CLUSTER", pods: 2},
+		{name: "workers-go", why: "its head stays for a while, to be looked at", spec: "entrypoint: python a.py, deletionStrategy: {deletionRules: [{policy: DeleteWorkers, condition: {jobStatus: SUCCEEDED}}, {policy: DeleteCluster, condition: {jobStatus: SUCCEEDED, ttlSeconds: 5}}]}, rayClusterSpec: {headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: small-group, replicas: 1, LITTLE}]}", pods: 2},
 		{name: "managed", why: "it names the controller that there is", spec: "managedBy: ray.io/kuberay-operator, entrypoint: python a.py, " + end + "CLUSTER", pods: 2},
 		{name: "grows", why: "its cluster decides how many workers it has", spec: "entrypoint: python a.py, " + end + "rayClusterSpec: {enableInTreeAutoscaling: true, headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 1, minReplicas: 0, maxReplicas: 2, LITTLE}]}", pods: 2},
 		{name: "service", why: "the head's service is described", spec: "entrypoint: python a.py, " + end + "rayClusterSpec: {headGroupSpec: {headService: {metadata: {annotations: {a: b}}}, LITTLE}}", pods: 2},
@@ -130,6 +131,7 @@ func rayJobs() []row {
 		{name: "http-fails", why: "a failure that Ray tells of", fails: true, spec: "submissionMode: HTTPMode, entrypoint: exit 1, backoffLimit: 1, " + end + "CLUSTER", pods: 2},
 		{name: "sidecar", why: "a container beside the head submits it", spec: "submissionMode: SidecarMode, entrypoint: sleep 1, " + end + "rayClusterSpec: {headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: small-group, replicas: 1, minReplicas: 1, maxReplicas: 5, LITTLE}]}", pods: 2},
 		{name: "token", why: "its cluster asks for a token that there is", spec: "entrypoint: python a.py, " + end + "rayClusterSpec: {authOptions: {secretName: mine}, headGroupSpec: {LITTLE}}", pods: 2},
+		{name: "http-token", why: "a request with a token submits it", spec: "submissionMode: HTTPMode, entrypoint: sleep 1, " + end + "rayClusterSpec: {authOptions: {mode: token}, headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 1, LITTLE}]}", pods: 2},
 		{name: "late-start", why: "time enough to begin", spec: "entrypoint: python a.py, preRunningDeadlineSeconds: 600, " + end + "CLUSTER", pods: 2},
 		{name: "old", why: "the older version", spec: "entrypoint: python a.py, " + end + "CLUSTER", pods: 2},
 	}
@@ -159,6 +161,7 @@ func rayServices() []row {
 		{name: "grows", why: "its cluster decides how many workers it has", spec: "APPS, rayClusterConfig: {enableInTreeAutoscaling: true, headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 1, minReplicas: 0, maxReplicas: 2, LITTLE}]}", pods: 1},
 		{name: "groups", why: "workers of several kinds", spec: "APPS, rayClusterConfig: {headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: cpu, replicas: 1, LITTLE}, {groupName: big, replicas: 1, LITTLE}]}", pods: 1},
 		{name: "survives", why: "state outside its head", spec: `APPS, rayClusterConfig: {gcsFaultToleranceOptions: {redisAddress: "redis:6379"}, headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 1, LITTLE}]}`, pods: 1},
+		{name: "token", why: "who tells it what to serve is asked for a token", spec: "APPS, rayClusterConfig: {authOptions: {mode: token}, headGroupSpec: {LITTLE}, workerGroupSpecs: [{groupName: g, replicas: 1, LITTLE}]}", pods: 1},
 		{name: "labelled", why: "labels and annotations of the service", metadata: ", labels: {team: blue}, annotations: {note: hello}", spec: "APPS, CONFIG", pods: 1},
 		{name: "old", why: "the older version", spec: "APPS, CONFIG", pods: 1},
 	}

@@ -479,11 +479,14 @@ func TestRayService(t *testing.T) {
 		}
 	}
 	eventually(t, "it serves", serves(t, "fruit", ""))
-	s := rayServiceObject(t, "fruit").Status
-	first := s.ActiveServiceStatus.RayClusterName
-	if app := s.ActiveServiceStatus.Applications["fruit"]; s.NumServeEndpoints != 2 || app.Status != "RUNNING" || app.Deployments["Market"].Status != "HEALTHY" {
-		t.Errorf("%+v", s)
-	}
+	first := rayServiceObject(t, "fruit").Status.ActiveServiceStatus.RayClusterName
+	eventually(t, "its head and its worker answer", func() string { // the head may do so first
+		s := rayServiceObject(t, "fruit").Status
+		if app := s.ActiveServiceStatus.Applications["fruit"]; s.NumServeEndpoints != 2 || app.Status != "RUNNING" || app.Deployments["Market"].Status != "HEALTHY" {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
 	if w := workloadOf(t, "blue", "fruit"); len(w.Spec.PodSets) != 2 || w.Spec.PodSets[0].Count != 2 {
 		t.Errorf("its pod sets are %+v", w.Spec.PodSets)
 	}

@@ -182,3 +182,114 @@ func TestRayServiceIsSuspended(t *testing.T) {
 	awaitEmpty(t, "blue")
 	eventually(t, "nothing is left", func() string { return rayTraces(t) })
 }
+
+// TestRayJobGivesItsWorkersBack: with DeleteWorkers the head stays when the job is over, and
+// another job starts in the quota of the workers.
+func TestRayJobGivesItsWorkersBack(t *testing.T) {
+	const ns = "heads"
+	admin := lab(t, ns, map[corev1.ResourceName]string{gpu: "2", "cpu": "10", "memory": "10Gi"}, "default-queue")
+	t.Cleanup(func() {
+		_ = admin.DeleteAllOf(withoutCancel(t), &ray.RayJob{}, client.InNamespace(ns))
+		_ = admin.DeleteAllOf(withoutCancel(t), &batchv1.Job{}, client.InNamespace(ns), client.PropagationPolicy("Background"))
+	})
+	manifest := strings.Replace(rayJob("first", "deletionStrategy: {deletionRules: [{policy: DeleteWorkers, condition: {jobStatus: SUCCEEDED}}]},"), "replicas: 2, ", "replicas: 2, numOfHosts: 1, ", 1)
+	at := strings.LastIndex(manifest, "cpu: 1")
+	manifest = manifest[:at] + "nvidia.com/gpu: 1, " + manifest[at:] // of the workers
+	create(t, admin, manifest, ns)
+	eventually(t, "it runs", func() string {
+		var j ray.RayJob
+		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "first"}, &j); err != nil || j.Status.JobDeploymentStatus != ray.DeploymentRunning && j.Status.JobDeploymentStatus != ray.DeploymentComplete {
+			return fmt.Sprintf("%v, %s", err, j.Status.JobDeploymentStatus)
+		}
+		return ""
+	})
+	second := labJob("second", "labels: {kueue.x-k8s.io/queue-name: default-queue}", "parallelism: 2\n  completions: 2", "resources: {limits: {nvidia.com/gpu: 1, cpu: 1, memory: 1Gi}}")
+	create(t, admin, strings.Replace(second, `"600"`, `"600000"`, 1), ns)
+	eventually(t, "another job runs in the quota of its workers, beside its head", func() string {
+		var all corev1.PodList
+		if err := admin.List(t.Context(), &all, client.InNamespace(ns)); err != nil {
+			return err.Error()
+		}
+		runs := map[string]int{}
+		for i := range all.Items {
+			if p := &all.Items[i]; p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+				runs[p.Labels["ray.io/node-type"]]++
+			}
+		}
+		if runs["head"] != 1 || runs["worker"] != 0 || runs[""] != 2 {
+			return fmt.Sprint(runs)
+		}
+		return ""
+	})
+	w := workloadOf(t, ns, "first")
+	if w == nil || isFinished(w) {
+		t.Errorf("its Workload holds nothing for its head: %+v", w)
+	}
+}
+
+// TestFinishedRayJobMakesRoom: a job that is over and keeps its cluster holds quota for it, and lets
+// go when others preempt it. It stays as it ended and is not run again.
+func TestFinishedRayJobMakesRoom(t *testing.T) {
+	const ns = "keeps"
+	admin := lab(t, ns, map[corev1.ResourceName]string{gpu: "2", "cpu": "10", "memory": "10Gi"}, "default-queue")
+	urgent := &kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent-over-kept"}, Value: 1_000_000}
+	if err := admin.Create(t.Context(), urgent); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = admin.DeleteAllOf(withoutCancel(t), &ray.RayJob{}, client.InNamespace(ns))
+		_ = admin.DeleteAllOf(withoutCancel(t), &batchv1.Job{}, client.InNamespace(ns), client.PropagationPolicy("Background"))
+		_ = admin.Delete(withoutCancel(t), urgent)
+	})
+	q := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+	edit(t, admin, q, func(q *kueue.ClusterQueue) {
+		q.Spec.Preemption = &kueue.ClusterQueuePreemption{WithinClusterQueue: kueue.PreemptionPolicyLowerPriority}
+	})
+	manifest := rayJob("first", "")
+	at := strings.LastIndex(manifest, "cpu: 1")
+	create(t, admin, manifest[:at]+"nvidia.com/gpu: 1, "+manifest[at:], ns)
+	status := func() ray.JobDeploymentStatus {
+		var j ray.RayJob
+		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "first"}, &j); err != nil {
+			t.Fatal(err)
+		}
+		return j.Status.JobDeploymentStatus
+	}
+	running := func() map[string]int {
+		var all corev1.PodList
+		if err := admin.List(t.Context(), &all, client.InNamespace(ns)); err != nil {
+			t.Fatal(err)
+		}
+		runs := map[string]int{}
+		for i := range all.Items {
+			if p := &all.Items[i]; p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+				runs[p.Labels["ray.io/node-type"]]++
+			}
+		}
+		return runs
+	}
+	eventually(t, "it is over, and its cluster stays", func() string {
+		if runs := running(); status() != ray.DeploymentComplete || runs["worker"] != 2 || runs["head"] != 1 {
+			return fmt.Sprint(status(), runs)
+		}
+		return ""
+	})
+	second := labJob("second", "labels: {kueue.x-k8s.io/queue-name: default-queue, kueue.x-k8s.io/priority-class: urgent-over-kept}", "parallelism: 2\n  completions: 2", "resources: {limits: {nvidia.com/gpu: 1, cpu: 1, memory: 1Gi}}")
+	create(t, admin, strings.Replace(second, `"600"`, `"600000"`, 1), ns)
+	killController(t)
+	eventually(t, "another job runs in its place", func() string {
+		if runs := running(); runs[""] != 2 || runs["worker"]+runs["head"] != 0 {
+			return fmt.Sprint(runs)
+		}
+		return ""
+	})
+	eventually(t, "its Workload is finished", func() string {
+		if w := workloadOf(t, ns, "first"); w == nil || !isFinished(w) {
+			return fmt.Sprintf("%+v", w)
+		}
+		return ""
+	})
+	if is := status(); is != ray.DeploymentComplete {
+		t.Errorf("it is %s", is)
+	}
+}

@@ -278,6 +278,10 @@ type RayJobStatus struct {
 	// +optional
 	Failed *int32 `json:"failed,omitempty"`
 
+	// workersDeletedTime is since when the cluster has no workers any more, because the job is over.
+	// +optional
+	WorkersDeletedTime *metav1.Time `json:"workersDeletedTime,omitempty"`
+
 	// observedGeneration is the generation of the object that this is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`

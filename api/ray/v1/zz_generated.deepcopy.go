@@ -736,6 +736,10 @@ func (in *RayJobStatus) DeepCopyInto(out *RayJobStatus) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.WorkersDeletedTime != nil {
+		in, out := &in.WorkersDeletedTime, &out.WorkersDeletedTime
+		*out = (*in).DeepCopy()
+	}
 	if in.Recovery != nil {
 		in, out := &in.Recovery, &out.Recovery
 		*out = new(recovery.Recovery)

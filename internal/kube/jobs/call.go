@@ -30,6 +30,10 @@ type Call struct {
 	Port int32
 	// Method is Get for what is asked again and again, and another for what changes something.
 	Method, Path string
+	// Token is a variable of the pod's first container, the value of which the pod is shown, so
+	// that it does what it is asked; "" shows nothing. What else a pod could be shown it might not
+	// have: who calls a pod by the right name must not get more than was in it.
+	Token string
 	// Body is JSON; nil is none.
 	Body []byte
 	// Every is how long after an answer it is asked again.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 )
@@ -99,6 +100,10 @@ func (d *dashboards) handler() http.Handler {
 				http.Error(w, "no head of Ray answers at "+r.URL.Host, http.StatusBadGateway)
 				return
 			}
+			if !d.may(r, pod) {
+				http.Error(w, "a token is needed", http.StatusUnauthorized)
+				return
+			}
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			out, status := answer(pod, d.head(pod), r)
@@ -133,6 +138,23 @@ func (d *dashboards) pod(address string) *corev1.Pod {
 		}
 	}
 	return nil
+}
+
+// may reports whether a request shows the token that a head asks for, if it asks for one.
+func (d *dashboards) may(r *http.Request, p *corev1.Pod) bool {
+	for _, e := range p.Spec.Containers[0].Env {
+		if e.Name != "RAY_AUTH_TOKEN" || e.ValueFrom == nil || e.ValueFrom.SecretKeyRef == nil {
+			continue
+		}
+		from := e.ValueFrom.SecretKeyRef
+		s, err := d.s.client.CoreV1().Secrets(p.Namespace).Get(r.Context(), from.Name, metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		want := "Bearer " + string(s.Data[from.Key])
+		return r.Header.Get("Authorization") == want || r.Header.Get("X-Ray-Authorization") == want
+	}
+	return true
 }
 
 // up reports whether Ray's container is.

@@ -167,3 +167,33 @@ func TestRayServes(t *testing.T) {
 	_ = b.s.pods.GetIndexer().Update(aRayHead(map[string]string{AnnotationServe: "UNHEALTHY"}))
 	b.expect("it is not any more", b.ask("GET", "/api/serve/applications/", ""), `"status":"UNHEALTHY"`)
 }
+
+// TestRayToken: a head that was given a token answers nobody who does not show it.
+func TestRayToken(t *testing.T) {
+	head := aRayHead(nil)
+	head.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "RAY_AUTH_TOKEN", ValueFrom: &corev1.EnvVarSource{
+		SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}, Key: "auth_token"},
+	}}}
+	b := newRayBench(t, head)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "c"}, Data: map[string][]byte{"auth_token": []byte("abc")}}
+	b.expect("no Secret", b.ask("GET", "/api/version", ""), "401 ")
+	if _, err := b.s.client.CoreV1().Secrets("blue").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.expect("no token", b.ask("GET", "/api/version", ""), "401 ")
+	for _, header := range []string{"Authorization", "X-Ray-Authorization"} {
+		for token, want := range map[string]string{"Bearer abc": "200 ", "Bearer abd": "401 "} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://10.200.0.1:8265/api/version", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set(header, token)
+			res, err := b.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			b.expect(header+" "+token, fmt.Sprint(res.StatusCode, " "), want)
+		}
+	}
+}

@@ -194,8 +194,11 @@ func several(n int, of func(int) member) string {
 
 // begin makes and releases members, if the job may have any, after what they need.
 func (r *reconciler) begin(ctx context.Context, l *look, s *podplan.Step) (again time.Duration, err error) {
-	if l.held != "" || l.plan.Suspended || s.Memory.Outcome != podplan.Open {
+	if l.held != "" || l.plan.Suspended || s.Memory.Outcome != podplan.Open && !l.plan.Trims {
 		return 0, nil
+	}
+	if s.Memory.Outcome != podplan.Open {
+		return 0, r.release(ctx, l, s)
 	}
 	if len(s.Create) > 0 {
 		if retained, err := r.retain(ctx, l.job); err != nil || !retained {

@@ -41,8 +41,10 @@ const (
 // changes. What was answered is kept in memory: it is asked again by who comes after.
 type calls struct {
 	client client.Reader
-	clock  clock.PassiveClock
-	http   *http.Client
+	// live reads Secrets: they are kept in no cache.
+	live  client.Reader
+	clock clock.PassiveClock
+	http  *http.Client
 	// woken are jobs of which an answer changed.
 	woken chan event.GenericEvent
 	// due are calls to make, and silent those to pods that did not answer before.
@@ -82,8 +84,9 @@ type asked struct {
 // ask is a call and what came of it.
 type ask struct {
 	jobs.Call
-	// pod is the one that answered last.
+	// pod is the one that answered last, and token what it was shown.
 	pod      types.UID
+	token    string
 	answer   *jobs.Answer
 	failures int
 	// again: it is asked at once when the call that is under way is over.
@@ -93,12 +96,13 @@ type ask struct {
 // said is what came of a call, and of which pod; nobody: none was there to be asked.
 type said struct {
 	pod    types.UID
+	token  string
 	answer jobs.Answer
 	nobody bool
 }
 
 // newCalls returns one that goes through a proxy; nil goes to the pods themselves.
-func newCalls(c client.Reader, proxy *url.URL, now clock.PassiveClock) *calls {
+func newCalls(c, live client.Reader, proxy *url.URL, now clock.PassiveClock) *calls {
 	queue := func(name string) workqueue.TypedDelayingInterface[callID] {
 		return workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[callID]{Name: name})
 	}
@@ -111,7 +115,7 @@ func newCalls(c client.Reader, proxy *url.URL, now clock.PassiveClock) *calls {
 		t.Proxy, t.DialContext = http.ProxyURL(proxy), (&net.Dialer{Timeout: callTimeout}).DialContext
 	}
 	return &calls{
-		client: c, clock: now, woken: make(chan event.GenericEvent, 1024), due: queue("calls"), silent: queue("silent-calls"),
+		client: c, live: live, clock: now, woken: make(chan event.GenericEvent, 1024), due: queue("calls"), silent: queue("silent-calls"),
 		jobs: map[types.NamespacedName]*asked{}, last: map[callID]*lastCall{},
 		http: &http.Client{Transport: t, Timeout: callTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
@@ -177,7 +181,7 @@ func (c *calls) want(job jobs.Object, all, farewell []jobs.Call) {
 		key := call.Key()
 		wanted[key] = true
 		if is := a.calls[key]; is != nil {
-			is.Every, is.Once = call.Every, call.Once
+			is.Every, is.Once, is.Token = call.Every, call.Once, call.Token
 			continue
 		}
 		a.calls[key] = &ask{Call: call}
@@ -258,7 +262,7 @@ func (c *calls) begin(id callID) *ask {
 	}
 	is := a.calls[id.key]
 	is.underway = true
-	return &ask{Call: is.Call, pod: is.pod, answer: is.answer}
+	return &ask{Call: is.Call, pod: is.pod, token: is.token, answer: is.answer}
 }
 
 // make makes a call, notes what came of it and says when to make it again.
@@ -288,7 +292,7 @@ func (c *calls) note(id callID, x *said) client.Object {
 	}
 	is := a.calls[id.key]
 	answer := &x.answer
-	is.underway, is.pod = false, x.pod
+	is.underway, is.pod, is.token = false, x.pod, x.token
 	if is.again { // it was asked before something changed
 		is.again = false
 		c.due.Add(id)
@@ -344,13 +348,53 @@ func (c *calls) ask(ctx context.Context, namespace string, is *ask) said {
 	case is.Once && is.pod == pod.UID && is.answer != nil && is.answer.Well():
 		return said{pod: pod.UID, answer: *is.answer}
 	}
-	at := c.clock.Now()
-	answer := c.send(ctx, pod.Status.PodIP, &is.Call)
+	at, token := c.clock.Now(), is.token
+	if is.pod != pod.UID || token == "" {
+		if token, err = c.token(ctx, &pod, is.Token); err != nil {
+			return said{pod: pod.UID, answer: jobs.Answer{Failure: err.Error(), At: at}}
+		}
+	}
+	answer := c.send(ctx, pod.Status.PodIP, token, &is.Call)
 	answer.At = at
-	return said{pod: pod.UID, answer: answer}
+	if answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden {
+		token = "" // it may be another one by now
+	}
+	return said{pod: pod.UID, token: token, answer: answer}
 }
 
-func (c *calls) send(ctx context.Context, ip string, call *jobs.Call) jobs.Answer {
+// token is what a pod was given in a variable; "" if it has no such variable. Nothing but what
+// the pod itself has is ever read. The pod is read anew: those in the cache are without variables.
+func (c *calls) token(ctx context.Context, cached *corev1.Pod, variable string) (string, error) {
+	if variable == "" {
+		return "", nil
+	}
+	var pod corev1.Pod
+	if err := c.live.Get(ctx, client.ObjectKeyFromObject(cached), &pod); err != nil {
+		return "", fmt.Errorf("read pod %s: %w", cached.Name, err)
+	}
+	if pod.UID != cached.UID || len(pod.Spec.Containers) == 0 {
+		return "", nil
+	}
+	for _, e := range pod.Spec.Containers[0].Env {
+		switch {
+		case e.Name != variable:
+			continue
+		case e.ValueFrom == nil:
+			return e.Value, nil
+		case e.ValueFrom.SecretKeyRef == nil:
+			return "", nil
+		}
+		from := e.ValueFrom.SecretKeyRef
+		var secret corev1.Secret
+		if err := c.live.Get(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: from.Name}, &secret); err != nil {
+			return "", fmt.Errorf("read the token of pod %s: %w", pod.Name, err)
+		}
+		return string(secret.Data[from.Key]), nil
+	}
+	return "", nil
+}
+
+func (c *calls) send(ctx context.Context, ip, token string, call *jobs.Call) jobs.Answer {
 	at := &url.URL{Scheme: "http", Host: net.JoinHostPort(ip, strconv.Itoa(int(call.Port))), Path: call.Path}
 	req, err := http.NewRequestWithContext(ctx, call.Method, at.String(), bytes.NewReader(call.Body))
 	if err != nil {
@@ -360,6 +404,10 @@ func (c *calls) send(ctx context.Context, ip string, call *jobs.Call) jobs.Answe
 	req.Header.Set("User-Agent", "mlbatch")
 	if call.Body != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" { // Ray reads either; something on the way may take the first away
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("X-Ray-Authorization", "Bearer "+token)
 	}
 	res, err := c.http.Do(req)
 	if err != nil {

@@ -48,7 +48,7 @@ func newPhone(t *testing.T, handler http.HandlerFunc, pods ...client.Object) *ph
 		t.Fatal(err)
 	}
 	api := fake.NewClientBuilder().WithObjects(pods...).Build()
-	p := &phone{newCalls(api, proxy, clock.RealClock{}), t, api}
+	p := &phone{newCalls(api, api, proxy, clock.RealClock{}), t, api}
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = p.Start(ctx) })
@@ -110,6 +110,63 @@ func TestCalls(t *testing.T) {
 	other := aToy("lab", func(x *toy.Toy) { x.UID = "other" })
 	p.want(other, []jobs.Call{call}, nil)
 	expect(t, "its successor has no answers of its own", p.said(&call), "nothing")
+}
+
+// TestCallsShowTokens: a pod is shown what it was given in a variable, and nothing else: neither
+// what another Secret has nor what another pod was given. What is refused is read anew.
+func TestCallsShowTokens(t *testing.T) {
+	given := func(name string, env ...corev1.EnvVar) *corev1.Pod {
+		p := aHead(name, name)
+		p.Spec.Containers = []corev1.Container{{Name: "ray", Env: env}}
+		return p
+	}
+	from := func(secret string) corev1.EnvVar {
+		return corev1.EnvVar{Name: "TOKEN", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: "t"}}}
+	}
+	tests := map[string]struct {
+		why   string
+		pod   *corev1.Pod
+		token string // the variable that the call names
+		want  string
+	}{
+		"Secret":     {"it has it", given("head", from("mine")), "TOKEN", "200 Bearer one Bearer one"},
+		"Plain":      {"its author wrote it", given("head", corev1.EnvVar{Name: "TOKEN", Value: "two"}), "TOKEN", "200 Bearer two Bearer two"},
+		"NoVariable": {"somebody else made a pod of the name", given("head"), "TOKEN", "200  "},
+		"NoName":     {"the call shows none", given("head", from("mine")), "", "200  "},
+		"Field":      {"it is no secret", given("head", corev1.EnvVar{Name: "TOKEN", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}), "TOKEN", "200  "},
+		"NoSecret":   {"it is not there yet, and nobody is asked", given("head", from("none")), "TOKEN", `0 read the token of pod head: secrets "none" not found`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "mine"}, Data: map[string][]byte{"t": []byte("one")}}
+			p := newPhone(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.WriteString(w, r.Header.Get("Authorization")+" "+r.Header.Get("X-Ray-Authorization"))
+			}, tt.pod, secret)
+			call := get("/how")
+			call.Token = tt.token
+			p.want(aToy("lab"), []jobs.Call{call}, nil)
+			p.wakes(tt.why)
+			expect(t, tt.why, p.said(&call), tt.want)
+		})
+	}
+	t.Run("Changed", func(t *testing.T) {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "mine"}, Data: map[string][]byte{"t": []byte("old")}}
+		p := newPhone(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer new" {
+				http.Error(w, "no", http.StatusUnauthorized)
+			}
+		}, given("head", from("mine")), secret)
+		call := get("/how")
+		call.Token = "TOKEN"
+		p.want(aToy("lab"), []jobs.Call{call}, nil)
+		p.wakes("it is refused")
+		secret.Data["t"] = []byte("new")
+		if err := p.api.Update(t.Context(), secret); err != nil {
+			t.Fatal(err)
+		}
+		p.wakes("the new one is read")
+		expect(t, "the answer", p.said(&call), "200 ")
+	})
 }
 
 // TestCallsChange: what changes something is asked once, again at another pod, and what is
@@ -275,8 +332,8 @@ func TestAddressesOfPods(t *testing.T) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	c := newCalls(nil, nil, clock.RealClock{})
-	if a := c.send(t.Context(), "127.0.0.1", &jobs.Call{Port: 1, Method: http.MethodGet, Path: "/"}); !strings.Contains(a.Failure, errNoPod.Error()) {
+	c := newCalls(nil, nil, nil, clock.RealClock{})
+	if a := c.send(t.Context(), "127.0.0.1", "", &jobs.Call{Port: 1, Method: http.MethodGet, Path: "/"}); !strings.Contains(a.Failure, errNoPod.Error()) {
 		t.Errorf("%+v", a)
 	}
 }

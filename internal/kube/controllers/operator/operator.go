@@ -105,7 +105,7 @@ func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 		b = b.Owns(kind.Operated.Children[i].New())
 	}
 	if kind.Operated.Calls != nil {
-		r.calls = newCalls(opts.Client, opts.CallProxy, opts.Clock)
+		r.calls = newCalls(opts.Client, opts.Live, opts.CallProxy, opts.Clock)
 		if err := mgr.Add(r.calls); err != nil {
 			return fmt.Errorf("ask pods of jobs: %w", err)
 		}

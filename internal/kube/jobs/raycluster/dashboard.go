@@ -17,6 +17,8 @@ const askEvery = 3 * time.Second
 type Dashboard struct {
 	Cluster string
 	Port    int32
+	// Token is the variable with the token that it asks for; "" is none.
+	Token string
 }
 
 // DashboardOf is that of a cluster of which the spec is known; nil is one with the usual port.
@@ -24,7 +26,11 @@ func DashboardOf(cluster string, s *api.RayClusterSpec) Dashboard {
 	if s == nil {
 		s = &api.RayClusterSpec{}
 	}
-	return Dashboard{Cluster: cluster, Port: PortOfDashboard(s)}
+	d := Dashboard{Cluster: cluster, Port: PortOfDashboard(s)}
+	if AsksForToken(s) && !AsksKubernetes(s) { // there it would be one of the controller's own
+		d.Token = tokenVariable
+	}
+	return d
 }
 
 // HeadReady reports whether the head of a cluster is there, so that its dashboard may answer.
@@ -34,7 +40,7 @@ func HeadReady(o jobs.Object) bool {
 }
 
 func (d Dashboard) call(method, path string, body []byte) jobs.Call {
-	return jobs.Call{Pod: headName(d.Cluster), Port: d.Port, Method: method, Path: path, Body: body, Every: askEvery}
+	return jobs.Call{Pod: headName(d.Cluster), Port: d.Port, Method: method, Path: path, Token: d.Token, Body: body, Every: askEvery}
 }
 
 // Job asks how a job stands.

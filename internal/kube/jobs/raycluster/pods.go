@@ -177,6 +177,9 @@ func environment(c *api.RayCluster, t *corev1.PodTemplateSpec, command, address 
 // TokenKey is the key of the token in the Secret of a cluster that asks for one.
 const TokenKey = "auth_token"
 
+// tokenVariable is the variable in which Ray's processes have it.
+const tokenVariable = "RAY_AUTH_TOKEN" //nolint:gosec // a name, and no token
+
 // AsksForToken reports whether those who talk to a cluster need its token.
 func AsksForToken(s *api.RayClusterSpec) bool {
 	return s.AuthOptions != nil && s.AuthOptions.Mode != api.AuthDisabled
@@ -209,7 +212,7 @@ func Authenticate(s *api.RayClusterSpec, cluster string, to *corev1.Container) {
 		}
 		return
 	}
-	add(to, corev1.EnvVar{Name: "RAY_AUTH_TOKEN", ValueFrom: &corev1.EnvVarSource{
+	add(to, corev1.EnvVar{Name: tokenVariable, ValueFrom: &corev1.EnvVarSource{
 		SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: TokenSecret(s, cluster)}, Key: TokenKey},
 	}})
 }

@@ -107,14 +107,31 @@ func cleanUp(j *api.RayJob, p *podplan.Plan) {
 		if !r.fits(j, end.Success) {
 			continue
 		}
-		switch r.policy { //nolint:exhaustive // validate refuses the others
+		switch r.policy {
 		case api.DeleteCluster:
 			remove(r.after)
 		case api.DeleteSelf:
 			p.TTL = new(time.Duration(r.after) * time.Second)
+		case api.DeleteWorkers:
+			p.Trims = true // see workersGo
 		case api.DeleteNone:
 		}
 	}
+}
+
+// workersGo is when the workers of a job that is over go; false if they stay with their head.
+func workersGo(j *api.RayJob, ended time.Time) (time.Time, bool) {
+	end := finished(j)
+	if end == nil || j.Spec.DeletionStrategy == nil || ended.IsZero() {
+		return time.Time{}, false
+	}
+	var at time.Time
+	for _, r := range rules(j.Spec.DeletionStrategy) {
+		if due := ended.Add(time.Duration(r.after) * time.Second); r.policy == api.DeleteWorkers && r.fits(j, end.Success) && (at.IsZero() || due.Before(at)) {
+			at = due
+		}
+	}
+	return at, !at.IsZero()
 }
 
 // rule is what goes after which end.
@@ -164,6 +181,11 @@ func makeCluster(j *api.RayJob) jobs.Make {
 			}
 		}
 		c.Spec.Suspend, c.Spec.ManagedBy = nil, nil
+		for i := range c.Spec.WorkerGroupSpecs {
+			if j.Status.WorkersDeletedTime != nil {
+				c.Spec.WorkerGroupSpecs[i].Suspend = new(true)
+			}
+		}
 		return c, raycluster.Inject(&c.Spec, admitted)
 	}
 }

@@ -17,11 +17,9 @@ import (
 // submitterLags is how long after the end of Ray's job its submitter may show output.
 const submitterLags = 5 * time.Minute
 
-// asks reports whether the dashboard tells how a job stands. One that wants a token is not
-// asked: the controller shows nobody what it knows.
-func asks(j *api.RayJob) bool {
-	return (j.Spec.RayClusterSpec == nil || !raycluster.AsksForToken(j.Spec.RayClusterSpec)) && ids.MatchString(jobID(j))
-}
+// asks reports whether the dashboard tells how a job stands. One of a cluster that there is gets
+// no token: whose it would be is not known.
+func asks(j *api.RayJob) bool { return ids.MatchString(jobID(j)) }
 
 func dashboardOf(j *api.RayJob) raycluster.Dashboard {
 	return raycluster.DashboardOf(clusterName(j), j.Spec.RayClusterSpec)
@@ -100,10 +98,22 @@ func told(j *api.RayJob, answers jobs.Answers) (info *raycluster.JobInfo, answer
 	return raycluster.ReadJob(answer), answered
 }
 
-// hear completes what is seen of a job by what Ray says of it.
+// hear completes what is seen of a job by what Ray says of it, and says when its workers go.
 func hear(o jobs.Object, _ *jobs.Plan, seen []podplan.Seen, s *jobs.Standing) ([]podplan.Seen, time.Duration) {
 	j, err := cast(o)
-	if err != nil || !asks(j) || s.Started.IsZero() {
+	if err != nil {
+		return seen, 0
+	}
+	seen, again := listen(j, seen, s)
+	if at, leave := workersGo(j, s.Ended); leave && j.Status.WorkersDeletedTime == nil {
+		again = max(at.Sub(s.Now), time.Second)
+	}
+	return seen, again
+}
+
+// listen completes what is seen of a job by what Ray says of it.
+func listen(j *api.RayJob, seen []podplan.Seen, s *jobs.Standing) ([]podplan.Seen, time.Duration) {
+	if !asks(j) || s.Started.IsZero() {
 		return seen, 0
 	}
 	info, answered := told(j, s.Answers)

@@ -197,8 +197,16 @@ func TestHeardBeside(t *testing.T) {
 		t.Errorf("%+v", seen)
 	}
 	token := decode(t, "entrypoint: x, rayClusterSpec: {authOptions: {mode: token}, headGroupSpec: {POD}}")
-	if got := asked(t, token, begun(nil, nil)); len(got) > 0 {
-		t.Errorf("it is asked without its token: %v", got)
+	for _, c := range k.Operated.Calls(token, compile(t, token), begun(nil, nil)) {
+		if c.Token != "RAY_AUTH_TOKEN" {
+			t.Errorf("it is asked without its token: %+v", c)
+		}
+	}
+	used := decode(t, "entrypoint: x, submissionMode: HTTPMode, clusterSelector: {ray.io/cluster: a-b}")
+	for _, c := range k.Operated.Calls(used, compile(t, used), begun(nil, nil)) {
+		if c.Token != "" {
+			t.Errorf("%s is shown to the head of a cluster that was there", c.Token)
+		}
 	}
 }
 

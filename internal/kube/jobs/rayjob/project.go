@@ -39,6 +39,9 @@ func project(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) jobs.Object {
 	}
 	state.Failed, state.Succeeded = &failed, &succeeded
 	tell(j, state, s)
+	if at, leave := workersGo(&out, s.Ended); leave && !at.After(s.Now) && state.WorkersDeletedTime == nil {
+		state.WorkersDeletedTime = new(metav1.NewTime(s.Now))
+	}
 	return &out
 }
 

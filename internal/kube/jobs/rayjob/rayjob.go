@@ -108,7 +108,22 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 			f.Later = append(f.Later, submitterRole)
 		}
 	}
+	f.Reclaimable = over(j, f.PodSets)
 	return f, nil
+}
+
+// over are the pods that a job which is over does not have any more, while its head stays: the
+// one that submitted it, and its workers if they are to go.
+func over(j *api.RayJob, sets []kueue.PodSet) []kueue.ReclaimablePod {
+	var out []kueue.ReclaimablePod
+	for i := range sets {
+		name := sets[i].Name
+		if finished(j) == nil || name == raycluster.Head || name != submitterRole && j.Status.WorkersDeletedTime == nil {
+			continue
+		}
+		out = append(out, kueue.ReclaimablePod{Name: name, Count: sets[i].Count})
+	}
+	return out
 }
 
 func finished(j *api.RayJob) *jobs.Outcome {

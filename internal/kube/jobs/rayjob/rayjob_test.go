@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
@@ -279,43 +280,91 @@ func TestCleanUp(t *testing.T) {
 	}
 }
 
+// TestWorkersGo: with DeleteWorkers all but the head goes so long after the end, and is given back;
+// of a job that runs, or that ends otherwise, nothing does.
+func TestWorkersGo(t *testing.T) {
+	k := rayjob.Kind()
+	const rule = "deletionStrategy: {deletionRules: [{policy: DeleteWorkers, condition: {jobStatus: SUCCEEDED, ttlSeconds: 30}}, {policy: DeleteWorkers, condition: {jobStatus: SUCCEEDED, ttlSeconds: 5}}, {policy: DeleteSelf, condition: {jobStatus: SUCCEEDED, ttlSeconds: 60}}]}, "
+	for name, tc := range map[string]struct {
+		why     string
+		outcome podplan.Outcome
+		now     int64
+		again   time.Duration
+		want    string // what is given back
+	}{
+		"Runs":     {"it may need them", podplan.Open, 12, 0, ""},
+		"NotYet":   {"the first of both rules is about later", podplan.JobSucceeded, 12, 3 * time.Second, "submitter=1"},
+		"Now":      {"it is time", podplan.JobSucceeded, 15, 0, "small=2 submitter=1"},
+		"Late":     {"nobody looked in time", podplan.JobSucceeded, 500, 0, "small=2 submitter=1"},
+		"OtherEnd": {"it is about those that end well", podplan.JobFailed, 500, 0, "submitter=1"},
+	} {
+		j := decode(t, rule+some)
+		s := &jobs.Standing{Memory: podplan.Memory{Started: at(1), Outcome: tc.outcome}, Now: at(tc.now)}
+		if tc.outcome != podplan.Open {
+			s.Ended = at(10)
+		}
+		for range 2 { // what ended is known from the status
+			j, _ = k.Operated.Project(j, compile(t, j), s).(*api.RayJob)
+		}
+		if _, again := k.Operated.Hear(j, compile(t, j), nil, s); again != tc.again {
+			t.Errorf("%s: %s: it is looked at again after %s", name, tc.why, again)
+		}
+		f, err := k.Read(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range f.Reclaimable {
+			got = append(got, fmt.Sprintf("%s=%d", r.Name, r.Count))
+		}
+		if strings.Join(got, " ") != tc.want {
+			t.Errorf("%s: %s: %v is given back", name, tc.why, got)
+		}
+		c, _ := member(t, j, "cluster", nil).(*api.RayCluster)
+		if p, gone := compile(t, j), ptr.Deref(c.Spec.WorkerGroupSpecs[0].Suspend, false); gone != strings.Contains(tc.want, "small") || p.Trims != (tc.outcome == podplan.JobSucceeded) || p.CleanUp != podplan.Keep {
+			t.Errorf("%s: %s: its workers are gone: %t, %+v", name, tc.why, gone, p.Plan)
+		}
+	}
+}
+
 // TestRefused: an error names the field and the cure.
 func TestRefused(t *testing.T) {
 	k := rayjob.Kind()
 	const used = "entrypoint: x, clusterSelector: {ray.io/cluster: c}, submitterPodTemplate: {spec: {containers: [{name: c}]}}, "
 	for name, tc := range map[string]struct{ spec, field, cure string }{
-		"NoCluster":    {"entrypoint: x", "spec.rayClusterSpec", "clusterSelector"},
-		"Both":         {"clusterSelector: {ray.io/cluster: c}, " + some, "spec.clusterSelector", "keep one"},
-		"Selector":     {strings.Replace(used, "ray.io/cluster", "app", 1), "spec.clusterSelector", "ray.io/cluster alone"},
-		"NoSubmitter":  {"entrypoint: x, clusterSelector: {ray.io/cluster: c}", "spec.submitterPodTemplate", "image"},
-		"UsedAgain":    {used + "backoffLimit: 1", "spec.backoffLimit", "new cluster"},
-		"NoEntrypoint": {cluster, "spec.entrypoint", "command"},
-		"InCluster":    {"entrypoint: x, rayClusterSpec: {headGroupSpec: {template: {}}}", "spec.rayClusterSpec.headGroupSpec.template.spec.containers", "runs Ray"},
-		"ServiceName":  {"entrypoint: x, rayClusterSpec: {headGroupSpec: {headService: {metadata: {name: s}}, POD}}", "spec.rayClusterSpec.headGroupSpec.headService.metadata.name", "remove it"},
-		"Mode":         {"submissionMode: Other, " + some, "spec.submissionMode", "HTTPMode"},
-		"HTTPEmpty":    {"submissionMode: HTTPMode, " + cluster, "spec.entrypoint", "command"},
-		"HTTPName":     {"submissionMode: HTTPMode, jobId: ../x, " + some, "spec.jobId", "letters"},
-		"HTTPAmounts":  {"submissionMode: HTTPMode, entrypointResources: x, " + some, "spec.entrypointResources", "JSON"},
-		"Kubernetes":   {"entrypoint: x, rayClusterSpec: {authOptions: {enableK8sTokenAuth: true}, headGroupSpec: {POD}}", "spec.rayClusterSpec.authOptions.enableK8sTokenAuth", "token of its own"},
-		"HTTPToken":    {"submissionMode: HTTPMode, entrypoint: x, rayClusterSpec: {authOptions: {mode: token}, headGroupSpec: {POD}}", "spec.rayClusterSpec.authOptions", "K8sJobMode"},
-		"Alone":        {"submissionMode: InteractiveMode, backoffLimit: 1, " + some, "spec.backoffLimit", "remove it"},
-		"BesideUsed":   {"submissionMode: SidecarMode, entrypoint: x, clusterSelector: {ray.io/cluster: c}", "spec.clusterSelector", "rayClusterSpec"},
-		"BesidePod":    {"submissionMode: SidecarMode, submitterPodTemplate: {spec: {containers: [{name: c}]}}, " + some, "spec.submitterPodTemplate", "K8sJobMode"},
-		"BesideTries":  {"submissionMode: SidecarMode, submitterConfig: {backoffLimit: 1}, " + some, "spec.submitterConfig", "K8sJobMode"},
-		"BesideAgain":  {"submissionMode: SidecarMode, entrypoint: x, rayClusterSpec: {headGroupSpec: {template: {spec: {restartPolicy: Always, containers: [{name: c}]}}}}", "spec.rayClusterSpec.headGroupSpec.template.spec.restartPolicy", "Never"},
-		"EmptyPod":     {"submitterPodTemplate: {}, " + some, "spec.submitterPodTemplate.spec.containers", "submits"},
-		"AlwaysAgain":  {"submitterPodTemplate: {spec: {restartPolicy: Always, containers: [{name: c}]}}, " + some, "spec.submitterPodTemplate.spec.restartPolicy", "Never"},
-		"YAML":         {"runtimeEnvYAML: '[', " + some, "spec.runtimeEnvYAML", "YAML"},
-		"Backoff":      {"backoffLimit: -1, " + some, "spec.backoffLimit", "from 0"},
-		"Deadline":     {"activeDeadlineSeconds: 0, " + some, "spec.activeDeadlineSeconds", "from 1"},
-		"Late":         {"preRunningDeadlineSeconds: 0, " + some, "spec.preRunningDeadlineSeconds", "from 1"},
-		"Submits":      {"submitterConfig: {backoffLimit: -1}, " + some, "spec.submitterConfig.backoffLimit", "from 0"},
-		"TTLAlone":     {"ttlSecondsAfterFinished: 5, " + some, "spec.ttlSecondsAfterFinished", "shutdownAfterJobFinishes"},
-		"Workers":      {"deletionStrategy: {onSuccess: {policy: DeleteWorkers}}, " + some, "spec.deletionStrategy", "DeleteCluster"},
-		"NotOurs":      {used + "deletionStrategy: {onSuccess: {policy: DeleteCluster}}", "spec.deletionStrategy", "not this job's"},
-		"TwoWays":      {"deletionStrategy: {onSuccess: {policy: DeleteSelf}, deletionRules: [{policy: DeleteSelf, condition: {jobStatus: FAILED}}]}, " + some, "spec.deletionStrategy.deletionRules", "one way"},
-		"NoCondition":  {"deletionStrategy: {deletionRules: [{policy: DeleteSelf, condition: {}}]}, " + some, "spec.deletionStrategy.deletionRules[0].condition", "one of"},
-		"Manager":      {"managedBy: me, " + some, "spec.managedBy", "ray.io/kuberay-operator"},
+		"NoCluster":      {"entrypoint: x", "spec.rayClusterSpec", "clusterSelector"},
+		"Both":           {"clusterSelector: {ray.io/cluster: c}, " + some, "spec.clusterSelector", "keep one"},
+		"Selector":       {strings.Replace(used, "ray.io/cluster", "app", 1), "spec.clusterSelector", "ray.io/cluster alone"},
+		"NoSubmitter":    {"entrypoint: x, clusterSelector: {ray.io/cluster: c}", "spec.submitterPodTemplate", "image"},
+		"UsedAgain":      {used + "backoffLimit: 1", "spec.backoffLimit", "new cluster"},
+		"NoEntrypoint":   {cluster, "spec.entrypoint", "command"},
+		"InCluster":      {"entrypoint: x, rayClusterSpec: {headGroupSpec: {template: {}}}", "spec.rayClusterSpec.headGroupSpec.template.spec.containers", "runs Ray"},
+		"ServiceName":    {"entrypoint: x, rayClusterSpec: {headGroupSpec: {headService: {metadata: {name: s}}, POD}}", "spec.rayClusterSpec.headGroupSpec.headService.metadata.name", "remove it"},
+		"Mode":           {"submissionMode: Other, " + some, "spec.submissionMode", "HTTPMode"},
+		"HTTPEmpty":      {"submissionMode: HTTPMode, " + cluster, "spec.entrypoint", "command"},
+		"HTTPName":       {"submissionMode: HTTPMode, jobId: ../x, " + some, "spec.jobId", "letters"},
+		"HTTPAmounts":    {"submissionMode: HTTPMode, entrypointResources: x, " + some, "spec.entrypointResources", "JSON"},
+		"Kubernetes":     {"entrypoint: x, rayClusterSpec: {authOptions: {enableK8sTokenAuth: true}, headGroupSpec: {POD}}", "spec.rayClusterSpec.authOptions.enableK8sTokenAuth", "token of its own"},
+		"HTTPKubernetes": {"submissionMode: HTTPMode, entrypoint: x, rayClusterSpec: {authOptions: {enableK8sTokenAuth: true}, headGroupSpec: {POD}}", "spec.rayClusterSpec.authOptions.enableK8sTokenAuth", "token of its own"},
+		"Alone":          {"submissionMode: InteractiveMode, backoffLimit: 1, " + some, "spec.backoffLimit", "remove it"},
+		"BesideUsed":     {"submissionMode: SidecarMode, entrypoint: x, clusterSelector: {ray.io/cluster: c}", "spec.clusterSelector", "rayClusterSpec"},
+		"BesidePod":      {"submissionMode: SidecarMode, submitterPodTemplate: {spec: {containers: [{name: c}]}}, " + some, "spec.submitterPodTemplate", "K8sJobMode"},
+		"BesideTries":    {"submissionMode: SidecarMode, submitterConfig: {backoffLimit: 1}, " + some, "spec.submitterConfig", "K8sJobMode"},
+		"BesideAgain":    {"submissionMode: SidecarMode, entrypoint: x, rayClusterSpec: {headGroupSpec: {template: {spec: {restartPolicy: Always, containers: [{name: c}]}}}}", "spec.rayClusterSpec.headGroupSpec.template.spec.restartPolicy", "Never"},
+		"EmptyPod":       {"submitterPodTemplate: {}, " + some, "spec.submitterPodTemplate.spec.containers", "submits"},
+		"AlwaysAgain":    {"submitterPodTemplate: {spec: {restartPolicy: Always, containers: [{name: c}]}}, " + some, "spec.submitterPodTemplate.spec.restartPolicy", "Never"},
+		"YAML":           {"runtimeEnvYAML: '[', " + some, "spec.runtimeEnvYAML", "YAML"},
+		"Backoff":        {"backoffLimit: -1, " + some, "spec.backoffLimit", "from 0"},
+		"Deadline":       {"activeDeadlineSeconds: 0, " + some, "spec.activeDeadlineSeconds", "from 1"},
+		"Late":           {"preRunningDeadlineSeconds: 0, " + some, "spec.preRunningDeadlineSeconds", "from 1"},
+		"Submits":        {"submitterConfig: {backoffLimit: -1}, " + some, "spec.submitterConfig.backoffLimit", "from 0"},
+		"TTLAlone":       {"ttlSecondsAfterFinished: 5, " + some, "spec.ttlSecondsAfterFinished", "shutdownAfterJobFinishes"},
+		"Workers":        {used + "deletionStrategy: {onSuccess: {policy: DeleteWorkers}}", "spec.deletionStrategy", "not this job's"},
+		"WorkersGrow":    {"deletionStrategy: {onSuccess: {policy: DeleteWorkers}}, entrypoint: x, rayClusterSpec: {enableInTreeAutoscaling: true, headGroupSpec: {POD}}", "spec.deletionStrategy", "DeleteCluster"},
+		"NotOurs":        {used + "deletionStrategy: {onSuccess: {policy: DeleteCluster}}", "spec.deletionStrategy", "not this job's"},
+		"TwoWays":        {"deletionStrategy: {onSuccess: {policy: DeleteSelf}, deletionRules: [{policy: DeleteSelf, condition: {jobStatus: FAILED}}]}, " + some, "spec.deletionStrategy.deletionRules", "one way"},
+		"NoCondition":    {"deletionStrategy: {deletionRules: [{policy: DeleteSelf, condition: {}}]}, " + some, "spec.deletionStrategy.deletionRules[0].condition", "one of"},
+		"Manager":        {"managedBy: me, " + some, "spec.managedBy", "ray.io/kuberay-operator"},
 	} {
 		j := decode(t, tc.spec)
 		errs := k.Validate(j)
@@ -420,7 +469,6 @@ func TestService(t *testing.T) {
 // TestJobs puts jobs together at random: whatever decodes is compiled or refused, by
 // everybody who is asked alike, and nobody panics or changes it.
 func TestJobs(t *testing.T) {
-	k := rayjob.Kind()
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t, what) }
 		spec := draw("entrypoint", "entrypoint: x, ", "entrypoint: x, ", "") +
@@ -429,46 +477,65 @@ func TestJobs(t *testing.T) {
 			draw("mode", "", "submissionMode: K8sJobMode, ", "submissionMode: SidecarMode, ", "submissionMode: HTTPMode, ", "submissionMode: InteractiveMode, ") +
 			draw("end", "", "shutdownAfterJobFinishes: true, ttlSecondsAfterFinished: 3, ", "ttlSecondsAfterFinished: 3, ", "deletionStrategy: {deletionRules: [{policy: DeleteSelf, condition: {jobStatus: FAILED}}]}, ", "deletionStrategy: {onFailure: {policy: DeleteWorkers}}, ") +
 			draw("further", "", "suspend: true, ", "backoffLimit: 2, ", "runtimeEnvYAML: '{', ", "activeDeadlineSeconds: -1, ")
-		j := &api.RayJob{}
-		text, err := yaml.YAMLToJSON([]byte("{metadata: {name: a, namespace: b}, spec: {" + strings.ReplaceAll(spec, "POD", pod) + "}}"))
-		if err != nil || json.Unmarshal(text, j) != nil {
-			t.Fatalf("%s", spec)
-		}
-		before := j.DeepCopy()
-		errs := k.Validate(j)
-		plan, err := k.Operated.Compile(j)
-		facts, readErr := k.Read(j)
-		if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) {
-			t.Fatalf("the webhook says %v, the plan %v, the queue %v", errs, err, readErr)
-		}
-		k.Templates(j)
-		k.Keep(j, j, nil)
-		k.ValidateChange(j, j)
-		k.Warnings(j, lifecycle.Policy{})
-		k.Operated.Project(j, plan, &jobs.Standing{})
-		k.Operated.Calls(j, plan, &jobs.Standing{Memory: podplan.Memory{Started: at(1)}})
-		k.Operated.Hear(j, plan, nil, &jobs.Standing{Memory: podplan.Memory{Started: at(1)}})
-		if u, uErr := runtime.DefaultUnstructuredConverter.ToUnstructured(j); uErr == nil {
-			k.Wrapped.Written(u)
-			sets, err := k.Wrapped.PodSets(u)
-			if readErr == nil && (err != nil || len(sets) != len(facts.PodSets)) {
-				t.Fatalf("an AppWrapper finds %v (%v), a queue %v", sets, err, facts.PodSets)
-			}
-		}
-		if err == nil {
-			for i := range plan.Roles {
-				if plan.Roles[i].Remote {
-					continue
-				}
-				if _, err := plan.Child(j, k.GVK(), podplan.Member{Role: plan.Roles[i].Name}, &podplan.Memory{}, nil); err != nil {
-					t.Fatalf("%v", err)
-				}
-			}
-		}
-		if !equality.Semantic.DeepEqual(before, j) {
-			t.Fatalf("it was changed")
-		}
+		judge(t, spec)
 	})
+}
+
+// FuzzRayJobs: the same of whatever can be decoded.
+func FuzzRayJobs(f *testing.F) {
+	for _, spec := range []string{some, "submissionMode: SidecarMode, " + some, "entrypoint: x, clusterSelector: {ray.io/cluster: c}", "deletionStrategy: {onFailure: {policy: DeleteWorkers}}, " + some} {
+		f.Add(spec)
+	}
+	f.Fuzz(func(t *testing.T, spec string) { judge(t, spec) })
+}
+
+// judge asks everybody about a job.
+func judge(t interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}, spec string,
+) {
+	t.Helper()
+	k := rayjob.Kind()
+	j := &api.RayJob{}
+	text, err := yaml.YAMLToJSON([]byte("{metadata: {name: a, namespace: b}, spec: {" + strings.ReplaceAll(spec, "POD", pod) + "}}"))
+	if err != nil || json.Unmarshal(text, j) != nil {
+		return
+	}
+	before := j.DeepCopy()
+	errs := k.Validate(j)
+	plan, err := k.Operated.Compile(j)
+	facts, readErr := k.Read(j)
+	if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) {
+		t.Fatalf("the webhook says %v, the plan %v, the queue %v", errs, err, readErr)
+	}
+	k.Templates(j)
+	k.Keep(j, j, nil)
+	k.ValidateChange(j, j)
+	k.Warnings(j, lifecycle.Policy{})
+	k.Operated.Project(j, plan, &jobs.Standing{})
+	k.Operated.Calls(j, plan, &jobs.Standing{Memory: podplan.Memory{Started: at(1)}})
+	k.Operated.Hear(j, plan, nil, &jobs.Standing{Memory: podplan.Memory{Started: at(1)}})
+	if u, uErr := runtime.DefaultUnstructuredConverter.ToUnstructured(j); uErr == nil {
+		k.Wrapped.Written(u)
+		sets, err := k.Wrapped.PodSets(u)
+		if readErr == nil && (err != nil || len(sets) != len(facts.PodSets)) {
+			t.Fatalf("an AppWrapper finds %v (%v), a queue %v", sets, err, facts.PodSets)
+		}
+	}
+	if err == nil {
+		for i := range plan.Roles {
+			if plan.Roles[i].Remote {
+				continue
+			}
+			if _, err := plan.Child(j, k.GVK(), podplan.Member{Role: plan.Roles[i].Name}, &podplan.Memory{}, nil); err != nil {
+				t.Fatalf("%v", err)
+			}
+		}
+	}
+	if !equality.Semantic.DeepEqual(before, j) {
+		t.Fatalf("it was changed")
+	}
 }
 
 func TestNames(t *testing.T) {

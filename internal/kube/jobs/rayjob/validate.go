@@ -117,10 +117,7 @@ func checkMode(j *api.RayJob, at *field.Path) field.ErrorList {
 	if m != api.K8sJobMode {
 		errs = checkRequest(j, at)
 	}
-	if s := j.Spec.RayClusterSpec; s != nil && m != api.K8sJobMode && raycluster.AsksForToken(s) {
-		errs = append(errs, field.Forbidden(at.Child("rayClusterSpec", "authOptions"), "the dashboard is asked without a token: remove it, or use submissionMode K8sJobMode"))
-	}
-	if s := j.Spec.RayClusterSpec; s != nil && m == api.K8sJobMode && raycluster.AsksKubernetes(s) {
+	if s := j.Spec.RayClusterSpec; s != nil && raycluster.AsksKubernetes(s) {
 		errs = append(errs, field.Forbidden(at.Child("rayClusterSpec", "authOptions", "enableK8sTokenAuth"), "what submits the job has no token of a ServiceAccount: remove it, and the cluster gets a token of its own"))
 	}
 	if m == api.InteractiveMode && ptr.Deref(j.Spec.BackoffLimit, 0) > 0 {
@@ -201,10 +198,10 @@ func checkDeletion(j *api.RayJob) field.ErrorList {
 	}
 	var errs field.ErrorList
 	for _, r := range rules(s) {
-		if r.policy == api.DeleteWorkers {
-			errs = append(errs, field.NotSupported(at, r.policy, []api.DeletionPolicyType{api.DeleteCluster, api.DeleteSelf, api.DeleteNone}))
+		if s := j.Spec.RayClusterSpec; r.policy == api.DeleteWorkers && s != nil && ptr.Deref(s.EnableInTreeAutoscaling, false) {
+			errs = append(errs, field.Forbidden(at, "the autoscaler says how many workers there are: use DeleteCluster, or no enableInTreeAutoscaling"))
 		}
-		if r.policy == api.DeleteCluster && j.Spec.RayClusterSpec == nil {
+		if (r.policy == api.DeleteCluster || r.policy == api.DeleteWorkers) && j.Spec.RayClusterSpec == nil {
 			errs = append(errs, field.Forbidden(at, "the cluster is not this job's: remove "+string(r.policy)))
 		}
 	}

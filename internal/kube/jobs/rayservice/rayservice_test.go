@@ -366,7 +366,7 @@ func TestRefused(t *testing.T) {
 		"IPs":         {"serveService: {spec: {externalIPs: [1.2.3.4]}}, " + some, "spec.serveService.spec.externalIPs", "remove them"},
 		"Elsewhere":   {"serveService: {metadata: {namespace: x}}, " + some, "spec.serveService.metadata.namespace", "remove it"},
 		"Called":      {"serveService: {metadata: {name: 1x}}, " + some, "spec.serveService.metadata.name", "alphabetic"},
-		"Token":       {apps + "rayClusterConfig: {authOptions: {mode: token}, headGroupSpec: {POD}}", "spec.rayClusterConfig.authOptions", "remove it"},
+		"Kubernetes":  {apps + "rayClusterConfig: {authOptions: {enableK8sTokenAuth: true}, headGroupSpec: {POD}}", "spec.rayClusterConfig.authOptions.enableK8sTokenAuth", "token of its own"},
 		"HeadService": {apps + "rayClusterConfig: {headGroupSpec: {headService: {metadata: {name: s}}, POD}}", "spec.rayClusterConfig.headGroupSpec.headService.metadata.name", "remove it"},
 		"InCluster":   {apps + "rayClusterConfig: {headGroupSpec: {template: {}}}", "spec.rayClusterConfig.headGroupSpec.template.spec.containers", "runs Ray"},
 		"Manager":     {"managedBy: me, " + some, "spec.managedBy", "ray.io/kuberay-operator"},
@@ -400,41 +400,60 @@ func TestRefused(t *testing.T) {
 // TestServices puts services together at random: whatever decodes is compiled or refused, by
 // everybody who is asked alike, and nobody panics or changes it.
 func TestServices(t *testing.T) {
-	k := rayservice.Kind()
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t, what) }
 		spec := draw("apps", apps, apps, "serveConfigV2: x, ", "") + draw("config", config+", ", config+", ", "rayClusterConfig: {headGroupSpec: {template: {}}}, ", "") +
 			draw("upgrade", "", twofold, "upgradeStrategy: {type: None}, ", "upgradeStrategy: {type: X}, ") +
 			draw("service", "", "serveService: {spec: {type: LoadBalancer}}, ", "serveService: {spec: {type: ExternalName}}, ") + draw("further", "", "suspend: true, ", "excludeHeadPodFromServeSvc: true, ")
-		s := &api.RayService{}
-		text, err := yaml.YAMLToJSON([]byte("{metadata: {name: a, namespace: b}, spec: {" + strings.ReplaceAll(spec, "POD", pod) + "}}"))
-		if err != nil || json.Unmarshal(text, s) != nil {
-			t.Fatalf("%s", spec)
-		}
-		s.Status.ActiveServiceStatus.RayClusterName = draw("serves", "", "a-old")
-		before := s.DeepCopy()
-		errs := k.Validate(s)
-		plan, err := k.Operated.Compile(s)
-		_, readErr := k.Read(s)
-		if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) {
-			t.Fatalf("the webhook says %v, the plan %v, the queue %v", errs, err, readErr)
-		}
-		k.Templates(s)
-		k.Keep(s, s, nil)
-		k.ValidateChange(s, s)
-		k.Warnings(s, lifecycle.Policy{})
-		for _, standing := range []*jobs.Standing{{}, {Memory: podplan.Memory{Started: at(1)}, Now: at(2)}} {
-			k.Operated.Project(s, plan, standing)
-			k.Operated.Calls(s, plan, standing)
-			k.Operated.Hear(s, plan, nil, standing)
-			if _, err := k.Operated.Artifacts(s, plan, standing); err != nil {
-				t.Fatalf("%v", err)
-			}
-		}
-		if !equality.Semantic.DeepEqual(before, s) {
-			t.Fatalf("it was changed: %s", cmp.Diff(before, s))
-		}
+		judge(t, spec, draw("serves", "", "a-old"))
 	})
+}
+
+// FuzzRayServices: the same of whatever can be decoded.
+func FuzzRayServices(f *testing.F) {
+	for _, spec := range []string{some, twofold + some, "serveService: {spec: {type: LoadBalancer}}, " + some, "serveConfigV2: x, " + config} {
+		f.Add(spec, "")
+		f.Add(spec, "a-old")
+	}
+	f.Fuzz(func(t *testing.T, spec, serves string) { judge(t, spec, serves) })
+}
+
+// judge asks everybody about a service, which a cluster serves.
+func judge(t interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}, spec, serves string,
+) {
+	t.Helper()
+	k := rayservice.Kind()
+	s := &api.RayService{}
+	text, err := yaml.YAMLToJSON([]byte("{metadata: {name: a, namespace: b}, spec: {" + strings.ReplaceAll(spec, "POD", pod) + "}}"))
+	if err != nil || json.Unmarshal(text, s) != nil {
+		return
+	}
+	s.Status.ActiveServiceStatus.RayClusterName = serves
+	before := s.DeepCopy()
+	errs := k.Validate(s)
+	plan, err := k.Operated.Compile(s)
+	_, readErr := k.Read(s)
+	if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) {
+		t.Fatalf("the webhook says %v, the plan %v, the queue %v", errs, err, readErr)
+	}
+	k.Templates(s)
+	k.Keep(s, s, nil)
+	k.ValidateChange(s, s)
+	k.Warnings(s, lifecycle.Policy{})
+	for _, standing := range []*jobs.Standing{{}, {Memory: podplan.Memory{Started: at(1)}, Now: at(2)}} {
+		k.Operated.Project(s, plan, standing)
+		k.Operated.Calls(s, plan, standing)
+		k.Operated.Hear(s, plan, nil, standing)
+		if _, err := k.Operated.Artifacts(s, plan, standing); err != nil {
+			t.Fatalf("%v", err)
+		}
+	}
+	if !equality.Semantic.DeepEqual(before, s) {
+		t.Fatalf("it was changed: %s", cmp.Diff(before, s))
+	}
 }
 
 func BenchmarkCompile(b *testing.B) {

@@ -34,8 +34,8 @@ func validate(s *api.RayService) field.ErrorList {
 	if h := s.Spec.RayClusterSpec.HeadGroupSpec.HeadService; h != nil && h.Name != "" {
 		wrong = append(wrong, field.Forbidden(at.Child("headGroupSpec", "headService", "metadata", "name"), "a service has clusters of several names: remove it"))
 	}
-	if raycluster.AsksForToken(&s.Spec.RayClusterSpec) {
-		wrong = append(wrong, field.Forbidden(at.Child("authOptions"), "the dashboard is told what to serve without a token: remove it"))
+	if raycluster.AsksKubernetes(&s.Spec.RayClusterSpec) {
+		wrong = append(wrong, field.Forbidden(at.Child("authOptions", "enableK8sTokenAuth"), "what tells the dashboard what to serve shows it no token of a ServiceAccount: remove it, and the cluster gets a token of its own"))
 	}
 	return append(errs, wrong...)
 }
