@@ -24,6 +24,7 @@ func training() []kind {
 			{name: "chief", why: "it decides", spec: "FIELD: {Chief: {POD}, PS: {POD}, Worker: {replicas: 2, POD}, Evaluator: {POD}}", pods: 5},
 			{name: "master", why: "the chief's older name", spec: "FIELD: {Master: {POD}, Worker: {POD}}", pods: 2},
 			{name: "lower-chief", why: "roles in any case", spec: "FIELD: {chief: {POD}, ps: {POD}, wORKER: {POD}}", pods: 3},
+			{name: "clean-top", why: "the older place", spec: "cleanPodPolicy: All, FIELD: {Worker: {replicas: 2, POD}}", pods: 2},
 			{name: "all-workers", why: "the first is not enough", spec: "successPolicy: AllWorkers, FIELD: {Worker: {replicas: 3, POD}}", pods: 3},
 			{name: "default-success", why: "an empty word is the default", spec: `successPolicy: "", FIELD: {Worker: {replicas: 3, POD}}`, pods: 3},
 			{name: "dynamic", why: "workers come and go", spec: "enableDynamicWorker: true, FIELD: {PS: {POD}, Worker: {replicas: 2, POD}}", pods: 3},

@@ -25,6 +25,10 @@ type TFJobSpec struct {
 	// +optional
 	SuccessPolicy *SuccessPolicy `json:"successPolicy,omitempty"`
 
+	// cleanPodPolicy is the older place of the one in runPolicy, which comes first.
+	// +optional
+	CleanPodPolicy *CleanPodPolicy `json:"cleanPodPolicy,omitempty"`
+
 	// tfReplicaSpecs are the roles: Chief or Master, at most one pod, PS, Worker and
 	// Evaluator.
 	// +required

@@ -798,6 +798,11 @@ func (in *TFJobSpec) DeepCopyInto(out *TFJobSpec) {
 		*out = new(SuccessPolicy)
 		**out = **in
 	}
+	if in.CleanPodPolicy != nil {
+		in, out := &in.CleanPodPolicy, &out.CleanPodPolicy
+		*out = new(CleanPodPolicy)
+		**out = **in
+	}
 	if in.TFReplicaSpecs != nil {
 		in, out := &in.TFReplicaSpecs, &out.TFReplicaSpecs
 		*out = make(map[ReplicaType]*ReplicaSpec, len(*in))

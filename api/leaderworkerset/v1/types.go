@@ -191,6 +191,11 @@ type NetworkConfig struct {
 	// +kubebuilder:validation:Enum=Shared;UniquePerReplica
 	// +optional
 	SubdomainPolicy SubdomainPolicy `json:"subdomainPolicy,omitempty"`
+
+	// leaderServicePorts is refused: there is no Service of leaders alone.
+	// +listType=atomic
+	// +optional
+	LeaderServicePorts []corev1.ServicePort `json:"leaderServicePorts,omitempty"`
 }
 
 // SubdomainPolicy says how many headless Services there are.

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -46,7 +47,11 @@ func (h *queueingHandler) validateKept(_ context.Context, req admission.Request)
 	if err != nil {
 		return malformed(err)
 	}
-	old, w := was.(*v1beta2.Workload), is.(*v1beta2.Workload) //nolint:forcetypeassert // it is asked about nothing else
+	old, isWorkload := was.(*v1beta2.Workload)
+	w, _ := is.(*v1beta2.Workload)
+	if !isWorkload { // whoever can reach us can ask what he wants
+		return malformed(fmt.Errorf("a %s is no Workload", req.Kind.Kind))
+	}
 	errs := v1beta2.ValidateWorkloadKept(old, w)
 	if len(errs) == 0 && v1beta2.HasQuota(old) && v1beta2.HasQuota(w) {
 		// Fields of pods that our types do not know yet are kept too.

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -134,7 +136,7 @@ func (h *setHandler) validate(ctx context.Context, req admission.Request) admiss
 		return admission.Allowed("")
 	}
 	errs := append(h.limits.size(req, field.NewPath("spec", "leaderWorkerTemplate")), jobs.ValidateLabels(is)...)
-	errs = append(errs, leaderworkerset.Validate(is)...)
+	errs = append(append(errs, startsAtOnce(is)...), leaderworkerset.Validate(is)...)
 	if was != nil {
 		errs = append(errs, leaderworkerset.ValidateChange(was, is)...)
 	}
@@ -156,9 +158,47 @@ func (h *setHandler) validate(ctx context.Context, req admission.Request) admiss
 	}
 	warnings = append(warnings, held...)
 	if is.Labels[kueue.QueueNameLabel] != "" {
-		warnings = slices.Concat(warnings, leaderworkerset.Warnings(is), placesOf(leaderworkerset.Templates(is)))
+		warnings = slices.Concat(warnings, leaderworkerset.Warnings(is), placesOf(leaderworkerset.Templates(is)), h.otherSchedulers(is))
 	}
-	return answer(req, append(errs, found...)).WithWarnings(warnings...)
+	if errs = append(errs, found...); was == nil && len(errs) == 0 {
+		tried, said := h.tryPods(ctx, is, req.Namespace)
+		errs, warnings = append(errs, tried...), append(warnings, said...)
+	}
+	return answer(req, errs).WithWarnings(warnings...)
+}
+
+// otherSchedulers says which schedulers do not place the pods of a queued set.
+func (h *setHandler) otherSchedulers(l *api.LeaderWorkerSet) (out []string) {
+	for _, t := range leaderworkerset.Templates(l) {
+		asked := t.Template.Spec.SchedulerName
+		if s := jobs.Scheduler(asked, h.schedulerName); asked != "" && s != asked {
+			out = append(out, fmt.Sprintf("%s.spec.schedulerName: it has no effect: %s places pods of groups that are queued", t.Path, s))
+		}
+	}
+	return out
+}
+
+// tryPods has the API server check one pod of each template of a new set: StatefulSets are made
+// where their pods may not be.
+func (h *setHandler) tryPods(ctx context.Context, l *api.LeaderWorkerSet, namespace string) (field.ErrorList, []string) {
+	if h.cluster.Trial == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, trialSeconds*time.Second)
+	defer cancel()
+	t := trials{client: h.cluster.Trial, reader: h.cluster.Live}
+	maker := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: l.Name}}
+	for _, x := range leaderworkerset.Templates(l) {
+		of := x.Template.DeepCopy()
+		for _, claim := range l.Spec.LeaderWorkerTemplate.VolumeClaimTemplates { // a StatefulSet gives each pod its own
+			v := corev1.Volume{Name: claim.Name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}}}
+			of.Spec.Volumes = append(slices.DeleteFunc(of.Spec.Volumes, func(x corev1.Volume) bool { return x.Name == v.Name }), v)
+		}
+		if o := podOf(of, maker, appsv1.SchemeGroupVersion.WithKind("StatefulSet")); o != nil {
+			t.create(ctx, o, field.NewPath(x.Path))
+		}
+	}
+	return t.errs, t.warnings
 }
 
 // checkSet applies the rules for templates of jobs.

@@ -1,12 +1,20 @@
 package webhook_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
@@ -120,11 +128,44 @@ func TestValidateLeaderWorkerSet(t *testing.T) {
 		"left be":   {text: setText("", "replicas: -1", ""), frameworks: []string{"batch/job"}},
 		"elsewhere": {text: strings.Replace(setText("", "", ""), "namespace: blue", "namespace: lab", 1)},
 		"apart":     {text: strings.Replace(right, "namespace: blue", "namespace: blue, annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: rack}", 1), warned: true},
+		"scheduler": {text: strings.Replace(right, "leaderTemplate: {spec: {", "leaderTemplate: {spec: {schedulerName: volcano, ", 1), warned: true},
+		"ours":      {text: strings.Replace(right, "leaderTemplate: {spec: {", "leaderTemplate: {spec: {schedulerName: mlbatch-scheduler, ", 1)},
 		"together":  {text: setText(queueLabel, "", "metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: rack}},"), warned: true},
 	} {
 		r := send(t, serveWith(t, webhook.Options{Frameworks: tc.frameworks}, nil, nil, world()...), ask{path: validateSet, new: tc.text})
 		if !r.Allowed || (len(r.Warnings) > 0) != tc.warned {
 			t.Errorf("%s: %v %s, warnings %v", name, r.Allowed, r.Message, r.Warnings)
 		}
+	}
+}
+
+// TestPodsOfLeaderWorkerSetsAreTried: a pod of each template, with the volumes that a StatefulSet
+// gives it; a change of a set, which runs, is not.
+func TestPodsOfLeaderWorkerSetsAreTried(t *testing.T) {
+	c := cluster(t, nil, nil, world()...)
+	var tried []string
+	c.Trial = interceptor.NewClient(c.Live.(client.WithWatch), interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			u, _ := o.(*unstructured.Unstructured)
+			volumes, _, _ := unstructured.NestedSlice(u.Object, "spec", "volumes")
+			tried = append(tried, fmt.Sprint(u.GetKind(), " ", u.GetGenerateName(), " ", len(volumes)))
+			if len(tried) > 1 {
+				return nil
+			}
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("violates PodSecurity"))
+		},
+	})
+	text := strings.Replace(setText(queueLabel, "", ""), "{size: 2,", "{size: 2, volumeClaimTemplates: [{metadata: {name: data}, spec: {}}],", 1)
+	h := handle(t, c, webhook.Options{})
+	r := send(t, h, ask{path: validateSet, new: text})
+	if w := strings.Join(r.Warnings, ""); !r.Allowed || !strings.Contains(w, "spec.leaderWorkerTemplate.leaderTemplate: as things are now") || !strings.Contains(w, "PodSecurity") {
+		t.Errorf("%v, %s: %s", r.Allowed, r.Message, w)
+	}
+	if len(tried) != 2 || !strings.HasPrefix(tried[0], "Pod ") || !strings.HasSuffix(tried[1], " 1") {
+		t.Errorf("tried %q", tried)
+	}
+	send(t, h, ask{path: validateSet, old: text, new: strings.Replace(text, "image: i", "image: j", 1)})
+	if len(tried) != 2 {
+		t.Errorf("a change is tried: %q", tried)
 	}
 }

@@ -9,10 +9,12 @@ import (
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
@@ -51,6 +53,9 @@ func (h *jobHandler) tryMembers(ctx context.Context, job jobs.Object) (field.Err
 		for _, e := range t.errs[errs:] {
 			e.Field = strings.Replace(e.Field, first.at.String()+first.below, first.at.String()+".", 1)
 		}
+		if first.pod != nil && len(t.errs) == errs {
+			t.create(ctx, first.pod, first.at)
+		}
 		if t.silent(errs, warnings) {
 			h.passed.add(known, called)
 		}
@@ -66,6 +71,25 @@ type firstMember struct {
 	below string
 	// role is which of the plan's it is of.
 	role int
+	// pod is what the member makes, if the API server does not look at that with the member: a
+	// Job may be made where its pods may not. nil if there is none.
+	pod *unstructured.Unstructured
+}
+
+// podOf is a pod as something makes it of a template; nil if it cannot be written.
+func podOf(t *corev1.PodTemplateSpec, maker metav1.Object, gvk schema.GroupVersionKind) *unstructured.Unstructured {
+	p := &corev1.Pod{ObjectMeta: *t.ObjectMeta.DeepCopy(), Spec: t.Spec}
+	p.Name, p.GenerateName, p.Namespace = "", maker.GetName()+"-", maker.GetNamespace()
+	owner := metav1.NewControllerRef(maker, gvk)
+	owner.UID, owner.BlockOwnerDeletion = notCreatedYet, nil
+	p.OwnerReferences = []metav1.OwnerReference{*owner}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p)
+	if err != nil {
+		return nil
+	}
+	o := &unstructured.Unstructured{Object: content}
+	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	return o
 }
 
 // firstMembers are those of all roles that have any; none of a job that has no plan, which
@@ -85,8 +109,17 @@ func (h *jobHandler) firstMembers(job jobs.Object) []firstMember {
 		if err != nil {
 			continue // as is said where it is made
 		}
-		if name, _, _ := unstructured.NestedString(o.Object, "spec", "serviceAccountName"); slices.Contains(made, name) {
-			unstructured.RemoveNestedField(o.Object, "spec", "serviceAccountName") // it is made before the pod
+		var pod *unstructured.Unstructured
+		if j, is := child.(*batchv1.Job); is {
+			pod = podOf(&j.Spec.Template, j, batchv1.SchemeGroupVersion.WithKind("Job"))
+		}
+		for _, x := range []*unstructured.Unstructured{o, pod} {
+			if x == nil {
+				continue
+			}
+			if name, _, _ := unstructured.NestedString(x.Object, "spec", "serviceAccountName"); slices.Contains(made, name) {
+				unstructured.RemoveNestedField(x.Object, "spec", "serviceAccountName") // it is made before the pod
+			}
 		}
 		at, below := h.whereWritten(job, plan.Roles[i].Name), "."
 		switch {
@@ -95,7 +128,7 @@ func (h *jobHandler) firstMembers(job jobs.Object) []firstMember {
 		case plan.MakeOf(plan.Roles[i].Name) != nil:
 			below = ".spec.template." // of a Job
 		}
-		out = append(out, firstMember{o, at, below, i})
+		out = append(out, firstMember{o, at, below, i, pod})
 		out = append(out, h.further(job, child)...)
 	}
 	return out

@@ -110,7 +110,10 @@ func TestW9JobsOfOperatedJobsAreTried(t *testing.T) {
 	c.Trial = interceptor.NewClient(c.Live.(client.WithWatch), interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
 			job := &batchv1.Job{}
-			if u, is := o.(*unstructured.Unstructured); !is || u.GetKind() != "Job" || len(u.GetOwnerReferences()) != 1 {
+			if u, is := o.(*unstructured.Unstructured); is && u.GetKind() == "Pod" {
+				tried = append(tried, "pod-of-"+o.GetGenerateName())
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("violates PodSecurity"))
+			} else if !is || u.GetKind() != "Job" || len(u.GetOwnerReferences()) != 1 {
 				t.Errorf("%T is no Job of the JobSet", o)
 			} else if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, job); err != nil || job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
 				t.Errorf("it is not tried as it is made: %v, %+v", err, job.Spec)
@@ -124,11 +127,14 @@ func TestW9JobsOfOperatedJobsAreTried(t *testing.T) {
 		},
 	})
 	r := send(t, handle(t, c, webhook.Options{Kinds: kinds}), ask{user: "admin", path: validate, new: manifest})
-	if got := strings.Join(tried, " "); got != "a-leader-0 a-workers-0" {
+	if got := strings.Join(tried, " "); got != "a-leader-0 pod-of-a-leader-0- a-workers-0" {
 		t.Errorf("tried %s", got)
 	}
 	if want := "spec.replicatedJobs[1].template.spec.template.spec.containers[0].image: Required value"; r.Allowed || !strings.Contains(r.Message, want) {
 		t.Errorf("allowed is %v: %s", r.Allowed, r.Message)
+	}
+	if w := strings.Join(r.Warnings, ""); !strings.Contains(w, "spec.replicatedJobs[0].template: as things are now") || !strings.Contains(w, "PodSecurity") {
+		t.Errorf("a namespace that takes no such pods takes their Job, and it is said: %s", w)
 	}
 }
 
@@ -160,7 +166,7 @@ func TestW9PodsOfMembersAreTried(t *testing.T) {
 	if r.Allowed || !strings.Contains(r.Message, at) {
 		t.Errorf("allowed is %v: %s", r.Allowed, r.Message)
 	}
-	if want := map[string]int{"RayCluster": 1, "Job": 1, "Pod": 2}; !maps.Equal(tried, want) {
+	if want := map[string]int{"RayCluster": 1, "Job": 1, "Pod": 3}; !maps.Equal(tried, want) {
 		t.Errorf("tried %v, want %v", tried, want)
 	}
 }

@@ -153,6 +153,18 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
+// TestOlderCleanPodPolicy: TFJobs may say it where they once did; runPolicy comes first.
+func TestOlderCleanPodPolicy(t *testing.T) {
+	v := variants()[api.TFJobKind]
+	for policy, want := range map[string]podplan.CleanUp{
+		"cleanPodPolicy: All": podplan.RemoveAll, "cleanPodPolicy: All, runPolicy: {cleanPodPolicy: None}": podplan.Keep, "runPolicy: {}": podplan.RemoveRunning,
+	} {
+		if p := v.compile(t, v.decode(t, policy+", "+v.roles())); p.CleanUp != want {
+			t.Errorf("%s: %v", policy, p.CleanUp)
+		}
+	}
+}
+
 func TestRestartPolicies(t *testing.T) {
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {

@@ -57,6 +57,7 @@ func TestValidate(t *testing.T) {
 		"volume without name": {spec: with(", volumeClaimTemplates: [{metadata: {}, spec: {}}]"), want: "volumeClaimTemplates[0].metadata.name: Required value"},
 		"pods that end":       {spec: "{leaderWorkerTemplate: {workerTemplate: {spec: {restartPolicy: Never, containers: [{name: c}]}}}}", want: "spec.leaderWorkerTemplate.workerTemplate.spec.restartPolicy: Unsupported value: \"Never\""},
 		"pods with an end":    {spec: "{leaderWorkerTemplate: {leaderTemplate: {spec: {activeDeadlineSeconds: 5, containers: [{name: c}]}}, " + workerOnly + "}}", want: "leaderTemplate.spec.activeDeadlineSeconds: Forbidden"},
+		"leaders alone":       {spec: "{leaderWorkerTemplate: {" + workerOnly + "}, networkConfig: {leaderServicePorts: [{port: 80}]}}", want: "spec.networkConfig.leaderServicePorts: Forbidden: no Service of leaders alone is made: make one that selects"},
 		"dots":                {spec: with(""), set: "a.b", want: "metadata.name: Invalid value: \"a.b\": it is the name of a Service"},
 		"name of sets":        {spec: with(""), set: strings.Repeat("a", 51), want: "too long by 1 characters for the StatefulSet"},
 		"longest name":        {spec: with(""), set: strings.Repeat("a", 50)},

@@ -44,6 +44,10 @@ func Validate(l *api.LeaderWorkerSet) field.ErrorList {
 	}
 	errs = append(errs, validateParts(l, size)...)
 	errs = append(errs, validateRollout(l)...)
+	if n := l.Spec.NetworkConfig; n != nil && len(n.LeaderServicePorts) > 0 {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "networkConfig", "leaderServicePorts"), fmt.Sprintf(
+			"no Service of leaders alone is made: make one that selects %s: %s and %s: \"0\", and remove it", api.NameLabel, l.Name, api.WorkerIndexLabel)))
+	}
 	for i, v := range spec.VolumeClaimTemplates {
 		if v.Name == "" {
 			errs = append(errs, field.Required(templatePath().Child("volumeClaimTemplates").Index(i).Child("metadata", "name"), "name the volume as containers mount it"))

@@ -35,6 +35,7 @@ func Kind() jobs.Kind {
 		Port:          "tfjob-port",
 		DefaultPort:   2222,
 		RestartPolicy: api.RestartPolicyNever,
+		Default:       fill,
 		Validate:      validate,
 		Plan:          plan,
 	})
@@ -45,6 +46,13 @@ func spec(j api.Job) *api.TFJobSpec {
 		return &t.Spec
 	}
 	return &api.TFJobSpec{}
+}
+
+// fill fills in what is said in an older place.
+func fill(j api.Job) {
+	if s := spec(j); s.RunPolicy.CleanPodPolicy == nil {
+		s.RunPolicy.CleanPodPolicy = s.CleanPodPolicy
+	}
 }
 
 // chief is the role that decides about the job by itself, nil if there is none.
