@@ -5,6 +5,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
@@ -20,6 +21,9 @@ import (
 const (
 	// EditRole is bound to users in the namespaces of their teams.
 	EditRole = "mlbatch-edit"
+	// ClassesRole lets all users read the classes of priorities, which are of no namespace: their
+	// jobs name them.
+	ClassesRole = "mlbatch-classes"
 	// Controller names the role and the service account of the controller, and what it
 	// is bound to in its own namespace.
 	Controller = "mlbatch-controller"
@@ -50,6 +54,15 @@ func parties(o Options) []party {
 func roles(o Options) []client.Object {
 	objects := []client.Object{
 		clusterRole(EditRole, editRules(o.Kinds)),
+		clusterRole(ClassesRole, []rbacv1.PolicyRule{
+			allow("kueue.x-k8s.io", read(), "workloadpriorityclasses"),
+			allow("scheduling.k8s.io", read(), "priorityclasses"),
+		}),
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: ClassesRole},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: user.AllAuthenticated}},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: ClassesRole},
+		},
 		clusterRole(Controller, append(controllerRules(o.Kinds), trustRules(o)...)),
 		clusterRole(TeamRole, teamRules(o.Kinds)),
 		clusterRole(Scheduler, schedulerRules()),

@@ -267,10 +267,14 @@ func (b *Reservations) begin(g Gang, assignments map[types.UID]assignment) {
 	r.try = &try{assignments: assignments, waiting: map[types.UID]bool{}, deadline: b.now().Add(g.Wait)}
 }
 
-// refuse remembers why a gang did not start and which pod will try again.
+// refuse remembers why a gang did not start and which pod will try again. One that went while it
+// was tried, and of which forget was told before, would never do so, and nobody else either.
 func (b *Reservations) refuse(k Key, leaderPod types.UID, why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !slices.ContainsFunc(b.pods.OfGang(k), func(p *corev1.Pod) bool { return p.UID == leaderPod && p.DeletionTimestamp == nil }) {
+		return
+	}
 	r := b.run(k)
 	r.refusal, r.leaderPod = why, leaderPod
 }

@@ -147,6 +147,24 @@ func TestOnePodSpeaksForARefusedGang(t *testing.T) {
 	}
 }
 
+// A pod that goes while it is tried is refused when everybody has forgotten it: if it spoke for its
+// gang, the pods that follow it would repeat its words until their job is evicted for them.
+func TestNoPodThatIsGoneSpeaksForItsGang(t *testing.T) {
+	for name, goes := range map[string]func(*desk, Key){
+		"gone":  func(d *desk, k Key) { d.pods[k] = d.pods[k][1:] },
+		"going": func(d *desk, k Key) { d.pods[k][0].DeletionTimestamp = &metav1.Time{Time: d.now} },
+	} {
+		d := newDesk()
+		g := d.gang("job", "a", "b")
+		goes(d, g.Key)
+		d.forget(g.Key, "a")
+		d.refuse(g.Key, "a", "its pods give back the nodes of an earlier attempt")
+		if _, why := d.assignmentOf(g.Key, "b"); why != "" || !d.isLeaderPod(g.Key, "b") {
+			t.Errorf("%s: another pod is told %q, and is not tried", name, why)
+		}
+	}
+}
+
 func TestAssignedNodesAreKeptFromOthers(t *testing.T) {
 	d := newDesk()
 	g, other := d.gang("job", "a", "b"), d.gang("other", "x")

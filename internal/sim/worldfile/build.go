@@ -473,8 +473,18 @@ func quotasOf(flavor string, q Quota, at string) (core.FlavorQuotas, []string, e
 	return fq, covered, nil
 }
 
+// maxNodes is how many nodes a world can have: ten times the largest clusters.
+const maxNodes = 200_000
+
 func (b *builder) makeNodes() error {
 	var errs []error
+	left := maxNodes
+	for i, n := range b.file.Nodes {
+		if n.Count > left {
+			return errors.Join(append(errs, wrong(fmt.Sprintf("nodes[%d].count", i), "makes more than %d nodes in all", maxNodes))...)
+		}
+		left -= max(0, n.Count)
+	}
 	for i, n := range b.file.Nodes {
 		if n.Name == "" || n.Count < 1 {
 			errs = append(errs, wrong(fmt.Sprintf("nodes[%d]", i), "needs a name and a count of at least 1"))

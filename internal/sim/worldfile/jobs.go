@@ -50,9 +50,9 @@ func arrivals(g *Jobs, where string, horizon time.Duration, r *rand.Rand) ([]tim
 	case g.Count == 0 && a.Every == 0 && a.Mean == 0:
 		return nil, wrong(where+".arrival", "without count, say how often jobs come: {every: 10m} or {poisson: 10m}")
 	}
-	limit := g.Count
-	if limit == 0 {
-		limit = maxJobs + 1
+	limit := maxJobs + 1
+	if g.Count > 0 {
+		limit = min(limit, g.Count)
 	}
 	var out []time.Duration
 	at := float64(g.From)

@@ -79,6 +79,8 @@ func TestErrorsNameFieldAndCure(t *testing.T) {
 		"no jobs":            {"a world without jobs measures nothing", team, []string{"jobs"}},
 		"bad duration":       {"units are easily forgotten", team + "jobs: [{name: j, team: red, count: 1, duration: 1x}]\n", []string{"1x", "90s"}},
 		"endless":            {"jobs that never stop coming", team + "jobs: [{name: j, team: red, duration: 1h, arrival: {every: 1m}}]\n", []string{"count", "until"}},
+		"countless nodes":    {"they would not fit into memory", team + "nodes: [{name: n, count: 150000, gpus: 8}, {name: m, count: 2000000000, gpus: 8}]\n", []string{"nodes[1].count", "200000"}},
+		"countless jobs":     {"nor would these", team + "jobs: [{name: j, team: red, count: 2000000000, duration: 1h}]\n", []string{"jobs[0]", "more than"}},
 		"unknown team":       {"a job of no team", team + "jobs: [{name: j, team: blue, count: 1, duration: 1h}]\n", []string{"jobs[0]", "blue"}},
 		"two distributions":  {"which one holds?", team + "jobs: [{name: j, team: red, count: 1, duration: {fixed: 1h, exponential: {mean: 1h}}}]\n", []string{"exactly one"}},
 		"unknown policy":     {"policies are words", "teams: [{name: red, gpus: 8, preemption: {withinClusterQueue: Always}}]\n" + job, []string{"withinClusterQueue", "Always", "LowerPriority"}},
