@@ -339,9 +339,7 @@ func TestControllerRestartDisturbsNothing(t *testing.T) {
 	}
 	before := picture(t, names)
 	restarts := restartsOf(t, "controller")
-	if err := cluster.Kill(t.Context(), "controller"); err != nil {
-		t.Fatal(err)
-	}
+	killController(t)
 	eventually(t, "the controller died", func() string {
 		if restartsOf(t, "controller") == restarts {
 			return "it has not been restarted"

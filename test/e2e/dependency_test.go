@@ -28,9 +28,7 @@ func TestJobsComeAfterOthers(t *testing.T) {
 	}
 	eventually(t, "it says for whom it waits", waitsFor(say, "next", "(fail:first)"))
 
-	if err := cluster.Kill(t.Context(), "controller"); err != nil {
-		t.Fatal(err)
-	}
+	killController(t)
 	if out, err := say("cancel", "first"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -31,6 +31,21 @@ import (
 // because the machine may be slow; nothing waits for it when all is well.
 const patience = 90 * time.Second
 
+// killController ends the controller as a machine that fails does. Another one is started, and
+// answers webhooks before the next test begins.
+func killController(t testing.TB) {
+	t.Helper()
+	back, err := cluster.Kill(t.Context(), "controller")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := back(withoutCancel(t)); err != nil {
+			t.Errorf("the controller did not come back: %v", err)
+		}
+	})
+}
+
 // user returns a client that acts as a user; "" is the admin.
 func user(t testing.TB, name string) client.Client {
 	t.Helper()

@@ -367,9 +367,7 @@ func TestLeaderWorkerSetSurvivesTheController(t *testing.T) {
 		return groupsReady(t, "setkilled", "llm", [3]int32{1, 1, 1}, api.Available)()
 	})
 	before := uids(t, "setkilled", "llm")
-	if err := cluster.Kill(t.Context(), "controller"); err != nil {
-		t.Fatal(err)
-	}
+	killController(t)
 	if err := admin.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "setkilled", Name: "llm-0-1"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -168,9 +168,7 @@ func TestAdmissionCheckSaysYes(t *testing.T) {
 	answering(t, admin, metav1.ConditionTrue)
 	eventually(t, "quota comes first", func() string { return reservedOnly(t, "agreed") })
 	// The answer comes while no controller runs.
-	if err := cluster.Kill(t.Context(), "controller"); err != nil {
-		t.Fatal(err)
-	}
+	killController(t)
 	answer(t, admin, "agreed", kueue.CheckStateReady, func(c *kueue.AdmissionCheckState) {
 		c.PodSetUpdates = []kueue.PodSetUpdate{{
 			Name: "main", Labels: map[string]string{"example.com/account": "a-17"}, Annotations: map[string]string{"example.com/note": "paid"},

@@ -174,9 +174,7 @@ func TestHistorySurvivesKills(t *testing.T) {
 			}
 			return ""
 		})
-		if err := cluster.Kill(t.Context(), "controller"); err != nil {
-			t.Fatal(err)
-		}
+		killController(t)
 		for _, name := range names {
 			remove(name)
 		}

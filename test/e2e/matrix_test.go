@@ -133,9 +133,7 @@ func TestEveryKindIsHeldAndLosesANode(t *testing.T) {
 		}
 		return ""
 	})
-	if err := cluster.Kill(t.Context(), "controller"); err != nil {
-		t.Fatal(err)
-	}
+	killController(t)
 	eventually(t, "none holds quota or has a pod on a node", func() string {
 		var ws kueue.WorkloadList
 		if err := admin.List(t.Context(), &ws, client.InNamespace("blue")); err != nil {

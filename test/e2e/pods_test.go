@@ -453,9 +453,7 @@ func TestPodGroupSurvivesTheController(t *testing.T) {
 	group := groupPods("g", 4, 1, 100, "")
 	for i, m := range group {
 		if i == 2 {
-			if err := cluster.Kill(t.Context(), "controller"); err != nil {
-				t.Fatal(err)
-			}
+			killController(t)
 		}
 		eventually(t, "create a pod while the controller comes back", func() string {
 			if _, err := tryCreate(t, admin, m, "killed"); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -472,9 +470,7 @@ func TestPodGroupSurvivesTheController(t *testing.T) {
 		}
 		return "none does"
 	})
-	if err := cluster.Kill(t.Context(), "controller"); err != nil {
-		t.Fatal(err)
-	}
+	killController(t)
 	if err := admin.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "killed", Name: "g-0"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -280,9 +280,7 @@ func TestCouldNotStart(t *testing.T) {
 		return ""
 	})
 	ended := workloadOf(t, "blue", "torn")
-	if err := cluster.Kill(t.Context(), "controller"); err != nil {
-		t.Fatal(err)
-	}
+	killController(t)
 	edit(t, admin, j, func(j *batchv1.Job) {
 		metav1.SetMetaDataAnnotation(&j.ObjectMeta, "example.com/note", "no change of its pods")
 	})

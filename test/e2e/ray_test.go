@@ -514,9 +514,7 @@ func TestRayService(t *testing.T) {
 	if err := user(t, "").Delete(t.Context(), head); err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.Kill(t.Context(), "controller"); err != nil {
-		t.Fatal(err)
-	}
+	killController(t)
 	eventually(t, "its head is made anew", func() string {
 		is := &corev1.Pod{}
 		if err := user(t, "").Get(t.Context(), client.ObjectKeyFromObject(head), is); err != nil || is.UID == head.UID || is.Status.Phase != corev1.PodRunning {

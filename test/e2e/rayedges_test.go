@@ -15,14 +15,6 @@ import (
 	ray "github.com/mlbatch/mlbatch/api/ray/v1"
 )
 
-// killController ends the controller as a machine that fails does; another one is started.
-func killController(t testing.TB) {
-	t.Helper()
-	if err := cluster.Kill(t.Context(), "controller"); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // noted puts annotations on the head of a manifest.
 func noted(manifest, text string) string {
 	return strings.Replace(manifest, "headGroupSpec: {template: {spec", "headGroupSpec: {template: {metadata: {annotations: {"+text+"}}, spec", 1)

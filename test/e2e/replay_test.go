@@ -41,9 +41,7 @@ func TestReplayReproducesTheCluster(t *testing.T) {
 		}
 		return ""
 	})
-	if err := cluster.Kill(t.Context(), "controller"); err != nil {
-		t.Fatal(err)
-	}
+	killController(t)
 
 	// The recorder may be a moment behind what is seen in the API.
 	eventually(t, "the recording has it", func() string {

@@ -300,9 +300,7 @@ func TestTrainingJobSurvivesTheController(t *testing.T) {
 		}},
 	} {
 		eventually(t, when.what, when.is)
-		if err := cluster.Kill(t.Context(), "controller"); err != nil {
-			t.Fatal(err)
-		}
+		killController(t)
 	}
 	eventually(t, "it succeeds", says(t, k, "hardy", "Succeeded"))
 	if n, _, _ := unstructured.NestedInt64(trainingJob(t, k, "hardy").Object, "status", "recovery", "failures"); n > 3 {

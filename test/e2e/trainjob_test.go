@@ -307,9 +307,7 @@ func TestTrainJobSurvivesTheController(t *testing.T) {
 		{"its pods run", trainRuns(t, "hardy", 2)},
 	} {
 		eventually(t, when.what, when.is)
-		if err := cluster.Kill(t.Context(), "controller"); err != nil {
-			t.Fatal(err)
-		}
+		killController(t)
 	}
 	eventually(t, "it is complete", trainSays(t, "hardy", api.TrainJobComplete))
 	awaitEmpty(t, "blue")

@@ -84,9 +84,7 @@ func TestA5UsageOutlastsTheController(t *testing.T) {
 	eventually(t, "and so does the second", waits(t, "blue", "light", "WaitingForQuota"))
 
 	before, restarts := used("heavy"), restartsOf(t, "controller")
-	if err := cluster.Kill(t.Context(), "controller"); err != nil {
-		t.Fatal(err)
-	}
+	killController(t)
 	eventually(t, "the controller died", func() string {
 		if restartsOf(t, "controller") == restarts {
 			return "it has not been restarted"

@@ -203,14 +203,36 @@ func (c *Cluster) Aim(ctx context.Context, names ...string) (fire func(), err er
 	}, nil
 }
 
-// Kill ends a component as a crash would. It comes back by itself.
-func (c *Cluster) Kill(ctx context.Context, name string) error {
+// Kill ends a component as a crash would. It comes back by itself; back waits until it is ready
+// again.
+func (c *Cluster) Kill(ctx context.Context, name string) (back func(context.Context) error, err error) {
 	fire, err := c.Aim(ctx, name)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	before, err := c.component(ctx, name)
+	if err != nil {
+		return nil, err
 	}
 	fire()
-	return nil
+	return func(ctx context.Context) error {
+		return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+			is, err := c.component(ctx, name)
+			return is.Restarts > before.Restarts && is.Health == "ready", err
+		})
+	}, nil
+}
+
+func (c *Cluster) component(ctx context.Context, name string) (Component, error) {
+	all, err := c.Components(ctx)
+	if err != nil {
+		return Component{}, err
+	}
+	i := slices.IndexFunc(all, func(x Component) bool { return x.Name == name })
+	if i < 0 {
+		return Component{}, fmt.Errorf("there is no component %s", name)
+	}
+	return all[i], nil
 }
 
 // Crash kills "mlbatch up" itself and returns when no component is left. The
