@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/whatif"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/replay"
 )
@@ -98,7 +99,9 @@ func (q *question) answer(out io.Writer, args []string) error {
 		}
 		return unreadableError{fmt.Errorf("replay: %w", err)}
 	}
-	if err := q.print(out, report, report.Text); err != nil {
+	if err := q.print(out, report, func(w io.Writer) error {
+		return whatif.PrintReplay(w, report, cli.Layout{Width: tableWidth(out)})
+	}); err != nil {
 		return err
 	}
 	switch {
@@ -116,7 +119,7 @@ func (q *question) files(out io.Writer, path string) error {
 	if err != nil {
 		return unreadableError{fmt.Errorf("replay: %w", err)}
 	}
-	if err := q.print(out, all, func(w io.Writer) error { return replay.PrintRecordings(w, all) }); err != nil {
+	if err := q.print(out, all, func(w io.Writer) error { return whatif.PrintRecordings(w, all, cli.Layout{Width: tableWidth(out)}) }); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(all, func(r replay.Recording) bool { return r.Error != "" }) {

@@ -161,7 +161,7 @@ one of "mlbatch why". USER is who submitted the job ("mlbatch ps" says how it is
 --start, START_TIME of a job that waits is when it starts as likely as not ("mlbatch eta"
 says more), N/A where that is not known.
 
-Formats (-o) have the letters A D L M N P Q R S T V Y a b e i j l p r t u.`,
+Formats (-o) have the letters A D L M N P Q R S T V Y a b e i j l p q r t u.`,
 		Example: `  # all jobs of a namespace that wait or run
   mlbatch squeue --namespace blue
 
@@ -211,6 +211,7 @@ Formats (-o) have the letters A D L M N P Q R S T V Y a b e i j l p r t u.`,
 	fs := cmd.Flags()
 	fs.StringSliceVarP(&f.Users, "user", "u", nil, "jobs of these users only")
 	fs.StringSliceVarP(&f.Partitions, "partition", "p", nil, "jobs of these queues only")
+	fs.StringSliceVarP(&f.QOS, "qos", "q", nil, "jobs of these WorkloadPriorityClasses only")
 	fs.StringSliceVarP(&f.Names, "name", "n", nil, "jobs with these names (NAME) only")
 	fs.StringSliceVarP(&f.Jobs, "jobs", "j", nil, "these jobs (JOBID) only")
 	fs.StringVarP(&states, "states", "t", "", "jobs in these states only, such as PD,R; or all")

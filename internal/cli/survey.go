@@ -55,6 +55,8 @@ type Row struct {
 	Message string      `json:"message,omitempty"`
 	// Priority is nil of a job that has no Workload.
 	Priority *int32 `json:"priority,omitempty"`
+	// PriorityClass is the WorkloadPriorityClass or PriorityClass that it is of, "" for none.
+	PriorityClass string `json:"priorityClass,omitempty"`
 	// TimeLimit is for how many seconds it may run, nil for ever.
 	TimeLimit *int32 `json:"timeLimitSeconds,omitempty"`
 	// Pods is how many it consists of, Running how many of them run, GPUs how many GPUs
@@ -425,6 +427,9 @@ func rowOf(kind Kind, o metav1.Object, parts facts.Objects) Row {
 	row.ExitCode = ExitCode(j.State, parts.Pods)
 	if w := parts.Workload; w != nil {
 		row.Workload, row.Priority = w.Name, w.Spec.Priority
+		if c := w.Spec.PriorityClassRef; c != nil {
+			row.PriorityClass = c.Name
+		}
 		row.TimeLimit = w.Spec.MaximumExecutionTimeSeconds
 		row.Evictions, row.EvictedBy = evictions(w)
 		row.Pods, row.GPUs = 0, 0

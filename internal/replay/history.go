@@ -286,9 +286,9 @@ func (h *history) decided(d core.Decision, at time.Time) {
 			l.admitted, l.waited = at, new(max(0, at.Sub(l.asked)))
 		}
 		h.become(l, holds, at)
-		h.add(d.Key, Admitted, at, "is admitted to %s%s", d.Admission.Queue, nodesOf(&d.Admission))
+		h.add(d.Key, Admitted, at, "is admitted to %s%s", d.Admission.Queue, Places(&d.Admission))
 	case core.Replace:
-		h.add(d.Key, Replaced, at, "gets other nodes%s", nodesOf(&d.Admission))
+		h.add(d.Key, Replaced, at, "gets other nodes%s", Places(&d.Admission))
 	case core.Evict:
 		if l := h.lives[d.Key]; l != nil {
 			l.Evicted++
@@ -468,7 +468,7 @@ func onTheDay(paths []string, clock time.Duration) (time.Time, error) {
 		at = at.Add(-day)
 	}
 	if at.Before(first) {
-		return at, fmt.Errorf("%w: %s is before the recordings, which are from %s to %s", ErrTime, stamp(at), stamp(first), stamp(last))
+		return at, fmt.Errorf("%w: %s is before the recordings, which are from %s to %s", ErrTime, Stamp(at), Stamp(first), Stamp(last))
 	}
 	return at, nil
 }

@@ -98,7 +98,7 @@ func Run(r Request) (*Report, error) {
 		}
 	}
 	if !r.Until.At.IsZero() && r.Until.At.Before(r.From.At) {
-		return nil, fmt.Errorf("%w: it would end at %s, before it begins at %s", ErrTime, stamp(r.Until.At), stamp(r.From.At))
+		return nil, fmt.Errorf("%w: it would end at %s, before it begins at %s", ErrTime, Stamp(r.Until.At), Stamp(r.From.At))
 	}
 	p := player{request: r, report: &Report{}, codec: record.NewCodec(), history: newHistory()}
 	for _, path := range paths {

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/whatif"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/record"
@@ -136,7 +138,7 @@ func run(t *testing.T, r replay.Request) *replay.Report {
 func text(t *testing.T, r *replay.Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.Text(&b); err != nil {
+	if err := whatif.PrintReplay(&b, r, cli.Layout{}); err != nil {
 		t.Fatal(err)
 	}
 	return regexp.MustCompile(`\S*/flight-`).ReplaceAllString(b.String(), "DIR/flight-")
@@ -540,7 +542,7 @@ func TestRecordings(t *testing.T) {
 			t.Fatal(err)
 		}
 		var b bytes.Buffer
-		if err := replay.PrintRecordings(&b, all); err != nil {
+		if err := whatif.PrintRecordings(&b, all, cli.Layout{}); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()

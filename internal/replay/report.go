@@ -1,12 +1,8 @@
 package replay
 
 import (
-	"cmp"
 	"fmt"
-	"io"
-	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -114,163 +110,8 @@ func position(e *cycle.Engine, queue string, k core.Key) int {
 	return 0
 }
 
-// Text prints the report for people.
-func (r *Report) Text(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s of %s", count(r.Recordings, "recording"), count(r.Runs, "run"))
-	if !r.First.IsZero() {
-		fmt.Fprintf(&b, ", %s to %s", stamp(r.First), stamp(r.Last))
-	}
-	fmt.Fprintf(&b, "\n%s, %s, %s reproduced\n", count(r.Events, "event"), count(r.Cycles, "cycle"), count(r.Decisions, "decision"))
-	if r.Gaps > 0 {
-		fmt.Fprintf(&b, "%s between recordings, where writing was too slow\n", count(r.Gaps, "gap"))
-	}
-	if r.CutShort {
-		b.WriteString("a recording ends within a line: its writer was stopped there\n")
-	}
-	r.Difference.text(&b)
-	r.Why.text(&b)
-	r.Summary.text(&b)
-	timeline(&b, r.Timeline)
-	lives(&b, r.Workloads)
-	for _, u := range r.Unknown {
-		u.text(&b)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-func (d *Difference) text(b *strings.Builder) {
-	switch {
-	case d == nil:
-		return
-	case d.Number == 0:
-		fmt.Fprintf(b, "\nDIFFERENT: the state of the engine at %s, %s line 1\n", stamp(d.At), d.File)
-	default:
-		fmt.Fprintf(b, "\nDIFFERENT: decision %d of %s, %s line %d\n", d.Number, stamp(d.At), d.File, d.Line)
-	}
-	for _, x := range d.Heard {
-		fmt.Fprintf(b, "  told      %s\n", x)
-	}
-	for _, x := range d.Before {
-		fmt.Fprintf(b, "  both      %s\n", x)
-	}
-	fmt.Fprintf(b, "  recorded  %s\n  replayed  %s\n", orNothing(d.Recorded), orNothing(d.Replayed))
-}
-
-func (a *Answer) text(b *strings.Builder) {
-	if a == nil {
-		return
-	}
-	b.WriteString("\n" + a.Job)
-	switch {
-	case !a.Known:
-		b.WriteString(" has ended, or was deleted, before this time.\n")
-	case a.Admission != nil:
-		fmt.Fprintf(b, " holds quota of %s%s.\n", a.Queue, nodesOf(a.Admission))
-	default:
-		b.WriteString(" waits")
-		if a.Place > 0 {
-			fmt.Fprintf(b, ", number %d in %s", a.Place, a.Queue)
-		}
-		fmt.Fprintf(b, ". %s\n", a.Sentence)
-	}
-}
-
-func (u *Stranger) text(b *strings.Builder) {
-	if u.Kind == "job" {
-		fmt.Fprintf(b, "\n%s is not known at this time: no job or Workload of that name was recorded until then.", u.Name)
-		if len(u.Near) > 0 {
-			fmt.Fprintf(b, " In its namespace: %s.", strings.Join(u.Near, ", "))
-		}
-		b.WriteString(" --list shows all.\n")
-		return
-	}
-	fmt.Fprintf(b, "\nClusterQueue %s is not known at this time.", u.Name)
-	if len(u.Near) > 0 {
-		fmt.Fprintf(b, " There are: %s.", strings.Join(u.Near, ", "))
-	}
-	b.WriteString("\n")
-}
-
-// timeline prints what happened: with names, unless it is all of one job.
-func timeline(b *strings.Builder, all []Moment) {
-	if len(all) == 0 {
-		return
-	}
-	one := !slices.ContainsFunc(all, func(m Moment) bool { return m.Subject != all[0].Subject })
-	b.WriteString("\n")
-	if one {
-		b.WriteString(all[0].Subject + "\n")
-	}
-	for _, m := range all {
-		if one {
-			fmt.Fprintf(b, "  %s  %s\n", stamp(m.At), m.What)
-		} else {
-			fmt.Fprintf(b, "%s  %s %s\n", stamp(m.At), m.Subject, m.What)
-		}
-	}
-}
-
-// lives prints a table of workloads.
-func lives(b *strings.Builder, all []Life) {
-	if len(all) == 0 {
-		return
-	}
-	b.WriteString("\n")
-	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "JOB\tQUEUE\tFIRST SEEN\tSTATE\tSINCE\tADMITTED\tEVICTED")
-	for _, l := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\n", l.Job, cmp.Or(l.Queue, "-"), stamp(l.Seen), l.State, stamp(l.Since), l.Admitted, l.Evicted)
-	}
-	_ = w.Flush() // a builder takes everything
-}
-
-func (s *Summary) text(b *strings.Builder) {
-	if s == nil {
-		return
-	}
-	fmt.Fprintf(b, "\nFrom %s to %s:\n", stamp(s.From), stamp(s.To))
-	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "QUEUE\tSUBMITTED\tADMITTED\tEVICTED\tENDED\tWAIT P50\tWAIT P90\tWAITING\tHOLDING")
-	wait := func(seconds *float64) string {
-		if seconds == nil {
-			return "-"
-		}
-		return time.Duration(*seconds * float64(time.Second)).Round(time.Second).String()
-	}
-	for _, q := range append(slices.Clone(s.Queues), s.Total) {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%d\n", cmp.Or(q.Queue, "all"), q.Submitted, q.Admitted, q.Evicted, q.Gone,
-			wait(q.WaitP50), wait(q.WaitP90), q.Waiting, q.Holding)
-	}
-	_ = w.Flush() // a builder takes everything
-	if s.Nodes+s.Other > 0 {
-		fmt.Fprintf(b, "%s of nodes, %d of queues, cohorts and flavors\n", count(s.Nodes, "change"), s.Other)
-	}
-}
-
-// PrintRecordings prints a list of recordings for people.
-func PrintRecordings(out io.Writer, all []Recording) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "FILE\tFROM\tTO\tBEGINS\tMB\tEVENTS\tCYCLES\tDECISIONS\tENDS")
-	for _, r := range all {
-		from, to, ends := "-", "-", "whole"
-		if !r.First.IsZero() {
-			from, to = stamp(r.First), stamp(r.Last)
-		}
-		switch {
-		case r.Error != "":
-			ends = "cannot be read: " + r.Error
-		case r.CutShort:
-			ends = "within a line"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.1f\t%d\t%d\t%d\t%s\n", r.File, from, to, cmp.Or(r.Begins, "-"), float64(r.Bytes)/1e6, r.Events, r.Cycles, r.Decisions, ends)
-	}
-	return w.Flush()
-}
-
-// nodesOf lists the places of an admission.
-func nodesOf(a *core.Admission) string {
+// Places lists the nodes of an admission, after a colon; "" if it has none.
+func Places(a *core.Admission) string {
 	var out []string
 	for _, ps := range a.PodSets {
 		for _, pl := range ps.Places {
@@ -283,18 +124,5 @@ func nodesOf(a *core.Admission) string {
 	return ": " + strings.Join(out, ", ")
 }
 
-func orNothing(s string) string {
-	if s == "" {
-		return "(nothing more)"
-	}
-	return s
-}
-
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
+// Stamp is how moments are written in all that replays say.
+func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -35,7 +35,7 @@ func ago(d time.Duration) *time.Time { return new(now.Add(-d)) }
 // jobs are one of each state.
 func jobs() []cli.Row {
 	all := []cli.Row{
-		{Name: "train-12345", Title: "train", State: facts.Running, Since: ago(26 * time.Hour), Nodes: []string{"node-0", "node-1"}, Pods: 2, Running: 2, GPUs: 16, Priority: new(int32(5)), User: "alice", TimeLimit: new(int32(48 * 3600))},
+		{Name: "train-12345", Title: "train", State: facts.Running, Since: ago(26 * time.Hour), Nodes: []string{"node-0", "node-1"}, Pods: 2, Running: 2, GPUs: 16, Priority: new(int32(5)), PriorityClass: "urgent", User: "alice", TimeLimit: new(int32(48 * 3600))},
 		{Name: "sweep-23456", Title: "sweep", State: facts.Waiting, Reason: "WaitingForQuota", Pods: 10, GPUs: 10, Start: &visibility.Start{P50: new(metav1.NewTime(now.Add(time.Hour)))}},
 		{Name: "held", State: facts.Held, Reason: "Deactivated", Pods: 1},
 		{Name: "starts", State: facts.Starting, Nodes: []string{"node-2"}, Pods: 1},
@@ -179,6 +179,7 @@ func TestFilter(t *testing.T) {
 		"node":       {"where they are", slurm.Filter{Nodes: []string{"node-1", "node-9"}}, "train-12345"},
 		"job":        {"by either name", slurm.Filter{Ended: true, Jobs: []string{"good", "blue/bad"}}, "good bad"},
 		"other":      {"of another queue", slurm.Filter{Partitions: []string{"red"}}, ""},
+		"qos":        {"of a class of priority", slurm.Filter{QOS: []string{"urgent"}}, "train-12345"},
 		"partition":  {"of this one", slurm.Filter{Partitions: []string{"default-queue"}, Names: []string{"held"}}, "held"},
 		"other name": {"titles count", slurm.Filter{Names: []string{"train-12345"}}, ""},
 	}

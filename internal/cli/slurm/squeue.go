@@ -43,6 +43,7 @@ func jobFields(now time.Time, all bool) []field[cli.Row] { //nolint:revive // na
 		{key: "r", title: "REASON", text: func(r cli.Row) string { return r.Reason }},
 		{key: "Q", title: "PRIORITY", text: priority},
 		{key: "p", title: "PRIORITY", text: priority},
+		{key: "q", title: "QOS", text: func(r cli.Row) string { return cmp.Or(r.PriorityClass, unknown) }},
 		{key: "V", title: "SUBMIT_TIME", text: func(r cli.Row) string { return stamp(&r.Created) }},
 		{key: "S", title: "START_TIME", text: func(r cli.Row) string {
 			switch {

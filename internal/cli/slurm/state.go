@@ -63,7 +63,9 @@ func (s State) Ended() bool { return s == completed || s == failed || s == cance
 // Filter says which jobs are wanted. Empty lists are no condition.
 type Filter struct {
 	Users, Partitions, Names, Jobs, Nodes []string
-	States                                []State
+	// QOS are WorkloadPriorityClasses.
+	QOS    []string
+	States []State
 	// Ended wants jobs that are over, too, if no states are named.
 	Ended bool
 }
@@ -96,6 +98,7 @@ func (f *Filter) Select(rows []cli.Row) []cli.Row {
 			len(f.Names) > 0 && !slices.Contains(f.Names, title(r)) ||
 			len(f.Jobs) > 0 && !slices.Contains(f.Jobs, r.Name) && !slices.Contains(f.Jobs, r.Namespace+"/"+r.Name) ||
 			len(f.Nodes) > 0 && !slices.ContainsFunc(f.Nodes, func(n string) bool { return slices.Contains(r.Nodes, n) }) ||
+			len(f.QOS) > 0 && !slices.Contains(f.QOS, r.PriorityClass) ||
 			len(f.States) > 0 && !slices.Contains(f.States, state) ||
 			len(f.States) == 0 && !f.Ended && state.Ended()
 	})

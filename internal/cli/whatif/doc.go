@@ -6,4 +6,5 @@
 // say, such as how long a job would have run that had not ended, is assumed; the
 // assumptions are counted (Assumed), and how near a simulation of the recorded policy comes
 // to what was recorded says how much to trust the rest (Trust). It reaches no cluster.
+// It also prints for people what package replay found (PrintReplay).
 package whatif

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/whatif"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
@@ -242,7 +243,16 @@ func TestReadPolicyRefuses(t *testing.T) {
 func TestPrints(t *testing.T) {
 	path, _ := recordWorld(t, world)
 	c := compare(t, path, policy(t, "no-preemption.yaml", queue("red", 16, "")+"---\n"+queue("blue", 16, "")), policy(t, "more.yaml", queue("blue", 24, asRecorded)))
+	past, err := replay.Run(replay.Request{Path: path, List: true, Timeline: true, Summary: true, Until: replay.Time{At: time.Date(2026, 1, 1, 2, 0, 0, 0, time.UTC)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	replayed := func(width int) func(io.Writer) error {
+		return func(w io.Writer) error { return whatif.PrintReplay(w, past, cli.Layout{Width: width}) }
+	}
 	for name, show := range map[string]func(io.Writer) error{
+		"replay-60": replayed(60), "replay-80": replayed(80), "replay-140": replayed(140),
+
 		"text-60":  func(w io.Writer) error { return c.Text(w, 60) },
 		"text-80":  func(w io.Writer) error { return c.Text(w, 80) },
 		"text-140": func(w io.Writer) error { return c.Text(w, 140) },
