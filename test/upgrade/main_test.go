@@ -1,0 +1,169 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/local"
+	"github.com/mlbatch/mlbatch/test/rig"
+)
+
+// program is the binary under test.
+var program *rig.Cluster
+
+func TestMain(m *testing.M) {
+	if code, child := local.RunChild(context.Background(), nil); child {
+		os.Exit(code)
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	var err error
+	if program, err = rig.Build(context.Background(), os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	if err := program.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// patience is how long a test waits for something that must happen.
+const patience = 2 * time.Minute
+
+// eventually waits until check returns "".
+func eventually(t *testing.T, what string, check func() string) {
+	t.Helper()
+	last := "never checked"
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == "", nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %s", what, last)
+	}
+}
+
+// plain is a cluster of Kubernetes with simulated nodes and nothing else.
+type plain struct {
+	t    *testing.T
+	dir  string
+	c    client.Client
+	stop func()
+}
+
+// begin starts one.
+func begin(t *testing.T) *plain {
+	t.Helper()
+	p := &plain{t: t, dir: t.TempDir()}
+	lc, err := local.Start(t.Context(), local.Config{DataDir: p.dir, Parts: local.Kubernetes, UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.stop = func() {
+		if lc == nil {
+			return
+		}
+		if err := lc.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+		lc = nil
+	}
+	t.Cleanup(p.stop)
+	p.connect(lc.Kubeconfig())
+	return p
+}
+
+// connect makes a client that learns of new kinds.
+func (p *plain) connect(string) {
+	p.t.Helper()
+	cfg, err := (kubeconfig{p.dir}).config()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	cfg.QPS = -1
+	if p.c, err = client.New(cfg, client.Options{Scheme: scheme.New()}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// up stops it, and types "mlbatch up" on its data.
+func (p *plain) up(args ...string) *rig.Cluster {
+	p.t.Helper()
+	p.stop()
+	r := *program
+	if err := r.Open(p.t.Context(), p.dir, append([]string{"--empty"}, args...)...); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() {
+		if err := r.End(); err != nil {
+			p.t.Error(err)
+		}
+	})
+	p.connect("")
+	return &r
+}
+
+// put creates objects.
+func (p *plain) put(objects ...client.Object) {
+	p.t.Helper()
+	for _, o := range objects {
+		if err := p.c.Create(p.t.Context(), o); err != nil {
+			p.t.Fatalf("create %T %s: %v", o, o.GetName(), err)
+		}
+	}
+}
+
+// pods are those of a namespace, by name.
+func (p *plain) pods(namespace string) map[string]corev1.Pod {
+	p.t.Helper()
+	var l corev1.PodList
+	if err := p.c.List(p.t.Context(), &l, client.InNamespace(namespace)); err != nil {
+		p.t.Fatal(err)
+	}
+	out := map[string]corev1.Pod{}
+	for _, x := range l.Items {
+		out[x.Name] = x
+	}
+	return out
+}
+
+// place binds the pods of a namespace that have no node, as a scheduler would, and waits until so
+// many run.
+func (p *plain) place(namespace, node string, n int) {
+	p.t.Helper()
+	eventually(p.t, "pods run", func() string {
+		running := 0
+		for _, pod := range p.pods(namespace) {
+			if pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0 {
+				b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: node}}
+				if err := p.c.SubResource("binding").Create(p.t.Context(), &pod, b); err != nil {
+					return err.Error()
+				}
+			}
+			if pod.Status.Phase == corev1.PodRunning {
+				running++
+			}
+		}
+		if running != n {
+			return fmt.Sprintf("%d of %d", running, n)
+		}
+		return ""
+	})
+}
+
+var errKilled = errors.New("killed")
