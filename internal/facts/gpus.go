@@ -1,11 +1,13 @@
 package facts
 
 import (
+	"math"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
@@ -19,19 +21,25 @@ func IsGPU(resource string) bool {
 func GPUs(spec *corev1.PodSpec) (n int64) {
 	for _, r := range convert.PodRequests(spec) {
 		if IsGPU(r.Resource) {
-			n += int64(r.Amount)
+			n = add(n, int64(r.Amount))
 		}
 	}
 	return n
 }
+
+// add and times stay at the most that an amount can be: sums that come round to less than
+// nothing cannot be written down.
+func add(a, b int64) int64 { return int64(core.Amount(a).Add(core.Amount(b))) }
+
+func times(a int64, n int32) int64 { return int64(core.Amount(a).Mul(int64(n))) }
 
 // Size is how many pods and GPUs a Workload was admitted with or, if it is not, asks for.
 func Size(w *kueue.Workload) (pods int32, gpus int64) {
 	for i := range w.Spec.PodSets {
 		set := &w.Spec.PodSets[i]
 		n := Count(w, set)
-		pods += n
-		gpus += int64(n) * GPUs(&set.Template.Spec)
+		pods = int32(min(int64(pods)+int64(n), math.MaxInt32)) //nolint:gosec // it is bounded
+		gpus = add(gpus, times(GPUs(&set.Template.Spec), n))
 	}
 	return pods, gpus
 }

@@ -214,10 +214,13 @@ func TestTeamRightsAreOfUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	versions := map[string]string{}
-	lists, err := served.ServerPreferredResources()
-	if err != nil {
-		t.Fatal(err)
-	}
+	var lists []*metav1.APIResourceList
+	eventually(t, "the API server says all that it serves", func() string { // aggregated APIs a moment after their start
+		if lists, err = served.ServerPreferredResources(); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	kinds := map[schema.GroupResource]string{}
 	for _, l := range lists {
 		gv, err := schema.ParseGroupVersion(l.GroupVersion)

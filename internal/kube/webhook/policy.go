@@ -30,6 +30,8 @@ const (
 	PodKeptPolicy      = "mlbatch-pod-kept"
 	PodTemplatePolicy  = "mlbatch-pod-template"
 	CronTemplatePolicy = "mlbatch-cronjob-template"
+	ReplicasPolicy     = "mlbatch-replicas"
+	GroupSizePolicy    = "mlbatch-group-size"
 	UserPolicy         = "mlbatch-user"
 )
 
@@ -43,11 +45,16 @@ type policy struct {
 	conditions []admissionregistrationv1.MatchCondition
 	variables  []admissionregistrationv1.Variable
 	rulings    []admissionregistrationv1.Validation
+	// everybody: it is about administrators and our controllers, too.
+	everybody bool
 }
 
 // Policies are the policies, each with what puts it in force.
 func Policies(all jobs.Kinds) (policies []*admissionregistrationv1.ValidatingAdmissionPolicy, bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
-	for _, p := range []policy{podHeld(), podKept(), podTemplates(), cronTemplates(), users(all)} {
+	for _, p := range []policy{podHeld(), podKept(), podTemplates(), cronTemplates(), users(all), replicas(), groupSize()} {
+		if !p.everybody {
+			p.conditions = append(p.conditions, admissionregistrationv1.MatchCondition{Name: "by-a-tenant", Expression: "!" + mayAdmit})
+		}
 		policies = append(policies, &admissionregistrationv1.ValidatingAdmissionPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: p.name},
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
@@ -56,7 +63,7 @@ func Policies(all jobs.Kinds) (policies []*admissionregistrationv1.ValidatingAdm
 					NamespaceSelector: teamNamespaces(),
 					ResourceRules:     namedRules(p.rules),
 				},
-				MatchConditions: append(p.conditions, admissionregistrationv1.MatchCondition{Name: "by-a-tenant", Expression: "!" + mayAdmit}),
+				MatchConditions: p.conditions,
 				Variables:       p.variables,
 				Validations:     p.rulings,
 			},
@@ -243,6 +250,39 @@ func users(all jobs.Kinds) policy {
 			Expression: "variables.theirs || (request.operation == 'CREATE' ? variables.label == '' && variables.annotation == '' : " +
 				"variables.label == " + entryOf(was, "labels", jobs.UserLabel) + " && variables.annotation == " + entryOf(was, "annotations", jobs.UserLabel) + ")",
 			Message: "the label and the annotation " + jobs.UserLabel + " name who submitted the object, and nobody else: remove them",
+		}},
+	}
+}
+
+// mostReplicas is how many pods a StatefulSet may be asked for. Kubernetes' own controller
+// makes a list of all that there have to be before it makes the first one: of two billion it takes
+// 17 GB, in the process that all of the cluster depends on, again and again.
+const mostReplicas = "100000"
+
+// replicas bounds StatefulSets, whoever makes them: those in AppWrappers, and of the workers of
+// a LeaderWorkerSet, our controllers make. Scaling is asked about here only, since no webhook is.
+func replicas() policy {
+	return policy{
+		name: ReplicasPolicy, everybody: true,
+		rules: []admissionregistrationv1.RuleWithOperations{
+			rule("apps", []string{"v1"}, []string{"statefulsets", "statefulsets/scale"}, create, update),
+			rule(leaderworkerset.GVK().Group, []string{"*"}, []string{leaderworkerset.Resource, leaderworkerset.Resource + "/scale"}, create, update),
+		},
+		rulings: []admissionregistrationv1.Validation{{
+			Expression: "object.spec.?replicas.orValue(1) <= " + mostReplicas,
+			Message:    "spec.replicas: at most " + mostReplicas + ": use several",
+		}},
+	}
+}
+
+// groupSize bounds the groups of LeaderWorkerSets, each of which is a StatefulSet.
+func groupSize() policy {
+	return policy{
+		name: GroupSizePolicy, everybody: true,
+		rules: []admissionregistrationv1.RuleWithOperations{rule(leaderworkerset.GVK().Group, []string{"*"}, []string{leaderworkerset.Resource}, create, update)},
+		rulings: []admissionregistrationv1.Validation{{
+			Expression: "object.spec.leaderWorkerTemplate.?size.orValue(1) <= " + mostReplicas,
+			Message:    "spec.leaderWorkerTemplate.size: at most " + mostReplicas + ": use several groups",
 		}},
 	}
 }

@@ -128,7 +128,7 @@ func TestPolicies(t *testing.T) {
 	}
 	of := func(kind, metadata string) string {
 		group := map[string]string{"Job": "batch/v1", "JobSet": "jobset.x-k8s.io/v1alpha2", "AppWrapper": "workload.codeflare.dev/v1beta2", "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1"}[kind]
-		return "{apiVersion: " + group + ", kind: " + kind + ", metadata: {name: o, " + metadata + "}, spec: {suspend: true, template: {spec: {}}}}"
+		return "{apiVersion: " + group + ", kind: " + kind + ", metadata: {name: o, " + metadata + "}, spec: {suspend: true, template: {spec: {}}, leaderWorkerTemplate: {}}}"
 	}
 	const (
 		gate     = "schedulingGates: [{name: kueue.x-k8s.io/admission}], "
@@ -201,6 +201,12 @@ func TestPolicies(t *testing.T) {
 		"BecomesNobodys":     {user: "alice", is: of("Job", ""), was: of("Job", member("alice")), says: webhook.UserPolicy},
 		"StaysBobs":          {user: "alice", is: of("Job", member("bob")), was: of("Job", member("bob"))},
 		"OfACronJob":         {user: "system:serviceaccount:kube-system:cronjob-controller", is: of("Job", member("bob"))},
+		"Billions":           {user: "alice", is: "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: o}, spec: {replicas: 2147483647, template: {}}}", says: "spec.replicas"},
+		"BillionsOfOurs":     {user: "controller", is: "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: o}, spec: {replicas: 2147483646, template: {}}}", says: "spec.replicas"},
+		"ScaledToBillions":   {user: "alice", is: "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: o}, spec: {replicas: 100001, template: {}}}", was: "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: o}, spec: {replicas: 1, template: {}}}", says: "spec.replicas"},
+		"Thousands":          {user: "alice", is: "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: o}, spec: {replicas: 100000, template: {}}}"},
+		"BillionsOfGroups":   {user: "alice", is: "{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: o}, spec: {replicas: 2147483647, leaderWorkerTemplate: {size: 2}}}", says: "spec.replicas"},
+		"GroupOfBillions":    {user: "alice", is: "{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: o}, spec: {leaderWorkerTemplate: {size: 2147483647}}}", says: "leaderWorkerTemplate.size"},
 		"AdminSays":          {user: "controller", is: of("Job", member("bob")), was: of("Job", member("alice"))},
 	}
 	for name, c := range cases {

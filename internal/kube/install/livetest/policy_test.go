@@ -22,6 +22,11 @@ import (
 func TestPoliciesHoldWithoutWebhooks(t *testing.T) {
 	x := begin(t)
 	x.create(x.admin, "{apiVersion: v1, kind: Namespace, metadata: {name: blue, labels: {mlbatch-team-namespace: 'true'}}}")
+	x.create(x.admin, "{apiVersion: v1, kind: Namespace, metadata: {name: elsewhere}}")
+	for _, namespace := range []string{"blue", "elsewhere"} { // no controller of Kubernetes runs that would
+		x.create(x.admin, "{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: "+namespace+"}}")
+	}
+	x.create(x.admin, "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: default-priority}, value: 5}")
 	x.create(x.admin, queueOfTeam)
 	x.create(x.admin, "{apiVersion: kueue.x-k8s.io/v1beta1, kind: LocalQueue, metadata: {name: default-queue, namespace: blue}, spec: {clusterQueue: blue-cluster-queue}}")
 	x.bind()
@@ -43,7 +48,6 @@ func TestPoliciesHoldWithoutWebhooks(t *testing.T) {
 		}
 	}
 	// A pod outside the namespaces of teams tells when: the webhooks hold it, no policy is about it.
-	x.create(x.admin, "{apiVersion: v1, kind: Namespace, metadata: {name: elsewhere}}")
 	x.eventually("nobody asks the webhooks", func() error {
 		p := x.parse("{apiVersion: v1, kind: Pod, metadata: {generateName: probe-, namespace: elsewhere, labels: {kueue.x-k8s.io/queue-name: q}}, spec: {containers: [{name: c, image: x}]}}")
 		if err := x.admin.Create(t.Context(), p); err != nil {
