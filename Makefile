@@ -49,7 +49,7 @@ fix: ## format, and let the linters correct what they can
 	@$(TOOL) golangci-lint run --fix $(PKG)
 
 .PHONY: gen
-gen: ## write deepcopy functions and CRDs from the Go types in api/, then charts/ and deploy/ from internal/kube/install
+gen: ## write deepcopy functions and CRDs from the Go types in api/
 	@GO='$(GO)' .ci/gen
 
 .PHONY: verify-gen
@@ -59,7 +59,7 @@ verify-gen: ## fail if generated files are not current (and bring them up to dat
 .PHONY: bench
 bench: build ## engine benchmarks, then end-to-end figures (BENCH=regexp chooses)
 	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./internal/engine/...
-	@$(GO) test -v -run '^$$' -bench '$(BENCH)' -timeout 60m ./test/bench/... ./test/ha/...
+	@$(GO) test -v -run '^$$' -bench '$(BENCH)' -timeout 30m ./test/bench/...
 
 .PHONY: pictures
 pictures: build ## draw the pictures in docs/ afresh, from real runs
@@ -78,10 +78,6 @@ fuzz: ## inputs that nobody wrote, for every target that takes some (TIME=10m ON
 .PHONY: mutants
 mutants: ## small mistakes in PKG that no test notices (PKG=./internal/engine/quota N=60 SEED=1)
 	@$(GO) run ./internal/mutate -n '$(or $(N),60)' -seed '$(or $(SEED),1)' '$(PKG)'
-
-.PHONY: keep-data
-keep-data: build ## keep a data directory as this program leaves it, for later ones to come up on (test/upgrade/testdata)
-	@test/upgrade/keep.sh bin/mlbatch "test/upgrade/testdata/schema-$$(sed -n 's/^const schema = //p' internal/local/datadir.go)-kubernetes-$$(sed -n 's/^const Release = "v\([0-9]*\.[0-9]*\).*/\1/p' internal/local/kubeversion/kubeversion.go).tar.gz"
 
 .PHONY: images
 images: ## container images of the program without the control plane: dist/*.oci.tar (PLATFORMS="linux/amd64 linux/arm64")

@@ -135,13 +135,6 @@ var outerLadder = []layer{
 		why:   "what would have been needs recordings, the simulator and the manifests people know, and no cluster",
 	},
 	{
-		dir: "internal/cli/takeover", may: []string{
-			"api", "internal/cli", "internal/core", "internal/engine", "internal/facts", "internal/kube/convert", "internal/kube/cache", "internal/kube/jobs", "internal/kube/scheme",
-		},
-		never: []string{"k8s.io/kubernetes"},
-		why:   "a takeover asks the engine what it would decide, writes through the API, and runs no controller",
-	},
-	{
 		dir: "internal/cli/touch", may: []string{"api", "internal/cli", "internal/core", "internal/engine", "internal/facts", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme"},
 		never: []string{"k8s.io/kubernetes"},
 		why:   "what people do with their jobs is done through the API, with what the command line knows of jobs",
@@ -162,13 +155,6 @@ var outerLadder = []layer{
 	{
 		dir: "internal/images", outside: []string{"github.com/google/go-containerregistry"}, may: none,
 		why: "images are made of programs, not of their packages",
-	},
-	{
-		dir: "internal/charts", may: []string{
-			"api", "config", "internal/core", "internal/engine", "internal/strict", "internal/kube/convert", "internal/kube/jobs", "internal/kube/webhook",
-			"internal/kube/certs", "internal/kube/controllers/rights", "internal/kube/controllers/slack", "internal/kube/install",
-		},
-		why: "chart and kustomize base are made of what install applies, and of nothing else",
 	},
 	{
 		dir: "internal/terminal", outside: []string{"golang.org/x/sys/unix"}, may: none,

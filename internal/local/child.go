@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/local/controlplane"
-	"github.com/mlbatch/mlbatch/internal/local/realnode"
 	"github.com/mlbatch/mlbatch/internal/local/simnode"
 )
 
@@ -37,9 +36,6 @@ type Program func(ctx context.Context, args []string) error
 func Components() map[string]Program {
 	all := map[string]Program{Nodes: simnode.Main}
 	for name, p := range controlplane.Programs() {
-		all[name] = p
-	}
-	for name, p := range realnode.Programs() {
 		all[name] = p
 	}
 	return all

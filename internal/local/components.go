@@ -24,10 +24,6 @@ const (
 	stageEtcd = iota
 	stageAPI
 	stageRest
-	// Of real nodes: the network ends after them, they after what runs on them.
-	stageNetwork
-	stageMachine
-	stageOnNode
 )
 
 // hungAfter is how long a component may give no answer at all before it is started
@@ -49,24 +45,13 @@ type program struct {
 	// where collecting becomes urgent.
 	goGC   int
 	memory string
-	// path is another program than this one; its command line is then args.
-	path string
-	// namespaces and inside are those of supervise.Spec.
-	namespaces uintptr
-	inside     string
 }
 
 func (c *Cluster) spec(p program) supervise.Spec {
-	path, args := self, append([]string{"mlbatch"}, p.args...)
-	if p.path != "" {
-		path, args = p.path, p.args
-	}
 	return supervise.Spec{
-		Name:       p.name,
-		Path:       path,
-		Args:       args,
-		Namespaces: p.namespaces,
-		Inside:     p.inside,
+		Name: p.name,
+		Path: self,
+		Args: append([]string{"mlbatch"}, p.args...),
 		// Servers start a goroutine for every request, some of them deep: with
 		// stacks that are large enough from the start, none is copied to grow.
 		Env:     []string{childVariable + "=" + p.name, fmt.Sprintf("GOGC=%d", p.goGC), "GOMEMLIMIT=" + p.memory, "GODEBUG=adaptivestackstart=1"},
@@ -103,18 +88,10 @@ func (c *Cluster) apiServer() program {
 	if c.cfg.StockAPIServer {
 		without, oldCaches = without+","+controlplane.LightName, true
 	}
-	var audit []string
-	if c.cfg.AuditLog != "" {
-		audit = []string{"--audit-policy-file=" + c.files.auditPolicy(), "--audit-log-path=" + c.cfg.AuditLog}
-	}
-	kubelets, authorization, with := "ExternalIP", "RBAC", ""
-	if c.real != nil {
-		kubelets, authorization, with = "InternalIP", "Node,RBAC", "NodeRestriction"
-	}
 	return program{
 		name: APIServer, stage: stageAPI, grace: 5 * time.Second, goGC: 300, memory: "1536MiB",
 		probe: httpProbe(apiURL(c.ports.API)+"/readyz", c.adminTLS),
-		args: append([]string{
+		args: []string{
 			componentCommand, APIServer,
 			"--etcd-servers=https://" + address(c.ports.Etcd),
 			"--etcd-cafile=" + c.id.etcdCA.CertFile(),
@@ -129,7 +106,7 @@ func (c *Cluster) apiServer() program {
 			"--service-account-issuer=" + issuer,
 			"--service-account-key-file=" + c.id.signingKey,
 			"--service-account-signing-key-file=" + c.id.signingKey,
-			"--authorization-mode=" + authorization,
+			"--authorization-mode=RBAC",
 			// How it tells the servers of aggregated APIs who is asking.
 			"--requestheader-client-ca-file=" + c.id.frontProxyCA.CertFile(),
 			"--requestheader-allowed-names=" + frontProxyUser,
@@ -141,9 +118,8 @@ func (c *Cluster) apiServer() program {
 			// How it proves to the webhooks that it is the one that asks.
 			"--admission-control-config-file=" + c.files.admission(),
 			"--conversion-kubeconfig=" + c.files.kubeconfigOf(webhooksUser),
-			// Where nodes answer for logs and the like, simulated ones at a port of
-			// this machine (simnode).
-			"--kubelet-preferred-address-types=" + kubelets,
+			// Where simulated nodes answer for logs and the like (simnode).
+			"--kubelet-preferred-address-types=ExternalIP",
 			"--kubelet-certificate-authority=" + c.id.ca.CertFile(),
 			"--kubelet-client-certificate=" + c.id.kubeletClient.Cert,
 			"--kubelet-client-key=" + c.id.kubeletClient.Key,
@@ -155,16 +131,12 @@ func (c *Cluster) apiServer() program {
 			"--advertise-address=" + loopback,
 			"--endpoint-reconciler-type=none",
 			"--disable-admission-plugins=" + without,
-			"--enable-admission-plugins=" + with,
-			// Webhooks in pods are reached by the pods' addresses: nothing on this
-			// machine routes to those of services.
-			fmt.Sprintf("--enable-aggregator-routing=%t", c.real != nil),
 			fmt.Sprintf("--%s=%t", controlplane.OldCachesFlag, oldCaches),
 			"--max-requests-inflight=2000",
 			"--max-mutating-requests-inflight=1000",
 			"--profiling=false",
 			"--shutdown-send-retry-after=false",
-		}, audit...),
+		},
 	}
 }
 
@@ -270,14 +242,13 @@ func (c *Cluster) controller() program {
 		"--webhook-client-names=" + frontProxyUser,
 		"--webhook-client-converts",
 		fmt.Sprintf("--metrics-port=%d", c.ports.Metrics),
+		"--metrics-secure=false", // it listens on loopback
 		fmt.Sprintf("--health-port=%d", c.ports.Health),
 		fmt.Sprintf("--visibility-port=%d", c.ports.Visibility),
 		// There is one, and it must not wait for its own lease after a kill.
 		"--leader-elect=false",
+		"--pod-proxy=http://" + address(c.ports.Calls),
 		"--flight-recorder-dir=" + c.files.flights(),
-	}
-	if c.real == nil {
-		args = append(args, "--pod-proxy=http://"+address(c.ports.Calls))
 	}
 	if c.files.hasConfiguration() {
 		args = append(args, "--config="+c.files.configuration())
@@ -298,7 +269,6 @@ func (c *Cluster) scheduler() program {
 			"--kubeconfig=" + c.files.kubeconfigOf(Scheduler),
 			"--scheduler-names=mlbatch-scheduler,scheduler-plugins-scheduler,sakkara-scheduler,sakkara,default-scheduler",
 			fmt.Sprintf("--health-port=%d", c.ports.Scheduler),
-			"--leader-elect=false", // there is one
 		},
 	}
 }

@@ -35,12 +35,7 @@ type Config struct {
 	Parts Parts
 	// APIPort is the port of the API server; zero keeps the last or picks one.
 	APIPort int
-	// Runtime is what runs the pods. Empty is what the data directory was made for, or
-	// Simulated.
-	Runtime Runtime
-	// Images are the names under which nodes with real pods have an image of busybox.
-	Images []string
-	// Fleet is the nodes. The zero value keeps the last, as they are
+	// Fleet is the simulated nodes. The zero value keeps the last, as they are
 	// remembered or else as they are, or is simnode.DefaultFleet.
 	Fleet simnode.Fleet
 	// TimeScale divides how long simulated pods run. Zero keeps the last, or
@@ -60,16 +55,12 @@ type Config struct {
 	// Progress, if set, is told what happens during Start. Calls are one at a
 	// time.
 	Progress func(Milestone)
-	// StartTimeout bounds Start; zero is two minutes, five with real nodes.
+	// StartTimeout bounds Start; zero is two minutes.
 	StartTimeout time.Duration
 	// StockAPIServer runs the API server as upstream does: it keeps a record of who
 	// wrote which field of Workloads, and watch caches of old versions. Both cost
 	// processor time, and every real cluster has them.
 	StockAPIServer bool
-	// AuditLog, if set, is the absolute path of a file to which the API server writes who
-	// asked it for what, with the answer: people, mlbatch's processes and all others but
-	// Kubernetes itself and the nodes. It goes on where the file ends.
-	AuditLog string
 	// UnsafeNoFsync lets etcd not wait for the disk. Killing processes still
 	// loses nothing, a crash of the machine may. For tests on slow disks.
 	UnsafeNoFsync bool
@@ -108,15 +99,12 @@ var (
 	ErrInUse = errors.New("data directory is in use")
 	// ErrForeign means that the directory holds something else.
 	ErrForeign = errors.New("data directory holds other files")
-	// ErrAge means that an older or newer program has to start the directory.
-	ErrAge = errors.New("data directory of another version")
 	// ErrNoCluster means that there is no cluster in the directory.
 	ErrNoCluster = errors.New("no cluster in the data directory")
 )
 
 const (
 	defaultStartTimeout = 2 * time.Minute
-	realStartTimeout    = 5 * time.Minute
 	dataDirVariable     = "MLBATCH_DATA_DIR"
 )
 
@@ -153,6 +141,9 @@ func (c *Config) complete(last State) error {
 	if c.TimeScale == 0 {
 		c.TimeScale = 1
 	}
+	if c.StartTimeout == 0 {
+		c.StartTimeout = defaultStartTimeout
+	}
 	if c.Progress == nil {
 		c.Progress = func(Milestone) {}
 	}
@@ -169,7 +160,7 @@ func (c *Config) validate() error {
 		return errors.New("the tutorial's queues need a full cluster")
 	}
 	if err := c.Fleet.Validate(); err != nil {
-		return fmt.Errorf("nodes: %w", err)
+		return fmt.Errorf("simulated nodes: %w", err)
 	}
 	return nil
 }

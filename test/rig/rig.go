@@ -29,10 +29,6 @@ import (
 // that of a real cluster.
 const flagsVariable = "MLBATCH_UP_FLAGS"
 
-// binaryVariable names a program that was built already, for who runs a test again and
-// again: linking it takes longer than many a test.
-const binaryVariable = "MLBATCH_TEST_BINARY"
-
 // Cluster is a running "mlbatch up".
 type Cluster struct {
 	// Binary is the built program, Dir its data directory.
@@ -41,11 +37,9 @@ type Cluster struct {
 	Took time.Duration
 
 	work string // removed in the end
-	// auditLog, if set, is where each "mlbatch up" notes who asked for what.
-	auditLog string
-	log      io.Writer
-	up       *exec.Cmd
-	rest     *rest.Config
+	log  io.Writer
+	up   *exec.Cmd
+	rest *rest.Config
 }
 
 // Component is one line of "mlbatch status".
@@ -62,23 +56,11 @@ type Component struct {
 // Start builds the program, starts a cluster with the arguments of "mlbatch up"
 // and returns when it is ready. What the program prints goes to log.
 func Start(ctx context.Context, log io.Writer, args ...string) (*Cluster, error) {
-	return start(ctx, log, "", args)
-}
-
-// StartAudited is Start, with a note of all requests to the API server (see Asked).
-func StartAudited(ctx context.Context, log io.Writer, args ...string) (*Cluster, error) {
-	return start(ctx, log, "audit.log", args)
-}
-
-func start(ctx context.Context, log io.Writer, audit string, args []string) (*Cluster, error) {
 	work, err := os.MkdirTemp("", "mlbatch-test-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory: %w", err)
 	}
 	c := &Cluster{Binary: filepath.Join(work, "mlbatch"), Dir: filepath.Join(work, "data"), work: work, log: log}
-	if audit != "" {
-		c.auditLog = filepath.Join(work, audit)
-	}
 	if err := c.build(ctx); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
@@ -86,26 +68,6 @@ func start(ctx context.Context, log io.Writer, audit string, args []string) (*Cl
 		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
-}
-
-// Build builds the program and starts nothing. Open starts a cluster.
-func Build(ctx context.Context, log io.Writer) (*Cluster, error) {
-	work, err := os.MkdirTemp("", "mlbatch-test-")
-	if err != nil {
-		return nil, fmt.Errorf("make a directory: %w", err)
-	}
-	c := &Cluster{Binary: filepath.Join(work, "mlbatch"), Dir: filepath.Join(work, "data"), work: work, log: log}
-	if err := c.build(ctx); err != nil {
-		return nil, errors.Join(err, c.Stop())
-	}
-	return c, nil
-}
-
-// Open types "mlbatch up" on a data directory that others made, and returns when the cluster is
-// ready. The directory is the caller's to remove.
-func (c *Cluster) Open(ctx context.Context, dir string, args ...string) error {
-	c.Dir = dir
-	return c.begin(ctx, args...)
 }
 
 // Another starts a second cluster from the same program, with data of its own.
@@ -122,10 +84,6 @@ func (c *Cluster) Another(ctx context.Context, log io.Writer, args ...string) (*
 }
 
 func (c *Cluster) build(ctx context.Context) error {
-	if built := os.Getenv(binaryVariable); built != "" {
-		c.Binary = built
-		return nil
-	}
 	//nolint:gosec // the path is of our own making
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", c.Binary, "github.com/mlbatch/mlbatch/cmd/mlbatch")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -141,12 +99,8 @@ func (c *Cluster) Restart(ctx context.Context) error { return c.begin(ctx) }
 // begin types "mlbatch up" with further arguments.
 func (c *Cluster) begin(ctx context.Context, args ...string) error {
 	begin := time.Now()
-	var audit []string
-	if c.auditLog != "" {
-		audit = []string{"--audit-log", c.auditLog}
-	}
 	//nolint:gosec,noctx // it is the program under test, and Stop ends it
-	c.up = exec.Command(c.Binary, slices.Concat([]string{"up", "--data-dir", c.Dir}, audit, args, strings.Fields(os.Getenv(flagsVariable)))...)
+	c.up = exec.Command(c.Binary, slices.Concat([]string{"up", "--data-dir", c.Dir}, args, strings.Fields(os.Getenv(flagsVariable)))...)
 	c.up.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	c.up.Stderr = c.log
 	out, err := c.up.StdoutPipe()
@@ -316,17 +270,4 @@ func (c *Cluster) Stop() error {
 		_ = c.up.Wait() // it ends by a signal, which is no news
 	}
 	return os.RemoveAll(c.work)
-}
-
-// End ends the cluster that Open started, and leaves its directory and the program.
-func (c *Cluster) End() error {
-	if c.up == nil || c.up.Process == nil {
-		return nil
-	}
-	if err := c.up.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("stop mlbatch up: %w", err)
-	}
-	_ = c.up.Wait() // it ends by a signal, which is no news
-	c.up = nil
-	return nil
 }

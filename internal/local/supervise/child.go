@@ -16,7 +16,6 @@ type child struct {
 	spec    Spec
 	clock   clock.Clock
 	forker  *forker
-	leader  *child // in whose namespaces it runs, nil in ours
 	changed func()
 
 	ready    chan struct{} // closed when first ready
@@ -72,7 +71,7 @@ func (c *child) run() {
 
 // once runs the process until it ends and returns why it did.
 func (c *child) once() error {
-	cmd, err := c.fork()
+	cmd, err := c.forker.start(c.spec)
 	if err != nil {
 		return err
 	}
@@ -97,19 +96,6 @@ func (c *child) once() error {
 		err = errors.New("exit status 0")
 	}
 	return err
-}
-
-// fork starts the process, in the namespaces of its leader if it has one.
-func (c *child) fork() (*exec.Cmd, error) {
-	if c.leader == nil {
-		return c.forker.start(c.spec, 0, 0)
-	}
-	l := c.leader.status()
-	if l.Health != Ready && l.Health != Unhealthy {
-		// What it makes for others may be half there.
-		return nil, fmt.Errorf("%s is not ready", l.Name)
-	}
-	return c.forker.start(c.spec, l.PID, c.leader.spec.Namespaces)
 }
 
 // end asks the process to stop and kills it when it takes too long.
