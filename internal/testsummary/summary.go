@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -104,6 +106,7 @@ func (t *report) endPackage(e event, said []string) {
 		if c.failed == 0 {
 			c.failed = 1
 		}
+		t.unfinished(e.Package)
 		t.print(said...)
 		t.print(fmt.Sprintf("FAIL %s: %s\n", e.Package, c))
 	case c == counts{}:
@@ -115,6 +118,30 @@ func (t *report) endPackage(e event, said []string) {
 	t.sum.failed += c.failed
 	t.sum.skipped += c.skipped
 	delete(t.byPkg, e.Package)
+}
+
+// tail is how many lines of a test that never ended are shown: with a crash come the
+// stacks of all goroutines.
+const tail = 60
+
+// unfinished tells which tests of a package that failed never ended, and what they said
+// last: one of them is why, when the package ran out of time.
+func (t *report) unfinished(pkg string) {
+	for _, key := range slices.Sorted(maps.Keys(t.said)) {
+		test, of := strings.CutPrefix(key, pkg+" ")
+		if !of || test == "" {
+			continue
+		}
+		said := t.said[key]
+		t.print(fmt.Sprintf("     %s did not end\n", test))
+		if rest := len(said) - tail; rest > 0 {
+			// The panic comes first, then the stacks.
+			at := max(0, slices.IndexFunc(said, func(l string) bool { return strings.HasPrefix(l, "panic:") }))
+			said = said[min(at, rest):]
+		}
+		t.print(said[:min(len(said), tail)]...)
+		delete(t.said, key)
+	}
 }
 
 func (t *report) print(texts ...string) {

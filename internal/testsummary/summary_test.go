@@ -46,6 +46,16 @@ func TestTally(t *testing.T) {
 			want: counts{passed: 1, failed: 1},
 			says: []string{"panic: boom\n"},
 		},
+		"out of time": {
+			why: "a test that never ended says that it did not, and what it said: the package only knows that it failed",
+			in: []string{
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}`,
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"panic: test timed out after 30m0s\n"}`,
+				`{"Action":"fail","Package":"p"}`,
+			},
+			want: counts{failed: 1},
+			says: []string{"TestA did not end\n", "timed out after 30m0s\n"},
+		},
 		"does not build": {
 			why: "compiler errors are shown and count",
 			in: []string{

@@ -23,9 +23,12 @@ func TestAdviceIsSoughtWhileTheEngineDecides(t *testing.T) {
 		ask(e)
 		return nil
 	}
+	// One job ends beside each question, so that most still wait when they are asked
+	// about, however long the questions take.
+	asked := make(chan int)
 	var decides sync.WaitGroup
 	decides.Go(func() {
-		for i := range 60 {
+		for i := range asked {
 			mu.Lock()
 			of := i * 7 % 100 // the queue of the job
 			e.Apply(core.WorkloadGone{Key: oneUnit(fmt.Sprintf("q-%d-%d", of/20, of%20), i, 0, 1).Key})
@@ -38,13 +41,15 @@ func TestAdviceIsSoughtWhileTheEngineDecides(t *testing.T) {
 		}
 	})
 	advised := 0
-	for _, k := range waiting[:min(len(waiting), 40)] {
+	for i, k := range waiting[:min(len(waiting), 40)] {
+		asked <- i
 		why, _, err := cycle.Explain(look, k, at, []int64{1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		advised += len(why.Advice)
 	}
+	close(asked)
 	decides.Wait()
 	if advised == 0 {
 		t.Error("nothing was advised")
