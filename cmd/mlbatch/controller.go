@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -87,6 +88,7 @@ the fields.`,
 	f.BoolVar(&opts.WebhookCallers.Conversion, "webhook-client-converts", false, "the API server shows its certificate for conversions between versions, too, which needs one that was built for it")
 	f.StringVar(&opts.SchedulerName, "scheduler-name", "mlbatch-scheduler", "scheduler given to pods whose job names none; empty leaves them")
 	f.StringVar(&opts.SlackQueue, "slack-queue", "slack-cluster-queue", "ClusterQueue that lends less while nodes are missing")
+	f.DurationVar(&opts.DrainFor, "drain-for", 5*time.Second, "how long webhooks are still answered after the process was told to end, with --leader-elect: until then nobody may have heard that another one is to be called")
 	f.StringVar(&opts.DefaultQueue, "default-queue", "default-queue", "LocalQueue of AppWrappers that name none")
 	f.StringVar(&opts.FlightDir, "flight-recorder-dir", "", "`directory` to record in what was decided from which input (default: nothing is recorded)")
 	f.StringVar(&flightSize, "flight-recorder-size", "256Mi", "`size` of all recordings together; the oldest are dropped")

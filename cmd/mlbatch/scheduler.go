@@ -24,6 +24,7 @@ func newSchedulerCommand() *cobra.Command {
 		kubeconfig string
 		qps        float32
 		verbosity  int
+		elect      scheduler.Election
 	)
 	cmd := &cobra.Command{
 		Use:   "scheduler",
@@ -31,6 +32,9 @@ func newSchedulerCommand() *cobra.Command {
 		Long: `Runs a kube-scheduler that binds the pods of admitted Workloads to their planned
 nodes, starts gangs (Workloads and PodGroups) together or not at all, packs GPUs
 and keeps GPU pods off nodes with bad GPUs.
+
+Several may run; one of them, which holds the Lease mlbatch-scheduler, binds, and the
+others are ready to.
 
 It serves /healthz, /readyz and /metrics over plain HTTP, on loopback unless
 --bind-address says otherwise.`,
@@ -49,7 +53,7 @@ It serves /healthz, /readyz and /metrics over plain HTTP, on loopback unless
 			if err != nil {
 				return err
 			}
-			opts.Client = cfg
+			opts.Client, opts.Election = cfg, elect
 			return scheduler.Run(cmd.Context(), opts)
 		},
 	}
@@ -58,6 +62,8 @@ It serves /healthz, /readyz and /metrics over plain HTTP, on loopback unless
 	f.StringSliceVar(&opts.SchedulerNames, "scheduler-names", defaultSchedulerNames(), "`names` in spec.schedulerName that are answered, comma-separated")
 	f.StringVar(&opts.BindAddress, "bind-address", "127.0.0.1", "address that the health port listens on")
 	f.IntVar(&opts.HealthPort, "health-port", 10251, "port of /healthz, /readyz and /metrics (HTTP)")
+	f.BoolVar(&elect.Enabled, "leader-elect", true, "let several schedulers run, one of them binding")
+	f.StringVar(&elect.Namespace, "namespace", "mlbatch-system", "namespace of the Lease, with --leader-elect")
 	f.Float32Var(&qps, "kube-api-qps", 0, "requests per second to the API server at most; 0 leaves that to the API server")
 	f.IntVarP(&verbosity, "verbosity", "v", 0, "how much to log: 0 to 4")
 	return cmd

@@ -29,6 +29,11 @@ const (
 	DefaultLivenessEndpoint   = "healthz"
 	// DefaultLeaderElectionName differs from Kueue's.
 	DefaultLeaderElectionName = "mlbatch-controller"
+	// DefaultLeaseDuration and what follows are shorter than those of Kubernetes, since a
+	// leader that cannot renew does not end: docs/high-availability.md.
+	DefaultLeaseDuration = 4 * time.Second
+	DefaultRenewDeadline = 3 * time.Second
+	DefaultRetryPeriod   = time.Second
 	// LeaderElectionLock is the only kind of lock there is.
 	LeaderElectionLock        = "leases"
 	DefaultPodsReadyTimeout   = 30 * time.Minute
@@ -119,9 +124,9 @@ func defaultManager(m *ControllerManager, namespace string) {
 	set(&section(&m.Controller).CacheSyncTimeout, Timeout{DefaultCacheSyncTimeout})
 	l := section(&m.LeaderElection)
 	set(&l.LeaderElect, true)
-	set(&l.LeaseDuration, metav1.Duration{Duration: 15 * time.Second})
-	set(&l.RenewDeadline, metav1.Duration{Duration: 10 * time.Second})
-	set(&l.RetryPeriod, metav1.Duration{Duration: 2 * time.Second})
+	set(&l.LeaseDuration, metav1.Duration{Duration: DefaultLeaseDuration})
+	set(&l.RenewDeadline, metav1.Duration{Duration: DefaultRenewDeadline})
+	set(&l.RetryPeriod, metav1.Duration{Duration: DefaultRetryPeriod})
 	text(&l.ResourceLock, LeaderElectionLock)
 	text(&l.ResourceName, DefaultLeaderElectionName)
 	text(&l.ResourceNamespace, namespace)

@@ -35,9 +35,10 @@ type ControllerWebhook struct {
 // LeaderElection lets several processes run with one of them deciding.
 type LeaderElection struct {
 	LeaderElect *bool `json:"leaderElect,omitempty"`
-	// LeaseDuration is how long others wait for a silent leader.
+	// LeaseDuration is how long others wait for a silent leader, in whole seconds.
 	LeaseDuration *metav1.Duration `json:"leaseDuration,omitempty"`
-	// RenewDeadline is after how long a leader that cannot renew gives up.
+	// RenewDeadline is for how long a leader that cannot renew goes on writing. It goes on
+	// when it can renew, unless another one has taken the lead.
 	RenewDeadline *metav1.Duration `json:"renewDeadline,omitempty"`
 	// RetryPeriod is the pause between tries.
 	RetryPeriod *metav1.Duration `json:"retryPeriod,omitempty"`

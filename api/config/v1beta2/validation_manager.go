@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -45,7 +46,10 @@ func validateLeaderElection(l *LeaderElection, at *field.Path) field.ErrorList {
 	if len(errs) == 0 && l.LeaseDuration.Duration <= l.RenewDeadline.Duration {
 		errs = append(errs, field.Invalid(at.Child("leaseDuration"), l.LeaseDuration.Duration.String(), "must be longer than renewDeadline"))
 	}
-	// client-go wants the deadline to leave room for one retry, jitter included.
+	if len(errs) == 0 && l.LeaseDuration.Duration%time.Second != 0 {
+		errs = append(errs, field.Invalid(at.Child("leaseDuration"), l.LeaseDuration.Duration.String(), "must be whole seconds: a Lease knows no others"))
+	}
+	// A renewal that was tried once and failed can be tried again.
 	if len(errs) == 0 && l.RenewDeadline.Seconds() <= 1.2*l.RetryPeriod.Seconds() {
 		errs = append(errs, field.Invalid(at.Child("renewDeadline"), l.RenewDeadline.Duration.String(), "must be longer than 1.2 times retryPeriod"))
 	}

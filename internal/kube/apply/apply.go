@@ -67,6 +67,18 @@ type Options struct {
 	Lifecycle workloadlifecycle.Config
 	// Workers is how many workloads are written at the same time.
 	Workers int
+	// Lead announces what is about to be written, so that a process that decides after this
+	// one can keep it from being written any more; nil if no other does.
+	Lead Lead
+}
+
+// Lead is what a process needs that decides for as long as no other one does.
+type Lead interface {
+	// Announce returns once a successor would see the name. The object that is written must have
+	// been read before.
+	Announce(ctx context.Context, name string) (done func(Outcome), err error)
+	// Gone forgets a name whose object is gone.
+	Gone(name string)
 }
 
 // Applier writes plans to the API server. Run must be running for Plan to have
@@ -106,6 +118,20 @@ type pending struct {
 	// decision that follows at once must build on it.
 	latest *kueue.Workload
 }
+
+// Outcome is what became of an announced write.
+type Outcome int
+
+// The outcomes.
+const (
+	// Settled says that the object is not as it was read: neither this write nor an
+	// earlier one can be stored any more.
+	Settled Outcome = iota
+	// Refused says that this write was not stored.
+	Refused
+	// Unknown says that there was no answer.
+	Unknown
+)
 
 // New returns an Applier.
 func New(opts Options) *Applier {
@@ -164,6 +190,9 @@ func (a *Applier) Forget(k core.Key) {
 		a.tell(p, nil)
 	}
 	delete(a.pending, k)
+	if a.opts.Lead != nil {
+		a.opts.Lead.Gone(k.String())
+	}
 }
 
 // Run writes until the context ends.
@@ -352,7 +381,7 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 			return nil, false, err
 		}
 	}
-	err := workloadstatus.Write(ctx, a.opts.Client, &w, *next)
+	err := a.store(ctx, k, d, &w, *next)
 	switch {
 	case err == nil:
 		a.wrote(k, &w)
@@ -372,6 +401,34 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 		return nil, false, nil
 	}
 	return nil, false, fmt.Errorf("write status of workload %s: %w", k, err)
+}
+
+// store writes a status. A decision is announced before: it may be about quota, or nodes,
+// that another process decides on meanwhile, with other objects. A reason is not: it holds
+// as long as nothing else is written.
+func (a *Applier) store(ctx context.Context, k core.Key, d core.Decision, w *kueue.Workload, next kueue.WorkloadStatus) error {
+	_, reason := d.(core.Refuse)
+	if a.opts.Lead == nil || reason {
+		return workloadstatus.Write(ctx, a.opts.Client, w, next)
+	}
+	done, err := a.opts.Lead.Announce(ctx, k.String())
+	if err != nil {
+		return err
+	}
+	err = workloadstatus.Write(ctx, a.opts.Client, w, next)
+	done(outcome(err))
+	return err
+}
+
+// outcome is what the answer to a write says of what is stored.
+func outcome(err error) Outcome {
+	switch {
+	case err == nil || workloadstatus.Overtaken(err):
+		return Settled
+	case apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err):
+		return Refused
+	}
+	return Unknown
 }
 
 // release adds to the status of an eviction what follows at once where nothing has to

@@ -74,6 +74,14 @@ func (b *Inbox) Put(r Ref, o client.Object) {
 	b.notify()
 }
 
+// Newest is what was put in of an object and not yet taken; a nil Object was deleted.
+func (b *Inbox) Newest(r Ref) (o client.Object, there bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o, there = b.changes[r]
+	return o, there
+}
+
 // Refused records that a decision about a workload could not be carried out. why
 // says what is wrong with an admission that can never be written, and is a
 // Rejection; "" is none.

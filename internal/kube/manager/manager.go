@@ -173,8 +173,15 @@ type Options struct {
 	// Ray; nil asks them directly.
 	PodProxy *url.URL
 
+	// DrainFor is how long a process that is told to end goes on answering webhooks, where
+	// others can answer (LeaderElection): those who call it learn from its readiness
+	// probe, or from the end of its pod, that they should call others, but not at once.
+	DrainFor time.Duration
+
 	// keeper keeps the certificates; nil where they are files.
 	keeper *certs.Keeper
+	// shift is what needs the lead; nil where no others compete for it.
+	shift *shift
 }
 
 // Gates are Kueue's feature gates on jobs that are on if nothing else is said.
@@ -201,8 +208,8 @@ type LeaderElection struct {
 	Enabled bool
 	// Name and Namespace are those of the Lease.
 	Name, Namespace string
-	// Lease is how long others wait for a silent leader, Renew after how long one
-	// that cannot renew gives up, Retry the pause between tries.
+	// Lease is how long others wait for a silent leader, in whole seconds, Renew for how long
+	// one that cannot renew writes, Retry the pause between renewals.
 	Lease, Renew, Retry time.Duration
 }
 
@@ -256,6 +263,9 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	defer stop()
 	opts.keeper = keeper
+	if opts.shift, err = newShift(cfg, opts.LeaderElection); err != nil {
+		return fmt.Errorf("start the controller: %w", err)
+	}
 	settings, err := managerOptions(opts)
 	if err != nil {
 		return fmt.Errorf("start the controller: %w", err)
@@ -271,7 +281,9 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("start the controller: %w", err)
 	}
-	mgr = news.Manager(mgr)
+	if mgr, err = opts.shift.manager(news.Manager(mgr)); err != nil {
+		return fmt.Errorf("start the controller: %w", err)
+	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, admission.PodIndex, admission.IndexPod); err != nil {
 		return fmt.Errorf("index pods: %w", err)
 	}
@@ -321,11 +333,10 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	return mgr.Start(ctx)
+	return opts.shift.run(ctx, mgr.Start, opts.DrainFor)
 }
 
 func managerOptions(opts Options) (ctrl.Options, error) {
-	leader := opts.LeaderElection
 	tlsOpts := append(restrictions(opts.TLS), opts.certificate()...)
 	if opts.WebhookClientCA != "" {
 		ask, err := mlwebhook.ClientCertificates(opts.WebhookClientCA)
@@ -335,23 +346,18 @@ func managerOptions(opts Options) (ctrl.Options, error) {
 		tlsOpts = append(tlsOpts, ask)
 	}
 	return ctrl.Options{
-		Scheme:                        scheme.For(opts.Kinds),
-		Client:                        client.Options{FieldOwner: mlwebhook.FieldOwner},
-		Metrics:                       metricsOptions(opts),
-		HealthProbeBindAddress:        address(opts.HealthAddress),
-		ReadinessEndpointName:         path(opts.ReadyPath),
-		LivenessEndpointName:          path(opts.AlivePath),
-		PprofBindAddress:              address(opts.ProfilesAddress),
-		LeaderElection:                leader.Enabled,
-		LeaderElectionID:              leader.Name,
-		LeaderElectionNamespace:       leader.Namespace,
-		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 nonzero(leader.Lease),
-		RenewDeadline:                 nonzero(leader.Renew),
-		RetryPeriod:                   nonzero(leader.Retry),
+		Scheme:                 scheme.For(opts.Kinds),
+		NewClient:              opts.shift.client,
+		Client:                 client.Options{FieldOwner: mlwebhook.FieldOwner},
+		Metrics:                metricsOptions(opts),
+		HealthProbeBindAddress: address(opts.HealthAddress),
+		ReadinessEndpointName:  path(opts.ReadyPath),
+		LivenessEndpointName:   path(opts.AlivePath),
+		PprofBindAddress:       address(opts.ProfilesAddress),
 		Controller: config.Controller{
 			GroupKindConcurrency: concurrency(opts),
 			CacheSyncTimeout:     opts.CacheSyncTimeout,
+			EnableWarmup:         &opts.LeaderElection.Enabled,
 		},
 		WebhookServer: webhook.NewServer(webhook.Options{
 			Host: opts.WebhookHost, Port: opts.WebhookPort, CertDir: opts.WebhookCertDir,
@@ -364,10 +370,12 @@ func managerOptions(opts Options) (ctrl.Options, error) {
 	}, nil
 }
 
-// cached are the kinds of which the cache need not hold all objects.
+// cached are the kinds of which the cache need not hold all objects, or not all of them.
 func cached() map[client.Object]cache.ByObject {
 	out := rights.Cached()
 	maps.Copy(out, leaderworkerset.Cached())
+	out[&corev1.Pod{}] = cache.ByObject{Transform: (&resourceLists{}).slimPod}
+	out[&corev1.Node{}] = cache.ByObject{Transform: slimNode}
 	return out
 }
 
@@ -385,13 +393,6 @@ func path(name string) string {
 		return ""
 	}
 	return "/" + strings.TrimPrefix(name, "/")
-}
-
-func nonzero(d time.Duration) *time.Duration {
-	if d == 0 {
-		return nil
-	}
-	return &d
 }
 
 func restrictions(t *tls.Config) []func(*tls.Config) {
@@ -415,6 +416,7 @@ func probes(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 	return errors.Join(
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("caches", synced),
+		mgr.AddReadyzCheck("end", opts.shift.ready),
 		mgr.AddReadyzCheck("webhook", mgr.GetWebhookServer().StartedChecker()),
 		mgr.AddReadyzCheck("certificates", func(*http.Request) error {
 			if opts.keeper == nil {
@@ -459,6 +461,8 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		Rules:     opts.Rules,
 		Lifecycle: opts.Lifecycle,
 		Flight:    flight,
+		Live:      mgr.GetAPIReader(),
+		Lead:      opts.shift.lead(),
 		Pods: func(ctx context.Context, k core.Key) (int, error) {
 			pods, err := admission.PodsOf(ctx, mgr.GetClient(), k.Namespace, k.Name)
 			return pods.Live, err

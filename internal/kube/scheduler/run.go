@@ -23,6 +23,8 @@ import (
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
+
+	"github.com/mlbatch/mlbatch/internal/kube/lead"
 )
 
 // Options say how the scheduler runs.
@@ -36,6 +38,8 @@ type Options struct {
 	BindAddress string
 	// HealthPort is the port of /healthz, /readyz and /metrics.
 	HealthPort int
+	// Election lets several schedulers run with one of them binding.
+	Election Election
 }
 
 // Validate says what is wrong with the options.
@@ -71,8 +75,10 @@ type process struct {
 	crds         []watched
 	sched        *kubescheduler.Scheduler
 	inform       func(context.Context)
-	events       events.EventBroadcaster
-	isSynced     atomic.Bool
+	// candidate is nil if there is no election.
+	candidate *lead.Candidate
+	events    events.EventBroadcaster
+	isSynced  atomic.Bool
 }
 
 // watched is a source with its client and informer.
@@ -125,20 +131,22 @@ func Run(ctx context.Context, o Options) error {
 		wg.Wait()
 		return healthErr
 	}
-	p.resume(ctx)
 	p.isSynced.Store(true)
 
-	// 3. Schedule.
-	wg.Go(func() { p.noter.run(ctx) })
-	wg.Go(func() { p.groups.run(ctx) })
-	if err := p.events.StartRecordingToSinkWithContext(ctx); err != nil {
-		return fmt.Errorf("start sending events: %w", err)
+	// 3. Schedule, once no other process does.
+	elected, giveBack := p.elect(ctx)
+	p.resume(elected)
+	wg.Go(func() { p.noter.run(elected) })
+	wg.Go(func() { p.groups.run(elected) })
+	if err := p.events.StartRecordingToSinkWithContext(elected); err != nil {
+		return errors.Join(fmt.Errorf("start sending events: %w", err), giveBack())
 	}
 	defer p.events.Shutdown()
-	p.sched.Run(ctx)
+	p.sched.Run(elected)
+	lost := giveBack()
 	cancel()
 	wg.Wait()
-	return healthErr
+	return errors.Join(healthErr, lost)
 }
 
 func (p *process) ready() error {
@@ -157,6 +165,11 @@ func wire(ctx context.Context, o Options) (*process, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("set feature gates: %w", err)
 	}
+	competes, guarded, err := candidate(o)
+	if err != nil {
+		return nil, err
+	}
+	o.Client = guarded
 	cfg := rest.CopyConfig(o.Client)
 	cfg.ContentType = apiruntime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = apiruntime.ContentTypeProtobuf + "," + apiruntime.ContentTypeJSON
@@ -170,7 +183,7 @@ func wire(ctx context.Context, o Options) (*process, error) {
 		return nil, err
 	}
 	p := &process{
-		opts: o, client: client, pods: pods,
+		opts: o, client: client, pods: pods, candidate: competes,
 		events: events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()}),
 		inform: func(ctx context.Context) {
 			factory.StartWithContext(ctx)

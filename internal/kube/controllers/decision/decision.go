@@ -45,6 +45,10 @@ type Options struct {
 	Flight *record.Ring
 	// Writers is how many Workloads are written at the same time.
 	Writers int
+	// Live reads from the API server; nil believes that the cache is up to date.
+	Live client.Reader
+	// Lead is nil if no other process decides.
+	Lead Lead
 }
 
 // Loop is the decision loop.
@@ -87,6 +91,7 @@ func New(opts Options) *Loop {
 		Sentence:  explain.Paragraph,
 		Lifecycle: opts.Lifecycle,
 		Workers:   opts.Writers,
+		Lead:      opts.Lead,
 	})
 	return l
 }
@@ -98,6 +103,9 @@ func (l *Loop) NeedLeaderElection() bool { return true }
 func (l *Loop) Start(ctx context.Context) error {
 	if err := l.watch(ctx); err != nil {
 		return err
+	}
+	if err := l.succeed(ctx); err != nil {
+		return nil //nolint:nilerr // it was told to end
 	}
 	var writers sync.WaitGroup
 	writers.Go(func() { l.apply.Run(ctx) })

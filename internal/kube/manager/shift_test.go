@@ -1,0 +1,109 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/mlbatch/mlbatch/internal/kube/lead"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+)
+
+// While it is not certain that this process leads nothing is written, in any of the ways to write; it
+// may ask who somebody is and what they may do, and read.
+func TestNothingIsWrittenWithoutTheLead(t *testing.T) {
+	wrote := 0
+	count := func() error { wrote++; return nil }
+	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return count() },
+		Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return count() },
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return count()
+		},
+		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return count() },
+		DeleteAllOf: func(context.Context, client.WithWatch, client.Object, ...client.DeleteAllOfOption) error {
+			return count()
+		},
+		SubResourceCreate: func(context.Context, client.Client, string, client.Object, client.Object, ...client.SubResourceCreateOption) error {
+			return count()
+		},
+		SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
+			return count()
+		},
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return count()
+		},
+	}).Build()
+	var may error
+	g := guarded{c, func() error { return may }}
+	pod := func() client.Object { return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "p"}} }
+	patch := client.RawPatch("application/merge-patch+json", []byte("{}"))
+	ctx := t.Context()
+	ways := map[string]func() error{
+		"create": func() error { return g.Create(ctx, pod()) }, "update": func() error { return g.Update(ctx, pod()) },
+		"patch": func() error { return g.Patch(ctx, pod(), patch) }, "delete": func() error { return g.Delete(ctx, pod()) },
+		"delete all": func() error { return g.DeleteAllOf(ctx, pod()) }, "status": func() error { return g.Status().Update(ctx, pod()) },
+		"status patch": func() error { return g.Status().Patch(ctx, pod(), patch) }, "evict": func() error { return g.SubResource("eviction").Create(ctx, pod(), pod()) },
+	}
+	for _, err := range []error{lead.ErrUnsure, lead.ErrLost, nil} {
+		may, wrote = err, 0
+		for way, try := range ways {
+			if got := try(); !errors.Is(got, err) {
+				t.Errorf("%s with %v: %v", way, err, got)
+			}
+		}
+		if want := map[bool]int{true: len(ways)}[err == nil]; wrote != want {
+			t.Errorf("with %v %d ways wrote, want %d", err, wrote, want)
+		}
+	}
+	may, wrote = lead.ErrLost, 0
+	if err := g.Create(ctx, &authorizationv1.SubjectAccessReview{}); err != nil || wrote != 1 {
+		t.Errorf("a question was not asked: %v", err)
+	}
+}
+
+// A process that is told to end is not ready, ends first what needs the lead, and goes on answering
+// for a while.
+func TestEndsInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shift{candidate: lead.New(lead.Options{}), result: make(chan error, 1)}
+		s.over, s.end = context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
+		var ended, answered time.Time
+		done := make(chan error, 1)
+		go func() {
+			done <- s.run(ctx, func(ctx context.Context) error {
+				s.begin()
+				go func() { <-s.over.Done(); time.Sleep(time.Second); ended = time.Now(); s.running.Done() }()
+				<-ctx.Done()
+				answered = time.Now()
+				return nil
+			}, 5*time.Second)
+		}()
+		synctest.Wait()
+		if s.ready(nil) != nil {
+			t.Error("it is not ready")
+		}
+		told := time.Now()
+		cancel()
+		synctest.Wait()
+		if s.ready(nil) == nil || s.begin() {
+			t.Error("it is ready, or begins something, when it was told to end")
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if ended.Sub(told) != time.Second || answered.Sub(told) != 5*time.Second {
+			t.Errorf("what needs the lead ended after %s, webhooks after %s", ended.Sub(told), answered.Sub(told))
+		}
+	})
+}
