@@ -199,7 +199,7 @@ func (r *replica) start() {
 		r.Fatal(err)
 	}
 	defer log.Close()
-	r.cmd = exec.Command(os.Args[0]) //nolint:gosec,noctx // it is this program, and stop ends it
+	r.cmd = exec.Command(os.Args[0]) // it is this program, and stop ends it
 	r.cmd.Env = append(os.Environ(), replicaVariable+"="+string(text))
 	r.cmd.Stdout, r.cmd.Stderr = log, log
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -226,7 +226,7 @@ func tail(b []byte) []byte {
 // ready waits until the replica says that it is.
 func (r *replica) ready() *replica {
 	r.Helper()
-	r.eventually(r.name+" is ready", func() error { return ready(r.TB.Context(), r.order.Health) })
+	r.eventually(r.name+" is ready", func() error { return ready(r.Context(), r.order.Health) })
 	return r
 }
 
@@ -317,7 +317,7 @@ func nodeStatus(gpus int64) corev1.NodeStatus {
 func (p *plane) workload(name string, gpus, priority int64, pool string) {
 	p.Helper()
 	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name}}
-	level := int32(priority) //nolint:gosec // small
+	level := int32(priority)
 	w.Spec = kueue.WorkloadSpec{QueueName: queue, Priority: &level, PodSets: []kueue.PodSet{{
 		Name: "main", Count: 1,
 		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{

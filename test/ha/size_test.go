@@ -105,7 +105,7 @@ func (r *replica) memory() (now, most float64) {
 // profile stores a profile of the process.
 func (r *replica) profile(what, to string) {
 	r.Helper()
-	req, err := http.NewRequestWithContext(r.TB.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/%s", r.order.Profiles, what), nil)
+	req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/%s", r.order.Profiles, what), nil)
 	if err != nil {
 		r.Fatal(err)
 	}

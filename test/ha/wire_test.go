@@ -261,7 +261,7 @@ func (b *balancer) pick() int {
 }
 
 func (b *balancer) connect(ctx context.Context, from net.Conn) {
-	defer from.Close()
+	defer func() { _ = from.Close() }()
 	port := b.pick()
 	if port == 0 {
 		return
@@ -270,7 +270,7 @@ func (b *balancer) connect(ctx context.Context, from net.Conn) {
 	if err != nil {
 		return
 	}
-	defer to.Close()
+	defer func() { _ = to.Close() }()
 	var both sync.WaitGroup
 	both.Go(func() { _, _ = io.Copy(to, from); closeWrite(to) })
 	both.Go(func() { _, _ = io.Copy(from, to); closeWrite(from) })

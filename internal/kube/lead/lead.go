@@ -336,10 +336,10 @@ func (c *Candidate) take(ctx context.Context, seen *coordinationv1.Lease) (*coor
 		next = seen.DeepCopy()
 		term = ptr.Deref(seen.Spec.LeaseTransitions, 0) + 1
 	}
-	next.Spec.HolderIdentity = ptr.To(c.opts.Identity)
-	next.Spec.LeaseDurationSeconds = ptr.To(int32(c.opts.Duration / time.Second))
-	next.Spec.AcquireTime, next.Spec.RenewTime = ptr.To(metav1.NewMicroTime(now)), ptr.To(metav1.NewMicroTime(now))
-	next.Spec.LeaseTransitions = ptr.To(term)
+	next.Spec.HolderIdentity = new(c.opts.Identity)
+	next.Spec.LeaseDurationSeconds = new(int32(c.opts.Duration / time.Second)) //nolint:gosec // seconds, not years
+	next.Spec.AcquireTime, next.Spec.RenewTime = new(metav1.NewMicroTime(now)), new(metav1.NewMicroTime(now))
+	next.Spec.LeaseTransitions = new(term)
 	ctx, cancel := context.WithTimeout(ctx, c.patience())
 	defer cancel()
 	var lease *coordinationv1.Lease
@@ -401,7 +401,7 @@ func (c *Candidate) renew(ctx context.Context, lease *coordinationv1.Lease) (*co
 		storing := c.asked
 		enter(next, c.inherited, c.announced)
 		c.mu.Unlock()
-		next.Spec.RenewTime = ptr.To(metav1.NewMicroTime(now))
+		next.Spec.RenewTime = new(metav1.NewMicroTime(now))
 		stored, err := c.opts.Leases.Update(ctx, next, metav1.UpdateOptions{})
 		if err == nil {
 			c.mu.Lock()
@@ -465,8 +465,8 @@ func (c *Candidate) Release(ctx context.Context) error {
 		c.lost = true
 		c.tell()
 		c.mu.Unlock()
-		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = ptr.To(""), ptr.To(int32(1))
-		lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(c.opts.Clock.Now()))
+		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = new(""), new(int32(1))
+		lease.Spec.RenewTime = new(metav1.NewMicroTime(c.opts.Clock.Now()))
 		_, err = c.opts.Leases.Update(ctx, lease, metav1.UpdateOptions{})
 		if !apierrors.IsConflict(err) {
 			return err

@@ -309,7 +309,7 @@ func TestOthersWriteTheLease(t *testing.T) {
 		if !a.leads() || b.leads() || a.Term() != 1 {
 			t.Errorf("a leads: %v, b: %v, term %d", a.leads(), b.leads(), a.Term())
 		}
-		s.put(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("c") })
+		s.put(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("c") })
 		if err := <-a.done; !errors.Is(err, ErrLost) {
 			t.Errorf("it was taken from it: %v", err)
 		}
@@ -420,8 +420,7 @@ func TestSuccessorsInherit(t *testing.T) {
 		}
 		a.via.Heal()
 		b.via.Heal()
-		<-a.done
-		<-b.done
+		_, _ = <-a.done, <-b.done
 	})
 }
 

@@ -105,7 +105,7 @@ func (l *Loop) Start(ctx context.Context) error {
 		return err
 	}
 	if err := l.succeed(ctx); err != nil {
-		return nil //nolint:nilerr // it was told to end
+		return nil // it was told to end
 	}
 	var writers sync.WaitGroup
 	writers.Go(func() { l.apply.Run(ctx) })
