@@ -33,9 +33,13 @@ func TestNothingAnExLeaderDecidedTakesEffect(t *testing.T) {
 			// It waits for a node of its pool, which comes when the first one cannot see it any more.
 			p.workload("late", 8, 10, "late")
 			p.eventually("it is known that it waits", func() error { return p.refused("late") })
-			write := first.line.capture(func(r *http.Request) bool {
+			decided := func(r *http.Request) bool {
 				return r.Method == http.MethodPut && in(r.URL.Path, "/workloads/early/status")
-			})
+			}
+			write := first.line.capture(decided)
+			// What the second one says of the same workload must not be what the late write
+			// fails by: it could be later still.
+			refusal := second.line.capture(decided)
 			p.workload("early", 8, 0, "early")
 			<-write.arrived
 			fault.begin(first)
@@ -48,6 +52,7 @@ func TestNothingAnExLeaderDecidedTakesEffect(t *testing.T) {
 			if got := <-write.answer; got != http.StatusConflict {
 				t.Errorf("what the first one had sent was answered %d", got)
 			}
+			close(refusal.release)
 			fault.end(first)
 			p.eventually("the first one learns of it", func() error {
 				if !first.said("another process leads now") {

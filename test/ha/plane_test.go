@@ -29,6 +29,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
@@ -316,7 +317,9 @@ func nodeStatus(gpus int64) corev1.NodeStatus {
 // workload makes a Workload without a job, for a pool of nodes if it names one.
 func (p *plane) workload(name string, gpus, priority int64, pool string) {
 	p.Helper()
-	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name}}
+	// The history sets its finalizer at some moment: every writer but the one a test is about
+	// has had its say.
+	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name, Finalizers: []string{history.Finalizer}}}
 	level := int32(priority)
 	w.Spec = kueue.WorkloadSpec{QueueName: queue, Priority: &level, PodSets: []kueue.PodSet{{
 		Name: "main", Count: 1,
