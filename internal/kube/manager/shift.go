@@ -221,12 +221,16 @@ type waiting struct {
 // its own.
 func (w waiting) NeedLeaderElection() bool { return true }
 
-// Warmup fills what the runnable reads from while it waits.
+// Warmup fills what the runnable reads from while it waits. What it starts ends with the lead: a
+// controller's workers end when its queue does, and that is told so by this context.
 func (w waiting) Warmup(ctx context.Context) error {
-	if r, warms := w.Runnable.(interface{ Warmup(context.Context) error }); warms {
-		return r.Warmup(ctx)
+	r, warms := w.Runnable.(interface{ Warmup(context.Context) error })
+	if !warms {
+		return nil
 	}
-	return nil
+	ctx, cancel := joined(ctx, w.shift.over)
+	context.AfterFunc(ctx, cancel)
+	return r.Warmup(ctx)
 }
 
 // Start runs it while the process leads.

@@ -107,3 +107,40 @@ func TestEndsInOrder(t *testing.T) {
 		}
 	})
 }
+
+// A controller that was warmed up while it waited for the lead ends with the lead, and so does what
+// its workers wait for: its queue is told to end by the context of Warmup. Otherwise the lead
+// is given back only when the whole process has ended.
+func TestWarmedUpEndsWithTheLead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shift{candidate: lead.New(lead.Options{}), result: make(chan error, 1)}
+		s.over, s.end = context.WithCancel(t.Context())
+		r := &warmed{ended: make(chan struct{})}
+		if err := (waiting{r, s}).Warmup(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		select {
+		case <-r.ended:
+			t.Fatal("it ended before the lead did")
+		default:
+		}
+		s.stop()
+		synctest.Wait()
+		select {
+		case <-r.ended:
+		default:
+			t.Error("it goes on when the lead is over")
+		}
+	})
+}
+
+// warmed is a runnable whose queue ends with the context of Warmup.
+type warmed struct{ ended chan struct{} }
+
+func (w *warmed) Warmup(ctx context.Context) error {
+	context.AfterFunc(ctx, func() { close(w.ended) })
+	return nil
+}
+
+func (w *warmed) Start(ctx context.Context) error { <-ctx.Done(); return nil }
