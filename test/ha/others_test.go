@@ -17,10 +17,7 @@ import (
 func TestPodsOfOthersUseCapacity(t *testing.T) {
 	p := newPlane(t)
 	p.begin().ready()
-	// Nothing but the API server runs here: what makes the account of each namespace does not.
-	if err := p.admin.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "default"}}); err != nil {
-		t.Fatal(err)
-	}
+	p.account("kube-public")
 	theirs := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "theirs"}}
 	gpus := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("5")}
 	theirs.Spec = corev1.PodSpec{

@@ -396,3 +396,13 @@ func in(path string, parts ...string) bool {
 	}
 	return true
 }
+
+// account makes the account that pods of a namespace have: nothing but the API server runs here, so
+// what makes it otherwise does not.
+func (p *plane) account(namespace string) {
+	p.Helper()
+	a := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}}
+	if err := p.admin.Create(p.Context(), a); err != nil {
+		p.Fatal(err)
+	}
+}

@@ -165,6 +165,7 @@ func (p *plane) crowd(nodes, pods int) {
 	if err := p.admin.Create(p.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "others"}}); err != nil {
 		p.Fatal(err)
 	}
+	p.account("others")
 	p.many(pods, func(ctx context.Context, i int) error {
 		_, err := c.CoreV1().Pods("others").Create(ctx, aPod(i, fmt.Sprintf("node-%05d", i/perNode)), metav1.CreateOptions{})
 		return err
