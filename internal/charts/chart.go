@@ -171,8 +171,10 @@ func holes() []hole {
 		at           int
 		value, peers string
 	}{
-		{"-controller", 1, ".Values.networkPolicy.metrics", anyPeer}, {"-controller", 2, ".Values.networkPolicy.nodes", blockPeer},
-		{"-scheduler", 0, ".Values.networkPolicy.metrics", anyPeer}, {"-scheduler", 1, ".Values.networkPolicy.nodes", blockPeer},
+		{"-controller", 1, ".Values.networkPolicy.metrics", anyPeer},
+		{"-controller", 2, ".Values.networkPolicy.nodes", blockPeer},
+		{"-scheduler", 0, ".Values.networkPolicy.metrics", anyPeer},
+		{"-scheduler", 1, ".Values.networkPolicy.nodes", blockPeer},
 	} {
 		add("NetworkPolicy", rule.name, opened(rule.value, rule.peers), "spec", "ingress", rule.at, "from")
 		add("NetworkPolicy", rule.name, line("{{- end }}"), "spec", "ingress", rule.at, "zz")
@@ -322,8 +324,8 @@ func lastString(path []any) string {
 }
 
 var (
-	holeLine = regexp.MustCompile(`^( *)(- )?(?:([^ :]+): )?hole-(\d+)-\n?$`) //nolint:gochecknoglobals // a constant
-	wholly   = regexp.MustCompile(`^( *(?:- )?[^ ]+: )(mark-[a-z-]+)\n?$`)    //nolint:gochecknoglobals // a constant
+	holeLine = regexp.MustCompile(`^( *)(- )?(?:([^ :]+): )?hole-(\d+)-\n?$`)
+	wholly   = regexp.MustCompile(`^( *(?:- )?[^ ]+: )(mark-[a-z-]+)\n?$`)
 )
 
 // filled are lines with expressions instead of marks.

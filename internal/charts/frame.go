@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 
@@ -225,9 +226,7 @@ func about() map[string]string {
 		"extraObjects":                   "Further objects, as manifests.",
 	}
 	for _, name := range []string{"controller", "scheduler"} {
-		for k, v := range program(name) {
-			out[k] = v
-		}
+		maps.Copy(out, program(name))
 	}
 	return out
 }

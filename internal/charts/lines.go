@@ -29,9 +29,9 @@ func between(a, b []string, when string) []edit {
 	for i := range common {
 		common[i] = make([]int, len(y)+1)
 	}
-	for i := len(x) - 1; i >= 0; i-- {
+	for i, v := range slices.Backward(x) {
 		for j := len(y) - 1; j >= 0; j-- {
-			if x[i] == y[j] {
+			if v == y[j] {
 				common[i][j] = common[i+1][j+1] + 1
 			} else {
 				common[i][j] = max(common[i+1][j], common[i][j+1])

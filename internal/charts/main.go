@@ -43,7 +43,7 @@ func run(dir string) error {
 		}
 		for _, name := range slices.Sorted(maps.Keys(files)) {
 			to := filepath.Join(write.to, name)
-			if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // all may read it
 				return fmt.Errorf("write %s: %w", to, err)
 			}
 			if err := os.WriteFile(to, []byte(files[name]), 0o644); err != nil { //nolint:gosec // all may read it

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -83,15 +84,21 @@ func objects(t *testing.T, manifests []byte) map[string]map[string]any {
 	}
 }
 
-// normal is an object as its type writes it: quantities and empty lists have several forms.
-func normal(t *testing.T, content map[string]any) (string, map[string]any) {
-	t.Helper()
+// known knows the types of Kubernetes. Making it takes longer than reading an object.
+var known = sync.OnceValue(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			t.Fatal(err)
+			panic(err) // two Go types claim the same kind
 		}
 	}
+	return scheme
+})
+
+// normal is an object as its type writes it: quantities and empty lists have several forms.
+func normal(t *testing.T, content map[string]any) (string, map[string]any) {
+	t.Helper()
+	scheme := known()
 	data, err := json.Marshal(content)
 	if err != nil {
 		t.Fatal(err)

@@ -62,7 +62,7 @@ func applied(t *testing.T, opts install.Options) []client.Object {
 			}
 			lock.Lock()
 			defer lock.Unlock()
-			out = append(out, o.(client.Object)) //nolint:forcetypeassert // what is installed are objects
+			out = append(out, o.(client.Object))
 			return nil
 		},
 	}).Build()

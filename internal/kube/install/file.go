@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 
 	"go.yaml.in/yaml/v3"
@@ -77,9 +78,7 @@ func (v *Values) ReadValues(name string, data []byte) (*File, error) {
 
 func merged(under, over map[string]any) map[string]any {
 	out := make(map[string]any, len(under))
-	for k, v := range under {
-		out[k] = v
-	}
+	maps.Copy(out, under)
 	for k, v := range over {
 		a, isA := out[k].(map[string]any)
 		b, isB := v.(map[string]any)

@@ -54,7 +54,7 @@ func ingress(from []networkingv1.NetworkPolicyPeer, open bool, ports ...int32) *
 	}
 	r := &networkingv1.NetworkPolicyIngressRule{From: from}
 	for _, p := range ports {
-		r.Ports = append(r.Ports, networkingv1.NetworkPolicyPort{Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(intstr.FromInt32(p))})
+		r.Ports = append(r.Ports, networkingv1.NetworkPolicyPort{Protocol: ptr.To(corev1.ProtocolTCP), Port: new(intstr.FromInt32(p))})
 	}
 	return r
 }
@@ -101,7 +101,7 @@ func (x *rendering) monitors() []client.Object {
 		return o
 	}
 	return []client.Object{
-		monitor(ControllerComponent, "https", map[string]any{
+		monitor(ControllerComponent, "https", map[string]any{ //nolint:gosec // the path of a token
 			"scheme":          "https",
 			"bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
 			"tlsConfig": map[string]any{

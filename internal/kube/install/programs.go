@@ -130,13 +130,13 @@ func (x *rendering) deployment(component string, replicas int32, pod corev1.PodT
 	return &appsv1.Deployment{
 		ObjectMeta: meta,
 		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To(replicas),
+			Replicas: new(replicas),
 			Selector: &metav1.LabelSelector{MatchLabels: selector(component)},
 			Template: pod,
 			Strategy: appsv1.DeploymentStrategy{
 				Type: appsv1.RollingUpdateDeploymentStrategyType,
 				// A new one answers before an old one goes.
-				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: ptr.To(intstr.FromInt32(0)), MaxSurge: ptr.To(intstr.FromInt32(1))},
+				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: new(intstr.FromInt32(0)), MaxSurge: new(intstr.FromInt32(1))},
 			},
 			RevisionHistoryLimit: ptr.To[int32](3),
 		},
@@ -176,8 +176,8 @@ func (x *rendering) pod(component, account string, p Program, args []string, por
 				LivenessProbe:   probe("/healthz", 10, 3),
 				ReadinessProbe:  probe("/readyz", 2, 3),
 				SecurityContext: &corev1.SecurityContext{
-					AllowPrivilegeEscalation: ptr.To(false),
-					ReadOnlyRootFilesystem:   ptr.To(true),
+					AllowPrivilegeEscalation: new(false),
+					ReadOnlyRootFilesystem:   new(true),
 					Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 				},
 			}},
@@ -188,7 +188,7 @@ func (x *rendering) pod(component, account string, p Program, args []string, por
 // podSecurity leaves users to OpenShift, which gives each namespace some of its own.
 func (x *rendering) podSecurity() *corev1.PodSecurityContext {
 	s := &corev1.PodSecurityContext{
-		RunAsNonRoot:   ptr.To(true),
+		RunAsNonRoot:   new(true),
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
 	if x.Platform != OpenShift {
@@ -248,7 +248,7 @@ func (x *rendering) budgets() []client.Object {
 		out = append(out, &policyv1.PodDisruptionBudget{
 			ObjectMeta: x.meta(x.fullname(p.component)),
 			Spec: policyv1.PodDisruptionBudgetSpec{
-				MaxUnavailable:             ptr.To(intstr.FromInt32(1)),
+				MaxUnavailable:             new(intstr.FromInt32(1)),
 				Selector:                   &metav1.LabelSelector{MatchLabels: selector(p.component)},
 				UnhealthyPodEvictionPolicy: ptr.To(policyv1.AlwaysAllow),
 			},

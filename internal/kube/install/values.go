@@ -54,7 +54,7 @@ type Image struct {
 }
 
 // String is the image as a container names it.
-func (i Image) String() string {
+func (i *Image) String() string {
 	name := i.Repository
 	if i.Registry != "" {
 		name = i.Registry + "/" + name
@@ -199,10 +199,10 @@ func resources(cpu, memory, atMost string) corev1.ResourceRequirements {
 }
 
 // digests are those that registries give.
-var digests = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`) //nolint:gochecknoglobals // a constant
+var digests = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
 // tags are those that registries take.
-var tags = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`) //nolint:gochecknoglobals // a constant
+var tags = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 
 // Validate says what is wrong with values, by field.
 func (v *Values) Validate() field.ErrorList {
@@ -255,7 +255,7 @@ func ranges(at *field.Path, list []string) field.ErrorList {
 	return errs
 }
 
-func (i Image) validate(at *field.Path) field.ErrorList {
+func (i *Image) validate(at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if i.Repository == "" {
 		errs = append(errs, field.Required(at.Child("repository"), "the name of the image, such as mlbatch"))
@@ -269,10 +269,8 @@ func (i Image) validate(at *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(at.Child("tag"), i.Tag, "must be the tag of an image, such as v1.2.3"))
 	}
 	policies := []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
-	for _, p := range policies {
-		if i.PullPolicy == p {
-			return errs
-		}
+	if slices.Contains(policies, i.PullPolicy) {
+		return errs
 	}
 	return append(errs, field.NotSupported(at.Child("pullPolicy"), i.PullPolicy, policies))
 }

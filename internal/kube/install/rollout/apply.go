@@ -131,7 +131,7 @@ func rolled() []schema.GroupVersionKind {
 		{"rbac.authorization.k8s.io/v1", "ClusterRoleBinding RoleBinding ClusterRole Role"},
 		{"v1", "ServiceAccount"},
 	} {
-		for _, kind := range strings.Fields(k.kinds) {
+		for kind := range strings.FieldsSeq(k.kinds) {
 			out = append(out, schema.FromAPIVersionAndKind(k.version, kind))
 		}
 	}

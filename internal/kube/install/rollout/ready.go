@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -43,7 +44,7 @@ func (e *NotReadyError) Error() string {
 // await returns once all conditions hold. When the context ends it says which do not, and why.
 func (x *Cluster) await(ctx context.Context, all []condition) error {
 	why := map[string]string{}
-	for {
+	err := wait.PollUntilContextCancel(ctx, cmp.Or(x.Pause, time.Second), true, func(ctx context.Context) (bool, error) {
 		all = slices.DeleteFunc(all, func(c condition) bool {
 			reason, err := c.look(ctx)
 			switch {
@@ -59,18 +60,15 @@ func (x *Cluster) await(ctx context.Context, all []condition) error {
 			}
 			return false
 		})
-		if len(all) == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return fmt.Errorf("wait until mlbatch is ready: %w", ctx.Err())
-			}
-			return x.unready(context.WithoutCancel(ctx), all, why)
-		case <-time.After(cmp.Or(x.Pause, time.Second)):
-		}
+		return len(all) == 0, nil
+	})
+	switch {
+	case err == nil || len(all) == 0:
+		return nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return x.unready(context.WithoutCancel(ctx), all, why)
 	}
+	return fmt.Errorf("wait until mlbatch is ready: %w", err)
 }
 
 // explainFor bounds how long it is looked for reasons.
