@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -163,19 +164,21 @@ func TestInstall(t *testing.T) {
 func (x *cluster) uninstalls(roll *rollout.Cluster, p *rollout.Plan) {
 	t := x.t
 	t.Helper()
-	// The webhooks are not there to be asked: these are written as if they had been.
-	for _, o := range []client.Object{
-		// One that runs, and what the controller bound where jobs run.
-		&batchv1.Job{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "runs"},
-			Spec:       batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: "Never", Containers: []corev1.Container{{Name: "m", Image: "i"}}}}},
-		},
-		rights.Of("default", rights.Subject("system:serviceaccount:mlbatch-system:mlbatch-controller")),
-	} {
-		if err := x.admin.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
+	x.withoutWebhooks(p, func() {
+		for _, o := range []client.Object{
+			// One that runs, and what the controller bound where jobs run.
+			&batchv1.Job{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "runs"},
+				Spec:       batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: "Never", Containers: []corev1.Container{{Name: "m", Image: "i"}}}}},
+			},
+			rights.Of("default", rights.Subject("system:serviceaccount:mlbatch-system:mlbatch-controller")),
+		} {
+			if err := x.admin.Create(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
+		x.runs("default", "runs")
+	})
 	job := func() *batchv1.Job {
 		j := &batchv1.Job{}
 		if err := x.admin.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "runs"}, j); err != nil {
@@ -183,7 +186,16 @@ func (x *cluster) uninstalls(roll *rollout.Cluster, p *rollout.Plan) {
 		}
 		return j
 	}
-	uid := job().UID
+	uid, pod := job().UID, x.podOf("default", "runs")
+	if pod == nil {
+		t.Fatal("the job has no pod")
+	}
+	goesOn := func(when string) {
+		t.Helper()
+		if now := x.podOf("default", "runs"); now == nil || now.UID != pod.UID || now.DeletionTimestamp != nil || now.Status.Phase != corev1.PodRunning {
+			t.Errorf("%s the pod of a job goes on running, as the same: %+v", when, now)
+		}
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	if err := roll.Uninstall(ctx, p, true); err != nil {
@@ -191,6 +203,19 @@ func (x *cluster) uninstalls(roll *rollout.Cluster, p *rollout.Plan) {
 	}
 	if j := job(); j.UID != uid || j.DeletionTimestamp != nil || j.Spec.Suspend != nil && *j.Spec.Suspend {
 		t.Errorf("a job that runs goes on: %+v", j.Spec)
+	}
+	goesOn("with the kinds kept")
+	x.nothingLeft(p)
+	// Installed again it is as it was, and knows what was kept.
+	if err := roll.Apply(ctx, p, false); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := roll.Compare(ctx, p); err != nil || len(after.Changes) > 0 || after.From != p.Release.Version {
+		t.Errorf("installed again nothing is to be changed: %+v, %v", after, err)
+	}
+	goesOn("with mlbatch back")
+	if err := roll.Uninstall(ctx, p, true); err != nil {
+		t.Fatal(err)
 	}
 	// With the webhooks gone nobody is asked; the kinds are there, in the version that is stored.
 	flavor := &kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"kueue.x-k8s.io/resource-in-use"}}}
@@ -223,5 +248,104 @@ func (x *cluster) uninstalls(roll *rollout.Cluster, p *rollout.Plan) {
 	}
 	if job().UID != uid {
 		t.Error("a Job of Kubernetes stays even then")
+	}
+	goesOn("with all kinds gone")
+	x.nothingLeft(p)
+	// Nothing of the old installation is in the way of the next.
+	if err := roll.Apply(ctx, p, false); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := roll.Compare(ctx, p); err != nil || len(after.Changes) > 0 {
+		t.Errorf("installed again nothing is to be changed: %+v, %v", after, err)
+	}
+	goesOn("with mlbatch installed once more")
+}
+
+// withoutWebhooks does something while nobody has to be asked, and has webhooks asked again. There
+// is no controller here that would answer.
+func (x *cluster) withoutWebhooks(p *rollout.Plan, do func()) {
+	x.t.Helper()
+	last := p.Stages[len(p.Stages)-1]
+	if last.Name != install.WebhooksStage {
+		x.t.Fatalf("the last stage is %s", last.Name)
+	}
+	for _, o := range last.Objects {
+		if err := x.admin.Delete(x.t.Context(), o.DeepCopy()); err != nil {
+			x.t.Fatal(err)
+		}
+	}
+	x.eventually("nobody asks the webhooks", func() error {
+		return x.admin.Create(x.t.Context(), x.parse("{apiVersion: v1, kind: Pod, metadata: {generateName: probe-, namespace: default}, spec: {containers: [{name: c, image: x}]}}"), client.DryRunAll)
+	})
+	do()
+	for _, o := range last.Objects {
+		if err := install.Put(x.t.Context(), x.admin, o); err != nil {
+			x.t.Fatal(err)
+		}
+	}
+}
+
+// podOf is the pod of a Job, nil if there is none.
+func (x *cluster) podOf(namespace, job string) *corev1.Pod {
+	x.t.Helper()
+	pods := &corev1.PodList{}
+	if err := x.admin.List(x.t.Context(), pods, client.InNamespace(namespace), client.MatchingLabels{batchv1.JobNameLabel: job}); err != nil {
+		x.t.Fatal(err)
+	}
+	if len(pods.Items) == 0 {
+		return nil
+	}
+	return &pods.Items[0]
+}
+
+// runs binds the pod of a Job to a simulated node, as a scheduler does, and returns once it runs.
+func (x *cluster) runs(namespace, job string) {
+	x.t.Helper()
+	nodes := &corev1.NodeList{}
+	if err := x.admin.List(x.t.Context(), nodes); err != nil || len(nodes.Items) == 0 {
+		x.t.Fatalf("%d nodes: %v", len(nodes.Items), err)
+	}
+	x.eventually("the pod runs", func() error {
+		pod := x.podOf(namespace, job)
+		switch {
+		case pod == nil:
+			return errors.New("there is none")
+		case pod.Spec.NodeName == "":
+			return x.admin.SubResource("binding").Create(x.t.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: nodes.Items[0].Name}})
+		case pod.Status.Phase != corev1.PodRunning:
+			return errors.New("it is " + string(pod.Status.Phase))
+		}
+		return nil
+	})
+}
+
+// nothingLeft checks that nothing of a plan is left, but its namespace and definitions that may
+// have been kept, and nothing that its programs made.
+func (x *cluster) nothingLeft(p *rollout.Plan) {
+	x.t.Helper()
+	for _, s := range p.Stages {
+		for _, o := range s.Objects {
+			if s.Name == install.DefinitionsStage || s.Name == install.NamespaceStage {
+				continue
+			}
+			has := &unstructured.Unstructured{}
+			has.SetGroupVersionKind(o.GroupVersionKind())
+			if err := x.admin.Get(x.t.Context(), client.ObjectKeyFromObject(o), has); !apierrors.IsNotFound(err) {
+				x.t.Errorf("%s %s is left: %v", o.GetKind(), o.GetName(), err)
+			}
+		}
+	}
+	pods := &corev1.PodList{}
+	if err := x.admin.List(x.t.Context(), pods, client.InNamespace(p.Release.Namespace), client.MatchingLabels{install.PartLabel: install.App}); err != nil || len(pods.Items) > 0 {
+		x.t.Errorf("%d pods of mlbatch are left: %v", len(pods.Items), err)
+	}
+	bindings := &rbacv1.RoleBindingList{}
+	if err := x.admin.List(x.t.Context(), bindings); err != nil {
+		x.t.Fatal(err)
+	}
+	for i := range bindings.Items {
+		if b := &bindings.Items[i]; b.Name == rights.Binding {
+			x.t.Errorf("the controller is bound in %s still", b.Namespace)
+		}
 	}
 }
