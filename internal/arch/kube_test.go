@@ -62,6 +62,10 @@ var kubeLadder = []layer{
 		why: "the cache makes events of what watches show; it reads no cluster itself and decides nothing",
 	},
 	{
+		dir: "internal/kube/lead", may: none, never: controlPlane,
+		why: "lead keeps a Lease and what is announced in it; it does not know what is decided",
+	},
+	{
 		dir: "internal/kube/workloadstatus", may: []string{"api"}, never: controlPlane,
 		why: "one write for every package with a status to write: it does not know what is in it",
 	},
@@ -96,27 +100,27 @@ var kubeLadder = []layer{
 		why: "a controller reads, decides and writes; controllers meet in the API and not in each other",
 	},
 	{
-		dir: "internal/kube/scheduler", may: plus(values, "internal/kube/convert", "internal/kube/news"), never: controlPlane,
+		dir: "internal/kube/scheduler", may: plus(values, "internal/kube/convert", "internal/kube/lead", "internal/kube/news"), never: controlPlane,
 		why: "the scheduler is a process of its own: plans reach it through the API alone",
 	},
 	{
 		dir: "internal/kube/install", may: plus(values,
 			"config", "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/convert", "internal/kube/jobs", "internal/kube/webhook", "internal/kube/certs",
-			"internal/kube/controllers/rights", "internal/kube/controllers/slack"),
+			"internal/kube/controllers/rights", "internal/kube/controllers/slack", "internal/strict"),
 		never: controlPlane,
 		why:   "install puts into the cluster what the parts need, and runs none of them",
 	},
 	{
 		dir: "internal/kube/manager", may: plus(controllerMay,
 			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/metrics", "internal/kube/news", "internal/kube/scheme",
-			"config", "internal/kube/certs", "internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers"),
+			"config", "internal/kube/certs", "internal/kube/lead", "internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers"),
 		never: controlPlane,
 		why:   "the manager wires all that one process runs; it reads no file and installs nothing",
 	},
 	{
 		dir: "internal/kube/settings", may: plus(controllerMay,
 			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/metrics", "internal/kube/news", "internal/kube/scheme",
-			"config", "internal/kube/certs", "internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers", "internal/kube/manager", "internal/strict"),
+			"config", "internal/kube/certs", "internal/kube/lead", "internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers", "internal/kube/manager", "internal/strict"),
 		never: controlPlane,
 		why:   "settings turn a file into the manager's options; nothing else reads that file",
 	},

@@ -104,7 +104,7 @@ func accessedKinds(all jobs.Kinds) []accessed {
 // accessRoles are the roles for admins to bind.
 func accessRoles(all jobs.Kinds, namespace string) []client.Object {
 	objects := []client.Object{
-		clusterRole(ManagerRole, controllerRules(all)),
+		clusterRole(ManagerRole, append(controllerRules(all), besideRules()...)),
 		clusterRole(MetricsAuthRole, []rbacv1.PolicyRule{
 			allow("authentication.k8s.io", []string{"create"}, "tokenreviews"),
 			allow("authorization.k8s.io", []string{"create"}, "subjectaccessreviews"),
@@ -141,6 +141,17 @@ func accessRoles(all jobs.Kinds, namespace string) []client.Object {
 			labeled(clusterRole("kueue-"+k.name+"-viewer-role", []rbacv1.PolicyRule{allow(k.group, read(), k.resource), see}), viewers...))
 	}
 	return objects
+}
+
+// besideRules are what controllers beside ours may do that ours does in another way: they were
+// written for Kueue, which lets them.
+func besideRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		allow("kueue.x-k8s.io", []string{"update"}, "clusterqueues", "localqueues", "cohorts", "resourceflavors", "admissionchecks", "topologies"),
+		allow("kueue.x-k8s.io", []string{"get", "patch", "update"}, "workloads/status", "clusterqueues/status", "localqueues/status", "cohorts/status", "admissionchecks/status"),
+		allow("autoscaling.x-k8s.io", []string{"patch", "update"}, "provisioningrequests"),
+		allow("", []string{"update"}, "events"),
+	}
 }
 
 // everyone are the labels of the roles that come with Kubernetes.

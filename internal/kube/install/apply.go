@@ -13,7 +13,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -80,43 +79,62 @@ func (o Options) location() (webhook.Location, error) {
 	return webhook.AtService(s.Namespace, s.Name, s.Port, o.CABundle), nil
 }
 
-// Apply creates or updates everything. Kinds may be served only a moment later
+// parts are the objects of an installation that are the same wherever the programs run.
+type parts struct {
+	definitions, secrets, policies, roles, visibility, webhooks []client.Object
+}
+
+// partsOf makes them.
+func partsOf(opts Options) (*parts, error) {
+	at, err := opts.location()
+	if err != nil {
+		return nil, fmt.Errorf("install mlbatch: %w", err)
+	}
+	if opts.called, err = certs.Called(); err != nil {
+		return nil, fmt.Errorf("install mlbatch: %w", err)
+	}
+	p := &parts{
+		policies: slices.Concat(bindingGuards(opts), holdGuards()), roles: roles(opts), visibility: visibilityObjects(opts),
+	}
+	if p.definitions, err = definitions(at); err != nil {
+		return nil, fmt.Errorf("install mlbatch: %w", err)
+	}
+	if opts.ownCerts() {
+		// It has no rights to make Secrets, only to fill this one.
+		p.secrets = append(p.secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: opts.Namespace, Name: CertSecret}})
+	}
+	mutating, validating := webhook.Configurations(opts.Kinds, at)
+	p.webhooks = []client.Object{mutating, validating}
+	if opts.CertManager != "" {
+		for _, objects := range [][]client.Object{p.definitions, p.visibility, p.webhooks} {
+			vouch(objects, opts.CertManager)
+		}
+	}
+	return p, nil
+}
+
+// Apply creates or updates what programs need that run outside the cluster, as those of
+// `mlbatch up` do; Render is for those that run in it. Kinds may be served only a moment later
 // (see Wait). The webhook configurations come last: before them nothing of
 // ours can be in the way of others.
 func Apply(ctx context.Context, c client.Client, opts Options) error {
-	at, err := opts.location()
-	if err != nil {
-		return fmt.Errorf("install mlbatch: %w", err)
-	}
 	if opts.Kinds == nil {
 		opts.Kinds = kinds.All()
 	}
 	if opts.Namespace == "" {
 		opts.Namespace = DefaultNamespace
 	}
-	objects, err := definitions(at)
+	p, err := partsOf(opts)
 	if err != nil {
-		return fmt.Errorf("install mlbatch: %w", err)
-	}
-	if opts.called, err = certs.Called(); err != nil {
-		return fmt.Errorf("install mlbatch: %w", err)
+		return err
 	}
 	if opts.Foreign {
 		if err := addForeign(ctx, c); err != nil {
 			return err
 		}
 	}
-	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: opts.Namespace}})
-	mutating, validating := webhook.Configurations(opts.Kinds, at)
-	if opts.ownCerts() {
-		// It has no rights to make Secrets, only to fill this one.
-		objects = append(objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: opts.Namespace, Name: CertSecret}})
-	}
-	steps := [][]client.Object{objects, bindingGuards(opts), holdGuards(), roles(opts), visibilityObjects(opts), {mutating, validating}}
-	for _, step := range steps {
-		if opts.CertManager != "" {
-			vouch(step, opts.CertManager)
-		}
+	objects := append(p.definitions, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: opts.Namespace}})
+	for _, step := range [][]client.Object{append(objects, p.secrets...), p.policies, p.roles, p.visibility, p.webhooks} {
 		if err := putAll(ctx, c, step); err != nil {
 			return err
 		}
@@ -184,27 +202,27 @@ func conversion(at admissionregistrationv1.WebhookClientConfig) *apiextensionsv1
 	}
 }
 
-// fieldOwner is what the API server notes down as owner of what is applied.
-const fieldOwner = "mlbatch"
+// FieldOwner is what the API server notes down as owner of what is applied.
+const FieldOwner = "mlbatch"
 
 // put applies an object: what it holds is set, what an earlier version of ours
 // held and this one does not is removed, and what others added stays.
 func put(ctx context.Context, c client.Client, o client.Object) error {
-	gvk, err := c.GroupVersionKindFor(o)
+	if d, is := o.(*apiextensionsv1.CustomResourceDefinition); is {
+		if err := handOver(ctx, c, d); err != nil {
+			return err
+		}
+	}
+	u, err := plain(o, c.Scheme())
 	if err != nil {
 		return err
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	if err != nil {
-		return err
-	}
-	delete(content, "status")
-	if content["rules"] == nil {
-		delete(content, "rules") // others fill them in
-	}
-	u := &unstructured.Unstructured{Object: content}
-	u.SetGroupVersionKind(gvk)
-	return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(fieldOwner), client.ForceOwnership)
+	return Put(ctx, c, u)
+}
+
+// Put applies an object of a stage.
+func Put(ctx context.Context, c client.Client, u *unstructured.Unstructured) error {
+	return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u.DeepCopy()), client.FieldOwner(FieldOwner), client.ForceOwnership)
 }
 
 // pollInterval is how often Wait looks.

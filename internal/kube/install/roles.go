@@ -161,7 +161,7 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		rules = append(rules, allow(w.GVK.Group, verbs, w.Resource))
 	}
 	return append(rules,
-		allow("kueue.x-k8s.io", read(), "*"),
+		allow("kueue.x-k8s.io", read(), "localqueues", "workloads"),
 		allow("kueue.x-k8s.io", []string{"patch"}, "workloads"), // spec.active only: see holdGuards
 		allow(history.GroupVersion.Group, read(), history.Resource),
 		allow("visibility.kueue.x-k8s.io", []string{"get"}, "localqueues/pendingworkloads", "workloads/explanation"),
@@ -180,7 +180,6 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 // controllerRules are what the controller does everywhere: it decides on Workloads,
 // and follows, starts and stops jobs.
 func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
-	status := []string{"get", "patch", "update"}
 	var rules []rbacv1.PolicyRule
 	for i := range all {
 		k := &all[i]
@@ -190,8 +189,10 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		}
 		rules = append(rules,
 			allow(k.GVK().Group, verbs, k.Resource),
-			allow(k.GVK().Group, status, k.Resource+"/status"),
 			allow(k.GVK().Group, []string{"update"}, k.Resource+"/finalizers"))
+		if k.Wrapped == nil || k.Operated != nil { // the status of others is their controllers'
+			rules = append(rules, allow(k.GVK().Group, []string{"update"}, k.Resource+"/status"))
+		}
 	}
 	if all.Operated() {
 		rules = append(rules, allow("", read(), "services"))
@@ -202,32 +203,34 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	sets := leaderworkerset.GVK().Group
 	rules = append(rules,
 		allow(sets, read(), leaderworkerset.Resource),
-		allow(sets, status, leaderworkerset.Resource+"/status"),
+		allow(sets, []string{"patch"}, leaderworkerset.Resource+"/status"),
 		allow(sets, []string{"update"}, leaderworkerset.Resource+"/finalizers"),
 		allow("apps", read(), "statefulsets", "controllerrevisions"))
 	for _, group := range pod.GangGroups() {
 		rules = append(rules, allow(group, []string{"get"}, "podgroups"))
 	}
 	return append(rules,
-		allow("kueue.x-k8s.io", read(), "*"),
+		allow("kueue.x-k8s.io", read(), "admissionchecks", "clusterqueues", "cohorts", "localqueues", "provisioningrequestconfigs", "resourceflavors", "topologies", "workloadpriorityclasses"),
+		// It patches them alone. That it may update them tells holdGuards who it is.
 		allow("kueue.x-k8s.io", write(), "workloads"),
-		allow("kueue.x-k8s.io", []string{"patch", "update"}, "clusterqueues", "localqueues", "cohorts", "resourceflavors", "admissionchecks", "topologies"),
-		allow("kueue.x-k8s.io", status, "workloads/status", "clusterqueues/status", "localqueues/status", "cohorts/status", "admissionchecks/status"),
+		allow("kueue.x-k8s.io", []string{"patch"}, "clusterqueues", "localqueues", "cohorts", "resourceflavors", "admissionchecks", "topologies"),
+		allow("kueue.x-k8s.io", []string{"update"}, "workloads/status"),
+		allow("kueue.x-k8s.io", []string{"patch"}, "clusterqueues/status", "localqueues/status", "cohorts/status", "admissionchecks/status"),
 		allow("kueue.x-k8s.io", []string{"update"}, "workloads/finalizers", "clusterqueues/finalizers", "localqueues/finalizers", "resourceflavors/finalizers"),
 		allow(history.GroupVersion.Group, []string{"create", "delete", "get", "list", "update"}, history.Resource),
 		allow("", read(), "pods", "podtemplates"),
-		allow("autoscaling.x-k8s.io", write(), "provisioningrequests"),
+		allow("autoscaling.x-k8s.io", append(read(), "create", "delete"), "provisioningrequests"),
 		allow("", read(), "nodes", "namespaces", "limitranges", "resourcequotas"),
 		allow("node.k8s.io", read(), "runtimeclasses"),
 		allow("scheduling.k8s.io", read(), "priorityclasses"),
-		allow("", []string{"create", "patch", "update"}, "events"),
-		allow("events.k8s.io", []string{"create", "patch", "update"}, "events"),
+		allow("", []string{"create", "patch"}, "events"),
+		allow("events.k8s.io", []string{"create", "patch"}, "events"),
 		allow("authorization.k8s.io", []string{"create"}, "subjectaccessreviews"),
 		// It binds TeamRole to itself where jobs run, and the role of a job's account to
 		// that. That it binds nothing else, to no other user and nowhere else, the policy of
 		// bindingGuards sees to.
 		allow("rbac.authorization.k8s.io", []string{"create"}, "rolebindings"),
-		named(allow("rbac.authorization.k8s.io", append(read(), "delete", "patch", "update"), "rolebindings"), rights.Binding),
+		named(allow("rbac.authorization.k8s.io", append(read(), "delete", "patch"), "rolebindings"), rights.Binding),
 		named(allow("rbac.authorization.k8s.io", []string{"bind"}, "clusterroles"), TeamRole),
 	)
 }
@@ -261,7 +264,8 @@ func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow("", []string{"create", "delete", "get", "patch", "update"}, "podtemplates"),
 		allow("", []string{"create"}, "pods/eviction"),
 		// It starts and stops pods that are queued by themselves.
-		allow("", []string{"patch", "update"}, "pods", "pods/status"),
+		allow("", []string{"patch", "update"}, "pods"),
+		allow("", []string{"patch"}, "pods/status"),
 		allow("", []string{"update"}, "pods/finalizers"),
 	}
 	if all.Operated() {
@@ -290,15 +294,15 @@ func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 func schedulerRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		allow("kueue.x-k8s.io", read(), "workloads"),
-		allow("scheduling.x-k8s.io", append(read(), "patch", "update"), "podgroups"),
-		allow("scheduling.x-k8s.io", []string{"get", "patch", "update"}, "podgroups/status"),
+		allow("scheduling.x-k8s.io", read(), "podgroups"),
+		allow("scheduling.x-k8s.io", []string{"patch"}, "podgroups/status"),
 	}
 }
 
 // homeRules are for leader election in mlbatch's own namespace, and for what the
 // controller remembers there of nodes that are gone.
 func homeRules(account string, o Options) []rbacv1.PolicyRule {
-	lease := named(allow("coordination.k8s.io", []string{"get", "patch", "update"}, "leases"), account)
+	lease := named(allow("coordination.k8s.io", []string{"get", "update", "watch"}, "leases"), account)
 	rules := []rbacv1.PolicyRule{allow("coordination.k8s.io", []string{"create"}, "leases"), lease}
 	if account != Controller {
 		return rules
@@ -310,5 +314,5 @@ func homeRules(account string, o Options) []rbacv1.PolicyRule {
 	}
 	return append(rules,
 		allow("", []string{"create"}, "configmaps"),
-		named(allow("", append(read(), "patch", "update"), "configmaps"), slack.InventoryName))
+		named(allow("", append(read(), "patch"), "configmaps"), slack.InventoryName))
 }

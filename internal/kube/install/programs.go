@@ -1,0 +1,258 @@
+package install
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/api/config/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/certs"
+)
+
+// Components, as ComponentLabel has them.
+const (
+	ControllerComponent = "controller"
+	SchedulerComponent  = "scheduler"
+)
+
+// Ports that the programs listen on, and those of Services in front of them. They are said to
+// the programs, so that no configuration file moves them away from their Services.
+const (
+	webhookPort        = v1beta2.DefaultWebhookPort
+	webhookServicePort = 443
+	visibilityPort     = v1beta2.DefaultVisibilityBindPort
+	metricsPort        = 8080
+	healthPort         = 8081
+	schedulerPort      = 10251
+)
+
+// SchedulerService names the Service in front of the scheduler's metrics.
+const SchedulerService = "mlbatch-scheduler-metrics"
+
+const metricsService = certs.MetricsService
+
+const (
+	// nobody is the user of the image, with files on no node.
+	nobody = 65532
+	// configDir is where the controller's configuration is mounted, certsDir where certificates
+	// of cert-manager are.
+	configDir  = "/etc/mlbatch"
+	configFile = "controller.yaml"
+	certsDir   = "/certs"
+	// ConfigHash is the annotation of pods that changes with the configuration.
+	ConfigHash = "mlbatch.dev/config-hash"
+	// drain is how long a program that is stopped still answers: until nobody sends to it.
+	drain = 5
+)
+
+// selector finds the pods of a component. Deployments cannot change theirs, so it holds nothing
+// that could ever be another.
+func selector(component string) map[string]string {
+	return map[string]string{NameLabel: App, ComponentLabel: component}
+}
+
+// controller is the Deployment of the controller.
+func (x *rendering) controller() client.Object {
+	args := []string{
+		"controller",
+		"--config=" + configDir + "/" + configFile,
+		"--namespace=" + x.Namespace,
+		fmt.Sprintf("--webhook-port=%d", webhookPort),
+		fmt.Sprintf("--visibility-port=%d", visibilityPort),
+		fmt.Sprintf("--metrics-port=%d", metricsPort),
+		fmt.Sprintf("--health-port=%d", healthPort),
+		"--scheduler-name=" + x.Controller.SchedulerName,
+	}
+	if modes := kindModes(x.Controller.Kinds); modes != "" {
+		args = append(args, "--kinds="+modes)
+	}
+	volumes := []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: x.fullname("controller")}},
+	}}}
+	mounts := []corev1.VolumeMount{{Name: "config", MountPath: configDir, ReadOnly: true}}
+	if x.CertManager.Enabled {
+		args = append(args, "--webhook-cert-dir="+certsDir)
+		volumes = append(volumes, corev1.Volume{Name: "certificates", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: certificatesSecret}}})
+		mounts = append(mounts, corev1.VolumeMount{Name: "certificates", MountPath: certsDir, ReadOnly: true})
+	}
+	pod := x.pod(ControllerComponent, Controller, x.Controller.Program, args, []corev1.ContainerPort{
+		{Name: "webhooks", ContainerPort: webhookPort},
+		{Name: "visibility", ContainerPort: visibilityPort},
+		{Name: "metrics", ContainerPort: metricsPort},
+		{Name: "health", ContainerPort: healthPort},
+	})
+	pod.Annotations = map[string]string{ConfigHash: hash(x.Controller.Config)}
+	pod.Spec.Volumes = volumes
+	pod.Spec.Containers[0].VolumeMounts = mounts
+	// Users' writes wait for the webhooks: a replica that goes answers until nobody asks it.
+	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: drain}}}
+	return x.deployment(ControllerComponent, x.Controller.Replicas, pod)
+}
+
+// kindModes are modes as the flag takes them, in the order of their kinds.
+func kindModes(modes map[string]string) string {
+	var out []string
+	for _, kind := range slices.Sorted(maps.Keys(modes)) {
+		out = append(out, kind+"="+modes[kind])
+	}
+	return strings.Join(out, ",")
+}
+
+// scheduler is the Deployment of the scheduler.
+func (x *rendering) scheduler() client.Object {
+	args := []string{
+		"scheduler",
+		"--leader-elect",
+		"--namespace=" + x.Namespace,
+		"--bind-address=$(POD_IP)", // the kubelet probes it there
+		fmt.Sprintf("--health-port=%d", schedulerPort),
+		"--scheduler-names=" + strings.Join(x.Scheduler.Names, ","),
+	}
+	pod := x.pod(SchedulerComponent, Scheduler, x.Scheduler.Program, args, []corev1.ContainerPort{{Name: "health", ContainerPort: schedulerPort}})
+	pod.Spec.Containers[0].Env = []corev1.EnvVar{
+		{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"}}},
+	}
+	return x.deployment(SchedulerComponent, x.Scheduler.Replicas, pod)
+}
+
+func (x *rendering) deployment(component string, replicas int32, pod corev1.PodTemplateSpec) client.Object {
+	meta := x.meta(x.fullname(component))
+	meta.Labels = map[string]string{ComponentLabel: component}
+	return &appsv1.Deployment{
+		ObjectMeta: meta,
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(replicas),
+			Selector: &metav1.LabelSelector{MatchLabels: selector(component)},
+			Template: pod,
+			Strategy: appsv1.DeploymentStrategy{
+				Type: appsv1.RollingUpdateDeploymentStrategyType,
+				// A new one answers before an old one goes.
+				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: new(intstr.FromInt32(0)), MaxSurge: new(intstr.FromInt32(1))},
+			},
+			RevisionHistoryLimit: ptr.To[int32](3),
+		},
+	}
+}
+
+// pod is what both programs have in common. All of it passes the strictest level of pod security.
+func (x *rendering) pod(component, account string, p Program, args []string, ports []corev1.ContainerPort) corev1.PodTemplateSpec {
+	for i := range ports {
+		ports[i].Protocol = corev1.ProtocolTCP
+	}
+	labels := selector(component)
+	labels[PartLabel] = App
+	if x.Version != "" {
+		labels[VersionLabel] = x.Version
+	}
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec: corev1.PodSpec{
+			ServiceAccountName:            account,
+			ImagePullSecrets:              x.ImagePullSecrets,
+			PriorityClassName:             x.PriorityClassName,
+			NodeSelector:                  x.NodeSelector,
+			Tolerations:                   x.Tolerations,
+			Affinity:                      x.Affinity,
+			TerminationGracePeriodSeconds: ptr.To[int64](30),
+			SecurityContext:               x.podSecurity(),
+			TopologySpreadConstraints:     []corev1.TopologySpreadConstraint{apart(component, corev1.LabelHostname), apart(component, corev1.LabelTopologyZone)},
+			Containers: []corev1.Container{{
+				Name:            component,
+				Image:           x.Image.String(),
+				ImagePullPolicy: x.Image.PullPolicy,
+				Args:            append(args, p.ExtraArgs...),
+				Ports:           ports,
+				Resources:       p.Resources,
+				StartupProbe:    probe("/healthz", 2, 60),
+				LivenessProbe:   probe("/healthz", 10, 3),
+				ReadinessProbe:  probe("/readyz", 2, 3),
+				SecurityContext: &corev1.SecurityContext{
+					AllowPrivilegeEscalation: new(false),
+					ReadOnlyRootFilesystem:   new(true),
+					Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+				},
+			}},
+		},
+	}
+}
+
+// podSecurity leaves users to OpenShift, which gives each namespace some of its own.
+func (x *rendering) podSecurity() *corev1.PodSecurityContext {
+	s := &corev1.PodSecurityContext{
+		RunAsNonRoot:   new(true),
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	if x.Platform != OpenShift {
+		s.RunAsUser, s.RunAsGroup, s.FSGroup = ptr.To[int64](nobody), ptr.To[int64](nobody), ptr.To[int64](nobody)
+	}
+	return s
+}
+
+// apart has the replicas of a component run in different places, as far as there are some.
+func apart(component, key string) corev1.TopologySpreadConstraint {
+	return corev1.TopologySpreadConstraint{
+		MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway,
+		LabelSelector:  &metav1.LabelSelector{MatchLabels: selector(component)},
+		MatchLabelKeys: []string{"pod-template-hash"},
+	}
+}
+
+// probe asks every so many seconds, and gives up after so many failures.
+func probe(path string, seconds, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")}},
+		PeriodSeconds: seconds, FailureThreshold: failures, TimeoutSeconds: 5,
+	}
+}
+
+// services are in front of the webhooks and the metrics; that of the visibility API is with its
+// registration.
+func (x *rendering) services() []client.Object {
+	return []client.Object{
+		x.service(v1beta2.DefaultWebhookService, ControllerComponent, corev1.ServicePort{Name: "https", Port: webhookServicePort, TargetPort: intstr.FromString("webhooks")}),
+		x.service(metricsService, ControllerComponent, corev1.ServicePort{Name: "https", Port: metricsPort, TargetPort: intstr.FromString("metrics")}),
+		x.service(SchedulerService, SchedulerComponent, corev1.ServicePort{Name: "http", Port: schedulerPort, TargetPort: intstr.FromString("health")}),
+	}
+}
+
+func (x *rendering) service(name, component string, port corev1.ServicePort) client.Object {
+	port.Protocol = corev1.ProtocolTCP
+	meta := x.meta(name)
+	meta.Labels = map[string]string{ComponentLabel: component}
+	return &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: selector(component), Ports: []corev1.ServicePort{port}}}
+}
+
+// budgets keep one replica of each program while nodes are drained. Of a single replica they say
+// nothing: its node could never be.
+func (x *rendering) budgets() []client.Object {
+	if !x.PodDisruptionBudget.Enabled {
+		return nil
+	}
+	var out []client.Object
+	for _, p := range []struct {
+		component string
+		replicas  int32
+	}{{ControllerComponent, x.Controller.Replicas}, {SchedulerComponent, x.Scheduler.Replicas}} {
+		if p.replicas < 2 {
+			continue
+		}
+		out = append(out, &policyv1.PodDisruptionBudget{
+			ObjectMeta: x.meta(x.fullname(p.component)),
+			Spec: policyv1.PodDisruptionBudgetSpec{
+				MaxUnavailable:             new(intstr.FromInt32(1)),
+				Selector:                   &metav1.LabelSelector{MatchLabels: selector(p.component)},
+				UnhealthyPodEvictionPolicy: ptr.To(policyv1.AlwaysAllow),
+			},
+		})
+	}
+	return out
+}

@@ -1,0 +1,180 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/kube/install"
+)
+
+// Cluster is where something is rolled out.
+type Cluster struct {
+	Client    client.Client
+	Discovery Discovery
+	// Say tells of progress, a line at a time.
+	Say func(format string, args ...any)
+	// Pause is how long to wait between two looks; 0 is a second.
+	Pause time.Duration
+}
+
+// Deed is what was done with an object.
+type Deed string
+
+// The deeds.
+const (
+	Created   Deed = "created"
+	Changed   Deed = "changed"
+	Unchanged Deed = "unchanged"
+	Removed   Deed = "removed"
+)
+
+// Apply brings a plan into the cluster, stage after stage, and removes what an earlier one had
+// and this one has not. With wait it waits before the last stage, the webhook configurations,
+// until there is somebody to answer, and at the end until all works: users' writes are refused at
+// no time. It may be repeated, and changes nothing then.
+func (x *Cluster) Apply(ctx context.Context, p *Plan, wait bool) error { //nolint:revive // a fact
+	for _, s := range p.Stages {
+		if s.Name == install.WebhooksStage && wait {
+			if err := x.await(ctx, x.programs(p)); err != nil {
+				return err
+			}
+		}
+		done := map[Deed]int{}
+		for _, o := range s.Objects {
+			deed, err := x.put(ctx, o)
+			if err != nil {
+				return fmt.Errorf("install %s %s: %w", strings.ToLower(o.GetKind()), o.GetName(), err)
+			}
+			done[deed]++
+		}
+		x.Say("%-14s %s", s.Name, tally(done))
+		if s.Name == install.DefinitionsStage {
+			if err := x.await(ctx, x.served(s)); err != nil {
+				return err
+			}
+		}
+	}
+	gone, err := x.Stale(ctx, p)
+	if err != nil {
+		return err
+	}
+	for _, o := range gone {
+		if err := client.IgnoreNotFound(x.Client.Delete(ctx, o)); err != nil {
+			return fmt.Errorf("remove %s %s: %w", strings.ToLower(o.GetKind()), o.GetName(), err)
+		}
+		x.Say("%-14s %s %s: no longer wanted", Removed, strings.ToLower(o.GetKind()), o.GetName())
+	}
+	if !wait {
+		return nil
+	}
+	return x.await(ctx, append(x.programs(p), x.answers(p)...))
+}
+
+// tally is how many objects saw which deed.
+func tally(done map[Deed]int) string {
+	var parts []string
+	for _, d := range []Deed{Created, Changed, Unchanged} {
+		if done[d] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", done[d], d))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// put applies an object and says what that did.
+func (x *Cluster) put(ctx context.Context, o *unstructured.Unstructured) (Deed, error) {
+	before := &unstructured.Unstructured{}
+	before.SetGroupVersionKind(o.GroupVersionKind())
+	err := x.Client.Get(ctx, client.ObjectKeyFromObject(o), before)
+	missing := apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err)
+	if err != nil && !missing {
+		return "", err
+	}
+	if err := install.Put(ctx, x.Client, o); err != nil {
+		return "", err
+	}
+	if missing {
+		return Created, nil
+	}
+	after := &unstructured.Unstructured{}
+	after.SetGroupVersionKind(o.GroupVersionKind())
+	if err := x.Client.Get(ctx, client.ObjectKeyFromObject(o), after); err != nil {
+		return "", err
+	}
+	if len(differences(before.Object, after.Object)) == 0 {
+		return Unchanged, nil
+	}
+	return Changed, nil
+}
+
+// rolled are the kinds that an installation has objects of; nothing else is ever removed.
+func rolled() []schema.GroupVersionKind {
+	var out []schema.GroupVersionKind
+	for _, k := range []struct{ version, kinds string }{
+		{"admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration ValidatingWebhookConfiguration ValidatingAdmissionPolicyBinding ValidatingAdmissionPolicy"},
+		{"apiregistration.k8s.io/v1", "APIService"},
+		{"apps/v1", "Deployment"},
+		{"policy/v1", "PodDisruptionBudget"},
+		{"networking.k8s.io/v1", "NetworkPolicy"},
+		{"monitoring.coreos.com/v1", "ServiceMonitor"},
+		{"cert-manager.io/v1", "Certificate Issuer"},
+		{"v1", "Service ConfigMap Secret"},
+		{"rbac.authorization.k8s.io/v1", "ClusterRoleBinding RoleBinding ClusterRole Role"},
+		{"v1", "ServiceAccount"},
+	} {
+		for kind := range strings.FieldsSeq(k.kinds) {
+			out = append(out, schema.FromAPIVersionAndKind(k.version, kind))
+		}
+	}
+	return out
+}
+
+// Stale are the objects of an earlier installation that a plan has not, in an order in which they
+// can be removed. Definitions never are: objects go with them.
+func (x *Cluster) Stale(ctx context.Context, p *Plan) ([]*unstructured.Unstructured, error) {
+	wanted := map[string]bool{}
+	for _, s := range p.Stages {
+		for _, o := range s.Objects {
+			wanted[id(o)] = true
+		}
+	}
+	all, err := x.labelled(ctx, p.Release.Manager)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return wanted[id(o)] }), nil
+}
+
+func id(o *unstructured.Unstructured) string {
+	return o.GroupVersionKind().GroupKind().String() + " " + o.GetNamespace() + "/" + o.GetName()
+}
+
+// labelled are all objects that somebody installed with mlbatch.
+func (x *Cluster) labelled(ctx context.Context, manager string) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	for _, gvk := range rolled() {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		err := x.Client.List(ctx, list, client.MatchingLabels{install.PartLabel: install.App, install.ManagedLabel: manager})
+		switch {
+		case apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err):
+			continue // nobody brought the kind
+		case err != nil:
+			return nil, fmt.Errorf("look for what is installed: list %ss: %w", gvk.Kind, err)
+		}
+		for i := range list.Items {
+			list.Items[i].SetGroupVersionKind(gvk)
+			out = append(out, &list.Items[i])
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,479 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/mlbatch/mlbatch/internal/kube/install"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/kube/webhook"
+)
+
+// Severity is how bad a finding is.
+type Severity string
+
+// The severities. Nothing is installed while there is an Error.
+const (
+	Error   Severity = "error"
+	Warning Severity = "warning"
+	Note    Severity = "note"
+)
+
+// Finding is something in a cluster that stands in the way of an installation, or that who
+// installs has to know.
+type Finding struct {
+	Check    string   `json:"check"`
+	Severity Severity `json:"severity"`
+	// Object is what it is about, as KIND/NAME.
+	Object  string `json:"object,omitempty"`
+	Message string `json:"message"`
+	Cure    string `json:"cure"`
+}
+
+// Facts are what is looked at before something is installed.
+type Facts struct {
+	// Kubernetes is the version of the API server.
+	Kubernetes string
+	// Denied is what who installs may not do, as "create deployments.apps in mlbatch-system".
+	Denied []string
+	// Groups are the API groups that are served.
+	Groups      []string
+	Definitions []apiextensionsv1.CustomResourceDefinition
+	Mutating    []admissionregistrationv1.MutatingWebhookConfiguration
+	Validating  []admissionregistrationv1.ValidatingWebhookConfiguration
+	Deployments []appsv1.Deployment
+	// Namespace is where the programs are to run, nil if it is not there; Pods are those in it.
+	Namespace *corev1.Namespace
+	Pods      []corev1.Pod
+	// PriorityClasses are the names of those that there are.
+	PriorityClasses []string
+}
+
+// Plan is what is to be installed.
+type Plan struct {
+	Values  install.Values
+	Release install.Release
+	Stages  []install.Stage
+}
+
+// The versions of Kubernetes: below oldest kinds and policies of mlbatch are refused, tested are
+// those that were tried.
+const (
+	oldest      = "1.32.0"
+	firstTested = "1.33.0"
+	lastTested  = "1.36"
+)
+
+// Check is one question.
+type Check struct {
+	Name string
+	// Asks says what it looks for.
+	Asks string
+	find func(p *Plan, f *Facts) []Finding
+}
+
+// Checks are all, in the order in which they are asked.
+func Checks() []Check {
+	return []Check{
+		{"kubernetes-version", "a version of Kubernetes that has what mlbatch needs", kubernetesVersion},
+		{"rights", "the rights to make what is installed", rightsOf},
+		{"mlbatch-elsewhere", "an mlbatch in another namespace", elsewhere},
+		{"mlbatch-version", "a newer mlbatch", versions},
+		{"two-brains", "a controller that decides on the same jobs: Kueue, AppWrapper", brains},
+		{"two-schedulers", "a scheduler that puts pods on the same nodes", schedulers},
+		{"other-operators", "an operator that makes the pods of a kind that mlbatch is to run", operators},
+		{"webhooks-of-others", "webhooks of others that are asked about mlbatch's kinds", foreignWebhooks},
+		{"stored-versions", "objects that are stored in versions which mlbatch does not know", storedVersions},
+		{"kinds-of-charts", "kinds that a Helm release takes along when it is uninstalled", chartKinds},
+		{"missing-kinds", "kinds that the values need and nobody brought: ServiceMonitor, Certificate", missingKinds},
+		{"pod-security", "pods in the namespace that its level of pod security refuses", podSecurity},
+		{"priority-class", "the priority class of the pods", priorityClass},
+		{"image", "an image that no registry has", localImage},
+	}
+}
+
+// Preflight is what the checks find, those of the worst severity first.
+func Preflight(p *Plan, f *Facts) []Finding {
+	var out []Finding
+	for _, c := range Checks() {
+		for _, found := range c.find(p, f) {
+			found.Check = c.Name
+			out = append(out, found)
+		}
+	}
+	rank := map[Severity]int{Error: 0, Warning: 1, Note: 2}
+	slices.SortStableFunc(out, func(a, b Finding) int { return cmp.Compare(rank[a.Severity], rank[b.Severity]) })
+	return out
+}
+
+func kubernetesVersion(_ *Plan, f *Facts) []Finding {
+	is, err := version.ParseGeneric(f.Kubernetes)
+	switch {
+	case err != nil:
+		return []Finding{{Severity: Warning, Message: fmt.Sprintf("the API server says that it is of version %q, which says nothing", f.Kubernetes), Cure: "see to that it is " + oldest + " or newer"}}
+	case is.LessThan(version.MustParseGeneric(oldest)):
+		return []Finding{{Severity: Error, Message: "Kubernetes " + f.Kubernetes + " is too old: it refuses kinds and policies of mlbatch", Cure: "upgrade it to " + oldest + " or newer"}}
+	case is.LessThan(version.MustParseGeneric(firstTested)), is.Minor() > version.MustParseGeneric(lastTested).Minor():
+		return []Finding{{Severity: Warning, Message: "mlbatch was not tried with Kubernetes " + f.Kubernetes, Cure: "try it on a cluster that is not in production first; it is made for " + firstTested + " to " + lastTested}}
+	}
+	return nil
+}
+
+func rightsOf(_ *Plan, f *Facts) []Finding {
+	var out []Finding
+	for _, d := range f.Denied {
+		out = append(out, Finding{Severity: Error, Message: "you may not " + d, Cure: "install as somebody who has the role cluster-admin"})
+	}
+	return out
+}
+
+// ours finds the Deployments of an mlbatch.
+func ours(f *Facts, component string) []*appsv1.Deployment {
+	var out []*appsv1.Deployment
+	for i := range f.Deployments {
+		d := &f.Deployments[i]
+		if d.Labels[install.PartLabel] == install.App && d.Labels[install.ComponentLabel] == component {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func elsewhere(p *Plan, f *Facts) []Finding {
+	var out []Finding
+	for _, d := range ours(f, install.ControllerComponent) {
+		if d.Namespace != p.Release.Namespace {
+			out = append(out, Finding{
+				Severity: Error, Object: nameOf(d), Message: "there is an mlbatch in namespace " + d.Namespace + ": two would decide on the same jobs",
+				Cure: "install into " + d.Namespace + " (--namespace), or remove that one first: mlbatch uninstall --namespace " + d.Namespace + " --keep-crds",
+			})
+			continue
+		}
+		if by := d.Labels[install.ManagedLabel]; by != p.Release.Manager {
+			out = append(out, Finding{
+				Severity: Error, Object: nameOf(d), Message: fmt.Sprintf("it was installed by %q", by),
+				Cure: "upgrade it in the same way; for Helm: helm upgrade " + d.Labels[install.InstanceLabel] + " -n " + d.Namespace,
+			})
+		}
+	}
+	return out
+}
+
+func versions(p *Plan, f *Facts) []Finding {
+	for _, d := range ours(f, install.ControllerComponent) {
+		has := d.Labels[install.VersionLabel]
+		if d.Namespace != p.Release.Namespace || has == p.Release.Version {
+			continue
+		}
+		cure := "mlbatch upgrade --check says what changes, and whether that can be taken back"
+		if Newer(has, p.Release.Version) {
+			return []Finding{{Severity: Error, Object: nameOf(d), Message: fmt.Sprintf("mlbatch %s is installed, this program is the older %s", has, p.Release.Version), Cure: "use the program of version " + has + "; " + cure}}
+		}
+		return []Finding{{Severity: Note, Object: nameOf(d), Message: fmt.Sprintf("mlbatch %s is installed and becomes %s", has, p.Release.Version), Cure: cure}}
+	}
+	return nil
+}
+
+// Newer reports whether a version is newer than another. Versions that are not of the form
+// v1.2.3 cannot be told apart.
+func Newer(a, b string) bool {
+	x, errA := version.ParseSemantic(a)
+	y, errB := version.ParseSemantic(b)
+	return errA == nil && errB == nil && y.LessThan(x)
+}
+
+// running are the Deployments with pods, outside of ours, that have one of some names or run one
+// of some images.
+func running(f *Facts, names, images []string) []*appsv1.Deployment {
+	var out []*appsv1.Deployment
+	for i := range f.Deployments {
+		d := &f.Deployments[i]
+		if d.Labels[install.PartLabel] == install.App || d.Spec.Replicas != nil && *d.Spec.Replicas == 0 {
+			continue
+		}
+		if slices.Contains(names, d.Name) || slices.ContainsFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool {
+			return slices.ContainsFunc(images, func(i string) bool { return imageEnds(c.Image, i) })
+		}) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// imageEnds reports whether an image, without tag and digest, ends with a path.
+func imageEnds(image, path string) bool {
+	image, _, _ = strings.Cut(image, "@")
+	if colon := strings.LastIndex(image, ":"); colon > strings.LastIndex(image, "/") {
+		image = image[:colon]
+	}
+	return image == path || strings.HasSuffix(image, "/"+path)
+}
+
+func scaleDown(d *appsv1.Deployment) string {
+	return fmt.Sprintf("kubectl scale deployment %s -n %s --replicas=0", d.Name, d.Namespace)
+}
+
+func brains(_ *Plan, f *Facts) []Finding {
+	var out []Finding
+	for _, b := range []struct {
+		what          string
+		names, images []string
+	}{
+		{"Kueue decides on the same queues and Workloads", []string{"kueue-controller-manager"}, []string{"kueue/kueue", "kueue-controller"}},
+		{"another controller runs the same AppWrappers", []string{"appwrapper-controller-manager", "codeflare-operator-manager"}, []string{"appwrapper"}},
+	} {
+		for _, d := range running(f, b.names, b.images) {
+			out = append(out, Finding{Severity: Error, Object: nameOf(d), Message: b.what, Cure: scaleDown(d) + "; its objects, and jobs that run, stay"})
+		}
+	}
+	return out
+}
+
+func schedulers(p *Plan, f *Facts) []Finding {
+	var out []Finding
+	for _, d := range running(f, []string{"scheduler-plugins-scheduler", "sakkara-scheduler"}, []string{"scheduler-plugins/kube-scheduler", "sakkara-scheduler"}) {
+		if slices.ContainsFunc(p.Values.Scheduler.Names, func(n string) bool {
+			return n == d.Name || strings.Contains(n, strings.TrimSuffix(d.Name, "-scheduler"))
+		}) {
+			out = append(out, Finding{
+				Severity: Error, Object: nameOf(d), Message: "it answers to a name that mlbatch's scheduler answers to (scheduler.names): both would bind the same pods",
+				Cure: scaleDown(d) + "; or take its name out of scheduler.names",
+			})
+			continue
+		}
+		out = append(out, Finding{Severity: Warning, Object: nameOf(d), Message: "it puts pods on the same nodes, and knows nothing of what mlbatch planned", Cure: scaleDown(d)})
+	}
+	for _, d := range running(f, []string{"volcano-scheduler", "kai-scheduler", "yunikorn-scheduler"}, []string{"vc-scheduler", "kai-scheduler/scheduler", "yunikorn"}) {
+		out = append(out, Finding{
+			Severity: Warning, Object: nameOf(d), Message: "it puts pods on the same nodes, and knows nothing of what mlbatch planned",
+			Cure: "keep it off the nodes with GPUs, or " + scaleDown(d),
+		})
+	}
+	return out
+}
+
+// operators are those that fight over pods with mlbatch, which leaves the kind to them as long as
+// they run.
+func operators(p *Plan, f *Facts) []Finding {
+	left := map[string][]string{}
+	about := map[string]*appsv1.Deployment{}
+	all := kinds.All()
+	for i := range all {
+		o := all[i].Operated
+		kind := strings.ToLower(all[i].GVK().Kind)
+		if mode := p.Values.Controller.Kinds[kind]; o == nil || mode != "" && mode != install.RunKind {
+			continue
+		}
+		for _, d := range running(f, nil, o.Others) {
+			name := nameOf(d)
+			about[name] = d
+			if !slices.Contains(left[name], kind) {
+				left[name] = append(left[name], kind)
+			}
+		}
+	}
+	var out []Finding
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		modes := make([]string, len(left[name]))
+		for i, kind := range left[name] {
+			modes[i] = kind + ": queue"
+		}
+		out = append(out, Finding{
+			Severity: Error, Object: name, Message: "it makes the pods of " + strings.Join(left[name], ", ") + ", as mlbatch does, and installing replaces the definitions of these kinds",
+			Cure: scaleDown(about[name]) + "; or leave the pods to it, by the value controller.kinds: {" + strings.Join(modes, ", ") + "}",
+		})
+	}
+	return out
+}
+
+// foreignWebhooks are those that are asked about kinds that are installed.
+func foreignWebhooks(p *Plan, f *Facts) []Finding {
+	groups := map[string]bool{}
+	for _, crd := range definitionsOf(p) {
+		groups[crd.group] = true
+	}
+	of := func(rules []admissionregistrationv1.RuleWithOperations) string {
+		for _, r := range rules {
+			for _, g := range r.APIGroups {
+				if groups[g] {
+					return g
+				}
+			}
+		}
+		return ""
+	}
+	var out []Finding
+	find := func(kind, name, group string) {
+		if group == "" {
+			return
+		}
+		out = append(out, Finding{
+			Severity: Error, Object: kind + "/" + name, Message: "it is asked about objects of " + group + ": what it does not answer is refused",
+			Cure: "kubectl delete " + kind + " " + name + "; or, for the operator of a kind that is to stay, say so by the value controller.kinds",
+		})
+	}
+	for i := range f.Mutating {
+		c, group := &f.Mutating[i], ""
+		for j := range c.Webhooks {
+			group = cmp.Or(group, of(c.Webhooks[j].Rules))
+		}
+		if c.Name != webhook.MutatingName {
+			find("mutatingwebhookconfiguration", c.Name, group)
+		}
+	}
+	for i := range f.Validating {
+		c, group := &f.Validating[i], ""
+		for j := range c.Webhooks {
+			group = cmp.Or(group, of(c.Webhooks[j].Rules))
+		}
+		if c.Name != webhook.ValidatingName {
+			find("validatingwebhookconfiguration", c.Name, group)
+		}
+	}
+	return out
+}
+
+// definition is what is asked of a definition that is to be installed.
+type definition struct {
+	name, group string
+	versions    []string
+}
+
+func definitionsOf(p *Plan) []definition {
+	var out []definition
+	for _, s := range p.Stages {
+		if s.Name != install.DefinitionsStage {
+			continue
+		}
+		for _, o := range s.Objects {
+			d := definition{name: o.GetName()}
+			spec, _ := o.Object["spec"].(map[string]any)
+			d.group, _ = spec["group"].(string)
+			versions, _ := spec["versions"].([]any)
+			for _, v := range versions {
+				one, _ := v.(map[string]any)
+				name, _ := one["name"].(string)
+				d.versions = append(d.versions, name)
+			}
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// there are the definitions of a plan that the cluster has.
+func there(p *Plan, f *Facts) map[*apiextensionsv1.CustomResourceDefinition]definition {
+	out := map[*apiextensionsv1.CustomResourceDefinition]definition{}
+	for _, d := range definitionsOf(p) {
+		for i := range f.Definitions {
+			if f.Definitions[i].Name == d.name {
+				out[&f.Definitions[i]] = d
+			}
+		}
+	}
+	return out
+}
+
+func byName(all map[*apiextensionsv1.CustomResourceDefinition]definition) []*apiextensionsv1.CustomResourceDefinition {
+	return slices.SortedFunc(maps.Keys(all), func(a, b *apiextensionsv1.CustomResourceDefinition) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+func storedVersions(p *Plan, f *Facts) []Finding {
+	var out []Finding
+	has := there(p, f)
+	for _, crd := range byName(has) {
+		for _, stored := range crd.Status.StoredVersions {
+			if !slices.Contains(has[crd].versions, stored) {
+				out = append(out, Finding{
+					Severity: Error, Object: "customresourcedefinition/" + crd.Name,
+					Message: "objects of it may be stored in version " + stored + ", which mlbatch does not know; the API server refuses to lose it",
+					Cure:    "with its old operator, write all objects again in version " + strings.Join(has[crd].versions, " or ") + ", and then take " + stored + " out of status.storedVersions",
+				})
+			}
+		}
+	}
+	return out
+}
+
+func chartKinds(p *Plan, f *Facts) []Finding {
+	releases := map[string][]string{}
+	for _, crd := range byName(there(p, f)) {
+		name, ns := crd.Annotations["meta.helm.sh/release-name"], crd.Annotations["meta.helm.sh/release-namespace"]
+		if name != "" && crd.Labels[install.PartLabel] != install.App {
+			releases[ns+"/"+name] = append(releases[ns+"/"+name], crd.Name)
+		}
+	}
+	var out []Finding
+	for _, r := range slices.Sorted(maps.Keys(releases)) {
+		ns, name, _ := strings.Cut(r, "/")
+		out = append(out, Finding{
+			Severity: Warning, Object: "helm release " + name + " in " + ns,
+			Message: "helm uninstall of it deletes " + strings.Join(releases[r], ", ") + " and all objects of these kinds",
+			Cure:    fmt.Sprintf("never uninstall it; have Helm forget it: kubectl delete secret -n %s -l owner=helm,name=%s", ns, name),
+		})
+	}
+	return out
+}
+
+func missingKinds(p *Plan, f *Facts) []Finding {
+	var out []Finding
+	if p.Values.Metrics.ServiceMonitor.Enabled && !slices.Contains(f.Groups, "monitoring.coreos.com") {
+		out = append(out, Finding{Severity: Error, Message: "there is no kind ServiceMonitor: the Prometheus operator is not installed", Cure: "install it first, or set metrics.serviceMonitor.enabled to false"})
+	}
+	if p.Values.CertManager.Enabled && !slices.Contains(f.Groups, "cert-manager.io") {
+		out = append(out, Finding{Severity: Error, Message: "there is no kind Certificate: cert-manager is not installed", Cure: "install it first, or set certManager.enabled to false: the controller makes its certificates itself"})
+	}
+	return out
+}
+
+// podSecurity: the namespace gets the level restricted, which pods of others may not fit.
+func podSecurity(p *Plan, f *Facts) []Finding {
+	if f.Namespace == nil || f.Namespace.Labels["pod-security.kubernetes.io/enforce"] == "restricted" {
+		return nil
+	}
+	var others []string
+	for i := range f.Pods {
+		if f.Pods[i].Labels[install.PartLabel] != install.App {
+			others = append(others, f.Pods[i].Name)
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Severity: Warning, Object: "namespace/" + f.Namespace.Name,
+		Message: fmt.Sprintf("it becomes one for restricted pods only, and there are others' pods (%s), which may not come back once they end", strings.Join(others, ", ")),
+		Cure:    "install into a namespace of mlbatch's own, by --namespace",
+	}}
+}
+
+func priorityClass(p *Plan, f *Facts) []Finding {
+	name := p.Values.PriorityClassName
+	if name == "" || slices.Contains(f.PriorityClasses, name) {
+		return nil
+	}
+	return []Finding{{Severity: Error, Object: "priorityclass/" + name, Message: "it is not there: the API server would refuse the pods", Cure: "make it, or set priorityClassName"}}
+}
+
+func localImage(p *Plan, _ *Facts) []Finding {
+	i := p.Values.Image
+	if i.Registry != "localhost" {
+		return nil
+	}
+	return []Finding{{
+		Severity: Note, Message: "no registry has the image " + i.String(),
+		Cure: "bring it to every node (make images; ctr --namespace k8s.io images import FILE), or push it to a registry of yours and name it by --image",
+	}}
+}
+
+// nameOf is KIND/NAME of a Deployment, and where.
+func nameOf(d *appsv1.Deployment) string { return "deployment/" + d.Name + " in " + d.Namespace }

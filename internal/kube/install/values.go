@@ -1,0 +1,294 @@
+package install
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Values are what an installation is made of, by the names that Helm charts have for
+// them. The chart, the kustomize base and `mlbatch install` take the same.
+type Values struct {
+	FullnameOverride    string                        `json:"fullnameOverride"`
+	Platform            string                        `json:"platform"`
+	Image               Image                         `json:"image"`
+	ImagePullSecrets    []corev1.LocalObjectReference `json:"imagePullSecrets"`
+	Controller          Controlling                   `json:"controller"`
+	Scheduler           Scheduling                    `json:"scheduler"`
+	NodeSelector        map[string]string             `json:"nodeSelector"`
+	Tolerations         []corev1.Toleration           `json:"tolerations"`
+	Affinity            *corev1.Affinity              `json:"affinity"`
+	PriorityClassName   string                        `json:"priorityClassName"`
+	PodDisruptionBudget Switch                        `json:"podDisruptionBudget"`
+	NetworkPolicy       NetworkPolicy                 `json:"networkPolicy"`
+	Metrics             Metrics                       `json:"metrics"`
+	CertManager         Switch                        `json:"certManager"`
+	CRDs                CRDs                          `json:"crds"`
+	ExtraObjects        []map[string]any              `json:"extraObjects"`
+}
+
+// Platforms.
+const (
+	Kubernetes = "kubernetes"
+	OpenShift  = "openshift"
+)
+
+// Image is where the program comes from.
+type Image struct {
+	Registry   string            `json:"registry"`
+	Repository string            `json:"repository"`
+	Tag        string            `json:"tag"`
+	Digest     string            `json:"digest"`
+	PullPolicy corev1.PullPolicy `json:"pullPolicy"`
+}
+
+// String is the image as a container names it.
+func (i *Image) String() string {
+	name := i.Repository
+	if i.Registry != "" {
+		name = i.Registry + "/" + name
+	}
+	if i.Digest != "" {
+		return name + "@" + i.Digest
+	}
+	return name + ":" + i.Tag
+}
+
+// ParseImage takes the name of an image apart, as people type it. What it does not say stays as
+// it is.
+func (i *Image) ParseImage(name string) error {
+	name, digest, _ := strings.Cut(name, "@")
+	tag := ""
+	if colon := strings.LastIndex(name, ":"); colon > strings.LastIndex(name, "/") {
+		name, tag = name[:colon], name[colon+1:]
+	}
+	registry, repository := "", name
+	// As container engines do: what comes first is a host if it looks like one.
+	if first, rest, two := strings.Cut(name, "/"); two && (strings.ContainsAny(first, ".:") || first == "localhost") {
+		registry, repository = first, rest
+	}
+	if repository == "" {
+		return fmt.Errorf("image %q: name one as registry.example.com/mlbatch:v1.2.3", name)
+	}
+	i.Registry, i.Repository, i.Digest = registry, repository, digest
+	if tag != "" {
+		i.Tag = tag
+	}
+	return nil
+}
+
+// Program is what both that run have.
+type Program struct {
+	Replicas  int32                       `json:"replicas"`
+	Resources corev1.ResourceRequirements `json:"resources"`
+	ExtraArgs []string                    `json:"extraArgs"`
+}
+
+// Controlling is the controller.
+type Controlling struct {
+	Program
+	// Config is its configuration file.
+	Config string `json:"config"`
+	// SchedulerName is given to pods whose job names none.
+	SchedulerName string `json:"schedulerName"`
+	// Kinds are what is done with jobs of a kind: run, queue or ignore.
+	Kinds map[string]string `json:"kinds"`
+}
+
+// Scheduling is the scheduler.
+type Scheduling struct {
+	Program
+	// Names are those that it answers to.
+	Names []string `json:"names"`
+}
+
+// Switch turns something on.
+type Switch struct {
+	Enabled bool `json:"enabled"`
+}
+
+// NetworkPolicy says who may connect.
+type NetworkPolicy struct {
+	Enabled bool `json:"enabled"`
+	// APIServer are its addresses.
+	APIServer []string `json:"apiServer"`
+	// Nodes are addresses of nodes, for network plugins that do not let in probes of kubelets.
+	Nodes []string `json:"nodes"`
+	// Metrics are those who read metrics.
+	Metrics []networkingv1.NetworkPolicyPeer `json:"metrics"`
+}
+
+// Metrics says who reads them.
+type Metrics struct {
+	ServiceMonitor ServiceMonitor   `json:"serviceMonitor"`
+	Readers        []rbacv1.Subject `json:"readers"`
+}
+
+// ServiceMonitor tells the Prometheus operator what to read.
+type ServiceMonitor struct {
+	Enabled bool              `json:"enabled"`
+	Labels  map[string]string `json:"labels"`
+}
+
+// CRDs says what is done with the definitions of kinds.
+type CRDs struct {
+	// Enabled installs them.
+	Enabled bool `json:"enabled"`
+	// Keep has Helm keep them, and all objects with them, when the release is uninstalled.
+	Keep bool `json:"keep"`
+}
+
+// DefaultConfig is the controller's configuration where nobody brings one.
+const DefaultConfig = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+
+// DefaultSchedulerName is given to pods whose job names no scheduler.
+const DefaultSchedulerName = "mlbatch-scheduler"
+
+// SchedulerNames are those that manifests of MLBatch carry.
+func SchedulerNames() []string {
+	return []string{DefaultSchedulerName, "scheduler-plugins-scheduler", "sakkara-scheduler", "sakkara"}
+}
+
+// DefaultValues are those of an installation that nobody said anything about. The tag is the
+// version of the program.
+func DefaultValues(tag string) Values {
+	return Values{
+		Platform:         Kubernetes,
+		Image:            Image{Registry: "localhost", Repository: "mlbatch", Tag: tag, PullPolicy: corev1.PullIfNotPresent},
+		ImagePullSecrets: []corev1.LocalObjectReference{},
+		// Requests are what was measured (docs/benchmarks.md), limits leave room for a cluster of
+		// 10,000 nodes. Of the CPU there is no limit: what is throttled decides late.
+		Controller: Controlling{
+			Program: Program{Replicas: 2, Resources: resources("200m", "256Mi", "4Gi"), ExtraArgs: []string{}},
+			Config:  DefaultConfig, SchedulerName: DefaultSchedulerName, Kinds: map[string]string{},
+		},
+		Scheduler: Scheduling{
+			Program: Program{Replicas: 2, Resources: resources("100m", "192Mi", "2Gi"), ExtraArgs: []string{}},
+			Names:   SchedulerNames(),
+		},
+		NodeSelector:        map[string]string{},
+		Tolerations:         []corev1.Toleration{},
+		PriorityClassName:   "system-cluster-critical",
+		PodDisruptionBudget: Switch{true},
+		NetworkPolicy: NetworkPolicy{
+			Enabled: true, APIServer: []string{}, Nodes: []string{},
+			Metrics: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "monitoring"}}}},
+		},
+		Metrics:      Metrics{ServiceMonitor: ServiceMonitor{Labels: map[string]string{}}, Readers: []rbacv1.Subject{}},
+		CRDs:         CRDs{Enabled: true, Keep: true},
+		ExtraObjects: []map[string]any{},
+	}
+}
+
+func resources(cpu, memory, atMost string) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)},
+		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(atMost)},
+	}
+}
+
+// digests are those that registries give.
+var digests = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// tags are those that registries take.
+var tags = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+
+// Validate says what is wrong with values, by field.
+func (v *Values) Validate() field.ErrorList {
+	var errs field.ErrorList
+	if v.FullnameOverride != "" && len(validation.IsDNS1035Label(v.FullnameOverride)) > 0 || len(v.FullnameOverride) > 40 {
+		errs = append(errs, field.Invalid(field.NewPath("fullnameOverride"), v.FullnameOverride, "must be 40 lower case letters, digits and - at most, and begin with a letter"))
+	}
+	if v.Platform != Kubernetes && v.Platform != OpenShift {
+		errs = append(errs, field.NotSupported(field.NewPath("platform"), v.Platform, []string{Kubernetes, OpenShift}))
+	}
+	errs = append(errs, v.Image.validate(field.NewPath("image"))...)
+	errs = append(errs, v.Controller.validate(field.NewPath("controller"))...)
+	errs = append(errs, v.Scheduler.validate(field.NewPath("scheduler"))...)
+	if v.Controller.Config == "" {
+		errs = append(errs, field.Required(field.NewPath("controller", "config"), "leave it out for the defaults, or write a configuration file"))
+	}
+	for _, kind := range slices.Sorted(maps.Keys(v.Controller.Kinds)) {
+		at := field.NewPath("controller", "kinds").Key(kind)
+		if !slices.Contains(kindNames(), kind) {
+			errs = append(errs, field.NotSupported(at, kind, kindNames()))
+		}
+		if mode := v.Controller.Kinds[kind]; !slices.Contains(modes(), mode) {
+			errs = append(errs, field.NotSupported(at, mode, modes()))
+		}
+	}
+	if len(v.Scheduler.Names) == 0 {
+		errs = append(errs, field.Required(field.NewPath("scheduler", "names"), "name one at least, such as "+DefaultSchedulerName))
+	}
+	errs = append(errs, ranges(field.NewPath("networkPolicy", "apiServer"), v.NetworkPolicy.APIServer)...)
+	errs = append(errs, ranges(field.NewPath("networkPolicy", "nodes"), v.NetworkPolicy.Nodes)...)
+	for i, o := range v.ExtraObjects {
+		at := field.NewPath("extraObjects").Index(i)
+		kind, _ := o["kind"].(string)
+		version, _ := o["apiVersion"].(string)
+		meta, _ := o["metadata"].(map[string]any)
+		if name, _ := meta["name"].(string); kind == "" || version == "" || name == "" {
+			errs = append(errs, field.Required(at, "an object needs apiVersion, kind and metadata.name"))
+		}
+	}
+	return errs
+}
+
+func ranges(at *field.Path, list []string) field.ErrorList {
+	var errs field.ErrorList
+	for i, cidr := range list {
+		if _, err := netip.ParsePrefix(cidr); err != nil {
+			errs = append(errs, field.Invalid(at.Index(i), cidr, "must be a range of addresses such as 10.0.0.0/28, or 10.0.0.4/32 for one"))
+		}
+	}
+	return errs
+}
+
+func (i *Image) validate(at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if i.Repository == "" {
+		errs = append(errs, field.Required(at.Child("repository"), "the name of the image, such as mlbatch"))
+	}
+	switch {
+	case i.Digest != "" && !digests.MatchString(i.Digest):
+		errs = append(errs, field.Invalid(at.Child("digest"), i.Digest, "must be sha256: and 64 hexadecimal digits"))
+	case i.Digest == "" && i.Tag == "":
+		errs = append(errs, field.Required(at.Child("tag"), "this program was built without a version: say which image, as --image or here"))
+	case i.Digest == "" && !tags.MatchString(i.Tag):
+		errs = append(errs, field.Invalid(at.Child("tag"), i.Tag, "must be the tag of an image, such as v1.2.3"))
+	}
+	policies := []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
+	if slices.Contains(policies, i.PullPolicy) {
+		return errs
+	}
+	return append(errs, field.NotSupported(at.Child("pullPolicy"), i.PullPolicy, policies))
+}
+
+func (p *Program) validate(at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if p.Replicas < 1 || p.Replicas > 9 {
+		errs = append(errs, field.Invalid(at.Child("replicas"), p.Replicas, "must be between 1 and 9: one leads, the others wait"))
+	}
+	for name, limit := range p.Resources.Limits {
+		if request, has := p.Resources.Requests[name]; has && request.Cmp(limit) > 0 {
+			errs = append(errs, field.Invalid(at.Child("resources", "requests").Key(string(name)), request.String(), "is more than the limit, "+limit.String()))
+		}
+	}
+	for i, arg := range p.ExtraArgs {
+		if !strings.HasPrefix(arg, "-") {
+			errs = append(errs, field.Invalid(at.Child("extraArgs").Index(i), arg, "must be a flag with its value, such as --verbosity=2"))
+		}
+	}
+	return errs
+}
