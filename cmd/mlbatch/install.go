@@ -423,6 +423,8 @@ kinds (AppWrappers, PyTorchJobs, RayClusters and so on) their pods; Jobs of Kube
 				return err
 			}
 			switch {
+			case holds.Beside != "" && holds.Namespace == "":
+				return fmt.Errorf("nothing is installed in this cluster: its mlbatch runs beside it, at %s; that of mlbatch up goes with mlbatch down --delete", holds.Beside)
 			case holds.Namespace == "" && (keep || len(holds.Definitions) == 0):
 				return errors.New("there is no mlbatch that `mlbatch install` installed: one of Helm is removed by helm uninstall")
 			case holds.Namespace != "" && holds.Namespace != flags.namespace:

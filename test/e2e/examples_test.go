@@ -54,14 +54,20 @@ func stages() map[string]staged {
 		return staged{why: "the cluster has a controller already: what is typed is checked only", instead: line + " --check-config"}
 	}
 	out := map[string]staged{
-		"mlbatch demo fault --time-scale 1":              {why: "as slow as the tutorial; the demo has tests", notRun: true},
-		"mlbatch demo kinds":                             {why: "it starts a cluster of its own; TestEveryKindIsHeldAndLosesANode runs all kinds", notRun: true},
-		"mlbatch demo":                                   {why: "it starts clusters of its own for minutes; the demo has tests", notRun: true},
-		"mlbatch up":                                     {why: "the cluster of the tests is started by it", notRun: true},
-		"mlbatch up --data-dir /tmp/other --detach":      {why: "others may use /tmp/other", instead: "mlbatch up --data-dir $HOME/other --detach", after: "mlbatch down --delete --data-dir $HOME/other", own: true},
-		"mlbatch up --detach --nodes 10 --time-scale 60": {why: "not the cluster of the tests; beside it, etcd may be too slow once", instead: "mlbatch up --detach --nodes 10 --time-scale 60 || mlbatch up --detach", own: true},
-		"mlbatch down":                                   {why: "not the cluster of the tests", own: true},
-		"mlbatch down --delete":                          {why: "not the cluster of the tests", own: true},
+		"mlbatch demo fault --time-scale 1":                           {why: "as slow as the tutorial; the demo has tests", notRun: true},
+		"mlbatch demo kinds":                                          {why: "it starts a cluster of its own; TestEveryKindIsHeldAndLosesANode runs all kinds", notRun: true},
+		"mlbatch demo":                                                {why: "it starts clusters of its own for minutes; the demo has tests", notRun: true},
+		"mlbatch up":                                                  {why: "the cluster of the tests is started by it", notRun: true},
+		"mlbatch up --data-dir /tmp/other --detach":                   {why: "others may use /tmp/other", instead: "mlbatch up --data-dir $HOME/other --detach", after: "mlbatch down --delete --data-dir $HOME/other", own: true},
+		"mlbatch up --detach --nodes 10 --time-scale 60":              {why: "not the cluster of the tests; beside it, etcd may be too slow once", instead: "mlbatch up --detach --nodes 10 --time-scale 60 || mlbatch up --detach", own: true},
+		"mlbatch install --image registry.example.com/mlbatch:v1.2.3": {why: "the cluster of mlbatch up has its mlbatch beside it; TestInstall installs", code: 1, says: "the one of mlbatch up needs no installation"},
+		"mlbatch install --values values.yaml --dry-run=server":       {why: "the same, and the file is that of generate", instead: "echo 'nodeSelector: {system: only}' | mlbatch install --values - --dry-run=server", code: 1, says: "mlbatch-elsewhere"},
+		"mlbatch uninstall --keep-crds":                               {why: "nothing is installed there; TestInstall uninstalls", code: 1, says: "nothing is installed in this cluster"},
+		"mlbatch uninstall --yes":                                     {why: "the same", code: 1, says: "nothing is installed in this cluster"},
+		"mlbatch upgrade --check --values values.yaml":                {why: "nothing is installed there, so all of it would change", instead: "echo 'nodeSelector: {system: only}' | mlbatch upgrade --check --values -", code: 1, says: "No mlbatch is installed in namespace mlbatch-system"},
+
+		"mlbatch down":          {why: "not the cluster of the tests", own: true},
+		"mlbatch down --delete": {why: "not the cluster of the tests", own: true},
 
 		"mlbatch eta blue/train":                                                                   {why: "it has to wait", before: stopped, after: resumed},
 		"mlbatch events -n blue --since 1s -f":                                                     {why: "it goes on until it is interrupted", meanwhile: "mlbatch requeue blue/train", until: "train"},

@@ -170,7 +170,7 @@ func (x *cluster) uninstalls(roll *rollout.Cluster, p *rollout.Plan) {
 			// One that runs, and what the controller bound where jobs run.
 			&batchv1.Job{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "runs"},
-				Spec:       batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+				Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
 					ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"mlbatch.dev/run-for": "forever"}},
 					Spec:       corev1.PodSpec{RestartPolicy: "Never", Containers: []corev1.Container{{Name: "m", Image: "i"}}},
 				}},

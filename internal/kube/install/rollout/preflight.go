@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -148,8 +149,32 @@ func ours(f *Facts, component string) []*appsv1.Deployment {
 	return out
 }
 
+// beside is the address of an mlbatch that runs outside of the cluster, "" if none does.
+func beside(validating []admissionregistrationv1.ValidatingWebhookConfiguration) string {
+	for i := range validating {
+		if validating[i].Name != webhook.ValidatingName {
+			continue
+		}
+		for _, w := range validating[i].Webhooks {
+			if w.ClientConfig.URL != nil {
+				if at, err := url.Parse(*w.ClientConfig.URL); err == nil {
+					return at.Host
+				}
+			}
+		}
+	}
+	return ""
+}
+
 func elsewhere(p *Plan, f *Facts) []Finding {
 	var out []Finding
+	if at := beside(f.Validating); at != "" {
+		out = append(out, Finding{
+			Severity: Error, Object: "validatingwebhookconfiguration/" + webhook.ValidatingName,
+			Message: "an mlbatch runs beside this cluster, at " + at + ", as that of mlbatch up does: two would decide on the same jobs",
+			Cure:    "choose another cluster (--kubeconfig); the one of mlbatch up needs no installation",
+		})
+	}
 	for _, d := range ours(f, install.ControllerComponent) {
 		if d.Namespace != p.Release.Namespace {
 			out = append(out, Finding{

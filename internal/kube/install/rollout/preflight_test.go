@@ -14,6 +14,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 	"github.com/mlbatch/mlbatch/internal/kube/install/rollout"
+	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
 // plans makes plans of values. The definitions of kinds take long to read, and depend on
@@ -79,12 +80,17 @@ func TestPreflight(t *testing.T) {
 		// want is "severity check", and cure part of what helps.
 		want, cure string
 	}{
-		"Fit":          {why: "an empty cluster", change: func(*rollout.Facts) {}},
-		"TooOld":       {why: "1.31 refuses selectable fields", change: func(f *rollout.Facts) { f.Kubernetes = "v1.31.9" }, want: "error kubernetes-version", cure: "1.32"},
-		"Vendor":       {why: "vendors add to versions", change: func(f *rollout.Facts) { f.Kubernetes = "v1.34.2-gke.100" }},
-		"Untried":      {why: "a newer one may work", change: func(f *rollout.Facts) { f.Kubernetes = "v1.37.0" }, want: "warning kubernetes-version"},
-		"Rights":       {why: "half an installation is none", change: func(f *rollout.Facts) { f.Denied = []string{"escalate clusterroles.rbac.authorization.k8s.io"} }, want: "error rights", cure: "cluster-admin"},
-		"Elsewhere":    {why: "two brains", change: add(mlbatchAt("other", "v1.0.0", "mlbatch")), want: "error mlbatch-elsewhere", cure: "--namespace other"},
+		"Fit":       {why: "an empty cluster", change: func(*rollout.Facts) {}},
+		"TooOld":    {why: "1.31 refuses selectable fields", change: func(f *rollout.Facts) { f.Kubernetes = "v1.31.9" }, want: "error kubernetes-version", cure: "1.32"},
+		"Vendor":    {why: "vendors add to versions", change: func(f *rollout.Facts) { f.Kubernetes = "v1.34.2-gke.100" }},
+		"Untried":   {why: "a newer one may work", change: func(f *rollout.Facts) { f.Kubernetes = "v1.37.0" }, want: "warning kubernetes-version"},
+		"Rights":    {why: "half an installation is none", change: func(f *rollout.Facts) { f.Denied = []string{"escalate clusterroles.rbac.authorization.k8s.io"} }, want: "error rights", cure: "cluster-admin"},
+		"Elsewhere": {why: "two brains", change: add(mlbatchAt("other", "v1.0.0", "mlbatch")), want: "error mlbatch-elsewhere", cure: "--namespace other"},
+		"Beside": {why: "mlbatch up runs its own; to install would take the webhooks from it", change: func(f *rollout.Facts) {
+			c := asked(webhook.ValidatingName, "kueue.x-k8s.io")
+			c.Webhooks[0].ClientConfig.URL = new("https://127.0.0.1:9443/validate")
+			f.Validating = append(f.Validating, c)
+		}, want: "error mlbatch-elsewhere", cure: "another cluster"},
 		"ByHelm":       {why: "two owners of the same objects", change: add(mlbatchAt("mlbatch-system", "v1.0.0", "Helm")), want: "error mlbatch-elsewhere", cure: "helm upgrade"},
 		"Older":        {why: "an upgrade", change: add(mlbatchAt("mlbatch-system", "v0.9.0", "mlbatch")), want: "note mlbatch-version", cure: "upgrade --check"},
 		"Newer":        {why: "a downgrade may lose fields", change: add(mlbatchAt("mlbatch-system", "v1.10.0", "mlbatch")), want: "error mlbatch-version", cure: "v1.10.0"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -27,6 +28,9 @@ import (
 type Holdings struct {
 	// Namespace is where it is installed, "" if it is not.
 	Namespace string
+	// Beside is the address of an mlbatch that runs outside of the cluster, as that of mlbatch
+	// up does, "" if none does.
+	Beside string
 	// Definitions are the kinds that it brought, and Objects how many there are of each.
 	Definitions []string
 	Objects     map[string]int
@@ -46,6 +50,11 @@ func (x *Cluster) Hold(ctx context.Context, p *Plan) (*Holdings, error) {
 			h.Namespace = o.GetNamespace()
 		}
 	}
+	validating := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
+	if err := x.Client.List(ctx, validating); err != nil {
+		return nil, fmt.Errorf("list webhooks: %w", err)
+	}
+	h.Beside = beside(validating.Items)
 	definitions, err := x.definitions(ctx)
 	if err != nil {
 		return nil, err
