@@ -79,6 +79,10 @@ fuzz: ## inputs that nobody wrote, for every target that takes some (TIME=10m ON
 mutants: ## small mistakes in PKG that no test notices (PKG=./internal/engine/quota N=60 SEED=1)
 	@$(GO) run ./internal/mutate -n '$(or $(N),60)' -seed '$(or $(SEED),1)' '$(PKG)'
 
+.PHONY: keep-data
+keep-data: build ## keep a data directory as this program leaves it, for later ones to come up on (test/upgrade/testdata)
+	@test/upgrade/keep.sh bin/mlbatch "test/upgrade/testdata/schema-$$(sed -n 's/^const schema = //p' internal/local/datadir.go)-kubernetes-$$(sed -n 's/^const Release = "v\([0-9]*\.[0-9]*\).*/\1/p' internal/local/kubeversion/kubeversion.go).tar.gz"
+
 .PHONY: images
 images: ## container images of the program without the control plane: dist/*.oci.tar (PLATFORMS="linux/amd64 linux/arm64")
 	@GO='$(GO)' PLATFORMS='$(PLATFORMS)' .ci/images

@@ -144,9 +144,9 @@ func (c *Cluster) initialise(ctx context.Context, last State) error {
 	}
 	if !c.marker.Complete {
 		c.marker.Complete, c.marker.Empty = true, !c.cfg.Tutorial
-		return c.files.writeMarker(c.marker)
+		c.marker.Schema = 0 // so that it is written
 	}
-	return nil
+	return c.files.stamp(&c.marker)
 }
 
 // start runs the processes in the order in which they need each other.

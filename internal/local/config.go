@@ -99,6 +99,8 @@ var (
 	ErrInUse = errors.New("data directory is in use")
 	// ErrForeign means that the directory holds something else.
 	ErrForeign = errors.New("data directory holds other files")
+	// ErrAge means that an older or newer program has to start the directory.
+	ErrAge = errors.New("data directory of another version")
 	// ErrNoCluster means that there is no cluster in the directory.
 	ErrNoCluster = errors.New("no cluster in the data directory")
 )

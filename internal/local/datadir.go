@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/mlbatch/mlbatch/internal/local/kubeversion"
 	"github.com/mlbatch/mlbatch/internal/local/pki"
 )
 
@@ -53,7 +54,18 @@ type marker struct {
 	Tutorial bool `json:"tutorial"`
 	// Empty says that the first start left the tutorial out; later ones do too.
 	Empty bool `json:"empty,omitempty"`
+	// Schema is how the directory is laid out, see schema; directories without it are from
+	// before it was written down. Kubernetes is the version, such as 1.36, whose objects
+	// etcd has stored.
+	Schema     int    `json:"schema,omitempty"`
+	Kubernetes string `json:"kubernetes,omitempty"`
 }
+
+// schema is how this program lays out data directories. It grows when an older program
+// would not come up on what a newer one leaves, or would do harm; what has to be done to an
+// older directory then goes into readOrBegin. A directory of each schema is kept in
+// test/upgrade/testdata, and has to come up.
+const schema = 1
 
 // LeftEmpty reports whether the first start of the cluster in a data directory left
 // the tutorial out.
@@ -69,6 +81,9 @@ func (l layout) open(now time.Time) (*os.File, marker, error) {
 		return nil, marker{}, fmt.Errorf("make the data directory: %w", err)
 	}
 	if err := l.checkForeign(); err != nil {
+		return nil, marker{}, err
+	}
+	if err := l.checkAge(); err != nil {
 		return nil, marker{}, err
 	}
 	lock, err := l.takeLock()
@@ -159,6 +174,50 @@ func (l layout) checkForeign() error {
 			ErrForeign, l.dir, entries[0].Name())
 	}
 	return nil
+}
+
+// checkAge refuses a directory that another program has to start: a newer one, or one that
+// comes between that which last ran it and this one. Nothing is changed then.
+func (l layout) checkAge() error {
+	m, err := l.readMarker()
+	if err != nil {
+		return nil //nolint:nilerr // it is new, or what is damaged is made anew
+	}
+	if m.Schema > schema {
+		return fmt.Errorf("%w: %s was last run by a newer mlbatch (state %d, and this program knows up to %d): start it with that mlbatch or a newer one, or choose another directory with --data-dir",
+			ErrAge, l.dir, m.Schema, schema)
+	}
+	has, known := minor(m.Kubernetes)
+	brings, _ := minor(kubeversion.Release)
+	switch {
+	case !known || has == brings || has+1 == brings:
+		return nil
+	case has > brings:
+		return fmt.Errorf("%w: %s was last run with Kubernetes %s, and this program brings %s, which may not read what a newer one stored: start it with a mlbatch that brings %s or the next, or choose another directory with --data-dir",
+			ErrAge, l.dir, m.Kubernetes, release(brings), m.Kubernetes)
+	}
+	return fmt.Errorf("%w: %s was last run with Kubernetes %s, and this program brings %s; Kubernetes goes up one version at a time: start it once with a mlbatch that brings %s, or choose another directory with --data-dir",
+		ErrAge, l.dir, m.Kubernetes, release(brings), release(has+1))
+}
+
+// minor is the second number of a version of Kubernetes, such as v1.36.0.
+func minor(version string) (int, bool) {
+	var n int
+	_, err := fmt.Sscanf(strings.TrimPrefix(version, "v"), "1.%d", &n)
+	return n, err == nil
+}
+
+func release(minor int) string { return "1." + strconv.Itoa(minor) }
+
+// stamp writes down who runs a directory from now on, if that is not there.
+func (l layout) stamp(m *marker) error {
+	was := *m
+	brings, _ := minor(kubeversion.Release)
+	m.Schema, m.Kubernetes = schema, release(brings)
+	if *m == was {
+		return nil
+	}
+	return l.writeMarker(*m)
 }
 
 // readOrBegin reads the marker, or writes an incomplete one. What a first start

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mlbatch/mlbatch/internal/local/kubeversion"
 )
 
 func TestDataDirErrors(t *testing.T) {
@@ -42,6 +44,27 @@ func TestDataDirErrors(t *testing.T) {
 			"what is stored does not depend on them",
 			marked(marker{Complete: true}), nil, "",
 		},
+		"before schemas": {
+			"it is from a program that did not write down its schema, and is read",
+			marked(marker{Complete: true, Tutorial: true}), nil, "",
+		},
+		"newer": {
+			"a newer program may have stored what this one would misread",
+			marked(marker{Complete: true, Schema: schema + 1}), ErrAge, "start it with that mlbatch or a newer one",
+		},
+		"same Kubernetes": {"it is what this program stores", marked(marker{Complete: true, Schema: schema, Kubernetes: around(0)}), nil, ""},
+		"Kubernetes before": {
+			"Kubernetes goes up one version",
+			marked(marker{Complete: true, Schema: schema, Kubernetes: around(-1)}), nil, "",
+		},
+		"newer Kubernetes": {
+			"it may have stored objects in versions that this one does not know",
+			marked(marker{Complete: true, Schema: schema, Kubernetes: around(1)}), ErrAge, "with a mlbatch that brings " + around(1),
+		},
+		"old Kubernetes": {
+			"versions that it stored may not be known any more",
+			marked(marker{Complete: true, Schema: schema, Kubernetes: around(-3)}), ErrAge, "once with a mlbatch that brings " + around(-2),
+		},
 		"in use": {
 			"two clusters on one directory would destroy it",
 			func(l layout) (err error) { held, _, err = l.open(time.Now()); return err },
@@ -64,6 +87,39 @@ func TestDataDirErrors(t *testing.T) {
 		})
 	}
 	held.Close()
+}
+
+// around is a version of Kubernetes so many after the one that this program brings.
+func around(n int) string {
+	brings, _ := minor(kubeversion.Release)
+	return release(brings + n)
+}
+
+// A directory that is refused for its age is left as it is, and one that is started says who
+// runs it.
+func TestAgeOfDataDir(t *testing.T) {
+	l := layout{dir: t.TempDir()}
+	if err := l.writeMarker(marker{Complete: true, Schema: schema + 1}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(l.marker())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := l.open(time.Now()); !errors.Is(err, ErrAge) {
+		t.Fatalf("error = %v, want %v", err, ErrAge)
+	}
+	entries, err := os.ReadDir(l.dir)
+	if after, _ := os.ReadFile(l.marker()); err != nil || len(entries) != 1 || string(after) != string(before) {
+		t.Errorf("a refused directory was changed: %v, %s, %v", entries, after, err)
+	}
+	m := marker{Complete: true}
+	if err := l.stamp(&m); err != nil {
+		t.Fatal(err)
+	}
+	if read, err := l.readMarker(); err != nil || read.Schema != schema || read.Kubernetes != around(0) || !read.Complete {
+		t.Errorf("the marker is %+v, %v", read, err)
+	}
 }
 
 // A crash of the machine may leave files empty or cut short. Those that only help

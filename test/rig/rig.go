@@ -29,6 +29,10 @@ import (
 // that of a real cluster.
 const flagsVariable = "MLBATCH_UP_FLAGS"
 
+// binaryVariable names a program that was built already, for who runs a test again and
+// again: linking it takes longer than many a test.
+const binaryVariable = "MLBATCH_TEST_BINARY"
+
 // Cluster is a running "mlbatch up".
 type Cluster struct {
 	// Binary is the built program, Dir its data directory.
@@ -70,6 +74,26 @@ func Start(ctx context.Context, log io.Writer, args ...string) (*Cluster, error)
 	return c, nil
 }
 
+// Build builds the program and starts nothing. Open starts a cluster.
+func Build(ctx context.Context, log io.Writer) (*Cluster, error) {
+	work, err := os.MkdirTemp("", "mlbatch-test-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory: %w", err)
+	}
+	c := &Cluster{Binary: filepath.Join(work, "mlbatch"), Dir: filepath.Join(work, "data"), work: work, log: log}
+	if err := c.build(ctx); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+// Open types "mlbatch up" on a data directory that others made, and returns when the cluster is
+// ready. The directory is the caller's to remove.
+func (c *Cluster) Open(ctx context.Context, dir string, args ...string) error {
+	c.Dir = dir
+	return c.begin(ctx, args...)
+}
+
 // Another starts a second cluster from the same program, with data of its own.
 func (c *Cluster) Another(ctx context.Context, log io.Writer, args ...string) (*Cluster, error) {
 	work, err := os.MkdirTemp("", "mlbatch-test-")
@@ -84,6 +108,10 @@ func (c *Cluster) Another(ctx context.Context, log io.Writer, args ...string) (*
 }
 
 func (c *Cluster) build(ctx context.Context) error {
+	if built := os.Getenv(binaryVariable); built != "" {
+		c.Binary = built
+		return nil
+	}
 	//nolint:gosec // the path is of our own making
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", c.Binary, "github.com/mlbatch/mlbatch/cmd/mlbatch")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -270,4 +298,17 @@ func (c *Cluster) Stop() error {
 		_ = c.up.Wait() // it ends by a signal, which is no news
 	}
 	return os.RemoveAll(c.work)
+}
+
+// End ends the cluster that Open started, and leaves its directory and the program.
+func (c *Cluster) End() error {
+	if c.up == nil || c.up.Process == nil {
+		return nil
+	}
+	if err := c.up.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop mlbatch up: %w", err)
+	}
+	_ = c.up.Wait() // it ends by a signal, which is no news
+	c.up = nil
+	return nil
 }
