@@ -131,7 +131,7 @@ func TestInstall(t *testing.T) {
 	}
 
 	// 4. Nobody answers here: waiting says so, with the reason.
-	short, cancel := context.WithTimeout(t.Context(), time.Minute)
+	short, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	err = roll.Apply(short, p, true)
 	var unready *rollout.NotReadyError
