@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -195,20 +196,7 @@ func TestAdviceIsFollowed(t *testing.T) {
 		},
 	} {
 		c.waits()
-		var advice visibility.Advice
-		eventually(t, c.code+": "+c.kind+" is advised", func() string {
-			e, text := whyAs(t, "alice", "blue/x")
-			if e.Answer == nil || !slices.Contains(strings.Fields(c.code), e.Answer.Reason) {
-				return text
-			}
-			i := slices.IndexFunc(e.Answer.Advice, func(a visibility.Advice) bool { return a.Kind == c.kind })
-			if i < 0 {
-				return text
-			}
-			advice = e.Answer.Advice[i]
-			return ""
-		})
-		c.follow(advice)
+		c.follow(advised(t, c.code, c.kind))
 		eventually(t, c.code+": after "+c.kind+" it runs", inPhase(t, "Running", "blue", "x"))
 		remove("x")
 		switch c.kind {
@@ -219,4 +207,51 @@ func TestAdviceIsFollowed(t *testing.T) {
 		}
 		awaitEmpty(t, "blue")
 	}
+}
+
+// advised waits until alice is advised something about blue/x, which waits for one of the reasons.
+func advised(t *testing.T, reasons, kind string) (advice visibility.Advice) {
+	t.Helper()
+	eventually(t, reasons+": "+kind+" is advised", func() string {
+		e, text := whyAs(t, "alice", "blue/x")
+		if e.Answer == nil || !slices.Contains(strings.Fields(reasons), e.Answer.Reason) {
+			return text
+		}
+		i := slices.IndexFunc(e.Answer.Advice, func(a visibility.Advice) bool { return a.Kind == kind })
+		if i < 0 {
+			return text
+		}
+		advice = e.Answer.Advice[i]
+		return ""
+	})
+	return advice
+}
+
+// Where jobs are admitted one by one, each once the pods of those before are ready, a job that waits
+// for that is told for whom, and starts when these end. This needs a controller that does so.
+func TestAdviceWhereOthersComeUpFirst(t *testing.T) {
+	ownCluster(t, `
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+waitForPodsReady: {timeout: 1h, blockAdmission: true}
+`)
+	admin := user(t, "")
+	// Nothing will ever open the gate of its pod.
+	create(t, admin, fmt.Sprintf(limitedJob, "before", "a: b", "schedulingGates: [{name: example.com/shut}]"), "blue")
+	eventually(t, "it has its quota", func() string {
+		if w := workloadOf(t, "blue", "before"); w == nil || w.Status.Admission == nil {
+			return fmt.Sprintf("%+v", w)
+		}
+		return ""
+	})
+	create(t, admin, fmt.Sprintf(limitedJob, "x", "a: b", ""), "blue")
+	advice := advised(t, "WaitingForPodsReady", "WaitFor")
+	if len(advice.Workloads) != 1 || advice.Workloads[0].Job != "Job/before" {
+		t.Fatalf("it waits for %+v", advice.Workloads)
+	}
+	before := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "before"}}
+	if err := admin.Delete(t.Context(), before, client.PropagationPolicy("Background")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "then it runs", func() string { return jobRuns(t, "x", 1) })
 }
