@@ -60,13 +60,9 @@ type Component struct {
 // Start builds the program, starts a cluster with the arguments of "mlbatch up"
 // and returns when it is ready. What the program prints goes to log.
 func Start(ctx context.Context, log io.Writer, args ...string) (*Cluster, error) {
-	work, err := os.MkdirTemp("", "mlbatch-test-")
+	c, err := Build(ctx, log)
 	if err != nil {
-		return nil, fmt.Errorf("make a directory: %w", err)
-	}
-	c := &Cluster{Binary: filepath.Join(work, "mlbatch"), Dir: filepath.Join(work, "data"), work: work, log: log}
-	if err := c.build(ctx); err != nil {
-		return nil, errors.Join(err, c.Stop())
+		return nil, err
 	}
 	if err := c.begin(ctx, args...); err != nil {
 		return nil, errors.Join(err, c.Stop())
@@ -293,14 +289,10 @@ func awaitEnd(ctx context.Context, pid int) error {
 
 // Stop ends the cluster and removes its data.
 func (c *Cluster) Stop() error {
-	if c.up != nil && c.up.Process != nil {
-		_ = c.up.Process.Signal(syscall.SIGTERM)
-		_ = c.up.Wait() // it ends by a signal, which is no news
-	}
-	return os.RemoveAll(c.work)
+	return errors.Join(c.End(), os.RemoveAll(c.work))
 }
 
-// End ends the cluster that Open started, and leaves its directory and the program.
+// End ends the cluster, and leaves its directory and the program.
 func (c *Cluster) End() error {
 	if c.up == nil || c.up.Process == nil {
 		return nil
