@@ -359,10 +359,10 @@ func managerOptions(opts Options) (ctrl.Options, error) {
 			CacheSyncTimeout:     opts.CacheSyncTimeout,
 			EnableWarmup:         &opts.LeaderElection.Enabled,
 		},
-		WebhookServer: webhook.NewServer(webhook.Options{
+		WebhookServer: mlwebhook.Server(webhook.NewServer(webhook.Options{
 			Host: opts.WebhookHost, Port: opts.WebhookPort, CertDir: opts.WebhookCertDir,
 			TLSOpts: tlsOpts,
-		}),
+		})),
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject:         cached(),

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
 const (
@@ -51,9 +54,9 @@ func (c Callers) guard(path string, h http.Handler) http.Handler {
 		h.ServeHTTP(w, r)
 	})
 	if path != pathConvert {
-		return limited
+		return untilAnswered(limited)
 	}
-	return fewAtOnce(maxConversions, limited)
+	return untilAnswered(fewAtOnce(maxConversions, limited))
 }
 
 // knows reports whether the caller showed a certificate of one of the names, which
@@ -72,6 +75,37 @@ func fewAtOnce(n int, h http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 		case <-r.Context().Done():
 		}
+	})
+}
+
+// errEnds is why requests are told to end when the process is.
+var errEnds = errors.New("the process ends")
+
+// Server is a server of webhooks that answers what it was asked before it was told to end: the
+// server it is made of would take the context from requests that are being answered.
+func Server(s webhook.Server) webhook.Server { return patient{s} }
+
+type patient struct{ webhook.Server }
+
+// Start serves until the context ends and what was asked until then is answered.
+func (s patient) Start(ctx context.Context) error {
+	until, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	defer context.AfterFunc(ctx, func() { end(errEnds) })()
+	return s.Server.Start(until) //nolint:wrapcheck // it is that server
+}
+
+// untilAnswered lets a request go on when the process ends, and only then: who is gone needs no answer.
+func untilAnswered(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+		defer cancel()
+		defer context.AfterFunc(r.Context(), func() {
+			if !errors.Is(context.Cause(r.Context()), errEnds) {
+				cancel()
+			}
+		})()
+		h.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 

@@ -2,13 +2,19 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
@@ -94,5 +100,94 @@ func TestS11OnlyTheAPIServerIsAnswered(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What is being answered when the process is told to end is answered as if it were not: not with
+// nothing, which the API server takes for a failure, and not with a context that reads fail by. A
+// client that goes away is not waited for.
+func TestWhatIsAskedIsAnsweredAtTheEnd(t *testing.T) {
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := ln.Addr().(*net.TCPAddr).Port
+	_ = ln.Close()
+	tlsOf := httptest.NewTLSServer(http.NotFoundHandler())
+	defer tlsOf.Close()
+	s := Server(webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &tlsOf.TLS.Certificates[0], nil }
+	}}}))
+	arrived, release := make(chan context.Context), make(chan struct{})
+	slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		arrived <- r.Context()
+		select {
+		case <-release:
+			fmt.Fprint(w, "answer")
+		case <-r.Context().Done():
+		}
+	})
+	came := make(chan struct{}, 1)
+	guarded := Callers{}.guard(pathConvert, slow)
+	s.Register("/slow", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		came <- struct{}{}
+		guarded.ServeHTTP(w, r)
+	}))
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Start(ctx) }()
+	for s.StartedChecker()(nil) != nil {
+		runtime.Gosched() // until it listens
+	}
+	transport := tlsOf.Client().Transport.(*http.Transport).Clone()
+	transport.ForceAttemptHTTP2 = true
+	asker := &http.Client{Transport: transport}
+	ask := func(ctx context.Context) <-chan string {
+		out := make(chan string, 1)
+		go func() {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("https://127.0.0.1:%d/slow", port), http.NoBody)
+			if err != nil {
+				out <- err.Error()
+				return
+			}
+			resp, err := asker.Do(req)
+			if err != nil {
+				out <- err.Error()
+				return
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			out <- fmt.Sprintf("%d %s %v", resp.StatusCode, body, err)
+		}()
+		return out
+	}
+
+	asks, leaves := context.WithCancel(t.Context())
+	ask(asks)
+	<-came
+	gone := <-arrived
+	leaves()
+	<-gone.Done()
+
+	// Those that wait for their turn are answered, too.
+	var answers []<-chan string
+	for range 2 * maxConversions {
+		answers = append(answers, ask(t.Context()))
+		<-came
+	}
+	go func() {
+		for range answers {
+			<-arrived
+		}
+	}()
+	end()
+	close(release)
+	for _, a := range answers {
+		if got := <-a; got != "200 answer <nil>" {
+			t.Errorf("what was asked before the end is answered, got %q", got)
+		}
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
