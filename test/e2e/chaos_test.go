@@ -334,6 +334,17 @@ func TestControllerRestartDisturbsNothing(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	names := times(t, 7, user(t, "alice"), "normal", "blue")
 	eventually(t, "three run", inPhase(t, "Running", "blue", names[:3]...))
+	for _, n := range names[:3] {
+		eventually(t, "the pods of "+n+" run", func() string {
+			all := pods(t, "blue", n)
+			for i := range all {
+				if all[i].Status.Phase != corev1.PodRunning {
+					return all[i].Name + " is " + string(all[i].Status.Phase)
+				}
+			}
+			return ""
+		})
+	}
 	for _, n := range names[3:] {
 		eventually(t, n+" waits", waits(t, "blue", n, "WaitingForQuota"))
 	}

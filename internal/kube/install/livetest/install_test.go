@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -131,9 +132,16 @@ func TestInstall(t *testing.T) {
 	}
 
 	// 4. Nobody answers here: waiting says so, with the reason.
-	short, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
+	short := &spent{Context: t.Context(), done: make(chan struct{})}
+	told := roll.Say
+	roll.Say = func(format string, args ...any) {
+		told(format, args...)
+		if len(args) > 1 && args[0] == "waiting" && args[1] == "deployment mlbatch-controller" {
+			short.once.Do(func() { close(short.done) })
+		}
+	}
 	err = roll.Apply(short, p, true)
+	roll.Say = told
 	var unready *rollout.NotReadyError
 	if !errors.As(err, &unready) || !strings.Contains(err.Error(), "deployment mlbatch-controller") {
 		t.Errorf("what is not ready must be told, got %v", err)
@@ -159,6 +167,24 @@ func TestInstall(t *testing.T) {
 		t.Errorf("then nothing is left to change: %+v, %v", after, err)
 	}
 	x.uninstalls(roll, less)
+}
+
+// spent is a context whose time is over when its channel is closed, however long that takes.
+type spent struct {
+	context.Context //nolint:containedctx // it is one
+	done            chan struct{}
+	once            sync.Once
+}
+
+func (s *spent) Done() <-chan struct{} { return s.done }
+
+func (s *spent) Err() error {
+	select {
+	case <-s.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
 }
 
 // uninstalls takes it out again, first keeping the kinds, and then for good.
