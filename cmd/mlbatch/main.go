@@ -89,7 +89,7 @@ func groups() []group {
 			newGenerateCommand, newWrapCommand, newConvertCommand, newLintCommand,
 		}},
 		{"Administer", []func() *cobra.Command{
-			newInstallCommand, newUpgradeCommand, newUninstallCommand, newFlavorCommand, newDrainCommand, newUndrainCommand, newDoctorCommand, newCheckCommand, newSimulateCommand, newReplayCommand,
+			newInstallCommand, newUpgradeCommand, newUninstallCommand, newFlavorCommand, newDrainCommand, newUndrainCommand, newDoctorCommand, newCheckCommand, newSimulateCommand, newReplayCommand, newImportCommand,
 		}},
 		{"By Slurm's names", []func() *cobra.Command{
 			newSbatchCommand, newSrunCommand, newSqueueCommand, newScancelCommand, newSinfoCommand, newSacctCommand,

@@ -135,6 +135,13 @@ var outerLadder = []layer{
 		why:   "what would have been needs recordings, the simulator and the manifests people know, and no cluster",
 	},
 	{
+		dir: "internal/cli/takeover", may: []string{
+			"api", "internal/cli", "internal/core", "internal/engine", "internal/facts", "internal/kube/convert", "internal/kube/cache", "internal/kube/jobs", "internal/kube/scheme",
+		},
+		never: []string{"k8s.io/kubernetes"},
+		why:   "a takeover asks the engine what it would decide, writes through the API, and runs no controller",
+	},
+	{
 		dir: "internal/cli/touch", may: []string{"api", "internal/cli", "internal/core", "internal/engine", "internal/facts", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme"},
 		never: []string{"k8s.io/kubernetes"},
 		why:   "what people do with their jobs is done through the API, with what the command line knows of jobs",

@@ -109,6 +109,8 @@ func stages() map[string]staged {
 		"mlbatch requeue blue/train":                                                               {why: "it has to run", before: "again"},
 		"mlbatch wait blue/train --for succeeded && ./evaluate.sh":                                 {why: "it has to end", before: "flaky", after: "again"},
 		"mlbatch check --metrics > mlbatch.prom":                                                   {why: "its exit code tells of findings, and the examples before leave some", code: -1},
+		"mlbatch import kueue --rollback --yes":                                                    {why: "the cluster was never Kueue's; test/upgrade imports one that was", code: 1, says: "nothing was imported"},
+		"mlbatch import mlbatch --rollback --yes":                                                  {why: "the cluster was never MLBatch's; test/upgrade imports one that was", code: 1, says: "nothing was imported"},
 		"mlbatch flavor create default-flavor":                                                     {why: "the tutorial has it", code: 1, says: "is there already"},
 		"mlbatch replay flights/ --until 12:00 --why blue/train":                                   {why: "at noon the cluster was not there yet", instead: "mlbatch replay flights/ --until $(date -u +%FT%TZ) --why blue/train"},
 		"mlbatch replay flights/ --timeline --from 11:30 --until 12:00 --queue blue-cluster-queue": {why: "before noon the cluster was not there yet", instead: "mlbatch replay flights/ --timeline --from $(date -u -d '-1 hour' +%FT%TZ) --until $(date -u +%FT%TZ) --queue blue-cluster-queue"},

@@ -2,16 +2,21 @@ package upgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/local"
 	"github.com/mlbatch/mlbatch/test/rig"
 )
 
@@ -19,6 +24,9 @@ import (
 var program *rig.Cluster
 
 func TestMain(m *testing.M) {
+	if code, child := local.RunChild(context.Background(), nil); child {
+		os.Exit(code)
+	}
 	os.Exit(run(m))
 }
 
@@ -54,10 +62,10 @@ func eventually(t *testing.T, what string, check func() string) {
 
 // up types "mlbatch up" on a data directory, and returns the cluster with a client of its
 // administrator.
-func up(t *testing.T, dir string) (*rig.Cluster, client.Client) {
+func up(t *testing.T, dir string, args ...string) (*rig.Cluster, client.Client) {
 	t.Helper()
 	r := *program
-	if err := r.Open(t.Context(), dir, "--empty"); err != nil {
+	if err := r.Open(t.Context(), dir, append([]string{"--empty"}, args...)...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -65,11 +73,19 @@ func up(t *testing.T, dir string) (*rig.Cluster, client.Client) {
 			t.Error(err)
 		}
 	})
-	c, err := client.New(r.RESTConfig(), client.Options{Scheme: scheme.New()})
+	return &r, connect(t, r.RESTConfig())
+}
+
+// connect makes a client of the administrator.
+func connect(t *testing.T, cfg *rest.Config) client.Client {
+	t.Helper()
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1
+	c, err := client.New(cfg, client.Options{Scheme: scheme.New()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &r, c
+	return c
 }
 
 // podsOf are those of a namespace, by name.
@@ -85,3 +101,82 @@ func podsOf(t *testing.T, c client.Client, namespace string) map[string]corev1.P
 	}
 	return out
 }
+
+// plain is a cluster of Kubernetes with simulated nodes and nothing else.
+type plain struct {
+	t      *testing.T
+	dir    string
+	config *rest.Config
+	c      client.Client
+	stop   func()
+}
+
+// begin starts one.
+func begin(t *testing.T) *plain {
+	t.Helper()
+	p := &plain{t: t, dir: t.TempDir()}
+	lc, err := local.Start(t.Context(), local.Config{DataDir: p.dir, Parts: local.Kubernetes, UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.stop = sync.OnceFunc(func() {
+		if err := lc.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(p.stop)
+	p.config = lc.RESTConfig()
+	p.c = connect(t, p.config)
+	return p
+}
+
+// up stops it, and types "mlbatch up" on its data.
+func (p *plain) up(args ...string) *rig.Cluster {
+	p.t.Helper()
+	p.stop()
+	r, c := up(p.t, p.dir, args...)
+	p.config, p.c = r.RESTConfig(), c
+	return r
+}
+
+// put creates objects.
+func (p *plain) put(objects ...client.Object) {
+	p.t.Helper()
+	for _, o := range objects {
+		if err := p.c.Create(p.t.Context(), o); err != nil {
+			p.t.Fatalf("create %T %s: %v", o, o.GetName(), err)
+		}
+	}
+}
+
+// pods are those of a namespace, by name.
+func (p *plain) pods(namespace string) map[string]corev1.Pod {
+	p.t.Helper()
+	return podsOf(p.t, p.c, namespace)
+}
+
+// place binds the pods of a namespace that have no node, as a scheduler would, and waits until so
+// many run.
+func (p *plain) place(namespace, node string, n int) {
+	p.t.Helper()
+	eventually(p.t, "pods run", func() string {
+		running := 0
+		for _, pod := range p.pods(namespace) {
+			if pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0 {
+				b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: node}}
+				if err := p.c.SubResource("binding").Create(p.t.Context(), &pod, b); err != nil {
+					return err.Error()
+				}
+			}
+			if pod.Status.Phase == corev1.PodRunning {
+				running++
+			}
+		}
+		if running != n {
+			return fmt.Sprintf("%d of %d", running, n)
+		}
+		return ""
+	})
+}
+
+var errKilled = errors.New("killed")

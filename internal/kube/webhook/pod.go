@@ -152,13 +152,21 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 	if err := h.decoder.Decode(req, p); err != nil {
 		return malformed(err)
 	}
-	queue, waits, err := h.queuedAs(ctx, req, p)
-	if err != nil {
-		return failed(err)
-	}
 	e, err := newEdit(req.Object.Raw)
 	if err != nil {
 		return malformed(err)
+	}
+	if w, err := h.adopted(ctx, req, p); err != nil {
+		return failed(err)
+	} else if w != nil {
+		if err := adopt(e, p, w); err != nil {
+			return malformed(err)
+		}
+		return e.response()
+	}
+	queue, waits, err := h.queuedAs(ctx, req, p)
+	if err != nil {
+		return failed(err)
 	}
 	if !waits {
 		return e.response()

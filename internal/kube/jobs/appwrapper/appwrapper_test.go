@@ -233,7 +233,7 @@ func TestNames(t *testing.T) {
 		"job": "job-7", "a.b": "a-b-7", strings.Repeat("x", 70): strings.Repeat("x", 61) + "-7",
 		strings.Repeat("x", 60) + "-y": strings.Repeat("x", 60) + "-7",
 	} {
-		if got := podSetName(wrapper, 7); got != want {
+		if got := PodSetName(wrapper, 7); got != want {
 			t.Errorf("pod set of %s: got %s, want %s", wrapper, got, want)
 		}
 	}

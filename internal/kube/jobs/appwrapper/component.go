@@ -97,7 +97,7 @@ func Recorded(w *aw.AppWrapper) ([]Component, bool) {
 		c := Component{Index: i, GVK: schema.FromAPIVersionAndKind(s.APIVersion, s.Kind), Namespace: w.Namespace, Name: s.Name, UID: s.UID, Node: s.Node, basis: s.Basis}
 		for _, ps := range s.PodSets {
 			c.PodSets = append(c.PodSets, PodSet{
-				Name: podSetName(w.Name, podSets), Count: replicas(ps), Path: ps.Path, Annotations: ps.Annotations,
+				Name: PodSetName(w.Name, podSets), Count: replicas(ps), Path: ps.Path, Annotations: ps.Annotations,
 			})
 			podSets++
 		}
@@ -115,7 +115,7 @@ func parse(w *aw.AppWrapper) ([]Component, field.ErrorList) {
 		c, cErrs := parseComponent(w, i, path)
 		errs = append(errs, cErrs...)
 		for k := range c.PodSets {
-			c.PodSets[k].Name = podSetName(w.Name, podSets)
+			c.PodSets[k].Name = PodSetName(w.Name, podSets)
 			podSets++
 		}
 		out = append(out, c)
@@ -186,9 +186,10 @@ func generatedName(prefix, uid string, index int) string {
 	return prefix[:min(len(prefix), longest-suffix)] + hash
 }
 
-// podSetName is a DNS label, since Workloads require one and pods carry it as
+// PodSetName is the name of the nth pod set of an AppWrapper: a DNS label, since Workloads require
+// one and pods carry it as
 // a label.
-func podSetName(wrapper string, n int) string {
+func PodSetName(wrapper string, n int) string {
 	const longest = 63
 	suffix := "-" + strconv.Itoa(n)
 	base := strings.ReplaceAll(wrapper, ".", "-")

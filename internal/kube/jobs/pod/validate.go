@@ -126,6 +126,11 @@ func kept(p *corev1.Pod) (labels, annotations []string) {
 		kueue.PodGroupServingAnnotation, kueue.PodSuspendingParentAnnotation, kueue.SubmittedAtAnnotation, PodGroupKindAnnotation, jobs.UserLabel)
 }
 
+// KeptEntries are the labels and annotations that stay as they are in every managed pod.
+func KeptEntries() (labels, annotations []string) {
+	return kept(&corev1.Pod{Spec: corev1.PodSpec{SchedulingGates: []corev1.PodSchedulingGate{{Name: kueue.AdmissionGate}}}})
+}
+
 // Guarded is true, in the API server's CEL, of a change of a pod that touches what
 // ValidateChange keeps.
 func Guarded() string {
