@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -36,6 +37,7 @@ type upOptions struct {
 	timeScale     float64
 	configuration string
 	stock         bool
+	auditLog      string
 	detach        bool
 	empty         bool
 	// reportFD is how a detached process tells its parent what happens.
@@ -87,6 +89,7 @@ was, with its jobs, ports and nodes; flags that are given change it.`,
 	f.Float64Var(&o.timeScale, "time-scale", 1, "how many times faster than real time pods run")
 	f.StringVar(&o.configuration, "config", "", "Kueue configuration `file` for the controller (default: the last one; \"\" goes back to none)")
 	f.BoolVar(&o.stock, "stock-api-server", false, "run the API server as every real cluster does, without what makes writes to Workloads cheaper here")
+	f.StringVar(&o.auditLog, "audit-log", "", "append to a `file` who asked the API server for what, people and mlbatch's own processes")
 	f.BoolVar(&o.detach, "detach", false, "return once the cluster is ready and leave it running")
 	f.BoolVar(&o.empty, "empty", false, "leave out the tutorial's queues and teams (default: as at the first start)")
 	f.IntVar(&o.reportFD, "report-fd", 0, "file descriptor to report to")
@@ -143,6 +146,11 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 			return cfg, err
 		}
 	}
+	if o.auditLog != "" {
+		if cfg.AuditLog, err = auditLog(o.auditLog); err != nil {
+			return cfg, err
+		}
+	}
 	if f.Changed("time-scale") {
 		cfg.TimeScale = o.timeScale
 		if o.timeScale <= 0 {
@@ -180,6 +188,19 @@ func upConfiguration(file string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: health.readinessEndpointName: is %q: mlbatch up asks for /%s, take it out", file, name, v1beta2.DefaultReadinessEndpoint)
 	}
 	return data, nil
+}
+
+// auditLog is the absolute path of a file that can be appended to.
+func auditLog(file string) (string, error) {
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return "", fmt.Errorf("--audit-log %s: %w", file, err)
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", usageError{fmt.Errorf("--audit-log: %w: name a file in a directory that is there and that you may write to", err)}
+	}
+	return path, f.Close()
 }
 
 func quantity(flag, value, example string) (resource.Quantity, error) {

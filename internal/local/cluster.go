@@ -130,6 +130,9 @@ func (c *Cluster) initialise(ctx context.Context, last State) error {
 	if err := c.id.writeWebhookClient(c.files, c.ports.Webhook); err != nil {
 		return err
 	}
+	if err := c.files.writeAuditPolicy(); err != nil {
+		return err
+	}
 	if c.adminTLS, err = clientTLS(c.id.ca, c.id.adminCert); err != nil {
 		return err
 	}

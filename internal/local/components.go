@@ -88,10 +88,14 @@ func (c *Cluster) apiServer() program {
 	if c.cfg.StockAPIServer {
 		without, oldCaches = without+","+controlplane.LightName, true
 	}
+	var audit []string
+	if c.cfg.AuditLog != "" {
+		audit = []string{"--audit-policy-file=" + c.files.auditPolicy(), "--audit-log-path=" + c.cfg.AuditLog}
+	}
 	return program{
 		name: APIServer, stage: stageAPI, grace: 5 * time.Second, goGC: 300, memory: "1536MiB",
 		probe: httpProbe(apiURL(c.ports.API)+"/readyz", c.adminTLS),
-		args: []string{
+		args: append([]string{
 			componentCommand, APIServer,
 			"--etcd-servers=https://" + address(c.ports.Etcd),
 			"--etcd-cafile=" + c.id.etcdCA.CertFile(),
@@ -136,7 +140,7 @@ func (c *Cluster) apiServer() program {
 			"--max-mutating-requests-inflight=1000",
 			"--profiling=false",
 			"--shutdown-send-retry-after=false",
-		},
+		}, audit...),
 	}
 }
 
@@ -242,7 +246,6 @@ func (c *Cluster) controller() program {
 		"--webhook-client-names=" + frontProxyUser,
 		"--webhook-client-converts",
 		fmt.Sprintf("--metrics-port=%d", c.ports.Metrics),
-		"--metrics-secure=false", // it listens on loopback
 		fmt.Sprintf("--health-port=%d", c.ports.Health),
 		fmt.Sprintf("--visibility-port=%d", c.ports.Visibility),
 		// There is one, and it must not wait for its own lease after a kill.

@@ -61,6 +61,10 @@ type Config struct {
 	// wrote which field of Workloads, and watch caches of old versions. Both cost
 	// processor time, and every real cluster has them.
 	StockAPIServer bool
+	// AuditLog, if set, is the absolute path of a file to which the API server writes who
+	// asked it for what, with the answer: people, mlbatch's processes and all others but
+	// Kubernetes itself and the nodes. It goes on where the file ends.
+	AuditLog string
 	// UnsafeNoFsync lets etcd not wait for the disk. Killing processes still
 	// loses nothing, a crash of the machine may. For tests on slow disks.
 	UnsafeNoFsync bool

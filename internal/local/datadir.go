@@ -37,6 +37,7 @@ func (l layout) webhookCerts() string  { return l.path("webhook") }
 func (l layout) flights() string       { return l.path("flights") }
 func (l layout) configuration() string { return l.path("configuration.yaml") }
 func (l layout) admission() string     { return l.path("admission.json") }
+func (l layout) auditPolicy() string   { return l.path("audit-policy.json") }
 func (l layout) kubeconfigOf(component string) string {
 	return l.path("kubeconfigs", component+".kubeconfig")
 }

@@ -234,3 +234,27 @@ func adminConfig(l layout) (*rest.Config, error) {
 	cfg.QPS = -1
 	return cfg, nil
 }
+
+// writeAuditPolicy writes what the API server notes of whom: of each request who made it,
+// for what, and what came of it. Bodies are left out, which may hold secrets, and so is what
+// Kubernetes and the nodes ask by themselves, which is most.
+func (l layout) writeAuditPolicy() error {
+	rule := func(level string, about map[string]any) map[string]any {
+		about["level"] = level
+		return about
+	}
+	b, err := json.Marshal(map[string]any{
+		"apiVersion": "audit.k8s.io/v1", "kind": "Policy",
+		"omitStages": []string{"RequestReceived"},
+		"rules": []any{
+			rule("None", map[string]any{"users": []string{"system:apiserver", userOf()[ControllerManager], nodesUser}}),
+			rule("None", map[string]any{"userGroups": []string{"system:serviceaccounts:kube-system"}}),
+			rule("None", map[string]any{"nonResourceURLs": []string{"/readyz*", "/livez*", "/healthz*"}}),
+			rule("Metadata", map[string]any{}),
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("make the audit policy: %w", err)
+	}
+	return pki.WriteFile(l.auditPolicy(), b)
+}

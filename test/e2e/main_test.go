@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/mlbatch/mlbatch/test/rig"
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	var err error
-	cluster, err = rig.Start(context.Background(), os.Stderr, "--time-scale", timeScale, "--config", "testdata/configuration.yaml")
+	cluster, err = rig.StartAudited(context.Background(), os.Stderr, "--time-scale", timeScale, "--config", "testdata/configuration.yaml")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -31,6 +32,12 @@ func run(m *testing.M) int {
 	if out, err := cluster.Run(context.Background(), "replay", filepath.Join(cluster.Dir, "flights")); err != nil {
 		fmt.Fprintf(os.Stderr, "replay of all that was decided: %v\n%s\n", err, out)
 		code = 1
+	}
+	if wrong := auditRoles(context.Background(), everything()); len(wrong) > 0 {
+		fmt.Fprintf(os.Stderr, "roles against what was asked for:\n    %s\n", strings.Join(wrong, "\n    "))
+		if os.Getenv(strictVariable) == "strict" {
+			code = 1
+		}
 	}
 	if err := cluster.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

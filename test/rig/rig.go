@@ -41,9 +41,11 @@ type Cluster struct {
 	Took time.Duration
 
 	work string // removed in the end
-	log  io.Writer
-	up   *exec.Cmd
-	rest *rest.Config
+	// auditLog, if set, is where each "mlbatch up" notes who asked for what.
+	auditLog string
+	log      io.Writer
+	up       *exec.Cmd
+	rest     *rest.Config
 }
 
 // Component is one line of "mlbatch status".
@@ -64,6 +66,20 @@ func Start(ctx context.Context, log io.Writer, args ...string) (*Cluster, error)
 	if err != nil {
 		return nil, err
 	}
+	return c.started(ctx, args)
+}
+
+// StartAudited is Start, with a note of all requests to the API server (see Asked).
+func StartAudited(ctx context.Context, log io.Writer, args ...string) (*Cluster, error) {
+	c, err := Build(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	c.auditLog = filepath.Join(c.work, "audit.log")
+	return c.started(ctx, args)
+}
+
+func (c *Cluster) started(ctx context.Context, args []string) (*Cluster, error) {
 	if err := c.begin(ctx, args...); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
@@ -123,8 +139,12 @@ func (c *Cluster) Restart(ctx context.Context) error { return c.begin(ctx) }
 // begin types "mlbatch up" with further arguments.
 func (c *Cluster) begin(ctx context.Context, args ...string) error {
 	begin := time.Now()
+	var audit []string
+	if c.auditLog != "" {
+		audit = []string{"--audit-log", c.auditLog}
+	}
 	//nolint:gosec,noctx // it is the program under test, and Stop ends it
-	c.up = exec.Command(c.Binary, slices.Concat([]string{"up", "--data-dir", c.Dir}, args, strings.Fields(os.Getenv(flagsVariable)))...)
+	c.up = exec.Command(c.Binary, slices.Concat([]string{"up", "--data-dir", c.Dir}, audit, args, strings.Fields(os.Getenv(flagsVariable)))...)
 	c.up.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	c.up.Stderr = c.log
 	out, err := c.up.StdoutPipe()

@@ -456,15 +456,20 @@ func TestImportKueue(t *testing.T) {
 			t.Errorf("did %v, next %q, %v", out.Did, out.Next, err)
 		}
 	})
-	p.started("small", "late")
+	p.started("small") // and nobody else: 8 GPUs are given
 	p.goesOn(before, "running", "marked")
 	p.stored("v1beta2")
 	// 4. What ends gives its quota to the next.
-	if err := p.c.Delete(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "running"}}, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
-		t.Fatal(err)
+	ends := func(name string) {
+		if err := p.c.Delete(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: name}}, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+			t.Fatal(err)
+		}
 	}
+	ends("running")
 	p.started("big")
 	p.goesOn(before, "marked")
+	ends("small")
+	p.started("late")
 	if err := p.c.Create(t.Context(), job("new", 1, 1, false)); err != nil {
 		t.Errorf("a job for mlbatch: %v", err)
 	}

@@ -9,11 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/local"
@@ -27,6 +29,7 @@ func TestMain(m *testing.M) {
 	if code, child := local.RunChild(context.Background(), nil); child {
 		os.Exit(code)
 	}
+	log.SetLogger(logr.Discard()) // clients tell it of deprecated versions
 	os.Exit(run(m))
 }
 

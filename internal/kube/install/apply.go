@@ -94,7 +94,7 @@ func partsOf(opts Options) (*parts, error) {
 		return nil, fmt.Errorf("install mlbatch: %w", err)
 	}
 	p := &parts{
-		policies: slices.Concat(bindingGuards(opts), holdGuards()), roles: roles(opts), visibility: visibilityObjects(opts),
+		policies: slices.Concat(bindingGuards(opts), holdGuards(), tenantGuards(opts.Kinds)), roles: roles(opts), visibility: visibilityObjects(opts),
 	}
 	if p.definitions, err = definitions(at); err != nil {
 		return nil, fmt.Errorf("install mlbatch: %w", err)

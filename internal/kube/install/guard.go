@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
 // bindingGuard names the policy that bounds what the controller may bind, and execGuard the
@@ -68,6 +70,16 @@ func bindingGuards(o Options) []client.Object {
 	binds := guard(bindingGuard, written(rbacv1.GroupName, "rolebindings"), conditions, rules)
 	binds = append(binds, roleGuards(conditions[:1], rules[2:])...)
 	return append(binds, execGuards(conditions[:1])...)
+}
+
+// tenantGuards are the policies that hold what the webhooks hold of teams, without them.
+func tenantGuards(all jobs.Kinds) []client.Object {
+	var out []client.Object
+	policies, bindings := webhook.Policies(all)
+	for i := range policies {
+		out = append(out, policies[i], bindings[i])
+	}
+	return out
 }
 
 // execGuards are a policy that lets the controller run nothing in pods.

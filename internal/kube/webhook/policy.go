@@ -1,0 +1,288 @@
+package webhook
+
+import (
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
+)
+
+// Policies beside the webhooks: what protects teams from each other, and can be said in CEL,
+// the API server sees to by itself. Without an answer of ours a webhook refuses; but when
+// nobody can submit for hours, somebody takes its configuration away, or lets it fail open, and
+// then pods that nothing holds would run. They are judged after the webhooks have written
+// what they write, so that nothing changes while those answer (decision record 28).
+//
+// They are about members of teams, in the namespaces of teams: whoever may decide on admission
+// may do as they like.
+
+// Names of the policies.
+const (
+	PodHeldPolicy      = "mlbatch-pod-held"
+	PodKeptPolicy      = "mlbatch-pod-kept"
+	PodTemplatePolicy  = "mlbatch-pod-template"
+	CronTemplatePolicy = "mlbatch-cronjob-template"
+	ReplicasPolicy     = "mlbatch-replicas"
+	GroupSizePolicy    = "mlbatch-group-size"
+	UserPolicy         = "mlbatch-user"
+)
+
+// unseen is the end of what is said where only a webhook that was not asked explains it.
+const unseen = ": mlbatch's webhooks were not asked (" + MutatingName + ", " + ValidatingName + "), or the namespace is one that managedJobsNamespaceSelector leaves out; ask an administrator"
+
+// policy is what our policies differ in.
+type policy struct {
+	name       string
+	rules      []admissionregistrationv1.RuleWithOperations
+	conditions []admissionregistrationv1.MatchCondition
+	variables  []admissionregistrationv1.Variable
+	rulings    []admissionregistrationv1.Validation
+	// everybody: it is about administrators and our controllers, too.
+	everybody bool
+}
+
+// Policies are the policies, each with what puts it in force.
+func Policies(all jobs.Kinds) (policies []*admissionregistrationv1.ValidatingAdmissionPolicy, bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+	for _, p := range []policy{podHeld(), podKept(), podTemplates(), cronTemplates(), users(all), replicas(), groupSize()} {
+		if !p.everybody {
+			p.conditions = append(p.conditions, admissionregistrationv1.MatchCondition{Name: "by-a-tenant", Expression: "!" + mayAdmit})
+		}
+		policies = append(policies, &admissionregistrationv1.ValidatingAdmissionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: p.name},
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+				FailurePolicy: ptr.To(admissionregistrationv1.Fail),
+				MatchConstraints: &admissionregistrationv1.MatchResources{
+					NamespaceSelector: teamNamespaces(),
+					ResourceRules:     namedRules(p.rules),
+				},
+				MatchConditions: p.conditions,
+				Variables:       p.variables,
+				Validations:     p.rulings,
+			},
+		})
+		bindings = append(bindings, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: p.name},
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+				PolicyName: p.name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+			},
+		})
+	}
+	return policies, bindings
+}
+
+func namedRules(rules []admissionregistrationv1.RuleWithOperations) []admissionregistrationv1.NamedRuleWithOperations {
+	var out []admissionregistrationv1.NamedRuleWithOperations
+	for _, r := range rules {
+		out = append(out, admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: r})
+	}
+	return out
+}
+
+// foreignAccount is true, in CEL, of accounts of other namespaces than the one that is written
+// to. The policies cannot ask whether that is a team's: an administrator has let them in.
+const foreignAccount = "(request.userInfo.username.startsWith('system:serviceaccount:') && !request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':'))"
+
+// Parts of objects in CEL, each with object or oldObject, and the way to the metadata, before
+// it.
+const (
+	gateOf      = ".spec.?schedulingGates.orValue([]).exists(g, g.name == '" + kueue.AdmissionGate + "')"
+	finalizerOf = ".metadata.?finalizers.orValue([]).exists(f, f == '" + kueue.PodFinalizer + "')"
+	managedOf   = ".metadata.?labels[?'" + kueue.ManagedLabel + "'].orValue('') == 'true'"
+)
+
+// entryOf is a label or an annotation, "" for none.
+func entryOf(at, of, key string) string { return at + ".?" + of + "[?'" + key + "'].orValue('')" }
+
+// injected are the entries that only an admission writes, as those of some metadata.
+func injected(at string) []string {
+	labels, annotations := pod.Injected()
+	var out []string
+	for _, key := range labels {
+		out = append(out, entryOf(at, "labels", key))
+	}
+	for _, key := range annotations {
+		out = append(out, entryOf(at, "annotations", key))
+	}
+	return out
+}
+
+// podHeld: a new pod waits, and says so truly.
+func podHeld() policy {
+	var clean []string
+	for _, entry := range injected("object.metadata") {
+		clean = append(clean, entry+" == ''")
+	}
+	counted := entryOf("object.metadata", "annotations", kueue.WorkloadAnnotation) + " != ''"
+	conditions := podConditions()[1:] // not those of a queued job, nor mirrors of what a kubelet runs
+	conditions = append(conditions, admissionregistrationv1.MatchCondition{
+		Name: "not-of-an-operator", Expression: "!(" + counted + " && " + foreignAccount + " && !(" + byKubernetes() + "))",
+	})
+	return policy{
+		name:       PodHeldPolicy,
+		rules:      []admissionregistrationv1.RuleWithOperations{rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, create)},
+		conditions: conditions,
+		rulings: []admissionregistrationv1.Validation{
+			{Expression: "object.spec.?nodeName.orValue('') == ''", Message: "spec.nodeName: the scheduler chooses the node of a queued pod: remove it"},
+			{Expression: "object" + gateOf + " && object" + managedOf, Message: "the pod is not held until it is admitted" + unseen},
+			{Expression: strings.Join(clean, " && "), Message: "the pod says that it was admitted, which only an admission may write" + unseen},
+		},
+	}
+}
+
+// podKept: of a pod stays what it is held and counted by (see pod.ValidateChange and the
+// functions beside it, which say so with the field).
+func podKept() policy {
+	labels, annotations := pod.KeptEntries()
+	same := func(of string, keys ...string) string {
+		var all []string
+		for _, key := range keys {
+			all = append(all, entryOf("object.metadata", of, key)+" == "+entryOf("oldObject.metadata", of, key))
+		}
+		return strings.Join(all, " && ")
+	}
+	gone, was := injected("object.metadata"), injected("oldObject.metadata")
+	var stays []string
+	for i := range gone {
+		stays = append(stays, gone[i]+" == "+was[i])
+	}
+	const owner = ".metadata.?ownerReferences.orValue([]).filter(o, o.?controller.orValue(false))"
+	return policy{
+		name:       PodKeptPolicy,
+		rules:      []admissionregistrationv1.RuleWithOperations{rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, update)},
+		conditions: []admissionregistrationv1.MatchCondition{{Name: "of-what-is-kept", Expression: pod.Guarded()}},
+		variables: []admissionregistrationv1.Variable{
+			{Name: "gated", Expression: "oldObject" + gateOf},
+			{Name: "kept", Expression: "oldObject" + finalizerOf},
+			{Name: "managed", Expression: "oldObject" + managedOf + " && (variables.gated || variables.kept)"},
+			{Name: "counted", Expression: entryOf("oldObject.metadata", "annotations", kueue.WorkloadAnnotation) + " != ''"},
+			{Name: "trusted", Expression: byKubernetes() + " || " + foreignAccount},
+		},
+		rulings: []admissionregistrationv1.Validation{
+			{Expression: "!variables.managed || !variables.gated || object" + gateOf, Message: "spec.schedulingGates: the gate " + kueue.AdmissionGate + " goes when the pod is admitted: leave it"},
+			{Expression: "!variables.managed || !variables.kept || object" + finalizerOf, Message: "metadata.finalizers: the finalizer " + kueue.PodFinalizer + " goes when the pod was counted: leave it"},
+			{Expression: strings.Join(stays, " && "), Message: "labels and annotations that an admission wrote cannot be changed: leave them as they are"},
+			{Expression: "!variables.managed || (" + same("labels", labels...) + " && " + same("annotations", annotations...) + ")", Message: "labels and annotations by which a queued pod is counted cannot be changed: create the pod anew"},
+			{Expression: "!variables.managed || variables.gated || " + same("labels", kueue.QueueNameLabel), Message: "the queue of a pod that was admitted cannot be changed: create the pod anew"},
+			{
+				Expression: "variables.managed || !variables.counted || variables.trusted || (object" + owner + " == oldObject" + owner +
+					" && oldObject.metadata.?labels.orValue({}).all(k, object.metadata.?labels[?k].orValue('') == oldObject.metadata.labels[k]))",
+				Message: "the controller of the job knows the pod by its owner and labels: leave them as they are",
+			},
+		},
+	}
+}
+
+// podTemplates: no template says that its pods were admitted. Those of Jobs may, as long as
+// the Job is suspended: its admission writes them anew. What makes pods of other jobs is not
+// asked, since our controllers make those.
+func podTemplates() policy {
+	var apps []string
+	for _, k := range serving.All() {
+		if !k.Jobs {
+			apps = append(apps, k.Resource)
+		}
+	}
+	return templates(PodTemplatePolicy, "spec.template", "object.kind == 'Job' && object.spec.?suspend.orValue(false)",
+		rule("batch", []string{"v1"}, []string{"jobs"}, create, update), rule("apps", []string{"v1"}, apps, create, update))
+}
+
+// cronTemplates: the same of what Jobs are made of.
+func cronTemplates() policy {
+	return templates(CronTemplatePolicy, "spec.jobTemplate.spec.template", "object.spec.jobTemplate.spec.?suspend.orValue(false)",
+		rule("batch", []string{"v1"}, []string{"cronjobs"}, create, update))
+}
+
+func templates(name, at, unless string, rules ...admissionregistrationv1.RuleWithOperations) policy {
+	before := injected("oldObject." + at + ".?metadata")
+	var clean []string
+	for i, entry := range injected("object." + at + ".?metadata") {
+		clean = append(clean, "("+entry+" == '' || request.operation == 'UPDATE' && "+entry+" == "+before[i]+")")
+	}
+	labels, annotations := pod.Injected()
+	return policy{
+		name:       name,
+		rules:      rules,
+		conditions: []admissionregistrationv1.MatchCondition{{Name: "by-a-user", Expression: "!(" + byKubernetes() + ")"}},
+		rulings: []admissionregistrationv1.Validation{{
+			Expression: unless + " || (" + strings.Join(clean, " && ") + ")",
+			Message:    at + ": it says that its pods were admitted, which only an admission may write: remove the labels and annotations " + strings.Join(append(labels, annotations...), ", "),
+		}},
+	}
+}
+
+// users: an object names as its user who wrote it, or nobody, and goes on naming whom it
+// named (see jobs.UserEntries).
+func users(all jobs.Kinds) policy {
+	var rules []admissionregistrationv1.RuleWithOperations
+	for i := range all {
+		rules = append(rules, rule(all[i].GVK().Group, []string{"*"}, []string{all[i].Resource}, create, update))
+	}
+	rules = append(rules, rule(leaderworkerset.GVK().Group, []string{"*"}, []string{leaderworkerset.Resource}, create, update), rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, create, update))
+	for _, k := range serving.All() {
+		rules = append(rules, rule(k.GVK.Group, []string{k.GVK.Version}, []string{k.Resource}, create, update))
+	}
+	const is, was = "object.metadata", "oldObject.metadata"
+	return policy{
+		name:       UserPolicy,
+		rules:      rules,
+		conditions: []admissionregistrationv1.MatchCondition{{Name: "by-a-user", Expression: "!(" + byKubernetes() + " || " + foreignAccount + ")"}},
+		variables: []admissionregistrationv1.Variable{
+			{Name: "label", Expression: entryOf(is, "labels", jobs.UserLabel)},
+			{Name: "annotation", Expression: entryOf(is, "annotations", jobs.UserLabel)},
+			{Name: "who", Expression: "request.userInfo.username"},
+			// A name that a label can hold is in the label alone.
+			{Name: "fits", Expression: "variables.who.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')"},
+			// Of others the annotation is believed if the label is made of the same name. Where CEL
+			// cannot make it, which is for names with characters that hardly any has, it is not compared.
+			{Name: "plain", Expression: "variables.who.matches('^[A-Za-z0-9][-A-Za-z0-9_.:@/]{0,61}[A-Za-z0-9]$')"},
+			{Name: "made", Expression: "variables.who.replace(':', '_').replace('@', '_').replace('/', '_')"},
+			{Name: "theirs", Expression: "variables.fits ? variables.label == variables.who && variables.annotation == '' : variables.annotation == variables.who && (!variables.plain || variables.label == variables.made)"},
+		},
+		rulings: []admissionregistrationv1.Validation{{
+			Expression: "variables.theirs || (request.operation == 'CREATE' ? variables.label == '' && variables.annotation == '' : " +
+				"variables.label == " + entryOf(was, "labels", jobs.UserLabel) + " && variables.annotation == " + entryOf(was, "annotations", jobs.UserLabel) + ")",
+			Message: "the label and the annotation " + jobs.UserLabel + " name who submitted the object, and nobody else: remove them",
+		}},
+	}
+}
+
+// mostReplicas is how many pods a StatefulSet may be asked for. Kubernetes' own controller
+// makes a list of all that there have to be before it makes the first one: of two billion it takes
+// 17 GB, in the process that all of the cluster depends on, again and again.
+const mostReplicas = "100000"
+
+// replicas bounds StatefulSets, whoever makes them: those in AppWrappers, and of the workers of
+// a LeaderWorkerSet, our controllers make. Scaling is asked about here only, since no webhook is.
+func replicas() policy {
+	return policy{
+		name: ReplicasPolicy, everybody: true,
+		rules: []admissionregistrationv1.RuleWithOperations{
+			rule("apps", []string{"v1"}, []string{"statefulsets", "statefulsets/scale"}, create, update),
+			rule(leaderworkerset.GVK().Group, []string{"*"}, []string{leaderworkerset.Resource, leaderworkerset.Resource + "/scale"}, create, update),
+		},
+		rulings: []admissionregistrationv1.Validation{{
+			Expression: "object.spec.?replicas.orValue(1) <= " + mostReplicas,
+			Message:    "spec.replicas: at most " + mostReplicas + ": use several",
+		}},
+	}
+}
+
+// groupSize bounds the groups of LeaderWorkerSets, each of which is a StatefulSet.
+func groupSize() policy {
+	return policy{
+		name: GroupSizePolicy, everybody: true,
+		rules: []admissionregistrationv1.RuleWithOperations{rule(leaderworkerset.GVK().Group, []string{"*"}, []string{leaderworkerset.Resource}, create, update)},
+		rulings: []admissionregistrationv1.Validation{{
+			Expression: "object.spec.leaderWorkerTemplate.?size.orValue(1) <= " + mostReplicas,
+			Message:    "spec.leaderWorkerTemplate.size: at most " + mostReplicas + ": use several groups",
+		}},
+	}
+}

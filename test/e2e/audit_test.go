@@ -1,0 +1,292 @@
+package e2e_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/kube/install"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/local"
+	"github.com/mlbatch/mlbatch/test/rig"
+)
+
+// A role grants what is asked for, and no more. What all tests together made mlbatch's
+// processes ask the API server for is in its audit log, and once they are through each right
+// is looked for there: see auditRoles, which TestMain calls.
+
+// right is one verb on one resource that a role grants. name is set where it is for one object.
+type right struct{ role, verb, group, resource, name string }
+
+func (r right) String() string {
+	of := r.resource
+	if r.group != "" {
+		of += "." + r.group
+	}
+	if r.name != "" {
+		of += " " + r.name
+	}
+	return r.role + ": " + r.verb + " " + of
+}
+
+func rightsOf(role string, rules []rbacv1.PolicyRule) []right {
+	var out []right
+	for _, r := range rules {
+		names := r.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, group := range r.APIGroups {
+			for _, resource := range r.Resources {
+				for _, verb := range r.Verbs {
+					for _, name := range names {
+						out = append(out, right{role, verb, group, resource, name})
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// used reports whether a request needed the right.
+func (r right) used(by rig.Request) bool {
+	return r.verb == by.Verb && r.group == by.Group && (r.resource == by.Resource || r.resource == "*") && (r.name == "" || r.name == by.Name)
+}
+
+// unusedRights are those that no end-to-end test can be made to use, each with the reason why
+// it is granted. A right matches if it begins as the key does.
+func unusedRights() map[string]string {
+	return map[string]string{}
+}
+
+// deniedRequests are those that are asked for and refused, with the reason why they are: USER
+// VERB RESOURCE.
+func deniedRequests() map[string]string {
+	return map[string]string{}
+}
+
+// strictVariable set to "strict" makes the tests fail for what auditRoles says. Otherwise it is
+// printed.
+const strictVariable = "MLBATCH_AUDIT"
+
+// everything reports whether all tests run, so that what they did not do is not done.
+func everything() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.list"} {
+		if f := flag.Lookup(name); f != nil && f.Value.String() != "" {
+			return false
+		}
+	}
+	return !testing.Short()
+}
+
+// auditRoles says what is wrong with the roles of mlbatch's processes, and of teams: a
+// request that was refused for want of a right; if all tests ran, a right that nobody used,
+// and an exception that excepts nothing.
+func auditRoles(ctx context.Context, all bool) []string {
+	admin, err := client.New(cluster.RESTConfig(), client.Options{Scheme: scheme.New()})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var teams []string
+	for _, namespace := range []string{"blue", "red"} {
+		var bindings rbacv1.RoleBindingList
+		if err := admin.List(ctx, &bindings, client.InNamespace(namespace)); err != nil {
+			return []string{err.Error()}
+		}
+		for _, b := range bindings.Items {
+			for _, s := range b.Subjects {
+				if b.RoleRef.Name == install.EditRole && s.Kind == rbacv1.UserKind {
+					teams = append(teams, s.Name)
+				}
+			}
+		}
+	}
+	var granted []right
+	for _, role := range []string{install.Controller, install.TeamRole, install.Scheduler, install.EditRole} {
+		var r rbacv1.ClusterRole
+		if err := admin.Get(ctx, client.ObjectKey{Name: role}, &r); err != nil {
+			return []string{err.Error()}
+		}
+		granted = append(granted, rightsOf(role, r.Rules)...)
+	}
+	for _, role := range []string{install.Controller, install.Scheduler} {
+		var r rbacv1.Role
+		if err := admin.Get(ctx, client.ObjectKey{Namespace: "mlbatch-system", Name: role}, &r); err != nil {
+			return []string{err.Error()}
+		}
+		granted = append(granted, rightsOf("mlbatch-system/"+role, r.Rules)...)
+	}
+	holders := map[string]func(rig.Request) bool{
+		install.Controller: func(r rig.Request) bool { return r.User == local.ControllerUser && r.As == "" },
+		install.Scheduler:  func(r rig.Request) bool { return r.User == local.SchedulerUser && r.As == "" },
+		install.EditRole:   func(r rig.Request) bool { return slices.Contains(teams, r.Who()) },
+	}
+	holders[install.TeamRole], holders["mlbatch-system/"+install.Controller] = holders[install.Controller], holders[install.Controller]
+	holders["mlbatch-system/"+install.Scheduler] = holders[install.Scheduler]
+
+	var wrong []string
+	requests, denied := map[rig.Request]int{}, map[string]int{}
+	err = cluster.Asked(func(r rig.Request) {
+		if r.Forbidden && r.As == "" && (r.User == local.ControllerUser || r.User == local.SchedulerUser) {
+			denied[strings.TrimSpace(fmt.Sprintf("%s %s %s %s", r.User, r.Verb, schema.GroupResource{Group: r.Group, Resource: r.Resource}, r.Path))]++
+		}
+		r.Namespace, r.Code, r.Reason, r.Path = "", 0, "", ""
+		if !r.Forbidden {
+			requests[r]++
+		}
+	})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	expected := deniedRequests()
+	for _, d := range slices.Sorted(maps.Keys(denied)) {
+		if expected[d] == "" {
+			wrong = append(wrong, fmt.Sprintf("%s was asked for %d times and refused", d, denied[d]))
+		}
+	}
+	if !all {
+		return wrong
+	}
+	excepted := unusedRights()
+	missed := map[string]int{}
+	for _, g := range granted {
+		was := false
+		for r := range requests {
+			// Informers list where the API server does not begin a watch with what there is, and after
+			// a watch that was cut off for too long.
+			listed := g
+			if g.verb == "list" {
+				listed.verb = "watch"
+			}
+			if (g.used(r) || listed.used(r)) && holders[g.role](r) {
+				was = true
+				break
+			}
+		}
+		if was {
+			continue
+		}
+		known := false
+		for e := range excepted {
+			if strings.HasPrefix(g.String(), e) {
+				missed[e]++
+				known = true
+			}
+		}
+		if !known {
+			wrong = append(wrong, g.String()+" is granted and was never asked for")
+		}
+	}
+	for _, e := range slices.Sorted(maps.Keys(excepted)) {
+		if missed[e] == 0 {
+			wrong = append(wrong, "exception "+e+": is used or not granted, so that it is no exception")
+		}
+	}
+	return wrong
+}
+
+// Each right that a member of a team has is one that the API server knows: she asks for
+// what it lets her, in a way that changes nothing.
+func TestTeamRightsAreOfUse(t *testing.T) {
+	admin := user(t, "")
+	var role rbacv1.ClusterRole
+	if err := admin.Get(t.Context(), client.ObjectKey{Name: install.EditRole}, &role); err != nil {
+		t.Fatal(err)
+	}
+	cfg := cluster.RESTConfig()
+	served, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	var lists []*metav1.APIResourceList
+	eventually(t, "the API server says all that it serves", func() string { // aggregated APIs a moment after their start
+		if lists, err = served.ServerPreferredResources(); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	kinds := map[schema.GroupResource]string{}
+	for _, l := range lists {
+		gv, err := schema.ParseGroupVersion(l.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range l.APIResources {
+			group := gv.Group
+			kinds[schema.GroupResource{Group: group, Resource: r.Name}] = r.Kind
+			versions[schema.GroupResource{Group: group, Resource: r.Name}.String()] = gv.Version
+		}
+	}
+	cfg.Impersonate.UserName = "alice"
+	alice, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rightsOf(install.EditRole, role.Rules) {
+		resource, sub, _ := strings.Cut(r.resource, "/")
+		gr := schema.GroupResource{Group: r.group, Resource: resource}
+		version, known := versions[gr.String()]
+		if !known {
+			version = "v1" // of an operator that is not in this cluster: she is asked for the right all the same
+		}
+		err := ask(t, alice.Resource(gr.WithVersion(version)).Namespace("blue"), r.verb, gr.WithVersion(version).GroupVersion().WithKind(kinds[gr]), sub)
+		if err != nil && strings.Contains(err.Error(), "cannot "+r.verb+" resource") {
+			t.Errorf("%s: %v", r, err)
+		}
+	}
+}
+
+// ask makes a request that changes nothing: about an object that is not there, or as a dry run.
+func ask(t *testing.T, at dynamic.ResourceInterface, verb string, kind schema.GroupVersionKind, sub string) error {
+	t.Helper()
+	const name = "not-there"
+	var below []string
+	if sub != "" {
+		below = []string{sub}
+	}
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(kind)
+	o.SetName(name)
+	var err error
+	switch verb {
+	case "get":
+		_, err = at.Get(t.Context(), name, metav1.GetOptions{}, below...)
+	case "list":
+		_, err = at.List(t.Context(), metav1.ListOptions{Limit: 1})
+	case "watch":
+		w, watched := at.Watch(t.Context(), metav1.ListOptions{TimeoutSeconds: new(int64(1))})
+		if err = watched; err == nil {
+			w.Stop()
+		}
+	case "create":
+		_, err = at.Create(t.Context(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}, below...)
+	case "update":
+		_, err = at.Update(t.Context(), o, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}, below...)
+	case "patch":
+		_, err = at.Patch(t.Context(), name, types.MergePatchType, []byte("{}"), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, below...)
+	case "delete":
+		err = at.Delete(t.Context(), name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}, below...)
+	default:
+		t.Errorf("verb %s: say in this test how it is asked for", verb)
+	}
+	if err == nil || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
