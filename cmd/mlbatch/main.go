@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/mlbatch/mlbatch/internal/cli"
 )
 
 // Exit codes.
@@ -114,22 +116,32 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "mlbatch: %v\nRun %q for help.\n", err, cmd.CommandPath()+" --help")
+		fmt.Fprintf(stderr, "mlbatch: %s\nRun %q for help.\n", harmless(err), cmd.CommandPath()+" --help")
 		return exitUsage
 	case errors.Is(err, errSilent):
 		return exitFailure
 	case errors.As(err, &code):
 		if code.error != nil {
-			fmt.Fprintf(stderr, "mlbatch: %v\n", code.error)
+			fmt.Fprintf(stderr, "mlbatch: %s\n", harmless(code.error))
 		}
 		return code.code
 	case errors.As(err, &unreadable):
-		fmt.Fprintf(stderr, "mlbatch: %v\n", err)
+		fmt.Fprintf(stderr, "mlbatch: %s\n", harmless(err))
 		return exitUnreadable
 	default:
-		fmt.Fprintf(stderr, "mlbatch: %v\n", err)
+		fmt.Fprintf(stderr, "mlbatch: %s\n", harmless(err))
 		return exitFailure
 	}
+}
+
+// harmless is what an error says, line by line, without what a terminal would obey: names in files and
+// messages of others are in it.
+func harmless(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = cli.Harmless(line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // errSilent fails a command that has already said why.

@@ -139,7 +139,7 @@ func (s *submission) fill(ctx context.Context, r *submit.Request, c client.Clien
 		case err == nil:
 			settings = all
 		case s.offline() && !apierrors.IsForbidden(err) && !named(settings, "profile"):
-			fmt.Fprintf(s.errs, "mlbatch: no cluster was asked for a profile: %v\n", err)
+			fmt.Fprintf(s.errs, "mlbatch: no cluster was asked for a profile: %s\n", harmless(err))
 			c = nil
 		default:
 			return err
@@ -329,7 +329,7 @@ func (s *submission) warn(warnings []string) error {
 		return usageError{fmt.Errorf("--strict: %s", strings.Join(warnings, "; "))}
 	}
 	for _, w := range warnings {
-		fmt.Fprintf(s.errs, "mlbatch: %s\n", w)
+		fmt.Fprintf(s.errs, "mlbatch: %s\n", cli.Harmless(w))
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func (e *Explanation) crashing(p Picture, running []corev1.Pod) {
 				}
 			}
 			e.say("%s", text)
-			e.Helps = fmt.Sprintf("read what it said before it ended: kubectl logs -n %s %s -c %s --previous", p.Asked.Namespace, pod.Name, s.Name)
+			e.Helps = fmt.Sprintf("read what it said before it ended: mlbatch logs %s/%s -c %s --previous", p.Asked.Namespace, pod.Name, s.Name)
 			return
 		}
 	}
@@ -122,7 +122,7 @@ func (e *Explanation) blocked(p Picture, rest []corev1.Pod) {
 	e.say("%s %s not run yet; %s %s", count(len(rest), "pod"), do(len(rest)), pod.Name, obstacle(&pod))
 	switch {
 	case e.State == facts.Unmanaged && pod.Spec.NodeName == "":
-		e.Helps = "compare what it asks for with what nodes have: mlbatch nodes -o wide; it is tried again when they change"
+		e.Helps = "it is tried again when nodes change; compare what it asks for with what they have: mlbatch nodes -o wide"
 	case e.State == facts.Starting || e.State == facts.Unmanaged:
 		e.Helps = "see its events: kubectl describe pod -n " + p.Asked.Namespace + " " + pod.Name
 	}

@@ -71,9 +71,9 @@ func adviceText(a visibility.Advice, x *visibility.Explanation) string {
 		}
 		return "remove the pods on " + strings.Join(a.Nodes, ", ") + " that no queue knows"
 	case "ResumeQueue":
-		return fmt.Sprintf(`resume ClusterQueue %s: kubectl patch clusterqueue %s --type merge -p '{"spec":{"stopPolicy":"None"}}'`, a.Queue, a.Queue)
+		return fmt.Sprintf("resume ClusterQueue %s: mlbatch queue resume %s", a.Queue, a.Queue)
 	case "ResumeLocal":
-		return fmt.Sprintf(`resume LocalQueue %s: kubectl patch localqueue -n %s %s --type merge -p '{"spec":{"stopPolicy":"None"}}'`, a.Queue, x.Namespace, a.Queue)
+		return fmt.Sprintf("resume LocalQueue %s: mlbatch queue resume -n %s %s", a.Queue, x.Namespace, a.Queue)
 	case "OpenGate":
 		return openGate(strings.Join(a.Detail, ", "))
 	}

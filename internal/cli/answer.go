@@ -197,10 +197,13 @@ func (e *Explanation) nodeFacts(f *visibility.NodeFacts) {
 	for _, c := range []struct {
 		n    int32
 		what string
-	}{{f.Cordoned, "cordoned"}, {f.Evicted, "EVICT"}, {f.Lost, "not ready"}, {f.Closed, "out of service"}, {f.Full, "full"}} {
+	}{{f.Cordoned, "cordoned"}, {f.Evicted, "EVICT"}, {f.Lost, "not ready"}, {f.Closed, "out of service"}} {
 		if c.n > 0 {
 			not = append(not, fmt.Sprintf("%d %s %s", c.n, is(int(c.n)), c.what))
 		}
+	}
+	if f.Full > 0 {
+		not = append(not, fmt.Sprintf("%d %s no room for one", f.Full, verb(int(f.Full), "has", "have")))
 	}
 	text := fmt.Sprintf("Its pods may use %d of the cluster's %s", f.Matching, count(int(f.Total), "node"))
 	if len(not) > 0 {

@@ -32,7 +32,7 @@ func (e *Explanation) failures(p Picture) {
 	if more := len(failed) - most; more > 0 {
 		e.say("%s failed too", count(more, "more pod"))
 	}
-	e.Helps = fmt.Sprintf("read its log: kubectl logs -n %s %s", p.Asked.Namespace, failed[0].Name)
+	e.Helps = fmt.Sprintf("read its log: mlbatch logs %s/%s", p.Asked.Namespace, failed[0].Name)
 }
 
 // failedAt is when the first container of a pod failed; far away if none says so.

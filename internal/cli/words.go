@@ -46,11 +46,12 @@ func (e *Explanation) Text(w io.Writer, s Style) error {
 
 // advice breaks a piece of advice into lines, the command in it in one of its own.
 func (s Style) advice(text, indent string) string {
-	said, command, found := strings.Cut(text, ": kubectl ")
-	if !found {
-		return wrap(text, s.Width, indent) + "\n"
+	for program, typed := range map[string]string{"kubectl": orElse(s.Kubectl, "kubectl"), "mlbatch": "mlbatch"} {
+		if said, command, found := strings.Cut(text, ": "+program+" "); found {
+			return wrap(said+":", s.Width, indent) + "\n" + indent + "  " + typed + " " + harmless(command) + "\n"
+		}
 	}
-	return wrap(said+":", s.Width, indent) + "\n" + indent + "  " + orElse(s.Kubectl, "kubectl") + " " + harmless(command) + "\n"
+	return wrap(text, s.Width, indent) + "\n"
 }
 
 // wrap breaks a text into lines of at most width, those after the first indented.

