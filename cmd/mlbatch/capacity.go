@@ -93,7 +93,9 @@ func (c *capacityFlags) run(ctx context.Context, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	queues, err := cli.CapacityQueues(ctx, reader, c.namespace, c.queue)
+	queues, namespace, err := reachable(&c.conn, c.namespace, func(namespace string) ([]cli.CapacityQuestion, error) {
+		return cli.CapacityQueues(ctx, reader, namespace, c.queue)
+	})
 	if err != nil {
 		return c.conn.Unreachable(err, cfg.Host)
 	}
@@ -110,7 +112,7 @@ func (c *capacityFlags) run(ctx context.Context, out, errs io.Writer) error {
 		fmt.Fprintln(errs, "There are no LocalQueues here that you may see: no job could be submitted.")
 		return nil
 	}
-	columns := cli.CapacityColumns(c.namespace != "")
+	columns := cli.CapacityColumns(namespace != "")
 	if c.sortBy != "" {
 		if err := cli.SortBy(columns, rows, c.sortBy); err != nil {
 			return usageError{err}

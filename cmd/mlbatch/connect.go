@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -87,4 +88,15 @@ func printRows[T any](out io.Writer, format string, columns []cli.Column[T], row
 		}{rows})
 	}
 	return cli.PrintTable(out, columns, rows, cli.Layout{Width: tableWidth(out), Wide: format == "wide", Bare: bare})
+}
+
+// reachable takes something of a namespace, of all if it is "", and returns of which it did. Who
+// may not read all namespaces gets the one of their kubeconfig's context, if it names one.
+func reachable[T any](conn *cli.Connection, namespace string, take func(namespace string) (T, error)) (T, string, error) {
+	taken, err := take(namespace)
+	if mine := conn.Namespace(); namespace == "" && mine != "" && apierrors.IsForbidden(err) {
+		namespace = mine
+		taken, err = take(namespace)
+	}
+	return taken, namespace, err
 }

@@ -103,7 +103,9 @@ func (q *queueFlags) run(ctx context.Context, out, errs io.Writer, args []string
 
 // all prints the queues.
 func (q *queueFlags) all(ctx context.Context, out, errs io.Writer, c client.Reader) error {
-	rows, err := cli.TakeQueues(ctx, c, q.namespace, q.resource)
+	rows, _, err := reachable(&q.conn, q.namespace, func(namespace string) ([]cli.QueueRow, error) {
+		return cli.TakeQueues(ctx, c, namespace, q.resource)
+	})
 	if err != nil {
 		return err
 	}

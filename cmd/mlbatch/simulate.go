@@ -108,11 +108,11 @@ there is so far is printed, and the exit code is 1.`,
 
 // complete checks that the flags suit each other.
 func (s *simulation) complete(args []string, comparing bool) error { //nolint:revive // whether a flag was given
-	if comparing {
+	if comparing || s.flights != "" {
 		s.compare = append(s.compare, args...)
 	}
 	if s.flights != "" {
-		return s.completeFlights(args)
+		return s.completeFlights()
 	}
 	switch {
 	case s.output != "" && s.output != "json":

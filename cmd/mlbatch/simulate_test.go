@@ -152,3 +152,11 @@ func TestU6SimulateWarnsOfLabels(t *testing.T) {
 		t.Errorf("says %q, want %q", errOut.String(), want)
 	}
 }
+
+// TestPoliciesAreReadOnce: files behind --compare are read once, however they are listed.
+func TestPoliciesAreReadOnce(t *testing.T) {
+	s := simulation{flights: "flights", compare: []string{"a.yaml"}}
+	if err := s.complete([]string{"b.yaml", "c.yaml"}, true); err != nil || strings.Join(s.compare, " ") != "a.yaml b.yaml c.yaml" {
+		t.Errorf("%v, %v", s.compare, err)
+	}
+}

@@ -17,8 +17,7 @@ import (
 )
 
 // completeFlights checks the flags that go with --from-flights.
-func (s *simulation) completeFlights(args []string) error {
-	s.compare = append(s.compare, args...)
+func (s *simulation) completeFlights() error {
 	switch {
 	case s.output != "" && s.output != "json" && s.output != "yaml":
 		return fmt.Errorf("-o %s is not known: use json or yaml", s.output)

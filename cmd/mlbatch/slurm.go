@@ -471,7 +471,9 @@ Formats (-o) have the letters D G N P R T a l t.`,
 			if err != nil {
 				return err
 			}
-			all, err := slurmPartitions(cmd.Context(), c, l.namespace, partitions)
+			all, _, err := reachable(&l.conn, l.namespace, func(namespace string) ([]slurm.Partition, error) {
+				return slurmPartitions(cmd.Context(), c, namespace, partitions)
+			})
 			if err != nil {
 				return l.conn.Unreachable(err, cfg.Host)
 			}

@@ -357,11 +357,38 @@ Amounts are those of each node, and a node is a pod.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.out, s.errs = cmd.OutOrStdout(), cmd.ErrOrStderr()
-			return s.file(cmd.Context(), cmd.InOrStdin(), args[0], args[1:])
+			own, err := s.scriptsOwn(cmd.Flags(), args[0], args[1:])
+			if err != nil {
+				return err
+			}
+			return s.file(cmd.Context(), cmd.InOrStdin(), args[0], own)
 		},
 	}
 	s.addFlags(cmd.Flags())
 	return cmd
+}
+
+// scriptsOwn are the arguments after a script, without the -- that may be before them. An option of
+// submit among them that keeps a job from being made is refused, since without it one would be
+// made in silence; others are the script's, which is told, too.
+func (s *submission) scriptsOwn(flags *pflag.FlagSet, file string, args []string) ([]string, error) {
+	if len(args) > 0 && args[0] == "--" {
+		return args[1:], nil
+	}
+	for i, arg := range args {
+		name, value, given := strings.Cut(arg, "=")
+		if !given && i+1 < len(args) {
+			value = args[i+1]
+		}
+		prints := (name == "-o" || name == "--output") && (value == "yaml" || value == "json")
+		if name == "--dry-run" || name == "--strict" || prints {
+			return nil, usageError{fmt.Errorf("%s after %s would be the script's, and the job would be made: put options of submit before %s, or -- before arguments of the script", arg, file, file)}
+		}
+		if long, is := strings.CutPrefix(name, "--"); is && flags.Lookup(long) != nil && !flags.Lookup(long).Hidden {
+			fmt.Fprintf(s.errs, "mlbatch: %s after %s is the script's: options of submit go before %s; -- before arguments of the script ends this warning\n", cli.Harmless(arg), file, file)
+		}
+	}
+	return args, nil
 }
 
 // file submits a file of any kind.

@@ -17,6 +17,10 @@ func TestSubmitExitCodes(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n#SBATCH -N two\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	good := filepath.Join(t.TempDir(), "good.sh")
+	if err := os.WriteFile(good, []byte("#!/bin/sh\ntrue\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	offline := func(args ...string) []string { return append([]string{args[0], "--kubeconfig", none}, args[1:]...) }
 	tests := map[string]struct {
 		why  string
@@ -28,6 +32,11 @@ func TestSubmitExitCodes(t *testing.T) {
 		"dry run":      {"lists them", offline("run", "--image", "x", "--dry-run", "all", "--", "x"), exitUsage, "use client, server or plan"},
 		"after":        {"how it has to be said", offline("run", "-o", "yaml", "--image", "x", "--after", "x", "--", "x"), exitUsage, "use ok:JOB"},
 		"script":       {"where the mistake is", offline("submit", "--image", "x", script), exitUsage, "s.sh:2: nodes"},
+		"too late":     {"the job would be made", offline("submit", "--image", "x", good, "--dry-run", "client"), exitUsage, "put options of submit before"},
+		"prints late":  {"the same", offline("submit", "--image", "x", good, "-o", "yaml"), exitUsage, "put options of submit before"},
+		"theirs":       {"-- says so", offline("submit", "--image", "x", "-o", "yaml", good, "--", "--dry-run", "-o", "yaml"), exitOK, "- --dry-run"},
+		"their out":    {"many a script has such an option", offline("submit", "--image", "x", "-o", "yaml", good, "-o", "dir"), exitOK, "- dir"},
+		"maybe ours":   {"it is told", offline("submit", "--image", "x", "-o", "yaml", good, "--nodes", "2"), exitOK, "--nodes after"},
 		"pty":          {"what there is instead", offline("srun", "--image", "x", "--pty", "bash"), exitUsage, "mlbatch exec"},
 		"srun nothing": {"a command", offline("srun"), exitUsage, "requires at least 1 arg"},
 		"scancel all":  {"nobody means that", offline("scancel"), exitUsage, "name jobs"},

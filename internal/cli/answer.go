@@ -16,6 +16,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 // Asker asks a controller why a workload waits.
@@ -125,7 +126,8 @@ func (c Controller) ask(ctx context.Context, into any, with url.Values, path ...
 func (e *Explanation) answered(x *visibility.Explanation) {
 	e.Answer = x
 	e.say("%s", plain(x.Message))
-	if s := x.Shortage; s != nil && s.Limit != nil {
+	// Where nodes are short the limit is that of one of them, which is told with them.
+	if s := x.Shortage; s != nil && s.Limit != nil && x.Reason != string(core.TopologyPlacementFailed) {
 		e.say("ClusterQueue %s could use %s %s of flavor %s at most", x.ClusterQueue, s.Limit, s.Resource, s.Flavor)
 	}
 	e.flavors(x)

@@ -259,7 +259,7 @@ func localQueues(ctx context.Context, c client.Reader, namespace, resource strin
 	var list kueue.LocalQueueList
 	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		if apierrors.IsForbidden(err) && namespace == "" {
-			return nil, fmt.Errorf("you may not list the queues of all namespaces: -n NAMESPACE lists those of one: %w", err)
+			return nil, fmt.Errorf("you may not list the queues of all namespaces: name a namespace to list its own: %w", err)
 		}
 		return nil, fmt.Errorf("list LocalQueues: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -341,8 +342,14 @@ func (a *Actor) Prioritize(ctx context.Context, t *Target, class string) (*Resul
 // noClass says which classes there are.
 func (a *Actor) noClass(ctx context.Context, class string) error {
 	var list kueue.WorkloadPriorityClassList
-	if err := a.Client.List(ctx, &list); err != nil || len(list.Items) == 0 {
+	if err := a.Client.List(ctx, &list); err != nil {
 		return fmt.Errorf("there is no WorkloadPriorityClass %s", class)
+	}
+	if err := a.Client.Get(ctx, client.ObjectKey{Name: class}, &schedulingv1.PriorityClass{}); err == nil {
+		return fmt.Errorf("there is no WorkloadPriorityClass %[1]s, only a PriorityClass of pods, which a job has for good: cancel it and submit it with --pod-priority %[1]s", class)
+	}
+	if len(list.Items) == 0 {
+		return fmt.Errorf("there is no WorkloadPriorityClass %s, nor any other: an administrator makes them (kueue.x-k8s.io/v1beta2)", class)
 	}
 	var names []string
 	for i := range list.Items {

@@ -3,6 +3,7 @@ package touch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -258,6 +260,68 @@ func TestResize(t *testing.T) {
 			}
 			if string(is) != string(want) || got.was != tc.was || got.restarts != tc.stop {
 				t.Errorf("%s was %d, stops %v; want %s, %d, %v: %s", is, got.was, got.restarts, want, tc.was, tc.stop, tc.why)
+			}
+		})
+	}
+}
+
+// TestPrioritizeWithoutAClass: what there is instead, and whom to ask.
+func TestPrioritizeWithoutAClass(t *testing.T) {
+	urgent := &kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 7}
+	high := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 10}
+	for name, tc := range map[string]struct {
+		why  string
+		has  []client.Object
+		says string
+	}{
+		"of pods": {"it is the name that people know", []client.Object{urgent, high}, "submit it with --pod-priority high"},
+		"a typo":  {"", []client.Object{urgent}, "there are urgent (7)"},
+		"none":    {"", nil, "an administrator makes them"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j, w := job(1)
+			c := cluster(append(tc.has, j, w)...)
+			target, err := Find(t.Context(), c, train)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := (&Actor{Client: c}).Prioritize(t.Context(), target, "high"); err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("%v, want %s", err, tc.says)
+			}
+		})
+	}
+}
+
+// TestScaled: what is refused, and what is said of the quota.
+func TestScaled(t *testing.T) {
+	for name, tc := range map[string]struct {
+		why  string
+		has  int32
+		to   int64
+		says string
+	}{
+		"to nothing":         {"a Job of no pods stays and holds its quota", 4, 0, "cannot have 0 indexes: mlbatch hold blue/train --stop stops it"},
+		"smaller":            {"", 4, 2, "has 2 indexes now, 4 before. It keeps its quota"},
+		"as large as it was": {"it has that quota still", 2, 4, "has 4 indexes now, 2 before."},
+		"larger":             {"it has no quota for that", 4, 5, "--stop says that you mean it"},
+		"the same":           {"", 4, 4, "has 4 indexes already"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j, w := job(tc.has)
+			j.Spec.Parallelism, j.Spec.Completions, j.Spec.CompletionMode = &tc.has, new(tc.has), new(batchv1.IndexedCompletion)
+			admitted(w).Status.Admission.PodSetAssignments[0].Count = new(int32(4))
+			c := cluster(j, w)
+			target, err := Find(t.Context(), c, train)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := (&Actor{Client: c}).Scale(t.Context(), target, "", tc.to, false)
+			said := fmt.Sprint(err)
+			if err == nil {
+				said = got.Message
+			}
+			if !strings.Contains(said, tc.says) {
+				t.Errorf("%s: %s, want %s", tc.why, said, tc.says)
 			}
 		})
 	}

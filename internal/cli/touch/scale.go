@@ -8,9 +8,11 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/facts"
 )
@@ -42,10 +44,13 @@ func (a *Actor) Scale(ctx context.Context, t *Target, role string, n int64, stop
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.title(), err)
 	}
+	if n == 0 && !size.empties {
+		return nil, fmt.Errorf("%s cannot have 0 %s: mlbatch hold %s --stop stops it and keeps it, mlbatch cancel %s ends it", t.title(), size.of, t.name(), t.name())
+	}
 	if size.was == n {
 		return a.result(t, Unchanged, "%s has %s already.", t.title(), size), nil
 	}
-	if size.restarts && t.Workload != nil && t.Workload.Status.Admission != nil && !stop {
+	if size.restarts && !size.within(t.Workload, n) && t.Workload != nil && t.Workload.Status.Admission != nil && !stop {
 		return nil, fmt.Errorf("%s has quota for its size: with another one it is stopped and queued anew. --stop says that you mean it; what it did since it last saved its state is lost", t.title())
 	}
 	if a.DryRun != Client {
@@ -57,9 +62,13 @@ func (a *Actor) Scale(ctx context.Context, t *Target, role string, n int64, stop
 			return nil, fmt.Errorf("scale %s: %w", t.title(), err)
 		}
 	}
+	kept := ""
+	if size.keeps && n < size.was && t.Workload != nil && t.Workload.Status.Admission != nil {
+		kept = " It keeps its quota until it is queued anew."
+	}
 	was := size.was
 	size.was = n
-	return a.result(t, "scaled", "%s has %s now, %d before.", t.title(), size, was), nil
+	return a.result(t, "scaled", "%s has %s now, %d before.%s", t.title(), size, was, kept), nil
 }
 
 // size is how large something is.
@@ -69,6 +78,18 @@ type size struct {
 	of string
 	// restarts says that a job with quota is stopped for another size.
 	restarts bool
+	// keeps says that the quota stays that of the larger size when it shrinks.
+	keeps bool
+	// empties says that there may be none of it.
+	empties bool
+}
+
+// within reports whether a Workload has quota for a size all the same, since the job shrank.
+func (s size) within(w *kueue.Workload, n int64) bool {
+	if !s.keeps || w == nil || w.Status.Admission == nil || len(w.Status.Admission.PodSetAssignments) != 1 {
+		return false
+	}
+	return n <= int64(ptr.Deref(w.Status.Admission.PodSetAssignments[0].Count, 0))
 }
 
 // String is such as "3 replicas of worker".
@@ -83,7 +104,9 @@ func resize(o *unstructured.Unstructured, kind cli.Kind, role string, n int64) (
 		if kind == LeaderWorkerSet {
 			of = "groups"
 		}
-		return replicas(o.Object, role, n, of, "spec", "replicas")
+		s, err := replicas(o.Object, role, n, of, "spec", "replicas")
+		s.empties = true
+		return s, err
 	case cli.Job:
 		return resizeJob(o.Object, role, n, "spec")
 	case "TrainJob":
@@ -146,10 +169,11 @@ func resizeJob(o map[string]any, role string, n int64, path ...string) (size, er
 	if err != nil {
 		return size{}, err
 	}
-	s.restarts = n > s.was // a smaller one keeps what it has
+	s.restarts, s.keeps = n > s.was, true // a smaller one keeps what it has
 	mode, _, _ := unstructured.NestedString(o, at("completionMode")...)
 	completions, found, err := number(o, at("completions")...)
 	if err == nil && found && mode == "Indexed" && completions == s.was {
+		s.of = "indexes"
 		err = unstructured.SetNestedField(o, n, at("completions")...)
 	}
 	return s, err
@@ -209,7 +233,7 @@ func resizeGroup(m map[string]any, n int64) (size, error) {
 	if err != nil {
 		return size{}, err
 	}
-	s.restarts = n > s.was
+	s.restarts, s.empties = n > s.was, true
 	for _, limit := range []struct {
 		field string
 		below bool
@@ -244,7 +268,7 @@ func resizeRoles(o map[string]any, role string, n int64) (size, error) {
 		for name := range roles {
 			if strings.EqualFold(name, role) || role == "" && strings.EqualFold(name, "worker") {
 				s, err := replicas(o, "", n, "replicas of "+name, "spec", field, name, "replicas")
-				s.restarts = true
+				s.restarts, s.empties = true, true
 				return s, err
 			}
 			names = append(names, name)

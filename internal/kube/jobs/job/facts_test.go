@@ -237,6 +237,10 @@ func TestKeep(t *testing.T) {
 			why: "that is a wish", was: smaller(2, 4, fewer), is: change(annotate(written(), fewer), size(3, 4)), author: &original,
 			want: smaller(3, 4, fewer),
 		},
+		"made smaller by hand, and as large as before": {
+			why: "completions, which no admission changes here, tell that it is a wish", was: smaller(2, 2, fewer), is: annotate(written(), fewer), author: &original,
+			want: smaller(4, 4, fewer),
+		},
 		"waits again": {
 			why: "it is to have all its pods", was: change(smaller(2, 4, fewer), func(j *batchv1.Job) { j.Spec.Suspend = new(true) }), is: annotate(written(), fewer), author: &original,
 			want: change(smaller(4, 4, fewer), func(j *batchv1.Job) { j.Spec.Suspend = new(true) }),

@@ -33,7 +33,10 @@ func Keep(was, is *batchv1.Job, original []kueue.PodSet) *batchv1.Job {
 	author.Labels = withOwn(author.Labels, old.Labels)
 	jobs.KeepInjected(t, old, &author)
 	if shrinks(was) && !ptr.Deref(was.Spec.Suspend, false) && ptr.Deref(is.Spec.Parallelism, 1) == count {
-		out.Spec.Parallelism = was.Spec.Parallelism
+		// Whoever changes completions that no admission reduced wants another size.
+		if reducesWork(was) || ptr.Equal(is.Spec.Completions, was.Spec.Completions) {
+			out.Spec.Parallelism = was.Spec.Parallelism
+		}
 		if reducesWork(was) && ptr.Deref(is.Spec.Completions, 0) == count {
 			out.Spec.Completions = was.Spec.Completions
 		}
