@@ -5,9 +5,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +18,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/submit"
+	"github.com/mlbatch/mlbatch/internal/cli/touch"
 	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 )
@@ -25,29 +28,66 @@ import (
 type offer func(ctx context.Context, c client.Reader, cmd *cobra.Command) []string
 
 func flagOffers() map[string]offer {
+	namespaces, clusterQueues := listNames(corev1.SchemeGroupVersion.WithKind("Namespace")), listNames(kueue.GroupVersion.WithKind("ClusterQueue"))
+	priorities, nodes := listNames(kueue.GroupVersion.WithKind("WorkloadPriorityClass")), listNames(corev1.SchemeGroupVersion.WithKind("Node"))
 	return map[string]offer{
-		"namespace": listNames(corev1.SchemeGroupVersion.WithKind("Namespace")),
-		"queue":     offeredQueues,
-		"user":      offeredUsers,
-		"flavor":    listNames(kueue.GroupVersion.WithKind("ResourceFlavor")),
-		"priority":  listNames(kueue.GroupVersion.WithKind("WorkloadPriorityClass")),
-		"profile":   offeredProfiles,
+		"namespace": namespaces, "account": namespaces,
+		"queue": offeredQueues, "partition": offeredQueues, "localqueue": offeredLocalQueues, "clusterqueue": clusterQueues,
+		"user":     offeredUsers,
+		"flavor":   listNames(kueue.GroupVersion.WithKind("ResourceFlavor")),
+		"priority": priorities, "qos": priorities,
+		"pod-priority": listNames(schedulingv1.SchemeGroupVersion.WithKind("PriorityClass")),
+		"profile":      offeredProfiles,
+		"jobs":         offeredJobs,
+		"nodelist":     nodes,
+		"role":         offeredRoles,
 	}
 }
 
+// argumentOffers are by what the help calls an argument, or where that is a name by the last
+// two words of the command.
 func argumentOffers() map[string]offer {
+	flavors, clusterQueues := listNames(kueue.GroupVersion.WithKind("ResourceFlavor")), listNames(kueue.GroupVersion.WithKind("ClusterQueue"))
 	return map[string]offer{
-		"NAMESPACE": listNames(corev1.SchemeGroupVersion.WithKind("Namespace")),
-		"NODE":      listNames(corev1.SchemeGroupVersion.WithKind("Node")),
+		"NAMESPACE":             listNames(corev1.SchemeGroupVersion.WithKind("Namespace")),
+		"NODE":                  listNames(corev1.SchemeGroupVersion.WithKind("Node")),
+		"JOB":                   offeredJobs,
+		"flavor delete":         flavors,
+		"delete resourceflavor": flavors,
+		"stop clusterqueue":     clusterQueues,
+		"resume clusterqueue":   clusterQueues,
+		"delete clusterqueue":   clusterQueues,
+		"stop localqueue":       offeredLocalQueues,
+		"resume localqueue":     offeredLocalQueues,
+		"delete localqueue":     offeredLocalQueues,
+		"stop workload":         offeredWorkloads,
+		"resume workload":       offeredWorkloads,
+		"delete workload":       offeredWorkloads,
 	}
 }
 
-// listNames offers the names of all objects of a kind that have no namespace.
+// argumentOffer is what is offered for the arguments of a command; nil if nothing is.
+func argumentOffer(cmd *cobra.Command) offer {
+	_, argument, _ := strings.Cut(cmd.Use, " ")
+	if of := argumentOffers()[strings.Trim(argument, "[].")]; of != nil {
+		return of
+	}
+	if cmd.Parent() == nil {
+		return nil
+	}
+	return argumentOffers()[cmd.Parent().Name()+" "+cmd.Name()]
+}
+
+// listNames offers the names of all objects of a kind, of the namespace that was typed if one was.
 func listNames(gvk schema.GroupVersionKind) offer {
-	return func(ctx context.Context, c client.Reader, _ *cobra.Command) []string {
+	return func(ctx context.Context, c client.Reader, cmd *cobra.Command) []string {
 		var list metav1.PartialObjectMetadataList
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		if c.List(ctx, &list) != nil {
+		var opts []client.ListOption
+		if within := valueOf(cmd, "namespace"); within != "" && (gvk.Kind == "LocalQueue" || gvk.Kind == "Workload") {
+			opts = append(opts, client.InNamespace(within))
+		}
+		if c.List(ctx, &list, opts...) != nil {
 			return nil
 		}
 		var out []string
@@ -58,14 +98,57 @@ func listNames(gvk schema.GroupVersionKind) offer {
 	}
 }
 
-// offeredQueues offers LocalQueues, of the namespace that was typed if one was, and ClusterQueues.
+// offeredQueues offers LocalQueues, of the namespace that was typed if one was, and ClusterQueues,
+// to which no job can be submitted.
 func offeredQueues(ctx context.Context, c client.Reader, cmd *cobra.Command) []string {
-	out := listNames(kueue.GroupVersion.WithKind("ClusterQueue"))(ctx, c, cmd)
-	var list kueue.LocalQueueList
-	if c.List(ctx, &list, client.InNamespace(valueOf(cmd, "namespace"))) == nil {
-		for i := range list.Items {
-			out = append(out, list.Items[i].Name)
-		}
+	out := offeredLocalQueues(ctx, c, cmd)
+	if cmd.Flags().Lookup("pod-priority") != nil { // it submits
+		return out
+	}
+	return append(out, listNames(kueue.GroupVersion.WithKind("ClusterQueue"))(ctx, c, cmd)...)
+}
+
+func offeredLocalQueues(ctx context.Context, c client.Reader, cmd *cobra.Command) []string {
+	return listNames(kueue.GroupVersion.WithKind("LocalQueue"))(ctx, c, cmd)
+}
+
+func offeredWorkloads(ctx context.Context, c client.Reader, cmd *cobra.Command) []string {
+	return listNames(kueue.GroupVersion.WithKind("Workload"))(ctx, c, cmd)
+}
+
+// offeredJobs offers the jobs of the namespace that was typed, or all with their namespaces.
+func offeredJobs(ctx context.Context, c client.Reader, cmd *cobra.Command) []string {
+	namespace := valueOf(cmd, "namespace")
+	if namespace == "" {
+		return listJobs(ctx, c, "")
+	}
+	var out []string
+	for _, name := range listJobs(ctx, c, namespace+"/") {
+		out = append(out, strings.TrimPrefix(name, namespace+"/"))
+	}
+	return out
+}
+
+// offeredRoles offers the roles of the job that was typed before.
+func offeredRoles(ctx context.Context, c client.Reader, cmd *cobra.Command) []string {
+	if cmd.Flags().NArg() == 0 {
+		return nil
+	}
+	name := cmd.Flags().Arg(0)
+	if namespace := valueOf(cmd, "namespace"); namespace != "" && !strings.Contains(name, "/") {
+		name = namespace + "/" + name
+	}
+	ref, err := cli.ParseRef(name, "")
+	if err != nil {
+		return nil
+	}
+	t, err := touch.Find(ctx, c, ref)
+	if err != nil || t.Workload == nil {
+		return nil
+	}
+	var out []string
+	for i := range t.Workload.Spec.PodSets {
+		out = append(out, string(t.Workload.Spec.PodSets[i].Name))
 	}
 	return out
 }
@@ -126,14 +209,13 @@ func completes(cmd *cobra.Command) {
 		}
 	}
 	for name, words := range map[string][]string{ // each by itself
-		"output": outputs(cmd), "state": states(cmd), "kind": offeredKinds(), "framework": frameworks(),
+		"output": outputs(cmd), "state": states(cmd), "kind": offeredKinds(), "framework": frameworks(), "sort-by": sorted(cmd),
 	} {
 		if valueFlag(cmd, name) && len(words) > 0 {
 			_ = cmd.RegisterFlagCompletionFunc(name, offering(words)) // as above
 		}
 	}
-	_, argument, _ := strings.Cut(cmd.Use, " ")
-	if of := argumentOffers()[strings.Trim(argument, "[].")]; of != nil && cmd.ValidArgsFunction == nil && len(cmd.ValidArgs) == 0 {
+	if of := argumentOffer(cmd); of != nil && cmd.ValidArgsFunction == nil && len(cmd.ValidArgs) == 0 {
 		cmd.ValidArgsFunction = asking(of)
 	}
 }
@@ -169,6 +251,30 @@ func states(cmd *cobra.Command) (out []string) {
 		for _, s := range histStates() {
 			out = append(out, string(s))
 		}
+	}
+	return out
+}
+
+// sorted are the columns that a command can sort by.
+func sorted(cmd *cobra.Command) []string {
+	switch cmd.Name() {
+	case "ps":
+		return titles(cli.RowColumns(time.Time{}, true))
+	case "hist":
+		return titles(cli.PastColumns(time.Local, true))
+	case "nodes":
+		return titles(cli.NodeColumns(time.Time{}))
+	case "capacity":
+		return titles(cli.CapacityColumns(true))
+	case "top":
+		return titles(cli.UseColumns("", time.Time{}))
+	}
+	return nil
+}
+
+func titles[T any](columns []cli.Column[T]) (out []string) {
+	for _, c := range columns {
+		out = append(out, strings.ToLower(c.Title))
 	}
 	return out
 }

@@ -8,7 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -32,6 +34,7 @@ func TestCompletionOffersNames(t *testing.T) {
 		&corev1.ConfigMap{ObjectMeta: named("blue", "mlbatch-profile-train")}, &corev1.ConfigMap{ObjectMeta: named("blue", "other")},
 		&corev1.ConfigMap{ObjectMeta: named("mlbatch-profiles", "mlbatch-profile-default")}, &corev1.ConfigMap{ObjectMeta: named("red", "mlbatch-profile-red")},
 		&kueue.ClusterQueue{ObjectMeta: named("", "blue-queue")}, &kueue.LocalQueue{ObjectMeta: named("blue", "default-queue")}, &kueue.LocalQueue{ObjectMeta: named("red", "other")},
+		&batchv1.Job{ObjectMeta: named("blue", "train")}, &schedulingv1.PriorityClass{ObjectMeta: named("", "high")},
 	).Build()
 	cmd := &cobra.Command{}
 	cmd.Flags().String("namespace", "blue", "")
@@ -46,9 +49,22 @@ func TestCompletionOffersNames(t *testing.T) {
 		"priorities": {flagOffers()["priority"], []string{"urgent"}},
 		"profiles":   {flagOffers()["profile"], []string{"default", "train"}},
 		"nodes":      {argumentOffers()["NODE"], []string{"node-0", "node-1"}},
+		"workloads":  {argumentOffers()["stop workload"], []string{"a"}},
+		"local":      {argumentOffers()["delete localqueue"], []string{"default-queue"}},
+		"jobs":       {argumentOffers()["JOB"], []string{"train"}},
+		"classes":    {flagOffers()["pod-priority"], []string{"high"}},
 	} {
 		if d := cmp.Diff(tc.want, beginning(tc.of(t.Context(), c, cmd), "")); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+	cmd.Flags().String("pod-priority", "", "")
+	if d := cmp.Diff([]string{"default-queue"}, beginning(flagOffers()["queue"](t.Context(), c, cmd), "")); d != "" {
+		t.Errorf("no job can be submitted to a ClusterQueue (-want +got):\n%s", d)
+	}
+	for _, path := range []string{"stop clusterqueue", "resume localqueue", "delete workload", "flavor delete", "scancel"} {
+		if of, _, err := newRootCommand().Find(strings.Fields(path)); err != nil || of.ValidArgsFunction == nil {
+			t.Errorf("%s offers nothing: %v", path, err)
 		}
 	}
 	var _ client.Reader = c
@@ -57,7 +73,7 @@ func TestCompletionOffersNames(t *testing.T) {
 // TestCompletionOfWords: what is known without a cluster, and shells get scripts.
 func TestCompletionOfWords(t *testing.T) {
 	for line, want := range map[string]string{
-		"ps --state W": "Waiting", "hist --state F": "Failed", "ps -o custom": "custom-columns=", "top n": "nodes", "why x --kind appw": "appwrapper", "run --framework t": "torch", "submit --framework m": "mpi",
+		"ps --state W": "Waiting", "hist --state F": "Failed", "ps -o custom": "custom-columns=", "top n": "nodes", "ps --sort-by g": "gpus", "why x --kind appw": "appwrapper", "run --framework t": "torch", "submit --framework m": "mpi",
 	} {
 		var out bytes.Buffer
 		run(t.Context(), append([]string{cobra.ShellCompNoDescRequestCmd}, strings.Split(line, " ")...), &out, &out)

@@ -32,6 +32,16 @@ else.`,
   # and a new configuration there
   mlbatch cp config.yaml blue/train:/work/ --rank worker-1`,
 		Args: cobra.ExactArgs(2),
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if _, _, remote := remotePath(typed); remote || strings.HasPrefix(typed, ".") || strings.HasPrefix(typed, "/") {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			var out []string
+			for _, name := range jobNames(cmd.Context(), p.job.conn, p.job.namespace, typed) {
+				out = append(out, name+":")
+			}
+			return out, cobra.ShellCompDirectiveNoSpace // files are offered where there is no such job
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from, fromPath, down := remotePath(args[0])
 			to, toPath, up := remotePath(args[1])
