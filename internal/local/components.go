@@ -42,9 +42,10 @@ type program struct {
 	probe probe
 	// goGC and memory bound the garbage of the process: how much it may grow
 	// between collections (percent) while it works (at rest see GiveBackMemory), and
-	// where collecting becomes urgent.
+	// at how many MiB collecting becomes urgent on a machine of 8 GiB; on a larger one
+	// later, in proportion, so that a large cluster is not collected all the time.
 	goGC   int
-	memory string
+	memory int64
 }
 
 func (c *Cluster) spec(p program) supervise.Spec {
@@ -54,7 +55,7 @@ func (c *Cluster) spec(p program) supervise.Spec {
 		Args: append([]string{"mlbatch"}, p.args...),
 		// Servers start a goroutine for every request, some of them deep: with
 		// stacks that are large enough from the start, none is copied to grow.
-		Env:     []string{childVariable + "=" + p.name, fmt.Sprintf("GOGC=%d", p.goGC), "GOMEMLIMIT=" + p.memory, "GODEBUG=adaptivestackstart=1"},
+		Env:     []string{childVariable + "=" + p.name, fmt.Sprintf("GOGC=%d", p.goGC), fmt.Sprintf("GOMEMLIMIT=%dMiB", p.memory*max(machineMemory()>>30, 8)/8), "GODEBUG=adaptivestackstart=1"},
 		LogFile: c.files.log(p.name),
 		Stage:   p.stage,
 		Probe:   p.probe,
@@ -76,7 +77,7 @@ func (c *Cluster) etcd() program {
 		args = append(args, "--unsafe-no-fsync")
 	}
 	return program{
-		name: Etcd, args: args, stage: stageEtcd, grace: 5 * time.Second, goGC: 300, memory: "512MiB",
+		name: Etcd, args: args, stage: stageEtcd, grace: 5 * time.Second, goGC: 300, memory: 512,
 		probe: httpProbe("https://"+address(c.ports.Etcd)+"/health", c.etcdTLS),
 	}
 }
@@ -93,7 +94,7 @@ func (c *Cluster) apiServer() program {
 		audit = []string{"--audit-policy-file=" + c.files.auditPolicy(), "--audit-log-path=" + c.cfg.AuditLog}
 	}
 	return program{
-		name: APIServer, stage: stageAPI, grace: 5 * time.Second, goGC: 300, memory: "1536MiB",
+		name: APIServer, stage: stageAPI, grace: 5 * time.Second, goGC: 300, memory: 1536,
 		probe: httpProbe(apiURL(c.ports.API)+"/readyz", c.adminTLS),
 		args: append([]string{
 			componentCommand, APIServer,
@@ -147,7 +148,7 @@ func (c *Cluster) apiServer() program {
 func (c *Cluster) controllerManager() program {
 	kubeconfig := c.files.kubeconfigOf(ControllerManager)
 	return program{
-		name: ControllerManager, stage: stageRest, grace: 2 * time.Second, goGC: 200, memory: "512MiB",
+		name: ControllerManager, stage: stageRest, grace: 2 * time.Second, goGC: 200, memory: 512,
 		probe: httpProbe("https://"+address(c.ports.ControllerManager)+"/healthz", c.adminTLS),
 		args: []string{
 			componentCommand, ControllerManager,
@@ -215,7 +216,7 @@ func (c *Cluster) nodes() (program, error) {
 		return program{}, fmt.Errorf("describe the nodes: %w", err)
 	}
 	return program{
-		name: Nodes, stage: stageRest, grace: 2 * time.Second, goGC: 100, memory: "256MiB",
+		name: Nodes, stage: stageRest, grace: 2 * time.Second, goGC: 100, memory: 256,
 		probe: httpProbe("http://"+address(c.ports.Nodes)+"/healthz", nil),
 		args: []string{
 			componentCommand, Nodes,
@@ -257,7 +258,7 @@ func (c *Cluster) controller() program {
 		args = append(args, "--config="+c.files.configuration())
 	}
 	return program{
-		name: Controller, stage: stageRest, grace: 3 * time.Second, goGC: 300, memory: "1GiB",
+		name: Controller, stage: stageRest, grace: 3 * time.Second, goGC: 300, memory: 1024,
 		probe: httpProbe("http://"+address(c.ports.Health)+"/readyz", nil),
 		args:  args,
 	}
@@ -265,7 +266,7 @@ func (c *Cluster) controller() program {
 
 func (c *Cluster) scheduler() program {
 	return program{
-		name: Scheduler, stage: stageRest, grace: 3 * time.Second, goGC: 200, memory: "1GiB",
+		name: Scheduler, stage: stageRest, grace: 3 * time.Second, goGC: 200, memory: 1024,
 		probe: httpProbe("http://"+address(c.ports.Scheduler)+"/healthz", nil),
 		args: []string{
 			Scheduler,
