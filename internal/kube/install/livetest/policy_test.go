@@ -128,8 +128,8 @@ func TestPoliciesHoldWithoutWebhooks(t *testing.T) {
 		"a pod loses what it is kept by":          {x.alice, held, `{"metadata": {"finalizers": null}}`, "finalizer"},
 		"a pod says that it was admitted":         {x.alice, held, `{"metadata": {"annotations": {"kueue.x-k8s.io/workload": "w"}}}`, "admission wrote"},
 		"a pod joins a group":                     {x.alice, held, `{"metadata": {"labels": {"kueue.x-k8s.io/pod-group-name": "g"}}}`, "counted"},
-		"a pod is of another user":                {x.alice, held, `{"metadata": {"labels": {"mlbatch.dev/user": "bob"}}}`, "who submitted"},
-		"a pod is of nobody":                      {x.alice, held, `{"metadata": {"labels": {"mlbatch.dev/user": null}}}`, "who submitted"},
+		"a pod is of another user":                {x.alice, held, `{"metadata": {"labels": {"mlbatch.dev/user": "bob"}}}`, "denied request"}, // by two policies, in any order
+		"a pod is of nobody":                      {x.alice, held, `{"metadata": {"labels": {"mlbatch.dev/user": null}}}`, "denied request"},  // by two policies, in any order
 		"a pod that waits goes to another queue":  {x.alice, held, `{"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}}}`, ""},
 		"a pod of a job is forgotten":             {x.alice, counted, `{"metadata": {"ownerReferences": null}}`, "controller of the job"},
 		"a pod of a job loses a label":            {x.alice, counted, `{"metadata": {"labels": {"a": null}}}`, "controller of the job"},
