@@ -32,7 +32,8 @@ type PastRow struct {
 	State   history.JobState `json:"state"`
 	Reason  string           `json:"reason,omitempty"`
 	Message string           `json:"message,omitempty"`
-	// ExitCode is that of the pod that failed first.
+	// ExitCode is that of the pod that failed first, or 0 of a job that succeeded; nil if nobody
+	// saw one.
 	ExitCode   *int32 `json:"exitCode,omitempty"`
 	FailedPod  string `json:"failedPod,omitempty"`
 	FailedNode string `json:"failedNode,omitempty"`
@@ -109,6 +110,9 @@ func pastRow(namespace string, r *history.JobRecord) PastRow {
 	}
 	if r.Started != nil {
 		row.Started = new(r.Started.UTC())
+	}
+	if r.State == history.Succeeded {
+		row.ExitCode = new(int32(0)) // records tell codes of failures only
 	}
 	row.WaitedSeconds = max(0, int64(r.Ended.Sub(r.Submitted.Time)/time.Second)-r.RanSeconds)
 	row.GPUHours = float64(r.GPUs) * (time.Duration(r.RanSeconds) * time.Second).Hours()

@@ -62,6 +62,15 @@ func TestHist(t *testing.T) {
 	if rows[1].WaitedSeconds != 600 || rows[1].GPUHours != 96 {
 		t.Errorf("what ran 3 of 3 hours and 10 minutes waited 10 minutes, and had 32 GPUs for 3 hours: %+v", rows[1])
 	}
+	for i, want := range []string{"", "137", "0"} { // it was cancelled, failed, succeeded
+		got := ""
+		if code := rows[i].ExitCode; code != nil {
+			got = strconv.Itoa(int(*code))
+		}
+		if got != want {
+			t.Errorf("%s ended with %q, not with %q: what succeeded has 0, as ps has it, and of what was cancelled nobody saw one", rows[i].Name, got, want)
+		}
+	}
 	one, err := cli.TakePast(t.Context(), pages(), "blue", time.Time{})
 	if err != nil || len(one) != 3 {
 		t.Errorf("of one namespace, for ever: %d rows, %v", len(one), err)
