@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ type capacityFlags struct {
 	conn      cli.Connection
 	namespace string
 	queue     string
+	each      []string // as they were typed
 	sizes     []int64
 	resource  string
 	priority  string
@@ -54,7 +56,7 @@ choose nodes, may find less: mlbatch run --dry-run=plan asks about a job as it i
 	f := cmd.Flags()
 	f.StringVarP(&c.namespace, "namespace", "n", "", "`namespace` whose LocalQueues are asked")
 	f.StringVarP(&c.queue, "queue", "q", "", "this LocalQueue or ClusterQueue only")
-	f.Int64SliceVar(&c.sizes, "gpus-per-pod", []int64{1, 2, 4, 8}, "`GPUs` of each pod, several with commas")
+	f.StringSliceVar(&c.each, "gpus-per-pod", []string{"1", "2", "4", "8"}, "`GPUs` of each pod, several with commas")
 	f.StringVar(&c.resource, "resource", "", "what GPUs are called (default nvidia.com/gpu)")
 	f.StringVar(&c.priority, "priority-class", "", "`PriorityClass` of the pods (default: that of the cluster)")
 	f.StringVarP(&c.output, "output", "o", "", "json, yaml or custom-columns=TITLE:.field,...")
@@ -71,10 +73,13 @@ func (c *capacityFlags) check() error {
 	if err := checkOutput(c.output, "json", "yaml"); err != nil {
 		return err
 	}
-	for _, n := range c.sizes {
-		if n < 1 || n > mostGPUsPerPod {
-			return fmt.Errorf("--gpus-per-pod %d: give 1 to %d", n, mostGPUsPerPod)
+	c.sizes = nil
+	for _, each := range c.each {
+		n, err := strconv.ParseInt(strings.TrimSpace(each), 10, 64)
+		if err != nil || n < 1 || n > mostGPUsPerPod {
+			return fmt.Errorf("--gpus-per-pod %s: %q is no number from 1 to %d: give one or several, such as 1,8", strings.Join(c.each, ","), each, mostGPUsPerPod)
 		}
+		c.sizes = append(c.sizes, n)
 	}
 	if len(c.sizes) == 0 {
 		return fmt.Errorf("--gpus-per-pod: give one number or several, such as 1,8")
