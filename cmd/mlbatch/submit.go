@@ -251,7 +251,11 @@ func (s *submission) plan(ctx context.Context, cfg *rest.Config, job client.Obje
 	if s.output != "" {
 		return printObject(s.out, s.output, p)
 	}
-	name := fmt.Sprintf("%s %s/%s", kindOf(job), job.GetNamespace(), job.GetName())
+	name := job.GetName()
+	if name == "" { // the API server makes one only when the job is created
+		name = job.GetGenerateName() + "..."
+	}
+	name = fmt.Sprintf("%s %s/%s", kindOf(job), job.GetNamespace(), name)
 	return cli.PrintPlan(s.out, name, p, cli.Style{Width: widthOf(s.out), Kubectl: kubectlHere()}, tableWidth(s.out))
 }
 

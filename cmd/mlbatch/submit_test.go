@@ -4,10 +4,17 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/mlbatch/mlbatch/internal/cli/submit"
 )
 
 // TestSubmitExitCodes: mistakes of those who submit, with the cure, before a cluster is asked.
@@ -50,6 +57,34 @@ func TestSubmitExitCodes(t *testing.T) {
 			var out bytes.Buffer
 			if code := run(t.Context(), tc.args, &out, &out); code != tc.code || !strings.Contains(out.String(), tc.says) {
 				t.Errorf("mlbatch %s exits with %d, want %d and %q: %s\n%s", strings.Join(tc.args, " "), code, tc.code, tc.says, tc.why, out.String())
+			}
+		})
+	}
+}
+
+// TestPlanNamesTheJob: what would start is named, also a job whose name the API server will make.
+func TestPlanNamesTheJob(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"status": {"outcome": "Starts", "clusterQueue": "blue-cluster-queue"}}`)
+	}))
+	t.Cleanup(server.Close)
+	for name, tc := range map[string]struct{ why, metadata, says string }{
+		"name":         {"it is the name that it will have", "name: train", "Job blue/train would start"},
+		"generateName": {"its name begins so, and there is none yet", "generateName: train-", "Job blue/train-... would start"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects, err := submit.ReadManifests("job.yaml", []byte("apiVersion: batch/v1\nkind: Job\nmetadata: {"+tc.metadata+
+				", labels: {kueue.x-k8s.io/queue-name: default-queue}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: x}]}}}\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			s := submission{namespace: "blue", out: &out}
+			if err := s.plans(t.Context(), &rest.Config{Host: server.URL}, objects); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(out.String(), tc.says) {
+				t.Errorf("%s: %s", tc.why, out.String())
 			}
 		})
 	}
