@@ -12,21 +12,46 @@ import (
 	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
+// How many characters of a reason are to be seen before a list of jobs tells what is less asked
+// for: its code and how the sentence begins, and in narrow lines a word of it.
+const (
+	reasonRoom = 32
+	narrowRoom = 24
+)
+
 // RowColumns are those of a list of jobs at a moment.
 func RowColumns(now time.Time, namespaces bool) []Column[Row] { //nolint:revive // whether there are several
 	age := func(t time.Time) string { return duration.HumanDuration(max(now.Sub(t), 0)) }
 	older := func(a, b Row) int { return b.Created.Compare(a.Created) }
 	columns := []Column[Row]{
 		{Title: "NAME", Text: func(r Row) string { return r.Name }},
-		{Title: "KIND", Rank: 3, Text: func(r Row) string { return string(r.Kind) }},
-		{Title: "QUEUE", Rank: 5, Text: func(r Row) string { return r.Queue }},
+		{Title: "KIND", Rank: 3, Room: narrowRoom, Text: func(r Row) string { return string(r.Kind) }},
+		{Title: "QUEUE", Rank: 7, Room: reasonRoom, Text: func(r Row) string { return r.Queue }},
 		{Title: "STATE", Text: func(r Row) string { return string(r.State) }},
 		{
 			Title: "PODS", Rank: 2, Text: func(r Row) string { return strconv.Itoa(r.Running) + "/" + strconv.Itoa(r.Pods) },
 			Less: func(a, b Row) int { return cmp.Compare(a.Pods, b.Pods) },
 		},
 		{Title: "GPUS", Rank: 1, Text: func(r Row) string { return strconv.FormatInt(r.GPUs, 10) }, Less: func(a, b Row) int { return cmp.Compare(a.GPUs, b.GPUs) }},
+		{
+			Title: "PRIORITY", Rank: 5, Room: reasonRoom, Text: func(r Row) string {
+				if r.Priority == nil {
+					return ""
+				}
+				return strconv.Itoa(int(*r.Priority))
+			},
+			Less: func(a, b Row) int { return cmp.Compare(priorityOf(a), priorityOf(b)) },
+		},
 		{Title: "AGE", Rank: 4, Text: func(r Row) string { return age(r.Created) }, Less: older},
+		{
+			Title: "STARTED", Rank: 6, Room: reasonRoom, Text: func(r Row) string {
+				if r.Started == nil {
+					return ""
+				}
+				return age(*r.Started)
+			},
+			Less: func(a, b Row) int { return ptr.Deref(b.Started, now).Compare(ptr.Deref(a.Started, now)) },
+		},
 		{
 			Title: "SINCE", Wide: true, Text: func(r Row) string {
 				if r.Since == nil {
@@ -34,15 +59,6 @@ func RowColumns(now time.Time, namespaces bool) []Column[Row] { //nolint:revive 
 				}
 				return age(*r.Since)
 			},
-		},
-		{
-			Title: "STARTED", Wide: true, Text: func(r Row) string {
-				if r.Started == nil {
-					return ""
-				}
-				return age(*r.Started)
-			},
-			Less: func(a, b Row) int { return ptr.Deref(b.Started, now).Compare(ptr.Deref(a.Started, now)) },
 		},
 		{
 			Title: "STARTS IN", Wide: true, Text: func(r Row) string { return StartText(r.Start, now) },
@@ -56,15 +72,6 @@ func RowColumns(now time.Time, namespaces bool) []Column[Row] { //nolint:revive 
 				return strconv.Itoa(*r.Position)
 			},
 			Less: func(a, b Row) int { return cmp.Compare(ptr.Deref(a.Position, 0), ptr.Deref(b.Position, 0)) },
-		},
-		{
-			Title: "PRIORITY", Wide: true, Text: func(r Row) string {
-				if r.Priority == nil {
-					return ""
-				}
-				return strconv.Itoa(int(*r.Priority))
-			},
-			Less: func(a, b Row) int { return cmp.Compare(priorityOf(a), priorityOf(b)) },
 		},
 		{
 			Title: "EVICTED", Wide: true, Text: func(r Row) string { return r.EvictedBy },
@@ -97,8 +104,14 @@ func where(r Row) string {
 		return cmp.Or(strings.Join(r.Nodes, ","), r.Reason)
 	case facts.Held, facts.Waiting, facts.Succeeded, facts.Failed, facts.Unmanaged:
 	}
-	if r.Message == "" {
-		return r.Reason
+	return reasonText(r.Reason, r.Message)
+}
+
+// reasonText is a reason in a table: its code, and the sentence without what it begins with for
+// those who know Kueue's, which would fill the column.
+func reasonText(code, message string) string {
+	if message == "" {
+		return code
 	}
-	return r.Reason + ": " + r.Message
+	return code + ": " + plain(message)
 }

@@ -389,16 +389,11 @@ func WaitingColumns(now time.Time) []Column[WaitingRow] {
 		{Title: "#", Text: func(r WaitingRow) string { return strconv.Itoa(r.Position) }},
 		{Title: "NAMESPACE", Rank: 2, Text: func(r WaitingRow) string { return r.Namespace }},
 		{Title: "NAME", Text: func(r WaitingRow) string { return r.Name }},
-		{Title: "QUEUE", Rank: 3, Text: func(r WaitingRow) string { return r.Queue }},
-		{Title: "PRIORITY", Rank: 2, Text: func(r WaitingRow) string { return strconv.Itoa(int(r.Priority)) }},
+		{Title: "QUEUE", Rank: 5, Room: reasonRoom, Text: func(r WaitingRow) string { return r.Queue }},
+		{Title: "PRIORITY", Rank: 3, Room: narrowRoom, Text: func(r WaitingRow) string { return strconv.Itoa(int(r.Priority)) }},
 		{Title: "AGE", Rank: 4, Text: func(r WaitingRow) string { return duration.HumanDuration(max(now.Sub(r.Created), 0)) }},
 		{Title: "STARTS IN", Rank: 1, Text: func(r WaitingRow) string { return StartText(r.Start, now) }},
 		{Title: "WORKLOAD", Wide: true, Text: func(r WaitingRow) string { return r.Workload }},
-		{Title: "WHY", Text: func(r WaitingRow) string {
-			if r.Message == "" {
-				return r.Reason
-			}
-			return r.Reason + ": " + r.Message
-		}},
+		{Title: "WHY", Text: func(r WaitingRow) string { return reasonText(r.Reason, r.Message) }},
 	}
 }

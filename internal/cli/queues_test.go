@@ -106,3 +106,21 @@ func TestWaitingInQueue(t *testing.T) {
 		t.Errorf("%s", out.String())
 	}
 }
+
+// TestReasonOfTheLine: in a narrow line the reason is seen rather than the LocalQueue, which for
+// most is the same, and the priority, which the order tells.
+func TestReasonOfTheLine(t *testing.T) {
+	rows := []cli.WaitingRow{{
+		Position: 1, Namespace: "blue", Name: "train-4", Queue: "default-queue", Priority: 5, Created: now().Add(-time.Minute),
+		Reason: "WaitingForQuota", Message: "Couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor default-flavor, 8 more needed",
+	}}
+	for width, want := range map[int]string{60: "WaitingForQuota: insuf", 80: "WaitingForQuota: insufficient", 140: "insufficient unused quota for nvidia.com/gpu in flavor"} {
+		var out bytes.Buffer
+		if err := cli.PrintTable(&out, cli.WaitingColumns(now()), rows, cli.Layout{Width: width}); err != nil {
+			t.Fatal(err)
+		}
+		if fits(t, out.String(), width); !strings.Contains(out.String(), want) {
+			t.Errorf("%d characters: no %q in\n%s", width, want, out.String())
+		}
+	}
+}

@@ -37,7 +37,7 @@ func populace(t *testing.T, forbidden string) client.Client {
 
 // TestPs: the list of jobs in terminals of several widths, and whole.
 func TestPs(t *testing.T) {
-	for _, width := range []int{60, 80, 140, 0} {
+	for _, width := range []int{60, 80, 120, 140, 0} {
 		t.Run(strconv.Itoa(width), func(t *testing.T) {
 			s, err := cli.TakeSurvey(t.Context(), populace(t, ""), "", client.ListOptions{})
 			if err != nil {
@@ -54,6 +54,33 @@ func TestPs(t *testing.T) {
 				}
 			}
 			golden(t, filepath.Join("testdata", "ps", strconv.Itoa(width)+".txt"), out.String())
+		})
+	}
+}
+
+// TestReasonsInTables: what begins every refusal of Kueue's is left out, as why leaves it out, where
+// it would take the room of the reason.
+func TestReasonsInTables(t *testing.T) {
+	const kueues = "Couldn't assign flavors to pod set "
+	for name, tc := range map[string]struct{ why, message, want string }{
+		"one pod set": {"most jobs have one, and nobody asked for its name", kueues + "main: insufficient unused quota, 8 more needed", "WaitingForQuota: insufficient unused quota, 8 more needed"},
+		"several":     {"which of them says something", kueues + "worker: insufficient unused quota", "WaitingForQuota: for pod set worker: insufficient unused quota"},
+		"other":       {"what begins otherwise is whole", "The queue is stopped", "WaitingForQuota: The queue is stopped"},
+		"none":        {"the code is all there is", "", "WaitingForQuota"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var jobs, line bytes.Buffer
+			if err := cli.PrintTable(&jobs, cli.RowColumns(now(), true), []cli.Row{{State: facts.Waiting, Reason: "WaitingForQuota", Message: tc.message}}, cli.Layout{Bare: true}); err != nil {
+				t.Fatal(err)
+			}
+			if err := cli.PrintTable(&line, cli.WaitingColumns(now()), []cli.WaitingRow{{Reason: "WaitingForQuota", Message: tc.message}}, cli.Layout{Bare: true}); err != nil {
+				t.Fatal(err)
+			}
+			for of, out := range map[string]string{"ps": jobs.String(), "queue NAME": line.String()} {
+				if !strings.HasSuffix(out, "  "+tc.want+"\n") {
+					t.Errorf("%s: %s, want %q: %s", of, out, tc.want, tc.why)
+				}
+			}
 		})
 	}
 }

@@ -18,6 +18,9 @@ type Column[T any] struct {
 	// Rank says which columns go first where there is no room: the highest. Those of rank 0
 	// always stay.
 	Rank int
+	// Room is how many characters it leaves to the last column: where there are fewer, and the
+	// last column would be cut, it goes. 0 is as many as the last column needs to be there at all.
+	Room int
 	Text func(T) string
 	// Less orders rows by it; nil compares the texts.
 	Less func(a, b T) int
@@ -84,28 +87,27 @@ func PrintTable[T any](w io.Writer, columns []Column[T], rows []T, l Layout) err
 	return err
 }
 
-// fitting are the columns that there is room for. The last counts as its title: it may be cut.
+// fitting are the columns that there is room for. The last may be cut, and counts as its title, or
+// as what the others leave to it.
 func fitting[T any](columns []Column[T], widths []int, l Layout) []int {
 	shown := make([]int, len(columns))
 	for i := range shown {
 		shown[i] = i
 	}
-	for l.Width > 0 && !l.Wide {
-		used := 0
-		for n, i := range shown {
-			if n == len(shown)-1 {
-				used += min(widths[i], max(utf8.RuneCountInString(columns[i].Title), shortest))
-				break
-			}
-			used += widths[i] + gap
+	for l.Width > 0 && !l.Wide && len(shown) > 1 {
+		last := shown[len(shown)-1]
+		left := l.Width
+		for _, i := range shown[:len(shown)-1] {
+			left -= widths[i] + gap
 		}
-		if used <= l.Width {
+		short := func(least int) bool {
+			return left < min(widths[last], max(least, utf8.RuneCountInString(columns[last].Title), shortest))
+		}
+		leaving := slices.DeleteFunc(slices.Clone(shown), func(i int) bool { return columns[i].Rank == 0 || !short(columns[i].Room) })
+		if len(leaving) == 0 {
 			break
 		}
-		worst := slices.MaxFunc(shown, func(a, b int) int { return cmp.Compare(columns[a].Rank, columns[b].Rank) })
-		if columns[worst].Rank == 0 {
-			break
-		}
+		worst := slices.MaxFunc(leaving, func(a, b int) int { return cmp.Compare(columns[a].Rank, columns[b].Rank) })
 		shown = slices.DeleteFunc(shown, func(i int) bool { return i == worst })
 	}
 	return shown
