@@ -99,7 +99,7 @@ func toolServer(conn cli.Connection, execute runner) *mcp.Server {
 		})
 	tool(t, "eta", "When waiting jobs will start: an even chance, and 9 chances in 10.",
 		func(q aboutStarts) []string { return []string{"eta", "-o", "wide", everywhere(q.Namespace)} })
-	tool(t, "queue", "Queues with their quota, what is used and borrowed and how many wait; or the jobs that wait in one, in order.",
+	tool(t, "queue", "Queues with their quota, what is used, borrowed and lent and how many wait; or the jobs that wait in one, in order.",
 		func(q aboutQueues) []string {
 			if q.Name == "" {
 				return []string{"queue", option("namespace", q.Namespace)}

@@ -29,10 +29,12 @@ func newQueueCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "queue [NAME]",
 		Aliases: []string{"queues"},
-		Short:   "List queues: quota, what is used and borrowed, what waits; or what waits in one, in order",
+		Short:   "List queues: quota, what is used, borrowed and lent, what waits; or what waits in one, in order",
 		Long: `List the ClusterQueues in the tree of their cohorts: quota of their own, what is used and
-how much of that is borrowed, how many jobs run and wait. Those who may not read
-ClusterQueues get their LocalQueues, as everybody does with -n.
+how much of that is borrowed, how much of their own others use (at most, where it begins
+with ≤: others may have lent it instead), their share if there is fair sharing, how many
+jobs run and wait. Those who may not read ClusterQueues get their LocalQueues, as everybody
+does with -n.
 
 With a NAME: the jobs that wait in that ClusterQueue or, with -n, in that LocalQueue, in
 the order in which they are considered. A queue that is called like a subcommand is shown by

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,6 +39,12 @@ type QueueRow struct {
 	Used     string `json:"used,omitempty"`
 	Borrowed string `json:"borrowed,omitempty"`
 	Unused   string `json:"unused,omitempty"`
+	// Lent is how much of its own others of the tree use: at most so much, if LentAtMost says that
+	// others may have lent it instead.
+	Lent       string `json:"lent,omitempty"`
+	LentAtMost bool   `json:"lentAtMost,omitempty"`
+	// WeightedShare is that of its status, in thousandths; nil without fair sharing.
+	WeightedShare *int64 `json:"weightedShare,omitempty"`
 	// Running and Waiting are numbers of jobs.
 	Running int `json:"running"`
 	Waiting int `json:"waiting"`
@@ -87,7 +94,9 @@ func TakeQueues(ctx context.Context, c client.Reader, namespace, resource string
 	if err := readable(c.List(ctx, &cohorts)); err != nil {
 		return nil, fmt.Errorf("list Cohorts: %w", err)
 	}
-	t := tree{above: map[string]string{}, below: map[string][]string{}, queues: map[string][]QueueRow{}, own: map[string]amounts{}}
+	t := tree{
+		above: map[string]string{}, below: map[string][]string{}, queues: map[string][]QueueRow{}, own: map[string]amounts{}, shares: map[string]*int64{},
+	}
 	for i := range cohorts.Items {
 		o := &cohorts.Items[i]
 		t.put(o.Name, string(o.Spec.ParentName))
@@ -98,17 +107,70 @@ func TakeQueues(ctx context.Context, c client.Reader, namespace, resource string
 		all[i] = facts.QueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), facts.LoadOf(q.Status))
 	}
 	resource = cmp.Or(resource, counted(all))
+	owners := make([]core.Cohort, len(cohorts.Items))
 	for i := range cohorts.Items {
 		o := &cohorts.Items[i]
 		as := facts.Flavors(&kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{ResourceGroups: o.Spec.ResourceGroups}})
 		t.own[o.Name] = amountsOf(as, core.Load{}, resource)
+		t.shares[o.Name] = weightedShare(o.Status.FairSharing)
+		owners[i] = convert.Cohort(o)
 	}
+	t.lending = lendings(all, owners, resource)
 	for i := range all {
 		q := &all[i]
+		row := queueRow(q, resource)
+		row.WeightedShare = weightedShare(queues.Items[i].Status.FairSharing)
+		if q.Cohort() != "" {
+			row.lends(t.lending, func(l facts.Lending) facts.Lent { return l.Queues[q.Name] })
+		}
 		t.put(q.Cohort(), t.above[q.Cohort()])
-		t.queues[q.Cohort()] = append(t.queues[q.Cohort()], queueRow(q, resource))
+		t.queues[q.Cohort()] = append(t.queues[q.Cohort()], row)
 	}
 	return t.rows(resource), nil
+}
+
+// weightedShare is the share that a status tells, nil if it tells none.
+func weightedShare(s *kueue.FairSharingStatus) *int64 {
+	if s == nil {
+		return nil
+	}
+	return &s.WeightedShare
+}
+
+// lendings are what is lent of a resource, of each of its flavors.
+func lendings(queues []facts.Queue, cohorts []core.Cohort, resource string) (out []facts.Lending) {
+	flavors := map[string]bool{}
+	for i := range queues { // only what queues may use can be lent
+		for _, f := range queues[i].Flavors {
+			for _, own := range f.Quotas {
+				flavors[f.Flavor] = flavors[f.Flavor] || own.Resource == resource
+			}
+		}
+	}
+	for flavor, has := range flavors { // sums are made of them
+		if has {
+			out = append(out, facts.LendingOf(queues, cohorts, core.FlavorResource{Flavor: flavor, Resource: resource}))
+		}
+	}
+	return out
+}
+
+// lends notes what is lent of all flavors together.
+func (r *QueueRow) lends(all []facts.Lending, of func(facts.Lending) facts.Lent) {
+	if r.Resource == "" || len(r.amounts) == 0 {
+		return
+	}
+	var sum facts.Lent
+	for _, l := range all {
+		sum = sum.Add(of(l))
+	}
+	r.Lent, r.LentAtMost = r.text(sum.Most), sum.AtMost()
+}
+
+// text is an amount of its resource.
+func (r *QueueRow) text(a core.Amount) string {
+	q := convert.Quantity(r.Resource, a)
+	return q.String()
 }
 
 // counted is the resource that is counted if nobody says which.
@@ -168,11 +230,7 @@ func (r *QueueRow) spell() {
 		nominal, used = nominal.Add(x.nominal), used.Add(x.used)
 		borrowed, unused = borrowed.Add(max(0, x.used.Sub(x.nominal))), unused.Add(max(0, x.nominal.Sub(x.used)))
 	}
-	text := func(a core.Amount) string {
-		q := convert.Quantity(r.Resource, a)
-		return q.String()
-	}
-	r.Nominal, r.Used, r.Borrowed, r.Unused = text(nominal), text(used), text(borrowed), text(unused)
+	r.Nominal, r.Used, r.Borrowed, r.Unused = r.text(nominal), r.text(used), r.text(borrowed), r.text(unused)
 }
 
 // tree are cohorts, and the queues in them; the name "" is no cohort.
@@ -182,6 +240,9 @@ type tree struct {
 	queues map[string][]QueueRow
 	// own are quotas of cohorts themselves.
 	own map[string]amounts
+	// lending is what is lent, of each flavor, shares those that cohorts' statuses tell.
+	lending []facts.Lending
+	shares  map[string]*int64
 }
 
 // put adds a cohort that may be there already.
@@ -233,8 +294,24 @@ func (t *tree) branch(name string, depth int, resource string, seen map[string]b
 		add([]QueueRow{q})
 	}
 	out[0].spell()
-	out[0].Borrowed = "" // what its queues borrow is lent by others of them
+	out[0].WeightedShare = t.shares[name]
+	t.outside(&out[0])
 	return out
+}
+
+// outside notes what a cohort borrows from those outside of it and lends to them. What its queues
+// lend each other is in their lines, and one that is above all others has no outside.
+func (t *tree) outside(r *QueueRow) {
+	var sum core.Amount
+	for _, l := range t.lending {
+		sum = sum.Add(l.Borrowed[r.Name])
+	}
+	if r.Borrowed == "" || r.Parent == "" {
+		r.Borrowed = ""
+		return
+	}
+	r.Borrowed = r.text(sum)
+	r.lends(t.lending, func(l facts.Lending) facts.Lent { return l.Cohorts[r.Name] })
 }
 
 // Flat are the ClusterQueues among rows, without the tree that they stand in.
@@ -318,24 +395,49 @@ func QueueColumns(rows []QueueRow) []Column[QueueRow] {
 	columns := []Column[QueueRow]{{Title: "NAME", Text: func(r QueueRow) string { return strings.Repeat("  ", r.depth) + r.Name }}}
 	if local {
 		columns = append([]Column[QueueRow]{{Title: "NAMESPACE", Text: func(r QueueRow) string { return r.Namespace }}}, columns...)
-		columns = append(columns, Column[QueueRow]{Title: "CLUSTERQUEUE", Rank: 3, Text: func(r QueueRow) string { return r.Parent }})
+		columns = append(columns, Column[QueueRow]{Title: "CLUSTERQUEUE", Rank: 6, Text: func(r QueueRow) string { return r.Parent }})
 	} else {
-		columns = append(columns, Column[QueueRow]{Title: "KIND", Rank: 4, Text: func(r QueueRow) string { return r.Kind }})
+		columns = append(columns, Column[QueueRow]{Title: "KIND", Rank: 8, Text: func(r QueueRow) string { return r.Kind }})
 	}
 	columns = append(columns,
-		Column[QueueRow]{Title: "RUNNING", Rank: 1, Text: number(func(r QueueRow) int { return r.Running })},
+		Column[QueueRow]{Title: "RUNNING", Rank: 4, Text: number(func(r QueueRow) int { return r.Running })},
 		Column[QueueRow]{Title: "WAITING", Text: number(func(r QueueRow) int { return r.Waiting })},
-		Column[QueueRow]{Title: "RESOURCE", Rank: 2, Text: func(r QueueRow) string { return r.Resource }},
+		Column[QueueRow]{Title: "RESOURCE", Rank: 5, Text: func(r QueueRow) string { return r.Resource }},
 		Column[QueueRow]{Title: "USED", Text: func(r QueueRow) string { return r.Used }},
 	)
 	if !local {
+		shares := 3
+		if !slices.ContainsFunc(rows, func(r QueueRow) bool { return r.WeightedShare != nil }) {
+			shares = 9 // of nobody there is anything to tell
+		}
 		columns = append(columns,
 			Column[QueueRow]{Title: "NOMINAL", Text: func(r QueueRow) string { return r.Nominal }},
-			Column[QueueRow]{Title: "BORROWED", Rank: 5, Text: func(r QueueRow) string { return r.Borrowed }},
-			Column[QueueRow]{Title: "UNUSED", Rank: 6, Text: func(r QueueRow) string { return r.Unused }},
+			Column[QueueRow]{Title: "BORROWED", Rank: 1, Text: func(r QueueRow) string { return r.Borrowed }},
+			Column[QueueRow]{Title: "LENT", Rank: 2, Text: QueueRow.lent},
+			Column[QueueRow]{Title: "UNUSED", Rank: 7, Text: func(r QueueRow) string { return r.Unused }},
+			Column[QueueRow]{Title: "SHARE", Rank: shares, Text: QueueRow.share},
 		)
 	}
 	return append(columns, Column[QueueRow]{Title: "STATE", Text: func(r QueueRow) string { return r.State }})
+}
+
+// lent is what is lent, a bound as one.
+func (r QueueRow) lent() string {
+	if r.LentAtMost {
+		return "≤" + r.Lent
+	}
+	return r.Lent
+}
+
+// share is the share as its status has it, but for that of weight 0, which no other reaches.
+func (r QueueRow) share() string {
+	switch {
+	case r.WeightedShare == nil:
+		return ""
+	case *r.WeightedShare == math.MaxInt64:
+		return "∞"
+	}
+	return strconv.FormatInt(*r.WeightedShare, 10)
 }
 
 // WaitingRow is a job in its place in a queue.

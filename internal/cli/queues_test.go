@@ -3,8 +3,10 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +81,35 @@ func TestQueueLists(t *testing.T) {
 				t.Fatal(err)
 			}
 			golden(t, filepath.Join("testdata", "queue", fmt.Sprintf("%s-%d.txt", name, width)), out.String())
+		}
+	}
+}
+
+// TestLentAndShare: who has lent what blue and guests use beyond their own, exactly or as a bound,
+// and shares where a status tells them. Programs get both whatever the width.
+func TestLentAndShare(t *testing.T) {
+	rows, err := cli.TakeQueues(t.Context(), cluster(t, "testdata/queue/fair.yaml").Build(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, width := range []int{60, 80, 140} {
+		var out bytes.Buffer
+		if err := cli.PrintTable(&out, cli.QueueColumns(rows), rows, cli.Layout{Width: width}); err != nil {
+			t.Fatal(err)
+		}
+		fits(t, out.String(), width)
+		golden(t, filepath.Join("testdata", "queue", fmt.Sprintf("fair-%d.txt", width)), out.String())
+	}
+	for name, want := range map[string]string{
+		"blue": `"lent":"0","weightedShare":250,`, "red": `"lent":"6","weightedShare":0,`, "slack": `"lent":"3","lentAtMost":true,"running"`,
+		"research": `"lent":"0","weightedShare":63,`, "guests": `"lent":"0","weightedShare":9223372036854775807,`,
+	} {
+		at := slices.IndexFunc(rows, func(r cli.QueueRow) bool { return r.Name == name })
+		if at < 0 {
+			t.Fatalf("no line of %s", name)
+		}
+		if got, err := json.Marshal(rows[at]); err != nil || !strings.Contains(string(got), want) {
+			t.Errorf("%s: %s (%v), want %s", name, got, err, want)
 		}
 	}
 }

@@ -470,16 +470,21 @@ func TestLent(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		queues []*kueue.ClusterQueue
-		want   string
+		queues  []*kueue.ClusterQueue
+		want    string
+		cohorts []*kueue.Cohort
 	}{
-		"nothing":     {[]*kueue.ClusterQueue{queue("blue", "c", "8", "8"), queue("red", "c", "8", "0")}, "0"},
-		"one lender":  {[]*kueue.ClusterQueue{queue("blue", "c", "8", "12"), queue("red", "c", "8", "0")}, "4"},
-		"two lenders": {[]*kueue.ClusterQueue{queue("blue", "c", "8", "12"), queue("red", "c", "8", "0"), queue("slack", "c", "8", "0")}, "≤4"},
-		"all of both": {[]*kueue.ClusterQueue{queue("blue", "c", "8", "24"), queue("red", "c", "8", "0"), queue("slack", "c", "8", "0")}, "8"},
-		"limit":       {[]*kueue.ClusterQueue{queue("blue", "c", "8", "12"), queue("red", "c", "8", "0", lends("0")), queue("slack", "c", "8", "0")}, "0"},
-		"elsewhere":   {[]*kueue.ClusterQueue{queue("blue", "d", "8", "12"), queue("red", "c", "8", "0")}, "0"},
-		"used itself": {[]*kueue.ClusterQueue{queue("blue", "c", "8", "12"), queue("red", "c", "8", "6"), queue("slack", "c", "2", "0")}, "2"},
+		"nothing":     {[]*kueue.ClusterQueue{queue("blue", "c", "8", "8"), queue("red", "c", "8", "0")}, "0", nil},
+		"one lender":  {[]*kueue.ClusterQueue{queue("blue", "c", "8", "12"), queue("red", "c", "8", "0")}, "4", nil},
+		"two lenders": {[]*kueue.ClusterQueue{queue("blue", "c", "8", "12"), queue("red", "c", "8", "0"), queue("slack", "c", "8", "0")}, "≤4", nil},
+		"all of both": {[]*kueue.ClusterQueue{queue("blue", "c", "8", "24"), queue("red", "c", "8", "0"), queue("slack", "c", "8", "0")}, "8", nil},
+		"limit":       {[]*kueue.ClusterQueue{queue("blue", "c", "8", "12"), queue("red", "c", "8", "0", lends("0")), queue("slack", "c", "8", "0")}, "0", nil},
+		"elsewhere":   {[]*kueue.ClusterQueue{queue("blue", "d", "8", "12"), queue("red", "c", "8", "0")}, "0", nil},
+		"used itself": {[]*kueue.ClusterQueue{queue("blue", "c", "8", "12"), queue("red", "c", "8", "6"), queue("slack", "c", "2", "0")}, "2", nil},
+		// What the cohort owns itself can have been lent as well.
+		"of the cohort": {[]*kueue.ClusterQueue{queue("blue", "c", "8", "12"), queue("red", "c", "8", "0")}, "≤4", []*kueue.Cohort{{
+			ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: kueue.CohortSpec{ResourceGroups: queue("c", "", "4", "0").Spec.ResourceGroups},
+		}}},
 	} {
 		objects := []client.Object{
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "red", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
@@ -487,6 +492,9 @@ func TestLent(t *testing.T) {
 		}
 		for _, q := range tc.queues {
 			objects = append(objects, q)
+		}
+		for _, c := range tc.cohorts {
+			objects = append(objects, c)
 		}
 		row, err := admin.TakeTeam(t.Context(), cluster(objects...), "red")
 		if err != nil {

@@ -69,25 +69,14 @@ type register struct {
 	locals   []kueue.LocalQueue
 	queues   map[string]*kueue.ClusterQueue
 	bindings []rbacv1.RoleBinding
-	above    map[string]string // cohorts
+	cohorts  []core.Cohort
+	lent     map[core.FlavorResource]facts.Lending // what was asked for
 	unread   []string
-}
-
-// root is the topmost cohort of a queue: all below it lend to each other.
-func (r *register) root(q *kueue.ClusterQueue) string {
-	at := string(q.Spec.CohortName)
-	for range len(r.above) { // they may go in circles
-		if r.above[at] == "" {
-			break
-		}
-		at = r.above[at]
-	}
-	return at
 }
 
 // read reads what belongs to a team, to all if it is "".
 func read(ctx context.Context, c client.Reader, team string) (*register, error) {
-	r := &register{queues: map[string]*kueue.ClusterQueue{}, above: map[string]string{}}
+	r := &register{queues: map[string]*kueue.ClusterQueue{}, lent: map[core.FlavorResource]facts.Lending{}}
 	var locals kueue.LocalQueueList
 	if err := c.List(ctx, &locals, client.InNamespace(team)); err != nil {
 		return nil, fmt.Errorf("list LocalQueues: %w", err)
@@ -106,7 +95,7 @@ func read(ctx context.Context, c client.Reader, team string) (*register, error) 
 		return nil, fmt.Errorf("list Cohorts: %w", err)
 	}
 	for i := range cohorts.Items {
-		r.above[cohorts.Items[i].Name] = string(cohorts.Items[i].Spec.ParentName)
+		r.cohorts = append(r.cohorts, convert.Cohort(&cohorts.Items[i]))
 	}
 	for i := range queues.Items {
 		r.queues[queues.Items[i].Name] = &queues.Items[i]
@@ -278,8 +267,8 @@ func (r *register) quota(row *TeamRow, q *kueue.ClusterQueue) {
 			used := is.Reserved[at]
 			s := Share{Flavor: f.Flavor, Resource: own.Resource, Nominal: spell(own.Resource, own.Nominal), Used: spell(own.Resource, used)}
 			if row.Cohort != "" {
-				lent, bound := r.lent(q, at, own)
-				s.Borrowed, s.Lent, s.LentAtMost = spell(own.Resource, is.Borrowed(own, used)), spell(own.Resource, lent), bound
+				lent := r.lending(at).Queues[q.Name]
+				s.Borrowed, s.Lent, s.LentAtMost = spell(own.Resource, is.Borrowed(own, used)), spell(own.Resource, lent.Most), lent.AtMost()
 			}
 			if own.Borrowing != nil {
 				s.BorrowingLimit = spell(own.Resource, *own.Borrowing)
@@ -293,37 +282,17 @@ func (r *register) quota(row *TeamRow, q *kueue.ClusterQueue) {
 	sortShares(row.Shares)
 }
 
-// lent is how much of a queue's own quota others of its cohort have. Who lends to whom is written
-// nowhere: the sum of what is borrowed is known, and what each could have lent. bound says that
-// another queue may have lent it.
-func (r *register) lent(of *kueue.ClusterQueue, at core.FlavorResource, own core.Quota) (amount core.Amount, bound bool) {
-	var borrowed, others core.Amount
-	mine := lendable(of, at, own)
-	for _, q := range r.queues { // sums
-		if q.Name == of.Name || q.Spec.CohortName == "" || r.root(q) != r.root(of) {
-			continue
-		}
-		for _, f := range facts.Flavors(q) {
-			for _, quota := range f.Quotas {
-				if f.Flavor == at.Flavor && quota.Resource == at.Resource {
-					used := facts.LoadOf(q.Status).Reserved[at]
-					borrowed, others = borrowed.Add(max(0, used.Sub(quota.Nominal))), others.Add(lendable(q, at, quota))
-				}
-			}
-		}
+// lending is what is lent of a resource of a flavor among all queues.
+func (r *register) lending(of core.FlavorResource) facts.Lending {
+	if known, is := r.lent[of]; is {
+		return known
 	}
-	amount = min(borrowed, mine)
-	// The others can have lent it unless all that they could is not enough.
-	return amount, amount > 0 && others > 0 && borrowed < mine.Add(others)
-}
-
-// lendable is what a queue does not use of its own and would lend.
-func lendable(q *kueue.ClusterQueue, at core.FlavorResource, own core.Quota) core.Amount {
-	left := max(0, own.Nominal.Sub(facts.LoadOf(q.Status).Reserved[at]))
-	if own.Lending != nil {
-		left = min(left, *own.Lending)
+	all := make([]facts.Queue, 0, len(r.queues))
+	for _, q := range r.queues { // the order says nothing
+		all = append(all, facts.QueueOf(q, nil, facts.LoadOf(q.Status)))
 	}
-	return left
+	r.lent[of] = facts.LendingOf(all, r.cohorts, of)
+	return r.lent[of]
 }
 
 // people are those who may submit in a namespace.
