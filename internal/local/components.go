@@ -94,7 +94,7 @@ func (c *Cluster) apiServer() program {
 		audit = []string{"--audit-policy-file=" + c.files.auditPolicy(), "--audit-log-path=" + c.cfg.AuditLog}
 	}
 	return program{
-		name: APIServer, stage: stageAPI, grace: 5 * time.Second, goGC: 300, memory: 1536,
+		name: APIServer, stage: stageAPI, grace: 5 * time.Second, goGC: 300, memory: 2560,
 		probe: httpProbe(apiURL(c.ports.API)+"/readyz", c.adminTLS),
 		args: append([]string{
 			componentCommand, APIServer,
