@@ -1,6 +1,7 @@
 package simnode
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,13 +73,31 @@ func (k kubelets) handler() http.Handler {
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", k.logs)
 	for path, what := range map[string]string{"exec": "run commands in", "run": "run commands in", "attach": "attach to", "portForward": "forward ports to"} {
 		refuse := func(w http.ResponseWriter, r *http.Request) {
-			http.Error(w, fmt.Sprintf("pod %s/%s is on a simulated node: there is no process to %s; its logs tell what became of it",
-				r.PathValue("namespace"), r.PathValue("pod"), what), http.StatusNotImplemented)
+			http.Error(w, fmt.Sprintf("pod %s/%s is on a simulated node: there is no process to %s%s",
+				r.PathValue("namespace"), r.PathValue("pod"), what, k.became(r)), http.StatusNotImplemented)
 		}
 		mux.HandleFunc("/"+path+"/{namespace}/{pod}", refuse)
-		mux.HandleFunc("/"+path+"/{namespace}/{pod}/", refuse)
+		mux.HandleFunc("/"+path+"/{namespace}/{pod}/{container}", refuse)
 	}
 	return mux
+}
+
+// became is what became of the container that a request is about, or of the first one.
+func (k kubelets) became(r *http.Request) string {
+	pod, ok := get[*corev1.Pod](k.s.pods, r.PathValue("namespace")+"/"+r.PathValue("pod"))
+	if !ok || len(pod.Spec.Containers) == 0 {
+		return ""
+	}
+	container := cmp.Or(r.PathValue("container"), pod.Spec.Containers[0].Name)
+	t, err := transcribe(pod, container, k.s.scale, false)
+	if err != nil {
+		return ": " + err.Error()
+	}
+	told := make([]string, len(t.lines))
+	for i, l := range t.lines {
+		told[i] = l.text
+	}
+	return ". Of container " + container + " its logs say: " + strings.Join(told, "; ")
 }
 
 // logs writes what there is to tell of a container, and goes on while it runs if the

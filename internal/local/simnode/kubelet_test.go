@@ -170,7 +170,9 @@ func TestU10KubeletsAnswer(t *testing.T) {
 		"follow":     {"nothing more will come", "/containerLogs/blue/p/main?follow=true&tailLines=1", 200, "ended with exit code 0 after 5s"},
 		"other pod":  {"not on this cluster", "/containerLogs/blue/q/main", 404, `pod "blue/q" not found`},
 		"bad number": {"said plainly", "/containerLogs/blue/p/main?tailLines=many", 400, `tailLines "many" is no number`},
-		"exec":       {"there is nothing to run in", "/exec/blue/p/main?command=ls", 501, "pod blue/p is on a simulated node: there is no process to run commands in; its logs tell what became of it"},
+		"exec":       {"there is nothing to run in, but something to tell", "/exec/blue/p/main?command=ls", 501, "pod blue/p is on a simulated node: there is no process to run commands in. Of container main its logs say: started on node-1, a simulated node: nothing is really run; $ sleep 5; takes 5s, then ends with exit code 0; ended with exit code 0 after 5s"},
+		"exec other": {"the container is named", "/exec/blue/p/side?command=ls", 501, `there is no process to run commands in: container "side" in pod "p" is not known`},
+		"gone":       {"nothing is known of it", "/exec/blue/q/main?command=ls", 501, "there is no process to run commands in"},
 		"forward":    {"nor to talk to", "/portForward/blue/p", 501, "there is no process to forward ports to"},
 		"else":       {"no other service", "/pods", 404, "404 page not found"},
 	}
