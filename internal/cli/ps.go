@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -104,8 +105,14 @@ func where(r Row) string {
 		return cmp.Or(strings.Join(r.Nodes, ","), r.Reason)
 	case facts.Held, facts.Waiting, facts.Succeeded, facts.Failed, facts.Unmanaged:
 	}
-	return reasonText(r.Reason, r.Message)
+	return reasonText(r.Reason, settled(r.Message))
 }
+
+var needed = regexp.MustCompile(`, [0-9][0-9.]*[A-Za-z]* more needed`)
+
+// settled is what the message of a condition says still: how much more is needed changes with every
+// job that comes and goes, and conditions are not written for that. Why asks how much it is.
+func settled(message string) string { return needed.ReplaceAllString(message, "") }
 
 // reasonText is a reason in a table: its code, and the sentence without what it begins with for
 // those who know Kueue's, which would fill the column.

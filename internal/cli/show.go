@@ -462,7 +462,7 @@ func (s *Shown) stateInFull(now time.Time) string {
 		if s.Reason != "" && s.Reason != string(s.State) {
 			text += ", " + s.Reason
 		}
-		return text + colon(s.Message)
+		return text + colon(plain(settled(s.Message)))
 	}
 }
 

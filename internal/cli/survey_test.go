@@ -58,12 +58,25 @@ func TestPs(t *testing.T) {
 	}
 }
 
+// TestReasonsAreTrueLater: how much more is needed changes, and conditions keep what it was.
+func TestReasonsAreTrueLater(t *testing.T) {
+	for amount, message := range map[string]string{"GPUs": "insufficient unused quota for nvidia.com/gpu in flavor f, 8 more needed", "memory": "insufficient unused quota for memory in flavor f, 1.5Gi more needed"} {
+		var out bytes.Buffer
+		if err := cli.PrintTable(&out, cli.RowColumns(now(), true), []cli.Row{{State: facts.Waiting, Reason: "WaitingForQuota", Message: message}}, cli.Layout{Bare: true}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(out.String(), " in flavor f\n") {
+			t.Errorf("%s: %s", amount, out.String())
+		}
+	}
+}
+
 // TestReasonsInTables: what begins every refusal of Kueue's is left out, as why leaves it out, where
 // it would take the room of the reason.
 func TestReasonsInTables(t *testing.T) {
 	const kueues = "Couldn't assign flavors to pod set "
 	for name, tc := range map[string]struct{ why, message, want string }{
-		"one pod set": {"most jobs have one, and nobody asked for its name", kueues + "main: insufficient unused quota, 8 more needed", "WaitingForQuota: insufficient unused quota, 8 more needed"},
+		"one pod set": {"most jobs have one, and nobody asked for its name", kueues + "main: insufficient unused quota", "WaitingForQuota: insufficient unused quota"},
 		"several":     {"which of them says something", kueues + "worker: insufficient unused quota", "WaitingForQuota: for pod set worker: insufficient unused quota"},
 		"other":       {"what begins otherwise is whole", "The queue is stopped", "WaitingForQuota: The queue is stopped"},
 		"none":        {"the code is all there is", "", "WaitingForQuota"},
