@@ -413,16 +413,16 @@ func QueueColumns(rows []QueueRow) []Column[QueueRow] {
 		columns = append(columns,
 			Column[QueueRow]{Title: "NOMINAL", Text: func(r QueueRow) string { return r.Nominal }},
 			Column[QueueRow]{Title: "BORROWED", Rank: 1, Text: func(r QueueRow) string { return r.Borrowed }},
-			Column[QueueRow]{Title: "LENT", Rank: 2, Text: QueueRow.lent},
+			Column[QueueRow]{Title: "LENT", Rank: 2, Text: func(r QueueRow) string { return r.lent() }},
 			Column[QueueRow]{Title: "UNUSED", Rank: 7, Text: func(r QueueRow) string { return r.Unused }},
-			Column[QueueRow]{Title: "SHARE", Rank: shares, Text: QueueRow.share},
+			Column[QueueRow]{Title: "SHARE", Rank: shares, Text: func(r QueueRow) string { return r.share() }},
 		)
 	}
 	return append(columns, Column[QueueRow]{Title: "STATE", Text: func(r QueueRow) string { return r.State }})
 }
 
 // lent is what is lent, a bound as one.
-func (r QueueRow) lent() string {
+func (r *QueueRow) lent() string {
 	if r.LentAtMost {
 		return "≤" + r.Lent
 	}
@@ -430,7 +430,7 @@ func (r QueueRow) lent() string {
 }
 
 // share is the share as its status has it, but for that of weight 0, which no other reaches.
-func (r QueueRow) share() string {
+func (r *QueueRow) share() string {
 	switch {
 	case r.WeightedShare == nil:
 		return ""

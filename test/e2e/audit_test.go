@@ -97,7 +97,7 @@ func everything() bool {
 // auditRoles says what is wrong with the roles of mlbatch's processes, and of teams: a
 // request that was refused for want of a right; if all tests ran, a right that nobody used,
 // and an exception that excepts nothing.
-func auditRoles(ctx context.Context, all bool) []string {
+func auditRoles(ctx context.Context, all bool) []string { //nolint:revive // whether all tests ran
 	admin, err := client.New(cluster.RESTConfig(), client.Options{Scheme: scheme.New()})
 	if err != nil {
 		return []string{err.Error()}

@@ -464,7 +464,7 @@ func TestT4NothingKeepsABorrowerRunning(t *testing.T) {
 }
 
 // may asks whether somebody may do something.
-func may(t *testing.T, who, verb, group, resource, sub, namespace string) bool {
+func may(t *testing.T, who, verb, group, resource, sub, namespace string) bool { //nolint:revive // what a review asks for
 	t.Helper()
 	var groups []string
 	if strings.HasPrefix(who, "system:serviceaccount:") {
@@ -486,8 +486,15 @@ func TestT5TenantsSayNothingOfNodes(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	for _, who := range []string{"alice", "system:serviceaccount:blue:default"} {
 		for _, r := range []struct{ group, resource, sub, namespace string }{
-			{"", "nodes", "", ""}, {"", "nodes", "status", ""}, {"coordination.k8s.io", "leases", "", "kube-node-lease"}, {"", "configmaps", "", "mlbatch-system"},
-			{"", "events", "", "default"}, {"", "events", "", "blue"}, {"", "pods", "status", "blue"}, {"", "taints", "", ""}, {"resource.k8s.io", "resourceslices", "", ""},
+			{"", "nodes", "", ""},
+			{"", "nodes", "status", ""},
+			{"coordination.k8s.io", "leases", "", "kube-node-lease"},
+			{"", "configmaps", "", "mlbatch-system"},
+			{"", "events", "", "default"},
+			{"", "events", "", "blue"},
+			{"", "pods", "status", "blue"},
+			{"", "taints", "", ""},
+			{"resource.k8s.io", "resourceslices", "", ""},
 		} {
 			for _, verb := range []string{"create", "update", "patch", "delete"} {
 				if may(t, who, verb, r.group, r.resource, r.sub, r.namespace) {
@@ -540,11 +547,27 @@ func TestT6TheLedgerIsNotTheirs(t *testing.T) {
 	holdQueue(t)
 	for _, who := range []string{"alice", "system:serviceaccount:blue:default"} {
 		for _, r := range []struct{ group, resource, sub, namespace string }{
-			{"mlbatch.dev", "jobhistories", "", "blue"}, {"kueue.x-k8s.io", "workloads", "status", "blue"}, {"kueue.x-k8s.io", "localqueues", "", "blue"}, {"kueue.x-k8s.io", "localqueues", "status", "blue"},
-			{"kueue.x-k8s.io", "clusterqueues", "", ""}, {"kueue.x-k8s.io", "clusterqueues", "status", ""}, {"kueue.x-k8s.io", "cohorts", "", ""}, {"kueue.x-k8s.io", "resourceflavors", "", ""},
-			{"kueue.x-k8s.io", "workloadpriorityclasses", "", ""}, {"kueue.x-k8s.io", "admissionchecks", "", ""}, {"kueue.x-k8s.io", "topologies", "", ""}, {"", "resourcequotas", "", "blue"}, {"", "limitranges", "", "blue"},
-			{"batch", "jobs", "status", "blue"}, {"workload.codeflare.dev", "appwrappers", "status", "blue"}, {"jobset.x-k8s.io", "jobsets", "status", "blue"}, {"scheduling.x-k8s.io", "podgroups", "status", "blue"},
-			{"coordination.k8s.io", "leases", "", "mlbatch-system"}, {"autoscaling.x-k8s.io", "provisioningrequests", "", "blue"}, {"", "namespaces", "", "blue"}, {"rbac.authorization.k8s.io", "rolebindings", "", "blue"},
+			{"mlbatch.dev", "jobhistories", "", "blue"},
+			{"kueue.x-k8s.io", "workloads", "status", "blue"},
+			{"kueue.x-k8s.io", "localqueues", "", "blue"},
+			{"kueue.x-k8s.io", "localqueues", "status", "blue"},
+			{"kueue.x-k8s.io", "clusterqueues", "", ""},
+			{"kueue.x-k8s.io", "clusterqueues", "status", ""},
+			{"kueue.x-k8s.io", "cohorts", "", ""},
+			{"kueue.x-k8s.io", "resourceflavors", "", ""},
+			{"kueue.x-k8s.io", "workloadpriorityclasses", "", ""},
+			{"kueue.x-k8s.io", "admissionchecks", "", ""},
+			{"kueue.x-k8s.io", "topologies", "", ""},
+			{"", "resourcequotas", "", "blue"},
+			{"", "limitranges", "", "blue"},
+			{"batch", "jobs", "status", "blue"},
+			{"workload.codeflare.dev", "appwrappers", "status", "blue"},
+			{"jobset.x-k8s.io", "jobsets", "status", "blue"},
+			{"scheduling.x-k8s.io", "podgroups", "status", "blue"},
+			{"coordination.k8s.io", "leases", "", "mlbatch-system"},
+			{"autoscaling.x-k8s.io", "provisioningrequests", "", "blue"},
+			{"", "namespaces", "", "blue"},
+			{"rbac.authorization.k8s.io", "rolebindings", "", "blue"},
 		} {
 			for _, verb := range []string{"create", "update", "patch", "delete", "deletecollection"} {
 				if may(t, who, verb, r.group, r.resource, r.sub, r.namespace) {
@@ -812,8 +835,18 @@ func TestT9NobodyReachesPodsOfOthers(t *testing.T) {
 	eventually(t, "bob's job runs", inPhase(t, "Running", "red", "t9-his"))
 	pod := pods(t, "red", "t9-his")[0].Name
 	for _, args := range [][]string{
-		{"logs", "red/t9-his"}, {"exec", "red/t9-his", "--", "id"}, {"cp", "red/t9-his:/etc/passwd", filepath.Join(t.TempDir(), "x")}, {"port", "red/t9-his", "8080"}, {"show", "red/t9-his"},
-		{"cancel", "red/t9-his", "--yes"}, {"hold", "red/t9-his"}, {"release", "red/t9-his"}, {"requeue", "red/t9-his"}, {"prio", "red/t9-his", "high-priority"}, {"scale", "red/t9-his", "2"}, {"scancel", "-n", "red", "t9-his"},
+		{"logs", "red/t9-his"},
+		{"exec", "red/t9-his", "--", "id"},
+		{"cp", "red/t9-his:/etc/passwd", filepath.Join(t.TempDir(), "x")},
+		{"port", "red/t9-his", "8080"},
+		{"show", "red/t9-his"},
+		{"cancel", "red/t9-his", "--yes"},
+		{"hold", "red/t9-his"},
+		{"release", "red/t9-his"},
+		{"requeue", "red/t9-his"},
+		{"prio", "red/t9-his", "high-priority"},
+		{"scale", "red/t9-his", "2"},
+		{"scancel", "-n", "red", "t9-his"},
 	} {
 		out, err := cluster.Run(t.Context(), append(args, "--as", "alice")...)
 		if err == nil {
@@ -821,9 +854,20 @@ func TestT9NobodyReachesPodsOfOthers(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"logs", "-n", "red", pod}, {"exec", "-n", "red", pod, "--", "id"}, {"attach", "-n", "red", pod}, {"port-forward", "-n", "red", pod, ":80"}, {"debug", "-n", "red", pod, "--image", "busybox"},
-		{"get", "--raw", "/api/v1/namespaces/red/pods/" + pod + "/proxy/"}, {"get", "--raw", "/api/v1/namespaces/blue/services/http:x:80/proxy/"}, {"get", "--raw", "/api/v1/nodes/node-0/proxy/logs/"},
-		{"get", "--raw", "/api/v1/nodes/node-0/proxy/configz"}, {"delete", "-n", "red", "pod", pod}, {"get", "-n", "red", "secrets"}, {"get", "-n", "mlbatch-system", "secrets"}, {"drain", "node-0", "--force"}, {"cordon", "node-0"},
+		{"logs", "-n", "red", pod},
+		{"exec", "-n", "red", pod, "--", "id"},
+		{"attach", "-n", "red", pod},
+		{"port-forward", "-n", "red", pod, ":80"},
+		{"debug", "-n", "red", pod, "--image", "busybox"},
+		{"get", "--raw", "/api/v1/namespaces/red/pods/" + pod + "/proxy/"},
+		{"get", "--raw", "/api/v1/namespaces/blue/services/http:x:80/proxy/"},
+		{"get", "--raw", "/api/v1/nodes/node-0/proxy/logs/"},
+		{"get", "--raw", "/api/v1/nodes/node-0/proxy/configz"},
+		{"delete", "-n", "red", "pod", pod},
+		{"get", "-n", "red", "secrets"},
+		{"get", "-n", "mlbatch-system", "secrets"},
+		{"drain", "node-0", "--force"},
+		{"cordon", "node-0"},
 	} {
 		if out := kubectlAs(t, "alice", args...); !strings.Contains(out, "orbidden") {
 			t.Errorf("alice types kubectl %v: %s", args, out)
@@ -844,8 +888,8 @@ func TestT10PortsTellStrangersNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}                                //nolint:gosec // it must be refused
-	stranger := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 30 * time.Second} //nolint:gosec // a stranger has no authority
+	old := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
+	stranger := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 30 * time.Second}
 	tried := 0
 	for _, c := range components {
 		for _, address := range listeners(t, c.PID) {
@@ -858,7 +902,7 @@ func TestT10PortsTellStrangersNothing(t *testing.T) {
 			protocol := "https"
 			conn, err := tls.Dial("tcp", host, old)
 			if err == nil {
-				conn.Close()
+				_ = conn.Close()
 				t.Errorf("%s speaks TLS 1.1 on %s", c.Name, host)
 			} else if strings.Contains(err.Error(), "first record does not look like a TLS handshake") {
 				protocol = "http"
@@ -1039,9 +1083,20 @@ func TestT12VolumesStayInTheirTeam(t *testing.T) {
 func TestT13ProcessesHaveNoNodes(t *testing.T) {
 	for _, who := range []string{local.ControllerUser, "system:serviceaccount:mlbatch-system:mlbatch-controller", "system:serviceaccount:mlbatch-system:mlbatch-scheduler", local.SchedulerUser} {
 		for _, r := range []struct{ group, resource, sub string }{
-			{"", "nodes", ""}, {"", "nodes", "status"}, {"", "nodes", "proxy"}, {"", "secrets", ""}, {"", "serviceaccounts", "token"}, {"", "serviceaccounts", ""}, {"certificates.k8s.io", "certificatesigningrequests", ""},
-			{"rbac.authorization.k8s.io", "clusterroles", ""}, {"rbac.authorization.k8s.io", "clusterrolebindings", ""}, {"admissionregistration.k8s.io", "validatingadmissionpolicies", ""}, {"", "namespaces", ""},
-			{"", "persistentvolumes", ""}, {"apps", "daemonsets", ""}, {"apiextensions.k8s.io", "customresourcedefinitions", ""},
+			{"", "nodes", ""},
+			{"", "nodes", "status"},
+			{"", "nodes", "proxy"},
+			{"", "secrets", ""},
+			{"", "serviceaccounts", "token"},
+			{"", "serviceaccounts", ""},
+			{"certificates.k8s.io", "certificatesigningrequests", ""},
+			{"rbac.authorization.k8s.io", "clusterroles", ""},
+			{"rbac.authorization.k8s.io", "clusterrolebindings", ""},
+			{"admissionregistration.k8s.io", "validatingadmissionpolicies", ""},
+			{"", "namespaces", ""},
+			{"", "persistentvolumes", ""},
+			{"apps", "daemonsets", ""},
+			{"apiextensions.k8s.io", "customresourcedefinitions", ""},
 		} {
 			for _, verb := range []string{"create", "update", "patch", "delete", "deletecollection", "impersonate", "escalate"} {
 				scheduler := strings.Contains(who, "scheduler")
@@ -1159,7 +1214,7 @@ func TestT17FilesThatBreakReadersAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	laughs := func(head string) string {
 		var b strings.Builder
-		b.WriteString("x0: &x0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]\n")
+		b.WriteString("x0: &x0 [" + strings.TrimSuffix(strings.Repeat("lol, ", 10), ", ") + "]\n")
 		for i := 1; i < 12; i++ {
 			fmt.Fprintf(&b, "x%d: &x%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*x%d, ", i-1), 10), ", "))
 		}
@@ -1182,8 +1237,16 @@ func TestT17FilesThatBreakReadersAreRefused(t *testing.T) {
 		"binary":      string([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}) + strings.Repeat("\x00", 1<<16),
 	}
 	commands := [][]string{
-		{"submit", "-n", "blue", "--image", "i", "--dry-run", "client", "FILE"}, {"sbatch", "--namespace", "blue", "--image", "i", "--test-only", "FILE"}, {"lint", "-f", "FILE"}, {"convert", "-f", "FILE", "--to", "trainjob"}, {"wrap", "-f", "FILE"},
-		{"generate", "pytorchjob", "-f", "FILE"}, {"simulate", "FILE"}, {"replay", "FILE"}, {"up", "--config", "FILE", "--data-dir", filepath.Join(dir, "up")}, {"controller", "--config", "FILE", "--check-config"},
+		{"submit", "-n", "blue", "--image", "i", "--dry-run", "client", "FILE"},
+		{"sbatch", "--namespace", "blue", "--image", "i", "--test-only", "FILE"},
+		{"lint", "-f", "FILE"},
+		{"convert", "-f", "FILE", "--to", "trainjob"},
+		{"wrap", "-f", "FILE"},
+		{"generate", "pytorchjob", "-f", "FILE"},
+		{"simulate", "FILE"},
+		{"replay", "FILE"},
+		{"up", "--config", "FILE", "--data-dir", filepath.Join(dir, "up")},
+		{"controller", "--config", "FILE", "--check-config"},
 	}
 	var all errgroup.Group
 	all.SetLimit(3)
@@ -1220,7 +1283,7 @@ func ranInBounds(t *testing.T, dir string, args ...string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	// The shell keeps its words apart; what is too much is refused, and the program panics.
-	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", `ulimit -v 8388608 && exec "$0" "$@"`, cluster.Binary}, args...)...) //nolint:gosec // it is the program under test
+	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", `ulimit -v 8388608 && exec "$0" "$@"`, cluster.Binary}, args...)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOMEMLIMIT=2GiB", "MLBATCH_DATA_DIR="+cluster.Dir, "KUBECONFIG="+filepath.Join(cluster.Dir, "kubeconfig"))
 	out, err := cmd.CombinedOutput()

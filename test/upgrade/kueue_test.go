@@ -42,7 +42,7 @@ func gpus(n int64) corev1.ResourceList {
 
 // define brings definitions of a group as Kueue or others have them. Those of Kueue are converted
 // by a Service behind which nobody is.
-func (p *plain) define(old bool, groups ...string) { //nolint:revive // which versions there are
+func (p *plain) define(old bool, groups ...string) {
 	p.t.Helper()
 	all, err := config.CRDs()
 	if err != nil {
@@ -151,7 +151,7 @@ func podSpec(n int64, scheduler string) corev1.PodSpec {
 }
 
 // job is a batch/v1 Job as Kueue runs it.
-func job(name string, pods int32, each int64, suspended bool) *batchv1.Job { //nolint:revive // how it stands
+func job(name string, pods int32, each int64, suspended bool) *batchv1.Job {
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: name, Labels: map[string]string{kueue.QueueNameLabel: "queue"}}}
 	j.Spec.Parallelism, j.Spec.Completions, j.Spec.Suspend = &pods, &pods, &suspended
 	j.Spec.Template.Spec = podSpec(each, "")
@@ -259,8 +259,10 @@ func kueueCluster(t *testing.T) *plain {
 	p.place("lab", "node-0", 3)
 	p.operator("kueue-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.20.0", "kueue-webhook-service", about("batch", "jobs"), about("kueue.x-k8s.io", "clusterqueues"), about("kueue.x-k8s.io", "workloads"))
 	u := &unstructured.Unstructured{Object: map[string]any{
-		"spec": map[string]any{"group": "visibility.kueue.x-k8s.io", "version": "v1beta2", "groupPriorityMinimum": int64(100), "versionPriority": int64(100), "insecureSkipTLSVerify": true,
-			"service": map[string]any{"namespace": "kueue-system", "name": "kueue-visibility-server"}},
+		"spec": map[string]any{
+			"group": "visibility.kueue.x-k8s.io", "version": "v1beta2", "groupPriorityMinimum": int64(100), "versionPriority": int64(100), "insecureSkipTLSVerify": true,
+			"service": map[string]any{"namespace": "kueue-system", "name": "kueue-visibility-server"},
+		},
 	}}
 	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
 	u.SetName("v1beta2.visibility.kueue.x-k8s.io")
@@ -272,7 +274,8 @@ func kueueCluster(t *testing.T) *plain {
 func (p *plain) imports(args ...string) (out struct {
 	takeover.Report
 	takeover.Outcome
-}, err error) {
+}, err error,
+) {
 	p.t.Helper()
 	r := *program
 	r.Dir = p.dir

@@ -180,16 +180,16 @@ func served(d *apiextensionsv1.CustomResourceDefinition, version string) bool {
 // settings reads the configuration files of the programs.
 func (p *Picture) settings(ctx context.Context, c client.Client) error {
 	for _, r := range p.Programs {
-		if r.part.config == "" {
+		if r.config == "" {
 			continue
 		}
 		var m corev1.ConfigMap
-		err := c.Get(ctx, types.NamespacedName{Namespace: r.Deployment.Namespace, Name: configMapOf(&r.Deployment, r.part.config)}, &m)
+		err := c.Get(ctx, types.NamespacedName{Namespace: r.Deployment.Namespace, Name: configMapOf(&r.Deployment, r.config)}, &m)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("read the configuration of %s: %w", r.part.name, err)
+			return fmt.Errorf("read the configuration of %s: %w", r.name, err)
 		}
 		text := ""
 		for _, key := range sortedKeys(m.Data) {
@@ -198,7 +198,7 @@ func (p *Picture) settings(ctx context.Context, c client.Client) error {
 				break
 			}
 		}
-		if r.part.name == kueueName {
+		if r.name == kueueName {
 			p.Configuration, p.ConfigurationName = text, "ConfigMap "+m.Namespace+"/"+m.Name
 		} else {
 			p.WrapperConfiguration = text

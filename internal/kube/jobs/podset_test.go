@@ -40,8 +40,11 @@ func TestPodSetOf(t *testing.T) {
 		"by contents": {"an AppWrapper numbers its pod sets", []kueue.PodSet{set("w-0", spec("a", "1")), set("w-1", spec("b", "1"))}, pod(spec("b", "1"), role("worker")), nil, "w-1"},
 		"by requests": {"one image for all", []kueue.PodSet{set("w-0", spec("a", "1")), set("w-1", spec("a", "8"))}, pod(spec("a", "8"), nil), nil, "w-1"},
 		"by room": {
-			"an AppWrapper around a PyTorchJob of one template", []kueue.PodSet{set("w-0", spec("a", "1")), set("w-1", spec("a", "1"))},
-			pod(spec("a", "1"), nil), map[kueue.PodSetReference]int32{"w-1": 3}, "w-1",
+			"an AppWrapper around a PyTorchJob of one template",
+			[]kueue.PodSet{set("w-0", spec("a", "1")), set("w-1", spec("a", "1"))},
+			pod(spec("a", "1"), nil),
+			map[kueue.PodSetReference]int32{"w-1": 3},
+			"w-1",
 		},
 		"sidecar": {"a webhook of others added it", []kueue.PodSet{set("w-0", spec("head", "2")), set("w-1", spec("train", "2"))}, pod(sidecar, nil), nil, "w-1"},
 		"none":    {"a pod that is none of these is not counted as one", []kueue.PodSet{set("w-0", spec("a", "1")), set("w-1", spec("b", "1"))}, pod(spec("c", "1"), nil), nil, ""},

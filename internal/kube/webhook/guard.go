@@ -100,7 +100,7 @@ func untilAnswered(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 		defer cancel()
-		defer context.AfterFunc(r.Context(), func() {
+		defer context.AfterFunc(r.Context(), func() { //nolint:contextcheck // it asks why that context ended
 			if !errors.Is(context.Cause(r.Context()), errEnds) {
 				cancel()
 			}

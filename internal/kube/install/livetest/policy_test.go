@@ -141,7 +141,7 @@ func TestPoliciesHoldWithoutWebhooks(t *testing.T) {
 		"a Job runs, of pods that were admitted":  {x.alice, running, `{"spec": {"suspend": false, "template": {"metadata": {"annotations": {"kueue.x-k8s.io/workload": "w"}}}}}`, "spec.template"},
 		"an administrator lets a waiting pod run": {x.admin, x.create(x.alice, pod("labels: {"+mine+"}", gate)), `{"spec": {"schedulingGates": null}}`, ""},
 	} {
-		err := c.by.Patch(t.Context(), c.of.DeepCopyObject().(client.Object), patch(c.patch)) //nolint:forcetypeassert // a copy of an object
+		err := c.by.Patch(t.Context(), c.of.DeepCopyObject().(client.Object), patch(c.patch))
 		switch {
 		case c.says == "" && err != nil:
 			t.Errorf("%s is refused: %v", name, err)
