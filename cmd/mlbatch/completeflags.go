@@ -262,6 +262,8 @@ func sorted(cmd *cobra.Command) []string {
 		return titles(cli.RowColumns(time.Time{}, true))
 	case "hist":
 		return titles(cli.PastColumns(time.Local, true))
+	case "queue":
+		return titles(cli.QueueColumns(nil))
 	case "nodes":
 		return titles(cli.NodeColumns(time.Time{}))
 	case "capacity":

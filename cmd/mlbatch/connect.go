@@ -90,6 +90,16 @@ func printRows[T any](out io.Writer, format string, columns []cli.Column[T], row
 	return cli.PrintTable(out, columns, rows, cli.Layout{Width: tableWidth(out), Wide: format == "wide", Bare: bare})
 }
 
+// printNames prints a name for each row, for scripts; rows without one are left out.
+func printNames[T any](out io.Writer, rows []T, name func(T) string) error {
+	for _, r := range rows {
+		if is := name(r); is != "" {
+			fmt.Fprintln(out, is)
+		}
+	}
+	return nil
+}
+
 // reachable takes something of a namespace, of all if it is "", and returns of which it did. Who
 // may not read all namespaces gets the one of their kubeconfig's context, if it names one.
 func reachable[T any](conn *cli.Connection, namespace string, take func(namespace string) (T, error)) (T, string, error) {

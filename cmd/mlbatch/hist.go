@@ -148,10 +148,7 @@ func (h *histFlags) print(out io.Writer, rows []cli.PastRow) error {
 		}
 	}
 	if h.output == "name" {
-		for i := range rows {
-			fmt.Fprintf(out, "%s/%s\n", rows[i].Namespace, rows[i].Name)
-		}
-		return nil
+		return printNames(out, rows, func(r cli.PastRow) string { return r.Namespace + "/" + r.Name })
 	}
 	return printRows(out, h.output, columns, rows, h.bare)
 }

@@ -37,6 +37,9 @@ It takes the right to list nodes; what is on them is told to those who may list 
   # where is the most room?
   mlbatch nodes --sort-by -free
 
+  # names, for scripts
+  mlbatch nodes -o name
+
   # which change, again and again
   mlbatch nodes -w`,
 		Args: cobra.NoArgs,
@@ -45,7 +48,7 @@ It takes the right to list nodes; what is on them is told to those who may list 
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&n.output, "output", "o", "", "wide, json, yaml or custom-columns=TITLE:.field,...")
+	f.StringVarP(&n.output, "output", "o", "", "wide, name, json, yaml or custom-columns=TITLE:.field,...")
 	f.StringVar(&n.sortBy, "sort-by", "", "`column` to sort by; -COLUMN turns the order")
 	f.BoolVarP(&n.watch, "watch", "w", false, "again and again, until interrupted")
 	f.BoolVar(&n.bare, "no-headers", false, "without titles and the line below")
@@ -54,7 +57,7 @@ It takes the right to list nodes; what is on them is told to those who may list 
 }
 
 func (n *nodesFlags) run(ctx context.Context, out, errs io.Writer) error {
-	if err := checkOutput(n.output, "wide", "json", "yaml"); err != nil {
+	if err := checkOutput(n.output, "wide", "name", "json", "yaml"); err != nil {
 		return usageError{err}
 	}
 	cfg, c, err := connect(&n.conn)
@@ -79,6 +82,9 @@ func (n *nodesFlags) print(ctx context.Context, out, errs io.Writer, c client.Re
 	}
 	if !seen {
 		fmt.Fprintln(errs, "You may not list pods of all namespaces: what is on the nodes is not counted.")
+	}
+	if n.output == "name" {
+		return printNames(out, rows, func(r cli.NodeRow) string { return r.Name })
 	}
 	err = printRows(out, n.output, columns, rows, n.bare)
 	if err != nil || (n.output != "" && n.output != "wide") || n.bare || !seen {

@@ -200,10 +200,7 @@ func (p *psFlags) table(out io.Writer, rows []cli.Row, l cli.Layout) error {
 		}
 		return cli.PrintTable(out, own, rows, l)
 	case p.output == "name":
-		for i := range rows {
-			fmt.Fprintf(out, "%s/%s\n", rows[i].Namespace, rows[i].Name)
-		}
-		return nil
+		return printNames(out, rows, func(r cli.Row) string { return r.Namespace + "/" + r.Name })
 	}
 	l.Width, l.Wide = tableWidth(out), p.output == "wide"
 	return cli.PrintTable(out, columns, rows, l)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,7 @@ type queueFlags struct {
 	namespace string
 	resource  string
 	output    string
+	sortBy    string
 	watch     bool
 	bare      bool
 }
@@ -82,14 +84,15 @@ func (q *queueFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&q.namespace, "namespace", "n", "", "`namespace` of LocalQueues")
 	f.StringVar(&q.resource, "resource", "", "`resource` that amounts are of (default: GPUs, or else the first of a quota)")
-	f.StringVarP(&q.output, "output", "o", "", "wide, json, yaml or custom-columns=TITLE:.field,...")
+	f.StringVarP(&q.output, "output", "o", "", "wide, name, json, yaml or custom-columns=TITLE:.field,...")
+	f.StringVar(&q.sortBy, "sort-by", "", "`column` to sort by, instead of the tree, or the order in which they wait; -COLUMN turns the order")
 	f.BoolVarP(&q.watch, "watch", "w", false, "again and again, until interrupted")
 	f.BoolVar(&q.bare, "no-headers", false, "without titles")
 	connectionFlags(f, &q.conn)
 }
 
 func (q *queueFlags) run(ctx context.Context, out, errs io.Writer, args []string) error {
-	if err := checkOutput(q.output, "wide", "json", "yaml"); err != nil {
+	if err := checkOutput(q.output, "wide", "name", "json", "yaml"); err != nil {
 		return usageError{err}
 	}
 	cfg, c, err := connect(&q.conn)
@@ -115,7 +118,19 @@ func (q *queueFlags) all(ctx context.Context, out, errs io.Writer, c client.Read
 		fmt.Fprintln(errs, "There are no queues here that you may see.")
 		return nil
 	}
-	return printRows(out, q.output, cli.QueueColumns(rows), rows, q.bare)
+	if flat := cli.Flat(rows); len(flat) > 0 && (q.sortBy != "" || q.output == "name") { // else they are LocalQueues
+		rows = flat
+	}
+	columns := cli.QueueColumns(rows)
+	if q.sortBy != "" {
+		if err := cli.SortBy(columns, rows, q.sortBy); err != nil {
+			return usageError{err}
+		}
+	}
+	if q.output == "name" {
+		return printNames(out, rows, func(r cli.QueueRow) string { return strings.TrimPrefix(r.Namespace+"/"+r.Name, "/") })
+	}
+	return printRows(out, q.output, columns, rows, q.bare)
 }
 
 // waiting prints what waits in a queue.
@@ -132,5 +147,14 @@ func (q *queueFlags) waiting(ctx context.Context, out, errs io.Writer, cfg *rest
 		fmt.Fprintf(errs, "Nothing waits in queue %s.\n", name)
 		return nil
 	}
-	return printRows(out, q.output, cli.WaitingColumns(time.Now()), rows, q.bare)
+	columns := cli.WaitingColumns(time.Now())
+	if q.sortBy != "" {
+		if err := cli.SortBy(columns, rows, q.sortBy); err != nil {
+			return usageError{err}
+		}
+	}
+	if q.output == "name" {
+		return printNames(out, rows, func(r cli.WaitingRow) string { return r.Namespace + "/" + r.Name })
+	}
+	return printRows(out, q.output, columns, rows, q.bare)
 }
