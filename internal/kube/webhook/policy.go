@@ -168,13 +168,13 @@ func podKept() policy {
 		rulings: []admissionregistrationv1.Validation{
 			{Expression: "!variables.managed || !variables.gated || object" + gateOf, Message: "spec.schedulingGates: the gate " + kueue.AdmissionGate + " goes when the pod is admitted: leave it"},
 			{Expression: "!variables.managed || !variables.kept || object" + finalizerOf, Message: "metadata.finalizers: the finalizer " + kueue.PodFinalizer + " goes when the pod was counted: leave it"},
-			{Expression: strings.Join(stays, " && "), Message: "labels and annotations that an admission wrote cannot be changed: leave them as they are"},
-			{Expression: "!variables.managed || (" + same("labels", labels...) + " && " + same("annotations", annotations...) + ")", Message: "labels and annotations by which a queued pod is counted cannot be changed: create the pod anew"},
-			{Expression: "!variables.managed || variables.gated || " + same("labels", kueue.QueueNameLabel), Message: "the queue of a pod that was admitted cannot be changed: create the pod anew"},
+			{Expression: strings.Join(stays, " && "), Message: "metadata.labels, metadata.annotations: those that an admission wrote cannot be changed: leave them as they are"},
+			{Expression: "!variables.managed || (" + same("labels", labels...) + " && " + same("annotations", annotations...) + ")", Message: "metadata.labels, metadata.annotations: those by which a queued pod is counted cannot be changed: create the pod anew"},
+			{Expression: "!variables.managed || variables.gated || " + same("labels", kueue.QueueNameLabel), Message: "metadata.labels: the queue of a pod that was admitted cannot be changed: create the pod anew"},
 			{
 				Expression: "variables.managed || !variables.counted || variables.trusted || (object" + owner + " == oldObject" + owner +
 					" && oldObject.metadata.?labels.orValue({}).all(k, object.metadata.?labels[?k].orValue('') == oldObject.metadata.labels[k]))",
-				Message: "the controller of the job knows the pod by its owner and labels: leave them as they are",
+				Message: "metadata.ownerReferences, metadata.labels: the controller of the job knows the pod by them: leave them as they are",
 			},
 		},
 	}
@@ -249,7 +249,7 @@ func users(all jobs.Kinds) policy {
 		rulings: []admissionregistrationv1.Validation{{
 			Expression: "variables.theirs || (request.operation == 'CREATE' ? variables.label == '' && variables.annotation == '' : " +
 				"variables.label == " + entryOf(was, "labels", jobs.UserLabel) + " && variables.annotation == " + entryOf(was, "annotations", jobs.UserLabel) + ")",
-			Message: "the label and the annotation " + jobs.UserLabel + " name who submitted the object, and nobody else: remove them",
+			Message: "metadata.labels, metadata.annotations: " + jobs.UserLabel + " names who submitted the object, and nobody else: remove it",
 		}},
 	}
 }
