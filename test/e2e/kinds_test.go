@@ -98,11 +98,12 @@ func jobRuns(t *testing.T, name string, n int) string {
 // finish lets a pod end well at once, as its node would say.
 func finish(t *testing.T, c client.Client, p corev1.Pod) {
 	t.Helper()
+	before := p.DeepCopy() // others write it, too
 	p.Status.Phase = corev1.PodSucceeded
 	for i := range p.Status.ContainerStatuses {
 		p.Status.ContainerStatuses[i].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}
 	}
-	if err := c.Status().Update(t.Context(), &p); err != nil {
+	if err := c.Status().Patch(t.Context(), &p, client.StrategicMergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -163,6 +163,7 @@ func (p *gangPlugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 		return p.alone(state, v, pod)
 	case Together:
 	}
+	p.rejectLeftOver(v)
 	assignments, why := p.dryRun(ctx, v, pod.UID)
 	if why != "" {
 		p.reservations.refuse(k, pod.UID, why)
@@ -170,6 +171,19 @@ func (p *gangPlugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 	}
 	p.reservations.begin(v.gang, assignments)
 	return only(state, assignments[pod.UID].node)
+}
+
+// rejectLeftOver rejects pods that wait for an attempt which has ended. It ended after they were told to
+// wait and before the framework knew that they do, so that sendBack did not find them.
+func (p *gangPlugin) rejectLeftOver(v view) {
+	for _, m := range v.members {
+		if m.State != Reserved {
+			continue
+		}
+		if w := p.handle.GetWaitingPod(m.UID); w != nil {
+			w.Reject(GangName, v.gang.Key.String()+" starts as a whole: the attempt that this pod waits for has ended")
+		}
+	}
 }
 
 // alone limits a pod without a gang to wait for to the open places of its set.

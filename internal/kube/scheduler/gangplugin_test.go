@@ -219,6 +219,60 @@ func TestGangGoesWhenItsLastPodHasANode(t *testing.T) {
 	}
 }
 
+// An attempt can end between the moment when a pod is told to wait and the one from which the
+// framework knows that it does. The pod is sent back all the same, and the gang tried again.
+func TestAttemptEndsBeforeItsPodWaits(t *testing.T) {
+	r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
+	g := r.add("job", 1, "a", "b")
+	a, b := r.find(g, "a"), r.find(g, "b")
+	r.prefilter(a)
+	state := framework.NewCycleState()
+	state.Write(framework.PodsToActivateKey, framework.NewPodsToActivate())
+	if status := r.RunReservePluginsReserve(t.Context(), state, a, "n1"); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	waits, status := r.RunPermitPlugins(t.Context(), state, a, "n1")
+	if !status.IsWait() {
+		t.Fatalf("%v, want that it waits", status)
+	}
+	r.waker.restart(g.Key, "the gang has changed")
+	r.AddWaitingPod(a, waits)
+	if nodes, why := r.prefilter(b); nodes != nil || why == "" {
+		t.Errorf("pod b may go to %v while pod a holds a node of another attempt", nodes)
+	}
+	if released, why := r.outcome(a); released || !strings.Contains(why, "the attempt that this pod waits for has ended") {
+		t.Errorf("pod a: let go %v, %q, want that it is sent back", released, why)
+	}
+	r.wokenSince()
+	r.RunReservePluginsUnreserve(t.Context(), framework.NewCycleState(), a, "n1")
+	if woken := r.wokenSince(); !slices.Equal(woken, []string{"a", "b"}) {
+		t.Errorf("%v are tried again, want the whole gang", woken)
+	}
+	if nodes, why := r.prefilter(b); !slices.Equal(nodes, []string{"n1"}) {
+		t.Errorf("pod b may go to %v (%s), want its assigned node", nodes, why)
+	}
+}
+
+// A pod that was refused while another of its gang was on its way to a node is tried when that one
+// is there.
+func TestRefusedPodIsTriedWhenAnotherIsBound(t *testing.T) {
+	r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
+	g := r.add("job", 1, "a", "b")
+	a, b := r.find(g, "a"), r.find(g, "b")
+	r.Reservations.reserve(g.Key, a.UID, "n1")
+	if _, why := r.prefilter(b); why == "" {
+		t.Fatal("pod b is not refused")
+	}
+	bound := a.DeepCopy()
+	bound.Spec.NodeName = "n1"
+	r.pods[g.Key] = []*corev1.Pod{bound, b}
+	r.wokenSince()
+	r.waker.moved(a, bound)
+	if woken := r.wokenSince(); !slices.Equal(woken, []string{"b"}) {
+		t.Errorf("%v are tried again, want the pod that was refused", woken)
+	}
+}
+
 // A gang whose last pod comes too late is not split: all go back.
 func TestLatePodGoesBack(t *testing.T) {
 	r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})

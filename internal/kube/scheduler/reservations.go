@@ -433,6 +433,14 @@ func (b *Reservations) forget(k Key, uid types.UID) {
 	b.releaseLocked(k, uid)
 }
 
+// refused tells whether the pods of a gang that wait were refused.
+func (b *Reservations) refused(k Key) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.runs[k]
+	return r != nil && r.refusal != ""
+}
+
 // clearRejection forgets a refusal: something has changed that concerns the gang.
 func (b *Reservations) clearRejection(k Key) {
 	b.mu.Lock()

@@ -132,6 +132,10 @@ func (w *waker) moved(old, p *corev1.Pod) {
 		w.went(p)
 	case old.Spec.NodeName == "" && p.Spec.NodeName != "":
 		w.reservations.forget(k, p.UID)
+		if w.reservations.refused(k) { // since it was on its way to its node, maybe
+			w.reservations.clearRejection(k)
+			w.wake(k)
+		}
 	case len(old.Spec.SchedulingGates) > 0 && len(p.Spec.SchedulingGates) == 0:
 		w.came(p)
 	}
