@@ -25,6 +25,11 @@ func jobNames(ctx context.Context, conn cli.Connection, namespace, typed string)
 	if err != nil {
 		return nil
 	}
+	return jobsOf(ctx, c, namespace, typed)
+}
+
+// jobsOf names the jobs of a namespace, or with their namespaces those of all.
+func jobsOf(ctx context.Context, c client.Reader, namespace, typed string) []string {
 	if namespace == "" {
 		return listJobs(ctx, c, typed)
 	}

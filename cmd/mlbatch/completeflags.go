@@ -118,15 +118,7 @@ func offeredWorkloads(ctx context.Context, c client.Reader, cmd *cobra.Command) 
 
 // offeredJobs offers the jobs of the namespace that was typed, or all with their namespaces.
 func offeredJobs(ctx context.Context, c client.Reader, cmd *cobra.Command) []string {
-	namespace := valueOf(cmd, "namespace")
-	if namespace == "" {
-		return listJobs(ctx, c, "")
-	}
-	var out []string
-	for _, name := range listJobs(ctx, c, namespace+"/") {
-		out = append(out, strings.TrimPrefix(name, namespace+"/"))
-	}
-	return out
+	return jobsOf(ctx, c, valueOf(cmd, "namespace"), "")
 }
 
 // offeredRoles offers the roles of the job that was typed before.

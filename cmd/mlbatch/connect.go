@@ -90,11 +90,11 @@ func printRows[T any](out io.Writer, format string, columns []cli.Column[T], row
 	return cli.PrintTable(out, columns, rows, cli.Layout{Width: tableWidth(out), Wide: format == "wide", Bare: bare})
 }
 
-// printNames prints a name for each row, for scripts; rows without one are left out.
+// printNames prints a name for each row, for scripts.
 func printNames[T any](out io.Writer, rows []T, name func(T) string) error {
 	for _, r := range rows {
-		if is := name(r); is != "" {
-			fmt.Fprintln(out, is)
+		if _, err := fmt.Fprintln(out, name(r)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -386,7 +386,7 @@ func (s *submission) scriptsOwn(flags *pflag.FlagSet, file string, args []string
 		}
 		prints := (name == "-o" || name == "--output") && (value == "yaml" || value == "json")
 		if name == "--dry-run" || name == "--strict" || prints {
-			return nil, usageError{fmt.Errorf("%s after %s would be the script's, and the job would be made: put options of submit before %s, or -- before arguments of the script", arg, file, file)}
+			return nil, usageError{fmt.Errorf("%s after %s would be an argument of the script, and the job be made: put options of submit before %s, or -- before arguments of a script", arg, file, file)}
 		}
 		if long, is := strings.CutPrefix(name, "--"); is && flags.Lookup(long) != nil && !flags.Lookup(long).Hidden {
 			fmt.Fprintf(s.errs, "mlbatch: %s after %s is the script's: options of submit go before %s; -- before arguments of the script ends this warning\n", cli.Harmless(arg), file, file)

@@ -32,20 +32,30 @@ func Memory(pid int) int64 {
 	return 0
 }
 
-// machineMemory is how many bytes of memory the machine has, zero if that is not known.
+// machineMemory is how many bytes of memory the machine has, or the container that this is in; zero
+// if that is not known.
 func machineMemory() int64 {
-	b, err := os.ReadFile("/proc/meminfo")
+	meminfo, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
 		return 0
 	}
-	for line := range strings.Lines(string(b)) {
+	limit, _ := os.ReadFile("/sys/fs/cgroup/memory.max") // there is none outside of containers
+	return memoryOf(string(meminfo), string(limit))
+}
+
+// memoryOf is the memory of a machine with this /proc/meminfo in a control group with this
+// memory.max, in bytes.
+func memoryOf(meminfo, limit string) int64 {
+	var all int64
+	for line := range strings.Lines(meminfo) {
 		if v, ok := strings.CutPrefix(line, "MemTotal:"); ok {
-			kb, err := strconv.ParseInt(strings.Fields(v)[0], 10, 64)
-			if err != nil {
-				return 0
+			if kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(v), " kB"), 10, 64); err == nil {
+				all = kb << 10
 			}
-			return kb << 10
 		}
 	}
-	return 0
+	if most, err := strconv.ParseInt(strings.TrimSpace(limit), 10, 64); err == nil && most > 0 {
+		return min(all, most)
+	}
+	return all
 }
