@@ -27,7 +27,7 @@ type observer struct {
 	workloads map[string]*kueue.Workload
 	pods      map[string]podSeen
 	health    map[string]string
-	// owner leads from a Workload's name to its job.
+	// owner leads from a Workload's name, and from its UID, to its job.
 	owner map[string]string
 }
 
@@ -110,6 +110,7 @@ func (o *observer) workload(w *kueue.Workload) []Moment {
 		}
 		was = &kueue.Workload{}
 		o.owner[name] = w.Namespace + "/" + owner.Name
+		o.owner[string(w.UID)] = o.owner[name]
 		ms = append(ms, Moment{What: Queued, Job: o.owner[name], Created: w.CreationTimestamp.Time})
 	}
 	o.workloads[name] = w
@@ -150,10 +151,10 @@ func (o *observer) decisions(job string, was, is *kueue.Workload) []Moment {
 }
 
 // beneficiary finds the job for which a workload was preempted: the Workload
-// that the message names.
+// that the message names, or tells the UID of if it is another team's.
 func (o *observer) beneficiary(message string) string {
 	for word := range strings.FieldsSeq(message) {
-		if job, ok := o.owner[strings.TrimRight(word, ".,:;")]; ok {
+		if job, ok := o.owner[strings.TrimRight(word, ".,:;)")]; ok {
 			return job
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,7 +35,7 @@ func wrapper(phase appwrapper.AppWrapperPhase) *appwrapper.AppWrapper {
 // workload of job blue/NAME with conditions "Type=Status/Reason/Message".
 func workload(name string, nodes []string, conditions ...string) *kueue.Workload {
 	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "blue", Name: "wl-" + name, ResourceVersion: "6",
+		Namespace: "blue", Name: "wl-" + name, UID: types.UID("uid-" + name), ResourceVersion: "6",
 		OwnerReferences: []metav1.OwnerReference{{Kind: "AppWrapper", Name: name, Controller: new(true)}},
 	}}
 	for _, c := range conditions {
@@ -105,6 +106,21 @@ func TestObserve(t *testing.T) {
 				{What: Evicted, Job: "blue/a", Reason: "InClusterQueue", Message: "x", For: "blue/b"},
 				{What: Released, Job: "blue/a"},
 				{What: Waits, Job: "blue/a", Reason: "Pending", Message: "x"},
+			},
+		},
+		"a workload gives way to another team's": {
+			why: "a message that teams of others may read names it by its UID",
+			events: []watch.Event{
+				{Type: add, Object: workload("b", nil)},
+				{Type: add, Object: workload("a", []string{"1"}, "QuotaReserved=True/QuotaReserved/ok")},
+				{Type: mod, Object: workload("a", []string{"1"}, "QuotaReserved=True/QuotaReserved/ok", "Evicted=True/Preempted/x",
+					"Preempted=True/InCohortReclamation/Preempted to accommodate a workload of ClusterQueue red (UID: uid-b): it takes back quota")},
+			},
+			want: []Moment{
+				{What: Queued, Job: "blue/b"},
+				{What: Queued, Job: "blue/a"},
+				{What: Admitted, Job: "blue/a", Node: "node-1"},
+				{What: Evicted, Job: "blue/a", Reason: "InCohortReclamation", Message: "x", For: "blue/b"},
 			},
 		},
 		"a pod runs and is removed": {
