@@ -24,6 +24,7 @@ import (
 // newDemoCommand shows what mlbatch does, and checks what it says.
 func newDemoCommand() *cobra.Command {
 	var timeScale float64
+	var runtimeName string
 	cmd := &cobra.Command{
 		Use:   "demo [NAME]",
 		Short: "Show what mlbatch does, in a fresh cluster, and check what it says",
@@ -50,6 +51,9 @@ statement did not hold, or an example did not run.`,
   # one of them, with jobs as slow as in the tutorial
   mlbatch demo fault --time-scale 1
 
+  # in real containers (as root), which takes minutes
+  sudo mlbatch demo --runtime containerd
+
   # one job of each kind
   mlbatch demo kinds`,
 		Args:      cobra.MaximumNArgs(1),
@@ -64,6 +68,19 @@ statement did not hold, or an example did not run.`,
 			if timeScale <= 0 {
 				return usageError{fmt.Errorf("--time-scale %g: must be greater than 0", timeScale)}
 			}
+			runtime, err := runtimeNamed(runtimeName)
+			if err != nil {
+				return err
+			}
+			if runtime == local.Containerd {
+				if _, err := demo.Choose(name); err != nil {
+					return usageError{fmt.Errorf("--runtime %s is for the tutorial: use one of %s", runtime, strings.Join(demo.Names(), ", "))}
+				}
+				if scaled && timeScale != 1 {
+					return usageError{fmt.Errorf("--time-scale %g: real pods take real time: leave it out", timeScale)}
+				}
+				timeScale = 1
+			}
 			if s, is := scene.Find(name); is {
 				if scaled {
 					return usageError{fmt.Errorf("--time-scale is for the tutorial and the examples: scene %s has its own", name)}
@@ -74,10 +91,11 @@ statement did not hold, or an example did not run.`,
 			if err != nil {
 				return usageError{err}
 			}
-			return runDemo(cmd, fleet, play, timeScale)
+			return runDemo(cmd, local.Config{Runtime: runtime, Images: realImages(), Fleet: fleet, TimeScale: timeScale}, play)
 		},
 	}
 	cmd.Flags().Float64Var(&timeScale, "time-scale", 10, "how many times faster than real time jobs of the tutorial and the examples run")
+	cmd.Flags().StringVar(&runtimeName, "runtime", string(local.Simulated), "what runs the tutorial's pods: simulated, or containerd for real containers")
 	return cmd
 }
 
@@ -136,12 +154,11 @@ func chooseDemo(name string) (performance, simnode.Fleet, error) {
 	return func(ctx context.Context, t demo.Theatre) error { return t.Play(ctx, scenarios) }, fleet, nil
 }
 
-func runDemo(cmd *cobra.Command, fleet simnode.Fleet, play performance, timeScale float64) error {
+func runDemo(cmd *cobra.Command, cfg local.Config, play performance) error {
 	out := cmd.OutOrStdout()
-	cfg := local.Config{Fleet: fleet, TimeScale: timeScale}
 	return inDemoDir(func(dir string) error {
 		return inDemoCluster(cmd, dir, cfg, func(cluster *local.Cluster) error {
-			theatre := demo.Theatre{Config: cluster.RESTConfig(), Clock: clock.RealClock{}, TimeScale: timeScale, Out: out}
+			theatre := demo.Theatre{Config: cluster.RESTConfig(), Clock: clock.RealClock{}, TimeScale: cfg.TimeScale, Out: out}
 			return play(cmd.Context(), theatre)
 		})
 	})

@@ -154,7 +154,7 @@ func TestExitCodes(t *testing.T) {
 		"status of none":  {"tells how to start one", []string{"status", "--data-dir", empty}, exitFailure, "mlbatch up"},
 		"down of none":    {"is no success", []string{"down", "--data-dir", empty}, exitFailure, "no cluster"},
 		"delete foreign":  {"touches no files of others", []string{"down", "--delete", "--data-dir", foreign}, exitFailure, "no cluster"},
-		"no component":    {"lists them", []string{"component", "kubelet"}, exitUsage, "kube-apiserver"},
+		"no component":    {"lists them", []string{"component", "nosuch"}, exitUsage, "kube-apiserver"},
 		"ps typo":         {"an unknown state would list nothing, as if nothing waited", []string{"ps", "--state", "Waitng"}, exitUsage, "Held, Waiting, Starting"},
 		"ps format":       {"names those that there are", []string{"ps", "-o", "table"}, exitUsage, "wide, name, json, yaml or custom-columns="},
 		"ps columns":      {"shows the form", []string{"ps", "-o", "custom-columns=NAME"}, exitUsage, "TITLE:.field"},

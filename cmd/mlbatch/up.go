@@ -34,6 +34,7 @@ type upOptions struct {
 	gpus          int64
 	cpus          string
 	memory        string
+	runtime       string
 	timeScale     float64
 	configuration string
 	stock         bool
@@ -51,6 +52,11 @@ func newUpCommand() *cobra.Command {
 		Short: "Start a whole cluster on this machine, with simulated GPU nodes",
 		Long: `Start a whole cluster on this machine: a real Kubernetes control plane, mlbatch,
 and simulated GPU nodes on which pods run for as long as their commands sleep.
+With --runtime containerd the nodes run real containers; only their GPUs, and how many
+processors and how much memory they say that they have, are pretended. That needs root, and
+Debian's packages containerd, runc, containernetworking-plugins, nftables, iptables and
+busybox-static.
+
 Unless --empty is given at the first start, it has the queues and teams of the tutorial.
 
 All state is in the data directory. A cluster that was stopped resumes where it
@@ -60,6 +66,9 @@ was, with its jobs, ports and nodes; flags that are given change it.`,
 
   # in the background, 10 nodes, jobs 60 times faster than real time
   mlbatch up --detach --nodes 10 --time-scale 60
+
+  # three nodes that run real containers
+  sudo mlbatch up --runtime containerd
 
   # a second cluster beside the first
   mlbatch up --data-dir /tmp/other --detach`,
@@ -82,11 +91,12 @@ was, with its jobs, ports and nodes; flags that are given change it.`,
 	f := cmd.Flags()
 	o.dir.addTo(f)
 	f.IntVar(&o.apiPort, "api-port", 0, "`port` of the API server (default: the last one, or any free one)")
-	f.IntVar(&o.nodes, "nodes", 3, "number of simulated nodes")
+	f.IntVar(&o.nodes, "nodes", 3, "number of nodes")
+	f.StringVar(&o.runtime, "runtime", "", "what runs pods: simulated, or containerd for real containers (default: as at the first start, which is simulated)")
 	f.Int64Var(&o.gpus, "gpus-per-node", 8, "GPUs of each node")
 	f.StringVar(&o.cpus, "cpus-per-node", "224", "CPUs of each node")
 	f.StringVar(&o.memory, "memory-per-node", "2000Gi", "memory of each node")
-	f.Float64Var(&o.timeScale, "time-scale", 1, "how many times faster than real time pods run")
+	f.Float64Var(&o.timeScale, "time-scale", 1, "how many times faster than real time simulated pods run")
 	f.StringVar(&o.configuration, "config", "", "Kueue configuration `file` for the controller (default: the last one; \"\" goes back to none)")
 	f.BoolVar(&o.stock, "stock-api-server", false, "run the API server as every real cluster does, without what makes writes to Workloads cheaper here")
 	f.StringVar(&o.auditLog, "audit-log", "", "append to a `file` who asked the API server for what, people and mlbatch's own processes")
@@ -105,7 +115,7 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 		return local.Config{}, err
 	}
 	cfg := local.Config{
-		DataDir: dir, APIPort: o.apiPort, Install: installMLBatch, Samples: examples.AllRuntimes(),
+		DataDir: dir, APIPort: o.apiPort, Install: installMLBatch, Samples: examples.AllRuntimes(), Images: realImages(),
 		Tutorial: !o.empty && (f.Changed("empty") || !local.LeftEmpty(dir)),
 		Fleet:    simnode.DefaultFleet(), TimeScale: 1, StockAPIServer: o.stock,
 	}
@@ -121,6 +131,11 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 		}
 	default:
 		cfg.Fleet, cfg.TimeScale = last.Fleet, last.TimeScale
+	}
+	if f.Changed("runtime") {
+		if cfg.Runtime, err = runtimeNamed(o.runtime); err != nil {
+			return cfg, err
+		}
 	}
 	if f.Changed("nodes") {
 		if o.nodes < 1 {
@@ -164,6 +179,27 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 		return cfg, usageError{err}
 	}
 	return cfg, nil
+}
+
+// runtimeNamed is what --runtime says.
+func runtimeNamed(name string) (local.Runtime, error) {
+	var all []string
+	for _, r := range local.Runtimes() {
+		if string(r) == name {
+			return r, nil
+		}
+		all = append(all, string(r))
+	}
+	return "", usageError{fmt.Errorf("--runtime %q: must be %s", name, strings.Join(all, " or "))}
+}
+
+// realImages are the names under which nodes with real pods have an image of busybox:
+// those of the tutorial and the first steps.
+func realImages() []string {
+	return []string{
+		"busybox:latest", "busybox:1.36", "busybox:1.37", "quay.io/project-codeflare/busybox:1.36",
+		"curlimages/curl:8.11.1",
+	}
 }
 
 // upConfiguration reads a configuration file for the controller and checks it,

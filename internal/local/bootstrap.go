@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mlbatch/mlbatch/internal/local/realnode"
 	"github.com/mlbatch/mlbatch/internal/local/simnode"
 )
 
@@ -28,6 +30,10 @@ import (
 var (
 	//go:embed setup/system.yaml
 	systemYAML string
+	//go:embed setup/simulated.yaml
+	simulatedYAML string
+	//go:embed setup/real.yaml
+	realYAML string
 	//go:embed setup/tutorial.yaml
 	tutorialYAML string
 )
@@ -42,14 +48,18 @@ func (c *Cluster) bootstrap(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connect to the API server: %w", err)
 	}
-	objects, err := parse(systemYAML)
+	system, err := c.systemSetup()
+	if err != nil {
+		return err
+	}
+	objects, err := parse(system)
 	if err != nil {
 		return err
 	}
 	if err := createMissing(ctx, cl, objects); err != nil {
 		return err
 	}
-	if c.cfg.Parts != APIOnly {
+	if c.cfg.Parts != APIOnly && c.real == nil {
 		if err := c.registerNodes(ctx, cl); err != nil {
 			return err
 		}
@@ -101,7 +111,11 @@ func (c *Cluster) tutorial(ctx context.Context) error {
 	if !c.cfg.Tutorial || c.marker.Tutorial {
 		return nil
 	}
-	text, err := renderTutorial(c.cfg.Fleet)
+	provisioner := simnode.Provisioner
+	if c.real != nil {
+		provisioner = realnode.VolumeProvisioner
+	}
+	text, err := renderTutorial(c.cfg.Fleet, provisioner)
 	if err != nil {
 		return err
 	}
@@ -134,15 +148,33 @@ type share struct {
 }
 
 // renderTutorial fills in the quotas.
-func renderTutorial(f simnode.Fleet) (string, error) {
-	t, err := template.New("tutorial").Parse(tutorialYAML)
-	if err != nil {
-		return "", fmt.Errorf("read the tutorial's set-up: %w", err)
-	}
+func renderTutorial(f simnode.Fleet, provisioner string) (string, error) {
 	team, slack := shares(f)
+	return render("the tutorial's set-up", tutorialYAML, map[string]any{"Team": team, "Slack": slack, "Provisioner": provisioner})
+}
+
+// systemSetup is what the cluster needs for itself, and for its nodes.
+func (c *Cluster) systemSetup() (string, error) {
+	if c.real == nil {
+		return systemYAML + "\n---\n" + simulatedYAML, nil
+	}
+	text, err := render("the nodes' set-up", realYAML, map[string]any{
+		"Router": c.real.subnet.Router(), "APIPort": realnode.APIPort, "DNS": realnode.DNSService,
+		"Provisioner": realnode.VolumeProvisioner, "KubeletClient": simnode.APIServerUser,
+		"DNSUser": dnsUser, "VolumesUser": volumesUser,
+	})
+	return systemYAML + "\n---\n" + text, err
+}
+
+// render fills in a manifest.
+func render(what, text string, values map[string]any) (string, error) {
+	t, err := template.New("setup").Option("missingkey=error").Parse(text)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", what, err)
+	}
 	var b bytes.Buffer
-	if err := t.Execute(&b, map[string]share{"Team": team, "Slack": slack}); err != nil {
-		return "", fmt.Errorf("fill in the tutorial's set-up: %w", err)
+	if err := t.Execute(&b, values); err != nil {
+		return "", fmt.Errorf("fill in %s: %w", what, err)
 	}
 	return b.String(), nil
 }
@@ -176,11 +208,16 @@ func createMissing(ctx context.Context, cl client.Client, objects []*unstructure
 		var last error
 		err := wait.PollUntilContextCancel(ctx, retryEvery, true, func(ctx context.Context) (bool, error) {
 			last = cl.Create(ctx, o.DeepCopy())
-			if apierrors.IsAlreadyExists(last) && o.GroupVersionKind().Group == rbacv1.GroupName {
+			if group := o.GroupVersionKind().Group; apierrors.IsAlreadyExists(last) && (group == rbacv1.GroupName || group == discoveryv1.GroupName) {
 				// Rights follow the program: it may be newer than what created them.
+				// Addresses follow the network.
 				last = cl.Update(ctx, o.DeepCopy())
 			}
 			if last == nil || apierrors.IsAlreadyExists(last) {
+				return true, nil
+			}
+			if apierrors.IsInvalid(last) && cl.Get(ctx, client.ObjectKeyFromObject(o), o.DeepCopy()) == nil {
+				// A Service whose address is taken: by itself, which is only looked at afterwards.
 				return true, nil
 			}
 			if !comingUp(last) {

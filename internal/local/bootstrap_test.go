@@ -47,7 +47,7 @@ func TestShares(t *testing.T) {
 }
 
 func TestManifestsAreWhole(t *testing.T) {
-	text, err := renderTutorial(simnode.DefaultFleet())
+	text, err := renderTutorial(simnode.DefaultFleet(), simnode.Provisioner)
 	if err != nil {
 		t.Fatal(err)
 	}

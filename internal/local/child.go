@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/local/controlplane"
+	"github.com/mlbatch/mlbatch/internal/local/realnode"
 	"github.com/mlbatch/mlbatch/internal/local/simnode"
 )
 
@@ -36,6 +37,9 @@ type Program func(ctx context.Context, args []string) error
 func Components() map[string]Program {
 	all := map[string]Program{Nodes: simnode.Main}
 	for name, p := range controlplane.Programs() {
+		all[name] = p
+	}
+	for name, p := range realnode.Programs() {
 		all[name] = p
 	}
 	return all

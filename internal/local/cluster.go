@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/mlbatch/mlbatch/internal/local/kubeversion"
+	"github.com/mlbatch/mlbatch/internal/local/realnode"
 	"github.com/mlbatch/mlbatch/internal/local/supervise"
 )
 
@@ -30,6 +31,7 @@ type Cluster struct {
 	begun  time.Time
 
 	id       *identities
+	real     *hardware
 	adminTLS *tls.Config
 	etcdTLS  *tls.Config
 	admin    *rest.Config
@@ -97,6 +99,14 @@ func prepare(ctx context.Context, cfg Config) (*Cluster, error) {
 	if c.lock, c.marker, err = c.files.open(c.begun); err != nil {
 		return nil, err
 	}
+	if err := c.settleRuntime(); err != nil {
+		if !c.marker.Complete {
+			// Nothing is lost, and the next start need not stumble over it.
+			err = errors.Join(err, os.Remove(c.files.marker()))
+		}
+		c.lock.Close()
+		return nil, err
+	}
 	if err := c.initialise(ctx, last); err != nil {
 		c.claims.release()
 		c.lock.Close()
@@ -121,10 +131,13 @@ func (c *Cluster) initialise(ctx context.Context, last State) error {
 		}
 		return err
 	}
-	if c.id, err = makeIdentities(c.files, c.begun); err != nil {
+	if err := c.assemble(ctx, last); err != nil {
 		return err
 	}
-	if err := c.id.writeKubeconfigs(c.files, c.ports.API); err != nil {
+	if c.id, err = makeIdentities(c.files, c.begun, c.real); err != nil {
+		return err
+	}
+	if err := c.id.writeKubeconfigs(c.files, c.ports.API, c.real); err != nil {
 		return err
 	}
 	if err := c.id.writeWebhookClient(c.files, c.ports.Webhook); err != nil {
@@ -145,7 +158,11 @@ func (c *Cluster) initialise(ctx context.Context, last State) error {
 	if err := c.files.keepConfiguration(c.cfg.Configuration); err != nil {
 		return err
 	}
+	if err := c.writeHardware(); err != nil {
+		return err
+	}
 	if !c.marker.Complete {
+		c.marker.Runtime = c.cfg.Runtime
 		c.marker.Complete, c.marker.Empty = true, !c.cfg.Tutorial
 		c.marker.Schema = 0 // so that it is written
 	}
@@ -173,6 +190,9 @@ func (c *Cluster) start(ctx context.Context) error {
 	// 3. Everything else, side by side.
 	if err == nil && c.cfg.Parts != APIOnly {
 		rest.Go(func() error {
+			if c.real != nil {
+				return c.startNodes(ctx)
+			}
 			nodes, err := c.nodes()
 			if err != nil {
 				return err
@@ -216,10 +236,13 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	c.stopOnce.Do(func() {
 		c.setPhase(Stopping)
 		c.sup.Stop(ctx)
+		if c.real != nil {
+			err = c.files.sweep(context.WithoutCancel(ctx), c.real.subnet)
+		}
 		c.setPhase(Stopped)
 		close(c.dirty)
 		<-c.written
-		err = c.save()
+		err = errors.Join(err, c.save())
 		c.claims.release()
 		c.lock.Close()
 	})
@@ -284,8 +307,18 @@ func (c *Cluster) State() State {
 		Ports:             c.ports,
 		Fleet:             fleet,
 		TimeScale:         c.cfg.TimeScale,
+		Runtime:           c.cfg.Runtime,
+		Subnet:            c.subnet(),
 		Components:        c.sup.Status(),
 	}
+}
+
+// subnet is that of the nodes, zero without real ones.
+func (c *Cluster) subnet() realnode.Subnet {
+	if c.real == nil {
+		return 0
+	}
+	return c.real.subnet
 }
 
 func (c *Cluster) setPhase(p Phase) {

@@ -24,6 +24,10 @@ const (
 	stageEtcd = iota
 	stageAPI
 	stageRest
+	// Of real nodes: the network ends after them, they after what runs on them.
+	stageNetwork
+	stageMachine
+	stageOnNode
 )
 
 // hungAfter is how long a component may give no answer at all before it is started
@@ -46,13 +50,24 @@ type program struct {
 	// later, in proportion, so that a large cluster is not collected all the time.
 	goGC   int
 	memory int64
+	// path is another program than this one; its command line is then args.
+	path string
+	// namespaces and inside are those of supervise.Spec.
+	namespaces uintptr
+	inside     string
 }
 
 func (c *Cluster) spec(p program) supervise.Spec {
+	path, args := self, append([]string{"mlbatch"}, p.args...)
+	if p.path != "" {
+		path, args = p.path, p.args
+	}
 	return supervise.Spec{
-		Name: p.name,
-		Path: self,
-		Args: append([]string{"mlbatch"}, p.args...),
+		Name:       p.name,
+		Path:       path,
+		Args:       args,
+		Namespaces: p.namespaces,
+		Inside:     p.inside,
 		// Servers start a goroutine for every request, some of them deep: with
 		// stacks that are large enough from the start, none is copied to grow.
 		Env:     []string{childVariable + "=" + p.name, fmt.Sprintf("GOGC=%d", p.goGC), fmt.Sprintf("GOMEMLIMIT=%dMiB", p.memory*max(machineMemory()>>30, 8)/8), "GODEBUG=adaptivestackstart=1"},
@@ -93,6 +108,10 @@ func (c *Cluster) apiServer() program {
 	if c.cfg.AuditLog != "" {
 		audit = []string{"--audit-policy-file=" + c.files.auditPolicy(), "--audit-log-path=" + c.cfg.AuditLog}
 	}
+	kubelets, authorization, with := "ExternalIP", "RBAC", ""
+	if c.real != nil {
+		kubelets, authorization, with = "InternalIP", "Node,RBAC", "NodeRestriction"
+	}
 	return program{
 		name: APIServer, stage: stageAPI, grace: 5 * time.Second, goGC: 300, memory: 2560,
 		probe: httpProbe(apiURL(c.ports.API)+"/readyz", c.adminTLS),
@@ -111,7 +130,7 @@ func (c *Cluster) apiServer() program {
 			"--service-account-issuer=" + issuer,
 			"--service-account-key-file=" + c.id.signingKey,
 			"--service-account-signing-key-file=" + c.id.signingKey,
-			"--authorization-mode=RBAC",
+			"--authorization-mode=" + authorization,
 			// How it tells the servers of aggregated APIs who is asking.
 			"--requestheader-client-ca-file=" + c.id.frontProxyCA.CertFile(),
 			"--requestheader-allowed-names=" + frontProxyUser,
@@ -123,8 +142,9 @@ func (c *Cluster) apiServer() program {
 			// How it proves to the webhooks that it is the one that asks.
 			"--admission-control-config-file=" + c.files.admission(),
 			"--conversion-kubeconfig=" + c.files.kubeconfigOf(webhooksUser),
-			// Where simulated nodes answer for logs and the like (simnode).
-			"--kubelet-preferred-address-types=ExternalIP",
+			// Where nodes answer for logs and the like, simulated ones at a port of
+			// this machine (simnode).
+			"--kubelet-preferred-address-types=" + kubelets,
 			"--kubelet-certificate-authority=" + c.id.ca.CertFile(),
 			"--kubelet-client-certificate=" + c.id.kubeletClient.Cert,
 			"--kubelet-client-key=" + c.id.kubeletClient.Key,
@@ -136,6 +156,10 @@ func (c *Cluster) apiServer() program {
 			"--advertise-address=" + loopback,
 			"--endpoint-reconciler-type=none",
 			"--disable-admission-plugins=" + without,
+			"--enable-admission-plugins=" + with,
+			// Webhooks in pods are reached by the pods' addresses: nothing on this
+			// machine routes to those of services.
+			fmt.Sprintf("--enable-aggregator-routing=%t", c.real != nil),
 			fmt.Sprintf("--%s=%t", controlplane.OldCachesFlag, oldCaches),
 			"--max-requests-inflight=2000",
 			"--max-mutating-requests-inflight=1000",
@@ -251,8 +275,10 @@ func (c *Cluster) controller() program {
 		fmt.Sprintf("--visibility-port=%d", c.ports.Visibility),
 		// There is one, and it must not wait for its own lease after a kill.
 		"--leader-elect=false",
-		"--pod-proxy=http://" + address(c.ports.Calls),
 		"--flight-recorder-dir=" + c.files.flights(),
+	}
+	if c.real == nil {
+		args = append(args, "--pod-proxy=http://"+address(c.ports.Calls))
 	}
 	if c.files.hasConfiguration() {
 		args = append(args, "--config="+c.files.configuration())
@@ -273,6 +299,7 @@ func (c *Cluster) scheduler() program {
 			"--kubeconfig=" + c.files.kubeconfigOf(Scheduler),
 			"--scheduler-names=mlbatch-scheduler,scheduler-plugins-scheduler,sakkara-scheduler,sakkara,default-scheduler",
 			fmt.Sprintf("--health-port=%d", c.ports.Scheduler),
+			"--leader-elect=false", // there is one
 		},
 	}
 }

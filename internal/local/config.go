@@ -35,7 +35,12 @@ type Config struct {
 	Parts Parts
 	// APIPort is the port of the API server; zero keeps the last or picks one.
 	APIPort int
-	// Fleet is the simulated nodes. The zero value keeps the last, as they are
+	// Runtime is what runs the pods. Empty is what the data directory was made for, or
+	// Simulated.
+	Runtime Runtime
+	// Images are the names under which nodes with real pods have an image of busybox.
+	Images []string
+	// Fleet is the nodes. The zero value keeps the last, as they are
 	// remembered or else as they are, or is simnode.DefaultFleet.
 	Fleet simnode.Fleet
 	// TimeScale divides how long simulated pods run. Zero keeps the last, or
@@ -55,7 +60,7 @@ type Config struct {
 	// Progress, if set, is told what happens during Start. Calls are one at a
 	// time.
 	Progress func(Milestone)
-	// StartTimeout bounds Start; zero is two minutes.
+	// StartTimeout bounds Start; zero is two minutes, five with real nodes.
 	StartTimeout time.Duration
 	// StockAPIServer runs the API server as upstream does: it keeps a record of who
 	// wrote which field of Workloads, and watch caches of old versions. Both cost
@@ -111,6 +116,7 @@ var (
 
 const (
 	defaultStartTimeout = 2 * time.Minute
+	realStartTimeout    = 5 * time.Minute
 	dataDirVariable     = "MLBATCH_DATA_DIR"
 )
 
@@ -147,9 +153,6 @@ func (c *Config) complete(last State) error {
 	if c.TimeScale == 0 {
 		c.TimeScale = 1
 	}
-	if c.StartTimeout == 0 {
-		c.StartTimeout = defaultStartTimeout
-	}
 	if c.Progress == nil {
 		c.Progress = func(Milestone) {}
 	}
@@ -166,7 +169,7 @@ func (c *Config) validate() error {
 		return errors.New("the tutorial's queues need a full cluster")
 	}
 	if err := c.Fleet.Validate(); err != nil {
-		return fmt.Errorf("simulated nodes: %w", err)
+		return fmt.Errorf("nodes: %w", err)
 	}
 	return nil
 }

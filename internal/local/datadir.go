@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,6 +54,8 @@ type marker struct {
 	// Tutorial says that the tutorial's objects were created; they belong to
 	// the administrator from then on.
 	Tutorial bool `json:"tutorial"`
+	// Runtime is what runs the pods; older clusters have simulated nodes and do not say so.
+	Runtime Runtime `json:"runtime,omitempty"`
 	// Empty says that the first start left the tutorial out; later ones do too.
 	Empty bool `json:"empty,omitempty"`
 	// Schema is how the directory is laid out, see schema; directories without it are from
@@ -303,6 +306,11 @@ func Delete(dir string) error {
 		return err
 	}
 	defer lock.Close()
+	sweeping, cancel := context.WithTimeout(context.Background(), dyingTimeout) //nolint:forbidigo // what was asked for is done
+	defer cancel()
+	if err := l.sweepStopped(sweeping); err != nil {
+		return err
+	}
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("delete the data directory: %w", err)
 	}

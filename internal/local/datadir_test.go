@@ -175,7 +175,7 @@ func TestS14FirstStartIsMadeAgain(t *testing.T) {
 		t.Fatalf("marker = %+v, %v; want an incomplete one", m, err)
 	}
 	defer lock.Close()
-	if _, err := makeIdentities(l, time.Now()); err != nil {
+	if _, err := makeIdentities(l, time.Now(), nil); err != nil {
 		t.Errorf("certificates after a start that was cut off: %v", err)
 	}
 }
@@ -200,14 +200,14 @@ func TestS20DamagedKeysNameTheCure(t *testing.T) {
 	for _, file := range []string{"ca.key", "ca.crt", "etcd-ca.key", "front-proxy-ca.crt", "service-accounts.key"} {
 		t.Run(file, func(t *testing.T) {
 			l := layout{dir: t.TempDir()}
-			if _, err := makeIdentities(l, time.Now()); err != nil {
+			if _, err := makeIdentities(l, time.Now(), nil); err != nil {
 				t.Fatal(err)
 			}
 			damaged := l.path("pki", file)
 			if err := os.Truncate(damaged, 0); err != nil {
 				t.Fatal(err)
 			}
-			_, err := makeIdentities(l, time.Now())
+			_, err := makeIdentities(l, time.Now(), nil)
 			if err == nil {
 				t.Fatal("an empty key is good enough")
 			}
@@ -219,7 +219,7 @@ func TestS20DamagedKeysNameTheCure(t *testing.T) {
 			base := strings.TrimSuffix(strings.TrimSuffix(damaged, ".key"), ".crt")
 			_ = os.Remove(base + ".key")
 			_ = os.Remove(base + ".crt")
-			if _, err := makeIdentities(l, time.Now()); err != nil {
+			if _, err := makeIdentities(l, time.Now(), nil); err != nil {
 				t.Errorf("what the message advises does not help: %v", err)
 			}
 		})
@@ -233,11 +233,11 @@ func TestDataDirIsPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lock.Close()
-	id, err := makeIdentities(l, time.Now())
+	id, err := makeIdentities(l, time.Now(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := id.writeKubeconfigs(l, 1234); err != nil {
+	if err := id.writeKubeconfigs(l, 1234, nil); err != nil {
 		t.Fatal(err)
 	}
 	err = filepath.Walk(l.dir, func(path string, fi os.FileInfo, err error) error {

@@ -37,12 +37,39 @@ type identities struct {
 	etcdClient        pki.Pair
 	apiServer         pki.Pair
 	controllerManager pki.Pair
-	kubelets          pki.Pair // the simulated nodes' as servers
-	kubeletClient     pki.Pair // the API server's as their client
+	kubelets          pki.Pair            // the simulated nodes' as servers
+	kubeletClient     pki.Pair            // the API server's as their client
+	kubeletOf         map[string]pki.Pair // real nodes' as servers
 	signingKey        string
 	adminCert         pki.Pair
 	tokenOf           map[string]string // of the components
+	accounts          map[string]account
 	webhookCert       pki.Pair
+}
+
+// account is who a component logs in as.
+type account struct {
+	user, group string
+	onNode      bool // it reaches the API server by the nodes' network
+}
+
+// accountsOf are those of the components, with the nodes that there are.
+func accountsOf(h *hardware) map[string]account {
+	all := map[string]account{}
+	for component, user := range userOf() {
+		all[component] = account{user: user}
+	}
+	if h == nil {
+		return all
+	}
+	delete(all, Nodes)
+	all[DNSComponent] = account{user: dnsUser, onNode: true}
+	all[VolumesComponent] = account{user: volumesUser}
+	all[ProxyProgram] = account{user: "system:kube-proxy", onNode: true}
+	for _, n := range h.nodes {
+		all[layout{}.kubeconfigOn(n.Name)] = account{user: "system:node:" + n.Name, group: "system:nodes", onNode: true}
+	}
+	return all
 }
 
 // userOf names the users behind the components. They log in with tokens, as
@@ -72,12 +99,14 @@ const (
 	// frontProxyUser is the API server as a client of aggregated APIs and webhooks.
 	frontProxyUser = "front-proxy-client"
 	nodesUser      = "mlbatch-nodes"
+	dnsUser        = "mlbatch-dns"
+	volumesUser    = "mlbatch-volumes"
 	// webhooksUser names the kubeconfig with which the API server calls webhooks.
 	webhooksUser = "webhooks"
 )
 
 // makeIdentities makes what is missing of a cluster's certificates.
-func makeIdentities(l layout, now time.Time) (*identities, error) {
+func makeIdentities(l layout, now time.Time, h *hardware) (*identities, error) {
 	for _, d := range []string{l.pki(), l.webhookCerts(), l.path("kubeconfigs"), l.logs(), l.etcd()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fmt.Errorf("make a directory: %w", err)
@@ -99,6 +128,9 @@ func makeIdentities(l layout, now time.Time) (*identities, error) {
 	}
 	hosts := []string{loopback, "localhost"}
 	apiHosts := append([]string{apiServiceIP, "kubernetes", "kubernetes.default", "kubernetes.default.svc"}, hosts...)
+	if h != nil {
+		apiHosts = append(apiHosts, h.subnet.Router())
+	}
 	issue := func(a *pki.Authority, to *pki.Pair, leaf pki.Leaf) {
 		if err == nil {
 			*to, err = a.Issue(leaf, now)
@@ -113,9 +145,21 @@ func makeIdentities(l layout, now time.Time) (*identities, error) {
 	issue(id.ca, &id.kubeletClient, pki.Leaf{Name: "kubelet-client", User: simnode.APIServerUser, Usage: pki.Client})
 	issue(id.ca, &id.webhookCert, pki.Leaf{Name: "webhook", User: "mlbatch-webhook", Hosts: append([]string{VisibilityHost}, hosts...), Usage: pki.Server})
 	issue(id.ca, &id.adminCert, pki.Leaf{Name: "admin", User: adminUser, Groups: []string{"system:masters"}, Usage: pki.Client})
+	if h != nil {
+		id.kubeletOf = map[string]pki.Pair{}
+		for _, n := range h.nodes {
+			var pair pki.Pair
+			issue(id.ca, &pair, pki.Leaf{
+				Name: "kubelet-" + n.Name, User: "system:node:" + n.Name, Groups: []string{"system:nodes"},
+				Hosts: []string{n.Name, h.subnet.Node(n.Index)}, Usage: pki.Server,
+			})
+			id.kubeletOf[n.Name] = pair
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
+	id.accounts = accountsOf(h)
 	if err := id.makeTokens(l); err != nil {
 		return nil, err
 	}
@@ -127,14 +171,18 @@ func makeIdentities(l layout, now time.Time) (*identities, error) {
 func (id *identities) makeTokens(l layout) error {
 	id.tokenOf = map[string]string{}
 	var known strings.Builder
-	users := userOf()
-	for _, component := range slices.Sorted(maps.Keys(users)) {
+	for _, component := range slices.Sorted(maps.Keys(id.accounts)) {
+		who := id.accounts[component]
 		token, err := pki.Token(l.pki(), component)
 		if err != nil {
 			return err
 		}
 		id.tokenOf[component] = token
-		fmt.Fprintf(&known, "%s,%s,%s\n", token, users[component], users[component])
+		fmt.Fprintf(&known, "%s,%s,%s", token, who.user, who.user)
+		if who.group != "" {
+			fmt.Fprintf(&known, ",%q", who.group)
+		}
+		known.WriteString("\n")
 	}
 	return pki.WriteFile(l.tokens(), []byte(known.String()))
 }
@@ -156,7 +204,7 @@ func (id *identities) publishWebhookCert(l layout) error {
 
 // writeKubeconfigs writes the administrator's and the components' kubeconfigs. They
 // embed what proves who it is, so that the files can be copied.
-func (id *identities) writeKubeconfigs(l layout, api int) error {
+func (id *identities) writeKubeconfigs(l layout, api int, h *hardware) error {
 	cert, err := os.ReadFile(id.adminCert.Cert)
 	if err != nil {
 		return fmt.Errorf("make kubeconfig of %s: %w", adminUser, err)
@@ -166,21 +214,25 @@ func (id *identities) writeKubeconfigs(l layout, api int) error {
 		return fmt.Errorf("make kubeconfig of %s: %w", adminUser, err)
 	}
 	admin := clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}
-	if err := id.writeKubeconfig(l.kubeconfig(), adminUser, admin, api); err != nil {
+	if err := id.writeKubeconfig(l.kubeconfig(), adminUser, admin, apiURL(api)); err != nil {
 		return err
 	}
 	for component, token := range id.tokenOf {
-		if err := id.writeKubeconfig(l.kubeconfigOf(component), userOf()[component], clientcmdapi.AuthInfo{Token: token}, api); err != nil {
+		who, server := id.accounts[component], apiURL(api)
+		if who.onNode {
+			server = h.routerURL()
+		}
+		if err := id.writeKubeconfig(l.kubeconfigOf(component), who.user, clientcmdapi.AuthInfo{Token: token}, server); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (id *identities) writeKubeconfig(file, user string, proof clientcmdapi.AuthInfo, api int) error {
+func (id *identities) writeKubeconfig(file, user string, proof clientcmdapi.AuthInfo, server string) error {
 	const name = "mlbatch"
 	cfg := clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: apiURL(api), CertificateAuthorityData: id.ca.PEM()}},
+		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: server, CertificateAuthorityData: id.ca.PEM()}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{user: &proof},
 		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: user}},
 		CurrentContext: name,
@@ -222,19 +274,6 @@ func (id *identities) writeWebhookClient(l layout, port int) error {
 	return pki.WriteFile(l.admission(), b)
 }
 
-func apiURL(port int) string { return "https://" + address(port) }
-
-// adminConfig is a client without a rate limit: the API server's own fairness
-// is the limit.
-func adminConfig(l layout) (*rest.Config, error) {
-	cfg, err := clientcmd.BuildConfigFromFlags("", l.kubeconfig())
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", l.kubeconfig(), err)
-	}
-	cfg.QPS = -1
-	return cfg, nil
-}
-
 // writeAuditPolicy writes what the API server notes of whom: of each request who made it,
 // for what, and what came of it. Bodies are left out, which may hold secrets, and so is what
 // Kubernetes and the nodes ask by themselves, which is most.
@@ -257,4 +296,17 @@ func (l layout) writeAuditPolicy() error {
 		return fmt.Errorf("make the audit policy: %w", err)
 	}
 	return pki.WriteFile(l.auditPolicy(), b)
+}
+
+func apiURL(port int) string { return "https://" + address(port) }
+
+// adminConfig is a client without a rate limit: the API server's own fairness
+// is the limit.
+func adminConfig(l layout) (*rest.Config, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", l.kubeconfig())
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", l.kubeconfig(), err)
+	}
+	cfg.QPS = -1
+	return cfg, nil
 }

@@ -22,9 +22,17 @@ func Shutdown(ctx context.Context, dir string) (ran bool, err error) {
 		return false, fmt.Errorf("%w: %s", ErrNoCluster, dir)
 	}
 	pid, err := l.holder()
-	if pid == 0 || err != nil {
+	if err != nil {
 		return false, err
 	}
+	if pid == 0 { // it may have been killed
+		return false, l.sweepStopped(ctx)
+	}
+	defer func() {
+		if err == nil {
+			err = l.sweepStopped(context.WithoutCancel(ctx))
+		}
+	}()
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return true, fmt.Errorf("stop process %d: %w; do it as the user who started it", pid, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/mlbatch/mlbatch/internal/local/pki"
+	"github.com/mlbatch/mlbatch/internal/local/realnode"
 	"github.com/mlbatch/mlbatch/internal/local/simnode"
 	"github.com/mlbatch/mlbatch/internal/local/supervise"
 )
@@ -35,13 +36,16 @@ type ComponentStatus = supervise.Status
 type State struct {
 	Phase Phase `json:"phase"`
 	// PID is the process that supervises the components.
-	PID               int               `json:"pid"`
-	Started           time.Time         `json:"started"`
-	KubernetesVersion string            `json:"kubernetesVersion"`
-	Ports             Ports             `json:"ports"`
-	Fleet             simnode.Fleet     `json:"fleet"`
-	TimeScale         float64           `json:"timeScale"`
-	Components        []ComponentStatus `json:"components"`
+	PID               int           `json:"pid"`
+	Started           time.Time     `json:"started"`
+	KubernetesVersion string        `json:"kubernetesVersion"`
+	Ports             Ports         `json:"ports"`
+	Fleet             simnode.Fleet `json:"fleet"`
+	TimeScale         float64       `json:"timeScale"`
+	// Runtime is what runs the pods, Subnet where they are if they are real.
+	Runtime    Runtime           `json:"runtime,omitempty"`
+	Subnet     realnode.Subnet   `json:"subnet,omitempty"`
+	Components []ComponentStatus `json:"components"`
 }
 
 // ReadState tells about the cluster in a data directory. It returns

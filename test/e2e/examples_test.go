@@ -54,13 +54,15 @@ func stages() map[string]staged {
 		return staged{why: "the cluster has a controller already: what is typed is checked only", instead: line + " --check-config"}
 	}
 	out := map[string]staged{
-		"mlbatch demo fault --time-scale 1":              {why: "as slow as the tutorial; the demo has tests", notRun: true},
-		"mlbatch demo kinds":                             {why: "it starts a cluster of its own; TestEveryKindIsHeldAndLosesANode runs all kinds", notRun: true},
-		"mlbatch demo why":                               {why: "it starts a cluster of its own; .ci/run types all scenes", notRun: true},
-		"mlbatch demo":                                   {why: "it starts clusters of its own for minutes; the demo has tests", notRun: true},
-		"mlbatch up":                                     {why: "the cluster of the tests is started by it", notRun: true},
-		"mlbatch up --data-dir /tmp/other --detach":      {why: "others may use /tmp/other", instead: "mlbatch up --data-dir $HOME/other --detach", after: "mlbatch down --delete --data-dir $HOME/other", own: true},
-		"mlbatch up --detach --nodes 10 --time-scale 60": {why: "not the cluster of the tests; beside it, etcd may be too slow once", instead: "mlbatch up --detach --nodes 10 --time-scale 60 || mlbatch up --detach", own: true},
+		"mlbatch demo fault --time-scale 1":                           {why: "as slow as the tutorial; the demo has tests", notRun: true},
+		"mlbatch demo kinds":                                          {why: "it starts a cluster of its own; TestEveryKindIsHeldAndLosesANode runs all kinds", notRun: true},
+		"mlbatch demo why":                                            {why: "it starts a cluster of its own; .ci/run types all scenes", notRun: true},
+		"mlbatch demo":                                                {why: "it starts clusters of its own for minutes; the demo has tests", notRun: true},
+		"mlbatch up":                                                  {why: "the cluster of the tests is started by it", notRun: true},
+		"mlbatch up --data-dir /tmp/other --detach":                   {why: "others may use /tmp/other", instead: "mlbatch up --data-dir $HOME/other --detach", after: "mlbatch down --delete --data-dir $HOME/other", own: true},
+		"mlbatch up --detach --nodes 10 --time-scale 60":              {why: "not the cluster of the tests; beside it, etcd may be too slow once", instead: "mlbatch up --detach --nodes 10 --time-scale 60 || mlbatch up --detach", own: true},
+		"sudo mlbatch up --runtime containerd":                        {why: "it needs root and containerd; test/realpods runs such clusters", notRun: true},
+		"sudo mlbatch demo --runtime containerd":                      {why: "it needs root and containerd, and takes minutes; test/realpods runs such clusters", notRun: true},
 		"mlbatch install --image registry.example.com/mlbatch:v1.2.3": {why: "the cluster of mlbatch up has its mlbatch beside it; TestInstall installs", code: 1, says: "the one of mlbatch up needs no installation"},
 		"mlbatch install --values values.yaml --dry-run=server":       {why: "the same, and the file is that of generate", instead: "echo 'nodeSelector: {system: only}' | mlbatch install --values - --dry-run=server", code: 1, says: "mlbatch-elsewhere"},
 		"mlbatch uninstall --keep-crds":                               {why: "nothing is installed there; TestInstall uninstalls", code: 1, says: "nothing is installed in this cluster"},

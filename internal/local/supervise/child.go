@@ -16,6 +16,8 @@ type child struct {
 	spec    Spec
 	clock   clock.Clock
 	forker  *forker
+	leader  *child // in whose namespaces it runs, nil in ours
+	under   int    // the process of the leader whose namespaces they are
 	changed func()
 
 	ready    chan struct{} // closed when first ready
@@ -71,7 +73,7 @@ func (c *child) run() {
 
 // once runs the process until it ends and returns why it did.
 func (c *child) once() error {
-	cmd, err := c.forker.start(c.spec)
+	cmd, err := c.fork()
 	if err != nil {
 		return err
 	}
@@ -98,6 +100,20 @@ func (c *child) once() error {
 	return err
 }
 
+// fork starts the process, in the namespaces of its leader if it has one.
+func (c *child) fork() (*exec.Cmd, error) {
+	if c.leader == nil {
+		return c.forker.start(c.spec, 0, 0)
+	}
+	l := c.leader.status()
+	if l.Health != Ready && l.Health != Unhealthy {
+		// What it makes for others may be half there.
+		return nil, fmt.Errorf("%s is not ready", l.Name)
+	}
+	c.under = l.PID
+	return c.forker.start(c.spec, l.PID, c.leader.spec.Namespaces)
+}
+
 // end asks the process to stop and kills it when it takes too long.
 func (c *child) end(cmd *exec.Cmd, exited <-chan error) error {
 	_ = cmd.Process.Signal(syscall.SIGTERM)
@@ -120,6 +136,11 @@ func (c *child) watch(ended <-chan struct{}) {
 		err := c.probe(ctx)
 		if closed(ended) {
 			return
+		}
+		if c.leader != nil && c.leader.status().PID != c.under {
+			// Namespaces outlive their leader where it is not the first process in them,
+			// and the next one has others.
+			_ = c.kill() // it is gone otherwise, which is as good
 		}
 		pid, now := c.status().PID, c.clock.Now()
 		if !errors.Is(err, ErrSilent) {

@@ -24,6 +24,8 @@ type Supervisor struct {
 	// children are in start order, names unique.
 	children []*child
 	stopping bool
+	// entered are the forkers of those that run inside others.
+	entered []*forker
 }
 
 // New makes a supervisor. It calls changed, which must not block, whenever a
@@ -43,6 +45,13 @@ func (s *Supervisor) Start(spec Spec) error {
 		return fmt.Errorf("start %s: it is there already", spec.Name)
 	}
 	c := newChild(spec, s.clock, s.forker, s.changed)
+	if spec.Inside != "" {
+		if c.leader = s.find(spec.Inside); c.leader == nil {
+			return fmt.Errorf("start %s inside %s: %w", spec.Name, spec.Inside, ErrUnknown)
+		}
+		c.forker = newForker()
+		s.entered = append(s.entered, c.forker)
+	}
 	s.children = append(s.children, c)
 	go c.run()
 	return nil
@@ -109,7 +118,9 @@ func (s *Supervisor) Stop(ctx context.Context) {
 		children = children[n:]
 	}
 	if !again {
-		s.forker.close()
+		for _, f := range append(s.entered, s.forker) {
+			f.close()
+		}
 	}
 }
 

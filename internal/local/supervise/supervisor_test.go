@@ -323,3 +323,61 @@ func eventually(t *testing.T, check func() error) {
 		}
 	}
 }
+
+// TestInside: what runs in the namespaces of another process sees what that one sees,
+// ends with it, and is started again once it is back.
+func TestInside(t *testing.T) {
+	for name, namespaces := range map[string]uintptr{
+		"machine": syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
+		"network": syscall.CLONE_NEWNET, // the kernel ends nothing with it
+	} {
+		t.Run(name, func(t *testing.T) { runInside(t, namespaces) })
+	}
+}
+
+func runInside(t *testing.T, namespaces uintptr) {
+	if os.Geteuid() != 0 {
+		t.Skip("making namespaces needs root")
+	}
+	s := New(func() {})
+	t.Cleanup(func() { s.Stop(context.Background()) })
+	dir := t.TempDir()
+	leader, inside := sleeper(dir, "leader"), sleeper(dir, "inside")
+	leader.Namespaces = namespaces
+	inside.Inside = "leader"
+	if err := s.Start(inside); !errors.Is(err, ErrUnknown) {
+		t.Fatalf("it was started without its leader: %v", err)
+	}
+	start(t, s, leader)
+	start(t, s, inside)
+	before := s.Status()
+	for _, kind := range []string{"pid", "net", "mnt"} {
+		ours, err := os.Readlink("/proc/self/ns/" + kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var of [2]string
+		for i, st := range before {
+			if of[i], err = os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", st.PID, kind)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if of[0] != of[1] || (of[0] == ours) != (namespaces == syscall.CLONE_NEWNET && kind != "net") {
+			t.Errorf("the leader has %s, what is inside %s, we %s", of[0], of[1], ours)
+		}
+	}
+	if err := s.Kill("leader"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if alive(before[1].PID) {
+			return fmt.Errorf("process %d outlives its leader", before[1].PID)
+		}
+		for i, st := range s.Status() {
+			if st.Health != Ready || st.PID == before[i].PID {
+				return fmt.Errorf("%s is not back: %+v", st.Name, st)
+			}
+		}
+		return nil
+	})
+}
