@@ -35,6 +35,10 @@ check: ## format, vet, house rules, unit tests and transcripts: seconds, needs n
 test: build ## every test, end to end included
 	@GO='$(GO)' .ci/test
 
+.PHONY: realpods
+realpods: build ## tests in real containers: as root, with the packages that mlbatch up --runtime containerd names
+	@MLBATCH_TEST_BINARY=$$PWD/bin/mlbatch $(GO) test -vet off -count 1 -timeout 30m ./test/realpods
+
 .PHONY: race
 race: ## the tests of what links little of Kubernetes, with the race detector
 	@GO='$(GO)' .ci/race
