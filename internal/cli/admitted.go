@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/facts"
@@ -82,6 +84,7 @@ func (e *Explanation) pods(p Picture, j facts.Job) {
 		e.say("%s ended already, %d of them failed", count(pods.Ended, "pod"), pods.Failed)
 	}
 	e.crashing(p, pods.Running)
+	e.unheard(p, pods.Running)
 	if n := len(pods.Leaving); n > 0 {
 		e.say("%s on %s %s being removed", count(n, "pod"), nodes(pods.Leaving), is(n))
 	}
@@ -111,6 +114,44 @@ func (e *Explanation) crashing(p Picture, running []corev1.Pod) {
 			return
 		}
 	}
+}
+
+// unheard names the first pod of which nothing is known, since its node does not answer: what
+// Kubernetes says of its containers is what the node said last.
+func (e *Explanation) unheard(p Picture, running []corev1.Pod) {
+	for i := range running {
+		pod := &running[i]
+		silent := silentSince(pod)
+		if silent.IsZero() {
+			continue
+		}
+		removed := ""
+		for _, t := range pod.Spec.Tolerations {
+			if t.Key == corev1.TaintNodeUnreachable && t.TolerationSeconds != nil {
+				removed = fmt.Sprintf("; it is removed after %s of that", duration.HumanDuration(time.Duration(*t.TolerationSeconds)*time.Second))
+			}
+		}
+		e.say("Node %s has not answered for %s: whether pod %s still runs is not known%s", pod.Spec.NodeName, p.ago(silent), pod.Name, removed)
+		e.Helps = "ask an administrator what is with the node: mlbatch nodes"
+		return
+	}
+}
+
+// silentSince is when the node of a running pod was given up: Kubernetes then takes the pod's
+// readiness away, and leaves what the node said of its containers. Zero if it was not.
+func silentSince(pod *corev1.Pod) time.Time {
+	if len(pod.Spec.ReadinessGates) > 0 {
+		return time.Time{} // others decide there
+	}
+	is := map[corev1.PodConditionType]*corev1.PodCondition{}
+	for i := range pod.Status.Conditions {
+		is[pod.Status.Conditions[i].Type] = &pod.Status.Conditions[i]
+	}
+	ready, containers := is[corev1.PodReady], is[corev1.ContainersReady]
+	if ready == nil || containers == nil || ready.Status != corev1.ConditionFalse || containers.Status != corev1.ConditionTrue {
+		return time.Time{}
+	}
+	return ready.LastTransitionTime.Time
 }
 
 // blocked names the first pod that does not run, and what keeps it.

@@ -285,7 +285,7 @@ func (c *Cluster) awaitNodes(ctx context.Context) error {
 			}
 			if err := usable(&node, n.GPUs); err != nil {
 				waits = err
-				return false, nil
+				return false, nil //nolint:nilerr // it is told if it stays so
 			}
 		}
 		return true, nil

@@ -30,10 +30,10 @@ const gpuResource = corev1.ResourceName("nvidia.com/gpu")
 const cannot = "real pods cannot run here"
 
 // shared is the cluster of all tests; nil where they cannot run.
-var shared *rig.Cluster //nolint:gochecknoglobals // started once for all tests
+var shared *rig.Cluster
 
 // unable says why they cannot.
-var unable error //nolint:gochecknoglobals // as shared
+var unable error
 
 func TestMain(m *testing.M) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -96,7 +96,7 @@ func namespace(t *testing.T, cl kubernetes.Interface) string {
 }
 
 // patience is for a machine that does much else.
-const patience = 4 * time.Minute
+const patience = 2 * time.Minute
 
 // eventually waits until a condition holds, and fails with why it did not.
 func eventually(t *testing.T, holds func(context.Context) error) {

@@ -118,7 +118,7 @@ func TestNothingIsLeft(t *testing.T) {
 	cl = clientOf(t, c)
 	eventually(t, func(ctx context.Context) error { return allReady(ctx, c) })
 	p := inPhase(t, cl, ns, "stays", corev1.PodRunning)
-	eventually(t, func(ctx context.Context) error {
+	eventually(t, func(context.Context) error {
 		p = inPhase(t, cl, ns, "stays", corev1.PodRunning)
 		if len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].RestartCount == 0 {
 			return fmt.Errorf("its container did not start again: %+v", p.Status.ContainerStatuses)

@@ -100,7 +100,7 @@ func baseImage() (v1.Image, error) {
 		addFile(w, "etc/group", 0o644, []byte("root:x:0:\nnogroup:x:65534:\n")),
 		w.WriteHeader(&tar.Header{Name: "usr/bin/env", Linkname: "/bin/busybox", Typeflag: tar.TypeSymlink, Mode: 0o777}),
 	)
-	for _, a := range strings.Fields(string(applets)) {
+	for a := range strings.FieldsSeq(string(applets)) {
 		if err == nil && a != "busybox" {
 			err = w.WriteHeader(&tar.Header{Name: "bin/" + a, Linkname: "/bin/busybox", Typeflag: tar.TypeSymlink, Mode: 0o777})
 		}

@@ -92,7 +92,7 @@ func passOn(dir string) error {
 	if err != nil {
 		return fmt.Errorf("read a cgroup: %w", err)
 	}
-	for _, c := range strings.Fields(string(have)) {
+	for c := range strings.FieldsSeq(string(have)) {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0o644); err != nil {
 			return fmt.Errorf("hand on cgroup controller %s: %w", c, err)
 		}

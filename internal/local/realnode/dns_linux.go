@@ -26,6 +26,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
 )
 
 // runDNS answers for the names of services and of pods of headless services, as the
@@ -92,7 +93,7 @@ func serveDNS(ctx context.Context, z *zone, listen, health string) error {
 // over is nil if what failed was to end.
 func over(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // as said
 	}
 	return err
 }
@@ -120,7 +121,7 @@ func servePackets(ctx context.Context, z *zone, conn net.PacketConn) error {
 }
 
 func serveStream(z *zone, c net.Conn) {
-	defer c.Close()
+	defer func() { _ = c.Close() }() // it said all
 	for {
 		if err := c.SetDeadline(deadline(streamTimeout)); err != nil {
 			return
@@ -307,4 +308,4 @@ func (z *zone) hostAt(name string) (host string, ok bool) {
 	return slices.Min(names), true
 }
 
-func deadline(after time.Duration) time.Time { return time.Now().Add(after) }
+func deadline(after time.Duration) time.Time { return clock.RealClock{}.Now().Add(after) }

@@ -68,7 +68,7 @@ func serveGPUs(ctx context.Context, socket string, count int64) (*grpc.Server, e
 	go func() { _ = s.Serve(l) }() // until it is stopped
 	conn, err := grpc.NewClient("unix://"+deviceplugin.KubeletSocket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err == nil {
-		defer conn.Close()
+		defer func() { _ = conn.Close() }() // it asked one thing
 		_, err = deviceplugin.NewRegistrationClient(conn).Register(ctx, &deviceplugin.RegisterRequest{
 			Version: deviceplugin.Version, Endpoint: gpuSocket, ResourceName: GPUResource,
 		})

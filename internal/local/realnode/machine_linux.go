@@ -108,7 +108,7 @@ func joinNetwork(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
 		i, err := net.InterfaceByName(uplink)
 		if err != nil || i.Flags&net.FlagUp == 0 {
-			return false, nil
+			return false, nil //nolint:nilerr // it is not plugged in yet
 		}
 		routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
 		for _, r := range routes {

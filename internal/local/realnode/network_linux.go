@@ -121,9 +121,10 @@ func (n Network) join(machine *os.File) error {
 func (n Network) plugAll(ctx context.Context) {
 	ticker := clock.RealClock{}.NewTicker(plugEvery)
 	defer ticker.Stop()
+	plugged := map[string]int{}
 	for {
 		for _, node := range n.Nodes {
-			if err := n.plugNode(node); err != nil {
+			if err := n.plugNode(node, plugged); err != nil {
 				klog.ErrorS(err, "Plug in a node", "node", node.Name)
 			}
 		}
@@ -135,15 +136,21 @@ func (n Network) plugAll(ctx context.Context) {
 	}
 }
 
-// plugNode joins a node with the bridge if it is not: the cable goes with either end. One
-// that somebody has pulled, by setting its port down, stays so.
-func (n Network) plugNode(node Node) error {
-	if _, err := netlink.LinkByName(node.Name); err == nil {
-		return nil
-	}
+// plugNode joins a node with the bridge if its process is not, and remembers that. A cable that
+// somebody has pulled, by setting its port down, stays so.
+func (n Network) plugNode(node Node, plugged map[string]int) error {
 	pid := node.PID()
 	if pid == 0 {
 		return nil // it does not run
+	}
+	if old, err := netlink.LinkByName(node.Name); err == nil {
+		if plugged[node.Name] == pid {
+			return nil
+		}
+		// That of a node which was killed: its namespace lives on with those that entered it.
+		if err := netlink.LinkDel(old); err != nil {
+			return fmt.Errorf("unplug %s: %w", node.Name, err)
+		}
 	}
 	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
 	if errors.Is(err, os.ErrNotExist) {
@@ -178,7 +185,11 @@ func (n Network) plugNode(node Node) error {
 	if err := addAddress(h, end, n.Subnet.Node(node.Index)+"/24"); err != nil {
 		return err
 	}
-	return addRoute(h, end, "0.0.0.0/0", n.Subnet.Router())
+	if err := addRoute(h, end, "0.0.0.0/0", n.Subnet.Router()); err != nil {
+		return err
+	}
+	plugged[node.Name] = pid
+	return nil
 }
 
 // plug makes a cable from a port of the bridge to an interface in another namespace.
@@ -264,13 +275,13 @@ func passOnTo(ctx context.Context, l net.Listener, dial func() (net.Conn, error)
 			return
 		}
 		go func() {
-			defer c.Close()
+			defer func() { _ = c.Close() }() // both sides have said all
 			to, err := dial()
 			if err != nil {
 				klog.ErrorS(err, "Pass on a connection")
 				return
 			}
-			defer to.Close()
+			defer func() { _ = to.Close() }() // as above
 			join(c, to)
 		}()
 	}

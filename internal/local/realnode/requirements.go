@@ -14,7 +14,7 @@ import (
 const cniPlugins = "/usr/lib/cni"
 
 // pathOf is where programs of Debian's packages may be.
-var pathOf = []string{"/usr/sbin", "/usr/bin", "/sbin", "/bin"}
+func pathOf() []string { return []string{"/usr/sbin", "/usr/bin", "/sbin", "/bin"} }
 
 // needed are the programs that real nodes run, and the Debian packages that have them.
 func needed() []struct{ program, pkg string } {
@@ -68,7 +68,7 @@ func find(program string) string {
 		}
 		return program
 	}
-	for _, dir := range pathOf {
+	for _, dir := range pathOf() {
 		if p, err := exec.LookPath(filepath.Join(dir, program)); err == nil {
 			return p
 		}

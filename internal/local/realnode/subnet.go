@@ -44,7 +44,7 @@ func (s Subnet) PodsOf(i int) string { return fmt.Sprintf("10.%d.%d.0/24", s, 12
 func (s Subnet) Pods() string { return fmt.Sprintf("10.%d.128.0/17", s) }
 
 func (s Subnet) all() netip.Prefix {
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(s), 0, 0}), 16)
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(s), 0, 0}), 16) //nolint:gosec // at most 255
 }
 
 // Valid reports whether it is one that ChooseSubnet may return.

@@ -111,8 +111,11 @@ func namespacesOf(pid int, kinds uintptr) (all []namespace, err error) {
 		name string
 		kind int
 	}{
-		{"net", unix.CLONE_NEWNET}, {"uts", unix.CLONE_NEWUTS}, {"ipc", unix.CLONE_NEWIPC},
-		{"pid", unix.CLONE_NEWPID}, {"mnt", unix.CLONE_NEWNS},
+		{"net", unix.CLONE_NEWNET},
+		{"uts", unix.CLONE_NEWUTS},
+		{"ipc", unix.CLONE_NEWIPC},
+		{"pid", unix.CLONE_NEWPID},
+		{"mnt", unix.CLONE_NEWNS},
 	} {
 		if kinds&uintptr(n.kind) == 0 {
 			continue

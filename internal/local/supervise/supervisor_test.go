@@ -336,6 +336,7 @@ func TestInside(t *testing.T) {
 }
 
 func runInside(t *testing.T, namespaces uintptr) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("making namespaces needs root")
 	}
