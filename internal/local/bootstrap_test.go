@@ -68,7 +68,16 @@ func TestManifestsAreWhole(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
 	}
-	if system, err := parse(systemYAML); err != nil || len(system) != 4 {
-		t.Errorf("the system's manifests are %d objects, %v; want 4", len(system), err)
+	for name, s := range map[string]struct {
+		real *hardware
+		want int
+	}{"simulated": {nil, 5}, "real": {&hardware{subnet: 140}, 10}} {
+		text, err := (&Cluster{real: s.real}).systemSetup()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if system, err := parse(text); err != nil || len(system) != s.want {
+			t.Errorf("with %s nodes the system's manifests are %d objects, %v; want %d", name, len(system), err, s.want)
+		}
 	}
 }
