@@ -3,6 +3,7 @@ package slurm
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/cli"
@@ -25,8 +26,7 @@ func WithPast(rows []cli.Row, past []cli.PastRow) []cli.Row {
 	known := map[key]bool{}
 	for _, p := range past {
 		k := key{p.Kind, p.Namespace, p.Name}
-		// What was remembered from before the job was made is of another one of its name.
-		if i, is := there[k]; is && !p.Submitted.Before(rows[i].Created) {
+		if i, is := there[k]; is && !isOlder(p, rows[i].Created) {
 			if StateOf(out[i]).Ended() && !known[k] {
 				out[i].ExitCode, out[i].Started = cmp.Or(out[i].ExitCode, p.ExitCode), p.Started
 			}
@@ -37,6 +37,13 @@ func WithPast(rows []cli.Row, past []cli.PastRow) []cli.Row {
 	}
 	slices.SortStableFunc(out, func(a, b cli.Row) int { return b.Created.Compare(a.Created) })
 	return out
+}
+
+// isOlder reports whether what is remembered is of another job of the same name, which had ended
+// when this one was created. A job may be submitted in the second before the one that the API
+// server notes as that of its creation.
+func isOlder(p cli.PastRow, created time.Time) bool {
+	return p.Submitted.Before(created) && !p.Ended.After(created)
 }
 
 // cancelledReason is the reason of rows of jobs that were deleted before they ended.

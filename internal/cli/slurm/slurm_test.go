@@ -120,8 +120,12 @@ func TestWithPast(t *testing.T) {
 			ExitCode: new(int32(3)), Queue: "default-queue", Pods: 2, GPUs: 8, User: "alice", Reason: "Deleted",
 		}
 	}
-	rows := slurm.WithPast([]cli.Row{row("there", facts.Failed, 9*time.Hour), row("again", facts.Running, time.Hour)}, []cli.PastRow{
-		remembered("there", history.Failed, 9*time.Hour-time.Second), remembered("again", history.Cancelled, 5*time.Hour),
+	before := remembered("again", history.Cancelled, 5*time.Hour)
+	before.Ended = *ago(time.Hour) // in the second in which it was made again
+	rows := slurm.WithPast([]cli.Row{
+		row("there", facts.Failed, 9*time.Hour), row("again", facts.Running, time.Hour), row("early", facts.Failed, 6*time.Hour),
+	}, []cli.PastRow{
+		remembered("there", history.Failed, 9*time.Hour-time.Second), before, remembered("early", history.Failed, 6*time.Hour+time.Second),
 		remembered("deleted", history.Failed, 7*time.Hour), remembered("good", history.Succeeded, 8*time.Hour),
 	})
 	var out bytes.Buffer
