@@ -56,7 +56,7 @@ func stages() map[string]staged {
 	out := map[string]staged{
 		"mlbatch demo fault --time-scale 1":                           {why: "as slow as the tutorial; the demo has tests", notRun: true},
 		"mlbatch demo kinds":                                          {why: "it starts a cluster of its own; TestEveryKindIsHeldAndLosesANode runs all kinds", notRun: true},
-		"mlbatch demo why":                                            {why: "it starts a cluster of its own; .ci/run types all scenes", notRun: true},
+		"mlbatch demo why":                                            {why: "it starts a cluster of its own; .ci/run types some, all have tests", notRun: true},
 		"mlbatch demo":                                                {why: "it starts clusters of its own for minutes; the demo has tests", notRun: true},
 		"mlbatch up":                                                  {why: "the cluster of the tests is started by it", notRun: true},
 		"mlbatch up --data-dir /tmp/other --detach":                   {why: "the line above it starts a second cluster, too", notRun: true},
