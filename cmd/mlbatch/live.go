@@ -64,7 +64,7 @@ func liveScreen(ctx context.Context, cl client.Client, c *local.Cluster) string 
 	_ = newReport(st, c.DataDir()).table(&b, time.Now()) // a builder takes everything
 	b.WriteString("\n")
 	if err := nodesAndQueues(ctx, &b, cl); err != nil {
-		fmt.Fprintf(&b, "the API server does not answer: %v\n", firstLine(err.Error()))
+		b.WriteString(whyNoQueues(err) + "\n")
 	}
 	return b.String()
 }

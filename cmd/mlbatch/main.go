@@ -109,6 +109,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	explainCompletion(root)
 	cmd, err := root.ExecuteContextC(ctx)
+	err = cli.NotInstalled(err)
 	var usage usageError
 	var unreadable unreadableError
 	var code exitError

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -90,8 +91,16 @@ func printQueues(ctx context.Context, w io.Writer, kubeconfig string) {
 		err = nodesAndQueues(ctx, w, cl)
 	}
 	if err != nil {
-		fmt.Fprintf(w, "the API server does not answer: %v\n", firstLine(err.Error()))
+		fmt.Fprintln(w, whyNoQueues(err))
 	}
+}
+
+// whyNoQueues is a line in place of what the API server knows.
+func whyNoQueues(err error) string {
+	if none := cli.NotInstalled(err); !errors.Is(none, err) {
+		return firstLine(none.Error())
+	}
+	return "the API server does not answer: " + firstLine(err.Error())
 }
 
 func gatherReport(dir string) (report, error) {

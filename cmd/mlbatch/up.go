@@ -41,6 +41,7 @@ type upOptions struct {
 	auditLog      string
 	detach        bool
 	empty         bool
+	bare          bool
 	// reportFD is how a detached process tells its parent what happens.
 	reportFD int
 }
@@ -69,6 +70,9 @@ was, with its jobs, ports and nodes; flags that are given change it.`,
 
   # three nodes that run real containers
   sudo mlbatch up --runtime containerd
+
+  # a cluster without mlbatch, to try mlbatch install, Helm or kustomize in
+  sudo mlbatch up --bare --runtime containerd
 
   # a second cluster beside the first
   mlbatch up --data-dir /tmp/other --detach`,
@@ -102,6 +106,7 @@ was, with its jobs, ports and nodes; flags that are given change it.`,
 	f.StringVar(&o.auditLog, "audit-log", "", "append to a `file` who asked the API server for what, people and mlbatch's own processes")
 	f.BoolVar(&o.detach, "detach", false, "return once the cluster is ready and leave it running")
 	f.BoolVar(&o.empty, "empty", false, "leave out the tutorial's queues and teams (default: as at the first start)")
+	f.BoolVar(&o.bare, "bare", false, "leave mlbatch out, too: a cluster with the scheduler of Kubernetes, to install it in; needs --runtime containerd (default: as at the first start)")
 	f.IntVar(&o.reportFD, "report-fd", 0, "file descriptor to report to")
 	_ = f.MarkHidden("report-fd") // the flag exists
 	return cmd
@@ -118,6 +123,14 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 		DataDir: dir, APIPort: o.apiPort, Install: installMLBatch, Samples: examples.AllRuntimes(), Images: realImages(),
 		Tutorial: !o.empty && (f.Changed("empty") || !local.LeftEmpty(dir)),
 		Fleet:    simnode.DefaultFleet(), TimeScale: 1, StockAPIServer: o.stock,
+	}
+	if o.bare || !f.Changed("bare") && local.IsBare(dir) {
+		cfg.Parts, cfg.Tutorial, cfg.Install = local.Bare, false, nil
+		for _, needless := range []string{"config", "stock-api-server"} {
+			if f.Changed(needless) {
+				return cfg, usageError{fmt.Errorf("--%s: says something to mlbatch, which --bare leaves out", needless)}
+			}
+		}
 	}
 	last, err := local.ReadState(dir)
 	if err != nil && !errors.Is(err, local.ErrNoCluster) {
@@ -295,7 +308,10 @@ func nextSteps(cfg local.Config) string {
 		"run" + at + " -n blue --as alice --image busybox --gpus 8 -- sleep 20",
 		"ps" + at + " -A",
 	}
-	if !cfg.Tutorial {
+	switch {
+	case cfg.Parts == local.Bare:
+		next = []string{"install --dry-run=server" + at, "install" + at, "doctor" + at}
+	case !cfg.Tutorial:
 		next = []string{"nodes" + at, "team create my-team" + at + " --gpus 8 --create-flavor", "run" + at + " -n my-team --image busybox --gpus 1 -- sleep 20"}
 	}
 	var b strings.Builder

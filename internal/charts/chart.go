@@ -101,6 +101,19 @@ func optional(value string) func(string, string) string {
 	}
 }
 
+// orElse is a value that is another one when it is empty.
+func orElse(value string, other any) func(string, string) string {
+	return func(indent, key string) string {
+		text, err := yaml.Marshal(other)
+		if err != nil {
+			panic(err) // it is a type of the API
+		}
+		inside := indent + "  "
+		return "{{- with " + value + " }}\n" + indent + key + ":\n" + inside + "{{- toYaml . | nindent " + strconv.Itoa(len(inside)) + " }}\n" +
+			"{{- else }}\n" + indent + key + ":\n" + inside + strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n"+inside) + "\n{{- end }}\n"
+	}
+}
+
 // more is further entries of a set or list.
 func more(value string) func(string, string) string {
 	return func(indent, _ string) string {
@@ -144,7 +157,7 @@ func holes() []hole {
 		add(at("imagePullSecrets"), optional(".Values.imagePullSecrets"))
 		add(at("nodeSelector"), optional(".Values.nodeSelector"))
 		add(at("tolerations"), optional(".Values.tolerations"))
-		add(at("affinity"), optional(".Values.affinity"))
+		add(at("affinity"), orElse(".Values.affinity", install.Apart(program)))
 		add(at("priorityClassName"), func(indent, key string) string {
 			return "{{- with .Values.priorityClassName }}\n" + indent + key + ": {{ . | quote }}\n{{- end }}\n"
 		})

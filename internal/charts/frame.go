@@ -204,7 +204,7 @@ func about() map[string]string {
 		"scheduler.names":                "Names in spec.schedulerName that it answers to.",
 		"nodeSelector":                   "Labels of the nodes that both run on.",
 		"tolerations":                    "Taints of nodes that both may run on.",
-		"affinity":                       "Where both are to run. Replicas are spread over nodes and zones as it is.",
+		"affinity":                       "Where both are to run. Left out, replicas are spread over nodes and zones.",
 		"priorityClassName":              "Priority class of both.",
 		"podDisruptionBudget":            "Keeps one of two replicas while nodes are drained.",
 		"podDisruptionBudget.enabled":    "Replicas of one are not kept.",

@@ -10,10 +10,13 @@ import (
 	"syscall"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
 // Connection says which cluster to ask, and as which user.
@@ -76,6 +79,16 @@ func (c Connection) Unreachable(err error, server string) error {
 		return fmt.Errorf("the cluster in %s does not run: start it with mlbatch up --data-dir %s", c.DataDir, c.DataDir)
 	}
 	return fmt.Errorf("nothing answers at %s: is the cluster running? One on this machine starts with mlbatch up", server)
+}
+
+// NotInstalled says of a kind of mlbatch that the cluster does not have what to do about it;
+// other errors stay as they are.
+func NotInstalled(err error) error {
+	var none *meta.NoKindMatchError
+	if !errors.As(err, &none) || !scheme.New().IsGroupRegistered(none.GroupKind.Group) {
+		return err
+	}
+	return fmt.Errorf("the cluster has no %s (%s): mlbatch is not installed there, or an older one is: mlbatch install", none.GroupKind.Kind, none.GroupKind.Group)
 }
 
 func readableFile(path string) bool {

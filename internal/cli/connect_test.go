@@ -8,6 +8,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // TestU13NobodyAnswers: a refused connection says what to do.
@@ -31,5 +34,28 @@ func TestU13NobodyAnswers(t *testing.T) {
 		if got := c.Unreachable(tc.err, tc.server).Error(); !strings.HasPrefix(got, tc.want) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
+	}
+}
+
+// TestNotInstalled: a cluster without mlbatch's kinds is told of with the cure, one without
+// kinds of others as the API server says it.
+func TestNotInstalled(t *testing.T) {
+	missing := func(group, kind string) error {
+		return fmt.Errorf("list: %w", &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: group, Kind: kind}, SearchedVersions: []string{"v1"}})
+	}
+	for name, tc := range map[string]struct {
+		err  error
+		want string
+	}{
+		"a kind of mlbatch": {missing("kueue.x-k8s.io", "Workload"), "the cluster has no Workload (kueue.x-k8s.io): mlbatch is not installed there, or an older one is: mlbatch install"},
+		"one of others":     {missing("example.com", "Cake"), `list: no matches for kind "Cake" in version "example.com/v1"`},
+		"another error":     {errors.New("forbidden"), "forbidden"},
+	} {
+		if got := NotInstalled(tc.err).Error(); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+	if NotInstalled(nil) != nil {
+		t.Error("there was no error")
 	}
 }

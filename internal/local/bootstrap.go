@@ -163,6 +163,9 @@ func (c *Cluster) systemSetup() (string, error) {
 		"Provisioner": realnode.VolumeProvisioner, "KubeletClient": simnode.APIServerUser,
 		"DNSUser": dnsUser, "VolumesUser": volumesUser,
 	})
+	if c.isBare() {
+		return text, err
+	}
 	return systemYAML + "\n---\n" + text, err
 }
 

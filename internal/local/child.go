@@ -17,6 +17,7 @@ const (
 	Etcd              = controlplane.EtcdName
 	APIServer         = controlplane.APIServerName
 	ControllerManager = controlplane.ControllerManagerName
+	KubeScheduler     = controlplane.SchedulerName
 	Nodes             = "nodes"
 	Controller        = "controller"
 	Scheduler         = "scheduler"

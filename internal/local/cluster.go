@@ -99,7 +99,7 @@ func prepare(ctx context.Context, cfg Config) (*Cluster, error) {
 	if c.lock, c.marker, err = c.files.open(c.begun); err != nil {
 		return nil, err
 	}
-	if err := c.settleRuntime(); err != nil {
+	if err := c.settle(); err != nil {
 		if !c.marker.Complete {
 			// Nothing is lost, and the next start need not stumble over it.
 			err = errors.Join(err, os.Remove(c.files.marker()))
@@ -134,7 +134,7 @@ func (c *Cluster) initialise(ctx context.Context, last State) error {
 	if err := c.assemble(ctx, last); err != nil {
 		return err
 	}
-	if c.id, err = makeIdentities(c.files, c.begun, c.real); err != nil {
+	if c.id, err = makeIdentities(c.files, c.begun, c.cfg.Parts, c.real); err != nil {
 		return err
 	}
 	if err := c.id.writeKubeconfigs(c.files, c.ports.API, c.real); err != nil {
@@ -163,7 +163,7 @@ func (c *Cluster) initialise(ctx context.Context, last State) error {
 	}
 	if !c.marker.Complete {
 		c.marker.Runtime = c.cfg.Runtime
-		c.marker.Complete, c.marker.Empty = true, !c.cfg.Tutorial
+		c.marker.Complete, c.marker.Empty, c.marker.Bare = true, !c.cfg.Tutorial, c.isBare()
 		c.marker.Schema = 0 // so that it is written
 	}
 	return c.files.stamp(&c.marker)
@@ -203,6 +203,9 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err == nil && c.cfg.Parts == Full {
 		rest.Go(func() error { return c.run(ctx, c.controller()) })
 		rest.Go(func() error { return c.run(ctx, c.scheduler()) })
+	}
+	if err == nil && c.isBare() {
+		rest.Go(func() error { return c.run(ctx, c.kubeScheduler()) })
 	}
 	if err := errors.Join(err, rest.Wait()); err != nil {
 		return err

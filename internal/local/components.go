@@ -100,13 +100,20 @@ func (c *Cluster) etcd() program {
 func (c *Cluster) apiServer() program {
 	// Nodes are registered ready; without this every node would first get a taint that
 	// another process must take off again.
-	without, oldCaches := "TaintNodesByCondition", false
-	if c.cfg.StockAPIServer {
-		without, oldCaches = without+","+controlplane.LightName, true
+	without, oldCaches := []string{"TaintNodesByCondition"}, false
+	if c.isBare() {
+		without = nil
 	}
-	var audit []string
+	if c.cfg.StockAPIServer || c.isBare() {
+		without, oldCaches = append(without, controlplane.LightName), true
+	}
+	var more []string
 	if c.cfg.AuditLog != "" {
-		audit = []string{"--audit-policy-file=" + c.files.auditPolicy(), "--audit-log-path=" + c.cfg.AuditLog}
+		more = []string{"--audit-policy-file=" + c.files.auditPolicy(), "--audit-log-path=" + c.cfg.AuditLog}
+	}
+	if !c.isBare() {
+		// How it proves to the webhooks that it is the one that asks.
+		more = append(more, "--admission-control-config-file="+c.files.admission(), "--conversion-kubeconfig="+c.files.kubeconfigOf(webhooksUser))
 	}
 	kubelets, authorization, with := "ExternalIP", "RBAC", ""
 	if c.real != nil {
@@ -139,9 +146,6 @@ func (c *Cluster) apiServer() program {
 			"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 			"--proxy-client-cert-file=" + c.id.frontProxy.Cert,
 			"--proxy-client-key-file=" + c.id.frontProxy.Key,
-			// How it proves to the webhooks that it is the one that asks.
-			"--admission-control-config-file=" + c.files.admission(),
-			"--conversion-kubeconfig=" + c.files.kubeconfigOf(webhooksUser),
 			// Where nodes answer for logs and the like, simulated ones at a port of
 			// this machine (simnode).
 			"--kubelet-preferred-address-types=" + kubelets,
@@ -155,7 +159,7 @@ func (c *Cluster) apiServer() program {
 			// endpoint must not be a loopback address.
 			"--advertise-address=" + loopback,
 			"--endpoint-reconciler-type=none",
-			"--disable-admission-plugins=" + without,
+			"--disable-admission-plugins=" + strings.Join(without, ","),
 			"--enable-admission-plugins=" + with,
 			// Webhooks in pods are reached by the pods' addresses: nothing on this
 			// machine routes to those of services.
@@ -165,7 +169,7 @@ func (c *Cluster) apiServer() program {
 			"--max-mutating-requests-inflight=1000",
 			"--profiling=false",
 			"--shutdown-send-retry-after=false",
-		}, audit...),
+		}, more...),
 	}
 }
 
@@ -300,6 +304,25 @@ func (c *Cluster) scheduler() program {
 			"--scheduler-names=mlbatch-scheduler,scheduler-plugins-scheduler,sakkara-scheduler,sakkara,default-scheduler",
 			fmt.Sprintf("--health-port=%d", c.ports.Scheduler),
 			"--leader-elect=false", // there is one
+		},
+	}
+}
+
+// kubeScheduler is the scheduler that a cluster without mlbatch has.
+func (c *Cluster) kubeScheduler() program {
+	return program{
+		name: KubeScheduler, stage: stageRest, grace: 2 * time.Second, goGC: 200, memory: 512,
+		probe: httpProbe("https://"+address(c.ports.Scheduler)+"/healthz", c.adminTLS),
+		args: []string{
+			componentCommand, KubeScheduler,
+			"--kubeconfig=" + c.files.kubeconfigOf(KubeScheduler),
+			"--bind-address=" + loopback,
+			fmt.Sprintf("--secure-port=%d", c.ports.Scheduler),
+			"--tls-cert-file=" + c.id.kubeScheduler.Cert,
+			"--tls-private-key-file=" + c.id.kubeScheduler.Key,
+			"--authentication-skip-lookup=true",
+			"--leader-elect=false", // there is one
+			"--profiling=false",
 		},
 	}
 }

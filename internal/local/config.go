@@ -22,6 +22,9 @@ const (
 	Full Parts = iota
 	// Kubernetes leaves out mlbatch's controller and scheduler.
 	Kubernetes
+	// Bare is a cluster of Kubernetes as others have it, with its own scheduler and nothing
+	// of mlbatch, to install that into. It needs nodes with real pods.
+	Bare
 	// APIOnly runs etcd and kube-apiserver.
 	APIOnly
 )

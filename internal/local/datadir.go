@@ -58,6 +58,8 @@ type marker struct {
 	Runtime Runtime `json:"runtime,omitempty"`
 	// Empty says that the first start left the tutorial out; later ones do too.
 	Empty bool `json:"empty,omitempty"`
+	// Bare says that it is a cluster without mlbatch.
+	Bare bool `json:"bare,omitempty"`
 	// Schema is how the directory is laid out, see schema; directories without it are from
 	// before it was written down. Kubernetes is the version, such as 1.36, whose objects
 	// etcd has stored.
@@ -76,6 +78,12 @@ const schema = 1
 func LeftEmpty(dir string) bool {
 	m, err := layout{dir: dir}.readMarker()
 	return err == nil && m.Empty
+}
+
+// IsBare reports whether the cluster in a data directory was made without mlbatch.
+func IsBare(dir string) bool {
+	m, err := layout{dir: dir}.readMarker()
+	return err == nil && m.Bare
 }
 
 // open makes the directory if needed, takes its lock, and checks what is in

@@ -37,6 +37,7 @@ type identities struct {
 	etcdClient        pki.Pair
 	apiServer         pki.Pair
 	controllerManager pki.Pair
+	kubeScheduler     pki.Pair
 	kubelets          pki.Pair            // the simulated nodes' as servers
 	kubeletClient     pki.Pair            // the API server's as their client
 	kubeletOf         map[string]pki.Pair // real nodes' as servers
@@ -54,10 +55,15 @@ type account struct {
 }
 
 // accountsOf are those of the components, with the nodes that there are.
-func accountsOf(h *hardware) map[string]account {
+func accountsOf(parts Parts, h *hardware) map[string]account {
 	all := map[string]account{}
 	for component, user := range userOf() {
 		all[component] = account{user: user}
+	}
+	if parts == Bare {
+		delete(all, Controller)
+		delete(all, Scheduler)
+		all[KubeScheduler] = account{user: SchedulerUser}
 	}
 	if h == nil {
 		return all
@@ -106,7 +112,7 @@ const (
 )
 
 // makeIdentities makes what is missing of a cluster's certificates.
-func makeIdentities(l layout, now time.Time, h *hardware) (*identities, error) {
+func makeIdentities(l layout, now time.Time, parts Parts, h *hardware) (*identities, error) {
 	for _, d := range []string{l.pki(), l.webhookCerts(), l.path("kubeconfigs"), l.logs(), l.etcd()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fmt.Errorf("make a directory: %w", err)
@@ -141,6 +147,7 @@ func makeIdentities(l layout, now time.Time, h *hardware) (*identities, error) {
 	issue(id.frontProxyCA, &id.frontProxy, pki.Leaf{Name: frontProxyUser, User: frontProxyUser, Usage: pki.Client})
 	issue(id.ca, &id.apiServer, pki.Leaf{Name: APIServer, User: APIServer, Hosts: apiHosts, Usage: pki.Server})
 	issue(id.ca, &id.controllerManager, pki.Leaf{Name: ControllerManager, User: ControllerManager, Hosts: hosts, Usage: pki.Server})
+	issue(id.ca, &id.kubeScheduler, pki.Leaf{Name: KubeScheduler, User: KubeScheduler, Hosts: hosts, Usage: pki.Server})
 	issue(id.ca, &id.kubelets, pki.Leaf{Name: "kubelets", User: "kubelets", Hosts: hosts, Usage: pki.Server})
 	issue(id.ca, &id.kubeletClient, pki.Leaf{Name: "kubelet-client", User: simnode.APIServerUser, Usage: pki.Client})
 	issue(id.ca, &id.webhookCert, pki.Leaf{Name: "webhook", User: "mlbatch-webhook", Hosts: append([]string{VisibilityHost}, hosts...), Usage: pki.Server})
@@ -159,7 +166,7 @@ func makeIdentities(l layout, now time.Time, h *hardware) (*identities, error) {
 	if err != nil {
 		return nil, err
 	}
-	id.accounts = accountsOf(h)
+	id.accounts = accountsOf(parts, h)
 	if err := id.makeTokens(l); err != nil {
 		return nil, err
 	}

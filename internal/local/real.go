@@ -132,6 +132,30 @@ func (c *Cluster) settleRuntime() error {
 	return realnode.Check()
 }
 
+// settle finds out of what kind the cluster is.
+func (c *Cluster) settle() error {
+	if err := c.settleBare(); err != nil {
+		return err
+	}
+	return c.settleRuntime()
+}
+
+// settleBare finds out whether mlbatch runs beside the cluster: as the data directory was made.
+func (c *Cluster) settleBare() error {
+	switch made := c.marker.Complete; {
+	case made && c.marker.Bare && !c.isBare():
+		return fmt.Errorf("the cluster in %s was made without mlbatch, which may be installed there by now: start it in the same way (--bare), or take another --data-dir", c.files.dir)
+	case made && !c.marker.Bare && c.isBare():
+		return fmt.Errorf("the cluster in %s has its mlbatch: take another --data-dir for one without, or remove it with: mlbatch down --delete --data-dir %s", c.files.dir, c.files.dir)
+	case c.isBare() && c.cfg.Runtime == Simulated, c.isBare() && c.cfg.Runtime == "" && !made:
+		return errors.New("a cluster without mlbatch is there to install it in, and pods on simulated nodes run no program: add --runtime containerd")
+	}
+	return nil
+}
+
+// isBare reports whether nothing of mlbatch runs beside the cluster.
+func (c *Cluster) isBare() bool { return c.cfg.Parts == Bare }
+
 // isReal reports whether pods are real here.
 func (c *Cluster) isReal() bool { return c.cfg.Runtime == Containerd && c.cfg.Parts != APIOnly }
 

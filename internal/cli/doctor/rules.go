@@ -132,7 +132,7 @@ func definitions(f *Facts) (out []found) {
 }
 
 // installs is what brings what is missing.
-const installs = "install what this version needs: here mlbatch down and mlbatch up do, elsewhere as docs/install.md says; a controller that starts again does not"
+const installs = "mlbatch install brings what this version needs; in a cluster of mlbatch up, mlbatch down and mlbatch up do; a controller that starts again does not"
 
 // The names of our webhook configurations.
 const (

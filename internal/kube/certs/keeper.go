@@ -118,7 +118,7 @@ func (k *Keeper) Sync(ctx context.Context) error {
 		return err
 	}
 	// Who is to trust hears of an authority before anything that it signed is served.
-	telling := k.opts.Targets.tell(ctx, k.opts.Client, data[Bundle])
+	telling := k.opts.Targets.Tell(ctx, k.opts.Client, data[Bundle])
 	if telling == nil {
 		k.told = data[Bundle]
 	}

@@ -81,9 +81,9 @@ func Converted(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return len(crd.Spec.Versions) > 1 && crd.Spec.Group == kueue.GroupVersion.Group
 }
 
-// tell writes the trusted authorities into all targets, as far as they are not
+// Tell writes the trusted authorities (PEM) into all targets, as far as they are not
 // there.
-func (t Targets) tell(ctx context.Context, c client.Client, bundle []byte) error {
+func (t Targets) Tell(ctx context.Context, c client.Client, bundle []byte) error {
 	var errs []error
 	for _, name := range t.Mutating {
 		errs = append(errs, change(ctx, c, name, &admissionregistrationv1.MutatingWebhookConfiguration{}, func(o *admissionregistrationv1.MutatingWebhookConfiguration) bool {

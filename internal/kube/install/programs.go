@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -161,10 +162,9 @@ func (x *rendering) pod(component, account string, p Program, args []string, por
 			PriorityClassName:             x.PriorityClassName,
 			NodeSelector:                  x.NodeSelector,
 			Tolerations:                   x.Tolerations,
-			Affinity:                      x.Affinity,
+			Affinity:                      x.affinity(component),
 			TerminationGracePeriodSeconds: ptr.To[int64](30),
 			SecurityContext:               x.podSecurity(),
-			TopologySpreadConstraints:     []corev1.TopologySpreadConstraint{apart(component, corev1.LabelHostname), apart(component, corev1.LabelTopologyZone)},
 			Containers: []corev1.Container{{
 				Name:            component,
 				Image:           x.Image.String(),
@@ -197,13 +197,31 @@ func (x *rendering) podSecurity() *corev1.PodSecurityContext {
 	return s
 }
 
-// apart has the replicas of a component run in different places, as far as there are some.
-func apart(component, key string) corev1.TopologySpreadConstraint {
-	return corev1.TopologySpreadConstraint{
-		MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway,
-		LabelSelector:  &metav1.LabelSelector{MatchLabels: selector(component)},
-		MatchLabelKeys: []string{"pod-template-hash"},
+// affinity is what the values say, or Apart.
+func (x *rendering) affinity(component string) *corev1.Affinity {
+	if x.Affinity != nil && !apiequality.Semantic.DeepEqual(x.Affinity, &corev1.Affinity{}) {
+		return x.Affinity
 	}
+	return Apart(component)
+}
+
+// Apart has the replicas of a component run on different nodes and, if there are some, in
+// different zones, as far as possible. Topology spread constraints do not say that: with one
+// for zones, the scheduler of Kubernetes passes over nodes without a zone, and would not
+// spread at all where no node has one.
+func Apart(component string) *corev1.Affinity {
+	term := func(weight int32, key string) corev1.WeightedPodAffinityTerm {
+		return corev1.WeightedPodAffinityTerm{Weight: weight, PodAffinityTerm: corev1.PodAffinityTerm{
+			LabelSelector:  &metav1.LabelSelector{MatchLabels: selector(component)},
+			MatchLabelKeys: []string{"pod-template-hash"},
+			TopologyKey:    key,
+		}}
+	}
+	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
+			term(100, corev1.LabelHostname), term(50, corev1.LabelTopologyZone),
+		},
+	}}
 }
 
 // probe asks every so many seconds, and gives up after so many failures.

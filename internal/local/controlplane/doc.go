@@ -1,5 +1,5 @@
 // Package controlplane holds the real Kubernetes control plane as programs of
-// this binary: etcd, kube-apiserver and kube-controller-manager.
+// this binary: etcd, kube-apiserver, kube-controller-manager and kube-scheduler.
 //
 // The build tag noembed leaves all of them out, for the image that runs inside
 // real clusters.
@@ -14,6 +14,7 @@ const (
 	EtcdName              = "etcd"
 	APIServerName         = "kube-apiserver"
 	ControllerManagerName = "kube-controller-manager"
+	SchedulerName         = "kube-scheduler"
 )
 
 // Where the API server differs from upstream's, and how it is told not to.

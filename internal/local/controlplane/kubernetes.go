@@ -20,6 +20,7 @@ import (
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 
 	"github.com/mlbatch/mlbatch/internal/local/kubeversion"
 )
@@ -29,7 +30,8 @@ func Programs() map[string]func(ctx context.Context, args []string) error {
 	return map[string]func(ctx context.Context, args []string) error{
 		EtcdName:              runEtcd,
 		APIServerName:         runAPIServer,
-		ControllerManagerName: runControllerManager,
+		ControllerManagerName: stoppedAtOnce(controllers.NewControllerManagerCommand),
+		SchedulerName:         stoppedAtOnce(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
 	}
 }
 
@@ -128,18 +130,20 @@ func serveAPI(ctx context.Context, opts options.CompletedOptions, ours extras) e
 	return prepared.Run(ctx)
 }
 
-// runControllerManager returns at once when it is to stop: whatever its
-// controllers do, they do again.
-func runControllerManager(ctx context.Context, args []string) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, controllers.NewControllerManagerCommand, args) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-		return nil
+// stoppedAtOnce is a program that returns at once when it is to stop: whatever it
+// does, it does again.
+func stoppedAtOnce(command func() *cobra.Command) func(ctx context.Context, args []string) error {
+	return func(ctx context.Context, args []string) error {
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		ended := make(chan error, 1)
+		go func() { ended <- run(ctx, command, args) }()
+		select {
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
 	}
 }
 

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mlbatch/mlbatch/internal/kube/certs"
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 )
 
@@ -56,6 +58,11 @@ func (x *Cluster) Apply(ctx context.Context, p *Plan, wait bool) error { //nolin
 			}
 			done[deed]++
 		}
+		if s.Name == install.WebhooksStage && wait {
+			if err := x.introduce(ctx, p); err != nil {
+				return err
+			}
+		}
 		x.Say("%-14s %s", s.Name, tally(done))
 		if s.Name == install.DefinitionsStage {
 			if err := x.await(ctx, x.served(s)); err != nil {
@@ -77,6 +84,25 @@ func (x *Cluster) Apply(ctx context.Context, p *Plan, wait bool) error { //nolin
 		return nil
 	}
 	return x.await(ctx, append(x.programs(p), x.answers(p)...))
+}
+
+// introduce tells the API server at once whom to trust where it calls the controller, which
+// would say so itself with its next look, and until then what the webhooks are asked about would be
+// refused. Certificates of others are theirs to tell of.
+func (x *Cluster) introduce(ctx context.Context, p *Plan) error {
+	if p.Values.CertManager.Enabled {
+		return nil
+	}
+	var s corev1.Secret
+	err := x.Client.Get(ctx, client.ObjectKey{Namespace: p.Release.Namespace, Name: install.CertSecret}, &s)
+	if err != nil || len(s.Data[certs.Bundle]) == 0 {
+		return client.IgnoreNotFound(err) // it is in another one, which the controller knows
+	}
+	called, err := certs.Called()
+	if err != nil {
+		return err
+	}
+	return called.Tell(ctx, x.Client, s.Data[certs.Bundle])
 }
 
 // tally is how many objects saw which deed.
