@@ -153,6 +153,10 @@ func renderTutorial(f simnode.Fleet, provisioner string) (string, error) {
 	return render("the tutorial's set-up", tutorialYAML, map[string]any{"Team": team, "Slack": slack, "Provisioner": provisioner})
 }
 
+// Tutorial is what the tutorial's administrator sets up in a cluster with real nodes, as
+// manifests: for one into which mlbatch was installed.
+func Tutorial(f simnode.Fleet) (string, error) { return renderTutorial(f, realnode.VolumeProvisioner) }
+
 // systemSetup is what the cluster needs for itself, and for its nodes.
 func (c *Cluster) systemSetup() (string, error) {
 	if c.real == nil {

@@ -2,12 +2,17 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
+	"github.com/mlbatch/mlbatch/internal/local"
+	"github.com/mlbatch/mlbatch/internal/local/simnode"
 	"github.com/mlbatch/mlbatch/test/rig"
 )
 
@@ -18,9 +23,16 @@ var cluster *rig.Cluster
 // minutes last half a minute. Durations of the system itself are not scaled.
 const timeScale = "20"
 
+// installedVariable, if set, has the tests run against a cluster with real nodes into which mlbatch
+// was installed, as root (see make installed). Tests that need simulated nodes are to be left out.
+const installedVariable = "MLBATCH_E2E_INSTALLED"
+
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	if os.Getenv(installedVariable) != "" {
+		return runInstalled(m)
+	}
 	var err error
 	cluster, err = rig.StartAudited(context.Background(), os.Stderr, "--time-scale", timeScale, "--config", "testdata/configuration.yaml")
 	if err != nil {
@@ -44,4 +56,50 @@ func run(m *testing.M) int {
 		return 1
 	}
 	return code
+}
+
+// runInstalled runs the tests where controller and scheduler are pods.
+func runInstalled(m *testing.M) int {
+	ctx := context.Background()
+	var err error
+	if cluster, err = rig.StartBare(ctx, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := 1
+	if err = installTutorial(ctx); err == nil {
+		code = m.Run()
+	}
+	if err := errors.Join(err, cluster.Stop()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// installTutorial installs mlbatch as the other cluster of the tests has it, with its teams.
+func installTutorial(ctx context.Context) error {
+	config, err := os.ReadFile("testdata/configuration.yaml")
+	if err != nil {
+		return fmt.Errorf("read the configuration: %w", err)
+	}
+	values, err := yaml.Marshal(map[string]any{"controller": map[string]any{"config": string(config)}})
+	if err != nil {
+		return fmt.Errorf("write values: %w", err)
+	}
+	tutorial, err := local.Tutorial(simnode.DefaultFleet())
+	if err != nil {
+		return err
+	}
+	files := map[string]string{"values.yaml": string(values), "tutorial.yaml": tutorial}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(cluster.Dir, name), []byte(text), 0o600); err != nil {
+			return fmt.Errorf("write %s: %w", name, err)
+		}
+	}
+	if _, err := cluster.Install(ctx, "--values", filepath.Join(cluster.Dir, "values.yaml")); err != nil {
+		return err
+	}
+	_, err = cluster.Run(ctx, "kubectl", "apply", "-f", filepath.Join(cluster.Dir, "tutorial.yaml"))
+	return err
 }

@@ -44,6 +44,7 @@ type Cluster struct {
 	// auditLog, if set, is where each "mlbatch up" notes who asked for what.
 	auditLog string
 	log      io.Writer
+	image    string // what Install installs
 	up       *exec.Cmd
 	rest     *rest.Config
 }

@@ -1,0 +1,88 @@
+package rig
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// StartBare starts a cluster with real nodes and without mlbatch, whose nodes have the image
+// that Install installs. image makes that of the program as it is here, which takes minutes the
+// first time, and half a minute from then on.
+func StartBare(ctx context.Context, log io.Writer, args ...string) (*Cluster, error) {
+	c, err := Build(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	archive, err := c.makeImage(ctx)
+	if err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	if c, err = c.started(ctx, append([]string{"--bare", "--runtime=containerd"}, args...)); err != nil {
+		return nil, err
+	}
+	if err := c.Import(archive); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+// archives is where nodes look for images.
+func (c *Cluster) archives() string { return filepath.Join(c.Dir, "archives") }
+
+// Import gives nodes an image, from an archive.
+func (c *Cluster) Import(archive string) error {
+	data, err := os.ReadFile(archive)
+	if err != nil {
+		return fmt.Errorf("read an image: %w", err)
+	}
+	to := filepath.Join(c.archives(), filepath.Base(archive))
+	// What is complete has the name that nodes look for.
+	if err := os.WriteFile(to+".part", data, 0o600); err != nil {
+		return fmt.Errorf("give nodes an image: %w", err)
+	}
+	if err := os.Rename(to+".part", to); err != nil {
+		return fmt.Errorf("give nodes an image: %w", err)
+	}
+	return nil
+}
+
+// makeImage writes the image of this machine's platform, as "make images" does, and returns the
+// archive.
+func (c *Cluster) makeImage(ctx context.Context) (string, error) {
+	root, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the sources: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, ".ci/images")
+	cmd.Dir = strings.TrimSpace(string(root))
+	cmd.Env = append(os.Environ(), "PLATFORMS=linux/"+runtime.GOARCH)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("make the image: %w\n%s", err, out.String())
+	}
+	// The last line is the archive and the name of the image.
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	fields := strings.Fields(lines[len(lines)-1])
+	if len(fields) != 2 {
+		return "", fmt.Errorf("make the image: it says %q", out.String())
+	}
+	c.image = fields[1]
+	return filepath.Join(cmd.Dir, fields[0]), nil
+}
+
+// Install types "mlbatch install" with further arguments, and returns what it says.
+func (c *Cluster) Install(ctx context.Context, args ...string) (string, error) {
+	return c.Run(ctx, append([]string{"install", "--image=" + c.image}, args...)...)
+}
+
+// Image is the name of the image that Install installs.
+func (c *Cluster) Image() string { return c.image }
