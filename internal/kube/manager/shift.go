@@ -15,6 +15,7 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -203,9 +204,13 @@ type led struct {
 // Elected is closed when the process leads.
 func (m led) Elected() <-chan struct{} { return m.shift.candidate.Won() }
 
-// Add adds a runnable; it needs the lead unless it says that it does not.
+// Add adds a runnable; it needs the lead unless it says that it does not, or is a cache: a cache
+// decides nothing, and controllers that warm up wait for theirs, not longer than some minutes.
 func (m led) Add(r manager.Runnable) error {
 	if l, says := r.(manager.LeaderElectionRunnable); says && !l.NeedLeaderElection() {
+		return m.Manager.Add(r)
+	}
+	if _, reads := r.(interface{ GetCache() cache.Cache }); reads {
 		return m.Manager.Add(r)
 	}
 	return m.Manager.Add(waiting{r, m.shift})

@@ -10,9 +10,11 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/mlbatch/mlbatch/internal/kube/lead"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
@@ -134,6 +136,43 @@ func TestWarmedUpEndsWithTheLead(t *testing.T) {
 		}
 	})
 }
+
+// What reads alone is started by a process that waits for the lead, too: controllers that warm up
+// wait for their caches, and end the process if these are not filled in two minutes.
+func TestCachesNeedNoLead(t *testing.T) {
+	for name, tc := range map[string]struct {
+		runnable manager.Runnable
+		waits    bool
+	}{
+		"a controller":                    {&warmed{}, true},
+		"a cache of a controller":         {ownCache{}, false},
+		"what says that it needs no lead": {&shift{}, false},
+	} {
+		has := &adding{}
+		if err := (led{has, &shift{}}).Add(tc.runnable); err != nil {
+			t.Fatal(err)
+		}
+		if _, waits := has.added.(waiting); waits != tc.waits {
+			t.Errorf("%s waits for the lead: %t, want %t", name, waits, tc.waits)
+		}
+	}
+}
+
+// adding is a manager that remembers what was added.
+type adding struct {
+	manager.Manager
+	added manager.Runnable
+}
+
+func (a *adding) Add(r manager.Runnable) error {
+	a.added = r
+	return nil
+}
+
+// ownCache is a cache that a controller has for itself.
+type ownCache struct{ cache.Cache }
+
+func (c ownCache) GetCache() cache.Cache { return c.Cache }
 
 // warmed is a runnable whose queue ends with the context of Warmup.
 type warmed struct{ ended chan struct{} }
