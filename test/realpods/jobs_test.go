@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -91,35 +90,11 @@ func TestMemoryIsALimit(t *testing.T) {
 func TestNodeIsCutOff(t *testing.T) {
 	c, cl := cluster(t)
 	detached(t, c, "far", []string{"--gpus", "8"}, "sleep", "3600")
-	var pod *corev1.Pod
-	eventually(t, func(context.Context) error {
-		pods := podsOf(t, cl, "job-name=far")
-		if len(pods) != 1 || pods[0].Status.Phase != corev1.PodRunning {
-			return fmt.Errorf("its pods are %v", pods)
-		}
-		pod = &pods[0]
-		return nil
-	})
-	cable := func(state string) {
-		pid := 0
-		all, err := c.Components(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range all {
-			if p.Name == "network" {
-				pid = p.PID
-			}
-		}
-		out, err := exec.CommandContext(context.Background(), "nsenter", "-t", strconv.Itoa(pid), "-n", "ip", "link", "set", pod.Spec.NodeName, state).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-	}
-	cable("down")
-	t.Cleanup(func() { cable("up") })
+	pod := runningPod(t, cl, "far")
+	cable(t, c, pod.Spec.NodeName, "down")
+	t.Cleanup(func() { cable(t, c, pod.Spec.NodeName, "up") })
 	says(t, c, "Node "+pod.Spec.NodeName+" has not answered for", "why", "far")
-	cable("up")
+	cable(t, c, pod.Spec.NodeName, "up")
 	says(t, c, "1 pod runs, on "+pod.Spec.NodeName+" (1).", "why", "far")
 	eventually(t, func(context.Context) error {
 		if got := alice(t, c, "why", "far"); strings.Contains(got, "not answered") {

@@ -5,6 +5,8 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	basecompatibility "k8s.io/component-base/compatibility"
 	logsapi "k8s.io/component-base/logs/api/v1"
+	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
@@ -115,6 +118,12 @@ func serveAPI(ctx context.Context, opts options.CompletedOptions, ours extras) e
 		extensions.AuthResolverWrapper = func(webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver { return wrap(who) }
 	}
 
+	aggregator := &config.Aggregator.ExtraConfig
+	aggregator.ServiceResolver = externalNames{
+		ServiceResolver: aggregator.ServiceResolver,
+		byName:          aggregatorapiserver.NewClusterIPServiceResolver(config.KubeAPIs.ControlPlane.VersionedInformers.Core().V1().Services().Lister()),
+	}
+
 	completed, err := config.Complete()
 	if err != nil {
 		return fmt.Errorf("configure the API server: %w", err)
@@ -128,6 +137,28 @@ func serveAPI(ctx context.Context, opts options.CompletedOptions, ours extras) e
 		return fmt.Errorf("prepare the API server: %w", err)
 	}
 	return prepared.Run(ctx)
+}
+
+// externalNames finds services that are names of others, as that in front of mlbatch's API of
+// pending workloads is, also where services are otherwise found by their pods
+// (--enable-aggregator-routing), which upstream's server refuses.
+type externalNames struct {
+	aggregatorapiserver.ServiceResolver
+	byName aggregatorapiserver.ServiceResolver
+}
+
+// ResolveEndpoint finds a service.
+func (r externalNames) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
+	at, err := r.ServiceResolver.ResolveEndpoint(namespace, name, port)
+	if err == nil {
+		return at, nil
+	}
+	// Only this one knows external names; of what has an address of its own, no machine here
+	// knows the way to it.
+	if named, e := r.byName.ResolveEndpoint(namespace, name, port); e == nil && net.ParseIP(named.Hostname()) == nil {
+		return named, nil
+	}
+	return nil, err
 }
 
 // stoppedAtOnce is a program that returns at once when it is to stop: whatever it
