@@ -70,7 +70,7 @@ func TakeNodes(ctx context.Context, c client.Reader) (rows []NodeRow, seen bool,
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
 		is := convert.Node(n)
-		row := &NodeRow{Name: n.Name, State: is.State, Why: cmp.Or(is.Why, pressureOn(n)), Created: n.CreationTimestamp.UTC(), Drained: DrainOf(n)}
+		row := &NodeRow{Name: n.Name, State: is.State, Why: is.Why, Created: n.CreationTimestamp.UTC(), Drained: DrainOf(n)}
 		for _, r := range is.Allocatable {
 			if isGPU(r.Resource) {
 				row.GPUs += int64(r.Amount)
@@ -108,21 +108,6 @@ func TakeNodes(ctx context.Context, c client.Reader) (rows []NodeRow, seen bool,
 		rows = append(rows, *row)
 	}
 	return rows, seen, nil
-}
-
-// pressureOn is what a node that is ready is short of, "" if nothing: its kubelet ends pods for that,
-// and it takes no more that do not tolerate it.
-func pressureOn(n *corev1.Node) string {
-	var short []string
-	for _, c := range n.Status.Conditions {
-		switch c.Type {
-		case corev1.NodeDiskPressure, corev1.NodeMemoryPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable:
-			if c.Status == corev1.ConditionTrue {
-				short = append(short, string(c.Type))
-			}
-		}
-	}
-	return strings.Join(short, ", ")
 }
 
 // NodeColumns are those of a list of nodes.
@@ -172,7 +157,7 @@ func SumOfNodes(rows []NodeRow) string {
 	for _, r := range rows {
 		left := max(ptr.Deref(r.Free, 0), 0)
 		gpus, used = gpus+r.GPUs, used+r.GPUs-left
-		if r.State != core.NodeReady || r.Why != "" {
+		if r.State != core.NodeReady {
 			out += left
 			continue
 		}

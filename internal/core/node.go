@@ -17,8 +17,8 @@ const (
 	NodeReady NodeState = "Ready"
 	// NodeWarned takes work when no better node fits (label WARN).
 	NodeWarned NodeState = "Warned"
-	// NodeClosed takes no new work and keeps what runs: cordoned, or under test
-	// (labels TESTING and ERR).
+	// NodeClosed takes no new work and keeps what runs: cordoned, short of disk,
+	// memory or processes, or under test (labels TESTING and ERR).
 	NodeClosed NodeState = "Closed"
 	// NodeLost takes no new work; what was planned there and does not run yet is
 	// planned again (NotReady, unreachable).

@@ -11,11 +11,34 @@ import (
 // HealthLabel is the node label by which GPU checks tell their result.
 const HealthLabel = "autopilot.ibm.com/gpuhealth"
 
-// Taints by which Kubernetes says that a node is out of reach.
+// Taints by which Kubernetes says that a node is out of reach, or cordoned.
 const (
 	notReadyTaint    = "node.kubernetes.io/not-ready"
 	unreachableTaint = "node.kubernetes.io/unreachable"
+	cordonTaint      = "node.kubernetes.io/unschedulable"
 )
+
+// pressures are the taints by which Kubernetes keeps pods off a node that is short of something,
+// and ends some there, with the conditions that they stand for. They come and go with what runs
+// there, so that they say what a node takes now, and not for whom it is.
+func pressures() map[string]string {
+	return map[string]string{
+		"node.kubernetes.io/disk-pressure":       "DiskPressure",
+		"node.kubernetes.io/memory-pressure":     "MemoryPressure",
+		"node.kubernetes.io/pid-pressure":        "PIDPressure",
+		"node.kubernetes.io/network-unavailable": "NetworkUnavailable",
+	}
+}
+
+// IsPassing reports whether a taint says of a node what State says as well: that it is cordoned,
+// out of reach or short of something.
+func IsPassing(taint string) bool {
+	switch taint {
+	case cordonTaint, notReadyTaint, unreachableTaint:
+		return true
+	}
+	return pressures()[taint] != ""
+}
 
 // Signals are what is known of a node and bears on its health.
 type Signals struct {
@@ -82,6 +105,11 @@ func findings(f Signals) []finding {
 	}
 	if f.Unschedulable {
 		found = append(found, finding{core.NodeClosed, wholeNode, core.Cordoned})
+	}
+	for _, t := range f.Taints {
+		if short := pressures()[t.Key]; short != "" {
+			found = append(found, finding{core.NodeClosed, wholeNode, short})
+		}
 	}
 	if x, ok := labelled(f.Labels); ok {
 		found = append(found, x)

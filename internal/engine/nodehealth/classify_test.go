@@ -90,6 +90,20 @@ func TestClassify(t *testing.T) {
 			}},
 			state: core.NodeLost, words: "taint node.kubernetes.io/unreachable",
 		},
+		"short of disk": {
+			why: "the kubelet ends pods there and admits none, and what runs may go on",
+			facts: nodehealth.Signals{Ready: "True", Taints: []core.Taint{
+				{Key: "node.kubernetes.io/disk-pressure", Effect: core.NoSchedule},
+			}},
+			state: core.NodeClosed, words: "DiskPressure",
+		},
+		"somebody's own taint": {
+			why: "it says for whom the node is, which flavors and pods know",
+			facts: nodehealth.Signals{Ready: "True", Taints: []core.Taint{
+				{Key: "nvidia.com/gpu", Value: "present", Effect: core.NoSchedule},
+			}},
+			state: core.NodeReady, words: "",
+		},
 		"being deleted": {
 			why:   "what starts there would be lost",
 			facts: nodehealth.Signals{Ready: "True", Deleting: true},

@@ -45,15 +45,9 @@ func NodeSignals(n *corev1.Node) nodehealth.Signals {
 	return f
 }
 
-// lasting leaves out the taints by which Kubernetes says that a node is cordoned or
-// out of reach. State says the same, and a node that comes back serves the same pods
+// lasting leaves out the taints by which Kubernetes says that a node is cordoned,
+// out of reach or short of something. State says the same, and a node that comes back serves the same pods
 // as before: with these taints, jobs would be told that no node could ever do.
 func lasting(taints []core.Taint) []core.Taint {
-	return slices.DeleteFunc(taints, func(t core.Taint) bool {
-		switch t.Key {
-		case corev1.TaintNodeUnschedulable, corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable:
-			return true
-		}
-		return false
-	})
+	return slices.DeleteFunc(taints, func(t core.Taint) bool { return nodehealth.IsPassing(t.Key) })
 }
