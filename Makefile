@@ -39,6 +39,11 @@ test: build ## every test, end to end included
 realpods: build ## tests in real containers: as root, with the packages that mlbatch up --runtime containerd names
 	@MLBATCH_TEST_BINARY=$$PWD/bin/mlbatch $(GO) test -vet off -count 1 -timeout 30m ./test/realpods
 
+.PHONY: installed
+installed: build ## mlbatch installed from its image archive into real nodes, and end-to-end tests there: as realpods
+	@MLBATCH_TEST_BINARY=$$PWD/bin/mlbatch $(GO) test -vet off -count 1 -timeout 30m ./test/installed
+	@MLBATCH_TEST_BINARY=$$PWD/bin/mlbatch MLBATCH_E2E_INSTALLED=1 $(GO) test -vet off -count 1 -timeout 60m -run "$$(.ci/installed)" ./test/e2e
+
 .PHONY: race
 race: ## the tests of what links little of Kubernetes, with the race detector
 	@GO='$(GO)' .ci/race

@@ -199,7 +199,10 @@ func (r *CapacityRow) bound(is *visibility.WorkloadPlanStatus) {
 		return
 	case is.Outcome == visibility.PlanStartsAfterStops:
 		r.Bound, r.MorePreempts = BoundPreemption, true
-		r.Why = fmt.Sprintf("one more starts when %s %s stopped for it", count(len(is.Preempts), "job"), verb(len(is.Preempts), "is", "are"))
+		r.Why = "one more starts when other jobs are stopped for it" // which they are, not all may see
+		if n := len(is.Preempts); n > 0 {
+			r.Why = fmt.Sprintf("one more starts when %s %s stopped for it", count(n, "job"), verb(n, "is", "are"))
+		}
 		return
 	case is.Explanation == nil:
 		r.Bound = string(is.Outcome)

@@ -62,6 +62,7 @@ func stages() map[string]staged {
 		"mlbatch up --data-dir /tmp/other --detach":                   {why: "the line above it starts a second cluster, too", notRun: true},
 		"mlbatch up --detach --nodes 10 --time-scale 60":              {why: "not the cluster of the tests; beside it, etcd may be too slow once", instead: "mlbatch up --detach --nodes 10 --time-scale 60 || mlbatch up --detach", own: true},
 		"sudo mlbatch up --runtime containerd":                        {why: "it needs root and containerd; test/realpods runs such clusters", notRun: true},
+		"sudo mlbatch up --bare --runtime containerd":                 {why: "the same; test/installed runs such a cluster", notRun: true},
 		"sudo mlbatch demo --runtime containerd":                      {why: "it needs root and containerd, and takes minutes; test/realpods runs such clusters", notRun: true},
 		"mlbatch install --image registry.example.com/mlbatch:v1.2.3": {why: "the cluster of mlbatch up has its mlbatch beside it; TestInstall installs", code: 1, says: "the one of mlbatch up needs no installation"},
 		"mlbatch install --values values.yaml --dry-run=server":       {why: "the same, and the file is that of generate", instead: "echo 'nodeSelector: {system: only}' | mlbatch install --values - --dry-run=server", code: 1, says: "mlbatch-elsewhere"},
