@@ -45,7 +45,7 @@ func (c *Cluster) Import(archive string) error {
 	}
 	to := filepath.Join(c.archives(), filepath.Base(archive))
 	// What is complete has the name that nodes look for.
-	if err := os.WriteFile(to+".part", data, 0o600); err != nil {
+	if err := os.WriteFile(to+".part", data, 0o600); err != nil { //nolint:gosec // the directory is of our own making
 		return fmt.Errorf("give nodes an image: %w", err)
 	}
 	if err := os.Rename(to+".part", to); err != nil {
