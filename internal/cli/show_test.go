@@ -62,6 +62,49 @@ func TestShow(t *testing.T) {
 	}
 }
 
+// TestClocksOfNodes: when pods started and failed is said by the clocks of their nodes, which may be
+// an hour off. What is told stays in an order that can have been.
+func TestClocksOfNodes(t *testing.T) {
+	for _, off := range []time.Duration{-time.Hour, time.Hour} {
+		c := cluster(t, "testdata/show/failed.yaml").Build()
+		var pods corev1.PodList
+		if err := c.List(t.Context(), &pods); err != nil {
+			t.Fatal(err)
+		}
+		for i := range pods.Items {
+			p := &pods.Items[i]
+			if s := p.Status.StartTime; s != nil {
+				p.Status.StartTime = new(metav1.NewTime(s.Add(off)))
+			}
+			for j := range p.Status.ContainerStatuses {
+				s := &p.Status.ContainerStatuses[j]
+				for _, ended := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
+					if ended != nil {
+						ended.FinishedAt = metav1.NewTime(ended.FinishedAt.Add(off))
+					}
+				}
+			}
+			if err := c.Status().Update(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := cli.Show(t.Context(), c, tail, cli.Ref{Namespace: "blue", Name: "train"}, 3, now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var steps []cli.Step
+		for _, m := range s.Timeline {
+			steps = append(steps, m.Step)
+			if m.At.Before(now().Add(-10*time.Minute)) || m.At.After(now()) {
+				t.Errorf("with clocks that are %s off, at %s: %s", off, m.At, m.Text)
+			}
+		}
+		if first, last := steps[0], steps[len(steps)-1]; first != cli.Submitted || last != cli.Ends {
+			t.Errorf("with clocks that are %s off: %v", off, steps)
+		}
+	}
+}
+
 // TestShowMany: of a thousand pods, those that failed and wait are listed first, and the others
 // are counted.
 func TestShowMany(t *testing.T) {

@@ -186,18 +186,18 @@ func (t *timeline) podsSaid(j *facts.Job) {
 	var started time.Time
 	failed, restarted := 0, 0
 	for _, m := range failedFirst(Members(t.p.Workload, t.p.Pods)) {
-		if s := m.Pod.Status.StartTime; s != nil && s.After(started) {
-			started = s.Time
+		if s := m.Pod.Status.StartTime; s != nil && t.by(m.Pod, s.Time).After(started) {
+			started = t.by(m.Pod, s.Time)
 		}
 		if at, how := failedAt(m.Pod), howFailed(m.Pod); m.Pod.Status.Phase == corev1.PodFailed {
 			if failed++; failed <= mostPods && at.Before(never()) {
-				t.add(at, Fails, "%s failed%s%s", m.Name(), onNode(m.Pod), how)
+				t.add(t.by(m.Pod, at), Fails, "%s failed%s%s", m.Name(), onNode(m.Pod), how)
 			}
 		}
 		for _, s := range m.Pod.Status.ContainerStatuses {
 			if last := s.LastTerminationState.Terminated; last != nil && s.RestartCount > 0 {
 				if restarted++; restarted <= mostPods {
-					t.add(last.FinishedAt.Time, Restarts, "%s ended%s with exit code %d%s and was restarted in place (%s so far)", m.Name(), onNode(m.Pod), last.ExitCode, inBrackets(last), times(s.RestartCount))
+					t.add(t.by(m.Pod, last.FinishedAt.Time), Restarts, "%s ended%s with exit code %d%s and was restarted in place (%s so far)", m.Name(), onNode(m.Pod), last.ExitCode, inBrackets(last), times(s.RestartCount))
 				}
 			}
 		}
@@ -205,6 +205,24 @@ func (t *timeline) podsSaid(j *facts.Job) {
 	if j.State == facts.Running {
 		t.add(started, Starts, "started: %s on %s", lowered(strings.TrimSuffix(runs(len(j.Pods.Running), j.Pods.Wanted), ",")), nodes(j.Pods.Running))
 	}
+}
+
+// by is a time that the clock of a pod's node says, as far as it can be: that clock may be wrong, and
+// nothing of a pod was before it was made, nor is after now or the end of its job.
+func (t *timeline) by(pod *corev1.Pod, at time.Time) time.Time {
+	last := t.p.Now
+	if w := t.p.Workload; w != nil {
+		if c := find(w.Status.Conditions, kueue.WorkloadFinished); c != nil && c.Status == metav1.ConditionTrue {
+			last = c.LastTransitionTime.Time
+		}
+	}
+	if made := pod.CreationTimestamp.Time; at.Before(made) {
+		return made
+	}
+	if at.After(last) && !last.IsZero() {
+		return last
+	}
+	return at
 }
 
 func onNode(p *corev1.Pod) string {
