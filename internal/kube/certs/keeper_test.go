@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -460,5 +461,36 @@ func TestListenersAreTold(t *testing.T) {
 	}
 	if l.n != 2 {
 		t.Errorf("told %d times of two certificates", l.n)
+	}
+}
+
+// TestExpiry: the metric follows the certificate that is served, and stays where renewing fails.
+func TestExpiry(t *testing.T) {
+	x := newWorld(t, empty())
+	k := x.keeper()
+	expires := func() time.Time { return time.Unix(int64(testutil.ToFloat64(k.Expiry())), 0) }
+	if got := expires(); got.Unix() != 0 {
+		t.Errorf("without a certificate it is %s", got)
+	}
+	sync := func() {
+		t.Helper()
+		if err := k.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sync()
+	first := expires()
+	if lasts := first.Sub(x.clock.Now()); lasts <= 0 || lasts > quick.Serving {
+		t.Errorf("the first one lasts %s", lasts)
+	}
+	x.clock.Step(quick.Serving)
+	x.before = func(client.Object) error { return errors.New("the API server is full") }
+	if k.Sync(t.Context()) == nil || !expires().Equal(first) {
+		t.Errorf("nothing could be renewed, and the metric moved from %s to %s", first, expires())
+	}
+	x.before = func(client.Object) error { return nil }
+	sync()
+	if !expires().After(first) {
+		t.Errorf("it was renewed, and the metric is %s", expires())
 	}
 }

@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/mlbatch/mlbatch/internal/kube/certs"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
@@ -39,12 +40,16 @@ func keep(ctx context.Context, cfg *rest.Config, opts Options) (*certs.Keeper, f
 	if err != nil {
 		return nil, nil, err
 	}
+	expiry := k.Expiry()
+	if err := crmetrics.Registry.Register(expiry); err != nil {
+		return nil, nil, fmt.Errorf("register the metric of the certificate: %w", err)
+	}
 	ctx, cancel := context.WithCancel(log.IntoContext(ctx, ctrl.Log.WithName("certificates")))
 	looked := make(chan struct{})
 	var running sync.WaitGroup
 	running.Go(func() { k.Run(ctx, func() { close(looked) }) })
 	<-looked // servers may start now
-	return k, func() { cancel(); running.Wait() }, nil
+	return k, func() { cancel(); running.Wait(); crmetrics.Registry.Unregister(expiry) }, nil
 }
 
 // certificate has a server take its certificate from the keeper, if there is one.
