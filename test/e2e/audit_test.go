@@ -77,7 +77,9 @@ func unusedRights() map[string]string {
 // deniedRequests are those that are asked for and refused, with the reason why they are: USER
 // VERB RESOURCE.
 func deniedRequests() map[string]string {
-	return map[string]string{}
+	return map[string]string{
+		local.ControllerUser + " get cronjobs.batch": "who owns a Job is looked for; where an owner may not be read, which only matters for kinds that are queued, the search ends",
+	}
 }
 
 // strictVariable set to "strict" makes the tests fail for what auditRoles says. Otherwise it is
@@ -141,9 +143,17 @@ func auditRoles(ctx context.Context, all bool) []string { //nolint:revive // whe
 
 	var wrong []string
 	requests, denied := map[rig.Request]int{}, map[string]int{}
+	// An API server that has just been started refuses for a moment what it lets do at any other
+	// time, and a team's rights come a moment after its queue.
+	allowed := map[string]bool{}
 	err = cluster.Asked(func(r rig.Request) {
-		if r.Forbidden && r.As == "" && (r.User == local.ControllerUser || r.User == local.SchedulerUser) {
-			denied[strings.TrimSpace(fmt.Sprintf("%s %s %s %s", r.User, r.Verb, schema.GroupResource{Group: r.Group, Resource: r.Resource}, r.Path))]++
+		if r.As == "" && (r.User == local.ControllerUser || r.User == local.SchedulerUser) {
+			asked := strings.TrimSpace(fmt.Sprintf("%s %s %s %s", r.User, r.Verb, schema.GroupResource{Group: r.Group, Resource: r.Resource}, r.Path))
+			if r.Forbidden {
+				denied[asked]++
+			} else {
+				allowed[asked] = true
+			}
 		}
 		r.Namespace, r.Code, r.Reason, r.Path = "", 0, "", ""
 		if !r.Forbidden {
@@ -155,7 +165,7 @@ func auditRoles(ctx context.Context, all bool) []string { //nolint:revive // whe
 	}
 	expected := deniedRequests()
 	for _, d := range slices.Sorted(maps.Keys(denied)) {
-		if expected[d] == "" {
+		if expected[d] == "" && !allowed[d] {
 			wrong = append(wrong, fmt.Sprintf("%s was asked for %d times and refused", d, denied[d]))
 		}
 	}
