@@ -94,16 +94,8 @@ func reap(ctx context.Context) {
 
 // joinNetwork sets up what the node itself has to, and waits for the rest.
 func joinNetwork(ctx context.Context) error {
-	lo, err := netlink.LinkByName("lo")
-	if err == nil {
-		err = netlink.LinkSetUp(lo)
-	}
-	if err != nil {
-		return fmt.Errorf("set up the loopback interface: %w", err)
-	}
-	// Of this network namespace, not of the machine.
-	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
-		return fmt.Errorf("let packets pass: %w", err)
+	if err := beginNetwork(); err != nil {
+		return err
 	}
 	return wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
 		i, err := net.InterfaceByName(uplink)

@@ -67,8 +67,9 @@ func RunNetwork(ctx context.Context, args []string) error {
 	return nil
 }
 
-// join makes the bridge and joins the machine with it.
-func (n Network) join(machine *os.File) error {
+// beginNetwork sets up what every network namespace of ours has: a loopback interface, and packets
+// that pass.
+func beginNetwork() error {
 	lo, err := netlink.LinkByName("lo")
 	if err == nil {
 		err = netlink.LinkSetUp(lo)
@@ -79,6 +80,14 @@ func (n Network) join(machine *os.File) error {
 	// Of this network namespace: the settings shown are those of who looks.
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
 		return fmt.Errorf("let packets pass: %w", err)
+	}
+	return nil
+}
+
+// join makes the bridge and joins the machine with it.
+func (n Network) join(machine *os.File) error {
+	if err := beginNetwork(); err != nil {
+		return err
 	}
 	br := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridge}}
 	if err := netlink.LinkAdd(br); err != nil {
