@@ -119,7 +119,7 @@ func faults() map[string]fault {
 	}
 	return map[string]fault{
 		"healthy":    {"nothing is made up", func(*doctor.Facts) {}, nil, ""},
-		"no CRD":     {"", func(f *doctor.Facts) { f.Definitions = nil }, []string{"definition-missing customresourcedefinition/clusterqueues.kueue.x-k8s.io"}, "docs/install.md"},
+		"no CRD":     {"", func(f *doctor.Facts) { f.Definitions = nil }, []string{"definition-missing customresourcedefinition/clusterqueues.kueue.x-k8s.io"}, "mlbatch install"},
 		"old CRD":    {"of an older program", func(f *doctor.Facts) { f.Definitions[0] = *definition("v1beta1") }, []string{"definition-missing customresourcedefinition/clusterqueues.kueue.x-k8s.io"}, ""},
 		"no webhook": {"jobs run unqueued", func(f *doctor.Facts) { f.Mutating = nil }, []string{"webhook-missing mutatingwebhookconfiguration/mlbatch-mutating-webhook"}, ""},
 		"no checks":  {"nonsense is stored", func(f *doctor.Facts) { f.Validating[0].Webhooks = nil }, []string{"webhook-missing validatingwebhookconfiguration/mlbatch-validating-webhook"}, ""},
