@@ -101,7 +101,7 @@ func admin(t *testing.T) client.Client {
 }
 
 // patience is for a machine that does much else.
-const patience = 2 * time.Minute
+const patience = 3 * time.Minute
 
 // eventually waits until a condition holds, and fails with why it did not.
 func eventually(t *testing.T, holds func(context.Context) error) {

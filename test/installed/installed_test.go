@@ -79,6 +79,39 @@ func TestBadInputIsRefused(t *testing.T) {
 	}
 }
 
+// longest is how long controllers wait for what they read from, before they give up and the process
+// ends (controller-runtime's CacheSyncTimeout), and a little more.
+const longest = 2*time.Minute + 15*time.Second
+
+// TestStandbysStay: who waits for the lead goes on doing so, longer than anything that would end
+// it; so does who leads.
+func TestStandbysStay(t *testing.T) {
+	c := admin(t)
+	for _, program := range programs() {
+		var pods []corev1.Pod
+		eventually(t, func(ctx context.Context) (err error) {
+			if pods, err = podsOf(ctx, c, program); err != nil {
+				return err
+			}
+			for _, p := range pods {
+				s := p.Status.ContainerStatuses[0]
+				if s.RestartCount > 0 {
+					return nil // it is told below
+				}
+				if s.State.Running == nil || time.Since(s.State.Running.StartedAt.Time) < longest {
+					return fmt.Errorf("%s has not run for %s", p.Name, longest)
+				}
+			}
+			return nil
+		})
+		for _, p := range pods {
+			if s := p.Status.ContainerStatuses[0]; s.RestartCount > 0 {
+				t.Errorf("%s ended by itself: %+v", p.Name, s.LastTerminationState.Terminated)
+			}
+		}
+	}
+}
+
 // decides makes a job, and returns how long it took until its pod was bound.
 func decides(t *testing.T, c client.Client, name string) time.Duration {
 	t.Helper()
