@@ -109,7 +109,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	explainCompletion(root)
 	cmd, err := root.ExecuteContextC(ctx)
-	err = cli.NotInstalled(err)
 	var usage usageError
 	var unreadable unreadableError
 	var code exitError
@@ -138,7 +137,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // harmless is what an error says, line by line, without what a terminal would obey: names in files and
 // messages of others are in it.
 func harmless(err error) string {
-	lines := strings.Split(err.Error(), "\n")
+	lines := strings.Split(cli.NotInstalled(err).Error(), "\n")
 	for i, line := range lines {
 		lines[i] = cli.Harmless(line)
 	}

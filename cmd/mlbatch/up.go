@@ -126,9 +126,9 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 	}
 	if o.bare || !f.Changed("bare") && local.IsBare(dir) {
 		cfg.Parts, cfg.Tutorial, cfg.Install = local.Bare, false, nil
-		for _, needless := range []string{"config", "stock-api-server"} {
+		for _, needless := range []string{"config", "empty"} {
 			if f.Changed(needless) {
-				return cfg, usageError{fmt.Errorf("--%s: says something to mlbatch, which --bare leaves out", needless)}
+				return cfg, usageError{fmt.Errorf("--%s: is about mlbatch, which this cluster is without (--bare): leave it out", needless)}
 			}
 		}
 	}

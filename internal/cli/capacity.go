@@ -198,10 +198,11 @@ func (r *CapacityRow) bound(is *visibility.WorkloadPlanStatus) {
 	case is == nil:
 		return
 	case is.Outcome == visibility.PlanStartsAfterStops:
-		r.Bound, r.MorePreempts = BoundPreemption, true
-		r.Why = "one more starts when other jobs are stopped for it" // which they are, not all may see
-		if n := len(is.Preempts); n > 0 {
-			r.Why = fmt.Sprintf("one more starts when %s %s stopped for it", count(n, "job"), verb(n, "is", "are"))
+		n := len(is.Preempts)
+		r.Bound, r.MorePreempts = BoundPreemption, n > 0
+		r.Why = fmt.Sprintf("one more starts when %s %s stopped for it", count(n, "job"), verb(n, "is", "are"))
+		if n == 0 {
+			r.Why = "one more starts when jobs that are being stopped have ended"
 		}
 		return
 	case is.Explanation == nil:

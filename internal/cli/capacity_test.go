@@ -21,6 +21,8 @@ type shelf struct {
 	free       []int64
 	quota, own int64
 	asked      int
+	// ending: they are being stopped as it is, and none is stopped for it.
+	ending bool
 }
 
 // Plan is what a controller would say.
@@ -46,7 +48,9 @@ func (s *shelf) Plan(_ context.Context, _ string, spec visibility.WorkloadPlanSp
 			Free: resource.NewQuantity(free, resource.DecimalSI), Largest: resource.NewQuantity(largest, resource.DecimalSI),
 		}}
 	case n*size > s.own:
-		status.Outcome, status.Preempts = visibility.PlanStartsAfterStops, []visibility.WorkloadReference{{}}
+		if status.Outcome = visibility.PlanStartsAfterStops; !s.ending {
+			status.Preempts = []visibility.WorkloadReference{{}}
+		}
 	default:
 		status.PodSets = []visibility.PlannedAdmission{{Nodes: nodes, Flavors: []visibility.PlannedFlavor{{Resource: core.GPU, Flavor: "h100"}}}}
 		status.Quotas = []visibility.PlannedQuota{{Resource: core.GPU, Borrowed: *resource.NewQuantity(max(0, n*size-8), resource.DecimalSI)}}
@@ -68,12 +72,12 @@ func TestCapacity(t *testing.T) {
 		pods  []int32
 		bound string // of the largest pods
 	}{
-		"quota":         {"of 20", shelf{[]int64{8, 8, 8}, 20, much, 0}, []int32{20, 10, 5, 2}, cli.BoundQuota},
-		"nodes":         {"of 24", shelf{[]int64{8, 8, 8}, 100, much, 0}, []int32{24, 12, 6, 3}, cli.BoundNodes},
-		"fragmentation": {"9 are free, 3 on a node at most", shelf{[]int64{3, 3, 3}, 100, much, 0}, []int32{9, 3, 0, 0}, cli.BoundFragmentation},
-		"preemption":    {"more starts only when others stop", shelf{[]int64{8, 8, 8}, 100, 9, 0}, []int32{9, 4, 2, 1}, cli.BoundPreemption},
-		"nothing":       {"nothing starts", shelf{[]int64{0}, 100, much, 0}, []int32{0, 0, 0, 0}, cli.BoundNodes},
-		"large":         {"a thousand nodes", shelf{manyNodes(1000), 7777, much, 0}, []int32{4096, 3888, 1944, 972}, cli.BoundQuota},
+		"quota":         {"of 20", shelf{[]int64{8, 8, 8}, 20, much, 0, false}, []int32{20, 10, 5, 2}, cli.BoundQuota},
+		"nodes":         {"of 24", shelf{[]int64{8, 8, 8}, 100, much, 0, false}, []int32{24, 12, 6, 3}, cli.BoundNodes},
+		"fragmentation": {"9 are free, 3 on a node at most", shelf{[]int64{3, 3, 3}, 100, much, 0, false}, []int32{9, 3, 0, 0}, cli.BoundFragmentation},
+		"preemption":    {"more starts only when others stop", shelf{[]int64{8, 8, 8}, 100, 9, 0, false}, []int32{9, 4, 2, 1}, cli.BoundPreemption},
+		"nothing":       {"nothing starts", shelf{[]int64{0}, 100, much, 0, false}, []int32{0, 0, 0, 0}, cli.BoundNodes},
+		"large":         {"a thousand nodes", shelf{manyNodes(1000), 7777, much, 0, false}, []int32{4096, 3888, 1944, 972}, cli.BoundQuota},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rows, err := cli.Capacity(t.Context(), &tc.s, question(8, 1, 2, 4))
@@ -92,6 +96,22 @@ func TestCapacity(t *testing.T) {
 				t.Errorf("%d questions", tc.s.asked)
 			}
 		})
+	}
+}
+
+// TestCapacityAfterStops: what has to end before one pod more starts is told as what it is: stopped for
+// it, or on its way out already.
+func TestCapacityAfterStops(t *testing.T) {
+	for want, ending := range map[string]bool{
+		"one more starts when 1 job is stopped for it": false, "one more starts when jobs that are being stopped have ended": true,
+	} {
+		rows, err := cli.Capacity(t.Context(), &shelf{free: []int64{8}, quota: 100, own: 7, ending: ending}, question(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows[0].Why != want || rows[0].MorePreempts == ending {
+			t.Errorf("%q, and others are stopped for it: %t; want %q", rows[0].Why, rows[0].MorePreempts, want)
+		}
 	}
 }
 

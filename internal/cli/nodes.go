@@ -155,7 +155,7 @@ func NodeColumns(now time.Time) []Column[NodeRow] {
 func SumOfNodes(rows []NodeRow) string {
 	var gpus, used, free, block, out int64
 	for _, r := range rows {
-		left := max(ptr.Deref(r.Free, 0), 0)
+		left := ptr.Deref(r.Free, 0)
 		gpus, used = gpus+r.GPUs, used+r.GPUs-left
 		if r.State != core.NodeReady {
 			out += left

@@ -208,21 +208,30 @@ func (t *timeline) podsSaid(j *facts.Job) {
 }
 
 // by is a time that the clock of a pod's node says, as far as it can be: that clock may be wrong, and
-// nothing of a pod was before it was made, nor is after now or the end of its job.
+// nothing of a pod was before the pod was made, nor after the API server was told of it.
 func (t *timeline) by(pod *corev1.Pod, at time.Time) time.Time {
-	last := t.p.Now
-	if w := t.p.Workload; w != nil {
-		if c := find(w.Status.Conditions, kueue.WorkloadFinished); c != nil && c.Status == metav1.ConditionTrue {
-			last = c.LastTransitionTime.Time
-		}
-	}
 	if made := pod.CreationTimestamp.Time; at.Before(made) {
 		return made
 	}
-	if at.After(last) && !last.IsZero() {
-		return last
+	told := t.p.Now
+	if last := toldOf(pod); !last.IsZero() {
+		told = last
+	}
+	if at.After(told) {
+		return told
 	}
 	return at
+}
+
+// toldOf is when the status of a pod was last written, by the API server's clock; zero if that is
+// not known.
+func toldOf(pod *corev1.Pod) (last time.Time) {
+	for _, f := range pod.ManagedFields {
+		if f.Subresource == "status" && f.Time != nil && f.Time.After(last) {
+			last = f.Time.Time
+		}
+	}
+	return last
 }
 
 func onNode(p *corev1.Pod) string {

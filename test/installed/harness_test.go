@@ -106,14 +106,7 @@ const patience = 3 * time.Minute
 // eventually waits until a condition holds, and fails with why it did not.
 func eventually(t *testing.T, holds func(context.Context) error) {
 	t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		last = holds(ctx)
-		return last == nil, nil
-	})
-	if err != nil {
-		t.Fatalf("it did not come to be in %s: %v", patience, errors.Join(last, err))
-	}
+	rig.Eventually(t, patience, holds)
 }
 
 // typed types a command of mlbatch.

@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/mlbatch/mlbatch/test/rig"
@@ -101,14 +100,7 @@ const patience = 2 * time.Minute
 // eventually waits until a condition holds, and fails with why it did not.
 func eventually(t *testing.T, holds func(context.Context) error) {
 	t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		last = holds(ctx)
-		return last == nil, nil
-	})
-	if err != nil {
-		t.Fatalf("it did not come to be in %s: %v", patience, errors.Join(last, err))
-	}
+	rig.Eventually(t, patience, holds)
 }
 
 // busybox is a pod that runs a script.

@@ -18,16 +18,21 @@ const (
 	cordonTaint      = "node.kubernetes.io/unschedulable"
 )
 
-// pressures are the taints by which Kubernetes keeps pods off a node that is short of something,
-// and ends some there, with the conditions that they stand for. They come and go with what runs
-// there, so that they say what a node takes now, and not for whom it is.
-func pressures() map[string]string {
-	return map[string]string{
-		"node.kubernetes.io/disk-pressure":       "DiskPressure",
-		"node.kubernetes.io/memory-pressure":     "MemoryPressure",
-		"node.kubernetes.io/pid-pressure":        "PIDPressure",
-		"node.kubernetes.io/network-unavailable": "NetworkUnavailable",
+// pressure is the condition that a taint stands for by which Kubernetes keeps pods off a node that
+// is short of something, and ends some there; "" for other taints. Such taints come and go with
+// what runs on a node: they say what it takes now, and not for whom it is.
+func pressure(taint string) string {
+	switch taint {
+	case "node.kubernetes.io/disk-pressure":
+		return "DiskPressure"
+	case "node.kubernetes.io/memory-pressure":
+		return "MemoryPressure"
+	case "node.kubernetes.io/pid-pressure":
+		return "PIDPressure"
+	case "node.kubernetes.io/network-unavailable":
+		return "NetworkUnavailable"
 	}
+	return ""
 }
 
 // IsPassing reports whether a taint says of a node what State says as well: that it is cordoned,
@@ -37,7 +42,7 @@ func IsPassing(taint string) bool {
 	case cordonTaint, notReadyTaint, unreachableTaint:
 		return true
 	}
-	return pressures()[taint] != ""
+	return pressure(taint) != ""
 }
 
 // Signals are what is known of a node and bears on its health.
@@ -107,7 +112,7 @@ func findings(f Signals) []finding {
 		found = append(found, finding{core.NodeClosed, wholeNode, core.Cordoned})
 	}
 	for _, t := range f.Taints {
-		if short := pressures()[t.Key]; short != "" {
+		if short := pressure(t.Key); short != "" {
 			found = append(found, finding{core.NodeClosed, wholeNode, short})
 		}
 	}

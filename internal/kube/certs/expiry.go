@@ -2,14 +2,11 @@ package certs
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// ExpiryName is the metric of Expiry.
-const ExpiryName = "mlbatch_serving_certificate_expiration_timestamp_seconds"
-
 // Expiry is when the certificate that is served ends, in seconds since 1970, and 0 while there is
 // none. It moves by itself long before that: where it does not, renewing fails.
 func (k *Keeper) Expiry() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: ExpiryName,
+		Name: "mlbatch_serving_certificate_expiration_timestamp_seconds",
 		Help: "When the certificate that webhooks, metrics and the visibility API are served with ends, in seconds since 1970; 0 without one.",
 	}, func() float64 {
 		pair, err := k.Certificate(nil)

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -124,6 +125,37 @@ func TestPodsAreRestricted(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestReplicasAreApart: replicas run on different nodes, and in different zones where there are some,
+// as far as possible; also where nodes have no zones, which a spread constraint for zones would pass
+// over. Values decide otherwise.
+func TestReplicasAreApart(t *testing.T) {
+	for text, own := range map[string]bool{"": false, "affinity: {}": false, "affinity: {nodeAffinity: {}}": true} {
+		v := install.DefaultValues("v1.2.3")
+		if _, err := v.ReadValues("values.yaml", []byte("crds: {enabled: false}\n"+text)); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range of[appsv1.Deployment](render(t, v), "Deployment") {
+			spec := d.Spec.Template.Spec
+			if own {
+				if spec.Affinity.PodAntiAffinity != nil || spec.Affinity.NodeAffinity == nil {
+					t.Errorf("%s: with %s its affinity is %v", d.Name, text, spec.Affinity)
+				}
+				continue
+			}
+			var keys []string
+			for _, term := range spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+				keys = append(keys, term.PodAffinityTerm.TopologyKey)
+				if chosen, err := metav1.LabelSelectorAsSelector(term.PodAffinityTerm.LabelSelector); err != nil || !chosen.Matches(labels.Set(d.Spec.Template.Labels)) {
+					t.Errorf("%s: %v does not choose its own pods: %v", d.Name, term, err)
+				}
+			}
+			if diff := cmp.Diff([]string{corev1.LabelHostname, corev1.LabelTopologyZone}, keys); diff != "" || len(spec.TopologySpreadConstraints) > 0 {
+				t.Errorf("%s: with %q its replicas are apart by (-want +got):\n%s\n%v", d.Name, text, diff, spec.TopologySpreadConstraints)
+			}
+		}
 	}
 }
 
