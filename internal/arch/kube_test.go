@@ -100,7 +100,11 @@ var kubeLadder = []layer{
 		why: "a controller reads, decides and writes; controllers meet in the API and not in each other",
 	},
 	{
-		dir: "internal/kube/scheduler", may: plus(values, "internal/kube/convert", "internal/kube/lead", "internal/kube/news"), never: controlPlane,
+		dir: "internal/kube/gang", may: plus(values, "internal/kube/convert"), never: clients,
+		why: "when pods start together, and where, is decided over values; who carries it out has the clients",
+	},
+	{
+		dir: "internal/kube/scheduler", may: plus(values, "internal/kube/convert", "internal/kube/gang", "internal/kube/lead", "internal/kube/news"), never: controlPlane,
 		why: "the scheduler is a process of its own: plans reach it through the API alone",
 	},
 	{

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
 // Bind gives a pod of a gang its node, and answers only when it is known whether it
@@ -15,7 +17,7 @@ import (
 // then the place stays reserved; taken for free, it would be given to a second pod.
 // Pods without a gang have no place of their own, and are left to the next plugin.
 func (p *gangPlugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	if _, ok := KeyOf(pod); !ok {
+	if _, ok := gang.KeyOf(pod); !ok {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	status := p.binder.Bind(ctx, state, pod, node)

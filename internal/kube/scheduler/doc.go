@@ -21,7 +21,7 @@
 //   - GPUs are packed, and pods that ask for GPUs stay off nodes that a health
 //     check has marked bad.
 //
-// How it is laid out: gang.go and place.go are pure decisions over values;
+// How it is laid out: package gang decides, over values alone;
 // reservations.go holds what this process has decided so far; gangplugin.go and
 // health.go connect both to the framework; source.go and wake.go turn watched
 // objects into gangs and wake their pods; run.go wires the process.

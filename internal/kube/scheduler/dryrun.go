@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
 // dryRun assigns the pods of a gang one after another to copies of the nodes, by
@@ -55,18 +56,18 @@ func (p *gangPlugin) dryRun(ctx context.Context, v view, first types.UID) (map[t
 	}
 	open, room := map[string][]core.Place{}, map[string]int{}
 	for _, s := range v.gang.Sets {
-		room[s.Name] = Room(v.gang, s, v.members)
+		room[s.Name] = gang.Room(v.gang, s, v.members)
 		if s.Places != nil {
-			open[s.Name] = Open(s, v.gang.AdmittedAt, v.members)
+			open[s.Name] = gang.Open(s, v.gang.AdmittedAt, v.members)
 		}
 	}
 	assignments, firstWhy := map[types.UID]assignment{}, ""
 	for _, pod := range pods {
-		name := setOf(v.gang, pod)
+		name := gang.SetOf(v.gang, pod)
 		var node, why string
 		room[name]--
-		if s, known := v.gang.set(name); known && room[name] < 0 {
-			why = full(v.gang, s, v.members)
+		if s, known := v.gang.Find(name); known && room[name] < 0 {
+			why = gang.Full(v.gang, s, v.members)
 		} else if places, planned := open[name]; planned {
 			node, why, open[name] = r.planned(ctx, pod, places)
 		} else {

@@ -12,10 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
 func TestDryRun(t *testing.T) {
-	cpuOnly := func(r *rig, g Gang) {
+	cpuOnly := func(r *rig, g gang.Gang) {
 		for _, p := range r.pods[g.Key] {
 			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
 			p.Spec.Containers[0].Resources.Limits = nil
@@ -25,7 +26,7 @@ func TestDryRun(t *testing.T) {
 		why         string
 		nodes       []aNode
 		places      []core.Place
-		setUp       func(r *rig, g Gang)
+		setUp       func(r *rig, g gang.Gang)
 		assignments map[string]string // of pods a, b and c, of 2 GPUs each
 		says        string
 	}{
@@ -114,7 +115,7 @@ func TestDryRun(t *testing.T) {
 			"another gang is about to take it",
 			[]aNode{{name: "n1", gpus: 8, cpus: 8}},
 			nil,
-			func(r *rig, _ Gang) {
+			func(r *rig, _ gang.Gang) {
 				other := r.add("other", 2, "x", "y")
 				r.Reservations.begin(other, map[types.UID]assignment{"x": {r.find(other, "x"), "n1"}, "y": {r.find(other, "y"), "n1"}})
 			}, nil,
@@ -124,7 +125,7 @@ func TestDryRun(t *testing.T) {
 			"it takes nothing",
 			[]aNode{{name: "n1", gpus: 8, cpus: 8}},
 			nil,
-			func(r *rig, _ Gang) {
+			func(r *rig, _ gang.Gang) {
 				other := r.add("other", 8, "x")
 				r.Reservations.begin(other, map[types.UID]assignment{"x": {r.find(other, "x"), "gone"}})
 			},
@@ -135,21 +136,21 @@ func TestDryRun(t *testing.T) {
 			"they are given back first",
 			[]aNode{{name: "n1", gpus: 8, cpus: 8}},
 			nil,
-			func(r *rig, g Gang) { r.Reservations.reserve(g.Key, "b", "n1") }, nil,
+			func(r *rig, g gang.Gang) { r.Reservations.reserve(g.Key, "b", "n1") }, nil,
 			"Workload blue/job starts as a whole: its pods give back the nodes of an earlier attempt",
 		},
 		"a pod that fits nowhere": {
 			"it is named, and the others counted",
 			[]aNode{{name: "n1", gpus: 8, cpus: 8}},
 			nil,
-			func(r *rig, g Gang) { resize(r.find(g, "b"), 9); planned(r.find(g, "b"), "job", "main") }, nil,
+			func(r *rig, g gang.Gang) { resize(r.find(g, "b"), 9); planned(r.find(g, "b"), "job", "main") }, nil,
 			"Workload blue/job starts as a whole: 2 of 3 pods fit; no place for pod b: 1 Insufficient nvidia.com/gpu",
 		},
 		"pods that are not alike": {
 			"a node that is full for one may take another",
 			[]aNode{{name: "n1", gpus: 5, cpus: 8}, {name: "n2", gpus: 6, cpus: 8}},
 			nil,
-			func(r *rig, g Gang) {
+			func(r *rig, g gang.Gang) {
 				for name, gpus := range map[string]int{"a": 6, "b": 4, "c": 1} {
 					resize(r.find(g, name), gpus)
 					planned(r.find(g, name), "job", "main")

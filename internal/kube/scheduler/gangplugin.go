@@ -19,6 +19,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
 // GangName is the name of the gang plugin, as users see it in messages.
@@ -101,23 +102,23 @@ func (p *gangPlugin) Less(x, y fwk.QueuedPodInfo) bool {
 	return px.Name < py.Name
 }
 
-func (p *gangPlugin) age(x fwk.QueuedPodInfo) (Key, time.Time) {
-	if k, ok := KeyOf(x.GetPodInfo().GetPod()); ok {
+func (p *gangPlugin) age(x fwk.QueuedPodInfo) (gang.Key, time.Time) {
+	if k, ok := gang.KeyOf(x.GetPodInfo().GetPod()); ok {
 		if g, ok := p.reservations.gangs.Gang(k); ok {
 			return k, g.Since
 		}
 	}
-	return Key{}, x.GetTimestamp()
+	return gang.Key{}, x.GetTimestamp()
 }
 
 // PreEnqueue keeps pods out of the queue while their gang cannot start. The
 // waker brings them back; the noter tells the user.
 func (p *gangPlugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
-	k, ok := KeyOf(pod)
+	k, ok := gang.KeyOf(pod)
 	if !ok || len(pod.Spec.SchedulingGates) > 0 { // it is looked at when they go, if nothing else holds it
 		return nil
 	}
-	if v := p.reservations.look(k).decision; v.Act == Hold {
+	if v := p.reservations.look(k).decision; v.Act == gang.Hold {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, v.Why)
 	}
 	return nil
@@ -144,7 +145,7 @@ func (p *gangPlugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 	if why := p.reservations.resumed.refusal(pod); why != "" {
 		return nil, refused(why)
 	}
-	k, ok := KeyOf(pod)
+	k, ok := gang.KeyOf(pod)
 	if !ok {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -157,11 +158,11 @@ func (p *gangPlugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 	}
 	v := p.reservations.look(k)
 	switch v.decision.Act {
-	case Hold:
+	case gang.Hold:
 		return nil, refused(v.decision.Why)
-	case Alone:
+	case gang.Alone:
 		return p.alone(state, v, pod)
-	case Together:
+	case gang.Together:
 	}
 	p.rejectLeftOver(v)
 	assignments, why := p.dryRun(ctx, v, pod.UID)
@@ -177,7 +178,7 @@ func (p *gangPlugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 // wait and before the framework knew that they do, so that sendBack did not find them.
 func (p *gangPlugin) rejectLeftOver(v view) {
 	for _, m := range v.members {
-		if m.State != Reserved {
+		if m.State != gang.Reserved {
 			continue
 		}
 		if w := p.handle.GetWaitingPod(m.UID); w != nil {
@@ -188,17 +189,17 @@ func (p *gangPlugin) rejectLeftOver(v view) {
 
 // alone limits a pod without a gang to wait for to the open places of its set.
 func (p *gangPlugin) alone(state fwk.CycleState, v view, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
-	name := setOf(v.gang, pod)
-	s, ok := v.gang.set(name)
+	name := gang.SetOf(v.gang, pod)
+	s, ok := v.gang.Find(name)
 	switch {
 	case !ok:
 		return nil, refused(fmt.Sprintf("%s has no pod set %q (label %s)", v.gang.Key, name, kueue.PodSetLabel))
-	case Room(v.gang, s, v.members) == 0:
-		return nil, refused(full(v.gang, s, v.members))
+	case gang.Room(v.gang, s, v.members) == 0:
+		return nil, refused(gang.Full(v.gang, s, v.members))
 	case s.Places == nil:
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	open := Open(s, v.gang.AdmittedAt, v.members)
+	open := gang.Open(s, v.gang.AdmittedAt, v.members)
 	nodes := make([]string, 0, len(open))
 	for _, place := range open[:min(len(open), maxOpen)] {
 		nodes = append(nodes, place.Node)
@@ -248,7 +249,7 @@ func (*gangPlugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod
 // PostFilter keeps preemption away from gangs and planned pods, and sends the
 // waiting pods of a gang back when one of them found no place after all.
 func (p *gangPlugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	k, ok := KeyOf(pod)
+	k, ok := gang.KeyOf(pod)
 	if !ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
@@ -264,7 +265,7 @@ func (p *gangPlugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1
 
 // Reserve notes the pod's node, so that its place counts as taken.
 func (p *gangPlugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	if k, ok := KeyOf(pod); ok {
+	if k, ok := gang.KeyOf(pod); ok {
 		p.reservations.reserve(k, pod.UID, node)
 		p.tried(pod.UID)
 	}
@@ -274,7 +275,7 @@ func (p *gangPlugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Po
 // Unreserve takes the note back. If the pod's gang has not started, no other
 // pod of it may wait any longer either.
 func (p *gangPlugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
-	k, ok := KeyOf(pod)
+	k, ok := gang.KeyOf(pod)
 	if !ok {
 		return
 	}
@@ -289,7 +290,7 @@ func (p *gangPlugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.
 
 // Permit lets a gang go when its last pod has a node; the others wait.
 func (p *gangPlugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
-	k, ok := KeyOf(pod)
+	k, ok := gang.KeyOf(pod)
 	if !ok {
 		return nil, 0
 	}
@@ -317,7 +318,7 @@ func (p *gangPlugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1
 
 // activate brings the pending pods of a gang into the queue at the end of this
 // cycle.
-func (p *gangPlugin) activate(state fwk.CycleState, k Key) {
+func (p *gangPlugin) activate(state fwk.CycleState, k gang.Key) {
 	data, err := state.Read(framework.PodsToActivateKey)
 	if err != nil {
 		return
@@ -332,7 +333,7 @@ func (p *gangPlugin) activate(state fwk.CycleState, k Key) {
 }
 
 // sendBack ends the attempt of a gang and rejects its waiting pods.
-func (p *gangPlugin) sendBack(k Key, why string) {
+func (p *gangPlugin) sendBack(k gang.Key, why string) {
 	waiting, _ := p.reservations.abandon(k)
 	for _, uid := range waiting {
 		if w := p.handle.GetWaitingPod(uid); w != nil {
@@ -342,7 +343,7 @@ func (p *gangPlugin) sendBack(k Key, why string) {
 }
 
 // wake brings the pending pods of a gang into the queue now.
-func (p *gangPlugin) wake(k Key) {
+func (p *gangPlugin) wake(k gang.Key) {
 	if pods := p.reservations.look(k).pending(); len(pods) > 0 {
 		p.handle.Activate(klog.Background(), pods)
 	}
@@ -358,7 +359,7 @@ func (p *gangPlugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHi
 
 // hint lets one pod of a refused gang try again for all.
 func (p *gangPlugin) hint(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
-	if k, ok := KeyOf(pod); ok && p.reservations.isLeaderPod(k, pod.UID) {
+	if k, ok := gang.KeyOf(pod); ok && p.reservations.isLeaderPod(k, pod.UID) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
@@ -367,7 +368,7 @@ func (p *gangPlugin) hint(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Queuein
 // SignPod keeps gang pods out of the reuse of earlier results: each has its own
 // node. Other pods are nothing to this plugin.
 func (*gangPlugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if _, ok := KeyOf(pod); ok {
+	if _, ok := gang.KeyOf(pod); ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "pods of gangs have places of their own")
 	}
 	return nil, nil

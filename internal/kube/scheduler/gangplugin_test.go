@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
 func TestQueueOrder(t *testing.T) {
@@ -91,7 +92,7 @@ func TestAlonePodsKeepToOpenPlaces(t *testing.T) {
 		why    string
 		places []core.Place
 		set    string // of the pod that asks
-		setUp  func(r *rig, g Gang)
+		setUp  func(r *rig, g gang.Gang)
 		nodes  []string
 		says   string
 	}{
@@ -103,7 +104,7 @@ func TestAlonePodsKeepToOpenPlaces(t *testing.T) {
 			"other", nil, nil,
 			`Workload blue/job has no pod set "other" (label kueue.x-k8s.io/podset)`,
 		},
-		"no room": {"no pod more than was admitted", []core.Place{placed("n1", 1), placed("n2", 2)}, "main", func(r *rig, g Gang) {
+		"no room": {"no pod more than was admitted", []core.Place{placed("n1", 1), placed("n2", 2)}, "main", func(r *rig, g gang.Gang) {
 			run(r.find(g, "c"), "n2")
 			extra := planned(onNode("d", "n2", corev1.PodRunning), "job", "main")
 			r.pods[g.Key] = append(r.pods[g.Key], extra)
@@ -477,7 +478,7 @@ func TestWakerWakesGangs(t *testing.T) {
 }
 
 func TestWakerEndsAttempts(t *testing.T) {
-	setUp := func(t *testing.T) (*rig, Gang) {
+	setUp := func(t *testing.T) (*rig, gang.Gang) {
 		t.Helper()
 		r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
 		g := r.add("job", 1, "a", "b", "c")
@@ -538,7 +539,7 @@ func TestWakerEndsAttempts(t *testing.T) {
 func TestWakerFollowsGangs(t *testing.T) {
 	r := newRig(t)
 	g := r.add("job", 1, "a", "b")
-	s := source{gang: func(obj any) (Gang, bool) { g, ok := obj.(Gang); return g, ok }}
+	s := source{gang: func(obj any) (gang.Gang, bool) { g, ok := obj.(gang.Gang); return g, ok }}
 	h := r.waker.gangHandler(s)
 	known := func() bool { _, ok := r.waker.registry.Gang(g.Key); return ok }
 	h.OnAdd(g, false)
@@ -562,17 +563,17 @@ func TestWakerFollowsGangs(t *testing.T) {
 }
 
 func TestWhoMayBeBound(t *testing.T) {
-	k := Key{KindWorkload, "blue", "job"}
+	k := gang.Key{gang.KindWorkload, "blue", "job"}
 	for name, c := range map[string]struct {
 		why   string
-		setUp func(d *desk, g Gang)
+		setUp func(d *desk, g gang.Gang)
 		want  bool
 	}{
-		"nothing reserved": {"it was never let go", func(*desk, Gang) {}, false},
-		"let go":           {"its binding may have been written", func(d *desk, _ Gang) { d.reserve(k, "a", "n") }, true},
-		"waits for others": {"it is not bound yet", func(d *desk, g Gang) { d.begin(g); d.reserve(k, "a", "n") }, false},
-		"another's node":   {"each has a node of its own", func(d *desk, _ Gang) { d.reserve(k, "b", "n") }, false},
-		"beside an attempt": {"it has no assignment in it", func(d *desk, g Gang) {
+		"nothing reserved": {"it was never let go", func(*desk, gang.Gang) {}, false},
+		"let go":           {"its binding may have been written", func(d *desk, _ gang.Gang) { d.reserve(k, "a", "n") }, true},
+		"waits for others": {"it is not bound yet", func(d *desk, g gang.Gang) { d.begin(g); d.reserve(k, "a", "n") }, false},
+		"another's node":   {"each has a node of its own", func(d *desk, _ gang.Gang) { d.reserve(k, "b", "n") }, false},
+		"beside an attempt": {"it has no assignment in it", func(d *desk, g gang.Gang) {
 			d.reserve(k, "a", "n")
 			d.Reservations.begin(g, map[types.UID]assignment{"b": {pod: d.pods[k][1], node: "n"}})
 		}, true},

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
 // groupStatusDelay gathers the changes of many pods into one write.
@@ -27,19 +28,19 @@ type groupStatus struct {
 	pods   *podIndex
 	groups cache.SharedIndexInformer
 	client rest.Interface
-	queue  workqueue.TypedRateLimitingInterface[Key]
+	queue  workqueue.TypedRateLimitingInterface[gang.Key]
 }
 
 func newGroupStatus(pods *podIndex, groups cache.SharedIndexInformer, client rest.Interface) *groupStatus {
 	return &groupStatus{
 		pods: pods, groups: groups, client: client,
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[Key]()),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[gang.Key]()),
 	}
 }
 
 // touched plans a look at the group of a pod.
 func (s *groupStatus) touched(p *corev1.Pod) {
-	if k, ok := groupOf(p); ok {
+	if k, ok := gang.GroupOf(p); ok {
 		s.queue.AddAfter(k, groupStatusDelay)
 	}
 }
@@ -48,7 +49,7 @@ func (s *groupStatus) touched(p *corev1.Pod) {
 func (s *groupStatus) handler() cache.ResourceEventHandler {
 	look := func(obj any) {
 		if p, ok := obj.(*podgroup.PodGroup); ok {
-			s.queue.AddAfter(Key{KindPodGroup, p.Namespace, p.Name}, groupStatusDelay)
+			s.queue.AddAfter(gang.Key{gang.KindPodGroup, p.Namespace, p.Name}, groupStatusDelay)
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{AddFunc: look}
@@ -73,7 +74,7 @@ func (s *groupStatus) run(ctx context.Context) {
 }
 
 // write stores the status of one group if it has changed.
-func (s *groupStatus) write(ctx context.Context, k Key) error {
+func (s *groupStatus) write(ctx context.Context, k gang.Key) error {
 	obj, ok, err := s.groups.GetIndexer().GetByKey(k.Namespace + "/" + k.Name)
 	if err != nil || !ok {
 		return err

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
 func TestPhaseOf(t *testing.T) {
@@ -170,12 +171,12 @@ func TestWhoseStatusIsLookedAt(t *testing.T) {
 	}
 	s.touched(grouped(planned(pod("ns", "p", 0), "w", "main"), "g"))
 	s.handler().OnAdd(&podgroup.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}}, true)
-	if diff := cmp.Diff([]Key{key, key}, queue.later); diff != "" {
+	if diff := cmp.Diff([]gang.Key{key, key}, queue.later); diff != "" {
 		t.Errorf("a planned pod with a group, and a new group (-want +got):\n%s", diff)
 	}
 }
 
-func newTestGroupStatus(t *testing.T, url string) (*groupStatus, *laterQueue[Key], Key) {
+func newTestGroupStatus(t *testing.T, url string) (*groupStatus, *laterQueue[gang.Key], gang.Key) {
 	t.Helper()
 	scheme, err := crdScheme()
 	if err != nil {
@@ -190,8 +191,8 @@ func newTestGroupStatus(t *testing.T, url string) (*groupStatus, *laterQueue[Key
 		t.Fatal(err)
 	}
 	s := newGroupStatus(newHandIndex().podIndex, inf, client)
-	queue := &laterQueue[Key]{TypedRateLimitingInterface: s.queue}
+	queue := &laterQueue[gang.Key]{TypedRateLimitingInterface: s.queue}
 	s.queue = queue
 	t.Cleanup(queue.ShutDown)
-	return s, queue, Key{KindPodGroup, "ns", "g"}
+	return s, queue, gang.Key{gang.KindPodGroup, "ns", "g"}
 }

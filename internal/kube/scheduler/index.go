@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
 // Names of the indexes over pods.
@@ -193,7 +195,7 @@ func slimPod(obj any) (any, error) {
 }
 
 func gangIndexers() cache.Indexers {
-	return cache.Indexers{byGang: indexBy(KeyOf), byGroup: indexBy(groupOf)}
+	return cache.Indexers{byGang: indexBy(gang.KeyOf), byGroup: indexBy(gang.GroupOf)}
 }
 
 // uidOf is the key of pods where two of one name are two.
@@ -205,7 +207,7 @@ func uidOf(obj any) (string, error) {
 	return string(p.UID), nil
 }
 
-func indexBy(key func(*corev1.Pod) (Key, bool)) cache.IndexFunc {
+func indexBy(key func(*corev1.Pod) (gang.Key, bool)) cache.IndexFunc {
 	return func(obj any) ([]string, error) {
 		if p, ok := obj.(*corev1.Pod); ok {
 			if k, ok := key(p); ok {
@@ -217,14 +219,14 @@ func indexBy(key func(*corev1.Pod) (Key, bool)) cache.IndexFunc {
 }
 
 // OfGang lists the pods of a gang.
-func (x *podIndex) OfGang(k Key) []*corev1.Pod { return x.lookup(byGang, k) }
+func (x *podIndex) OfGang(k gang.Key) []*corev1.Pod { return x.lookup(byGang, k) }
 
 // ofGroup lists the pods with the label of a PodGroup, planned ones too.
-func (x *podIndex) ofGroup(k Key) []*corev1.Pod { return x.lookup(byGroup, k) }
+func (x *podIndex) ofGroup(k gang.Key) []*corev1.Pod { return x.lookup(byGroup, k) }
 
 // lookup joins both informers and the pods that are in neither. A pod that is just
 // moving from one to the other may be seen by both; what is finished counts.
-func (x *podIndex) lookup(index string, k Key) []*corev1.Pod {
+func (x *podIndex) lookup(index string, k gang.Key) []*corev1.Pod {
 	var out []*corev1.Pod
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -240,7 +242,7 @@ func (x *podIndex) lookup(index string, k Key) []*corev1.Pod {
 	return out
 }
 
-func indexed(store cache.Indexer, index string, k Key) []*corev1.Pod {
+func indexed(store cache.Indexer, index string, k gang.Key) []*corev1.Pod {
 	objs, err := store.ByIndex(index, k.String())
 	if err != nil {
 		return nil // the index exists from the start

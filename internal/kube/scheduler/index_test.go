@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
 // handIndex is a podIndex whose informers are filled by hand, and whose
@@ -49,7 +50,7 @@ func newHandIndex() *handIndex {
 	return h
 }
 
-func (h *handIndex) waker(g Gang) *waker {
+func (h *handIndex) waker(g gang.Gang) *waker {
 	known := newRegistry()
 	known.put(g)
 	return &waker{
@@ -199,7 +200,7 @@ func TestPodBoundUnseenKeepsItsPlace(t *testing.T) {
 		_ = h.current.GetIndexer().Add(p)
 		on.OnAdd(p, false)
 	}
-	k, _ := KeyOf(onNode("a", "", corev1.PodPending))
+	k, _ := gang.KeyOf(onNode("a", "", corev1.PodPending))
 	w.reservations.reserve(k, "a", "n1")
 	h.down = true
 	on.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/a", Obj: h.drop("a")})
@@ -231,7 +232,7 @@ func TestPodChangesItsGang(t *testing.T) {
 	on.OnUpdate(old, moved)
 	got := map[string]int{}
 	for _, name := range []string{"g", "other"} {
-		got[name] = len(h.OfGang(Key{KindWorkload, "ns", name}))
+		got[name] = len(h.OfGang(gang.Key{gang.KindWorkload, "ns", name}))
 	}
 	if diff := cmp.Diff(map[string]int{"g": 0, "other": 1}, got); diff != "" {
 		t.Errorf("pods of gangs (-want +got):\n%s", diff)
@@ -247,10 +248,10 @@ func (h *handIndex) drop(name string) *corev1.Pod {
 	return p
 }
 
-func twoPlaces() Gang {
-	return Gang{
-		Key: Key{KindWorkload, "ns", "g"}, Admitted: true,
-		Sets: []Set{{Name: "main", Count: 2, Once: true, Places: []core.Place{placed("n1", 1), placed("n2", 1)}}},
+func twoPlaces() gang.Gang {
+	return gang.Gang{
+		Key: gang.Key{gang.KindWorkload, "ns", "g"}, Admitted: true,
+		Sets: []gang.Set{{Name: "main", Count: 2, Once: true, Places: []core.Place{placed("n1", 1), placed("n2", 1)}}},
 	}
 }
 
@@ -258,5 +259,5 @@ func twoPlaces() Gang {
 func room(w *waker) int {
 	k := slices.Collect(maps.Keys(w.registry.gangs))[0]
 	v := w.reservations.look(k)
-	return Room(v.gang, v.gang.Sets[0], v.members)
+	return gang.Room(v.gang, v.gang.Sets[0], v.members)
 }

@@ -14,6 +14,8 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
 // noteAfter is how long a pod is held back before its condition says so. Most
@@ -40,7 +42,7 @@ func newNoter(reservations *Reservations, client kubernetes.Interface, pods core
 
 // touched plans a look at a pod that may be held back.
 func (n *noter) touched(p *corev1.Pod) {
-	if _, ok := KeyOf(p); ok && p.Spec.NodeName == "" && p.DeletionTimestamp == nil && n.ours(p.Spec.SchedulerName) {
+	if _, ok := gang.KeyOf(p); ok && p.Spec.NodeName == "" && p.DeletionTimestamp == nil && n.ours(p.Spec.SchedulerName) {
 		n.queue.AddAfter(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, noteAfter)
 	}
 }
@@ -71,12 +73,12 @@ func (n *noter) note(ctx context.Context, name types.NamespacedName) error {
 	if err != nil || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 {
 		return nil //nolint:nilerr // a pod that is gone needs no note
 	}
-	k, ok := KeyOf(pod)
+	k, ok := gang.KeyOf(pod)
 	if !ok {
 		return nil
 	}
 	v := n.reservations.look(k).decision
-	if v.Act != Hold {
+	if v.Act != gang.Hold {
 		return nil
 	}
 	n.queue.AddAfter(name, 5*noteAfter)

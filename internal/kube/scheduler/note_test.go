@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
 // A pod that is held out of the queue is told what it waits for, once, and is looked
@@ -171,7 +173,7 @@ func newTestNoter(t *testing.T, d *desk, pods ...*corev1.Pod) (*noter, *fake.Cli
 		if err := client.Tracker().Add(p); err != nil {
 			t.Fatal(err)
 		}
-		k, _ := KeyOf(p)
+		k, _ := gang.KeyOf(p)
 		if len(d.pods[k]) == 0 {
 			d.pods[k] = []*corev1.Pod{p}
 		}

@@ -6,6 +6,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 	"github.com/mlbatch/mlbatch/internal/kube/news"
 )
 
@@ -23,7 +24,7 @@ type recorder struct {
 //nolint:revive // argument-limit: the signature is the interface's
 func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
 	if pod, ok := regarding.(*corev1.Pod); ok {
-		if k, ok := KeyOf(pod); ok && (eventType == corev1.EventTypeNormal || !r.reservations.isLeaderPod(k, pod.UID)) {
+		if k, ok := gang.KeyOf(pod); ok && (eventType == corev1.EventTypeNormal || !r.reservations.isLeaderPod(k, pod.UID)) {
 			return
 		}
 	}

@@ -8,22 +8,19 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
-	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
 // Pods lists the pods of a gang as the API server last told, finished ones too.
 type Pods interface {
-	OfGang(Key) []*corev1.Pod
+	OfGang(gang.Key) []*corev1.Pod
 }
 
 // Gangs describes gangs; ok is false while nothing is known of one.
 type Gangs interface {
-	Gang(Key) (g Gang, ok bool)
+	Gang(gang.Key) (g gang.Gang, ok bool)
 }
 
 // Reservations are what this process has decided and not yet seen in the API: nodes
@@ -42,7 +39,7 @@ type Reservations struct {
 
 	mu sync.Mutex
 	// runs has an entry for a gang only while it has nodes or a refusal.
-	runs map[Key]*run
+	runs map[gang.Key]*run
 }
 
 // run is what one gang has been given.
@@ -77,49 +74,32 @@ type assignment struct {
 
 // NewReservations returns none yet.
 func NewReservations(pods Pods, gangs Gangs, names []string, now func() time.Time) *Reservations {
-	return &Reservations{pods: pods, gangs: gangs, names: names, now: now, runs: map[Key]*run{}}
-}
-
-// KeyOf names the gang of a pod: its Workload, else its PodGroup. A job wrapped
-// with a PodGroup of its own follows its Workload.
-func KeyOf(pod *corev1.Pod) (Key, bool) {
-	if w := convert.WorkloadOf(pod); w.Name != "" {
-		return Key{KindWorkload, w.Namespace, w.Name}, true
-	}
-	return groupOf(pod)
-}
-
-// groupOf names the PodGroup that a pod carries the label of.
-func groupOf(pod *corev1.Pod) (Key, bool) {
-	if name := pod.Labels[podgroup.PodGroupLabel]; name != "" {
-		return Key{KindPodGroup, pod.Namespace, name}, true
-	}
-	return Key{}, false
+	return &Reservations{pods: pods, gangs: gangs, names: names, now: now, runs: map[gang.Key]*run{}}
 }
 
 // view is one look at a gang: what it is, its members, and what is to be done
 // with those that wait. Member i is pod i.
 type view struct {
-	gang     Gang
-	members  []Member
+	gang     gang.Gang
+	members  []gang.Member
 	pods     []*corev1.Pod
-	decision GangDecision
+	decision gang.Decision
 }
 
 // look reads the current state of a gang.
-func (b *Reservations) look(k Key) view {
+func (b *Reservations) look(k gang.Key) view {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lookLocked(k)
 }
 
-func (b *Reservations) lookLocked(k Key) view {
+func (b *Reservations) lookLocked(k gang.Key) view {
 	g, ok := b.gangs.Gang(k)
 	if !ok {
-		return view{decision: GangDecision{Hold, k.String() + " does not exist yet"}}
+		return view{decision: gang.Decision{gang.Hold, k.String() + " does not exist yet"}}
 	}
 	pods := b.pods.OfGang(k)
-	v := view{gang: g, pods: make([]*corev1.Pod, 0, len(pods)), members: make([]Member, 0, len(pods))}
+	v := view{gang: g, pods: make([]*corev1.Pod, 0, len(pods)), members: make([]gang.Member, 0, len(pods))}
 	r := b.runs[k]
 	for _, p := range pods {
 		if m, ok := b.member(g, p); ok {
@@ -130,67 +110,39 @@ func (b *Reservations) lookLocked(k Key) view {
 			v.pods = append(v.pods, p)
 		}
 	}
-	v.decision = Decide(g, v.members)
+	v.decision = gang.Decide(g, v.members)
 	return v
 }
 
 // overlay puts the node reserved for a member over what the API shows.
-func (r *run) overlay(m *Member) {
+func (r *run) overlay(m *gang.Member) {
 	node, ok := r.reserved[m.UID]
 	switch {
 	case !ok:
-	case m.State != Pending:
+	case m.State != gang.Pending:
 		delete(r.reserved, m.UID)
 	case r.decided:
-		m.Node, m.State = node, Bound
+		m.Node, m.State = node, gang.Bound
 	default:
-		m.Node, m.State = node, Reserved
+		m.Node, m.State = node, gang.Reserved
 	}
 }
 
 // member reads a pod; ok is false for pods that hold nothing and will not, and for
 // those that are not ours to schedule.
-func (b *Reservations) member(g Gang, p *corev1.Pod) (m Member, ok bool) {
-	m = Member{UID: p.UID, Name: p.Name, Set: setOf(g, p), Node: p.Spec.NodeName, Created: p.CreationTimestamp.Time}
-	state := convert.PodState(p)
-	switch {
-	case state.Deleting && state.HoldsPlace():
-		m.State = Leaving
-	case state.Deleting:
-		return Member{}, false
-	case p.Status.Phase == corev1.PodSucceeded:
-		m.State = Succeeded
-	case p.Status.Phase == corev1.PodFailed:
-		m.State = Failed
-	case p.Spec.NodeName != "":
-		m.State = Bound
-	case len(p.Spec.SchedulingGates) > 0 || !slices.Contains(b.names, p.Spec.SchedulerName):
-		return Member{}, false
+func (b *Reservations) member(g gang.Gang, p *corev1.Pod) (m gang.Member, ok bool) {
+	m, ok = gang.Read(g, p)
+	if m.State == gang.Pending && (len(p.Spec.SchedulingGates) > 0 || !slices.Contains(b.names, p.Spec.SchedulerName)) {
+		return gang.Member{}, false
 	}
-	if o := metav1.GetControllerOf(p); o != nil {
-		m.OneByOne = o.Kind == "StatefulSet"
-	}
-	m.OneByOne = m.OneByOne || p.Annotations[kueue.PodGroupFastAdmissionAnnotation] == "true"
-	return m, true
-}
-
-// setOf names the pod set of a pod. PodGroups have one set without a name; a
-// pod that names none belongs to a Workload's only set.
-func setOf(g Gang, p *corev1.Pod) string {
-	if g.Key.Kind == KindPodGroup {
-		return ""
-	}
-	if name := convert.PodSetOf(p); name != "" || len(g.Sets) != 1 {
-		return name
-	}
-	return g.Sets[0].Name
+	return m, ok
 }
 
 // pending lists the pods of a gang that wait for a node.
 func (v view) pending() map[string]*corev1.Pod {
 	out := map[string]*corev1.Pod{}
 	for i, m := range v.members {
-		if m.State == Pending {
+		if m.State == gang.Pending {
 			out[m.Name] = v.pods[i]
 		}
 	}
@@ -203,15 +155,15 @@ func (v view) quorum(first types.UID) []*corev1.Pod {
 	for _, p := range v.pods {
 		byUID[p.UID] = p
 	}
-	ordered := slices.SortedFunc(slices.Values(v.members), func(x, y Member) int { return strings.Compare(x.Name, y.Name) })
+	ordered := slices.SortedFunc(slices.Values(v.members), func(x, y gang.Member) int { return strings.Compare(x.Name, y.Name) })
 	var out []*corev1.Pod
-	for _, m := range quorum(v.gang, ordered, first) {
+	for _, m := range gang.Quorum(v.gang, ordered, first) {
 		out = append(out, byUID[m.UID])
 	}
 	return out
 }
 
-func (b *Reservations) run(k Key) *run {
+func (b *Reservations) run(k gang.Key) *run {
 	r := b.runs[k]
 	if r == nil {
 		r = &run{reserved: map[types.UID]string{}}
@@ -221,7 +173,7 @@ func (b *Reservations) run(k Key) *run {
 }
 
 // dropIdle drops a run that has neither nodes nor a refusal.
-func (b *Reservations) dropIdle(k Key) {
+func (b *Reservations) dropIdle(k gang.Key) {
 	if r := b.runs[k]; r != nil && len(r.reserved) == 0 && r.try == nil && r.refusal == "" {
 		delete(b.runs, k)
 	}
@@ -230,7 +182,7 @@ func (b *Reservations) dropIdle(k Key) {
 // assignmentOf answers a pod that starts together with its gang: the node it was
 // assigned, or why not; neither if the gang is to be tried now, with this
 // pod as its leader pod.
-func (b *Reservations) assignmentOf(k Key, uid types.UID) (node, refusal string) {
+func (b *Reservations) assignmentOf(k gang.Key, uid types.UID) (node, refusal string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.runs[k]
@@ -251,7 +203,7 @@ func (b *Reservations) assignmentOf(k Key, uid types.UID) (node, refusal string)
 
 // isLeaderPod tells whether it is for this pod to try again: always, unless another
 // pod of its gang was refused for all of them.
-func (b *Reservations) isLeaderPod(k Key, uid types.UID) bool {
+func (b *Reservations) isLeaderPod(k gang.Key, uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.runs[k]
@@ -259,7 +211,7 @@ func (b *Reservations) isLeaderPod(k Key, uid types.UID) bool {
 }
 
 // begin starts an attempt with the assignments of a dry run.
-func (b *Reservations) begin(g Gang, assignments map[types.UID]assignment) {
+func (b *Reservations) begin(g gang.Gang, assignments map[types.UID]assignment) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.run(g.Key)
@@ -269,7 +221,7 @@ func (b *Reservations) begin(g Gang, assignments map[types.UID]assignment) {
 
 // refuse remembers why a gang did not start and which pod will try again. One that went while it
 // was tried, and of which forget was told before, would never do so, and nobody else either.
-func (b *Reservations) refuse(k Key, leaderPod types.UID, why string) {
+func (b *Reservations) refuse(k gang.Key, leaderPod types.UID, why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !slices.ContainsFunc(b.pods.OfGang(k), func(p *corev1.Pod) bool { return p.UID == leaderPod && p.DeletionTimestamp == nil }) {
@@ -281,7 +233,7 @@ func (b *Reservations) refuse(k Key, leaderPod types.UID, why string) {
 
 // assignedElsewhere lists the assignments of other gangs that are not reserved yet:
 // room that a dry run must leave alone.
-func (b *Reservations) assignedElsewhere(but Key) []assignment {
+func (b *Reservations) assignedElsewhere(but gang.Key) []assignment {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []assignment
@@ -300,7 +252,7 @@ func (b *Reservations) assignedElsewhere(but Key) []assignment {
 }
 
 // reserve notes that a pod got a node in this process.
-func (b *Reservations) reserve(k Key, uid types.UID, node string) {
+func (b *Reservations) reserve(k gang.Key, uid types.UID, node string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.run(k).reserved[uid] = node
@@ -324,7 +276,7 @@ const lateMargin = 500 * time.Millisecond
 
 // arrive says what a pod with a reserved node does next. stillWaiting tells
 // whether a pod that was told to wait does so.
-func (b *Reservations) arrive(k Key, uid types.UID, stillWaiting func(types.UID) bool) ticket {
+func (b *Reservations) arrive(k gang.Key, uid types.UID, stillWaiting func(types.UID) bool) ticket {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.run(k)
@@ -355,7 +307,7 @@ func (b *Reservations) arrive(k Key, uid types.UID, stillWaiting func(types.UID)
 // abandon ends the attempt of a gang, if there is one that is not decided, and
 // returns the pods that wait in it, so that the caller can send them back.
 // began tells whether there was an attempt.
-func (b *Reservations) abandon(k Key) (waiting []types.UID, began bool) {
+func (b *Reservations) abandon(k gang.Key) (waiting []types.UID, began bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.runs[k]
@@ -369,7 +321,7 @@ func (b *Reservations) abandon(k Key) (waiting []types.UID, began bool) {
 }
 
 // inTry tells whether a pod has an assignment in an attempt that is not decided.
-func (b *Reservations) inTry(k Key, uid types.UID) bool {
+func (b *Reservations) inTry(k gang.Key, uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.runs[k]
@@ -381,7 +333,7 @@ func (b *Reservations) inTry(k Key, uid types.UID) bool {
 }
 
 // binds tells whether a pod was let go to the node reserved for it.
-func (b *Reservations) binds(k Key, uid types.UID) bool {
+func (b *Reservations) binds(k gang.Key, uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.runs[k]
@@ -401,13 +353,13 @@ func (b *Reservations) binds(k Key, uid types.UID) bool {
 // release forgets the node reserved for a pod that failed to bind. empty tells
 // that a gang which was not let go holds no node any more, so that it may be
 // tried again.
-func (b *Reservations) release(k Key, uid types.UID) (empty bool) {
+func (b *Reservations) release(k gang.Key, uid types.UID) (empty bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.releaseLocked(k, uid)
 }
 
-func (b *Reservations) releaseLocked(k Key, uid types.UID) (empty bool) {
+func (b *Reservations) releaseLocked(k gang.Key, uid types.UID) (empty bool) {
 	r := b.runs[k]
 	if r == nil {
 		return false
@@ -424,7 +376,7 @@ func (b *Reservations) releaseLocked(k Key, uid types.UID) (empty bool) {
 
 // forget drops the node reserved for a pod that is bound or gone. If it was the
 // leader pod, another one becomes it.
-func (b *Reservations) forget(k Key, uid types.UID) {
+func (b *Reservations) forget(k gang.Key, uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r := b.runs[k]; r != nil && r.leaderPod == uid {
@@ -434,7 +386,7 @@ func (b *Reservations) forget(k Key, uid types.UID) {
 }
 
 // refused tells whether the pods of a gang that wait were refused.
-func (b *Reservations) refused(k Key) bool {
+func (b *Reservations) refused(k gang.Key) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.runs[k]
@@ -442,7 +394,7 @@ func (b *Reservations) refused(k Key) bool {
 }
 
 // clearRejection forgets a refusal: something has changed that concerns the gang.
-func (b *Reservations) clearRejection(k Key) {
+func (b *Reservations) clearRejection(k gang.Key) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r := b.runs[k]; r != nil {

@@ -10,33 +10,34 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
 // desk is Reservations with gangs and pods of the test's own, and a clock.
 type desk struct {
 	*Reservations
-	pods  map[Key][]*corev1.Pod
-	gangs map[Key]Gang
+	pods  map[gang.Key][]*corev1.Pod
+	gangs map[gang.Key]gang.Gang
 	now   time.Time
 }
 
 func newDesk() *desk {
-	d := &desk{pods: map[Key][]*corev1.Pod{}, gangs: map[Key]Gang{}, now: time.Unix(1000, 0)}
+	d := &desk{pods: map[gang.Key][]*corev1.Pod{}, gangs: map[gang.Key]gang.Gang{}, now: time.Unix(1000, 0)}
 	d.Reservations = NewReservations(d, d, []string{testScheduler}, func() time.Time { return d.now })
 	return d
 }
 
-func (d *desk) OfGang(k Key) []*corev1.Pod { return d.pods[k] }
+func (d *desk) OfGang(k gang.Key) []*corev1.Pod { return d.pods[k] }
 
-func (d *desk) Gang(k Key) (Gang, bool) {
+func (d *desk) Gang(k gang.Key) (gang.Gang, bool) {
 	g, ok := d.gangs[k]
 	return g, ok
 }
 
 // gang adds an admitted gang with pods that wait, whose UIDs are their names.
-func (d *desk) gang(name string, podNames ...string) Gang {
-	k := Key{KindWorkload, "blue", name}
-	g := Gang{Key: k, Admitted: true, Wait: 10 * time.Second, Sets: []Set{{Name: "main", Count: len(podNames)}}}
+func (d *desk) gang(name string, podNames ...string) gang.Gang {
+	k := gang.Key{gang.KindWorkload, "blue", name}
+	g := gang.Gang{Key: k, Admitted: true, Wait: 10 * time.Second, Sets: []gang.Set{{Name: "main", Count: len(podNames)}}}
 	d.gangs[k] = g
 	for _, n := range podNames {
 		d.pods[k] = append(d.pods[k], &corev1.Pod{
@@ -48,7 +49,7 @@ func (d *desk) gang(name string, podNames ...string) Gang {
 }
 
 // begin assigns the pods of a gang, each to a node of its own.
-func (d *desk) begin(g Gang) {
+func (d *desk) begin(g gang.Gang) {
 	assignments := map[types.UID]assignment{}
 	for _, p := range d.pods[g.Key] {
 		assignments[p.UID] = assignment{pod: p, node: "node-of-" + p.Name}
@@ -74,7 +75,7 @@ func TestLastPodLetsTheGangGo(t *testing.T) {
 	if diff := cmp.Diff(ticket{release: []types.UID{"a", "b"}}, got, cmp.AllowUnexported(ticket{})); diff != "" {
 		t.Errorf("the last pod arrives (-want +got):\n%s", diff)
 	}
-	if v := d.look(g.Key).decision; v.Act != Alone {
+	if v := d.look(g.Key).decision; v.Act != gang.Alone {
 		t.Errorf("after the gang was let go a pod is placed %v, want alone: it has started", v)
 	}
 }
@@ -150,9 +151,9 @@ func TestOnePodSpeaksForARefusedGang(t *testing.T) {
 // A pod that goes while it is tried is refused when everybody has forgotten it: if it spoke for its
 // gang, the pods that follow it would repeat its words until their job is evicted for them.
 func TestNoPodThatIsGoneSpeaksForItsGang(t *testing.T) {
-	for name, goes := range map[string]func(*desk, Key){
-		"gone":  func(d *desk, k Key) { d.pods[k] = d.pods[k][1:] },
-		"going": func(d *desk, k Key) { d.pods[k][0].DeletionTimestamp = &metav1.Time{Time: d.now} },
+	for name, goes := range map[string]func(*desk, gang.Key){
+		"gone":  func(d *desk, k gang.Key) { d.pods[k] = d.pods[k][1:] },
+		"going": func(d *desk, k gang.Key) { d.pods[k][0].DeletionTimestamp = &metav1.Time{Time: d.now} },
 	} {
 		d := newDesk()
 		g := d.gang("job", "a", "b")
@@ -182,28 +183,6 @@ func TestAssignedNodesAreKeptFromOthers(t *testing.T) {
 	}
 }
 
-func TestKeyOf(t *testing.T) {
-	cases := map[string]struct {
-		why  string
-		pod  *corev1.Pod
-		want Key
-	}{
-		"plain":    {"other pods are not our business", pod("ns", "p", 0), Key{}},
-		"planned":  {"a workload is a gang", planned(pod("ns", "p", 0), "w", "main"), Key{KindWorkload, "ns", "w"}},
-		"grouped":  {"a pod group is a gang", grouped(pod("ns", "p", 0), "g"), Key{KindPodGroup, "ns", "g"}},
-		"both":     {"the plan rules", grouped(planned(pod("ns", "p", 0), "w", "main"), "g"), Key{KindWorkload, "ns", "w"}},
-		"only set": {"a pod set alone names no workload", func() *corev1.Pod { p := planned(pod("ns", "p", 0), "", "main"); return p }(), Key{}},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			got, _ := KeyOf(c.pod)
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", c.why, diff)
-			}
-		})
-	}
-}
-
 func TestMembers(t *testing.T) {
 	change := func(f func(*corev1.Pod)) *corev1.Pod {
 		p := pod("ns", "p", 0)
@@ -213,15 +192,15 @@ func TestMembers(t *testing.T) {
 	cases := map[string]struct {
 		why   string
 		pod   *corev1.Pod
-		state State
+		state gang.State
 		ok    bool
 	}{
-		"waiting": {"it takes part", pod("ns", "p", 0), Pending, true},
-		"bound":   {"it has its place", change(func(p *corev1.Pod) { p.Spec.NodeName = "n" }), Bound, true},
-		"failed":  {"it leaves its place to others", change(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), Failed, true},
+		"waiting": {"it takes part", pod("ns", "p", 0), gang.Pending, true},
+		"bound":   {"it has its place", change(func(p *corev1.Pod) { p.Spec.NodeName = "n" }), gang.Bound, true},
+		"failed":  {"it leaves its place to others", change(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), gang.Failed, true},
 		"S1: deleted, not ended": {"it keeps its node until its containers have stopped", change(func(p *corev1.Pod) {
 			p.Spec.NodeName, p.Status.Phase, p.DeletionTimestamp = "n", corev1.PodRunning, &metav1.Time{}
-		}), Leaving, true},
+		}), gang.Leaving, true},
 		"deleted, without a node": {"it is not bound any more", change(func(p *corev1.Pod) {
 			p.DeletionTimestamp = &metav1.Time{}
 		}), 0, false},
@@ -235,7 +214,7 @@ func TestMembers(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			m, ok := newDesk().member(Gang{}, c.pod)
+			m, ok := newDesk().member(gang.Gang{}, c.pod)
 			if ok != c.ok || m.State != c.state {
 				t.Errorf("%s: got %v %v, want %v %v", c.why, m.State, ok, c.state, c.ok)
 			}
@@ -259,13 +238,13 @@ func TestMembersMadeOneByOne(t *testing.T) {
 	} {
 		p := pod("ns", "p", 0)
 		p.OwnerReferences = c.owners
-		if m, _ := newDesk().member(Gang{}, p); m.OneByOne != c.want {
+		if m, _ := newDesk().member(gang.Gang{}, p); m.OneByOne != c.want {
 			t.Errorf("%s: one by one is %v, want %v", name, m.OneByOne, c.want)
 		}
 	}
 	early := pod("ns", "p", 0)
 	metav1.SetMetaDataAnnotation(&early.ObjectMeta, kueue.PodGroupFastAdmissionAnnotation, "true")
-	if m, _ := newDesk().member(Gang{}, early); !m.OneByOne {
+	if m, _ := newDesk().member(gang.Gang{}, early); !m.OneByOne {
 		t.Error("a pod of a group that was admitted with its first pod waits for the last")
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
 // resumeWait is how long other pods leave room, at most, to those that go first.
@@ -24,7 +26,7 @@ const resumeWait = 10 * time.Second
 type resumption struct {
 	mu sync.Mutex
 	// first are the pods that go first and have not been tried yet.
-	first map[types.UID]Key
+	first map[types.UID]gang.Key
 	// held are the pods that were refused meanwhile, by namespace and name.
 	held map[string]*corev1.Pod
 }
@@ -34,16 +36,16 @@ type resumption struct {
 func (r *resumption) begin(pods []*corev1.Pod, names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	bound := map[Key]bool{}
+	bound := map[gang.Key]bool{}
 	for _, p := range pods {
-		if k, ok := KeyOf(p); ok && k.Kind == KindPodGroup && p.Spec.NodeName != "" && p.DeletionTimestamp == nil {
+		if k, ok := gang.KeyOf(p); ok && k.Kind == gang.KindPodGroup && p.Spec.NodeName != "" && p.DeletionTimestamp == nil {
 			bound[k] = true
 		}
 	}
-	r.first, r.held = map[types.UID]Key{}, map[string]*corev1.Pod{}
+	r.first, r.held = map[types.UID]gang.Key{}, map[string]*corev1.Pod{}
 	for _, p := range pods {
 		waits := p.Spec.NodeName == "" && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 0 && slices.Contains(names, p.Spec.SchedulerName)
-		if k, ok := KeyOf(p); ok && bound[k] && waits {
+		if k, ok := gang.KeyOf(p); ok && bound[k] && waits {
 			r.first[p.UID] = k
 		}
 	}
@@ -56,11 +58,11 @@ func (r *resumption) refusal(p *corev1.Pod) string {
 	if _, goes := r.first[p.UID]; goes || len(r.first) == 0 {
 		return ""
 	}
-	if k, ok := KeyOf(p); ok && k.Kind == KindWorkload {
+	if k, ok := gang.KeyOf(p); ok && k.Kind == gang.KindWorkload {
 		return ""
 	}
 	r.held[p.Namespace+"/"+p.Name] = p
-	ahead := slices.MinFunc(slices.Collect(maps.Values(r.first)), func(a, b Key) int {
+	ahead := slices.MinFunc(slices.Collect(maps.Values(r.first)), func(a, b gang.Key) int {
 		if a.String() < b.String() {
 			return -1
 		}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
 // rig is the upstream framework with our plugins, without a queue or an API server:
@@ -130,7 +131,7 @@ func (r *rig) wokenSince() []string {
 }
 
 // add makes an admitted gang of one set, with pods of some GPUs that wait.
-func (r *rig) add(name string, gpus int, podNames ...string) Gang {
+func (r *rig) add(name string, gpus int, podNames ...string) gang.Gang {
 	g := r.gang(name, podNames...)
 	for _, p := range r.pods[g.Key] {
 		resize(p, gpus)
@@ -140,7 +141,7 @@ func (r *rig) add(name string, gpus int, podNames ...string) Gang {
 }
 
 // plan gives a gang planned nodes.
-func (r *rig) plan(g Gang, places ...core.Place) Gang {
+func (r *rig) plan(g gang.Gang, places ...core.Place) gang.Gang {
 	g.Sets = slices.Clone(g.Sets)
 	g.Sets[0].Places = places
 	r.gangs[g.Key] = g
@@ -153,7 +154,7 @@ func resize(p *corev1.Pod, gpus int) {
 }
 
 // find is a pod of a gang.
-func (r *rig) find(g Gang, name string) *corev1.Pod {
+func (r *rig) find(g gang.Gang, name string) *corev1.Pod {
 	r.t.Helper()
 	for _, p := range r.pods[g.Key] {
 		if p.Name == name {
@@ -215,3 +216,5 @@ func queued(p *corev1.Pod, since time.Time) fwk.QueuedPodInfo {
 	}
 	return &framework.QueuedPodInfo{PodInfo: info, Timestamp: since}
 }
+
+func placed(node string, pods int32) core.Place { return core.Place{Node: node, Count: pods} }

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,27 +19,19 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
-	"github.com/mlbatch/mlbatch/internal/kube/convert"
-)
-
-// How long members of a gang hold nodes for the others. A planned gang has its
-// room reserved by the engine, so something is wrong if it does not fill it at
-// once.
-const (
-	plannedWait  = 10 * time.Second
-	podGroupWait = 300 * time.Second
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
 // registry is the set of gangs that the API describes.
 type registry struct {
 	mu    sync.RWMutex
-	gangs map[Key]Gang
+	gangs map[gang.Key]gang.Gang
 }
 
-func newRegistry() *registry { return &registry{gangs: map[Key]Gang{}} }
+func newRegistry() *registry { return &registry{gangs: map[gang.Key]gang.Gang{}} }
 
 // Gang returns what is known of a gang.
-func (r *registry) Gang(k Key) (Gang, bool) {
+func (r *registry) Gang(k gang.Key) (gang.Gang, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	g, ok := r.gangs[k]
@@ -49,7 +39,7 @@ func (r *registry) Gang(k Key) (Gang, bool) {
 }
 
 // put stores a gang and tells whether it differs from what was known.
-func (r *registry) put(g Gang) (changed bool) {
+func (r *registry) put(g gang.Gang) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old, ok := r.gangs[g.Key]
@@ -60,52 +50,10 @@ func (r *registry) put(g Gang) (changed bool) {
 	return true
 }
 
-func (r *registry) drop(k Key) {
+func (r *registry) drop(k gang.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.gangs, k)
-}
-
-// fromWorkload reads the plan of a Workload.
-func fromWorkload(w *kueue.Workload) Gang {
-	g := Gang{
-		Key:      Key{KindWorkload, w.Namespace, w.Name},
-		Since:    w.CreationTimestamp.Time,
-		Admitted: convert.Admitted(w),
-		Wait:     plannedWait,
-	}
-	if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadAdmitted); c != nil {
-		g.AdmittedAt = c.LastTransitionTime.Time
-	}
-	a := convert.Admission(w.Status.Admission)
-	if a == nil {
-		return g
-	}
-	done, later, fewer := convert.Done(w), convert.Later(w), convert.Fewer(w)
-	for _, ps := range a.PodSets {
-		s := Set{Name: ps.Name, Count: int(ps.Count), Reclaimed: int(done[ps.Name]), Once: convert.EndsOnce(w), Later: slices.Contains(later, ps.Name), Places: ps.Places}
-		if asked, is := fewer[ps.Name]; is {
-			s.Unasked = max(0, s.Count-int(asked))
-		}
-		g.Sets = append(g.Sets, s)
-	}
-	return g
-}
-
-// fromPodGroup reads a PodGroup.
-func fromPodGroup(p *podgroup.PodGroup) Gang {
-	g := Gang{
-		Key:        Key{KindPodGroup, p.Namespace, p.Name},
-		Since:      p.CreationTimestamp.Time,
-		Admitted:   true,
-		AdmittedAt: p.CreationTimestamp.Time,
-		Wait:       podGroupWait,
-		Sets:       []Set{{Count: max(1, int(p.Spec.MinMember))}},
-	}
-	if s := p.Spec.ScheduleTimeoutSeconds; s != nil && *s > 0 {
-		g.Wait = time.Duration(*s) * time.Second
-	}
-	return g
 }
 
 // podGroupResource is the resource name of PodGroups.
@@ -117,7 +65,7 @@ type source struct {
 	gv       schema.GroupVersion
 	list     func() runtime.Object
 	object   runtime.Object
-	gang     func(obj any) (Gang, bool)
+	gang     func(obj any) (gang.Gang, bool)
 	// slim drops what is not read here before the object is kept.
 	slim func(obj any)
 }
@@ -128,12 +76,12 @@ func workloadSource() source {
 		gv:       kueue.GroupVersion,
 		list:     func() runtime.Object { return &kueue.WorkloadList{} },
 		object:   &kueue.Workload{},
-		gang: func(obj any) (Gang, bool) {
+		gang: func(obj any) (gang.Gang, bool) {
 			w, ok := obj.(*kueue.Workload)
 			if !ok {
-				return Gang{}, false
+				return gang.Gang{}, false
 			}
-			return fromWorkload(w), true
+			return gang.FromWorkload(w), true
 		},
 		slim: func(obj any) {
 			if w, ok := obj.(*kueue.Workload); ok {
@@ -157,12 +105,12 @@ func podGroupSource() source {
 		gv:       podgroup.GroupVersion,
 		list:     func() runtime.Object { return &podgroup.PodGroupList{} },
 		object:   &podgroup.PodGroup{},
-		gang: func(obj any) (Gang, bool) {
+		gang: func(obj any) (gang.Gang, bool) {
 			p, ok := obj.(*podgroup.PodGroup)
 			if !ok {
-				return Gang{}, false
+				return gang.Gang{}, false
 			}
-			return fromPodGroup(p), true
+			return gang.FromPodGroup(p), true
 		},
 		slim: func(obj any) {
 			if p, ok := obj.(*podgroup.PodGroup); ok {

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
 // waker brings pods back into the queue when something changed that the queue
@@ -35,7 +37,7 @@ func (w *waker) plugin() *gangPlugin {
 
 // restart drops the attempt of a gang, since it was made for other facts, and
 // lets its pods try again.
-func (w *waker) restart(k Key, why string) {
+func (w *waker) restart(k gang.Key, why string) {
 	p := w.plugin()
 	if p == nil {
 		return
@@ -108,24 +110,24 @@ func (w *waker) podHandler() cache.ResourceEventHandler {
 // was being bound when it was last seen, and how it left was not seen.
 func (w *waker) mayBeBound(obj any, p *corev1.Pod) bool {
 	_, unwatched := obj.(cache.DeletedFinalStateUnknown)
-	k, ok := KeyOf(p)
+	k, ok := gang.KeyOf(p)
 	return ok && unwatched && w.reservations.binds(k, p.UID)
 }
 
 // came wakes the siblings of the pod that makes a gang complete. Each earlier
 // pod was held back when it came.
 func (w *waker) came(p *corev1.Pod) {
-	k, ok := KeyOf(p)
+	k, ok := gang.KeyOf(p)
 	if !ok || p.Spec.NodeName != "" {
 		return
 	}
-	if w.reservations.look(k).decision.Act == Together && !w.reservations.inTry(k, p.UID) {
+	if w.reservations.look(k).decision.Act == gang.Together && !w.reservations.inTry(k, p.UID) {
 		w.wake(k)
 	}
 }
 
 func (w *waker) moved(old, p *corev1.Pod) {
-	k, ok := KeyOf(p)
+	k, ok := gang.KeyOf(p)
 	switch {
 	case !ok:
 	case old.DeletionTimestamp == nil && p.DeletionTimestamp != nil:
@@ -143,7 +145,7 @@ func (w *waker) moved(old, p *corev1.Pod) {
 
 // went ends an attempt that counted on the pod, and offers its place.
 func (w *waker) went(p *corev1.Pod) {
-	k, ok := KeyOf(p)
+	k, ok := gang.KeyOf(p)
 	if !ok {
 		return
 	}
@@ -159,7 +161,7 @@ func (w *waker) went(p *corev1.Pod) {
 	}
 }
 
-func (w *waker) wake(k Key) {
+func (w *waker) wake(k gang.Key) {
 	if p := w.plugin(); p != nil {
 		p.wake(k)
 	}

@@ -1,4 +1,4 @@
-package scheduler
+package gang
 
 import (
 	"fmt"
@@ -66,7 +66,7 @@ func remaining(places []core.Place, taken ...map[string]int32) []core.Place {
 // because it takes no work any more, counts until it has ended. PodGroups may have
 // any number.
 func Room(g Gang, s Set, members []Member) int {
-	given := s.need()
+	given := s.Need()
 	if s.Once {
 		given = s.Count // those that succeeded count as well
 	}
@@ -100,8 +100,8 @@ func Room(g Gang, s Set, members []Member) int {
 	return max(min(given, open), 0)
 }
 
-// full says why there is no room in a set.
-func full(g Gang, s Set, members []Member) string {
+// Full says why there is no room in a set.
+func Full(g Gang, s Set, members []Member) string {
 	for _, m := range members {
 		if m.Set == s.Name && m.State == Leaving {
 			return fmt.Sprintf("pod %s was deleted and %s %s until it has ended", m.Name, convert.PlaceKept, m.Node)

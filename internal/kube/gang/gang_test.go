@@ -1,4 +1,4 @@
-package scheduler
+package gang
 
 import (
 	"testing"
@@ -52,121 +52,121 @@ func TestDecide(t *testing.T) {
 		why     string
 		gang    Gang
 		members []Member
-		want    GangDecision
+		want    Decision
 	}{
 		"not admitted": {
 			why:     "without quota no pod may take a node, however many there are",
 			gang:    Gang{Key: Key{KindWorkload, "blue", "job"}, Sets: []Set{main(1, 0)}},
 			members: pods("main", Pending),
-			want:    GangDecision{Hold, "Workload blue/job is not admitted yet"},
+			want:    Decision{Hold, "Workload blue/job is not admitted yet"},
 		},
 		"incomplete": {
 			why:     "a gang takes nothing before all of its pods exist",
 			gang:    gang(main(4, 0)),
 			members: pods("main", Pending, Pending, Pending),
-			want:    GangDecision{Hold, "Workload blue/job starts as a whole: 3 of 4 pods exist"},
+			want:    Decision{Hold, "Workload blue/job starts as a whole: 3 of 4 pods exist"},
 		},
 		"complete": {
 			why:     "the last pod makes the gang start",
 			gang:    gang(main(4, 0)),
 			members: pods("main", Pending, Pending, Pending, Pending),
-			want:    GangDecision{Act: Together},
+			want:    Decision{Act: Together},
 		},
 		"made smaller": {
 			why:     "what is not asked for never comes",
 			gang:    gang(Set{Name: "main", Count: 4, Unasked: 2, Reclaimed: 1}),
 			members: pods("main", Pending),
-			want:    GangDecision{Act: Alone},
+			want:    Decision{Act: Alone},
 		},
 		"made smaller, incomplete": {
 			why:     "what is asked for starts together",
 			gang:    gang(Set{Name: "main", Count: 4, Unasked: 1}),
 			members: pods("main", Pending, Pending),
-			want:    GangDecision{Hold, "Workload blue/job starts as a whole: 2 of 3 pods exist"},
+			want:    Decision{Hold, "Workload blue/job starts as a whole: 2 of 3 pods exist"},
 		},
 		"some reserved": {
 			why:     "nodes held by this process alone are not a start",
 			gang:    gang(main(3, 0)),
 			members: pods("main", Reserved, Reserved, Pending),
-			want:    GangDecision{Act: Together},
+			want:    Decision{Act: Together},
 		},
 		"two sets, one incomplete": {
 			why:     "surplus pods of one set do not stand in for missing ones of another",
 			gang:    gang(Set{Name: "head", Count: 1}, Set{Name: "work", Count: 2}),
 			members: all(pods("head", Pending, Pending), pods("work", Pending)),
-			want:    GangDecision{Hold, "Workload blue/job starts as a whole: 2 of 3 pods exist"},
+			want:    Decision{Hold, "Workload blue/job starts as a whole: 2 of 3 pods exist"},
 		},
 		"single pod": {
 			why:     "there is no other pod to wait for",
 			gang:    gang(main(1, 0)),
 			members: pods("main", Pending),
-			want:    GangDecision{Act: Alone},
+			want:    Decision{Act: Alone},
 		},
 		"replacement": {
 			why:     "the rest of the gang runs: a lost pod comes back alone",
 			gang:    gang(main(4, 0)),
 			members: pods("main", Bound, Bound, Pending),
-			want:    GangDecision{Act: Alone},
+			want:    Decision{Act: Alone},
 		},
 		"pods succeeded in this run": {
 			why:     "a gang that has run needs no new start, even if no pod of it runs now",
 			gang:    gang(main(2, 0)),
 			members: all(with(at(admitted.Add(time.Second)), pods("main", Succeeded, Failed)), pods("more", Pending)),
-			want:    GangDecision{Act: Alone},
+			want:    Decision{Act: Alone},
 		},
 		"pods succeeded before an eviction": {
 			why:     "after a new admission what is left starts together again",
 			gang:    gang(main(4, 2)),
 			members: all(with(at(admitted.Add(-time.Hour)), pods("main", Succeeded, Succeeded)), pods("main", Pending)),
-			want:    GangDecision{Hold, "Workload blue/job starts as a whole: 1 of 2 pods exist"},
+			want:    Decision{Hold, "Workload blue/job starts as a whole: 1 of 2 pods exist"},
 		},
 		"S1: all deleted, none ended": {
 			why:     "what was deleted takes no part: the gang starts as a whole again, once there are places",
 			gang:    gang(main(2, 0)),
 			members: pods("main", Leaving, Leaving, Pending),
-			want:    GangDecision{Hold, "Workload blue/job starts as a whole: 1 of 2 pods exist"},
+			want:    Decision{Hold, "Workload blue/job starts as a whole: 1 of 2 pods exist"},
 		},
 		"reclaimed pods": {
 			why:     "pods that are done are not waited for",
 			gang:    gang(main(4, 2)),
 			members: pods("main", Pending, Pending),
-			want:    GangDecision{Act: Together},
+			want:    Decision{Act: Together},
 		},
 		"one by one": {
 			why:     "a StatefulSet creates the second pod when the first runs: waiting for both would wait forever",
 			gang:    gang(main(3, 0)),
 			members: with(oneByOne, pods("main", Pending)),
-			want:    GangDecision{Act: Alone},
+			want:    Decision{Act: Alone},
 		},
 		"one by one, the first reserved": {
 			why:     "it has its node already: whoever waited for it to wait again would wait forever",
 			gang:    gang(main(3, 0)),
 			members: with(oneByOne, pods("main", Reserved, Pending)),
-			want:    GangDecision{Act: Alone},
+			want:    Decision{Act: Alone},
 		},
 		"one by one, reserved beside a gang": {
 			why:     "it has its node with the others",
 			gang:    gang(main(3, 0), Set{Name: "work", Count: 1}),
 			members: all(with(oneByOne, pods("main", Reserved)), pods("work", Pending)),
-			want:    GangDecision{Act: Together},
+			want:    Decision{Act: Together},
 		},
 		"later": {
 			why:     "what waits for these is not waited for",
 			gang:    gang(main(2, 0), Set{Name: "work", Count: 2, Later: true}),
 			members: pods("main", Pending, Pending),
-			want:    GangDecision{Act: Together},
+			want:    Decision{Act: Together},
 		},
 		"later, before the others": {
 			why:     "those that do not wait are a gang",
 			gang:    gang(main(2, 0), Set{Name: "work", Count: 2, Later: true}),
 			members: all(pods("main", Pending), pods("work", Pending)),
-			want:    GangDecision{Hold, "Workload blue/job starts as a whole: 2 of 3 pods exist"},
+			want:    Decision{Hold, "Workload blue/job starts as a whole: 2 of 3 pods exist"},
 		},
 		"one by one beside a gang": {
 			why:     "the first pod of a StatefulSet still starts with the rest of its workload",
 			gang:    gang(main(3, 0), Set{Name: "work", Count: 2}),
 			members: all(with(oneByOne, pods("main", Pending)), pods("work", Pending)),
-			want:    GangDecision{Hold, "Workload blue/job starts as a whole: 2 of 3 pods exist"},
+			want:    Decision{Hold, "Workload blue/job starts as a whole: 2 of 3 pods exist"},
 		},
 	}
 	for name, c := range cases {
@@ -211,7 +211,7 @@ func TestQuorum(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, m := range quorum(Gang{Sets: c.sets}, c.members, c.first) {
+			for _, m := range Quorum(Gang{Sets: c.sets}, c.members, c.first) {
 				got = append(got, m.Name)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {

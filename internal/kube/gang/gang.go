@@ -1,4 +1,4 @@
-package scheduler
+package gang
 
 import (
 	"fmt"
@@ -63,8 +63,8 @@ type Set struct {
 	Places []core.Place
 }
 
-// need is how many live pods the set must have for the gang to start.
-func (s Set) need() int { return max(0, s.Count-s.Reclaimed-s.Unasked) }
+// Need is how many live pods the set must have for the gang to start.
+func (s Set) Need() int { return max(0, s.Count-s.Reclaimed-s.Unasked) }
 
 // State is how far a member has come.
 type State int
@@ -111,23 +111,23 @@ const (
 	Together
 )
 
-// GangDecision is an Act and, for Hold, the sentence that says why.
-type GangDecision struct {
+// Decision is an Act and, for Hold, the sentence that says why.
+type Decision struct {
 	Act Act
 	Why string
 }
 
 // Decide says what to do with the pending members of a gang. It depends on
 // nothing but its arguments.
-func Decide(g Gang, members []Member) GangDecision {
+func Decide(g Gang, members []Member) Decision {
 	if !g.Admitted {
-		return GangDecision{Hold, g.Key.String() + " is not admitted yet"}
+		return Decision{Hold, g.Key.String() + " is not admitted yet"}
 	}
 	// A gang that has started is kept going: a lost pod is replaced alone, since
 	// the others that are missing may never come back (an Indexed Job gives up
 	// on an index, for example).
 	if started(g, members) {
-		return GangDecision{Act: Alone}
+		return Decision{Act: Alone}
 	}
 	exist, need := 0, 0
 	for _, s := range g.Sets {
@@ -135,12 +135,12 @@ func Decide(g Gang, members []Member) GangDecision {
 		exist, need = exist+min(e, n), need+n
 	}
 	if exist < need {
-		return GangDecision{Hold, fmt.Sprintf("%s starts as a whole: %d of %d pods exist", g.Key, exist, need)}
+		return Decision{Hold, fmt.Sprintf("%s starts as a whole: %d of %d pods exist", g.Key, exist, need)}
 	}
 	if need <= 1 {
-		return GangDecision{Act: Alone}
+		return Decision{Act: Alone}
 	}
-	return GangDecision{Act: Together}
+	return Decision{Act: Together}
 }
 
 // started tells whether the gang has run, or is allowed to, since it was admitted. Where
@@ -175,16 +175,16 @@ func present(s Set, members []Member) (exist, need int) {
 		}
 	}
 	if oneByOne || s.Later {
-		return exist, min(exist, s.need())
+		return exist, min(exist, s.Need())
 	}
-	return exist, s.need()
+	return exist, s.Need()
 }
 
-// quorum picks the pending members that start together: as many of each set as
+// Quorum picks the pending members that start together: as many of each set as
 // it needs, first first, then the others in the order given. It picks none if
 // some are missing: pods of an earlier attempt that still hold their nodes
 // have to give them back first, or the gang would start without them.
-func quorum(g Gang, members []Member, first types.UID) []Member {
+func Quorum(g Gang, members []Member, first types.UID) []Member {
 	var out []Member
 	need := 0
 	for _, s := range g.Sets {
@@ -209,8 +209,8 @@ func quorum(g Gang, members []Member, first types.UID) []Member {
 	return out
 }
 
-// set finds a pod set by name. A pod that names none belongs to the only one.
-func (g Gang) set(name string) (Set, bool) {
+// Find finds a pod set by name. A pod that names none belongs to the only one.
+func (g Gang) Find(name string) (Set, bool) {
 	for _, s := range g.Sets {
 		if s.Name == name {
 			return s, true
