@@ -112,6 +112,9 @@ func allow(group string, verbs []string, resources ...string) rbacv1.PolicyRule 
 
 func read() []string { return []string{"get", "list", "watch"} }
 
+// follow is for what is read from a cache alone.
+func follow() []string { return []string{"list", "watch"} }
+
 func write() []string {
 	return []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 }
@@ -183,7 +186,10 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for i := range all {
 		k := &all[i]
-		verbs := append(read(), "patch", "update")
+		verbs := append(read(), "patch")
+		if all.Child(k.GVK()) { // held back and changed as they were seen, see package operator
+			verbs = append(verbs, "update")
+		}
 		if k.Wrapped == nil {
 			verbs = append(verbs, "delete") // others, where jobs run: see teamRules
 		}
@@ -210,27 +216,27 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		rules = append(rules, allow(group, []string{"get"}, "podgroups"))
 	}
 	return append(rules,
-		allow("kueue.x-k8s.io", read(), "admissionchecks", "clusterqueues", "cohorts", "localqueues", "provisioningrequestconfigs", "resourceflavors", "topologies", "workloadpriorityclasses"),
+		allow("kueue.x-k8s.io", follow(), "admissionchecks", "clusterqueues", "cohorts", "provisioningrequestconfigs", "resourceflavors", "topologies"),
+		allow("kueue.x-k8s.io", read(), "localqueues", "workloadpriorityclasses"),
 		// It patches them alone. That it may update them tells holdGuards who it is.
 		allow("kueue.x-k8s.io", write(), "workloads"),
-		allow("kueue.x-k8s.io", []string{"patch"}, "clusterqueues", "localqueues", "cohorts", "resourceflavors", "admissionchecks", "topologies"),
+		allow("kueue.x-k8s.io", []string{"patch"}, "clusterqueues", "resourceflavors", "admissionchecks", "topologies"),
 		allow("kueue.x-k8s.io", []string{"update"}, "workloads/status"),
 		allow("kueue.x-k8s.io", []string{"patch"}, "clusterqueues/status", "localqueues/status", "cohorts/status", "admissionchecks/status"),
 		allow("kueue.x-k8s.io", []string{"update"}, "workloads/finalizers", "clusterqueues/finalizers", "localqueues/finalizers", "resourceflavors/finalizers"),
 		allow(history.GroupVersion.Group, []string{"create", "delete", "get", "list", "update"}, history.Resource),
-		allow("", read(), "pods", "podtemplates"),
-		allow("autoscaling.x-k8s.io", append(read(), "create", "delete"), "provisioningrequests"),
-		allow("", read(), "nodes", "namespaces", "limitranges", "resourcequotas"),
-		allow("node.k8s.io", read(), "runtimeclasses"),
+		allow("", read(), "pods", "namespaces"),
+		allow("autoscaling.x-k8s.io", append(follow(), "create", "delete"), "provisioningrequests"),
+		allow("", follow(), "nodes", "limitranges", "resourcequotas"),
+		allow("node.k8s.io", follow(), "runtimeclasses"),
 		allow("scheduling.k8s.io", read(), "priorityclasses"),
-		allow("", []string{"create", "patch"}, "events"),
 		allow("events.k8s.io", []string{"create", "patch"}, "events"),
 		allow("authorization.k8s.io", []string{"create"}, "subjectaccessreviews"),
 		// It binds TeamRole to itself where jobs run, and the role of a job's account to
 		// that. That it binds nothing else, to no other user and nowhere else, the policy of
 		// bindingGuards sees to.
 		allow("rbac.authorization.k8s.io", []string{"create"}, "rolebindings"),
-		named(allow("rbac.authorization.k8s.io", append(read(), "delete", "patch"), "rolebindings"), rights.Binding),
+		named(allow("rbac.authorization.k8s.io", append(follow(), "delete", "patch"), "rolebindings"), rights.Binding),
 		named(allow("rbac.authorization.k8s.io", []string{"bind"}, "clusterroles"), TeamRole),
 	)
 }
@@ -261,10 +267,10 @@ func named(r rbacv1.PolicyRule, names ...string) rbacv1.PolicyRule {
 // are operated here, and what provisioning asks for, and takes pods off bad nodes.
 func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
-		allow("", []string{"create", "delete", "get", "patch", "update"}, "podtemplates"),
+		allow("", []string{"create", "delete", "update"}, "podtemplates"),
 		allow("", []string{"create"}, "pods/eviction"),
 		// It starts and stops pods that are queued by themselves.
-		allow("", []string{"patch", "update"}, "pods"),
+		allow("", []string{"patch"}, "pods"),
 		allow("", []string{"patch"}, "pods/status"),
 		allow("", []string{"update"}, "pods/finalizers"),
 	}
@@ -284,7 +290,7 @@ func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	}
 	// LeaderWorkerSets are made of them.
 	return append(rules,
-		allow("apps", []string{"create", "patch", "update"}, "statefulsets"),
+		allow("apps", []string{"create", "patch"}, "statefulsets"),
 		allow("apps", []string{"create", "delete"}, "controllerrevisions"),
 		allow("", []string{"delete"}, "pods"))
 }
@@ -293,8 +299,8 @@ func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 // read plans and gangs, and to say how gangs stand.
 func schedulerRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		allow("kueue.x-k8s.io", read(), "workloads"),
-		allow("scheduling.x-k8s.io", read(), "podgroups"),
+		allow("kueue.x-k8s.io", follow(), "workloads"),
+		allow("scheduling.x-k8s.io", follow(), "podgroups"),
 		allow("scheduling.x-k8s.io", []string{"patch"}, "podgroups/status"),
 	}
 }
@@ -314,5 +320,5 @@ func homeRules(account string, o Options) []rbacv1.PolicyRule {
 	}
 	return append(rules,
 		allow("", []string{"create"}, "configmaps"),
-		named(allow("", append(read(), "patch"), "configmaps"), slack.InventoryName))
+		named(allow("", append(follow(), "patch"), "configmaps"), slack.InventoryName))
 }

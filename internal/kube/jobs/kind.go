@@ -265,6 +265,13 @@ func (all Kinds) Makes() []schema.GroupResource {
 	return out
 }
 
+// Child reports whether jobs of a kind are made of others of this one.
+func (all Kinds) Child(gvk schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(all, func(k Kind) bool {
+		return k.Operated != nil && slices.ContainsFunc(k.Operated.Children, func(c ChildKind) bool { return c.GVK == gvk })
+	})
+}
+
 // Find returns a kind of the list, nil if it is not in it.
 func (all Kinds) Find(gvk schema.GroupVersionKind) *Kind {
 	i := slices.IndexFunc(all, func(k Kind) bool { return k.GVK() == gvk })

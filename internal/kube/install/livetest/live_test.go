@@ -425,8 +425,11 @@ func (x *cluster) wrappers() {
 	if held, _, _ := unstructured.NestedBool(tried.Object, "spec", "suspend"); !held {
 		x.t.Error("users do not admit")
 	}
-	started.SetResourceVersion(tried.GetResourceVersion())
-	if err := x.controller.Update(ctx, started); err != nil {
+	before := tried.DeepCopy()
+	if err := unstructured.SetNestedField(tried.Object, false, "spec", "suspend"); err != nil {
+		x.t.Fatal(err)
+	}
+	if err := x.controller.Patch(ctx, tried, client.MergeFrom(before)); err != nil {
 		x.t.Errorf("the controller starts AppWrappers: %v", err)
 	}
 }
