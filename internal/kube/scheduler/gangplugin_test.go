@@ -563,7 +563,7 @@ func TestWakerFollowsGangs(t *testing.T) {
 }
 
 func TestWhoMayBeBound(t *testing.T) {
-	k := gang.Key{gang.KindWorkload, "blue", "job"}
+	k := gang.Key{Kind: gang.KindWorkload, Namespace: "blue", Name: "job"}
 	for name, c := range map[string]struct {
 		why   string
 		setUp func(d *desk, g gang.Gang)

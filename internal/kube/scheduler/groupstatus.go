@@ -49,7 +49,7 @@ func (s *groupStatus) touched(p *corev1.Pod) {
 func (s *groupStatus) handler() cache.ResourceEventHandler {
 	look := func(obj any) {
 		if p, ok := obj.(*podgroup.PodGroup); ok {
-			s.queue.AddAfter(gang.Key{gang.KindPodGroup, p.Namespace, p.Name}, groupStatusDelay)
+			s.queue.AddAfter(gang.Key{Kind: gang.KindPodGroup, Namespace: p.Namespace, Name: p.Name}, groupStatusDelay)
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{AddFunc: look}

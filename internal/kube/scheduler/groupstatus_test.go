@@ -194,5 +194,5 @@ func newTestGroupStatus(t *testing.T, url string) (*groupStatus, *laterQueue[gan
 	queue := &laterQueue[gang.Key]{TypedRateLimitingInterface: s.queue}
 	s.queue = queue
 	t.Cleanup(queue.ShutDown)
-	return s, queue, gang.Key{gang.KindPodGroup, "ns", "g"}
+	return s, queue, gang.Key{Kind: gang.KindPodGroup, Namespace: "ns", Name: "g"}
 }

@@ -232,7 +232,7 @@ func TestPodChangesItsGang(t *testing.T) {
 	on.OnUpdate(old, moved)
 	got := map[string]int{}
 	for _, name := range []string{"g", "other"} {
-		got[name] = len(h.OfGang(gang.Key{gang.KindWorkload, "ns", name}))
+		got[name] = len(h.OfGang(gang.Key{Kind: gang.KindWorkload, Namespace: "ns", Name: name}))
 	}
 	if diff := cmp.Diff(map[string]int{"g": 0, "other": 1}, got); diff != "" {
 		t.Errorf("pods of gangs (-want +got):\n%s", diff)
@@ -250,7 +250,7 @@ func (h *handIndex) drop(name string) *corev1.Pod {
 
 func twoPlaces() gang.Gang {
 	return gang.Gang{
-		Key: gang.Key{gang.KindWorkload, "ns", "g"}, Admitted: true,
+		Key: gang.Key{Kind: gang.KindWorkload, Namespace: "ns", Name: "g"}, Admitted: true,
 		Sets: []gang.Set{{Name: "main", Count: 2, Once: true, Places: []core.Place{placed("n1", 1), placed("n2", 1)}}},
 	}
 }

@@ -96,7 +96,7 @@ func (b *Reservations) look(k gang.Key) view {
 func (b *Reservations) lookLocked(k gang.Key) view {
 	g, ok := b.gangs.Gang(k)
 	if !ok {
-		return view{decision: gang.Decision{gang.Hold, k.String() + " does not exist yet"}}
+		return view{decision: gang.Decision{Act: gang.Hold, Why: k.String() + " does not exist yet"}}
 	}
 	pods := b.pods.OfGang(k)
 	v := view{gang: g, pods: make([]*corev1.Pod, 0, len(pods)), members: make([]gang.Member, 0, len(pods))}

@@ -36,7 +36,7 @@ func (d *desk) Gang(k gang.Key) (gang.Gang, bool) {
 
 // gang adds an admitted gang with pods that wait, whose UIDs are their names.
 func (d *desk) gang(name string, podNames ...string) gang.Gang {
-	k := gang.Key{gang.KindWorkload, "blue", name}
+	k := gang.Key{Kind: gang.KindWorkload, Namespace: "blue", Name: name}
 	g := gang.Gang{Key: k, Admitted: true, Wait: 10 * time.Second, Sets: []gang.Set{{Name: "main", Count: len(podNames)}}}
 	d.gangs[k] = g
 	for _, n := range podNames {

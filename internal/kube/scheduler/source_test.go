@@ -13,7 +13,7 @@ import (
 
 func TestRegistryTellsChanges(t *testing.T) {
 	r := newRegistry()
-	g := gang.Gang{Key: gang.Key{gang.KindWorkload, "blue", "job"}, Sets: []gang.Set{{Name: "main", Count: 1}}}
+	g := gang.Gang{Key: gang.Key{Kind: gang.KindWorkload, Namespace: "blue", Name: "job"}, Sets: []gang.Set{{Name: "main", Count: 1}}}
 	if !r.put(g) || r.put(g) {
 		t.Error("want a change at the first put and none at the second")
 	}
