@@ -57,7 +57,7 @@ func TestNewKindHasRoles(t *testing.T) {
 	}
 	for role, want := range map[string]string{
 		install.EditRole:        "delete get list watch toys",
-		install.Controller:      "get list patch update watch toys, update toys/finalizers, update toys/status",
+		install.Controller:      "get list patch watch toys, update toys/finalizers, update toys/status",
 		install.TeamRole:        "create delete get toys",
 		"kueue-toy-editor-role": "create delete get list patch update watch toys, get toys/status",
 		"kueue-toy-viewer-role": "get list watch toys, get toys/status",
