@@ -68,7 +68,7 @@ type Assignment struct {
 	// Mode is the worst over all asks; Level the highest borrowing level.
 	Mode  Mode
 	Level int
-	// Chosen is the option per ask.
+	// Chosen is the option per ask, up to the first that nothing serves, which has -1.
 	Chosen []int
 	// Uses is the sum over all asks, each pair once.
 	Uses []Use
@@ -139,6 +139,9 @@ func (f *Forest) Assign(p *Plan, tried []uint64, sc Scene, a *Assignment) {
 			leave = tried[i]
 		}
 		best := f.pick(p, i, leave, sc, a)
+		if best.mode == NoFit {
+			best.option = -1 // the one that failed first is not what the reason is about
+		}
 		a.Chosen = append(a.Chosen, best.option)
 		if best.mode < a.Mode || (best.mode == a.Mode && graver(best.why, a.Why)) {
 			a.Mode, a.Why = best.mode, best.why

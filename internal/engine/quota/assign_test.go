@@ -162,7 +162,7 @@ func TestAssign(t *testing.T) {
 			why:  "a queue that would borrow all the way up and may not evict while borrowing needs no search",
 			lent: 1, used: []Use{{cpuF, 10}},
 			asks:   []Request{ask("x", option(Use{cpuF, 11}))},
-			want:   Assignment{Mode: NoFit, Chosen: []int{0}},
+			want:   Assignment{Mode: NoFit, Chosen: []int{-1}},
 			reason: core.WaitingForQuota, of: "x", have: new(core.Amount(4)),
 		},
 		"a search above the own quota": {
@@ -184,7 +184,7 @@ func TestAssign(t *testing.T) {
 			why:    "no eviction gives 16 of 15: there is no search, and no other queue's quota is told",
 			used:   []Use{{cpuF, 3}},
 			asks:   []Request{ask("x", option(Use{cpuF, 16}))},
-			want:   Assignment{Mode: NoFit, Chosen: []int{0}},
+			want:   Assignment{Mode: NoFit, Chosen: []int{-1}},
 			reason: core.ExceedsMaxQuota, of: "x", have: new(core.Amount(0)),
 		},
 		"exactly all there is": {
@@ -198,7 +198,7 @@ func TestAssign(t *testing.T) {
 		"no flavor will do": {
 			why:    "the mildest of both is told: quota may grow, taints are what the pods do not tolerate",
 			asks:   []Request{ask("x", tainted(Use{cpuF, 1}), option(Use{cpuG, 11}))},
-			want:   Assignment{Mode: NoFit, Chosen: []int{0}},
+			want:   Assignment{Mode: NoFit, Chosen: []int{-1}},
 			reason: core.ExceedsMaxQuota, of: "x",
 		},
 		"nodes that could never hold it": {
@@ -206,7 +206,7 @@ func TestAssign(t *testing.T) {
 			used:   []Use{{cpuF, 15}},
 			asks:   []Request{ask("x", option(Use{cpuF, 1}))},
 			stage:  stage{nodes: map[[2]int]nodeAnswer{{0, 0}: {NoFit, nowhere}}},
-			want:   Assignment{Mode: NoFit, Chosen: []int{0}},
+			want:   Assignment{Mode: NoFit, Chosen: []int{-1}},
 			reason: core.TopologyPlacementFailed, searched: []string{"1 of 0"},
 		},
 		"full nodes": {
@@ -220,14 +220,14 @@ func TestAssign(t *testing.T) {
 			why:  "the gravest is told at once, not after the first pod set has what it waits for",
 			lent: 1, used: []Use{{cpuF, 10}},
 			asks:   []Request{ask("x", option(Use{cpuF, 11})), ask("y", tainted(Use{cpuG, 1}))},
-			want:   Assignment{Mode: NoFit, Chosen: []int{0}},
+			want:   Assignment{Mode: NoFit, Chosen: []int{-1}},
 			reason: core.NoMatchingFlavor, of: "y",
 		},
 		"a later pod set is too large": {
 			why:  "the mildest of its flavors, but graver than waiting",
 			lent: 1, used: []Use{{cpuF, 10}},
 			asks:   []Request{ask("x", option(Use{cpuF, 11})), ask("y", tainted(Use{cpuF, 1}), option(Use{cpuG, 11}))},
-			want:   Assignment{Mode: NoFit, Chosen: []int{0}},
+			want:   Assignment{Mode: NoFit, Chosen: []int{-1}},
 			reason: core.ExceedsMaxQuota, of: "y",
 		},
 		"a later pod set that nodes cannot hold": {
@@ -235,14 +235,14 @@ func TestAssign(t *testing.T) {
 			lent: 1, used: []Use{{cpuF, 10}},
 			asks:   []Request{ask("x", option(Use{cpuF, 11})), ask("y", option(Use{cpuG, 1}))},
 			stage:  stage{nodes: map[[2]int]nodeAnswer{{1, 0}: {NoFit, nowhere}}},
-			want:   Assignment{Mode: NoFit, Chosen: []int{0}},
+			want:   Assignment{Mode: NoFit, Chosen: []int{-1}},
 			reason: core.TopologyPlacementFailed,
 		},
 		"a later pod set that waits": {
 			why:  "one of its flavors may do: nothing is said of it",
 			lent: 1, used: []Use{{cpuF, 10}},
 			asks:   []Request{ask("x", option(Use{cpuF, 11})), ask("y", tainted(Use{cpuF, 1}), option(Use{cpuG, 1}))},
-			want:   Assignment{Mode: NoFit, Chosen: []int{0}},
+			want:   Assignment{Mode: NoFit, Chosen: []int{-1}},
 			reason: core.WaitingForQuota, of: "x",
 		},
 	}
@@ -299,7 +299,7 @@ func TestAdvance(t *testing.T) {
 		"a dead end": {
 			why:  "where nothing serves the last ask, only those before it can help",
 			asks: []Request{{Options: two}, {Options: two}}, bad: map[[2]int]nodeAnswer{{1, 0}: {}, {1, 1}: {}},
-			want: "[0 0] [1 0]",
+			want: "[0 -1] [1 -1]",
 		},
 	}
 	for name, tc := range tests {
