@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
@@ -86,7 +87,8 @@ the fields.`,
 	f.StringVar(&opts.WebhookClientCA, "webhook-client-ca-file", "", "`file` with the authority of the certificate that the API server shows to webhooks; who shows none gets no answer (default: everybody does)")
 	f.StringSliceVar(&opts.WebhookCallers.Names, "webhook-client-names", []string{"front-proxy-client"}, "common `names` of that certificate, with --webhook-client-ca-file")
 	f.BoolVar(&opts.WebhookCallers.Conversion, "webhook-client-converts", false, "the API server shows its certificate for conversions between versions, too, which needs one that was built for it")
-	f.StringVar(&opts.SchedulerName, "scheduler-name", "mlbatch-scheduler", "scheduler given to pods whose job names none; empty leaves them")
+	f.StringVar(&opts.Schedulers.Given, "scheduler-name", jobs.SchedulerName, "scheduler given to pods of jobs that name none of --scheduler-names; empty leaves what they name")
+	f.StringSliceVar(&opts.Schedulers.Ours, "scheduler-names", jobs.SchedulerNames(), "`names` that mlbatch's scheduler answers to, comma-separated, empty if it does not run; pods of queued jobs with another scheduler are held until their job has nodes, and bound to those by required affinity")
 	f.StringVar(&opts.SlackQueue, "slack-queue", "slack-cluster-queue", "ClusterQueue that lends less while nodes are missing")
 	f.DurationVar(&opts.DrainFor, "drain-for", 5*time.Second, "how long webhooks are still answered after the process was told to end, with --leader-elect: until then nobody may have heard that another one is to be called")
 	f.StringVar(&opts.DefaultQueue, "default-queue", "default-queue", "LocalQueue of AppWrappers that name none")

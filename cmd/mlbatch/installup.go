@@ -23,6 +23,7 @@ func installMLBatch(ctx context.Context, a local.Access) error {
 		CABundle:       a.CABundle,
 		ControllerUser: local.ControllerUser,
 		SchedulerUser:  local.SchedulerUser,
+		NoScheduler:    a.StockScheduler,
 		Foreign:        true,
 		Visibility:     &install.Visibility{ExternalName: "localhost", Port: int32(a.VisibilityPort)}, //nolint:gosec // a port
 	})

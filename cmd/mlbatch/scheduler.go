@@ -9,13 +9,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2/textlogger"
 
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/scheduler"
 )
-
-// defaultSchedulerNames are the names that users' manifests carry.
-func defaultSchedulerNames() []string {
-	return []string{"mlbatch-scheduler", "scheduler-plugins-scheduler", "sakkara-scheduler", "sakkara"}
-}
 
 // newSchedulerCommand makes "mlbatch scheduler": flags to scheduler.Options.
 func newSchedulerCommand() *cobra.Command {
@@ -59,7 +55,7 @@ It serves /healthz, /readyz and /metrics over plain HTTP, on loopback unless
 	}
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the pod's service account)")
-	f.StringSliceVar(&opts.SchedulerNames, "scheduler-names", defaultSchedulerNames(), "`names` in spec.schedulerName that are answered, comma-separated")
+	f.StringSliceVar(&opts.SchedulerNames, "scheduler-names", jobs.SchedulerNames(), "`names` in spec.schedulerName that are answered, comma-separated")
 	f.StringVar(&opts.BindAddress, "bind-address", "127.0.0.1", "address that the health port listens on")
 	f.IntVar(&opts.HealthPort, "health-port", 10251, "port of /healthz, /readyz and /metrics (HTTP)")
 	f.BoolVar(&elect.Enabled, "leader-elect", true, "let several schedulers run, one of them binding")

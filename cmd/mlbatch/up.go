@@ -38,6 +38,7 @@ type upOptions struct {
 	timeScale     float64
 	configuration string
 	stock         bool
+	stockSched    bool
 	auditLog      string
 	detach        bool
 	empty         bool
@@ -103,6 +104,7 @@ was, with its jobs, ports and nodes; flags that are given change it.`,
 	f.Float64Var(&o.timeScale, "time-scale", 1, "how many times faster than real time simulated pods run")
 	f.StringVar(&o.configuration, "config", "", "Kueue configuration `file` for the controller (default: the last one; \"\" goes back to none)")
 	f.BoolVar(&o.stock, "stock-api-server", false, "run the API server as every real cluster does, without what makes writes to Workloads cheaper here")
+	f.BoolVar(&o.stockSched, "stock-scheduler", false, "run the scheduler of Kubernetes instead of mlbatch's, which is held to the nodes that jobs are given")
 	f.StringVar(&o.auditLog, "audit-log", "", "append to a `file` who asked the API server for what, people and mlbatch's own processes")
 	f.BoolVar(&o.detach, "detach", false, "return once the cluster is ready and leave it running")
 	f.BoolVar(&o.empty, "empty", false, "leave out the tutorial's queues and teams (default: as at the first start)")
@@ -122,11 +124,11 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 	cfg := local.Config{
 		DataDir: dir, APIPort: o.apiPort, Install: installMLBatch, Samples: examples.AllRuntimes(), Images: realImages(),
 		Tutorial: !o.empty && (f.Changed("empty") || !local.LeftEmpty(dir)),
-		Fleet:    simnode.DefaultFleet(), TimeScale: 1, StockAPIServer: o.stock,
+		Fleet:    simnode.DefaultFleet(), TimeScale: 1, StockAPIServer: o.stock, StockScheduler: o.stockSched,
 	}
 	if o.bare || !f.Changed("bare") && local.IsBare(dir) {
 		cfg.Parts, cfg.Tutorial, cfg.Install = local.Bare, false, nil
-		for _, needless := range []string{"config", "empty"} {
+		for _, needless := range []string{"config", "empty", "stock-scheduler"} {
 			if f.Changed(needless) {
 				return cfg, usageError{fmt.Errorf("--%s: is about mlbatch, which this cluster is without (--bare): leave it out", needless)}
 			}

@@ -70,6 +70,7 @@ func marked() install.Values {
 func switches() []change {
 	return []change{
 		{".Values.certManager.enabled", func(v *install.Values) { v.CertManager.Enabled = true }},
+		{"not .Values.scheduler.enabled", func(v *install.Values) { v.Scheduler.Enabled = false }},
 		{`eq .Values.platform "openshift"`, func(v *install.Values) { v.Platform = install.OpenShift }},
 	}
 }
@@ -398,7 +399,7 @@ func chart() (map[string]string, error) {
 		}
 		for _, id := range always {
 			if changed[id] == nil {
-				base[id].condition = both(base[id].condition, "not ("+s.when+")")
+				base[id].condition = both(base[id].condition, unless(s.when))
 				continue
 			}
 			edits[id] = append(edits[id], between(base[id].lines, changed[id].lines, s.when)...)

@@ -173,6 +173,7 @@ func variants() map[string]variant {
 	return map[string]variant{
 		"openshift":    {"OpenShift: users of containers are those of the namespace, its monitoring reads the metrics, members of teams see routes and projects.", map[string]any{"platform": install.OpenShift, "networkPolicy": map[string]any{"metrics": []any{map[string]any{"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": "openshift-monitoring"}}}}}}},
 		"coscheduling": {"A cluster that was set up with Coscheduling: pods keep the name of that scheduler, which mlbatch's answers to.", of("scheduler-plugins-scheduler")},
+		"stock":        {"Without mlbatch's scheduler: that of Kubernetes binds the pods of jobs, each to the node that its job was given (docs/install.md).", map[string]any{"controller": map[string]any{"schedulerName": "default-scheduler"}, "scheduler": map[string]any{"enabled": false}}},
 		"sakkara":      {"A cluster that was set up with Sakkara: pods keep the name of that scheduler, which mlbatch's answers to.", of("sakkara-scheduler")},
 	}
 }
@@ -198,9 +199,10 @@ func about() map[string]string {
 		"imagePullSecrets":               "Secrets to pull the image with, as {name: NAME}.",
 		"controller":                     "The controller decides, starts and stops jobs, and answers webhooks.",
 		"controller.config":              "Its configuration file, that of Kueue (docs/configuration.md).",
-		"controller.schedulerName":       "Scheduler of pods whose job names none.",
+		"controller.schedulerName":       "Scheduler of pods of jobs that name none of scheduler.names. Of another than mlbatch's they are held until their job has nodes, and bound to those.",
 		"controller.kinds":               "What is done with jobs of a kind: run (the default), queue or ignore (docs/other-operators.md). The definitions of kinds that are not run are left to their operator.",
 		"scheduler":                      "The scheduler binds pods where they were planned.",
+		"scheduler.enabled":              "Without it controller.schedulerName binds the pods of jobs, and must be another one (docs/install.md).",
 		"scheduler.names":                "Names in spec.schedulerName that it answers to.",
 		"nodeSelector":                   "Labels of the nodes that both run on.",
 		"tolerations":                    "Taints of nodes that both may run on.",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -103,7 +104,8 @@ func plainLines(o *unstructured.Unstructured) (string, error) {
 	return strings.Replace(text, "versions: versions-", "versions: "+one, 1), err
 }
 
-// patchesOf are JSON patches (RFC 6902) that make of one rendering another.
+// patchesOf are JSON patches (RFC 6902) that make of one rendering another, and patches that
+// take out what the other does not have.
 func patchesOf(before, after []install.Stage) ([]map[string]any, error) {
 	key := func(o *unstructured.Unstructured) string {
 		return o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
@@ -138,8 +140,17 @@ func patchesOf(before, after []install.Stage) ([]map[string]any, error) {
 			out = append(out, map[string]any{"target": target, "patch": text})
 		}
 	}
-	for k := range was {
-		return nil, fmt.Errorf("%s is in the base only", k)
+	for _, k := range slices.Sorted(maps.Keys(was)) {
+		o := was[k]
+		gone := map[string]any{"$patch": "delete", "apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "metadata": map[string]any{"name": o.GetName()}}
+		if ns := o.GetNamespace(); ns != "" {
+			gone["metadata"] = map[string]any{"name": o.GetName(), "namespace": ns}
+		}
+		text, err := written(gone)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, map[string]any{"patch": text})
 	}
 	return out, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strings"
 )
 
 // edit replaces lines [from, to) of a text under a condition.
@@ -78,7 +79,7 @@ func edited(lines []string, edits []edit) ([]string, error) {
 		was := lines[e.from:e.to]
 		switch {
 		case len(e.lines) == 0:
-			out = append(append(append(out, "{{- if not ("+e.when+") }}\n"), was...), "{{- end }}\n")
+			out = append(append(append(out, "{{- if "+unless(e.when)+" }}\n"), was...), "{{- end }}\n")
 		case len(was) == 0:
 			out = append(append(append(out, "{{- if "+e.when+" }}\n"), e.lines...), "{{- end }}\n")
 		default:
@@ -88,4 +89,12 @@ func edited(lines []string, edits []edit) ([]string, error) {
 		at = e.to
 	}
 	return append(out, lines[at:]...), nil
+}
+
+// unless is a condition turned round.
+func unless(condition string) string {
+	if positive, is := strings.CutPrefix(condition, "not "); is {
+		return positive
+	}
+	return "not (" + condition + ")"
 }

@@ -134,7 +134,7 @@ func (c *Cluster) initialise(ctx context.Context, last State) error {
 	if err := c.assemble(ctx, last); err != nil {
 		return err
 	}
-	if c.id, err = makeIdentities(c.files, c.begun, c.cfg.Parts, c.real); err != nil {
+	if c.id, err = makeIdentities(c.files, c.begun, &c.cfg, c.real); err != nil {
 		return err
 	}
 	if err := c.id.writeKubeconfigs(c.files, c.ports.API, c.real); err != nil {
@@ -202,10 +202,9 @@ func (c *Cluster) start(ctx context.Context) error {
 	}
 	if err == nil && c.cfg.Parts == Full {
 		rest.Go(func() error { return c.run(ctx, c.controller()) })
-		rest.Go(func() error { return c.run(ctx, c.scheduler()) })
 	}
-	if err == nil && c.isBare() {
-		rest.Go(func() error { return c.run(ctx, c.kubeScheduler()) })
+	if err == nil && (c.cfg.Parts == Full || c.isBare()) {
+		rest.Go(func() error { return c.run(ctx, c.scheduler()) })
 	}
 	if err := errors.Join(err, rest.Wait()); err != nil {
 		return err
@@ -276,7 +275,7 @@ func (c *Cluster) Ports() Ports { return c.ports }
 // Access is what Install got, for tests that serve webhooks themselves. The
 // certificate is in the directory WebhookCerts.
 func (c *Cluster) Access() Access {
-	return Access{Client: c.RESTConfig(), WebhookURL: c.webhookURL(), VisibilityPort: c.ports.Visibility, CABundle: c.id.ca.PEM()}
+	return Access{Client: c.RESTConfig(), WebhookURL: c.webhookURL(), StockScheduler: c.cfg.StockScheduler, VisibilityPort: c.ports.Visibility, CABundle: c.id.ca.PEM()}
 }
 
 // WebhookCerts is the directory with tls.crt and tls.key for webhooks on

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/mlbatch/mlbatch/internal/local/controlplane"
 	"github.com/mlbatch/mlbatch/internal/local/supervise"
 )
@@ -284,6 +286,9 @@ func (c *Cluster) controller() program {
 	if c.real == nil {
 		args = append(args, "--pod-proxy=http://"+address(c.ports.Calls))
 	}
+	if c.cfg.StockScheduler {
+		args = append(args, "--scheduler-name="+corev1.DefaultSchedulerName, "--scheduler-names=")
+	}
 	if c.files.hasConfiguration() {
 		args = append(args, "--config="+c.files.configuration())
 	}
@@ -294,7 +299,11 @@ func (c *Cluster) controller() program {
 	}
 }
 
+// scheduler is mlbatch's, or that of Kubernetes.
 func (c *Cluster) scheduler() program {
+	if c.cfg.kubeScheduler() {
+		return c.kubeScheduler()
+	}
 	return program{
 		name: Scheduler, stage: stageRest, grace: 3 * time.Second, goGC: 200, memory: 1024,
 		probe: httpProbe("http://"+address(c.ports.Scheduler)+"/healthz", nil),
@@ -308,7 +317,7 @@ func (c *Cluster) scheduler() program {
 	}
 }
 
-// kubeScheduler is the scheduler that a cluster without mlbatch has.
+// kubeScheduler is the scheduler of Kubernetes.
 func (c *Cluster) kubeScheduler() program {
 	return program{
 		name: KubeScheduler, stage: stageRest, grace: 2 * time.Second, goGC: 200, memory: 512,

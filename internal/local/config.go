@@ -69,6 +69,9 @@ type Config struct {
 	// wrote which field of Workloads, and watch caches of old versions. Both cost
 	// processor time, and every real cluster has them.
 	StockAPIServer bool
+	// StockScheduler runs the scheduler of Kubernetes instead of mlbatch's: jobs wait, start
+	// together and have their nodes as ever, and it binds their pods there.
+	StockScheduler bool
 	// AuditLog, if set, is the absolute path of a file to which the API server writes who
 	// asked it for what, with the answer: people, mlbatch's processes and all others but
 	// Kubernetes itself and the nodes. It goes on where the file ends.
@@ -89,6 +92,8 @@ type Access struct {
 	// WebhookURL is where the controller's webhooks answer, CABundle (PEM)
 	// signs their certificate.
 	WebhookURL string
+	// StockScheduler says that mlbatch's scheduler does not run.
+	StockScheduler bool
 	// VisibilityPort is where the API of pending workloads answers, on loopback and
 	// under the name VisibilityHost.
 	VisibilityPort int
@@ -138,6 +143,9 @@ func DefaultDataDir() (string, error) {
 	}
 	return filepath.Join(home, ".local", "share", "mlbatch"), nil
 }
+
+// kubeScheduler reports whether the scheduler of Kubernetes runs, and not mlbatch's.
+func (c *Config) kubeScheduler() bool { return c.Parts == Bare || c.StockScheduler }
 
 // complete fills in what is not set, from the last run if there was one.
 func (c *Config) complete(last State) error {

@@ -175,7 +175,7 @@ func TestS14FirstStartIsMadeAgain(t *testing.T) {
 		t.Fatalf("marker = %+v, %v; want an incomplete one", m, err)
 	}
 	defer lock.Close()
-	if _, err := makeIdentities(l, time.Now(), Full, nil); err != nil {
+	if _, err := makeIdentities(l, time.Now(), &Config{}, nil); err != nil {
 		t.Errorf("certificates after a start that was cut off: %v", err)
 	}
 }
@@ -200,14 +200,14 @@ func TestS20DamagedKeysNameTheCure(t *testing.T) {
 	for _, file := range []string{"ca.key", "ca.crt", "etcd-ca.key", "front-proxy-ca.crt", "service-accounts.key"} {
 		t.Run(file, func(t *testing.T) {
 			l := layout{dir: t.TempDir()}
-			if _, err := makeIdentities(l, time.Now(), Full, nil); err != nil {
+			if _, err := makeIdentities(l, time.Now(), &Config{}, nil); err != nil {
 				t.Fatal(err)
 			}
 			damaged := l.path("pki", file)
 			if err := os.Truncate(damaged, 0); err != nil {
 				t.Fatal(err)
 			}
-			_, err := makeIdentities(l, time.Now(), Full, nil)
+			_, err := makeIdentities(l, time.Now(), &Config{}, nil)
 			if err == nil {
 				t.Fatal("an empty key is good enough")
 			}
@@ -219,7 +219,7 @@ func TestS20DamagedKeysNameTheCure(t *testing.T) {
 			base := strings.TrimSuffix(strings.TrimSuffix(damaged, ".key"), ".crt")
 			_ = os.Remove(base + ".key")
 			_ = os.Remove(base + ".crt")
-			if _, err := makeIdentities(l, time.Now(), Full, nil); err != nil {
+			if _, err := makeIdentities(l, time.Now(), &Config{}, nil); err != nil {
 				t.Errorf("what the message advises does not help: %v", err)
 			}
 		})
@@ -233,7 +233,7 @@ func TestDataDirIsPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lock.Close()
-	id, err := makeIdentities(l, time.Now(), Full, nil)
+	id, err := makeIdentities(l, time.Now(), &Config{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

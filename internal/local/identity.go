@@ -55,13 +55,15 @@ type account struct {
 }
 
 // accountsOf are those of the components, with the nodes that there are.
-func accountsOf(parts Parts, h *hardware) map[string]account {
+func accountsOf(cfg *Config, h *hardware) map[string]account {
 	all := map[string]account{}
 	for component, user := range userOf() {
 		all[component] = account{user: user}
 	}
-	if parts == Bare {
+	if cfg.Parts == Bare {
 		delete(all, Controller)
+	}
+	if cfg.kubeScheduler() {
 		delete(all, Scheduler)
 		all[KubeScheduler] = account{user: SchedulerUser}
 	}
@@ -112,7 +114,7 @@ const (
 )
 
 // makeIdentities makes what is missing of a cluster's certificates.
-func makeIdentities(l layout, now time.Time, parts Parts, h *hardware) (*identities, error) {
+func makeIdentities(l layout, now time.Time, cfg *Config, h *hardware) (*identities, error) {
 	for _, d := range []string{l.pki(), l.webhookCerts(), l.path("kubeconfigs"), l.logs(), l.etcd()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fmt.Errorf("make a directory: %w", err)
@@ -147,7 +149,7 @@ func makeIdentities(l layout, now time.Time, parts Parts, h *hardware) (*identit
 	issue(id.frontProxyCA, &id.frontProxy, pki.Leaf{Name: frontProxyUser, User: frontProxyUser, Usage: pki.Client})
 	issue(id.ca, &id.apiServer, pki.Leaf{Name: APIServer, User: APIServer, Hosts: apiHosts, Usage: pki.Server})
 	issue(id.ca, &id.controllerManager, pki.Leaf{Name: ControllerManager, User: ControllerManager, Hosts: hosts, Usage: pki.Server})
-	if parts == Bare {
+	if cfg.kubeScheduler() {
 		issue(id.ca, &id.kubeScheduler, pki.Leaf{Name: KubeScheduler, User: KubeScheduler, Hosts: hosts, Usage: pki.Server})
 	}
 	issue(id.ca, &id.kubelets, pki.Leaf{Name: "kubelets", User: "kubelets", Hosts: hosts, Usage: pki.Server})
@@ -168,7 +170,7 @@ func makeIdentities(l layout, now time.Time, parts Parts, h *hardware) (*identit
 	if err != nil {
 		return nil, err
 	}
-	id.accounts = accountsOf(parts, h)
+	id.accounts = accountsOf(cfg, h)
 	if err := id.makeTokens(l); err != nil {
 		return nil, err
 	}

@@ -308,7 +308,7 @@ func TestTestPod(t *testing.T) {
 // TestKustomizations builds the base and the overlays with kustomize, and compares them with what
 // mlbatch install applies for the values of the variant.
 func TestKustomizations(t *testing.T) {
-	for _, variant := range []string{"", "openshift", "coscheduling", "sakkara"} {
+	for _, variant := range []string{"", "openshift", "coscheduling", "sakkara", "stock"} {
 		t.Run("variant="+variant, func(t *testing.T) {
 			dir, values := base, []byte("{}")
 			if variant != "" {

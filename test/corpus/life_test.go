@@ -65,7 +65,7 @@ func newLife(t tester, all jobs.Kinds, m corpus.Manifest, bases map[string]jobs.
 	stamp(k, w.job, version)
 	if k.Basis != nil {
 		ref := k.Basis.Of(w.job)
-		w.store(k.Basis.With(w.job, bases[ref.Kind+" "+ref.Name], ""))
+		w.store(k.Basis.With(w.job, bases[ref.Kind+" "+ref.Name], jobs.Schedulers{}))
 	}
 	w.store(w.stopped())
 	return w

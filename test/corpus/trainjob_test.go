@@ -88,7 +88,7 @@ func TestTrainJobManifests(t *testing.T) {
 			if runtime == nil {
 				t.Fatalf("there is no %s %s", ref.Kind, ref.Name)
 			}
-			based := k.Basis.With(o, runtime, "")
+			based := k.Basis.With(o, runtime, jobs.Schedulers{})
 			if errs := k.Validate(based); len(errs) > 0 {
 				t.Fatal(errs)
 			}

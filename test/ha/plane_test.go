@@ -32,6 +32,7 @@ import (
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/install"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/kube/settings"
@@ -87,7 +88,7 @@ func serve(text string) error {
 	if err != nil {
 		return err
 	}
-	opts := resolved.Options(manager.Options{Config: cfg, Kubeconfig: o.Kubeconfig, SchedulerName: "mlbatch-scheduler", DrainFor: o.Drain})
+	opts := resolved.Options(manager.Options{Config: cfg, Kubeconfig: o.Kubeconfig, Schedulers: jobs.Schedulers{Given: jobs.SchedulerName, Ours: jobs.SchedulerNames()}, DrainFor: o.Drain})
 	opts.WebhookHost, opts.WebhookPort = "127.0.0.1", o.Webhook
 	opts.MetricsAddress, opts.VisibilityAddress = "", ""
 	opts.HealthAddress = fmt.Sprintf("127.0.0.1:%d", o.Health)

@@ -239,7 +239,7 @@ func valid(made []runtime.Object) error {
 		}
 		if k.Basis != nil {
 			if basis, is := made[0].(jobs.Object); is {
-				check = k.Basis.With(check, basis, "")
+				check = k.Basis.With(check, basis, jobs.Schedulers{})
 			}
 		}
 		if check.GetName() == "" {

@@ -139,7 +139,7 @@ func readTrainJob(o runtime.Object, others []runtime.Object) (*jobset.JobSet, er
 		return nil, fmt.Errorf("its %s %s, which says what it consists of, is not among the files: add it", ref.Kind, ref.Name)
 	}
 	basis, _ := others[i].DeepCopyObject().(jobs.Object)
-	plan, err := k.Operated.Compile(k.Basis.With(t, basis, ""))
+	plan, err := k.Operated.Compile(k.Basis.With(t, basis, jobs.Schedulers{}))
 	if err != nil {
 		return nil, fmt.Errorf("%w", err)
 	}

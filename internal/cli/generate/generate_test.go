@@ -18,6 +18,7 @@ import (
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kubeflow "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	"github.com/mlbatch/mlbatch/internal/cli/generate"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
 )
@@ -302,7 +303,7 @@ func TestAccepted(t *testing.T) {
 		for i := range infos {
 			infos[i] = aw.AppWrapperPodSetInfo{NodeSelector: map[string]string{"flavor": "x"}, Labels: map[string]string{"admitted": "yes"}}
 		}
-		if _, err := appwrapper.Inject(&w, components[0], infos, appwrapper.InjectOptions{SchedulerName: "mlbatch-scheduler"}); err != nil {
+		if _, err := appwrapper.Inject(&w, components[0], infos, appwrapper.InjectOptions{Schedulers: jobs.Schedulers{Given: "mlbatch-scheduler"}}); err != nil {
 			t.Fatalf("%s\n%v", out, err)
 		}
 	})

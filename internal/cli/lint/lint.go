@@ -175,7 +175,7 @@ func (s *subject) base(known *runtime.Scheme, all []manifest.Document) {
 			if o, err := known.New(all[i].GVK()); err == nil {
 				all[i].Decode(o)
 				if basis, is := o.(jobs.Object); is {
-					s.job = s.kind.Basis.With(s.job, basis, "")
+					s.job = s.kind.Basis.With(s.job, basis, jobs.Schedulers{})
 				}
 			}
 			break

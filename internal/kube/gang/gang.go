@@ -1,8 +1,10 @@
 package gang
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -207,6 +209,30 @@ func Quorum(g Gang, members []Member, first types.UID) []Member {
 		return nil
 	}
 	return out
+}
+
+// ByRank orders members as their names count, so that pod 10 comes after pod 2.
+func ByRank(a, b Member) int { return natural(a.Name, b.Name) }
+
+// natural compares names, of which runs of digits count as numbers.
+func natural(a, b string) int {
+	digits := func(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
+	for x, y := a, b; x != "" && y != ""; {
+		m, n := digits(x), digits(y)
+		if m == 0 || n == 0 {
+			if x[0] != y[0] {
+				return cmp.Compare(x[0], y[0])
+			}
+			x, y = x[1:], y[1:]
+			continue
+		}
+		p, q := strings.TrimLeft(x[:m], "0"), strings.TrimLeft(y[:n], "0")
+		if c := cmp.Or(cmp.Compare(len(p), len(q)), strings.Compare(p, q)); c != 0 {
+			return c
+		}
+		x, y = x[m:], y[n:]
+	}
+	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }
 
 // Find finds a pod set by name. A pod that names none belongs to the only one.

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -218,5 +219,27 @@ func TestQuorum(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)
 			}
 		})
+	}
+}
+
+// Pods of one set are told apart by a number at the end, which has no leading zeros.
+func TestByRank(t *testing.T) {
+	for _, list := range [][]string{
+		{"job-0-x7f", "job-2-abc", "job-10-aaa"},
+		{"a", "a1", "a2", "a10", "b"},
+		{"w-1", "w-01", "w-2"},
+		{"pod", "pod-1"},
+	} {
+		var got []string
+		members := []Member{}
+		for i := range list {
+			members = append(members, Member{Name: list[len(list)-1-i]})
+		}
+		for _, m := range slices.SortedFunc(slices.Values(members), ByRank) {
+			got = append(got, m.Name)
+		}
+		if diff := cmp.Diff(list, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
 	}
 }

@@ -53,6 +53,8 @@ type Options struct {
 	// accounts have. Both may be empty.
 	ControllerUser string
 	SchedulerUser  string
+	// NoScheduler: mlbatch's scheduler does not run, and has no rights.
+	NoScheduler bool
 	// Kinds are the kinds of jobs that there are; nil is kinds.All().
 	Kinds jobs.Kinds
 	// Foreign adds the definitions of kinds that belong to others (see

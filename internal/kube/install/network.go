@@ -23,17 +23,20 @@ func (x *rendering) networkPolicies() []client.Object {
 	if !x.NetworkPolicy.Enabled {
 		return nil
 	}
-	return []client.Object{
+	all := []client.Object{
 		x.networkPolicy(ControllerComponent, rules(
 			ingress(blocks(x.NetworkPolicy.APIServer), true, webhookPort, visibilityPort),
 			ingress(x.NetworkPolicy.Metrics, false, metricsPort),
 			ingress(blocks(x.NetworkPolicy.Nodes), false, healthPort),
 		)),
-		x.networkPolicy(SchedulerComponent, rules(
+	}
+	if x.Scheduler.Enabled {
+		all = append(all, x.networkPolicy(SchedulerComponent, rules(
 			ingress(x.NetworkPolicy.Metrics, false, schedulerPort),
 			ingress(blocks(x.NetworkPolicy.Nodes), false, schedulerPort),
-		)),
+		)))
 	}
+	return all
 }
 
 func (x *rendering) networkPolicy(component string, rules []networkingv1.NetworkPolicyIngressRule) client.Object {
@@ -100,7 +103,7 @@ func (x *rendering) monitors() []client.Object {
 		}
 		return o
 	}
-	return []client.Object{
+	all := []client.Object{
 		monitor(ControllerComponent, "https", map[string]any{ //nolint:gosec // the path of a token
 			"scheme":          "https",
 			"bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
@@ -113,6 +116,9 @@ func (x *rendering) monitors() []client.Object {
 				"sourceLabels": []any{"__meta_kubernetes_service_name"}, "regex": metricsService, "action": "keep",
 			}},
 		}),
-		monitor(SchedulerComponent, "http", map[string]any{"scheme": "http"}),
 	}
+	if x.Scheduler.Enabled {
+		all = append(all, monitor(SchedulerComponent, "http", map[string]any{"scheme": "http"}))
+	}
+	return all
 }

@@ -72,6 +72,7 @@ func (x *rendering) controller() client.Object {
 		fmt.Sprintf("--metrics-port=%d", metricsPort),
 		fmt.Sprintf("--health-port=%d", healthPort),
 		"--scheduler-name=" + x.Controller.SchedulerName,
+		"--scheduler-names=" + strings.Join(x.schedulerNames(), ","),
 	}
 	if modes := kindModes(x.Controller.Kinds); modes != "" {
 		args = append(args, "--kinds="+modes)
@@ -106,6 +107,22 @@ func kindModes(modes map[string]string) string {
 		out = append(out, kind+"="+modes[kind])
 	}
 	return strings.Join(out, ",")
+}
+
+// schedulerNames are those that mlbatch's scheduler answers to.
+func (v *Values) schedulerNames() []string {
+	if !v.Scheduler.Enabled {
+		return nil
+	}
+	return v.Scheduler.Names
+}
+
+// programs are the Deployments.
+func (x *rendering) programs() []client.Object {
+	if !x.Scheduler.Enabled {
+		return []client.Object{x.controller()}
+	}
+	return []client.Object{x.controller(), x.scheduler()}
 }
 
 // scheduler is the Deployment of the scheduler.
@@ -235,11 +252,14 @@ func probe(path string, seconds, failures int32) *corev1.Probe {
 // services are in front of the webhooks and the metrics; that of the visibility API is with its
 // registration.
 func (x *rendering) services() []client.Object {
-	return []client.Object{
+	all := []client.Object{
 		x.service(v1beta2.DefaultWebhookService, ControllerComponent, corev1.ServicePort{Name: "https", Port: webhookServicePort, TargetPort: intstr.FromString("webhooks")}),
 		x.service(metricsService, ControllerComponent, corev1.ServicePort{Name: "https", Port: metricsPort, TargetPort: intstr.FromString("metrics")}),
-		x.service(SchedulerService, SchedulerComponent, corev1.ServicePort{Name: "http", Port: schedulerPort, TargetPort: intstr.FromString("health")}),
 	}
+	if x.Scheduler.Enabled {
+		all = append(all, x.service(SchedulerService, SchedulerComponent, corev1.ServicePort{Name: "http", Port: schedulerPort, TargetPort: intstr.FromString("health")}))
+	}
+	return all
 }
 
 func (x *rendering) service(name, component string, port corev1.ServicePort) client.Object {
@@ -260,7 +280,7 @@ func (x *rendering) budgets() []client.Object {
 		component string
 		replicas  int32
 	}{{ControllerComponent, x.Controller.Replicas}, {SchedulerComponent, x.Scheduler.Replicas}} {
-		if p.replicas < 2 {
+		if p.replicas < 2 || p.component == SchedulerComponent && !x.Scheduler.Enabled {
 			continue
 		}
 		out = append(out, &policyv1.PodDisruptionBudget{

@@ -100,7 +100,7 @@ func Render(v Values, r Release) ([]Stage, error) {
 		{PoliciesStage, p.policies},
 		{ServicesStage, append(x.services(), p.visibility...)},
 		{ConfigurationStage, config},
-		{ProgramsStage, []client.Object{x.controller(), x.scheduler()}},
+		{ProgramsStage, x.programs()},
 		{BudgetsStage, x.budgets()},
 		{NetworkStage, x.networkPolicies()},
 		{MonitoringStage, x.monitors()},
@@ -135,6 +135,7 @@ func (x *rendering) options() Options {
 		WebhookService: &Service{Namespace: x.Namespace, Name: v1beta2.DefaultWebhookService, Port: webhookServicePort},
 		Visibility:     &Visibility{Port: visibilityPort, Selector: selector(ControllerComponent)},
 		Namespace:      x.Namespace,
+		NoScheduler:    !x.Scheduler.Enabled,
 		Kinds:          kinds.All(),
 	}
 	if x.CertManager.Enabled {

@@ -44,10 +44,14 @@ type party struct {
 }
 
 func parties(o Options) []party {
-	return []party{
+	all := []party{
 		{account: Controller, user: o.ControllerUser, clusterRoles: []string{Controller, "system:auth-delegator"}},
 		{account: Scheduler, user: o.SchedulerUser, clusterRoles: []string{Scheduler, "system:kube-scheduler", "system:volume-scheduler"}},
 	}
+	if o.NoScheduler {
+		return all[:1]
+	}
+	return all
 }
 
 // roles are the roles, the accounts and who has which.
@@ -65,7 +69,9 @@ func roles(o Options) []client.Object {
 		},
 		clusterRole(Controller, append(controllerRules(o.Kinds), trustRules(o)...)),
 		clusterRole(TeamRole, teamRules(o.Kinds)),
-		clusterRole(Scheduler, schedulerRules()),
+	}
+	if !o.NoScheduler {
+		objects = append(objects, clusterRole(Scheduler, schedulerRules()))
 	}
 	objects = append(objects, accessRoles(o.Kinds, o.Namespace)...)
 	for _, p := range parties(o) {

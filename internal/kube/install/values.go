@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // Values are what an installation is made of, by the names that Helm charts have for
@@ -100,7 +102,7 @@ type Controlling struct {
 	Program
 	// Config is its configuration file.
 	Config string `json:"config"`
-	// SchedulerName is given to pods whose job names none.
+	// SchedulerName is given to pods of jobs that do not name mlbatch's scheduler.
 	SchedulerName string `json:"schedulerName"`
 	// Kinds are what is done with jobs of a kind: run, queue or ignore.
 	Kinds map[string]string `json:"kinds"`
@@ -109,6 +111,9 @@ type Controlling struct {
 // Scheduling is the scheduler.
 type Scheduling struct {
 	Program
+	// Enabled installs it. Without it another scheduler binds the pods of jobs, each to the
+	// node that its job was given.
+	Enabled bool `json:"enabled"`
 	// Names are those that it answers to.
 	Names []string `json:"names"`
 }
@@ -152,14 +157,6 @@ type CRDs struct {
 // DefaultConfig is the controller's configuration where nobody brings one.
 const DefaultConfig = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 
-// DefaultSchedulerName is given to pods whose job names no scheduler.
-const DefaultSchedulerName = "mlbatch-scheduler"
-
-// SchedulerNames are those that manifests of MLBatch carry.
-func SchedulerNames() []string {
-	return []string{DefaultSchedulerName, "scheduler-plugins-scheduler", "sakkara-scheduler", "sakkara"}
-}
-
 // DefaultValues are those of an installation that nobody said anything about. The tag is the
 // version of the program.
 func DefaultValues(tag string) Values {
@@ -171,11 +168,12 @@ func DefaultValues(tag string) Values {
 		// 10,000 nodes. Of the CPU there is no limit: what is throttled decides late.
 		Controller: Controlling{
 			Program: Program{Replicas: 2, Resources: resources("200m", "256Mi", "4Gi"), ExtraArgs: []string{}},
-			Config:  DefaultConfig, SchedulerName: DefaultSchedulerName, Kinds: map[string]string{},
+			Config:  DefaultConfig, SchedulerName: jobs.SchedulerName, Kinds: map[string]string{},
 		},
 		Scheduler: Scheduling{
+			Enabled: true,
 			Program: Program{Replicas: 2, Resources: resources("100m", "192Mi", "2Gi"), ExtraArgs: []string{}},
-			Names:   SchedulerNames(),
+			Names:   jobs.SchedulerNames(),
 		},
 		NodeSelector:        map[string]string{},
 		Tolerations:         []corev1.Toleration{},
@@ -229,7 +227,10 @@ func (v *Values) Validate() field.ErrorList {
 		}
 	}
 	if len(v.Scheduler.Names) == 0 {
-		errs = append(errs, field.Required(field.NewPath("scheduler", "names"), "name one at least, such as "+DefaultSchedulerName))
+		errs = append(errs, field.Required(field.NewPath("scheduler", "names"), "name one at least, such as "+jobs.SchedulerName))
+	}
+	if given := v.Controller.SchedulerName; !v.Scheduler.Enabled && (given == "" || slices.Contains(v.Scheduler.Names, given)) {
+		errs = append(errs, field.Invalid(field.NewPath("controller", "schedulerName"), given, "mlbatch's scheduler is not installed (scheduler.enabled: false): name the one that binds the pods of jobs, such as "+corev1.DefaultSchedulerName))
 	}
 	errs = append(errs, ranges(field.NewPath("networkPolicy", "apiServer"), v.NetworkPolicy.APIServer)...)
 	errs = append(errs, ranges(field.NewPath("networkPolicy", "nodes"), v.NetworkPolicy.Nodes)...)

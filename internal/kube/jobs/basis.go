@@ -22,9 +22,9 @@ type Basis struct {
 	Of func(Object) BasisRef
 	// Missing reports whether a job waits for a basis to be recorded.
 	Missing func(Object) bool
-	// With returns the job with its basis recorded, of which pods that ask for no other
-	// scheduler are given to one of ours, if it has a name.
-	With func(job, basis Object, scheduler string) Object
+	// With returns the job with its basis recorded, whose pods have the scheduler of queued
+	// ones.
+	With func(job, basis Object, schedulers Schedulers) Object
 }
 
 // BasisKind is a kind of object that jobs are based on.

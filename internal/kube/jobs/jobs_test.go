@@ -147,14 +147,22 @@ func TestPriorityClass(t *testing.T) {
 
 // Pods that ask for one of our schedulers, by whatever name, have it.
 func TestScheduler(t *testing.T) {
-	for name, tc := range map[string]struct{ asked, ours, want string }{
-		"nothing":          {"", "mlbatch-scheduler", "mlbatch-scheduler"},
-		"another":          {"default-scheduler", "mlbatch-scheduler", "mlbatch-scheduler"},
-		"an old name":      {"sakkara", "mlbatch-scheduler", "sakkara"},
-		"none of ours":     {"default-scheduler", "", "default-scheduler"},
-		"nothing and none": {"", "", ""},
+	ours := jobs.SchedulerNames()
+	for name, tc := range map[string]struct {
+		asked, given string
+		ours         []string
+		want         string
+	}{
+		"nothing":                  {"", "mlbatch-scheduler", ours, "mlbatch-scheduler"},
+		"another":                  {"default-scheduler", "mlbatch-scheduler", ours, "mlbatch-scheduler"},
+		"an old name":              {"sakkara", "mlbatch-scheduler", ours, "sakkara"},
+		"none of ours":             {"default-scheduler", "", ours, "default-scheduler"},
+		"the one that is given":    {"", "default-scheduler", ours, "default-scheduler"},
+		"ours, beside a given one": {"sakkara", "default-scheduler", ours, "sakkara"},
+		"ours, which does not run": {"sakkara", "default-scheduler", nil, "default-scheduler"},
+		"nothing and none":         {"", "", ours, ""},
 	} {
-		if got := jobs.Scheduler(tc.asked, tc.ours); got != tc.want {
+		if got := (jobs.Schedulers{Given: tc.given, Ours: tc.ours}).Of(tc.asked); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}

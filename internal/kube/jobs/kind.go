@@ -79,9 +79,9 @@ type Kind struct {
 	// those of their components.
 	Templates func(Object) []PodTemplate
 	// Components are the objects that a job makes of what its author wrote, as far as
-	// that can be understood; the error says what cannot. Their pods are given to a
-	// scheduler of ours, if it has a name. nil for kinds that make pods only.
-	Components func(o Object, scheduler string) ([]Component, error)
+	// that can be understood; the error says what cannot. Their pods have the scheduler
+	// of queued ones. nil for kinds that make pods only.
+	Components func(o Object, schedulers Schedulers) ([]Component, error)
 	// Validate says what is wrong with a new object that is left to us, beyond what
 	// holds for every kind; nil finds nothing.
 	Validate func(Object) field.ErrorList

@@ -32,18 +32,3 @@ func (l Limits) PriorityClass(name string) bool {
 	}
 	return slices.Contains(l.PriorityClasses, name)
 }
-
-// Scheduler is the scheduler of a queued job's pods, of which one may be asked
-// for. Ours places them where its admission says, under every name that it
-// answers to; any other would put them elsewhere. No scheduler of ours leaves
-// them.
-func Scheduler(asked, ours string) string {
-	switch asked {
-	case "scheduler-plugins-scheduler", "sakkara-scheduler", "sakkara", "mlbatch-scheduler":
-		return asked
-	}
-	if ours == "" {
-		return asked
-	}
-	return ours
-}

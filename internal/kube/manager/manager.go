@@ -51,6 +51,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/slack"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/ungating"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/workload"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -129,8 +130,8 @@ type Options struct {
 
 	// Namespace is where mlbatch keeps its own objects.
 	Namespace string
-	// SchedulerName is given to pods whose job names none; "" leaves them.
-	SchedulerName string
+	// Schedulers say which scheduler the pods of jobs have.
+	Schedulers jobs.Schedulers
 	// SlackQueue is the ClusterQueue that lends less while nodes are missing.
 	SlackQueue string
 	// DefaultQueue is the queue of AppWrappers that name none.
@@ -429,13 +430,13 @@ func probes(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 
 func webhooks(ctx context.Context, mgr manager.Manager, opts Options) error {
 	return mlwebhook.Register(ctx, mgr, mlwebhook.Options{
-		SchedulerName: opts.SchedulerName,
-		DefaultQueue:  opts.DefaultQueue,
-		Scope:         opts.Scope,
-		Limits:        opts.Limits,
-		Policy:        policy(opts.Limits),
-		Kinds:         opts.Kinds,
-		Frameworks:    opts.Frameworks,
+		Schedulers:   opts.Schedulers,
+		DefaultQueue: opts.DefaultQueue,
+		Scope:        opts.Scope,
+		Limits:       opts.Limits,
+		Policy:       policy(opts.Limits),
+		Kinds:        opts.Kinds,
+		Frameworks:   opts.Frameworks,
 
 		NoDefaultPriorityClass: opts.Gates.NoDefaultPriorityClass,
 		NoAdmissionGates:       opts.Rules.NoAdmissionGates,
@@ -614,7 +615,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	}
 	for _, k := range queued.Where(func(k *jobs.Kind) bool { return k.Basis != nil }) {
 		err := basis.SetupWithManager(mgr, k, basis.Options{
-			Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Scope: opts.Scope, SchedulerName: opts.SchedulerName,
+			Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Scope: opts.Scope, Schedulers: opts.Schedulers,
 		})
 		if err != nil {
 			return fmt.Errorf("add what %s are based on: %w", k.Framework, err)
@@ -651,13 +652,20 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	if err := dependency.SetupWithManager(mgr, dependency.Options{Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Kinds: opts.Kinds}); err != nil {
 		return fmt.Errorf("add what jobs come after: %w", err)
 	}
-	err = evacuation.SetupWithManager(mgr, evacuation.Options{
+	mover := evacuation.Options{
 		Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Kinds: queued, Avoid: jobs.AvoidBadGPUs(), PodIndex: admission.PodIndex,
-	})
-	if err != nil {
+	}
+	if err := evacuation.SetupWithManager(mgr, mover); err != nil {
 		return fmt.Errorf("add evacuation: %w", err)
 	}
-	if err := awcontroller.SetupWithManager(mgr, awcontroller.Options{SchedulerName: opts.SchedulerName, Policy: policy(opts.Limits)}); err != nil {
+	err = ungating.SetupWithManager(mgr, ungating.Options{
+		Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder, Schedulers: opts.Schedulers,
+		Evacuation: &evacuation.Mover{Options: mover}, PodIndex: admission.PodIndex,
+	})
+	if err != nil {
+		return fmt.Errorf("add ungating: %w", err)
+	}
+	if err := awcontroller.SetupWithManager(mgr, awcontroller.Options{Schedulers: opts.Schedulers, Policy: policy(opts.Limits)}); err != nil {
 		return fmt.Errorf("add AppWrappers: %w", err)
 	}
 	return nil

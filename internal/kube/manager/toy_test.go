@@ -87,7 +87,7 @@ func TestNewKindIsAskedAbout(t *testing.T) {
 	queue := &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "default"}}
 	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}}
 	c := fake.NewClientBuilder().WithScheme(s).WithObjects(queue, team).Build()
-	handlers, err := webhook.Handlers(webhook.Cluster{Scheme: s, Cached: c, Live: c, Access: c}, webhook.Options{Kinds: withToys(), SchedulerName: "ours"})
+	handlers, err := webhook.Handlers(webhook.Cluster{Scheme: s, Cached: c, Live: c, Access: c}, webhook.Options{Kinds: withToys(), Schedulers: jobs.Schedulers{Given: "ours"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -155,7 +155,7 @@ func (v view) quorum(first types.UID) []*corev1.Pod {
 	for _, p := range v.pods {
 		byUID[p.UID] = p
 	}
-	ordered := slices.SortedFunc(slices.Values(v.members), func(x, y gang.Member) int { return strings.Compare(x.Name, y.Name) })
+	ordered := slices.SortedFunc(slices.Values(v.members), gang.ByRank)
 	var out []*corev1.Pod
 	for _, m := range gang.Quorum(v.gang, ordered, first) {
 		out = append(out, byUID[m.UID])

@@ -63,7 +63,7 @@ func (h *jobHandler) basedOnce(ctx context.Context, b *jobs.Basis, job jobs.Obje
 		return nil, nil, err
 	}
 	if ok {
-		return b.With(job, basis, h.schedulerName), nil, nil
+		return b.With(job, basis, h.schedulers), nil, nil
 	}
 	others, err := h.cluster.namesOf(ctx, k, key.Namespace)
 	if err != nil {

@@ -39,8 +39,8 @@ type jobHandler struct {
 	decoder      admission.Decoder
 	cluster      Cluster
 	clock        clock.PassiveClock
-	// schedulerName is given to the pods.
-	schedulerName string
+	// schedulers say which one the pods have.
+	schedulers jobs.Schedulers
 	// For kinds that are made of components: what passed a trial, and what a team may
 	// make that way.
 	passed  passed
@@ -156,7 +156,7 @@ func (h *jobHandler) fill(ctx context.Context, e *edit, job jobs.Object, queue s
 	}
 	for _, t := range h.templates(job) {
 		asked := t.Template.Spec.SchedulerName
-		if s := jobs.Scheduler(asked, h.schedulerName); s != asked {
+		if s := h.schedulers.Of(asked); s != asked {
 			if err := e.overrule(s, append(strings.Split(t.Path, "."), "spec", "schedulerName")...); err != nil {
 				return err
 			}

@@ -171,7 +171,7 @@ func (h *setHandler) validate(ctx context.Context, req admission.Request) admiss
 func (h *setHandler) otherSchedulers(l *api.LeaderWorkerSet) (out []string) {
 	for _, t := range leaderworkerset.Templates(l) {
 		asked := t.Template.Spec.SchedulerName
-		if s := jobs.Scheduler(asked, h.schedulerName); asked != "" && s != asked {
+		if s := h.schedulers.Of(asked); asked != "" && s != asked {
 			out = append(out, fmt.Sprintf("%s.spec.schedulerName: it has no effect: %s places pods of groups that are queued", t.Path, s))
 		}
 	}

@@ -75,9 +75,21 @@ func podRestoreConditions() []admissionregistrationv1.MatchCondition {
 	}}
 }
 
+// podPlaceConditions leave out pods that mlbatch's scheduler binds, under one of the names
+// that it has unless somebody chose others: it knows where they go. They are those of queued
+// jobs, whoever makes them.
+func podPlaceConditions() []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{{
+		Name: "of-another-scheduler",
+		Expression: "object.metadata.?annotations[?'" + kueue.WorkloadAnnotation + "'].orValue('') != '' && " +
+			"!(object.spec.?schedulerName.orValue('') in ['" + strings.Join(jobs.SchedulerNames(), "', '") + "'])",
+	}}
+}
+
 // The paths of the questions about pods.
 const (
 	pathMutatePod       = "/mutate--v1-pod"
+	pathPlacePod        = "/place--v1-pod"
 	pathValidatePod     = "/validate--v1-pod"
 	pathValidatePodKept = "/keep--v1-pod"
 	pathRestorePod      = "/restore--v1-pod"
@@ -103,7 +115,11 @@ func podHooks() (mutating, validating []hook) {
 	restoresTeam := restores
 	restores.name, restores.namespaces = "mpodkept.queued", queued.namespaces
 	restoresTeam.name, restoresTeam.namespaces = "mpodkept.team", team.namespaces
-	return append(mutates.whereQueued(), restoresTeam, restores), append(validates.whereQueued(), team, queued)
+	// After the others, which write what it is called for.
+	places := hook{name: "mpodplace", path: pathPlacePod, rule: on(create), namespaces: queueNamespaces(), conditions: podPlaceConditions()}
+	placesTeam := places
+	places.name, placesTeam.name, placesTeam.namespaces = "mpodplace.queued", "mpodplace.team", team.namespaces
+	return append(mutates.whereQueued(), restoresTeam, restores, placesTeam, places), append(validates.whereQueued(), team, queued)
 }
 
 // Pods says which pods are queued by themselves.
@@ -256,10 +272,36 @@ func (h *podHandler) hold(ctx context.Context, e *edit, p *corev1.Pod, queue, ro
 			return err
 		}
 	}
-	if s := jobs.Scheduler(p.Spec.SchedulerName, h.schedulerName); s != p.Spec.SchedulerName {
-		return e.overrule(s, "spec", "schedulerName")
+	s := h.schedulers.Of(p.Spec.SchedulerName)
+	if s != p.Spec.SchedulerName {
+		if err := e.overrule(s, "spec", "schedulerName"); err != nil {
+			return err
+		}
 	}
-	return nil
+	if h.schedulers.Own(s) || pod.Unplaced(p) {
+		return nil
+	}
+	return e.add(map[string]any{"name": kueue.TopologyGate}, "spec", "schedulingGates")
+}
+
+// place holds a new pod of a queued job that another scheduler binds, until it is known which
+// node it has: only then may that scheduler look at it.
+func (h *podHandler) place(_ context.Context, req admission.Request) admission.Response {
+	p := &corev1.Pod{}
+	if err := h.decoder.Decode(req, p); err != nil {
+		return malformed(err)
+	}
+	e, err := newEdit(req.Object.Raw)
+	if err != nil {
+		return malformed(err)
+	}
+	if h.schedulers.Own(p.Spec.SchedulerName) || p.Spec.NodeName != "" || pod.Unplaced(p) {
+		return e.response()
+	}
+	if err := e.add(map[string]any{"name": kueue.TopologyGate}, "spec", "schedulingGates"); err != nil {
+		return malformed(err)
+	}
+	return e.response()
 }
 
 // validate refuses new pods that could never run, or would get around their queue.
@@ -377,7 +419,7 @@ func (h *podHandler) validateKept(ctx context.Context, req admission.Request) ad
 		return malformed(err)
 	}
 	if !pod.Managed(was) || !pod.Kept(was) && !pod.Gated(was) { // the label alone holds nothing
-		errs, lost := pod.ValidateInjected(was, is), pod.ValidateCounted(was, is)
+		errs, lost := append(pod.ValidateInjected(was, is), pod.ValidatePlaced(was, is)...), pod.ValidateCounted(was, is)
 		if len(lost) > 0 {
 			trusted, err := h.trusted(ctx, req)
 			if err != nil {

@@ -94,6 +94,7 @@ const foreignAccount = "(request.userInfo.username.startsWith('system:serviceacc
 // it.
 const (
 	gateOf      = ".spec.?schedulingGates.orValue([]).exists(g, g.name == '" + kueue.AdmissionGate + "')"
+	placeOf     = ".spec.?schedulingGates.orValue([]).exists(g, g.name == '" + kueue.TopologyGate + "')"
 	finalizerOf = ".metadata.?finalizers.orValue([]).exists(f, f == '" + kueue.PodFinalizer + "')"
 	managedOf   = ".metadata.?labels[?'" + kueue.ManagedLabel + "'].orValue('') == 'true'"
 )
@@ -167,6 +168,7 @@ func podKept() policy {
 		},
 		rulings: []admissionregistrationv1.Validation{
 			{Expression: "!variables.managed || !variables.gated || object" + gateOf, Message: "spec.schedulingGates: the gate " + kueue.AdmissionGate + " goes when the pod is admitted: leave it"},
+			{Expression: "!oldObject" + placeOf + " || object" + placeOf, Message: "spec.schedulingGates: the gate " + kueue.TopologyGate + " goes when the pod has its node: leave it"},
 			{Expression: "!variables.managed || !variables.kept || object" + finalizerOf, Message: "metadata.finalizers: the finalizer " + kueue.PodFinalizer + " goes when the pod was counted: leave it"},
 			{Expression: strings.Join(stays, " && "), Message: "metadata.labels, metadata.annotations: those that an admission wrote cannot be changed: leave them as they are"},
 			{Expression: "!variables.managed || (" + same("labels", labels...) + " && " + same("annotations", annotations...) + ")", Message: "metadata.labels, metadata.annotations: those by which a queued pod is counted cannot be changed: create the pod anew"},

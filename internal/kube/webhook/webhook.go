@@ -35,9 +35,8 @@ import (
 
 // Options are the choices of an installation.
 type Options struct {
-	// SchedulerName is given to the pods of Jobs that name no other scheduler;
-	// empty leaves them.
-	SchedulerName string
+	// Schedulers say which scheduler the pods of jobs have.
+	Schedulers jobs.Schedulers
 	// DefaultQueue is the LocalQueue of jobs of kinds that are only ever queued and
 	// that name none; empty gives them none.
 	DefaultQueue string
@@ -202,6 +201,7 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 	pods := newPodHandler(newJobHandler(c, decoder, &jobs.Kind{}, opts), opts.pods())
 	handlers[pathMutatePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.mutate)}
 	handlers[pathValidatePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.validate)}
+	handlers[pathPlacePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.place)}
 	handlers[pathRestorePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.restore)}
 	handlers[pathValidatePodKept] = &admission.Webhook{Handler: admission.HandlerFunc(pods.validateKept)}
 	for _, k := range serving.All() {
@@ -227,7 +227,7 @@ func (o *Options) pods() Pods {
 func newJobHandler(c Cluster, decoder admission.Decoder, k *jobs.Kind, opts Options) *jobHandler {
 	return &jobHandler{
 		kind: k, counts: countsAsJob(opts.Kinds, k, opts.Scope), makes: opts.Kinds.Make, kinds: opts.Kinds, off: opts.Frameworks != nil && !slices.Contains(opts.Frameworks, k.Framework),
-		decoder: decoder, cluster: c, clock: opts.Clock, schedulerName: opts.SchedulerName, defaultQueue: opts.DefaultQueue,
+		decoder: decoder, cluster: c, clock: opts.Clock, schedulers: opts.Schedulers, defaultQueue: opts.DefaultQueue,
 		scope: opts.Scope, limits: limited{opts.Limits, c.Jobs}, policy: *opts.Policy, gates: gateRules{off: opts.NoAdmissionGates},
 		defaultClass: !opts.NoDefaultPriorityClass, passed: newPassed(opts.Clock), allowed: opts.AllowedKinds,
 	}

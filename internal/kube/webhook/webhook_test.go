@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
@@ -84,7 +85,10 @@ func serveWith(t *testing.T, opts webhook.Options, cached []client.Object, right
 
 func handle(t *testing.T, c webhook.Cluster, opts webhook.Options) map[string]http.Handler {
 	t.Helper()
-	opts.SchedulerName, opts.DefaultQueue = "mlbatch-scheduler", "default-queue"
+	opts.DefaultQueue = "default-queue"
+	if opts.Schedulers.Given == "" {
+		opts.Schedulers = jobs.Schedulers{Given: jobs.SchedulerName, Ours: jobs.SchedulerNames()}
+	}
 	handlers, err := webhook.Handlers(c, opts)
 	if err != nil {
 		t.Fatal(err)

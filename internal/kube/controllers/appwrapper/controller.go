@@ -44,8 +44,8 @@ import (
 
 // Options are what the controller works with; the zero value is ready.
 type Options struct {
-	// SchedulerName is given to pods that name no scheduler; "" leaves them.
-	SchedulerName string
+	// Schedulers say which scheduler the pods have.
+	Schedulers jobs.Schedulers
 	// Avoid says which nodes pods keep away from; nil means bad GPUs.
 	Avoid []jobs.Avoid
 	// Policy is that of AppWrappers without annotations; nil means
@@ -93,7 +93,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 		recorder: mgr.GetEventRecorder("mlbatch-appwrapper"),
 		clock:    o.Clock,
 		policy:   lifecycle.Defaults(),
-		inject:   appwrapper.InjectOptions{SchedulerName: o.SchedulerName, Avoid: o.Avoid},
+		inject:   appwrapper.InjectOptions{Schedulers: o.Schedulers, Avoid: o.Avoid},
 		count:    count,
 	}
 	if r.clock == nil {

@@ -37,10 +37,9 @@ type Options struct {
 	// Live reads from the API server what the cache does not have.
 	Live     client.Reader
 	Recorder events.EventRecorder
-	// Scope says which jobs are queued. Their pods are given to the scheduler of the name
-	// SchedulerName, if there is one.
-	Scope         jobs.Scope
-	SchedulerName string
+	// Scope says which jobs are queued, Schedulers which scheduler their pods have.
+	Scope      jobs.Scope
+	Schedulers jobs.Schedulers
 }
 
 type reconciler struct {
@@ -135,11 +134,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("read %s %s: %w", ref.Kind, key, err)
 	}
-	scheduler, err := r.scheduler(ctx, job)
+	schedulers, err := r.schedulers(ctx, job)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, r.write(ctx, r.kind.Basis.With(job, basis, scheduler))
+	return reconcile.Result{}, r.write(ctx, r.kind.Basis.With(job, basis, schedulers))
 }
 
 // inherited returns a job with what was recorded for it in the AppWrapper that it is part of;
@@ -171,14 +170,14 @@ func (r *reconciler) write(ctx context.Context, job jobs.Object) error {
 	return nil
 }
 
-// scheduler is ours for jobs that are queued, "" for others.
-func (r *reconciler) scheduler(ctx context.Context, job jobs.Object) (string, error) {
+// schedulers are those of jobs that are queued, and leave the pods of others what they name.
+func (r *reconciler) schedulers(ctx context.Context, job jobs.Object) (jobs.Schedulers, error) {
 	var ns corev1.Namespace
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: job.GetNamespace()}, &ns); err != nil {
-		return "", client.IgnoreNotFound(err)
+		return jobs.Schedulers{}, client.IgnoreNotFound(err)
 	}
 	if !r.Scope.Covers(&ns, job.GetLabels()[kueue.QueueNameLabel]) {
-		return "", nil
+		return jobs.Schedulers{}, nil
 	}
-	return r.SchedulerName, nil
+	return r.Schedulers, nil
 }

@@ -43,7 +43,7 @@ func newBench(objects ...client.Object) bench {
 	all := jobs.Kinds{trainjob.Kind()}
 	c := fake.NewClientBuilder().WithScheme(scheme.For(all)).WithObjects(objects...).WithStatusSubresource(&api.TrainJob{}).Build()
 	told := events.NewFakeRecorder(20)
-	return bench{&reconciler{Options{Client: c, Live: c, Recorder: told, SchedulerName: "ours"}, &all[0]}, told}
+	return bench{&reconciler{Options{Client: c, Live: c, Recorder: told, Schedulers: jobs.Schedulers{Given: "ours"}}, &all[0]}, told}
 }
 
 func aJob(namespace, kind, runtime string) *api.TrainJob {
@@ -210,7 +210,7 @@ func TestRecordsOfAppWrappers(t *testing.T) {
 	told := events.NewFakeRecorder(20)
 	look := func(kind int, name string) {
 		t.Helper()
-		r := &reconciler{Options{Client: c, Live: c, Recorder: told, SchedulerName: "ours"}, &all[kind]}
+		r := &reconciler{Options{Client: c, Live: c, Recorder: told, Schedulers: jobs.Schedulers{Given: "ours"}}, &all[kind]}
 		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: name}}); err != nil {
 			t.Fatal(err)
 		}

@@ -75,11 +75,20 @@ type Options struct {
 	PodIndex string
 }
 
-type reconciler struct{ Options }
+type reconciler struct{ Mover }
+
+// Mover has pods leave that their job's controller replaces.
+type Mover struct{ Options }
+
+// Goer is a pod that has to leave, and why.
+type Goer struct {
+	Pod *corev1.Pod
+	Why string
+}
 
 // SetupWithManager starts the controller. The cache must have NodeIndex and PodIndex.
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
-	r := &reconciler{opts}
+	r := &reconciler{Mover{opts}}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("evacuation").
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.ofNode), builder.WithPredicates(r.turnsBad())).
@@ -167,31 +176,39 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Client.Get(ctx, req.NamespacedName, &w, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if ofPods(&w) {
-		return reconcile.Result{}, r.each(ctx, going)
+	again, err := r.Move(ctx, &w, pods, going)
+	return reconcile.Result{RequeueAfter: again}, err
+}
+
+// Move evicts pods of a Workload, of all the pods that it has, as far as its job survives that.
+// It says of the others, by events, that they stay. again is when to look whether more may go, 0
+// if never.
+func (m *Mover) Move(ctx context.Context, w *kueue.Workload, pods []corev1.Pod, going []Goer) (again time.Duration, err error) {
+	if ofPods(w) {
+		return 0, m.each(ctx, going)
 	}
-	job, k, err := r.job(ctx, &w)
+	job, k, err := m.job(ctx, w)
 	if err != nil || job == nil {
-		return reconcile.Result{}, err
+		return 0, err
 	}
 	replaced, open := k.Replaceable(job, pods)
 	left := int(replaced)
 	for i, p := range going {
 		if i >= left {
-			r.Recorder.Eventf(job, p.pod, corev1.EventTypeWarning, NotEvacuated, NotEvacuated,
+			m.Recorder.Eventf(job, p.Pod, corev1.EventTypeWarning, NotEvacuated, NotEvacuated,
 				"Pod %s stays although %s: %d pods have to leave, and the job would fail after %d more. %s, or submit it again",
-				p.pod.Name, p.why, len(going), left, cure(k))
+				p.Pod.Name, p.Why, len(going), left, cure(k))
 			if open {
-				return reconcile.Result{RequeueAfter: recount}, nil
+				return recount, nil
 			}
 			break
 		}
-		if err := r.evict(ctx, p.pod); err != nil {
-			return reconcile.Result{}, fmt.Errorf("evict pod %s of workload %s, because %s: %w", p.pod.Name, req.NamespacedName, p.why, err)
+		if err := m.evict(ctx, p.Pod); err != nil {
+			return 0, fmt.Errorf("evict pod %s of workload %s, because %s: %w", p.Pod.Name, client.ObjectKeyFromObject(w), p.Why, err)
 		}
-		r.Recorder.Eventf(job, p.pod, corev1.EventTypeNormal, Evacuated, Evacuated, "Evicted pod %s: %s", p.pod.Name, p.why)
+		m.Recorder.Eventf(job, p.Pod, corev1.EventTypeNormal, Evacuated, Evacuated, "Evicted pod %s: %s", p.Pod.Name, p.Why)
 	}
-	return reconcile.Result{}, nil
+	return 0, nil
 }
 
 // ofPods reports whether a Workload is that of pods that are queued by themselves.
@@ -202,17 +219,17 @@ func ofPods(w *kueue.Workload) bool {
 
 // each evicts those pods that their controller makes anew. What a user made alone stays:
 // it would be gone for good.
-func (r *reconciler) each(ctx context.Context, going []goner) error {
+func (m *Mover) each(ctx context.Context, going []Goer) error {
 	for _, p := range going {
-		if o := metav1.GetControllerOf(p.pod); o == nil || !strings.HasPrefix(o.APIVersion, "apps/") {
-			r.Recorder.Eventf(p.pod, nil, corev1.EventTypeWarning, NotEvacuated, NotEvacuated,
-				"It stays although %s: nobody makes it anew. Delete it and create it again, or let a Deployment or an AppWrapper make it", p.why)
+		if o := metav1.GetControllerOf(p.Pod); o == nil || !strings.HasPrefix(o.APIVersion, "apps/") {
+			m.Recorder.Eventf(p.Pod, nil, corev1.EventTypeWarning, NotEvacuated, NotEvacuated,
+				"It stays although %s: nobody makes it anew. Delete it and create it again, or let a Deployment or an AppWrapper make it", p.Why)
 			continue
 		}
-		if err := r.evict(ctx, p.pod); err != nil {
-			return fmt.Errorf("evict pod %s/%s, because %s: %w", p.pod.Namespace, p.pod.Name, p.why, err)
+		if err := m.evict(ctx, p.Pod); err != nil {
+			return fmt.Errorf("evict pod %s/%s, because %s: %w", p.Pod.Namespace, p.Pod.Name, p.Why, err)
 		}
-		r.Recorder.Eventf(p.pod, nil, corev1.EventTypeNormal, Evacuated, Evacuated, "Evicted: %s", p.why)
+		m.Recorder.Eventf(p.Pod, nil, corev1.EventTypeNormal, Evacuated, Evacuated, "Evicted: %s", p.Why)
 	}
 	return nil
 }
@@ -225,14 +242,8 @@ func cure(k *jobs.Kind) string {
 	return "Let a podFailurePolicy ignore DisruptionTarget"
 }
 
-// goner is a pod that has to leave its node.
-type goner struct {
-	pod *corev1.Pod
-	why string
-}
-
 // pods finds the pods of a Workload, and those of them that have to leave, by name.
-func (r *reconciler) pods(ctx context.Context, workload types.NamespacedName) (all []corev1.Pod, going []goner, err error) {
+func (r *reconciler) pods(ctx context.Context, workload types.NamespacedName) (all []corev1.Pod, going []Goer, err error) {
 	var list corev1.PodList
 	if err := r.Client.List(ctx, &list, client.InNamespace(workload.Namespace), client.MatchingFields{r.PodIndex: workload.Name}); err != nil {
 		return nil, nil, fmt.Errorf("list pods of workload %s: %w", workload, err)
@@ -247,26 +258,26 @@ func (r *reconciler) pods(ctx context.Context, workload types.NamespacedName) (a
 			return nil, nil, fmt.Errorf("read node %s: %w", p.Spec.NodeName, err)
 		}
 		if why != "" {
-			going = append(going, goner{p, why})
+			going = append(going, Goer{p, why})
 		}
 	}
-	slices.SortFunc(going, func(a, b goner) int { return strings.Compare(a.pod.Name, b.pod.Name) })
+	slices.SortFunc(going, func(a, b Goer) int { return strings.Compare(a.Pod.Name, b.Pod.Name) })
 	return list.Items, going, nil
 }
 
 // job finds the job of a Workload and its kind; nil if the job's controller replaces
 // no pods one by one.
-func (r *reconciler) job(ctx context.Context, w *kueue.Workload) (jobs.Object, *jobs.Kind, error) {
+func (m *Mover) job(ctx context.Context, w *kueue.Workload) (jobs.Object, *jobs.Kind, error) {
 	owner := metav1.GetControllerOf(w)
 	if owner == nil {
 		return nil, nil, nil
 	}
-	k := r.Kinds.Find(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
+	k := m.Kinds.Find(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
 	if k == nil || k.Replaces == nil && k.Operated == nil {
 		return nil, nil, nil
 	}
 	o := k.New()
-	err := r.Live.Get(ctx, types.NamespacedName{Namespace: w.Namespace, Name: owner.Name}, o)
+	err := m.Live.Get(ctx, types.NamespacedName{Namespace: w.Namespace, Name: owner.Name}, o)
 	if apierrors.IsNotFound(err) || err == nil && o.GetUID() != owner.UID {
 		return nil, nil, nil
 	}
@@ -277,8 +288,8 @@ func (r *reconciler) job(ctx context.Context, w *kueue.Workload) (jobs.Object, *
 }
 
 // evict lets a pod go, unless it is another one by now.
-func (r *reconciler) evict(ctx context.Context, p *corev1.Pod) error {
-	err := r.Client.SubResource("eviction").Create(ctx, p, &policyv1.Eviction{
+func (m *Mover) evict(ctx context.Context, p *corev1.Pod) error {
+	err := m.Client.SubResource("eviction").Create(ctx, p, &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}},
 	})

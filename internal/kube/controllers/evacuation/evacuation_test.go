@@ -90,7 +90,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 				return in.SubResource(sub).Create(ctx, o, what, opts...)
 			},
 		}).Build()
-	w.reconciler = &reconciler{Options{Client: c, Live: c, Recorder: w.told, Kinds: kinds.All(), Avoid: jobs.AvoidBadGPUs(), PodIndex: podIndex}}
+	w.reconciler = &reconciler{Mover{Options{Client: c, Live: c, Recorder: w.told, Kinds: kinds.All(), Avoid: jobs.AvoidBadGPUs(), PodIndex: podIndex}}}
 	return w
 }
 

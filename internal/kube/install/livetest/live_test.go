@@ -25,6 +25,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/certs"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 	"github.com/mlbatch/mlbatch/internal/kube/install"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 	"github.com/mlbatch/mlbatch/internal/local"
@@ -102,7 +103,7 @@ func (x *cluster) serve(certificate func(*tls.ClientHelloInfo) (*tls.Certificate
 	x.t.Helper()
 	handlers, err := webhook.Handlers(webhook.Cluster{
 		Scheme: scheme.New(), Cached: x.admin, Live: x.admin, Access: x.admin, Mapper: x.admin.RESTMapper(),
-	}, webhook.Options{SchedulerName: "mlbatch-scheduler", DefaultQueue: "default-queue"})
+	}, webhook.Options{Schedulers: jobs.Schedulers{Given: jobs.SchedulerName, Ours: jobs.SchedulerNames()}, DefaultQueue: "default-queue"})
 	if err != nil {
 		x.t.Fatal(err)
 	}

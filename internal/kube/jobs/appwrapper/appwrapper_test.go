@@ -390,7 +390,7 @@ func TestInject(t *testing.T) {
 		NodeSelector: map[string]string{"pool": "gpu"}, Tolerations: []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: "Exists"}},
 		SchedulingGates: []corev1.PodSchedulingGate{{Name: "g"}, {Name: "h"}},
 	}
-	object, err := Inject(w, components[0], []aw.AppWrapperPodSetInfo{info}, InjectOptions{SchedulerName: "s", Avoid: jobs.AvoidBadGPUs()})
+	object, err := Inject(w, components[0], []aw.AppWrapperPodSetInfo{info}, InjectOptions{Schedulers: jobs.Schedulers{Given: "s"}, Avoid: jobs.AvoidBadGPUs()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -437,7 +437,7 @@ func TestInjectWithoutGPUs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	object, err := Inject(w, components[0], nil, InjectOptions{SchedulerName: "s", Avoid: jobs.AvoidBadGPUs()})
+	object, err := Inject(w, components[0], nil, InjectOptions{Schedulers: jobs.Schedulers{Given: "s"}, Avoid: jobs.AvoidBadGPUs()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -523,7 +523,7 @@ func TestObserve(t *testing.T) {
 
 func TestKindsAndPriorities(t *testing.T) {
 	w := wrap(t, service, strings.ReplaceAll(batchJob, "PODSPEC", `{priorityClassName: high-priority, containers: [{name: c}]}`))
-	refs, err := made(w, "")
+	refs, err := made(w, jobs.Schedulers{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func base(k *jobs.Wrapping, template map[string]any, recorded *runtime.RawExtens
 
 // record writes what an object says into the status of an AppWrapper, for the component that
 // waits for it.
-func record(job, basis jobs.Object, scheduler string) jobs.Object {
+func record(job, basis jobs.Object, schedulers jobs.Schedulers) jobs.Object {
 	w, err := cast(job)
 	if err != nil {
 		return job
@@ -124,7 +124,7 @@ func record(job, basis jobs.Object, scheduler string) jobs.Object {
 	}
 	one, k := basedComponent(w, at)
 	one.SetNamespace(w.Namespace)
-	based, err := runtime.DefaultUnstructuredConverter.ToUnstructured(k.Basis.With(one, basis, scheduler))
+	based, err := runtime.DefaultUnstructuredConverter.ToUnstructured(k.Basis.With(one, basis, schedulers))
 	if err != nil {
 		return job
 	}

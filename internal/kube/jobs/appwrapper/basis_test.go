@@ -49,7 +49,7 @@ func recordAll(t *testing.T, w *aw.AppWrapper, runtimes map[string]string) (*aw.
 	b, n := basis(), 0
 	for b.Missing(w) {
 		ref := b.Of(w)
-		next, is := b.With(w, aRuntime(t, ref.Name, runtimes[ref.Name]), "ours").(*aw.AppWrapper)
+		next, is := b.With(w, aRuntime(t, ref.Name, runtimes[ref.Name]), jobs.Schedulers{Given: "ours"}).(*aw.AppWrapper)
 		if n++; !is || n > 9 {
 			t.Fatalf("it does not end: %v", ref)
 		}
@@ -164,7 +164,7 @@ func TestTrainJobIsInjected(t *testing.T) {
 				Labels: map[string]string{"given": "label"}, Annotations: map[string]string{"given": "annotation"},
 				NodeSelector: map[string]string{"pool": "a"}, Tolerations: []corev1.Toleration{{Key: "spot"}},
 				SchedulingGates: []corev1.PodSchedulingGate{{Name: "example.com/gate"}},
-			}}, InjectOptions{SchedulerName: "ours"})
+			}}, InjectOptions{Schedulers: jobs.Schedulers{Given: "ours"}})
 			if err != nil {
 				t.Fatal(err)
 			}

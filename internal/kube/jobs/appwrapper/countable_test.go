@@ -80,7 +80,7 @@ func TestS5SubmitterIsOurs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := Inject(w, components[0], nil, InjectOptions{SchedulerName: "mlbatch-scheduler"})
+	o, err := Inject(w, components[0], nil, InjectOptions{Schedulers: jobs.Schedulers{Given: "mlbatch-scheduler", Ours: jobs.SchedulerNames()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestS17SchedulerOfPods(t *testing.T) {
 			t.Fatal(err)
 		}
 		for ours, want := range map[string]string{"ours": want, "": asked} {
-			o, err := Inject(w, components[0], nil, InjectOptions{SchedulerName: ours})
+			o, err := Inject(w, components[0], nil, InjectOptions{Schedulers: jobs.Schedulers{Given: ours, Ours: jobs.SchedulerNames()}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -20,9 +20,9 @@ const ratherWeight = 50
 
 // InjectOptions are what a cluster adds to every component.
 type InjectOptions struct {
-	// SchedulerName is the scheduler of the pods, see jobs.Scheduler; "" leaves them.
-	SchedulerName string
-	Avoid         []jobs.Avoid
+	// Schedulers say which scheduler the pods have.
+	Schedulers jobs.Schedulers
+	Avoid      []jobs.Avoid
 }
 
 // Inject returns the object to create for a component of w. infos are what the
@@ -97,7 +97,7 @@ func injectPods(at map[string]any, wrapper string, ps PodSet, info aw.AppWrapper
 			t.Spec.SchedulingGates = append(t.Spec.SchedulingGates, g)
 		}
 	}
-	t.Spec.SchedulerName = jobs.Scheduler(t.Spec.SchedulerName, o.SchedulerName)
+	t.Spec.SchedulerName = o.Schedulers.Of(t.Spec.SchedulerName)
 	for _, a := range o.Avoid {
 		if jobs.Asks(&t.Spec, a.Resource) {
 			t.Spec.Affinity = avoid(t.Spec.Affinity, a)

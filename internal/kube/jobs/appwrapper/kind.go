@@ -44,7 +44,7 @@ func Kind() jobs.Kind {
 }
 
 // made are the objects that the components become.
-func made(o jobs.Object, scheduler string) ([]jobs.Component, error) {
+func made(o jobs.Object, schedulers jobs.Schedulers) ([]jobs.Component, error) {
 	w, err := cast(o)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func made(o jobs.Object, scheduler string) ([]jobs.Component, error) {
 	out := make([]jobs.Component, len(components))
 	for i, c := range components {
 		one := jobs.Component{GVK: c.GVK, Name: c.Name, Path: field.NewPath("spec", "components").Index(i).Child("template")}
-		if object, err := Inject(w, c, nil, InjectOptions{SchedulerName: scheduler}); err == nil {
+		if object, err := Inject(w, c, nil, InjectOptions{Schedulers: schedulers}); err == nil {
 			one.Object = object
 		}
 		for _, ps := range c.PodSets {

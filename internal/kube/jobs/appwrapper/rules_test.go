@@ -169,7 +169,7 @@ func TestWrongShapes(t *testing.T) {
 		if got := !strings.Contains(errs[0].Error(), "give the apiVersion and kind"); got != want {
 			t.Errorf("%s: %v", manifest, errs)
 		}
-		if _, err := made(w, ""); err == nil {
+		if _, err := made(w, jobs.Schedulers{}); err == nil {
 			t.Errorf("%s has a kind that can be created", manifest)
 		}
 	}

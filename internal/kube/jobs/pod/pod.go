@@ -48,6 +48,11 @@ func Gated(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.AdmissionGate })
 }
 
+// Unplaced reports whether a pod that another scheduler binds waits to be told its node.
+func Unplaced(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.TopologyGate })
+}
+
 // Kept reports whether our finalizer is on a pod.
 func Kept(p *corev1.Pod) bool { return slices.Contains(p.Finalizers, kueue.PodFinalizer) }
 
@@ -100,7 +105,9 @@ func template(p *corev1.Pod) corev1.PodTemplateSpec {
 	}
 	// Which pod of an object it is, and which revision, differs from pod to pod.
 	maps.DeleteFunc(out.Labels, func(key, _ string) bool { return slices.Contains(ownLabels(), key) })
-	out.Spec.SchedulingGates = slices.DeleteFunc(out.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.AdmissionGate })
+	out.Spec.SchedulingGates = slices.DeleteFunc(out.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
+		return g.Name == kueue.AdmissionGate || g.Name == kueue.TopologyGate
+	})
 	if len(out.Spec.SchedulingGates) == 0 {
 		out.Spec.SchedulingGates = nil
 	}

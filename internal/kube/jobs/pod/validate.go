@@ -58,6 +58,7 @@ func ValidateChange(was, is *corev1.Pod) field.ErrorList {
 	if Gated(was) && !Gated(is) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "schedulingGates"), "the gate "+kueue.AdmissionGate+" goes when the pod is admitted: leave it"))
 	}
+	errs = append(errs, ValidatePlaced(was, is)...)
 	if Kept(was) && !Kept(is) {
 		errs = append(errs, field.Forbidden(field.NewPath("metadata", "finalizers"), "the finalizer "+kueue.PodFinalizer+" goes when the pod was counted: leave it"))
 	}
@@ -92,6 +93,14 @@ func ValidateInjected(was, is metav1.Object) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// ValidatePlaced checks that a pod which waits to be told its node does not go without.
+func ValidatePlaced(was, is *corev1.Pod) field.ErrorList {
+	if !Unplaced(was) || Unplaced(is) {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec", "schedulingGates"), "the gate "+kueue.TopologyGate+" goes when the pod has its node: leave it")}
 }
 
 // ValidateCounted checks that a pod which counts against the quota of a job stays what its
@@ -135,11 +144,12 @@ func KeptEntries() (labels, annotations []string) {
 // ValidateChange keeps.
 func Guarded() string {
 	const gate = "spec.?schedulingGates.orValue([]).exists(g, g.name == '" + kueue.AdmissionGate + "')"
+	const place = "spec.?schedulingGates.orValue([]).exists(g, g.name == '" + kueue.TopologyGate + "')"
 	const finalizer = "metadata.?finalizers.orValue([]).exists(f, f == '" + kueue.PodFinalizer + "')"
 	const counted = "oldObject.metadata.?annotations[?'" + kueue.WorkloadAnnotation + "'].orValue('') != ''"
 	const forgotten = "object.metadata.?ownerReferences.orValue([]) != oldObject.metadata.?ownerReferences.orValue([]) || " +
 		"oldObject.metadata.?labels.orValue({}).exists(k, object.metadata.?labels[?k].orValue('') != oldObject.metadata.labels[k])"
-	rules := []string{"oldObject." + gate + " && !object." + gate, "oldObject." + finalizer + " && !object." + finalizer, counted + " && (" + forgotten + ")"}
+	rules := []string{"oldObject." + gate + " && !object." + gate, "oldObject." + place + " && !object." + place, "oldObject." + finalizer + " && !object." + finalizer, counted + " && (" + forgotten + ")"}
 	labels, annotations := kept(&corev1.Pod{})
 	for _, part := range []struct {
 		field string

@@ -58,7 +58,7 @@ func runtimeTemplates(o jobs.Object) []jobs.PodTemplate {
 }
 
 // with records a runtime in a TrainJob.
-func with(job, runtime jobs.Object, scheduler string) jobs.Object {
+func with(job, runtime jobs.Object, schedulers jobs.Schedulers) jobs.Object {
 	t, err := cast(job)
 	spec := runtimeSpec(runtime)
 	if err != nil || spec == nil {
@@ -71,7 +71,7 @@ func with(job, runtime jobs.Object, scheduler string) jobs.Object {
 	all := out.Status.Runtime.Spec.Template.Spec.ReplicatedJobs
 	for i := range all {
 		s := &all[i].Template.Spec.Template.Spec
-		s.SchedulerName = jobs.Scheduler(s.SchedulerName, scheduler)
+		s.SchedulerName = schedulers.Of(s.SchedulerName)
 		s.EphemeralContainers = []corev1.EphemeralContainer(nil)
 	}
 	return out

@@ -73,7 +73,7 @@ func judge(t judged, spec, runtime string) {
 		!decode("{metadata: {name: r, namespace: b}, spec: {"+runtime+"}}", r) {
 		return
 	}
-	based, _ := k.Basis.With(o, r, "ours").(*api.TrainJob)
+	based, _ := k.Basis.With(o, r, jobs.Schedulers{Given: "ours"}).(*api.TrainJob)
 	before := based.DeepCopy()
 	errs := k.Validate(based)
 	plan, err := k.Operated.Compile(based)

@@ -151,7 +151,7 @@ func TestRecorded(t *testing.T) {
 	k := trainjob.Kind()
 	r := shipped(t)["torch-distributed"]
 	r.UID, r.Generation = "x", 3
-	o, ok := k.Basis.With(job(t, "runtimeRef: {name: torch-distributed}", ""), r, "ours").(*api.TrainJob)
+	o, ok := k.Basis.With(job(t, "runtimeRef: {name: torch-distributed}", ""), r, jobs.Schedulers{Given: "ours"}).(*api.TrainJob)
 	if !ok {
 		t.Fatal("another kind")
 	}
@@ -162,7 +162,7 @@ func TestRecorded(t *testing.T) {
 	if s := set(t, o, nil); s.Spec.ReplicatedJobs[0].Name != "node" || s.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.SchedulerName != "ours" {
 		t.Errorf("%v", shown(s))
 	}
-	if k.Basis.With(o, &corev1.Pod{}, "") != jobs.Object(o) {
+	if k.Basis.With(o, &corev1.Pod{}, jobs.Schedulers{}) != jobs.Object(o) {
 		t.Error("a Pod is no runtime")
 	}
 	if got := k.Basis.Kinds[0].Templates(r); len(got) != 1 || got[0].Path != "spec.template.spec.replicatedJobs[0].template.spec.template" {
@@ -545,7 +545,7 @@ func TestStrangers(t *testing.T) {
 	if _, err := k.Operated.Compile(pod); err == nil {
 		t.Error("compiled a pod")
 	}
-	if k.Ours(pod) || k.Maker(pod) != (core.MakerState{}) || k.Operated.Project(pod, nil, &jobs.Standing{}) != jobs.Object(pod) || k.Basis.With(pod, pod, "") != jobs.Object(pod) {
+	if k.Ours(pod) || k.Maker(pod) != (core.MakerState{}) || k.Operated.Project(pod, nil, &jobs.Standing{}) != jobs.Object(pod) || k.Basis.With(pod, pod, jobs.Schedulers{}) != jobs.Object(pod) {
 		t.Error("a pod is ours")
 	}
 	for manager, want := range map[string]bool{"trainer.kubeflow.org/trainjob-controller": true, "kueue.x-k8s.io/multikueue": false} {

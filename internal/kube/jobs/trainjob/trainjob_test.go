@@ -72,7 +72,7 @@ func job(t testing.TB, spec, runtime string) *api.TrainJob {
 			t.Fatalf("%s: %v", runtime, err)
 		}
 	}
-	based, ok := trainjob.Kind().Basis.With(out, r, "").(*api.TrainJob)
+	based, ok := trainjob.Kind().Basis.With(out, r, jobs.Schedulers{}).(*api.TrainJob)
 	if !ok {
 		t.Fatal("it became another kind")
 	}

@@ -1,0 +1,201 @@
+package ungating
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+)
+
+// Pods of a gang that another scheduler binds are told their nodes by the rules by which
+// mlbatch's scheduler binds its own. What differs is that a pod that was told its node cannot
+// be told another: it counts as bound from then on.
+
+// release is a pod that may be scheduled.
+type release struct {
+	pod *corev1.Pod
+	// node is the only one that it may have; "" leaves the choice to its scheduler.
+	node string
+}
+
+// stray is a pod that was told a node which its job does not have there any more.
+type stray struct {
+	pod *corev1.Pod
+	why string
+}
+
+// outcome is what is to be done with the pods of a gang.
+type outcome struct {
+	releases []release
+	strays   []stray
+	// waits says why pods that could be told a node are not; "" if none are.
+	waits string
+}
+
+// waiting reports whether a pod waits for nothing but its node.
+func waiting(p *corev1.Pod) bool {
+	return p.Spec.NodeName == "" && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 1 && pod.Unplaced(p)
+}
+
+// told is the node that a pod was told, "" if it was told none.
+func told(p *corev1.Pod) string {
+	if p.Spec.Affinity == nil || p.Spec.Affinity.NodeAffinity == nil || p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	for _, t := range p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, r := range t.MatchFields {
+			if r.Key == metav1.ObjectNameField && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 {
+				return r.Values[0]
+			}
+		}
+	}
+	return ""
+}
+
+// plan says which pods of a gang are told which nodes. earlier are nodes that pods were told
+// and that are not seen yet. It depends on nothing but its arguments, and not on the order of
+// the pods.
+func plan(g gang.Gang, pods []*corev1.Pod, earlier map[types.UID]string, schedulers jobs.Schedulers) outcome {
+	var members []gang.Member
+	free, by := map[types.UID]*corev1.Pod{}, map[types.UID]*corev1.Pod{}
+	for _, p := range pods {
+		m, takesPart := gang.Read(g, p)
+		if !takesPart {
+			continue
+		}
+		if m.State == gang.Pending {
+			node, is := earlier[p.UID]
+			switch {
+			case is:
+				m.State, m.Node = gang.Bound, node
+			case waiting(p):
+				free[p.UID] = p
+			case len(p.Spec.SchedulingGates) > 0:
+				continue // it is looked at when something else lets it go
+			case !schedulers.Own(p.Spec.SchedulerName):
+				m.State, m.Node = gang.Bound, told(p)
+			}
+		}
+		by[p.UID] = p
+		members = append(members, m)
+	}
+	slices.SortFunc(members, gang.ByRank)
+	var out outcome
+	if g.Admitted {
+		out.strays = strays(g, members, by)
+	}
+	if len(free) == 0 {
+		return out
+	}
+	d := gang.Decide(g, members)
+	if d.Act == gang.Hold {
+		out.waits = d.Why
+		return out
+	}
+	next := members
+	if d.Act == gang.Together {
+		if next = gang.Quorum(g, members, ""); next == nil {
+			out.waits = fmt.Sprintf("%s starts as a whole: pods of an earlier attempt have not ended", g.Key)
+			return out
+		}
+	}
+	var releases []release
+	for _, m := range slices.Clone(next) {
+		if m.State != gang.Pending {
+			continue
+		}
+		node, why := take(g, members, m)
+		if why != "" {
+			out.waits = why
+			if d.Act == gang.Together {
+				return out
+			}
+			continue
+		}
+		i := slices.IndexFunc(members, func(o gang.Member) bool { return o.UID == m.UID })
+		members[i].State, members[i].Node = gang.Bound, node
+		if p := free[m.UID]; p != nil {
+			releases = append(releases, release{p, node})
+		}
+	}
+	out.releases = releases
+	return out
+}
+
+// take finds the place of a member, or says why there is none.
+func take(g gang.Gang, members []gang.Member, m gang.Member) (node, why string) {
+	s, known := g.Find(m.Set)
+	switch {
+	case !known:
+		return "", fmt.Sprintf("%s has no pod set %q (label %s)", g.Key, m.Set, kueue.PodSetLabel)
+	case gang.Room(g, s, members) == 0:
+		return "", gang.Full(g, s, members)
+	case s.Places == nil:
+		return "", ""
+	}
+	return gang.Open(s, g.AdmittedAt, members)[0].Node, ""
+}
+
+// strays are pods that were told a node which the plan does not have for them, because it
+// takes no work any more, and that are not bound to it.
+func strays(g gang.Gang, members []gang.Member, pods map[types.UID]*corev1.Pod) []stray {
+	var out []stray
+	for _, s := range g.Sets {
+		if s.Places == nil {
+			continue
+		}
+		room := map[string]int32{}
+		for _, p := range s.Places {
+			room[p.Node] += p.Count
+		}
+		in := func(m gang.Member) bool { return m.Set == s.Name && m.State == gang.Bound && m.Node != "" }
+		for _, m := range members {
+			if in(m) && pods[m.UID].Spec.NodeName != "" {
+				room[m.Node]--
+			}
+		}
+		for _, m := range members {
+			if !in(m) || pods[m.UID].Spec.NodeName != "" {
+				continue
+			}
+			if room[m.Node]--; room[m.Node] < 0 {
+				out = append(out, stray{pods[m.UID], fmt.Sprintf("its job was given other nodes than %s, which it waits for", m.Node)})
+			}
+		}
+	}
+	return out
+}
+
+// placed returns a pod that may be scheduled, on a node if one is named.
+func placed(p *corev1.Pod, node string) *corev1.Pod {
+	out := p.DeepCopy()
+	out.Spec.SchedulingGates = slices.DeleteFunc(out.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.TopologyGate })
+	if node == "" {
+		return out
+	}
+	if out.Spec.Affinity == nil {
+		out.Spec.Affinity = &corev1.Affinity{}
+	}
+	if out.Spec.Affinity.NodeAffinity == nil {
+		out.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	required := &out.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if *required == nil || len((*required).NodeSelectorTerms) == 0 {
+		*required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
+	}
+	// Terms are alternatives, so it goes into each of them.
+	for i := range (*required).NodeSelectorTerms {
+		t := &(*required).NodeSelectorTerms[i]
+		t.MatchFields = append(t.MatchFields, corev1.NodeSelectorRequirement{
+			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+		})
+	}
+	return out
+}
