@@ -117,6 +117,7 @@ func podHooks() (mutating, validating []hook) {
 	restoresTeam.name, restoresTeam.namespaces = "mpodkept.team", team.namespaces
 	// After the others, which write what it is called for.
 	places := hook{name: "mpodplace", path: pathPlacePod, rule: on(create), namespaces: queueNamespaces(), conditions: podPlaceConditions()}
+	places.objects = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: kueue.PodSetLabel, Operator: metav1.LabelSelectorOpExists}}}
 	placesTeam := places
 	places.name, placesTeam.name, placesTeam.namespaces = "mpodplace.queued", "mpodplace.team", team.namespaces
 	return append(mutates.whereQueued(), restoresTeam, restores, placesTeam, places), append(validates.whereQueued(), team, queued)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
@@ -22,6 +23,7 @@ import (
 
 const (
 	mutatePod   = "/mutate--v1-pod"
+	placePod    = "/place--v1-pod"
 	validatePod = "/validate--v1-pod"
 	keepPod     = "/keep--v1-pod"
 
@@ -99,6 +101,74 @@ func TestMutatePod(t *testing.T) {
 				t.Errorf("warnings: %v", r.Warnings)
 			}
 		})
+	}
+}
+
+// Where another scheduler binds the pods of jobs, they wait until they are told their node, those
+// that are queued by themselves and those that are parts of a queued job.
+func TestPodsOfAnotherSchedulerWaitForTheirNode(t *testing.T) {
+	stock := jobs.Schedulers{Given: "default-scheduler", Ours: jobs.SchedulerNames()}
+	counted := func(spec string) string {
+		return podText("blue", "kueue.x-k8s.io/podset: main", workloadNote, ownedBy("Job"), spec)
+	}
+	for name, tc := range map[string]struct {
+		why, path, new   string
+		schedulers       jobs.Schedulers
+		scheduler, gates string
+	}{
+		"queued":                      {why: "it waits for both", path: mutatePod, new: podText("blue", queueLabel, "", "", ""), schedulers: stock, scheduler: "default-scheduler", gates: "kueue.x-k8s.io/admission kueue.x-k8s.io/topology"},
+		"queued, ours":                {why: "mlbatch's scheduler knows where it goes", path: mutatePod, new: podText("blue", queueLabel, "", "", "schedulerName: sakkara"), schedulers: stock, scheduler: "sakkara", gates: "kueue.x-k8s.io/admission"},
+		"queued, ours is not there":   {why: "nobody would bind it", path: mutatePod, new: podText("blue", queueLabel, "", "", "schedulerName: sakkara"), schedulers: jobs.Schedulers{Given: "theirs"}, scheduler: "theirs", gates: "kueue.x-k8s.io/admission kueue.x-k8s.io/topology"},
+		"queued, gated by its author": {why: "once is enough", path: mutatePod, new: podText("blue", queueLabel, "", "", "schedulingGates: [{name: kueue.x-k8s.io/topology}]"), schedulers: stock, scheduler: "default-scheduler", gates: "kueue.x-k8s.io/topology kueue.x-k8s.io/admission"},
+		"part":                        {why: "its job has nodes, and it waits for one", path: placePod, new: counted("schedulerName: default-scheduler"), schedulers: stock, scheduler: "default-scheduler", gates: "kueue.x-k8s.io/topology"},
+		"part, with a gate":           {why: "that of its author stays", path: placePod, new: counted("schedulingGates: [{name: example.com/mine}]"), schedulers: stock, gates: "example.com/mine kueue.x-k8s.io/topology"},
+		"part, asked twice":           {why: "once is enough", path: placePod, new: counted("schedulingGates: [{name: kueue.x-k8s.io/topology}]"), schedulers: stock, gates: "kueue.x-k8s.io/topology"},
+		"part, of ours":               {why: "by another name than most", path: placePod, new: counted("schedulerName: mine"), schedulers: jobs.Schedulers{Given: "mine", Ours: []string{"mine"}}, scheduler: "mine"},
+		"part, with a node":           {why: "it has one", path: placePod, new: counted("nodeName: n1"), schedulers: stock},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := send(t, serveWith(t, webhook.Options{Schedulers: tc.schedulers}, nil, nil, world()...), ask{path: tc.path, new: tc.new})
+			if !r.Allowed {
+				t.Fatal(r.Message)
+			}
+			p := &corev1.Pod{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.Object, p); err != nil {
+				t.Fatal(err)
+			}
+			var gates []string
+			for _, g := range p.Spec.SchedulingGates {
+				gates = append(gates, g.Name)
+			}
+			if got := strings.Join(gates, " "); got != tc.gates || p.Spec.SchedulerName != tc.scheduler {
+				t.Errorf("%s: gates %q of scheduler %q, want %q of %q", tc.why, got, p.Spec.SchedulerName, tc.gates, tc.scheduler)
+			}
+		})
+	}
+}
+
+// Pods that mlbatch's scheduler binds cost no call more.
+func TestPodPlaceConditions(t *testing.T) {
+	mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil))
+	i := slices.IndexFunc(mutating.Webhooks, func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "mpodplace.team.mlbatch.dev" })
+	hook := &admissionregistrationv1.ValidatingWebhook{Name: "x", MatchConditions: mutating.Webhooks[i].MatchConditions}
+	for name, tc := range map[string]struct {
+		notes, spec string
+		want        bool
+	}{
+		"another scheduler's": {workloadNote, "schedulerName: default-scheduler", true},
+		"nobody's by name":    {workloadNote, "", true},
+		"ours":                {workloadNote, "schedulerName: mlbatch-scheduler", false},
+		"ours, an old name":   {workloadNote, "schedulerName: sakkara", false},
+		"not of a job":        {"", "schedulerName: default-scheduler", false},
+	} {
+		is := podText("blue", "kueue.x-k8s.io/podset: main", tc.notes, ownedBy("Job"), tc.spec)
+		if got := called(t, hook, written(t, "", jobController, "", is, "")); got != tc.want {
+			t.Errorf("%s: called is %v, want %v", name, got, tc.want)
+		}
+	}
+	part := labels.Set{"kueue.x-k8s.io/podset": "main"}
+	if s := mutating.Webhooks[i].ObjectSelector; !selects(t, s, part) || selects(t, s, labels.Set{"app": "a"}) {
+		t.Error("it is about pods that say which part of their job they are, and no others")
 	}
 }
 
@@ -214,6 +284,10 @@ func TestValidatePod(t *testing.T) {
 		"by an operator":   {why: "it knows its pods", ask: ask{path: keepPod, user: operatorAccount, old: podText("blue", "app: a", workloadNote, ownedBy("Job"), ""), new: podText("blue", "app: b", workloadNote, ownedBy("Job"), "")}},
 		"by a robot":       {why: "it is a user as others", ask: ask{path: keepPod, user: tenantAccount, old: podText("blue", "app: a", workloadNote, ownedBy("Job"), ""), new: podText("blue", "app: b", workloadNote, ownedBy("Job"), "")}, refuse: []string{"metadata.labels[app]"}},
 		"uncounted, moved": {why: "it is nobody's", ask: ask{path: keepPod, old: podText("blue", "app: a", "", ownedBy("Job"), ""), new: podText("blue", "app: b", "", "", "")}},
+		"told no node":     {why: "it would go anywhere", ask: ask{path: keepPod, old: podText("blue", "app: a", workloadNote, ownedBy("Job"), "schedulingGates: [{name: kueue.x-k8s.io/topology}]"), new: podText("blue", "app: a", workloadNote, ownedBy("Job"), "")}, refuse: []string{"spec.schedulingGates", "kueue.x-k8s.io/topology"}},
+		"told no node, held": {why: "so would one that is queued by itself", ask: ask{path: keepPod,
+			old: podText("blue", "kueue.x-k8s.io/managed: 'true', "+queueLabel, "", "finalizers: [kueue.x-k8s.io/managed]", "schedulingGates: [{name: kueue.x-k8s.io/topology}]"),
+			new: podText("blue", "kueue.x-k8s.io/managed: 'true', "+queueLabel, "", "finalizers: [kueue.x-k8s.io/managed]", "")}, refuse: []string{"kueue.x-k8s.io/topology"}},
 		"not held":         {why: "only the label is like ours", ask: ask{path: keepPod, old: podText("blue", "kueue.x-k8s.io/managed: 'true'", "", "", ""), new: podText("blue", "", "", "", "")}},
 		"another queue":    {why: "it waits still", ask: ask{path: keepPod, old: held("kueue.x-k8s.io/managed: 'true', "+queueLabel, "", "", ""), new: held("kueue.x-k8s.io/managed: 'true', kueue.x-k8s.io/queue-name: q", "", "", "")}},
 		"no queue's name":  {why: "there can be none like it", ask: ask{path: validatePod, new: held("kueue.x-k8s.io/queue-name: A_B", "", "", "")}, refuse: []string{"queue-name"}},
@@ -249,6 +323,7 @@ func TestPodConditions(t *testing.T) {
 		"pretends to be ours":   {why: "a name proves nothing", user: "alice", by: webhook.FieldOwner, is: podText("blue", "", workloadNote, ownedBy("AppWrapper"), ""), want: true},
 		"an update":             {why: "nothing of ours changes", user: "alice", is: strings.Replace(held, "unknownField: stays", "unknownField: goes", 1), was: held},
 		"the gate goes":         {why: "that is for the admission", user: "alice", is: strings.Replace(held, "schedulingGates", "others", 1), was: held, want: true},
+		"the topology's goes":   {why: "that is for the job's plan", user: "alice", is: podText("blue", "", workloadNote, "", ""), was: podText("blue", "", workloadNote, "", "schedulingGates: [{name: kueue.x-k8s.io/topology}]"), want: true},
 		"the finalizer goes":    {why: "that is for us", user: "alice", is: strings.Replace(held, "finalizers: [kueue.x-k8s.io/managed]", "", 1), was: held, want: true},
 		"the Workload changes":  {why: "so is that", user: "alice", is: strings.Replace(held, "annotations: {", "annotations: {"+workloadNote, 1), was: held, want: true},
 		"a Job's pod, freed":    {why: "its Workload counts it", user: "alice", is: podText("blue", "", "", "", ""), was: podText("blue", "", workloadNote, "", ""), want: true},

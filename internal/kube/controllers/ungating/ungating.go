@@ -45,7 +45,8 @@ import (
 const Held = "Held"
 
 // patience is how long a gang may take until it is said what it waits for: its pods are made
-// one after the other.
+// one after the other. As often it is looked whether it still does: of pods that mlbatch's
+// scheduler binds nobody tells this controller.
 const patience = 10 * time.Second
 
 // atOnce is how many pods of a gang are told their nodes at the same time.
@@ -69,11 +70,13 @@ type reconciler struct {
 	mu sync.Mutex
 	// told are the nodes that pods were told and that the cache does not show yet, by Workload.
 	told map[types.NamespacedName]map[types.UID]string
+	// said is what was said last of Workloads that wait.
+	said map[types.NamespacedName]string
 }
 
 // SetupWithManager starts the controller. The cache must have PodIndex.
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
-	r := &reconciler{Options: opts, told: map[types.NamespacedName]map[types.UID]string{}}
+	r := &reconciler{Options: opts, told: map[types.NamespacedName]map[types.UID]string{}, said: map[types.NamespacedName]string{}}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("ungating").
 		For(&kueue.Workload{}, builder.WithPredicates(replanned())).
@@ -113,6 +116,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	earlier := r.unseen(req.NamespacedName, pods)
 	if !r.concerns(pods) {
+		r.quiet(req.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	w := &kueue.Workload{}
@@ -128,8 +132,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if out.waits != "" && g.Admitted {
-		again = sooner(again, r.say(g, pods, out.waits))
+	if out.waits == "" || !g.Admitted {
+		r.quiet(req.NamespacedName)
+	} else {
+		again = sooner(again, r.say(req.NamespacedName, g, pods, out.waits))
 	}
 	return reconcile.Result{RequeueAfter: again}, nil
 }
@@ -230,9 +236,25 @@ func (r *reconciler) move(ctx context.Context, w *kueue.Workload, pods []*corev1
 	return r.Evacuation.Move(ctx, w, have, going)
 }
 
+// quiet notes that a Workload does not wait.
+func (r *reconciler) quiet(w types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.said, w)
+}
+
+// news reports whether something was not said of a Workload yet, and takes it for said.
+func (r *reconciler) news(w types.NamespacedName, why string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was, is := r.said[w]
+	r.said[w] = why
+	return !is || was != why
+}
+
 // say tells on the pod that has waited longest what all wait for, once that is longer than a gang
 // takes to come together. It says when to look again.
-func (r *reconciler) say(g gang.Gang, pods []*corev1.Pod, why string) time.Duration {
+func (r *reconciler) say(w types.NamespacedName, g gang.Gang, pods []*corev1.Pod, why string) time.Duration {
 	var first *corev1.Pod
 	since := g.AdmittedAt
 	for _, p := range pods {
@@ -252,8 +274,10 @@ func (r *reconciler) say(g gang.Gang, pods []*corev1.Pod, why string) time.Durat
 	if left := since.Add(patience).Sub(r.Clock.Now()); left > 0 {
 		return left
 	}
-	r.Recorder.Eventf(first, nil, corev1.EventTypeNormal, Held, Held, "It is told no node yet: %s", why)
-	return 0
+	if r.news(w, why) {
+		r.Recorder.Eventf(first, nil, corev1.EventTypeNormal, Held, Held, "It is told no node yet: %s", why)
+	}
+	return patience
 }
 
 // sooner is the shorter of two times, of which 0 is none.
