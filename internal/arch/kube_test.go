@@ -100,6 +100,10 @@ var kubeLadder = []layer{
 		why: "a controller reads, decides and writes; controllers meet in the API and not in each other",
 	},
 	{
+		dir: "internal/kube/eviction", may: plus(values, "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/convert", "internal/kube/jobs"), never: controlPlane,
+		why: "which pods a job survives the loss of is one rule, whichever controller has them leave",
+	},
+	{
 		dir: "internal/kube/gang", may: plus(values, "internal/kube/convert"), never: clients,
 		why: "when pods start together, and where, is decided over values; who carries it out has the clients",
 	},
@@ -133,4 +137,4 @@ var kubeLadder = []layer{
 // controllerMay is what every controller may use.
 var controllerMay = plus(values,
 	"internal/engine/lifecycle", "internal/facts",
-	"internal/engine/podplan", "internal/kube/admission", "internal/kube/convert", "internal/kube/jobs", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus", "internal/kube/turns", "internal/kube/others", "internal/kube/apply")
+	"internal/engine/podplan", "internal/kube/admission", "internal/kube/convert", "internal/kube/jobs", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus", "internal/kube/turns", "internal/kube/others", "internal/kube/apply", "internal/kube/eviction", "internal/kube/gang")

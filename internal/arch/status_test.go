@@ -19,12 +19,12 @@ func statusWriters() map[string]string {
 		"internal/kube/workloadstatus":              "Workload, and no other package writes that",
 		"internal/kube/controllers/appwrapper":      "AppWrapper",
 		"internal/kube/controllers/basis":           "jobs, what they are based on",
-		"internal/kube/controllers/evacuation":      "Eviction of a Pod",
 		"internal/kube/controllers/leaderworkerset": "LeaderWorkerSet",
 		"internal/kube/controllers/operator":        "jobs whose pods are made here",
 		"internal/kube/controllers/podgroup":        "Pod, the condition of one that is deleted",
 		"internal/kube/controllers/provisioning":    "AdmissionCheck",
 		"internal/kube/controllers/queues":          "ClusterQueue, LocalQueue and Cohort",
+		"internal/kube/eviction":                    "Eviction of a Pod",
 		"internal/local":                            "Node, before there is a controller",
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
@@ -173,6 +174,14 @@ func (e *Explanation) blocked(p Picture, rest []corev1.Pod) {
 func obstacle(pod *corev1.Pod) string {
 	if gated(pod) {
 		return "is held in its queue until it is admitted"
+	}
+	for _, g := range pod.Spec.SchedulingGates {
+		if g.Name != kueue.TopologyGate {
+			return "is held by the scheduling gate " + g.Name + ", until whoever set it takes it out"
+		}
+	}
+	if len(pod.Spec.SchedulingGates) > 0 {
+		return "is told its node when the pods that start with it are there; if that takes long, an event on a pod of the job says what is missing"
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

@@ -85,6 +85,7 @@ var damaged = map[string]struct{ why, objects, want string }{
 	"out-of-proportion": {"GPUs beside it have no CPUs", base + workload("j", "queueName: q", "cpu: 17, nvidia.com/gpu: 2", ""), "note     job blue/j: a pod of main asks for 17 of cpu with 2 GPUs; the share of as many on a node is 16 (out-of-proportion)"},
 	"lone-rdma":         {"it has nobody to talk to", strings.ReplaceAll(base, "pods: 100", "pods: 100, nvidia.com/roce_gdr: 2") + workload("j", "queueName: q", "cpu: 1, nvidia.com/roce_gdr: 1", ""), "note     job blue/j: its only pod asks for 1 of nvidia.com/roce_gdr (lone-rdma)"},
 	"priority":          {"somebody jumps the queue", base + workload("j", "queueName: q, priorityClassRef: {group: scheduling.k8s.io, kind: PriorityClass, name: high-priority}", "cpu: 1", ""), "note     job blue/j: has the priority class high-priority (priority)"},
+	"no-scheduler":      {"nobody will ever bind it", base + strings.Replace(strings.Replace(pod("blue", "sakkara"), "nodeName: n1, ", "", 1), "name: p,", "name: p, creationTimestamp: '2026-01-01T11:50:00Z',", 1), "warning  pod blue/p: has waited for scheduler sakkara for 10m0s, which has not looked at it (no-scheduler)"},
 	"other-scheduler":   {"it takes places that were promised", base + pod("blue", "default-scheduler"), "warning  pod blue/p: asks for GPUs, and default-scheduler places it (other-scheduler)"},
 }
 
@@ -119,13 +120,15 @@ func TestRules(t *testing.T) {
 // TestNothing is what rules must not find.
 func TestNothing(t *testing.T) {
 	for name, objects := range map[string]string{
-		"young":        base + workload("j", "queueName: q", "cpu: 1", `conditions: [{type: Admitted, status: "True", lastTransitionTime: "2026-01-01T11:59:00Z"}]`),
-		"ready":        base + workload("j", "queueName: q", "cpu: 1", `conditions: [{type: Admitted, status: "True", lastTransitionTime: "2026-01-01T11:00:00Z"}, {type: PodsReady, status: "True"}]`),
-		"finished":     base + workload("j", "queueName: nowhere", "cpu: 999", `conditions: [{type: Finished, status: "True"}]`),
-		"proportion":   base + workload("j", "queueName: q", "cpu: 16, nvidia.com/gpu: 2", ""),
-		"no GPUs":      base + workload("j", "queueName: q", "cpu: 60", ""),
-		"on demand":    strings.Replace(strings.Replace(base, "metadata: {name: f}", "metadata: {name: f, annotations: {mlbatch.dev/nodes-on-demand: 'true'}}", 1), "cpu, nominalQuota: 32", "cpu, nominalQuota: 640", 1) + workload("j", "queueName: q", "nvidia.com/gpu: 9", ""),
-		"another pool": strings.Replace(base, "metadata: {name: f}", "metadata: {name: f, labels: {x: z}}", 1),
+		"young":         base + workload("j", "queueName: q", "cpu: 1", `conditions: [{type: Admitted, status: "True", lastTransitionTime: "2026-01-01T11:59:00Z"}]`),
+		"ready":         base + workload("j", "queueName: q", "cpu: 1", `conditions: [{type: Admitted, status: "True", lastTransitionTime: "2026-01-01T11:00:00Z"}, {type: PodsReady, status: "True"}]`),
+		"finished":      base + workload("j", "queueName: nowhere", "cpu: 999", `conditions: [{type: Finished, status: "True"}]`),
+		"proportion":    base + workload("j", "queueName: q", "cpu: 16, nvidia.com/gpu: 2", ""),
+		"no GPUs":       base + workload("j", "queueName: q", "cpu: 60", ""),
+		"on demand":     strings.Replace(strings.Replace(base, "metadata: {name: f}", "metadata: {name: f, annotations: {mlbatch.dev/nodes-on-demand: 'true'}}", 1), "cpu, nominalQuota: 32", "cpu, nominalQuota: 640", 1) + workload("j", "queueName: q", "nvidia.com/gpu: 9", ""),
+		"told its node": base + strings.Replace(pod("blue", "default-scheduler"), "name: p,", "name: p, annotations: {kueue.x-k8s.io/workload: w},", 1),
+		"just made":     base + strings.Replace(strings.Replace(pod("blue", "sakkara"), "nodeName: n1, ", "", 1), "name: p,", "name: p, creationTimestamp: '2026-01-01T11:59:00Z',", 1),
+		"another pool":  strings.Replace(base, "metadata: {name: f}", "metadata: {name: f, labels: {x: z}}", 1),
 	} {
 		if found := judged(t, objects, interceptor.Funcs{}).Findings; len(found) > 0 {
 			t.Errorf("%s: %+v", name, found)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -42,7 +43,8 @@ func Rules() []Rule {
 		{"out-of-proportion", Note, "a pod with GPUs asks for more of another resource for each GPU than nodes have: GPUs beside it stay unused", outOfProportion},
 		{"lone-rdma", Note, "a job of one pod asks for RDMA, which only several need", loneRDMA},
 		{"priority", Note, "a job has another priority class than default-priority and low-priority", priority},
-		{"other-scheduler", Warning, "a pod with GPUs in a team's namespace is placed by Kubernetes' own scheduler, which knows no gangs and no plan", otherScheduler},
+		{"other-scheduler", Warning, "a pod with GPUs in a team's namespace that no queue counts is placed by Kubernetes' own scheduler, which knows no gangs and no plan", otherScheduler},
+		{"no-scheduler", Warning, "no scheduler has looked at a pod that may be bound: none answers to the name that it has", noScheduler},
 	}
 }
 
@@ -319,8 +321,26 @@ func otherScheduler(v *view) []found {
 	var out []found
 	for i := range v.Pods {
 		p := &v.Pods[i]
-		if v.teams[p.Namespace] != nil && p.Spec.SchedulerName == "default-scheduler" && gpus(convert.PodRequests(&p.Spec)) > 0 && p.DeletionTimestamp == nil && p.Status.Phase != "Succeeded" && p.Status.Phase != "Failed" {
+		counted := p.Annotations[kueue.WorkloadAnnotation] != "" // it is told its node
+		if v.teams[p.Namespace] != nil && !counted && p.Spec.SchedulerName == corev1.DefaultSchedulerName && gpus(convert.PodRequests(&p.Spec)) > 0 && p.DeletionTimestamp == nil && p.Status.Phase != "Succeeded" && p.Status.Phase != "Failed" {
 			out = append(out, found{"pod " + p.Namespace + "/" + p.Name, "asks for GPUs, and default-scheduler places it"})
+		}
+	}
+	return sorted(out)
+}
+
+// noScheduler finds pods that wait for a scheduler which is not there. One that is says at
+// once of each pod why it has no node.
+func noScheduler(v *view) []found {
+	var out []found
+	for i := range v.Pods {
+		p := &v.Pods[i]
+		looked := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+		if p.Spec.NodeName != "" || looked || len(p.Spec.SchedulingGates) > 0 || p.DeletionTimestamp != nil || convert.PodState(p).Ended {
+			continue
+		}
+		if since := v.now.Sub(p.CreationTimestamp.Time); since >= v.patience {
+			out = append(out, found{"pod " + p.Namespace + "/" + p.Name, fmt.Sprintf("has waited for scheduler %s for %s, which has not looked at it", p.Spec.SchedulerName, since.Round(1e9))})
 		}
 	}
 	return sorted(out)

@@ -54,6 +54,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/ungating"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/workload"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/eviction"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	sets "github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
@@ -652,15 +653,14 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	if err := dependency.SetupWithManager(mgr, dependency.Options{Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Kinds: opts.Kinds}); err != nil {
 		return fmt.Errorf("add what jobs come after: %w", err)
 	}
-	mover := evacuation.Options{
-		Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Kinds: queued, Avoid: jobs.AvoidBadGPUs(), PodIndex: admission.PodIndex,
-	}
-	if err := evacuation.SetupWithManager(mgr, mover); err != nil {
+	evictor := eviction.Evictor{Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Kinds: queued}
+	err = evacuation.SetupWithManager(mgr, evacuation.Options{Evictor: evictor, Avoid: jobs.AvoidBadGPUs(), PodIndex: admission.PodIndex})
+	if err != nil {
 		return fmt.Errorf("add evacuation: %w", err)
 	}
 	err = ungating.SetupWithManager(mgr, ungating.Options{
 		Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder, Schedulers: opts.Schedulers,
-		Evacuation: &evacuation.Mover{Options: mover}, PodIndex: admission.PodIndex,
+		Evictor: evictor, PodIndex: admission.PodIndex,
 	})
 	if err != nil {
 		return fmt.Errorf("add ungating: %w", err)

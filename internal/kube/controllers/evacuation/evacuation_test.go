@@ -21,6 +21,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
+	"github.com/mlbatch/mlbatch/internal/kube/eviction"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
@@ -90,7 +91,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 				return in.SubResource(sub).Create(ctx, o, what, opts...)
 			},
 		}).Build()
-	w.reconciler = &reconciler{Mover{Options{Client: c, Live: c, Recorder: w.told, Kinds: kinds.All(), Avoid: jobs.AvoidBadGPUs(), PodIndex: podIndex}}}
+	w.reconciler = &reconciler{Options{Evictor: eviction.Evictor{Client: c, Live: c, Recorder: w.told, Kinds: kinds.All()}, Avoid: jobs.AvoidBadGPUs(), PodIndex: podIndex}}
 	return w
 }
 
@@ -124,7 +125,7 @@ func TestPodsLeave(t *testing.T) {
 	}{
 		"on the bad node": {
 			why: "the others stay where they are", pods: []client.Object{pod("a", "bad", nil), pod("b", "good", nil), pod("c", "failing", nil), pod("d", "", nil)},
-			evicted: []string{"eviction a"}, events: Evacuated,
+			evicted: []string{"eviction a"}, events: eviction.Evacuated,
 		},
 		"no GPU": {
 			why: "its GPUs are nothing to the pod", pods: []client.Object{pod("a", "bad", func(p *corev1.Pod) { p.Spec.Containers[0].Resources = corev1.ResourceRequirements{} })},
@@ -136,18 +137,18 @@ func TestPodsLeave(t *testing.T) {
 		},
 		"few retries": {
 			why: "the Job would fail with the second", job: func(j *batchv1.Job) { j.Spec.BackoffLimit = new(int32(1)) }, pods: three,
-			evicted: []string{"eviction a"}, events: Evacuated + " " + NotEvacuated,
+			evicted: []string{"eviction a"}, events: eviction.Evacuated + " " + eviction.NotEvacuated,
 		},
 		"retries in use": {
 			why: "what leaves already will be counted", job: func(j *batchv1.Job) { j.Spec.BackoffLimit = new(int32(1)) }, pods: []client.Object{pod("a", "good", leaves), pod("b", "bad", nil)},
-			events: NotEvacuated, again: true,
+			events: eviction.NotEvacuated, again: true,
 		},
 		"retries used, not counted yet": {
 			why: "what was evicted has ended, and the Job does not know yet", job: func(j *batchv1.Job) { j.Spec.BackoffLimit = new(int32(1)) },
 			pods: []client.Object{
 				pod("a", "good", func(p *corev1.Pod) { leaves(p); p.Status.Phase = corev1.PodFailed }), pod("b", "bad", nil),
 			},
-			events: NotEvacuated, again: true,
+			events: eviction.NotEvacuated, again: true,
 		},
 		"failed of itself, not counted yet": {
 			why: "it will be", job: func(j *batchv1.Job) { j.Spec.BackoffLimit = new(int32(1)) },
@@ -156,7 +157,7 @@ func TestPodsLeave(t *testing.T) {
 					p.Finalizers, p.Status.Phase = []string{batchv1.JobTrackingFinalizer}, corev1.PodFailed
 				}), pod("b", "bad", nil),
 			},
-			events: NotEvacuated, again: true,
+			events: eviction.NotEvacuated, again: true,
 		},
 		"failed and counted": {
 			why: "once is enough", job: func(j *batchv1.Job) {
@@ -166,28 +167,28 @@ func TestPodsLeave(t *testing.T) {
 			pods: []client.Object{
 				pod("a", "good", func(p *corev1.Pod) { leaves(p); p.Status.Phase = corev1.PodFailed }), pod("b", "bad", nil),
 			},
-			evicted: []string{"eviction b"}, events: Evacuated,
+			evicted: []string{"eviction b"}, events: eviction.Evacuated,
 		},
 		"disruptions do not count": {
 			why: "the Job says so", job: func(j *batchv1.Job) { j.Spec.BackoffLimit, j.Spec.PodFailurePolicy = new(int32(0)), ignoring }, pods: three,
-			evicted: []string{"eviction a", "eviction b", "eviction c"}, events: Evacuated,
+			evicted: []string{"eviction a", "eviction b", "eviction c"}, events: eviction.Evacuated,
 		},
 		"AppWrapper": {
 			why: "it is reset as a whole", owner: work("workload.codeflare.dev/v1beta2", "AppWrapper"), pods: three,
 		},
 		"of a Deployment": {
 			why: "it makes others", owner: work("v1", "Pod"), pods: []client.Object{pod("a", "bad", madeBy("ReplicaSet"))},
-			evicted: []string{"eviction a"}, events: Evacuated,
+			evicted: []string{"eviction a"}, events: eviction.Evacuated,
 		},
 		"of a StatefulSet": {
 			why: "it makes others", owner: workOfGroup(), pods: []client.Object{pod("a", "bad", madeBy("StatefulSet")), pod("b", "good", madeBy("StatefulSet"))},
-			evicted: []string{"eviction a"}, events: Evacuated,
+			evicted: []string{"eviction a"}, events: eviction.Evacuated,
 		},
 		"of a user": {
-			why: "nobody makes another", owner: work("v1", "Pod"), pods: []client.Object{pod("a", "bad", nil)}, events: NotEvacuated,
+			why: "nobody makes another", owner: work("v1", "Pod"), pods: []client.Object{pod("a", "bad", nil)}, events: eviction.NotEvacuated,
 		},
 		"a user's group": {
-			why: "nobody makes others", owner: workOfGroup(), pods: []client.Object{pod("a", "bad", nil), pod("b", "good", nil)}, events: NotEvacuated,
+			why: "nobody makes others", owner: workOfGroup(), pods: []client.Object{pod("a", "bad", nil), pod("b", "good", nil)}, events: eviction.NotEvacuated,
 		},
 		"somebody else's": {
 			why: "it is not known whether its pods come back", owner: work("example.com/v1", "Train"), pods: three,

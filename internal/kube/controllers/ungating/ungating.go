@@ -32,8 +32,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/controllers/evacuation"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/eviction"
 	"github.com/mlbatch/mlbatch/internal/kube/gang"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
@@ -59,8 +59,8 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Schedulers say which pods are not ours to bind.
 	Schedulers jobs.Schedulers
-	// Evacuation evicts pods that were told a node which their job has left.
-	Evacuation *evacuation.Mover
+	// Evictor evicts pods that were told a node which their job has lost.
+	Evictor eviction.Evictor
 	// PodIndex is the name of the cache index from a Workload's name to its pods.
 	PodIndex string
 }
@@ -225,15 +225,15 @@ func (r *reconciler) move(ctx context.Context, w *kueue.Workload, pods []*corev1
 	if len(all) == 0 {
 		return 0, nil
 	}
-	going := make([]evacuation.Goer, len(all))
+	going := make([]eviction.Leaver, len(all))
 	for i, x := range all {
-		going[i] = evacuation.Goer{Pod: x.pod, Why: x.why}
+		going[i] = eviction.Leaver{Pod: x.pod, Why: x.why}
 	}
 	have := make([]corev1.Pod, len(pods))
 	for i, p := range pods {
 		have[i] = *p
 	}
-	return r.Evacuation.Move(ctx, w, have, going)
+	return r.Evictor.Evict(ctx, w, have, going)
 }
 
 // quiet notes that a Workload does not wait.

@@ -24,7 +24,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/kube/controllers/evacuation"
+	"github.com/mlbatch/mlbatch/internal/kube/eviction"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
@@ -99,7 +99,7 @@ func newWorld(objects ...client.Object) *world {
 	w.reconciler = &reconciler{
 		Options: Options{
 			Client: c, Clock: w.clock, Recorder: w.events, Schedulers: others(), PodIndex: podIndex,
-			Evacuation: &evacuation.Mover{Options: evacuation.Options{Client: c, Live: c, Recorder: w.events, Kinds: kinds.All(), PodIndex: podIndex}},
+			Evictor: eviction.Evictor{Client: c, Live: c, Recorder: w.events, Kinds: kinds.All()},
 		},
 		told: map[types.NamespacedName]map[types.UID]string{}, said: map[types.NamespacedName]string{},
 	}
@@ -220,7 +220,7 @@ func TestPodForALostNodeIsEvicted(t *testing.T) {
 	if len(w.evicted) != 0 {
 		t.Errorf("evicted %v, which ends the job", w.evicted)
 	}
-	if got := <-w.events.Events; !strings.Contains(got, evacuation.NotEvacuated) || !strings.Contains(got, "n2") {
+	if got := <-w.events.Events; !strings.Contains(got, eviction.NotEvacuated) || !strings.Contains(got, "n2") {
 		t.Errorf("it says %q", got)
 	}
 }
