@@ -47,7 +47,7 @@ func startStranger(t *testing.T, name string) {
 		&corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kubeflow", Name: "training-operator"},
 			Spec: corev1.PodSpec{
-				SchedulerName: "mlbatch-scheduler", TerminationGracePeriodSeconds: new(int64),
+				SchedulerName: corev1.DefaultSchedulerName, TerminationGracePeriodSeconds: new(int64),
 				Containers: []corev1.Container{{Name: "manager", Image: "docker.io/kubeflow/training-operator:v1-8a066f9"}},
 			},
 		},

@@ -72,7 +72,7 @@ func (x *rendering) controller() client.Object {
 		fmt.Sprintf("--metrics-port=%d", metricsPort),
 		fmt.Sprintf("--health-port=%d", healthPort),
 		"--scheduler-name=" + x.Controller.SchedulerName,
-		"--scheduler-names=" + strings.Join(x.schedulerNames(), ","),
+		"--scheduler-names=" + strings.Join(x.SchedulerNames(), ","),
 	}
 	if modes := kindModes(x.Controller.Kinds); modes != "" {
 		args = append(args, "--kinds="+modes)
@@ -109,8 +109,8 @@ func kindModes(modes map[string]string) string {
 	return strings.Join(out, ",")
 }
 
-// schedulerNames are those that mlbatch's scheduler answers to.
-func (v *Values) schedulerNames() []string {
+// SchedulerNames are those that mlbatch's scheduler answers to, none if it is not installed.
+func (v *Values) SchedulerNames() []string {
 	if !v.Scheduler.Enabled {
 		return nil
 	}

@@ -32,6 +32,7 @@ func worlds(t *testing.T) map[string]install.Values {
 		"Defaults":    "",
 		"OpenShift":   "crds: {enabled: false}\nplatform: openshift",
 		"CertManager": "crds: {enabled: false}\ncertManager: {enabled: true}\nmetrics: {serviceMonitor: {enabled: true}, readers: [{kind: ServiceAccount, namespace: monitoring, name: prometheus}]}",
+		"Stock":       "crds: {enabled: false}\ncontroller: {schedulerName: default-scheduler}\nscheduler: {enabled: false}\nmetrics: {serviceMonitor: {enabled: true}}",
 		"One":         "crds: {enabled: false}\ncontroller: {replicas: 1}\nscheduler: {replicas: 1}\nfullnameOverride: queues",
 	} {
 		v := install.DefaultValues("v1.2.3")
@@ -195,7 +196,11 @@ func TestBindingsLeadSomewhere(t *testing.T) {
 					t.Errorf("%s runs as nobody", d.Name)
 				}
 			}
-			if n < 8 {
+			least := 8
+			if !v.Scheduler.Enabled {
+				least = 5
+			}
+			if n < least {
 				t.Errorf("only %d subjects", n)
 			}
 		})
@@ -444,6 +449,33 @@ func TestKindsOfOthers(t *testing.T) {
 	}
 	if args := of[appsv1.Deployment](render(t, v), "Deployment")[0].Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--kinds=pytorchjob=queue,rayjob=run,trainjob=ignore") {
 		t.Errorf("the controller is not told: %v", args)
+	}
+}
+
+// Without mlbatch's scheduler nothing of it is there, and the controller knows.
+func TestWithoutScheduler(t *testing.T) {
+	m := render(t, worlds(t)["Stock"])
+	told := false
+	for _, s := range m.stages {
+		for _, o := range s.Objects {
+			if strings.HasPrefix(o.GetName(), "mlbatch-scheduler") {
+				t.Errorf("%s %s is there", o.GetKind(), o.GetName())
+			}
+			if o.GetKind() == "Deployment" {
+				text := fmt.Sprint(o.Object)
+				told = told || strings.Contains(text, "--scheduler-name=default-scheduler --scheduler-names= ") || strings.Contains(text, "--scheduler-name=default-scheduler --scheduler-names=]")
+			}
+		}
+	}
+	if !told {
+		t.Error("the controller is not told that another scheduler binds pods")
+	}
+	for _, name := range []string{"", "mlbatch-scheduler", "sakkara"} {
+		v := install.DefaultValues("v1.2.3")
+		v.Scheduler.Enabled, v.Controller.SchedulerName = false, name
+		if errs := v.Validate(); len(errs) != 1 || errs[0].Field != "controller.schedulerName" || !strings.Contains(errs[0].Detail, "default-scheduler") {
+			t.Errorf("pods are given to %q, which nobody answers to: %v", name, errs)
+		}
 	}
 }
 

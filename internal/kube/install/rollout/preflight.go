@@ -266,9 +266,10 @@ func brains(_ *Plan, f *Facts) []Finding {
 func schedulers(p *Plan, f *Facts) []Finding {
 	var out []Finding
 	for _, d := range running(f, []string{"scheduler-plugins-scheduler", "sakkara-scheduler"}, []string{"scheduler-plugins/kube-scheduler", "sakkara-scheduler"}) {
-		if slices.ContainsFunc(p.Values.Scheduler.Names, func(n string) bool {
-			return n == d.Name || strings.Contains(n, strings.TrimSuffix(d.Name, "-scheduler"))
-		}) {
+		if given(p, d) {
+			continue
+		}
+		if slices.ContainsFunc(p.Values.SchedulerNames(), func(n string) bool { return answers(d, n) }) {
 			out = append(out, Finding{
 				Severity: Error, Object: nameOf(d), Message: "it answers to a name that mlbatch's scheduler answers to (scheduler.names): both would bind the same pods",
 				Cure: scaleDown(d) + "; or take its name out of scheduler.names",
@@ -278,12 +279,26 @@ func schedulers(p *Plan, f *Facts) []Finding {
 		out = append(out, Finding{Severity: Warning, Object: nameOf(d), Message: "it puts pods on the same nodes, and knows nothing of what mlbatch planned", Cure: scaleDown(d)})
 	}
 	for _, d := range running(f, []string{"volcano-scheduler", "kai-scheduler", "yunikorn-scheduler"}, []string{"vc-scheduler", "kai-scheduler/scheduler", "yunikorn"}) {
+		if given(p, d) {
+			continue
+		}
 		out = append(out, Finding{
 			Severity: Warning, Object: nameOf(d), Message: "it puts pods on the same nodes, and knows nothing of what mlbatch planned",
 			Cure: "keep it off the nodes with GPUs, or " + scaleDown(d),
 		})
 	}
 	return out
+}
+
+// given reports whether pods of jobs are given to a scheduler of others: it is told their nodes.
+func given(p *Plan, d *appsv1.Deployment) bool {
+	name := p.Values.Controller.SchedulerName
+	return !slices.Contains(p.Values.SchedulerNames(), name) && answers(d, name)
+}
+
+// answers reports whether a scheduler has a name, as far as that of its Deployment tells.
+func answers(d *appsv1.Deployment, name string) bool {
+	return name == d.Name || strings.Contains(name, strings.TrimSuffix(d.Name, "-scheduler"))
 }
 
 // operators are those that fight over pods with mlbatch, which leaves the kind to them as long as

@@ -104,6 +104,9 @@ func TestPreflight(t *testing.T) {
 		"Coscheduling": {why: "both answer to the name", change: add(deployment("scheduler-plugins", "scheduler-plugins-scheduler", "registry.k8s.io/scheduler-plugins/kube-scheduler:v0.32", nil)), want: "error two-schedulers", cure: "scheduler.names"},
 		"NotItsName":   {why: "then it only is in the way", values: "scheduler: {names: [mlbatch-scheduler]}", change: add(deployment("s", "scheduler-plugins-scheduler", "x", nil)), want: "warning two-schedulers"},
 		"Sakkara":      {why: "the same", change: add(deployment("sakkara-scheduler", "sakkara-scheduler", "x", nil)), want: "error two-schedulers"},
+		"Given":        {why: "it is told where pods go", values: "{scheduler: {enabled: false}, controller: {schedulerName: sakkara}}", change: add(deployment("sakkara-scheduler", "sakkara-scheduler", "x", nil))},
+		"NotGiven":     {why: "it goes on as it likes", values: "{scheduler: {enabled: false}, controller: {schedulerName: default-scheduler}}", change: add(deployment("sakkara-scheduler", "sakkara-scheduler", "x", nil)), want: "warning two-schedulers"},
+		"VolcanoGiven": {why: "it is told where pods go", values: "controller: {schedulerName: volcano}", change: add(deployment("volcano-system", "volcano-scheduler", "x", nil))},
 		"Volcano":      {why: "another on the same nodes", change: add(deployment("volcano-system", "volcano-scheduler", "x", nil)), want: "warning two-schedulers"},
 		"Training":     {why: "both make pods", change: add(deployment("kubeflow", "training-operator", "kubeflow/training-operator:v1", nil)), want: "error other-operators", cure: "pytorchjob: queue"},
 		"TrainingStays": {
