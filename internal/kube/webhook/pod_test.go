@@ -285,9 +285,13 @@ func TestValidatePod(t *testing.T) {
 		"by a robot":       {why: "it is a user as others", ask: ask{path: keepPod, user: tenantAccount, old: podText("blue", "app: a", workloadNote, ownedBy("Job"), ""), new: podText("blue", "app: b", workloadNote, ownedBy("Job"), "")}, refuse: []string{"metadata.labels[app]"}},
 		"uncounted, moved": {why: "it is nobody's", ask: ask{path: keepPod, old: podText("blue", "app: a", "", ownedBy("Job"), ""), new: podText("blue", "app: b", "", "", "")}},
 		"told no node":     {why: "it would go anywhere", ask: ask{path: keepPod, old: podText("blue", "app: a", workloadNote, ownedBy("Job"), "schedulingGates: [{name: kueue.x-k8s.io/topology}]"), new: podText("blue", "app: a", workloadNote, ownedBy("Job"), "")}, refuse: []string{"spec.schedulingGates", "kueue.x-k8s.io/topology"}},
-		"told no node, held": {why: "so would one that is queued by itself", ask: ask{path: keepPod,
-			old: podText("blue", "kueue.x-k8s.io/managed: 'true', "+queueLabel, "", "finalizers: [kueue.x-k8s.io/managed]", "schedulingGates: [{name: kueue.x-k8s.io/topology}]"),
-			new: podText("blue", "kueue.x-k8s.io/managed: 'true', "+queueLabel, "", "finalizers: [kueue.x-k8s.io/managed]", "")}, refuse: []string{"kueue.x-k8s.io/topology"}},
+		"told no node, held": {
+			why: "so would one that is queued by itself", refuse: []string{"kueue.x-k8s.io/topology"}, ask: ask{
+				path: keepPod,
+				old:  podText("blue", "kueue.x-k8s.io/managed: 'true', "+queueLabel, "", "finalizers: [kueue.x-k8s.io/managed]", "schedulingGates: [{name: kueue.x-k8s.io/topology}]"),
+				new:  podText("blue", "kueue.x-k8s.io/managed: 'true', "+queueLabel, "", "finalizers: [kueue.x-k8s.io/managed]", ""),
+			},
+		},
 		"not held":         {why: "only the label is like ours", ask: ask{path: keepPod, old: podText("blue", "kueue.x-k8s.io/managed: 'true'", "", "", ""), new: podText("blue", "", "", "", "")}},
 		"another queue":    {why: "it waits still", ask: ask{path: keepPod, old: held("kueue.x-k8s.io/managed: 'true', "+queueLabel, "", "", ""), new: held("kueue.x-k8s.io/managed: 'true', kueue.x-k8s.io/queue-name: q", "", "", "")}},
 		"no queue's name":  {why: "there can be none like it", ask: ask{path: validatePod, new: held("kueue.x-k8s.io/queue-name: A_B", "", "", "")}, refuse: []string{"queue-name"}},

@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -40,9 +41,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
-// Held is the reason of the event on a pod that has waited for its node for longer than its
+// WaitingForNode is the reason of the event on a pod that has waited for its node for longer than its
 // gang takes to come together.
-const Held = "Held"
+const WaitingForNode = "WaitingForNode"
 
 // patience is how long a gang may take until it is said what it waits for: its pods are made
 // one after the other. As often it is looked whether it still does: of pods that mlbatch's
@@ -184,10 +185,11 @@ func (r *reconciler) unseen(w types.NamespacedName, pods []*corev1.Pod) map[type
 func (r *reconciler) remember(w types.NamespacedName, x release) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := map[types.UID]string{x.pod.UID: x.node}
-	for uid, node := range r.told[w] { // those given out are not changed
-		now[uid] = node
+	now := maps.Clone(r.told[w]) // what was given out is not changed
+	if now == nil {
+		now = map[types.UID]string{}
 	}
+	now[x.pod.UID] = x.node
 	r.told[w] = now
 }
 
@@ -275,7 +277,7 @@ func (r *reconciler) say(w types.NamespacedName, g gang.Gang, pods []*corev1.Pod
 		return left
 	}
 	if r.news(w, why) {
-		r.Recorder.Eventf(first, nil, corev1.EventTypeNormal, Held, Held, "It is told no node yet: %s", why)
+		r.Recorder.Eventf(first, nil, corev1.EventTypeNormal, WaitingForNode, WaitingForNode, "It is told no node yet: %s", why)
 	}
 	return patience
 }

@@ -201,7 +201,7 @@ func TestWaitIsExplained(t *testing.T) {
 	if len(w.events.Events) != 1 {
 		t.Fatalf("%d events", len(w.events.Events))
 	}
-	if got := <-w.events.Events; !strings.Contains(got, "Held") || !strings.Contains(got, "1 of 2 pods exist") {
+	if got := <-w.events.Events; !strings.Contains(got, WaitingForNode) || !strings.Contains(got, "1 of 2 pods exist") {
 		t.Errorf("it says %q", got)
 	}
 }
