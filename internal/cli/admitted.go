@@ -180,10 +180,10 @@ func obstacle(pod *corev1.Pod) string {
 			return "is held by the scheduling gate " + g.Name + ", until whoever set it takes it out"
 		}
 	}
-	if len(pod.Spec.SchedulingGates) > 0 {
-		return "is told its node when the pods that start with it are there; if that takes long, an event on a pod of the job says what is missing"
-	}
 	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && len(pod.Spec.SchedulingGates) > 0 && strings.Contains(c.Message, "scheduling gates") {
+			return "is told its node when all pods that start with it are there" // nobody has said more
+		}
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			return "has no node: " + orElse(unscheduled(c.Message), c.Reason)
 		}

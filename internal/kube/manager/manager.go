@@ -659,7 +659,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		return fmt.Errorf("add evacuation: %w", err)
 	}
 	err = ungating.SetupWithManager(mgr, ungating.Options{
-		Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder, Schedulers: opts.Schedulers,
+		Client: shared.Client, Clock: shared.Clock, Schedulers: opts.Schedulers,
 		Evictor: evictor, PodIndex: admission.PodIndex,
 	})
 	if err != nil {

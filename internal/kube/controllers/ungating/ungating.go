@@ -15,14 +15,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -41,23 +42,18 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
-// WaitingForNode is the reason of the event on a pod that has waited for its node for longer than its
-// gang takes to come together.
-const WaitingForNode = "WaitingForNode"
-
 // patience is how long a gang may take until it is said what it waits for: its pods are made
 // one after the other. As often it is looked whether it still does: of pods that mlbatch's
 // scheduler binds nobody tells this controller.
-const patience = 10 * time.Second
+const patience = 5 * time.Second
 
 // atOnce is how many pods of a gang are told their nodes at the same time.
 const atOnce = 16
 
 // Options are what the controller works with.
 type Options struct {
-	Client   client.Client
-	Clock    clock.PassiveClock
-	Recorder events.EventRecorder
+	Client client.Client
+	Clock  clock.PassiveClock
 	// Schedulers say which pods are not ours to bind.
 	Schedulers jobs.Schedulers
 	// Evictor evicts pods that were told a node which their job has lost.
@@ -71,13 +67,11 @@ type reconciler struct {
 	mu sync.Mutex
 	// told are the nodes that pods were told and that the cache does not show yet, by Workload.
 	told map[types.NamespacedName]map[types.UID]string
-	// said is what was said last of Workloads that wait.
-	said map[types.NamespacedName]string
 }
 
 // SetupWithManager starts the controller. The cache must have PodIndex.
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
-	r := &reconciler{Options: opts, told: map[types.NamespacedName]map[types.UID]string{}, said: map[types.NamespacedName]string{}}
+	r := &reconciler{Options: opts, told: map[types.NamespacedName]map[types.UID]string{}}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("ungating").
 		For(&kueue.Workload{}, builder.WithPredicates(replanned())).
@@ -117,7 +111,6 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	earlier := r.unseen(req.NamespacedName, pods)
 	if !r.concerns(pods) {
-		r.quiet(req.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	w := &kueue.Workload{}
@@ -134,11 +127,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	if out.waits == "" || !g.Admitted {
-		r.quiet(req.NamespacedName)
-	} else {
-		again = sooner(again, r.say(req.NamespacedName, g, pods, out.waits))
+		return reconcile.Result{RequeueAfter: again}, nil
 	}
-	return reconcile.Result{RequeueAfter: again}, nil
+	look, err := r.say(ctx, g, pods, out.waits)
+	return reconcile.Result{RequeueAfter: sooner(again, look)}, err
 }
 
 // concerns reports whether a pod waits to be told its node, or to be bound to it.
@@ -238,48 +230,43 @@ func (r *reconciler) move(ctx context.Context, w *kueue.Workload, pods []*corev1
 	return r.Evictor.Evict(ctx, w, have, going)
 }
 
-// quiet notes that a Workload does not wait.
-func (r *reconciler) quiet(w types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.said, w)
-}
-
-// news reports whether something was not said of a Workload yet, and takes it for said.
-func (r *reconciler) news(w types.NamespacedName, why string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	was, is := r.said[w]
-	r.said[w] = why
-	return !is || was != why
-}
-
-// say tells on the pod that has waited longest what all wait for, once that is longer than a gang
-// takes to come together. It says when to look again.
-func (r *reconciler) say(w types.NamespacedName, g gang.Gang, pods []*corev1.Pod, why string) time.Duration {
-	var first *corev1.Pod
+// say tells on the pods that wait what they wait for, once that is longer than a gang takes to
+// come together: in the condition in which a scheduler says it of those that it looks at. It says
+// when to look again.
+func (r *reconciler) say(ctx context.Context, g gang.Gang, pods []*corev1.Pod, why string) (time.Duration, error) {
 	since := g.AdmittedAt
+	var wait []*corev1.Pod
 	for _, p := range pods {
 		if !waiting(p) {
 			continue
 		}
-		if first == nil || p.CreationTimestamp.Time.Before(first.CreationTimestamp.Time) {
-			first = p
-		}
+		wait = append(wait, p)
 		if made := p.CreationTimestamp.Time; made.After(since) {
 			since = made
 		}
 	}
-	if first == nil {
-		return 0
-	}
 	if left := since.Add(patience).Sub(r.Clock.Now()); left > 0 {
-		return left
+		return left, nil
 	}
-	if r.news(w, why) {
-		r.Recorder.Eventf(first, nil, corev1.EventTypeNormal, WaitingForNode, WaitingForNode, "It is told no node yet: %s", why)
+	for _, p := range wait {
+		out := p.DeepCopy()
+		i := slices.IndexFunc(out.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+		if i < 0 {
+			out.Status.Conditions = append(out.Status.Conditions, corev1.PodCondition{
+				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+			})
+			i = len(out.Status.Conditions) - 1
+		}
+		if out.Status.Conditions[i].Message == why {
+			continue
+		}
+		out.Status.Conditions[i].Message = why
+		patch := client.StrategicMergeFrom(p.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		if err := r.Client.Status().Patch(ctx, out, patch); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return 0, fmt.Errorf("tell pod %s/%s what it waits for: %w", p.Namespace, p.Name, err)
+		}
 	}
-	return patience
+	return patience, nil
 }
 
 // sooner is the shorter of two times, of which 0 is none.

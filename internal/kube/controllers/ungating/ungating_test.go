@@ -70,7 +70,7 @@ type world struct {
 
 func newWorld(objects ...client.Object) *world {
 	w := &world{events: events.NewFakeRecorder(100), clock: testclock.NewFakeClock(admittedAt.Add(time.Second)), refuses: map[string]error{}}
-	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).
+	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).WithStatusSubresource(&corev1.Pod{}).
 		WithIndex(&corev1.Pod{}, podIndex, func(o client.Object) []string { return []string{o.GetAnnotations()[kueue.WorkloadAnnotation]} }).
 		WithInterceptorFuncs(interceptor.Funcs{
 			List: func(ctx context.Context, in client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -98,10 +98,10 @@ func newWorld(objects ...client.Object) *world {
 		}).Build()
 	w.reconciler = &reconciler{
 		Options: Options{
-			Client: c, Clock: w.clock, Recorder: w.events, Schedulers: others(), PodIndex: podIndex,
+			Client: c, Clock: w.clock, Schedulers: others(), PodIndex: podIndex,
 			Evictor: eviction.Evictor{Client: c, Live: c, Recorder: w.events, Kinds: kinds.All()},
 		},
-		told: map[types.NamespacedName]map[types.UID]string{}, said: map[types.NamespacedName]string{},
+		told: map[types.NamespacedName]map[types.UID]string{},
 	}
 	return w
 }
@@ -187,22 +187,34 @@ func TestFailedWriteIsTriedAgain(t *testing.T) {
 	}
 }
 
-// What a gang waits for is said when it has waited for longer than it takes to come together.
+// What a gang waits for is said on its pods when it has waited for longer than it takes to come
+// together, and once.
 func TestWaitIsExplained(t *testing.T) {
 	w := newWorld(work("n1", "n2"), a("p-0", "s", held))
+	said := func() string {
+		var p corev1.Pod
+		if err := w.Client.Get(t.Context(), types.NamespacedName{Namespace: "blue", Name: "p-0"}, &p); err != nil {
+			t.Fatal(err)
+		}
+		if len(p.Status.Conditions) == 0 {
+			return ""
+		}
+		c := p.Status.Conditions[0]
+		return fmt.Sprintf("%s %s %s: %s (%s)", c.Type, c.Status, c.Reason, c.Message, p.ResourceVersion)
+	}
 	_, again := w.look(t)
-	if n := len(w.events.Events); n != 0 {
-		t.Fatalf("%d events at once", n)
+	if got := said(); got != "" {
+		t.Fatalf("it says at once %q", got)
 	}
 	w.clock.Step(again)
 	_, again = w.look(t)
-	w.clock.Step(again) // it looks again, and says it once
-	w.look(t)
-	if len(w.events.Events) != 1 {
-		t.Fatalf("%d events", len(w.events.Events))
+	first := said()
+	if !strings.HasPrefix(first, "PodScheduled False SchedulingGated: Workload blue/w starts as a whole: 1 of 2 pods exist") {
+		t.Fatalf("it says %q", first)
 	}
-	if got := <-w.events.Events; !strings.Contains(got, WaitingForNode) || !strings.Contains(got, "1 of 2 pods exist") {
-		t.Errorf("it says %q", got)
+	w.clock.Step(again)
+	if _, again = w.look(t); again == 0 || said() != first {
+		t.Errorf("it says it again: %q, and looks again after %s", said(), again)
 	}
 }
 
@@ -240,9 +252,6 @@ func TestGangOfTwoSchedulers(t *testing.T) {
 	}
 	if got, _ := w.look(t); got != "p-0@n1" {
 		t.Errorf("told %q", got)
-	}
-	if len(w.said) != 0 {
-		t.Errorf("it remembers that %v wait", w.said)
 	}
 }
 
