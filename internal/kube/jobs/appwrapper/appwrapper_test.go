@@ -437,7 +437,7 @@ func TestInjectWithoutGPUs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	object, err := Inject(w, components[0], nil, InjectOptions{Schedulers: jobs.Schedulers{Given: "s"}, Avoid: jobs.AvoidBadGPUs()})
+	object, err := Inject(w, components[0], nil, InjectOptions{Schedulers: jobs.Schedulers{Given: "s", Ours: jobs.SchedulerNames()}, Avoid: jobs.AvoidBadGPUs()})
 	if err != nil {
 		t.Fatal(err)
 	}
