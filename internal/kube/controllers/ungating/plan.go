@@ -44,13 +44,14 @@ func waiting(p *corev1.Pod) bool {
 	return p.Spec.NodeName == "" && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 1 && pod.Unplaced(p)
 }
 
-// told is the node that a pod was told, "" if it was told none.
+// told is the node that a pod was told, "" if it was told none. It comes after what its author
+// asks for.
 func told(p *corev1.Pod) string {
 	if p.Spec.Affinity == nil || p.Spec.Affinity.NodeAffinity == nil || p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return ""
 	}
 	for _, t := range p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		for _, r := range t.MatchFields {
+		for _, r := range slices.Backward(t.MatchFields) {
 			if r.Key == metav1.ObjectNameField && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 {
 				return r.Values[0]
 			}
@@ -79,7 +80,7 @@ func plan(g gang.Gang, pods []*corev1.Pod, earlier map[types.UID]string, schedul
 				free[p.UID] = p
 			case len(p.Spec.SchedulingGates) > 0:
 				continue // it is looked at when something else lets it go
-			case !schedulers.Own(p.Spec.SchedulerName):
+			case !schedulers.Own(p.Spec.SchedulerName), told(p) != "":
 				m.State, m.Node = gang.Bound, told(p)
 			}
 		}

@@ -197,6 +197,12 @@ func TestPlan(t *testing.T) {
 			pods: []*corev1.Pod{a("t", "theirs", held)},
 			want: "waits: Workload blue/w starts as a whole: 1 of 2 pods exist",
 		},
+		"held by its author for mlbatch's scheduler": {
+			why:  "it is told its node as well, and counts from then on",
+			gang: of(set("s", 2, at("n1", 1), at("n2", 1))),
+			pods: []*corev1.Pod{a("p-1", "s", by("mlbatch-scheduler"), toldOf("n2")), a("p-2", "s", by("mlbatch-scheduler"), held)},
+			want: "p-2@n1",
+		},
 		"an unknown pod set": {
 			why:  "it has no place",
 			gang: of(set("s", 1, at("n1", 1))),
@@ -271,6 +277,7 @@ func TestPlanKeepsToThePlaces(t *testing.T) {
 func TestPlaced(t *testing.T) {
 	pool := corev1.NodeSelectorRequirement{Key: "pool", Operator: corev1.NodeSelectorOpExists}
 	here := corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}}
+	elsewhere := corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n9"}}
 	required := func(terms ...corev1.NodeSelectorTerm) *corev1.Affinity {
 		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
 	}
@@ -284,6 +291,10 @@ func TestPlaced(t *testing.T) {
 			required(corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{pool}, MatchFields: []corev1.NodeSelectorRequirement{here}},
 				corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{here}}),
 			"n1",
+		},
+		"another node": { // its author's, who gets what is in both
+			required(corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{elsewhere}}),
+			required(corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{elsewhere, here}}), "n1",
 		},
 		"no node": {nil, nil, ""},
 	} {

@@ -94,10 +94,11 @@ func admitted(o client.Object) bool {
 	return is && convert.Admitted(w)
 }
 
-// ofPod leads to the Workload of a pod that another scheduler binds.
+// ofPod leads to the Workload of a pod that another scheduler binds, or that its author has made
+// wait for its node: nobody else may let it go.
 func (r *reconciler) ofPod(_ context.Context, o client.Object) []reconcile.Request {
 	p, is := o.(*corev1.Pod)
-	if !is || r.Schedulers.Own(p.Spec.SchedulerName) || p.Annotations[kueue.WorkloadAnnotation] == "" {
+	if !is || r.Schedulers.Own(p.Spec.SchedulerName) && !pod.Unplaced(p) || p.Annotations[kueue.WorkloadAnnotation] == "" {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: p.Namespace, Name: p.Annotations[kueue.WorkloadAnnotation]}}}

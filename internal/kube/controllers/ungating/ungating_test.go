@@ -267,6 +267,7 @@ func TestWhoIsLookedAt(t *testing.T) {
 		"another's":      {a("p", "s", held), 1},
 		"bound":          {a("p", "s", on("n1")), 1}, // its gang may have begun
 		"ours":           {a("p", "s", by("mlbatch-scheduler")), 0},
+		"ours, held":     {a("p", "s", by("mlbatch-scheduler"), held), 1}, // by its author
 		"of no Workload": {none, 0},
 	} {
 		if got := w.ofPod(t.Context(), tc.pod); len(got) != tc.want {
