@@ -26,11 +26,17 @@ func connect(conn *cli.Connection) (*rest.Config, client.WithWatch, error) {
 		return nil, nil, err
 	}
 	cfg.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true})
+	c, err := newClient(cfg)
+	return cfg, c, err
+}
+
+// newClient is a client of a cluster that reads long lists in pages.
+func newClient(cfg *rest.Config) (client.WithWatch, error) {
 	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme.New()})
 	if err != nil {
-		return nil, nil, fmt.Errorf("connect to %s: %w", cfg.Host, err)
+		return nil, fmt.Errorf("connect to %s: %w", cfg.Host, err)
 	}
-	return cfg, c, nil
+	return cli.Paged(c), nil
 }
 
 // locate fills in the usual place of the cluster on this machine.

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
 // eventsFlags are those of the list of events.
@@ -141,9 +140,9 @@ func (e *eventsFlags) tabular() bool { return e.output == "" || e.output == "wid
 
 // goOn prints events as they happen, until the context ends.
 func (e *eventsFlags) goOn(ctx context.Context, cfg *rest.Config, events *cli.EventList, version string, p *eventPrinter) error {
-	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme.New()})
+	c, err := newClient(cfg)
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
+		return err
 	}
 	for ctx.Err() == nil {
 		w, err := c.Watch(ctx, &corev1.EventList{}, client.InNamespace(events.Namespace()), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})

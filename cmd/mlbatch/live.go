@@ -19,7 +19,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
-	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/local"
 )
 
@@ -28,7 +27,7 @@ const refreshEvery = 2 * time.Second
 
 // showLive keeps one screen of status on a terminal until ctx ends.
 func showLive(ctx context.Context, w io.Writer, c *local.Cluster) {
-	cl, err := client.New(c.RESTConfig(), client.Options{Scheme: scheme.New()})
+	cl, err := newClient(c.RESTConfig())
 	if err != nil {
 		fmt.Fprintf(w, "no live status: %v\n", err)
 		return

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/local"
 	"github.com/mlbatch/mlbatch/internal/local/supervise"
 )
@@ -84,7 +83,7 @@ func printQueues(ctx context.Context, w io.Writer, kubeconfig string) {
 	cfg, err := cli.Connection{Kubeconfig: kubeconfig}.Config()
 	var cl client.Client
 	if err == nil {
-		cl, err = client.New(cfg, client.Options{Scheme: scheme.New()})
+		cl, err = newClient(cfg)
 	}
 	fmt.Fprintln(w)
 	if err == nil {

@@ -23,7 +23,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/slurm"
 	"github.com/mlbatch/mlbatch/internal/cli/submit"
-	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
 // submission is what is typed to submit a job.
@@ -121,7 +120,7 @@ func (s *submission) cluster() (*rest.Config, client.WithWatch, error) {
 	if s.namespace == "" {
 		return nil, nil, usageError{errors.New("say in which namespace: -n NAMESPACE")}
 	}
-	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme.New()})
+	c, err := newClient(cfg)
 	return cfg, c, err
 }
 

@@ -216,6 +216,11 @@ func (c *Cluster) Components(ctx context.Context) ([]Component, error) {
 	if err := json.Unmarshal([]byte(out), &status); err != nil {
 		return nil, fmt.Errorf("read mlbatch status: %w\n%s", err, out)
 	}
+	for i := range status.Components {
+		if c := &status.Components[i]; c.Name == "kube-scheduler" {
+			c.Name = "scheduler" // whichever there is (--stock-scheduler)
+		}
+	}
 	return status.Components, nil
 }
 

@@ -331,21 +331,12 @@ func (p *Picture) ancestors(ctx context.Context, c client.Client) error {
 // unserved reports whether a cluster does not have a kind.
 func unserved(err error) bool { return apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
-// page is how many objects are asked for at once.
-const page = 500
-
-// list reads all objects of a kind, a page at a time.
+// list reads all objects of a kind.
 func list[L client.ObjectList, T any](ctx context.Context, c client.Client, into L, items func(L) []T) ([]T, error) {
-	var out []T
-	for more := ""; ; {
-		if err := c.List(ctx, into, client.Limit(page), client.Continue(more)); err != nil {
-			return nil, fmt.Errorf("list %s: %w", strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", into), "*"), "List"), err)
-		}
-		out = append(out, items(into)...)
-		if more = into.GetContinue(); more == "" {
-			return out, nil
-		}
+	if err := c.List(ctx, into); err != nil {
+		return nil, fmt.Errorf("list %s: %w", strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", into), "*"), "List"), err)
 	}
+	return items(into), nil
 }
 
 // in reads all objects of one of Kueue's kinds, in the newest version that there is. A kind that

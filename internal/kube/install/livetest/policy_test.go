@@ -37,6 +37,7 @@ func TestPoliciesHoldWithoutWebhooks(t *testing.T) {
 	held := x.create(x.alice, "{apiVersion: v1, kind: Pod, metadata: {name: held, namespace: blue}, spec: {containers: [{name: c, image: x}]}}")
 	running := x.create(x.alice, strings.Replace(bareJob, "generateName: j-", "name: running", 1))
 	x.create(x.alice, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: blue}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: x}]}}}}")
+	untold := x.create(jobs, strings.Replace(of("untold", "annotations: {kueue.x-k8s.io/workload: w}, "+ownedBy("Job")), "spec: {", "spec: {schedulingGates: [{name: kueue.x-k8s.io/topology}], ", 1))
 	counted := x.create(jobs, of("counted", "annotations: {kueue.x-k8s.io/workload: w}, labels: {a: b}, "+ownedBy("Job")))
 
 	for _, o := range []client.Object{
@@ -131,6 +132,7 @@ func TestPoliciesHoldWithoutWebhooks(t *testing.T) {
 		"a pod is of another user":                {x.alice, held, `{"metadata": {"labels": {"mlbatch.dev/user": "bob"}}}`, "denied request"}, // by two policies, in any order
 		"a pod is of nobody":                      {x.alice, held, `{"metadata": {"labels": {"mlbatch.dev/user": null}}}`, "denied request"},  // by two policies, in any order
 		"a pod that waits goes to another queue":  {x.alice, held, `{"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}}}`, ""},
+		"a pod of a job goes where it likes":      {x.alice, untold, `{"spec": {"schedulingGates": null}}`, "kueue.x-k8s.io/topology"},
 		"a pod of a job is forgotten":             {x.alice, counted, `{"metadata": {"ownerReferences": null}}`, "controller of the job"},
 		"a pod of a job loses a label":            {x.alice, counted, `{"metadata": {"labels": {"a": null}}}`, "controller of the job"},
 		"a pod of a job counts for another":       {x.alice, counted, `{"metadata": {"annotations": {"kueue.x-k8s.io/workload": "v"}}}`, "admission wrote"},

@@ -106,30 +106,20 @@ func storage(crd *apiextensionsv1.CustomResourceDefinition) schema.GroupVersionK
 	return schema.GroupVersionKind{}
 }
 
-// pageSize bounds how many objects are read at once.
-const pageSize = 500
-
 func (x *Cluster) objectsOf(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) ([]metav1.PartialObjectMetadata, error) {
 	gvk := storage(crd)
-	var out []metav1.PartialObjectMetadata
-	next := ""
-	for {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		if err := x.Client.List(ctx, list, client.Limit(pageSize), client.Continue(next)); err != nil {
-			if apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-				return out, nil
-			}
-			return nil, fmt.Errorf("list %s: %w", crd.Name, err)
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err := x.Client.List(ctx, list); err != nil {
+		if apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			return nil, nil
 		}
-		for i := range list.Items {
-			list.Items[i].SetGroupVersionKind(gvk)
-		}
-		out = append(out, list.Items...)
-		if next = list.Continue; next == "" {
-			return out, nil
-		}
+		return nil, fmt.Errorf("list %s: %w", crd.Name, err)
 	}
+	for i := range list.Items {
+		list.Items[i].SetGroupVersionKind(gvk)
+	}
+	return list.Items, nil
 }
 
 // Uninstall takes an installation out of the cluster. Pods that run go on. The webhook
