@@ -18,12 +18,16 @@ func installMLBatch(ctx context.Context, a local.Access) error {
 	if err != nil {
 		return fmt.Errorf("connect to the API server: %w", err)
 	}
+	var names []string // the usual ones
+	if a.StockScheduler {
+		names = []string{}
+	}
 	err = install.Apply(ctx, cl, install.Options{
+		SchedulerNames: names,
 		WebhookURL:     a.WebhookURL,
 		CABundle:       a.CABundle,
 		ControllerUser: local.ControllerUser,
 		SchedulerUser:  local.SchedulerUser,
-		NoScheduler:    a.StockScheduler,
 		Foreign:        true,
 		Visibility:     &install.Visibility{ExternalName: "localhost", Port: int32(a.VisibilityPort)}, //nolint:gosec // a port
 	})

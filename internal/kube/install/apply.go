@@ -53,8 +53,9 @@ type Options struct {
 	// accounts have. Both may be empty.
 	ControllerUser string
 	SchedulerUser  string
-	// NoScheduler: mlbatch's scheduler does not run, and has no rights.
-	NoScheduler bool
+	// SchedulerNames are those that mlbatch's scheduler answers to; nil is
+	// jobs.SchedulerNames(). If there are none, it does not run, and has no rights.
+	SchedulerNames []string
 	// Kinds are the kinds of jobs that there are; nil is kinds.All().
 	Kinds jobs.Kinds
 	// Foreign adds the definitions of kinds that belong to others (see
@@ -67,6 +68,13 @@ type Options struct {
 
 // DefaultNamespace is where mlbatch keeps its own objects.
 const DefaultNamespace = "mlbatch-system"
+
+func (o Options) schedulerNames() []string {
+	if o.SchedulerNames == nil {
+		return jobs.SchedulerNames()
+	}
+	return o.SchedulerNames
+}
 
 func (o Options) location() (webhook.Location, error) {
 	switch {
@@ -105,7 +113,7 @@ func partsOf(opts Options) (*parts, error) {
 		// It has no rights to make Secrets, only to fill this one.
 		p.secrets = append(p.secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: opts.Namespace, Name: CertSecret}})
 	}
-	mutating, validating := webhook.Configurations(opts.Kinds, at)
+	mutating, validating := webhook.Configurations(opts.Kinds, at, opts.schedulerNames())
 	p.webhooks = []client.Object{mutating, validating}
 	if opts.CertManager != "" {
 		for _, objects := range [][]client.Object{p.definitions, p.visibility, p.webhooks} {

@@ -112,7 +112,7 @@ func kindModes(modes map[string]string) string {
 // SchedulerNames are those that mlbatch's scheduler answers to, none if it is not installed.
 func (v *Values) SchedulerNames() []string {
 	if !v.Scheduler.Enabled {
-		return nil
+		return []string{}
 	}
 	return v.Scheduler.Names
 }

@@ -135,7 +135,7 @@ func (x *rendering) options() Options {
 		WebhookService: &Service{Namespace: x.Namespace, Name: v1beta2.DefaultWebhookService, Port: webhookServicePort},
 		Visibility:     &Visibility{Port: visibilityPort, Selector: selector(ControllerComponent)},
 		Namespace:      x.Namespace,
-		NoScheduler:    !x.Scheduler.Enabled,
+		SchedulerNames: x.SchedulerNames(),
 		Kinds:          kinds.All(),
 	}
 	if x.CertManager.Enabled {

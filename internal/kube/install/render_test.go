@@ -470,7 +470,19 @@ func TestWithoutScheduler(t *testing.T) {
 	if !told {
 		t.Error("the controller is not told that another scheduler binds pods")
 	}
-	for _, name := range []string{"", "mlbatch-scheduler", "sakkara"} {
+	own := install.DefaultValues("v1.2.3")
+	own.CRDs.Enabled, own.Scheduler.Enabled, own.Controller.SchedulerName = false, false, "sakkara" // the real one
+	if errs := own.Validate(); len(errs) > 0 {
+		t.Errorf("Sakkara may not bind pods: %v", errs)
+	}
+	for _, s := range render(t, own).stages {
+		for _, o := range s.Objects {
+			if o.GetKind() == "MutatingWebhookConfiguration" && strings.Contains(fmt.Sprint(o.Object), "sakkara") {
+				t.Error("the webhook takes pods of Sakkara for those of mlbatch's scheduler")
+			}
+		}
+	}
+	for _, name := range []string{"", "mlbatch-scheduler"} {
 		v := install.DefaultValues("v1.2.3")
 		v.Scheduler.Enabled, v.Controller.SchedulerName = false, name
 		if errs := v.Validate(); len(errs) != 1 || errs[0].Field != "controller.schedulerName" || !strings.Contains(errs[0].Detail, "default-scheduler") {

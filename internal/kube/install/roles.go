@@ -48,7 +48,7 @@ func parties(o Options) []party {
 		{account: Controller, user: o.ControllerUser, clusterRoles: []string{Controller, "system:auth-delegator"}},
 		{account: Scheduler, user: o.SchedulerUser, clusterRoles: []string{Scheduler, "system:kube-scheduler", "system:volume-scheduler"}},
 	}
-	if o.NoScheduler {
+	if len(o.schedulerNames()) == 0 {
 		return all[:1]
 	}
 	return all
@@ -70,7 +70,7 @@ func roles(o Options) []client.Object {
 		clusterRole(Controller, append(controllerRules(o.Kinds), trustRules(o)...)),
 		clusterRole(TeamRole, teamRules(o.Kinds)),
 	}
-	if !o.NoScheduler {
+	if len(o.schedulerNames()) > 0 {
 		objects = append(objects, clusterRole(Scheduler, schedulerRules()))
 	}
 	objects = append(objects, accessRoles(o.Kinds, o.Namespace)...)

@@ -229,7 +229,7 @@ func (v *Values) Validate() field.ErrorList {
 	if len(v.Scheduler.Names) == 0 {
 		errs = append(errs, field.Required(field.NewPath("scheduler", "names"), "name one at least, such as "+jobs.SchedulerName))
 	}
-	if given := v.Controller.SchedulerName; !v.Scheduler.Enabled && (given == "" || slices.Contains(v.Scheduler.Names, given)) {
+	if given := v.Controller.SchedulerName; !v.Scheduler.Enabled && (given == "" || given == jobs.SchedulerName) {
 		errs = append(errs, field.Invalid(field.NewPath("controller", "schedulerName"), given, "mlbatch's scheduler is not installed (scheduler.enabled: false): name the one that binds the pods of jobs, such as "+corev1.DefaultSchedulerName))
 	}
 	errs = append(errs, ranges(field.NewPath("networkPolicy", "apiServer"), v.NetworkPolicy.APIServer)...)

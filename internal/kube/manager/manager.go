@@ -286,14 +286,13 @@ func Run(ctx context.Context, opts Options) error {
 	if mgr, err = opts.shift.manager(news.Manager(mgr)); err != nil {
 		return fmt.Errorf("start the controller: %w", err)
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, admission.PodIndex, admission.IndexPod); err != nil {
-		return fmt.Errorf("index pods: %w", err)
-	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, podgroup.UnitIndex, podgroup.IndexUnit); err != nil {
-		return fmt.Errorf("index pods: %w", err)
-	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, evacuation.NodeIndex, evacuation.IndexNode); err != nil {
-		return fmt.Errorf("index pods: %w", err)
+	for name, index := range map[string]client.IndexerFunc{
+		admission.PodIndex: admission.IndexPod, podgroup.UnitIndex: podgroup.IndexUnit,
+		evacuation.NodeIndex: evacuation.IndexNode, ungating.Index: ungating.IndexWaiting,
+	} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, name, index); err != nil {
+			return fmt.Errorf("index pods by %s: %w", name, err)
+		}
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &kueue.Workload{}, admission.JobIndex, admission.IndexWorkload); err != nil {
 		return fmt.Errorf("index workloads: %w", err)
@@ -654,19 +653,26 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		return fmt.Errorf("add what jobs come after: %w", err)
 	}
 	evictor := eviction.Evictor{Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Kinds: queued}
-	err = evacuation.SetupWithManager(mgr, evacuation.Options{Evictor: evictor, Avoid: jobs.AvoidBadGPUs(), PodIndex: admission.PodIndex})
+	if err := places(mgr, evictor, opts.Schedulers); err != nil {
+		return err
+	}
+	if err := awcontroller.SetupWithManager(mgr, awcontroller.Options{Schedulers: opts.Schedulers, Policy: policy(opts.Limits)}); err != nil {
+		return fmt.Errorf("add AppWrappers: %w", err)
+	}
+	return nil
+}
+
+// places adds what has pods go to the nodes of their jobs, and leave bad ones.
+func places(mgr manager.Manager, evictor eviction.Evictor, schedulers jobs.Schedulers) error {
+	err := evacuation.SetupWithManager(mgr, evacuation.Options{Evictor: evictor, Avoid: jobs.AvoidBadGPUs(), PodIndex: admission.PodIndex})
 	if err != nil {
 		return fmt.Errorf("add evacuation: %w", err)
 	}
 	err = ungating.SetupWithManager(mgr, ungating.Options{
-		Client: shared.Client, Clock: shared.Clock, Schedulers: opts.Schedulers,
-		Evictor: evictor, PodIndex: admission.PodIndex,
+		Client: evictor.Client, Clock: clock.RealClock{}, Schedulers: schedulers, Evictor: evictor, PodIndex: admission.PodIndex,
 	})
 	if err != nil {
 		return fmt.Errorf("add ungating: %w", err)
-	}
-	if err := awcontroller.SetupWithManager(mgr, awcontroller.Options{Schedulers: opts.Schedulers, Policy: policy(opts.Limits)}); err != nil {
-		return fmt.Errorf("add AppWrappers: %w", err)
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func TestNewKindIsAskedAbout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mutating, validating := webhook.Configurations(withToys(), webhook.AtURL("https://127.0.0.1:1", nil))
+	mutating, validating := webhook.Configurations(withToys(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
 	paths := map[string]string{}
 	for _, h := range mutating.Webhooks {
 		paths[h.Name] = strings.TrimPrefix(*h.ClientConfig.URL, "https://127.0.0.1:1")

@@ -112,7 +112,7 @@ func TestTeamRuntimesAreJudged(t *testing.T) {
 			}
 		}
 	}
-	_, validating := webhook.Configurations(basisOptions().Kinds, webhook.AtURL("https://127.0.0.1:1", nil))
+	_, validating := webhook.Configurations(basisOptions().Kinds, webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
 	var asked []string
 	for _, h := range validating.Webhooks {
 		if h.Rules[0].Resources[0] == "trainingruntimes" {

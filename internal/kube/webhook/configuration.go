@@ -264,8 +264,9 @@ func (h hook) whereQueued() []hook {
 }
 
 // Configurations returns what tells the API server to call the webhooks about these
-// kinds of jobs, and about our own kinds.
-func Configurations(all jobs.Kinds, at Location) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
+// kinds of jobs, and about our own kinds. schedulers are the names that mlbatch's scheduler
+// answers to.
+func Configurations(all jobs.Kinds, at Location, schedulers []string) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	queueing := func(resources []string, ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
 		versions := []string{v1beta1.GroupVersion.Version, kueue.GroupVersion.Version}
 		return rule(kueue.GroupVersion.Group, versions, resources, ops...)
@@ -284,7 +285,7 @@ func Configurations(all jobs.Kinds, at Location) (*admissionregistrationv1.Mutat
 	}
 	mutates, validates := setHooks() // what they write is what pods are held by
 	about = append(about, pair{mutates, validates})
-	mutates, validates = podHooks()
+	mutates, validates = podHooks(schedulers)
 	about = append(about, pair{mutates, validates})
 	for _, k := range serving.All() {
 		mutates, validates := servingHooks(&k)

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
@@ -138,7 +139,7 @@ func TestConditions(t *testing.T) {
 		"FinalizerOfQueue":    {why: "ends wait for no webhook", webhook: "vclusterqueue", user: "admin", is: wl("", ""), was: wl("finalizers: [a/b], ", "")},
 		"ChangedClusterQueue": {why: "new quotas are checked, whichever client writes them", webhook: "vclusterqueue", user: "controller", by: webhook.FieldOwner, is: wl("", "spec: {}"), was: wl("", ""), want: true},
 	}
-	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil))
+	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil), jobs.SchedulerNames())
 	hooks := map[string]*admissionregistrationv1.ValidatingWebhook{}
 	for i := range validating.Webhooks {
 		hooks[validating.Webhooks[i].Name] = &validating.Webhooks[i]
@@ -170,7 +171,7 @@ func TestScope(t *testing.T) {
 		"OtherQueuedJob":  {why: "unless they ask for a queue", namespace: other, object: queued, want: 1},
 		"SystemQueuedJob": {why: "the cluster's own never do", namespace: system, object: queued},
 	}
-	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil))
+	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := 0
@@ -199,7 +200,7 @@ func TestEveryWebhookIsServed(t *testing.T) {
 	handlers := serve(t, nil)
 	var asked []admissionregistrationv1.WebhookClientConfig
 	at := webhook.AtService("mlbatch-system", "webhook", 443, []byte("ca"))
-	mutating, validating := webhook.Configurations(kinds.All(), at)
+	mutating, validating := webhook.Configurations(kinds.All(), at, jobs.SchedulerNames())
 	for _, h := range mutating.Webhooks {
 		asked = append(asked, h.ClientConfig)
 	}
@@ -216,7 +217,7 @@ func TestEveryWebhookIsServed(t *testing.T) {
 // Jobs of namespaces that are no team's are asked about to give them a default
 // queue, and created without an answer if there is none.
 func TestOthersDoNotDependOnDefaults(t *testing.T) {
-	mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil))
+	mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
 	other := labels.Set{"kubernetes.io/metadata.name": "lab"}
 	asked := 0
 	for _, h := range mutating.Webhooks {

@@ -274,7 +274,7 @@ func plainOf(o map[string]any) map[string]any {
 
 // mutatingHooks are the mutating webhooks by name, as far as called needs them.
 func mutatingHooks() map[string]*admissionregistrationv1.ValidatingWebhook {
-	mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil))
+	mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
 	out := map[string]*admissionregistrationv1.ValidatingWebhook{}
 	for _, h := range mutating.Webhooks {
 		out[h.Name] = &admissionregistrationv1.ValidatingWebhook{Name: h.Name, MatchConditions: h.MatchConditions}
@@ -327,7 +327,7 @@ func TestW4EveryManagedJobIsKeptOnce(t *testing.T) {
 		"other":        {labels.Set{"kubernetes.io/metadata.name": "lab"}, nil, 0},
 		"system":       {labels.Set{"kubernetes.io/metadata.name": "kube-system"}, queued, 0},
 	} {
-		mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil))
+		mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
 		n := 0
 		for _, h := range mutating.Webhooks {
 			if *h.ClientConfig.URL == "https://127.0.0.1:1"+keepJob && selects(t, h.NamespaceSelector, tc.namespace) && selects(t, h.ObjectSelector, tc.object) {

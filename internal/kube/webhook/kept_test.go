@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
@@ -161,7 +162,7 @@ func BenchmarkSuspicious(b *testing.B) {
 	waiting, admitted := object(""), object(conditionsOf("QuotaReserved", "Admitted")+holding)
 	ready := object(conditionsOf("QuotaReserved", "Admitted", "PodsReady") + holding)
 	var kept matchconditions.Matcher
-	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil))
+	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
 	for i := range validating.Webhooks {
 		if validating.Webhooks[i].Name == "vworkloadkept.mlbatch.dev" {
 			kept = matcher(&validating.Webhooks[i])

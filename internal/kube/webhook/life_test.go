@@ -20,6 +20,7 @@ import (
 	"github.com/mlbatch/mlbatch/config/crdtest"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
@@ -41,7 +42,7 @@ func newStore(t *testing.T) *store {
 	for _, v := range []string{"v1beta1", "v1beta2"} {
 		s.schemas[v] = crdtest.Of(t, "workloads.kueue.x-k8s.io", v)
 	}
-	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil))
+	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
 	for i := range validating.Webhooks {
 		if validating.Webhooks[i].Name == "vworkloadkept.mlbatch.dev" {
 			s.kept = matcher(&validating.Webhooks[i])

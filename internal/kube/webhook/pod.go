@@ -75,14 +75,14 @@ func podRestoreConditions() []admissionregistrationv1.MatchCondition {
 	}}
 }
 
-// podPlaceConditions leave out pods that mlbatch's scheduler binds, under one of the names
-// that it has unless somebody chose others: it knows where they go. They are those of queued
-// jobs, whoever makes them.
-func podPlaceConditions() []admissionregistrationv1.MatchCondition {
+// podPlaceConditions leave out pods that mlbatch's scheduler binds, under one of its names: it
+// knows where they go. They are those of queued jobs, whoever makes them. The names are one text,
+// so that a chart can fill them in.
+func podPlaceConditions(names []string) []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{{
 		Name: "of-another-scheduler",
 		Expression: "object.metadata.?annotations[?'" + kueue.WorkloadAnnotation + "'].orValue('') != '' && " +
-			"!(object.spec.?schedulerName.orValue('') in ['" + strings.Join(jobs.SchedulerNames(), "', '") + "'])",
+			"!'," + strings.Join(names, ",") + ",'.contains(',' + object.spec.?schedulerName.orValue('') + ',')",
 	}}
 }
 
@@ -98,7 +98,7 @@ const (
 // podHooks are the webhooks about pods. They are called in the namespaces of teams,
 // and elsewhere about pods that name a queue, or are held; never in those of the
 // cluster itself.
-func podHooks() (mutating, validating []hook) {
+func podHooks(schedulers []string) (mutating, validating []hook) {
 	on := func(ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
 		return rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, ops...)
 	}
@@ -116,7 +116,7 @@ func podHooks() (mutating, validating []hook) {
 	restores.name, restores.namespaces = "mpodkept.queued", queued.namespaces
 	restoresTeam.name, restoresTeam.namespaces = "mpodkept.team", team.namespaces
 	// After the others, which write what it is called for.
-	places := hook{name: "mpodplace", path: pathPlacePod, rule: on(create), namespaces: queueNamespaces(), conditions: podPlaceConditions()}
+	places := hook{name: "mpodplace", path: pathPlacePod, rule: on(create), namespaces: queueNamespaces(), conditions: podPlaceConditions(schedulers)}
 	places.objects = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: kueue.PodSetLabel, Operator: metav1.LabelSelectorOpExists}}}
 	placesTeam := places
 	places.name, placesTeam.name, placesTeam.namespaces = "mpodplace.queued", "mpodplace.team", team.namespaces

@@ -148,7 +148,7 @@ func TestPodsOfAnotherSchedulerWaitForTheirNode(t *testing.T) {
 
 // Pods that mlbatch's scheduler binds cost no call more.
 func TestPodPlaceConditions(t *testing.T) {
-	mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil))
+	mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil), jobs.SchedulerNames())
 	i := slices.IndexFunc(mutating.Webhooks, func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "mpodplace.team.mlbatch.dev" })
 	hook := &admissionregistrationv1.ValidatingWebhook{Name: "x", MatchConditions: mutating.Webhooks[i].MatchConditions}
 	for name, tc := range map[string]struct {
@@ -158,12 +158,21 @@ func TestPodPlaceConditions(t *testing.T) {
 		"another scheduler's": {workloadNote, "schedulerName: default-scheduler", true},
 		"nobody's by name":    {workloadNote, "", true},
 		"ours":                {workloadNote, "schedulerName: mlbatch-scheduler", false},
+		"like one of ours":    {workloadNote, "schedulerName: sakkara-", true},
 		"ours, an old name":   {workloadNote, "schedulerName: sakkara", false},
 		"not of a job":        {"", "schedulerName: default-scheduler", false},
 	} {
 		is := podText("blue", "kueue.x-k8s.io/podset: main", tc.notes, ownedBy("Job"), tc.spec)
 		if got := called(t, hook, written(t, "", jobController, "", is, "")); got != tc.want {
 			t.Errorf("%s: called is %v, want %v", name, got, tc.want)
+		}
+	}
+	for _, names := range [][]string{nil, {"mine"}} { // they are somebody else's where mlbatch's scheduler has other names, or does not run
+		others, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil), names)
+		hook.MatchConditions = others.Webhooks[i].MatchConditions
+		is := podText("blue", "kueue.x-k8s.io/podset: main", workloadNote, ownedBy("Job"), "schedulerName: sakkara")
+		if !called(t, hook, written(t, "", jobController, "", is, "")) {
+			t.Errorf("of a scheduler named %v: pods of Sakkara are not looked at", names)
 		}
 	}
 	part := labels.Set{"kueue.x-k8s.io/podset": "main"}
@@ -303,7 +312,7 @@ func TestValidatePod(t *testing.T) {
 // Pods of jobs that are queued already cost no call, and start while no controller of
 // ours runs.
 func TestPodConditions(t *testing.T) {
-	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil))
+	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil), jobs.SchedulerNames())
 	hooks := map[string]*admissionregistrationv1.ValidatingWebhook{}
 	for i := range validating.Webhooks {
 		hooks[validating.Webhooks[i].Name] = &validating.Webhooks[i]
@@ -353,7 +362,7 @@ func TestPodScope(t *testing.T) {
 	system := labels.Set{"kubernetes.io/metadata.name": "kube-system", "mlbatch-team-namespace": "true"}
 	queued := labels.Set{"kueue.x-k8s.io/queue-name": "q"}
 	held := labels.Set{"kueue.x-k8s.io/managed": "true", "kueue.x-k8s.io/queue-name": "q"}
-	mutating, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil))
+	mutating, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
 	for name, tc := range map[string]struct {
 		namespace, object  labels.Set
 		creations, updates int

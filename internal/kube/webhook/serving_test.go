@@ -7,6 +7,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
@@ -95,7 +96,7 @@ func TestValidateServing(t *testing.T) {
 
 // The controllers of Kubernetes and our own write without a call.
 func TestServingConditions(t *testing.T) {
-	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil))
+	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil), jobs.SchedulerNames())
 	var hook *admissionregistrationv1.ValidatingWebhook
 	for i := range validating.Webhooks {
 		if validating.Webhooks[i].Name == "vreplicaset.team.mlbatch.dev" {

@@ -6,6 +6,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
@@ -26,7 +27,7 @@ func TestVersionsAreStamped(t *testing.T) {
 			t.Errorf("%s: %v", name, r.Object)
 		}
 	}
-	mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil))
+	mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
 	at := slices.IndexFunc(mutating.Webhooks, func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "smpijob.mlbatch.dev" })
 	if at < 0 {
 		t.Fatal("there is no webhook")

@@ -129,7 +129,7 @@ func TestUserOfAPodIsKept(t *testing.T) {
 
 // Who applies a set is asked about wherever sets are checked.
 func TestSetsAreSigned(t *testing.T) {
-	mutating, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil))
+	mutating, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
 	at := slices.IndexFunc(mutating.Webhooks, func(h admissionregistrationv1.MutatingWebhook) bool {
 		return h.Name == "mleaderworkerset.mlbatch.dev"
 	})

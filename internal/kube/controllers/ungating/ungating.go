@@ -42,6 +42,22 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
+// Index is the name of the cache index from a Workload's name to those of its pods that wait to be
+// told their node, or to be bound to it. Where mlbatch's scheduler binds all pods it is empty.
+const Index = "mlbatch.dev/waits-for-node"
+
+// IndexWaiting returns the Workload of a pod that waits, for Index.
+func IndexWaiting(o client.Object) []string {
+	p, is := o.(*corev1.Pod)
+	if !is || p.Spec.NodeName != "" || p.DeletionTimestamp != nil || convert.PodState(p).Ended || p.Annotations[kueue.WorkloadAnnotation] == "" {
+		return nil
+	}
+	if !pod.Unplaced(p) && told(p) == "" {
+		return nil
+	}
+	return []string{p.Annotations[kueue.WorkloadAnnotation]}
+}
+
 // patience is how long a gang may take until it is said what it waits for: its pods are made
 // one after the other. As often it is looked whether it still does: of pods that mlbatch's
 // scheduler binds nobody tells this controller.
@@ -69,7 +85,7 @@ type reconciler struct {
 	told map[types.NamespacedName]map[types.UID]string
 }
 
-// SetupWithManager starts the controller. The cache must have PodIndex.
+// SetupWithManager starts the controller. The cache must have Index and PodIndex.
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	r := &reconciler{Options: opts, told: map[types.NamespacedName]map[types.UID]string{}}
 	return ctrl.NewControllerManagedBy(mgr).
@@ -106,13 +122,17 @@ func (r *reconciler) ofPod(_ context.Context, o client.Object) []reconcile.Reque
 
 // Reconcile tells the pods of one Workload their nodes, as far as they may start.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	pods, err := r.pods(ctx, req.NamespacedName)
+	wait, err := r.pods(ctx, req.NamespacedName, Index)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	earlier := r.unseen(req.NamespacedName, pods)
-	if !r.concerns(pods) {
+	earlier := r.unseen(req.NamespacedName, wait)
+	if len(wait) == 0 {
 		return reconcile.Result{}, nil
+	}
+	pods, err := r.pods(ctx, req.NamespacedName, r.PodIndex)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
 	w := &kueue.Workload{}
 	if err := r.Client.Get(ctx, req.NamespacedName, w, client.UnsafeDisableDeepCopy); err != nil {
@@ -134,20 +154,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: sooner(again, look)}, err
 }
 
-// concerns reports whether a pod waits to be told its node, or to be bound to it.
-func (r *reconciler) concerns(pods []*corev1.Pod) bool {
-	for _, p := range pods {
-		if p.Spec.NodeName == "" && p.DeletionTimestamp == nil && !convert.PodState(p).Ended && (pod.Unplaced(p) || told(p) != "") {
-			return true
-		}
-	}
-	return false
-}
-
-// pods are those of a Workload. They belong to the cache.
-func (r *reconciler) pods(ctx context.Context, w types.NamespacedName) ([]*corev1.Pod, error) {
+// pods are those of a Workload that an index has. They belong to the cache.
+func (r *reconciler) pods(ctx context.Context, w types.NamespacedName, index string) ([]*corev1.Pod, error) {
 	var list corev1.PodList
-	if err := r.Client.List(ctx, &list, client.InNamespace(w.Namespace), client.MatchingFields{r.PodIndex: w.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(w.Namespace), client.MatchingFields{index: w.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list pods of workload %s: %w", w, err)
 	}
 	out := make([]*corev1.Pod, len(list.Items))

@@ -62,6 +62,8 @@ type world struct {
 	clock   *testclock.FakeClock
 	patched []string
 	evicted []string
+	// lists counts what was read.
+	lists int
 	// stale is what the cache shows of pods; nil shows what there is.
 	stale *corev1.PodList
 	// refuses are pods that cannot be written.
@@ -72,12 +74,14 @@ func newWorld(objects ...client.Object) *world {
 	w := &world{events: events.NewFakeRecorder(100), clock: testclock.NewFakeClock(admittedAt.Add(time.Second)), refuses: map[string]error{}}
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).WithStatusSubresource(&corev1.Pod{}).
 		WithIndex(&corev1.Pod{}, podIndex, func(o client.Object) []string { return []string{o.GetAnnotations()[kueue.WorkloadAnnotation]} }).
+		WithIndex(&corev1.Pod{}, Index, IndexWaiting).
 		WithInterceptorFuncs(interceptor.Funcs{
 			List: func(ctx context.Context, in client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 				if pods, is := list.(*corev1.PodList); is && w.stale != nil {
 					w.stale.DeepCopyInto(pods)
 					return nil
 				}
+				w.lists++
 				return in.List(ctx, list, opts...)
 			},
 			Patch: func(ctx context.Context, in client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
@@ -252,6 +256,14 @@ func TestGangOfTwoSchedulers(t *testing.T) {
 	}
 	if got, _ := w.look(t); got != "p-0@n1" {
 		t.Errorf("told %q", got)
+	}
+}
+
+// A job that mlbatch's scheduler binds costs a look into an empty index.
+func TestOthersCostNothing(t *testing.T) {
+	w := newWorld(work("n1", "n2"), a("p-0", "s", by("mlbatch-scheduler")), a("p-1", "s", on("n2")), a("p-3", "s", held, phase(corev1.PodFailed)))
+	if got, again := w.look(t); got != "" || again != 0 || w.lists != 1 {
+		t.Errorf("told %q, looks again after %s, read %d lists", got, again, w.lists)
 	}
 }
 
