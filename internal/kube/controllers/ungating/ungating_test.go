@@ -236,6 +236,9 @@ func TestPodForALostNodeIsEvicted(t *testing.T) {
 	if len(w.evicted) != 0 {
 		t.Errorf("evicted %v, which ends the job", w.evicted)
 	}
+	if len(w.events.Events) != 1 {
+		t.Fatalf("%d events", len(w.events.Events))
+	}
 	if got := <-w.events.Events; !strings.Contains(got, eviction.NotEvacuated) || !strings.Contains(got, "n2") {
 		t.Errorf("it says %q", got)
 	}
