@@ -21,8 +21,9 @@ import (
 )
 
 // inPages is a client that answers as an API server does that is asked for pages, which the fake
-// one does not. asked are the sizes that it was asked for. expires: the second page is gone.
-func inPages(pods int, expires bool) (c client.WithWatch, asked *[]int64) {
+// one does not. asked are the sizes that it was asked for. later, if any, is what it answers to
+// whoever asks for more than the first page.
+func inPages(pods int, later error) (c client.WithWatch, asked *[]int64) {
 	asked = &[]int64{}
 	var all []client.Object
 	for i := range pods {
@@ -34,8 +35,8 @@ func inPages(pods int, expires bool) (c client.WithWatch, asked *[]int64) {
 			o.ApplyOptions(opts)
 			*asked = append(*asked, o.Limit)
 			from, _ := strconv.Atoi(o.Continue)
-			if from > 0 && expires {
-				return apierrors.NewResourceExpired("too old")
+			if from > 0 && later != nil {
+				return later
 			}
 			limit := int(o.Limit)
 			o.Limit, o.Continue = 0, ""
@@ -60,23 +61,23 @@ func TestPaged(t *testing.T) {
 	untyped := &unstructured.UnstructuredList{}
 	untyped.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 	for name, tc := range map[string]struct {
-		pods    int
-		expires bool
-		into    client.ObjectList
-		opts    []client.ListOption
-		want    int
-		asked   []int64
+		pods  int
+		later error
+		into  client.ObjectList
+		opts  []client.ListOption
+		want  int
+		asked []int64
 	}{
-		"small":          {3, false, &corev1.PodList{}, nil, 3, []int64{500}},
-		"exactly a page": {500, false, &corev1.PodList{}, nil, 500, []int64{500}},
-		"three pages":    {1201, false, &corev1.PodList{}, nil, 1201, []int64{500, 500, 500}},
-		"of some kind":   {1201, false, untyped, nil, 1201, []int64{500, 500, 500}},
-		"some of them":   {1201, false, &corev1.PodList{}, []client.ListOption{client.MatchingLabels{"odd": "1"}}, 600, []int64{500, 500}},
-		"too slow":       {1201, true, &corev1.PodList{}, nil, 1201, []int64{500, 500, 0}},
-		"one page asked": {1201, false, &corev1.PodList{}, []client.ListOption{client.Limit(7)}, 7, []int64{7}},
+		"small":          {3, nil, &corev1.PodList{}, nil, 3, []int64{500}},
+		"exactly a page": {500, nil, &corev1.PodList{}, nil, 500, []int64{500}},
+		"three pages":    {1201, nil, &corev1.PodList{}, nil, 1201, []int64{500, 500, 500}},
+		"of some kind":   {1201, nil, untyped, nil, 1201, []int64{500, 500, 500}},
+		"some of them":   {1201, nil, &corev1.PodList{}, []client.ListOption{client.MatchingLabels{"odd": "1"}}, 600, []int64{500, 500}},
+		"too slow":       {1201, apierrors.NewResourceExpired("too old"), &corev1.PodList{}, nil, 1201, []int64{500, 500, 0}},
+		"one page asked": {1201, nil, &corev1.PodList{}, []client.ListOption{client.Limit(7)}, 7, []int64{7}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, asked := inPages(tc.pods, tc.expires)
+			c, asked := inPages(tc.pods, tc.later)
 			if err := Paged(c).List(t.Context(), tc.into, append(tc.opts, client.InNamespace("blue"))...); err != nil {
 				t.Fatal(err)
 			}
