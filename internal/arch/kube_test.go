@@ -46,6 +46,10 @@ var kubeLadder = []layer{
 		why: "the order of work queues knows names of namespaces, and no objects",
 	},
 	{
+		dir: "internal/kube/fanout", may: none, never: controlPlane,
+		why: "objects are told of without a look into them",
+	},
+	{
 		dir: "internal/kube/news", may: plus(values, "internal/kube/convert"), never: controlPlane,
 		why: "news makes events fit the API, whatever they tell",
 	},
@@ -120,14 +124,14 @@ var kubeLadder = []layer{
 	},
 	{
 		dir: "internal/kube/manager", may: plus(controllerMay,
-			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/metrics", "internal/kube/news", "internal/kube/scheme",
+			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/fanout", "internal/kube/metrics", "internal/kube/news", "internal/kube/scheme",
 			"config", "internal/kube/certs", "internal/kube/lead", "internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers"),
 		never: controlPlane,
 		why:   "the manager wires all that one process runs; it reads no file and installs nothing",
 	},
 	{
 		dir: "internal/kube/settings", may: plus(controllerMay,
-			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/metrics", "internal/kube/news", "internal/kube/scheme",
+			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/fanout", "internal/kube/metrics", "internal/kube/news", "internal/kube/scheme",
 			"config", "internal/kube/certs", "internal/kube/lead", "internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers", "internal/kube/manager", "internal/strict"),
 		never: controlPlane,
 		why:   "settings turn a file into the manager's options; nothing else reads that file",

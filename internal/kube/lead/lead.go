@@ -58,12 +58,19 @@ type Options struct {
 	// of the duration the holder begins no write any more; 0 is a quarter of it.
 	Duration, Retry, Margin time.Duration
 	Clock                   clock.WithTicker
+	// Ready is closed when the process could lead. Until then it watches the Lease and leaves
+	// it alone, so that it has waited for a silent holder while it prepared itself. nil
+	// is at once.
+	Ready <-chan struct{}
 }
 
 // Candidate is a process that wants to lead. Run does the work.
 type Candidate struct {
 	opts Options
 	won  chan struct{}
+	// stands is closed when the process stands by.
+	stands     chan struct{}
+	standsOnce sync.Once
 
 	// mu guards what follows.
 	mu   sync.Mutex
@@ -120,13 +127,21 @@ func New(o Options) *Candidate {
 	if o.Margin == 0 {
 		o.Margin = o.Duration / 4
 	}
+	if o.Ready == nil {
+		at := make(chan struct{})
+		close(at)
+		o.Ready = at
+	}
 	return &Candidate{
-		opts: o, won: make(chan struct{}), announced: map[string]*writes{}, news: make(chan struct{}), wanted: make(chan struct{}, 1),
+		opts: o, won: make(chan struct{}), stands: make(chan struct{}), announced: map[string]*writes{}, news: make(chan struct{}), wanted: make(chan struct{}, 1),
 	}
 }
 
 // Won is closed when the process leads.
 func (c *Candidate) Won() <-chan struct{} { return c.won }
+
+// StandsBy is closed when the process could lead and another one does.
+func (c *Candidate) StandsBy() <-chan struct{} { return c.stands }
 
 // Term counts the processes that have led; 0 before this one does.
 func (c *Candidate) Term() int32 {
@@ -257,20 +272,31 @@ func (c *Candidate) Run(ctx context.Context) error {
 func (c *Candidate) campaign(ctx context.Context) (*coordinationv1.Lease, error) {
 	var since time.Time
 	version := "" // of the Lease, as it has been since
+	ready := c.opts.Ready
 	for ctx.Err() == nil {
+		select {
+		case <-ready:
+			ready = nil
+		default:
+		}
 		seen, err := c.read(ctx)
 		changed := false
 		switch {
 		case apierrors.IsNotFound(err):
-			if lease, ok := c.take(ctx, nil); ok {
-				return lease, nil
+			if ready == nil {
+				if lease, ok := c.take(ctx, nil); ok {
+					return lease, nil
+				}
 			}
 		case err == nil:
 			if seen.ResourceVersion != version {
 				version, since = seen.ResourceVersion, c.opts.Clock.Now()
 			}
+			if ready == nil && c.left(seen, since) > 0 {
+				c.standsOnce.Do(func() { close(c.stands) })
+			}
 			var silent bool
-			if silent, changed = c.await(ctx, seen, since); silent {
+			if silent, changed = c.await(ctx, seen, since, ready); silent && ready == nil {
 				if lease, ok := c.take(ctx, seen); ok {
 					return lease, nil
 				}
@@ -281,6 +307,7 @@ func (c *Candidate) campaign(ctx context.Context) (*coordinationv1.Lease, error)
 		}
 		select {
 		case <-ctx.Done():
+		case <-ready:
 		case <-c.opts.Clock.After(c.opts.Retry / 4):
 		}
 	}
@@ -300,13 +327,9 @@ func (c *Candidate) patience() time.Duration { return max(c.opts.Duration/2, tim
 // await watches a Lease that has been as it was read since then, and returns with silent when
 // it may be taken as it is: nobody holds it, or its holder was silent for as long as it said
 // that it may be. Time is taken here: clocks of other machines do not matter. changed is
-// true when the Lease is not as it was read.
-func (c *Candidate) await(ctx context.Context, seen *coordinationv1.Lease, since time.Time) (silent, changed bool) {
-	if ptr.Deref(seen.Spec.HolderIdentity, "") == "" {
-		return true, false
-	}
-	whole := time.Duration(ptr.Deref(seen.Spec.LeaseDurationSeconds, int32(c.opts.Duration/time.Second))) * time.Second //nolint:gosec // minutes at most
-	left := since.Add(whole).Sub(c.opts.Clock.Now())
+// true when there is more to see: the Lease is not as it was read, or the process is ready now.
+func (c *Candidate) await(ctx context.Context, seen *coordinationv1.Lease, since time.Time, ready <-chan struct{}) (silent, changed bool) {
+	left := c.left(seen, since)
 	if left <= 0 {
 		return true, false
 	}
@@ -319,11 +342,23 @@ func (c *Candidate) await(ctx context.Context, seen *coordinationv1.Lease, since
 		defer w.Stop()
 		select {
 		case <-ctx.Done():
+		case <-ready:
+			changed = true
 		case e := <-w.ResultChan():
 			changed = e.Type == watch.Modified || e.Type == watch.Deleted
 		}
 	}
-	return !changed && !c.opts.Clock.Now().Before(since.Add(whole)), changed
+	return !changed && c.left(seen, since) <= 0, changed
+}
+
+// left is for how long the holder of a Lease, which has been as it is since then, may still be silent;
+// none if nobody holds it.
+func (c *Candidate) left(seen *coordinationv1.Lease, since time.Time) time.Duration {
+	if ptr.Deref(seen.Spec.HolderIdentity, "") == "" {
+		return 0
+	}
+	whole := time.Duration(ptr.Deref(seen.Spec.LeaseDurationSeconds, int32(c.opts.Duration/time.Second))) * time.Second //nolint:gosec // minutes at most
+	return since.Add(whole).Sub(c.opts.Clock.Now())
 }
 
 // take makes the Lease ours, if it is still as it was seen. What is announced in it

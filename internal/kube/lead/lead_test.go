@@ -184,9 +184,15 @@ type process struct {
 
 func (s *store) join(t *testing.T, name string) *process {
 	t.Helper()
+	return s.joinWhen(t, name, nil)
+}
+
+// joinWhen starts a process that can lead when ready is closed.
+func (s *store) joinWhen(t *testing.T, name string, ready <-chan struct{}) *process {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	p := &process{via: &via{store: s, one: make(chan struct{})}, done: make(chan error, 1), end: cancel}
-	p.Candidate = New(Options{Leases: p.via, Namespace: "mlbatch-system", Name: "x", Identity: name, Clock: clock.RealClock{}})
+	p.Candidate = New(Options{Leases: p.via, Namespace: "mlbatch-system", Name: "x", Identity: name, Clock: clock.RealClock{}, Ready: ready})
 	go func() { p.done <- p.Run(ctx) }()
 	t.Cleanup(cancel)
 	return p
@@ -196,6 +202,15 @@ func (p *process) leads() bool {
 	select {
 	case <-p.Won():
 		return p.Valid() == nil
+	default:
+		return false
+	}
+}
+
+func (p *process) standsBy() bool {
+	select {
+	case <-p.StandsBy():
+		return true
 	default:
 		return false
 	}
@@ -213,6 +228,9 @@ func TestSilentBeforeAnotherLeads(t *testing.T) {
 			time.Sleep(10*time.Second + offset)
 			if !a.leads() || b.leads() {
 				t.Fatalf("a leads: %v, b: %v", a.leads(), b.leads())
+			}
+			if a.standsBy() || !b.standsBy() {
+				t.Fatalf("a stands by: %v, b: %v", a.standsBy(), b.standsBy())
 			}
 			a.via.Cut()
 			began := time.Now()
@@ -264,6 +282,55 @@ func TestGoesOnAfterOutage(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A process that is not ready takes nothing, and waits for a silent holder meanwhile: it leads as soon as
+// it is ready if the holder has been silent for long enough by then, and no sooner if not.
+func TestWaitsWhileItGetsReady(t *testing.T) {
+	for name, tc := range map[string]struct {
+		dies  time.Duration // after the start; negative: there is no Lease
+		ready time.Duration
+		leads time.Duration
+	}{
+		"no lease yet":                          {-1, 20 * time.Second, 20 * time.Second},
+		"the holder is gone already":            {0, 20 * time.Second, 20 * time.Second},
+		"ready at once, it waits all the time":  {0, 0, 4 * time.Second},
+		"ready soon, it waits for what is left": {0, 3 * time.Second, 4 * time.Second},
+		"the holder goes just before":           {19500 * time.Millisecond, 20 * time.Second, 23 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore()
+				var a *process
+				if tc.dies >= 0 {
+					a = s.join(t, "a")
+					synctest.Wait()
+				}
+				ready := make(chan struct{})
+				b := s.joinWhen(t, "b", ready)
+				began := time.Now()
+				if a != nil {
+					time.AfterFunc(tc.dies, a.end)
+				}
+				time.AfterFunc(tc.ready, func() { close(ready) })
+				for !b.leads() {
+					if since := time.Since(began); since > tc.leads {
+						t.Fatalf("it does not lead after %s, want %s", since, tc.leads)
+					}
+					if time.Since(began) < tc.ready && (s.holder() == "b" || b.standsBy()) {
+						t.Fatalf("before it was ready: held by %q, stands by: %v", s.holder(), b.standsBy())
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				if took := time.Since(began); took < tc.leads-20*time.Millisecond {
+					t.Errorf("it leads after %s, want %s", took, tc.leads)
+				}
+				if waited := tc.leads > tc.ready; b.standsBy() != waited {
+					t.Errorf("it stood by when it was ready: %v, want %v", b.standsBy(), waited)
+				}
+			})
+		})
+	}
 }
 
 // What is given back is taken at once.

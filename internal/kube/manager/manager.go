@@ -55,6 +55,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/workload"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/eviction"
+	"github.com/mlbatch/mlbatch/internal/kube/fanout"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	sets "github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
@@ -349,6 +350,7 @@ func managerOptions(opts Options) (ctrl.Options, error) {
 	return ctrl.Options{
 		Scheme:                 scheme.For(opts.Kinds),
 		NewClient:              opts.shift.client,
+		NewCache:               newCache,
 		Client:                 client.Options{FieldOwner: mlwebhook.FieldOwner},
 		Metrics:                metricsOptions(opts),
 		HealthProbeBindAddress: address(opts.HealthAddress),
@@ -369,6 +371,15 @@ func managerOptions(opts Options) (ctrl.Options, error) {
 			ByObject:         cached(),
 		},
 	}, nil
+}
+
+// newCache makes the cache that all controllers share.
+func newCache(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
+	c, err := cache.New(cfg, o)
+	if err != nil {
+		return nil, err
+	}
+	return fanout.Cache(c), nil
 }
 
 // cached are the kinds of which the cache need not hold all objects, or not all of them.
@@ -475,7 +486,8 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 	answers := decision.Answers{Loop: loop}
 	if opts.LeaderElection.Enabled {
 		answers.Follower = decision.NewFollower(decision.FollowerOptions{
-			Cache: mgr.GetCache(), Clock: clock.RealClock{}, Engine: engine, Rules: opts.Rules, Until: loop.Decides(),
+			Cache: mgr.GetCache(), Clock: clock.RealClock{}, Engine: engine, Rules: opts.Rules,
+			From: opts.shift.candidate.StandsBy(), Until: loop.Decides(),
 		})
 		if err := mgr.Add(answers.Follower); err != nil {
 			return fmt.Errorf("add the follower: %w", err)

@@ -34,7 +34,9 @@ type shift struct {
 	// over ends what needs the lead.
 	over context.Context //nolint:containedctx // it is the life of the shift, which begins and ends within Run
 	end  context.CancelFunc
-	// result is how the campaign ended: it was lost, or the process could not take part.
+	// filled is closed when the caches are: a process that leads before would keep all waiting.
+	filled chan struct{}
+	// result is how the campaign ended: nil, or it was lost.
 	result chan error
 	// draining is set when no further calls should come here.
 	draining atomic.Bool
@@ -59,8 +61,9 @@ func newShift(cfg *rest.Config, o LeaderElection) (*shift, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to compete for the lead: %w", err)
 	}
-	s := &shift{result: make(chan error, 1), candidate: lead.New(lead.Options{
-		Leases: leases.Leases(o.Namespace), Namespace: o.Namespace, Name: o.Name, Identity: host + "_" + string(uuid.NewUUID()),
+	filled := make(chan struct{})
+	s := &shift{filled: filled, result: make(chan error, 1), candidate: lead.New(lead.Options{
+		Ready: filled, Leases: leases.Leases(o.Namespace), Namespace: o.Namespace, Name: o.Name, Identity: host + "_" + string(uuid.NewUUID()),
 		Duration: o.Lease, Retry: o.Retry, Margin: o.Lease - o.Renew, Clock: clock.RealClock{},
 	})}
 	s.over, s.end = context.WithCancel(context.Background()) //nolint:forbidigo // it ends by itself
@@ -70,13 +73,22 @@ func newShift(cfg *rest.Config, o LeaderElection) (*shift, error) {
 // NeedLeaderElection is false: it is how the lead is won.
 func (s *shift) NeedLeaderElection() bool { return false }
 
-// Start competes. It is started when the caches are filled: a process that leads before would
-// keep all waiting.
-func (s *shift) Start(ctx context.Context) error {
-	ctx, cancel := joined(ctx, s.over)
-	defer cancel()
-	s.result <- s.candidate.Run(ctx)
+// Start is called by the manager when the caches are filled.
+func (s *shift) Start(context.Context) error {
+	close(s.filled)
 	return nil
+}
+
+// compete wants the lead until the shift is over. It begins before the caches are filled, so that
+// a holder that is gone has been waited for by then.
+func (s *shift) compete() {
+	if !s.begin() {
+		return
+	}
+	go func() {
+		defer s.running.Done()
+		s.result <- s.candidate.Run(s.over)
+	}()
 }
 
 // joined is a context that ends with either of two.
@@ -96,12 +108,13 @@ func (s *shift) run(ctx context.Context, start func(context.Context) error, drai
 	}
 	all, endAll := context.WithCancel(context.WithoutCancel(ctx))
 	defer endAll()
+	s.compete()
 	failed := make(chan error, 1)
 	go func() { failed <- start(all) }()
 	var lost error
 	select {
 	case err := <-failed:
-		s.end()
+		s.stop()
 		return errors.Join(err, s.candidate.Release(all))
 	case <-ctx.Done():
 	case lost = <-s.result:

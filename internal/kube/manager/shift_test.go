@@ -8,8 +8,11 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -73,12 +76,77 @@ func TestNothingIsWrittenWithoutTheLead(t *testing.T) {
 	}
 }
 
+// leases is a namespace with one Lease, nil before it is made.
+type leases struct {
+	lead.Leases // panics if asked to watch: nobody else holds it
+	stored      *coordinationv1.Lease
+}
+
+func (l *leases) Get(_ context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
+	if l.stored == nil {
+		return nil, apierrors.NewNotFound(coordinationv1.Resource("leases"), name)
+	}
+	return l.stored.DeepCopy(), nil
+}
+
+func (l *leases) Create(_ context.Context, o *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	l.stored = o
+	return l.stored.DeepCopy(), nil
+}
+
+func (l *leases) Update(_ context.Context, o *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	l.stored = o
+	return l.stored.DeepCopy(), nil
+}
+
+func newTestShift(t *testing.T, of *leases) *shift {
+	t.Helper()
+	filled := make(chan struct{})
+	s := &shift{
+		candidate: lead.New(lead.Options{Leases: of, Name: "x", Identity: "a", Clock: clock.RealClock{}, Ready: filled}),
+		filled:    filled, result: make(chan error, 1),
+	}
+	s.over, s.end = context.WithCancel(t.Context())
+	return s
+}
+
+// A process competes from its start, takes the lead only when its caches are filled, and gives it back
+// if it fails then.
+func TestLeadsWhenFilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of := &leases{}
+		s := newTestShift(t, of)
+		filled, broken := make(chan struct{}), errors.New("broken")
+		done := make(chan error, 1)
+		go func() {
+			done <- s.run(t.Context(), func(ctx context.Context) error {
+				<-filled
+				if err := s.Start(ctx); err != nil {
+					return err
+				}
+				<-s.candidate.Won()
+				return broken
+			}, 0)
+		}()
+		time.Sleep(time.Minute)
+		if of.stored != nil {
+			t.Errorf("it took the lease before its caches were filled: %v", of.stored)
+		}
+		close(filled)
+		if err := <-done; !errors.Is(err, broken) {
+			t.Errorf("it ended with %v", err)
+		}
+		if l := of.stored; l == nil || *l.Spec.HolderIdentity != "" || *l.Spec.LeaseTransitions != 1 {
+			t.Errorf("the lease after that: %v", l)
+		}
+	})
+}
+
 // A process that is told to end is not ready, ends first what needs the lead, and goes on answering
 // for a while.
 func TestEndsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shift{candidate: lead.New(lead.Options{}), result: make(chan error, 1)}
-		s.over, s.end = context.WithCancel(t.Context())
+		s := newTestShift(t, &leases{})
 		ctx, cancel := context.WithCancel(t.Context())
 		var ended, answered time.Time
 		done := make(chan error, 1)
@@ -115,8 +183,7 @@ func TestEndsInOrder(t *testing.T) {
 // is given back only when the whole process has ended.
 func TestWarmedUpEndsWithTheLead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shift{candidate: lead.New(lead.Options{}), result: make(chan error, 1)}
-		s.over, s.end = context.WithCancel(t.Context())
+		s := newTestShift(t, &leases{})
 		r := &warmed{ended: make(chan struct{})}
 		if err := (waiting{r, s}).Warmup(t.Context()); err != nil {
 			t.Fatal(err)

@@ -32,7 +32,7 @@ type Election struct {
 // only that its pod is unbound. For pods of Workloads they cannot: room is given by the
 // plan, which is in the API. For others, a scheduler that was stopped and goes on is refused
 // here; the bindings that it had sent already the kubelet judges as any other.
-func candidate(o Options) (*lead.Candidate, *rest.Config, error) {
+func candidate(o Options, ready <-chan struct{}) (*lead.Candidate, *rest.Config, error) {
 	if !o.Election.Enabled {
 		return nil, o.Client, nil
 	}
@@ -46,7 +46,7 @@ func candidate(o Options) (*lead.Candidate, *rest.Config, error) {
 	}
 	c := lead.New(lead.Options{
 		Leases: leases.Leases(o.Election.Namespace), Namespace: o.Election.Namespace, Name: LeaseName,
-		Identity: host + "_" + string(uuid.NewUUID()), Clock: clock.RealClock{},
+		Identity: host + "_" + string(uuid.NewUUID()), Clock: clock.RealClock{}, Ready: ready,
 	})
 	guarded := rest.CopyConfig(o.Client)
 	guarded.Wrap(func(rt http.RoundTripper) http.RoundTripper { return guard{rt, c.Valid} })
@@ -69,13 +69,13 @@ func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.RoundTripper.RoundTrip(req)
 }
 
-// elect returns when this process schedules, with a context that ends when another one
-// does, and what gives the lead back after all has ended. Without an election that
-// is at once.
-func (p *process) elect(ctx context.Context) (elected context.Context, giveBack func() error) {
+// elect competes for the lead, and returns what returns when this process schedules: with a
+// context that ends when another one does, and what gives the lead back after all has
+// ended. Without an election that is at once.
+func (p *process) elect(ctx context.Context) (await func() (elected context.Context, giveBack func() error)) {
 	c := p.candidate
 	if c == nil {
-		return ctx, func() error { return nil }
+		return func() (context.Context, func() error) { return ctx, func() error { return nil } }
 	}
 	elected, end := context.WithCancel(ctx)
 	// Once this process leads, renewals go on until all that binds has ended.
@@ -92,11 +92,7 @@ func (p *process) elect(ctx context.Context) (elected context.Context, giveBack 
 		result <- c.Run(renewing)
 		end()
 	}()
-	select {
-	case <-c.Won():
-	case <-elected.Done():
-	}
-	return elected, func() error {
+	giveBack := func() error {
 		stop()
 		end()
 		endRenewing()
@@ -105,5 +101,12 @@ func (p *process) elect(ctx context.Context) (elected context.Context, giveBack 
 			return fmt.Errorf("give the lead back: %w", err)
 		}
 		return lost
+	}
+	return func() (context.Context, func() error) {
+		select {
+		case <-c.Won():
+		case <-elected.Done():
+		}
+		return elected, giveBack
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
@@ -78,7 +77,8 @@ type process struct {
 	// candidate is nil if there is no election.
 	candidate *lead.Candidate
 	events    events.EventBroadcaster
-	isSynced  atomic.Bool
+	// synced is closed when all that there is was read.
+	synced chan struct{}
 }
 
 // watched is a source with its client and informer.
@@ -111,7 +111,8 @@ func Run(ctx context.Context, o Options) error {
 	var healthErr error
 	wg.Go(func() { healthErr = waitHealth(); cancel() })
 
-	// 2. Watch. Pods that name a kind that is not served wait; others do not.
+	// 2. Watch, the lead of another process as well. Pods that name a kind that is not served wait; others do not.
+	await := p.elect(ctx)
 	for _, w := range p.crds {
 		wg.Go(func() {
 			if w.source.awaitServed(ctx, w.client) == nil {
@@ -131,10 +132,10 @@ func Run(ctx context.Context, o Options) error {
 		wg.Wait()
 		return healthErr
 	}
-	p.isSynced.Store(true)
+	close(p.synced)
 
 	// 3. Schedule, once no other process does.
-	elected, giveBack := p.elect(ctx)
+	elected, giveBack := await()
 	p.resume(elected)
 	wg.Go(func() { p.noter.run(elected) })
 	wg.Go(func() { p.groups.run(elected) })
@@ -150,10 +151,12 @@ func Run(ctx context.Context, o Options) error {
 }
 
 func (p *process) ready() error {
-	if !p.isSynced.Load() {
+	select {
+	case <-p.synced:
+		return nil
+	default:
 		return errors.New("still reading nodes and pods")
 	}
-	return nil
 }
 
 // wire builds the process.
@@ -165,7 +168,8 @@ func wire(ctx context.Context, o Options) (*process, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("set feature gates: %w", err)
 	}
-	competes, guarded, err := candidate(o)
+	synced := make(chan struct{})
+	competes, guarded, err := candidate(o, synced)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +187,7 @@ func wire(ctx context.Context, o Options) (*process, error) {
 		return nil, err
 	}
 	p := &process{
-		opts: o, client: client, pods: pods, candidate: competes,
+		opts: o, client: client, pods: pods, candidate: competes, synced: synced,
 		events: events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()}),
 		inform: func(ctx context.Context) {
 			factory.StartWithContext(ctx)

@@ -32,6 +32,9 @@ type FollowerOptions struct {
 	Clock  clock.WithTicker
 	Engine cycle.Options
 	Rules  convert.Rules
+	// From begins the following: another process decides; nil is at once. A process that leads as
+	// soon as it can needs no second picture, which would hold up the first.
+	From <-chan struct{}
 	// Until ends the following: the process decides.
 	Until <-chan struct{}
 	// Pause is the least time between two looks at what changed; 0 means
@@ -47,14 +50,26 @@ func NewFollower(o FollowerOptions) *Follower {
 	if o.Pause == 0 {
 		o.Pause = DefaultPause
 	}
+	if o.From == nil {
+		at := make(chan struct{})
+		close(at)
+		o.From = at
+	}
 	return &Follower{opts: o}
 }
 
 // NeedLeaderElection is false: it works until the process leads.
 func (f *Follower) NeedLeaderElection() bool { return false }
 
-// Start follows until the process decides or the context ends.
+// Start follows, from when another process decides, until the process decides or the context ends.
 func (f *Follower) Start(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-f.opts.Until:
+		return nil
+	case <-f.opts.From:
+	}
 	inbox, picture := world.NewInbox(), world.NewWorld(f.opts.Rules) // they end with the following
 	watch := feed{cache: f.opts.Cache, inbox: inbox}
 	if err := watch.watchAll(ctx, append(queued(), placed()...)); err != nil {

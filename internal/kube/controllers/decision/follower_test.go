@@ -144,3 +144,14 @@ func TestFollower(t *testing.T) {
 		t.Error("an answer of a follower that does not follow")
 	}
 }
+
+// A process that leads as soon as it can makes no picture to follow with: it is told that it decides before it
+// is told that another process does. (It would panic, there is nothing to watch.)
+func TestLeaderNeedsNoFollower(t *testing.T) {
+	until := make(chan struct{})
+	f := decision.NewFollower(decision.FollowerOptions{Clock: clock.RealClock{}, From: make(chan struct{}), Until: until})
+	close(until)
+	if err := f.Start(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

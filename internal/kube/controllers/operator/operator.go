@@ -15,12 +15,14 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -114,12 +116,26 @@ func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 	return b.
 		Named("operator-"+kind.GVK().Kind).
 		For(kind.New()).
-		Owns(&corev1.Pod{}).
+		Owns(&corev1.Pod{}, builder.WithPredicates(controlledBy(kind.GVK()))).
 		Owns(service, builder.OnlyMetadata, builder.WithPredicates(gone())).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(others.ComeOrGo(kind.Operated.Others...))).
 		Watches(&kueue.Workload{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), kind.New(), handler.OnlyControllerOwner())).
 		WithOptions(turns.Options()).
 		Complete(r)
+}
+
+// controlledBy lets through what a kind controls or controlled until now. The handler finds out as
+// well, but takes ten times as long for each of the many pods that others control.
+func controlledBy(kind schema.GroupVersionKind) predicate.Predicate {
+	is := func(o client.Object) bool {
+		owner := metav1.GetControllerOfNoCopy(o)
+		return owner != nil && owner.Kind == kind.Kind && strings.HasPrefix(owner.APIVersion, kind.Group+"/")
+	}
+	p := predicate.NewPredicateFuncs(is)
+	return predicate.Funcs{
+		CreateFunc: p.Create, DeleteFunc: p.Delete, GenericFunc: p.Generic,
+		UpdateFunc: func(e event.UpdateEvent) bool { return is(e.ObjectOld) || is(e.ObjectNew) },
+	}
 }
 
 // Reconcile does the next step for one job.
