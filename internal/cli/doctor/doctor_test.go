@@ -3,9 +3,15 @@ package doctor_test
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"flag"
 	"fmt"
+	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,6 +88,30 @@ func definition(versions ...string) *apiextensionsv1.CustomResourceDefinition {
 	return d
 }
 
+// authority is one that ends then, in PEM.
+func authority(ends time.Time) []byte {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	of := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: ends.Add(-24 * time.Hour), NotAfter: ends, IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, of, of, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// converts has the versions of a definition converted by who has a certificate of an authority.
+func converts(f *doctor.Facts, text string, authority []byte) {
+	f.Definitions[0].Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook: &apiextensionsv1.WebhookConversion{ClientConfig: &apiextensionsv1.WebhookClientConfig{
+			Service: &apiextensionsv1.ServiceReference{Name: "x"}, CABundle: append([]byte(text), authority...),
+		}},
+	}
+}
+
 // healthy is a cluster in which nothing is wrong.
 func healthy() *doctor.Facts {
 	has := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8"), "pods": resource.MustParse("100")}
@@ -128,7 +158,31 @@ func faults() map[string]fault {
 			f.Trial = &doctor.Trial{Namespace: "blue", Webhook: "mjob.mlbatch.dev", Unanswered: "x509: expired"}
 		}, []string{"webhook-silent webhook/mjob.mlbatch.dev"}, "mlbatch status"},
 		"not held": {"it is passed over, or leaves out what it should not", func(f *doctor.Facts) { f.Trial = &doctor.Trial{Namespace: "blue", Unheld: true} }, []string{"webhook-silent namespace/blue"}, "mlbatch status"},
-		"held":     {"all is well", func(f *doctor.Facts) { f.Trial = &doctor.Trial{Namespace: "blue"} }, nil, ""},
+		"no authority": {"a certificate without one is that of anybody", func(f *doctor.Facts) {
+			f.Mutating[0].Webhooks[0].ClientConfig.Service = &admissionv1.ServiceReference{Name: "x"}
+		}, []string{"webhook-untrusted mutatingwebhookconfiguration/mlbatch-mutating-webhook"}, "kubectl get pods -n mlbatch-system"},
+		"authority of the machine": {"an address with a certificate that everybody trusts", func(f *doctor.Facts) {
+			f.Mutating[0].Webhooks[0].ClientConfig.URL = new("https://example.com")
+		}, nil, ""},
+		"authority ended": {"nothing is written any more", func(f *doctor.Facts) {
+			f.Validating[0].Webhooks[0].ClientConfig.CABundle = authority(now().Add(-time.Hour))
+		}, []string{"webhook-untrusted validatingwebhookconfiguration/mlbatch-validating-webhook"}, "cert-manager"},
+		"authority renewed": {"the old one is kept beside the new one for a while", func(f *doctor.Facts) {
+			f.Validating[0].Webhooks[0].ClientConfig.CABundle = append(authority(now().Add(-time.Hour)), authority(now().Add(time.Hour))...)
+		}, nil, ""},
+		"authority is none": {"somebody wrote something else", func(f *doctor.Facts) {
+			converts(f, "kueue", nil)
+		}, []string{"webhook-untrusted customresourcedefinition/clusterqueues.kueue.x-k8s.io"}, ""},
+		"conversion's authority ended": {"old versions cannot be read", func(f *doctor.Facts) {
+			converts(f, "", authority(now().Add(-time.Hour)))
+		}, []string{"webhook-untrusted customresourcedefinition/clusterqueues.kueue.x-k8s.io"}, ""},
+		"conversion of another's kind": {"it is not ours", func(f *doctor.Facts) {
+			converts(f, "kueue", nil)
+			other := f.Definitions[0]
+			other.Name = "others.example.com"
+			f.Definitions = []apiextensionsv1.CustomResourceDefinition{*definition("v1beta1", "v1beta2"), other}
+		}, nil, ""},
+		"held": {"all is well", func(f *doctor.Facts) { f.Trial = &doctor.Trial{Namespace: "blue"} }, nil, ""},
 		"kueue": {"both decide", func(f *doctor.Facts) {
 			f.Deployments = []appsv1.Deployment{{ObjectMeta: meta("kueue-system", "kueue-controller-manager")}}
 		}, []string{"other-manager deployment/kueue-controller-manager in kueue-system"}, "kubectl scale deployment kueue-controller-manager -n kueue-system --replicas=0"},

@@ -65,6 +65,7 @@ func Rules() []Rule {
 	return []Rule{
 		{"definition-missing", Error, "a kind that this program needs is not defined, or not in its version", []string{"CustomResourceDefinitions"}, definitions},
 		{"webhook-missing", Error, "a webhook of mlbatch is not registered: jobs are neither checked nor held", []string{"MutatingWebhookConfigurations", "ValidatingWebhookConfigurations"}, webhooks},
+		{"webhook-untrusted", Error, "the API server cannot trust who answers a webhook: it knows no authority, or one that ended", nil, untrusted},
 		{"webhook-silent", Error, "a webhook does not answer, or a job is written without it: tried with a job that is not kept", nil, unheld},
 		{"controller-silent", Error, "no controller answers: nothing is admitted", nil, silent},
 		{"other-manager", Error, "another program manages the same queues and jobs", []string{"Deployments", "MutatingWebhookConfigurations"}, others},
