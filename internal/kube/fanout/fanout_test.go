@@ -12,9 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"pgregory.net/rapid"
-
 	toolscache "k8s.io/client-go/tools/cache"
+	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -59,6 +58,7 @@ type follower struct {
 	initial int
 }
 
+//nolint:revive // flag-parameter: the signature is the interface's
 func (f *follower) OnAdd(o any, initially bool) {
 	p := o.(*corev1.Pod)
 	if was, known := f.is[p.Name]; known {
@@ -96,7 +96,7 @@ func TestFollows(t *testing.T) {
 		s := &source{}
 		c := Cache(s)
 		informer := func() cache.Informer {
-			i, err := c.GetInformer(context.Background(), &corev1.Pod{}) //nolint:forbidigo // rapid has none
+			i, err := c.GetInformer(context.Background(), &corev1.Pod{})
 			if err != nil {
 				t.Fatal(err)
 			}

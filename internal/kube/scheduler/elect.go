@@ -69,44 +69,57 @@ func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.RoundTripper.RoundTrip(req)
 }
 
-// elect competes for the lead, and returns what returns when this process schedules: with a
-// context that ends when another one does, and what gives the lead back after all has
-// ended. Without an election that is at once.
-func (p *process) elect(ctx context.Context) (await func() (elected context.Context, giveBack func() error)) {
-	c := p.candidate
-	if c == nil {
-		return func() (context.Context, func() error) { return ctx, func() error { return nil } }
+// campaign is one for the lead; nil where there is no election.
+type campaign struct {
+	candidate *lead.Candidate
+	end       context.CancelFunc
+	// over is closed when it ended, with result.
+	over   chan struct{}
+	result error
+}
+
+// compete wants the lead from now on, and takes it when this process could schedule. It ends with the
+// context, unless this process leads by then.
+func (p *process) compete(ctx context.Context) *campaign {
+	if p.candidate == nil {
+		return nil
 	}
-	elected, end := context.WithCancel(ctx)
 	// Once this process leads, renewals go on until all that binds has ended.
-	renewing, endRenewing := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
+	renewing, end := context.WithCancel(context.WithoutCancel(ctx))
+	c := &campaign{candidate: p.candidate, end: end, over: make(chan struct{})}
+	context.AfterFunc(ctx, func() {
 		select {
-		case <-c.Won():
+		case <-c.candidate.Won():
 		default:
-			endRenewing()
+			end()
 		}
 	})
-	result := make(chan error, 1)
 	go func() {
-		result <- c.Run(renewing)
-		end()
+		defer close(c.over)
+		c.result = c.candidate.Run(renewing)
 	}()
-	giveBack := func() error {
-		stop()
+	return c
+}
+
+// elect returns when this process schedules, with a context that ends when another one does, and
+// what gives the lead back after all has ended. Without an election that is at once.
+func (c *campaign) elect(ctx context.Context) (elected context.Context, giveBack func() error) {
+	if c == nil {
+		return ctx, func() error { return nil }
+	}
+	elected, end := context.WithCancel(ctx)
+	go func() { <-c.over; end() }()
+	select {
+	case <-c.candidate.Won():
+	case <-elected.Done():
+	}
+	return elected, func() error {
 		end()
-		endRenewing()
-		lost := <-result
-		if err := c.Release(context.WithoutCancel(ctx)); err != nil && lost == nil {
+		c.end()
+		<-c.over
+		if err := c.candidate.Release(context.WithoutCancel(ctx)); err != nil && c.result == nil {
 			return fmt.Errorf("give the lead back: %w", err)
 		}
-		return lost
-	}
-	return func() (context.Context, func() error) {
-		select {
-		case <-c.Won():
-		case <-elected.Done():
-		}
-		return elected, giveBack
+		return c.result
 	}
 }

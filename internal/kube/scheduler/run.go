@@ -112,7 +112,7 @@ func Run(ctx context.Context, o Options) error {
 	wg.Go(func() { healthErr = waitHealth(); cancel() })
 
 	// 2. Watch, the lead of another process as well. Pods that name a kind that is not served wait; others do not.
-	await := p.elect(ctx)
+	campaign := p.compete(ctx)
 	for _, w := range p.crds {
 		wg.Go(func() {
 			if w.source.awaitServed(ctx, w.client) == nil {
@@ -135,7 +135,7 @@ func Run(ctx context.Context, o Options) error {
 	close(p.synced)
 
 	// 3. Schedule, once no other process does.
-	elected, giveBack := await()
+	elected, giveBack := campaign.elect(ctx)
 	p.resume(elected)
 	wg.Go(func() { p.noter.run(elected) })
 	wg.Go(func() { p.groups.run(elected) })
