@@ -7,8 +7,9 @@
 // those that fill a queue are, and must not block.
 //
 // What a handler is told is what the informer would tell it: what there is when it is added, then
-// each change in order, and nothing once it was removed. The package keeps nothing of an object
-// but its newest form, and does not look into it.
+// each change in order, and nothing once it was removed. There is what was told last, which can be
+// a moment older than what the cache shows: the changes in between follow. The package keeps
+// nothing of an object but that form, and does not look into it.
 package fanout
 
 import (
@@ -93,13 +94,13 @@ func (i *informer) AddEventHandlerWithResyncPeriod(h toolscache.ResourceEventHan
 // AddEventHandlerWithOptions adds a handler. One that is to be told of all objects again and again has
 // a queue of its own.
 func (i *informer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, o toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
-	if o.ResyncPeriod != nil && *o.ResyncPeriod > 0 {
+	if o.ResyncPeriod != nil && *o.ResyncPeriod > 0 || i.IsStopped() { // it refuses if it has stopped
 		return i.Informer.AddEventHandlerWithOptions(h, o)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.own == nil {
-		own, err := i.Informer.AddEventHandlerWithOptions((*single)(i), o)
+		own, err := i.Informer.AddEventHandlerWithOptions((*single)(i), toolscache.HandlerOptions{Logger: o.Logger})
 		if err != nil {
 			return nil, err
 		}

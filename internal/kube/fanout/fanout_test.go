@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,15 +23,20 @@ import (
 type source struct {
 	cache.Cache
 	cache.Informer
-	own, apart []toolscache.ResourceEventHandler
-	synced     bool
+	own, apart      []toolscache.ResourceEventHandler
+	synced, stopped bool
 }
+
+func (s *source) IsStopped() bool { return s.stopped }
 
 func (s *source) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
 	return s, nil
 }
 
 func (s *source) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, o toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	if s.stopped {
+		return nil, errors.New("stopped")
+	}
 	if o.ResyncPeriod != nil {
 		s.apart = append(s.apart, h)
 		return apart{s}, nil
@@ -209,6 +215,10 @@ func TestRegistrations(t *testing.T) {
 	}
 	if err := i.RemoveEventHandler(again); err != nil || s.apart != nil {
 		t.Errorf("%d handlers apart, %v", len(s.apart), err)
+	}
+	s.stopped = true
+	if _, err := i.AddEventHandler(&follower{}); err == nil {
+		t.Error("an informer that has stopped took a handler, which would never be told anything")
 	}
 }
 

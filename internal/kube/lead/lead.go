@@ -140,7 +140,8 @@ func New(o Options) *Candidate {
 // Won is closed when the process leads.
 func (c *Candidate) Won() <-chan struct{} { return c.won }
 
-// StandsBy is closed when the process could lead and another one does.
+// StandsBy is closed when the process could lead and does not, as another one does, or as the Lease cannot
+// be read or taken.
 func (c *Candidate) StandsBy() <-chan struct{} { return c.stands }
 
 // Term counts the processes that have led; 0 before this one does.
@@ -293,7 +294,7 @@ func (c *Candidate) campaign(ctx context.Context) (*coordinationv1.Lease, error)
 				version, since = seen.ResourceVersion, c.opts.Clock.Now()
 			}
 			if ready == nil && c.left(seen, since) > 0 {
-				c.standsOnce.Do(func() { close(c.stands) })
+				c.standBy()
 			}
 			var silent bool
 			if silent, changed = c.await(ctx, seen, since, ready); silent && ready == nil {
@@ -301,6 +302,9 @@ func (c *Candidate) campaign(ctx context.Context) (*coordinationv1.Lease, error)
 					return lease, nil
 				}
 			}
+		}
+		if ready == nil {
+			c.standBy() // it could not lead, whoever does
 		}
 		if changed {
 			continue
@@ -313,6 +317,8 @@ func (c *Candidate) campaign(ctx context.Context) (*coordinationv1.Lease, error)
 	}
 	return nil, ctx.Err()
 }
+
+func (c *Candidate) standBy() { c.standsOnce.Do(func() { close(c.stands) }) }
 
 // read reads the Lease, or fails in time.
 func (c *Candidate) read(ctx context.Context) (*coordinationv1.Lease, error) {

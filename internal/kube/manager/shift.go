@@ -73,9 +73,17 @@ func newShift(cfg *rest.Config, o LeaderElection) (*shift, error) {
 // NeedLeaderElection is false: it is how the lead is won.
 func (s *shift) NeedLeaderElection() bool { return false }
 
-// Start is called by the manager when the caches are filled.
-func (s *shift) Start(context.Context) error {
+// Start is called by the manager when the caches are filled. The shift is over when the manager ends:
+// what needs the lead ends then, whatever else takes long.
+func (s *shift) Start(ctx context.Context) error {
 	close(s.filled)
+	select {
+	case <-s.over.Done():
+	case <-ctx.Done():
+		s.mu.Lock()
+		s.end()
+		s.mu.Unlock()
+	}
 	return nil
 }
 

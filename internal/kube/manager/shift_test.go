@@ -111,20 +111,28 @@ func newTestShift(t *testing.T, of *leases) *shift {
 }
 
 // A process competes from its start, takes the lead only when its caches are filled, and gives it back
-// if it fails then.
+// when its manager begins to end, however long that takes.
 func TestLeadsWhenFilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		of := &leases{}
 		s := newTestShift(t, of)
 		filled, broken := make(chan struct{}), errors.New("broken")
+		var ends, released time.Time
 		done := make(chan error, 1)
 		go func() {
 			done <- s.run(t.Context(), func(ctx context.Context) error {
 				<-filled
-				if err := s.Start(ctx); err != nil {
-					return err
-				}
+				own, end := context.WithCancel(ctx)
+				defer end()
+				started := make(chan error, 1)
+				go func() { started <- s.Start(own) }()
 				<-s.candidate.Won()
+				ends = time.Now()
+				end() // something has failed, and the manager ends what it has started
+				if err := <-started; err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Minute) // requests are still answered
 				return broken
 			}, 0)
 		}()
@@ -133,11 +141,23 @@ func TestLeadsWhenFilled(t *testing.T) {
 			t.Errorf("it took the lease before its caches were filled: %v", of.stored)
 		}
 		close(filled)
+		for released.IsZero() {
+			time.Sleep(10 * time.Millisecond)
+			if of.stored != nil && *of.stored.Spec.HolderIdentity == "" {
+				released = time.Now()
+			}
+		}
+		if took := released.Sub(ends); took > 100*time.Millisecond {
+			t.Errorf("the lead is given back %s after the manager began to end", took)
+		}
+		if s.ready(nil) == nil {
+			t.Error("it is ready while it ends")
+		}
 		if err := <-done; !errors.Is(err, broken) {
 			t.Errorf("it ended with %v", err)
 		}
-		if l := of.stored; l == nil || *l.Spec.HolderIdentity != "" || *l.Spec.LeaseTransitions != 1 {
-			t.Errorf("the lease after that: %v", l)
+		if n := *of.stored.Spec.LeaseTransitions; n != 1 {
+			t.Errorf("it led %d times", n)
 		}
 	})
 }
