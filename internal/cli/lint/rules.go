@@ -109,7 +109,7 @@ func refused(s *subject) []hit {
 	limits := jobs.Limits{Termination: v1beta2.DefaultMaxTerminationTime}
 	for i := range s.pods {
 		p := &s.pods[i]
-		found := limits.ValidateTemplate(jobs.PodTemplate{Path: p.path, Template: p.template})
+		found := limits.ValidateTemplate(jobs.PodTemplate{Path: p.path, Template: p.template}, s.namespace())
 		for _, e := range pod.ValidateInjected(&corev1.PodTemplateSpec{}, p.template) {
 			e.Field = p.at(e.Field)
 			found = append(found, e)

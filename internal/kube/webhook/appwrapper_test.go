@@ -249,10 +249,11 @@ func TestS7TemplatesOfJobs(t *testing.T) {
 		old, new string
 		refuse   string // "" is allowed
 	}{
-		"S7 long grace":  {"containers", "terminationGracePeriodSeconds: 86400, containers", "spec.template.spec.terminationGracePeriodSeconds: Invalid value: 86400: an evicted job may keep its pods for 900 seconds at most"},
-		"S7 short grace": {"containers", "terminationGracePeriodSeconds: 900, containers", ""},
-		"S12 node":       {"containers", "nodeName: node-1, containers", "spec.template.spec.nodeName: Forbidden: it goes around the scheduler: use nodeSelector {kubernetes.io/hostname: node-1}"},
-		"S3 finalizer":   {"template: {", "template: {metadata: {finalizers: [a/b]}, ", "spec.template.metadata.finalizers: Forbidden"},
+		"S7 long grace":    {"containers", "terminationGracePeriodSeconds: 86400, containers", "spec.template.spec.terminationGracePeriodSeconds: Invalid value: 86400: an evicted job may keep its pods for 900 seconds at most"},
+		"S7 short grace":   {"containers", "terminationGracePeriodSeconds: 900, containers", ""},
+		"keeps others off": {"containers", "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/os, namespaceSelector: {}}]}}, containers", "spec.template.spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector: Forbidden"},
+		"S12 node":         {"containers", "nodeName: node-1, containers", "spec.template.spec.nodeName: Forbidden: it goes around the scheduler: use nodeSelector {kubernetes.io/hostname: node-1}"},
+		"S3 finalizer":     {"template: {", "template: {metadata: {finalizers: [a/b]}, ", "spec.template.metadata.finalizers: Forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := send(t, serveWith(t, limited, nil, nil, world()...), ask{path: validateJob, new: strings.Replace(job(queueLabel, "", ""), tc.old, tc.new, 1)})

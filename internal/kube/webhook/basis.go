@@ -145,7 +145,7 @@ func (h *basisHandler) validate(ctx context.Context, req admission.Request) admi
 	errs := h.limits.size(req, field.NewPath("spec", "template"))
 	templates := h.basis.Templates(is)
 	for _, t := range templates {
-		errs = append(errs, h.limits.ValidateTemplate(t)...)
+		errs = append(errs, h.limits.ValidateTemplate(t, req.Namespace)...)
 		found, err := h.checkPriority(ctx, t)
 		if err != nil {
 			return failed(err)

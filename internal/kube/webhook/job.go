@@ -266,7 +266,7 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 	}
 	templates := h.templates(job)
 	for _, t := range templates {
-		errs = append(errs, h.limits.ValidateTemplate(t)...)
+		errs = append(errs, h.limits.ValidateTemplate(t, req.Namespace)...)
 	}
 	forged, err := h.forged(ctx, req, nil, templates)
 	if err != nil {

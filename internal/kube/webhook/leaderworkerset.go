@@ -223,7 +223,7 @@ func (h *setHandler) checkSet(ctx context.Context, was, is *api.LeaderWorkerSet)
 		if err != nil {
 			return nil, err
 		}
-		errs = append(append(errs, h.limits.ValidateTemplate(t)...), found...)
+		errs = append(append(errs, h.limits.ValidateTemplate(t, is.Namespace)...), found...)
 	}
 	return errs, nil
 }

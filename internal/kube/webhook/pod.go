@@ -189,7 +189,7 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 		return e.response()
 	}
 	if p.Spec.NodeName != "" { // the API server would refuse it for its gate, without a cure
-		return answer(req, h.checkPod(p))
+		return answer(req, h.checkPod(p, req.Namespace))
 	}
 	role := pod.RoleHash(&p.Spec)
 	if given := p.Annotations[kueue.RoleHashAnnotation]; given != "" && pod.Parent(p) == leaderworkerset.Framework && slices.Contains(kubeControllers(), req.UserInfo.Username) {
@@ -321,7 +321,7 @@ func (h *podHandler) validate(ctx context.Context, req admission.Request) admiss
 	errs := append(h.limits.size(req, field.NewPath("spec")), h.limits.another(req.Namespace)...)
 	errs = append(append(append(errs, jobs.ValidateLabels(p)...), h.gates.create(p)...), startsAtOnce(p)...)
 	errs = append(errs, pod.Validate(p, serving.Counted(pod.Parent(p)))...)
-	errs = append(errs, h.checkPod(p)...)
+	errs = append(errs, h.checkPod(p, req.Namespace)...)
 	if !pod.Gated(p) {
 		errs = append(errs, field.Required(field.NewPath("spec", "schedulingGates"), "the gate "+kueue.AdmissionGate+" must stay: another webhook took it out"))
 	}
@@ -364,10 +364,10 @@ func (h *podHandler) canBeLetGo(ctx context.Context, namespace, queue string) (f
 }
 
 // checkPod refuses pods that would go around the queue, or outlive an eviction.
-func (h *podHandler) checkPod(p *corev1.Pod) field.ErrorList {
+func (h *podHandler) checkPod(p *corev1.Pod, namespace string) field.ErrorList {
 	t := corev1.PodTemplateSpec{ObjectMeta: *p.ObjectMeta.DeepCopy(), Spec: p.Spec}
 	t.Finalizers = slices.DeleteFunc(t.Finalizers, func(f string) bool { return f == kueue.PodFinalizer })
-	errs := h.limits.ValidateTemplate(jobs.PodTemplate{Template: &t})
+	errs := h.limits.ValidateTemplate(jobs.PodTemplate{Template: &t}, namespace)
 	for _, e := range errs {
 		e.Field = strings.TrimPrefix(e.Field, ".")
 	}

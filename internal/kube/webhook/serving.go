@@ -167,7 +167,7 @@ func (h *servingHandler) validate(ctx context.Context, req admission.Request) ad
 	errs := append(h.limits.size(req, h.kind.Path()), h.kind.Validate(was, is)...)
 	errs = append(append(errs, jobs.ValidateLabels(o)...), startsAtOnce(o)...)
 	if !h.kind.Jobs {
-		found, err := h.checkPods(ctx, is)
+		found, err := h.checkPods(ctx, is, req.Namespace)
 		if err != nil {
 			return failed(err)
 		}
@@ -181,7 +181,7 @@ func (h *servingHandler) validate(ctx context.Context, req admission.Request) ad
 }
 
 // checkPods applies the rules for templates of jobs.
-func (h *servingHandler) checkPods(ctx context.Context, is map[string]any) (field.ErrorList, error) {
+func (h *servingHandler) checkPods(ctx context.Context, is map[string]any, namespace string) (field.ErrorList, error) {
 	raw, _, err := unstructured.NestedMap(is, h.kind.Template...)
 	if err != nil {
 		return nil, err
@@ -193,5 +193,5 @@ func (h *servingHandler) checkPods(ctx context.Context, is map[string]any) (fiel
 	t.Finalizers = nil // refused already
 	at := jobs.PodTemplate{Path: strings.Join(h.kind.Template, "."), Template: t}
 	found, err := h.checkPriority(ctx, at)
-	return append(h.limits.ValidateTemplate(at), found...), err
+	return append(h.limits.ValidateTemplate(at, namespace), found...), err
 }

@@ -44,20 +44,31 @@ func waiting(p *corev1.Pod) bool {
 	return p.Spec.NodeName == "" && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 1 && pod.Unplaced(p)
 }
 
-// told is the node that a pod was told, "" if it was told none. It comes after what its author
-// asks for.
-func told(p *corev1.Pod) string {
+// told is the node that a pod was told, "" if it was told none. It comes last in each of the
+// alternatives that its author has: one who names other nodes in them was told none by us.
+func told(p *corev1.Pod) (node string) {
 	if p.Spec.Affinity == nil || p.Spec.Affinity.NodeAffinity == nil || p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return ""
 	}
 	for _, t := range p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		for _, r := range slices.Backward(t.MatchFields) {
-			if r.Key == metav1.ObjectNameField && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 {
-				return r.Values[0]
-			}
+		if empty(t) {
+			continue
 		}
+		if len(t.MatchFields) == 0 {
+			return ""
+		}
+		last := t.MatchFields[len(t.MatchFields)-1]
+		if last.Key != metav1.ObjectNameField || last.Operator != corev1.NodeSelectorOpIn || len(last.Values) != 1 || node != "" && node != last.Values[0] {
+			return ""
+		}
+		node = last.Values[0]
 	}
-	return ""
+	return node
+}
+
+// empty reports whether an alternative matches no node, which those do that ask for nothing.
+func empty(t corev1.NodeSelectorTerm) bool {
+	return len(t.MatchExpressions) == 0 && len(t.MatchFields) == 0
 }
 
 // plan says which pods of a gang are told which nodes. earlier are nodes that pods were told
@@ -108,13 +119,14 @@ func plan(g gang.Gang, pods []*corev1.Pod, earlier map[types.UID]string, schedul
 		}
 	}
 	var releases []release
+	full := map[string]string{} // sets without room, and why: a tenant may have any number of pods too many
 	for _, m := range slices.Clone(next) {
-		if m.State != gang.Pending {
+		if m.State != gang.Pending || full[m.Set] != "" {
 			continue
 		}
 		node, why := take(g, members, m)
 		if why != "" {
-			out.waits = why
+			out.waits, full[m.Set] = why, why
 			if d.Act == gang.Together {
 				return out
 			}
@@ -188,15 +200,17 @@ func placed(p *corev1.Pod, node string) *corev1.Pod {
 		out.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
 	}
 	required := &out.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	here := corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}
 	if *required == nil || len((*required).NodeSelectorTerms) == 0 {
-		*required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
+		*required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{here}}}}
+		return out
 	}
-	// Terms are alternatives, so it goes into each of them.
+	// Terms are alternatives, so it goes into each of them. An empty one matches no node, and would
+	// match this one then; the API server refuses that, too.
 	for i := range (*required).NodeSelectorTerms {
-		t := &(*required).NodeSelectorTerms[i]
-		t.MatchFields = append(t.MatchFields, corev1.NodeSelectorRequirement{
-			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
-		})
+		if t := &(*required).NodeSelectorTerms[i]; !empty(*t) {
+			t.MatchFields = append(t.MatchFields, here)
+		}
 	}
 	return out
 }

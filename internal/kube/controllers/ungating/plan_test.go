@@ -3,6 +3,7 @@ package ungating
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -289,7 +290,13 @@ func TestPlaced(t *testing.T) {
 		"alternatives": {
 			required(corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{pool}}, corev1.NodeSelectorTerm{}),
 			required(corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{pool}, MatchFields: []corev1.NodeSelectorRequirement{here}},
-				corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{here}}),
+				corev1.NodeSelectorTerm{}), // it matches nothing, and must go on to: the API server refuses anything else
+			"n1",
+		},
+		"two alternatives": {
+			required(corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{pool}}, corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{elsewhere}}),
+			required(corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{pool}, MatchFields: []corev1.NodeSelectorRequirement{here}},
+				corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{elsewhere, here}}),
 			"n1",
 		},
 		"another node": { // its author's, who gets what is in both
@@ -314,6 +321,48 @@ func TestPlaced(t *testing.T) {
 			}
 			if d := cmp.Diff(before, p); d != "" {
 				t.Errorf("the pod itself was changed:\n%s", d)
+			}
+		})
+	}
+}
+
+// A pod whose author names nodes was not told one of them: it would count as bound where it is not.
+func TestToldNothingByItsAuthor(t *testing.T) {
+	name := func(nodes ...string) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: nodes}}}
+	}
+	for why, terms := range map[string][]corev1.NodeSelectorTerm{
+		"either of two, one by one":   {name("n1"), name("n2")},
+		"either of two":               {name("n1", "n2")},
+		"one, or what has a label":    {name("n1"), {MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "pool", Operator: corev1.NodeSelectorOpExists}}}},
+		"what matches nothing at all": {{}},
+		"every node but one":          {{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"n1"}}}}},
+	} {
+		p := a("p", "s")
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+		if node := told(p); node != "" {
+			t.Errorf("%s: it was told %s", why, node)
+		}
+		if got := placed(p, "n2"); why != "what matches nothing at all" && told(got) != "n2" {
+			t.Errorf("%s: it was told n2, and %q is read", why, told(got))
+		}
+	}
+}
+
+// BenchmarkSurplus plans for a gang of which there are many more pods than places. What a pass costs must grow with
+// the pods and not with their square: other gangs wait behind it.
+func BenchmarkSurplus(b *testing.B) {
+	for _, n := range []int{1000, 10000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			g := gang.FromWorkload(work("n1"))
+			pods := []*corev1.Pod{a("bound", "s", on("n1"))}
+			for i := range n {
+				pods = append(pods, a(fmt.Sprintf("p-%d", i), "s", held))
+			}
+			for b.Loop() {
+				if out := plan(g, pods, nil, others()); len(out.releases) > 0 || out.waits == "" {
+					b.Fatalf("%d are let go, the others wait: %q", len(out.releases), out.waits)
+				}
 			}
 		})
 	}

@@ -63,8 +63,15 @@ func IndexWaiting(o client.Object) []string {
 // scheduler binds nobody tells this controller.
 const patience = 5 * time.Second
 
-// atOnce is how many pods of a gang are told their nodes at the same time.
+// atOnce is how many pods of a gang are told their nodes, or what they wait for, at the same time.
 const atOnce = 16
+
+// mostSaid is how many pods are told what they wait for before others have their turn, and
+// betweenSaid the pause until the next are: a tenant may have any number of them.
+const (
+	mostSaid    = 128
+	betweenSaid = time.Second
+)
 
 // Options are what the controller works with.
 type Options struct {
@@ -259,25 +266,48 @@ func (r *reconciler) say(ctx context.Context, g gang.Gang, pods []*corev1.Pod, w
 	if left := since.Add(patience).Sub(r.Clock.Now()); left > 0 {
 		return left, nil
 	}
-	for _, p := range wait {
-		out := p.DeepCopy()
-		i := slices.IndexFunc(out.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
-		if i < 0 {
-			out.Status.Conditions = append(out.Status.Conditions, corev1.PodCondition{
-				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
-			})
-			i = len(out.Status.Conditions) - 1
-		}
-		if out.Status.Conditions[i].Message == why {
+	group, failed, more := errgroup.Group{}, make([]error, len(wait)), false
+	group.SetLimit(atOnce)
+	writes := 0
+	for n, p := range wait {
+		out, changed := explained(p, why, r.Clock.Now())
+		if !changed {
 			continue
 		}
-		out.Status.Conditions[i].Message = why
-		patch := client.StrategicMergeFrom(p.DeepCopy(), client.MergeFromWithOptimisticLock{})
-		if err := r.Client.Status().Patch(ctx, out, patch); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return 0, fmt.Errorf("tell pod %s/%s what it waits for: %w", p.Namespace, p.Name, err)
+		if writes++; writes > mostSaid {
+			more = true
+			break
 		}
+		group.Go(func() error {
+			patch := client.StrategicMergeFrom(p.DeepCopy(), client.MergeFromWithOptimisticLock{})
+			if err := r.Client.Status().Patch(ctx, out, patch); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				failed[n] = fmt.Errorf("tell pod %s/%s what it waits for: %w", p.Namespace, p.Name, err)
+			}
+			return nil
+		})
 	}
-	return patience, nil
+	_ = group.Wait() // they fail each on its own
+	if more {
+		return betweenSaid, errors.Join(failed...)
+	}
+	return patience, errors.Join(failed...)
+}
+
+// explained returns a pod that says what it waits for, and whether it did not say so already.
+func explained(p *corev1.Pod, why string, now time.Time) (out *corev1.Pod, changed bool) {
+	i := slices.IndexFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+	if i >= 0 && p.Status.Conditions[i].Message == why {
+		return p, false
+	}
+	out = p.DeepCopy()
+	if i < 0 {
+		i = len(out.Status.Conditions)
+		out.Status.Conditions = append(out.Status.Conditions, corev1.PodCondition{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated, LastTransitionTime: metav1.NewTime(now),
+		})
+	}
+	out.Status.Conditions[i].Message = why
+	return out, true
 }
 
 // sooner is the shorter of two times, of which 0 is none.

@@ -300,3 +300,39 @@ func TestWhoIsLookedAt(t *testing.T) {
 		}
 	}
 }
+
+// A tenant who has a job of one pod make hundreds has them told what they wait for in turns, in between which
+// others have theirs; none is let go.
+func TestManyAreExplainedInTurns(t *testing.T) {
+	objects := []client.Object{work("n1"), a("bound", "s", on("n1"))}
+	const many = 2*mostSaid + 10
+	for i := range many {
+		objects = append(objects, a(fmt.Sprintf("p-%d", i), "s", held))
+	}
+	w := newWorld(objects...)
+	w.clock.Step(time.Minute)
+	told := func() (n int) {
+		var list corev1.PodList
+		if err := w.Client.List(t.Context(), &list); err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items {
+			n += len(list.Items[i].Status.Conditions)
+		}
+		return n
+	}
+	for i, want := range []int{mostSaid, 2 * mostSaid, many, many} {
+		patched, again := w.look(t)
+		if patched != "" {
+			t.Fatalf("let go: %s", patched)
+		}
+		pause := betweenSaid
+		if want == many {
+			pause = patience
+		}
+		if got := told(); got != want || again != pause {
+			t.Errorf("look %d: %d pods were told, want %d; again after %s, want %s", i, got, want, again, pause)
+		}
+		w.clock.Step(again)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // countable says what of a component could become pods that were not counted: a
@@ -157,7 +158,7 @@ func search(at any, path string, visit func(at map[string]any, path string) (dee
 
 // forbidden says what a component may not say, although its pods are counted: what
 // would go around the scheduler, outlive every deletion, or never be created.
-func forbidden(c Component, at *field.Path) field.ErrorList {
+func forbidden(c Component, at *field.Path, namespace string) field.ErrorList {
 	var errs field.ErrorList
 	metadata, _ := c.template["metadata"].(map[string]any)
 	for _, key := range []string{
@@ -180,6 +181,7 @@ func forbidden(c Component, at *field.Path) field.ErrorList {
 			errs = append(errs, field.Forbidden(beside(at, ps.Path).Child("spec", "nodeName"),
 				fmt.Sprintf("it goes around the scheduler: use nodeSelector {kubernetes.io/hostname: %s} to ask for a node", n)))
 		}
+		errs = append(errs, jobs.ValidateAffinity(ps.Template.Spec.Affinity, beside(at, ps.Path).Child("spec", "affinity"), namespace)...)
 	}
 	return errs
 }

@@ -68,7 +68,7 @@ func validateComponent(w *aw.AppWrapper, c Component, at *field.Path) field.Erro
 		return field.ErrorList{field.Invalid(at.Child("metadata", "namespace"), ns,
 			fmt.Sprintf("a component is created in the namespace of its AppWrapper; leave namespace out or set it to %q", w.Namespace))}
 	}
-	errs := append(countable(c, at), forbidden(c, at)...)
+	errs := append(countable(c, at), forbidden(c, at, w.Namespace)...)
 	if len(errs) > 0 || c.unread || c.Name == "" || (w.Name == "" && len(c.PodSets) > 0) {
 		return errs // labels are made of the names, which are not known yet
 	}
