@@ -106,7 +106,8 @@ func joined(ctx, other context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); cancel() }
 }
 
-// run runs the manager until the context ends, the lead is lost, or it fails. Then what
+// run runs the manager until the context ends, the lead is lost, or it fails. If that is before the
+// caches are filled, the process has nothing to end and need not wait. Otherwise what
 // needs the lead ends and the lead is given back; only after that, and after drain, do
 // webhooks and the like: whoever calls them may not have heard yet that others are to be
 // called.
@@ -125,6 +126,14 @@ func (s *shift) run(ctx context.Context, start func(context.Context) error, drai
 		s.stop()
 		return errors.Join(err, s.candidate.Release(all))
 	case <-ctx.Done():
+		select {
+		case <-s.filled:
+		default:
+			// Nothing runs yet that has to end. The manager would go on waiting for caches that an
+			// API server which is away does not fill, with all of a processor.
+			s.stop()
+			return nil
+		}
 	case lost = <-s.result:
 	}
 	s.draining.Store(true)

@@ -162,6 +162,30 @@ func TestLeadsWhenFilled(t *testing.T) {
 	})
 }
 
+// A process that is told to end while the API server is away ends, although its manager waits for caches.
+func TestEndsBeforeItIsFilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of := &leases{}
+		s := newTestShift(t, of)
+		ctx, cancel := context.WithCancel(t.Context())
+		hangs := make(chan struct{})
+		done := make(chan error, 1)
+		go func() {
+			done <- s.run(ctx, func(context.Context) error { <-hangs; return nil }, time.Minute)
+		}()
+		time.Sleep(time.Hour)
+		told := time.Now()
+		cancel()
+		if err := <-done; err != nil || time.Since(told) > 0 {
+			t.Errorf("it ended after %s, with %v", time.Since(told), err)
+		}
+		if of.stored != nil {
+			t.Errorf("it took the lease: %v", of.stored)
+		}
+		close(hangs)
+	})
+}
+
 // A process that is told to end is not ready, ends first what needs the lead, and goes on answering
 // for a while.
 func TestEndsInOrder(t *testing.T) {
@@ -179,6 +203,7 @@ func TestEndsInOrder(t *testing.T) {
 				return nil
 			}, 5*time.Second)
 		}()
+		close(s.filled)
 		synctest.Wait()
 		if s.ready(nil) != nil {
 			t.Error("it is not ready")
