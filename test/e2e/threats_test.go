@@ -463,6 +463,31 @@ func TestT4NothingKeepsABorrowerRunning(t *testing.T) {
 	eventually(t, "bob gets what is his", inPhase(t, "Running", "red", "t4-owner"))
 }
 
+// T4: nor does what pods of alice's say of others keep those off the nodes, whatever kind of job says it. Kubernetes
+// holds later pods to it, whoever they belong to.
+func TestT4PodsKeepNobodyElseAway(t *testing.T) {
+	awaitEmpty(t, "blue", "red")
+	t.Cleanup(func() { deleteAll(t) })
+	alice := user(t, "alice")
+	apart := func(term string) string {
+		return strings.Replace(onePod, "{restartPolicy", "{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, "+term+"}]}}, restartPolicy", 1)
+	}
+	for kind, manifest := range kindsWithPods() {
+		if kind == "CronJob" {
+			continue // its Jobs are refused
+		}
+		for _, others := range []string{"namespaceSelector: {}", "labelSelector: {}, namespaces: [blue, red]"} {
+			if _, err := tryCreate(t, alice, queued(filled(manifest, apart(others), "")), "blue"); !saidNo(err) || !strings.Contains(err.Error(), "podAntiAffinity") {
+				t.Errorf("a %s whose pods keep others away (%s): %v", kind, others, err)
+			}
+		}
+	}
+	// Of her own pods she may say so.
+	create(t, alice, queued(filled(kindsWithPods()["Job"], apart("labelSelector: {matchLabels: {a: b}}"), "")), "blue")
+	create(t, user(t, "bob"), gang("t4-beside", 1, 1, 600), "red")
+	eventually(t, "bob's job runs", inPhase(t, "Running", "red", "t4-beside"))
+}
+
 // may asks whether somebody may do something.
 func may(t *testing.T, who, verb, group, resource, sub, namespace string) bool { //nolint:revive // what a review asks for
 	t.Helper()
