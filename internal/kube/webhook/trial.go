@@ -195,7 +195,8 @@ const (
 // create tries to create one object, which is described at a path.
 func (t *trials) create(ctx context.Context, o *unstructured.Unstructured, at *field.Path) {
 	var err error
-	_ = wait.PollUntilContextTimeout(ctx, rightsPause, rightsWithin, true, func(ctx context.Context) (bool, error) {
+	// Only rights are waited for so briefly; a trial may take as long as there is.
+	_ = wait.PollUntilContextTimeout(ctx, rightsPause, rightsWithin, true, func(context.Context) (bool, error) {
 		err = t.client.Create(ctx, o, client.DryRunAll)
 		return !lacksRight(err), nil
 	}) // what it comes to is in err

@@ -96,6 +96,25 @@ func TestW9ComponentsAreTried(t *testing.T) {
 	}
 }
 
+// W9: a trial has all of its four seconds. One that is cut short under load lets through what can never start.
+func TestW9TrialsHaveTheirTime(t *testing.T) {
+	c := cluster(t, nil, nil, world()...)
+	var left time.Duration
+	c.Trial = interceptor.NewClient(c.Live.(client.WithWatch), interceptor.Funcs{
+		Create: func(ctx context.Context, _ client.WithWatch, _ client.Object, _ ...client.CreateOption) error {
+			if until, bounded := ctx.Deadline(); bounded {
+				left = time.Until(until)
+			}
+			return nil
+		},
+	})
+	component := `{template: {apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {template: {spec: {containers: [{name: c, image: a}]}}}}}`
+	r := send(t, handle(t, c, webhook.Options{Clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))}), ask{user: "admin", path: validateWrapper, new: wrapper("blue", queueLabel, "true", component)})
+	if !r.Allowed || left <= 3*time.Second || left > 4*time.Second {
+		t.Errorf("allowed: %v; it had %s", r.Allowed, left)
+	}
+}
+
 // W9: the API server does not know the pods of custom resources, so that they are
 // tried by themselves.
 func TestW9PodsOfCustomResources(t *testing.T) {
