@@ -328,7 +328,7 @@ func printComparison(out io.Writer, c *rollout.Comparison) error {
 		return nil
 	}
 	if c.From != "" && len(c.Changes) > 0 {
-		fmt.Fprintf(out, "All of it can be taken back: mlbatch install with the program of version %s.\n", c.From)
+		fmt.Fprintf(out, "All of it can be taken back: mlbatch install --ignore mlbatch-version with the program of version %s.\n", c.From)
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -86,6 +87,14 @@ func definition(versions ...string) *apiextensionsv1.CustomResourceDefinition {
 		d.Spec.Versions = append(d.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{Name: v, Served: true})
 	}
 	return d
+}
+
+// led has a program installed, of which the last sign of a leader is so old.
+func led(f *doctor.Facts, program, holder string, ago time.Duration) {
+	f.Deployments = []appsv1.Deployment{{ObjectMeta: meta("mlbatch-system", program)}}
+	f.Leases = []coordinationv1.Lease{{ObjectMeta: meta("mlbatch-system", program), Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: &holder, RenewTime: &metav1.MicroTime{Time: now().Add(-ago)},
+	}}}
 }
 
 // authority is one that ends then, in PEM.
@@ -158,6 +167,11 @@ func faults() map[string]fault {
 			f.Trial = &doctor.Trial{Namespace: "blue", Webhook: "mjob.mlbatch.dev", Unanswered: "x509: expired"}
 		}, []string{"webhook-silent webhook/mjob.mlbatch.dev"}, "mlbatch status"},
 		"not held": {"it is passed over, or leaves out what it should not", func(f *doctor.Facts) { f.Trial = &doctor.Trial{Namespace: "blue", Unheld: true} }, []string{"webhook-silent namespace/blue"}, "mlbatch status"},
+		"no leader": {"those that stand by answer as a leader does", func(f *doctor.Facts) { led(f, "mlbatch-controller", "a_1", 2*time.Minute) },
+			[]string{"leader-missing lease/mlbatch-controller in mlbatch-system"}, "kubectl logs -n mlbatch-system deploy/mlbatch-controller"},
+		"nobody schedules":    {"given back, and taken by nobody", func(f *doctor.Facts) { led(f, "mlbatch-scheduler", "", 2*time.Minute) }, []string{"leader-missing lease/mlbatch-scheduler in mlbatch-system"}, ""},
+		"led":                 {"the last sign is as old as the clocks differ", func(f *doctor.Facts) { led(f, "mlbatch-controller", "a_1", 50*time.Second) }, nil, ""},
+		"scheduler taken out": {"its lease is left", func(f *doctor.Facts) { led(f, "mlbatch-scheduler", "", 48*time.Hour); f.Deployments = nil }, nil, ""},
 		"no authority": {"a certificate without one is that of anybody", func(f *doctor.Facts) {
 			f.Mutating[0].Webhooks[0].ClientConfig.Service = &admissionv1.ServiceReference{Name: "x"}
 		}, []string{"webhook-untrusted mutatingwebhookconfiguration/mlbatch-mutating-webhook"}, "kubectl get pods -n mlbatch-system"},
@@ -394,7 +408,7 @@ func TestWhatIsUnreadIsNotJudged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found := doctor.Diagnose(f); len(found) > 0 || len(f.Unread) != 14 || !f.Blind() {
+	if found := doctor.Diagnose(f); len(found) > 0 || len(f.Unread) != 15 || !f.Blind() {
 		t.Errorf("%+v, unread %v", found, f.Unread)
 	}
 }

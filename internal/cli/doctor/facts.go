@@ -9,6 +9,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -28,6 +29,8 @@ type Facts struct {
 	Namespaces  []corev1.Namespace
 	Classes     []schedulingv1.PriorityClass
 	Deployments []appsv1.Deployment
+	// Leases are those of the programs.
+	Leases      []coordinationv1.Lease
 	Mutating    []admissionv1.MutatingWebhookConfiguration
 	Validating  []admissionv1.ValidatingWebhookConfiguration
 	Definitions []apiextensionsv1.CustomResourceDefinition
@@ -68,6 +71,7 @@ func Take(ctx context.Context, c client.Reader, asks Asks) (*Facts, error) {
 	var namespaces corev1.NamespaceList
 	var classes schedulingv1.PriorityClassList
 	var deployments appsv1.DeploymentList
+	var leases coordinationv1.LeaseList
 	var mutating admissionv1.MutatingWebhookConfigurationList
 	var validating admissionv1.ValidatingWebhookConfigurationList
 	var definitions apiextensionsv1.CustomResourceDefinitionList
@@ -76,10 +80,12 @@ func Take(ctx context.Context, c client.Reader, asks Asks) (*Facts, error) {
 		cli.List{What: "PriorityClasses", Into: &classes}, cli.List{What: "Deployments", Into: &deployments},
 		cli.List{What: "MutatingWebhookConfigurations", Into: &mutating}, cli.List{What: "ValidatingWebhookConfigurations", Into: &validating},
 		cli.List{What: "CustomResourceDefinitions", Into: &definitions},
+		cli.List{What: "Leases", Into: &leases, Options: []client.ListOption{client.InNamespace(installed)}},
 	)
 	f.Unread = append(f.Unread, unread...)
 	slices.Sort(f.Unread)
 	f.Cohorts, f.Checks, f.Namespaces, f.Classes, f.Deployments = cohorts.Items, checks.Items, namespaces.Items, classes.Items, deployments.Items
+	f.Leases = leases.Items
 	f.Mutating, f.Validating, f.Definitions = mutating.Items, validating.Items, definitions.Items
 	f.listen(ctx, asks)
 	f.try(ctx, asks)

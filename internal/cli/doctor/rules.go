@@ -68,6 +68,7 @@ func Rules() []Rule {
 		{"webhook-untrusted", Error, "the API server cannot trust who answers a webhook: it knows no authority, or one that ended", nil, untrusted},
 		{"webhook-silent", Error, "a webhook does not answer, or a job is written without it: tried with a job that is not kept", nil, unheld},
 		{"controller-silent", Error, "no controller answers: nothing is admitted", nil, silent},
+		{"leader-missing", Error, "all replicas of a program wait for the lead, and none has it", []string{"Deployments", "Leases"}, leaderless},
 		{"other-manager", Error, "another program manages the same queues and jobs", []string{"Deployments", "MutatingWebhookConfigurations"}, others},
 		{"workload-unseen", Error, "a Workload was never looked at", []string{"Workloads"}, unseen},
 		{"queue-inactive", Error, "a ClusterQueue cannot admit", nil, inactive},

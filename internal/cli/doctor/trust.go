@@ -12,7 +12,7 @@ import (
 )
 
 // trusts brings an authority that is missing.
-const trusts = "a controller that runs writes it: kubectl get pods -n mlbatch-system; where cert-manager does (certificates.source: cert-manager), see whether its cainjector runs"
+const trusts = "a controller that runs writes it: kubectl get pods -n mlbatch-system; where cert-manager does (certManager.enabled), see whether its cainjector runs"
 
 // untrusted finds objects of ours by which the API server calls a controller that it cannot trust: what
 // is written to these kinds is refused then, and old versions of them cannot be read.

@@ -201,7 +201,7 @@ func versions(p *Plan, f *Facts) []Finding {
 		}
 		cure := "mlbatch upgrade --check says what changes, and whether that can be taken back"
 		if Newer(has, p.Release.Version) {
-			return []Finding{{Severity: Error, Object: nameOf(d), Message: fmt.Sprintf("mlbatch %s is installed, this program is the older %s", has, p.Release.Version), Cure: "use the program of version " + has + "; " + cure}}
+			return []Finding{{Severity: Error, Object: nameOf(d), Message: fmt.Sprintf("mlbatch %s is installed, this program is the older %s", has, p.Release.Version), Cure: "use the program of version " + has + "; to go back to this one: --ignore mlbatch-version; " + cure}}
 		}
 		return []Finding{{Severity: Note, Object: nameOf(d), Message: fmt.Sprintf("mlbatch %s is installed and becomes %s", has, p.Release.Version), Cure: cure}}
 	}
