@@ -49,11 +49,12 @@ var varies = []struct {
 	is *regexp.Regexp
 	as string
 }{
+	// Before the times: 1400d is a number, too.
+	{regexp.MustCompile(`\b(sleep|job-train-\d)-[0-9a-f]+\b`), "$1-NUMBER"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "MOMENT"},
 	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "UID"},
 	{regexp.MustCompile(`\b(\d+(\.\d+)?(h|ms|m|s|d))+\b`), "TIME"},
 	{regexp.MustCompile(`\b\d+\.\d\b`), "HOURS"},
-	{regexp.MustCompile(`\b(sleep|job-train-\d)-[0-9a-f]+\b`), "$1-NUMBER"},
 	{regexp.MustCompile(`\bnode-\d\b`), "NODE"},
 }
 
