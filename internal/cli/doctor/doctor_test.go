@@ -167,8 +167,11 @@ func faults() map[string]fault {
 			f.Trial = &doctor.Trial{Namespace: "blue", Webhook: "mjob.mlbatch.dev", Unanswered: "x509: expired"}
 		}, []string{"webhook-silent webhook/mjob.mlbatch.dev"}, "mlbatch status"},
 		"not held": {"it is passed over, or leaves out what it should not", func(f *doctor.Facts) { f.Trial = &doctor.Trial{Namespace: "blue", Unheld: true} }, []string{"webhook-silent namespace/blue"}, "mlbatch status"},
-		"no leader": {"those that stand by answer as a leader does", func(f *doctor.Facts) { led(f, "mlbatch-controller", "a_1", 2*time.Minute) },
-			[]string{"leader-missing lease/mlbatch-controller in mlbatch-system"}, "kubectl logs -n mlbatch-system deploy/mlbatch-controller"},
+		"no leader": {
+			"those that stand by answer as a leader does", func(f *doctor.Facts) { led(f, "mlbatch-controller", "a_1", 2*time.Minute) },
+			[]string{"leader-missing lease/mlbatch-controller in mlbatch-system"},
+			"kubectl logs -n mlbatch-system deploy/mlbatch-controller",
+		},
 		"nobody schedules":    {"given back, and taken by nobody", func(f *doctor.Facts) { led(f, "mlbatch-scheduler", "", 2*time.Minute) }, []string{"leader-missing lease/mlbatch-scheduler in mlbatch-system"}, ""},
 		"led":                 {"the last sign is as old as the clocks differ", func(f *doctor.Facts) { led(f, "mlbatch-controller", "a_1", 50*time.Second) }, nil, ""},
 		"scheduler taken out": {"its lease is left", func(f *doctor.Facts) { led(f, "mlbatch-scheduler", "", 48*time.Hour); f.Deployments = nil }, nil, ""},
