@@ -17,30 +17,24 @@ const trusts = "a controller that runs writes it: kubectl get pods -n mlbatch-sy
 // untrusted finds objects of ours by which the API server calls a controller that it cannot trust: what
 // is written to these kinds is refused then, and old versions of them cannot be read.
 func untrusted(f *Facts) (out []found) {
-	tell := func(object, what string, calls ...call) {
-		for _, c := range calls {
-			if why := f.distrust(c); why != "" {
-				out = append(out, found{object, what + " is refused: " + why, trusts})
-				return
-			}
+	tell := func(object, what string, c call) {
+		told := len(out) > 0 && out[len(out)-1].object == object
+		if why := f.distrust(c); why != "" && !told {
+			out = append(out, found{object, what + " is refused: " + why, trusts})
 		}
 	}
 	for i := range f.Mutating {
-		if m := &f.Mutating[i]; m.Name == mutatingName {
-			var calls []call
-			for j := range m.Webhooks {
-				calls = append(calls, called(&m.Webhooks[j].ClientConfig))
+		for _, w := range f.Mutating[i].Webhooks {
+			if f.Mutating[i].Name == mutatingName {
+				tell("mutatingwebhookconfiguration/"+mutatingName, "what is written", called(&w.ClientConfig))
 			}
-			tell("mutatingwebhookconfiguration/"+m.Name, "what is written", calls...)
 		}
 	}
 	for i := range f.Validating {
-		if v := &f.Validating[i]; v.Name == validatingName {
-			var calls []call
-			for j := range v.Webhooks {
-				calls = append(calls, called(&v.Webhooks[j].ClientConfig))
+		for _, w := range f.Validating[i].Webhooks {
+			if f.Validating[i].Name == validatingName {
+				tell("validatingwebhookconfiguration/"+validatingName, "what is written", called(&w.ClientConfig))
 			}
-			tell("validatingwebhookconfiguration/"+v.Name, "what is written", calls...)
 		}
 	}
 	for i := range f.Definitions {
@@ -50,7 +44,8 @@ func untrusted(f *Facts) (out []found) {
 		if !ours || c == nil || c.Strategy != apiextensionsv1.WebhookConverter || c.Webhook == nil || c.Webhook.ClientConfig == nil {
 			continue
 		}
-		tell("customresourcedefinition/"+d.Name, "whoever uses another version than the stored one", call{c.Webhook.ClientConfig.Service != nil, c.Webhook.ClientConfig.CABundle})
+		by := c.Webhook.ClientConfig
+		tell("customresourcedefinition/"+d.Name, "whoever uses another version than the stored one", call{by.Service != nil, by.CABundle})
 	}
 	return out
 }

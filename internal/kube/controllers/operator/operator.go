@@ -125,7 +125,7 @@ func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 }
 
 // controlledBy lets through what a kind controls or controlled until now. The handler finds out as
-// well, but takes ten times as long for each of the many pods that others control.
+// well, but only after it has done more for each of the many pods that others control.
 func controlledBy(kind schema.GroupVersionKind) predicate.Predicate {
 	is := func(o client.Object) bool {
 		owner := metav1.GetControllerOfNoCopy(o)
