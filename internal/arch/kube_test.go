@@ -50,6 +50,10 @@ var kubeLadder = []layer{
 		why: "objects are told of without a look into them",
 	},
 	{
+		dir: "internal/kube/lean", may: plus(values, "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/convert", "internal/kube/jobs"), never: controlPlane,
+		why: "what is kept of pods and nodes is said for the cache, which is all that it knows",
+	},
+	{
 		dir: "internal/kube/news", may: plus(values, "internal/kube/convert"), never: controlPlane,
 		why: "news makes events fit the API, whatever they tell",
 	},
@@ -124,14 +128,14 @@ var kubeLadder = []layer{
 	},
 	{
 		dir: "internal/kube/manager", may: plus(controllerMay,
-			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/fanout", "internal/kube/metrics", "internal/kube/news", "internal/kube/scheme",
+			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/fanout", "internal/kube/lean", "internal/kube/metrics", "internal/kube/news", "internal/kube/scheme",
 			"config", "internal/kube/certs", "internal/kube/lead", "internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers"),
 		never: controlPlane,
 		why:   "the manager wires all that one process runs; it reads no file and installs nothing",
 	},
 	{
 		dir: "internal/kube/settings", may: plus(controllerMay,
-			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/fanout", "internal/kube/metrics", "internal/kube/news", "internal/kube/scheme",
+			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/fanout", "internal/kube/lean", "internal/kube/metrics", "internal/kube/news", "internal/kube/scheme",
 			"config", "internal/kube/certs", "internal/kube/lead", "internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers", "internal/kube/manager", "internal/strict"),
 		never: controlPlane,
 		why:   "settings turn a file into the manager's options; nothing else reads that file",

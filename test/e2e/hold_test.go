@@ -30,7 +30,7 @@ const stubborn = `
       spec:
         RESTART
         terminationGracePeriodSeconds: 86400
-        containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 1}}}]`
+        containers: [{name: c, image: busybox, command: [sleep, "1000000"], resources: {limits: {nvidia.com/gpu: 1}}}]`
 
 // wrapped is an AppWrapper of one object.
 func wrapped(name, queue, object string) string {

@@ -59,6 +59,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	sets "github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
+	"github.com/mlbatch/mlbatch/internal/kube/lean"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/news"
 	"github.com/mlbatch/mlbatch/internal/kube/others"
@@ -375,6 +376,11 @@ func managerOptions(opts Options) (ctrl.Options, error) {
 
 // newCache makes the cache that all controllers share.
 func newCache(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
+	informers, err := lean.Informers(cfg, o.HTTPClient)
+	if err != nil {
+		return nil, err
+	}
+	o.NewInformer = informers
 	c, err := cache.New(cfg, o)
 	if err != nil {
 		return nil, err
@@ -386,8 +392,7 @@ func newCache(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 func cached() map[client.Object]cache.ByObject {
 	out := rights.Cached()
 	maps.Copy(out, leaderworkerset.Cached())
-	out[&corev1.Pod{}] = cache.ByObject{Transform: (&resourceLists{}).slimPod}
-	out[&corev1.Node{}] = cache.ByObject{Transform: slimNode}
+	maps.Copy(out, lean.Transforms())
 	return out
 }
 

@@ -1,8 +1,8 @@
-package manager
+package lean
 
 import (
 	"fmt"
-	"runtime"
+	goruntime "runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
@@ -55,7 +57,7 @@ func held(b *testing.B, n int, encode func(int) ([]byte, error), decode func([]b
 					all = append(all, o)
 				}
 				b.ReportMetric((heap()-before)/1e6, "MB")
-				runtime.KeepAlive(all)
+				goruntime.KeepAlive(all)
 			}
 			b.ReportMetric(0, "ns/op")
 		})
@@ -64,10 +66,10 @@ func held(b *testing.B, n int, encode func(int) ([]byte, error), decode func([]b
 
 // heap is what is alive.
 func heap() float64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
+	var m goruntime.MemStats
+	goruntime.GC()
+	goruntime.GC()
+	goruntime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
 }
 
@@ -109,4 +111,55 @@ func theirNode(i int) *corev1.Node {
 		}})
 	}
 	return n
+}
+
+// BenchmarkDecode measures what one pod and one node cost from what the API server sends to what is kept: as
+// client-go decodes them, and as they are read here.
+func BenchmarkDecode(b *testing.B) {
+	pod := theirPod(1)
+	pod.ManagedFields = theirFields()
+	node := theirNode(1)
+	node.ManagedFields = theirFields()
+	for _, one := range []struct {
+		name  string
+		o     runtime.Object
+		shape shape
+		slim  func(any) (any, error)
+	}{{"pod", pod, podShape, (&resourceLists{}).slimPod}, {"node", node, nodeShape, slimNode}} {
+		data := sent(b, one.o)
+		for _, way := range []struct {
+			name string
+			by   runtime.NegotiatedSerializer
+		}{{"whole", scheme.Codecs.WithoutConversion()}, {"lean", negotiated{scheme.Codecs.WithoutConversion(), one.shape}}} {
+			b.Run(one.name+"/"+way.name, func(b *testing.B) {
+				decode := decoder(b, way.by)
+				b.ReportAllocs()
+				b.SetBytes(int64(len(data)))
+				for b.Loop() {
+					o, _, err := decode.Decode(data, nil, nil)
+					if err != nil {
+						b.Fatal(err)
+					}
+					if _, err = one.slim(o); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// theirFields are the managed fields of a pod that was made, bound and started.
+func theirFields() []metav1.ManagedFieldsEntry {
+	var out []metav1.ManagedFieldsEntry
+	for _, by := range []string{"training-operator", "kubelet"} {
+		fields := `{"f:metadata":{"f:labels":{".":{},"f:training.kubeflow.org/job-name":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"main\"}":{".":{},"f:env":{`
+		for j := range 30 {
+			fields += fmt.Sprintf(`"k:{\"name\":\"TRAINING_SETTING_%d\"}":{".":{},"f:name":{},"f:value":{}},`, j)
+		}
+		out = append(out, metav1.ManagedFieldsEntry{
+			Manager: by, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields + "}}}}}")},
+		})
+	}
+	return out
 }

@@ -1,4 +1,4 @@
-package manager
+package lean
 
 import (
 	"fmt"
@@ -10,14 +10,19 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 )
 
-// The cache holds every pod and node of the cluster: what runs there that mlbatch did not admit uses
-// capacity all the same. So it keeps of them what is read, and what they have in common once.
-// Pods that are queued by themselves or in groups are kept whole: their Workloads are made from
-// them. Nothing here writes a whole pod or node back.
+// Transforms are what becomes of pods and nodes before the cache keeps them.
+func Transforms() map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{
+		&corev1.Pod{}:  {Transform: (&resourceLists{}).slimPod},
+		&corev1.Node{}: {Transform: slimNode},
+	}
+}
 
 // mostLists bounds how many lists of resources are remembered.
 const mostLists = 4096

@@ -1,0 +1,221 @@
+package lean
+
+import (
+	"fmt"
+	"iter"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// message says which fields of a message in the wire form of protocol buffers are kept. All are, where
+// nothing else is said.
+type message struct {
+	// only are the fields that are kept; nil keeps all but those of without.
+	only, without []protowire.Number
+	// in says for fields that are messages themselves what is kept of them.
+	in map[protowire.Number]*message
+	// choose, if not nil, says what is kept of one message, instead of what is above.
+	choose func(in []byte) *message
+}
+
+// appendKept appends to out what is kept of a message. It fails if that is not the wire form of one.
+func (m *message) appendKept(out, in []byte) ([]byte, error) {
+	if m.choose != nil {
+		m = m.choose(in)
+	}
+	for len(in) > 0 {
+		field, kind, tag := protowire.ConsumeTag(in)
+		if tag < 0 {
+			return nil, protowire.ParseError(tag)
+		}
+		value := protowire.ConsumeFieldValue(field, kind, in[tag:])
+		if value < 0 {
+			return nil, protowire.ParseError(value)
+		}
+		inner := m.in[field]
+		switch {
+		case slices.Contains(m.without, field), m.only != nil && !slices.Contains(m.only, field):
+		case inner != nil && kind == protowire.BytesType:
+			whole, _ := protowire.ConsumeBytes(in[tag:])
+			out = append(out, in[:tag]...)
+			at := len(out)
+			var err error
+			if out, err = inner.appendKept(out, whole); err != nil {
+				return nil, err
+			}
+			var size [10]byte
+			out = slices.Insert(out, at, protowire.AppendVarint(size[:0], uint64(len(out)-at))...)
+		default:
+			out = append(out, in[:tag+value]...)
+		}
+		in = in[tag+value:]
+	}
+	return out, nil
+}
+
+// last is the last field of a number that is a message or a text, nil if there is none. It fails if in
+// is not the wire form of a message.
+func last(in []byte, number protowire.Number) ([]byte, error) {
+	var out []byte
+	for one, err := range each(in, number) {
+		if err != nil {
+			return nil, err
+		}
+		out = one
+	}
+	return out, nil
+}
+
+// each are the fields of a number that are messages or texts. It ends with an error where in is not the
+// wire form of a message.
+func each(in []byte, number protowire.Number) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for len(in) > 0 {
+			field, kind, tag := protowire.ConsumeTag(in)
+			if tag < 0 {
+				yield(nil, protowire.ParseError(tag))
+				return
+			}
+			value := protowire.ConsumeFieldValue(field, kind, in[tag:])
+			if value < 0 {
+				yield(nil, protowire.ParseError(value))
+				return
+			}
+			if field == number && kind == protowire.BytesType {
+				one, _ := protowire.ConsumeBytes(in[tag:])
+				if !yield(one, nil) {
+					return
+				}
+			}
+			in = in[tag+value:]
+		}
+	}
+}
+
+// drop keeps all but the fields at some paths of names, such as "spec.volumes", of a message of a type.
+func (m *message) drop(t reflect.Type, paths ...string) *message {
+	for _, path := range paths {
+		in, field := m.at(t, path)
+		in.without = append(in.without, field)
+	}
+	return m
+}
+
+// keep keeps of the message at a path these fields alone.
+func (m *message) keep(t reflect.Type, path string, names ...string) {
+	for _, name := range names {
+		in, field := m.at(t, path+"."+name)
+		in.only = append(in.only, field)
+	}
+}
+
+// at is the message that has the field at a path, and the number of that field. It panics if
+// there is none: paths are written in this package alone.
+func (m *message) at(t reflect.Type, path string) (*message, protowire.Number) {
+	name, rest, deeper := strings.Cut(path, ".")
+	field, of := number(t, name)
+	if !deeper {
+		return m, field
+	}
+	if m.in == nil {
+		m.in = map[protowire.Number]*message{}
+	}
+	if m.in[field] == nil {
+		m.in[field] = &message{}
+	}
+	return m.in[field].at(of, rest)
+}
+
+// number is that of a field in the wire form, and the type of its messages.
+func number(t reflect.Type, name string) (protowire.Number, reflect.Type) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		said := strings.Split(f.Tag.Get("protobuf"), ",")
+		if len(said) < 2 || !slices.Contains(said, "name="+name) {
+			continue
+		}
+		n, err := strconv.ParseInt(said[1], 10, 32)
+		if err != nil {
+			panic(fmt.Sprintf("number of %s.%s: %v", t, name, err))
+		}
+		of := f.Type
+		for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+			of = of.Elem()
+		}
+		return protowire.Number(n), of
+	}
+	panic(fmt.Sprintf("%s has no field %s", t, name))
+}
+
+// What slim.go drops, in the wire form.
+var (
+	podShape  = shape{"Pod", &message{choose: podKept}}
+	nodeShape = shape{"Node", (&message{}).drop(reflect.TypeFor[corev1.Node](), "metadata.managedFields",
+		"status.images", "status.volumesInUse", "status.volumesAttached", "status.nodeInfo", "status.runtimeHandlers")}
+
+	queuedPod = (&message{}).drop(reflect.TypeFor[corev1.Pod](), "metadata.managedFields")
+	otherPod  = otherPods()
+)
+
+func otherPods() *message {
+	t := reflect.TypeFor[corev1.Pod]()
+	m := (&message{}).drop(t, "metadata.managedFields",
+		"spec.volumes", "spec.imagePullSecrets", "spec.hostAliases", "spec.dnsConfig", "spec.readinessGates",
+		"spec.securityContext", "spec.ephemeralContainers", "spec.tolerations", "status.ephemeralContainerStatuses")
+	for _, containers := range []string{"spec.initContainers", "spec.containers"} {
+		m.keep(t, containers, "name", "image", "ports", "restartPolicy", "resources")
+	}
+	for _, statuses := range []string{"status.initContainerStatuses", "status.containerStatuses"} {
+		m.drop(t, statuses+".volumeMounts", statuses+".imageID", statuses+".containerID", statuses+".user")
+	}
+	return m
+}
+
+// podKept is what is kept of a pod: nearly all, if it is queued by itself or in a group.
+func podKept(p []byte) *message {
+	if queued(p) {
+		return queuedPod
+	}
+	return otherPod
+}
+
+// Fields of a pod by which it is seen that it is queued, and of the entries of maps.
+var (
+	podMetadata, _ = number(reflect.TypeFor[corev1.Pod](), "metadata")
+	labels, _      = number(reflect.TypeFor[metav1.ObjectMeta](), "labels")
+)
+
+const (
+	entryKey   = 1
+	entryValue = 2
+)
+
+// queued reports whether a pod in its wire form has the label of those that the webhook has taken in, as
+// [pod.Managed] reports of one that is decoded. What cannot be read is taken for queued: then
+// nothing is missing.
+func queued(p []byte) bool {
+	metadata, err := last(p, podMetadata)
+	if err != nil {
+		return true
+	}
+	is := false
+	for label, err := range each(metadata, labels) {
+		if err != nil {
+			return true
+		}
+		if key, err := last(label, entryKey); err != nil || string(key) != kueue.ManagedLabel {
+			continue
+		}
+		value, err := last(label, entryValue)
+		is = err != nil || string(value) == "true"
+	}
+	return is
+}

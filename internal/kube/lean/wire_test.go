@@ -1,0 +1,178 @@
+package lean
+
+import (
+	"math/rand"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// Whatever a pod or a node says: what is read of it from the wire is what is kept of it when it is decoded
+// whole, alone and in a list; and nothing goes over the decoder that would be dropped after it.
+func TestWhatIsCutIsWhatIsDropped(t *testing.T) {
+	t.Parallel()
+	fill := fuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(1), scheme.Codecs)
+	managed := 0
+	for i := range 300 {
+		p := &corev1.Pod{}
+		fill.Fill(p)
+		p.Labels = map[string]string{"a": "b", kueue.ManagedLabel: []string{"true", "false", ""}[i%3]}
+		if i%5 == 0 {
+			p.Labels = nil
+		}
+		if queued(wire(t, p)) {
+			managed++
+		}
+		p.Spec.DeprecatedServiceAccount = p.Spec.ServiceAccountName // as the API server has it
+		compare(t, p, &corev1.PodList{Items: []corev1.Pod{*p, *aPod()}}, podShape, (&resourceLists{}).slimPod)
+		n := &corev1.Node{}
+		fill.Fill(n)
+		compare(t, n, &corev1.NodeList{Items: []corev1.Node{*n, {}}}, nodeShape, slimNode)
+	}
+	if managed < 50 {
+		t.Errorf("only %d pods were queued", managed)
+	}
+}
+
+func compare(t *testing.T, o, list runtime.Object, s shape, slim func(any) (any, error)) {
+	t.Helper()
+	kept := func(o runtime.Object) runtime.Object {
+		out, err := slim(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		is, _ := out.(runtime.Object)
+		return is
+	}
+	data := sent(t, o)
+	want := kept(read(t, scheme.Codecs.WithoutConversion(), data))
+	got := read(t, negotiated{scheme.Codecs.WithoutConversion(), s}, data)
+	less, err := s.cut(nil, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := sent(t, kept(got.DeepCopyObject())); len(again) < len(less) {
+		t.Fatalf("%d bytes are read, of which %d are kept:\n%s", len(less), len(again), cmp.Diff(got, kept(got.DeepCopyObject())))
+	}
+	if d := cmp.Diff(want, kept(got)); d != "" {
+		t.Fatalf("(-decoded whole +cut):\n%s", d)
+	}
+	whole, cut := read(t, scheme.Codecs.WithoutConversion(), sent(t, list)), read(t, negotiated{scheme.Codecs.WithoutConversion(), s}, sent(t, list))
+	if d := cmp.Diff(items(t, whole, kept), items(t, cut, kept)); d != "" {
+		t.Fatalf("in a list (-decoded whole +cut):\n%s", d)
+	}
+}
+
+// items are what is kept of the objects of a list.
+func items(t *testing.T, list runtime.Object, kept func(runtime.Object) runtime.Object) []runtime.Object {
+	t.Helper()
+	var out []runtime.Object
+	switch list := list.(type) {
+	case *corev1.PodList:
+		for i := range list.Items {
+			out = append(out, kept(&list.Items[i]))
+		}
+	case *corev1.NodeList:
+		for i := range list.Items {
+			out = append(out, kept(&list.Items[i]))
+		}
+	default:
+		t.Fatalf("a list is %T", list)
+	}
+	return out
+}
+
+// What is no pod is decoded as it comes: what a watch that fails ends with, and what is broken.
+func TestOthersAreNotCut(t *testing.T) {
+	t.Parallel()
+	lean := negotiated{scheme.Codecs.WithoutConversion(), podShape}
+	said := &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonExpired, Message: "too old"}
+	got := read(t, lean, sent(t, said))
+	if is, _ := got.(*metav1.Status); is == nil || is.Reason != said.Reason || is.Message != said.Message {
+		t.Errorf("a failure is read as %v", got)
+	}
+	pod := sent(t, aPod())
+	read(t, lean, pod)
+	if p, _ := read(t, scheme.Codecs.WithoutConversion(), pod).(*corev1.Pod); p == nil || len(p.Spec.Volumes) == 0 {
+		t.Error("other clients read pods without volumes as well")
+	}
+	for n := range pod { // some beginnings are pods with less
+		_, _, want := decoder(t, scheme.Codecs.WithoutConversion()).Decode(pod[:n], nil, nil)
+		if _, _, err := decoder(t, lean).Decode(pod[:n], nil, nil); (err == nil) != (want == nil) {
+			t.Errorf("the first %d bytes of a pod: %v, and %v if they are not cut", n, err, want)
+		}
+	}
+}
+
+// A pod is queued where its label says so, as it is when it is decoded.
+func TestQueuedPodsAreSeenOnTheWire(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		why    string
+		labels map[string]string
+		want   bool
+	}{
+		{"no label", nil, false},
+		{"taken in", map[string]string{kueue.ManagedLabel: "true", "a": "b", "z": "true"}, true},
+		{"not taken in", map[string]string{kueue.ManagedLabel: "false"}, false},
+		{"said of another label", map[string]string{kueue.ManagedLabel + "x": "true"}, false},
+		{"said of nothing", map[string]string{kueue.ManagedLabel: ""}, false},
+	} {
+		p := aPod()
+		p.Labels = c.labels
+		if got := queued(wire(t, p)); got != c.want {
+			t.Errorf("%s: %t, want %t", c.why, got, c.want)
+		}
+	}
+	if !queued([]byte{0xff}) {
+		t.Error("what cannot be read must be kept whole")
+	}
+}
+
+// sent is what the API server sends of an object.
+func sent(t testing.TB, o runtime.Object) []byte {
+	t.Helper()
+	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	out, err := runtime.Encode(scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// wire is a pod in its wire form.
+func wire(t *testing.T, p *corev1.Pod) []byte {
+	t.Helper()
+	out, err := p.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// decoder is what client-go decodes with.
+func decoder(t testing.TB, by runtime.NegotiatedSerializer) runtime.Decoder {
+	t.Helper()
+	info, is := runtime.SerializerInfoForMediaType(by.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	if !is {
+		t.Fatal("no protocol buffers")
+	}
+	return by.DecoderToVersion(info.Serializer, corev1.SchemeGroupVersion)
+}
+
+func read(t *testing.T, by runtime.NegotiatedSerializer, data []byte) runtime.Object {
+	t.Helper()
+	o, _, err := decoder(t, by).Decode(data, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
