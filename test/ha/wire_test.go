@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -224,6 +225,13 @@ func (b *balancer) add(o order) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all = append(b.all, o)
+}
+
+// spare sends nothing more to a controller.
+func (b *balancer) spare(o order) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = slices.DeleteFunc(slices.Clone(b.all), func(other order) bool { return other == o })
 }
 
 func (b *balancer) look(ctx context.Context) {

@@ -74,6 +74,9 @@ func TestNothingIsWrittenWithoutTheLead(t *testing.T) {
 	if err := g.Create(ctx, &authorizationv1.SubjectAccessReview{}); err != nil || wrote != 1 {
 		t.Errorf("a question was not asked: %v", err)
 	}
+	if err := g.Create(ctx, pod(), client.DryRunAll); err != nil || wrote != 2 {
+		t.Errorf("whether a pod could be created was not asked: %v", err)
+	}
 }
 
 // leases is a namespace with one Lease, nil before it is made.
