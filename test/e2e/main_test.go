@@ -25,7 +25,19 @@ const timeScale = "20"
 
 // installedVariable, if set, has the tests run against a cluster with real nodes into which mlbatch
 // was installed, as root (see make installed). Tests that need simulated nodes are to be left out.
-const installedVariable = "MLBATCH_E2E_INSTALLED"
+// If it is withoutScheduler, the cluster's own scheduler binds pods.
+const (
+	installedVariable = "MLBATCH_E2E_INSTALLED"
+	withoutScheduler  = "without-scheduler"
+)
+
+// controllerUser is who the controller is.
+func controllerUser() string {
+	if os.Getenv(installedVariable) != "" {
+		return "system:serviceaccount:mlbatch-system:mlbatch-controller"
+	}
+	return local.ControllerUser
+}
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -84,7 +96,11 @@ func installTutorial(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
-	values, err := yaml.Marshal(map[string]any{"controller": map[string]any{"config": string(config)}})
+	given := map[string]any{"controller": map[string]any{"config": string(config)}}
+	if os.Getenv(installedVariable) == withoutScheduler {
+		given["scheduler"] = map[string]any{"enabled": false}
+	}
+	values, err := yaml.Marshal(given)
 	if err != nil {
 		return fmt.Errorf("write values: %w", err)
 	}

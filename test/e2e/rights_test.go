@@ -10,13 +10,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
-	"github.com/mlbatch/mlbatch/internal/local"
 )
 
 // An attacker who takes the controller over finds Secrets and makes pods where jobs run,
 // and nowhere else. Rights come with a LocalQueue and go with the last one.
 func TestS21ControllerIsBoundWhereJobsRun(t *testing.T) {
-	admin, controller := user(t, ""), user(t, local.ControllerUser)
+	admin, controller := user(t, ""), user(t, controllerUser())
 	mayRead := func(namespace string) string {
 		err := controller.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "password"}, &corev1.Secret{})
 		switch {
@@ -41,7 +40,7 @@ func TestS21ControllerIsBoundWhereJobsRun(t *testing.T) {
 		if got := mayRead(ns); got != "forbidden" {
 			t.Errorf("the controller reads Secrets in namespace %s: %q", ns, got)
 		}
-		if err := controller.Create(t.Context(), rights.Of(ns, rights.Subject(local.ControllerUser))); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		if err := controller.Create(t.Context(), rights.Of(ns, rights.Subject(controllerUser()))); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 			t.Errorf("the controller gives itself rights in namespace %s: %v", ns, err)
 		}
 	}

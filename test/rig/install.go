@@ -3,6 +3,7 @@ package rig
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // StartBare starts a cluster with real nodes and without mlbatch, whose nodes have the image
@@ -86,3 +90,76 @@ func (c *Cluster) Install(ctx context.Context, args ...string) (string, error) {
 
 // Image is the name of the image that Install installs.
 func (c *Cluster) Image() string { return c.image }
+
+// programs are those that were installed, as processes of this machine.
+func (c *Cluster) programs(ctx context.Context) ([]Component, error) {
+	out, err := c.Run(ctx, "kubectl", "get", "pods", "-n", "mlbatch-system", "-o", "json")
+	if err != nil {
+		return nil, err
+	}
+	var pods corev1.PodList
+	if err := json.Unmarshal([]byte(out), &pods); err != nil {
+		return nil, fmt.Errorf("read pods: %w", err)
+	}
+	processes, err := processes()
+	if err != nil {
+		return nil, err
+	}
+	var all []Component
+	for _, p := range pods.Items {
+		one := Component{Name: p.Labels["app.kubernetes.io/component"], PID: processes[p.Name]}
+		for _, s := range p.Status.ContainerStatuses {
+			one.Restarts += int(s.RestartCount)
+			if s.Ready {
+				one.Health = "ready"
+			}
+		}
+		if one.PID != 0 {
+			one.MemoryBytes, err = resident(one.PID)
+			if err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// processes are those of this machine that run in pods, by the names of these, which containers have
+// in their environment.
+func processes() (map[string]int, error) {
+	environments, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	out := map[string]int{}
+	for _, at := range environments {
+		data, err := os.ReadFile(at)
+		if err != nil {
+			continue // it has ended
+		}
+		for variable := range strings.SplitSeq(string(data), "\x00") {
+			if pod, is := strings.CutPrefix(variable, "HOSTNAME="); is {
+				out[pod], _ = strconv.Atoi(filepath.Base(filepath.Dir(at))) // as the pattern has it
+			}
+		}
+	}
+	return out, nil
+}
+
+// resident is what a process holds in memory, in bytes.
+func resident(pid int) (int64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0, fmt.Errorf("read its memory: %w", err)
+	}
+	f := strings.Fields(string(data))
+	if len(f) < 2 {
+		return 0, fmt.Errorf("its memory is %q", data)
+	}
+	pages, err := strconv.ParseInt(f[1], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read its memory: %w", err)
+	}
+	return pages * int64(os.Getpagesize()), nil
+}

@@ -204,7 +204,8 @@ func (c *Cluster) Run(ctx context.Context, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// Components reads "mlbatch status".
+// Components reads "mlbatch status". Where mlbatch was installed, the programs that run in pods are
+// among them.
 func (c *Cluster) Components(ctx context.Context) ([]Component, error) {
 	out, err := c.Run(ctx, "status", "-o", "json")
 	if out == "" { // with an output, the error says that something is not ready
@@ -221,7 +222,11 @@ func (c *Cluster) Components(ctx context.Context) ([]Component, error) {
 			c.Name = "scheduler" // whichever there is (--stock-scheduler)
 		}
 	}
-	return status.Components, nil
+	if c.image == "" {
+		return status.Components, nil
+	}
+	pods, err := c.programs(ctx)
+	return append(status.Components, pods...), err
 }
 
 // Aim returns a function that ends the running processes of some components at
