@@ -96,8 +96,10 @@ func installTutorial(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
-	given := map[string]any{"controller": map[string]any{"config": string(config)}}
+	controller := map[string]any{"config": string(config)}
+	given := map[string]any{"controller": controller}
 	if os.Getenv(installedVariable) == withoutScheduler {
+		controller["schedulerName"] = "default-scheduler"
 		given["scheduler"] = map[string]any{"enabled": false}
 	}
 	values, err := yaml.Marshal(given)

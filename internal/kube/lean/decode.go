@@ -46,9 +46,12 @@ type cutting struct {
 // to the serializer as it came.
 func (c cutting) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	space, _ := spaces.Get().(*[]byte)
-	defer spaces.Put(space)
-	less, err := c.shape.cut((*space)[:0], data)
-	if err == nil {
+	defer func() {
+		if cap(*space) <= largestSpace {
+			spaces.Put(space)
+		}
+	}()
+	if less, err := c.shape.cut((*space)[:0], data); err == nil {
 		data, *space = less, less
 	}
 	return c.Serializer.Decode(data, defaults, into)
@@ -56,6 +59,9 @@ func (c cutting) Decode(data []byte, defaults *schema.GroupVersionKind, into run
 
 // spaces are where objects are cut. Decoding copies what it keeps.
 var spaces = sync.Pool{New: func() any { return new([]byte) }}
+
+// largestSpace, in bytes, is what is kept for the next object: lists take far more.
+const largestSpace = 1 << 20
 
 // magic precedes every object that the API server sends in protocol buffers; then comes a
 // [runtime.Unknown].

@@ -202,20 +202,21 @@ const (
 // [pod.Managed] reports of one that is decoded. What cannot be read is taken for queued: then
 // nothing is missing.
 func queued(p []byte) bool {
-	metadata, err := last(p, podMetadata)
-	if err != nil {
-		return true
-	}
 	is := false
-	for label, err := range each(metadata, labels) {
+	for metadata, err := range each(p, podMetadata) {
 		if err != nil {
 			return true
 		}
-		if key, err := last(label, entryKey); err != nil || string(key) != kueue.ManagedLabel {
-			continue
+		for label, err := range each(metadata, labels) {
+			if err != nil {
+				return true
+			}
+			if key, err := last(label, entryKey); err != nil || string(key) != kueue.ManagedLabel {
+				continue
+			}
+			value, err := last(label, entryValue)
+			is = err != nil || string(value) == "true"
 		}
-		value, err := last(label, entryValue)
-		is = err != nil || string(value) == "true"
 	}
 	return is
 }

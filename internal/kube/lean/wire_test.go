@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -134,6 +135,47 @@ func TestQueuedPodsAreSeenOnTheWire(t *testing.T) {
 	}
 	if !queued([]byte{0xff}) {
 		t.Error("what cannot be read must be kept whole")
+	}
+}
+
+// Whatever is sent: what can be decoded whole is decoded here, and the same is kept of it.
+func FuzzCut(f *testing.F) {
+	taken := aPod()
+	taken.Labels[kueue.ManagedLabel] = "true"
+	for _, o := range []runtime.Object{aPod(), taken, &corev1.PodList{Items: []corev1.Pod{*taken, *aPod()}}, &metav1.Status{Message: "too old"}} {
+		f.Add(sent(f, o))
+	}
+	whole, lean := decoder(f, scheme.Codecs.WithoutConversion()), decoder(f, negotiated{scheme.Codecs.WithoutConversion(), podShape})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		want, _, err := whole.Decode(data, nil, nil)
+		if err != nil {
+			_, _, _ = lean.Decode(data, nil, nil) // it may say less of what it does not read
+			return
+		}
+		got, _, err := lean.Decode(data, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []runtime.Object{want, got} {
+			switch o := o.(type) {
+			case *corev1.Pod:
+				slimmed(t, o)
+			case *corev1.PodList:
+				for i := range o.Items {
+					slimmed(t, &o.Items[i])
+				}
+			}
+		}
+		if !apiequality.Semantic.DeepEqual(want, got) {
+			t.Errorf("(-decoded whole +cut):\n%s", cmp.Diff(want, got))
+		}
+	})
+}
+
+func slimmed(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	if _, err := (&resourceLists{}).slimPod(p); err != nil {
+		t.Fatal(err)
 	}
 }
 
