@@ -114,11 +114,13 @@ func (c *Cluster) programs(ctx context.Context) ([]Component, error) {
 				one.Health = "ready"
 			}
 		}
-		if one.PID != 0 {
-			one.MemoryBytes, err = resident(one.PID)
-			if err != nil {
+		switch {
+		case one.PID != 0:
+			if one.MemoryBytes, err = resident(one.PID); err != nil {
 				return nil, err
 			}
+		case one.Health == "ready":
+			return nil, fmt.Errorf("pod %s is ready, and no process of this machine is in it", p.Name)
 		}
 		all = append(all, one)
 	}
@@ -139,8 +141,9 @@ func processes() (map[string]int, error) {
 			continue // it has ended
 		}
 		for variable := range strings.SplitSeq(string(data), "\x00") {
-			if pod, is := strings.CutPrefix(variable, "HOSTNAME="); is {
-				out[pod], _ = strconv.Atoi(filepath.Base(filepath.Dir(at))) // as the pattern has it
+			pod, is := strings.CutPrefix(variable, "HOSTNAME=")
+			if pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(at))); is && (out[pod] == 0 || pid < out[pod]) {
+				out[pod] = pid // the first one of a container
 			}
 		}
 	}

@@ -12,6 +12,7 @@
 package lean
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -30,8 +31,11 @@ type NewInformer = func(toolscache.ListerWatcher, runtime.Object, time.Duration,
 
 // Informers returns what makes informers. Those of whole pods and nodes watch all that there are, whatever
 // selectors and namespaces are asked for, and read what [Transforms] keeps; all others are the usual
-// ones. hc is what requests are made with; it must not be nil. It fails if cfg cannot be used.
+// ones. hc is what requests are made with. It fails if that is nil or cfg cannot be used.
 func Informers(cfg *rest.Config, hc *http.Client) (NewInformer, error) {
+	if hc == nil {
+		return nil, errors.New("read pods and nodes: no HTTP client is given")
+	}
 	reader := func(resource string, s shape) (toolscache.ListerWatcher, error) {
 		c := rest.CopyConfig(cfg)
 		c.GroupVersion, c.APIPath = &corev1.SchemeGroupVersion, "/api"

@@ -1,6 +1,7 @@
 package lean
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"reflect"
@@ -61,8 +62,8 @@ func (m *message) appendKept(out, in []byte) ([]byte, error) {
 	return out, nil
 }
 
-// last is the last field of a number that is a message or a text, nil if there is none. It fails if in
-// is not the wire form of a message.
+// last is the last field of a number, which must be a message or a text; nil if there is none. It fails if
+// in is not the wire form of such a message.
 func last(in []byte, number protowire.Number) ([]byte, error) {
 	var out []byte
 	for one, err := range each(in, number) {
@@ -74,8 +75,11 @@ func last(in []byte, number protowire.Number) ([]byte, error) {
 	return out, nil
 }
 
-// each are the fields of a number that are messages or texts. It ends with an error where in is not the
-// wire form of a message.
+// errKind says that a field is neither a message nor a text.
+var errKind = errors.New("of another wire type")
+
+// each are the fields of a number, which must be messages or texts. It ends with an error where in is not the
+// wire form of such a message.
 func each(in []byte, number protowire.Number) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for len(in) > 0 {
@@ -89,8 +93,12 @@ func each(in []byte, number protowire.Number) iter.Seq2[[]byte, error] {
 				yield(nil, protowire.ParseError(value))
 				return
 			}
-			if field == number && kind == protowire.BytesType {
-				one, _ := protowire.ConsumeBytes(in[tag:])
+			if field == number {
+				one, size := protowire.ConsumeBytes(in[tag:])
+				if kind != protowire.BytesType || size < 0 {
+					yield(nil, errKind)
+					return
+				}
 				if !yield(one, nil) {
 					return
 				}
@@ -211,11 +219,14 @@ func queued(p []byte) bool {
 			if err != nil {
 				return true
 			}
-			if key, err := last(label, entryKey); err != nil || string(key) != kueue.ManagedLabel {
-				continue
+			key, errOfKey := last(label, entryKey)
+			value, errOfValue := last(label, entryValue)
+			if errOfKey != nil || errOfValue != nil {
+				return true
 			}
-			value, err := last(label, entryValue)
-			is = err != nil || string(value) == "true"
+			if string(key) == kueue.ManagedLabel {
+				is = string(value) == "true"
+			}
 		}
 	}
 	return is

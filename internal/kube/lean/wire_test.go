@@ -2,6 +2,7 @@ package lean
 
 import (
 	"math/rand"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -138,43 +139,71 @@ func TestQueuedPodsAreSeenOnTheWire(t *testing.T) {
 	}
 }
 
-// Whatever is sent: what can be decoded whole is decoded here, and the same is kept of it.
+// Whatever is sent, nothing panics; and of all that an API server can send, which writes objects in one
+// way, the same is kept as if it were decoded whole.
 func FuzzCut(f *testing.F) {
-	taken := aPod()
+	taken, long := aPod(), aPod()
 	taken.Labels[kueue.ManagedLabel] = "true"
-	for _, o := range []runtime.Object{aPod(), taken, &corev1.PodList{Items: []corev1.Pod{*taken, *aPod()}}, &metav1.Status{Message: "too old"}} {
+	long.Labels["long"], long.Spec.NodeSelector["long"] = strings.Repeat("x", 300), strings.Repeat("x", 300)
+	for _, o := range []runtime.Object{
+		aPod(), taken, long, &corev1.PodList{Items: []corev1.Pod{*taken, *aPod()}}, theirNode(1), &corev1.NodeList{Items: []corev1.Node{*theirNode(1)}}, &metav1.Status{Message: "too old"},
+	} {
 		f.Add(sent(f, o))
 	}
-	whole, lean := decoder(f, scheme.Codecs.WithoutConversion()), decoder(f, negotiated{scheme.Codecs.WithoutConversion(), podShape})
+	whole := decoder(f, scheme.Codecs.WithoutConversion())
+	pods, nodes := decoder(f, negotiated{scheme.Codecs.WithoutConversion(), podShape}), decoder(f, negotiated{scheme.Codecs.WithoutConversion(), nodeShape})
 	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, lean := range []runtime.Decoder{pods, nodes} {
+			_, _, _ = lean.Decode(data, nil, nil) // it may say less of what it does not read
+		}
+		o, _, err := whole.Decode(data, nil, nil)
+		if err != nil {
+			return
+		}
+		lean := pods
+		switch o.(type) {
+		case *corev1.Node, *corev1.NodeList:
+			lean = nodes
+		case *corev1.Pod, *corev1.PodList, *metav1.Status:
+		default:
+			return // of no kind that is read here
+		}
+		data = sent(t, o)
 		want, _, err := whole.Decode(data, nil, nil)
 		if err != nil {
-			_, _, _ = lean.Decode(data, nil, nil) // it may say less of what it does not read
-			return
+			return // texts that are none, which can be encoded and not be read
 		}
 		got, _, err := lean.Decode(data, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, o := range []runtime.Object{want, got} {
-			switch o := o.(type) {
-			case *corev1.Pod:
-				slimmed(t, o)
-			case *corev1.PodList:
-				for i := range o.Items {
-					slimmed(t, &o.Items[i])
-				}
-			}
-		}
+		slimmed(t, want)
+		slimmed(t, got)
 		if !apiequality.Semantic.DeepEqual(want, got) {
 			t.Errorf("(-decoded whole +cut):\n%s", cmp.Diff(want, got))
 		}
 	})
 }
 
-func slimmed(t *testing.T, p *corev1.Pod) {
+// slimmed slims what is slimmed of an object or a list.
+func slimmed(t *testing.T, o runtime.Object) {
 	t.Helper()
-	if _, err := (&resourceLists{}).slimPod(p); err != nil {
+	var err error
+	switch o := o.(type) {
+	case *corev1.Pod:
+		_, err = (&resourceLists{}).slimPod(o)
+	case *corev1.PodList:
+		for i := range o.Items {
+			slimmed(t, &o.Items[i])
+		}
+	case *corev1.Node:
+		_, err = slimNode(o)
+	case *corev1.NodeList:
+		for i := range o.Items {
+			slimmed(t, &o.Items[i])
+		}
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -376,6 +376,9 @@ func managerOptions(opts Options) (ctrl.Options, error) {
 
 // newCache makes the cache that all controllers share.
 func newCache(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
+	if o.DefaultNamespaces != nil || o.DefaultLabelSelector != nil || o.DefaultFieldSelector != nil {
+		return nil, errors.New("the cache is of all namespaces: pods and nodes are read without selectors")
+	}
 	informers, err := lean.Informers(cfg, o.HTTPClient)
 	if err != nil {
 		return nil, err
