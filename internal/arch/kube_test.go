@@ -50,7 +50,7 @@ var kubeLadder = []layer{
 		why: "objects are told of without a look into them",
 	},
 	{
-		dir: "internal/kube/lean", may: plus(values, "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/convert", "internal/kube/jobs"), never: controlPlane,
+		dir: "internal/kube/lean", may: plus(values), never: controlPlane,
 		why: "what is kept of pods and nodes is said for the cache, which is all that it knows",
 	},
 	{
@@ -116,7 +116,7 @@ var kubeLadder = []layer{
 		why: "when pods start together, and where, is decided over values; who carries it out has the clients",
 	},
 	{
-		dir: "internal/kube/scheduler", may: plus(values, "internal/kube/convert", "internal/kube/gang", "internal/kube/lead", "internal/kube/news"), never: controlPlane,
+		dir: "internal/kube/scheduler", may: plus(values, "internal/kube/convert", "internal/kube/gang", "internal/kube/lead", "internal/kube/lean", "internal/kube/news"), never: controlPlane,
 		why: "the scheduler is a process of its own: plans reach it through the API alone",
 	},
 	{

@@ -23,8 +23,12 @@ import (
 
 // podOfSet is a template of a pod that runs so long, with further annotations.
 func podOfSet(d string, more ...string) string {
-	return fmt.Sprintf("template: {metadata: {annotations: {%s}}, spec: {terminationGracePeriodSeconds: 0, restartPolicy: Never, containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 1, cpu: 1, memory: 1Gi}}}]}}",
-		strings.Join(append([]string{"mlbatch.dev/run-for: " + d}, more...), ", "))
+	command := ""
+	if d == "forever" { // for real nodes
+		command = `command: [sleep, "1000000"], `
+	}
+	return fmt.Sprintf("template: {metadata: {annotations: {%s}}, spec: {terminationGracePeriodSeconds: 0, restartPolicy: Never, containers: [{name: c, image: busybox, %sresources: {limits: {nvidia.com/gpu: 1, cpu: 1, memory: 1Gi}}}]}}",
+		strings.Join(append([]string{"mlbatch.dev/run-for: " + d}, more...), ", "), command)
 }
 
 func jobSetManifest(name, spec string) string {

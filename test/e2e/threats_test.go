@@ -858,6 +858,7 @@ func TestT9NobodyReachesPodsOfOthers(t *testing.T) {
 	bob, alice := user(t, "bob"), user(t, "alice")
 	create(t, bob, gang("t9-his", 1, 1, 6000), "red")
 	eventually(t, "bob's job runs", inPhase(t, "Running", "red", "t9-his"))
+	eventually(t, "it has its pod", jobPods(t, "red", "t9-his", 1))
 	pod := pods(t, "red", "t9-his")[0].Name
 	for _, args := range [][]string{
 		{"logs", "red/t9-his"},

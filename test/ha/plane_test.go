@@ -34,6 +34,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
+	"github.com/mlbatch/mlbatch/internal/kube/scheduler"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/kube/settings"
 	"github.com/mlbatch/mlbatch/internal/local"
@@ -42,6 +43,10 @@ import (
 const (
 	// controllerUser is who the controllers are.
 	controllerUser = "mlbatch-controller"
+	// schedulerUser is who schedulers are.
+	schedulerUser = "mlbatch-scheduler"
+	// leases is where they compete for the lead.
+	leases = "mlbatch-system"
 	// team is the namespace of all jobs, and queue its LocalQueue and ClusterQueue.
 	team, queue = "team", "queue"
 	// patience bounds every wait, so that a fault ends a test.
@@ -69,6 +74,8 @@ type order struct {
 	Kubeconfig                string
 	Webhook, Health, Profiles int
 	Drain                     time.Duration
+	// Scheduler runs a scheduler instead, which has no webhooks.
+	Scheduler bool
 }
 
 // serve is what "mlbatch controller" does.
@@ -84,6 +91,14 @@ func serve(text string) error {
 	if err != nil {
 		return err
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	if o.Scheduler {
+		cfg.QPS = -1 // as "mlbatch scheduler" has it
+		return scheduler.Run(ctx, scheduler.Options{
+			Client: cfg, SchedulerNames: jobs.SchedulerNames(), HealthPort: o.Health, Election: scheduler.Election{Enabled: true, Namespace: leases},
+		})
+	}
 	resolved, err := settings.Resolve(settings.Empty(), settings.Given{})
 	if err != nil {
 		return err
@@ -95,8 +110,6 @@ func serve(text string) error {
 	opts.ProfilesAddress = fmt.Sprintf("127.0.0.1:%d", o.Profiles)
 	opts.Certs.Hosts = append(opts.Certs.Hosts, "127.0.0.1")
 	opts.Certs.Pause = time.Second
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
 	return manager.Run(ctx, opts)
 }
 
@@ -128,7 +141,7 @@ func newPlane(t testing.TB) *plane {
 	}
 	for range 2 { // as at every start
 		p.eventually("mlbatch is installed", func() error { // an API server that was just started may take long
-			return install.Apply(t.Context(), p.admin, install.Options{WebhookURL: "https://" + p.balancer.address(), ControllerUser: controllerUser})
+			return install.Apply(t.Context(), p.admin, install.Options{WebhookURL: "https://" + p.balancer.address(), ControllerUser: controllerUser, SchedulerUser: schedulerUser})
 		})
 	}
 	api, err := discovery.NewDiscoveryClientForConfig(p.config)
@@ -173,6 +186,10 @@ func (r *replica) write(server string, tls *rest.Config) {
 		as = fmt.Sprintf(", client-certificate-data: %s, client-key-data: %s", encoded(tls.CertData, tls.CertFile), encoded(tls.KeyData, tls.KeyFile))
 		server += "\n    certificate-authority-data: " + encoded(tls.CAData, tls.CAFile)
 	}
+	user := controllerUser
+	if r.order.Scheduler {
+		user = schedulerUser
+	}
 	text := fmt.Sprintf(`apiVersion: v1
 kind: Config
 current-context: x
@@ -182,7 +199,7 @@ clusters:
   cluster:
     server: %s
 users: [{name: x, user: {as: %s%s}}]
-`, server, controllerUser, as)
+`, server, user, as)
 	if err := os.WriteFile(r.order.Kubeconfig, []byte(text), 0o600); err != nil {
 		r.Fatal(err)
 	}
@@ -209,7 +226,9 @@ func (r *replica) start() {
 		r.Fatal(err)
 	}
 	go func() { _ = r.cmd.Wait(); close(r.ended) }() // how it ends is read from its log
-	r.balancer.add(r.order)
+	if !r.order.Scheduler {
+		r.balancer.add(r.order)
+	}
 	r.Cleanup(func() {
 		r.signal(syscall.SIGKILL)
 		<-r.ended

@@ -22,8 +22,8 @@ import (
 )
 
 // BenchmarkSize measures what a controller needs where there are many nodes and pods that it did
-// not admit: its memory, and how long it takes from its start until it admits. Half of the
-// nodes are full of pods. MLBATCH_BENCH_NODES and MLBATCH_BENCH_PODS are how many (10000
+// not admit: its memory, and how long it takes from its start until it admits; and then what a scheduler
+// needs. Half of the nodes are full of pods. MLBATCH_BENCH_NODES and MLBATCH_BENCH_PODS are how many (10000
 // and 100000), MLBATCH_BENCH_PROFILE is where a profile of its memory is put, MLBATCH_BENCH_CPU
 // where one of its processor time in its first MLBATCH_BENCH_SECONDS (20) is.
 func BenchmarkSize(b *testing.B) {
@@ -60,8 +60,28 @@ func BenchmarkSize(b *testing.B) {
 		}
 		r.signal(9)
 		<-r.ended
+		p.measureScheduler(b)
 	}
 	b.ReportMetric(0, "ns/op")
+}
+
+// measureScheduler measures what a scheduler needs until it has read everything, and then.
+func (p *plane) measureScheduler(b *testing.B) {
+	b.Helper()
+	p.begun++
+	r := &replica{plane: p, name: fmt.Sprintf("scheduler-%d", p.begun), ended: make(chan struct{})}
+	r.order = order{Kubeconfig: filepath.Join(p.dir, r.name+".yaml"), Health: free(p), Scheduler: true}
+	r.write(p.config.Host, p.config)
+	began := time.Now()
+	r.start()
+	p.seldom(r.name+" is ready", func() error { return ready(p.Context(), r.order.Health) })
+	b.ReportMetric(time.Since(began).Seconds(), "s-scheduler-ready")
+	p.await(10 * time.Second)
+	now, most := r.memory()
+	b.ReportMetric(now, "MB-scheduler")
+	b.ReportMetric(most, "MB-scheduler-peak")
+	r.signal(9)
+	<-r.ended
 }
 
 // seldom waits until something succeeds, and asks so seldom that it takes nothing from those who compute.

@@ -221,7 +221,7 @@ func trains(t *testing.T, p *plain, conditions []metav1.Condition) {
 	p.old1(w)
 }
 
-// The parts of MLBatch are taken over in their order by an import that is killed after each write.
+// The parts of MLBatch are taken over by an import that is killed after each write.
 // AppWrappers go on in their phases, without a reset that was not begun before.
 func TestImportMLBatch(t *testing.T) {
 	p := mlbatchCluster(t)

@@ -164,15 +164,15 @@ func DefaultValues(tag string) Values {
 		Platform:         Kubernetes,
 		Image:            Image{Registry: "localhost", Repository: "mlbatch", Tag: tag, PullPolicy: corev1.PullIfNotPresent},
 		ImagePullSecrets: []corev1.LocalObjectReference{},
-		// Requests are what was measured (docs/benchmarks.md), limits leave room for a cluster of
-		// 10,000 nodes. Of the CPU there is no limit: what is throttled decides late.
+		// Requests are what was measured (docs/install.md), limits leave room for a cluster of
+		// 10,000 nodes and 100,000 pods (docs/benchmarks.md). Of the CPU there is no limit: what is throttled decides late.
 		Controller: Controlling{
 			Program: Program{Replicas: 2, Resources: resources("200m", "256Mi", "4Gi"), ExtraArgs: []string{}},
 			Config:  DefaultConfig, SchedulerName: jobs.SchedulerName, Kinds: map[string]string{},
 		},
 		Scheduler: Scheduling{
 			Enabled: true,
-			Program: Program{Replicas: 2, Resources: resources("100m", "192Mi", "2Gi"), ExtraArgs: []string{}},
+			Program: Program{Replicas: 2, Resources: resources("100m", "192Mi", "4Gi"), ExtraArgs: []string{}},
 			Names:   jobs.SchedulerNames(),
 		},
 		NodeSelector:        map[string]string{},

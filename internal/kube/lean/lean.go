@@ -21,7 +21,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 )
@@ -37,14 +39,7 @@ func Informers(cfg *rest.Config, hc *http.Client) (NewInformer, error) {
 		return nil, errors.New("read pods and nodes: no HTTP client is given")
 	}
 	reader := func(resource string, s shape) (toolscache.ListerWatcher, error) {
-		c := rest.CopyConfig(cfg)
-		c.GroupVersion, c.APIPath = &corev1.SchemeGroupVersion, "/api"
-		c.ContentType, c.AcceptContentTypes = runtime.ContentTypeProtobuf, ""
-		c.NegotiatedSerializer = negotiated{scheme.Codecs.WithoutConversion(), s}
-		if c.UserAgent == "" {
-			c.UserAgent = rest.DefaultKubernetesUserAgent()
-		}
-		client, err := rest.RESTClientForConfigAndClient(c, hc)
+		client, err := rest.RESTClientForConfigAndClient(reading(cfg, s), hc)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", resource, err)
 		}
@@ -68,3 +63,38 @@ func Informers(cfg *rest.Config, hc *http.Client) (NewInformer, error) {
 		return toolscache.NewSharedIndexInformer(lw, o, resync, by)
 	}, nil
 }
+
+// reading is how objects of the core API are read, those of one kind in their shape.
+func reading(cfg *rest.Config, s shape) *rest.Config {
+	c := rest.CopyConfig(cfg)
+	c.GroupVersion, c.APIPath = &corev1.SchemeGroupVersion, "/api"
+	c.ContentType, c.AcceptContentTypes = runtime.ContentTypeProtobuf, ""
+	c.NegotiatedSerializer = negotiated{scheme.Codecs.WithoutConversion(), s}
+	if c.UserAgent == "" {
+		c.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	return c
+}
+
+// ForScheduler returns a client that reads pods without what only their nodes need: of containers what
+// they run with, and who wrote the fields. It is for the informers of a scheduler, which decide by
+// all the rest; what it reads must not be written back whole. It fails if cfg cannot be used.
+func ForScheduler(cfg *rest.Config) (kubernetes.Interface, error) {
+	all, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	core, err := rest.RESTClientFor(reading(cfg, bindingShape))
+	if err != nil {
+		return nil, fmt.Errorf("make a client for pods: %w", err)
+	}
+	return forScheduler{all, coreclient.New(core)}, nil
+}
+
+type forScheduler struct {
+	kubernetes.Interface
+	core coreclient.CoreV1Interface
+}
+
+// CoreV1 reads objects of the core API.
+func (c forScheduler) CoreV1() coreclient.CoreV1Interface { return c.core }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
 // Transforms are what becomes of pods and nodes before the cache keeps them.
@@ -64,7 +64,7 @@ func (r *resourceLists) slimPod(o any) (any, error) {
 	}
 	p.ManagedFields = nil
 	share(p)
-	if pod.Managed(p) {
+	if p.Labels[kueue.ManagedLabel] == "true" { // as queued sees it
 		return p, nil
 	}
 	spec := &p.Spec

@@ -169,6 +169,11 @@ var (
 	nodeShape = shape{"Node", (&message{}).drop(reflect.TypeFor[corev1.Node](), "metadata.managedFields",
 		"status.images", "status.volumesInUse", "status.volumesAttached", "status.nodeInfo", "status.runtimeHandlers")}
 
+	// bindingShape is what a scheduler reads of pods: of containers what they ask for and where they
+	// answer, and the images that a node may have.
+	bindingShape = shape{"Pod", ofContainers((&message{}).drop(reflect.TypeFor[corev1.Pod](), "metadata.managedFields"),
+		"name", "image", "ports", "restartPolicy", "resizePolicy", "resources")}
+
 	queuedPod = (&message{}).drop(reflect.TypeFor[corev1.Pod](), "metadata.managedFields")
 	otherPod  = otherPods()
 )
@@ -178,13 +183,19 @@ func otherPods() *message {
 	m := (&message{}).drop(t, "metadata.managedFields",
 		"spec.volumes", "spec.imagePullSecrets", "spec.hostAliases", "spec.dnsConfig", "spec.readinessGates",
 		"spec.securityContext", "spec.ephemeralContainers", "spec.tolerations", "status.ephemeralContainerStatuses")
-	for _, containers := range []string{"spec.initContainers", "spec.containers"} {
-		m.keep(t, containers, "name", "image", "ports", "restartPolicy", "resources")
-	}
+	ofContainers(m, "name", "image", "ports", "restartPolicy", "resources")
 	for _, statuses := range []string{"status.initContainerStatuses", "status.containerStatuses"} {
 		m.drop(t, statuses+".volumeMounts", statuses+".imageID", statuses+".containerID", statuses+".user")
 	}
 	return m
+}
+
+// ofContainers keeps some fields of the containers of a pod.
+func ofContainers(pod *message, names ...string) *message {
+	for _, containers := range []string{"spec.initContainers", "spec.containers"} {
+		pod.keep(reflect.TypeFor[corev1.Pod](), containers, names...)
+	}
+	return pod
 }
 
 // podKept is what is kept of a pod: nearly all, if it is queued by itself or in a group.
@@ -206,9 +217,8 @@ const (
 	entryValue = 2
 )
 
-// queued reports whether a pod in its wire form has the label of those that the webhook has taken in, as
-// [pod.Managed] reports of one that is decoded. What cannot be read is taken for queued: then
-// nothing is missing.
+// queued reports whether a pod in its wire form has the label of those that the webhook has taken in.
+// What cannot be read is taken for queued: then nothing is missing.
 func queued(p []byte) bool {
 	is := false
 	for metadata, err := range each(p, podMetadata) {

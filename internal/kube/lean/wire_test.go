@@ -92,6 +92,29 @@ func items(t *testing.T, list runtime.Object, kept func(runtime.Object) runtime.
 	return out
 }
 
+// A scheduler reads all that it may decide by, and nothing that only the node needs.
+func TestPodsForASchedulerAreWholeButForContainers(t *testing.T) {
+	t.Parallel()
+	fill := fuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(2), scheme.Codecs)
+	for range 200 {
+		want := &corev1.Pod{}
+		fill.Fill(want)
+		data := sent(t, want)
+		got := read(t, negotiated{scheme.Codecs.WithoutConversion(), bindingShape}, data)
+		want, _ = read(t, scheme.Codecs.WithoutConversion(), data).(*corev1.Pod)
+		want.ManagedFields = nil
+		for _, all := range [][]corev1.Container{want.Spec.InitContainers, want.Spec.Containers} {
+			for i := range all {
+				c := &all[i]
+				all[i] = corev1.Container{Name: c.Name, Image: c.Image, Ports: c.Ports, RestartPolicy: c.RestartPolicy, ResizePolicy: c.ResizePolicy, Resources: c.Resources}
+			}
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatalf("(-want +got):\n%s", d)
+		}
+	}
+}
+
 // What is no pod is decoded as it comes: what a watch that fails ends with, and what is broken.
 func TestOthersAreNotCut(t *testing.T) {
 	t.Parallel()

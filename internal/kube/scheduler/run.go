@@ -24,6 +24,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/mlbatch/mlbatch/internal/kube/lead"
+	"github.com/mlbatch/mlbatch/internal/kube/lean"
 )
 
 // Options say how the scheduler runs.
@@ -181,8 +182,12 @@ func wire(ctx context.Context, o Options) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
-	factory := kubescheduler.NewInformerFactory(client, 0)
-	pods, err := newPodIndex(ctx, client, factory.Core().V1().Pods().Informer())
+	reads, err := lean.ForScheduler(cfg)
+	if err != nil {
+		return nil, err
+	}
+	factory := kubescheduler.NewInformerFactory(reads, 0)
+	pods, err := newPodIndex(ctx, reads, factory.Core().V1().Pods().Informer())
 	if err != nil {
 		return nil, err
 	}
