@@ -66,11 +66,11 @@ type Plan struct {
 	Stages  []install.Stage
 }
 
-// The versions of Kubernetes: below oldest kinds and policies of mlbatch are refused, tried is the
+// The versions of Kubernetes: below oldest kinds and policies of mlbatch are refused, testedWith is the
 // one with which it is tested.
 const (
-	oldest = "1.32.0"
-	tried  = "1.36"
+	oldest     = "1.32.0"
+	testedWith = "1.36"
 )
 
 // Check is one question.
@@ -122,8 +122,8 @@ func kubernetesVersion(_ *Plan, f *Facts) []Finding {
 		return []Finding{{Severity: Warning, Message: fmt.Sprintf("the API server says that it is of version %q, which says nothing", f.Kubernetes), Cure: "see to that it is " + oldest + " or newer"}}
 	case is.LessThan(version.MustParseGeneric(oldest)):
 		return []Finding{{Severity: Error, Message: "Kubernetes " + f.Kubernetes + " is too old: it refuses kinds and policies of mlbatch", Cure: "upgrade it to " + oldest + " or newer"}}
-	case is.Minor() != version.MustParseGeneric(tried).Minor():
-		return []Finding{{Severity: Warning, Message: "mlbatch was not tried with Kubernetes " + f.Kubernetes, Cure: "try it on a cluster that is not in production first; it is tested with " + tried + ", and needs " + oldest + " or newer"}}
+	case is.Minor() != version.MustParseGeneric(testedWith).Minor():
+		return []Finding{{Severity: Warning, Message: "mlbatch was not tried with Kubernetes " + f.Kubernetes, Cure: "try it on a cluster that is not in production first; it is tested with " + testedWith + ", and needs " + oldest + " or newer"}}
 	}
 	return nil
 }

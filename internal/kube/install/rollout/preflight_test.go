@@ -82,7 +82,8 @@ func TestPreflight(t *testing.T) {
 	}{
 		"Fit":       {why: "an empty cluster", change: func(*rollout.Facts) {}},
 		"TooOld":    {why: "1.31 refuses selectable fields", change: func(f *rollout.Facts) { f.Kubernetes = "v1.31.9" }, want: "error kubernetes-version", cure: "1.32"},
-		"Vendor":    {why: "vendors add to versions", change: func(f *rollout.Facts) { f.Kubernetes = "v1.34.2-gke.100" }},
+		"Vendor":    {why: "vendors add to versions", change: func(f *rollout.Facts) { f.Kubernetes = "v1.36.2-gke.100" }},
+		"Earlier":   {why: "it has what mlbatch needs, and nobody tried it", change: func(f *rollout.Facts) { f.Kubernetes = "v1.34.2-gke.100" }, want: "warning kubernetes-version"},
 		"Untried":   {why: "a newer one may work", change: func(f *rollout.Facts) { f.Kubernetes = "v1.37.0" }, want: "warning kubernetes-version"},
 		"Rights":    {why: "half an installation is none", change: func(f *rollout.Facts) { f.Denied = []string{"escalate clusterroles.rbac.authorization.k8s.io"} }, want: "error rights", cure: "cluster-admin"},
 		"Elsewhere": {why: "two brains", change: add(mlbatchAt("other", "v1.0.0", "mlbatch")), want: "error mlbatch-elsewhere", cure: "--namespace other"},
