@@ -44,6 +44,42 @@ func TestInstalledObjectsPassTheChecklist(t *testing.T) {
 	}
 }
 
+// So does all that "mlbatch install" applies, with the programs themselves.
+func TestWhatInstallAppliesPassesTheChecklist(t *testing.T) {
+	for _, platform := range []string{install.Kubernetes, install.OpenShift} {
+		values := install.DefaultValues("v1.2.3")
+		values.Platform = platform
+		stages, err := install.Render(values, install.Release{Version: "v1.2.3"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		known := scheme.New()
+		var objects []client.Object
+		programs := 0
+		for _, s := range stages {
+			for _, o := range s.Objects {
+				typed, err := known.New(o.GroupVersionKind())
+				if err != nil {
+					continue // of a kind that the list says nothing of
+				}
+				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, typed); err != nil {
+					t.Fatal(err)
+				}
+				if _, is := typed.(*appsv1.Deployment); is {
+					programs++
+				}
+				objects = append(objects, typed.(client.Object))
+			}
+		}
+		if programs != 2 {
+			t.Errorf("on %s %d programs were looked at", platform, programs)
+		}
+		for _, wrong := range checklist(objects) {
+			t.Errorf("on %s: %s", platform, wrong)
+		}
+	}
+}
+
 // applied are the objects that Apply writes.
 func applied(t *testing.T, opts install.Options) []client.Object {
 	t.Helper()

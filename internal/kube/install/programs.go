@@ -175,6 +175,7 @@ func (x *rendering) pod(component, account string, p Program, args []string, por
 		ObjectMeta: metav1.ObjectMeta{Labels: labels},
 		Spec: corev1.PodSpec{
 			ServiceAccountName:            account,
+			AutomountServiceAccountToken:  new(true), // it is how they log in
 			ImagePullSecrets:              x.ImagePullSecrets,
 			PriorityClassName:             x.PriorityClassName,
 			NodeSelector:                  x.NodeSelector,
