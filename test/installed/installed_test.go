@@ -3,6 +3,7 @@ package installed
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/kube/install"
+	"github.com/mlbatch/mlbatch/test/rig"
 )
 
 // programs are what is installed.
@@ -243,34 +245,104 @@ func TestUpgradeCheck(t *testing.T) {
 	}
 }
 
+// previousVariable names the commit that TestUpgradeAndBack upgrades from.
+const previousVariable = "MLBATCH_PREVIOUS"
+
+// TestUpgradeAndBack: the program of an earlier commit is upgraded to this one, taken back, and upgraded
+// again. What runs then runs on, what comes is decided, and the older program goes over the newer
+// only for those who say so.
+func TestUpgradeAndBack(t *testing.T) {
+	c := admin(t)
+	commit := os.Getenv(previousVariable)
+	if commit == "" {
+		commit = "HEAD~1"
+	}
+	older, err := shared.Release(t.Context(), commit, "v0.1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer, err := shared.Release(t.Context(), "", "v0.2.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	detached(t, "blue", "alice", "outlives", []string{"--gpus", "1"}, "sleep", "3600")
+	shows(t, "1 pod runs", "why", "-n", "blue", "outlives")
+	before, err := onlyPod(t, c, "outlives")
+	if err != nil {
+		t.Fatal(err)
+	}
+	installed := func(r rig.Release, version string, flags ...string) {
+		t.Helper()
+		if out, err := shared.RunWith(t.Context(), r.Program, append([]string{"install", "--image=" + r.Image}, flags...)...); err != nil {
+			t.Fatalf("install %s: %v\n%s", version, err, out)
+		}
+		for _, program := range programs() {
+			if err := whole(t.Context(), c, program); err != nil {
+				t.Errorf("with %s: %v", version, err)
+			}
+			pods, err := podsOf(t.Context(), c, program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range pods {
+				if got := p.Spec.Containers[0].Image; got != r.Image {
+					t.Errorf("with %s %s has image %s", version, p.Name, got)
+				}
+			}
+		}
+		decides(t, c, "with-"+strings.NewReplacer(".", "-").Replace(version)+fmt.Sprint(len(flags)))
+		if now, err := onlyPod(t, c, "outlives"); err != nil || now != before {
+			t.Errorf("with %s: %s is now %s: %v", version, before, now, err)
+		}
+		if out, err := shared.RunWith(t.Context(), r.Program, "doctor"); err != nil || !strings.Contains(out, "Nothing is wrong") {
+			t.Errorf("with %s: %v\n%s", version, err, out)
+		}
+	}
+	installed(older, "v0.1.0")
+	out, err := shared.RunWith(t.Context(), newer.Program, "upgrade", "--check", "--image="+newer.Image)
+	if !strings.Contains(out, "v0.1.0") || !strings.Contains(out, "can be taken back") {
+		t.Errorf("the check says %v\n%s", err, out)
+	}
+	installed(newer, "v0.2.0")
+	if out, err := shared.RunWith(t.Context(), older.Program, "install", "--image="+older.Image); err == nil || !strings.Contains(err.Error()+out, "mlbatch-version") {
+		t.Errorf("the older one over the newer: %v\n%s", err, out)
+	}
+	installed(older, "v0.1.0", "--ignore=mlbatch-version")
+	installed(newer, "v0.2.0", "--ignore=mlbatch-version")
+	typed(t, "install", "--image="+shared.Image()) // for the tests that follow
+}
+
+// onlyPod is the pod of a job that runs.
+func onlyPod(t *testing.T, c client.Client, job string) (string, error) {
+	t.Helper()
+	var pods corev1.PodList
+	if err := c.List(t.Context(), &pods, client.InNamespace("blue"), client.MatchingLabels{batchv1.JobNameLabel: job}); err != nil {
+		return "", err
+	}
+	if len(pods.Items) != 1 || pods.Items[0].Status.Phase != corev1.PodRunning {
+		return "", fmt.Errorf("its pods are %v", pods.Items)
+	}
+	return string(pods.Items[0].UID), nil
+}
+
 // TestUninstall: jobs run on while mlbatch is not there, and it goes on from there when it is back.
 func TestUninstall(t *testing.T) {
 	c := admin(t)
 	detached(t, "blue", "alice", "stays", []string{"--gpus", "8"}, "sleep", "3600")
 	shows(t, "1 pod runs", "why", "-n", "blue", "stays")
-	of := func() (string, error) {
-		var pods corev1.PodList
-		if err := c.List(t.Context(), &pods, client.InNamespace("blue"), client.MatchingLabels{batchv1.JobNameLabel: "stays"}); err != nil {
-			return "", err
-		}
-		if len(pods.Items) != 1 || pods.Items[0].Status.Phase != corev1.PodRunning {
-			return "", fmt.Errorf("its pods are %v", pods.Items)
-		}
-		return string(pods.Items[0].UID), nil
-	}
-	before, err := of()
+	before, err := onlyPod(t, c, "stays")
 	if err != nil {
 		t.Fatal(err)
 	}
 	typed(t, "uninstall", "--keep-crds", "--yes")
-	if now, err := of(); err != nil || now != before {
+	if now, err := onlyPod(t, c, "stays"); err != nil || now != before {
 		t.Errorf("without mlbatch: %s is now %s: %v", before, now, err)
 	}
 	if _, err := shared.Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	decides(t, c, "again")
-	if now, err := of(); err != nil || now != before {
+	if now, err := onlyPod(t, c, "stays"); err != nil || now != before {
 		t.Errorf("with mlbatch again: %s is now %s: %v", before, now, err)
 	}
 	shows(t, "1 pod runs", "why", "-n", "blue", "stays")

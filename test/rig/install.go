@@ -58,29 +58,90 @@ func (c *Cluster) Import(archive string) error {
 	return nil
 }
 
-// makeImage writes the image of this machine's platform, as "make images" does, and returns the
-// archive.
+// makeImage writes the image of the tree as it is for this machine's platform, as "make images" does, and
+// returns the archive.
 func (c *Cluster) makeImage(ctx context.Context) (string, error) {
+	root, err := sources(ctx)
+	if err != nil {
+		return "", err
+	}
+	archive, image, err := images(ctx, root, "")
+	c.image = image
+	return archive, err
+}
+
+// sources is where this repository is.
+func sources(ctx context.Context) (string, error) {
 	root, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the sources: %w", err)
 	}
+	return strings.TrimSpace(string(root)), nil
+}
+
+// images writes the image of a tree for this machine's platform, of a version if one is given, and returns
+// the archive and the image's name.
+func images(ctx context.Context, root, version string) (archive, image string, err error) {
 	cmd := exec.CommandContext(ctx, ".ci/images")
-	cmd.Dir = strings.TrimSpace(string(root))
-	cmd.Env = append(os.Environ(), "PLATFORMS=linux/"+runtime.GOARCH)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "PLATFORMS=linux/"+runtime.GOARCH, "VERSION="+version)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("make the image: %w\n%s", err, out.String())
+		return "", "", fmt.Errorf("make the image: %w\n%s", err, out.String())
 	}
 	// The last line is the archive and the name of the image.
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	fields := strings.Fields(lines[len(lines)-1])
 	if len(fields) != 2 {
-		return "", fmt.Errorf("make the image: it says %q", out.String())
+		return "", "", fmt.Errorf("make the image: it says %q", out.String())
 	}
-	c.image = fields[1]
-	return filepath.Join(cmd.Dir, fields[0]), nil
+	return filepath.Join(root, fields[0]), fields[1], nil
+}
+
+// Release is a version of the program, as it runs in clusters.
+type Release struct {
+	// Program is its command, Image what nodes know it by.
+	Program, Image string
+}
+
+// Release makes a version of the program from a commit of this repository, or from the tree as it is for
+// "", and gives nodes its image.
+func (c *Cluster) Release(ctx context.Context, commit, version string) (Release, error) {
+	root, err := sources(ctx)
+	if err != nil {
+		return Release{}, err
+	}
+	if commit != "" {
+		tree := filepath.Join(c.work, "tree-"+version)
+		if out, err := exec.CommandContext(ctx, "git", "-C", root, "worktree", "add", "--detach", tree, commit).CombinedOutput(); err != nil { //nolint:gosec // it is the tester's word
+			return Release{}, fmt.Errorf("look at commit %s: %w: %s", commit, err, out)
+		}
+		defer func() {
+			_ = exec.CommandContext(context.WithoutCancel(ctx), "git", "-C", root, "worktree", "remove", "--force", tree).Run() //nolint:gosec // what stays is in a folder that is removed
+		}()
+		script, err := os.ReadFile(filepath.Join(root, ".ci", "images"))
+		if err != nil {
+			return Release{}, fmt.Errorf("read how images are made: %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(tree, ".ci", "images"), script, 0o700); err != nil { //nolint:gosec // it is run
+			return Release{}, fmt.Errorf("say how images are made: %w", err)
+		}
+		root = tree
+	}
+	archive, image, err := images(ctx, root, version)
+	if err != nil {
+		return Release{}, err
+	}
+	program, err := os.ReadFile(filepath.Join(root, "dist", "mlbatch-linux-"+runtime.GOARCH))
+	if err != nil {
+		return Release{}, fmt.Errorf("take the program: %w", err)
+	}
+	r := Release{Program: filepath.Join(c.work, "mlbatch-"+version), Image: image}
+	if err := os.WriteFile(r.Program, program, 0o700); err != nil { //nolint:gosec // it is run
+		return Release{}, fmt.Errorf("take the program: %w", err)
+	}
+	return r, c.Import(archive)
 }
 
 // Install types "mlbatch install" with further arguments, and returns what it says.

@@ -194,7 +194,12 @@ func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.rest) }
 
 // Run types a command of mlbatch and returns what it prints.
 func (c *Cluster) Run(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, c.Binary, args...) //nolint:gosec // it is the program under test
+	return c.RunWith(ctx, c.Binary, args...)
+}
+
+// RunWith types a command of another mlbatch.
+func (c *Cluster) RunWith(ctx context.Context, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // it is a program under test
 	cmd.Env = append(os.Environ(), "MLBATCH_DATA_DIR="+c.Dir, "KUBECONFIG="+filepath.Join(c.Dir, "kubeconfig"))
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -45,11 +44,11 @@ func Informers(cfg *rest.Config, hc *http.Client) (NewInformer, error) {
 		}
 		return toolscache.NewListWatchFromClient(client, resource, metav1.NamespaceAll, fields.Everything()), nil
 	}
-	pods, err := reader("pods", podShape)
+	pods, err := reader("pods", podShape())
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := reader("nodes", nodeShape)
+	nodes, err := reader("nodes", nodeShape())
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +68,7 @@ func reading(cfg *rest.Config, s shape) *rest.Config {
 	c := rest.CopyConfig(cfg)
 	c.GroupVersion, c.APIPath = &corev1.SchemeGroupVersion, "/api"
 	c.ContentType, c.AcceptContentTypes = runtime.ContentTypeProtobuf, ""
-	c.NegotiatedSerializer = negotiated{scheme.Codecs.WithoutConversion(), s}
+	c.NegotiatedSerializer = cutTo(s)
 	if c.UserAgent == "" {
 		c.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
@@ -84,7 +83,7 @@ func ForScheduler(cfg *rest.Config) (kubernetes.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	core, err := rest.RESTClientFor(reading(cfg, bindingShape))
+	core, err := rest.RESTClientFor(reading(cfg, bindingShape()))
 	if err != nil {
 		return nil, fmt.Errorf("make a client for pods: %w", err)
 	}

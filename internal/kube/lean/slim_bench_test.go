@@ -125,12 +125,12 @@ func BenchmarkDecode(b *testing.B) {
 		o     runtime.Object
 		shape shape
 		slim  func(any) (any, error)
-	}{{"pod", pod, podShape, (&resourceLists{}).slimPod}, {"node", node, nodeShape, slimNode}} {
+	}{{"pod", pod, podShape(), (&resourceLists{}).slimPod}, {"node", node, nodeShape(), slimNode}} {
 		data := sent(b, one.o)
 		for _, way := range []struct {
 			name string
 			by   runtime.NegotiatedSerializer
-		}{{"whole", scheme.Codecs.WithoutConversion()}, {"lean", negotiated{scheme.Codecs.WithoutConversion(), one.shape}}} {
+		}{{"whole", scheme.Codecs.WithoutConversion()}, {"lean", cutTo(one.shape)}} {
 			b.Run(one.name+"/"+way.name, func(b *testing.B) {
 				decode := decoder(b, way.by)
 				b.ReportAllocs()
@@ -158,7 +158,7 @@ func theirFields() []metav1.ManagedFieldsEntry {
 			fields += fmt.Sprintf(`"k:{\"name\":\"TRAINING_SETTING_%d\"}":{".":{},"f:name":{},"f:value":{}},`, j)
 		}
 		out = append(out, metav1.ManagedFieldsEntry{
-			Manager: by, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields + "}}}}}")},
+			Manager: by, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields + "}}}}}"),
 		})
 	}
 	return out

@@ -11,7 +11,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
@@ -53,7 +52,8 @@ func (m *message) appendKept(out, in []byte) ([]byte, error) {
 				return nil, err
 			}
 			var size [10]byte
-			out = slices.Insert(out, at, protowire.AppendVarint(size[:0], uint64(len(out)-at))...)
+			length := protowire.AppendVarint(size[:0], uint64(len(out)-at)) //nolint:gosec // out has only grown
+			out = slices.Insert(out, at, length...)
 		default:
 			out = append(out, in[:tag+value]...)
 		}
@@ -144,8 +144,7 @@ func (m *message) at(t reflect.Type, path string) (*message, protowire.Number) {
 
 // number is that of a field in the wire form, and the type of its messages.
 func number(t reflect.Type, name string) (protowire.Number, reflect.Type) {
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		said := strings.Split(f.Tag.Get("protobuf"), ",")
 		if len(said) < 2 || !slices.Contains(said, "name="+name) {
 			continue
@@ -163,31 +162,37 @@ func number(t reflect.Type, name string) (protowire.Number, reflect.Type) {
 	panic(fmt.Sprintf("%s has no field %s", t, name))
 }
 
-// What slim.go drops, in the wire form.
-var (
-	podShape  = shape{"Pod", &message{choose: podKept}}
-	nodeShape = shape{"Node", (&message{}).drop(reflect.TypeFor[corev1.Node](), "metadata.managedFields",
-		"status.images", "status.volumesInUse", "status.volumesAttached", "status.nodeInfo", "status.runtimeHandlers")}
+// nodeShape is what slim.go keeps of nodes, in the wire form.
+func nodeShape() shape {
+	return shapeOf("Node", (&message{}).drop(reflect.TypeFor[corev1.Node](), "metadata.managedFields",
+		"status.images", "status.volumesInUse", "status.volumesAttached", "status.nodeInfo", "status.runtimeHandlers"))
+}
 
-	// bindingShape is what a scheduler reads of pods: of containers what they ask for and where they
-	// answer, and the images that a node may have.
-	bindingShape = shape{"Pod", ofContainers((&message{}).drop(reflect.TypeFor[corev1.Pod](), "metadata.managedFields"),
-		"name", "image", "ports", "restartPolicy", "resizePolicy", "resources")}
-
-	queuedPod = (&message{}).drop(reflect.TypeFor[corev1.Pod](), "metadata.managedFields")
-	otherPod  = otherPods()
-)
-
-func otherPods() *message {
+// podShape is what slim.go keeps of pods: nearly all of those that are queued by themselves or in groups.
+func podShape() shape {
 	t := reflect.TypeFor[corev1.Pod]()
-	m := (&message{}).drop(t, "metadata.managedFields",
+	queued := (&message{}).drop(t, "metadata.managedFields")
+	other := (&message{}).drop(t, "metadata.managedFields",
 		"spec.volumes", "spec.imagePullSecrets", "spec.hostAliases", "spec.dnsConfig", "spec.readinessGates",
 		"spec.securityContext", "spec.ephemeralContainers", "spec.tolerations", "status.ephemeralContainerStatuses")
-	ofContainers(m, "name", "image", "ports", "restartPolicy", "resources")
+	ofContainers(other, "name", "image", "ports", "restartPolicy", "resources")
 	for _, statuses := range []string{"status.initContainerStatuses", "status.containerStatuses"} {
-		m.drop(t, statuses+".volumeMounts", statuses+".imageID", statuses+".containerID", statuses+".user")
+		other.drop(t, statuses+".volumeMounts", statuses+".imageID", statuses+".containerID", statuses+".user")
 	}
-	return m
+	by := labelFields()
+	return shapeOf("Pod", &message{choose: func(p []byte) *message {
+		if by.queued(p) {
+			return queued
+		}
+		return other
+	}})
+}
+
+// bindingShape is what a scheduler reads of pods: of containers what they ask for and where they
+// answer, and the images that a node may have.
+func bindingShape() shape {
+	return shapeOf("Pod", ofContainers((&message{}).drop(reflect.TypeFor[corev1.Pod](), "metadata.managedFields"),
+		"name", "image", "ports", "restartPolicy", "resizePolicy", "resources"))
 }
 
 // ofContainers keeps some fields of the containers of a pod.
@@ -198,20 +203,16 @@ func ofContainers(pod *message, names ...string) *message {
 	return pod
 }
 
-// podKept is what is kept of a pod: nearly all, if it is queued by itself or in a group.
-func podKept(p []byte) *message {
-	if queued(p) {
-		return queuedPod
-	}
-	return otherPod
+// labelled are the fields by which the labels of a pod are found.
+type labelled struct{ metadata, labels protowire.Number }
+
+func labelFields() labelled {
+	metadata, of := number(reflect.TypeFor[corev1.Pod](), "metadata")
+	labels, _ := number(of, "labels")
+	return labelled{metadata, labels}
 }
 
-// Fields of a pod by which it is seen that it is queued, and of the entries of maps.
-var (
-	podMetadata, _ = number(reflect.TypeFor[corev1.Pod](), "metadata")
-	labels, _      = number(reflect.TypeFor[metav1.ObjectMeta](), "labels")
-)
-
+// Fields of the entries of maps.
 const (
 	entryKey   = 1
 	entryValue = 2
@@ -219,13 +220,13 @@ const (
 
 // queued reports whether a pod in its wire form has the label of those that the webhook has taken in.
 // What cannot be read is taken for queued: then nothing is missing.
-func queued(p []byte) bool {
+func (l labelled) queued(p []byte) bool {
 	is := false
-	for metadata, err := range each(p, podMetadata) {
+	for metadata, err := range each(p, l.metadata) {
 		if err != nil {
 			return true
 		}
-		for label, err := range each(metadata, labels) {
+		for label, err := range each(metadata, l.labels) {
 			if err != nil {
 				return true
 			}

@@ -30,14 +30,14 @@ func TestWhatIsCutIsWhatIsDropped(t *testing.T) {
 		if i%5 == 0 {
 			p.Labels = nil
 		}
-		if queued(wire(t, p)) {
+		if labelFields().queued(wire(t, p)) {
 			managed++
 		}
 		p.Spec.DeprecatedServiceAccount = p.Spec.ServiceAccountName // as the API server has it
-		compare(t, p, &corev1.PodList{Items: []corev1.Pod{*p, *aPod()}}, podShape, (&resourceLists{}).slimPod)
+		compare(t, p, &corev1.PodList{Items: []corev1.Pod{*p, *aPod()}}, podShape(), (&resourceLists{}).slimPod)
 		n := &corev1.Node{}
 		fill.Fill(n)
-		compare(t, n, &corev1.NodeList{Items: []corev1.Node{*n, {}}}, nodeShape, slimNode)
+		compare(t, n, &corev1.NodeList{Items: []corev1.Node{*n, {}}}, nodeShape(), slimNode)
 	}
 	if managed < 50 {
 		t.Errorf("only %d pods were queued", managed)
@@ -56,7 +56,7 @@ func compare(t *testing.T, o, list runtime.Object, s shape, slim func(any) (any,
 	}
 	data := sent(t, o)
 	want := kept(read(t, scheme.Codecs.WithoutConversion(), data))
-	got := read(t, negotiated{scheme.Codecs.WithoutConversion(), s}, data)
+	got := read(t, cutTo(s), data)
 	less, err := s.cut(nil, data)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func compare(t *testing.T, o, list runtime.Object, s shape, slim func(any) (any,
 	if d := cmp.Diff(want, kept(got)); d != "" {
 		t.Fatalf("(-decoded whole +cut):\n%s", d)
 	}
-	whole, cut := read(t, scheme.Codecs.WithoutConversion(), sent(t, list)), read(t, negotiated{scheme.Codecs.WithoutConversion(), s}, sent(t, list))
+	whole, cut := read(t, scheme.Codecs.WithoutConversion(), sent(t, list)), read(t, cutTo(s), sent(t, list))
 	if d := cmp.Diff(items(t, whole, kept), items(t, cut, kept)); d != "" {
 		t.Fatalf("in a list (-decoded whole +cut):\n%s", d)
 	}
@@ -100,7 +100,7 @@ func TestPodsForASchedulerAreWholeButForContainers(t *testing.T) {
 		want := &corev1.Pod{}
 		fill.Fill(want)
 		data := sent(t, want)
-		got := read(t, negotiated{scheme.Codecs.WithoutConversion(), bindingShape}, data)
+		got := read(t, cutTo(bindingShape()), data)
 		want, _ = read(t, scheme.Codecs.WithoutConversion(), data).(*corev1.Pod)
 		want.ManagedFields = nil
 		for _, all := range [][]corev1.Container{want.Spec.InitContainers, want.Spec.Containers} {
@@ -118,7 +118,7 @@ func TestPodsForASchedulerAreWholeButForContainers(t *testing.T) {
 // What is no pod is decoded as it comes: what a watch that fails ends with, and what is broken.
 func TestOthersAreNotCut(t *testing.T) {
 	t.Parallel()
-	lean := negotiated{scheme.Codecs.WithoutConversion(), podShape}
+	lean := cutTo(podShape())
 	said := &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonExpired, Message: "too old"}
 	got := read(t, lean, sent(t, said))
 	if is, _ := got.(*metav1.Status); is == nil || is.Reason != said.Reason || is.Message != said.Message {
@@ -153,11 +153,11 @@ func TestQueuedPodsAreSeenOnTheWire(t *testing.T) {
 	} {
 		p := aPod()
 		p.Labels = c.labels
-		if got := queued(wire(t, p)); got != c.want {
+		if got := labelFields().queued(wire(t, p)); got != c.want {
 			t.Errorf("%s: %t, want %t", c.why, got, c.want)
 		}
 	}
-	if !queued([]byte{0xff}) {
+	if !labelFields().queued([]byte{0xff}) {
 		t.Error("what cannot be read must be kept whole")
 	}
 }
@@ -174,7 +174,7 @@ func FuzzCut(f *testing.F) {
 		f.Add(sent(f, o))
 	}
 	whole := decoder(f, scheme.Codecs.WithoutConversion())
-	pods, nodes := decoder(f, negotiated{scheme.Codecs.WithoutConversion(), podShape}), decoder(f, negotiated{scheme.Codecs.WithoutConversion(), nodeShape})
+	pods, nodes := decoder(f, cutTo(podShape())), decoder(f, cutTo(nodeShape()))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, lean := range []runtime.Decoder{pods, nodes} {
 			_, _, _ = lean.Decode(data, nil, nil) // it may say less of what it does not read
