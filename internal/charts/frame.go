@@ -111,24 +111,59 @@ No registry has the image {{ include "mlbatch.image" . }}: import it on every no
 or push it to a registry of yours and set image.registry, image.repository and image.tag.
 {{ end }}`
 
-// testPod asks, from where the programs run, whether they answer.
-const testPod = `apiVersion: v1
+// testPod asks, from where the programs run, whether they answer. It has an account of its own, which
+// may read what mlbatch doctor looks at, and is there for as long as the test.
+const testPod = `{{- define "mlbatch.test" -}}
+name: {{ include "mlbatch.fullname" . }}-test
+labels:
+  app.kubernetes.io/name: mlbatch
+  app.kubernetes.io/part-of: mlbatch
+  app.kubernetes.io/component: test
+  app.kubernetes.io/instance: {{ .Release.Name | quote }}
+  app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
+annotations:
+  helm.sh/hook: test
+  helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  {{- include "mlbatch.test" . | nindent 2 }}
+    helm.sh/hook-weight: "-1"
+  namespace: {{ .Release.Namespace | quote }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  {{- include "mlbatch.test" . | nindent 2 }}
+    helm.sh/hook-weight: "-1"
+rules:
+- {apiGroups: [""], resources: [namespaces, nodes, pods], verbs: [get, list]}
+- {apiGroups: [apps], resources: [deployments], verbs: [get, list]}
+- {apiGroups: [scheduling.k8s.io], resources: [priorityclasses], verbs: [get, list]}
+- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, list]}
+- {apiGroups: [admissionregistration.k8s.io], resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations], verbs: [get, list]}
+- {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [get, list]}
+- {apiGroups: [kueue.x-k8s.io], resources: [admissionchecks, clusterqueues, cohorts, localqueues, resourceflavors, workloads], verbs: [get, list]}
+- {apiGroups: [visibility.kueue.x-k8s.io], resources: [clusterqueues/pendingworkloads], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  {{- include "mlbatch.test" . | nindent 2 }}
+    helm.sh/hook-weight: "-1"
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ include "mlbatch.fullname" . }}-test}
+subjects:
+- {kind: ServiceAccount, name: {{ include "mlbatch.fullname" . }}-test, namespace: {{ .Release.Namespace | quote }}}
+---
+apiVersion: v1
 kind: Pod
 metadata:
-  name: {{ include "mlbatch.fullname" . }}-test
+  {{- include "mlbatch.test" . | nindent 2 }}
   namespace: {{ .Release.Namespace | quote }}
-  labels:
-    app.kubernetes.io/name: mlbatch
-    app.kubernetes.io/part-of: mlbatch
-    app.kubernetes.io/component: test
-    app.kubernetes.io/instance: {{ .Release.Name | quote }}
-    app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
-  annotations:
-    helm.sh/hook: test
-    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 spec:
   restartPolicy: Never
-  serviceAccountName: mlbatch-controller
+  serviceAccountName: {{ include "mlbatch.fullname" . }}-test
   {{- with .Values.imagePullSecrets }}
   imagePullSecrets:
     {{- toYaml . | nindent 4 }}
@@ -151,7 +186,7 @@ spec:
   - name: test
     image: {{ include "mlbatch.image" . }}
     imagePullPolicy: {{ .Values.image.pullPolicy }}
-    args: [queue]
+    args: [doctor, --fail-on, error]
     resources:
       requests: {cpu: 10m, memory: 64Mi}
     securityContext:

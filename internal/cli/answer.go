@@ -116,6 +116,8 @@ func (c Controller) ask(ctx context.Context, into any, with url.Values, path ...
 	case http.StatusOK:
 	case http.StatusNotFound:
 		return &NoWorkloadError{answer.Status}
+	case http.StatusForbidden:
+		return apierrors.NewForbidden(visibility.GroupVersion.WithResource(path[len(path)-1]).GroupResource(), path[len(path)-2], errors.New(answer.Status))
 	default:
 		return errors.New(answer.Status)
 	}

@@ -296,7 +296,7 @@ func TestTestPod(t *testing.T) {
 		t.Fatal("there is none")
 	}
 	for key, o := range objects(t, []byte(rel.Hooks[i].Manifest)) {
-		if o["spec"].(map[string]any)["serviceAccountName"] != install.Controller {
+		if o["spec"].(map[string]any)["serviceAccountName"] != "mlbatch-test" {
 			t.Errorf("%s has no account that may ask", key)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"flag"
 	"fmt"
 	"math/big"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,6 +33,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -413,6 +416,24 @@ func TestWhatIsUnreadIsNotJudged(t *testing.T) {
 	}
 	if found := doctor.Diagnose(f); len(found) > 0 || len(f.Unread) != 15 || !f.Blind() {
 		t.Errorf("%+v, unread %v", found, f.Unread)
+	}
+}
+
+// TestWhoMayNotAskIsNotToldOfSilence: a controller that is not allowed to answer somebody may well run.
+func TestWhoMayNotAskIsNotToldOfSilence(t *testing.T) {
+	q := &kueue.ClusterQueue{ObjectMeta: meta("", "q")}
+	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(q).Build()
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	t.Cleanup(api.Close)
+	f, err := doctor.Take(t.Context(), c, doctor.Asks{Wanted: healthy().Wanted, Now: now(), Controller: func(ctx context.Context, queue string) error {
+		_, err := cli.Controller{Config: &rest.Config{Host: api.URL}}.Pending(ctx, "", queue)
+		return err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Silent != nil || !slices.Contains(f.Unread, "pendingworkloads") {
+		t.Errorf("it is said that %v, and of what is unread %v", f.Silent, f.Unread)
 	}
 }
 

@@ -83,11 +83,11 @@ func Take(ctx context.Context, c client.Reader, asks Asks) (*Facts, error) {
 		cli.List{What: "Leases", Into: &leases, Options: []client.ListOption{client.InNamespace(installed)}},
 	)
 	f.Unread = append(f.Unread, unread...)
-	slices.Sort(f.Unread)
 	f.Cohorts, f.Checks, f.Namespaces, f.Classes, f.Deployments = cohorts.Items, checks.Items, namespaces.Items, classes.Items, deployments.Items
 	f.Leases = leases.Items
 	f.Mutating, f.Validating, f.Definitions = mutating.Items, validating.Items, definitions.Items
 	f.listen(ctx, asks)
+	slices.Sort(f.Unread)
 	f.try(ctx, asks)
 	return f, err //nolint:wrapcheck // it says what it read
 }
@@ -97,9 +97,12 @@ func (f *Facts) listen(ctx context.Context, asks Asks) {
 	if len(f.Queues) == 0 || asks.Controller == nil {
 		return
 	}
-	if err := asks.Controller(ctx, f.Queues[0].Name); err != nil && !apierrors.IsForbidden(err) {
-		f.Silent = err
+	err := asks.Controller(ctx, f.Queues[0].Name)
+	if apierrors.IsForbidden(err) {
+		f.Unread = append(f.Unread, "pendingworkloads") // who answers that may be the API server
+		return
 	}
+	f.Silent = err
 }
 
 // reads reports whether the user may read all of these kinds.
