@@ -209,4 +209,3 @@ func (h *helm) replicas(deployment string) int32 {
 	}
 	return *d.Spec.Replicas
 }
-
