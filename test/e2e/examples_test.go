@@ -105,7 +105,7 @@ func stages() map[string]staged {
 		"mlbatch port blue/ray-cluster 9000:8265":                                                  {why: noServer, code: 1, says: "is on a simulated node"},
 		"mlbatch hold blue/train":                                                                  {why: "it has to wait", before: stopped, after: "mlbatch release blue/train; " + resumed},
 		"mlbatch hold blue/train --stop":                                                           {why: "it has to run", before: "again"},
-		"mlbatch logs blue/train --rank 3 --previous":                                              {why: "a container has to fail first", before: "flaky; mlbatch wait blue/train --for succeeded"},
+		"mlbatch logs blue/train --rank 3 --previous":                                              {why: "a container has to fail first", before: "flaky; mlbatch wait blue/train --for succeeded; until kubectl get pod -n blue train-worker-2 -o jsonpath='{.status.containerStatuses[0].restartCount}' | grep -q '[1-9]'; do sleep 0.1; done"},
 		"mlbatch prio blue/train high-priority":                                                    {why: "it has to be there", before: "again"},
 		"mlbatch release blue/train":                                                               {why: "it has to be held", before: "mlbatch hold blue/train --stop"},
 		"mlbatch release -n blue -l sweep=lr":                                                      {why: "it has to be held", before: "mlbatch hold blue/train --stop"},
@@ -229,10 +229,10 @@ func newStage(t *testing.T) *stage {
 	write("evaluate.sh", "exit 0")
 	write("bin/kubectl", `exec mlbatch kubectl "$@"`)
 	// Only what the examples talk about, with its job as it was in the beginning, or so that its containers fail once and
-	// then succeed.
+	// then succeed; pods that still run when the master has ended stay.
 	const anew = "kubectl delete pytorchjobs,jobs,jobsets,appwrappers -n blue --all >/dev/null && kubectl apply -f - >/dev/null && "
 	write("bin/again", "cat cluster.yaml | { "+anew+"mlbatch wait -n blue -l sweep=lr --for running; }")
-	write("bin/flaky", `sed 's#run-for: forever#run-for: 2s, mlbatch.dev/fail-first: "1", mlbatch.dev/exit-code: "3"#' cluster.yaml | { `+anew+"true; }")
+	write("bin/flaky", `sed 's#run-for: forever#run-for: 2s, mlbatch.dev/fail-first: "1", mlbatch.dev/exit-code: "3"#; s#^  pytorchReplicaSpecs:#  runPolicy: {cleanPodPolicy: None}\n&#' cluster.yaml | { `+anew+"true; }")
 	write("bin/bigAndSmall", `kubectl apply -f big-and-small.yaml >/dev/null && mlbatch wait blue/small --for running && until mlbatch ps -n blue --state Waiting -o name | grep -q big; do sleep 0.1; done`)
 	return s
 }
