@@ -71,8 +71,8 @@ func TestWhatInstallAppliesPassesTheChecklist(t *testing.T) {
 				objects = append(objects, typed.(client.Object))
 			}
 		}
-		if programs != 2 {
-			t.Errorf("on %s %d programs were looked at", platform, programs)
+		if programs != 2 || len(objects) < 100 {
+			t.Errorf("on %s %d programs of %d objects were looked at", platform, programs, len(objects))
 		}
 		for _, wrong := range checklist(objects) {
 			t.Errorf("on %s: %s", platform, wrong)

@@ -31,35 +31,66 @@ func (m *message) appendKept(out, in []byte) ([]byte, error) {
 	if m.choose != nil {
 		m = m.choose(in)
 	}
-	for len(in) > 0 {
-		field, kind, tag := protowire.ConsumeTag(in)
-		if tag < 0 {
-			return nil, protowire.ParseError(tag)
+	for f, err := range fieldsOf(in) {
+		if err != nil {
+			return nil, err
 		}
-		value := protowire.ConsumeFieldValue(field, kind, in[tag:])
-		if value < 0 {
-			return nil, protowire.ParseError(value)
-		}
-		inner := m.in[field]
+		inner := m.in[f.number]
 		switch {
-		case slices.Contains(m.without, field), m.only != nil && !slices.Contains(m.only, field):
-		case inner != nil && kind == protowire.BytesType:
-			whole, _ := protowire.ConsumeBytes(in[tag:])
-			out = append(out, in[:tag]...)
+		case slices.Contains(m.without, f.number), m.only != nil && !slices.Contains(m.only, f.number):
+		case inner != nil && f.kind == protowire.BytesType:
+			out = append(out, f.whole[:f.tag]...)
 			at := len(out)
-			var err error
-			if out, err = inner.appendKept(out, whole); err != nil {
+			if out, err = inner.appendKept(out, f.bytes()); err != nil {
 				return nil, err
 			}
 			var size [10]byte
 			length := protowire.AppendVarint(size[:0], uint64(len(out)-at)) //nolint:gosec // out has only grown
 			out = slices.Insert(out, at, length...)
 		default:
-			out = append(out, in[:tag+value]...)
+			out = append(out, f.whole...)
 		}
-		in = in[tag+value:]
 	}
 	return out, nil
+}
+
+// field is one of a message in the wire form.
+type field struct {
+	number protowire.Number
+	kind   protowire.Type
+	// whole is all of it, of which the first tag bytes say what it is.
+	whole []byte
+	tag   int
+}
+
+// bytes are the message or the text that the field is.
+func (f field) bytes() []byte {
+	out, _ := protowire.ConsumeBytes(f.whole[f.tag:]) // it was read before
+	return out
+}
+
+// fieldsOf are the fields of a message. They end with an error where in is not the wire form of one.
+func fieldsOf(in []byte) iter.Seq2[field, error] {
+	return func(yield func(field, error) bool) {
+		for len(in) > 0 {
+			f := field{}
+			f.number, f.kind, f.tag = protowire.ConsumeTag(in)
+			size := f.tag
+			if size > 0 {
+				if size = protowire.ConsumeFieldValue(f.number, f.kind, in[f.tag:]); size >= 0 {
+					size += f.tag
+				}
+			}
+			if size < 0 {
+				yield(field{}, protowire.ParseError(size))
+				return
+			}
+			f.whole, in = in[:size], in[size:]
+			if !yield(f, nil) {
+				return
+			}
+		}
+	}
 }
 
 // last is the last field of a number, which must be a message or a text; nil if there is none. It fails if
@@ -82,28 +113,20 @@ var errKind = errors.New("of another wire type")
 // wire form of such a message.
 func each(in []byte, number protowire.Number) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for len(in) > 0 {
-			field, kind, tag := protowire.ConsumeTag(in)
-			if tag < 0 {
-				yield(nil, protowire.ParseError(tag))
+		for f, err := range fieldsOf(in) {
+			if err == nil && f.number != number {
+				continue
+			}
+			if err == nil && f.kind != protowire.BytesType {
+				err = errKind
+			}
+			if err != nil {
+				yield(nil, err)
 				return
 			}
-			value := protowire.ConsumeFieldValue(field, kind, in[tag:])
-			if value < 0 {
-				yield(nil, protowire.ParseError(value))
+			if !yield(f.bytes(), nil) {
 				return
 			}
-			if field == number {
-				one, size := protowire.ConsumeBytes(in[tag:])
-				if kind != protowire.BytesType || size < 0 {
-					yield(nil, errKind)
-					return
-				}
-				if !yield(one, nil) {
-					return
-				}
-			}
-			in = in[tag+value:]
 		}
 	}
 }

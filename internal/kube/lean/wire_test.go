@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 )
 
 // Whatever a pod or a node says: what is read of it from the wire is what is kept of it when it is decoded
@@ -124,14 +125,14 @@ func TestOthersAreNotCut(t *testing.T) {
 	if is, _ := got.(*metav1.Status); is == nil || is.Reason != said.Reason || is.Message != said.Message {
 		t.Errorf("a failure is read as %v", got)
 	}
-	pod := sent(t, aPod())
-	read(t, lean, pod)
-	if p, _ := read(t, scheme.Codecs.WithoutConversion(), pod).(*corev1.Pod); p == nil || len(p.Spec.Volumes) == 0 {
+	data := sent(t, aPod())
+	read(t, lean, data)
+	if p, _ := read(t, scheme.Codecs.WithoutConversion(), data).(*corev1.Pod); p == nil || len(p.Spec.Volumes) == 0 {
 		t.Error("other clients read pods without volumes as well")
 	}
-	for n := range pod { // some beginnings are pods with less
-		_, _, want := decoder(t, scheme.Codecs.WithoutConversion()).Decode(pod[:n], nil, nil)
-		if _, _, err := decoder(t, lean).Decode(pod[:n], nil, nil); (err == nil) != (want == nil) {
+	for n := range data { // some beginnings are pods with less
+		_, _, want := decoder(t, scheme.Codecs.WithoutConversion()).Decode(data[:n], nil, nil)
+		if _, _, err := decoder(t, lean).Decode(data[:n], nil, nil); (err == nil) != (want == nil) {
 			t.Errorf("the first %d bytes of a pod: %v, and %v if they are not cut", n, err, want)
 		}
 	}
@@ -153,8 +154,8 @@ func TestQueuedPodsAreSeenOnTheWire(t *testing.T) {
 	} {
 		p := aPod()
 		p.Labels = c.labels
-		if got := labelFields().queued(wire(t, p)); got != c.want {
-			t.Errorf("%s: %t, want %t", c.why, got, c.want)
+		if got := labelFields().queued(wire(t, p)); got != c.want || pod.Managed(p) != c.want {
+			t.Errorf("%s: %t, and decoded %t, want %t", c.why, got, pod.Managed(p), c.want)
 		}
 	}
 	if !labelFields().queued([]byte{0xff}) {
