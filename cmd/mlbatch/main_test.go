@@ -133,7 +133,7 @@ func TestExitCodes(t *testing.T) {
 		says string
 	}{
 		"nothing":         {"tells what there is", nil, exitOK, "Work with jobs:"},
-		"version":         {"says which Kubernetes is inside", []string{"version"}, exitOK, "v1.36.3"},
+		"version":         {"says which Kubernetes is inside", []string{"version"}, exitOK, "v1.37.2"},
 		"kubectl help":    {"says how it differs", []string{"kubectl", "--help"}, exitOK, "--data-dir"},
 		"scenes":          {"says what there is to see", []string{"demo", "list"}, exitOK, "big-job"},
 		"no such scene":   {"names those that there are", []string{"demo", "wy"}, exitUsage, "big-job"},
@@ -401,7 +401,7 @@ func TestLeadingDataDir(t *testing.T) {
 
 func TestStatusTable(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 5, 0, 0, time.UTC)
-	r := report{DataDir: "/d", State: local.State{Phase: local.Running, KubernetesVersion: "v1.36.3"}, Components: []componentReport{
+	r := report{DataDir: "/d", State: local.State{Phase: local.Running, KubernetesVersion: "v1.37.2"}, Components: []componentReport{
 		{ComponentStatus: local.ComponentStatus{Name: "etcd", PID: 7, Health: supervise.Ready, Restarts: 1, Started: now.Add(-time.Minute)}, MemoryBytes: 50 << 20},
 		{ComponentStatus: local.ComponentStatus{Name: "controller", Health: supervise.Waiting, Message: "ended: signal: killed", Restarts: 3}},
 	}}
@@ -409,7 +409,7 @@ func TestStatusTable(t *testing.T) {
 	if err := r.print(&out, "", now); err != nil {
 		t.Fatal(err)
 	}
-	want := `running, Kubernetes v1.36.3, data in /d
+	want := `running, Kubernetes v1.37.2, data in /d
 
 COMPONENT    PID   UPTIME   RESTARTS   HEALTH                               MEMORY
 etcd         7     60s      1          ready                                50 MiB

@@ -7,8 +7,8 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	eventrecorder "sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
@@ -30,15 +30,22 @@ func Manager(mgr manager.Manager) manager.Manager { return teller{mgr} }
 type teller struct{ manager.Manager }
 
 // GetEventRecorder returns a recorder in the name of a component.
-func (t teller) GetEventRecorder(name string) events.EventRecorder {
+func (t teller) GetEventRecorder(name string) eventrecorder.EventRecorder {
 	return recorder{t.Manager.GetEventRecorder(name)}
 }
 
-type recorder struct{ events.EventRecorder }
+type recorder struct{ eventrecorder.EventRecorder }
 
 // Eventf tells an event.
 //
 //nolint:revive // argument-limit: the signature is the interface's
 func (r recorder) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
 	r.EventRecorder.Eventf(regarding, related, kind, reason, action, "%s", Note(note, args...))
+}
+
+// AnnotatedEventf tells an event with annotations.
+//
+//nolint:revive // argument-limit: the signature is the interface's
+func (r recorder) AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string, kind, reason, action, note string, args ...any) {
+	r.EventRecorder.AnnotatedEventf(regarding, related, annotations, kind, reason, action, "%s", Note(note, args...))
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	eventrecorder "sigs.k8s.io/controller-runtime/pkg/recorder"
 )
 
 // Whatever is told fits, begins as it was meant, and is text.
@@ -35,9 +36,9 @@ type fake struct {
 	*events.FakeRecorder
 }
 
-func (f fake) GetEventRecorder(string) events.EventRecorder { return f.FakeRecorder }
+func (f fake) GetEventRecorder(string) eventrecorder.EventRecorder { return f.FakeRecorder }
 
-func TestS19ManagersCut(t *testing.T) {
+func TestRecordersOfManagersCutNotes(t *testing.T) {
 	f := fake{FakeRecorder: events.NewFakeRecorder(2)}
 	r := Manager(f).GetEventRecorder("x")
 	r.Eventf(nil, nil, "Warning", "Long", "Do", "%s %d%%", strings.Repeat("é", 1000), 5)

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -82,33 +81,43 @@ func (*gangPlugin) Name() string { return GangName }
 
 // Less orders the queue: priority, then age, then the pods of one gang next to
 // each other. The age of a gang is that of its object, which never changes, so
-// its pods stay together.
-func (p *gangPlugin) Less(x, y fwk.QueuedPodInfo) bool {
-	px, py := x.GetPodInfo().GetPod(), y.GetPodInfo().GetPod()
-	if a, b := corev1helpers.PodPriority(px), corev1helpers.PodPriority(py); a != b {
+// its pods stay together. A PodGroup of Kubernetes' own is queued whole, by its
+// own priority and age.
+func (p *gangPlugin) Less(x, y fwk.QueuedEntityInfo) bool {
+	if a, b := x.GetPriority(), y.GetPriority(); a != b {
 		return a > b
 	}
-	kx, tx := p.age(x)
-	ky, ty := p.age(y)
-	if !tx.Equal(ty) {
-		return tx.Before(ty)
+	px, py := p.position(x), p.position(y)
+	if !px.since.Equal(py.since) {
+		return px.since.Before(py.since)
 	}
-	if kx != ky {
-		return kx.String() < ky.String()
+	if px.gang != py.gang {
+		return px.gang.String() < py.gang.String()
 	}
-	if px.Namespace != py.Namespace {
-		return px.Namespace < py.Namespace
-	}
-	return px.Name < py.Name
+	return px.name.String() < py.name.String()
 }
 
-func (p *gangPlugin) age(x fwk.QueuedPodInfo) (gang.Key, time.Time) {
-	if k, ok := gang.KeyOf(x.GetPodInfo().GetPod()); ok {
-		if g, ok := p.reservations.gangs.Gang(k); ok {
-			return k, g.Since
+// position is what a queued entity is ordered by among those of its priority.
+type position struct {
+	since time.Time
+	gang  gang.Key
+	name  types.NamespacedName
+}
+
+func (p *gangPlugin) position(x fwk.QueuedEntityInfo) position {
+	at := position{since: x.GetTimestamp()}
+	switch x := x.(type) {
+	case *framework.QueuedPodInfo:
+		at.name = types.NamespacedName{Namespace: x.Pod.Namespace, Name: x.Pod.Name}
+		if k, ok := gang.KeyOf(x.Pod); ok {
+			if g, ok := p.reservations.gangs.Gang(k); ok {
+				at.gang, at.since = k, g.Since
+			}
 		}
+	case *framework.QueuedPodGroupInfo:
+		at.name = types.NamespacedName{Namespace: x.GetNamespace(), Name: x.GetName()}
 	}
-	return gang.Key{}, x.GetTimestamp()
+	return at
 }
 
 // PreEnqueue keeps pods out of the queue while their gang cannot start. The

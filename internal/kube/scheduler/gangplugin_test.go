@@ -33,7 +33,7 @@ func TestQueueOrder(t *testing.T) {
 	elsewhere := pod("amber", "z", 0)
 	cases := map[string]struct {
 		why           string
-		first, second fwk.QueuedPodInfo
+		first, second fwk.QueuedEntityInfo
 	}{
 		"priority":         {"what matters more goes first, however late", queued(important(pod("ns", "p", 0)), late), queued(pod("ns", "a", 0), early)},
 		"age":              {"among equals the one that waits longer", queued(pod("ns", "b", 0), early), queued(pod("ns", "a", 0), late)},

@@ -209,12 +209,12 @@ func (r *rig) outcome(p *corev1.Pod) (released bool, why string) {
 }
 
 // queued is a pod in the queue since some time.
-func queued(p *corev1.Pod, since time.Time) fwk.QueuedPodInfo {
+func queued(p *corev1.Pod, since time.Time) fwk.QueuedEntityInfo {
 	info, err := framework.NewPodInfo(p)
 	if err != nil {
 		panic(err)
 	}
-	return &framework.QueuedPodInfo{PodInfo: info, Timestamp: since}
+	return &framework.QueuedPodInfo{PodInfo: info, QueueingParams: framework.QueueingParams{Timestamp: since}}
 }
 
 func placed(node string, pods int32) core.Place { return core.Place{Node: node, Count: pods} }

@@ -186,7 +186,7 @@ func wire(ctx context.Context, o Options) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	factory := kubescheduler.NewInformerFactory(reads, 0)
+	factory := kubescheduler.NewInformerFactory(reads, 0, nil)
 	pods, err := newPodIndex(ctx, reads, factory.Core().V1().Pods().Informer())
 	if err != nil {
 		return nil, err

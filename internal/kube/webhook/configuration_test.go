@@ -75,10 +75,10 @@ func written(t testing.TB, part, name, by, is, was string) *admission.VersionedA
 	object := parse(is)
 	var old *unstructured.Unstructured
 	gvk := object.GroupVersionKind()
-	a := &admission.VersionedAttributes{VersionedObject: object, VersionedKind: gvk}
+	a := &admission.VersionedAttributes{VersionedObject: admission.NewLazyObject(object), VersionedKind: gvk}
 	if was != "" {
 		operation, old, options = admission.Update, parse(was), &metav1.UpdateOptions{FieldManager: by}
-		a.VersionedOldObject = old
+		a.VersionedOldObject = admission.NewLazyObject(old)
 	}
 	a.Attributes = admission.NewAttributesRecord(object, old, gvk, "blue", object.GetName(),
 		schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: "any"}, part, operation, options, false, &user.DefaultInfo{Name: name})

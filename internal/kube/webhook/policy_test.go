@@ -78,7 +78,7 @@ func verdict(t *testing.T, judges map[*admissionregistrationv1.ValidatingAdmissi
 		if !about(p, write.VersionedKind, write.GetOperation()) {
 			continue
 		}
-		write.Attributes = admission.NewAttributesRecord(write.VersionedObject, old(write), write.VersionedKind, "blue", "o",
+		write.Attributes = admission.NewAttributesRecord(write.VersionedObject.Object(), old(write), write.VersionedKind, "blue", "o",
 			schema.GroupVersionResource{Group: write.VersionedKind.Group, Version: write.VersionedKind.Version, Resource: strings.ToLower(write.VersionedKind.Kind) + "s"},
 			"", write.GetOperation(), write.GetOperationOptions(), false, write.GetUserInfo())
 		result := v.Validate(t.Context(), write.GetResource(), write, nil, nil, celconfig.RuntimeCELCostBudget, authorizer.AuthorizerFunc(mayAdmit))
@@ -95,7 +95,7 @@ func verdict(t *testing.T, judges map[*admissionregistrationv1.ValidatingAdmissi
 }
 
 func old(write *admission.VersionedAttributes) *unstructured.Unstructured {
-	o, _ := write.VersionedOldObject.(*unstructured.Unstructured)
+	o, _ := write.VersionedOldObject.Object().(*unstructured.Unstructured)
 	return o
 }
 

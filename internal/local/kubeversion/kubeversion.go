@@ -14,7 +14,7 @@ import (
 )
 
 // Release is the version of k8s.io/kubernetes in go.mod.
-const Release = "v1.36.3"
+const Release = "v1.37.2"
 
 // gitVersion is what upstream's linker flags set. The library offers no
 // function to change it: SetDynamicVersion accepts only the same release.

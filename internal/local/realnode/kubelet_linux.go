@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	cadvisorapi "github.com/google/cadvisor/info/v1"
+	cadvisorapi "github.com/google/cadvisor/lib/model"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	logsapi "k8s.io/component-base/logs/api/v1"
@@ -74,7 +74,8 @@ func runKubelet(_ context.Context, args []string) error {
 	}
 	roots := []string{cm.NodeAllocatableRoot(s.CgroupRoot, s.CgroupsPerQOS, s.CgroupDriver)}
 	stats, err := cadvisor.New(klog.FromContext(ctx), cadvisor.NewImageFsInfoProvider(s.ContainerRuntimeEndpoint), s.RootDirectory, roots,
-		cadvisor.UsingLegacyCadvisorStats(s.ContainerRuntimeEndpoint), s.LocalStorageCapacityIsolation)
+		cadvisor.UsingLegacyCadvisorStats(s.ContainerRuntimeEndpoint), s.LocalStorageCapacityIsolation,
+		false) // containers are found by cAdvisor: not every containerd has statistics of its own
 	if err != nil {
 		return fmt.Errorf("look at the machine: %w", err)
 	}
@@ -89,8 +90,8 @@ type larger struct {
 }
 
 // MachineInfo implements cadvisor.Interface.
-func (l larger) MachineInfo() (*cadvisorapi.MachineInfo, error) {
-	is, err := l.Interface.MachineInfo()
+func (l larger) MachineInfo(logger klog.Logger) (*cadvisorapi.MachineInfo, error) {
+	is, err := l.Interface.MachineInfo(logger)
 	if err != nil {
 		return nil, err
 	}

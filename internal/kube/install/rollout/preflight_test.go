@@ -132,7 +132,7 @@ func TestPreflight(t *testing.T) {
 		"LocalImage":   {why: "no node can pull it", values: "image: {registry: localhost}", change: func(*rollout.Facts) {}, want: "note image", cure: "images import"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &rollout.Facts{Kubernetes: "v1.36.3", PriorityClasses: []string{"system-cluster-critical"}}
+			f := &rollout.Facts{Kubernetes: "v1.37.2", PriorityClasses: []string{"system-cluster-critical"}}
 			tc.change(f)
 			var got, cures []string
 			for _, found := range rollout.Preflight(made.of(t, tc.values, "v1.0.0"), f) {
