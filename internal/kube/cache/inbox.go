@@ -6,7 +6,8 @@ import (
 	"slices"
 	"sync"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 )
@@ -43,16 +44,23 @@ type Ref struct {
 // Change is the newest known form of one object; a nil Object was deleted.
 type Change struct {
 	Ref
-	Object client.Object
+	Object Object
 	// Why tells of a Rejection.
 	Why string
+}
+
+// Object is anything that a watch shows. It is what controller-runtime calls a
+// client.Object, said here because that package links clients, which the cache must not.
+type Object interface {
+	metav1.Object
+	runtime.Object
 }
 
 // Inbox collects changes from many watches for one reader. Changes of the same
 // object coalesce: only the newest is kept. It is safe for concurrent use.
 type Inbox struct {
 	mu      sync.Mutex
-	changes map[Ref]client.Object
+	changes map[Ref]Object
 	refused map[core.Key]string
 	applied map[core.Key]uint64
 	wake    chan struct{}
@@ -61,13 +69,13 @@ type Inbox struct {
 // NewInbox returns an empty inbox.
 func NewInbox() *Inbox {
 	return &Inbox{
-		changes: map[Ref]client.Object{}, refused: map[core.Key]string{}, applied: map[core.Key]uint64{}, wake: make(chan struct{}, 1),
+		changes: map[Ref]Object{}, refused: map[core.Key]string{}, applied: map[core.Key]uint64{}, wake: make(chan struct{}, 1),
 	}
 }
 
 // Put records the newest form of an object; nil means deleted. The object must
 // not be changed afterwards.
-func (b *Inbox) Put(r Ref, o client.Object) {
+func (b *Inbox) Put(r Ref, o Object) {
 	b.mu.Lock()
 	b.changes[r] = o
 	b.mu.Unlock()
@@ -75,7 +83,7 @@ func (b *Inbox) Put(r Ref, o client.Object) {
 }
 
 // Newest is what was put in of an object and not yet taken; a nil Object was deleted.
-func (b *Inbox) Newest(r Ref) (o client.Object, there bool) {
+func (b *Inbox) Newest(r Ref) (o Object, there bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	o, there = b.changes[r]
@@ -109,7 +117,7 @@ func (b *Inbox) Wake() <-chan struct{} { return b.wake }
 func (b *Inbox) Take() ([]Change, []core.Event) {
 	b.mu.Lock()
 	changes, refused, applied := b.changes, b.refused, b.applied
-	b.changes, b.refused, b.applied = map[Ref]client.Object{}, map[core.Key]string{}, map[core.Key]uint64{}
+	b.changes, b.refused, b.applied = map[Ref]Object{}, map[core.Key]string{}, map[core.Key]uint64{}
 	b.mu.Unlock()
 
 	cs := make([]Change, 0, len(changes))
