@@ -10,6 +10,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/local"
+	"github.com/mlbatch/mlbatch/internal/local/names"
 )
 
 // installMLBatch prepares an embedded API server for mlbatch.
@@ -26,8 +27,8 @@ func installMLBatch(ctx context.Context, a local.Access) error {
 		SchedulerNames: names,
 		WebhookURL:     a.WebhookURL,
 		CABundle:       a.CABundle,
-		ControllerUser: local.ControllerUser,
-		SchedulerUser:  local.SchedulerUser,
+		ControllerUser: names.ControllerUser,
+		SchedulerUser:  names.SchedulerUser,
 		Foreign:        true,
 		Visibility:     &install.Visibility{ExternalName: "localhost", Port: int32(a.VisibilityPort)}, //nolint:gosec // a port
 	})

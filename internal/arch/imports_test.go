@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -104,6 +105,10 @@ var outerLadder = []layer{
 		dir: "internal/facts", may: []string{"api", "internal/core", "internal/engine/nodehealth", "internal/kube/convert"},
 		never: []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime/pkg/client", "context", "net", "os", "log", "sync"},
 		why:   "facts are values for the packages that print; they reach no cluster and no engine that decides",
+	},
+	{
+		dir: "internal/local/names", outside: none, may: none, never: noIO,
+		why: "who names parts of the cluster need not link it",
 	},
 	{
 		dir: "internal/local", may: none,
@@ -294,5 +299,22 @@ func TestBrokenRulesAreFound(t *testing.T) {
 				t.Errorf("%s: got %v, want %d complaints", c.why, got, c.want)
 			}
 		})
+	}
+}
+
+// The program that end-to-end tests run is one, and they are another: linking Kubernetes into the
+// tests, too, would take longer than many of them.
+func TestEndToEndTestsLinkNoControlPlane(t *testing.T) {
+	packages(t) // so that an edit runs this again
+	cmd := exec.Command("go", "list", "-e", "-test", "-deps", "./test/e2e", "./test/rig")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dep := range strings.Lines(string(out)) {
+		if dep = strings.TrimSpace(dep); withinAny(dep, []string{"k8s.io/kubernetes", "go.etcd.io/etcd/server", module + "internal/local/controlplane"}) {
+			t.Errorf("test/e2e reaches %s: take names from internal/local/names, not from internal/local", dep)
+		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"text/template"
 	"time"
 
@@ -21,12 +20,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mlbatch/mlbatch/internal/local/names"
 	"github.com/mlbatch/mlbatch/internal/local/realnode"
 	"github.com/mlbatch/mlbatch/internal/local/simnode"
+	"github.com/mlbatch/mlbatch/internal/local/tutorial"
 )
 
-// systemYAML is what the embedded cluster itself needs, tutorialYAML what the
-// tutorial's administrator sets up.
+// systemYAML is what the embedded cluster itself needs, the others what its nodes do.
 var (
 	//go:embed setup/system.yaml
 	systemYAML string
@@ -34,8 +34,6 @@ var (
 	simulatedYAML string
 	//go:embed setup/real.yaml
 	realYAML string
-	//go:embed setup/tutorial.yaml
-	tutorialYAML string
 )
 
 // retryEvery is the pause between attempts while webhooks or definitions are
@@ -113,9 +111,9 @@ func (c *Cluster) tutorial(ctx context.Context) error {
 	}
 	provisioner := simnode.Provisioner
 	if c.real != nil {
-		provisioner = realnode.VolumeProvisioner
+		provisioner = names.VolumeProvisioner
 	}
-	text, err := renderTutorial(c.cfg.Fleet, provisioner)
+	text, err := tutorial.Manifests(c.cfg.Fleet, provisioner)
 	if err != nil {
 		return err
 	}
@@ -141,22 +139,6 @@ func (c *Cluster) tutorial(ctx context.Context) error {
 	return nil
 }
 
-// share is the quota of one queue in the tutorial's set-up.
-type share struct {
-	CPU, Memory string
-	GPUs, Pods  int64
-}
-
-// renderTutorial fills in the quotas.
-func renderTutorial(f simnode.Fleet, provisioner string) (string, error) {
-	team, slack := shares(f)
-	return render("the tutorial's set-up", tutorialYAML, map[string]any{"Team": team, "Slack": slack, "Provisioner": provisioner})
-}
-
-// Tutorial is what the tutorial's administrator sets up in a cluster with real nodes, as
-// manifests: for one into which mlbatch was installed.
-func Tutorial(f simnode.Fleet) (string, error) { return renderTutorial(f, realnode.VolumeProvisioner) }
-
 // systemSetup is what the cluster needs for itself, and for its nodes.
 func (c *Cluster) systemSetup() (string, error) {
 	if c.real == nil {
@@ -164,7 +146,7 @@ func (c *Cluster) systemSetup() (string, error) {
 	}
 	text, err := render("the nodes' set-up", realYAML, map[string]any{
 		"Router": c.real.subnet.Router(), "APIPort": realnode.APIPort, "DNS": realnode.DNSService,
-		"Provisioner": realnode.VolumeProvisioner, "KubeletClient": simnode.APIServerUser,
+		"Provisioner": names.VolumeProvisioner, "KubeletClient": simnode.APIServerUser,
 		"DNSUser": dnsUser, "VolumesUser": volumesUser,
 	})
 	if c.isBare() {
@@ -184,28 +166,6 @@ func render(what, text string, values map[string]any) (string, error) {
 		return "", fmt.Errorf("fill in %s: %w", what, err)
 	}
 	return b.String(), nil
-}
-
-// shares divides a fleet among two teams and the slack queue as the tutorial
-// does: a third each, GPUs that do not divide to the slack queue. As there,
-// memory quota is as many G as the nodes have Gi, which leaves the system a
-// part, and 100 of a node's 250 pods are for jobs.
-func shares(f simnode.Fleet) (team, slack share) {
-	const parts = 3
-	n := int64(f.Count)
-	gpus := n * f.GPUs
-	team = share{
-		CPU:    strconv.FormatInt(n*f.CPU.MilliValue()/parts, 10) + "m",
-		Memory: strconv.FormatInt(n*f.Memory.Value()>>30/parts, 10) + "G",
-		GPUs:   gpus / parts,
-		Pods:   n * f.Pods * 100 / 250 / parts,
-	}
-	if milli := n * f.CPU.MilliValue() / parts; milli%1000 == 0 {
-		team.CPU = strconv.FormatInt(milli/1000, 10)
-	}
-	slack = team
-	slack.GPUs = gpus - 2*team.GPUs
-	return team, slack
 }
 
 // createMissing creates the objects that do not exist yet and leaves the

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/mlbatch/mlbatch/internal/local/names"
 	"github.com/mlbatch/mlbatch/internal/local/pki"
 	"github.com/mlbatch/mlbatch/internal/local/simnode"
 )
@@ -65,7 +66,7 @@ func accountsOf(cfg *Config, h *hardware) map[string]account {
 	}
 	if cfg.kubeScheduler() {
 		delete(all, Scheduler)
-		all[KubeScheduler] = account{user: SchedulerUser}
+		all[KubeScheduler] = account{user: names.SchedulerUser}
 	}
 	if h == nil {
 		return all
@@ -86,8 +87,8 @@ func accountsOf(cfg *Config, h *hardware) map[string]account {
 func userOf() map[string]string {
 	return map[string]string{
 		ControllerManager: "system:kube-controller-manager",
-		Scheduler:         SchedulerUser,
-		Controller:        ControllerUser,
+		Scheduler:         names.SchedulerUser,
+		Controller:        names.ControllerUser,
 		Nodes:             nodesUser,
 	}
 }
@@ -95,12 +96,6 @@ func userOf() map[string]string {
 // VisibilityHost is the name that the controller's certificate has for the API
 // server: that of the Service in front of the visibility API.
 const VisibilityHost = "mlbatch-visibility.mlbatch-system.svc"
-
-// Users that mlbatch's processes log in as; Install gives them their rights.
-const (
-	ControllerUser = "mlbatch-controller"
-	SchedulerUser  = "system:kube-scheduler"
-)
 
 const (
 	adminUser = "kubernetes-admin"

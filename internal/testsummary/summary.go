@@ -2,17 +2,30 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
-// slow is how long a test may take before it gets a line of its own.
-const slow = 5 * time.Second
+const (
+	// slow is how long a test may take before it gets a line of its own.
+	slow = 5 * time.Second
+	// listed is how many tests and packages are listed as the slowest.
+	listed = 10
+)
+
+// What becomes of a test.
+const (
+	passed  = "pass"
+	failed  = "fail"
+	skipped = "skip"
+)
 
 // event is one line of `go test -json`, see `go doc test2json`.
 type event struct {
@@ -27,97 +40,166 @@ type event struct {
 
 // counts are tests, subtests among them, by how they ended. A package that
 // failed without a failing test (it did not build, or it crashed) counts as one.
-type counts struct{ passed, failed, skipped int }
+type counts struct {
+	passed, failed, skipped int
+	flaky                   []string // failed, and passed when they were run again
+}
 
 // String is the closing line.
 func (c counts) String() string {
-	return fmt.Sprintf("%d passed, %d failed, %d skipped", c.passed, c.failed, c.skipped)
+	s := fmt.Sprintf("%d passed, %d failed, %d skipped", c.passed, c.failed, c.skipped)
+	if len(c.flaky) > 0 {
+		s += ", flaky: " + strings.Join(c.flaky, ", ")
+	}
+	return s
 }
 
 func (c counts) good() bool { return c.failed == 0 && c.passed > 0 }
 
-// report gathers what the tests say until it is known whether it matters.
-type report struct {
-	out   io.Writer
-	sum   counts
-	byPkg map[string]counts
-	said  map[string][]string // package, or package and test, to its output
+// plus is the sum of both.
+func (c counts) plus(d counts) counts {
+	return counts{c.passed + d.passed, c.failed + d.failed, c.skipped + d.skipped, slices.Concat(c.flaky, d.flaky)}
 }
 
-// summarize prints a report on the events in r and returns the sum.
-func summarize(r io.Reader, out io.Writer) (counts, error) {
-	t := report{out: out, byPkg: map[string]counts{}, said: map[string][]string{}}
+func (c *counts) add(outcome string) {
+	switch outcome {
+	case passed:
+		c.passed++
+	case failed:
+		c.failed++
+	case skipped:
+		c.skipped++
+	}
+}
+
+// printer is written to by jobs that run at the same time, a text at a time.
+type printer struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (p *printer) print(texts ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range texts {
+		fmt.Fprint(p.to, s)
+	}
+}
+
+// test is one test of a package.
+type test struct{ pkg, name string }
+
+// top is the test that it is a part of, or itself.
+func (t test) top() test {
+	t.name, _, _ = strings.Cut(t.name, "/")
+	return t
+}
+
+// report gathers what the tests of one command say until it is known whether it matters.
+type report struct {
+	out  *printer
+	job  string              // its name, if there are several
+	said map[test][]string   // what packages (without a name) and tests said
+	came map[test]string     // what became of tests
+	bad  map[string]struct{} // packages that failed for another reason than a test
+	took map[test]time.Duration
+	// flaky are tests that failed in an earlier report and passed in this one.
+	flaky []string
+}
+
+func newReport(out *printer, job string) *report {
+	return &report{out: out, job: job, said: map[test][]string{}, came: map[test]string{}, bad: map[string]struct{}{}, took: map[test]time.Duration{}}
+}
+
+// read prints a report on the events in r.
+func (t *report) read(r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		var e event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			// The go command writes some complaints as plain text.
-			t.print(lines.Text() + "\n")
+			t.out.print(lines.Text() + "\n")
 			continue
 		}
 		t.add(e)
 	}
 	if err := lines.Err(); err != nil {
-		return t.sum, fmt.Errorf("read test events: %w", err)
+		return fmt.Errorf("read test events: %w", err)
 	}
-	return t.sum, nil
+	return nil
+}
+
+// counts is the sum of all tests so far.
+func (t *report) counts() counts {
+	c := counts{failed: len(t.bad), flaky: t.flaky}
+	for _, outcome := range t.came {
+		c.add(outcome)
+	}
+	return c
 }
 
 func (t *report) add(e event) {
-	key := e.Package + " " + e.Test
+	key := test{e.Package, e.Test}
 	switch e.Action {
 	case "build-output":
-		t.print(e.Output)
+		t.out.print(e.Output)
 	case "output":
 		t.said[key] = append(t.said[key], e.Output)
-	case "pass", "fail", "skip":
+	case passed, failed, skipped:
+		took := time.Duration(e.Elapsed * float64(time.Second))
+		if !strings.Contains(e.Test, "/") {
+			t.took[key] = took
+		}
 		if e.Test == "" {
-			t.endPackage(e, t.said[key])
+			t.endPackage(e)
 		} else {
-			t.endTest(e, t.said[key])
+			t.endTest(key, e.Action, took)
 		}
 		delete(t.said, key)
 	}
 }
 
-func (t *report) endTest(e event, said []string) {
-	c := t.byPkg[e.Package]
-	switch e.Action {
-	case "pass":
-		c.passed++
-	case "skip":
-		c.skipped++
-	case "fail":
-		c.failed++
-		t.print(said...)
-	}
-	t.byPkg[e.Package] = c
-	took := time.Duration(e.Elapsed * float64(time.Second))
-	if took >= slow && e.Action == "pass" && !strings.Contains(e.Test, "/") {
-		t.print(fmt.Sprintf("     %s %s\n", e.Test, took.Round(100*time.Millisecond)))
+func (t *report) endTest(key test, outcome string, took time.Duration) {
+	t.came[key] = outcome
+	switch {
+	case outcome == failed:
+		t.out.print(t.said[key]...)
+	case took >= slow && outcome == passed && key == key.top():
+		t.out.print(fmt.Sprintf("     %s %s\n", key.name, took.Round(100*time.Millisecond)))
 	}
 }
 
-func (t *report) endPackage(e event, said []string) {
-	c := t.byPkg[e.Package]
-	switch {
-	case e.Action == "fail":
-		if c.failed == 0 {
-			c.failed = 1
+// ofPackage is the sum of a package's tests.
+func (t *report) ofPackage(pkg string) counts {
+	var c counts
+	for k, outcome := range t.came {
+		if k.pkg == pkg {
+			c.add(outcome)
 		}
-		t.unfinished(e.Package)
-		t.print(said...)
-		t.print(fmt.Sprintf("FAIL %s: %s\n", e.Package, c))
-	case c == counts{}:
+	}
+	return c
+}
+
+func (t *report) endPackage(e event) {
+	c := t.ofPackage(e.Package)
+	name := e.Package
+	if t.job != "" {
+		name += " (" + t.job + ")"
+	}
+	switch {
+	case e.Action == failed:
+		if unended := t.unfinished(e.Package); unended || c.failed == 0 {
+			t.bad[e.Package] = struct{}{}
+			c.failed++
+		}
+		t.out.print(t.said[test{pkg: e.Package}]...)
+		t.out.print(fmt.Sprintf("FAIL %s: %s\n", name, c))
+	case c.passed+c.skipped == 0:
 		// Nothing to test here, nothing to tell.
 	default:
-		t.print(fmt.Sprintf("ok   %s %.1fs: %s\n", e.Package, e.Elapsed, c))
+		t.out.print(fmt.Sprintf("ok   %s %.1fs: %s\n", name, e.Elapsed, c))
 	}
-	t.sum.passed += c.passed
-	t.sum.failed += c.failed
-	t.sum.skipped += c.skipped
-	delete(t.byPkg, e.Package)
 }
 
 // tail is how many lines of a test that never ended are shown: with a crash come the
@@ -125,27 +207,93 @@ func (t *report) endPackage(e event, said []string) {
 const tail = 60
 
 // unfinished tells which tests of a package that failed never ended, and what they said
-// last: one of them is why, when the package ran out of time.
-func (t *report) unfinished(pkg string) {
-	for _, key := range slices.Sorted(maps.Keys(t.said)) {
-		test, of := strings.CutPrefix(key, pkg+" ")
-		if !of || test == "" {
-			continue
+// last: one of them is why, when the package ran out of time. It reports whether there are any.
+func (t *report) unfinished(pkg string) bool {
+	var tests []test
+	for key := range t.said {
+		if _, ended := t.came[key]; key.pkg == pkg && key.name != "" && !ended {
+			tests = append(tests, key)
 		}
+	}
+	slices.SortFunc(tests, func(a, b test) int { return strings.Compare(a.name, b.name) })
+	for _, key := range tests {
 		said := t.said[key]
-		t.print(fmt.Sprintf("     %s did not end\n", test))
+		t.out.print(fmt.Sprintf("     %s did not end\n", key.name))
 		if rest := len(said) - tail; rest > 0 {
 			// The panic comes first, then the stacks.
 			at := max(0, slices.IndexFunc(said, func(l string) bool { return strings.HasPrefix(l, "panic:") }))
 			said = said[min(at, rest):]
 		}
-		t.print(said[:min(len(said), tail)]...)
+		t.out.print(said[:min(len(said), tail)]...)
 		delete(t.said, key)
 	}
+	return len(tests) > 0
 }
 
-func (t *report) print(texts ...string) {
-	for _, s := range texts {
-		fmt.Fprint(t.out, s)
+// broken are the tests that failed, without those that are parts of another, in order.
+func (t *report) broken() []test {
+	found := map[test]struct{}{}
+	for k, outcome := range t.came {
+		if outcome == failed {
+			found[k.top()] = struct{}{}
+		}
 	}
+	return slices.SortedFunc(maps.Keys(found), compare)
+}
+
+// again replaces what became of tests that failed by that of a second run, if they passed in it.
+func (t *report) again(second *report) {
+	for _, k := range t.broken() {
+		if second.came[k] != passed {
+			continue
+		}
+		t.flaky = append(t.flaky, k.name)
+		part := func(of test, _ string) bool { return of.top() == k }
+		maps.DeleteFunc(t.came, part)
+		for of, outcome := range second.came {
+			if part(of, outcome) {
+				t.came[of] = outcome
+			}
+		}
+	}
+	maps.Copy(t.bad, second.bad)
+}
+
+// slowest lists the tests and packages that took longest.
+func (t *report) slowest(out *printer) {
+	var tests, packages []timed
+	for k, took := range t.took {
+		if k.name == "" {
+			packages = append(packages, timed{k.pkg, took})
+		} else {
+			tests = append(tests, timed{k.name, took})
+		}
+	}
+	out.print(longest("slowest tests", tests), longest("slowest packages", packages))
+}
+
+// timed is how long something took.
+type timed struct {
+	name string
+	took time.Duration
+}
+
+func longest(title string, all []timed) string {
+	slices.SortFunc(all, func(a, b timed) int {
+		return cmp.Or(cmp.Compare(b.took, a.took), strings.Compare(a.name, b.name))
+	})
+	var b strings.Builder
+	for _, one := range all[:min(listed, len(all))] {
+		if one.took > 0 {
+			fmt.Fprintf(&b, "%8.1fs %s\n", one.took.Seconds(), one.name)
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return title + ":\n" + b.String()
+}
+
+func compare(a, b test) int {
+	return cmp.Or(strings.Compare(a.pkg, b.pkg), strings.Compare(a.name, b.name))
 }

@@ -56,6 +56,17 @@ func TestTally(t *testing.T) {
 			want: counts{failed: 1},
 			says: []string{"TestA did not end\n", "timed out after 30m0s\n"},
 		},
+		"out of time after a failure": {
+			why: "that another test failed, too, does not make up for one that never ended",
+			in: []string{
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}`,
+				`{"Action":"fail","Package":"p","Test":"TestA"}`,
+				`{"Action":"output","Package":"p","Test":"TestB","Output":"=== RUN   TestB\n"}`,
+				`{"Action":"fail","Package":"p"}`,
+			},
+			want: counts{failed: 2},
+			says: []string{"TestB did not end\n"},
+		},
 		"does not build": {
 			why: "compiler errors are shown and count",
 			in: []string{
@@ -72,7 +83,7 @@ func TestTally(t *testing.T) {
 				`{"Action":"pass","Package":"p","Elapsed":13}`,
 			},
 			want: counts{passed: 1},
-			says: []string{"TestLong 12.3s"},
+			says: []string{"TestLong 12.3s", "slowest tests:\n    12.3s TestLong\n", "slowest packages:\n    13.0s p\n"},
 		},
 		"plain text": {
 			why:  "the go command itself may complain outside JSON",
@@ -84,10 +95,12 @@ func TestTally(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			got, err := summarize(strings.NewReader(strings.Join(c.in, "\n")), &out)
-			if err != nil {
+			r := newReport(&printer{to: &out}, "")
+			if err := r.read(strings.NewReader(strings.Join(c.in, "\n"))); err != nil {
 				t.Fatal(err)
 			}
+			r.slowest(r.out)
+			got := r.counts()
 			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(counts{})); diff != "" {
 				t.Errorf("%s\n%s", c.why, diff)
 			}

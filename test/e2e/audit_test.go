@@ -2,9 +2,12 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,13 +25,14 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
-	"github.com/mlbatch/mlbatch/internal/local"
+	"github.com/mlbatch/mlbatch/internal/local/names"
 	"github.com/mlbatch/mlbatch/test/rig"
 )
 
 // A role grants what is asked for, and no more. What all tests together made mlbatch's
 // processes ask the API server for is in its audit log, and once they are through each right
-// is looked for there: see auditRoles, which TestMain calls.
+// is looked for there: see auditRoles, which TestMain calls. Where several clusters divide the
+// tests, each writes down what was asked for (usageVariable), and judgeUsage looks at all of it.
 
 // right is one verb on one resource that a role grants. name is set where it is for one object.
 type right struct{ role, verb, group, resource, name string }
@@ -107,13 +111,13 @@ func unusedRights() []exception {
 // VERB RESOURCE.
 func deniedRequests() map[string]string {
 	return map[string]string{
-		local.ControllerUser + " get cronjobs.batch": "who owns a Job is looked for; where an owner may not be read, which only matters for kinds that are queued, the search ends",
+		names.ControllerUser + " get cronjobs.batch": "who owns a Job is looked for; where an owner may not be read, which only matters for kinds that are queued, the search ends",
 	}
 }
 
 // everything reports whether all tests run, so that what they did not do is not done.
 func everything() bool {
-	for _, name := range []string{"test.run", "test.skip", "test.list"} {
+	for _, name := range []string{"test.run", "test.skip"} {
 		if f := flag.Lookup(name); f != nil && f.Value.String() != "" {
 			return false
 		}
@@ -121,116 +125,212 @@ func everything() bool {
 	return !testing.Short()
 }
 
-// auditRoles says what is wrong with the roles of mlbatch's processes, and of teams: a
-// request that was refused for want of a right; if all tests ran, a right that nobody used, and
-// an exception that excepts nothing.
-func auditRoles(ctx context.Context, all bool) []string { //nolint:revive // whether all tests ran
-	admin, err := client.New(cluster.RESTConfig(), client.Options{Scheme: scheme.New()})
-	if err != nil {
-		return []string{err.Error()}
-	}
-	var teams []string
-	for _, namespace := range []string{"blue", "red"} {
-		var bindings rbacv1.RoleBindingList
-		if err := admin.List(ctx, &bindings, client.InNamespace(namespace)); err != nil {
-			return []string{err.Error()}
-		}
-		for _, b := range bindings.Items {
-			for _, s := range b.Subjects {
-				if b.RoleRef.Name == install.EditRole && s.Kind == rbacv1.UserKind {
-					teams = append(teams, s.Name)
-				}
-			}
-		}
-	}
-	var granted []right
-	for _, role := range []string{install.Controller, install.TeamRole, install.Scheduler, install.EditRole} {
-		var r rbacv1.ClusterRole
-		if err := admin.Get(ctx, client.ObjectKey{Name: role}, &r); err != nil {
-			return []string{err.Error()}
-		}
-		granted = append(granted, rightsOf(role, r.Rules)...)
-	}
-	for _, role := range []string{install.Controller, install.Scheduler} {
-		var r rbacv1.Role
-		if err := admin.Get(ctx, client.ObjectKey{Namespace: "mlbatch-system", Name: role}, &r); err != nil {
-			return []string{err.Error()}
-		}
-		granted = append(granted, rightsOf("mlbatch-system/"+role, r.Rules)...)
-	}
-	holders := map[string]func(rig.Request) bool{
-		install.Controller: func(r rig.Request) bool { return r.User == local.ControllerUser && r.As == "" },
-		install.Scheduler:  func(r rig.Request) bool { return r.User == local.SchedulerUser && r.As == "" },
-		install.EditRole:   func(r rig.Request) bool { return slices.Contains(teams, r.Who()) },
-	}
-	holders[install.TeamRole], holders["mlbatch-system/"+install.Controller] = holders[install.Controller], holders[install.Controller]
-	holders["mlbatch-system/"+install.Scheduler] = holders[install.Scheduler]
+const (
+	// usageVariable is a directory in which each cluster writes what was asked of it.
+	usageVariable = "MLBATCH_E2E_USAGE"
+	// judgeVariable, if set, has no test run: what all clusters have written is judged.
+	judgeVariable = "MLBATCH_E2E_JUDGE"
+)
 
+// usage is what mlbatch's processes and teams may do, and what of it they did.
+type usage struct {
+	// Granted are all rights that are looked at, true if somebody used it.
+	Granted map[string]bool
+	// Denied counts requests that were refused for want of a right, USER VERB RESOURCE. Allowed are
+	// those that were not refused.
+	Denied  map[string]int
+	Allowed map[string]bool
+}
+
+func newUsage() usage {
+	return usage{Granted: map[string]bool{}, Denied: map[string]int{}, Allowed: map[string]bool{}}
+}
+
+// add adds what was asked of another cluster.
+func (u *usage) add(other usage) {
+	for right, used := range other.Granted {
+		u.Granted[right] = u.Granted[right] || used
+	}
+	for asked, n := range other.Denied {
+		u.Denied[asked] += n
+	}
+	maps.Copy(u.Allowed, other.Allowed)
+}
+
+// wrong says what is wrong with the roles: a request that was refused for want of a right; if all
+// tests ran, a right that nobody used, and an exception that excepts nothing.
+func (u *usage) wrong(all bool) []string { //nolint:revive // whether all tests ran
 	var wrong []string
-	requests, denied := map[rig.Request]int{}, map[string]int{}
-	// An API server that has just been started refuses for a moment what it lets do at any other
-	// time, and a team's rights come a moment after its queue. So what a role has was refused by no
-	// fault of the role, nor what was allowed before or after. (A right that is always refused was
-	// never used.)
-	allowed := map[string]bool{}
-	had := func(r rig.Request) bool {
-		return slices.ContainsFunc(granted, func(g right) bool { return g.used(r) && holders[g.role](r) })
-	}
-	err = cluster.Asked(func(r rig.Request) {
-		if r.As == "" && (r.User == local.ControllerUser || r.User == local.SchedulerUser) {
-			asked := strings.TrimSpace(fmt.Sprintf("%s %s %s %s", r.User, r.Verb, schema.GroupResource{Group: r.Group, Resource: r.Resource}, r.Path))
-			switch {
-			case !r.Forbidden:
-				allowed[asked] = true
-			case !had(r):
-				denied[asked]++
-			}
-		}
-		r.Namespace, r.Code, r.Reason, r.Path = "", 0, "", ""
-		if !r.Forbidden {
-			requests[r]++
-		}
-	})
-	if err != nil {
-		return []string{err.Error()}
-	}
 	expected := deniedRequests()
-	for _, d := range slices.Sorted(maps.Keys(denied)) {
-		if expected[d] == "" && !allowed[d] {
-			wrong = append(wrong, fmt.Sprintf("%s was asked for %d times and refused", d, denied[d]))
+	for _, d := range slices.Sorted(maps.Keys(u.Denied)) {
+		// An API server that has just been started refuses for a moment what it lets do at any other
+		// time, and a team's rights come a moment after its queue. So what was allowed before or
+		// after was refused by no fault of the role.
+		if expected[d] == "" && !u.Allowed[d] {
+			wrong = append(wrong, fmt.Sprintf("%s was asked for %d times and refused", d, u.Denied[d]))
 		}
 	}
 	if !all {
 		return wrong
 	}
 	excepted := unusedRights()
+	granted := slices.Sorted(maps.Keys(u.Granted))
 	for _, g := range granted {
-		was := false
-		for r := range requests {
-			// Informers list where the API server does not begin a watch with what there is, and after
-			// a watch that was cut off for too long.
-			listed := g
-			if g.verb == "list" {
-				listed.verb = "watch"
-			}
-			if (g.used(r) || listed.used(r)) && holders[g.role](r) {
-				was = true
-				break
-			}
-		}
-		if was {
-			continue
-		}
-		if !slices.ContainsFunc(excepted, func(e exception) bool { return e.rights.MatchString(g.String()) }) {
-			wrong = append(wrong, g.String()+" is granted and was never asked for")
+		if !u.Granted[g] && !slices.ContainsFunc(excepted, func(e exception) bool { return e.rights.MatchString(g) }) {
+			wrong = append(wrong, g+" is granted and was never asked for")
 		}
 	}
 	for _, e := range excepted {
-		if !slices.ContainsFunc(granted, func(g right) bool { return e.rights.MatchString(g.String()) }) {
+		if !slices.ContainsFunc(granted, e.rights.MatchString) {
 			wrong = append(wrong, fmt.Sprintf("exception %s: nothing of it is granted", e.rights))
 		}
 	}
 	return wrong
+}
+
+// judgeUsage says what is wrong with the roles, after what all clusters wrote into a directory.
+func judgeUsage(dir string) []string {
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(files) == 0 {
+		return []string{fmt.Sprintf("no cluster has written into %q what was asked of it (%v)", dir, err)}
+	}
+	all := newUsage()
+	for _, file := range files {
+		var u usage
+		data, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(data, &u)
+		}
+		if err != nil {
+			return []string{err.Error()}
+		}
+		all.add(u)
+	}
+	return all.wrong(true)
+}
+
+// auditRoles says what is wrong with the roles of mlbatch's processes, and of teams. Where others
+// judge it, it writes down what was asked.
+func auditRoles(ctx context.Context) []string {
+	u, err := askedOf(ctx)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	dir := os.Getenv(usageVariable)
+	if dir == "" {
+		return u.wrong(everything())
+	}
+	data, err := json.Marshal(u)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.json", os.Getpid())), data, 0o600)
+	}
+	if err != nil {
+		return []string{fmt.Sprintf("write down what was asked: %v", err)}
+	}
+	return nil
+}
+
+// grantedRights are the rights of mlbatch's processes and of teams.
+func grantedRights(ctx context.Context, admin client.Client) ([]right, error) {
+	var granted []right
+	for _, role := range []string{install.Controller, install.TeamRole, install.Scheduler, install.EditRole} {
+		var r rbacv1.ClusterRole
+		if err := admin.Get(ctx, client.ObjectKey{Name: role}, &r); err != nil {
+			return nil, err
+		}
+		granted = append(granted, rightsOf(role, r.Rules)...)
+	}
+	for _, role := range []string{install.Controller, install.Scheduler} {
+		var r rbacv1.Role
+		if err := admin.Get(ctx, client.ObjectKey{Namespace: "mlbatch-system", Name: role}, &r); err != nil {
+			return nil, err
+		}
+		granted = append(granted, rightsOf("mlbatch-system/"+role, r.Rules)...)
+	}
+	return granted, nil
+}
+
+// members are the users whom teams have.
+func members(ctx context.Context, admin client.Client) ([]string, error) {
+	var users []string
+	for _, namespace := range []string{"blue", "red"} {
+		var bindings rbacv1.RoleBindingList
+		if err := admin.List(ctx, &bindings, client.InNamespace(namespace)); err != nil {
+			return nil, err
+		}
+		for _, b := range bindings.Items {
+			for _, s := range b.Subjects {
+				if b.RoleRef.Name == install.EditRole && s.Kind == rbacv1.UserKind {
+					users = append(users, s.Name)
+				}
+			}
+		}
+	}
+	return users, nil
+}
+
+// askedOf is what was asked of this cluster.
+func askedOf(ctx context.Context) (usage, error) {
+	u := newUsage()
+	admin, err := client.New(cluster.RESTConfig(), client.Options{Scheme: scheme.New()})
+	if err != nil {
+		return u, err
+	}
+	teams, err := members(ctx, admin)
+	if err != nil {
+		return u, err
+	}
+	granted, err := grantedRights(ctx, admin)
+	if err != nil {
+		return u, err
+	}
+	is := func(user string) func(rig.Request) bool {
+		return func(r rig.Request) bool { return r.User == user && r.As == "" }
+	}
+	controller, scheduler := is(names.ControllerUser), is(names.SchedulerUser)
+	holders := map[string]func(rig.Request) bool{
+		install.Controller: controller, install.TeamRole: controller, "mlbatch-system/" + install.Controller: controller,
+		install.Scheduler: scheduler, "mlbatch-system/" + install.Scheduler: scheduler,
+		install.EditRole: func(r rig.Request) bool { return slices.Contains(teams, r.Who()) },
+	}
+	// What a role has was refused by no fault of the role. (A right that is always refused was
+	// never used.)
+	had := func(r rig.Request) bool {
+		return slices.ContainsFunc(granted, func(g right) bool { return g.used(r) && holders[g.role](r) })
+	}
+	requests := map[rig.Request]bool{}
+	err = cluster.Asked(func(r rig.Request) {
+		if controller(r) || scheduler(r) {
+			asked := strings.TrimSpace(fmt.Sprintf("%s %s %s %s", r.User, r.Verb, schema.GroupResource{Group: r.Group, Resource: r.Resource}, r.Path))
+			switch {
+			case !r.Forbidden:
+				u.Allowed[asked] = true
+			case !had(r):
+				u.Denied[asked]++
+			}
+		}
+		r.Namespace, r.Code, r.Reason, r.Path = "", 0, "", ""
+		if !r.Forbidden {
+			requests[r] = true
+		}
+	})
+	for _, g := range granted {
+		// Informers list where the API server does not begin a watch with what there is, and after
+		// a watch that was cut off for too long.
+		listed := g
+		if g.verb == "list" {
+			listed.verb = "watch"
+		}
+		used := false
+		for r := range requests {
+			if (g.used(r) || listed.used(r)) && holders[g.role](r) {
+				used = true
+				break
+			}
+		}
+		u.Granted[g.String()] = u.Granted[g.String()] || used
+	}
+	return u, err
 }
 
 // Each right that a member of a team has is one that the API server knows: she asks for

@@ -20,7 +20,7 @@ import (
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/local"
+	"github.com/mlbatch/mlbatch/internal/local/names"
 )
 
 // mpiManifest is a job of a launcher, which runs for so long, and two workers.
@@ -207,7 +207,7 @@ func launchersMayExecInTheirWorkers(t *testing.T) {
 			t.Errorf("the launcher has rights to %s", resource)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), cluster.Binary, "kubectl", "--data-dir", cluster.Dir, "exec", "-n", "blue", "--as", local.ControllerUser, "train-worker-0", "--", "true")
+	cmd := exec.CommandContext(t.Context(), cluster.Binary, "kubectl", "--data-dir", cluster.Dir, "exec", "-n", "blue", "--as", names.ControllerUser, "train-worker-0", "--", "true")
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "not do so itself") {
 		t.Errorf("the controller runs commands in pods: %v\n%s", err, out)
 	}
@@ -215,7 +215,7 @@ func launchersMayExecInTheirWorkers(t *testing.T) {
 
 // TestControllerBindsNoOthers: what it may bind for launchers of MPIJobs is of no use for more.
 func TestControllerBindsNoOthers(t *testing.T) {
-	controller := user(t, local.ControllerUser)
+	controller := user(t, names.ControllerUser)
 	eventually(t, "it has its rights", func() string {
 		err := controller.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "x"}, &rbacv1.Role{})
 		if apierrors.IsNotFound(err) {
@@ -247,7 +247,7 @@ func TestControllerBindsNoOthers(t *testing.T) {
 		"of another namespace": binding(func(b *rbacv1.RoleBinding) { b.Subjects[0].Namespace = "red" }),
 		"under another name":   binding(func(b *rbacv1.RoleBinding) { b.Name = "y" }),
 		"to itself": binding(func(b *rbacv1.RoleBinding) {
-			b.Subjects[0] = rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: local.ControllerUser}
+			b.Subjects[0] = rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: names.ControllerUser}
 		}),
 		"its own, to an account": binding(func(b *rbacv1.RoleBinding) {
 			b.Name, b.RoleRef = "z", rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "mlbatch-controller-team"}

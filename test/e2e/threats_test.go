@@ -37,7 +37,7 @@ import (
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/local"
+	"github.com/mlbatch/mlbatch/internal/local/names"
 	"github.com/mlbatch/mlbatch/test/rig"
 )
 
@@ -1107,7 +1107,7 @@ func TestT12VolumesStayInTheirTeam(t *testing.T) {
 // T13: there is no agent on nodes. The processes that there are change no node, and each reads
 // Secrets and makes pods where jobs run alone.
 func TestT13ProcessesHaveNoNodes(t *testing.T) {
-	for _, who := range []string{local.ControllerUser, "system:serviceaccount:mlbatch-system:mlbatch-controller", "system:serviceaccount:mlbatch-system:mlbatch-scheduler", local.SchedulerUser} {
+	for _, who := range []string{names.ControllerUser, "system:serviceaccount:mlbatch-system:mlbatch-controller", "system:serviceaccount:mlbatch-system:mlbatch-scheduler", names.SchedulerUser} {
 		for _, r := range []struct{ group, resource, sub string }{
 			{"", "nodes", ""},
 			{"", "nodes", "status"},

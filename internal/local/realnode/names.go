@@ -22,6 +22,3 @@ const GPUResource = "nvidia.com/gpu"
 
 // PauseImage is that of the container which holds a pod's namespaces.
 const PauseImage = "localhost/mlbatch-pause:1"
-
-// VolumeProvisioner provides volumes of a storage class here: directories on the machine.
-const VolumeProvisioner = "mlbatch.dev/local-path"

@@ -25,6 +25,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/mlbatch/mlbatch/internal/local/names"
 )
 
 const (
@@ -130,7 +132,7 @@ func (p *provisioner) look(ctx context.Context) error {
 
 // provide makes the volume that a claim waits for.
 func (p *provisioner) provide(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
-	if claim.Annotations[annStorageProvisioner] != VolumeProvisioner || claim.Spec.VolumeName != "" ||
+	if claim.Annotations[annStorageProvisioner] != names.VolumeProvisioner || claim.Spec.VolumeName != "" ||
 		claim.DeletionTimestamp != nil || claim.Spec.StorageClassName == nil {
 		return nil
 	}
@@ -145,7 +147,7 @@ func (p *provisioner) provide(ctx context.Context, claim *corev1.PersistentVolum
 	}
 	kind := corev1.HostPathDirectory
 	_, err := p.client.CoreV1().PersistentVolumes().Create(ctx, &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{annProvisionedBy: VolumeProvisioner}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{annProvisionedBy: names.VolumeProvisioner}},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]},
 			AccessModes:                   claim.Spec.AccessModes,
@@ -168,7 +170,7 @@ func (p *provisioner) provide(ctx context.Context, claim *corev1.PersistentVolum
 
 // reclaim removes a volume made here, with what it holds, once its claim is gone.
 func (p *provisioner) reclaim(ctx context.Context, v *corev1.PersistentVolume) error {
-	if v.Annotations[annProvisionedBy] != VolumeProvisioner || v.Status.Phase != corev1.VolumeReleased ||
+	if v.Annotations[annProvisionedBy] != names.VolumeProvisioner || v.Status.Phase != corev1.VolumeReleased ||
 		v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || v.DeletionTimestamp != nil ||
 		!strings.HasPrefix(v.Name, "pvc-") {
 		return nil

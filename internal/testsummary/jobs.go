@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// When a job runs.
+const (
+	// beside begins at once: its tests need no cluster.
+	beside = "beside"
+	// cluster waits for one of the places for clusters. What failed in it runs once more.
+	cluster = "cluster"
+	// last begins when all others are through, those that ran again included.
+	last = "last"
+)
+
+// againVariable holds, for a job that runs again, which tests it shall run: a regular expression.
+const againVariable = "AGAIN"
+
+// job is a command that prints events of `go test -json`.
+type job struct{ when, name, command string }
+
+// parseJobs reads jobs, one a line: when it runs, its name and the command for bash. The command
+// runs the tests that $AGAIN names, if it is set. Empty lines, and those that begin with #, are none.
+func parseJobs(text string) ([]job, error) {
+	var jobs []job
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		fields := strings.SplitN(line, " ", 3)
+		if len(fields) < 3 || !slices.Contains([]string{beside, cluster, last}, fields[0]) {
+			return nil, fmt.Errorf("job %q: want %s, %s or %s, a name and a command", line, beside, cluster, last)
+		}
+		jobs = append(jobs, job{fields[0], fields[1], fields[2]})
+	}
+	return jobs, nil
+}
+
+// runner runs a job and gives its output to read. Again, if not "", says which of its tests.
+type runner interface {
+	run(ctx context.Context, j job, again string, read func(io.Reader) error) (cost, error)
+}
+
+// cost is what a job took.
+type cost struct {
+	took      time.Duration
+	processor time.Duration // of the command and all that it waited for
+}
+
+// shell runs jobs by bash.
+type shell struct{ clock func() time.Time }
+
+func (s shell) run(ctx context.Context, j job, again string, read func(io.Reader) error) (cost, error) {
+	begin := s.clock()
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", j.command) //nolint:gosec // it is what shall be run
+	if again != "" {
+		cmd.Env = append(os.Environ(), againVariable+"="+again)
+	}
+	// Tests take their clusters down when they are told to end.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = time.Minute
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return cost{}, fmt.Errorf("run %s: %w", j.name, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return cost{}, fmt.Errorf("run %s: %w", j.name, err)
+	}
+	unread := read(out)
+	err = cmd.Wait()
+	c := cost{s.clock().Sub(begin), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
+	if _, ended := errors.AsType[*exec.ExitError](err); ended && unread == nil {
+		// Its tests failed, which they say themselves; or it says why there are none.
+		return c, failure{complaints.String()}
+	}
+	return c, errors.Join(err, unread)
+}
+
+// failure is that of a command, with what it said.
+type failure struct{ said string }
+
+func (f failure) Error() string { return "it failed:\n" + f.said }
+
+// suite is jobs that run.
+type suite struct {
+	out    *printer
+	runner runner
+
+	mu      sync.Mutex
+	reports map[job]*report
+	costs   []timed
+}
+
+// runAll runs all jobs and returns the sum of their tests.
+func runAll(ctx context.Context, out *printer, r runner, jobs []job, clusters int) (counts, error) {
+	s := suite{out: out, runner: r, reports: map[job]*report{}}
+	places := make(chan struct{}, max(1, clusters))
+	var running sync.WaitGroup
+	for _, j := range jobs {
+		if j.when == beside {
+			running.Go(func() { s.first(ctx, j) })
+		}
+	}
+	for _, j := range jobs {
+		if j.when == cluster {
+			places <- struct{}{} // in their order
+			running.Go(func() {
+				defer func() { <-places }()
+				s.first(ctx, j)
+			})
+		}
+	}
+	running.Wait()
+	for _, j := range jobs {
+		if j.when == cluster {
+			s.second(ctx, j)
+		}
+	}
+	for _, j := range jobs {
+		if j.when == last {
+			s.first(ctx, j)
+		}
+	}
+	return s.sum(jobs), ctx.Err()
+}
+
+// first runs a job.
+func (s *suite) first(ctx context.Context, j job) {
+	r := newReport(s.out, j.name)
+	s.run(ctx, j, r, "")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reports[j] = r
+}
+
+// second runs the tests of a job that failed once more, with nothing beside them.
+func (s *suite) second(ctx context.Context, j job) {
+	r := s.reports[j]
+	broken := r.broken()
+	if len(broken) == 0 || len(r.bad) > 0 || ctx.Err() != nil {
+		return // a crash is none that passes when it is looked at again
+	}
+	var names []string
+	for _, t := range broken {
+		names = append(names, t.name)
+	}
+	s.out.print(fmt.Sprintf("once more (%s): %s\n", j.name, strings.Join(names, ", ")))
+	again := newReport(s.out, j.name+", again")
+	s.run(ctx, j, again, "^("+strings.Join(names, "|")+")$")
+	r.again(again)
+}
+
+func (s *suite) run(ctx context.Context, j job, r *report, again string) {
+	c, err := s.runner.run(ctx, j, again, r.read)
+	said, ended := errors.AsType[failure](err)
+	switch {
+	case err == nil:
+	case !ended || r.counts().failed == 0:
+		r.bad[j.name] = struct{}{}
+		s.out.print(fmt.Sprintf("FAIL %s: %v\n", j.name, err))
+	default:
+		s.out.print(said.said)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.costs = append(s.costs, timed{fmt.Sprintf("%s, %.0f s of processor time", j.name, c.processor.Seconds()), c.took})
+}
+
+// sum prints what took longest and returns the sum of all jobs.
+func (s *suite) sum(jobs []job) counts {
+	var all counts
+	took := newReport(s.out, "")
+	for _, j := range jobs {
+		r := s.reports[j]
+		all = all.plus(r.counts())
+		for k, d := range r.took {
+			if k.name != "" {
+				k.name += " (" + j.name + ")"
+			}
+			took.took[k] = max(took.took[k], d)
+		}
+	}
+	took.slowest(s.out)
+	s.out.print(longest("jobs", s.costs))
+	return all
+}

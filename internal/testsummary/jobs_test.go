@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestJobsAreLines(t *testing.T) {
+	got, err := parseJobs("# a remark\n\nbeside unit  go test ./a  ./b\ncluster e2e cd x && go test\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []job{{beside, "unit", " go test ./a  ./b"}, {cluster, "e2e", "cd x && go test"}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(job{})); diff != "" {
+		t.Error(diff)
+	}
+	for _, wrong := range []string{"besides unit go test", "cluster e2e"} {
+		if _, err := parseJobs(wrong); err == nil {
+			t.Errorf("%q is no job, and nothing is said", wrong)
+		}
+	}
+}
+
+// script is a runner whose jobs say what their commands are, and take a minute each.
+type script struct {
+	mu    sync.Mutex
+	again map[string]string // what a job says when it runs again
+	log   []string
+	runs  map[string]int // of jobs with a cluster, at the moment
+	most  int
+}
+
+func (s *script) run(_ context.Context, j job, again string, read func(io.Reader) error) (cost, error) {
+	s.mu.Lock()
+	s.log = append(s.log, strings.TrimSpace(j.name+" "+again))
+	if j.when == cluster {
+		s.runs[j.name]++
+		s.most = max(s.most, len(s.runs))
+	}
+	s.mu.Unlock()
+	time.Sleep(time.Minute)
+	text := j.command
+	if again != "" {
+		text = s.again[j.name]
+	}
+	if text == "crash" {
+		return cost{}, failure{"it does not compile"}
+	}
+	err := read(strings.NewReader(events(text)))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.runs, j.name)
+	if err == nil && strings.Contains(text, "fail:") {
+		err = failure{}
+	}
+	return cost{took: time.Minute}, err
+}
+
+// events are those of tests: pass:A fail:B skip:C.
+func events(tests string) string {
+	var b strings.Builder
+	action := passed
+	for _, f := range strings.Fields(tests) {
+		came, name, _ := strings.Cut(f, ":")
+		if came == failed {
+			action = failed
+		}
+		fmt.Fprintf(&b, `{"Action":%q,"Package":"p","Test":%q}`+"\n", came, name)
+	}
+	fmt.Fprintf(&b, `{"Action":%q,"Package":"p"}`+"\n", action)
+	return b.String()
+}
+
+func TestWhatFailsRunsOnceMore(t *testing.T) {
+	cases := map[string]struct {
+		why   string
+		jobs  string
+		again map[string]string
+		want  string // the closing line
+		log   []string
+	}{
+		"passes then": {
+			"it is green, and named", "cluster a pass:TestA fail:TestB fail:TestB/x pass:TestB/y", map[string]string{"a": "pass:TestB pass:TestB/x"},
+			"3 passed, 0 failed, 0 skipped, flaky: TestB", []string{"a", "a ^(TestB)$"},
+		},
+		"fails again": {
+			"it is broken", "cluster a pass:TestA fail:TestB", map[string]string{"a": "fail:TestB"},
+			"1 passed, 1 failed, 0 skipped", []string{"a", "a ^(TestB)$"},
+		},
+		"one of two": {
+			"one flaky test does not hide a broken one", "cluster a fail:TestA fail:TestB", map[string]string{"a": "pass:TestA fail:TestB"},
+			"1 passed, 1 failed, 0 skipped, flaky: TestA", []string{"a", "a ^(TestA|TestB)$"},
+		},
+		"skipped then": {
+			"nothing was shown", "cluster a pass:TestB fail:TestA", map[string]string{"a": "skip:TestA"},
+			"1 passed, 1 failed, 0 skipped", []string{"a", "a ^(TestA)$"},
+		},
+		"not there": {
+			"what is looked at after all tests is looked at for all tests", "cluster a pass:TestB fail:TestAfterAll", map[string]string{"a": ""},
+			"1 passed, 1 failed, 0 skipped", []string{"a", "a ^(TestAfterAll)$"},
+		},
+		"without a cluster": {
+			"what only computes fails for a reason", "beside a pass:TestB fail:TestA", nil,
+			"1 passed, 1 failed, 0 skipped", []string{"a"},
+		},
+		"in two jobs": {
+			"the same test of two variants is two tests", "cluster a pass:TestA\ncluster b fail:TestA", map[string]string{"b": "pass:TestA"},
+			"2 passed, 0 failed, 0 skipped, flaky: TestA", []string{"a", "b", "b ^(TestA)$"},
+		},
+		"crash": {
+			"no test says what is wrong", "cluster a pass:TestA\ncluster b crash", nil,
+			"1 passed, 1 failed, 0 skipped", []string{"a", "b"},
+		},
+		"last": {
+			"it sees what ran again", "last z pass:TestZ\ncluster a fail:TestA", map[string]string{"a": "pass:TestA"},
+			"2 passed, 0 failed, 0 skipped, flaky: TestA", []string{"a", "a ^(TestA)$", "z"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				jobs, err := parseJobs(c.jobs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var out strings.Builder
+				s := &script{again: c.again, runs: map[string]int{}}
+				sum, err := runAll(t.Context(), &printer{to: &out}, s, jobs, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(c.want, sum.String()); diff != "" {
+					t.Errorf("%s\n%s\n%s", c.why, diff, out.String())
+				}
+				if diff := cmp.Diff(c.log, s.log); diff != "" {
+					t.Errorf("%s: what ran:\n%s", c.why, diff)
+				}
+				if good := !strings.Contains(c.want, " 1 failed"); sum.good() != good {
+					t.Errorf("%s: good is %t", c.want, sum.good())
+				}
+			})
+		})
+	}
+}
+
+func TestSoManyClustersRunAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		jobs, err := parseJobs("cluster a pass:A\ncluster b pass:B\ncluster c pass:C\nbeside u pass:U\ncluster d pass:D")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &script{runs: map[string]int{}}
+		begin := time.Now()
+		sum, err := runAll(t.Context(), &printer{to: io.Discard}, s, jobs, 2)
+		if err != nil || sum.passed != 5 {
+			t.Fatalf("%v, %v; want all five", sum, err)
+		}
+		if took := time.Since(begin); s.most != 2 || took != 2*time.Minute {
+			t.Errorf("%d clusters at a time, %s; want 2 and 2 minutes", s.most, took)
+		}
+		if !slices.Contains(s.log[:3], "u") {
+			t.Errorf("%v: what needs no cluster waits for one", s.log)
+		}
+	})
+}
+
+// The shell hands over which tests run again, and tells what a command complained of.
+func TestShellRunsJobs(t *testing.T) {
+	var got string
+	read := func(r io.Reader) error {
+		all, err := io.ReadAll(r)
+		got = string(all)
+		return err
+	}
+	sh := shell{clock: time.Now}
+	if _, err := sh.run(t.Context(), job{name: "a", command: `echo "${AGAIN-all}"`}, "^(TestA)$", read); err != nil || got != "^(TestA)$\n" {
+		t.Errorf("%v, %q: want what runs again", err, got)
+	}
+	if _, err := sh.run(t.Context(), job{name: "a", command: `echo "${AGAIN-all}"; echo so >&2; exit 2`}, "", read); err == nil || !strings.Contains(err.Error(), "so\n") || got != "all\n" {
+		t.Errorf("%v, %q: want all, and what was complained of", err, got)
+	}
+}
