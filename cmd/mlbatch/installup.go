@@ -19,12 +19,12 @@ func installMLBatch(ctx context.Context, a local.Access) error {
 	if err != nil {
 		return fmt.Errorf("connect to the API server: %w", err)
 	}
-	var names []string // the usual ones
+	var schedulers []string // the usual ones
 	if a.StockScheduler {
-		names = []string{}
+		schedulers = []string{}
 	}
 	err = install.Apply(ctx, cl, install.Options{
-		SchedulerNames: names,
+		SchedulerNames: schedulers,
 		WebhookURL:     a.WebhookURL,
 		CABundle:       a.CABundle,
 		ControllerUser: names.ControllerUser,

@@ -69,8 +69,9 @@ func (s shell) run(ctx context.Context, j job, again string, read func(io.Reader
 	if again != "" {
 		cmd.Env = append(os.Environ(), againVariable+"="+again)
 	}
-	// Tests take their clusters down when they are told to end.
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	// Who ends this ends all that it began.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints

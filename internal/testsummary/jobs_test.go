@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,5 +192,35 @@ func TestShellRunsJobs(t *testing.T) {
 	}
 	if _, err := sh.run(t.Context(), job{name: "a", command: `echo "${AGAIN-all}"; echo so >&2; exit 2`}, "", read); err == nil || !strings.Contains(err.Error(), "so\n") || got != "all\n" {
 		t.Errorf("%v, %q: want all, and what was complained of", err, got)
+	}
+}
+
+// Who ends a run ends what its jobs began.
+func TestEndedJobsLeaveNoProcess(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var child string
+	read := func(r io.Reader) error {
+		lines := bufio.NewScanner(r)
+		if lines.Scan() {
+			child = lines.Text()
+			cancel()
+		}
+		return lines.Err()
+	}
+	if _, err := (shell{clock: time.Now}).run(ctx, job{name: "a", command: `sleep 1000 & echo "$!"; wait`}, "", read); err == nil {
+		t.Error("it was cut off, and nothing is said")
+	}
+	pid, err := strconv.Atoi(child)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for syscall.Kill(pid, 0) == nil {
+		if stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid)); strings.HasPrefix(string(stat), "0 ") {
+			break // dead, and nobody has looked yet
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("the child goes on")
+		}
+		runtime.Gosched()
 	}
 }
