@@ -51,6 +51,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/slack"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/termination"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/ungating"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/workload"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
@@ -676,6 +677,9 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	if err := places(mgr, evictor, opts.Schedulers); err != nil {
 		return err
 	}
+	if err := ends(mgr, evictor, opts.Limits.Termination); err != nil {
+		return err
+	}
 	if err := awcontroller.SetupWithManager(mgr, awcontroller.Options{Schedulers: opts.Schedulers, Policy: policy(opts.Limits)}); err != nil {
 		return fmt.Errorf("add AppWrappers: %w", err)
 	}
@@ -693,6 +697,18 @@ func places(mgr manager.Manager, evictor eviction.Evictor, schedulers jobs.Sched
 	})
 	if err != nil {
 		return fmt.Errorf("add ungating: %w", err)
+	}
+	return nil
+}
+
+// ends adds what has pods go in time, if there is a longest one.
+func ends(mgr manager.Manager, evictor eviction.Evictor, longest time.Duration) error {
+	if longest <= 0 {
+		return nil
+	}
+	err := termination.SetupWithManager(mgr, termination.Options{Client: evictor.Client, Clock: clock.RealClock{}, Recorder: evictor.Recorder, Longest: longest})
+	if err != nil {
+		return fmt.Errorf("add the longest time that pods take to end: %w", err)
 	}
 	return nil
 }

@@ -224,6 +224,7 @@ func (h hook) onFailure() (*admissionregistrationv1.FailurePolicyType, *int32) {
 const (
 	create = admissionregistrationv1.Create
 	update = admissionregistrationv1.Update
+	remove = admissionregistrationv1.Delete
 )
 
 // jobHooks are the webhooks about the jobs of one kind. Namespaces without the team
@@ -287,6 +288,7 @@ func Configurations(all jobs.Kinds, at Location, schedulers []string) (*admissio
 	about = append(about, pair{mutates, validates})
 	mutates, validates = podHooks(schedulers)
 	about = append(about, pair{mutates, validates})
+	about = append(about, pair{nil, graceHooks()})
 	for _, k := range serving.All() {
 		mutates, validates := servingHooks(&k)
 		about = append(about, pair{mutates, validates})

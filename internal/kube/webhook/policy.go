@@ -33,6 +33,7 @@ const (
 	ReplicasPolicy     = "mlbatch-replicas"
 	GroupSizePolicy    = "mlbatch-group-size"
 	UserPolicy         = "mlbatch-user"
+	PodGracePolicy     = "mlbatch-pod-grace"
 )
 
 // unseen is the end of what is said where only a webhook that was not asked explains it.
@@ -51,7 +52,7 @@ type policy struct {
 
 // Policies are the policies, each with what puts it in force.
 func Policies(all jobs.Kinds) (policies []*admissionregistrationv1.ValidatingAdmissionPolicy, bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
-	for _, p := range []policy{podHeld(), podKept(), podTemplates(), cronTemplates(), users(all), replicas(), groupSize()} {
+	for _, p := range []policy{podHeld(), podKept(), podTemplates(), cronTemplates(), users(all), podGrace(), replicas(), groupSize()} {
 		if !p.everybody {
 			p.conditions = append(p.conditions, admissionregistrationv1.MatchCondition{Name: "by-a-tenant", Expression: "!" + mayAdmit})
 		}

@@ -1,0 +1,99 @@
+// Package termination sees to it that pods which are being deleted are gone in time. Whoever
+// deletes a pod says how long it may go on, or leaves it to the pod, and it holds its place and
+// its quota until then: Kubernetes only ever shortens that time, and does not do so by itself. So a
+// pod that is counted with a Workload, or queued by itself, has maxTerminationTime at most, from the
+// moment on at which it was deleted, whoever did that and whatever it is a part of. It is one rule
+// for all kinds: what stops a job need not name a time, and may leave alone what is being deleted.
+package termination
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/turns"
+)
+
+// Shortened is the reason of the event on a pod that has less time to end than it was given.
+const Shortened = "TerminationShortened"
+
+// Options are what the controller works with.
+type Options struct {
+	Client   client.Client
+	Clock    clock.PassiveClock
+	Recorder events.EventRecorder
+	// Longest is how long a pod may take to end.
+	Longest time.Duration
+}
+
+type reconciler struct{ Options }
+
+// SetupWithManager starts the controller.
+func SetupWithManager(mgr ctrl.Manager, opts Options) error {
+	r := &reconciler{opts}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("termination").
+		Watches(&corev1.Pod{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.NewPredicateFuncs(r.tooLong))).
+		WithOptions(turns.Options()).
+		Complete(r)
+}
+
+// tooLong reports whether a pod that counts is being deleted and may go on for longer than any may.
+func (r *reconciler) tooLong(o client.Object) bool {
+	p, is := o.(*corev1.Pod)
+	if !is || p.Annotations[kueue.WorkloadAnnotation] == "" && p.Labels[kueue.ManagedLabel] != "true" {
+		return false
+	}
+	state := convert.PodState(p)
+	return state.Deleting && state.Bound && !state.Ended && grace(p) > r.Longest
+}
+
+// grace is how long a pod that is being deleted may go on, from that moment on.
+func grace(p *corev1.Pod) time.Duration {
+	if p.DeletionGracePeriodSeconds == nil {
+		return 0
+	}
+	return time.Duration(*p.DeletionGracePeriodSeconds) * time.Second
+}
+
+// Reconcile shortens the time that a pod has.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	var p corev1.Pod
+	if err := r.Client.Get(ctx, req.NamespacedName, &p); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !r.tooLong(&p) {
+		return reconcile.Result{}, nil
+	}
+	left := r.left(&p)
+	err := r.Client.Delete(ctx, &p, client.GracePeriodSeconds(int64(left.Seconds())), client.Preconditions{UID: &p.UID})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("shorten the time that pod %s has to end: %w", req.NamespacedName, err)
+	}
+	r.Recorder.Eventf(&p, nil, corev1.EventTypeWarning, Shortened, Shortened,
+		"It ends within %s: it was deleted with %s to do so, and pods may take %s here (tenants.maxTerminationTime of the configuration)", left, grace(&p), r.Longest)
+	return reconcile.Result{}, nil
+}
+
+// left is what is left of the longest time, in whole seconds. A node counts what it is told from
+// the moment on at which it is told, and none at all would forget the pod before it has ended.
+func (r *reconciler) left(p *corev1.Pod) time.Duration {
+	since := p.DeletionTimestamp.Add(-grace(p)) // the API keeps the end
+	return max(since.Add(r.Longest).Sub(r.Clock.Now()).Truncate(time.Second), time.Second)
+}
