@@ -43,7 +43,9 @@ type Node struct {
 	Allocatable Resources
 	// Foreign is what pods use that the engine did not place there.
 	Foreign Resources
-	State   NodeState
+	// ForeignLimits is what such pods take of limits, each name once.
+	ForeignLimits []Limit
+	State         NodeState
 	// Why says in a few words why State is not NodeReady, e.g. "cordoned" or
 	// "label autopilot.ibm.com/gpuhealth=EVICT".
 	Why string
@@ -57,11 +59,22 @@ type Filter struct {
 	Must Selector
 	// Tolerations of the pod and of assigned flavors.
 	Tolerations []Toleration
+	// Refused are nodes that refused such pods of this workload, sorted by name. Those that
+	// take some of them are admitted.
+	Refused []NodeRefusal
 }
 
 // Admits reports whether the filter lets a pod run on the node, leaving aside
 // capacity and state.
 func (f Filter) Admits(n *Node) bool {
+	if r, refused := TakenOn(f.Refused, n.Name); refused && r.Most == 0 {
+		return false
+	}
+	return f.selects(n)
+}
+
+// selects is Admits without regard to what nodes answered.
+func (f *Filter) selects(n *Node) bool {
 	if !f.Must.Matches(n.Labels) {
 		return false
 	}
@@ -70,6 +83,12 @@ func (f Filter) Admits(n *Node) bool {
 	}
 	_, bad := Untolerated(n.Taints, f.Tolerations)
 	return !bad
+}
+
+// Unrefused is the filter without what nodes answered.
+func (f Filter) Unrefused() Filter {
+	f.Refused = nil
+	return f
 }
 
 // Unmet says what keeps a node from serving the filter's pods, as kubectl writes

@@ -46,7 +46,7 @@ const (
 	// PreemptionGated refines AdmissionGated: it could evict, and a gate of its own
 	// forbids it. What it lacks are quota or nodes.
 	PreemptionGated Cause = "PreemptionGated"
-	// NodesShort and those up to PodSetsTooLarge refine TopologyPlacementFailed.
+	// NodesShort and those up to NodesRefused refine TopologyPlacementFailed.
 	NodesShort   Cause = "NodesShort"   // nodes that could hold it are in use, or down
 	PodTooLarge  Cause = "PodTooLarge"  // no node could ever hold one of its pods
 	NoSuchNode   Cause = "NoSuchNode"   // no node satisfies its node selector and tolerations
@@ -55,6 +55,9 @@ const (
 	// PodSetsTooLarge: all nodes together, empty, could not hold all pod sets,
 	// although they could hold each.
 	PodSetsTooLarge Cause = "PodSetsTooLarge"
+	// NodesRefused: nodes that could hold it refused its pods by a rule that the engine does not
+	// know (Detail is the answer), and what is left could never hold it.
+	NodesRefused Cause = "NodesRefused"
 	// BackingOff refines OnHold.
 	BackingOff Cause = "BackingOff"
 	// AdmissionLost refines PendingEvaluation: an admission was decided and never
@@ -82,13 +85,16 @@ type Reason struct {
 	PodsFit, PodsWanted int32
 	// Nodes matching the pod's filter, and how many of them are out of service.
 	Nodes, NodesDown int32
+	// NodesRefused of those that match otherwise refused its pods.
+	NodesRefused int32
 	// Victims is how many workloads must go first (WaitingForPreempted).
 	Victims int32
 	// Ahead is the workload that it waits behind or whose victims must go first;
 	// Holders are those that hold what is short, at most five, most relevant first.
 	Ahead   Key
 	Holders []Key
-	// Detail is a short literal fact, such as the untolerated taint.
+	// Detail is a short literal fact, such as the untolerated taint, the limit that is in the
+	// way on nodes, or what a node answered.
 	Detail string
 }
 
@@ -121,5 +127,5 @@ func (r Reason) same(o Reason) bool {
 		r.PodSet == o.PodSet && r.Flavor == o.Flavor && r.Resource == o.Resource &&
 		r.Need == o.Need && r.Have == o.Have && r.Limit == o.Limit &&
 		r.PodsFit == o.PodsFit && r.PodsWanted == o.PodsWanted &&
-		r.Nodes == o.Nodes && r.NodesDown == o.NodesDown && r.Victims == o.Victims && r.Ahead == o.Ahead && r.Detail == o.Detail
+		r.Nodes == o.Nodes && r.NodesDown == o.NodesDown && r.NodesRefused == o.NodesRefused && r.Victims == o.Victims && r.Ahead == o.Ahead && r.Detail == o.Detail
 }

@@ -36,6 +36,9 @@ type PodSet struct {
 	// installation counts something other than Requests; nil where it does not.
 	Quota  Resources
 	Filter Filter
+	// Limits bound how many of the pods share a node beside what they request, sorted by
+	// name.
+	Limits []Limit
 }
 
 // Counted is what one pod counts against quota, without Pods.

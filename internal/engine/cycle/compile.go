@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -325,5 +326,6 @@ func nodeReason(g *group, set int, short place.Shortage) core.Reason {
 		PodSet: g.equivalence.podSets[set].Name, PodsFit: short.Fit, PodsWanted: short.Wanted,
 		Nodes: short.Nodes, NodesDown: short.Down,
 		Resource: short.Resource, Need: short.Need, Limit: short.Largest,
+		NodesRefused: short.Refused, Detail: cmp.Or(short.Answer, short.Limit),
 	}
 }

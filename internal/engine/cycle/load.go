@@ -226,7 +226,7 @@ func (ad *admissions) useFilters(l *loader, w *workload, filters []FilterState) 
 		if c := w.equivalence.classes[key]; c != nil {
 			ad.nodes.Release(c)
 		}
-		w.equivalence.classes[key] = ad.nodes.Class(w.equivalence.podSets[set].Requests, f.Filter)
+		w.equivalence.classes[key] = ad.nodes.Class(w.equivalence.podSets[set].Requests, f.Filter, w.equivalence.podSets[set].Limits...)
 	}
 }
 

@@ -272,7 +272,7 @@ func (ct *catalog) class(s *equivalence, set int, flavors []string) *place.Class
 	if c := s.classes[key]; c != nil {
 		return c
 	}
-	c := ct.nodes.Class(s.podSets[set].Requests, ct.filter(s, set, flavors))
+	c := ct.nodes.Class(s.podSets[set].Requests, ct.filter(s, set, flavors), s.podSets[set].Limits...)
 	s.classes[key] = c
 	return c
 }
@@ -288,6 +288,7 @@ func (ct *catalog) filter(s *equivalence, set int, flavors []string) core.Filter
 		Terms:       p.Filter.Terms,
 		Must:        slices.Clone(p.Filter.Must),
 		Tolerations: slices.Clone(p.Filter.Tolerations),
+		Refused:     p.Filter.Refused,
 	}
 	for _, name := range flavors {
 		f := ct.flavors[name]

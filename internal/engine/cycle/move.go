@@ -72,7 +72,7 @@ func (ad *admissions) rehouse(w *workload, moved [][]int32) (*core.Admission, bo
 			sets = append(sets, place.Set{Index: i, Class: ad.class(w.equivalence, s, p.FlavorNames()), Count: total})
 		}
 	}
-	spots, _, ok := ad.nodes.Place(place.Request{View: place.Free, Sets: sets})
+	spots, _, ok := ad.nodes.Place(place.Request{View: place.Free, Sets: sets, Kept: ad.kept(w, moved)})
 	if !ok || len(sets) == 0 {
 		return nil, false
 	}
@@ -95,6 +95,23 @@ func (ad *admissions) rehouse(w *workload, moved [][]int32) (*core.Admission, bo
 		slices.SortFunc(p.Places, func(a, b core.Place) int { return cmp.Compare(a.Node, b.Node) })
 	}
 	return a, true
+}
+
+// kept are the pods of a workload that stay where they are while others move.
+func (ct *catalog) kept(w *workload, moved [][]int32) []place.Hold {
+	var out []place.Hold
+	for i, p := range w.admission.PodSets {
+		s := w.equivalence.podSet(p.Name)
+		if s < 0 || len(w.equivalence.podSets[s].Limits)+len(w.equivalence.podSets[s].Filter.Refused) == 0 {
+			continue
+		}
+		for j, pl := range p.Places {
+			if n := pl.Count - moved[i][j]; n > 0 {
+				out = append(out, place.Hold{Node: ct.nodes.Node(pl.Node), Class: ct.class(w.equivalence, s, p.FlavorNames()), Count: n})
+			}
+		}
+	}
+	return out
 }
 
 func addPlace(ps []core.Place, p core.Place) []core.Place {

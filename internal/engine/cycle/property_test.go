@@ -224,6 +224,10 @@ func (x *duel) node(name string) {
 	} else {
 		n.State = pick(x.t, "state", core.NodeReady, core.NodeReady, core.NodeWarned, core.NodeClosed, core.NodeLost)
 	}
+	n.ForeignLimits = nil
+	if pick(x.t, "crowded", false, false, false, true) {
+		n.ForeignLimits = []core.Limit{{Name: "port", Count: 1, Most: 1}, {Name: "apart", Count: 1, Most: 3}}
+	}
 	x.ref.nodes[name] = n
 	x.apply(core.NodeSet{Node: n})
 }
@@ -258,6 +262,16 @@ func (x *duel) job() {
 		}
 		if pick(x.t, "tolerates", true, false) {
 			p.Filter.Tolerations = []core.Toleration{{Key: "y"}}
+		}
+		switch pick(x.t, "shares nodes", "freely", "freely", "freely", "freely", "port", "apart", "spread", "refused") {
+		case "port":
+			p.Limits = []core.Limit{{Name: "port", Count: 1, Most: 1}}
+		case "apart":
+			p.Limits = []core.Limit{{Name: "apart", Count: pick[int32](x.t, "takes", 1, 3), Most: 3}}
+		case "spread":
+			p.Limits = []core.Limit{{Name: "spread", Own: true, Count: 1, Most: 1}}
+		case "refused":
+			p.Filter.Refused = []core.NodeRefusal{{Node: "n-0"}, {Node: "n-2", Most: 1}}
 		}
 		if i == 0 && p.Count > 1 && pick(x.t, "partial", false, false, true) {
 			p.MinCount = int32(rapid.IntRange(1, int(p.Count)).Draw(x.t, "least"))

@@ -355,6 +355,7 @@ func equivalenceKey(w *core.Workload) string {
 			}
 		}
 		place.FilterKey(&b, p.Filter)
+		place.LimitsKey(&b, p.Limits)
 	}
 	return b.String()
 }
@@ -368,5 +369,5 @@ func (s *equivalence) describes(w *core.Workload) bool {
 func samePodSet(a, b core.PodSet) bool {
 	return a.Name == b.Name && a.Count == b.Count && a.Group == b.Group && spareOf(&a) == spareOf(&b) &&
 		slices.Equal(a.Requests, b.Requests) && (a.Quota == nil) == (b.Quota == nil) && slices.Equal(a.Quota, b.Quota) &&
-		sameFilter(a.Filter, b.Filter)
+		slices.Equal(a.Limits, b.Limits) && sameFilter(a.Filter, b.Filter)
 }

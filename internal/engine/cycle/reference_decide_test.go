@@ -315,6 +315,23 @@ func (r *reference) holdable(w *refWorkload, l core.Account, g gone) bool {
 			}
 		}
 	}
+	for i, p := range w.adm.PodSets {
+		for _, limit := range w.PodSets[i].Limits {
+			for _, pl := range p.Places {
+				own := core.Amount(0)
+				for j, o := range w.adm.PodSets {
+					for _, same := range w.PodSets[j].Limits {
+						if same.Name == limit.Name {
+							own += core.Amount(same.Count) * core.Amount(core.PodsOn(o.Places, pl.Node))
+						}
+					}
+				}
+				if !limit.Own && own+r.taken(pl.Node, limit, l, g) > core.Amount(limit.Most) {
+					return false
+				}
+			}
+		}
+	}
 	for node, res := range need {
 		for resource, v := range res {
 			if v > 0 && v > r.free(node, resource, l, g) {
@@ -428,14 +445,21 @@ func (r *reference) move() {
 			}
 			if moving > 0 {
 				s, _ := r.set(w, i, p.FlavorNames())
-				s = refSet{index: i, count: moving, pod: w.PodSets[i].Requests.With(core.Pods, 1), filter: s.filter}
+				s = refSet{index: i, count: moving, pod: w.PodSets[i].Requests.With(core.Pods, 1), filter: s.filter, limits: s.limits}
 				sets = append(sets, s)
 			}
 		}
 		if len(sets) == 0 {
 			continue
 		}
+		r.moving, r.staying = w, nil
+		for i := range kept {
+			for _, pl := range kept[i].Places {
+				r.staying = append(r.staying, podsOnNode{i, pl.Node, pl.Count})
+			}
+		}
 		assigned, ok := r.place(sets, []core.Account{core.Current, core.Projected}, nil)
+		r.moving, r.staying = nil, nil
 		if !ok {
 			w.phase = refLeaving
 			r.say("evict %s", w.Key)

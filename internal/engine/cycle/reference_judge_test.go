@@ -195,7 +195,7 @@ func (r *reference) gradeNodes(q core.Queue, s refSet) int {
 // set is a pod set that needs nodes when it gets these flavors.
 func (r *reference) set(w *refWorkload, i int, flavors []string) (refSet, bool) {
 	p := w.PodSets[i]
-	s := refSet{index: i, count: p.Count, pod: p.Requests.With(core.Pods, 1), filter: p.Filter}
+	s := refSet{index: i, count: p.Count, pod: p.Requests.With(core.Pods, 1), filter: p.Filter, limits: p.Limits}
 	s.filter.Must = slices.Clone(s.filter.Must)
 	for _, f := range flavors {
 		for k, v := range r.flavors[f].NodeLabels {

@@ -30,6 +30,8 @@ type reference struct {
 	sampled      time.Time
 	tied         bool              // floating point cannot tell which of two LocalQueues used more
 	held         map[core.Key]bool // refused for head reservations
+	moving       *refWorkload      // it gets other places for some pods
+	staying      []podsOnNode      // its other pods
 
 	ignoreUndeclared bool
 	blind            bool // to nodes: levels count quota alone
@@ -269,6 +271,7 @@ type refSet struct {
 	count  int32
 	pod    core.Resources // with pods
 	filter core.Filter
+	limits []core.Limit
 }
 
 // podsOnNode is a number of pods of one set on one node.
@@ -290,7 +293,84 @@ func (r *reference) slots(s refSet, node string, views []core.Account, g gone, s
 			most = min(most, max(0, r.left(node, q.Resource, views, g, sets, assigned))/q.Amount)
 		}
 	}
-	return int32(most)
+	return int32(max(0, min(most, r.within(s, node, views, g, sets, assigned))))
+}
+
+// within is how many pods limits and the answers of nodes let be there.
+func (r *reference) within(s refSet, node string, views []core.Account, g gone, sets []refSet, assigned []podsOnNode) core.Amount {
+	most := core.Amount(1 << 20)
+	for _, l := range s.limits {
+		taken := core.Amount(0)
+		for _, account := range views {
+			taken = max(taken, r.taken(node, l, account, g))
+		}
+		for _, x := range assigned {
+			for _, o := range sets[x.set].limits {
+				if x.node == node && o.Name == l.Name {
+					taken += core.Amount(o.Count) * core.Amount(x.count)
+				}
+			}
+		}
+		most = min(most, (core.Amount(l.Most)-taken)/core.Amount(l.Count))
+	}
+	for _, refusal := range s.filter.Refused {
+		if refusal.Node == node {
+			most = min(most, core.Amount(refusal.Most-r.stays(node, func(set int) int32 {
+				if set == s.index {
+					return 1
+				}
+				return 0
+			})))
+		}
+	}
+	return most
+}
+
+// taken is what is taken of a limit by others.
+func (r *reference) taken(node string, l core.Limit, account core.Account, g gone) core.Amount {
+	switch {
+	case r.bare:
+		return 0
+	case l.Own:
+		return core.Amount(r.stays(node, func(set int) int32 {
+			for _, o := range r.moving.PodSets[set].Limits {
+				if o.Name == l.Name {
+					return o.Count
+				}
+			}
+			return 0
+		}))
+	}
+	taken := core.Amount(0)
+	for _, f := range r.nodes[node].ForeignLimits {
+		if f.Name == l.Name {
+			taken += core.Amount(f.Count)
+		}
+	}
+	for _, w := range r.workloads {
+		if !w.books(account) || g[w.Key] {
+			continue
+		}
+		for i, p := range w.adm.PodSets {
+			for _, o := range w.PodSets[i].Limits {
+				if o.Name == l.Name {
+					taken += core.Amount(o.Count) * core.Amount(core.PodsOn(p.Places, node))
+				}
+			}
+		}
+	}
+	return taken
+}
+
+// stays counts the pods that stay on a node while others of their workload move.
+func (r *reference) stays(node string, counts func(set int) int32) int32 {
+	sum := int32(0)
+	for _, x := range r.staying {
+		if x.node == node {
+			sum += x.count * counts(x.set)
+		}
+	}
+	return sum
 }
 
 func (r *reference) left(node, resource string, views []core.Account, g gone, sets []refSet, assigned []podsOnNode) core.Amount {

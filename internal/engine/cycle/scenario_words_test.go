@@ -3,6 +3,7 @@ package cycle_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,10 @@ func split(s string) map[string]string {
 		m[k] = v
 	}
 	return m
+}
+
+func port(number string) core.Limit {
+	return core.Limit{Name: "host port " + number + "/TCP", Count: 1, Most: 1}
 }
 
 func taint(s string) core.Taint {
@@ -274,6 +279,10 @@ func (s *script) node(name string, args []string) error {
 				return err
 			}
 			n.Foreign = n.Foreign.With(long(r), amount)
+		case k == "port": // that pods of others have; 0 for none any more
+			if n.ForeignLimits = nil; v != "0" {
+				n.ForeignLimits = []core.Limit{port(v)}
+			}
 		default:
 			return fmt.Errorf("unknown %s", a)
 		}
@@ -338,6 +347,18 @@ func (s *script) job(key string, args []string) error {
 			for lk, lv := range split(v) {
 				p.Filter.Must = append(p.Filter.Must, core.Requirement{Key: lk, Operator: core.In, Values: []string{lv}})
 			}
+		case f == "port":
+			p.Limits = append(p.Limits, port(v))
+		case f == "apart":
+			p.Limits = append(p.Limits, core.Limit{Name: "the required podAntiAffinity over " + v, Count: 9, Most: 9})
+		case f == "spread":
+			p.Limits = append(p.Limits, core.Limit{Name: "the spread over nodes", Own: true, Count: 1, Most: int32(n)})
+		case f == "refused": // NODE:MOST,...
+			for node, most := range split(v) {
+				m, _ := strconv.Atoi(most)
+				p.Filter.Refused = append(p.Filter.Refused, core.NodeRefusal{Node: node, Most: int32(m), Why: "node(s) had volume node affinity conflict"})
+			}
+			slices.SortFunc(p.Filter.Refused, func(a, b core.NodeRefusal) int { return strings.Compare(a.Node, b.Node) })
 		case f == "tolerate":
 			p.Filter.Tolerations = append(p.Filter.Tolerations, toleration(v))
 		default:

@@ -146,17 +146,32 @@ func nodes(r core.Reason) string {
 		}
 		return s
 	case core.GangTooLarge:
-		return fmt.Sprintf("all %d node(s)%s together hold only %d out of %d pod(s), even if empty", r.Nodes, on, r.PodsFit, r.PodsWanted)
+		return fmt.Sprintf("all %d node(s)%s together hold only %d out of %d pod(s), even if empty%s", r.Nodes, on, r.PodsFit, r.PodsWanted, because(r.Detail))
 	case core.PodSetsTooLarge:
 		return fmt.Sprintf("all %d node(s)%s together could not hold its %d pod(s) beside those of the other pod sets, even if empty",
 			r.Nodes, on, r.PodsWanted)
+	case core.NodesRefused:
+		return fmt.Sprintf("%d node(s)%s refused its pods, and the others can hold only %d out of %d pod(s): %s", r.NodesRefused, on, r.PodsFit, r.PodsWanted, r.Detail)
 	default:
 		s := fmt.Sprintf("nodes%s have room for only %d out of %d pod(s). Total nodes: %d", on, r.PodsFit, r.PodsWanted, r.Nodes)
 		if r.NodesDown > 0 {
 			s += fmt.Sprintf("; out of service: %d", r.NodesDown)
 		}
+		if r.NodesRefused > 0 {
+			return s + fmt.Sprintf("; refused its pods: %d (%s)", r.NodesRefused, r.Detail)
+		}
+		if r.Cause == core.NodesShort && r.Detail != "" { // of PreemptionGated it is the gate
+			s += "; in the way: " + r.Detail
+		}
 		return s
 	}
+}
+
+func because(limit string) string {
+	if limit == "" {
+		return ""
+	}
+	return ", because of " + limit
 }
 
 func behind(r core.Reason) string {

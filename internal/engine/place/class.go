@@ -20,7 +20,7 @@ const (
 	views
 )
 
-// Class is a kind of pod: equal requests and an equal filter. Classes are
+// Class is a kind of pod: equal requests, limits and an equal filter. Classes are
 // shared; Release gives one back.
 type Class struct {
 	key    string
@@ -29,6 +29,7 @@ type Class struct {
 	pack   int64 // of the packed resource
 	size   int64 // tie-break for the order in which pod sets are placed
 	filter core.Filter
+	limits []core.Limit
 
 	matched []match // by rank
 	epoch   uint32
@@ -80,12 +81,12 @@ const (
 
 // Class interns a kind of pod. requests are those of one pod; one of core.Pods
 // is added.
-func (s *Nodes) Class(requests core.Resources, filter core.Filter) *Class {
+func (s *Nodes) Class(requests core.Resources, filter core.Filter, limits ...core.Limit) *Class {
 	requests = requests.With(core.Pods, 1)
-	key := classKey(requests, filter)
+	key := classKey(requests, filter, limits)
 	c := s.classes[key]
 	if c == nil {
-		c = &Class{key: key, filter: filter}
+		c = &Class{key: key, filter: filter, limits: limits}
 		for _, q := range requests {
 			if q.Amount > 0 {
 				c.needs = append(c.needs, need{s.resource(q.Resource), int64(min(q.Amount, maxRequest))})
@@ -109,7 +110,7 @@ func (s *Nodes) Release(c *Class) {
 	}
 }
 
-func classKey(requests core.Resources, f core.Filter) string {
+func classKey(requests core.Resources, f core.Filter, limits []core.Limit) string {
 	var b strings.Builder
 	for _, q := range requests {
 		b.WriteString(strconv.Quote(q.Resource))
@@ -117,6 +118,7 @@ func classKey(requests core.Resources, f core.Filter) string {
 	}
 	b.WriteByte('|')
 	FilterKey(&b, f)
+	LimitsKey(&b, limits)
 	return b.String()
 }
 
@@ -134,6 +136,9 @@ func FilterKey(b *strings.Builder, f core.Filter) {
 		if t.Exists {
 			b.WriteByte('*')
 		}
+	}
+	for _, r := range f.Refused {
+		b.WriteString("^" + strconv.Quote(r.Node) + strconv.Itoa(int(r.Most)) + strconv.Quote(r.Why))
 	}
 }
 
@@ -175,7 +180,11 @@ func (s *Nodes) empty(c *Class) ideal {
 		if !n.spec.State.TakesWork() {
 			found.down++
 		}
-		found.slots += int64(c.count(n.cap, n.cap))
+		slots := c.count(n.cap, n.cap)
+		if c.limited() {
+			slots = c.within(n, After, true, slots)
+		}
+		found.slots += int64(slots)
 	}
 	return found
 }
@@ -221,9 +230,11 @@ func (s *Nodes) resourceName(id int) string {
 }
 
 // count returns how many pods fit into the smaller of two vectors.
-func (c *Class) count(a, b []int64) int32 {
+func (c *Class) count(a, b []int64) int32 { return count(c.needs, a, b) }
+
+func count(needs []need, a, b []int64) int32 {
 	most := int64(1 << 30)
-	for _, r := range c.needs {
+	for _, r := range needs {
 		if r.resource >= len(a) || r.resource >= len(b) {
 			return 0
 		}
@@ -302,7 +313,17 @@ func (s *Nodes) refresh(c *Class, v View, rank int) {
 	}
 }
 
+// fits is how many pods of the class fit on a node in a view.
 func (s *Nodes) fits(c *Class, v View, n *Node) int32 {
+	pods := s.room(c, v, n)
+	if pods > 0 && c.limited() {
+		pods = c.within(n, v, false, pods)
+	}
+	return pods
+}
+
+// room is for how many pods of the class a node has what they request.
+func (s *Nodes) room(c *Class, v View, n *Node) int32 {
 	if v == Free {
 		return c.count(n.free[core.Current], n.free[core.Projected])
 	}

@@ -28,6 +28,7 @@ type history struct {
 	stays   []stay
 	asks    []core.Resources
 	filters []core.Filter
+	limits  [][]core.Limit
 	classes []*Class
 }
 
@@ -41,6 +42,11 @@ func TestHistory(t *testing.T) {
 		h.add(core.Resources{}.With(core.GPU, 1), core.Filter{})
 		h.add(core.Resources{}.With(core.CPU, 3), only)
 		h.add(core.Resources{}.With(core.GPU, 2).With(core.CPU, 1), brave)
+		port, apart := core.Limit{Name: "port", Count: 1, Most: 1}, core.Limit{Name: "apart", Count: 9, Most: 9}
+		h.add(core.Resources{}.With(core.GPU, 1), core.Filter{}, port)
+		h.add(core.Resources{}.With(core.CPU, 1), core.Filter{}, apart, port)
+		h.add(core.Resources{}.With(core.CPU, 1), only, core.Limit{Name: "apart", Count: 1, Most: 9}, core.Limit{Name: "spread", Own: true, Count: 1, Most: 2})
+		h.add(core.Resources{}.With(core.GPU, 1), core.Filter{Refused: []core.NodeRefusal{{Node: "n0", Most: 1}, {Node: "n64"}}})
 		// More than a word of bits, so that some nodes are in the second.
 		for i := range 66 {
 			h.set(fmt.Sprint("n", i), core.NodeReady, core.Amount(i%3), "b", 0)
@@ -60,8 +66,9 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-func (h *history) add(r core.Resources, f core.Filter) {
-	h.asks, h.filters, h.classes = append(h.asks, r.With(core.Pods, 1)), append(h.filters, f), append(h.classes, h.nodes.Class(r, f))
+func (h *history) add(r core.Resources, f core.Filter, limits ...core.Limit) {
+	h.limits = append(h.limits, limits)
+	h.asks, h.filters, h.classes = append(h.asks, r.With(core.Pods, 1)), append(h.filters, f), append(h.classes, h.nodes.Class(r, f, limits...))
 }
 
 func (h *history) set(name string, state core.NodeState, gpus core.Amount, kind string, foreign core.Amount, taints ...core.Taint) {
@@ -71,6 +78,7 @@ func (h *history) set(name string, state core.NodeState, gpus core.Amount, kind 
 	}
 	if foreign > 0 {
 		n.Foreign = core.Resources{}.With(core.CPU, foreign).With("nobody-asks", 1)
+		n.ForeignLimits = []core.Limit{{Name: "port", Count: int32(foreign % 2), Most: 1}, {Name: "apart", Count: int32(foreign), Most: 9}}
 	}
 	h.specs[name] = n
 	h.nodes.Set(n)
@@ -140,7 +148,44 @@ func (h *history) slots(n core.Node, kind int, v View) int64 {
 	for _, q := range h.asks[kind] {
 		most = min(most, h.usable(n, q.Resource, v)/q.Amount)
 	}
-	return int64(most)
+	return min(int64(most), h.within(n, kind, func(limit string) int64 {
+		taken := h.taken(n, limit, core.Projected)
+		if v == Free {
+			taken = max(taken, h.taken(n, limit, core.Current))
+		}
+		return taken
+	}))
+}
+
+// within is how many pods limits and answers let be on a node.
+func (h *history) within(n core.Node, kind int, taken func(limit string) int64) int64 {
+	most := int64(1 << 40)
+	for _, l := range h.limits[kind] {
+		most = min(most, max(0, int64(l.Most)-taken(l.Name))/int64(l.Count))
+	}
+	for _, r := range h.filters[kind].Refused {
+		if r.Node == n.Name {
+			most = min(most, int64(r.Most))
+		}
+	}
+	return most
+}
+
+func (h *history) taken(n core.Node, limit string, l core.Account) int64 {
+	taken := int64(0)
+	for _, f := range n.ForeignLimits {
+		if f.Name == limit {
+			taken += int64(f.Count)
+		}
+	}
+	for _, s := range h.stays {
+		for _, x := range h.limits[s.kind] {
+			if s.node == n.Name && x.Name == limit && !x.Own && slices.Contains(s.in, l) {
+				taken += int64(x.Count) * int64(s.count)
+			}
+		}
+	}
+	return taken
 }
 
 func (h *history) usable(n core.Node, resource string, v View) core.Amount {
@@ -177,7 +222,7 @@ func (h *history) compare(kind int) {
 			for _, q := range h.asks[kind] {
 				empty = min(empty, n.Allocatable.Of(q.Resource)/q.Amount)
 			}
-			ideal += int64(empty)
+			ideal += min(int64(empty), h.within(n, kind, func(string) int64 { return 0 }))
 			nodes++
 			if !n.State.TakesWork() {
 				down++
@@ -232,6 +277,12 @@ func (h *history) compare(kind int) {
 		over := slices.ContainsFunc(h.asks, func(r core.Resources) bool {
 			return slices.ContainsFunc(r, func(q core.Quantity) bool { return h.free(h.model(name), q.Resource, core.Projected) < 0 })
 		})
+		for _, limits := range h.limits {
+			for _, l := range limits {
+				held := h.taken(core.Node{Name: name}, l.Name, core.Projected)
+				over = over || held > 0 && h.taken(h.model(name), l.Name, core.Projected) > int64(l.Most)
+			}
+		}
 		if n.Over(core.Projected) != over && h.specs[name].Name != "" {
 			h.t.Fatalf("%s has more promised than it has: %t", name, !over)
 		}

@@ -32,6 +32,9 @@ type Node struct {
 	free [core.Accounts][]int64
 	held [core.Accounts][]int64
 	cap  []int64 // allocatable
+	// shares is what holds take of limits, per account, foreign what others do.
+	shares  [core.Accounts]shares
+	foreign shares
 	// version grows with changes that may change which classes match.
 	version uint32
 	users   []int32
@@ -61,7 +64,7 @@ func (n *Node) Over(l core.Account) bool {
 			return true
 		}
 	}
-	return false
+	return n.shares[l].over(n.foreign)
 }
 
 // Hold is a number of equal pods on a node.
@@ -146,6 +149,7 @@ func (s *Nodes) Set(spec core.Node) (better, lost bool) {
 	n := s.Node(spec.Name)
 	old, was := n.spec, n.known
 	n.spec, n.known = spec, true
+	crowd := n.foreign
 	before := append([]int64(nil), n.free[core.Current]...)
 	s.measure(n)
 	switch {
@@ -167,6 +171,9 @@ func (s *Nodes) Set(spec core.Node) (better, lost bool) {
 		}
 		better = better || f > was
 	}
+	for name, is := range crowd {
+		better = better || n.foreign[name].taken < is.taken
+	}
 	return better && spec.State.TakesWork(), lost
 }
 
@@ -186,7 +193,8 @@ func (s *Nodes) Gone(name string) {
 // Sweep drops records of nodes that are gone and hold nothing any more.
 func (s *Nodes) Sweep() {
 	for name, n := range s.byName {
-		if !n.known && len(n.users) == 0 && allZero(n.held[core.Current]) && allZero(n.held[core.Projected]) {
+		if !n.known && len(n.users) == 0 && allZero(n.held[core.Current]) && allZero(n.held[core.Projected]) &&
+			len(n.shares[core.Current])+len(n.shares[core.Projected]) == 0 {
 			delete(s.byName, name)
 		}
 	}
@@ -211,6 +219,7 @@ func sameKind(a, b *core.Node) bool {
 
 // measure recomputes a node's vectors from its spec and holds.
 func (s *Nodes) measure(n *Node) {
+	n.measureLimits()
 	for _, q := range n.spec.Allocatable {
 		s.resource(q.Resource)
 	}
@@ -269,7 +278,7 @@ func (s *Nodes) settle() {
 // Take books holds in an account. In account Current the owner is noted on the nodes.
 func (s *Nodes) Take(l core.Account, holds []Hold, owner int32) {
 	for _, h := range holds {
-		s.book(l, h, 1)
+		s.book(l, h, 1, false)
 		if l == core.Current {
 			h.Node.users = append(h.Node.users, owner)
 		}
@@ -279,7 +288,7 @@ func (s *Nodes) Take(l core.Account, holds []Hold, owner int32) {
 // Give takes holds off an account again.
 func (s *Nodes) Give(l core.Account, holds []Hold, owner int32) {
 	for _, h := range holds {
-		s.book(l, h, -1)
+		s.book(l, h, -1, false)
 		u := h.Node.users
 		if i := slices.Index(u, owner); i >= 0 && l == core.Current {
 			u[i] = u[len(u)-1]
@@ -291,7 +300,8 @@ func (s *Nodes) Give(l core.Account, holds []Hold, owner int32) {
 // Split says that n holds more (or, negative, fewer) are in one account only.
 func (s *Nodes) Split(n int) { s.apart += n }
 
-func (s *Nodes) book(l core.Account, h Hold, sign int64) {
+// book books a hold; placing says that its workload is being placed, see Node.bookLimits.
+func (s *Nodes) book(l core.Account, h Hold, sign int64, placing bool) {
 	n := h.Node
 	for len(n.held[l]) < len(s.resources) {
 		n.held[l] = append(n.held[l], 0)
@@ -304,6 +314,7 @@ func (s *Nodes) book(l core.Account, h Hold, sign int64) {
 		n.held[l][r.resource] += d
 		n.free[l][r.resource] -= d
 	}
+	n.bookLimits(l, h, sign, placing)
 	s.touch(n)
 }
 

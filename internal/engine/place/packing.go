@@ -25,6 +25,7 @@ const (
 type packing struct {
 	sets []Set
 	bins []bin
+	columns
 	// pack is the resource of which whole nodes are kept free.
 	pack int
 	// tries and looks are those that are left; below 0 the search gave up.
@@ -39,8 +40,8 @@ type packing struct {
 type bin struct {
 	rank int
 	left []int64
-	late bool   // used only if others do not do
-	may  []bool // by set
+	late bool    // used only if others do not do
+	most []int32 // of each set that it may have
 }
 
 // outcome is what a search came to.
@@ -61,13 +62,13 @@ func (s *Nodes) newPacking(sets []Set, turn []int, tries int) *packing {
 	for k, i := range turn {
 		x.sets[k] = sets[i]
 	}
+	x.columns = s.columns(x.sets)
 	return x
 }
 
 // add lets the search use what is left of a node for the sets that may use it.
 func (x *packing) add(b bin) {
-	if slices.Contains(b.may, true) {
-		b.left = slices.Clone(b.left)
+	if slices.Max(b.most) > 0 {
 		x.bins = append(x.bins, b)
 	}
 }
@@ -89,8 +90,8 @@ func (x *packing) run() outcome {
 // exceeded reports whether the sets ask for more of some resource than there is: a proof
 // that needs no search.
 func (x *packing) exceeded() bool {
-	for _, set := range x.sets {
-		for _, r := range set.Class.needs {
+	for _, needs := range x.needs {
+		for _, r := range needs {
 			if x.demand(r.resource) > x.supply(r.resource) {
 				return true
 			}
@@ -101,8 +102,8 @@ func (x *packing) exceeded() bool {
 
 func (x *packing) demand(resource int) core.Amount {
 	sum := core.Amount(0)
-	for _, set := range x.sets {
-		for _, r := range set.Class.needs {
+	for k, set := range x.sets {
+		for _, r := range x.needs[k] {
 			if r.resource == resource {
 				sum = sum.Add(core.Amount(r.amount).Mul(int64(set.Count)))
 			}
@@ -123,10 +124,10 @@ func (x *packing) supply(resource int) core.Amount {
 
 func (x *packing) slots(k, bin int) int32 {
 	b := &x.bins[bin]
-	if !b.may[k] {
+	if b.most[k] == 0 {
 		return 0
 	}
-	return x.sets[k].Class.count(b.left, b.left)
+	return min(b.most[k], count(x.needs[k], b.left, b.left))
 }
 
 // tier is one set's turn: its bins, those first that it should go to.
@@ -192,12 +193,7 @@ func (x *packing) packed(b *bin) int64 {
 
 // compare orders bins by what distinguishes them.
 func (b *bin) compare(o *bin) int {
-	for i := range b.may {
-		if c := order(b.may[i], o.may[i]); c != 0 {
-			return c
-		}
-	}
-	return cmp.Or(order(b.late, o.late), slices.Compare(b.left, o.left))
+	return cmp.Or(slices.Compare(b.most, o.most), order(b.late, o.late), slices.Compare(b.left, o.left))
 }
 
 // node places the rest of a set on the bins from a place on. Of bins that are alike none
@@ -241,7 +237,7 @@ func (x *packing) take(k, bin int, n int32) {
 	for later := k + 1; later < len(x.sets); later++ {
 		x.room[later] -= int64(x.slots(later, bin))
 	}
-	x.sets[k].Class.take(x.bins[bin].left, n)
+	take(x.needs[k], x.bins[bin].left, n)
 	for later := k + 1; later < len(x.sets); later++ {
 		x.room[later] += int64(x.slots(later, bin))
 	}

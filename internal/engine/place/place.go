@@ -25,8 +25,8 @@ type Spot struct {
 type Shortage struct {
 	// Set is the index of the pod set that found no place.
 	Set int
-	// Cause is core.NodesShort, PodTooLarge, NoSuchNode, GangTooLarge or
-	// PodSetsTooLarge.
+	// Cause is core.NodesShort, PodTooLarge, NoSuchNode, GangTooLarge, PodSetsTooLarge or
+	// NodesRefused.
 	Cause core.Cause
 	// Fit of Wanted pods have a place; Nodes match the filter, Down of them are
 	// out of service.
@@ -36,12 +36,20 @@ type Shortage struct {
 	// node has; "" if no single resource is too much.
 	Resource      string
 	Need, Largest core.Amount
+	// Limit is one that keeps nodes from taking pods for which they have room, "" if none does.
+	// Refused nodes refused such pods, the first with this Answer.
+	Limit   string
+	Refused int32
+	Answer  string
 }
 
 // Request is what a gang asks for.
 type Request struct {
 	View View
 	Sets []Set
+	// Kept are pods of the workload that stay where they are. They are booked, and count with
+	// its own limits and what nodes answered.
+	Kept []Hold
 }
 
 // Possible returns a Shortage if the request can never be placed on the nodes
@@ -49,19 +57,23 @@ type Request struct {
 func (s *Nodes) Possible(set Set) (Shortage, bool) {
 	slots, nodes, down := s.Total(set.Class)
 	short := Shortage{Wanted: set.Count, Nodes: nodes, Down: down}
-	switch {
-	case set.Count == 0:
+	if set.Count == 0 || nodes > 0 && slots >= int64(set.Count) {
 		return short, true
+	}
+	if short.Refused, short.Answer = s.refusal(set.Class); short.Refused > 0 {
+		short.Cause, short.Fit = core.NodesRefused, int32(slots) //nolint:gosec // below Count
+		return short, false
+	}
+	switch {
 	case nodes == 0:
 		short.Cause = core.NoSuchNode
 	case slots == 0:
 		short.Cause = core.PodTooLarge
 		short.Resource, short.Need, short.Largest = s.excess(set.Class)
-	case slots < int64(set.Count):
+	default:
 		short.Cause = core.GangTooLarge
 		short.Fit = int32(slots) //nolint:gosec // below Count
-	default:
-		return short, true
+		short.Limit = s.binding(set.Class)
 	}
 	return short, false
 }
@@ -88,6 +100,8 @@ func (s *Nodes) Shortage(set Set, v View) Shortage {
 	if possible {
 		short.Cause = core.NodesShort
 		short.Fit = int32(s.index(set.Class, v).total) //nolint:gosec // below Count
+		short.Limit = s.crowding(set.Class, v)
+		short.Refused, short.Answer = s.refusal(set.Class)
 	}
 	return short
 }
@@ -109,6 +123,10 @@ func (s *Nodes) enough(r Request) (Shortage, bool) {
 // by node name, so that whole nodes stay free. Spots are parallel to r.Sets, each
 // sorted by node name.
 func (s *Nodes) Place(r Request) ([][]Spot, Shortage, bool) {
+	if len(r.Kept) > 0 {
+		s.stay(r.Kept, 1)
+		defer s.stay(r.Kept, -1)
+	}
 	if short, ok := s.enough(r); !ok {
 		return nil, short, false
 	}
@@ -191,15 +209,15 @@ func (s *Nodes) inTurn(r Request, turn []int, spots [][]Spot) (Shortage, bool) {
 
 // tentative books in both accounts, so that either view sees it.
 func (s *Nodes) tentative(h Hold) Hold {
-	s.book(core.Current, h, 1)
-	s.book(core.Projected, h, 1)
+	s.book(core.Current, h, 1, true)
+	s.book(core.Projected, h, 1, true)
 	return h
 }
 
 func (s *Nodes) unbook(holds []Hold) {
 	for _, h := range holds {
-		s.book(core.Current, h, -1)
-		s.book(core.Projected, h, -1)
+		s.book(core.Current, h, -1, true)
+		s.book(core.Projected, h, -1, true)
 	}
 }
 
@@ -209,9 +227,12 @@ func (s *Nodes) exact(r Request, spots [][]Spot) bool {
 	turn := largestFirst(r.Sets)
 	x := s.newPacking(r.Sets, turn, searchTries)
 	for rank, n := range s.order {
-		b := bin{rank: rank, left: n.left(r.View), late: n.spec.State != core.NodeReady, may: make([]bool, len(r.Sets))}
+		left := x.columns.left(n.left(r.View), func(limit string) int64 { return n.takenOf(limit, r.View) })
+		b := bin{rank: rank, left: left, late: n.spec.State != core.NodeReady, most: make([]int32, len(r.Sets))}
 		for k, set := range x.sets {
-			b.may[k] = s.index(set.Class, r.View).slots[rank] > 0
+			if s.index(set.Class, r.View).slots[rank] > 0 {
+				b.most[k] = set.Class.answered(n)
+			}
 		}
 		x.add(b)
 	}
@@ -249,15 +270,16 @@ func (s *Nodes) Holdable(l core.Account, holds []Hold) bool {
 	ok := true
 	for _, h := range holds {
 		ok = ok && h.Node.TakesWork() && h.Class.filter.Admits(&h.Node.spec)
-		s.book(l, h, 1)
+		s.book(l, h, 1, false)
 	}
 	for _, h := range holds {
 		for _, r := range h.Class.needs {
 			ok = ok && h.Node.free[l][r.resource] >= 0
 		}
+		ok = ok && !h.Node.shares[l].over(h.Node.foreign)
 	}
 	for _, h := range holds {
-		s.book(l, h, -1)
+		s.book(l, h, -1, false)
 	}
 	return ok
 }

@@ -95,6 +95,8 @@ type Occupied struct {
 	*Node
 	// scarce are the resources of which one more pod would need more than is free.
 	scarce []int
+	// limits of which one more pod would need more than is left.
+	limits []core.Limit
 }
 
 // Occupied lists such nodes, of the first looks that the class may use in order of
@@ -120,7 +122,12 @@ func (s *Nodes) Occupied(c *Class, looks int) []Occupied {
 				o.scarce = append(o.scarce, r.resource)
 			}
 		}
-		if len(o.scarce) > 0 {
+		for _, l := range c.limits {
+			if !l.Own && n.takenOf(l.Name, Free)+more*int64(l.Count) > int64(l.Most) {
+				o.limits = append(o.limits, l)
+			}
+		}
+		if len(o.scarce)+len(o.limits) > 0 {
 			out = append(out, o)
 		}
 	}
@@ -159,6 +166,11 @@ func (s *Nodes) Taken(o Occupied, h Hold) (resource string, amount core.Amount) 
 			}
 		}
 	}
+	for _, l := range h.Class.limits {
+		if slices.ContainsFunc(o.limits, func(scarce core.Limit) bool { return scarce.Name == l.Name }) {
+			return l.Name, core.Amount(l.Count).Mul(int64(h.Count))
+		}
+	}
 	return "", 0
 }
 
@@ -170,6 +182,11 @@ func (s *Nodes) TakenByOthers(o Occupied) (resource string, amount core.Amount) 
 		name := s.resourceName(id)
 		if a := o.spec.Foreign.Of(name); a > 0 {
 			return name, a
+		}
+	}
+	for _, l := range o.limits {
+		if taken := o.foreign[l.Name].taken; taken > 0 {
+			return l.Name, core.Amount(taken)
 		}
 	}
 	return "", 0
@@ -258,13 +275,18 @@ func (s *Nodes) Clear(n *Node) (undo func()) {
 		}
 		s.touch(n)
 	}
+	crowd := n.foreign
+	n.foreign = nil
 	add(1)
-	return func() { add(-1) }
+	return func() {
+		n.foreign = crowd
+		add(-1)
+	}
 }
 
 // Imagine books holds, or with a negative sign takes them off, and notes no owner.
 func (s *Nodes) Imagine(l core.Account, holds []Hold, sign int64) {
 	for _, h := range holds {
-		s.book(l, h, sign)
+		s.book(l, h, sign, false)
 	}
 }

@@ -160,12 +160,12 @@ func TestTaken(t *testing.T) {
 		want   string
 		others string
 	}{
-		"GPUs first":     {"both are scarce", Occupied{a, []int{cpu, gpu}}, Hold{a, both, 3}, "nvidia.com/gpu 6", "cpu 5000"},
-		"only cpus":      {"GPUs are not scarce", Occupied{a, []int{cpu}}, Hold{a, both, 3}, "cpu 4500", "cpu 5000"},
-		"it has no GPUs": {"what it does take", Occupied{a, []int{cpu, gpu}}, Hold{a, cpus, 2}, "cpu 3000", "cpu 5000"},
-		"nothing scarce": {"it takes no GPUs", Occupied{a, []int{gpu}}, Hold{a, cpus, 2}, " 0", " 0"},
-		"elsewhere":      {"it is on b", Occupied{a, []int{cpu}}, Hold{b, cpus, 2}, " 0", "cpu 5000"},
-		"no others":      {"no other workload has pods on b", Occupied{b, []int{cpu}}, Hold{b, cpus, 2}, "cpu 3000", " 0"},
+		"GPUs first":     {"both are scarce", Occupied{Node: a, scarce: []int{cpu, gpu}}, Hold{a, both, 3}, "nvidia.com/gpu 6", "cpu 5000"},
+		"only cpus":      {"GPUs are not scarce", Occupied{Node: a, scarce: []int{cpu}}, Hold{a, both, 3}, "cpu 4500", "cpu 5000"},
+		"it has no GPUs": {"what it does take", Occupied{Node: a, scarce: []int{cpu, gpu}}, Hold{a, cpus, 2}, "cpu 3000", "cpu 5000"},
+		"nothing scarce": {"it takes no GPUs", Occupied{Node: a, scarce: []int{gpu}}, Hold{a, cpus, 2}, " 0", " 0"},
+		"elsewhere":      {"it is on b", Occupied{Node: a, scarce: []int{cpu}}, Hold{b, cpus, 2}, " 0", "cpu 5000"},
+		"no others":      {"no other workload has pods on b", Occupied{Node: b, scarce: []int{cpu}}, Hold{b, cpus, 2}, "cpu 3000", " 0"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,8 +1,6 @@
 package place
 
 import (
-	"slices"
-
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
@@ -15,16 +13,18 @@ func (s *Nodes) Together(sets []Set) (Shortage, bool) {
 	}
 	s.settle()
 	turn := largestFirst(sets)
-	left := make([][]int64, len(s.order))
+	left, all := make([][]int64, len(s.order)), s.columns(sets)
 	for _, i := range turn {
-		if s.fillEmpty(sets[i], left) {
+		if s.fillEmpty(sets[i], all.needs[i], &all, left) {
 			continue
 		}
 		x := s.newPacking(sets, turn, maxTries)
 		for rank, n := range s.order {
-			b := bin{rank: rank, left: n.cap, may: make([]bool, len(sets))}
+			b := bin{rank: rank, left: x.columns.left(n.cap, nil), most: make([]int32, len(sets))}
 			for k, set := range x.sets {
-				b.may[k] = set.Class.filter.Admits(&n.spec)
+				if set.Class.filter.Admits(&n.spec) {
+					b.most[k] = set.Class.answered(n)
+				}
 			}
 			x.add(b)
 		}
@@ -39,7 +39,7 @@ func (s *Nodes) Together(sets []Set) (Shortage, bool) {
 
 // fillEmpty puts a set on the first nodes that hold it. left is what is left of
 // each node, nil for all of it.
-func (s *Nodes) fillEmpty(set Set, left [][]int64) bool {
+func (s *Nodes) fillEmpty(set Set, needs []need, all *columns, left [][]int64) bool {
 	want := set.Count
 	for rank, n := range s.order {
 		if want == 0 {
@@ -49,21 +49,21 @@ func (s *Nodes) fillEmpty(set Set, left [][]int64) bool {
 			continue
 		}
 		if left[rank] == nil {
-			left[rank] = slices.Clone(n.cap)
+			left[rank] = all.left(n.cap, nil)
 		}
-		k := min(want, set.Class.count(left[rank], left[rank]))
-		set.Class.take(left[rank], k)
+		k := min(want, set.Class.answered(n), count(needs, left[rank], left[rank]))
+		take(needs, left[rank], k)
 		want -= k
 	}
 	return want == 0
 }
 
 // take takes n pods off what is left of a node; they must fit.
-func (c *Class) take(left []int64, n int32) {
+func take(needs []need, left []int64, n int32) {
 	if n == 0 {
 		return
 	}
-	for _, r := range c.needs {
+	for _, r := range needs {
 		left[r.resource] -= int64(n) * r.amount
 	}
 }

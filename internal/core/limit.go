@@ -1,0 +1,43 @@
+package core
+
+import "slices"
+
+// Limit bounds how many pods share a node, whatever they request: they use the same port of
+// it, or their own affinity keeps them apart. Pods whose limits have the same name share it,
+// whatever workload they are of.
+type Limit struct {
+	// Name tells limits apart, in words that people know it by: "host port 8471/TCP".
+	Name string
+	// Own limits count only the pods of one workload.
+	Own bool
+	// Count is how much of the limit one pod takes, Most how much of it each node has.
+	Count, Most int32
+}
+
+// NodeRefusal says that a node takes fewer pods of a pod set than it has room for, as was found
+// out when they were to start there: a rule of the cluster that the engine does not know.
+type NodeRefusal struct {
+	Node string
+	// Most is how many of the pods the node takes.
+	Most int32
+	// Why is the answer of the rule.
+	Why string
+}
+
+// TakenOn is how many pods the node takes by a list of refusals, sorted by node, and what it
+// answered; ok is false if it did not refuse any.
+func TakenOn(refusals []NodeRefusal, node string) (refusal NodeRefusal, ok bool) {
+	i, ok := slices.BinarySearchFunc(refusals, node, func(r NodeRefusal, name string) int {
+		switch {
+		case r.Node < name:
+			return -1
+		case r.Node > name:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return NodeRefusal{}, false
+	}
+	return refusals[i], true
+}
