@@ -23,6 +23,9 @@ func (a *Auditor) onNodes(w *audited, before *core.Admission) error {
 			if err := a.roomOn(pl.Node, w.told.PodSets[i].Requests); err != nil {
 				return fmt.Errorf("%s: %w", w.told.Key, err)
 			}
+			if err := a.within(w, i, pl); err != nil {
+				return fmt.Errorf("%s: %w", w.told.Key, err)
+			}
 		}
 	}
 	return nil
@@ -45,6 +48,43 @@ func (a *Auditor) suits(set *core.PodSet, p *core.PodSetAdmission, name string) 
 		return fmt.Errorf("P2: node %s does not suit pod set %s", name, set.Name)
 	}
 	return nil
+}
+
+// within checks that the pods of a pod set share a node with no more than their limits admit (P2).
+func (a *Auditor) within(w *audited, set int, at core.Place) error {
+	for _, l := range w.told.PodSets[set].Limits {
+		taken := int64(0)
+		for _, f := range a.nodes[at.Node].ForeignLimits {
+			if f.Name == l.Name {
+				taken += int64(f.Count)
+			}
+		}
+		for _, o := range a.workloads { // sums, so order does not matter
+			if o.held == nil || l.Own && o != w {
+				continue
+			}
+			taken += takenBy(o, l.Name, at.Node)
+		}
+		if taken > int64(l.Most) {
+			return fmt.Errorf("P2: node %s has %d of %s and %d are planned there", at.Node, l.Most, l.Name, taken)
+		}
+	}
+	return nil
+}
+
+// takenBy is how much of a limit a workload is given on a node.
+func takenBy(w *audited, limit, node string) int64 {
+	taken := int64(0)
+	for i := range w.held.PodSets[:min(len(w.held.PodSets), len(w.told.PodSets))] {
+		p := &w.held.PodSets[i]
+		count := core.PodsOn(p.Places, node) - core.PodsAt(w.told.Ended, p.Name, node)
+		for _, l := range w.told.PodSets[i].Limits {
+			if l.Name == limit {
+				taken += int64(l.Count) * int64(count)
+			}
+		}
+	}
+	return taken
 }
 
 // roomOn checks that a node holds all that is planned there, of what new pods ask for: of

@@ -151,7 +151,7 @@ func nodes(r core.Reason) string {
 		return fmt.Sprintf("all %d node(s)%s together could not hold its %d pod(s) beside those of the other pod sets, even if empty",
 			r.Nodes, on, r.PodsWanted)
 	case core.NodesRefused:
-		return fmt.Sprintf("%d node(s)%s refused its pods, and the others can hold only %d out of %d pod(s): %s", r.NodesRefused, on, r.PodsFit, r.PodsWanted, r.Detail)
+		return fmt.Sprintf("%d node(s)%s refused its pods (%s), and nodes take only %d out of %d pod(s)", r.NodesRefused, on, r.Detail, r.PodsFit, r.PodsWanted)
 	default:
 		s := fmt.Sprintf("nodes%s have room for only %d out of %d pod(s). Total nodes: %d", on, r.PodsFit, r.PodsWanted, r.Nodes)
 		if r.NodesDown > 0 {

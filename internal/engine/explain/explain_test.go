@@ -44,6 +44,26 @@ func TestSentence(t *testing.T) {
 			core.Reason{Code: core.TopologyPlacementFailed, Cause: core.NodesShort, PodSet: "main", Flavor: "f", PodsFit: 3, PodsWanted: 4, Nodes: 5, NodesDown: 1},
 			"couldn't assign flavors to pod set main: nodes of flavor f have room for only 3 out of 4 pod(s). Total nodes: 5; out of service: 1",
 		},
+		"a limit in the way": {
+			"what keeps nodes with room from taking pods",
+			core.Reason{Code: core.TopologyPlacementFailed, Cause: core.NodesShort, PodSet: "main", PodsFit: 1, PodsWanted: 2, Nodes: 5, Detail: "host port 80/TCP"},
+			"couldn't assign flavors to pod set main: nodes have room for only 1 out of 2 pod(s). Total nodes: 5; in the way: host port 80/TCP",
+		},
+		"some nodes refused": {
+			"their answer",
+			core.Reason{Code: core.TopologyPlacementFailed, Cause: core.NodesShort, PodSet: "main", PodsFit: 1, PodsWanted: 2, Nodes: 5, NodesRefused: 2, Detail: "no such volume"},
+			"couldn't assign flavors to pod set main: nodes have room for only 1 out of 2 pod(s). Total nodes: 5; refused its pods: 2 (no such volume)",
+		},
+		"too few nodes by a limit": {
+			"which one",
+			core.Reason{Code: core.TopologyPlacementFailed, Cause: core.GangTooLarge, PodSet: "main", PodsFit: 3, PodsWanted: 4, Nodes: 3, Detail: "host port 80/TCP"},
+			"couldn't assign flavors to pod set main: all 3 node(s) together hold only 3 out of 4 pod(s), even if empty, because of host port 80/TCP",
+		},
+		"all nodes refused": {
+			"their answer, and what they would take",
+			core.Reason{Code: core.TopologyPlacementFailed, Cause: core.NodesRefused, PodSet: "main", PodsFit: 1, PodsWanted: 2, NodesRefused: 3, Detail: "no such volume"},
+			"couldn't assign flavors to pod set main: 3 node(s) refused its pods (no such volume), and nodes take only 1 out of 2 pod(s)",
+		},
 		"empty flavor": {
 			"which labels no node has",
 			core.Reason{Code: core.TopologyPlacementFailed, Cause: core.FlavorEmpty, PodSet: "main", Flavor: "f", Detail: "gpu=h100"},
@@ -84,7 +104,7 @@ func TestTotal(t *testing.T) {
 	causes := []core.Cause{
 		"", core.QueueMissing, core.NamespaceMismatch, core.ResourceUncovered, core.CohortCycle, core.FlavorMissing, core.PodsInvalid, core.QueueStopped,
 		core.QueueUnready, core.UntoleratedTaint, core.AffinityMismatch, core.QuotaShort, core.BehindStrict, core.QuotaClaimed, core.PreemptionGated, core.AdmissionLost, core.NodesShort,
-		core.PodTooLarge, core.NoSuchNode, core.FlavorEmpty, core.GangTooLarge, core.PodSetsTooLarge, core.BackingOff,
+		core.PodTooLarge, core.NoSuchNode, core.FlavorEmpty, core.GangTooLarge, core.PodSetsTooLarge, core.NodesRefused, core.BackingOff,
 	}
 	for _, code := range codes {
 		for _, cause := range causes {

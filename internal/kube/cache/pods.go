@@ -17,6 +17,7 @@ type podRecord struct {
 	podSet   string
 	node     string // "" until bound
 	requests core.Resources
+	limits   []core.Limit
 	// settled pods run or succeeded; live ones hold quota, and their node if they
 	// have one; leaving ones do so although they were deleted.
 	settled, live, leaving bool
@@ -40,7 +41,7 @@ func record(p *corev1.Pod) podRecord {
 	if w := convert.WorkloadOf(p); w != (core.Key{}) {
 		r.workload, r.podSet = w, convert.PodSetOf(p)
 	}
-	r.requests = convert.PodRequests(&p.Spec).With(core.Pods, 1)
+	r.requests, r.limits = convert.PodRequests(&p.Spec).With(core.Pods, 1), convert.PodLimits(p)
 	return r
 }
 
@@ -175,15 +176,16 @@ func (t *podTable) places(k core.Key, match func(podRecord) bool) []core.PodSetP
 	return out
 }
 
-// foreign sums what unfinished pods use on a node beyond the planned places.
+// foreign sums what unfinished pods use on a node, and take of limits, beyond the planned places.
 // planned returns how many pods of a pod set the engine placed on the node.
-func (t *podTable) foreign(node string, planned func(core.Key, string) int32) core.Resources {
+func (t *podTable) foreign(node string, planned func(core.Key, string) int32) (core.Resources, []core.Limit) {
 	type group struct {
 		workload core.Key
 		podSet   string
 	}
 	covered := map[group]int32{}
 	var sum core.Resources
+	var limits []core.Limit
 	refs := make([]Ref, 0, len(t.byNode[node]))
 	for r := range t.byNode[node] {
 		refs = append(refs, r)
@@ -204,8 +206,23 @@ func (t *podTable) foreign(node string, planned func(core.Key, string) int32) co
 			}
 		}
 		sum = sum.Plus(p.requests)
+		limits = append(limits, p.limits...)
 	}
-	return sum
+	return sum, merged(limits)
+}
+
+// merged adds up limits of one name, in order of names.
+func merged(limits []core.Limit) []core.Limit {
+	slices.SortStableFunc(limits, func(a, b core.Limit) int { return cmp.Compare(a.Name, b.Name) })
+	var out []core.Limit
+	for _, l := range limits {
+		if n := len(out); n > 0 && out[n-1].Name == l.Name {
+			out[n-1].Count += l.Count
+			continue
+		}
+		out = append(out, l)
+	}
+	return out
 }
 
 func put[K comparable](m map[K]map[Ref]bool, k K, r Ref) {

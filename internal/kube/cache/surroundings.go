@@ -19,7 +19,7 @@ func (w *World) Workload(k core.Key) core.Workload { return w.workloads[k].workl
 
 func (w *World) translate(o *kueue.Workload) core.Workload {
 	limits := w.limits[o.Namespace]
-	s := convert.Surroundings{Overheads: w.overheads}
+	s := convert.Surroundings{RuntimeClasses: w.classes}
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		s.LimitRanges = append(s.LimitRanges, limits[name])
 	}
@@ -36,10 +36,7 @@ func (b *batch) surroundings(c Change) {
 		}
 		w.limits[c.Namespace][c.Name] = o
 	case *nodev1.RuntimeClass:
-		w.overheads[c.Name] = nil
-		if o.Overhead != nil {
-			w.overheads[c.Name] = o.Overhead.PodFixed
-		}
+		w.classes[c.Name] = convert.RuntimeClassOf(o)
 	case nil:
 		if c.Kind == LimitRange {
 			delete(w.limits[c.Namespace], c.Name)
@@ -47,7 +44,7 @@ func (b *batch) surroundings(c Change) {
 				delete(w.limits, c.Namespace)
 			}
 		} else {
-			delete(w.overheads, c.Name)
+			delete(w.classes, c.Name)
 		}
 	}
 	if c.Kind == LimitRange {

@@ -32,6 +32,22 @@ func class(cpus string) cache.Change {
 	return cache.Change{Ref: cache.Ref{Kind: cache.RuntimeClass, Name: "kata"}, Object: o}
 }
 
+func TestRuntimeClassChooses(t *testing.T) {
+	on := class("1")
+	on.Object.(*nodev1.RuntimeClass).Scheduling = &nodev1.Scheduling{NodeSelector: map[string]string{"kata": "yes"}}
+	w := cache.NewWorld(convert.Rules{})
+	w.Translate([]cache.Change{class("1")})
+	w.Translate([]cache.Change{workload(oneContainer, inKata)})
+	events := w.Translate([]cache.Change{on})
+	if len(events) != 1 {
+		t.Fatalf("the waiting workload follows its class, told are %d", len(events))
+	}
+	filter := events[0].(core.WorkloadSet).Workload.PodSets[0].Filter
+	if filter.Admits(&core.Node{}) || !filter.Admits(&core.Node{Labels: map[string]string{"kata": "yes"}}) {
+		t.Errorf("its pods run where the class has its runtime, not by %+v", filter)
+	}
+}
+
 func gone(c cache.Change) cache.Change { return cache.Change{Ref: c.Ref} }
 
 func inKata(w *kueue.Workload) { w.Spec.PodSets[0].Template.Spec.RuntimeClassName = new("kata") }

@@ -19,10 +19,10 @@ import (
 // concurrent use: the decision loop owns it.
 type World struct {
 	rules convert.Rules
-	// limits are the LimitRanges by namespace and name, overheads what each
+	// limits are the LimitRanges by namespace and name, classes what each
 	// RuntimeClass adds to a pod.
-	limits    map[string]map[string]*corev1.LimitRange
-	overheads map[string]corev1.ResourceList
+	limits  map[string]map[string]*corev1.LimitRange
+	classes map[string]convert.RuntimeClass
 
 	pods      podTable
 	nodes     map[string]core.Node // without Foreign
@@ -60,7 +60,7 @@ type known struct {
 // NewWorld returns an empty world in an installation with these rules.
 func NewWorld(rules convert.Rules) *World {
 	return &World{
-		rules: rules, limits: map[string]map[string]*corev1.LimitRange{}, overheads: map[string]corev1.ResourceList{},
+		rules: rules, limits: map[string]map[string]*corev1.LimitRange{}, classes: map[string]convert.RuntimeClass{},
 		pods: newPodTable(), nodes: map[string]core.Node{}, workloads: map[core.Key]known{}, plans: map[core.Key]*core.Admission{},
 		rejected: map[core.Key]rejection{}, queues: map[string]*kueue.ClusterQueue{}, checks: map[string]admissionCheck{},
 		topologies: map[string]bool{}, flavors: map[string]resourceFlavor{},
@@ -334,7 +334,7 @@ func (b *batch) finish() []core.Event {
 	slices.Sort(names)
 	for _, name := range names {
 		if n, ok := w.nodes[name]; ok {
-			n.Foreign = w.pods.foreign(name, w.planned(name))
+			n.Foreign, n.ForeignLimits = w.pods.foreign(name, w.planned(name))
 			b.events = append(b.events, core.NodeSet{Node: n})
 		}
 	}

@@ -281,3 +281,40 @@ func TestTranslate(t *testing.T) {
 		})
 	}
 }
+
+// TestPortsOfOthers: a port counts for the engine until a pod that it did not place ends, and a
+// pod that it placed is no other.
+func TestPortsOfOthers(t *testing.T) {
+	w := cache.NewWorld(convert.Rules{})
+	told := func(c cache.Change) (out []core.Limit) {
+		for _, e := range w.Translate([]cache.Change{c}) {
+			if e, ok := e.(core.NodeSet); ok {
+				out = e.Node.ForeignLimits
+			}
+		}
+		return out
+	}
+	withPort := func(name, workload string, phase corev1.PodPhase) cache.Change {
+		c := pod(name, workload, "n", phase)
+		c.Object.(*corev1.Pod).Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}}
+		return c
+	}
+	told(node())
+	told(workload(admitted))
+	port := core.Limit{Name: "host port 80/TCP", Count: 1, Most: 1}
+	for _, step := range []struct {
+		why  string
+		then cache.Change
+		want []core.Limit
+	}{
+		{"the workload has its place", withPort("p", "w", corev1.PodRunning), nil},
+		{"nobody placed it", withPort("q", "", corev1.PodRunning), []core.Limit{port}},
+		{"two of a controller that checks nothing", withPort("r", "", corev1.PodRunning), []core.Limit{{Name: port.Name, Count: 2, Most: 1}}},
+		{"one has ended", withPort("q", "", corev1.PodSucceeded), []core.Limit{port}},
+		{"the other is gone", gone(withPort("r", "", corev1.PodRunning)), nil},
+	} {
+		if diff := cmp.Diff(step.want, told(step.then)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.why, diff)
+		}
+	}
+}

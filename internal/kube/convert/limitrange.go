@@ -10,22 +10,6 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// overhead is what the RuntimeClass of a pod adds to it. A pod of a class that
-// does not exist is rejected.
-func (s Surroundings) overhead(spec *corev1.PodSpec) (list corev1.ResourceList, invalid string) {
-	if spec.RuntimeClassName == nil || *spec.RuntimeClassName == "" {
-		return spec.Overhead, ""
-	}
-	list, ok := s.Overheads[*spec.RuntimeClassName]
-	if !ok {
-		return spec.Overhead, fmt.Sprintf("RuntimeClass %s doesn't exist: name another one in runtimeClassName, or none", *spec.RuntimeClassName)
-	}
-	if len(spec.Overhead) > 0 {
-		return spec.Overhead, ""
-	}
-	return list, ""
-}
-
 // defaults fills in what a container leaves out.
 func (s Surroundings) defaults(r *corev1.ResourceRequirements) {
 	for _, limits := range s.LimitRanges {

@@ -16,9 +16,8 @@ type Surroundings struct {
 	// LimitRanges of the namespace, in the order in which their defaults apply:
 	// the first to give one wins.
 	LimitRanges []*corev1.LimitRange
-	// Overheads are what RuntimeClasses add to a pod, by name. A class without
-	// overhead is listed too.
-	Overheads map[string]corev1.ResourceList
+	// RuntimeClasses are those of the cluster, by name: what they add to a pod.
+	RuntimeClasses map[string]RuntimeClass
 }
 
 // Requests are what one pod asks for.

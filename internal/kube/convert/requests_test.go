@@ -193,8 +193,11 @@ func TestRequestsOf(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			before := c.spec.DeepCopy()
-			got := convert.RequestsOf(&c.spec, convert.Surroundings{LimitRanges: c.limits, Overheads: c.classes}, c.counting)
+			before, classes := c.spec.DeepCopy(), map[string]convert.RuntimeClass{}
+			for name, overhead := range c.classes {
+				classes[name] = convert.RuntimeClass{Overhead: overhead}
+			}
+			got := convert.RequestsOf(&c.spec, convert.Surroundings{LimitRanges: c.limits, RuntimeClasses: classes}, c.counting)
 			want := convert.Requests{Node: amounts(c.node), Quota: amounts(c.quota), Invalid: c.invalid}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)

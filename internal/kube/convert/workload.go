@@ -141,7 +141,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		Evicting:  w.Status.Admission != nil && (Evicted(w) || w.DeletionTimestamp != nil),
 	}
 	out.PreemptionGate = closedGate(w)
-	left := rules.left(w)
+	left, roles := rules.left(w), rolesOf(w)
 	for i := range w.Spec.PodSets {
 		ps := &w.Spec.PodSets[i]
 		r := RequestsOf(&ps.Template.Spec, s, rules.Counting)
@@ -152,7 +152,8 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 			Group:    group(ps),
 			Requests: r.Node,
 			Quota:    r.Quota,
-			Filter:   Filter(&ps.Template.Spec),
+			Filter:   s.Filter(&ps.Template.Spec),
+			Limits:   limitsOf(roles, i),
 		})
 		if r.Invalid != "" && out.Invalid == "" {
 			out.Invalid = "in pod set " + string(ps.Name) + ", " + r.Invalid

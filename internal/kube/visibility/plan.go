@@ -139,7 +139,7 @@ func (h *handler) translate(ctx context.Context, w *kueue.Workload) (core.Worklo
 	if err := h.workloads.List(ctx, &classes); err != nil {
 		return core.Workload{}, fmt.Errorf("list RuntimeClasses: %w", err)
 	}
-	s := convert.Surroundings{Overheads: map[string]corev1.ResourceList{}}
+	s := convert.Surroundings{RuntimeClasses: map[string]convert.RuntimeClass{}}
 	slices.SortFunc(limits.Items, func(a, b corev1.LimitRange) int {
 		return core.Key{Name: a.Name}.Compare(core.Key{Name: b.Name})
 	})
@@ -147,9 +147,7 @@ func (h *handler) translate(ctx context.Context, w *kueue.Workload) (core.Worklo
 		s.LimitRanges = append(s.LimitRanges, &limits.Items[i])
 	}
 	for i := range classes.Items {
-		if o := classes.Items[i].Overhead; o != nil {
-			s.Overheads[classes.Items[i].Name] = o.PodFixed
-		}
+		s.RuntimeClasses[classes.Items[i].Name] = convert.RuntimeClassOf(&classes.Items[i])
 	}
 	return convert.Workload(w, h.rules, s), nil
 }

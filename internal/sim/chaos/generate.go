@@ -26,6 +26,9 @@ type maker struct {
 	// hostile: pods exist one by one, and tenants act on them.
 	hostile bool
 	jobs    []core.Key
+	// sharing draws what keeps pods from sharing nodes. All else of a seed stays as it was
+	// without.
+	sharing *rand.Rand
 }
 
 func pick[T any](m *maker, values ...T) T { return values[m.IntN(len(values))] }
@@ -40,6 +43,7 @@ func (m *maker) odds(percent int) bool { return m.IntN(100) < percent }
 func World(seed uint64) sim.World {
 	m := &maker{
 		Rand:        rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // not for secrets
+		sharing:     rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // not for secrets
 		hostile:     seed%2 == 0,
 		localQueues: map[string][]string{}, specs: map[string]core.Queue{}, nodes: map[string]core.Node{},
 	}
@@ -277,6 +281,18 @@ func (m *maker) moment(end int) time.Duration {
 	return time.Duration(m.IntN(end))*time.Second + pick(m, 0, 0, 500*time.Millisecond)
 }
 
+// limit keeps some pods from sharing nodes: by a port, by what keeps pods like them away, or as
+// they spread.
+func (m *maker) limit(p *core.PodSet) {
+	limits := []core.Limit{
+		{Name: "host port 80/TCP", Count: 1, Most: 1}, {Name: "affinity", Count: 9, Most: 9}, {Name: "affinity", Count: 1, Most: 9},
+		{Name: "spread", Own: true, Count: 1, Most: 1},
+	}
+	if m.sharing.IntN(8) == 0 {
+		p.Limits = []core.Limit{limits[m.sharing.IntN(len(limits))]}
+	}
+}
+
 func (m *maker) makeJob(second int) {
 	q := pick(m, m.queues...)
 	n := len(m.jobs)
@@ -298,6 +314,7 @@ func (m *maker) makeJob(second int) {
 		if m.odds(50) {
 			p.Filter.Tolerations = []core.Toleration{{Key: "y"}}
 		}
+		m.limit(&p)
 		j.PodSets = append(j.PodSets, p)
 	}
 	m.jobs = append(m.jobs, j.Key)

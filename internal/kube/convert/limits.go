@@ -1,0 +1,261 @@
+package convert
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// whole is how much a node has of a limit of pods that keep others away: one of them takes all,
+// and of the pods that they keep away a node has as many as it likes.
+const whole = 1 << 16
+
+// itsOwn stands for the name of a pod's job where a rule names it.
+const itsOwn = "(its own)"
+
+// role is as much of the pods of a pod set as decides which of them may share a node.
+type role struct {
+	namespace string
+	labels    labels.Set
+	spec      *corev1.PodSpec
+	count     int32
+}
+
+// jobLabels are those by which the controllers of job kinds tell whose a pod is; its template
+// does not have them yet.
+func jobLabels() []string {
+	return []string{
+		"job-name", "batch.kubernetes.io/job-name", "jobset.sigs.k8s.io/jobset-name", "training.kubeflow.org/job-name",
+		"leaderworkerset.sigs.k8s.io/name", "ray.io/cluster", "mpi-job-name",
+	}
+}
+
+// uidLabels are those by which it is told by its UID.
+func uidLabels() []string { return []string{"controller-uid", "batch.kubernetes.io/controller-uid"} }
+
+// roleLabels are those that say of which role of its job a pod is.
+func roleLabels() []string {
+	return []string{"jobset.sigs.k8s.io/replicatedjob-name", "training.kubeflow.org/replica-type", "training.kubeflow.org/job-role", "ray.io/group"}
+}
+
+// rolesOf are the roles of a Workload's pods.
+func rolesOf(w *kueue.Workload) []role {
+	out := make([]role, len(w.Spec.PodSets))
+	for i := range w.Spec.PodSets {
+		ps := &w.Spec.PodSets[i]
+		out[i] = role{namespace: w.Namespace, spec: &ps.Template.Spec, count: ps.Count, labels: ps.Template.Labels}
+	}
+	if !slices.ContainsFunc(out, func(r role) bool { return bounded(r.spec) }) {
+		return out
+	}
+	for i := range w.Spec.PodSets {
+		out[i].labels = labelled(w, &w.Spec.PodSets[i])
+	}
+	return out
+}
+
+// labelled are the labels that pods of a pod set will have, as far as they decide anything here.
+func labelled(w *kueue.Workload, ps *kueue.PodSet) labels.Set {
+	out := labels.Set{}
+	if owner := metav1.GetControllerOf(w); owner != nil {
+		for _, key := range jobLabels() {
+			out[key] = owner.Name
+		}
+		for _, key := range uidLabels() {
+			out[key] = string(owner.UID)
+		}
+	}
+	for _, key := range roleLabels() {
+		out[key] = string(ps.Name)
+	}
+	for key, value := range ps.Template.Labels {
+		out[key] = value
+	}
+	return out
+}
+
+// bounded reports whether pods may have rules about which of them share a node.
+func bounded(spec *corev1.PodSpec) bool {
+	return len(spec.TopologySpreadConstraints) > 0 || spec.Affinity != nil && spec.Affinity.PodAntiAffinity != nil
+}
+
+// limitsOf are the limits of a role's pods among all roles of their job.
+func limitsOf(roles []role, i int) []core.Limit {
+	out := portsOf(roles[i].spec)
+	for _, carrier := range roles {
+		if !bounded(carrier.spec) {
+			continue
+		}
+		out = append(out, apart(roles[i], carrier)...)
+	}
+	if bounded(roles[i].spec) {
+		out = append(out, spread(roles, i)...)
+	}
+	slices.SortFunc(out, func(a, b core.Limit) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(b.Count, a.Count))
+	})
+	return slices.CompactFunc(out, func(a, b core.Limit) bool { return a.Name == b.Name })
+}
+
+// PodLimits is what one pod, of whatever job, takes of limits that it shares with others.
+func PodLimits(p *corev1.Pod) []core.Limit {
+	r := role{namespace: p.Namespace, spec: &p.Spec, count: 1, labels: p.Labels}
+	return slices.DeleteFunc(limitsOf([]role{r}, 0), func(l core.Limit) bool { return l.Own })
+}
+
+// portsOf are the ports that pods have on their node. Those of one number are told apart by
+// protocol, and not by address: most pods name none.
+func portsOf(spec *corev1.PodSpec) []core.Limit {
+	var out []core.Limit
+	take := func(c *corev1.Container) {
+		for _, p := range c.Ports {
+			number := p.HostPort
+			if number == 0 && spec.HostNetwork {
+				number = p.ContainerPort
+			}
+			if number > 0 {
+				out = append(out, core.Limit{Name: fmt.Sprintf("host port %d/%s", number, cmp.Or(p.Protocol, corev1.ProtocolTCP)), Count: 1, Most: 1})
+			}
+		}
+	}
+	for i := range spec.Containers {
+		take(&spec.Containers[i])
+	}
+	for i := range spec.InitContainers { // others have ended when its pod runs
+		if c := &spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			take(c)
+		}
+	}
+	return out
+}
+
+// apart are the limits of a role's pods by the anti-affinity of a role that keeps away pods like
+// its own.
+func apart(r, carrier role) []core.Limit {
+	affinity := carrier.spec.Affinity
+	if affinity == nil || affinity.PodAntiAffinity == nil {
+		return nil
+	}
+	var out []core.Limit
+	for _, t := range affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		if t.TopologyKey != core.HostnameLabel || !inOwnNamespace(&t, carrier.namespace) {
+			continue
+		}
+		s, ok := selects(t.LabelSelector, carrier, t.MatchLabelKeys, t.MismatchLabelKeys)
+		if !ok || !s.Matches(carrier.labels) || !s.Matches(r.labels) {
+			continue
+		}
+		count := int32(1)
+		if carries(r, &t) {
+			count = whole
+		}
+		text, own := worded(s, carrier)
+		name := "the required podAntiAffinity over " + text
+		if !own {
+			name += " in namespace " + carrier.namespace
+		}
+		out = append(out, core.Limit{Name: name, Own: own, Count: count, Most: whole})
+	}
+	return out
+}
+
+// carries reports whether a role's pods have a term of anti-affinity themselves.
+func carries(r role, t *corev1.PodAffinityTerm) bool {
+	if r.spec.Affinity == nil || r.spec.Affinity.PodAntiAffinity == nil {
+		return false
+	}
+	return slices.ContainsFunc(r.spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, func(o corev1.PodAffinityTerm) bool {
+		return o.TopologyKey == t.TopologyKey && metav1.FormatLabelSelector(o.LabelSelector) == metav1.FormatLabelSelector(t.LabelSelector) &&
+			slices.Equal(o.MatchLabelKeys, t.MatchLabelKeys) && slices.Equal(o.MismatchLabelKeys, t.MismatchLabelKeys)
+	})
+}
+
+// inOwnNamespace reports whether a term is about pods of the namespace of those that have it.
+func inOwnNamespace(t *corev1.PodAffinityTerm, namespace string) bool {
+	switch {
+	case len(t.Namespaces) == 0 && t.NamespaceSelector == nil, slices.Contains(t.Namespaces, namespace):
+		return true
+	}
+	return t.NamespaceSelector != nil && len(t.NamespaceSelector.MatchLabels)+len(t.NamespaceSelector.MatchExpressions) == 0
+}
+
+// spread are the limits of a role's pods by the constraints on how they spread over nodes. A node
+// with none of them may always be there, so that no other may have more than maxSkew.
+func spread(roles []role, i int) []core.Limit {
+	var out []core.Limit
+	for _, c := range roles[i].spec.TopologySpreadConstraints {
+		if c.TopologyKey != core.HostnameLabel || c.WhenUnsatisfiable != corev1.DoNotSchedule || c.MaxSkew < 1 {
+			continue
+		}
+		s, ok := selects(c.LabelSelector, roles[i], c.MatchLabelKeys, nil)
+		if !ok || !s.Matches(roles[i].labels) {
+			continue
+		}
+		pods := int32(0)
+		for _, r := range roles {
+			if s.Matches(r.labels) {
+				pods += r.count
+			}
+		}
+		if pods <= c.MaxSkew { // wherever they are
+			continue
+		}
+		text, _ := worded(s, roles[i])
+		out = append(out, core.Limit{
+			Name: fmt.Sprintf("the topologySpreadConstraint over %s (maxSkew %d)", text, c.MaxSkew), Own: true, Count: 1, Most: min(c.MaxSkew, whole),
+		})
+	}
+	return out
+}
+
+// selects is a label selector with what it takes from the pods themselves; false for one that
+// selects nothing, is no selector or depends on a label of which it is not known whether pods have it.
+func selects(in *metav1.LabelSelector, of role, same, other []string) (labels.Selector, bool) {
+	if in == nil {
+		return nil, false
+	}
+	full := in.DeepCopy()
+	take := func(keys []string, operator metav1.LabelSelectorOperator) bool {
+		for _, key := range keys {
+			value, has := of.labels[key]
+			if !has {
+				return false
+			}
+			full.MatchExpressions = append(full.MatchExpressions, metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: []string{value}})
+		}
+		return true
+	}
+	if !take(same, metav1.LabelSelectorOpIn) || !take(other, metav1.LabelSelectorOpNotIn) {
+		return nil, false
+	}
+	s, err := metav1.LabelSelectorAsSelector(full)
+	return s, err == nil
+}
+
+// worded is a selector in words, and whether it selects pods of one job alone: then the words are
+// the same for every job.
+func worded(s labels.Selector, of role) (text string, own bool) {
+	requirements, _ := s.Requirements()
+	parts := make([]string, 0, len(requirements))
+	for _, r := range requirements {
+		values := r.Values()
+		if (slices.Contains(jobLabels(), r.Key()) || slices.Contains(uidLabels(), r.Key())) && values.Len() == 1 && values.Has(of.labels[r.Key()]) {
+			parts, own = append(parts, r.Key()+"="+itsOwn), true
+			continue
+		}
+		parts = append(parts, r.String())
+	}
+	slices.Sort(parts)
+	if len(parts) == 0 {
+		return "all pods", false
+	}
+	return strings.Join(parts, ","), own
+}
