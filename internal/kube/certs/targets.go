@@ -56,20 +56,25 @@ func Hosts(namespace, webhookService string) []string {
 
 // Called are all objects by which the API server calls the controller.
 func Called() (Targets, error) {
-	t := Targets{
-		Mutating: []string{webhook.MutatingName}, Validating: []string{webhook.ValidatingName},
-		APIServices: []string{APIService(v1beta2.GroupVersion.Version), APIService(v1beta1.GroupVersion.Version)},
-	}
 	crds, err := config.CRDs()
 	if err != nil {
 		return Targets{}, fmt.Errorf("list what is converted: %w", err)
+	}
+	return CalledFor(crds), nil
+}
+
+// CalledFor are those where these are the definitions.
+func CalledFor(crds []*apiextensionsv1.CustomResourceDefinition) Targets {
+	t := Targets{
+		Mutating: []string{webhook.MutatingName}, Validating: []string{webhook.ValidatingName},
+		APIServices: []string{APIService(v1beta2.GroupVersion.Version), APIService(v1beta1.GroupVersion.Version)},
 	}
 	for _, crd := range crds {
 		if Converted(crd) {
 			t.Definitions = append(t.Definitions, crd.Name)
 		}
 	}
-	return t, nil
+	return t
 }
 
 // APIService names the registration of a version of the visibility API.

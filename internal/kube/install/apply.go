@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
-	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/config"
@@ -100,14 +99,14 @@ func partsOf(opts Options) (*parts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("install mlbatch: %w", err)
 	}
-	if opts.called, err = certs.Called(); err != nil {
+	crds, err := config.CRDs()
+	if err != nil {
 		return nil, fmt.Errorf("install mlbatch: %w", err)
 	}
+	opts.called = certs.CalledFor(crds)
 	p := &parts{
 		policies: slices.Concat(bindingGuards(opts), holdGuards(), tenantGuards(opts.Kinds)), roles: roles(opts), visibility: visibilityObjects(opts),
-	}
-	if p.definitions, err = definitions(at); err != nil {
-		return nil, fmt.Errorf("install mlbatch: %w", err)
+		definitions: definitions(crds, at),
 	}
 	if opts.ownCerts() {
 		// It has no rights to make Secrets, only to fill this one.
@@ -123,11 +122,21 @@ func partsOf(opts Options) (*parts, error) {
 	return p, nil
 }
 
-// Apply creates or updates what programs need that run outside the cluster, as those of
-// `mlbatch up` do; Render is for those that run in it. Kinds may be served only a moment later
-// (see Wait). The webhook configurations come last: before them nothing of
-// ours can be in the way of others.
-func Apply(ctx context.Context, c client.Client, opts Options) error {
+// Installation is what programs need that run outside the cluster, as those of `mlbatch up`
+// do; Render is for those that run in it.
+type Installation struct {
+	namespace string
+	// steps are objects that do not depend on each other, in the order of the steps.
+	steps [][]*unstructured.Unstructured
+	// foreign are definitions of kinds that belong to others, which are created if they are
+	// not there.
+	foreign []*apiextensionsv1.CustomResourceDefinition
+	// kinds are those that the definitions define.
+	kinds []kind
+}
+
+// Prepare renders an installation. It asks no cluster.
+func Prepare(opts Options) (*Installation, error) {
 	if opts.Kinds == nil {
 		opts.Kinds = kinds.All()
 	}
@@ -136,32 +145,74 @@ func Apply(ctx context.Context, c client.Client, opts Options) error {
 	}
 	p, err := partsOf(opts)
 	if err != nil {
+		return nil, err
+	}
+	x := &Installation{namespace: opts.Namespace}
+	if opts.Foreign {
+		if x.foreign, err = config.Foreign(); err != nil {
+			return nil, fmt.Errorf("install mlbatch: %w", err)
+		}
+	}
+	for _, o := range p.definitions {
+		if crd, is := o.(*apiextensionsv1.CustomResourceDefinition); is {
+			x.kinds = append(x.kinds, kindOf(crd))
+		}
+	}
+	for _, crd := range x.foreign {
+		x.kinds = append(x.kinds, kindOf(crd))
+	}
+	first := slices.Concat(p.definitions, []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: opts.Namespace}}}, p.secrets)
+	known := kindsOfParts()
+	for _, objects := range [][]client.Object{first, p.policies, p.roles, p.visibility, p.webhooks} {
+		step := make([]*unstructured.Unstructured, len(objects))
+		for i, o := range objects {
+			if step[i], err = plain(o, known); err != nil {
+				return nil, fmt.Errorf("install %T %s: %w", o, o.GetName(), err)
+			}
+		}
+		x.steps = append(x.steps, step)
+	}
+	return x, nil
+}
+
+// Apply prepares an installation and applies it.
+func Apply(ctx context.Context, c client.Client, opts Options) error {
+	x, err := Prepare(opts)
+	if err != nil {
 		return err
 	}
-	if opts.Foreign {
-		if err := addForeign(ctx, c); err != nil {
+	return x.Apply(ctx, c)
+}
+
+// Apply creates or updates all objects, save those that are as the last Apply left them. Kinds may be
+// served only a moment later (see Wait). The webhook configurations come last: before them
+// nothing of ours can be in the way of others.
+func (x *Installation) Apply(ctx context.Context, c client.Client) error {
+	record, err := ReadRecord(ctx, c, x.namespace, slices.Concat(x.steps...))
+	if err != nil {
+		return err
+	}
+	if err := addForeign(ctx, c, record, x.foreign); err != nil {
+		return err
+	}
+	for _, step := range x.steps {
+		if err := putAll(ctx, c, record, step); err != nil {
 			return err
 		}
 	}
-	objects := append(p.definitions, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: opts.Namespace}})
-	for _, step := range [][]client.Object{append(objects, p.secrets...), p.policies, p.roles, p.visibility, p.webhooks} {
-		if err := putAll(ctx, c, step); err != nil {
-			return err
-		}
-	}
-	return nil
+	return record.Save(ctx, c)
 }
 
 // putAll applies objects that do not depend on each other, several at a time.
-func putAll(ctx context.Context, c client.Client, objects []client.Object) error {
+func putAll(ctx context.Context, c client.Client, record *Record, objects []*unstructured.Unstructured) error {
 	const atOnce = 8
 	errs := make([]error, len(objects))
 	var workers sync.WaitGroup
 	for first := range min(atOnce, len(objects)) {
 		workers.Go(func() {
 			for i := first; i < len(objects); i += atOnce {
-				if err := put(ctx, c, objects[i]); err != nil {
-					errs[i] = fmt.Errorf("install %T %s: %w", objects[i], objects[i].GetName(), err)
+				if err := record.Put(ctx, c, objects[i]); err != nil {
+					errs[i] = fmt.Errorf("install %s %s: %w", strings.ToLower(objects[i].GetKind()), objects[i].GetName(), err)
 				}
 			}
 		})
@@ -171,13 +222,12 @@ func putAll(ctx context.Context, c client.Client, objects []client.Object) error
 }
 
 // addForeign creates what belongs to others and does not exist.
-func addForeign(ctx context.Context, c client.Client) error {
-	crds, err := config.Foreign()
-	if err != nil {
-		return err
-	}
+func addForeign(ctx context.Context, c client.Client, record *Record, crds []*apiextensionsv1.CustomResourceDefinition) error {
 	for _, crd := range crds {
-		if err := client.IgnoreAlreadyExists(c.Create(ctx, crd)); err != nil {
+		if record.exists(definitionKind, crd.Name) {
+			continue
+		}
+		if err := client.IgnoreAlreadyExists(c.Create(ctx, crd.DeepCopy())); err != nil {
 			return fmt.Errorf("install %s: %w", crd.Name, err)
 		}
 	}
@@ -186,11 +236,7 @@ func addForeign(ctx context.Context, c client.Client) error {
 
 // definitions are the definitions of all kinds, with conversion where versions differ in
 // more than their names.
-func definitions(at webhook.Location) ([]client.Object, error) {
-	crds, err := config.CRDs()
-	if err != nil {
-		return nil, err
-	}
+func definitions(crds []*apiextensionsv1.CustomResourceDefinition, at webhook.Location) []client.Object {
 	var objects []client.Object
 	for _, crd := range crds {
 		if certs.Converted(crd) {
@@ -198,7 +244,7 @@ func definitions(at webhook.Location) ([]client.Object, error) {
 		}
 		objects = append(objects, crd)
 	}
-	return objects, nil
+	return objects
 }
 
 func conversion(at admissionregistrationv1.WebhookClientConfig) *apiextensionsv1.CustomResourceConversion {
@@ -215,94 +261,15 @@ func conversion(at admissionregistrationv1.WebhookClientConfig) *apiextensionsv1
 // FieldOwner is what the API server notes down as owner of what is applied.
 const FieldOwner = "mlbatch"
 
-// put applies an object: what it holds is set, what an earlier version of ours
+// Put applies an object: what it holds is set, what an earlier version of ours
 // held and this one does not is removed, and what others added stays.
-func put(ctx context.Context, c client.Client, o client.Object) error {
-	if d, is := o.(*apiextensionsv1.CustomResourceDefinition); is {
-		if err := handOver(ctx, c, d); err != nil {
-			return err
-		}
-	}
-	u, err := plain(o, c.Scheme())
-	if err != nil {
-		return err
-	}
-	return Put(ctx, c, u)
-}
-
-// Put applies an object of a stage.
 func Put(ctx context.Context, c client.Client, u *unstructured.Unstructured) error {
-	return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u.DeepCopy()), client.FieldOwner(FieldOwner), client.ForceOwnership)
+	_, err := put(ctx, c, u)
+	return err
 }
 
-// pollInterval is how often Wait looks.
-const pollInterval = 50 * time.Millisecond
-
-// Resources lists what the API server says that it serves; a discovery client
-// does.
-type Resources interface {
-	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
-}
-
-// Wait returns once the API server serves all kinds and says so: a client that
-// asks it for its kinds a moment too early may remember that one of them is missing.
-func Wait(ctx context.Context, c client.Client, served Resources) error {
-	crds, err := config.CRDs()
-	if err != nil {
-		return fmt.Errorf("wait for mlbatch's kinds: %w", err)
-	}
-	foreign, err := config.Foreign()
-	if err != nil {
-		return fmt.Errorf("wait for kinds of others: %w", err)
-	}
-	for _, crd := range crds {
-		if err := waitFor(ctx, c, served, crd); err != nil {
-			return fmt.Errorf("wait for %s to be served: %w", crd.Name, err)
-		}
-	}
-	for _, crd := range foreign { // it may not have been asked for
-		if err := waitFor(ctx, c, served, crd); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("wait for %s to be served: %w", crd.Name, err)
-		}
-	}
-	return nil
-}
-
-func waitFor(ctx context.Context, c client.Client, served Resources, crd *apiextensionsv1.CustomResourceDefinition) error {
-	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		have := &apiextensionsv1.CustomResourceDefinition{}
-		if err := c.Get(ctx, client.ObjectKey{Name: crd.Name}, have); err != nil {
-			return false, err
-		}
-		if !established(have) {
-			return false, nil
-		}
-		for _, v := range have.Spec.Versions {
-			if listed, err := lists(served, have, v); !listed || err != nil {
-				return false, err
-			}
-		}
-		return true, nil
-	})
-}
-
-// lists reports whether the API server says that it serves a version of a kind.
-func lists(served Resources, crd *apiextensionsv1.CustomResourceDefinition, v apiextensionsv1.CustomResourceDefinitionVersion) (bool, error) {
-	if !v.Served {
-		return true, nil
-	}
-	list, err := served.ServerResourcesForGroupVersion(crd.Spec.Group + "/" + v.Name)
-	if err != nil {
-		return false, client.IgnoreNotFound(err)
-	}
-	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == crd.Spec.Names.Plural }), nil
-}
-
-func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
-	for _, c := range crd.Status.Conditions {
-		if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
-			return true
-		}
-	}
-	return false
+// put also returns the object as it is then.
+func put(ctx context.Context, c client.Client, u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	out := u.DeepCopy()
+	return out, c.Apply(ctx, client.ApplyConfigurationFromUnstructured(out), client.FieldOwner(FieldOwner), client.ForceOwnership)
 }
