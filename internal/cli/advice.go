@@ -17,7 +17,7 @@ func (e *Explanation) helps(x *visibility.Explanation) {
 			text = e.release()
 		}
 		if a.Preempts > 0 {
-			text += fmt.Sprintf(" (it then stops %s)", count(int(a.Preempts), "other job"))
+			text = remarked(text, fmt.Sprintf(" (it then stops %s)", count(int(a.Preempts), "other job")))
 		}
 		if a.Allowed {
 			own = append(own, text)
@@ -26,6 +26,16 @@ func (e *Explanation) helps(x *visibility.Explanation) {
 		others = append(others, fmt.Sprintf("ask an administrator (who may %s) to %s", a.Needs, text))
 	}
 	e.Advice = append(own, others...)
+}
+
+// remarked adds a remark to advice: before the command in it, which is copied as it stands.
+func remarked(text, remark string) string {
+	for _, program := range []string{"kubectl", "mlbatch"} {
+		if said, command, found := strings.Cut(text, ": "+program+" "); found {
+			return said + remark + ": " + program + " " + command
+		}
+	}
+	return text + remark
 }
 
 // adviceText says what to do about a workload that was asked about.
@@ -72,6 +82,9 @@ func adviceText(a visibility.Advice, x *visibility.Explanation) string {
 		return "remove the pods on " + strings.Join(a.Nodes, ", ") + " that no queue knows"
 	case "ResumeQueue":
 		return fmt.Sprintf("resume ClusterQueue %s: mlbatch queue resume %s", a.Queue, a.Queue)
+	case "PreemptBorrowing":
+		return fmt.Sprintf("let jobs of ClusterQueue %s that borrow stop others of lower priority, which spec.preemption.borrowWithinCohort forbids: "+
+			`kubectl patch clusterqueues.kueue.x-k8s.io %s --type merge -p '{"spec":{"preemption":{"borrowWithinCohort":{"policy":"LowerPriority"}}}}'`, a.Queue, a.Queue)
 	case "ResumeLocal":
 		return fmt.Sprintf("resume LocalQueue %s: mlbatch queue resume -n %s %s", a.Queue, x.Namespace, a.Queue)
 	case "OpenGate":

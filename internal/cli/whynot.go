@@ -517,7 +517,7 @@ func (t *Receipt) spared(c *visibility.Contest) {
 	case core.SparedWithinNominal:
 		t.say("%sonly what is borrowed is taken back, and its side borrows nothing of what %s asks for", not, t.Object)
 	case core.SparedByBorrowing:
-		t.say("%s%s would have to borrow, and spec.preemption.borrowWithinCohort of ClusterQueue %s does not let it stop %s for that", not, t.Object, c.Self.ClusterQueue, t.Other)
+		t.say("%sit asks for more than the nominal quota of ClusterQueue %s would leave it, and spec.preemption.borrowWithinCohort there does not let it stop %s in order to borrow", not, c.Self.ClusterQueue, t.Other)
 	case core.SparedByShare:
 		t.say("%sits side would have the larger share then (fairSharing.preemptionStrategies)", not)
 	case core.SparedAsBenefactor:

@@ -205,7 +205,7 @@ func TestWhyNot(t *testing.T) {
 		},
 		"would have to borrow": {
 			"borrowing is no reason to stop others", "uid u-red", as(func(_ *visibility.Explanation, c *visibility.Contest) { elsewhere(c); c.Spared = "BorrowWithinCohort" }), cli.InTheWay, facts.Running,
-			[]string{"spec.preemption.borrowWithinCohort of ClusterQueue blue-queue does not let it stop"},
+			[]string{"it asks for more than the nominal quota of ClusterQueue blue-queue would leave it, and spec.preemption.borrowWithinCohort there does not let it stop"},
 			nil,
 		},
 		"was its benefactor": {

@@ -127,6 +127,9 @@ const (
 	AwaitBackOff AdviceKind = "AwaitBackOff" // nothing to do: its back-off ends
 	RemovePods   AdviceKind = "RemovePods"   // pods that no queue knows, on Nodes
 	AwaitLeaving AdviceKind = "AwaitLeaving" // nothing to do: Keys leave already
+	// PreemptBorrowing is to let workloads of the ClusterQueue Queue that borrow evict others of
+	// lower priority (spec.preemption.borrowWithinCohort).
+	PreemptBorrowing AdviceKind = "PreemptBorrowing"
 )
 
 // Advice is one thing that would let a workload start.

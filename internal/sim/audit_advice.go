@@ -155,6 +155,10 @@ func (a *Auditor) heeded(key core.Key, v core.Advice, now time.Time) []core.Even
 		q := a.queues[v.Queue]
 		q.Stop = core.StopNone
 		out = append(out, core.QueueSet{Queue: q})
+	case core.PreemptBorrowing:
+		q := a.queues[v.Queue]
+		q.Preemption.WhileBorrow = core.PreemptLowerPriority
+		out = append(out, core.QueueSet{Queue: q})
 	case core.ResumeLocal:
 		d := a.localQueues[key.Namespace+"/"+v.Queue]
 		d.Stop = core.StopNone

@@ -226,7 +226,7 @@ type Lender struct {
 type Advice struct {
 	// kind is FewerPods, SmallerPods, Tolerate, DropSelector, RaisePriority, OtherQueue,
 	// WaitFor, Uncordon, RepairNode, RemovePods, ResumeQueue, ResumeLocal, OpenGate,
-	// Release, AwaitLeaving or AwaitBackOff.
+	// PreemptBorrowing, Release, AwaitLeaving or AwaitBackOff.
 	Kind string `json:"kind"`
 	// podSet to change.
 	PodSet string `json:"podSet,omitempty"`

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/preempt"
 )
 
 // Advice: what would let a workload start. It is looked for in a copy of what matters of
@@ -84,6 +85,7 @@ func (a *adviser) advise(higher []int64) {
 		a.others()
 		a.itself()
 		a.priority(higher)
+		a.borrowing()
 		a.nodesBack()
 		a.gate()
 		a.elsewhere()
@@ -473,6 +475,16 @@ func (a *adviser) priority(all []int64) {
 			return
 		}
 	}
+}
+
+// borrowing tries to let the queue evict while it borrows, if that is what it may not.
+func (a *adviser) borrowing() {
+	q := a.workload.group.queue
+	may := &q.spec.Preemption
+	if !a.why.LacksQuota() || a.opt.FairSharing != nil || preempt.Allows(may.WhileBorrow) || !preempt.Allows(may.Reclaim) {
+		return
+	}
+	a.follow(core.Advice{Kind: core.PreemptBorrowing, Queue: q.name}, nil)
 }
 
 // nodesBack tries nodes that are out of service, one by one, then all that are

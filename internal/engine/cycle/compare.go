@@ -162,6 +162,9 @@ func (q *question) standoff(w, o *workload, out *core.Comparison) {
 		r := q.judge.request(w, uses, possible(plan), nil)
 		against = q.judge.search.Against(r, &o.Candidate)
 		out.Spared, out.Policy = against.Rule, against.Policy
+		if out.Spared == "" && plan.Barred(uses) {
+			out.Spared = core.SparedByBorrowing
+		}
 		if gate := w.equivalence.gate; out.Spared == "" && gate != "" {
 			out.Spared = core.SparedByGate
 		}

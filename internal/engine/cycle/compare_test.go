@@ -95,6 +95,12 @@ func TestCompare(t *testing.T) {
 			stopped, key("blue", "a"), key("red", "b"),
 			core.StageRunning, false, "", "", "", "", false, 0, core.Suspended,
 		},
+		"more than nominal": {
+			"who asks for more than the queue's own and may not evict while it borrows evicts nobody, not even a less important one of its own queue",
+			[]core.Workload{asks("blue", "b", 1, 0, now), asks("red", "c", 1, 0, now), asks("blue", "a", 2, 5, later)},
+			nil, key("blue", "a"), key("blue", "b"),
+			core.StageRunning, false, core.ByPriority, core.SparedByBorrowing, core.PreemptLowerPriority, "", false, 0, core.WaitingForQuota,
+		},
 		"nobody knows it": {
 			"one that the engine has not heard of",
 			[]core.Workload{asks("blue", "c", 2, 0, now), asks("blue", "a", 1, 0, later)},

@@ -190,6 +190,10 @@ func (t *trial) heed(v core.Advice, anew *equivalence) bool {
 		spec := *w.localQueue.queue.spec
 		spec.Stop = core.StopNone
 		t.Apply(core.QueueSet{Queue: spec})
+	case core.PreemptBorrowing:
+		spec := *w.localQueue.queue.spec
+		spec.Preemption.WhileBorrow = core.PreemptLowerPriority
+		t.Apply(core.QueueSet{Queue: spec})
 	case core.ResumeLocal:
 		spec := *w.localQueue.spec
 		spec.Stop = core.StopNone

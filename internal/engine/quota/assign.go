@@ -383,11 +383,27 @@ func (f *Forest) gradeUse(p *Plan, u Use, sc Scene, a *Assignment) (Mode, int, c
 	if val <= then {
 		return Await, level, why
 	}
-	if n.Nominal(u.Pair) < val && !reclaim && !p.Reclaims {
+	if p.bars(u.Pair, val, reclaim) {
 		return NoFit, level, why
 	}
 	mode, level := sc.Victims(u.Pair, val)
 	return mode, level, why
+}
+
+// bars reports whether no workload may be evicted for so much of a pair, not even one of the own
+// queue: it is more than the queue's nominal quota, no cohort below the root owns the rest
+// (reclaim), and the queue may not evict while it borrows.
+func (p *Plan) bars(pair FlavorResource, val core.Amount, reclaim bool) bool {
+	return p.Queue.Nominal(pair) < val && !reclaim && !p.Reclaims
+}
+
+// Barred reports whether some of the uses do not fit, and no workload may be evicted for them
+// because of what is above the nominal quota of the queue.
+func (p *Plan) Barred(uses []Use) bool {
+	return slices.ContainsFunc(uses, func(u Use) bool {
+		_, reclaim := p.Queue.Level(core.Projected, u.Pair, u.Amount)
+		return u.Amount > p.Queue.Room(core.Projected, u.Pair) && p.bars(u.Pair, u.Amount, reclaim)
+	})
 }
 
 func (f *Forest) shortage(n *Node, p FlavorResource, need, have core.Amount) core.Reason {

@@ -226,7 +226,7 @@ func (a *asker) needs(w *kueue.Workload, k core.AdviceKind) right {
 		return right{"patch", "", "nodes", ""}
 	case core.RemovePods:
 		return right{"delete", "", "pods", ""}
-	case core.ResumeQueue:
+	case core.ResumeQueue, core.PreemptBorrowing:
 		return right{"patch", group, clusterQueues, ""}
 	case core.ResumeLocal:
 		return right{"patch", group, localQueues, w.Namespace}
